@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What can be plugged into a lab: a [`Model`] is a table of settings from which a device, its driver and what it reports are
-//! made. A lab is given the [`Models`] that it may name.
+//! What can be plugged into a lab: a [`Model`] is a table of settings from which a device, its driver and its report
+//! are made. A lab is given the [`Models`] that it may name.
 //!
-//! - [`Model`]: the trait, [`Models`]: the table of those that there are;
-//! - [`plugged`]: what a model makes: what stands at the end of the link, and what the host does for it;
-//! - [`site`]: where it is plugged in;
+//! - [`Model`]: the trait of a model, [`Models`]: the table of those available;
+//! - [`plugged`]: what a model makes: the device at the end of the link, and what the host does for it;
+//! - [`site`]: the slot that it is plugged into;
 //! - [`place`]: where the outside joins it, if it does;
-//! - [`report`]: what it shows beside its packets;
-//! - [`registers`]: what its registers are called;
-//! - [`transfers`]: what it offers to be measured;
+//! - [`report`]: what it reports besides its packets;
+//! - [`registers`]: the names of its registers;
+//! - [`transfers`]: the transfers that it offers to be measured;
 //! - [`profile`]: what hosts and devices cost, each figure with its source;
 //! - [`values`]: types of settings that many models have;
 //! - [`file`](mod@file): TOML files as types, with what is legal said once.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A model of a device as a lab names it, and the table of those that there are.
+//! A model of a device as a lab names it, and the table of models.
 
 use crate::file::{Folder, Schema, Source, Tree, Unread};
 use crate::plugged::Plugged;
@@ -19,56 +19,56 @@ use std::sync::Arc;
 use thiserror::Error;
 use tlp::Duration;
 
-/// A model: its settings, which are a table of the slot that names it.
+/// A model: its settings, which are a table in the slot that names it.
 ///
-/// The type says once what is legal: [`schemars`] attributes are limits, comments are the reference. Readers of files check
-/// them at each key's place, [`check`](Self::check) does it for settings that code has made.
+/// The type says once what is legal: [`schemars`] attributes are the limits, comments the reference. Readers of files
+/// check them at the place of each key, [`check`](Self::check) does so for settings made by code.
 pub trait Model:
     Clone + fmt::Debug + Send + Sync + Serialize + DeserializeOwned + JsonSchema + 'static
 {
-    /// What labs call it, and its table in a slot: small letters, digits and hyphens.
+    /// Its name in labs, and that of its table in a slot: small letters, digits and hyphens.
     const NAME: &'static str;
 
-    /// What the registers of its functions are called: by that, `riser trace` and `riser lspci` show them.
+    /// The names of the registers of its functions, which `riser trace` and `riser lspci` show.
     const REGISTERS: &'static [FunctionRegisters] = &[];
 
-    /// The tests of its transfers that [`offer`](Self::offer) takes; none where it offers none.
+    /// The tests that [`offer`](Self::offer) accepts; none where it offers no transfers.
     const TESTS: &'static [Test] = &[];
 
-    /// Itself, set to these transfers. It fills the [`Transfers`](crate::transfers::Transfers) that it is
-    /// [measuring](Plugged::measuring) until they are done, and goes on with the load to then.
+    /// The model, set to the transfers of `workload`. It fills the [`Transfers`](crate::transfers::Transfers) that it
+    /// is [measuring](Plugged::measuring) until they are done, and keeps up the load until then.
     ///
     /// # Errors
-    /// What it cannot do of that, and what it can. What is asked for is never left out in silence.
+    /// What of that it cannot do, and what it can. Nothing that is asked for is left out silently.
     fn offer(workload: &Workload, folder: &Folder) -> Result<Offer, Fault> {
         let _ = (workload, folder);
         Err(Fault::from(format!("model `{}` offers no transfers", Self::NAME)))
     }
 
-    /// What the lab around it has to know before it is plugged in.
+    /// What the lab has to know before the model is plugged in.
     fn needs(&self) -> Needs {
         Needs::default()
     }
 
-    /// Makes the device, its driver and what it reports, of settings that have been checked. It is called more than once: to see
-    /// what is wrong, and to run.
+    /// Makes the device, its driver and its report from settings that have been checked. Called more than once: to
+    /// find errors, and to run.
     ///
     /// # Errors
-    /// What of the settings cannot be had there, and why.
+    /// The settings that cannot be had at this site, and why.
     fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault>;
 
-    /// What the limits of single settings do not say: how they stand to each other.
+    /// Checks relations between settings, which the limits of single settings do not express.
     ///
     /// # Errors
-    /// The first that does not go with the others.
+    /// The first setting that conflicts with others.
     fn check_together(&self) -> Result<(), Fault> {
         Ok(())
     }
 
-    /// Whether each setting is within its limits, and all go together.
+    /// Checks the limits of each setting, then the relations between them.
     ///
     /// # Errors
-    /// The first that is not.
+    /// The first setting that is not legal.
     fn check(&self) -> Result<(), Fault> {
         let value = serde_json::to_value(self).map_err(|e| Fault::from(e.to_string()))?;
         match Schema::shared::<Self>().check(&value).into_iter().next() {
@@ -78,22 +78,22 @@ pub trait Model:
     }
 }
 
-/// What the lab around a device has to know of its settings.
+/// What the lab has to know of a device's settings.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Needs {
     /// Virtual functions that the host is to enable.
     pub virtual_functions: u16,
-    /// A BAR that is to stand at a certain address.
+    /// A BAR that is to be at a certain address.
     pub fixed_bar: Option<FixedBar>,
     /// Bytes of the longest deferrable write that it sends.
     pub deferrable_write_bytes: Option<u32>,
     /// Host memory that its driver will ask for.
     pub window: Option<Window>,
-    /// How long the host is to wait for completions at least.
+    /// The least time for which the host is to wait for completions.
     pub host_patience: Duration,
 }
 
-/// A BAR with an address of its own, given by the setting `address`.
+/// A BAR at a fixed address, given by the setting `address`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FixedBar {
     /// The BAR, 0 to 5.
@@ -107,26 +107,26 @@ pub struct FixedBar {
 /// A window of host memory, given by the setting `window_bytes`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Window {
-    /// Where it lies.
+    /// The part of host memory that it is in.
     pub memory: MemoryKind,
-    /// Its bytes.
+    /// Size in bytes.
     pub bytes: u64,
-    /// Its address is a multiple of this.
+    /// Alignment of its address, in bytes.
     pub alignment: u64,
 }
 
-/// Why a model cannot be had as its settings say.
+/// Why a model cannot be made as its settings say.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("{message}")]
 pub struct Fault {
-    /// The key that is to blame, from the table of settings on; places in lists are numbers. Empty where it is not one alone.
+    /// The key at fault, from the table of settings on; an index stands for an element of a list. Empty where no single key is.
     pub key: Vec<String>,
     /// What is wrong, and what is legal.
     pub message: String,
 }
 
 impl Fault {
-    /// `message` is about `key`: keys with dots between, places in lists as numbers.
+    /// A fault of `key`, keys with dots between and indexes for elements of lists.
     #[must_use]
     pub fn at(key: &str, message: impl Into<String>) -> Fault {
         Fault { key: key.split('.').map(str::to_owned).collect(), message: message.into() }
@@ -145,7 +145,7 @@ impl From<BuildError> for Fault {
     }
 }
 
-/// A model with its settings, whichever it is. Clones are the same.
+/// A model of any type, with its settings. Clones are the same plan.
 #[derive(Clone, Debug)]
 pub struct Plan(Arc<dyn AnyPlan>);
 
@@ -176,7 +176,7 @@ impl<M: Model> AnyPlan for M {
 }
 
 impl Plan {
-    /// A model with these settings.
+    /// The plan of a model with these settings.
     #[must_use]
     pub fn new(settings: impl Model) -> Plan {
         Plan(Arc::new(settings))
@@ -197,30 +197,30 @@ impl Plan {
     /// Checks the settings, then [`Model::plug`].
     ///
     /// # Errors
-    /// As both have them.
+    /// Those of both.
     pub fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault> {
         self.0.plug(site)
     }
 
-    /// The settings, where the model is `M`.
+    /// The settings, if the model is `M`.
     #[must_use]
     pub fn settings<M: Model>(&self) -> Option<&M> {
         self.0.as_any().downcast_ref()
     }
 }
 
-/// Why a table of models is none.
+/// Why a table of models cannot be made.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum ModelError {
-    /// Two of one name.
+    /// Two models have this name.
     #[error("a second model named `{0}`: names are unique")]
     Second(&'static str),
-    /// A name that no lab could use.
+    /// No lab could use this name.
     #[error(
         "model named `{0}`: legal are small letters, digits and hyphens, a letter first, and no key of a slot"
     )]
     Name(&'static str),
-    /// Registers that cannot be told apart.
+    /// Registers of a model cannot be told apart.
     #[error(
         "model `{model}`, register `{register}`: legal are registers of BAR 0 to 5 with at least a byte, in rising order, none in \
          another"
@@ -231,14 +231,14 @@ pub enum ModelError {
         /// Its first register that is not legal.
         register: &'static str,
     },
-    /// Two models with the same IDs and other registers: a capture does not tell which of them it is of.
+    /// Two models have the same IDs and different registers: a capture could be of either.
     #[error(
         "model `{model}` names registers of {vendor:04x}:{device:04x}, which model `{other}` calls otherwise: IDs are unique"
     )]
     Ids {
         /// The model.
         model: &'static str,
-        /// The one that has named them before.
+        /// The model that named them before.
         other: &'static str,
         /// Vendor ID.
         vendor: u16,
@@ -251,7 +251,7 @@ pub enum ModelError {
 #[derive(Clone, Default)]
 pub struct Models(BTreeMap<&'static str, Arc<dyn AnyModel>>);
 
-/// The type of a model, whichever it is.
+/// A model's type, erased.
 trait AnyModel: Send + Sync {
     fn schema(&self) -> Arc<Schema>;
     fn registers(&self) -> &'static [FunctionRegisters];
@@ -290,7 +290,7 @@ impl<M: Model> AnyModel for Of<M> {
     }
 }
 
-/// A model that offers transfers to be measured, whichever it is. Clones are cheap.
+/// A model of any type that offers transfers to be measured. Clones are cheap.
 #[derive(Clone)]
 pub struct Offering(Arc<dyn AnyModel>);
 
@@ -322,7 +322,7 @@ impl Offering {
     /// See [`Model::offer`].
     ///
     /// # Errors
-    /// As that has them, and for a test that is none of [`tests`](Self::tests).
+    /// Those of [`Model::offer`]; also a test that is not among [`tests`](Self::tests).
     pub fn offer(&self, workload: &Workload, folder: &Folder) -> Result<Offer, Fault> {
         if self.tests().contains(&workload.test) {
             return self.0.offer(workload, folder);
@@ -336,11 +336,11 @@ impl Offering {
     }
 }
 
-/// Keys of a slot, which no model may be called.
+/// The keys of a slot, which cannot be names of models.
 const SLOT_KEYS: [&str; 9] =
     ["name", "device", "driver", "parent", "port", "hot_plug", "link", "tags", "completion_timeout_us"];
 
-/// Whether a model may be called so: small letters, digits and hyphens, a letter first, and no key of a slot.
+/// Whether a model may have this name: small letters, digits and hyphens, a letter first, and no key of a slot.
 #[must_use]
 pub fn is_model_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_lowercase())
@@ -352,7 +352,7 @@ impl Models {
     /// Adds the model `M`.
     ///
     /// # Errors
-    /// Where its name is none, or another's, or its registers cannot be told apart; the table stays as it was.
+    /// Where its name is not legal or already taken, or its registers cannot be told apart; the table stays as it was.
     pub fn add<M: Model>(&mut self) -> Result<(), ModelError> {
         let name = M::NAME;
         if !is_model_name(name) {
@@ -377,21 +377,21 @@ impl Models {
         Ok(())
     }
 
-    /// The functions whose registers have names, each with its model.
+    /// The functions whose registers have names, each with the name of its model.
     fn functions(&self) -> impl Iterator<Item = (&'static str, &'static FunctionRegisters)> + '_ {
         self.0.iter().flat_map(|(name, model)| model.registers().iter().map(|function| (*name, function)))
     }
 
-    /// What the registers of their functions are called.
+    /// The names of the registers of all models' functions.
     #[must_use]
     pub fn registers(&self) -> DeviceRegisters {
         self.functions().map(|(_, f)| ((f.vendor, f.device), f.registers)).collect()
     }
 
-    /// The same table with `M`: for tables that are made of names known to be legal.
+    /// This table with `M`: for tables of names that are known to be legal.
     ///
     /// # Panics
-    /// As [`add`](Self::add) fails.
+    /// Where [`add`](Self::add) fails.
     #[must_use]
     pub fn with<M: Model>(mut self) -> Models {
         if let Err(error) = self.add::<M>() {
@@ -400,7 +400,7 @@ impl Models {
         self
     }
 
-    /// Their names, in order.
+    /// The names of the models, in order.
     pub fn names(&self) -> impl Iterator<Item = &'static str> + '_ {
         self.0.keys().copied()
     }
@@ -411,10 +411,10 @@ impl Models {
         self.0.contains_key(name)
     }
 
-    /// The model `name`, to be measured.
+    /// The model `name`, for a measurement.
     ///
     /// # Errors
-    /// Where there is none, or it offers no transfers: those that do.
+    /// Where there is no such model, or it offers no transfers; names those that do.
     pub fn offering(&self, name: &str) -> Result<Offering, String> {
         match self.0.get(name) {
             Some(model) if !model.tests().is_empty() => Ok(Offering(model.clone())),
@@ -427,7 +427,7 @@ impl Models {
         }
     }
 
-    /// What the settings of model `name` are.
+    /// The schema of the settings of model `name`.
     #[must_use]
     pub fn schema(&self, name: &str) -> Option<Arc<Schema>> {
         Some(self.0.get(name)?.schema())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a model makes: what stands at the end of a slot's link, and what the host does for it.
+//! What a model makes: the device at the end of a slot's link, and what the host does for it.
 
 use crate::model::Fault;
 use crate::place::Place;
@@ -16,13 +16,13 @@ use std::pin::Pin;
 use std::rc::Rc;
 use tlp::Time;
 
-/// A driver that runs.
+/// A running driver.
 pub type DriverFuture = Pin<Box<dyn Future<Output = Result<(), String>>>>;
 
-/// A driver, to be given its function; started again where the function comes again.
+/// A driver, called with its function; started again when the function comes again.
 pub type Driver = Box<dyn Fn(Cpu, FoundFunction) -> DriverFuture>;
 
-/// A driver, to be given its function and the virtual ones behind it, in their order.
+/// A driver, called with its function and the virtual ones behind it, in order.
 pub type FunctionsDriver = Box<dyn Fn(Cpu, Vec<FoundFunction>) -> DriverFuture>;
 
 /// What the host does for a device that no enumeration finds.
@@ -34,29 +34,29 @@ pub enum Task {
     Driver(Driver),
     /// Runs the driver of all functions found there.
     Functions(FunctionsDriver),
-    /// Something else, for what no enumeration finds.
+    /// Runs another task, for a device that no enumeration finds.
     Host(HostTask),
 }
 
-/// Makes a raw-TLP device as it is after power-on; `None` where it cannot, so that the old one has to do.
+/// Makes a raw-TLP device in its state after power-on; `None` where it cannot, so that the old one stays.
 pub type MakeRaw = Box<dyn Fn() -> Option<Box<dyn TlpPort>>>;
 
-/// A raw-TLP device, and another one like it for each time that its link comes again.
+/// A raw-TLP device, and how to make another for each time that its link comes up again.
 pub struct RawEnd {
-    /// The first.
+    /// The first device.
     pub first: Box<dyn TlpPort>,
-    /// Those that follow.
+    /// Makes the devices after it.
     pub again: MakeRaw,
 }
 
-/// Puts something around an endpoint.
+/// Wraps an endpoint.
 pub type Wrap = Box<dyn FnOnce(Endpoint) -> Box<dyn TlpPort>>;
 
-/// How a device that stands for one elsewhere lends itself to the driver of that one.
+/// How a device that stands for one elsewhere serves the driver of that one.
 pub struct StandIn {
-    /// The BAR through which a BAR of the other is reached.
+    /// The BAR through which a BAR of the other device is reached.
     pub bar: u8,
-    /// What the host waits for before the driver begins: until the other is there.
+    /// What the host awaits before the driver begins: the arrival of the other device.
     pub arrival: HostTask,
 }
 
@@ -76,29 +76,29 @@ pub struct FunctionEnd {
     pub function: FunctionConfig,
     /// Virtual functions behind it.
     pub virtual_functions: Option<VirtualFunctions>,
-    /// What stands around the endpoint.
+    /// What wraps the endpoint.
     pub wrap: Option<Wrap>,
 }
 
-/// A device and what belongs to it.
+/// A device, with its driver, report and the like.
 pub struct Plugged {
     /// What stands at the end of the link.
     pub end: End,
     /// What the host does for it.
     pub task: Task,
-    /// What it shows.
+    /// Its report.
     pub report: Option<Box<dyn AnyReport>>,
     /// Where the outside joins it.
     pub place: Option<Rc<dyn Place>>,
-    /// How it lends itself to other drivers, where it stands for another device.
+    /// How it serves other drivers, if it stands for another device.
     pub stand_in: Option<StandIn>,
-    /// What it measures of its transfers, where it does.
+    /// The transfers that it measures, if it does.
     pub measured: Option<Shared<Transfers>>,
-    /// What whoever runs it should know: a line each.
+    /// Warnings to whoever runs it, a line each.
     pub warnings: Vec<String>,
 }
 
-/// What a device shows, whatever type it has.
+/// The report of a device, whatever its type.
 pub trait AnyReport {
     /// See [`Report::shown`].
     fn shown(&self, now: Time) -> Shown;
@@ -169,7 +169,7 @@ impl Plugged {
         Plugged { end, task, report: None, measured: None, place: None, stand_in: None, warnings: Vec::new() }
     }
 
-    /// A raw-TLP device, whose end by interrupt `vector` the host waits for.
+    /// A raw-TLP device; the host waits for interrupt `vector`, by which it says that it has ended.
     #[must_use]
     pub fn raw(device: RawEnd, vector: u16) -> Plugged {
         let task = Task::Host(Box::new(move |cpu: Cpu| {
@@ -190,7 +190,7 @@ impl Plugged {
         self
     }
 
-    /// With this to say to whoever runs it, where it is something.
+    /// Adds a warning to whoever runs it, if there is one.
     #[must_use]
     pub fn warning(mut self, line: Option<String>) -> Plugged {
         self.warnings.extend(line);
@@ -210,11 +210,11 @@ impl Plugged {
         Plugged { stand_in: Some(stand_in), ..self }
     }
 
-    /// The same with the driver of `other`, whose device is elsewhere: of its BARs the driver finds the first of memory, where
-    /// this device's leads there.
+    /// This device with the driver of `other`, whose device is elsewhere. Of its BARs the driver sees the first
+    /// memory BAR, at the place where this device's BAR leads to it.
     ///
     /// # Errors
-    /// Where this one stands for no other, or the other's driver drives no function.
+    /// Where this device stands for no other, or the driver of `other` drives no function.
     pub fn driven_as(mut self, other: Plugged) -> Result<Plugged, Fault> {
         let stand_in = self.stand_in.take();
         let StandIn { bar, arrival } = stand_in.ok_or_else(|| {
@@ -279,7 +279,7 @@ where
 }
 
 impl FunctionEnd {
-    /// Its first BAR of memory: the one that is shown where it is reached through another device.
+    /// Its first memory BAR: the one that is shown where it is reached through another device.
     #[must_use]
     pub fn memory_bar(&self) -> Option<u8> {
         let config = &self.function.config;
@@ -288,7 +288,7 @@ impl FunctionEnd {
 }
 
 impl End {
-    /// Bytes of the longest non-posted request with data that it takes.
+    /// Bytes of the longest non-posted request with data that it accepts.
     #[must_use]
     pub fn longest_non_posted(&self) -> u32 {
         match self {

@@ -27,9 +27,9 @@ pub struct Figure<T> {
 
 /// A profile that ships: its name and its text.
 pub struct Shipped {
-    /// What labs call it.
+    /// Its name in labs.
     pub name: &'static str,
-    /// The file.
+    /// The text of its file.
     pub text: &'static str,
 }
 
@@ -37,13 +37,13 @@ pub struct Shipped {
 pub struct Shelf {
     /// `host` or `device`.
     pub kind: &'static str,
-    /// What of their figures another generation of link would change.
+    /// Which of their figures a link of another generation would change.
     pub extrapolated: &'static str,
-    /// All of them.
+    /// The profiles of this kind.
     pub all: &'static [Shipped],
 }
 
-/// What a profile says of itself.
+/// The part of a profile that describes it.
 #[derive(Deserialize)]
 struct Head {
     description: String,
@@ -53,13 +53,13 @@ struct Head {
 }
 
 impl Shipped {
-    /// Its own line on what it is.
+    /// The profile's own line on what it is.
     #[must_use]
     pub fn description(&self) -> String {
         self.head().map_or_else(|e| e.to_string(), |head| head.description)
     }
 
-    /// Its own line on what it is known not to predict.
+    /// The profile's own line on what it is known not to predict.
     #[must_use]
     pub fn not_predicted(&self) -> Option<String> {
         self.head().ok()?.not_predicted
@@ -77,13 +77,13 @@ impl Shelf {
         self.all.iter().find(|s| s.name == name)
     }
 
-    /// Their names, as errors list them.
+    /// The names of the profiles, as errors list them.
     #[must_use]
     pub fn names(&self) -> String {
         self.all.iter().map(|s| s.name).collect::<Vec<_>>().join(", ")
     }
 
-    /// Text of the profile `name`: one that ships, or else a file in `folder`.
+    /// The text of the profile `name`: one that ships, or else a file in `folder`.
     ///
     /// # Errors
     /// Neither ships nor can be read.
@@ -91,7 +91,7 @@ impl Shelf {
         self.find(name, folder).map(|(_, text)| text)
     }
 
-    /// The profile `name` as its type, with the place that errors name.
+    /// The profile `name` as its type, with the path that errors name.
     ///
     /// # Errors
     /// Neither ships nor can be read, or what is wrong with it.
@@ -122,8 +122,8 @@ impl Shelf {
         }
     }
 
-    /// A line that says what of the profile `name` is extrapolated on links of these rates; `None` where nothing is, or where there
-    /// is no such profile.
+    /// A line that says which figures of the profile `name` are extrapolated on links of these rates; `None` where
+    /// none are, or there is no such profile.
     #[must_use]
     pub fn extrapolated(
         &self,
@@ -170,7 +170,7 @@ pub fn check(path: &Path, key: &str, value: u64, min: u64, max: u64) -> Result<(
     Err(format!("{}: {key} of {value}: legal are {min} to {max}", path.display()))
 }
 
-/// Refuses a version of the file at `path` that is not the one there is.
+/// Refuses a version of the file at `path` other than the one that is read.
 ///
 /// # Errors
 /// A line that says which one is read.

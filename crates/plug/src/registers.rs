@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The registers of a model's functions by their names, for whoever shows accesses to them. Never holds a value.
+//! The names of the registers of a model's functions, for tools that show accesses to them. Never holds a value.
 
 pub use capture::DeviceRegister;
 
@@ -10,9 +10,9 @@ use crate::model::ModelError;
 pub struct FunctionRegisters {
     /// Vendor ID.
     pub vendor: u16,
-    /// Device ID; of virtual functions that of the SR-IOV capability.
+    /// Device ID; for virtual functions VF Device ID of the SR-IOV capability.
     pub device: u16,
-    /// By BAR and offset, each behind the one before.
+    /// In the order of BAR and offset, without overlap.
     pub registers: &'static [DeviceRegister],
 }
 
@@ -24,7 +24,7 @@ pub const fn named(bar: Option<u8>, offset: u64, bytes: u64, name: &'static str)
 
 impl FunctionRegisters {
     /// # Errors
-    /// The first register of `model` that is not behind the one before it, has no bytes or lies on no BAR.
+    /// The first register of `model` that does not come after the one before it, has no bytes or lies in no BAR.
     pub(crate) fn check(&self, model: &'static str) -> Result<(), ModelError> {
         let mut end = (None, 0);
         for register in self.registers {

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a device shows beside its packets, by name. Units stand in the names.
+//! The report of a device besides its packets, by name. Units stand in the names.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 use tlp::{Duration, Time};
 
-/// What a device or its driver has to report. It lies in a [`Shared`](crate::Shared), which they fill.
+/// The report of a device or its driver. It lies in a [`Shared`](crate::Shared), which they fill.
 pub trait Report: 'static {
-    /// What it shows at `now`: rates of what has not ended are over the time up to then.
+    /// What it shows at `now`: rates of what has not ended are taken up to then.
     fn shown(&self, now: Time) -> Shown;
 
-    /// Transfers done, and those to be done in all, where it knows: for progress.
+    /// Transfers done, and transfers to do in all, if known: for progress.
     fn transfers(&self) -> Option<(u64, u64)> {
         None
     }
@@ -21,13 +21,13 @@ pub trait Report: 'static {
 pub struct Shown(Map<String, Value>);
 
 impl Shown {
-    /// Nothing yet.
+    /// An empty report.
     #[must_use]
     pub fn new() -> Shown {
         Shown::default()
     }
 
-    /// The fields of `value`, which is a struct or a map. What cannot be written as JSON is told in their place, as
+    /// The fields of `value`, a struct or a map. If it cannot be written as JSON, the error is shown instead, as
     /// `report_error`.
     #[must_use]
     pub fn of(value: &impl Serialize) -> Shown {
@@ -50,7 +50,7 @@ impl Shown {
         self.0.insert(name.into(), value.into());
     }
 
-    /// With those of `counts` that are not zero.
+    /// With the `counts` that are not zero.
     #[must_use]
     pub fn with_counts<'a>(mut self, counts: impl IntoIterator<Item = (&'a str, u64)>) -> Shown {
         counts.into_iter().filter(|(_, n)| *n > 0).for_each(|(name, n)| self.put(name, n));
@@ -64,7 +64,7 @@ impl Shown {
     }
 }
 
-/// The rate of so many bytes in that time, in Gb/s; none in no time.
+/// The rate of `bytes` in `time`, in Gb/s; zero in no time.
 #[must_use]
 pub fn gbps(bytes: u64, time: Duration) -> f64 {
     match time.as_ps() {
@@ -73,7 +73,7 @@ pub fn gbps(bytes: u64, time: Duration) -> f64 {
     }
 }
 
-/// Nanoseconds.
+/// The duration in nanoseconds.
 #[must_use]
 pub fn ns(duration: Duration) -> f64 {
     duration.as_ps() as f64 / 1_000.0

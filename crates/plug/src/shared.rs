@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a device or driver tells whoever runs it, beside its packets.
+//! What a device or driver tells whoever runs it, besides its packets.
 
 use std::cell::{Ref, RefCell};
 use std::rc::Rc;
 
-/// A handle on a value that one side fills and the other reads; clones are handles on the same.
+/// A handle on a value that one side fills and the other reads; clones are handles on the same value.
 #[derive(Debug, Default)]
 pub struct Shared<T> {
     value: Rc<RefCell<T>>,
@@ -23,7 +23,7 @@ impl<T> Shared<T> {
         Shared { value: Rc::new(RefCell::new(value)) }
     }
 
-    /// The value, leaving none: for when the device or driver has ended.
+    /// Takes the value and leaves the default: for when the device or driver has ended.
     #[must_use]
     pub fn take(&self) -> T
     where

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where a model is plugged in: what the lab around it is like.
+//! The slot into which a model is plugged, and what the lab around it is like.
 
 use crate::file::Folder;
 use config::PcieLayout;
@@ -10,27 +10,27 @@ use tlp::{Bdf, Duration, Mps, Mrrs, PayloadPool};
 
 /// A slot of a lab, for the model that is plugged into it.
 pub struct Site<'a> {
-    /// What its PCI Express capability says of the link.
+    /// What the PCI Express capability of its function says of the link.
     pub pcie: PcieLayout,
     /// Max_Payload_Size of the path, as enumeration will set it.
     pub mps: Mps,
     /// Max_Read_Request_Size that the host will set.
     pub mrrs: Mrrs,
-    /// The ID that a function there will have.
+    /// The ID that a function there has.
     pub id: Bdf,
-    /// Interrupt vector with which a raw-TLP device says that it has ended, which no enumeration finds.
+    /// Interrupt vector by which a raw-TLP device, which no enumeration finds, says that it has ended.
     pub done_vector: u16,
-    /// After what time the host gives up a request.
+    /// The time after which the host gives up a request.
     pub completion_timeout: Duration,
-    /// Where payloads are made.
+    /// The pool of payloads.
     pub payloads: &'a PayloadPool,
     /// The host's memory.
     pub memory: &'a HostMemory,
-    /// Where files stand that settings name.
+    /// The folder of files that settings name.
     pub folder: &'a Folder,
-    /// Seed of all that is drawn.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// Whether native code of others may run.
+    /// Whether native code from outside may run.
     pub native: NativeCode,
     /// What the devices of this lab have in common.
     pub common: &'a mut Common,
@@ -42,18 +42,18 @@ pub enum NativeCode {
     /// It may not: a model that would is refused.
     #[default]
     Refused,
-    /// It is not asked to: the model is only looked at, and its device is never given a request.
+    /// It is not asked to: the model is only inspected, and its device never gets a request.
     NotLoaded,
     /// It may.
     Allowed,
 }
 
-/// What devices of one lab have in common, by its type.
+/// What devices of one lab share, by its type.
 #[derive(Default)]
 pub struct Common(BTreeMap<TypeId, Box<dyn Any>>);
 
 impl Common {
-    /// What they have in common of type `T`; the first that asks makes it.
+    /// The shared value of type `T`; the first device that asks makes it.
     pub fn of<T: Default + 'static>(&mut self) -> &mut T {
         let any = self.0.entry(TypeId::of::<T>()).or_insert_with(|| Box::new(T::default()));
         any.downcast_mut().expect("it is of the type that it stands under")

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is wrong with a file, and where.
+//! Errors of a file: what is wrong, and where.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// The longest line that is shown.
+/// Bytes of the longest line that is shown.
 const MAX_LINE_BYTES: usize = 200;
 
-/// Characters of what stands before the legal values, in a line that is told whole.
+/// Characters before the legal values that a line may have to be shown whole.
 const MAX_HEAD: usize = 300;
-/// Characters of a line that names none, and of the legal values.
+/// Characters of the legal values, or of a line without any, that are shown whole.
 const MAX_TAIL: usize = 1_500;
-/// Characters that are left of either, at its beginning and at its end.
+/// Characters that remain of a text that is cut, at its beginning and at its end.
 const LEFT: [usize; 2] = [160, 60];
-/// Lines of one message that are told.
+/// The most lines of one message that are shown.
 const MAX_LINES: usize = 400;
-/// Behind these stand the legal values.
+/// The texts after which the legal values stand.
 const LEGAL: [&str; 4] = [", expected", ": legal", ": those that", ": there are"];
 
-/// `text` for people to read: what others have written is in it, and may be of any length. Long lines lose their middle, but
+/// `text` for people to read, as others have written parts of it, of any length. Long lines lose their middle but
 /// keep the legal values; many lines lose their rest.
 #[must_use]
 pub fn brief(text: &str) -> Cow<'_, str> {
@@ -54,37 +54,37 @@ fn without_middle(text: &str, most: usize) -> String {
     format!("{head}[... {} characters ...]{tail}", all - first - last)
 }
 
-/// Something wrong in a lab file or a profile: one message that names the place.
+/// An error in a lab file or a profile: one message that names the place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FileError {
     /// The file.
     pub path: PathBuf,
     /// Line and column from 1, where the fault has a place in the file.
     pub place: Option<(usize, usize)>,
-    /// The line of the file, where there is a place, and the line is of a length that helps.
+    /// The text of the line, where there is a place and the line is short enough to help.
     pub line: Option<String>,
-    /// What is wrong, and what would be right.
+    /// What is wrong, and what is legal.
     pub message: String,
-    /// True where the file is not at fault, but what was set over it.
+    /// True where the error is in a setting over the file, not in the file.
     pub is_setting: bool,
 }
 
 impl FileError {
-    /// A fault of the file as a whole.
+    /// An error of the file as a whole.
     #[must_use]
     pub fn whole(path: &Path, message: impl Into<String>) -> FileError {
         let message = brief(&message.into()).into_owned();
         FileError { path: path.into(), place: None, line: None, message, is_setting: false }
     }
 
-    /// A fault of what was set over the file, as `--set` does.
+    /// An error of a setting over the file, as `--set` makes.
     pub(super) fn setting(given: &str, message: impl Into<String>) -> FileError {
         let path = format!("--set {}", brief(given));
         FileError { is_setting: true, ..FileError::whole(Path::new(&path), message) }
     }
 
-    /// A fault at the bytes `span` of `text`. An empty span at zero is that of a value that stands by default: such a
-    /// fault has no place of its own.
+    /// An error at the bytes `span` of `text`. An empty span at zero belongs to a value that stands by default: such
+    /// an error has no place of its own.
     #[must_use]
     pub fn at(path: &Path, text: &str, span: Range<usize>, message: impl Into<String>) -> FileError {
         if span == (0..0) {
@@ -101,7 +101,7 @@ impl FileError {
         }
     }
 
-    /// A fault that the TOML reader found. Its own message may say several things on several lines.
+    /// An error that the TOML reader found. Its own message may have several lines.
     #[must_use]
     pub fn toml(path: &Path, text: &str, error: &toml::de::Error) -> FileError {
         let message = error.message().trim().replace('\n', ": ");
@@ -131,22 +131,22 @@ impl fmt::Display for FileError {
 
 impl std::error::Error for FileError {}
 
-/// Faults of one file that are told at most.
+/// The most errors of one file that are shown.
 pub(super) const MAX_ERRORS: usize = 50;
 
-/// What is wrong with a file: all that was found, in the order of places; what is wrong with the file as a whole, or with
-/// what was set over it, comes last. Never empty.
+/// The errors of a file, in the order of their places; errors of the file as a whole, and of settings over it, come
+/// last. Never empty.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FileErrors(Vec<FileError>);
 
 impl FileErrors {
-    /// All of them.
+    /// The errors, at least one.
     #[must_use]
     pub fn all(&self) -> &[FileError] {
         &self.0
     }
 
-    /// True where the file is good but for what was set over it.
+    /// True where all errors are those of settings over the file.
     #[must_use]
     pub fn is_of_settings(&self) -> bool {
         self.0.iter().all(|error| error.is_setting)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The folder that a lab's relative paths start from, or what was kept of it: the files that a lab names, whole, under the
-//! names that it gives them. Never writes.
+//! The folder from which a lab's relative paths start, or the files kept from it: those that a lab names, whole,
+//! under the names by which it does. Never writes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -8,15 +8,15 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Bytes of all the files of one lab that are kept.
+/// The most bytes of all the files that are kept of one lab.
 pub const MAX_KEPT_BYTES: usize = 64 << 20;
-/// Files of one lab that are kept.
+/// The most files that are kept of one lab.
 pub const MAX_KEPT_FILES: usize = 256;
 
 /// Files by the names that a lab gives them.
 pub type KeptFiles = BTreeMap<String, Vec<u8>>;
 
-/// Where the files that a lab names are read. Clones of one that keeps files keep the same.
+/// Where the files that a lab names are read. Clones of a folder that keeps files share them.
 #[derive(Clone, Debug, Default)]
 pub struct Folder {
     path: PathBuf,
@@ -29,9 +29,9 @@ enum Source {
     /// The file system.
     #[default]
     Disk,
-    /// The file system, each file once; what was read stays.
+    /// The file system, where each file is read once and kept.
     Keeping(Arc<Mutex<KeptFiles>>),
-    /// What was kept, and nothing else.
+    /// The kept files alone.
     Kept(Arc<KeptFiles>),
 }
 
@@ -60,25 +60,25 @@ impl Folder {
         Folder::from(lab.parent().unwrap_or(Path::new("")))
     }
 
-    /// The same folder, that reads each file once and keeps it: see [`kept`](Self::kept).
+    /// This folder, reading each file once and keeping it: see [`kept`](Self::kept).
     #[must_use]
     pub fn keeping(self) -> Folder {
         Folder { source: Source::Keeping(Arc::default()), ..self }
     }
 
-    /// What was kept of the folder at `path`, in place of it: what is not among `files` is not there.
+    /// The kept files in place of the folder at `path`: a file that is not among `files` does not exist.
     #[must_use]
     pub fn of_kept(path: &Path, files: KeptFiles) -> Folder {
         Folder { path: path.to_owned(), source: Source::Kept(Arc::new(files)), ..Folder::default() }
     }
 
-    /// Its path, for messages.
+    /// The path of the folder, for messages.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The files that were asked for so far, by clones too: what a lab reads.
+    /// The files asked for so far, by clones too: those that a lab reads.
     #[must_use]
     pub fn named(&self) -> Vec<PathBuf> {
         let named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
@@ -89,7 +89,7 @@ impl Folder {
         self.named.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned());
     }
 
-    /// What was read so far, of one that keeps it; nothing of others.
+    /// The files read so far, if the folder keeps them; else none.
     #[must_use]
     pub fn kept(&self) -> KeptFiles {
         match &self.source {
@@ -99,10 +99,10 @@ impl Folder {
         }
     }
 
-    /// The file that a lab calls `name`, from its beginning.
+    /// Opens the file that a lab calls `name`.
     ///
     /// # Errors
-    /// Those of the file system; where files are kept, also that there are too many or too large ones.
+    /// Those of the file system; where files are kept, also too many files, or too large ones.
     pub fn open(&self, name: &str) -> io::Result<Box<dyn Read>> {
         self.note(name);
         match &self.source {
@@ -111,10 +111,10 @@ impl Folder {
         }
     }
 
-    /// The file that a lab calls `name`, whole. A lab may name anything; what never ends is not read.
+    /// Reads the file that a lab calls `name` whole. A lab may name anything, so what never ends is not read.
     ///
     /// # Errors
-    /// As [`open`](Self::open), and where it is no file, or one of more than `most` bytes.
+    /// As [`open`](Self::open); also where it is no regular file, or has more than `most` bytes.
     pub fn read(&self, name: &str, most: u64) -> io::Result<Vec<u8>> {
         self.note(name);
         let bytes = match &self.source {
@@ -141,7 +141,7 @@ fn read_file(path: &Path, most: u64) -> io::Result<Vec<u8>> {
         return Err(too_large(format!("it is no file of at most {most} bytes")));
     }
     let mut bytes = Vec::with_capacity(about.len() as usize);
-    // It may have grown meanwhile.
+    // The file may have grown meanwhile.
     File::open(path)?.take(most + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most {
         return Err(too_large(format!("it is no file of at most {most} bytes")));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! TOML files as types: read with everything that is wrong in them and where it stands; what is legal is said once, at the
-//! type, for the reader, its errors and the reference pages alike.
+//! TOML files as types: read with all their errors, each at its place. What is legal is said once, at the type, for
+//! the reader, its errors and the reference pages.
 
 mod error;
 mod folder;

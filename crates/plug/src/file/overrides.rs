@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Keys that are set over a file, as `--set slot.nic.link.gen=4` does. Never says which keys there are: who reads the file does,
-//! and finds what was set where it would find a key of the file.
+//! Keys that are set over a file, as `--set slot.nic.link.gen=4` does. Never knows which keys are legal: the reader
+//! of the file does, and finds an override where it would find a key of the file.
 
 use super::error::{FileError, FileErrors};
 use std::borrow::Cow;
@@ -13,14 +13,14 @@ use toml::de::{DeArray, DeTable, DeValue};
 /// last adds one. VALUE is a TOML value; what is none is a string.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
-    /// As given.
+    /// The overrides as given.
     given: Vec<String>,
-    /// As TOML: the key, and the value of a key `v`.
+    /// The overrides as TOML: the key, and the value as that of a key `v`.
     lines: Vec<[String; 2]>,
 }
 
 impl Overrides {
-    /// Those of `given`, in this order; what is wrong with one is told where it is applied.
+    /// The overrides of `given`, in this order; errors are reported when they are applied.
     #[must_use]
     pub fn new(given: &[String]) -> Overrides {
         let line = |one: &String| {
@@ -31,18 +31,18 @@ impl Overrides {
         Overrides { given: given.to_vec(), lines: given.iter().map(line).collect() }
     }
 
-    /// As they were given.
+    /// The overrides as given.
     #[must_use]
     pub fn given(&self) -> &[String] {
         &self.given
     }
 
-    /// The setting that stands at `start`, behind a text of `len` bytes.
+    /// The override at `start`, which is counted on after a text of `len` bytes.
     pub(super) fn at(&self, start: usize, len: usize) -> Option<&str> {
         self.given.get(start.checked_sub(len + 1)?).map(String::as_str)
     }
 
-    /// Sets them in `root`, the file whose text has `len` bytes.
+    /// Sets the overrides in `root`, the file whose text has `len` bytes.
     pub(super) fn apply<'a>(&'a self, root: &mut DeTable<'a>, len: usize) -> Result<(), FileErrors> {
         let mut errors = Vec::new();
         for (n, (given, lines)) in self.given.iter().zip(&self.lines).enumerate() {
@@ -55,7 +55,7 @@ impl Overrides {
     }
 }
 
-/// Where the `=` behind the key stands.
+/// The place of the `=` after the key.
 fn end_of_key(setting: &str) -> Option<usize> {
     let mut quote = None;
     setting.char_indices().find_map(|(at, c)| {
@@ -89,7 +89,7 @@ fn set<'a>(
     let mut at = Target::Table(root);
     for (n, name) in above.iter().enumerate() {
         let is_list = path[n + 1].parse::<usize>().is_ok();
-        // What is made on the way is told apart from what is set.
+        // Tables made on the way have another place than the value that is set.
         let made = place.start..place.end + 1 + n;
         at = at.below(name, is_list, &made).map_err(|why| format!("{}: {why}", shown(&done)))?;
         done = format!("{done}{}{name}", if done.is_empty() { "" } else { "." });
@@ -101,7 +101,7 @@ fn shown(path: &str) -> String {
     if path.is_empty() { "the file".to_owned() } else { format!("`{path}`") }
 }
 
-/// The keys of `line`, a path of keys and a number.
+/// The keys of `line`, which is a path of keys and a number.
 fn path_of(line: &str) -> Option<Vec<String>> {
     let mut path = Vec::new();
     let mut table = DeTable::parse(line).ok()?.into_inner();
@@ -116,7 +116,7 @@ fn path_of(line: &str) -> Option<Vec<String>> {
     }
 }
 
-/// `value` with one place for all of it.
+/// `value`, with `place` as the place of all of it.
 fn marked<'a>(value: DeValue<'a>, place: &Range<usize>) -> Spanned<DeValue<'a>> {
     let value = match value {
         DeValue::Table(table) => {
@@ -133,7 +133,7 @@ fn marked<'a>(value: DeValue<'a>, place: &Range<usize>) -> Spanned<DeValue<'a>> 
     Spanned::new(place.clone(), value)
 }
 
-/// Where something is set.
+/// The value in which an override is set.
 enum Target<'t, 'a> {
     Table(&'t mut DeTable<'a>),
     List(&'t mut DeArray<'a>),
@@ -149,7 +149,7 @@ impl<'t, 'a> Target<'t, 'a> {
         }
     }
 
-    /// What stands at `name` in it; made, a list or a table, where nothing does.
+    /// The value at `name` in it; a new list or table where there is none.
     fn below(self, name: &str, is_list: bool, place: &Range<usize>) -> Result<Target<'t, 'a>, String> {
         let empty = || {
             let value = if is_list { DeValue::Array(DeArray::new()) } else { DeValue::Table(DeTable::new()) };
@@ -176,7 +176,7 @@ impl<'t, 'a> Target<'t, 'a> {
     fn put(self, name: &str, value: Spanned<DeValue<'a>>, place: &Range<usize>) -> Result<(), String> {
         match self {
             Target::Table(table) => {
-                // Its key has a place too.
+                // Removed first, as its key has a place too.
                 table.remove(name);
                 table.insert(Spanned::new(place.clone(), name.to_owned().into()), value);
             }
@@ -193,7 +193,7 @@ impl<'t, 'a> Target<'t, 'a> {
     }
 }
 
-/// The place of an element that goes by its name or its place.
+/// The index of an element, given by its name or its index.
 fn element(list: &DeArray<'_>, name: &str) -> Result<usize, String> {
     let name_of = |v: &Spanned<DeValue<'_>>| -> Option<String> {
         Some(v.get_ref().as_table()?.get("name")?.get_ref().as_str()?.to_owned())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Pages of the reference: the tables of keys that a type has, made from the type and its comments. Never reads or writes a
+//! Pages of the reference: tables of the keys of a type, made from the type and its comments. Never reads or writes a
 //! file.
 
 use super::schema::{Key, Schema, flat};
@@ -10,7 +10,7 @@ use std::fmt::Write;
 /// A page about one type and those that it holds.
 pub struct Page<'s> {
     schema: &'s Schema,
-    /// Headings of the tables that stand on the page, by name of their type.
+    /// Headings of the tables on the page, by the name of the type.
     done: BTreeMap<String, String>,
 }
 
@@ -30,7 +30,7 @@ impl<'s> Page<'s> {
         self.table(self.schema.root(), path, if heading.is_empty() { "Keys of the file" } else { heading })
     }
 
-    /// A section: the keys of `table`, which stands at `path` of the file, then the tables below it.
+    /// A section: the keys of `table`, which is at `path` of the file, then the tables below it.
     fn table(&mut self, table: &'s Value, path: &str, heading: &str) -> String {
         let required = |key: &str| table["required"].as_array().is_some_and(|r| r.iter().any(|k| k == key));
         let all = table["properties"].as_object().into_iter().flat_map(Map::iter);
@@ -53,7 +53,7 @@ impl<'s> Page<'s> {
         format!("{text}\n{choices}{below}")
     }
 
-    /// Where the table at key `name` is told, for keys that have one; the first such key of its type puts it `below`.
+    /// The section that documents the table at key `name`; the first such key of its type adds it to `below`.
     fn section(
         &mut self,
         key: &Key<'s>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is legal in a table, as its type says it: [`schemars`] makes it of the type's fields, comments and attributes. Beside
-//! what JSON Schema has (`extend("multipleOf" = 8)` for one), `extend("powerOfTwo" = true)` stands for powers of two alone.
+//! The legal values of a table: [`schemars`] makes the schema from the fields, comments and attributes of its type. Besides
+//! what JSON Schema has (such as `extend("multipleOf" = 8)`), `extend("powerOfTwo" = true)` allows powers of two alone.
 
 use schemars::{JsonSchema, schema_for};
 use serde_json::{Map, Number, Value};
@@ -15,20 +15,20 @@ pub struct Schema(Value);
 /// A value that is not legal.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Violation {
-    /// Keys from the table on; places in lists are numbers.
+    /// Keys from the table on; an index stands for an element of a list.
     pub path: Vec<String>,
     /// What is wrong, and what is legal.
     pub message: String,
 }
 
 impl Schema {
-    /// That of `T`.
+    /// The schema of `T`.
     #[must_use]
     pub fn of<T: JsonSchema>() -> Schema {
         Schema(schema_for!(T).to_value())
     }
 
-    /// The same, made once for all slots and rows that ask.
+    /// The schema of `T`, made once for all slots and rows that ask.
     #[must_use]
     pub fn shared<T: JsonSchema + 'static>() -> Arc<Schema> {
         static MADE: Mutex<BTreeMap<TypeId, Arc<Schema>>> = Mutex::new(BTreeMap::new());
@@ -40,17 +40,17 @@ impl Schema {
         &self.0
     }
 
-    /// What the type is, in a sentence.
+    /// One sentence on the type.
     #[must_use]
     pub fn about(&self) -> String {
         let text = flat(&self.0["description"]);
         text.find(". ").map_or(text.clone(), |end| text[..=end].to_owned())
     }
 
-    /// From now on the type `at` has a key `name` with a table of type `of`, told of as `meaning`.
+    /// Adds a key `name` with a table of type `of` to the type `at`; its description is `meaning`.
     pub fn add_table(&mut self, at: &str, name: &str, of: &Schema, meaning: &str) {
         let own = format!("{at}.{name}");
-        // Types of the same name may be others there.
+        // Types of the same name may differ there.
         let text = of.0.to_string().replace("\"#/$defs/", &format!("\"#/$defs/{own}."));
         let mut table: Value = serde_json::from_str(&text).unwrap_or_default();
         let below = table.as_object_mut().and_then(|t| t.remove("$defs"));
@@ -63,20 +63,20 @@ impl Schema {
         all[&own] = table;
     }
 
-    /// The keys of the type `at`; of the whole where there is no such type.
+    /// The keys of the type `at`; those of the whole where there is no such type.
     #[must_use]
     pub fn keys(&self, at: &str) -> Vec<&str> {
         let table = self.0.get("$defs").and_then(|all| all.get(at)).unwrap_or(&self.0);
         table["properties"].as_object().into_iter().flatten().map(|(name, _)| name.as_str()).collect()
     }
 
-    /// The keys that a table cannot do without.
+    /// The keys that a table must have.
     #[must_use]
     pub fn required(&self) -> Vec<&str> {
         self.0["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
     }
 
-    /// Key `name` of the type `at` has these values alone, each with its meaning.
+    /// Sets the only legal values of key `name` of the type `at`, each with its meaning.
     pub fn set_values(&mut self, at: &str, name: &str, values: impl Iterator<Item = (String, String)>) {
         let one = |(value, meaning)| serde_json::json!({ "const": value, "description": meaning });
         self.0["$defs"][at]["properties"][name]["oneOf"] = values.map(one).collect();
@@ -111,7 +111,7 @@ impl Schema {
         })
     }
 
-    /// What of `value` is not within the limits of its key. Of types it says nothing.
+    /// The values in `value` that are outside the limits of their keys. Types are not checked.
     #[must_use]
     pub fn check(&self, value: &Value) -> Vec<Violation> {
         let mut found = Vec::new();
@@ -138,12 +138,12 @@ impl Schema {
     }
 }
 
-/// One key: what stands at the key itself, and the type behind it.
+/// One key: its own schema, and that of its type.
 pub(super) struct Key<'s> {
     own: &'s Value,
     pub(super) type_name: &'s str,
     pub(super) target: &'s Value,
-    /// A value with its source.
+    /// True for a [`Figure`](crate::profile::Figure): a value with its source.
     is_figure: bool,
 }
 
@@ -159,7 +159,7 @@ impl<'s> Key<'s> {
         Key { own, type_name, target, is_figure }
     }
 
-    /// What stands at the key goes before what stands at its type.
+    /// What the key itself says goes before what its type says.
     fn get(&self, what: &str) -> Option<&Value> {
         self.own.get(what).or_else(|| self.target.get(what)).filter(|v| !v.is_null())
     }
@@ -196,7 +196,7 @@ impl<'s> Key<'s> {
         }
     }
 
-    /// Legal values; a dash where the type says all.
+    /// The legal values; a dash where the type says all.
     pub(super) fn legal(&self) -> String {
         let names = self.variants();
         if !names.is_empty() {
@@ -266,7 +266,7 @@ impl<'s> Key<'s> {
     }
 }
 
-/// Integers are compared as such.
+/// Compares integers as integers.
 fn is_less(a: &Number, b: &Number) -> bool {
     match (a.as_i128(), b.as_i128()) {
         (Some(a), Some(b)) => a < b,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A TOML file as a type, with everything that TOML and the type find wrong in it. Never says what its keys mean.
+//! Reads a TOML file as a type, with all errors that TOML and the type find in it. Never knows what its keys mean.
 
 use super::error::{FileError, FileErrors, MAX_ERRORS};
 use super::overrides::Overrides;
@@ -14,26 +14,26 @@ use toml::de::{DeArray, DeTable, DeValue, Deserializer, Error};
 pub struct Source<'a> {
     /// The file.
     pub path: &'a Path,
-    /// What it says.
+    /// The text of the file.
     pub text: &'a str,
-    /// What is set over it.
+    /// The keys that are set over it.
     pub overrides: &'a Overrides,
 }
 
 /// A table that was not read as its type.
 #[derive(Debug)]
 pub struct Unread<T> {
-    /// What is wrong with it.
+    /// Its errors.
     pub errors: Vec<FileError>,
-    /// What it says elsewhere, where that is something. Keys that are wrong are not there, nor are tables that lack one.
+    /// The rest of it, where that can be read: without wrong keys, and without tables that lack a key.
     pub rest: Option<T>,
 }
 
-/// The tables of a file, and where its keys stand.
+/// The tables of a file, with the places of their keys.
 pub type Tree<'a> = Spanned<DeTable<'a>>;
 
 impl<'a> Source<'a> {
-    /// A fault at `span`: a place in the text or, behind its end, what was set.
+    /// An error at `span`: a place in the text, or of an override after its end.
     #[must_use]
     pub fn error(&self, span: Range<usize>, message: impl Into<String>) -> FileError {
         match self.overrides.at(span.start, self.text.len()) {
@@ -42,10 +42,10 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Its tables, with what is set over them.
+    /// The tables of the file, with the overrides set in them.
     ///
     /// # Errors
-    /// All that is wrong with its TOML; else with what is set.
+    /// All errors of its TOML; else those of the overrides.
     pub fn tree(&self) -> Result<Tree<'a>, FileErrors> {
         let (mut root, errors) = DeTable::parse_recoverable(self.text);
         if !errors.is_empty() {
@@ -58,7 +58,7 @@ impl<'a> Source<'a> {
     /// Reads `table`, which is the file or one of its tables, as a type that `schema` describes.
     ///
     /// # Errors
-    /// All that is wrong with the types of its keys.
+    /// All errors of the types of its keys.
     pub fn read<T>(&self, table: Tree<'a>, schema: &Schema) -> Result<T, Unread<T>>
     where
         T: for<'de> Deserialize<'de>,
@@ -70,7 +70,7 @@ impl<'a> Source<'a> {
                 Ok(value) if errors.is_empty() => return Ok(value),
                 Ok(value) => return Err(Unread { errors, rest: Some(value) }),
                 Err(error) => {
-                    // What the file as a whole lacks is told at its first line.
+                    // What the file as a whole lacks is reported at its first line.
                     let (span, path) = match error.span().filter(|span| !span.is_empty()) {
                         Some(span) => (span.clone(), left.take(&span)),
                         None => (0..1, left.supply(&error, schema)),
@@ -88,12 +88,12 @@ impl<'a> Source<'a> {
     }
 }
 
-/// The key that is missing, where that is what is wrong.
+/// The missing key, where that is the error.
 fn missing(error: &Error) -> Option<&str> {
     error.message().trim().strip_prefix("missing field `")?.strip_suffix('`')
 }
 
-/// What the type says is wrong with the key or table at `path`, with the legal values of the key where the type says none.
+/// The message of `error` at `path`, with the legal values of the key where the type names none.
 fn message(error: &Error, path: Option<&[String]>, schema: &Schema) -> String {
     let text = error.message().trim().replace('\n', ": ");
     if let Some(key) = missing(error) {
@@ -114,15 +114,15 @@ fn message(error: &Error, path: Option<&[String]>, schema: &Schema) -> String {
     }
 }
 
-/// What is left of a file when what was found wrong is out of it.
+/// The rest of a file, without the values in which errors were found.
 struct Left<'a> {
     root: Spanned<DeTable<'a>>,
-    /// What is out: the place of its table, and the key.
+    /// The values taken out: the place of the table, and the key.
     without: Vec<(Range<usize>, String)>,
 }
 
 impl Left<'_> {
-    /// Takes out what stands at `span`: its path, without the places in lists. `None` for the file as a whole.
+    /// Takes out the value at `span`; returns its path without list indexes. `None` for the file as a whole.
     fn take(&mut self, span: &Range<usize>) -> Option<Vec<String>> {
         let mut path = Vec::new();
         let place = self.root.span();
@@ -131,8 +131,8 @@ impl Left<'_> {
         Some(path)
     }
 
-    /// Puts in what the file as a whole lacks where it can be one thing alone, its version, to see what else is wrong. The path
-    /// of its table.
+    /// Puts in the one key that can be supplied to a file that lacks it, its version, so that other errors are found.
+    /// Returns the path of its table.
     fn supply(&mut self, error: &Error, schema: &Schema) -> Option<Vec<String>> {
         let key = missing(error)?.to_owned();
         if schema.legal(std::slice::from_ref(&key))? != "1" || self.root.get_ref().contains_key(key.as_str())
@@ -144,22 +144,22 @@ impl Left<'_> {
         Some(Vec::new())
     }
 
-    /// True where `error` says that a key is missing which is out of its table.
+    /// True where `error` reports a missing key that was taken out of its table.
     fn is_of_own_making(&self, error: &Error) -> bool {
         let span = error.span().unwrap_or_else(|| self.root.span());
         self.without.iter().any(|(table, key)| *table == span && missing(error) == Some(key))
     }
 }
 
-/// Takes what stands at `span` out of `table`, which stands at `place`, or out of one below: the place of its table, and its
-/// key.
+/// Takes the value at `span` out of `table`, which is at `place`, or out of a table below; returns the place of that
+/// table, and the key.
 fn take_of(
     table: &mut DeTable<'_>,
     place: &Range<usize>,
     span: &Range<usize>,
     path: &mut Vec<String>,
 ) -> Option<(Range<usize>, String)> {
-    // The innermost: a list of tables stands where its first one does.
+    // The innermost table goes first: a list of tables has the place of its first one.
     for (key, value) in table.iter_mut() {
         path.push(key.get_ref().to_string());
         if let Some(found) = take_below(value, span, path) {
@@ -199,7 +199,7 @@ fn take_below(
     }
 }
 
-/// The key of a list of values, not of tables, with one at `span`: it is wrong as a whole.
+/// The key of a list of values, not of tables, that has a value at `span`; the list is wrong as a whole.
 fn list_with(table: &DeTable<'_>, span: &Range<usize>) -> Option<String> {
     let has = |value: &DeValue<'_>| {
         let wrong = |v: &Spanned<DeValue<'_>>| v.span() == *span && v.get_ref().as_table().is_none();
@@ -208,7 +208,7 @@ fn list_with(table: &DeTable<'_>, span: &Range<usize>) -> Option<String> {
     table.iter().find(|(_, value)| has(value.get_ref())).map(|(key, _)| key.get_ref().to_string())
 }
 
-/// Where the value at `path` of `tree` stands; places in lists are numbers.
+/// The place of the value at `path` of `tree`; an index stands for an element of a list.
 #[must_use]
 pub fn place_of(tree: &Tree<'_>, path: &[&str]) -> Option<Range<usize>> {
     let (first, rest) = path.split_first()?;
