@@ -3,14 +3,14 @@
 
 use crate::{Bdf, Tag};
 
-/// What an AtomicOp does; all are non-posted, and answered with the value that was there before.
+/// The operation of an AtomicOp; all are non-posted, and answered with the value before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AtomicOp {
     /// FetchAdd: adds the operand, modulo its size.
     FetchAdd,
     /// Swap: stores the operand.
     Swap,
-    /// CAS: stores the second operand where the first equals what is there.
+    /// CAS: stores the second operand if the first equals the value before.
     CompareSwap,
 }
 
@@ -40,7 +40,7 @@ impl OperandSize {
 /// FetchAdd, Swap and CAS. Four DW of header from 4 GiB on, three below.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AtomicRequest {
-    /// Which of them.
+    /// The operation.
     pub op: AtomicOp,
     /// Size of an operand.
     pub operand: OperandSize,
@@ -115,7 +115,7 @@ impl AtomicRequest {
 mod tests {
     use super::*;
 
-    /// Rows: operation, what is there, operands, what is there then (`PCIe 5.0 §6.15.1`).
+    /// Rows: operation, value before, operands, value after (`PCIe 5.0 §6.15.1`).
     #[test]
     fn what_is_computed() {
         type Row = (AtomicOp, &'static [u8], &'static [u8], &'static [u8]);

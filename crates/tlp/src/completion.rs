@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Completions (`PCIe 5.0 §2.2.9`, §2.3.1.1): what a request asks of them, the headers of those that answer it, and which of its
-//! bytes one that has come holds. The one place that completers and requesters ask; where to cut is
-//! [`split`](crate::split)'s to say, or a policy's.
+//! Completions (`PCIe 5.0 §2.2.9`, §2.3.1.1): what a request asks of them, the headers of those that answer it, and
+//! the bytes of it that an arrived one holds. Completers and requesters both use this module; [`split`]
+//! or a policy says where to cut.
 
 use crate::{
     Attributes, Bdf, Body, Class, Completion, MemoryOp, MemoryRequest, Mps, Rcb, Repr, Status, Tag,
@@ -20,22 +20,22 @@ pub struct Asked {
     pub tc: TrafficClass,
     /// Attributes that its completions have.
     pub attr: Attributes,
-    /// MRdLk, which CplDLk and CplLk answer.
+    /// True for an MRdLk, which CplDLk and CplLk answer.
     pub locked: bool,
     /// The bytes asked for.
     pub bytes: Awaited,
 }
 
 impl Asked {
-    /// What a request asks; `None` where no completion answers it. Byte Count and Lower Address are those of memory reads; of
-    /// AtomicOps the operand's size and 0, of all else 4 and 0 (`PCIe 5.0 §2.2.9`). ID-based Ordering is leave that need not be
-    /// taken (§2.2.6.4).
+    /// What `request` asks; `None` where no completion answers it. Byte Count and Lower Address are those of a memory
+    /// read; for an AtomicOp the operand's size and 0, for all others 4 and 0 (`PCIe 5.0 §2.2.9`). ID-based Ordering
+    /// is left out, as a completer need not use it (§2.2.6.4).
     #[must_use]
     pub fn of(request: &Repr) -> Option<Asked> {
         (request.class() == Class::NonPosted).then(|| Asked::of_non_posted(request))
     }
 
-    /// The same of a request that is known to ask for a completion.
+    /// As [`of`](Self::of), for a request that is known to ask for a completion.
     #[must_use]
     pub fn of_non_posted(request: &Repr) -> Asked {
         let byte_count = match &request.body {
@@ -48,7 +48,7 @@ impl Asked {
         Asked { requester, tag, tc, attr, locked: false, bytes: Awaited { first_byte: 0, byte_count } }
     }
 
-    /// The same of a memory read, of which `read` is the body.
+    /// As [`of`](Self::of), for a memory read, of which `read` is the body.
     #[must_use]
     #[inline]
     pub fn of_read(request: &Repr, read: &MemoryRequest) -> Asked {
@@ -69,7 +69,7 @@ impl Asked {
         self.header(completer, status, self.bytes, None)
     }
 
-    /// The header of the completion with the next `piece` bytes, 1 to 4096, behind the first `sent`.
+    /// The header of the completion with the next `piece` bytes, 1 to 4096, after the first `sent`.
     #[must_use]
     #[inline]
     pub fn with_data(&self, completer: Bdf, sent: u32, piece: u32) -> Repr {
@@ -95,12 +95,12 @@ impl Asked {
     }
 }
 
-/// Bytes that a request asks for, or what remains of them.
+/// The bytes that a request asks for, or the rest of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Awaited {
     /// Address of the first byte, of which Lower Address has seven bits; zero for all but memory reads.
     pub first_byte: u64,
-    /// How many, as Byte Count counts them.
+    /// The number of bytes, as Byte Count counts them.
     pub byte_count: u32,
 }
 
@@ -109,16 +109,16 @@ pub struct Awaited {
 pub enum Misfit {
     /// It has no data.
     WithoutData,
-    /// Byte Count is more than is awaited, or what comes before it has not come.
+    /// Byte Count is more than is awaited, or bytes before the completion are missing.
     ByteCount,
     /// Lower Address is not that of the byte that Byte Count names.
     LowerAddress,
-    /// More DWs than remain.
+    /// It has more DWs than remain.
     Length,
 }
 
 impl Awaited {
-    /// What remains behind the first `count` bytes.
+    /// The rest after the first `count` bytes.
     #[must_use]
     #[inline]
     pub const fn behind(self, count: u32) -> Awaited {
@@ -126,14 +126,14 @@ impl Awaited {
         Awaited { first_byte, byte_count: self.byte_count - count }
     }
 
-    /// Lower Address of a completion that begins with the first byte.
+    /// Lower Address of a completion that begins at the first byte.
     #[must_use]
     #[inline]
     pub const fn lower_address(self) -> u8 {
         (self.first_byte & 0x7f) as u8
     }
 
-    /// Lanes of the first DW that stand before the first byte.
+    /// Byte lanes of the first DW before the first byte.
     #[must_use]
     #[inline]
     pub const fn lead(self) -> u32 {
@@ -147,10 +147,10 @@ impl Awaited {
         split::completion_piece(self.first_byte, self.byte_count, mps, rcb)
     }
 
-    /// Which of these bytes a successful completion holds, whatever came before it.
+    /// The range of these bytes that a successful completion holds, whether or not those before it have come.
     ///
     /// # Errors
-    /// Where it answers no such request.
+    /// Where it does not answer such a request.
     #[inline]
     pub fn place(self, completion: &Completion) -> Result<Range<u32>, Misfit> {
         let dw = u32::from(completion.length_dw.ok_or(Misfit::WithoutData)?);
@@ -166,11 +166,11 @@ impl Awaited {
         Ok(start..start + (dw * 4 - rest.lead()).min(remaining))
     }
 
-    /// How many bytes a successful completion holds, which has to begin with the first: completions of one request come in
-    /// the order of addresses (`PCIe 5.0 §2.3.1.1`).
+    /// The number of bytes that a successful completion holds; it has to begin at the first, as completions of one
+    /// request come in address order (`PCIe 5.0 §2.3.1.1`).
     ///
     /// # Errors
-    /// Where it does not answer this.
+    /// Where it does not answer the request at that byte.
     #[inline]
     pub fn place_next(self, completion: &Completion) -> Result<u32, Misfit> {
         if u32::from(completion.byte_count) != self.byte_count {
@@ -216,7 +216,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is cut comes together again: each byte once, in order, and the last one says so.
+        /// Pieces of a read fit together again: each byte once, in order, and the last completion says so.
         #[test]
         fn what_is_cut_is_placed(page in 0u64..4, at in 0u64..4096, len in 1u32..4097, mps in 0u8..6, rcb in 0u8..2) {
             let first_byte = page << 30 | at;
@@ -235,7 +235,7 @@ mod tests {
             }
         }
 
-        /// Any completion at all: what the lanes say, or a misfit.
+        /// Any completion is placed as its lanes say, or is a misfit.
         #[test]
         fn a_place_is_what_the_lanes_hold(
             at in 0u64..300,

@@ -12,7 +12,7 @@ const LCRC_POLYNOMIAL: u32 = 0x04C1_1DB7_u32.reverse_bits();
 /// 0x100B (`PCIe 5.0 §3.5.1`), mirrored.
 const DLLP_POLYNOMIAL: u16 = 0x100B_u16.reverse_bits();
 
-/// Bytes that one step of CRC-32 takes.
+/// Bytes that one step of the CRC-32 takes.
 const STEP: usize = 8;
 
 // Row 0 is the effect of a byte at the end of a step; row n that of a byte n places before it.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A TLP in one line, in the style of the NetTLP paper's Figure 15 (NSDI'20, §6.2).
 //!
-//! `{}` prints what the figure prints, and the name of a message; `{:#}` adds the common fields that are not at rest (TC,
-//! attributes, AT, hints, LN, TD, EP). Functions print as `bus:device.function`, as everywhere; the figure has device and
-//! function in one number, `1b:00`.
+//! `{}` prints what the figure prints, and the name of a message; `{:#}` adds the common fields that have not their
+//! default (TC, attributes, AT, hints, LN, TD, EP). Functions print as `bus:device.function`; the figure has device
+//! and function in one number, `1b:00`.
 
 use crate::message::name_of;
 use crate::{

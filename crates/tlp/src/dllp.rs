@@ -56,7 +56,7 @@ pub enum Dllp {
 pub struct FlowControl {
     /// InitFC1, InitFC2 or UpdateFC.
     pub kind: FlowControlKind,
-    /// Which credits.
+    /// The class of the credits.
     pub class: Class,
     /// Virtual channel.
     pub vc: Vc,
@@ -171,9 +171,9 @@ pub enum DllpError {
     Length(usize),
     /// The CRC is not that of the first four bytes.
     Crc {
-        /// What the DLLP says.
+        /// The CRC in the DLLP.
         found: u16,
-        /// What its bytes make.
+        /// The CRC of its bytes.
         computed: u16,
     },
     /// A DLLP Type that is reserved, or belongs to multi-root I/O virtualization.
@@ -199,11 +199,11 @@ const SEQUENCE_MASK: u16 = 0xfff;
 const DATA_FC_MASK: u16 = 0xfff;
 const FEATURE_ACK: u32 = 1 << 23;
 const FEATURE_MASK: u32 = FEATURE_ACK - 1;
-/// Bits behind the type.
+/// The bits after the type.
 const BODY_MASK: u32 = 0x00ff_ffff;
 
 impl Dllp {
-    /// The six bytes of the DLLP, in their order on the wire. What is too large for a field is cut off.
+    /// The six bytes of the DLLP, in their order on the wire. Values too large for a field lose their high bits.
     #[must_use]
     pub fn emit(&self) -> [u8; DLLP_LEN] {
         let (ty, body) = match self {
@@ -223,7 +223,7 @@ impl Dllp {
     /// Reads a DLLP of exactly six bytes. Reserved bits are not looked at.
     ///
     /// # Errors
-    /// Where the length, the CRC or the type is not right.
+    /// Where the length, the CRC or the type is not legal.
     pub fn parse(bytes: &[u8]) -> Result<Dllp, DllpError> {
         let &[a, b, c, d, e, f] = bytes else { return Err(DllpError::Length(bytes.len())) };
         let (found, computed) = (u16::from_be_bytes([e, f]), crc::dllp([a, b, c, d]));
@@ -267,7 +267,7 @@ impl PmDllp {
         }
     }
 
-    /// `PM_Enter_L1` and so on.
+    /// The specification's name, such as `PM_Enter_L1`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -280,7 +280,7 @@ impl PmDllp {
 }
 
 impl FlowControl {
-    /// Without scaled flow control.
+    /// A flow-control DLLP without scaled flow control.
     #[must_use]
     pub const fn new(kind: FlowControlKind, class: Class, vc: Vc, header: u8, data: u16) -> FlowControl {
         let (header_scale, data_scale) = (Scale::Unscaled, Scale::Unscaled);
@@ -376,7 +376,7 @@ impl fmt::Display for FlowControl {
     }
 }
 
-/// Behind a credit field: nothing, or ` x1`, ` x4`, ` x16`.
+/// Printed after a credit field: nothing, or ` x1`, ` x4`, ` x16`.
 impl fmt::Display for Scale {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

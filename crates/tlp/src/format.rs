@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The table of TLP formats: one row for each combination of Fmt and Type that riser knows.
 //!
-//! Parsing, emission, classes and names all come from this table and never from a second list; what is written in
-//! other languages (C header, dissector, RTL) is checked against it.
+//! Parsing, emission, classes and names all use this table and no second list; counterparts in other languages (C
+//! header, dissector, RTL) are checked against it.
 
 use crate::{Access, AtomicOp, Body, Class, ConfigKind, MemoryOp, Repr};
 
-/// Which header layout a format has, and with it which view reads it.
+/// The header layout of a format; it tells which view reads the header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Family {
     /// Memory requests: [`MemoryHeader`](crate::wire::MemoryHeader).
@@ -26,29 +26,29 @@ pub enum Family {
 /// A row of [`FORMATS`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Format {
-    /// Which row.
+    /// The ID of the row.
     pub id: FormatId,
     /// Fmt\[2:0\].
     pub fmt: u8,
     /// Type\[4:0\], where [`type_mask`](Self::type_mask) is set.
     pub type_bits: u8,
-    /// Which bits of Type tell the format; the others (a message's routing) are a field.
+    /// The bits of Type that tell the format; the others (a message's routing) are a field.
     pub type_mask: u8,
     /// The specification's name.
     pub name: &'static str,
     /// Length of the header in DW: 3 or 4.
     pub header_dw: u8,
-    /// Whether data follows the header.
+    /// True where data follows the header.
     pub has_data: bool,
     /// Flow-control and ordering class.
     pub class: Class,
     /// Header layout.
     pub family: Family,
-    /// Where the specification has it.
+    /// The section of the specification that defines it.
     pub source: &'static str,
 }
 
-/// Names a row of [`FORMATS`]; its number is the row's place.
+/// The ID of a row of [`FORMATS`]; its number is the row's index.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum FormatId {
@@ -187,7 +187,7 @@ static ROW_OF_FIRST_BYTE: [u8; 256] = {
 };
 
 impl Format {
-    /// The format of a TLP that starts with this byte (Fmt and Type); `None` where riser knows none.
+    /// The format of a TLP that starts with this byte (Fmt and Type); `None` where [`FORMATS`] has no row for it.
     #[must_use]
     pub fn of_first_byte(byte: u8) -> Option<&'static Format> {
         FORMATS.get(ROW_OF_FIRST_BYTE[byte as usize] as usize)

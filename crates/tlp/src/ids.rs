@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Who speaks: functions and transactions.
+//! IDs of functions and tags of transactions.
 
 use core::fmt;
 use core::str::FromStr;
@@ -57,14 +57,14 @@ impl fmt::Display for Bdf {
     }
 }
 
-/// As [`Display`](fmt::Display): the number says little.
+/// As [`Display`](fmt::Display), which says more than the number.
 impl fmt::Debug for Bdf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
 }
 
-/// A text that is no bus, device and function.
+/// Text that is no bus, device and function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BdfError;
 

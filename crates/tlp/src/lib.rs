@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! PCI Express wire formats, and the quantities that everything in riser speaks in.
+//! PCI Express wire formats, and the quantities in which all of riser counts.
 //!
-//! - [`time`], [`ids`], [`size`], [`rate`]: newtypes, so that nothing can be mixed up.
+//! - [`time`], [`ids`], [`size`], [`rate`]: newtypes, so that none is taken for another.
 //! - [`Repr`]: a TLP header as a plain value that can hold only legal values.
 //! - [`Tlp`]: a header with its data, carried or only counted, and its prefixes: what travels through the fabric.
 //! - [`format`]: the one table of Fmt and Type, from which names, classes and header lengths come.

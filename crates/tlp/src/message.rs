@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The messages of the base specification: one literal table, a row for each Message Code (`PCIe 5.0 Appendix F`, Table F-1,
-//! and the paragraph of each row). Names come from it, and so do the rules about TC, routing and data. Decides nothing
-//! about what a receiver does with a message.
+//! The messages of the base specification: one table, a row for each Message Code (`PCIe 5.0 Appendix F`, Table F-1,
+//! and the section of each row). Names, and the rules about TC, routing and data, come from it. Decides nothing about
+//! what a receiver does with a message.
 
 use crate::rules::RuleId;
 use crate::{Message, MessageRouting};
 
-/// What data a message has.
+/// The data that a message has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MessageData {
     /// None: a Msg.
     Never,
     /// This many DWs: a MsgD.
     Dw(u16),
-    /// As its vendor says.
+    /// Any, as its vendor defines.
     Free,
 }
 
@@ -26,13 +26,13 @@ pub struct MessageType {
     pub subtype: Option<u8>,
     /// The specification's name.
     pub name: &'static str,
-    /// Which routings it may have: bit n is routing n ([`MessageRouting::bits`]).
+    /// The routings that it may have: bit n is routing n ([`MessageRouting::bits`]).
     pub routings: u8,
     /// Its data.
     pub data: MessageData,
-    /// The rule that it has TC 0, where there is one.
+    /// The rule that it has TC 0; `None` where none says so.
     pub tc0: Option<RuleId>,
-    /// Paragraph of `PCIe 5.0`.
+    /// Section of `PCIe 5.0`.
     pub section: &'static str,
 }
 
@@ -78,7 +78,7 @@ const fn sig(
     MessageType { subtype: Some(subtype), ..row(VENDOR_DEFINED_TYPE_1, name, to, data, tc0, section) }
 }
 
-/// Every message of the base specification, by code; with one code, by subtype or data.
+/// Every message of the base specification, by code; rows of one code by subtype or data.
 pub static MESSAGES: [MessageType; 39] = {
     use MessageData::{Dw, Free, Never};
     const INTX: Option<RuleId> = Some(RuleId::InterruptTc);
@@ -129,16 +129,16 @@ pub static MESSAGES: [MessageType; 39] = {
     ]
 };
 
-/// Message Codes: those that a receiver takes. Any other code is an Unsupported Request to it (`PCIe 5.0 §2.3.1`), but for
-/// those that [`is_ignored`] names.
+/// A set of Message Codes, which a receiver takes. Any other code is an Unsupported Request to it
+/// (`PCIe 5.0 §2.3.1`), except for those that [`is_ignored`] names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MessageCodes([u128; 2]);
 
 impl MessageCodes {
-    /// None.
+    /// The empty set.
     pub const NONE: MessageCodes = MessageCodes([0; 2]);
 
-    /// These.
+    /// The set of these codes.
     #[must_use]
     pub const fn of(codes: &[u8]) -> MessageCodes {
         let (mut all, mut at) = ([0; 2], 0);
@@ -149,20 +149,20 @@ impl MessageCodes {
         MessageCodes(all)
     }
 
-    /// Those of either.
+    /// The codes in either set.
     #[must_use]
     pub const fn or(self, other: MessageCodes) -> MessageCodes {
         MessageCodes([self.0[0] | other.0[0], self.0[1] | other.0[1]])
     }
 
-    /// True where `code` is among them.
+    /// True where `code` is in the set.
     #[must_use]
     pub const fn contains(self, code: u8) -> bool {
         self.0[code as usize / 128] >> (code % 128) & 1 == 1
     }
 }
 
-/// Whether a receiver that does not take messages of `code` drops them without a word: Vendor_Defined Type 1
+/// True where a receiver that does not take messages of `code` drops them silently: Vendor_Defined Type 1
 /// (`PCIe 5.0 §2.2.8.6`), and the Ignored Messages, which were hot-plug signals of revision 1.0a (§2.2.8.7).
 #[must_use]
 pub const fn is_ignored(code: u8) -> bool {
@@ -185,13 +185,13 @@ impl MessageType {
         Some(if has_data { MESSAGES.iter().find(twin).unwrap_or(first) } else { first })
     }
 
-    /// Whether it may be routed so.
+    /// True where the message may have this routing.
     #[must_use]
     pub const fn may_be_routed(&self, routing: MessageRouting) -> bool {
         self.routings >> routing.bits() & 1 == 1
     }
 
-    /// Whether it may have this many DWs of data; 0 is a Msg.
+    /// True where the message may have this many DWs of data; 0 is a Msg.
     #[must_use]
     pub const fn may_have_data(&self, dw: u32) -> bool {
         match self.data {

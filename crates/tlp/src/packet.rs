@@ -7,7 +7,7 @@ use core::fmt;
 /// Flow-control and ordering class of a TLP (`PCIe 5.0 §2.6.1`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Class {
-    /// Memory writes and messages.
+    /// Memory writes (MWr) and messages.
     Posted,
     /// All requests that a completion answers.
     NonPosted,
@@ -19,7 +19,7 @@ impl Class {
     /// Every class, in the order of the InitFC DLLPs.
     pub const ALL: [Class; 3] = [Class::Posted, Class::NonPosted, Class::Completion];
 
-    /// 0, 1, 2: an index for tables by class.
+    /// An index for tables by class: 0, 1 or 2.
     #[must_use]
     pub const fn index(self) -> usize {
         self as usize
@@ -29,9 +29,9 @@ impl Class {
 /// The data of a transfer: bytes, or only their number.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Data {
-    /// Only counted, in bytes: for runs that ask how long, not what.
+    /// Only its length in bytes: for runs that measure time, not content.
     Counted(u32),
-    /// Carried.
+    /// The bytes, carried.
     Carried(Payload),
 }
 
@@ -79,7 +79,7 @@ impl Data {
     }
 }
 
-/// A TLP between two ports: header and data.
+/// A TLP between two ports: header, data and prefixes.
 ///
 /// `data` holds the bytes from the first to the last enabled one (of a write), or those that the completion
 /// answers; the lanes before and behind them, which the wire pads to whole DWs, are not kept. It is
@@ -92,20 +92,20 @@ pub struct Tlp {
     pub data: Data,
     /// TLP prefixes, before the header.
     pub prefixes: Prefixes,
-    /// In a read request: whether its completions shall carry bytes, or only count them. Not on the wire.
+    /// In a read request: true where its completions shall carry bytes, false where they shall only count them. Not on the wire.
     pub carry: bool,
-    /// With TD: the digest is not that of the TLP, because its bits changed where no LCRC guards them. Whoever
-    /// injects faults sets it, whoever checks ECRC looks at it; without TD it says nothing.
+    /// True where TD is set and the digest is not that of the TLP, since bits changed where no LCRC guards them. A
+    /// fault injector sets it, and a receiver that checks ECRC looks at it; without TD it has no meaning.
     pub ecrc_wrong: bool,
-    /// Whose time it spends. Not on the wire.
+    /// The account to which its time is charged. Not on the wire.
     pub account: Account,
-    /// For how many picoseconds its port sends nothing behind it: of completions of a root complex that leaves gaps. Not on
-    /// the wire.
+    /// Picoseconds for which its port sends nothing after it: of completions of a root complex that leaves gaps. Not
+    /// on the wire.
     pub rest_ps: u16,
 }
 
-/// Names the account in which the time of a transaction is kept: given to a request by whoever watches it, and handed on
-/// by whoever answers it to its completions. Without meaning to any port or device.
+/// The account in which the time of a transaction is kept: a monitor gives it to a request, and the completer hands
+/// it on to its completions. Without meaning to any port or device.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Account(pub u32);
 
@@ -119,7 +119,7 @@ impl Repr {
     #[must_use]
     #[inline]
     pub const fn class(&self) -> Class {
-        // What the table of formats says, asked several times for each hop: a test holds the two together.
+        // The same as the table of formats, as a test checks, but faster: each hop asks several times.
         match &self.body {
             Body::Memory(m) if m.op.is_posted() => Class::Posted,
             Body::Message(_) => Class::Posted,
@@ -145,7 +145,7 @@ impl Tlp {
         }
     }
 
-    /// The same, its completions to carry bytes where `carry` is true.
+    /// This TLP, whose completions are to carry bytes where `carry` is true.
     #[must_use]
     #[inline]
     pub fn with_carry(self, carry: bool) -> Tlp {
@@ -159,9 +159,9 @@ impl Tlp {
         self.repr.class()
     }
 
-    /// True where whoever completes this request with UR or CA leaves it to the requester to report an error: it asks for a
-    /// completion (`PCIe 5.0 §6.2.3.2.4.1`), and its data, if it has any, is not poisoned (§2.7.2.2). Only then is the error of
-    /// the completer advisory.
+    /// True where a completer of this request that answers UR or CA leaves it to the requester to report the error:
+    /// the request asks for a completion (`PCIe 5.0 §6.2.3.2.4.1`), and its data, if any, is not poisoned (§2.7.2.2).
+    /// Only then is the completer's error advisory.
     #[must_use]
     pub const fn refusal_is_advisory(&self) -> bool {
         let poisoned = self.repr.ep && self.repr.data_dw() > 0;
@@ -184,8 +184,8 @@ impl Tlp {
     /// (counted data is zeros), and the ECRC where TD is set, its complement where it is to be
     /// [wrong](Self::ecrc_wrong). Returns the number of bytes written, [`wire_len`](Self::wire_len).
     ///
-    /// Data that is longer than the header says is cut off. Data of all the whole DWs, where the header names fewer
-    /// bytes, is taken as the DWs themselves.
+    /// Data longer than the header says is cut off. Data of all the whole DWs, where the header names fewer bytes, is
+    /// taken as the DWs themselves.
     ///
     /// # Panics
     /// Where `buf` is shorter than that; it cannot fail otherwise.
@@ -213,8 +213,8 @@ impl Tlp {
         prefixes.len() + self.repr.emit(rest)
     }
 
-    /// Whether there is as much data as the header says; a TLP that somebody made by hand may have less or more. Requests that
-    /// name no byte may have any.
+    /// True where there is as much data as the header says; a TLP made by hand may have less or more. Requests that
+    /// name no byte may have any amount.
     #[must_use]
     #[inline]
     pub fn is_whole(&self) -> bool {
@@ -247,8 +247,8 @@ impl Tlp {
         Ok(Tlp { prefixes: parsed.prefixes, ecrc_wrong, ..tlp })
     }
 
-    /// The TLP of a header and the bytes that followed it on the wire, for peers that send less or more than whole DWs:
-    /// what is missing is zero, what is too much is left out. Never panics.
+    /// The TLP of a header and the bytes that followed it on the wire, for peers that send less or more than whole
+    /// DWs: missing bytes are zero, excess ones are left out. Never panics.
     #[must_use]
     pub fn from_lanes(repr: Repr, lanes: &[u8], pool: &PayloadPool) -> Tlp {
         let kept = repr.data_lanes();

@@ -12,7 +12,7 @@ use core::fmt;
 use core::num::NonZeroU32;
 use core::ops::{Deref, Range};
 
-/// Buffers that a pool keeps for reuse; what comes back beyond them is freed.
+/// The most free buffers that a pool keeps for reuse; further ones are freed.
 const MAX_FREE_BUFFERS: usize = 8192;
 
 struct Buffer {
@@ -26,7 +26,7 @@ struct Shelf {
     made: Cell<u64>,
 }
 
-/// Where payloads come from and return to.
+/// A pool of payload buffers. Clones are handles on the same pool.
 #[derive(Clone, Default)]
 pub struct PayloadPool {
     shelf: Rc<Shelf>,
@@ -37,7 +37,7 @@ pub struct PayloadPool {
 pub struct Payload {
     // `None` only while dropping.
     buffer: Option<Rc<Buffer>>,
-    // One more than the first byte's place: never zero, which leaves `Data` room for its other variant.
+    // The place of the first byte plus one: never zero, which leaves `Data` room for its other variant.
     place: NonZeroU32,
     len: u32,
 }
@@ -78,7 +78,7 @@ impl PayloadPool {
         self.shelf.made.get()
     }
 
-    // What lies on the shelf has no other owner, so `get_mut` on it succeeds.
+    // A buffer on the shelf has no other owner, so `get_mut` on it succeeds.
     fn take(&self) -> Rc<Buffer> {
         if let Some(buffer) = self.shelf.free.borrow_mut().pop() {
             return buffer;
@@ -103,7 +103,7 @@ impl Payload {
         }
     }
 
-    /// This payload with `next` behind it, without a copy: only where both are neighbours in one buffer.
+    /// This payload with `next` after it, without a copy; `None` unless they are neighbours in one buffer.
     #[must_use]
     pub fn join(&self, next: &Payload) -> Option<Payload> {
         let (a, b) = (self.buffer.as_ref()?, next.buffer.as_ref()?);

@@ -11,7 +11,7 @@ use core::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct Prefix(pub u32);
 
-/// What a prefix is (`PCIe 5.0 Table 2-38`, Table 2-39, and the ECN that names PASID's).
+/// The type of a prefix (`PCIe 5.0 Table 2-38`, Table 2-39, and the ECN that names PASID's).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PrefixKind {
     /// MR-IOV, local; carried as it is.
@@ -52,7 +52,7 @@ impl Prefix {
         self.0 >> 28 & 1 == 1
     }
 
-    /// What it is.
+    /// Its type.
     #[must_use]
     pub const fn kind(self) -> PrefixKind {
         match self.0 >> 24 {
@@ -67,7 +67,7 @@ impl Prefix {
         }
     }
 
-    /// The PASID, where it is a PASID prefix.
+    /// The PASID of a PASID prefix; `None` for others.
     #[must_use]
     pub const fn pasid_value(self) -> Option<u32> {
         match self.kind() {
@@ -83,7 +83,7 @@ impl fmt::Debug for Prefix {
     }
 }
 
-/// What it is and what it says: `PASID 0x12345 PMR EXE`, `ST[15:8] 0x12`, `VendPrefixL0 0x123456`.
+/// Prints type and fields: `PASID 0x12345 PMR EXE`, `ST[15:8] 0x12`, `VendPrefixL0 0x123456`.
 impl fmt::Display for Prefix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let low = self.0 & 0xff_ffff;
@@ -113,11 +113,11 @@ struct List {
 pub struct Prefixes(Option<Rc<List>>);
 
 impl Prefixes {
-    /// The most that a TLP of riser has: as many local ones as end-to-end ones may be; a bound of ours.
+    /// The most prefixes of a TLP in riser, a limit of its own: twice as many as may be end-to-end ones.
     pub const MAX: usize = 8;
-    /// The most end-to-end ones that a TLP may have (`PCIe 5.0 §2.2.10.2`).
+    /// The most end-to-end prefixes that a TLP may have (`PCIe 5.0 §2.2.10.2`).
     pub const MAX_END_TO_END: usize = 4;
-    /// None.
+    /// No prefixes.
     pub const NONE: Prefixes = Prefixes(None);
 
     /// These prefixes; `None` where there are more than [`MAX`](Self::MAX).
@@ -140,25 +140,25 @@ impl Prefixes {
         }
     }
 
-    /// True where there are none.
+    /// True where there are no prefixes.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.0.is_none()
     }
 
-    /// How many are local.
+    /// The number of local ones.
     #[must_use]
     pub fn local(&self) -> usize {
         self.as_slice().iter().filter(|p| !p.is_end_to_end()).count()
     }
 
-    /// How many are end-to-end.
+    /// The number of end-to-end ones.
     #[must_use]
     pub fn end_to_end(&self) -> usize {
         self.as_slice().len() - self.local()
     }
 
-    /// True where one of the end-to-end ones has a reserved type: whom it is addressed to does not support it, switches
+    /// True where one of the end-to-end prefixes has a reserved type: the addressee does not support it, switches
     /// pass it on (`PCIe 5.0 §2.2.10.2`).
     #[must_use]
     pub fn has_reserved(&self) -> bool {
@@ -177,14 +177,14 @@ impl Prefixes {
         self.as_slice().iter().take_while(|p| !p.is_end_to_end()).count() * 4
     }
 
-    /// The PASID, where one of them says it.
+    /// The PASID, if one of them is a PASID prefix.
     #[must_use]
     pub fn pasid(&self) -> Option<u32> {
         self.as_slice().iter().find_map(|p| p.pasid_value())
     }
 }
 
-/// Each prefix behind a comma, in their order; nothing where there are none.
+/// Prints each prefix after a comma, in order; nothing where there are none.
 impl fmt::Display for Prefixes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.as_slice().iter().try_for_each(|prefix| write!(f, ", {prefix}"))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Link rates and widths, and what a byte takes on the wire.
+//! Link rates and widths, and the time that a byte takes on the wire.
 
 use crate::Mps;
 use core::fmt;
@@ -123,7 +123,7 @@ impl Width {
 #[must_use]
 pub const fn ack_latency_limit(rate: Rate, width: Width, mps: Mps) -> u32 {
     let small = mps.bytes() <= 256;
-    // How many of the longest TLPs one Ack may answer.
+    // The number of longest TLPs that one Ack may answer.
     let ack_factor_x10 = match width.lanes() {
         1..=4 if small => 14,
         8 if small => 25,
@@ -136,7 +136,7 @@ pub const fn ack_latency_limit(rate: Rate, width: Width, mps: Mps) -> u32 {
         Rate::Gt5 => 70,
         Rate::Gt8 | Rate::Gt16 | Rate::Gt32 => 115,
     };
-    // The delay is whole, so rounding the quotient rounds the sum.
+    // The delay is an integer, so rounding the quotient rounds the sum.
     (mps.bytes() + 28) * ack_factor_x10 / (10 * width.lanes() as u32) + internal_delay
 }
 

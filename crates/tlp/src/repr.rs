@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! TLP headers as plain values (`PCIe 5.0 §2.2`).
 //!
-//! A [`Repr`] holds only what may stand on a wire: what a field cannot mean, its type cannot hold.
+//! A [`Repr`] holds only legal values: its types exclude what a field cannot mean.
 
 use crate::{AtomicRequest, Bdf, Span, Tag};
 use bitflags::bitflags;
@@ -45,15 +45,15 @@ bitflags! {
 }
 
 impl Attributes {
-    /// Those of a request that its completions have in any case (`PCIe 5.0 §2.2.9`). ID-based Ordering is leave that a
-    /// completer may take where IDO Completion Enable gives it (§2.2.6.4).
+    /// The attributes of a request that its completions always repeat (`PCIe 5.0 §2.2.9`). ID-based Ordering is
+    /// permission, which a completer may use where IDO Completion Enable is set (§2.2.6.4).
     pub const COMPLETED: Attributes = Attributes::NO_SNOOP.union(Attributes::RELAXED_ORDERING);
 }
 
 /// Address Type of a memory request (`PCIe 5.0 §10.2.1`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum AddressType {
-    /// 00b: not translated, or not said.
+    /// 00b: untranslated, or not specified.
     #[default]
     Untranslated,
     /// 01b: asks for a translation.
@@ -86,14 +86,14 @@ impl AddressType {
 /// PH\[1:0\] of a request with TH (`PCIe 5.0 §2.2.7.1`): who will use the data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ProcessingHint {
-    /// 00b: host and device, in turn.
+    /// 00b: host and device both.
     #[default]
     Bidirectional,
     /// 01b: the device.
     Requester,
     /// 10b: the host.
     Target,
-    /// 11b: the host, soon.
+    /// 11b: the host, with high temporal locality.
     TargetWithPriority,
 }
 
@@ -139,11 +139,11 @@ pub struct Repr {
     pub tc: TrafficClass,
     /// Attributes.
     pub attr: Attributes,
-    /// Address Type; `Untranslated` but in memory requests and AtomicOps.
+    /// Address Type; `Untranslated` except in memory requests and AtomicOps.
     pub at: AddressType,
-    /// TH: a processing hint; `None` but in memory requests and AtomicOps.
+    /// TH: a processing hint; `None` except in memory requests and AtomicOps.
     pub th: Option<Hint>,
-    /// LN: lightweight notification (`PCIe 5.0 §6.21`); false but in MRd, MWr, Cpl and CplD.
+    /// LN: lightweight notification (`PCIe 5.0 §6.21`); false except in MRd, MWr, Cpl and CplD.
     pub ln: bool,
     /// TD: an ECRC digest follows the data.
     pub td: bool,
@@ -170,7 +170,7 @@ pub enum Body {
     Message(Message),
 }
 
-/// What a memory request does.
+/// The operation of a memory request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MemoryOp {
     /// MRd: reads; non-posted.
@@ -184,7 +184,7 @@ pub enum MemoryOp {
 }
 
 impl MemoryOp {
-    /// True for the reads, which a completion with data answers.
+    /// True for MRd and MRdLk, which a completion with data answers.
     #[must_use]
     pub const fn is_read(self) -> bool {
         matches!(self, MemoryOp::Read | MemoryOp::ReadLocked)
@@ -197,7 +197,7 @@ impl MemoryOp {
     }
 }
 
-/// What an I/O or configuration request does; both are non-posted.
+/// The operation of an I/O or configuration request; both are non-posted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
     /// Reads one DW.
@@ -224,13 +224,13 @@ pub struct IoRequest {
 /// MRd, MRdLk, MWr and DMWr (`PCIe 5.0 §2.2.7`). Four DW of header from 4 GiB on, three below.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemoryRequest {
-    /// Which of them.
+    /// The operation.
     pub op: MemoryOp,
     /// Requester ID.
     pub requester: Bdf,
-    /// Tag; of no meaning in a write.
+    /// Tag; without meaning in a write.
     pub tag: Tag,
-    /// The bytes.
+    /// The bytes that it names.
     pub span: Span,
 }
 
@@ -278,9 +278,9 @@ pub struct Completion {
     pub locked: bool,
     /// Completer ID.
     pub completer: Bdf,
-    /// Requester ID: whom it answers.
+    /// Requester ID: that of the request it answers.
     pub requester: Bdf,
-    /// Tag: what it answers.
+    /// Tag of the request it answers.
     pub tag: Tag,
     /// Completion Status.
     pub status: Status,
@@ -295,8 +295,8 @@ pub struct Completion {
 }
 
 impl Completion {
-    /// Whether no completion of the same request can follow (`PCIe 5.0 §2.3.1.1`): it failed, has no data, or has all that
-    /// remained.
+    /// True where no completion of the same request can follow (`PCIe 5.0 §2.3.1.1`): it failed, has no data, or has
+    /// all the bytes that remained.
     #[must_use]
     pub const fn is_last(&self) -> bool {
         let Some(dw) = self.length_dw else { return true };
@@ -325,7 +325,7 @@ pub struct ConfigRequest {
     pub requester: Bdf,
     /// Tag.
     pub tag: Tag,
-    /// The function asked.
+    /// The function to which the request is addressed.
     pub completer: Bdf,
     /// Register as a DW number, 0 to 1023 (Extended Register Number and Register Number).
     pub register_dw: u16,
@@ -389,7 +389,7 @@ pub struct Message {
     pub routing: MessageRouting,
     /// Requester ID.
     pub requester: Bdf,
-    /// Tag; of no meaning but to some vendors.
+    /// Tag; without meaning except in some vendors' messages.
     pub tag: Tag,
     /// Message Code (`PCIe 5.0 Appendix F`).
     pub code: u8,
@@ -400,7 +400,7 @@ pub struct Message {
 }
 
 impl Repr {
-    /// A header with all common fields at rest.
+    /// A header whose common fields have their defaults.
     #[must_use]
     pub const fn new(body: Body) -> Repr {
         Repr {
@@ -436,9 +436,9 @@ impl Repr {
         }
     }
 
-    /// Which of the data's bytes on the wire a [`Tlp`](crate::Tlp) keeps, as a range of the [`data_dw`](Self::data_dw)
-    /// whole DWs: from the first enabled byte to the last of a write (of one byte, where none is enabled), and what a
-    /// completion answers; all of a message.
+    /// The range of the [`data_dw`](Self::data_dw) whole DWs on the wire that a [`Tlp`](crate::Tlp) keeps: of a write
+    /// from the first enabled byte to the last (one byte where none is enabled), of a completion the bytes that it
+    /// answers, of a message all.
     #[must_use]
     pub fn data_lanes(&self) -> Range<usize> {
         let whole = self.data_dw() as usize * 4;
@@ -478,7 +478,7 @@ impl Repr {
         }
     }
 
-    /// Names another transaction, and says nothing else.
+    /// Sets the Requester ID and tag of the transaction, and nothing else.
     pub const fn set_transaction(&mut self, requester: Bdf, tag: Tag) {
         let (of, with) = match &mut self.body {
             Body::Memory(m) => (&mut m.requester, &mut m.tag),

@@ -3,7 +3,7 @@
 
 use core::fmt;
 
-/// A size that the specification does not know.
+/// A size that the specification does not define.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SizeError {
     what: &'static str,
@@ -88,7 +88,7 @@ impl Mps {
 }
 
 impl Rcb {
-    /// That of every completer but a root complex, which has 64 or 128 B (`PCIe 5.0 §2.3.1.1`).
+    /// The boundary of every completer but a root complex, which has 64 or 128 B (`PCIe 5.0 §2.3.1.1`).
     pub const ENDPOINT: Rcb = Rcb(128);
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where transfers are cut into TLPs: the one place that both completers and requesters ask.
+//! Where transfers are cut into TLPs, for completers and requesters alike.
 
 use crate::{Mps, Rcb};
 
-/// The requests of a transfer of `bytes` at `address`, each of the bytes that [`request_piece`] says: address and bytes.
+/// The requests of a transfer of `bytes` at `address`, cut as [`request_piece`] says: address and bytes of each.
 pub fn request_pieces(address: u64, bytes: u32, limit: u32) -> impl Iterator<Item = (u64, u32)> {
     let mut at = 0;
     core::iter::from_fn(move || {

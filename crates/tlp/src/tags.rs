@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The requests of one requester by tag (`PCIe 5.0 §2.2.6.2`), with their completion timers (§2.8): which tags are free, which
-//! wait for completions, which may not be used yet. Never knows what a request is, nor reads a clock.
+//! The requests of one requester by tag (`PCIe 5.0 §2.2.6.2`), with their completion timers (§2.8): which tags are
+//! free, wait for completions, or may not be used yet. Never knows what a request is, and never reads a clock.
 //!
-//! A tag whose request was given up *rests*: its completions may still come, and would answer the next request of that tag.
-//! For how long, and what ends it sooner, its owner says.
+//! A tag whose request was given up *rests*: its completions may still come, and would be taken for those of the next
+//! request of that tag. Its owner says for how long, and what ends it sooner.
 
 use crate::{Tag, Time};
 use alloc::collections::VecDeque;
@@ -11,10 +11,10 @@ use alloc::vec::Vec;
 
 const NONE: u16 = u16::MAX;
 
-/// What a tag is used for.
+/// The state of a tag.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TagState {
-    /// Nothing.
+    /// It names no request.
     Free,
     /// Its completions are awaited.
     Waiting,
@@ -31,11 +31,11 @@ struct Slot<T> {
     request: T,
 }
 
-/// Requests by tag. Those in use form a list by deadline, within the slots, so that nothing is allocated for one.
+/// Requests by tag. Tags in use form a list by deadline within the slots, so that taking one allocates nothing.
 #[derive(Clone, Debug)]
 pub struct TaggedRequests<T> {
     slots: Vec<Slot<T>>,
-    /// The one that has been free for longest first.
+    /// The free tags, the one free for longest first.
     free: VecDeque<u16>,
     first: u16,
     count: u16,
@@ -46,7 +46,7 @@ pub struct TaggedRequests<T> {
 }
 
 impl<T> Default for TaggedRequests<T> {
-    /// Without tags.
+    /// A table without tags.
     fn default() -> TaggedRequests<T> {
         let (slots, free) = (Vec::new(), VecDeque::new());
         TaggedRequests { slots, free, first: 0, count: 0, in_use: 0, resting: 0, head: NONE, tail: NONE }
@@ -54,10 +54,10 @@ impl<T> Default for TaggedRequests<T> {
 }
 
 impl<T: Default> TaggedRequests<T> {
-    /// From now on the tags are `count` from `first` on; those beyond that are in use stay so until they are done.
+    /// Sets the tags to `count` from `first` on; others that are in use remain so until they are done.
     ///
     /// # Panics
-    /// Where they go beyond tag 1023.
+    /// Where the range ends beyond tag 1023.
     pub fn set_range(&mut self, first: u16, count: u16) {
         if (first, count) == (self.first, self.count) {
             return;
@@ -77,46 +77,46 @@ impl<T: Default> TaggedRequests<T> {
 }
 
 impl<T> TaggedRequests<T> {
-    /// How many tags there are.
+    /// The number of tags.
     #[must_use]
     pub fn count(&self) -> u16 {
         self.count
     }
 
-    /// Tags that are not free.
+    /// The number of tags that are not free.
     #[must_use]
     pub fn in_use(&self) -> u16 {
         self.in_use
     }
 
-    /// Tags at rest.
+    /// The number of tags at rest.
     #[must_use]
     pub fn resting(&self) -> u16 {
         self.resting
     }
 
-    /// True where [`take`](Self::take) finds one.
+    /// True where [`take`](Self::take) finds a tag.
     #[must_use]
     #[inline]
     pub fn has_free(&self) -> bool {
         !self.free.is_empty()
     }
 
-    /// What a tag is used for, and the request that it names, or named last; `None` where it was never a tag.
+    /// The state of a tag, and the request that it names or named last; `None` where it was never a tag.
     #[inline]
     pub fn get(&mut self, tag: Tag) -> Option<(TagState, &mut T)> {
         let slot = self.slots.get_mut(usize::from(tag.bits()))?;
         Some((slot.state, &mut slot.request))
     }
 
-    /// The requests in use with what they wait for, the first deadline first.
+    /// The requests in use and the state of each, by deadline.
     pub fn requests(&self) -> impl Iterator<Item = (TagState, &T)> {
         let slot = |tag: Tag| &self.slots[usize::from(tag.bits())];
         self.in_order().map(move |tag| (slot(tag).state, &slot(tag).request))
     }
 
-    /// Takes the tag that has been free for longest. With it comes the place of its request, where the one before still
-    /// stands.
+    /// Takes the tag that has been free for longest. Returned with it is the place of its request, which still holds
+    /// the one before.
     #[inline]
     pub fn take(&mut self, deadline: Time) -> Option<(Tag, &mut T)> {
         let tag = self.free.pop_front()?;
@@ -124,7 +124,7 @@ impl<T> TaggedRequests<T> {
         Some((Tag::from_bits(tag), &mut self.slots[usize::from(tag)].request))
     }
 
-    /// Takes this tag; `None` where it is none, or not free.
+    /// Takes this tag; `None` where it is no tag here, or not free.
     pub fn claim(&mut self, tag: Tag, deadline: Time) -> Option<&mut T> {
         let at = self.free.iter().position(|&t| t == tag.bits())?;
         self.free.remove(at);
@@ -138,7 +138,7 @@ impl<T> TaggedRequests<T> {
         self.link(tag, deadline);
     }
 
-    /// The tag's last completion has come, or no more can.
+    /// Frees a tag whose last completion has come, or can come no more.
     pub fn release(&mut self, tag: Tag) {
         let tag = tag.bits();
         let slot = &mut self.slots[usize::from(tag)];
@@ -154,7 +154,7 @@ impl<T> TaggedRequests<T> {
         }
     }
 
-    /// Keeps a tag in use out of it until `until`, or until it is released.
+    /// Lets a tag in use rest until `until`, or until it is released.
     pub fn rest(&mut self, tag: Tag, until: Time) {
         let slot = &mut self.slots[usize::from(tag.bits())];
         self.resting += u16::from(slot.state == TagState::Waiting);
@@ -168,7 +168,7 @@ impl<T> TaggedRequests<T> {
         self.link(tag.bits(), deadline);
     }
 
-    /// Each request that waits is void: `forget` is told of them, in the order of tags. Their completions get at least
+    /// Voids each request that waits: calls `forget` with it, in the order of tags. Their completions have at least
     /// until `until` to come.
     pub fn void(&mut self, until: Time, mut forget: impl FnMut(&mut T)) {
         for tag in (0..self.slots.len() as u16).map(Tag::from_bits) {
@@ -181,20 +181,20 @@ impl<T> TaggedRequests<T> {
         }
     }
 
-    /// The tags in use, the first deadline first.
+    /// The tags in use, by deadline.
     pub fn in_order(&self) -> impl Iterator<Item = Tag> {
         let there = |&tag: &u16| tag != NONE;
         let on = move |&tag: &u16| Some(self.slots[usize::from(tag)].next).filter(there);
         core::iter::successors(Some(self.head).filter(there), on).map(Tag::from_bits)
     }
 
-    /// When a tag is due.
+    /// The deadline of a tag.
     #[must_use]
     pub fn deadline(&self, tag: Tag) -> Time {
         self.slots.get(usize::from(tag.bits())).map_or(Time::MAX, |slot| slot.deadline)
     }
 
-    /// When the next tag in use is due; `None` where none ever is.
+    /// The deadline of the next tag that is due; `None` where there is none.
     #[must_use]
     #[inline]
     pub fn next_deadline(&self) -> Option<Time> {
@@ -202,14 +202,14 @@ impl<T> TaggedRequests<T> {
         (head.deadline < Time::MAX).then_some(head.deadline)
     }
 
-    /// A tag that is due: the first. Its owner lets it [`rest`](Self::rest), [releases](Self::release) or
+    /// The first tag that is due. Its owner lets it [`rest`](Self::rest), [releases](Self::release) or
     /// [postpones](Self::postpone) it.
     #[must_use]
     pub fn due(&self, now: Time) -> Option<Tag> {
         (self.next_deadline()? <= now).then(|| Tag::from_bits(self.head))
     }
 
-    /// Deadlines grow in the order of the requests but where a timeout was changed, so this hardly ever walks.
+    /// Inserts a tag by its deadline. Deadlines ascend unless a timeout was changed, so the walk is short.
     fn link(&mut self, tag: u16, deadline: Time) {
         let mut after = self.tail;
         while after != NONE && self.slots[usize::from(after)].deadline > deadline {
@@ -226,7 +226,7 @@ impl<T> TaggedRequests<T> {
         self.point(previous, next, next, previous);
     }
 
-    /// Lets `previous` point on to `on`, and `next` back to `back`.
+    /// Links `previous` forward to `on`, and `next` back to `back`.
     fn point(&mut self, previous: u16, next: u16, on: u16, back: u16) {
         match self.slots.get_mut(usize::from(previous)) {
             Some(slot) => slot.next = on,

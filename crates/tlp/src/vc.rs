@@ -33,13 +33,13 @@ impl Vc {
         self.0
     }
 
-    /// The same as an index for tables by channel.
+    /// The VC ID as an index for tables by channel.
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 
-    /// All channels that there can be, in order.
+    /// All eight channels, in order.
     pub fn all() -> impl DoubleEndedIterator<Item = Vc> {
         (0..8).map(Vc)
     }
@@ -58,9 +58,9 @@ impl fmt::Display for Vc {
 pub struct TcSet(u8);
 
 impl TcSet {
-    /// No class.
+    /// The empty set.
     pub const NONE: TcSet = TcSet(0);
-    /// All eight.
+    /// All eight classes.
     pub const ALL: TcSet = TcSet(0xff);
 
     /// The set with these bits.
@@ -69,7 +69,7 @@ impl TcSet {
         TcSet(bits)
     }
 
-    /// One class.
+    /// The set of one class.
     #[must_use]
     pub const fn of(tc: TrafficClass) -> TcSet {
         TcSet(1 << tc.bits())
@@ -81,31 +81,31 @@ impl TcSet {
         self.0
     }
 
-    /// True where `tc` is in it.
+    /// True where `tc` is in the set.
     #[must_use]
     pub const fn contains(self, tc: TrafficClass) -> bool {
         self.0 >> tc.bits() & 1 != 0
     }
 
-    /// True where none is in it.
+    /// True where the set is empty.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Those in both.
+    /// The classes in both sets.
     #[must_use]
     pub const fn and(self, other: TcSet) -> TcSet {
         TcSet(self.0 & other.0)
     }
 
-    /// Those in either.
+    /// The classes in either set.
     #[must_use]
     pub const fn or(self, other: TcSet) -> TcSet {
         TcSet(self.0 | other.0)
     }
 
-    /// Those that are not in it.
+    /// The classes that are not in the set.
     #[must_use]
     pub const fn complement(self) -> TcSet {
         TcSet(!self.0)
@@ -116,7 +116,7 @@ impl TcSet {
 /// one channel at most; TC0 always on VC0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TcVcMap {
-    /// By VC ID; no class is in two of them.
+    /// The classes of each channel, by VC ID; no class is in two sets.
     classes: [TcSet; Vc::COUNT],
 }
 
@@ -137,7 +137,7 @@ pub enum TcVcMapError {
 }
 
 impl Default for TcVcMap {
-    /// All classes on VC0, as every port has it behind reset (`PCIe 5.0 §7.9.1.7`).
+    /// All classes on VC0, as in every port after reset (`PCIe 5.0 §7.9.1.7`).
     fn default() -> TcVcMap {
         TcVcMap::VC0_ONLY
     }

@@ -35,7 +35,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The fields of a TLP as the corpus writes them; those at rest are left out.
+/// The fields of a TLP as the corpus writes them; those with their default are left out.
 fn fields_of(bytes: &[u8]) -> Fields {
     let parsed = match Repr::parse(bytes) {
         Ok(parsed) => parsed,

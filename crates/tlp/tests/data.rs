@@ -38,7 +38,7 @@ fn config_write(first_be: u8) -> Repr {
     }))
 }
 
-/// What is behind the header on the wire, and what of it a TLP keeps: `PCIe 5.0 §2.2.5` (writes), §2.3.1.1
+/// The bytes after the header on the wire, and those that a TLP keeps: `PCIe 5.0 §2.2.5` (writes), §2.3.1.1
 /// (completions: Byte Count and Lower Address).
 #[test]
 fn data_lies_on_its_lanes() {

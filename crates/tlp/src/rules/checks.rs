@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The checks of the table of rules: each looks at one thing, and says what it found where the rule is broken. None of them
-//! decides in which order they are asked, or what follows.
+//! The checks of the table of rules: each examines one thing, and returns what it found where the rule is broken.
+//! None decides in which order they are made, or what follows.
 
 use super::{Limits, RuleId, message_type};
 use crate::format::FormatId;
@@ -15,7 +15,7 @@ pub(super) fn reserved_fmt(first_byte: u8) -> Option<u64> {
     (fmt > 0b100).then_some(u64::from(fmt))
 }
 
-// One DW too many without TD is the digest's rule; every other excess is this one's.
+// One DW too many without TD breaks the rule of the digest; any other excess breaks this one.
 pub(super) fn excess(header: &Header<'_>, len: usize) -> Option<u64> {
     let one_dw_without_td = !header.td() && len == header.tlp_len() + 4;
     (len > header.tlp_len() && !one_dw_without_td).then_some(len as u64)
@@ -156,9 +156,9 @@ pub(super) fn deferrable_length(header: &Header<'_>) -> Option<u64> {
     (is_one && length > MAX_DEFERRABLE_DW).then_some(u64::from(length))
 }
 
-// ---- what binds only who sends ----
+// ---- rules for senders only ----
 
-// An address of memory: in memory requests and AtomicOps.
+// The address of a memory request or AtomicOp; `None` in others.
 fn address(header: &Header<'_>) -> Option<u64> {
     match header.family() {
         FamilyHeader::Memory(m) => Some(m.address()),

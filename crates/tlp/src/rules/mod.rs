@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What makes a TLP malformed: one table, each row with its paragraph, its words and its check.
+//! What makes a TLP malformed: one table, each row with its section, its text and its check.
 //!
 //! [`Repr::parse`] and [`Repr::parse_header`] apply the rules of the first byte, the prefixes, the header and the
 //! size; [`check_received`] those that depend on how a receiver is set up, and all others to a TLP that never was
@@ -22,7 +22,7 @@ use crate::{Body, Mps, Prefixes, Repr, SpanError, TcSet, Tlp};
 use core::fmt;
 use table::TABLE;
 
-/// Names a row of [`RULES`]; its number is the row's place.
+/// The ID of a row of [`RULES`]; its number is the row's index.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum RuleId {
@@ -141,25 +141,25 @@ pub enum RuleId {
 /// A row of [`RULES`].
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
-    /// Which row.
+    /// The ID of the row.
     pub id: RuleId,
-    /// Paragraph of `PCIe 5.0`.
+    /// Section of `PCIe 5.0`.
     pub section: &'static str,
     /// What must hold; names the legal values.
     pub text: &'static str,
     check: Check,
 }
 
-/// How a receiver is set up, as far as it decides what is malformed.
+/// The settings of a receiver that decide what is malformed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
     /// Max_Payload_Size.
     pub mps: Mps,
-    /// Which Traffic Classes are mapped to an enabled virtual channel.
+    /// The Traffic Classes that are mapped to an enabled virtual channel.
     pub tc_mapped: TcSet,
-    /// Whether it takes local prefixes, as a port of an MR-IOV link does.
+    /// True where it accepts local prefixes, as a port of an MR-IOV link does.
     pub local_prefixes: bool,
-    /// End-to-end prefixes that it takes: 0 to 4 (Max End-End TLP Prefixes, `PCIe 5.0 §7.5.3.15`).
+    /// End-to-end prefixes that it accepts: 0 to 4 (Max End-End TLP Prefixes, `PCIe 5.0 §7.5.3.15`).
     pub end_to_end_prefixes: u8,
 }
 
@@ -168,11 +168,11 @@ pub struct Limits {
 pub struct Malformed {
     /// The rule.
     pub rule: RuleId,
-    /// What was found in place of what the rule allows.
+    /// The value found, which the rule does not allow.
     pub found: u64,
 }
 
-// Each says what it found where the rule is broken.
+// Each returns what it found where the rule is broken.
 #[derive(Clone, Copy, Debug)]
 enum Check {
     // Found by the parser as another error; `ParseError::on_a_link` names the rule.
@@ -192,7 +192,7 @@ pub static RULES: [Rule; COUNT] = TABLE;
 
 const COUNT: usize = RuleId::MessageData as usize + 1;
 
-// Where the rules of a kind begin and end.
+// The range of the rules of a kind: begin and end.
 type Rows = (usize, usize);
 
 const PREFIX_ROWS: Rows = rows(None);
@@ -205,7 +205,7 @@ static ROWS_OF_FAMILY: [Rows; 6] = [
     rows(Some(Family::Completion)),
 ];
 
-// Of a family's header, or of prefixes where there is none.
+// The rules of a family's header, or of prefixes for `None`.
 const fn rows(of: Option<Family>) -> Rows {
     let (mut start, mut end, mut at) = (0, 0, 0);
     while at < COUNT {
@@ -277,7 +277,7 @@ pub fn check_header(header: &Header<'_>) -> Result<(), Malformed> {
     check(ROWS_OF_FAMILY[header.format().family as usize])
 }
 
-/// Checks that a TLP of `len` bytes goes on no further than its header says.
+/// Checks that a TLP of `len` bytes is no longer than its header says.
 ///
 /// # Errors
 /// The first rule that it breaks.
@@ -301,7 +301,7 @@ pub fn check_size(header: &Header<'_>, len: usize) -> Result<(), Malformed> {
 pub fn check_received(tlp: &Tlp, limits: &Limits) -> Result<(), Malformed> {
     let repr = &tlp.repr;
     let is_plain = match &repr.body {
-        // A span holds only what is allowed.
+        // A span holds only legal values.
         Body::Memory(m) => m.op.is_posted() || m.op.is_read(),
         Body::Completion(_) => true,
         _ => false,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The table of rules: name, paragraph, words and check of each. Nothing here looks at a TLP.
+//! The table of rules: name, section, text and check of each. Nothing here looks at a TLP.
 
 use super::{COUNT, Check, Rule, RuleId};
 use crate::format::Family;

@@ -5,10 +5,10 @@
 //! ```text
 //!       31                     16 15        8 7              0
 //!      +-------------------------+-----------+----------------+
-//! DW 1 |      Requester ID       |    Tag    |  R, or ST\[7:0\] |
+//! DW 1 |      Requester ID       |    Tag    |  R, or ST[7:0] |
 //!      +-------------------------+-----------+----------+-----+
-//! DW 2 |  Address\[63:32\], in a header of four DW          |     |
-//! last |                  Address\[31:2\]                | PH  |
+//! DW 2 |  Address[63:32], in a header of four DW          |     |
+//! last |                  Address[31:2]                 | PH  |
 //!      +------------------------------------------------+-----+
 //! ```
 
@@ -28,7 +28,7 @@ pub const STEERING: Field = Field::new(1, 7, 0);
 pub struct AtomicHeader<'a>(pub(super) Header<'a>);
 
 impl AtomicHeader<'_> {
-    /// What it does.
+    /// The operation.
     #[must_use]
     pub fn op(&self) -> AtomicOp {
         match self.0.format.id {
@@ -62,7 +62,7 @@ impl AtomicHeader<'_> {
         self.0.th().then_some(Hint { ph: self.0.ph(), st: self.0.get(STEERING) as u8 })
     }
 
-    /// The plain value; `None` where Length is none of the operation's.
+    /// The plain value; `None` where Length is not legal for the operation.
     pub(super) fn repr(&self) -> Option<AtomicRequest> {
         let operand = self.op().operand_of_length(self.0.length_dw())?;
         Some(AtomicRequest {

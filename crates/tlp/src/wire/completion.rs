@@ -60,7 +60,7 @@ impl CompletionHeader<'_> {
         self.0.get(BCM) != 0
     }
 
-    /// Bytes that remain, these included: 1 to 4096.
+    /// Bytes of the request that remain, those of this completion included: 1 to 4096.
     #[must_use]
     pub fn byte_count(&self) -> u16 {
         match self.0.get(BYTE_COUNT) {
@@ -69,13 +69,13 @@ impl CompletionHeader<'_> {
         }
     }
 
-    /// Requester ID: whom it answers.
+    /// Requester ID: that of the request it answers.
     #[must_use]
     pub fn requester(&self) -> Bdf {
         Bdf::from_bits(self.0.get(REQUESTER) as u16)
     }
 
-    /// Tag, 10 bits: what it answers.
+    /// Tag of the request it answers, 10 bits.
     #[must_use]
     pub fn tag(&self) -> Tag {
         self.0.tag(TAG)

@@ -70,7 +70,7 @@ impl ConfigHeader<'_> {
         self.0.get(FIRST_BE) as u8
     }
 
-    /// The function asked.
+    /// The function to which the request is addressed.
     #[must_use]
     pub fn completer(&self) -> Bdf {
         Bdf::from_bits(self.0.get(COMPLETER) as u16)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Why bytes are not a TLP.
+//! Errors of reading bytes as a TLP.
 
 use crate::rules::{Malformed, RuleId};
 use core::fmt;
@@ -7,13 +7,13 @@ use core::fmt;
 /// A part of a TLP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
-    /// Three or four DW.
+    /// The header, three or four DW.
     Header,
-    /// The header behind prefixes, of which there is nothing.
+    /// The header after prefixes, which is missing.
     PrefixedHeader,
-    /// Length DWs behind the header.
+    /// The data after the header, Length DWs.
     Data,
-    /// One DW behind the data, where TD is set.
+    /// The digest after the data, one DW, where TD is set.
     Digest,
 }
 
@@ -24,9 +24,9 @@ pub enum ParseError {
     Truncated {
         /// The part that is not complete.
         part: Part,
-        /// Bytes that the TLP needs up to the end of that part, from its start.
+        /// Bytes that the TLP needs, from its start to the end of that part.
         needed: usize,
-        /// Bytes there are.
+        /// Bytes that there are.
         have: usize,
     },
     /// A Fmt and Type that [`FORMATS`](crate::format::FORMATS) has no row for. The specification has none either, so
@@ -42,7 +42,7 @@ pub enum ParseError {
 }
 
 impl ParseError {
-    /// What it is on a link, where a TLP has an end and nothing of it is missing: the rule that the TLP breaks.
+    /// The rule that the TLP breaks on a link, where its end is known and nothing of it is missing.
     #[must_use]
     pub const fn on_a_link(&self) -> Malformed {
         match *self {

@@ -32,7 +32,7 @@ pub const BYTE_ENABLES: Field = Field::new(1, 7, 0);
 pub struct MemoryHeader<'a>(pub(super) Header<'a>);
 
 impl MemoryHeader<'_> {
-    /// What it does.
+    /// The operation.
     #[must_use]
     pub fn op(&self) -> MemoryOp {
         match self.0.format.id {

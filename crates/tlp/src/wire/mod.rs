@@ -41,11 +41,11 @@ use crate::format::{Family, Format};
 use crate::rules::{Malformed, RuleId};
 use crate::{AddressType, Attributes, Prefix, Prefixes, ProcessingHint, Repr, Tag, TrafficClass};
 
-/// A field of a header: bits `high` to `low` of one DW, numbered as the specification does (31 is the first on the
+/// A field of a header: bits `high` to `low` of one DW, numbered as in the specification (31 is the first on the
 /// wire).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Field {
-    /// Which DW, 0 to 3.
+    /// Number of the DW, 0 to 3.
     pub dw: usize,
     /// Highest bit, 0 to 31.
     pub high: u32,
@@ -82,7 +82,7 @@ impl Field {
         dw >> self.low & self.mask()
     }
 
-    /// The bits that `value` sets in the field's DW; what is too large for the field is cut off.
+    /// The bits that `value` sets in the field's DW; a value too large for the field loses its high bits.
     #[must_use]
     pub const fn place(self, value: u32) -> u32 {
         (value & self.mask()) << self.low
@@ -221,19 +221,19 @@ impl<'a> Header<'a> {
         Attributes::from_bits_truncate(bits as u8)
     }
 
-    /// Address Type; reserved but in memory requests.
+    /// Address Type; reserved except in memory requests.
     #[must_use]
     pub fn at(&self) -> AddressType {
         AddressType::from_bits(self.get(field::AT) as u8)
     }
 
-    /// LN: lightweight notification; reserved but in MRd, MWr, Cpl and CplD.
+    /// LN: lightweight notification; reserved except in MRd, MWr, Cpl and CplD.
     #[must_use]
     pub fn ln(&self) -> bool {
         self.get(field::LN) != 0
     }
 
-    /// TH: processing hints present; reserved but in memory requests.
+    /// TH: processing hints present; reserved except in memory requests.
     #[must_use]
     pub fn th(&self) -> bool {
         self.get(field::TH) != 0
@@ -251,7 +251,7 @@ impl<'a> Header<'a> {
         self.get(field::EP) != 0
     }
 
-    /// Length in DW, 1 to 1024; of no meaning in a completion or message without data.
+    /// Length in DW, 1 to 1024; without meaning in a completion or message without data.
     #[must_use]
     pub fn length_dw(&self) -> u32 {
         match self.get(field::LENGTH) {
@@ -260,7 +260,7 @@ impl<'a> Header<'a> {
         }
     }
 
-    /// DWs of data behind the header: Length, or 0 where the format has no data.
+    /// DWs of data after the header: Length, or 0 where the format has no data.
     #[must_use]
     pub fn data_dw(&self) -> u32 {
         if self.format.has_data { self.length_dw() } else { 0 }
@@ -310,8 +310,7 @@ impl<'a> Header<'a> {
     }
 }
 
-/// Bytes of the prefixes at the start of `bytes`, as far as they are there and riser takes so many: Fmt 100b
-/// (`PCIe 5.0 §2.2.10`).
+/// Bytes of the prefixes at the start of `bytes`, up to the number that riser accepts: Fmt 100b (`PCIe 5.0 §2.2.10`).
 fn prefixes_len(bytes: &[u8]) -> usize {
     let is_prefix = |dw: &&[u8]| dw[0] >> 5 == PREFIX_FMT;
     bytes.chunks_exact(4).take(Prefixes::MAX).take_while(is_prefix).count() * 4
@@ -325,7 +324,7 @@ fn nothing_behind(prefixes_len: usize, have: usize) -> ParseError {
     ParseError::Truncated { part, needed: prefixes_len + 12, have }
 }
 
-// `rest` begins with a prefix: half of one, or one more than riser takes.
+// The error where `rest` begins with a prefix: an incomplete one, or one more than riser accepts.
 #[cold]
 fn no_more_prefixes(prefixes: &[u8], rest: &[u8]) -> ParseError {
     if rest.len() < 4 {
@@ -368,7 +367,7 @@ fn with_address(repr: &Repr, dw0: u32, dw1: u32, address: u64) -> [u32; 4] {
     }
 }
 
-/// DWs of a header with this first one, which is no prefix: Fmt\[0\] (`PCIe 5.0 Table 2-2`).
+/// DWs of the header that begins with this DW, no prefix: Fmt\[0\] (`PCIe 5.0 Table 2-2`).
 const fn header_dw(first_dw: u32) -> usize {
     3 + (field::FMT.of(first_dw) & 1) as usize
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From bytes to [`Repr`] and back.
+//! Reads bytes as a [`Repr`], and writes it back.
 
 use super::{FamilyHeader, Header, ParseError, Part};
 use crate::format::{Family, FormatId};
@@ -30,7 +30,7 @@ impl Parsed {
         self.digest.as_ref().map_or(self.data.end, |d| d.end)
     }
 
-    /// Whether the digest fits the TLP `bytes`, of which `self` was parsed; `None` where there is none, or it is cut off.
+    /// True where the digest fits the TLP `bytes`, from which `self` was parsed; `None` where it is absent or cut off.
     #[must_use]
     pub fn ecrc_fits(&self, bytes: &[u8]) -> Option<bool> {
         let digest = self.digest.clone()?;
@@ -53,7 +53,7 @@ impl Repr {
         }
     }
 
-    /// The general way, which names what is wrong.
+    /// Parses in the general way, which names what is wrong.
     pub(super) fn parse_closely(bytes: &[u8]) -> Result<Parsed, ParseError> {
         let header = Header::new(bytes)?;
         let parsed = from_header(&header)?;
@@ -145,6 +145,6 @@ pub(crate) const fn may_have_ln(id: FormatId) -> bool {
 fn prefixes(header: &Header<'_>) -> Prefixes {
     let mut all = [Prefix::default(); Prefixes::MAX];
     let count = all.iter_mut().zip(header.prefixes()).map(|(to, from)| *to = from).count();
-    // A header has no more of them.
+    // A header cannot have more of them.
     Prefixes::new(&all[..count]).unwrap_or_default()
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The TLPs that nearly all traffic consists of, read at one go: MRd, MWr, Cpl and CplD that are whole and legal, without
-//! prefixes, TH, LN and TD. Never says what is wrong with a TLP, and never reads one otherwise than the general way does.
+//! A fast path for nearly all traffic: MRd, MWr, Cpl and CplD that are whole and legal, without prefixes, TH, LN and
+//! TD. Never says what is wrong with a TLP, and never reads one differently from the general way.
 
 use super::{Field, Parsed, completion, field, memory};
 use crate::{
@@ -8,10 +8,10 @@ use crate::{
     Tag, TrafficClass,
 };
 
-/// What such a TLP has clear.
+/// The bits that are clear in such a TLP.
 const RARE: u32 = field::TH.place(1) | field::LN.place(1) | field::TD.place(1);
 
-/// Reads a whole TLP; `None` where it is none of these, or breaks a rule.
+/// Reads a whole TLP; `None` where it is not such a TLP, or breaks a rule.
 #[inline]
 pub(super) fn parse(bytes: &[u8]) -> Option<Parsed> {
     let (&[first, ..], rest) = bytes.split_first_chunk::<12>()?;
