@@ -182,6 +182,20 @@ fn what_has_failed_is_told_where_nothing_goes_on() {
     assert!(stop.to_string().contains("has failed at slot `gone`: no function answers"), "{stop}");
 }
 
+/// A switch that is reset while firmware looks at it, and answers again before anybody asks: its link is down for a microsecond.
+#[test]
+fn a_reset_in_the_midst_of_enumeration_is_noticed() {
+    let raw = raw();
+    let cases = [(PINGS, raw.as_str(), (92, 93), None), (READS, BENCH, (19, 20), Some((1, 8)))];
+    for (card, fixed, upper, lower) in cases {
+        let cut = |link: &str, (at, until): (u64, u64)| outage(link, "cut", at, Some(until));
+        let below = lower.map_or(String::new(), |times| cut("lower", times));
+        let told = lines(&run(&file(&tree(true, true, card, fixed), &(cut("upper", upper) + &below))));
+        assert!(has(&told, "upper: brought up: "), "{told:#?}");
+        assert_eq!(last(&told, "card: "), "card: its driver has ended", "{told:#?}");
+    }
+}
+
 /// Microseconds; of every two, one while the host boots.
 fn any_time() -> impl Strategy<Value = u64> {
     prop_oneof![1u64..250, 1u64..6_000]

@@ -65,7 +65,8 @@ pub(super) async fn uppermost_gone(
 pub(super) async fn has_lost_its_buses(cpu: &Cpu, bridge: &Function) -> bool {
     let Some(buses) = bridge.bridge else { return false };
     let numbers = Config { cpu, bdf: bridge.bdf() }.read(type1::BUS_NUMBERS).await;
-    numbers.is_ok_and(|numbers| (numbers >> 8) as u8 != buses.secondary)
+    // A reset takes the answer with it too.
+    !numbers.is_ok_and(|numbers| (numbers >> 8) as u8 == buses.secondary)
 }
 
 /// Removes a function and all that is below it from `functions`; returns them.
