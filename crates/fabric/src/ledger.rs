@@ -11,6 +11,7 @@
 //! open, the oldest quarter is given up and counted, since their transactions have most likely been lost.
 
 use crate::breakdown::Breakdown;
+use crate::root::Turn;
 use crate::stages::{Parts, Stage, Transaction, TransactionKind, TransactionTap};
 use crate::topology::Side;
 use tlp::{Account, Bdf, Body, Class, Duration, MemoryOp, Span, Status, Tag, Time, Tlp};
@@ -232,14 +233,13 @@ impl Ledger {
         self.charge(account, Stage::Replay, now);
     }
 
-    /// The request waited for a place in the memory system until `now`; memory gets to it at `asked` and answers at
-    /// `answered`, and the answer is at the root port at `ready`.
-    pub(crate) fn served(&mut self, account: Account, now: Time, asked: Time, answered: Time, ready: Time) {
-        let Some(entry) = self.entry(account) else { return };
-        entry.charge(Stage::Memory, now);
-        entry.charge(Stage::RootComplex, asked);
-        entry.charge(Stage::Memory, answered);
-        entry.charge(Stage::RootComplex, ready);
+    /// Memory gives a request this turn.
+    pub(crate) fn served(&mut self, turn: &Turn) {
+        let Some(entry) = self.entry(turn.account) else { return };
+        entry.charge(Stage::Memory, turn.now);
+        entry.charge(Stage::RootComplex, turn.asked);
+        entry.charge(Stage::Memory, turn.answered);
+        entry.charge(Stage::RootComplex, turn.ready);
     }
 
     /// A device hands on `tlp` at `now`: a request, whose account it opens, or a completion.

@@ -225,6 +225,26 @@ pub enum HostOutput {
     Extension(Box<dyn Any>),
 }
 
+impl HostOutput {
+    /// The ID of a request that is answered; `None`: nothing answers this output.
+    #[must_use]
+    pub fn id(&self) -> Option<HostReadId> {
+        match self {
+            HostOutput::MmioRead { id, .. }
+            | HostOutput::WriteDeferrable { id, .. }
+            | HostOutput::Atomic { id, .. }
+            | HostOutput::IoRead { id, .. }
+            | HostOutput::IoWrite { id, .. }
+            | HostOutput::ConfigRead { id, .. }
+            | HostOutput::ConfigWrite { id, .. } => Some(*id),
+            HostOutput::MmioWrite { .. }
+            | HostOutput::Message { .. }
+            | HostOutput::TakeMessages(_)
+            | HostOutput::Extension(_) => None,
+        }
+    }
+}
+
 /// Why a host's request was not served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]

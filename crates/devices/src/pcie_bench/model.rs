@@ -53,20 +53,21 @@ pub struct Bench {
 
 impl Default for Bench {
     fn default() -> Bench {
+        let of_card = Settings::default();
         Bench {
-            test: Test::BwRd,
+            test: of_card.test,
             profile: "ideal".into(),
-            size_bytes: 64,
-            window_bytes: 8192,
-            host_offset_bytes: 0,
-            device_offset_bytes: 0,
-            path: CardPath::Dma,
-            cache: CacheState::HostWarm,
-            pattern: Pattern::Random,
+            size_bytes: of_card.size_bytes,
+            window_bytes: of_card.window_bytes,
+            host_offset_bytes: of_card.host_offset_bytes,
+            device_offset_bytes: of_card.device_offset_bytes,
+            path: of_card.path,
+            cache: of_card.cache,
+            pattern: of_card.pattern,
             outstanding: None,
-            transfers: 10_000,
-            warm_up: 100,
-            carry: false,
+            transfers: of_card.transfers,
+            warm_up: of_card.warm_up,
+            carry: of_card.carry,
             memory: MemoryKind::High,
         }
     }

@@ -14,7 +14,8 @@ impl Function<Work> {
     pub(crate) fn poll_completion(&mut self, now: Time, shared: &mut Shared, room: TcSet) -> Option<Tlp> {
         let mut refused = 0;
         while refused < MAX_REFUSED_PER_POLL {
-            if self.select_answer(room) {
+            let Work { answers, posted, held_by_posted, .. } = &mut self.behind;
+            if answers.select_behind(room, posted, held_by_posted) {
                 return self.next_answer(now, shared);
             }
             if self.waits_for_posted(shared) {
@@ -37,14 +38,6 @@ impl Function<Work> {
         }
         shared.pause(now);
         None
-    }
-
-    #[inline]
-    fn select_answer(&mut self, room: TcSet) -> bool {
-        let posted = &self.behind.posted;
-        let found = self.behind.answers.select(room, |tc, stamp| posted.oldest(tc).is_none_or(|p| stamp < p));
-        self.behind.held_by_posted |= !found && !posted.is_empty();
-        found
     }
 
     /// Begins to answer a request; false where no such request is under way.

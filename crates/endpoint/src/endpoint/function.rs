@@ -315,7 +315,8 @@ impl Function<Work> {
     pub(crate) fn poll_non_posted(&mut self, now: Time, shared: &mut Shared, room: TcSet) -> Option<Tlp> {
         let mut refused = 0;
         while refused < MAX_REFUSED_PER_POLL {
-            if self.select_read(room) {
+            let Work { reads, posted, held_by_posted, .. } = &mut self.behind;
+            if reads.select_behind(room, posted, held_by_posted) {
                 if !self.settings.bus_master {
                     self.stop_sending(now, shared);
                     refused += 1;
@@ -356,14 +357,6 @@ impl Function<Work> {
         }
         shared.pause(now);
         None
-    }
-
-    #[inline]
-    fn select_read(&mut self, room: TcSet) -> bool {
-        let posted = &self.behind.posted;
-        let found = self.behind.reads.select(room, |tc, stamp| posted.oldest(tc).is_none_or(|p| stamp < p));
-        self.behind.held_by_posted |= !found && !posted.is_empty();
-        found
     }
 
     /// True where new requests have to wait for a write that is being split. What the device does behind a write may not

@@ -83,6 +83,15 @@ impl<T> Outbox<T> {
         }
     }
 
+    /// [Selects](Self::select) among the entries that no older TLP of `posted` holds back. Sets `is_held` if posted TLPs may
+    /// be why there is none.
+    #[inline]
+    pub(super) fn select_behind<P>(&mut self, room: TcSet, posted: &Outbox<P>, is_held: &mut bool) -> bool {
+        let found = self.select(room, |tc, stamp| posted.oldest(tc).is_none_or(|p| stamp < p));
+        *is_held |= !found && !posted.is_empty();
+        found
+    }
+
     fn select_parked(&mut self, room: TcSet, may_go: impl Fn(TrafficClass, u64) -> bool) -> bool {
         // The current entry is older than all that wait of its Traffic Class.
         if let Some(current) = self.current.take() {

@@ -97,10 +97,10 @@ impl ReadEngine {
         !self.outbox.is_empty()
     }
 
-    /// Selects what to send next, see [`Outbox::select`].
+    /// Selects what to send next, see [`Outbox::select_behind`].
     #[inline]
-    pub(crate) fn select(&mut self, room: TcSet, may_go: impl Fn(TrafficClass, u64) -> bool) -> bool {
-        self.outbox.select(room, may_go)
+    pub(crate) fn select_behind<P>(&mut self, room: TcSet, posted: &Outbox<P>, is_held: &mut bool) -> bool {
+        self.outbox.select_behind(room, posted, is_held)
     }
 
     /// True while the device may be asked for more.

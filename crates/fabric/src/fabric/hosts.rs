@@ -8,7 +8,7 @@ use crate::host_slot::HostSlot;
 use crate::ledger::Ledger;
 use crate::memory_system::MemoryCounters;
 use crate::queue::{Event, EventQueue, SortedQueue};
-use crate::root::{Effect, PeerToPeer, RootComplex, RootCounters, RootFunctionCounters};
+use crate::root::{Effect, PeerToPeer, RootComplex, RootCounters, RootFunctionCounters, Turn};
 use crate::topology::{HostId, OfHost};
 use std::collections::VecDeque;
 use std::ops::{Index, IndexMut};
@@ -91,11 +91,8 @@ impl HostSide {
                 ledger.written(account, asked, visible);
                 effects.clear();
             }
-            [Effect::Served { account, job, now, asked, answered, ready }] => {
-                ledger.served(account, now, asked, answered, ready);
-                if ready > now {
-                    queue.push(ready, Event::ReadReady(OfHost::new(id, job)));
-                }
+            [Effect::Served(turn)] => {
+                heed_turn(id, &turn, queue, ledger);
                 effects.clear();
             }
             _ => self.heed_all(id, queue, ledger, actions),
@@ -114,12 +111,7 @@ impl HostSide {
         let effects = self.root.effects();
         for effect in effects.drain(..) {
             match effect {
-                Effect::Served { account, job, now, asked, answered, ready } => {
-                    ledger.served(account, now, asked, answered, ready);
-                    if ready > now {
-                        queue.push(ready, Event::ReadReady(OfHost::new(id, job)));
-                    }
-                }
+                Effect::Served(turn) => heed_turn(id, &turn, queue, ledger),
                 Effect::Written { account, asked, visible } => ledger.written(account, asked, visible),
                 Effect::Ready(at, job) => queue.push(at, Event::ReadReady(OfHost::new(id, job))),
                 Effect::Wake(at, due) => queue.push(at, Event::of_root(id, due)),
@@ -127,6 +119,15 @@ impl HostSide {
                 Effect::Act(port, action) => actions.push_back((self.root_ports[port as usize], action)),
             }
         }
+    }
+}
+
+/// Accounts for a turn and waits for its end.
+#[inline]
+fn heed_turn(id: HostId, turn: &Turn, queue: &mut SortedQueue, ledger: &mut Ledger) {
+    ledger.served(turn);
+    if turn.ready > turn.now {
+        queue.push(turn.ready, Event::ReadReady(OfHost::new(id, turn.job)));
     }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Requests of devices that need an answer: under way in the memory system, and the completions they become.
 
-use super::effects::Effect;
+use super::effects::{Effect, Turn};
 use super::memory::{Request, Served, Service};
 use super::{Base, PortSettings, Ready};
 use crate::memory_system::Access;
@@ -361,7 +361,8 @@ impl Completer {
         }
         let job = self.insert(job);
         self.in_memory += 1;
-        base.effects.push(Effect::Served { account: tlp.account, job, now, asked, answered, ready });
+        let turn = Turn { account: tlp.account, job, now, asked, answered, ready };
+        base.effects.push(Effect::Served(turn));
         if ready <= now {
             self.read_ready(base, job);
         }

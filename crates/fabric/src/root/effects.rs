@@ -20,12 +20,27 @@ pub(crate) enum Due {
     Host,
 }
 
+/// The turn that memory gives to a request of a transaction.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Turn {
+    pub(crate) account: Account,
+    /// The request's job.
+    pub(crate) job: u32,
+    /// The request waited for a place in the memory system until now.
+    pub(crate) now: Time,
+    /// Memory gets to the request.
+    pub(crate) asked: Time,
+    /// Memory answers.
+    pub(crate) answered: Time,
+    /// The answer is at the root port.
+    pub(crate) ready: Time,
+}
+
 /// One effect of a call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Effect {
-    /// From `now` on memory serves a request of a transaction, in these steps: see `Ledger::served`. If that takes
-    /// time, call `read_ready` for this job when the answer is at the root port.
-    Served { account: Account, job: u32, now: Time, asked: Time, answered: Time, ready: Time },
+    /// Memory serves a request. If that takes time, call `read_ready` for its job when the answer is at the root port.
+    Served(Turn),
     /// A write of a transaction has had its turn: see `Ledger::written`.
     Written { account: Account, asked: Time, visible: Time },
     /// Call `read_ready` for this job at this time.

@@ -37,7 +37,7 @@ use crate::topology::AddressMap;
 use completer::Completer;
 use config::{ConfigSpace, SlotEvent};
 use effects::Effects;
-pub(crate) use effects::{Due, Effect};
+pub(crate) use effects::{Due, Effect, Turn};
 use endpoint::CreditReturn;
 use function::Function;
 pub use function::{MAX_ROOT_FUNCTIONS, RootFunctionCounters};

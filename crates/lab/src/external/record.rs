@@ -103,7 +103,7 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// A record of `lab` with these places, in at most `limit` bytes besides the head.
+    /// A record of `lab` with these places, in at most `limit` bytes, or its head alone if that is longer.
     pub(crate) fn new(out: Box<dyn Write>, lab: &RecordedLab, places: &[String], limit: u64) -> Recorder {
         let size = RecordSize::default();
         let mut recorder = Recorder { out, failed: None, buffer: Vec::new(), size, limit };

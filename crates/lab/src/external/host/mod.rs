@@ -98,7 +98,7 @@ impl State {
                 if self.requests.len() + self.open.len() >= MAX_HOST_REQUESTS {
                     return Err(format!("more than {MAX_HOST_REQUESTS} requests under way"));
                 }
-                if let Some(id) = answered(&output).filter(|id| !self.open.insert(*id)) {
+                if let Some(id) = output.id().filter(|id| !self.open.insert(*id)) {
                     return Err(format!("request {} is under way already: ids are unique", id.0));
                 }
                 self.requests.push_back(output);
@@ -116,20 +116,6 @@ impl State {
 
     fn fail(&mut self, why: String) {
         self.outcome.get_or_insert(Err(format!("the host outside: {why}")));
-    }
-}
-
-/// The ID of a request that needs an answer.
-fn answered(output: &HostOutput) -> Option<HostReadId> {
-    match output {
-        HostOutput::MmioRead { id, .. }
-        | HostOutput::WriteDeferrable { id, .. }
-        | HostOutput::Atomic { id, .. }
-        | HostOutput::IoRead { id, .. }
-        | HostOutput::IoWrite { id, .. }
-        | HostOutput::ConfigRead { id, .. }
-        | HostOutput::ConfigWrite { id, .. } => Some(*id),
-        _ => None,
     }
 }
 
