@@ -182,16 +182,19 @@ fn what_has_failed_is_told_where_nothing_goes_on() {
     assert!(stop.to_string().contains("has failed at slot `gone`: no function answers"), "{stop}");
 }
 
-/// A switch that is reset while firmware looks at it, and answers again before anybody asks: its link is down for a microsecond.
+/// Links that are down for moments while firmware looks at what is below, and up again before anybody asks: what was reset is
+/// brought up again.
 #[test]
 fn a_reset_in_the_midst_of_enumeration_is_noticed() {
-    let raw = raw();
-    let cases = [(PINGS, raw.as_str(), (92, 93), None), (READS, BENCH, (19, 20), Some((1, 8)))];
-    for (card, fixed, upper, lower) in cases {
-        let cut = |link: &str, (at, until): (u64, u64)| outage(link, "cut", at, Some(until));
-        let below = lower.map_or(String::new(), |times| cut("lower", times));
-        let told = lines(&run(&file(&tree(true, true, card, fixed), &(cut("upper", upper) + &below))));
-        assert!(has(&told, "upper: brought up: "), "{told:#?}");
+    let (raw, cut) = (raw(), |link: &str, at, until| outage(link, "cut", at, Some(until)));
+    let cases = [
+        (PINGS, raw.as_str(), cut("upper", 92, 93), "upper"),
+        (READS, BENCH, cut("upper", 19, 20) + &cut("lower", 1, 8), "upper"),
+        (ENGINE, READS, cut("card", 110, 125), "card"),
+    ];
+    for (card, fixed, outages, reset) in cases {
+        let told = lines(&run(&file(&tree(true, true, card, fixed), &outages)));
+        assert!(has(&told, &format!("{reset}: brought up: ")), "{told:#?}");
         assert_eq!(last(&told, "card: "), "card: its driver has ended", "{told:#?}");
     }
 }

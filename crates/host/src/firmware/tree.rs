@@ -127,40 +127,57 @@ impl System {
         for need in placed {
             let Some(function) = self.functions.get_mut(&need.bdf) else { continue };
             if let Err(trouble) = (Config { cpu, bdf: need.bdf }).program(function, need).await {
-                self.survive(cpu, need.bdf, trouble).await?;
+                self.survive(cpu, need.bdf, trouble, added).await?;
             }
         }
         for bdf in added {
             if let Err(trouble) = self.set_up(cpu, *bdf, common).await {
-                self.survive(cpu, *bdf, trouble).await?;
+                self.survive(cpu, *bdf, trouble, added).await?;
             }
         }
         for bdf in added {
             if let Err(trouble) = self.give_interrupts(Config { cpu, bdf: *bdf }).await {
-                self.survive(cpu, *bdf, trouble).await?;
+                self.survive(cpu, *bdf, trouble, added).await?;
             }
         }
         let vfs = self.enable_vfs(cpu, added).await?;
         for vf in &vfs {
             if let Err(trouble) = self.set_up_vf(Config { cpu, bdf: *vf }).await {
-                self.survive(cpu, *vf, trouble).await?;
+                self.survive(cpu, *vf, trouble, added).await?;
             }
         }
         Ok(vfs)
     }
 
-    /// Drops a function that has gone, or was reset meanwhile, and all that is below it.
-    pub(super) async fn survive(&mut self, cpu: &Cpu, bdf: Bdf, trouble: Trouble) -> Result<(), Trouble> {
+    /// Drops a function that has gone, or was reset meanwhile, and all that is below it. One that has refused a request and
+    /// answers now may have been away: where a slot above it is among those `added`, whoever serves that slot looks again.
+    pub(super) async fn survive(
+        &mut self,
+        cpu: &Cpu,
+        bdf: Bdf,
+        trouble: Trouble,
+        added: &[Bdf],
+    ) -> Result<(), Trouble> {
         let Some(function) = self.functions.get(&bdf) else { return Ok(()) };
         // A virtual function has no Vendor ID of its own.
         let bdf = function.vf_of.unwrap_or(bdf);
         let above = self.functions.get(&bdf).and_then(|f| f.parent);
         let gone = uppermost_gone(cpu, &self.functions, bdf, above).await;
-        let top = gone.or((trouble.kind == Kind::TimedOut).then_some(bdf)).ok_or(trouble)?;
+        let was_away = match trouble.kind {
+            Kind::Wrong => false,
+            Kind::Refused => self.above(bdf).any(|f| f.hot_plug() && added.contains(&f.bdf())),
+            Kind::TimedOut => true,
+        };
+        let top = gone.or(was_away.then_some(bdf)).ok_or(trouble)?;
         for function in take_subtree(&mut self.functions, top) {
             self.take_interrupts(&function);
         }
         Ok(())
+    }
+
+    /// The bridges above a function, the nearest first.
+    fn above(&self, bdf: Bdf) -> impl Iterator<Item = &Function> {
+        std::iter::successors(self.get(bdf), |f| self.get(f.parent?)).skip(1)
     }
 
     async fn set_up_vf(&mut self, config: Config<'_>) -> Result<(), Trouble> {

@@ -27,7 +27,7 @@ impl System {
                     vfs.extend((0..wanted).filter_map(|i| sriov.vf(*pf, i).map(|vf| (*pf, i, vf))));
                     self.note_vfs(*pf, sriov);
                 }
-                Err(trouble) => self.survive(cpu, *pf, trouble).await?,
+                Err(trouble) => self.survive(cpu, *pf, trouble, pfs).await?,
             }
         }
         if !vfs.is_empty() {
@@ -38,7 +38,7 @@ impl System {
                 Ok(Some(found)) => found,
                 Ok(None) => continue,
                 Err(trouble) => {
-                    self.survive(cpu, *pf, trouble).await?;
+                    self.survive(cpu, *pf, trouble, pfs).await?;
                     continue;
                 }
             };
