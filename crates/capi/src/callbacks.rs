@@ -10,7 +10,7 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tlp::Span;
-use tlp::wire::{field, memory};
+use tlp::wire::field;
 
 /// `NETTLP_CB_MAX_NTS`: most contexts of one loop.
 pub(crate) const CONTEXTS_MAX: usize = 16;
@@ -88,7 +88,7 @@ fn complete_write(tlp: &mut [u8], missing: usize) {
     let mut came = [0; 4];
     came[..4 - missing].copy_from_slice(&tlp[last_dw..last_dw + 4 - missing]);
     tlp[last_dw..].fill(0);
-    let span = Span::in_dw(0, memory::FIRST_BE.get(tlp) as u8);
+    let span = Span::in_dw(0, field::FIRST_BE.get(tlp) as u8);
     let padding = match field::LENGTH.get(tlp) {
         1 => padding_of_short_write(span, 4 - missing),
         _ => 0,

@@ -4,7 +4,7 @@
 
 use std::ffi::{c_int, c_void};
 use tlp::Span;
-use tlp::wire::{Field, completion, field, memory};
+use tlp::wire::{Field, field};
 
 /// Fmt bit 0: four DW of header.
 const FOUR_DW: u8 = 0x20;
@@ -56,7 +56,7 @@ unsafe fn bytes<'a>(header: *const c_void) -> &'a [u8] {
 /// Bytes of a request before its first enabled one, and from that to the last enabled one.
 fn enabled(header: &[u8]) -> (usize, usize) {
     let get = |field: Field| field.get(header);
-    let (first, last) = (get(memory::FIRST_BE) as u8, get(memory::LAST_BE) as u8);
+    let (first, last) = (get(field::FIRST_BE) as u8, get(field::LAST_BE) as u8);
     let dws = if get(field::LENGTH) == 0 { 1024 } else { get(field::LENGTH) };
     if first == 0 && (dws == 1 || last == 0) {
         // A zero-length read is answered with a count of one; such a write writes nothing.
@@ -114,7 +114,7 @@ pub(crate) unsafe extern "C" fn tlp_mwr_data(mh: *mut c_void) -> *mut c_void {
 pub(crate) unsafe extern "C" fn tlp_cpld_data(ch: *mut c_void) -> *mut c_void {
     // SAFETY: as the caller promises.
     let header = unsafe { bytes(ch) };
-    ch.wrapping_byte_add(CPL_LEN + (completion::LOWER_ADDRESS.get(header) & 3) as usize)
+    ch.wrapping_byte_add(CPL_LEN + (field::LOWER_ADDRESS.get(header) & 3) as usize)
 }
 
 /// `tlp_cpld_data_length`.
@@ -126,8 +126,8 @@ pub(crate) unsafe extern "C" fn tlp_cpld_data_length(ch: *mut c_void) -> c_int {
     // SAFETY: as the caller promises.
     let header = unsafe { bytes(ch) };
     let or = |value: u32, zero: u32| if value == 0 { zero } else { value };
-    let room = or(field::LENGTH.get(header), 1024) * 4 - (completion::LOWER_ADDRESS.get(header) & 3);
-    or(completion::BYTE_COUNT.get(header), 4096).min(room) as c_int
+    let room = or(field::LENGTH.get(header), 1024) * 4 - (field::LOWER_ADDRESS.get(header) & 3);
+    or(field::BYTE_COUNT.get(header), 4096).min(room) as c_int
 }
 
 #[cfg(test)]

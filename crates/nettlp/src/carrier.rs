@@ -3,6 +3,7 @@
 
 use capture::encap::Origin;
 use std::io;
+use tlp::message::VENDOR_DEFINED_TYPE_1;
 use tlp::{Bdf, Body, Duration, Message, MessageRouting, Repr, Tag};
 
 /// A TLP that has arrived, without its NetTLP header.
@@ -92,9 +93,6 @@ pub trait Carrier {
     fn is_idle(&self) -> bool;
 }
 
-/// Message Code of Vendor_Defined Type 1.
-const VENDOR_DEFINED_1: u8 = 0x7f;
-
 /// What device software says first in a session: a Vendor_Defined message of Type 1, which whoever does not know it drops
 /// (`PCIe 5.0 §2.2.8.6`). By it the adapter learns which session serves its host's requests, before there is one.
 #[must_use]
@@ -103,7 +101,7 @@ pub const fn announcement(id: Bdf) -> Repr {
         routing: MessageRouting::ToRootComplex,
         requester: id,
         tag: Tag::from_bits(0),
-        code: VENDOR_DEFINED_1,
+        code: VENDOR_DEFINED_TYPE_1,
         header: [0; 8],
         length_dw: None,
     }))
@@ -112,5 +110,5 @@ pub const fn announcement(id: Bdf) -> Repr {
 /// Whether it is an [`announcement`], of whichever device.
 #[must_use]
 pub(crate) fn is_announcement(repr: &Repr) -> bool {
-    matches!(&repr.body, Body::Message(message) if message.code == VENDOR_DEFINED_1 && message.header == [0; 8])
+    matches!(&repr.body, Body::Message(message) if message.code == VENDOR_DEFINED_TYPE_1 && message.header == [0; 8])
 }

@@ -71,15 +71,21 @@ pub struct FlowControl {
     pub data: u16,
 }
 
-/// The three kinds of flow-control DLLP.
+/// The three kinds of flow-control DLLP, each with its bits of the DLLP Type (`PCIe 5.0 Table 3-1`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
 pub enum FlowControlKind {
     /// First step of initialization.
-    InitFc1,
+    InitFc1 = 0b0100_0000,
     /// Second step of initialization.
-    InitFc2,
+    InitFc2 = 0b1100_0000,
     /// Credits returned.
-    UpdateFc,
+    UpdateFc = 0b1000_0000,
+}
+
+impl FlowControlKind {
+    const ALL: [FlowControlKind; 3] =
+        [FlowControlKind::InitFc1, FlowControlKind::InitFc2, FlowControlKind::UpdateFc];
 }
 
 /// HdrScale and DataScale: how many credits the lowest bit of a credit field stands for (`PCIe 5.0 §3.4.2`, Table 3-2).
@@ -151,17 +157,18 @@ impl DataLinkFeature {
     }
 }
 
-/// Power management DLLPs (`PCIe 5.0 §5.3.2`, §5.4.1).
+/// Power management DLLPs (`PCIe 5.0 §5.3.2`, §5.4.1), each with its DLLP Type (Table 3-1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
 pub enum PmDllp {
     /// PM_Enter_L1.
-    EnterL1,
+    EnterL1 = 0b0010_0000,
     /// PM_Enter_L23.
-    EnterL23,
+    EnterL23 = 0b0010_0001,
     /// PM_Active_State_Request_L1.
-    ActiveStateRequestL1,
+    ActiveStateRequestL1 = 0b0010_0011,
     /// PM_Request_Ack.
-    RequestAck,
+    RequestAck = 0b0010_0100,
 }
 
 /// Why bytes are not a DLLP.
@@ -184,15 +191,8 @@ pub enum DllpError {
 const ACK: u8 = 0b0000_0000;
 const DATA_LINK_FEATURE: u8 = 0b0000_0010;
 const NAK: u8 = 0b0001_0000;
-const PM_ENTER_L1: u8 = 0b0010_0000;
-const PM_ENTER_L23: u8 = 0b0010_0001;
-const PM_ACTIVE_STATE_REQUEST_L1: u8 = 0b0010_0011;
-const PM_REQUEST_ACK: u8 = 0b0010_0100;
 const VENDOR_SPECIFIC: u8 = 0b0011_0000;
 const NOP: u8 = 0b0011_0001;
-const INIT_FC1: u8 = 0b0100_0000;
-const INIT_FC2: u8 = 0b1100_0000;
-const UPDATE_FC: u8 = 0b1000_0000;
 const CLASS_SHIFT: u32 = 4;
 
 const SEQUENCE_MASK: u16 = 0xfff;
@@ -211,7 +211,7 @@ impl Dllp {
             Dllp::Nak { sequence } => (NAK, u32::from(sequence & SEQUENCE_MASK)),
             Dllp::FlowControl(fc) => (fc.ty(), fc.credits()),
             Dllp::Feature(feature) => (DATA_LINK_FEATURE, feature.bits()),
-            Dllp::Pm(pm) => (pm.ty(), 0),
+            Dllp::Pm(pm) => (*pm as u8, 0),
             Dllp::Vendor { bits } => (VENDOR_SPECIFIC, bits & BODY_MASK),
             Dllp::Nop => (NOP, 0),
         };
@@ -236,12 +236,12 @@ impl Dllp {
             ACK => Ok(Dllp::Ack { sequence }),
             NAK => Ok(Dllp::Nak { sequence }),
             DATA_LINK_FEATURE => Ok(Dllp::Feature(DataLinkFeature::from_bits(body))),
-            PM_ENTER_L1 => Ok(Dllp::Pm(PmDllp::EnterL1)),
-            PM_ENTER_L23 => Ok(Dllp::Pm(PmDllp::EnterL23)),
-            PM_ACTIVE_STATE_REQUEST_L1 => Ok(Dllp::Pm(PmDllp::ActiveStateRequestL1)),
-            PM_REQUEST_ACK => Ok(Dllp::Pm(PmDllp::RequestAck)),
             VENDOR_SPECIFIC => Ok(Dllp::Vendor { bits: body }),
             NOP => Ok(Dllp::Nop),
+            0b0010_0000..=0b0010_0111 => {
+                let pm = PmDllp::ALL.into_iter().find(|pm| *pm as u8 == a);
+                pm.map(Dllp::Pm).ok_or(DllpError::UnknownType(a))
+            }
             _ => FlowControl::parse(a, body).map(Dllp::FlowControl),
         }
     }
@@ -258,14 +258,8 @@ impl DataLinkFeature {
 }
 
 impl PmDllp {
-    const fn ty(self) -> u8 {
-        match self {
-            PmDllp::EnterL1 => PM_ENTER_L1,
-            PmDllp::EnterL23 => PM_ENTER_L23,
-            PmDllp::ActiveStateRequestL1 => PM_ACTIVE_STATE_REQUEST_L1,
-            PmDllp::RequestAck => PM_REQUEST_ACK,
-        }
-    }
+    const ALL: [PmDllp; 4] =
+        [PmDllp::EnterL1, PmDllp::EnterL23, PmDllp::ActiveStateRequestL1, PmDllp::RequestAck];
 
     /// The specification's name, such as `PM_Enter_L1`.
     #[must_use]
@@ -300,12 +294,7 @@ impl FlowControl {
     }
 
     fn ty(&self) -> u8 {
-        let kind = match self.kind {
-            FlowControlKind::InitFc1 => INIT_FC1,
-            FlowControlKind::InitFc2 => INIT_FC2,
-            FlowControlKind::UpdateFc => UPDATE_FC,
-        };
-        kind | (self.class.index() as u8) << CLASS_SHIFT | self.vc.id()
+        self.kind as u8 | (self.class.index() as u8) << CLASS_SHIFT | self.vc.id()
     }
 
     fn credits(&self) -> u32 {
@@ -317,12 +306,8 @@ impl FlowControl {
 
     fn parse(ty: u8, body: u32) -> Result<FlowControl, DllpError> {
         let unknown = DllpError::UnknownType(ty);
-        let kind = match ty & 0b1100_0000 {
-            INIT_FC1 => FlowControlKind::InitFc1,
-            INIT_FC2 => FlowControlKind::InitFc2,
-            UPDATE_FC => FlowControlKind::UpdateFc,
-            _ => return Err(unknown),
-        };
+        let kind =
+            FlowControlKind::ALL.into_iter().find(|kind| *kind as u8 == ty & 0b1100_0000).ok_or(unknown)?;
         let class = *Class::ALL.get((ty >> CLASS_SHIFT & 0b11) as usize).ok_or(unknown)?;
         if ty & 0b1000 != 0 {
             return Err(unknown);

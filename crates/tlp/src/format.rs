@@ -6,20 +6,20 @@
 
 use crate::{Access, AtomicOp, Body, Class, ConfigKind, MemoryOp, Repr};
 
-/// The header layout of a format; it tells which view reads the header.
+/// The header layout of a format, see [`wire::field`](crate::wire::field).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Family {
-    /// Memory requests: [`MemoryHeader`](crate::wire::MemoryHeader).
+    /// Memory requests.
     Memory,
-    /// I/O requests: [`IoHeader`](crate::wire::IoHeader).
+    /// I/O requests.
     Io,
-    /// AtomicOp requests: [`AtomicHeader`](crate::wire::AtomicHeader).
+    /// AtomicOp requests.
     Atomic,
-    /// Configuration requests: [`ConfigHeader`](crate::wire::ConfigHeader).
+    /// Configuration requests.
     Config,
-    /// Messages: [`MessageHeader`](crate::wire::MessageHeader).
+    /// Messages.
     Message,
-    /// Completions: [`CompletionHeader`](crate::wire::CompletionHeader).
+    /// Completions.
     Completion,
 }
 

@@ -36,16 +36,40 @@ pub struct MessageType {
     pub section: &'static str,
 }
 
+/// Unlock (`PCIe 5.0 §2.2.8.4`).
+pub const UNLOCK: u8 = 0x00;
+/// Invalidate_Request (`PCIe 5.0 §10.3.1`).
+pub const INVALIDATE_REQUEST: u8 = 0x01;
+/// Page_Request (`PCIe 5.0 §10.4.1`).
+pub const PAGE_REQUEST: u8 = 0x04;
+/// PRG_Response (`PCIe 5.0 §10.4.2`).
+pub const PRG_RESPONSE: u8 = 0x05;
+/// LTR (`PCIe 5.0 §2.2.8.8`).
+pub const LTR: u8 = 0x10;
+/// PM_Active_State_Nak (`PCIe 5.0 §2.2.8.2`).
+pub const PM_ACTIVE_STATE_NAK: u8 = 0x14;
+/// PM_PME (`PCIe 5.0 §2.2.8.2`).
+pub const PM_PME: u8 = 0x18;
+/// PME_Turn_Off (`PCIe 5.0 §2.2.8.2`).
+pub const PME_TURN_OFF: u8 = 0x19;
+/// PME_TO_Ack (`PCIe 5.0 §2.2.8.2`).
+pub const PME_TO_ACK: u8 = 0x1b;
+/// Assert_INTA (`PCIe 5.0 §2.2.8.1`); INTB to INTD follow it.
+pub const ASSERT_INTA: u8 = 0x20;
+/// Deassert_INTA (`PCIe 5.0 §2.2.8.1`); INTB to INTD follow it.
+pub const DEASSERT_INTA: u8 = 0x24;
+/// ERR_COR (`PCIe 5.0 §2.2.8.3`).
+pub const ERR_COR: u8 = 0x30;
+/// ERR_NONFATAL (`PCIe 5.0 §2.2.8.3`).
+pub const ERR_NONFATAL: u8 = 0x31;
+/// ERR_FATAL (`PCIe 5.0 §2.2.8.3`).
+pub const ERR_FATAL: u8 = 0x33;
+/// Set_Slot_Power_Limit (`PCIe 5.0 §2.2.8.5`).
+pub const SET_SLOT_POWER_LIMIT: u8 = 0x50;
 /// Vendor_Defined Type 0: Unsupported Request to a receiver that does not know it (`PCIe 5.0 §2.2.8.6`).
 pub const VENDOR_DEFINED_TYPE_0: u8 = 0x7e;
 /// Vendor_Defined Type 1: dropped in silence by a receiver that does not know it (`PCIe 5.0 §2.2.8.6`).
 pub const VENDOR_DEFINED_TYPE_1: u8 = 0x7f;
-/// Set_Slot_Power_Limit (`PCIe 5.0 §2.2.8.5`).
-pub const SET_SLOT_POWER_LIMIT: u8 = 0x50;
-/// PM_Active_State_Nak (`PCIe 5.0 §2.2.8.2`).
-pub const PM_ACTIVE_STATE_NAK: u8 = 0x14;
-/// LTR (`PCIe 5.0 §2.2.8.8`).
-pub const LTR: u8 = 0x10;
 /// Vendor ID of the PCI-SIG's own Vendor_Defined messages (`PCIe 5.0 §2.2.8.6.1`).
 pub const PCI_SIG: u16 = 0x0001;
 
@@ -86,28 +110,28 @@ pub static MESSAGES: [MessageType; 39] = {
     const ERROR: Option<RuleId> = Some(RuleId::ErrorTc);
     const PTM: Option<RuleId> = Some(RuleId::PtmTc);
     [
-        row(0x00, "Unlock", BROADCAST, Never, Some(RuleId::UnlockTc), "§2.2.8.4"),
-        row(0x01, "Invalidate_Request", BY_ID, Dw(2), None, "§10.3.1"),
+        row(UNLOCK, "Unlock", BROADCAST, Never, Some(RuleId::UnlockTc), "§2.2.8.4"),
+        row(INVALIDATE_REQUEST, "Invalidate_Request", BY_ID, Dw(2), None, "§10.3.1"),
         row(0x02, "Invalidate_Completion", BY_ID, Never, None, "§10.3.2"),
-        row(0x04, "Page_Request", TO_ROOT, Never, None, "§10.4.1"),
-        row(0x05, "PRG_Response", BY_ID, Never, None, "§10.4.2"),
-        row(0x10, "LTR", LOCAL, Never, Some(RuleId::LtrTc), "§2.2.8.8"),
+        row(PAGE_REQUEST, "Page_Request", TO_ROOT, Never, None, "§10.4.1"),
+        row(PRG_RESPONSE, "PRG_Response", BY_ID, Never, None, "§10.4.2"),
+        row(LTR, "LTR", LOCAL, Never, Some(RuleId::LtrTc), "§2.2.8.8"),
         row(0x12, "OBFF", LOCAL, Never, Some(RuleId::ObffTc), "§2.2.8.9"),
-        row(0x14, "PM_Active_State_Nak", LOCAL, Never, POWER, "§2.2.8.2"),
-        row(0x18, "PM_PME", TO_ROOT, Never, POWER, "§2.2.8.2"),
-        row(0x19, "PME_Turn_Off", BROADCAST, Never, POWER, "§2.2.8.2"),
-        row(0x1b, "PME_TO_Ack", GATHERED, Never, POWER, "§2.2.8.2"),
-        row(0x20, "Assert_INTA", LOCAL, Never, INTX, "§2.2.8.1"),
+        row(PM_ACTIVE_STATE_NAK, "PM_Active_State_Nak", LOCAL, Never, POWER, "§2.2.8.2"),
+        row(PM_PME, "PM_PME", TO_ROOT, Never, POWER, "§2.2.8.2"),
+        row(PME_TURN_OFF, "PME_Turn_Off", BROADCAST, Never, POWER, "§2.2.8.2"),
+        row(PME_TO_ACK, "PME_TO_Ack", GATHERED, Never, POWER, "§2.2.8.2"),
+        row(ASSERT_INTA, "Assert_INTA", LOCAL, Never, INTX, "§2.2.8.1"),
         row(0x21, "Assert_INTB", LOCAL, Never, INTX, "§2.2.8.1"),
         row(0x22, "Assert_INTC", LOCAL, Never, INTX, "§2.2.8.1"),
         row(0x23, "Assert_INTD", LOCAL, Never, INTX, "§2.2.8.1"),
-        row(0x24, "Deassert_INTA", LOCAL, Never, INTX, "§2.2.8.1"),
+        row(DEASSERT_INTA, "Deassert_INTA", LOCAL, Never, INTX, "§2.2.8.1"),
         row(0x25, "Deassert_INTB", LOCAL, Never, INTX, "§2.2.8.1"),
         row(0x26, "Deassert_INTC", LOCAL, Never, INTX, "§2.2.8.1"),
         row(0x27, "Deassert_INTD", LOCAL, Never, INTX, "§2.2.8.1"),
-        row(0x30, "ERR_COR", TO_ROOT, Never, ERROR, "§2.2.8.3"),
-        row(0x31, "ERR_NONFATAL", TO_ROOT, Never, ERROR, "§2.2.8.3"),
-        row(0x33, "ERR_FATAL", TO_ROOT, Never, ERROR, "§2.2.8.3"),
+        row(ERR_COR, "ERR_COR", TO_ROOT, Never, ERROR, "§2.2.8.3"),
+        row(ERR_NONFATAL, "ERR_NONFATAL", TO_ROOT, Never, ERROR, "§2.2.8.3"),
+        row(ERR_FATAL, "ERR_FATAL", TO_ROOT, Never, ERROR, "§2.2.8.3"),
         // Revision 1.0a's hot-plug signals, which a receiver ignores (see [`is_ignored`]).
         row(0x40, "Attention_Indicator_Off", LOCAL, Never, None, "§2.2.8.7"),
         row(0x41, "Attention_Indicator_On", LOCAL, Never, None, "§2.2.8.7"),
@@ -116,7 +140,14 @@ pub static MESSAGES: [MessageType; 39] = {
         row(0x45, "Power_Indicator_On", LOCAL, Never, None, "§2.2.8.7"),
         row(0x47, "Power_Indicator_Blink", LOCAL, Never, None, "§2.2.8.7"),
         row(0x48, "Attention_Button_Pressed", LOCAL, Never, None, "§2.2.8.7"),
-        row(0x50, "Set_Slot_Power_Limit", LOCAL, Dw(1), Some(RuleId::SlotPowerTc), "§2.2.8.5"),
+        row(
+            SET_SLOT_POWER_LIMIT,
+            "Set_Slot_Power_Limit",
+            LOCAL,
+            Dw(1),
+            Some(RuleId::SlotPowerTc),
+            "§2.2.8.5",
+        ),
         row(0x52, "PTM_Request", LOCAL, Never, PTM, "§2.2.8.10"),
         row(0x53, "PTM_Response", LOCAL, Never, PTM, "§2.2.8.10"),
         row(0x53, "PTM_ResponseD", LOCAL, Dw(1), PTM, "§2.2.8.10"),

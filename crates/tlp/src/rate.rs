@@ -35,14 +35,7 @@ impl Rate {
     /// The rate of a generation, 1 to 5.
     #[must_use]
     pub const fn from_generation(generation: u8) -> Option<Rate> {
-        match generation {
-            1 => Some(Rate::Gt2_5),
-            2 => Some(Rate::Gt5),
-            3 => Some(Rate::Gt8),
-            4 => Some(Rate::Gt16),
-            5 => Some(Rate::Gt32),
-            _ => None,
-        }
+        if 1 <= generation && generation <= 5 { Some(Rate::ALL[generation as usize - 1]) } else { None }
     }
 
     /// The generation that brought this rate, 1 to 5.

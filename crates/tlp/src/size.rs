@@ -73,35 +73,27 @@ size!(
     Rcb, "Read Completion Boundary", 64, 128, "64, 128", 64
 );
 
-impl Mps {
-    /// The Device Control encoding, 0 (128 B) to 5 (4096 B).
-    #[must_use]
-    pub const fn encoding(self) -> u8 {
-        (self.0.trailing_zeros() - 7) as u8
-    }
+macro_rules! encoded {
+    ($($name:ident)*) => { $(
+        impl $name {
+            /// The Device Control encoding, 0 (128 B) to 5 (4096 B).
+            #[must_use]
+            pub const fn encoding(self) -> u8 {
+                (self.0.trailing_zeros() - 7) as u8
+            }
 
-    /// The size of a Device Control encoding; `None` for the reserved 6 and 7.
-    #[must_use]
-    pub const fn from_encoding(code: u8) -> Option<Mps> {
-        if code <= 5 { Some(Mps(128 << code)) } else { None }
-    }
+            /// The size of a Device Control encoding; `None` for the reserved 6 and 7.
+            #[must_use]
+            pub const fn from_encoding(code: u8) -> Option<$name> {
+                if code <= 5 { Some($name(128 << code)) } else { None }
+            }
+        }
+    )* };
 }
+
+encoded!(Mps Mrrs);
 
 impl Rcb {
     /// The boundary of every completer but a root complex, which has 64 or 128 B (`PCIe 5.0 §2.3.1.1`).
     pub const ENDPOINT: Rcb = Rcb(128);
-}
-
-impl Mrrs {
-    /// The Device Control encoding, 0 (128 B) to 5 (4096 B).
-    #[must_use]
-    pub const fn encoding(self) -> u8 {
-        (self.0.trailing_zeros() - 7) as u8
-    }
-
-    /// The size of a Device Control encoding; `None` for the reserved 6 and 7.
-    #[must_use]
-    pub const fn from_encoding(code: u8) -> Option<Mrrs> {
-        if code <= 5 { Some(Mrrs(128 << code)) } else { None }
-    }
 }

@@ -10,8 +10,11 @@
 //! | Length 1024 with the bit above the field set, which is Address Type 01b | Length 1024, untranslated |
 //! | a request across a 4 KiB boundary, without a hole there | two requests, the second in [`Incoming::rest`] |
 
-use tlp::wire::{FamilyHeader, Header, MemoryHeader, Part, field};
-use tlp::{AddressType, Body, MemoryOp, MemoryRequest, ParseError, Parsed, Prefixes, Repr, RuleId, Span};
+use tlp::wire::{Header, Part, field};
+use tlp::{
+    AddressType, Bdf, Body, FormatId, MemoryOp, MemoryRequest, ParseError, Parsed, Prefixes, Repr, RuleId,
+    Span,
+};
 
 /// A whole TLP: legal, or mended.
 #[derive(Clone, Debug)]
@@ -115,16 +118,20 @@ pub fn padding_of_short_write(span: Span, came: usize) -> usize {
 
 fn cut_at_4k(bytes: &[u8]) -> Option<Incoming<'_>> {
     let header = Header::new(bytes).ok()?;
-    let FamilyHeader::Memory(m) = header.family() else { return None };
+    let op = match header.format().id {
+        FormatId::MRd32 | FormatId::MRd64 => MemoryOp::Read,
+        FormatId::MWr32 | FormatId::MWr64 => MemoryOp::Write,
+        _ => return None,
+    };
     let plain = header.prefix_bytes().is_empty() && !header.td() && !header.th();
-    let whole = bytes.len() == header.tlp_len();
-    if !plain || !whole || !matches!(m.op(), MemoryOp::Read | MemoryOp::Write) {
+    if !plain || bytes.len() != header.tlp_len() {
         return None;
     }
-    let (first, rest) = cut_span(&m, header.length_dw())?;
+    let (first, rest) = cut_span(&header)?;
     let data = &bytes[header.bytes().len()..];
     let (data, rest_data) = data.split_at(data.len().min(first.length_dw() as usize * 4));
-    let body = MemoryRequest { op: m.op(), requester: m.requester(), tag: m.tag(), span: first };
+    let requester = Bdf::from_bits(header.get(field::REQUESTER) as u16);
+    let body = MemoryRequest { op, requester, tag: header.tag(field::TAG), span: first };
     let mut repr = Repr::new(Body::Memory(body));
     (repr.tc, repr.attr, repr.ep) = (header.tc(), header.attr(), header.ep());
     let (prefixes, rest) = (Prefixes::NONE, Some((rest, rest_data)));
@@ -133,14 +140,15 @@ fn cut_at_4k(bytes: &[u8]) -> Option<Incoming<'_>> {
 
 /// The spans before and behind the boundary; `None` where the byte enables are not legal either: what crosses a boundary has no
 /// hole there (`PCIe 5.0 §2.2.5`), so that the two together are one run of bytes.
-fn cut_span(m: &MemoryHeader<'_>, length_dw: u32) -> Option<(Span, Span)> {
-    let first_dw = ((4096 - m.address() % 4096) / 4) as u32;
-    let rest_dw = length_dw.checked_sub(first_dw)?;
-    let last_of = |dw: u32, be: u8| if dw == 1 { 0 } else { be };
-    let first = Span::from_fields(m.address(), first_dw, m.first_be(), last_of(first_dw, 0xf));
-    let (rest_first, rest_last) = if rest_dw == 1 { (m.last_be(), 0) } else { (0xf, m.last_be()) };
-    let behind = m.address().checked_add(u64::from(first_dw) * 4)?;
-    let rest = Span::from_fields(behind, rest_dw, rest_first, rest_last);
+fn cut_span(header: &Header<'_>) -> Option<(Span, Span)> {
+    let (address, first_be) = (header.address(), header.get(field::FIRST_BE) as u8);
+    let last_be = header.get(field::LAST_BE) as u8;
+    let first_dw = ((4096 - address % 4096) / 4) as u32;
+    let rest_dw = header.length_dw().checked_sub(first_dw)?;
+    let first = Span::from_fields(address, first_dw, first_be, if first_dw == 1 { 0 } else { 0xf });
+    let (rest_first, rest_last) = if rest_dw == 1 { (last_be, 0) } else { (0xf, last_be) };
+    let rest =
+        Span::from_fields(address.checked_add(u64::from(first_dw) * 4)?, rest_dw, rest_first, rest_last);
     let (first, rest) = first.ok().zip(rest.ok())?;
     let is_one_run = first.is_contiguous() && first.trail() == 0 && rest.is_contiguous() && rest.lead() == 0;
     is_one_run.then_some((first, rest))

@@ -8,7 +8,7 @@ use crate::requester::{Buffers, Counters, Done, Fault, RequestId, Requester, Res
 use capture::encap::Origin;
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
-use tlp::wire::{FamilyHeader, Header};
+use tlp::wire::Header;
 use tlp::{
     AddressType, Asked, Bdf, Body, Data, Duration, MemoryOp, Mps, PayloadPool, Rcb, Repr, Status, Time, Tlp,
 };
@@ -102,7 +102,7 @@ impl Reads {
     /// Whether bytes that came are a completion for one of its tags.
     pub(super) fn answers(&self, tlp: &[u8]) -> bool {
         let Ok(header) = Header::new(tlp) else { return false };
-        matches!(header.family(), FamilyHeader::Completion(c) if c.tag().bits() >= self.first_tag)
+        header.completion().is_some_and(|c| c.tag.bits() >= self.first_tag)
     }
 
     /// Takes such a completion.

@@ -3,9 +3,10 @@
 //! None decides in which order they are made, or what follows.
 
 use super::{Limits, RuleId, message_type};
-use crate::format::FormatId;
-use crate::wire::{FamilyHeader, Header, field, may_have_ln};
-use crate::{AddressType, Prefix, PrefixKind, Prefixes, Repr, SpanError};
+use crate::format::{Family, FormatId};
+use crate::message::{INVALIDATE_REQUEST, PAGE_REQUEST, PRG_RESPONSE, SET_SLOT_POWER_LIMIT};
+use crate::wire::{Field, Header, atomic_op, field, may_have_ln};
+use crate::{AddressType, MessageRouting, OperandSize, Prefix, PrefixKind, Prefixes, Repr, SpanError};
 
 // The longest DMWr: 128 bytes (ECN "Deferrable Memory Write", DMWr Lengths Supported).
 const MAX_DEFERRABLE_DW: u32 = 32;
@@ -25,41 +26,38 @@ pub(super) fn digest_without_td(header: &Header<'_>, len: usize) -> Option<u64> 
     (!header.td() && len == header.tlp_len() + 4).then_some(len as u64)
 }
 
-fn span_error(header: &Header<'_>) -> Option<SpanError> {
-    match header.family() {
-        FamilyHeader::Memory(m) => m.span().err(),
-        _ => None,
-    }
-}
-
 pub(super) fn byte_enables(header: &Header<'_>) -> Option<u64> {
-    match span_error(header)? {
-        SpanError::ByteEnables(first, last) => Some(u64::from(last) << 4 | u64::from(first)),
+    match header.span() {
+        Err(SpanError::ByteEnables(first, last)) => Some(u64::from(last) << 4 | u64::from(first)),
         _ => None,
     }
 }
 
 pub(super) fn crosses_4k(header: &Header<'_>) -> Option<u64> {
-    match span_error(header)? {
-        SpanError::Crosses4K(address) => Some(address),
+    match header.span() {
+        Err(SpanError::Crosses4K(address)) => Some(address),
         _ => None,
     }
 }
 
-const fn not_0(value: u64) -> Option<u64> {
-    if value == 0 { None } else { Some(value) }
+fn not_0(header: &Header<'_>, field: Field) -> Option<u64> {
+    Some(u64::from(header.get(field))).filter(|value| *value != 0)
 }
 
 pub(super) fn tc_not_0(header: &Header<'_>) -> Option<u64> {
-    not_0(u64::from(header.get(field::TC)))
+    not_0(header, field::TC)
 }
 
 pub(super) fn attr_not_0(header: &Header<'_>) -> Option<u64> {
-    not_0(u64::from(header.get(field::ATTR_1_0)))
+    not_0(header, field::ATTR_1_0)
 }
 
 pub(super) fn at_not_0(header: &Header<'_>) -> Option<u64> {
-    not_0(u64::from(header.get(field::AT)))
+    not_0(header, field::AT)
+}
+
+pub(super) fn last_be_not_0(header: &Header<'_>) -> Option<u64> {
+    not_0(header, field::LAST_BE)
 }
 
 pub(super) fn length_not_1(header: &Header<'_>) -> Option<u64> {
@@ -67,46 +65,28 @@ pub(super) fn length_not_1(header: &Header<'_>) -> Option<u64> {
     (length != 1).then_some(u64::from(length))
 }
 
-pub(super) fn last_be_not_0(header: &Header<'_>) -> Option<u64> {
-    match header.family() {
-        FamilyHeader::Config(c) => not_0(u64::from(c.last_be())),
-        FamilyHeader::Io(io) => not_0(u64::from(io.last_be())),
-        _ => None,
-    }
+fn operand(header: &Header<'_>) -> Option<OperandSize> {
+    atomic_op(header.format().id).operand_of_length(header.length_dw())
 }
 
 pub(super) fn atomic_length(header: &Header<'_>) -> Option<u64> {
-    match header.family() {
-        FamilyHeader::Atomic(a) if a.op().operand_of_length(header.length_dw()).is_none() => {
-            Some(header.length_dw().into())
-        }
-        _ => None,
-    }
+    operand(header).is_none().then_some(header.length_dw().into())
 }
 
 pub(super) fn atomic_address(header: &Header<'_>) -> Option<u64> {
-    match header.family() {
-        FamilyHeader::Atomic(a) => {
-            let operand = a.op().operand_of_length(header.length_dw())?;
-            Some(a.address()).filter(|address| !address.is_multiple_of(operand.bytes().into()))
-        }
-        _ => None,
-    }
+    let operand = operand(header)?;
+    Some(header.address()).filter(|address| !address.is_multiple_of(operand.bytes().into()))
 }
 
-fn code(header: &Header<'_>) -> Option<u8> {
-    match header.family() {
-        FamilyHeader::Message(m) => Some(m.code()),
-        _ => None,
-    }
+/// Message Code; `None` in other TLPs.
+pub(super) fn code(header: &Header<'_>) -> Option<u8> {
+    header.is(Family::Message).then(|| header.get(field::BYTE_ENABLES) as u8)
 }
 
 /// TC of a message whose row in the table of messages names `rule`.
 pub(super) fn message_tc(header: &Header<'_>, rule: RuleId) -> Option<u64> {
     tc_not_0(header).filter(|_| message_type(header).is_some_and(|row| row.tc0 == Some(rule)))
 }
-
-const SET_SLOT_POWER_LIMIT: u8 = 0x50;
 
 pub(super) fn slot_power_length(header: &Header<'_>) -> Option<u64> {
     let meant = code(header) == Some(SET_SLOT_POWER_LIMIT) && header.data_dw() != 1;
@@ -160,11 +140,8 @@ pub(super) fn deferrable_length(header: &Header<'_>) -> Option<u64> {
 
 // The address of a memory request or AtomicOp; `None` in others.
 fn address(header: &Header<'_>) -> Option<u64> {
-    match header.family() {
-        FamilyHeader::Memory(m) => Some(m.address()),
-        FamilyHeader::Atomic(a) => Some(a.address()),
-        _ => None,
-    }
+    let has_address = header.is(Family::Memory) || header.is(Family::Atomic);
+    has_address.then(|| header.address())
 }
 
 pub(super) fn long_for_low_address(header: &Header<'_>) -> Option<u64> {
@@ -199,8 +176,7 @@ pub(super) fn extended_tph(header: &Header<'_>) -> Option<u64> {
     Some(u64::from(found.0)).filter(|_| address(header).is_none() || !header.th())
 }
 
-// Codes of Invalidate_Request, Page_Request and PRG_Response.
-const WITH_PASID: [u8; 3] = [0x01, 0x04, 0x05];
+const WITH_PASID: [u8; 3] = [INVALIDATE_REQUEST, PAGE_REQUEST, PRG_RESPONSE];
 
 pub(super) fn pasid(header: &Header<'_>) -> Option<u64> {
     let found = header.prefixes().find_map(|prefix| prefix.pasid_value())?;
@@ -218,48 +194,38 @@ pub(super) fn reserved_end_to_end(header: &Header<'_>) -> Option<u64> {
     Some(u64::from(found.0))
 }
 
+// Completion Status as it stands; `None` in other TLPs.
+fn status(header: &Header<'_>) -> Option<u64> {
+    header.is(Family::Completion).then(|| u64::from(header.get(field::STATUS)))
+}
+
 pub(super) fn reserved_status(header: &Header<'_>) -> Option<u64> {
-    match header.family() {
-        FamilyHeader::Completion(c) => {
-            Some(c.status_bits()).filter(|s| !matches!(s, 0b000 | 0b001 | 0b010 | 0b100)).map(u64::from)
-        }
-        _ => None,
-    }
+    status(header).filter(|status| !matches!(status, 0b000 | 0b001 | 0b010 | 0b100))
+}
+
+// Routing of a message as it stands; `None` in other TLPs.
+fn routing(header: &Header<'_>) -> Option<u8> {
+    header.is(Family::Message).then(|| header.get(field::ROUTING) as u8)
 }
 
 pub(super) fn reserved_routing(header: &Header<'_>) -> Option<u64> {
-    match header.family() {
-        FamilyHeader::Message(m) => Some(m.routing().bits()).filter(|&r| r > 0b101).map(u64::from),
-        _ => None,
-    }
+    routing(header).filter(|&routing| routing > 0b101).map(u64::from)
 }
 
 pub(super) fn completion_data(header: &Header<'_>) -> Option<u64> {
-    match header.family() {
-        FamilyHeader::Completion(c) if header.data_dw() > 0 => not_0(u64::from(c.status_bits())),
-        _ => None,
-    }
+    status(header).filter(|&status| status != 0 && header.data_dw() > 0)
 }
 
 // With BCM, which only PCI-X completers set, Byte Count is that of the first completion alone.
 pub(super) fn completion_byte_count(header: &Header<'_>) -> Option<u64> {
-    match header.family() {
-        FamilyHeader::Completion(c) if header.data_dw() > 0 && !c.bcm() => {
-            let (lead, bytes) = (u32::from(c.lower_address() & 3), header.data_dw() * 4);
-            let most = (lead + u32::from(c.byte_count())).next_multiple_of(4);
-            (bytes > most).then_some(u64::from(bytes))
-        }
-        _ => None,
-    }
+    let c = header.completion().filter(|c| c.length_dw.is_some() && !c.bcm)?;
+    let (lead, bytes) = (u32::from(c.lower_address & 3), header.data_dw() * 4);
+    let most = (lead + u32::from(c.byte_count)).next_multiple_of(4);
+    (bytes > most).then_some(u64::from(bytes))
 }
 
 pub(super) fn locked_completion(header: &Header<'_>) -> Option<u64> {
-    match header.family() {
-        FamilyHeader::Completion(c) if header.format().id == FormatId::CplLk => {
-            (c.status_bits() == 0).then_some(0)
-        }
-        _ => None,
-    }
+    status(header).filter(|&status| status == 0 && header.format().id == FormatId::CplLk)
 }
 
 pub(super) fn message_code(header: &Header<'_>) -> Option<u64> {
@@ -267,10 +233,9 @@ pub(super) fn message_code(header: &Header<'_>) -> Option<u64> {
 }
 
 pub(super) fn message_routing(header: &Header<'_>) -> Option<u64> {
-    let (row, FamilyHeader::Message(m)) = (message_type(header)?, header.family()) else { return None };
-    let routing = m.routing();
-    let is_wrong = routing.bits() <= 0b101 && !row.may_be_routed(routing);
-    is_wrong.then_some(u64::from(routing.bits()))
+    let (row, routing) = (message_type(header)?, routing(header)?);
+    let is_wrong = routing <= 0b101 && !row.may_be_routed(MessageRouting::from_bits(routing));
+    is_wrong.then_some(u64::from(routing))
 }
 
 pub(super) fn message_data(header: &Header<'_>) -> Option<u64> {

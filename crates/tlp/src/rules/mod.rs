@@ -17,126 +17,11 @@ mod table;
 
 use crate::format::Family;
 use crate::message::MessageType;
-use crate::wire::{FamilyHeader, Header};
+use crate::wire::Header;
 use crate::{Body, Mps, Prefixes, Repr, SpanError, TcSet, Tlp};
 use core::fmt;
-use table::TABLE;
-
-/// The ID of a row of [`RULES`]; its number is the row's index.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-#[repr(u8)]
-pub enum RuleId {
-    /// Fmt is no reserved value.
-    ReservedFmt,
-    /// Fmt and Type are those of a TLP.
-    ReservedType,
-    /// A header stands behind prefixes.
-    PrefixedHeader,
-    /// Length is what follows.
-    Length,
-    /// TD says whether a digest follows.
-    Digest,
-    /// Local prefixes stand before end-to-end ones.
-    PrefixOrder,
-    /// Type of a local prefix.
-    LocalPrefix,
-    /// Number of end-to-end prefixes.
-    EndToEndCount,
-    /// Byte Enables of a memory request.
-    ByteEnables,
-    /// Memory requests stay within 4 KiB.
-    Crosses4K,
-    /// Length of a DMWr.
-    DeferrableLength,
-    /// TC of an I/O request.
-    IoTc,
-    /// Attributes of an I/O request.
-    IoAttr,
-    /// Address Type of an I/O request.
-    IoAt,
-    /// Length of an I/O request.
-    IoLength,
-    /// Last DW Byte Enables of an I/O request.
-    IoLastBe,
-    /// TC of a configuration request.
-    ConfigTc,
-    /// Attributes of a configuration request.
-    ConfigAttr,
-    /// Address Type of a configuration request.
-    ConfigAt,
-    /// Length of a configuration request.
-    ConfigLength,
-    /// Last DW Byte Enables of a configuration request.
-    ConfigLastBe,
-    /// Length of an AtomicOp.
-    AtomicLength,
-    /// Address of an AtomicOp.
-    AtomicAddress,
-    /// TC of an interrupt message.
-    InterruptTc,
-    /// TC of a power management message.
-    PowerTc,
-    /// TC of an error message.
-    ErrorTc,
-    /// TC of an Unlock message.
-    UnlockTc,
-    /// TC of Set_Slot_Power_Limit.
-    SlotPowerTc,
-    /// Length of Set_Slot_Power_Limit.
-    SlotPowerLength,
-    /// TC of the PCI-SIG's Vendor_Defined messages.
-    PciSigTc,
-    /// TC of an LTR message.
-    LtrTc,
-    /// TC of an OBFF message.
-    ObffTc,
-    /// TC of a PTM message.
-    PtmTc,
-    /// Data within Max_Payload_Size.
-    MaxPayloadSize,
-    /// TC mapped to a virtual channel.
-    TcMapped,
-    /// Local prefixes only where the receiver takes them.
-    LocalSupported,
-    /// No more end-to-end prefixes than the receiver takes.
-    EndToEndSupported,
-    /// Four DW of header from 4 GiB on only.
-    AddressFormat,
-    /// Address Type is no reserved value.
-    ReservedAt,
-    /// Address Type of a translation request, in reads only.
-    TranslationRequest,
-    /// TC of a locked read.
-    LockedTc,
-    /// TH is clear where there are no hints.
-    ReservedTh,
-    /// LN is clear where there is no notification.
-    ReservedLn,
-    /// Extended TPH prefixes, with TH only.
-    ExtendedTph,
-    /// PASID prefixes, before what may have one only.
-    Pasid,
-    /// Number of PASID prefixes.
-    PasidOnce,
-    /// Type of an end-to-end prefix.
-    ReservedEndToEnd,
-    /// Completion Status is no reserved value.
-    ReservedStatus,
-    /// Completions with data are successful.
-    CompletionData,
-    /// Byte Count covers the data.
-    CompletionByteCount,
-    /// CplLk is no success.
-    LockedCompletion,
-    /// Routing is no reserved value.
-    ReservedRouting,
-    /// Message Code is defined.
-    MessageCode,
-    /// Routing of a message is one of its code's.
-    MessageRouting,
-    /// Data of a message are those of its code.
-    MessageData,
-}
+pub use table::RuleId;
+use table::{COUNT, TABLE};
 
 /// A row of [`RULES`].
 #[derive(Clone, Copy, Debug)]
@@ -189,8 +74,6 @@ enum Check {
 
 /// Every rule, in the order of [`RuleId`].
 pub static RULES: [Rule; COUNT] = TABLE;
-
-const COUNT: usize = RuleId::MessageData as usize + 1;
 
 // The range of the rules of a kind: begin and end.
 type Rows = (usize, usize);
@@ -337,10 +220,7 @@ pub fn tolerated<'a>(header: &'a Header<'_>) -> impl Iterator<Item = Malformed> 
 
 // The row of a message in the table of messages; `None` for other TLPs and for codes that nobody defines.
 fn message_type(header: &Header<'_>) -> Option<&'static MessageType> {
-    match header.family() {
-        FamilyHeader::Message(m) => MessageType::of(m.code(), &m.header(), header.format().has_data),
-        _ => None,
-    }
+    MessageType::of(checks::code(header)?, &header.message_header(), header.format().has_data)
 }
 
 impl Malformed {

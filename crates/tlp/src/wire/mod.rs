@@ -2,44 +2,26 @@
 //! TLPs as bytes (`PCIe 5.0 §2.2`): prefixes, header of three or four DW, data, digest where TD is set. All big endian, as the
 //! specification draws them and as NetTLP carries them; framing, sequence number and LCRC are not part of it.
 //!
-//! - [`Header`] and the header of each family are views: an accessor for every field, over the bytes themselves.
-//! - [`Repr::parse`] makes a plain value of them, and [`Repr::emit`] writes it back.
+//! - [`Header`] is a view: the fields of [`field`], over the bytes themselves.
+//! - [`Repr::parse`](crate::Repr::parse) makes a plain value of them, and [`Repr::emit`](crate::Repr::emit) writes it back.
 //!
-//! Views hold a complete header of a known format, so no accessor fails. Nothing here panics on foreign bytes, and
+//! A view holds a complete header of a known format, so no accessor fails. Nothing here panics on foreign bytes, and
 //! nothing copies data.
-//!
-//! The first DW of every header:
-//!
-//! ```text
-//!  31 29 28   24 23 22 20 19 18 17 16 15 14 13  12 11 10 9           0
-//! +-----+-------+--+-----+--+--+--+--+--+--+------+-----+-------------+
-//! | Fmt | Type  |T9| TC  |T8|A2|LN|TH|TD|EP| Attr | AT  |   Length    |
-//! +-----+-------+--+-----+--+--+--+--+--+--+------+-----+-------------+
-//! ```
 
-pub mod atomic;
-pub mod completion;
-pub mod config;
+mod body;
 mod error;
-pub mod io;
-pub mod memory;
-pub mod message;
+pub mod field;
 mod parse;
 mod plain;
 
-pub use atomic::AtomicHeader;
-pub use completion::CompletionHeader;
-pub use config::ConfigHeader;
+pub(crate) use body::atomic_op;
 pub use error::{ParseError, Part};
-pub use io::IoHeader;
-pub use memory::MemoryHeader;
-pub use message::MessageHeader;
 pub use parse::Parsed;
 pub(crate) use parse::may_have_ln;
 
 use crate::format::{Family, Format};
 use crate::rules::{Malformed, RuleId};
-use crate::{AddressType, Attributes, Prefix, Prefixes, ProcessingHint, Repr, Tag, TrafficClass};
+use crate::{AddressType, Attributes, Completion, Prefix, Prefixes, Span, SpanError, Tag, TrafficClass};
 
 /// A field of a header: bits `high` to `low` of one DW, numbered as in the specification (31 is the first on the
 /// wire).
@@ -94,40 +76,6 @@ fn dw(header: &[u8], index: usize) -> u32 {
     u32::from_be_bytes([b[0], b[1], b[2], b[3]])
 }
 
-/// The fields of the first DW, which every header has (`PCIe 5.0 §2.2.1`), with the tag bits 9 and 8.
-pub mod field {
-    use super::Field;
-
-    /// Fmt: header length and whether data follows.
-    pub const FMT: Field = Field::new(0, 31, 29);
-    /// Type.
-    pub const TYPE: Field = Field::new(0, 28, 24);
-    /// Fmt and Type together: the first byte.
-    pub const FMT_TYPE: Field = Field::new(0, 31, 24);
-    /// T9: bit 9 of a 10-bit tag.
-    pub const T9: Field = Field::new(0, 23, 23);
-    /// Traffic Class.
-    pub const TC: Field = Field::new(0, 22, 20);
-    /// T8: bit 8 of a 10-bit tag.
-    pub const T8: Field = Field::new(0, 19, 19);
-    /// Attr\[2\]: ID-based Ordering.
-    pub const ATTR_2: Field = Field::new(0, 18, 18);
-    /// LN: lightweight notification.
-    pub const LN: Field = Field::new(0, 17, 17);
-    /// TH: processing hints present.
-    pub const TH: Field = Field::new(0, 16, 16);
-    /// TD: digest present.
-    pub const TD: Field = Field::new(0, 15, 15);
-    /// EP: poisoned.
-    pub const EP: Field = Field::new(0, 14, 14);
-    /// Attr\[1:0\]: Relaxed Ordering and No Snoop.
-    pub const ATTR_1_0: Field = Field::new(0, 13, 12);
-    /// Address Type.
-    pub const AT: Field = Field::new(0, 11, 10);
-    /// Length in DW; 0 is 1024.
-    pub const LENGTH: Field = Field::new(0, 9, 0);
-}
-
 /// A complete header of a known format, in place, with the prefixes before it.
 #[derive(Clone, Copy, Debug)]
 pub struct Header<'a> {
@@ -136,26 +84,9 @@ pub struct Header<'a> {
     format: &'static Format,
 }
 
-/// The view that fits a header's family.
-#[derive(Clone, Copy, Debug)]
-pub enum FamilyHeader<'a> {
-    /// MRd, MRdLk, MWr, DMWr.
-    Memory(MemoryHeader<'a>),
-    /// IORd, IOWr.
-    Io(IoHeader<'a>),
-    /// FetchAdd, Swap, CAS.
-    Atomic(AtomicHeader<'a>),
-    /// CfgRd0, CfgWr0, CfgRd1, CfgWr1.
-    Config(ConfigHeader<'a>),
-    /// Msg, MsgD.
-    Message(MessageHeader<'a>),
-    /// Cpl, CplD, CplLk, CplDLk.
-    Completion(CompletionHeader<'a>),
-}
-
 impl<'a> Header<'a> {
     /// The header at the start of `bytes`, behind its prefixes; what follows it is not looked at. Its fields may hold
-    /// anything: rules are checked by [`Repr::parse_header`].
+    /// anything: rules are checked by [`Repr::parse_header`](crate::Repr::parse_header).
     ///
     /// # Errors
     /// [`ParseError::UnknownType`] where [`FORMATS`](crate::format::FORMATS) has no such row,
@@ -254,10 +185,7 @@ impl<'a> Header<'a> {
     /// Length in DW, 1 to 1024; without meaning in a completion or message without data.
     #[must_use]
     pub fn length_dw(&self) -> u32 {
-        match self.get(field::LENGTH) {
-            0 => 1024,
-            dw => dw,
-        }
+        body::length_dw(dw(self.bytes, 0))
     }
 
     /// DWs of data after the header: Length, or 0 where the format has no data.
@@ -272,41 +200,46 @@ impl<'a> Header<'a> {
         self.prefixes.len() + self.bytes.len() + self.data_dw() as usize * 4 + if self.td() { 4 } else { 0 }
     }
 
-    /// The view of its family.
+    /// The address of a memory, I/O or AtomicOp request, as it stands: in the last DW, and in the one before it where
+    /// there are four. Without meaning in others.
     #[must_use]
-    pub fn family(self) -> FamilyHeader<'a> {
-        match self.format.family {
-            Family::Memory => FamilyHeader::Memory(MemoryHeader(self)),
-            Family::Io => FamilyHeader::Io(IoHeader(self)),
-            Family::Atomic => FamilyHeader::Atomic(AtomicHeader(self)),
-            Family::Config => FamilyHeader::Config(ConfigHeader(self)),
-            Family::Message => FamilyHeader::Message(MessageHeader(self)),
-            Family::Completion => FamilyHeader::Completion(CompletionHeader(self)),
-        }
-    }
-
-    // The address of memory, I/O and AtomicOp requests is in the last DW, and in the one before it where there are four.
-    fn address(&self) -> u64 {
-        let low = u64::from(dw(self.bytes, self.last_dw())) & !3;
-        match self.last_dw() {
-            2 => low,
+    pub fn address(&self) -> u64 {
+        let low = u64::from(dw(self.bytes, self.format.header_dw as usize - 1)) & !3;
+        match self.format.header_dw {
+            3 => low,
             _ => u64::from(dw(self.bytes, 2)) << 32 | low,
         }
     }
 
-    // PH[1:0], where TH is set.
-    fn ph(&self) -> ProcessingHint {
-        ProcessingHint::from_bits(self.get(Field::new(self.last_dw(), 1, 0)) as u8)
+    /// The bytes that a memory request names; without meaning in others.
+    ///
+    /// # Errors
+    /// Where the specification forbids the combination.
+    pub fn span(&self) -> Result<Span, SpanError> {
+        body::span(self)
     }
 
-    fn last_dw(&self) -> usize {
-        self.format.header_dw as usize - 1
+    /// A tag of ten bits, of which `low` holds the low eight: [`field::TAG`], in a completion [`field::ANSWERED_TAG`].
+    #[must_use]
+    pub fn tag(&self, low: Field) -> Tag {
+        body::tag(dw(self.bytes, 0), self.get(low))
     }
 
-    // Tag[7:0] lies elsewhere in each family; bits 9 and 8 are here in all.
-    fn tag(&self, low: Field) -> Tag {
-        let bits = self.get(field::T9) << 9 | self.get(field::T8) << 8 | self.get(low);
-        Tag::from_bits(bits as u16)
+    /// True for a header of this family.
+    pub(crate) fn is(&self, family: Family) -> bool {
+        self.format.family == family
+    }
+
+    /// The fields of a completion; `None` in others.
+    #[must_use]
+    pub fn completion(&self) -> Option<Completion> {
+        let dws = || core::array::from_fn(|n| dw(self.bytes, n));
+        self.is(Family::Completion).then(|| body::completion(dws(), self.format.has_data))
+    }
+
+    /// Bytes 8 to 15 of a message's header.
+    pub(crate) fn message_header(&self) -> [u8; 8] {
+        self.bytes.last_chunk().copied().unwrap_or_default()
     }
 }
 
@@ -337,34 +270,6 @@ fn no_more_prefixes(prefixes: &[u8], rest: &[u8]) -> ParseError {
         false => (RuleId::LocalPrefix, all.count()),
     };
     ParseError::Malformed(Malformed { rule, found: found as u64 })
-}
-
-/// The first DW of a header with these fields. Length is 1024 where `length_dw` is, 0 where there is none.
-fn first_dw(repr: &Repr, type_low: u8, tag: Tag, length_dw: u32) -> u32 {
-    let format = repr.format();
-    let (tag, attr) = (u32::from(tag.bits()), u32::from(repr.attr.bits()));
-    field::FMT.place(u32::from(format.fmt))
-        | field::TYPE.place(u32::from(format.type_bits | type_low))
-        | field::T9.place(tag >> 9)
-        | field::TC.place(u32::from(repr.tc.bits()))
-        | field::T8.place(tag >> 8)
-        | field::ATTR_2.place(attr >> 2)
-        | field::LN.place(u32::from(repr.ln))
-        | field::TH.place(u32::from(repr.th.is_some()))
-        | field::TD.place(u32::from(repr.td))
-        | field::EP.place(u32::from(repr.ep))
-        | field::ATTR_1_0.place(attr)
-        | field::AT.place(u32::from(repr.at.bits()))
-        | field::LENGTH.place(length_dw)
-}
-
-/// The header of a request with an address: PH beside its low bits, and four DW where the format has them.
-fn with_address(repr: &Repr, dw0: u32, dw1: u32, address: u64) -> [u32; 4] {
-    let low = address as u32 & !3 | repr.th.map_or(0, |hint| u32::from(hint.ph.bits()));
-    match header_dw(dw0) {
-        3 => [dw0, dw1, low, 0],
-        _ => [dw0, dw1, (address >> 32) as u32, low],
-    }
 }
 
 /// DWs of the header that begins with this DW, no prefix: Fmt\[0\] (`PCIe 5.0 Table 2-2`).

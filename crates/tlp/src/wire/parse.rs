@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reads bytes as a [`Repr`], and writes it back.
 
-use super::{FamilyHeader, Header, ParseError, Part};
+use super::{Header, ParseError, Part, body};
 use crate::format::{Family, FormatId};
-use crate::{AddressType, Attributes, Body, Prefix, Prefixes, Repr, crc, rules};
+use crate::{AddressType, Attributes, Prefix, Prefixes, Repr, crc, rules};
 use core::ops::Range;
 
 /// A header read from bytes, and where its data lies in them.
@@ -83,14 +83,7 @@ impl Repr {
     /// # Panics
     /// Where `buf` is shorter; it cannot fail otherwise.
     pub fn emit(&self, buf: &mut [u8]) -> usize {
-        let dws = match &self.body {
-            Body::Memory(m) => super::memory::emit(self, m),
-            Body::Io(io) => super::io::emit(self, io),
-            Body::Atomic(a) => super::atomic::emit(self, a),
-            Body::Completion(c) => super::completion::emit(self, c),
-            Body::Config(c) => super::config::emit(self, c),
-            Body::Message(m) => super::message::emit(self, m),
-        };
+        let dws = body::emit(self);
         let [a, b, c, d] = dws.map(u32::to_be_bytes);
         let len = super::header_dw(dws[0]) * 4;
         for (out, dw) in buf[..12].chunks_exact_mut(4).zip([a, b, c]) {
@@ -105,25 +98,12 @@ impl Repr {
 
 fn from_header(header: &Header<'_>) -> Result<Parsed, ParseError> {
     rules::check_header(header)?;
-    let (mut th, mut at) = (None, AddressType::Untranslated);
-    let body = match header.family() {
-        FamilyHeader::Memory(m) => {
-            (th, at) = (m.hint(), header.at());
-            Body::Memory(m.repr().map_err(rules::Malformed::from)?)
-        }
-        FamilyHeader::Io(io) => Body::Io(io.repr()),
-        FamilyHeader::Atomic(a) => {
-            (th, at) = (a.hint(), header.at());
-            let length =
-                || rules::Malformed { rule: rules::RuleId::AtomicLength, found: header.length_dw().into() };
-            Body::Atomic(a.repr().ok_or_else(length)?)
-        }
-        FamilyHeader::Config(c) => Body::Config(c.repr()),
-        FamilyHeader::Message(m) => Body::Message(m.repr()),
-        FamilyHeader::Completion(c) => Body::Completion(c.repr()),
-    };
+    let body = body::read(header)?;
+    let (family, th) = (header.format().family, body::hint(header));
+    let has_at = matches!(family, Family::Memory | Family::Atomic);
+    let at = if has_at { header.at() } else { AddressType::Untranslated };
     let mut attr = header.attr();
-    if matches!(header.format().family, Family::Config | Family::Io) {
+    if matches!(family, Family::Config | Family::Io) {
         // Attr[2] is reserved there (`PCIe 5.0 §2.2.7`), so a receiver does not look at it.
         attr.remove(Attributes::ID_BASED_ORDERING);
     }

@@ -2,10 +2,10 @@
 //! A fast path for nearly all traffic: MRd, MWr, Cpl and CplD that are whole and legal, without prefixes, TH, LN and
 //! TD. Never says what is wrong with a TLP, and never reads one differently from the general way.
 
-use super::{Field, Parsed, completion, field, memory};
+use super::body::{completion, length_dw, tag};
+use super::{Parsed, field};
 use crate::{
-    AddressType, Attributes, Bdf, Body, Completion, MemoryOp, MemoryRequest, Prefixes, Repr, Span, Status,
-    Tag, TrafficClass,
+    AddressType, Attributes, Bdf, Body, MemoryOp, MemoryRequest, Prefixes, Repr, Span, TrafficClass,
 };
 
 /// The bits that are clear in such a TLP.
@@ -24,11 +24,11 @@ pub(super) fn parse(bytes: &[u8]) -> Option<Parsed> {
         0x40 => (12, true, at(&dws), memory(&dws, MemoryOp::Write, u64::from(dws[2]))?),
         0x20 => (16, false, at(&dws), memory(&dws, MemoryOp::Read, long_address(&dws, rest)?)?),
         0x60 => (16, true, at(&dws), memory(&dws, MemoryOp::Write, long_address(&dws, rest)?)?),
-        0x0a => (12, false, AddressType::Untranslated, completion(&dws, false)),
-        0x4a => (12, true, AddressType::Untranslated, completion(&dws, true)),
+        0x0a => (12, false, AddressType::Untranslated, Body::Completion(completion(dws, false))),
+        0x4a => (12, true, AddressType::Untranslated, Body::Completion(completion(dws, true))),
         _ => return None,
     };
-    let end = header_len + if has_data { length_dw(&dws) as usize * 4 } else { 0 };
+    let end = header_len + if has_data { length_dw(dws[0]) as usize * 4 } else { 0 };
     if bytes.len() != end {
         return None;
     }
@@ -50,46 +50,16 @@ fn at(dws: &[u32; 3]) -> AddressType {
     AddressType::from_bits(field::AT.of(dws[0]) as u8)
 }
 
-fn length_dw(dws: &[u32; 3]) -> u32 {
-    match field::LENGTH.of(dws[0]) {
-        0 => 1024,
-        dw => dw,
-    }
-}
-
-fn tag(dws: &[u32; 3], low: Field) -> Tag {
-    let bits = field::T9.of(dws[0]) << 9 | field::T8.of(dws[0]) << 8 | low.of(dws[low.dw]);
-    Tag::from_bits(bits as u16)
-}
-
 fn long_address(dws: &[u32; 3], rest: &[u8]) -> Option<u64> {
     let low = u32::from_be_bytes(*rest.first_chunk()?);
     Some(u64::from(dws[2]) << 32 | u64::from(low))
 }
 
 fn memory(dws: &[u32; 3], op: MemoryOp, address: u64) -> Option<Body> {
-    let (first_be, last_be) = (memory::FIRST_BE.of(dws[1]) as u8, memory::LAST_BE.of(dws[1]) as u8);
-    let span = Span::from_fields(address & !3, length_dw(dws), first_be, last_be).ok()?;
-    let requester = Bdf::from_bits(memory::REQUESTER.of(dws[1]) as u16);
-    Some(Body::Memory(MemoryRequest { op, requester, tag: tag(dws, memory::TAG), span }))
-}
-
-fn completion(dws: &[u32; 3], has_data: bool) -> Body {
-    let byte_count = match completion::BYTE_COUNT.of(dws[1]) {
-        0 => 4096,
-        count => count as u16,
-    };
-    Body::Completion(Completion {
-        locked: false,
-        completer: Bdf::from_bits(completion::COMPLETER.of(dws[1]) as u16),
-        requester: Bdf::from_bits(completion::REQUESTER.of(dws[2]) as u16),
-        tag: tag(dws, completion::TAG),
-        status: Status::from_bits(completion::STATUS.of(dws[1]) as u8),
-        bcm: completion::BCM.of(dws[1]) != 0,
-        byte_count,
-        lower_address: completion::LOWER_ADDRESS.of(dws[2]) as u8,
-        length_dw: has_data.then_some(length_dw(dws) as u16),
-    })
+    let (first_be, last_be) = (field::FIRST_BE.of(dws[1]) as u8, field::LAST_BE.of(dws[1]) as u8);
+    let span = Span::from_fields(address & !3, length_dw(dws[0]), first_be, last_be).ok()?;
+    let requester = Bdf::from_bits(field::REQUESTER.of(dws[1]) as u16);
+    Some(Body::Memory(MemoryRequest { op, requester, tag: tag(dws[0], field::TAG.of(dws[1])), span }))
 }
 
 #[cfg(test)]
