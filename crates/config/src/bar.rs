@@ -2,7 +2,7 @@
 //! Base Address Registers (`PCIe 5.0 §7.5.1.2.1`): what one asks for, and the window it is set to. Never decodes an
 //! access.
 
-use crate::header;
+use crate::header::{TYPE_0_HEADER, type0};
 use crate::register::Register;
 
 /// Names a Base Address Register: 0 to 5. Calls that take one take its number too.
@@ -114,8 +114,8 @@ impl Bar {
     pub(crate) const fn registers(&self) -> [Register; 2] {
         let (low, high) = self.address_bits();
         [
-            Register::of(header::BAR_FIELDS, self.type_bits()).fix(!low),
-            Register::of(header::BAR_FIELDS, 0).fix(!high),
+            TYPE_0_HEADER.register(type0::BAR0, self.type_bits()).fix(!low),
+            TYPE_0_HEADER.register(type0::BAR0, 0).fix(!high),
         ]
     }
 }

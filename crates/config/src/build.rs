@@ -490,7 +490,8 @@ impl Builder {
             return Err(BuildError::RomSize(size));
         }
         let at = self.kind.rom().ok_or(BuildError::RomSize(size))?;
-        registers[usize::from(at)] = Register::of(header::ROM_FIELDS, 0).fix((size - 1) & !1);
+        registers[usize::from(at)] =
+            header::TYPE_0_HEADER.register(type0::EXPANSION_ROM, 0).fix((size - 1) & !1);
         Ok(())
     }
 

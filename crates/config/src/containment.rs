@@ -3,6 +3,7 @@
 //! down: while [`DpcState::triggered`] holds, the port's owner keeps it down.
 
 use crate::ext::dpc::{self, control, status};
+use crate::register::{get, put};
 use crate::{ConfigSpace, ErrorMessage};
 use tlp::Bdf;
 
@@ -25,11 +26,15 @@ impl DpcReason {
     /// DPC Trigger Reason, its extension and DPC Error Source ID, in place in the DW of DPC Status.
     const fn bits(self) -> u32 {
         match self {
-            DpcReason::Uncorrectable => 0b00 << 1,
-            DpcReason::NonFatalMessage(source) => 0b01 << 1 | (source.bits() as u32) << status::SOURCE_SHIFT,
-            DpcReason::FatalMessage(source) => 0b10 << 1 | (source.bits() as u32) << status::SOURCE_SHIFT,
-            DpcReason::RpPio => 0b11 << 1,
-            DpcReason::Software => 0b11 << 1 | 0b01 << 5,
+            DpcReason::Uncorrectable => put(status::REASON, 0b00),
+            DpcReason::NonFatalMessage(from) => {
+                put(status::REASON, 0b01) | put(status::SOURCE, from.bits() as u32)
+            }
+            DpcReason::FatalMessage(from) => {
+                put(status::REASON, 0b10) | put(status::SOURCE, from.bits() as u32)
+            }
+            DpcReason::RpPio => put(status::REASON, 0b11),
+            DpcReason::Software => put(status::REASON, 0b11) | put(status::REASON_EXTENSION, 0b01),
         }
     }
 }
@@ -96,7 +101,7 @@ impl ConfigSpace {
         let control = self.extended_word(dpc::ID, dpc::CONTROL)?;
         let state = self.extended_word(dpc::ID, dpc::STATUS)?;
         Some(DpcState {
-            enabled: matches!((control & control::TRIGGER) >> control::TRIGGER_SHIFT, 0b01 | 0b10),
+            enabled: matches!(get(control, control::TRIGGER), 0b01 | 0b10),
             triggered: state & status::TRIGGERED != 0,
             completes_unsupported: control & control::COMPLETION_UR != 0,
             poisoned_egress_blocking: control & control::POISONED_EGRESS != 0,
@@ -117,11 +122,11 @@ impl ConfigSpace {
     pub fn dpc_trigger(&mut self, reason: DpcReason) -> bool {
         let Some(DpcState { enabled: true, triggered: false, .. }) = self.dpc() else { return false };
         let control = self.extended_word(dpc::ID, dpc::CONTROL).unwrap_or(0);
-        let non_fatal_too = (control & control::TRIGGER) >> control::TRIGGER_SHIFT == 0b10;
+        let non_fatal_too = get(control, control::TRIGGER) == 0b10;
         if matches!(reason, DpcReason::NonFatalMessage(_)) && !non_fatal_too {
             return false;
         }
-        let logged = status::REASON | 0xffff << status::SOURCE_SHIFT | status::TRIGGERED;
+        let logged = status::REASON | status::REASON_EXTENSION | status::SOURCE | status::TRIGGERED;
         self.set_extended_bits(dpc::ID, dpc::STATUS, logged, reason.bits() | status::TRIGGERED);
         self.signal_dpc(control);
         true
@@ -182,12 +187,7 @@ impl ConfigSpace {
         if self.first_rp_pio_is_valid() {
             return;
         }
-        self.set_extended_bits(
-            dpc::ID,
-            dpc::STATUS,
-            status::FIRST_ERROR,
-            number << status::FIRST_ERROR_SHIFT,
-        );
+        self.set_extended_bits(dpc::ID, dpc::STATUS, status::FIRST_ERROR, put(status::FIRST_ERROR, number));
         for (at, word) in (dpc::RP_PIO_HEADER_LOG..).zip(header) {
             self.set_extended_bits(dpc::ID, at, !0, word);
         }
@@ -198,7 +198,7 @@ impl ConfigSpace {
 
     fn first_rp_pio_is_valid(&self) -> bool {
         let word = |at| self.extended_word(dpc::ID, at).unwrap_or(0);
-        let pointed = (word(dpc::STATUS) & status::FIRST_ERROR) >> status::FIRST_ERROR_SHIFT;
+        let pointed = get(word(dpc::STATUS), status::FIRST_ERROR);
         word(dpc::RP_PIO_STATUS) >> pointed & 1 == 1
     }
 

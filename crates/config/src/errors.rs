@@ -13,9 +13,9 @@
 //! ```
 
 use crate::cap::pcie::{self, device_control};
-use crate::ext::aer::{self, AerLayout, AerRole, control, root};
+use crate::ext::aer::{self, AerLayout, AerRole, control, root_command, root_status as root};
 use crate::header::{self, bridge_control, command, status, type1};
-use crate::register::Register;
+use crate::register::{Register, get};
 use crate::{ConfigSpace, Correctable, DpcReason, ErrorMessage, Uncorrectable};
 use std::collections::VecDeque;
 use tlp::Bdf;
@@ -270,9 +270,9 @@ impl ConfigSpace {
         let command = self.aer_root_word(aer::ROOT_COMMAND).unwrap_or(0);
         let status = self.aer_root_word(aer::ROOT_STATUS).unwrap_or(0);
         let pairs = [
-            (root::CORRECTABLE_REPORTING, root::CORRECTABLE_RECEIVED),
-            (root::NON_FATAL_REPORTING, root::NON_FATAL_RECEIVED),
-            (root::FATAL_REPORTING, root::FATAL_RECEIVED),
+            (root_command::CORRECTABLE_REPORTING, root::CORRECTABLE_RECEIVED),
+            (root_command::NON_FATAL_REPORTING, root::NON_FATAL_RECEIVED),
+            (root_command::FATAL_REPORTING, root::FATAL_RECEIVED),
         ];
         pairs.into_iter().any(|(enable, received)| command & enable != 0 && status & received != 0)
     }
@@ -282,7 +282,7 @@ impl ConfigSpace {
     pub fn poll_root_interrupt(&mut self) -> Option<u8> {
         let asserted = self.root_interrupt();
         let before = std::mem::replace(&mut self.errors.root_asserted, asserted);
-        let number = self.aer_root_word(aer::ROOT_STATUS)? >> root::INTERRUPT_SHIFT;
+        let number = get(self.aer_root_word(aer::ROOT_STATUS)?, root::INTERRUPT_MESSAGE);
         (asserted && !before).then_some(number as u8)
     }
 

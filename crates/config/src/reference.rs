@@ -6,64 +6,27 @@ use crate::register::Structure;
 use crate::{ext, header};
 use std::fmt::Write;
 
+/// Every capability below 100h.
+const CAPABILITIES: [Structure; 6] =
+    [pm::TABLE, msi::TABLE, vendor::TABLE, ssid::TABLE, pcie::TABLE, msix::TABLE];
+
 /// Every structure, headers first, then capabilities and extended ones in the order of their IDs.
 #[must_use]
 pub fn structures() -> Vec<Structure> {
-    let mut all = vec![
-        header::TYPE_0_HEADER,
-        header::TYPE_1_HEADER,
-        header::VIRTUAL_FUNCTION_HEADER,
-        pm::TABLE,
-        msi::TABLE,
-        vendor::TABLE,
-        ssid::TABLE,
-        pcie::TABLE,
-        msix::TABLE,
-    ];
-    all.extend(ext::TABLES);
-    all
+    let headers = [header::TYPE_0_HEADER, header::TYPE_1_HEADER, header::VIRTUAL_FUNCTION_HEADER];
+    headers.into_iter().chain(CAPABILITIES).chain(ext::TABLES).collect()
 }
 
 /// The structure of a capability, by its ID; `None` where no table names it.
 #[must_use]
-pub const fn capability(id: u8) -> Option<Structure> {
-    Some(match id {
-        pm::ID => pm::TABLE,
-        msi::ID => msi::TABLE,
-        vendor::ID => vendor::TABLE,
-        ssid::ID => ssid::TABLE,
-        pcie::ID => pcie::TABLE,
-        msix::ID => msix::TABLE,
-        _ => return None,
-    })
+pub fn capability(id: u8) -> Option<Structure> {
+    CAPABILITIES.into_iter().find(|table| table.id == u16::from(id))
 }
 
 /// The structure of an extended capability, by its ID; `None` where no table names it.
 #[must_use]
-pub const fn extended_capability(id: u16) -> Option<Structure> {
-    Some(match id {
-        ext::aer::ID => ext::aer::TABLE,
-        ext::vc::ID => ext::vc::TABLE,
-        ext::serial::ID => ext::serial::TABLE,
-        ext::vendor::ID => ext::vendor::TABLE,
-        ext::acs::ID => ext::acs::TABLE,
-        ext::ari::ID => ext::ari::TABLE,
-        ext::ats::ID => ext::ats::TABLE,
-        ext::sriov::ID => ext::sriov::TABLE,
-        ext::pri::ID => ext::pri::TABLE,
-        ext::resizable::ID => ext::resizable::TABLE,
-        ext::ltr::ID => ext::ltr::TABLE,
-        ext::secondary::ID => ext::secondary::TABLE,
-        ext::pasid::ID => ext::pasid::TABLE,
-        ext::dpc::ID => ext::dpc::TABLE,
-        ext::l1ss::ID => ext::l1ss::TABLE,
-        ext::ptm::ID => ext::ptm::TABLE,
-        ext::data_link_feature::ID => ext::data_link_feature::TABLE,
-        ext::physical_16::ID => ext::physical_16::TABLE,
-        ext::margining::ID => ext::margining::TABLE,
-        ext::physical_32::ID => ext::physical_32::TABLE,
-        _ => return None,
-    })
+pub fn extended_capability(id: u16) -> Option<Structure> {
+    ext::TABLES.into_iter().find(|table| table.id == id)
 }
 
 /// Bits that software may write to no effect.

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A register whose bits each have an attribute (`PCIe 5.0 §7.4`, Table 7-2), said by a table of fields. Never gives a
 //! bit a meaning: a table names what a field asks of its function's owner, as [`Effects`].
+//!
+//! A register is declared once, by a line of a `structure!` as the specification's tables have it. From that follow
+//! the DW number and the masks as constants, the table, and what looks fields up by the constant's name.
 
 use crate::Effects;
 use std::fmt;
@@ -69,6 +72,8 @@ pub struct Field {
     pub attribute: Attribute,
     /// The specification's name.
     pub name: &'static str,
+    /// The name of the constant that is its bits; `_` where it has none.
+    pub constant: &'static str,
     /// What a write that changes them tells the owner.
     pub effects: Effects,
     /// Kept over a Function Level Reset, though not sticky (`PCIe 5.0 §6.6.2`).
@@ -89,6 +94,7 @@ impl Field {
             bits,
             attribute,
             name,
+            constant: "_",
             effects: Effects::empty(),
             kept_by_flr: false,
             state: false,
@@ -175,6 +181,12 @@ impl Field {
         Field { inert: Some(why), ..Field::new(bits, Attribute::Rw1cs, name) }
     }
 
+    /// A trigger that asks for nothing, and why.
+    #[must_use]
+    pub const fn inert_trigger(bits: u32, name: &'static str, why: &'static str) -> Field {
+        Field { inert: Some(why), ..Field::new(bits, Attribute::RwReadsZero, name) }
+    }
+
     /// The same, telling the owner when a write changes it (a trigger: when one is written).
     #[must_use]
     pub const fn tells(self, effects: Effects) -> Field {
@@ -242,6 +254,10 @@ impl Word {
 /// A header or a capability, as a table of its registers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Structure {
+    /// Capability ID, or that of an extended one; zero of headers.
+    pub id: u16,
+    /// Capability version of an extended one; zero of others.
+    pub version: u8,
     /// The specification's name.
     pub name: &'static str,
     /// Where it is specified.
@@ -251,6 +267,24 @@ pub struct Structure {
 }
 
 impl Structure {
+    /// The fields of the line with this DW; none where there is no such line.
+    #[must_use]
+    pub const fn fields(&self, dw: u16) -> &'static [Field] {
+        let mut i = 0;
+        while i < self.words.len() {
+            if self.words[i].dw == dw {
+                return self.words[i].fields;
+            }
+            i += 1;
+        }
+        &[]
+    }
+
+    /// The register of the line with this DW, showing `value` after reset.
+    pub(crate) const fn register(&self, dw: u16, value: u32) -> Register {
+        Register::of(self.fields(dw), value)
+    }
+
     /// The registers of the whole structure, one for each DW up to the last line, all showing zero after reset but for
     /// those that `values` names (DW, value).
     pub(crate) fn registers(&self, values: &[(u16, u32)]) -> Vec<Register> {
@@ -264,6 +298,100 @@ impl Structure {
         }
         all
     }
+}
+
+/// Declares a structure as the specification has it: its ID, name and source, then each DW with its byte offset, the
+/// constant of its DW number, the module of its fields' constants (else they stand beside it), the names of the registers
+/// in it, and its fields:
+///
+/// ```text
+/// BITS [:LOW] CONSTRUCTOR [.kept_by_flr] CONSTANT "Name" [, "what it does, or why nothing"] [=> EFFECT | EFFECT];
+/// ```
+///
+/// CONSTRUCTOR is one of [`Field`]'s. Bits that are not next to each other stand as a mask in brackets. A DW that no one names is
+/// `_`; one whose fields stand elsewhere has them in brackets.
+macro_rules! structure {
+    (extended $id:literal, $version:literal, $name:literal, $source:literal; $($words:tt)*) => {
+        /// Extended capability ID.
+        pub const ID: u16 = $id;
+        /// Capability version.
+        pub const VERSION: u8 = $version;
+        $crate::register::structure!(@table TABLE ID, VERSION, $name, $source;
+            0x00 _ "Extended Capability Header" ($crate::ext::HEADER) $($words)*);
+    };
+    (capability $id:literal, $name:literal, $source:literal; $($words:tt)*) => {
+        /// Capability ID.
+        pub const ID: u8 = $id;
+        $crate::register::structure!(@table TABLE $id, 0, $name, $source; $($words)*);
+    };
+    (header $TABLE:ident, $name:literal, $source:literal; $($words:tt)*) => {
+        $crate::register::structure!(@table $TABLE 0, 0, $name, $source; $($words)*);
+    };
+    (@table $TABLE:ident $id:expr, $version:expr, $name:literal, $source:literal;
+        $($at:literal $DW:tt $(in $module:ident)? $registers:literal $fields:tt)*) => {
+        $(
+            #[doc = concat!("DW of ", $registers, ".")]
+            pub const $DW: u16 = $at / 4;
+            $crate::register::structure!(@constants $($module)? $registers $fields);
+        )*
+        #[doc = concat!("The registers of ", $name, ".")]
+        pub const $TABLE: $crate::register::Structure = $crate::register::Structure {
+            id: $id,
+            version: $version,
+            name: $name,
+            source: $source,
+            words: &[$($crate::register::Word {
+                dw: $at / 4,
+                name: $registers,
+                fields: $crate::register::structure!(@fields $fields),
+            }),*],
+        };
+    };
+    (@constants $module:ident $registers:literal $fields:tt) => {
+        #[doc = concat!("Bits of ", $registers, ", in place in their DW.")]
+        pub mod $module {
+            $crate::register::structure!(@constants $registers $fields);
+        }
+    };
+    (@constants $registers:literal ($elsewhere:expr)) => {};
+    (@constants $registers:literal { $($bits:tt $(: $low:literal)? $kind:ident $(. $kept:ident)? $BITS:ident $name:literal
+        $(, $does:expr)? $(=> $($effect:ident)|+)?;)* }) => {
+        $(
+            #[doc = concat!($name, ".")]
+            pub const $BITS: u32 = $crate::register::structure!(@bits $bits $($low)?);
+        )*
+    };
+    (@fields ($elsewhere:expr)) => { $elsewhere };
+    (@fields { $($bits:tt $(: $low:literal)? $kind:ident $(. $kept:ident)? $BITS:ident $name:literal
+        $(, $does:expr)? $(=> $($effect:ident)|+)?;)* }) => {
+        &[$($crate::register::Field {
+            constant: stringify!($BITS),
+            ..$crate::register::Field::$kind(
+                $crate::register::structure!(@bits $bits $($low)?), $name $(, $does)?
+            )$(.$kept())?$(.tells($crate::Effects::empty()$(.union($crate::Effects::$effect))+))?
+        }),*]
+    };
+    (@bits ($mask:expr)) => { $mask };
+    (@bits $bit:literal) => { 1 << $bit };
+    (@bits $high:literal $low:literal) => { u32::MAX >> (31 - $high) & u32::MAX << $low };
+}
+pub(crate) use structure;
+
+/// The value of the field that has these bits of a word.
+#[must_use]
+pub const fn get(word: u32, bits: u32) -> u32 {
+    (word & bits) >> bits.trailing_zeros()
+}
+
+/// A value in place, in the field that has these bits; what is too large for it is cut.
+#[must_use]
+pub const fn put(bits: u32, value: u32) -> u32 {
+    value << bits.trailing_zeros() & bits
+}
+
+/// The bits of the rows that are true.
+pub(crate) fn those<const N: usize>(rows: [(bool, u32); N]) -> u32 {
+    rows.into_iter().filter(|row| row.0).fold(0, |all, row| all | row.1)
 }
 
 /// How software may change the bits of a register, in masks; made from a table of fields.

@@ -3,11 +3,14 @@
 //! what follows.
 
 use crate::cap::pcie::{
-    self, PortType, SlotEvent, SlotState, device_control, device_control_2, link_control, root_control,
+    self, PortType, SlotEvent, SlotState, capabilities, device_capabilities::SLOT_POWER_LIMIT,
+    device_capabilities_2, device_control, device_control_2, link_capabilities, link_control, root_control,
+    root_status, slot_capabilities,
 };
 use crate::cap::pm::{self, PowerState};
 use crate::cap::{msi, msix};
 use crate::ext::aer;
+use crate::register::{get, put, those};
 use crate::{AtomicSupport, ConfigSpace, DeferrableLength, MsiConfig, MsixControl, MsixLayout};
 use tlp::{Attributes, Duration, Mps, Mrrs, Rate, Rcb, Width};
 
@@ -19,22 +22,22 @@ impl ConfigSpace {
     /// Max_Payload_Size in force; 128 B without a PCI Express capability.
     #[must_use]
     pub fn mps(&self) -> Mps {
-        pcie::mps(self.pcie_word(pcie::DEVICE_CONTROL), self.pcie_word(1))
+        pcie::mps(self.pcie_word(pcie::DEVICE_CONTROL), self.pcie_word(pcie::DEVICE_CAPABILITIES))
     }
 
     /// Max_Read_Request_Size in force; 512 B without a PCI Express capability.
     #[must_use]
     pub fn mrrs(&self) -> Mrrs {
-        match self.capabilities.pcie {
-            Some(_) => pcie::mrrs(self.pcie_word(pcie::DEVICE_CONTROL)),
-            None => Mrrs::default(),
-        }
+        let control = self.capabilities.pcie.map(|start| self.read(start + pcie::DEVICE_CONTROL));
+        let encoding = control.map(|control| get(control, device_control::MRRS) as u8);
+        encoding.and_then(Mrrs::from_encoding).unwrap_or_default()
     }
 
     /// The Read Completion Boundary of the root port above, as Link Control says.
     #[must_use]
     pub fn rcb(&self) -> Rcb {
-        pcie::rcb(self.pcie_word(pcie::LINK_CONTROL))
+        let is_128 = self.pcie_word(pcie::LINK_CONTROL) & link_control::RCB_128 != 0;
+        Rcb::new(if is_128 { 128 } else { 64 }).unwrap_or_default()
     }
 
     /// Extended Tag Field Enable: 8-bit tags.
@@ -80,7 +83,7 @@ impl ConfigSpace {
     /// AtomicOps that the function completes.
     #[must_use]
     pub fn atomics(&self) -> AtomicSupport {
-        pcie::atomics(self.pcie_word(pcie::DEVICE_CAPABILITIES_2))
+        AtomicSupport::from_bits_truncate(self.pcie_word(pcie::DEVICE_CAPABILITIES_2))
     }
 
     /// Deferrable writes that the function completes.
@@ -92,7 +95,7 @@ impl ConfigSpace {
     /// True for a Legacy PCI Express Endpoint.
     #[must_use]
     pub fn is_legacy(&self) -> bool {
-        self.capabilities.pcie.is_some() && self.pcie_word(0) >> 20 & 0xf == 1
+        get(self.pcie_word(pcie::CAPABILITIES), capabilities::PORT_TYPE) == 1
     }
 
     /// ECRC Generation Enable.
@@ -174,26 +177,26 @@ impl ConfigSpace {
     #[must_use]
     pub fn port_type(&self) -> Option<PortType> {
         self.capabilities.pcie?;
-        PortType::decode(self.pcie_word(0))
+        PortType::decode(self.pcie_word(pcie::CAPABILITIES))
     }
 
     /// Interrupt Message Number: the vector for events of the slot and the root port.
     #[must_use]
     pub fn message_number(&self) -> u8 {
-        (self.pcie_word(0) >> 25 & 0x1f) as u8
+        get(self.pcie_word(pcie::CAPABILITIES), capabilities::MESSAGE_NUMBER) as u8
     }
 
     /// Captured Slot Power Limit, as a Set_Slot_Power_Limit message says: value, and scale 0 to 3.
     pub fn set_slot_power_limit(&mut self, value: u8, scale: u8) {
-        let bits = u32::from(value) << 18 | u32::from(scale & 0b11) << 26;
-        self.set_pcie_bits(pcie::DEVICE_CAPABILITIES, pcie::SLOT_POWER, bits);
+        let limit = put(SLOT_POWER_LIMIT, u32::from(value) | u32::from(scale) << 8);
+        self.set_pcie_bits(pcie::DEVICE_CAPABILITIES, SLOT_POWER_LIMIT, limit);
     }
 
     /// Slot Power Limit of a port's slot: value and scale, for its Set_Slot_Power_Limit message.
     #[must_use]
     pub fn slot_power_limit(&self) -> Option<(u8, u8)> {
-        let word = self.pcie_word(pcie::SLOT_CAPABILITIES);
-        self.has_slot().then_some(((word >> 7) as u8, (word >> 15 & 0b11) as u8))
+        let limit = get(self.pcie_word(pcie::SLOT_CAPABILITIES), slot_capabilities::POWER_LIMIT);
+        self.has_slot().then_some((limit as u8, (limit >> 8) as u8))
     }
 
     /// Link Disable: the link below is to be down.
@@ -205,11 +208,10 @@ impl ConfigSpace {
     /// Link Status: current rate and width, whether the data link layer is up, and whether the link trains.
     pub fn set_link_status(&mut self, rate: Rate, width: Width, active: bool, training: bool) {
         use link_control::{LINK_ACTIVE, SPEED, TRAINING, WIDTH};
-        let reports = self.pcie_word(pcie::LINK_CAPABILITIES) & pcie::LINK_ACTIVE_CAPABLE != 0;
-        let bits = u32::from(rate.generation()) << 16
-            | u32::from(width.lanes()) << 20
-            | if active && reports { LINK_ACTIVE } else { 0 }
-            | if training { TRAINING } else { 0 };
+        let reports = self.pcie_word(pcie::LINK_CAPABILITIES) & link_capabilities::LINK_ACTIVE_CAPABLE != 0;
+        let bits = put(SPEED, rate.generation().into())
+            | put(WIDTH, width.lanes().into())
+            | those([(active && reports, LINK_ACTIVE), (training, TRAINING)]);
         self.set_pcie_bits(pcie::LINK_CONTROL, SPEED | WIDTH | TRAINING | LINK_ACTIVE, bits);
     }
 
@@ -222,7 +224,7 @@ impl ConfigSpace {
     /// Slot Implemented.
     #[must_use]
     pub fn has_slot(&self) -> bool {
-        self.pcie_word(0) & 1 << 24 != 0
+        self.pcie_word(pcie::CAPABILITIES) & capabilities::SLOT_IMPLEMENTED != 0
     }
 
     /// The slot as it is now; `None` where there is none.
@@ -248,7 +250,8 @@ impl ConfigSpace {
     /// True where commands to the slot end with [`SlotEvent::CommandCompleted`].
     #[must_use]
     pub fn completes_slot_commands(&self) -> bool {
-        self.has_slot() && self.pcie_word(pcie::SLOT_CAPABILITIES) & 1 << 18 == 0
+        let capabilities = self.pcie_word(pcie::SLOT_CAPABILITIES);
+        self.has_slot() && capabilities & slot_capabilities::NO_COMMAND_COMPLETED == 0
     }
 
     /// CRS Software Visibility Enable of a root port.
@@ -295,7 +298,7 @@ impl ConfigSpace {
     /// AtomicOp Routing Supported of a bridge.
     #[must_use]
     pub fn atomic_routing(&self) -> bool {
-        self.pcie_word(pcie::DEVICE_CAPABILITIES_2) & pcie::ATOMIC_ROUTING != 0
+        self.pcie_word(pcie::DEVICE_CAPABILITIES_2) & device_capabilities_2::ATOMIC_ROUTING != 0
     }
 
     /// LTR Mechanism Enable.
@@ -310,9 +313,9 @@ impl ConfigSpace {
         if self.port_type() != Some(PortType::RootPort) {
             return false;
         }
-        if self.pcie_word(pcie::ROOT_STATUS) & root_control::PME_STATUS != 0 {
+        if self.pcie_word(pcie::ROOT_STATUS) & root_status::PME_STATUS != 0 {
             self.pme_waiting.get_or_insert(requester);
-            self.set_pcie_bits(pcie::ROOT_STATUS, root_control::PME_PENDING, !0);
+            self.set_pcie_bits(pcie::ROOT_STATUS, root_status::PME_PENDING, !0);
             return false;
         }
         self.log_pme(requester);
@@ -322,22 +325,22 @@ impl ConfigSpace {
     /// True while a PME is logged and PME Interrupt Enable is set: the level of INTx, and after a write what an MSI follows.
     #[must_use]
     pub fn root_pme_interrupt(&self) -> bool {
-        self.pcie_word(pcie::ROOT_STATUS) & root_control::PME_STATUS != 0
+        self.pcie_word(pcie::ROOT_STATUS) & root_status::PME_STATUS != 0
             && self.pcie_word(pcie::ROOT_CONTROL) & root_control::PME_INTERRUPT_ENABLE != 0
     }
 
     fn log_pme(&mut self, requester: u16) {
-        self.set_pcie_bits(pcie::ROOT_STATUS, 0xffff, u32::from(requester));
-        self.set_pcie_bits(pcie::ROOT_STATUS, root_control::PME_STATUS, !0);
+        self.set_pcie_bits(pcie::ROOT_STATUS, root_status::PME_REQUESTER_ID, requester.into());
+        self.set_pcie_bits(pcie::ROOT_STATUS, root_status::PME_STATUS, !0);
     }
 
     /// After a write: the PME that waits takes the place of one that was cleared.
     pub(crate) fn next_pme(&mut self) {
-        if self.pcie_word(pcie::ROOT_STATUS) & root_control::PME_STATUS != 0 {
+        if self.pcie_word(pcie::ROOT_STATUS) & root_status::PME_STATUS != 0 {
             return;
         }
         if let Some(requester) = self.pme_waiting.take() {
-            self.set_pcie_bits(pcie::ROOT_STATUS, root_control::PME_PENDING, 0);
+            self.set_pcie_bits(pcie::ROOT_STATUS, root_status::PME_PENDING, 0);
             self.log_pme(requester);
         }
     }

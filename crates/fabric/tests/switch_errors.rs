@@ -5,6 +5,7 @@ mod switch_rig;
 
 use config::PortType;
 use config::ext::{acs, aer, dpc};
+use config::register::put;
 use link::Notice;
 use riser_fabric::switch::{Forwarding, PortArbitration, Switch};
 use switch_rig::*;
@@ -231,7 +232,7 @@ fn one_rule_for_all_that_meets_a_link_that_is_down() {
                 // Trigger Enable, Completion Control CA, Software Trigger. Nothing leaves in between.
                 let at = rig.switch.space(2).extended_capability(dpc::ID).unwrap() + dpc::CONTROL;
                 let body = ConfigRequest { op: Access::Write, ..config_to(Rig::id(2), at, 0xf) };
-                let value = dpc::control::SOFTWARE_TRIGGER | 1 << dpc::control::TRIGGER_SHIFT;
+                let value = dpc::control::SOFTWARE_TRIGGER | put(dpc::control::TRIGGER, 1);
                 let mut trigger = Tlp::new(Repr::new(Body::Config(body)), Data::NONE);
                 trigger.data = Data::Carried(PayloadPool::new().copy(&value.to_le_bytes()));
                 rig.put(0, &trigger);

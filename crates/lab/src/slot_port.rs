@@ -198,7 +198,7 @@ impl SlotPort {
             if self.write(at + aer::ROOT_STATUS, ALL_BYTES, status).await.is_err() {
                 break;
             }
-            if status & aer::root::UNCORRECTABLE_RECEIVED != 0 {
+            if status & aer::root_status::UNCORRECTABLE_RECEIVED != 0 {
                 lines.extend(self.take_errors_of(Bdf::from_bits((sources >> 16) as u16)).await);
             }
         }

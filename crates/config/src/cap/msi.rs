@@ -1,82 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! MSI capability (`PCIe 5.0 §7.7.1`): 1 to 32 vectors, 32- or 64-bit address, with or without per-vector masking.
-//!
-//! ```text
-//! 64-bit   32-bit
-//! +0       +0    Message Control                   Next           ID 05h
-//!                24 Per-Vector Masking, 23 64-bit, 22:20 Multiple Message Enable, 19:17 Multiple Message Capable, 16 Enable
-//! +4       +4    Message Address 31:2
-//! +8             Message Upper Address
-//! +c       +8    -                                 Message Data
-//! +10      +c    Mask Bits, with per-vector masking
-//! +14      +10   Pending Bits, with per-vector masking
-//! ```
 
-use crate::Effects;
-use crate::register::{Field, Register, Structure, Word};
+use crate::register::{Register, get, put, structure, those};
 
-/// Capability ID.
-pub const ID: u8 = 0x05;
+// In the order of the 64-bit form; the 32-bit one is without Message Upper Address.
+structure! {
+    capability 0x05, "MSI", "PCIe 5.0 §7.7.1";
 
-/// MSI Enable.
-pub const ENABLE: u32 = 1 << 16;
-/// Multiple Message Capable, a shift: the logarithm of the vectors asked for.
-pub const CAPABLE_SHIFT: u32 = 17;
-/// Multiple Message Enable, a shift: the logarithm of the vectors granted.
-pub const ENABLE_SHIFT: u32 = 20;
-/// Multiple Message Enable.
-pub const MULTIPLE_ENABLE: u32 = 0b111 << ENABLE_SHIFT;
-/// 64-bit Address Capable: Message Data stands behind an Upper Address.
-pub const CAPABLE_64_BIT: u32 = 1 << 23;
-/// Per-Vector Masking Capable.
-pub const PER_VECTOR_MASKING: u32 = 1 << 24;
-
-/// The registers, in the order of the 64-bit form.
-pub const TABLE: Structure = Structure {
-    name: "MSI",
-    source: "PCIe 5.0 §7.7.1",
-    words: &[
-        Word {
-            dw: 0,
-            name: "Message Control",
-            fields: &[
-                Field::rw(ENABLE, "MSI Enable", "interrupts are memory writes").tells(Effects::MSI),
-                Field::hwinit(0b111 << CAPABLE_SHIFT, "Multiple Message Capable"),
-                Field::rw(MULTIPLE_ENABLE, "Multiple Message Enable", "how many vectors are told apart")
-                    .tells(Effects::MSI),
-                Field::hwinit(CAPABLE_64_BIT, "64-bit Address Capable"),
-                Field::hwinit(PER_VECTOR_MASKING, "Per-Vector Masking Capable"),
-                Field::ro(0b11 << 25, "Extended Message Data"),
-            ],
-        },
-        Word {
-            dw: 1,
-            name: "Message Address",
-            fields: &[Field::rw(!0b11, "Message Address", "where the write goes").tells(Effects::MSI)],
-        },
-        Word {
-            dw: 2,
-            name: "Message Upper Address (64-bit only)",
-            fields: &[Field::rw(!0, "Message Upper Address", "where the write goes").tells(Effects::MSI)],
-        },
-        Word {
-            dw: 3,
-            name: "Message Data",
-            fields: &[Field::rw(0xffff, "Message Data", "what is written; the low bits are the vector")
-                .tells(Effects::MSI)],
-        },
-        Word {
-            dw: 4,
-            name: "Mask Bits (per-vector masking only)",
-            fields: &[Field::rw(!0, "Mask Bits", "holds interrupts of the vector back").tells(Effects::MSI)],
-        },
-        Word {
-            dw: 5,
-            name: "Pending Bits (per-vector masking only)",
-            fields: &[Field::ro(!0, "Pending Bits")],
-        },
-    ],
-};
+    0x00 CONTROL "Message Control" {
+        16    rw     ENABLE "MSI Enable", "interrupts are memory writes" => MSI;
+        19:17 hwinit MULTIPLE_CAPABLE "Multiple Message Capable";
+        22:20 rw     MULTIPLE_ENABLE "Multiple Message Enable", "how many vectors are told apart" => MSI;
+        23    hwinit CAPABLE_64_BIT "64-bit Address Capable";
+        24    hwinit PER_VECTOR_MASKING "Per-Vector Masking Capable";
+        26:25 ro     EXTENDED_DATA "Extended Message Data";
+    }
+    0x04 _ "Message Address" {
+        31:2 rw ADDRESS "Message Address", "where the write goes" => MSI;
+    }
+    0x08 UPPER_ADDRESS "Message Upper Address (64-bit only)" {
+        31:0 rw UPPER "Message Upper Address", "where the write goes" => MSI;
+    }
+    0x0c _ "Message Data" {
+        15:0 rw DATA "Message Data", "what is written; the low bits are the vector" => MSI;
+    }
+    0x10 _ "Mask Bits (per-vector masking only)" {
+        31:0 rw MASK "Mask Bits", "holds interrupts of the vector back" => MSI;
+    }
+    0x14 _ "Pending Bits (per-vector masking only)" {
+        31:0 ro PENDING "Pending Bits";
+    }
+}
 
 /// MSI as a function wants it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -108,10 +62,9 @@ pub struct MsiConfig {
 impl MsiLayout {
     pub(crate) fn registers(self, options: MsiOptions) -> Vec<Register> {
         let MsiOptions { masking, address_32 } = options;
-        let wide = if address_32 { 0 } else { CAPABLE_64_BIT };
-        let mask = if masking { PER_VECTOR_MASKING } else { 0 };
-        let capable = self.vectors.trailing_zeros() << CAPABLE_SHIFT;
-        let mut all = TABLE.registers(&[(0, capable | wide | mask)]);
+        let capable = put(MULTIPLE_CAPABLE, self.vectors.trailing_zeros());
+        let forms = those([(!address_32, CAPABLE_64_BIT), (masking, PER_VECTOR_MASKING)]);
+        let mut all = TABLE.registers(&[(CONTROL, capable | forms)]);
         all[4] = all[4].without(if self.vectors < 32 { !0 << self.vectors } else { 0 });
         if !masking {
             all.truncate(4);
@@ -135,7 +88,7 @@ pub const fn data_dw(control: u32) -> u16 {
 
 /// How many vectors this Message Control asks for.
 pub(crate) const fn capable(control: u32) -> u16 {
-    1 << (control >> CAPABLE_SHIFT & 0b111)
+    1 << get(control, MULTIPLE_CAPABLE)
 }
 
 /// What the registers say, of which `word` gives each by its DW, where they say that MSI is enabled. Software that enables more vectors than are capable, or the
@@ -146,8 +99,8 @@ pub fn config(word: impl Fn(u16) -> u32) -> Option<MsiConfig> {
     if control & ENABLE == 0 {
         return None;
     }
-    let capable = control >> CAPABLE_SHIFT & 0b111;
-    let enabled = control >> ENABLE_SHIFT & 0b111;
+    let capable = get(control, MULTIPLE_CAPABLE);
+    let enabled = get(control, MULTIPLE_ENABLE);
     let upper = if control & CAPABLE_64_BIT == 0 { 0 } else { u64::from(word(2)) << 32 };
     Some(MsiConfig {
         address: u64::from(word(1)) | upper,

@@ -1,50 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! MSI-X capability (`PCIe 5.0 §7.7.2`). The table and the Pending Bit Array stand in a BAR, not here.
-//!
-//! ```text
-//! +0   Message Control                   Next           ID 11h
-//!      31 Enable, 30 Function Mask, 26:16 Table Size - 1
-//! +4   Table Offset 31:3                                Table BIR 2:0
-//! +8   PBA Offset 31:3                                  PBA BIR 2:0
-//! ```
 
-use crate::Effects;
-use crate::register::{Field, Register, Structure, Word};
+use crate::register::{Register, put, structure};
 
-/// Capability ID.
-pub const ID: u8 = 0x11;
+structure! {
+    capability 0x11, "MSI-X", "PCIe 5.0 §7.7.2";
 
-/// MSI-X Enable.
-pub const ENABLE: u32 = 1 << 31;
-pub(crate) const FUNCTION_MASK: u32 = 1 << 30;
-
-/// The registers.
-pub const TABLE: Structure = Structure {
-    name: "MSI-X",
-    source: "PCIe 5.0 §7.7.2",
-    words: &[
-        Word {
-            dw: 0,
-            name: "Message Control",
-            fields: &[
-                Field::hwinit(0x7ff << 16, "Table Size"),
-                Field::rw(FUNCTION_MASK, "Function Mask", "holds all vectors back").tells(Effects::MSIX),
-                Field::rw(ENABLE, "MSI-X Enable", "interrupts are the writes of the table")
-                    .tells(Effects::MSIX),
-            ],
-        },
-        Word {
-            dw: 1,
-            name: "Table Offset, Table BIR",
-            fields: &[Field::hwinit(0b111, "Table BIR"), Field::hwinit(!0b111, "Table Offset")],
-        },
-        Word {
-            dw: 2,
-            name: "PBA Offset, PBA BIR",
-            fields: &[Field::hwinit(0b111, "PBA BIR"), Field::hwinit(!0b111, "PBA Offset")],
-        },
-    ],
-};
+    0x00 CONTROL "Message Control" {
+        26:16 hwinit TABLE_SIZE "Table Size";
+        30    rw     FUNCTION_MASK "Function Mask", "holds all vectors back" => MSIX;
+        31    rw     ENABLE "MSI-X Enable", "interrupts are the writes of the table" => MSIX;
+    }
+    0x04 TABLE_PLACE "Table Offset, Table BIR" {
+        2:0  hwinit TABLE_BIR "Table BIR";
+        31:3 hwinit TABLE_OFFSET "Table Offset";
+    }
+    0x08 PENDING_PLACE "PBA Offset, PBA BIR" {
+        2:0  hwinit PENDING_BIR "PBA BIR";
+        31:3 hwinit PENDING_OFFSET "PBA Offset";
+    }
+}
 
 /// Bytes of a table entry: address (8), data (4), vector control (4) (`PCIe 5.0 §6.1.4.2`).
 pub const ENTRY_BYTES: u64 = 16;
@@ -72,9 +47,9 @@ pub struct MsixControl {
 impl MsixLayout {
     pub(crate) fn registers(self) -> Vec<Register> {
         TABLE.registers(&[
-            (0, u32::from(self.vectors.wrapping_sub(1) & 0x7ff) << 16),
-            (1, self.table.1 | u32::from(self.table.0)),
-            (2, self.pending.1 | u32::from(self.pending.0)),
+            (CONTROL, put(TABLE_SIZE, self.vectors.wrapping_sub(1).into())),
+            (TABLE_PLACE, self.table.1 | u32::from(self.table.0)),
+            (PENDING_PLACE, self.pending.1 | u32::from(self.pending.0)),
         ])
     }
 

@@ -1,169 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! PCI Express capability (`PCIe 5.0 §7.5.3`), version 2, of every port type.
-//!
-//! ```text
-//! +0   PCI Express Capabilities          Next           ID 10h
-//! +4   Device Capabilities
-//! +8   Device Status                     Device Control
-//! +c   Link Capabilities
-//! +10  Link Status                       Link Control
-//! +14  Slot Capabilities
-//! +18  Slot Status                       Slot Control
-//! +1c  Root Capabilities                 Root Control
-//! +20  Root Status
-//! +24  Device Capabilities 2
-//! +28  Device Status 2                   Device Control 2
-//! +2c  Link Capabilities 2
-//! +30  Link Status 2                     Link Control 2
-//! +34  Slot Capabilities 2
-//! +38  Slot Status 2                     Slot Control 2
-//! ```
 
 mod slot;
 mod table;
 
-pub use slot::{SlotEvent, SlotLayout, SlotState, slot_control};
-pub use table::TABLE;
+pub use slot::{SlotEvent, SlotLayout, SlotState};
+pub use table::*;
 
-use crate::register::Register;
+use crate::register::{Register, get, put, those};
 use bitflags::bitflags;
-use tlp::{Attributes, Duration, Mps, Mrrs, OperandSize, Rate, Rcb, Width};
-
-/// Capability ID.
-pub const ID: u8 = 0x10;
-
-/// DW of Device Capabilities.
-pub const DEVICE_CAPABILITIES: u16 = 1;
-/// DW of Device Control and Status.
-pub const DEVICE_CONTROL: u16 = 2;
-/// DW of Link Capabilities.
-pub const LINK_CAPABILITIES: u16 = 3;
-/// DW of Link Control and Status.
-pub const LINK_CONTROL: u16 = 4;
-/// DW of Slot Capabilities.
-pub const SLOT_CAPABILITIES: u16 = 5;
-/// DW of Slot Control and Status.
-pub const SLOT_CONTROL: u16 = 6;
-/// DW of Root Control and Capabilities.
-pub const ROOT_CONTROL: u16 = 7;
-/// DW of Root Status.
-pub const ROOT_STATUS: u16 = 8;
-/// DW of Device Capabilities 2.
-pub const DEVICE_CAPABILITIES_2: u16 = 9;
-/// DW of Device Control 2.
-pub const DEVICE_CONTROL_2: u16 = 10;
-/// DW of Link Capabilities 2.
-pub const LINK_CAPABILITIES_2: u16 = 11;
-/// DW of Link Control and Status 2.
-pub const LINK_CONTROL_2: u16 = 12;
-
-/// Captured Slot Power Limit Value and Scale of Device Capabilities.
-pub(crate) const SLOT_POWER: u32 = 0x3ff << 18;
-/// Surprise Down Error Reporting Capable of Link Capabilities.
-pub const SURPRISE_DOWN_CAPABLE: u32 = 1 << 19;
-/// Data Link Layer Link Active Reporting Capable of Link Capabilities.
-pub const LINK_ACTIVE_CAPABLE: u32 = 1 << 20;
-/// ARI Forwarding Supported of Device Capabilities 2.
-pub const ARI_FORWARDING_SUPPORTED: u32 = 1 << 5;
-/// AtomicOp Routing Supported of Device Capabilities 2.
-pub const ATOMIC_ROUTING: u32 = 1 << 6;
-/// LTR Mechanism Supported of Device Capabilities 2.
-pub const LTR_SUPPORTED: u32 = 1 << 11;
-
-/// Bits of Device Control and Device Status, as they stand in their DW (`PCIe 5.0 Table 7-14, 7-15`).
-pub mod device_control {
-    /// Correctable Error Reporting Enable.
-    pub const CORRECTABLE_REPORTING: u32 = 1 << 0;
-    /// Non-Fatal Error Reporting Enable.
-    pub const NON_FATAL_REPORTING: u32 = 1 << 1;
-    /// Fatal Error Reporting Enable.
-    pub const FATAL_REPORTING: u32 = 1 << 2;
-    /// Unsupported Request Reporting Enable.
-    pub const UNSUPPORTED_REPORTING: u32 = 1 << 3;
-    /// Enable Relaxed Ordering.
-    pub const RELAXED_ORDERING: u32 = 1 << 4;
-    /// Max_Payload_Size, a shift.
-    pub const MPS_SHIFT: u32 = 5;
-    /// Extended Tag Field Enable.
-    pub const EXTENDED_TAG: u32 = 1 << 8;
-    /// Enable No Snoop.
-    pub const NO_SNOOP: u32 = 1 << 11;
-    /// Max_Read_Request_Size, a shift.
-    pub const MRRS_SHIFT: u32 = 12;
-    /// Initiate Function Level Reset; always reads zero.
-    pub const INITIATE_FLR: u32 = 1 << 15;
-    /// Correctable Error Detected.
-    pub const CORRECTABLE_DETECTED: u32 = 1 << 16;
-    /// Non-Fatal Error Detected.
-    pub const NON_FATAL_DETECTED: u32 = 1 << 17;
-    /// Fatal Error Detected.
-    pub const FATAL_DETECTED: u32 = 1 << 18;
-    /// Unsupported Request Detected.
-    pub const UNSUPPORTED_DETECTED: u32 = 1 << 19;
-    /// Transactions Pending: requests of the function wait for completions.
-    pub const TRANSACTIONS_PENDING: u32 = 1 << 21;
-}
-
-/// Bits of Device Control 2 (`PCIe 5.0 Table 7-27`).
-pub mod device_control_2 {
-    /// Completion Timeout Value.
-    pub const TIMEOUT_VALUE: u32 = 0xf;
-    /// Completion Timeout Disable.
-    pub const TIMEOUT_DISABLE: u32 = 1 << 4;
-    /// IDO Request Enable.
-    pub const IDO_REQUEST: u32 = 1 << 8;
-    /// IDO Completion Enable.
-    pub const IDO_COMPLETION: u32 = 1 << 9;
-    /// ARI Forwarding Enable.
-    pub const ARI_FORWARDING: u32 = 1 << 5;
-    /// AtomicOp Requester Enable.
-    pub const ATOMIC_REQUESTER: u32 = 1 << 6;
-    /// AtomicOp Egress Blocking.
-    pub const ATOMIC_EGRESS_BLOCKING: u32 = 1 << 7;
-    /// LTR Mechanism Enable.
-    pub const LTR_ENABLE: u32 = 1 << 10;
-    /// End-End TLP Prefix Blocking.
-    pub const PREFIX_BLOCKING: u32 = 1 << 15;
-    /// 10-Bit Tag Requester Enable.
-    pub const TEN_BIT_TAG: u32 = 1 << 12;
-}
-
-/// Bits of Link Control and Link Status, as they stand in their DW (`PCIe 5.0 Table 7-20, 7-21`).
-pub mod link_control {
-    /// ASPM Control.
-    pub const ASPM: u32 = 0b11;
-    /// Link Disable.
-    pub const LINK_DISABLE: u32 = 1 << 4;
-    /// Retrain Link; always reads zero.
-    pub const RETRAIN_LINK: u32 = 1 << 5;
-    /// Common Clock Configuration.
-    pub const COMMON_CLOCK: u32 = 1 << 6;
-    /// Extended Synch.
-    pub const EXTENDED_SYNCH: u32 = 1 << 7;
-    /// Current Link Speed: the generation.
-    pub const SPEED: u32 = 0xf << 16;
-    /// Negotiated Link Width: lanes.
-    pub const WIDTH: u32 = 0x3f << 20;
-    /// Link Training.
-    pub const TRAINING: u32 = 1 << 27;
-    /// Data Link Layer Link Active.
-    pub const LINK_ACTIVE: u32 = 1 << 29;
-}
-
-/// Bits of Root Control and Root Capabilities, as they stand in their DW, and of Root Status (`PCIe 5.0 Table 7-24` to
-/// `7-26`).
-pub mod root_control {
-    /// PME Interrupt Enable.
-    pub const PME_INTERRUPT_ENABLE: u32 = 1 << 3;
-    /// CRS Software Visibility Enable.
-    pub const CRS_VISIBILITY_ENABLE: u32 = 1 << 4;
-    /// CRS Software Visibility: root ports here have it.
-    pub const CRS_VISIBILITY: u32 = 1 << 16;
-    /// PME Status, of Root Status.
-    pub const PME_STATUS: u32 = 1 << 16;
-    /// PME Pending, of Root Status: a PME waits for PME Status to be cleared.
-    pub const PME_PENDING: u32 = 1 << 17;
-}
+use tlp::{Attributes, Duration, Mps, OperandSize, Rate, Rcb, Width};
 
 bitflags! {
     /// AtomicOps that a function completes, as the bits of Device Capabilities 2 say (`PCIe 5.0 Table 7-26`).
@@ -211,13 +57,9 @@ impl DeferrableLength {
     }
 
     const fn capability(self) -> u32 {
-        const COMPLETER: u32 = 1 << 28;
-        COMPLETER | (self as u32) << 29
+        put(device_capabilities_2::DEFERRABLE_WRITE, 1 | (self as u32) << 1)
     }
 }
-
-/// Read Completion Boundary of Link Control: set is 128 B.
-pub const RCB_128: u32 = 1 << 3;
 
 /// Device/Port Type (`PCIe 5.0 Table 7-17`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -261,7 +103,7 @@ impl PortType {
     /// What the head of a PCI Express capability says; `None` for those that nothing here depends on.
     #[must_use]
     pub const fn decode(word: u32) -> Option<PortType> {
-        Some(match word >> 20 & 0xf {
+        Some(match get(word, capabilities::PORT_TYPE) {
             0b0000 | 0b0001 => PortType::Endpoint,
             0b0100 => PortType::RootPort,
             0b0101 => PortType::Upstream,
@@ -397,18 +239,15 @@ impl PcieLayout {
 
     /// Version 2, type, slot, message number.
     fn capabilities(self) -> u32 {
-        2 << 16
-            | self.port.encoding(self.legacy) << 20
-            | u32::from(self.slot.is_some()) << 24
-            | u32::from(self.message_number) << 25
+        use capabilities::*;
+        put(VERSION, 2)
+            | put(PORT_TYPE, self.port.encoding(self.legacy))
+            | put(SLOT_IMPLEMENTED, self.slot.is_some().into())
+            | put(MESSAGE_NUMBER, self.message_number.into())
     }
 
     const fn speed(self) -> u32 {
         self.rate.generation() as u32
-    }
-
-    const fn link(self) -> u32 {
-        self.speed() | (self.width.lanes() as u32) << 4
     }
 
     const fn has_link(self) -> bool {
@@ -416,41 +255,45 @@ impl PcieLayout {
     }
 
     fn device_capabilities(self) -> u32 {
-        const ROLE_BASED_ERROR_REPORTING: u32 = 1 << 15;
-        u32::from(self.mps_supported.encoding())
-            | u32::from(self.extended_tag) << 5
+        use device_capabilities::*;
+        put(MPS_SUPPORTED, self.mps_supported.encoding().into())
             | ROLE_BASED_ERROR_REPORTING
-            | u32::from(self.function_level_reset) << 28
+            | those([
+                (self.extended_tag, EXTENDED_TAG_SUPPORTED),
+                (self.function_level_reset, FUNCTION_LEVEL_RESET),
+            ])
     }
 
     /// Software may write Max_Payload_Size as it likes; what is more than supported is read as supported.
     fn device_control(&self, mut register: Register) -> Register {
         use device_control as bit;
-        let tag = if self.extended_tag { bit::EXTENDED_TAG } else { 0 };
-        register.preset(bit::RELAXED_ORDERING | tag | bit::NO_SNOOP | 0b010 << bit::MRRS_SHIFT);
-        let flr = if self.function_level_reset { 0 } else { bit::INITIATE_FLR };
+        let tag = those([(self.extended_tag, bit::EXTENDED_TAG)]);
+        register.preset(bit::RELAXED_ORDERING | tag | bit::NO_SNOOP | put(bit::MRRS, 0b010));
+        let flr = those([(!self.function_level_reset, bit::INITIATE_FLR)]);
         register.without(bit::EXTENDED_TAG & !tag | flr)
     }
 
     fn link_capabilities(&self, mut register: Register) -> Register {
-        const ASPM_OPTIONALITY: u32 = 1 << 22;
-        let above = if self.port.is_above_link() { SURPRISE_DOWN_CAPABLE | LINK_ACTIVE_CAPABLE } else { 0 };
-        register.preset(self.link() | ASPM_OPTIONALITY | above | u32::from(self.port_number) << 24);
+        use link_capabilities::*;
+        let above = those([(self.port.is_above_link(), SURPRISE_DOWN_CAPABLE | LINK_ACTIVE_CAPABLE)]);
+        let link = put(MAX_SPEED, self.speed()) | put(MAX_WIDTH, self.width.lanes().into());
+        register.preset(link | ASPM_OPTIONALITY | above | put(PORT_NUMBER, self.port_number.into()));
         if self.has_link() { register } else { Register::default() }
     }
 
     /// The Read Completion Boundary is a root port's own, a setting of endpoints, and zero in switches (`Table 7-20`).
     fn link_control(&self, mut register: Register) -> Register {
+        use link_control::*;
         if !self.has_link() {
             return Register::default();
         }
-        register.preset(self.link() << 16);
-        let of_downstream = link_control::LINK_DISABLE | link_control::RETRAIN_LINK;
+        register.preset(put(SPEED, self.speed()) | put(WIDTH, self.width.lanes().into()));
+        let of_downstream = LINK_DISABLE | RETRAIN_LINK;
         let register = if self.port.is_above_link() { register } else { register.without(of_downstream) };
         match self.port {
             PortType::RootPort => {
                 let mut own = register.without(RCB_128);
-                own.preset(if self.rcb.bytes() == 128 { RCB_128 } else { 0 });
+                own.preset(those([(self.rcb.bytes() == 128, RCB_128)]));
                 own
             }
             PortType::Upstream | PortType::Downstream => register.without(RCB_128),
@@ -459,28 +302,29 @@ impl PcieLayout {
     }
 
     fn link_capabilities_2(&self, mut register: Register) -> Register {
-        register.preset(((1 << self.speed()) - 1) << 1); // Supported Link Speeds Vector
+        register.preset(put(link_capabilities_2::SPEEDS, (1 << self.speed()) - 1));
         if self.has_link() { register } else { Register::default() }
     }
 
     fn link_control_2(&self, mut register: Register) -> Register {
-        register.preset(self.speed());
+        register.preset(put(link_control_2::TARGET_SPEED, self.speed()));
         if self.has_link() { register } else { Register::default() }
     }
 
-    /// Switch ports issue no requests that wait (`Table 7-27`: completion timeouts do not apply to them).
+    /// Switch ports issue no requests that wait (`Table 7-27`: completion timeouts do not apply to them). Of End-End TLP
+    /// Prefixes, 00b says four.
     fn device_capabilities_2(self) -> u32 {
-        const TIMEOUT_RANGES_ABCD: u32 = 0b1111;
-        const TIMEOUT_DISABLE_SUPPORTED: u32 = 1 << 4;
-        const TEN_BIT_COMPLETER: u32 = 1 << 16;
-        let waits = if self.is_switch_port() { 0 } else { TIMEOUT_RANGES_ABCD | TIMEOUT_DISABLE_SUPPORTED };
-        waits
-            | TEN_BIT_COMPLETER
-            | u32::from(self.ari_forwarding) << 5
-            | u32::from(self.atomic_routing) << 6
-            | u32::from(self.ltr) << 11
-            | u32::from(self.ten_bit_tag) << 17
-            | self.prefixes()
+        use device_capabilities_2::*;
+        let prefixes = u32::from(self.end_end_prefixes);
+        TEN_BIT_TAG_COMPLETER
+            | those([
+                (!self.is_switch_port(), TIMEOUT_RANGES | TIMEOUT_DISABLE_SUPPORTED),
+                (self.ari_forwarding, ARI_FORWARDING_SUPPORTED),
+                (self.atomic_routing, ATOMIC_ROUTING),
+                (self.ltr, LTR_SUPPORTED),
+                (self.ten_bit_tag, TEN_BIT_TAG_REQUESTER),
+                (prefixes > 0, EXTENDED_FMT | END_END_PREFIX | put(MAX_END_END_PREFIXES, prefixes)),
+            ])
             | self.atomics.bits()
             | self.deferrable_write.map_or(0, DeferrableLength::capability)
     }
@@ -489,17 +333,9 @@ impl PcieLayout {
         matches!(self.port, PortType::Upstream | PortType::Downstream)
     }
 
-    /// Extended Fmt Field, End-End TLP Prefix Supported, and how many; 00b says four.
-    fn prefixes(self) -> u32 {
-        match self.end_end_prefixes {
-            0 => 0,
-            n => 1 << 20 | 1 << 21 | u32::from(n & 0b11) << 22,
-        }
-    }
-
     fn device_control_2(&self, register: Register) -> Register {
         use device_control_2 as bit;
-        let rows = [
+        register.without(those([
             (self.is_switch_port(), bit::TIMEOUT_VALUE | bit::TIMEOUT_DISABLE),
             (!self.ari_forwarding, bit::ARI_FORWARDING),
             (self.is_switch_port(), bit::ATOMIC_REQUESTER | bit::IDO_REQUEST | bit::IDO_COMPLETION),
@@ -507,9 +343,7 @@ impl PcieLayout {
             (!self.ltr, bit::LTR_ENABLE),
             (!self.ten_bit_tag, bit::TEN_BIT_TAG),
             (self.end_end_prefixes == 0 || !self.port.is_bridge(), bit::PREFIX_BLOCKING),
-        ];
-        let absent = rows.into_iter().filter(|row| row.0).fold(0, |all, row| all | row.1);
-        register.without(absent)
+        ]))
     }
 
     fn root_control(&self, mut register: Register) -> Register {
@@ -524,20 +358,10 @@ impl PcieLayout {
 
 /// Max_Payload_Size in force: as set, but no more than Device Capabilities supports; reserved encodings give 128 B.
 pub(crate) fn mps(control: u32, capabilities: u32) -> Mps {
-    let supported = Mps::from_encoding((capabilities & 0b111) as u8).unwrap_or_default();
-    let set = Mps::from_encoding((control >> device_control::MPS_SHIFT & 0b111) as u8).unwrap_or_default();
+    let supported = get(capabilities, device_capabilities::MPS_SUPPORTED);
+    let [set, supported] = [get(control, device_control::MPS), supported]
+        .map(|encoding| Mps::from_encoding(encoding as u8).unwrap_or_default());
     set.min(supported)
-}
-
-/// Max_Read_Request_Size in force; reserved encodings give 512 B.
-pub(crate) fn mrrs(control: u32) -> Mrrs {
-    Mrrs::from_encoding((control >> device_control::MRRS_SHIFT & 0b111) as u8).unwrap_or_default()
-}
-
-/// The Read Completion Boundary that Link Control names: of the root port above.
-pub(crate) fn rcb(link_control: u32) -> Rcb {
-    let bytes = if link_control & RCB_128 == 0 { 64 } else { 128 };
-    Rcb::new(bytes).unwrap_or_default()
 }
 
 /// Attributes that the function may set in its requests.
@@ -567,17 +391,12 @@ pub(crate) const fn timeout(control_2: u32) -> Option<Duration> {
 
 /// The end-to-end prefixes that Device Capabilities 2 allows; 00b says four.
 pub(crate) const fn end_end_prefixes(capabilities_2: u32) -> u8 {
-    let supported = capabilities_2 >> 21 & 1 == 1;
-    match (supported, capabilities_2 >> 22 & 0b11) {
-        (false, _) => 0,
-        (true, 0) => 4,
-        (true, n) => n as u8,
+    use device_capabilities_2::{END_END_PREFIX, MAX_END_END_PREFIXES};
+    match get(capabilities_2, MAX_END_END_PREFIXES) {
+        _ if capabilities_2 & END_END_PREFIX == 0 => 0,
+        0 => 4,
+        n => n as u8,
     }
-}
-
-/// The AtomicOps that Device Capabilities 2 names.
-pub(crate) const fn atomics(capabilities_2: u32) -> AtomicSupport {
-    AtomicSupport::from_bits_truncate(capabilities_2)
 }
 
 /// The deferrable writes that Device Capabilities 2 names.

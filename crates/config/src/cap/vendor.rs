@@ -1,33 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Vendor-specific capability (`PCIe 5.0 §7.9.4`): bytes of the vendor's own, read-only, or registers of the device's.
-//!
-//! ```text
-//! +0   byte 0         Length             Next           ID 09h
-//! +4   bytes 1 to 4, and so on
-//! ```
 
-use crate::register::{Field, Register, Structure, Word};
+use crate::register::{Register, structure};
 
-/// Capability ID.
-pub const ID: u8 = 0x09;
+structure! {
+    capability 0x09, "Vendor-Specific", "PCIe 5.0 §7.9.4";
+
+    0x00 _ "Length, first byte" {
+        23:16 hwinit LENGTH "Length";
+        31:24 hwinit FIRST_BYTE "Vendor-specific byte";
+    }
+    0x04 BYTES "Vendor-specific bytes (as many as there are)" {
+        31:0 hwinit BYTES_OF_DW "Vendor-specific bytes";
+    }
+}
+
 /// Bytes that a capability of the vendor's can hold: Length is a byte and counts three before them.
 pub const MAX_BYTES: usize = 252;
-
-const BYTES: &[Field] = &[Field::hwinit(!0, "Vendor-specific bytes")];
-
-/// The registers.
-pub const TABLE: Structure = Structure {
-    name: "Vendor-Specific",
-    source: "PCIe 5.0 §7.9.4",
-    words: &[
-        Word {
-            dw: 0,
-            name: "Length, first byte",
-            fields: &[Field::hwinit(0xff << 16, "Length"), Field::hwinit(0xff << 24, "Vendor-specific byte")],
-        },
-        Word { dw: 1, name: "Vendor-specific bytes (as many as there are)", fields: BYTES },
-    ],
-};
 
 /// What a capability of the vendor's holds behind its Length.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -57,7 +46,7 @@ impl Vendor {
         all.extend_from_slice(bytes);
         all.resize(all.len().next_multiple_of(4), 0);
         let word = |chunk: &[u8]| chunk.iter().rev().fold(0, |word, &b| word << 8 | u32::from(b));
-        let mut all: Vec<Register> = all.chunks(4).map(|chunk| Register::of(BYTES, word(chunk))).collect();
+        let mut all: Vec<Register> = all.chunks(4).map(|chunk| TABLE.register(BYTES, word(chunk))).collect();
         if let Vendor::Device(registers) = self {
             all.resize(all.len() + usize::from(*registers), Register::of_device());
         }

@@ -1,25 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Access Control Services extended capability (`PCIe 5.0 §7.7.8`). Never decides where a TLP goes.
-//!
-//! ```text
-//! +0   31:20 Next, 19:16 version 1, ID 000Dh
-//! +4   31:16 ACS Control                       15:0 ACS Capability
-//! +8   .. Egress Control Vector, a bit for each port or function
-//! ```
 
-use super::HEADER;
-use crate::Effects;
-use crate::register::{Field, Register, Structure, Word};
+use crate::register::{Register, put, structure};
 use bitflags::bitflags;
 
-/// Extended capability ID.
-pub const ID: u16 = 0x000d;
-/// Capability version.
-pub const VERSION: u8 = 1;
-/// DW of ACS Capability (15:0) and ACS Control (31:16).
-pub const CONTROL: u16 = 1;
-/// DW of the first 32 bits of the Egress Control Vector.
-pub const EGRESS_VECTOR: u16 = 2;
+structure! {
+    extended 0x000d, 1, "Access Control Services", "PCIe 5.0 §7.7.8";
+
+    0x04 CONTROL in control "ACS Capability, ACS Control" {
+        6:0  ro CAPABLE "ACS Capability";
+        15:8 ro VECTOR_SIZE "Egress Control Vector Size";
+        16   rw SOURCE_VALIDATION "ACS Source Validation Enable",
+            "refuses requests from below with foreign bus numbers" => ACS;
+        17   rw TRANSLATION_BLOCKING "ACS Translation Blocking Enable",
+            "refuses requests from below that are not untranslated" => ACS;
+        18   rw REQUEST_REDIRECT "ACS P2P Request Redirect Enable", "sends peer-to-peer requests up" => ACS;
+        19   rw COMPLETION_REDIRECT "ACS P2P Completion Redirect Enable",
+            "sends peer-to-peer completions up" => ACS;
+        20   rw UPSTREAM_FORWARDING "ACS Upstream Forwarding Enable",
+            "lets redirected requests back down" => ACS;
+        21   rw EGRESS_CONTROL "ACS P2P Egress Control Enable",
+            "lets the vector say which peers are reached" => ACS;
+        22   rw DIRECT_TRANSLATED "ACS Direct Translated P2P Enable",
+            "sends translated requests to peers directly" => ACS;
+    }
+    0x08 EGRESS_VECTOR "Egress Control Vector" {
+        31:0 rw BLOCKED "Egress Control Vector", "a set bit keeps requests from the port of its number" => ACS;
+    }
+}
 
 bitflags! {
     /// The services, as the bits of ACS Capability and ACS Control (`PCIe 5.0 Table 7-98, 7-99`).
@@ -51,47 +59,6 @@ pub struct AcsLayout {
     pub egress_bits: u16,
 }
 
-const CONTROL_FIELDS: &[Field] = &[
-    Field::ro(0x7f, "ACS Capability"),
-    Field::ro(0xff00, "Egress Control Vector Size"),
-    Field::rw(
-        1 << 16,
-        "ACS Source Validation Enable",
-        "refuses requests from below with foreign bus numbers",
-    )
-    .tells(Effects::ACS),
-    Field::rw(
-        1 << 17,
-        "ACS Translation Blocking Enable",
-        "refuses requests from below that are not untranslated",
-    )
-    .tells(Effects::ACS),
-    Field::rw(1 << 18, "ACS P2P Request Redirect Enable", "sends peer-to-peer requests up")
-        .tells(Effects::ACS),
-    Field::rw(1 << 19, "ACS P2P Completion Redirect Enable", "sends peer-to-peer completions up")
-        .tells(Effects::ACS),
-    Field::rw(1 << 20, "ACS Upstream Forwarding Enable", "lets redirected requests back down")
-        .tells(Effects::ACS),
-    Field::rw(1 << 21, "ACS P2P Egress Control Enable", "lets the vector say which peers are reached")
-        .tells(Effects::ACS),
-    Field::rw(1 << 22, "ACS Direct Translated P2P Enable", "sends translated requests to peers directly")
-        .tells(Effects::ACS),
-];
-const VECTOR_FIELDS: &[Field] =
-    &[Field::rw(!0, "Egress Control Vector", "a set bit keeps requests from the port of its number")
-        .tells(Effects::ACS)];
-
-/// The registers.
-pub const TABLE: Structure = Structure {
-    name: "Access Control Services",
-    source: "PCIe 5.0 §7.7.8",
-    words: &[
-        HEADER,
-        Word { dw: CONTROL, name: "ACS Capability, ACS Control", fields: CONTROL_FIELDS },
-        Word { dw: EGRESS_VECTOR, name: "Egress Control Vector", fields: VECTOR_FIELDS },
-    ],
-};
-
 impl AcsLayout {
     /// All services that a switch's downstream port or a root port with this many ports beside it can offer.
     #[must_use]
@@ -115,12 +82,12 @@ impl AcsLayout {
         let capable = u32::from(self.capable.bits());
         let bits = if self.has_vector() { self.egress_bits } else { 0 };
         // The field holds eight bits: 256 is written as zero.
-        let control = Register::of(CONTROL_FIELDS, capable | u32::from(bits & 0xff) << 8);
-        let mut all = vec![HEADER.register(0), control.without(!capable << 16 & 0xffff_0000)];
+        let control = TABLE.register(CONTROL, capable | put(control::VECTOR_SIZE, bits.into()));
+        let mut all = vec![TABLE.register(0, 0), control.without(!capable << 16 & 0xffff_0000)];
         for first in (0..bits).step_by(32) {
             let left = bits - first;
             let absent = if left >= 32 { 0 } else { !0 << left };
-            all.push(Register::of(VECTOR_FIELDS, 0).without(absent));
+            all.push(TABLE.register(EGRESS_VECTOR, 0).without(absent));
         }
         all
     }

@@ -1,44 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Address Translation Services extended capability (`PCIe 5.0 §10.5.1`). Never translates.
-//!
-//! ```text
-//! +0   31:20 Next, 19:16 version 1, ID 000Fh
-//! +4   ATS Control: 31 Enable, 20:16 Smallest Translation Unit
-//!      ATS Capability: 6 Global Invalidate Supported, 5 Page Aligned Request, 4:0 Invalidate Queue Depth
-//! ```
 
-use super::HEADER;
-use crate::Effects;
-use crate::register::{Field, Register, Structure, Word};
+use super::NO_TRANSLATION;
+use crate::register::{Register, put, structure, those};
 
-/// Extended capability ID.
-pub const ID: u16 = 0x000f;
-/// Capability version.
-pub const VERSION: u8 = 1;
-/// DW of ATS Capability (15:0) and ATS Control (31:16).
-pub const CONTROL: u16 = 1;
-/// Enable, of ATS Control.
-pub const ENABLE: u32 = 1 << 31;
+structure! {
+    extended 0x000f, 1, "Address Translation Services", "PCIe 5.0 §10.5.1";
 
-/// The registers.
-pub const TABLE: Structure = Structure {
-    name: "Address Translation Services",
-    source: "PCIe 5.0 §10.5.1",
-    words: &[
-        HEADER,
-        Word {
-            dw: CONTROL,
-            name: "ATS Capability, ATS Control",
-            fields: &[
-                Field::ro(0x1f, "Invalidate Queue Depth"),
-                Field::ro(1 << 5, "Page Aligned Request"),
-                Field::ro(1 << 6, "Global Invalidate Supported"),
-                Field::inert(0x1f << 16, "Smallest Translation Unit", super::NO_TRANSLATION),
-                Field::inert(ENABLE, "Enable", super::NO_TRANSLATION).tells(Effects::TRANSLATION),
-            ],
-        },
-    ],
-};
+    0x04 CONTROL "ATS Capability, ATS Control" {
+        4:0   ro    QUEUE_DEPTH "Invalidate Queue Depth";
+        5     ro    PAGE_ALIGNED "Page Aligned Request";
+        6     ro    GLOBAL_INVALIDATE "Global Invalidate Supported";
+        20:16 inert SMALLEST_UNIT "Smallest Translation Unit", NO_TRANSLATION;
+        31    inert ENABLE "Enable", NO_TRANSLATION => TRANSLATION;
+    }
+}
 
 /// Address Translation Services as a function wants them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,9 +37,8 @@ impl AtsLayout {
     /// The capability's registers. A queue of 32 is written as zero.
     #[must_use]
     pub fn registers(&self) -> Vec<Register> {
-        let capability = u32::from(self.invalidate_queue_depth & 0x1f)
-            | u32::from(self.page_aligned) << 5
-            | u32::from(self.global_invalidate) << 6;
-        TABLE.registers(&[(CONTROL, capability)])
+        let depth = put(QUEUE_DEPTH, self.invalidate_queue_depth.into());
+        let able = those([(self.page_aligned, PAGE_ALIGNED), (self.global_invalidate, GLOBAL_INVALIDATE)]);
+        TABLE.registers(&[(CONTROL, depth | able)])
     }
 }

@@ -28,18 +28,14 @@ pub(crate) mod virtual_function;
 
 pub(crate) use declare::Layouts;
 
-use crate::register::{Field, Register, Structure, Word};
+use crate::register::{Field, Register, Structure};
 
 /// First DW of every extended capability (`PCIe 5.0 §7.6.3`).
-pub const HEADER: Word = Word {
-    dw: 0,
-    name: "Extended Capability Header",
-    fields: &[
-        Field::ro(0xffff, "PCI Express Extended Capability ID"),
-        Field::ro(0xf << 16, "Capability Version"),
-        Field::ro(0xfff << 20, "Next Capability Offset"),
-    ],
-};
+pub const HEADER: &[Field] = &[
+    Field::ro(0xffff, "PCI Express Extended Capability ID"),
+    Field::ro(0xf << 16, "Capability Version"),
+    Field::ro(0xfff << 20, "Next Capability Offset"),
+];
 
 const NO_TRANSLATION: &str = "the host has no translation agent: functions use untranslated addresses";
 const NO_EQUALIZATION: &str = "equalization is not modelled: links begin in L0";
@@ -73,12 +69,14 @@ fn beyond(lanes: u8) -> u32 {
     if lanes >= 32 { 0 } else { !0 << lanes }
 }
 
-/// Lane Equalization Control of 16 GT/s and more, a byte for each lane: preset 7 of both ports.
+/// Lane Equalization Control of 16 GT/s and more.
+const LANE_PRESETS: &[Field] = &[Field::hwinit(!0, "Transmitter Presets of four lanes")];
+
+/// The same as registers, a byte for each lane: preset 7 of both ports.
 fn lane_presets(lanes: u8) -> impl Iterator<Item = Register> {
-    const FIELDS: &[Field] = &[Field::hwinit(!0, "Transmitter Presets of four lanes")];
     (0..lanes.div_ceil(4)).map(move |group| {
         let left = lanes - group * 4;
         let present = if left >= 4 { !0 } else { !(!0 << (u32::from(left) * 8)) };
-        Register::of(FIELDS, 0x7777_7777 & present)
+        Register::of(LANE_PRESETS, 0x7777_7777 & present)
     })
 }

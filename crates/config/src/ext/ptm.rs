@@ -1,51 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Precision Time Measurement extended capability (`PCIe 5.0 §7.9.16`). Never holds a dialog.
-//!
-//! ```text
-//! +0   31:20 Next, 19:16 version 1, ID 001Fh
-//! +4   15:8 Local Clock Granularity (ns), 2 Root Capable, 1 Responder Capable, 0 Requester Capable
-//! +8   15:8 Effective Granularity, 1 Root Select, 0 PTM Enable
-//! ```
 
-use super::HEADER;
-use crate::Effects;
-use crate::register::{Field, Register, Structure, Word};
-
-/// Extended capability ID.
-pub const ID: u16 = 0x001f;
-/// Capability version.
-pub const VERSION: u8 = 1;
-/// DW of PTM Capability.
-pub const CAPABILITY: u16 = 1;
-/// DW of PTM Control.
-pub const CONTROL: u16 = 2;
+use crate::register::{Register, put, structure, those};
 
 const ONE_CLOCK: &str = "all of a fabric has one clock: no PTM dialog takes place";
-const CONTROL_FIELDS: &[Field] = &[
-    Field::inert(1 << 0, "PTM Enable", ONE_CLOCK).tells(Effects::PTM),
-    Field::inert(1 << 1, "Root Select", ONE_CLOCK).tells(Effects::PTM),
-    Field::inert(0xff << 8, "Effective Granularity", ONE_CLOCK).tells(Effects::PTM),
-];
 
-/// The registers.
-pub const TABLE: Structure = Structure {
-    name: "Precision Time Measurement",
-    source: "PCIe 5.0 §7.9.16",
-    words: &[
-        HEADER,
-        Word {
-            dw: CAPABILITY,
-            name: "PTM Capability",
-            fields: &[
-                Field::hwinit(1 << 0, "PTM Requester Capable"),
-                Field::hwinit(1 << 1, "PTM Responder Capable"),
-                Field::hwinit(1 << 2, "PTM Root Capable"),
-                Field::hwinit(0xff << 8, "Local Clock Granularity"),
-            ],
-        },
-        Word { dw: CONTROL, name: "PTM Control", fields: CONTROL_FIELDS },
-    ],
-};
+structure! {
+    extended 0x001f, 1, "Precision Time Measurement", "PCIe 5.0 §7.9.16";
+
+    0x04 CAPABILITY "PTM Capability" {
+        0    hwinit REQUESTER "PTM Requester Capable";
+        1    hwinit RESPONDER "PTM Responder Capable";
+        2    hwinit ROOT "PTM Root Capable";
+        15:8 hwinit LOCAL_GRANULARITY "Local Clock Granularity";
+    }
+    0x08 CONTROL "PTM Control" {
+        0    inert ENABLE "PTM Enable", ONE_CLOCK => PTM;
+        1    inert ROOT_SELECT "Root Select", ONE_CLOCK => PTM;
+        15:8 inert EFFECTIVE_GRANULARITY "Effective Granularity", ONE_CLOCK => PTM;
+    }
+}
 
 /// PTM as a function wants it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,13 +38,11 @@ impl PtmLayout {
     /// The capability's registers. Root Select is there for what can be a root.
     #[must_use]
     pub fn registers(&self) -> Vec<Register> {
-        let roles = u32::from(self.requester) | u32::from(self.responder) << 1 | u32::from(self.root) << 2;
-        let mut all = TABLE.registers(&[(CAPABILITY, roles | u32::from(self.granularity_ns) << 8)]);
-        if !self.root {
-            all[usize::from(CONTROL)] = CONTROL_REGISTER.without(1 << 1);
-        }
+        let roles = those([(self.requester, REQUESTER), (self.responder, RESPONDER), (self.root, ROOT)]);
+        let granularity = put(LOCAL_GRANULARITY, self.granularity_ns.into());
+        let mut all = TABLE.registers(&[(CAPABILITY, roles | granularity)]);
+        let control = &mut all[usize::from(CONTROL)];
+        *control = control.without(those([(!self.root, ROOT_SELECT)]));
         all
     }
 }
-
-const CONTROL_REGISTER: Register = Register::of(CONTROL_FIELDS, 0);

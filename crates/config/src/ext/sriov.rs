@@ -1,120 +1,52 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Single Root I/O Virtualization extended capability (`PCIe 5.0 §9.3.3`). Never makes a VF: the endpoint does.
-//!
-//! ```text
-//! +0   31:20 Next, 19:16 version 1, ID 0010h
-//! +4   SR-IOV Capabilities: 2 VF 10-Bit Tag Requester Supported
-//! +8   SR-IOV Status                     SR-IOV Control: 5 VF 10-Bit Tag Requester Enable, 4 ARI Capable Hierarchy,
-//!                                        3 VF MSE, 0 VF Enable
-//! +c   TotalVFs                          InitialVFs
-//! +10  Function Dependency Link          NumVFs
-//! +14  VF Stride                         First VF Offset
-//! +18  VF Device ID                      -
-//! +1c  Supported Page Sizes, bit n: 2^(n+12) B
-//! +20  System Page Size, the same
-//! +24  .. +38 VF BAR0 to VF BAR5
-//! +3c  VF Migration State Array Offset (zero)
-//! ```
 
-use super::HEADER;
-use crate::register::{Field, Register, Structure, Word};
-use crate::{Bar, BarIndex, BarKind, Effects};
+use crate::register::{Register, put, structure, those};
+use crate::{Bar, BarIndex, BarKind};
 use tlp::Bdf;
 
-/// Extended capability ID.
-pub const ID: u16 = 0x0010;
-/// Capability version.
-pub const VERSION: u8 = 1;
-/// DW of SR-IOV Capabilities.
-pub const CAPABILITIES: u16 = 1;
-/// DW of SR-IOV Control (15:0) and Status (31:16).
-pub const CONTROL: u16 = 2;
-/// DW of InitialVFs (15:0) and TotalVFs (31:16).
-pub const TOTAL_VFS: u16 = 3;
-/// DW of NumVFs (15:0) and Function Dependency Link (23:16).
-pub const NUM_VFS: u16 = 4;
-/// DW of First VF Offset (15:0) and VF Stride (31:16).
-pub const NUMBERING: u16 = 5;
-/// DW of VF Device ID (31:16).
-pub const VF_DEVICE_ID: u16 = 6;
-/// DW of Supported Page Sizes.
-pub const SUPPORTED_PAGE_SIZES: u16 = 7;
-/// DW of System Page Size.
-pub const SYSTEM_PAGE_SIZE: u16 = 8;
-/// DW of VF BAR0.
-pub const VF_BAR0: u16 = 9;
+structure! {
+    extended 0x0010, 1, "Single Root I/O Virtualization", "PCIe 5.0 §9.3.3";
+
+    0x04 CAPABILITIES in capabilities "SR-IOV Capabilities" {
+        2 hwinit TEN_BIT_TAG_SUPPORTED "VF 10-Bit Tag Requester Supported";
+    }
+    0x08 CONTROL in control "SR-IOV Control, SR-IOV Status" {
+        0 rw VF_ENABLE "VF Enable", "VFs exist" => SRIOV;
+        3 rw VF_MEMORY_ENABLE "VF MSE", "VFs claim their memory" => SRIOV;
+        4 rw ARI_HIERARCHY "ARI Capable Hierarchy", "First VF Offset and VF Stride" => SRIOV;
+        5 rw TEN_BIT_TAG "VF 10-Bit Tag Requester Enable", "VFs use tags of 10 bits" => SRIOV;
+    }
+    0x0c TOTAL_VFS in total_vfs "InitialVFs, TotalVFs" {
+        15:0  hwinit INITIAL "InitialVFs";
+        31:16 hwinit TOTAL "TotalVFs";
+    }
+    0x10 NUM_VFS in num_vfs "NumVFs, Function Dependency Link" {
+        15:0  rw     NUMBER "NumVFs", "how many VFs; read-only while VF Enable is set" => SRIOV;
+        23:16 hwinit DEPENDENCY_LINK "Function Dependency Link";
+    }
+    0x14 NUMBERING in numbering "First VF Offset, VF Stride" {
+        15:0  ro FIRST_OFFSET "First VF Offset";
+        31:16 ro STRIDE "VF Stride";
+    }
+    0x18 VF_DEVICE_ID in vf_device_id "VF Device ID" {
+        31:16 ro DEVICE_ID "VF Device ID";
+    }
+    0x1c SUPPORTED_PAGE_SIZES in supported_page_sizes "Supported Page Sizes" {
+        31:0 ro SIZES "Supported Page Sizes";
+    }
+    0x20 SYSTEM_PAGE_SIZE in system_page_size "System Page Size" {
+        31:0 rw SIZE "System Page Size", "to what VF BAR sizes are rounded" => SRIOV;
+    }
+    0x24 VF_BAR0 in vf_bar "VF BAR0 to VF BAR5" {
+        31:0 rw BASE "VF BAR", "where the memory of VFs begins" => SRIOV;
+    }
+}
 
 /// DWs of the capability.
 const LEN: u16 = 16;
 /// How many VF BARs.
 const BARS: u8 = 6;
-
-/// Bits of SR-IOV Control (`PCIe 5.0 Table 9-6`).
-pub mod control {
-    /// VF Enable.
-    pub const VF_ENABLE: u32 = 1 << 0;
-    /// VF MSE: VF Memory Space Enable.
-    pub const VF_MEMORY_ENABLE: u32 = 1 << 3;
-    /// ARI Capable Hierarchy.
-    pub const ARI_HIERARCHY: u32 = 1 << 4;
-    /// VF 10-Bit Tag Requester Enable.
-    pub const TEN_BIT_TAG: u32 = 1 << 5;
-}
-
-const CONTROL_FIELDS: &[Field] = &[
-    Field::rw(control::VF_ENABLE, "VF Enable", "VFs exist").tells(Effects::SRIOV),
-    Field::rw(control::VF_MEMORY_ENABLE, "VF MSE", "VFs claim their memory").tells(Effects::SRIOV),
-    Field::rw(control::ARI_HIERARCHY, "ARI Capable Hierarchy", "First VF Offset and VF Stride")
-        .tells(Effects::SRIOV),
-    Field::rw(control::TEN_BIT_TAG, "VF 10-Bit Tag Requester Enable", "VFs use tags of 10 bits")
-        .tells(Effects::SRIOV),
-];
-const PAGE_FIELDS: &[Field] =
-    &[Field::rw(!0, "System Page Size", "to what VF BAR sizes are rounded").tells(Effects::SRIOV)];
-const BAR_FIELDS: &[Field] =
-    &[Field::rw(!0, "VF BAR", "where the memory of VFs begins").tells(Effects::SRIOV)];
-
-/// The registers.
-pub const TABLE: Structure = Structure {
-    name: "Single Root I/O Virtualization",
-    source: "PCIe 5.0 §9.3.3",
-    words: &[
-        HEADER,
-        Word {
-            dw: CAPABILITIES,
-            name: "SR-IOV Capabilities",
-            fields: &[Field::hwinit(1 << 2, "VF 10-Bit Tag Requester Supported")],
-        },
-        Word { dw: CONTROL, name: "SR-IOV Control, SR-IOV Status", fields: CONTROL_FIELDS },
-        Word {
-            dw: TOTAL_VFS,
-            name: "InitialVFs, TotalVFs",
-            fields: &[Field::hwinit(0xffff, "InitialVFs"), Field::hwinit(0xffff << 16, "TotalVFs")],
-        },
-        Word {
-            dw: NUM_VFS,
-            name: "NumVFs, Function Dependency Link",
-            fields: &[
-                Field::rw(0xffff, "NumVFs", "how many VFs; read-only while VF Enable is set")
-                    .tells(Effects::SRIOV),
-                Field::hwinit(0xff << 16, "Function Dependency Link"),
-            ],
-        },
-        Word {
-            dw: NUMBERING,
-            name: "First VF Offset, VF Stride",
-            fields: &[Field::ro(0xffff, "First VF Offset"), Field::ro(0xffff << 16, "VF Stride")],
-        },
-        Word { dw: VF_DEVICE_ID, name: "VF Device ID", fields: &[Field::ro(0xffff << 16, "VF Device ID")] },
-        Word {
-            dw: SUPPORTED_PAGE_SIZES,
-            name: "Supported Page Sizes",
-            fields: &[Field::ro(!0, "Supported Page Sizes")],
-        },
-        Word { dw: SYSTEM_PAGE_SIZE, name: "System Page Size", fields: PAGE_FIELDS },
-        Word { dw: VF_BAR0, name: "VF BAR0 to VF BAR5", fields: BAR_FIELDS },
-    ],
-};
 
 /// Where Routing IDs of VFs stand, seen from their PF's (`PCIe 5.0 §9.3.3.9, §9.3.3.10`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -188,23 +120,23 @@ impl SriovLayout {
     pub(crate) fn registers(&self) -> Vec<Register> {
         let total = u32::from(self.total_vfs);
         let mut all = TABLE.registers(&[
-            (CAPABILITIES, u32::from(self.ten_bit_tag) << 2),
+            (CAPABILITIES, those([(self.ten_bit_tag, capabilities::TEN_BIT_TAG_SUPPORTED)])),
             (TOTAL_VFS, total | total << 16),
-            (NUM_VFS, u32::from(self.dependency_link) << 16),
-            (VF_DEVICE_ID, u32::from(self.vf_device_id) << 16),
+            (NUM_VFS, put(num_vfs::DEPENDENCY_LINK, self.dependency_link.into())),
+            (VF_DEVICE_ID, put(vf_device_id::DEVICE_ID, self.vf_device_id.into())),
             (SUPPORTED_PAGE_SIZES, self.page_sizes),
             (SYSTEM_PAGE_SIZE, 1),
         ]);
         if !self.ten_bit_tag {
-            all[usize::from(CONTROL)] = Register::of(CONTROL_FIELDS, 0).without(control::TEN_BIT_TAG);
+            all[usize::from(CONTROL)] = TABLE.register(CONTROL, 0).without(control::TEN_BIT_TAG);
         }
         all.resize(usize::from(LEN), Register::default());
         for (index, bar) in self.bars.iter().enumerate() {
             let Some(bar) = bar else { continue };
             let at = usize::from(VF_BAR0) + index;
-            all[at] = Register::of(BAR_FIELDS, bar.type_bits());
+            all[at] = TABLE.register(VF_BAR0, bar.type_bits());
             if bar.kind == BarKind::Memory64 {
-                all[at + 1] = Register::of(BAR_FIELDS, 0);
+                all[at + 1] = TABLE.register(VF_BAR0, 0);
             }
         }
         if self.bars[0].is_none() {

@@ -1,35 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Virtual Channel extended capability (`PCIe 5.0 §7.9.1`). Never moves a TLP from channel to channel.
-//!
-//! ```text
-//! +0   31:20 Next, 19:16 version 1, ID 0002h
-//! +4   Port VC Capability 1: 11:10 Port Arbitration Table Entry Size, 6:4 Low Priority Extended VC Count,
-//!      2:0 Extended VC Count
-//! +8   Port VC Capability 2: 31:24 VC Arbitration Table Offset (16 B), 7:0 VC Arbitration Capability
-//! +c   Port VC Status: 16 VC Arbitration Table Status;  Port VC Control: 3:1 VC Arbitration Select, 0 Load Table
-//! +10 + 12 n  VC Resource Capability: 31:24 Port Arbitration Table Offset (16 B), 7:0 Port Arbitration Capability
-//! +14 + 12 n  VC Resource Control: 31 VC Enable, 26:24 VC ID, 19:17 Port Arbitration Select, 16 Load Table,
-//!             7:0 TC/VC Map
-//! +18 + 12 n  VC Resource Status: 17 VC Negotiation Pending, 16 Port Arbitration Table Status
-//! then the VC Arbitration Table, 32 phases of 4 bits, and for each VC a Port Arbitration Table, 32 phases of 8 bits
-//! ```
 
-use super::HEADER;
-use crate::Effects;
-use crate::register::{Field, Register, Structure, Word};
+use crate::register::{Register, get, put, structure, those};
 
-/// Extended capability ID.
-pub const ID: u16 = 0x0002;
-/// Capability version.
-pub const VERSION: u8 = 1;
-/// DW of Port VC Capability 1.
-pub const CAPABILITY_1: u16 = 1;
-/// DW of Port VC Capability 2.
-pub const CAPABILITY_2: u16 = 2;
-/// DW of Port VC Control (15:0) and Port VC Status (31:16).
-pub const CONTROL: u16 = 3;
-/// DW of VC 0's Resource Capability; three DWs for each channel.
-pub const RESOURCE: u16 = 4;
+const NO_SOFTWARE: &str = "labs set channels up and say how they are shared; no register is asked";
+
+structure! {
+    extended 0x0002, 1, "Virtual Channel", "PCIe 5.0 §7.9.1";
+
+    0x04 CAPABILITY_1 in capability_1 "Port VC Capability 1" {
+        2:0   ro EXTENDED_VCS "Extended VC Count";
+        6:4   ro LOW_PRIORITY_VCS "Low Priority Extended VC Count";
+        11:10 ro TABLE_ENTRY_SIZE "Port Arbitration Table Entry Size";
+    }
+    0x08 CAPABILITY_2 in capability_2 "Port VC Capability 2" {
+        7:0   ro ARBITRATION "VC Arbitration Capability";
+        31:24 ro TABLE_OFFSET "VC Arbitration Table Offset";
+    }
+    0x0c CONTROL in control "Port VC Control, Port VC Status" {
+        0   inert_trigger LOAD_TABLE "Load VC Arbitration Table", NO_SOFTWARE => VIRTUAL_CHANNEL;
+        3:1 inert         SELECT "VC Arbitration Select", NO_SOFTWARE => VIRTUAL_CHANNEL;
+        16  ro            TABLE_STATUS "VC Arbitration Table Status";
+    }
+    // These three again for each further channel, then the VC Arbitration Table, 32 phases of 4 bits, and for each
+    // channel a Port Arbitration Table, 32 phases of 8 bits.
+    0x10 RESOURCE in resource_capability "VC Resource Capability" {
+        7:0   ro ARBITRATION "Port Arbitration Capability";
+        31:24 ro TABLE_OFFSET "Port Arbitration Table Offset";
+    }
+    0x14 RESOURCE_CONTROL in resource "VC Resource Control" {
+        7:0   inert         TC_MAP "TC/VC Map", NO_SOFTWARE => VIRTUAL_CHANNEL;
+        16    inert_trigger LOAD_TABLE "Load Port Arbitration Table", NO_SOFTWARE => VIRTUAL_CHANNEL;
+        19:17 inert         SELECT "Port Arbitration Select", NO_SOFTWARE => VIRTUAL_CHANNEL;
+        26:24 inert         ID "VC ID", NO_SOFTWARE => VIRTUAL_CHANNEL;
+        31    inert         ENABLE "VC Enable", NO_SOFTWARE => VIRTUAL_CHANNEL;
+    }
+    0x18 RESOURCE_STATUS in resource_status "VC Resource Status" {
+        16 ro TABLE_STATUS "Port Arbitration Table Status";
+        17 ro NEGOTIATION_PENDING "VC Negotiation Pending";
+    }
+    0x20 TABLES in tables "VC and Port Arbitration Tables" {
+        31:0 inert PHASES "Arbitration Table Phases", NO_SOFTWARE => VIRTUAL_CHANNEL;
+    }
+}
 
 /// Phases of the arbitration tables.
 pub const PHASES: u8 = 32;
@@ -37,87 +50,9 @@ pub const PHASES: u8 = 32;
 const VC_TABLE: u16 = 4;
 const PORT_TABLE: u16 = 8;
 
-/// Bits of a VC Resource Control and Status (`PCIe 5.0 Table 7-180, 7-181`).
-pub mod resource {
-    /// TC/VC Map.
-    pub const TC_MAP: u32 = 0xff;
-    /// Load Port Arbitration Table.
-    pub const LOAD_TABLE: u32 = 1 << 16;
-    /// Port Arbitration Select, a shift.
-    pub const SELECT_SHIFT: u32 = 17;
-    /// VC ID, a shift.
-    pub const ID_SHIFT: u32 = 24;
-    /// VC Enable.
-    pub const ENABLE: u32 = 1 << 31;
-    /// Port Arbitration Table Status.
-    pub const TABLE_STATUS: u32 = 1 << 16;
-    /// VC Negotiation Pending.
-    pub const NEGOTIATION_PENDING: u32 = 1 << 17;
-}
-
-const NO_SOFTWARE: &str = "labs set channels up and say how they are shared; no register is asked";
-
-const LOAD_TABLE: u32 = 1 << 0;
-const TABLE_STATUS: u32 = 1 << 16;
+/// Arbitration that every port has, and by a table, of both arbitration capabilities.
 const HARDWARE_FIXED: u32 = 1 << 0;
 const WRR_32_PHASES: u32 = 1 << 1;
-
-const fn load(bits: u32, name: &'static str) -> Field {
-    Field { inert: Some(NO_SOFTWARE), ..Field::trigger(bits, name, "") }
-}
-
-const CONTROL_FIELDS: &[Field] = &[
-    load(LOAD_TABLE, "Load VC Arbitration Table").tells(Effects::VIRTUAL_CHANNEL),
-    Field::inert(0b111 << 1, "VC Arbitration Select", NO_SOFTWARE).tells(Effects::VIRTUAL_CHANNEL),
-    Field::ro(TABLE_STATUS, "VC Arbitration Table Status"),
-];
-const RESOURCE_CAPABILITY_FIELDS: &[Field] =
-    &[Field::ro(0xff, "Port Arbitration Capability"), Field::ro(0xff << 24, "Port Arbitration Table Offset")];
-const RESOURCE_CONTROL_FIELDS: &[Field] = &[
-    Field::inert(resource::TC_MAP, "TC/VC Map", NO_SOFTWARE).tells(Effects::VIRTUAL_CHANNEL),
-    load(resource::LOAD_TABLE, "Load Port Arbitration Table").tells(Effects::VIRTUAL_CHANNEL),
-    Field::inert(0b111 << resource::SELECT_SHIFT, "Port Arbitration Select", NO_SOFTWARE)
-        .tells(Effects::VIRTUAL_CHANNEL),
-    Field::inert(0b111 << resource::ID_SHIFT, "VC ID", NO_SOFTWARE).tells(Effects::VIRTUAL_CHANNEL),
-    Field::inert(resource::ENABLE, "VC Enable", NO_SOFTWARE).tells(Effects::VIRTUAL_CHANNEL),
-];
-const RESOURCE_STATUS_FIELDS: &[Field] = &[
-    Field::ro(resource::TABLE_STATUS, "Port Arbitration Table Status"),
-    Field::ro(resource::NEGOTIATION_PENDING, "VC Negotiation Pending"),
-];
-const TABLE_FIELDS: &[Field] =
-    &[Field::inert(!0, "Arbitration Table Phases", NO_SOFTWARE).tells(Effects::VIRTUAL_CHANNEL)];
-
-/// The registers; those from VC Resource Capability on repeat for each channel.
-pub const TABLE: Structure = Structure {
-    name: "Virtual Channel",
-    source: "PCIe 5.0 §7.9.1",
-    words: &[
-        HEADER,
-        Word {
-            dw: CAPABILITY_1,
-            name: "Port VC Capability 1",
-            fields: &[
-                Field::ro(0b111, "Extended VC Count"),
-                Field::ro(0b111 << 4, "Low Priority Extended VC Count"),
-                Field::ro(0b11 << 10, "Port Arbitration Table Entry Size"),
-            ],
-        },
-        Word {
-            dw: CAPABILITY_2,
-            name: "Port VC Capability 2",
-            fields: &[
-                Field::ro(0xff, "VC Arbitration Capability"),
-                Field::ro(0xff << 24, "VC Arbitration Table Offset"),
-            ],
-        },
-        Word { dw: CONTROL, name: "Port VC Control, Port VC Status", fields: CONTROL_FIELDS },
-        Word { dw: RESOURCE, name: "VC Resource Capability", fields: RESOURCE_CAPABILITY_FIELDS },
-        Word { dw: RESOURCE + 1, name: "VC Resource Control", fields: RESOURCE_CONTROL_FIELDS },
-        Word { dw: RESOURCE + 2, name: "VC Resource Status", fields: RESOURCE_STATUS_FIELDS },
-        Word { dw: RESOURCE + 4, name: "VC and Port Arbitration Tables", fields: TABLE_FIELDS },
-    ],
-};
 
 /// Virtual channels as a port wants them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -167,19 +102,19 @@ impl VcLayout {
 
     /// The capability's registers.
     pub(crate) fn registers(&self) -> Vec<Register> {
-        /// Port Arbitration Table Entry Size: 8 bits.
-        const ENTRY_8_BITS: u32 = 0b11 << 10;
-        let entries = if self.weighted_ports { ENTRY_8_BITS } else { 0 };
-        let count = u32::from(self.vcs - 1) | u32::from(self.low_priority) << 4 | entries;
+        use capability_1::{EXTENDED_VCS, LOW_PRIORITY_VCS, TABLE_ENTRY_SIZE};
+        let of_8_bits = those([(self.weighted_ports, put(TABLE_ENTRY_SIZE, 0b11))]);
+        let low = put(LOW_PRIORITY_VCS, self.low_priority.into());
+        let count = put(EXTENDED_VCS, u32::from(self.vcs - 1)) | low | of_8_bits;
         let mut all = TABLE.registers(&[(CAPABILITY_1, count), (CAPABILITY_2, capability(self.vc_table()))]);
         all.truncate(usize::from(RESOURCE));
         for vc in 0..self.vcs {
-            all.push(Register::of(RESOURCE_CAPABILITY_FIELDS, capability(self.port_table(vc))));
+            all.push(TABLE.register(RESOURCE, capability(self.port_table(vc))));
             all.push(resource_control(vc));
-            all.push(Register::of(RESOURCE_STATUS_FIELDS, 0));
+            all.push(TABLE.register(RESOURCE_STATUS, 0));
         }
         all.resize(usize::from(self.tables()), Register::default());
-        all.resize(usize::from(self.len()), Register::of(TABLE_FIELDS, 0));
+        all.resize(usize::from(self.len()), TABLE.register(TABLES, 0));
         all
     }
 
@@ -188,20 +123,20 @@ impl VcLayout {
         if changed == 0 {
             return;
         }
-        if written == CONTROL && changed & LOAD_TABLE != 0 {
-            words[usize::from(CONTROL)].set(TABLE_STATUS, 0);
+        if written == CONTROL && changed & control::LOAD_TABLE != 0 {
+            words[usize::from(CONTROL)].set(control::TABLE_STATUS, 0);
         }
         if self.vc_table().is_some_and(|at| (at..at + VC_TABLE).contains(&written)) {
-            words[usize::from(CONTROL)].set(TABLE_STATUS, TABLE_STATUS);
+            words[usize::from(CONTROL)].set(control::TABLE_STATUS, !0);
         }
         for vc in 0..self.vcs {
-            let control = RESOURCE + 3 * u16::from(vc) + 1;
-            let status = &mut words[usize::from(control) + 1];
-            if written == control && changed & resource::LOAD_TABLE != 0 {
-                status.set(resource::TABLE_STATUS, 0);
+            let at = RESOURCE_CONTROL + 3 * u16::from(vc);
+            let status = &mut words[usize::from(at) + 1];
+            if written == at && changed & resource::LOAD_TABLE != 0 {
+                status.set(resource_status::TABLE_STATUS, 0);
             }
             if self.port_table(vc).is_some_and(|at| (at..at + PORT_TABLE).contains(&written)) {
-                status.set(resource::TABLE_STATUS, !0);
+                status.set(resource_status::TABLE_STATUS, !0);
             }
         }
     }
@@ -215,21 +150,21 @@ impl VcLayout {
         let control = read(at + 1);
         Some(VcState {
             enabled: control & resource::ENABLE != 0,
-            id: (control >> resource::ID_SHIFT & 0b111) as u8,
+            id: get(control, resource::ID) as u8,
             tc_map: (control & resource::TC_MAP) as u8,
-            port_arbitration: arbitration(control >> resource::SELECT_SHIFT, self.weighted_ports),
-            negotiation_pending: read(at + 2) & resource::NEGOTIATION_PENDING != 0,
+            port_arbitration: arbitration(get(control, resource::SELECT), self.weighted_ports),
+            negotiation_pending: read(at + 2) & resource_status::NEGOTIATION_PENDING != 0,
         })
     }
 
     /// What Port VC Control selects.
     pub(crate) fn arbitration(&self, control: u32) -> Arbitration {
-        arbitration(control >> 1, self.weighted)
+        arbitration(get(control, control::SELECT), self.weighted)
     }
 
     /// DW of channel `vc`'s status.
     pub(crate) fn status_of(&self, vc: u8) -> Option<u16> {
-        (vc < self.vcs).then(|| RESOURCE + 3 * u16::from(vc) + 2)
+        (vc < self.vcs).then(|| RESOURCE_STATUS + 3 * u16::from(vc))
     }
 
     /// The channel that has this phase of the VC Arbitration Table.
@@ -247,7 +182,7 @@ impl VcLayout {
 
 /// Arbitration Capability, with the offset of the table where there is one.
 fn capability(table: Option<u16>) -> u32 {
-    let offset = table.map_or(0, |at| WRR_32_PHASES | u32::from(at / 4) << 24);
+    let offset = table.map_or(0, |at| WRR_32_PHASES | put(capability_2::TABLE_OFFSET, u32::from(at / 4)));
     HARDWARE_FIXED | offset
 }
 
@@ -255,14 +190,15 @@ fn capability(table: Option<u16>) -> u32 {
 fn resource_control(vc: u8) -> Register {
     const TC0: u32 = 1;
     match vc {
-        0 => Register::of(RESOURCE_CONTROL_FIELDS, resource::TC_MAP | resource::ENABLE)
-            .fix(TC0 | resource::ENABLE | 0b111 << resource::ID_SHIFT),
-        _ => Register::of(RESOURCE_CONTROL_FIELDS, 0).without(TC0),
+        0 => TABLE
+            .register(RESOURCE_CONTROL, resource::TC_MAP | resource::ENABLE)
+            .fix(TC0 | resource::ENABLE | resource::ID),
+        _ => TABLE.register(RESOURCE_CONTROL, 0).without(TC0),
     }
 }
 
 fn arbitration(select: u32, offered: bool) -> Arbitration {
-    if offered && select & 0b111 == 1 { Arbitration::Weighted } else { Arbitration::Fixed }
+    if offered && select == 1 { Arbitration::Weighted } else { Arbitration::Fixed }
 }
 
 /// How channels, or ports, share what is behind them.

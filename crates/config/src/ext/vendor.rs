@@ -1,29 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Vendor-Specific extended capability (`PCIe 5.0 §7.9.5`): registers whose meaning is the vendor's. Never knows it.
-//!
-//! ```text
-//! +0   31:20 Next, 19:16 version 1, ID 000Bh
-//! +4   31:20 VSEC Length (bytes), 19:16 VSEC Rev, 15:0 VSEC ID
-//! +8   .. vendor's registers
-//! ```
 
-use super::HEADER;
-use crate::register::{Field, Register, Structure, Word};
+use crate::register::{Register, put, structure};
 
-/// Extended capability ID.
-pub const ID: u16 = 0x000b;
-/// Capability version.
-pub const VERSION: u8 = 1;
+structure! {
+    extended 0x000b, 1, "Vendor-Specific Extended Capability", "PCIe 5.0 §7.9.5";
 
-const HEADER_FIELDS: &[Field] =
-    &[Field::ro(0xffff, "VSEC ID"), Field::ro(0xf << 16, "VSEC Rev"), Field::ro(0xfff << 20, "VSEC Length")];
-
-/// The registers.
-pub const TABLE: Structure = Structure {
-    name: "Vendor-Specific Extended Capability",
-    source: "PCIe 5.0 §7.9.5",
-    words: &[HEADER, Word { dw: 1, name: "Vendor-Specific Header", fields: HEADER_FIELDS }],
-};
+    0x04 HEADER "Vendor-Specific Header" {
+        15:0  ro VSEC_ID "VSEC ID";
+        19:16 ro VSEC_REVISION "VSEC Rev";
+        31:20 ro VSEC_LENGTH "VSEC Length";
+    }
+}
 
 /// A vendor's registers as a function wants them.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -46,9 +34,9 @@ impl VsecLayout {
     /// The capability's registers.
     #[must_use]
     pub fn registers(&self) -> Vec<Register> {
-        let length = self.bytes() as u32 & 0xfff;
-        let header = u32::from(self.id) | u32::from(self.revision & 0xf) << 16 | length << 20;
-        let mut all = TABLE.registers(&[(1, header)]);
+        let (revision, length) = (self.revision.into(), self.bytes() as u32);
+        let header = u32::from(self.id) | put(VSEC_REVISION, revision) | put(VSEC_LENGTH, length);
+        let mut all = TABLE.registers(&[(HEADER, header)]);
         all.extend_from_slice(&self.registers);
         all
     }

@@ -7,6 +7,7 @@ use super::sriov::{SriovState, VfBarWindow};
 use super::vc::{Arbitration, VcState};
 use super::{acs, aer, ari, ats, data_link_feature, dpc, resizable, secondary, sriov, vc};
 use crate::cap::pcie::{self, device_control};
+use crate::register::get;
 use crate::space::{Capabilities, HeaderKind};
 use crate::{ConfigSpace, ResetScope};
 
@@ -34,7 +35,9 @@ impl ConfigSpace {
     #[must_use]
     pub fn egress_blocked(&self, number: u8) -> bool {
         let size = match self.extended_word(acs::ID, acs::CONTROL) {
-            Some(word) if word & u32::from(Acs::EGRESS_CONTROL.bits()) != 0 => (word >> 8) as u8,
+            Some(word) if word & u32::from(Acs::EGRESS_CONTROL.bits()) != 0 => {
+                get(word, acs::control::VECTOR_SIZE) as u8
+            }
             _ => return false,
         };
         let within = size == 0 || number < size;
@@ -45,7 +48,7 @@ impl ConfigSpace {
     /// Next Function Number; `None` without Alternative Routing-ID Interpretation.
     #[must_use]
     pub fn next_function(&self) -> Option<u8> {
-        Some((self.extended_word(ari::ID, ari::CAPABILITY)? >> 8) as u8)
+        Some(get(self.extended_word(ari::ID, ari::CAPABILITY)?, ari::NEXT_FUNCTION) as u8)
     }
 
     /// Enable of Address Translation Services.
@@ -103,7 +106,7 @@ impl ConfigSpace {
     pub fn set_negotiation_pending(&mut self, index: u8, pending: bool) {
         let at = self.vc_layout().and_then(|(layout, start)| Some(start + layout.status_of(index)?));
         if let Some(at) = at {
-            self.set_bits(at, vc::resource::NEGOTIATION_PENDING, if pending { !0 } else { 0 });
+            self.set_bits(at, vc::resource_status::NEGOTIATION_PENDING, if pending { !0 } else { 0 });
         }
     }
 

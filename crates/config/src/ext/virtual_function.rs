@@ -17,7 +17,7 @@ pub(crate) fn restrict(registers: &mut [Register], capabilities: &Capabilities) 
         without(pcie::DEVICE_CONTROL, 0xffff & !device_control::INITIATE_FLR);
         without(pcie::LINK_CONTROL, !0);
         without(pcie::DEVICE_CONTROL_2, !0);
-        without(LINK_CONTROL_2, !0);
+        without(pcie::LINK_CONTROL_2, !0);
     }
     if let Some(start) = capabilities.aer {
         for dw in [aer::UNCORRECTABLE_MASK, aer::SEVERITY, aer::CORRECTABLE_MASK] {
@@ -28,9 +28,6 @@ pub(crate) fn restrict(registers: &mut [Register], capabilities: &Capabilities) 
         reserve(registers, start + aer::CONTROL, enables);
     }
 }
-
-/// DW of Link Control 2 and Link Status 2.
-const LINK_CONTROL_2: u16 = 12;
 
 fn reserve(registers: &mut [Register], dw: u16, bits: u32) {
     if let Some(register) = registers.get_mut(usize::from(dw)) {

@@ -3,9 +3,10 @@
 //! messages and PMEs, and logs failed requests of the root complex. The ports of switches do not use them.
 
 use super::Bridge;
-use config::cap::pcie::DEVICE_CONTROL;
+use config::cap::pcie::{DEVICE_CONTROL, device_control::MPS};
 use config::ext::aer;
 use config::header::{COMMAND_STATUS, command, status};
+use config::register::{get, put};
 use config::{ErrorMessage, RpPioFailure, RpPioRequest, Side};
 use tlp::{Bdf, Body, Mps, Tlp};
 
@@ -17,8 +18,8 @@ impl Bridge {
         let _ = self.space.write(COMMAND_STATUS, 0b0011, enables);
         if let Some(at) = self.space.pcie_capability() {
             let at = at + DEVICE_CONTROL;
-            let others = self.space.read(at) & !(0b111 << 5);
-            let _ = self.space.write(at, 0b0011, others | u32::from(mps.encoding()) << 5);
+            let others = self.space.read(at) & !MPS;
+            let _ = self.space.write(at, 0b0011, others | put(MPS, mps.encoding().into()));
         }
         self.refresh();
     }
@@ -41,7 +42,7 @@ impl Bridge {
     /// Number and level of the interrupt of Root Error Command.
     pub(super) fn error_interrupt(&self) -> Option<u8> {
         let at = self.space.aer_capability()? + aer::ROOT_STATUS;
-        let number = (self.space.read(at) >> aer::root::INTERRUPT_SHIFT) as u8;
+        let number = get(self.space.read(at), aer::root_status::INTERRUPT_MESSAGE) as u8;
         self.space.root_interrupt().then_some(number)
     }
 

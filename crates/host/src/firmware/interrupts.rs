@@ -8,6 +8,7 @@ use super::vectors::Vectors;
 use super::{ALL_BYTES, Config, LOW_HALF};
 use config::cap::{msi, msix};
 use config::header;
+use config::register::{get, put};
 use std::collections::BTreeMap;
 use tlp::Bdf;
 
@@ -109,7 +110,7 @@ impl Config<'_> {
         function: &mut Function,
     ) -> Result<(), Trouble> {
         let control = self.read(at).await?;
-        let asked = (control >> msi::CAPABLE_SHIFT & 0b111).min(5);
+        let asked = get(control, msi::MULTIPLE_CAPABLE).min(5);
         let vectors = 1u16 << asked;
         let base = given.give(vectors, vectors).ok_or_else(|| none_left(self.bdf))?;
         function.interrupt = Interrupt::Msi;
@@ -121,7 +122,7 @@ impl Config<'_> {
             data_at += 1;
         }
         self.write(data_at, LOW_HALF, u32::from(base)).await?;
-        let enabled = control & !msi::MULTIPLE_ENABLE | asked << msi::ENABLE_SHIFT | msi::ENABLE;
+        let enabled = control & !msi::MULTIPLE_ENABLE | put(msi::MULTIPLE_ENABLE, asked) | msi::ENABLE;
         self.write(at, HIGH_HALF, enabled).await
     }
 }

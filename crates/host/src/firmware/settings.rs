@@ -9,8 +9,9 @@ use super::{ALL_BYTES, Config, LOW_HALF};
 use crate::cpu::Cpu;
 use config::PortType;
 use config::cap::pcie;
-use config::cap::pcie::{device_control, device_control_2};
+use config::cap::pcie::{device_control, device_control_2, link_control};
 use config::header;
+use config::register::put;
 use std::collections::BTreeMap;
 use tlp::{Bdf, Mps, Mrrs, Rcb};
 
@@ -109,7 +110,7 @@ async fn rcb(
     };
     let at = root.pcie.map_or(0, |p| p.at);
     let control = Config { cpu, bdf: root.bdf() }.read(at + pcie::LINK_CONTROL).await?;
-    Ok(Rcb::new(if control & pcie::RCB_128 == 0 { 64 } else { 128 }).unwrap_or_default())
+    Ok(Rcb::new(if control & link_control::RCB_128 == 0 { 64 } else { 128 }).unwrap_or_default())
 }
 
 /// Sets one function up.
@@ -128,8 +129,8 @@ pub(super) async fn apply(
         let mrrs = policy.mrrs_of.get(&function.path).copied().unwrap_or(policy.mrrs);
         config.device_control(policy, &pcie, (common.mps, mrrs), ten_bit).await?;
         if pcie.port == Some(PortType::Endpoint) && function.parent.is_some() {
-            let rcb = if common.rcb.bytes() == 128 { pcie::RCB_128 } else { 0 };
-            config.change(pcie.at + pcie::LINK_CONTROL, pcie::RCB_128, rcb).await?;
+            let rcb = if common.rcb.bytes() == 128 { link_control::RCB_128 } else { 0 };
+            config.change(pcie.at + pcie::LINK_CONTROL, link_control::RCB_128, rcb).await?;
         }
     }
     if policy.error_reporting {
@@ -166,8 +167,8 @@ impl Config<'_> {
             | bit(policy.relaxed_ordering, device_control::RELAXED_ORDERING)
             | bit(tags, device_control::EXTENDED_TAG)
             | bit(policy.no_snoop, device_control::NO_SNOOP)
-            | u32::from(mps.encoding()) << device_control::MPS_SHIFT
-            | u32::from(mrrs.encoding()) << device_control::MRRS_SHIFT;
+            | put(device_control::MPS, mps.encoding().into())
+            | put(device_control::MRRS, mrrs.encoding().into());
         self.write(pcie.at + pcie::DEVICE_CONTROL, LOW_HALF, control).await?;
         if ten_bit && pcie.device_capabilities_2 & device::TEN_BIT_REQUESTER != 0 {
             self.change(pcie.at + pcie::DEVICE_CONTROL_2, 0, device_control_2::TEN_BIT_TAG).await?;

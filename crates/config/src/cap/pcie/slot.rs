@@ -2,49 +2,8 @@
 //! The slot of a root or downstream port (`PCIe 5.0 §7.5.3.9` to `§7.5.3.11`, `§6.7`): what it has, what software asks of
 //! it, and what happens to it. Never says what follows from an event.
 
-use crate::register::Register;
-
-/// Bits of Slot Control and Slot Status, as they stand in their DW (`PCIe 5.0 Table 7-22, 7-23`).
-pub mod slot_control {
-    /// Attention Button Pressed Enable.
-    pub const ATTENTION_BUTTON_ENABLE: u32 = 1 << 0;
-    /// Power Fault Detected Enable.
-    pub const POWER_FAULT_ENABLE: u32 = 1 << 1;
-    /// MRL Sensor Changed Enable.
-    pub const MRL_SENSOR_ENABLE: u32 = 1 << 2;
-    /// Presence Detect Changed Enable.
-    pub const PRESENCE_ENABLE: u32 = 1 << 3;
-    /// Command Completed Interrupt Enable.
-    pub const COMMAND_COMPLETED_ENABLE: u32 = 1 << 4;
-    /// Hot-Plug Interrupt Enable.
-    pub const HOT_PLUG_INTERRUPT_ENABLE: u32 = 1 << 5;
-    /// Attention Indicator Control.
-    pub const ATTENTION_INDICATOR: u32 = 0b11 << 6;
-    /// Power Indicator Control.
-    pub const POWER_INDICATOR: u32 = 0b11 << 8;
-    /// Power Controller Control: set is off.
-    pub const POWER_OFF: u32 = 1 << 10;
-    /// Data Link Layer State Changed Enable.
-    pub const LINK_STATE_ENABLE: u32 = 1 << 12;
-    /// Attention Button Pressed.
-    pub const ATTENTION_BUTTON: u32 = 1 << 16;
-    /// Power Fault Detected.
-    pub const POWER_FAULT: u32 = 1 << 17;
-    /// MRL Sensor Changed.
-    pub const MRL_SENSOR: u32 = 1 << 18;
-    /// Presence Detect Changed.
-    pub const PRESENCE: u32 = 1 << 19;
-    /// Command Completed.
-    pub const COMMAND_COMPLETED: u32 = 1 << 20;
-    /// MRL Sensor State: set is open.
-    pub const MRL_OPEN: u32 = 1 << 21;
-    /// Presence Detect State: set is present.
-    pub const PRESENT: u32 = 1 << 22;
-    /// Data Link Layer State Changed.
-    pub const LINK_STATE: u32 = 1 << 24;
-}
-
-use slot_control as bit;
+use super::{slot_capabilities, slot_control as bit};
+use crate::register::{Register, get, put, those};
 
 /// A slot as it was built.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -97,35 +56,36 @@ impl SlotLayout {
     }
 
     pub(crate) fn capabilities(self) -> u32 {
-        u32::from(self.attention_button)
-            | u32::from(self.power_controller) << 1
-            | u32::from(self.mrl_sensor) << 2
-            | u32::from(self.attention_indicator) << 3
-            | u32::from(self.power_indicator) << 4
-            | u32::from(self.surprise) << 5
-            | u32::from(self.hot_plug) << 6
-            | u32::from(self.power_limit_value) << 7
-            | u32::from(self.power_limit_scale) << 15
-            | u32::from(self.no_command_completed) << 18
-            | u32::from(self.number) << 19
+        use slot_capabilities::*;
+        let limit = u32::from(self.power_limit_value) | u32::from(self.power_limit_scale) << 8;
+        put(POWER_LIMIT, limit)
+            | put(PHYSICAL_SLOT_NUMBER, self.number.into())
+            | those([
+                (self.attention_button, ATTENTION_BUTTON_PRESENT),
+                (self.power_controller, POWER_CONTROLLER_PRESENT),
+                (self.mrl_sensor, MRL_SENSOR_PRESENT),
+                (self.attention_indicator, ATTENTION_INDICATOR_PRESENT),
+                (self.power_indicator, POWER_INDICATOR_PRESENT),
+                (self.surprise, SURPRISE),
+                (self.hot_plug, HOT_PLUG),
+                (self.no_command_completed, NO_COMMAND_COMPLETED),
+            ])
     }
 
     /// What this slot has of Slot Control and Status.
     pub(crate) fn control(self, mut register: Register) -> Register {
-        let rows = [
-            (self.attention_button, bit::ATTENTION_BUTTON_ENABLE | bit::ATTENTION_BUTTON),
-            (self.power_controller, bit::POWER_FAULT_ENABLE | bit::POWER_FAULT | bit::POWER_OFF),
-            (self.mrl_sensor, bit::MRL_SENSOR_ENABLE | bit::MRL_SENSOR | bit::MRL_OPEN),
-            (self.attention_indicator, bit::ATTENTION_INDICATOR),
-            (self.power_indicator, bit::POWER_INDICATOR),
-            (!self.no_command_completed, bit::COMMAND_COMPLETED_ENABLE | bit::COMMAND_COMPLETED),
-            (self.hot_plug, bit::HOT_PLUG_INTERRUPT_ENABLE | bit::PRESENCE_ENABLE | bit::LINK_STATE_ENABLE),
-        ];
         // Indicators are off after reset (11b), where there are any (Table 7-22).
-        register.preset(bit::ATTENTION_INDICATOR | bit::POWER_INDICATOR);
-        register.preset(if self.occupied { bit::PRESENT } else { 0 });
-        let absent = rows.into_iter().filter(|row| !row.0).fold(0, |all, row| all | row.1);
-        register.without(absent)
+        register
+            .preset(bit::ATTENTION_INDICATOR | bit::POWER_INDICATOR | those([(self.occupied, bit::PRESENT)]));
+        register.without(those([
+            (!self.attention_button, bit::ATTENTION_BUTTON_ENABLE | bit::ATTENTION_BUTTON),
+            (!self.power_controller, bit::POWER_FAULT_ENABLE | bit::POWER_FAULT | bit::POWER_OFF),
+            (!self.mrl_sensor, bit::MRL_SENSOR_ENABLE | bit::MRL_SENSOR | bit::MRL_OPEN),
+            (!self.attention_indicator, bit::ATTENTION_INDICATOR),
+            (!self.power_indicator, bit::POWER_INDICATOR),
+            (self.no_command_completed, bit::COMMAND_COMPLETED_ENABLE | bit::COMMAND_COMPLETED),
+            (!self.hot_plug, bit::HOT_PLUG_INTERRUPT_ENABLE | bit::PRESENCE_ENABLE | bit::LINK_STATE_ENABLE),
+        ]))
     }
 }
 
@@ -209,8 +169,8 @@ impl SlotState {
             present: word & bit::PRESENT != 0,
             powered: word & bit::POWER_OFF == 0,
             mrl_open: word & bit::MRL_OPEN != 0,
-            attention_indicator: (word >> 6 & 0b11) as u8,
-            power_indicator: (word >> 8 & 0b11) as u8,
+            attention_indicator: get(word, bit::ATTENTION_INDICATOR) as u8,
+            power_indicator: get(word, bit::POWER_INDICATOR) as u8,
             interrupt: interrupt(word),
         }
     }
