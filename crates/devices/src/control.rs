@@ -7,12 +7,16 @@
 //! | Control | [`START`] starts the device, unless it runs |
 //! | Status | 0 before the first start, [`RUNNING`], [`DONE`], [`FAILED`] |
 
+use crate::identity;
+use config::{Bar, BuildError, Builder, MsiLayout, PcieLayout};
 use device::io::{RegisterFile, Request};
-use device::{BarIndex, Io};
+use device::{AsyncDevice, BarIndex, Io};
+use endpoint::FunctionConfig;
 use host::cpu::Cpu;
 use host::firmware::FoundFunction;
 use std::cell::RefCell;
 use std::rc::Rc;
+use tlp::PayloadPool;
 
 /// What Control takes.
 const START: u32 = 1;
@@ -34,6 +38,38 @@ pub(crate) struct Layout {
     pub(crate) status: u64,
     /// Bytes of all registers.
     pub(crate) bytes: usize,
+    /// Bytes of the BAR.
+    pub(crate) bar_bytes: u64,
+}
+
+/// Who such a device is.
+pub(crate) struct Who {
+    /// Device ID.
+    pub(crate) device: u16,
+    /// As [`identity`] takes it.
+    pub(crate) class: u32,
+}
+
+/// A function of these registers with one interrupt vector, whose device `start`s as [`Registers::serve`] says. `pcie` says what
+/// link it is on.
+///
+/// # Errors
+/// Where its configuration space cannot be.
+pub(crate) fn function(
+    who: Who,
+    layout: Layout,
+    pcie: PcieLayout,
+    pool: &PayloadPool,
+    start: impl Fn(&Io, &Registers) + Clone + 'static,
+) -> Result<FunctionConfig, BuildError> {
+    let config = Builder::type0(identity(who.device, who.class))
+        .bar(layout.bar, Bar::memory32(layout.bar_bytes))
+        .msi(MsiLayout { vectors: 1 })
+        .pcie(pcie)
+        .usual()
+        .build()?;
+    let serve = move |io| Registers::new(layout).serve(io, start.clone());
+    Ok(FunctionConfig { config, device: Box::new(AsyncDevice::with_pool(pool.clone(), serve)) })
 }
 
 /// The registers, shared by those who answer for them and who work.

@@ -13,11 +13,11 @@
 //! When it has ended, it raises vector 0. The three [`Method`]s do the same with FetchAdd, with CAS, and with CAS and
 //! Swap as a lock around a plain read and write. The device never looks at what others do but through the counter.
 
-use crate::control::{self, Registers};
-use crate::{device_id, identity, registers_of};
+use crate::control::{self, Registers, Who};
+use crate::{device_id, registers_of};
 use capture::DeviceRegister;
-use config::{Bar, Builder, MsiLayout, PcieLayout};
-use device::{AsyncDevice, BarIndex, DmaError, Io};
+use config::PcieLayout;
+use device::{BarIndex, DmaError, Io};
 use endpoint::FunctionConfig;
 use host::cpu::Cpu;
 use host::firmware::FoundFunction;
@@ -41,7 +41,8 @@ const LOCK_OFFSET: u64 = 8;
 /// Offset of the counter's address.
 const COUNTER: u64 = 0;
 /// Where the registers are.
-const LAYOUT: control::Layout = control::Layout { bar: BAR, control: 8, status: 12, bytes: 16 };
+const LAYOUT: control::Layout =
+    control::Layout { bar: BAR, control: 8, status: 12, bytes: 16, bar_bytes: BAR_BYTES };
 
 /// The registers by their names.
 const REGISTERS: &[DeviceRegister] = &[
@@ -183,20 +184,11 @@ pub fn function(
     report: &Shared<Report>,
 ) -> Result<FunctionConfig, Fault> {
     settings.check()?;
-    let config = Builder::type0(identity(device_id::COUNTER, CLASS))
-        .bar(BAR, Bar::memory32(BAR_BYTES))
-        .msi(MsiLayout { vectors: 1 })
-        .pcie(pcie)
-        .usual()
-        .build()?;
-    let report = report.clone();
-    let device = AsyncDevice::with_pool(pool.clone(), move |io| {
-        let report = report.clone();
-        Registers::new(LAYOUT).serve(io, move |io, registers| {
-            io.spawn(run(io.clone(), settings, report.clone(), registers.clone()));
-        })
-    });
-    Ok(FunctionConfig { config, device: Box::new(device) })
+    let (who, report) = (Who { device: device_id::COUNTER, class: CLASS }, report.clone());
+    let start = move |io: &Io, registers: &Registers| {
+        io.spawn(run(io.clone(), settings, report.clone(), registers.clone()));
+    };
+    Ok(control::function(who, LAYOUT, pcie, pool, start)?)
 }
 
 async fn run(

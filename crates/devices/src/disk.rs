@@ -21,11 +21,11 @@ mod non_posted;
 
 pub use non_posted::NonPostedWrites;
 
-use crate::control::{self, Registers};
-use crate::{device_id, identity, registers_of};
+use crate::control::{self, Registers, Who};
+use crate::{device_id, registers_of};
 use capture::DeviceRegister;
-use config::{Bar, Builder, MsiLayout, PcieLayout};
-use device::{AsyncDevice, BarIndex, DmaError, Io};
+use config::PcieLayout;
+use device::{BarIndex, DmaError, Io};
 use endpoint::FunctionConfig;
 use host::cpu::Cpu;
 use host::firmware::FoundFunction;
@@ -50,7 +50,8 @@ const BUFFER: u64 = 0;
 /// Offset of the number of sectors.
 const SECTORS: u64 = 8;
 /// Where the registers are.
-const LAYOUT: control::Layout = control::Layout { bar: BAR, control: 12, status: 16, bytes: 20 };
+const LAYOUT: control::Layout =
+    control::Layout { bar: BAR, control: 12, status: 16, bytes: 20, bar_bytes: BAR_BYTES };
 
 /// The registers by their names.
 const REGISTERS: &[DeviceRegister] = &[
@@ -142,20 +143,11 @@ pub fn function(
     report: &Shared<Report>,
 ) -> Result<FunctionConfig, Fault> {
     settings.check()?;
-    let config = Builder::type0(identity(device_id::DISK, CLASS))
-        .bar(BAR, Bar::memory32(BAR_BYTES))
-        .msi(MsiLayout { vectors: 1 })
-        .pcie(pcie)
-        .usual()
-        .build()?;
-    let report = report.clone();
-    let device = AsyncDevice::with_pool(pool.clone(), move |io| {
-        let report = report.clone();
-        Registers::new(LAYOUT).serve(io, move |io, registers| {
-            io.spawn(run(io.clone(), settings, report.clone(), registers.clone()));
-        })
-    });
-    Ok(FunctionConfig { config, device: Box::new(device) })
+    let (who, report) = (Who { device: device_id::DISK, class: CLASS }, report.clone());
+    let start = move |io: &Io, registers: &Registers| {
+        io.spawn(run(io.clone(), settings, report.clone(), registers.clone()));
+    };
+    Ok(control::function(who, LAYOUT, pcie, pool, start)?)
 }
 
 async fn run(

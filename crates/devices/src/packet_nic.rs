@@ -32,7 +32,6 @@
 //! descriptors are carried. Vector 2 says that a transfer has failed. The device never drops a frame, and never looks into one.
 
 mod driver;
-mod pipe;
 mod report;
 mod ring;
 mod settings;
@@ -41,6 +40,7 @@ pub use driver::driver;
 pub use report::{Report, Trip, Way};
 pub use settings::{Batches, Kind, MAX_FRAME_BYTES, MAX_TRIPS, Mode, RING_ENTRIES, Send, Settings, Traffic};
 
+use crate::queue::Queue;
 use crate::{device_id, identity};
 use capture::DeviceRegister;
 use config::{Bar, BarKind, Builder, MsiLayout, PcieLayout};
@@ -48,7 +48,6 @@ use device::io::{ReadRequest, Request, WriteRequest};
 use device::{AsyncDevice, BarIndex, DmaError, Io};
 use endpoint::FunctionConfig;
 use exec::JoinHandle;
-use pipe::Pipe;
 use plug::{Fault, Model, Shared, named};
 use ring::{Descriptor, Done, Ring};
 use std::cell::Cell;
@@ -133,13 +132,13 @@ struct Nic {
     tx: Ring,
     rx: Ring,
     /// Frames on their way from host memory to the cable.
-    fetches: Pipe<Fetch>,
+    fetches: Queue<Fetch>,
     /// Frames that were sent, whose descriptors are not done.
-    sent: Pipe<Descriptor>,
+    sent: Queue<Descriptor>,
     /// Frames that come back, and when each arrives.
-    returning: Pipe<Time>,
+    returning: Queue<Time>,
     /// Buffers for frames.
-    buffers: Pipe<Descriptor>,
+    buffers: Queue<Descriptor>,
     /// When the Ethernet is free for the next frame to be sent, and for the next to come in.
     ethernet_free: [Cell<Time>; 2],
 }
@@ -159,10 +158,10 @@ impl Nic {
             report,
             tx: ring(),
             rx: ring(),
-            fetches: Pipe::new(reads),
-            sent: Pipe::new(RING_ENTRIES as usize),
-            returning: Pipe::new(MAX_FRAMES_RETURNING),
-            buffers: Pipe::new(RING_ENTRIES as usize),
+            fetches: Queue::new(reads),
+            sent: Queue::new(RING_ENTRIES as usize),
+            returning: Queue::new(MAX_FRAMES_RETURNING),
+            buffers: Queue::new(RING_ENTRIES as usize),
             ethernet_free: Default::default(),
         })
     }
@@ -197,7 +196,7 @@ impl Nic {
             (register::PIO_BYTES, 4) => {
                 self.mark(|trip, now| (trip.told, trip.described) = (now, now));
                 self.fetches.room().await;
-                self.fetches.push(Fetch { read: None });
+                self.fetches.put(Fetch { read: None });
             }
             (offset, _) if offset >= register::WINDOW => {}
             _ => self.fail(),
@@ -219,7 +218,7 @@ impl Nic {
                 self.mark(|trip, now| trip.described = now);
                 self.fetches.room().await;
                 let read = self.io.dma_read_counted(descriptor.address, descriptor.bytes);
-                self.fetches.push(Fetch { read: Some((self.io.spawn(read), descriptor)) });
+                self.fetches.put(Fetch { read: Some((self.io.spawn(read), descriptor)) });
             }
         }
     }
@@ -241,14 +240,14 @@ impl Nic {
             self.pass_ethernet(0).await;
             if self.settings.traffic == Traffic::Loop {
                 self.returning.room().await;
-                self.returning.push(self.io.now() + self.settings.loop_latency);
+                self.returning.put(self.io.now() + self.settings.loop_latency);
             }
             self.fetches.free();
             let Settings { warm_up, frames, .. } = self.settings;
             self.report.change(|r| r.tx.note(self.io.now(), warm_up, frames));
             if let Some(descriptor) = descriptor {
                 self.sent.room().await;
-                self.sent.push(descriptor);
+                self.sent.put(descriptor);
             }
         }
     }
@@ -267,7 +266,7 @@ impl Nic {
         loop {
             for descriptor in self.descriptors(&self.rx).await {
                 self.buffers.room().await;
-                self.buffers.push(descriptor);
+                self.buffers.put(descriptor);
             }
         }
     }

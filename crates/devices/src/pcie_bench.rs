@@ -39,12 +39,12 @@ pub use settings::{
 };
 pub use units::{MAX_TABLE, Units};
 
-use crate::control::{self, Registers};
-use crate::{device_id, identity};
+use crate::control::{self, Registers, Who};
+use crate::device_id;
 use capture::DeviceRegister;
-use config::{Bar, Builder, MsiLayout, PcieLayout};
+use config::PcieLayout;
 use device::io::{DmaOptions, DmaReadFuture};
-use device::{AsyncDevice, BarIndex, DmaError, Io};
+use device::{BarIndex, DmaError, Io};
 use endpoint::FunctionConfig;
 use plug::transfers::EndedTransfer;
 use plug::{Shared, named};
@@ -66,7 +66,8 @@ const WINDOW: u64 = 0;
 /// Offset of the number of the error: 0, or a place in [`ERRORS`] from 1 on.
 const ERROR: u64 = 16;
 /// Where the registers are.
-const LAYOUT: control::Layout = control::Layout { bar: BAR, control: 8, status: 12, bytes: 20 };
+const LAYOUT: control::Layout =
+    control::Layout { bar: BAR, control: 8, status: 12, bytes: 20, bar_bytes: BAR_BYTES };
 
 /// The registers by their names.
 const REGISTERS: &[DeviceRegister] = &[
@@ -99,22 +100,14 @@ pub fn function(
     results: &Shared<Transfers>,
 ) -> Result<FunctionConfig, SettingsError> {
     settings.check()?;
-    let config = Builder::type0(identity(device_id::PCIE_BENCH, CLASS))
-        .bar(BAR, Bar::memory32(BAR_BYTES))
-        .msi(MsiLayout { vectors: 1 })
-        .pcie(pcie)
-        .usual()
-        .build()?;
     results.change(|r| *r = settings.results());
     let (settings, results) = (Rc::new(settings), results.clone());
-    let device = AsyncDevice::with_pool(pool.clone(), move |io| {
-        let (settings, results) = (settings.clone(), results.clone());
-        Registers::new(LAYOUT).serve(io, move |io, registers| {
-            let card = Card::new(io, &settings, &results, registers.u64(WINDOW));
-            io.spawn(run(card, registers.clone()));
-        })
-    });
-    Ok(FunctionConfig { config, device: Box::new(device) })
+    let start = move |io: &Io, registers: &Registers| {
+        let card = Card::new(io, &settings, &results, registers.u64(WINDOW));
+        io.spawn(run(card, registers.clone()));
+    };
+    let who = Who { device: device_id::PCIE_BENCH, class: CLASS };
+    Ok(control::function(who, LAYOUT, pcie, pool, start)?)
 }
 
 /// The control task (SIGCOMM'18, §5.1): starts all workers, waits for them, and says that it is done.

@@ -27,6 +27,7 @@ mod cable;
 mod driver;
 mod frames;
 mod peer;
+mod rings;
 mod settings;
 mod station;
 

@@ -3,11 +3,11 @@
 //! Every byte is checked: those to the device there, those from it here.
 
 use super::{BAR, DESCRIPTOR_BYTES, Direction, INTERRUPT, Report, Settings, Stream, register};
+use crate::text;
 use host::cpu::{Cpu, Either, join, select};
 use host::firmware::FoundFunction;
 use plug::{Model, Shared};
 use std::cell::{Cell, RefCell};
-use std::fmt::Display;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
@@ -98,10 +98,6 @@ impl Drop for Group {
         self.ended.is_over.set(true);
         self.ended.waiting.take().into_iter().for_each(Waker::wake);
     }
-}
-
-fn text(error: impl Display) -> String {
-    error.to_string()
 }
 
 /// One function as its driver knows it.

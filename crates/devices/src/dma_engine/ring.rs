@@ -238,7 +238,7 @@ impl Function {
     }
 
     async fn read_one(&self, descriptor: Descriptor) {
-        for (address, len) in Pieces::of(descriptor) {
+        for (address, len) in pieces(descriptor.address, descriptor.bytes) {
             let place = self.window.place(self.number).await;
             let reading = self.io.spawn(self.io.dma_read(address, len));
             self.steps.send(Step::Piece { reading, len, place }).await;
@@ -297,7 +297,7 @@ impl Function {
     }
 
     async fn write_one(&self, descriptor: Descriptor, stream: &mut Stream) -> Result<(), DmaError> {
-        for (address, len) in Pieces::of(descriptor) {
+        for (address, len) in pieces(descriptor.address, descriptor.bytes) {
             let bytes = self.io.payloads().fill(len as usize, |bytes| stream.fill(bytes));
             self.io.dma_write(address, bytes).await?;
             self.note(Direction::D2h, |r| r.bytes += u64::from(len));
@@ -306,33 +306,14 @@ impl Function {
     }
 }
 
-/// A transfer cut at multiples of [`READ_BYTES`].
-struct Pieces {
-    address: u64,
-    remaining: u32,
-}
-
-impl Pieces {
-    fn of(descriptor: Descriptor) -> Pieces {
-        Pieces { address: descriptor.address, remaining: descriptor.bytes }
-    }
-}
-
-/// As the engine cuts a transfer of `bytes` at `address`.
+/// A transfer of `bytes` at `address`, cut at multiples of [`READ_BYTES`]: address and bytes of each piece.
 pub(super) fn pieces(address: u64, bytes: u32) -> impl Iterator<Item = (u64, u32)> {
-    Pieces { address, remaining: bytes }
-}
-
-impl Iterator for Pieces {
-    type Item = (u64, u32);
-
-    fn next(&mut self) -> Option<(u64, u32)> {
-        let (address, room) = (self.address, READ_BYTES - self.address as u32 % READ_BYTES);
-        let len = self.remaining.min(room);
-        self.address = address.wrapping_add(len.into());
-        self.remaining -= len;
-        (len > 0).then_some((address, len))
-    }
+    let (mut at, mut left) = (address, bytes);
+    std::iter::from_fn(move || {
+        let (start, len) = (at, left.min(READ_BYTES - at as u32 % READ_BYTES));
+        (at, left) = (at.wrapping_add(len.into()), left - len);
+        (len > 0).then_some((start, len))
+    })
 }
 
 #[cfg(test)]
@@ -341,9 +322,7 @@ mod tests {
 
     #[test]
     fn transfers_are_cut_at_512_bytes() {
-        let pieces = |address, bytes| -> Vec<(u64, u32)> {
-            Pieces::of(Descriptor { address, bytes, interrupts: false }).collect()
-        };
+        let pieces = |address, bytes| pieces(address, bytes).collect::<Vec<_>>();
         assert_eq!(pieces(0x1000, 512), [(0x1000, 512)]);
         assert_eq!(pieces(0x11f8, 1024), [(0x11f8, 8), (0x1200, 512), (0x1400, 504)]);
         assert_eq!(pieces(0x1000, 0), []);

@@ -3,9 +3,9 @@
 //! looks at the device but through its registers, and spins on them, as the study's latency test does (§6.2).
 
 use super::{Control, Frame, MAX_BATCH, QUEUE_ENTRIES, Settings, register};
+use crate::text;
 use host::cpu::Cpu;
 use host::firmware::FoundFunction;
-use std::fmt::Display;
 
 /// Sends all frames and takes them back.
 ///
@@ -41,10 +41,6 @@ struct Program {
     base: u64,
     run: Settings,
     buffers: Buffers,
-}
-
-fn text(error: impl Display) -> String {
-    error.to_string()
 }
 
 impl Program {

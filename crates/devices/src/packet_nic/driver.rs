@@ -3,14 +3,14 @@
 //! waits for it. It never touches a frame: what a program does with one, and the time of the CPU's own instructions, are not
 //! modelled; accesses to registers are.
 
-use super::pipe::Pipe;
 use super::settings::{Batches, Kind, Mode, RING_ENTRIES, Send, Settings};
 use super::{BAR, DESCRIPTOR_BYTES, FAULT_VECTOR, RX_VECTOR, Report, TX_VECTOR, register};
+use crate::queue::Queue;
+use crate::text;
 use host::cpu::{Cpu, Either, select};
 use host::firmware::FoundFunction;
 use plug::Shared;
 use std::cell::Cell;
-use std::fmt::Display;
 use std::rc::Rc;
 use tlp::Duration;
 
@@ -18,10 +18,6 @@ use tlp::Duration;
 const PIO_BYTES: u32 = 64;
 /// Between two round trips, so that nothing of the one before is under way.
 const PAUSE: Duration = Duration::from_us(10);
-
-fn text(error: impl Display) -> String {
-    error.to_string()
-}
 
 /// Runs what `settings`, those of the device, ask for.
 ///
@@ -104,7 +100,7 @@ struct Side {
     /// Frames of the interrupts that were served.
     heard: Cell<u32>,
     /// All are done, and all interrupts served.
-    end: Pipe<()>,
+    end: Queue<()>,
 }
 
 impl Side {
@@ -132,7 +128,7 @@ impl Side {
             posted: Cell::new(0),
             done: Cell::new(0),
             heard: Cell::new(0),
-            end: Pipe::new(1),
+            end: Queue::new(1),
         };
         cpu.write_u64(function.address(BAR, names.ring)?, ring).await.map_err(text)?;
         Ok(Rc::new(side))
@@ -193,7 +189,7 @@ impl Side {
             self.post().await?;
             self.heard.set(self.heard.get() + self.batches.interrupt);
             if self.heard.get() == self.total {
-                self.end.push(());
+                self.end.put(());
             }
         }
     }

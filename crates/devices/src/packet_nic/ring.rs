@@ -2,8 +2,8 @@
 //! One ring of descriptors as the device sees it: what was posted, what has been read of it, what is done. Never looks at a
 //! frame.
 
-use super::pipe::Pipe;
 use super::{DESCRIPTOR_BYTES, Nic, RING_ENTRIES};
+use crate::queue::{Queue, wake};
 use device::{DmaError, Io};
 use exec::JoinHandle;
 use std::cell::{Cell, RefCell};
@@ -31,7 +31,7 @@ pub(super) struct Ring {
     head: Cell<u32>,
     /// Descriptors of one read at most.
     batch: u32,
-    reads: Pipe<Read>,
+    reads: Queue<Read>,
     /// Who waits for the tail to move.
     waiting: RefCell<Option<Waker>>,
 }
@@ -44,7 +44,7 @@ impl Ring {
             tail: Cell::new(0),
             head: Cell::new(0),
             batch,
-            reads: Pipe::new(reads),
+            reads: Queue::new(reads),
             waiting: RefCell::default(),
         }
     }
@@ -55,10 +55,7 @@ impl Ring {
 
     pub(super) fn set_tail(&self, tail: u32) {
         self.tail.set(tail);
-        let waker = self.waiting.borrow_mut().take();
-        if let Some(waker) = waker {
-            waker.wake();
-        }
+        wake(&self.waiting);
     }
 
     pub(super) fn head(&self) -> u32 {
@@ -111,7 +108,7 @@ pub(super) async fn fetch(io: Io, nic: Rc<Nic>, ring: fn(&Nic) -> &Ring) {
         ring.reads.room().await;
         let count = ring.posted(first).await;
         let read = io.dma_read(ring.address(first), count * DESCRIPTOR_BYTES as u32);
-        ring.reads.push(io.spawn(read));
+        ring.reads.put(io.spawn(read));
         first = first.wrapping_add(count);
     }
 }

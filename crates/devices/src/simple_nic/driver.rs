@@ -2,12 +2,13 @@
 //! The host program of the simple NIC: sets its rings up, finds out who has the peer's address, and pings it.
 
 use super::frames::{Arp, BROADCAST, Echo, Frame, Kind, MacAddress, Station};
-use super::{BUFFER_BYTES, DESCRIPTOR_BYTES, RING_ENTRIES, RX_VECTOR, TX_VECTOR, register};
+use super::rings::Rings;
+use super::{BUFFER_BYTES, RING_ENTRIES, RX_VECTOR, TX_VECTOR};
+use crate::text;
 use device::BarIndex;
 use host::cpu::{Cpu, Either, select};
 use host::firmware::FoundFunction;
 use plug::Shared;
-use std::fmt::Display;
 use std::net::Ipv4Addr;
 use tlp::{Duration, Time};
 
@@ -72,64 +73,29 @@ pub async fn driver(
     Ok(())
 }
 
-/// The driver's side of the rings.
+/// The NIC, for its driver.
 struct Nic {
-    cpu: Cpu,
-    function: FoundFunction,
+    rings: Rings,
     settings: PingSettings,
-    tx_ring: u64,
-    rx_ring: u64,
-    tx_buffer: u64,
-    rx_buffers: u64,
     tx_tail: u32,
     rx_head: u32,
 }
 
-fn text(error: impl Display) -> String {
-    error.to_string()
-}
-
 impl Nic {
     async fn open(cpu: Cpu, function: FoundFunction, settings: PingSettings) -> Result<Nic, String> {
-        let alloc = |bytes| cpu.memory().alloc(bytes, 4096).map_err(text);
-        let ring_bytes = u64::from(RING_ENTRIES) * DESCRIPTOR_BYTES;
-        let (tx_ring, rx_ring) = (alloc(ring_bytes)?, alloc(ring_bytes)?);
-        let (tx_buffer, rx_buffers) = (alloc(BUFFER_BYTES)?, alloc(BUFFER_BYTES * u64::from(RX_BUFFERS))?);
-        let nic =
-            Nic { cpu, function, settings, tx_ring, rx_ring, tx_buffer, rx_buffers, tx_tail: 0, rx_head: 0 };
-        nic.cpu.write_u64(nic.register(register::TX_RING)?, tx_ring).await.map_err(text)?;
-        nic.cpu.write_u64(nic.register(register::RX_RING)?, rx_ring).await.map_err(text)?;
-        nic.cpu.write_u32(nic.register(register::ENABLED)?, 1).await.map_err(text)?;
+        let rings = Rings::alloc(cpu, function, settings.bar, RX_BUFFERS)?;
+        rings.enable().await?;
         for index in 0..RX_BUFFERS {
-            nic.post(index).await?;
+            rings.post(index, BUFFER_BYTES).await?;
         }
-        Ok(nic)
-    }
-
-    fn register(&self, offset: u64) -> Result<u64, String> {
-        self.function.address(self.settings.bar, offset)
-    }
-
-    /// Gives receive buffer `index` to the device.
-    async fn post(&self, index: u32) -> Result<(), String> {
-        let buffer = self.rx_buffers + BUFFER_BYTES * u64::from(index);
-        self.write_descriptor(self.rx_ring, index, buffer, BUFFER_BYTES)?;
-        self.cpu.write_u32(self.register(register::RX_INDEX)?, index).await.map_err(text)
-    }
-
-    fn write_descriptor(&self, ring: u64, index: u32, address: u64, length: u64) -> Result<(), String> {
-        let at = ring + DESCRIPTOR_BYTES * u64::from(index);
-        self.cpu.memory().write_u64(at, address).map_err(text)?;
-        self.cpu.memory().write_u64(at + 8, length).map_err(text)
+        Ok(Nic { rings, settings, tx_tail: 0, rx_head: 0 })
     }
 
     /// Sends `frame`; ends when the device has fetched it. When its doorbell rang.
     async fn send(&mut self, frame: &[u8]) -> Result<Time, String> {
-        self.cpu.memory().write(self.tx_buffer, frame).map_err(text)?;
-        self.write_descriptor(self.tx_ring, self.tx_tail, self.tx_buffer, frame.len() as u64)?;
-        self.tx_tail = (self.tx_tail + 1) % RING_ENTRIES;
-        let rang = self.cpu.now();
-        self.cpu.write_u32(self.register(register::TX_INDEX)?, self.tx_tail).await.map_err(text)?;
+        let (rang, at) = (self.rings.cpu.now(), self.tx_tail);
+        self.tx_tail = (at + 1) % RING_ENTRIES;
+        self.rings.send(frame, &[at], self.tx_tail).await?;
         self.interrupt(TX_VECTOR, "TX").await?;
         Ok(rang)
     }
@@ -137,26 +103,21 @@ impl Nic {
     /// Waits for a frame, and gives its buffer back. Also when its interrupt came.
     async fn receive(&mut self) -> Result<(Time, Vec<u8>), String> {
         self.interrupt(RX_VECTOR, "RX").await?;
-        let came = self.cpu.now();
-        let at = self.rx_ring + DESCRIPTOR_BYTES * u64::from(self.rx_head);
-        let memory = self.cpu.memory();
-        let (address, length) = (memory.read_u64(at).map_err(text)?, memory.read_u64(at + 8).map_err(text)?);
+        let (came, at) = (self.rings.cpu.now(), self.rx_head);
+        let (address, length) = self.rings.rx_descriptor(at)?;
         if length > BUFFER_BYTES {
-            return Err(format!(
-                "RX descriptor {}: {length} bytes in a buffer of {BUFFER_BYTES}",
-                self.rx_head
-            ));
+            return Err(format!("RX descriptor {at}: {length} bytes in a buffer of {BUFFER_BYTES}"));
         }
         let mut frame = vec![0; length as usize];
-        memory.read(address, &mut frame).map_err(text)?;
-        self.post(self.rx_head).await?;
-        self.rx_head = (self.rx_head + 1) % RX_BUFFERS;
+        self.rings.cpu.memory().read(address, &mut frame).map_err(text)?;
+        self.rings.post(at, BUFFER_BYTES).await?;
+        self.rx_head = (at + 1) % RX_BUFFERS;
         Ok((came, frame))
     }
 
     async fn interrupt(&self, vector: u16, name: &str) -> Result<(), String> {
-        let timeout = self.settings.timeout;
-        match select(self.cpu.interrupt(self.function.vector(vector)), self.cpu.sleep(timeout)).await {
+        let (timeout, Rings { cpu, function, .. }) = (self.settings.timeout, &self.rings);
+        match select(cpu.interrupt(function.vector(vector)), cpu.sleep(timeout)).await {
             Either::Left(()) => Ok(()),
             Either::Right(()) => Err(format!("no {name} interrupt within {timeout}")),
         }

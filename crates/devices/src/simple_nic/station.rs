@@ -10,13 +10,14 @@
 
 use super::driver::MAX_PING_BYTES;
 use super::frames::{Arp, BROADCAST, Echo, Frame, Kind, Station};
-use super::{BUFFER_BYTES, DESCRIPTOR_BYTES, RING_ENTRIES, RX_VECTOR, TX_VECTOR, register};
+use super::rings::Rings;
+use super::{BUFFER_BYTES, RING_ENTRIES, RX_VECTOR, TX_VECTOR, register};
+use crate::text;
 use device::BarIndex;
 use host::cpu::{Cpu, Either, select};
 use host::firmware::FoundFunction;
 use plug::Shared;
 use std::collections::{BTreeMap, VecDeque};
-use std::fmt::Display;
 use std::net::Ipv4Addr;
 use tlp::{Duration, Time};
 
@@ -115,19 +116,10 @@ pub async fn station(
     }
 }
 
-fn text(error: impl Display) -> String {
-    error.to_string()
-}
-
 struct Host {
-    cpu: Cpu,
-    function: FoundFunction,
+    rings: Rings,
     settings: StationSettings,
     report: StationReport,
-    tx_ring: u64,
-    rx_ring: u64,
-    tx_buffer: u64,
-    rx_buffers: u64,
     tx_index: u32,
     queue: VecDeque<Vec<u8>>,
     /// When the frame under way is given up.
@@ -148,82 +140,59 @@ impl Host {
         settings: StationSettings,
         report: StationReport,
     ) -> Result<Host, String> {
-        let alloc = |bytes| cpu.memory().alloc(bytes, 4096).map_err(text);
-        let ring_bytes = u64::from(RING_ENTRIES) * DESCRIPTOR_BYTES;
-        let (tx_ring, rx_ring) = (alloc(ring_bytes)?, alloc(ring_bytes)?);
-        let (tx_buffer, rx_buffers) =
-            (alloc(BUFFER_BYTES)?, alloc(BUFFER_BYTES * u64::from(settings.rx_buffers))?);
+        let next_ping = cpu.now();
         Ok(Host {
-            function,
+            rings: Rings::alloc(cpu, function, settings.bar, settings.rx_buffers)?,
             settings,
             report,
-            tx_ring,
-            rx_ring,
-            tx_buffer,
-            rx_buffers,
             tx_index: 0,
             queue: VecDeque::new(),
             sending: None,
             unheard: None,
             peer: None,
-            next_ping: cpu.now(),
+            next_ping,
             sent_pings: 0,
             unanswered: BTreeMap::new(),
-            cpu,
         })
+    }
+
+    fn now(&self) -> Time {
+        self.rings.cpu.now()
     }
 
     /// Tells the NIC of the rings, and gives it a first frame to send.
     async fn open(&mut self) -> Result<(), String> {
         self.report.change(|c| c.opened += 1);
         (self.tx_index, self.sending, self.peer) = (0, None, None);
-        self.unheard = Some(self.cpu.now() + OPEN_AGAIN);
+        self.unheard = Some(self.now() + OPEN_AGAIN);
         self.queue.clear();
-        self.cpu.write_u32(self.register(register::ENABLED)?, 0).await.map_err(text)?;
-        self.cpu.write_u64(self.register(register::TX_RING)?, self.tx_ring).await.map_err(text)?;
-        self.cpu.write_u64(self.register(register::RX_RING)?, self.rx_ring).await.map_err(text)?;
-        self.cpu.write_u32(self.register(register::ENABLED)?, 1).await.map_err(text)?;
+        self.rings.write(register::ENABLED, 0).await?;
+        self.rings.enable().await?;
         let nobody = Station { mac: [0; 6], ip: self.settings.local.ip };
         self.queue_frame(Arp { kind: Kind::Request, from: self.settings.local, to: nobody }.emit());
         // Of an earlier life nothing is left in the ring.
         for index in 0..self.settings.rx_buffers {
-            self.write_descriptor(self.rx_ring, index, 0, 0)?;
+            self.rings.describe_rx(index, 0, 0)?;
         }
         Ok(())
     }
 
-    /// The NIC is there: it gets all buffers, where it has none yet.
+    /// The NIC is there: it gets all buffers, where it has none yet. Length zero says that nothing has come.
     async fn heard(&mut self) -> Result<(), String> {
         if self.unheard.take().is_some() {
             for index in 0..self.settings.rx_buffers {
-                self.post(index).await?;
+                self.rings.post(index, 0).await?;
             }
         }
         Ok(())
     }
 
-    fn register(&self, offset: u64) -> Result<u64, String> {
-        self.function.address(self.settings.bar, offset)
-    }
-
-    /// Gives receive buffer `index` to the NIC; length zero says that nothing has come yet.
-    async fn post(&self, index: u32) -> Result<(), String> {
-        let buffer = self.rx_buffers + BUFFER_BYTES * u64::from(index);
-        self.write_descriptor(self.rx_ring, index, buffer, 0)?;
-        self.cpu.write_u32(self.register(register::RX_INDEX)?, index).await.map_err(text)
-    }
-
-    fn write_descriptor(&self, ring: u64, index: u32, address: u64, length: u64) -> Result<(), String> {
-        let at = ring + DESCRIPTOR_BYTES * u64::from(index);
-        self.cpu.memory().write_u64(at, address).map_err(text)?;
-        self.cpu.memory().write_u64(at + 8, length).map_err(text)
-    }
-
     /// Waits for something to do, and does it.
     async fn turn(&mut self) -> Result<(), String> {
-        let vector = |index| self.function.vector(index);
-        let (rx, tx) = (self.cpu.interrupt(vector(RX_VECTOR)), self.cpu.interrupt(vector(TX_VECTOR)));
-        let wake = self.cpu.sleep_until(self.wake_at());
+        let Rings { cpu, function, .. } = &self.rings;
+        let interrupt = |vector| cpu.interrupt(function.vector(vector));
+        let (rx, tx) = (interrupt(RX_VECTOR), interrupt(TX_VECTOR));
+        let wake = cpu.sleep_until(self.wake_at());
         match select(select(rx, tx), wake).await {
             Either::Left(Either::Left(())) => self.heard().await?,
             Either::Left(Either::Right(())) => {
@@ -241,11 +210,11 @@ impl Host {
 
     /// What was written to the NIC may have found nobody.
     fn is_unheard(&self) -> bool {
-        self.unheard.is_some_and(|until| self.cpu.now() >= until)
+        self.unheard.is_some_and(|until| self.now() >= until)
     }
 
     fn wake_at(&self) -> Time {
-        let now = self.cpu.now();
+        let now = self.now();
         let ping = if self.sent_pings < self.settings.pings { self.next_ping } else { Time::MAX };
         let sent = self.sending.unwrap_or(Time::MAX);
         // Never in the past: time would stand still.
@@ -254,15 +223,14 @@ impl Host {
 
     /// Takes the frame of buffer `index`, where one has come, and gives the buffer back.
     async fn receive(&mut self, index: u32) -> Result<(), String> {
-        let at = self.rx_ring + DESCRIPTOR_BYTES * u64::from(index);
-        let length = self.cpu.memory().read_u64(at + 8).map_err(text)?;
+        let (_, length) = self.rings.rx_descriptor(index)?;
         if length == 0 {
             return Ok(());
         }
         let mut frame = vec![0; length.min(BUFFER_BYTES) as usize];
-        let buffer = self.rx_buffers + BUFFER_BYTES * u64::from(index);
-        self.cpu.memory().read(buffer, &mut frame).map_err(text)?;
-        self.post(index).await?;
+        let buffer = self.rings.rx_buffer(index);
+        self.rings.cpu.memory().read(buffer, &mut frame).map_err(text)?;
+        self.rings.post(index, 0).await?;
         self.report.change(|c| c.rx_frames += 1);
         self.answer(&frame);
         Ok(())
@@ -277,7 +245,7 @@ impl Host {
             }
             Ok(Frame::Arp(arp)) if arp.kind == Kind::Reply && arp.from.ip == self.settings.peer => {
                 self.peer = Some(arp.from);
-                self.next_ping = self.next_ping.min(self.cpu.now());
+                self.next_ping = self.next_ping.min(self.now());
             }
             Ok(Frame::Echo(echo)) if echo.kind == Kind::Request && echo.to == local => {
                 self.report.change(|c| c.echo_answered += 1);
@@ -295,7 +263,7 @@ impl Host {
         };
         let expected = self.echo(echo.from, echo.sequence);
         let right = expected.data == echo.data && echo.to == self.settings.local;
-        let trip = self.cpu.now().since(sent);
+        let trip = self.now().since(sent);
         self.report.change(|c| match right {
             true if c.round_trips.len() < MAX_ROUND_TRIPS => c.round_trips.push(trip),
             true => {}
@@ -305,7 +273,7 @@ impl Host {
 
     /// Asks who the peer is, or pings it, where it is time.
     fn ping(&mut self) {
-        let now = self.cpu.now();
+        let now = self.now();
         if self.sent_pings >= self.settings.pings || now < self.next_ping {
             return;
         }
@@ -340,7 +308,7 @@ impl Host {
 
     /// Sends the next frame, where none is under way.
     async fn send(&mut self) -> Result<(), String> {
-        let now = self.cpu.now();
+        let now = self.now();
         if self.sending.is_some_and(|until| now >= until) {
             self.sending = None;
             self.report.change(|c| c.tx_timeouts += 1);
@@ -349,14 +317,9 @@ impl Host {
             return Ok(());
         }
         let Some(frame) = self.queue.pop_front() else { return Ok(()) };
-        self.cpu.memory().write(self.tx_buffer, &frame).map_err(text)?;
-        let next = (self.tx_index + 1) % RING_ENTRIES;
-        for index in [self.tx_index, next] {
-            self.write_descriptor(self.tx_ring, index, self.tx_buffer, frame.len() as u64)?;
-        }
-        self.tx_index = next;
-        self.sending = Some(now + TX_PATIENCE);
+        let (at, next) = (self.tx_index, (self.tx_index + 1) % RING_ENTRIES);
+        (self.tx_index, self.sending) = (next, Some(now + TX_PATIENCE));
         self.report.change(|c| c.tx_frames += 1);
-        self.cpu.write_u32(self.register(register::TX_INDEX)?, next).await.map_err(text)
+        self.rings.send(&frame, &[at, next], next).await
     }
 }
