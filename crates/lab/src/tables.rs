@@ -3,8 +3,8 @@
 
 use crate::read::Place;
 use crate::schema::Slot;
-use plug::file::{FileError, Schema, Tree, Violation, place_of};
-use plug::{Models, Plan};
+use plug::file::{FileError, Schema, Tree, place_of};
+use plug::{Fault, Models, Plan};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -127,8 +127,8 @@ fn read_plan<'a>(
 pub(crate) fn check_limits(place: &Place<'_>, schema: &Schema) -> Vec<FileError> {
     // What is no value of JSON is of no legal type either, which is told elsewhere.
     let value = Value::deserialize(Deserializer::from(place.places.clone())).unwrap_or_default();
-    let error = |Violation { path, message }| {
-        let path: Vec<&str> = path.iter().map(String::as_str).collect();
+    let error = |Fault { key, message }| {
+        let path: Vec<&str> = key.iter().map(String::as_str).collect();
         let at = place_of(&place.places, &path).unwrap_or(0..0);
         (!depends_on_others(&path)).then(|| place.source.error(at, message))
     };

@@ -71,10 +71,7 @@ pub trait Model:
     /// The first setting that is not legal.
     fn check(&self) -> Result<(), Fault> {
         let value = serde_json::to_value(self).map_err(|e| Fault::from(e.to_string()))?;
-        match Schema::shared::<Self>().check(&value).into_iter().next() {
-            Some(found) => Err(Fault { key: found.path, message: found.message }),
-            None => self.check_together(),
-        }
+        Schema::shared::<Self>().check(&value).into_iter().next().map_or_else(|| self.check_together(), Err)
     }
 }
 
@@ -249,54 +246,27 @@ pub enum ModelError {
 
 /// The models that labs may name. Clones are cheap.
 #[derive(Clone, Default)]
-pub struct Models(BTreeMap<&'static str, Arc<dyn AnyModel>>);
+pub struct Models(BTreeMap<&'static str, Offering>);
 
-/// A model's type, erased.
-trait AnyModel: Send + Sync {
-    fn schema(&self) -> Arc<Schema>;
-    fn registers(&self) -> &'static [FunctionRegisters];
-    fn name(&self) -> &'static str;
-    fn tests(&self) -> &'static [Test];
-    fn offer(&self, workload: &Workload, folder: &Folder) -> Result<Offer, Fault>;
-    fn read<'a>(&self, source: &Source<'a>, table: Tree<'a>) -> Result<Plan, Unread<Plan>>;
+/// A model by its type alone, without settings: for whoever reads these, or has its transfers measured.
+#[derive(Clone, Copy)]
+pub struct Offering {
+    name: &'static str,
+    tests: &'static [Test],
+    registers: &'static [FunctionRegisters],
+    schema: fn() -> Arc<Schema>,
+    offer: fn(&Workload, &Folder) -> Result<Offer, Fault>,
+    read: for<'a> fn(&Source<'a>, Tree<'a>) -> Result<Plan, Unread<Plan>>,
 }
 
-struct Of<M>(std::marker::PhantomData<fn() -> M>);
-
-impl<M: Model> AnyModel for Of<M> {
-    fn schema(&self) -> Arc<Schema> {
-        Schema::shared::<M>()
-    }
-
-    fn registers(&self) -> &'static [FunctionRegisters] {
-        M::REGISTERS
-    }
-
-    fn name(&self) -> &'static str {
-        M::NAME
-    }
-
-    fn tests(&self) -> &'static [Test] {
-        M::TESTS
-    }
-
-    fn offer(&self, workload: &Workload, folder: &Folder) -> Result<Offer, Fault> {
-        M::offer(workload, folder)
-    }
-
-    fn read<'a>(&self, source: &Source<'a>, table: Tree<'a>) -> Result<Plan, Unread<Plan>> {
-        let read = source.read::<M>(table, &self.schema());
-        read.map(Plan::new).map_err(|Unread { errors, rest }| Unread { errors, rest: rest.map(Plan::new) })
-    }
+fn read<'a, M: Model>(source: &Source<'a>, table: Tree<'a>) -> Result<Plan, Unread<Plan>> {
+    let read = source.read::<M>(table, &Schema::shared::<M>());
+    read.map(Plan::new).map_err(|Unread { errors, rest }| Unread { errors, rest: rest.map(Plan::new) })
 }
-
-/// A model of any type that offers transfers to be measured. Clones are cheap.
-#[derive(Clone)]
-pub struct Offering(Arc<dyn AnyModel>);
 
 impl fmt::Debug for Offering {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Offering").field(&self.name()).finish()
+        f.debug_tuple("Offering").field(&self.name).finish()
     }
 }
 
@@ -304,19 +274,26 @@ impl Offering {
     /// The model `M`.
     #[must_use]
     pub fn of<M: Model>() -> Offering {
-        Offering(Arc::new(Of::<M>(std::marker::PhantomData)))
+        Offering {
+            name: M::NAME,
+            tests: M::TESTS,
+            registers: M::REGISTERS,
+            schema: Schema::shared::<M>,
+            offer: M::offer,
+            read: read::<M>,
+        }
     }
 
     /// The model's name.
     #[must_use]
-    pub fn name(&self) -> &'static str {
-        self.0.name()
+    pub const fn name(&self) -> &'static str {
+        self.name
     }
 
     /// See [`Model::TESTS`].
     #[must_use]
-    pub fn tests(&self) -> &'static [Test] {
-        self.0.tests()
+    pub const fn tests(&self) -> &'static [Test] {
+        self.tests
     }
 
     /// See [`Model::offer`].
@@ -324,11 +301,11 @@ impl Offering {
     /// # Errors
     /// Those of [`Model::offer`]; also a test that is not among [`tests`](Self::tests).
     pub fn offer(&self, workload: &Workload, folder: &Folder) -> Result<Offer, Fault> {
-        if self.tests().contains(&workload.test) {
-            return self.0.offer(workload, folder);
+        if self.tests.contains(&workload.test) {
+            return (self.offer)(workload, folder);
         }
-        let legal: Vec<&str> = self.tests().iter().map(|test| test.name()).collect();
-        let (name, test) = (self.name(), workload.test.name());
+        let legal: Vec<&str> = self.tests.iter().map(|test| test.name()).collect();
+        let (name, test) = (self.name, workload.test.name());
         Err(Fault::at(
             "test",
             format!("model `{name}` does not offer {test}: legal are {}", legal.join(", ")),
@@ -362,7 +339,7 @@ impl Models {
             return Err(ModelError::Second(name));
         }
         M::REGISTERS.iter().try_for_each(|function| self.check_registers(name, function))?;
-        self.0.insert(name, Arc::new(Of::<M>(std::marker::PhantomData)));
+        self.0.insert(name, Offering::of::<M>());
         Ok(())
     }
 
@@ -379,7 +356,7 @@ impl Models {
 
     /// The functions whose registers have names, each with the name of its model.
     fn functions(&self) -> impl Iterator<Item = (&'static str, &'static FunctionRegisters)> + '_ {
-        self.0.iter().flat_map(|(name, model)| model.registers().iter().map(|function| (*name, function)))
+        self.0.iter().flat_map(|(name, model)| model.registers.iter().map(|function| (*name, function)))
     }
 
     /// The names of the registers of all models' functions.
@@ -417,10 +394,10 @@ impl Models {
     /// Where there is no such model, or it offers no transfers; names those that do.
     pub fn offering(&self, name: &str) -> Result<Offering, String> {
         match self.0.get(name) {
-            Some(model) if !model.tests().is_empty() => Ok(Offering(model.clone())),
+            Some(model) if !model.tests.is_empty() => Ok(*model),
             found => {
-                let offer = self.0.values().filter(|m| !m.tests().is_empty()).map(|m| m.name());
-                let names: Vec<&str> = offer.collect();
+                let offer = self.0.values().filter(|m| !m.tests.is_empty());
+                let names: Vec<&str> = offer.map(|m| m.name).collect();
                 let what = found.map_or("no model", |_| "no transfers of model");
                 Err(format!("{what} `{name}`: those that offer transfers are {}", names.join(", ")))
             }
@@ -430,7 +407,7 @@ impl Models {
     /// The schema of the settings of model `name`.
     #[must_use]
     pub fn schema(&self, name: &str) -> Option<Arc<Schema>> {
-        Some(self.0.get(name)?.schema())
+        Some((self.0.get(name)?.schema)())
     }
 
     /// The model `name` with the settings of `table`; `None` where there is no such model.
@@ -441,6 +418,6 @@ impl Models {
         source: &Source<'a>,
         table: Tree<'a>,
     ) -> Option<Result<Plan, Unread<Plan>>> {
-        Some(self.0.get(name)?.read(source, table))
+        Some((self.0.get(name)?.read)(source, table))
     }
 }

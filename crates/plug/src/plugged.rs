@@ -129,7 +129,7 @@ impl Plugged {
         F: Future<Output = Result<(), E>> + 'static,
         E: Display,
     {
-        Plugged::of(function, None, boxed(driver))
+        Plugged::of(function, None, Task::Driver(boxed(driver)))
     }
 
     /// A hard block with its design, whose first function `driver` drives on the host.
@@ -141,7 +141,7 @@ impl Plugged {
         F: Future<Output = Result<(), E>> + 'static,
         E: Display,
     {
-        Plugged::at(End::Block(Box::new(block)), boxed(driver))
+        Plugged::at(End::Block(Box::new(block)), Task::Driver(boxed(driver)))
     }
 
     /// A function with virtual ones, where it has any, with `driver` for all of them on the host.
@@ -154,11 +154,7 @@ impl Plugged {
         F: Future<Output = Result<(), E>> + 'static,
         E: Display,
     {
-        let task = Task::Functions(Box::new(move |cpu, found| {
-            let driving = driver(cpu, found);
-            Box::pin(async move { driving.await.map_err(|e| e.to_string()) })
-        }));
-        Plugged::of(function, virtual_functions, task)
+        Plugged::of(function, virtual_functions, Task::Functions(boxed(driver)))
     }
 
     fn of(function: FunctionConfig, virtual_functions: Option<VirtualFunctions>, task: Task) -> Plugged {
@@ -266,16 +262,16 @@ impl Plugged {
     }
 }
 
-/// A driver as the host takes it.
-fn boxed<F, E>(driver: impl Fn(Cpu, FoundFunction) -> F + 'static) -> Task
+/// A driver of `Found`, as the host takes it.
+fn boxed<Found, F, E>(driver: impl Fn(Cpu, Found) -> F + 'static) -> Box<dyn Fn(Cpu, Found) -> DriverFuture>
 where
     F: Future<Output = Result<(), E>> + 'static,
     E: Display,
 {
-    Task::Driver(Box::new(move |cpu, found| {
+    Box::new(move |cpu, found| {
         let driving = driver(cpu, found);
         Box::pin(async move { driving.await.map_err(|e| e.to_string()) })
-    }))
+    })
 }
 
 impl FunctionEnd {

@@ -13,5 +13,5 @@ pub use error::{FileError, FileErrors, brief};
 pub use folder::{Folder, KeptFiles, MAX_KEPT_BYTES, MAX_KEPT_FILES};
 pub use overrides::Overrides;
 pub use page::{Page, cell};
-pub use schema::{Schema, Violation};
+pub use schema::Schema;
 pub use source::{Source, Tree, Unread, place_of};

@@ -2,6 +2,7 @@
 //! The legal values of a table: [`schemars`] makes the schema from the fields, comments and attributes of its type. Besides
 //! what JSON Schema has (such as `extend("multipleOf" = 8)`), `extend("powerOfTwo" = true)` allows powers of two alone.
 
+use crate::model::Fault;
 use schemars::{JsonSchema, schema_for};
 use serde_json::{Map, Number, Value};
 use std::any::TypeId;
@@ -11,15 +12,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// The description of a type and of those that it holds.
 #[derive(Clone, Debug)]
 pub struct Schema(Value);
-
-/// A value that is not legal.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Violation {
-    /// Keys from the table on; an index stands for an element of a list.
-    pub path: Vec<String>,
-    /// What is wrong, and what is legal.
-    pub message: String,
-}
 
 impl Schema {
     /// The schema of `T`.
@@ -113,19 +105,19 @@ impl Schema {
 
     /// The values in `value` that are outside the limits of their keys. Types are not checked.
     #[must_use]
-    pub fn check(&self, value: &Value) -> Vec<Violation> {
+    pub fn check(&self, value: &Value) -> Vec<Fault> {
         let mut found = Vec::new();
         self.check_table(&self.0, value, &mut Vec::new(), &mut found);
         found
     }
 
-    fn check_table(&self, table: &Value, value: &Value, path: &mut Vec<String>, found: &mut Vec<Violation>) {
+    fn check_table(&self, table: &Value, value: &Value, path: &mut Vec<String>, found: &mut Vec<Fault>) {
         for (name, value) in value.as_object().into_iter().flat_map(Map::iter) {
             let Some(key) = self.key_of(table, name) else { continue };
             path.push(name.clone());
             let elements = value.as_array().filter(|_| key.is_list());
             if let Some(message) = key.refuses(name, value) {
-                found.push(Violation { path: path.clone(), message });
+                found.push(Fault { key: path.clone(), message });
             }
             for (n, element) in elements.into_iter().flatten().enumerate() {
                 path.push(n.to_string());
