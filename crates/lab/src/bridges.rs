@@ -3,15 +3,15 @@
 //! decides how a switch works.
 
 use crate::links;
-use crate::schema::{self, Lab};
+use crate::schema::{self, Hanging, Lab};
 use crate::tree::Tree;
 use config::cap::pcie::AtomicSupport;
 use config::{
     AcsLayout, Builder, ConfigSpace, DpcLayout, Identity, MsiLayout, PcieLayout, PortType, SlotLayout,
 };
 use fabric::{
-    Above, Forwarding, HostId, LinkConfig, PortArbitration, Switch, SwitchConfig, SwitchPortConfig,
-    SwitchSlot, SwitchTiming,
+    Forwarding, HostId, LinkConfig, PortArbitration, Switch, SwitchConfig, SwitchPortConfig, SwitchSlot,
+    SwitchTiming,
 };
 use link::{CreditLimit, FlowControlMode, PortConfig};
 use std::collections::BTreeMap;
@@ -195,11 +195,9 @@ fn buffer_tlps(end: &PortConfig) -> [u32; 3] {
 
 /// The links of all slots, then of all switches, with the buffers of those who own their ends.
 pub(crate) fn all_links(lab: &Lab, tree: &Tree) -> Vec<LinkConfig> {
-    let own = lab.slot.iter().map(|s| &s.link).chain(lab.switch.iter().map(|s| &s.link));
-    let above = tree.slots.iter().chain(&tree.switches);
-    let link = |(n, (own, above)): (usize, (&schema::Link, &Above))| {
-        let mut link = links::config(&lab.link, own);
-        if !matches!(above, Above::RootPort(_)) {
+    let link = |(n, own): (usize, Hanging<'_>)| {
+        let mut link = links::config(&lab.link, own.link);
+        if !tree.is_at_root(n) {
             bound_completions(&mut link.root);
         }
         if n >= lab.slot.len() {
@@ -207,7 +205,7 @@ pub(crate) fn all_links(lab: &Lab, tree: &Tree) -> Vec<LinkConfig> {
         }
         link
     };
-    own.zip(above).enumerate().map(link).collect()
+    lab.hanging().enumerate().map(link).collect()
 }
 
 /// Max_Payload_Size on the path of each slot, as enumeration sets it ([`MpsPolicy::Path`](host::firmware::MpsPolicy)): the

@@ -11,7 +11,7 @@ use crate::models::Sites;
 use crate::read::LabFile;
 use crate::report::{DeviceReport, HotPlugReport, LinkReport, Report, directions};
 use crate::schema::{ExternalHost, Lab, PeerToPeer, Slot};
-use crate::services::{HotPlugEvent, Log, Telling, Terms};
+use crate::services::{HotPlugEvent, Log, Observed, Terms};
 use crate::tap::{CaptureHandle, CaptureOptions, CaptureTap, TappedLink};
 use crate::transactions::{TransactionLog, TransactionLogHandle, transactions};
 use crate::tree::Tree;
@@ -141,11 +141,12 @@ pub(crate) fn build_program(
     let program: Option<Box<dyn HostProgram>> = match own {
         Some(own) => Some(own(payloads.clone(), memory.clone(), map)),
         None if !is_used => None,
-        None => Some(Box::new(Telling {
+        None => Some(Box::new(Observed {
             program: AsyncProgram::with_pool(payloads.clone(), memory.clone(), |cpu: Cpu| {
                 boot::boot(cpu, map, seats, terms)
             }),
             failures,
+            config_requests: Rc::default(),
         })),
     };
     let simulated = HostConfig { profile: host, memory, payloads, root_ports, program };
@@ -171,8 +172,7 @@ pub(crate) fn build_program(
     });
     channels::changes(lab).into_iter().for_each(|change| fabric.schedule(change));
     faults::outages(lab).into_iter().for_each(|outage| fabric.schedule(outage));
-    let names = lab.slot.iter().map(|s| &s.name).chain(lab.switch.iter().map(|s| &s.name));
-    let links = names.zip(&links).map(|(name, link)| LinkInfo::new(name.get_ref(), link)).collect();
+    let links = lab.hanging().zip(&links).map(|(h, link)| LinkInfo::new(h.name.get_ref(), link)).collect();
     let (seed, set) = (lab.seed, lab.set.clone());
     Ok(Assembly { fabric, seed, set, slots, links, hot_plug, warnings, places, journal })
 }
@@ -205,10 +205,11 @@ fn outside(
 /// What is wrong with a tree; of credits, with the name of the link in the lab.
 fn credits_of(lab: &Lab, error: TopologyError) -> String {
     let TopologyError::NonPostedCredits { link, side, error } = error else { return error.to_string() };
-    let name = match link {
-        LinkName::Slot(n) => format!("slot `{}`", lab.slot[n].name.get_ref()),
-        LinkName::Switch(n) => format!("switch `{}`", lab.switch[n].name.get_ref()),
+    let n = match link {
+        LinkName::Slot(n) => n,
+        LinkName::Switch(n) => lab.slot.len() + n,
     };
+    let name = lab.hanging().nth(n).map_or_else(String::new, |h| h.to_string());
     format!("link of {name}, {} side: {error}", side.name())
 }
 

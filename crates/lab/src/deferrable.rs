@@ -3,39 +3,22 @@
 //! never lets it in (ECN "Deferrable Memory Write"). Never looks at devices that are told by a capture what to send.
 
 use crate::links::{self, LinkFault, merge};
-use crate::read::Place;
-use crate::schema::{Lab, Link, Slot};
+use crate::read::{Place, Wrong};
+use crate::schema::{Hanging, Lab, Link};
 use crate::tree::Tree;
-use fabric::Above;
 use link::ConfigError;
-use plug::file::FileError;
 use tlp::Vc;
 
 /// What is wrong, at the credits that are too few. A tree that is wrong is reported elsewhere.
-pub(crate) fn check(place: &Place<'_>, lab: &Lab) -> Vec<FileError> {
+pub(crate) fn check(place: &Place<'_>, lab: &Lab) -> Vec<Wrong> {
     let Ok(tree) = Tree::of(lab) else { return Vec::new() };
-    let slots = lab.slot.iter().enumerate();
-    let writing = slots.filter_map(|(n, slot)| Some((n, slot, slot.needs().deferrable_write_bytes?)));
-    writing.flat_map(|(n, slot, bytes)| check_way(place, lab, &tree, n, slot, bytes)).collect()
-}
-
-/// The links from slot `n` to the root complex.
-fn check_way(place: &Place<'_>, lab: &Lab, tree: &Tree, n: usize, slot: &Slot, bytes: u32) -> Vec<FileError> {
-    let fault = |own: &Link| {
-        let what = format!("deferrable writes of {bytes} B of slot `{}`", slot.name.get_ref());
-        too_few(&lab.link, own, bytes, &what)
-    };
-    let at = |owner: [&str; 2], name: &toml::Spanned<String>, own: &Link| {
-        let what = format!("{} `{}`", owner[0], name.get_ref());
-        place.link(&owner, name.span(), &what, fault(own)?).err()
-    };
-    let mut errors: Vec<FileError> =
-        at(["slot", &n.to_string()], &slot.name, &slot.link).into_iter().collect();
-    let mut above = tree.slots[n];
-    while let Above::Switch { switch, .. } = above {
-        let of = &lab.switch[switch];
-        errors.extend(at(["switch", &switch.to_string()], &of.name, &of.link));
-        above = tree.switches[switch];
+    let all: Vec<Hanging<'_>> = lab.hanging().collect();
+    let mut errors = Vec::new();
+    for (n, slot) in lab.slot.iter().enumerate() {
+        let Some(bytes) = slot.needs().deferrable_write_bytes else { continue };
+        let what = format!("deferrable writes of {bytes} B of {}", all[n]);
+        let fault = |n: usize| Some((n, too_few(&lab.link, all[n].link, bytes, &what)?));
+        errors.extend(tree.way_up(n).filter_map(fault).map(|(n, fault)| place.link(&all[n], fault)));
     }
     errors
 }

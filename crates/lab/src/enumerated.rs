@@ -6,13 +6,13 @@
 use crate::build::build_program;
 use crate::profile;
 use crate::read::LabFile;
-use crate::schema::Lab;
+use crate::schema::{Hanging, Lab};
+use crate::services::{Failures, Observed};
 use crate::tree::Tree;
 use fabric::{Limits, Stop};
 use host::Cpu;
 use host::cpu::AsyncProgram;
 use host::firmware::{Function, HostMap, Path, System, enumerate_host};
-use host::{HostInput, HostOutput, HostProgram};
 use plug::site::NativeCode;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -95,13 +95,14 @@ pub fn enumerate(file: &LabFile) -> Result<Enumerated, String> {
         host,
         Some(Box::new(move |payloads, memory, map| {
             let requests = Rc::new(Cell::new(0));
-            let count = Rc::clone(&requests);
+            let config_requests = Rc::clone(&requests);
             let program = |cpu: Cpu| async move {
                 let found = look(&cpu, &map, &requests).await?;
                 *kept.borrow_mut() = Some(found);
                 Ok::<(), String>(())
             };
-            Box::new(Counting { program: AsyncProgram::with_pool(payloads, memory, program), count })
+            let program = AsyncProgram::with_pool(payloads, memory, program);
+            Box::new(Observed { program, failures: Failures::default(), config_requests })
         })),
         NativeCode::NotLoaded,
     )?;
@@ -149,23 +150,22 @@ fn named(lab: &Lab, tree: &Tree, found: Found) -> Enumerated {
 /// The ports of a lab, and what hangs on them.
 struct Names<'a> {
     lab: &'a Lab,
-    /// The port that each link hangs on: those of the slots, then those of the switches.
+    /// What has a link: the slots, then the switches.
+    all: Vec<Hanging<'a>>,
+    /// The port that each of them hangs on.
     ports: Vec<Path>,
 }
 
 impl Names<'_> {
     fn of<'a>(lab: &'a Lab, tree: &Tree) -> Names<'a> {
-        let links = lab.slot.len() + lab.switch.len();
+        let all: Vec<Hanging<'a>> = lab.hanging().collect();
         // A host outside has paths of its own.
         let port = |n| if tree.is_simulated(n) { tree.port_path(n) } else { Path(Vec::new()) };
-        Names { lab, ports: (0..links).map(port).collect() }
+        Names { lab, ports: (0..all.len()).map(port).collect(), all }
     }
 
     fn name(&self, link: usize) -> String {
-        match link.checked_sub(self.lab.slot.len()) {
-            None => self.lab.slot[link].name.get_ref().clone(),
-            Some(switch) => self.lab.switch[switch].name.get_ref().clone(),
-        }
+        self.all[link].name.get_ref().clone()
     }
 
     /// What hangs on the port at `path`.
@@ -199,37 +199,5 @@ impl Names<'_> {
     fn switch_of(&self, system: &System, upstream: &Function) -> Option<usize> {
         let above = system.get(upstream.parent?)?;
         self.below(&above.path).filter(|link| *link >= self.lab.slot.len())
-    }
-}
-
-/// A host program whose configuration requests are counted as they leave.
-struct Counting {
-    program: AsyncProgram,
-    count: Rc<Cell<u64>>,
-}
-
-impl HostProgram for Counting {
-    fn handle(&mut self, now: Time, input: HostInput) {
-        self.program.handle(now, input);
-    }
-
-    fn poll_output(&mut self, now: Time) -> Option<HostOutput> {
-        let output = self.program.poll_output(now);
-        if let Some(HostOutput::ConfigRead { .. } | HostOutput::ConfigWrite { .. }) = output {
-            self.count.set(self.count.get() + 1);
-        }
-        output
-    }
-
-    fn poll_timeout(&self) -> Option<Time> {
-        self.program.poll_timeout()
-    }
-
-    fn outcome(&self) -> Option<Result<(), String>> {
-        self.program.outcome()
-    }
-
-    fn waits_for(&self) -> Option<String> {
-        self.program.waits_for()
     }
 }

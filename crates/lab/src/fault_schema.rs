@@ -3,7 +3,7 @@
 
 use plug::values::{Chance, FunctionId};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
 /// A fault: some frames of one direction of one link are damaged, altered, doubled, delayed or vanish, or the link is cut at
@@ -90,7 +90,7 @@ pub enum FaultDirection {
 }
 
 /// Kinds of frames.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum FaultFrames {
     /// All.

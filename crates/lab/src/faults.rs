@@ -5,23 +5,14 @@ use crate::fault_schema::{
     Fault, FaultDirection, FaultFrames, FaultKind, FaultStatus, FaultTlp, Outage, OutageKind,
 };
 use crate::hotplug::Plan;
+use crate::read::{Checked, Wrong, check_known, found, wrong};
 use crate::schema::Lab;
 use fabric::{
     Alteration, Direction, FaultAction, FaultRule, FrameKind, LinkChange, LinkEvent, LinkId, TlpFilter,
     TlpType,
 };
-use std::ops::Range;
 use tlp::{Class, Duration, Status, Tag, Time};
 use toml::Spanned;
-
-/// The latest time of an outage, in microseconds: virtual time ends at 213 days.
-const MAX_US: u64 = 1_000_000_000_000;
-
-/// What is wrong with a fault table, and where.
-pub(crate) struct Wrong {
-    pub(crate) span: Range<usize>,
-    pub(crate) message: String,
-}
 
 /// The rules of `lab`. A fault of an unknown slot was refused when the lab was read.
 pub(crate) fn rules(lab: &Lab) -> Vec<FaultRule> {
@@ -63,8 +54,7 @@ pub(crate) fn plan(lab: &Lab, n: usize) -> Plan {
 
 /// The link above the slot or switch `name`: those of slots come first.
 fn link_of(lab: &Lab, name: &str) -> Option<LinkId> {
-    let names = lab.slot.iter().map(|s| &s.name).chain(lab.switch.iter().map(|s| &s.name));
-    names.into_iter().position(|n| n.get_ref() == name).map(|n| LinkId(n as u32))
+    lab.hanging().position(|h| h.name.get_ref() == name).map(|n| LinkId(n as u32))
 }
 
 /// What is wrong with the faults and outages of `lab`.
@@ -74,12 +64,8 @@ pub(crate) fn check(lab: &Lab) -> Vec<Wrong> {
     faults.chain(outages).chain(check_overlaps(lab).err()).collect()
 }
 
-fn errors<const N: usize>(checks: [Result<(), Wrong>; N]) -> Vec<Wrong> {
-    checks.into_iter().filter_map(Result::err).collect()
-}
-
 /// One outage of a slot ends before the next begins: the end of the first would end the second too.
-fn check_overlaps(lab: &Lab) -> Result<(), Wrong> {
+fn check_overlaps(lab: &Lab) -> Checked {
     let lasting = |o: &&Outage| o.kind != OutageKind::Attention;
     let mut all: Vec<&Outage> = lab.outage.iter().filter(lasting).collect();
     all.sort_by_key(|o| (o.slot.get_ref().clone(), *o.at_us.get_ref()));
@@ -99,26 +85,17 @@ fn check_overlaps(lab: &Lab) -> Result<(), Wrong> {
     Ok(())
 }
 
-fn check_name(lab: &Lab, name: &Spanned<String>) -> Result<(), Wrong> {
-    if link_of(lab, name.get_ref()).is_some() {
-        return Ok(());
-    }
-    let names = lab.slot.iter().map(|s| &s.name).chain(lab.switch.iter().map(|s| &s.name));
-    let names: Vec<&str> = names.map(|n| n.get_ref().as_str()).collect();
-    wrong(name.span(), format!("no slot `{}`: there are {}", name.get_ref(), names.join(", ")))
+fn check_name(lab: &Lab, name: &Spanned<String>) -> Checked {
+    check_known(name, lab.hanging().map(|h| h.name))
 }
 
 fn check_outage(lab: &Lab, outage: &Outage) -> Vec<Wrong> {
-    errors([
-        check_name(lab, &outage.slot)
-            .and_then(|()| check_button(lab, outage))
-            .and_then(|()| check_removal(lab, outage)),
-        limit("at_us", Some(&outage.at_us), 0, MAX_US),
-        limit("until_us", outage.until_us.as_ref(), 1, MAX_US).and_then(|()| check_end(outage)),
-    ])
+    let name = check_name(lab, &outage.slot);
+    let kind = name.and_then(|()| check_button(lab, outage)).and_then(|()| check_removal(lab, outage));
+    found([kind, check_end(outage)])
 }
 
-fn check_end(outage: &Outage) -> Result<(), Wrong> {
+fn check_end(outage: &Outage) -> Checked {
     let at = *outage.at_us.get_ref();
     match &outage.until_us {
         Some(until) if *until.get_ref() <= at => {
@@ -129,12 +106,12 @@ fn check_end(outage: &Outage) -> Result<(), Wrong> {
 }
 
 /// Slots with a button are those that are hot-plug capable.
-fn check_button(lab: &Lab, outage: &Outage) -> Result<(), Wrong> {
+fn check_button(lab: &Lab, outage: &Outage) -> Checked {
     if outage.kind != OutageKind::Attention {
         return Ok(());
     }
     if let Some(until) = &outage.until_us {
-        return wrong(until.span(), "until_us: legal with kind = \"cut\" or \"removal\" alone".into());
+        return wrong(until.span(), "until_us: legal with kind = \"cut\" or \"removal\" alone");
     }
     match has_hot_plug(lab, outage.slot.get_ref()) {
         true => Ok(()),
@@ -149,13 +126,11 @@ fn check_button(lab: &Lab, outage: &Outage) -> Result<(), Wrong> {
 }
 
 fn has_hot_plug(lab: &Lab, name: &str) -> bool {
-    let slots = lab.slot.iter().map(|s| (s.name.get_ref(), s.hot_plug));
-    let switches = lab.switch.iter().map(|s| (s.name.get_ref(), s.hot_plug));
-    slots.chain(switches).any(|(own, hot_plug)| own == name && hot_plug)
+    lab.hanging().any(|h| h.name.get_ref() == name && h.hot_plug)
 }
 
 /// Cards come and go where software is told of it.
-fn check_removal(lab: &Lab, outage: &Outage) -> Result<(), Wrong> {
+fn check_removal(lab: &Lab, outage: &Outage) -> Checked {
     let name = outage.slot.get_ref();
     if outage.kind != OutageKind::Removal || has_hot_plug(lab, name) {
         return Ok(());
@@ -169,54 +144,20 @@ fn check_removal(lab: &Lab, outage: &Outage) -> Result<(), Wrong> {
 }
 
 fn check_fault(lab: &Lab, fault: &Fault) -> Vec<Wrong> {
-    errors([
-        check_name(lab, &fault.slot),
-        check_nth(fault),
-        limit("tag", fault.tag.as_ref(), 0, 1023),
-        limit("delay_ns", fault.delay_ns.as_ref(), 1, 1_000_000_000),
-        limit("restore_after_us", fault.restore_after_us.as_ref(), 0, 1_000_000_000),
-        limit("new_tag", fault.new_tag.as_ref(), 0, 1023),
-        limit("byte_count", fault.byte_count.as_ref(), 1, 4096),
-        limit("length_dw", fault.length_dw.as_ref(), 1, 1024),
-        limit("header_dw", fault.header_dw.as_ref(), 0, 3),
-        limit("header_bits", fault.header_bits.as_ref(), 1, u32::MAX),
-        limit("sequence_ahead", fault.sequence_ahead.as_ref(), 1, 4095),
-        limit("header_credits", fault.header_credits.as_ref(), -255, 255),
-        limit("data_credits", fault.data_credits.as_ref(), -4095, 4095),
-        check_filter(fault),
-        check_parameters(fault),
-    ])
+    found([check_name(lab, &fault.slot), check_nth(fault), check_filter(fault), check_parameters(fault)])
 }
 
-fn check_nth(fault: &Fault) -> Result<(), Wrong> {
+fn check_nth(fault: &Fault) -> Checked {
     match fault.nth.get_ref() {
-        0 => wrong(fault.nth.span(), "nth of 0: frames are counted from 1".into()),
+        0 => wrong(fault.nth.span(), "nth of 0: frames are counted from 1"),
         _ => Ok(()),
     }
-}
-
-fn limit<T: PartialOrd + Copy + std::fmt::Display>(
-    key: &str,
-    given: Option<&Spanned<T>>,
-    least: T,
-    most: T,
-) -> Result<(), Wrong> {
-    match given {
-        Some(value) if !(least..=most).contains(value.get_ref()) => {
-            wrong(value.span(), format!("{key} of {}: legal are {least} to {most}", value.get_ref()))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn wrong<T>(span: Range<usize>, message: String) -> Result<T, Wrong> {
-    Err(Wrong { span, message })
 }
 
 /// Conditions on TLPs need frames that are TLPs.
-fn check_filter(fault: &Fault) -> Result<(), Wrong> {
+fn check_filter(fault: &Fault) -> Checked {
     if let (None, Some(last)) = (&fault.first_address, &fault.last_address) {
-        return wrong(last.span(), "last_address: it needs first_address".into());
+        return wrong(last.span(), "last_address: it needs first_address");
     }
     if let (Some(first), Some(last)) = (&fault.first_address, &fault.last_address)
         && last.get_ref() < first.get_ref()
@@ -243,7 +184,7 @@ fn check_filter(fault: &Fault) -> Result<(), Wrong> {
 }
 
 /// Each action has its parameters, and no others.
-fn check_parameters(fault: &Fault) -> Result<(), Wrong> {
+fn check_parameters(fault: &Fault) -> Checked {
     use FaultKind::{
         Cut, Delay, FlipHeader, SetByteCount, SetLength, SetRequester, SetStatus, SetTag, ShiftCredits,
         ShiftSequence,
@@ -274,7 +215,7 @@ fn check_parameters(fault: &Fault) -> Result<(), Wrong> {
     }
     if action == ShiftCredits && fault.header_credits.is_none() && fault.data_credits.is_none() {
         let message = "action \"shift-credits\" needs header_credits or data_credits";
-        return wrong(fault.action.span(), message.into());
+        return wrong(fault.action.span(), message);
     }
     Ok(())
 }
@@ -411,19 +352,12 @@ pub(crate) fn draw_outage(outage: &Outage) -> String {
 
 fn frames(fault: &Fault) -> String {
     let mut text = match fault.frames.get_ref() {
-        FaultFrames::Any => "any frame",
-        FaultFrames::Tlp => "tlp",
-        FaultFrames::Posted => "posted",
-        FaultFrames::NonPosted => "non-posted",
-        FaultFrames::Completion => "completion",
-        FaultFrames::Config => "config",
-        FaultFrames::Dllp => "dllp",
-        FaultFrames::Ack => "ack",
-        FaultFrames::Nak => "nak",
-        FaultFrames::InitFc => "init-fc",
-        FaultFrames::UpdateFc => "update-fc",
-    }
-    .to_owned();
+        FaultFrames::Any => "any frame".to_owned(),
+        // As the file names them.
+        frames => {
+            serde_json::to_value(frames).ok().and_then(|v| Some(v.as_str()?.to_owned())).unwrap_or_default()
+        }
+    };
     if let Some(ty) = fault.tlp_type {
         text += &format!(" of type {:?}", tlp_type(ty));
     }

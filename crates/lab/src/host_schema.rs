@@ -2,6 +2,7 @@
 //! What a lab chooses of its host beside a profile: the IOMMU, and which socket is whose. Checked against the profile here;
 //! what it does is for `fabric`.
 
+use crate::read::{Checked, Wrong};
 use crate::schema::Host;
 use fabric::HostProfile;
 use fabric::profile::{HostSettings, PageSize};
@@ -43,7 +44,7 @@ pub struct IommuWindow {
 }
 
 /// What is wrong with a lab's choice for this host, and which key it is about.
-pub(crate) fn check(host: &Host, profile: &HostProfile) -> Result<(), (std::ops::Range<usize>, String)> {
+pub(crate) fn check(host: &Host, profile: &HostProfile) -> Checked {
     let name = &profile.name;
     let sockets = [
         ("device_socket", &host.device_socket),
@@ -56,21 +57,21 @@ pub(crate) fn check(host: &Host, profile: &HostProfile) -> Result<(), (std::ops:
             1 if profile.numa.is_some() => {}
             1 => {
                 let message = format!("{key} of 1: host profile `{name}` has one socket, 0");
-                return Err((socket.span(), message));
+                return Err(Wrong::at(socket.span(), message));
             }
-            n => return Err((socket.span(), format!("{key} of {n}: legal are 0 and 1"))),
+            n => return Err(Wrong::at(socket.span(), format!("{key} of {n}: legal are 0 and 1"))),
         }
     }
     let off = *host.iommu.get_ref() == IommuPages::Off;
     if !off && profile.iommu.is_none() {
         let message = format!("iommu: host profile `{name}` has none; legal is \"off\"");
-        return Err((host.iommu.span(), message));
+        return Err(Wrong::at(host.iommu.span(), message));
     }
     if off && let Some(shared) = &host.iotlb_shared {
-        return Err((shared.span(), "iotlb_shared: without effect, since iommu is \"off\"".into()));
+        return Err(Wrong::at(shared.span(), "iotlb_shared: without effect, since iommu is \"off\""));
     }
     if off && let Some(window) = host.iommu_window.first() {
-        return Err((window.span(), "iommu_window: without effect, since iommu is \"off\"".into()));
+        return Err(Wrong::at(window.span(), "iommu_window: without effect, since iommu is \"off\""));
     }
     Ok(())
 }

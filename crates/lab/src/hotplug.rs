@@ -12,7 +12,7 @@
 use crate::boot::{Seat, Work, is_as_found, is_occupied};
 use crate::fate::{Fate, Loss};
 use crate::services::Services;
-use crate::slot_port::SlotPort;
+use crate::slot_port::{Indication, SlotPort};
 use config::cap::pcie::slot_control as slot;
 use host::cpu::{Either, select};
 use host::firmware::{self, Function, System};
@@ -224,11 +224,12 @@ impl HotPlug {
         };
         self.note(what.to_owned());
         self.state = state;
-        match state {
-            State::On => self.port.indicate_on().await,
-            State::Off => self.port.indicate_off().await,
-            State::TurningOff(_) | State::TurningOn(_) => self.port.indicate_blink().await,
-        }
+        let shown = match state {
+            State::On => Indication::On,
+            State::Off => Indication::Off,
+            State::TurningOff(_) | State::TurningOn(_) => Indication::Blink,
+        };
+        self.port.indicate(shown).await
     }
 
     /// A card has come or gone, or the link has: what was there is given up, even where a card is there again, since nobody
@@ -322,7 +323,7 @@ impl HotPlug {
             if self.host.cpu.now() >= patience {
                 self.note("its link does not come up".to_owned());
                 self.state = State::Off;
-                return self.port.indicate_fault().await;
+                return self.port.indicate(Indication::Fault).await;
             }
             self.host.cpu.sleep(LINK_POLL).await;
         }
@@ -337,7 +338,7 @@ impl HotPlug {
             Err(error) if self.port.has_changed().await? => self.note(format!("not brought up: {error}")),
             Err(error) => return Err(error),
         }
-        self.port.indicate_on().await
+        self.port.indicate(Indication::On).await
     }
 
     async fn start(&mut self) -> Result<String, String> {

@@ -67,14 +67,13 @@ impl LinkFault {
 pub fn check(common: &Link, own: &Link) -> Vec<LinkFault> {
     let link = merge(common, own);
     let mut faults = Vec::new();
-    if let Some(ns) = link.retrain_ns.filter(|ns| *ns > MAX_RETRAIN_NS) {
-        let message = format!("retrain_ns of {ns}: legal are 0 to {MAX_RETRAIN_NS}");
-        faults.push(LinkFault::new("retrain_ns", message));
-    }
-    let most = MAX_PROPAGATION.as_ps();
-    if let Some(ps) = link.propagation_ps.filter(|ps| *ps > most) {
-        let message = format!("propagation_ps of {ps}: legal are 0 to {most}");
-        faults.push(LinkFault::new("propagation_ps", message));
+    let bounded = [
+        ("retrain_ns", link.retrain_ns, MAX_RETRAIN_NS),
+        ("propagation_ps", link.propagation_ps, MAX_PROPAGATION.as_ps()),
+    ];
+    for (key, given, most) in bounded {
+        let beyond = given.filter(|given| *given > most);
+        faults.extend(beyond.map(|n| LinkFault::new(key, format!("{key} of {n}: legal are 0 to {most}"))));
     }
     if let Err(message) = channels::of(&link) {
         let key = if message.starts_with("low_priority_vc") { "low_priority_vc" } else { "vc" };

@@ -5,7 +5,7 @@ use crate::bridges::LONGEST_NON_POSTED;
 use crate::build::host_memory;
 use crate::links::LinkFault;
 use crate::models::{self, Sites};
-use crate::schema::{Lab, Link, LinkChange, PortArbitration, Slot, Switch};
+use crate::schema::{Hanging, Lab, LinkChange, PortArbitration, Slot, Switch};
 use crate::tree::{self, Tree};
 use crate::{deferrable, faults, host_schema, links, profile, tables, unused};
 use fabric::Window;
@@ -25,6 +25,8 @@ const MAX_SLOTS: usize = 248;
 const MAX_ROOT_PORTS: usize = 31;
 /// Characters of the longest name of a slot: it stands in tables and captures.
 const MAX_NAME: usize = 64;
+/// The place of the file as a whole.
+const WHOLE: Range<usize> = 0..0;
 /// Bytes of low memory that are never handed out.
 const RESERVED_LOW_BYTES: u64 = 4096;
 
@@ -37,36 +39,36 @@ pub struct LabFile {
     pub base: Folder,
 }
 
-/// Where in which file: turns a place into an error.
-pub(crate) struct Place<'a> {
-    pub(crate) source: &'a Source<'a>,
-    pub(crate) places: Places<'a>,
+/// What is wrong in a lab file, and where: at an empty span from 0 on in the file as a whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Wrong {
+    pub(crate) span: Range<usize>,
+    pub(crate) message: String,
+}
+
+impl Wrong {
+    pub(crate) fn at(span: Range<usize>, message: impl Into<String>) -> Wrong {
+        Wrong { span, message: message.into() }
+    }
 }
 
 /// What one check finds.
-pub(crate) type Checked = Result<(), FileError>;
+pub(crate) type Checked = Result<(), Wrong>;
 
-impl Place<'_> {
-    pub(crate) fn error<T>(&self, span: Range<usize>, message: impl Into<String>) -> Result<T, FileError> {
-        Err(self.source.error(span, message))
-    }
+/// A check that finds something wrong.
+pub(crate) fn wrong(span: Range<usize>, message: impl Into<String>) -> Checked {
+    Err(Wrong::at(span, message))
+}
 
-    fn whole<T>(&self, message: impl Into<String>) -> Result<T, FileError> {
-        Err(FileError::whole(self.source.path, message))
-    }
+/// What several checks have found.
+pub(crate) fn found<const N: usize>(checks: [Checked; N]) -> Vec<Wrong> {
+    checks.into_iter().filter_map(Result::err).collect()
+}
 
-    /// What is wrong with a link of the slot or switch that stands at `owner`: at the key that it is about, of its own table or
-    /// of the common one, or else at `name`.
-    pub(crate) fn link(&self, owner: &[&str], name: Range<usize>, what: &str, fault: LinkFault) -> Checked {
-        let own = [owner, &["link"]].concat();
-        let tables = [own.as_slice(), &["link"]];
-        let path = |table: &[&str], key: &[String]| -> Option<Range<usize>> {
-            let key: Vec<&str> = key.iter().map(String::as_str).collect();
-            place_of(&self.places, &[table, &key].concat())
-        };
-        let at = fault.keys.iter().find_map(|key| tables.iter().find_map(|table| path(table, key)));
-        self.error(at.unwrap_or(name), format!("link of {what}, {}", fault.message))
-    }
+/// A file with the places of its keys.
+pub(crate) struct Place<'a> {
+    pub(crate) source: &'a Source<'a>,
+    pub(crate) places: Places<'a>,
 }
 
 impl LabFile {
@@ -87,6 +89,29 @@ impl LabFile {
 }
 
 impl Place<'_> {
+    fn errors(&self, all: impl IntoIterator<Item = Wrong>) -> impl Iterator<Item = FileError> {
+        all.into_iter().map(|Wrong { span, message }| self.source.error(span, message))
+    }
+
+    /// What is wrong with a link: see [`link_at`](Self::link_at).
+    pub(crate) fn link(&self, own: &Hanging<'_>, fault: LinkFault) -> Wrong {
+        let owner = [own.table, &own.index.to_string()];
+        self.link_at(&owner, own.name.span(), &own.to_string(), fault)
+    }
+
+    /// What is wrong with a link of the slot or switch that stands at `owner`: at the key that it is about, of its own table or
+    /// of the common one, or else at `name`.
+    fn link_at(&self, owner: &[&str], name: Range<usize>, what: &str, fault: LinkFault) -> Wrong {
+        let own = [owner, &["link"]].concat();
+        let tables = [own.as_slice(), &["link"]];
+        let path = |table: &[&str], key: &[String]| -> Option<Range<usize>> {
+            let key: Vec<&str> = key.iter().map(String::as_str).collect();
+            place_of(&self.places, &[table, &key].concat())
+        };
+        let at = fault.keys.iter().find_map(|key| tables.iter().find_map(|table| path(table, key)));
+        Wrong::at(at.unwrap_or(name), format!("link of {what}, {}", fault.message))
+    }
+
     /// Where `key` of the settings of slot `n` stands, or else its name.
     fn setting(&self, n: usize, slot: &Slot, key: &[&str]) -> Range<usize> {
         let n = n.to_string();
@@ -97,15 +122,10 @@ impl Place<'_> {
     }
 
     /// What is wrong with the settings of slot `n`.
-    fn fault(&self, n: usize, slot: &Slot, fault: &Fault) -> Checked {
+    fn fault(&self, n: usize, slot: &Slot, fault: &Fault) -> Wrong {
         let key: Vec<&str> = fault.key.iter().map(String::as_str).collect();
-        self.error(self.setting(n, slot, &key), format!("slot `{}`: {fault}", slot.name.get_ref()))
+        Wrong::at(self.setting(n, slot, &key), format!("slot `{}`: {fault}", slot.name.get_ref()))
     }
-}
-
-/// What several checks have found.
-pub(crate) fn found<const N: usize>(checks: [Checked; N]) -> Vec<FileError> {
-    checks.into_iter().filter_map(Result::err).collect()
 }
 
 /// Reads and checks the lab file at `path`, whose slots may have these models.
@@ -162,18 +182,15 @@ pub fn parse_with(
     let (lab, mut errors) = read_keys(models, &place)?;
     let lab = Lab { set: overrides.given().to_vec(), ..lab };
     let told: BTreeSet<_> = errors.iter().map(|e| e.place).collect();
-    let further = check_slots(&place, &lab)
-        .into_iter()
-        .chain(check_faults(&place, &lab))
-        .chain(check_link_events(&place, &lab));
-    errors.extend(further.filter(|e| e.place.is_none() || !told.contains(&e.place)));
+    let further = [check_slots(&place, &lab), faults::check(&lab), check_link_events(&lab)].concat();
+    errors.extend(place.errors(further).filter(|e| e.place.is_none() || !told.contains(&e.place)));
     refuse(errors)?;
     let file = LabFile { lab, base };
-    let together = found([check_addresses(&place, &file.lab), check_windows(&place, &file.lab)]);
-    let writes = deferrable::check(&place, &file.lab);
-    let outside = check_outside(&place, &file.lab);
-    refuse(together.into_iter().chain(writes).chain(outside).chain(check_host(&place, &file)))?;
-    refuse(check_devices(&place, &file))?;
+    let lab = &file.lab;
+    let alone = found([check_addresses(&place, lab), check_windows(&place, lab)]);
+    let together = [alone, deferrable::check(&place, lab), check_outside(&place, lab), check_host(&file)];
+    refuse(place.errors(together.concat()))?;
+    refuse(place.errors(check_devices(&place, &file)))?;
     Ok(file)
 }
 
@@ -202,182 +219,147 @@ fn refuse(errors: impl IntoIterator<Item = FileError>) -> Result<(), FileErrors>
     if errors.peek().is_some() { Err(errors.collect()) } else { Ok(()) }
 }
 
-fn check_host(place: &Place<'_>, file: &LabFile) -> Vec<FileError> {
-    let host = &file.lab.host.profile;
-    let checked = match profile::host_in(host.get_ref(), &file.base) {
-        Err(message) => place.error(host.span(), message),
-        Ok(profile) => host_schema::check(&file.lab.host, &profile).or_else(|(at, why)| place.error(at, why)),
+fn check_host(file: &LabFile) -> Vec<Wrong> {
+    let (host, read) = (&file.lab.host, |name| profile::host_in(name, &file.base));
+    let checked = match read(host.profile.get_ref()) {
+        Err(message) => wrong(host.profile.span(), message),
+        Ok(profile) => host_schema::check(host, &profile),
     };
     let others = file.lab.external_host.iter().filter_map(|host| {
-        let why = profile::host_in(host.profile(), &file.base).err()?;
         let at = host.profile.as_ref().map_or(host.name.span(), Spanned::span);
-        place.error::<()>(at, why).err()
+        Some(Wrong::at(at, read(host.profile()).err()?))
     });
     found([checked]).into_iter().chain(others).collect()
 }
 
-/// What only the devices themselves know of their settings.
-fn check_devices(place: &Place<'_>, file: &LabFile) -> Vec<FileError> {
-    let memory = match host_memory(&file.lab) {
+/// What only the devices themselves know of their settings, and whether each end of a link has room for the longest non-posted
+/// request that it takes.
+fn check_devices(place: &Place<'_>, file: &LabFile) -> Vec<Wrong> {
+    let lab = &file.lab;
+    let memory = match host_memory(lab) {
         Ok(memory) => memory,
-        Err(message) => return found([place.whole(message)]),
+        Err(message) => return vec![Wrong::at(WHOLE, message)],
     };
     let payloads = PayloadPool::new();
-    let Ok(tree) = Tree::of(&file.lab) else { return Vec::new() };
+    let Ok(tree) = Tree::of(lab) else { return Vec::new() };
     let mut sites = Sites::new(file, &payloads, &memory, Duration::MAX, &tree, NativeCode::NotLoaded);
     let mut errors = Vec::new();
-    for (n, slot) in file.lab.slot.iter().enumerate() {
-        match sites.plug(n, slot) {
-            Ok(plugged) => {
-                let below = plugged.end.longest_non_posted();
-                if matches!(plugged.end, End::Raw(_)) && !tree.is_simulated(n) {
-                    let (device, name) = (slot.device.get_ref(), slot.name.get_ref());
-                    let message = format!(
-                        "slot `{name}`: no host outside finds or starts `{device}`, which has no function; legal are devices that have one"
-                    );
-                    errors.extend(place.error::<()>(slot.device.span(), message).err());
-                }
-                let owner = (["slot", &n.to_string()], &slot.name, &slot.link);
-                errors.extend(check_non_posted(place, &file.lab, owner, below));
+    for (n, own) in lab.hanging().enumerate() {
+        let below = match lab.slot.get(n).map(|slot| (slot, sites.plug(n, slot))) {
+            None => LONGEST_NON_POSTED,
+            Some((_, Ok(plugged))) if !matches!(plugged.end, End::Raw(_)) || tree.is_simulated(n) => {
+                plugged.end.longest_non_posted()
             }
-            Err(fault) => errors.extend(place.fault(n, slot, &fault).err()),
-        }
-    }
-    for (n, switch) in file.lab.switch.iter().enumerate() {
-        let owner = (["switch", &n.to_string()], &switch.name, &switch.link);
-        errors.extend(check_non_posted(place, &file.lab, owner, LONGEST_NON_POSTED));
+            Some((slot, Ok(plugged))) => {
+                let message = format!(
+                    "{own}: no host outside finds or starts `{}`, which has no function; legal are devices that have one",
+                    slot.device.get_ref()
+                );
+                errors.push(Wrong::at(slot.device.span(), message));
+                plugged.end.longest_non_posted()
+            }
+            Some((slot, Err(fault))) => {
+                errors.push(place.fault(n, slot, &fault));
+                continue;
+            }
+        };
+        let faults = links::check_non_posted(&lab.link, own.link, LONGEST_NON_POSTED, below);
+        errors.extend(faults.into_iter().map(|fault| place.link(&own, fault)));
     }
     errors
 }
 
-/// Whether each end of a link has room for the longest non-posted request that it takes: a bridge above, and what takes up to `below`
-/// bytes at once.
-fn check_non_posted(
-    place: &Place<'_>,
-    lab: &Lab,
-    (owner, name, own): ([&str; 2], &Spanned<String>, &Link),
-    below: u32,
-) -> Vec<FileError> {
-    let what = format!("{} `{}`", owner[0], name.get_ref());
-    let faults = links::check_non_posted(&lab.link, own, LONGEST_NON_POSTED, below);
-    faults.into_iter().filter_map(|fault| place.link(&owner, name.span(), &what, fault).err()).collect()
-}
-
-fn check_slots(place: &Place<'_>, lab: &Lab) -> Vec<FileError> {
+fn check_slots(place: &Place<'_>, lab: &Lab) -> Vec<Wrong> {
     if lab.slot.len() > MAX_SLOTS || lab.slot.is_empty() && lab.switch.is_empty() {
         let message = format!(
             "{} slots: a lab has up to {MAX_SLOTS} [[slot]] tables, and one at least of [[slot]] and [[switch]]",
             lab.slot.len()
         );
-        return found([place.whole(message)]);
+        return vec![Wrong::at(WHOLE, message)];
     }
-    let mut errors = check_names(place, lab);
-    errors.extend(lab.slot.iter().enumerate().flat_map(|(n, slot)| check_slot(place, lab, n, slot)));
-    errors.extend(lab.switch.iter().enumerate().flat_map(|(n, switch)| check_switch(place, lab, n, switch)));
-    errors.extend(check_tree(place, lab).err());
+    let mut errors = check_names(lab);
+    errors.extend(lab.hanging().flat_map(|own| check_link(place, lab, &own)));
+    errors.extend(lab.switch.iter().flat_map(|s| found([check_arbitration(s), check_weights(lab, s)])));
+    errors.extend(check_tree(lab).err());
     let unused = unused::of_all(&lab.link, lab.slot.iter().map(|s| &s.link));
     if let (Some(fault), Some(slot)) = (unused, lab.slot.first()) {
-        errors.extend(place.link(&[], slot.name.span(), "every slot", fault).err());
+        errors.push(place.link_at(&[], slot.name.span(), "every slot", fault));
     }
     // A common key that is wrong is wrong for each link: it is told once.
-    let mut places = BTreeSet::new();
-    let about =
-        |e: &FileError| e.message.split_once(", ").map_or(e.message.clone(), |(_, what)| what.to_owned());
-    errors.retain(|error| places.insert((error.path.clone(), error.place, about(error))));
+    let mut told = BTreeSet::new();
+    let about = |e: &Wrong| e.message.split_once(", ").map_or(&*e.message, |(_, what)| what).to_owned();
+    errors.retain(|error| told.insert((error.span.start, about(error))));
     errors
 }
 
 /// Slots and switches have names of their own.
-fn check_names(place: &Place<'_>, lab: &Lab) -> Vec<FileError> {
-    let all = lab.slot.iter().map(|s| ("slot", &s.name));
-    let all = all.chain(lab.switch.iter().map(|s| ("switch", &s.name)));
+fn check_names(lab: &Lab) -> Vec<Wrong> {
+    let all = lab.hanging().map(|own| (own.table, own.name));
     let all = all.chain(lab.external_host.iter().map(|h| ("external host", &h.name)));
     let mut names = BTreeSet::new();
-    all.filter_map(|(what, name)| check_name(place, what, name, &mut names).err()).collect()
+    all.filter_map(|(what, name)| check_name(what, name, &mut names).err()).collect()
 }
 
-fn check_name<'a>(
-    place: &Place<'_>,
-    what: &str,
-    spanned: &'a Spanned<String>,
-    names: &mut BTreeSet<&'a str>,
-) -> Checked {
+fn check_name<'a>(what: &str, spanned: &'a Spanned<String>, names: &mut BTreeSet<&'a str>) -> Checked {
     let name = spanned.get_ref();
     if name.is_empty() || name.chars().count() > MAX_NAME || name.chars().any(char::is_control) {
         let message =
             format!("name {name:?}: legal are 1 to {MAX_NAME} characters, none of them control characters");
-        return place.error(spanned.span(), message);
+        return wrong(spanned.span(), message);
     }
     if what != "slot" && name == tree::ROOT {
-        return place.error(spanned.span(), format!("a {what} named `root`: that is the root complex"));
+        return wrong(spanned.span(), format!("a {what} named `root`: that is the root complex"));
     }
     if !names.insert(name) {
-        return place.error(spanned.span(), format!("a second {what} named `{name}`: names are unique"));
+        return wrong(spanned.span(), format!("a second {what} named `{name}`: names are unique"));
     }
     Ok(())
 }
 
-fn check_tree(place: &Place<'_>, lab: &Lab) -> Checked {
-    let tree = match Tree::of(lab) {
-        Ok(tree) => tree,
-        Err(error) => return place.error(error.span, error.message),
-    };
+fn check_tree(lab: &Lab) -> Checked {
+    let tree = Tree::of(lab)?;
     let most = MAX_ROOT_PORTS;
     for host in tree.host_ids() {
         let root_ports = tree.root_links(host).count();
         if root_ports > most {
             let message =
                 format!("{root_ports} slots and switches on the root complex: it has 1 to {most} root ports");
-            return place.whole(message);
+            return wrong(WHOLE, message);
         }
         let idle = host.0.checked_sub(1).and_then(|n| lab.external_host.get(n as usize));
         if let Some(idle) = idle.filter(|_| root_ports == 0) {
             let name = idle.name.get_ref();
             let message = format!("external host `{name}`: nothing hangs on it; name it as a parent");
-            return place.error(idle.name.span(), message);
+            return wrong(idle.name.span(), message);
         }
     }
     Ok(())
 }
 
-fn check_switch(place: &Place<'_>, lab: &Lab, n: usize, switch: &Switch) -> Vec<FileError> {
-    let mut errors = found([check_arbitration(place, switch), check_weights(place, lab, switch)]);
-    let what = format!("switch `{}`", switch.name.get_ref());
-    errors.extend(check_link(place, lab, ["switch", &n.to_string()], (&switch.name, &what), &switch.link));
-    errors
-}
-
-/// The link of the slot or switch that stands at `owner`, which goes by this name.
-fn check_link(
-    place: &Place<'_>,
-    lab: &Lab,
-    owner: [&str; 2],
-    (name, what): (&Spanned<String>, &str),
-    link: &Link,
-) -> Vec<FileError> {
-    let mut faults = links::check(&lab.link, link);
+fn check_link(place: &Place<'_>, lab: &Lab, own: &Hanging<'_>) -> Vec<Wrong> {
+    let mut faults = links::check(&lab.link, own.link);
     if faults.is_empty() {
-        faults.extend(unused::of_slot(&lab.link, link));
+        faults.extend(unused::of_slot(&lab.link, own.link));
     }
-    faults.into_iter().filter_map(|fault| place.link(&owner, name.span(), what, fault).err()).collect()
+    faults.into_iter().map(|fault| place.link(own, fault)).collect()
 }
 
-fn check_arbitration(place: &Place<'_>, switch: &Switch) -> Checked {
+fn check_arbitration(switch: &Switch) -> Checked {
     let name = switch.name.get_ref();
     match (&switch.arbitration, &switch.weights) {
         (PortArbitration::Weighted, None) => {
-            place.error(switch.name.span(), format!("switch `{name}`: weighted arbitration needs `weights`"))
+            wrong(switch.name.span(), format!("switch `{name}`: weighted arbitration needs `weights`"))
         }
         (PortArbitration::RoundRobin, Some(weights)) => {
             let message = format!("weights of switch `{name}`: they need arbitration = \"weighted\"");
-            place.error(weights.span(), message)
+            wrong(weights.span(), message)
         }
         _ => Ok(()),
     }
 }
 
 /// As many weights as the switch has ports, none of them 0. A tree that is wrong is reported elsewhere.
-fn check_weights(place: &Place<'_>, lab: &Lab, switch: &Switch) -> Checked {
+fn check_weights(lab: &Lab, switch: &Switch) -> Checked {
     let (Some(weights), Ok(tree)) = (&switch.weights, Tree::of(lab)) else { return Ok(()) };
     let name = switch.name.get_ref();
     let n = lab.switch.iter().position(|s| s.name.get_ref() == name).unwrap_or_default();
@@ -387,20 +369,15 @@ fn check_weights(place: &Place<'_>, lab: &Lab, switch: &Switch) -> Checked {
             "{} weights of switch `{name}`: it has {ports} ports, the upstream port first",
             given.len()
         );
-        return place.error(weights.span(), message);
+        return wrong(weights.span(), message);
     }
     match given.iter().position(|weight| *weight == 0) {
         Some(port) => {
             let message = format!("weight 0 of port {port} of switch `{name}`: legal are 1 to 65535");
-            place.error(weights.span(), message)
+            wrong(weights.span(), message)
         }
         None => Ok(()),
     }
-}
-
-fn check_slot(place: &Place<'_>, lab: &Lab, n: usize, slot: &Slot) -> Vec<FileError> {
-    let what = format!("slot `{}`", slot.name.get_ref());
-    check_link(place, lab, ["slot", &n.to_string()], (&slot.name, &what), &slot.link)
 }
 
 /// The windows of all devices fit into the memory that they lie in.
@@ -417,7 +394,7 @@ fn check_windows(place: &Place<'_>, lab: &Lab) -> Checked {
         *used = used.next_multiple_of(window.alignment).saturating_add(window.bytes);
         if *used > there {
             let message = format!("window_bytes of {}: {left} bytes are left of host.{key}", window.bytes);
-            return place.error(place.setting(n, slot, &["window_bytes"]), message);
+            return wrong(place.setting(n, slot, &["window_bytes"]), message);
         }
     }
     Ok(())
@@ -431,13 +408,13 @@ fn check_addresses(place: &Place<'_>, lab: &Lab) -> Checked {
         let bar = Window { base: address, size };
         let (name, span) = (slot.name.get_ref(), place.setting(n, slot, &["address"]));
         if let Some((_, other)) = taken.iter().find(|(w, _)| w.overlaps(&bar)) {
-            return place.error(
+            return wrong(
                 span,
                 format!("BAR at {address:#x} of slot `{name}` overlaps that of slot `{other}`"),
             );
         }
         if address % size != 0 {
-            return place.error(span, format!("BAR at {address:#x} is not aligned to its {size} bytes"));
+            return wrong(span, format!("BAR at {address:#x} is not aligned to its {size} bytes"));
         }
         let host = HostMap::default().mmio32;
         let window = Window { base: host.base, size: host.size };
@@ -447,7 +424,7 @@ fn check_addresses(place: &Place<'_>, lab: &Lab) -> Checked {
                 "BAR of {size} bytes at {address:#x} of slot `{name}`: addresses for BARs are {:#x} to {end:#x}",
                 window.base
             );
-            return place.error(span, message);
+            return wrong(span, message);
         }
         taken.push((bar, name));
     }
@@ -455,51 +432,48 @@ fn check_addresses(place: &Place<'_>, lab: &Lab) -> Checked {
 }
 
 /// What only firmware and drivers of a simulated host heed is said of no slot below a host outside.
-fn check_outside(place: &Place<'_>, lab: &Lab) -> Vec<FileError> {
+fn check_outside(place: &Place<'_>, lab: &Lab) -> Vec<Wrong> {
     let Ok(tree) = Tree::of(lab) else { return Vec::new() };
     let slots = lab.slot.iter().enumerate().filter(|(n, _)| !tree.is_simulated(*n));
     let check = |(n, slot): (usize, &Slot)| {
-        let (name, number) = (slot.name.get_ref(), n.to_string());
-        let idle = |at: Option<Range<usize>>, key: &str| {
-            let why = format!("{key} of slot `{name}`: without effect, since its host is outside");
-            place.error(at.unwrap_or_else(|| slot.name.span()), why)
-        };
-        let own = |key: &[&str]| place_of(&place.places, &[&["slot", number.as_str()], key].concat());
-        let address = match slot.needs().fixed_bar {
-            Some(_) => idle(Some(place.setting(n, slot, &["address"])), "address"),
-            None => Ok(()),
-        };
-        let mrrs = match slot.link.mrrs_bytes {
-            Some(_) => idle(own(&["link", "mrrs_bytes"]), "mrrs_bytes"),
-            None => Ok(()),
-        };
-        let driver = match &slot.driver {
-            Some(driver) => idle(Some(driver.span()), "driver"),
-            None => Ok(()),
-        };
-        found([address, mrrs, driver])
+        let (name, number) = (&slot.name, n.to_string());
+        let mrrs = || place_of(&place.places, &["slot", &number, "link", "mrrs_bytes"]);
+        let keys = [
+            ("address", slot.needs().fixed_bar.map(|_| place.setting(n, slot, &["address"]))),
+            ("mrrs_bytes", slot.link.mrrs_bytes.map(|_| mrrs().unwrap_or_else(|| name.span()))),
+            ("driver", slot.driver.as_ref().map(Spanned::span)),
+        ];
+        keys.map(|(key, at)| {
+            let why =
+                format!("{key} of slot `{}`: without effect, since its host is outside", name.get_ref());
+            at.map(|at| Wrong::at(at, why))
+        })
     };
-    slots.flat_map(check).collect()
+    slots.flat_map(check).flatten().collect()
 }
 
-fn check_slot_name(place: &Place<'_>, lab: &Lab, slot: &Spanned<String>) -> Checked {
-    let name = slot.get_ref();
-    if lab.slot.iter().any(|s| s.name.get_ref() == name) {
+/// Whether `name` is among those that are `there`.
+pub(crate) fn check_known<'a>(
+    name: &Spanned<String>,
+    there: impl Iterator<Item = &'a Spanned<String>>,
+) -> Checked {
+    let there: Vec<&str> = there.map(|name| name.get_ref().as_str()).collect();
+    if there.contains(&name.get_ref().as_str()) {
         return Ok(());
     }
-    let names: Vec<&str> = lab.slot.iter().map(|s| s.name.get_ref().as_str()).collect();
-    place.error(slot.span(), format!("no slot `{name}`: there are {}", names.join(", ")))
+    wrong(name.span(), format!("no slot `{}`: there are {}", name.get_ref(), there.join(", ")))
 }
 
-fn check_link_events(place: &Place<'_>, lab: &Lab) -> Vec<FileError> {
+fn check_link_events(lab: &Lab) -> Vec<Wrong> {
     let check = |change: &LinkChange| {
-        found([check_slot_name(place, lab, &change.slot), check_capability(place, lab, change)])
+        let known = check_known(&change.slot, lab.slot.iter().map(|s| &s.name));
+        found([known, check_capability(lab, change)])
     };
     lab.link_event.iter().flat_map(check).collect()
 }
 
 /// A link never trains above what its ports are capable of, which is what the lab gives it (`PCIe 5.0 §7.5.3.6`).
-fn check_capability(place: &Place<'_>, lab: &Lab, change: &LinkChange) -> Checked {
+fn check_capability(lab: &Lab, change: &LinkChange) -> Checked {
     let name = change.slot.get_ref();
     let Some(slot) = lab.slot.iter().find(|s| s.name.get_ref() == name) else { return Ok(()) };
     let own = links::config(&lab.link, &slot.link).root;
@@ -508,7 +482,7 @@ fn check_capability(place: &Place<'_>, lab: &Lab, change: &LinkChange) -> Checke
         if wanted > most {
             let message =
                 format!("gen of {wanted}: legal are 1 to {most}, that of the link of slot `{name}`");
-            return place.error(given.span(), message);
+            return wrong(given.span(), message);
         }
     }
     if let Some(given) = &change.lanes {
@@ -516,12 +490,8 @@ fn check_capability(place: &Place<'_>, lab: &Lab, change: &LinkChange) -> Checke
         if wanted > most {
             let message =
                 format!("{wanted} lanes: legal are 1 to {most}, those of the link of slot `{name}`");
-            return place.error(given.span(), message);
+            return wrong(given.span(), message);
         }
     }
     Ok(())
-}
-
-fn check_faults(place: &Place<'_>, lab: &Lab) -> Vec<FileError> {
-    faults::check(lab).into_iter().filter_map(|w| place.error::<()>(w.span, w.message).err()).collect()
 }

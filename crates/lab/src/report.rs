@@ -7,7 +7,9 @@ use crate::services::HotPlugEvent;
 use crate::transactions::TransactionReport;
 use fabric::{Direction, Fabric, LinkId, MemoryCounters, PortId, RootCounters, Side};
 use link::Counters;
+use plug::gbps;
 use serde::Serialize;
+use tlp::Duration;
 
 /// A run.
 #[derive(Clone, Debug, Serialize)]
@@ -213,11 +215,6 @@ pub struct DeviceReport {
     pub counters: serde_json::Map<String, serde_json::Value>,
 }
 
-/// Bits per picosecond are Tb/s: a thousand Gb/s.
-fn gbps(bytes: u64, ps: u64) -> f64 {
-    if ps == 0 { 0.0 } else { bytes as f64 * 8_000.0 / ps as f64 }
-}
-
 /// The two directions of link `n` in `fabric`.
 #[must_use]
 pub fn directions(fabric: &Fabric, n: u32) -> Vec<DirectionReport> {
@@ -245,7 +242,7 @@ fn direction(direction: Direction, sent: &Counters, received: &Counters, now_ps:
         dllp_bytes: sent.dllp_bytes,
         skp_bytes: sent.skp_bytes,
         utilization: utilization(&Counters::default(), sent, now_ps),
-        payload_gbps: gbps(sent.payload_bytes, now_ps),
+        payload_gbps: gbps(sent.payload_bytes, Duration::from_ps(now_ps)),
         replays: sent.replayed_tlps,
         credit_stalls: sent.credit_stalls.iter().sum(),
         credit_stall_ns: sent.credit_stall_ps.iter().sum::<u64>() as f64 / 1_000.0,

@@ -12,6 +12,7 @@ use plug::values::{Gen, Lanes, MpsBytes, MrrsBytes, Probability, RcbBytes};
 use plug::{Model, Needs, Plan};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use std::fmt;
 use toml::Spanned;
 
 /// A lab: a host, slots with devices in them, and faults.
@@ -82,6 +83,43 @@ impl Default for Lab {
             set: Vec::new(),
             native: NativeCode::default(),
         }
+    }
+}
+
+/// What hangs by a link of its own on a root port or a switch: a slot or a switch.
+#[derive(Clone, Copy)]
+pub(crate) struct Hanging<'a> {
+    /// `slot` or `switch`: its table in the file.
+    pub(crate) table: &'static str,
+    /// Its place among those of its table.
+    pub(crate) index: usize,
+    pub(crate) name: &'a Spanned<String>,
+    pub(crate) parent: Option<&'a Spanned<String>>,
+    pub(crate) port: Option<&'a Spanned<u8>>,
+    pub(crate) hot_plug: bool,
+    pub(crate) link: &'a Link,
+}
+
+/// As in ``slot `nic` ``.
+impl fmt::Display for Hanging<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} `{}`", self.table, self.name.get_ref())
+    }
+}
+
+impl Lab {
+    /// The slots, then the switches: the order of links.
+    pub(crate) fn hanging(&self) -> impl Iterator<Item = Hanging<'_>> {
+        let slots = self.slot.iter().enumerate().map(|(index, slot)| {
+            let Slot { name, parent, port, hot_plug, link, .. } = slot;
+            let (parent, port) = (parent.as_ref(), port.as_ref());
+            Hanging { table: "slot", index, name, parent, port, hot_plug: *hot_plug, link }
+        });
+        slots.chain(self.switch.iter().enumerate().map(|(index, switch)| {
+            let Switch { name, parent, port, hot_plug, link, .. } = switch;
+            let (parent, port) = (parent.as_ref(), port.as_ref());
+            Hanging { table: "switch", index, name, parent, port, hot_plug: *hot_plug, link }
+        }))
     }
 }
 

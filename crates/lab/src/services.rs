@@ -10,7 +10,7 @@ use host::Cpu;
 use host::cpu::AsyncProgram;
 use host::firmware::{Function, Path, System};
 use host::{HostInput, HostOutput, HostProgram};
-use std::cell::{RefCell, RefMut};
+use std::cell::{Cell, RefCell, RefMut};
 use std::collections::BTreeSet;
 use std::future::poll_fn;
 use std::ops::{Deref, DerefMut};
@@ -269,19 +269,25 @@ async fn serve_errors(host: Rc<Services>, function: Function) {
     }
 }
 
-/// A host program that says what has failed already where it waits for something that does not come.
-pub(crate) struct Telling {
+/// A host program whose configuration requests are counted as they leave, and that says what has failed already where it waits
+/// for something that does not come.
+pub(crate) struct Observed {
     pub(crate) program: AsyncProgram,
     pub(crate) failures: Failures,
+    pub(crate) config_requests: Rc<Cell<u64>>,
 }
 
-impl HostProgram for Telling {
+impl HostProgram for Observed {
     fn handle(&mut self, now: Time, input: HostInput) {
         self.program.handle(now, input);
     }
 
     fn poll_output(&mut self, now: Time) -> Option<HostOutput> {
-        self.program.poll_output(now)
+        let output = self.program.poll_output(now);
+        if let Some(HostOutput::ConfigRead { .. } | HostOutput::ConfigWrite { .. }) = output {
+            self.config_requests.set(self.config_requests.get() + 1);
+        }
+        output
     }
 
     fn poll_timeout(&self) -> Option<Time> {

@@ -51,6 +51,19 @@ pub(crate) struct Look {
     pub(crate) link_active: bool,
 }
 
+/// What the indicators of a slot say.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Indication {
+    /// It has power.
+    On,
+    /// It has none.
+    Off,
+    /// That is about to change.
+    Blink,
+    /// Something is wrong with what is in it.
+    Fault,
+}
+
 /// Uncorrectable errors that a function has logged.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Reported {
@@ -167,21 +180,15 @@ impl SlotPort {
         self.control(slot::POWER_OFF | INDICATORS, indicators(OFF, BLINK)).await
     }
 
-    pub(crate) async fn indicate_on(&self) -> Result<(), String> {
-        self.control(INDICATORS, indicators(OFF, ON)).await
-    }
-
-    pub(crate) async fn indicate_off(&self) -> Result<(), String> {
-        self.control(INDICATORS, indicators(OFF, OFF)).await
-    }
-
-    pub(crate) async fn indicate_blink(&self) -> Result<(), String> {
-        self.control(INDICATORS, indicators(OFF, BLINK)).await
-    }
-
-    /// Something is wrong with what is in the slot.
-    pub(crate) async fn indicate_fault(&self) -> Result<(), String> {
-        self.control(INDICATORS, indicators(ON, OFF)).await
+    /// Shows the state of the slot.
+    pub(crate) async fn indicate(&self, shown: Indication) -> Result<(), String> {
+        let (attention, power) = match shown {
+            Indication::On => (OFF, ON),
+            Indication::Off => (OFF, OFF),
+            Indication::Blink => (OFF, BLINK),
+            Indication::Fault => (ON, OFF),
+        };
+        self.control(INDICATORS, indicators(attention, power)).await
     }
 
     /// The uncorrectable errors that have reached a root port, cleared there and where they come from: a line for each

@@ -137,5 +137,5 @@ pub(crate) fn check_limits(place: &Place<'_>, schema: &Schema) -> Vec<FileError>
 
 /// Keys whose limits depend on others: they are checked where these are known.
 fn depends_on_others(path: &[&str]) -> bool {
-    matches!(path, ["link" | "fault" | "outage", ..] | ["slot" | "switch", _, "link", ..])
+    matches!(path, ["link", ..] | ["slot" | "switch", _, "link", ..] | ["fault", _, "nth"])
 }

@@ -5,11 +5,11 @@
 use crate::tap;
 use capture::render::status_name;
 use fabric::{Breakdown, Fabric, Parts, Stage, Transaction, TransactionKind, TransactionTap};
+use plug::ns;
 use serde::Serialize;
 use std::cell::RefCell;
 use std::io::{self, BufWriter, Write};
 use std::rc::Rc;
-use tlp::Duration;
 
 /// The transactions of one kind on one link that have ended: how long they took, in nanoseconds, and where the time
 /// went. Least, mean and greatest are exact. Median and p99 are the latency of a transaction that was seen, exact where
@@ -80,10 +80,6 @@ pub struct OneReport {
     /// Its parts.
     #[serde(flatten)]
     pub parts: PartsReport,
-}
-
-fn ns(duration: Duration) -> f64 {
-    duration.as_ps() as f64 / 1_000.0
 }
 
 impl PartsReport {

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What hangs where in a lab: slots and switches by name become links of a tree. Knows names and ports only.
 
-use crate::schema::{Lab, Slot};
+use crate::read::Wrong;
+use crate::schema::{Hanging, Lab, Slot};
 use fabric::{Above, HostId};
 use host::firmware::{Path, Policy, Room};
 use std::collections::BTreeMap;
-use std::ops::Range;
 use tlp::Bdf;
-use toml::Spanned;
 
 /// What a lab calls the root complex.
 pub(crate) const ROOT: &str = "root";
@@ -34,13 +33,6 @@ pub(crate) struct Tree {
     hosts: usize,
 }
 
-/// What is wrong with a tree, and where in the file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct TreeError {
-    pub(crate) span: Range<usize>,
-    pub(crate) message: String,
-}
-
 /// Bus numbers while they are given.
 struct Numbering {
     /// The next; beyond 255 there is none, but how many are missing is counted on.
@@ -64,17 +56,10 @@ impl Numbering {
     }
 }
 
-/// Something that hangs on something: a slot or a switch.
-struct Hanging<'a> {
-    name: &'a Spanned<String>,
-    parent: Option<&'a Spanned<String>>,
-    port: Option<&'a Spanned<u8>>,
-}
-
 impl Tree {
     /// The tree that `lab` describes.
-    pub(crate) fn of(lab: &Lab) -> Result<Tree, TreeError> {
-        let hanging = hanging(lab);
+    pub(crate) fn of(lab: &Lab) -> Result<Tree, Wrong> {
+        let hanging: Vec<Hanging<'_>> = lab.hanging().collect();
         let parents = parents(lab, &hanging)?;
         check_loops(lab, &hanging, &parents)?;
         let ports = ports(lab, &hanging, &parents)?;
@@ -83,12 +68,11 @@ impl Tree {
             Parent::Switch(switch) => Above::Switch { switch, port: ports[n] },
         };
         let slots = lab.slot.len();
-        let hot_plug = lab.slot.iter().map(|s| s.hot_plug).chain(lab.switch.iter().map(|s| s.hot_plug));
         let tree = Tree {
             slots: (0..slots).map(above).collect(),
             switches: (slots..hanging.len()).map(above).collect(),
             downstream_ports: downstream_ports(lab, &hanging, &parents, &ports)?,
-            hot_plug: hot_plug.collect(),
+            hot_plug: hanging.iter().map(|h| h.hot_plug).collect(),
             buses_behind: lab.slot.iter().map(buses_behind).collect(),
             hosts: 1 + lab.external_host.len(),
         };
@@ -97,7 +81,7 @@ impl Tree {
     }
 
     /// Refuses a tree whose buses 8 bits cannot number, at what goes beyond the last.
-    fn check_buses(&self, hanging: &[Hanging<'_>]) -> Result<(), TreeError> {
+    fn check_buses(&self, hanging: &[Hanging<'_>]) -> Result<(), Wrong> {
         self.host_ids().try_for_each(|host| {
             let count = self.numbered(host);
             let Some(n) = count.beyond else { return Ok(()) };
@@ -106,7 +90,7 @@ impl Tree {
                 "`{}` needs bus numbers beyond 255: the tree has {last} buses below the root complex, and legal are 255",
                 name.get_ref()
             );
-            Err(TreeError { span: name.span(), message })
+            Err(Wrong { span: name.span(), message })
         })
     }
 
@@ -257,27 +241,23 @@ impl Tree {
         matches!(self.above(n), Above::RootPort(_))
     }
 
+    /// Link `n` and those above it, up to the one on a root port.
+    pub(crate) fn way_up(&self, n: usize) -> impl Iterator<Item = usize> {
+        std::iter::successors(Some(n), |&n| match self.above(n) {
+            Above::RootPort(_) => None,
+            Above::Switch { switch, .. } => Some(self.slots.len() + switch),
+        })
+    }
+
     /// The link on a root port that leads to link `n`.
     pub(crate) fn root_link(&self, n: usize) -> usize {
-        match self.above(n) {
-            Above::RootPort(_) => n,
-            Above::Switch { switch, .. } => self.root_link(self.slots.len() + switch),
-        }
+        self.way_up(n).last().unwrap_or(n)
     }
 
     /// The nearest switch above link `n` whose port above is hot-plug capable, as a link.
     pub(crate) fn lost_with(&self, n: usize) -> Option<usize> {
-        let Above::Switch { switch, .. } = self.above(n) else { return None };
-        let link = self.slots.len() + switch;
-        if self.hot_plug[link] { Some(link) } else { self.lost_with(link) }
+        self.way_up(n).skip(1).find(|&link| self.hot_plug[link])
     }
-}
-
-/// Slots, then switches: the order of links.
-fn hanging(lab: &Lab) -> Vec<Hanging<'_>> {
-    let slots = lab.slot.iter().map(|s| (&s.name, s.parent.as_ref(), s.port.as_ref()));
-    let switches = lab.switch.iter().map(|s| (&s.name, s.parent.as_ref(), s.port.as_ref()));
-    slots.chain(switches).map(|(name, parent, port)| Hanging { name, parent, port }).collect()
 }
 
 /// What a link hangs on.
@@ -289,7 +269,7 @@ enum Parent {
 }
 
 /// What each hangs on.
-fn parents(lab: &Lab, hanging: &[Hanging<'_>]) -> Result<Vec<Parent>, TreeError> {
+fn parents(lab: &Lab, hanging: &[Hanging<'_>]) -> Result<Vec<Parent>, Wrong> {
     let switches = lab.switch.iter().enumerate().map(|(n, s)| (s.name.get_ref(), Parent::Switch(n)));
     let hosts = (1..).map(HostId).zip(&lab.external_host).map(|(id, h)| (h.name.get_ref(), Parent::Root(id)));
     let by_name: BTreeMap<&str, Parent> =
@@ -302,14 +282,14 @@ fn parents(lab: &Lab, hanging: &[Hanging<'_>]) -> Result<Vec<Parent>, TreeError>
             None => {
                 let names: Vec<&str> = std::iter::once(ROOT).chain(by_name.keys().copied()).collect();
                 let message = format!("no parent `{}`: there are {}", name.get_ref(), names.join(", "));
-                Err(TreeError { span: name.span(), message })
+                Err(Wrong { span: name.span(), message })
             }
         },
     };
     hanging.iter().map(parent).collect()
 }
 
-fn check_loops(lab: &Lab, hanging: &[Hanging<'_>], parents: &[Parent]) -> Result<(), TreeError> {
+fn check_loops(lab: &Lab, hanging: &[Hanging<'_>], parents: &[Parent]) -> Result<(), Wrong> {
     let slots = lab.slot.len();
     for first in 0..lab.switch.len() {
         let (mut at, mut path) = (first, vec![first]);
@@ -318,7 +298,7 @@ fn check_loops(lab: &Lab, hanging: &[Hanging<'_>], parents: &[Parent]) -> Result
             if above == first {
                 let names: Vec<&str> = path.iter().map(|&n| lab.switch[n].name.get_ref().as_str()).collect();
                 let message = format!("a loop: {} hang below each other", names.join(", "));
-                return Err(TreeError { span: hanging[slots + first].name.span(), message });
+                return Err(Wrong { span: hanging[slots + first].name.span(), message });
             }
             if path.len() > lab.switch.len() {
                 // A loop that this switch hangs on, but is not in: another one of it is named.
@@ -331,13 +311,13 @@ fn check_loops(lab: &Lab, hanging: &[Hanging<'_>], parents: &[Parent]) -> Result
 }
 
 /// The downstream port that each hangs on: the one that it names, or the first left.
-fn ports(lab: &Lab, hanging: &[Hanging<'_>], parents: &[Parent]) -> Result<Vec<usize>, TreeError> {
+fn ports(lab: &Lab, hanging: &[Hanging<'_>], parents: &[Parent]) -> Result<Vec<usize>, Wrong> {
     let mut taken: Vec<BTreeMap<usize, &str>> = vec![BTreeMap::new(); lab.switch.len()];
     let mut ports = vec![0; hanging.len()];
     for (n, h) in hanging.iter().enumerate() {
         let (Some(given), parent) = (h.port, parents[n]) else { continue };
         let port = usize::from(*given.get_ref());
-        let error = |message: String| Err(TreeError { span: given.span(), message });
+        let error = |message: String| Err(Wrong { span: given.span(), message });
         let Parent::Switch(switch) = parent else {
             let root = h.parent.map_or(ROOT, |name| name.get_ref());
             return error(format!(
@@ -372,7 +352,7 @@ fn downstream_ports(
     hanging: &[Hanging<'_>],
     parents: &[Parent],
     ports: &[usize],
-) -> Result<Vec<usize>, TreeError> {
+) -> Result<Vec<usize>, Wrong> {
     let needed = |switch: usize| {
         let used = (0..hanging.len()).filter(|&n| parents[n] == Parent::Switch(switch)).map(|n| ports[n]);
         used.max().unwrap_or(1)
@@ -385,7 +365,7 @@ fn downstream_ports(
             let message = format!(
                 "switch `{name}` with {ports} downstream ports: legal are 1 to {MAX_DOWNSTREAM_PORTS}, and {needed} at least for what hangs on it"
             );
-            return Err(TreeError { span, message });
+            return Err(Wrong { span, message });
         }
         Ok(ports)
     };

@@ -6,6 +6,7 @@ use super::HOSTS;
 use crate::LabFile;
 use crate::links::merge;
 use crate::schema::Link;
+use crate::tree::ROOT;
 use plug::values::Gen;
 use tlp::Rate;
 
@@ -13,12 +14,8 @@ use tlp::Rate;
 pub(crate) fn of_host(file: &LabFile) -> Option<String> {
     let lab = &file.lab;
     let rate = |own: &Link| merge(&lab.link, own).generation.map_or(Rate::Gt8, |Gen(rate)| rate);
-    let slots = lab.slot.iter().map(|s| (&s.parent, &s.link));
-    let switches = lab.switch.iter().map(|s| (&s.parent, &s.link));
-    let on_root = slots
-        .chain(switches)
-        .filter(|(parent, _)| parent.as_ref().is_none_or(|parent| parent.get_ref() == "root"));
-    HOSTS.extrapolated(lab.host.profile.get_ref(), &file.base, on_root.map(|(_, link)| rate(link)))
+    let on_root = lab.hanging().filter(|h| h.parent.is_none_or(|parent| parent.get_ref() == ROOT));
+    HOSTS.extrapolated(lab.host.profile.get_ref(), &file.base, on_root.map(|h| rate(h.link)))
 }
 
 #[cfg(test)]
