@@ -97,7 +97,6 @@ pub(crate) struct Notices {
 
 impl Notices {
     /// Keeps an error.
-    #[cold]
     pub(crate) fn error(&mut self, notice: Notice) {
         if self.waiting.contains(&notice) {
             return;
@@ -110,7 +109,6 @@ impl Notices {
     }
 
     /// Keeps a change of the link's state. It replaces an older one of its kind; a surprise stays one.
-    #[cold]
     pub(crate) fn link(&mut self, notice: Notice) {
         let surprised = self.waiting.contains(&Notice::Down { surprise: true });
         self.waiting.retain(|n| std::mem::discriminant(n) != std::mem::discriminant(&notice));
@@ -121,7 +119,6 @@ impl Notices {
         self.waiting.push_back(notice);
     }
 
-    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }

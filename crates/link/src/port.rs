@@ -165,7 +165,6 @@ impl Port {
 
     /// DL_Active: the credits of VC0 are known, and its TLPs may flow.
     #[must_use]
-    #[inline]
     pub fn is_active(&self) -> bool {
         self.channels[0].is_active()
     }
@@ -179,7 +178,6 @@ impl Port {
     /// The Traffic Classes whose transmit queue has room for a TLP of `class`. A TLP may be queued before DL_Active; it
     /// then waits. A Traffic Class that is not mapped travels on VC0, for the other end to judge.
     #[must_use]
-    #[inline]
     pub fn room(&self, class: Class) -> TcSet {
         self.room[class.index()]
     }
@@ -196,14 +194,12 @@ impl Port {
         self.room(class).contains(TrafficClass::default())
     }
 
-    #[inline]
     fn channel_of(&self, tc: TrafficClass) -> usize {
         usize::from(self.channel_of[usize::from(tc.bits())])
     }
 
     /// Takes a TLP to send, whose Traffic Class is in [`room`](Self::room). Without room it still keeps the TLP, at the
     /// cost of an allocation.
-    #[inline]
     pub fn enqueue(&mut self, now: Time, tlp: Tlp) {
         let account = tlp.account;
         self.enqueue_for(now, tlp, account);
@@ -211,7 +207,6 @@ impl Port {
 
     /// Like [`enqueue`](Self::enqueue), with `account` in place of the TLP's own: it is written here, where the TLP
     /// stays. Writing it just before the TLP moves here would make the move wait for the write.
-    #[inline]
     pub fn enqueue_for(&mut self, now: Time, tlp: Tlp, account: Account) {
         let class = tlp.class();
         let index = self.channel_of(tlp.repr.tc);
@@ -233,7 +228,6 @@ impl Port {
     }
 
     /// Tells the owner of a TLP that the other end can never have the credits for.
-    #[cold]
     fn check_admitted(&mut self, index: usize, class: Class, lengths: Lengths) {
         if let Some(advertised) = self.channels[index].never_admits(class, lengths) {
             let (vc, needed) = (Vc::from_bits(index as u8), lengths.data_credits() as u16);
@@ -255,14 +249,12 @@ impl Port {
     /// When the wire is free (which may be in the past), if there is something to send; `None` if nothing can be sent
     /// without a further input.
     #[must_use]
-    #[inline]
     pub fn transmit_ready_at(&self) -> Option<Time> {
         (self.pending != 0 || self.sendable != 0).then(|| self.wire.free_at())
     }
 
     /// The next frame onto the wire, if the wire is free at `now` and something may go. A due SKP ordered set goes
     /// before it, so `start` may be later than `now`.
-    #[inline]
     #[must_use]
     pub fn poll_transmit(&mut self, now: Time) -> Option<Transmission> {
         let Sent { frame, start, end, wait } = self.poll_sent(now)?;
@@ -274,7 +266,6 @@ impl Port {
     }
 
     /// Like [`poll_transmit`](Self::poll_transmit), without copying the TLP.
-    #[inline]
     #[must_use]
     pub fn poll_sent(&mut self, now: Time) -> Option<Sent> {
         if self.may_send(now) { self.transmit(now) } else { None }
@@ -282,7 +273,6 @@ impl Port {
 
     /// Like [`poll_sent`](Self::poll_sent), right after [`may_send`](Self::may_send) has returned true, which it does
     /// not check again.
-    #[inline]
     #[must_use]
     pub fn send_next(&mut self, now: Time) -> Option<Sent> {
         self.transmit(now)
@@ -290,7 +280,6 @@ impl Port {
 
     /// Whether [`poll_sent`](Self::poll_sent) has a frame. Asking this first has the same effect as `poll_sent` without
     /// a frame.
-    #[inline]
     #[must_use]
     pub fn may_send(&mut self, now: Time) -> bool {
         if now < self.wire.free_at() {
@@ -354,7 +343,6 @@ impl Port {
     /// Whether the TLP that was just not handed up was new and in order, but had no credits or no Traffic Class in use,
     /// so that it is acknowledged and will not come again. True once.
     #[must_use]
-    #[inline]
     pub fn poll_refused(&mut self) -> bool {
         std::mem::take(&mut self.refused)
     }
@@ -362,14 +350,12 @@ impl Port {
     /// The next notice for the port's owner, oldest first. Ask after every call except [`enqueue`](Self::enqueue),
     /// [`return_credits`](Self::return_credits) and those that change nothing.
     #[must_use]
-    #[inline]
     pub fn poll_notice(&mut self) -> Option<Notice> {
         if self.notices.is_empty() { None } else { self.notices.next() }
     }
 
     /// Whether [`poll_notice`](Self::poll_notice) has a notice.
     #[must_use]
-    #[inline]
     pub fn has_notice(&self) -> bool {
         !self.notices.is_empty()
     }
@@ -381,7 +367,6 @@ impl Port {
     }
 
     /// The receiver has taken a TLP of `tc` and `class` with `data_credits` units of 16 B out of its buffer.
-    #[inline]
     pub fn return_credits(&mut self, now: Time, tc: TrafficClass, class: Class, data_credits: u32) {
         if let Some(buffer) = &mut self.buffer {
             buffer.used = buffer.used.saturating_sub(1);
@@ -398,7 +383,6 @@ impl Port {
 
     /// When to call [`handle_timeout`](Self::handle_timeout) next.
     #[must_use]
-    #[inline]
     pub fn poll_timeout(&self) -> Option<Time> {
         let data_link = self.receiver.deadline().min(self.replay.deadline());
         let updates = self.updates.news_deadline().min(self.updates.refresh_deadline());
@@ -470,7 +454,6 @@ impl Port {
     /// [`handle_timeout`](Self::handle_timeout) and after a frame that was no TLP to hand up; then tell the other end
     /// by [`hold`](Self::hold). Returned once.
     #[must_use]
-    #[inline]
     pub fn poll_retrain(&mut self) -> Option<Time> {
         self.retrains_until.take()
     }
@@ -487,7 +470,6 @@ impl Port {
 
     /// Counters of the transmit direction and of errors at the receiver.
     #[must_use]
-    #[inline]
     pub fn counters(&self) -> &Counters {
         &self.counters
     }

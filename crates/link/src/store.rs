@@ -24,33 +24,28 @@ impl TlpStore {
     }
 
     /// Keeps a TLP with `account` in place of its own.
-    #[inline]
     pub(crate) fn insert(&mut self, tlp: Tlp, account: Account) -> Handle {
         let handle = self.free.pop().unwrap_or_else(|| self.grow());
         self.slots[handle.0 as usize].insert(tlp).account = account;
         handle
     }
 
-    #[cold]
     fn grow(&mut self) -> Handle {
         self.slots.push(None);
         Handle(self.slots.len() as u32 - 1)
     }
 
-    #[inline]
     pub(crate) fn get(&self, handle: Handle) -> Option<&Tlp> {
         self.slots[handle.0 as usize].as_ref()
     }
 
     /// Takes a TLP out of the store.
-    #[cold]
     pub(crate) fn take(&mut self, handle: Handle) -> Option<Tlp> {
         let tlp = self.slots[handle.0 as usize].take();
         self.free.push(handle);
         tlp
     }
 
-    #[inline]
     pub(crate) fn remove(&mut self, handle: Handle) {
         self.slots[handle.0 as usize] = None;
         self.free.push(handle);

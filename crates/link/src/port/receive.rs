@@ -12,7 +12,6 @@ use tlp::{Class, DataLinkFeature, Dllp, FlowControl, FlowControlKind, Time, Tlp,
 
 impl Port {
     /// Whether a damaged frame passes its CRC; otherwise handles the error.
-    #[cold]
     pub(super) fn survives(&mut self, frame: &Frame, damage: &Damage) -> bool {
         if frame.survives(damage) {
             self.counters.undetected_errors += 1;
@@ -43,7 +42,6 @@ impl Port {
     /// A frame has arrived with broken framing, so that only its kind, TLP or DLLP, is known: a Receiver Error. A Nak
     /// asks for a TLP again (`PCIe 5.0 §3.6.3.1`); with 128b/130b encoding the link retrains as well (§4.2.2.3.3),
     /// which [`poll_retrain`](Self::poll_retrain) reports.
-    #[cold]
     pub fn receive_broken_frame(&mut self, now: Time, of_tlp: bool) {
         if self.down {
             return;
@@ -61,7 +59,6 @@ impl Port {
     /// A TLP has arrived with a good LCRC, but its bytes form no TLP; `header` is what the Header Log shows of them.
     /// The sender used the credits of `sent`, the TLP that it meant. True if it was new and in order: it is dropped,
     /// acknowledged, and its credits go back.
-    #[cold]
     #[must_use]
     pub fn receive_malformed(&mut self, now: Time, sequence: u16, sent: &Tlp, header: [u32; 4]) -> bool {
         let accepted = self.receive_tlp(now, sequence, sent);
@@ -83,7 +80,6 @@ impl Port {
         active && self.buffer.is_none() && self.receiver.expects(Sequence::from_bits(sequence))
     }
 
-    #[inline]
     pub(super) fn receive_tlp(&mut self, now: Time, sequence: u16, tlp: &Tlp) -> bool {
         match self.channels[0].init.state() {
             State::Active => {}
@@ -109,7 +105,6 @@ impl Port {
     }
 
     /// A TLP came behind a missing one: a Bad TLP, reported once for the gap (`PCIe 5.0 §3.6.3.1`).
-    #[cold]
     fn miss(&mut self, nak: bool) {
         self.counters.out_of_sequence += 1;
         if nak {
@@ -120,7 +115,6 @@ impl Port {
 
     /// Without flow control: whether there is room for the TLP. One without room is silently dropped, and so are those
     /// behind it.
-    #[cold]
     fn has_buffer_for(&mut self, sequence: Sequence) -> bool {
         let Some(buffer) = &mut self.buffer else { return true };
         if self.receiver.is_duplicate(sequence) {
@@ -137,14 +131,12 @@ impl Port {
     }
 
     /// A TLP says what an InitFC2 would: the other end uses the channel.
-    #[cold]
     fn hear_tlp(&mut self, now: Time, channel: usize) {
         self.channels[channel].init.receive_tlp();
         self.advance_init(now, channel);
         self.note_init();
     }
 
-    #[inline]
     fn accept(&mut self, now: Time, tlp: &Tlp) -> bool {
         // A Nak that has not left yet would ask for the TLP that has just come.
         self.pending &= !pending::NAK;
@@ -168,7 +160,6 @@ impl Port {
     }
 
     /// Receiver Overflow: the TLP is discarded, and returns no credits since it had none (`PCIe 5.0 §2.6.1.2`).
-    #[cold]
     fn overflow(&mut self, tlp: &Tlp) {
         self.counters.receiver_overflows += 1;
         self.refused = true;
@@ -176,7 +167,6 @@ impl Port {
     }
 
     /// Whether the channel of `tlp` takes TLPs though its initialization has not ended.
-    #[cold]
     fn admits(&mut self, now: Time, tlp: &Tlp) -> bool {
         let index = self.channel_of(tlp.repr.tc);
         if !self.mapped.contains(tlp.repr.tc) || self.channels[index].init.state() < State::FcInit2 {
@@ -188,7 +178,6 @@ impl Port {
 
     /// A TLP whose Traffic Class no channel in use carries is malformed (`PCIe 5.0 §2.5.2`). If the class is not mapped
     /// at all, the sender used credits of VC0; they go back, since the TLP was never in the buffer.
-    #[cold]
     fn refuse_unmapped(&mut self, now: Time, tlp: &Tlp) -> bool {
         self.counters.unmapped_tcs += 1;
         self.refused = true;
@@ -306,7 +295,6 @@ impl Port {
 
     /// TLPs accepted during FC_INIT2 may have returned credits that no UpdateFC could report; the other end no longer
     /// listens to the InitFC2s.
-    #[cold]
     fn tell_early_returns(&mut self, index: usize) {
         for (class, credits) in Class::ALL.into_iter().zip(&self.channels[index].rx) {
             let kind = index * Class::ALL.len() + class.index();
