@@ -31,7 +31,7 @@ impl Function<Work> {
                 }
                 None => return None,
                 Some(_) => {
-                    let _: Option<Tlp> = shared.bad_output();
+                    shared.counters.bad_outputs += 1;
                     refused += 1;
                 }
             }

@@ -147,7 +147,7 @@ impl Function<Work> {
     pub(crate) fn ready(&self) -> Ready {
         Ready::when(!self.behind.posted.is_empty(), Ready::ALL)
             .or(Ready::when(self.may_interrupt_late(), Ready::output(Class::Posted)))
-            .or(Ready::when(self.behind.reads.is_sending(), Ready::output(Class::NonPosted)))
+            .or(Ready::when(!self.behind.reads.outbox.is_empty(), Ready::output(Class::NonPosted)))
             .or(Ready::when(!self.behind.answers.is_empty(), Ready::output(Class::Completion)))
     }
 
@@ -208,7 +208,7 @@ impl Function<Work> {
                 },
                 None => return None,
                 Some(other) => match self.begin_other(now, shared, other) {
-                    Some(tlp) if self.posted_may_go(tlp.repr.tc, room) => return Some(tlp),
+                    Some(tlp) if self.goes_at_once(tlp.repr.tc, room) => return Some(tlp),
                     Some(tlp) => self.behind.park(shared.stamp(), tlp),
                     // What the device does next may not pass the message of a pin, which the endpoint sends when polled again.
                     None if shared.own.pins.is_due() => return None,
@@ -234,14 +234,7 @@ impl Function<Work> {
         }
     }
 
-    /// True where a posted TLP of `tc` may leave now.
-    #[inline]
-    fn posted_may_go(&self, tc: TrafficClass, room: TcSet) -> bool {
-        room.contains(tc) && !self.behind.posted.holds(tc)
-    }
-
     /// Decides what becomes of a write.
-    #[inline]
     fn begin_write(&mut self, shared: &mut Shared, write: &DmaWrite, room: TcSet) -> Begun {
         let len = write.data.len();
         let Some(last) = (len as u64).checked_sub(1) else { return Begun::Refused };
@@ -254,7 +247,7 @@ impl Function<Work> {
             return Begun::Refused;
         }
         shared.counters.dma_writes += 1;
-        let at_once = self.posted_may_go(write.options.tc, room);
+        let at_once = self.goes_at_once(write.options.tc, room);
         let piece = request_piece(write.address, len as u32, self.settings.mps.bytes());
         match Span::covering(write.address, piece) {
             Ok(span) if at_once && piece as usize == len => Begun::Whole(span),
@@ -316,7 +309,7 @@ impl Function<Work> {
         let mut refused = 0;
         while refused < MAX_REFUSED_PER_POLL {
             let Work { reads, posted, held_by_posted, .. } = &mut self.behind;
-            if reads.select_behind(room, posted, held_by_posted) {
+            if reads.outbox.select_behind(room, posted, held_by_posted) {
                 if !self.settings.bus_master {
                     self.stop_sending(now, shared);
                     refused += 1;
@@ -325,7 +318,7 @@ impl Function<Work> {
                 let id = self.id(shared);
                 return self.behind.reads.next_request(now, id, &self.settings);
             }
-            if self.waits_for_posted(shared) || !self.behind.reads.has_room() {
+            if self.waits_for_posted(shared) || !self.behind.reads.outbox.has_room() {
                 return None;
             }
             if self.settings.bus_master && !self.behind.reads.tags.has_free() {
@@ -334,7 +327,7 @@ impl Function<Work> {
             match self.behind.device.poll_output(now, Class::NonPosted) {
                 Some(Output::Read(read)) => {
                     let at_once = self.may_read(now, shared, &read, room);
-                    if at_once == Some(true) && !self.behind.reads.is_sending() {
+                    if at_once == Some(true) && self.behind.reads.outbox.is_empty() {
                         let (id, stamp) = (self.id(shared), shared.stamp());
                         return self.behind.reads.begin_now(now, id, read, &self.settings, stamp);
                     }
@@ -350,7 +343,7 @@ impl Function<Work> {
                 }
                 None => return None,
                 Some(_) => {
-                    let _: Option<Tlp> = shared.bad_output();
+                    shared.counters.bad_outputs += 1;
                     refused += 1;
                 }
             }
@@ -362,7 +355,6 @@ impl Function<Work> {
     /// True where new requests have to wait for a write that is being split. What the device does behind a write may not
     /// pass it (`PCIe 5.0 §2.4.1`, entries B2a and D2a), and only the device knows what is behind: with one channel nothing
     /// new is taken meanwhile. With several all is taken, and each waits for posted TLPs of its own Traffic Class.
-    #[inline]
     pub(super) fn waits_for_posted(&mut self, shared: &Shared) -> bool {
         if self.behind.posted.is_empty() {
             return false;
@@ -372,12 +364,11 @@ impl Function<Work> {
     }
 
     /// True where the entry accepted last may leave at once.
-    pub(super) fn goes_at_once(&mut self, tc: TrafficClass, room: TcSet) -> bool {
+    pub(super) fn goes_at_once(&self, tc: TrafficClass, room: TcSet) -> bool {
         room.contains(tc) && !self.behind.posted.holds(tc)
     }
 
     /// Whether a read may leave at once; `None` where it is refused.
-    #[inline]
     fn may_read(&mut self, now: Time, shared: &mut Shared, read: &DmaRead, room: TcSet) -> Option<bool> {
         shared.counters.dma_reads += 1;
         let end = u64::from(read.len.saturating_sub(1)).checked_add(read.address);
@@ -388,7 +379,7 @@ impl Function<Work> {
             self.settings.not_bus_master()
         } else {
             let tc = read.options.tc;
-            return Some(self.goes_at_once(tc, room) && !self.behind.reads.holds(tc));
+            return Some(self.goes_at_once(tc, room) && !self.behind.reads.outbox.holds(tc));
         };
         self.refuse_read(now, shared, (read.id, Err(error)));
         None
@@ -406,7 +397,7 @@ impl Function<Work> {
             None => DmaError::BadAtomic,
             Some(operand) => {
                 let tc = atomic.options.tc;
-                let at_once = self.goes_at_once(tc, room) && !self.behind.reads.holds(tc);
+                let at_once = self.goes_at_once(tc, room) && !self.behind.reads.outbox.holds(tc);
                 let stamp = shared.stamp();
                 self.behind.reads.begin_atomic(atomic, operand, &self.settings, stamp, at_once);
                 return true;

@@ -153,7 +153,6 @@ impl Agenda {
         self.deadlines.set(index, function.poll_timeout().unwrap_or(Time::MAX));
     }
 
-    #[inline]
     fn touch(&mut self, functions: &[Function<Work>], index: usize) {
         self.ask(&functions[index], index);
         self.ask_stirred(functions);
@@ -217,7 +216,6 @@ impl Endpoint {
     }
 
     /// Asks a function again; to be called where what it has to do may have changed.
-    #[inline]
     pub(super) fn touch(&mut self, index: usize) {
         if let Some(agenda) = &mut self.agenda {
             agenda.touch(&self.front.functions, index);
@@ -225,7 +223,6 @@ impl Endpoint {
     }
 
     /// Notes that there are several channels from now on, which do not wait for each other.
-    #[cold]
     pub(super) fn find_several_channels(&mut self) {
         let Some(agenda) = &mut self.agenda else { return };
         agenda.several_channels = true;

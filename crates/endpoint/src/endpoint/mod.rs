@@ -41,7 +41,7 @@ mod tags;
 
 pub use crate::front::{Counters, EndpointError, EndpointLimits, MAX_VIRTUAL_FUNCTIONS};
 
-use crate::front::claim::Claim;
+use crate::front::claim::{Claim, Place};
 use crate::front::configure::config_value;
 use crate::front::findings::Finding;
 use crate::front::requests::Question;
@@ -216,7 +216,7 @@ impl Endpoint {
     fn request(&mut self, now: Time, tlp: Tlp) {
         match self.front.claim(now, &tlp) {
             Claim::Nothing => {}
-            Claim::Bar { index, bar, offset } => self.hand_on(now, index, tlp, bar, offset),
+            Claim::Bar(Place { index, bar, offset }) => self.hand_on(now, index, tlp, bar, offset),
             Claim::Register(index) | Claim::Message(index) => self.hand_on(now, index, tlp, BarIndex(0), 0),
         }
     }
@@ -419,7 +419,7 @@ impl TlpPort for Endpoint {
     }
 
     fn counts(&self) -> Vec<(&'static str, u64)> {
-        self.front.shared.counters.rows().filter(|(_, n)| *n > 0).collect()
+        self.front.shared.counters.counts()
     }
 
     fn errors(&self) -> Vec<(&'static str, u64)> {
@@ -438,7 +438,6 @@ impl TlpPort for Endpoint {
 }
 
 /// The operation that a request asks of a device; `None` for a completion.
-#[inline]
 fn operation(tlp: Tlp, bar: BarIndex, offset: u64) -> Option<RequestOp> {
     let data = tlp.data;
     Some(match tlp.repr.body {

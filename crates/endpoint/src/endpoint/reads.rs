@@ -15,7 +15,7 @@ use device::seam::{DmaAtomic, DmaError, DmaId, DmaOptions, DmaRead};
 use tlp::split::request_piece;
 use tlp::{
     AtomicRequest, Awaited, Bdf, Body, Completion, Data, Duration, MemoryOp, MemoryRequest, OperandSize,
-    PayloadPool, Repr, Span, Tag, TagState, TaggedRequests, TcSet, Time, Tlp, TrafficClass,
+    PayloadPool, Repr, Span, Tag, TagState, TaggedRequests, TcSet, Time, Tlp,
 };
 
 /// How a read ended, for the device.
@@ -51,7 +51,7 @@ enum DmaState {
 }
 
 /// A read that is being split.
-struct Cursor {
+pub(super) struct Cursor {
     dma: u16,
     address: u64,
     remaining: u32,
@@ -63,7 +63,7 @@ struct Cursor {
 /// What is being sent: a read, which is split, or an AtomicOp. The tag has a word of its own, as that of
 /// [`Output`](device::seam::Output).
 #[repr(u64)]
-enum NonPosted {
+pub(super) enum NonPosted {
     Read(Cursor),
     Atomic(DmaAtomic, OperandSize),
 }
@@ -73,7 +73,7 @@ pub(crate) struct ReadEngine {
     pub(crate) tags: TaggedRequests<Part>,
     dmas: Vec<Dma>,
     free: Vec<u16>,
-    outbox: Outbox<NonPosted>,
+    pub(super) outbox: Outbox<NonPosted>,
 }
 
 impl ReadEngine {
@@ -91,30 +91,6 @@ impl ReadEngine {
         self.dmas.iter().filter(|d| d.state == DmaState::Running).count()
     }
 
-    /// True where a request is to be sent.
-    #[inline]
-    pub(crate) fn is_sending(&self) -> bool {
-        !self.outbox.is_empty()
-    }
-
-    /// Selects what to send next, see [`Outbox::select_behind`].
-    #[inline]
-    pub(crate) fn select_behind<P>(&mut self, room: TcSet, posted: &Outbox<P>, is_held: &mut bool) -> bool {
-        self.outbox.select_behind(room, posted, is_held)
-    }
-
-    /// True while the device may be asked for more.
-    #[inline]
-    pub(crate) fn has_room(&self) -> bool {
-        self.outbox.has_room()
-    }
-
-    /// True where a request of `tc` is to be sent.
-    #[inline]
-    pub(crate) fn holds(&self, tc: TrafficClass) -> bool {
-        self.outbox.holds(tc)
-    }
-
     /// Begins to split a read when its turn has come, or at once.
     pub(crate) fn begin(&mut self, read: DmaRead, settings: &Settings, stamp: u64, at_once: bool) {
         let tc = read.options.tc;
@@ -124,7 +100,6 @@ impl ReadEngine {
 
     /// Begins to split a read at once, where nothing else is to be sent. Returns its first TLP, which is most often
     /// its only one and then never enters the outbox.
-    #[inline]
     pub(crate) fn begin_now(
         &mut self,
         now: Time,
@@ -144,7 +119,6 @@ impl ReadEngine {
         Some(read_request(requester, span, tag, options, carry))
     }
 
-    #[inline]
     fn cursor(&mut self, read: DmaRead, settings: &Settings) -> Cursor {
         let DmaRead { id, address, len, carry, mut options, .. } = read;
         options.attr &= settings.attributes;
@@ -166,7 +140,6 @@ impl ReadEngine {
     }
 
     /// The next TLP of what is [`select`](Self::select)ed, if there is a tag for it.
-    #[inline]
     pub(crate) fn next_request(&mut self, now: Time, requester: Bdf, settings: &Settings) -> Option<Tlp> {
         match self.outbox.current()? {
             NonPosted::Read(_) => self.next_read(now, requester, settings),
@@ -214,7 +187,6 @@ impl ReadEngine {
         index
     }
 
-    #[inline]
     fn next_read(&mut self, now: Time, requester: Bdf, settings: &Settings) -> Option<Tlp> {
         let NonPosted::Read(cursor) = self.outbox.current()? else { return None };
         let (span, tag) = cursor.ask(&mut self.tags, &mut self.dmas, now, settings)?;
@@ -367,7 +339,6 @@ impl ReadEngine {
     }
 
     /// Ends all reads and AtomicOps with this error; their tags stay as they are.
-    #[cold]
     pub(crate) fn fail_all(&mut self, error: DmaError) -> Vec<Done> {
         let mut ended = Vec::new();
         while self.outbox.select(TcSet::ALL, |_, _| true) {
@@ -422,7 +393,6 @@ impl Cursor {
     }
 
     /// Takes a tag for the next request and advances the read past it; returns the span and the tag.
-    #[inline]
     fn ask(
         &mut self,
         tags: &mut TaggedRequests<Part>,
@@ -452,7 +422,6 @@ fn is_whole(span: Span) -> bool {
 }
 
 /// The MRd of a span. A hint implies Byte Enables of all ones (`PCIe 5.0 §2.2.7.1`): where they are not, it is left out.
-#[inline]
 fn read_request(requester: Bdf, span: Span, tag: Tag, options: DmaOptions, carry: bool) -> Tlp {
     let request = MemoryRequest { op: MemoryOp::Read, requester, tag, span };
     let DmaOptions { attr, tc, hint, prefixes, .. } = options;

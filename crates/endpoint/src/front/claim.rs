@@ -18,23 +18,26 @@ pub(crate) enum Claim {
     /// Nothing more: it was answered, refused or dropped.
     Nothing,
     /// A BAR.
-    Bar {
-        /// The function.
-        index: usize,
-        /// BAR number.
-        bar: BarIndex,
-        /// Offset of its first byte in the BAR.
-        offset: u64,
-    },
+    Bar(Place),
     /// A register that the device of this function answers for.
     Register(usize),
     /// A message that this function takes.
     Message(usize),
 }
 
+/// A place in a BAR.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Place {
+    /// The function.
+    pub(crate) index: usize,
+    /// BAR number.
+    pub(crate) bar: BarIndex,
+    /// Offset of the first byte in the BAR.
+    pub(crate) offset: u64,
+}
+
 impl<B: Behind> Front<B> {
     /// Whether a TLP is looked at further: it is not malformed, its ECRC is not wrong, and its prefixes are supported.
-    #[inline]
     pub(crate) fn admits(&mut self, tlp: &Tlp) -> bool {
         if !self.shared.own.virtual_errors.is_empty() {
             self.log_virtual_errors();
@@ -67,7 +70,6 @@ impl<B: Behind> Front<B> {
     }
 
     /// A token for a request that function `index` gets; `None` where there are too many.
-    #[inline]
     pub(crate) fn take_in(
         &mut self,
         index: usize,
@@ -82,7 +84,6 @@ impl<B: Behind> Front<B> {
         token
     }
 
-    #[cold]
     fn overflow(&mut self, index: usize, credit: CreditReturn, question: Option<Question>) {
         self.shared.counters.request_overflows += 1;
         let Some(question) = question else { return self.shared.requests.give_back(credit) };
@@ -103,7 +104,6 @@ impl<B: Behind> Front<B> {
         Limits { mps, tc_mapped: TcSet::ALL, local_prefixes: false, end_to_end_prefixes }
     }
 
-    #[cold]
     fn end_end_prefixes(&self) -> u8 {
         self.functions.iter().map(|f| f.settings.end_end_prefixes).max().unwrap_or(0)
     }
@@ -111,7 +111,6 @@ impl<B: Behind> Front<B> {
     /// Refuses a TLP with a prefix of a reserved type, or with more prefixes than its function supports where another
     /// function of the device supports as many: a request is unsupported, a completion unexpected
     /// (`PCIe 5.0 §2.2.10.2`). A TLP that no function claims is not refused here.
-    #[cold]
     fn refuses_prefixes(&mut self, tlp: &Tlp) -> bool {
         let Some(index) = self.addressee(tlp) else { return false };
         let most = usize::from(self.functions[index].settings.end_end_prefixes);
@@ -121,7 +120,7 @@ impl<B: Behind> Front<B> {
         match Question::of_any(tlp) {
             Some(question) => self.refuse(Some(index), tlp, &question, CompletionError::UnsupportedRequest),
             None if tlp.class() == Class::Completion => {
-                self.shared.requests.give_back(credit_of(tlp));
+                self.shared.requests.give_back(CreditReturn::of(tlp));
                 self.finding(Some(index), Finding::Unexpected, tlp);
             }
             None => self.drop_request(Some(index), tlp, Drop::Unsupported),
@@ -136,25 +135,25 @@ impl<B: Behind> Front<B> {
             return false;
         }
         self.shared.counters.ecrc_errors += 1;
-        self.shared.requests.give_back(credit_of(tlp));
+        self.shared.requests.give_back(CreditReturn::of(tlp));
         self.log_in_all(LoggedTlp::of(tlp).report(Uncorrectable::Ecrc));
         true
     }
 
     /// The function whose memory BAR holds all of `span`, which BAR, and the offset there.
-    pub(super) fn decode(&self, span: Span) -> Option<(usize, BarIndex, u64)> {
+    pub(super) fn decode(&self, span: Span) -> Option<Place> {
         let (first, len) = (span.first_byte(), u64::from(span.byte_count()));
         match &self.functions[..] {
-            [lone] => lone.settings.decode(first, len).map(|(bar, offset)| (0, BarIndex(bar), offset)),
-            _ => self.routes.memory(first, len).filter(|(index, ..)| self.functions[*index].settings.in_d0),
+            [lone] => lone.settings.decode(first, len),
+            _ => self.routes.memory(first, len).filter(|at| self.functions[at.index].settings.in_d0),
         }
     }
 
     /// As [`decode`](Self::decode), of an I/O BAR.
-    pub(super) fn decode_io(&self, span: Span) -> Option<(usize, BarIndex, u64)> {
+    pub(super) fn decode_io(&self, span: Span) -> Option<Place> {
         let (first, len) = (span.first_byte(), u64::from(span.byte_count()));
         match &self.functions[..] {
-            [lone] => lone.settings.decode_io(first, len).map(|(bar, offset)| (0, BarIndex(bar), offset)),
+            [lone] => lone.settings.decode_io(first, len),
             _ => self.routes.io(first, len),
         }
     }
@@ -164,18 +163,18 @@ impl<B: Behind> Front<B> {
     /// A memory read. Only legacy endpoints support locked reads (`PCIe 5.0 §6.5.6`, §6.5.7).
     fn memory_read(&mut self, tlp: &Tlp, request: &MemoryRequest) -> Claim {
         let locked = request.op == MemoryOp::ReadLocked;
-        let Some((index, bar, offset)) = self.decode(request.span) else {
+        let Some(at) = self.decode(request.span) else {
             return self.unclaimed(None, tlp, CompletionError::UnsupportedRequest);
         };
-        if locked && !self.functions[index].settings.legacy {
-            return self.unclaimed(Some(index), tlp, CompletionError::UnsupportedRequest);
+        if locked && !self.functions[at.index].settings.legacy {
+            return self.unclaimed(Some(at.index), tlp, CompletionError::UnsupportedRequest);
         }
-        if self.msix_holds(index, bar, offset, request.span) {
+        if self.msix_holds(at, request.span) {
             let question = Question::of(tlp, request.span, if locked { Reply::Locked } else { Reply::Bytes });
-            self.msix_read(index, credit_of(tlp), question, bar, offset);
+            self.msix_read(at, CreditReturn::of(tlp), question);
             return Claim::Nothing;
         }
-        Claim::Bar { index, bar, offset }
+        Claim::Bar(at)
     }
 
     fn memory_write(&mut self, tlp: &Tlp, request: &MemoryRequest) -> Claim {
@@ -183,74 +182,58 @@ impl<B: Behind> Front<B> {
         if tlp.data.len() != span.byte_count() as usize && !span.is_zero_length() {
             return self.dropped(None, tlp, Drop::Malformed);
         }
-        let Some((index, bar, offset)) = self.decode(span) else {
+        let Some(at) = self.decode(span) else {
             return self.dropped(None, tlp, Drop::Unsupported);
         };
-        if span.length_dw() * 4 > self.functions[index].settings.mps.bytes() {
-            return self.dropped(Some(index), tlp, Drop::Malformed);
+        if span.length_dw() * 4 > self.functions[at.index].settings.mps.bytes() {
+            return self.dropped(Some(at.index), tlp, Drop::Malformed);
         }
         if tlp.repr.ep {
-            return self.dropped(Some(index), tlp, Drop::Poisoned);
+            return self.dropped(Some(at.index), tlp, Drop::Poisoned);
         }
-        if self.msix_holds(index, bar, offset, span) {
-            self.msix_write(index, credit_of(tlp), bar, offset, span, &tlp.data);
+        if self.msix_holds(at, span) {
+            self.msix_write(at, CreditReturn::of(tlp), span, &tlp.data);
             return Claim::Nothing;
         }
-        Claim::Bar { index, bar, offset }
+        Claim::Bar(at)
     }
 
     // ---- MSI-X structures ----
 
-    pub(super) fn msix_holds(&self, index: usize, bar: BarIndex, offset: u64, span: Span) -> bool {
-        let msix = self.functions[index].msix.as_ref();
-        msix.is_some_and(|m| m.holds(bar.0, offset, u64::from(span.byte_count())))
+    pub(super) fn msix_holds(&self, at: Place, span: Span) -> bool {
+        let msix = self.functions[at.index].msix.as_ref();
+        msix.is_some_and(|m| m.holds(at.bar.0, at.offset, u64::from(span.byte_count())))
     }
 
-    fn msix_read(
-        &mut self,
-        index: usize,
-        credit: CreditReturn,
-        question: Question,
-        bar: BarIndex,
-        offset: u64,
-    ) {
-        let function = &self.functions[index];
+    fn msix_read(&mut self, at: Place, credit: CreditReturn, question: Question) {
+        let function = &self.functions[at.index];
         let Some(msix) = &function.msix else { return };
-        let data = msix.read(bar.0, offset, question.span.byte_count(), &self.shared.pool);
+        let data = msix.read(at.bar.0, at.offset, question.span.byte_count(), &self.shared.pool);
         let completer = function.completer(&self.shared);
         let (mps, rcb) = (function.settings.mps, self.shared.limits.rcb);
         let mut answer = Answer::new(question, data);
         self.shared.requests.answering(credit);
         while !answer.is_done() {
             let tlp = answer.next(completer, mps, rcb);
-            self.shared.queue_completion(Some(index), tlp, answer.is_done());
+            self.shared.queue_completion(Some(at.index), tlp, answer.is_done());
         }
     }
 
     /// Writes the MSI-X table; data that is only counted writes nothing.
-    fn msix_write(
-        &mut self,
-        index: usize,
-        credit: CreditReturn,
-        bar: BarIndex,
-        offset: u64,
-        span: Span,
-        data: &Data,
-    ) {
+    fn msix_write(&mut self, at: Place, credit: CreditReturn, span: Span, data: &Data) {
         self.shared.requests.give_back(credit);
-        let (Some(msix), Some(bytes)) = (&mut self.functions[index].msix, data.bytes()) else { return };
+        let (Some(msix), Some(bytes)) = (&mut self.functions[at.index].msix, data.bytes()) else { return };
         for (i, &byte) in (0..).zip(bytes) {
             if span.is_enabled(i) {
-                msix.write_byte(bar.0, offset + u64::from(i), byte);
+                msix.write_byte(at.bar.0, at.offset + u64::from(i), byte);
             }
         }
-        self.changed.push(index);
+        self.changed.push(at.index);
     }
 
     // ---- refusals ----
 
     /// Refuses a non-posted request that reaches no device.
-    #[cold]
     pub(super) fn unclaimed(&mut self, index: Option<usize>, tlp: &Tlp, error: CompletionError) -> Claim {
         if let Some(question) = Question::of_any(tlp) {
             self.refuse(index, tlp, &question, error);
@@ -259,7 +242,6 @@ impl<B: Behind> Front<B> {
     }
 
     /// A request that no completion answers is dropped, see [`drop_request`](Self::drop_request).
-    #[cold]
     pub(super) fn dropped(&mut self, index: Option<usize>, tlp: &Tlp, why: Drop) -> Claim {
         self.drop_request(index, tlp, why);
         Claim::Nothing
@@ -273,7 +255,7 @@ impl<B: Behind> Front<B> {
         question: &Question,
         error: CompletionError,
     ) {
-        let (credit, refused) = (credit_of(tlp), Refused::of(tlp));
+        let (credit, refused) = (CreditReturn::of(tlp), Refused::of(tlp));
         let completion = match index {
             Some(index) => self.functions[index].refusal(&mut self.shared, question, error, refused),
             None => {
@@ -288,7 +270,6 @@ impl<B: Behind> Front<B> {
 
     /// Answers a poisoned non-posted request with UR; it changes nothing. Registers may stand behind a BAR, so the
     /// error is never advisory (`PCIe 5.0 §2.7.2.2`).
-    #[cold]
     pub(super) fn refuse_poisoned(&mut self, index: usize, tlp: &Tlp) -> Claim {
         let Some(question) = Question::of_any(tlp) else { return Claim::Nothing };
         self.shared.counters.poisoned_requests += 1;
@@ -296,7 +277,7 @@ impl<B: Behind> Front<B> {
         function.log(&mut self.shared, Uncorrectable::PoisonedTlp, false, LoggedTlp::of(tlp));
         let completer = function.completer(&self.shared);
         let refusal = without_data(completer, &question, Status::UnsupportedRequest);
-        self.queue_own(Some(index), credit_of(tlp), refusal);
+        self.queue_own(Some(index), CreditReturn::of(tlp), refusal);
         Claim::Nothing
     }
 
@@ -307,9 +288,8 @@ impl<B: Behind> Front<B> {
     }
 
     /// Drops a request without a completion: a posted one, or a malformed one; `None` where it belongs to no function.
-    #[cold]
     pub(super) fn drop_request(&mut self, index: Option<usize>, tlp: &Tlp, why: Drop) {
-        self.shared.requests.give_back(credit_of(tlp));
+        self.shared.requests.give_back(CreditReturn::of(tlp));
         let counters = &mut self.shared.counters;
         let error = match why {
             Drop::Malformed => {
@@ -338,8 +318,4 @@ pub(super) enum Drop {
     Malformed,
     Unsupported,
     Poisoned,
-}
-
-pub(crate) fn credit_of(tlp: &Tlp) -> CreditReturn {
-    CreditReturn::of(tlp)
 }

@@ -3,7 +3,7 @@
 //! Never knows what a register means: [`config`] says what a write changes.
 
 use super::answers::{Answer, Completer, without_data};
-use super::claim::{Claim, credit_of};
+use super::claim::Claim;
 use super::requests::Question;
 use super::{Behind, Front};
 use crate::port::CreditReturn;
@@ -15,7 +15,7 @@ use tlp::{Access, Attributes, Bdf, ConfigKind, ConfigRequest, Data, Status, Time
 impl<B: Behind> Front<B> {
     pub(super) fn config_request(&mut self, now: Time, tlp: &Tlp, request: &ConfigRequest) -> Claim {
         let question = Question::of_config(tlp, request);
-        let credit = credit_of(tlp);
+        let credit = CreditReturn::of(tlp);
         let Some(index) = self.configured(request) else {
             if request.kind == ConfigKind::Type1 {
                 return self.unclaimed(None, tlp, CompletionError::UnsupportedRequest);
@@ -37,7 +37,8 @@ impl<B: Behind> Front<B> {
                 }
                 Some(value) => {
                     self.capture(request);
-                    self.config_write(now, index, request, value);
+                    self.shared.counters.config_requests += 1;
+                    self.configure(now, index, request.register_dw, request.first_be, value);
                     let completer = self.functions[index].completer(&self.shared);
                     self.queue_own(Some(index), credit, without_data(completer, &question, Status::Success));
                 }
@@ -77,11 +78,6 @@ impl<B: Behind> Front<B> {
         if request.kind == ConfigKind::Type0 {
             self.shared.bus_device = self.first_id(request.completer);
         }
-    }
-
-    fn config_write(&mut self, now: Time, index: usize, request: &ConfigRequest, value: u32) {
-        self.shared.counters.config_requests += 1;
-        self.configure(now, index, request.register_dw, request.first_be, value);
     }
 
     /// Writes a register as a configuration write of type 0 with `id` would, without a TLP; `id` is captured likewise.

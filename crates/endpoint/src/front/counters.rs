@@ -111,6 +111,11 @@ const NO_ERRORS: [&str; 16] = [
 ];
 
 impl Counters {
+    /// Those that are not zero.
+    pub(crate) fn counts(&self) -> Vec<(&'static str, u64)> {
+        self.rows().filter(|(_, n)| *n > 0).collect()
+    }
+
     /// Names and values of the error counters that are not zero.
     pub fn errors(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
         self.rows().filter(|(name, n)| *n > 0 && !NO_ERRORS.contains(name))

@@ -21,12 +21,10 @@ pub(crate) struct LoggedTlp {
 
 impl LoggedTlp {
     /// The log of a TLP of which only the header is known.
-    #[cold]
     pub(crate) fn of_header(repr: &Repr) -> LoggedTlp {
         LoggedTlp { header: words(repr), prefixes: [0; 4] }
     }
 
-    #[cold]
     pub(crate) fn of(tlp: &Tlp) -> LoggedTlp {
         LoggedTlp { header: words(&tlp.repr), prefixes: prefix_words(&tlp.prefixes) }
     }
@@ -41,7 +39,6 @@ pub(crate) struct Refused {
 }
 
 impl Refused {
-    #[cold]
     pub(crate) fn of(tlp: &Tlp) -> Refused {
         Refused { tlp: LoggedTlp::of(tlp), advisory: tlp.refusal_is_advisory() }
     }
@@ -69,7 +66,6 @@ fn prefix_words(prefixes: &Prefixes) -> [u32; 4] {
 impl Question {
     /// The request to a function of this ID on the captured bus, as far as it is kept until it is answered: without
     /// TD, hint and prefixes. A request that was handed on is not poisoned.
-    #[cold]
     pub(crate) fn refused(&self, id: Bdf, shared: &Shared) -> Refused {
         let on_bus = id.bits() & 0xff00 == shared.bus_device & 0xff00;
         let kind = if on_bus { ConfigKind::Type0 } else { ConfigKind::Type1 };
@@ -110,7 +106,6 @@ impl Question {
 impl<B: Behind> Function<B> {
     /// Logs an error and queues its message; `advisory` in the cases of `PCIe 5.0 §6.2.3.2.4`. An error of a virtual
     /// function waits for the endpoint's next turn, which looks at the registers of its physical function.
-    #[cold]
     pub(crate) fn log(&mut self, shared: &mut Shared, error: Uncorrectable, advisory: bool, tlp: LoggedTlp) {
         let report = tlp.report(error).advisory(advisory);
         if self.is_physical() {
@@ -138,7 +133,6 @@ impl LoggedTlp {
 impl<B: Behind> Front<B> {
     /// Logs an error that belongs to no function in all physical functions. One message is sent for each severity, by
     /// the first function that asks for it (`PCIe 5.0 §6.2.4`).
-    #[cold]
     pub(crate) fn log_in_all(&mut self, report: ErrorReport) {
         let mut sent = Vec::new();
         for function in &mut self.functions[..self.physical] {
@@ -150,7 +144,6 @@ impl<B: Behind> Front<B> {
 
     /// Logs what virtual functions have found: masks, severities and enables are those of their physical ones
     /// (`PCIe 5.0 §9.4.2`).
-    #[cold]
     pub(crate) fn log_virtual_errors(&mut self) {
         let (physicals, virtuals) = self.functions.split_at_mut(self.physical);
         for (number, report) in std::mem::take(&mut self.shared.own.virtual_errors) {

@@ -2,9 +2,9 @@
 //! Completions that arrive (`PCIe 5.0 §2.3.2`): what each is to the request of its tag, and what is counted and
 //! logged. Never knows what becomes of the data.
 
-use super::claim::credit_of;
 use super::errors::LoggedTlp;
 use super::{Behind, Front};
+use crate::port::CreditReturn;
 use config::Uncorrectable;
 use config::header::status;
 use tlp::{Awaited, Completion, Status, TagState, TaggedRequests, Tlp};
@@ -71,7 +71,7 @@ fn fit(completion: &Completion, tlp: &Tlp, awaited: Awaited, mps: u32) -> Findin
 impl<B: Behind> Front<B> {
     /// The function whose request a completion answers; returns the credits of the completion.
     pub(crate) fn completed(&mut self, tlp: &Tlp, completion: &Completion) -> Option<usize> {
-        self.shared.requests.give_back(credit_of(tlp));
+        self.shared.requests.give_back(CreditReturn::of(tlp));
         let index = self.function_of(completion.requester);
         index.or_else(|| self.former_function(completion.requester))
     }
@@ -116,7 +116,6 @@ impl<B: Behind> Front<B> {
         }
     }
 
-    #[cold]
     fn log_completion(&mut self, index: Option<usize>, error: Uncorrectable, advisory: bool, tlp: &Tlp) {
         let logged = LoggedTlp::of(tlp);
         match index {

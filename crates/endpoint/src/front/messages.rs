@@ -2,8 +2,9 @@
 //! Messages that arrive (`PCIe 5.0 §2.2.8`): the front handles those that every endpoint has to support, devices
 //! those that they say they take. Sends nothing: messages to send are queued.
 
-use super::claim::{Claim, Drop, credit_of};
+use super::claim::{Claim, Drop};
 use super::{Behind, Front};
+use crate::port::CreditReturn;
 use tlp::message::{PM_ACTIVE_STATE_NAK, SET_SLOT_POWER_LIMIT, is_ignored};
 use tlp::{Bdf, Data, Message, MessageRouting, Tlp};
 
@@ -31,7 +32,7 @@ impl<B: Behind> Front<B> {
             Taker::Function(index) => index,
             Taker::Nobody => {
                 self.shared.counters.messages_ignored += 1;
-                self.shared.requests.give_back(credit_of(tlp));
+                self.shared.requests.give_back(CreditReturn::of(tlp));
                 return Claim::Nothing;
             }
             Taker::Refused(index) => return self.dropped(index, tlp, Drop::Unsupported),
@@ -41,7 +42,7 @@ impl<B: Behind> Front<B> {
         }
         if self.consumes(index, message, &tlp.data) {
             self.shared.counters.messages_consumed += 1;
-            self.shared.requests.give_back(credit_of(tlp));
+            self.shared.requests.give_back(CreditReturn::of(tlp));
             return Claim::Nothing;
         }
         Claim::Message(index)

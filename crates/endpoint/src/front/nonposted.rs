@@ -15,28 +15,28 @@ impl<B: Behind> Front<B> {
         if tlp.data.len() != span.byte_count() as usize && !span.is_zero_length() {
             return self.dropped(None, tlp, Drop::Malformed);
         }
-        let Some((index, bar, offset)) = self.decode(span) else {
+        let Some(at) = self.decode(span) else {
             return self.unclaimed(None, tlp, CompletionError::UnsupportedRequest);
         };
-        let most = self.functions[index].settings.deferrable_bytes;
-        if span.length_dw() * 4 > most || self.msix_holds(index, bar, offset, span) {
-            return self.unclaimed(Some(index), tlp, CompletionError::UnsupportedRequest);
+        let most = self.functions[at.index].settings.deferrable_bytes;
+        if span.length_dw() * 4 > most || self.msix_holds(at, span) {
+            return self.unclaimed(Some(at.index), tlp, CompletionError::UnsupportedRequest);
         }
         if tlp.repr.ep {
-            return self.refuse_poisoned(index, tlp);
+            return self.refuse_poisoned(at.index, tlp);
         }
-        Claim::Bar { index, bar, offset }
+        Claim::Bar(at)
     }
 
     /// An IORd or IOWr: UR where no I/O BAR with I/O Space Enable holds it.
     pub(super) fn io(&mut self, tlp: &Tlp, request: &IoRequest) -> Claim {
-        let Some((index, bar, offset)) = self.decode_io(Question::of_io(tlp, request).span) else {
+        let Some(at) = self.decode_io(Question::of_io(tlp, request).span) else {
             return self.unclaimed(None, tlp, CompletionError::UnsupportedRequest);
         };
         if request.op == Access::Write && tlp.repr.ep {
-            return self.refuse_poisoned(index, tlp);
+            return self.refuse_poisoned(at.index, tlp);
         }
-        Claim::Bar { index, bar, offset }
+        Claim::Bar(at)
     }
 
     /// A FetchAdd, Swap or CAS: UR where the function completes no AtomicOps of this size, CA where it does but not
@@ -47,18 +47,18 @@ impl<B: Behind> Front<B> {
         if !aligned || tlp.data.len() != request.length_dw() as usize * 4 {
             return self.dropped(None, tlp, Drop::Malformed);
         }
-        let Some((index, bar, offset)) = self.decode(span) else {
+        let Some(at) = self.decode(span) else {
             return self.unclaimed(None, tlp, CompletionError::UnsupportedRequest);
         };
-        if !self.functions[index].settings.atomics.takes(request.operand) {
-            return self.unclaimed(Some(index), tlp, CompletionError::UnsupportedRequest);
+        if !self.functions[at.index].settings.atomics.takes(request.operand) {
+            return self.unclaimed(Some(at.index), tlp, CompletionError::UnsupportedRequest);
         }
-        if self.msix_holds(index, bar, offset, span) {
-            return self.unclaimed(Some(index), tlp, CompletionError::CompleterAbort);
+        if self.msix_holds(at, span) {
+            return self.unclaimed(Some(at.index), tlp, CompletionError::CompleterAbort);
         }
         if tlp.repr.ep {
-            return self.refuse_poisoned(index, tlp);
+            return self.refuse_poisoned(at.index, tlp);
         }
-        Claim::Bar { index, bar, offset }
+        Claim::Bar(at)
     }
 }

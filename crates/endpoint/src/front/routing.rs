@@ -5,6 +5,7 @@
 //! First VF Offset and a multiple of VF Stride, and may be on another bus (`PCIe 5.0 §9.2.1.2`). Both are looked up
 //! in sorted tables with one entry for each BAR, not for each virtual function.
 
+use super::claim::Place;
 use super::requests::Question;
 use super::sriov::VfState;
 use super::{Behind, Front, Function};
@@ -36,12 +37,12 @@ pub(crate) struct Routes {
 
 impl Routes {
     /// The function and BAR that hold all `len` bytes from `address` on, and the offset there.
-    pub(crate) fn memory(&self, address: u64, len: u64) -> Option<(usize, BarIndex, u64)> {
+    pub(crate) fn memory(&self, address: u64, len: u64) -> Option<Place> {
         find(&self.memory, address, len)
     }
 
     /// As [`memory`](Self::memory), in I/O space.
-    pub(crate) fn io(&self, address: u64, len: u64) -> Option<(usize, BarIndex, u64)> {
+    pub(crate) fn io(&self, address: u64, len: u64) -> Option<Place> {
         find(&self.io, address, len)
     }
 
@@ -73,14 +74,14 @@ impl Routes {
         for (bar, window) in (0..).zip(function.settings.enabled_windows()) {
             let Some(window) = window else { continue };
             let windows = if window.kind == BarKind::Io { &mut self.io } else { &mut self.memory };
-            windows.extend(parts(window.address, window.size, 1, (index, bar)));
+            windows.extend(parts(window.address, window.size, 1, index, bar));
         }
     }
 
     fn add_virtual_functions(&mut self, distance: u16, first: u16, vfs: &VfState) {
         for (bar, window) in (0..).zip(vfs.bars).filter(|_| vfs.memory_enable) {
             let Some(window) = window else { continue };
-            self.memory.extend(parts(window.address, window.size, vfs.count, (first, bar)));
+            self.memory.extend(parts(window.address, window.size, vfs.count, first, bar));
         }
         for n in 0..vfs.count {
             self.virtual_functions.push((vfs.distance(distance, n), first + n));
@@ -89,12 +90,12 @@ impl Routes {
 }
 
 /// The parts of a window; `None` where it would end beyond 2^64.
-fn parts(first: u64, part: u64, count: u16, (function, bar): (u16, u8)) -> Option<Window> {
+fn parts(first: u64, part: u64, count: u16, function: u16, bar: u8) -> Option<Window> {
     let last = part.checked_mul(count.into())?.checked_sub(1)?.checked_add(first)?;
     Some(Window { first, last, reach: 0, function, part, bar })
 }
 
-fn find(windows: &[Window], address: u64, len: u64) -> Option<(usize, BarIndex, u64)> {
+fn find(windows: &[Window], address: u64, len: u64) -> Option<Place> {
     let mut before = windows.partition_point(|w| w.first <= address);
     while let Some(window) = before.checked_sub(1).and_then(|at| windows.get(at)) {
         if address > window.reach {
@@ -103,7 +104,8 @@ fn find(windows: &[Window], address: u64, len: u64) -> Option<(usize, BarIndex, 
         let offset = (address - window.first) % window.part;
         if address <= window.last && len <= window.part - offset {
             let n = (address - window.first) / window.part;
-            return Some((usize::from(window.function) + n as usize, BarIndex(window.bar), offset));
+            let index = usize::from(window.function) + n as usize;
+            return Some(Place { index, bar: BarIndex(window.bar), offset });
         }
         before -= 1;
     }
@@ -161,9 +163,8 @@ impl<B: Behind> Front<B> {
     }
 
     /// The function to which a TLP is addressed, if it is to one.
-    #[cold]
     pub(crate) fn addressee(&self, tlp: &Tlp) -> Option<usize> {
-        let claimed = |decoded: Option<(usize, BarIndex, u64)>| Some(decoded?.0);
+        let claimed = |decoded: Option<Place>| Some(decoded?.index);
         match &tlp.repr.body {
             Body::Memory(m) => claimed(self.decode(m.span)),
             Body::Atomic(a) => claimed(self.decode(Question::of_atomic(tlp, a).span)),
@@ -180,7 +181,6 @@ impl<B: Behind> Front<B> {
     }
 
     /// A disabled virtual function that had this ID, while completions may still come for it.
-    #[cold]
     pub(crate) fn former_function(&self, id: Bdf) -> Option<usize> {
         let distance = id.bits().wrapping_sub(self.shared.bus_device);
         let former =

@@ -2,10 +2,11 @@
 //! What the registers of a function say, in the form that the path of a TLP needs. Never outlives a register write.
 
 use super::EndpointLimits;
+use super::claim::Place;
 use config::{
     AtomicSupport, BarKind, BarWindow, ConfigSpace, DeferrableLength, MsiConfig, MsixControl, PowerState,
 };
-use device::seam::DmaError;
+use device::seam::{BarIndex, DmaError};
 use tlp::{Attributes, Duration, Mps, Mrrs};
 
 /// The settings of one function, read from its configuration space whenever a write changed it.
@@ -116,21 +117,23 @@ impl Settings {
         std::array::from_fn(|i| self.windows[i].or(self.io_windows[i]))
     }
 
-    /// The BAR that holds all `len` bytes from `address` on, and the offset there.
-    pub(crate) fn decode(&self, address: u64, len: u64) -> Option<(u8, u64)> {
+    /// Where a BAR holds all `len` bytes from `address` on, of the only function.
+    pub(crate) fn decode(&self, address: u64, len: u64) -> Option<Place> {
         find(&self.windows, address, len)
     }
 
     /// As [`decode`](Self::decode), in I/O space.
-    pub(crate) fn decode_io(&self, address: u64, len: u64) -> Option<(u8, u64)> {
+    pub(crate) fn decode_io(&self, address: u64, len: u64) -> Option<Place> {
         find(&self.io_windows, address, len)
     }
 }
 
-#[inline]
-fn find(windows: &[Option<BarWindow>; 6], address: u64, len: u64) -> Option<(u8, u64)> {
-    let windows = windows.iter().enumerate();
-    windows.filter_map(|(i, w)| Some((i as u8, w.as_ref()?.offset_of(address, len)?))).next()
+fn find(windows: &[Option<BarWindow>; 6], address: u64, len: u64) -> Option<Place> {
+    let place = |(bar, window): (u8, &Option<BarWindow>)| {
+        let offset = window.as_ref()?.offset_of(address, len)?;
+        Some(Place { index: 0, bar: BarIndex(bar), offset })
+    };
+    (0..).zip(windows).find_map(place)
 }
 
 /// The window of a BAR, if Memory Space Enable or I/O Space Enable lets it decode (`PCIe 5.0 §7.5.1.1.3`).

@@ -15,7 +15,7 @@ mod requester;
 
 pub use design::{DesignInput, DesignOutput, DesignRequest, RefusedTlp, Target, TlpDesign};
 
-use crate::front::claim::Claim;
+use crate::front::claim::{Claim, Place};
 use crate::front::errors::LoggedTlp;
 use crate::front::findings::{Finding, judge};
 use crate::front::requests::Question;
@@ -61,17 +61,6 @@ impl<D: TlpDesign> HardBlock<D> {
         Ok(HardBlock { name: name.to_owned(), front, design, answering: Answering::default(), held: None })
     }
 
-    /// The design.
-    #[must_use]
-    pub fn design(&self) -> &D {
-        &self.design
-    }
-
-    /// The design, for callers that give it input from outside; see [`TlpPort::poll_timeout`].
-    pub fn design_mut(&mut self) -> &mut D {
-        &mut self.design
-    }
-
     /// Its counters; those of what only an endpoint does stay zero.
     #[must_use]
     pub fn counters(&self) -> &Counters {
@@ -84,22 +73,10 @@ impl<D: TlpDesign> HardBlock<D> {
         self.front.function(function).map(|f| &f.config)
     }
 
-    /// The ID of a function: captured bus and device number.
-    #[must_use]
-    pub fn function_id(&self, function: u8) -> Option<Bdf> {
-        self.front.function(function).map(|f| f.id(&self.front.shared))
-    }
-
     /// Writes a register as a configuration write of type 0 with `id` would, without a TLP; `id` is captured likewise.
     /// Nothing happens where there is no such function.
     pub fn write_config(&mut self, now: Time, id: Bdf, register_dw: u16, byte_enables: u8, value: u32) {
         self.front.write_config(now, id, register_dw, byte_enables, value);
-        self.tell_resets(now);
-    }
-
-    /// Resets all functions, as [`Endpoint::reset`](crate::Endpoint::reset).
-    pub fn reset(&mut self, now: Time, kind: ResetKind) {
-        self.front.reset(now, kind);
         self.tell_resets(now);
     }
 
@@ -108,7 +85,9 @@ impl<D: TlpDesign> HardBlock<D> {
     fn request(&mut self, now: Time, tlp: Tlp) {
         match self.front.claim(now, &tlp) {
             Claim::Nothing => {}
-            Claim::Bar { index, bar, offset } => self.hand_on(now, index, Target::Bar { bar, offset }, tlp),
+            Claim::Bar(Place { index, bar, offset }) => {
+                self.hand_on(now, index, Target::Bar { bar, offset }, tlp);
+            }
             Claim::Register(index) => self.hand_on(now, index, Target::Register, tlp),
             Claim::Message(index) => self.hand_on(now, index, Target::Function, tlp),
         }
@@ -422,7 +401,8 @@ impl<D: TlpDesign> TlpPort for HardBlock<D> {
     }
 
     fn power_on(&mut self, now: Time) {
-        self.reset(now, ResetKind::Fundamental);
+        self.front.reset(now, ResetKind::Fundamental);
+        self.tell_resets(now);
     }
 
     /// False while a completion timer runs, as the run waits for its end.
@@ -435,7 +415,7 @@ impl<D: TlpDesign> TlpPort for HardBlock<D> {
     }
 
     fn counts(&self) -> Vec<(&'static str, u64)> {
-        self.front.shared.counters.rows().filter(|(_, n)| *n > 0).collect()
+        self.front.shared.counters.counts()
     }
 
     fn errors(&self) -> Vec<(&'static str, u64)> {
