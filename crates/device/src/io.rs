@@ -61,7 +61,7 @@ mod request;
 pub use crate::seam::{DmaOptions, OutMessage};
 use crate::shared::Bell;
 pub use atomic::payload;
-pub use atomic::{AtomicFuture, AtomicRequest, AtomicValue, FetchValue};
+pub use atomic::{AtomicRequest, AtomicValue, FetchValue};
 pub use config::{ConfigRead, ConfigWrite};
 pub use data::{Answer, IntoData};
 pub use registers::RegisterFile;
@@ -74,13 +74,13 @@ pub use exec::{
 use crate::seam::{
     self, CompletionError, Device, DmaAtomic, DmaError, DmaId, DmaRead, DmaWrite, Input, Output, Ready, Token,
 };
-use exec::{Call, Core, JoinHandle, Outgoing, Post, Sleep, WaitList};
-use request::{Owed, Place};
+use exec::{Call, Core, JoinHandle, Outgoing, Post, Sleep, WaitList, wake};
+use request::{Owed, Place, Success};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use tlp::message::MessageCodes;
 use tlp::{AtomicOp, Class, Data, Duration, MessageRouting, Payload, PayloadPool, Time};
 
@@ -131,6 +131,11 @@ impl Mailbox {
         self.taken.push_back(request.token);
         Some(request)
     }
+
+    /// The task to wake for the request that is first now.
+    fn next(&self) -> Option<Waker> {
+        if self.requests.is_empty() { None } else { self.waiting.first() }
+    }
 }
 
 /// One life of a device, from reset to reset.
@@ -168,9 +173,7 @@ impl Shared {
             mail.requests.push_back(request);
             mail.waiting.first()
         };
-        if let Some(waker) = waker {
-            waker.wake();
-        }
+        wake(waker);
     }
 
     /// Runs tasks until all wait for something that is not here.
@@ -185,7 +188,7 @@ impl Shared {
     }
 
     /// The task to wake because there is room again for a request that was held back.
-    fn let_in(&self) -> Option<std::task::Waker> {
+    fn let_in(&self) -> Option<Waker> {
         let mail = self.mail.borrow();
         if mail.held_reads + mail.completions.len() >= MAX_OPEN_READS || !self.core.exec.has_room() {
             return None;
@@ -336,7 +339,7 @@ impl Io {
     ) -> AtomicFuture<V> {
         let operands = Data::Carried(payload(self.payloads(), operands));
         let atomic = Output::Atomic(DmaAtomic { id: DmaId(0), address, op, operands, options });
-        AtomicFuture::new(Call::new(&self.shared.core, NON_POSTED, Ok(atomic)))
+        AtomicFuture { call: Call::new(&self.shared.core, NON_POSTED, atomic), finish: atomic::value }
     }
 
     /// Waits for `duration` from now on.
@@ -360,7 +363,7 @@ impl Io {
     }
 
     fn post(&self, output: Result<Output, DmaError>) -> PostedFuture {
-        PostedFuture { post: Post::new(&self.shared.core, POSTED, output) }
+        PostedFuture { post: output.map(|output| Post::new(&self.shared.core, POSTED, output)) }
     }
 
     fn read<T>(
@@ -372,7 +375,7 @@ impl Io {
         finish: fn(Result<Data, DmaError>) -> Result<T, DmaError>,
     ) -> DmaReadFuture<T> {
         let read = Output::Read(DmaRead { id: DmaId(0), address, len, carry, options });
-        DmaReadFuture { call: Call::new(&self.shared.core, NON_POSTED, Ok(read)), finish }
+        DmaReadFuture { call: Call::new(&self.shared.core, NON_POSTED, read), finish }
     }
 }
 
@@ -398,26 +401,25 @@ impl NextRequest {
         match op {
             seam::RequestOp::Read { bar, offset, span, locked } => {
                 let place = Place { bar, offset, span, tc, attr };
-                Request::Read(ReadRequest::new(self.owe(token), place, locked))
+                Request::Read(ReadRequest { owed: self.owe(token), place, locked })
             }
             seam::RequestOp::Write { bar, offset, span, data } => {
-                Request::Write(WriteRequest::new(Place { bar, offset, span, tc, attr }, data, None))
+                let place = Place { bar, offset, span, tc, attr };
+                Request::Write(WriteRequest { place, data, owed: Success(None) })
             }
             seam::RequestOp::WriteNonPosted { bar, offset, span, data, .. } => {
                 let place = Place { bar, offset, span, tc, attr };
-                Request::Write(WriteRequest::new(place, data, Some(self.owe(token))))
+                Request::Write(WriteRequest { place, data, owed: Success(Some(self.owe(token))) })
             }
-            seam::RequestOp::Atomic { bar, offset, op, operands } => Request::Atomic(AtomicRequest::new(
-                self.owe(token),
-                (bar, offset),
-                (op, operands),
-                (tc, attr),
-            )),
+            seam::RequestOp::Atomic { bar, offset, op, operands } => {
+                let owed = self.owe(token);
+                Request::Atomic(AtomicRequest { owed, bar, offset, op, operands, tc, attr })
+            }
             seam::RequestOp::ConfigRead { register_dw, byte_enables } => {
                 Request::ConfigRead(ConfigRead { owed: self.owe(token), register_dw, byte_enables })
             }
             seam::RequestOp::ConfigWrite { register_dw, byte_enables, value } => {
-                let owed = Some(self.owe(token));
+                let owed = Success(Some(self.owe(token)));
                 Request::ConfigWrite(ConfigWrite { owed, register_dw, byte_enables, value })
             }
             seam::RequestOp::Message { requester, routing, code, header, data } => {
@@ -450,11 +452,9 @@ impl Future for NextRequest {
                 return Poll::Pending;
             }
             mail.waiting.leave(&mut this.ticket);
-            (request, if mail.requests.is_empty() { None } else { mail.waiting.first() })
+            (request, mail.next())
         };
-        if let Some(waker) = next {
-            waker.wake();
-        }
+        wake(next);
         Poll::Ready(request.map(|request| this.adopt(request)))
     }
 }
@@ -467,25 +467,26 @@ impl Drop for NextRequest {
         let next = {
             let mut mail = self.shared.mail.borrow_mut();
             mail.waiting.leave(&mut self.ticket);
-            if mail.requests.is_empty() { None } else { mail.waiting.first() }
+            mail.next()
         };
-        if let Some(waker) = next {
-            waker.wake();
-        }
+        wake(next);
     }
 }
 
 /// Ends when the endpoint has accepted a write, message or interrupt.
 #[must_use = "futures do nothing unless awaited"]
 pub struct PostedFuture {
-    post: Post<Output, DmaError>,
+    post: Result<Post<Output, DmaError>, DmaError>,
 }
 
 impl Future for PostedFuture {
     type Output = Result<(), DmaError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.post.poll(cx)
+        match &mut self.post {
+            Ok(post) => Pin::new(post).poll(cx).map(Ok),
+            Err(error) => Poll::Ready(Err(*error)),
+        }
     }
 }
 
@@ -496,12 +497,15 @@ pub struct DmaReadFuture<T> {
     finish: fn(Result<Data, DmaError>) -> Result<T, DmaError>,
 }
 
+/// Ends with the value that was there before an AtomicOp.
+pub type AtomicFuture<V> = DmaReadFuture<V>;
+
 impl<T> Future for DmaReadFuture<T> {
     type Output = Result<T, DmaError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let finish = self.finish;
-        self.call.poll(cx).map(finish)
+        Pin::new(&mut self.call).poll(cx).map(finish)
     }
 }
 
@@ -557,7 +561,6 @@ impl AsyncDevice {
         (self.start)(Io { shared: Rc::clone(&self.shared) });
     }
 
-    #[inline]
     fn is_empty(&self, class: Class) -> bool {
         match class {
             Class::Posted => self.shared.core.is_empty(POSTED),

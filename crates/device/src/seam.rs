@@ -16,7 +16,7 @@
 //! functions.
 
 use crate::shared::Bell;
-use std::fmt;
+use thiserror::Error;
 use tlp::message::MessageCodes;
 use tlp::{
     AtomicOp, Attributes, Bdf, Class, Data, Hint, MessageRouting, Prefix, Prefixes, Span, Time, TrafficClass,
@@ -522,67 +522,61 @@ impl OutMessage {
 }
 
 /// Why a request was not served (`PCIe 5.0 §2.2.9.1`).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum CompletionError {
     /// UR: the function does not know such a request.
+    #[error("the device does not support the request")]
     UnsupportedRequest,
     /// CA: the function knows it and cannot serve it.
+    #[error("the device aborted the request")]
     CompleterAbort,
     /// CRS: a deferrable write is to be tried again later; any other request is aborted (CA).
+    #[error("the function is not ready")]
     Retry,
 }
 
 /// Why a DMA read or atomic has no bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum DmaError {
     /// Completed with UR.
+    #[error("the completer does not support the request")]
     UnsupportedRequest,
     /// Completed with CA.
+    #[error("the completer aborted the request")]
     CompleterAbort,
     /// A completion was poisoned (EP).
+    #[error("the data came poisoned")]
     Poisoned,
     /// No completion came in time (`PCIe 5.0 §2.8`).
+    #[error("no completion came in time")]
     CompletionTimeout,
     /// Completions did not fit the request.
+    #[error("the completions do not fit the request")]
     Malformed,
     /// Bus Master Enable is clear: the function may not issue requests.
+    #[error("Bus Master Enable is clear")]
     BusMasterDisabled,
     /// The transfer is longer than an endpoint allows.
+    #[error("the transfer is longer than an endpoint takes")]
     TooLong,
     /// An atomic's operands are of no legal size, or its address is no multiple of it (`PCIe 5.0 §2.2.7`).
+    #[error("the operand's size, or its address, is not legal")]
     BadAtomic,
     /// AtomicOp Requester Enable is clear (`PCIe 5.0 §7.5.3.16`).
+    #[error("AtomicOp Requester Enable is clear")]
     AtomicsDisabled,
     /// The link went down while it was under way (`PCIe 5.0 §2.9.1`).
+    #[error("the link went down")]
     LinkDown,
     /// The function is not in D0, the only state in which it may issue requests (`PCIe 5.0 §5.3.1`).
+    #[error("the function is not in D0")]
     NotInD0,
     /// The function has no such interrupt vector, neither by MSI nor by MSI-X.
+    #[error("the function has no such interrupt vector")]
     NoSuchVector,
 }
-
-impl fmt::Display for DmaError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            DmaError::UnsupportedRequest => "the completer does not support the request",
-            DmaError::CompleterAbort => "the completer aborted the request",
-            DmaError::Poisoned => "the data came poisoned",
-            DmaError::CompletionTimeout => "no completion came in time",
-            DmaError::Malformed => "the completions do not fit the request",
-            DmaError::BusMasterDisabled => "Bus Master Enable is clear",
-            DmaError::TooLong => "the transfer is longer than an endpoint takes",
-            DmaError::BadAtomic => "the operand's size, or its address, is not legal",
-            DmaError::AtomicsDisabled => "AtomicOp Requester Enable is clear",
-            DmaError::LinkDown => "the link went down",
-            DmaError::NotInD0 => "the function is not in D0",
-            DmaError::NoSuchVector => "the function has no such interrupt vector",
-        })
-    }
-}
-
-impl std::error::Error for DmaError {}
 
 /// How a function was reset (`PCIe 5.0 §6.6`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

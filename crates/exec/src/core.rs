@@ -9,6 +9,7 @@ use super::Executor;
 use super::calls::Calls;
 use super::queue::OutQueue;
 use super::timers::{TimerKey, Timers};
+use super::wait::wake;
 use std::cell::{Cell, RefCell};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -46,7 +47,7 @@ pub struct Core<O, E> {
     filled: Cell<u8>,
 }
 
-impl<O: Outgoing, E: Copy> Core<O, E> {
+impl<O: Outgoing, E> Core<O, E> {
     /// The first life, at time zero.
     pub fn new(pool: PayloadPool) -> Core<O, E> {
         Core::with_calls(pool, Time::ZERO, Calls::default())
@@ -71,13 +72,11 @@ impl<O: Outgoing, E: Copy> Core<O, E> {
     }
 
     /// Virtual time, as last told.
-    #[inline]
     pub fn now(&self) -> Time {
         self.clock.now.get()
     }
 
     /// Sets virtual time to `now`. Sleepers are woken by [`advance`](Self::advance) alone.
-    #[inline]
     pub fn set_now(&self, now: Time) {
         if self.clock.now.replace(now) != now {
             self.exec.begin_instant();
@@ -100,13 +99,11 @@ impl<O: Outgoing, E: Copy> Core<O, E> {
     }
 
     /// True where [`pop`](Self::pop) would find nothing.
-    #[inline]
     pub fn is_empty(&self, queue: usize) -> bool {
         self.state.borrow().queues[queue].is_empty()
     }
 
     /// Accepts the next output of `queue`.
-    #[inline]
     pub fn pop(&self, queue: usize) -> Option<O> {
         let (item, sleeper, next) = {
             let queue = &mut self.state.borrow_mut().queues[queue];
@@ -122,32 +119,27 @@ impl<O: Outgoing, E: Copy> Core<O, E> {
 
     /// The queues with outputs since they were last looked at: a bit for each queue, by its index, and those that
     /// [`tell`](Self::tell) has set.
-    #[inline]
     pub fn news(&self) -> u8 {
         self.news.get()
     }
 
     /// Clears the news.
-    #[inline]
     pub fn forget_news(&self) {
         self.news.set(0);
     }
 
     /// The queues that may hold something: as [`news`](Self::news), but until [`see`](Self::see) says that nothing is left.
-    #[inline]
     pub fn filled(&self) -> u8 {
         self.filled.get()
     }
 
     /// Notes that something was put out at `index`.
-    #[inline]
     pub fn tell(&self, index: usize) {
         self.news.set(self.news.get() | 1 << index);
         self.filled.set(self.filled.get() | 1 << index);
     }
 
     /// Notes a look at `index`; `empty` where nothing is left there.
-    #[inline]
     pub fn see(&self, index: usize, empty: bool) {
         self.news.set(self.news.get() & !(1 << index));
         if empty {
@@ -230,19 +222,19 @@ impl<O: Outgoing, E: Copy> Core<O, E> {
         wake(next);
     }
 
-    fn poll_accepted(&self, queue: usize, number: u64, waker: &Waker) -> bool {
+    fn poll_accepted(&self, queue: usize, number: u64, waker: &Waker) -> Poll<()> {
         let queue = &mut self.state.borrow_mut().queues[queue];
-        let accepted = queue.is_accepted(number);
-        if !accepted {
-            queue.set_sleeper(number, self.exec.sleeper(waker));
+        if queue.is_accepted(number) {
+            return Poll::Ready(());
         }
-        accepted
+        queue.set_sleeper(number, self.exec.sleeper(waker));
+        Poll::Pending
     }
 
-    fn poll_call(&self, queue: usize, id: u32, cx: &Context<'_>) -> Poll<Result<Data, E>> {
+    fn poll_call(&self, queue: usize, id: u32, waker: &Waker) -> Poll<Result<Data, E>> {
         let (result, next) = {
             let State { queues, calls } = &mut *self.state.borrow_mut();
-            let result = calls.poll(id, || self.exec.sleeper(cx.waker()));
+            let result = calls.poll(id, || self.exec.sleeper(waker));
             (result, queues[queue].room.first())
         };
         wake(next.filter(|_| result.is_ready()));
@@ -262,124 +254,103 @@ impl<O: Outgoing, E: Copy> Core<O, E> {
     }
 }
 
-fn wake(waker: Option<Waker>) {
-    if let Some(waker) = waker {
-        waker.wake();
-    }
-}
-
 /// An output that is not in its queue yet, and its place among those that wait for room.
 struct Turn<O> {
     item: Option<O>,
     ticket: Option<u64>,
 }
 
-enum Stage<O, E> {
+enum Stage<O> {
     /// The operation is not issued yet.
     New(Turn<O>),
     /// The operation is in its queue, or was taken from it: number of the entry, and ID of the operation.
     Issued(u64, u32),
-    /// The operation was refused before it was issued.
-    Refused(E),
     Ended,
 }
 
-impl<O, E> Stage<O, E> {
-    fn new(item: Result<O, E>) -> Stage<O, E> {
-        match item {
-            Ok(item) => Stage::New(Turn { item: Some(item), ticket: None }),
-            Err(error) => Stage::Refused(error),
+/// An output on its way, which is taken back where this is dropped.
+struct Issue<O: Outgoing, E> {
+    core: Rc<Core<O, E>>,
+    queue: usize,
+    /// Whether it ends with a result.
+    called: bool,
+    stage: Stage<O>,
+}
+
+impl<O: Outgoing, E> Issue<O, E> {
+    fn new(core: &Rc<Core<O, E>>, queue: usize, called: bool, item: O) -> Issue<O, E> {
+        let turn = Turn { item: Some(item), ticket: None };
+        Issue { core: Rc::clone(core), queue, called, stage: Stage::New(turn) }
+    }
+
+    /// Issues the output at the first call; asks whether the operation has its `end` at further ones.
+    fn poll<T>(&mut self, waker: &Waker, end: impl FnOnce(&Self, u64, u32) -> Poll<T>) -> Poll<T> {
+        match &mut self.stage {
+            Stage::New(turn) => {
+                if let Some((number, id)) = self.core.enter(self.queue, turn, self.called, waker) {
+                    self.stage = Stage::Issued(number, id);
+                }
+                Poll::Pending
+            }
+            &mut Stage::Issued(number, id) => {
+                let ended = end(self, number, id);
+                if ended.is_ready() {
+                    self.stage = Stage::Ended;
+                }
+                ended
+            }
+            Stage::Ended => Poll::Pending,
+        }
+    }
+}
+
+impl<O: Outgoing, E> Drop for Issue<O, E> {
+    fn drop(&mut self) {
+        match &mut self.stage {
+            Stage::New(turn) if turn.ticket.is_some() => self.core.leave(self.queue, turn),
+            Stage::Issued(number, id) => self.core.withdraw(self.queue, *number, self.called.then_some(*id)),
+            _ => {}
         }
     }
 }
 
 /// An output that ends when it is accepted.
-pub struct Post<O: Outgoing, E: Copy> {
-    core: Rc<Core<O, E>>,
-    queue: usize,
-    stage: Stage<O, E>,
-}
+#[must_use = "futures do nothing unless awaited"]
+pub struct Post<O: Outgoing, E>(Issue<O, E>);
 
-impl<O: Outgoing, E: Copy> Post<O, E> {
-    /// A post of `item` to this queue; an error ends it at once.
-    pub fn new(core: &Rc<Core<O, E>>, queue: usize, item: Result<O, E>) -> Post<O, E> {
-        Post { core: Rc::clone(core), queue, stage: Stage::new(item) }
-    }
-
-    /// Issues the output at the first call; ready when it is accepted.
-    pub fn poll(&mut self, cx: &Context<'_>) -> Poll<Result<(), E>> {
-        let result = match &mut self.stage {
-            Stage::New(turn) => {
-                if let Some((number, id)) = self.core.enter(self.queue, turn, false, cx.waker()) {
-                    self.stage = Stage::Issued(number, id);
-                }
-                return Poll::Pending;
-            }
-            Stage::Issued(number, _) => {
-                if !self.core.poll_accepted(self.queue, *number, cx.waker()) {
-                    return Poll::Pending;
-                }
-                Ok(())
-            }
-            Stage::Refused(error) => Err(*error),
-            Stage::Ended => return Poll::Pending,
-        };
-        self.stage = Stage::Ended;
-        Poll::Ready(result)
+impl<O: Outgoing, E> Post<O, E> {
+    /// A post of `item` to this queue.
+    pub fn new(core: &Rc<Core<O, E>>, queue: usize, item: O) -> Post<O, E> {
+        Post(Issue::new(core, queue, false, item))
     }
 }
 
-impl<O: Outgoing, E: Copy> Drop for Post<O, E> {
-    fn drop(&mut self) {
-        match &mut self.stage {
-            Stage::New(turn) if turn.ticket.is_some() => self.core.leave(self.queue, turn),
-            Stage::Issued(number, _) => self.core.withdraw(self.queue, *number, None),
-            _ => {}
-        }
+impl<O: Outgoing, E> Future for Post<O, E> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let waker = cx.waker();
+        self.0.poll(waker, |issue, number, _| issue.core.poll_accepted(issue.queue, number, waker))
     }
 }
 
 /// An output that ends with a result.
-pub struct Call<O: Outgoing, E: Copy> {
-    core: Rc<Core<O, E>>,
-    queue: usize,
-    stage: Stage<O, E>,
-}
+#[must_use = "futures do nothing unless awaited"]
+pub struct Call<O: Outgoing, E>(Issue<O, E>);
 
-impl<O: Outgoing, E: Copy> Call<O, E> {
-    /// A call of `item` by this queue; an error ends it at once.
-    pub fn new(core: &Rc<Core<O, E>>, queue: usize, item: Result<O, E>) -> Call<O, E> {
-        Call { core: Rc::clone(core), queue, stage: Stage::new(item) }
-    }
-
-    /// Issues the output at the first call; ready with its result.
-    pub fn poll(&mut self, cx: &Context<'_>) -> Poll<Result<Data, E>> {
-        let result = match &mut self.stage {
-            Stage::New(turn) => {
-                if let Some((number, id)) = self.core.enter(self.queue, turn, true, cx.waker()) {
-                    self.stage = Stage::Issued(number, id);
-                }
-                return Poll::Pending;
-            }
-            Stage::Issued(_, id) => match self.core.poll_call(self.queue, *id, cx) {
-                Poll::Ready(result) => result,
-                Poll::Pending => return Poll::Pending,
-            },
-            Stage::Refused(error) => Err(*error),
-            Stage::Ended => return Poll::Pending,
-        };
-        self.stage = Stage::Ended;
-        Poll::Ready(result)
+impl<O: Outgoing, E> Call<O, E> {
+    /// A call of `item` by this queue.
+    pub fn new(core: &Rc<Core<O, E>>, queue: usize, item: O) -> Call<O, E> {
+        Call(Issue::new(core, queue, true, item))
     }
 }
 
-impl<O: Outgoing, E: Copy> Drop for Call<O, E> {
-    fn drop(&mut self) {
-        match &mut self.stage {
-            Stage::New(turn) if turn.ticket.is_some() => self.core.leave(self.queue, turn),
-            Stage::Issued(number, id) => self.core.withdraw(self.queue, *number, Some(*id)),
-            _ => {}
-        }
+impl<O: Outgoing, E> Future for Call<O, E> {
+    type Output = Result<Data, E>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let waker = cx.waker();
+        self.0.poll(waker, |issue, _, id| issue.core.poll_call(issue.queue, id, waker))
     }
 }
 

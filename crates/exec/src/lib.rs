@@ -26,16 +26,16 @@ pub use calls::MAX_CALLS;
 pub use combine::{Either, YieldNow, join, join_array, select, yield_now};
 pub use core::{Call, Core, Outgoing, Post, Sleep};
 pub use queue::MAX_OUTPUTS;
-pub use wait::WaitList;
+pub use wait::{WaitList, wake};
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::fmt;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
+use thiserror::Error;
 
 /// Tasks that an adapter holds at once, the program itself among them. At the limit [`spawn`](Executor::spawn)
 /// refuses, and a device is handed no further request until a task has ended, so that a program which spawns one task
@@ -77,7 +77,6 @@ impl Inbox {
         self.bell.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    #[inline]
     fn any(&self) -> bool {
         self.any.load(Ordering::Acquire)
     }
@@ -178,7 +177,6 @@ impl Executor {
     }
 
     /// True where [`run`](Self::run) would poll a task.
-    #[inline]
     pub fn has_ready(&self) -> bool {
         (!self.ready.borrow().is_empty() || self.inbox.any()) && !self.closed.get()
     }
@@ -203,13 +201,11 @@ impl Executor {
     }
 
     /// Begins a new instant, as time has moved on.
-    #[inline]
     pub fn begin_instant(&self) {
         self.polls.set(0);
     }
 
     /// True where tasks are ready, and the polls of this instant are used up.
-    #[inline]
     pub fn is_spinning(&self) -> bool {
         self.polls.get() >= MAX_POLLS_PER_INSTANT && self.has_ready()
     }
@@ -406,24 +402,15 @@ impl Executor {
 }
 
 /// Why a future was not made a task; it was dropped unpolled.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum SpawnError {
     /// There are [`MAX_TASKS`] tasks already.
+    #[error("task refused: the limit is {MAX_TASKS} tasks at once")]
     TooManyTasks,
     /// The program that it belongs to has ended or was reset.
+    #[error("task refused: the program has ended or was reset")]
     Stopped,
 }
-
-impl fmt::Display for SpawnError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            SpawnError::TooManyTasks => write!(f, "task refused: the limit is {MAX_TASKS} tasks at once"),
-            SpawnError::Stopped => f.write_str("task refused: the program has ended or was reset"),
-        }
-    }
-}
-
-impl std::error::Error for SpawnError {}
 
 struct JoinState<T> {
     outcome: Option<Result<T, SpawnError>>,
@@ -447,9 +434,7 @@ impl<T> JoinCell<T> {
             state.outcome = Some(outcome);
             state.waker.take()
         };
-        if let Some(waker) = waker {
-            waker.wake();
-        }
+        wake(waker);
     }
 }
 

@@ -12,6 +12,13 @@ pub(crate) fn keep_waker(place: &mut Option<Waker>, waker: &Waker) {
     }
 }
 
+/// Wakes the task of `waker`; no borrow may be held.
+pub fn wake(waker: Option<Waker>) {
+    if let Some(waker) = waker {
+        waker.wake();
+    }
+}
+
 /// Futures that wait, first come, first served. There is an entry for each, so the program's futures bound its
 /// length; a future that is dropped leaves.
 #[derive(Default)]
@@ -22,7 +29,6 @@ pub struct WaitList {
 
 impl WaitList {
     /// True where nobody waits before the holder of `ticket` (or before a newcomer).
-    #[inline]
     pub fn is_turn(&self, ticket: Option<u64>) -> bool {
         self.waiting.front().is_none_or(|(first, _)| Some(*first) == ticket)
     }

@@ -19,14 +19,14 @@ use crate::breakdown::Breakdown;
 use crate::bridge::Action;
 use crate::ledger::{AccountTotals, Ledger};
 use crate::progress::{Limits, Silence, Stop};
-use crate::queue::{Event, EventQueue, SortedQueue};
+use crate::queue::{Event, SortedQueue};
 use crate::stages::{TransactionKind, TransactionTap};
 use crate::switch::Switch;
 use crate::tap::{Direction, Tap, TapRecord};
 use crate::topology::{HostId, LinkEvent, PortId};
 use crate::wire::PortState;
 use endpoint::TlpPort;
-use hosts::Hosts;
+use hosts::HostSide;
 use link::{Counters, Port, SentFrame};
 use std::collections::VecDeque;
 use tlp::{Class, TcSet, Time, Tlp};
@@ -58,19 +58,16 @@ impl Slot {
     }
 
     /// The Traffic Classes of `class` that the device may be asked for, or that a held TLP may go with.
-    #[inline]
     fn room(&self, class: Class, port: &Port) -> TcSet {
         let room = port.room(class);
         if self.holds == 0 { room } else { self.room_beside_held(class, room, port) }
     }
 
-    #[inline]
     fn holds(&self, class: Class) -> bool {
         self.holds & 1 << class.index() != 0
     }
 
     /// Keeps a TLP whose channel has no room; returns the remaining room, which is none.
-    #[cold]
     fn hold(&mut self, class: Class, tlp: Option<Tlp>) -> Option<Tlp> {
         self.held[class.index()] = tlp;
         self.holds |= 1 << class.index();
@@ -78,7 +75,6 @@ impl Slot {
     }
 
     /// The part of `room` whose channels have no held posted TLP: what was issued after one may not pass it.
-    #[cold]
     fn room_beside_held(&self, class: Class, room: TcSet, port: &Port) -> TcSet {
         match &self.held[Class::Posted.index()] {
             Some(held) if class != Class::Posted => room.and(port.channel_classes(held.repr.tc).complement()),
@@ -87,13 +83,11 @@ impl Slot {
     }
 
     /// Drops the TLPs that wait for room.
-    #[cold]
     fn drop_held(&mut self) -> impl Iterator<Item = Tlp> {
         self.holds = 0;
         std::mem::take(&mut self.held).into_iter().flatten()
     }
 
-    #[cold]
     fn next_held(&mut self, class: Class, room: TcSet) -> Option<Tlp> {
         let held = &mut self.held[class.index()];
         let tlp = held.take_if(|tlp| room.contains(tlp.repr.tc))?;
@@ -121,7 +115,8 @@ pub struct Fabric {
     switches: Vec<SwitchState>,
     /// What keeps each link down, by link.
     held: Vec<links::Held>,
-    hosts: Hosts,
+    /// At least one.
+    hosts: Vec<HostSide>,
     /// What root complexes have asked of links, each with the index of the root port's port.
     actions: VecDeque<(usize, Action)>,
     /// The accounts of where transactions spend their time.
@@ -257,7 +252,6 @@ impl Fabric {
     }
 
     /// True if no event is due by `until`.
-    #[cold]
     fn stop_before_next(&mut self, limits: Limits) -> Stop {
         if self.queue.is_empty() && !limits.open_ended {
             let stop = self.stalled();
@@ -295,14 +289,14 @@ impl Fabric {
             Event::SwitchTimer(switch) => self.switch_timer(switch as usize),
             Event::ReadReady(job) => {
                 self.last_progress = self.now;
-                let side = &mut self.hosts[job.host()];
+                let side = &mut self.hosts[job.host().index()];
                 let port = side.root.read_ready(job.number(), self.now);
                 self.heed_root(job.host());
                 self.pump_root(job.host(), port);
             }
             Event::Drained(port) => {
                 self.last_progress = self.now;
-                let side = &mut self.hosts[port.host()];
+                let side = &mut self.hosts[port.host().index()];
                 side.root.drained(port.number() as usize, self.now);
                 self.heed_root(port.host());
                 self.pump_root(port.host(), port.number() as usize);
@@ -312,7 +306,7 @@ impl Fabric {
                 self.pump_root(port.host(), port.number() as usize);
             }
             Event::RootTimer(host) => {
-                self.hosts[host].root.handle_timeout(self.now);
+                self.hosts[host.index()].root.handle_timeout(self.now);
                 self.heed_root(host);
                 self.step_host(host);
                 self.obey_roots();
@@ -364,7 +358,7 @@ impl Fabric {
         let waits = |p: &PortState| !p.port.is_active() && self.is_awaited(p.id.link());
         if !self.ports.iter().any(waits) {
             self.host_started = true;
-            for n in 0..self.hosts.iter().count() {
+            for n in 0..self.hosts.len() {
                 self.queue.push(self.now, Event::Host(HostId(n as u32)));
             }
             for n in 0..self.ports.len() {

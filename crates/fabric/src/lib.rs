@@ -26,7 +26,6 @@ pub mod fault;
 mod host_slot;
 pub mod profile;
 pub mod progress;
-pub mod queue;
 pub mod root;
 pub mod stages;
 pub mod switch;
@@ -36,6 +35,7 @@ pub mod topology;
 mod bridge;
 mod ledger;
 mod memory_system;
+mod queue;
 mod wire;
 
 pub use breakdown::Breakdown;

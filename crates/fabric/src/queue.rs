@@ -10,7 +10,7 @@ use wheel::Wheel;
 
 /// An event to come. It is small on purpose: its data waits at its owner, in order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Event {
+pub(crate) enum Event {
     /// The oldest frame under way to this port arrives.
     Arrive(PortId),
     /// The header of the oldest frame under way to this port, of a cut-through switch, arrives.
@@ -41,7 +41,6 @@ pub enum Event {
 
 impl Event {
     /// The event that calls the root complex of `host` for `due`.
-    #[inline]
     pub(crate) fn of_root(host: HostId, due: Due) -> Event {
         match due {
             Due::Drained(port) => Event::Drained(OfHost::new(host, port)),
@@ -52,29 +51,13 @@ impl Event {
     }
 }
 
-/// What the event loop needs of a queue.
-pub trait EventQueue {
-    /// Inserts `event` at `time`, after all events already at that time.
-    fn push(&mut self, time: Time, event: Event);
-    /// Takes the first event.
-    fn pop(&mut self) -> Option<(Time, Event)>;
-    /// When the first event is due.
-    fn next_time(&self) -> Option<Time>;
-    /// Number of events that wait.
-    fn len(&self) -> usize;
-    /// True where none waits.
-    fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-}
-
 /// The queue of a fabric: a list sorted by time, the next event last; a [`wheel`] takes later events if it grows long.
 ///
 /// With the 8 to 32 events that are pending in a lab of one slot, most of them due soon, a short walk from the end finds the
 /// place of a new one sooner than a binary heap does its sifting: `cargo bench -p riser-fabric` was a tenth faster with it.
 /// Trees of switches have hundreds pending, most of them timers of links: then the list holds what is due in the next
 /// nanoseconds, and the wheel all else. Which of the two holds an event changes nothing about the order.
-pub struct SortedQueue {
+pub(crate) struct SortedQueue {
     /// Events, the latest first. Empty only if no event waits.
     near: Vec<Entry>,
     /// Events from this time on are in the wheel; [`Time::MAX`]: none is.
@@ -92,8 +75,23 @@ struct Entry {
 const NEAR_MAX: usize = 128;
 
 impl SortedQueue {
+    /// Inserts `event` at `time`, after all events already at that time.
+    // Not inlined: its callers do better without its registers.
+    #[inline(never)]
+    pub(crate) fn push(&mut self, time: Time, event: Event) {
+        let entry = Entry { time, event };
+        if time >= self.later_from || self.near.len() >= NEAR_MAX {
+            return self.push_later(entry);
+        }
+        SortedQueue::insert(&mut self.near, entry);
+    }
+
+    /// True where no event waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.near.is_empty()
+    }
+
     /// Takes the first event if it is due by `until`: putting it back would move it behind others of its time.
-    #[inline]
     pub(crate) fn pop_until(&mut self, until: Time) -> Option<(Time, Event)> {
         let Entry { time, event } = *self.near.last()?;
         if time > until {
@@ -117,7 +115,6 @@ impl SortedQueue {
         Some(first.map_or(Time::MAX, |entry| entry.time))
     }
 
-    #[inline]
     fn insert(near: &mut Vec<Entry>, entry: Entry) {
         near.push(entry);
         let mut places = near.iter_mut().rev();
@@ -131,7 +128,6 @@ impl SortedQueue {
     }
 
     /// Moves all but the events of the first slot to the wheel.
-    #[cold]
     fn spread(&mut self) {
         let Some(next) = self.near.last() else { return };
         let first = wheel::slot_of(next.time) + 1;
@@ -148,7 +144,6 @@ impl SortedQueue {
     }
 
     /// Refills the empty list with the events of the next slot.
-    #[cold]
     fn advance(&mut self) {
         let (Some(wheel), near) = (&mut self.wheel, &mut self.near) else { return };
         let first = wheel.take_first(|entry| SortedQueue::insert(near, entry));
@@ -174,35 +169,25 @@ impl Default for SortedQueue {
     }
 }
 
-impl EventQueue for SortedQueue {
-    // Not inlined: its callers do better without its registers.
-    #[inline(never)]
-    fn push(&mut self, time: Time, event: Event) {
-        let entry = Entry { time, event };
-        if time >= self.later_from || self.near.len() >= NEAR_MAX {
-            return self.push_later(entry);
-        }
-        SortedQueue::insert(&mut self.near, entry);
-    }
-
-    fn pop(&mut self) -> Option<(Time, Event)> {
-        self.pop_until(Time::MAX)
-    }
-
-    fn next_time(&self) -> Option<Time> {
-        self.near.last().map(|e| e.time)
-    }
-
-    fn len(&self) -> usize {
-        self.near.len() + self.wheel.as_ref().map_or(0, |wheel| wheel.len())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
+
+    impl SortedQueue {
+        fn pop(&mut self) -> Option<(Time, Event)> {
+            self.pop_until(Time::MAX)
+        }
+
+        fn next_time(&self) -> Option<Time> {
+            self.near.last().map(|e| e.time)
+        }
+
+        fn len(&self) -> usize {
+            self.near.len() + self.wheel.as_ref().map_or(0, |wheel| wheel.len())
+        }
+    }
 
     #[test]
     fn events_of_one_time_keep_their_order() {

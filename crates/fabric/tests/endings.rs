@@ -41,7 +41,7 @@ fn a_fabric_without_program_ends_when_all_is_done_even_with_interrupts_that_nobo
     }
     let mut fabric = System::new().raw(link(Rate::Gt8, 4, 128), &raw).without_program();
     assert_eq!(fabric.run(Limits::default()), Stop::Finished);
-    assert_eq!((fabric.root_counters().interrupts, fabric.root_counters().memory_writes), (200, 200));
+    assert_eq!((fabric.root().counters().interrupts, fabric.root().counters().memory_writes), (200, 200));
     assert_eq!(fabric.run(Limits::default()), Stop::Finished, "again");
 }
 
@@ -361,5 +361,5 @@ fn requests_without_a_root_port_end_there() {
             if all == [Some(nowhere); 3] { Ok(()) } else { Err(format!("{all:?}")) }
         });
     assert_eq!(fabric.run(Limits::default()), Stop::Finished);
-    assert_eq!(fabric.root_counters().unsupported_requests, 2);
+    assert_eq!(fabric.root().counters().unsupported_requests, 2);
 }

@@ -160,7 +160,7 @@ fn what_each_action_leads_to() {
         let all = Seen {
             root: counters(&fabric, Side::Root),
             device: counters(&fabric, Side::Device),
-            complex: *fabric.root_counters(),
+            complex: *fabric.root().counters(),
             totals_open: fabric.account_totals().open,
         };
         let expected = if copied { Stop::Finished } else { Stop::Failed("not copied".into()) };

@@ -125,7 +125,7 @@ fn reads_that_wait_for_memory_return_their_credits_one_by_one() {
         });
     assert_eq!(fabric.run(riser_fabric::Limits::default()), Stop::Finished);
     assert_eq!(done.get(), Some(64));
-    assert_eq!(fabric.root_counters().memory_reads, 64);
+    assert_eq!(fabric.root().counters().memory_reads, 64);
 }
 
 /// The least data credits that a root port may advertise (`PCIe 5.0 Table 2-45`, 2 for AtomicOps; ECN "Deferrable Memory

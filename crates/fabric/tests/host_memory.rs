@@ -149,7 +149,7 @@ fn dma_reaches_it_and_is_refused_by_it() {
         refused,
         [(READ_ONLY, true), (READ_ONLY, true), (BASE, false), (0x1000, false), (beyond, true)]
     );
-    assert_eq!(fabric.root_counters().unsupported_requests, 5);
+    assert_eq!(fabric.root().counters().unsupported_requests, 5);
 }
 
 /// A read that memory has let, and whose memory is gone when its turn comes, is refused too.
@@ -159,12 +159,12 @@ fn what_is_gone_at_its_turn_is_refused() {
         let mapped = Mapped::new();
         let (mut fabric, device) = fabric(&mapped, vec![mrd(FRIEND, BASE), fetch_add(BASE)]);
         fabric.run(Limits { until: Time::ZERO + Duration::from_ns(10_300), ..Limits::default() });
-        assert_eq!(fabric.root_counters().memory_reads, 1, "it is under way");
+        assert_eq!(fabric.root().counters().memory_reads, 1, "it is under way");
         mapped.gone.set(gone);
         fabric.run(Limits::default());
         let ur = |answer: &Result<_, Status>| *answer == Err(Status::UnsupportedRequest);
         assert_eq!(answers(&device).iter().map(ur).collect::<Vec<_>>(), [gone; 2]);
-        assert_eq!(fabric.root_counters().unsupported_requests, if gone { 2 } else { 0 });
+        assert_eq!(fabric.root().counters().unsupported_requests, if gone { 2 } else { 0 });
     }
 }
 

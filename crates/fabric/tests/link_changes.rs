@@ -84,7 +84,7 @@ fn bandwidth_follows_rate_and_width() {
     }
     let (device, root) = (counters(&fabric, Side::Device), counters(&fabric, Side::Root));
     assert_eq!((device.replayed_tlps, root.duplicate_tlps, root.out_of_sequence), (0, 0, 0));
-    assert!(fabric.root_counters().memory_writes + 300 > device.tlps, "all but what is under way");
+    assert!(fabric.root().counters().memory_writes + 300 > device.tlps, "all but what is under way");
 }
 
 /// The wire is silent for the time of a retrain, in both directions; what was on it arrives.
@@ -194,7 +194,7 @@ fn retraining_after_replay_num_rolls_over_recovers() {
     let mut fabric = fabric.without_program();
     run_until(&mut fabric, 400);
     let device = counters(&fabric, Side::Device);
-    assert_eq!(fabric.root_counters().memory_writes, 20);
+    assert_eq!(fabric.root().counters().memory_writes, 20);
     // 40 lost are two rounds of 20: the first transmission and one replay. The second replay arrives.
     assert_eq!((device.tlps, device.replayed_tlps, device.replay_timeouts), (20, 40, 2));
     assert_eq!(device.replay_num_rollovers, 0);
@@ -214,7 +214,7 @@ fn a_dead_direction_retrains_again_and_again_at_the_timers_pace() {
     let rollovers = (790.0 / period) as u64;
     assert!(device.replay_num_rollovers.abs_diff(rollovers) <= 1, "{}", device.replay_num_rollovers);
     assert!(device.replay_timeouts.abs_diff(4 * rollovers) <= 4, "{}", device.replay_timeouts);
-    assert_eq!(fabric.root_counters().memory_writes, 0);
+    assert_eq!(fabric.root().counters().memory_writes, 0);
 }
 
 /// REPLAY_TIMER by the rule of revision 3, three times the table's Ack latency, and by that of revision 4, 24,000 to
@@ -303,7 +303,7 @@ fn without_flow_control_a_full_receiver_drops_and_the_timer_replays() {
     for (buffer, replay_buffer) in [(1000, 4), (28, 4), (20, 4), (16, 4), (4, 4), (16, 2), (16, 1)] {
         let (fabric, writes) = uncredited(buffer, replay_buffer);
         let (device, root) = (counters(&fabric, Side::Device), counters(&fabric, Side::Root));
-        assert_eq!(fabric.root_counters().memory_writes, writes, "{buffer}, {replay_buffer}");
+        assert_eq!(fabric.root().counters().memory_writes, writes, "{buffer}, {replay_buffer}");
         assert_eq!((device.tlps, root.duplicate_tlps), (writes, 0));
         assert_eq!(
             (device.dllps.init_fc, root.dllps.init_fc, root.dllps.update_fc, root.dllps.nak),

@@ -214,7 +214,7 @@ fn each_gets_what_the_specification_says_and_is_counted() {
     for (what, tlp, answer, counters, left) in rows {
         let (mut fabric, raw, memory) = send((0..MANY).map(|_| tlp.clone()));
         assert_eq!(fabric.run(Limits::default()), Stop::Finished, "{what}");
-        assert_eq!(*fabric.root_counters(), counters, "{what}");
+        assert_eq!(*fabric.root().counters(), counters, "{what}");
         let received = raw.received();
         assert_eq!(received.len() as u64, if answer.is_some() { MANY } else { 0 }, "{what}");
         for got in received {
@@ -257,7 +257,10 @@ fn a_dma_read_that_runs_into_unmapped_memory_fails() {
         });
     assert_eq!(fabric.run(Limits::default()), Stop::Finished);
     assert_eq!(ended.get(), Some((Err(DmaError::UnsupportedRequest), Ok(()))));
-    assert_eq!((fabric.root_counters().memory_reads, fabric.root_counters().unsupported_requests), (2, 2));
+    assert_eq!(
+        (fabric.root().counters().memory_reads, fabric.root().counters().unsupported_requests),
+        (2, 2)
+    );
 }
 
 /// A device that never takes completions, and has credits for three: its requests wait in the root port's receive buffer,
@@ -296,7 +299,7 @@ fn answers_that_cannot_leave_hold_up_only_who_asked() {
         system.slots.push(riser_fabric::SlotConfig::on_root_port(link, Box::new(Deaf(raw.clone()))));
         let mut fabric = system.without_program();
         let Stop::NoProgress(lines) = fabric.run(Limits::default()) else { panic!("{request}") };
-        assert_eq!((raw.received().len(), fabric.root_counters().memory_writes), (3, 100), "{request}");
+        assert_eq!((raw.received().len(), fabric.root().counters().memory_writes), (3, 100), "{request}");
         // Three are answered, 8 answers are in the transmit queue, 16 in the root port; 127 more requests wait in its
         // receive buffer, and 8 in the device's transmit queue.
         assert_eq!(raw.0.borrow().unsent(), 2_000 - 3 - 8 - 16 - 127 - 8, "{request}");
@@ -448,7 +451,7 @@ proptest! {
         prop_assert_eq!(sent(&fabric, Side::Device), count + 2);
         let answers = raw.received().iter().filter(|t| matches!(t.repr.body, Body::Completion(_))).count();
         prop_assert!(answers > questions, "{} answers to {} questions", answers, questions + 1);
-        let counters = fabric.root_counters();
+        let counters = fabric.root().counters();
         prop_assert!(counters.malformed + counters.ecrc_errors <= count);
         let mut last = [0; 4];
         memory.read(0x3000, &mut last).unwrap();

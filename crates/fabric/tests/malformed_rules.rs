@@ -251,7 +251,7 @@ fn at_the_root_complex(tlp: &Tlp) -> (RootCounters, Vec<Tlp>, [u8; 4]) {
     memory.read(0x1000, &mut first).unwrap();
     memory.read(0x3000, &mut got).unwrap();
     assert_eq!(&got, b"last", "{tlp:#}");
-    (*fabric.root_counters(), raw.received(), first)
+    (*fabric.root().counters(), raw.received(), first)
 }
 
 #[test]

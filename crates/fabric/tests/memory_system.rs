@@ -114,7 +114,7 @@ fn run(host: HostProfile, preparations: &[CachePreparation], asks: &[Ask]) -> (V
     let preparations = preparations.to_vec();
     let mut fabric = system.with_bare_program(|cpu| async move {
         for preparation in preparations {
-            cpu.extension(preparation).await.map_err(common::system::text)?;
+            cpu.extension(preparation).await;
         }
         cpu.sleep(Duration::from_ms(2)).await;
         Ok(())
@@ -255,7 +255,7 @@ fn a_walk_delays_the_first_of_a_page_and_whoever_is_behind_it() {
         [read(0, 50_000, 0), read(0, 60_000, 0), read(0, 70_000, 1), read(1, 70_001, 1), read(0, 80_000, 1)];
     // The cache holds two ways of 64 sets: the last pages of those that were written.
     let (_, fabric) = run(host.clone(), &[warm], &asks);
-    let counters = *fabric.memory_counters().unwrap();
+    let counters = *fabric.root().memory_counters().unwrap();
     assert_eq!((counters.iotlb_hits, counters.iotlb_misses), (2, 3), "each requester has its own context");
     let hidden = HostProfile { llc: None, dram: None, numa: None, ..host };
     // The second walk begins when the only walker is free.
@@ -281,7 +281,7 @@ fn what_is_not_mapped_is_refused() {
     let memory = system.memory.clone();
     memory.write_u32(0x1000, 7).unwrap();
     let mut fabric = system.raw(link(Rate::Gt2_5, 4, 256), &devices[0]).without_program();
-    fabric.restrict_dma(requester(0), BUFFER, 4096);
+    fabric.root_mut().restrict_dma(requester(0), BUFFER, 4096);
     assert_eq!(fabric.run(Limits::default()), Stop::Finished);
     let statuses: Vec<Status> = devices[0]
         .received()
@@ -292,9 +292,9 @@ fn what_is_not_mapped_is_refused() {
         })
         .collect();
     assert_eq!(statuses, [Status::Success, Status::UnsupportedRequest]);
-    let faults = fabric.memory_counters().map(|counters| counters.translation_faults);
-    assert_eq!((faults, fabric.root_counters().unsupported_requests), (Some(2), 2));
-    assert_eq!((fabric.root_counters().memory_reads, fabric.root_counters().memory_writes), (1, 1));
+    let faults = fabric.root().memory_counters().map(|counters| counters.translation_faults);
+    assert_eq!((faults, fabric.root().counters().unsupported_requests), (Some(2), 2));
+    assert_eq!((fabric.root().counters().memory_reads, fabric.root().counters().memory_writes), (1, 1));
 }
 
 /// The open question of pcie-bench (SIGCOMM'18, section 8): two devices, each with a window that the IOTLB holds, together
@@ -311,7 +311,7 @@ fn two_devices_contend_for_a_shared_iotlb() {
         let iommu = Some(IommuProfile { shared, ..iommu() });
         let settings = HostSettings { iommu: Some(PageSize::Kib4), ..local() };
         let (_, fabric) = run(HostProfile { iommu, ..modelled(settings) }, &[], &asks);
-        fabric.memory_counters().map(|counters| counters.iotlb_misses)
+        fabric.root().memory_counters().map(|counters| counters.iotlb_misses)
     };
     // Three pages each, of four entries: in a circle of six the least recently used is always the next.
     assert_eq!([misses(true, 1), misses(false, 1)], [Some(3), Some(3)], "one alone");
@@ -488,7 +488,7 @@ proptest! {
 fn a_plain_host_counts_nothing() {
     let (_, fabric) =
         run(plain(), &[CachePreparation::ThrashByHost], &[(0, 50_000, MemoryOp::Read, BUFFER, 64)]);
-    assert_eq!(fabric.memory_counters(), None);
+    assert_eq!(fabric.root().memory_counters(), None);
     let (_, fabric) = run(modelled(local()), &[CachePreparation::ThrashByHost], &[]);
-    assert_eq!(fabric.memory_counters(), Some(&MemoryCounters::default()));
+    assert_eq!(fabric.root().memory_counters(), Some(&MemoryCounters::default()));
 }

@@ -61,7 +61,10 @@ fn requests_are_forwarded() {
             "CplD 4 B, bc 4, low 0x0, of 20:00.0 to 10:00.0 tag 7"
         ]
     );
-    assert_eq!((fabric.root_function_counters().peer_to_peer, fabric.root_counters().memory_writes), (5, 1));
+    assert_eq!(
+        (fabric.root().function_counters().peer_to_peer, fabric.root().counters().memory_writes),
+        (5, 1)
+    );
     check_accounts(&fabric, 0);
 }
 
@@ -71,7 +74,10 @@ fn a_host_may_refuse() {
     let fabric = run(&rig, 0, all_kinds());
     assert_eq!(rig.ends[1].lines(), [""; 0]);
     assert_eq!(rig.ends[0].lines(), ["Cpl UR of 00:00.0 to 10:00.0 tag 7"; 2]);
-    assert_eq!((fabric.root_counters().unsupported_requests, fabric.root_counters().memory_writes), (3, 1));
+    assert_eq!(
+        (fabric.root().counters().unsupported_requests, fabric.root().counters().memory_writes),
+        (3, 1)
+    );
     check_accounts(&fabric, 0);
 }
 
@@ -126,7 +132,7 @@ fn a_split_read_looks_as_it_does_in_the_capture() {
     let bytes: Vec<u8> = completions.flat_map(|tlp| tlp.data.bytes().unwrap_or(&[]).to_vec()).collect();
     assert_eq!(bytes, (0..512).map(|n| ((window(1) + n) % 251) as u8).collect::<Vec<_>>());
     assert!(ASKED.iter().all(|(at, _, low)| (at & 0x7f) as u8 == *low));
-    let counters = fabric.root_function_counters();
+    let counters = fabric.root().function_counters();
     assert_eq!((counters.split_reads, counters.split_parts), (1, 8));
     check_accounts(&fabric, 0);
 }
@@ -250,7 +256,7 @@ fn access_control_services() {
             Ok(())
         });
         assert_eq!(rig.ends[1].lines().len(), there, "{what}");
-        assert_eq!(fabric.root_function_counters().acs_violations, u64::from(violations), "{what}");
+        assert_eq!(fabric.root().function_counters().acs_violations, u64::from(violations), "{what}");
         check_accounts(&fabric, 0);
     }
 }
@@ -320,7 +326,7 @@ fn peers_of_a_link_that_is_down() {
         finish(&mut fabric);
         assert_eq!(rig.ends[1].lines(), [""; 0]);
         assert_eq!(rig.ends[0].lines(), ["Cpl UR of 00:00.0 to 10:00.0 tag 7"]);
-        assert_eq!(fabric.root_function_counters().link_down, 2);
+        assert_eq!(fabric.root().function_counters().link_down, 2);
         check_accounts(&fabric, 0);
     }
 }

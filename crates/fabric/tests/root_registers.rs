@@ -37,12 +37,12 @@ fn pmes_are_shown_one_after_the_other() {
             cpu.sleep(Duration::from_us(1)).await;
             Ok(())
         });
-        assert_eq!(fabric.root_counters().power_messages, 2);
+        assert_eq!(fabric.root().counters().power_messages, 2);
         assert!(
-            fabric.root_counters().interrupts <= u64::from(enable),
+            fabric.root().counters().interrupts <= u64::from(enable),
             "the level stays while it is handed on"
         );
-        assert_eq!(fabric.root_counters().interrupts > 0, enable != 0);
+        assert_eq!(fabric.root().counters().interrupts > 0, enable != 0);
     }
 }
 

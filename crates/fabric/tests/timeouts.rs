@@ -72,8 +72,8 @@ fn a_lost_token_times_out_at_the_time_of_the_profile() {
     let ends = ends.borrow();
     assert_eq!(ends[0], (Err(HostError::CompletionTimeout), TIMEOUT));
     assert_eq!(ends[1].0, Ok(0xa001));
-    assert_eq!(fabric.root_counters().completion_timeouts, 1);
-    assert_eq!(fabric.root_counters().unexpected_completions, 0);
+    assert_eq!(fabric.root().counters().completion_timeouts, 1);
+    assert_eq!(fabric.root().counters().unexpected_completions, 0);
 }
 
 /// Both tags are lost at 200 us and 400 us. The third read waits for one of them: the first rests until 400 us.
@@ -96,7 +96,7 @@ fn a_late_completion_is_unexpected_and_frees_its_tag() {
     assert_eq!(ends[0].0, Err(HostError::CompletionTimeout));
     assert_eq!(ends[1].0, Ok(0xa001));
     assert!((Duration::from_us(49)..Duration::from_us(53)).contains(&ends[1].1), "{}", ends[1].1);
-    assert_eq!(fabric.root_counters().unexpected_completions, 1);
+    assert_eq!(fabric.root().counters().unexpected_completions, 1);
 }
 
 /// A host that waits longer than any stall limit for the only thing that still happens is not without progress.
@@ -136,12 +136,18 @@ fn answers_that_do_not_fit() {
             status,
             bcm: false,
             byte_count,
-            lower_address: 0,
+            // The read begins at a multiple of 128 B.
+            lower_address: 64u16.saturating_sub(byte_count) as u8,
             length_dw,
         };
         let data =
             data.map_or(Data::NONE, |d| Data::Carried(pool.copy(&d[..d.len().min(byte_count.into())])));
         Tlp::new(Repr::new(Body::Completion(body)), data)
+    };
+    let elsewhere = |mut tlp: Tlp| {
+        let Body::Completion(c) = &mut tlp.repr.body else { panic!("a completion") };
+        c.lower_address ^= 4;
+        tlp
     };
     let poisoned = |mut tlp: Tlp| {
         tlp.repr.ep = true;
@@ -174,6 +180,7 @@ fn answers_that_do_not_fit() {
         ("CRS", vec![answer(0, Status::ConfigRetry, 64, None)], bad, 0),
         ("no data", vec![answer(0, Status::Success, 64, None)], bad, 0),
         ("wrong count", vec![answer(0, Status::Success, 60, Some(&whole))], bad, 0),
+        ("wrong address", vec![elsewhere(answer(0, Status::Success, 64, Some(&whole)))], bad, 0),
         ("too much data", vec![answer(0, Status::Success, 128, Some(&[1; 128]))], bad, 0),
         (
             "poisoned first half",
@@ -212,7 +219,7 @@ fn answers_that_do_not_fit() {
         });
         assert_eq!(fabric.run(Limits::default()), Stop::Finished, "{what}");
         // One of the last two answers nothing.
-        assert_eq!(fabric.root_counters().unexpected_completions, unexpected + 1, "{what}");
+        assert_eq!(fabric.root().counters().unexpected_completions, unexpected + 1, "{what}");
         let asked = raw
             .received()
             .iter()

@@ -54,7 +54,7 @@ fn run(tree: &TreePlan, ops: impl Fn(usize) -> Vec<(Kind, u32)>, holds: bool) ->
     assert_eq!(book.wrong, Vec::<String>::new());
     assert_eq!(watch.missing_credits(|_| true), Vec::<String>::new());
     assert_eq!((book.answered, book.timed_out), (book.non_posted, 0));
-    let root = fabric.root_counters();
+    let root = fabric.root().counters();
     assert_eq!(book.posted, book.posted_received + root.memory_writes);
     book.posted + book.non_posted
 }

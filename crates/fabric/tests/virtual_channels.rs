@@ -227,7 +227,7 @@ fn an_unmapped_traffic_class_is_malformed() {
     let sent = run_until(&mut fabric, 100);
     assert_eq!(sent.tlps, 90);
     assert_eq!(fabric.port_counters(PortId::new(LinkId(0), Side::Root)).unmapped_tcs, 40);
-    assert_eq!(fabric.root_counters().memory_writes, 50);
+    assert_eq!(fabric.root().counters().memory_writes, 50);
     let accounts = fabric.account_totals();
     assert_eq!((accounts.closed, accounts.dropped, accounts.open), (50, 40, 0));
 }

@@ -26,7 +26,9 @@
 
 mod wait;
 
-pub use wait::{InterruptFuture, MessageFuture};
+pub use wait::{Arrival, InterruptFuture, MessageFuture};
+
+use wait::Mailbox;
 
 pub use exec::{
     Either, JoinHandle, MAX_CALLS, MAX_OUTPUTS, MAX_POLLS_PER_INSTANT, MAX_TASKS, join, join_array, select,
@@ -38,14 +40,12 @@ use crate::memory::HostMemory;
 use crate::{HostError, HostInput, HostInterrupt, HostMessage, HostOutput, HostProgram, HostReadId};
 use device::io::{AtomicValue, FetchValue, IntoData, payload};
 use device::seam::OutMessage;
-use exec::{Call, Core, Outgoing, Post, Sleep, WaitList};
+use exec::{Call, Core, Outgoing, Post, Sleep};
 use std::any::Any;
 use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::fmt;
-use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
 use tlp::message::MessageCodes;
 use tlp::{AtomicOp, Bdf, Data, Duration, MessageRouting, Payload, PayloadPool, Time};
 
@@ -67,43 +67,21 @@ const OUTPUTS: usize = 0;
 
 impl Outgoing for HostOutput {
     fn set_id(&mut self, new: u32) {
-        match self {
-            HostOutput::MmioRead { id, .. }
-            | HostOutput::WriteDeferrable { id, .. }
-            | HostOutput::Atomic { id, .. }
-            | HostOutput::IoRead { id, .. }
-            | HostOutput::IoWrite { id, .. }
-            | HostOutput::ConfigRead { id, .. }
-            | HostOutput::ConfigWrite { id, .. } => *id = HostReadId(new),
-            HostOutput::MmioWrite { .. }
-            | HostOutput::Message { .. }
-            | HostOutput::TakeMessages(_)
-            | HostOutput::Extension(_) => {}
+        if let Some(id) = self.id_mut() {
+            *id = HostReadId(new);
         }
     }
 }
 
 type CpuCore = Core<HostOutput, HostError>;
 
-#[derive(Default)]
-struct Vector {
-    pending: u32,
-    waiting: WaitList,
-}
-
-/// Messages of devices.
-#[derive(Default)]
-struct Mailbox {
-    messages: VecDeque<HostMessage>,
-    waiting: WaitList,
-    lost: u64,
-}
-
 struct Shared {
     core: Rc<CpuCore>,
     memory: HostMemory,
-    vectors: RefCell<BTreeMap<u16, Vector>>,
-    mail: RefCell<Mailbox>,
+    /// Interrupts of each vector.
+    vectors: RefCell<BTreeMap<u16, Rc<RefCell<Mailbox<()>>>>>,
+    /// Messages of devices.
+    mail: Rc<RefCell<Mailbox<HostMessage>>>,
     outcome: RefCell<Option<Result<(), String>>>,
 }
 
@@ -111,39 +89,18 @@ impl Shared {
     /// Takes an interrupt. The low half of an MSI's data is its vector here; interrupt wires arrive as messages.
     fn take_interrupt(&self, interrupt: HostInterrupt) {
         match interrupt {
-            HostInterrupt::Message { data, .. } => self.interrupt(data as u16),
+            HostInterrupt::Message { data, .. } => wait::put(&self.vector(data as u16), ()),
             HostInterrupt::Wire { requester, wire, asserted, .. } => {
                 let (routing, code) = (MessageRouting::Local, wire.message_code(asserted));
-                self.message(HostMessage { requester, routing, code, header: [0; 8], data: Data::NONE });
+                let message = HostMessage { requester, routing, code, header: [0; 8], data: Data::NONE };
+                wait::put(&self.mail, message);
             }
         }
     }
 
-    fn interrupt(&self, vector: u16) {
-        let waker = {
-            let mut vectors = self.vectors.borrow_mut();
-            let vector = vectors.entry(vector).or_default();
-            vector.pending = (vector.pending + 1).min(MAX_PENDING_INTERRUPTS);
-            vector.waiting.first()
-        };
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-    }
-
-    fn message(&self, message: HostMessage) {
-        let waker = {
-            let mut mail = self.mail.borrow_mut();
-            if mail.messages.len() < MAX_PENDING_MESSAGES {
-                mail.messages.push_back(message);
-            } else {
-                mail.lost += 1;
-            }
-            mail.waiting.first()
-        };
-        if let Some(waker) = waker {
-            waker.wake();
-        }
+    fn vector(&self, vector: u16) -> Rc<RefCell<Mailbox<()>>> {
+        let mut vectors = self.vectors.borrow_mut();
+        Rc::clone(vectors.entry(vector).or_insert_with(|| Mailbox::new(MAX_PENDING_INTERRUPTS as usize)))
     }
 }
 
@@ -224,7 +181,7 @@ impl Cpu {
             let at = address.wrapping_add(done);
             let piece = first_piece(at, len - done);
             let data = data.slice(done as usize, piece as usize);
-            self.post(HostOutput::MmioWrite { address: at, data }).await?;
+            self.post(HostOutput::MmioWrite { address: at, data }).await;
             done += piece;
         }
         Ok(())
@@ -356,46 +313,34 @@ impl Cpu {
     }
 
     /// Ends a locked sequence: an Unlock message goes down every link.
-    ///
-    /// # Errors
-    /// None today; the result is that of a write.
-    pub async fn unlock(&self) -> Result<(), HostError> {
-        self.send_message(Bdf::default(), OutMessage::new(MessageRouting::Broadcast, UNLOCK)).await
+    pub async fn unlock(&self) {
+        self.send_message(Bdf::default(), OutMessage::new(MessageRouting::Broadcast, UNLOCK)).await;
     }
 
     /// Sends a message. Its routing says where to; `toward` matters for a local one alone, which goes down the link
-    /// to that function. Ends when the host has accepted it.
-    ///
-    /// # Errors
-    /// None today; the result is that of a write. A message to nowhere is counted by the root complex.
-    pub async fn send_message(&self, toward: Bdf, message: OutMessage) -> Result<(), HostError> {
-        self.post(HostOutput::Message { toward, message }).await
+    /// to that function. Ends when the host has accepted it. A message to nowhere is counted by the root complex.
+    pub async fn send_message(&self, toward: Bdf, message: OutMessage) {
+        self.post(HostOutput::Message { toward, message }).await;
     }
 
     /// Asks the model of this host for something that is no part of the seam, such as a
     /// [`CachePreparation`](crate::caches::CachePreparation). It is done after everything that this program has
     /// issued before, and takes no simulated time.
-    ///
-    /// # Errors
-    /// None today; the result is that of a write.
-    pub async fn extension(&self, request: impl Any) -> Result<(), HostError> {
-        self.post(HostOutput::Extension(Box::new(request))).await
+    pub async fn extension(&self, request: impl Any) {
+        self.post(HostOutput::Extension(Box::new(request))).await;
     }
 
     /// Lets messages of these codes come to [`next_message`](Self::next_message) from now on, besides those of
     /// interrupt wires, PME_TO_Ack and Vendor_Defined Type 1; any other message of a device is an Unsupported Request
     /// of the root port (`PCIe 5.0 §2.3.1`).
-    ///
-    /// # Errors
-    /// None today; the result is that of a write.
-    pub async fn take_messages(&self, codes: MessageCodes) -> Result<(), HostError> {
-        self.post(HostOutput::TakeMessages(codes)).await
+    pub async fn take_messages(&self, codes: MessageCodes) {
+        self.post(HostOutput::TakeMessages(codes)).await;
     }
 
     /// Takes the next message that a device has sent to the root complex; waits while there is none. Up to
     /// [`MAX_PENDING_MESSAGES`] are kept; see [`messages_lost`](Self::messages_lost).
     pub fn next_message(&self) -> MessageFuture {
-        MessageFuture::new(&self.shared)
+        Arrival::in_mail(&self.shared.mail)
     }
 
     /// The number of messages that were lost, since nobody took them.
@@ -407,14 +352,12 @@ impl Cpu {
     /// Waits for an interrupt of `vector`: an MSI or MSI-X with it in the low half of its data. One that came before
     /// is not lost: each ends one wait, up to [`MAX_PENDING_INTERRUPTS`].
     pub fn interrupt(&self, vector: u16) -> InterruptFuture {
-        InterruptFuture::new(&self.shared, vector)
+        Arrival::in_mail(&self.shared.vector(vector))
     }
 
     /// Forgets interrupts of `vector` that came and were not waited for, as the vector is to have another owner.
     pub fn forget_interrupts(&self, vector: u16) {
-        if let Some(vector) = self.shared.vectors.borrow_mut().get_mut(&vector) {
-            vector.pending = 0;
-        }
+        self.shared.vector(vector).borrow_mut().items.clear();
     }
 
     /// Waits for `duration` from now on.
@@ -456,12 +399,12 @@ impl Cpu {
         }
     }
 
-    fn call(&self, output: HostOutput) -> HostCall {
-        HostCall(Call::new(&self.shared.core, OUTPUTS, Ok(output)))
+    fn call(&self, output: HostOutput) -> Call<HostOutput, HostError> {
+        Call::new(&self.shared.core, OUTPUTS, output)
     }
 
-    fn post(&self, output: HostOutput) -> HostPost {
-        HostPost(Post::new(&self.shared.core, OUTPUTS, Ok(output)))
+    fn post(&self, output: HostOutput) -> Post<HostOutput, HostError> {
+        Post::new(&self.shared.core, OUTPUTS, output)
     }
 }
 
@@ -479,26 +422,6 @@ fn first_piece(address: u64, len: u64) -> u64 {
 
 fn first_bytes<const N: usize>(bytes: &[u8]) -> Result<[u8; N], HostError> {
     bytes.first_chunk().copied().ok_or(HostError::BadCompletion)
-}
-
-struct HostCall(Call<HostOutput, HostError>);
-
-impl Future for HostCall {
-    type Output = Result<Data, HostError>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.0.poll(cx)
-    }
-}
-
-struct HostPost(Post<HostOutput, HostError>);
-
-impl Future for HostPost {
-    type Output = Result<(), HostError>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.0.poll(cx)
-    }
 }
 
 /// A [`HostProgram`] made of an `async` function.
@@ -528,7 +451,7 @@ impl AsyncProgram {
             core: Rc::new(Core::new(pool)),
             memory,
             vectors: RefCell::default(),
-            mail: RefCell::default(),
+            mail: Mailbox::new(MAX_PENDING_MESSAGES),
             outcome: RefCell::default(),
         });
         let cpu = Cpu { shared: Rc::clone(&shared) };
@@ -558,7 +481,7 @@ impl HostProgram for AsyncProgram {
         match input {
             HostInput::Done { id, result } => self.shared.core.finish(id.0, result),
             HostInput::Interrupt(interrupt) => self.shared.take_interrupt(interrupt),
-            HostInput::Message(message) => self.shared.message(message),
+            HostInput::Message(message) => wait::put(&self.shared.mail, message),
             HostInput::Timer => {}
         }
         self.run();
@@ -589,7 +512,7 @@ impl HostProgram for AsyncProgram {
             return None;
         }
         let vectors = self.shared.vectors.borrow();
-        let waited = vectors.iter().filter(|(_, vector)| !vector.waiting.is_empty());
+        let waited = vectors.iter().filter(|(_, vector)| !vector.borrow().waiting.is_empty());
         let waited: Vec<String> = waited.map(|(number, _)| number.to_string()).collect();
         let mut line = self.shared.core.describe();
         if !waited.is_empty() {

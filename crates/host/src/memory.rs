@@ -9,6 +9,7 @@ use pages::{PAGE_BYTES, Pages};
 use std::fmt;
 use std::ops::Range;
 use std::rc::Rc;
+use thiserror::Error;
 use tlp::{AtomicOp, Bdf, Payload, PayloadPool};
 
 /// The highest end of low memory of [`HostMemory::new`]: the fixed addresses of x86 boards begin there. Windows of
@@ -44,48 +45,28 @@ impl fmt::Display for OutOfRange {
 impl std::error::Error for OutOfRange {}
 
 /// Why memory cannot be made, handed out or taken back.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum MemoryError {
     /// The size of low memory is not legal, in bytes.
+    #[error("{0} bytes of low memory: legal are 0 to {LOW_END}, in multiples of {PAGE_BYTES}")]
     LowSize(u64),
     /// The size of high memory is not legal, in bytes.
+    #[error("{0} bytes of high memory: legal are 0 to {MAX_HIGH_BYTES}, in multiples of {PAGE_BYTES}")]
     HighSize(u64),
     /// The alignment is no power of two, or more than 2^40.
+    #[error("alignment {0}: legal are powers of two from 1 to 2^40")]
     Alignment(u64),
     /// Not enough memory is left: bytes asked for, and bytes left where they were asked for.
+    #[error("{0} bytes asked for, and {1} are left")]
     Exhausted(u64, u64),
     /// The address given back is not handed out.
+    #[error("{0:#x} given back: it is not the address of memory that is handed out")]
     NotAllocated(u64),
     /// The owner of this memory hands none of it out.
+    #[error("memory asked for: what this host has is handed out by its owner alone")]
     NotHandedOut,
 }
-
-impl fmt::Display for MemoryError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            MemoryError::LowSize(n) => {
-                write!(f, "{n} bytes of low memory: legal are 0 to {LOW_END}, in multiples of {PAGE_BYTES}")
-            }
-            MemoryError::HighSize(n) => {
-                write!(
-                    f,
-                    "{n} bytes of high memory: legal are 0 to {MAX_HIGH_BYTES}, in multiples of {PAGE_BYTES}"
-                )
-            }
-            MemoryError::Alignment(n) => write!(f, "alignment {n}: legal are powers of two from 1 to 2^40"),
-            MemoryError::Exhausted(len, left) => write!(f, "{len} bytes asked for, and {left} are left"),
-            MemoryError::NotAllocated(at) => {
-                write!(f, "{at:#x} given back: it is not the address of memory that is handed out")
-            }
-            MemoryError::NotHandedOut => {
-                f.write_str("memory asked for: what this host has is handed out by its owner alone")
-            }
-        }
-    }
-}
-
-impl std::error::Error for MemoryError {}
 
 /// The part of memory in which an allocation is to be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -275,7 +256,6 @@ impl HostMemory {
         if is_done { Ok(old) } else { Err(self.out_of_range(address, len)) }
     }
 
-    #[cold]
     fn out_of_range(&self, address: u64, len: usize) -> OutOfRange {
         OutOfRange { address, len: len as u64, ranges: self.memory().ranges() }
     }

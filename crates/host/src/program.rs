@@ -4,7 +4,7 @@
 
 use device::seam::{CompletionError, OutMessage};
 use std::any::Any;
-use std::fmt;
+use thiserror::Error;
 use tlp::message::MessageCodes;
 use tlp::{AtomicOp, Bdf, Data, MessageRouting, Time};
 
@@ -228,7 +228,7 @@ pub enum HostOutput {
 impl HostOutput {
     /// The ID of a request that is answered; `None`: nothing answers this output.
     #[must_use]
-    pub fn id(&self) -> Option<HostReadId> {
+    pub fn id_mut(&mut self) -> Option<&mut HostReadId> {
         match self {
             HostOutput::MmioRead { id, .. }
             | HostOutput::WriteDeferrable { id, .. }
@@ -236,7 +236,7 @@ impl HostOutput {
             | HostOutput::IoRead { id, .. }
             | HostOutput::IoWrite { id, .. }
             | HostOutput::ConfigRead { id, .. }
-            | HostOutput::ConfigWrite { id, .. } => Some(*id),
+            | HostOutput::ConfigWrite { id, .. } => Some(id),
             HostOutput::MmioWrite { .. }
             | HostOutput::Message { .. }
             | HostOutput::TakeMessages(_)
@@ -246,36 +246,22 @@ impl HostOutput {
 }
 
 /// Why a host's request was not served.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum HostError {
     /// The completer refused the request.
+    #[error("{0}")]
     Completion(CompletionError),
     /// CRS: the function is not ready yet, or defers a deferrable write.
+    #[error("the function is not ready")]
     ConfigRetry,
     /// No completion came in time.
+    #[error("no completion came in time")]
     CompletionTimeout,
     /// The completion was poisoned, or did not fit the request.
+    #[error("the completion does not fit the request")]
     BadCompletion,
     /// No device answers at this address or ID.
+    #[error("no device answers there")]
     NoDevice,
 }
-
-impl fmt::Display for HostError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            HostError::Completion(CompletionError::UnsupportedRequest) => {
-                "the device does not support the request"
-            }
-            HostError::Completion(CompletionError::Retry) | HostError::ConfigRetry => {
-                "the function is not ready"
-            }
-            HostError::Completion(_) => "the device aborted the request",
-            HostError::CompletionTimeout => "no completion came in time",
-            HostError::BadCompletion => "the completion does not fit the request",
-            HostError::NoDevice => "no device answers there",
-        })
-    }
-}
-
-impl std::error::Error for HostError {}

@@ -48,7 +48,7 @@ impl Seat {
         Ok(match &self.work {
             Work::Task(Task::Host(task)) => {
                 self.check_bus(system)?;
-                cpu.send_message(self.id, gate::start(self.id)).await.map_err(|e| e.to_string())?;
+                cpu.send_message(self.id, gate::start(self.id)).await;
                 task(cpu.clone())
             }
             Work::Task(Task::Driver(driver)) => driver(cpu.clone(), function()?.found),

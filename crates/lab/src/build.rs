@@ -163,9 +163,9 @@ pub(crate) fn build_program(
         lab.switch.iter().map(|s| s.name.get_ref().clone()).collect(),
     );
     for (function, first, bytes) in host_schema::windows(&lab.host) {
-        fabric.restrict_dma(function, first, bytes);
+        fabric.root_mut().restrict_dma(function, first, bytes);
     }
-    fabric.set_peer_to_peer(match lab.host.peer_to_peer {
+    fabric.root_mut().set_peer_to_peer(match lab.host.peer_to_peer {
         PeerToPeer::Forward => fabric::PeerToPeer::Forward,
         PeerToPeer::Split => fabric::PeerToPeer::Split,
         PeerToPeer::Refuse => fabric::PeerToPeer::Refuse,
@@ -367,8 +367,8 @@ impl Assembly {
             cpu_seconds,
             hot_plug: self.hot_plug.events().iter().map(HotPlugReport::new).collect(),
             links: (0..).zip(&self.links).map(|(n, link)| self.link_report(n, link)).collect(),
-            root_complex: *self.fabric.root_counters(),
-            memory_system: self.fabric.memory_counters().copied(),
+            root_complex: *self.fabric.root().counters(),
+            memory_system: self.fabric.root().memory_counters().copied(),
             devices: (0..).zip(&self.slots).map(|(n, slot)| self.device_report(n, slot)).collect(),
         }
     }

@@ -34,7 +34,7 @@ fn eight_devices_share_one_counter_exactly() {
         let stop = assembly.fabric.run(Limits::default());
         assert_eq!(stop, Stop::Finished, "{method}");
         assert_eq!(counters(&assembly, &stop), [800], "{method}");
-        let root = assembly.fabric.root_counters();
+        let root = assembly.fabric.root().counters();
         assert!(root.atomics >= 800, "{method}: {} atomics", root.atomics);
     }
 }
@@ -51,7 +51,7 @@ fn root_ports_say_that_they_complete_atomics() {
         assert_eq!(capabilities_2 >> 6 & 0b1111, 0b1111, "root port {port}");
     }
     assert_eq!(assembly.fabric.run(Limits::default()), Stop::Finished);
-    assert!(assembly.fabric.root_counters().atomics >= 20);
+    assert!(assembly.fabric.root().counters().atomics >= 20);
 }
 
 /// With flipped bits on every link: what is sent again is carried out once.

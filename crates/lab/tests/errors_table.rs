@@ -507,7 +507,7 @@ rows! {
         |lab| Box::pin(async move {
             let mut message = OutMessage::new(MessageRouting::ById, 0x7e);
             message.header[..2].copy_from_slice(&A.bits().to_be_bytes());
-            lab.cpu.send_message(A, message).await.unwrap();
+            lab.cpu.send_message(A, message).await;
             String::new()
         }),
         "",
@@ -520,7 +520,7 @@ rows! {
         NonFatal,
         20,
         |lab| Box::pin(async move {
-            lab.cpu.send_message(UP, OutMessage::new(MessageRouting::Local, 0x7e)).await.unwrap();
+            lab.cpu.send_message(UP, OutMessage::new(MessageRouting::Local, 0x7e)).await;
             String::new()
         }),
         "",

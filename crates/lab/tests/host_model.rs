@@ -77,7 +77,7 @@ fn two_cards_meet_in_the_iotlb() {
         let file =
             read(&devices::models(), &root().join("labs/host").join(name)).unwrap_or_else(|e| panic!("{e}"));
         let (results, assembly) = run(&file);
-        let counters = assembly.fabric.memory_counters().copied().unwrap();
+        let counters = assembly.fabric.root().memory_counters().copied().unwrap();
         let ns = results.elapsed().as_ps() / 1000 / results.transfers;
         (ns, 100 * counters.iotlb_misses / (counters.iotlb_hits + counters.iotlb_misses))
     };
@@ -148,7 +148,7 @@ fn a_window_holds_a_card_back() {
     let faults = |host: &str| {
         let mut assembly = build(&bench("ideal", host, keys)).unwrap();
         assembly.fabric.run(Limits::default());
-        assembly.fabric.memory_counters().unwrap().translation_faults
+        assembly.fabric.root().memory_counters().unwrap().translation_faults
     };
     assert_eq!([faults(&window(0)), faults(&window(1 << 32))].map(|n| n > 0), [true, false]);
 }

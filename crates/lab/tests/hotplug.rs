@@ -81,7 +81,7 @@ fn a_read_under_way_ends_with_the_right_error() {
             let failed = lines.iter().find(|l| l.starts_with("card: its driver failed: "));
             let failed = failed.unwrap_or_else(|| panic!("{lines:#?}"));
             let after = at_us(&told, "its driver failed") - at;
-            let counted = told.fabric.root_counters().completion_timeouts;
+            let counted = told.fabric.root().counters().completion_timeouts;
             if failed.ends_with("no completion came in time") {
                 timeouts += 1;
                 assert!((9_999..10_001).contains(&after) && counted == 1, "{place}: {after} us, {lines:#?}");
@@ -136,7 +136,7 @@ fn the_attention_button_empties_and_fills_a_slot() {
         assert_eq!(ways[7..], ["its driver has ended".to_owned()], "{ways:#?}");
         assert!((5_600..5_605).contains(&at_us(&told, "is stopped")), "{ways:#?}");
         assert_eq!(at_us(&told, "brought up") / 100, 140, "{ways:#?}");
-        assert_eq!(told.fabric.root_counters().completion_timeouts, 0, "{place}");
+        assert_eq!(told.fabric.root().counters().completion_timeouts, 0, "{place}");
     }
 }
 

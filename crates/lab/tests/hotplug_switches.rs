@@ -127,7 +127,7 @@ fn the_attention_button_of_a_switch_empties_all_below_it() {
         "{told:#?}"
     );
     assert_eq!(upper[2].matches(',').count(), upper[4].matches(',').count(), "{told:#?}");
-    assert_eq!(assembly.fabric.root_counters().completion_timeouts, 0);
+    assert_eq!(assembly.fabric.root().counters().completion_timeouts, 0);
     assert!(!has(&told, "Surprise Down"), "{told:#?}");
 }
 

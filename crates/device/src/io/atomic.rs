@@ -2,11 +2,7 @@
 //! AtomicOps (`PCIe 5.0 §6.15`) as an `async` device sends and takes them. Never knows where the value lies.
 
 use super::request::Owed;
-use crate::seam::{BarIndex, CompletionError, DmaError, Output};
-use exec::Call;
-use std::marker::PhantomData;
-use std::pin::Pin;
-use std::task::{Context, Poll};
+use crate::seam::{BarIndex, CompletionError, DmaError};
 use tlp::{AtomicOp, Attributes, Data, Payload, PayloadPool, TrafficClass};
 
 /// Integers that an AtomicOp may have as operands: 32 and 64 bits, and 128 for CAS. Little-endian in memory.
@@ -54,28 +50,12 @@ pub fn payload<V: AtomicValue>(pool: &PayloadPool, operands: &[V]) -> Payload {
     })
 }
 
-/// Ends with the value that was there before an AtomicOp.
-#[must_use = "futures do nothing unless awaited"]
-pub struct AtomicFuture<V> {
-    call: Call<Output, DmaError>,
-    value: PhantomData<V>,
-}
-
-impl<V> AtomicFuture<V> {
-    pub(super) fn new(call: Call<Output, DmaError>) -> AtomicFuture<V> {
-        AtomicFuture { call, value: PhantomData }
-    }
-}
-
-impl<V: AtomicValue> Future for AtomicFuture<V> {
-    type Output = Result<V, DmaError>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.call.poll(cx).map(|result| match result? {
-            Data::Carried(bytes) if bytes.len() == V::BYTES => Ok(V::load(&bytes)),
-            // The host does not carry bytes that were asked for.
-            _ => Err(DmaError::Malformed),
-        })
+/// The value that an AtomicOp has got.
+pub(super) fn value<V: AtomicValue>(result: Result<Data, DmaError>) -> Result<V, DmaError> {
+    match result? {
+        Data::Carried(bytes) if bytes.len() == V::BYTES => Ok(V::load(&bytes)),
+        // The host does not carry bytes that were asked for.
+        _ => Err(DmaError::Malformed),
     }
 }
 
@@ -83,25 +63,16 @@ impl<V: AtomicValue> Future for AtomicFuture<V> {
 /// has to make it atomic. Dropped without an answer, it ends by a completion timeout at its requester.
 #[derive(Debug)]
 pub struct AtomicRequest {
-    owed: Owed,
-    bar: BarIndex,
-    offset: u64,
-    op: AtomicOp,
-    operands: Data,
-    tc: TrafficClass,
-    attr: Attributes,
+    pub(super) owed: Owed,
+    pub(super) bar: BarIndex,
+    pub(super) offset: u64,
+    pub(super) op: AtomicOp,
+    pub(super) operands: Data,
+    pub(super) tc: TrafficClass,
+    pub(super) attr: Attributes,
 }
 
 impl AtomicRequest {
-    pub(super) fn new(
-        owed: Owed,
-        (bar, offset): (BarIndex, u64),
-        (op, operands): (AtomicOp, Data),
-        (tc, attr): (TrafficClass, Attributes),
-    ) -> AtomicRequest {
-        AtomicRequest { owed, bar, offset, op, operands, tc, attr }
-    }
-
     /// The BAR.
     #[must_use]
     pub fn bar(&self) -> BarIndex {

@@ -2,7 +2,7 @@
 //! Configuration requests to registers that a function declares as its own, as an `async` device takes them. Never knows what a
 //! register means.
 
-use super::request::Owed;
+use super::request::{Owed, Success};
 use crate::seam::CompletionError;
 use tlp::Data;
 
@@ -42,7 +42,7 @@ impl ConfigRead {
 /// A write of a register. When dropped it completes successfully, unless it was [`fail`](Self::fail)ed.
 #[derive(Debug)]
 pub struct ConfigWrite {
-    pub(super) owed: Option<Owed>,
+    pub(super) owed: Success,
     pub(super) register_dw: u16,
     pub(super) byte_enables: u8,
     pub(super) value: u32,
@@ -64,16 +64,6 @@ impl ConfigWrite {
 
     /// Refuses it.
     pub fn fail(mut self, error: CompletionError) {
-        if let Some(owed) = self.owed.take() {
-            owed.pay(Err(error));
-        }
-    }
-}
-
-impl Drop for ConfigWrite {
-    fn drop(&mut self) {
-        if let Some(owed) = self.owed.take() {
-            owed.pay(Ok(Data::NONE));
-        }
+        self.owed.fail(error);
     }
 }

@@ -127,21 +127,37 @@ impl fmt::Debug for Owed {
     }
 }
 
+/// An answer without data that the program owes, if it owes one: Successful Completion when dropped, unless it was failed.
+#[derive(Debug)]
+pub(super) struct Success(pub(super) Option<Owed>);
+
+impl Success {
+    pub(super) fn fail(&mut self, error: CompletionError) {
+        if let Some(owed) = self.0.take() {
+            owed.pay(Err(error));
+        }
+    }
+}
+
+impl Drop for Success {
+    fn drop(&mut self) {
+        if let Some(owed) = self.0.take() {
+            owed.pay(Ok(Data::NONE));
+        }
+    }
+}
+
 /// A read of a BAR. It is answered by [`complete`](Self::complete) or [`fail`](Self::fail), at any later time and
 /// from any task. Dropped without an answer its token is lost, as by a broken device: the requester sees a completion
 /// timeout.
 #[derive(Debug)]
 pub struct ReadRequest {
-    owed: Owed,
-    place: Place,
-    locked: bool,
+    pub(super) owed: Owed,
+    pub(super) place: Place,
+    pub(super) locked: bool,
 }
 
 impl ReadRequest {
-    pub(super) fn new(owed: Owed, place: Place, locked: bool) -> ReadRequest {
-        ReadRequest { owed, place, locked }
-    }
-
     /// True for an MRdLk: the path stays locked until an Unlock message comes (`PCIe 5.0 §6.5`).
     #[must_use]
     pub fn is_locked(&self) -> bool {
@@ -178,27 +194,21 @@ impl ReadRequest {
 /// completes successfully, unless it was [`fail`](Self::fail)ed; so a device need not tell them apart.
 #[derive(Debug)]
 pub struct WriteRequest {
-    place: Place,
-    data: Data,
-    owed: Option<Owed>,
+    pub(super) place: Place,
+    pub(super) data: Data,
+    pub(super) owed: Success,
 }
 
 impl WriteRequest {
-    pub(super) fn new(place: Place, data: Data, owed: Option<Owed>) -> WriteRequest {
-        WriteRequest { place, data, owed }
-    }
-
     /// True where a completion answers it.
     #[must_use]
     pub fn is_answered(&self) -> bool {
-        self.owed.is_some()
+        self.owed.0.is_some()
     }
 
     /// Refuses it, or defers it with [`CompletionError::Retry`]; a posted one is only dropped.
     pub fn fail(mut self, error: CompletionError) {
-        if let Some(owed) = self.owed.take() {
-            owed.pay(Err(error));
-        }
+        self.owed.fail(error);
     }
 
     place_accessors!();
@@ -252,14 +262,6 @@ impl WriteRequest {
             }
         }
         all
-    }
-}
-
-impl Drop for WriteRequest {
-    fn drop(&mut self) {
-        if let Some(owed) = self.owed.take() {
-            owed.pay(Ok(Data::NONE));
-        }
     }
 }
 

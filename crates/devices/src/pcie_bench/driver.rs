@@ -68,7 +68,7 @@ pub async fn driver(cpu: Cpu, function: FoundFunction, window: Window) -> Result
     let said = |e: HostError| format!("{function}: {e}");
     let address = window.alloc(&cpu, &function)?;
     cpu.write_u64(function.address(BAR, WINDOW)?, address).await.map_err(said)?;
-    prepare(&cpu, &function, window, address).await.map_err(said)?;
+    prepare(&cpu, &function, window, address).await;
     match control::run(&cpu, &function, LAYOUT, DONE_VECTOR).await? {
         control::DONE => Ok(()),
         control::FAILED => {
@@ -84,11 +84,11 @@ pub async fn driver(cpu: Cpu, function: FoundFunction, window: Window) -> Result
 }
 
 /// Brings the caches into the state that `window` asks for: always from a cold one.
-async fn prepare(cpu: &Cpu, function: &FoundFunction, window: Window, address: u64) -> Result<(), HostError> {
-    cpu.extension(CachePreparation::ThrashByHost).await?;
+async fn prepare(cpu: &Cpu, function: &FoundFunction, window: Window, address: u64) {
+    cpu.extension(CachePreparation::ThrashByHost).await;
     let (requester, bytes) = (function.bdf, window.bytes);
     let further = match window.cache {
-        CacheState::Cold => return Ok(()),
+        CacheState::Cold => return,
         CacheState::HostWarm => CachePreparation::WriteByHost { address, bytes },
         CacheState::DeviceWarm => {
             CachePreparation::WriteByDevice { requester, address, bytes, passes: WARMING_PASSES }
@@ -98,5 +98,5 @@ async fn prepare(cpu: &Cpu, function: &FoundFunction, window: Window, address: u
             CachePreparation::ThrashByDevice { requester, address, bytes, seed }
         }
     };
-    cpu.extension(further).await
+    cpu.extension(further).await;
 }

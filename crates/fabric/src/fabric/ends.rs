@@ -33,7 +33,6 @@ impl Fabric {
     }
 
     /// Called before every event; usually no limit is near.
-    #[inline]
     pub(super) fn check_end(&self, open_ended: bool) -> Option<Stop> {
         let goes_on = !self.ends
             && self.now.since(self.last_progress) < STALL_LIMIT
@@ -41,7 +40,6 @@ impl Fabric {
         if goes_on { None } else { self.check_end_closely(open_ended) }
     }
 
-    #[cold]
     fn check_end_closely(&self, open_ended: bool) -> Option<Stop> {
         if let Some(line) = &self.never_sent {
             return Some(Stop::NoProgress(vec![line.clone()]));

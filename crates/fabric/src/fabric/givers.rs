@@ -6,6 +6,7 @@ use crate::ledger::Ledger;
 use crate::root::RootComplex;
 use crate::stages::Stage;
 use crate::switch::Switch;
+use crate::topology::LinkId;
 use crate::wire::PortState;
 use device::Ready;
 use endpoint::CreditReturn;
@@ -27,14 +28,7 @@ pub(super) trait Giver {
     fn give(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp>;
 
     /// Follows `give`: returns the account that the TLP has from here on.
-    fn account(
-        &mut self,
-        ledger: &mut Ledger,
-        now: Time,
-        class: Class,
-        tlp: &Tlp,
-        port: &PortState,
-    ) -> Account;
+    fn account(&mut self, ledger: &mut Ledger, now: Time, class: Class, tlp: &Tlp) -> Account;
 
     /// Returns the credits that are due. True if that may have changed what it has to send.
     fn return_credits(&mut self, port: &mut Port, now: Time) -> bool;
@@ -69,19 +63,17 @@ pub(super) trait Giver {
         }
         // The TLP moves only once more, into the port: each move of a freshly written TLP waits for the writes.
         let Some(tlp) = self.give(now, class, room) else { return false };
-        let account = self.account(ledger, now, class, &tlp, port);
+        let account = self.account(ledger, now, class, &tlp);
         port.port.enqueue_for(now, tlp, account);
         true
     }
 }
 
-#[inline]
 fn give_back(port: &mut Port, now: Time, credit: CreditReturn) {
     port.return_credits(now, credit.tc, credit.class, credit.data_credits);
 }
 
 /// The first of a set of classes, bits by [`Class::index`].
-#[inline]
 fn first_class(set: u8) -> Option<Class> {
     Class::ALL.get(set.trailing_zeros() as usize).copied()
 }
@@ -90,14 +82,14 @@ fn first_class(set: u8) -> Option<Class> {
 pub(super) struct RootOutput<'a> {
     root: &'a mut RootComplex,
     port: usize,
+    link: usize,
     /// True once it has given a TLP.
     pub(super) moved: bool,
 }
 
 impl<'a> RootOutput<'a> {
-    #[inline]
-    pub(super) fn of(root: &'a mut RootComplex, port: usize) -> RootOutput<'a> {
-        RootOutput { root, port, moved: false }
+    pub(super) fn of(root: &'a mut RootComplex, port: usize, link: LinkId) -> RootOutput<'a> {
+        RootOutput { root, port, link: link.0 as usize, moved: false }
     }
 }
 
@@ -113,18 +105,11 @@ impl Giver for RootOutput<'_> {
     }
 
     #[inline]
-    fn account(
-        &mut self,
-        ledger: &mut Ledger,
-        _now: Time,
-        class: Class,
-        tlp: &Tlp,
-        port: &PortState,
-    ) -> Account {
+    fn account(&mut self, ledger: &mut Ledger, _now: Time, class: Class, tlp: &Tlp) -> Account {
         self.moved = true;
         match self.root.poll_asked(class) {
             None => tlp.account,
-            Some(asked) => ledger.open_asked(asked, port.id.link().0 as usize, tlp),
+            Some(asked) => ledger.open_asked(asked, self.link, tlp),
         }
     }
 
@@ -146,7 +131,6 @@ pub(super) struct SlotOutput<'a> {
 }
 
 impl<'a> SlotOutput<'a> {
-    #[inline]
     pub(super) fn of(slot: &'a mut Slot, number: usize) -> SlotOutput<'a> {
         let ready = slot.device.ready();
         SlotOutput { slot, number, ready }
@@ -176,14 +160,7 @@ impl Giver for SlotOutput<'_> {
     }
 
     #[inline]
-    fn account(
-        &mut self,
-        ledger: &mut Ledger,
-        now: Time,
-        class: Class,
-        tlp: &Tlp,
-        _port: &PortState,
-    ) -> Account {
+    fn account(&mut self, ledger: &mut Ledger, now: Time, class: Class, tlp: &Tlp) -> Account {
         ledger.leaving(now, self.number, class, tlp)
     }
 
@@ -217,14 +194,7 @@ impl Giver for SwitchPort<'_> {
     }
 
     #[inline]
-    fn account(
-        &mut self,
-        ledger: &mut Ledger,
-        now: Time,
-        _class: Class,
-        tlp: &Tlp,
-        _port: &PortState,
-    ) -> Account {
+    fn account(&mut self, ledger: &mut Ledger, now: Time, _class: Class, tlp: &Tlp) -> Account {
         ledger.charge(tlp.account, Stage::Switch, now);
         tlp.account
     }

@@ -6,12 +6,10 @@ use super::Fabric;
 use crate::bridge::Action;
 use crate::host_slot::HostSlot;
 use crate::ledger::Ledger;
-use crate::memory_system::MemoryCounters;
-use crate::queue::{Event, EventQueue, SortedQueue};
-use crate::root::{Effect, PeerToPeer, RootComplex, RootCounters, RootFunctionCounters, Turn};
+use crate::queue::{Event, SortedQueue};
+use crate::root::{Effect, RootComplex, Turn};
 use crate::topology::{HostId, OfHost};
 use std::collections::VecDeque;
-use std::ops::{Index, IndexMut};
 use thiserror::Error;
 use tlp::Bdf;
 
@@ -23,40 +21,6 @@ pub(super) struct HostSide {
     pub(super) program: Option<HostSlot>,
     /// The result of the program, once it has ended.
     outcome: Option<Result<(), String>>,
-}
-
-/// The hosts of a fabric.
-pub(super) struct Hosts {
-    // The first host, which most fabrics alone have: events of its root complex need no look at the list.
-    first: HostSide,
-    others: Vec<HostSide>,
-}
-
-impl Hosts {
-    /// The hosts; `None` if there are none.
-    pub(super) fn new(mut hosts: impl Iterator<Item = HostSide>) -> Option<Hosts> {
-        Some(Hosts { first: hosts.next()?, others: hosts.collect() })
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = &HostSide> + Clone {
-        std::iter::once(&self.first).chain(&self.others)
-    }
-}
-
-impl Index<HostId> for Hosts {
-    type Output = HostSide;
-
-    #[inline]
-    fn index(&self, id: HostId) -> &HostSide {
-        if id == HostId::FIRST { &self.first } else { &self.others[id.index() - 1] }
-    }
-}
-
-impl IndexMut<HostId> for Hosts {
-    #[inline]
-    fn index_mut(&mut self, id: HostId) -> &mut HostSide {
-        if id == HostId::FIRST { &mut self.first } else { &mut self.others[id.index() - 1] }
-    }
 }
 
 /// No host has this number.
@@ -123,7 +87,6 @@ impl HostSide {
 }
 
 /// Accounts for a turn and waits for its end.
-#[inline]
 fn heed_turn(id: HostId, turn: &Turn, queue: &mut SortedQueue, ledger: &mut Ledger) {
     ledger.served(turn);
     if turn.ready > turn.now {
@@ -136,7 +99,12 @@ impl Fabric {
     /// The root complex of the first host.
     #[must_use]
     pub fn root(&self) -> &RootComplex {
-        &self.hosts[HostId::FIRST].root
+        &self.hosts[0].root
+    }
+
+    /// The root complex of the first host, to set it up.
+    pub fn root_mut(&mut self) -> &mut RootComplex {
+        &mut self.hosts[0].root
     }
 
     /// The root complex of `host`.
@@ -145,7 +113,7 @@ impl Fabric {
     /// There is no such host.
     pub fn root_of(&self, host: HostId) -> Result<&RootComplex, NoHost> {
         self.check_host(host)?;
-        Ok(&self.hosts[host].root)
+        Ok(&self.hosts[host.index()].root)
     }
 
     /// The root complex of `host`, for setup.
@@ -154,46 +122,12 @@ impl Fabric {
     /// There is no such host.
     pub fn root_of_mut(&mut self, host: HostId) -> Result<&mut RootComplex, NoHost> {
         self.check_host(host)?;
-        Ok(&mut self.hosts[host].root)
+        Ok(&mut self.hosts[host.index()].root)
     }
 
     fn check_host(&self, host: HostId) -> Result<(), NoHost> {
-        let last = self.hosts.others.len();
+        let last = self.hosts.len() - 1;
         if host.index() <= last { Ok(()) } else { Err(NoHost { host, last }) }
-    }
-
-    /// Counters of the first host's root complex.
-    #[must_use]
-    pub fn root_counters(&self) -> &RootCounters {
-        self.root().counters()
-    }
-
-    /// Counters of caches and IOMMU of the first host, if its profile describes them.
-    #[must_use]
-    pub fn memory_counters(&self) -> Option<&MemoryCounters> {
-        self.root().memory_counters()
-    }
-
-    /// Counters of the first host's root ports that are functions.
-    #[must_use]
-    pub fn root_function_counters(&self) -> &RootFunctionCounters {
-        self.root().function_counters()
-    }
-
-    /// Limits what `requester` reaches through the IOMMU: see [`RootComplex::restrict_dma`].
-    pub fn restrict_dma(&mut self, requester: Bdf, first: u64, bytes: u64) {
-        self.hosts[HostId::FIRST].root.restrict_dma(requester, first, bytes);
-    }
-
-    /// Sets how requests between root ports with configuration spaces are handled.
-    pub fn set_peer_to_peer(&mut self, mode: PeerToPeer) {
-        self.hosts[HostId::FIRST].root.set_peer_to_peer(mode);
-    }
-
-    /// Sets root port `n` up as firmware leaves it, for devices that nobody enumerates: see
-    /// [`RootPortConfig::preset`](crate::RootPortConfig::preset).
-    pub fn preset_root_port(&mut self, n: usize) {
-        self.hosts[HostId::FIRST].root.preset(n);
     }
 
     /// From now on DMA of `requester`, a function below `below`, reaches the memory of `of` instead of its own host's, like a
@@ -210,7 +144,7 @@ impl Fabric {
     /// The result of the first host's program; `None` while it runs, or if there is none.
     #[must_use]
     pub fn host_outcome(&self) -> Option<&Result<(), String>> {
-        self.hosts[HostId::FIRST].outcome.as_ref()
+        self.hosts[0].outcome.as_ref()
     }
 
     /// The program of `host` was given something from outside the fabric: calls it now if it wants to be called
@@ -241,7 +175,7 @@ impl Fabric {
 
     /// Puts the name of host `n` before `line` if there are several hosts.
     pub(super) fn of_host(&self, n: usize, line: &str) -> String {
-        if self.hosts.others.is_empty() { line.to_owned() } else { format!("host {n}: {line}") }
+        if self.hosts.len() == 1 { line.to_owned() } else { format!("host {n}: {line}") }
     }
 
     pub(super) fn step_host(&mut self, id: HostId) {
@@ -249,7 +183,7 @@ impl Fabric {
             return;
         }
         self.last_progress = self.now;
-        let host = &mut self.hosts[id];
+        let host = &mut self.hosts[id.index()];
         let Some(program) = &mut host.program else {
             // No program takes the interrupts.
             while host.root.poll_host_input(self.now).is_some() {}
@@ -278,6 +212,6 @@ impl Fabric {
 
     /// Handles the effects of a call to a root complex.
     pub(super) fn heed_root(&mut self, id: HostId) {
-        self.hosts[id].heed(id, &mut self.queue, &mut self.ledger, &mut self.actions);
+        self.hosts[id.index()].heed(id, &mut self.queue, &mut self.ledger, &mut self.actions);
     }
 }

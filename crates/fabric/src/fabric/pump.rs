@@ -4,7 +4,7 @@
 use super::givers::{Giver, RootOutput, SlotOutput, SwitchPort};
 use super::{Fabric, show};
 use crate::host_slot::HostSlot;
-use crate::queue::{Event, EventQueue};
+use crate::queue::Event;
 use crate::tap::Direction;
 use crate::topology::{HostId, Owner};
 use crate::wire::InFlight;
@@ -22,7 +22,7 @@ enum Put {
 
 impl Fabric {
     pub(super) fn pump_root(&mut self, host: HostId, n: usize) {
-        self.pump(self.hosts[host].root_ports[n]);
+        self.pump(self.hosts[host.index()].root_ports[n]);
     }
 
     /// Fills the wire from a port's queues, and the queues from its owner; then pumps the ports that this lets go on.
@@ -47,7 +47,6 @@ impl Fabric {
         self.ports[index].arm(self.now, &mut self.queue);
     }
 
-    #[cold]
     fn pump_notices(&mut self, index: usize) {
         self.tell_owner(index);
         // The owner may have something to send in response.
@@ -94,7 +93,6 @@ impl Fabric {
     }
 
     /// Sends a frame if one may go. It is called far more often than one may.
-    #[inline]
     fn transmit(&mut self, index: usize) -> Put {
         if self.ports[index].port.may_send(self.now) { self.send(index) } else { Put::Nothing }
     }
@@ -134,12 +132,11 @@ impl Fabric {
     }
 
     /// Refills the queues from the owner. False if it has nothing more, however much room there is.
-    // Inlined into its callers; what it calls is not, so that no owner pays for the registers of another.
-    #[inline]
+    // What it calls is not inlined, so that no owner pays for the registers of another.
     fn refill(&mut self, index: usize) -> bool {
         match self.ports[index].owner {
             Owner::Root(host, n) => {
-                let root = &self.hosts[host].root;
+                let root = &self.hosts[host.index()].root;
                 if root.outputs(n as usize) == 0 && !root.owes_credits(n as usize) {
                     self.ports[index].asks_again = false;
                     return false;
@@ -180,8 +177,8 @@ impl Fabric {
     #[inline(never)]
     fn refill_root(&mut self, index: usize, host: HostId, n: usize) -> bool {
         let Some(at) = self.ports.get_mut(index) else { return false };
-        let side = &mut self.hosts[host];
-        let mut giver = RootOutput::of(&mut side.root, n);
+        let side = &mut self.hosts[host.index()];
+        let mut giver = RootOutput::of(&mut side.root, n, at.id.link());
         let more = giver.refill(at, self.now, &mut self.ledger);
         let moved = giver.moved;
         // The root complex rarely has effects here.

@@ -55,7 +55,6 @@ impl Job {
         Job { address, byte_count, action, data, ..Job::asked(port, tlp, Asked::of_non_posted(&tlp.repr)) }
     }
 
-    #[inline]
     fn asked(port: usize, tlp: &Tlp, asked: Asked) -> Job {
         let Awaited { first_byte, byte_count } = asked.bytes;
         Job {
@@ -75,7 +74,6 @@ impl Job {
         }
     }
 
-    #[inline]
     pub(super) fn read(port: usize, tlp: &Tlp, m: &MemoryRequest) -> Job {
         Job::asked(port, tlp, Asked::of_read(&tlp.repr, m))
     }
@@ -160,7 +158,6 @@ impl Base {
         Some(self.leave_port(now, out))
     }
 
-    #[inline]
     fn count(&mut self, job: &Job) {
         *match job.action {
             Action::Read | Action::Passed => &mut self.counters.memory_reads,
@@ -209,7 +206,6 @@ impl Completer {
     }
 
     /// The requester's link is gone: what it was to write is still written, but nobody is answered.
-    #[cold]
     fn read_is_stale(&mut self, base: &mut Base, job: u32) -> (usize, TrafficClass) {
         let at = &mut self.jobs[job as usize];
         let (port, tc) = (at.port, at.asked.tc);
@@ -240,7 +236,6 @@ impl Completer {
     }
 
     /// The memory was there when the job was taken, but has gone since.
-    #[cold]
     fn refuse_job(&mut self, base: &mut Base, job: u32) {
         base.counters.unsupported_requests += 1;
         self.jobs[job as usize].refuse();

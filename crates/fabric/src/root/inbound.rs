@@ -40,16 +40,14 @@ impl RootComplex {
     }
 
     /// Bare root ports check every ECRC; functions check those of TLPs that end here, if enabled (`PCIe 5.0 §2.7.1`).
-    #[cold]
     fn checks_ecrc(&self, port: usize, tlp: &Tlp) -> bool {
         let Some(function) = &self.base.ports[port].function else { return true };
-        function.bridge.checks_ecrc() && !matches!(self.peers.judge(&self.base, port, tlp), Verdict::Peer(_))
+        function.bridge.checks_ecrc() && !matches!(self.judge(port, tlp), Verdict::Peer(_))
     }
 
     /// Judges a posted request. True if it is for memory, or for nobody.
-    #[cold]
     fn lets_post(&mut self, port: usize, now: Time, tlp: &Tlp) -> bool {
-        match self.peers.judge(&self.base, port, tlp) {
+        match self.judge(port, tlp) {
             Verdict::Here => return true,
             Verdict::Peer(egress) => self.pass_request(port, egress, now, tlp),
             verdict => {
@@ -130,9 +128,8 @@ impl RootComplex {
     }
 
     /// Judges a request that needs an answer. True if it is for memory, or for nobody.
-    #[cold]
     fn lets_start(&mut self, port: usize, now: Time, tlp: &Tlp) -> bool {
-        let verdict = match self.peers.judge(&self.base, port, tlp) {
+        let verdict = match self.judge(port, tlp) {
             Verdict::Here => return true,
             Verdict::Peer(egress) => {
                 self.pass_request(port, egress, now, tlp);
@@ -178,7 +175,6 @@ impl RootComplex {
 impl Base {
     /// What a root port accepts: no local prefixes, and as many End-End prefixes as its function says, or four without
     /// a function. A link hands on no TLP of a Traffic Class that it does not map.
-    #[inline]
     fn limits(&self, port: usize, tlp: &Tlp) -> Limits {
         let port = &self.ports[port];
         let end_to_end_prefixes = match &port.function {
@@ -190,7 +186,6 @@ impl Base {
     }
 
     /// Drops `tlp`, and logs `error` if there is one.
-    #[cold]
     pub(super) fn discard(&mut self, port: usize, now: Time, error: Option<Uncorrectable>, tlp: &Tlp) {
         self.effects.drop(tlp.account);
         self.return_credits(port, tlp);

@@ -49,11 +49,13 @@ use lanes::{Lanes, Stamped};
 use memory::Memory;
 use peer::Peers;
 pub use peer::SPLIT_BYTES;
-use requester::{Requester, TagPool};
+use requester::{Pending, Requester};
 use serde::Serialize;
 use std::collections::VecDeque;
 use tlp::message::MessageCodes;
-use tlp::{Attributes, Bdf, Class, Duration, Mps, PayloadPool, Rcb, TcSet, Time, Tlp, TrafficClass};
+use tlp::{
+    Attributes, Bdf, Class, Duration, Mps, PayloadPool, Rcb, TaggedRequests, TcSet, Time, Tlp, TrafficClass,
+};
 
 /// Requester ID of the root complex, 00:00.0.
 const ROOT_ID: Bdf = Bdf::from_bits(0);
@@ -183,7 +185,7 @@ struct RootPort {
     preset_mps: Mps,
     function: Option<Box<Function>>,
     /// Tags of the host's requests.
-    tags: TagPool,
+    tags: TaggedRequests<Pending>,
     /// Requests of the host on their way out, each with its place in the program's order.
     posted_out: Lanes<Outbound>,
     non_posted_out: Lanes<Outbound>,
@@ -374,31 +376,26 @@ impl RootComplex {
 
     /// When the host issued the TLP of `class` that [`poll_tlp`](Self::poll_tlp) has just returned, if its transaction
     /// begins with it.
-    #[inline]
     pub(crate) fn poll_asked(&mut self, class: Class) -> Option<Asked> {
         if class == Class::Completion { None } else { self.base.asked.take() }
     }
 
     /// The effects of calls, in order; the caller must take all of them after each call.
-    #[inline]
     pub(crate) fn effects(&mut self) -> &mut Vec<Effect> {
         &mut self.base.effects.all
     }
 
     /// The classes with TLPs to send at root port `port`, now or soon: bits by [`Class::index`].
-    #[inline]
     pub(crate) fn outputs(&self, port: usize) -> u8 {
         self.base.ports[port].outputs()
     }
 
     /// True if root port `port` has credits to return.
-    #[inline]
     pub(crate) fn owes_credits(&self, port: usize) -> bool {
         !self.base.ports[port].credits.is_empty()
     }
 
     /// Credits of TLPs that left the receive buffer of root port `port`, oldest first; the caller takes all of them.
-    #[inline]
     pub(crate) fn owed_credits(&mut self, port: usize) -> &mut Vec<CreditReturn> {
         &mut self.base.ports[port].credits
     }
@@ -433,7 +430,7 @@ impl RootComplex {
     /// What root port `port` waits for, if anything.
     pub(crate) fn waits_for(&self, port: usize) -> Option<String> {
         let p = &self.base.ports[port];
-        let open = p.tags.open();
+        let open = p.open_requests();
         let parts = [
             (open, "completions of host requests"),
             (p.posted_out.len(), "posted host requests waiting to leave"),
@@ -452,7 +449,7 @@ impl RootComplex {
         self.base.inbox.is_coming(now)
             || self.completer.in_memory > 0
             || self.base.ports.iter().any(|p| {
-                p.tags.is_watching()
+                p.tags.in_use() > 0
                     || !p.draining.is_empty()
                     || [&p.posted_out, &p.non_posted_out, &p.passing].into_iter().any(leaving)
             })
@@ -536,7 +533,7 @@ impl RootPort {
             watched: false,
             preset_mps: mps,
             function,
-            tags: TagPool::new(profile.max_host_requests_per_port),
+            tags: requester::tags(profile.max_host_requests_per_port),
             posted_out: Lanes::with_capacity(MAX_POSTED_OUT),
             non_posted_out: Lanes::with_capacity(0),
             ready: Lanes::with_capacity(64),
@@ -550,7 +547,6 @@ impl RootPort {
         }
     }
 
-    #[inline]
     fn outputs(&self) -> u8 {
         let posted = u8::from(!self.posted_out.is_empty()) << Class::Posted.index();
         let non_posted = u8::from(!self.non_posted_out.is_empty()) << Class::NonPosted.index();
@@ -559,7 +555,6 @@ impl RootPort {
     }
 
     /// True if the link carries TLPs and nothing holds it down; always true for a bare port.
-    #[inline]
     fn is_open(&self) -> bool {
         self.function.as_ref().is_none_or(|function| function.is_open())
     }
@@ -589,7 +584,6 @@ impl RootPort {
     }
 
     /// True if no posted request of the same Traffic Class is older.
-    #[inline]
     fn passes(&self, tc: TrafficClass, stamp: u64) -> bool {
         self.posted_out.front(tc).is_none_or(|p| p.stamp > stamp)
     }

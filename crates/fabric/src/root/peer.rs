@@ -5,9 +5,9 @@
 //! A TLP that is passed on keeps its credits until it leaves, so that nothing waits here without bound. A split read
 //! ([`PeerToPeer::Split`]) takes a place in the memory system instead, and returns its credits.
 
-use super::completer::{Completer, Job};
+use super::completer::Job;
 use super::effects::Effect;
-use super::requester::{Asker, Expects, Requester, Whose, memory_read};
+use super::requester::{Asker, memory};
 use super::{Base, Outbound, PeerToPeer, RootComplex};
 use crate::bridge::{self, Held, answers};
 use crate::stages::Stage;
@@ -65,54 +65,14 @@ pub(super) struct Peers {
     waiting: VecDeque<u32>,
 }
 
-/// The other parts that requests between root ports pass through.
-pub(super) struct Others<'a> {
-    base: &'a mut Base,
-    completer: &'a mut Completer,
-    requester: &'a mut Requester,
-}
-
 /// Bytes of the part that begins at `address`, with `left` bytes of the read left.
 const fn part_len(address: u64, left: u32) -> u32 {
     let to_line = SPLIT_BYTES - (address % SPLIT_BYTES as u64) as u32;
     if left < to_line { left } else { to_line }
 }
 
-impl RootComplex {
-    /// The part for peers, and the parts that it needs.
-    fn peers(&mut self) -> (&mut Peers, Others<'_>) {
-        let RootComplex { base, completer, requester, peers } = self;
-        (peers, Others { base, completer, requester })
-    }
-
-    /// See [`Peers::pass_request`].
-    pub(super) fn pass_request(&mut self, port: usize, egress: usize, now: Time, tlp: &Tlp) {
-        let (peers, mut with) = self.peers();
-        peers.pass_request(&mut with, port, egress, now, tlp);
-    }
-
-    /// See [`Peers::pass_completion`].
-    pub(super) fn pass_completion(&mut self, port: usize, now: Time, tlp: &Tlp) -> bool {
-        let (peers, mut with) = self.peers();
-        peers.pass_completion(&mut with, port, now, tlp)
-    }
-
-    /// See [`Peers::issue_waiting`].
-    pub(super) fn issue_waiting(&mut self, now: Time) {
-        let (peers, mut with) = self.peers();
-        peers.issue_waiting(&mut with, now);
-    }
-
-    /// See [`Peers::part_done`].
-    pub(super) fn part_done(&mut self, split: u32, offset: u32, result: Result<Data, HostError>, now: Time) {
-        let (peers, mut with) = self.peers();
-        peers.part_done(&mut with, split, offset, result, now);
-    }
-}
-
 impl Base {
     /// Counts and logs a request or completion that goes no further; returns how a non-posted one is completed.
-    #[cold]
     pub(super) fn turn_away(
         &mut self,
         port: usize,
@@ -191,10 +151,10 @@ impl Base {
     }
 }
 
-impl Peers {
+impl RootComplex {
     /// The verdict on the request `tlp` that has come in at root port `port`.
-    pub(super) fn judge(&self, base: &Base, port: usize, tlp: &Tlp) -> Verdict {
-        let Some(from) = &base.ports[port].function else { return Here };
+    pub(super) fn judge(&self, port: usize, tlp: &Tlp) -> Verdict {
+        let Some(from) = &self.base.ports[port].function else { return Here };
         if from.held.contains(Held::CONTAINED) {
             return Dropped;
         }
@@ -209,41 +169,41 @@ impl Peers {
         if !from.routes.lets_up(tlp) {
             return Refused(port, Uncorrectable::AcsViolation);
         }
-        if base.memory.contains(tlp.repr.transaction().0, address, len)
+        if self.base.memory.contains(tlp.repr.transaction().0, address, len)
             || MSI_WINDOW.contains(address, u64::from(len))
         {
             return Here;
         }
-        if self.mode == PeerToPeer::Refuse {
+        if self.peers.mode == PeerToPeer::Refuse {
             return Here;
         }
-        self.judge_peer(base, port, tlp, address)
+        self.judge_peer(port, tlp, address)
     }
 
-    fn judge_peer(&self, base: &Base, port: usize, tlp: &Tlp, address: u64) -> Verdict {
-        let Some(from) = &base.ports[port].function else { return Here };
-        let egress = match base.port_of_address(address) {
+    fn judge_peer(&self, port: usize, tlp: &Tlp, address: u64) -> Verdict {
+        let Some(from) = &self.base.ports[port].function else { return Here };
+        let egress = match self.base.port_of_address(address) {
             // It would go back down; only ACS Upstream Forwarding lets it (`PCIe 5.0 §6.12.1.1`).
             Some(own) if own == port && !from.routes.forwards_upstream() => return Here,
             Some(egress) => egress,
             None => return Here,
         };
-        let Some(to) = &base.ports[egress].function else { return Here };
+        let Some(to) = &self.base.ports[egress].function else { return Here };
         // A redirected request comes here as well, and was validated above.
         let blocked = bridge::PeerToPeer::Blocked;
         if egress != port && from.routes.request_to_peer(tlp, to.number) == blocked {
             return Refused(port, Uncorrectable::AcsViolation);
         }
-        self.leave(base, egress, tlp)
+        self.leave(egress, tlp)
     }
 
     /// The verdict of the egress port.
-    fn leave(&self, base: &Base, egress: usize, tlp: &Tlp) -> Verdict {
-        let Some(to) = &base.ports[egress].function else { return Here };
+    fn leave(&self, egress: usize, tlp: &Tlp) -> Verdict {
+        let Some(to) = &self.base.ports[egress].function else { return Here };
         if !to.is_open() {
             return Closed(egress);
         }
-        let cut = self.mode == PeerToPeer::Split && tlp.class() == Class::Posted;
+        let cut = self.peers.mode == PeerToPeer::Split && tlp.class() == Class::Posted;
         if tlp.repr.data_dw() * 4 > to.routes.mps.bytes() && !cut {
             return Refused(egress, Uncorrectable::MalformedTlp);
         }
@@ -260,136 +220,122 @@ impl Peers {
     }
 
     /// Passes a request on to `egress`; it must have been judged.
-    pub(super) fn pass_request(
-        &mut self,
-        with: &mut Others<'_>,
-        port: usize,
-        egress: usize,
-        now: Time,
-        tlp: &Tlp,
-    ) {
+    pub(super) fn pass_request(&mut self, port: usize, egress: usize, now: Time, tlp: &Tlp) {
         if tlp.repr.ep {
-            with.base.counters.poisoned += 1;
-            with.base.log(port, now, (Uncorrectable::PoisonedTlp, true), Side::Secondary, tlp);
+            self.base.counters.poisoned += 1;
+            self.base.log(port, now, (Uncorrectable::PoisonedTlp, true), Side::Secondary, tlp);
         }
-        if self.mode == PeerToPeer::Split
+        if self.peers.mode == PeerToPeer::Split
             && let Body::Memory(m) = &tlp.repr.body
             && !m.span.is_zero_length()
         {
             match m.op {
-                MemoryOp::Read => return self.split(with, port, egress, now, tlp),
-                MemoryOp::Write if tlp.repr.data_dw() * 4 > with.base.ports[egress].config.mps.bytes() => {
-                    return with.base.cut(port, egress, now, tlp);
+                MemoryOp::Read => return self.split(port, egress, now, tlp),
+                MemoryOp::Write if tlp.repr.data_dw() * 4 > self.base.ports[egress].config.mps.bytes() => {
+                    return self.base.cut(port, egress, now, tlp);
                 }
                 _ => {}
             }
         }
         let credit = Some((port as u32, CreditReturn::of(tlp)));
-        with.base.pass(egress, now, tlp.clone(), credit);
+        self.base.pass(egress, now, tlp.clone(), credit);
     }
 
     /// Passes on a completion for a function behind another root port. False if there is none, or it may not get there.
-    pub(super) fn pass_completion(
-        &mut self,
-        with: &mut Others<'_>,
-        port: usize,
-        now: Time,
-        tlp: &Tlp,
-    ) -> bool {
+    pub(super) fn pass_completion(&mut self, port: usize, now: Time, tlp: &Tlp) -> bool {
         let Body::Completion(c) = tlp.repr.body else { return false };
-        let Some(from) = &with.base.ports[port].function else { return false };
-        let Some(egress) = with.base.port_of_bus(c.requester.bus()) else { return false };
-        if egress == port && !from.routes.forwards_upstream() || self.mode == PeerToPeer::Refuse {
+        let Some(from) = &self.base.ports[port].function else { return false };
+        let Some(egress) = self.base.port_of_bus(c.requester.bus()) else { return false };
+        if egress == port && !from.routes.forwards_upstream() || self.peers.mode == PeerToPeer::Refuse {
             return false;
         }
-        match self.leave(with.base, egress, tlp) {
+        match self.leave(egress, tlp) {
             Here => return false,
             Peer(_) => {
                 if tlp.repr.ep {
-                    with.base.counters.poisoned += 1;
-                    with.base.log(port, now, (Uncorrectable::PoisonedTlp, true), Side::Secondary, tlp);
+                    self.base.counters.poisoned += 1;
+                    self.base.log(port, now, (Uncorrectable::PoisonedTlp, true), Side::Secondary, tlp);
                 }
-                with.base.pass(egress, now, tlp.clone(), Some((port as u32, CreditReturn::of(tlp))));
+                self.base.pass(egress, now, tlp.clone(), Some((port as u32, CreditReturn::of(tlp))));
             }
             verdict => {
-                with.base.turn_away(port, now, tlp, verdict);
-                with.base.effects.drop(tlp.account);
-                with.base.return_credits(port, tlp);
+                self.base.turn_away(port, now, tlp, verdict);
+                self.base.effects.drop(tlp.account);
+                self.base.return_credits(port, tlp);
             }
         }
         true
     }
 
     /// Splits a read into the root complex's own reads, of [`SPLIT_BYTES`] each.
-    fn split(&mut self, with: &mut Others<'_>, port: usize, egress: usize, now: Time, tlp: &Tlp) {
+    fn split(&mut self, port: usize, egress: usize, now: Time, tlp: &Tlp) {
         let Body::Memory(m) = tlp.repr.body else { return };
-        with.base.return_credits(port, tlp);
-        with.base.ports[port].reads_under_way[usize::from(tlp.repr.tc.bits())] += 1;
-        let at = now + with.base.profile.root_complex_latency * 2;
-        with.base.effects.charge(tlp.account, Stage::RootComplex, at);
-        with.base.function_counters.split_reads += 1;
+        self.base.return_credits(port, tlp);
+        self.base.ports[port].reads_under_way[usize::from(tlp.repr.tc.bits())] += 1;
+        let at = now + self.base.profile.root_complex_latency * 2;
+        self.base.effects.charge(tlp.account, Stage::RootComplex, at);
+        self.base.function_counters.split_reads += 1;
         let job = Job::passed(port, tlp, &m);
         let (address, byte_count) = (job.address, job.byte_count);
-        let job = with.completer.insert(job);
+        let job = self.completer.insert(job);
         let (issued, done, failed, carry) = (0, 0, None, tlp.carry);
         let bytes = if carry { vec![0; byte_count as usize] } else { Vec::new() };
         let split = Split { job, egress, at, address, byte_count, issued, done, failed, carry, bytes };
-        let number = self.insert(split);
-        self.issue_parts(with, number, now);
+        let number = self.peers.insert(split);
+        self.issue_parts(number, now);
     }
 
     /// Sends parts while there are tags; then waits for one.
-    fn issue_parts(&mut self, with: &mut Others<'_>, number: u32, now: Time) {
+    fn issue_parts(&mut self, number: u32, now: Time) {
         loop {
-            let split = &self.splits[number as usize];
+            let split = &self.peers.splits[number as usize];
             let (egress, offset, carry, at) = (split.egress, split.issued, split.carry, split.at);
             let (address, left) = (split.address + u64::from(offset), split.byte_count - offset);
             if left == 0 {
                 return;
             }
             let len = part_len(address, left);
-            if !with.base.ports[egress].is_open() {
-                self.splits[number as usize].issued += len;
+            if !self.base.ports[egress].is_open() {
+                self.peers.splits[number as usize].issued += len;
                 // The last part frees the number.
-                let over = self.part_done(with, number, offset, Err(HostError::NoDevice), now);
+                let over = self.part_done(number, offset, Err(HostError::NoDevice), now);
                 if over { return } else { continue }
             }
             // A part never crosses a line, so it always has a span.
             let Ok(span) = Span::covering(address, len) else { return };
-            let whose = Whose { asker: Asker::Part { split: number, offset }, expects: Expects::Bytes(len) };
-            let Others { requester, base, .. } = with;
-            let Some(repr) = requester.take_tag(base, egress, now, whose, memory_read(span)) else {
-                return self.waiting.push_back(number);
+            let RootComplex { requester, base, .. } = self;
+            let (asker, body) = (Asker::Part { split: number, offset }, memory(MemoryOp::Read, span));
+            let Some(repr) = requester.take_tag(base, egress, now, asker, body) else {
+                return self.peers.waiting.push_back(number);
             };
-            self.splits[number as usize].issued += len;
-            with.base.function_counters.split_parts += 1;
-            let stamp = with.base.stamp();
+            self.peers.splits[number as usize].issued += len;
+            self.base.function_counters.split_parts += 1;
+            let stamp = self.base.stamp();
             let (tlp, at) = (Tlp::new(repr, Data::NONE).with_carry(carry), at.max(now));
-            with.base.ports[egress]
+            self.base.ports[egress]
                 .non_posted_out
                 .push(tlp.repr.tc, Outbound { stamp, at, asked: None, tlp, credit: None });
-            with.base.effects.wake_port(egress, at);
+            self.base.effects.wake_port(egress, at);
         }
     }
 
     /// A tag has become free.
-    pub(super) fn issue_waiting(&mut self, with: &mut Others<'_>, now: Time) {
-        for _ in 0..self.waiting.len() {
-            let Some(number) = self.waiting.pop_front() else { return };
-            self.issue_parts(with, number, now);
+    pub(super) fn issue_waiting(&mut self, now: Time) {
+        for _ in 0..self.peers.waiting.len() {
+            let Some(number) = self.peers.waiting.pop_front() else { return };
+            self.issue_parts(number, now);
         }
     }
 
     /// The part at `offset` has ended. True if it was the last.
     pub(super) fn part_done(
         &mut self,
-        with: &mut Others<'_>,
         number: u32,
         offset: u32,
         result: Result<Data, HostError>,
         now: Time,
     ) -> bool {
-        let split = &mut self.splits[number as usize];
+        let split = &mut self.peers.splits[number as usize];
         let len = part_len(split.address + u64::from(offset), split.byte_count - offset);
         split.done += len;
         match result {
@@ -403,26 +349,26 @@ impl Peers {
         }
         let over = split.done == split.byte_count;
         if over {
-            self.rebuild(with, number, now);
+            self.rebuild(number, now);
         }
         over
     }
 
     /// All parts are there: the root complex completes the read.
-    fn rebuild(&mut self, with: &mut Others<'_>, number: u32, now: Time) {
-        let split = &mut self.splits[number as usize];
+    fn rebuild(&mut self, number: u32, now: Time) {
+        let split = &mut self.peers.splits[number as usize];
         let (failed, job) = (split.failed, split.job);
         let data = match split.carry {
-            true => Data::Carried(with.base.payloads.copy(&std::mem::take(&mut split.bytes))),
+            true => Data::Carried(self.base.payloads.copy(&std::mem::take(&mut split.bytes))),
             false => Data::Counted(split.byte_count),
         };
-        self.free.push(number);
-        let ready = now + with.base.profile.root_complex_latency * 2;
-        let account = with.completer.finish(job, data, failed);
-        with.base.effects.charge(account, Stage::Completer, now);
-        with.base.effects.charge(account, Stage::RootComplex, ready);
-        with.completer.in_memory += 1;
-        with.base.effects.push(Effect::Ready(ready, job));
+        self.peers.free.push(number);
+        let ready = now + self.base.profile.root_complex_latency * 2;
+        let account = self.completer.finish(job, data, failed);
+        self.base.effects.charge(account, Stage::Completer, now);
+        self.base.effects.charge(account, Stage::RootComplex, ready);
+        self.completer.in_memory += 1;
+        self.base.effects.push(Effect::Ready(ready, job));
     }
 }
 

@@ -8,15 +8,15 @@ pub(super) use endings::{complete, refuse, timeout};
 use super::effects::{Due, Effects};
 use super::function::config_header;
 use super::links::host_error;
-use super::{Base, MAX_POSTED_OUT, Outbound, ROOT_ID, RootComplex};
+use super::{Base, MAX_POSTED_OUT, Outbound, ROOT_ID, RootComplex, RootPort};
 use crate::profile::HostProfile;
 use device::OutMessage;
 use host::{HostError, HostInput, HostOutput, HostReadId};
-use std::collections::VecDeque;
 use tlp::split::request_piece;
 use tlp::{
-    Access, AtomicOp, AtomicRequest, Bdf, Body, ConfigRequest, Data, Duration, IoRequest, MemoryOp,
-    MemoryRequest, Message, MessageRouting, Repr, Span, Tag, Time, Tlp, TrafficClass,
+    Access, Asked, AtomicOp, AtomicRequest, Awaited, Bdf, Body, ConfigRequest, Data, Duration, IoRequest,
+    MemoryOp, MemoryRequest, Message, MessageRouting, Repr, Span, Tag, TagState, TaggedRequests, Time, Tlp,
+    TrafficClass,
 };
 
 /// Issues requests for the host; the tags in use belong to [root ports](super::RootPort).
@@ -26,25 +26,19 @@ pub(super) struct Requester {
     timer_at: Time,
 }
 
-/// The tags of a root port.
-pub(super) struct TagPool {
-    tags: Vec<TagSlot>,
-    /// Free tags; the one that has been free the longest is taken first.
-    free: VecDeque<u16>,
-}
-
-/// A tag and its request.
-struct TagSlot {
-    state: TagState,
+/// A request that a tag of a root port names. One that has failed lets its tag rest until the last completion has come, or for one
+/// more period.
+pub(super) struct Pending {
     asker: Asker,
-    expects: Expects,
     /// The request's header, and the data of a configuration request in case it must be repeated.
     request: Repr,
     data: Data,
+    /// CRS has answered the request, which is repeated at its deadline.
+    retrying: bool,
     /// Until when the request is repeated because of CRS, once it is.
     retry_until: Option<Time>,
-    /// When the request times out, or the tag has rested long enough.
-    deadline: Time,
+    /// The bytes of the answer that have not come yet.
+    awaited: Awaited,
     /// Data of an answer in several parts; keeps its allocation.
     bytes: Vec<u8>,
 }
@@ -63,72 +57,30 @@ pub(super) enum Asker {
     },
 }
 
-/// Who makes a request, and the answer that it expects.
-pub(super) struct Whose {
-    pub(super) asker: Asker,
-    pub(super) expects: Expects,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum TagState {
-    Free,
-    Open,
-    /// CRS has answered the request, which is repeated at its deadline.
-    Retrying,
-    /// The request has failed, but completions may still come: the tag rests until the last has, or for one more period.
-    Resting,
-}
-
-/// The completion that a request expects.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Expects {
-    /// This many bytes of memory.
-    Bytes(u32),
-    /// A configuration register; CRS is possible too.
-    Register,
-    /// This many bytes of memory, locked.
-    Locked(u32),
-    /// The value before an AtomicOp, of this many bytes.
-    Value(u32),
-    /// Bytes of one DW: the first one, and how many.
-    Lanes(u8, u8),
-    /// No data.
-    Nothing,
-    /// No data; CRS is possible too.
-    NothingOrRetry,
-}
-
 /// The longest deferrable write (ECN "Deferrable Memory Write").
 const MAX_DEFERRABLE_BYTES: usize = 128;
 
-/// Bytes of a configuration register.
-const REGISTER_BYTES: u32 = 4;
+/// `count` tags, all free.
+pub(super) fn tags(count: u16) -> TaggedRequests<Pending> {
+    let mut tags = TaggedRequests::default();
+    tags.set_range(0, count);
+    tags
+}
 
-impl TagPool {
-    /// A pool of `count` tags, all free.
-    pub(super) fn new(count: u16) -> TagPool {
-        TagPool { tags: (0..count).map(|_| TagSlot::free()).collect(), free: (0..count).collect() }
-    }
-
+impl RootPort {
     /// Number of open requests.
-    pub(super) fn open(&self) -> usize {
-        self.tags.iter().filter(|t| t.state == TagState::Open).count()
+    pub(super) fn open_requests(&self) -> usize {
+        let is_open =
+            |(state, pending): &(TagState, &Pending)| *state == TagState::Waiting && !pending.retrying;
+        self.tags.requests().filter(is_open).count()
     }
 
-    /// True while a completion timer runs, or a tag rests that the host may wait for.
-    pub(super) fn is_watching(&self) -> bool {
-        self.free.len() < self.tags.len()
-    }
-
-    /// Keeps the data of a configuration request, in case it must be repeated.
-    fn keep(&mut self, tag: Tag, data: Data) {
-        self.tags[usize::from(tag.bits())].data = data;
-    }
-
-    fn release(&mut self, tag: u16) {
-        let slot = &mut self.tags[usize::from(tag)];
-        (slot.state, slot.data) = (TagState::Free, Data::NONE);
-        self.free.push_back(tag);
+    /// The open request with this tag.
+    fn open_request(&mut self, tag: Tag) -> Option<&mut Pending> {
+        match self.tags.get(tag) {
+            Some((TagState::Waiting, pending)) if !pending.retrying => Some(pending),
+            _ => None,
+        }
     }
 }
 
@@ -143,19 +95,16 @@ impl Requester {
         base: &mut Base,
         port: usize,
         now: Time,
-        whose: Whose,
+        asker: Asker,
         body: Body,
     ) -> Option<Repr> {
-        let pool = &mut base.ports[port].tags;
-        let tag = pool.free.pop_front()?;
         let deadline = now + self.timeout;
-        let slot = &mut pool.tags[usize::from(tag)];
-        (slot.state, slot.deadline) = (TagState::Open, deadline);
-        (slot.asker, slot.expects) = (whose.asker, whose.expects);
-        slot.request = Repr::new(with_tag(body, Tag::from_bits(tag)));
-        slot.retry_until = None;
-        slot.bytes.clear();
-        let request = slot.request;
+        let (tag, pending) = base.ports[port].tags.take(deadline)?;
+        let mut request = Repr::new(body);
+        request.set_transaction(ROOT_ID, tag);
+        (pending.asker, pending.request) = (asker, request);
+        (pending.retrying, pending.retry_until) = (false, None);
+        pending.begin();
         self.watch(deadline, &mut base.effects);
         Some(request)
     }
@@ -169,19 +118,25 @@ impl Requester {
     }
 }
 
-impl TagSlot {
-    fn free() -> TagSlot {
-        let bytes = Vec::new();
-        TagSlot {
-            state: TagState::Free,
+impl Default for Pending {
+    fn default() -> Pending {
+        Pending {
             asker: Asker::Host(HostReadId(0)),
-            expects: Expects::Nothing,
-            request: Repr::new(config_body(Access::Read, ROOT_ID, 0)),
+            request: Repr::new(memory(MemoryOp::Read, Span::zero_length(0))),
             data: Data::NONE,
+            retrying: false,
             retry_until: None,
-            deadline: Time::MAX,
-            bytes,
+            awaited: Awaited::default(),
+            bytes: Vec::new(),
         }
+    }
+}
+
+impl Pending {
+    /// The request is issued, or repeated: nothing of the answer has come.
+    fn begin(&mut self) {
+        self.bytes.clear();
+        self.awaited = Asked::of_non_posted(&self.request).bytes;
     }
 }
 
@@ -191,80 +146,66 @@ pub(super) fn accept(
     now: Time,
     output: HostOutput,
 ) -> Result<Option<usize>, HostOutput> {
-    match &output {
+    let (id, body, data) = match &output {
         HostOutput::MmioWrite { .. } => {
             let HostOutput::MmioWrite { address, data } = output else { return Ok(None) };
-            mmio_write(root, now, address, data)
+            return mmio_write(root, now, address, data);
         }
-        HostOutput::Message { toward, message } => message_out(root, now, *toward, message).ok_or(output),
+        HostOutput::Message { toward, message } => {
+            return message_out(root, now, *toward, message).ok_or(output);
+        }
         HostOutput::Extension(request) => {
             match request.downcast_ref() {
                 Some(preparation) => root.prepare_cache(*preparation),
                 None => root.base.counters.unsupported_requests += 1,
             }
-            Ok(None)
+            return Ok(None);
         }
         HostOutput::TakeMessages(codes) => {
             root.base.program_messages = root.base.program_messages.or(*codes);
-            Ok(None)
+            return Ok(None);
         }
         HostOutput::MmioRead { id, address, len, locked } => {
-            let expects = if *locked { Expects::Locked(*len) } else { Expects::Bytes(*len) };
             let op = if *locked { MemoryOp::ReadLocked } else { MemoryOp::Read };
-            let body = Span::covering(*address, *len).ok().map(|span| memory(op, span));
-            let ask = Ask { id: *id, port: root.port_of(Some(&output)), expects, body, data: Data::NONE };
-            root.ask(now, ask).ok_or(output)
+            (id, Span::covering(*address, *len).ok().map(|span| memory(op, span)), Data::NONE)
         }
         HostOutput::WriteDeferrable { id, address, data } => {
             let span = Span::covering(*address, data.len() as u32).ok();
             let span = span.filter(|_| data.len() <= MAX_DEFERRABLE_BYTES);
-            let body = span.map(|span| memory(MemoryOp::WriteDeferrable, span));
-            let (expects, data) = (Expects::NothingOrRetry, data.clone());
-            let ask = Ask { id: *id, port: root.port_of(Some(&output)), expects, body, data };
-            root.ask(now, ask).ok_or(output)
+            (id, span.map(|span| memory(MemoryOp::WriteDeferrable, span)), data.clone())
         }
         HostOutput::Atomic { id, address, op, operands } => {
-            let body = atomic(*op, *address, operands.len() as u32);
-            let len = operands.len() as u32 / op.operands();
-            let (expects, data) = (Expects::Value(len), operands.clone());
-            let ask = Ask { id: *id, port: root.port_of(Some(&output)), expects, body, data };
-            root.ask(now, ask).ok_or(output)
+            (id, atomic(*op, *address, operands.len() as u32), operands.clone())
         }
-        HostOutput::IoRead { id, address, len } => {
-            let body = io(Access::Read, *address, *len);
-            let expects = Expects::Lanes((*address & 3) as u8, *len as u8);
-            let ask = Ask { id: *id, port: root.port_of(Some(&output)), expects, body, data: Data::NONE };
-            root.ask(now, ask).ok_or(output)
-        }
+        HostOutput::IoRead { id, address, len } => (id, io(Access::Read, *address, *len), Data::NONE),
         HostOutput::IoWrite { id, address, data } => {
-            let body = io(Access::Write, *address, data.len() as u32);
-            let (expects, data) = (Expects::Nothing, data.clone());
-            let ask = Ask { id: *id, port: root.port_of(Some(&output)), expects, body, data };
-            root.ask(now, ask).ok_or(output)
+            (id, io(Access::Write, *address, data.len() as u32), data.clone())
         }
         HostOutput::ConfigRead { id, function, register_dw } => {
             let header = config_header(Access::Read, *function, *register_dw, 0xf);
-            let what = (*id, Expects::Register);
-            configure(root, now, what, (header, Data::NONE)).ok_or(output)
+            return configure(root, now, *id, header, Data::NONE).ok_or(output);
         }
         HostOutput::ConfigWrite { id, function, register_dw, byte_enables, value } => {
             let header = config_header(Access::Write, *function, *register_dw, byte_enables & 0xf);
             let data = Data::Carried(root.base.payloads.copy(&value.to_le_bytes()));
-            configure(root, now, (*id, Expects::NothingOrRetry), (header, data)).ok_or(output)
+            return configure(root, now, *id, header, data).ok_or(output);
         }
         _ => {
             root.base.counters.unsupported_requests += 1;
-            Ok(None)
+            return Ok(None);
         }
-    }
+    };
+    let port = root.port_of(Some(&output));
+    root.ask(now, *id, port, body, data).ok_or(output)
 }
 
 /// A configuration request of the host, for a function of bus 0 or for one below.
 fn configure(
     root: &mut RootComplex,
     now: Time,
-    (id, expects): (HostReadId, Expects),
-    (mut header, data): (ConfigRequest, Data),
+    id: HostReadId,
+    mut header: ConfigRequest,
+    data: Data,
 ) -> Option<Option<usize>> {
     if root.base.is_own_bus(header.completer.bus()) {
         let result = root.base.configure(now, header, data);
@@ -273,7 +214,7 @@ fn configure(
     }
     let (port, kind) = root.base.way_to_function(header.completer).unzip();
     header.kind = kind.unwrap_or(header.kind);
-    root.ask(now, Ask { id, port, expects, body: Some(Body::Config(header)), data })
+    root.ask(now, id, port, Some(Body::Config(header)), data)
 }
 
 /// A write that no root port claims ends here and is counted, like a posted write to nowhere on real hosts.
@@ -299,9 +240,8 @@ fn mmio_write(
         let piece = request_piece(at, len - sent, limit);
         // A piece never crosses 4 KiB, so it always has a span.
         let Ok(span) = Span::covering(at, piece) else { break };
-        let request = MemoryRequest { op: MemoryOp::Write, requester: ROOT_ID, tag: Tag::default(), span };
         let data = data.slice(sent as usize, piece as usize);
-        let tlp = Tlp::new(Repr::new(Body::Memory(request)), data);
+        let tlp = Tlp::new(Repr::new(memory(MemoryOp::Write, span)), data);
         if is_open {
             root.base.send(port, now, tlp);
         } else {
@@ -312,18 +252,8 @@ fn mmio_write(
     Ok(Some(port))
 }
 
-/// A request that needs an answer.
-struct Ask {
-    id: HostReadId,
-    /// The root port to send it through; `None`: nothing is there.
-    port: Option<usize>,
-    expects: Expects,
-    /// Its header without a tag; `None`: no such request can be made.
-    body: Option<Body>,
-    data: Data,
-}
-
-fn memory(op: MemoryOp, span: Span) -> Body {
+/// A memory request of the root complex itself.
+pub(super) fn memory(op: MemoryOp, span: Span) -> Body {
     Body::Memory(MemoryRequest { op, requester: ROOT_ID, tag: Tag::default(), span })
 }
 
@@ -341,26 +271,6 @@ fn io(op: Access, address: u32, len: u32) -> Option<Body> {
     let first_be = if legal { ((1u8 << len) - 1) << first } else { return None };
     let address = address & !3;
     Some(Body::Io(IoRequest { op, requester: ROOT_ID, tag: Tag::default(), address, first_be }))
-}
-
-fn config_body(op: Access, completer: Bdf, register_dw: u16) -> Body {
-    Body::Config(config_header(op, completer, register_dw, 0xf))
-}
-
-/// A memory read by the root complex itself.
-pub(super) fn memory_read(span: Span) -> Body {
-    memory(MemoryOp::Read, span)
-}
-
-fn with_tag(mut body: Body, tag: Tag) -> Body {
-    match &mut body {
-        Body::Memory(m) => m.tag = tag,
-        Body::Io(io) => io.tag = tag,
-        Body::Atomic(a) => a.tag = tag,
-        Body::Config(c) => c.tag = tag,
-        Body::Completion(_) | Body::Message(_) => {}
-    }
-    body
 }
 
 /// Sends a message as its routing says; `None` if there is no room for it yet. A message that leads nowhere ends here
@@ -404,8 +314,14 @@ fn message_out(
 impl RootComplex {
     /// Gives a request a tag and sends it. Returns the root port that it leaves through; the outer `None` means that no
     /// tag is free. A request that cannot be made, or leads nowhere, ends at once.
-    fn ask(&mut self, now: Time, ask: Ask) -> Option<Option<usize>> {
-        let Ask { id, port, expects, body, data } = ask;
+    fn ask(
+        &mut self,
+        now: Time,
+        id: HostReadId,
+        port: Option<usize>,
+        body: Option<Body>,
+        data: Data,
+    ) -> Option<Option<usize>> {
         let (Some(port), Some(body)) = (port, body) else {
             self.base.tell_host(now, HostInput::Done { id, result: Err(HostError::NoDevice) });
             return Some(None);
@@ -416,10 +332,11 @@ impl RootComplex {
             self.base.tell_after_both_ways(now, HostInput::Done { id, result });
             return Some(None);
         }
-        let whose = Whose { asker: Asker::Host(id), expects };
-        let repr = self.requester.take_tag(&mut self.base, port, now, whose, body)?;
-        if let Body::Config(c) = repr.body {
-            self.base.ports[port].tags.keep(c.tag, data.clone());
+        let repr = self.requester.take_tag(&mut self.base, port, now, Asker::Host(id), body)?;
+        if let Body::Config(c) = repr.body
+            && let Some(pending) = self.base.ports[port].open_request(c.tag)
+        {
+            pending.data = data.clone();
         }
         self.base.send(port, now, Tlp::new(repr, data).with_carry(true));
         Some(Some(port))

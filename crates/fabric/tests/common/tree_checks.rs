@@ -385,7 +385,7 @@ fn ended(case: &Case, stop: &Stop) -> Vec<String> {
 /// Every request has ended exactly once.
 fn conserved(case: &Case, fabric: &Fabric, book: &Book, sum: u64) -> Vec<String> {
     let accounts = fabric.account_totals();
-    let root = fabric.root_counters();
+    let root = fabric.root().counters();
     let lossy = case.trouble == Trouble::Links;
     let closed = book.posted_received + root.memory_writes + root.vendor_messages + book.answers_received;
     let rows = [

@@ -226,9 +226,9 @@ impl Rig {
             seed: 1,
         })
         .unwrap();
-        fabric.set_peer_to_peer(self.mode);
+        fabric.root_mut().set_peer_to_peer(self.mode);
         if self.preset {
-            (0..2).for_each(|n| fabric.preset_root_port(n));
+            (0..2).for_each(|n| fabric.root_mut().preset(n));
         }
         fabric
     }

@@ -1,114 +1,94 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Futures of a host program that wait for interrupts and messages of devices. Never hold more than the limits of
-//! [`cpu`](super) allow.
+//! What comes to a host program until it is taken, interrupts and messages of devices, and the futures that take it. Never hold
+//! more than the limits of [`cpu`](super) allow.
 
-use super::Shared;
 use crate::HostMessage;
+use exec::{WaitList, wake};
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// Ends with an interrupt.
+/// What has come and who waits for it, first come, first served.
+pub(super) struct Mailbox<T> {
+    pub(super) items: VecDeque<T>,
+    /// The most items that are kept.
+    most: usize,
+    /// Items that came beyond that.
+    pub(super) lost: u64,
+    pub(super) waiting: WaitList,
+}
+
+impl<T> Mailbox<T> {
+    pub(super) fn new(most: usize) -> Rc<RefCell<Mailbox<T>>> {
+        let waiting = WaitList::default();
+        Rc::new(RefCell::new(Mailbox { items: VecDeque::new(), most, lost: 0, waiting }))
+    }
+
+    /// The future that holds `ticket` waits no longer; returns whom to wake next.
+    fn leave(&mut self, ticket: &mut Option<u64>) -> Option<Waker> {
+        self.waiting.leave(ticket);
+        if self.items.is_empty() { None } else { self.waiting.first() }
+    }
+}
+
+/// Puts an item into `mail`.
+pub(super) fn put<T>(mail: &RefCell<Mailbox<T>>, item: T) {
+    let first = {
+        let mail = &mut *mail.borrow_mut();
+        if mail.items.len() < mail.most {
+            mail.items.push_back(item);
+        } else {
+            mail.lost += 1;
+        }
+        mail.waiting.first()
+    };
+    wake(first);
+}
+
+/// Ends with what has come first.
 #[must_use = "futures do nothing unless awaited"]
-pub struct InterruptFuture {
-    shared: Rc<Shared>,
-    vector: u16,
+pub struct Arrival<T> {
+    mail: Rc<RefCell<Mailbox<T>>>,
     ticket: Option<u64>,
 }
 
-impl InterruptFuture {
-    pub(super) fn new(shared: &Rc<Shared>, vector: u16) -> InterruptFuture {
-        InterruptFuture { shared: Rc::clone(shared), vector, ticket: None }
-    }
-}
-
-impl Future for InterruptFuture {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let this = &mut *self;
-        let next = {
-            let mut vectors = this.shared.vectors.borrow_mut();
-            let vector = vectors.entry(this.vector).or_default();
-            if vector.pending == 0 {
-                vector.waiting.wait(&mut this.ticket, cx.waker());
-                return Poll::Pending;
-            }
-            vector.pending -= 1;
-            vector.waiting.leave(&mut this.ticket);
-            if vector.pending > 0 { vector.waiting.first() } else { None }
-        };
-        if let Some(waker) = next {
-            waker.wake();
-        }
-        Poll::Ready(())
-    }
-}
-
-impl Drop for InterruptFuture {
-    fn drop(&mut self) {
-        if self.ticket.is_none() {
-            return;
-        }
-        let next = {
-            let mut vectors = self.shared.vectors.borrow_mut();
-            let Some(vector) = vectors.get_mut(&self.vector) else { return };
-            vector.waiting.leave(&mut self.ticket);
-            if vector.pending > 0 { vector.waiting.first() } else { None }
-        };
-        if let Some(waker) = next {
-            waker.wake();
-        }
-    }
-}
+/// Ends with an interrupt.
+pub type InterruptFuture = Arrival<()>;
 
 /// Ends with a message.
-#[must_use = "futures do nothing unless awaited"]
-pub struct MessageFuture {
-    shared: Rc<Shared>,
-    ticket: Option<u64>,
-}
+pub type MessageFuture = Arrival<HostMessage>;
 
-impl MessageFuture {
-    pub(super) fn new(shared: &Rc<Shared>) -> MessageFuture {
-        MessageFuture { shared: Rc::clone(shared), ticket: None }
-    }
-
-    /// Leaves the list of those who wait; returns whom to wake next.
-    fn leave(&mut self) -> Option<Waker> {
-        let mut mail = self.shared.mail.borrow_mut();
-        mail.waiting.leave(&mut self.ticket);
-        if mail.messages.is_empty() { None } else { mail.waiting.first() }
+impl<T> Arrival<T> {
+    pub(super) fn in_mail(mail: &Rc<RefCell<Mailbox<T>>>) -> Arrival<T> {
+        Arrival { mail: Rc::clone(mail), ticket: None }
     }
 }
 
-impl Future for MessageFuture {
-    type Output = HostMessage;
+impl<T> Future for Arrival<T> {
+    type Output = T;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<HostMessage> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
         let this = &mut *self;
-        let message = {
-            let mut mail = this.shared.mail.borrow_mut();
-            let Some(message) = mail.messages.pop_front() else {
+        let (item, next) = {
+            let mail = &mut *this.mail.borrow_mut();
+            let Some(item) = mail.items.pop_front() else {
                 mail.waiting.wait(&mut this.ticket, cx.waker());
                 return Poll::Pending;
             };
-            message
+            (item, mail.leave(&mut this.ticket))
         };
-        if let Some(waker) = this.leave() {
-            waker.wake();
-        }
-        Poll::Ready(message)
+        wake(next);
+        Poll::Ready(item)
     }
 }
 
-impl Drop for MessageFuture {
+impl<T> Drop for Arrival<T> {
     fn drop(&mut self) {
-        if self.ticket.is_none() {
-            return;
-        }
-        if let Some(waker) = self.leave() {
-            waker.wake();
+        if self.ticket.is_some() {
+            let next = self.mail.borrow_mut().leave(&mut self.ticket);
+            wake(next);
         }
     }
 }

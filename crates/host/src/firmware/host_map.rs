@@ -6,6 +6,7 @@ use super::{FIRST_VECTOR, MSI_ADDRESS, Window};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
+use thiserror::Error;
 use tlp::{Duration, Mps, Mrrs, Rcb};
 
 /// A host as its enumeration software knows it.
@@ -233,20 +234,9 @@ impl fmt::Display for Path {
 }
 
 /// Text that is no path of a function.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("path \"{0}\": legal are devices and functions in hexadecimal, 00.0 to 1f.7, joined by /")]
 pub struct PathError(String);
-
-impl fmt::Display for PathError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "path \"{}\": legal are devices and functions in hexadecimal, 00.0 to 1f.7, joined by /",
-            self.0
-        )
-    }
-}
-
-impl std::error::Error for PathError {}
 
 impl FromStr for Path {
     type Err = PathError;

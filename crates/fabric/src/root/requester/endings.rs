@@ -2,7 +2,7 @@
 //! How requests of the root complex end: with a completion, refused before they leave, repeated after CRS, or timed
 //! out. It never begins one.
 
-use super::{Asker, Expects, REGISTER_BYTES, TagSlot, TagState};
+use super::{Asker, Pending};
 use crate::root::effects::Due;
 use crate::root::links::host_error;
 use crate::root::{Base, ROOT_ID, RootComplex};
@@ -11,7 +11,10 @@ use config::header;
 use config::{RpPioFailure, Side, Uncorrectable};
 use device::CompletionError;
 use host::{HostError, HostInput};
-use tlp::{Access, Body, Completion, Data, Duration, PayloadPool, Repr, Status, Time, Tlp};
+use tlp::{
+    Access, Body, Completion, ConfigRequest, Data, Duration, IoRequest, MemoryOp, PayloadPool, Repr, Status,
+    Tag, TagState, Time, Tlp,
+};
 
 /// Time from a CRS completion to the repeated request (`PCIe 5.0 §2.3.2` leaves it open); riser's own figure.
 const CRS_RETRY_INTERVAL: Duration = Duration::from_us(10);
@@ -21,28 +24,27 @@ const ALL_ONES: u32 = u32::MAX;
 impl RootComplex {
     /// CRS has answered the request with `tag`. True if it is repeated, or has ended by CRS Software Visibility or
     /// patience (`PCIe 5.0 §2.3.2`); false if the host must be told, as behind a bare root port.
-    #[cold]
-    fn come_again(&mut self, port: usize, tag: u16, now: Time) -> bool {
+    fn come_again(&mut self, port: usize, tag: Tag, now: Time) -> bool {
         let Some(function) = &self.base.ports[port].function else { return false };
         let shows = function.bridge.shows_retry();
         let until = now + self.requester.timeout;
-        let slot = &mut self.base.ports[port].tags.tags[usize::from(tag)];
-        let Body::Config(c) = slot.request.body else { return false };
+        let Some(pending) = self.base.ports[port].open_request(tag) else { return false };
+        let Body::Config(c) = pending.request.body else { return false };
         let is_read = c.op == Access::Read;
-        let over = *slot.retry_until.get_or_insert(until) <= now;
+        let over = *pending.retry_until.get_or_insert(until) <= now;
         let value =
             if shows && is_read && c.register_dw == header::ID { header::NOT_READY } else { ALL_ONES };
         if value == ALL_ONES && !over {
-            slot.state = TagState::Retrying;
-            slot.deadline = now + CRS_RETRY_INTERVAL;
-            let deadline = slot.deadline;
-            self.requester.watch(deadline, &mut self.base.effects);
+            pending.retrying = true;
+            let again = now + CRS_RETRY_INTERVAL;
+            self.base.ports[port].tags.postpone(tag, again);
+            self.requester.watch(again, &mut self.base.effects);
             return true;
         }
         if !is_read {
             return false;
         }
-        let asker = slot.asker;
+        let asker = pending.asker;
         self.release(port, tag, now);
         let data = Data::Carried(self.base.payloads.copy(&value.to_le_bytes()));
         self.tell_asker(now + self.base.profile.root_complex_latency, asker, Ok(data), now);
@@ -50,9 +52,10 @@ impl RootComplex {
     }
 
     /// A tag is free: parts of split reads that wait for one go on.
-    #[inline]
-    fn release(&mut self, port: usize, tag: u16, now: Time) {
-        self.base.ports[port].tags.release(tag);
+    fn release(&mut self, port: usize, tag: Tag, now: Time) {
+        let tags = &mut self.base.ports[port].tags;
+        tags.get(tag).into_iter().for_each(|(_, pending)| pending.data = Data::NONE);
+        tags.release(tag);
         self.base.no_longer_open(port);
         if self.peers.is_waiting() {
             self.issue_waiting(now);
@@ -60,12 +63,13 @@ impl RootComplex {
     }
 
     /// Repeats the request with `tag`.
-    fn ask_again(&mut self, port: usize, tag: usize, now: Time) {
-        let deadline = now + self.requester.timeout;
-        let slot = &mut self.base.ports[port].tags.tags[tag];
-        (slot.state, slot.deadline) = (TagState::Open, deadline);
-        let tlp = Tlp::new(slot.request, slot.data.clone()).with_carry(true);
-        slot.bytes.clear();
+    fn ask_again(&mut self, port: usize, tag: Tag, now: Time) {
+        let tags = &mut self.base.ports[port].tags;
+        tags.postpone(tag, now + self.requester.timeout);
+        let Some((_, pending)) = tags.get(tag) else { return };
+        pending.retrying = false;
+        pending.begin();
+        let tlp = Tlp::new(pending.request, pending.data.clone()).with_carry(true);
         self.base.note_retry();
         if self.base.ports[port].is_open() {
             self.base.send(port, now, tlp);
@@ -89,7 +93,6 @@ impl RootComplex {
 
 impl Base {
     /// A request of the host cannot leave: its link is down, or it is an AtomicOp that is blocked there.
-    #[cold]
     pub(super) fn refuse_unsent(&mut self, port: usize, now: Time, tlp: &Tlp) -> Status {
         self.counters.unsupported_requests += 1;
         if self.ports[port].is_open() {
@@ -105,7 +108,6 @@ impl Base {
     }
 
     /// A request of the root complex through `port` has failed.
-    #[cold]
     fn request_failed(&mut self, port: usize, now: Time, request: Repr, failure: RpPioFailure) {
         let Some(function) = &mut self.ports[port].function else { return };
         function.bridge.request_failed(&Tlp::new(request, Data::NONE), failure);
@@ -113,7 +115,6 @@ impl Base {
     }
 
     /// A request through `port` is no longer open.
-    #[inline]
     fn no_longer_open(&mut self, port: usize) {
         if self.ports[port].function.as_ref().is_some_and(|function| function.is_contained()) {
             self.follow_busy(port);
@@ -125,18 +126,17 @@ impl Base {
 pub(in crate::root) fn complete(root: &mut RootComplex, port: usize, now: Time, tlp: &Tlp) {
     let Body::Completion(c) = tlp.repr.body else { return };
     root.base.effects.close(tlp, Stage::RootComplex, now + root.base.profile.root_complex_latency);
-    let (tag, ours) = (c.tag.bits(), c.requester == ROOT_ID);
-    if tlp.prefixes.has_reserved() {
+    if tlp.prefixes.has_reserved() || c.requester != ROOT_ID {
         return unexpected(root, port, now, tlp);
     }
-    match root.base.ports[port].tags.tags.get_mut(usize::from(tag)).filter(|_| ours) {
-        Some(slot) if slot.state == TagState::Open => {
-            let Some(result) = slot.take(&c, tlp, &root.base.payloads) else { return };
-            end(root, port, now, (tlp, &c), result);
+    match root.base.ports[port].tags.get(c.tag) {
+        Some((TagState::Waiting, pending)) if !pending.retrying => {
+            let Some(result) = pending.take(&c, tlp, &root.base.payloads) else { return };
+            end(root, port, now, &c, tlp, result);
         }
-        Some(slot) if slot.state == TagState::Resting => {
+        Some((TagState::Resting, _)) => {
             if c.is_last() {
-                root.release(port, tag, now);
+                root.release(port, c.tag, now);
                 // The program may have waited for the tag.
                 root.base.effects.wake(now, Due::Host);
             }
@@ -151,32 +151,30 @@ fn end(
     root: &mut RootComplex,
     port: usize,
     now: Time,
-    (tlp, c): (&Tlp, &Completion),
+    c: &Completion,
+    tlp: &Tlp,
     result: Result<Data, HostError>,
 ) {
-    let tag = c.tag.bits();
+    let Some(&mut Pending { asker, request, .. }) = root.base.ports[port].open_request(c.tag) else { return };
     if let Err(error) = &result
-        && fail(root, port, now, (tlp, tag), *error)
+        && fail(root, port, now, request, tlp, *error)
     {
         return;
     }
-    let slot = &mut root.base.ports[port].tags.tags[usize::from(tag)];
-    let (asker, over) = (slot.asker, result.is_ok() || c.is_last());
-    slot.state = TagState::Resting;
-    if over {
-        root.release(port, tag, now);
+    if result.is_ok() || c.is_last() {
+        root.release(port, c.tag, now);
     } else {
+        let tags = &mut root.base.ports[port].tags;
+        tags.rest(c.tag, tags.deadline(c.tag));
         root.base.no_longer_open(port);
     }
     root.tell_asker(now + root.base.profile.root_complex_latency, asker, result, now);
 }
 
-/// An open request has failed with `error`. True if it goes on nevertheless.
-#[cold]
-fn fail(root: &mut RootComplex, port: usize, now: Time, (tlp, tag): (&Tlp, u16), error: HostError) -> bool {
-    let request = root.base.ports[port].tags.tags[usize::from(tag)].request;
+/// An open request has failed with `error`, by `tlp`. True if it goes on nevertheless.
+fn fail(root: &mut RootComplex, port: usize, now: Time, request: Repr, tlp: &Tlp, error: HostError) -> bool {
     match error {
-        HostError::ConfigRetry => return root.come_again(port, tag, now),
+        HostError::ConfigRetry => return root.come_again(port, request.transaction().1, now),
         HostError::Completion(CompletionError::UnsupportedRequest) => {
             root.base.request_failed(port, now, request, RpPioFailure::UnsupportedRequest);
         }
@@ -193,7 +191,6 @@ fn fail(root: &mut RootComplex, port: usize, now: Time, (tlp, tag): (&Tlp, u16),
 }
 
 /// Advisory if it is not fatal (`PCIe 5.0 §6.2.3.2.4.5`).
-#[cold]
 fn unexpected(root: &mut RootComplex, port: usize, now: Time, tlp: &Tlp) {
     root.base.counters.unexpected_completions += 1;
     root.base.log(port, now, (Uncorrectable::UnexpectedCompletion, true), Side::Secondary, tlp);
@@ -210,65 +207,74 @@ const fn failure_of(status: Status) -> RpPioFailure {
 pub(in crate::root) fn refuse(root: &mut RootComplex, port: usize, now: Time, tlp: &Tlp, status: Status) {
     let (requester, tag) = tlp.repr.transaction();
     root.base.effects.drop(tlp.account);
-    let slot =
-        root.base.ports[port].tags.tags.get_mut(usize::from(tag.bits())).filter(|_| requester == ROOT_ID);
-    let Some(asker) = slot.filter(|slot| slot.state == TagState::Open).map(|slot| slot.asker) else { return };
-    root.release(port, tag.bits(), now);
+    let pending = root.base.ports[port].open_request(tag).filter(|_| requester == ROOT_ID);
+    let Some(asker) = pending.map(|pending| pending.asker) else { return };
+    root.release(port, tag, now);
     root.tell_asker(now, asker, Err(host_error(status)), now);
 }
 
-impl TagSlot {
+impl Pending {
     /// Takes a completion; returns the result once the request is served or has failed.
     fn take(&mut self, c: &Completion, tlp: &Tlp, pool: &PayloadPool) -> Option<Result<Data, HostError>> {
+        let refused = |error| Some(Err(HostError::Completion(error)));
         match c.status {
             Status::Success => {}
-            Status::UnsupportedRequest => {
-                return Some(Err(HostError::Completion(CompletionError::UnsupportedRequest)));
-            }
-            Status::CompleterAbort => {
-                return Some(Err(HostError::Completion(CompletionError::CompleterAbort)));
-            }
-            // CRS may answer only configuration requests and deferrable writes (`PCIe 5.0 §2.3.1`).
-            Status::ConfigRetry if matches!(self.expects, Expects::Register | Expects::NothingOrRetry) => {
-                return Some(Err(HostError::ConfigRetry));
-            }
+            Status::UnsupportedRequest => return refused(CompletionError::UnsupportedRequest),
+            Status::CompleterAbort => return refused(CompletionError::CompleterAbort),
+            Status::ConfigRetry if self.may_be_retried() => return Some(Err(HostError::ConfigRetry)),
             Status::ConfigRetry => return Some(Err(HostError::BadCompletion)),
         }
-        if tlp.repr.ep || c.locked != matches!(self.expects, Expects::Locked(_)) {
+        if tlp.repr.ep || c.locked != self.is_memory(MemoryOp::ReadLocked) {
             return Some(Err(HostError::BadCompletion));
         }
-        match (self.expects, c.length_dw) {
-            (Expects::Nothing | Expects::NothingOrRetry, None) => Some(Ok(Data::NONE)),
-            (Expects::Bytes(len) | Expects::Locked(len) | Expects::Value(len), Some(_)) => {
-                self.gather(c, &tlp.data, len, pool)
+        match (&self.request.body, c.length_dw) {
+            (body, None) if !asks_for_data(body) => Some(Ok(Data::NONE)),
+            (Body::Io(io), Some(1)) if io.op == Access::Read && tlp.data.len() == 4 => {
+                let (first, len) = (io.first_be.trailing_zeros(), io.first_be.count_ones());
+                Some(Ok(match &tlp.data {
+                    Data::Carried(_) => tlp.data.slice(first as usize, len as usize),
+                    Data::Counted(_) => Data::Carried(pool.fill(len as usize, |_| {})),
+                }))
             }
-            (Expects::Register, Some(_)) => self.gather(c, &tlp.data, REGISTER_BYTES, pool),
-            (Expects::Lanes(first, len), Some(1)) if tlp.data.len() == 4 => Some(Ok(match &tlp.data {
-                Data::Carried(_) => tlp.data.slice(first.into(), len.into()),
-                Data::Counted(_) => Data::Carried(pool.fill(len.into(), |_| {})),
-            })),
+            (Body::Io(_), _) => Some(Err(HostError::BadCompletion)),
+            (body, Some(_)) if asks_for_data(body) => self.gather(c, &tlp.data, pool),
             _ => Some(Err(HostError::BadCompletion)),
         }
     }
 
+    fn is_memory(&self, op: MemoryOp) -> bool {
+        matches!(self.request.body, Body::Memory(m) if m.op == op)
+    }
+
+    /// CRS may answer only configuration requests and deferrable writes (`PCIe 5.0 §2.3.1`).
+    fn may_be_retried(&self) -> bool {
+        matches!(self.request.body, Body::Config(_)) || self.is_memory(MemoryOp::WriteDeferrable)
+    }
+
     /// Adds a part of the data. Data that the device only counts reads as zeros.
-    fn gather(
-        &mut self,
-        c: &Completion,
-        data: &Data,
-        len: u32,
-        pool: &PayloadPool,
-    ) -> Option<Result<Data, HostError>> {
-        let (left, here) = (len - self.bytes.len() as u32, data.len() as u32);
-        if u32::from(c.byte_count) != left || here == 0 || here > left {
+    fn gather(&mut self, c: &Completion, data: &Data, pool: &PayloadPool) -> Option<Result<Data, HostError>> {
+        let here = data.len();
+        if self.awaited.place_next(c) != Ok(here as u32) {
             return Some(Err(HostError::BadCompletion));
         }
+        self.awaited = self.awaited.behind(here as u32);
+        let is_whole = self.awaited.byte_count == 0;
         match data {
-            Data::Carried(_) if here == len => return Some(Ok(data.clone())),
+            Data::Carried(_) if is_whole && self.bytes.is_empty() => return Some(Ok(data.clone())),
             Data::Carried(bytes) => self.bytes.extend_from_slice(bytes),
-            Data::Counted(_) => self.bytes.resize(self.bytes.len() + data.len(), 0),
+            Data::Counted(_) => self.bytes.resize(self.bytes.len() + here, 0),
         }
-        (here == left).then(|| Ok(Data::Carried(pool.copy(&self.bytes))))
+        is_whole.then(|| Ok(Data::Carried(pool.copy(&self.bytes))))
+    }
+}
+
+/// Whether a Successful Completion of this request has data.
+const fn asks_for_data(body: &Body) -> bool {
+    match body {
+        Body::Memory(m) => m.op.is_read(),
+        Body::Io(IoRequest { op, .. }) | Body::Config(ConfigRequest { op, .. }) => matches!(op, Access::Read),
+        Body::Atomic(_) => true,
+        Body::Completion(_) | Body::Message(_) => false,
     }
 }
 
@@ -277,26 +283,21 @@ pub(in crate::root) fn timeout(root: &mut RootComplex, now: Time) {
     root.requester.timer_at = Time::MAX;
     let mut next = Time::MAX;
     for port in 0..root.base.ports.len() {
-        for tag in 0..root.base.ports[port].tags.tags.len() {
+        while let Some(tag) = root.base.ports[port].tags.due(now) {
             expire(root, now, port, tag);
-            let slot = &root.base.ports[port].tags.tags[tag];
-            if slot.state != TagState::Free {
-                next = next.min(slot.deadline);
-            }
         }
+        next = next.min(root.base.ports[port].tags.next_deadline().unwrap_or(Time::MAX));
     }
     root.requester.watch(next, &mut root.base.effects);
 }
 
-fn expire(root: &mut RootComplex, now: Time, port: usize, tag: usize) {
-    let timeout = root.requester.timeout;
-    let slot = &mut root.base.ports[port].tags.tags[tag];
-    match slot.state {
-        _ if slot.deadline > now => {}
-        TagState::Open => {
-            slot.state = TagState::Resting;
-            slot.deadline = now + timeout;
-            let (asker, request) = (slot.asker, slot.request);
+fn expire(root: &mut RootComplex, now: Time, port: usize, tag: Tag) {
+    let until = now + root.requester.timeout;
+    let tags = &mut root.base.ports[port].tags;
+    match tags.get(tag) {
+        Some((TagState::Waiting, pending)) if pending.retrying => root.ask_again(port, tag, now),
+        Some((TagState::Waiting, &mut Pending { asker, request, .. })) => {
+            tags.rest(tag, until);
             root.base.no_longer_open(port);
             root.base.counters.completion_timeouts += 1;
             root.tell_asker(now, asker, Err(HostError::CompletionTimeout), now);
@@ -304,8 +305,6 @@ fn expire(root: &mut RootComplex, now: Time, port: usize, tag: usize) {
             root.base.log(port, now, (Uncorrectable::CompletionTimeout, false), Side::Secondary, &tlp);
             root.base.request_failed(port, now, request, RpPioFailure::CompletionTimeout);
         }
-        TagState::Retrying => root.ask_again(port, tag, now),
-        TagState::Resting => root.release(port, tag as u16, now),
-        TagState::Free => {}
+        _ => root.release(port, tag, now),
     }
 }

@@ -94,11 +94,11 @@ impl State {
     /// The host may not do that: it ends, and the run with it.
     fn take(&mut self, HostRequest(asked): HostRequest) -> Result<(), String> {
         match asked {
-            Asked::Issue(output) => {
+            Asked::Issue(mut output) => {
                 if self.requests.len() + self.open.len() >= MAX_HOST_REQUESTS {
                     return Err(format!("more than {MAX_HOST_REQUESTS} requests under way"));
                 }
-                if let Some(id) = output.id().filter(|id| !self.open.insert(*id)) {
+                if let Some(id) = output.id_mut().filter(|id| !self.open.insert(**id)) {
                     return Err(format!("request {} is under way already: ids are unique", id.0));
                 }
                 self.requests.push_back(output);
