@@ -6,7 +6,7 @@ use crate::tap;
 use capture::render::status_name;
 use fabric::{Breakdown, Fabric, Parts, Stage, Transaction, TransactionKind, TransactionTap};
 use plug::ns;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use std::cell::RefCell;
 use std::io::{self, BufWriter, Write};
 use std::rc::Rc;
@@ -60,6 +60,8 @@ pub struct PartsReport {
     pub root_complex_ns: f64,
     /// In the memory system.
     pub memory_ns: f64,
+    /// In switches.
+    pub switch_ns: f64,
     /// In the device that answers.
     pub completer_ns: f64,
 }
@@ -94,13 +96,14 @@ impl PartsReport {
             replay_ns: mean(Stage::Replay),
             root_complex_ns: mean(Stage::RootComplex),
             memory_ns: mean(Stage::Memory),
+            switch_ns: mean(Stage::Switch),
             completer_ns: mean(Stage::Completer),
         }
     }
 
     /// Names and figures, in the order of [`Stage::ALL`].
     #[must_use]
-    pub fn columns(&self) -> [(&'static str, f64); 8] {
+    pub fn columns(&self) -> [(&'static str, f64); 9] {
         [
             ("queue", self.queue_ns),
             ("credit wait", self.credit_wait_ns),
@@ -109,6 +112,7 @@ impl PartsReport {
             ("replay", self.replay_ns),
             ("root complex", self.root_complex_ns),
             ("memory", self.memory_ns),
+            ("switch", self.switch_ns),
             ("completer", self.completer_ns),
         ]
     }
@@ -182,19 +186,17 @@ struct Line<'a> {
     start_ps: u64,
     end_ps: u64,
     latency_ps: u64,
-    queue_ps: u64,
-    credit_wait_ps: u64,
-    serialization_ps: u64,
-    wire_ps: u64,
-    replay_ps: u64,
-    root_complex_ps: u64,
-    memory_ps: u64,
-    completer_ps: u64,
+    #[serde(flatten, serialize_with = "parts_ps")]
+    parts: Parts,
+}
+
+/// Each part under the name of its stage.
+fn parts_ps<S: Serializer>(parts: &Parts, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_map(Stage::ALL.map(|stage| (format!("{}_ps", stage.name()), parts.of(stage).as_ps())))
 }
 
 impl<'a> Line<'a> {
     fn of(slots: &'a [String], t: &Transaction) -> Line<'a> {
-        let part = |stage| t.parts.of(stage).as_ps();
         Line {
             slot: slots.get(t.link as usize).map_or("", String::as_str),
             kind: t.kind.name(),
@@ -205,14 +207,7 @@ impl<'a> Line<'a> {
             start_ps: t.start.as_ps(),
             end_ps: t.end.as_ps(),
             latency_ps: t.latency().as_ps(),
-            queue_ps: part(Stage::Queue),
-            credit_wait_ps: part(Stage::CreditWait),
-            serialization_ps: part(Stage::Serialization),
-            wire_ps: part(Stage::Wire),
-            replay_ps: part(Stage::Replay),
-            root_complex_ps: part(Stage::RootComplex),
-            memory_ps: part(Stage::Memory),
-            completer_ps: part(Stage::Completer),
+            parts: t.parts,
         }
     }
 }

@@ -30,7 +30,7 @@ transfers = 50
 ";
 
 /// Stages in the order of a line.
-const PARTS: [&str; 8] = [
+const PARTS: [&str; 9] = [
     "queue_ps",
     "credit_wait_ps",
     "serialization_ps",
@@ -38,6 +38,7 @@ const PARTS: [&str; 8] = [
     "replay_ps",
     "root_complex_ps",
     "memory_ps",
+    "switch_ps",
     "completer_ps",
 ];
 

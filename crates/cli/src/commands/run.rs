@@ -28,7 +28,7 @@ Runs until the host's programs are done, nothing can go on, or the lab's limit_u
   lab, set (what --set has given), seed, outcome (finished, failed, time-limit, no-progress, interrupted), reasons, simulated_ns, events, tlp_hops, cpu_seconds, \
   links: [{slot, gen, lanes, mps_bytes, directions: [{direction, tlps, dllps, payload_bytes, wire_bytes, utilization, \
   replays, credit_stalls, ...}], transactions: [{kind, requests, latency_ns_{min,median,mean,p99,max}, means of the parts \
-  (queue_ns, credit_wait_ns, serialization_ns, wire_ns, replay_ns, root_complex_ns, memory_ns, completer_ns), min, median, \
+  (queue_ns, credit_wait_ns, serialization_ns, wire_ns, replay_ns, root_complex_ns, memory_ns, switch_ns, completer_ns), min, median, \
   p99, max: one such transaction each, {requester, tag, bytes, start_ns, latency_ns and its parts}}]}], \
   root_complex: {...}, devices: [{slot, model, counters: {...}}]
 Errors have lines of their own: counts, by their names in JSON, that are not zero, of each link by direction and of the root \
@@ -43,6 +43,7 @@ complex) until its last completion has come, or its data is visible. Its parts a
   replay         from when it would have arrived until it was accepted, having been sent again
   root complex   the root complex's latency, each way
   memory         the memory system: waiting for it, service, latency
+  switch         switches: their latency, and the wait for their other TLPs and for room
   completer      the device that answers the host
 Of several completions the way of the last one counts. Least, mean and greatest are exact, median and p99 within 1/512.
 --transactions-json writes an object a line: slot, kind, requester, tag, bytes, status, start_ps, end_ps, latency_ps and \
