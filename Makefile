@@ -56,4 +56,4 @@ device-header: ## install riser_device.h, for devices in C and C++, and riser-de
 	crates/native/install.sh $(PREFIX)
 
 libtlp: ## install LibTLP for C, its headers and libtlp.pc below PREFIX
-	crates/capi/install.sh $(PREFIX)
+	crates/libtlp/install.sh $(PREFIX)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What must hold for a read of LibTLP for C, whatever comes as its completions: called by the fuzz target, and by the tests of
-//! `riser-capi` on every seed and on random bytes. What is broken panics. Stands beside the module `gather`.
+//! `riser-libtlp` on every seed and on random bytes. What is broken panics. Stands beside the module `gather`.
 
 use crate::gather::{Gather, Read, Taken};
 use tlp::split::completion_piece;

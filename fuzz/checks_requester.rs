@@ -39,7 +39,7 @@ struct Run {
 /// A script: each step is a byte that says what happens, and its operands. Every request ends once; one that ends well has
 /// all its bytes; no tag is used again before its rest is over; nothing waits for ever; nothing panics.
 pub(crate) fn requester(mut bytes: &[u8]) {
-    let rest = Rest::For { lost: REST, duplicate: REST };
+    let rest = Rest { lost: REST, duplicate: REST };
     let settings = Settings::unreliable(Bdf::from_bits(0x1a00), 0..=7, rest);
     let settings = Settings { timeout: TIMEOUT, retries: RETRIES, requests: 16, ..settings };
     let requester = Requester::new(settings);

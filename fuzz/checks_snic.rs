@@ -126,7 +126,7 @@ pub(crate) fn snic(script: &[u8]) -> (u64, u64) {
             }
             (3, _) => {
                 run.pushed += 1;
-                run.nic.frame_from_wire(&vec![*a; usize::from(*a) * 10]);
+                run.nic.cable.frame_from_wire(&vec![*a; usize::from(*a) * 10]);
             }
             (4, [address, length, behind @ ..]) => {
                 run.describe(*a, *address, *length);
@@ -208,9 +208,9 @@ impl Run {
     /// Until nothing moves.
     fn settle(&mut self) {
         for _ in 0..TURNS {
-            self.nic.receive(Wait::Never).expect("nothing fails here");
-            self.nic.advance(self.now).expect("nothing fails here");
-            while let Some(frame) = self.nic.frame_to_wire() {
+            self.nic.host.receive(Wait::Never).expect("nothing fails here");
+            self.nic.host.advance(self.now).expect("nothing fails here");
+            while let Some(frame) = self.nic.cable.frame_to_wire() {
                 assert!((14..=1518).contains(&frame.len()), "a frame of {} bytes", frame.len());
                 self.out += 1;
             }
@@ -251,12 +251,16 @@ impl Run {
         let end = self.now + PATIENCE;
         self.settle();
         while self.now < end {
-            self.now =
-                self.nic.poll_timeout().map_or(end, |at| at.max(self.now + Duration::from_us(1))).min(end);
+            self.now = self
+                .nic
+                .host
+                .poll_timeout()
+                .map_or(end, |at| at.max(self.now + Duration::from_us(1)))
+                .min(end);
             self.settle();
         }
         assert!(self.asked.is_empty() || !self.is_sound, "a read of its registers has no answer");
-        let (counters, wire) = (self.nic.counters(), self.nic.wire_counters());
+        let (counters, wire) = (self.nic.counters(), self.nic.cable.counters());
         assert_eq!((wire.from_wire, wire.to_wire), (self.pushed, self.out));
         assert_eq!(counters.tx_frames, wire.to_wire + wire.to_wire_lost);
         let accounted = counters.rx_frames + counters.no_buffer + counters.lost + wire.from_wire_lost;

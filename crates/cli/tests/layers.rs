@@ -27,7 +27,7 @@ const LEVELS: [(&str, u32); 21] = [
     ("riser-bench", 8),
     ("riser-view", 8),
     ("riser-cli", 9),
-    ("riser-capi", 9),
+    ("riser-libtlp", 9),
     ("riser-python", 9),
 ];
 
@@ -218,7 +218,7 @@ fn files_stay_legible() {
 
 /// The places where `unsafe` may stand, by crate and file: the C library, and the loader of devices in C.
 const UNSAFE: [(&str, &[&str]); 2] =
-    [("capi", &["fd.rs", "ffi.rs", "header.rs", "header/tests.rs"]), ("native", &["loader.rs"])];
+    [("libtlp", &["fd.rs", "ffi.rs", "header.rs", "header/tests.rs"]), ("native", &["loader.rs"])];
 
 /// Whether a text does what is unsafe: a type of functions that are unsafe to call does not.
 fn is_unsafe(text: &str) -> bool {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! C programs as they are written for NetTLP, against `riser nettlp adapter` with memory and with a lab: those of
-//! `crates/capi/examples` with riser's library, and `c/upstream.c`, which has upstream's habits and no library. On the loopback,
+//! `crates/libtlp/examples` with riser's library, and `c/upstream.c`, which has upstream's habits and no library. On the loopback,
 //! 127.61.x.y, and in network namespaces; skipped, with a message, where there is no C compiler or no namespace.
 
 #[path = "common/nets.rs"]
@@ -91,7 +91,7 @@ fn nothing_went_wrong(report: &Value) {
 /// needs it.
 fn load(net: &Loopback, address: u64, completion_bytes: u32) -> Option<()> {
     let upstream = program("cli/tests/c/upstream.c")?;
-    let (perf, write) = (program("capi/examples/tlpperf.c")?, program("capi/examples/dma_write.c")?);
+    let (perf, write) = (program("libtlp/examples/tlpperf.c")?, program("libtlp/examples/dma_write.c")?);
     let checked = net.upstream(&upstream, "check", &format!("{address} {completion_bytes}"));
     assert!(checked.ends_with(" reads, 0 wrong\n"), "{checked}");
     for (way, len, threads) in [("read", 256, 1), ("read", 1500, 2), ("write", 256, 1), ("write", 64, 2)] {
@@ -166,7 +166,7 @@ fn a_lab_serves_programs_and_replays_what_they_did() {
 /// Whoever comes first, and whoever goes: a call ends with an error, and the next one finds the adapter that is there then.
 #[test]
 fn either_end_may_start_first_and_start_again() {
-    let Some(read) = program("capi/examples/dma_read.c") else { return };
+    let Some(read) = program("libtlp/examples/dma_read.c") else { return };
     let net = Loopback::new(4);
     let refused = || {
         let args = ["-r", &net.remote, "-l", &net.local];
@@ -303,13 +303,13 @@ fn ping_both_ways(name: &str, within_one_host: bool, nic: impl Fn(&Nets, &str, &
 
 #[test]
 fn the_simple_nic_in_c_pings_both_ways_between_hosts() {
-    let Some(nic) = program("capi/examples/simple_nic.c") else { return };
+    let Some(nic) = program("libtlp/examples/simple_nic.c") else { return };
     ping_both_ways("c-veth", false, |nets, remote, local| simple_nic(&nic, nets, remote, local));
 }
 
 #[test]
 fn the_simple_nic_in_c_pings_both_ways_within_a_host() {
-    let Some(nic) = program("capi/examples/simple_nic.c") else { return };
+    let Some(nic) = program("libtlp/examples/simple_nic.c") else { return };
     ping_both_ways("c-lo", true, |nets, remote, local| simple_nic(&nic, nets, remote, local));
 }
 

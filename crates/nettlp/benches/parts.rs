@@ -143,7 +143,7 @@ struct Bench {
 impl Bench {
     fn new(key: Option<&Key>) -> Bench {
         let (client, acceptor, index) = open(key);
-        let settings = requester::Settings::unreliable(ID, 0..=1023, Rest::Off);
+        let settings = requester::Settings::unreliable(ID, 0..=1023, Rest::OFF);
         Bench {
             requester: Requester::new(settings),
             client,

@@ -9,6 +9,7 @@
 use capture::encap::Origin;
 use nix::poll::{PollFd, PollFlags, poll};
 use nix::time::{ClockId, clock_gettime};
+use riser_nettlp::adapter::Datagrams;
 use riser_nettlp::auth::Key;
 use riser_nettlp::carrier::{Carrier, Wait};
 use riser_nettlp::net::{
@@ -201,7 +202,7 @@ fn serve(sockets: &mut AdapterSockets, answer: usize, stop: &AtomicBool) -> Dura
     while !stop.load(Ordering::Relaxed) {
         let polled = sockets.poll(Wait::AtMost(tlp::Duration::from_ms(20)), |out, port, from, bytes| {
             answer == 0
-                || out.send_with(port, from, 6 + answer, |out| {
+                || Datagrams::send(out, port, from, 6 + answer, &mut |out| {
                     out[6] = 0x4a;
                     out[7..].fill(bytes[7]);
                 }) == Ok(())

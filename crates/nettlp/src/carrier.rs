@@ -107,6 +107,18 @@ pub const fn announcement(id: Bdf) -> Repr {
     }))
 }
 
+/// Tells the adapter that this session serves its host's requests. Ports say so by themselves: nothing is sent there.
+///
+/// # Errors
+/// Where there is no room.
+pub fn announce(carrier: &mut impl Carrier, id: Bdf) -> Result<(), SendError> {
+    if !carrier.is_reliable() {
+        return Ok(());
+    }
+    let repr = announcement(id);
+    carrier.send(Origin::Device, Tag::default(), repr.header_len(), |bytes| _ = repr.emit(bytes))
+}
+
 /// Whether it is an [`announcement`], of whichever device.
 #[must_use]
 pub(crate) fn is_announcement(repr: &Repr) -> bool {

@@ -10,7 +10,7 @@
 //! Sans-IO but for [`serve`], which drives it over a [`Carrier`]. Never sleeps between requests, never answers a TLP that it
 //! did not get, and allocates only while its queue grows.
 
-use crate::carrier::{Arrival, Carrier, Wait, announcement};
+use crate::carrier::{Arrival, Carrier, Wait, announce};
 use crate::completer::{
     COMPLETIONS_MAX, Completer, CompleterCounters, Completions, Fault, Image, Incoming, Memory,
 };
@@ -142,17 +142,13 @@ impl<M: Memory> Psmem<M> {
             return;
         }
         self.counters.mended += u64::from(incoming.is_mended);
-        let Some((span, data)) = incoming.rest else {
-            return self.take(arrival.origin, incoming.repr, incoming.data);
-        };
         // What crosses 4 KiB no host sends. A write is done as two; no completions could answer a read.
-        if wants_answer(&incoming.repr) {
+        if incoming.rest.is_some() && wants_answer(&incoming.repr) {
             return self.wait(Waiting { origin: arrival.origin, repr: incoming.repr, refused: true });
         }
         self.take(arrival.origin, incoming.repr, incoming.data);
-        if let Body::Memory(m) = incoming.repr.body {
-            let body = Body::Memory(tlp::MemoryRequest { span, ..m });
-            self.take(arrival.origin, Repr { body, ..incoming.repr }, data);
+        if let Some((repr, data)) = incoming.second_write() {
+            self.take(arrival.origin, repr, data);
         }
     }
 
@@ -241,7 +237,8 @@ pub fn serve<M: Memory>(
     busy: bool,
     mut go_on: impl FnMut(&Psmem<M>) -> bool,
 ) -> io::Result<()> {
-    announce(carrier, psmem.completer.id);
+    // A new session has room for it.
+    let _ = announce(carrier, psmem.completer.id);
     let flushed = carrier.flush();
     tolerate(carrier, flushed)?;
     while go_on(psmem) {
@@ -255,17 +252,6 @@ pub fn serve<M: Memory>(
         tolerate(carrier, flushed)?;
     }
     Ok(())
-}
-
-/// Tells the adapter which session its host's requests are for. Ports say so by themselves.
-fn announce(carrier: &mut impl Carrier, id: Bdf) {
-    let repr = announcement(id);
-    if carrier.is_reliable() {
-        // A new session has room for it.
-        let _ = carrier.send(Origin::Device, Tag::default(), repr.header_len(), |bytes| {
-            repr.emit(bytes);
-        });
-    }
 }
 
 /// Upstream's ports have no peer until one comes.

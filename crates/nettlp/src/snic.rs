@@ -3,15 +3,14 @@
 //! other. Sans-IO: whoever has a tap interface, or another wire, carries the frames. A doorbell sends the descriptor that it
 //! names, since the ring of NetTLP's driver has one.
 
-use crate::carrier::{Carrier, Wait};
-use crate::device_host::{DeviceHost, DeviceHostCounters, DeviceHostError, Place, Settings, Vectors};
-use crate::requester::{self, Rest};
+use crate::carrier::Carrier;
+use crate::device_host::{DeviceHost, DeviceHostError, Place, Settings};
+use crate::requester::Rest;
 use config::PcieLayout;
-use devices::simple_nic::{self, Cable, Counters, TxDoorbell, WireCounters};
+use devices::simple_nic::{self, Cable, Counters, TxDoorbell};
 use plug::Shared;
-use std::io;
 use thiserror::Error;
-use tlp::{PayloadPool, Time};
+use tlp::PayloadPool;
 
 /// The BAR with the registers, as NetTLP has it.
 const BAR: u8 = 4;
@@ -29,8 +28,10 @@ pub enum SnicError {
 
 /// The NIC on a carrier.
 pub struct Snic<C> {
-    host: DeviceHost<C>,
-    cable: Cable,
+    /// What carries its TLPs; to be advanced behind every frame from the wire, too.
+    pub host: DeviceHost<C>,
+    /// Where frames from the wire come, and those for it go.
+    pub cable: Cable,
     counters: Shared<Counters>,
 }
 
@@ -58,71 +59,9 @@ impl<C: Carrier> Snic<C> {
         Ok(Snic { host, cable, counters })
     }
 
-    /// A frame has come from the wire, without FCS; false where it is lost because too many wait.
-    pub fn frame_from_wire(&mut self, frame: &[u8]) -> bool {
-        self.cable.frame_from_wire(frame)
-    }
-
-    /// The next frame for the wire.
-    pub fn frame_to_wire(&mut self) -> Option<Vec<u8>> {
-        self.cable.frame_to_wire()
-    }
-
-    /// As [`DeviceHost::receive`].
-    ///
-    /// # Errors
-    /// Those of the carrier.
-    pub fn receive(&mut self, wait: Wait) -> io::Result<usize> {
-        self.host.receive(wait)
-    }
-
-    /// As [`DeviceHost::advance`]; to be called behind [`frame_from_wire`](Self::frame_from_wire) too.
-    ///
-    /// # Errors
-    /// Those of the carrier.
-    pub fn advance(&mut self, now: Time) -> io::Result<()> {
-        self.host.advance(now)
-    }
-
-    /// As [`DeviceHost::poll_timeout`].
-    #[must_use]
-    pub fn poll_timeout(&self) -> Option<Time> {
-        self.host.poll_timeout()
-    }
-
     /// What the NIC has counted.
     #[must_use]
     pub fn counters(&self) -> Counters {
         *self.counters.get()
-    }
-
-    /// What it has seen at its wire.
-    #[must_use]
-    pub fn wire_counters(&self) -> WireCounters {
-        self.cable.counters()
-    }
-
-    /// What its host has counted.
-    #[must_use]
-    pub fn host_counters(&self) -> DeviceHostCounters {
-        self.host.counters()
-    }
-
-    /// What its reads have counted, where datagrams may be lost.
-    #[must_use]
-    pub fn read_counters(&self) -> Option<&requester::Counters> {
-        self.host.read_counters()
-    }
-
-    /// The carrier.
-    #[must_use]
-    pub fn carrier(&self) -> &C {
-        self.host.carrier()
-    }
-
-    /// Where its interrupts go.
-    #[must_use]
-    pub fn vectors(&self) -> &Vectors {
-        self.host.vectors()
     }
 }

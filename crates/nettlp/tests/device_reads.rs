@@ -304,7 +304,7 @@ fn what_is_lost_is_asked_again_and_nothing_stale_is_taken() {
 /// It is the rests that see to it.
 #[test]
 fn without_rests_stale_data_is_seen() {
-    let (seen, _) = run(Rest::Off, 15, Duration::ZERO, [20, 20, 10]);
+    let (seen, _) = run(Rest::OFF, 15, Duration::ZERO, [20, 20, 10]);
     assert!(seen.stale > 0, "{seen:?}");
 }
 

@@ -238,7 +238,7 @@ impl Run {
     }
 }
 
-const RESTS: Rest = Rest::For { lost: LIFETIME, duplicate: LIFETIME };
+const RESTS: Rest = Rest { lost: LIFETIME, duplicate: LIFETIME };
 
 fn check(outcome: &Outcome) {
     assert_eq!((outcome.wrong, outcome.failed), (0, 0), "{outcome:?}");
@@ -258,7 +258,7 @@ fn every_byte_was_current_during_its_read() {
 
 #[test]
 fn without_rest_late_completions_become_wrong_data() {
-    let outcome = Run::new(1, Rest::Off).run(100_000);
+    let outcome = Run::new(1, Rest::OFF).run(100_000);
     assert!(outcome.wrong > 0, "nothing was wrong although no tag rests: {outcome:?}");
 }
 
@@ -267,8 +267,8 @@ fn without_rest_late_completions_become_wrong_data() {
 #[test]
 fn each_half_of_rest_is_needed() {
     for rest in [
-        Rest::For { lost: LIFETIME, duplicate: Duration::ZERO },
-        Rest::For { lost: Duration::ZERO, duplicate: Duration::from_us(20) },
+        Rest { lost: LIFETIME, duplicate: Duration::ZERO },
+        Rest { lost: Duration::ZERO, duplicate: Duration::from_us(20) },
     ] {
         let outcome = Run::new(1, rest).run(100_000);
         assert!(outcome.wrong > 0, "nothing was wrong with {rest:?}: {outcome:?}");

@@ -126,7 +126,7 @@ struct Patience {
 impl Patience {
     const fn of(ms: u64) -> Patience {
         let span = Duration::from_ms(ms);
-        Patience { rest: Rest::For { lost: span, duplicate: span }, timeout: span }
+        Patience { rest: Rest { lost: span, duplicate: span }, timeout: span }
     }
 }
 
@@ -182,7 +182,7 @@ fn every_byte_was_current_in_the_papers_scheme() {
 
 #[test]
 fn without_rest_late_completions_become_wrong_data() {
-    let patience = Patience { rest: Rest::Off, timeout: Duration::from_ms(100) };
+    let patience = Patience { rest: Rest::OFF, timeout: Duration::from_ms(100) };
     let outcome = tagged(3, PortScheme::Tagged, 4, &patience, 1_000_000, |so_far| so_far.wrong > 0);
     assert!(outcome.wrong > 0, "nothing was wrong although no tag rests: {outcome:?}");
 }
@@ -205,7 +205,7 @@ fn session(test: u8, reads: u64) {
     let ports = vec![PORT_SESSION];
     let proxy = Proxy::start(&Between { front, back, adapter: there, ports, same_port: false }, 42);
     let carrier = SessionCarrier::connect(&SessionConnectOptions::new(front, Some(here))).unwrap();
-    let settings = Settings::for_carrier(&carrier, Bdf::from_bits(0x1a00), Rest::Off);
+    let settings = Settings::for_carrier(&carrier, Bdf::from_bits(0x1a00), Rest::OFF);
     let mut client = Client::new(carrier, settings);
     let outcome = run(&mut client, &memory, 256, reads, |_| false);
     println!("{outcome:?}, {:.0} reads/s\n{:?}", outcome.reads as f64 / outcome.seconds, proxy.stop());

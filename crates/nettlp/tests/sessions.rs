@@ -348,7 +348,7 @@ fn strangers_are_dropped_by_the_kernel_and_cost_no_peer_anything() {
 #[test]
 fn ipv6_strangers_are_dropped_too() {
     let localhost: IpAddr = Ipv6Addr::LOCALHOST.into();
-    for (peer, comes) in [("::1", 1), ("::1/127", 1), ("fd00::/8", 0)] {
+    for (peer, comes) in [("::1/128", 1), ("::1/127", 1), ("fd00::/8", 0)] {
         let options = AdapterOptions {
             tags: Some(0x3f8..=0x3f8),
             peers: vec![peer.parse().unwrap()],

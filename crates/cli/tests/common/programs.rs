@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! C programs, compiled with the library of `crates/capi` and under the sanitizers where the compiler has them. Never skips
+//! C programs, compiled with the library of `crates/libtlp` and under the sanitizers where the compiler has them. Never skips
 //! silently: says so where there is no C compiler.
 
 #[allow(dead_code, reason = "the library's own tests use the rest")]
-#[path = "../../../capi/tests/common/build.rs"]
+#[path = "../../../libtlp/tests/common/build.rs"]
 mod build;
 
 use std::collections::BTreeMap;

@@ -47,25 +47,13 @@ pub(super) struct Tally {
     pub(super) bytes: u64,
 }
 
+/// What leaves at `now`, in datagrams that carry that time.
 pub(super) struct Egress<'a> {
-    datagrams: &'a mut dyn Datagrams,
-    tally: &'a mut Tally,
-    timestamp: u32,
-    device: Option<Device>,
-    scheme: PortScheme,
-}
-
-impl<'a> Egress<'a> {
-    /// What leaves at `now`, in datagrams that carry that time.
-    pub(super) fn new(
-        now: Time,
-        datagrams: &'a mut dyn Datagrams,
-        tally: &'a mut Tally,
-        device: Option<Device>,
-        scheme: PortScheme,
-    ) -> Egress<'a> {
-        Egress { datagrams, tally, timestamp: ticks(now), device, scheme }
-    }
+    pub(super) now: Time,
+    pub(super) datagrams: &'a mut dyn Datagrams,
+    pub(super) tally: &'a mut Tally,
+    pub(super) device: Option<Device>,
+    pub(super) scheme: PortScheme,
 }
 
 impl Outbox for Egress<'_> {
@@ -74,7 +62,7 @@ impl Outbox for Egress<'_> {
     }
 
     fn send(&mut self, way: Way, len: usize, fill: &mut dyn FnMut(&mut [u8])) -> Result<(), SendError> {
-        let header = NettlpHeader { sequence: self.tally.sequence, timestamp: self.timestamp };
+        let header = NettlpHeader { sequence: self.tally.sequence, timestamp: ticks(self.now) };
         self.datagrams.send(way.port, way.peer, NETTLP_LEN + len, &mut |slot| {
             if let Some((front, tlp)) = slot.split_first_chunk_mut() {
                 header::emit(header, front);

@@ -7,16 +7,16 @@ use super::egress::{Back, Datagrams, Device, Egress, Tally};
 use crate::allow::{AllowList, Peer};
 use crate::carrier::is_announcement;
 use crate::completer::{Completions, Full, Incoming, refusal};
-use crate::wire::config::{CONFIG_LEN, ConfigCommand, ConfigMessage};
+use crate::wire::config::{CONFIG_LEN, ConfigMessage};
 use crate::wire::header::NettlpHeader;
 use crate::wire::messaging::{REPLY_MAX, Request};
-use crate::wire::registers::{RegisterMessage, RegisterOpcode};
+use crate::wire::registers::RegisterMessage;
 use capture::encap::{
     PORT_ADAPTER, PORT_CONFIG, PORT_CONFIG_OLD, PORT_DEVICE, PORT_HOST, PORT_MESSAGING, PORT_SESSION,
     PortScheme,
 };
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use tlp::{Bdf, Body, MemoryOp, Repr, Span, Status, Time};
+use tlp::{Access, Bdf, Body, MemoryOp, Repr, Span, Status, Time};
 
 /// What an adapter is, and whom it serves.
 #[derive(Clone, Debug)]
@@ -45,13 +45,6 @@ pub struct Adapter<B> {
     strangers: Strangers,
     device: Option<Device>,
     tally: Tally,
-}
-
-/// What becomes of a request, by the rules.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Verdict {
-    Allowed,
-    Refused,
 }
 
 impl<B: Backend> Adapter<B> {
@@ -117,7 +110,8 @@ impl<B: Backend> Adapter<B> {
 
     /// Sends what is due.
     pub fn advance(&mut self, now: Time, out: &mut dyn Datagrams) {
-        let mut egress = Egress::new(now, out, &mut self.tally, self.device, self.settings.scheme);
+        let (tally, device, scheme) = (&mut self.tally, self.device, self.settings.scheme);
+        let mut egress = Egress { now, datagrams: out, tally, device, scheme };
         self.backend.advance(now, &mut egress);
     }
 
@@ -222,25 +216,26 @@ impl<B: Backend> Adapter<B> {
         incoming: &Incoming<'_>,
         out: &mut dyn Datagrams,
     ) -> Result<(), Full> {
-        let mut egress = Egress::new(now, out, &mut self.tally, self.device, self.settings.scheme);
+        let (tally, device, scheme) = (&mut self.tally, self.device, self.settings.scheme);
+        let mut egress = Egress { now, datagrams: out, tally, device, scheme };
         let Incoming { repr, prefixes, data, rest, .. } = incoming;
         let counters = &mut self.peers[peer.index()];
         let is_read = matches!(&repr.body, Body::Memory(m) if m.op.is_read());
         let is_cut_read = is_read && rest.is_some() && !self.backend.reads_across_4k();
-        let verdict = verdict(&self.settings.allow, peer, repr, rest.map(|r| r.0));
-        if is_cut_read || verdict == Verdict::Refused {
+        let is_allowed = is_allowed(&self.settings.allow, peer, repr, rest.map(|r| r.0));
+        if is_cut_read || !is_allowed {
             return refuse(self.settings.id, way, repr, counters, &mut egress);
         }
         let behind_bytes = rest.filter(|_| is_read).map_or(0, |(span, _)| span.byte_count());
         let received = Received { way, repr, prefixes, data, behind_bytes };
         self.backend.handle(now, &received, &mut egress)?;
         count(repr, counters);
-        let Some((span, data)) = rest.filter(|_| !is_read) else { return Ok(()) };
-        let Body::Memory(m) = repr.body else { return Ok(()) };
-        let repr = &Repr { body: Body::Memory(tlp::MemoryRequest { span, ..m }), ..*repr };
-        // The first part is done: there is no going back, and no session sends such a write.
-        self.backend.handle(now, &Received { way, repr, prefixes, data, behind_bytes: 0 }, &mut egress)?;
-        count(repr, counters);
+        if let Some((repr, data)) = incoming.second_write() {
+            // The first part is done: there is no going back, and no session sends such a write.
+            let received = Received { way, repr: &repr, prefixes, data, behind_bytes: 0 };
+            self.backend.handle(now, &received, &mut egress)?;
+            count(&repr, counters);
+        }
         Ok(())
     }
 
@@ -256,13 +251,13 @@ impl<B: Backend> Adapter<B> {
     fn config(&mut self, now: Time, peer: Peer, way: Way, bytes: &[u8], out: &mut dyn Datagrams) -> Done {
         let message = ConfigMessage::parse(bytes).map_err(|_| MALFORMED)?;
         match message.command {
-            ConfigCommand::Read => {
+            Access::Read => {
                 let data = self.backend.config_read(now, message.register_dw);
                 answer(way, &ConfigMessage { data, ..message }.emit(), out)?;
                 Ok(CONFIG_READS)
             }
-            ConfigCommand::Write if !self.settings.allow.may_configure(peer) => Err(REFUSED_REGISTER_WRITES),
-            ConfigCommand::Write => {
+            Access::Write if !self.settings.allow.may_configure(peer) => Err(REFUSED_REGISTER_WRITES),
+            Access::Write => {
                 self.backend.config_write(now, message.register_dw, message.byte_enables, message.data);
                 Ok(CONFIG_WRITES)
             }
@@ -272,13 +267,13 @@ impl<B: Backend> Adapter<B> {
     fn registers(&mut self, peer: Peer, way: Way, bytes: &[u8], out: &mut dyn Datagrams) -> Done {
         let message = RegisterMessage::parse(bytes).map_err(|_| MALFORMED)?;
         match message.opcode {
-            RegisterOpcode::Read => {
+            Access::Read => {
                 let data = self.backend.register_read(message.register_dw);
                 answer(way, &RegisterMessage { data, ..message }.emit(), out)?;
                 Ok(REGISTER_READS)
             }
-            RegisterOpcode::Write if !self.settings.allow.may_configure(peer) => Err(REFUSED_REGISTER_WRITES),
-            RegisterOpcode::Write => {
+            Access::Write if !self.settings.allow.may_configure(peer) => Err(REFUSED_REGISTER_WRITES),
+            Access::Write => {
                 self.backend.register_write(message.register_dw, message.data);
                 Ok(REGISTER_WRITES)
             }
@@ -304,14 +299,14 @@ fn answer(way: Way, bytes: &[u8], out: &mut dyn Datagrams) -> Result<(), Count> 
     out.send(way.port, way.peer, bytes.len(), fill).map_err(|_| NO_ROOM)
 }
 
-/// What the rules say about a TLP. Completions and messages have no address: every peer that is served may send them.
-fn verdict(allow: &AllowList, peer: Peer, repr: &Repr, rest: Option<Span>) -> Verdict {
+/// Whether the rules allow a TLP. Completions and messages have no address: every peer that is served may send them.
+fn is_allowed(allow: &AllowList, peer: Peer, repr: &Repr, rest: Option<Span>) -> bool {
     let reach = |span: Span| {
         // From the first byte to the last, whatever lies between.
         let last = rest.unwrap_or(span);
         (span.first_byte(), last.first_byte() - span.first_byte() + u64::from(last.byte_count()))
     };
-    let allowed = match &repr.body {
+    match &repr.body {
         Body::Memory(m) => {
             let (address, bytes) = reach(m.span);
             let reads = !m.op.is_read() || allow.may_read(peer, address, bytes);
@@ -324,8 +319,7 @@ fn verdict(allow: &AllowList, peer: Peer, repr: &Repr, rest: Option<Span>) -> Ve
         }
         Body::Io(_) | Body::Config(_) => allow.is_reader(peer) && allow.is_writer(peer),
         Body::Completion(_) | Body::Message(_) => true,
-    };
-    if allowed { Verdict::Allowed } else { Verdict::Refused }
+    }
 }
 
 fn refuse(

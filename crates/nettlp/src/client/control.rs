@@ -3,13 +3,13 @@
 //! `nettlp_pcie_cfg_*`. Every call blocks for a bounded time; none is answered by an answer to an earlier question.
 
 use crate::net::{AskOptions, AskSocket, OpenError};
-use crate::wire::config::{ConfigCommand, ConfigMessage};
+use crate::wire::config::ConfigMessage;
 use crate::wire::messaging::{MSIX_ENTRIES, MsixEntry, Reply, Request};
 use capture::encap::{PORT_CONFIG, PORT_CONFIG_OLD, PORT_MESSAGING};
 use std::io;
 use std::net::IpAddr;
 use thiserror::Error;
-use tlp::{Bdf, Duration};
+use tlp::{Access, Bdf, Duration};
 
 /// How long the driver may take, as in LibTLP.
 pub const MESSAGING_TIMEOUT: Duration = Duration::from_ms(500);
@@ -112,12 +112,7 @@ impl Messaging {
     ) -> Result<T, ControlError> {
         let asked =
             self.socket.ask(&request.emit(), |bytes| Reply::parse(request, bytes).ok().and_then(&choose));
-        asked.map_err(|source| ControlError::NoAnswer {
-            peer: self.remote,
-            what,
-            port: PORT_MESSAGING,
-            source,
-        })
+        asked.map_err(no_answer(self.remote, PORT_MESSAGING, what))
     }
 }
 
@@ -170,12 +165,12 @@ impl Config {
         let question = ConfigMessage::read(legal(register_dw)?);
         // An answer names its register: one to an earlier question is passed over.
         let matches = |reply: &ConfigMessage| {
-            reply.command == ConfigCommand::Read && reply.register_dw == question.register_dw
+            reply.command == Access::Read && reply.register_dw == question.register_dw
         };
         let asked = self.socket.ask(&question.emit(), |bytes| {
             ConfigMessage::parse_reply(bytes).ok().filter(matches).map(|reply| reply.data)
         });
-        asked.map_err(|source| self.no_answer("a read of its configuration space", source))
+        asked.map_err(no_answer(self.remote, self.port, "a read of its configuration space"))
     }
 
     /// Writes the bytes of `byte_enables` (bits 3:0, bit 0 the lowest byte) of register `register_dw`. Nobody answers a
@@ -186,12 +181,12 @@ impl Config {
     pub fn write(&mut self, register_dw: u16, byte_enables: u8, value: u32) -> Result<(), ControlError> {
         let message = ConfigMessage::write(legal(register_dw)?, byte_enables, value);
         let told = self.socket.tell(&message.emit());
-        told.map_err(|source| self.no_answer("a write to its configuration space", source))
+        told.map_err(no_answer(self.remote, self.port, "a write to its configuration space"))
     }
+}
 
-    fn no_answer(&self, what: &'static str, source: io::Error) -> ControlError {
-        ControlError::NoAnswer { peer: self.remote, what, port: self.port, source }
-    }
+fn no_answer(peer: IpAddr, port: u16, what: &'static str) -> impl FnOnce(io::Error) -> ControlError {
+    move |source| ControlError::NoAnswer { peer, what, port, source }
 }
 
 const fn legal(register_dw: u16) -> Result<u16, ControlError> {

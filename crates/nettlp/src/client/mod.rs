@@ -35,7 +35,7 @@ pub use batch::Transfer;
 pub use serve::{Callbacks, Incoming, REPLY_BYTES, Replies, RepliesFull};
 pub use tasks::Io;
 
-use crate::carrier::{Arrival, Carrier, SendError, Wait, announcement};
+use crate::carrier::{Arrival, Carrier, SendError, Wait, announce};
 use crate::net;
 use crate::requester::{Buffers, Counters, Done, Fault, Handled, RequestError, Requester, Settings};
 use batch::Batch;
@@ -44,7 +44,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use thiserror::Error;
-use tlp::{Duration, Repr, Tag, Time};
+use tlp::{Duration, Repr, Time};
 
 /// Why a call of a client failed.
 #[derive(Debug, Error)]
@@ -181,14 +181,8 @@ impl<C: Carrier, K: Clock> Client<C, K> {
     /// # Errors
     /// Where the carrier has no room, or the network refuses.
     pub fn announce(&mut self) -> Result<(), ClientError> {
-        if self.carrier.is_reliable() {
-            let repr = announcement(self.requester.settings().requester);
-            self.carrier.send(Origin::Device, Tag::default(), repr.header_len(), |bytes| {
-                repr.emit(bytes);
-            })?;
-            self.carrier.flush()?;
-        }
-        Ok(())
+        announce(&mut self.carrier, self.requester.settings().requester)?;
+        Ok(self.carrier.flush()?)
     }
 
     /// Reads `data.len()` bytes from `address` on. Blocks. After an error `data` is undefined.

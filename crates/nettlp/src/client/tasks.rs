@@ -7,80 +7,48 @@
 use super::{Callbacks, Client, ClientError, Clock, LONGEST_WAIT};
 use crate::carrier::Carrier;
 use crate::requester::{Buffers, Done, RequestError};
+use futures_channel::oneshot;
+use slab::Slab;
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-enum State {
-    /// Not yet given to the requester.
-    Asked,
-    /// With the requester.
-    Begun,
-    Ended(Result<(), ClientError>),
-}
+type Answer = Result<Vec<u8>, ClientError>;
 
 struct Call {
     address: u64,
     is_write: bool,
     data: Vec<u8>,
-    state: State,
-    waker: Option<Waker>,
-    /// Whether its future is gone: nobody will ask how it ended.
-    is_dropped: bool,
+    answer: oneshot::Sender<Answer>,
 }
 
 /// The calls of a program, by token.
 #[derive(Default)]
 struct Calls {
-    table: Vec<Option<Call>>,
-    free: Vec<usize>,
+    table: Slab<Call>,
+    /// Not yet given to the requester.
     asked: VecDeque<usize>,
 }
 
 impl Calls {
-    fn call(&mut self, token: u64) -> Option<&mut Call> {
-        self.table.get_mut(token as usize)?.as_mut()
-    }
-
-    fn ask(&mut self, call: Call) -> usize {
-        let place = self.free.pop().unwrap_or_else(|| {
-            self.table.push(None);
-            self.table.len() - 1
-        });
-        self.table[place] = Some(call);
-        self.asked.push_back(place);
-        place
-    }
-
     fn end(&mut self, place: usize, result: Result<(), ClientError>) {
-        let Some(call) = self.call(place as u64) else { return };
-        call.state = State::Ended(result);
-        let waker = call.waker.take();
-        if call.is_dropped {
-            self.release(place);
-        }
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-    }
-
-    fn release(&mut self, place: usize) -> Option<Call> {
-        self.free.push(place);
-        self.table[place].take()
+        let Some(Call { data, answer, .. }) = self.table.try_remove(place) else { return };
+        // Where its future is gone, nobody asks how it ended.
+        let _ = answer.send(result.map(|()| data));
     }
 }
 
 impl Buffers for Calls {
     fn place(&mut self, token: u64, offset: u64, len: usize) -> Option<&mut [u8]> {
-        self.call(token)?.data.get_mut(offset as usize..)?.get_mut(..len)
+        self.table.get_mut(token as usize)?.data.get_mut(offset as usize..)?.get_mut(..len)
     }
 
     fn data(&self, token: u64, offset: u64, len: usize) -> Option<&[u8]> {
-        self.table.get(token as usize)?.as_ref()?.data.get(offset as usize..)?.get(..len)
+        self.table.get(token as usize)?.data.get(offset as usize..)?.get(..len)
     }
 }
 
@@ -93,7 +61,7 @@ impl Io {
     ///
     /// # Errors
     /// Where the request is refused, or ends with a fault.
-    pub async fn read(&self, address: u64, len: usize) -> Result<Vec<u8>, ClientError> {
+    pub async fn read(&self, address: u64, len: usize) -> Answer {
         self.call(address, false, vec![0; len]).await
     }
 
@@ -105,47 +73,13 @@ impl Io {
         self.call(address, true, data).await.map(|_| ())
     }
 
-    fn call(&self, address: u64, is_write: bool, data: Vec<u8>) -> Pending {
-        let call = Call { address, is_write, data, state: State::Asked, waker: None, is_dropped: false };
-        let place = self.0.borrow_mut().ask(call);
-        Pending { io: self.clone(), place: Some(place) }
-    }
-}
-
-/// A call that has not ended.
-struct Pending {
-    io: Io,
-    place: Option<usize>,
-}
-
-impl Future for Pending {
-    type Output = Result<Vec<u8>, ClientError>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let place = self.place.expect("a future is not polled after its end");
-        let calls = Rc::clone(&self.io.0);
-        let mut calls = calls.borrow_mut();
-        let call = calls.call(place as u64).expect("a call stays until its future has its result");
-        if !matches!(call.state, State::Ended(_)) {
-            call.waker = Some(cx.waker().clone());
-            return Poll::Pending;
+    async fn call(&self, address: u64, is_write: bool, data: Vec<u8>) -> Answer {
+        let (answer, ended) = oneshot::channel();
+        {
+            let calls = &mut *self.0.borrow_mut();
+            calls.asked.push_back(calls.table.insert(Call { address, is_write, data, answer }));
         }
-        self.place = None;
-        let call = calls.release(place).expect("it was there just now");
-        let State::Ended(result) = call.state else { unreachable!("looked at above") };
-        Poll::Ready(result.map(|()| call.data))
-    }
-}
-
-impl Drop for Pending {
-    fn drop(&mut self) {
-        let Some(place) = self.place else { return };
-        let mut calls = self.io.0.borrow_mut();
-        let Some(call) = calls.call(place as u64) else { return };
-        match call.state {
-            State::Ended(_) => drop(calls.release(place)),
-            _ => (call.is_dropped, call.waker) = (true, None),
-        }
+        ended.await.expect("a call ends before its program's client does")
     }
 }
 
@@ -193,7 +127,7 @@ impl<C: Carrier, K: Clock> Client<C, K> {
 
     fn begin_calls(&mut self, calls: &mut Calls) {
         while let Some(&place) = calls.asked.front() {
-            let Some(call) = calls.call(place as u64) else { break };
+            let Some(call) = calls.table.get(place) else { break };
             let (address, len) = (call.address, call.data.len() as u64);
             let begun = match call.is_write {
                 _ if len == 0 => Ok(None),
@@ -203,7 +137,7 @@ impl<C: Carrier, K: Clock> Client<C, K> {
             match begun {
                 // Waits for others to end.
                 Err(RequestError::NoRoom(_)) => return,
-                Ok(Some(_)) => call.state = State::Begun,
+                Ok(Some(_)) => {}
                 Ok(None) => calls.end(place, Ok(())),
                 Err(error) => calls.end(place, Err(error.into())),
             }

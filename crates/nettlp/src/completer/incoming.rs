@@ -58,6 +58,14 @@ impl<'a> Incoming<'a> {
         header[7] = header[7] & 0xf | (0xf >> (behind_bytes.wrapping_neg() & 3)) << 4;
     }
 
+    /// The second of the two requests that a write across a 4 KiB boundary is taken for; `None` of reads, too.
+    #[must_use]
+    pub fn second_write(&self) -> Option<(Repr, &'a [u8])> {
+        let (Body::Memory(m), Some((span, data))) = (&self.repr.body, self.rest) else { return None };
+        let body = Body::Memory(MemoryRequest { span, ..*m });
+        (m.op == MemoryOp::Write).then_some((Repr { body, ..self.repr }, data))
+    }
+
     fn legal(parsed: Parsed, bytes: &'a [u8]) -> Incoming<'a> {
         let is_digest_wrong = parsed.ecrc_fits(bytes) == Some(false);
         let Parsed { mut repr, prefixes, data, .. } = parsed;

@@ -143,7 +143,7 @@ impl Completer {
         repr: &Repr,
         data: &[u8],
         memory: &mut impl Memory,
-        out: &mut (impl Completions + ?Sized),
+        out: &mut dyn Completions,
     ) -> Result<(), Full> {
         self.handle_across(repr, data, 0, memory, out)
     }
@@ -159,7 +159,7 @@ impl Completer {
         data: &[u8],
         behind_bytes: u32,
         memory: &mut impl Memory,
-        out: &mut (impl Completions + ?Sized),
+        out: &mut dyn Completions,
     ) -> Result<(), Full> {
         match &repr.body {
             Body::Memory(m) if m.op == MemoryOp::Read && repr.at != AddressType::TranslationRequest => {
@@ -189,12 +189,7 @@ impl Completer {
     ///
     /// # Errors
     /// [`Full`] where there is no room for it.
-    pub fn refuse(
-        &mut self,
-        repr: &Repr,
-        status: Status,
-        out: &mut (impl Completions + ?Sized),
-    ) -> Result<(), Full> {
+    pub fn refuse(&mut self, repr: &Repr, status: Status, out: &mut dyn Completions) -> Result<(), Full> {
         let Some(completion) = refusal(self.id, repr, status) else { return Ok(()) };
         if out.room() == 0 {
             return Err(Full);
@@ -211,7 +206,7 @@ impl Completer {
         repr: &Repr,
         bytes: u32,
         memory: &mut impl Memory,
-        out: &mut (impl Completions + ?Sized),
+        out: &mut dyn Completions,
     ) -> Result<(), Full> {
         let Some(mut asked) = Asked::of(repr) else { return Ok(()) };
         asked.bytes.byte_count = bytes;
@@ -235,7 +230,7 @@ impl Completer {
         Ok(())
     }
 
-    fn complete(&self, asked: &Asked, memory: &mut impl Memory, out: &mut (impl Completions + ?Sized)) {
+    fn complete(&self, asked: &Asked, memory: &mut impl Memory, out: &mut dyn Completions) {
         let mut sent = 0;
         while sent < asked.bytes.byte_count {
             let rest = asked.bytes.behind(sent);

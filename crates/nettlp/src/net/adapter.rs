@@ -11,6 +11,7 @@ use super::session::{GATHERED_CALLS, random, window};
 use super::socket::{self, Clock, OpenError, Port, SPIN, Spin};
 use super::tagged::{HOT_BATCHES, epoll_timeout, nothing_is_zero, watch};
 use super::{MAX_TLP_BYTES, SocketCounters};
+use crate::adapter::Datagrams;
 use crate::carrier::{SendError, Wait};
 use crate::stream::{Accepted, AcceptorCounters, AcceptorOptions, Session};
 use capture::encap::{NETTLP_LEN, PORT_SESSION};
@@ -31,6 +32,10 @@ pub struct Outbox {
     is_used: bool,
 }
 
+/// Whom datagrams are given to, with the port of this side and who sent them; it may answer into the outbox right away. Says
+/// whether it has taken what it was given.
+type Take<'t> = dyn FnMut(&mut Outbox, u16, SocketAddr, &[u8]) -> bool + 't;
+
 impl Outbox {
     /// Puts a datagram in line, from `port` of this side to a peer. In a session (`port` is `PORT_SESSION`) `bytes` are a
     /// TLP behind six bytes that the session sets.
@@ -38,19 +43,24 @@ impl Outbox {
     /// # Errors
     /// Where there is no room, no such port, or the datagram is too long.
     pub fn send(&mut self, port: u16, to: SocketAddr, bytes: &[u8]) -> Result<(), SendError> {
-        self.send_with(port, to, bytes.len(), |out| out.copy_from_slice(bytes))
+        Datagrams::send(self, port, to, bytes.len(), &mut |out| out.copy_from_slice(bytes))
+    }
+}
+
+impl Datagrams for Outbox {
+    fn room(&self, port: u16, to: SocketAddr) -> usize {
+        match &self.sessions {
+            Some(sessions) if port == PORT_SESSION => sessions.room(to),
+            _ => self.queue.room(MAX_DATAGRAM_BYTES),
+        }
     }
 
-    /// As [`send`](Self::send), with `len` bytes that `fill` writes in place.
-    ///
-    /// # Errors
-    /// As for `send`; `fill` is not called then.
-    pub fn send_with(
+    fn send(
         &mut self,
         port: u16,
         to: SocketAddr,
         len: usize,
-        fill: impl FnOnce(&mut [u8]),
+        fill: &mut dyn FnMut(&mut [u8]),
     ) -> Result<(), SendError> {
         self.is_used = true;
         if let Some(sessions) = self.sessions.as_mut().filter(|_| port == PORT_SESSION) {
@@ -64,18 +74,7 @@ impl Outbox {
         self.queue.push(index as u16, Some(to), len, fill)
     }
 
-    /// Datagrams, of whatever length, that [`send`](Self::send) takes now toward this peer on this port.
-    #[must_use]
-    pub fn room(&self, port: u16, to: SocketAddr) -> usize {
-        match &self.sessions {
-            Some(sessions) if port == PORT_SESSION => sessions.room(to),
-            _ => self.queue.room(MAX_DATAGRAM_BYTES),
-        }
-    }
-
-    /// Whether there is a session with this peer.
-    #[must_use]
-    pub fn has_session(&self, peer: SocketAddr) -> bool {
+    fn has_session(&self, peer: SocketAddr) -> bool {
         self.sessions.as_ref().is_some_and(|sessions| sessions.find(peer).is_some())
     }
 }
@@ -141,8 +140,7 @@ impl AdapterSockets {
         let mut ports = Vec::with_capacity(numbers.len());
         for &(number, rule) in &numbers {
             let shared = number == PORT_SESSION && options.share.1 > 1;
-            let bind = if shared { socket::bind_shared } else { socket::bind };
-            let socket = bind(SocketAddr::new(address, number), rule)?;
+            let socket = socket::bind(SocketAddr::new(address, number), rule, shared)?;
             let peers = peers_of(options, number);
             filter::attach(&socket, ipv6, &peers).map_err(OpenError::io("filtering peers"))?;
             batch::report_drops(&socket).map_err(OpenError::io("asking for the count of drops"))?;
@@ -280,11 +278,7 @@ impl AdapterSockets {
         if sessions.is_holding() { due.min(OFFER_AGAIN) } else { due }
     }
 
-    fn poll_once(
-        &mut self,
-        most: Duration,
-        take: &mut impl FnMut(&mut Outbox, u16, SocketAddr, &[u8]) -> bool,
-    ) -> io::Result<usize> {
+    fn poll_once(&mut self, most: Duration, take: &mut Take<'_>) -> io::Result<usize> {
         let all = self.hot_batches >= HOT_BATCHES;
         (self.alone, self.most_of_one) = (self.few && !all, 0);
         let taken = match (self.few, all) {
@@ -306,12 +300,7 @@ impl AdapterSockets {
 
     /// Asks again and again for a while, where that was worth it before: the socket that gave something last time, where it
     /// was one, and all, since upstream's clients have a port for each tag; with `all`, no socket before others.
-    fn poll_spinning(
-        &mut self,
-        most: Duration,
-        all: bool,
-        take: &mut impl FnMut(&mut Outbox, u16, SocketAddr, &[u8]) -> bool,
-    ) -> io::Result<usize> {
+    fn poll_spinning(&mut self, most: Duration, all: bool, take: &mut Take<'_>) -> io::Result<usize> {
         if most == Duration::ZERO || !self.spin.is_due() {
             return Ok(0);
         }
@@ -339,17 +328,13 @@ impl AdapterSockets {
         Ok(0)
     }
 
-    fn poll_hot(&mut self, take: &mut impl FnMut(&mut Outbox, u16, SocketAddr, &[u8]) -> bool) -> usize {
+    fn poll_hot(&mut self, take: &mut Take<'_>) -> usize {
         std::mem::swap(&mut self.hot, &mut self.hot_before);
         self.hot.clear();
         (0..self.hot_before.len()).map(|at| self.drain(self.hot_before[at], take)).sum()
     }
 
-    fn poll_ready(
-        &mut self,
-        wait: Duration,
-        take: &mut impl FnMut(&mut Outbox, u16, SocketAddr, &[u8]) -> bool,
-    ) -> io::Result<usize> {
+    fn poll_ready(&mut self, wait: Duration, take: &mut Take<'_>) -> io::Result<usize> {
         let mut events = [EpollEvent::empty(); BATCH];
         let ready = match self.poll.wait(&mut events, epoll_timeout(wait)) {
             Err(nix::Error::EINTR) => 0,
@@ -358,11 +343,7 @@ impl AdapterSockets {
         Ok(events[..ready].iter().map(|event| self.drain(event.data() as usize, take)).sum())
     }
 
-    fn poll_busy(
-        &mut self,
-        wait: Duration,
-        take: &mut impl FnMut(&mut Outbox, u16, SocketAddr, &[u8]) -> bool,
-    ) -> io::Result<usize> {
+    fn poll_busy(&mut self, wait: Duration, take: &mut Take<'_>) -> io::Result<usize> {
         let end = self.clock.now() + wait;
         loop {
             let taken = self.poll_once(Duration::ZERO, take)?;
@@ -375,11 +356,7 @@ impl AdapterSockets {
 
     /// One batch of one socket. Where several came in a session, more may have come meanwhile, and what is acknowledged
     /// together costs less; but answers do not wait for it.
-    fn drain(
-        &mut self,
-        index: usize,
-        take: &mut impl FnMut(&mut Outbox, u16, SocketAddr, &[u8]) -> bool,
-    ) -> usize {
+    fn drain(&mut self, index: usize, take: &mut Take<'_>) -> usize {
         if self.outbox.queue.is_half_full() {
             // What is read next must find room for its answers.
             self.flush_queue();
@@ -408,22 +385,44 @@ impl AdapterSockets {
     }
 
     /// One call of the kernel; says how many datagrams came with it.
-    fn receive(
-        &mut self,
-        index: usize,
-        take: &mut impl FnMut(&mut Outbox, u16, SocketAddr, &[u8]) -> bool,
-    ) -> usize {
+    fn receive(&mut self, index: usize, take: &mut Take<'_>) -> usize {
         let watched = &mut self.watched[index];
         watched.batches = watched.batches.wrapping_add(1);
         let asks = watched.batches % DROPS_EVERY == 1;
-        let of_session = self.ports[index].number == PORT_SESSION;
-        let received = if (of_session && self.coalesced) || asks {
-            self.receive_one(index, take)
-        } else if self.alone && !of_session {
-            self.receive_alone(index, take)
-        } else {
-            self.receive_many(index, take)
+        let port = &self.ports[index];
+        let of_session = port.number == PORT_SESSION;
+        let mut batch = Batch {
+            index,
+            port: port.number,
+            outbox: &mut self.outbox,
+            scratch: &mut self.scratch,
+            clock: self.clock,
+            now: None,
+            malformed: 0,
+            take,
         };
+        let flags = MsgFlags::MSG_DONTWAIT;
+        let received = if (of_session && self.coalesced) || asks {
+            // The count of drops, and one datagram, or several that came as one.
+            self.buffers.receive_one(&port.socket, flags).map(|(received, bytes)| {
+                if let Some(drops) = received.drops {
+                    let last = std::mem::replace(&mut watched.drops, drops);
+                    self.counters.kernel_drops += u64::from(drops.wrapping_sub(last));
+                }
+                let run = received.run(bytes);
+                run.datagrams().for_each(|datagram| batch.datagram(received.from, datagram));
+                run.count
+            })
+        } else if self.alone && !of_session {
+            self.buffers.receive_alone(&port.socket, flags).map(|(from, datagram)| {
+                batch.datagram(from, datagram);
+                1
+            })
+        } else {
+            let each = |from, datagram: &[u8]| batch.datagram(from, datagram);
+            self.buffers.receive_many(&port.socket, self.ipv6, flags, each)
+        };
+        self.counters.malformed_datagrams += batch.malformed;
         // An error of a socket that is not connected belongs to a datagram sent before; nothing is left to do about it.
         let count = nothing_is_zero(received).unwrap_or(0);
         self.most_of_one = self.most_of_one.max(count);
@@ -434,94 +433,29 @@ impl AdapterSockets {
         count
     }
 
-    /// One call that gives the count of drops, and one datagram, or several that came as one.
-    fn receive_one(
-        &mut self,
-        index: usize,
-        take: &mut impl FnMut(&mut Outbox, u16, SocketAddr, &[u8]) -> bool,
-    ) -> io::Result<usize> {
-        let port = &self.ports[index];
-        let (received, bytes) = self.buffers.receive_one(&port.socket, MsgFlags::MSG_DONTWAIT)?;
-        if let Some(drops) = received.drops {
-            let last = std::mem::replace(&mut self.watched[index].drops, drops);
-            self.counters.kernel_drops += u64::from(drops.wrapping_sub(last));
-        }
-        let mut batch = Batch::new(index, port.number, &mut self.outbox, &mut self.scratch, self.clock);
-        let run = received.run(bytes);
-        for datagram in run.datagrams() {
-            batch.datagram(received.from, datagram, take);
-        }
-        self.counters.malformed_datagrams += batch.malformed;
-        Ok(run.count)
-    }
-
-    /// One call for one datagram.
-    fn receive_alone(
-        &mut self,
-        index: usize,
-        take: &mut impl FnMut(&mut Outbox, u16, SocketAddr, &[u8]) -> bool,
-    ) -> io::Result<usize> {
-        let port = &self.ports[index];
-        let (from, datagram) = self.buffers.receive_alone(&port.socket, MsgFlags::MSG_DONTWAIT)?;
-        let mut batch = Batch::new(index, port.number, &mut self.outbox, &mut self.scratch, self.clock);
-        batch.datagram(from, datagram, take);
-        self.counters.malformed_datagrams += batch.malformed;
-        Ok(1)
-    }
-
-    /// One call for up to a batch of datagrams.
-    fn receive_many(
-        &mut self,
-        index: usize,
-        take: &mut impl FnMut(&mut Outbox, u16, SocketAddr, &[u8]) -> bool,
-    ) -> io::Result<usize> {
-        let port = &self.ports[index];
-        let mut batch = Batch::new(index, port.number, &mut self.outbox, &mut self.scratch, self.clock);
-        let flags = MsgFlags::MSG_DONTWAIT;
-        let received = self.buffers.receive_many(&port.socket, self.ipv6, flags, |from, datagram| {
-            batch.datagram(from, datagram, take);
-        });
-        self.counters.malformed_datagrams += batch.malformed;
-        received
-    }
-
     /// Offers again what sessions hold back; says how many TLPs were taken.
-    fn offer_held(&mut self, take: &mut impl FnMut(&mut Outbox, u16, SocketAddr, &[u8]) -> bool) -> usize {
+    fn offer_held(&mut self, take: &mut Take<'_>) -> usize {
         let Some(sessions) = &mut self.outbox.sessions else { return 0 };
         let mut taken = 0;
         for index in sessions.take_holding() {
-            taken += offer_held(&mut self.outbox, index, take);
+            while offer_oldest(&mut self.outbox, index, take) == Some(true) {
+                taken += 1;
+            }
         }
         taken
     }
 }
 
-/// Offers what one session holds back, until something is not taken.
-fn offer_held(
-    outbox: &mut Outbox,
-    index: usize,
-    take: &mut impl FnMut(&mut Outbox, u16, SocketAddr, &[u8]) -> bool,
-) -> usize {
-    let mut taken = 0;
-    loop {
-        let held = outbox.sessions.as_mut().and_then(|sessions| sessions.pop_held(index));
-        let Some((from, held)) = held else { return taken };
-        let is_taken = take(outbox, PORT_SESSION, from, &held);
-        let Some(sessions) = &mut outbox.sessions else { return taken };
-        let Some(session) = sessions.session(index) else { return taken };
-        if !is_taken {
-            session.hold_again(held);
-            sessions.hold_on(index);
-            return taken;
-        }
-        session.release(1);
-        session.recycle(held);
-        taken += 1;
-    }
+/// Offers the oldest TLP that a session holds back; whether it was taken, `None` where it holds none.
+fn offer_oldest(outbox: &mut Outbox, index: usize, take: &mut Take<'_>) -> Option<bool> {
+    let (from, held) = outbox.sessions.as_mut()?.pop_held(index)?;
+    let is_taken = take(outbox, PORT_SESSION, from, &held);
+    outbox.sessions.as_mut()?.settle_held(index, held, is_taken);
+    Some(is_taken)
 }
 
 /// What datagrams of one call have in common.
-struct Batch<'a> {
+struct Batch<'a, 't> {
     index: usize,
     port: u16,
     outbox: &'a mut Outbox,
@@ -529,75 +463,41 @@ struct Batch<'a> {
     clock: Clock,
     now: Option<Time>,
     malformed: u64,
+    take: &'a mut Take<'t>,
 }
 
-impl<'a> Batch<'a> {
-    fn new(
-        index: usize,
-        port: u16,
-        outbox: &'a mut Outbox,
-        scratch: &'a mut Vec<u8>,
-        clock: Clock,
-    ) -> Batch<'a> {
-        Batch { index, port, outbox, scratch, clock, now: None, malformed: 0 }
-    }
-
-    fn datagram(
-        &mut self,
-        from: Option<SocketAddr>,
-        datagram: &[u8],
-        take: &mut impl FnMut(&mut Outbox, u16, SocketAddr, &[u8]) -> bool,
-    ) {
-        match from {
-            Some(from) if datagram.len() <= MAX_DATAGRAM_BYTES => {
-                if self.port == PORT_SESSION {
-                    self.of_session(from, datagram, take);
-                } else {
-                    take(self.outbox, self.port, from, datagram);
-                }
-            }
-            _ => self.malformed += 1,
+impl Batch<'_, '_> {
+    fn datagram(&mut self, from: Option<SocketAddr>, datagram: &[u8]) {
+        match from.filter(|_| datagram.len() <= MAX_DATAGRAM_BYTES) {
+            Some(from) if self.port == PORT_SESSION => self.of_session(from, datagram),
+            Some(from) => _ = (self.take)(self.outbox, self.port, from, datagram),
+            None => self.malformed += 1,
         }
     }
 
-    fn of_session(
-        &mut self,
-        from: SocketAddr,
-        datagram: &[u8],
-        take: &mut impl FnMut(&mut Outbox, u16, SocketAddr, &[u8]) -> bool,
-    ) {
+    fn of_session(&mut self, from: SocketAddr, datagram: &[u8]) {
         let now = *self.now.get_or_insert_with(|| self.clock.now());
         let Some(sessions) = &mut self.outbox.sessions else { return };
         match sessions.handle(now, from, datagram) {
-            Accepted::Session(index) => self.deliver(now, index, from, datagram, take),
+            Accepted::Session(index) => self.deliver(now, index, from, datagram),
             Accepted::Reply(Some(reply)) => {
                 // Where there is no room, the peer will ask again.
-                let len = reply.len();
-                let _ = self
-                    .outbox
-                    .queue
-                    .push(self.index as u16, Some(from), len, |out| out.copy_from_slice(&reply));
+                let fill = |out: &mut [u8]| out.copy_from_slice(&reply);
+                let _ = self.outbox.queue.push(self.index as u16, Some(from), reply.len(), fill);
             }
             Accepted::Reply(None) => {}
         }
     }
 
-    fn deliver(
-        &mut self,
-        now: Time,
-        index: usize,
-        from: SocketAddr,
-        datagram: &[u8],
-        take: &mut impl FnMut(&mut Outbox, u16, SocketAddr, &[u8]) -> bool,
-    ) {
+    fn deliver(&mut self, now: Time, index: usize, from: SocketAddr, datagram: &[u8]) {
         let Some(session) = session_of(self.outbox, index) else { return };
         let holds = session.is_holding();
         let Some(next) = session.handle(now, datagram, self.scratch) else { return };
-        let mut settled = offer(self.outbox, index, from, next, holds, take);
+        let mut settled = offer(self.outbox, index, from, next, holds, self.take);
         while settled.has_kept
             && let Some(kept) = session_of(self.outbox, index).and_then(|session| session.pop_kept(now))
         {
-            settled = offer(self.outbox, index, from, &kept, settled.holds, take);
+            settled = offer(self.outbox, index, from, &kept, settled.holds, self.take);
             if let Some(session) = session_of(self.outbox, index) {
                 session.recycle(kept);
             }
@@ -616,7 +516,7 @@ fn offer(
     from: SocketAddr,
     datagram: &[u8],
     holds: bool,
-    take: &mut impl FnMut(&mut Outbox, u16, SocketAddr, &[u8]) -> bool,
+    take: &mut Take<'_>,
 ) -> Settled {
     let taken = !holds && take(outbox, PORT_SESSION, from, datagram);
     let sessions = outbox.sessions.as_mut();

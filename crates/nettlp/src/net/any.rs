@@ -57,25 +57,27 @@ pub fn connect(options: &ConnectOptions) -> Result<AnyCarrier, OpenError> {
     TaggedCarrier::connect(&options.tagged).map(AnyCarrier::Tagged)
 }
 
+/// Does the same with either carrier.
+macro_rules! either {
+    ($any:expr, $carrier:ident => $does:expr) => {
+        match $any {
+            AnyCarrier::Tagged($carrier) => $does,
+            AnyCarrier::Session($carrier) => $does,
+        }
+    };
+}
+
 impl AnyCarrier {
     /// What its sockets have seen.
     #[must_use]
     pub fn counters(&self) -> SocketCounters {
-        match self {
-            AnyCarrier::Tagged(carrier) => carrier.counters(),
-            AnyCarrier::Session(carrier) => carrier.socket_counters(),
-        }
+        either!(self, carrier => carrier.socket_counters())
     }
-}
 
-impl AnyCarrier {
     /// What is readable where something has come: for those who wait for other things too.
     #[must_use]
     pub fn readiness(&self) -> BorrowedFd<'_> {
-        match self {
-            AnyCarrier::Tagged(carrier) => carrier.readiness(),
-            AnyCarrier::Session(carrier) => carrier.readiness(),
-        }
+        either!(self, carrier => carrier.readiness())
     }
 
     /// How long until [`receive`](Carrier::receive) is to be called though nothing comes; `None`: not at all.
@@ -90,21 +92,15 @@ impl AnyCarrier {
 
 impl Carrier for AnyCarrier {
     fn is_reliable(&self) -> bool {
-        matches!(self, AnyCarrier::Session(_))
+        either!(self, carrier => carrier.is_reliable())
     }
 
     fn tags(&self) -> RangeInclusive<u16> {
-        match self {
-            AnyCarrier::Tagged(carrier) => carrier.tags(),
-            AnyCarrier::Session(carrier) => carrier.tags(),
-        }
+        either!(self, carrier => carrier.tags())
     }
 
     fn room(&self) -> usize {
-        match self {
-            AnyCarrier::Tagged(carrier) => carrier.room(),
-            AnyCarrier::Session(carrier) => carrier.room(),
-        }
+        either!(self, carrier => carrier.room())
     }
 
     fn send(
@@ -114,30 +110,18 @@ impl Carrier for AnyCarrier {
         len: usize,
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<(), SendError> {
-        match self {
-            AnyCarrier::Tagged(carrier) => carrier.send(origin, tag, len, fill),
-            AnyCarrier::Session(carrier) => carrier.send(origin, tag, len, fill),
-        }
+        either!(self, carrier => carrier.send(origin, tag, len, fill))
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        match self {
-            AnyCarrier::Tagged(carrier) => carrier.flush(),
-            AnyCarrier::Session(carrier) => carrier.flush(),
-        }
+        either!(self, carrier => carrier.flush())
     }
 
     fn receive(&mut self, wait: Wait, take: impl FnMut(Arrival<'_>)) -> io::Result<usize> {
-        match self {
-            AnyCarrier::Tagged(carrier) => carrier.receive(wait, take),
-            AnyCarrier::Session(carrier) => carrier.receive(wait, take),
-        }
+        either!(self, carrier => carrier.receive(wait, take))
     }
 
     fn is_idle(&self) -> bool {
-        match self {
-            AnyCarrier::Tagged(carrier) => carrier.is_idle(),
-            AnyCarrier::Session(carrier) => carrier.is_idle(),
-        }
+        either!(self, carrier => carrier.is_idle())
     }
 }

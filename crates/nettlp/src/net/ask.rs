@@ -46,7 +46,7 @@ impl AskSocket {
     /// Where an address is not ours, or there is no route.
     pub fn open(options: AskOptions) -> Result<AskSocket, OpenError> {
         let local = socket::local_address(options.remote, options.local)?;
-        let bind = |port| socket::bind(SocketAddr::new(local, port), "questions to an adapter");
+        let bind = |port| socket::bind(SocketAddr::new(local, port), "questions to an adapter", false);
         let socket = match options.same_port {
             false => bind(0)?,
             true => match bind(options.port) {

@@ -39,7 +39,7 @@ pub fn ceiling(address: IpAddr, datagram_bytes: usize, span: Duration) -> Result
 }
 
 fn rate(address: IpAddr, bytes: usize, run: usize, span: Duration) -> Result<f64, OpenError> {
-    let bind = || socket::bind(SocketAddr::new(address, 0), "measuring the loopback");
+    let bind = || socket::bind(SocketAddr::new(address, 0), "measuring the loopback", false);
     let (sender, receiver) = (bind()?, bind()?);
     let to = receiver.local_addr().map_err(OpenError::io("finding the port"))?;
     socket::connect(&sender, to)?;

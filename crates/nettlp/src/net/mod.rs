@@ -30,7 +30,7 @@ pub use adapter::{AdapterSockets, Outbox};
 pub use any::{AnyCarrier, ConnectOptions, connect};
 pub use ask::{AskOptions, AskSocket};
 pub use ceiling::{Ceiling, ceiling};
-pub use filter::{Network, ParseNetworkError};
+pub use ipnet::IpNet as Network;
 pub use options::{AdapterOptions, default_threads};
 pub use serve::serve;
 pub use session::{SessionCarrier, SessionConnectOptions};

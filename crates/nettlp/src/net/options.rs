@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Which ports an adapter opens, and for whom. Opens none.
 
-use super::filter::Network;
+use super::Network;
 use super::socket::OpenError;
 use crate::auth::Key;
 use capture::encap::{PORT_ADAPTER, PORT_CONFIG, PORT_DEVICE, PORT_HOST, PORT_MESSAGING, PORT_SESSION};

@@ -133,8 +133,16 @@ impl Sessions {
         !self.holding.is_empty()
     }
 
-    pub(super) fn hold_on(&mut self, index: usize) {
-        self.holding.push(index);
+    /// A TLP that was held was offered again: it is done with, or held on.
+    pub(super) fn settle_held(&mut self, index: usize, held: Vec<u8>, is_taken: bool) {
+        let Some(session) = self.session(index) else { return };
+        if is_taken {
+            session.release(1);
+            session.recycle(held);
+        } else {
+            session.hold_again(held);
+            self.holding.push(index);
+        }
     }
 
     /// The peer of a session, and its oldest TLP that was not taken.

@@ -1,37 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Runs an adapter on its sockets. Never decides what to answer.
 
-use super::{AdapterSockets, Clock, Outbox};
-use crate::adapter::{Adapter, Backend, Datagrams};
-use crate::carrier::{SendError, Wait};
+use super::{AdapterSockets, Clock};
+use crate::adapter::{Adapter, Backend};
+use crate::carrier::Wait;
 use std::io;
-use std::net::SocketAddr;
 use tlp::{Duration, Time};
 
 /// How long one turn waits where nothing comes: the longest until the caller is asked whether to go on.
 const TURN: Duration = Duration::from_ms(50);
 /// How long one turn waits where what stands behind the adapter takes nothing, and does not say until when.
 const HELD: Duration = Duration::from_us(100);
-
-impl Datagrams for Outbox {
-    fn room(&self, port: u16, to: SocketAddr) -> usize {
-        Outbox::room(self, port, to)
-    }
-
-    fn send(
-        &mut self,
-        port: u16,
-        to: SocketAddr,
-        len: usize,
-        fill: &mut dyn FnMut(&mut [u8]),
-    ) -> Result<(), SendError> {
-        self.send_with(port, to, len, fill)
-    }
-
-    fn has_session(&self, peer: SocketAddr) -> bool {
-        Outbox::has_session(self, peer)
-    }
-}
 
 /// Serves peers until `go_on` says no; it is asked after each turn, at least every 50 ms. With `busy`, asks the sockets
 /// again and again instead of sleeping: the least latency for a whole core.

@@ -102,7 +102,7 @@ impl SessionCarrier {
     /// Where nobody answers or the peer refuses; see [`OpenError`].
     pub fn connect(options: &SessionConnectOptions) -> Result<SessionCarrier, OpenError> {
         let local = socket::local_address(options.remote, options.local)?;
-        let socket = socket::bind(SocketAddr::new(local, 0), "a riser session")?;
+        let socket = socket::bind(SocketAddr::new(local, 0), "a riser session", false)?;
         socket::connect(&socket, SocketAddr::new(options.remote, options.port))?;
         let clock = Clock::new();
         let window = window(&socket, options.window);
@@ -313,18 +313,11 @@ impl SessionCarrier {
         if !self.single || !self.spin.is_due() {
             return Ok(0);
         }
-        let until = (self.now + SPIN).min(end);
-        loop {
-            let taken = self.receive_batch(MsgFlags::MSG_DONTWAIT, take)?;
-            if taken > 0 || self.clock.now() >= until {
-                self.spin.learn(taken > 0);
-                // Else the next sleep would be the last that is tried.
-                self.single = true;
-                return Ok(taken);
-            }
-            // Where there are fewer cores than work, the other end may wait for this one.
-            std::thread::yield_now();
-        }
+        let (mut spin, until) = (self.spin, (self.now + SPIN).min(end));
+        let taken = spin.until(until, self.clock, || self.receive_batch(MsgFlags::MSG_DONTWAIT, take))?;
+        // Else the next sleep would be the last that is tried.
+        (self.spin, self.single) = (spin, true);
+        Ok(taken)
     }
 
     /// Waits for a datagram, at most so long, or until a timer of the session is due.

@@ -2,13 +2,12 @@
 //! Opening one UDP socket, and the clock.
 
 use nix::poll::{PollFd, PollFlags, ppoll};
-use nix::sys::socket::{
-    AddressFamily, MsgFlags, SockFlag, SockType, SockaddrStorage, getsockopt, setsockopt, socket, sockopt,
-};
+use nix::sys::socket::{MsgFlags, getsockopt, setsockopt, sockopt};
 use nix::sys::time::TimeSpec;
+use socket2::{Domain, Socket, Type};
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 use std::time::Instant;
 use tlp::Time;
 
@@ -130,6 +129,24 @@ impl Spin {
         due
     }
 
+    /// Asks until something comes, or the time is `end`; says what came.
+    pub(super) fn until(
+        &mut self,
+        end: Time,
+        clock: Clock,
+        mut ask: impl FnMut() -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        loop {
+            let came = ask()?;
+            if came > 0 || clock.now() >= end {
+                self.learn(came > 0);
+                return Ok(came);
+            }
+            // Where there are fewer cores than work, the other end may wait for this one.
+            std::thread::yield_now();
+        }
+    }
+
     /// What came of it.
     pub(super) fn learn(&mut self, came: bool) {
         self.failures = if came { self.failures.saturating_sub(1) } else { (self.failures + 1).min(8) };
@@ -173,30 +190,19 @@ pub(super) fn std_duration(span: tlp::Duration) -> std::time::Duration {
     std::time::Duration::from_nanos(span.as_ps() / 1000)
 }
 
-/// Binds `address`, for what `rule` says.
-pub(super) fn bind(address: SocketAddr, rule: &'static str) -> Result<UdpSocket, OpenError> {
-    let socket = UdpSocket::bind(address).map_err(|source| match source.kind() {
+/// Binds `address`, for what `rule` says. With `is_shared` several sockets of this process may share the port: the kernel gives
+/// each peer's port to one of them.
+pub(super) fn bind(address: SocketAddr, rule: &'static str, is_shared: bool) -> Result<UdpSocket, OpenError> {
+    let open = || {
+        let socket = Socket::new(Domain::for_address(address), Type::DGRAM, None)?;
+        socket.set_reuse_port(is_shared)?;
+        socket.bind(&address.into())?;
+        Ok(UdpSocket::from(socket))
+    };
+    let socket = open().map_err(|source: io::Error| match source.kind() {
         io::ErrorKind::AddrInUse => OpenError::Taken { address: address.ip(), port: address.port(), rule },
         io::ErrorKind::AddrNotAvailable => OpenError::NotLocal(address.ip()),
         _ => OpenError::Io { what: "binding a UDP socket", source },
-    })?;
-    grow_buffers(&socket);
-    Ok(socket)
-}
-
-/// As [`bind`], where several sockets of this process share the port: the kernel gives each peer's port to one of them.
-pub(super) fn bind_shared(address: SocketAddr, rule: &'static str) -> Result<UdpSocket, OpenError> {
-    let family = if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
-    let open = || {
-        let socket = socket(family, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)?;
-        setsockopt(&socket, sockopt::ReusePort, &true)?;
-        nix::sys::socket::bind(socket.as_raw_fd(), &SockaddrStorage::from(address))?;
-        Ok(UdpSocket::from(socket))
-    };
-    let socket = open().map_err(|source: nix::Error| match source {
-        nix::Error::EADDRINUSE => OpenError::Taken { address: address.ip(), port: address.port(), rule },
-        nix::Error::EADDRNOTAVAIL => OpenError::NotLocal(address.ip()),
-        other => OpenError::Io { what: "binding a UDP socket", source: other.into() },
     })?;
     grow_buffers(&socket);
     Ok(socket)
@@ -222,7 +228,7 @@ pub(super) fn local_address(remote: IpAddr, local: Option<IpAddr>) -> Result<IpA
         IpAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
         IpAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
     };
-    let probe = bind(SocketAddr::new(any, 0), "finding the route")?;
+    let probe = bind(SocketAddr::new(any, 0), "finding the route", false)?;
     // Any port will do: connecting a UDP socket sends nothing.
     connect(&probe, SocketAddr::new(remote, capture::encap::PORT_SESSION))?;
     probe.local_addr().map(|address| address.ip()).map_err(OpenError::io("finding the local address"))

@@ -83,7 +83,7 @@ impl TaggedCarrier {
         let local = socket::local_address(options.remote, options.local)?;
         let mut ports = Vec::new();
         for (number, rule) in numbers {
-            let socket = socket::bind(SocketAddr::new(local, number), rule)?;
+            let socket = socket::bind(SocketAddr::new(local, number), rule, false)?;
             socket::connect(&socket, SocketAddr::new(options.remote, number))?;
             ports.push(Port { socket, number });
         }
@@ -109,7 +109,7 @@ impl TaggedCarrier {
 
     /// What its sockets have seen.
     #[must_use]
-    pub fn counters(&self) -> SocketCounters {
+    pub fn socket_counters(&self) -> SocketCounters {
         self.counters
     }
 
@@ -117,14 +117,6 @@ impl TaggedCarrier {
     #[must_use]
     pub fn readiness(&self) -> BorrowedFd<'_> {
         self.poll.as_ref().map_or_else(|| self.ports[0].socket.as_fd(), |poll| poll.0.as_fd())
-    }
-
-    /// The address of this side.
-    ///
-    /// # Errors
-    /// Those of `getsockname`.
-    pub fn local_ip(&self) -> io::Result<IpAddr> {
-        self.ports[0].socket.local_addr().map(|address| address.ip())
     }
 }
 
@@ -230,18 +222,11 @@ impl TaggedCarrier {
         take: &mut impl FnMut(Arrival<'_>),
     ) -> io::Result<usize> {
         if self.single && most > tlp::Duration::ZERO && self.spin.is_due() {
-            let end = self.clock.now() + SPIN.min(most);
-            loop {
-                let taken = self.receive_now(take)?;
-                if taken > 0 || self.clock.now() >= end {
-                    self.spin.learn(taken > 0);
-                    if taken > 0 {
-                        return Ok(taken);
-                    }
-                    break;
-                }
-                // Where there are fewer cores than work, the other end may wait for this one.
-                std::thread::yield_now();
+            let (mut spin, end) = (self.spin, self.clock.now() + SPIN.min(most));
+            let taken = spin.until(end, self.clock, || self.receive_now(take))?;
+            self.spin = spin;
+            if taken > 0 {
+                return Ok(taken);
             }
         }
         if self.poll.is_some() { self.receive_any(most, take) } else { self.receive_alone(most, take) }

@@ -29,36 +29,19 @@ pub enum Stray {
 }
 
 impl Stray {
-    /// Every kind, in the order of their numbers.
-    pub const ALL: [Stray; 10] = [
-        Stray::Malformed,
-        Stray::Requester,
-        Stray::Tag,
-        Stray::LowerAddress,
-        Stray::ByteCount,
-        Stray::Length,
-        Stray::Repeated,
-        Stray::WithoutData,
-        Stray::Locked,
-        Stray::Scattered,
+    /// Every kind with its name as in JSON, in the order of their numbers.
+    pub const ALL: [(Stray, &str); 10] = [
+        (Stray::Malformed, "malformed"),
+        (Stray::Requester, "requester"),
+        (Stray::Tag, "tag"),
+        (Stray::LowerAddress, "lower_address"),
+        (Stray::ByteCount, "byte_count"),
+        (Stray::Length, "length"),
+        (Stray::Repeated, "repeated"),
+        (Stray::WithoutData, "without_data"),
+        (Stray::Locked, "locked"),
+        (Stray::Scattered, "scattered"),
     ];
-
-    /// Its name, as in JSON.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Stray::Malformed => "malformed",
-            Stray::Requester => "requester",
-            Stray::Tag => "tag",
-            Stray::LowerAddress => "lower_address",
-            Stray::ByteCount => "byte_count",
-            Stray::Length => "length",
-            Stray::Repeated => "repeated",
-            Stray::WithoutData => "without_data",
-            Stray::Locked => "locked",
-            Stray::Scattered => "scattered",
-        }
-    }
 }
 
 /// Strays by kind.
@@ -78,6 +61,11 @@ impl Strays {
         self.0.iter().sum()
     }
 
+    /// The kinds that have come, by their names.
+    pub fn rows(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        Stray::ALL.iter().map(|(kind, name)| (*name, self.of(*kind))).filter(|(_, count)| *count > 0)
+    }
+
     pub(super) fn count(&mut self, kind: Stray) {
         self.0[kind as usize] += 1;
     }
@@ -85,15 +73,9 @@ impl Strays {
 
 impl fmt::Display for Strays {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut kinds = Stray::ALL.iter().filter(|kind| self.of(**kind) > 0).peekable();
-        if kinds.peek().is_none() {
-            return f.write_str("none");
-        }
-        for (place, kind) in kinds.enumerate() {
-            let comma = if place > 0 { ", " } else { "" };
-            write!(f, "{comma}{} {}", self.of(*kind), kind.name())?;
-        }
-        Ok(())
+        let kinds: Vec<String> = self.rows().map(|(name, count)| format!("{count} {name}")).collect();
+        f.write_str(if kinds.is_empty() { "none" } else { "" })?;
+        f.write_str(&kinds.join(", "))
     }
 }
 

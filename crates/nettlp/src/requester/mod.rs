@@ -125,7 +125,7 @@ pub enum Handled {
     Request,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Request {
     generation: u32,
     is_live: bool,
@@ -139,22 +139,8 @@ struct Request {
     issued: u64,
     /// Read TLPs that are not answered in full, those that wait to be sent again among them.
     pending: u32,
-    sent: Time,
-}
-
-impl Request {
-    const NONE: Request = Request {
-        generation: 0,
-        is_live: false,
-        is_write: false,
-        token: 0,
-        order: 0,
-        address: 0,
-        len: 0,
-        issued: 0,
-        pending: 0,
-        sent: Time::MAX,
-    };
+    /// When its first TLP was sent.
+    sent: Option<Time>,
 }
 
 /// See the [module](self).
@@ -320,8 +306,8 @@ impl Requester {
         // Tags at rest are of interest only to what waits for one.
         let waits = !self.again.is_empty() || !self.reads.is_empty();
         let starved = waits && self.tags.count(Place::Free) == 0;
-        let clean = self.tags.next_due(Place::Clean, rest.duplicate()).filter(|_| starved);
-        let lost = self.tags.next_due(Place::Lost, rest.lost()).filter(|_| starved);
+        let clean = self.tags.next_due(Place::Clean, rest.duplicate).filter(|_| starved);
+        let lost = self.tags.next_due(Place::Lost, rest.lost).filter(|_| starved);
         let suspect = self.tags.oldest_suspect().filter(|_| waits).map(|(_, since)| since + SUSPICION);
         [busy, clean, lost, suspect].into_iter().flatten().min()
     }
@@ -367,7 +353,7 @@ impl Requester {
         let generation = request.generation;
         let order = self.order;
         *request =
-            Request { is_live: true, is_write, token, order, address, len, generation, ..Request::NONE };
+            Request { is_live: true, is_write, token, order, address, len, generation, ..Request::default() };
         self.order += 1;
         if is_write {
             self.writes.push_back(index)
@@ -380,7 +366,7 @@ impl Requester {
     // A place in the table of requests.
     fn place(&mut self) -> u32 {
         self.free.pop().unwrap_or_else(|| {
-            self.requests.push(Request::NONE);
+            self.requests.push(Request::default());
             self.requests.len() as u32 - 1
         })
     }
@@ -429,7 +415,7 @@ impl Requester {
     fn issue(&mut self, now: Time, piece: Piece) -> bool {
         let request = self.request(piece.request);
         request.issued += u64::from(piece.len);
-        request.sent = request.sent.min(now);
+        request.sent.get_or_insert(now);
         request.issued == request.len
     }
 
@@ -515,8 +501,8 @@ impl Requester {
     // Puts a tag to rest, or where there is none to the free ones.
     fn release(&mut self, now: Time, index: u16, place: Place) {
         let rest = match place {
-            Place::Lost => self.settings.rest.lost(),
-            _ => self.settings.rest.duplicate(),
+            Place::Lost => self.settings.rest.lost,
+            _ => self.settings.rest.duplicate,
         };
         match place {
             Place::Lost if rest > tlp::Duration::ZERO => self.tags.suspect(index),
@@ -528,7 +514,7 @@ impl Requester {
 
     fn end_rests(&mut self, now: Time) {
         let rest = self.settings.rest;
-        for (place, age) in [(Place::Clean, rest.duplicate()), (Place::Lost, rest.lost())] {
+        for (place, age) in [(Place::Clean, rest.duplicate), (Place::Lost, rest.lost)] {
             while let Some(index) = self.tags.due(place, age, now) {
                 self.tags.put(index, Place::Free, now);
             }
@@ -580,7 +566,7 @@ impl Requester {
         let request = self.request(index);
         let id = RequestId { index, generation: request.generation };
         (request.is_live, request.generation) = (false, request.generation.wrapping_add(1));
-        let (token, sent, len) = (request.token, request.sent.min(now), request.len);
+        let (token, sent, len) = (request.token, request.sent.unwrap_or(now), request.len);
         self.free.push(index);
         self.done.push_back(Done { id, token, sent, result: result.map(|()| len) });
     }

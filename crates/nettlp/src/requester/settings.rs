@@ -10,42 +10,24 @@ use tlp::{Bdf, Duration, Mps, Mrrs};
 /// The rate of reads is bounded by `tags / duplicate`, that of given-up reads by `tags / lost`: 256 tags that rest for
 /// 1 ms make at most 256,000 reads a second.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Rest {
-    /// Not at all: a late completion becomes the answer of another read. Only the test that shows this has a use for it.
-    Off,
-    /// On a path that loses, doubles or delays.
-    For {
-        /// After a read was given up, counted from then: longer than a request and its completions can be under way.
-        /// Ends early once all completions have come, but never before `duplicate` has passed behind them.
-        lost: Duration,
-        /// After the last completion has come, counted from then: longer than a copy of the request, or of a completion,
-        /// and what answers it, can stay behind.
-        duplicate: Duration,
-    },
+pub struct Rest {
+    /// After a read was given up, counted from then: longer than a request and its completions can be under way.
+    /// Ends early once all completions have come, but never before `duplicate` has passed behind them.
+    pub lost: Duration,
+    /// After the last completion has come, counted from then: longer than a copy of the request, or of a completion,
+    /// and what answers it, can stay behind.
+    pub duplicate: Duration,
 }
 
 impl Rest {
+    /// Not at all: a late completion becomes the answer of another read. Only the test that shows this has a use for it.
+    pub const OFF: Rest = Rest { lost: Duration::ZERO, duplicate: Duration::ZERO };
     /// Within one machine: the kernel loses what overruns, but neither doubles nor overtakes. 100 ms and 0.
-    pub const LOOPBACK: Rest = Rest::For { lost: Duration::from_ms(100), duplicate: Duration::ZERO };
+    pub const LOOPBACK: Rest = Rest { lost: Duration::from_ms(100), duplicate: Duration::ZERO };
     /// Between machines on one network: 1 s and 1 ms.
-    pub const NETWORK: Rest = Rest::For { lost: Duration::from_ms(1000), duplicate: Duration::from_ms(1) };
-
+    pub const NETWORK: Rest = Rest { lost: Duration::from_ms(1000), duplicate: Duration::from_ms(1) };
     /// Where every TLP arrives, once: a tag given up waits for its completions, up to a minute; no other rests.
-    pub const RELIABLE: Rest = Rest::For { lost: Duration::from_ms(60_000), duplicate: Duration::ZERO };
-
-    pub(super) const fn lost(self) -> Duration {
-        match self {
-            Rest::Off => Duration::ZERO,
-            Rest::For { lost, .. } => lost,
-        }
-    }
-
-    pub(super) const fn duplicate(self) -> Duration {
-        match self {
-            Rest::Off => Duration::ZERO,
-            Rest::For { duplicate, .. } => duplicate,
-        }
-    }
+    pub const RELIABLE: Rest = Rest { lost: Duration::from_ms(60_000), duplicate: Duration::ZERO };
 }
 
 /// How a requester asks.

@@ -21,7 +21,7 @@ impl Buffers for Buffer {
 }
 
 fn settings() -> Settings {
-    let rest = Rest::For { lost: Duration::from_us(500), duplicate: Duration::from_us(50) };
+    let rest = Rest { lost: Duration::from_us(500), duplicate: Duration::from_us(50) };
     let settings = Settings::unreliable(Bdf::from_bits(0x1a00), 0..=3, rest);
     Settings { timeout: Duration::from_us(100), retries: 1, ..settings }
 }

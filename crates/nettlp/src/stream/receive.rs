@@ -28,13 +28,13 @@ pub(super) struct Receive {
     limit: u64,
     window: u16,
     /// Datagrams behind `next`: `ahead[i]` is number `next + 1 + i`; empty where it has not come.
-    ahead: VecDeque<Vec<u8>>,
+    pub(super) ahead: VecDeque<Vec<u8>>,
     /// Datagrams in `ahead` and `ready`.
-    kept: usize,
+    pub(super) kept: usize,
     /// Number `next`, where it has come before its turn.
     ready: Option<Vec<u8>>,
     /// Buffers to use again.
-    spare: Vec<Vec<u8>>,
+    pub(super) spare: Vec<Vec<u8>>,
     /// Delivered since the last Ack.
     unacked: u16,
     /// The limit in the last Ack.
@@ -185,12 +185,5 @@ impl Receive {
             }
         }
         Some((self.next, self.limit, len))
-    }
-
-    /// Datagrams that wait for others, and bytes that buffers hold.
-    #[cfg(test)]
-    pub(super) fn footprint(&self) -> (usize, usize) {
-        let bytes = self.ahead.iter().chain(&self.spare).map(Vec::capacity).sum();
-        (self.kept, bytes)
     }
 }

@@ -237,14 +237,15 @@ pub fn parse_record(bytes: &[u8]) -> Option<(u64, Record<'_>)> {
     Some((session, record))
 }
 
-fn parse_offer(body: &[u8]) -> Option<(Offer, &[u8])> {
-    let (version, body) = take_u16(body)?;
-    let (features, body) = take_u16(body)?;
-    let (window, body) = take_u16(body)?;
-    let (longest, body) = take_u16(body)?;
-    let (noise_len, body) = take_u16(body)?;
-    let noise = body.get(..usize::from(noise_len)).filter(|noise| noise.len() <= MAX_NOISE_BYTES)?;
-    Some((Offer { version, features, window, longest }, noise))
+fn parse_offer(mut body: &[u8]) -> Option<(Offer, &[u8])> {
+    let mut field = || {
+        let (field, rest) = take_u16(body)?;
+        body = rest;
+        Some(field)
+    };
+    let offer = Offer { version: field()?, features: field()?, window: field()?, longest: field()? };
+    let noise_len = usize::from(field()?);
+    Some((offer, body.get(..noise_len).filter(|noise| noise.len() <= MAX_NOISE_BYTES)?))
 }
 
 fn parse_ack(body: &[u8]) -> Option<Ack<'_>> {

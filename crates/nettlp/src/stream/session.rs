@@ -3,7 +3,7 @@
 
 use super::receive::{Receive, Verdict};
 use super::record::{self, CONTROL_BIT, MAX_RECORD_BYTES, MAX_WINDOW, Record, RecordBytes};
-use super::transmit::{Acked, Run, Transmit};
+use super::transmit::{Run, Transmit};
 use super::{KEEP_ALIVE, MAX_TIMEOUTS, PROBE_INTERVAL};
 use crate::auth::{SEAL_BYTES, Seal};
 use crate::carrier::SendError;
@@ -70,7 +70,7 @@ pub struct Session {
     id: u64,
     is_client: bool,
     transmit: Transmit,
-    receive: Receive,
+    pub(super) receive: Receive,
     /// Delivered, and not taken by the consumer; at most a window, since their credits are not released.
     held: VecDeque<Vec<u8>>,
     seal: Option<Seal>,
@@ -203,12 +203,6 @@ impl Session {
         self.moved
     }
 
-    /// Bytes of the longest TLP.
-    #[must_use]
-    pub fn longest_tlp(&self) -> usize {
-        self.longest - NETTLP_LEN - self.seal_bytes()
-    }
-
     /// Most datagrams of the longest legal length that [`send`](Self::send) takes now; shorter ones may fit still.
     #[must_use]
     pub fn room(&self) -> usize {
@@ -337,12 +331,6 @@ impl Session {
         self.held.push_front(datagram);
     }
 
-    /// Datagrams kept, and bytes that their buffers hold.
-    #[cfg(test)]
-    pub(super) fn footprint(&self) -> (usize, usize) {
-        self.receive.footprint()
-    }
-
     fn seal_bytes(&self) -> usize {
         if self.seal.is_some() { SEAL_BYTES } else { 0 }
     }
@@ -405,8 +393,8 @@ impl Session {
         self.counters.acks_received += 1;
         self.confirm = Confirm::Done;
         let before = self.transmit.base();
-        if self.transmit.acknowledge(now, ack) == Acked::Impossible {
-            return self.fail(SessionError::Protocol);
+        if let Err(error) = self.transmit.acknowledge(now, ack) {
+            return self.fail(error);
         }
         let progress = self.transmit.base() > before;
         if progress || !self.transmit.is_in_flight() {

@@ -2,6 +2,7 @@
 //! The sending half of a stream: a ring of datagrams, filled in place and sent from there, until they are acknowledged.
 
 use super::record::Ack;
+use super::session::SessionError;
 use super::{MIN_RTO, RING_BYTES, RING_DATAGRAMS};
 use std::collections::VecDeque;
 use tlp::{Duration, Time};
@@ -52,15 +53,6 @@ impl<'a> Run<'a> {
         let at = move |index| &bytes[index * segment..bytes.len().min((index + 1) * segment)];
         (0..self.count).map(at)
     }
-}
-
-/// What an Ack led to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Acked {
-    /// All well.
-    Fine,
-    /// It acknowledges what was never sent, or takes back credits: no peer of this protocol does that.
-    Impossible,
 }
 
 /// The sending half.
@@ -238,11 +230,12 @@ impl Transmit {
         (count > 0).then(|| Run { bytes: &self.bytes[start..end], segment: first.len, count })
     }
 
-    /// Takes an Ack. Says whether it was one that this side's peer may send.
-    pub(super) fn acknowledge(&mut self, now: Time, ack: &Ack<'_>) -> Acked {
+    /// Takes an Ack. An error, where it acknowledges what was never sent, or takes back credits: no peer of this protocol
+    /// does that.
+    pub(super) fn acknowledge(&mut self, now: Time, ack: &Ack<'_>) -> Result<(), SessionError> {
         let sent_end = self.base + self.sent as u64;
         if ack.next > sent_end || ack.limit < ack.next {
-            return Acked::Impossible;
+            return Err(SessionError::Protocol);
         }
         // An older Ack that was overtaken says nothing new; limits never go back.
         self.limit = self.limit.max(ack.limit);
@@ -252,7 +245,7 @@ impl Transmit {
         if ack.next == self.base && !ack.bitmap.is_empty() {
             self.select(now, ack);
         }
-        Acked::Fine
+        Ok(())
     }
 
     /// Forgets the first `count` datagrams: they have come.

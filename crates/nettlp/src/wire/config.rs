@@ -15,26 +15,18 @@
 //! reply to 18 bytes, the least that an Ethernet frame holds.
 
 use thiserror::Error;
+use tlp::Access;
 
 /// Bytes of a request, and of a reply that is not padded.
 pub const CONFIG_LEN: usize = 6;
 /// Bytes of a reply of a real adapter.
 pub const PADDED_LEN: usize = 18;
 
-/// What a message does.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum ConfigCommand {
-    /// 0: reads, or answers a read.
-    Read,
-    /// 1: writes.
-    Write,
-}
-
 /// A request, or the reply to a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ConfigMessage {
     /// Read or write.
-    pub command: ConfigCommand,
+    pub command: Access,
     /// Bytes of the DW that a write changes, bits 3:0; bit 0 is the lowest byte.
     pub byte_enables: u8,
     /// Register as a DW number, 0 to 1023.
@@ -59,14 +51,14 @@ impl ConfigMessage {
     #[must_use]
     pub const fn read(register_dw: u16) -> ConfigMessage {
         let register_dw = register_dw & 0x3ff;
-        ConfigMessage { command: ConfigCommand::Read, byte_enables: 0xf, register_dw, data: 0 }
+        ConfigMessage { command: Access::Read, byte_enables: 0xf, register_dw, data: 0 }
     }
 
     /// A write to register `register_dw`, 0 to 1023; higher bits are cut off.
     #[must_use]
     pub const fn write(register_dw: u16, byte_enables: u8, data: u32) -> ConfigMessage {
         let (register_dw, byte_enables) = (register_dw & 0x3ff, byte_enables & 0xf);
-        ConfigMessage { command: ConfigCommand::Write, byte_enables, register_dw, data }
+        ConfigMessage { command: Access::Write, byte_enables, register_dw, data }
     }
 
     /// Reads a request: six bytes.
@@ -76,8 +68,8 @@ impl ConfigMessage {
     pub fn parse(bytes: &[u8]) -> Result<ConfigMessage, ConfigError> {
         let &[head, low, d0, d1, d2, d3] = bytes else { return Err(ConfigError::Length(bytes.len())) };
         let command = match head >> 6 {
-            0 => ConfigCommand::Read,
-            1 => ConfigCommand::Write,
+            0 => Access::Read,
+            1 => Access::Write,
             other => return Err(ConfigError::Command(other)),
         };
         Ok(ConfigMessage {
@@ -103,8 +95,8 @@ impl ConfigMessage {
     #[must_use]
     pub const fn emit(&self) -> [u8; CONFIG_LEN] {
         let command = match self.command {
-            ConfigCommand::Read => 0,
-            ConfigCommand::Write => 1,
+            Access::Read => 0,
+            Access::Write => 1,
         };
         let [d0, d1, d2, d3] = self.data.to_be_bytes();
         let head = command << 6 | (self.byte_enables & 0xf) << 2 | (self.register_dw >> 8 & 3) as u8;

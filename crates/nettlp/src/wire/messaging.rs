@@ -26,13 +26,14 @@ const ENTRY_LEN: usize = 12;
 
 /// What device software asks.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(u32)]
 pub enum Request {
-    /// 1: where BAR4 starts.
-    Bar4Start,
-    /// 2: the adapter's bus, device and function.
-    DeviceId,
-    /// 3: the MSI-X table.
-    MsixTable,
+    /// Where BAR4 starts.
+    Bar4Start = 1,
+    /// The adapter's bus, device and function.
+    DeviceId = 2,
+    /// The MSI-X table.
+    MsixTable = 3,
 }
 
 /// An entry of the MSI-X table.
@@ -84,22 +85,15 @@ impl Request {
     /// Where it is not four bytes long, or not 1 to 3.
     pub fn parse(bytes: &[u8]) -> Result<Request, MessagingError> {
         let array = bytes.try_into().map_err(|_| MessagingError::RequestLength(bytes.len()))?;
-        match u32::from_le_bytes(array) {
-            1 => Ok(Request::Bar4Start),
-            2 => Ok(Request::DeviceId),
-            3 => Ok(Request::MsixTable),
-            other => Err(MessagingError::Unknown(other)),
-        }
+        let number = u32::from_le_bytes(array);
+        let all = [Request::Bar4Start, Request::DeviceId, Request::MsixTable];
+        all.into_iter().find(|request| *request as u32 == number).ok_or(MessagingError::Unknown(number))
     }
 
     /// The request as bytes.
     #[must_use]
     pub const fn emit(self) -> [u8; REQUEST_LEN] {
-        match self {
-            Request::Bar4Start => 1_u32.to_le_bytes(),
-            Request::DeviceId => 2_u32.to_le_bytes(),
-            Request::MsixTable => 3_u32.to_le_bytes(),
-        }
+        (self as u32).to_le_bytes()
     }
 
     /// Bytes of its reply.
@@ -120,16 +114,19 @@ impl Reply {
     /// Where it has not the length of such a reply.
     pub fn parse(request: Request, bytes: &[u8]) -> Result<Reply, MessagingError> {
         let legal = request.reply_len();
-        let wrong = MessagingError::ReplyLength { request, have: bytes.len(), legal };
         if bytes.len() != legal {
-            return Err(wrong);
+            return Err(MessagingError::ReplyLength { request, have: bytes.len(), legal });
         }
         Ok(match request {
-            Request::Bar4Start => Reply::Bar4Start(u64::from_le_bytes(bytes.try_into().map_err(|_| wrong)?)),
-            Request::DeviceId => {
-                Reply::DeviceId(Bdf::from_bits(u16::from_le_bytes(bytes.try_into().map_err(|_| wrong)?)))
+            Request::Bar4Start => Reply::Bar4Start(little(bytes)),
+            Request::DeviceId => Reply::DeviceId(Bdf::from_bits(little(bytes) as u16)),
+            Request::MsixTable => {
+                let entry = |at| MsixEntry {
+                    address: little(&bytes[at..at + 8]),
+                    data: little(&bytes[at + 8..at + 12]) as u32,
+                };
+                Reply::MsixTable(std::array::from_fn(|n| entry(n * ENTRY_LEN)))
             }
-            Request::MsixTable => Reply::MsixTable(table(bytes)),
         })
     }
 
@@ -159,15 +156,9 @@ impl Reply {
     }
 }
 
-// `bytes` are the 192 of a table.
-fn table(bytes: &[u8]) -> [MsixEntry; MSIX_ENTRIES] {
-    let mut entries = [MsixEntry::default(); MSIX_ENTRIES];
-    for (entry, chunk) in entries.iter_mut().zip(bytes.chunks_exact(ENTRY_LEN)) {
-        let (address, data) = chunk.split_at(8);
-        entry.address = address.iter().rev().fold(0, |all, b| all << 8 | u64::from(*b));
-        entry.data = data.iter().rev().fold(0, |all, b| all << 8 | u32::from(*b));
-    }
-    entries
+// A number of at most eight bytes.
+fn little(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |all, byte| all << 8 | u64::from(*byte))
 }
 
 #[cfg(test)]

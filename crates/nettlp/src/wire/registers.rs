@@ -22,6 +22,7 @@
 //! | 0x10 | requester ID, in bits 15:0 |
 
 use thiserror::Error;
+use tlp::Access;
 
 /// Bytes of a message.
 pub const REGISTER_LEN: usize = 6;
@@ -48,20 +49,11 @@ pub const REQUESTER: u8 = 0x10;
 const OPCODE_READ: u8 = 0x10;
 const OPCODE_WRITE: u8 = 0x11;
 
-/// What a message does.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum RegisterOpcode {
-    /// 0x10: reads, or answers a read.
-    Read,
-    /// 0x11: writes.
-    Write,
-}
-
 /// A request, or the reply to a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RegisterMessage {
     /// Read or write.
-    pub opcode: RegisterOpcode,
+    pub opcode: Access,
     /// Register as a DW number.
     pub register_dw: u8,
     /// What is written or was read.
@@ -89,8 +81,8 @@ impl RegisterMessage {
             return Err(RegisterError::Length(bytes.len()));
         };
         let opcode = match opcode {
-            OPCODE_READ => RegisterOpcode::Read,
-            OPCODE_WRITE => RegisterOpcode::Write,
+            OPCODE_READ => Access::Read,
+            OPCODE_WRITE => Access::Write,
             other => return Err(RegisterError::Opcode(other)),
         };
         Ok(RegisterMessage { opcode, register_dw, data: u32::from_be_bytes([d0, d1, d2, d3]) })
@@ -100,8 +92,8 @@ impl RegisterMessage {
     #[must_use]
     pub const fn emit(&self) -> [u8; REGISTER_LEN] {
         let opcode = match self.opcode {
-            RegisterOpcode::Read => OPCODE_READ,
-            RegisterOpcode::Write => OPCODE_WRITE,
+            Access::Read => OPCODE_READ,
+            Access::Write => OPCODE_WRITE,
         };
         let [d0, d1, d2, d3] = self.data.to_be_bytes();
         [opcode, self.register_dw, d0, d1, d2, d3]
@@ -115,9 +107,9 @@ mod tests {
 
     #[test]
     fn messages_have_their_bytes() {
-        let read = RegisterMessage { opcode: RegisterOpcode::Read, register_dw: MAGIC, data: 0 };
+        let read = RegisterMessage { opcode: Access::Read, register_dw: MAGIC, data: 0 };
         let magic = RegisterMessage { data: MAGIC_VALUE, ..read };
-        let write = RegisterMessage { opcode: RegisterOpcode::Write, register_dw: REQUESTER, data: 0x1a00 };
+        let write = RegisterMessage { opcode: Access::Write, register_dw: REQUESTER, data: 0x1a00 };
         for (bytes, message) in [
             ([0x10, 0, 0, 0, 0, 0], read),
             ([0x10, 0, 0x01, 0x23, 0x45, 0x67], magic),

@@ -1,9 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a client has counted, as JSON.
+//! Counters as JSON: an object each, in the order of their rows.
 
 use nettlp::requester;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
+
+/// Counters by their names.
+pub(super) struct Rows(Vec<(&'static str, u64)>);
+
+impl Rows {
+    pub(super) fn new(rows: impl Iterator<Item = (&'static str, u64)>) -> Rows {
+        Rows(rows.collect())
+    }
+
+    /// Those of these names, which are in this order.
+    pub(super) fn of(names: &[&str], rows: impl Iterator<Item = (&'static str, u64)>) -> Rows {
+        Rows::new(rows.filter(|(name, _)| names.contains(name)))
+    }
+
+    /// All of them.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        self.0.iter().copied()
+    }
+
+    /// The count of this name; 0 where there is none.
+    pub(super) fn get(&self, name: &str) -> u64 {
+        self.iter().find(|row| row.0 == name).map_or(0, |row| row.1)
+    }
+}
+
+impl Serialize for Rows {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.iter())
+    }
+}
 
 #[derive(Serialize)]
 pub(super) struct Counters {
@@ -19,7 +49,6 @@ pub(super) struct Counters {
 
 impl From<&requester::Counters> for Counters {
     fn from(counters: &requester::Counters) -> Counters {
-        let strays = requester::Stray::ALL.iter().map(|kind| (kind.name(), counters.strays.of(*kind)));
         Counters {
             read_tlps: counters.read_tlps,
             write_tlps: counters.write_tlps,
@@ -27,7 +56,7 @@ impl From<&requester::Counters> for Counters {
             timed_out: counters.timed_out,
             late: counters.late,
             copies: counters.copies,
-            strays: strays.filter(|(_, count)| *count > 0).collect(),
+            strays: counters.strays.rows().collect(),
         }
     }
 }

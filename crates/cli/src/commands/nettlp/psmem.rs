@@ -2,6 +2,7 @@
 //! `riser nettlp psmem`: memory behind an adapter's BAR4, answered by this program. Never decides what an answer is.
 
 use super::bytes::{mps, number, within_addresses};
+use super::counters::Rows;
 use super::way::WayArgs;
 use crate::failure::Failure;
 use crate::{interrupt, output, progress};
@@ -90,14 +91,7 @@ struct Report {
     #[serde(flatten)]
     counters: Counts,
     completer: Counts,
-    sockets: Sockets,
-}
-
-#[derive(Serialize)]
-struct Sockets {
-    received_datagrams: u64,
-    sent_datagrams: u64,
-    malformed_datagrams: u64,
+    sockets: Rows,
 }
 
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
@@ -221,7 +215,6 @@ fn show(
     carrier: &AnyCarrier,
     psmem: &Psmem<Window>,
 ) -> Result<(), Failure> {
-    let sockets = carrier.counters();
     let report = Report {
         remote: args.way.remote().to_string(),
         carrier: name(carrier),
@@ -230,11 +223,10 @@ fn show(
         seconds,
         counters: psmem.counters().rows().collect(),
         completer: psmem.completer_counters().rows().collect(),
-        sockets: Sockets {
-            received_datagrams: sockets.received_datagrams,
-            sent_datagrams: sockets.sent_datagrams,
-            malformed_datagrams: sockets.malformed_datagrams,
-        },
+        sockets: Rows::of(
+            &["received_datagrams", "sent_datagrams", "malformed_datagrams"],
+            carrier.counters().rows(),
+        ),
     };
     if args.json {
         return output::json(&report);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser nettlp snic`: the simple NIC as device software on a tap interface, from `riser-nettlp`. Only carries frames.
 
+use super::counters::Rows;
 use super::software::{self, Ended, LONGEST, Watch, carry};
 use super::way::WayArgs;
 use crate::failure::Failure;
@@ -11,7 +12,7 @@ use nettlp::snic::Snic;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd};
 use tlp::Duration;
@@ -51,12 +52,8 @@ pub(crate) struct Args {
 #[derive(Serialize)]
 struct Report {
     session: bool,
-    #[serde(flatten, serialize_with = "rows")]
-    counts: Counts,
-}
-
-fn rows<S: Serializer>(counts: &Counts, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_map(counts.rows())
+    #[serde(flatten)]
+    counts: Rows,
 }
 
 device::counters! {
@@ -106,7 +103,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let watch = Watch::start(args.way.clone());
     let mut before = Counts::default();
     let ended = loop {
-        let (session, clock) = (software::is_session(nic.carrier()), Clock::new());
+        let (session, clock) = (software::is_session(nic.host.carrier()), Clock::new());
         let ended = carry(session, &watch, &stop, || turn_and_wait(&mut nic, &tap, clock));
         if !matches!(ended, Ok(Ended::Gone)) {
             break ended;
@@ -116,14 +113,17 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         // The next one needs its ports.
         drop(nic);
         let Some(again) = args.way.again(&stop, || args.plug_in()) else {
-            return args.end(&Report { session: false, counts: before });
+            return args.end(&Report { session: false, counts: Rows::new(before.rows()) });
         };
         nic = again;
         before.came_back += 1;
         watch.came_back();
     };
     before.add(&counts(&nic));
-    args.end(&Report { session: software::is_session(nic.carrier()), counts: before })?;
+    args.end(&Report {
+        session: software::is_session(nic.host.carrier()),
+        counts: Rows::new(before.rows()),
+    })?;
     ended.map(drop).map_err(|e| Failure::Run(format!("{}: {e}", args.way.remote())))
 }
 
@@ -131,9 +131,9 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
 fn turn_and_wait(nic: &mut Snic<AnyCarrier>, tap: &SyncDevice, clock: Clock) -> std::io::Result<()> {
     let moved = turn(nic, tap, clock);
     if !matches!(moved, Ok(1..)) {
-        let timer = nic.poll_timeout().map(|at| at.since(clock.now()));
-        let due = timer.into_iter().chain(nic.carrier().due()).fold(LONGEST, Duration::min);
-        wait(tap.as_fd(), nic.carrier().readiness(), due)?;
+        let timer = nic.host.poll_timeout().map(|at| at.since(clock.now()));
+        let due = timer.into_iter().chain(nic.host.carrier().due()).fold(LONGEST, Duration::min);
+        wait(tap.as_fd(), nic.host.carrier().readiness(), due)?;
     }
     moved.map(drop)
 }
@@ -143,16 +143,16 @@ fn turn(nic: &mut Snic<AnyCarrier>, tap: &SyncDevice, clock: Clock) -> std::io::
     let (mut buffer, mut moved) = ([0; FRAME_BYTES], 0);
     for _ in 0..BURST {
         match tap.recv(&mut buffer) {
-            Ok(len) => moved += usize::from(nic.frame_from_wire(&buffer[..len])),
+            Ok(len) => moved += usize::from(nic.cable.frame_from_wire(&buffer[..len])),
             Err(e) if e.kind() == ErrorKind::Interrupted => {}
             // Nothing there, or the interface is down.
             Err(_) => break,
         }
     }
-    let received = nic.receive(Wait::Never);
+    let received = nic.host.receive(Wait::Never);
     // Whatever was received, the NIC goes on.
-    let advanced = nic.advance(clock.now());
-    while let Some(frame) = nic.frame_to_wire() {
+    let advanced = nic.host.advance(clock.now());
+    while let Some(frame) = nic.cable.frame_to_wire() {
         moved += 1;
         // What an interface that is down does not take is lost, as on a cable that is out.
         let _ = tap.send(&frame);
@@ -213,9 +213,9 @@ impl Args {
 }
 
 fn counts(nic: &Snic<AnyCarrier>) -> Counts {
-    let (counters, wire, host) = (nic.counters(), nic.wire_counters(), nic.host_counters());
-    let reads = nic.read_counters().copied().unwrap_or_default();
-    let (interrupts, lost_interrupts) = nic.vectors().counts();
+    let (counters, wire, host) = (nic.counters(), nic.cable.counters(), nic.host.counters());
+    let reads = nic.host.read_counters().copied().unwrap_or_default();
+    let (interrupts, lost_interrupts) = nic.host.vectors().counts();
     Counts {
         from_wire: wire.from_wire,
         from_wire_lost: wire.from_wire_lost,
@@ -243,7 +243,7 @@ fn counts(nic: &Snic<AnyCarrier>) -> Counts {
 
 /// Counts that are not zero, a line each.
 fn show(report: &Report) -> Result<(), Failure> {
-    for (name, value) in report.counts.rows().filter(|(_, value)| *value > 0) {
+    for (name, value) in report.counts.iter().filter(|(_, value)| *value > 0) {
         output::text(&format!("{name:20} {value:>10}"))?;
     }
     Ok(())

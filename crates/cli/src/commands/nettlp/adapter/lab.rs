@@ -2,57 +2,35 @@
 //! `riser nettlp adapter LAB.toml`: the host of a lab behind NetTLP's protocol, from `riser-lab`. Reads the clock for it, and
 //! nothing else.
 
+use super::{Args, RECORD_LIMIT_MIB};
+use crate::commands::nettlp::counters::Rows;
 use crate::commands::{cpu, labs};
 use crate::failure::Failure;
 use crate::output;
 use crate::outputs::{Output, Outputs, Place};
-use capture::encap::PortScheme;
 use lab::external::{Lag, RecordSize};
 use lab::remote::{LabBackend, RecordedLab, Timing};
 use lab::{CaptureOptions, LabFile, Report};
 use nettlp::adapter::{Adapter, Settings};
 use nettlp::allow::AllowList;
-use nettlp::net::{AdapterOptions, AdapterSockets, Clock, SocketCounters, serve};
+use nettlp::net::{AdapterOptions, AdapterSockets, Clock, serve};
 use plug::Models;
-use plug::site::NativeCode;
 use serde::Serialize;
 use std::io::BufWriter;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use tlp::{Bdf, Mps};
+use tlp::Bdf;
 
-/// What `riser nettlp adapter` is told of a lab.
-pub(super) struct LabRun {
+/// A lab that is to be served.
+pub(super) struct LabRun<'a> {
+    pub(super) args: &'a Args,
     /// The lab file.
-    pub(super) lab: PathBuf,
-    /// What is set over it.
-    pub(super) set: lab::Overrides,
+    pub(super) lab: &'a Path,
     /// Where to listen.
     pub(super) options: AdapterOptions,
     /// Whom to serve.
     pub(super) allow: AllowList,
-    /// The peer that serves the host's requests; without it the only one that is allowed.
-    pub(super) device: Option<IpAddr>,
-    /// Ports of the host's requests, where that peer has no session.
-    pub(super) scheme: PortScheme,
-    pub(super) timing: Timing,
-    /// Most bytes of a completion that goes to a peer; without it the path's Max_Payload_Size.
-    pub(super) mps: Option<Mps>,
-    pub(super) capture: Option<PathBuf>,
-    pub(super) record: Option<PathBuf>,
-    /// Most bytes of that.
-    pub(super) record_limit_bytes: u64,
-    /// The file of a key, which is read.
-    pub(super) key: Option<PathBuf>,
-    /// End with the host's program.
-    pub(super) until_done: bool,
-    /// Overwrite these two.
-    pub(super) force: bool,
-    pub(super) seed: Option<u64>,
-    pub(super) native: NativeCode,
-    pub(super) busy: bool,
-    pub(super) json: bool,
 }
 
 /// What came of it.
@@ -61,7 +39,7 @@ struct LabReport {
     listen: IpAddr,
     seconds: f64,
     peers: Vec<PeerReport>,
-    sockets: SocketReport,
+    sockets: Rows,
     #[serde(skip_serializing_if = "Option::is_none")]
     lag: Option<LagReport>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -101,51 +79,39 @@ struct PeerReport {
     no_room: u64,
 }
 
-#[derive(Serialize)]
-struct SocketReport {
-    received_datagrams: u64,
-    sent_datagrams: u64,
-    receive_calls: u64,
-    send_calls: u64,
-    malformed_datagrams: u64,
-    failed_sends: u64,
-    kernel_drops: u64,
-}
-
-impl SocketReport {
-    fn new(c: SocketCounters) -> SocketReport {
-        SocketReport {
-            received_datagrams: c.received_datagrams,
-            sent_datagrams: c.sent_datagrams,
-            receive_calls: c.receive_calls,
-            send_calls: c.send_calls,
-            malformed_datagrams: c.malformed_datagrams,
-            failed_sends: c.failed_sends,
-            kernel_drops: c.kernel_drops,
+impl LabRun<'_> {
+    fn timing(&self) -> Timing {
+        match self.args.timing {
+            Some(super::Timing::Off) => Timing::Off,
+            Some(super::Timing::Lagging) => Timing::Lagging,
+            _ => Timing::On,
         }
     }
-}
 
-impl LabRun {
+    /// Most bytes of a record.
+    fn record_limit_bytes(&self) -> u64 {
+        self.args.record_limit_mib.unwrap_or(RECORD_LIMIT_MIB) << 20
+    }
+
     /// Serves until `stop` is set, or the lab fails.
     ///
     /// # Errors
     /// What cannot be read, opened, written or served; the lab's own failure.
     pub(super) fn run(self, models: &Models, stop: &AtomicBool) -> Result<(), Failure> {
-        let text = labs::text(&self.lab)?;
+        let text = labs::text(self.lab)?;
         let folder = text.folder.clone();
-        let folder = if self.record.is_some() { folder.keeping() } else { folder };
-        let mut file = text.parse(models, folder, &self.set)?;
-        if let Some(seed) = self.seed {
+        let folder = if self.args.record.is_some() { folder.keeping() } else { folder };
+        let mut file = text.parse(models, folder, &self.args.set.overrides())?;
+        if let Some(seed) = self.args.seed {
             file.lab.seed = seed;
         }
-        file.lab.native = self.native;
+        file.lab.native = self.args.native.leave();
         let device = self.device()?;
         file.check_runs_alone().map_err(Failure::Run)?;
         let assembly = lab::build(&file).map_err(Failure::Run)?;
         output::warn(assembly.warnings());
-        let mut backend = LabBackend::new(assembly, self.timing).map_err(Failure::Run)?;
-        if let Some(mps) = self.mps {
+        let mut backend = LabBackend::new(assembly, self.timing()).map_err(Failure::Run)?;
+        if let Some(mps) = self.args.mps {
             backend.answer_in(mps);
         }
         let [capture, record] = self.outputs(&file)?;
@@ -156,7 +122,7 @@ impl LabRun {
             let lab =
                 RecordedLab { path: name.clone(), text: text.text, set: file.lab.set.clone(), seed, files };
             let out = BufWriter::new(out.writer().map_err(|e| out.failed(&e))?);
-            backend.record_within(Box::new(out), &lab, self.record_limit_bytes);
+            backend.record_within(Box::new(out), &lab, self.record_limit_bytes());
         }
         let capture = capture.map(|out| {
             let capture = |file| backend.assembly_mut().capture(file, CaptureOptions::default());
@@ -165,12 +131,12 @@ impl LabRun {
         let capture = capture.transpose()?;
         let mut sockets = AdapterSockets::bind(&self.options).map_err(|e| Failure::Run(e.to_string()))?;
         let settings =
-            Settings { allow: self.allow.clone(), id: Bdf::default(), device, scheme: self.scheme };
+            Settings { allow: self.allow.clone(), id: Bdf::default(), device, scheme: self.args.ports() };
         let mut adapter = Adapter::new(settings, backend);
         self.greet(device);
         let (before, clock) = (cpu::seconds(), Clock::new());
-        let served = serve(&mut sockets, &mut adapter, clock, self.busy, |adapter, _, _| {
-            let done = self.until_done && adapter.backend().host_outcome().is_some();
+        let served = serve(&mut sockets, &mut adapter, clock, self.args.busy_poll, |adapter, _, _| {
+            let done = self.args.until_done && adapter.backend().host_outcome().is_some();
             !done && !stop.load(Ordering::Relaxed) && adapter.backend().failure().is_none()
         });
         let spent = cpu::seconds() - before;
@@ -193,7 +159,7 @@ impl LabRun {
 
     /// Who serves the host's requests.
     fn device(&self) -> Result<Option<IpAddr>, Failure> {
-        match self.device {
+        match self.args.device {
             Some(device) if self.allow.peer(device).is_none() => Err(Failure::usage(format!(
                 "--device {device}: it needs a rule of its own, as --allow {device},all,rw"
             ))),
@@ -205,11 +171,11 @@ impl LabRun {
 
     /// Where the capture and the record go.
     fn outputs(&self, file: &LabFile) -> Result<[Option<Output>; 2], Failure> {
-        let mut outputs = Outputs::new(self.force);
-        outputs.reads(&self.lab);
-        self.key.iter().chain(&file.base.named()).for_each(|path| outputs.reads(path));
-        let capture = outputs.claim_if("--capture", self.capture.as_deref())?;
-        let record = outputs.claim_if("--record", self.record.as_deref())?;
+        let mut outputs = Outputs::new(self.args.force);
+        outputs.reads(self.lab);
+        self.args.key.iter().chain(&file.base.named()).for_each(|path| outputs.reads(path));
+        let capture = outputs.claim_if("--capture", self.args.capture.as_deref())?;
+        let record = outputs.claim_if("--record", self.args.record.as_deref())?;
         Ok([capture.map(Place::open).transpose()?, record.map(Place::open).transpose()?])
     }
 
@@ -245,7 +211,7 @@ impl LabRun {
         if let Some(RecordSize { left_out, .. }) = size.filter(|size| size.left_out > 0) {
             output::note(format_args!(
                 "the record came to its limit of {} bytes: {left_out} inputs are not in it",
-                self.record_limit_bytes
+                self.record_limit_bytes()
             ));
         }
         let stop = match (backend.failure(), backend.host_outcome()) {
@@ -266,12 +232,12 @@ impl LabRun {
             listen: self.options.address,
             seconds,
             peers: peers.collect(),
-            sockets: SocketReport::new(sockets.counters()),
-            lag: (self.timing == Timing::Lagging).then(|| LagReport::new(backend.lag())),
+            sockets: Rows::new(sockets.counters().rows()),
+            lag: (self.timing() == Timing::Lagging).then(|| LagReport::new(backend.lag())),
             record: size.map(|RecordSize { bytes, left_out }| RecordReport { bytes, left_out }),
             lab: backend.assembly().report(&self.lab.display().to_string(), &stop, spent),
         };
-        if self.json { output::json(&report) } else { report.text() }
+        if self.args.json { output::json(&report) } else { report.text() }
     }
 }
 
@@ -299,7 +265,7 @@ impl LabReport {
         if let Some(LagReport { dropped_us, times }) = &self.lag {
             output::text(&format!("\nlate by {dropped_us:.3} us in all, dropped in {times} parts"))?;
         }
-        let drops = self.sockets.kernel_drops;
+        let drops = self.sockets.get("kernel_drops");
         if drops > 0 {
             output::text(&format!("\n{drops} datagrams dropped by the kernel before they were read"))?;
         }

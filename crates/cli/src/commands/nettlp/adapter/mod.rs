@@ -21,7 +21,7 @@ use plug::Models;
 use report::{MemoryReport, Report};
 use signal_hook::consts::SIGUSR1;
 use std::net::{IpAddr, Ipv4Addr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -205,7 +205,7 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     let options = args.options(&allow)?;
     let signals = Signals::watch()?;
     match (&args.lab, &args.memory) {
-        (Some(lab), _) => args.lab_run(lab, options, allow)?.run(models, &signals.end),
+        (Some(lab), _) => LabRun { args: &args, lab, options, allow }.run(models, &signals.end),
         (None, Some(memory)) => serve_memory(&args, memory, options, allow, &signals),
         (None, None) => Err(Failure::usage("nothing to serve: legal are LAB.toml and --memory")),
     }
@@ -337,33 +337,6 @@ impl Args {
                 Image::file(path, self.write_back).map_err(|e| memory.failed("opening", &e))
             }
         }
-    }
-
-    fn lab_run(&self, path: &Path, options: AdapterOptions, allow: AllowList) -> Result<LabRun, Failure> {
-        Ok(LabRun {
-            lab: path.to_owned(),
-            set: self.set.overrides(),
-            options,
-            allow,
-            device: self.device,
-            scheme: self.ports(),
-            timing: match self.timing {
-                Some(Timing::Off) => ::lab::remote::Timing::Off,
-                Some(Timing::Lagging) => ::lab::remote::Timing::Lagging,
-                _ => ::lab::remote::Timing::On,
-            },
-            mps: self.mps,
-            capture: self.capture.clone(),
-            record: self.record.clone(),
-            record_limit_bytes: self.record_limit_mib.unwrap_or(RECORD_LIMIT_MIB) << 20,
-            key: self.key.clone(),
-            until_done: self.until_done,
-            force: self.force,
-            seed: self.seed,
-            native: self.native.leave(),
-            busy: self.busy_poll,
-            json: self.json,
-        })
     }
 
     /// Refuses what would have no effect on what is served. (clap requires nothing of an argument that conflicts with one that is

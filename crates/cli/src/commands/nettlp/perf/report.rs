@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a measurement has brought, as text and as JSON.
 
-use super::worker::Tally;
 use super::{Args, Direction, Outcome, Pattern, Regions, share};
-use crate::commands::nettlp::counters::Counters;
+use crate::commands::nettlp::counters::{Counters, Rows};
 use crate::failure::Failure;
 use crate::output;
 use hdrhistogram::Histogram;
 use nettlp::net::Ceiling;
 use serde::Serialize;
 use std::fmt::Write;
+
+/// What is told of sockets.
+const SOCKETS: [&str; 5] =
+    ["received_datagrams", "sent_datagrams", "receive_calls", "send_calls", "kernel_drops"];
 
 /// NetTLP header and TLP header before the data of a completion; of a write they are as long, or 4 bytes longer.
 pub(super) const AROUND_DATA: usize = 6 + 12;
@@ -40,8 +43,8 @@ struct Report {
     cpu_ns_per_tlp: Option<f64>,
     latency_ns: Option<Latency>,
     counters: Counters,
-    faults: Faults,
-    sockets: Sockets,
+    faults: Rows,
+    sockets: Rows,
     #[serde(skip_serializing_if = "Option::is_none")]
     ceiling: Option<CeilingReport>,
 }
@@ -55,24 +58,6 @@ struct Latency {
     p99: u64,
     p999: u64,
     max: u64,
-}
-
-#[derive(Serialize)]
-struct Faults {
-    unsupported_request: u64,
-    completer_abort: u64,
-    config_retry: u64,
-    poisoned: u64,
-    timed_out: u64,
-}
-
-#[derive(Serialize)]
-struct Sockets {
-    received_datagrams: u64,
-    sent_datagrams: u64,
-    receive_calls: u64,
-    send_calls: u64,
-    kernel_drops: u64,
 }
 
 #[derive(Serialize)]
@@ -121,7 +106,7 @@ fn report(args: &Args, outcome: &Outcome) -> Report {
         mrrs_bytes: args.peer.mrrs().bytes(),
         elapsed_s: *elapsed_s,
         requests: tally.requests,
-        failed: tally.failed(),
+        failed: tally.faults.rows().map(|(_, count)| count).sum(),
         bytes: tally.bytes,
         requests_per_s: tally.requests as f64 / elapsed_s,
         tlps_per_s: tlps as f64 / elapsed_s,
@@ -131,8 +116,8 @@ fn report(args: &Args, outcome: &Outcome) -> Report {
         cpu_ns_per_tlp: per(tlps),
         latency_ns: (is_read && !tally.latency_ns.is_empty()).then(|| latency(&tally.latency_ns)),
         counters: (&tally.counters).into(),
-        faults: of_tally(tally),
-        sockets: sockets(tally),
+        faults: Rows::new(tally.faults.rows()),
+        sockets: Rows::of(&SOCKETS, tally.sockets.rows()),
         ceiling: ceiling.map(|ceiling| beside(ceiling, tlps as f64 / elapsed_s)),
     }
 }
@@ -149,26 +134,6 @@ fn latency(histogram: &Histogram<u64>) -> Latency {
     }
 }
 
-fn of_tally(tally: &Tally) -> Faults {
-    Faults {
-        unsupported_request: tally.unsupported_request,
-        completer_abort: tally.completer_abort,
-        config_retry: tally.config_retry,
-        poisoned: tally.poisoned,
-        timed_out: tally.timed_out,
-    }
-}
-
-fn sockets(tally: &Tally) -> Sockets {
-    Sockets {
-        received_datagrams: tally.sockets.received_datagrams,
-        sent_datagrams: tally.sockets.sent_datagrams,
-        receive_calls: tally.sockets.receive_calls,
-        send_calls: tally.sockets.send_calls,
-        kernel_drops: tally.sockets.kernel_drops,
-    }
-}
-
 // Requests and completions alike are datagrams, and the smaller ones cost nearly as much.
 fn beside(ceiling: Ceiling, tlps_per_s: f64) -> CeilingReport {
     CeilingReport {
@@ -180,14 +145,15 @@ fn beside(ceiling: Ceiling, tlps_per_s: f64) -> CeilingReport {
     }
 }
 
-fn faults(faults: &Faults) -> String {
+fn faults(faults: &Rows) -> String {
     let kinds = [
-        (faults.unsupported_request, "refused (Unsupported Request)"),
-        (faults.completer_abort, "Completer Abort"),
-        (faults.config_retry, "put off (Configuration Request Retry Status)"),
-        (faults.poisoned, "poisoned"),
-        (faults.timed_out, "not answered"),
+        ("unsupported_request", "refused (Unsupported Request)"),
+        ("completer_abort", "Completer Abort"),
+        ("config_retry", "put off (Configuration Request Retry Status)"),
+        ("poisoned", "poisoned"),
+        ("timed_out", "not answered"),
     ];
+    let kinds = kinds.map(|(name, kind)| (faults.get(name), kind));
     let kinds = kinds.iter().filter(|(count, _)| *count > 0).map(|(count, kind)| format!("{count} {kind}"));
     kinds.collect::<Vec<_>>().join(", ")
 }

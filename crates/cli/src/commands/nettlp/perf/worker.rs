@@ -31,15 +31,22 @@ pub(super) struct Plan {
     pub(super) count: u64,
 }
 
+device::counters! {
+    /// Requests that failed, by what came of them.
+    pub struct Faults {
+        unsupported_request,
+        completer_abort,
+        config_retry,
+        poisoned,
+        timed_out,
+    }
+}
+
 /// What threads have done.
 pub(super) struct Tally {
     pub(super) requests: u64,
     pub(super) bytes: u64,
-    pub(super) unsupported_request: u64,
-    pub(super) completer_abort: u64,
-    pub(super) config_retry: u64,
-    pub(super) poisoned: u64,
-    pub(super) timed_out: u64,
+    pub(super) faults: Faults,
     pub(super) latency_ns: Histogram<u64>,
     pub(super) counters: Counters,
     pub(super) sockets: SocketCounters,
@@ -50,11 +57,7 @@ impl Default for Tally {
         Tally {
             requests: 0,
             bytes: 0,
-            unsupported_request: 0,
-            completer_abort: 0,
-            config_retry: 0,
-            poisoned: 0,
-            timed_out: 0,
+            faults: Faults::default(),
             // Three digits; these bounds are legal for any digits.
             latency_ns: Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("legal bounds"),
             counters: Counters::default(),
@@ -64,27 +67,14 @@ impl Default for Tally {
 }
 
 impl Tally {
-    /// Requests that failed.
-    pub(super) fn failed(&self) -> u64 {
-        self.unsupported_request + self.completer_abort + self.config_retry + self.poisoned + self.timed_out
-    }
-
     pub(super) fn add(&mut self, other: &Tally) {
         self.requests += other.requests;
         self.bytes += other.bytes;
-        self.unsupported_request += other.unsupported_request;
-        self.completer_abort += other.completer_abort;
-        self.config_retry += other.config_retry;
-        self.poisoned += other.poisoned;
-        self.timed_out += other.timed_out;
+        self.faults.add(&other.faults);
         // Both have the same bounds.
         let _ = self.latency_ns.add(&other.latency_ns);
         self.counters.add(&other.counters);
-        self.sockets.received_datagrams += other.sockets.received_datagrams;
-        self.sockets.sent_datagrams += other.sockets.sent_datagrams;
-        self.sockets.receive_calls += other.sockets.receive_calls;
-        self.sockets.send_calls += other.sockets.send_calls;
-        self.sockets.kernel_drops += other.sockets.kernel_drops;
+        self.sockets.add(&other.sockets);
     }
 
     fn count(&mut self, result: Result<u64, Fault>) {
@@ -93,11 +83,11 @@ impl Tally {
                 self.requests += 1;
                 self.bytes += bytes;
             }
-            Err(Fault::UnsupportedRequest(_)) => self.unsupported_request += 1,
-            Err(Fault::CompleterAbort(_)) => self.completer_abort += 1,
-            Err(Fault::ConfigRetry(_)) => self.config_retry += 1,
-            Err(Fault::Poisoned(_)) => self.poisoned += 1,
-            Err(Fault::TimedOut { .. } | Fault::Cancelled) => self.timed_out += 1,
+            Err(Fault::UnsupportedRequest(_)) => self.faults.unsupported_request += 1,
+            Err(Fault::CompleterAbort(_)) => self.faults.completer_abort += 1,
+            Err(Fault::ConfigRetry(_)) => self.faults.config_retry += 1,
+            Err(Fault::Poisoned(_)) => self.faults.poisoned += 1,
+            Err(Fault::TimedOut { .. } | Fault::Cancelled) => self.faults.timed_out += 1,
         }
     }
 }

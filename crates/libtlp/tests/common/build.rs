@@ -56,7 +56,7 @@ pub(crate) fn library() -> &'static Path {
     LIBRARY.get_or_init(|| {
         let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
         let built = cargo()
-            .args(["build", "--quiet", "--package", "riser-capi", "--target-dir"])
+            .args(["build", "--quiet", "--package", "riser-libtlp", "--target-dir"])
             .arg(target)
             .current_dir(env!("CARGO_MANIFEST_DIR"))
             .status()
@@ -75,7 +75,7 @@ pub(crate) fn program(cc: &str, source: &Path, flags: &[&str]) -> PathBuf {
         .args(flags)
         .args(sanitizers(cc))
         .arg("-I")
-        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("capi").join("include"))
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("libtlp").join("include"))
         .args(["-o".as_ref(), out.as_os_str(), source.as_os_str()])
         // What comes behind is no longer C++.
         .args(["-x", "none"])

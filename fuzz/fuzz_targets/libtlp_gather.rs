@@ -4,7 +4,7 @@
 
 extern crate riser_tlp as tlp;
 
-#[path = "../../crates/capi/src/gather.rs"]
+#[path = "../../crates/libtlp/src/gather.rs"]
 mod gather;
 
 #[path = "../checks_gather.rs"]

@@ -76,7 +76,7 @@ tlp_cpl_hdr.lowaddr 11
 #[test]
 fn header_and_library_agree() {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let out = std::env::temp_dir().join(format!("riser-capi-layout-{}", std::process::id()));
+    let out = std::env::temp_dir().join(format!("riser-libtlp-layout-{}", std::process::id()));
     let compiled = Command::new("cc")
         .args(["-std=gnu99", "-Wall", "-Wextra", "-Werror", "-I"])
         .args([&here.join("include"), Path::new("-o"), &out, &here.join("tests/c/layout.c")])

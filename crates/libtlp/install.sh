@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # Builds libtlp.a and libtlp.so, and installs them with their headers and libtlp.pc below a prefix.
-#   crates/capi/install.sh [PREFIX]                  builds; the prefix is /usr/local unless told otherwise
-#   crates/capi/install.sh --no-build FOLDER PREFIX  takes the libraries from a folder
+#   crates/libtlp/install.sh [PREFIX]                  builds; the prefix is /usr/local unless told otherwise
+#   crates/libtlp/install.sh --no-build FOLDER PREFIX  takes the libraries from a folder
 # DESTDIR, where set, stands before the prefix, for packages.
 set -euo pipefail
 
@@ -13,7 +13,7 @@ if [ "${1:-}" = --no-build ]; then
 else
     [ $# -le 1 ] || { echo "usage: install.sh [PREFIX]" >&2; exit 2; }
     prefix="${1:-/usr/local}"
-    (cd "$here" && cargo build --release --package riser-capi)
+    (cd "$here" && cargo build --release --package riser-libtlp)
     built="${CARGO_TARGET_DIR:-$here/../../target}/release"
 fi
 case "$prefix" in

@@ -3,7 +3,7 @@
 //! place elsewhere. Never keeps a pointer beyond the call.
 
 use crate::callbacks::{self, CONTEXTS_MAX, Kind};
-use crate::types::{Callbacks, InAddr, Msix, Nettlp, PcieCfg};
+use crate::types::{Callbacks, InAddr, Msix, Nettlp, OnData, OnTlp, PcieCfg};
 use crate::{ask, dma, header};
 use nettlp::wire::messaging::{Reply, Request};
 use nix::errno::Errno;
@@ -19,13 +19,6 @@ fn status(result: Result<(), Errno>) -> c_int {
     )
 }
 
-fn total(count: usize, result: Result<(), Errno>) -> isize {
-    match status(result) {
-        0 => isize::try_from(count).unwrap_or(isize::MAX),
-        _ => -1,
-    }
-}
-
 /// The structure behind a pointer of the program's; `EFAULT` where it is null.
 ///
 /// # Safety
@@ -33,6 +26,15 @@ fn total(count: usize, result: Result<(), Errno>) -> isize {
 unsafe fn structure<'a, T>(pointer: *mut T) -> Result<&'a mut T, Errno> {
     // SAFETY: as the caller promises.
     unsafe { pointer.as_mut() }.ok_or(Errno::EFAULT)
+}
+
+/// Whether so many bytes may be at a pointer.
+fn check(pointer: *const c_void, count: usize) -> Result<(), Errno> {
+    match isize::try_from(count) {
+        _ if pointer.is_null() => Err(Errno::EFAULT),
+        Err(_) => Err(Errno::EINVAL),
+        Ok(_) => Ok(()),
+    }
 }
 
 /// The program's buffer.
@@ -43,12 +45,7 @@ unsafe fn buffer<'a>(pointer: *mut c_void, count: usize) -> Result<&'a mut [u8],
     if count == 0 {
         return Ok(&mut []);
     }
-    if pointer.is_null() {
-        return Err(Errno::EFAULT);
-    }
-    if isize::try_from(count).is_err() {
-        return Err(Errno::EINVAL);
-    }
+    check(pointer, count)?;
     // SAFETY: not null, no longer than an object may be, and valid as the caller promises.
     Ok(unsafe { std::slice::from_raw_parts_mut(pointer.cast(), count) })
 }
@@ -61,14 +58,26 @@ unsafe fn data<'a>(pointer: *const c_void, count: usize) -> Result<&'a [u8], Err
     if count == 0 {
         return Ok(&[]);
     }
-    if pointer.is_null() {
-        return Err(Errno::EFAULT);
-    }
-    if isize::try_from(count).is_err() {
-        return Err(Errno::EINVAL);
-    }
+    check(pointer, count)?;
     // SAFETY: not null, no longer than an object may be, and readable as the caller promises.
     Ok(unsafe { std::slice::from_raw_parts(pointer.cast(), count) })
+}
+
+/// Moves the `count` bytes of a buffer from or to what a structure names; says how many, -1 where that fails.
+///
+/// # Safety
+/// `nt` is as [`structure`] wants it.
+unsafe fn transfer<T, B>(
+    nt: *mut T,
+    bytes: Result<B, Errno>,
+    count: usize,
+    does: impl FnOnce(&mut T, B) -> Result<(), Errno>,
+) -> isize {
+    // SAFETY: as the caller promises.
+    match status(unsafe { structure(nt) }.and_then(|nt| does(nt, bytes?))) {
+        0 => isize::try_from(count).unwrap_or(isize::MAX),
+        _ => -1,
+    }
 }
 
 /// `nettlp_init`.
@@ -113,12 +122,8 @@ unsafe extern "C" fn dma_read_aligned(
     count: usize,
     mrrs: usize,
 ) -> isize {
-    // SAFETY: the program's structure.
-    let nt = unsafe { structure(nt) };
-    // SAFETY: the program's buffer.
-    let out = unsafe { buffer(buf, count) };
-    let result = nt.and_then(|nt| dma::read(nt, addr as u64, out?, mrrs));
-    total(count, result)
+    // SAFETY: the program's structure and buffer.
+    unsafe { transfer(nt, buffer(buf, count), count, |nt, out| dma::read(nt, addr as u64, out, mrrs)) }
 }
 
 /// `dma_write_aligned`.
@@ -133,12 +138,8 @@ unsafe extern "C" fn dma_write_aligned(
     count: usize,
     mps: usize,
 ) -> isize {
-    // SAFETY: the program's structure.
-    let nt = unsafe { structure(nt) };
-    // SAFETY: the program's buffer.
-    let data = unsafe { data(buf, count) };
-    let result = nt.and_then(|nt| dma::write(nt, addr as u64, data?, mps));
-    total(count, result)
+    // SAFETY: the program's structure and buffer.
+    unsafe { transfer(nt, data(buf, count), count, |nt, data| dma::write(nt, addr as u64, data, mps)) }
 }
 
 /// `nettlp_strays`.
@@ -195,34 +196,30 @@ unsafe fn run_cb(
 /// The functions take what `libtlp.h` says; the TLP is as long as its header says.
 unsafe fn call(cb: &Callbacks, nt: *mut Nettlp, kind: Kind, tlp: &mut [u8], arg: *mut c_void) {
     let header: *mut c_void = tlp.as_mut_ptr().cast();
-    let plain = |on: Option<unsafe extern "C" fn(*mut Nettlp, *mut c_void, *mut c_void) -> c_int>| {
+    let plain = |on: OnTlp| {
         if let Some(on) = on {
             // SAFETY: as the caller promises.
             unsafe { on(nt, header, arg) };
+        }
+    };
+    let with_data = |on: OnData, data: *mut c_void, count: c_int| {
+        if let Some(on) = on {
+            // SAFETY: as the caller promises.
+            unsafe { on(nt, header, data, count as usize, arg) };
         }
     };
     match kind {
         Kind::Mrd => plain(cb.mrd),
         Kind::Cpl => plain(cb.cpl),
         Kind::Other => plain(cb.other),
-        Kind::Mwr => {
-            if let Some(on) = cb.mwr {
-                // SAFETY: a whole MWr.
-                let (m, count) =
-                    unsafe { (header::tlp_mwr_data(header), header::tlp_mr_data_length(header)) };
-                // SAFETY: as the caller promises.
-                unsafe { on(nt, header, m, count as usize, arg) };
-            }
-        }
-        Kind::Cpld => {
-            if let Some(on) = cb.cpld {
-                // SAFETY: a whole CplD.
-                let (m, count) =
-                    unsafe { (header::tlp_cpld_data(header), header::tlp_cpld_data_length(header)) };
-                // SAFETY: as the caller promises.
-                unsafe { on(nt, header, m, count as usize, arg) };
-            }
-        }
+        // SAFETY: a whole MWr.
+        Kind::Mwr => unsafe {
+            with_data(cb.mwr, header::tlp_mwr_data(header), header::tlp_mr_data_length(header))
+        },
+        // SAFETY: a whole CplD.
+        Kind::Cpld => unsafe {
+            with_data(cb.cpld, header::tlp_cpld_data(header), header::tlp_cpld_data_length(header))
+        },
     }
 }
 
@@ -300,11 +297,8 @@ unsafe extern "C" fn nettlp_pcie_cfg_read(
     buf: *mut c_void,
     count: usize,
 ) -> isize {
-    // SAFETY: the program's structure.
-    let nt = unsafe { structure(nt) };
-    // SAFETY: the program's buffer.
-    let out = unsafe { buffer(buf, count) };
-    total(count, nt.and_then(|nt| ask::read(nt, addr, out?)))
+    // SAFETY: the program's structure and buffer.
+    unsafe { transfer(nt, buffer(buf, count), count, |nt, out| ask::read(nt, addr, out)) }
 }
 
 /// `nettlp_pcie_cfg_write`.
@@ -318,9 +312,6 @@ unsafe extern "C" fn nettlp_pcie_cfg_write(
     buf: *mut c_void,
     count: usize,
 ) -> isize {
-    // SAFETY: the program's structure.
-    let nt = unsafe { structure(nt) };
-    // SAFETY: the program's buffer.
-    let data = unsafe { data(buf, count) };
-    total(count, nt.and_then(|nt| ask::write(nt, addr, data?)))
+    // SAFETY: the program's structure and buffer.
+    unsafe { transfer(nt, data(buf, count), count, |nt, data| ask::write(nt, addr, data)) }
 }

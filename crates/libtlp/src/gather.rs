@@ -132,7 +132,7 @@ fn failure(c: &Completion) -> Option<Errno> {
     }
 }
 
-// Named, so that it is found wherever this file is taken as a module: `fuzz/fuzz_targets/capi_gather.rs` does.
+// Named, so that it is found wherever this file is taken as a module: `fuzz/fuzz_targets/libtlp_gather.rs` does.
 #[cfg(test)]
 #[path = "gather/tests.rs"]
 mod tests;

@@ -80,8 +80,8 @@ pub(crate) struct PcieCfg {
     pub(crate) port: c_int,
 }
 
-type OnTlp = Option<unsafe extern "C" fn(*mut Nettlp, *mut c_void, *mut c_void) -> c_int>;
-type OnData =
+pub(crate) type OnTlp = Option<unsafe extern "C" fn(*mut Nettlp, *mut c_void, *mut c_void) -> c_int>;
+pub(crate) type OnData =
     Option<unsafe extern "C" fn(*mut Nettlp, *mut c_void, *mut c_void, usize, *mut c_void) -> c_int>;
 
 /// `struct nettlp_cb`. Headers are passed as the bytes that they are; `start` and `end` are the program's own.
