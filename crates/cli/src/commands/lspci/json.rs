@@ -5,14 +5,11 @@ use super::decode::LinkFacts;
 use super::decode::space::Space;
 use super::{decode, names};
 use capture::{DeviceRegister, DeviceRegisters};
+use config::ext::sriov::VF_BAR0;
+use config::header::type0::BAR0;
 use host::firmware::{FoundBar, FoundBridge, FoundSriov, Function, Interrupt, Window};
 use lab::{Enumerated, EnumeratedFunction, Place};
 use serde::Serialize;
-
-/// Offset of BAR 0.
-const BAR0: u16 = 0x10;
-/// Offset of VF BAR 0 in the SR-IOV capability.
-const VF_BAR0: u16 = 0x24;
 
 /// The whole object.
 #[derive(Serialize)]
@@ -176,8 +173,7 @@ impl Entry {
 
 /// What the PCI Express capability says of its link.
 fn link(space: &Space<'_>) -> Option<LinkFacts> {
-    let express = |h: &decode::Head| h.version.is_none() && h.id == u16::from(config::cap::pcie::ID);
-    decode::link(space, decode::heads(space).into_iter().find(express)?)
+    decode::link(space, decode::heads(space).into_iter().find(decode::Head::is_express)?)
 }
 
 type Named = (Option<String>, Option<String>, Option<u8>, Option<String>);
@@ -223,10 +219,10 @@ fn bars(found: &Enumerated, function: &EnumeratedFunction, known: &Function) -> 
 fn bar_kind(found: &Enumerated, function: &EnumeratedFunction, known: &Function, index: u8) -> u32 {
     let physical = known.vf_of.and_then(|pf| {
         let space = found.functions.iter().find(|f| f.bdf == pf)?;
-        Some((space, found.system.get(pf)?.sriov?.at * 4 + VF_BAR0))
+        Some((space, found.system.get(pf)?.sriov?.at + VF_BAR0))
     });
     let (space, first) = physical.unwrap_or((function, BAR0));
-    Space(&space.bytes).dw(first + u16::from(index) * 4)
+    Space(&space.bytes).dw((first + u16::from(index)) * 4)
 }
 
 impl Bridge {

@@ -185,6 +185,15 @@ fn fields_by_name() {
     assert!(!text.contains("Root Error Command"), "{text}");
 }
 
+/// What stands in braces in the texts names a field.
+#[test]
+fn texts_name_fields_that_there_are() {
+    for space in all() {
+        let text = decode::function(&Space(&bytes(&space)), &[0; 7], PLAIN);
+        assert!(!text.contains('{'), "{text}");
+    }
+}
+
 #[test]
 fn sizes_as_lspci_writes_them() {
     for (bytes, text) in [(0, "0"), (512, "512"), (4096, "4K"), (4097 << 20, "4097M"), (1 << 40, "1T")] {

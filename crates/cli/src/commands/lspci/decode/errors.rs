@@ -2,101 +2,80 @@
 //! Extended capabilities that are about errors: Advanced Error Reporting, Downstream Port Containment (`PCIe 5.0 §7.8.4`,
 //! `§7.9.15`).
 
-use super::space::{Lines, Space, field, sign, signs};
-use super::{Head, title};
+use super::Head;
+use super::own::Own;
+use super::space::Space;
+use config::cap::pcie;
+use config::ext::{aer, dpc};
+use config::register::get;
 
-const UNCORRECTABLE: [(&str, u32); 12] = [
-    ("DLP", 4),
-    ("SDES", 5),
-    ("TLP", 12),
-    ("FCP", 13),
-    ("CmpltTO", 14),
-    ("CmpltAbrt", 15),
-    ("UnxCmplt", 16),
-    ("RxOF", 17),
-    ("MalfTLP", 18),
-    ("ECRC", 19),
-    ("UnsupReq", 20),
-    ("ACSViol", 21),
-];
-const CORRECTABLE: [(&str, u32); 6] =
-    [("RxErr", 0), ("BadTLP", 6), ("BadDLLP", 7), ("Rollover", 8), ("Timeout", 12), ("AdvNonFatalErr", 13)];
+const UNCORRECTABLE: &str = "DLP{DataLinkProtocol+} SDES{SurpriseDown+} TLP{PoisonedTlp+} FCP{FlowControlProtocol+} \
+    CmpltTO{CompletionTimeout+} CmpltAbrt{CompleterAbort+} UnxCmplt{UnexpectedCompletion+} RxOF{ReceiverOverflow+} \
+    MalfTLP{MalformedTlp+} ECRC{Ecrc+} UnsupReq{UnsupportedRequest+} ACSViol{AcsViolation+}";
+const CORRECTABLE: &str = "RxErr{Receiver+} BadTLP{BadTlp+} BadDLLP{BadDllp+} Rollover{ReplayNumRollover+} \
+    Timeout{ReplayTimerTimeout+} AdvNonFatalErr{AdvisoryNonFatal+}";
 /// Device/Port Type of a root port, and of a Root Complex Event Collector.
 const ROOTS: [u32; 2] = [4, 10];
 
 /// Advanced Error Reporting; the root registers where the PCI Express capability says that the function is a root port.
-pub(super) fn reporting(space: &Space<'_>, head: Head, lines: &mut Lines) {
-    lines.capability(head, title(head));
-    let dw = |offset: u16| space.dw(head.at + offset);
-    for (what, at) in [("UESta", 4), ("UEMsk", 8), ("UESvrt", 0xc)] {
-        lines.line(2, format!("{what}:\t{}", signs(dw(at), &UNCORRECTABLE)));
+pub(super) fn reporting(own: &mut Own<'_>) {
+    own.at(aer::UNCORRECTABLE_STATUS).show(&["\t\tUESta:\t", UNCORRECTABLE]);
+    own.at(aer::UNCORRECTABLE_MASK).show(&["\t\tUEMsk:\t", UNCORRECTABLE]);
+    own.at(aer::SEVERITY).show(&["\t\tUESvrt:\t", UNCORRECTABLE]);
+    own.at(aer::CORRECTABLE_STATUS).show(&["\t\tCESta:\t", CORRECTABLE]);
+    own.at(aer::CORRECTABLE_MASK).show(&["\t\tCEMsk:\t", CORRECTABLE]);
+    own.at(aer::CONTROL).show(&[
+        "\t\tAERCap:\tFirst Error Pointer: {FIRST_ERROR_POINTER:02x}, ",
+        "ECRCGenCap{ECRC_GENERATION_CAPABLE+} ECRCGenEn{ECRC_GENERATION+} ",
+        "ECRCChkCap{ECRC_CHECK_CAPABLE+} ECRCChkEn{ECRC_CHECK+}",
+        "\t\t\tMultHdrRecCap{MULTIPLE_HEADERS_CAPABLE+} MultHdrRecEn{MULTIPLE_HEADERS+} ",
+        "TLPPfxPres{PREFIX_LOG_PRESENT+} HdrLogCap{TIMEOUT_HEADER_CAPABLE+}",
+    ]);
+    log(own, "HeaderLog", aer::HEADER_LOG);
+    if own.dw(aer::CONTROL) & aer::control::PREFIX_LOG_PRESENT != 0 {
+        log(own, "PrefixLog", aer::PREFIX_LOG);
     }
-    for (what, at) in [("CESta", 0x10), ("CEMsk", 0x14)] {
-        lines.line(2, format!("{what}:\t{}", signs(dw(at), &CORRECTABLE)));
+    if is_root(own.space) {
+        root(own);
     }
-    let control = dw(0x18);
-    let ecrc = [("ECRCGenCap", 5), ("ECRCGenEn", 6), ("ECRCChkCap", 7), ("ECRCChkEn", 8)];
-    lines.line(2, format!("AERCap:\tFirst Error Pointer: {:02x}, {}", control & 0x1f, signs(control, &ecrc)));
-    let logs = [("MultHdrRecCap", 9), ("MultHdrRecEn", 10), ("TLPPfxPres", 11), ("HdrLogCap", 12)];
-    lines.line(3, signs(control, &logs));
-    let log = [0x1c, 0x20, 0x24, 0x28].map(|at| format!("{:08x}", dw(at)));
-    lines.line(2, format!("HeaderLog: {}", log.join(" ")));
-    if control >> 11 & 1 == 1 {
-        let log = [0x38, 0x3c, 0x40, 0x44].map(|at| format!("{:08x}", dw(at)));
-        lines.line(2, format!("PrefixLog: {}", log.join(" ")));
-    }
-    if is_root(space) {
-        root(dw(0x2c), dw(0x30), dw(0x34), lines);
-    }
+}
+
+fn log(own: &mut Own<'_>, what: &str, first: u16) {
+    let words = [0, 1, 2, 3].map(|n| format!("{:08x}", own.dw(first + n)));
+    own.lines.line(2, format!("{what}: {}", words.join(" ")));
 }
 
 /// True where the PCI Express capability says that the function is a root port, or collects events of such.
 pub(super) fn is_root(space: &Space<'_>) -> bool {
-    let express = |h: &Head| h.version.is_none() && h.id == u16::from(config::cap::pcie::ID);
-    let head = super::heads(space).into_iter().find(express);
-    head.is_some_and(|h| ROOTS.contains(&field(u32::from(space.half(h.at + 2)), 7, 4)))
+    let head = super::heads(space).into_iter().find(Head::is_express);
+    head.is_some_and(|h| ROOTS.contains(&get(space.dw(h.at), pcie::capabilities::PORT_TYPE)))
 }
 
-fn root(command: u32, status: u32, sources: u32, lines: &mut Lines) {
-    let enables = [("CERptEn", 0), ("NFERptEn", 1), ("FERptEn", 2)];
-    lines.line(2, format!("RootCmd: {}", signs(command, &enables)));
-    let received = [("CERcvd", 0), ("MultCERcvd", 1), ("UERcvd", 2), ("MultUERcvd", 3)];
-    lines.line(2, format!("RootSta: {}", signs(status, &received)));
-    let rest = signs(status, &[("FirstFatal", 4), ("NonFatalMsg", 5), ("FatalMsg", 6)]);
-    lines.line(3, format!(" {rest} IntMsg {}", status >> 27));
-    let (correctable, other) = (sources & 0xffff, sources >> 16);
-    lines.line(2, format!("ErrorSrc: ERR_COR: {correctable:04x} ERR_FATAL/NONFATAL: {other:04x}"));
+fn root(own: &mut Own<'_>) {
+    own.at(aer::ROOT_COMMAND).show(&[
+        "\t\tRootCmd: CERptEn{CORRECTABLE_REPORTING+} NFERptEn{NON_FATAL_REPORTING+} FERptEn{FATAL_REPORTING+}",
+    ]);
+    own.at(aer::ROOT_STATUS).show(&[
+        "\t\tRootSta: CERcvd{CORRECTABLE_RECEIVED+} MultCERcvd{MULTIPLE_CORRECTABLE+} ",
+        "UERcvd{UNCORRECTABLE_RECEIVED+} MultUERcvd{MULTIPLE_UNCORRECTABLE+}",
+        "\t\t\t FirstFatal{FIRST_FATAL+} NonFatalMsg{NON_FATAL_RECEIVED+} FatalMsg{FATAL_RECEIVED+} ",
+        "IntMsg {INTERRUPT_MESSAGE}",
+    ]);
+    own.at(aer::ERROR_SOURCE).show(&["\t\tErrorSrc: ERR_COR: {15-0:04x} ERR_FATAL/NONFATAL: {31-16:04x}"]);
 }
 
 /// Downstream Port Containment.
-pub(super) fn containment(space: &Space<'_>, head: Head, lines: &mut Lines) {
-    lines.capability(head, title(head));
-    let (first, second) = (space.dw(head.at + 4), space.dw(head.at + 8));
-    let (capability, control) = (first & 0xffff, first >> 16);
-    let able = signs(capability, &[("RPExt", 5), ("PoisonedTLP", 6), ("SwTrigger", 7)]);
-    lines.line(
-        2,
-        format!(
-            "DpcCap:\tINT Msg #{}, {able} RP PIO Log {}, DL_ActiveErr{}",
-            capability & 0x1f,
-            field(capability, 11, 8),
-            sign(capability, 12)
-        ),
-    );
-    let set =
-        [("Cmpl", 2), ("INT", 3), ("ErrCor", 4), ("PoisonedTLP", 5), ("SwTrigger", 6), ("DL_ActiveErr", 7)];
-    lines.line(2, format!("DpcCtl:\tTrigger:{:x} {}", control & 0b11, signs(control, &set)));
-    let (status, source) = (second & 0xffff, second >> 16);
-    lines.line(
-        2,
-        format!(
-            "DpcSta:\tTrigger{} Reason:{:02x} {} TriggerExt:{:02x} RP PIO ErrPtr:{:02x}",
-            sign(status, 0),
-            field(status, 2, 1),
-            signs(status, &[("INT", 3), ("RPBusy", 4)]),
-            field(status, 6, 5),
-            field(status, 12, 8)
-        ),
-    );
-    lines.line(2, format!("Source:\t{source:04x}"));
+pub(super) fn containment(own: &mut Own<'_>) {
+    own.at(dpc::CONTROL).show(&[
+        "\t\tDpcCap:\tINT Msg #{INTERRUPT_MESSAGE}, RPExt{RP_EXTENSIONS+} ",
+        "PoisonedTLP{POISONED_EGRESS_SUPPORTED+} SwTrigger{SOFTWARE_TRIGGER_SUPPORTED+} ",
+        "RP PIO Log {LOG_SIZE}, DL_ActiveErr{DL_ACTIVE_SUPPORTED+}",
+        "\t\tDpcCtl:\tTrigger:{TRIGGER:x} Cmpl{COMPLETION_UR+} INT{INTERRUPT+} ErrCor{ERR_COR+} ",
+        "PoisonedTLP{POISONED_EGRESS+} SwTrigger{SOFTWARE_TRIGGER+} DL_ActiveErr{DL_ACTIVE_ERR_COR+}",
+    ]);
+    own.at(dpc::STATUS).show(&[
+        "\t\tDpcSta:\tTrigger{TRIGGERED+} Reason:{REASON:02x} INT{INTERRUPT+} RPBusy{RP_BUSY+} ",
+        "TriggerExt:{REASON_EXTENSION:02x} RP PIO ErrPtr:{FIRST_ERROR:02x}",
+        "\t\tSource:\t{SOURCE:04x}",
+    ]);
 }

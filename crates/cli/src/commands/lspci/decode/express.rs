@@ -2,83 +2,25 @@
 //! The PCI Express capability (`PCIe 5.0 §7.5.3`): device, link, slot and root registers, and the second ones.
 
 use super::Head;
-use super::space::{Lines, Space, field, name, sign, signs};
+use super::own::{Own, when};
+use super::space::Space;
+use config::PortType::{self, *};
+use config::cap::pcie::*;
+use config::register::get;
 
-/// Device/Port Type (`PCIe 5.0 Table 7-17`).
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Endpoint,
-    RootPort,
-    Upstream,
-    Downstream,
-    Integrated,
-    Other(u32),
-}
-
-impl Kind {
-    const fn of(capabilities: u32) -> Kind {
-        match field(capabilities, 7, 4) {
-            0 | 1 => Kind::Endpoint,
-            4 => Kind::RootPort,
-            5 => Kind::Upstream,
-            6 => Kind::Downstream,
-            9 => Kind::Integrated,
-            n => Kind::Other(n),
-        }
-    }
-
-    const fn is_above_link(self) -> bool {
-        matches!(self, Kind::RootPort | Kind::Downstream)
-    }
-
-    const fn is_device(self) -> bool {
-        matches!(self, Kind::Endpoint | Kind::Integrated)
-    }
-}
-
-const L0S: [&str; 8] = ["<64ns", "<128ns", "<256ns", "<512ns", "<1us", "<2us", "<4us", "unlimited"];
-const L1: [&str; 8] = ["<1us", "<2us", "<4us", "<8us", "<16us", "<32us", "<64us", "unlimited"];
 const SPEEDS: [&str; 7] = ["unknown", "2.5GT/s", "5GT/s", "8GT/s", "16GT/s", "32GT/s", "64GT/s"];
-const ASPM: [&str; 4] = ["not supported", "L0s", "L1", "L0s L1"];
-const ASPM_CONTROL: [&str; 4] = ["Disabled", "L0s Enabled", "L1 Enabled", "L0s L1 Enabled"];
-const INDICATORS: [&str; 4] = ["Unknown", "On", "Blink", "Off"];
-const TIMEOUT_RANGES: [(u32, &str); 8] = [
-    (0, "Not Supported"),
-    (1, "Range A"),
-    (2, "Range B"),
-    (3, "Range AB"),
-    (6, "Range BC"),
-    (7, "Range ABC"),
-    (14, "Range BCD"),
-    (15, "Range ABCD"),
-];
-const TIMEOUTS: [(u32, &str); 9] = [
-    (0, "50us to 50ms"),
-    (1, "50us to 100us"),
-    (2, "1ms to 10ms"),
-    (5, "16ms to 55ms"),
-    (6, "65ms to 210ms"),
-    (9, "260ms to 900ms"),
-    (10, "1s to 3.5s"),
-    (13, "4s to 13s"),
-    (14, "17s to 64s"),
-];
-const OBFF: [&str; 4] = ["Not Supported", "Via message", "Via WAKE#", "Via message/WAKE#"];
-const OBFF_CONTROL: [&str; 4] = ["Disabled", "Via message A", "Via message B", "Via WAKE#"];
-
-/// De-emphasis and preshoot of each transmitter preset, in dB (`PCIe 5.0 Table 8-1`).
-const PRESETS: [(&str, &str); 10] = [
-    ("-6", "0"),
-    ("-3.5", "0"),
-    ("-4.4", "0"),
-    ("-2.5", "0"),
-    ("0", "0"),
-    ("0", "1.9"),
-    ("0", "2.5"),
-    ("-6.0", "3.5"),
-    ("-3.5", "3.5"),
-    ("0", "3.5"),
-];
+const RANGES: &str = "{TIMEOUT_RANGES|Not Supported|Range A|Range B|Range AB|Unknown|Unknown|Range BC|Range ABC|\
+    Unknown|Unknown|Unknown|Unknown|Unknown|Unknown|Range BCD|Range ABCD}";
+const TIMEOUT: &str = "{TIMEOUT_VALUE|50us to 50ms|50us to 100us|1ms to 10ms|Unknown|Unknown|16ms to 55ms|\
+    65ms to 210ms|Unknown|Unknown|260ms to 900ms|1s to 3.5s|Unknown|Unknown|4s to 13s|17s to 64s|Unknown}";
+const MARGIN: &str = "{TRANSMIT_MARGIN|Normal Operating Range|800-1200mV(full-swing)/400-700mV(half-swing)|\
+    200-400mV(full-swing)/100-200mV(half-swing)|200-400mV(full-swing)/100-200mV(half-swing)|\
+    200-400mV(full-swing)/100-200mV(half-swing)|200-400mV(full-swing)/100-200mV(half-swing)|Unknown}";
+/// De-emphasis and preshoot of each transmitter preset (`PCIe 5.0 Table 8-1`).
+const PRESET: &str = "{COMPLIANCE_PRESET|-6dB de-emphasis, 0dB preshoot|-3.5dB de-emphasis, 0dB preshoot|\
+    -4.4dB de-emphasis, 0dB preshoot|-2.5dB de-emphasis, 0dB preshoot|0dB de-emphasis, 0dB preshoot|\
+    0dB de-emphasis, 1.9dB preshoot|0dB de-emphasis, 2.5dB preshoot|-6.0dB de-emphasis, 3.5dB preshoot|\
+    -3.5dB de-emphasis, 3.5dB preshoot|0dB de-emphasis, 3.5dB preshoot|Unknown}";
 
 /// What a link's registers say of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -99,117 +41,95 @@ pub(crate) struct LinkFacts {
 
 /// The same as numbers; `None` of a function without a link.
 pub(crate) fn link(space: &Space<'_>, head: Head) -> Option<LinkFacts> {
-    let (capabilities, status) = (space.dw(head.at + 0xc), space.dw(head.at + 0x10) >> 16);
-    if Kind::of(u32::from(space.half(head.at + 2))) == Kind::Integrated {
-        return None;
-    }
-    let control = space.dw(head.at + 8);
-    Some(LinkFacts {
-        max_generation: capabilities & 0xf,
-        max_lanes: field(capabilities, 9, 4),
-        generation: status & 0xf,
-        lanes: field(status, 9, 4),
-        mps_bytes: 128 << field(control, 7, 5),
-        mrrs_bytes: 128 << field(control, 14, 12),
+    let word = |dw: u16| space.dw(head.at + dw * 4);
+    let (built, link, control) = (word(LINK_CAPABILITIES), word(LINK_CONTROL), word(DEVICE_CONTROL));
+    let has_link = PortType::decode(word(CAPABILITIES)) != Some(RootComplexIntegrated);
+    has_link.then(|| LinkFacts {
+        max_generation: get(built, link_capabilities::MAX_SPEED),
+        max_lanes: get(built, link_capabilities::MAX_WIDTH),
+        generation: get(link, link_control::SPEED),
+        lanes: get(link, link_control::WIDTH),
+        mps_bytes: 128 << get(control, device_control::MPS),
+        mrrs_bytes: 128 << get(control, device_control::MRRS),
     })
 }
 
 /// Shows the capability.
-pub(super) fn show(space: &Space<'_>, head: Head, lines: &mut Lines) {
-    let capabilities = u32::from(space.half(head.at + 2));
-    let kind = Kind::of(capabilities);
-    let slot = capabilities >> 8 & 1 == 1;
+pub(super) fn show(own: &mut Own<'_>) {
+    let word = own.dw(CAPABILITIES);
+    let port = PortType::decode(word);
     // A virtual function has no Vendor ID (`PCIe 5.0 §9.3.4.1.1`); what is its physical function's alone is left out.
-    let is_virtual = space.half(0) == u16::MAX;
-    let what = match kind {
-        Kind::Endpoint if field(capabilities, 7, 4) == 1 => "Legacy Endpoint".to_owned(),
-        Kind::Endpoint => "Endpoint".to_owned(),
-        Kind::RootPort => format!("Root Port (Slot{})", sign(capabilities, 8)),
-        Kind::Upstream => "Upstream Port".to_owned(),
-        Kind::Downstream => format!("Downstream Port (Slot{})", sign(capabilities, 8)),
-        Kind::Integrated => "Root Complex Integrated Endpoint".to_owned(),
-        Kind::Other(n) => format!("Unknown type {n}"),
+    let is_virtual = own.space.half(0) == u16::MAX;
+    let is_above_link = port.is_some_and(PortType::is_above_link);
+    let what = match port {
+        Some(Endpoint) if get(word, capabilities::PORT_TYPE) == 1 => "Legacy Endpoint",
+        Some(Endpoint) => "Endpoint",
+        Some(RootPort) => "Root Port (Slot{SLOT_IMPLEMENTED+})",
+        Some(Upstream) => "Upstream Port",
+        Some(Downstream) => "Downstream Port (Slot{SLOT_IMPLEMENTED+})",
+        Some(RootComplexIntegrated) => "Root Complex Integrated Endpoint",
+        None => "Unknown type {PORT_TYPE}",
     };
-    let (version, message) = (capabilities & 0xf, field(capabilities, 13, 9));
-    lines.capability(head, format!("Express (v{version}) {what}, MSI {message:02x}"));
-    let dw = |offset: u16| space.dw(head.at + offset);
-    device_capabilities(kind, dw(4), lines);
-    device_control(kind, dw(4), dw(8), lines);
-    if kind != Kind::Integrated {
-        link_registers(kind, dw(0xc), dw(0x10), lines);
+    own.at(CAPABILITIES).show(&[" (v{VERSION}) ", what, ", MSI {MESSAGE_NUMBER:02x}"]);
+    device(own, port);
+    if port != Some(RootComplexIntegrated) {
+        link_registers(own, port);
     }
-    if slot && kind.is_above_link() {
-        slot_registers(dw(0x14), dw(0x18), lines);
+    if word & capabilities::SLOT_IMPLEMENTED != 0 && is_above_link {
+        slot(own);
     }
-    if kind == Kind::RootPort {
-        root(dw(0x1c), dw(0x20), lines);
+    if port == Some(RootPort) {
+        own.at(ROOT_CONTROL).show(&[
+            "\t\tRootCap: CRSVisible{CRS_VISIBILITY+}",
+            "\t\tRootCtl: ErrCorrectable{SYSTEM_ERROR_CORRECTABLE+} ErrNon-Fatal{SYSTEM_ERROR_NON_FATAL+} ",
+            "ErrFatal{SYSTEM_ERROR_FATAL+} PMEIntEna{PME_INTERRUPT_ENABLE+} CRSVisible{CRS_VISIBILITY_ENABLE+}",
+        ]);
+        own.at(ROOT_STATUS).show(&[
+            "\t\tRootSta: PME ReqID {PME_REQUESTER_ID:04x}, PMEStatus{PME_STATUS+} PMEPending{PME_PENDING+}",
+        ]);
     }
-    if version >= 2 {
-        device_capabilities_2(kind, dw(0x24), lines);
-        if !is_virtual {
-            atomics(kind, "Cap", dw(0x24), lines);
-        }
-        device_control_2(kind, dw(0x28), lines);
-        if kind != Kind::Integrated {
-            if !is_virtual {
-                link_2(kind, dw(0x2c), dw(0x30), lines);
-            }
-            link_status_2(dw(0x30) >> 16, lines);
+    if get(word, capabilities::VERSION) >= 2 {
+        device_2(own, port, is_virtual);
+        if port != Some(RootComplexIntegrated) {
+            link_2(own, port, is_virtual);
         }
     }
 }
 
-fn device_capabilities(kind: Kind, capabilities: u32, lines: &mut Lines) {
-    let latency = match kind {
-        Kind::Endpoint => format!(
-            ", Latency L0s {}, L1 {}",
-            L0S[field(capabilities, 8, 6) as usize],
-            L1[field(capabilities, 11, 9) as usize]
-        ),
-        _ => String::new(),
-    };
-    let (payload, phantom) = (128 << (capabilities & 0b111), field(capabilities, 4, 3));
-    lines.line(2, format!("DevCap:\tMaxPayload {payload} bytes, PhantFunc {phantom}{latency}"));
-    let mut rest = vec![signs(capabilities, &[("ExtTag", 5)])];
-    let has_power = matches!(kind, Kind::Endpoint | Kind::Upstream);
-    if has_power {
-        rest.push(signs(capabilities, &[("AttnBtn", 12), ("AttnInd", 13), ("PwrInd", 14)]));
-    }
-    rest.push(signs(capabilities, &[("RBE", 15)]));
-    if kind.is_device() {
-        rest.push(signs(capabilities, &[("FLReset", 28)]));
-    }
-    if has_power {
-        rest.push(format!(
-            "SlotPowerLimit {}W",
-            watts(field(capabilities, 25, 18), field(capabilities, 27, 26))
-        ));
-    }
-    lines.line(3, rest.join(" "));
+/// Device registers.
+fn device(own: &mut Own<'_>, port: Option<PortType>) {
+    let is_endpoint = port == Some(Endpoint);
+    let is_device = is_endpoint || port == Some(RootComplexIntegrated);
+    let has_power = is_endpoint || port == Some(Upstream);
+    let able = own.dw(DEVICE_CAPABILITIES);
+    let limit = format!(" SlotPowerLimit {}W", watts(get(able, device_capabilities::SLOT_POWER_LIMIT)));
+    own.at(DEVICE_CAPABILITIES).show(&[
+        "\t\tDevCap:\tMaxPayload {MPS_SUPPORTED^128} bytes, PhantFunc {PHANTOM_FUNCTIONS}",
+        when(is_endpoint, ", Latency L0s {L0S_LATENCY|<64ns|<128ns|<256ns|<512ns|<1us|<2us|<4us|unlimited}"),
+        when(is_endpoint, ", L1 {L1_LATENCY|<1us|<2us|<4us|<8us|<16us|<32us|<64us|unlimited}"),
+        "\t\t\tExtTag{EXTENDED_TAG_SUPPORTED+}",
+        when(has_power, " AttnBtn{12+} AttnInd{13+} PwrInd{14+}"),
+        " RBE{ROLE_BASED_ERROR_REPORTING+}",
+        when(is_device, " FLReset{FUNCTION_LEVEL_RESET+}"),
+        when(has_power, &limit),
+    ]);
+    let resets = is_device && able & device_capabilities::FUNCTION_LEVEL_RESET != 0;
+    own.at(DEVICE_CONTROL).show(&[
+        "\t\tDevCtl:\tCorrErr{CORRECTABLE_REPORTING+} NonFatalErr{NON_FATAL_REPORTING+} ",
+        "FatalErr{FATAL_REPORTING+} UnsupReq{UNSUPPORTED_REPORTING+}",
+        "\t\t\tRlxdOrd{RELAXED_ORDERING+} ExtTag{EXTENDED_TAG+} PhantFunc{PHANTOM_FUNCTIONS+} ",
+        "AuxPwr{AUX_POWER_PM+} NoSnoop{NO_SNOOP+}",
+        when(resets, " FLReset{INITIATE_FLR+}"),
+        "\t\t\tMaxPayload {MPS^128} bytes, MaxReadReq {MRRS^128} bytes",
+        "\t\tDevSta:\tCorrErr{CORRECTABLE_DETECTED+} NonFatalErr{NON_FATAL_DETECTED+} FatalErr{FATAL_DETECTED+} ",
+        "UnsupReq{UNSUPPORTED_DETECTED+} AuxPwr{AUX_POWER_DETECTED+} TransPend{TRANSACTIONS_PENDING+}",
+    ]);
 }
 
-fn device_control(kind: Kind, capabilities: u32, control: u32, lines: &mut Lines) {
-    let reporting = [("CorrErr", 0), ("NonFatalErr", 1), ("FatalErr", 2), ("UnsupReq", 3)];
-    lines.line(2, format!("DevCtl:\t{}", signs(control, &reporting)));
-    let set = [("RlxdOrd", 4), ("ExtTag", 8), ("PhantFunc", 9), ("AuxPwr", 10), ("NoSnoop", 11)];
-    let reset = kind.is_device() && capabilities >> 28 & 1 == 1;
-    let reset = if reset { signs(control, &[(" FLReset", 15)]) } else { String::new() };
-    lines.line(3, format!("{}{reset}", signs(control, &set)));
-    let (payload, read) = (128 << field(control, 7, 5), 128 << field(control, 14, 12));
-    lines.line(3, format!("MaxPayload {payload} bytes, MaxReadReq {read} bytes"));
-    let status = [
-        ("CorrErr", 16),
-        ("NonFatalErr", 17),
-        ("FatalErr", 18),
-        ("UnsupReq", 19),
-        ("AuxPwr", 20),
-        ("TransPend", 21),
-    ];
-    lines.line(2, format!("DevSta:\t{}", signs(control, &status)));
-}
-
-/// Watts of a slot: value times 10^-scale (`PCIe 5.0 §7.5.3.9`), without zeros at the end.
-fn watts(value: u32, scale: u32) -> String {
+/// Watts of a slot, by value (7:0) and scale (9:8) of its limit: value times 10^-scale (`PCIe 5.0 §7.5.3.9`), without zeros at
+/// the end.
+fn watts(limit: u32) -> String {
+    let (value, scale) = (limit & 0xff, limit >> 8);
     let unit = 10_u32.pow(scale);
     let (whole, rest) = (value / unit, value % unit);
     if rest == 0 {
@@ -219,208 +139,150 @@ fn watts(value: u32, scale: u32) -> String {
     format!("{whole}.{}", digits.trim_end_matches('0'))
 }
 
-fn link_registers(kind: Kind, capabilities: u32, control: u32, lines: &mut Lines) {
-    let (port, width) = (capabilities >> 24, field(capabilities, 9, 4));
-    let (speed, aspm) =
-        (name(&SPEEDS, capabilities & 0xf, "unknown"), ASPM[field(capabilities, 11, 10) as usize]);
-    lines.line(2, format!("LnkCap:\tPort #{port}, Speed {speed}, Width x{width}, ASPM {aspm}"));
-    let capable = [("ClockPM", 18), ("Surprise", 19), ("LLActRep", 20), ("BwNot", 21), ("ASPMOptComp", 22)];
-    lines.line(3, signs(capabilities, &capable));
-    let rcb = match kind {
-        Kind::Endpoint | Kind::RootPort => format!(" RCB {} bytes,", 64 << (control >> 3 & 1)),
-        _ => String::new(),
-    };
-    let aspm = ASPM_CONTROL[(control & 0b11) as usize];
-    lines.line(
-        2,
-        format!("LnkCtl:\tASPM {aspm};{rcb} {}", signs(control, &[("Disabled", 4), ("CommClk", 6)])),
-    );
-    let set = [("ExtSynch", 7), ("ClockPM", 8), ("AutWidDis", 9), ("BWInt", 10), ("AutBWInt", 11)];
-    lines.line(3, signs(control, &set));
-    let status = control >> 16;
-    let (speed, width) = (name(&SPEEDS, status & 0xf, "unknown"), field(status, 9, 4));
-    let slow = compared(kind, status & 0xf, capabilities & 0xf);
-    let narrow = compared(kind, width, field(capabilities, 9, 4));
-    lines.line(2, format!("LnkSta:\tSpeed {speed}{slow}, Width x{width}{narrow}"));
-    let events =
-        [("TrErr", 10), ("Train", 11), ("SlotClk", 12), ("DLActive", 13), ("BWMgmt", 14), ("ABWMgmt", 15)];
-    lines.line(3, signs(status, &events));
+fn link_registers(own: &mut Own<'_>, port: Option<PortType>) {
+    let (built, link) = (own.dw(LINK_CAPABILITIES), own.dw(LINK_CONTROL));
+    let most = get(built, link_capabilities::MAX_SPEED);
+    let (now, lanes) = (get(link, link_control::SPEED), get(link, link_control::WIDTH));
+    own.at(LINK_CAPABILITIES).show(&[
+        "\t\tLnkCap:\tPort #{PORT_NUMBER}, Speed ",
+        speed(most),
+        ", Width x{MAX_WIDTH}, ASPM {ASPM_SUPPORT|not supported|L0s|L1|L0s L1}",
+        "\t\t\tClockPM{CLOCK_POWER_MANAGEMENT+} Surprise{SURPRISE_DOWN_CAPABLE+} ",
+        "LLActRep{LINK_ACTIVE_CAPABLE+} BwNot{BANDWIDTH_NOTIFICATION+} ASPMOptComp{ASPM_OPTIONALITY+}",
+    ]);
+    own.at(LINK_CONTROL).show(&[
+        "\t\tLnkCtl:\tASPM {ASPM|Disabled|L0s Enabled|L1 Enabled|L0s L1 Enabled};",
+        when(matches!(port, Some(Endpoint | RootPort)), " RCB {RCB_128^64} bytes,"),
+        " Disabled{LINK_DISABLE+} CommClk{COMMON_CLOCK+}",
+        "\t\t\tExtSynch{EXTENDED_SYNCH+} ClockPM{CLOCK_POWER_MANAGEMENT+} ",
+        "AutWidDis{AUTONOMOUS_WIDTH_DISABLE+} BWInt{10+} AutBWInt{11+}",
+        "\t\tLnkSta:\tSpeed ",
+        speed(now),
+        compared(port, now, most),
+        ", Width x{WIDTH}",
+        compared(port, lanes, get(built, link_capabilities::MAX_WIDTH)),
+        "\t\t\tTrErr{26+} Train{TRAINING+} SlotClk{SLOT_CLOCK+} DLActive{LINK_ACTIVE+} BWMgmt{30+} ABWMgmt{31+}",
+    ]);
+}
+
+fn speed(generation: u32) -> &'static str {
+    SPEEDS.get(generation as usize).unwrap_or(&"unknown")
 }
 
 /// What a link has beside what it is built for. A port above a link says nothing where it has less: so may the other end.
-fn compared(kind: Kind, now: u32, most: u32) -> &'static str {
+fn compared(port: Option<PortType>, now: u32, most: u32) -> &'static str {
     match now.cmp(&most) {
         std::cmp::Ordering::Greater => " (overdriven)",
-        std::cmp::Ordering::Less if !kind.is_above_link() => " (downgraded)",
+        std::cmp::Ordering::Less if !port.is_some_and(PortType::is_above_link) => " (downgraded)",
         _ => "",
     }
 }
 
-fn slot_registers(capabilities: u32, control: u32, lines: &mut Lines) {
-    let has = [
-        ("AttnBtn", 0),
-        ("PwrCtrl", 1),
-        ("MRL", 2),
-        ("AttnInd", 3),
-        ("PwrInd", 4),
-        ("HotPlug", 6),
-        ("Surprise", 5),
-    ];
-    lines.line(2, format!("SltCap:\t{}", signs(capabilities, &has)));
-    let (number, watts) =
-        (capabilities >> 19, watts(field(capabilities, 14, 7), field(capabilities, 16, 15)));
-    let rest = signs(capabilities, &[("Interlock", 17), ("NoCompl", 18)]);
-    lines.line(3, format!("Slot #{number}, PowerLimit {watts}W; {rest}"));
-    let enables = [
-        ("AttnBtn", 0),
-        ("PwrFlt", 1),
-        ("MRL", 2),
-        ("PresDet", 3),
-        ("CmdCplt", 4),
-        ("HPIrq", 5),
-        ("LinkChg", 12),
-    ];
-    lines.line(2, format!("SltCtl:\tEnable: {}", signs(control, &enables)));
-    let attention = INDICATORS[field(control, 7, 6) as usize];
-    let power = INDICATORS[field(control, 9, 8) as usize];
-    let rest = signs(control, &[("Power", 10), ("Interlock", 11)]);
-    lines.line(3, format!("Control: AttnInd {attention}, PwrInd {power}, {rest}"));
-    let states =
-        [("AttnBtn", 16), ("PowerFlt", 17), ("MRL", 21), ("CmdCplt", 20), ("PresDet", 22), ("Interlock", 23)];
-    lines.line(2, format!("SltSta:\tStatus: {}", signs(control, &states)));
-    let changes = [("MRL", 18), ("PresDet", 19), ("LinkState", 24)];
-    lines.line(3, format!("Changed: {}", signs(control, &changes)));
+fn slot(own: &mut Own<'_>) {
+    let limit = watts(get(own.dw(SLOT_CAPABILITIES), slot_capabilities::POWER_LIMIT));
+    own.at(SLOT_CAPABILITIES).show(&[
+        "\t\tSltCap:\tAttnBtn{ATTENTION_BUTTON_PRESENT+} PwrCtrl{POWER_CONTROLLER_PRESENT+} ",
+        "MRL{MRL_SENSOR_PRESENT+} AttnInd{ATTENTION_INDICATOR_PRESENT+} PwrInd{POWER_INDICATOR_PRESENT+} ",
+        "HotPlug{HOT_PLUG+} Surprise{SURPRISE+}",
+        "\t\t\tSlot #{PHYSICAL_SLOT_NUMBER}, PowerLimit ",
+        &limit,
+        "W; Interlock{INTERLOCK_PRESENT+} NoCompl{NO_COMMAND_COMPLETED+}",
+    ]);
+    own.at(SLOT_CONTROL).show(&[
+        "\t\tSltCtl:\tEnable: AttnBtn{ATTENTION_BUTTON_ENABLE+} PwrFlt{POWER_FAULT_ENABLE+} ",
+        "MRL{MRL_SENSOR_ENABLE+} PresDet{PRESENCE_ENABLE+} CmdCplt{COMMAND_COMPLETED_ENABLE+} ",
+        "HPIrq{HOT_PLUG_INTERRUPT_ENABLE+} LinkChg{LINK_STATE_ENABLE+}",
+        "\t\t\tControl: AttnInd {ATTENTION_INDICATOR|Unknown|On|Blink|Off}, ",
+        "PwrInd {POWER_INDICATOR|Unknown|On|Blink|Off}, Power{POWER_OFF+} Interlock{INTERLOCK_CONTROL+}",
+        "\t\tSltSta:\tStatus: AttnBtn{ATTENTION_BUTTON+} PowerFlt{POWER_FAULT+} MRL{MRL_OPEN+} ",
+        "CmdCplt{COMMAND_COMPLETED+} PresDet{PRESENT+} Interlock{INTERLOCK+}",
+        "\t\t\tChanged: MRL{MRL_SENSOR+} PresDet{PRESENCE+} LinkState{LINK_STATE+}",
+    ]);
 }
 
-fn root(control: u32, status: u32, lines: &mut Lines) {
-    lines.line(2, format!("RootCap: {}", signs(control, &[("CRSVisible", 16)])));
-    let set =
-        [("ErrCorrectable", 0), ("ErrNon-Fatal", 1), ("ErrFatal", 2), ("PMEIntEna", 3), ("CRSVisible", 4)];
-    lines.line(2, format!("RootCtl: {}", signs(control, &set)));
-    let events = signs(status, &[("PMEStatus", 16), ("PMEPending", 17)]);
-    lines.line(2, format!("RootSta: PME ReqID {:04x}, {events}", status & 0xffff));
+/// The second device registers. Ports route AtomicOps and hold them back; endpoints and root ports issue and complete them.
+fn device_2(own: &mut Own<'_>, port: Option<PortType>, is_virtual: bool) {
+    let is_above_link = port.is_some_and(PortType::is_above_link);
+    let is_bridge = port.is_some_and(PortType::is_bridge);
+    let is_user = matches!(port, Some(Endpoint | RootComplexIntegrated | RootPort));
+    let both = if is_bridge && is_user { " " } else { "" };
+    let has_prefixes = own.dw(DEVICE_CAPABILITIES_2) & device_capabilities_2::END_END_PREFIX != 0;
+    own.at(DEVICE_CAPABILITIES_2).show(&[
+        "\t\tDevCap2: Completion Timeout: ",
+        RANGES,
+        ", TimeoutDis{TIMEOUT_DISABLE_SUPPORTED+} NROPrPrP{NO_RO_PASSING+} LTR{LTR_SUPPORTED+}",
+        "\t\t\t 10BitTagComp{TEN_BIT_TAG_COMPLETER+} 10BitTagReq{TEN_BIT_TAG_REQUESTER+} ",
+        "OBFF {OBFF|Not Supported|Via message|Via WAKE#|Via message/WAKE#}, ",
+        "ExtFmt{EXTENDED_FMT+} EETLPPrefix{END_END_PREFIX+}",
+        when(has_prefixes, ", MaxEETLPPrefixes {MAX_END_END_PREFIXES|4|1|2|3}"),
+        "\t\t\t EmergencyPowerReduction {25-24|Not Supported|Supported|Supported, with Form Factor|Reserved}, ",
+        "EmergencyPowerReductionInit{26+}",
+        "\t\t\t FRS{FRS+}",
+        when(port == Some(RootPort), " LN System CLS "),
+        when(port == Some(RootPort), "{LN_SYSTEM_CLS|Not Supported|64byte cachelines|128byte cachelines|Reserved},"),
+        when(matches!(port, Some(RootPort | Endpoint)), " TPHComp{12+} ExtTPHComp{13+}"),
+        when(is_above_link, " ARIFwd{ARI_FORWARDING_SUPPORTED+}"),
+        when(!is_virtual, "\t\t\t AtomicOpsCap: "),
+        when(!is_virtual && is_bridge, "Routing{ATOMIC_ROUTING+}"),
+        when(!is_virtual, both),
+        when(!is_virtual && is_user, "32bit{7+} 64bit{8+} 128bitCAS{9+}"),
+    ]);
+    own.at(DEVICE_CONTROL_2).show(&[
+        "\t\tDevCtl2: Completion Timeout: ",
+        TIMEOUT,
+        ", TimeoutDis{TIMEOUT_DISABLE+} LTR{LTR_ENABLE+} 10BitTagReq{TEN_BIT_TAG+} ",
+        "OBFF {OBFF|Disabled|Via message A|Via message B|Via WAKE#},",
+        when(is_above_link, " ARIFwd{ARI_FORWARDING+}"),
+        "\t\t\t AtomicOpsCtl: ",
+        when(is_user, "ReqEn{ATOMIC_REQUESTER+}"),
+        both,
+        when(is_bridge, "EgressBlck{ATOMIC_EGRESS_BLOCKING+}"),
+    ]);
 }
 
-fn named(names: &[(u32, &'static str)], value: u32) -> &'static str {
-    names.iter().find(|(n, _)| *n == value).map_or("Unknown", |(_, name)| name)
-}
-
-fn device_capabilities_2(kind: Kind, capabilities: u32, lines: &mut Lines) {
-    let range = named(&TIMEOUT_RANGES, capabilities & 0xf);
-    let first = signs(capabilities, &[("TimeoutDis", 4), ("NROPrPrP", 10), ("LTR", 11)]);
-    lines.line(2, format!("DevCap2: Completion Timeout: {range}, {first}"));
-    let tags = signs(capabilities, &[("10BitTagComp", 16), ("10BitTagReq", 17)]);
-    let prefixes = match (capabilities >> 21 & 1, field(capabilities, 23, 22)) {
-        (0, _) => String::new(),
-        (_, 0) => ", MaxEETLPPrefixes 4".to_owned(),
-        (_, n) => format!(", MaxEETLPPrefixes {n}"),
-    };
-    let obff = OBFF[field(capabilities, 19, 18) as usize];
-    let formats = signs(capabilities, &[("ExtFmt", 20), ("EETLPPrefix", 21)]);
-    lines.line(3, format!(" {tags} OBFF {obff}, {formats}{prefixes}"));
-    let reduction = ["Not Supported", "Supported", "Supported, with Form Factor", "Reserved"];
-    let reduction = reduction[field(capabilities, 25, 24) as usize];
-    let init = signs(capabilities, &[("EmergencyPowerReductionInit", 26)]);
-    lines.line(3, format!(" EmergencyPowerReduction {reduction}, {init}"));
-    let mut rest = vec![signs(capabilities, &[("FRS", 31)])];
-    if kind == Kind::RootPort {
-        let sizes = ["Not Supported", "64byte cachelines", "128byte cachelines", "Reserved"];
-        rest.push(format!("LN System CLS {},", sizes[field(capabilities, 15, 14) as usize]));
+/// The second link registers.
+fn link_2(own: &mut Own<'_>, port: Option<PortType>, is_virtual: bool) {
+    if !is_virtual {
+        link_settings_2(own, port);
     }
-    if matches!(kind, Kind::RootPort | Kind::Endpoint) {
-        rest.push(signs(capabilities, &[("TPHComp", 12), ("ExtTPHComp", 13)]));
-    }
-    if kind.is_above_link() {
-        rest.push(signs(capabilities, &[("ARIFwd", 5)]));
-    }
-    lines.line(3, format!(" {}", rest.join(" ")));
+    own.at(LINK_CONTROL_2).show(&[
+        "\t\tLnkSta2: Current De-emphasis Level: {DE_EMPHASIS_LEVEL|-6dB|-3.5dB}, ",
+        "EqualizationComplete{17+} EqualizationPhase1{18+}",
+        "\t\t\t EqualizationPhase2{19+} EqualizationPhase3{20+} ",
+        "LinkEqualizationRequest{LINK_EQUALIZATION_REQUEST+}",
+        "\t\t\t Retimer{22+} 2Retimers{23+} ",
+        "CrosslinkRes: {CROSSLINK_RESOLUTION|unsupported|Upstream Port|Downstream Port|incomplete}",
+    ]);
 }
 
-fn device_control_2(kind: Kind, control: u32, lines: &mut Lines) {
-    let timeout = named(&TIMEOUTS, control & 0xf);
-    let first = signs(control, &[("TimeoutDis", 4), ("LTR", 10), ("10BitTagReq", 12)]);
-    let ari = if kind.is_above_link() { signs(control, &[(" ARIFwd", 5)]) } else { String::new() };
-    let obff = OBFF_CONTROL[field(control, 14, 13) as usize];
-    lines.line(2, format!("DevCtl2: Completion Timeout: {timeout}, {first} OBFF {obff},{ari}"));
-    atomics(kind, "Ctl", control, lines);
-}
-
-fn atomics(kind: Kind, what: &str, value: u32, lines: &mut Lines) {
-    let is_port = kind.is_above_link() || kind == Kind::Upstream;
-    let is_user = kind.is_device() || kind == Kind::RootPort;
-    let mut parts = Vec::new();
-    if what == "Cap" {
-        if is_port {
-            parts.push(signs(value, &[("Routing", 6)]));
-        }
-        if is_user {
-            parts.push(signs(value, &[("32bit", 7), ("64bit", 8), ("128bitCAS", 9)]));
-        }
-    } else {
-        if is_user {
-            parts.push(signs(value, &[("ReqEn", 6)]));
-        }
-        if is_port {
-            parts.push(signs(value, &[("EgressBlck", 7)]));
-        }
+fn link_settings_2(own: &mut Own<'_>, port: Option<PortType>) {
+    if let Some(speeds) = supported(get(own.dw(LINK_CAPABILITIES_2), link_capabilities_2::SPEEDS)) {
+        own.at(LINK_CAPABILITIES_2).show(&[
+            "\t\tLnkCap2: Supported Link Speeds: ",
+            &speeds,
+            ", Crosslink{CROSSLINK+} Retimer{23+} 2Retimers{24+} DRS{DRS+}",
+        ]);
     }
-    lines.line(3, format!(" AtomicOps{what}: {}", parts.join(" ")));
-}
-
-fn link_2(kind: Kind, capabilities: u32, control: u32, lines: &mut Lines) {
-    if let Some(speeds) = supported(field(capabilities, 7, 1)) {
-        let rest = signs(capabilities, &[("Crosslink", 8), ("Retimer", 23), ("2Retimers", 24), ("DRS", 31)]);
-        lines.line(2, format!("LnkCap2: Supported Link Speeds: {speeds}, {rest}"));
-    }
-    let target = match control & 0xf {
-        // None set: the lowest.
-        0 => SPEEDS[1],
-        n @ 1..=6 => SPEEDS[n as usize],
-        _ => "Unknown",
-    };
-    let set = signs(control, &[("EnterCompliance", 4), ("SpeedDis", 5)]);
-    let emphasis = match (kind, control >> 6 & 1) {
-        (Kind::Downstream, 0) => ", Selectable De-emphasis: -6dB",
-        (Kind::Downstream, _) => ", Selectable De-emphasis: -3.5dB",
-        _ => "",
-    };
-    lines.line(2, format!("LnkCtl2: Target Link Speed: {target}, {set}{emphasis}"));
-    let margin = match field(control, 9, 7) {
-        0 => "Normal Operating Range",
-        1 => "800-1200mV(full-swing)/400-700mV(half-swing)",
-        2..=5 => "200-400mV(full-swing)/100-200mV(half-swing)",
-        _ => "Unknown",
-    };
-    let set = signs(control, &[("EnterModifiedCompliance", 10), ("ComplianceSOS", 11)]);
-    lines.line(3, format!(" Transmit Margin: {margin}, {set}"));
-    let preset = match PRESETS.get(field(control, 15, 12) as usize) {
-        Some((emphasis, preshoot)) => format!("{emphasis}dB de-emphasis, {preshoot}dB preshoot"),
-        None => "Unknown".to_owned(),
-    };
-    lines.line(3, format!(" Compliance Preset/De-emphasis: {preset}"));
-}
-
-fn link_status_2(status: u32, lines: &mut Lines) {
-    let level = if status & 1 == 1 { "-3.5dB" } else { "-6dB" };
-    let phases = signs(status, &[("EqualizationComplete", 1), ("EqualizationPhase1", 2)]);
-    lines.line(2, format!("LnkSta2: Current De-emphasis Level: {level}, {phases}"));
-    let phases = [("EqualizationPhase2", 3), ("EqualizationPhase3", 4), ("LinkEqualizationRequest", 5)];
-    lines.line(3, format!(" {}", signs(status, &phases)));
-    let crosslink = ["unsupported", "Upstream Port", "Downstream Port", "incomplete"];
-    let crosslink = crosslink[field(status, 9, 8) as usize];
-    lines.line(
-        3,
-        format!(" {} CrosslinkRes: {crosslink}", signs(status, &[("Retimer", 6), ("2Retimers", 7)])),
-    );
+    // No target speed: the lowest.
+    own.at(LINK_CONTROL_2).show(&[
+        "\t\tLnkCtl2: Target Link Speed: {TARGET_SPEED|2.5GT/s|2.5GT/s|5GT/s|8GT/s|16GT/s|32GT/s|64GT/s|Unknown}, ",
+        "EnterCompliance{ENTER_COMPLIANCE+} SpeedDis{AUTONOMOUS_SPEED_DISABLE+}",
+        when(port == Some(Downstream), ", Selectable De-emphasis: {SELECTABLE_DE_EMPHASIS|-6dB|-3.5dB}"),
+        "\t\t\t Transmit Margin: ",
+        MARGIN,
+        ", EnterModifiedCompliance{ENTER_MODIFIED_COMPLIANCE+} ComplianceSOS{COMPLIANCE_SOS+}",
+        "\t\t\t Compliance Preset/De-emphasis: ",
+        PRESET,
+    ]);
 }
 
 /// Supported Link Speeds Vector as a range; `None` where it is empty.
 fn supported(vector: u32) -> Option<String> {
     let highest = 32 - vector.leading_zeros();
-    let speed = name(&SPEEDS, highest, "RsvdP");
+    let speed = SPEEDS.get(highest as usize).unwrap_or(&"RsvdP");
     match vector {
         0 => None,
-        1 => Some(speed.to_owned()),
+        1 => Some((*speed).to_owned()),
         _ => Some(format!("2.5-{speed}")),
     }
 }

@@ -2,18 +2,17 @@
 //! Every field of every register by its name in the specification, from the tables of `riser-config`. Never shows what no
 //! table names.
 
+use super::own::table;
 use super::space::{Lines, Space};
 use super::{Head, errors, heads};
-use config::reference::{bit_ranges, capability, extended_capability};
-use config::register::{Structure, Word};
-use config::{cap, ext, header};
+use config::cap::msi;
+use config::ext::aer;
+use config::header;
+use config::reference::bit_ranges;
+use config::register::{Word, get};
 
-/// DW of Message Upper Address, which MSI of 32 bits has not.
-const MSI_UPPER: u16 = 2;
 /// DWs of Advanced Error Reporting that only root ports have (`PCIe 5.0 §7.8.4.9` to `§7.8.4.11`).
-const ROOT_ERRORS: [u16; 3] = [11, 12, 13];
-/// 64-bit Address Capable, of Message Control in place in its DW.
-const MSI_64_BIT: u32 = 1 << 23;
+const ROOT_ERRORS: [u16; 3] = [aer::ROOT_COMMAND, aer::ROOT_STATUS, aer::ERROR_SOURCE];
 
 /// Shows the fields of the header.
 pub(super) fn show_header(space: &Space<'_>, lines: &mut Lines) {
@@ -30,12 +29,14 @@ pub(super) fn show(space: &Space<'_>, head: Head, lines: &mut Lines) {
     let next = heads(space).into_iter().map(|h| h.at).filter(|at| *at > head.at).min().unwrap_or(end);
     // Above the others, extended ones begin anew.
     let next = if head.version.is_none() { next.min(0x100) } else { next };
-    let short =
-        head.version.is_none() && head.id == u16::from(cap::msi::ID) && space.dw(head.at) & MSI_64_BIT == 0;
+    // MSI of 32 bits has no Message Upper Address.
+    let is_msi = head.version.is_none() && head.id == u16::from(msi::ID);
+    let short = is_msi && space.dw(head.at) & msi::CAPABLE_64_BIT == 0;
     let is_root = errors::is_root(space);
-    let roots = |w: &&Word| is_root || !is_extended(head, ext::aer::ID) || !ROOT_ERRORS.contains(&w.dw);
-    for word in table.words.iter().filter(|w| !short || w.dw != MSI_UPPER).filter(roots) {
-        let dw = if short && word.dw > MSI_UPPER { word.dw - 1 } else { word.dw };
+    let roots =
+        |w: &&Word| is_root || head.version.is_none() || head.id != aer::ID || !ROOT_ERRORS.contains(&w.dw);
+    for word in table.words.iter().filter(|w| !short || w.dw != msi::UPPER_ADDRESS).filter(roots) {
+        let dw = if short && word.dw > msi::UPPER_ADDRESS { word.dw - 1 } else { word.dw };
         let at = head.at.saturating_add(dw * 4);
         if at < next {
             show_word(space, word, at, lines);
@@ -43,24 +44,11 @@ pub(super) fn show(space: &Space<'_>, head: Head, lines: &mut Lines) {
     }
 }
 
-fn is_extended(head: Head, id: u16) -> bool {
-    head.version.is_some() && head.id == id
-}
-
 fn show_word(space: &Space<'_>, word: &Word, at: u16, lines: &mut Lines) {
     let value = space.dw(at);
     lines.line(2, format!("[{at:03x}] {} = {value:08x}", word.name));
     for field in word.fields {
-        let low = field.bits.trailing_zeros().min(31);
-        let (bits, shown) = (bit_ranges(field.bits), (value & field.bits) >> low);
+        let (bits, shown) = (bit_ranges(field.bits), get(value, field.bits));
         lines.line(3, format!("{bits} {} = {shown:x} ({})", field.name, field.attribute));
-    }
-}
-
-/// The table of a capability, where there is one.
-fn table(head: Head) -> Option<Structure> {
-    match head.version {
-        Some(_) => extended_capability(head.id),
-        None => capability(u8::try_from(head.id).ok()?),
     }
 }

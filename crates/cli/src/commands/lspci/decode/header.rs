@@ -1,103 +1,73 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The header of a function: Command and Status, BARs, and what a bridge forwards (`PCIe 5.0 §7.5.1`).
 
-use super::space::{Lines, Space, field, sign, signs, size};
+use super::own::{Own, when};
+use super::space::{Lines, Space, size};
+use config::header::{self, TYPE_0_HEADER, TYPE_1_HEADER, command, type0, type1};
+use config::register::get;
 
-const COMMAND: [(&str, u32); 11] = [
-    ("I/O", 0),
-    ("Mem", 1),
-    ("BusMaster", 2),
-    ("SpecCycle", 3),
-    ("MemWINV", 4),
-    ("VGASnoop", 5),
-    ("ParErr", 6),
-    ("Stepping", 7),
-    ("SERR", 8),
-    ("FastB2B", 9),
-    ("DisINTx", 10),
-];
-const BRIDGE_CONTROL: [(&str, u32); 8] = [
-    ("Parity", 0),
-    ("SERR", 1),
-    ("NoISA", 2),
-    ("VGA", 3),
-    ("VGA16", 4),
-    ("MAbort", 5),
-    (">Reset", 6),
-    ("FastB2B", 7),
-];
-const BRIDGE_TIMERS: [(&str, u32); 4] =
-    [("PriDiscTmr", 8), ("SecDiscTmr", 9), ("DiscTmrStat", 10), ("DiscTmrSERREn", 11)];
-const DEVSEL: [&str; 4] = ["fast", "medium", "slow", "??"];
 const ROM: usize = 6;
 
 /// Shows the header; `sizes` as in [`super::function`].
 pub(super) fn show(space: &Space<'_>, sizes: &[u64; 7], lines: &mut Lines) {
-    let command = u32::from(space.half(4));
     if let Some(at) = subsystem(space) {
         lines.line(1, format!("Subsystem: {:04x}:{:04x}", space.half(at), space.half(at + 2)));
     }
-    lines.line(1, format!("Control: {}", signs(command, &COMMAND)));
-    let status = u32::from(space.half(6));
-    let first = signs(status, &[("Cap", 4), ("66MHz", 5), ("UDF", 6), ("FastB2B", 7), ("ParErr", 8)]);
-    let (devsel, serr, intx) = (DEVSEL[field(status, 10, 9) as usize], sign(status, 14), sign(status, 3));
-    let aborts = aborts(status);
-    lines.line(
-        1,
-        format!("Status: {first} DEVSEL={devsel} {aborts} >SERR{serr} <PERR{} INTx{intx}", sign(status, 15)),
-    );
-    if command >> 2 & 1 == 1 {
-        lines.line(1, latency(space));
+    let mut own = Own::header(space, TYPE_0_HEADER, lines);
+    own.at(header::COMMAND_STATUS).show(&[
+        "\tControl: I/O{IO_SPACE+} Mem{MEMORY_SPACE+} BusMaster{BUS_MASTER+} SpecCycle{3+} MemWINV{4+} VGASnoop{5+} ",
+        "ParErr{PARITY_ERROR_RESPONSE+} Stepping{7+} SERR{SERR_ENABLE+} FastB2B{9+} DisINTx{INTERRUPT_DISABLE+}",
+        "\tStatus: Cap{CAPABILITIES_LIST+} 66MHz{21+} UDF{22+} FastB2B{23+} ParErr{MASTER_DATA_PARITY_ERROR+} ",
+        "DEVSEL={26-25|fast|medium|slow|??} >TAbort{SIGNALED_TARGET_ABORT+} <TAbort{RECEIVED_TARGET_ABORT+} ",
+        "<MAbort{RECEIVED_MASTER_ABORT+} >SERR{SIGNALED_SYSTEM_ERROR+} <PERR{DETECTED_PARITY_ERROR+} ",
+        "INTx{INTERRUPT_STATUS+}",
+    ]);
+    let command = own.dw(header::COMMAND_STATUS);
+    if command & command::BUS_MASTER != 0 {
+        // Cache Line Size counts DWs.
+        let bytes = get(own.dw(header::MISC), type0::CACHE_LINE_SIZE) * 4;
+        let line = format!(", Cache Line Size: {bytes} bytes");
+        own.at(header::MISC).show(&["\tLatency: {LATENCY_TIMER}", when(bytes != 0, &line)]);
     }
-    let (line, pin) = (space.byte(0x3c), space.byte(0x3d));
+    let [line, pin, ..] = own.dw(header::INTERRUPT).to_le_bytes();
     if pin != 0 || line != 0 {
         let pin = if (1..=26).contains(&pin) { char::from(b'@' + pin) } else { '?' };
-        lines.line(1, format!("Interrupt: pin {pin} routed to IRQ {line}"));
+        own.lines.line(1, format!("Interrupt: pin {pin} routed to IRQ {line}"));
     }
-    show_bars(space, sizes, command, lines);
+    show_bars(space, sizes, command, own.lines);
+    let mut own = Own::header(space, TYPE_1_HEADER, own.lines);
     if space.is_bridge() {
-        show_bridge(space, lines);
+        show_bridge(&mut own);
     }
-    show_rom(space, sizes[ROM], command, lines);
+    show_rom(space, sizes[ROM], command, own.lines);
     if space.is_bridge() {
-        let control = u32::from(space.half(0x3e));
-        lines.line(1, format!("BridgeCtl: {}", signs(control, &BRIDGE_CONTROL)));
-        lines.line(2, signs(control, &BRIDGE_TIMERS));
+        own.at(header::INTERRUPT).show(&[
+            "\tBridgeCtl: Parity{PARITY_ERROR_RESPONSE+} SERR{SERR_ENABLE+} NoISA{ISA_ENABLE+} VGA{VGA_ENABLE+} ",
+            "VGA16{VGA_16_BIT+} MAbort{21+} >Reset{SECONDARY_BUS_RESET+} FastB2B{23+}",
+            "\t\tPriDiscTmr{24+} SecDiscTmr{25+} DiscTmrStat{26+} DiscTmrSERREn{27+}",
+        ]);
     }
 }
 
 /// Where the subsystem's ids stand: of a bridge in a capability.
 fn subsystem(space: &Space<'_>) -> Option<u16> {
     if !space.is_bridge() {
-        return Some(0x2c).filter(|at| space.dw(*at) != 0);
+        return Some(type0::SUBSYSTEM * 4).filter(|at| space.dw(*at) != 0);
     }
     let own = |h: &super::Head| h.version.is_none() && h.id == u16::from(config::cap::ssid::ID);
     super::heads(space).into_iter().find(own).map(|h| h.at + 4)
 }
 
-/// Target and master aborts of Status or Secondary Status.
-fn aborts(status: u32) -> String {
-    signs(status, &[(">TAbort", 11), ("<TAbort", 12), ("<MAbort", 13)])
-}
-
-fn latency(space: &Space<'_>) -> String {
-    // Cache Line Size counts DWs.
-    let line = match u32::from(space.byte(0x0c)) * 4 {
-        0 => String::new(),
-        bytes => format!(", Cache Line Size: {bytes} bytes"),
-    };
-    format!("Latency: {}{line}", space.byte(0x0d))
-}
-
 fn show_bars(space: &Space<'_>, sizes: &[u64; 7], command: u32, lines: &mut Lines) {
-    let count = if space.is_bridge() { 2 } else { 6 };
+    let count = u16::from(if space.is_bridge() { type1::BARS } else { type0::BARS });
     let mut index = 0;
     while index < count {
-        let low = space.dw(0x10 + index * 4);
+        let at = (type0::BAR0 + index) * 4;
+        let low = space.dw(at);
         let is_64 = low & 0b111 == 0b100 && index + 1 < count;
         let bytes = sizes[usize::from(index)];
         if low != 0 || bytes != 0 {
-            let high = if is_64 { space.dw(0x14 + index * 4) } else { 0 };
+            let high = if is_64 { space.dw(at + 4) } else { 0 };
             let off = if command >> u32::from(low & 1 == 0) & 1 == 0 { " [disabled]" } else { "" };
             let what = region(u64::from(high) << 32 | u64::from(low));
             let bytes = if bytes == 0 { String::new() } else { format!(" [size={}]", size(bytes)) };
@@ -122,12 +92,13 @@ pub(super) fn region(bar: u64) -> String {
 }
 
 fn show_rom(space: &Space<'_>, bytes: u64, command: u32, lines: &mut Lines) {
-    let rom = space.dw(if space.is_bridge() { 0x38 } else { 0x30 });
-    let address = rom & !0x7ff;
+    let at = if space.is_bridge() { type1::EXPANSION_ROM } else { type0::EXPANSION_ROM };
+    let rom = space.dw(at * 4);
+    let address = rom & type0::ROM_ADDRESS;
     if address == 0 && bytes == 0 {
         return;
     }
-    let off = match (rom & 1, command >> 1 & 1) {
+    let off = match (rom & type0::ROM_ENABLE, command & command::MEMORY_SPACE) {
         (0, _) => " [disabled]",
         (_, 0) => " [disabled by cmd]",
         _ => "",
@@ -138,25 +109,19 @@ fn show_rom(space: &Space<'_>, bytes: u64, command: u32, lines: &mut Lines) {
 }
 
 /// Bus numbers and windows (`PCIe 5.0 §7.5.1.3`).
-fn show_bridge(space: &Space<'_>, lines: &mut Lines) {
-    let [primary, secondary, subordinate, timer] = space.dw(0x18).to_le_bytes();
-    lines.line(
-        1,
-        format!(
-            "Bus: primary={primary:02x}, secondary={secondary:02x}, subordinate={subordinate:02x}, sec-latency={timer}"
-        ),
-    );
-    for window in windows(space) {
-        lines.line(1, window.text());
+fn show_bridge(own: &mut Own<'_>) {
+    own.at(type1::BUS_NUMBERS).show(&[
+        "\tBus: primary={PRIMARY_BUS:02x}, secondary={SECONDARY_BUS:02x}, subordinate={SUBORDINATE_BUS:02x}, ",
+        "sec-latency={SECONDARY_LATENCY_TIMER}",
+    ]);
+    for window in windows(own) {
+        own.lines.line(1, window.text());
     }
-    let status = u32::from(space.half(0x1e));
-    let first = signs(status, &[("66MHz", 5), ("FastB2B", 7), ("ParErr", 8)]);
-    let devsel = DEVSEL[field(status, 10, 9) as usize];
-    let (serr, perr) = (sign(status, 14), sign(status, 15));
-    lines.line(
-        1,
-        format!("Secondary status: {first} DEVSEL={devsel} {} <SERR{serr} <PERR{perr}", aborts(status)),
-    );
+    own.at(type1::IO_SECONDARY_STATUS).show(&[
+        "\tSecondary status: 66MHz{21+} FastB2B{23+} ParErr{MASTER_DATA_PARITY_ERROR+} ",
+        "DEVSEL={26-25|fast|medium|slow|??} >TAbort{SIGNALED_TARGET_ABORT+} <TAbort{RECEIVED_TARGET_ABORT+} ",
+        "<MAbort{RECEIVED_MASTER_ABORT+} <SERR{RECEIVED_SYSTEM_ERROR+} <PERR{DETECTED_PARITY_ERROR+}",
+    ]);
 }
 
 /// A range that a bridge forwards.
@@ -179,24 +144,31 @@ impl Forwarded {
     }
 }
 
-fn windows(space: &Space<'_>) -> Vec<Forwarded> {
+fn windows(own: &Own<'_>) -> Vec<Forwarded> {
+    use type1::{io_secondary_status as io, memory, prefetchable};
     let mut all = Vec::new();
-    let (base, limit) = (u64::from(space.byte(0x1c)), u64::from(space.byte(0x1d)));
-    if base | limit != 0 {
-        let wide = base & 0xf == 1;
-        let upper = |at| if wide { u64::from(space.half(at)) << 16 } else { 0 };
-        let first = (base & 0xf0) << 8 | upper(0x30);
-        let last = (limit & 0xf0) << 8 | upper(0x32) | 0xfff;
-        all.push(Forwarded { what: "I/O", first, last, bits: if wide { 32 } else { 16 } });
+    let word = own.dw(type1::IO_SECONDARY_STATUS);
+    if word & 0xffff != 0 {
+        let is_wide = word & 0xf == 1;
+        let upper = if is_wide { own.dw(type1::IO_UPPER) } else { 0 };
+        let first = get(word, io::BASE) << 12 | upper << 16;
+        let last = get(word, io::LIMIT) << 12 | upper & type1::IO_LIMIT_UPPER | 0xfff;
+        let bits = if is_wide { 32 } else { 16 };
+        all.push(Forwarded { what: "I/O", first: first.into(), last: last.into(), bits });
     }
-    let memory = |at: u16| u64::from(space.half(at) & 0xfff0) << 16;
-    all.push(Forwarded { what: "Memory", first: memory(0x20), last: memory(0x22) | 0xf_ffff, bits: 32 });
-    if space.dw(0x24) != 0 {
-        let wide = space.half(0x24) & 0xf == 1;
-        let upper = |at| if wide { u64::from(space.dw(at)) << 32 } else { 0 };
-        let first = memory(0x24) | upper(0x28);
-        let last = memory(0x26) | upper(0x2c) | 0xf_ffff;
-        all.push(Forwarded { what: "Prefetchable memory", first, last, bits: if wide { 64 } else { 32 } });
+    let window = |what, word, [base, limit]: [u32; 2], bits| Forwarded {
+        what,
+        first: u64::from(get(word, memory::BASE)) << 20 | u64::from(base) << 32,
+        last: u64::from(get(word, memory::LIMIT)) << 20 | u64::from(limit) << 32 | 0xf_ffff,
+        bits,
+    };
+    all.push(window("Memory", own.dw(type1::MEMORY), [0; 2], 32));
+    let word = own.dw(type1::PREFETCHABLE);
+    if word != 0 {
+        let is_wide = word & prefetchable::ADDRESSING & 0xffff == 1;
+        let upper = [type1::PREFETCHABLE_BASE_UPPER, type1::PREFETCHABLE_LIMIT_UPPER].map(|dw| own.dw(dw));
+        let (upper, bits) = if is_wide { (upper, 64) } else { ([0; 2], 32) };
+        all.push(window("Prefetchable memory", word, upper, bits));
     }
     all
 }

@@ -2,24 +2,25 @@
 //! A configuration space in words, from its bytes alone, in the manner of `lspci -vv`: the same lines with the same words, so
 //! that the two can be compared. Never knows what was built: what it shows was read.
 //!
-//! - [`space`]: bytes as registers, and the signs that words are written with;
-//! - [`header`]: what all functions have; [`standard`], [`express`]: capabilities; [`errors`], [`extended`],
-//!   [`virtualization`], [`channels`]: extended capabilities;
+//! - [`space`]: bytes as registers; [`own`]: what fields say, by the names of their constants;
+//! - [`header`]: what all functions have; [`standard`], [`express`]: capabilities; [`errors`], [`extended`]: extended
+//!   capabilities;
 //! - [`fields`]: every field of every register by its name in the specification, from the tables of `riser-config`.
 
-mod channels;
 mod errors;
 mod express;
 mod extended;
 mod fields;
 mod header;
+mod own;
 pub(crate) mod space;
 mod standard;
-mod virtualization;
 
 pub(crate) use express::{LinkFacts, link};
 
+use config::header::{CAPABILITIES_POINTER, COMMAND_STATUS, status};
 use config::{cap, ext};
+use own::Own;
 use space::{Lines, Space};
 
 /// Capabilities in a list at most, a DW each between 40h and FFh: more would be a loop.
@@ -28,10 +29,6 @@ const MAX_CAPABILITIES: usize = 48;
 const MAX_EXTENDED: usize = 960;
 /// Where the first extended capability stands.
 const FIRST_EXTENDED: u16 = 0x100;
-/// Capabilities Pointer (`PCIe 5.0 §7.5.1.1.11`).
-const CAPABILITIES_POINTER: u16 = 0x34;
-/// Capabilities List, of Status.
-const CAPABILITIES_LIST: u16 = 1 << 4;
 
 /// How much is shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,6 +46,13 @@ pub(crate) struct Head {
     pub(crate) version: Option<u8>,
     /// Offset of its first byte.
     pub(crate) at: u16,
+}
+
+impl Head {
+    /// True for that of PCI Express.
+    pub(crate) fn is_express(&self) -> bool {
+        self.version.is_none() && self.id == u16::from(cap::pcie::ID)
+    }
 }
 
 /// The lines of one function, below the one that names it. `sizes` are bytes of BARs 0 to 5 and of the ROM, which no
@@ -71,8 +75,8 @@ pub(crate) fn function(space: &Space<'_>, sizes: &[u64; 7], detail: Detail) -> S
 /// All capabilities in the order of their lists, extended ones behind the others.
 pub(crate) fn heads(space: &Space<'_>) -> Vec<Head> {
     let mut all = Vec::new();
-    let has_list = space.half(6) & CAPABILITIES_LIST != 0;
-    let mut at = if has_list { u16::from(space.byte(CAPABILITIES_POINTER)) & 0xfc } else { 0 };
+    let has_list = space.dw(COMMAND_STATUS * 4) & status::CAPABILITIES_LIST != 0;
+    let mut at = if has_list { u16::from(space.byte(CAPABILITIES_POINTER * 4)) & 0xfc } else { 0 };
     while at >= 0x40 && all.len() < MAX_CAPABILITIES {
         all.push(Head { id: u16::from(space.byte(at)), version: None, at });
         at = u16::from(space.byte(at + 1)) & 0xfc;
@@ -92,57 +96,55 @@ pub(crate) fn heads(space: &Space<'_>) -> Vec<Head> {
 
 /// What `lspci` calls a capability.
 pub(crate) fn title(head: Head) -> String {
-    let known = if head.version.is_some() { extended_title(head.id) } else { standard_title(head.id) };
-    known.map_or_else(
-        || {
-            let extended = if head.version.is_some() { "Extended " } else { "" };
-            format!("{extended}Capability ID {:#04x}", head.id)
-        },
-        str::to_owned,
-    )
+    let (known, extended) = match head.version {
+        None => (TITLES.iter().find(|(id, _)| u16::from(*id) == head.id).map(|(_, title)| *title), ""),
+        Some(_) => {
+            (EXTENDED_TITLES.iter().find(|(id, _)| *id == head.id).map(|(_, title)| *title), "Extended ")
+        }
+    };
+    known.map_or_else(|| format!("{extended}Capability ID {:#04x}", head.id), str::to_owned)
 }
 
-fn standard_title(id: u16) -> Option<&'static str> {
-    Some(match u8::try_from(id).ok()? {
-        cap::pm::ID => "Power Management",
-        cap::msi::ID => "MSI",
-        cap::vendor::ID => "Vendor Specific Information",
-        cap::ssid::ID => "Subsystem",
-        cap::pcie::ID => "Express",
-        cap::msix::ID => "MSI-X",
-        _ => return None,
-    })
-}
+const TITLES: [(u8, &str); 6] = [
+    (cap::pm::ID, "Power Management"),
+    (cap::msi::ID, "MSI"),
+    (cap::vendor::ID, "Vendor Specific Information"),
+    (cap::ssid::ID, "Subsystem"),
+    (cap::pcie::ID, "Express"),
+    (cap::msix::ID, "MSI-X"),
+];
 
-fn extended_title(id: u16) -> Option<&'static str> {
-    Some(match id {
-        ext::aer::ID => "Advanced Error Reporting",
-        ext::vc::ID => "Virtual Channel",
-        ext::serial::ID => "Device Serial Number",
-        ext::vendor::ID => "Vendor Specific Information",
-        ext::acs::ID => "Access Control Services",
-        ext::ari::ID => "Alternative Routing-ID Interpretation (ARI)",
-        ext::ats::ID => "Address Translation Service (ATS)",
-        ext::sriov::ID => "Single Root I/O Virtualization (SR-IOV)",
-        ext::pri::ID => "Page Request Interface (PRI)",
-        ext::resizable::ID => "Physical Resizable BAR",
-        ext::ltr::ID => "Latency Tolerance Reporting",
-        ext::secondary::ID => "Secondary PCI Express",
-        ext::pasid::ID => "Process Address Space ID (PASID)",
-        ext::dpc::ID => "Downstream Port Containment",
-        ext::l1ss::ID => "L1 PM Substates",
-        ext::ptm::ID => "Precision Time Measurement",
-        ext::data_link_feature::ID => "Data Link Feature",
-        ext::physical_16::ID => "Physical Layer 16.0 GT/s",
-        ext::margining::ID => "Lane Margining at the Receiver",
-        ext::physical_32::ID => "Physical Layer 32.0 GT/s",
-        _ => return None,
-    })
-}
+const EXTENDED_TITLES: [(u16, &str); 20] = [
+    (ext::aer::ID, "Advanced Error Reporting"),
+    (ext::vc::ID, "Virtual Channel"),
+    (ext::serial::ID, "Device Serial Number"),
+    (ext::vendor::ID, "Vendor Specific Information"),
+    (ext::acs::ID, "Access Control Services"),
+    (ext::ari::ID, "Alternative Routing-ID Interpretation (ARI)"),
+    (ext::ats::ID, "Address Translation Service (ATS)"),
+    (ext::sriov::ID, "Single Root I/O Virtualization (SR-IOV)"),
+    (ext::pri::ID, "Page Request Interface (PRI)"),
+    (ext::resizable::ID, "Physical Resizable BAR"),
+    (ext::ltr::ID, "Latency Tolerance Reporting"),
+    (ext::secondary::ID, "Secondary PCI Express"),
+    (ext::pasid::ID, "Process Address Space ID (PASID)"),
+    (ext::dpc::ID, "Downstream Port Containment"),
+    (ext::l1ss::ID, "L1 PM Substates"),
+    (ext::ptm::ID, "Precision Time Measurement"),
+    (ext::data_link_feature::ID, "Data Link Feature"),
+    (ext::physical_16::ID, "Physical Layer 16.0 GT/s"),
+    (ext::margining::ID, "Lane Margining at the Receiver"),
+    (ext::physical_32::ID, "Physical Layer 32.0 GT/s"),
+];
 
 fn show(space: &Space<'_>, head: Head, lines: &mut Lines) {
     match head.version {
-        None => standard::show(space, head, lines),
-        Some(_) => extended::show(space, head, lines),
+        None => lines.line(1, format!("Capabilities: [{:02x}] {}", head.at, title(head))),
+        Some(version) => lines.line(1, format!("Capabilities: [{:x} v{version}] {}", head.at, title(head))),
+    }
+    let mut own = Own::of(space, head, lines);
+    match head.version {
+        None => standard::show(&mut own, head),
+        Some(_) => extended::show(&mut own, head),
     }
 }

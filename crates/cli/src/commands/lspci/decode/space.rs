@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The bytes of a configuration space as registers, and how their fields are written. Never fails: what is beyond the end
-//! reads as ones, as what nobody answers does.
+//! The bytes of a configuration space as registers, and lines of text. Never fails: what is beyond the end reads as ones, as
+//! what nobody answers does.
 
 use std::fmt::Write;
 
@@ -38,54 +38,34 @@ impl Space<'_> {
     }
 }
 
-/// Lines of text, each with so many tabs before it.
+/// Lines of text.
 #[derive(Default)]
 pub(crate) struct Lines(String);
 
 impl Lines {
-    /// Adds a line.
-    pub(crate) fn line(&mut self, tabs: usize, text: impl AsRef<str>) {
-        for _ in 0..tabs {
-            self.0.push('\t');
+    /// Begins a line, where it is not the first.
+    pub(super) fn begin(&mut self) {
+        if !self.0.is_empty() {
+            self.0.push('\n');
         }
-        self.0.push_str(text.as_ref());
-        self.0.push('\n');
     }
 
-    /// Adds the line of a capability.
-    pub(crate) fn capability(&mut self, head: super::Head, text: impl AsRef<str>) {
-        let text = text.as_ref();
-        match head.version {
-            None => self.line(1, format!("Capabilities: [{:02x}] {text}", head.at)),
-            Some(version) => self.line(1, format!("Capabilities: [{:x} v{version}] {text}", head.at)),
-        }
+    /// Adds to the line.
+    pub(super) fn add(&mut self, text: &str) {
+        self.0.push_str(text);
+    }
+
+    /// Adds a line, with so many tabs before it.
+    pub(super) fn line(&mut self, tabs: usize, text: impl AsRef<str>) {
+        self.begin();
+        self.add(&"\t".repeat(tabs));
+        self.add(text.as_ref());
     }
 
     /// Everything.
-    pub(crate) fn text(self) -> String {
-        self.0
+    pub(super) fn text(self) -> String {
+        self.0 + "\n"
     }
-}
-
-/// A sign for a bit: `+` where it is set.
-pub(crate) fn sign(value: u32, bit: u32) -> char {
-    if value >> bit & 1 == 1 { '+' } else { '-' }
-}
-
-/// Names of bits, each with its sign.
-pub(crate) fn signs(value: u32, bits: &[(&str, u32)]) -> String {
-    let all: Vec<String> = bits.iter().map(|(name, bit)| format!("{name}{}", sign(value, *bit))).collect();
-    all.join(" ")
-}
-
-/// A field of a register.
-pub(crate) const fn field(value: u32, high: u32, low: u32) -> u32 {
-    value >> low & (u32::MAX >> (31 - (high - low)))
-}
-
-/// One of several names, or what stands for an encoding without one.
-pub(crate) fn name<'a>(names: &[&'a str], index: u32, otherwise: &'a str) -> &'a str {
-    names.get(index as usize).copied().unwrap_or(otherwise)
 }
 
 /// Bytes in the largest unit that leaves no rest, as `lspci` writes sizes.

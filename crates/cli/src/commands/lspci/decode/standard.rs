@@ -1,77 +1,74 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Capabilities below 100h, but for that of PCI Express: power, interrupts, subsystem, vendor's own.
 
-use super::space::{Lines, Space, field, hex, sign, signs};
-use super::{Head, express, title};
+use super::own::Own;
+use super::space::hex;
+use super::{Head, express};
 use config::cap::{msi, msix, pcie, pm, ssid, vendor};
 
-/// mA that a function may draw in D3cold, by Aux_Current (`PCI PM 1.2 §3.2.3`).
-const AUX_CURRENT: [u16; 8] = [0, 55, 100, 160, 220, 270, 320, 375];
-
-/// Shows a capability.
-pub(super) fn show(space: &Space<'_>, head: Head, lines: &mut Lines) {
+/// Shows what a capability holds, behind its title.
+pub(super) fn show(own: &mut Own<'_>, head: Head) {
     match u8::try_from(head.id) {
-        Ok(pm::ID) => power_management(space, head, lines),
-        Ok(msi::ID) => message_signalled(space, head, lines),
-        Ok(vendor::ID) => vendor_specific(space, head, lines),
+        Ok(pm::ID) => power_management(own),
+        Ok(msi::ID) => message_signalled(own),
+        Ok(vendor::ID) => vendor_specific(own),
         Ok(ssid::ID) => {
-            let at = head.at;
-            let text = format!("Subsystem: {:04x}:{:04x}", space.half(at + 4), space.half(at + 6));
-            lines.capability(head, text);
+            own.at(ssid::SUBSYSTEM).show(&[": {SUBSYSTEM_VENDOR_ID:04x}:{SUBSYSTEM_ID:04x}"]);
         }
-        Ok(pcie::ID) => express::show(space, head, lines),
-        Ok(msix::ID) => table_of_vectors(space, head, lines),
-        _ => lines.capability(head, title(head)),
+        Ok(pcie::ID) => express::show(own),
+        Ok(msix::ID) => table_of_vectors(own),
+        _ => {}
     }
 }
 
-fn power_management(space: &Space<'_>, head: Head, lines: &mut Lines) {
-    let capabilities = space.dw(head.at) >> 16;
-    lines.capability(head, format!("Power Management version {}", capabilities & 0b111));
-    let flags = signs(capabilities, &[("PMEClk", 3), ("DSI", 5), ("D1", 9), ("D2", 10)]);
-    let current = AUX_CURRENT[field(capabilities, 8, 6) as usize];
-    let pme = signs(capabilities, &[("D0", 11), ("D1", 12), ("D2", 13), ("D3hot", 14), ("D3cold", 15)]);
-    lines.line(2, format!("Flags: {flags} AuxCurrent={current}mA PME({})", pme.replace(' ', ",")));
-    let status = space.dw(head.at + 4);
-    let set = signs(status, &[("NoSoftRst", 3), ("PME-Enable", 8)]);
-    let (select, scale, pme) = (field(status, 12, 9), field(status, 14, 13), sign(status, 15));
-    lines.line(2, format!("Status: D{} {set} DSel={select} DScale={scale} PME{pme}", status & 0b11));
+/// The current that a function may draw in D3cold, by Aux_Current: `PCI PM 1.2 §3.2.3`.
+fn power_management(own: &mut Own<'_>) {
+    own.at(pm::CAPABILITIES).show(&[
+        " version {VERSION}",
+        "\t\tFlags: PMEClk{PME_CLOCK+} DSI{DEVICE_SPECIFIC_INITIALIZATION+} D1{D1_SUPPORT+} D2{D2_SUPPORT+} ",
+        "AuxCurrent={AUX_CURRENT|0|55|100|160|220|270|320|375}mA ",
+        "PME(D0{27+},D1{28+},D2{29+},D3hot{30+},D3cold{31+})",
+    ]);
+    own.at(pm::CONTROL).show(&[
+        "\t\tStatus: D{POWER_STATE} NoSoftRst{NO_SOFT_RESET+} PME-Enable{PME_ENABLE+} ",
+        "DSel={DATA_SELECT} DScale={DATA_SCALE} PME{PME_STATUS+}",
+    ]);
 }
 
-fn message_signalled(space: &Space<'_>, head: Head, lines: &mut Lines) {
-    let at = head.at;
-    let control = u32::from(space.half(at + 2));
-    let (enabled, capable) = (1 << field(control, 6, 4), 1 << field(control, 3, 1));
-    let end = signs(control, &[("Maskable", 8), ("64bit", 7)]);
-    lines.capability(head, format!("MSI: Enable{} Count={enabled}/{capable} {end}", sign(control, 0)));
-    let wide = control >> 7 & 1 == 1;
-    let data_at = if wide { at + 0xc } else { at + 8 };
-    let address = match wide {
-        true => format!("{:08x}{:08x}", space.dw(at + 8), space.dw(at + 4)),
-        false => format!("{:08x}", space.dw(at + 4)),
+fn message_signalled(own: &mut Own<'_>) {
+    own.at(msi::CONTROL).show(&[
+        ": Enable{ENABLE+} Count={MULTIPLE_ENABLE^1}/{MULTIPLE_CAPABLE^1} ",
+        "Maskable{PER_VECTOR_MASKING+} 64bit{CAPABLE_64_BIT+}",
+    ]);
+    let control = own.dw(msi::CONTROL);
+    let data = msi::data_dw(control);
+    let upper = match control & msi::CAPABLE_64_BIT {
+        0 => String::new(),
+        _ => format!("{:08x}", own.dw(msi::UPPER_ADDRESS)),
     };
-    lines.line(2, format!("Address: {address}  Data: {:04x}", space.half(data_at)));
-    if control >> 8 & 1 == 1 {
-        let (mask, pending) = (space.dw(data_at + 4), space.dw(data_at + 8));
-        lines.line(2, format!("Masking: {mask:08x}  Pending: {pending:08x}"));
+    let (address, low) = (own.dw(1), own.dw(data) & msi::DATA);
+    own.lines.line(2, format!("Address: {upper}{address:08x}  Data: {low:04x}"));
+    if control & msi::PER_VECTOR_MASKING != 0 {
+        let (mask, pending) = (own.dw(data + 1), own.dw(data + 2));
+        own.lines.line(2, format!("Masking: {mask:08x}  Pending: {pending:08x}"));
     }
 }
 
-fn table_of_vectors(space: &Space<'_>, head: Head, lines: &mut Lines) {
-    let control = u32::from(space.half(head.at + 2));
-    let count = (control & 0x7ff) + 1;
-    let (enable, mask) = (sign(control, 15), sign(control, 14));
-    lines.capability(head, format!("MSI-X: Enable{enable} Count={count} Masked{mask}"));
-    for (what, at) in [("Vector table", 4), ("PBA", 8)] {
-        let place = space.dw(head.at + at);
-        lines.line(2, format!("{what}: BAR={} offset={:08x}", place & 0b111, place & !0b111));
+fn table_of_vectors(own: &mut Own<'_>) {
+    let vectors = config::register::get(own.dw(msix::CONTROL), msix::TABLE_SIZE) + 1;
+    let count = format!(" Count={vectors} ");
+    own.at(msix::CONTROL).show(&[": Enable{ENABLE+}", &count, "Masked{FUNCTION_MASK+}"]);
+    for (what, dw) in [("Vector table", msix::TABLE_PLACE), ("PBA", msix::PENDING_PLACE)] {
+        let place = own.dw(dw);
+        let (bar, offset) = (place & msix::TABLE_BIR, place & msix::TABLE_OFFSET);
+        own.lines.line(2, format!("{what}: BAR={bar} offset={offset:08x}"));
     }
 }
 
-fn vendor_specific(space: &Space<'_>, head: Head, lines: &mut Lines) {
-    let len = u16::from(space.byte(head.at + 2));
-    lines.capability(head, format!("Vendor Specific Information: Len={len:02x}"));
+fn vendor_specific(own: &mut Own<'_>) {
+    own.at(0).show(&[": Len={LENGTH:02x}"]);
+    let len = u16::from(own.space.byte(own.at + 2));
     if len > 3 {
-        lines.line(2, format!("Data: {}", hex((3..len).map(|i| space.byte(head.at + i)))));
+        own.lines.line(2, format!("Data: {}", hex((3..len).map(|i| own.space.byte(own.at + i)))));
     }
 }

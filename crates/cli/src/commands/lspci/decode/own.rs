@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The registers of one structure as words, by what the tables of `riser-config` say of their fields.
+
+use super::Head;
+use super::space::{Lines, Space};
+use config::reference::{capability, extended_capability};
+use config::register::{Field, Structure, get};
+
+/// A capability, or the header, and where its lines go.
+pub(super) struct Own<'a> {
+    pub(super) space: &'a Space<'a>,
+    /// Offset of its first byte.
+    pub(super) at: u16,
+    pub(super) lines: &'a mut Lines,
+    table: Option<Structure>,
+}
+
+/// A DW of it.
+pub(super) struct Word<'a> {
+    value: u32,
+    fields: &'static [Field],
+    lines: &'a mut Lines,
+}
+
+/// The table of a capability, where there is one.
+pub(super) fn table(head: Head) -> Option<Structure> {
+    match head.version {
+        Some(_) => extended_capability(head.id),
+        None => capability(u8::try_from(head.id).ok()?),
+    }
+}
+
+impl<'a> Own<'a> {
+    /// A capability.
+    pub(super) fn of(space: &'a Space<'a>, head: Head, lines: &'a mut Lines) -> Own<'a> {
+        Own { space, at: head.at, lines, table: table(head) }
+    }
+
+    /// The header, of this table.
+    pub(super) fn header(space: &'a Space<'a>, table: Structure, lines: &'a mut Lines) -> Own<'a> {
+        Own { space, at: 0, lines, table: Some(table) }
+    }
+
+    /// What a DW holds.
+    pub(super) fn dw(&self, dw: u16) -> u32 {
+        self.space.dw(self.at.saturating_add(dw * 4))
+    }
+
+    /// A DW to be shown.
+    pub(super) fn at(&mut self, dw: u16) -> Word<'_> {
+        self.like(dw, dw)
+    }
+
+    /// A DW with the fields of another, of which it is a further one.
+    pub(super) fn like(&mut self, dw: u16, first: u16) -> Word<'_> {
+        let fields = self.table.map_or(&[][..], |table| table.fields(first));
+        Word { value: self.dw(dw), fields, lines: self.lines }
+    }
+}
+
+impl Word<'_> {
+    /// Adds lines: a piece that begins with a tab begins a line. In braces stands what a field says, by the name of its
+    /// constant: `{NAME}` its value, `{NAME:04x}` in hexadecimal, `{NAME+}` a sign, `{NAME^64}` 64 times two to its power,
+    /// `{NAME|one|other}` a text for each value, the last one for all from there on. Bits that no constant names stand as
+    /// numbers: `{7+}`, `{25-24}`.
+    pub(super) fn show(&mut self, pieces: &[&str]) {
+        for piece in pieces {
+            if piece.starts_with('\t') {
+                self.lines.begin();
+            }
+            self.lines.add(&self.filled(piece));
+        }
+    }
+
+    fn filled(&self, piece: &str) -> String {
+        let mut parts = piece.split('{');
+        let first = parts.next().unwrap_or_default().to_owned();
+        parts.fold(first, |text, part| {
+            let (field, rest) = part.split_once('}').unwrap_or((part, ""));
+            text + &self.said(field).unwrap_or_else(|| format!("{{{field}}}")) + rest
+        })
+    }
+
+    fn said(&self, field: &str) -> Option<String> {
+        let (name, form) = field.split_at(field.find(['+', ':', '^', '|']).unwrap_or(field.len()));
+        let value = get(self.value, self.bits(name)?);
+        let detail = form.get(1..).unwrap_or_default();
+        Some(match form.chars().next() {
+            Some('+') => String::from(if value != 0 { "+" } else { "-" }),
+            Some(':') => {
+                format!("{value:0width$x}", width = detail.trim_end_matches('x').parse().unwrap_or(0))
+            }
+            Some('^') => (detail.parse::<u64>().ok()? << value).to_string(),
+            Some(_) => detail.split('|').take(value as usize + 1).last()?.to_owned(),
+            None => value.to_string(),
+        })
+    }
+
+    fn bits(&self, name: &str) -> Option<u32> {
+        if let Some(field) = self.fields.iter().find(|field| field.constant == name) {
+            return Some(field.bits);
+        }
+        let (high, low) = name.split_once('-').unwrap_or((name, name));
+        let (high, low): (u32, u32) = (high.parse().ok()?, low.parse().ok()?);
+        Some(u32::MAX >> (31 - high) & u32::MAX << low)
+    }
+}
+
+/// A piece that stands only where something holds.
+pub(super) fn when(holds: bool, piece: &str) -> &str {
+    if holds { piece } else { "" }
+}
