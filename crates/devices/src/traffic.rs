@@ -19,13 +19,11 @@ use device::Ready;
 use endpoint::{CreditReturn, TlpPort};
 use plug::Shared;
 use std::collections::VecDeque;
+use tlp::message::VENDOR_DEFINED_TYPE_1;
 use tlp::{
     AtomicOp, AtomicRequest, Bdf, Body, Class, Completion, Data, MemoryOp, MemoryRequest, Message,
     MessageRouting, OperandSize, PayloadPool, Repr, Span, Status, Tag, TcSet, Time, Tlp,
 };
-
-/// Vendor_Defined Type 1 (`PCIe 5.0 §2.2.8.6`): discarded in silence by whoever does not know it.
-const VENDOR_DEFINED_1: u8 = 0x7f;
 
 /// A request that waits for completions.
 #[derive(Clone, Copy, Debug)]
@@ -215,7 +213,7 @@ impl Running {
             }
             FlowKind::Message => {
                 let length_dw = (size_bytes > 0).then_some((size_bytes / 4) as u16);
-                let (routing, code) = (MessageRouting::ToRootComplex, VENDOR_DEFINED_1);
+                let (routing, code) = (MessageRouting::ToRootComplex, VENDOR_DEFINED_TYPE_1);
                 Body::Message(Message { routing, requester, tag, code, header: [0; 8], length_dw })
             }
         };

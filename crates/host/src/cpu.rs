@@ -47,6 +47,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
 use tlp::message::MessageCodes;
+use tlp::message::UNLOCK;
 use tlp::{AtomicOp, Bdf, Data, Duration, MessageRouting, Payload, PayloadPool, Time};
 
 /// The most interrupts of one vector that are kept until the program waits for them; further ones merge with the
@@ -55,9 +56,6 @@ pub const MAX_PENDING_INTERRUPTS: u32 = 1 << 16;
 
 /// The most messages of devices that are kept until the program takes them; further ones are lost, and counted.
 pub const MAX_PENDING_MESSAGES: usize = 1024;
-
-/// Message Code of Unlock (`PCIe 5.0 §2.2.8.4`).
-const UNLOCK: u8 = 0x00;
 
 /// Bytes of the largest MMIO access; larger ones are split here, and none crosses such a boundary.
 const ACCESS_BYTES: u64 = 4096;

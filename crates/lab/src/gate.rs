@@ -8,15 +8,13 @@ use link::Notice;
 use plug::RawEnd;
 use plug::plugged::MakeRaw;
 use std::collections::VecDeque;
+use tlp::message::VENDOR_DEFINED_TYPE_1;
 use tlp::{Bdf, Body, Class, MessageRouting, TcSet, Time, Tlp};
-
-/// Message Code of Vendor_Defined Type 1, which whoever does not know it drops (`PCIe 5.0 §2.2.8.6`).
-const VENDOR_DEFINED_1: u8 = 0x7f;
 
 /// The message with which the host starts the device of function `id`.
 pub(crate) fn start(id: Bdf) -> OutMessage {
     let [high, low] = id.bits().to_be_bytes();
-    let mut message = OutMessage::new(MessageRouting::ById, VENDOR_DEFINED_1);
+    let mut message = OutMessage::new(MessageRouting::ById, VENDOR_DEFINED_TYPE_1);
     message.header[..2].copy_from_slice(&[high, low]);
     message
 }
@@ -48,7 +46,7 @@ impl Gate {
 
 impl TlpPort for Gate {
     fn handle_tlp(&mut self, now: Time, tlp: Tlp) {
-        self.open |= matches!(tlp.repr.body, Body::Message(m) if m.code == VENDOR_DEFINED_1);
+        self.open |= matches!(tlp.repr.body, Body::Message(m) if m.code == VENDOR_DEFINED_TYPE_1);
         self.device.handle_tlp(now, tlp);
     }
 

@@ -87,6 +87,9 @@ pub enum AllowError {
     Rules(usize),
 }
 
+/// Units of sizes, the largest first: powers of two, and their letters.
+const UNITS: [(u32, char); 4] = [(40, 'T'), (30, 'G'), (20, 'M'), (10, 'K')];
+
 /// Reads a number of bytes: decimal or with 0x, then K, M, G or T (powers of 1024), as in `256M`.
 ///
 /// # Errors
@@ -99,13 +102,8 @@ pub fn parse_size(text: &str) -> Result<u64, AllowError> {
 /// fit 64 bits.
 #[must_use]
 pub fn parse_scaled(text: &str) -> Option<u64> {
-    let (digits, shift) = match text.as_bytes().last() {
-        Some(b'K' | b'k') => (&text[..text.len() - 1], 10),
-        Some(b'M' | b'm') => (&text[..text.len() - 1], 20),
-        Some(b'G' | b'g') => (&text[..text.len() - 1], 30),
-        Some(b'T' | b't') => (&text[..text.len() - 1], 40),
-        _ => (text, 0),
-    };
+    let unit = UNITS.iter().find(|(_, unit)| text.ends_with([*unit, unit.to_ascii_lowercase()]));
+    let (digits, shift) = unit.map_or((text, 0), |(shift, _)| (&text[..text.len() - 1], *shift));
     parse_number(digits)?.checked_mul(1 << shift)
 }
 
@@ -176,10 +174,9 @@ impl FromStr for Window {
 impl fmt::Display for Window {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Window::Range { base, size } = *self else { return f.write_str(self.word().unwrap_or_default()) };
-        let units = [(40, "T"), (30, "G"), (20, "M"), (10, "K"), (0, "")];
-        let fits = |(shift, _): &&(u32, &str)| size.trailing_zeros() >= *shift;
-        let (shift, unit) = units.iter().find(fits).unwrap_or(&units[4]);
-        write!(f, "{base:#x}+{}{unit}", size >> shift)
+        let unit = UNITS.iter().find(|(shift, _)| size.trailing_zeros() >= *shift);
+        write!(f, "{base:#x}+{}", size >> unit.map_or(0, |(shift, _)| *shift))?;
+        unit.map_or(Ok(()), |(_, unit)| write!(f, "{unit}"))
     }
 }
 

@@ -101,15 +101,10 @@ impl Key {
 }
 
 /// The client's side of a handshake that has begun.
+#[derive(Debug)]
 pub struct Handshake {
     state: HandshakeState,
     message: Vec<u8>,
-}
-
-impl fmt::Debug for Handshake {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Handshake(..)")
-    }
 }
 
 impl Handshake {
@@ -117,9 +112,7 @@ impl Handshake {
     #[must_use]
     pub fn begin(key: &Key, prologue: &[u8]) -> Option<Handshake> {
         let mut state = key.builder(prologue).ok()?.build_initiator().ok()?;
-        let mut message = vec![0; MESSAGE_BYTES];
-        let len = state.write_message(&[], &mut message).ok()?;
-        message.truncate(len);
+        let message = write(&mut state)?;
         Some(Handshake { state, message })
     }
 
@@ -143,20 +136,20 @@ impl Handshake {
 pub fn answer(key: &Key, prologue: &[u8], message: &[u8]) -> Option<(Vec<u8>, Seal)> {
     let mut state = key.builder(prologue).ok()?.build_responder().ok()?;
     state.read_message(message, &mut [0; MESSAGE_BYTES]).ok()?;
-    let mut answer = vec![0; MESSAGE_BYTES];
-    let len = state.write_message(&[], &mut answer).ok()?;
-    answer.truncate(len);
-    Some((answer, Seal::of(state)?))
+    Some((write(&mut state)?, Seal::of(state)?))
+}
+
+/// The next message of a handshake.
+fn write(state: &mut HandshakeState) -> Option<Vec<u8>> {
+    let mut message = vec![0; MESSAGE_BYTES];
+    let len = state.write_message(&[], &mut message).ok()?;
+    message.truncate(len);
+    Some(message)
 }
 
 /// The keys of a session, one for each direction.
+#[derive(Debug)]
 pub struct Seal(StatelessTransportState);
-
-impl fmt::Debug for Seal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Seal(..)")
-    }
-}
 
 impl Seal {
     fn of(state: HandshakeState) -> Option<Seal> {

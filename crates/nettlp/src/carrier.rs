@@ -30,6 +30,17 @@ pub enum Wait {
     Busy(Duration),
 }
 
+impl Wait {
+    /// The most that it may last.
+    #[must_use]
+    pub const fn longest(self) -> Duration {
+        match self {
+            Wait::Never => Duration::ZERO,
+            Wait::AtMost(most) | Wait::Busy(most) => most,
+        }
+    }
+}
+
 /// Why a TLP was not taken to be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SendError {

@@ -48,64 +48,6 @@ pub struct Format {
     pub source: &'static str,
 }
 
-/// The ID of a row of [`FORMATS`]; its number is the row's index.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-#[repr(u8)]
-pub enum FormatId {
-    /// Memory read, 32-bit address.
-    MRd32,
-    /// Memory read, 64-bit address.
-    MRd64,
-    /// Memory write, 32-bit address.
-    MWr32,
-    /// Memory write, 64-bit address.
-    MWr64,
-    /// Locked memory read, 32-bit address.
-    MRdLk32,
-    /// Locked memory read, 64-bit address.
-    MRdLk64,
-    /// Deferrable memory write, 32-bit address.
-    DMWr32,
-    /// Deferrable memory write, 64-bit address.
-    DMWr64,
-    /// I/O read.
-    IORd,
-    /// I/O write.
-    IOWr,
-    /// FetchAdd, 32-bit address.
-    FetchAdd32,
-    /// FetchAdd, 64-bit address.
-    FetchAdd64,
-    /// Swap, 32-bit address.
-    Swap32,
-    /// Swap, 64-bit address.
-    Swap64,
-    /// Compare and swap, 32-bit address.
-    Cas32,
-    /// Compare and swap, 64-bit address.
-    Cas64,
-    /// Configuration read, type 0.
-    CfgRd0,
-    /// Configuration write, type 0.
-    CfgWr0,
-    /// Configuration read, type 1.
-    CfgRd1,
-    /// Configuration write, type 1.
-    CfgWr1,
-    /// Message without data.
-    Msg,
-    /// Message with data.
-    MsgD,
-    /// Completion without data.
-    Cpl,
-    /// Completion with data.
-    CplD,
-    /// Completion of a locked read without data.
-    CplLk,
-    /// Completion of a locked read with data.
-    CplDLk,
-}
-
 const TABLE_2_3: &str = "PCIe 5.0 Table 2-3";
 
 // Fmt (`PCIe 5.0 Table 2-2`): bit 0 is four DW, bit 1 is data, bit 2 is a TLP prefix.
@@ -133,39 +75,75 @@ const fn row(
 
 const WHOLE: u8 = 0b1_1111;
 
-/// Every format that riser knows (`PCIe 5.0 Table 2-3`), in the order of [`FormatId`].
-pub static FORMATS: [Format; 26] = {
-    use Class::{Completion, NonPosted, Posted};
-    use FormatId::*;
-    [
-        row(MRd32, 0b000, (0b0_0000, WHOLE), "MRd", NonPosted, Family::Memory),
-        row(MRd64, 0b001, (0b0_0000, WHOLE), "MRd", NonPosted, Family::Memory),
-        row(MWr32, 0b010, (0b0_0000, WHOLE), "MWr", Posted, Family::Memory),
-        row(MWr64, 0b011, (0b0_0000, WHOLE), "MWr", Posted, Family::Memory),
-        row(MRdLk32, 0b000, (0b0_0001, WHOLE), "MRdLk", NonPosted, Family::Memory),
-        row(MRdLk64, 0b001, (0b0_0001, WHOLE), "MRdLk", NonPosted, Family::Memory),
-        row(DMWr32, 0b010, (0b1_1011, WHOLE), "DMWr", NonPosted, Family::Memory),
-        row(DMWr64, 0b011, (0b1_1011, WHOLE), "DMWr", NonPosted, Family::Memory),
-        row(IORd, 0b000, (0b0_0010, WHOLE), "IORd", NonPosted, Family::Io),
-        row(IOWr, 0b010, (0b0_0010, WHOLE), "IOWr", NonPosted, Family::Io),
-        row(FetchAdd32, 0b010, (0b0_1100, WHOLE), "FetchAdd", NonPosted, Family::Atomic),
-        row(FetchAdd64, 0b011, (0b0_1100, WHOLE), "FetchAdd", NonPosted, Family::Atomic),
-        row(Swap32, 0b010, (0b0_1101, WHOLE), "Swap", NonPosted, Family::Atomic),
-        row(Swap64, 0b011, (0b0_1101, WHOLE), "Swap", NonPosted, Family::Atomic),
-        row(Cas32, 0b010, (0b0_1110, WHOLE), "CAS", NonPosted, Family::Atomic),
-        row(Cas64, 0b011, (0b0_1110, WHOLE), "CAS", NonPosted, Family::Atomic),
-        row(CfgRd0, 0b000, (0b0_0100, WHOLE), "CfgRd0", NonPosted, Family::Config),
-        row(CfgWr0, 0b010, (0b0_0100, WHOLE), "CfgWr0", NonPosted, Family::Config),
-        row(CfgRd1, 0b000, (0b0_0101, WHOLE), "CfgRd1", NonPosted, Family::Config),
-        row(CfgWr1, 0b010, (0b0_0101, WHOLE), "CfgWr1", NonPosted, Family::Config),
-        row(Msg, 0b001, (0b1_0000, 0b1_1000), "Msg", Posted, Family::Message),
-        row(MsgD, 0b011, (0b1_0000, 0b1_1000), "MsgD", Posted, Family::Message),
-        row(Cpl, 0b000, (0b0_1010, WHOLE), "Cpl", Completion, Family::Completion),
-        row(CplD, 0b010, (0b0_1010, WHOLE), "CplD", Completion, Family::Completion),
-        row(CplLk, 0b000, (0b0_1011, WHOLE), "CplLk", Completion, Family::Completion),
-        row(CplDLk, 0b010, (0b0_1011, WHOLE), "CplDLk", Completion, Family::Completion),
-    ]
-};
+/// Makes of one list the IDs and, in the same order, the rows.
+macro_rules! formats {
+    ($( $(#[$doc:meta])* $id:ident: $($column:expr),*; )*) => {
+        /// The ID of a row of [`FORMATS`]; its number is the row's index.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        #[repr(u8)]
+        pub enum FormatId { $( $(#[$doc])* $id, )* }
+
+        /// Every format that riser knows (`PCIe 5.0 Table 2-3`), in the order of [`FormatId`].
+        pub static FORMATS: [Format; 26] = [$( row(FormatId::$id, $($column),*), )*];
+    };
+}
+
+use Class::{Completion, NonPosted, Posted};
+
+formats! {
+    /// Memory read, 32-bit address.
+    MRd32: 0b000, (0b0_0000, WHOLE), "MRd", NonPosted, Family::Memory;
+    /// Memory read, 64-bit address.
+    MRd64: 0b001, (0b0_0000, WHOLE), "MRd", NonPosted, Family::Memory;
+    /// Memory write, 32-bit address.
+    MWr32: 0b010, (0b0_0000, WHOLE), "MWr", Posted, Family::Memory;
+    /// Memory write, 64-bit address.
+    MWr64: 0b011, (0b0_0000, WHOLE), "MWr", Posted, Family::Memory;
+    /// Locked memory read, 32-bit address.
+    MRdLk32: 0b000, (0b0_0001, WHOLE), "MRdLk", NonPosted, Family::Memory;
+    /// Locked memory read, 64-bit address.
+    MRdLk64: 0b001, (0b0_0001, WHOLE), "MRdLk", NonPosted, Family::Memory;
+    /// Deferrable memory write, 32-bit address.
+    DMWr32: 0b010, (0b1_1011, WHOLE), "DMWr", NonPosted, Family::Memory;
+    /// Deferrable memory write, 64-bit address.
+    DMWr64: 0b011, (0b1_1011, WHOLE), "DMWr", NonPosted, Family::Memory;
+    /// I/O read.
+    IORd: 0b000, (0b0_0010, WHOLE), "IORd", NonPosted, Family::Io;
+    /// I/O write.
+    IOWr: 0b010, (0b0_0010, WHOLE), "IOWr", NonPosted, Family::Io;
+    /// FetchAdd, 32-bit address.
+    FetchAdd32: 0b010, (0b0_1100, WHOLE), "FetchAdd", NonPosted, Family::Atomic;
+    /// FetchAdd, 64-bit address.
+    FetchAdd64: 0b011, (0b0_1100, WHOLE), "FetchAdd", NonPosted, Family::Atomic;
+    /// Swap, 32-bit address.
+    Swap32: 0b010, (0b0_1101, WHOLE), "Swap", NonPosted, Family::Atomic;
+    /// Swap, 64-bit address.
+    Swap64: 0b011, (0b0_1101, WHOLE), "Swap", NonPosted, Family::Atomic;
+    /// Compare and swap, 32-bit address.
+    Cas32: 0b010, (0b0_1110, WHOLE), "CAS", NonPosted, Family::Atomic;
+    /// Compare and swap, 64-bit address.
+    Cas64: 0b011, (0b0_1110, WHOLE), "CAS", NonPosted, Family::Atomic;
+    /// Configuration read, type 0.
+    CfgRd0: 0b000, (0b0_0100, WHOLE), "CfgRd0", NonPosted, Family::Config;
+    /// Configuration write, type 0.
+    CfgWr0: 0b010, (0b0_0100, WHOLE), "CfgWr0", NonPosted, Family::Config;
+    /// Configuration read, type 1.
+    CfgRd1: 0b000, (0b0_0101, WHOLE), "CfgRd1", NonPosted, Family::Config;
+    /// Configuration write, type 1.
+    CfgWr1: 0b010, (0b0_0101, WHOLE), "CfgWr1", NonPosted, Family::Config;
+    /// Message without data.
+    Msg: 0b001, (0b1_0000, 0b1_1000), "Msg", Posted, Family::Message;
+    /// Message with data.
+    MsgD: 0b011, (0b1_0000, 0b1_1000), "MsgD", Posted, Family::Message;
+    /// Completion without data.
+    Cpl: 0b000, (0b0_1010, WHOLE), "Cpl", Completion, Family::Completion;
+    /// Completion with data.
+    CplD: 0b010, (0b0_1010, WHOLE), "CplD", Completion, Family::Completion;
+    /// Completion of a locked read without data.
+    CplLk: 0b000, (0b0_1011, WHOLE), "CplLk", Completion, Family::Completion;
+    /// Completion of a locked read with data.
+    CplDLk: 0b010, (0b0_1011, WHOLE), "CplDLk", Completion, Family::Completion;
+}
 
 const NONE: u8 = u8::MAX;
 

@@ -169,6 +169,18 @@ impl MessageCodes {
     /// The empty set.
     pub const NONE: MessageCodes = MessageCodes([0; 2]);
 
+    /// Assert_INTx and Deassert_INTx.
+    pub const INTERRUPTS: MessageCodes = MessageCodes::of(&[
+        ASSERT_INTA,
+        ASSERT_INTA + 1,
+        ASSERT_INTA + 2,
+        ASSERT_INTA + 3,
+        DEASSERT_INTA,
+        DEASSERT_INTA + 1,
+        DEASSERT_INTA + 2,
+        DEASSERT_INTA + 3,
+    ]);
+
     /// The set of these codes.
     #[must_use]
     pub const fn of(codes: &[u8]) -> MessageCodes {

@@ -145,17 +145,10 @@ impl Default for TcVcMap {
 
 impl TcVcMap {
     /// All classes on VC0.
-    pub const VC0_ONLY: TcVcMap = TcVcMap {
-        classes: [
-            TcSet::ALL,
-            TcSet::NONE,
-            TcSet::NONE,
-            TcSet::NONE,
-            TcSet::NONE,
-            TcSet::NONE,
-            TcSet::NONE,
-            TcSet::NONE,
-        ],
+    pub const VC0_ONLY: TcVcMap = {
+        let mut classes = [TcSet::NONE; Vc::COUNT];
+        classes[0] = TcSet::ALL;
+        TcVcMap { classes }
     };
 
     /// Each class on the channel of the same number.

@@ -8,13 +8,11 @@ use super::settings::unmasked;
 use super::{Behind, Function, Shared};
 use config::MsiConfig;
 use device::seam::{DmaOptions, OutMessage};
+use tlp::message::PM_PME;
 use tlp::{
     Attributes, Bdf, Body, Data, MemoryOp, MemoryRequest, Message, MessageRouting, Repr, Span, Tag, TcSet,
     Tlp, TrafficClass,
 };
-
-/// Message Code of PM_PME (`PCIe 5.0 §2.2.8.2`).
-const PM_PME: u8 = 0x18;
 
 impl<B: Behind> Function<B> {
     pub(crate) fn interrupt(&mut self, shared: &mut Shared, vector: u16) -> Option<Tlp> {

@@ -7,11 +7,8 @@
 
 use super::own::own_message;
 use super::{Behind, Front, Function, Shared};
+use tlp::message::{ASSERT_INTA, DEASSERT_INTA};
 use tlp::{Bdf, MessageRouting, TcSet, Time, Tlp, TrafficClass};
-
-/// Message Codes of Assert_INTA and Deassert_INTA; those of the other pins follow (`PCIe 5.0 §2.2.8.1`).
-const ASSERT_INTA: u8 = 0x20;
-const DEASSERT_INTA: u8 = 0x24;
 
 /// One pin.
 #[derive(Clone, Copy, Default)]

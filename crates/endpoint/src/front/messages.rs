@@ -5,12 +5,8 @@
 use super::claim::{Claim, Drop};
 use super::{Behind, Front};
 use crate::port::CreditReturn;
-use tlp::message::{PM_ACTIVE_STATE_NAK, SET_SLOT_POWER_LIMIT, is_ignored};
+use tlp::message::{PM_ACTIVE_STATE_NAK, PME_TURN_OFF, SET_SLOT_POWER_LIMIT, UNLOCK, is_ignored};
 use tlp::{Bdf, Data, Message, MessageRouting, Tlp};
-
-/// Message Codes: Unlock (`PCIe 5.0 §2.2.8.4`), PME_Turn_Off (§2.2.8.2).
-const UNLOCK: u8 = 0x00;
-const PME_TURN_OFF: u8 = 0x19;
 
 /// The receiver of a message.
 enum Taker {

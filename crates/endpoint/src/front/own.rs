@@ -8,13 +8,11 @@ use super::{Behind, Front, Shared};
 use config::{ErrorMessage, ErrorReport};
 use device::seam::Ready;
 use std::collections::VecDeque;
+use tlp::message::PME_TO_ACK;
 use tlp::{Bdf, Body, Class, Data, Message, MessageRouting, Repr, Tag, TcSet, Time, Tlp, TrafficClass};
 
 /// The most error messages that may wait to be sent; further ones are counted as lost.
 const MAX_ERROR_MESSAGES: usize = 16;
-
-/// Message Code of PME_TO_Ack (`PCIe 5.0 §2.2.8.2`).
-const PME_TO_ACK: u8 = 0x1b;
 
 /// What waits to be sent, each with its place in the order of acceptance.
 #[derive(Default)]

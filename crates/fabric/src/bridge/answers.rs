@@ -7,15 +7,6 @@ use tlp::{
     Status, Tag, Tlp,
 };
 
-/// Message Codes of Assert_INTA and Deassert_INTA; those of the other wires follow (`PCIe 5.0 §2.2.8.1`).
-pub(crate) const ASSERT_INTA: u8 = 0x20;
-/// Message Code of Deassert_INTA; see [`ASSERT_INTA`].
-pub(crate) const DEASSERT_INTA: u8 = 0x24;
-/// Message Code of PME_Turn_Off (`PCIe 5.0 §2.2.8.2`).
-pub(crate) const PME_TURN_OFF: u8 = 0x19;
-/// Message Code of PME_TO_Ack (`PCIe 5.0 §2.2.8.2`).
-pub(crate) const PME_TO_ACK: u8 = 0x1b;
-
 /// The completion of `request` without data; `None` if no completion answers it.
 pub(crate) fn completion(request: &Tlp, completer: Bdf, status: Status) -> Option<Tlp> {
     let repr = Asked::of(&request.repr)?.without_data(completer, status);

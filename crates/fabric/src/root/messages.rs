@@ -4,16 +4,18 @@
 
 use super::Base;
 use super::peer::Verdict;
-use crate::bridge::answers::DEASSERT_INTA;
 use crate::stages::Stage;
 use config::{Side, Uncorrectable};
 use host::{HostInput, HostMessage};
-use tlp::message::{MessageCodes, VENDOR_DEFINED_TYPE_1, is_ignored};
+use tlp::message::{
+    DEASSERT_INTA, ERR_COR, ERR_FATAL, ERR_NONFATAL, MessageCodes, PM_PME, PME_TO_ACK, VENDOR_DEFINED_TYPE_0,
+    VENDOR_DEFINED_TYPE_1, is_ignored,
+};
 use tlp::{Message, MessageRouting, Time, Tlp};
 
 /// Messages that every root complex takes (`PCIe 5.0 Table F-1`): PM_PME, PME_TO_Ack, interrupt wires, errors.
 const TAKEN: MessageCodes =
-    MessageCodes::of(&[0x18, 0x1b, 0x20, 0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27, 0x30, 0x31, 0x33]);
+    MessageCodes::of(&[PM_PME, PME_TO_ACK, ERR_COR, ERR_NONFATAL, ERR_FATAL]).or(MessageCodes::INTERRUPTS);
 
 /// Further messages for the host program, unless it asks for others.
 pub(super) const FOR_PROGRAM: MessageCodes = MessageCodes::of(&[VENDOR_DEFINED_TYPE_1]);
@@ -43,10 +45,10 @@ impl Base {
         self.effects.close(tlp, Stage::Replay, now);
         let counters = &mut self.counters;
         match m.code {
-            0x30 | 0x31 | 0x33 => counters.error_messages += 1,
-            0x18 | 0x1b => counters.power_messages += 1,
-            0x20..=0x27 => counters.legacy_interrupts += 1,
-            0x7e | 0x7f => counters.vendor_messages += 1,
+            ERR_COR | ERR_NONFATAL | ERR_FATAL => counters.error_messages += 1,
+            PM_PME | PME_TO_ACK => counters.power_messages += 1,
+            code if MessageCodes::INTERRUPTS.contains(code) => counters.legacy_interrupts += 1,
+            VENDOR_DEFINED_TYPE_0 | VENDOR_DEFINED_TYPE_1 => counters.vendor_messages += 1,
             _ => {}
         }
         if !for_program || self.ports[port].function.is_some() && self.hears(port, now, m) {
@@ -89,7 +91,7 @@ impl Base {
     fn hears(&mut self, port: usize, now: Time, m: &Message) -> bool {
         let Some(function) = &mut self.ports[port].function else { return false };
         match m.code {
-            0x30 | 0x31 | 0x33 => {
+            ERR_COR | ERR_NONFATAL | ERR_FATAL => {
                 // A message that triggers containment goes no further (`PCIe 5.0 §6.2.10`).
                 let contains = function.bridge.contains_for(m.code, m.requester);
                 if !contains && function.bridge.forwards_error(m.code) {
@@ -101,7 +103,7 @@ impl Base {
                 function.bridge.root_pme(m.requester);
                 self.settle(port, now);
             }
-            0x20..=0x27 => {
+            code if MessageCodes::INTERRUPTS.contains(code) => {
                 let bit = 1 << (m.code & 3);
                 let asserted = m.code < DEASSERT_INTA;
                 function.wires = if asserted { function.wires | bit } else { function.wires & !bit };

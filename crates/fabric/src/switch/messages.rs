@@ -5,8 +5,9 @@
 
 use super::crossbar::{Entry, GONE};
 use super::{Switch, inbound::Arrival};
-use crate::bridge::answers::{ASSERT_INTA, DEASSERT_INTA, PME_TO_ACK, PME_TURN_OFF, message};
+use crate::bridge::answers::message;
 use endpoint::CreditReturn;
+use tlp::message::{ASSERT_INTA, DEASSERT_INTA, PME_TO_ACK, PME_TURN_OFF};
 use tlp::{Body, Message, MessageRouting, Time, Tlp};
 
 /// The INTx wires (`PCIe 5.0 §2.2.8.1`): INTA in bit 0 to INTD in bit 3.

@@ -240,42 +240,46 @@ impl<B: Backend> Adapter<B> {
     }
 
     fn messaging(&mut self, now: Time, way: Way, bytes: &[u8], out: &mut dyn Datagrams) -> Done {
-        let request = Request::parse(bytes).map_err(|_| MALFORMED)?;
-        let Some(reply) = self.backend.message(now, request) else { return Ok(MESSAGING) };
+        let request = Request::parse(bytes).map_err(malformed)?;
+        let Some(reply) = self.backend.message(now, request) else { return Ok(|c| &mut c.messaging) };
         let mut buffer = [0; REPLY_MAX];
         let len = reply.emit(&mut buffer);
         answer(way, &buffer[..len], out)?;
-        Ok(MESSAGING)
+        Ok(|c| &mut c.messaging)
     }
 
     fn config(&mut self, now: Time, peer: Peer, way: Way, bytes: &[u8], out: &mut dyn Datagrams) -> Done {
-        let message = ConfigMessage::parse(bytes).map_err(|_| MALFORMED)?;
+        let message = ConfigMessage::parse(bytes).map_err(malformed)?;
         match message.command {
             Access::Read => {
                 let data = self.backend.config_read(now, message.register_dw);
                 answer(way, &ConfigMessage { data, ..message }.emit(), out)?;
-                Ok(CONFIG_READS)
+                Ok(|c| &mut c.config_reads)
             }
-            Access::Write if !self.settings.allow.may_configure(peer) => Err(REFUSED_REGISTER_WRITES),
+            Access::Write if !self.settings.allow.may_configure(peer) => {
+                Err(|c| &mut c.refused_register_writes)
+            }
             Access::Write => {
                 self.backend.config_write(now, message.register_dw, message.byte_enables, message.data);
-                Ok(CONFIG_WRITES)
+                Ok(|c| &mut c.config_writes)
             }
         }
     }
 
     fn registers(&mut self, peer: Peer, way: Way, bytes: &[u8], out: &mut dyn Datagrams) -> Done {
-        let message = RegisterMessage::parse(bytes).map_err(|_| MALFORMED)?;
+        let message = RegisterMessage::parse(bytes).map_err(malformed)?;
         match message.opcode {
             Access::Read => {
                 let data = self.backend.register_read(message.register_dw);
                 answer(way, &RegisterMessage { data, ..message }.emit(), out)?;
-                Ok(REGISTER_READS)
+                Ok(|c| &mut c.register_reads)
             }
-            Access::Write if !self.settings.allow.may_configure(peer) => Err(REFUSED_REGISTER_WRITES),
+            Access::Write if !self.settings.allow.may_configure(peer) => {
+                Err(|c| &mut c.refused_register_writes)
+            }
             Access::Write => {
                 self.backend.register_write(message.register_dw, message.data);
-                Ok(REGISTER_WRITES)
+                Ok(|c| &mut c.register_writes)
             }
         }
     }
@@ -285,18 +289,13 @@ impl<B: Backend> Adapter<B> {
 type Count = fn(&mut PeerCounters) -> &mut u64;
 type Done = Result<Count, Count>;
 
-const MALFORMED: Count = |c| &mut c.malformed;
-const NO_ROOM: Count = |c| &mut c.no_room;
-const MESSAGING: Count = |c| &mut c.messaging;
-const CONFIG_READS: Count = |c| &mut c.config_reads;
-const CONFIG_WRITES: Count = |c| &mut c.config_writes;
-const REGISTER_READS: Count = |c| &mut c.register_reads;
-const REGISTER_WRITES: Count = |c| &mut c.register_writes;
-const REFUSED_REGISTER_WRITES: Count = |c| &mut c.refused_register_writes;
+fn malformed<E>(_: E) -> Count {
+    |c| &mut c.malformed
+}
 
 fn answer(way: Way, bytes: &[u8], out: &mut dyn Datagrams) -> Result<(), Count> {
     let fill = &mut |slot: &mut [u8]| slot.copy_from_slice(bytes);
-    out.send(way.port, way.peer, bytes.len(), fill).map_err(|_| NO_ROOM)
+    out.send(way.port, way.peer, bytes.len(), fill).map_err(|_| -> Count { |c| &mut c.no_room })
 }
 
 /// Whether the rules allow a TLP. Completions and messages have no address: every peer that is served may send them.

@@ -8,6 +8,7 @@
 use super::{Fault, Memory};
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -157,48 +158,23 @@ impl Chunk {
 
     // `offset` and `out` lie within the chunk.
     fn read(&self, offset: usize, out: &mut [u8]) {
-        let (at, lead) = (offset / WORD, offset % WORD);
-        let (head, out) = out.split_at_mut(head_len(lead, out.len()));
-        if !head.is_empty() {
+        for (at, lead, range) in pieces::<WORD>(offset as u64, out.len()) {
             let word = self.words[at].load(Ordering::Relaxed).to_ne_bytes();
-            head.copy_from_slice(&word[lead..lead + head.len()]);
-        }
-        let words = &self.words[at + usize::from(lead != 0)..];
-        let (body, tail) = out.split_at_mut(out.len() / WORD * WORD);
-        for (out, word) in body.chunks_exact_mut(WORD).zip(words) {
-            out.copy_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes());
-        }
-        if !tail.is_empty() {
-            let word = words[body.len() / WORD].load(Ordering::Relaxed).to_ne_bytes();
-            tail.copy_from_slice(&word[..tail.len()]);
+            match range.len() {
+                WORD => out[range].copy_from_slice(&word),
+                len => out[range].copy_from_slice(&word[lead..lead + len]),
+            }
         }
     }
 
     // `offset` and `data` lie within the chunk.
     fn write(&self, offset: usize, data: &[u8]) {
-        let (at, lead) = (offset / WORD, offset % WORD);
-        let (head, data) = data.split_at(head_len(lead, data.len()));
-        if !head.is_empty() {
-            merge(&self.words[at], lead, head);
+        for (at, lead, range) in pieces::<WORD>(offset as u64, data.len()) {
+            match <[u8; WORD]>::try_from(&data[range.clone()]) {
+                Ok(whole) => self.words[at].store(u64::from_ne_bytes(whole), Ordering::Relaxed),
+                Err(_) => merge(&self.words[at], lead, &data[range]),
+            }
         }
-        let words = &self.words[at + usize::from(lead != 0)..];
-        let whole = data.chunks_exact(WORD);
-        let tail = whole.remainder();
-        for (data, word) in whole.zip(words) {
-            word.store(u64::from_ne_bytes(data.try_into().unwrap_or_default()), Ordering::Relaxed);
-        }
-        if !tail.is_empty() {
-            merge(&words[data.len() / WORD], 0, tail);
-        }
-    }
-}
-
-/// Bytes up to the next whole word, of `len` from byte `lead` of a word on.
-const fn head_len(lead: usize, len: usize) -> usize {
-    match lead {
-        0 => 0,
-        _ if len < WORD - lead => len,
-        _ => WORD - lead,
     }
 }
 
@@ -213,18 +189,18 @@ fn merge(word: &AtomicU64, lead: usize, data: &[u8]) {
     let _ = word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, merged);
 }
 
-/// The pieces of `bytes` bytes from `address` on by chunk: its index, the offset in it, the range of the bytes.
-fn pieces(address: u64, bytes: usize) -> impl Iterator<Item = (usize, usize, std::ops::Range<usize>)> {
+/// The pieces of `bytes` bytes from `address` on by blocks of `SIZE` bytes: index of the block, offset in it, range of the bytes.
+fn pieces<const SIZE: usize>(
+    address: u64,
+    bytes: usize,
+) -> impl Iterator<Item = (usize, usize, Range<usize>)> {
     let mut done = 0;
     std::iter::from_fn(move || {
-        if done == bytes {
-            return None;
-        }
         let at = address + done as u64;
-        let (index, offset) = ((at / CHUNK as u64) as usize, (at % CHUNK as u64) as usize);
-        let range = done..bytes.min(done + CHUNK - offset);
+        let (index, offset) = ((at / SIZE as u64) as usize, (at % SIZE as u64) as usize);
+        let range = done..bytes.min(done + SIZE - offset);
         done = range.end;
-        Some((index, offset, range))
+        (!range.is_empty()).then_some((index, offset, range))
     })
 }
 
@@ -241,14 +217,14 @@ impl Memory for Arc<Image> {
         if matches!(self.source, Source::Zeroes) {
             return Ok(());
         }
-        for (index, ..) in pieces(address, bytes as usize) {
+        for (index, ..) in pieces::<CHUNK>(address, bytes as usize) {
             self.load(index).map_err(|_| Fault::Failed)?;
         }
         Ok(())
     }
 
     fn read(&mut self, address: u64, out: &mut [u8]) {
-        for (index, offset, range) in pieces(address, out.len()) {
+        for (index, offset, range) in pieces::<CHUNK>(address, out.len()) {
             match self.chunks[index].get() {
                 Some(chunk) => chunk.read(offset, &mut out[range]),
                 None => out[range].fill(0),
@@ -257,7 +233,7 @@ impl Memory for Arc<Image> {
     }
 
     fn write(&mut self, address: u64, data: &[u8]) -> Result<(), Fault> {
-        for (index, offset, range) in pieces(address, data.len()) {
+        for (index, offset, range) in pieces::<CHUNK>(address, data.len()) {
             let chunk = self.load(index).map_err(|_| Fault::Failed)?;
             chunk.write(offset, &data[range]);
             if matches!(self.source, Source::WriteBack(_)) {

@@ -23,7 +23,7 @@ mod tests;
 pub use image::{CHUNK, IMAGE_MAX, Image};
 pub use incoming::{Incoming, padding_of_short_write};
 
-use tlp::{AddressType, Asked, Bdf, Body, MemoryOp, Mps, Rcb, Repr, Span, Status, split};
+use tlp::{AddressType, Asked, Awaited, Bdf, Body, MemoryOp, Mps, Rcb, Repr, Span, Status, split};
 
 /// The most completions of one read: 4 KiB at the least Max_Payload_Size, and one for its alignment.
 pub const COMPLETIONS_MAX: usize = 4096 / 128 + 1;
@@ -211,7 +211,7 @@ impl Completer {
         let Some(mut asked) = Asked::of(repr) else { return Ok(()) };
         asked.bytes.byte_count = bytes;
         let address = asked.bytes.first_byte;
-        let needed = completions_of(address, bytes, self.mps, self.rcb);
+        let needed = cut(asked.bytes, self.mps, self.rcb).count();
         if out.room() < needed {
             return Err(Full);
         }
@@ -231,21 +231,17 @@ impl Completer {
     }
 
     fn complete(&self, asked: &Asked, memory: &mut impl Memory, out: &mut dyn Completions) {
-        let mut sent = 0;
-        while sent < asked.bytes.byte_count {
-            let rest = asked.bytes.behind(sent);
-            let (address, lead) = (rest.first_byte, rest.lead() as usize);
-            let piece = completion_piece(address, rest.byte_count, self.mps, self.rcb);
-            let header = asked.with_data(self.id, sent, piece);
+        for (rest, piece) in cut(asked.bytes, self.mps, self.rcb) {
+            let lead = rest.lead() as usize;
+            let header = asked.with_data(self.id, asked.bytes.byte_count - rest.byte_count, piece);
             out.send(header.tlp_len(), &mut |slot| {
                 header.emit(slot);
                 let data = &mut slot[HEADER_LEN..];
                 // Bytes that were not asked for are no peer's business.
                 data[..lead].fill(0);
                 data[lead + piece as usize..].fill(0);
-                memory.read(address, &mut data[lead..lead + piece as usize]);
+                memory.read(rest.first_byte, &mut data[lead..lead + piece as usize]);
             });
-            sent += piece;
         }
     }
 
@@ -300,16 +296,15 @@ pub fn completion_piece(address: u64, remaining: u32, mps: Mps, rcb: Rcb) -> u32
     (cut - address) as u32
 }
 
-/// How many completions answer a read of `remaining` bytes from `address`.
-fn completions_of(mut address: u64, mut remaining: u32, mps: Mps, rcb: Rcb) -> usize {
-    let mut count = 0;
-    while remaining > 0 {
-        let piece = completion_piece(address, remaining, mps, rcb);
-        address = address.wrapping_add(u64::from(piece));
-        remaining -= piece;
-        count += 1;
-    }
-    count
+/// The completions of a read: what is left before each, and how many bytes it has.
+fn cut(mut rest: Awaited, mps: Mps, rcb: Rcb) -> impl Iterator<Item = (Awaited, u32)> {
+    std::iter::from_fn(move || {
+        let before = rest;
+        let piece =
+            (rest.byte_count > 0).then(|| completion_piece(rest.first_byte, rest.byte_count, mps, rcb))?;
+        rest = rest.behind(piece);
+        Some((before, piece))
+    })
 }
 
 /// The completion without data that refuses a non-posted request, CplLk for MRdLk; `None` for what is posted or a completion.

@@ -188,13 +188,12 @@ impl AdapterSockets {
         mut take: impl FnMut(&mut Outbox, u16, SocketAddr, &[u8]) -> bool,
     ) -> io::Result<usize> {
         let taken = self.offer_held(&mut take);
-        let (most, busy) = match wait {
-            Wait::Never => (Duration::ZERO, false),
-            Wait::AtMost(most) => (most, false),
-            Wait::Busy(most) => (most, true),
+        let due = if taken > 0 { Duration::ZERO } else { self.until_wake() };
+        let most = wait.longest().min(due);
+        let polled = match wait {
+            Wait::Busy(_) => socket::busy(self.clock, most, || self.poll_once(Duration::ZERO, &mut take))?,
+            _ => self.poll_once(most, &mut take)?,
         };
-        let most = if taken > 0 { Duration::ZERO } else { most.min(self.until_wake()) };
-        let polled = if busy { self.poll_busy(most, &mut take)? } else { self.poll_once(most, &mut take)? };
         Ok(taken + polled)
     }
 
@@ -237,13 +236,13 @@ impl AdapterSockets {
     /// What its sessions have seen; all zero without.
     #[must_use]
     pub fn session_counters(&self) -> AcceptorCounters {
-        self.outbox.sessions.as_ref().map(Sessions::counters).unwrap_or_default()
+        self.outbox.sessions.as_ref().map(|sessions| sessions.acceptor.counters()).unwrap_or_default()
     }
 
     /// Sessions that there are.
     #[must_use]
     pub fn sessions(&self) -> usize {
-        self.outbox.sessions.as_ref().map_or(0, Sessions::len)
+        self.outbox.sessions.as_ref().map_or(0, |sessions| sessions.acceptor.len())
     }
 
     /// Datagrams that the kernel has dropped; see [`SocketCounters::kernel_drops`].
@@ -273,7 +272,7 @@ impl AdapterSockets {
     /// The time until a session has something to do.
     fn until_wake(&self) -> Duration {
         let Some(sessions) = &self.outbox.sessions else { return Duration::MAX };
-        let due = sessions.wake().map_or(Duration::MAX, |at| at.since(self.clock.now()));
+        let due = sessions.wake.map_or(Duration::MAX, |at| at.since(self.clock.now()));
         // Nobody says when what sessions hold back will be taken: it is offered again soon.
         if sessions.is_holding() { due.min(OFFER_AGAIN) } else { due }
     }
@@ -341,17 +340,6 @@ impl AdapterSockets {
             other => other?,
         };
         Ok(events[..ready].iter().map(|event| self.drain(event.data() as usize, take)).sum())
-    }
-
-    fn poll_busy(&mut self, wait: Duration, take: &mut Take<'_>) -> io::Result<usize> {
-        let end = self.clock.now() + wait;
-        loop {
-            let taken = self.poll_once(Duration::ZERO, take)?;
-            if taken > 0 || self.clock.now() >= end {
-                return Ok(taken);
-            }
-            std::hint::spin_loop();
-        }
     }
 
     /// One batch of one socket. Where several came in a session, more may have come meanwhile, and what is acknowledged

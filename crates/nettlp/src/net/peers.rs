@@ -4,7 +4,7 @@
 use super::SocketCounters;
 use super::batch::{self, MAX_RUN_BYTES, MAX_SEGMENTS, Segmentation};
 use crate::carrier::SendError;
-use crate::stream::{Accepted, Acceptor, AcceptorCounters, AcceptorOptions, Session};
+use crate::stream::{Accepted, Acceptor, AcceptorOptions, Session};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use tlp::Time;
@@ -12,7 +12,7 @@ use tlp::Time;
 /// All sessions on one port.
 #[derive(Debug)]
 pub(super) struct Sessions {
-    acceptor: Acceptor,
+    pub(super) acceptor: Acceptor,
     /// Who was last heard in a session, and which: mostly the next one too. Nothing where sessions have ended since.
     last: Option<(SocketAddr, usize)>,
     /// Those that may have something to send.
@@ -21,7 +21,7 @@ pub(super) struct Sessions {
     /// Those of which TLPs were not taken.
     holding: Vec<usize>,
     /// When the next timer is due; may be too early.
-    wake: Option<Time>,
+    pub(super) wake: Option<Time>,
 }
 
 /// How a session stands when a TLP of it was offered.
@@ -52,18 +52,6 @@ impl Sessions {
             Some((last, index)) if last == peer => Some(index),
             _ => self.acceptor.find(peer),
         }
-    }
-
-    pub(super) fn counters(&self) -> AcceptorCounters {
-        self.acceptor.counters()
-    }
-
-    pub(super) fn wake(&self) -> Option<Time> {
-        self.wake
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.acceptor.len()
     }
 
     /// Datagrams of any length that go to this peer now.

@@ -4,7 +4,7 @@
 use super::SocketCounters;
 use super::batch::{self, Buffers, MAX_DATAGRAM_BYTES, MAX_RUN_BYTES, MAX_SEGMENTS, Segmentation};
 use super::socket::{self, Clock, OpenError, SPIN, Spin, std_duration};
-use super::tagged::{is_completion, nothing_is_zero};
+use super::tagged::{nothing_is_zero, origin_at_device};
 use crate::auth::Key;
 use crate::carrier::{Arrival, Carrier, SendError, Wait};
 use crate::stream::record::{MAX_WINDOW, Refusal};
@@ -224,11 +224,9 @@ fn session_error(error: SessionError) -> io::Error {
     io::Error::new(kind, error)
 }
 
-/// Device software gets completions of its own requests, and requests of the host.
 fn arrival(datagram: &[u8]) -> Arrival<'_> {
-    let tlp = &datagram[NETTLP_LEN..];
-    let origin = if is_completion(tlp) { Origin::Device } else { Origin::Host };
-    Arrival { origin, tlp, sequence: u16::from_be_bytes([datagram[0], datagram[1]]), timestamp: 0 }
+    let (tlp, sequence) = (&datagram[NETTLP_LEN..], u16::from_be_bytes([datagram[0], datagram[1]]));
+    Arrival { origin: origin_at_device(tlp), tlp, sequence, timestamp: 0 }
 }
 
 /// Hands a datagram's TLP on, and those that waited for it.
@@ -358,11 +356,8 @@ impl Carrier for SessionCarrier {
     }
 
     fn receive(&mut self, wait: Wait, mut take: impl FnMut(Arrival<'_>)) -> io::Result<usize> {
-        let (most, busy) = match wait {
-            Wait::Never => (Duration::ZERO, true),
-            Wait::AtMost(most) => (most, most == Duration::ZERO),
-            Wait::Busy(most) => (most, true),
-        };
+        let most = wait.longest();
+        let busy = most == Duration::ZERO || matches!(wait, Wait::Busy(_));
         // The time that was read last will do: a wait that is too short is none that is too long.
         let end = self.now + most;
         let was_full = self.room() == 0;

@@ -154,6 +154,22 @@ impl Spin {
     }
 }
 
+/// Asks again and again until something comes, at most so long; says what came.
+pub(super) fn busy(
+    clock: Clock,
+    most: tlp::Duration,
+    mut ask: impl FnMut() -> io::Result<usize>,
+) -> io::Result<usize> {
+    let end = clock.now() + most;
+    loop {
+        let came = ask()?;
+        if came > 0 || clock.now() >= end {
+            return Ok(came);
+        }
+        std::hint::spin_loop();
+    }
+}
+
 /// Prepares a socket for a wait of at most so long, and says with which flags to receive then: blocking, since that is one
 /// call, but for waits that are shorter than the kernel's tick. `timeout` is what the socket has now: few different ones,
 /// since each change costs a call, and none longer than asked for.

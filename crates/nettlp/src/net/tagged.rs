@@ -155,12 +155,8 @@ pub(super) fn epoll_timeout(wait: tlp::Duration) -> EpollTimeout {
 /// Who issued the request that a TLP is or answers, on a port that does not say: device software gets completions for
 /// requests of its own, and requests of the host.
 pub(super) fn origin_at_device(tlp: &[u8]) -> Origin {
-    if is_completion(tlp) { Origin::Device } else { Origin::Host }
-}
-
-/// Cpl, CplD, CplLk, CplDLk: Type 0 1010b or 0 1011b (PCIe 5.0 §2.2.1, table 2-3).
-pub(super) fn is_completion(tlp: &[u8]) -> bool {
-    tlp.first().is_some_and(|byte| byte & 0x1e == 0x0a)
+    // Cpl, CplD, CplLk, CplDLk: Type 0 1010b or 0 1011b (PCIe 5.0 §2.2.1, table 2-3).
+    if tlp.first().is_some_and(|byte| byte & 0x1e == 0x0a) { Origin::Device } else { Origin::Host }
 }
 
 impl TaggedCarrier {
@@ -256,17 +252,6 @@ impl TaggedCarrier {
         }
         Ok(taken)
     }
-
-    fn receive_busy(&mut self, wait: tlp::Duration, take: &mut impl FnMut(Arrival<'_>)) -> io::Result<usize> {
-        let end = self.clock.now() + wait;
-        loop {
-            let taken = self.receive_now(take)?;
-            if taken > 0 || self.clock.now() >= end {
-                return Ok(taken);
-            }
-            std::hint::spin_loop();
-        }
-    }
 }
 
 /// Nothing there is no error.
@@ -317,7 +302,7 @@ impl Carrier for TaggedCarrier {
 
     fn receive(&mut self, wait: Wait, mut take: impl FnMut(Arrival<'_>)) -> io::Result<usize> {
         nothing_is_zero(match wait {
-            Wait::Busy(most) => self.receive_busy(most, &mut take),
+            Wait::Busy(most) => socket::busy(self.clock, most, || self.receive_now(&mut take)),
             Wait::Never => self.receive_asleep(tlp::Duration::ZERO, &mut take),
             Wait::AtMost(most) => self.receive_asleep(most, &mut take),
         })

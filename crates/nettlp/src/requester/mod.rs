@@ -279,7 +279,7 @@ impl Requester {
             }
         }
         self.counters.read_tlps += 1;
-        if let Some(index) = self.tags.index(outgoing.tag.bits()) {
+        if let Some(index) = self.tags.index(outgoing.tag().bits()) {
             self.tags.begin(index, piece, now);
         }
     }

@@ -41,8 +41,7 @@ pub struct Outgoing {
     pub(super) queue: Queue,
     pub(super) piece: Piece,
     pub(super) token: u64,
-    pub(super) tag: Tag,
-    pub(super) span: Span,
+    pub(super) request: MemoryRequest,
     pub(super) repr: Repr,
 }
 
@@ -51,14 +50,14 @@ impl Outgoing {
         let span = Span::covering(piece.address, u32::from(piece.len))
             .expect("pieces have 1 to 4096 bytes and lie within 4 KiB");
         let op = if queue == Queue::Writes { MemoryOp::Write } else { MemoryOp::Read };
-        let repr = Repr::new(Body::Memory(MemoryRequest { op, requester, tag, span }));
-        Outgoing { queue, piece, token, tag, span, repr }
+        let request = MemoryRequest { op, requester, tag, span };
+        Outgoing { queue, piece, token, request, repr: Repr::new(Body::Memory(request)) }
     }
 
     /// The tag under which it travels.
     #[must_use]
     pub const fn tag(&self) -> Tag {
-        self.tag
+        self.request.tag
     }
 
     /// True for an MWr, false for an MRd.
@@ -82,7 +81,7 @@ impl Outgoing {
         if !self.is_write() {
             return;
         }
-        let (lead, len) = (self.span.lead() as usize, usize::from(self.piece.len));
+        let (lead, len) = (self.request.span.lead() as usize, usize::from(self.piece.len));
         let lanes = &mut out[header_len..];
         lanes[..lead].fill(0);
         lanes[lead + len..].fill(0);

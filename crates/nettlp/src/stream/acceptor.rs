@@ -219,8 +219,7 @@ impl Acceptor {
         noise: &[u8],
     ) -> Option<RecordBytes> {
         while self.opening.front().is_some_and(|oldest| now.since(oldest.since) > OPENING_TIME) {
-            self.opening.pop_front();
-            self.counters.abandoned += 1;
+            self.abandon_oldest();
         }
         let open = self.find(from).and_then(|index| self.peers[index].as_ref());
         if open.is_some_and(|peer| peer.nonce == nonce) {
@@ -234,8 +233,7 @@ impl Acceptor {
             Ok(opening) => {
                 let answer = opening.answer;
                 if self.opening.len() == MAX_OPENING {
-                    self.opening.pop_front();
-                    self.counters.abandoned += 1;
+                    self.abandon_oldest();
                 }
                 self.opening.push_back(opening);
                 Some(answer)
@@ -245,6 +243,10 @@ impl Acceptor {
                 Some(RecordBytes::new(0, 0, &Record::Refused { nonce, reason }))
             }
         }
+    }
+
+    fn abandon_oldest(&mut self) {
+        self.counters.abandoned += u64::from(self.opening.pop_front().is_some());
     }
 
     fn offer(

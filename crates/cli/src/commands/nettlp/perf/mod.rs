@@ -157,7 +157,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let workers: Vec<Worker> = clients
         .into_iter()
         .enumerate()
-        .map(|(n, client)| Worker::new(client, &plan(&args, n as u64)))
+        .map(|(n, client)| Worker::new(client, plan(&args, n as u64)))
         .collect();
     let (begun, cpu) = (Instant::now(), cpu::seconds());
     let (tally, broken) = run_all(workers, &stop, args.duration);

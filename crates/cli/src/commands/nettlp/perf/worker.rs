@@ -112,10 +112,8 @@ impl Buffers for Slots {
 
 pub(super) struct Worker {
     client: Client<AnyCarrier>,
-    is_write: bool,
-    len: u64,
+    plan: Plan,
     left: u64,
-    batch: usize,
     addresses: Addresses,
     slots: Slots,
     free: Vec<u64>,
@@ -124,19 +122,17 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    pub(super) fn new(client: Client<AnyCarrier>, plan: &Plan) -> Worker {
+    pub(super) fn new(client: Client<AnyCarrier>, plan: Plan) -> Worker {
         let slots = Slots { bytes: vec![0; (plan.len * plan.outstanding) as usize], len: plan.len as usize };
         Worker {
             client,
-            is_write: plan.is_write,
-            len: plan.len,
             left: plan.count,
-            batch: plan.batch as usize,
             addresses: Addresses::new(plan.region, plan.pattern, plan.len, plan.seed),
             slots,
             free: (0..plan.outstanding).collect(),
             asked: vec![Time::ZERO; plan.outstanding as usize],
             tally: Tally::default(),
+            plan,
         }
     }
 
@@ -162,7 +158,7 @@ impl Worker {
             if is_over && self.free.len() == all {
                 break;
             }
-            if !is_over && self.free.len() >= self.batch {
+            if !is_over && self.free.len() as u64 >= self.plan.batch {
                 self.ask()?;
             }
             self.client.turn(&mut self.slots, &mut (), TURN)?;
@@ -178,9 +174,9 @@ impl Worker {
         {
             let address = self.addresses.next();
             let requester = self.client.requester();
-            match self.is_write {
-                true => requester.write(address, self.len, slot)?,
-                false => requester.read(address, self.len, slot)?,
+            match self.plan.is_write {
+                true => requester.write(address, self.plan.len, slot)?,
+                false => requester.read(address, self.plan.len, slot)?,
             };
             self.asked[slot as usize] = now;
             self.left -= 1;
@@ -196,7 +192,7 @@ impl Worker {
         while let Some(Done { token, result, .. }) = self.client.requester().poll_done() {
             self.free.push(token);
             // A write ends when it has been handed over: nothing that a latency could be told of.
-            if result.is_ok() && !self.is_write {
+            if result.is_ok() && !self.plan.is_write {
                 let latency = now.since(self.asked[token as usize]).as_ps() / 1000;
                 self.tally.latency_ns.saturating_record(latency);
             }
