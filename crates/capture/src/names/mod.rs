@@ -39,7 +39,7 @@ use windows::Windows;
 pub const MAX_WAITING: usize = 65_536;
 
 /// A register of a device.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize)]
 pub struct DeviceRegister {
     /// Its BAR, 0 to 5; `None` where the device has one BAR, whichever it is.
     pub bar: Option<u8>,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What enumeration found as one object, which `riser lspci --help` documents.
 
-use super::decode::LinkFacts;
 use super::decode::space::Space;
+use super::decode::{Link, LinkFacts};
 use super::{decode, names};
 use capture::{DeviceRegister, DeviceRegisters};
 use config::ext::sriov::VF_BAR0;
@@ -45,7 +45,7 @@ struct Entry {
     interrupt: Vectors,
     sriov: Option<Virtual>,
     capabilities: Vec<Capability>,
-    registers: Vec<NamedRegister>,
+    registers: &'static [DeviceRegister],
 }
 
 #[derive(Serialize)]
@@ -73,14 +73,6 @@ struct Range {
 }
 
 #[derive(Serialize)]
-struct Link {
-    max_gen: u32,
-    max_lanes: u32,
-    r#gen: u32,
-    lanes: u32,
-}
-
-#[derive(Serialize)]
 struct Vectors {
     kind: &'static str,
     first_vector: Option<u16>,
@@ -93,14 +85,6 @@ struct Virtual {
     num_vfs: u16,
     first_offset: u16,
     stride: u16,
-}
-
-#[derive(Serialize)]
-struct NamedRegister {
-    bar: Option<u8>,
-    offset: u64,
-    bytes: u64,
-    name: &'static str,
 }
 
 #[derive(Serialize)]
@@ -160,13 +144,13 @@ impl Entry {
             command: space.half(4),
             bars: bars(found, function, known),
             bridge: known.bridge.map(Bridge::of),
-            link: facts.map(Link::of),
+            link: facts.map(|l| l.link),
             mps_bytes: facts.map(|l| l.mps_bytes),
             mrrs_bytes: facts.map(|l| l.mrrs_bytes),
             interrupt: Vectors::of(known),
             sriov: known.sriov.map(Virtual::of),
             capabilities: heads.into_iter().map(Capability::of).collect(),
-            registers: super::registers_of(found, function, devices).iter().map(NamedRegister::of).collect(),
+            registers: super::registers_of(found, function, devices),
         }
     }
 }
@@ -238,17 +222,6 @@ impl Bridge {
     }
 }
 
-impl Link {
-    fn of(facts: LinkFacts) -> Link {
-        Link {
-            max_gen: facts.max_generation,
-            max_lanes: facts.max_lanes,
-            r#gen: facts.generation,
-            lanes: facts.lanes,
-        }
-    }
-}
-
 impl Virtual {
     fn of(sriov: FoundSriov) -> Virtual {
         let FoundSriov { total_vfs, num_vfs, first_offset, stride, .. } = sriov;
@@ -266,12 +239,6 @@ impl Vectors {
             Interrupt::Msix => ("msix", found.vectors),
         };
         Vectors { kind, first_vector: (vectors > 0).then_some(found.vector_base), vectors }
-    }
-}
-
-impl NamedRegister {
-    fn of(&DeviceRegister { bar, offset, bytes, name }: &DeviceRegister) -> NamedRegister {
-        NamedRegister { bar, offset, bytes, name }
     }
 }
 

@@ -7,6 +7,7 @@ use super::space::Space;
 use config::PortType::{self, *};
 use config::cap::pcie::*;
 use config::register::get;
+use serde::Serialize;
 
 const SPEEDS: [&str; 7] = ["unknown", "2.5GT/s", "5GT/s", "8GT/s", "16GT/s", "32GT/s", "64GT/s"];
 const RANGES: &str = "{TIMEOUT_RANGES|Not Supported|Range A|Range B|Range AB|Unknown|Unknown|Range BC|Range ABC|\
@@ -22,17 +23,24 @@ const PRESET: &str = "{COMPLIANCE_PRESET|-6dB de-emphasis, 0dB preshoot|-3.5dB d
     0dB de-emphasis, 1.9dB preshoot|0dB de-emphasis, 2.5dB preshoot|-6.0dB de-emphasis, 3.5dB preshoot|\
     -3.5dB de-emphasis, 3.5dB preshoot|0dB de-emphasis, 3.5dB preshoot|Unknown}";
 
-/// What a link's registers say of it.
+/// A link, as it is built and as it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub(crate) struct Link {
+    /// Generation that the function is built for.
+    max_gen: u32,
+    /// Lanes that it is built for.
+    max_lanes: u32,
+    /// Generation that the link runs at.
+    r#gen: u32,
+    /// Lanes that it has.
+    lanes: u32,
+}
+
+/// What the registers of a function with a link say.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct LinkFacts {
-    /// Generation that the function is built for.
-    pub(crate) max_generation: u32,
-    /// Lanes that it is built for.
-    pub(crate) max_lanes: u32,
-    /// Generation that the link runs at.
-    pub(crate) generation: u32,
-    /// Lanes that it has.
-    pub(crate) lanes: u32,
+    /// Its link.
+    pub(crate) link: Link,
     /// Max_Payload_Size, in bytes.
     pub(crate) mps_bytes: u32,
     /// Max_Read_Request_Size, in bytes.
@@ -45,10 +53,12 @@ pub(crate) fn link(space: &Space<'_>, head: Head) -> Option<LinkFacts> {
     let (built, link, control) = (word(LINK_CAPABILITIES), word(LINK_CONTROL), word(DEVICE_CONTROL));
     let has_link = PortType::decode(word(CAPABILITIES)) != Some(RootComplexIntegrated);
     has_link.then(|| LinkFacts {
-        max_generation: get(built, link_capabilities::MAX_SPEED),
-        max_lanes: get(built, link_capabilities::MAX_WIDTH),
-        generation: get(link, link_control::SPEED),
-        lanes: get(link, link_control::WIDTH),
+        link: Link {
+            max_gen: get(built, link_capabilities::MAX_SPEED),
+            max_lanes: get(built, link_capabilities::MAX_WIDTH),
+            r#gen: get(link, link_control::SPEED),
+            lanes: get(link, link_control::WIDTH),
+        },
         mps_bytes: 128 << get(control, device_control::MPS),
         mrrs_bytes: 128 << get(control, device_control::MRRS),
     })

@@ -16,7 +16,7 @@ mod own;
 pub(crate) mod space;
 mod standard;
 
-pub(crate) use express::{LinkFacts, link};
+pub(crate) use express::{Link, LinkFacts, link};
 
 use config::header::{CAPABILITIES_POINTER, COMMAND_STATUS, status};
 use config::{cap, ext};
@@ -94,47 +94,28 @@ pub(crate) fn heads(space: &Space<'_>) -> Vec<Head> {
     all
 }
 
-/// What `lspci` calls a capability.
+/// What `lspci` calls a capability: as the specification does, or otherwise.
 pub(crate) fn title(head: Head) -> String {
-    let (known, extended) = match head.version {
-        None => (TITLES.iter().find(|(id, _)| u16::from(*id) == head.id).map(|(_, title)| *title), ""),
-        Some(_) => {
-            (EXTENDED_TITLES.iter().find(|(id, _)| *id == head.id).map(|(_, title)| *title), "Extended ")
-        }
+    let Some(table) = own::table(head) else {
+        let extended = if head.version.is_some() { "Extended " } else { "" };
+        return format!("{extended}Capability ID {:#04x}", head.id);
     };
-    known.map_or_else(|| format!("{extended}Capability ID {:#04x}", head.id), str::to_owned)
+    let otherwise = TITLES.iter().find(|(name, _)| *name == table.name);
+    otherwise.map_or(table.name, |(_, title)| title).to_owned()
 }
 
-const TITLES: [(u8, &str); 6] = [
-    (cap::pm::ID, "Power Management"),
-    (cap::msi::ID, "MSI"),
-    (cap::vendor::ID, "Vendor Specific Information"),
-    (cap::ssid::ID, "Subsystem"),
-    (cap::pcie::ID, "Express"),
-    (cap::msix::ID, "MSI-X"),
-];
-
-const EXTENDED_TITLES: [(u16, &str); 20] = [
-    (ext::aer::ID, "Advanced Error Reporting"),
-    (ext::vc::ID, "Virtual Channel"),
-    (ext::serial::ID, "Device Serial Number"),
-    (ext::vendor::ID, "Vendor Specific Information"),
-    (ext::acs::ID, "Access Control Services"),
-    (ext::ari::ID, "Alternative Routing-ID Interpretation (ARI)"),
-    (ext::ats::ID, "Address Translation Service (ATS)"),
-    (ext::sriov::ID, "Single Root I/O Virtualization (SR-IOV)"),
-    (ext::pri::ID, "Page Request Interface (PRI)"),
-    (ext::resizable::ID, "Physical Resizable BAR"),
-    (ext::ltr::ID, "Latency Tolerance Reporting"),
-    (ext::secondary::ID, "Secondary PCI Express"),
-    (ext::pasid::ID, "Process Address Space ID (PASID)"),
-    (ext::dpc::ID, "Downstream Port Containment"),
-    (ext::l1ss::ID, "L1 PM Substates"),
-    (ext::ptm::ID, "Precision Time Measurement"),
-    (ext::data_link_feature::ID, "Data Link Feature"),
-    (ext::physical_16::ID, "Physical Layer 16.0 GT/s"),
-    (ext::margining::ID, "Lane Margining at the Receiver"),
-    (ext::physical_32::ID, "Physical Layer 32.0 GT/s"),
+/// What it calls otherwise.
+const TITLES: [(&str, &str); 10] = [
+    (cap::vendor::TABLE.name, "Vendor Specific Information"),
+    (cap::ssid::TABLE.name, "Subsystem"),
+    (cap::pcie::TABLE.name, "Express"),
+    (ext::vendor::TABLE.name, "Vendor Specific Information"),
+    (ext::ari::TABLE.name, "Alternative Routing-ID Interpretation (ARI)"),
+    (ext::ats::TABLE.name, "Address Translation Service (ATS)"),
+    (ext::sriov::TABLE.name, "Single Root I/O Virtualization (SR-IOV)"),
+    (ext::pri::TABLE.name, "Page Request Interface (PRI)"),
+    (ext::resizable::TABLE.name, "Physical Resizable BAR"),
+    (ext::pasid::TABLE.name, "Process Address Space ID (PASID)"),
 ];
 
 fn show(space: &Space<'_>, head: Head, lines: &mut Lines) {
