@@ -415,13 +415,13 @@ impl Builder {
 
     /// Windows are closed after reset: their base is above their limit.
     fn windows(&self, registers: &mut [Register]) {
+        clear(registers, type0::BAR0..=type0::BAR0);
+        if let Some(rom) = self.kind.rom() {
+            clear(registers, rom..=rom);
+        }
         if self.kind != HeaderKind::Type1 {
-            clear(registers, type0::BAR0..=type0::BAR0);
-            clear(registers, type0::EXPANSION_ROM..=type0::EXPANSION_ROM);
             return;
         }
-        clear(registers, type1::BAR0..=type1::BAR0);
-        clear(registers, type1::EXPANSION_ROM..=type1::EXPANSION_ROM);
         preset(registers, type1::MEMORY, 0xfff0);
         match self.bridge.io {
             IoWindow::None => {

@@ -394,22 +394,18 @@ impl ConfigSpace {
     }
 
     fn reporting(&self) -> Reporting {
-        let word =
-            |at: u16, without: u32| self.aer_capability().map_or(without, |start| self.read(start + at));
-        let device = self.pcie_capability().map_or(0, |start| self.read(start + pcie::DEVICE_CONTROL));
+        let word = |at: u16| self.aer_word(at).unwrap_or(0);
         Reporting {
-            severity: word(aer::SEVERITY, aer::DEFAULT_SEVERITY),
-            uncorrectable_mask: word(aer::UNCORRECTABLE_MASK, 0),
-            correctable_mask: word(aer::CORRECTABLE_MASK, 0),
-            device_control: device,
+            severity: self.aer_word(aer::SEVERITY).unwrap_or(aer::DEFAULT_SEVERITY),
+            uncorrectable_mask: word(aer::UNCORRECTABLE_MASK),
+            correctable_mask: word(aer::CORRECTABLE_MASK),
+            device_control: self.pcie_word(pcie::DEVICE_CONTROL),
             serr: self.read(header::COMMAND_STATUS) & command::SERR_ENABLE != 0,
         }
     }
 
     fn set_device_status(&mut self, bits: u32) {
-        if let Some(start) = self.pcie_capability() {
-            self.set_bits(start + pcie::DEVICE_CONTROL, bits, bits);
-        }
+        self.set_pcie_bits(pcie::DEVICE_CONTROL, bits, bits);
     }
 
     /// Sets the bits of `mask` of an AER register that this function implements.

@@ -56,11 +56,11 @@ pub mod type0 {
             31:8 hwinit CLASS_CODE "Class Code";
         }
         0x0c MISC "Cache Line Size, Latency Timer, Header Type, BIST" {
-            7:0   inert  CACHE_LINE_SIZE "Cache Line Size", "PCI Express gives it no meaning (§7.5.1.1.7)";
-            15:8  ro     LATENCY_TIMER "Latency Timer";
-            22:16 hwinit HEADER_LAYOUT "Header Layout";
-            23    hwinit MULTI_FUNCTION "Multi-Function Device";
-            31:24 ro     BIST "BIST";
+            7:0   rw.inert CACHE_LINE_SIZE "Cache Line Size", "PCI Express gives it no meaning (§7.5.1.1.7)";
+            15:8  ro       LATENCY_TIMER "Latency Timer";
+            22:16 hwinit   HEADER_LAYOUT "Header Layout";
+            23    hwinit   MULTI_FUNCTION "Multi-Function Device";
+            31:24 ro       BIST "BIST";
         }
         // Which of its bits are address bits, a BAR's size says.
         0x10 BAR0 "Base Address Registers (six)" {
@@ -71,15 +71,15 @@ pub mod type0 {
             31:16 hwinit SUBSYSTEM_ID "Subsystem ID";
         }
         0x30 EXPANSION_ROM "Expansion ROM Base Address" {
-            0     inert ROM_ENABLE "Expansion ROM Enable", NO_ROM => BAR;
-            31:11 inert ROM_ADDRESS "Expansion ROM Base Address", NO_ROM => BAR;
+            0     rw.inert ROM_ENABLE "Expansion ROM Enable", NO_ROM => BAR;
+            31:11 rw.inert ROM_ADDRESS "Expansion ROM Base Address", NO_ROM => BAR;
         }
         0x34 CAPABILITIES_POINTER "Capabilities Pointer" {
             7:0 hwinit FIRST_CAPABILITY "Capabilities Pointer";
         }
         0x3c INTERRUPT "Interrupt Line, Interrupt Pin" {
-            7:0  inert  INTERRUPT_LINE "Interrupt Line", "a note of software to itself (§7.5.1.1.12)";
-            15:8 hwinit INTERRUPT_PIN "Interrupt Pin";
+            7:0  rw.inert INTERRUPT_LINE "Interrupt Line", "a note of software to itself (§7.5.1.1.12)";
+            15:8 hwinit   INTERRUPT_PIN "Interrupt Pin";
         }
     }
 
@@ -125,9 +125,9 @@ const BRIDGE_COMMAND: &[Field] = &[
     same(status::INTERRUPT_STATUS),
     same(status::CAPABILITIES_LIST),
     same(status::MASTER_DATA_PARITY_ERROR),
-    Field::inert_event(status::SIGNALED_TARGET_ABORT, "Signaled Target Abort", NO_REQUESTS),
-    Field::inert_event(status::RECEIVED_TARGET_ABORT, "Received Target Abort", NO_REQUESTS),
-    Field::inert_event(status::RECEIVED_MASTER_ABORT, "Received Master Abort", NO_REQUESTS),
+    Field::rw1c(status::SIGNALED_TARGET_ABORT, "Signaled Target Abort", NO_REQUESTS).inert(),
+    Field::rw1c(status::RECEIVED_TARGET_ABORT, "Received Target Abort", NO_REQUESTS).inert(),
+    Field::rw1c(status::RECEIVED_MASTER_ABORT, "Received Master Abort", NO_REQUESTS).inert(),
     same(status::SIGNALED_SYSTEM_ERROR),
     same(status::DETECTED_PARITY_ERROR),
 ];
@@ -138,7 +138,7 @@ const NO_PARITY: &str = "a VF has no Parity Error Response, without which it is 
 const VIRTUAL_COMMAND: &[Field] = &[
     same(command::BUS_MASTER),
     same(status::CAPABILITIES_LIST),
-    Field::inert_event(status::MASTER_DATA_PARITY_ERROR, "Master Data Parity Error", NO_PARITY),
+    Field::rw1c(status::MASTER_DATA_PARITY_ERROR, "Master Data Parity Error", NO_PARITY).inert(),
     same(status::SIGNALED_TARGET_ABORT),
     same(status::RECEIVED_TARGET_ABORT),
     same(status::RECEIVED_MASTER_ABORT),
@@ -171,17 +171,17 @@ pub mod type1 {
         0x08 _ "Revision ID, Class Code" (TYPE_0_HEADER.fields(CLASS_REVISION))
         0x0c _ "Cache Line Size, Latency Timer, Header Type, BIST" (TYPE_0_HEADER.fields(MISC))
         0x10 BAR0 "Base Address Registers (two)" {
-            31:0 inert BASE_ADDRESS "Base Address",
+            31:0 rw.inert BASE_ADDRESS "Base Address",
                 "a bridge has no registers in memory: requests there are not its own" => BAR;
         }
         0x18 BUS_NUMBERS "Bus Numbers" {
-            7:0   inert PRIMARY_BUS "Primary Bus Number",
+            7:0   rw.inert PRIMARY_BUS "Primary Bus Number",
                 "PCI Express routes nothing by it (§7.5.1.3.2)" => BRIDGE;
-            15:8  rw    SECONDARY_BUS "Secondary Bus Number",
+            15:8  rw       SECONDARY_BUS "Secondary Bus Number",
                 "claims configuration requests and completions" => BRIDGE;
-            23:16 rw    SUBORDINATE_BUS "Subordinate Bus Number",
+            23:16 rw       SUBORDINATE_BUS "Subordinate Bus Number",
                 "claims configuration requests and completions" => BRIDGE;
-            31:24 ro    SECONDARY_LATENCY_TIMER "Secondary Latency Timer";
+            31:24 ro       SECONDARY_LATENCY_TIMER "Secondary Latency Timer";
         }
         // Granules of 4 KiB.
         0x1c IO_SECONDARY_STATUS in io_secondary_status "I/O Base, I/O Limit, Secondary Status" {
@@ -218,15 +218,15 @@ pub mod type1 {
         0x34 _ "Capabilities Pointer" (TYPE_0_HEADER.fields(CAPABILITIES_POINTER))
         0x38 EXPANSION_ROM "Expansion ROM Base Address" (TYPE_0_HEADER.fields(type0::EXPANSION_ROM))
         0x3c _ in bridge_control "Interrupt Line, Interrupt Pin, Bridge Control" {
-            7:0  inert  INTERRUPT_LINE "Interrupt Line", "a note of software to itself (§7.5.1.1.12)";
-            15:8 hwinit INTERRUPT_PIN "Interrupt Pin";
-            16   rw     PARITY_ERROR_RESPONSE "Parity Error Response Enable",
+            7:0  rw.inert INTERRUPT_LINE "Interrupt Line", "a note of software to itself (§7.5.1.1.12)";
+            15:8 hwinit   INTERRUPT_PIN "Interrupt Pin";
+            16   rw       PARITY_ERROR_RESPONSE "Parity Error Response Enable",
                 "Master Data Parity Error of Secondary Status is set" => BRIDGE;
-            17   rw     SERR_ENABLE "SERR# Enable", "forwards error messages" => BRIDGE;
-            18   rw     ISA_ENABLE "ISA Enable", "leaves ISA aliases out of the I/O window" => BRIDGE;
-            19   rw     VGA_ENABLE "VGA Enable", "claims the addresses of VGA" => BRIDGE;
-            20   rw     VGA_16_BIT "VGA 16-bit Decode", "claims no aliases of the ports of VGA" => BRIDGE;
-            22   rw     SECONDARY_BUS_RESET "Secondary Bus Reset",
+            17   rw       SERR_ENABLE "SERR# Enable", "forwards error messages" => BRIDGE;
+            18   rw       ISA_ENABLE "ISA Enable", "leaves ISA aliases out of the I/O window" => BRIDGE;
+            19   rw       VGA_ENABLE "VGA Enable", "claims the addresses of VGA" => BRIDGE;
+            20   rw       VGA_16_BIT "VGA 16-bit Decode", "claims no aliases of the ports of VGA" => BRIDGE;
+            22   rw       SECONDARY_BUS_RESET "Secondary Bus Reset",
                 "hot reset of what is below" => BRIDGE | SECONDARY_BUS_RESET;
         }
     }

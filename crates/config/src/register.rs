@@ -157,34 +157,10 @@ impl Field {
         Field { does, ..Field::new(bits, Attribute::RwReadsZero, name) }
     }
 
-    /// RW without effect, and why.
+    /// The same without effect, for the reason that was given as what it does.
     #[must_use]
-    pub const fn inert(bits: u32, name: &'static str, why: &'static str) -> Field {
-        Field { inert: Some(why), ..Field::new(bits, Attribute::Rw, name) }
-    }
-
-    /// RWS without effect, and why.
-    #[must_use]
-    pub const fn inert_sticky(bits: u32, name: &'static str, why: &'static str) -> Field {
-        Field { inert: Some(why), ..Field::new(bits, Attribute::Rws, name) }
-    }
-
-    /// RW1C of an event that nothing brings about, and why.
-    #[must_use]
-    pub const fn inert_event(bits: u32, name: &'static str, why: &'static str) -> Field {
-        Field { inert: Some(why), ..Field::new(bits, Attribute::Rw1c, name) }
-    }
-
-    /// RW1CS of an event that nothing brings about, and why.
-    #[must_use]
-    pub const fn inert_event_sticky(bits: u32, name: &'static str, why: &'static str) -> Field {
-        Field { inert: Some(why), ..Field::new(bits, Attribute::Rw1cs, name) }
-    }
-
-    /// A trigger that asks for nothing, and why.
-    #[must_use]
-    pub const fn inert_trigger(bits: u32, name: &'static str, why: &'static str) -> Field {
-        Field { inert: Some(why), ..Field::new(bits, Attribute::RwReadsZero, name) }
+    pub const fn inert(self) -> Field {
+        Field { does: "", inert: Some(self.does), ..self }
     }
 
     /// The same, telling the owner when a write changes it (a trigger: when one is written).
@@ -212,12 +188,6 @@ pub struct Word {
 }
 
 impl Word {
-    /// The register of this line, showing `value` after reset.
-    #[must_use]
-    pub const fn register(&self, value: u32) -> Register {
-        Register::of(self.fields, value)
-    }
-
     /// The names of those of its registers that have one of `bits`, without what the table notes in brackets. All of them,
     /// where their fields do not tell which bits each has.
     #[must_use]
@@ -291,7 +261,7 @@ impl Structure {
         let len = self.words.iter().map(|w| usize::from(w.dw) + 1).max().unwrap_or(0);
         let mut all = vec![Register::default(); len];
         for word in self.words {
-            all[usize::from(word.dw)] = word.register(0);
+            all[usize::from(word.dw)] = Register::of(word.fields, 0);
         }
         for &(dw, value) in values {
             all[usize::from(dw)].preset(value);
@@ -300,12 +270,20 @@ impl Structure {
     }
 }
 
+/// The registers of a structure, of which these rows (DW, bits) are not implemented.
+pub(crate) fn without<const N: usize>(mut all: Vec<Register>, rows: [(u16, u32); N]) -> Vec<Register> {
+    for (dw, bits) in rows {
+        all[usize::from(dw)] = all[usize::from(dw)].without(bits);
+    }
+    all
+}
+
 /// Declares a structure as the specification has it: its ID, name and source, then each DW with its byte offset, the
 /// constant of its DW number, the module of its fields' constants (else they stand beside it), the names of the registers
 /// in it, and its fields:
 ///
 /// ```text
-/// BITS [:LOW] CONSTRUCTOR [.kept_by_flr] CONSTANT "Name" [, "what it does, or why nothing"] [=> EFFECT | EFFECT];
+/// BITS [:LOW] CONSTRUCTOR [.inert] [.kept_by_flr] CONSTANT "Name" [, "what it does, or why nothing"] [=> EFFECT | EFFECT];
 /// ```
 ///
 /// CONSTRUCTOR is one of [`Field`]'s. Bits that are not next to each other stand as a mask in brackets. A DW that no one names is
@@ -354,7 +332,7 @@ macro_rules! structure {
         }
     };
     (@constants $registers:literal ($elsewhere:expr)) => {};
-    (@constants $registers:literal { $($bits:tt $(: $low:literal)? $kind:ident $(. $kept:ident)? $BITS:ident $name:literal
+    (@constants $registers:literal { $($bits:tt $(: $low:literal)? $kind:ident $(. $also:ident)* $BITS:ident $name:literal
         $(, $does:expr)? $(=> $($effect:ident)|+)?;)* }) => {
         $(
             #[doc = concat!($name, ".")]
@@ -362,13 +340,13 @@ macro_rules! structure {
         )*
     };
     (@fields ($elsewhere:expr)) => { $elsewhere };
-    (@fields { $($bits:tt $(: $low:literal)? $kind:ident $(. $kept:ident)? $BITS:ident $name:literal
+    (@fields { $($bits:tt $(: $low:literal)? $kind:ident $(. $also:ident)* $BITS:ident $name:literal
         $(, $does:expr)? $(=> $($effect:ident)|+)?;)* }) => {
         &[$($crate::register::Field {
             constant: stringify!($BITS),
             ..$crate::register::Field::$kind(
                 $crate::register::structure!(@bits $bits $($low)?), $name $(, $does)?
-            )$(.$kept())?$(.tells($crate::Effects::empty()$(.union($crate::Effects::$effect))+))?
+            )$(.$also())*$(.tells($crate::Effects::empty()$(.union($crate::Effects::$effect))+))?
         }),*]
     };
     (@bits ($mask:expr)) => { $mask };

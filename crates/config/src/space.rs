@@ -285,13 +285,6 @@ impl ConfigSpace {
         self.set_bits(header::COMMAND_STATUS, bits & status::RW1C, !0);
     }
 
-    /// Sets bits of Secondary Status of a bridge, which stand where those of Status do (`header::status`).
-    pub fn set_secondary_status(&mut self, bits: u32) {
-        if self.kind == HeaderKind::Type1 {
-            self.set_bits(type1::IO_SECONDARY_STATUS, bits & status::RW1C, !0);
-        }
-    }
-
     /// The window that BAR `index` is set to, whether or not its space is enabled. `None` where there is no such BAR.
     #[must_use]
     pub fn bar(&self, index: u8) -> Option<BarWindow> {

@@ -160,7 +160,7 @@ fn secondary_bus_reset_is_told_when_it_changes() {
 #[test]
 fn secondary_status_is_set_and_cleared() {
     let mut space = space();
-    space.set_secondary_status(!0);
+    space.set_status_of(Side::Secondary, !0);
     assert_eq!(space.read(type1::IO_SECONDARY_STATUS) & 0xffff_0000, status::RW1C);
     space.write(type1::IO_SECONDARY_STATUS, 0b1100, status::RECEIVED_MASTER_ABORT);
     let left = space.read(type1::IO_SECONDARY_STATUS) & 0xffff_0000;
@@ -172,7 +172,7 @@ fn secondary_status_is_set_and_cleared() {
 fn a_function_with_a_type_0_header_is_no_bridge() {
     let mut space = Builder::type0(identity()).build().unwrap();
     assert_eq!(space.bridge(), None);
-    space.set_secondary_status(!0);
+    space.set_status_of(Side::Secondary, !0);
     assert_eq!(space.read(type1::IO_SECONDARY_STATUS), 0);
 }
 

@@ -6,7 +6,7 @@ use super::msix::Table;
 use super::place::{self, Header, Place};
 use super::windows::Window;
 use config::header::{self, command, type0};
-use config::register::{Access, byte_mask};
+use config::register::{Access, byte_mask, get};
 use config::{BarKind, VfNumbering, cap, ext};
 use std::collections::BTreeMap;
 use tlp::Bdf;
@@ -16,9 +16,9 @@ const CAPABILITIES: u16 = 16;
 const EXTENDED: u16 = 64;
 /// The bits of a BAR that are no address: of memory, and of an Expansion ROM.
 const MEMORY_FLAGS: u32 = 0xf;
-const ROM_FLAGS: u32 = 0x7ff;
+const ROM_FLAGS: u32 = !type0::ROM_ADDRESS;
 /// What a function answers that is not there, or not ready (`PCIe 5.0 §2.3.2`).
-const ABSENT: [u32; 2] = [0xffff_ffff, 0xffff_0001];
+const ABSENT: [u32; 2] = [0xffff_ffff, header::NOT_READY];
 
 /// A DW, and the bits of it that are known.
 #[derive(Clone, Copy, Debug, Default)]
@@ -126,8 +126,8 @@ impl Space {
     /// Those of its virtual functions.
     pub(super) fn vf_ids(&self) -> Option<(u16, u16)> {
         let at = self.extended(ext::sriov::ID)?;
-        let device = self.known(at + ext::sriov::VF_DEVICE_ID, 0xffff_0000)? >> 16;
-        Some((self.ids()?.0, device as u16))
+        let device = self.known(at + ext::sriov::VF_DEVICE_ID, ext::sriov::vf_device_id::DEVICE_ID)?;
+        Some((self.ids()?.0, (device >> 16) as u16))
     }
 
     /// The vector that MSI raises with this write.
@@ -135,8 +135,8 @@ impl Space {
         let at = self.capability(cap::msi::ID)?;
         let control = self.known(at, !0)?;
         let needed = |dw| match dw {
-            1 => !0b11,
-            dw if dw == cap::msi::data_dw(control) => 0xffff,
+            1 => cap::msi::ADDRESS,
+            dw if dw == cap::msi::data_dw(control) => cap::msi::DATA,
             _ => !0,
         };
         // All that counts is known, or nothing is said.
@@ -157,10 +157,11 @@ impl Space {
 
     /// Where its MSI-X table stands.
     pub(super) fn msix_table(&self) -> Option<Table> {
-        let at = self.capability(cap::msix::ID)?;
-        let (control, place) = (self.known(at, 0x7ff << 16)?, self.known(at + 1, !0)?);
-        let vectors = (control >> 16 & 0x7ff) as u16 + 1;
-        Some(Table { bar: (place & 0b111) as u8, offset: u64::from(place & !0b111), vectors })
+        use cap::msix::{CONTROL, ID, TABLE_BIR, TABLE_OFFSET, TABLE_PLACE, TABLE_SIZE};
+        let at = self.capability(ID)?;
+        let (control, place) = (self.known(at + CONTROL, TABLE_SIZE)?, self.known(at + TABLE_PLACE, !0)?);
+        let vectors = get(control, TABLE_SIZE) as u16 + 1;
+        Some(Table { bar: get(place, TABLE_BIR) as u8, offset: u64::from(place & TABLE_OFFSET), vectors })
     }
 
     /// The windows that it claims in memory, those of its virtual functions too.
@@ -187,14 +188,14 @@ impl Space {
 
     /// Its virtual functions, where they exist and claim memory.
     fn virtual_functions(&self) -> Option<VirtualFunctions> {
-        use ext::sriov::{CONTROL, NUM_VFS, NUMBERING, SYSTEM_PAGE_SIZE, control};
+        use ext::sriov::{CONTROL, NUM_VFS, NUMBERING, SYSTEM_PAGE_SIZE, control, num_vfs};
         let at = self.extended(ext::sriov::ID)?;
         let both = control::VF_ENABLE | control::VF_MEMORY_ENABLE;
         if self.known(at + CONTROL, both)? & both != both {
             return None;
         }
         let (numbers, pages) = (self.known(at + NUMBERING, !0)?, self.known(at + SYSTEM_PAGE_SIZE, !0)?);
-        let count = self.known(at + NUM_VFS, 0xffff)? as u16;
+        let count = self.known(at + NUM_VFS, num_vfs::NUMBER)? as u16;
         Some(VirtualFunctions {
             count,
             numbering: VfNumbering { first_offset: numbers as u16, stride: (numbers >> 16) as u16 },
@@ -209,7 +210,7 @@ impl Space {
     }
 
     fn header(&self) -> Option<Header> {
-        let layout = self.known(header::MISC, 0x7f << 16)?;
+        let layout = self.known(header::MISC, type0::HEADER_LAYOUT)?;
         match (layout & header::TYPE_1 != 0, self.known(header::ID, !0)) {
             (true, _) => Some(Header::Type1),
             // A virtual function has no Vendor ID of its own (`PCIe 5.0 §9.3.4.1.1`).
@@ -220,7 +221,7 @@ impl Space {
 
     /// Capabilities as far as their chain is known: ID and DW.
     fn capabilities(&self) -> impl Iterator<Item = (u8, u16)> {
-        let pointer = self.known(header::CAPABILITIES_POINTER, 0xff).unwrap_or(0);
+        let pointer = self.known(header::CAPABILITIES_POINTER, type0::FIRST_CAPABILITY).unwrap_or(0);
         let mut at = (pointer / 4) as u16;
         // No more than there is room for: a chain may be a ring.
         (CAPABILITIES..EXTENDED).map_while(move |_| {

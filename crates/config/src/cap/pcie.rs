@@ -7,7 +7,7 @@ mod table;
 pub use slot::{SlotEvent, SlotLayout, SlotState};
 pub use table::*;
 
-use crate::register::{Register, get, put, those};
+use crate::register::{Register, get, put, those, without};
 use bitflags::bitflags;
 use tlp::{Attributes, Duration, Mps, OperandSize, Rate, Rcb, Width};
 
@@ -215,26 +215,65 @@ impl PcieLayout {
     }
 
     pub(crate) fn registers(self) -> Vec<Register> {
-        let mut all = TABLE.registers(&[
-            (0, self.capabilities()),
+        let speed = self.rate.generation().into();
+        let all = TABLE.registers(&[
+            (CAPABILITIES, self.capabilities()),
             (DEVICE_CAPABILITIES, self.device_capabilities()),
-            (DEVICE_CAPABILITIES_2, self.device_capabilities_2()),
+            (DEVICE_CONTROL, self.device_control()),
+            (LINK_CAPABILITIES, self.link_capabilities(speed)),
+            (LINK_CONTROL, self.link_control(speed)),
             (SLOT_CAPABILITIES, self.slot.map_or(0, SlotLayout::capabilities)),
+            (SLOT_CONTROL, self.slot.map_or(0, SlotLayout::control)),
+            (ROOT_CONTROL, root_control::CRS_VISIBILITY),
+            (DEVICE_CAPABILITIES_2, self.device_capabilities_2()),
+            (LINK_CAPABILITIES_2, put(link_capabilities_2::SPEEDS, (1 << speed) - 1)),
+            (LINK_CONTROL_2, put(link_control_2::TARGET_SPEED, speed)),
         ]);
-        let mut at = |dw: u16, change: fn(&PcieLayout, Register) -> Register| {
-            let register = &mut all[usize::from(dw)];
-            *register = change(&self, *register);
-        };
-        at(DEVICE_CONTROL, PcieLayout::device_control);
-        at(DEVICE_CONTROL_2, PcieLayout::device_control_2);
-        at(LINK_CAPABILITIES, PcieLayout::link_capabilities);
-        at(LINK_CONTROL, PcieLayout::link_control);
-        at(LINK_CAPABILITIES_2, PcieLayout::link_capabilities_2);
-        at(LINK_CONTROL_2, PcieLayout::link_control_2);
-        at(SLOT_CONTROL, |layout, r| layout.slot.map_or(Register::default(), |s| s.control(r)));
-        at(ROOT_CONTROL, PcieLayout::root_control);
-        at(ROOT_STATUS, PcieLayout::only_in_root);
+        let mut all = without(all, self.absent());
+        let is_root = self.port == PortType::RootPort;
+        if is_root {
+            let link = &mut all[usize::from(LINK_CONTROL)];
+            *link = link.fix(link_control::RCB_128);
+        }
+        let has_link = self.port != PortType::RootComplexIntegrated;
+        let rows: [(bool, &[u16]); 3] = [
+            (has_link, &[LINK_CAPABILITIES, LINK_CONTROL, LINK_CAPABILITIES_2, LINK_CONTROL_2]),
+            (self.slot.is_some(), &[SLOT_CONTROL]),
+            (is_root, &[ROOT_CONTROL, ROOT_STATUS]),
+        ];
+        for dw in rows.into_iter().filter(|row| !row.0).flat_map(|row| row.1) {
+            all[usize::from(*dw)] = Register::default();
+        }
         all
+    }
+
+    /// What a port of this type, with this layout, lacks of its registers. The Read Completion Boundary is a root port's own, a
+    /// setting of endpoints, and zero in switches (`Table 7-20`).
+    fn absent(&self) -> [(u16, u32); 4] {
+        let is_bridge = self.port.is_bridge();
+        let device = {
+            use device_control::*;
+            those([(!self.extended_tag, EXTENDED_TAG), (!self.function_level_reset, INITIATE_FLR)])
+        };
+        let link = {
+            use link_control::*;
+            let is_below = !self.port.is_above_link();
+            those([(is_below, LINK_DISABLE | RETRAIN_LINK), (self.is_switch_port(), RCB_128)])
+        };
+        let device_2 = {
+            use device_control_2::*;
+            those([
+                (self.is_switch_port(), TIMEOUT_VALUE | TIMEOUT_DISABLE),
+                (!self.ari_forwarding, ARI_FORWARDING),
+                (self.is_switch_port(), ATOMIC_REQUESTER | IDO_REQUEST | IDO_COMPLETION),
+                (!self.atomic_routing, ATOMIC_EGRESS_BLOCKING),
+                (!self.ltr, LTR_ENABLE),
+                (!self.ten_bit_tag, TEN_BIT_TAG),
+                (self.end_end_prefixes == 0 || !is_bridge, PREFIX_BLOCKING),
+            ])
+        };
+        let slot = self.slot.map_or(0, SlotLayout::absent);
+        [(DEVICE_CONTROL, device), (LINK_CONTROL, link), (DEVICE_CONTROL_2, device_2), (SLOT_CONTROL, slot)]
     }
 
     /// Version 2, type, slot, message number.
@@ -244,14 +283,6 @@ impl PcieLayout {
             | put(PORT_TYPE, self.port.encoding(self.legacy))
             | put(SLOT_IMPLEMENTED, self.slot.is_some().into())
             | put(MESSAGE_NUMBER, self.message_number.into())
-    }
-
-    const fn speed(self) -> u32 {
-        self.rate.generation() as u32
-    }
-
-    const fn has_link(self) -> bool {
-        !matches!(self.port, PortType::RootComplexIntegrated)
     }
 
     fn device_capabilities(self) -> u32 {
@@ -265,50 +296,22 @@ impl PcieLayout {
     }
 
     /// Software may write Max_Payload_Size as it likes; what is more than supported is read as supported.
-    fn device_control(&self, mut register: Register) -> Register {
-        use device_control as bit;
-        let tag = those([(self.extended_tag, bit::EXTENDED_TAG)]);
-        register.preset(bit::RELAXED_ORDERING | tag | bit::NO_SNOOP | put(bit::MRRS, 0b010));
-        let flr = those([(!self.function_level_reset, bit::INITIATE_FLR)]);
-        register.without(bit::EXTENDED_TAG & !tag | flr)
+    fn device_control(self) -> u32 {
+        use device_control::*;
+        RELAXED_ORDERING | NO_SNOOP | put(MRRS, 0b010) | those([(self.extended_tag, EXTENDED_TAG)])
     }
 
-    fn link_capabilities(&self, mut register: Register) -> Register {
+    fn link_capabilities(self, speed: u32) -> u32 {
         use link_capabilities::*;
         let above = those([(self.port.is_above_link(), SURPRISE_DOWN_CAPABLE | LINK_ACTIVE_CAPABLE)]);
-        let link = put(MAX_SPEED, self.speed()) | put(MAX_WIDTH, self.width.lanes().into());
-        register.preset(link | ASPM_OPTIONALITY | above | put(PORT_NUMBER, self.port_number.into()));
-        if self.has_link() { register } else { Register::default() }
+        let link = put(MAX_SPEED, speed) | put(MAX_WIDTH, self.width.lanes().into());
+        link | ASPM_OPTIONALITY | above | put(PORT_NUMBER, self.port_number.into())
     }
 
-    /// The Read Completion Boundary is a root port's own, a setting of endpoints, and zero in switches (`Table 7-20`).
-    fn link_control(&self, mut register: Register) -> Register {
+    fn link_control(self, speed: u32) -> u32 {
         use link_control::*;
-        if !self.has_link() {
-            return Register::default();
-        }
-        register.preset(put(SPEED, self.speed()) | put(WIDTH, self.width.lanes().into()));
-        let of_downstream = LINK_DISABLE | RETRAIN_LINK;
-        let register = if self.port.is_above_link() { register } else { register.without(of_downstream) };
-        match self.port {
-            PortType::RootPort => {
-                let mut own = register.without(RCB_128);
-                own.preset(those([(self.rcb.bytes() == 128, RCB_128)]));
-                own
-            }
-            PortType::Upstream | PortType::Downstream => register.without(RCB_128),
-            PortType::Endpoint | PortType::RootComplexIntegrated => register,
-        }
-    }
-
-    fn link_capabilities_2(&self, mut register: Register) -> Register {
-        register.preset(put(link_capabilities_2::SPEEDS, (1 << self.speed()) - 1));
-        if self.has_link() { register } else { Register::default() }
-    }
-
-    fn link_control_2(&self, mut register: Register) -> Register {
-        register.preset(put(link_control_2::TARGET_SPEED, self.speed()));
-        if self.has_link() { register } else { Register::default() }
+        let cuts_at_128 = self.port == PortType::RootPort && self.rcb.bytes() == 128;
+        put(SPEED, speed) | put(WIDTH, self.width.lanes().into()) | those([(cuts_at_128, RCB_128)])
     }
 
     /// Switch ports issue no requests that wait (`Table 7-27`: completion timeouts do not apply to them). Of End-End TLP
@@ -331,28 +334,6 @@ impl PcieLayout {
 
     const fn is_switch_port(self) -> bool {
         matches!(self.port, PortType::Upstream | PortType::Downstream)
-    }
-
-    fn device_control_2(&self, register: Register) -> Register {
-        use device_control_2 as bit;
-        register.without(those([
-            (self.is_switch_port(), bit::TIMEOUT_VALUE | bit::TIMEOUT_DISABLE),
-            (!self.ari_forwarding, bit::ARI_FORWARDING),
-            (self.is_switch_port(), bit::ATOMIC_REQUESTER | bit::IDO_REQUEST | bit::IDO_COMPLETION),
-            (!self.atomic_routing, bit::ATOMIC_EGRESS_BLOCKING),
-            (!self.ltr, bit::LTR_ENABLE),
-            (!self.ten_bit_tag, bit::TEN_BIT_TAG),
-            (self.end_end_prefixes == 0 || !self.port.is_bridge(), bit::PREFIX_BLOCKING),
-        ]))
-    }
-
-    fn root_control(&self, mut register: Register) -> Register {
-        register.preset(root_control::CRS_VISIBILITY);
-        self.only_in_root(register)
-    }
-
-    fn only_in_root(&self, register: Register) -> Register {
-        if self.port == PortType::RootPort { register } else { Register::default() }
     }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Power Management capability (`PCIe 5.0 §7.5.2`): D0 and D3hot, PME.
 
-use crate::register::{Register, put, structure, those};
+use crate::register::{Register, put, structure, those, without};
 
 structure! {
     capability 0x01, "Power Management", "PCIe 5.0 §7.5.2";
@@ -58,11 +58,8 @@ impl PmLayout {
         let pme_from_d0_and_d3hot = put(PME_SUPPORT, 0b0_1001);
         let capabilities = put(VERSION, 3) | those([(self.pme, pme_from_d0_and_d3hot)]);
         let soft = those([(self.no_soft_reset, NO_SOFT_RESET)]);
-        let mut all = TABLE.registers(&[(CAPABILITIES, capabilities), (CONTROL, soft)]);
-        if !self.pme {
-            all[usize::from(CONTROL)] = all[usize::from(CONTROL)].without(PME_ENABLE | PME_STATUS);
-        }
-        all
+        let all = TABLE.registers(&[(CAPABILITIES, capabilities), (CONTROL, soft)]);
+        without(all, [(CONTROL, those([(!self.pme, PME_ENABLE | PME_STATUS)]))])
     }
 }
 

@@ -3,7 +3,7 @@
 //! see [`errors`](crate::errors).
 
 use crate::Effects;
-use crate::register::{Attribute, Field, Register, put, structure, those};
+use crate::register::{Attribute, Field, Register, put, structure, those, without};
 
 /// Declares errors as the bits of their registers: each with its bit, the specification's name, and why nothing becomes of its
 /// bits, where that is so.
@@ -289,21 +289,17 @@ impl AerLayout {
     pub fn registers(&self) -> Vec<Register> {
         let several = those([(self.headers > 1, control::MULTIPLE_HEADERS_CAPABLE)]);
         let ecrc = control::ECRC_GENERATION_CAPABLE | control::ECRC_CHECK_CAPABLE;
-        let mut all = TABLE.registers(&[
+        let all = TABLE.registers(&[
             (UNCORRECTABLE_MASK, DEFAULT_UNCORRECTABLE_MASK),
             (SEVERITY, DEFAULT_SEVERITY),
             (CORRECTABLE_MASK, DEFAULT_CORRECTABLE_MASK),
             (CONTROL, ecrc | control::TIMEOUT_HEADER_CAPABLE | several),
             (ROOT_STATUS, put(root_status::INTERRUPT_MESSAGE, self.interrupt_message.into())),
         ]);
-        for dw in UNCORRECTABLE_STATUS..=SEVERITY {
-            let register = &mut all[usize::from(dw)];
-            *register = register.without(!self.uncorrectable());
-        }
-        if several == 0 {
-            let register = &mut all[usize::from(CONTROL)];
-            *register = register.without(control::MULTIPLE_HEADERS);
-        }
+        let absent = !self.uncorrectable();
+        let several = those([(several == 0, control::MULTIPLE_HEADERS)]);
+        let errors = [UNCORRECTABLE_STATUS, UNCORRECTABLE_MASK, SEVERITY].map(|dw| (dw, absent));
+        let mut all = without(without(all, errors), [(CONTROL, several)]);
         if self.role != AerRole::RootPort {
             all[usize::from(ROOT_COMMAND)..usize::from(PREFIX_LOG)].fill(Register::default());
         }

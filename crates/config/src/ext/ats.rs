@@ -8,11 +8,11 @@ structure! {
     extended 0x000f, 1, "Address Translation Services", "PCIe 5.0 §10.5.1";
 
     0x04 CONTROL "ATS Capability, ATS Control" {
-        4:0   ro    QUEUE_DEPTH "Invalidate Queue Depth";
-        5     ro    PAGE_ALIGNED "Page Aligned Request";
-        6     ro    GLOBAL_INVALIDATE "Global Invalidate Supported";
-        20:16 inert SMALLEST_UNIT "Smallest Translation Unit", NO_TRANSLATION;
-        31    inert ENABLE "Enable", NO_TRANSLATION => TRANSLATION;
+        4:0   ro       QUEUE_DEPTH "Invalidate Queue Depth";
+        5     ro       PAGE_ALIGNED "Page Aligned Request";
+        6     ro       GLOBAL_INVALIDATE "Global Invalidate Supported";
+        20:16 rw.inert SMALLEST_UNIT "Smallest Translation Unit", NO_TRANSLATION;
+        31    rw.inert ENABLE "Enable", NO_TRANSLATION => TRANSLATION;
     }
 }
 

@@ -15,14 +15,14 @@ structure! {
         23:19 hwinit T_POWER_ON_VALUE "Port T_POWER_ON Value";
     }
     0x08 CONTROL_1 in control_1 "L1 PM Substates Control 1" {
-        3:0   inert ENABLES "PCI-PM and ASPM L1.1, L1.2 Enable", NO_L1;
-        15:8  inert COMMON_MODE_RESTORE_TIME "Common_Mode_Restore_Time", NO_L1;
-        25:16 inert LTR_THRESHOLD_VALUE "LTR_L1.2_THRESHOLD_Value", NO_L1;
-        31:29 inert LTR_THRESHOLD_SCALE "LTR_L1.2_THRESHOLD_Scale", NO_L1;
+        3:0   rw.inert ENABLES "PCI-PM and ASPM L1.1, L1.2 Enable", NO_L1;
+        15:8  rw.inert COMMON_MODE_RESTORE_TIME "Common_Mode_Restore_Time", NO_L1;
+        25:16 rw.inert LTR_THRESHOLD_VALUE "LTR_L1.2_THRESHOLD_Value", NO_L1;
+        31:29 rw.inert LTR_THRESHOLD_SCALE "LTR_L1.2_THRESHOLD_Scale", NO_L1;
     }
     0x0c CONTROL_2 in control_2 "L1 PM Substates Control 2" {
-        1:0 inert T_POWER_ON_SCALE "T_POWER_ON Scale", NO_L1;
-        7:3 inert T_POWER_ON_VALUE "T_POWER_ON Value", NO_L1;
+        1:0 rw.inert T_POWER_ON_SCALE "T_POWER_ON Scale", NO_L1;
+        7:3 rw.inert T_POWER_ON_VALUE "T_POWER_ON Value", NO_L1;
     }
 }
 

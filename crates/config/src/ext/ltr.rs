@@ -9,10 +9,10 @@ structure! {
     extended 0x0018, 1, "Latency Tolerance Reporting", "PCIe 5.0 §7.8.2";
 
     0x04 LATENCY "Max Snoop Latency, Max No-Snoop Latency" {
-        9:0   inert SNOOP_VALUE "Max Snoop LatencyValue", NO_POWER_STATES => LTR;
-        12:10 inert SNOOP_SCALE "Max Snoop LatencyScale", NO_POWER_STATES => LTR;
-        25:16 inert NO_SNOOP_VALUE "Max No-Snoop LatencyValue", NO_POWER_STATES => LTR;
-        28:26 inert NO_SNOOP_SCALE "Max No-Snoop LatencyScale", NO_POWER_STATES => LTR;
+        9:0   rw.inert SNOOP_VALUE "Max Snoop LatencyValue", NO_POWER_STATES => LTR;
+        12:10 rw.inert SNOOP_SCALE "Max Snoop LatencyScale", NO_POWER_STATES => LTR;
+        25:16 rw.inert NO_SNOOP_VALUE "Max No-Snoop LatencyValue", NO_POWER_STATES => LTR;
+        28:26 rw.inert NO_SNOOP_SCALE "Max No-Snoop LatencyScale", NO_POWER_STATES => LTR;
     }
 }
 

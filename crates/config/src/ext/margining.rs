@@ -14,11 +14,11 @@ structure! {
         17 ro     SOFTWARE_READY "Margining Software Ready";
     }
     0x08 LANE "Margining Lane Control, Margining Lane Status" {
-        2:0   inert RECEIVER "Receiver Number", NO_MARGIN;
-        5:3   inert TYPE "Margin Type", NO_MARGIN;
-        6     inert USAGE_MODEL "Usage Model", NO_MARGIN;
-        15:8  inert PAYLOAD "Margin Payload", NO_MARGIN;
-        31:16 ro    LANE_STATUS "Margining Lane Status";
+        2:0   rw.inert RECEIVER "Receiver Number", NO_MARGIN;
+        5:3   rw.inert TYPE "Margin Type", NO_MARGIN;
+        6     rw.inert USAGE_MODEL "Usage Model", NO_MARGIN;
+        15:8  rw.inert PAYLOAD "Margin Payload", NO_MARGIN;
+        31:16 ro       LANE_STATUS "Margining Lane Status";
     }
 }
 

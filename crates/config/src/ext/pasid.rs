@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Process Address Space ID extended capability (`PCIe 5.0 §7.8.8`). Never tags a request.
 
-use crate::register::{Register, put, structure, those};
+use crate::register::{Register, put, structure, those, without};
 
 const NO_PASID: &str =
     "devices attach PASID prefixes themselves; no request is held back for want of the bit";
@@ -10,12 +10,12 @@ structure! {
     extended 0x001b, 1, "Process Address Space ID", "PCIe 5.0 §7.8.8";
 
     0x04 CONTROL "PASID Capability, PASID Control" {
-        1    ro    EXECUTE_SUPPORTED "Execute Permission Supported";
-        2    ro    PRIVILEGED_SUPPORTED "Privileged Mode Supported";
-        12:8 ro    MAX_WIDTH "Max PASID Width";
-        16   inert ENABLE "PASID Enable", NO_PASID => TRANSLATION;
-        17   inert EXECUTE "Execute Permission Enable", NO_PASID => TRANSLATION;
-        18   inert PRIVILEGED "Privileged Mode Enable", NO_PASID => TRANSLATION;
+        1    ro       EXECUTE_SUPPORTED "Execute Permission Supported";
+        2    ro       PRIVILEGED_SUPPORTED "Privileged Mode Supported";
+        12:8 ro       MAX_WIDTH "Max PASID Width";
+        16   rw.inert ENABLE "PASID Enable", NO_PASID => TRANSLATION;
+        17   rw.inert EXECUTE "Execute Permission Enable", NO_PASID => TRANSLATION;
+        18   rw.inert PRIVILEGED "Privileged Mode Enable", NO_PASID => TRANSLATION;
     }
 }
 
@@ -36,7 +36,7 @@ impl PasidLayout {
     pub fn registers(&self) -> Vec<Register> {
         let modes = those([(self.execute, EXECUTE_SUPPORTED), (self.privileged, PRIVILEGED_SUPPORTED)]);
         let absent = those([(!self.execute, EXECUTE), (!self.privileged, PRIVILEGED)]);
-        let control = TABLE.register(CONTROL, modes | put(MAX_WIDTH, self.width.into()));
-        vec![TABLE.register(0, 0), control.without(absent)]
+        let all = TABLE.registers(&[(CONTROL, modes | put(MAX_WIDTH, self.width.into()))]);
+        without(all, [(CONTROL, absent)])
     }
 }

@@ -4,19 +4,17 @@
 use super::{beyond, lane_presets};
 use crate::register::{Field, Register, structure};
 
-const PARITY: &[Field] = &[Field::inert_event_sticky(
-    !0,
-    "Data Parity Mismatch Status",
-    "the parity of SKP ordered sets is not modelled",
-)];
+const PARITY: &[Field] =
+    &[Field::rw1cs(!0, "Data Parity Mismatch Status", "the parity of SKP ordered sets is not modelled")
+        .inert()];
 
 structure! {
     extended 0x0026, 1, "Physical Layer 16.0 GT/s", "PCIe 5.0 §7.7.5";
 
     0x0c STATUS "16.0 GT/s Status" {
         // A link in L0 at this rate has been equalized.
-        3:0 ros                EQUALIZED "Equalization Complete, Phases 1 to 3 Successful";
-        4   inert_event_sticky EQUALIZATION_REQUEST "Link Equalization Request", "equalization is not modelled";
+        3:0 ros         EQUALIZED "Equalization Complete, Phases 1 to 3 Successful";
+        4   rw1cs.inert EQUALIZATION_REQUEST "Link Equalization Request", "equalization is not modelled";
     }
     0x10 LOCAL_PARITY "Local Data Parity Mismatch Status" (PARITY)
     0x14 _ "First Retimer Data Parity Mismatch Status" (PARITY)

@@ -13,12 +13,12 @@ structure! {
         8 hwinit MODIFIED_TS_0_SUPPORTED "Modified TS Usage Mode 0 Supported";
     }
     0x08 CONTROL "32.0 GT/s Control" {
-        0    inert_sticky BYPASS_DISABLE "Equalization bypass to highest rate Disable", super::NO_EQUALIZATION;
-        10:8 ro           MODIFIED_TS_SELECTED "Modified TS Usage Mode Selected";
+        0    rws.inert BYPASS_DISABLE "Equalization bypass to highest rate Disable", super::NO_EQUALIZATION;
+        10:8 ro        MODIFIED_TS_SELECTED "Modified TS Usage Mode Selected";
     }
     0x0c STATUS "32.0 GT/s Status" {
-        3:0 ros                EQUALIZED "Equalization Complete, Phases 1 to 3 Successful";
-        5   inert_event_sticky EQUALIZATION_REQUEST "Link Equalization Request", "equalization is not modelled";
+        3:0 ros         EQUALIZED "Equalization Complete, Phases 1 to 3 Successful";
+        5   rw1cs.inert EQUALIZATION_REQUEST "Link Equalization Request", "equalization is not modelled";
     }
     0x20 LANE_EQUALIZATION "32.0 GT/s Lane Equalization Control" (super::LANE_PRESETS)
 }

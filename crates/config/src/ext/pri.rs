@@ -8,10 +8,10 @@ structure! {
     extended 0x0013, 1, "Page Request Interface", "PCIe 5.0 §10.5.2";
 
     0x04 CONTROL "Page Request Control, Page Request Status" {
-        0  inert         ENABLE "Enable", NO_TRANSLATION => TRANSLATION;
-        1  inert_trigger RESET "Reset", "nothing is outstanding, so it has nothing to clear";
-        16 inert_event   RESPONSE_FAILURE "Response Failure", NO_TRANSLATION;
-        17 inert_event   UNEXPECTED_GROUP "Unexpected Page Request Group Index", NO_TRANSLATION;
+        0  rw.inert      ENABLE "Enable", NO_TRANSLATION => TRANSLATION;
+        1  trigger.inert RESET "Reset", "nothing is outstanding, so it has nothing to clear";
+        16 rw1c.inert    RESPONSE_FAILURE "Response Failure", NO_TRANSLATION;
+        17 rw1c.inert    UNEXPECTED_GROUP "Unexpected Page Request Group Index", NO_TRANSLATION;
         24 ro            STOPPED "Stopped";
         31 ro            PASID_REQUIRED "PRG Response PASID Required";
     }
@@ -19,7 +19,7 @@ structure! {
         31:0 ro MOST_OUTSTANDING "Capacity";
     }
     0x0c ALLOCATION "Outstanding Page Request Allocation" {
-        31:0 inert ALLOCATED "Allocation", NO_TRANSLATION;
+        31:0 rw.inert ALLOCATED "Allocation", NO_TRANSLATION;
     }
 }
 

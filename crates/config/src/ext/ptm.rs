@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Precision Time Measurement extended capability (`PCIe 5.0 §7.9.16`). Never holds a dialog.
 
-use crate::register::{Register, put, structure, those};
+use crate::register::{Register, put, structure, those, without};
 
 const ONE_CLOCK: &str = "all of a fabric has one clock: no PTM dialog takes place";
 
@@ -15,9 +15,9 @@ structure! {
         15:8 hwinit LOCAL_GRANULARITY "Local Clock Granularity";
     }
     0x08 CONTROL "PTM Control" {
-        0    inert ENABLE "PTM Enable", ONE_CLOCK => PTM;
-        1    inert ROOT_SELECT "Root Select", ONE_CLOCK => PTM;
-        15:8 inert EFFECTIVE_GRANULARITY "Effective Granularity", ONE_CLOCK => PTM;
+        0    rw.inert ENABLE "PTM Enable", ONE_CLOCK => PTM;
+        1    rw.inert ROOT_SELECT "Root Select", ONE_CLOCK => PTM;
+        15:8 rw.inert EFFECTIVE_GRANULARITY "Effective Granularity", ONE_CLOCK => PTM;
     }
 }
 
@@ -40,9 +40,7 @@ impl PtmLayout {
     pub fn registers(&self) -> Vec<Register> {
         let roles = those([(self.requester, REQUESTER), (self.responder, RESPONDER), (self.root, ROOT)]);
         let granularity = put(LOCAL_GRANULARITY, self.granularity_ns.into());
-        let mut all = TABLE.registers(&[(CAPABILITY, roles | granularity)]);
-        let control = &mut all[usize::from(CONTROL)];
-        *control = control.without(those([(!self.root, ROOT_SELECT)]));
-        all
+        let all = TABLE.registers(&[(CAPABILITY, roles | granularity)]);
+        without(all, [(CONTROL, those([(!self.root, ROOT_SELECT)]))])
     }
 }

@@ -8,11 +8,11 @@ structure! {
     extended 0x0019, 1, "Secondary PCI Express", "PCIe 5.0 §7.7.3";
 
     0x04 LINK_CONTROL_3 "Link Control 3" {
-        0 inert PERFORM_EQUALIZATION "Perform Equalization", NO_EQUALIZATION => PHYSICAL_LAYER;
-        1 inert INTERRUPT "Link Equalization Request Interrupt Enable", NO_EQUALIZATION;
+        0 rw.inert PERFORM_EQUALIZATION "Perform Equalization", NO_EQUALIZATION => PHYSICAL_LAYER;
+        1 rw.inert INTERRUPT "Link Equalization Request Interrupt Enable", NO_EQUALIZATION;
     }
     0x08 LANE_ERROR_STATUS "Lane Error Status" {
-        31:0 inert_event_sticky LANE_ERRORS "Lane Error Status", "links do not tell which lane was wrong";
+        31:0 rw1cs.inert LANE_ERRORS "Lane Error Status", "links do not tell which lane was wrong";
     }
     0x0c LANE_EQUALIZATION "Lane Equalization Control" {
         (0x7f7f_7f7f) hwinit LANE_PRESETS "Transmitter Presets and Receiver Preset Hints of two lanes";

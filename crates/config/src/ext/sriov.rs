@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Single Root I/O Virtualization extended capability (`PCIe 5.0 §9.3.3`). Never makes a VF: the endpoint does.
 
-use crate::register::{Register, put, structure, those};
+use crate::register::{Register, put, structure, those, without};
 use crate::{Bar, BarIndex, BarKind};
 use tlp::Bdf;
 
@@ -119,7 +119,7 @@ impl SriovLayout {
     /// The capability's registers.
     pub(crate) fn registers(&self) -> Vec<Register> {
         let total = u32::from(self.total_vfs);
-        let mut all = TABLE.registers(&[
+        let all = TABLE.registers(&[
             (CAPABILITIES, those([(self.ten_bit_tag, capabilities::TEN_BIT_TAG_SUPPORTED)])),
             (TOTAL_VFS, total | total << 16),
             (NUM_VFS, put(num_vfs::DEPENDENCY_LINK, self.dependency_link.into())),
@@ -127,9 +127,7 @@ impl SriovLayout {
             (SUPPORTED_PAGE_SIZES, self.page_sizes),
             (SYSTEM_PAGE_SIZE, 1),
         ]);
-        if !self.ten_bit_tag {
-            all[usize::from(CONTROL)] = TABLE.register(CONTROL, 0).without(control::TEN_BIT_TAG);
-        }
+        let mut all = without(all, [(CONTROL, those([(!self.ten_bit_tag, control::TEN_BIT_TAG)]))]);
         all.resize(usize::from(LEN), Register::default());
         for (index, bar) in self.bars.iter().enumerate() {
             let Some(bar) = bar else { continue };

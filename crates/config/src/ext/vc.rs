@@ -18,8 +18,8 @@ structure! {
         31:24 ro TABLE_OFFSET "VC Arbitration Table Offset";
     }
     0x0c CONTROL in control "Port VC Control, Port VC Status" {
-        0   inert_trigger LOAD_TABLE "Load VC Arbitration Table", NO_SOFTWARE => VIRTUAL_CHANNEL;
-        3:1 inert         SELECT "VC Arbitration Select", NO_SOFTWARE => VIRTUAL_CHANNEL;
+        0   trigger.inert LOAD_TABLE "Load VC Arbitration Table", NO_SOFTWARE => VIRTUAL_CHANNEL;
+        3:1 rw.inert      SELECT "VC Arbitration Select", NO_SOFTWARE => VIRTUAL_CHANNEL;
         16  ro            TABLE_STATUS "VC Arbitration Table Status";
     }
     // These three again for each further channel, then the VC Arbitration Table, 32 phases of 4 bits, and for each
@@ -29,18 +29,18 @@ structure! {
         31:24 ro TABLE_OFFSET "Port Arbitration Table Offset";
     }
     0x14 RESOURCE_CONTROL in resource "VC Resource Control" {
-        7:0   inert         TC_MAP "TC/VC Map", NO_SOFTWARE => VIRTUAL_CHANNEL;
-        16    inert_trigger LOAD_TABLE "Load Port Arbitration Table", NO_SOFTWARE => VIRTUAL_CHANNEL;
-        19:17 inert         SELECT "Port Arbitration Select", NO_SOFTWARE => VIRTUAL_CHANNEL;
-        26:24 inert         ID "VC ID", NO_SOFTWARE => VIRTUAL_CHANNEL;
-        31    inert         ENABLE "VC Enable", NO_SOFTWARE => VIRTUAL_CHANNEL;
+        7:0   rw.inert      TC_MAP "TC/VC Map", NO_SOFTWARE => VIRTUAL_CHANNEL;
+        16    trigger.inert LOAD_TABLE "Load Port Arbitration Table", NO_SOFTWARE => VIRTUAL_CHANNEL;
+        19:17 rw.inert      SELECT "Port Arbitration Select", NO_SOFTWARE => VIRTUAL_CHANNEL;
+        26:24 rw.inert      ID "VC ID", NO_SOFTWARE => VIRTUAL_CHANNEL;
+        31    rw.inert      ENABLE "VC Enable", NO_SOFTWARE => VIRTUAL_CHANNEL;
     }
     0x18 RESOURCE_STATUS in resource_status "VC Resource Status" {
         16 ro TABLE_STATUS "Port Arbitration Table Status";
         17 ro NEGOTIATION_PENDING "VC Negotiation Pending";
     }
     0x20 TABLES in tables "VC and Port Arbitration Tables" {
-        31:0 inert PHASES "Arbitration Table Phases", NO_SOFTWARE => VIRTUAL_CHANNEL;
+        31:0 rw.inert PHASES "Arbitration Table Phases", NO_SOFTWARE => VIRTUAL_CHANNEL;
     }
 }
 

@@ -5,7 +5,7 @@
 use super::acs::Acs;
 use super::sriov::{SriovState, VfBarWindow};
 use super::vc::{Arbitration, VcState};
-use super::{acs, aer, ari, ats, data_link_feature, dpc, resizable, secondary, sriov, vc};
+use super::{acs, aer, ari, data_link_feature, dpc, resizable, secondary, sriov, vc};
 use crate::cap::pcie::{self, device_control};
 use crate::register::get;
 use crate::space::{Capabilities, HeaderKind};
@@ -49,12 +49,6 @@ impl ConfigSpace {
     #[must_use]
     pub fn next_function(&self) -> Option<u8> {
         Some(get(self.extended_word(ari::ID, ari::CAPABILITY)?, ari::NEXT_FUNCTION) as u8)
-    }
-
-    /// Enable of Address Translation Services.
-    #[must_use]
-    pub fn address_translation_enable(&self) -> bool {
-        self.extended_word(ats::ID, ats::CONTROL).is_some_and(|c| c & ats::ENABLE != 0)
     }
 
     /// Single Root I/O Virtualization; `None` where there is none.

@@ -3,7 +3,7 @@
 //! it, and what happens to it. Never says what follows from an event.
 
 use super::{slot_capabilities, slot_control as bit};
-use crate::register::{Register, get, put, those};
+use crate::register::{get, put, those};
 
 /// A slot as it was built.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -72,12 +72,14 @@ impl SlotLayout {
             ])
     }
 
-    /// What this slot has of Slot Control and Status.
-    pub(crate) fn control(self, mut register: Register) -> Register {
-        // Indicators are off after reset (11b), where there are any (Table 7-22).
-        register
-            .preset(bit::ATTENTION_INDICATOR | bit::POWER_INDICATOR | those([(self.occupied, bit::PRESENT)]));
-        register.without(those([
+    /// Slot Control and Status after reset: indicators are off (11b), where there are any (Table 7-22).
+    pub(crate) fn control(self) -> u32 {
+        bit::ATTENTION_INDICATOR | bit::POWER_INDICATOR | those([(self.occupied, bit::PRESENT)])
+    }
+
+    /// What this slot lacks of them.
+    pub(crate) fn absent(self) -> u32 {
+        those([
             (!self.attention_button, bit::ATTENTION_BUTTON_ENABLE | bit::ATTENTION_BUTTON),
             (!self.power_controller, bit::POWER_FAULT_ENABLE | bit::POWER_FAULT | bit::POWER_OFF),
             (!self.mrl_sensor, bit::MRL_SENSOR_ENABLE | bit::MRL_SENSOR | bit::MRL_OPEN),
@@ -85,7 +87,7 @@ impl SlotLayout {
             (!self.power_indicator, bit::POWER_INDICATOR),
             (self.no_command_completed, bit::COMMAND_COMPLETED_ENABLE | bit::COMMAND_COMPLETED),
             (!self.hot_plug, bit::HOT_PLUG_INTERRUPT_ENABLE | bit::PRESENCE_ENABLE | bit::LINK_STATE_ENABLE),
-        ]))
+        ])
     }
 }
 

@@ -71,23 +71,23 @@ structure! {
         31:24 hwinit PORT_NUMBER "Port Number";
     }
     0x10 LINK_CONTROL in link_control "Link Control, Link Status" {
-        1:0   inert.kept_by_flr ASPM "ASPM Control", NO_ASPM => LINK_CONTROL;
-        3     inert.kept_by_flr RCB_128 "Read Completion Boundary", ANY_CUT => LINK_CONTROL;
-        4     rw                LINK_DISABLE "Link Disable",
+        1:0   rw.inert.kept_by_flr ASPM "ASPM Control", NO_ASPM => LINK_CONTROL;
+        3     rw.inert.kept_by_flr RCB_128 "Read Completion Boundary", ANY_CUT => LINK_CONTROL;
+        4     rw                   LINK_DISABLE "Link Disable",
             "takes the link below down" => LINK_CONTROL | LINK_DISABLE;
-        5     trigger           RETRAIN_LINK "Retrain Link",
+        5     trigger              RETRAIN_LINK "Retrain Link",
             "sends the link below through Recovery" => RETRAIN_LINK;
-        6     inert.kept_by_flr COMMON_CLOCK "Common Clock Configuration", NO_TRAINING => LINK_CONTROL;
-        7     inert.kept_by_flr EXTENDED_SYNCH "Extended Synch", NO_TRAINING => LINK_CONTROL;
-        8     ro                CLOCK_POWER_MANAGEMENT "Enable Clock Power Management";
-        9     ro                AUTONOMOUS_WIDTH_DISABLE "Hardware Autonomous Width Disable";
-        11:10 ro                BANDWIDTH_INTERRUPT_ENABLES "Link Bandwidth Interrupt Enables";
-        15:14 ro                DRS_SIGNALING_CONTROL "DRS Signaling Control";
-        19:16 state             SPEED "Current Link Speed";
-        25:20 state             WIDTH "Negotiated Link Width";
-        27    state             TRAINING "Link Training";
-        28    hwinit            SLOT_CLOCK "Slot Clock Configuration";
-        29    state             LINK_ACTIVE "Data Link Layer Link Active";
+        6     rw.inert.kept_by_flr COMMON_CLOCK "Common Clock Configuration", NO_TRAINING => LINK_CONTROL;
+        7     rw.inert.kept_by_flr EXTENDED_SYNCH "Extended Synch", NO_TRAINING => LINK_CONTROL;
+        8     ro                   CLOCK_POWER_MANAGEMENT "Enable Clock Power Management";
+        9     ro                   AUTONOMOUS_WIDTH_DISABLE "Hardware Autonomous Width Disable";
+        11:10 ro                   BANDWIDTH_INTERRUPT_ENABLES "Link Bandwidth Interrupt Enables";
+        15:14 ro                   DRS_SIGNALING_CONTROL "DRS Signaling Control";
+        19:16 state                SPEED "Current Link Speed";
+        25:20 state                WIDTH "Negotiated Link Width";
+        27    state                TRAINING "Link Training";
+        28    hwinit               SLOT_CLOCK "Slot Clock Configuration";
+        29    state                LINK_ACTIVE "Data Link Layer Link Active";
     }
     0x14 SLOT_CAPABILITIES in slot_capabilities "Slot Capabilities" {
         0     hwinit ATTENTION_BUTTON_PRESENT "Attention Button Present";
@@ -103,41 +103,41 @@ structure! {
         31:19 hwinit PHYSICAL_SLOT_NUMBER "Physical Slot Number";
     }
     0x18 SLOT_CONTROL in slot_control "Slot Control, Slot Status" {
-        0   rw    ATTENTION_BUTTON_ENABLE "Attention Button Pressed Enable",
+        0   rw       ATTENTION_BUTTON_ENABLE "Attention Button Pressed Enable",
             "the event interrupts" => SLOT_CONTROL;
-        1   rw    POWER_FAULT_ENABLE "Power Fault Detected Enable", "the event interrupts" => SLOT_CONTROL;
-        2   rw    MRL_SENSOR_ENABLE "MRL Sensor Changed Enable", "the event interrupts" => SLOT_CONTROL;
-        3   rw    PRESENCE_ENABLE "Presence Detect Changed Enable", "the event interrupts" => SLOT_CONTROL;
-        4   rw    COMMAND_COMPLETED_ENABLE "Command Completed Interrupt Enable",
+        1   rw       POWER_FAULT_ENABLE "Power Fault Detected Enable", "the event interrupts" => SLOT_CONTROL;
+        2   rw       MRL_SENSOR_ENABLE "MRL Sensor Changed Enable", "the event interrupts" => SLOT_CONTROL;
+        3   rw       PRESENCE_ENABLE "Presence Detect Changed Enable", "the event interrupts" => SLOT_CONTROL;
+        4   rw       COMMAND_COMPLETED_ENABLE "Command Completed Interrupt Enable",
             "the event interrupts" => SLOT_CONTROL;
-        5   rw    HOT_PLUG_INTERRUPT_ENABLE "Hot-Plug Interrupt Enable", "events interrupt" => SLOT_CONTROL;
-        7:6 inert ATTENTION_INDICATOR "Attention Indicator Control", INDICATOR => SLOT_CONTROL;
-        9:8 inert POWER_INDICATOR "Power Indicator Control", INDICATOR => SLOT_CONTROL;
-        10  rw    POWER_OFF "Power Controller Control", "set: the slot is without power" => SLOT_CONTROL;
-        11  ro    INTERLOCK_CONTROL "Electromechanical Interlock Control";
-        12  rw    LINK_STATE_ENABLE "Data Link Layer State Changed Enable",
+        5   rw       HOT_PLUG_INTERRUPT_ENABLE "Hot-Plug Interrupt Enable", "events interrupt" => SLOT_CONTROL;
+        7:6 rw.inert ATTENTION_INDICATOR "Attention Indicator Control", INDICATOR => SLOT_CONTROL;
+        9:8 rw.inert POWER_INDICATOR "Power Indicator Control", INDICATOR => SLOT_CONTROL;
+        10  rw       POWER_OFF "Power Controller Control", "set: the slot is without power" => SLOT_CONTROL;
+        11  ro       INTERLOCK_CONTROL "Electromechanical Interlock Control";
+        12  rw       LINK_STATE_ENABLE "Data Link Layer State Changed Enable",
             "the event interrupts" => SLOT_CONTROL;
-        13  ro    AUTO_POWER_LIMIT_DISABLE "Auto Slot Power Limit Disable";
-        16  rw1c  ATTENTION_BUTTON "Attention Button Pressed", "event" => SLOT_STATUS;
-        17  rw1c  POWER_FAULT "Power Fault Detected", "event" => SLOT_STATUS;
-        18  rw1c  MRL_SENSOR "MRL Sensor Changed", "event" => SLOT_STATUS;
-        19  rw1c  PRESENCE "Presence Detect Changed", "event" => SLOT_STATUS;
-        20  rw1c  COMMAND_COMPLETED "Command Completed", "event" => SLOT_STATUS;
-        21  state MRL_OPEN "MRL Sensor State";
-        22  state PRESENT "Presence Detect State";
-        23  ro    INTERLOCK "Electromechanical Interlock Status";
-        24  rw1c  LINK_STATE "Data Link Layer State Changed", "event" => SLOT_STATUS;
+        13  ro       AUTO_POWER_LIMIT_DISABLE "Auto Slot Power Limit Disable";
+        16  rw1c     ATTENTION_BUTTON "Attention Button Pressed", "event" => SLOT_STATUS;
+        17  rw1c     POWER_FAULT "Power Fault Detected", "event" => SLOT_STATUS;
+        18  rw1c     MRL_SENSOR "MRL Sensor Changed", "event" => SLOT_STATUS;
+        19  rw1c     PRESENCE "Presence Detect Changed", "event" => SLOT_STATUS;
+        20  rw1c     COMMAND_COMPLETED "Command Completed", "event" => SLOT_STATUS;
+        21  state    MRL_OPEN "MRL Sensor State";
+        22  state    PRESENT "Presence Detect State";
+        23  ro       INTERLOCK "Electromechanical Interlock Status";
+        24  rw1c     LINK_STATE "Data Link Layer State Changed", "event" => SLOT_STATUS;
     }
     0x1c ROOT_CONTROL in root_control "Root Control, Root Capabilities" {
-        0  inert  SYSTEM_ERROR_CORRECTABLE "System Error on Correctable Error Enable",
+        0  rw.inert SYSTEM_ERROR_CORRECTABLE "System Error on Correctable Error Enable",
             SYSTEM_ERROR => ROOT_CONTROL;
-        1  inert  SYSTEM_ERROR_NON_FATAL "System Error on Non-Fatal Error Enable",
+        1  rw.inert SYSTEM_ERROR_NON_FATAL "System Error on Non-Fatal Error Enable",
             SYSTEM_ERROR => ROOT_CONTROL;
-        2  inert  SYSTEM_ERROR_FATAL "System Error on Fatal Error Enable", SYSTEM_ERROR => ROOT_CONTROL;
-        3  rw     PME_INTERRUPT_ENABLE "PME Interrupt Enable", "PME interrupts" => ROOT_CONTROL;
-        4  rw     CRS_VISIBILITY_ENABLE "CRS Software Visibility Enable",
+        2  rw.inert SYSTEM_ERROR_FATAL "System Error on Fatal Error Enable", SYSTEM_ERROR => ROOT_CONTROL;
+        3  rw       PME_INTERRUPT_ENABLE "PME Interrupt Enable", "PME interrupts" => ROOT_CONTROL;
+        4  rw       CRS_VISIBILITY_ENABLE "CRS Software Visibility Enable",
             "software sees Vendor ID 0001h for a CRS" => ROOT_CONTROL;
-        16 hwinit CRS_VISIBILITY "CRS Software Visibility";
+        16 hwinit   CRS_VISIBILITY "CRS Software Visibility";
     }
     0x20 ROOT_STATUS in root_status "Root Status" {
         15:0 ro   PME_REQUESTER_ID "PME Requester ID";
@@ -192,22 +192,22 @@ structure! {
         31    ro     DRS "DRS Supported";
     }
     0x30 LINK_CONTROL_2 in link_control_2 "Link Control 2, Link Status 2" {
-        3:0   inert_sticky       TARGET_SPEED "Target Link Speed", NO_RATE_CHANGE;
-        4     inert_sticky       ENTER_COMPLIANCE "Enter Compliance", NO_TRAINING;
-        5     inert_sticky       AUTONOMOUS_SPEED_DISABLE "Hardware Autonomous Speed Disable", NO_RATE_CHANGE;
-        6     ro                 SELECTABLE_DE_EMPHASIS "Selectable De-emphasis";
-        9:7   inert_sticky       TRANSMIT_MARGIN "Transmit Margin", NO_TRAINING;
-        10    inert_sticky       ENTER_MODIFIED_COMPLIANCE "Enter Modified Compliance", NO_TRAINING;
-        11    inert_sticky       COMPLIANCE_SOS "Compliance SOS", NO_TRAINING;
-        15:12 inert_sticky       COMPLIANCE_PRESET "Compliance Preset/De-emphasis", NO_TRAINING;
-        16    ro                 DE_EMPHASIS_LEVEL "Current De-emphasis Level";
-        20:17 ros                EQUALIZATION_COMPLETE "Equalization Complete, Phase 1 to 3 Successful";
-        21    inert_event_sticky LINK_EQUALIZATION_REQUEST "Link Equalization Request",
+        3:0   rws.inert   TARGET_SPEED "Target Link Speed", NO_RATE_CHANGE;
+        4     rws.inert   ENTER_COMPLIANCE "Enter Compliance", NO_TRAINING;
+        5     rws.inert   AUTONOMOUS_SPEED_DISABLE "Hardware Autonomous Speed Disable", NO_RATE_CHANGE;
+        6     ro          SELECTABLE_DE_EMPHASIS "Selectable De-emphasis";
+        9:7   rws.inert   TRANSMIT_MARGIN "Transmit Margin", NO_TRAINING;
+        10    rws.inert   ENTER_MODIFIED_COMPLIANCE "Enter Modified Compliance", NO_TRAINING;
+        11    rws.inert   COMPLIANCE_SOS "Compliance SOS", NO_TRAINING;
+        15:12 rws.inert   COMPLIANCE_PRESET "Compliance Preset/De-emphasis", NO_TRAINING;
+        16    ro          DE_EMPHASIS_LEVEL "Current De-emphasis Level";
+        20:17 ros         EQUALIZATION_COMPLETE "Equalization Complete, Phase 1 to 3 Successful";
+        21    rw1cs.inert LINK_EQUALIZATION_REQUEST "Link Equalization Request",
             "equalization is not modelled";
-        23:22 ro                 RETIMER_PRESENCE "Retimer Presence Detected";
-        25:24 ro                 CROSSLINK_RESOLUTION "Crosslink Resolution";
-        30:28 ro                 COMPONENT_PRESENCE "Downstream Component Presence";
-        31    ro                 DRS_RECEIVED "DRS Message Received";
+        23:22 ro          RETIMER_PRESENCE "Retimer Presence Detected";
+        25:24 ro          CROSSLINK_RESOLUTION "Crosslink Resolution";
+        30:28 ro          COMPONENT_PRESENCE "Downstream Component Presence";
+        31    ro          DRS_RECEIVED "DRS Message Received";
     }
     0x34 _ in slot_capabilities_2 "Slot Capabilities 2" {
         0 ro IN_BAND_PD_DISABLE "In-Band PD Disable Supported";
