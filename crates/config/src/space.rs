@@ -7,7 +7,7 @@ use crate::cap::{msi, pcie, pm};
 use crate::containment::DpcSignal;
 use crate::errors::ErrorState;
 use crate::ext::Layouts;
-use crate::header::{self, command, status, type0, type1};
+use crate::header::{self, status, type0, type1};
 use crate::register::{Register, byte_mask};
 use crate::{Effects, MsixLayout};
 
@@ -236,36 +236,6 @@ impl ConfigSpace {
     #[must_use]
     pub fn is_virtual(&self) -> bool {
         self.kind == HeaderKind::Virtual
-    }
-
-    /// Memory Space Enable.
-    #[must_use]
-    pub fn memory_enable(&self) -> bool {
-        self.read(header::COMMAND_STATUS) & command::MEMORY_SPACE != 0
-    }
-
-    /// I/O Space Enable.
-    #[must_use]
-    pub fn io_enable(&self) -> bool {
-        self.read(header::COMMAND_STATUS) & command::IO_SPACE != 0
-    }
-
-    /// Bus Master Enable.
-    #[must_use]
-    pub fn bus_master_enable(&self) -> bool {
-        self.read(header::COMMAND_STATUS) & command::BUS_MASTER != 0
-    }
-
-    /// SERR# Enable of Command.
-    #[must_use]
-    pub fn serr_enable(&self) -> bool {
-        self.read(header::COMMAND_STATUS) & command::SERR_ENABLE != 0
-    }
-
-    /// Interrupt Disable: INTx is not to be asserted.
-    #[must_use]
-    pub fn interrupt_disable(&self) -> bool {
-        self.read(header::COMMAND_STATUS) & command::INTERRUPT_DISABLE != 0
     }
 
     /// Interrupt Pin: 1 (INTA) to 4 (INTD); `None`: no INTx.

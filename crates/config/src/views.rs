@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the registers of power management, interrupts and PCI Express say, and what hardware sets in them. Never decides
+//! What the registers of Command, power management, interrupts and PCI Express say, and what hardware sets in them. Never decides
 //! what follows.
 
 use crate::cap::pcie::{
@@ -10,9 +10,60 @@ use crate::cap::pcie::{
 use crate::cap::pm::{self, PowerState};
 use crate::cap::{msi, msix};
 use crate::ext::aer;
+use crate::header::{self, command};
 use crate::register::{get, put, those};
 use crate::{AtomicSupport, ConfigSpace, DeferrableLength, MsiConfig, MsixControl, MsixLayout};
 use tlp::{Attributes, Duration, Mps, Mrrs, Rate, Rcb, Width};
+
+/// Single bits, as `true` where they are set; of what is not there, `false`.
+macro_rules! flags {
+    ($($(#[$doc:meta])* fn $name:ident = $word:ident($dw:expr) & $bit:expr;)*) => {
+        impl ConfigSpace {$(
+            $(#[$doc])*
+            #[must_use]
+            pub fn $name(&self) -> bool {
+                self.$word($dw) & $bit != 0
+            }
+        )*}
+    };
+}
+
+flags! {
+    /// Extended Tag Field Enable: 8-bit tags.
+    fn extended_tag_enable = pcie_word(pcie::DEVICE_CONTROL) & device_control::EXTENDED_TAG;
+    /// 10-Bit Tag Requester Enable.
+    fn ten_bit_tag_enable = pcie_word(pcie::DEVICE_CONTROL_2) & device_control_2::TEN_BIT_TAG;
+    /// AtomicOp Requester Enable.
+    fn atomic_requester_enable = pcie_word(pcie::DEVICE_CONTROL_2) & device_control_2::ATOMIC_REQUESTER;
+    /// Link Disable: the link below is to be down.
+    fn link_disable = pcie_word(pcie::LINK_CONTROL) & link_control::LINK_DISABLE;
+    /// Data Link Layer Link Active of Link Status.
+    fn link_active = pcie_word(pcie::LINK_CONTROL) & link_control::LINK_ACTIVE;
+    /// Slot Implemented.
+    fn has_slot = pcie_word(pcie::CAPABILITIES) & capabilities::SLOT_IMPLEMENTED;
+    /// CRS Software Visibility Enable of a root port.
+    fn crs_software_visibility = pcie_word(pcie::ROOT_CONTROL) & root_control::CRS_VISIBILITY_ENABLE;
+    /// ARI Forwarding Enable of a port above a link.
+    fn ari_forwarding_enable = pcie_word(pcie::DEVICE_CONTROL_2) & device_control_2::ARI_FORWARDING;
+    /// AtomicOp Egress Blocking of a bridge.
+    fn atomic_egress_blocking = pcie_word(pcie::DEVICE_CONTROL_2) & device_control_2::ATOMIC_EGRESS_BLOCKING;
+    /// End-End TLP Prefix Blocking of a bridge.
+    fn prefix_blocking = pcie_word(pcie::DEVICE_CONTROL_2) & device_control_2::PREFIX_BLOCKING;
+    /// AtomicOp Routing Supported of a bridge.
+    fn atomic_routing = pcie_word(pcie::DEVICE_CAPABILITIES_2) & device_capabilities_2::ATOMIC_ROUTING;
+    /// LTR Mechanism Enable.
+    fn ltr_enable = pcie_word(pcie::DEVICE_CONTROL_2) & device_control_2::LTR_ENABLE;
+    /// Memory Space Enable.
+    fn memory_enable = read(header::COMMAND_STATUS) & command::MEMORY_SPACE;
+    /// I/O Space Enable.
+    fn io_enable = read(header::COMMAND_STATUS) & command::IO_SPACE;
+    /// Bus Master Enable.
+    fn bus_master_enable = read(header::COMMAND_STATUS) & command::BUS_MASTER;
+    /// SERR# Enable of Command.
+    fn serr_enable = read(header::COMMAND_STATUS) & command::SERR_ENABLE;
+    /// Interrupt Disable: INTx is not to be asserted.
+    fn interrupt_disable = read(header::COMMAND_STATUS) & command::INTERRUPT_DISABLE;
+}
 
 impl ConfigSpace {
     pub(crate) fn pcie_word(&self, at: u16) -> u32 {
@@ -40,18 +91,6 @@ impl ConfigSpace {
         Rcb::new(if is_128 { 128 } else { 64 }).unwrap_or_default()
     }
 
-    /// Extended Tag Field Enable: 8-bit tags.
-    #[must_use]
-    pub fn extended_tag_enable(&self) -> bool {
-        self.pcie_word(pcie::DEVICE_CONTROL) & device_control::EXTENDED_TAG != 0
-    }
-
-    /// 10-Bit Tag Requester Enable.
-    #[must_use]
-    pub fn ten_bit_tag_enable(&self) -> bool {
-        self.pcie_word(pcie::DEVICE_CONTROL_2) & device_control_2::TEN_BIT_TAG != 0
-    }
-
     /// Attributes that the function may set in its requests; none without a PCI Express capability.
     #[must_use]
     pub fn request_attributes(&self) -> Attributes {
@@ -72,12 +111,6 @@ impl ConfigSpace {
         let control = self.pcie_word(pcie::DEVICE_CONTROL_2);
         let disabled = control & device_control_2::TIMEOUT_DISABLE != 0;
         (!disabled).then(|| pcie::timeout(control).unwrap_or(default))
-    }
-
-    /// AtomicOp Requester Enable.
-    #[must_use]
-    pub fn atomic_requester_enable(&self) -> bool {
-        self.pcie_word(pcie::DEVICE_CONTROL_2) & device_control_2::ATOMIC_REQUESTER != 0
     }
 
     /// AtomicOps that the function completes.
@@ -199,12 +232,6 @@ impl ConfigSpace {
         self.has_slot().then_some((limit as u8, (limit >> 8) as u8))
     }
 
-    /// Link Disable: the link below is to be down.
-    #[must_use]
-    pub fn link_disable(&self) -> bool {
-        self.pcie_word(pcie::LINK_CONTROL) & link_control::LINK_DISABLE != 0
-    }
-
     /// Link Status: current rate and width, whether the data link layer is up, and whether the link trains.
     pub fn set_link_status(&mut self, rate: Rate, width: Width, active: bool, training: bool) {
         use link_control::{LINK_ACTIVE, SPEED, TRAINING, WIDTH};
@@ -213,18 +240,6 @@ impl ConfigSpace {
             | put(WIDTH, width.lanes().into())
             | those([(active && reports, LINK_ACTIVE), (training, TRAINING)]);
         self.set_pcie_bits(pcie::LINK_CONTROL, SPEED | WIDTH | TRAINING | LINK_ACTIVE, bits);
-    }
-
-    /// Data Link Layer Link Active of Link Status.
-    #[must_use]
-    pub fn link_active(&self) -> bool {
-        self.pcie_word(pcie::LINK_CONTROL) & link_control::LINK_ACTIVE != 0
-    }
-
-    /// Slot Implemented.
-    #[must_use]
-    pub fn has_slot(&self) -> bool {
-        self.pcie_word(pcie::CAPABILITIES) & capabilities::SLOT_IMPLEMENTED != 0
     }
 
     /// The slot as it is now; `None` where there is none.
@@ -254,30 +269,6 @@ impl ConfigSpace {
         self.has_slot() && capabilities & slot_capabilities::NO_COMMAND_COMPLETED == 0
     }
 
-    /// CRS Software Visibility Enable of a root port.
-    #[must_use]
-    pub fn crs_software_visibility(&self) -> bool {
-        self.pcie_word(pcie::ROOT_CONTROL) & root_control::CRS_VISIBILITY_ENABLE != 0
-    }
-
-    /// ARI Forwarding Enable of a port above a link.
-    #[must_use]
-    pub fn ari_forwarding_enable(&self) -> bool {
-        self.pcie_word(pcie::DEVICE_CONTROL_2) & device_control_2::ARI_FORWARDING != 0
-    }
-
-    /// AtomicOp Egress Blocking of a bridge.
-    #[must_use]
-    pub fn atomic_egress_blocking(&self) -> bool {
-        self.pcie_word(pcie::DEVICE_CONTROL_2) & device_control_2::ATOMIC_EGRESS_BLOCKING != 0
-    }
-
-    /// End-End TLP Prefix Blocking of a bridge.
-    #[must_use]
-    pub fn prefix_blocking(&self) -> bool {
-        self.pcie_word(pcie::DEVICE_CONTROL_2) & device_control_2::PREFIX_BLOCKING != 0
-    }
-
     /// Max End-End TLP Prefixes: the most that the function takes, 0 where End-End TLP Prefix Supported is clear (`PCIe 5.0
     /// §7.5.3.15`).
     #[must_use]
@@ -293,18 +284,6 @@ impl ConfigSpace {
         let atomics = self.atomic_routing() || !self.atomics().is_empty();
         let deferrable = self.deferrable_write().map_or(0, DeferrableLength::bytes);
         deferrable.max(if atomics { 32 } else { 4 })
-    }
-
-    /// AtomicOp Routing Supported of a bridge.
-    #[must_use]
-    pub fn atomic_routing(&self) -> bool {
-        self.pcie_word(pcie::DEVICE_CAPABILITIES_2) & device_capabilities_2::ATOMIC_ROUTING != 0
-    }
-
-    /// LTR Mechanism Enable.
-    #[must_use]
-    pub fn ltr_enable(&self) -> bool {
-        self.pcie_word(pcie::DEVICE_CONTROL_2) & device_control_2::LTR_ENABLE != 0
     }
 
     /// A PM_PME message of `requester` has reached this root port: logged in Root Status, or kept until the one there is

@@ -223,7 +223,7 @@ fn append_field(field: &Field, value: u32, f: &mut fmt::Formatter<'_>) -> fmt::R
     let clears = matches!(field.attribute, Attribute::Rw1c | Attribute::Rw1cs);
     f.write_str(if clears { "clears " } else { "" })?;
     f.write_str(field.name)?;
-    let shown = (value & field.bits) >> field.bits.trailing_zeros().min(31);
+    let shown = config::register::get(value, field.bits);
     match (field.bits.count_ones(), shown) {
         (1, _) => Ok(()),
         (_, 0..=9) => write!(f, " {shown}"),
