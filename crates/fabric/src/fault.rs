@@ -11,6 +11,8 @@ use crate::topology::LinkId;
 use link::{Damage, Frame, Port, SentFrame};
 use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use tlp::{Access, Bdf, Body, Class, Dllp, Duration, FlowControlKind, MemoryOp, Tag, Time, Tlp};
 
 /// Which frames a rule matches.
@@ -39,25 +41,26 @@ pub enum FrameKind {
 }
 
 /// Types of TLPs; those that differ only in the length of address or header count as one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum TlpType {
-    /// MRd, MRdLk.
+    /// MRd and MRdLk.
     MemoryRead,
-    /// MWr, DMWr.
+    /// MWr and DMWr.
     MemoryWrite,
-    /// IORd, IOWr.
+    /// IORd and IOWr.
     Io,
-    /// CfgRd0, CfgRd1.
+    /// CfgRd0 and CfgRd1.
     ConfigRead,
-    /// CfgWr0, CfgWr1.
+    /// CfgWr0 and CfgWr1.
     ConfigWrite,
-    /// FetchAdd, Swap, CAS.
+    /// FetchAdd, Swap and CAS.
     Atomic,
-    /// Msg, MsgD.
+    /// Msg and MsgD.
     Message,
-    /// Cpl, CplLk.
+    /// Cpl and CplLk.
     Completion,
-    /// CplD, CplDLk.
+    /// CplD and CplDLk.
     CompletionWithData,
 }
 

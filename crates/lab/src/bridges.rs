@@ -10,8 +10,7 @@ use config::{
     AcsLayout, Builder, ConfigSpace, DpcLayout, Identity, MsiLayout, PcieLayout, PortType, SlotLayout,
 };
 use fabric::{
-    Forwarding, HostId, LinkConfig, PortArbitration, Switch, SwitchConfig, SwitchPortConfig, SwitchSlot,
-    SwitchTiming,
+    HostId, LinkConfig, PortArbitration, Switch, SwitchConfig, SwitchPortConfig, SwitchSlot, SwitchTiming,
 };
 use link::{CreditLimit, FlowControlMode, PortConfig};
 use std::collections::BTreeMap;
@@ -67,7 +66,7 @@ pub(crate) fn space(
 /// Bytes of the longest non-posted request with data that a port of a bridge takes: an AtomicOp's, which all of them route.
 pub(crate) const LONGEST_NON_POSTED: u32 = 32;
 
-/// What ports above links have beside: Access Control Services and Downstream Port Containment, both off after reset.
+/// Adds what only ports above links have: Access Control Services and Downstream Port Containment, both off after reset.
 fn with_port_services(builder: Builder, kind: PortType) -> Builder {
     let containment = DpcLayout { interrupt_message: 0, root_port: kind == PortType::RootPort };
     builder.access_control(AcsLayout::port(32)).downstream_port_containment(containment)
@@ -88,7 +87,7 @@ pub(crate) fn root_ports(
     tree.root_links(host).enumerate().map(port).collect()
 }
 
-/// Gives the ports of switches the buffers of a switch.
+/// Gives the port of a switch finite completion buffers, unless the lab sets others.
 pub(crate) fn bound_completions(end: &mut PortConfig) {
     let credits = &mut end.rx_buffer[Class::Completion.index()];
     credits.header = credits.header.or(COMPLETION_CREDITS.header);
@@ -134,10 +133,7 @@ fn switch_config(
         downstream: downstream.collect::<Result<_, String>>()?,
         timing: SwitchTiming {
             latency: Duration::from_ns(*switch.latency_ns.get_ref()),
-            mode: match switch.forwarding {
-                schema::Forwarding::StoreAndForward => Forwarding::StoreAndForward,
-                schema::Forwarding::CutThrough => Forwarding::CutThrough,
-            },
+            mode: switch.forwarding,
         },
         arbitration: match (&switch.arbitration, &switch.weights) {
             (schema::PortArbitration::Weighted, Some(weights)) => {
@@ -193,7 +189,7 @@ fn buffer_tlps(end: &PortConfig) -> [u32; 3] {
     })
 }
 
-/// The links of all slots, then of all switches, with the buffers of those who own their ends.
+/// The links of all slots, then of all switches; each end has the receive buffers of the component that owns it.
 pub(crate) fn all_links(lab: &Lab, tree: &Tree) -> Vec<LinkConfig> {
     let link = |(n, own): (usize, Hanging<'_>)| {
         let mut link = links::config(&lab.link, own.link);

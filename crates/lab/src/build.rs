@@ -10,7 +10,7 @@ use crate::gate::Gate;
 use crate::models::Sites;
 use crate::read::LabFile;
 use crate::report::{DeviceReport, HotPlugReport, LinkReport, Report, directions};
-use crate::schema::{ExternalHost, Lab, PeerToPeer, Slot};
+use crate::schema::{ExternalHost, Lab, Slot};
 use crate::services::{HotPlugEvent, Log, Observed, Terms};
 use crate::tap::{CaptureHandle, CaptureOptions, CaptureTap, TappedLink};
 use crate::transactions::{TransactionLog, TransactionLogHandle, transactions};
@@ -33,7 +33,7 @@ use std::io::{self, Write};
 use std::rc::Rc;
 use tlp::{Duration, PayloadPool, Rate, Time};
 
-/// Beyond Completion Timeout, for the driver of a device that is gone to end.
+/// Time beyond Completion Timeout in which the driver of a device that is gone may end.
 pub(crate) const DRAIN_MARGIN: Duration = Duration::from_us(10);
 
 /// A lab that is about to run.
@@ -56,10 +56,10 @@ pub struct Assembly {
 
 /// What reports say of a slot.
 pub(crate) struct SlotInfo {
-    name: String,
-    model: String,
-    report: Option<Box<dyn AnyReport>>,
-    measured: Option<Shared<Transfers>>,
+    pub(crate) name: String,
+    pub(crate) model: String,
+    pub(crate) report: Option<Box<dyn AnyReport>>,
+    pub(crate) measured: Option<Shared<Transfers>>,
 }
 
 /// What reports say of a link.
@@ -80,7 +80,7 @@ pub fn build(file: &LabFile) -> Result<Assembly, String> {
     build_with(file, host)
 }
 
-/// The same with another host than the profile that the lab names: for whoever varies its figures.
+/// As [`build`], with another host than the profile that the lab names: for callers that vary its figures.
 ///
 /// # Errors
 /// As [`build`].
@@ -91,7 +91,7 @@ pub fn build_with(file: &LabFile, host: HostProfile) -> Result<Assembly, String>
 /// Makes a host program of its payloads, its memory and what enumeration is told of the host.
 pub(crate) type OwnProgram = Box<dyn FnOnce(PayloadPool, HostMemory, HostMap) -> Box<dyn HostProgram>>;
 
-/// The same with `own` in place of firmware and drivers, where it is given, and this leave for native code.
+/// As [`build_with`]; `own` replaces firmware and drivers if it is given, and `native` says whether native code may run.
 pub(crate) fn build_program(
     file: &LabFile,
     host: HostProfile,
@@ -119,7 +119,9 @@ pub(crate) fn build_program(
                 warnings.push(line);
             }
         }
-        slots.push(SlotInfo::new(&name, slot.device.get_ref(), plugged.report, plugged.measured));
+        let model = slot.device.get_ref().clone();
+        let (report, measured) = (plugged.report, plugged.measured);
+        slots.push(SlotInfo { name: name.clone(), model, report, measured });
         let joint = |place| Joint { name: format!("slot {name}"), place, behind: Behind::Slot(n) };
         places.extend(plugged.place.map(joint));
         let device = end(slot, plugged.end, &payloads)?;
@@ -165,11 +167,7 @@ pub(crate) fn build_program(
     for (function, first, bytes) in host_schema::windows(&lab.host) {
         fabric.root_mut().restrict_dma(function, first, bytes);
     }
-    fabric.root_mut().set_peer_to_peer(match lab.host.peer_to_peer {
-        PeerToPeer::Forward => fabric::PeerToPeer::Forward,
-        PeerToPeer::Split => fabric::PeerToPeer::Split,
-        PeerToPeer::Refuse => fabric::PeerToPeer::Refuse,
-    });
+    fabric.root_mut().set_peer_to_peer(lab.host.peer_to_peer);
     channels::changes(lab).into_iter().for_each(|change| fabric.schedule(change));
     faults::outages(lab).into_iter().for_each(|outage| fabric.schedule(outage));
     let links = lab.hanging().zip(&links).map(|(h, link)| LinkInfo::new(h.name.get_ref(), link)).collect();
@@ -202,7 +200,7 @@ fn outside(
     (1..).map(HostId).zip(&file.lab.external_host).map(host).collect()
 }
 
-/// What is wrong with a tree; of credits, with the name of the link in the lab.
+/// The text of an error in the topology; errors of credits name the link as the lab does.
 fn credits_of(lab: &Lab, error: TopologyError) -> String {
     let TopologyError::NonPostedCredits { link, side, error } = error else { return error.to_string() };
     let n = match link {
@@ -220,7 +218,7 @@ pub(crate) fn host_memory(lab: &Lab) -> Result<HostMemory, String> {
         .map_err(|e| e.to_string())
 }
 
-/// The host of a lab, which waits as long as its devices need.
+/// `host` with a completion timeout as long as the devices of the lab need.
 fn patient(lab: &Lab, host: HostProfile) -> HostProfile {
     let least = lab.slot.iter().map(|slot| slot.needs().host_patience).max().unwrap_or_default();
     HostProfile { completion_timeout: host.completion_timeout.max(least), ..host }
@@ -228,8 +226,7 @@ fn patient(lab: &Lab, host: HostProfile) -> HostProfile {
 
 /// What stands at the end of the slot's link.
 fn end(slot: &Slot, end: End, payloads: &PayloadPool) -> Result<Box<dyn TlpPort>, String> {
-    let said = |e: EndpointError| format!("slot `{}`: {e}", slot.name.get_ref());
-    let FunctionEnd { function, virtual_functions, wrap } = match end {
+    let function = match end {
         End::Raw(device) => return Ok(Box::new(Gate::new(device))),
         End::Block(block) => return Ok(block),
         End::Function(end) => *end,
@@ -241,26 +238,26 @@ fn end(slot: &Slot, end: End, payloads: &PayloadPool) -> Result<Box<dyn TlpPort>
     if let Some(us) = &slot.completion_timeout_us {
         limits.completion_timeout = Duration::from_us(*us.get_ref());
     }
-    let (name, functions, pool) = (slot.name.get_ref().clone(), vec![function], payloads.clone());
-    let mut endpoint = Endpoint::new(EndpointConfig { name, functions, limits, pool }).map_err(said)?;
-    if let Some(virtual_functions) = virtual_functions {
-        endpoint = endpoint.with_virtual_functions(0, virtual_functions).map_err(said)?;
+    let name = slot.name.get_ref();
+    endpoint(name, limits, function, payloads).map_err(|e| format!("slot `{name}`: {e}"))
+}
+
+/// A function behind an endpoint of this name.
+pub(crate) fn endpoint(
+    name: &str,
+    limits: EndpointLimits,
+    end: FunctionEnd,
+    payloads: &PayloadPool,
+) -> Result<Box<dyn TlpPort>, EndpointError> {
+    let (name, functions, pool) = (name.to_owned(), vec![end.function], payloads.clone());
+    let mut endpoint = Endpoint::new(EndpointConfig { name, functions, limits, pool })?;
+    if let Some(virtual_functions) = end.virtual_functions {
+        endpoint = endpoint.with_virtual_functions(0, virtual_functions)?;
     }
-    Ok(match wrap {
+    Ok(match end.wrap {
         Some(wrap) => wrap(endpoint),
         None => Box::new(endpoint),
     })
-}
-
-impl SlotInfo {
-    pub(crate) fn new(
-        name: &str,
-        model: &str,
-        report: Option<Box<dyn AnyReport>>,
-        measured: Option<Shared<Transfers>>,
-    ) -> SlotInfo {
-        SlotInfo { name: name.to_owned(), model: model.to_owned(), report, measured }
-    }
 }
 
 impl LinkInfo {
@@ -318,7 +315,7 @@ impl Assembly {
         known.reduce(|(done, all), (more, of)| (done + more, all + of))
     }
 
-    /// What the first device whose report is an `R` has to report, with the number of its slot.
+    /// The report of the first device whose report is an `R`, with the number of its slot.
     #[must_use]
     pub fn find_report<R: DeviceFigures>(&self) -> Option<(usize, Shared<R>)> {
         self.slots.iter().enumerate().find_map(|(n, slot)| {
@@ -326,7 +323,7 @@ impl Assembly {
         })
     }
 
-    /// The same without its slot.
+    /// As [`find_report`](Self::find_report), without the slot.
     #[must_use]
     pub fn report_of<R: DeviceFigures>(&self) -> Option<Shared<R>> {
         self.find_report().map(|(_, report)| report)
@@ -338,7 +335,7 @@ impl Assembly {
         self.slots.iter().find_map(|slot| slot.measured.clone())
     }
 
-    /// What whoever runs the lab should know: a line each.
+    /// Warnings for whoever runs the lab, a line each.
     #[must_use]
     pub fn warnings(&self) -> &[String] {
         &self.warnings

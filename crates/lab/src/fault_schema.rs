@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The `[[fault]]` and `[[outage]]` tables of a lab file. [`faults`](crate::faults) judges them.
 
+use fabric::TlpType;
 use plug::values::{Chance, FunctionId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,7 +21,7 @@ pub struct Fault {
     #[schemars(with = "FaultFrames")]
     pub frames: Spanned<FaultFrames>,
     /// Of those, TLPs of this type alone.
-    pub tlp_type: Option<FaultTlp>,
+    pub tlp_type: Option<TlpType>,
     /// Of those, requests alone that name a DW from here on.
     #[schemars(with = "Option<u64>")]
     pub first_address: Option<Spanned<u64>>,
@@ -115,30 +116,6 @@ pub enum FaultFrames {
     InitFc,
     /// UpdateFC DLLPs.
     UpdateFc,
-}
-
-/// Types of TLPs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum FaultTlp {
-    /// MRd and MRdLk.
-    MemoryRead,
-    /// MWr and DMWr.
-    MemoryWrite,
-    /// IORd and IOWr.
-    Io,
-    /// CfgRd0 and CfgRd1.
-    ConfigRead,
-    /// CfgWr0 and CfgWr1.
-    ConfigWrite,
-    /// FetchAdd, Swap and CAS.
-    Atomic,
-    /// Msg and MsgD.
-    Message,
-    /// Cpl and CplLk.
-    Completion,
-    /// CplD and CplDLk.
-    CompletionWithData,
 }
 
 /// Completion Status.

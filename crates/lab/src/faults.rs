@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! From the fault tables of a lab to the rules of a fabric, and what they say in words. Never reads a file.
 
-use crate::fault_schema::{
-    Fault, FaultDirection, FaultFrames, FaultKind, FaultStatus, FaultTlp, Outage, OutageKind,
-};
+use crate::fault_schema::{Fault, FaultDirection, FaultFrames, FaultKind, FaultStatus, Outage, OutageKind};
 use crate::hotplug::Plan;
 use crate::read::{Checked, Wrong, check_known, found, wrong};
 use crate::schema::Lab;
 use fabric::{
     Alteration, Direction, FaultAction, FaultRule, FrameKind, LinkChange, LinkEvent, LinkId, TlpFilter,
-    TlpType,
 };
 use tlp::{Class, Duration, Status, Tag, Time};
 use toml::Spanned;
 
-/// The rules of `lab`. A fault of an unknown slot was refused when the lab was read.
+/// The rules of `lab`; reading the lab has refused faults of unknown slots.
 pub(crate) fn rules(lab: &Lab) -> Vec<FaultRule> {
     lab.fault.iter().filter_map(|fault| Some(rule(fault, link_of(lab, fault.slot.get_ref())?))).collect()
 }
@@ -39,7 +36,7 @@ pub(crate) fn outages(lab: &Lab) -> Vec<LinkEvent> {
     events
 }
 
-/// Whether links of `lab` go down while it runs.
+/// True if links of `lab` go down while it runs.
 pub(crate) fn take_links_down(lab: &Lab) -> bool {
     !lab.outage.is_empty() || lab.fault.iter().any(|fault| *fault.action.get_ref() == FaultKind::Cut)
 }
@@ -64,7 +61,7 @@ pub(crate) fn check(lab: &Lab) -> Vec<Wrong> {
     faults.chain(outages).chain(check_overlaps(lab).err()).collect()
 }
 
-/// One outage of a slot ends before the next begins: the end of the first would end the second too.
+/// Checks that outages of a slot do not overlap: the end of the first would end the second too.
 fn check_overlaps(lab: &Lab) -> Checked {
     let lasting = |o: &&Outage| o.kind != OutageKind::Attention;
     let mut all: Vec<&Outage> = lab.outage.iter().filter(lasting).collect();
@@ -105,7 +102,7 @@ fn check_end(outage: &Outage) -> Checked {
     }
 }
 
-/// Slots with a button are those that are hot-plug capable.
+/// Checks that an attention button is pressed at a slot that has one, which is one that is hot-plug capable.
 fn check_button(lab: &Lab, outage: &Outage) -> Checked {
     if outage.kind != OutageKind::Attention {
         return Ok(());
@@ -129,7 +126,7 @@ fn has_hot_plug(lab: &Lab, name: &str) -> bool {
     lab.hanging().any(|h| h.name.get_ref() == name && h.hot_plug)
 }
 
-/// Cards come and go where software is told of it.
+/// Checks that a removal happens at a slot that is hot-plug capable, where software is told of it.
 fn check_removal(lab: &Lab, outage: &Outage) -> Checked {
     let name = outage.slot.get_ref();
     if outage.kind != OutageKind::Removal || has_hot_plug(lab, name) {
@@ -154,7 +151,7 @@ fn check_nth(fault: &Fault) -> Checked {
     }
 }
 
-/// Conditions on TLPs need frames that are TLPs.
+/// Checks the conditions on TLPs, which need `frames` that are TLPs alone.
 fn check_filter(fault: &Fault) -> Checked {
     if let (None, Some(last)) = (&fault.first_address, &fault.last_address) {
         return wrong(last.span(), "last_address: it needs first_address");
@@ -183,7 +180,7 @@ fn check_filter(fault: &Fault) -> Checked {
     }
 }
 
-/// Each action has its parameters, and no others.
+/// Checks that each action has its parameters and no others.
 fn check_parameters(fault: &Fault) -> Checked {
     use FaultKind::{
         Cut, Delay, FlipHeader, SetByteCount, SetLength, SetRequester, SetStatus, SetTag, ShiftCredits,
@@ -253,25 +250,11 @@ fn kind(fault: &Fault) -> FrameKind {
     let last = fault.last_address.as_ref().map(|a| *a.get_ref());
     FrameKind::Where(TlpFilter {
         class,
-        ty: fault.tlp_type.map(tlp_type),
+        ty: fault.tlp_type,
         addresses: first.map(|first| (first, last.unwrap_or(first))),
         requester: fault.requester.map(|id| id.0),
         tag: fault.tag.as_ref().map(|tag| Tag::from_bits(*tag.get_ref())),
     })
-}
-
-fn tlp_type(ty: FaultTlp) -> TlpType {
-    match ty {
-        FaultTlp::MemoryRead => TlpType::MemoryRead,
-        FaultTlp::MemoryWrite => TlpType::MemoryWrite,
-        FaultTlp::Io => TlpType::Io,
-        FaultTlp::ConfigRead => TlpType::ConfigRead,
-        FaultTlp::ConfigWrite => TlpType::ConfigWrite,
-        FaultTlp::Atomic => TlpType::Atomic,
-        FaultTlp::Message => TlpType::Message,
-        FaultTlp::Completion => TlpType::Completion,
-        FaultTlp::CompletionWithData => TlpType::CompletionWithData,
-    }
 }
 
 /// A value that [`check`] has found to be given where it is needed.
@@ -359,7 +342,7 @@ fn frames(fault: &Fault) -> String {
         }
     };
     if let Some(ty) = fault.tlp_type {
-        text += &format!(" of type {:?}", tlp_type(ty));
+        text += &format!(" of type {ty:?}");
     }
     if let Some(first) = &fault.first_address {
         let last = fault.last_address.as_ref().unwrap_or(first).get_ref();

@@ -30,24 +30,25 @@
 //! # Ok::<(), String>(())
 //! ```
 //!
-//! Never reads a file: what a lab file says stands here in fields.
+//! Never reads a file: its fields are what a lab file says.
 
 use crate::boot::{self, Seat, Work};
 use crate::bridges;
-use crate::build::{Assembly, DRAIN_MARGIN, LinkInfo, SlotInfo};
+use crate::build::{Assembly, DRAIN_MARGIN, LinkInfo, SlotInfo, endpoint};
 use crate::external::journal::Journal;
 use crate::links;
 use crate::schema::Link;
 use crate::services::{Log, Terms};
 use crate::tree::Tree;
+use ::endpoint::{EndpointLimits, FunctionConfig};
 use config::{Builder, PcieLayout};
 use device::Device;
-use endpoint::{Endpoint, EndpointConfig, EndpointLimits, FunctionConfig};
 use fabric::{Fabric, FabricConfig, FaultRule, HostConfig, HostId, HostProfile, LinkConfig, SlotConfig};
 use host::Cpu;
 use host::cpu::AsyncProgram;
 use host::firmware::FoundFunction;
 use host::memory::HostMemory;
+use plug::plugged::FunctionEnd;
 use plug::{Driver, Task};
 use std::cell::Cell;
 use std::fmt::Display;
@@ -113,7 +114,10 @@ impl OneSlot {
         for end in [&link.root, &link.device] {
             end.validate().map_err(|e| format!("link: {e}"))?;
         }
-        let endpoint = self.endpoint(config.pcie(self.layout(&link)).usual(), Box::new(device), &payloads)?;
+        let config = config.pcie(self.layout(&link)).usual().build().map_err(|e| e.to_string())?;
+        let function = FunctionConfig { config, device: Box::new(device) };
+        let end = FunctionEnd { function, virtual_functions: None, wrap: None };
+        let endpoint = endpoint(&self.name, self.limits, end, &payloads).map_err(|e| e.to_string())?;
         let [low, high] = MEMORY_MIB.map(|mib| mib << 20);
         let memory = HostMemory::new(low, high).map_err(|e| e.to_string())?;
         let tree = Tree::one_slot();
@@ -132,7 +136,8 @@ impl OneSlot {
         let drain = self.host.completion_timeout + DRAIN_MARGIN;
         let start = move |cpu: Cpu| boot::boot(cpu, map, seats, Terms { drain, ..Terms::default() });
         let program = AsyncProgram::with_pool(payloads.clone(), memory.clone(), start);
-        let slots = vec![SlotInfo::new(&self.name, "own", None, None)];
+        let (name, model) = (self.name.clone(), "own".to_owned());
+        let slots = vec![SlotInfo { name, model, report: None, measured: None }];
         let links = vec![LinkInfo::new(&self.name, &link)];
         let fabric = Fabric::new(FabricConfig {
             hosts: vec![HostConfig {
@@ -142,7 +147,7 @@ impl OneSlot {
                 root_ports,
                 program: Some(Box::new(program)),
             }],
-            slots: vec![SlotConfig::on_root_port(link, Box::new(endpoint))],
+            slots: vec![SlotConfig::on_root_port(link, endpoint)],
             switches: Vec::new(),
             faults: self.faults,
             seed: self.seed,
@@ -165,22 +170,6 @@ impl OneSlot {
         let PcieLayout { mps_supported, rate, width, .. } = links::layout(link);
         let ten_bit_tag = self.pcie.ten_bit_tag && self.limits.max_outstanding_reads > 256;
         PcieLayout { mps_supported, rate, width, ten_bit_tag, ..self.pcie }
-    }
-
-    fn endpoint(
-        &self,
-        config: Builder,
-        device: Box<dyn Device>,
-        payloads: &PayloadPool,
-    ) -> Result<Endpoint, String> {
-        let config = config.build().map_err(|e| e.to_string())?;
-        let endpoint = Endpoint::new(EndpointConfig {
-            name: self.name.clone(),
-            functions: vec![FunctionConfig { config, device }],
-            limits: self.limits,
-            pool: payloads.clone(),
-        });
-        endpoint.map_err(|e| e.to_string())
     }
 }
 

@@ -10,7 +10,7 @@ pub(crate) use host::host_in;
 pub use host::{HostFile, HostKind, host, host_link};
 pub use host_parts::{
     BanksTable, CompletionsTable, DramTable, IommuTable, LatencyRow, LlcTable, NumaTable, PageWalkCacheTable,
-    PowerTable, ReplacementName,
+    PowerTable,
 };
 
 pub use plug::profile::{Figure, Shelf, Shipped};

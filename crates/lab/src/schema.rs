@@ -2,11 +2,12 @@
 //! The lab file, key by key. The reference page in `docs/` is generated from these types and their comments.
 
 pub use crate::fault_schema::{
-    Fault, FaultDirection, FaultFrames, FaultKind, FaultStatus, FaultTlp, Outage, OutageKind,
+    Fault, FaultDirection, FaultFrames, FaultKind, FaultStatus, Outage, OutageKind,
 };
 pub use crate::host_schema::{IommuPages, IommuWindow};
 pub use crate::link_schema::{Arbitration, FlowControl, LinkChange, ReplayTimer, VirtualChannel};
-pub use crate::switch_schema::{Forwarding, PortArbitration, Switch};
+pub use crate::switch_schema::{PortArbitration, Switch};
+pub use fabric::{Forwarding, PeerToPeer, TlpType};
 use plug::site::NativeCode;
 use plug::values::{Gen, Lanes, MpsBytes, MrrsBytes, Probability, RcbBytes};
 use plug::{Model, Needs, Plan};
@@ -195,20 +196,6 @@ impl ExternalHost {
     pub(crate) fn profile(&self) -> &str {
         self.profile.as_ref().map_or("ideal", |profile| profile.get_ref())
     }
-}
-
-/// How the root complex passes requests on from one root port to another (`PCIe 5.0 §1.3.1` leaves it open).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum PeerToPeer {
-    /// As they are.
-    #[default]
-    Forward,
-    /// Reads as reads of 64 B of the root complex's own, whose completions it puts together again: what
-    /// a capture of a real one shows (NetTLP, `root-complex/mrd-512byte-rc.pcap`).
-    Split,
-    /// Not at all: UR.
-    Refuse,
 }
 
 /// A link. Every key is optional; see each for what holds without it. A key that has no effect beside the others is refused.

@@ -2,7 +2,7 @@
 //! The keys of a lab file that say which switches there are and what hangs where. Plain data, as
 //! [`schema`](crate::schema), where the other keys are.
 
-use crate::schema::Link;
+use crate::schema::{Forwarding, Link};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use toml::Spanned;
@@ -54,17 +54,6 @@ pub struct Switch {
 
 fn default_latency_ns() -> Spanned<u64> {
     Spanned::new(0..0, 150)
-}
-
-/// When a switch sends on what comes in.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Forwarding {
-    /// When the whole TLP is there and its LCRC found right.
-    #[default]
-    StoreAndForward,
-    /// When its header is there, but so that the egress never waits for the rest.
-    CutThrough,
 }
 
 /// Which ingress port of a switch an egress port serves next (`PCIe 5.0 §6.3.3.2`).

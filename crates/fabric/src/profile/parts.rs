@@ -3,6 +3,8 @@
 //! noise, power states. These are figures; `memory_system` uses them.
 
 use super::LINE_BYTES;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use tlp::split::completion_piece;
 use tlp::{Duration, Mps, Rcb};
 
@@ -95,13 +97,14 @@ pub struct PageWalkCache {
     pub saves: Duration,
 }
 
-/// Which entry of a full set a new one replaces.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+/// Which entry of a full set is given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Replacement {
-    /// The least recently used one.
+    /// The one that was not used for longest.
     #[default]
     Lru,
-    /// Any one, drawn with the seed.
+    /// Any, drawn with the seed of the lab.
     Random,
 }
 

@@ -50,7 +50,8 @@ use memory::Memory;
 use peer::Peers;
 pub use peer::SPLIT_BYTES;
 use requester::{Pending, Requester};
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use tlp::message::MessageCodes;
 use tlp::{
@@ -75,18 +76,18 @@ pub struct RootPortConfig {
     pub preset: bool,
 }
 
-/// How the root complex handles requests of a device that another root port claims; hosts differ (`PCIe 5.0 §1.3.1`
-/// leaves the choice).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+/// How the root complex passes requests on from one root port to another (`PCIe 5.0 §1.3.1` leaves it open).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PeerToPeer {
-    /// Passes requests on as they are.
+    /// As they are.
     #[default]
     Forward,
-    /// Splits reads into reads of its own of [`SPLIT_BYTES`], and rebuilds their answer; cuts writes that are longer
-    /// than Max_Payload_Size of the other root port. It passes other requests on.
+    /// Reads as reads of 64 B of the root complex's own, whose completions it puts together again: what
+    /// a capture of a real one shows (NetTLP, `root-complex/mrd-512byte-rc.pcap`). Writes beyond Max_Payload_Size of the other root
+    /// port are cut to it.
     Split,
-    /// Refuses requests with UR.
+    /// Not at all: UR.
     Refuse,
 }
 

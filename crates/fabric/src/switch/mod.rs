@@ -40,7 +40,8 @@ use crossbar::{Crossbar, Entry};
 use device::Ready;
 use endpoint::CreditReturn;
 use link::{TLP_FRAMING_BYTES, wire_time};
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use thiserror::Error;
 use tlp::{Account, Bdf, Body, Class, Duration, PayloadPool, Rate, TcSet, Time, Tlp, Width};
@@ -53,14 +54,14 @@ const MAX_INPUTS: usize = 64;
 /// Most messages of the switch itself that wait to be sent; further error messages are counted as lost.
 const MAX_OWN_MESSAGES: u32 = 64;
 
-/// When a switch forwards a TLP.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+/// When a switch sends on what comes in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Forwarding {
-    /// When its last symbol has arrived.
+    /// When the whole TLP is there and its LCRC found right.
     #[default]
     StoreAndForward,
-    /// When its header has arrived, but late enough that the egress port never waits for a symbol of it.
+    /// When its header is there, but so that the egress never waits for the rest.
     CutThrough,
 }
 

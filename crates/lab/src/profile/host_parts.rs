@@ -81,7 +81,7 @@ pub struct IommuTable {
     /// Ways of its sets, 0 to `entries`; 0: any entry holds any page.
     pub ways: Figure<u32>,
     /// Which entry is given up.
-    pub replacement: Figure<ReplacementName>,
+    pub replacement: Figure<Replacement>,
     /// One IOTLB for all root ports; else each has one of `entries` entries of its own.
     pub shared: Figure<bool>,
     /// Whether there are pages of 2 MiB and 1 GiB; without, all are of 4 KiB.
@@ -95,16 +95,6 @@ pub struct IommuTable {
     pub walkers: Figure<u32>,
     /// A cache of upper levels of page tables.
     pub page_walk_cache: Option<PageWalkCacheTable>,
-}
-
-/// Which entry of a full set is given up.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum ReplacementName {
-    /// The one that was not used for longest.
-    Lru,
-    /// Any, drawn with the seed of the lab.
-    Random,
 }
 
 /// A cache of upper levels of page tables, fully associative; the least recently used entry goes.
@@ -257,10 +247,7 @@ impl IommuTable {
         IommuProfile {
             entries: self.entries.value,
             ways: self.ways.value,
-            replacement: match self.replacement.value {
-                ReplacementName::Lru => Replacement::Lru,
-                ReplacementName::Random => Replacement::Random,
-            },
+            replacement: self.replacement.value,
             shared: self.shared.value,
             superpages: self.superpages.value,
             hit_latency: ps(&self.hit_latency_ps),

@@ -177,11 +177,12 @@ impl OutsideMemory {
     /// Asks the holder, or the record, to fill `to`. `answers` are the answer with bytes and the one without.
     fn ask(
         &self,
-        (address, writes): (u64, bool),
+        address: u64,
         answers: [Answered; 2],
         to: &mut [u8],
         ask: impl FnOnce(&dyn Backing, u64, &mut [u8]) -> bool,
     ) -> bool {
+        let writes = answers[0] == Answered::Atomic;
         let Some((backing, offset)) = self.find(address, to.len(), writes) else { return false };
         let Some(backing) = backing else { return self.journal.answered(self.place, answers, address, to) };
         let done = ask(&*backing, offset, to);
@@ -205,7 +206,7 @@ impl Memory for OutsideMemory {
     }
 
     fn read(&self, address: u64, to: &mut [u8]) -> bool {
-        self.ask((address, false), [Answered::Read, Answered::ReadFailed], to, |backing, offset, to| {
+        self.ask(address, [Answered::Read, Answered::ReadFailed], to, |backing, offset, to| {
             backing.read(offset, to)
         })
     }
@@ -221,7 +222,7 @@ impl Memory for OutsideMemory {
     }
 
     fn operate(&self, address: u64, op: AtomicOp, operands: &[u8], old: &mut [u8]) -> bool {
-        self.ask((address, true), [Answered::Atomic, Answered::AtomicFailed], old, |backing, offset, old| {
+        self.ask(address, [Answered::Atomic, Answered::AtomicFailed], old, |backing, offset, old| {
             backing.operate(offset, op, operands, old)
         })
     }
