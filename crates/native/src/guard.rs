@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A device of a library as riser's endpoint sees it. All that the library hands over is looked at here: where it is not legal, the
-//! device ends with a message, is not called again, and its requests are answered with Completer Abort. Never panics on what a
-//! library says.
+//! A device of a library as riser's endpoint sees it. Checks all that the library hands over: if something is not legal, the device
+//! ends with a message, is not called again, and its requests are answered with Completer Abort. Never panics on what a library
+//! says.
 
 use crate::abi;
 use crate::loader::{Bytes, Handed, Handing, Instance, MAX_BYTES};
@@ -15,9 +15,9 @@ use plug::{Report, Shared, Shown};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ptr;
 use tlp::message::MessageCodes;
-use tlp::{AtomicOp, Attributes, Class, Data, MessageRouting, PayloadPool, Span, Time, TrafficClass};
+use tlp::{AtomicOp, Attributes, Class, Data, MessageRouting, PayloadPool, Time, TrafficClass};
 
-/// Outputs, or calls of the timer, at one point in time: beyond, it is a loop without an end.
+/// Outputs, or calls of the timer, at one instant; a device with more has an endless loop.
 const MAX_AT_ONCE: u32 = 1 << 16;
 
 /// What a device of a library reports.
@@ -69,7 +69,7 @@ pub(crate) struct Guard {
     answers: VecDeque<Output>,
     /// Taken here. Bounded likewise.
     taken: VecDeque<Token>,
-    /// How much was done at this time.
+    /// The present instant, and the outputs and timer calls at it.
     at_once: (Time, u32),
 }
 
@@ -95,7 +95,7 @@ impl Guard {
         }
     }
 
-    /// The library has said what is not legal: it is not called again.
+    /// Ends the device because the library did something illegal: it is not called again.
     fn fail(&mut self, why: String) {
         self.told.change(|told| {
             told.failure.get_or_insert(why);
@@ -116,7 +116,7 @@ impl Guard {
         }
     }
 
-    /// Whether so much may be done now.
+    /// Counts an output or timer call; false beyond [`MAX_AT_ONCE`].
     fn is_bounded(&mut self, now: Time) -> bool {
         self.at_once = if self.at_once.0 == now { (now, self.at_once.1 + 1) } else { (now, 1) };
         self.at_once.1 <= MAX_AT_ONCE
@@ -153,12 +153,9 @@ impl Guard {
                 let read = abi::Read { token, bar: *bar, tc, attr, locked, offset, length, reserved: 0 };
                 self.hand(now, &Handing::Read(&read))
             }
-            RequestOp::Write { bar, offset, span, data } => {
-                self.write(now, request, (*bar, *offset, *span, data), 0)
-            }
-            RequestOp::WriteNonPosted { bar, offset, span, data, deferrable } => {
-                let flags = 1 | u8::from(*deferrable) << 1;
-                self.write(now, request, (*bar, *offset, *span, data), flags)
+            RequestOp::Write { .. } => self.write(now, request, 0),
+            RequestOp::WriteNonPosted { deferrable, .. } => {
+                self.write(now, request, 1 | u8::from(*deferrable) << 1)
             }
             RequestOp::Atomic { bar: BarIndex(bar), offset, op, operands } => {
                 let bytes = operands.bytes().unwrap_or_default();
@@ -191,23 +188,22 @@ impl Guard {
         }
     }
 
-    fn write(
-        &mut self,
-        now: Time,
-        request: &Request,
-        (BarIndex(bar), offset, span, data): (BarIndex, u64, Span, &Data),
-        flags: u8,
-    ) -> bool {
+    fn write(&mut self, now: Time, request: &Request, flags: u8) -> bool {
+        let (RequestOp::Write { bar: BarIndex(bar), offset, span, data }
+        | RequestOp::WriteNonPosted { bar: BarIndex(bar), offset, span, data, .. }) = &request.op
+        else {
+            return false;
+        };
         let length = span.byte_count();
         let enables: Option<Vec<u8>> = (!span.is_contiguous())
             .then(|| (0..length).map(|index| u8::from(span.is_enabled(index))).collect());
         let write = abi::Write {
             token: request.token.0,
-            bar,
+            bar: *bar,
             tc: request.tc.bits(),
             attr: request.attr.bits(),
             flags,
-            offset,
+            offset: *offset,
             length,
             reserved: 0,
             data: data.bytes().map_or(ptr::null(), <[u8]>::as_ptr),
@@ -243,7 +239,7 @@ impl Guard {
         self.hand(now, &Handing::Reset(kind));
     }
 
-    /// What the library hands over, as the endpoint takes it.
+    /// Checks an output of the library; returns it as the endpoint takes it.
     fn checked(&mut self, handed: Handed, class: Class) -> Result<Output, String> {
         let of = match &handed {
             Handed::Read(_) | Handed::Atomic(..) => Class::NonPosted,
@@ -321,7 +317,7 @@ impl Guard {
         Ok(Output::Complete { token: Token(token), result })
     }
 
-    /// The request `token` is answered now: how many bytes it asks for, and whether it may be told to come again.
+    /// Marks request `token` as answered; returns how many bytes it asks for, and whether Retry may answer it.
     fn answered(&mut self, token: u32) -> Result<(u32, bool), String> {
         let waiting =
             self.asked.get_mut(&token).and_then(|asked| Some((asked.answer.take()?, asked.may_retry)));
@@ -334,7 +330,7 @@ impl Guard {
         Ok((bytes, may_retry))
     }
 
-    /// A token that is taken, and answered where it asks for that, is free.
+    /// Frees a token that was taken and needs no answer any more.
     fn forget(&mut self, token: u32) {
         if self.asked.get(&token).is_some_and(|asked| asked.is_taken && asked.answer.is_none()) {
             self.asked.remove(&token);
@@ -431,7 +427,7 @@ impl Device for Guard {
         self.instance.as_ref()?.next_timer().map(Time::from_ps)
     }
 
-    /// It stands alone.
+    /// It shares nothing with other functions, so that no bell is needed.
     fn set_bell(&mut self, _: Bell) -> bool {
         true
     }
@@ -506,7 +502,7 @@ const fn name(handed: &Handed) -> &'static str {
     }
 }
 
-/// `RISER_DMA_...`.
+/// The `RISER_DMA_...` status of an error.
 const fn dma_status(error: DmaError) -> u32 {
     match error {
         DmaError::UnsupportedRequest => 1,

@@ -84,21 +84,62 @@ fn set<'a>(
         _ => None,
     };
     let value = value.unwrap_or_else(|| DeValue::String(Cow::Borrowed(given[end + 1..].trim())));
-    let (last, above) = path.split_last().ok_or("a key without a name")?;
-    let mut done = String::new();
-    let mut at = Target::Table(root);
-    for (n, name) in above.iter().enumerate() {
-        let is_list = path[n + 1].parse::<usize>().is_ok();
-        // Tables made on the way have another place than the value that is set.
-        let made = place.start..place.end + 1 + n;
-        at = at.below(name, is_list, &made).map_err(|why| format!("{}: {why}", shown(&done)))?;
-        done = format!("{done}{}{name}", if done.is_empty() { "" } else { "." });
+    let mut file = DeValue::Table(std::mem::take(root));
+    let done = put(&mut file, &path, 0, marked(value, place), place);
+    if let DeValue::Table(table) = file {
+        *root = table;
     }
-    at.put(last, marked(value, place), place).map_err(|why| format!("{}: {why}", shown(&done)))
+    done
 }
 
-fn shown(path: &str) -> String {
-    if path.is_empty() { "the file".to_owned() } else { format!("`{path}`") }
+/// Puts `value`, whose place is `place`, at the keys of `path` from `depth` on below `at`; makes the tables and lists on the way
+/// that are not there.
+fn put<'a>(
+    at: &mut DeValue<'a>,
+    path: &[String],
+    depth: usize,
+    value: Spanned<DeValue<'a>>,
+    place: &Range<usize>,
+) -> Result<(), String> {
+    let error = |why: String| match path[..depth].join(".").as_str() {
+        "" => format!("the file: {why}"),
+        done => format!("`{done}`: {why}"),
+    };
+    let (name, next) = (&path[depth], path.get(depth + 1));
+    // What is made on the way has another place than the value that is set.
+    let made = next.map_or_else(|| place.clone(), |_| place.start..place.end + 1 + depth);
+    let new = match next {
+        Some(next) if next.parse::<usize>().is_ok() => DeValue::Array(DeArray::new()),
+        _ => DeValue::Table(DeTable::new()),
+    };
+    let below = match at {
+        DeValue::Table(table) => {
+            if next.is_none() {
+                // Its key has a place too.
+                table.remove(name.as_str());
+            }
+            if !table.contains_key(name.as_str()) {
+                table.insert(Spanned::new(made.clone(), name.clone().into()), Spanned::new(made, new));
+            }
+            table.get_mut(name.as_str())
+        }
+        DeValue::Array(list) => {
+            let n = element(list, name).map_err(error)?;
+            if n == list.len() {
+                list.push(Spanned::new(made, new));
+            }
+            list.get_mut(n)
+        }
+        _ => return Err(error(format!("it is a value, and has no `{name}`"))),
+    };
+    match (below, next) {
+        (None, _) => Err(error(format!("no `{name}`"))),
+        (Some(below), Some(_)) => put(below.get_mut(), path, depth + 1, value, place),
+        (Some(below), None) => {
+            *below = value;
+            Ok(())
+        }
+    }
 }
 
 /// The keys of `line`, which is a path of keys and a number.
@@ -131,66 +172,6 @@ fn marked<'a>(value: DeValue<'a>, place: &Range<usize>) -> Spanned<DeValue<'a>> 
         value => value,
     };
     Spanned::new(place.clone(), value)
-}
-
-/// The value in which an override is set.
-enum Target<'t, 'a> {
-    Table(&'t mut DeTable<'a>),
-    List(&'t mut DeArray<'a>),
-    Value,
-}
-
-impl<'t, 'a> Target<'t, 'a> {
-    fn of(value: &'t mut Spanned<DeValue<'a>>) -> Target<'t, 'a> {
-        match value.get_mut() {
-            DeValue::Table(table) => Target::Table(table),
-            DeValue::Array(list) => Target::List(list),
-            _ => Target::Value,
-        }
-    }
-
-    /// The value at `name` in it; a new list or table where there is none.
-    fn below(self, name: &str, is_list: bool, place: &Range<usize>) -> Result<Target<'t, 'a>, String> {
-        let empty = || {
-            let value = if is_list { DeValue::Array(DeArray::new()) } else { DeValue::Table(DeTable::new()) };
-            Spanned::new(place.clone(), value)
-        };
-        match self {
-            Target::Table(table) => {
-                if !table.contains_key(name) {
-                    table.insert(Spanned::new(place.clone(), name.to_owned().into()), empty());
-                }
-                table.get_mut(name).map(Target::of).ok_or_else(|| "no such key".to_owned())
-            }
-            Target::List(list) => {
-                let n = element(list, name)?;
-                if n == list.len() {
-                    list.push(empty());
-                }
-                list.get_mut(n).map(Target::of).ok_or_else(|| "no such element".to_owned())
-            }
-            Target::Value => Err(format!("it is a value, and has no `{name}`")),
-        }
-    }
-
-    fn put(self, name: &str, value: Spanned<DeValue<'a>>, place: &Range<usize>) -> Result<(), String> {
-        match self {
-            Target::Table(table) => {
-                // Removed first, as its key has a place too.
-                table.remove(name);
-                table.insert(Spanned::new(place.clone(), name.to_owned().into()), value);
-            }
-            Target::List(list) => match element(list, name)? {
-                n if n == list.len() => list.push(value),
-                n => {
-                    let at = list.get_mut(n).ok_or_else(|| "no such element".to_owned())?;
-                    *at = value;
-                }
-            },
-            Target::Value => return Err(format!("it is a value, and has no `{name}`")),
-        }
-        Ok(())
-    }
 }
 
 /// The index of an element, given by its name or its index.
