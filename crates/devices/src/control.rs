@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The registers of devices that do one thing when they are told to: parameters first, then Control, then Status, which is
-//! read-only with all behind it. Never knows what a device does.
+//! The registers of devices that do one thing when they are told to: parameters, then Control, then Status. Status and all registers
+//! behind it are read-only. Never knows what a device does.
 //!
 //! | register | value |
 //! |---|---|

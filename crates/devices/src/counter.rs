@@ -148,7 +148,7 @@ struct TargetState {
 }
 
 impl Target {
-    /// A device with these settings will work on it.
+    /// Adds a device with these settings to those that increment it.
     pub fn join(&self, settings: &Settings) {
         let state = &self.inner;
         state.expected.set(state.expected.get().wrapping_add(settings.increments));
@@ -165,7 +165,7 @@ impl Target {
         Ok(address)
     }
 
-    /// A device has ended; true for the last.
+    /// Removes a device that has ended; true if it was the last.
     fn leave(&self) -> bool {
         let left = self.inner.running.get().saturating_sub(1);
         self.inner.running.set(left);
@@ -233,7 +233,7 @@ async fn work(
     Ok(())
 }
 
-/// What the last CAS has found is what the next one expects.
+/// Increments by CAS; each CAS expects the value that the one before has found. Returns how many found another value.
 async fn compare_swap(io: &Io, address: u64) -> Result<u64, DmaError> {
     let (mut expected, mut retries) = (0u64, 0);
     loop {
@@ -245,7 +245,8 @@ async fn compare_swap(io: &Io, address: u64) -> Result<u64, DmaError> {
     }
 }
 
-/// The Swap that releases the lock stays behind the write (`PCIe 5.0 §2.4.1`, entry B2a).
+/// Increments by a read and a write behind the lock. The Swap that releases the lock stays behind the write (`PCIe 5.0 §2.4.1`,
+/// entry B2a). Returns how often the lock was taken.
 async fn lock(io: &Io, address: u64) -> Result<u64, DmaError> {
     let mut retries = 0;
     while io.compare_swap(address + LOCK_OFFSET, 0u32, 1).await? != 0 {

@@ -122,7 +122,7 @@ impl Model for Settings {
 /// What a disk has done since it was started.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Report {
-    /// Sectors that are in memory; posted, that have been handed to the link.
+    /// Sectors in host memory; with posted writes, sectors handed to the link.
     pub sectors: u64,
     /// From the first request of each sector to its last answer, all sectors; posted, to when the link took its last
     /// request.

@@ -160,7 +160,7 @@ pub fn function(
     Ok(FunctionConfig { config, device: Box::new(AsyncDevice::with_pool(pool.clone(), start)) })
 }
 
-/// Where a frame is, or may be.
+/// The place of a frame in host memory.
 #[derive(Clone, Copy)]
 struct Frame {
     address: u64,
@@ -292,7 +292,7 @@ impl Nic {
         Ok(())
     }
 
-    /// The frame is on the cable.
+    /// Takes a frame along the cable to the receive path.
     async fn fly(self: Rc<Nic>, bytes: u32) {
         self.io.sleep(self.settings.loopback_latency).await;
         if !self.arrived.push(bytes) {

@@ -167,7 +167,7 @@ impl Memory {
         }
     }
 
-    /// What was under way is void. The contents outlive all but the loss of power.
+    /// Drops outstanding requests. The contents outlive every reset but a Fundamental Reset.
     fn reset(&mut self, kind: ResetKind) {
         self.waiting.clear();
         self.answers.clear();
@@ -219,8 +219,8 @@ pub async fn driver(
     driver_by_blocks(cpu, function, bar, exercise_bytes, u32::MAX, u32::MAX).await
 }
 
-/// As [`driver`], block by block, which are read back `read_bytes` at a time: for a device behind a way that loses what overruns
-/// it, since each read waits for the writes before it.
+/// As [`driver`], in blocks of `block_bytes` that are read back `read_bytes` at a time: for a device behind a network that loses what
+/// overruns it, since each read waits for the writes before it.
 ///
 /// # Errors
 /// As [`driver`].

@@ -117,7 +117,7 @@ pub fn function(
     Ok(FunctionConfig { config, device: Box::new(AsyncDevice::with_pool(pool.clone(), start)) })
 }
 
-/// A read of a frame under way, or one that came by PIO.
+/// A frame that is being read, or that came by PIO.
 struct Fetch {
     /// `None`: by PIO, so it is here and has no descriptor.
     read: Option<(JoinHandle<Result<(), DmaError>>, Descriptor)>,
@@ -292,7 +292,7 @@ impl Nic {
         }
     }
 
-    /// A frame has come back.
+    /// Waits for the next frame that comes back from the cable.
     async fn returned(&self) {
         let arrival = self.returning.take().await;
         if arrival > self.io.now() {
@@ -352,7 +352,7 @@ impl Nic {
         }
     }
 
-    /// Marks a place of the round trip under way.
+    /// Notes the time at a stage of the current round trip.
     fn mark(&self, mark: impl FnOnce(&mut Trip, Time)) {
         if self.settings.mode == Mode::RoundTrip {
             self.report.change(|r| mark(&mut r.trip, self.io.now()));

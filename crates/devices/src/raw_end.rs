@@ -35,7 +35,7 @@ impl RawEnd {
         }
     }
 
-    /// Takes what has arrived; gives completions on.
+    /// Takes a TLP that has arrived; returns it if it is a completion.
     pub(crate) fn receive(&mut self, tlp: Tlp) -> Option<Tlp> {
         if tlp.class() == Class::NonPosted {
             // Its credits return with its answer, so that no more wait here than the receive buffer holds.
@@ -74,7 +74,7 @@ impl RawEnd {
         self.interrupt.is_some()
     }
 
-    /// What of this side may find something.
+    /// Which polls of this side may return something.
     pub(crate) fn ready(&self) -> Ready {
         let when = |yes: bool, what: Ready| if yes { what } else { Ready::NONE };
         when(!self.refused.is_empty(), Ready::output(Class::Completion))

@@ -85,7 +85,7 @@ impl Replay {
         self.plan.steps.get(step as usize)
     }
 
-    /// When `step` may be sent as far as time decides; [`Time::MAX`]: not before the first request, which sets the clock.
+    /// When the recorded time lets `step` be sent; [`Time::MAX`]: not before the first request, which sets the clock.
     fn due(&self, step: &Step) -> Time {
         match (self.settings.pace, self.start) {
             (Pace::Fabric, _) => Time::ZERO,

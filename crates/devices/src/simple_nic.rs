@@ -167,7 +167,7 @@ pub fn function_with_inbox(
     Ok(FunctionConfig { config, device: Box::new(AsyncDevice::with_pool(pool.clone(), start)) })
 }
 
-/// Where a frame lies, or may lie.
+/// A descriptor as it was read.
 #[derive(Clone, Copy)]
 struct Descriptor {
     /// Of the descriptor itself.
@@ -257,7 +257,7 @@ impl Nic {
         }
     }
 
-    /// The rings begin anew.
+    /// Disabled: the rings begin anew.
     fn forget(&self) {
         self.head.set(0);
         self.rings.set(self.rings.get().wrapping_add(1));
@@ -265,7 +265,7 @@ impl Nic {
         while self.buffers.try_pop().is_some() {}
     }
 
-    /// Does what doorbells ask for, one after the other.
+    /// Serves TX doorbells, one after the other.
     async fn transmitter(self: Rc<Nic>) {
         loop {
             let index = self.tx_doorbells.pop().await;

@@ -183,7 +183,7 @@ impl Running {
         self.flow.class()
     }
 
-    /// True where it has something to send, whenever that may be.
+    /// True if it has a request left to send, whether or not that is due.
     fn has_more(&self) -> bool {
         self.sent < self.flow.count && (self.class() == Class::Posted || !self.tags.is_empty())
     }

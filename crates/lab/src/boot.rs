@@ -87,7 +87,7 @@ impl Seat {
     }
 }
 
-/// Seats that hang on one switch, or on the root complex, each served by a task of its own.
+/// The seats below one switch or the root complex, each served by a task of its own.
 pub(crate) struct Below {
     running: Vec<JoinHandle<()>>,
     stopped: Fate,
@@ -125,7 +125,7 @@ impl Drop for Below {
     }
 }
 
-/// Serves a seat until there is nothing more to do for it; what fails is kept for the end of the run.
+/// Serves a seat until there is nothing more to do for it; a failure is kept for the end of the run.
 async fn serve(host: Rc<Services>, seat: Rc<Seat>, fate: Fate, found: Rc<System>) {
     let served = match seat.hot_plug {
         Some(plan) => HotPlug::serve(&host, &seat, plan, &fate, &found).await,
@@ -162,7 +162,7 @@ async fn serve_driver(host: &Rc<Services>, seat: &Seat, fate: &Fate, found: &Sys
     Ok(())
 }
 
-/// Whether the device of a seat is as enumeration has left it. Of one that no enumeration finds nobody can tell.
+/// True if the device of a seat is still as enumeration left it; always true for a device that no enumeration finds.
 pub(crate) async fn is_as_found(host: &Services, seat: &Seat, found: &System) -> bool {
     let found_there = found.at_path(&seat.path).is_some();
     let Some(port) = found.at_path(&seat.port()).filter(|_| found_there) else { return true };
@@ -186,7 +186,7 @@ pub(crate) async fn boot(cpu: Cpu, map: HostMap, seats: Vec<Rc<Seat>>, terms: Te
     host.outcome()
 }
 
-/// Where links stay up, nobody need listen to what ports say of them.
+/// Runs the drivers of a lab whose links stay up, so that no task has to listen to its ports.
 async fn run_drivers(host: &Rc<Services>, seats: &[Rc<Seat>], system: &System) -> Result<(), String> {
     let mut running = Vec::new();
     for seat in seats {
@@ -210,13 +210,13 @@ async fn run_drivers(host: &Rc<Services>, seats: &[Rc<Seat>], system: &System) -
     Ok(())
 }
 
-/// Puts what hangs on switches that come and go below these; `slots` are the seats of all slots, in their order.
+/// Nests seats: those below a switch that may come and go stand below its seat. `slots` are the seats of all slots, in order.
 pub(crate) fn arrange(lab: &Lab, tree: &Tree, slots: Vec<Seat>) -> Vec<Rc<Seat>> {
     let mut slots: Vec<Option<Seat>> = slots.into_iter().map(Some).collect();
     arranged(lab, tree, &mut slots, None)
 }
 
-/// Those that are lost with the switch on link `above`, and not with one nearer to them.
+/// The seats that are lost with the switch on link `above` and with no switch between it and them.
 fn arranged(lab: &Lab, tree: &Tree, slots: &mut [Option<Seat>], above: Option<usize>) -> Vec<Rc<Seat>> {
     let mut seats = Vec::new();
     for n in (0..tree.hot_plug.len()).filter(|&n| tree.is_simulated(n) && tree.lost_with(n) == above) {
@@ -235,7 +235,7 @@ fn arranged(lab: &Lab, tree: &Tree, slots: &mut [Option<Seat>], above: Option<us
     seats
 }
 
-/// Whether there is something to drive: a function, or behind a link that is up something that has none.
+/// True if there is something to drive: a function, or a link that is up to a device that has none.
 pub(crate) async fn is_occupied(
     cpu: &Cpu,
     seat: &Seat,
@@ -248,7 +248,7 @@ pub(crate) async fn is_occupied(
     }
 }
 
-/// The host as firmware finds it, for this lab: with the slots that hang on it.
+/// What firmware is told of the simulated host of this lab and of the slots below it.
 pub(crate) fn host_map(lab: &Lab, tree: &Tree, paths: &[Path]) -> HostMap {
     let slots = lab.slot.iter().zip(paths).enumerate();
     let own: Vec<(&Slot, &Path)> = slots.filter(|(n, _)| tree.is_simulated(*n)).map(|(_, own)| own).collect();

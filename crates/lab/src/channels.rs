@@ -10,7 +10,7 @@ use link::{CreditLimit, PhaseTable, VcArbitration, VcScheme};
 use std::collections::BTreeMap;
 use tlp::{Duration, TcSet, TcVcMap, Time, TrafficClass, Vc};
 
-/// What both ports of a link have in common.
+/// The virtual channels of a link, which both of its ports share.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Channels {
     pub(crate) map: TcVcMap,
@@ -99,7 +99,7 @@ pub(crate) fn buffers(
     (others, first)
 }
 
-/// The changes of links of `lab`. One of an unknown slot was refused when the lab was read.
+/// The changes of links of `lab`; reading the lab has refused those of unknown slots.
 pub(crate) fn changes(lab: &Lab) -> Vec<LinkEvent> {
     let event = |change: &crate::link_schema::LinkChange| {
         let n = lab.slot.iter().position(|s| s.name.get_ref() == change.slot.get_ref())?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Deferrable writes of a lab's devices beside the credits of the links on their way up: a receiver whose limit is below one write
-//! never lets it in (ECN "Deferrable Memory Write"). Never looks at devices that are told by a capture what to send.
+//! Checks that each link above a device that sends deferrable writes has credits for one of them: a receiver that advertises fewer
+//! never lets it in (ECN "Deferrable Memory Write"). Never looks at devices that replay a capture.
 
 use crate::links::{self, LinkFault, merge};
 use crate::read::{Place, Wrong};
@@ -9,7 +9,7 @@ use crate::tree::Tree;
 use link::ConfigError;
 use tlp::Vc;
 
-/// What is wrong, at the credits that are too few. A tree that is wrong is reported elsewhere.
+/// Each link with too few credits, at the key that sets them. A tree that is wrong is reported elsewhere.
 pub(crate) fn check(place: &Place<'_>, lab: &Lab) -> Vec<Wrong> {
     let Ok(tree) = Tree::of(lab) else { return Vec::new() };
     let all: Vec<Hanging<'_>> = lab.hanging().collect();

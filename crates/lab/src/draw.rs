@@ -96,7 +96,7 @@ impl Picture<'_> {
     }
 }
 
-/// What a link has that most have not.
+/// What differs on this link from the defaults: virtual channels and flow control.
 fn details(link: &LinkConfig) -> Vec<String> {
     let port = &link.root;
     let mut details = Vec::new();

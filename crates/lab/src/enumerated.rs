@@ -18,7 +18,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use tlp::{Bdf, Duration, Time};
 
-/// What was found.
+/// The hierarchy that enumeration has found.
 #[derive(Clone, Debug)]
 pub struct Enumerated {
     /// The tree, as the enumeration software knows it.
@@ -115,7 +115,7 @@ pub fn enumerate(file: &LabFile) -> Result<Enumerated, String> {
     }
 }
 
-/// What the host program brings back.
+/// What the host program has found.
 struct Found {
     system: System,
     spaces: Vec<Vec<u8>>,

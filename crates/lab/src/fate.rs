@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What has become of the port that somebody stands below: told by whoever looks after it, heard by all below. Never looks at
-//! a register.
+//! The loss of a port: the task that serves the port tells it, the tasks of all seats below hear it. Never looks at a register.
 
 use host::Cpu;
 use host::cpu::{Either, select};
@@ -10,16 +9,16 @@ use std::rc::Rc;
 use std::task::{Poll, Waker};
 use tlp::Duration;
 
-/// How somebody has lost what is above.
+/// How a seat has lost the port above it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Loss {
-    /// It is gone; when it is there again, whoever looks after the port above begins anew.
+    /// The port is gone; when it is back, the task that serves the port above starts the seat anew.
     ForNow,
-    /// It is gone, and nobody will bring it up again: why.
+    /// The port is gone for good, for this reason.
     ForGood(String),
 }
 
-/// Heard by one of those below a port; clones are the same.
+/// What one seat hears of the ports above it. Clones share it.
 #[derive(Clone, Default)]
 pub(crate) struct Fate(Rc<State>);
 
@@ -31,14 +30,14 @@ struct State {
 }
 
 impl Fate {
-    /// Says it, once: what was said first stays.
+    /// Tells the loss; only the first one counts.
     pub(crate) fn tell(&self, loss: Loss) {
         self.0.loss.borrow_mut().get_or_insert(loss);
         let waiting = std::mem::take(&mut *self.0.waiting.borrow_mut());
         waiting.into_iter().for_each(Waker::wake);
     }
 
-    /// Waits until something is said.
+    /// Waits until a loss is told.
     pub(crate) async fn lost(&self) -> Loss {
         poll_fn(|cx| match &*self.0.loss.borrow() {
             Some(loss) => Poll::Ready(loss.clone()),
@@ -50,7 +49,7 @@ impl Fate {
         .await
     }
 
-    /// What is said within `patience`: an error of what is below may come before the news of its end.
+    /// The loss that is told within `patience`, if one is: the error of a driver may come before the news of the loss.
     pub(crate) async fn soon(&self, cpu: &Cpu, patience: Duration) -> Option<Loss> {
         match select(self.lost(), cpu.sleep(patience)).await {
             Either::Left(loss) => Some(loss),

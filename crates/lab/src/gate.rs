@@ -24,7 +24,7 @@ pub(crate) struct Gate {
     again: MakeRaw,
     device: Box<dyn TlpPort>,
     open: bool,
-    /// What an earlier life of the device has consumed; bounded by what the receive buffer holds.
+    /// Credits that the device held when its link went down; bounded by the receive buffer.
     credits: VecDeque<CreditReturn>,
 }
 
@@ -33,7 +33,7 @@ impl Gate {
         Gate { device: device.first, again: device.again, open: false, credits: VecDeque::new() }
     }
 
-    /// Its link is gone: what it has asked for is void, and it begins anew. What it holds is given back.
+    /// The link is down: replaces the device by a new one, and returns the credits that the old one held.
     fn begin_anew(&mut self, now: Time) {
         self.open = false;
         while self.device.poll_tlp(now, Class::Completion, TcSet::ALL).is_some() {}

@@ -43,7 +43,7 @@ pub struct IommuWindow {
     pub bytes: u64,
 }
 
-/// What is wrong with a lab's choice for this host, and which key it is about.
+/// Checks what a lab chooses of a host against the host's profile.
 pub(crate) fn check(host: &Host, profile: &HostProfile) -> Checked {
     let name = &profile.name;
     let sockets = [
@@ -76,7 +76,7 @@ pub(crate) fn check(host: &Host, profile: &HostProfile) -> Checked {
     Ok(())
 }
 
-/// `profile` with a lab's choice.
+/// `profile` with what the lab chooses.
 pub(crate) fn apply(host: &Host, profile: HostProfile) -> HostProfile {
     let settings = HostSettings {
         iommu: match *host.iommu.get_ref() {

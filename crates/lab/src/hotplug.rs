@@ -23,7 +23,7 @@ use std::rc::Rc;
 use std::task::Poll;
 use tlp::{Bdf, Duration, Time};
 
-/// In which a second press of the attention button takes the first one back. The specification says 5 s
+/// Time in which a second press of the attention button takes the first one back. The specification says 5 s
 /// (`PCIe 5.0 §6.7.1.5`); a thousandth of it here, since no hand of a person is simulated.
 pub(crate) const BUTTON_DELAY: Duration = Duration::from_ms(5);
 /// How long a link may take to come up after power-on or insertion. The specification gives software 1 s to be patient
@@ -31,18 +31,18 @@ pub(crate) const BUTTON_DELAY: Duration = Duration::from_ms(5);
 const LINK_PATIENCE: Duration = Duration::from_ms(1);
 /// Between two looks at Data Link Layer Link Active.
 const LINK_POLL: Duration = Duration::from_us(5);
-/// After Bus Master Enable is cleared, for what a function has asked for to come back.
+/// Time after Bus Master Enable is cleared, for outstanding requests to complete.
 const QUIESCE: Duration = Duration::from_us(50);
-/// After the last event of a slot, for its interrupt to come.
+/// Time after the last event of a slot, for its interrupt to come.
 const SETTLE: Duration = Duration::from_us(100);
-/// After the link of a switch has come up, for those below it, each after the one above it. The specification has software
+/// Time after the link of a switch has come up, for the links below it, which come up one after the other. The specification has software
 /// wait 100 ms before it looks at anything (`PCIe 5.0 §6.6.1`); see [`LINK_PATIENCE`].
 const LINKS_BELOW: Duration = Duration::from_us(500);
 
-/// What a slot's hot-plug driver goes by, beside registers.
+/// What a hot-plug driver knows of its slot beside its registers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Plan {
-    /// When the lab does something to the slot for the last time: until then the driver does not end.
+    /// Time of the lab's last event in the slot; the driver does not end before it.
     pub(crate) last_event: Time,
 }
 
@@ -110,7 +110,7 @@ impl HotPlug {
         this.lose(served?).await
     }
 
-    /// `Some`: the port is lost.
+    /// Serves the slot until nothing more will happen to it, or until its port is lost: then `Some`.
     async fn run(&mut self, found: &System) -> Result<Option<Loss>, String> {
         self.begin(found).await?;
         loop {
@@ -131,7 +131,7 @@ impl HotPlug {
         self.host.note(&self.seat.name, what);
     }
 
-    /// The port is gone, and all below it: whoever looks after the port above that begins anew.
+    /// The port is gone, and all below it: ends the driver. The task that serves the port above starts anew what comes back.
     async fn lose(&mut self, loss: Loss) -> Result<(), String> {
         self.note("its port is gone".to_owned());
         let is_running = self.driver.is_some();
@@ -142,8 +142,8 @@ impl HotPlug {
         Ok(())
     }
 
-    /// Takes the slot over from enumeration. That the link came up was before that; a card that has come or gone since, and a
-    /// link that is not as enumeration found it, is news.
+    /// Takes the slot over from enumeration. What enumeration has seen is no event; a card that has come or gone since, or a link
+    /// that has changed since, is one.
     async fn begin(&mut self, found: &System) -> Result<(), String> {
         let (host, seat) = (Rc::clone(&self.host), Rc::clone(&self.seat));
         let port = found.get(self.port.bdf()).ok_or_else(|| "no port leads to it".to_owned())?;
@@ -213,7 +213,7 @@ impl HotPlug {
         Ok(())
     }
 
-    /// A press asks for the other state; another one before it has come takes it back.
+    /// Handles a press of the attention button: it asks for the other state, and a second press before that takes it back.
     async fn button(&mut self) -> Result<(), String> {
         let at = self.host.cpu.now() + BUTTON_DELAY;
         let (state, what) = match self.state {
@@ -232,8 +232,8 @@ impl HotPlug {
         self.port.indicate(shown).await
     }
 
-    /// A card has come or gone, or the link has: what was there is given up, even where a card is there again, since nobody
-    /// knows whether it is the same.
+    /// A card or the link has come or gone: gives up what was there, even if a card is there, which may be another one, and brings
+    /// up what is there now.
     async fn changed(&mut self, events: u32) -> Result<(), String> {
         let now = self.port.look().await?;
         let what = match (now.present, now.link_active, events & slot::PRESENCE != 0) {
@@ -300,7 +300,7 @@ impl HotPlug {
         Ok(())
     }
 
-    /// No function below sends requests any more, and what it has sent is answered.
+    /// Stops the requests of all functions below, and waits for the outstanding ones.
     async fn quiesce(&self) -> Result<(), String> {
         let below: Vec<Bdf> = {
             let system = self.host.hierarchy.take().await;

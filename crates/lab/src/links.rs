@@ -48,7 +48,7 @@ pub fn merge(common: &Link, own: &Link) -> Link {
     }
 }
 
-/// What is wrong with a link, and the keys of its table that it may be about, the likeliest first.
+/// What is wrong with a link, and the keys of its table that may be the cause, the likeliest first.
 pub struct LinkFault {
     /// Each as a path in the link's table.
     pub keys: Vec<Vec<String>>,
@@ -62,7 +62,7 @@ impl LinkFault {
     }
 }
 
-/// What [`config()`] cannot make a link of, and the legal values.
+/// Checks the keys of a link: all that [`config()`] cannot use, with the legal values.
 #[must_use]
 pub fn check(common: &Link, own: &Link) -> Vec<LinkFault> {
     let link = merge(common, own);
@@ -140,7 +140,7 @@ fn credit_keys(vc: Vc, class: Class, unit: &str, end: &str, link: &Link) -> Vec<
     of_channel.into_iter().chain([own, vec!["mps_bytes".to_owned()]]).collect()
 }
 
-/// How what an error of credits calls infinite is written.
+/// Says how a lab writes infinite credits, behind errors of credits.
 fn hint(error: &ConfigError) -> &'static str {
     match error {
         ConfigError::HeaderCredits { .. } | ConfigError::DataCredits { .. } => "; infinite is written 0",

@@ -24,7 +24,7 @@ pub fn schema(models: &Models) -> Schema {
     schema
 }
 
-/// What the devices of a lab have around them.
+/// What the devices of a lab are plugged into.
 pub(crate) struct Sites<'a> {
     file: &'a LabFile,
     payloads: &'a PayloadPool,

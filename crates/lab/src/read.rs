@@ -137,7 +137,7 @@ pub fn read(models: &Models, path: &Path) -> Result<LabFile, FileErrors> {
     read_with(models, path, &Overrides::default())
 }
 
-/// The same with `overrides` over what the file says.
+/// As [`read`], with `overrides` over what the file says.
 ///
 /// # Errors
 /// As [`read`]; what is wrong with a setting names it.
@@ -154,7 +154,7 @@ pub fn parse(models: &Models, path: &Path, text: &str) -> Result<Lab, FileErrors
     parse_in(models, path, text, Folder::of(path)).map(|file| file.lab)
 }
 
-/// The same, with the files that the lab names from `base`.
+/// As [`parse`], with the files that the lab names read from `base`.
 ///
 /// # Errors
 /// As [`read`].
@@ -162,7 +162,7 @@ pub fn parse_in(models: &Models, path: &Path, text: &str, base: Folder) -> Resul
     parse_with(models, path, text, base, &Overrides::default())
 }
 
-/// The same with `overrides` over what the text says.
+/// As [`parse_in`], with `overrides` over what the text says.
 ///
 /// # Errors
 /// As [`read_with`].
@@ -232,8 +232,8 @@ fn check_host(file: &LabFile) -> Vec<Wrong> {
     found([checked]).into_iter().chain(others).collect()
 }
 
-/// What only the devices themselves know of their settings, and whether each end of a link has room for the longest non-posted
-/// request that it takes.
+/// Has each model check its settings, and checks that each end of a link has credits for the longest non-posted request that it
+/// takes.
 fn check_devices(place: &Place<'_>, file: &LabFile) -> Vec<Wrong> {
     let lab = &file.lab;
     let memory = match host_memory(lab) {
@@ -292,7 +292,7 @@ fn check_slots(place: &Place<'_>, lab: &Lab) -> Vec<Wrong> {
     errors
 }
 
-/// Slots and switches have names of their own.
+/// Checks that the names of slots, switches and hosts are legal and unique.
 fn check_names(lab: &Lab) -> Vec<Wrong> {
     let all = lab.hanging().map(|own| (own.table, own.name));
     let all = all.chain(lab.external_host.iter().map(|h| ("external host", &h.name)));
@@ -358,7 +358,7 @@ fn check_arbitration(switch: &Switch) -> Checked {
     }
 }
 
-/// As many weights as the switch has ports, none of them 0. A tree that is wrong is reported elsewhere.
+/// Checks that a switch has a weight for each port, none of them 0. A tree that is wrong is reported elsewhere.
 fn check_weights(lab: &Lab, switch: &Switch) -> Checked {
     let (Some(weights), Ok(tree)) = (&switch.weights, Tree::of(lab)) else { return Ok(()) };
     let name = switch.name.get_ref();
@@ -380,7 +380,7 @@ fn check_weights(lab: &Lab, switch: &Switch) -> Checked {
     }
 }
 
-/// The windows of all devices fit into the memory that they lie in.
+/// Checks that the windows of all devices fit into host memory.
 fn check_windows(place: &Place<'_>, lab: &Lab) -> Checked {
     let bytes = |mib: u32| u64::from(mib) << 20;
     let (mut low, mut high) = (RESERVED_LOW_BYTES, 0);
@@ -400,7 +400,7 @@ fn check_windows(place: &Place<'_>, lab: &Lab) -> Checked {
     Ok(())
 }
 
-/// BAR addresses that the lab gives lie where the host has BARs, aligned, and apart from each other.
+/// Checks that the BAR addresses in the lab are aligned, do not overlap, and lie in the host's window for BARs.
 fn check_addresses(place: &Place<'_>, lab: &Lab) -> Checked {
     let mut taken: Vec<(Window, &str)> = Vec::new();
     for (n, slot) in lab.slot.iter().enumerate() {
@@ -431,7 +431,7 @@ fn check_addresses(place: &Place<'_>, lab: &Lab) -> Checked {
     Ok(())
 }
 
-/// What only firmware and drivers of a simulated host heed is said of no slot below a host outside.
+/// Refuses keys of slots below a host outside that only firmware and drivers of a simulated host use.
 fn check_outside(place: &Place<'_>, lab: &Lab) -> Vec<Wrong> {
     let Ok(tree) = Tree::of(lab) else { return Vec::new() };
     let slots = lab.slot.iter().enumerate().filter(|(n, _)| !tree.is_simulated(*n));
@@ -472,7 +472,8 @@ fn check_link_events(lab: &Lab) -> Vec<Wrong> {
     lab.link_event.iter().flat_map(check).collect()
 }
 
-/// A link never trains above what its ports are capable of, which is what the lab gives it (`PCIe 5.0 §7.5.3.6`).
+/// Checks that a link event does not exceed the rate and width of its link, which are what its ports are capable of (`PCIe 5.0
+/// §7.5.3.6`).
 fn check_capability(lab: &Lab, change: &LinkChange) -> Checked {
     let name = change.slot.get_ref();
     let Some(slot) = lab.slot.iter().find(|s| s.name.get_ref() == name) else { return Ok(()) };

@@ -69,7 +69,7 @@ impl Failures {
     }
 }
 
-/// What enumeration has found, for one task at a time.
+/// The hierarchy that enumeration has found: one task at a time holds it.
 pub(crate) struct Hierarchy {
     system: RefCell<System>,
     waiting: RefCell<Vec<Waker>>,
@@ -115,13 +115,13 @@ impl DerefMut for Taken<'_> {
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        // Each looks again, in its turn: one of them has it.
+        // Each tries again in its turn, and one of them gets it.
         let waiting = std::mem::take(&mut *self.waiting.borrow_mut());
         waiting.into_iter().for_each(Waker::wake);
     }
 }
 
-/// What a host is told of its lab, and whom it tells.
+/// What the host program of a lab is given: the log and failures that it writes, and its limits.
 #[derive(Clone, Default)]
 pub(crate) struct Terms {
     pub(crate) log: Log,
@@ -139,7 +139,7 @@ pub(crate) struct Services {
     pub(crate) terms: Terms,
     /// Ports with a hot-plug driver.
     served: BTreeSet<Path>,
-    /// Who stands below which port, those of the past among them until they stand there again.
+    /// The fate of the seat at each path; an entry stays until another seat enters at its path.
     seats: RefCell<Vec<(Path, Fate)>>,
 }
 
@@ -159,7 +159,7 @@ impl Services {
         self.terms.log.note(self.cpu.now(), name, what);
     }
 
-    /// Someone stands below `port` from now on.
+    /// The task of `seat` hears of the ports above it by `fate` from now on.
     pub(crate) fn enter(&self, seat: &Seat, fate: &Fate) {
         let mut seats = self.seats.borrow_mut();
         seats.retain(|(path, _)| *path != seat.path);
@@ -171,7 +171,7 @@ impl Services {
         self.cpu.act_for(&format!("slot `{}`", seat.name));
     }
 
-    /// A slot has failed: with what its path says of it.
+    /// Notes that a slot has failed, and which link or port of its path is down.
     pub(crate) async fn fail(&self, seat: &Seat, error: &str) {
         match self.broken_at(&seat.path).await {
             Some(place) => self.fail_as_told(seat, &format!("{error} ({place})")),
@@ -179,7 +179,7 @@ impl Services {
         }
     }
 
-    /// A slot has failed, for a reason that says where.
+    /// Notes that a slot has failed, for a reason that says where.
     pub(crate) fn fail_as_told(&self, seat: &Seat, error: &str) {
         if self.listens() {
             self.note(&seat.name, format!("failed: {error}"));
@@ -192,7 +192,7 @@ impl Services {
         self.terms.failures.text().map_or(Ok(()), Err)
     }
 
-    /// Where the path to a function ends, if it does not lead there.
+    /// The first port on a path that does not answer, or whose link is down.
     async fn broken_at(&self, path: &Path) -> Option<String> {
         let ports: Vec<Function> = {
             let system = self.hierarchy.take().await;

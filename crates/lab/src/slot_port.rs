@@ -24,7 +24,7 @@ const EVENTS: u32 = slot::ATTENTION_BUTTON
     | slot::COMMAND_COMPLETED
     | slot::LINK_STATE;
 
-/// What the driver wants to hear of.
+/// The events that are to interrupt.
 const ENABLES: u32 = slot::ATTENTION_BUTTON_ENABLE
     | slot::PRESENCE_ENABLE
     | slot::LINK_STATE_ENABLE
@@ -147,7 +147,7 @@ impl SlotPort {
         }
     }
 
-    /// The link has come up or gone down as it was told to.
+    /// Clears the link event that the driver itself has caused.
     pub(crate) async fn forget_link_event(&self) -> Result<(), String> {
         self.write(self.pcie + SLOT_CONTROL, STATUS, slot::LINK_STATE).await
     }
@@ -161,7 +161,7 @@ impl SlotPort {
         })
     }
 
-    /// Whether what was in the slot has gone, or may have been exchanged.
+    /// True if the card in the slot has gone or may be another one.
     pub(crate) async fn has_changed(&self) -> Result<bool, String> {
         let events = self.read(self.pcie + SLOT_CONTROL).await? & (slot::PRESENCE | slot::LINK_STATE);
         let now = self.look().await?;

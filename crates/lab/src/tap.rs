@@ -146,7 +146,7 @@ impl<W: Write> Tap for CaptureTap<W> {
 }
 
 impl<W: Write> CaptureTap<W> {
-    /// What is known of a frame beside its bytes; at rest in a capture without DLLPs.
+    /// What is known of a frame beside its bytes; nothing in a capture without DLLPs.
     fn mark(&mut self, record: &TapRecord<'_>) -> Mark {
         if !self.options.dllps {
             return Mark::default();
@@ -206,7 +206,7 @@ pub(crate) fn flush<T>(
     error.as_ref().map_or(Ok(()), |e| Err(io::Error::new(e.kind(), e.to_string())))
 }
 
-/// Who issued the request that a TLP is, or answers.
+/// Which side issued the request that a TLP is or completes.
 fn origin(direction: Direction, class: Class) -> Origin {
     match (direction, class == Class::Completion) {
         (Direction::Upstream, false) | (Direction::Downstream, true) => Origin::Device,

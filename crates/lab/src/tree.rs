@@ -99,7 +99,7 @@ impl Tree {
         (0..self.hosts as u32).map(HostId)
     }
 
-    /// The buses below a host, depth first, where no function needs or keeps buses of its own.
+    /// Numbers the buses below a host, depth first.
     fn numbered(&self, host: HostId) -> Numbering {
         let mut count = Numbering { next: 1, buses: vec![0; self.slots.len()], beyond: None };
         self.root_links(host).for_each(|n| self.number(n, &mut count));
@@ -230,7 +230,7 @@ impl Tree {
     fn room(&self, n: usize) -> Room {
         let mut count = Numbering { next: 1, buses: vec![0; self.slots.len()], beyond: None };
         self.number(n, &mut count);
-        // Its own bus is not kept, but there.
+        // The bus of the upstream port itself needs no reserve.
         let buses = (count.next - 2).min(255) as u8;
         // A window for each, as for a slot.
         Room { buses, bytes: u64::from(count.next - 1) * Policy::default().hot_plug_bytes }

@@ -25,7 +25,7 @@ fn fault((key, message): Unused) -> LinkFault {
     LinkFault::new(if key.starts_with("phases") { "vc" } else { key }, message)
 }
 
-/// What of `common` the slot's `own` table leaves as it is, of the keys that matter here.
+/// The keys of `common` that the slot's `own` table does not set again, of those that matter here.
 fn inherited(common: &Link, own: &Link) -> Link {
     let mut link = common.clone();
     link.vc = link.vc.filter(|_| own.vc.is_none());
@@ -79,7 +79,7 @@ fn phases(link: &Link, said: &Link, found: &mut Vec<Unused>) {
     }
 }
 
-/// What belongs to credits and to the REPLAY_TIMER of the specification.
+/// The keys about credits and the specification's REPLAY_TIMER, which a link without flow control does not use.
 fn without_flow_control(said: &Link, found: &mut Vec<Unused>) {
     let channels = || said.vc.iter().flatten();
     let root = said.root_credits.is_some() || channels().any(|vc| vc.root_credits.is_some());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Opens a library and calls it: the one file of this crate with `unsafe`. What comes back is copied at once; what it says is for
-//! [`guard`](crate::guard) to judge. Never keeps a pointer of the library's but that to the device.
+//! Opens a library and calls it: the one file of this crate with `unsafe`. It copies at once what a call returns, and leaves it to
+//! [`guard`](crate::guard) to check. Never keeps a pointer of the library's but that to the device.
 
 #![allow(unsafe_code, reason = "foreign code is called here")]
 
@@ -32,10 +32,10 @@ pub enum LoadError {
     /// It has no entry point.
     #[error("{}: no symbol {ENTRY}: legal are libraries that define it, as riser_device.h has it", .0.display())]
     NoEntry(PathBuf),
-    /// It has nothing of this version.
+    /// It does not support this version of the ABI.
     #[error("{}: {ENTRY} gives nothing for version {} of the ABI, the one that this riser has", .0.display(), abi::ABI)]
     NoOps(PathBuf),
-    /// It was made for another version.
+    /// Its functions are those of another version of the ABI.
     #[error("{}: version {found} of the ABI with {size} B of functions: this riser has version {} with {} B", path.display(), abi::ABI, size_of::<Ops>())]
     Version {
         /// The file.
@@ -45,7 +45,7 @@ pub enum LoadError {
         /// `size`.
         size: u32,
     },
-    /// A function that each device has is not there.
+    /// A required function is missing.
     #[error("{}: no function {function}: create, destroy, reset, read, write, dma_done and poll_output are needed, timer where next_timer is", path.display())]
     NoFunction {
         /// The file.
@@ -53,7 +53,7 @@ pub enum LoadError {
         /// Its name.
         function: &'static str,
     },
-    /// The library makes no such device.
+    /// `create` has refused the settings.
     #[error("{}: create: {why}", path.display())]
     Create {
         /// The file.
@@ -134,7 +134,7 @@ pub(crate) enum Bytes {
     Counted(u32),
 }
 
-/// What a device hands over, copied; nothing of it was checked but that no more than [`MAX_BYTES`] are said to be there.
+/// An output of a device, copied; only its length was checked, against [`MAX_BYTES`].
 #[derive(Clone, Debug)]
 pub(crate) enum Handed {
     Write(abi::DmaWrite, Bytes),
@@ -238,7 +238,7 @@ impl Instance {
         handed(&output).map(Some)
     }
 
-    /// The next request that it has taken; `None` in the outer place where each is taken as it comes.
+    /// The next request that it has taken, if any; the outer `None` if the library takes each request as it comes.
     pub(crate) fn poll_taken(&mut self) -> Option<Option<u32>> {
         let poll = self.library.ops.poll_taken?;
         let mut token = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a lab says of a device of a library. All that the host's enumeration finds stands there, so that the library need not run to
-//! be looked at.
+//! What a lab says of a device of a library. It says all that enumeration finds, so that a lab can be inspected without running the
+//! library.
 
 use crate::guard::{Guard, Told};
 use crate::loader::{Instance, Loaded};
@@ -16,7 +16,7 @@ use tlp::message::MessageCodes;
 
 /// Offset of the pending bits behind the MSI-X table, which has 16 B for each of at most 2048 vectors.
 const PENDING: u32 = 0x8000;
-/// Bytes of a BAR that holds both.
+/// Bytes of the BAR that holds the MSI-X table and the pending bits.
 const MSIX_BAR_BYTES: u64 = 0x10000;
 
 /// A device in C or C++: a shared library with the entry point of `riser_device.h`. Its code runs with `--allow-native` alone.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the host does with a device of a library: steps that the lab states, one behind the other. Never knows the device.
+//! What the host does with a device of a library: the steps of the lab, in order. Never knows the device.
 
 use host::firmware::FoundFunction;
 use host::{Cpu, HostError};
@@ -79,7 +79,7 @@ impl Step {
         self.bytes.unwrap_or(4)
     }
 
-    /// What of the step does not go with what it does, or with `buffers`, which it may add to.
+    /// Checks the keys of the step against what it does and against the `buffers` before it, to which it may add one.
     fn check(&self, bars: &[u8], buffers: &mut BTreeMap<String, u64>) -> Result<(), (&'static str, String)> {
         let (bytes, offset) = (self.bytes(), self.offset);
         let bytes_of = |key: &'static str, name: &str| {
@@ -129,7 +129,7 @@ impl Step {
     }
 }
 
-/// Whether all steps go together, and with the BARs of the device.
+/// Checks all steps against each other and against the BARs of the device.
 ///
 /// # Errors
 /// The first that does not.

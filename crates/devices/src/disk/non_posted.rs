@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Below an endpoint: turns its posted writes into deferrable ones, which are answered. For devices as gem5 has them, whose
-//! every write waits for a response; what PCI Express devices do is to post writes.
+//! Stands below an endpoint and turns its posted writes into deferrable ones, which are answered: for devices as gem5 has them, whose
+//! every write waits for a response. PCI Express devices post writes.
 //!
 //! The device above knows nothing of it. It learns that its writes are done from a read of no bytes, which means just that
 //! (`PCIe 5.0 §2.2.5`): it is answered here, when the last write before it has been, and never sent. Interrupts stay
@@ -25,7 +25,7 @@ pub struct NonPostedWrites<P> {
     free: VecDeque<u16>,
     /// The write whose turn it is, while it waits for a tag or for room.
     write: Option<Tlp>,
-    /// What is posted all the same, taken while a write was looked for.
+    /// A posted TLP that is no plain write, taken while looking for a write.
     posted: Option<Tlp>,
     /// The read of no bytes that waits for all writes.
     flush: Option<Tlp>,
@@ -162,7 +162,7 @@ impl<P: TlpPort> TlpPort for NonPostedWrites<P> {
         None
     }
 
-    /// Those of the port; and at once for what was taken after its class had been asked for.
+    /// The port's own timeout; now if a posted TLP was taken after the posted class had been polled.
     fn poll_timeout(&self) -> Option<Time> {
         if self.posted.is_some() { Some(self.now) } else { self.port.poll_timeout() }
     }

@@ -54,7 +54,7 @@ pub async fn drive_one(
     open.run(report).await
 }
 
-/// Tasks that end with whoever has started them: a driver that is stopped leaves none behind.
+/// Tasks that end when the group is dropped: a driver that is stopped leaves none behind.
 #[derive(Default)]
 struct Group {
     ended: Rc<Ended>,
@@ -67,7 +67,7 @@ struct Ended {
 }
 
 impl Group {
-    /// What `task` says, or that it was stopped.
+    /// The result of `task`, or an error if the group has ended before it.
     fn member<T, F>(&self, task: F) -> impl Future<Output = F::Output> + use<T, F>
     where
         F: Future<Output = Result<T, String>>,
@@ -210,7 +210,7 @@ impl Ring {
         self.buffers + u64::from(transfer % self.load.ring_entries) * u64::from(self.load.size_bytes)
     }
 
-    /// Every half ring, and the last, interrupts: so one that does is always under way.
+    /// True if this transfer interrupts: the last one, and one in each half ring, so that one of them is always outstanding.
     fn interrupts(&self, transfer: u32) -> bool {
         let half = (self.load.ring_entries / 2).max(1);
         (transfer + 1).is_multiple_of(half) || transfer + 1 == self.load.transfers

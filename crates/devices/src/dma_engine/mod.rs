@@ -69,7 +69,7 @@ pub const MAX_RING_ENTRIES: u32 = 4096;
 /// Bytes of a read of data at most, and of a write.
 pub const READ_BYTES: u32 = 512;
 
-/// Transfers under way in each direction where it is measured, unless told.
+/// Outstanding transfers in each direction of a measurement that does not set them.
 const BENCH_OUTSTANDING: u16 = 64;
 
 /// Other data processing accelerator: processing accelerators (PCI Code and ID Assignment Specification, §1.19).

@@ -24,7 +24,7 @@ pub struct FunctionReport {
     pub rings: [RingReport; 2],
     /// Bytes moved when the first function had moved all of its own; before that none.
     pub shared_bytes: u64,
-    /// When its driver had all it wanted.
+    /// When its driver ended.
     pub end: Option<Time>,
 }
 
@@ -70,7 +70,7 @@ impl Report {
         self.start.map_or(Duration::ZERO, |start| end.since(start))
     }
 
-    /// A function's driver has all it wanted.
+    /// Notes that the driver of `function` has ended.
     pub(super) fn end(&mut self, function: usize, now: Time) {
         if self.first_end.is_none() {
             self.first_end = Some(now);

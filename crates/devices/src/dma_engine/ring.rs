@@ -49,7 +49,7 @@ impl Descriptor {
 /// A read of data.
 type Reading = JoinHandle<Result<Payload, DmaError>>;
 
-/// What the H2D ring has to do with, in the order of its data.
+/// What the H2D ring checks, in the order of its data.
 enum Step {
     /// Bytes of a descriptor, and the place of their read in the window.
     Piece { reading: Reading, len: u32, place: Place },
@@ -126,7 +126,7 @@ impl Function {
             if let Some(measured) = self.measured.as_ref().filter(|m| m.get().phase == Phase::Idle) {
                 measured.change(|m| m.start(self.io.now()));
             }
-            // One that is not yet heard stands for this one too.
+            // A doorbell that still waits stands for this one too.
             let _ = self.doorbells[direction.index()].push(());
         }
     }
@@ -225,7 +225,7 @@ impl Function {
             .change(|m| m.end(now, EndedTransfer { bytes_read, bytes_written, ..EndedTransfer::default() }));
     }
 
-    // ---- host to device ----
+    // ---- H2D ----
 
     /// Reads the data of one descriptor behind the other, as the window allows.
     async fn read_data(self: Rc<Function>) {
@@ -281,7 +281,7 @@ impl Function {
         stream.check(&bytes)
     }
 
-    // ---- device to host ----
+    // ---- D2H ----
 
     async fn write_data(self: Rc<Function>) {
         let mut stream = None;

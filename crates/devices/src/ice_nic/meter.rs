@@ -16,11 +16,11 @@ pub struct Report {
     pub bytes: u64,
     /// From the first request to the last register access.
     pub elapsed: Duration,
-    /// The send path had reads under way.
+    /// Time in which the send path had reads outstanding.
     pub sending: Duration,
-    /// The receive path had writes under way.
+    /// Time in which the receive path had writes outstanding.
     pub receiving: Duration,
-    /// Either had.
+    /// Time in which either had.
     pub busy: Duration,
     /// Requests refused: a full queue, a frame too long, a register that is none.
     pub refused: u64,
@@ -29,7 +29,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Neither path had anything under way: the NIC waited for control.
+    /// Time in which neither path had anything outstanding: the NIC waited for control.
     #[must_use]
     pub fn waiting(&self) -> Duration {
         Duration::from_ps(self.elapsed.as_ps().saturating_sub(self.busy.as_ps()))

@@ -58,7 +58,7 @@ async fn throughput(cpu: &Cpu, function: &FoundFunction, settings: &Settings) ->
     Ok(())
 }
 
-/// What the two directions do not share.
+/// What differs between the two directions.
 struct Names {
     ring: u64,
     tail: u64,

@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::task::{Poll, Waker};
 use tlp::Payload;
 
-/// Where a frame lies, or may lie.
+/// The place of a frame, or of a buffer for one, in host memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Descriptor {
     pub(super) address: u64,
@@ -32,7 +32,7 @@ pub(super) struct Ring {
     /// Descriptors of one read at most.
     batch: u32,
     reads: Queue<Read>,
-    /// Who waits for the tail to move.
+    /// The task that waits for the tail to move.
     waiting: RefCell<Option<Waker>>,
 }
 

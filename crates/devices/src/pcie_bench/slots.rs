@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A number of places that transfers take and give back; who finds too few waits, first come, first served. Allocates
+//! A number of slots that transfers take and give back; a transfer that finds too few waits, first come, first served. Allocates
 //! nothing once as many have waited as ever will. Knows no clock.
 
 use std::cell::{Cell, RefCell};

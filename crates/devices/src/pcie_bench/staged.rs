@@ -79,7 +79,7 @@ impl Stages {
         }
     }
 
-    /// A turn of `time` on the channel that is free first, from now on: when it ends.
+    /// Reserves `time` on the channel that is free first; returns when it ends.
     fn on_channel(&self, now: Time, time: Duration) -> Time {
         let first = self.channels_free.iter().min_by_key(|free| free.get());
         first.map_or(now, |free| turn(free, now, time) + time)
@@ -99,12 +99,12 @@ impl Stages {
     }
 }
 
-/// What is to be waited for until `time`, if it is still to come.
+/// A sleep until `time`; `None` if it has passed.
 fn until(io: &Io, time: Time) -> Option<Sleep> {
     (time > io.now()).then(|| io.sleep_until(time))
 }
 
-/// A stage that is `free` at a time and has work for `time`, which it can begin at `from`: when it begins.
+/// Reserves `time` at a stage that is free at `free`, not before `from`; returns when it begins.
 fn turn(free: &Cell<Time>, from: Time, time: Duration) -> Time {
     let start = free.get().max(from);
     free.set(start + time);
@@ -232,8 +232,7 @@ async fn dma_read(io: &Io, stages: &Stages, address: u64) -> Result<(), DmaError
     Ok(())
 }
 
-/// A turn of `time` at a stage that is `free` at a time, with one of `channel_time` on a channel as it begins: when both have
-/// ended.
+/// Waits for a stage that is free at `free`, reserves `time` there and `channel_time` on a channel; returns when both have ended.
 async fn by_channel(
     io: &Io,
     stages: &Stages,

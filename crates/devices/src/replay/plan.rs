@@ -214,7 +214,7 @@ impl Builder {
     }
 }
 
-/// Captures that go back in time, as merged ones may, stand still there.
+/// From `start` to `end`; zero where a capture goes back in time, as a merged one may.
 fn since(start: Timestamp, end: Timestamp) -> Duration {
     Duration::from_ps(u64::try_from(end.since_ps(start)).unwrap_or(u64::MAX))
 }

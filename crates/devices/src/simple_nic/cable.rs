@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A cable whose other end is outside: somebody brings its frames, and takes those of the NIC. Knows no clock; who is there, and what
-//! carries frames, is not its business.
+//! A cable whose other end is outside the lab: its owner brings frames to the NIC and takes those of the NIC. Knows no clock and no
+//! transport.
 
 use super::{Arrival, EthernetPort, Inbox, inbox};
 use plug::Place;

@@ -27,7 +27,7 @@ pub const RX_BUFFERS: std::ops::RangeInclusive<u32> = 1..=64;
 const MAX_QUEUED: usize = 64;
 /// How long a frame may take until its interrupt comes; then the next goes all the same, in the buffer of this one.
 const TX_PATIENCE: Duration = Duration::from_ms(100);
-/// After which the NIC is set up once more, where it has not shown that it is there: it may have come later than was said.
+/// Time after which a NIC that has not interrupted is set up once more: it may have come later than was said.
 const OPEN_AGAIN: Duration = Duration::from_ms(500);
 /// How often the station looks at its descriptors without an interrupt, which may be lost.
 const LOOK: Duration = Duration::from_ms(10);
@@ -208,7 +208,7 @@ impl Host {
         self.send().await
     }
 
-    /// What was written to the NIC may have found nobody.
+    /// True if the NIC has not interrupted in time, so that it may have missed what was written to it.
     fn is_unheard(&self) -> bool {
         self.unheard.is_some_and(|until| self.now() >= until)
     }

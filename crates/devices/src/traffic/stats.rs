@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What flows have got from the link: counts, times and latencies, exact. Never grows once it is made.
+//! What flows have transferred: counts, times and latencies, exact. Never grows once it is made.
 
 use super::settings::Settings;
 use tlp::{Duration, Time};
@@ -65,7 +65,7 @@ impl Latencies {
     }
 }
 
-/// What a flow has got.
+/// What a flow has transferred, and how fast.
 #[derive(Clone, Debug, Default)]
 pub struct FlowReport {
     /// Its name.
@@ -76,7 +76,7 @@ pub struct FlowReport {
     pub failed: u64,
     /// Data bytes of requests that have ended: of posted ones, that the link has taken them.
     pub bytes: u64,
-    /// The same, up to the time at which the first of all flows had ended: while all of them shared the link.
+    /// The same up to the end of the first flow: while all of them shared the link.
     pub shared_bytes: u64,
     /// When its last request had ended.
     pub end: Option<Time>,
@@ -84,7 +84,7 @@ pub struct FlowReport {
     pub latencies: Latencies,
 }
 
-/// What all flows of a device have got.
+/// What all flows of a device have transferred.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// When the flows began: when the link was up.

@@ -13,7 +13,7 @@ use nettlp::wire::messaging::{Reply, Request};
 use std::io;
 use tlp::{Body, Duration, Mps, Time, Tlp};
 
-/// How long what cannot be sent is kept.
+/// How long an egress entry that cannot be sent is kept.
 const KEPT: Duration = Duration::from_ms(1000);
 /// From the question of device software to the start of the driver: it opens its sockets meanwhile.
 const ARRIVAL: Duration = Duration::from_ms(200);
@@ -43,7 +43,7 @@ impl From<Timing> for Clock {
 pub struct LabBackend {
     driver: Driver,
     door: Door<AdapterSlot>,
-    /// When device software that has asked counts as come.
+    /// When device software that has asked counts as arrived.
     arrival: Option<Time>,
     blocked: Vec<Way>,
 }
@@ -61,12 +61,12 @@ impl LabBackend {
         Ok(LabBackend { driver, door, arrival: None, blocked: Vec::new() })
     }
 
-    /// Notes every input in `out` from now on: to be called before the first.
+    /// Records every input in `out` from now on; call it before the first input.
     pub fn record(&mut self, out: Box<dyn io::Write>, lab: &RecordedLab) {
         self.record_within(out, lab, u64::MAX);
     }
 
-    /// The same, in at most `limit` bytes: see [`Driver::record`].
+    /// As [`record`](Self::record), in at most `limit` bytes: see [`Driver::record`].
     pub fn record_within(&mut self, out: Box<dyn io::Write>, lab: &RecordedLab, limit: u64) {
         self.driver.record(out, lab, limit);
     }
@@ -88,7 +88,7 @@ impl LabBackend {
         self.driver.assembly()
     }
 
-    /// The same, to put taps in before it runs.
+    /// The lab, to put taps in before it runs.
     pub fn assembly_mut(&mut self) -> &mut Assembly {
         self.driver.assembly_mut()
     }
@@ -105,7 +105,7 @@ impl LabBackend {
         self.assembly().fabric.host_outcome()
     }
 
-    /// What the fabric was let off so far, where it may lag.
+    /// The time that a lagging fabric has dropped so far.
     #[must_use]
     pub fn lag(&self) -> Lag {
         self.driver.lag()
@@ -126,7 +126,7 @@ impl LabBackend {
     }
 }
 
-/// Sends what there is room for. What one peer cannot take holds up no other.
+/// Sends egress entries as far as there is room. A peer that takes nothing holds up no other.
 struct Departure<'a> {
     driver: &'a mut Driver,
     door: &'a Door<AdapterSlot>,

@@ -133,7 +133,7 @@ impl Bridge {
         !self.jobs.is_empty() || !self.writes.is_empty()
     }
 
-    /// A TLP of a peer. To be called where there is [room](Self::has_room).
+    /// Takes a TLP of a peer; to be called only if there is [room](Self::has_room).
     pub(crate) fn take_from_peer(&mut self, now: Time, from: &Received<'_>) {
         let Received { way, repr, prefixes, data, .. } = *from;
         (self.now, self.woken) = (now, true);
@@ -173,7 +173,7 @@ impl Bridge {
         self.want(Wanted::Read(DmaRead::new(id, m.span.first_byte(), len).with_options(options)));
     }
 
-    /// A write, as one for each run of enabled bytes: in one DW, or two, there may be holes.
+    /// Issues a DMA write for each run of enabled bytes: byte enables may leave holes in the first and last DW.
     fn write(&mut self, repr: &Repr, m: &MemoryRequest, prefixes: &Prefixes, kept: &[u8]) {
         if repr.ep || m.span.is_zero_length() || kept.is_empty() {
             self.counters.dropped += 1;
@@ -208,7 +208,7 @@ impl Bridge {
         self.reads.push_back((stamp, wanted));
     }
 
-    /// A name for a job that no other has.
+    /// Registers a job under an id that no other job has.
     fn job(&mut self, way: Way, asked: Asked) -> DmaId {
         while self.jobs.contains_key(&DmaId(self.next_id)) {
             self.next_id = self.next_id.wrapping_add(1);
@@ -292,7 +292,7 @@ impl Bridge {
         self.egress.next(index, (self.mps, self.rcb))
     }
 
-    /// It has gone; true where the entry is done and is to be [taken](Self::take_egress).
+    /// The entry's TLP has left; true if it was the last, so that the entry is to be [taken](Self::take_egress).
     pub(crate) fn egress_sent(&mut self, index: usize) -> bool {
         self.egress.sent(index, (self.mps, self.rcb))
     }
@@ -334,14 +334,14 @@ impl Bridge {
     }
 }
 
-/// What becomes of what was to leave.
+/// What became of an egress entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fate {
-    /// It has left.
+    /// All of it has left.
     Left,
     /// There is no device software.
     Nobody,
-    /// Its way is closed.
+    /// It could not be delivered.
     Lost,
 }
 

@@ -65,7 +65,7 @@ impl HostSide {
         self.proceed(now, egress);
     }
 
-    /// Whether something would go on if there were room.
+    /// True if requests wait for room.
     pub(crate) fn is_held_up(&self) -> bool {
         !self.waiting.is_empty()
     }
@@ -75,7 +75,7 @@ impl HostSide {
         self.open.in_use()
     }
 
-    /// Takes what there is room for. Where tags are used up, posted requests pass the reads that wait
+    /// Forwards waiting requests as far as there is room. Where tags are used up, posted requests pass the reads that wait
     /// (`PCIe 5.0 §2.4.1`).
     pub(crate) fn proceed(&mut self, now: Time, egress: &mut Egress) {
         while egress.has_room_for_request() {
@@ -173,7 +173,7 @@ impl HostSide {
         expired
     }
 
-    /// All is void; tags start anew.
+    /// Drops all requests, and frees all tags.
     pub(crate) fn reset(&mut self) {
         *self = HostSide { patience: self.patience, ..HostSide::new() };
     }
