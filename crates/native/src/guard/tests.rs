@@ -6,7 +6,7 @@ use super::*;
 use crate::loader::Loaded;
 use std::path::Path;
 use std::process::Command;
-use tlp::Bdf;
+use tlp::{Bdf, Span};
 
 /// The device of `tests/c/kinds.c`, in a file of this test.
 fn device(test: &str) -> Option<Guard> {
