@@ -27,13 +27,12 @@ pub use meter::Report;
 
 use crate::queue::Queue;
 use crate::{device_id, identity, registers_of};
-use capture::DeviceRegister;
 use config::{Bar, Builder, PcieLayout};
 use device::io::{ReadRequest, Request, WriteRequest};
 use device::{AsyncDevice, BarIndex, DmaError, Io};
 use endpoint::FunctionConfig;
 use meter::{Meter, Path};
-use plug::{Fault, FunctionRegisters, Model, Plugged, Shared, Site, named};
+use plug::{Fault, FunctionRegisters, Model, Plugged, Shared, Site};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;
@@ -51,29 +50,17 @@ const BAR_BYTES: u64 = 4096;
 const CLASS: u32 = 0x02_0000;
 const BAR: BarIndex = BarIndex(0);
 
-/// Offsets of the registers.
-mod register {
-    pub(super) const SEND_REQUEST: u64 = 0x000;
-    pub(super) const RECEIVE_REQUEST: u64 = 0x008;
-    pub(super) const SEND_COMPLETION: u64 = 0x010;
-    pub(super) const RECEIVE_COMPLETION: u64 = 0x014;
-    pub(super) const COUNTS: u64 = 0x018;
-    pub(super) const TAKE_ALL: u64 = 0x020;
-    pub(super) const SEND_REQUESTS: u64 = 0x100;
-    pub(super) const RECEIVE_REQUESTS: u64 = 0x180;
+registers! {
+    Some(BAR.0);
+    SEND_REQUEST       0x000 8, "send request";
+    RECEIVE_REQUEST    0x008 8, "receive request";
+    SEND_COMPLETION    0x010 4, "send completion";
+    RECEIVE_COMPLETION 0x014 4, "receive completion";
+    COUNTS             0x018 8, "counts";
+    TAKE_ALL           0x020 8, "take all";
+    SEND_REQUESTS      0x100 8 * MAX_BATCH as u64, "send requests";
+    RECEIVE_REQUESTS   0x180 8 * MAX_BATCH as u64, "receive requests";
 }
-
-/// The registers by their names.
-const REGISTERS: &[DeviceRegister] = &[
-    named(Some(BAR.0), register::SEND_REQUEST, 8, "send request"),
-    named(Some(BAR.0), register::RECEIVE_REQUEST, 8, "receive request"),
-    named(Some(BAR.0), register::SEND_COMPLETION, 4, "send completion"),
-    named(Some(BAR.0), register::RECEIVE_COMPLETION, 4, "receive completion"),
-    named(Some(BAR.0), register::COUNTS, 8, "counts"),
-    named(Some(BAR.0), register::TAKE_ALL, 8, "take all"),
-    named(Some(BAR.0), register::SEND_REQUESTS, 8 * MAX_BATCH as u64, "send requests"),
-    named(Some(BAR.0), register::RECEIVE_REQUESTS, 8 * MAX_BATCH as u64, "receive requests"),
-];
 
 /// How a program controls a NIC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]

@@ -22,6 +22,21 @@
 //! [`VENDOR`] is not a number that the PCI-SIG has given to anyone that we know of, and none that it has given to
 //! riser: for labs, not for silicon.
 
+/// The registers of a device on `$bar`, a row each: the constant of its offset, which stands in a module `register`; its bytes; and
+/// the name that traces show.
+macro_rules! registers {
+    ($bar:expr; $($REGISTER:ident $offset:literal $bytes:expr, $name:literal;)*) => {
+        /// Offsets of the registers.
+        mod register {
+            $(pub(super) const $REGISTER: u64 = $offset;)*
+        }
+
+        /// The registers by their names.
+        const REGISTERS: &[capture::DeviceRegister] =
+            &[$(plug::named($bar, register::$REGISTER, $bytes, $name)),*];
+    };
+}
+
 mod control;
 pub mod counter;
 pub mod disk;

@@ -42,13 +42,12 @@ pub use settings::{Batches, Kind, MAX_FRAME_BYTES, MAX_TRIPS, Mode, RING_ENTRIES
 
 use crate::queue::Queue;
 use crate::{device_id, identity};
-use capture::DeviceRegister;
 use config::{Bar, BarKind, Builder, MsiLayout, PcieLayout};
 use device::io::{ReadRequest, Request, WriteRequest};
 use device::{AsyncDevice, BarIndex, DmaError, Io};
 use endpoint::FunctionConfig;
 use exec::JoinHandle;
-use plug::{Fault, Model, Shared, named};
+use plug::{Fault, Model, Shared};
 use ring::{Descriptor, Done, Ring};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -69,29 +68,17 @@ const RX_VECTOR: u16 = 1;
 /// Raised once: a transfer has failed.
 const FAULT_VECTOR: u16 = 2;
 
-/// Offsets of the registers.
-mod register {
-    pub(super) const TX_RING: u64 = 0x00;
-    pub(super) const RX_RING: u64 = 0x08;
-    pub(super) const TX_TAIL: u64 = 0x10;
-    pub(super) const TX_HEAD: u64 = 0x14;
-    pub(super) const RX_TAIL: u64 = 0x18;
-    pub(super) const RX_HEAD: u64 = 0x1c;
-    pub(super) const PIO_BYTES: u64 = 0x20;
-    pub(super) const WINDOW: u64 = 0x4000;
+registers! {
+    Some(BAR.0);
+    TX_RING   0x00 8, "TX ring";
+    RX_RING   0x08 8, "RX ring";
+    TX_TAIL   0x10 4, "TX tail (doorbell)";
+    TX_HEAD   0x14 4, "TX head";
+    RX_TAIL   0x18 4, "RX tail (doorbell)";
+    RX_HEAD   0x1c 4, "RX head";
+    PIO_BYTES 0x20 4, "PIO bytes";
+    WINDOW    0x4000 9216, "PIO window";
 }
-
-/// The registers by their names.
-const REGISTERS: &[DeviceRegister] = &[
-    named(Some(BAR.0), register::TX_RING, 8, "TX ring"),
-    named(Some(BAR.0), register::RX_RING, 8, "RX ring"),
-    named(Some(BAR.0), register::TX_TAIL, 4, "TX tail (doorbell)"),
-    named(Some(BAR.0), register::TX_HEAD, 4, "TX head"),
-    named(Some(BAR.0), register::RX_TAIL, 4, "RX tail (doorbell)"),
-    named(Some(BAR.0), register::RX_HEAD, 4, "RX head"),
-    named(Some(BAR.0), register::PIO_BYTES, 4, "PIO bytes"),
-    named(Some(BAR.0), register::WINDOW, 9216, "PIO window"),
-];
 
 /// The NIC and its configuration space. `pcie` says what link it is on; payloads come from `pool`; what is measured goes to
 /// `report`.

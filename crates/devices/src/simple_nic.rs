@@ -40,12 +40,11 @@ pub use station::{RX_BUFFERS, StationCounters, StationReport, StationSettings, s
 
 use crate::queue::Queue;
 use crate::{device_id, identity};
-use capture::DeviceRegister;
 use config::{Bar, BuildError, Builder, MsiLayout, PcieLayout};
 use device::io::{RegisterFile, Request, WriteRequest};
 use device::{AsyncDevice, BarIndex, DmaError, Io};
 use endpoint::FunctionConfig;
-use plug::{Shared, named};
+use plug::Shared;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use tlp::PayloadPool;
@@ -68,24 +67,17 @@ const CLASS: u32 = 0x02_0000;
 const TX_VECTOR: u16 = 0;
 const RX_VECTOR: u16 = 1;
 
-/// Offsets of the registers.
-mod register {
-    pub(super) const TX_RING: u64 = 0;
-    pub(super) const RX_RING: u64 = 8;
-    pub(super) const TX_INDEX: u64 = 16;
-    pub(super) const RX_INDEX: u64 = 20;
-    pub(super) const ENABLED: u64 = 24;
-    pub(super) const BYTES: usize = 28;
-}
+/// Bytes of all registers.
+const REGISTER_BYTES: usize = 28;
 
-/// The registers by their names, on whichever BAR they are.
-const REGISTERS: &[DeviceRegister] = &[
-    named(None, register::TX_RING, 8, "TX ring"),
-    named(None, register::RX_RING, 8, "RX ring"),
-    named(None, register::TX_INDEX, 4, "TX index (doorbell)"),
-    named(None, register::RX_INDEX, 4, "RX index (doorbell)"),
-    named(None, register::ENABLED, 4, "enabled"),
-];
+registers! {
+    None;
+    TX_RING  0 8, "TX ring";
+    RX_RING  8 8, "RX ring";
+    TX_INDEX 16 4, "TX index (doorbell)";
+    RX_INDEX 20 4, "RX index (doorbell)";
+    ENABLED  24 4, "enabled";
+}
 
 /// What a write of the TX index asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -211,7 +203,7 @@ impl Nic {
         Rc::new(Nic {
             io,
             bar,
-            registers: RefCell::new(RegisterFile::new(register::BYTES)),
+            registers: RefCell::new(RegisterFile::new(REGISTER_BYTES)),
             wire,
             doorbell,
             counters,
