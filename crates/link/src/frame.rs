@@ -80,11 +80,13 @@ fn dllp_survives(dllp: &Dllp, damage: &Damage) -> bool {
     crc::dllp([a, b, c, d]) == u16::from_be_bytes([high, low])
 }
 
-/// A frame that a port sends.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Transmission {
-    /// The frame.
-    pub frame: Frame,
+/// A frame that a port sends, without a copy of its TLP.
+///
+/// A whole [`Frame`] copies the TLP, which is then moved on; a simulation that holds both ports does without.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sent<F = SentFrame> {
+    /// The frame, its TLP by sequence number only.
+    pub frame: F,
     /// When its first symbol leaves: at the time of the call, or after an SKP ordered set.
     pub start: Time,
     /// When its last symbol has left.
@@ -93,20 +95,8 @@ pub struct Transmission {
     pub wait: Option<QueueWait>,
 }
 
-/// A frame that a port sends, without a copy of its TLP.
-///
-/// A whole [`Frame`] copies the TLP, which is then moved on; a simulation that holds both ports does without.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Sent {
-    /// The frame, its TLP by sequence number only.
-    pub frame: SentFrame,
-    /// When its first symbol leaves, as in [`Transmission`].
-    pub start: Time,
-    /// When its last symbol has left.
-    pub end: Time,
-    /// How the TLP has waited, as in [`Transmission`].
-    pub wait: Option<QueueWait>,
-}
+/// A whole frame that a port sends.
+pub type Transmission = Sent<Frame>;
 
 /// A frame with only the sequence number of a TLP; [`Port::unacknowledged`](crate::Port::unacknowledged) has the TLP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -141,43 +131,27 @@ pub struct QueueWait {
     pub credit_wait: Duration,
 }
 
-const INLINE_FLIPS: usize = 4;
-
 /// Bits of a frame that flipped on the way, numbered from 0 to [`Frame::bit_len`] less one: byte by byte as sent, from
-/// bit 0 of each. A bit named twice flips back. Up to four bits need no allocation.
+/// bit 0 of each. A bit named twice flips back, and one beyond the frame has no effect.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Damage {
-    first: [u32; INLINE_FLIPS],
-    count: usize,
-    rest: Vec<u32>,
-}
+pub struct Damage(Vec<u32>);
 
 impl Damage {
     /// No damage: the frame arrives as it was sent.
     #[must_use]
     pub const fn none() -> Damage {
-        Damage { first: [0; INLINE_FLIPS], count: 0, rest: Vec::new() }
-    }
-
-    /// Flips `bit`; a bit beyond the frame has no effect.
-    pub fn flip(&mut self, bit: u32) {
-        if self.count < INLINE_FLIPS {
-            self.first[self.count] = bit;
-            self.count += 1;
-        } else {
-            self.rest.push(bit);
-        }
+        Damage(Vec::new())
     }
 
     /// True if no bit flipped.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
-        self.count == 0
+        self.0.is_empty()
     }
 
     /// The bits that flipped, in the order they were named.
     pub fn bits(&self) -> impl Iterator<Item = u32> + '_ {
-        self.first[..self.count].iter().chain(&self.rest).copied()
+        self.0.iter().copied()
     }
 
     fn apply(&self, bytes: &mut [u8]) {
@@ -191,9 +165,7 @@ impl Damage {
 
 impl FromIterator<u32> for Damage {
     fn from_iter<I: IntoIterator<Item = u32>>(bits: I) -> Damage {
-        let mut damage = Damage::none();
-        bits.into_iter().for_each(|bit| damage.flip(bit));
-        damage
+        Damage(bits.into_iter().collect())
     }
 }
 

@@ -178,6 +178,7 @@ impl Port {
     /// The Traffic Classes whose transmit queue has room for a TLP of `class`. A TLP may be queued before DL_Active; it
     /// then waits. A Traffic Class that is not mapped travels on VC0, for the other end to judge.
     #[must_use]
+    #[inline]
     pub fn room(&self, class: Class) -> TcSet {
         self.room[class.index()]
     }
@@ -207,6 +208,7 @@ impl Port {
 
     /// Like [`enqueue`](Self::enqueue), with `account` in place of the TLP's own: it is written here, where the TLP
     /// stays. Writing it just before the TLP moves here would make the move wait for the write.
+    #[inline]
     pub fn enqueue_for(&mut self, now: Time, tlp: Tlp, account: Account) {
         let class = tlp.class();
         let index = self.channel_of(tlp.repr.tc);
@@ -228,6 +230,7 @@ impl Port {
     }
 
     /// Tells the owner of a TLP that the other end can never have the credits for.
+    #[cold]
     fn check_admitted(&mut self, index: usize, class: Class, lengths: Lengths) {
         if let Some(advertised) = self.channels[index].never_admits(class, lengths) {
             let (vc, needed) = (Vc::from_bits(index as u8), lengths.data_credits() as u16);
@@ -249,6 +252,7 @@ impl Port {
     /// When the wire is free (which may be in the past), if there is something to send; `None` if nothing can be sent
     /// without a further input.
     #[must_use]
+    #[inline]
     pub fn transmit_ready_at(&self) -> Option<Time> {
         (self.pending != 0 || self.sendable != 0).then(|| self.wire.free_at())
     }
@@ -257,7 +261,8 @@ impl Port {
     /// before it, so `start` may be later than `now`.
     #[must_use]
     pub fn poll_transmit(&mut self, now: Time) -> Option<Transmission> {
-        let Sent { frame, start, end, wait } = self.poll_sent(now)?;
+        let Sent { frame, start, end, wait } =
+            if self.may_send(now) { self.send_next(now)? } else { return None };
         let tlp = match frame {
             SentFrame::Tlp { sequence } => self.unacknowledged(sequence),
             SentFrame::Dllp(_) => None,
@@ -265,22 +270,10 @@ impl Port {
         Some(Transmission { frame: frame.whole(tlp)?, start, end, wait })
     }
 
-    /// Like [`poll_transmit`](Self::poll_transmit), without copying the TLP.
+    /// Whether [`poll_transmit`](Self::poll_transmit) has a frame. Asking this first has the same effect as that without a
+    /// frame.
     #[must_use]
-    pub fn poll_sent(&mut self, now: Time) -> Option<Sent> {
-        if self.may_send(now) { self.transmit(now) } else { None }
-    }
-
-    /// Like [`poll_sent`](Self::poll_sent), right after [`may_send`](Self::may_send) has returned true, which it does
-    /// not check again.
-    #[must_use]
-    pub fn send_next(&mut self, now: Time) -> Option<Sent> {
-        self.transmit(now)
-    }
-
-    /// Whether [`poll_sent`](Self::poll_sent) has a frame. Asking this first has the same effect as `poll_sent` without
-    /// a frame.
-    #[must_use]
+    #[inline]
     pub fn may_send(&mut self, now: Time) -> bool {
         if now < self.wire.free_at() {
             return false;
@@ -383,6 +376,7 @@ impl Port {
 
     /// When to call [`handle_timeout`](Self::handle_timeout) next.
     #[must_use]
+    #[inline]
     pub fn poll_timeout(&self) -> Option<Time> {
         let data_link = self.receiver.deadline().min(self.replay.deadline());
         let updates = self.updates.news_deadline().min(self.updates.refresh_deadline());
@@ -438,8 +432,8 @@ impl Port {
         if self.down {
             return;
         }
-        let speed = (rate, width, self.config.skp_interval_at(rate));
-        self.wire.retrain(now, until, speed, &mut self.counters);
+        let skp_interval = self.config.skp_interval_at(rate);
+        self.wire.retrain(now, until, rate, width, skp_interval, &mut self.counters);
         let timers = Timers::new(&self.config, rate, width);
         self.replay.set_timeout(timers.replay);
         self.replay.hold(now, until);
@@ -454,6 +448,7 @@ impl Port {
     /// [`handle_timeout`](Self::handle_timeout) and after a frame that was no TLP to hand up; then tell the other end
     /// by [`hold`](Self::hold). Returned once.
     #[must_use]
+    #[inline]
     pub fn poll_retrain(&mut self) -> Option<Time> {
         self.retrains_until.take()
     }

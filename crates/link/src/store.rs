@@ -24,12 +24,14 @@ impl TlpStore {
     }
 
     /// Keeps a TLP with `account` in place of its own.
+    #[inline]
     pub(crate) fn insert(&mut self, tlp: Tlp, account: Account) -> Handle {
         let handle = self.free.pop().unwrap_or_else(|| self.grow());
         self.slots[handle.0 as usize].insert(tlp).account = account;
         handle
     }
 
+    #[cold]
     fn grow(&mut self) -> Handle {
         self.slots.push(None);
         Handle(self.slots.len() as u32 - 1)

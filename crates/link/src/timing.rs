@@ -159,7 +159,9 @@ impl Serializer {
         &mut self,
         now: Time,
         until: Time,
-        (rate, width, skp_interval): (Rate, Width, u32),
+        rate: Rate,
+        width: Width,
+        skp_interval: u32,
         counters: &mut Counters,
     ) {
         self.catch_up(now, counters);

@@ -80,6 +80,7 @@ impl Port {
         active && self.buffer.is_none() && self.receiver.expects(Sequence::from_bits(sequence))
     }
 
+    #[inline]
     pub(super) fn receive_tlp(&mut self, now: Time, sequence: u16, tlp: &Tlp) -> bool {
         match self.channels[0].init.state() {
             State::Active => {}
@@ -105,6 +106,7 @@ impl Port {
     }
 
     /// A TLP came behind a missing one: a Bad TLP, reported once for the gap (`PCIe 5.0 §3.6.3.1`).
+    #[cold]
     fn miss(&mut self, nak: bool) {
         self.counters.out_of_sequence += 1;
         if nak {
@@ -115,6 +117,7 @@ impl Port {
 
     /// Without flow control: whether there is room for the TLP. One without room is silently dropped, and so are those
     /// behind it.
+    #[cold]
     fn has_buffer_for(&mut self, sequence: Sequence) -> bool {
         let Some(buffer) = &mut self.buffer else { return true };
         if self.receiver.is_duplicate(sequence) {
@@ -131,12 +134,14 @@ impl Port {
     }
 
     /// A TLP says what an InitFC2 would: the other end uses the channel.
+    #[cold]
     fn hear_tlp(&mut self, now: Time, channel: usize) {
         self.channels[channel].init.receive_tlp();
         self.advance_init(now, channel);
         self.note_init();
     }
 
+    #[inline]
     fn accept(&mut self, now: Time, tlp: &Tlp) -> bool {
         // A Nak that has not left yet would ask for the TLP that has just come.
         self.pending &= !pending::NAK;
@@ -160,6 +165,7 @@ impl Port {
     }
 
     /// Receiver Overflow: the TLP is discarded, and returns no credits since it had none (`PCIe 5.0 §2.6.1.2`).
+    #[cold]
     fn overflow(&mut self, tlp: &Tlp) {
         self.counters.receiver_overflows += 1;
         self.refused = true;
@@ -167,6 +173,7 @@ impl Port {
     }
 
     /// Whether the channel of `tlp` takes TLPs though its initialization has not ended.
+    #[cold]
     fn admits(&mut self, now: Time, tlp: &Tlp) -> bool {
         let index = self.channel_of(tlp.repr.tc);
         if !self.mapped.contains(tlp.repr.tc) || self.channels[index].init.state() < State::FcInit2 {
