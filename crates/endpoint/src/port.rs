@@ -20,6 +20,7 @@ pub struct CreditReturn {
 impl CreditReturn {
     /// The space that `tlp` has taken.
     #[must_use]
+    #[inline]
     pub const fn of(tlp: &Tlp) -> CreditReturn {
         CreditReturn { tc: tlp.repr.tc, class: tlp.class(), data_credits: tlp.data_credits() }
     }

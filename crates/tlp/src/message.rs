@@ -4,7 +4,7 @@
 //! what a receiver does with a message.
 
 use crate::rules::RuleId;
-use crate::{Message, MessageRouting};
+use crate::{Bdf, Body, Data, Message, MessageRouting, Repr, Tag, Tlp};
 
 /// The data that a message has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -160,6 +160,13 @@ pub static MESSAGES: [MessageType; 39] = {
     ]
 };
 
+/// A message without data, whose header bytes 8 to 15 are zero.
+#[must_use]
+pub fn plain(requester: Bdf, routing: MessageRouting, code: u8) -> Tlp {
+    let message = Message { routing, requester, tag: Tag::default(), code, header: [0; 8], length_dw: None };
+    Tlp::new(Repr::new(Body::Message(message)), Data::NONE)
+}
+
 /// A set of Message Codes, which a receiver takes. Any other code is an Unsupported Request to it
 /// (`PCIe 5.0 §2.3.1`), except for those that [`is_ignored`] names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -168,6 +175,9 @@ pub struct MessageCodes([u128; 2]);
 impl MessageCodes {
     /// The empty set.
     pub const NONE: MessageCodes = MessageCodes([0; 2]);
+
+    /// ERR_COR, ERR_NONFATAL and ERR_FATAL.
+    pub const ERRORS: MessageCodes = MessageCodes::of(&[ERR_COR, ERR_NONFATAL, ERR_FATAL]);
 
     /// Assert_INTx and Deassert_INTx.
     pub const INTERRUPTS: MessageCodes = MessageCodes::of(&[

@@ -223,6 +223,7 @@ impl Endpoint {
     }
 
     /// Notes that there are several channels from now on, which do not wait for each other.
+    #[cold]
     pub(super) fn find_several_channels(&mut self) {
         let Some(agenda) = &mut self.agenda else { return };
         agenda.several_channels = true;

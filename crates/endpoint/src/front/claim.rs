@@ -38,6 +38,7 @@ pub(crate) struct Place {
 
 impl<B: Behind> Front<B> {
     /// Whether a TLP is looked at further: it is not malformed, its ECRC is not wrong, and its prefixes are supported.
+    #[inline]
     pub(crate) fn admits(&mut self, tlp: &Tlp) -> bool {
         if !self.shared.own.virtual_errors.is_empty() {
             self.log_virtual_errors();
@@ -84,6 +85,7 @@ impl<B: Behind> Front<B> {
         token
     }
 
+    #[cold]
     fn overflow(&mut self, index: usize, credit: CreditReturn, question: Option<Question>) {
         self.shared.counters.request_overflows += 1;
         let Some(question) = question else { return self.shared.requests.give_back(credit) };
@@ -104,6 +106,7 @@ impl<B: Behind> Front<B> {
         Limits { mps, tc_mapped: TcSet::ALL, local_prefixes: false, end_to_end_prefixes }
     }
 
+    #[cold]
     fn end_end_prefixes(&self) -> u8 {
         self.functions.iter().map(|f| f.settings.end_end_prefixes).max().unwrap_or(0)
     }
@@ -111,6 +114,7 @@ impl<B: Behind> Front<B> {
     /// Refuses a TLP with a prefix of a reserved type, or with more prefixes than its function supports where another
     /// function of the device supports as many: a request is unsupported, a completion unexpected
     /// (`PCIe 5.0 §2.2.10.2`). A TLP that no function claims is not refused here.
+    #[cold]
     fn refuses_prefixes(&mut self, tlp: &Tlp) -> bool {
         let Some(index) = self.addressee(tlp) else { return false };
         let most = usize::from(self.functions[index].settings.end_end_prefixes);
@@ -288,6 +292,7 @@ impl<B: Behind> Front<B> {
     }
 
     /// Drops a request without a completion: a posted one, or a malformed one; `None` where it belongs to no function.
+    #[cold]
     pub(super) fn drop_request(&mut self, index: Option<usize>, tlp: &Tlp, why: Drop) {
         self.shared.requests.give_back(CreditReturn::of(tlp));
         let counters = &mut self.shared.counters;

@@ -133,6 +133,7 @@ impl LoggedTlp {
 impl<B: Behind> Front<B> {
     /// Logs an error that belongs to no function in all physical functions. One message is sent for each severity, by
     /// the first function that asks for it (`PCIe 5.0 §6.2.4`).
+    #[cold]
     pub(crate) fn log_in_all(&mut self, report: ErrorReport) {
         let mut sent = Vec::new();
         for function in &mut self.functions[..self.physical] {
@@ -144,6 +145,7 @@ impl<B: Behind> Front<B> {
 
     /// Logs what virtual functions have found: masks, severities and enables are those of their physical ones
     /// (`PCIe 5.0 §9.4.2`).
+    #[cold]
     pub(crate) fn log_virtual_errors(&mut self) {
         let (physicals, virtuals) = self.functions.split_at_mut(self.physical);
         for (number, report) in std::mem::take(&mut self.shared.own.virtual_errors) {

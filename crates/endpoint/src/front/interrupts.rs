@@ -3,12 +3,11 @@
 //! when they leave; [`intx`](super::intx) has the levels of INTx.
 
 use super::msix::{Msix, Raised};
-use super::own::own_message;
 use super::settings::unmasked;
 use super::{Behind, Function, Shared};
 use config::MsiConfig;
 use device::seam::{DmaOptions, OutMessage};
-use tlp::message::PM_PME;
+use tlp::message::{PM_PME, plain};
 use tlp::{
     Attributes, Bdf, Body, Data, MemoryOp, MemoryRequest, Message, MessageRouting, Repr, Span, Tag, TcSet,
     Tlp, TrafficClass,
@@ -112,7 +111,7 @@ impl<B: Behind> Function<B> {
 
     fn pm_pme(&self, shared: &mut Shared) -> Tlp {
         shared.counters.pme_messages += 1;
-        own_message(self.id(shared), MessageRouting::ToRootComplex, PM_PME)
+        plain(self.id(shared), MessageRouting::ToRootComplex, PM_PME)
     }
 
     pub(crate) fn message(&mut self, shared: &mut Shared, message: OutMessage) -> Option<Tlp> {

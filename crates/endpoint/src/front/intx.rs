@@ -5,9 +5,8 @@
 //! Functions with one pin share it: it is asserted while any of them asserts it. Messages report levels: a pin that
 //! changes and changes back before its message could leave is not reported.
 
-use super::own::own_message;
 use super::{Behind, Front, Function, Shared};
-use tlp::message::{ASSERT_INTA, DEASSERT_INTA};
+use tlp::message::{ASSERT_INTA, DEASSERT_INTA, plain};
 use tlp::{Bdf, MessageRouting, TcSet, Time, Tlp, TrafficClass};
 
 /// One pin.
@@ -95,6 +94,6 @@ impl<B: Behind> Front<B> {
         self.shared.own.pins.refresh();
         self.shared.counters.intx_messages += 1;
         let endpoint = Bdf::from_bits(self.shared.bus_device);
-        Some(own_message(endpoint, MessageRouting::Local, first + index as u8))
+        Some(plain(endpoint, MessageRouting::Local, first + index as u8))
     }
 }

@@ -8,8 +8,8 @@ use super::{Behind, Front, Shared};
 use config::{ErrorMessage, ErrorReport};
 use device::seam::Ready;
 use std::collections::VecDeque;
-use tlp::message::PME_TO_ACK;
-use tlp::{Bdf, Body, Class, Data, Message, MessageRouting, Repr, Tag, TcSet, Time, Tlp, TrafficClass};
+use tlp::message::{PME_TO_ACK, plain};
+use tlp::{Bdf, Class, MessageRouting, TcSet, Time, Tlp, TrafficClass};
 
 /// The most error messages that may wait to be sent; further ones are counted as lost.
 const MAX_ERROR_MESSAGES: usize = 16;
@@ -88,7 +88,7 @@ impl<B: Behind> Front<B> {
     pub(crate) fn next_own(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
         match class {
             Class::Posted => {
-                let message = self.next_own_message(room);
+                let message = self.next_plain(room);
                 self.shared.own.refresh();
                 message
             }
@@ -98,7 +98,7 @@ impl<B: Behind> Front<B> {
     }
 
     /// The next message, always of TC0. PME_TO_Ack speaks for all functions (`PCIe 5.0 §5.3.3.2.1`).
-    fn next_own_message(&mut self, room: TcSet) -> Option<Tlp> {
+    fn next_plain(&mut self, room: TcSet) -> Option<Tlp> {
         let tc = TrafficClass::default();
         self.log_virtual_errors();
         if !room.contains(tc) {
@@ -108,7 +108,7 @@ impl<B: Behind> Front<B> {
         if own.acks > 0 && functions.iter().all(|f| f.precedes_posted(tc, own.ack_stamp)) {
             own.acks -= 1;
             let endpoint = Bdf::from_bits(self.shared.bus_device);
-            return Some(own_message(endpoint, MessageRouting::Gathered, PME_TO_ACK));
+            return Some(plain(endpoint, MessageRouting::Gathered, PME_TO_ACK));
         }
         self.next_intx(room).or_else(|| self.next_error_message(tc))
     }
@@ -122,7 +122,7 @@ impl<B: Behind> Front<B> {
         let (_, function, message) = own.errors.remove(at)?;
         self.shared.counters.error_messages += 1;
         let requester = self.functions.get(usize::from(function))?.id(&self.shared);
-        Some(own_message(requester, MessageRouting::ToRootComplex, message as u8))
+        Some(plain(requester, MessageRouting::ToRootComplex, message as u8))
     }
 
     /// The first completion that may leave: the oldest of each function and Traffic Class is tried.
@@ -152,10 +152,4 @@ impl<B: Behind> Front<B> {
         }
         Some(tlp)
     }
-}
-
-/// A message without data.
-pub(crate) fn own_message(requester: Bdf, routing: MessageRouting, code: u8) -> Tlp {
-    let message = Message { routing, requester, tag: Tag::default(), code, header: [0; 8], length_dw: None };
-    Tlp::new(Repr::new(Body::Message(message)), Data::NONE)
 }
