@@ -46,8 +46,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
-use tlp::message::MessageCodes;
-use tlp::message::UNLOCK;
+use tlp::message::{MessageCodes, UNLOCK};
 use tlp::{AtomicOp, Bdf, Data, Duration, MessageRouting, Payload, PayloadPool, Time};
 
 /// The most interrupts of one vector that are kept until the program waits for them; further ones merge with the

@@ -118,14 +118,7 @@ impl FoundFunction {
     /// # Errors
     /// A line that names the function and the BAR, where there is no such BAR or `offset` lies beyond it.
     pub fn address(&self, bar: impl Into<BarIndex>, offset: u64) -> Result<u64, String> {
-        let BarIndex(index) = bar.into();
-        match self.bars.get(usize::from(index)).copied().flatten() {
-            None => Err(format!("{self} has no memory BAR {index}")),
-            Some(bar) if offset >= bar.size => {
-                Err(format!("{self}, BAR {index}: offset {offset:#x} is beyond its {:#x} bytes", bar.size))
-            }
-            Some(bar) => Ok(bar.address + offset),
-        }
+        self.place("", &self.bars, bar.into(), offset)
     }
 
     /// I/O address of the byte `offset` of I/O BAR `bar`.
@@ -133,15 +126,24 @@ impl FoundFunction {
     /// # Errors
     /// A line that names the function and the BAR, where there is no such BAR or `offset` lies beyond it.
     pub fn io_address(&self, bar: impl Into<BarIndex>, offset: u32) -> Result<u32, String> {
-        let BarIndex(index) = bar.into();
-        match self.io_bars.get(usize::from(index)).copied().flatten() {
-            None => Err(format!("{self} has no I/O BAR {index}")),
-            Some(bar) if u64::from(offset) >= bar.size => Err(format!(
-                "{self}, I/O BAR {index}: offset {offset:#x} is beyond its {:#x} bytes",
-                bar.size
-            )),
-            // I/O space ends at 64 KiB.
-            Some(bar) => Ok(bar.address as u32 + offset),
+        // I/O space ends at 64 KiB.
+        self.place("I/O ", &self.io_bars, bar.into(), offset.into()).map(|address| address as u32)
+    }
+
+    fn place(
+        &self,
+        space: &str,
+        bars: &[Option<FoundBar>; 6],
+        BarIndex(index): BarIndex,
+        offset: u64,
+    ) -> Result<u64, String> {
+        match bars.get(usize::from(index)).copied().flatten() {
+            None if space.is_empty() => Err(format!("{self} has no memory BAR {index}")),
+            None => Err(format!("{self} has no {space}BAR {index}")),
+            Some(FoundBar { size, .. }) if offset >= size => {
+                Err(format!("{self}, {space}BAR {index}: offset {offset:#x} is beyond its {size:#x} bytes"))
+            }
+            Some(bar) => Ok(bar.address + offset),
         }
     }
 

@@ -5,7 +5,7 @@
 use device::seam::{CompletionError, OutMessage};
 use std::any::Any;
 use thiserror::Error;
-use tlp::message::MessageCodes;
+use tlp::message::{ASSERT_INTA, DEASSERT_INTA, MessageCodes};
 use tlp::{AtomicOp, Bdf, Data, MessageRouting, Time};
 
 /// A host above a root complex. It issues configuration, memory, I/O and message requests, is told how they end, and
@@ -106,7 +106,7 @@ impl Wire {
     /// Message Code of Assert_INTx, or of Deassert_INTx (`PCIe 5.0 §2.2.8.1`).
     #[must_use]
     pub const fn message_code(self, asserted: bool) -> u8 {
-        (if asserted { 0x20 } else { 0x24 }) + self as u8
+        (if asserted { ASSERT_INTA } else { DEASSERT_INTA }) + self as u8
     }
 }
 

@@ -127,7 +127,7 @@ pub(super) async fn apply(
     if let Some(pcie) = function.pcie {
         function.mps = common.mps;
         let mrrs = policy.mrrs_of.get(&function.path).copied().unwrap_or(policy.mrrs);
-        config.device_control(policy, &pcie, (common.mps, mrrs), ten_bit).await?;
+        config.device_control(policy, &pcie, common.mps, mrrs, ten_bit).await?;
         if pcie.port == Some(PortType::Endpoint) && function.parent.is_some() {
             let rcb = if common.rcb.bytes() == 128 { link_control::RCB_128 } else { 0 };
             config.change(pcie.at + pcie::LINK_CONTROL, link_control::RCB_128, rcb).await?;
@@ -158,7 +158,8 @@ impl Config<'_> {
         &self,
         policy: &Policy,
         pcie: &PcieFacts,
-        (mps, mrrs): (Mps, Mrrs),
+        mps: Mps,
+        mrrs: Mrrs,
         ten_bit: bool,
     ) -> Result<(), Trouble> {
         let tags = policy.extended_tags && pcie.device_capabilities & device::EXTENDED_TAG_SUPPORTED != 0;
