@@ -23,8 +23,8 @@ use crate::queue::{Event, SortedQueue};
 use crate::stages::{TransactionKind, TransactionTap};
 use crate::switch::Switch;
 use crate::tap::{Direction, Tap, TapRecord};
-use crate::topology::{HostId, LinkEvent, PortId};
-use crate::wire::PortState;
+use crate::topology::{HostId, LinkEvent, PortId, Side};
+use crate::wire::{Odd, PortState};
 use endpoint::TlpPort;
 use hosts::HostSide;
 use link::{Counters, Port, SentFrame};
@@ -58,16 +58,19 @@ impl Slot {
     }
 
     /// The Traffic Classes of `class` that the device may be asked for, or that a held TLP may go with.
+    #[inline]
     fn room(&self, class: Class, port: &Port) -> TcSet {
         let room = port.room(class);
         if self.holds == 0 { room } else { self.room_beside_held(class, room, port) }
     }
 
+    #[inline]
     fn holds(&self, class: Class) -> bool {
         self.holds & 1 << class.index() != 0
     }
 
     /// Keeps a TLP whose channel has no room; returns the remaining room, which is none.
+    #[cold]
     fn hold(&mut self, class: Class, tlp: Option<Tlp>) -> Option<Tlp> {
         self.held[class.index()] = tlp;
         self.holds |= 1 << class.index();
@@ -75,6 +78,7 @@ impl Slot {
     }
 
     /// The part of `room` whose channels have no held posted TLP: what was issued after one may not pass it.
+    #[cold]
     fn room_beside_held(&self, class: Class, room: TcSet, port: &Port) -> TcSet {
         match &self.held[Class::Posted.index()] {
             Some(held) if class != Class::Posted => room.and(port.channel_classes(held.repr.tc).complement()),
@@ -88,6 +92,7 @@ impl Slot {
         std::mem::take(&mut self.held).into_iter().flatten()
     }
 
+    #[cold]
     fn next_held(&mut self, class: Class, room: TcSet) -> Option<Tlp> {
         let held = &mut self.held[class.index()];
         let tlp = held.take_if(|tlp| room.contains(tlp.repr.tc))?;
@@ -203,12 +208,7 @@ impl Fabric {
 
     /// Lets `tap` see every transaction that ends from now on.
     pub fn set_transaction_tap(&mut self, tap: Box<dyn TransactionTap>) {
-        self.ledger.set_tap(Some(tap));
-    }
-
-    /// Takes the transaction tap out.
-    pub fn take_transaction_tap(&mut self) -> Option<Box<dyn TransactionTap>> {
-        self.ledger.set_tap(None)
+        self.ledger.set_tap(tap);
     }
 
     /// The device in slot `n` was given something from outside the fabric: calls it now if it wants to be called
@@ -252,6 +252,7 @@ impl Fabric {
     }
 
     /// True if no event is due by `until`.
+    #[cold]
     fn stop_before_next(&mut self, limits: Limits) -> Stop {
         if self.queue.is_empty() && !limits.open_ended {
             let stop = self.stalled();
@@ -372,13 +373,16 @@ impl Fabric {
 #[inline(never)]
 fn show(
     tap: &mut dyn Tap,
-    (time, at, direction): (Time, PortId, Direction),
+    time: Time,
+    from: PortId,
+    at: Side,
     frame: SentFrame,
     tlp: Option<&Tlp>,
-    damaged: bool,
-    dropped: bool,
+    odd: Option<&Odd>,
 ) {
-    if let Some(frame) = &frame.whole(tlp) {
-        tap.frame(&TapRecord { time, link: at.link(), at: at.side(), direction, frame, damaged, dropped });
-    }
+    let Some(frame) = &frame.whole(tlp) else { return };
+    let (link, direction) = (from.link(), Direction::of_sender(from.side()));
+    let damaged = odd.and_then(|odd| odd.harm.as_ref()).is_some_and(|harm| harm.is_damage());
+    let dropped = odd.is_some_and(|odd| odd.dropped);
+    tap.frame(&TapRecord { time, link, at, direction, frame, damaged, dropped });
 }

@@ -109,11 +109,8 @@ impl Ledger {
         }
     }
 
-    pub(crate) fn set_tap(
-        &mut self,
-        tap: Option<Box<dyn TransactionTap>>,
-    ) -> Option<Box<dyn TransactionTap>> {
-        std::mem::replace(&mut self.tap, tap)
+    pub(crate) fn set_tap(&mut self, tap: Box<dyn TransactionTap>) {
+        self.tap = Some(tap);
     }
 
     pub(crate) fn totals(&self) -> AccountTotals {

@@ -168,6 +168,7 @@ impl PortState {
 
     /// Requests the events that the port needs next. An earlier pending event serves as well; if it turns out to be too
     /// early, another is requested.
+    #[inline]
     pub(crate) fn arm(&mut self, now: Time, queue: &mut SortedQueue) {
         if let Some(at) = self.port.transmit_ready_at() {
             let at = at.max(now);
@@ -186,6 +187,7 @@ impl PortState {
     }
 
     /// The owner has been asked, and may still have TLPs of the classes in `outputs`.
+    #[inline]
     pub(crate) fn note_outputs(&mut self, outputs: u8) {
         let open = |class: &Class| outputs & 1 << class.index() != 0 && !self.port.room(*class).is_empty();
         self.asks_again = outputs != 0 && Class::ALL.iter().any(open);

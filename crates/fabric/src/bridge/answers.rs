@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! TLPs that a bridge makes itself: completions of requests that it ends, and messages. Its caller decides which.
 
-use tlp::message::SET_SLOT_POWER_LIMIT;
+use tlp::message::{SET_SLOT_POWER_LIMIT, plain};
 use tlp::{
-    Asked, Bdf, Body, Data, MemoryOp, MemoryRequest, Message, MessageRouting, PayloadPool, Repr, Span,
-    Status, Tag, Tlp,
+    Asked, Bdf, Body, Data, MemoryOp, MemoryRequest, MessageRouting, PayloadPool, Repr, Span, Status, Tag,
+    Tlp,
 };
 
 /// The completion of `request` without data; `None` if no completion answers it.
@@ -28,15 +28,9 @@ pub(crate) fn completion_with_dw(
     Some(tlp)
 }
 
-/// A message without data from `requester`.
-pub(crate) fn message(requester: Bdf, routing: MessageRouting, code: u8) -> Tlp {
-    let message = Message { routing, requester, tag: Tag::default(), code, header: [0; 8], length_dw: None };
-    Tlp::new(Repr::new(Body::Message(message)), Data::NONE)
-}
-
 /// Set_Slot_Power_Limit: value in bits 7:0 and scale in bits 9:8 of its DW (`PCIe 5.0 §2.2.8.5`).
 pub(crate) fn slot_power_limit(requester: Bdf, value: u8, scale: u8, pool: &PayloadPool) -> Tlp {
-    let mut tlp = message(requester, MessageRouting::Local, SET_SLOT_POWER_LIMIT);
+    let mut tlp = plain(requester, MessageRouting::Local, SET_SLOT_POWER_LIMIT);
     if let Body::Message(m) = &mut tlp.repr.body {
         m.length_dw = Some(1);
     }

@@ -2,9 +2,9 @@
 //! Errors of a bridge (`PCIe 5.0 §6.2`): logged in its registers, and the messages that report them; Downstream Port
 //! Containment (§6.2.10). Its owner detects errors and sends messages.
 
-use super::{Bridge, answers};
+use super::Bridge;
 use config::{DetectedError, ErrorMessage, ErrorReport, Side, Uncorrectable};
-use tlp::message::{LTR, PM_ACTIVE_STATE_NAK, SET_SLOT_POWER_LIMIT};
+use tlp::message::{LTR, PM_ACTIVE_STATE_NAK, SET_SLOT_POWER_LIMIT, plain};
 use tlp::{Bdf, Body, Message, MessageRouting, Status, Tlp};
 
 /// The fate of a TLP to a link that is down.
@@ -63,7 +63,7 @@ impl Bridge {
     }
 
     fn error_message(&self, message: Option<ErrorMessage>) -> Option<Tlp> {
-        message.map(|message| answers::message(self.id(), MessageRouting::ToRootComplex, message as u8))
+        message.map(|message| plain(self.id(), MessageRouting::ToRootComplex, message as u8))
     }
 
     /// Whether the bridge itself consumes a message of this code that came in on `side`: from above, the power limit of
@@ -97,16 +97,6 @@ impl Bridge {
             Some(dpc) if !dpc.completes_unsupported => Status::CompleterAbort,
             _ => Status::UnsupportedRequest,
         }
-    }
-
-    /// DPC RP Busy: the root port still has open requests that containment has cut off (`PCIe 5.0 §7.9.15.4`).
-    pub(crate) fn set_containment_busy(&mut self, busy: bool) {
-        self.space.set_dpc_busy(busy);
-    }
-
-    /// A poisoned request leaves on `side`.
-    pub(crate) fn note_poisoned_sent(&mut self, side: Side) {
-        self.space.note_poisoned_sent(side);
     }
 
     /// The ERR_COR that a trigger asks for; the interrupt that it asks for is polled with the others.

@@ -56,6 +56,11 @@ impl Bridge {
         &self.space
     }
 
+    /// The registers, to set what no request writes.
+    pub(crate) fn space_mut(&mut self) -> &mut ConfigSpace {
+        &mut self.space
+    }
+
     /// ID of the bridge's function.
     pub(crate) fn id(&self) -> Bdf {
         self.routes.id
@@ -129,11 +134,6 @@ impl Bridge {
         }
     }
 
-    /// Link Disable of Link Control.
-    pub(crate) fn link_disabled(&self) -> bool {
-        self.space.link_disable()
-    }
-
     /// Whether Power Controller Control is off; never if the slot has no power controller.
     pub(crate) fn slot_is_off(&self) -> bool {
         self.space.slot().is_some_and(|slot| !slot.powered)
@@ -146,11 +146,6 @@ impl Bridge {
         let capabilities =
             self.space.pcie_capability().map_or(0, |at| self.space.read(at + SLOT_CAPABILITIES));
         !self.space.has_slot() || capabilities & HOT_PLUG_SURPRISE != HOT_PLUG_SURPRISE
-    }
-
-    /// ECRC Check Enable of the bridge.
-    pub(crate) fn checks_ecrc(&self) -> bool {
-        self.space.ecrc_check()
     }
 
     /// Records an event at the slot below. Then ask for interrupts.

@@ -71,9 +71,4 @@ impl Bridge {
         // System errors and exceptions of a processor are not modelled.
         let _ = self.space.rp_pio(kind, failure, link::header_log(request), [0; 4]);
     }
-
-    /// CRS Software Visibility Enable.
-    pub(crate) fn shows_retry(&self) -> bool {
-        self.space.crs_software_visibility()
-    }
 }

@@ -4,7 +4,6 @@
 use super::givers::{Giver, RootOutput};
 use super::{Fabric, show};
 use crate::stages::Stage;
-use crate::tap::Direction;
 use crate::topology::{HostId, Owner, PortId};
 use crate::wire::{InFlight, Odd};
 use link::{Port, SentFrame};
@@ -42,9 +41,7 @@ impl Fabric {
         let tlp = again.or_else(|| tlp_of(frame, &sender.port));
         let tlp = harm.map_or(tlp, |harm| harm.tlp(tlp));
         if let Some(tap) = &mut self.tap {
-            let direction = Direction::of_sender(id.peer().side());
-            let damaged = harm.is_some_and(|h| h.is_damage());
-            show(tap.as_mut(), (now, id, direction), frame, tlp, damaged, dropped);
+            show(tap.as_mut(), now, id.peer(), id.side(), frame, tlp, odd);
         }
         if dropped {
             return;

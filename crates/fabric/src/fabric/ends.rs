@@ -40,6 +40,7 @@ impl Fabric {
         if goes_on { None } else { self.check_end_closely(open_ended) }
     }
 
+    #[cold]
     fn check_end_closely(&self, open_ended: bool) -> Option<Stop> {
         if let Some(line) = &self.never_sent {
             return Some(Stop::NoProgress(vec![line.clone()]));

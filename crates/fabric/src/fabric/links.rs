@@ -93,6 +93,7 @@ impl Fabric {
     }
 
     /// A fault cuts `link` now.
+    #[cold]
     pub(super) fn cut(&mut self, link: LinkId, cut: Cut) {
         self.schedule(LinkEvent { at: self.now, link, change: LinkChange::Cut });
         if let Some(after) = cut.restore_after {
@@ -281,6 +282,7 @@ impl Fabric {
         }
     }
 
+    #[cold]
     fn obey_root_ports(&mut self) {
         while let Some((index, action)) = self.actions.pop_front() {
             self.obey(index, action);

@@ -5,7 +5,6 @@ use super::givers::{Giver, RootOutput, SlotOutput, SwitchPort};
 use super::{Fabric, show};
 use crate::host_slot::HostSlot;
 use crate::queue::Event;
-use crate::tap::Direction;
 use crate::topology::{HostId, Owner};
 use crate::wire::InFlight;
 use link::{Sent, SentFrame};
@@ -47,6 +46,7 @@ impl Fabric {
         self.ports[index].arm(self.now, &mut self.queue);
     }
 
+    #[cold]
     fn pump_notices(&mut self, index: usize) {
         self.tell_owner(index);
         // The owner may have something to send in response.
@@ -93,6 +93,7 @@ impl Fabric {
     }
 
     /// Sends a frame if one may go. It is called far more often than one may.
+    #[inline]
     fn transmit(&mut self, index: usize) -> Put {
         if self.ports[index].port.may_send(self.now) { self.send(index) } else { Put::Nothing }
     }
@@ -113,7 +114,7 @@ impl Fabric {
             SentFrame::Dllp(dllp) => (SentFrame::Dllp(*dllp), None),
         };
         if let Some(tap) = &mut self.tap {
-            show(tap.as_mut(), (*end, id, Direction::of_sender(id.side())), frame, tlp, false, false);
+            show(tap.as_mut(), *end, id, id.side(), frame, tlp, None);
         }
         let arrival = *end + peer.propagation;
         if let (Some(tlp), Some(wait)) = (tlp, wait) {
@@ -133,6 +134,7 @@ impl Fabric {
 
     /// Refills the queues from the owner. False if it has nothing more, however much room there is.
     // What it calls is not inlined, so that no owner pays for the registers of another.
+    #[inline]
     fn refill(&mut self, index: usize) -> bool {
         match self.ports[index].owner {
             Owner::Root(host, n) => {

@@ -19,8 +19,8 @@
 //! Everything is mapped one to one, except for requesters with a window: a request outside it is a fault.
 //! Interrupts are not translated (VT-d excludes 0xfee0_0000 to 0xfeef_ffff).
 
-use super::MemoryCounters;
 use super::iotlb::Iotlb;
+use super::{Access, MemoryCounters};
 use crate::profile::{IommuProfile, PageSize, PageWalkCache, Replacement};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::collections::BTreeMap;
@@ -105,12 +105,12 @@ impl Iommu {
     /// When a request that comes through root port `port` at `at` is translated. It must lie within one page.
     pub(super) fn translate(
         &mut self,
-        (port, requester): (usize, Bdf),
-        address: u64,
+        access: &Access,
         at: Time,
         rng: &mut Xoshiro256PlusPlus,
         counters: &mut MemoryCounters,
     ) -> Time {
+        let Access { port, requester, address, .. } = *access;
         let asked = at.max(self.ports[port].open_at);
         let (page, key) = self.page(requester, address);
         let table = if self.tables.len() == 1 { 0 } else { port };
@@ -140,12 +140,7 @@ impl Iommu {
     }
 
     /// Uses the page of `address`, in no time.
-    pub(super) fn touch(
-        &mut self,
-        (port, requester): (usize, Bdf),
-        address: u64,
-        rng: &mut Xoshiro256PlusPlus,
-    ) {
+    pub(super) fn touch(&mut self, port: usize, requester: Bdf, address: u64, rng: &mut Xoshiro256PlusPlus) {
         let (page, key) = self.page(requester, address);
         let table = if self.tables.len() == 1 { 0 } else { port };
         if self.tables[table].look(key, page).is_none() {

@@ -165,8 +165,7 @@ impl MemorySystem {
             at = awake;
         }
         let Some(iommu) = &mut self.iommu else { return at };
-        let who = (access.port, access.requester);
-        iommu.translate(who, access.address, at, &mut self.rng, &mut self.counters)
+        iommu.translate(access, at, &mut self.rng, &mut self.counters)
     }
 
     /// Stays awake until `until`, since there is work.

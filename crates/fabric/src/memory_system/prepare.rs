@@ -30,7 +30,7 @@ impl MemorySystem {
             }
             CachePreparation::WriteByDevice { requester, address, bytes, passes } => {
                 for _ in 0..passes.min(MAX_PASSES) {
-                    lines(address, bytes).for_each(|line| self.write_by_device((port, requester), line));
+                    lines(address, bytes).for_each(|line| self.write_by_device(port, requester, line));
                 }
             }
             CachePreparation::ThrashByDevice { requester, address, bytes, seed } => {
@@ -39,7 +39,7 @@ impl MemorySystem {
                 for _ in 0..count {
                     // As even as 32 bits over at most 2^26 lines allow.
                     let line = (u64::from(rng.next_u32()) * count) >> 32;
-                    self.write_by_device((port, requester), address.wrapping_add(line * LINE_BYTES));
+                    self.write_by_device(port, requester, address.wrapping_add(line * LINE_BYTES));
                 }
             }
         }
@@ -58,9 +58,9 @@ impl MemorySystem {
         }
     }
 
-    fn write_by_device(&mut self, who: (usize, Bdf), line: u64) {
+    fn write_by_device(&mut self, port: usize, requester: Bdf, line: u64) {
         if let Some(iommu) = &mut self.iommu {
-            iommu.touch(who, line, &mut self.rng);
+            iommu.touch(port, requester, line, &mut self.rng);
         }
         let Some(caches) = &mut self.caches else { return };
         if let Some(remote) = &mut caches.remote {

@@ -158,7 +158,7 @@ pub struct CompletionProfile {
 impl CompletionProfile {
     /// For how many picoseconds nothing follows a completion of `bytes` from `address` on, the `last` of its read or not, of a
     /// read that is `cut` to `unit_bytes` or not and whose lines took `late` beyond a hit.
-    pub(crate) fn rest_ps(&self, (address, bytes): (u64, u32), last: bool, cut: bool, late: Duration) -> u16 {
+    pub(crate) fn rest_ps(&self, address: u64, bytes: u32, last: bool, cut: bool, late: Duration) -> u16 {
         let dws = ((address % 4) as u32 + bytes).div_ceil(4);
         // What a shorter one leaves behind goes while the next is gathered.
         let mut ps = if u64::from(dws * 4) < LINE_BYTES { 0 } else { self.gap.as_ps() };
@@ -170,7 +170,7 @@ impl CompletionProfile {
     }
 
     /// Bytes of the next completion of a read of which `sent` bytes have left and `left` remain, from `address` on.
-    pub(crate) fn piece(&self, address: u64, (sent, left): (u32, u32), mps: Mps, rcb: Rcb) -> u32 {
+    pub(crate) fn piece(&self, address: u64, sent: u32, left: u32, mps: Mps, rcb: Rcb) -> u32 {
         let usual = completion_piece(address, left, mps, rcb);
         let line = rcb.bytes();
         let into_line = address as u32 & (line - 1);
@@ -224,7 +224,7 @@ mod tests {
     fn pieces(profile: &CompletionProfile, address: u64, mut left: u32, rcb: Rcb) -> Vec<u32> {
         let (mps, mut sent, mut out) = (Mps::new(128).unwrap(), 0, Vec::new());
         while left > 0 {
-            let piece = profile.piece(address + u64::from(sent), (sent, left), mps, rcb);
+            let piece = profile.piece(address + u64::from(sent), sent, left, mps, rcb);
             out.push(piece);
             (sent, left) = (sent + piece, left - piece);
         }

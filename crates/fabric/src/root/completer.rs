@@ -153,6 +153,7 @@ impl Completer {
 
 impl Base {
     /// The next completion from another root port's device, if it is older than `stamp`.
+    #[cold]
     fn next_passing(&mut self, port: usize, now: Time, room: TcSet, stamp: u64) -> Option<Tlp> {
         let out = self.ports[port].pop_passing(now, room, stamp)?;
         Some(self.leave_port(now, out))
@@ -206,6 +207,7 @@ impl Completer {
     }
 
     /// The requester's link is gone: what it was to write is still written, but nobody is answered.
+    #[cold]
     fn read_is_stale(&mut self, base: &mut Base, job: u32) -> (usize, TrafficClass) {
         let at = &mut self.jobs[job as usize];
         let (port, tc) = (at.port, at.asked.tc);
@@ -236,6 +238,7 @@ impl Completer {
     }
 
     /// The memory was there when the job was taken, but has gone since.
+    #[cold]
     fn refuse_job(&mut self, base: &mut Base, job: u32) {
         base.counters.unsupported_requests += 1;
         self.jobs[job as usize].refuse();
@@ -283,15 +286,13 @@ impl Completer {
         let with_data = job.has_data();
         let mps = job.unit.map_or(mps, |unit| unit.min(mps));
         let piece = match with_data {
-            true => base.profile.completions.piece(at, (job.sent, left), mps, rcb),
+            true => base.profile.completions.piece(at, job.sent, left, mps, rcb),
             false => left,
         };
         let repr = job.completion(completer, piece, completion_attributes);
         let data = if with_data { job.data.slice(job.sent as usize, piece as usize) } else { Data::NONE };
         let rest_ps = match with_data {
-            true => {
-                base.profile.completions.rest_ps((at, piece), piece == left, job.unit.is_some(), job.late)
-            }
+            true => base.profile.completions.rest_ps(at, piece, piece == left, job.unit.is_some(), job.late),
             false => 0,
         };
         job.sent += piece;
@@ -342,7 +343,7 @@ impl Completer {
         if tlp.repr.ep && service.write.is_some() {
             // This is never advisory, though the requester learns of it (`PCIe 5.0 §2.7.2.2`).
             base.counters.poisoned += 1;
-            base.log(port, now, (Uncorrectable::PoisonedTlp, false), Side::Secondary, tlp);
+            base.log(port, now, Uncorrectable::PoisonedTlp, false, Side::Secondary, tlp);
             return self.answer_refused(base, port, now, tlp, Status::UnsupportedRequest);
         }
         base.count(&job);
@@ -366,8 +367,8 @@ impl Completer {
     /// Answers a request with UR.
     pub(super) fn refuse(&mut self, base: &mut Base, port: usize, now: Time, tlp: &Tlp) {
         base.counters.unsupported_requests += 1;
-        let error = (Uncorrectable::UnsupportedRequest, tlp.refusal_is_advisory());
-        base.log(port, now, error, Side::Secondary, tlp);
+        let advisory = tlp.refusal_is_advisory();
+        base.log(port, now, Uncorrectable::UnsupportedRequest, advisory, Side::Secondary, tlp);
         self.answer_refused(base, port, now, tlp, Status::UnsupportedRequest);
     }
 

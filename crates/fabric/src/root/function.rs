@@ -2,7 +2,7 @@
 //! Root ports as functions: type 1 functions of bus 0, root port `n` being 00:(n+1).0 (`PCIe 5.0 §7.3.1`). Handles
 //! configuration requests to them and their effects, errors and interrupts. It never routes.
 
-use super::{Base, RootPort};
+use super::{Base, RootComplex, RootPort};
 use crate::bridge::{Action, Bridge, Held, Routes};
 use crate::topology::MSI_WINDOW;
 use config::cap::pcie::LINK_CAPABILITIES;
@@ -104,6 +104,16 @@ impl RootPort {
     }
 }
 
+impl RootComplex {
+    /// Records an event at the slot below root port `port`, and interrupts if that is enabled.
+    pub(crate) fn handle_slot(&mut self, port: usize, now: Time, event: SlotEvent) {
+        if let Some(function) = &mut self.base.ports[port].function {
+            function.bridge.slot_event(event);
+            self.base.settle(port, now);
+        }
+    }
+}
+
 impl Base {
     /// A configuration request of the host to a function of bus 0; the answer takes the way there and back.
     pub(super) fn configure(
@@ -133,7 +143,7 @@ impl Base {
     fn obey(&mut self, port: usize, now: Time, effects: Effects) {
         let Some(function) = &mut self.ports[port].function else { return };
         let (reset, disable) =
-            (function.bridge.routes().windows.secondary_bus_reset, function.bridge.link_disabled());
+            (function.bridge.routes().windows.secondary_bus_reset, function.bridge.space().link_disable());
         let off = function.bridge.slot_is_off();
         if effects.contains(Effects::SECONDARY_BUS_RESET) {
             self.hold(port, Held::RESET, reset);
@@ -155,7 +165,8 @@ impl Base {
         &mut self,
         port: usize,
         now: Time,
-        (error, advisory): (Uncorrectable, bool),
+        error: Uncorrectable,
+        advisory: bool,
         side: Side,
         tlp: &Tlp,
     ) {
@@ -192,7 +203,7 @@ impl Base {
         let open = self.ports[port].open_requests() > 0;
         let Some(function) = &mut self.ports[port].function else { return };
         let busy = open && function.is_contained();
-        function.bridge.set_containment_busy(busy);
+        function.bridge.space_mut().set_dpc_busy(busy);
     }
 
     fn own_interrupt(&mut self, port: usize) -> Option<Tlp> {
@@ -225,14 +236,6 @@ impl Base {
             let asserted = wires >> wire as u8 & 1 == 1;
             let interrupt = HostInterrupt::Wire { root_port, requester, wire, asserted };
             self.tell_host(now + self.profile.root_complex_latency, HostInput::Interrupt(interrupt));
-        }
-    }
-
-    /// Records an event at the slot below root port `port`, and interrupts if that is enabled.
-    pub(super) fn handle_slot(&mut self, port: usize, now: Time, event: SlotEvent) {
-        if let Some(function) = &mut self.ports[port].function {
-            function.bridge.slot_event(event);
-            self.settle(port, now);
         }
     }
 

@@ -33,19 +33,21 @@ impl RootComplex {
             Body::Completion(c) if c.requester != ROOT_ID && self.pass_completion(port, now, tlp) => {}
             Body::Completion(_) => {
                 self.base.return_credits(port, tlp);
-                super::requester::complete(self, port, now, tlp);
+                self.complete(port, now, tlp);
             }
             Body::Message(m) => self.base.message(port, now, &m, tlp),
         }
     }
 
     /// Bare root ports check every ECRC; functions check those of TLPs that end here, if enabled (`PCIe 5.0 §2.7.1`).
+    #[cold]
     fn checks_ecrc(&self, port: usize, tlp: &Tlp) -> bool {
         let Some(function) = &self.base.ports[port].function else { return true };
-        function.bridge.checks_ecrc() && !matches!(self.judge(port, tlp), Verdict::Peer(_))
+        function.bridge.space().ecrc_check() && !matches!(self.judge(port, tlp), Verdict::Peer(_))
     }
 
     /// Judges a posted request. True if it is for memory, or for nobody.
+    #[cold]
     fn lets_post(&mut self, port: usize, now: Time, tlp: &Tlp) -> bool {
         match self.judge(port, tlp) {
             Verdict::Here => return true,
@@ -71,12 +73,12 @@ impl RootComplex {
         let access = Access { port, requester: m.requester, address, len };
         if !is_interrupt && !self.base.memory.lets(&access, true) {
             self.base.counters.unsupported_requests += 1;
-            self.base.log(port, now, (Uncorrectable::UnsupportedRequest, false), Side::Secondary, tlp);
+            self.base.log(port, now, Uncorrectable::UnsupportedRequest, false, Side::Secondary, tlp);
         } else if tlp.repr.ep {
             // Memory does not get the poison along: what was there before is wrong, and nobody can tell (`PCIe 5.0
             // §6.2.3.2.4.3`). Nor may an interrupt be made of it (§2.7.2.2).
             self.base.counters.poisoned += 1;
-            self.base.log(port, now, (Uncorrectable::PoisonedTlp, false), Side::Secondary, tlp);
+            self.base.log(port, now, Uncorrectable::PoisonedTlp, false, Side::Secondary, tlp);
         } else if is_interrupt && !m.span.is_zero_length() {
             self.base.interrupt(now, m, tlp);
         } else if !m.span.is_zero_length() {
@@ -128,6 +130,7 @@ impl RootComplex {
     }
 
     /// Judges a request that needs an answer. True if it is for memory, or for nobody.
+    #[cold]
     fn lets_start(&mut self, port: usize, now: Time, tlp: &Tlp) -> bool {
         let verdict = match self.judge(port, tlp) {
             Verdict::Here => return true,
@@ -186,11 +189,12 @@ impl Base {
     }
 
     /// Drops `tlp`, and logs `error` if there is one.
+    #[cold]
     pub(super) fn discard(&mut self, port: usize, now: Time, error: Option<Uncorrectable>, tlp: &Tlp) {
         self.effects.drop(tlp.account);
         self.return_credits(port, tlp);
         if let Some(error) = error {
-            self.log(port, now, (error, false), Side::Secondary, tlp);
+            self.log(port, now, error, false, Side::Secondary, tlp);
         }
     }
 

@@ -2,7 +2,7 @@
 //! Events at the links of root ports: errors of the layers below, links that go down and come up, resets. It never
 //! touches a link: it leaves [`Action`](crate::bridge::Action)s behind.
 
-use super::{Base, RootComplex, peer, requester};
+use super::{Base, RootComplex};
 use crate::bridge::{DeadEnd, Held};
 use crate::profile::LINE_BYTES;
 use config::{DetectedError, Side, SlotEvent, Uncorrectable};
@@ -84,9 +84,9 @@ impl RootComplex {
             return self.base.effects.drop(tlp.account);
         }
         if tlp.repr.transaction().0 == super::ROOT_ID {
-            requester::refuse(self, port, now, tlp, status);
+            self.refuse(port, now, tlp, status);
         } else {
-            peer::answer(self, port, now, tlp, status);
+            self.answer(port, now, tlp, status);
         }
     }
 }

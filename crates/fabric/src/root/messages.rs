@@ -8,14 +8,13 @@ use crate::stages::Stage;
 use config::{Side, Uncorrectable};
 use host::{HostInput, HostMessage};
 use tlp::message::{
-    DEASSERT_INTA, ERR_COR, ERR_FATAL, ERR_NONFATAL, MessageCodes, PM_PME, PME_TO_ACK, VENDOR_DEFINED_TYPE_0,
-    VENDOR_DEFINED_TYPE_1, is_ignored,
+    DEASSERT_INTA, MessageCodes, PM_PME, PME_TO_ACK, VENDOR_DEFINED_TYPE_0, VENDOR_DEFINED_TYPE_1, is_ignored,
 };
 use tlp::{Message, MessageRouting, Time, Tlp};
 
 /// Messages that every root complex takes (`PCIe 5.0 Table F-1`): PM_PME, PME_TO_Ack, interrupt wires, errors.
 const TAKEN: MessageCodes =
-    MessageCodes::of(&[PM_PME, PME_TO_ACK, ERR_COR, ERR_NONFATAL, ERR_FATAL]).or(MessageCodes::INTERRUPTS);
+    MessageCodes::of(&[PM_PME, PME_TO_ACK]).or(MessageCodes::INTERRUPTS).or(MessageCodes::ERRORS);
 
 /// Further messages for the host program, unless it asks for others.
 pub(super) const FOR_PROGRAM: MessageCodes = MessageCodes::of(&[VENDOR_DEFINED_TYPE_1]);
@@ -45,7 +44,7 @@ impl Base {
         self.effects.close(tlp, Stage::Replay, now);
         let counters = &mut self.counters;
         match m.code {
-            ERR_COR | ERR_NONFATAL | ERR_FATAL => counters.error_messages += 1,
+            code if MessageCodes::ERRORS.contains(code) => counters.error_messages += 1,
             PM_PME | PME_TO_ACK => counters.power_messages += 1,
             code if MessageCodes::INTERRUPTS.contains(code) => counters.legacy_interrupts += 1,
             VENDOR_DEFINED_TYPE_0 | VENDOR_DEFINED_TYPE_1 => counters.vendor_messages += 1,
@@ -91,7 +90,7 @@ impl Base {
     fn hears(&mut self, port: usize, now: Time, m: &Message) -> bool {
         let Some(function) = &mut self.ports[port].function else { return false };
         match m.code {
-            ERR_COR | ERR_NONFATAL | ERR_FATAL => {
+            code if MessageCodes::ERRORS.contains(code) => {
                 // A message that triggers containment goes no further (`PCIe 5.0 §6.2.10`).
                 let contains = function.bridge.contains_for(m.code, m.requester);
                 if !contains && function.bridge.forwards_error(m.code) {
@@ -99,7 +98,7 @@ impl Base {
                 }
                 self.report(port, now, None);
             }
-            0x18 => {
+            PM_PME => {
                 function.bridge.root_pme(m.requester);
                 self.settle(port, now);
             }

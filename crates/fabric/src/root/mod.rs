@@ -35,7 +35,7 @@ use crate::memory_system::MemoryCounters;
 use crate::profile::HostProfile;
 use crate::topology::AddressMap;
 use completer::Completer;
-use config::{ConfigSpace, SlotEvent};
+use config::ConfigSpace;
 use effects::Effects;
 pub(crate) use effects::{Due, Effect, Turn};
 use endpoint::CreditReturn;
@@ -377,26 +377,31 @@ impl RootComplex {
 
     /// When the host issued the TLP of `class` that [`poll_tlp`](Self::poll_tlp) has just returned, if its transaction
     /// begins with it.
+    #[inline]
     pub(crate) fn poll_asked(&mut self, class: Class) -> Option<Asked> {
         if class == Class::Completion { None } else { self.base.asked.take() }
     }
 
     /// The effects of calls, in order; the caller must take all of them after each call.
+    #[inline]
     pub(crate) fn effects(&mut self) -> &mut Vec<Effect> {
         &mut self.base.effects.all
     }
 
     /// The classes with TLPs to send at root port `port`, now or soon: bits by [`Class::index`].
+    #[inline]
     pub(crate) fn outputs(&self, port: usize) -> u8 {
         self.base.ports[port].outputs()
     }
 
     /// True if root port `port` has credits to return.
+    #[inline]
     pub(crate) fn owes_credits(&self, port: usize) -> bool {
         !self.base.ports[port].credits.is_empty()
     }
 
     /// Credits of TLPs that left the receive buffer of root port `port`, oldest first; the caller takes all of them.
+    #[inline]
     pub(crate) fn owed_credits(&mut self, port: usize) -> &mut Vec<CreditReturn> {
         &mut self.base.ports[port].credits
     }
@@ -415,17 +420,6 @@ impl RootComplex {
     /// The next input that reaches the host program by `now`, oldest first.
     pub(crate) fn poll_host_input(&mut self, now: Time) -> Option<HostInput> {
         self.base.inbox.poll(now)
-    }
-
-    /// Takes a request of the host program; gives it back if there is no room for it yet. Returns the root port that it
-    /// left through, if any, which must be pumped.
-    pub(crate) fn accept(&mut self, now: Time, output: HostOutput) -> Result<Option<usize>, HostOutput> {
-        requester::accept(self, now, output)
-    }
-
-    /// Expires the completion timers.
-    pub(crate) fn handle_timeout(&mut self, now: Time) {
-        requester::timeout(self, now);
     }
 
     /// What root port `port` waits for, if anything.
@@ -494,11 +488,6 @@ impl RootComplex {
     pub fn function_counters(&self) -> &RootFunctionCounters {
         &self.base.function_counters
     }
-
-    /// Records an event at the slot below root port `port`, and interrupts if that is enabled.
-    pub(crate) fn handle_slot(&mut self, port: usize, now: Time, event: SlotEvent) {
-        self.base.handle_slot(port, now, event);
-    }
 }
 
 impl Base {
@@ -548,6 +537,7 @@ impl RootPort {
         }
     }
 
+    #[inline]
     fn outputs(&self) -> u8 {
         let posted = u8::from(!self.posted_out.is_empty()) << Class::Posted.index();
         let non_posted = u8::from(!self.non_posted_out.is_empty()) << Class::NonPosted.index();
@@ -585,6 +575,7 @@ impl RootPort {
     }
 
     /// True if no posted request of the same Traffic Class is older.
+    #[inline]
     fn passes(&self, tc: TrafficClass, stamp: u64) -> bool {
         self.posted_out.front(tc).is_none_or(|p| p.stamp > stamp)
     }

@@ -91,7 +91,7 @@ impl Base {
         };
         let side = if by == port { Side::Secondary } else { Side::Primary };
         let advisory = tlp.refusal_is_advisory() && error != Uncorrectable::MalformedTlp;
-        self.log(by, now, (error, advisory), side, tlp);
+        self.log(by, now, error, advisory, side, tlp);
         match error {
             Uncorrectable::MalformedTlp => {
                 self.counters.malformed += 1;
@@ -119,7 +119,7 @@ impl Base {
             && tlp.class() != Class::Completion
             && let Some(to) = &mut p.function
         {
-            to.bridge.note_poisoned_sent(Side::Secondary);
+            to.bridge.space_mut().note_poisoned_sent(Side::Secondary);
         }
         let lane = match tlp.class() {
             Class::Posted => &mut p.posted_out,
@@ -223,7 +223,7 @@ impl RootComplex {
     pub(super) fn pass_request(&mut self, port: usize, egress: usize, now: Time, tlp: &Tlp) {
         if tlp.repr.ep {
             self.base.counters.poisoned += 1;
-            self.base.log(port, now, (Uncorrectable::PoisonedTlp, true), Side::Secondary, tlp);
+            self.base.log(port, now, Uncorrectable::PoisonedTlp, true, Side::Secondary, tlp);
         }
         if self.peers.mode == PeerToPeer::Split
             && let Body::Memory(m) = &tlp.repr.body
@@ -254,7 +254,7 @@ impl RootComplex {
             Peer(_) => {
                 if tlp.repr.ep {
                     self.base.counters.poisoned += 1;
-                    self.base.log(port, now, (Uncorrectable::PoisonedTlp, true), Side::Secondary, tlp);
+                    self.base.log(port, now, Uncorrectable::PoisonedTlp, true, Side::Secondary, tlp);
                 }
                 self.base.pass(egress, now, tlp.clone(), Some((port as u32, CreditReturn::of(tlp))));
             }
@@ -397,13 +397,17 @@ fn status_of(error: HostError) -> Status {
     }
 }
 
-/// Answers a request from another root port that was to leave through `port`.
-pub(super) fn answer(root: &mut RootComplex, port: usize, now: Time, request: &Tlp, status: Status) {
-    let id = root.base.ports[port].function.as_ref().map_or(super::ROOT_ID, |f| f.bridge.id());
-    let to =
-        root.base.port_of_bus(request.repr.transaction().0.bus()).filter(|&to| root.base.ports[to].is_open());
-    match (answers::completion(request, id, status), to) {
-        (Some(tlp), Some(to)) => root.base.pass(to, now, tlp, None),
-        _ => root.base.effects.drop(request.account),
+impl RootComplex {
+    /// Answers a request from another root port that was to leave through `port`.
+    pub(super) fn answer(&mut self, port: usize, now: Time, request: &Tlp, status: Status) {
+        let id = self.base.ports[port].function.as_ref().map_or(super::ROOT_ID, |f| f.bridge.id());
+        let to = self
+            .base
+            .port_of_bus(request.repr.transaction().0.bus())
+            .filter(|&to| self.base.ports[to].is_open());
+        match (answers::completion(request, id, status), to) {
+            (Some(tlp), Some(to)) => self.base.pass(to, now, tlp, None),
+            _ => self.base.effects.drop(request.account),
+        }
     }
 }

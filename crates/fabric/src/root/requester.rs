@@ -3,8 +3,6 @@
 
 mod endings;
 
-pub(super) use endings::{complete, refuse, timeout};
-
 use super::effects::{Due, Effects};
 use super::function::config_header;
 use super::links::host_error;
@@ -26,8 +24,8 @@ pub(super) struct Requester {
     timer_at: Time,
 }
 
-/// A request that a tag of a root port names. One that has failed lets its tag rest until the last completion has come, or for one
-/// more period.
+/// A request that a tag of a root port names. The tag of one that has failed rests until the last completion has come, or
+/// for one more period.
 pub(super) struct Pending {
     asker: Asker,
     /// The request's header, and the data of a configuration request in case it must be repeated.
@@ -140,116 +138,110 @@ impl Pending {
     }
 }
 
-/// Takes a request of the host program, or gives it back.
-pub(super) fn accept(
-    root: &mut RootComplex,
-    now: Time,
-    output: HostOutput,
-) -> Result<Option<usize>, HostOutput> {
-    let (id, body, data) = match &output {
-        HostOutput::MmioWrite { .. } => {
-            let HostOutput::MmioWrite { address, data } = output else { return Ok(None) };
-            return mmio_write(root, now, address, data);
-        }
-        HostOutput::Message { toward, message } => {
-            return message_out(root, now, *toward, message).ok_or(output);
-        }
-        HostOutput::Extension(request) => {
-            match request.downcast_ref() {
-                Some(preparation) => root.prepare_cache(*preparation),
-                None => root.base.counters.unsupported_requests += 1,
+impl RootComplex {
+    /// Takes a request of the host program; gives it back if there is no room for it yet. Returns the root port that it
+    /// left through, if any, which must be pumped.
+    pub(crate) fn accept(&mut self, now: Time, output: HostOutput) -> Result<Option<usize>, HostOutput> {
+        let (id, body, data) = match &output {
+            HostOutput::MmioWrite { .. } => {
+                let HostOutput::MmioWrite { address, data } = output else { return Ok(None) };
+                return self.mmio_write(now, address, data);
             }
-            return Ok(None);
-        }
-        HostOutput::TakeMessages(codes) => {
-            root.base.program_messages = root.base.program_messages.or(*codes);
-            return Ok(None);
-        }
-        HostOutput::MmioRead { id, address, len, locked } => {
-            let op = if *locked { MemoryOp::ReadLocked } else { MemoryOp::Read };
-            (id, Span::covering(*address, *len).ok().map(|span| memory(op, span)), Data::NONE)
-        }
-        HostOutput::WriteDeferrable { id, address, data } => {
-            let span = Span::covering(*address, data.len() as u32).ok();
-            let span = span.filter(|_| data.len() <= MAX_DEFERRABLE_BYTES);
-            (id, span.map(|span| memory(MemoryOp::WriteDeferrable, span)), data.clone())
-        }
-        HostOutput::Atomic { id, address, op, operands } => {
-            (id, atomic(*op, *address, operands.len() as u32), operands.clone())
-        }
-        HostOutput::IoRead { id, address, len } => (id, io(Access::Read, *address, *len), Data::NONE),
-        HostOutput::IoWrite { id, address, data } => {
-            (id, io(Access::Write, *address, data.len() as u32), data.clone())
-        }
-        HostOutput::ConfigRead { id, function, register_dw } => {
-            let header = config_header(Access::Read, *function, *register_dw, 0xf);
-            return configure(root, now, *id, header, Data::NONE).ok_or(output);
-        }
-        HostOutput::ConfigWrite { id, function, register_dw, byte_enables, value } => {
-            let header = config_header(Access::Write, *function, *register_dw, byte_enables & 0xf);
-            let data = Data::Carried(root.base.payloads.copy(&value.to_le_bytes()));
-            return configure(root, now, *id, header, data).ok_or(output);
-        }
-        _ => {
-            root.base.counters.unsupported_requests += 1;
-            return Ok(None);
-        }
-    };
-    let port = root.port_of(Some(&output));
-    root.ask(now, *id, port, body, data).ok_or(output)
-}
-
-/// A configuration request of the host, for a function of bus 0 or for one below.
-fn configure(
-    root: &mut RootComplex,
-    now: Time,
-    id: HostReadId,
-    mut header: ConfigRequest,
-    data: Data,
-) -> Option<Option<usize>> {
-    if root.base.is_own_bus(header.completer.bus()) {
-        let result = root.base.configure(now, header, data);
-        root.base.tell_after_both_ways(now, HostInput::Done { id, result });
-        return Some(None);
+            HostOutput::Message { toward, message } => {
+                return self.message_out(now, *toward, message).ok_or(output);
+            }
+            HostOutput::Extension(request) => {
+                match request.downcast_ref() {
+                    Some(preparation) => self.prepare_cache(*preparation),
+                    None => self.base.counters.unsupported_requests += 1,
+                }
+                return Ok(None);
+            }
+            HostOutput::TakeMessages(codes) => {
+                self.base.program_messages = self.base.program_messages.or(*codes);
+                return Ok(None);
+            }
+            HostOutput::MmioRead { id, address, len, locked } => {
+                let op = if *locked { MemoryOp::ReadLocked } else { MemoryOp::Read };
+                (id, Span::covering(*address, *len).ok().map(|span| memory(op, span)), Data::NONE)
+            }
+            HostOutput::WriteDeferrable { id, address, data } => {
+                let span = Span::covering(*address, data.len() as u32).ok();
+                let span = span.filter(|_| data.len() <= MAX_DEFERRABLE_BYTES);
+                (id, span.map(|span| memory(MemoryOp::WriteDeferrable, span)), data.clone())
+            }
+            HostOutput::Atomic { id, address, op, operands } => {
+                (id, atomic(*op, *address, operands.len() as u32), operands.clone())
+            }
+            HostOutput::IoRead { id, address, len } => (id, io(Access::Read, *address, *len), Data::NONE),
+            HostOutput::IoWrite { id, address, data } => {
+                (id, io(Access::Write, *address, data.len() as u32), data.clone())
+            }
+            HostOutput::ConfigRead { id, function, register_dw } => {
+                let header = config_header(Access::Read, *function, *register_dw, 0xf);
+                return self.configure(now, *id, header, Data::NONE).ok_or(output);
+            }
+            HostOutput::ConfigWrite { id, function, register_dw, byte_enables, value } => {
+                let header = config_header(Access::Write, *function, *register_dw, byte_enables & 0xf);
+                let data = Data::Carried(self.base.payloads.copy(&value.to_le_bytes()));
+                return self.configure(now, *id, header, data).ok_or(output);
+            }
+            _ => {
+                self.base.counters.unsupported_requests += 1;
+                return Ok(None);
+            }
+        };
+        let port = self.port_of(Some(&output));
+        self.ask(now, *id, port, body, data).ok_or(output)
     }
-    let (port, kind) = root.base.way_to_function(header.completer).unzip();
-    header.kind = kind.unwrap_or(header.kind);
-    root.ask(now, id, port, Some(Body::Config(header)), data)
-}
 
-/// A write that no root port claims ends here and is counted, like a posted write to nowhere on real hosts.
-fn mmio_write(
-    root: &mut RootComplex,
-    now: Time,
-    address: u64,
-    data: Data,
-) -> Result<Option<usize>, HostOutput> {
-    let Some(port) = root.base.port_of_address(address) else {
-        root.base.counters.unsupported_requests += 1;
-        return Ok(None);
-    };
-    let is_open = root.base.ports[port].is_open();
-    let limit = root.base.ports[port].config.mps.bytes();
-    let (mut sent, len) = (0u32, data.len() as u32);
-    while sent < len {
-        if root.base.ports[port].posted_out.len_of(TrafficClass::default()) >= MAX_POSTED_OUT {
-            let rest = data.slice(sent as usize, (len - sent) as usize);
-            return Err(HostOutput::MmioWrite { address: address + u64::from(sent), data: rest });
+    /// A configuration request of the host, for a function of bus 0 or for one below.
+    fn configure(
+        &mut self,
+        now: Time,
+        id: HostReadId,
+        mut header: ConfigRequest,
+        data: Data,
+    ) -> Option<Option<usize>> {
+        if self.base.is_own_bus(header.completer.bus()) {
+            let result = self.base.configure(now, header, data);
+            self.base.tell_after_both_ways(now, HostInput::Done { id, result });
+            return Some(None);
         }
-        let at = address + u64::from(sent);
-        let piece = request_piece(at, len - sent, limit);
-        // A piece never crosses 4 KiB, so it always has a span.
-        let Ok(span) = Span::covering(at, piece) else { break };
-        let data = data.slice(sent as usize, piece as usize);
-        let tlp = Tlp::new(Repr::new(memory(MemoryOp::Write, span)), data);
-        if is_open {
-            root.base.send(port, now, tlp);
-        } else {
-            root.base.refuse_unsent(port, now, &tlp);
-        }
-        sent += piece;
+        let (port, kind) = self.base.way_to_function(header.completer).unzip();
+        header.kind = kind.unwrap_or(header.kind);
+        self.ask(now, id, port, Some(Body::Config(header)), data)
     }
-    Ok(Some(port))
+
+    /// A write that no root port claims ends here and is counted, like a posted write to nowhere on real hosts.
+    fn mmio_write(&mut self, now: Time, address: u64, data: Data) -> Result<Option<usize>, HostOutput> {
+        let Some(port) = self.base.port_of_address(address) else {
+            self.base.counters.unsupported_requests += 1;
+            return Ok(None);
+        };
+        let is_open = self.base.ports[port].is_open();
+        let limit = self.base.ports[port].config.mps.bytes();
+        let (mut sent, len) = (0u32, data.len() as u32);
+        while sent < len {
+            if self.base.ports[port].posted_out.len_of(TrafficClass::default()) >= MAX_POSTED_OUT {
+                let rest = data.slice(sent as usize, (len - sent) as usize);
+                return Err(HostOutput::MmioWrite { address: address + u64::from(sent), data: rest });
+            }
+            let at = address + u64::from(sent);
+            let piece = request_piece(at, len - sent, limit);
+            // A piece never crosses 4 KiB, so it always has a span.
+            let Ok(span) = Span::covering(at, piece) else { break };
+            let data = data.slice(sent as usize, piece as usize);
+            let tlp = Tlp::new(Repr::new(memory(MemoryOp::Write, span)), data);
+            if is_open {
+                self.base.send(port, now, tlp);
+            } else {
+                self.base.refuse_unsent(port, now, &tlp);
+            }
+            sent += piece;
+        }
+        Ok(Some(port))
+    }
 }
 
 /// A memory request of the root complex itself.
@@ -273,42 +265,39 @@ fn io(op: Access, address: u32, len: u32) -> Option<Body> {
     Some(Body::Io(IoRequest { op, requester: ROOT_ID, tag: Tag::default(), address, first_be }))
 }
 
-/// Sends a message as its routing says; `None` if there is no room for it yet. A message that leads nowhere ends here
-/// and is counted.
-fn message_out(
-    root: &mut RootComplex,
-    now: Time,
-    toward: Bdf,
-    message: &OutMessage,
-) -> Option<Option<usize>> {
-    let OutMessage { routing, code, header, data, options, .. } = message;
-    let ports = match (root.base.port_of_message(toward, message), routing) {
-        (Some(port), _) => port..port + 1,
-        (None, MessageRouting::Broadcast) => 0..root.base.ports.len(),
-        (None, _) => 0..0,
-    };
-    if ports.clone().any(|port| root.base.ports[port].posted_out.len_of(options.tc) >= MAX_POSTED_OUT) {
-        return None;
-    }
-    let fits = |port: usize| data.len() <= root.base.ports[port].config.mps.bytes() as usize;
-    if ports.is_empty() || !data.len().is_multiple_of(4) || !ports.clone().all(fits) {
-        root.base.counters.unsupported_requests += 1;
-        return Some(None);
-    }
-    let length_dw = (!data.is_empty()).then_some((data.len() / 4) as u16);
-    let (requester, tag) = (ROOT_ID, Tag::default());
-    let body = Message { routing: *routing, requester, tag, code: *code, header: *header, length_dw };
-    let repr = Repr { tc: options.tc, attr: options.attr, ..Repr::new(Body::Message(body)) };
-    let tlp = Tlp { prefixes: options.prefixes.clone(), ..Tlp::new(repr, data.clone()) };
-    for port in ports {
-        if !root.base.ports[port].is_open() {
-            root.base.refuse_unsent(port, now, &tlp);
-            continue;
+impl RootComplex {
+    /// Sends a message as its routing says; `None` if there is no room for it yet. A message that leads nowhere ends here
+    /// and is counted.
+    fn message_out(&mut self, now: Time, toward: Bdf, message: &OutMessage) -> Option<Option<usize>> {
+        let OutMessage { routing, code, header, data, options, .. } = message;
+        let ports = match (self.base.port_of_message(toward, message), routing) {
+            (Some(port), _) => port..port + 1,
+            (None, MessageRouting::Broadcast) => 0..self.base.ports.len(),
+            (None, _) => 0..0,
+        };
+        if ports.clone().any(|port| self.base.ports[port].posted_out.len_of(options.tc) >= MAX_POSTED_OUT) {
+            return None;
         }
-        root.base.send(port, now, tlp.clone());
-        root.base.effects.wake_port(port, now);
+        let fits = |port: usize| data.len() <= self.base.ports[port].config.mps.bytes() as usize;
+        if ports.is_empty() || !data.len().is_multiple_of(4) || !ports.clone().all(fits) {
+            self.base.counters.unsupported_requests += 1;
+            return Some(None);
+        }
+        let length_dw = (!data.is_empty()).then_some((data.len() / 4) as u16);
+        let (requester, tag) = (ROOT_ID, Tag::default());
+        let body = Message { routing: *routing, requester, tag, code: *code, header: *header, length_dw };
+        let repr = Repr { tc: options.tc, attr: options.attr, ..Repr::new(Body::Message(body)) };
+        let tlp = Tlp { prefixes: options.prefixes.clone(), ..Tlp::new(repr, data.clone()) };
+        for port in ports {
+            if !self.base.ports[port].is_open() {
+                self.base.refuse_unsent(port, now, &tlp);
+                continue;
+            }
+            self.base.send(port, now, tlp.clone());
+            self.base.effects.wake_port(port, now);
+        }
+        Some(None)
     }
-    Some(None)
 }
 
 impl RootComplex {

@@ -65,7 +65,8 @@ impl Switch {
     /// at which it ends, since its content and sender cannot be trusted (`PCIe 5.0 §2.7.1`, §6.2.3.2.3). The receiver
     /// of a TLP that is passed on judges it.
     fn drops_wrong_ecrc(&mut self, arrival: Arrival, destination: Destination, tlp: &Tlp) -> bool {
-        let Some(by) = destination.ends_at(arrival.port).filter(|by| self.bridges[*by].checks_ecrc()) else {
+        let Some(by) = destination.ends_at(arrival.port).filter(|by| self.bridges[*by].space().ecrc_check())
+        else {
             return false;
         };
         self.counters.ecrc_errors += 1;
@@ -79,7 +80,7 @@ impl Switch {
             self.return_credit(to, credit);
         }
         if tlp.repr.ep && tlp.class() != Class::Completion {
-            self.bridges[egress].note_poisoned_sent(link_side(egress));
+            self.bridges[egress].space_mut().note_poisoned_sent(link_side(egress));
         }
         let credit = CreditReturn::of(&tlp);
         let leave_at = self.leave_at(arrival.now, arrival.tail_at, &tlp, egress);

@@ -206,7 +206,7 @@ impl Switch {
     /// Link Disable of `port` has changed.
     pub(super) fn link_disable(&mut self, port: usize) {
         if port != 0 {
-            self.hold(port, Held::DISABLE, self.bridges[port].link_disabled());
+            self.hold(port, Held::DISABLE, self.bridges[port].space().link_disable());
         }
     }
 

@@ -5,9 +5,8 @@
 
 use super::crossbar::{Entry, GONE};
 use super::{Switch, inbound::Arrival};
-use crate::bridge::answers::message;
 use endpoint::CreditReturn;
-use tlp::message::{ASSERT_INTA, DEASSERT_INTA, PME_TO_ACK, PME_TURN_OFF};
+use tlp::message::{ASSERT_INTA, DEASSERT_INTA, PME_TO_ACK, PME_TURN_OFF, plain};
 use tlp::{Body, Message, MessageRouting, Time, Tlp};
 
 /// The INTx wires (`PCIe 5.0 §2.2.8.1`): INTA in bit 0 to INTD in bit 3.
@@ -93,7 +92,7 @@ impl Switch {
         let asserted = code < DEASSERT_INTA;
         let (wire, asserted) = self.wires.set(source, code & 3, asserted)?;
         let first = if asserted { ASSERT_INTA } else { DEASSERT_INTA };
-        Some(message(self.bridges[0].id(), MessageRouting::Local, first + wire))
+        Some(plain(self.bridges[0].id(), MessageRouting::Local, first + wire))
     }
 
     /// `port` has acknowledged PME_Turn_Off; the upstream port does when all have (`PCIe 5.0 §5.3.3.2.1`).
@@ -102,7 +101,7 @@ impl Switch {
             return None;
         }
         self.gathering &= !(1 << port);
-        (self.gathering == 0).then(|| message(self.bridges[0].id(), MessageRouting::Gathered, PME_TO_ACK))
+        (self.gathering == 0).then(|| plain(self.bridges[0].id(), MessageRouting::Gathered, PME_TO_ACK))
     }
 
     /// Sends a message from the upstream port out of every downstream port whose link is up. Its credits return with
@@ -129,7 +128,7 @@ impl Switch {
     /// Acknowledges at once if no port needs to.
     fn acknowledge_alone(&mut self, arrival: Arrival) {
         if self.gathering == 0 {
-            let ack = message(self.bridges[0].id(), MessageRouting::Gathered, PME_TO_ACK);
+            let ack = plain(self.bridges[0].id(), MessageRouting::Gathered, PME_TO_ACK);
             let leave_at = arrival.tail_at + self.timing.latency;
             self.send_own(arrival.now, Entry::new(ack, leave_at, 0, 0));
         }
@@ -140,7 +139,7 @@ impl Switch {
         let changed = self.wires.asserted(source) ^ wires;
         for wire in (0..4).filter(|wire| changed >> wire & 1 == 1) {
             let first = if wires >> wire & 1 == 1 { ASSERT_INTA } else { DEASSERT_INTA };
-            let tlp = message(self.bridges[0].id(), MessageRouting::Local, first + wire);
+            let tlp = plain(self.bridges[0].id(), MessageRouting::Local, first + wire);
             self.send_own(now, Entry::new(tlp, now + self.timing.latency, source, 0));
         }
     }
@@ -149,7 +148,7 @@ impl Switch {
     pub(super) fn forget_messages(&mut self, now: Time, port: usize) {
         self.drive_wires(now, port, 0);
         if self.gathering & 1 << port != 0 {
-            let ack = message(self.bridges[port].id(), MessageRouting::Gathered, PME_TO_ACK);
+            let ack = plain(self.bridges[port].id(), MessageRouting::Gathered, PME_TO_ACK);
             self.send_own(now, Entry::new(ack, now + self.timing.latency, port, 0));
         }
     }

@@ -8,6 +8,7 @@
 
 use super::Switch;
 use crate::bridge::{PeerToPeer, Routes};
+use tlp::message::MessageCodes;
 use tlp::{Bdf, Body, ConfigKind, ConfigRequest, Message, MessageRouting, Tlp};
 
 /// The destination of a TLP.
@@ -265,7 +266,7 @@ impl Switch {
 
     fn message(&self, ingress: usize, tlp: &Tlp, m: &Message) -> Destination {
         let refused = Refused(ingress, Refusal::Unsupported);
-        let is_wire = matches!(m.code, 0x20..=0x27);
+        let is_wire = MessageCodes::INTERRUPTS.contains(m.code);
         match m.routing {
             MessageRouting::ToRootComplex if ingress != 0 => self.message_to_root(ingress, tlp, m),
             MessageRouting::Gathered if ingress != 0 => Gathered,

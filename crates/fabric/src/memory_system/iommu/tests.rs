@@ -42,8 +42,8 @@ impl Rig {
     }
 
     fn translate(&mut self, port: usize, page: u64, at: Time) -> Time {
-        let who = (port, function(port as u8 + 1));
-        self.iommu.translate(who, page << 12, at, &mut self.rng, &mut self.counters)
+        let access = Access { port, requester: function(port as u8 + 1), address: page << 12, len: 1 };
+        self.iommu.translate(&access, at, &mut self.rng, &mut self.counters)
     }
 }
 

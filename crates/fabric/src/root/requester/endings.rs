@@ -26,7 +26,7 @@ impl RootComplex {
     /// patience (`PCIe 5.0 §2.3.2`); false if the host must be told, as behind a bare root port.
     fn come_again(&mut self, port: usize, tag: Tag, now: Time) -> bool {
         let Some(function) = &self.base.ports[port].function else { return false };
-        let shows = function.bridge.shows_retry();
+        let shows = function.bridge.space().crs_software_visibility();
         let until = now + self.requester.timeout;
         let Some(pending) = self.base.ports[port].open_request(tag) else { return false };
         let Body::Config(c) = pending.request.body else { return false };
@@ -76,7 +76,7 @@ impl RootComplex {
             self.base.effects.wake_port(port, now);
         } else {
             let status = self.base.refuse_unsent(port, now, &tlp);
-            refuse(self, port, now, &tlp, status);
+            self.refuse(port, now, &tlp, status);
         }
     }
 
@@ -96,8 +96,7 @@ impl Base {
     pub(super) fn refuse_unsent(&mut self, port: usize, now: Time, tlp: &Tlp) -> Status {
         self.counters.unsupported_requests += 1;
         if self.ports[port].is_open() {
-            let error = (Uncorrectable::AtomicOpEgressBlocked, true);
-            self.log(port, now, error, Side::Primary, tlp);
+            self.log(port, now, Uncorrectable::AtomicOpEgressBlocked, true, Side::Primary, tlp);
             return Status::UnsupportedRequest;
         }
         let status = self.refuse_closed(port, now, tlp);
@@ -122,78 +121,75 @@ impl Base {
     }
 }
 
-/// A completion for the root complex has come in: it belongs to an open request, or is unexpected.
-pub(in crate::root) fn complete(root: &mut RootComplex, port: usize, now: Time, tlp: &Tlp) {
-    let Body::Completion(c) = tlp.repr.body else { return };
-    root.base.effects.close(tlp, Stage::RootComplex, now + root.base.profile.root_complex_latency);
-    if tlp.prefixes.has_reserved() || c.requester != ROOT_ID {
-        return unexpected(root, port, now, tlp);
-    }
-    match root.base.ports[port].tags.get(c.tag) {
-        Some((TagState::Waiting, pending)) if !pending.retrying => {
-            let Some(result) = pending.take(&c, tlp, &root.base.payloads) else { return };
-            end(root, port, now, &c, tlp, result);
+impl RootComplex {
+    /// A completion for the root complex has come in: it belongs to an open request, or is unexpected.
+    pub(in crate::root) fn complete(&mut self, port: usize, now: Time, tlp: &Tlp) {
+        let Body::Completion(c) = tlp.repr.body else { return };
+        self.base.effects.close(tlp, Stage::RootComplex, now + self.base.profile.root_complex_latency);
+        if tlp.prefixes.has_reserved() || c.requester != ROOT_ID {
+            return self.unexpected(port, now, tlp);
         }
-        Some((TagState::Resting, _)) => {
-            if c.is_last() {
-                root.release(port, c.tag, now);
-                // The program may have waited for the tag.
-                root.base.effects.wake(now, Due::Host);
+        match self.base.ports[port].tags.get(c.tag) {
+            Some((TagState::Waiting, pending)) if !pending.retrying => {
+                let Some(result) = pending.take(&c, tlp, &self.base.payloads) else { return };
+                self.end(port, now, &c, tlp, result);
             }
-            unexpected(root, port, now, tlp);
+            Some((TagState::Resting, _)) => {
+                if c.is_last() {
+                    self.release(port, c.tag, now);
+                    // The program may have waited for the tag.
+                    self.base.effects.wake(now, Due::Host);
+                }
+                self.unexpected(port, now, tlp);
+            }
+            _ => self.unexpected(port, now, tlp),
         }
-        _ => unexpected(root, port, now, tlp),
     }
-}
 
-/// An open request has its answer.
-fn end(
-    root: &mut RootComplex,
-    port: usize,
-    now: Time,
-    c: &Completion,
-    tlp: &Tlp,
-    result: Result<Data, HostError>,
-) {
-    let Some(&mut Pending { asker, request, .. }) = root.base.ports[port].open_request(c.tag) else { return };
-    if let Err(error) = &result
-        && fail(root, port, now, request, tlp, *error)
-    {
-        return;
+    /// An open request has its answer.
+    fn end(&mut self, port: usize, now: Time, c: &Completion, tlp: &Tlp, result: Result<Data, HostError>) {
+        let Some(&mut Pending { asker, request, .. }) = self.base.ports[port].open_request(c.tag) else {
+            return;
+        };
+        if let Err(error) = &result
+            && self.fail(port, now, request, tlp, *error)
+        {
+            return;
+        }
+        if result.is_ok() || c.is_last() {
+            self.release(port, c.tag, now);
+        } else {
+            let tags = &mut self.base.ports[port].tags;
+            tags.rest(c.tag, tags.deadline(c.tag));
+            self.base.no_longer_open(port);
+        }
+        self.tell_asker(now + self.base.profile.root_complex_latency, asker, result, now);
     }
-    if result.is_ok() || c.is_last() {
-        root.release(port, c.tag, now);
-    } else {
-        let tags = &mut root.base.ports[port].tags;
-        tags.rest(c.tag, tags.deadline(c.tag));
-        root.base.no_longer_open(port);
-    }
-    root.tell_asker(now + root.base.profile.root_complex_latency, asker, result, now);
-}
 
-/// An open request has failed with `error`, by `tlp`. True if it goes on nevertheless.
-fn fail(root: &mut RootComplex, port: usize, now: Time, request: Repr, tlp: &Tlp, error: HostError) -> bool {
-    match error {
-        HostError::ConfigRetry => return root.come_again(port, request.transaction().1, now),
-        HostError::Completion(CompletionError::UnsupportedRequest) => {
-            root.base.request_failed(port, now, request, RpPioFailure::UnsupportedRequest);
+    /// An open request has failed with `error`, by `tlp`. True if it goes on nevertheless.
+    fn fail(&mut self, port: usize, now: Time, request: Repr, tlp: &Tlp, error: HostError) -> bool {
+        match error {
+            HostError::ConfigRetry => return self.come_again(port, request.transaction().1, now),
+            HostError::Completion(CompletionError::UnsupportedRequest) => {
+                self.base.request_failed(port, now, request, RpPioFailure::UnsupportedRequest);
+            }
+            HostError::Completion(CompletionError::CompleterAbort) => {
+                self.base.request_failed(port, now, request, RpPioFailure::CompleterAbort);
+            }
+            // Advisory, since the requester learns of it (`PCIe 5.0 §6.2.3.2.4.3`).
+            _ if tlp.repr.ep => {
+                self.base.log(port, now, Uncorrectable::PoisonedTlp, true, Side::Secondary, tlp);
+            }
+            _ => {}
         }
-        HostError::Completion(CompletionError::CompleterAbort) => {
-            root.base.request_failed(port, now, request, RpPioFailure::CompleterAbort);
-        }
-        // Advisory, since the requester learns of it (`PCIe 5.0 §6.2.3.2.4.3`).
-        _ if tlp.repr.ep => {
-            root.base.log(port, now, (Uncorrectable::PoisonedTlp, true), Side::Secondary, tlp);
-        }
-        _ => {}
+        false
     }
-    false
-}
 
-/// Advisory if it is not fatal (`PCIe 5.0 §6.2.3.2.4.5`).
-fn unexpected(root: &mut RootComplex, port: usize, now: Time, tlp: &Tlp) {
-    root.base.counters.unexpected_completions += 1;
-    root.base.log(port, now, (Uncorrectable::UnexpectedCompletion, true), Side::Secondary, tlp);
+    /// Advisory if it is not fatal (`PCIe 5.0 §6.2.3.2.4.5`).
+    fn unexpected(&mut self, port: usize, now: Time, tlp: &Tlp) {
+        self.base.counters.unexpected_completions += 1;
+        self.base.log(port, now, Uncorrectable::UnexpectedCompletion, true, Side::Secondary, tlp);
+    }
 }
 
 const fn failure_of(status: Status) -> RpPioFailure {
@@ -203,14 +199,16 @@ const fn failure_of(status: Status) -> RpPioFailure {
     }
 }
 
-/// A request of the root complex was never sent: it ends as if the other end had completed it with `status`.
-pub(in crate::root) fn refuse(root: &mut RootComplex, port: usize, now: Time, tlp: &Tlp, status: Status) {
-    let (requester, tag) = tlp.repr.transaction();
-    root.base.effects.drop(tlp.account);
-    let pending = root.base.ports[port].open_request(tag).filter(|_| requester == ROOT_ID);
-    let Some(asker) = pending.map(|pending| pending.asker) else { return };
-    root.release(port, tag, now);
-    root.tell_asker(now, asker, Err(host_error(status)), now);
+impl RootComplex {
+    /// A request of the root complex was never sent: it ends as if the other end had completed it with `status`.
+    pub(in crate::root) fn refuse(&mut self, port: usize, now: Time, tlp: &Tlp, status: Status) {
+        let (requester, tag) = tlp.repr.transaction();
+        self.base.effects.drop(tlp.account);
+        let pending = self.base.ports[port].open_request(tag).filter(|_| requester == ROOT_ID);
+        let Some(asker) = pending.map(|pending| pending.asker) else { return };
+        self.release(port, tag, now);
+        self.tell_asker(now, asker, Err(host_error(status)), now);
+    }
 }
 
 impl Pending {
@@ -278,33 +276,35 @@ const fn asks_for_data(body: &Body) -> bool {
     }
 }
 
-/// Expires the completion timers that are due by `now`.
-pub(in crate::root) fn timeout(root: &mut RootComplex, now: Time) {
-    root.requester.timer_at = Time::MAX;
-    let mut next = Time::MAX;
-    for port in 0..root.base.ports.len() {
-        while let Some(tag) = root.base.ports[port].tags.due(now) {
-            expire(root, now, port, tag);
+impl RootComplex {
+    /// Expires the completion timers that are due by `now`.
+    pub(crate) fn handle_timeout(&mut self, now: Time) {
+        self.requester.timer_at = Time::MAX;
+        let mut next = Time::MAX;
+        for port in 0..self.base.ports.len() {
+            while let Some(tag) = self.base.ports[port].tags.due(now) {
+                self.expire(now, port, tag);
+            }
+            next = next.min(self.base.ports[port].tags.next_deadline().unwrap_or(Time::MAX));
         }
-        next = next.min(root.base.ports[port].tags.next_deadline().unwrap_or(Time::MAX));
+        self.requester.watch(next, &mut self.base.effects);
     }
-    root.requester.watch(next, &mut root.base.effects);
-}
 
-fn expire(root: &mut RootComplex, now: Time, port: usize, tag: Tag) {
-    let until = now + root.requester.timeout;
-    let tags = &mut root.base.ports[port].tags;
-    match tags.get(tag) {
-        Some((TagState::Waiting, pending)) if pending.retrying => root.ask_again(port, tag, now),
-        Some((TagState::Waiting, &mut Pending { asker, request, .. })) => {
-            tags.rest(tag, until);
-            root.base.no_longer_open(port);
-            root.base.counters.completion_timeouts += 1;
-            root.tell_asker(now, asker, Err(HostError::CompletionTimeout), now);
-            let tlp = Tlp::new(request, Data::NONE);
-            root.base.log(port, now, (Uncorrectable::CompletionTimeout, false), Side::Secondary, &tlp);
-            root.base.request_failed(port, now, request, RpPioFailure::CompletionTimeout);
+    fn expire(&mut self, now: Time, port: usize, tag: Tag) {
+        let until = now + self.requester.timeout;
+        let tags = &mut self.base.ports[port].tags;
+        match tags.get(tag) {
+            Some((TagState::Waiting, pending)) if pending.retrying => self.ask_again(port, tag, now),
+            Some((TagState::Waiting, &mut Pending { asker, request, .. })) => {
+                tags.rest(tag, until);
+                self.base.no_longer_open(port);
+                self.base.counters.completion_timeouts += 1;
+                self.tell_asker(now, asker, Err(HostError::CompletionTimeout), now);
+                let tlp = Tlp::new(request, Data::NONE);
+                self.base.log(port, now, Uncorrectable::CompletionTimeout, false, Side::Secondary, &tlp);
+                self.base.request_failed(port, now, request, RpPioFailure::CompletionTimeout);
+            }
+            _ => self.release(port, tag, now),
         }
-        _ => root.release(port, tag, now),
     }
 }
