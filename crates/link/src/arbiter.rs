@@ -136,6 +136,7 @@ impl Arbiter {
     }
 
     /// The channel of `ready` that sends now; `ready` must not be empty.
+    #[inline]
     pub(crate) fn pick(&mut self, ready: u8) -> usize {
         let strict = ready & self.strict;
         if strict != 0 {

@@ -22,6 +22,7 @@ pub(crate) struct Lengths {
 }
 
 impl Lengths {
+    #[inline]
     pub(crate) fn of(tlp: &Tlp) -> Lengths {
         Lengths {
             header: (tlp.prefixes.wire_len() + tlp.repr.header_len()) as u8,

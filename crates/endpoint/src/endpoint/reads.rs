@@ -100,6 +100,7 @@ impl ReadEngine {
 
     /// Begins to split a read at once, where nothing else is to be sent. Returns its first TLP, which is most often
     /// its only one and then never enters the outbox.
+    #[inline]
     pub(crate) fn begin_now(
         &mut self,
         now: Time,
