@@ -290,10 +290,10 @@ impl Builder {
         self
     }
 
-    /// Adds an extended capability, or replaces the one with this ID.
-    pub(crate) fn set_extended(mut self, id: u16, version: u8, registers: Vec<Register>) -> Builder {
-        let new = Extended { id, version, registers };
-        match self.extended.iter_mut().find(|e| e.id == id) {
+    /// Adds an extended capability, or replaces the one with its ID.
+    pub(crate) fn set_extended(mut self, table: &Structure, registers: Vec<Register>) -> Builder {
+        let new = Extended { id: table.id, version: table.version, registers };
+        match self.extended.iter_mut().find(|e| e.id == table.id) {
             Some(old) => *old = new,
             None => self.extended.push(new),
         }

@@ -292,9 +292,7 @@ macro_rules! structure {
     (extended $id:literal, $version:literal, $name:literal, $source:literal; $($words:tt)*) => {
         /// Extended capability ID.
         pub const ID: u16 = $id;
-        /// Capability version.
-        pub const VERSION: u8 = $version;
-        $crate::register::structure!(@table TABLE ID, VERSION, $name, $source;
+        $crate::register::structure!(@table TABLE $id, $version, $name, $source;
             0x00 _ "Extended Capability Header" ($crate::ext::HEADER) $($words)*);
     };
     (capability $id:literal, $name:literal, $source:literal; $($words:tt)*) => {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the registers of Command, power management, interrupts and PCI Express say, and what hardware sets in them. Never decides
-//! what follows.
+//! What the registers of Command, power management, interrupts and PCI Express say, and what hardware sets in them. Never
+//! decides what follows.
 
 use crate::cap::pcie::{
     self, PortType, SlotEvent, SlotState, capabilities, device_capabilities::SLOT_POWER_LIMIT,

@@ -34,7 +34,7 @@ impl Builder {
     /// Prefix Log where that takes End-End TLP Prefixes.
     pub fn advanced_error_reporting(mut self) -> Builder {
         self.layouts.aer = None;
-        self.set_extended(aer::ID, aer::VERSION, AerLayout::new(AerRole::Endpoint).registers())
+        self.set_extended(&aer::TABLE, AerLayout::new(AerRole::Endpoint).registers())
     }
 
     /// Adds Advanced Error Reporting as `layout` says.
@@ -43,7 +43,7 @@ impl Builder {
             return self.wrong(aer::ID, "headers that can be recorded: legal are 1 to 8");
         }
         self.layouts.aer = Some(layout);
-        self.set_extended(aer::ID, aer::VERSION, layout.registers())
+        self.set_extended(&aer::TABLE, layout.registers())
     }
 
     /// Adds Access Control Services.
@@ -51,12 +51,12 @@ impl Builder {
         if !layout.is_legal() {
             return self.wrong(acs::ID, "Egress Control Vector Size: legal are 1 to 256 bits");
         }
-        self.set_extended(acs::ID, acs::VERSION, layout.registers())
+        self.set_extended(&acs::TABLE, layout.registers())
     }
 
     /// Adds Alternative Routing-ID Interpretation: the number of the next function of the device, 0 in the last.
     pub fn alternative_routing(self, next_function: u8) -> Builder {
-        self.set_extended(ari::ID, ari::VERSION, ari::registers(next_function))
+        self.set_extended(&ari::TABLE, ari::registers(next_function))
     }
 
     /// Adds Single Root I/O Virtualization.
@@ -74,7 +74,7 @@ impl Builder {
             );
         }
         self.layouts.sriov = Some(layout);
-        self.set_extended(sriov::ID, sriov::VERSION, layout.registers())
+        self.set_extended(&sriov::TABLE, layout.registers())
     }
 
     /// Adds Address Translation Services.
@@ -82,12 +82,12 @@ impl Builder {
         if !(1..=32).contains(&layout.invalidate_queue_depth) {
             return self.wrong(ats::ID, "Invalidate Queue Depth: legal are 1 to 32");
         }
-        self.set_extended(ats::ID, ats::VERSION, layout.registers())
+        self.set_extended(&ats::TABLE, layout.registers())
     }
 
     /// Adds Page Request Interface, for so many outstanding page requests.
     pub fn page_request(self, capacity: u32) -> Builder {
-        self.set_extended(pri::ID, pri::VERSION, pri::registers(capacity))
+        self.set_extended(&pri::TABLE, pri::registers(capacity))
     }
 
     /// Adds Process Address Space ID.
@@ -95,27 +95,27 @@ impl Builder {
         if layout.width > 20 {
             return self.wrong(pasid::ID, "Max PASID Width: legal are 0 to 20 bits");
         }
-        self.set_extended(pasid::ID, pasid::VERSION, layout.registers())
+        self.set_extended(&pasid::TABLE, layout.registers())
     }
 
     /// Adds Latency Tolerance Reporting.
     pub fn latency_tolerance(self) -> Builder {
-        self.set_extended(ltr::ID, ltr::VERSION, ltr::registers())
+        self.set_extended(&ltr::TABLE, ltr::registers())
     }
 
     /// Adds L1 PM Substates, all supported; Port Common_Mode_Restore_Time in us.
     pub fn l1_substates(self, common_mode_restore_us: u8) -> Builder {
-        self.set_extended(l1ss::ID, l1ss::VERSION, l1ss::registers(common_mode_restore_us))
+        self.set_extended(&l1ss::TABLE, l1ss::registers(common_mode_restore_us))
     }
 
     /// Adds Downstream Port Containment.
     pub fn downstream_port_containment(self, layout: DpcLayout) -> Builder {
-        self.set_extended(dpc::ID, dpc::VERSION, layout.registers())
+        self.set_extended(&dpc::TABLE, layout.registers())
     }
 
     /// Adds Precision Time Measurement.
     pub fn precision_time(self, layout: PtmLayout) -> Builder {
-        self.set_extended(ptm::ID, ptm::VERSION, layout.registers())
+        self.set_extended(&ptm::TABLE, layout.registers())
     }
 
     /// Adds Virtual Channel.
@@ -125,12 +125,12 @@ impl Builder {
                 .wrong(vc::ID, "channels: legal are 1 to 8, with fewer of low priority than there are");
         }
         self.layouts.vc = Some(layout);
-        self.set_extended(vc::ID, vc::VERSION, layout.registers())
+        self.set_extended(&vc::TABLE, layout.registers())
     }
 
     /// Adds Device Serial Number, an IEEE EUI-64.
     pub fn serial_number(self, eui64: u64) -> Builder {
-        self.set_extended(serial::ID, serial::VERSION, serial::registers(eui64))
+        self.set_extended(&serial::TABLE, serial::registers(eui64))
     }
 
     /// Adds a Vendor-Specific extended capability, beside those that there are.
@@ -138,21 +138,21 @@ impl Builder {
         if layout.bytes() > 0xf00 || layout.revision > 15 {
             return self.wrong(vendor::ID, "VSEC: legal are up to 3840 bytes and revisions 0 to 15");
         }
-        self.add_extended(vendor::ID, vendor::VERSION, layout.registers())
+        self.add_extended(vendor::ID, vendor::TABLE.version, layout.registers())
     }
 
     /// Adds Resizable BAR for these BARs, which begin with the sizes that they are declared with.
     pub fn resizable_bars(mut self, bars: &[ResizableBar]) -> Builder {
         self.layouts.resizable = bars.to_vec();
         let sizes: Vec<_> = bars.iter().map(|&bar| (bar, 1 << 20)).collect();
-        self.set_extended(resizable::ID, resizable::VERSION, resizable::registers(&sizes))
+        self.set_extended(&resizable::TABLE, resizable::registers(&sizes))
     }
 
     /// Adds Data Link Feature; `remote` says whether the port at the other end supports Scaled Flow Control too, where
     /// features are exchanged.
     pub fn data_link_feature(self, scaled_flow_control: bool, remote: Option<bool>) -> Builder {
         let words = data_link_feature::registers(scaled_flow_control, remote);
-        self.set_extended(data_link_feature::ID, data_link_feature::VERSION, words)
+        self.set_extended(&data_link_feature::TABLE, words)
     }
 
     /// Adds what a link needs at the rate and width of the PCI Express capability, which must be declared before:
@@ -164,18 +164,18 @@ impl Builder {
         };
         let lanes = pcie.width.lanes();
         if pcie.rate >= Rate::Gt8 {
-            self = self.set_extended(secondary::ID, secondary::VERSION, secondary::registers(lanes));
+            self = self.set_extended(&secondary::TABLE, secondary::registers(lanes));
         }
         if pcie.rate >= Rate::Gt16 {
             let words = physical_16::registers(lanes, true);
             self = self
                 .data_link_feature(true, None)
-                .set_extended(physical_16::ID, physical_16::VERSION, words)
-                .set_extended(margining::ID, margining::VERSION, margining::registers(lanes));
+                .set_extended(&physical_16::TABLE, words)
+                .set_extended(&margining::TABLE, margining::registers(lanes));
         }
         if pcie.rate >= Rate::Gt32 {
             let words = physical_32::registers(lanes, true);
-            self = self.set_extended(physical_32::ID, physical_32::VERSION, words);
+            self = self.set_extended(&physical_32::TABLE, words);
         }
         self
     }
@@ -202,7 +202,7 @@ impl Builder {
         }
         if !self.layouts.resizable.is_empty() {
             let sizes = self.resizable_sizes()?;
-            self = self.set_extended(resizable::ID, resizable::VERSION, resizable::registers(&sizes));
+            self = self.set_extended(&resizable::TABLE, resizable::registers(&sizes));
         }
         Ok(self)
     }
