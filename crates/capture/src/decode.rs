@@ -96,6 +96,17 @@ pub enum Ecrc {
     Bad,
 }
 
+impl Ecrc {
+    /// `good` or `bad`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Ecrc::Good => "good",
+            Ecrc::Bad => "bad",
+        }
+    }
+}
+
 /// Sound, but neither TLP nor DLLP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Other {

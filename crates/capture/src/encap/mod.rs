@@ -65,6 +65,17 @@ pub enum Origin {
     Host,
 }
 
+impl Origin {
+    /// `device` or `host`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Origin::Device => "device",
+            Origin::Host => "host",
+        }
+    }
+}
+
 /// How UDP ports follow from tags.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PortScheme {

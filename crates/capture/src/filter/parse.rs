@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! From text to the tree of an expression. Never looks at a record.
 
-use super::terms::{self, Op, Term};
+use super::terms::{self, Field, Op, Term};
 use super::{FilterError, MAX_DEPTH, MAX_TERMS, Node};
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -188,13 +188,13 @@ impl Parser<'_> {
     }
 
     fn comparison(&mut self, name: &str, column: usize, op: Op) -> Result<Term, FilterError> {
-        let kind = terms::Kind::of(name).map_err(|what| error(self.expression, column, what))?;
-        kind.check(name, op).map_err(|what| self.error(what))?;
+        let field = Field::compared(name).map_err(|what| error(self.expression, column, what))?;
+        field.check(op).map_err(|what| self.error(what))?;
         self.next();
         let (Token::Word(value) | Token::Quoted(value)) = self.peek().clone() else {
-            return Err(self.error(format!("expected a value for {name}: legal is {}", kind.legal())));
+            return Err(self.error(format!("expected a value for {name}: legal is {}", field.legal())));
         };
-        let term = Term::compare(kind, op, &value).map_err(|what| self.error(what))?;
+        let term = Term::compare(&field, op, &value).map_err(|what| self.error(what))?;
         self.next();
         Ok(term)
     }

@@ -1,92 +1,174 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The terms of a filter: what each field means, its legal values, and whether it holds. Never parses an expression.
 
-use super::values::{class, direction, duration_ps, ecrc, integer, origin, range, status, type_of};
+use super::values::{self, duration_ps, integer};
 use crate::decode::{Kind as What, Record, TlpRecord};
 use crate::matcher::{Errors, Target, Transaction, named_bytes};
-use crate::reader::Direction;
-use crate::render::dllp_name;
+use crate::render::{class_name, dllp_name, status_name};
 use crate::transactions::{Outcome, errors_of};
-use std::cmp::Ordering;
 use std::fmt;
 use std::ops::Range;
-use tlp::{Bdf, Body, Class, Dllp, Status};
+use tlp::{Bdf, Body, Dllp, Repr, Status};
 
-/// Fields and flags: name, legal values (empty for a flag), what it is.
-pub const FIELDS: [(&str, &str, &str); 33] = [
-    ("type", "a type of TLP, dllp, other or error", "what the record is"),
-    ("tag", "0 to 1023, or a range such as 0..32", "tag of a TLP"),
-    ("requester", "bus:device.function such as 01:00.0", "Requester ID of a TLP"),
-    (
-        "completer",
-        "bus:device.function such as 01:00.0",
-        "Completer ID of a completion or configuration request",
-    ),
-    (
-        "addr",
-        "an address, or a range without its end such as 0x1000..0x2000",
-        "memory, I/O and atomic requests that touch it; with < and others, their first byte",
-    ),
-    ("status", "success, SC, UR, CRS or CA", "status of a completion"),
-    (
+/// A field or flag.
+#[derive(Clone, Copy)]
+pub(super) struct Field {
+    name: &'static str,
+    /// Its legal values; empty for a flag.
+    legal: &'static str,
+    /// What it is.
+    what: &'static str,
+    /// What a value of it is; `None` for a flag.
+    value: Option<Value>,
+    /// What it holds for where it stands alone; `None` where it needs a value.
+    flag: Option<Flag>,
+}
+
+/// How the text of a value is read.
+#[derive(Clone, Copy)]
+enum Value {
+    /// A number, and the largest that there is.
+    Number(Number, u128),
+    /// An address, or a range of addresses.
+    Address,
+    /// Anything else is a word, which is equal or is not.
+    Word(Word),
+    /// Of a function.
+    Id(Id),
+}
+
+const fn number(name: &'static str, legal: &'static str, what: &'static str, of: Number, max: u128) -> Field {
+    Field { name, legal, what, value: Some(Value::Number(of, max)), flag: None }
+}
+
+const fn word(name: &'static str, legal: &'static str, what: &'static str, of: Word) -> Field {
+    Field { name, legal, what, value: Some(Value::Word(of)), flag: None }
+}
+
+const fn id(name: &'static str, what: &'static str, of: Id) -> Field {
+    let legal = "bus:device.function such as 01:00.0";
+    Field { name, legal, what, value: Some(Value::Id(of)), flag: None }
+}
+
+const fn flag(name: &'static str, what: &'static str, flag: Flag) -> Field {
+    Field { name, legal: "", what, value: None, flag: Some(flag) }
+}
+
+impl Field {
+    /// The same, which may also stand alone.
+    const fn or(self, flag: Flag) -> Field {
+        Field { flag: Some(flag), ..self }
+    }
+}
+
+/// The longest time, in picoseconds.
+const MAX_PS: u128 = u128::MAX >> 1;
+
+const TERMS: [Field; 33] = [
+    word("type", "a type of TLP, dllp, other or error", "what the record is", Word::Type),
+    number("tag", "0 to 1023, or a range such as 0..32", "tag of a TLP", Number::Tag, 1023),
+    id("requester", "Requester ID of a TLP", Id::Requester),
+    id("completer", "Completer ID of a completion or configuration request", Id::Completer),
+    Field {
+        name: "addr",
+        legal: "an address, or a range without its end such as 0x1000..0x2000",
+        what: "memory, I/O and atomic requests that touch it; with < and others, their first byte",
+        value: Some(Value::Address),
+        flag: None,
+    },
+    word("status", "success, SC, UR, CRS or CA", "status of a completion", Word::Status),
+    number(
         "time",
         "a duration such as 1us: ps, ns, us, ms or s",
         "response time: from the first request to the last completion, of which it is a field",
+        Number::Time,
+        MAX_PS,
     ),
-    (
+    number(
         "latency",
         "a duration such as 600ns: ps, ns, us, ms or s",
         "from the first request to the first data, likewise",
+        Number::Latency,
+        MAX_PS,
     ),
-    (
+    number(
         "timestamp",
         "a duration such as 10us: ps, ns, us, ms or s",
         "since the start of the run, in captures of others since 1970",
+        Number::Timestamp,
+        MAX_PS,
     ),
-    ("dir", "up or down", "upstream, or downstream, where the capture says"),
-    ("len", "DW, 0 to 1024, or a range", "Length of a TLP with one"),
-    ("bytes", "bytes, or a range", "bytes that a request names; data of a completion"),
-    ("tc", "0 to 7, or a range", "Traffic Class of a TLP"),
-    ("vc", "0 to 7, or a range", "virtual channel of a flow-control DLLP"),
-    ("pasid", "0 to 1048575, or a range", "PASID of a TLP with that prefix"),
-    ("code", "0 to 255, or a range", "Message Code of a message"),
-    ("class", "P, NP or Cpl", "flow-control class of a TLP, or of a flow-control DLLP"),
-    ("origin", "device or host", "who issued the request that a TLP is, or answers, by its UDP port"),
-    ("interface", "a name such as link0:upstream", "interface that saw it"),
-    ("link", "a number, or a range", "link that it was seen on, from 0 on"),
-    ("number", "a number, or a range", "place among the frames of the file, from 1 on"),
-    ("dllp", "Ack, Nak, InitFC1, InitFC2, UpdateFC, NOP or another name; none for any", "a DLLP"),
-    ("tlp", "", "a TLP"),
-    ("request", "", "a TLP that is no completion"),
-    ("completion", "", "a completion"),
-    (
+    word("dir", "up or down", "upstream, or downstream, where the capture says", Word::Direction),
+    number("len", "DW, 0 to 1024, or a range", "Length of a TLP with one", Number::Len, 1024),
+    number(
+        "bytes",
+        "bytes, or a range",
+        "bytes that a request names; data of a completion",
+        Number::Bytes,
+        4096,
+    ),
+    number("tc", "0 to 7, or a range", "Traffic Class of a TLP", Number::Tc, 7),
+    number("vc", "0 to 7, or a range", "virtual channel of a flow-control DLLP", Number::Vc, 7),
+    number("pasid", "0 to 1048575, or a range", "PASID of a TLP with that prefix", Number::Pasid, 0xf_ffff),
+    number("code", "0 to 255, or a range", "Message Code of a message", Number::Code, 255),
+    word("class", "P, NP or Cpl", "flow-control class of a TLP, or of a flow-control DLLP", Word::Class),
+    word(
+        "origin",
+        "device or host",
+        "who issued the request that a TLP is, or answers, by its UDP port",
+        Word::Origin,
+    ),
+    word("interface", "a name such as link0:upstream", "interface that saw it", Word::Interface),
+    number("link", "a number, or a range", "link that it was seen on, from 0 on", Number::Link, 0xffff),
+    number(
+        "number",
+        "a number, or a range",
+        "place among the frames of the file, from 1 on",
+        Number::Number,
+        u64::MAX as u128,
+    ),
+    word(
+        "dllp",
+        "Ack, Nak, InitFC1, InitFC2, UpdateFC, NOP or another name; none for any",
+        "a DLLP",
+        Word::Dllp,
+    )
+    .or(Flag::Dllp),
+    flag("tlp", "a TLP", Flag::Tlp),
+    flag("request", "a TLP that is no completion", Flag::Request),
+    flag("completion", "a completion", Flag::Completion),
+    flag(
         "error",
-        "",
         "cannot be read; failed, poisoned, bad ECRC, damaged, dropped, unexpected or duplicate tag",
+        Flag::Error,
     ),
-    ("poisoned", "", "EP is set"),
-    ("ecrc", "good or bad; none for any", "a TLP whose ECRC was checked"),
-    ("prefix", "", "a TLP with prefixes"),
-    ("damaged", "", "bits were flipped on the way"),
-    ("dropped", "", "vanished on the way"),
-    ("lost", "", "damaged or dropped"),
-    ("replay", "", "a TLP seen before"),
+    flag("poisoned", "EP is set", Flag::Poisoned),
+    word("ecrc", "good or bad; none for any", "a TLP whose ECRC was checked", Word::Ecrc).or(Flag::Ecrc),
+    flag("prefix", "a TLP with prefixes", Flag::Prefix),
+    flag("damaged", "bits were flipped on the way", Flag::Damaged),
+    flag("dropped", "vanished on the way", Flag::Dropped),
+    flag("lost", "damaged or dropped", Flag::Lost),
+    flag("replay", "a TLP seen before", Flag::Replay),
 ];
+
+/// Fields and flags: name, legal values (empty for a flag), what it is.
+pub const FIELDS: [(&str, &str, &str); TERMS.len()] = {
+    let (mut all, mut at) = ([("", "", ""); TERMS.len()], 0);
+    while at < TERMS.len() {
+        all[at] = (TERMS[at].name, TERMS[at].legal, TERMS[at].what);
+        at += 1;
+    }
+    all
+};
 
 /// How a field compares with a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Op {
-    /// `=`, `==`.
+pub(super) enum Op {
     Eq,
-    /// `!=`.
     Ne,
-    /// `<`.
     Lt,
-    /// `<=`.
     Le,
-    /// `>`.
     Gt,
-    /// `>=`.
     Ge,
 }
 
@@ -106,145 +188,93 @@ impl Op {
         matches!(self, Op::Eq | Op::Ne)
     }
 
-    fn holds(self, order: Ordering) -> bool {
+    /// The numbers that compare so with `value`; those of `!=` are turned round by the term.
+    const fn numbers(self, value: u128) -> Range<u128> {
         match self {
-            Op::Eq => order.is_eq(),
-            Op::Ne => order.is_ne(),
-            Op::Lt => order.is_lt(),
-            Op::Le => order.is_le(),
-            Op::Gt => order.is_gt(),
-            Op::Ge => order.is_ge(),
+            Op::Eq | Op::Ne => value..value + 1,
+            Op::Lt => 0..value,
+            Op::Le => 0..value + 1,
+            Op::Gt => value + 1..u128::MAX,
+            Op::Ge => value..u128::MAX,
         }
     }
 }
 
 /// A field that is a number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Number {
-    /// `tag`.
+enum Number {
     Tag,
-    /// `len`, DW.
+    /// Length, DW.
     Len,
-    /// `bytes`.
     Bytes,
-    /// `tc`.
+    /// Address of the first byte.
+    FirstByte,
     Tc,
-    /// `vc`.
     Vc,
-    /// `pasid`.
     Pasid,
-    /// `code`.
     Code,
-    /// `link`.
     Link,
-    /// `number`.
     Number,
-    /// `time`, ps.
+    /// Picoseconds, as the two below.
     Time,
-    /// `latency`, ps.
     Latency,
-    /// `timestamp`, ps.
     Timestamp,
 }
 
 /// A term that is a word alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Flag {
-    /// `tlp`.
+enum Flag {
     Tlp,
-    /// `dllp`.
     Dllp,
-    /// `request`.
     Request,
-    /// `completion`.
     Completion,
-    /// `error`.
     Error,
-    /// `poisoned`.
     Poisoned,
-    /// `ecrc`.
     Ecrc,
-    /// `prefix`.
     Prefix,
-    /// `damaged`.
     Damaged,
-    /// `dropped`.
     Dropped,
-    /// `lost`.
     Lost,
-    /// `replay`.
     Replay,
 }
 
-/// A field that is compared with a value.
+/// A field that is a word, as the lines of records have it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
-    /// A number, and its name.
-    Number(Number, &'static str),
-    /// `type`.
+enum Word {
     Type,
-    /// `requester`.
-    Requester,
-    /// `completer`.
-    Completer,
-    /// `addr`.
-    Address,
-    /// `status`.
     Status,
-    /// `dir`.
     Direction,
-    /// `interface`.
-    Interface,
-    /// `dllp`.
-    Dllp,
-    /// `class`.
     Class,
-    /// `origin`.
     Origin,
-    /// `ecrc`.
+    Interface,
+    Dllp,
     Ecrc,
+}
+
+/// A field that names a function.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Id {
+    Requester,
+    Completer,
 }
 
 /// What a record's value is compared with.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Test {
-    /// A flag.
+enum Test {
     Flag(Flag),
-    /// A number compares so.
-    Number(Number, Op, u128),
     /// A number lies in a range.
-    Range(Number, Range<u128>),
+    Number(Number, Range<u128>),
     /// The bytes that a request names touch a range.
     Touches(Range<u128>),
-    /// The first byte that a request names compares so.
-    Address(Op, u64),
-    /// The type is one of these formats, a bit each.
-    Formats(u64),
-    /// It is no TLP, but of this kind.
-    Other(&'static str),
-    /// Requester ID.
-    Requester(Bdf),
-    /// Completer ID.
-    Completer(Bdf),
-    /// Completion Status.
-    Status(Status),
-    /// Direction.
-    Direction(Direction),
-    /// Interface name.
-    Interface(String),
-    /// DLLP name, in lower case.
-    Dllp(String),
-    /// Flow-control class.
-    Class(Class),
-    /// Origin.
-    Origin(crate::encap::Origin),
-    /// ECRC.
-    Ecrc(crate::decode::Ecrc),
+    /// A word is this one.
+    Word(Word, String),
+    /// An ID is this one.
+    Id(Id, Bdf),
 }
 
 /// A term of a filter.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Term {
+pub(super) struct Term {
     test: Test,
     /// Turned round by `!=`, for records that have the field.
     negated: bool,
@@ -253,147 +283,71 @@ pub struct Term {
 }
 
 /// Every name, for messages.
-#[must_use]
-pub fn names() -> String {
-    FIELDS.map(|(name, _, _)| name).join(", ")
+pub(super) fn names() -> String {
+    TERMS.map(|field| field.name).join(", ")
 }
 
-fn legal(name: &str) -> &'static str {
-    FIELDS.iter().find(|(field, _, _)| *field == name).map_or("", |(_, legal, _)| legal)
-}
+impl Field {
+    fn named(name: &str) -> Option<Field> {
+        TERMS.into_iter().find(|field| field.name == name)
+    }
 
-impl Kind {
-    /// The field of this name.
+    /// The field of this name, to be compared with a value.
     ///
     /// # Errors
     /// A sentence with the legal names.
-    pub fn of(name: &str) -> Result<Kind, String> {
-        let number = |number, name| Ok(Kind::Number(number, name));
-        match name {
-            "type" => Ok(Kind::Type),
-            "tag" => number(Number::Tag, "tag"),
-            "requester" => Ok(Kind::Requester),
-            "completer" => Ok(Kind::Completer),
-            "addr" => Ok(Kind::Address),
-            "status" => Ok(Kind::Status),
-            "time" => number(Number::Time, "time"),
-            "latency" => number(Number::Latency, "latency"),
-            "timestamp" => number(Number::Timestamp, "timestamp"),
-            "dir" => Ok(Kind::Direction),
-            "len" => number(Number::Len, "len"),
-            "bytes" => number(Number::Bytes, "bytes"),
-            "tc" => number(Number::Tc, "tc"),
-            "vc" => number(Number::Vc, "vc"),
-            "pasid" => number(Number::Pasid, "pasid"),
-            "code" => number(Number::Code, "code"),
-            "link" => number(Number::Link, "link"),
-            "number" => number(Number::Number, "number"),
-            "class" => Ok(Kind::Class),
-            "origin" => Ok(Kind::Origin),
-            "interface" => Ok(Kind::Interface),
-            "dllp" => Ok(Kind::Dllp),
-            "ecrc" => Ok(Kind::Ecrc),
-            _ if Term::flag(name).is_ok() => Err(format!("{name} stands alone: it has no value")),
-            _ => Err(format!("unknown field {name:?}: legal are {}", names())),
-        }
-    }
-
-    /// Its name.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Kind::Number(_, name) => name,
-            Kind::Type => "type",
-            Kind::Requester => "requester",
-            Kind::Completer => "completer",
-            Kind::Address => "addr",
-            Kind::Status => "status",
-            Kind::Direction => "dir",
-            Kind::Interface => "interface",
-            Kind::Dllp => "dllp",
-            Kind::Class => "class",
-            Kind::Origin => "origin",
-            Kind::Ecrc => "ecrc",
+    pub(super) fn compared(name: &str) -> Result<Field, String> {
+        match Field::named(name) {
+            Some(field) if field.value.is_some() => Ok(field),
+            Some(_) => Err(format!("{name} stands alone: it has no value")),
+            None => Err(format!("unknown field {name:?}: legal are {}", names())),
         }
     }
 
     /// Its legal values.
-    #[must_use]
-    pub fn legal(self) -> &'static str {
-        legal(self.name())
+    pub(super) const fn legal(&self) -> &'static str {
+        self.legal
     }
 
     /// Whether it may be compared so.
     ///
     /// # Errors
     /// A sentence with the legal operators.
-    pub fn check(self, name: &str, op: Op) -> Result<(), String> {
-        match self {
-            _ if op.is_equality() => Ok(()),
-            Kind::Number(..) | Kind::Address => Ok(()),
-            _ => Err(format!("{name} is not a number: legal are = and !=")),
+    pub(super) fn check(&self, op: Op) -> Result<(), String> {
+        match self.value {
+            Some(Value::Word(_) | Value::Id(_)) if !op.is_equality() => {
+                Err(format!("{} is not a number: legal are = and !=", self.name))
+            }
+            _ => Ok(()),
         }
     }
 
-    fn test(self, op: Op, value: &str) -> Option<Test> {
-        match self {
-            Kind::Number(number, _) => number.test(op, value),
-            Kind::Address if !op.is_equality() => {
-                Some(Test::Address(op, u64::try_from(integer(value)?).ok()?))
+    fn test(&self, op: Op, text: &str) -> Option<Test> {
+        match self.value? {
+            Value::Number(number, max) => number.test(max, op, text),
+            Value::Address if op.is_equality() => {
+                let single = || integer(text).map(|at| at..at + 1);
+                values::range(text).or_else(single).filter(|range| range.end <= 1 << 64).map(Test::Touches)
             }
-            Kind::Address => Some(Test::Touches(match range(value) {
-                Some(range) => range,
-                None => integer(value).map(|at| at..at + 1)?,
-            }))
-            .filter(|test| matches!(test, Test::Touches(r) if r.end <= 1 << 64)),
-            Kind::Type => type_of(value),
-            Kind::Requester => value.parse().ok().map(Test::Requester),
-            Kind::Completer => value.parse().ok().map(Test::Completer),
-            Kind::Status => status(value).map(Test::Status),
-            Kind::Direction => direction(value).map(Test::Direction),
-            Kind::Interface => Some(Test::Interface(value.to_owned())),
-            Kind::Dllp => Some(Test::Dllp(value.to_ascii_lowercase())).filter(|_| {
-                !value.is_empty() && value.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c))
-            }),
-            Kind::Class => class(value).map(Test::Class),
-            Kind::Origin => origin(value).map(Test::Origin),
-            Kind::Ecrc => ecrc(value).map(Test::Ecrc),
+            Value::Address => Number::FirstByte.test(u64::MAX.into(), op, text),
+            Value::Word(word) => word.named(text).map(|name| Test::Word(word, name.to_owned())),
+            Value::Id(id) => text.parse().ok().map(|function| Test::Id(id, function)),
         }
     }
 }
 
 impl Number {
-    const fn is_duration(self) -> bool {
-        matches!(self, Number::Time | Number::Latency | Number::Timestamp)
-    }
-
-    /// Its largest value.
-    const fn max(self) -> u128 {
-        match self {
-            Number::Tag => 1023,
-            Number::Len => 1024,
-            Number::Bytes => 4096,
-            Number::Tc | Number::Vc => 7,
-            Number::Pasid => 0xf_ffff,
-            Number::Code => 255,
-            Number::Link => u16::MAX as u128,
-            Number::Number => u64::MAX as u128,
-            Number::Time | Number::Latency | Number::Timestamp => u128::MAX >> 1,
-        }
-    }
-
-    fn test(self, op: Op, text: &str) -> Option<Test> {
-        let value = |text| if self.is_duration() { duration_ps(text) } else { integer(text) };
-        let legal = |value: &u128| *value <= self.max();
+    fn test(self, max: u128, op: Op, text: &str) -> Option<Test> {
+        let is_duration = matches!(self, Number::Time | Number::Latency | Number::Timestamp);
+        let value = |text| if is_duration { duration_ps(text) } else { integer(text) };
+        let legal = |value: &u128| *value <= max;
         if op.is_equality()
             && let Some((first, end)) = text.split_once("..")
         {
             let (first, end) = (value(first).filter(legal)?, value(end)?);
-            return (first < end && end <= self.max() + 1).then_some(Test::Range(self, first..end));
+            return (first < end && end <= max + 1).then_some(Test::Number(self, first..end));
         }
-        // `!=` is turned round by the term.
-        let op = if op == Op::Ne { Op::Eq } else { op };
-        value(text).filter(legal).map(|value| Test::Number(self, op, value))
+        value(text).filter(legal).map(|value| Test::Number(self, op.numbers(value)))
     }
 
     fn of(self, record: &Record<'_>, outcome: &Outcome) -> Option<u128> {
@@ -417,6 +371,7 @@ impl Number {
             (Number::Tag, _) => Some(repr.transaction().1.bits().into()),
             (Number::Tc, _) => Some(repr.tc.bits().into()),
             (Number::Pasid, _) => tlp.prefixes.pasid().map(u128::from),
+            (Number::FirstByte, _) => touched(tlp).map(|bytes| bytes.start),
             (Number::Code, Body::Message(m)) => Some(m.code.into()),
             (Number::Len, Body::Memory(m)) => Some(m.span.length_dw().into()),
             (Number::Len, Body::Completion(c)) => c.length_dw.map(u128::from),
@@ -430,30 +385,75 @@ impl Number {
     }
 }
 
+impl Word {
+    /// Of a record.
+    fn of<'a>(self, record: &'a Record<'_>) -> Option<&'a str> {
+        let tlp = record.tlp();
+        Some(match (self, &record.kind) {
+            // A record that is no TLP has a type too.
+            (Word::Type, kind) => kind.type_name(),
+            (Word::Direction, _) => record.interface?.direction?.name(),
+            (Word::Interface, _) => &record.interface?.name,
+            (Word::Dllp, What::Dllp(dllp)) => dllp_name(dllp),
+            (Word::Class, What::Dllp(Dllp::FlowControl(fc))) => class_name(fc.class),
+            (Word::Class, _) => class_name(tlp?.repr.format().class),
+            (Word::Origin, _) => tlp?.origin.name(),
+            (Word::Ecrc, _) => tlp?.ecrc?.name(),
+            (Word::Status, What::Tlp(TlpRecord { repr: Repr { body: Body::Completion(c), .. }, .. })) => {
+                status_name(c.status)
+            }
+            (Word::Status | Word::Dllp, _) => return None,
+        })
+    }
+
+    /// As records have it: what a value means; `None` where it is not legal.
+    fn named(self, text: &str) -> Option<&str> {
+        let words: &[(&str, &str)] = match self {
+            Word::Type => return values::type_of(text),
+            Word::Dllp => return Some(text).filter(|text| values::is_dllp(text)),
+            Word::Interface => return Some(text),
+            Word::Status => &[("success", "SC"), ("SC", "SC"), ("UR", "UR"), ("CRS", "CRS"), ("CA", "CA")],
+            Word::Direction => &[
+                ("up", "upstream"),
+                ("upstream", "upstream"),
+                ("down", "downstream"),
+                ("downstream", "downstream"),
+            ],
+            Word::Class => &[
+                ("P", "P"),
+                ("posted", "P"),
+                ("NP", "NP"),
+                ("nonposted", "NP"),
+                ("Cpl", "Cpl"),
+                ("completion", "Cpl"),
+            ],
+            Word::Origin => &[("device", "device"), ("host", "host")],
+            Word::Ecrc => &[("good", "good"), ("bad", "bad")],
+        };
+        words.iter().find(|(word, _)| word.eq_ignore_ascii_case(text)).map(|(_, name)| *name)
+    }
+}
+
+impl Id {
+    fn of(self, repr: &Repr) -> Option<Bdf> {
+        match (self, &repr.body) {
+            (Id::Requester, _) => Some(repr.transaction().0),
+            (Id::Completer, Body::Completion(c)) => Some(c.completer),
+            (Id::Completer, Body::Config(c)) => Some(c.completer),
+            (Id::Completer, _) => None,
+        }
+    }
+}
+
 impl Term {
     /// The flag of this name.
     ///
     /// # Errors
     /// A sentence with the legal names, or values.
-    pub fn flag(name: &str) -> Result<Term, String> {
-        let flag = match name {
-            "tlp" => Flag::Tlp,
-            "dllp" => Flag::Dllp,
-            "request" => Flag::Request,
-            "completion" => Flag::Completion,
-            "error" => Flag::Error,
-            "poisoned" => Flag::Poisoned,
-            "ecrc" => Flag::Ecrc,
-            "prefix" => Flag::Prefix,
-            "damaged" => Flag::Damaged,
-            "dropped" => Flag::Dropped,
-            "lost" => Flag::Lost,
-            "replay" => Flag::Replay,
-            _ if FIELDS.iter().any(|(field, _, _)| *field == name) => {
-                return Err(format!("{name} needs a value: legal is {}", legal(name)));
-            }
-            _ => return Err(format!("unknown term {name:?}: legal are {}", names())),
-        };
+    pub(super) fn flag(name: &str) -> Result<Term, String> {
+        let field =
+            Field::named(name).ok_or_else(|| format!("unknown term {name:?}: legal are {}", names()))?;
+        let flag = field.flag.ok_or_else(|| format!("{name} needs a value: legal is {}", field.legal))?;
         Ok(Term { test: Test::Flag(flag), negated: false, text: name.to_owned() })
     }
 
@@ -461,11 +461,10 @@ impl Term {
     ///
     /// # Errors
     /// A sentence with the legal values.
-    pub fn compare(kind: Kind, op: Op, value: &str) -> Result<Term, String> {
-        let name = kind.name();
-        let test = kind
-            .test(op, value)
-            .ok_or_else(|| format!("{value:?} is no value of {name}: legal is {}", kind.legal()))?;
+    pub(super) fn compare(field: &Field, op: Op, value: &str) -> Result<Term, String> {
+        let Field { name, legal, .. } = field;
+        let illegal = || format!("{value:?} is no value of {name}: legal is {legal}");
+        let test = field.test(op, value).ok_or_else(illegal)?;
         Ok(Term { test, negated: op == Op::Ne, text: format!("{name}{}\"{value}\"", op.sign()) })
     }
 
@@ -477,20 +476,12 @@ impl Term {
 
     /// Whether it holds for a transaction as a whole.
     pub(super) fn holds_for(&self, transaction: &Transaction) -> bool {
-        let outcome = Outcome {
-            response_ps: transaction.response_ps(),
-            first_data_ps: transaction.first_data_ps(),
-            errors: transaction.errors,
-            replay: transaction.retries > 0,
-            ..Outcome::default()
-        };
+        let within = |ps: Option<u128>, range: &Range<u128>| ps.map(|ps| range.contains(&ps));
         let holds = match &self.test {
-            Test::Number(Number::Time, op, ps) => outcome.response_ps.map(|time| op.holds(time.cmp(ps))),
-            Test::Number(Number::Latency, op, ps) => outcome.first_data_ps.map(|time| op.holds(time.cmp(ps))),
-            Test::Range(Number::Time, range) => outcome.response_ps.map(|time| range.contains(&time)),
-            Test::Range(Number::Latency, range) => outcome.first_data_ps.map(|time| range.contains(&time)),
-            Test::Flag(Flag::Error) => Some(!outcome.errors.is_empty()),
-            Test::Flag(Flag::Replay) => Some(outcome.replay),
+            Test::Number(Number::Time, range) => within(transaction.response_ps(), range),
+            Test::Number(Number::Latency, range) => within(transaction.first_data_ps(), range),
+            Test::Flag(Flag::Error) => Some(!transaction.errors.is_empty()),
+            Test::Flag(Flag::Replay) => Some(transaction.retries > 0),
             _ => None,
         };
         holds.is_some_and(|holds| holds != self.negated)
@@ -499,9 +490,7 @@ impl Term {
     pub(super) fn asks_for_outcome(&self) -> bool {
         matches!(
             self.test,
-            Test::Number(Number::Time | Number::Latency, ..)
-                | Test::Range(Number::Time | Number::Latency, _)
-                | Test::Flag(Flag::Error | Flag::Replay)
+            Test::Number(Number::Time | Number::Latency, _) | Test::Flag(Flag::Error | Flag::Replay)
         )
     }
 }
@@ -518,48 +507,13 @@ impl Test {
     fn holds(&self, record: &Record<'_>, outcome: &Outcome) -> Option<bool> {
         match self {
             Test::Flag(flag) => Some(flag.holds(record, outcome)),
-            Test::Number(number, op, value) => Some(op.holds(number.of(record, outcome)?.cmp(value))),
-            Test::Range(number, range) => Some(range.contains(&number.of(record, outcome)?)),
-            Test::Other(name) => Some(record.kind.type_name() == *name),
-            Test::Direction(direction) => Some(record.interface?.direction? == *direction),
-            Test::Interface(name) => Some(record.interface?.name == *name),
-            Test::Dllp(name) => match &record.kind {
-                What::Dllp(dllp) => Some(dllp_name(dllp).eq_ignore_ascii_case(name)),
-                _ => None,
-            },
-            Test::Class(class) => match &record.kind {
-                What::Dllp(Dllp::FlowControl(fc)) => Some(fc.class == *class),
-                _ => Some(record.tlp()?.repr.format().class == *class),
-            },
-            // A record that is no TLP has a type too, and it is another.
-            Test::Formats(formats) => match &record.kind {
-                What::Tlp(tlp) => Some(formats >> tlp.repr.format().id as u32 & 1 == 1),
-                _ => Some(false),
-            },
-            _ => self.holds_for_tlp(record.tlp()?),
-        }
-    }
-
-    fn holds_for_tlp(&self, tlp: &TlpRecord<'_>) -> Option<bool> {
-        let body = &tlp.repr.body;
-        match self {
-            Test::Requester(id) => Some(tlp.repr.transaction().0 == *id),
-            Test::Completer(id) => match body {
-                Body::Completion(c) => Some(c.completer == *id),
-                Body::Config(c) => Some(c.completer == *id),
-                _ => None,
-            },
-            Test::Status(status) => match body {
-                Body::Completion(c) => Some(c.status == *status),
-                _ => None,
-            },
+            Test::Number(number, range) => Some(range.contains(&number.of(record, outcome)?)),
             Test::Touches(range) => {
-                touched(tlp).map(|bytes| bytes.start < range.end && range.start < bytes.end)
+                touched(record.tlp()?).map(|bytes| bytes.start < range.end && range.start < bytes.end)
             }
-            Test::Address(op, at) => touched(tlp).map(|bytes| op.holds(bytes.start.cmp(&u128::from(*at)))),
-            Test::Origin(origin) => Some(tlp.origin == *origin),
-            Test::Ecrc(ecrc) => Some(tlp.ecrc? == *ecrc),
-            _ => None,
+            Test::Word(Word::Dllp, name) => Some(Word::Dllp.of(record)?.eq_ignore_ascii_case(name)),
+            Test::Word(word, name) => Some(word.of(record)? == name),
+            Test::Id(id, function) => Some(id.of(&record.tlp()?.repr)? == *function),
         }
     }
 }

@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The values of a filter, from text. Each function gives `None` for what is no legal value, and never panics.
 
-use super::terms::Test;
-use crate::decode::Ecrc;
-use crate::encap::Origin;
-use crate::reader::Direction;
 use std::ops::Range;
-use tlp::{Class, FORMATS, Status};
+use tlp::FORMATS;
 
 /// Decimal, or hexadecimal behind 0x.
 pub(super) fn integer(text: &str) -> Option<u128> {
@@ -48,54 +44,14 @@ pub fn duration_ps(text: &str) -> Option<u128> {
     Some(u128::from(whole) * 10u128.pow(digits as u32) + fraction / 10)
 }
 
-pub(super) fn status(text: &str) -> Option<Status> {
-    match text.to_ascii_lowercase().as_str() {
-        "success" | "sc" => Some(Status::Success),
-        "ur" => Some(Status::UnsupportedRequest),
-        "crs" => Some(Status::ConfigRetry),
-        "ca" => Some(Status::CompleterAbort),
-        _ => None,
-    }
+/// The name of a type of record.
+pub(super) fn type_of(text: &str) -> Option<&'static str> {
+    let others = ["dllp", "other", "error"].into_iter().find(|name| *name == text);
+    let is_named = |name: &&str| name.eq_ignore_ascii_case(text);
+    others.or_else(|| FORMATS.iter().map(|format| format.name).find(is_named))
 }
 
-pub(super) fn direction(text: &str) -> Option<Direction> {
-    match text {
-        "up" | "upstream" => Some(Direction::Upstream),
-        "down" | "downstream" => Some(Direction::Downstream),
-        _ => None,
-    }
-}
-
-pub(super) fn class(text: &str) -> Option<Class> {
-    match text.to_ascii_lowercase().as_str() {
-        "p" | "posted" => Some(Class::Posted),
-        "np" | "nonposted" => Some(Class::NonPosted),
-        "cpl" | "completion" => Some(Class::Completion),
-        _ => None,
-    }
-}
-
-pub(super) fn origin(text: &str) -> Option<Origin> {
-    match text {
-        "device" => Some(Origin::Device),
-        "host" => Some(Origin::Host),
-        _ => None,
-    }
-}
-
-pub(super) fn ecrc(text: &str) -> Option<Ecrc> {
-    match text {
-        "good" => Some(Ecrc::Good),
-        "bad" => Some(Ecrc::Bad),
-        _ => None,
-    }
-}
-
-pub(super) fn type_of(text: &str) -> Option<Test> {
-    if let Some(other) = ["dllp", "other", "error"].into_iter().find(|name| *name == text) {
-        return Some(Test::Other(other));
-    }
-    let same = FORMATS.iter().filter(|format| format.name.eq_ignore_ascii_case(text));
-    let formats = same.fold(0u64, |bits, format| bits | 1 << format.id as u32);
-    (formats != 0).then_some(Test::Formats(formats))
+/// True for what may be the name of a DLLP.
+pub(super) fn is_dllp(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c))
 }

@@ -83,82 +83,11 @@ debug = \"line-tables-only\"
 const MAX_NAME_BYTES: usize = 64;
 
 /// Names that a crate of the template cannot have: Rust's words, what cargo keeps for itself, and what the crate uses.
-const TAKEN: [&str; 74] = [
-    "abstract",
-    "alloc",
-    "as",
-    "async",
-    "await",
-    "become",
-    "box",
-    "break",
-    "build",
-    "config",
-    "const",
-    "continue",
-    "core",
-    "crate",
-    "deps",
-    "device",
-    "do",
-    "dyn",
-    "endpoint",
-    "host",
-    "else",
-    "enum",
-    "examples",
-    "extern",
-    "fabric",
-    "false",
-    "final",
-    "fn",
-    "for",
-    "gen",
-    "if",
-    "impl",
-    "in",
-    "incremental",
-    "let",
-    "loop",
-    "macro",
-    "match",
-    "mod",
-    "move",
-    "mut",
-    "override",
-    "plug",
-    "priv",
-    "proc-macro",
-    "pub",
-    "ref",
-    "return",
-    "schemars",
-    "self",
-    "serde",
-    "static",
-    "std",
-    "struct",
-    "super",
-    "test",
-    "tlp",
-    "trait",
-    "true",
-    "try",
-    "type",
-    "typeof",
-    "unsafe",
-    "unsized",
-    "use",
-    "virtual",
-    "where",
-    "while",
-    "yield",
-    "riser",
-    "main",
-    "driver",
-    "model",
-    "lib",
-];
+const TAKEN: &str = "abstract alloc as async await become box break build config const continue core crate deps \
+    device do dyn endpoint host else enum examples extern fabric false final fn for gen if impl in \
+    incremental let loop macro match mod move mut override plug priv proc-macro pub ref return \
+    schemars self serde static std struct super test tlp trait true try type typeof unsafe unsized \
+    use virtual where while yield riser main driver model lib";
 
 #[derive(Serialize)]
 struct Written<'a> {
@@ -191,7 +120,7 @@ fn check(name: &str, models: &Models) -> Result<(), String> {
     if !is_model_name(name) || name.contains("--") || name.ends_with('-') || name.len() > MAX_NAME_BYTES {
         return Err(format!("name `{name}`: {legal}, and no key of a slot"));
     }
-    if TAKEN.contains(&name) || name.starts_with("riser-") {
+    if TAKEN.split(' ').any(|taken| taken == name) || name.starts_with("riser-") {
         return Err(format!("name `{name}`: Rust, cargo or riser use it themselves: {legal}"));
     }
     match models.contains(name) {
