@@ -10,7 +10,10 @@
 //! only virtual channel 0, or from [`Ledgers::with_map`].
 
 use crate::decode::{Kind, Record};
+use crate::render::class_name;
+use crate::render::object::Object;
 use crate::sequence::{Sequences, Way, opposite, way};
+use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::collections::BTreeMap;
 use tlp::{Class, Dllp, FlowControl, FlowControlKind, TrafficClass};
 
@@ -44,8 +47,8 @@ pub enum Available {
 }
 
 /// A number, or `infinite`.
-impl serde::Serialize for Available {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+impl Serialize for Available {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Available::Credits(credits) => serializer.serialize_i64(*credits),
             Available::Infinite => serializer.serialize_str("infinite"),
@@ -191,6 +194,20 @@ impl Ledgers {
         if fc.kind == FlowControlKind::InitFc1 && ledger.header.consumed > 0 {
             *ledger = granted;
         }
+    }
+}
+
+/// Without its way and what it took, which records tell.
+impl Serialize for Consumption {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut o = Object(serializer.serialize_map(None)?);
+        o.put("class", class_name(self.ledger.class))?;
+        o.put("vc", self.ledger.vc)?;
+        o.put("header_before", self.header_before)?;
+        o.put("header_after", self.header_after)?;
+        o.put("data_before", self.data_before)?;
+        o.put("data_after", self.data_after)?;
+        o.0.end()
     }
 }
 

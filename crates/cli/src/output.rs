@@ -4,6 +4,7 @@
 
 use crate::failure::Failure;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, Write};
@@ -35,6 +36,11 @@ pub(crate) fn standard() -> io::Result<File> {
 pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
     // Whole, since standard error has no buffer.
     text(&serde_json::to_string_pretty(value).map_err(io::Error::from)?)
+}
+
+/// One JSON object that has this one field.
+pub(crate) fn json_of(field: &'static str, value: &impl Serialize) -> Result<(), Failure> {
+    json(&BTreeMap::from([(field, value)]))
 }
 
 /// Text, and a line's end.

@@ -51,134 +51,24 @@
 //! | `error`, `reason` | short name, sentence | `error` |
 //! | `offset` | bytes from the start of the file | faults of the file |
 
+use super::object::{Object, Text, append};
 use super::{append_hex, class_name, dllp_name, status_name};
-use crate::decode::{Bad, Ecrc, Kind, Other, Path, Record, TlpRecord};
-use crate::encap::{Layer, Origin};
-use crate::names::{Interrupt, InterruptKind, Meaning};
-use crate::reader::Direction;
-use crate::time::Timestamp;
-use serde::Serialize;
-use std::fmt;
-use std::net::IpAddr;
-use tlp::{
-    AtomicRequest, Bdf, Body, Completion, ConfigRequest, Dllp, IoRequest, MemoryRequest, Message, Prefix,
-    PrefixKind,
-};
+use crate::decode::{Bad, Kind, Path, Record, TlpRecord};
+use crate::names::{Interrupt, Meaning};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use tlp::{Body, Completion, Dllp, Message, Prefix, PrefixKind, Repr};
 
 /// Appends the JSON object of `record`, without a line end.
 pub fn json(record: &Record<'_>, out: &mut String) {
     append(&JsonRecord::new(record), out);
 }
 
-fn append(value: &impl Serialize, out: &mut String) {
-    // Strings, integers and lists of them: nothing here fails to serialize.
-    if let Ok(text) = serde_json::to_string(value) {
-        out.push_str(&text);
-    }
-}
-
 /// The JSON object of a record; its fields are in the head of this module.
-#[derive(Serialize)]
+#[derive(Clone, Copy)]
 pub struct JsonRecord<'a> {
-    r#type: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    number: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    timestamp_ps: Option<Timestamp>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    interface: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    direction: Option<Direction>,
-    #[serde(skip_serializing_if = "is_false")]
-    damaged: bool,
-    #[serde(skip_serializing_if = "is_false")]
-    dropped: bool,
-    #[serde(skip_serializing_if = "is_false")]
-    truncated: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tlp_sequence: Option<u16>,
-    #[serde(flatten)]
-    path: Option<JsonPath<'a>>,
-    #[serde(flatten)]
-    body: JsonKind,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    data: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    means: Option<String>,
-    #[serde(flatten)]
-    interrupt: Option<JsonInterrupt>,
-}
-
-#[derive(Serialize)]
-struct JsonInterrupt {
-    interrupt: Text<InterruptKind>,
-    function: Text<Bdf>,
-    vector: Option<u16>,
-}
-
-impl JsonInterrupt {
-    fn new(interrupt: &Interrupt) -> JsonInterrupt {
-        let Interrupt { kind, function, vector } = *interrupt;
-        JsonInterrupt { interrupt: Text(kind), function: Text(function), vector }
-    }
-}
-
-#[derive(Serialize)]
-struct JsonPath<'a> {
-    #[serde(skip_serializing_if = "<[u16]>::is_empty")]
-    vlan: &'a [u16],
-    source: IpAddr,
-    destination: IpAddr,
-    source_port: u16,
-    destination_port: u16,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    nettlp_sequence: Option<u16>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    nettlp_timestamp: Option<u32>,
-}
-
-#[derive(Serialize)]
-#[serde(untagged)]
-enum JsonKind {
-    Tlp(JsonTlp),
-    Dllp(JsonDllp),
-    Other { what: Text<Other> },
-    Bad(JsonBad),
-}
-
-#[derive(Serialize)]
-struct JsonTlp {
-    origin: Origin,
-    tc: u8,
-    attr: u8,
-    at: u8,
-    th: bool,
-    td: bool,
-    ep: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ecrc: Option<Ecrc>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    prefixes: Vec<JsonPrefix>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pasid: Option<u32>,
-    #[serde(flatten)]
-    body: JsonBody,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    payload_bytes: Option<usize>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    captured_bytes: Option<usize>,
-}
-
-#[derive(Serialize)]
-struct JsonPrefix {
-    name: &'static str,
-    value: u32,
-}
-
-impl JsonPrefix {
-    fn new(prefix: &Prefix) -> JsonPrefix {
-        JsonPrefix { name: prefix_name(*prefix), value: prefix.0 }
-    }
+    record: &'a Record<'a>,
+    meaning: Option<&'a Meaning>,
+    has_data: bool,
 }
 
 /// The name of a prefix's type.
@@ -196,331 +86,178 @@ pub const fn prefix_name(prefix: Prefix) -> &'static str {
     }
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
-const fn is_false(value: &bool) -> bool {
-    !*value
-}
-
-#[derive(Serialize)]
-#[serde(untagged)]
-enum JsonBody {
-    Memory(JsonMemory),
-    Io(JsonIo),
-    Atomic(JsonAtomic),
-    Completion(JsonCompletion),
-    Config(JsonConfig),
-    Message(JsonMessage),
-}
-
-#[derive(Serialize)]
-struct JsonMemory {
-    requester: Text<Bdf>,
-    tag: u16,
-    address: u64,
-    length_dw: u32,
-    first_be: u8,
-    last_be: u8,
-    request_bytes: u32,
-}
-
-#[derive(Serialize)]
-struct JsonIo {
-    requester: Text<Bdf>,
-    tag: u16,
-    address: u32,
-    length_dw: u32,
-    first_be: u8,
-}
-
-#[derive(Serialize)]
-struct JsonAtomic {
-    requester: Text<Bdf>,
-    tag: u16,
-    address: u64,
-    length_dw: u32,
-    operand_bytes: u32,
-}
-
-#[derive(Serialize)]
-struct JsonCompletion {
-    completer: Text<Bdf>,
-    requester: Text<Bdf>,
-    tag: u16,
-    status: &'static str,
-    bcm: bool,
-    byte_count: u16,
-    lower_address: u8,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    length_dw: Option<u16>,
-}
-
-#[derive(Serialize)]
-struct JsonConfig {
-    requester: Text<Bdf>,
-    completer: Text<Bdf>,
-    tag: u16,
-    register: u16,
-    length_dw: u32,
-    first_be: u8,
-}
-
-#[derive(Serialize)]
-struct JsonMessage {
-    requester: Text<Bdf>,
-    tag: u16,
-    message_code: u8,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    message_name: Option<&'static str>,
-    routing: u8,
-    message_header: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    length_dw: Option<u16>,
-}
-
-#[derive(Serialize)]
-struct JsonDllp {
-    dllp: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ack_sequence: Option<u16>,
-    #[serde(flatten)]
-    credits: Option<JsonCredits>,
-}
-
-#[derive(Serialize)]
-struct JsonCredits {
-    class: &'static str,
-    vc: u8,
-    header_credits: u16,
-    data_credits: u16,
-}
-
-#[derive(Serialize)]
-struct JsonBad {
-    layer: Layer,
-    error: &'static str,
-    reason: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    offset: Option<u64>,
-}
-
-/// Serializes as what its `Display` prints.
-struct Text<T>(T);
-
-impl<T: fmt::Display> Serialize for Text<T> {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&self.0)
-    }
-}
-
 impl<'a> JsonRecord<'a> {
     /// The object of `record`.
     #[must_use]
-    pub fn new(record: &'a Record<'_>) -> JsonRecord<'a> {
-        let in_file = record.number > 0;
-        let named = record.interface.filter(|interface| !interface.name.is_empty());
-        JsonRecord {
-            r#type: record.kind.type_name(),
-            number: in_file.then_some(record.number),
-            timestamp_ps: in_file.then_some(record.timestamp),
-            interface: named.map(|interface| interface.name.as_str()),
-            direction: named.and_then(|interface| interface.direction),
-            damaged: record.mark.damaged,
-            dropped: record.mark.dropped,
-            truncated: record.truncated,
-            tlp_sequence: record.mark.place.map(|place| (place & 0xfff) as u16),
-            path: record.path.as_ref().map(JsonPath::new),
-            body: JsonKind::new(&record.kind),
-            data: None,
-            means: None,
-            interrupt: None,
-        }
+    pub const fn new(record: &'a Record<'a>) -> JsonRecord<'a> {
+        JsonRecord { record, meaning: None, has_data: false }
     }
 
     /// The same, with what the record means.
     #[must_use]
-    pub fn with_meaning(mut self, meaning: Option<&Meaning>) -> JsonRecord<'a> {
-        self.means = meaning.map(ToString::to_string);
-        self.interrupt = match meaning {
-            Some(Meaning::Interrupt(interrupt)) => Some(JsonInterrupt::new(interrupt)),
-            _ => None,
-        };
-        self
+    pub const fn with_meaning(self, meaning: Option<&'a Meaning>) -> JsonRecord<'a> {
+        JsonRecord { meaning, ..self }
     }
 
     /// The same, with the data of the TLP that it is, as far as it was captured.
     #[must_use]
-    pub fn with_data(mut self, record: &Record<'_>) -> JsonRecord<'a> {
-        self.data = record.tlp().filter(|tlp| tlp.payload_bytes > 0).map(|tlp| {
-            let mut text = String::with_capacity(2 * tlp.data.len());
-            tlp.data.iter().for_each(|byte| append_hex(u64::from(*byte), 2, &mut text));
-            text
-        });
-        self
+    pub const fn with_data(self) -> JsonRecord<'a> {
+        JsonRecord { has_data: true, ..self }
     }
 }
 
-impl<'a> JsonPath<'a> {
-    fn new(path: &'a Path) -> JsonPath<'a> {
-        JsonPath {
-            vlan: path.vlans.ids(),
-            source: path.source,
-            destination: path.destination,
-            source_port: path.source_port,
-            destination_port: path.destination_port,
-            nettlp_sequence: path.nettlp.map(|header| header.sequence),
-            nettlp_timestamp: path.nettlp.map(|header| header.timestamp),
+impl Serialize for JsonRecord<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let record = self.record;
+        let in_file = record.number > 0;
+        let named = record.interface.filter(|interface| !interface.name.is_empty());
+        let mut o = Object(serializer.serialize_map(None)?);
+        o.put("type", record.kind.type_name())?;
+        o.some("number", in_file.then_some(record.number))?;
+        o.some("timestamp_ps", in_file.then_some(record.timestamp))?;
+        o.some("interface", named.map(|interface| &interface.name))?;
+        o.some("direction", named.and_then(|interface| interface.direction))?;
+        o.flag("damaged", record.mark.damaged)?;
+        o.flag("dropped", record.mark.dropped)?;
+        o.flag("truncated", record.truncated)?;
+        o.some("tlp_sequence", record.mark.place.map(|place| place & 0xfff))?;
+        record.path.as_ref().map_or(Ok(()), |path| o.path(path))?;
+        match &record.kind {
+            Kind::Tlp(tlp) => o.tlp(tlp)?,
+            Kind::Dllp(dllp) => o.dllp(dllp)?,
+            Kind::Other(other) => o.put("what", Text(other))?,
+            Kind::Bad(bad) => o.bad(bad)?,
         }
-    }
-}
-
-impl JsonKind {
-    fn new(kind: &Kind<'_>) -> JsonKind {
-        match kind {
-            Kind::Tlp(tlp) => JsonKind::Tlp(JsonTlp::new(tlp)),
-            Kind::Dllp(dllp) => JsonKind::Dllp(JsonDllp::new(dllp)),
-            Kind::Other(other) => JsonKind::Other { what: Text(*other) },
-            Kind::Bad(bad) => JsonKind::Bad(JsonBad::new(bad)),
+        let tlp = record.tlp().filter(|tlp| self.has_data && tlp.payload_bytes > 0);
+        o.some("data", tlp.map(|tlp| hex(tlp.data)))?;
+        o.some("means", self.meaning.map(Text))?;
+        if let Some(Meaning::Interrupt(Interrupt { kind, function, vector })) = self.meaning {
+            o.put("interrupt", Text(kind))?;
+            o.put("function", Text(function))?;
+            o.put("vector", vector)?;
         }
+        o.0.end()
     }
 }
 
-impl JsonTlp {
-    fn new(tlp: &TlpRecord<'_>) -> JsonTlp {
+fn hex(data: &[u8]) -> String {
+    let mut text = String::with_capacity(2 * data.len());
+    data.iter().for_each(|byte| append_hex(u64::from(*byte), 2, &mut text));
+    text
+}
+
+#[derive(serde::Serialize)]
+struct JsonPrefix {
+    name: &'static str,
+    value: u32,
+}
+
+impl<M: SerializeMap> Object<M> {
+    fn path(&mut self, path: &Path) -> Result<(), M::Error> {
+        self.some("vlan", Some(path.vlans.ids()).filter(|ids| !ids.is_empty()))?;
+        self.put("source", path.source)?;
+        self.put("destination", path.destination)?;
+        self.put("source_port", path.source_port)?;
+        self.put("destination_port", path.destination_port)?;
+        self.some("nettlp_sequence", path.nettlp.map(|header| header.sequence))?;
+        self.some("nettlp_timestamp", path.nettlp.map(|header| header.timestamp))
+    }
+
+    fn tlp(&mut self, tlp: &TlpRecord<'_>) -> Result<(), M::Error> {
         let repr = &tlp.repr;
+        self.put("origin", tlp.origin)?;
+        self.put("tc", repr.tc.bits())?;
+        self.put("attr", repr.attr.bits())?;
+        self.put("at", repr.at.bits())?;
+        self.put("th", repr.th.is_some())?;
+        self.put("td", repr.td)?;
+        self.put("ep", repr.ep)?;
+        self.some("ecrc", tlp.ecrc)?;
+        let prefix = |prefix: &Prefix| JsonPrefix { name: prefix_name(*prefix), value: prefix.0 };
+        let prefixes: Vec<JsonPrefix> = tlp.prefixes.as_slice().iter().map(prefix).collect();
+        self.some("prefixes", Some(prefixes).filter(|prefixes| !prefixes.is_empty()))?;
+        self.some("pasid", tlp.prefixes.pasid())?;
+        self.body(repr)?;
         let has_data = tlp.payload_bytes > 0;
-        JsonTlp {
-            origin: tlp.origin,
-            tc: repr.tc.bits(),
-            attr: repr.attr.bits(),
-            at: repr.at.bits(),
-            th: repr.th.is_some(),
-            td: repr.td,
-            ep: repr.ep,
-            ecrc: tlp.ecrc,
-            prefixes: tlp.prefixes.as_slice().iter().map(JsonPrefix::new).collect(),
-            pasid: tlp.prefixes.pasid(),
-            body: match &repr.body {
-                Body::Memory(m) => JsonBody::Memory(m.into()),
-                Body::Io(io) => JsonBody::Io(io.into()),
-                Body::Atomic(a) => JsonBody::Atomic(a.into()),
-                Body::Completion(c) => JsonBody::Completion(c.into()),
-                Body::Config(c) => JsonBody::Config(c.into()),
-                Body::Message(m) => JsonBody::Message(m.into()),
-            },
-            payload_bytes: has_data.then_some(tlp.payload_bytes),
-            captured_bytes: has_data.then_some(tlp.data.len()),
-        }
+        self.some("payload_bytes", has_data.then_some(tlp.payload_bytes))?;
+        self.some("captured_bytes", has_data.then_some(tlp.data.len()))
     }
-}
 
-impl From<&MemoryRequest> for JsonMemory {
-    fn from(m: &MemoryRequest) -> JsonMemory {
-        JsonMemory {
-            requester: Text(m.requester),
-            tag: m.tag.bits(),
-            address: m.span.address(),
-            length_dw: m.span.length_dw(),
-            first_be: m.span.first_be(),
-            last_be: m.span.last_be(),
-            request_bytes: m.span.byte_count(),
+    fn body(&mut self, repr: &Repr) -> Result<(), M::Error> {
+        let (requester, tag) = repr.transaction();
+        if let Body::Completion(c) = &repr.body {
+            self.put("completer", Text(c.completer))?;
         }
-    }
-}
-
-impl From<&IoRequest> for JsonIo {
-    fn from(io: &IoRequest) -> JsonIo {
-        JsonIo {
-            requester: Text(io.requester),
-            tag: io.tag.bits(),
-            address: io.address,
-            length_dw: 1,
-            first_be: io.first_be,
+        self.put("requester", Text(requester))?;
+        if let Body::Config(c) = &repr.body {
+            self.put("completer", Text(c.completer))?;
         }
-    }
-}
-
-impl From<&AtomicRequest> for JsonAtomic {
-    fn from(a: &AtomicRequest) -> JsonAtomic {
-        JsonAtomic {
-            requester: Text(a.requester),
-            tag: a.tag.bits(),
-            address: a.address,
-            length_dw: a.length_dw(),
-            operand_bytes: a.operand.bytes(),
-        }
-    }
-}
-
-impl From<&Completion> for JsonCompletion {
-    fn from(c: &Completion) -> JsonCompletion {
-        JsonCompletion {
-            completer: Text(c.completer),
-            requester: Text(c.requester),
-            tag: c.tag.bits(),
-            status: status_name(c.status),
-            bcm: c.bcm,
-            byte_count: c.byte_count,
-            lower_address: c.lower_address,
-            length_dw: c.length_dw,
-        }
-    }
-}
-
-impl From<&ConfigRequest> for JsonConfig {
-    fn from(c: &ConfigRequest) -> JsonConfig {
-        JsonConfig {
-            requester: Text(c.requester),
-            completer: Text(c.completer),
-            tag: c.tag.bits(),
-            register: c.register_dw * 4,
-            length_dw: 1,
-            first_be: c.first_be,
-        }
-    }
-}
-
-impl From<&Message> for JsonMessage {
-    fn from(m: &Message) -> JsonMessage {
-        JsonMessage {
-            requester: Text(m.requester),
-            tag: m.tag.bits(),
-            message_code: m.code,
-            message_name: tlp::message::name_of(m),
-            routing: m.routing.bits(),
-            message_header: format!("{:016x}", u64::from_be_bytes(m.header)),
-            length_dw: m.length_dw,
-        }
-    }
-}
-
-impl JsonDllp {
-    fn new(dllp: &Dllp) -> JsonDllp {
-        let (ack_sequence, credits) = match dllp {
-            Dllp::Ack { sequence } | Dllp::Nak { sequence } => (Some(*sequence), None),
-            Dllp::FlowControl(fc) => {
-                let class = class_name(fc.class);
-                (
-                    None,
-                    Some(JsonCredits {
-                        class,
-                        vc: fc.vc.id(),
-                        header_credits: fc.header_credits(),
-                        data_credits: fc.data_credits(),
-                    }),
-                )
+        self.put("tag", tag.bits())?;
+        match &repr.body {
+            Body::Memory(m) => {
+                self.put("address", m.span.address())?;
+                self.put("length_dw", m.span.length_dw())?;
+                self.put("first_be", m.span.first_be())?;
+                self.put("last_be", m.span.last_be())?;
+                self.put("request_bytes", m.span.byte_count())
             }
-            Dllp::Feature(_) | Dllp::Pm(_) | Dllp::Vendor { .. } | Dllp::Nop => (None, None),
-        };
-        JsonDllp { dllp: dllp_name(dllp), ack_sequence, credits }
+            Body::Io(io) => {
+                self.put("address", io.address)?;
+                self.put("length_dw", 1)?;
+                self.put("first_be", io.first_be)
+            }
+            Body::Atomic(a) => {
+                self.put("address", a.address)?;
+                self.put("length_dw", a.length_dw())?;
+                self.put("operand_bytes", a.operand.bytes())
+            }
+            Body::Completion(c) => self.completion(c),
+            Body::Config(c) => {
+                self.put("register", c.register_dw * 4)?;
+                self.put("length_dw", 1)?;
+                self.put("first_be", c.first_be)
+            }
+            Body::Message(m) => self.message(m),
+        }
     }
-}
 
-impl JsonBad {
-    fn new(bad: &Bad) -> JsonBad {
-        let offset = match bad {
-            Bad::File(fault) => Some(fault.offset()),
-            _ => None,
-        };
-        JsonBad { layer: bad.layer(), error: bad.kind(), reason: bad.to_string(), offset }
+    fn completion(&mut self, c: &Completion) -> Result<(), M::Error> {
+        self.put("status", status_name(c.status))?;
+        self.put("bcm", c.bcm)?;
+        self.put("byte_count", c.byte_count)?;
+        self.put("lower_address", c.lower_address)?;
+        self.some("length_dw", c.length_dw)
+    }
+
+    fn message(&mut self, m: &Message) -> Result<(), M::Error> {
+        self.put("message_code", m.code)?;
+        self.some("message_name", tlp::message::name_of(m))?;
+        self.put("routing", m.routing.bits())?;
+        self.put("message_header", format!("{:016x}", u64::from_be_bytes(m.header)))?;
+        self.some("length_dw", m.length_dw)
+    }
+
+    fn dllp(&mut self, dllp: &Dllp) -> Result<(), M::Error> {
+        self.put("dllp", dllp_name(dllp))?;
+        match dllp {
+            Dllp::Ack { sequence } | Dllp::Nak { sequence } => self.put("ack_sequence", sequence),
+            Dllp::FlowControl(fc) => {
+                self.put("class", class_name(fc.class))?;
+                self.put("vc", fc.vc.id())?;
+                self.put("header_credits", fc.header_credits())?;
+                self.put("data_credits", fc.data_credits())
+            }
+            Dllp::Feature(_) | Dllp::Pm(_) | Dllp::Vendor { .. } | Dllp::Nop => Ok(()),
+        }
+    }
+
+    fn bad(&mut self, bad: &Bad) -> Result<(), M::Error> {
+        self.put("layer", bad.layer())?;
+        self.put("error", bad.kind())?;
+        self.put("reason", Text(bad))?;
+        match bad {
+            Bad::File(fault) => self.put("offset", fault.offset()),
+            _ => Ok(()),
+        }
     }
 }

@@ -3,6 +3,7 @@
 
 mod hex;
 mod json;
+pub(crate) mod object;
 
 pub use hex::append_hex_dump;
 pub use json::{JsonRecord, json, prefix_name};

@@ -8,7 +8,7 @@
 mod render;
 mod summary;
 
-pub use render::{append_fields, append_json, append_line};
+pub use render::{JsonTransaction, append_json, append_line};
 pub use summary::{MAX_VALUES, Quantiles, Report, Spread, Summary, TypeSummary};
 
 use crate::decode::{Bad, Ecrc, Kind, Record, TlpRecord};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Transactions as text: a line, or a JSON object. Never allocates once `out` has grown; a line is built piece by piece,
-//! since a million of them a second are asked for.
+//! Transactions as text: a line, or a JSON object. A line is built piece by piece, since a million of them a second are asked
+//! for, and allocates nothing once `out` has grown.
 //!
 //! # The JSON object
 //!
@@ -31,9 +31,12 @@
 //! | `errors` | list of names, see [`Errors::names`](crate::matcher::Errors::names) | where there are any |
 
 use crate::matcher::{Ack, Errors, Target, Transaction};
+use crate::names::Meaning;
+use crate::render::object::{self, Object, Text};
 use crate::render::{append_bdf, append_hex, status_name};
 use crate::time::{Timestamp, append_decimal};
-use tlp::{Class, Format, Status};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use tlp::{Format, Status};
 
 /// Appends one line for a transaction, without a line end; the time with `digits` behind the point.
 pub fn append_line(t: &Transaction, digits: u8, out: &mut String) {
@@ -128,7 +131,7 @@ fn append_acks(t: &Transaction, out: &mut String) {
 
 /// Picoseconds as nanoseconds, with three digits behind the point.
 fn append_ns(ps: u128, out: &mut String) {
-    let ps = u64::try_from(ps).unwrap_or(u64::MAX);
+    let ps = narrow(ps);
     append_decimal(out, ps / 1000, 1);
     out.push('.');
     append_decimal(out, ps % 1000, 3);
@@ -143,108 +146,85 @@ fn number(out: &mut String, before: &str, value: u64, behind: &str) {
 
 /// Appends the JSON object of a transaction, without a line end.
 pub fn append_json(t: &Transaction, out: &mut String) {
-    out.push('{');
-    append_fields(t, out);
-    out.push('}');
+    object::append(&JsonTransaction { transaction: t, meaning: None }, out);
 }
 
-/// Appends the fields of the JSON object, without its braces.
-pub fn append_fields(t: &Transaction, out: &mut String) {
-    let format = Format::get(t.format);
-    out.push_str("\"type\":\"");
-    out.push_str(format.name);
-    number(out, "\",\"number\":", t.request_number, ",\"timestamp_ps\":");
-    append_wide(t.start, out);
-    number(out, ",\"link\":", t.requester.link.into(), "");
-    if let Some(direction) = t.direction {
-        out.push_str(",\"direction\":\"");
-        out.push_str(direction.name());
-        out.push('"');
-    }
-    out.push_str(",\"requester\":\"");
-    append_bdf(t.requester.id, out);
-    number(out, "\",\"tag\":", t.tag.bits().into(), "");
-    number(out, ",\"tc\":", t.tc.into(), "");
-    append_json_target(t.target, out);
-    number(out, ",\"request_bytes\":", t.bytes.into(), "");
-    number(out, ",\"completions\":", t.completions.into(), "");
-    if format.class != Class::Posted {
-        append_json_answer(t, out);
-    }
-    number(out, ",\"packets\":", t.packets().into(), "");
-    number(out, ",\"retries\":", t.retries.into(), "");
-    append_json_ack("", t.ack, t.start, out);
-    append_json_ack("completion_", t.completion_ack, t.end, out);
-    if [t.ack, t.completion_ack].contains(&Ack::None) {
-        out.push_str(",\"ack\":\"none\"");
-    }
-    if !t.errors.is_empty() {
-        let mut lead = ",\"errors\":[\"";
-        for name in t.errors.names() {
-            out.push_str(lead);
-            out.push_str(name);
-            lead = "\",\"";
-        }
-        out.push_str("\"]");
+/// The JSON object of a transaction; its fields are in the head of this module.
+#[derive(Clone, Copy)]
+pub struct JsonTransaction<'a> {
+    /// The transaction.
+    pub transaction: &'a Transaction,
+    /// What its request means, where that is known and asked for.
+    pub meaning: Option<&'a Meaning>,
+}
+
+impl Serialize for JsonTransaction<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let t = self.transaction;
+        let mut o = Object(serializer.serialize_map(None)?);
+        o.put("type", Format::get(t.format).name)?;
+        o.put("number", t.request_number)?;
+        o.put("timestamp_ps", t.start)?;
+        o.put("link", t.requester.link)?;
+        o.some("direction", t.direction)?;
+        o.put("requester", Text(t.requester.id))?;
+        o.put("tag", t.tag.bits())?;
+        o.put("tc", t.tc)?;
+        o.target(t.target)?;
+        o.put("request_bytes", t.bytes)?;
+        o.put("completions", t.completions)?;
+        o.answer(t)?;
+        o.put("packets", t.packets())?;
+        o.put("retries", t.retries)?;
+        o.ack(["ack_number", "ack_ps"], t.ack, t.start)?;
+        o.ack(["completion_ack_number", "completion_ack_ps"], t.completion_ack, t.end)?;
+        let is_missing = [t.ack, t.completion_ack].contains(&Ack::None);
+        o.some("ack", is_missing.then_some("none"))?;
+        let errors: Vec<&str> = t.errors.names().collect();
+        o.some("errors", Some(errors).filter(|errors| !errors.is_empty()))?;
+        o.some("means", self.meaning.map(Text))?;
+        o.0.end()
     }
 }
 
-fn append_json_target(target: Target, out: &mut String) {
-    match target {
-        Target::Address(address) => number(out, ",\"address\":", address, ""),
-        Target::Register { function, offset } => {
-            out.push_str(",\"completer\":\"");
-            append_bdf(function, out);
-            number(out, "\",\"register\":", offset.into(), "");
-        }
-        Target::Message { code, name } => {
-            number(out, ",\"message_code\":", code.into(), "");
-            if let Some(name) = name {
-                out.push_str(",\"message_name\":\"");
-                out.push_str(name);
-                out.push('"');
+/// Beyond 64 bits nobody counts.
+fn narrow(ps: u128) -> u64 {
+    u64::try_from(ps).unwrap_or(u64::MAX)
+}
+
+impl<M: SerializeMap> Object<M> {
+    fn target(&mut self, target: Target) -> Result<(), M::Error> {
+        match target {
+            Target::Address(address) => self.put("address", address),
+            Target::Register { function, offset } => {
+                self.put("completer", Text(function))?;
+                self.put("register", offset)
+            }
+            Target::Message { code, name } => {
+                self.put("message_code", code)?;
+                self.some("message_name", name)
             }
         }
     }
-}
 
-fn append_json_answer(t: &Transaction, out: &mut String) {
-    out.push_str(",\"status\":");
-    match t.status {
-        None => out.push_str("null"),
-        Some(status) => {
-            out.push('"');
-            out.push_str(status_name(status));
-            out.push('"');
+    fn answer(&mut self, t: &Transaction) -> Result<(), M::Error> {
+        if t.is_posted() {
+            return Ok(());
         }
+        self.put("status", t.status.map(status_name))?;
+        let Some(response) = t.response_ps() else { return Ok(()) };
+        self.put("data_bytes", t.data_bytes)?;
+        if t.errors.contains(Errors::UNEXPECTED_COMPLETION) {
+            return Ok(());
+        }
+        self.put("latency_ps", narrow(response))?;
+        self.some("first_data_ps", t.first_data_ps().map(narrow))?;
+        self.some("throughput_mbps", t.throughput_mbps())
     }
-    let Some(response) = t.response_ps() else { return };
-    number(out, ",\"data_bytes\":", t.data_bytes.into(), "");
-    if t.errors.contains(Errors::UNEXPECTED_COMPLETION) {
-        return;
-    }
-    let ps = |ps| u64::try_from(ps).unwrap_or(u64::MAX);
-    number(out, ",\"latency_ps\":", ps(response), "");
-    if let Some(first) = t.first_data_ps() {
-        number(out, ",\"first_data_ps\":", ps(first), "");
-    }
-    if let Some(mbps) = t.throughput_mbps() {
-        number(out, ",\"throughput_mbps\":", mbps, "");
-    }
-}
 
-fn append_json_ack(of: &str, ack: Ack, since: Timestamp, out: &mut String) {
-    let Ack::Seen { number: record, time } = ack else { return };
-    for (name, value) in [("ack_number\":", record), ("ack_ps\":", time.since_ps(since) as u64)] {
-        out.push_str(",\"");
-        out.push_str(of);
-        number(out, name, value, "");
-    }
-}
-
-fn append_wide(time: Timestamp, out: &mut String) {
-    match u64::try_from(time.as_ps()) {
-        Ok(ps) => append_decimal(out, ps, 1),
-        Err(_) => out.push_str(&time.as_ps().to_string()),
+    fn ack(&mut self, keys: [&'static str; 2], ack: Ack, since: Timestamp) -> Result<(), M::Error> {
+        let Ack::Seen { number, time } = ack else { return Ok(()) };
+        self.put(keys[0], number)?;
+        self.put(keys[1], narrow(time.since_ps(since)))
     }
 }

@@ -48,11 +48,6 @@ struct Show {
     name: String,
 }
 
-#[derive(Serialize)]
-struct Listing<T> {
-    profiles: Vec<T>,
-}
-
 /// A profile, all of it.
 #[derive(Serialize)]
 struct Shown {
@@ -98,7 +93,7 @@ fn print(name: &str, json: bool) -> Result<(), Failure> {
     }
     if json {
         let profiles = found.iter().map(Shown::of).collect::<Result<Vec<_>, _>>()?;
-        return output::json(&Listing { profiles });
+        return output::json_of("profiles", &profiles);
     }
     found.iter().try_for_each(|(_, s)| output::text(s.text.trim_end()))
 }
@@ -131,7 +126,7 @@ fn list(json: bool) -> Result<(), Failure> {
     };
     let profiles: Vec<Entry> = all().map(entry).collect();
     if json {
-        return output::json(&Listing { profiles });
+        return output::json_of("profiles", &profiles);
     }
     let width = profiles.iter().map(|p| p.name.len()).max().unwrap_or(0);
     for p in &profiles {

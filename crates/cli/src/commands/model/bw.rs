@@ -6,7 +6,6 @@ use crate::commands::sizes::Sizes;
 use crate::failure::Failure;
 use crate::output;
 use model::{Bandwidth, Dllps, Form, Measured, Params, Transfer};
-use serde::Serialize;
 use std::str::FromStr;
 
 const EXAMPLES: &str = "\
@@ -82,12 +81,6 @@ impl FromStr for KindDllps {
     }
 }
 
-/// Answers for several sizes.
-#[derive(Serialize)]
-struct Rows {
-    rows: Vec<Bandwidth>,
-}
-
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let params = args.link.params()?;
     let dllps = args.dllps()?;
@@ -96,7 +89,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         sizes.into_iter().map(|size| answer(args, &params, size, &dllps)).collect::<Result<Vec<_>, _>>()?;
     match (args.json, rows.as_slice()) {
         (true, [one]) => output::json(one),
-        (true, _) => output::json(&Rows { rows }),
+        (true, rows) => output::json_of("rows", &rows),
         (false, rows) => print_table(&params, rows),
     }
 }

@@ -113,11 +113,6 @@ struct Row {
     note: String,
 }
 
-#[derive(Serialize)]
-struct Rows {
-    rows: Vec<Row>,
-}
-
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let mut latencies = args.latency.clone();
     if latencies.is_empty() && args.host.is_empty() {
@@ -127,7 +122,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     for host in &args.host {
         rows.push(args.measured(host)?);
     }
-    if args.json { output::json(&Rows { rows }) } else { args.print(&rows) }
+    if args.json { output::json_of("rows", &rows) } else { args.print(&rows) }
 }
 
 impl Args {

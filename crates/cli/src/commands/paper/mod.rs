@@ -48,20 +48,10 @@ pub(crate) struct Args {
 }
 
 #[derive(Serialize)]
-struct Listing {
-    experiments: Vec<Entry>,
-}
-
-#[derive(Serialize)]
 struct Entry {
     name: &'static str,
     title: &'static str,
     source: &'static str,
-}
-
-#[derive(Serialize)]
-struct Results {
-    experiments: Vec<Report>,
 }
 
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
@@ -82,7 +72,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         draw(svg, html, report)?;
     }
     if args.json {
-        return output::json(&Results { experiments: reports });
+        return output::json_of("experiments", &reports);
     }
     reports.iter().enumerate().try_for_each(|(n, report)| show(n, report))
 }
@@ -91,7 +81,7 @@ fn list(json: bool) -> Result<(), Failure> {
     let entry = |e: &bench::paper::Experiment| Entry { name: e.name, title: e.title, source: e.source };
     let experiments: Vec<Entry> = EXPERIMENTS.iter().map(entry).collect();
     if json {
-        return output::json(&Listing { experiments });
+        return output::json_of("experiments", &experiments);
     }
     let width = experiments.iter().map(|e| e.name.len()).max().unwrap_or(0);
     experiments

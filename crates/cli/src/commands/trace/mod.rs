@@ -162,10 +162,11 @@ fn vc_map(text: &str) -> Result<[u8; 8], String> {
     map.filter(|_| text.split(',').count() == 8).ok_or_else(|| legal.to_owned())
 }
 
-/// An object of one of several files.
+/// An object of a file, which says so where there are several.
 #[derive(Serialize)]
 struct OfFile<'a, T> {
-    file: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<&'a str>,
     #[serde(flatten)]
     of: T,
 }
@@ -213,6 +214,33 @@ impl Args {
     const fn names_files(&self) -> bool {
         self.files.len() > 1
     }
+
+    fn of_file<'a, T>(&self, file: &'a str, of: T) -> OfFile<'a, T> {
+        OfFile { file: self.names_files().then_some(file), of }
+    }
+}
+
+/// Shows a report of each file: all in one JSON object, or each as text.
+fn reports<T: Serialize>(
+    args: &Args,
+    json: bool,
+    report: impl Fn(&str) -> Result<T, Failure>,
+    print: impl Fn(&T) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    if json && args.names_files() {
+        let all = args.files.iter().map(|file| Ok(args.of_file(file, report(file)?)));
+        return output::json_of("files", &all.collect::<Result<Vec<_>, Failure>>()?);
+    }
+    args.files.iter().try_for_each(|file| {
+        let report = report(file)?;
+        if json {
+            return output::json(&report);
+        }
+        if args.names_files() {
+            output::text(&format!("==> {file} <=="))?;
+        }
+        print(&report)
+    })
 }
 
 /// Standard output; what is live is shown line by line, as it comes.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A line, or a JSON object, per record; with `--credits` per TLP. Never keeps a record.
 
-use super::{Args, OfFile, for_each_record, stdout, tell_bad};
+use super::{Args, for_each_record, stdout, tell_bad};
 use crate::failure::Failure;
 use crate::output;
-use capture::credits::{Available, Consumption, Ledgers};
+use capture::credits::{Consumption, Ledgers};
 use capture::render::{self, JsonRecord, class_name};
 use capture::{Kind, Meaning, Names, Record, Sieve};
 use plug::Models;
@@ -30,7 +30,7 @@ pub(super) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     Ok(())
 }
 
-fn append_json(object: &impl Serialize, line: &mut String) {
+pub(super) fn append_json(object: &impl Serialize, line: &mut String) {
     // Strings and integers: nothing here fails to serialize.
     line.push_str(&serde_json::to_string(object).unwrap_or_default());
 }
@@ -53,7 +53,8 @@ fn write_records(
         }
         line.clear();
         if args.json {
-            append_record_json(args, file, record, meaning.as_ref(), &mut line);
+            let of = JsonRecord::new(record).with_meaning(meaning.as_ref());
+            append_json(&args.of_file(file, if args.hex { of.with_data() } else { of }), &mut line);
         } else {
             append_record_line(args, record, meaning.as_ref(), &mut line);
         }
@@ -73,50 +74,13 @@ fn append_record_line(args: &Args, record: &Record<'_>, meaning: Option<&Meaning
     }
 }
 
-fn append_record_json(
-    args: &Args,
-    file: &str,
-    record: &Record<'_>,
-    meaning: Option<&Meaning>,
-    line: &mut String,
-) {
-    let mut of = JsonRecord::new(record).with_meaning(meaning);
-    if args.hex {
-        of = of.with_data(record);
-    }
-    if args.names_files() { append_json(&OfFile { file, of }, line) } else { append_json(&of, line) }
-}
-
 /// A TLP, and the credits that it took.
 #[derive(Serialize)]
-struct WithCredits<T> {
+struct WithCredits<'a> {
     #[serde(flatten)]
-    record: T,
+    record: JsonRecord<'a>,
     /// Null where the capture does not tell.
-    credits: Option<JsonCredits>,
-}
-
-#[derive(Serialize)]
-struct JsonCredits {
-    class: &'static str,
-    vc: u8,
-    header_before: Available,
-    header_after: Available,
-    data_before: Available,
-    data_after: Available,
-}
-
-impl JsonCredits {
-    fn new(took: &Consumption) -> JsonCredits {
-        JsonCredits {
-            class: class_name(took.ledger.class),
-            vc: took.ledger.vc,
-            header_before: took.header_before,
-            header_after: took.header_after,
-            data_before: took.data_before,
-            data_after: took.data_after,
-        }
-    }
+    credits: Option<Consumption>,
 }
 
 fn write_credits(
@@ -136,13 +100,11 @@ fn write_credits(
         }
         unknown += u64::from(took.is_none());
         line.clear();
-        match (args.json, args.names_files()) {
-            (false, _) => credits_line(record, took.as_ref(), &mut line),
-            (true, false) => append_json(&with_credits(JsonRecord::new(record), took.as_ref()), &mut line),
-            (true, true) => {
-                let object = with_credits(OfFile { file, of: JsonRecord::new(record) }, took.as_ref());
-                append_json(&object, &mut line);
-            }
+        if args.json {
+            let object = WithCredits { record: JsonRecord::new(record), credits: took };
+            append_json(&args.of_file(file, object), &mut line);
+        } else {
+            credits_line(record, took.as_ref(), &mut line);
         }
         line.push('\n');
         Ok(out.write_all(line.as_bytes())?)
@@ -154,10 +116,6 @@ fn write_credits(
         ));
     }
     Ok(bad)
-}
-
-fn with_credits<T>(record: T, took: Option<&Consumption>) -> WithCredits<T> {
-    WithCredits { record, credits: took.map(JsonCredits::new) }
 }
 
 fn credits_line(record: &Record<'_>, took: Option<&Consumption>, line: &mut String) {

@@ -1,38 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `--stats --interval`: captures over time, as tables, JSON or CSV. Never counts itself.
 
-use super::{Args, Format, Interval, OfFile, for_each_record};
+use super::{Args, Format, Interval, for_each_record, reports};
 use crate::failure::Failure;
 use crate::output;
 use capture::Direction;
 use capture::series::{Report, Row, Series, WayRow};
-use serde::Serialize;
-
-/// Series of several files.
-#[derive(Serialize)]
-struct Files<'a> {
-    files: Vec<OfFile<'a, Report>>,
-}
 
 pub(super) fn run(args: &Args, interval: Interval) -> Result<(), Failure> {
     let format = args.format.unwrap_or(if args.json { Format::Json } else { Format::Text });
     if format == Format::Csv && args.names_files() {
         return Err(Failure::usage("--format csv takes one file"));
     }
-    let reports = args.files.iter().map(|file| Ok((file.as_str(), series(args, file, interval)?)));
-    match (format, args.files.as_slice()) {
-        (Format::Json, [file]) => output::json(&series(args, file, interval)?),
-        (Format::Json, _) => {
-            let files = reports.map(|report| report.map(|(file, of)| OfFile { file, of }));
-            output::json(&Files { files: files.collect::<Result<_, Failure>>()? })
-        }
-        _ => reports.collect::<Result<Vec<_>, Failure>>()?.into_iter().try_for_each(|(file, report)| {
-            if args.names_files() {
-                output::text(&format!("==> {file} <=="))?;
-            }
-            if format == Format::Csv { print_csv(&report) } else { print(&report) }
-        }),
-    }
+    let print = if format == Format::Csv { print_csv } else { print };
+    reports(args, format == Format::Json, |file| series(args, file, interval), print)
 }
 
 fn series(args: &Args, file: &str, interval: Interval) -> Result<Report, Failure> {

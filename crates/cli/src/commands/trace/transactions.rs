@@ -1,22 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `--transactions`: a line, or a JSON object, per transaction, and a summary. Never holds more than what is under way.
 
+use super::records::append_json;
 use super::{Args, for_each_record, stdout, tell_bad};
 use crate::failure::Failure;
 use capture::names::OfRequests;
-use capture::transactions::{self, Report, Summary, Tracker};
-use capture::{Filter, Kind, Meaning, Transaction};
+use capture::render::append_meaning;
+use capture::transactions::{self, JsonTransaction, Report, Summary, Tracker};
+use capture::{Filter, Kind};
 use plug::Models;
-use serde::Serialize;
+use std::collections::BTreeMap;
 use std::io::Write;
-
-/// The last line of a file's transactions.
-#[derive(Serialize)]
-struct OfSummary<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    file: Option<&'a str>,
-    summary: &'a Report,
-}
 
 pub(super) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     let filter = args.filter()?;
@@ -28,9 +22,8 @@ pub(super) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
         let (report, bad) =
             write_transactions(args, file, filter.as_ref(), OfRequests::new(models.registers()), &mut out)?;
         if args.json {
-            let file = args.names_files().then_some(file.as_str());
-            serde_json::to_writer(&mut out, &OfSummary { file, summary: &report })
-                .map_err(std::io::Error::from)?;
+            let object = args.of_file(file, BTreeMap::from([("summary", &report)]));
+            serde_json::to_writer(&mut out, &object).map_err(std::io::Error::from)?;
             writeln!(out)?;
         } else {
             writeln!(out, "\n{report}")?;
@@ -48,11 +41,6 @@ fn write_transactions(
     mut names: OfRequests,
     out: &mut impl Write,
 ) -> Result<(Report, u64), Failure> {
-    let lead = if args.names_files() {
-        format!("{{\"file\":{},", serde_json::Value::from(file))
-    } else {
-        "{".to_owned()
-    };
     let (mut tracker, mut summary) = (Tracker::new(), Summary::new());
     let (mut line, mut digits, mut bad) = (String::new(), 1, 0);
     let mut show = |tracker: &mut Tracker, names: &mut OfRequests, digits: u8| -> Result<(), Failure> {
@@ -61,7 +49,14 @@ fn write_transactions(
             if filter.is_none_or(|filter| filter.holds_for(&t)) {
                 summary.add(&t);
                 line.clear();
-                append(args.json.then_some(&lead), &t, meaning.as_ref(), digits, &mut line);
+                if args.json {
+                    let object = JsonTransaction { transaction: &t, meaning: meaning.as_ref() };
+                    append_json(&args.of_file(file, object), &mut line);
+                } else {
+                    transactions::append_line(&t, digits, &mut line);
+                    meaning.iter().for_each(|meaning| append_meaning(meaning, &mut line));
+                }
+                line.push('\n');
                 out.write_all(line.as_bytes())?;
             }
         }
@@ -77,26 +72,4 @@ fn write_transactions(
     tracker.finish();
     show(&mut tracker, &mut names, digits)?;
     Ok((summary.report(&tracker), bad))
-}
-
-/// A transaction with what its request means; JSON behind `lead`.
-fn append(lead: Option<&String>, t: &Transaction, meaning: Option<&Meaning>, digits: u8, line: &mut String) {
-    match lead {
-        Some(lead) => {
-            line.push_str(lead);
-            transactions::append_fields(t, line);
-            if let Some(meaning) = meaning {
-                line.push_str(",\"means\":");
-                line.push_str(&serde_json::Value::from(meaning.to_string()).to_string());
-            }
-            line.push('}');
-        }
-        None => {
-            transactions::append_line(t, digits, line);
-            if let Some(meaning) = meaning {
-                capture::render::append_meaning(meaning, line);
-            }
-        }
-    }
-    line.push('\n');
 }
