@@ -38,30 +38,21 @@ struct Tone {
 }
 
 /// Why a chart cannot be drawn.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum FigureError {
     /// So many series: legal are 1 to [`MAX_SERIES`].
+    #[error("a chart of {0} series: legal are 1 to {MAX_SERIES}")]
     Series(usize),
     /// An axis from here to there: legal are finite ends of which the second is greater.
+    #[error("an axis from {0}: legal are finite ends that rise")]
     Axis(String),
     /// A series with a point that is no number.
+    #[error("series {0:?} has a point that is no finite number")]
     Point(String),
     /// What the drawing library says.
+    #[error("the chart cannot be drawn: {0}")]
     Drawing(String),
 }
-
-impl std::fmt::Display for FigureError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            FigureError::Series(n) => write!(f, "a chart of {n} series: legal are 1 to {MAX_SERIES}"),
-            FigureError::Axis(what) => write!(f, "an axis from {what}: legal are finite ends that rise"),
-            FigureError::Point(name) => write!(f, "series {name:?} has a point that is no finite number"),
-            FigureError::Drawing(why) => write!(f, "the chart cannot be drawn: {why}"),
-        }
-    }
-}
-
-impl std::error::Error for FigureError {}
 
 /// An axis: its words and its ends.
 #[derive(Clone, PartialEq, Debug)]

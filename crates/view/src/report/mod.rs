@@ -140,36 +140,21 @@ pub struct Bars {
 }
 
 /// Why a report cannot be shown.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ReportError {
     /// A series by name, and its columns' lengths: legal are equal ones.
+    #[error("series {0:?} has columns of {1:?} values: legal are equal lengths")]
     Columns(String, Vec<usize>),
     /// A series by name with a value that is no finite number.
+    #[error("series {0:?} has a value that is no finite number")]
     Value(String),
     /// A table by title with a row of so many cells: legal are as many as columns.
+    #[error("table {0:?} has a row of {1} cells: legal are as many as its columns")]
     Cells(String, usize),
     /// A key that is empty or given twice, or has other signs: legal are letters, digits and hyphens.
+    #[error("figure key {0:?}: legal are letters, digits and hyphens, each key once")]
     Key(String),
 }
-
-impl std::fmt::Display for ReportError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            ReportError::Columns(name, lengths) => {
-                write!(f, "series {name:?} has columns of {lengths:?} values: legal are equal lengths")
-            }
-            ReportError::Value(name) => write!(f, "series {name:?} has a value that is no finite number"),
-            ReportError::Cells(title, cells) => {
-                write!(f, "table {title:?} has a row of {cells} cells: legal are as many as its columns")
-            }
-            ReportError::Key(key) => {
-                write!(f, "figure key {key:?}: legal are letters, digits and hyphens, each key once")
-            }
-        }
-    }
-}
-
-impl std::error::Error for ReportError {}
 
 impl From<ReportError> for io::Error {
     fn from(error: ReportError) -> io::Error {

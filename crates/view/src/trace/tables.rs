@@ -5,11 +5,12 @@
 use super::columns::COLUMNS;
 use super::payload::Share;
 use capture::matcher::Counts;
+use capture::render::{class_name, status_name};
 use capture::{Interface, Record, Timestamp};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use tlp::{Class, FORMATS, Status, format::Family};
+use tlp::{FORMATS, Status, format::Family};
 
 /// Most interfaces that are told apart.
 pub const MAX_INTERFACES: usize = 256;
@@ -145,7 +146,7 @@ impl Tables {
             paths: self.path_list.clone(),
             texts,
             formats: FORMATS.iter().map(MetaFormat::new).collect(),
-            statuses: (0..8).map(|bits| capture::render::status_name(Status::from_bits(bits))).collect(),
+            statuses: (0..8).map(|bits| status_name(Status::from_bits(bits))).collect(),
             transactions,
             payloads,
         }
@@ -224,11 +225,7 @@ impl MetaFormat {
             type_bits: format.type_bits,
             type_mask: format.type_mask,
             has_data: format.has_data,
-            class: match format.class {
-                Class::Posted => "P",
-                Class::NonPosted => "NP",
-                Class::Completion => "Cpl",
-            },
+            class: class_name(format.class),
             family: match format.family {
                 Family::Memory => "memory",
                 Family::Io => "io",
