@@ -68,48 +68,7 @@ pub struct MissingRow {
     pub experiment: String,
     /// The row.
     #[serde(flatten)]
-    pub key: KeyFields,
-}
-
-/// A [`Key`] with names that say the units.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct KeyFields {
-    /// `Test`.
-    pub test: String,
-    /// `PAT`.
-    pub pattern: String,
-    /// `Cache`.
-    pub cache: String,
-    /// `HO`.
-    pub host_offset_bytes: u32,
-    /// `DO`.
-    pub device_offset_bytes: u32,
-    /// `WinSZ`.
-    pub window_bytes: u64,
-    /// `SZ`.
-    pub size_bytes: u32,
-}
-
-impl From<&Key> for KeyFields {
-    fn from(key: &Key) -> KeyFields {
-        KeyFields {
-            test: key.test.to_string(),
-            pattern: key.pattern.to_string(),
-            cache: key.cache.to_string(),
-            host_offset_bytes: key.host_offset_bytes,
-            device_offset_bytes: key.device_offset_bytes,
-            window_bytes: key.window_bytes,
-            size_bytes: key.size_bytes,
-        }
-    }
-}
-
-impl std::fmt::Display for KeyFields {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let KeyFields { test, pattern, cache, host_offset_bytes, device_offset_bytes, .. } = self;
-        write!(f, "{test} {pattern} {cache} HO {host_offset_bytes} DO {device_offset_bytes} ")?;
-        write!(f, "window {} size {}", self.window_bytes, self.size_bytes)
-    }
+    pub key: Key,
 }
 
 /// Rows that both sets have of one experiment of one configuration.
@@ -161,7 +120,7 @@ impl Quantity {
 pub struct Worst {
     /// Which it is.
     #[serde(flatten)]
-    pub key: KeyFields,
+    pub key: Key,
     /// Its value in the reference, in the unit of the experiment's quantity.
     pub reference: f64,
     /// Its value in the other set.
@@ -272,7 +231,7 @@ fn missing(set: &ResultSet, other: &ResultSet) -> Missing {
             let row = |key: Key| MissingRow {
                 configuration: configuration.clone(),
                 experiment: experiment.clone(),
-                key: KeyFields::from(&key),
+                key,
             };
             missing.rows.extend(lacking(rows, found).into_iter().map(row));
         }
@@ -310,12 +269,7 @@ fn compare_rows(
 }
 
 fn pair(row: &ResultRow, other: &ResultRow) -> Worst {
-    let mut pair = Worst {
-        key: KeyFields::from(&row.key),
-        reference: row.value(),
-        other: other.value(),
-        error_percent: 0.0,
-    };
+    let mut pair = Worst { key: row.key, reference: row.value(), other: other.value(), error_percent: 0.0 };
     pair.error_percent = percent(signed_error(&pair));
     pair
 }

@@ -92,27 +92,24 @@ pub const GENERATION: u8 = 3;
 /// Lanes of the link of every configuration.
 pub const LANES: u8 = 8;
 
-/// A server of which all figures but those of its modes are the same.
-const fn server(
-    name: &'static str,
-    profile: &'static str,
-    llc_mib: u32,
-    mps: u32,
-    mrrs: u32,
-) -> Configuration {
-    Configuration {
-        name,
-        profile,
-        llc_mib,
-        mps_bytes: mps,
-        mrrs_bytes: mrrs,
-        iommu: Iommu::Off,
-        sockets: None,
-        cmd_path_valid: true,
-    }
+/// A server, of which all figures but those of its modes are the same.
+const fn server(profile: &'static str, llc_mib: u32, mps_bytes: u32, mrrs_bytes: u32) -> Configuration {
+    let (iommu, sockets, cmd_path_valid) = (Iommu::Off, None, true);
+    Configuration { name: "", profile, llc_mib, mps_bytes, mrrs_bytes, iommu, sockets, cmd_path_valid }
 }
 
+const BDW: Configuration = server("xeon-e5-2630v4", 25, 256, 4096);
+const E3: Configuration = server("xeon-e3-1226v3", 8, 128, 512);
+const HSW_DELL: Configuration = server("xeon-e5-2620v3", 15, 256, 512);
+const HSW_SUPERMICRO: Configuration = server("xeon-e5-2637v3", 15, 256, 512);
+const IB: Configuration = server("xeon-e5-2620v2", 15, 256, 512);
+const SNB: Configuration = server("xeon-e5-2630", 15, 256, 512);
+
 impl Configuration {
+    const fn called(self, name: &'static str) -> Configuration {
+        Configuration { name, ..self }
+    }
+
     const fn iommu(self, iommu: Iommu) -> Configuration {
         Configuration { iommu, ..self }
     }
@@ -126,54 +123,30 @@ impl Configuration {
     }
 }
 
-const fn bdw(name: &'static str) -> Configuration {
-    server(name, "xeon-e5-2630v4", 25, 256, 4096)
-}
-
-const fn e3(name: &'static str) -> Configuration {
-    server(name, "xeon-e3-1226v3", 8, 128, 512)
-}
-
-const fn hsw_dell(name: &'static str) -> Configuration {
-    server(name, "xeon-e5-2620v3", 15, 256, 512)
-}
-
-const fn hsw_supermicro(name: &'static str) -> Configuration {
-    server(name, "xeon-e5-2637v3", 15, 256, 512)
-}
-
-const fn ib(name: &'static str) -> Configuration {
-    server(name, "xeon-e5-2620v2", 15, 256, 512)
-}
-
-const fn snb(name: &'static str) -> Configuration {
-    server(name, "xeon-e5-2630", 15, 256, 512)
-}
-
 use Iommu::{Pages2m, Pages4k};
 
 /// All of them, in the order of their names.
 #[rustfmt::skip] // One line each, which is a table.
 pub const CONFIGURATIONS: [Configuration; 21] = [
-    bdw("nfp6000-1.2GHz_bdw-Xeon-E5-2630v4-dell-t430-s0-s0-s0").at(0, 0, 0).above_32_gb(),
-    bdw("nfp6000-1.2GHz_bdw-Xeon-E5-2630v4-dell-t430-s0-s0-s0-iommu-nosp").at(0, 0, 0).iommu(Pages4k),
-    bdw("nfp6000-1.2GHz_bdw-Xeon-E5-2630v4-dell-t430-s0-s0-s1").at(0, 0, 1).above_32_gb(),
-    bdw("nfp6000-1.2GHz_bdw-Xeon-E5-2630v4-dell-t430-s0-s1-s0").at(0, 1, 0).above_32_gb(),
-    bdw("nfp6000-1.2GHz_bdw-Xeon-E5-2630v4-dell-t430-s0-s1-s1").at(0, 1, 1).above_32_gb(),
-    bdw("nfp6000-1.2GHz_bdw-Xeon-E5-2630v4-dell-t430-s0-s1-s1-iommu-nosp").at(0, 1, 1).iommu(Pages4k),
-    e3("nfp6000-1.2GHz_hsw-Xeon-E3-1226v3_fujitsu-tx1310"),
-    e3("nfp6000-1.2GHz_hsw-Xeon-E3-1226v3_fujitsu-tx1310-iommu-nosp").iommu(Pages4k),
-    hsw_dell("nfp6000-1.2GHz_hsw-Xeon-E5-2620v3_dell-t630").above_32_gb(),
-    hsw_dell("nfp6000-1.2GHz_hsw-Xeon-E5-2620v3_dell-t630-iommu").iommu(Pages2m),
-    hsw_dell("nfp6000-1.2GHz_hsw-Xeon-E5-2620v3_dell-t630-iommu-nosp").iommu(Pages4k),
-    hsw_supermicro("nfp6000-1.2GHz_hsw-Xeon-E5-2637v3_supermicro").above_32_gb(),
-    hsw_supermicro("nfp6000-1.2GHz_hsw-Xeon-E5-2637v3_supermicro-iommu-nosp").iommu(Pages4k),
-    ib("nfp6000-1.2GHz_ib-Xeon-E5-2620v2_dell-t620-s0-s0-s0").at(0, 0, 0),
-    ib("nfp6000-1.2GHz_ib-Xeon-E5-2620v2_dell-t620-s0-s0-s0-iommu").at(0, 0, 0).iommu(Pages2m),
-    ib("nfp6000-1.2GHz_ib-Xeon-E5-2620v2_dell-t620-s0-s0-s0-iommu-nosp").at(0, 0, 0).iommu(Pages4k),
-    ib("nfp6000-1.2GHz_ib-Xeon-E5-2620v2_dell-t620-s0-s1-s1").at(0, 1, 1).above_32_gb(),
-    ib("nfp6000-1.2GHz_ib-Xeon-E5-2620v2_dell-t620-s0-s1-s1-iommu").at(0, 1, 1).iommu(Pages2m),
-    ib("nfp6000-1.2GHz_ib-Xeon-E5-2620v2_dell-t620-s0-s1-s1-iommu-nosp").at(0, 1, 1).iommu(Pages4k),
-    snb("nfp6000-1.2GHz_snb-Xeon-E5-2630_dell-t620"),
-    snb("nfp6000-1.2GHz_snb-Xeon-E5-2630_dell-t620-iommu").iommu(Pages4k),
+    BDW.called("nfp6000-1.2GHz_bdw-Xeon-E5-2630v4-dell-t430-s0-s0-s0").at(0, 0, 0).above_32_gb(),
+    BDW.called("nfp6000-1.2GHz_bdw-Xeon-E5-2630v4-dell-t430-s0-s0-s0-iommu-nosp").at(0, 0, 0).iommu(Pages4k),
+    BDW.called("nfp6000-1.2GHz_bdw-Xeon-E5-2630v4-dell-t430-s0-s0-s1").at(0, 0, 1).above_32_gb(),
+    BDW.called("nfp6000-1.2GHz_bdw-Xeon-E5-2630v4-dell-t430-s0-s1-s0").at(0, 1, 0).above_32_gb(),
+    BDW.called("nfp6000-1.2GHz_bdw-Xeon-E5-2630v4-dell-t430-s0-s1-s1").at(0, 1, 1).above_32_gb(),
+    BDW.called("nfp6000-1.2GHz_bdw-Xeon-E5-2630v4-dell-t430-s0-s1-s1-iommu-nosp").at(0, 1, 1).iommu(Pages4k),
+    E3.called("nfp6000-1.2GHz_hsw-Xeon-E3-1226v3_fujitsu-tx1310"),
+    E3.called("nfp6000-1.2GHz_hsw-Xeon-E3-1226v3_fujitsu-tx1310-iommu-nosp").iommu(Pages4k),
+    HSW_DELL.called("nfp6000-1.2GHz_hsw-Xeon-E5-2620v3_dell-t630").above_32_gb(),
+    HSW_DELL.called("nfp6000-1.2GHz_hsw-Xeon-E5-2620v3_dell-t630-iommu").iommu(Pages2m),
+    HSW_DELL.called("nfp6000-1.2GHz_hsw-Xeon-E5-2620v3_dell-t630-iommu-nosp").iommu(Pages4k),
+    HSW_SUPERMICRO.called("nfp6000-1.2GHz_hsw-Xeon-E5-2637v3_supermicro").above_32_gb(),
+    HSW_SUPERMICRO.called("nfp6000-1.2GHz_hsw-Xeon-E5-2637v3_supermicro-iommu-nosp").iommu(Pages4k),
+    IB.called("nfp6000-1.2GHz_ib-Xeon-E5-2620v2_dell-t620-s0-s0-s0").at(0, 0, 0),
+    IB.called("nfp6000-1.2GHz_ib-Xeon-E5-2620v2_dell-t620-s0-s0-s0-iommu").at(0, 0, 0).iommu(Pages2m),
+    IB.called("nfp6000-1.2GHz_ib-Xeon-E5-2620v2_dell-t620-s0-s0-s0-iommu-nosp").at(0, 0, 0).iommu(Pages4k),
+    IB.called("nfp6000-1.2GHz_ib-Xeon-E5-2620v2_dell-t620-s0-s1-s1").at(0, 1, 1).above_32_gb(),
+    IB.called("nfp6000-1.2GHz_ib-Xeon-E5-2620v2_dell-t620-s0-s1-s1-iommu").at(0, 1, 1).iommu(Pages2m),
+    IB.called("nfp6000-1.2GHz_ib-Xeon-E5-2620v2_dell-t620-s0-s1-s1-iommu-nosp").at(0, 1, 1).iommu(Pages4k),
+    SNB.called("nfp6000-1.2GHz_snb-Xeon-E5-2630_dell-t620"),
+    SNB.called("nfp6000-1.2GHz_snb-Xeon-E5-2630_dell-t620-iommu").iommu(Pages4k),
 ];

@@ -4,6 +4,7 @@
 //!
 //! Nothing is measured or read here.
 
+use serde::{Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
@@ -140,6 +141,12 @@ macro_rules! named {
             }
         }
 
+        impl Serialize for $type {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.name())
+            }
+        }
+
         impl FromStr for $type {
             type Err = UnknownName;
 
@@ -157,7 +164,7 @@ named!(Pattern);
 named!(Cache);
 
 /// What makes a row: the first seven columns of every file. Two rows with the same key are the same measurement.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 pub struct Key {
     /// `Test`.
     pub test: Test,
@@ -251,47 +258,49 @@ const fn short(name: &'static str, about: &'static str, rows: fn() -> Vec<Key>) 
 
 /// Every experiment of the published data, 2472 rows in all.
 pub const EXPERIMENTS: [Experiment; 28] = [
-    short("lat_cmd_sizes", "transfer sizes 4 to 64 B", cmd_sizes),
+    short("lat_cmd_sizes", "transfer sizes 4 to 64 B", || sizes(LAT_CMD, &CMD_SIZES, 4 * KIB)),
     full("lat_cmd_off_rd", "host offsets", || cmd_offsets(Test::LatCmdRd)),
     full("lat_cmd_off_wrrd", "host offsets", || cmd_offsets(Test::LatCmdWrRd)),
-    short("lat_cmd_sweep_rd_rnd_08", "windows, cache states", || cmd_windows(Test::LatCmdRd, 8)),
-    full("lat_cmd_sweep_rd_rnd_64", "windows, cache states", || cmd_windows(Test::LatCmdRd, 64)),
-    short("lat_cmd_sweep_wrrd_rnd_08", "windows, cache states", || cmd_windows(Test::LatCmdWrRd, 8)),
-    full("lat_cmd_sweep_wrrd_rnd_64", "windows, cache states", || cmd_windows(Test::LatCmdWrRd, 64)),
-    full("lat_cmd_details", "distributions", || details([Test::LatCmdRd, Test::LatCmdWrRd], &[8])),
-    short("lat_dma_sizes", "transfer sizes 4 to 2048 B", dma_sizes),
+    short("lat_cmd_sweep_rd_rnd_08", "windows, cache states", || windows(Test::LatCmdRd, 8, &CMD_KIB)),
+    full("lat_cmd_sweep_rd_rnd_64", "windows, cache states", || windows(Test::LatCmdRd, 64, &CMD_KIB)),
+    short("lat_cmd_sweep_wrrd_rnd_08", "windows, cache states", || windows(Test::LatCmdWrRd, 8, &CMD_KIB)),
+    full("lat_cmd_sweep_wrrd_rnd_64", "windows, cache states", || windows(Test::LatCmdWrRd, 64, &CMD_KIB)),
+    full("lat_cmd_details", "distributions", || details(LAT_CMD, &[8])),
+    short("lat_dma_sizes", "transfer sizes 4 to 2048 B", || sizes(LAT_DMA, &DMA_SIZES, 8 * KIB)),
     full("lat_dma_sizes_byte_inc", "transfer sizes byte by byte", dma_sizes_byte_inc),
     full("lat_dma_off_rd", "host and device offsets", || offsets(Test::LatDmaRd, Cache::HostWarm)),
     full("lat_dma_off_wrrd", "host and device offsets", || offsets(Test::LatDmaWrRd, Cache::HostWarm)),
-    full("lat_dma_sweep_rd_rnd_64", "windows, cache states", || dma_windows(Test::LatDmaRd)),
-    full("lat_dma_sweep_wrrd_rnd_64", "windows, cache states", || dma_windows(Test::LatDmaWrRd)),
-    short("lat_dma_details", "distributions", || details([Test::LatDmaRd, Test::LatDmaWrRd], &[64, 2048])),
+    full("lat_dma_sweep_rd_rnd_64", "windows, cache states", || windows(Test::LatDmaRd, 64, &DMA_KIB)),
+    full("lat_dma_sweep_wrrd_rnd_64", "windows, cache states", || windows(Test::LatDmaWrRd, 64, &DMA_KIB)),
+    short("lat_dma_details", "distributions", || details(LAT_DMA, &[64, 2048])),
     short("bw_dma_sz_sweep", "transfer sizes 16 to 2048 B", bw_sizes),
     full("bw_dma_off_rd", "host and device offsets", || offsets(Test::BwDmaRd, Cache::HostWarm)),
     full("bw_dma_off_rd_cold", "host and device offsets", || offsets(Test::BwDmaRd, Cache::Cold)),
     full("bw_dma_off_wr", "host and device offsets", || offsets(Test::BwDmaWr, Cache::HostWarm)),
     full("bw_dma_off_wr_cold", "host and device offsets", || offsets(Test::BwDmaWr, Cache::Cold)),
-    short("bw_dma_win_sweep_rd_rnd_64", "windows, cache states", || bw_windows(Test::BwDmaRd, 64)),
-    full("bw_dma_win_sweep_rd_rnd_128", "windows, cache states", || bw_windows(Test::BwDmaRd, 128)),
-    full("bw_dma_win_sweep_rd_rnd_256", "windows, cache states", || bw_windows(Test::BwDmaRd, 256)),
-    full("bw_dma_win_sweep_rd_rnd_512", "windows, cache states", || bw_windows(Test::BwDmaRd, 512)),
-    short("bw_dma_win_sweep_wr_rnd_64", "windows, cache states", || bw_windows(Test::BwDmaWr, 64)),
-    full("bw_dma_win_sweep_wr_rnd_128", "windows, cache states", || bw_windows(Test::BwDmaWr, 128)),
-    full("bw_dma_win_sweep_wr_rnd_256", "windows, cache states", || bw_windows(Test::BwDmaWr, 256)),
-    full("bw_dma_win_sweep_wr_rnd_512", "windows, cache states", || bw_windows(Test::BwDmaWr, 512)),
+    short("bw_dma_win_sweep_rd_rnd_64", "windows, cache states", || windows(Test::BwDmaRd, 64, &BW_KIB)),
+    full("bw_dma_win_sweep_rd_rnd_128", "windows, cache states", || windows(Test::BwDmaRd, 128, &BW_KIB)),
+    full("bw_dma_win_sweep_rd_rnd_256", "windows, cache states", || windows(Test::BwDmaRd, 256, &BW_KIB)),
+    full("bw_dma_win_sweep_rd_rnd_512", "windows, cache states", || windows(Test::BwDmaRd, 512, &BW_KIB)),
+    short("bw_dma_win_sweep_wr_rnd_64", "windows, cache states", || windows(Test::BwDmaWr, 64, &BW_KIB)),
+    full("bw_dma_win_sweep_wr_rnd_128", "windows, cache states", || windows(Test::BwDmaWr, 128, &BW_KIB)),
+    full("bw_dma_win_sweep_wr_rnd_256", "windows, cache states", || windows(Test::BwDmaWr, 256, &BW_KIB)),
+    full("bw_dma_win_sweep_wr_rnd_512", "windows, cache states", || windows(Test::BwDmaWr, 512, &BW_KIB)),
 ];
 
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
 
+/// Tests of the command interface, and of the DMA engine's latencies.
+const LAT_CMD: [Test; 2] = [Test::LatCmdRd, Test::LatCmdWrRd];
+const LAT_DMA: [Test; 2] = [Test::LatDmaRd, Test::LatDmaWrRd];
+
 /// Windows of the command interface's sweeps, in KiB.
-const CMD_WINDOWS_KIB: [u64; 14] =
-    [1, 4, 16, 256, 512, 1024, 1536, 2048, 3072, 4096, 8192, 16_384, 32_768, 65_536];
+const CMD_KIB: [u64; 14] = [1, 4, 16, 256, 512, 1024, 1536, 2048, 3072, 4096, 8192, 16_384, 32_768, 65_536];
 /// Windows of the DMA engine's latency sweeps, in KiB.
-const DMA_WINDOWS_KIB: [u64; 12] = [8, 64, 256, 512, 1024, 1536, 2048, 4096, 8192, 16_384, 32_768, 65_536];
+const DMA_KIB: [u64; 12] = [8, 64, 256, 512, 1024, 1536, 2048, 4096, 8192, 16_384, 32_768, 65_536];
 /// Windows of the bandwidth sweeps, in KiB.
-const BW_WINDOWS_KIB: [u64; 13] =
-    [4, 16, 256, 512, 1024, 1536, 2048, 3072, 4096, 8192, 16_384, 32_768, 65_536];
+const BW_KIB: [u64; 13] = [4, 16, 256, 512, 1024, 1536, 2048, 3072, 4096, 8192, 16_384, 32_768, 65_536];
 /// Transfer sizes of the command interface.
 const CMD_SIZES: [u32; 7] = [4, 8, 16, 24, 32, 48, 64];
 /// Transfer sizes of the DMA engine's latencies.
@@ -313,18 +322,10 @@ const fn row(test: Test, pattern: Pattern, cache: Cache, window_bytes: u64, size
     Key { test, pattern, cache, host_offset_bytes: 0, device_offset_bytes: 0, window_bytes, size_bytes }
 }
 
-fn cmd_sizes() -> Vec<Key> {
-    sizes([Test::LatCmdRd, Test::LatCmdWrRd], &CMD_SIZES, 4 * KIB)
-}
-
-fn dma_sizes() -> Vec<Key> {
-    sizes([Test::LatDmaRd, Test::LatDmaWrRd], &DMA_SIZES, 8 * KIB)
-}
-
 fn dma_sizes_byte_inc() -> Vec<Key> {
     let around = |first: u32| {
         let sizes: Vec<u32> = (first..first + 32).collect();
-        self::sizes([Test::LatDmaRd, Test::LatDmaWrRd], &sizes, 8 * KIB)
+        self::sizes(LAT_DMA, &sizes, 8 * KIB)
     };
     [240, 1008].into_iter().flat_map(around).collect()
 }
@@ -360,18 +361,6 @@ fn offsets(test: Test, cache: Cache) -> Vec<Key> {
         rows.extend(DMA_OFFSETS.map(|device_offset_bytes| Key { device_offset_bytes, ..base }));
     }
     rows
-}
-
-fn cmd_windows(test: Test, size: u32) -> Vec<Key> {
-    windows(test, size, &CMD_WINDOWS_KIB)
-}
-
-fn dma_windows(test: Test) -> Vec<Key> {
-    windows(test, 64, &DMA_WINDOWS_KIB)
-}
-
-fn bw_windows(test: Test, size: u32) -> Vec<Key> {
-    windows(test, size, &BW_WINDOWS_KIB)
 }
 
 fn windows(test: Test, size: u32, windows_kib: &[u64]) -> Vec<Key> {

@@ -2,7 +2,7 @@
 //! One row of a table: a lab of its own, run to its end.
 
 use crate::plan::{DEFAULT_WARM_UP, MAX_WARM_UP, Plan};
-use crate::results::sheet::{self, Settings};
+use crate::results::sheet::Settings;
 use crate::stats::Latencies;
 use devices::pcie_bench::{Bench, CardPath};
 use fabric::{Fabric, Limits, LinkId, PortId, Side, Stop};
@@ -15,7 +15,6 @@ use model::{Addressing, Dllps, Measured, Params, TlpCount, Transfer};
 use plug::transfers::{Offer, Phase, Test, Transfers};
 use plug::{MemoryKind, Shared};
 use serde::Serialize;
-use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tlp::{Class, Mrrs, Time};
 
@@ -104,20 +103,13 @@ impl DirectionDelta {
 }
 
 /// Why a row has no result.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{} of {size} bytes: {why}", test.name())]
 pub struct RowError {
     test: Test,
     size: u32,
     why: String,
 }
-
-impl fmt::Display for RowError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} of {} bytes: {}", self.test.name(), self.size, self.why)
-    }
-}
-
-impl std::error::Error for RowError {}
 
 /// Events between two looks at the device's phase.
 const SLICE: u64 = 32;
@@ -255,9 +247,9 @@ impl Plan {
             outstanding: if test.is_latency() { 1 } else { offer.outstanding },
             transfers: if test.is_latency() { self.latency_transfers } else { self.bandwidth_transfers },
             seed: self.seed,
-            path: sheet::path_word(CardPath::Dma),
-            cache: sheet::cache_word(offer.cache),
-            pattern: sheet::pattern_word(offer.pattern),
+            path: CardPath::Dma,
+            cache: offer.cache,
+            pattern: offer.pattern,
             host_offset_bytes: offer.host_offset_bytes,
             device_offset_bytes: 0,
             window_bytes: offer.window_bytes,

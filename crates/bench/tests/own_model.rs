@@ -8,7 +8,7 @@ use endpoint::FunctionConfig;
 use host::Cpu;
 use host::firmware::FoundFunction;
 use plug::file::Folder;
-use plug::transfers::{EndedTransfer, Offer, Pattern, Phase, Test, Transfers, Workload};
+use plug::transfers::{CacheState, EndedTransfer, Offer, Pattern, Phase, Test, Transfers, Workload};
 use plug::{Fault, MemoryKind, Model, Models, Offering, Plugged, Shared, Site};
 use riser_bench::{Plan, tests_named};
 use schemars::JsonSchema;
@@ -148,7 +148,10 @@ fn its_transfers_are_measured() {
             (settings.device.as_str(), settings.outstanding, settings.window_bytes),
             ("reader", 8, 4096)
         );
-        assert_eq!((settings.pattern, settings.cache, settings.addr_bits), ("sequential", "cold", 32));
+        assert_eq!(
+            (settings.pattern, settings.cache, settings.addr_bits),
+            (Pattern::Sequential, CacheState::Cold, 32)
+        );
     }
 }
 

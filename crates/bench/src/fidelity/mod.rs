@@ -106,9 +106,7 @@ impl Fidelity<'_> {
     /// # Errors
     /// A row that cannot be simulated.
     pub fn shipped(&self, progress: Progress<'_>) -> Result<Vec<GroupScore>, String> {
-        let targets = self.targets();
-        let predicted = predict(&targets, &self.rule, self.jobs, &mut |n, of| progress("as shipped", n, of))?;
-        Ok(score(self.data, &predicted, None))
+        self.scores(&self.targets(), "as shipped", progress)
     }
 
     /// The scores where each configuration is simulated with a profile that was fitted without it: on what is left of the
@@ -129,8 +127,7 @@ impl Fidelity<'_> {
             fit::fit(&inputs, &mut profile, &self.rule, &file, |_| progress("fits", at, of))?;
             targets[at].machine.host = file.to_string_lossy().into_owned();
         }
-        let predicted = predict(&targets, &self.rule, self.jobs, &mut |n, of| progress("left out", n, of))?;
-        Ok(score(self.data, &predicted, None))
+        self.scores(&targets, "left out", progress)
     }
 
     /// The scores where each server is simulated with nothing of its own but what its data sheet and its records say: the
@@ -147,9 +144,7 @@ impl Fidelity<'_> {
             foreign(&server)?.write(&file)?;
             target.machine.host = file.to_string_lossy().into_owned();
         }
-        let say = &mut |n, of| progress("server left out", n, of);
-        let predicted = predict(&targets, &self.rule, self.jobs, say)?;
-        Ok(score(self.data, &predicted, None))
+        self.scores(&targets, "server left out", progress)
     }
 
     /// The scores with `mechanism` switched off.
@@ -172,9 +167,19 @@ impl Fidelity<'_> {
             profile.write(&file)?;
             *name = file.to_string_lossy().into_owned();
         }
-        let say = &mut |n, of| progress(mechanism.name, n, of);
-        let predicted = predict(&targets, &self.rule, self.jobs, say)?;
-        Ok(Ablation { name: mechanism.name, scores: score(self.data, &predicted, None) })
+        let scores = self.scores(&targets, mechanism.name, progress)?;
+        Ok(Ablation { name: mechanism.name, scores })
+    }
+
+    /// Simulates the targets, and scores that.
+    fn scores(
+        &self,
+        targets: &[Target<'_>],
+        what: &str,
+        progress: Progress<'_>,
+    ) -> Result<Vec<GroupScore>, String> {
+        let predicted = predict(targets, &self.rule, self.jobs, &mut |n, of| progress(what, n, of))?;
+        Ok(score(self.data, &predicted, None))
     }
 
     fn known(&self) -> Vec<(&'static Configuration, &Tables)> {

@@ -78,11 +78,7 @@ fn register_read(effort: &Effort, root_complex_latency_ns: u32) -> Result<f64, P
     let setup = Setup::new(LAB, TEXT)
         .set("slot.0.mmio.reads", i64::from(effort.reads))
         .host(move |host| host.root_complex_latency = latency);
-    let (assembly, _) = setup.run()?;
-    let report = assembly
-        .report_of::<devices::mmio::Report>()
-        .ok_or_else(|| PaperError::Lab(format!("{LAB}: no mmio device")))?;
-    let latencies = &report.get().latencies;
+    let latencies = setup.device::<devices::mmio::Report>()?.0.latencies;
     let sum: u64 = latencies.iter().map(|d| d.as_ps()).sum();
     Ok(sum as f64 / 1_000.0 / latencies.len().max(1) as f64)
 }

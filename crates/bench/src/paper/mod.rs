@@ -20,8 +20,6 @@ mod table;
 
 pub use table::{Cell, Chart, Column, Line, Report, Table};
 
-use std::fmt;
-
 /// How much of everything is run. The simulation has no noise: more only adds more of the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Effort {
@@ -72,24 +70,15 @@ impl Effort {
 }
 
 /// Why an experiment has no result.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PaperError {
     /// The lab cannot be built: a key that labs do not have, or a value that is not legal.
+    #[error("lab: {0}")]
     Lab(String),
     /// The run did not come to its end.
+    #[error("run: {0}")]
     Run(String),
 }
-
-impl fmt::Display for PaperError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            PaperError::Lab(why) => write!(f, "lab: {why}"),
-            PaperError::Run(why) => write!(f, "run: {why}"),
-        }
-    }
-}
-
-impl std::error::Error for PaperError {}
 
 /// A figure or table of a paper.
 pub struct Experiment {

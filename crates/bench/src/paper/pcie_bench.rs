@@ -99,28 +99,15 @@ fn varied(lab: (&'static str, &'static str), size: u32, frames: u32, host: &str)
         .set("slot.0.packet-nic.warm_up", 2 * i64::from(frames))
 }
 
-/// Runs a lab with a NIC; nothing of it may fail.
-fn run(setup: &Setup) -> Result<(packet_nic::Report, lab::Assembly), PaperError> {
-    let (assembly, _) = setup.run()?;
-    let report = assembly
-        .report_of::<devices::packet_nic::Report>()
-        .ok_or_else(|| PaperError::Lab("no packet-nic".into()))?;
-    let report = report.get().clone();
-    Ok((report, assembly))
-}
-
-/// Rate of frames of `size` bytes that came back, in Gb/s.
-fn gbps(report: &packet_nic::Report, size: u32) -> f64 {
-    way_gbps(&report.rx, size)
-}
-
+/// Rate of frames of `size` bytes one way, in Gb/s.
 fn way_gbps(way: &packet_nic::Way, size: u32) -> f64 {
     let (frames, time) = way.pace();
     frames as f64 * f64::from(size) * 8_000.0 / time.as_ps().max(1) as f64
 }
 
+/// The same of frames that came back.
 fn rate(setup: Setup, size: u32) -> Result<f64, PaperError> {
-    Ok(gbps(&run(&setup)?.0, size))
+    Ok(way_gbps(&setup.device::<packet_nic::Report>()?.0.rx, size))
 }
 
 /// Figure 1: throughput over the size of frames, both ways at once.

@@ -7,6 +7,7 @@ use crate::row::bench_of;
 use crate::{Plan, Row};
 use fabric::{HostProfile, Limits, Stop};
 use lab::{Assembly, Folder, LabFile};
+use plug::Report as DeviceFigures;
 use std::fmt;
 use std::path::Path;
 use toml::{Table, Value};
@@ -91,8 +92,16 @@ impl Setup {
         row.map_err(|e| PaperError::Run(format!("{}: {e}", self.path)))
     }
 
+    /// Builds and runs it to its end: what the device in it that reports so has to say, and all else.
+    pub(super) fn device<R: DeviceFigures + Clone>(&self) -> Result<(R, Assembly, lab::Report), PaperError> {
+        let (assembly, report) = self.run()?;
+        let device = assembly.report_of::<R>().ok_or_else(|| self.failed("no device that reports this"))?;
+        let figures = device.get().clone();
+        Ok((figures, assembly, report))
+    }
+
     /// Builds and runs it to its end.
-    pub(super) fn run(&self) -> Result<(Assembly, lab::Report), PaperError> {
+    fn run(&self) -> Result<(Assembly, lab::Report), PaperError> {
         let mut assembly = self.build()?;
         let stop = assembly.fabric.run(Limits::default());
         match stop {

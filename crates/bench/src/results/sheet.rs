@@ -15,9 +15,10 @@ use super::read::{Line, Measurable, ResultsError, each_line, lacking};
 use super::{BandwidthFigures, Figures, LatencyFigures, ResultRow, Spread, Tables};
 use crate::experiments::{Cache, Key, Pattern, Test};
 use crate::row::Row;
-use devices::pcie_bench::{self, CacheState, CardPath};
-
+use devices::pcie_bench::{CacheState, CardPath};
+use plug::transfers;
 use serde::Serialize;
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -55,12 +56,12 @@ pub struct Settings {
     pub transfers: u64,
     /// Seed of the addresses.
     pub seed: u64,
-    /// The interface of the card: `dma` or `command`.
-    pub path: &'static str,
-    /// What the caches held at the start: `cold`, `host-warm`, `device-warm` or `device-thrash`.
-    pub cache: &'static str,
-    /// Order of the units: `sequential` or `random`.
-    pub pattern: &'static str,
+    /// The interface of the card.
+    pub path: CardPath,
+    /// What the caches held at the start.
+    pub cache: CacheState,
+    /// Order of the units.
+    pub pattern: transfers::Pattern,
     /// Offset of a transfer from a cache line of the host.
     pub host_offset_bytes: u32,
     /// Offset from a cache line in the card's memory.
@@ -116,79 +117,18 @@ pub struct Entry {
     pub row: Row,
 }
 
-/// A column: its name, and its field.
-type Column = (&'static str, fn(&Entry) -> String);
-
-/// The columns of the file, in their order.
-const COLUMNS: &[Column] = &[
-    ("host", |e| e.settings.host.clone()),
-    ("device", |e| e.settings.device.clone()),
-    ("gen", |e| e.settings.generation.to_string()),
-    ("lanes", |e| e.settings.lanes.to_string()),
-    ("mps_bytes", |e| e.settings.mps_bytes.to_string()),
-    ("mrrs_bytes", |e| e.settings.mrrs_bytes.to_string()),
-    ("rcb_bytes", |e| e.settings.rcb_bytes.to_string()),
-    ("posted_header_credits", |e| e.settings.posted_header_credits.to_string()),
-    ("posted_data_credits", |e| e.settings.posted_data_credits.to_string()),
-    ("non_posted_header_credits", |e| e.settings.non_posted_header_credits.to_string()),
-    ("non_posted_data_credits", |e| e.settings.non_posted_data_credits.to_string()),
-    ("addr_bits", |e| e.settings.addr_bits.to_string()),
-    ("outstanding", |e| e.settings.outstanding.to_string()),
-    ("transfers", |e| e.settings.transfers.to_string()),
-    ("warm_up", |e| e.row.warm_up.to_string()),
-    ("seed", |e| e.settings.seed.to_string()),
-    ("test", |e| e.row.test.to_owned()),
-    ("path", |e| e.settings.path.to_owned()),
-    ("cache", |e| e.settings.cache.to_owned()),
-    ("pattern", |e| e.settings.pattern.to_owned()),
-    ("host_offset_bytes", |e| e.settings.host_offset_bytes.to_string()),
-    ("device_offset_bytes", |e| e.settings.device_offset_bytes.to_string()),
-    ("window_bytes", |e| e.settings.window_bytes.to_string()),
-    ("size_bytes", |e| e.row.size_bytes.to_string()),
-    ("latency_ns_min", |e| three(e.row.latency.map(|l| l.latency_ns_min))),
-    ("latency_ns_median", |e| three(e.row.latency.map(|l| l.latency_ns_median))),
-    ("latency_ns_mean", |e| three(e.row.latency.map(|l| l.latency_ns_mean))),
-    ("latency_ns_p95", |e| three(e.row.latency.map(|l| l.latency_ns_p95))),
-    ("latency_ns_p99", |e| three(e.row.latency.map(|l| l.latency_ns_p99))),
-    ("latency_ns_p999", |e| three(e.row.latency.map(|l| l.latency_ns_p999))),
-    ("latency_ns_max", |e| three(e.row.latency.map(|l| l.latency_ns_max))),
-    ("bandwidth_gbps", |e| six(e.row.bandwidth.map(|b| b.bandwidth_gbps))),
-    ("read_gbps", |e| six(e.row.bandwidth.map(|b| b.read_gbps))),
-    ("write_gbps", |e| six(e.row.bandwidth.map(|b| b.write_gbps))),
-    ("transactions_per_s", |e| {
-        e.row.bandwidth.map_or_else(String::new, |b| format!("{:.0}", b.transactions_per_s))
-    }),
-    ("model_exact_gbps", |e| six(e.row.bandwidth.map(|b| b.model_exact_gbps))),
-    ("model_published_gbps", |e| six(e.row.bandwidth.and_then(|b| b.model_published_gbps))),
-    ("link_ns", |e| three(Some(e.row.link_ns))),
-    ("up_utilization", |e| six(Some(e.row.upstream.utilization))),
-    ("up_credit_stalls", |e| e.row.upstream.credit_stalls.to_string()),
-    ("up_credit_stall_ns", |e| three(Some(e.row.upstream.credit_stall_ns))),
-    ("up_replay_buffer_stalls", |e| e.row.upstream.replay_buffer_stalls.to_string()),
-    ("up_replay_buffer_stall_ns", |e| three(Some(e.row.upstream.replay_buffer_stall_ns))),
-    ("down_utilization", |e| six(Some(e.row.downstream.utilization))),
-    ("down_credit_stalls", |e| e.row.downstream.credit_stalls.to_string()),
-    ("down_credit_stall_ns", |e| three(Some(e.row.downstream.credit_stall_ns))),
-    ("down_replay_buffer_stalls", |e| e.row.downstream.replay_buffer_stalls.to_string()),
-    ("down_replay_buffer_stall_ns", |e| three(Some(e.row.downstream.replay_buffer_stall_ns))),
-];
+/// The columns of the file, in their order: fields of an entry, `up_` and `down_` those of its directions.
+const COLUMNS: &str = "host,device,gen,lanes,mps_bytes,mrrs_bytes,rcb_bytes,posted_header_credits,posted_data_credits,\
+    non_posted_header_credits,non_posted_data_credits,addr_bits,outstanding,transfers,warm_up,seed,test,path,cache,pattern,\
+    host_offset_bytes,device_offset_bytes,window_bytes,size_bytes,latency_ns_min,latency_ns_median,latency_ns_mean,\
+    latency_ns_p95,latency_ns_p99,latency_ns_p999,latency_ns_max,bandwidth_gbps,read_gbps,write_gbps,transactions_per_s,\
+    model_exact_gbps,model_published_gbps,link_ns,up_utilization,up_credit_stalls,up_credit_stall_ns,up_replay_buffer_stalls,\
+    up_replay_buffer_stall_ns,down_utilization,down_credit_stalls,down_credit_stall_ns,down_replay_buffer_stalls,\
+    down_replay_buffer_stall_ns";
 
 /// What a file must have to be read: whose results they are, and the keys of its rows.
-const REQUIRED: [&str; 13] = [
-    "host",
-    "device",
-    "gen",
-    "lanes",
-    "mps_bytes",
-    "mrrs_bytes",
-    "test",
-    "cache",
-    "pattern",
-    "host_offset_bytes",
-    "device_offset_bytes",
-    "window_bytes",
-    "size_bytes",
-];
+const REQUIRED: &str = "host,device,gen,lanes,mps_bytes,mrrs_bytes,test,cache,pattern,host_offset_bytes,device_offset_bytes,\
+    window_bytes,size_bytes";
 
 /// Columns that make a configuration, and what its name calls those that are not always in it.
 const MACHINE: [(&str, &str); 13] = [
@@ -210,12 +150,26 @@ const MACHINE: [(&str, &str); 13] = [
 /// A setting of bandwidth tests alone: a latency test has one transfer under way.
 const OUTSTANDING: &str = "outstanding";
 
-fn three(figure: Option<f64>) -> String {
-    figure.map_or_else(String::new, |figure| format!("{figure:.3}"))
-}
-
-fn six(figure: Option<f64>) -> String {
-    figure.map_or_else(String::new, |figure| format!("{figure:.6}"))
+/// The text of a column; empty where the entry has no such figure.
+fn field(entry: &Value, column: &str) -> String {
+    let value = match column.split_once('_') {
+        Some(("up", rest)) => &entry["upstream"][rest],
+        Some(("down", rest)) => &entry["downstream"][rest],
+        _ => &entry[column],
+    };
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Number(figure) if figure.is_f64() => {
+            let digits = match column {
+                "transactions_per_s" => 0,
+                _ if column.contains("_ns") => 3,
+                _ => 6,
+            };
+            format!("{:.digits$}", figure.as_f64().unwrap_or_default())
+        }
+        other => other.to_string(),
+    }
 }
 
 /// The file of `entries`.
@@ -225,9 +179,10 @@ fn six(figure: Option<f64>) -> String {
 pub fn write(entries: &[Entry]) -> Result<String, String> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     let said = |e: csv::Error| e.to_string();
-    writer.write_record(COLUMNS.iter().map(|(name, _)| name)).map_err(said)?;
+    writer.write_record(COLUMNS.split(',')).map_err(said)?;
     for entry in entries {
-        writer.write_record(COLUMNS.iter().map(|(_, field)| field(entry))).map_err(said)?;
+        let entry = serde_json::to_value(entry).map_err(|e| e.to_string())?;
+        writer.write_record(COLUMNS.split(',').map(|column| field(&entry, column))).map_err(said)?;
     }
     let bytes = writer.into_inner().map_err(|e| e.to_string())?;
     String::from_utf8(bytes).map_err(|e| e.to_string())
@@ -240,7 +195,7 @@ pub(super) fn is_sheet(header: &csv::StringRecord) -> bool {
 
 /// The columns that a file of this form lacks.
 pub(super) fn missing_columns(header: &csv::StringRecord) -> Vec<&'static str> {
-    let mut missing = lacking(header, REQUIRED);
+    let mut missing = lacking(header, REQUIRED.split(','));
     let has = |name: &str| header.iter().any(|column| column.trim() == name);
     if !has("latency_ns_median") && !has("bandwidth_gbps") {
         missing.extend(["latency_ns_median", "bandwidth_gbps"]);
@@ -356,32 +311,6 @@ const CACHES: [(&str, Cache); 4] = [
     ("device-warm", Cache::DeviceWarm),
     ("host-warm", Cache::HostWarm),
 ];
-
-/// What the file calls an interface of the card.
-pub(crate) const fn path_word(path: CardPath) -> &'static str {
-    match path {
-        CardPath::Command => "command",
-        CardPath::Dma => "dma",
-    }
-}
-
-/// What the file calls a state of the caches.
-pub(crate) const fn cache_word(cache: CacheState) -> &'static str {
-    match cache {
-        CacheState::Cold => "cold",
-        CacheState::DeviceThrash => "device-thrash",
-        CacheState::DeviceWarm => "device-warm",
-        CacheState::HostWarm => "host-warm",
-    }
-}
-
-/// What the file calls an order of units.
-pub(crate) const fn pattern_word(pattern: pcie_bench::Pattern) -> &'static str {
-    match pattern {
-        pcie_bench::Pattern::Sequential => "sequential",
-        pcie_bench::Pattern::Random => "random",
-    }
-}
 
 fn test(line: &Line<'_>) -> Result<Test, ResultsError> {
     const DMA: [(&str, Test); 5] = [

@@ -6,7 +6,6 @@
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fmt;
 use std::fs;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -19,9 +18,10 @@ const MAX_RECORD_BYTES: u64 = 4 << 20;
 const VERSION: u32 = 1;
 
 /// Why a suite came to no end.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SuiteError {
     /// Files of the folder stand in the way: they are not this suite's, or were made otherwise.
+    #[error("{}: {why}", path.display())]
     InTheWay {
         /// The first of them.
         path: PathBuf,
@@ -29,8 +29,10 @@ pub enum SuiteError {
         why: &'static str,
     },
     /// The suite cannot be meant.
+    #[error("{0}")]
     Plan(String),
     /// A file cannot be read or written.
+    #[error("{}: {why}", path.display())]
     File {
         /// Which.
         path: PathBuf,
@@ -38,6 +40,7 @@ pub enum SuiteError {
         why: String,
     },
     /// A row cannot be measured.
+    #[error("{which}: {why}")]
     Row {
         /// Machine, experiment, and row.
         which: String,
@@ -45,19 +48,6 @@ pub enum SuiteError {
         why: String,
     },
 }
-
-impl fmt::Display for SuiteError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            SuiteError::InTheWay { path, why } => write!(f, "{}: {why}", path.display()),
-            SuiteError::Plan(why) => f.write_str(why),
-            SuiteError::File { path, why } => write!(f, "{}: {why}", path.display()),
-            SuiteError::Row { which, why } => write!(f, "{which}: {why}"),
-        }
-    }
-}
-
-impl std::error::Error for SuiteError {}
 
 fn failed(path: &Path, error: &io::Error) -> SuiteError {
     SuiteError::File { path: path.into(), why: error.to_string() }

@@ -38,11 +38,8 @@ fn close() -> Setup {
 }
 
 fn run(setup: Setup, effort: &Effort) -> Result<ice_nic::Report, PaperError> {
-    let (assembly, _) = setup.set("slot.0.ice-nic.frames", i64::from(effort.frames)).run()?;
-    let report = assembly
-        .report_of::<devices::ice_nic::Report>()
-        .ok_or_else(|| PaperError::Lab(format!("{LAB}: no NIC")))?;
-    let report = *report.get();
+    let setup = setup.set("slot.0.ice-nic.frames", i64::from(effort.frames));
+    let (report, ..) = setup.device::<ice_nic::Report>()?;
     match (report.failed, report.refused) {
         (0, 0) => Ok(report),
         (failed, refused) => Err(PaperError::Run(format!("{LAB}: {failed} failed, {refused} refused"))),

@@ -113,11 +113,7 @@ impl Run {
     }
 
     fn measure(self, effort: &Effort) -> Result<Shown, PaperError> {
-        let (assembly, report) = self.setup(effort).run()?;
-        let disk = assembly
-            .report_of::<devices::disk::Report>()
-            .ok_or_else(|| PaperError::Lab("no disk in the lab".into()))?;
-        let disk = *disk.get();
+        let (disk, _, report) = self.setup(effort).device::<devices::disk::Report>()?;
         let bytes = disk.sectors * u64::from(SECTOR_BYTES);
         let gbps = |ps: u64| bytes as f64 * 8_000.0 / ps.max(1) as f64;
         let link = report.links.iter().find(|l| l.slot == "disk");

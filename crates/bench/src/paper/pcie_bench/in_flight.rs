@@ -5,9 +5,10 @@
 use super::super::setup::Setup;
 use super::super::table::{Cell, Chart, Column, Line, Report, Table};
 use super::super::{Effort, PaperError};
-use super::{ETHERNET_GBPS, HOST, NICS, rate, run, varied, way_gbps};
+use super::{ETHERNET_GBPS, HOST, NICS, rate, varied, way_gbps};
 use crate::Plan;
 use crate::Test;
+use devices::packet_nic;
 use model::{QUOTED, Quoted, in_flight as needed, packet_ns};
 
 /// The paper's frame, with its FCS, in bytes.
@@ -46,8 +47,8 @@ pub(in super::super) fn in_flight(effort: &Effort) -> Result<Report, PaperError>
     let ethernet = model::ethernet_gbps(ETHERNET_GBPS.into(), size);
     for reads in READS {
         let setup = varied_reads(size, effort, reads);
-        let (report, _) = run(&setup.set("slot.0.packet-nic.traffic", "tx"))?;
-        let sent = way_gbps(&report.tx, size);
+        let (nic, ..) = setup.set("slot.0.packet-nic.traffic", "tx").device::<packet_nic::Report>()?;
+        let sent = way_gbps(&nic.tx, size);
         let gbps = rate(varied_reads(size, effort, reads), size)?;
         alone.push((f64::from(reads), sent));
         both.push((f64::from(reads), gbps));

@@ -5,7 +5,7 @@ use super::super::figures;
 use super::super::setup::Setup;
 use super::super::table::{Cell, Chart, Column, Line, Report, Table};
 use super::super::{Effort, PaperError};
-use devices::packet_nic::Trip;
+use devices::packet_nic::{self, Trip};
 use lab::TransactionReport;
 use lab::transactions::transactions;
 
@@ -111,7 +111,7 @@ fn measure(
             .set("slot.0.packet-nic.send", send)
             .set("slot.0.packet-nic.frame_bytes", i64::from(size))
             .set("slot.0.packet-nic.frames", i64::from(effort.frames));
-        let (report, assembly) = super::run(&setup)?;
+        let (report, assembly, _) = setup.device::<packet_nic::Report>()?;
         let trip = median(&report.trips).ok_or_else(|| PaperError::Run(format!("{LAB}: no round trip")))?;
         let all = transactions(&assembly.fabric, 0);
         let later = if report.interrupts == 0 { visible_later(&all) } else { 0.0 };
