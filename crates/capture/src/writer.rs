@@ -98,13 +98,12 @@ impl<W: Write> Writer<W> {
     }
 
     /// Adds the interface of one tap and direction, with the default addresses of its link; its name is
-    /// `link<link>:<direction>`.
+    /// `link<link>:<direction>`. Of a description longer than 65,535 bytes the rest is cut.
     ///
     /// # Errors
     /// Those of the underlying writer.
     pub fn tap(&mut self, link: u16, direction: Direction, description: &str) -> io::Result<InterfaceId> {
-        let name = format!("link{link}:{}", direction.name());
-        self.interface(&name, description, Addresses::of_link(link, direction))
+        self.describe(link, direction, description, None)
     }
 
     /// As [`tap`](Self::tap), of a wire that carries `speed_bps` data bits per second, encoding taken off.
@@ -118,31 +117,18 @@ impl<W: Write> Writer<W> {
         description: &str,
         speed_bps: u64,
     ) -> io::Result<InterfaceId> {
-        let name = format!("link{link}:{}", direction.name());
-        self.describe(&name, description, Addresses::of_link(link, direction), Some(speed_bps))
-    }
-
-    /// Adds an interface. [`reader::Interface`](crate::reader::Interface) says how names are read. What is longer than
-    /// 65,535 bytes is cut.
-    ///
-    /// # Errors
-    /// Those of the underlying writer.
-    pub fn interface(
-        &mut self,
-        name: &str,
-        description: &str,
-        addresses: Addresses,
-    ) -> io::Result<InterfaceId> {
-        self.describe(name, description, addresses, None)
+        self.describe(link, direction, description, Some(speed_bps))
     }
 
     fn describe(
         &mut self,
-        name: &str,
+        link: u16,
+        direction: Direction,
         description: &str,
-        addresses: Addresses,
         speed_bps: Option<u64>,
     ) -> io::Result<InterfaceId> {
+        let (name, addresses) =
+            (format!("link{link}:{}", direction.name()), Addresses::of_link(link, direction));
         let start = self.begin_block(INTERFACE_DESCRIPTION);
         self.buffer.extend_from_slice(&LINKTYPE_ETHERNET.to_le_bytes());
         self.buffer.extend_from_slice(&[0, 0]);
@@ -271,11 +257,11 @@ impl<W: Write> Writer<W> {
         let outlet = &mut self.interfaces[interface.0 as usize];
         let nettlp = NettlpHeader { sequence: outlet.sequence, timestamp: (time.as_ps() / TICK_PS) as u32 };
         outlet.sequence = outlet.sequence.wrapping_add(1);
-        let block_len = PACKET_HEAD + captured.next_multiple_of(4) + TRAILER_LEN;
         let mut head = [0; PACKET_HEAD + HEADER_LEN];
         let words = [
             ENHANCED_PACKET,
-            block_len as u32,
+            // Its length, once it is known.
+            0,
             interface.0,
             (time.as_ps() >> 32) as u32,
             time.as_ps() as u32,
@@ -299,12 +285,8 @@ impl<W: Write> Writer<W> {
         let start = packet - PACKET_HEAD;
         if mark != Mark::default() {
             self.options_of(mark);
-            let block_len = (self.buffer.len() - start + TRAILER_LEN) as u32;
-            self.buffer[start + 4..start + 8].copy_from_slice(&block_len.to_le_bytes());
         }
-        let block_len = (self.buffer.len() - start + TRAILER_LEN) as u32;
-        self.buffer.extend_from_slice(&block_len.to_le_bytes());
-        if self.buffer.len() >= BUFFER_LEN { self.hand_on() } else { Ok(()) }
+        self.end_block(start)
     }
 
     fn options_of(&mut self, mark: Mark) {
@@ -328,6 +310,7 @@ impl<W: Write> Writer<W> {
         start
     }
 
+    /// Writes its length at both its ends.
     fn end_block(&mut self, start: usize) -> io::Result<()> {
         let len = ((self.buffer.len() - start + TRAILER_LEN) as u32).to_le_bytes();
         self.buffer.extend_from_slice(&len);

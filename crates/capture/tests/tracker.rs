@@ -81,7 +81,7 @@ fn what_a_request_is_for() {
     let mut of = Vec::new();
     while let Some(t) = tracker.next_ended() {
         let mut json = String::new();
-        render::transaction_json(&t, &mut json);
+        riser_capture::transactions::append_json(&t, &mut json);
         let object: serde_json::Value = serde_json::from_str(&json).unwrap();
         let keys = ["address", "completer", "register", "message_code", "message_name"];
         of.push(serde_json::Value::from_iter(keys.map(|key| object[key].clone())));

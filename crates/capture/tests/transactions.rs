@@ -160,12 +160,12 @@ fn a_transaction_says_what_it_was() {
     assert_eq!(seen, (1, Target::Address(0x1000), 512, 0, 2));
     assert_eq!((t.latency_ps(), t.status), (5_000, Some(Status::Success)));
     let mut line = String::new();
-    riser_capture::render::transaction_line(&t, 12, &mut line);
+    riser_capture::transactions::append_line(&t, 12, &mut line);
     let expected = "0.000000000000 MRd requester 19:00.0, tag 0x07, Addr 0x00001000, 512 bytes: 2 completions, success, \
                     first data 1.000 ns, response 5.000 ns, 819.200 Gb/s";
     assert_eq!(line, expected);
     line.clear();
-    riser_capture::render::transaction_json(&t, &mut line);
+    riser_capture::transactions::append_json(&t, &mut line);
     let object: serde_json::Value = serde_json::from_str(&line).unwrap();
     let expected = serde_json::json!({
         "type": "MRd", "number": 1, "timestamp_ps": 0, "link": 0, "requester": "19:00.0", "tag": 7, "tc": 0,

@@ -79,6 +79,23 @@ pub struct Interface {
     pub speed_bps: Option<u64>,
 }
 
+impl Interface {
+    /// Without a name, and with timestamps from the epoch on.
+    fn new(link_type: u16, resolution: Resolution, snaplen: u32) -> Interface {
+        Interface {
+            name: String::new(),
+            description: String::new(),
+            link_type,
+            resolution,
+            offset_s: 0,
+            snaplen,
+            direction: None,
+            link: 0,
+            speed_bps: None,
+        }
+    }
+}
+
 /// What a capture says of a frame beside its bytes; captures of riser that hold DLLPs do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Mark {
@@ -501,6 +518,33 @@ impl Interfaces {
         }
         link
     }
+}
+
+/// Goes on at the next place where `is_sound` holds for the window, of `need` bytes but at the end of the file.
+fn resync<R: Read>(
+    source: &mut Source<R>,
+    what: Defect,
+    need: usize,
+    is_sound: impl Fn(&[u8]) -> bool,
+) -> io::Result<Step> {
+    let offset = source.offset();
+    loop {
+        source.skip(1);
+        source.need(need)?;
+        if source.window().is_empty() || is_sound(source.window()) {
+            return Ok(Step::Fault(Fault::Corrupt { offset, what, skipped: source.offset() - offset }));
+        }
+    }
+}
+
+/// The end of the file, or what is left of a record there.
+fn cut_short<R: Read>(source: &mut Source<R>, need: usize) -> Step {
+    let (offset, have) = (source.offset(), source.window().len());
+    if have == 0 {
+        return Step::End;
+    }
+    source.skip(have);
+    Step::Fault(Fault::Truncated { offset, need, have })
 }
 
 /// The byte order of a file or section.

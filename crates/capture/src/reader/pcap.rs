@@ -6,7 +6,7 @@
 //! record:  seconds u32, fraction u32, captured length u32, original length u32
 //! ```
 
-use super::{Defect, Fault, Found, Interface, MAX_FRAME_LEN, Mark, Order, Source, Step};
+use super::{Defect, Found, Interface, MAX_FRAME_LEN, Mark, Order, Source, Step, cut_short, resync};
 use crate::time::{Resolution, Timestamp};
 use std::io::{self, Read};
 
@@ -54,18 +54,9 @@ impl Pcap {
         if version != 2 {
             return Err(format!("pcap of version {version}: legal is 2"));
         }
-        let interface = Interface {
-            name: String::new(),
-            description: String::new(),
-            // The upper half tells of a frame check sequence.
-            link_type: order.u32(window, 20) as u16,
-            resolution,
-            offset_s: 0,
-            snaplen: order.u32(window, 16),
-            direction: None,
-            link: 0,
-            speed_bps: None,
-        };
+        // The upper half tells of a frame check sequence.
+        let link_type = order.u32(window, 20) as u16;
+        let interface = Interface::new(link_type, resolution, order.u32(window, 16));
         Ok((Pcap { order, resolution, last_second: None }, interface))
     }
 
@@ -127,15 +118,8 @@ impl Pcap {
     }
 
     fn resync<R: Read>(&mut self, source: &mut Source<R>, what: Defect) -> io::Result<Step> {
-        let offset = source.offset();
-        loop {
-            source.skip(1);
-            // Enough for the longest record and the header behind it; less only at the end of the file.
-            source.need(MAX_FRAME_LEN + 2 * RECORD_HEADER_LEN)?;
-            if source.window().is_empty() || self.sound_at(source.window()) {
-                return Ok(Step::Fault(Fault::Corrupt { offset, what, skipped: source.offset() - offset }));
-            }
-        }
+        // Enough for the longest record and the header behind it.
+        resync(source, what, MAX_FRAME_LEN + 2 * RECORD_HEADER_LEN, |window| self.sound_at(window))
     }
 
     /// Whether a sound record starts here, and another or the end of the file follows it.
@@ -157,14 +141,4 @@ impl Pcap {
             && self.defect(header).is_none();
         fits.then_some(header)
     }
-}
-
-/// The end of the file, or what is left of a record there.
-pub(super) fn cut_short<R: Read>(source: &mut Source<R>, need: usize) -> Step {
-    let (offset, have) = (source.offset(), source.window().len());
-    if have == 0 {
-        return Step::End;
-    }
-    source.skip(have);
-    Step::Fault(Fault::Truncated { offset, need, have })
 }

@@ -2,10 +2,9 @@
 //! pcapng (draft-ietf-opsawg-pcapng): blocks of type, length, body and length again, in sections that each have their own
 //! byte order and interfaces.
 
-use super::pcap::cut_short;
 use super::{
-    DROPPED, Defect, Direction, Fault, Found, Interface, Interfaces, MAX_BLOCK_LEN, MAX_FRAME_LEN, Mark,
-    Order, Source, Step,
+    DROPPED, Defect, Fault, Found, Interface, Interfaces, MAX_BLOCK_LEN, MAX_FRAME_LEN, Mark, Order, Source,
+    Step, cut_short, resync,
 };
 use crate::time::{Resolution, Timestamp};
 use std::io::{self, Read};
@@ -122,7 +121,7 @@ impl Pcapng {
         interfaces: &mut Interfaces,
     ) -> Result<Option<Found>, Defect> {
         match kind {
-            ENHANCED_PACKET => self.enhanced(body, len, interfaces).map(Some),
+            ENHANCED_PACKET | OBSOLETE_PACKET => self.packet(kind, body, len, interfaces).map(Some),
             INTERFACE_DESCRIPTION => self.describe(body, interfaces).map(|()| None),
             SECTION_HEADER => match self.order.u16(body, 4) {
                 1 => {
@@ -132,7 +131,6 @@ impl Pcapng {
                 version => Err(Defect::Version(version)),
             },
             SIMPLE_PACKET => self.simple(body, len, interfaces).map(Some),
-            OBSOLETE_PACKET => self.obsolete(body, len, interfaces).map(Some),
             // Name resolution, statistics, secrets, custom blocks, those for local use: nothing to show.
             _ if kind & LOCAL_USE != 0 || KNOWN_TYPES.contains(&kind) => {
                 self.skipped_blocks += 1;
@@ -142,31 +140,16 @@ impl Pcapng {
         }
     }
 
+    // The first word of the obsolete one holds interface number and drop count of 16 bits each.
     #[inline]
-    fn enhanced(&self, body: &[u8], len: usize, interfaces: &Interfaces) -> Result<Found, Defect> {
+    fn packet(&self, kind: u32, body: &[u8], len: usize, interfaces: &Interfaces) -> Result<Found, Defect> {
         if body.len() < 20 {
-            return Err(Defect::ShortBlock(ENHANCED_PACKET));
+            return Err(Defect::ShortBlock(kind));
         }
-        self.packet(ENHANCED_PACKET, self.order.u32(body, 0), body, len, interfaces)
-    }
-
-    // As the enhanced one, but the first word holds interface number and drop count of 16 bits each.
-    fn obsolete(&self, body: &[u8], len: usize, interfaces: &Interfaces) -> Result<Found, Defect> {
-        if body.len() < 20 {
-            return Err(Defect::ShortBlock(OBSOLETE_PACKET));
-        }
-        self.packet(OBSOLETE_PACKET, u32::from(self.order.u16(body, 0)), body, len, interfaces)
-    }
-
-    #[inline]
-    fn packet(
-        &self,
-        kind: u32,
-        interface_id: u32,
-        body: &[u8],
-        len: usize,
-        interfaces: &Interfaces,
-    ) -> Result<Found, Defect> {
+        let interface_id = match kind {
+            OBSOLETE_PACKET => u32::from(self.order.u16(body, 0)),
+            _ => self.order.u32(body, 0),
+        };
         let interface = known(interfaces, interface_id)?;
         let captured = self.order.u32(body, 12) as usize;
         if captured > body.len() - 20 {
@@ -227,17 +210,8 @@ impl Pcapng {
         if body.len() < 8 {
             return Err(Defect::ShortBlock(INTERFACE_DESCRIPTION));
         }
-        let mut interface = Interface {
-            name: String::new(),
-            description: String::new(),
-            link_type: self.order.u16(body, 0),
-            resolution: Resolution::MICROSECONDS,
-            offset_s: 0,
-            snaplen: self.order.u32(body, 4),
-            direction: None::<Direction>,
-            link: 0,
-            speed_bps: None,
-        };
+        let (link_type, snaplen) = (self.order.u16(body, 0), self.order.u32(body, 4));
+        let mut interface = Interface::new(link_type, Resolution::MICROSECONDS, snaplen);
         self.options(&body[8..], |code, value| match (code, value) {
             (IF_NAME, name) => interface.name = text(name),
             (IF_DESCRIPTION, description) => interface.description = text(description),
@@ -275,14 +249,7 @@ impl Pcapng {
     }
 
     fn resync<R: Read>(&mut self, source: &mut Source<R>, what: Defect) -> io::Result<Step> {
-        let offset = source.offset();
-        loop {
-            source.skip(1);
-            source.need(MAX_RESYNC_LEN)?;
-            if source.window().is_empty() || self.sound_at(source.window()) {
-                return Ok(Step::Fault(Fault::Corrupt { offset, what, skipped: source.offset() - offset }));
-            }
-        }
+        resync(source, what, MAX_RESYNC_LEN, |window| self.sound_at(window))
     }
 
     /// Whether a block of a known type starts here whose two lengths agree.

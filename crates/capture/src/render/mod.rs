@@ -10,7 +10,6 @@ pub use json::{JsonRecord, json, prefix_name};
 
 use crate::decode::{Ecrc, Kind, Other, Record, TlpRecord};
 use crate::encap::Foreign;
-use crate::matcher::Transaction;
 use crate::names::Meaning;
 use crate::time::append_decimal;
 use std::fmt::{self, Write};
@@ -115,16 +114,6 @@ impl fmt::Display for Other {
 pub fn append_meaning(meaning: &Meaning, out: &mut String) {
     // Writing to a string cannot fail.
     let _ = write!(out, "; {meaning}");
-}
-
-/// Appends one line for a transaction that has ended, without a line end; see [`transactions`](crate::transactions).
-pub fn transaction_line(t: &Transaction, digits: u8, out: &mut String) {
-    crate::transactions::append_line(t, digits, out);
-}
-
-/// Appends the JSON object of a transaction, without a line end; see [`transactions`](crate::transactions).
-pub fn transaction_json(t: &Transaction, out: &mut String) {
-    crate::transactions::append_json(t, out);
 }
 
 /// Appends `value` in hexadecimal with at least `width` digits.
