@@ -7,13 +7,13 @@ mod sweep;
 
 use super::profiles;
 use super::sizes::{Sizes, seed};
+use super::words::{MEMORIES, Word, one_of};
 use crate::failure::Failure;
 use crate::output;
 use crate::outputs::{Outputs, Place};
 use crate::{interrupt, progress};
 use bench::results::sheet::{self, Entry};
 use bench::{DEFAULT_SIZES, Plan, tests_named};
-use clap::ValueEnum;
 use clap::builder::RangedU64ValueParser;
 use lab::schema::Link;
 use plug::transfers::Pattern;
@@ -113,8 +113,8 @@ pub(crate) struct Args {
     rcb: Option<i64>,
 
     /// Address width of requests in bits: where in memory the window lies; default: what the model says, of pcie-bench 64
-    #[arg(long, value_enum)]
-    addr: Option<Addr>,
+    #[arg(long, value_parser = one_of(&MEMORIES))]
+    addr: Option<MemoryKind>,
 
     /// Window of host memory in bytes; default: what the model says, of pcie-bench 8192
     #[arg(long, value_name = "BYTES", value_parser = RangedU64ValueParser::<u64>::new().range(4096..=1 << 30))]
@@ -125,8 +125,8 @@ pub(crate) struct Args {
     offset: Option<u32>,
 
     /// Order of the units in the window; default: what the model says, of pcie-bench random
-    #[arg(long, value_enum)]
-    pattern: Option<Order>,
+    #[arg(long, value_parser = one_of(&PATTERNS))]
+    pattern: Option<Pattern>,
 
     /// Transfers that count: default 2000 of a latency test, 20000 of a bandwidth test
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u64>::new().range(1..=MAX_TRANSFERS))]
@@ -157,23 +157,10 @@ pub(crate) struct Args {
     json: bool,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum Addr {
-    /// Below 4 GiB: three DW of header
-    #[value(name = "32")]
-    A32,
-    /// From 4 GiB on: four DW of header
-    #[value(name = "64")]
-    A64,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum Order {
-    /// One behind the other
-    Sequential,
-    /// Drawn with replacement
-    Random,
-}
+const PATTERNS: [Word<Pattern>; 2] = [
+    ("sequential", "One behind the other", Pattern::Sequential),
+    ("random", "Drawn with replacement", Pattern::Random),
+];
 
 /// What `--json` prints.
 #[derive(Serialize)]
@@ -251,20 +238,20 @@ fn plan(args: &Args, models: &Models) -> Result<Plan, Failure> {
         link,
         window_bytes: args.window,
         host_offset_bytes: args.offset,
-        pattern: args.pattern.map(|order| match order {
-            Order::Sequential => Pattern::Sequential,
-            Order::Random => Pattern::Random,
-        }),
-        memory: args.addr.map(|addr| match addr {
-            Addr::A32 => MemoryKind::Low,
-            Addr::A64 => MemoryKind::High,
-        }),
+        pattern: args.pattern,
+        memory: args.addr,
         latency_transfers: args.transfers.unwrap_or(defaults.latency_transfers),
         bandwidth_transfers: args.transfers.unwrap_or(defaults.bandwidth_transfers),
         warm_up: args.warm_up,
         outstanding: None,
         seed: args.seed,
     })
+}
+
+/// # Errors
+/// Where one of these arguments is given: `why` it is not legal, of its name.
+fn refuse(given: &[(&str, bool)], why: impl Fn(&str) -> String) -> Result<(), Failure> {
+    given.iter().find(|(_, given)| *given).map_or(Ok(()), |(flag, _)| Err(Failure::usage(why(flag))))
 }
 
 /// A transfer never crosses 4 KiB.

@@ -157,7 +157,7 @@ fn missing(sets: &[(String, &Missing)]) -> Option<Table> {
             row("row", format!("{more} more; --json names all"));
         }
     }
-    let columns = columns(&["results", "lack", "name"]);
+    let columns = columns("results, lack, name");
     (!rows.is_empty()).then(|| Table {
         title: "What one of both lacks".to_owned(),
         columns,
@@ -185,8 +185,8 @@ fn print(comparison: &Comparison) -> Result<(), Failure> {
     Ok(())
 }
 
-fn columns(heads: &[&str]) -> Vec<String> {
-    heads.iter().map(|&head| head.to_owned()).collect()
+fn columns(heads: &str) -> Vec<String> {
+    heads.split(", ").map(str::to_owned).collect()
 }
 
 fn percent(value: f64) -> String {
@@ -217,19 +217,9 @@ fn experiments(comparison: &Comparison) -> Table {
     };
     Table {
         title: "By experiment".to_owned(),
-        columns: columns(&[
-            "configuration",
-            "experiment",
-            "rows",
-            "missing",
-            "error %",
-            "bias %",
-            "worst %",
-            "A",
-            "B",
-            "unit",
-            "worst row",
-        ]),
+        columns: columns(
+            "configuration, experiment, rows, missing, error %, bias %, worst %, A, B, unit, worst row",
+        ),
         rows: comparison.experiments.iter().map(row).collect(),
         folded: false,
     }
@@ -245,17 +235,7 @@ fn families(comparison: &Comparison) -> Table {
     };
     Table {
         title: "By family".to_owned(),
-        columns: columns(&[
-            "family",
-            "files",
-            "rows",
-            "error %",
-            "worst %",
-            "A",
-            "B",
-            "worst in",
-            "worst row",
-        ]),
+        columns: columns("family, files, rows, error %, worst %, A, B, worst in, worst row"),
         rows: comparison.families.iter().map(row).collect(),
         folded: false,
     }
@@ -275,7 +255,7 @@ fn scores(comparison: &Comparison) -> Table {
     }
     Table {
         title: format!("Score of B as a prediction of A: {}", scored(comparison.scored)),
-        columns: columns(&["group", "of", "what", "%"]),
+        columns: columns("group, of, what, %"),
         rows,
         folded: false,
     }

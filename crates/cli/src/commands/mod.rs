@@ -20,6 +20,7 @@ mod report;
 mod run;
 mod sizes;
 mod trace;
+mod words;
 
 use crate::failure::Failure;
 use clap::Subcommand;

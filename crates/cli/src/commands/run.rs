@@ -7,9 +7,9 @@ mod taps;
 use super::cpu;
 use super::labs::{self, Native, Set};
 use super::sizes::seed;
+use super::words::{Word, one_of};
 use crate::failure::Failure;
 use crate::{interrupt, output};
-use clap::ValueEnum;
 use fabric::{Side, Stop};
 use plug::Models;
 use std::path::PathBuf;
@@ -72,8 +72,8 @@ pub(crate) struct Args {
     capture: Option<PathBuf>,
 
     /// Where the tap of --capture sits on each link
-    #[arg(long, value_enum, default_value_t = At::Device, requires = "capture")]
-    tap: At,
+    #[arg(long, value_parser = one_of(&SIDES), default_value = "device", requires = "capture")]
+    tap: Side,
 
     /// Write DLLPs too
     #[arg(long, requires = "capture")]
@@ -96,13 +96,8 @@ pub(crate) struct Args {
     json: bool,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum At {
-    /// At the root port
-    Root,
-    /// At the device
-    Device,
-}
+const SIDES: [Word<Side>; 2] =
+    [("root", "At the root port", Side::Root), ("device", "At the device", Side::Device)];
 
 pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     let (mut file, name) = labs::read(models, &args.lab, &args.set)?;
@@ -137,14 +132,5 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
         }
         Stop::Failed(_) | Stop::NoProgress(_) => Err(Failure::Run(stop.to_string())),
         _ => Ok(()),
-    }
-}
-
-impl At {
-    const fn side(self) -> Side {
-        match self {
-            At::Root => Side::Root,
-            At::Device => Side::Device,
-        }
     }
 }

@@ -84,10 +84,7 @@ impl PublicArgs {
             ("--time-series", self.time_series),
             ("--html", self.html.is_some()),
         ];
-        match given.into_iter().find(|(_, given)| *given) {
-            Some((flag, _)) => Err(Failure::usage(format!("{flag} is for --format pcie-bench alone"))),
-            None => Ok(()),
-        }
+        super::refuse(&given, |flag| format!("{flag} is for --format pcie-bench alone"))
     }
 }
 
@@ -175,12 +172,7 @@ fn refuse(args: &Args) -> Result<(), Failure> {
         ("--credits", !args.credits.is_empty()),
         ("--rcb", args.rcb.is_some()),
     ];
-    match given.into_iter().find(|(_, given)| *given) {
-        Some((flag, _)) => {
-            Err(Failure::usage(format!("{flag}: the experiments of --format pcie-bench say that")))
-        }
-        None => Ok(()),
-    }
+    super::refuse(&given, |flag| format!("{flag}: the experiments of --format pcie-bench say that"))
 }
 
 fn machines(args: &Args) -> Result<Vec<Machine>, Failure> {

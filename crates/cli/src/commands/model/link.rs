@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The arguments by which `riser model` is told of a link. Never asks the model anything.
 
+use crate::commands::words::{ADDRESSINGS, Word, one_of};
 use crate::failure::Failure;
-use clap::ValueEnum;
-use model::{Addressing, Basis, Params};
+use model::{Addressing, Basis, Form, Params};
 
 #[derive(clap::Args)]
 pub(super) struct LinkArgs {
     /// How to count
-    #[arg(long, value_enum, default_value_t = Form::Exact)]
+    #[arg(long, value_parser = one_of(&FORMS), default_value = "exact")]
     form: Form,
 
     /// Generation of the link: 1, 2, 3, 4, 5; exact form also 6, 7 (FLIT mode: arithmetic, not simulated)
@@ -32,47 +32,27 @@ pub(super) struct LinkArgs {
     rcb: u32,
 
     /// Address width of requests in bits
-    #[arg(long, value_enum, default_value_t = Addr::A64)]
-    addr: Addr,
+    #[arg(long, value_parser = one_of(&ADDRESSINGS), default_value = "64")]
+    addr: Addressing,
 
     /// TLPs carry an ECRC
     #[arg(long)]
     ecrc: bool,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Form {
-    /// Count the bytes that each direction of the wire carries
-    Exact,
-    /// As pcie-bench (SIGCOMM'18, section 3) prints it
-    Published,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum Addr {
-    /// Below 4 GiB: headers of 3 DW
-    #[value(name = "32")]
-    A32,
-    /// Headers of 4 DW
-    #[value(name = "64")]
-    A64,
-}
+const FORMS: [Word<Form>; 2] = [
+    ("exact", "Count the bytes that each direction of the wire carries", Form::Exact),
+    ("published", "As pcie-bench (SIGCOMM'18, section 3) prints it", Form::Published),
+];
 
 impl LinkArgs {
-    pub(super) fn form(&self) -> model::Form {
-        match self.form {
-            Form::Exact => model::Form::Exact,
-            Form::Published => model::Form::Published,
-        }
+    pub(super) const fn form(&self) -> Form {
+        self.form
     }
 
     pub(super) fn params(&self) -> Result<Params, Failure> {
         let params = Params::new(self.generation, self.lanes, self.mps, self.mrrs, self.rcb);
-        let addressing = match self.addr {
-            Addr::A32 => Addressing::A32,
-            Addr::A64 => Addressing::A64,
-        };
-        Ok(Params { addressing, ecrc: self.ecrc, ..params.map_err(Failure::usage)? })
+        Ok(Params { addressing: self.addr, ecrc: self.ecrc, ..params.map_err(Failure::usage)? })
     }
 }
 

@@ -5,6 +5,7 @@ use super::chart;
 use super::link::{self, LinkArgs};
 use super::series::{Device, Question, Series};
 use crate::commands::sizes::Sizes;
+use crate::commands::words::{Word, one_of};
 use crate::failure::Failure;
 use crate::output;
 use crate::outputs::{Outputs, Place};
@@ -68,8 +69,8 @@ pub(crate) struct Args {
     sizes: Vec<Sizes>,
 
     /// Which packets are under way
-    #[arg(long, value_enum, default_value_t = Traffic::Both)]
-    traffic: Traffic,
+    #[arg(long, value_parser = one_of(&TRAFFIC), default_value = "both")]
+    traffic: Packeting,
 
     /// Rate of the Ethernet to compare with, in Gb/s: 0.001 to 100000
     #[arg(long, value_name = "GBPS", default_value_t = 40.0, value_parser = ethernet)]
@@ -110,15 +111,11 @@ enum Format {
     Json,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum Traffic {
-    /// One packet received for each packet sent
-    Both,
-    /// Packets sent alone
-    Tx,
-    /// Packets received alone
-    Rx,
-}
+const TRAFFIC: [Word<Packeting>; 3] = [
+    ("both", "One packet received for each packet sent", Packeting::Both),
+    ("tx", "Packets sent alone", Packeting::Tx),
+    ("rx", "Packets received alone", Packeting::Rx),
+];
 
 fn ethernet(text: &str) -> Result<f64, String> {
     let inside = text.parse::<f64>().ok().filter(|gbps| (0.001..=100_000.0).contains(gbps));
@@ -195,11 +192,7 @@ impl Args {
         Ok(Question {
             params: self.link.params()?,
             form: self.link.form(),
-            packeting: match self.traffic {
-                Traffic::Both => Packeting::Both,
-                Traffic::Tx => Packeting::Tx,
-                Traffic::Rx => Packeting::Rx,
-            },
+            packeting: self.traffic,
             ethernet_gbps: self.ethernet,
             devices,
         })

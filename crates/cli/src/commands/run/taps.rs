@@ -22,7 +22,7 @@ impl Taps {
         file.base.named().iter().for_each(|path| outputs.reads(path));
         let capture = outputs.claim_if("--capture", args.capture.as_deref())?;
         let log = outputs.claim_if("--transactions-json", args.transactions_json.as_deref())?;
-        let options = CaptureOptions { at: args.tap.side(), dllps: args.dllps };
+        let options = CaptureOptions { at: args.tap, dllps: args.dllps };
         let capture = begin(capture, |file| assembly.capture(file, options))?;
         let log = begin(log, |file| Ok(assembly.log_transactions(file)))?;
         Ok(Taps { capture, log })
