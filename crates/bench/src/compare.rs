@@ -25,7 +25,7 @@ pub struct Comparison {
     pub additional: Missing,
     /// How well the other set predicts the reference.
     pub score: Vec<GroupScore>,
-    /// Of what the score is.
+    /// The rows that the score is of.
     pub scored: Scored,
 }
 
@@ -52,7 +52,7 @@ pub struct Missing {
 }
 
 impl Missing {
-    /// True where nothing is.
+    /// True where nothing is missing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.configurations.is_empty() && self.experiments.is_empty() && self.rows.is_empty()

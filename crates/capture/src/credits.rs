@@ -20,11 +20,11 @@ use tlp::{Class, Dllp, FlowControl, FlowControlKind, TrafficClass};
 /// Which ledger: the way of its TLPs, virtual channel and class.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct LedgerId {
-    /// The way of its TLPs.
+    /// The way of the TLPs that take credits from it.
     pub way: Way,
     /// Virtual channel, 0 to 7.
     pub vc: u8,
-    /// Which credits.
+    /// The flow-control class of these TLPs.
     pub class: Class,
 }
 
@@ -40,9 +40,9 @@ struct Account {
 /// What is left of one kind of credit.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Available {
-    /// As many. Below zero where a sender sent more than it was granted, or the capture lacks a DLLP.
+    /// So many credits are left. Below zero where a sender sent more than it was granted, or the capture lacks a DLLP.
     Credits(i64),
-    /// There is no limit.
+    /// The receiver advertised infinite credits.
     Infinite,
 }
 
@@ -65,10 +65,10 @@ impl std::fmt::Display for Available {
     }
 }
 
-/// What a TLP took.
+/// The credits that a TLP took.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Consumption {
-    /// From which ledger.
+    /// The ledger that they were taken from.
     pub ledger: LedgerId,
     /// Header credits before it.
     pub header_before: Available,

@@ -75,7 +75,6 @@ impl Sequences {
     }
 
     /// Sees a TLP.
-    #[inline]
     pub fn tlp(&mut self, record: &Record<'_>) -> Arrival {
         let (mark, time) = (record.mark, record.timestamp);
         match mark.place {

@@ -12,7 +12,7 @@ pub const CONTROL: u8 = 0xff;
 /// Bit of the timestamp field that control records have: bit 47 of the number.
 pub const CONTROL_BIT: u32 = 1 << 31;
 
-/// What is called so where it cannot be read.
+/// Name of a datagram of a session that cannot be read: it is sealed with a key, or holds no TLP.
 pub const SEALED: &str = "session, sealed or no TLP";
 
 /// What a control record is called; `None` for a TLP.

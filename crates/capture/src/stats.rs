@@ -15,22 +15,16 @@ use tlp::{Bdf, Body, Class, FORMATS, Tag};
 /// Counts records.
 #[derive(Clone, Debug, Default)]
 pub struct Stats {
-    frames: u64,
-    captured_bytes: u64,
+    /// What is counted as it is reported.
+    counted: Report,
     first: Option<Timestamp>,
     last: Timestamp,
     by_format: [u64; FORMATS.len()],
-    payload_bytes: u64,
-    captured_payload_bytes: u64,
     read_sizes: BTreeMap<u32, u64>,
     write_sizes: BTreeMap<u32, u64>,
     completion_sizes: BTreeMap<u32, u64>,
     requesters: BTreeMap<Requester, RequesterCounts>,
-    dllps: BTreeMap<&'static str, u64>,
-    others: u64,
     errors: BTreeMap<(Layer, &'static str), u64>,
-    lost: u64,
-    out_of_order: u64,
     sequences: Sequences,
     matcher: Matcher,
 }
@@ -66,21 +60,21 @@ impl Stats {
     /// Counts a record; says what it means for the transactions under way, where it is a TLP that arrived.
     pub fn add(&mut self, record: &Record<'_>) -> Option<Match> {
         if record.number > 0 {
-            self.frames += 1;
-            self.captured_bytes += record.captured_len as u64;
+            self.counted.frames += 1;
+            self.counted.captured_bytes += record.captured_len as u64;
             self.first = Some(self.first.map_or(record.timestamp, |first| first.min(record.timestamp)));
             self.last = self.last.max(record.timestamp);
         }
         match &record.kind {
             Kind::Tlp(_) | Kind::Dllp(_) if record.mark.is_lost() => {
-                self.lost += 1;
+                self.counted.lost += 1;
                 if record.tlp().is_some() {
                     self.sequences.tlp(record);
                 }
             }
             Kind::Tlp(tlp) => return self.add_tlp(record, tlp),
-            Kind::Dllp(dllp) => *self.dllps.entry(dllp_name(dllp)).or_default() += 1,
-            Kind::Other(_) => self.others += 1,
+            Kind::Dllp(dllp) => *self.counted.dllps.entry(dllp_name(dllp)).or_default() += 1,
+            Kind::Other(_) => self.counted.others += 1,
             Kind::Bad(bad) => {
                 if matches!(bad, Bad::File(_)) {
                     self.sequences.hole();
@@ -100,8 +94,8 @@ impl Stats {
     fn add_tlp(&mut self, record: &Record<'_>, tlp: &TlpRecord<'_>) -> Option<Match> {
         let link = record.interface.map_or(0, |interface| interface.link);
         self.by_format[tlp.repr.format().id as usize] += 1;
-        self.payload_bytes += tlp.payload_bytes as u64;
-        self.captured_payload_bytes += tlp.data.len() as u64;
+        self.counted.payload_bytes += tlp.payload_bytes as u64;
+        self.counted.captured_payload_bytes += tlp.data.len() as u64;
         self.add_size(tlp);
         self.add_requester(link, tlp);
         match self.sequences.tlp(record) {
@@ -111,7 +105,7 @@ impl Stats {
                 Some(Match::Repeat)
             }
             Arrival::OutOfOrder | Arrival::Lost => {
-                self.out_of_order += 1;
+                self.counted.out_of_order += 1;
                 None
             }
         }
@@ -161,25 +155,18 @@ impl Stats {
             .map(|((layer, error), count)| ErrorCount { layer: *layer, error, count: *count })
             .collect();
         Report {
-            frames: self.frames,
-            captured_bytes: self.captured_bytes,
             duration_ps: self.first.map_or(0, |first| self.last.since_ps(first)),
             tlps: self.by_format.iter().sum(),
             types,
-            payload_bytes: self.payload_bytes,
-            captured_payload_bytes: self.captured_payload_bytes,
             read_sizes: sizes(&self.read_sizes),
             write_sizes: sizes(&self.write_sizes),
             completion_sizes: sizes(&self.completion_sizes),
             requesters: self.requester_reports(),
             transactions: self.matcher.counts(),
             waiting: self.matcher.waiting().count() as u64,
-            dllps: self.dllps.clone(),
-            others: self.others,
-            lost: self.lost,
-            out_of_order: self.out_of_order,
             error_total: errors.iter().map(|error| error.count).sum(),
             errors,
+            ..self.counted.clone()
         }
     }
 
@@ -203,7 +190,7 @@ fn sizes(counts: &BTreeMap<u32, u64>) -> Vec<SizeCount> {
 }
 
 /// What a capture holds.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Report {
     /// Frames.
     pub frames: u64,

@@ -64,7 +64,7 @@ fn plot(sets: &Sets<'_>, pair: &Subject, notes: &mut Vec<String>) -> Plot {
     for (group, (experiment, size)) in SWEEPS.into_iter().enumerate() {
         let name = format!("{size} B");
         let by_window = |tables: &[&Tables]| change(tables[0], tables[1], experiment);
-        lines.extend(sets.lines(pair, (&name, group), experiment, notes, by_window));
+        lines.extend(sets.lines(pair, &name, group, experiment, notes, by_window));
     }
     let title = format!("{} against {}", pair[1], pair[0]);
     Plot { title, x: Quantity::WindowBytes, y: Quantity::ChangePercent, lines }

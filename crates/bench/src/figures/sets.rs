@@ -72,7 +72,8 @@ impl<'a> Sets<'a> {
     pub(super) fn lines(
         &self,
         subject: &Subject,
-        (name, group): (&str, usize),
+        name: &str,
+        group: usize,
         experiment: &str,
         notes: &mut Vec<String>,
         points: impl Fn(&[&Tables]) -> Vec<Point>,

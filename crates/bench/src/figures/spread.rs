@@ -24,8 +24,8 @@ pub(super) fn figure6(sets: &Sets<'_>) -> Figure {
     let e3: Vec<Subject> = std::iter::once(vec![E3.to_owned()]).chain(e3).collect();
     for (group, candidates) in [e5, e3].iter().enumerate() {
         for (nth, subject) in sets.choose(candidates, &[EXPERIMENT], &mut notes).iter().enumerate() {
-            let name = (subject[0].as_str(), group + 2 * nth);
-            lines.extend(sets.lines(subject, name, EXPERIMENT, &mut notes, |tables| spread(tables[0])));
+            let points = |tables: &[&Tables]| spread(tables[0]);
+            lines.extend(sets.lines(subject, &subject[0], group + 2 * nth, EXPERIMENT, &mut notes, points));
         }
     }
     for line in lines.iter_mut().filter(|line| line.role == Role::Run && line.points.len() > QUANTILES) {

@@ -36,7 +36,7 @@ pub(super) fn figure4(sets: &Sets<'_>) -> Figure {
             let name = test.name();
             let by_size =
                 |tables: &[&Tables]| points(rows(tables[0], EXPERIMENT, test, Cache::HostWarm), size);
-            let mut lines = sets.lines(&subject, (name, 0), EXPERIMENT, &mut notes, by_size);
+            let mut lines = sets.lines(&subject, name, 0, EXPERIMENT, &mut notes, by_size);
             if lines.is_empty() {
                 continue;
             }
@@ -71,7 +71,7 @@ pub(super) fn figure5(sets: &Sets<'_>) -> Figure {
         for (group, test) in [Test::LatDmaRd, Test::LatDmaWrRd].into_iter().enumerate() {
             let by_size =
                 |tables: &[&Tables]| points(rows(tables[0], EXPERIMENT, test, Cache::HostWarm), size);
-            lines.extend(sets.lines(&subject, (test.name(), group), EXPERIMENT, &mut notes, by_size));
+            lines.extend(sets.lines(&subject, test.name(), group, EXPERIMENT, &mut notes, by_size));
         }
         let title = subject[0].clone();
         plots.push(Plot { title, x: Quantity::TransferBytes, y: Quantity::LatencyNs, lines });
@@ -139,7 +139,7 @@ fn window_lines(
         {
             let by_window = |tables: &[&Tables]| points(rows(tables[0], experiment, *test, cache), window);
             let name = format!("{} {word}", test.name());
-            lines.extend(sets.lines(subject, (&name, 2 * at + state), experiment, notes, by_window));
+            lines.extend(sets.lines(subject, &name, 2 * at + state, experiment, notes, by_window));
         }
     }
     lines

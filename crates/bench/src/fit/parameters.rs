@@ -9,27 +9,27 @@ use crate::suite::Machine;
 /// A fitted figure of a host profile.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Parameter {
-    /// The way through the root complex.
+    /// Latency of the root complex, one way.
     RootComplex,
-    /// A line that a core wrote.
+    /// Time that a read of a line takes longer where a core wrote it last.
     CoreSnoop,
-    /// A line from memory.
+    /// Latency of memory behind the cache.
     Dram,
-    /// Until a write is visible.
+    /// Time until a write is visible.
     Write,
-    /// A page walk.
+    /// Latency of a page walk of the IOMMU.
     PageWalk,
-    /// A write that has to drive out another line.
+    /// Time until a write is visible that has to drive out another line.
     Eviction,
-    /// A line in the cache of the other socket.
+    /// Latency of a line in the cache of the other socket.
     RemoteSnoop,
-    /// Memory of the other socket.
+    /// Latency of memory of the other socket.
     RemoteMemory,
-    /// A write that drives out a line of the other socket's memory.
+    /// Time until a write is visible that drives out a line of the other socket's memory.
     RemoteEviction,
-    /// What the wire is idle behind a completion.
+    /// Time that the wire is idle behind a completion.
     CompletionGap,
-    /// What it is idle behind a request.
+    /// Time that the wire is idle behind the last completion of a request.
     RequestGap,
 }
 

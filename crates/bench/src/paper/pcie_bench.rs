@@ -91,8 +91,8 @@ fn description(nic: &Nic) -> Result<Description, PaperError> {
 }
 
 /// A lab of a NIC with frames of `size` bytes.
-fn varied(lab: (&'static str, &'static str), size: u32, frames: u32, host: &str) -> Setup {
-    Setup::new(lab.0, lab.1)
+fn varied(nic: &Nic, size: u32, frames: u32, host: &str) -> Setup {
+    Setup::new(nic.lab, nic.text)
         .set("host.profile", host)
         .set("slot.0.packet-nic.frame_bytes", i64::from(size))
         .set("slot.0.packet-nic.frames", i64::from(frames))
@@ -145,7 +145,7 @@ pub(super) fn nics(effort: &Effort) -> Result<Report, PaperError> {
 }
 
 fn curve(nic: &Nic, effort: &Effort) -> Result<Curve, PaperError> {
-    let (params, description, lab) = (params()?, description(nic)?, (nic.lab, nic.text));
+    let (params, description) = (params()?, description(nic)?);
     let mut curve = Curve {
         rows: Vec::new(),
         closed: Vec::new(),
@@ -157,7 +157,7 @@ fn curve(nic: &Nic, effort: &Effort) -> Result<Curve, PaperError> {
     for &size in effort.packet_sizes {
         let closed = description.throughput(&params, Form::Exact, Packeting::Both, size);
         let closed = closed.map_err(|e| PaperError::Lab(e.to_string()))?.throughput_gbps;
-        let setup = |host| varied(lab, size, effort.packets, host);
+        let setup = |host| varied(nic, size, effort.packets, host);
         let (ideal, host) = (rate(setup("ideal"), size)?, rate(setup(HOST), size)?);
         let limited = setup(HOST).set("slot.0.packet-nic.ethernet_gbps", i64::from(ETHERNET_GBPS));
         let (limited, ethernet) = (rate(limited, size)?, ethernet_gbps(ETHERNET_GBPS.into(), size));

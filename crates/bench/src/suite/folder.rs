@@ -144,7 +144,8 @@ impl Folder {
         &mut self,
         experiment: &str,
         parameters: &str,
-        (rows, samples): (usize, u64),
+        rows: usize,
+        samples: u64,
         files: &[(String, String)],
     ) -> Result<(), SuiteError> {
         fs::create_dir_all(&self.path).map_err(|e| failed(&self.path, &e))?;

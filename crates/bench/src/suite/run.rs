@@ -222,9 +222,9 @@ impl Suite {
         item.missing -= 1;
         if item.missing == 0 {
             let all: Vec<Measured> = item.measured.iter_mut().filter_map(Option::take).collect();
-            let count = (all.len(), all.iter().map(|m| samples(&m.row)).sum());
-            let files = item.files.texts(&all);
-            folders[item.machine].write(item.experiment.name, &item.parameters, count, &files)?;
+            let samples = all.iter().map(|m| samples(&m.row)).sum();
+            let (name, files) = (item.experiment.name, item.files.texts(&all));
+            folders[item.machine].write(name, &item.parameters, all.len(), samples, &files)?;
             outcome.written += 1;
         }
         Ok(Some(at))

@@ -86,7 +86,6 @@ impl Filter {
     /// Whether it holds for a record, and what that means for the transactions of the capture
     /// ([`Tracker::see`](crate::transactions::Tracker::see)).
     #[must_use]
-    #[inline]
     pub fn holds(&self, record: &Record<'_>, outcome: &Outcome) -> bool {
         self.root.holds(&|n| self.terms[n].holds(record, outcome))
     }
@@ -99,7 +98,6 @@ impl Filter {
 
     /// The terms that hold for a record by itself, a bit each.
     #[must_use]
-    #[inline]
     pub fn terms(&self, record: &Record<'_>) -> u64 {
         let outcome = Outcome::default();
         let bit = |(n, term): (usize, &Term)| u64::from(term.holds(record, &outcome)) << n;
@@ -108,7 +106,6 @@ impl Filter {
 
     /// Whether it holds for a transaction whose TLPs were seen with their [`terms`](Self::terms).
     #[must_use]
-    #[inline]
     pub fn holds_for(&self, transaction: &Transaction) -> bool {
         self.root.holds(&|n| transaction.terms >> n & 1 == 1 || self.terms[n].holds_for(transaction))
     }

@@ -21,7 +21,6 @@ impl Sieve {
     }
 
     /// Whether the filter holds for the next record.
-    #[inline]
     pub fn keeps(&mut self, record: &Record<'_>) -> bool {
         let Some(filter) = &self.filter else { return true };
         let outcome = self.tracker.as_mut().map_or_else(Outcome::default, |tracker| {

@@ -469,7 +469,6 @@ impl Term {
     }
 
     /// Whether it holds for a record.
-    #[inline]
     pub(super) fn holds(&self, record: &Record<'_>, outcome: &Outcome) -> bool {
         self.test.holds(record, outcome).is_some_and(|holds| holds != self.negated)
     }
@@ -503,7 +502,6 @@ impl fmt::Display for Term {
 
 impl Test {
     /// `None` where the record does not have the field.
-    #[inline]
     fn holds(&self, record: &Record<'_>, outcome: &Outcome) -> Option<bool> {
         match self {
             Test::Flag(flag) => Some(flag.holds(record, outcome)),

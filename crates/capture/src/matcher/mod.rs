@@ -49,7 +49,7 @@ pub enum Match {
     Unmatched,
 }
 
-/// How many of each; every TLP counts in one.
+/// How many TLPs were of each kind; every TLP is of one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Counts {
     /// Posted requests.
@@ -76,12 +76,12 @@ pub struct Counts {
     pub byte_count_mismatches: u64,
 }
 
-/// Outstanding requests of a requester.
+/// How many requests of a requester are outstanding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Outstanding {
-    /// Now.
+    /// At present.
     pub now: u32,
-    /// At most.
+    /// The most that there were at a time.
     pub max: u32,
 }
 
@@ -157,7 +157,6 @@ impl Matcher {
         })
     }
 
-    #[inline]
     pub(crate) fn packet(&mut self, packet: &Packet<'_>) -> Match {
         match (&packet.repr.body, packet.repr.format().class) {
             (Body::Completion(completion), _) => self.completion(packet, completion),

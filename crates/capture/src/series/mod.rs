@@ -33,13 +33,16 @@ const FINEST_PS: u64 = 1_000;
 const TLP_FRAMING: u64 = 8;
 const DLLP_FRAMING: u64 = 2;
 
+/// The place of DLLPs behind the classes of TLPs.
+const DLLPS: usize = 3;
+
 /// What one way carried in an interval.
 #[derive(Clone, Copy, Debug, Default)]
 struct Traffic {
-    tlps: [u64; 3],
-    bytes: [u64; 3],
-    dllps: u64,
-    dllp_bytes: u64,
+    /// TLPs by class, and DLLPs.
+    packets: [u64; 4],
+    /// Their bytes.
+    bytes: [u64; 4],
     payload_bytes: u64,
 }
 
@@ -126,8 +129,8 @@ impl Series {
             Kind::Tlp(tlp) => self.tlp(record, tlp, at),
             Kind::Dllp(_) => {
                 let traffic = self.traffic(record, at);
-                traffic.dllps += 1;
-                traffic.dllp_bytes += DLLP_LEN as u64 + DLLP_FRAMING;
+                traffic.packets[DLLPS] += 1;
+                traffic.bytes[DLLPS] += DLLP_LEN as u64 + DLLP_FRAMING;
                 self.ledgers.see(record);
             }
             Kind::Other(_) | Kind::Bad(_) => {}
@@ -138,7 +141,7 @@ impl Series {
     fn tlp(&mut self, record: &Record<'_>, tlp: &TlpRecord<'_>, at: u128) {
         let class = tlp.repr.format().class.index();
         let traffic = self.traffic(record, at);
-        traffic.tlps[class] += 1;
+        traffic.packets[class] += 1;
         traffic.bytes[class] += tlp.wire_len as u64 + TLP_FRAMING;
         traffic.payload_bytes += tlp.payload_bytes as u64;
         if let Some(took) = self.ledgers.see(record) {
@@ -286,12 +289,10 @@ impl Bin {
 
 impl Traffic {
     fn absorb(&mut self, other: &Traffic) {
-        for class in 0..3 {
-            self.tlps[class] += other.tlps[class];
+        for class in 0..=DLLPS {
+            self.packets[class] += other.packets[class];
             self.bytes[class] += other.bytes[class];
         }
-        self.dllps += other.dllps;
-        self.dllp_bytes += other.dllp_bytes;
         self.payload_bytes += other.payload_bytes;
     }
 }

@@ -132,10 +132,9 @@ pub(super) fn report(
 }
 
 fn way_row((link, direction): Way, t: &Traffic, speed_bps: Option<u64>, interval_ps: u128) -> WayRow {
-    let [posted_tlps, non_posted_tlps, completion_tlps] = t.tlps;
-    let [posted_bytes, non_posted_bytes, completion_bytes] = t.bytes;
-    let classes = [posted_bytes, non_posted_bytes, completion_bytes, t.dllp_bytes];
-    let bits: u64 = classes.iter().sum::<u64>() * 8;
+    let [posted_tlps, non_posted_tlps, completion_tlps, dllps] = t.packets;
+    let [posted_bytes, non_posted_bytes, completion_bytes, dllp_bytes] = t.bytes;
+    let bits: u64 = t.bytes.iter().sum::<u64>() * 8;
     // Bits that the wire could have carried.
     let capacity = speed_bps.map(|bps| bps as f64 * interval_ps as f64 / 1e12);
     WayRow {
@@ -144,15 +143,15 @@ fn way_row((link, direction): Way, t: &Traffic, speed_bps: Option<u64>, interval
         posted_tlps,
         non_posted_tlps,
         completion_tlps,
-        dllps: t.dllps,
+        dllps,
         posted_bytes,
         non_posted_bytes,
         completion_bytes,
-        dllp_bytes: t.dllp_bytes,
+        dllp_bytes,
         payload_bytes: t.payload_bytes,
         wire_gbps: bits as f64 * 1_000.0 / interval_ps as f64,
         utilization: capacity.map(|capacity| bits as f64 / capacity),
-        utilization_by_class: capacity.map(|capacity| classes.map(|bytes| bytes as f64 * 8.0 / capacity)),
+        utilization_by_class: capacity.map(|capacity| t.bytes.map(|bytes| bytes as f64 * 8.0 / capacity)),
     }
 }
 

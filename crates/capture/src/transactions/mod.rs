@@ -90,7 +90,6 @@ impl Tracker {
     /// Sees a record. `terms` are those of a filter that hold for it, a bit each
     /// ([`Filter::terms`](crate::filter::Filter::terms)); 0 without a filter. Says what the record means for the
     /// transactions, where it is a TLP that was taken.
-    #[inline]
     pub fn see(&mut self, record: &Record<'_>, terms: u64) -> Outcome {
         match &record.kind {
             Kind::Tlp(tlp) => self.tlp(record, tlp, terms),
@@ -107,7 +106,6 @@ impl Tracker {
     }
 
     /// A transaction that has ended, in the order in which they end, each once.
-    #[inline]
     pub fn next_ended(&mut self) -> Option<Transaction> {
         self.ended.pop_front()
     }
@@ -175,7 +173,6 @@ impl Tracker {
         }
     }
 
-    #[inline]
     fn taken(&mut self, packet: &Packet<'_>, place: Option<u64>, way: Way) -> Outcome {
         let (id, tag) = packet.repr.transaction();
         let requester = Requester { link: packet.link, id };

@@ -87,7 +87,7 @@ pub(in super::super) fn in_flight(effort: &Effort) -> Result<Report, PaperError>
 
 /// The NIC with so many reads, and its Ethernet.
 fn varied_reads(size: u32, effort: &Effort, reads: u16) -> Setup {
-    varied((NICS[2].lab, NICS[2].text), size, effort.packets, HOST)
+    varied(&NICS[2], size, effort.packets, HOST)
         .set("slot.0.packet-nic.reads", i64::from(reads))
         .set("slot.0.packet-nic.ethernet_gbps", i64::from(ETHERNET_GBPS))
 }

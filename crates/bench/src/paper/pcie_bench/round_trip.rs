@@ -60,7 +60,8 @@ struct Way {
 /// Round trips over the size of the frame, by stage.
 pub(in super::super) fn round_trip(effort: &Effort) -> Result<Report, PaperError> {
     let paper = figures::pcie_bench()?.round_trip;
-    let ways = WAYS.iter().map(|way| measure(*way, effort, &paper)).collect::<Result<Vec<_>, _>>()?;
+    let measure = |(name, kind, send)| measure(name, kind, send, effort, &paper);
+    let ways = WAYS.into_iter().map(measure).collect::<Result<Vec<_>, _>>()?;
     let at = f64::from(paper.bytes);
     let mut lines = vec![
         Line::paper("paper, total", vec![(at, paper.total_ns)]),
@@ -95,7 +96,9 @@ pub(in super::super) fn round_trip(effort: &Effort) -> Result<Report, PaperError
 }
 
 fn measure(
-    (name, kind, send): (&str, &str, &str),
+    name: &str,
+    kind: &str,
+    send: &str,
     effort: &Effort,
     paper: &figures::RoundTrip,
 ) -> Result<Way, PaperError> {

@@ -138,19 +138,20 @@ impl Args {
     fn row(&self, latency: Latency) -> Result<Row, Failure> {
         match latency {
             Latency::Given(least, most) => {
-                self.answer("as given".into(), (least, most), self.packet_ns()?, None, String::new())
+                self.answer("as given".into(), least, most, self.packet_ns()?, None, String::new())
             }
             Latency::Quoted(q) => self.quoted(q),
         }
     }
 
     fn quoted(&self, q: &Quoted) -> Result<Row, Failure> {
-        let ends = (q.least_ns, q.most_ns);
+        let (least, most) = (q.least_ns, q.most_ns);
         if !self.is_papers() {
             let note = format!("the latency is one of {PAPER_BYTES} B");
-            return self.answer(q.source.to_owned(), ends, self.packet_ns()?, None, note);
+            return self.answer(q.source.to_owned(), least, most, self.packet_ns()?, None, note);
         }
-        let mut row = self.answer(q.source.to_owned(), ends, q.packet_ns, Some(q.says), String::new())?;
+        let mut row =
+            self.answer(q.source.to_owned(), least, most, q.packet_ns, Some(q.says), String::new())?;
         row.note = self.said(q, &row)?;
         Ok(row)
     }
@@ -186,13 +187,14 @@ impl Args {
             "measured: LAT_RD of {} B, median, host profile {host}, device profile {device}, {over}",
             self.size
         );
-        self.answer(source, (ns, ns), self.packet_ns()?, None, String::new())
+        self.answer(source, ns, ns, self.packet_ns()?, None, String::new())
     }
 
     fn answer(
         &self,
         source: String,
-        (least, most): (f64, f64),
+        least_ns: f64,
+        most_ns: f64,
         packet_ns: f64,
         paper_needed: Option<u32>,
         note: String,
@@ -201,7 +203,7 @@ impl Args {
         let ask = |ns: f64| -> Result<InFlight, Failure> {
             in_flight(ns + miss, packet_ns).map_err(Failure::usage)
         };
-        let (least, most) = (ask(least)?, ask(most)?);
+        let (least, most) = (ask(least_ns)?, ask(most_ns)?);
         let source = if miss > 0.0 { format!("{source}; and {miss} ns of IOMMU") } else { source };
         Ok(Row {
             source,

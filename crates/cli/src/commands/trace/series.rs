@@ -40,18 +40,8 @@ fn print_csv(report: &Report) -> Result<(), Failure> {
 fn print(report: &Report) -> Result<(), Failure> {
     let (us, rest) = (report.interval_ps / 1_000_000, report.interval_ps % 1_000_000);
     output::text(&format!("intervals of {us}.{rest:06} us; Gb/s and busy % on the wire, framing included"))?;
-    let header = [
-        "from us",
-        "link",
-        "direction",
-        "TLPs",
-        "payload B",
-        "P Gb/s",
-        "NP Gb/s",
-        "Cpl Gb/s",
-        "DLLP Gb/s",
-        "busy %",
-    ];
+    let header = "from us,link,direction,TLPs,payload B,P Gb/s,NP Gb/s,Cpl Gb/s,DLLP Gb/s,busy %";
+    let header: Vec<&str> = header.split(',').collect();
     let links = report.rows.iter().flat_map(|row| row.links.iter().map(move |way| (row, way)));
     output::table(&header, links.map(|(row, way)| link_row(report.interval_ps, row, way)))?;
     if report.rows.iter().any(|row| !row.outstanding.is_empty()) {
