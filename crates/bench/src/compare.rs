@@ -29,7 +29,7 @@ pub struct Comparison {
     pub scored: Scored,
 }
 
-/// Which rows a score is of.
+/// The rows that a score is of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Scored {
     /// Rows of the reference that count; those that it repeats, and those that say nothing of the host, do not.
@@ -43,11 +43,11 @@ pub struct Scored {
 /// What one set has and the other lacks.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Missing {
-    /// Whole configurations.
+    /// Configurations that are missing as a whole.
     pub configurations: Vec<String>,
-    /// Whole experiments of configurations that both have, as `CONFIGURATION/EXPERIMENT`.
+    /// Experiments that are missing as a whole, of configurations that both have, as `CONFIGURATION/EXPERIMENT`.
     pub experiments: Vec<String>,
-    /// Rows of experiments that both have.
+    /// Rows that are missing of experiments that both have.
     pub rows: Vec<MissingRow>,
 }
 
@@ -66,7 +66,7 @@ pub struct MissingRow {
     pub configuration: String,
     /// The experiment.
     pub experiment: String,
-    /// The row.
+    /// What makes the row.
     #[serde(flatten)]
     pub key: Key,
 }
@@ -80,7 +80,7 @@ pub struct ExperimentComparison {
     pub experiment: String,
     /// The family that it belongs to.
     pub family: &'static str,
-    /// What is compared.
+    /// What the values of its rows are.
     pub quantity: Quantity,
     /// Rows compared.
     pub rows: usize,
@@ -105,7 +105,7 @@ pub enum Quantity {
 }
 
 impl Quantity {
-    /// Its unit.
+    /// The unit of its values.
     #[must_use]
     pub const fn unit(self) -> &'static str {
         match self {
@@ -118,14 +118,14 @@ impl Quantity {
 /// The row that differs most.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Worst {
-    /// Which it is.
+    /// What makes the row.
     #[serde(flatten)]
     pub key: Key,
     /// Its value in the reference, in the unit of the experiment's quantity.
     pub reference: f64,
     /// Its value in the other set.
     pub other: f64,
-    /// The error, with its sign.
+    /// By how much the other set is above the reference, or below it.
     pub error_percent: f64,
 }
 

@@ -77,7 +77,7 @@ pub enum Pattern {
 }
 
 impl Pattern {
-    /// Both.
+    /// Both orders.
     pub const ALL: [Pattern; 2] = [Pattern::Sequential, Pattern::Random];
 
     /// Its name in the column `PAT`.
@@ -205,7 +205,7 @@ pub const CARD_TRANSFERS: u64 = 8_388_608;
 pub struct Experiment {
     /// Its name, which is that of the file without `.csv`.
     pub name: &'static str,
-    /// What varies in it.
+    /// What varies from row to row.
     pub about: &'static str,
     /// True where Figures 4 to 7 of the paper show it: what `--suite short` runs.
     pub short: bool,

@@ -68,11 +68,11 @@ pub struct Plan {
     pub device: Option<String>,
     /// The link.
     pub link: Link,
-    /// Bytes of the window.
+    /// Bytes of the window of host memory that transfers go to.
     pub window_bytes: Option<u64>,
     /// Offset from a cache line in bytes.
     pub host_offset_bytes: Option<u32>,
-    /// Order of the units.
+    /// Order in which the units of the window are used.
     pub pattern: Option<Pattern>,
     /// Where the window lies: below 2 GiB or from 4 GiB on.
     pub memory: Option<MemoryKind>,
@@ -103,7 +103,7 @@ impl Plan {
     /// What the model does for a row, behind `warm_up` transfers that do not count.
     ///
     /// # Errors
-    /// What it cannot do of that.
+    /// What of it the model cannot do.
     pub fn offer(&self, test: Test, size: u32, warm_up: u64) -> Result<Offer, Fault> {
         let workload = Workload {
             test,

@@ -23,7 +23,7 @@ use tlp::{Class, Mrrs, Time};
 pub struct Row {
     /// The paper's name of the test.
     pub test: &'static str,
-    /// Transfer size.
+    /// Bytes of a transfer.
     pub size_bytes: u32,
     /// Latencies, of a latency test.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
@@ -72,11 +72,11 @@ pub struct DirectionDelta {
     pub tlps: u64,
     /// DLLPs.
     pub dllps: u64,
-    /// Data bytes.
+    /// Bytes of data.
     pub payload_bytes: u64,
-    /// All bytes.
+    /// All bytes on the wire.
     pub wire_bytes: u64,
-    /// Of these: SKP ordered sets.
+    /// Bytes of SKP ordered sets, which are part of `wire_bytes`.
     pub skp_bytes: u64,
     /// TLPs sent again.
     pub replays: u64,
@@ -84,11 +84,11 @@ pub struct DirectionDelta {
     pub utilization: f64,
     /// How often a TLP had to wait for credits while the wire was free.
     pub credit_stalls: u64,
-    /// For how long; of classes that wait at once, each counts.
+    /// For how long TLPs waited for credits; of classes that wait at once, each counts.
     pub credit_stall_ns: f64,
     /// How often a TLP that had its credits had to wait for room in the replay buffer.
     pub replay_buffer_stalls: u64,
-    /// For how long.
+    /// For how long TLPs waited for room in the replay buffer.
     pub replay_buffer_stall_ns: f64,
 }
 

@@ -83,17 +83,17 @@ pub fn short_name(configuration: &str) -> &str {
 pub struct GroupScore {
     /// `E5`, `SNB with IOMMU`, `E3` or `other`.
     pub group: &'static str,
-    /// Rows scored.
+    /// Rows of the measurement that were scored.
     pub rows: u64,
     /// Mean absolute error by family.
     pub mape_percent: BTreeMap<&'static str, f64>,
     /// Mean absolute error by configuration, without the card's name.
     pub mape_percent_by_configuration: BTreeMap<String, f64>,
-    /// Where plateaus end.
+    /// Window sweeps whose plateau ends at the right window.
     pub knee_percent: Option<f64>,
-    /// Steps at TLP boundaries.
+    /// Steps at TLP boundaries that have the right sign and height.
     pub edge_percent: Option<f64>,
-    /// Order of the rows.
+    /// Mean rank correlation of the files' rows.
     pub rank_percent: Option<f64>,
 }
 

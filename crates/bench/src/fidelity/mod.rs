@@ -84,9 +84,9 @@ pub type Progress<'p> = &'p mut dyn FnMut(&str, usize, usize);
 /// Scores with a mechanism switched off.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Ablation {
-    /// The mechanism.
+    /// Name of the mechanism.
     pub name: &'static str,
-    /// The scores.
+    /// How near the profiles come without it.
     pub scores: Vec<GroupScore>,
 }
 

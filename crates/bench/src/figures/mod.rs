@@ -47,9 +47,9 @@ pub struct Figure {
 pub struct Plot {
     /// Of what: a test, a configuration.
     pub title: String,
-    /// Across.
+    /// What the x axis counts.
     pub x: Quantity,
-    /// Upward.
+    /// What the y axis counts.
     pub y: Quantity,
     /// The lines.
     pub lines: Vec<Line>,
@@ -98,9 +98,9 @@ pub enum Role {
 /// Values that belong together.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Line {
-    /// What it is.
+    /// What the legend calls it.
     pub name: String,
-    /// Where from.
+    /// Where its values are from.
     pub role: Role,
     /// Lines of one group show the same, from different sources.
     pub group: usize,

@@ -30,14 +30,14 @@ use std::path::Path;
 pub struct Input {
     /// What was measured on; its host profile is the one to be fitted.
     pub machine: Machine,
-    /// The results.
+    /// The measured tables.
     pub tables: Tables,
     /// False where rows of the command path, and those that the device has warmed, say nothing (see
     /// [`crate::configurations::Configuration::cmd_path_valid`]).
     pub cmd_path_valid: bool,
 }
 
-/// What has become of a figure.
+/// A figure of the profile, as it was fitted.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Fitted {
     /// The figure.

@@ -91,7 +91,7 @@ fn set_link(table: &mut Table, link: SheetLink) {
 /// Marks the sources of figures that were not fitted.
 struct Borrowed<'a> {
     of: &'a Provenance,
-    /// What was.
+    /// The figures that were fitted.
     fitted: Vec<Place>,
 }
 

@@ -16,15 +16,15 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// The profile of that text.
+    /// Reads a profile.
     ///
     /// # Errors
-    /// What is not TOML in it.
+    /// Where the text is not TOML: what is wrong, and where.
     pub fn parse(text: &str) -> Result<Profile, String> {
         Ok(Profile { document: text.parse::<DocumentMut>().map_err(|e| e.to_string())? })
     }
 
-    /// Its text.
+    /// The profile as a TOML file.
     #[must_use]
     pub fn text(&self) -> String {
         self.document.to_string()

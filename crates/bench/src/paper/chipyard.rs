@@ -14,7 +14,7 @@ use crate::Row;
 /// The lab of Figure 6: where it stands, and its text.
 const LATENCY_LAB: (&str, &str) =
     ("labs/papers/chipyard-latency.toml", include_str!("../../../../labs/papers/chipyard-latency.toml"));
-/// That of Figure 7.
+/// The lab of Figure 7.
 const BANDWIDTH_LAB: (&str, &str) =
     ("labs/papers/chipyard-bandwidth.toml", include_str!("../../../../labs/papers/chipyard-bandwidth.toml"));
 

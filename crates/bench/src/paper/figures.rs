@@ -12,7 +12,7 @@ pub(super) struct Figure {
     pub(super) source: String,
 }
 
-/// Of IISWC'18.
+/// Figures of IISWC'18, gem5's PCI Express model.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Gem5 {
@@ -59,7 +59,7 @@ pub(super) struct Timeouts {
     pub(super) timeout_percent: Vec<f64>,
 }
 
-/// Of the Chipyard study.
+/// Figures of the Chipyard study.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Chipyard {
@@ -86,7 +86,7 @@ pub(super) struct Bandwidth {
     pub(super) lanes_factor: f64,
 }
 
-/// The NIC.
+/// What the study says of its NIC.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Nic {
@@ -94,7 +94,7 @@ pub(super) struct Nic {
     pub(super) physical_latency_cycles: Figure,
 }
 
-/// Of SIGCOMM'18.
+/// Figures of SIGCOMM'18, pcie-bench.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PcieBench {

@@ -23,7 +23,7 @@ struct Nic {
     text: &'static str,
 }
 
-/// Those of Figure 1.
+/// The NICs of Figure 1.
 const NICS: [Nic; 3] = [
     Nic {
         name: "simple",

@@ -18,7 +18,7 @@ pub struct Report {
     pub tables: Vec<Table>,
     /// What is to be known of the figures, a paragraph each.
     pub notes: Vec<String>,
-    /// The same as a picture.
+    /// The chart of the same values, where there is one.
     #[serde(skip)]
     pub chart: Option<Chart>,
 }
@@ -48,9 +48,9 @@ pub struct Table {
 pub enum Cell {
     /// A number, and how many decimals of it are worth showing.
     Number(f64, usize),
-    /// Words.
+    /// Text.
     Text(String),
-    /// Nothing is known.
+    /// No value is known.
     Empty,
 }
 

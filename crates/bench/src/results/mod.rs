@@ -50,9 +50,9 @@ pub struct Tables {
 /// A row of a file.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ResultRow {
-    /// What was measured.
+    /// The parameters of the measurement.
     pub key: Key,
-    /// What came out.
+    /// Its results.
     pub figures: Figures,
 }
 
@@ -70,9 +70,9 @@ impl ResultRow {
 /// The figures of a row.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Figures {
-    /// Of a latency row.
+    /// Latencies.
     Latency(LatencyFigures),
-    /// Of a bandwidth row.
+    /// A bandwidth.
     Bandwidth(BandwidthFigures),
 }
 
@@ -109,7 +109,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Each figure by a factor.
+    /// The same with `by` applied to each figure.
     #[must_use]
     pub fn scaled(&self, by: impl Fn(f64) -> f64) -> Spread {
         Spread {

@@ -26,7 +26,7 @@ pub const MAX_FILES: usize = 4096;
 pub(super) struct Measurable {
     least: f64,
     most: f64,
-    /// Both, as they are written.
+    /// The legal range as messages have it.
     shown: &'static str,
 }
 
@@ -56,7 +56,7 @@ impl Measurable {
 pub struct ResultsError {
     /// The file or folder.
     pub path: PathBuf,
-    /// The line, from 1.
+    /// The line, from 1 on; `None` where the whole file or folder is wrong.
     pub line: Option<u64>,
     /// What is wrong, and what would be right.
     pub message: String,
@@ -155,7 +155,7 @@ impl ResultSet {
 }
 
 impl Tables {
-    /// True without any table.
+    /// True where there is no table of any experiment.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.experiments.is_empty()

@@ -109,10 +109,10 @@ impl Tables {
 /// A row with all that it was measured with.
 #[derive(Clone, Debug, Serialize)]
 pub struct Entry {
-    /// What it was measured with.
+    /// The settings of the measurement.
     #[serde(flatten)]
     pub settings: Settings,
-    /// What came out.
+    /// Its results.
     #[serde(flatten)]
     pub row: Row,
 }

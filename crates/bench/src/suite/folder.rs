@@ -10,11 +10,11 @@ use std::fs;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// The record of a folder.
+/// Name of the file that records what a folder holds.
 pub const RECORD: &str = "riser.json";
 /// Bytes of a record that is read at most.
 const MAX_RECORD_BYTES: u64 = 4 << 20;
-/// The record's own version.
+/// Version of the record's form.
 const VERSION: u32 = 1;
 
 /// Why a suite came to no end.
@@ -23,18 +23,18 @@ pub enum SuiteError {
     /// Files of the folder stand in the way: they are not this suite's, or were made otherwise.
     #[error("{}: {why}", path.display())]
     InTheWay {
-        /// The first of them.
+        /// The first of these files.
         path: PathBuf,
-        /// Whose it is.
+        /// Why it may not be replaced, and which flag allows it.
         why: &'static str,
     },
-    /// The suite cannot be meant.
+    /// The suite names a profile that is not there, or not legal.
     #[error("{0}")]
     Plan(String),
     /// A file cannot be read or written.
     #[error("{}: {why}", path.display())]
     File {
-        /// Which.
+        /// The file.
         path: PathBuf,
         /// Why.
         why: String,
@@ -44,7 +44,7 @@ pub enum SuiteError {
     Row {
         /// Machine, experiment, and row.
         which: String,
-        /// Why.
+        /// What the lab or its run says.
         why: String,
     },
 }
@@ -58,11 +58,11 @@ fn failed(path: &Path, error: &io::Error) -> SuiteError {
 #[serde(deny_unknown_fields)]
 struct Record {
     version: u32,
-    /// The riser that made it.
+    /// Version of the riser that made it.
     riser: String,
     /// What was measured, in words.
     machine: BTreeMap<String, String>,
-    /// By experiment.
+    /// What is done, by name of the experiment.
     experiments: BTreeMap<String, Entry>,
 }
 

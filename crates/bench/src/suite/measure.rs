@@ -19,13 +19,13 @@ const SLICE: u64 = 128;
 /// A row that has been measured.
 pub(super) struct Measured {
     pub(super) row: ResultRow,
-    /// Of a latency row.
+    /// How often each latency was seen; empty of a bandwidth row.
     pub(super) histogram: Histogram,
     /// Latencies in cycles in the order of their ends, where they are kept.
     pub(super) series: Vec<u64>,
 }
 
-/// What is to be measured.
+/// A row that is to be measured.
 pub(super) struct Task<'a> {
     pub(super) machine: &'a Machine,
     pub(super) key: Key,

@@ -72,7 +72,7 @@ impl Rule {
         }
     }
 
-    /// Batches at most.
+    /// The most batches of a row.
     #[must_use]
     pub fn batches(&self, key: &Key, detail: bool) -> u64 {
         match key.test.is_latency() {

@@ -27,13 +27,13 @@ pub struct Extra {
 /// A suite that is to be run.
 #[derive(Clone, Debug)]
 pub struct Suite {
-    /// On what; each has a folder of its name.
+    /// The machines; each has a folder of its name.
     pub machines: Vec<Machine>,
     /// The experiments.
     pub experiments: Vec<&'static Experiment>,
     /// When a row is known well enough.
     pub rule: Rule,
-    /// What else is written.
+    /// Files that are written beside tables and distributions.
     pub extra: Extra,
     /// Seed of all that is drawn.
     pub seed: u64,
@@ -54,9 +54,9 @@ pub struct Progress<'a> {
     pub rows: usize,
     /// Rows to be measured by this run.
     pub all_rows: usize,
-    /// The machine of the last row.
+    /// Name of the machine of the last row.
     pub machine: &'a str,
-    /// Its experiment.
+    /// Name of the experiment of the last row.
     pub experiment: &'a str,
 }
 

@@ -30,7 +30,7 @@ pub const TICK_PS: u64 = 6_400;
 pub const PORT_DEVICE: u16 = 0x3000;
 /// First UDP port of transactions that a host issued: `0x4000 + (tag & 0xf)`.
 pub const PORT_HOST: u16 = 0x4000;
-/// What a message of NetTLP's is called where no more is known of it.
+/// Name of a datagram on NetTLP's messaging port that is none of its known messages.
 pub(crate) const MESSAGING: &str = "messaging";
 /// UDP port of NetTLP's messages between LibTLP and the driver.
 pub const PORT_MESSAGING: u16 = 0x2fff;
@@ -108,7 +108,7 @@ pub enum PortUse {
     Session,
     /// NetTLP messaging, adapter configuration or adapter registers, questions and answers: no TLP.
     Nettlp(&'static str),
-    /// Nothing of NetTLP's.
+    /// A datagram of another protocol.
     Foreign,
 }
 

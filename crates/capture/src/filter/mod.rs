@@ -35,7 +35,7 @@ pub const MAX_TERMS: usize = 64;
 /// Most parentheses and `not`s within one another.
 pub const MAX_DEPTH: usize = 64;
 
-/// Where the terms of an expression stand.
+/// An expression as a tree, whose leaves are places in the list of terms.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Node {
     Term(usize),

@@ -83,9 +83,9 @@ pub enum Ack {
     /// The capture does not tell: it holds no DLLPs of the link, or not the places of its TLPs.
     #[default]
     Unknown,
-    /// None has come so far.
+    /// The capture would show it, but none has come so far.
     None,
-    /// The first that covers it.
+    /// The first Ack or Nak that covers it.
     Seen {
         /// Number of its record.
         number: u64,

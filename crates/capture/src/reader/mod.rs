@@ -302,7 +302,7 @@ struct Found {
 enum Step {
     Frame(Found),
     Fault(Fault),
-    /// Nothing to show; look again.
+    /// A block without a frame was passed over; look again.
     Again,
     End,
 }

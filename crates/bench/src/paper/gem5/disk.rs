@@ -15,9 +15,9 @@ const SWITCHED_TEXT: &str = include_str!("../../../../../labs/papers/gem5-switch
 
 /// TLPs of room at each port where nothing else is said (§VI-B).
 const PORT_BUFFER: u16 = 16;
-/// Of replay buffers (§VI-A).
+/// TLPs that a replay buffer holds where nothing else is said (§VI-A).
 const REPLAY_BUFFER: u16 = 4;
-/// Nanoseconds (§V-B).
+/// Latency of the switch (§V-B).
 const SWITCH_LATENCY_NS: u32 = 150;
 /// Lanes from root port to switch where the disk has one (§VI-A).
 const WIDE_LANES: u8 = 4;
@@ -25,11 +25,11 @@ const WIDE_LANES: u8 = 4;
 /// What keeps the link from overflowing, and whether writes are answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Link {
-    /// gem5's: nothing.
+    /// Nothing, as in gem5: a port drops what it has no room for.
     Dropping,
-    /// Credits for as many TLPs.
+    /// Credits for as many TLPs as the port has room for.
     Credits,
-    /// Credits, and writes that are posted.
+    /// The same credits, with writes that are posted.
     Posted,
 }
 
@@ -48,7 +48,7 @@ enum Place {
 /// Behind the switch of the paper.
 const BEHIND: Place = Place::Switch { latency_ns: SWITCH_LATENCY_NS };
 
-/// A run.
+/// One run of the disk: what is varied.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     place: Place,

@@ -13,7 +13,7 @@ use model::{QUOTED, Quoted, in_flight as needed, packet_ns};
 
 /// The paper's frame, with its FCS, in bytes.
 const FRAME_BYTES: u32 = 128;
-/// Of it the host holds none.
+/// Bytes of the FCS, which is not in host memory.
 const FCS_BYTES: u32 = 4;
 /// Reads of frames under way.
 const READS: [u16; 12] = [1, 2, 4, 8, 12, 16, 18, 20, 24, 32, 40, 64];
