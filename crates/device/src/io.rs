@@ -561,6 +561,7 @@ impl AsyncDevice {
         (self.start)(Io { shared: Rc::clone(&self.shared) });
     }
 
+    #[inline]
     fn is_empty(&self, class: Class) -> bool {
         match class {
             Class::Posted => self.shared.core.is_empty(POSTED),

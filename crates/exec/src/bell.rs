@@ -70,15 +70,18 @@ impl Bells {
 
     /// True where a bell was rung.
     #[must_use]
+    #[inline]
     pub fn any(&self) -> bool {
         self.0.any.load(Ordering::Acquire)
     }
 
     /// Takes the last bell that was rung; it may be rung again from now on.
+    #[inline]
     pub fn take(&mut self) -> Option<u16> {
         if self.any() { self.take_one() } else { None }
     }
 
+    #[cold]
     fn take_one(&self) -> Option<u16> {
         let rung = &mut *self.0.lock();
         let number = rung.order.pop()?;

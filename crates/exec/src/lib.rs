@@ -77,6 +77,7 @@ impl Inbox {
         self.bell.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    #[inline]
     fn any(&self) -> bool {
         self.any.load(Ordering::Acquire)
     }
@@ -177,6 +178,7 @@ impl Executor {
     }
 
     /// True where [`run`](Self::run) would poll a task.
+    #[inline]
     pub fn has_ready(&self) -> bool {
         (!self.ready.borrow().is_empty() || self.inbox.any()) && !self.closed.get()
     }
@@ -201,11 +203,13 @@ impl Executor {
     }
 
     /// Begins a new instant, as time has moved on.
+    #[inline]
     pub fn begin_instant(&self) {
         self.polls.set(0);
     }
 
     /// True where tasks are ready, and the polls of this instant are used up.
+    #[inline]
     pub fn is_spinning(&self) -> bool {
         self.polls.get() >= MAX_POLLS_PER_INSTANT && self.has_ready()
     }

@@ -52,6 +52,7 @@ impl Breakdown {
 
     /// Adds a transaction that took `latency`: `parts` and `spent` together. The rest of it is only asked for if it
     /// stands out.
+    #[inline]
     pub(crate) fn add(
         &mut self,
         latency: Duration,
@@ -73,6 +74,7 @@ impl Breakdown {
     }
 
     /// Keeps a transaction that stands out, as few do: the first of its bucket, the least or the greatest.
+    #[cold]
     fn remember(&mut self, bucket: usize, ps: u64, whole: &Transaction) {
         if self.counts[bucket] == 1 {
             self.places[bucket] = self.examples.len() as u16;
@@ -143,6 +145,7 @@ impl Breakdown {
 }
 
 /// Log-linear: below 2^9 ps one bucket per picosecond, then 512 to each power of two.
+#[inline]
 const fn bucket_of(ps: u64) -> usize {
     let ps = if ps >> MAX_BITS == 0 { ps } else { (1 << MAX_BITS) - 1 };
     if ps >> SUB_BITS == 0 {

@@ -26,7 +26,7 @@ use crate::tap::{Direction, Tap, TapRecord};
 use crate::topology::{HostId, LinkEvent, PortId, Side};
 use crate::wire::{Odd, PortState};
 use endpoint::TlpPort;
-use hosts::HostSide;
+use hosts::Hosts;
 use link::{Counters, Port, SentFrame};
 use std::collections::VecDeque;
 use tlp::{Class, TcSet, Time, Tlp};
@@ -87,6 +87,7 @@ impl Slot {
     }
 
     /// Drops the TLPs that wait for room.
+    #[cold]
     fn drop_held(&mut self) -> impl Iterator<Item = Tlp> {
         self.holds = 0;
         std::mem::take(&mut self.held).into_iter().flatten()
@@ -121,7 +122,7 @@ pub struct Fabric {
     /// What keeps each link down, by link.
     held: Vec<links::Held>,
     /// At least one.
-    hosts: Vec<HostSide>,
+    hosts: Hosts,
     /// What root complexes have asked of links, each with the index of the root port's port.
     actions: VecDeque<(usize, Action)>,
     /// The accounts of where transactions spend their time.
@@ -290,14 +291,14 @@ impl Fabric {
             Event::SwitchTimer(switch) => self.switch_timer(switch as usize),
             Event::ReadReady(job) => {
                 self.last_progress = self.now;
-                let side = &mut self.hosts[job.host().index()];
+                let side = &mut self.hosts[job.host()];
                 let port = side.root.read_ready(job.number(), self.now);
                 self.heed_root(job.host());
                 self.pump_root(job.host(), port);
             }
             Event::Drained(port) => {
                 self.last_progress = self.now;
-                let side = &mut self.hosts[port.host().index()];
+                let side = &mut self.hosts[port.host()];
                 side.root.drained(port.number() as usize, self.now);
                 self.heed_root(port.host());
                 self.pump_root(port.host(), port.number() as usize);
@@ -307,7 +308,7 @@ impl Fabric {
                 self.pump_root(port.host(), port.number() as usize);
             }
             Event::RootTimer(host) => {
-                self.hosts[host.index()].root.handle_timeout(self.now);
+                self.hosts[host].root.handle_timeout(self.now);
                 self.heed_root(host);
                 self.step_host(host);
                 self.obey_roots();

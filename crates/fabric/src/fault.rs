@@ -207,6 +207,7 @@ impl Harm {
     }
 
     /// The frame arrives at `port`; `tlp` is its TLP. True if that must be handed on.
+    #[cold]
     pub(crate) fn arrive(&self, port: &mut Port, now: Time, frame: SentFrame, tlp: Option<&Tlp>) -> bool {
         if self.broken_framing {
             port.receive_broken_frame(now, matches!(frame, SentFrame::Tlp { .. }));
@@ -276,6 +277,7 @@ impl Faults {
     }
 
     /// The verdict on `frame`. All rules see it as it was sent; their alterations then follow each other.
+    #[cold]
     pub(crate) fn judge(&mut self, frame: &Frame) -> Verdict {
         let mut verdict = Verdict::default();
         let mut flips = self.bit_errors(frame.bit_len());

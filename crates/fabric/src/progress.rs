@@ -73,6 +73,7 @@ pub(crate) struct Silence {
 
 impl Silence {
     /// A link is silent from `now` until `until`; the last progress was at `progress`.
+    #[cold]
     pub(crate) fn note(&mut self, now: Time, until: Time, progress: Time) {
         if progress != self.progress {
             (self.progress, self.total) = (progress, self.until.since(now));

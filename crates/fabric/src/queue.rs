@@ -41,6 +41,7 @@ pub(crate) enum Event {
 
 impl Event {
     /// The event that calls the root complex of `host` for `due`.
+    #[inline]
     pub(crate) fn of_root(host: HostId, due: Due) -> Event {
         match due {
             Due::Drained(port) => Event::Drained(OfHost::new(host, port)),
@@ -92,6 +93,7 @@ impl SortedQueue {
     }
 
     /// Takes the first event if it is due by `until`: putting it back would move it behind others of its time.
+    #[inline]
     pub(crate) fn pop_until(&mut self, until: Time) -> Option<(Time, Event)> {
         let Entry { time, event } = *self.near.last()?;
         if time > until {
@@ -115,6 +117,7 @@ impl SortedQueue {
         Some(first.map_or(Time::MAX, |entry| entry.time))
     }
 
+    #[inline]
     fn insert(near: &mut Vec<Entry>, entry: Entry) {
         near.push(entry);
         let mut places = near.iter_mut().rev();
@@ -128,6 +131,7 @@ impl SortedQueue {
     }
 
     /// Moves all but the events of the first slot to the wheel.
+    #[cold]
     fn spread(&mut self) {
         let Some(next) = self.near.last() else { return };
         let first = wheel::slot_of(next.time) + 1;
@@ -144,6 +148,7 @@ impl SortedQueue {
     }
 
     /// Refills the empty list with the events of the next slot.
+    #[cold]
     fn advance(&mut self) {
         let (Some(wheel), near) = (&mut self.wheel, &mut self.near) else { return };
         let first = wheel.take_first(|entry| SortedQueue::insert(near, entry));

@@ -32,6 +32,7 @@ pub(crate) struct Odd {
 
 impl InFlight {
     /// A frame; `again` is its TLP if this is a replay.
+    #[inline]
     pub(crate) fn new(frame: SentFrame, again: Option<&Tlp>, tail: Duration) -> InFlight {
         let odd = again.map(|tlp| Box::new(Odd { again: Some(tlp.clone()), ..Odd::default() }));
         InFlight { frame, odd, tail, passed: false }
@@ -81,11 +82,13 @@ impl TimerEvents {
     const NONE: TimerEvents = TimerEvents { first: Time::MAX, second: Time::MAX, third: Time::MAX };
 
     /// Puts an event before the first.
+    #[inline]
     fn put(&mut self, at: Time) {
         *self = TimerEvents { first: at, second: self.first, third: self.second };
     }
 
     /// Removes the event of `now`, which has come.
+    #[inline]
     fn come(&mut self, now: Time) {
         if self.first == now {
             *self = TimerEvents { first: self.second, second: self.third, third: Time::MAX };
@@ -120,6 +123,7 @@ impl PortState {
 
     /// Sends a frame, whose TLP is `tlp`, to arrive here at `arrival` unless a fault prevents it. Returns whether the
     /// link is cut.
+    #[cold]
     pub(crate) fn send_by_rules(
         &mut self,
         mut sent: InFlight,
@@ -148,6 +152,7 @@ impl PortState {
     }
 
     /// Puts a frame on its way, to arrive at `arrival`.
+    #[inline]
     pub(crate) fn push_inbound(&mut self, sent: InFlight, arrival: Time, queue: &mut SortedQueue) {
         let tail = sent.tail;
         self.inbound.push_back(sent);
@@ -159,6 +164,7 @@ impl PortState {
     }
 
     /// Time from a frame's header to its last symbol, if it is sent from `start` to `end` and the receiver needs it.
+    #[inline]
     pub(crate) fn tail(&self, start: Time, end: Time, tlp: Option<&Tlp>) -> Duration {
         match tlp {
             Some(tlp) if self.cuts_through => tail(start, end, tlp),

@@ -50,6 +50,7 @@ impl Frame {
     }
 
     /// Whether the receiver accepts this frame despite `damage`.
+    #[cold]
     pub(crate) fn survives(&self, damage: &Damage) -> bool {
         match self {
             Frame::Tlp { sequence, tlp } => tlp_survives(*sequence, tlp, damage),

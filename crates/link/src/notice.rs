@@ -97,6 +97,7 @@ pub(crate) struct Notices {
 
 impl Notices {
     /// Keeps an error.
+    #[cold]
     pub(crate) fn error(&mut self, notice: Notice) {
         if self.waiting.contains(&notice) {
             return;
@@ -109,6 +110,7 @@ impl Notices {
     }
 
     /// Keeps a change of the link's state. It replaces an older one of its kind; a surprise stays one.
+    #[cold]
     pub(crate) fn link(&mut self, notice: Notice) {
         let surprised = self.waiting.contains(&Notice::Down { surprise: true });
         self.waiting.retain(|n| std::mem::discriminant(n) != std::mem::discriminant(&notice));
@@ -119,6 +121,7 @@ impl Notices {
         self.waiting.push_back(notice);
     }
 
+    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }

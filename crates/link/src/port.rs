@@ -165,6 +165,7 @@ impl Port {
 
     /// DL_Active: the credits of VC0 are known, and its TLPs may flow.
     #[must_use]
+    #[inline]
     pub fn is_active(&self) -> bool {
         self.channels[0].is_active()
     }
@@ -195,12 +196,14 @@ impl Port {
         self.room(class).contains(TrafficClass::default())
     }
 
+    #[inline]
     fn channel_of(&self, tc: TrafficClass) -> usize {
         usize::from(self.channel_of[usize::from(tc.bits())])
     }
 
     /// Takes a TLP to send, whose Traffic Class is in [`room`](Self::room). Without room it still keeps the TLP, at the
     /// cost of an allocation.
+    #[inline]
     pub fn enqueue(&mut self, now: Time, tlp: Tlp) {
         let account = tlp.account;
         self.enqueue_for(now, tlp, account);
@@ -260,6 +263,7 @@ impl Port {
     /// The next frame onto the wire, if the wire is free at `now` and something may go. A due SKP ordered set goes
     /// before it, so `start` may be later than `now`.
     #[must_use]
+    #[inline]
     pub fn poll_transmit(&mut self, now: Time) -> Option<Transmission> {
         let Sent { frame, start, end, wait } =
             if self.may_send(now) { self.send_next(now)? } else { return None };
@@ -336,6 +340,7 @@ impl Port {
     /// Whether the TLP that was just not handed up was new and in order, but had no credits or no Traffic Class in use,
     /// so that it is acknowledged and will not come again. True once.
     #[must_use]
+    #[inline]
     pub fn poll_refused(&mut self) -> bool {
         std::mem::take(&mut self.refused)
     }
@@ -343,12 +348,14 @@ impl Port {
     /// The next notice for the port's owner, oldest first. Ask after every call except [`enqueue`](Self::enqueue),
     /// [`return_credits`](Self::return_credits) and those that change nothing.
     #[must_use]
+    #[inline]
     pub fn poll_notice(&mut self) -> Option<Notice> {
         if self.notices.is_empty() { None } else { self.notices.next() }
     }
 
     /// Whether [`poll_notice`](Self::poll_notice) has a notice.
     #[must_use]
+    #[inline]
     pub fn has_notice(&self) -> bool {
         !self.notices.is_empty()
     }
@@ -360,6 +367,7 @@ impl Port {
     }
 
     /// The receiver has taken a TLP of `tc` and `class` with `data_credits` units of 16 B out of its buffer.
+    #[inline]
     pub fn return_credits(&mut self, now: Time, tc: TrafficClass, class: Class, data_credits: u32) {
         if let Some(buffer) = &mut self.buffer {
             buffer.used = buffer.used.saturating_sub(1);
@@ -465,6 +473,7 @@ impl Port {
 
     /// Counters of the transmit direction and of errors at the receiver.
     #[must_use]
+    #[inline]
     pub fn counters(&self) -> &Counters {
         &self.counters
     }

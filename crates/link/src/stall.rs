@@ -29,6 +29,7 @@ impl Stalls {
     }
 
     /// Sets the classes of `channel` whose heads lack credits; `replay`: the replay buffer blocks a head that has them.
+    #[inline]
     pub(crate) fn set(&mut self, channel: usize, classes: u8, replay: bool) {
         // Usually nothing is or was blocked.
         if self.blocked == 0 && classes == 0 && !replay {
@@ -40,6 +41,7 @@ impl Stalls {
     }
 
     /// Sets whether the replay buffer blocks a head that has its credits.
+    #[inline]
     pub(crate) fn set_replay(&mut self, blocked: bool) {
         self.blocked = self.blocked & !(1 << REPLAY) | u32::from(blocked) << REPLAY;
     }
@@ -49,6 +51,7 @@ impl Stalls {
     }
 
     /// How long the head of `class` on `channel`, which leaves now, has waited for credits.
+    #[inline]
     pub(crate) fn take_wait(&mut self, channel: usize, class: Class) -> Duration {
         std::mem::take(&mut self.waited[channel * CLASSES + class.index()])
     }

@@ -37,17 +37,20 @@ impl TlpStore {
         Handle(self.slots.len() as u32 - 1)
     }
 
+    #[inline]
     pub(crate) fn get(&self, handle: Handle) -> Option<&Tlp> {
         self.slots[handle.0 as usize].as_ref()
     }
 
     /// Takes a TLP out of the store.
+    #[cold]
     pub(crate) fn take(&mut self, handle: Handle) -> Option<Tlp> {
         let tlp = self.slots[handle.0 as usize].take();
         self.free.push(handle);
         tlp
     }
 
+    #[inline]
     pub(crate) fn remove(&mut self, handle: Handle) {
         self.slots[handle.0 as usize] = None;
         self.free.push(handle);

@@ -137,6 +137,7 @@ impl Serializer {
     }
 
     /// When the last symbol of the last frame has left, rounded down.
+    #[inline]
     pub(crate) fn free_at(&self) -> Time {
         Time::from_ps(self.free.ps)
     }
@@ -170,11 +171,13 @@ impl Serializer {
     }
 
     /// Keeps the wire idle for `gap` after the last frame.
+    #[inline]
     pub(crate) fn rest(&mut self, gap: Duration) {
         self.free.ps = self.free.ps.saturating_add(gap.as_ps());
     }
 
     /// Sends `bytes` from `now`, or once the wire is free and due SKPs are out; returns the first and last instant.
+    #[inline]
     pub(crate) fn send(&mut self, now: Time, bytes: u32, counters: &mut Counters) -> (Time, Time) {
         let mut start = self.free;
         if now.as_ps() > start.ps {
@@ -201,6 +204,7 @@ impl Serializer {
 
     /// Sends the SKPs due up to `start`; returns when the wire is free after them, at or after `start`. Its cost does
     /// not grow with the time since the last frame.
+    #[cold]
     fn send_due_skps(&mut self, start: WireTime, counters: &mut Counters) -> WireTime {
         let mut sets = 0;
         // SKPs that fell due during a frame all follow it.

@@ -235,6 +235,7 @@ impl Function<Work> {
     }
 
     /// Decides what becomes of a write.
+    #[inline]
     fn begin_write(&mut self, shared: &mut Shared, write: &DmaWrite, room: TcSet) -> Begun {
         let len = write.data.len();
         let Some(last) = (len as u64).checked_sub(1) else { return Begun::Refused };
@@ -355,6 +356,7 @@ impl Function<Work> {
     /// True where new requests have to wait for a write that is being split. What the device does behind a write may not
     /// pass it (`PCIe 5.0 §2.4.1`, entries B2a and D2a), and only the device knows what is behind: with one channel nothing
     /// new is taken meanwhile. With several all is taken, and each waits for posted TLPs of its own Traffic Class.
+    #[inline]
     pub(super) fn waits_for_posted(&mut self, shared: &Shared) -> bool {
         if self.behind.posted.is_empty() {
             return false;
@@ -369,6 +371,7 @@ impl Function<Work> {
     }
 
     /// Whether a read may leave at once; `None` where it is refused.
+    #[inline]
     fn may_read(&mut self, now: Time, shared: &mut Shared, read: &DmaRead, room: TcSet) -> Option<bool> {
         shared.counters.dma_reads += 1;
         let end = u64::from(read.len.saturating_sub(1)).checked_add(read.address);

@@ -153,6 +153,7 @@ impl Agenda {
         self.deadlines.set(index, function.poll_timeout().unwrap_or(Time::MAX));
     }
 
+    #[inline]
     fn touch(&mut self, functions: &[Function<Work>], index: usize) {
         self.ask(&functions[index], index);
         self.ask_stirred(functions);
@@ -216,6 +217,7 @@ impl Endpoint {
     }
 
     /// Asks a function again; to be called where what it has to do may have changed.
+    #[inline]
     pub(super) fn touch(&mut self, index: usize) {
         if let Some(agenda) = &mut self.agenda {
             agenda.touch(&self.front.functions, index);

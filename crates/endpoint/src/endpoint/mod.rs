@@ -438,6 +438,7 @@ impl TlpPort for Endpoint {
 }
 
 /// The operation that a request asks of a device; `None` for a completion.
+#[inline]
 fn operation(tlp: Tlp, bar: BarIndex, offset: u64) -> Option<RequestOp> {
     let data = tlp.data;
     Some(match tlp.repr.body {

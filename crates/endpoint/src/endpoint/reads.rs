@@ -100,7 +100,7 @@ impl ReadEngine {
 
     /// Begins to split a read at once, where nothing else is to be sent. Returns its first TLP, which is most often
     /// its only one and then never enters the outbox.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn begin_now(
         &mut self,
         now: Time,
@@ -120,6 +120,7 @@ impl ReadEngine {
         Some(read_request(requester, span, tag, options, carry))
     }
 
+    #[inline]
     fn cursor(&mut self, read: DmaRead, settings: &Settings) -> Cursor {
         let DmaRead { id, address, len, carry, mut options, .. } = read;
         options.attr &= settings.attributes;
@@ -141,6 +142,7 @@ impl ReadEngine {
     }
 
     /// The next TLP of what is [`select`](Self::select)ed, if there is a tag for it.
+    #[inline]
     pub(crate) fn next_request(&mut self, now: Time, requester: Bdf, settings: &Settings) -> Option<Tlp> {
         match self.outbox.current()? {
             NonPosted::Read(_) => self.next_read(now, requester, settings),
@@ -188,6 +190,7 @@ impl ReadEngine {
         index
     }
 
+    #[inline]
     fn next_read(&mut self, now: Time, requester: Bdf, settings: &Settings) -> Option<Tlp> {
         let NonPosted::Read(cursor) = self.outbox.current()? else { return None };
         let (span, tag) = cursor.ask(&mut self.tags, &mut self.dmas, now, settings)?;
@@ -340,6 +343,7 @@ impl ReadEngine {
     }
 
     /// Ends all reads and AtomicOps with this error; their tags stay as they are.
+    #[cold]
     pub(crate) fn fail_all(&mut self, error: DmaError) -> Vec<Done> {
         let mut ended = Vec::new();
         while self.outbox.select(TcSet::ALL, |_, _| true) {
@@ -394,6 +398,7 @@ impl Cursor {
     }
 
     /// Takes a tag for the next request and advances the read past it; returns the span and the tag.
+    #[inline(always)]
     fn ask(
         &mut self,
         tags: &mut TaggedRequests<Part>,
@@ -423,6 +428,7 @@ fn is_whole(span: Span) -> bool {
 }
 
 /// The MRd of a span. A hint implies Byte Enables of all ones (`PCIe 5.0 §2.2.7.1`): where they are not, it is left out.
+#[inline]
 fn read_request(requester: Bdf, span: Span, tag: Tag, options: DmaOptions, carry: bool) -> Tlp {
     let request = MemoryRequest { op: MemoryOp::Read, requester, tag, span };
     let DmaOptions { attr, tc, hint, prefixes, .. } = options;

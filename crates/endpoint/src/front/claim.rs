@@ -71,6 +71,7 @@ impl<B: Behind> Front<B> {
     }
 
     /// A token for a request that function `index` gets; `None` where there are too many.
+    #[inline]
     pub(crate) fn take_in(
         &mut self,
         index: usize,
@@ -238,6 +239,7 @@ impl<B: Behind> Front<B> {
     // ---- refusals ----
 
     /// Refuses a non-posted request that reaches no device.
+    #[cold]
     pub(super) fn unclaimed(&mut self, index: Option<usize>, tlp: &Tlp, error: CompletionError) -> Claim {
         if let Some(question) = Question::of_any(tlp) {
             self.refuse(index, tlp, &question, error);
@@ -246,6 +248,7 @@ impl<B: Behind> Front<B> {
     }
 
     /// A request that no completion answers is dropped, see [`drop_request`](Self::drop_request).
+    #[cold]
     pub(super) fn dropped(&mut self, index: Option<usize>, tlp: &Tlp, why: Drop) -> Claim {
         self.drop_request(index, tlp, why);
         Claim::Nothing
@@ -274,6 +277,7 @@ impl<B: Behind> Front<B> {
 
     /// Answers a poisoned non-posted request with UR; it changes nothing. Registers may stand behind a BAR, so the
     /// error is never advisory (`PCIe 5.0 §2.7.2.2`).
+    #[cold]
     pub(super) fn refuse_poisoned(&mut self, index: usize, tlp: &Tlp) -> Claim {
         let Some(question) = Question::of_any(tlp) else { return Claim::Nothing };
         self.shared.counters.poisoned_requests += 1;

@@ -21,10 +21,12 @@ pub(crate) struct LoggedTlp {
 
 impl LoggedTlp {
     /// The log of a TLP of which only the header is known.
+    #[cold]
     pub(crate) fn of_header(repr: &Repr) -> LoggedTlp {
         LoggedTlp { header: words(repr), prefixes: [0; 4] }
     }
 
+    #[cold]
     pub(crate) fn of(tlp: &Tlp) -> LoggedTlp {
         LoggedTlp { header: words(&tlp.repr), prefixes: prefix_words(&tlp.prefixes) }
     }
@@ -39,6 +41,7 @@ pub(crate) struct Refused {
 }
 
 impl Refused {
+    #[cold]
     pub(crate) fn of(tlp: &Tlp) -> Refused {
         Refused { tlp: LoggedTlp::of(tlp), advisory: tlp.refusal_is_advisory() }
     }
@@ -66,6 +69,7 @@ fn prefix_words(prefixes: &Prefixes) -> [u32; 4] {
 impl Question {
     /// The request to a function of this ID on the captured bus, as far as it is kept until it is answered: without
     /// TD, hint and prefixes. A request that was handed on is not poisoned.
+    #[cold]
     pub(crate) fn refused(&self, id: Bdf, shared: &Shared) -> Refused {
         let on_bus = id.bits() & 0xff00 == shared.bus_device & 0xff00;
         let kind = if on_bus { ConfigKind::Type0 } else { ConfigKind::Type1 };
@@ -106,6 +110,7 @@ impl Question {
 impl<B: Behind> Function<B> {
     /// Logs an error and queues its message; `advisory` in the cases of `PCIe 5.0 §6.2.3.2.4`. An error of a virtual
     /// function waits for the endpoint's next turn, which looks at the registers of its physical function.
+    #[cold]
     pub(crate) fn log(&mut self, shared: &mut Shared, error: Uncorrectable, advisory: bool, tlp: LoggedTlp) {
         let report = tlp.report(error).advisory(advisory);
         if self.is_physical() {

@@ -116,6 +116,7 @@ impl<B: Behind> Front<B> {
         }
     }
 
+    #[cold]
     fn log_completion(&mut self, index: Option<usize>, error: Uncorrectable, advisory: bool, tlp: &Tlp) {
         let logged = LoggedTlp::of(tlp);
         match index {

@@ -73,11 +73,13 @@ impl<B: Behind> Function<B> {
     }
 
     /// Requester ID and Completer ID.
+    #[inline]
     pub(crate) fn id(&self, shared: &Shared) -> Bdf {
         Bdf::from_bits(shared.bus_device.wrapping_add(self.distance))
     }
 
     /// The completer of its completions.
+    #[inline]
     pub(crate) fn completer(&self, shared: &Shared) -> Completer {
         Completer { id: self.id(shared), attributes: self.settings.completion_attributes }
     }
@@ -89,6 +91,7 @@ impl<B: Behind> Function<B> {
     }
 
     /// True where what was accepted at `stamp` is older than all posted TLPs of `tc` that wait.
+    #[inline]
     pub(super) fn precedes_posted(&self, tc: TrafficClass, stamp: u64) -> bool {
         self.behind.oldest_posted(tc).is_none_or(|posted| stamp < posted)
     }

@@ -167,6 +167,7 @@ impl Shared {
         self.wake = earlier(self.wake, Some(now));
     }
 
+    #[cold]
     pub(crate) fn pause(&mut self, now: Time) {
         if !self.wake_is_firm {
             self.wake = Some(now + PAUSE);

@@ -10,6 +10,7 @@ use link::Notice;
 use tlp::{Rate, Time, Width};
 
 impl<B: Behind> Front<B> {
+    #[cold]
     pub(crate) fn notice(&mut self, now: Time, notice: Notice) {
         match notice {
             Notice::Down { .. } => self.link_down(now),

@@ -60,6 +60,7 @@ impl Reply {
 
 impl Question {
     /// The question of `tlp` about the bytes of `span`.
+    #[inline]
     pub(crate) fn of(tlp: &Tlp, span: Span, reply: Reply) -> Question {
         let (requester, tag) = tlp.repr.transaction();
         let (tc, attr) = (tlp.repr.tc, tlp.repr.attr);
@@ -87,6 +88,7 @@ impl Question {
     }
 
     /// The question of any TLP; `None` where no completion answers it.
+    #[cold]
     pub(crate) fn of_any(tlp: &Tlp) -> Option<Question> {
         let memory = |reply, m: &MemoryRequest| Some(Question::of(tlp, m.span, reply));
         match &tlp.repr.body {

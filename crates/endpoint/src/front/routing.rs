@@ -163,6 +163,7 @@ impl<B: Behind> Front<B> {
     }
 
     /// The function to which a TLP is addressed, if it is to one.
+    #[cold]
     pub(crate) fn addressee(&self, tlp: &Tlp) -> Option<usize> {
         let claimed = |decoded: Option<Place>| Some(decoded?.index);
         match &tlp.repr.body {
@@ -181,6 +182,7 @@ impl<B: Behind> Front<B> {
     }
 
     /// A disabled virtual function that had this ID, while completions may still come for it.
+    #[cold]
     pub(crate) fn former_function(&self, id: Bdf) -> Option<usize> {
         let distance = id.bits().wrapping_sub(self.shared.bus_device);
         let former =

@@ -34,6 +34,7 @@ impl Bridge {
     /// A TLP came in on `side` for the link on the other side, which is down (`PCIe 5.0 §2.9.1`). A request is
     /// unsupported, and an error of the bridge even if nobody awaits an answer; one that containment holds up is no
     /// error (§2.9.3). Completions, and messages that name no function, are silently discarded.
+    #[cold]
     pub(crate) fn dead_end(&mut self, side: Side, tlp: &Tlp) -> DeadEnd {
         if self.is_contained() {
             return DeadEnd { status: self.contained_status(), is_error: false, message: None };

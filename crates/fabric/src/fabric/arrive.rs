@@ -67,7 +67,7 @@ impl Fabric {
         }
         match state.owner {
             Owner::Root(host, n) => {
-                self.hosts[host.index()].root.handle_tlp(n as usize, now, tlp);
+                self.hosts[host].root.handle_tlp(n as usize, now, tlp);
                 self.settle_root(host, n as usize, id.index());
             }
             Owner::Slot(n) => {
@@ -113,7 +113,7 @@ impl Fabric {
 
     /// Root port `n` of `host`, whose port is at `index`, has taken a TLP: of a write, only the credits are left.
     pub(super) fn settle_root(&mut self, host: HostId, n: usize, index: usize) {
-        let side = &mut self.hosts[host.index()];
+        let side = &mut self.hosts[host];
         side.heed(host, &mut self.queue, &mut self.ledger, &mut self.actions);
         if side.root.outputs(n) == 0
             && let Some(state) = self.ports.get_mut(index)
@@ -137,6 +137,7 @@ impl Fabric {
 }
 
 /// The TLP of a frame that `sender` has sent, if it is one that is not acknowledged.
+#[inline]
 fn tlp_of(frame: SentFrame, sender: &Port) -> Option<&Tlp> {
     match frame {
         SentFrame::Tlp { sequence } => sender.unacknowledged(sequence),

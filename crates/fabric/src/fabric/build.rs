@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a fabric is made of, and how it is put together. Nothing runs here.
 
-use super::hosts::HostSide;
+use super::hosts::{HostSide, Hosts};
 use super::links::Held;
 use super::{Fabric, RunTotals, Slot, SwitchState};
 use crate::fault::{FaultRule, Faults};
@@ -314,7 +314,8 @@ impl Fabric {
             }
         }
         let hosts = config.hosts.into_iter().enumerate();
-        let hosts = hosts.map(|(n, host)| host_side(&tree, &links, n, host, config.seed)).collect();
+        let hosts = hosts.map(|(n, host)| host_side(&tree, &links, n, host, config.seed));
+        let hosts = Hosts::new(hosts).ok_or(TopologyError::Hosts(0))?;
         Ok(Fabric {
             started: false,
             now: Time::ZERO,

@@ -33,6 +33,7 @@ impl Fabric {
     }
 
     /// Called before every event; usually no limit is near.
+    #[inline]
     pub(super) fn check_end(&self, open_ended: bool) -> Option<Stop> {
         let goes_on = !self.ends
             && self.now.since(self.last_progress) < STALL_LIMIT

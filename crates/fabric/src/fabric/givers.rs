@@ -69,11 +69,13 @@ pub(super) trait Giver {
     }
 }
 
+#[inline]
 fn give_back(port: &mut Port, now: Time, credit: CreditReturn) {
     port.return_credits(now, credit.tc, credit.class, credit.data_credits);
 }
 
 /// The first of a set of classes, bits by [`Class::index`].
+#[inline]
 fn first_class(set: u8) -> Option<Class> {
     Class::ALL.get(set.trailing_zeros() as usize).copied()
 }
@@ -88,6 +90,7 @@ pub(super) struct RootOutput<'a> {
 }
 
 impl<'a> RootOutput<'a> {
+    #[inline]
     pub(super) fn of(root: &'a mut RootComplex, port: usize, link: LinkId) -> RootOutput<'a> {
         RootOutput { root, port, link: link.0 as usize, moved: false }
     }
@@ -131,6 +134,7 @@ pub(super) struct SlotOutput<'a> {
 }
 
 impl<'a> SlotOutput<'a> {
+    #[inline]
     pub(super) fn of(slot: &'a mut Slot, number: usize) -> SlotOutput<'a> {
         let ready = slot.device.ready();
         SlotOutput { slot, number, ready }

@@ -10,6 +10,7 @@ use crate::queue::{Event, SortedQueue};
 use crate::root::{Effect, RootComplex, Turn};
 use crate::topology::{HostId, OfHost};
 use std::collections::VecDeque;
+use std::ops::{Index, IndexMut};
 use thiserror::Error;
 use tlp::Bdf;
 
@@ -21,6 +22,44 @@ pub(super) struct HostSide {
     pub(super) program: Option<HostSlot>,
     /// The result of the program, once it has ended.
     outcome: Option<Result<(), String>>,
+}
+
+/// The hosts of a fabric.
+pub(super) struct Hosts {
+    // The first host, which most fabrics alone have: events of its root complex need no look at the list.
+    first: HostSide,
+    others: Vec<HostSide>,
+}
+
+impl Hosts {
+    /// The hosts; `None` if there are none.
+    pub(super) fn new(mut hosts: impl Iterator<Item = HostSide>) -> Option<Hosts> {
+        Some(Hosts { first: hosts.next()?, others: hosts.collect() })
+    }
+
+    pub(super) fn len(&self) -> usize {
+        1 + self.others.len()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &HostSide> + Clone {
+        std::iter::once(&self.first).chain(&self.others)
+    }
+}
+
+impl Index<HostId> for Hosts {
+    type Output = HostSide;
+
+    #[inline]
+    fn index(&self, id: HostId) -> &HostSide {
+        if id == HostId::FIRST { &self.first } else { &self.others[id.index() - 1] }
+    }
+}
+
+impl IndexMut<HostId> for Hosts {
+    #[inline]
+    fn index_mut(&mut self, id: HostId) -> &mut HostSide {
+        if id == HostId::FIRST { &mut self.first } else { &mut self.others[id.index() - 1] }
+    }
 }
 
 /// No host has this number.
@@ -87,6 +126,7 @@ impl HostSide {
 }
 
 /// Accounts for a turn and waits for its end.
+#[inline]
 fn heed_turn(id: HostId, turn: &Turn, queue: &mut SortedQueue, ledger: &mut Ledger) {
     ledger.served(turn);
     if turn.ready > turn.now {
@@ -99,12 +139,12 @@ impl Fabric {
     /// The root complex of the first host.
     #[must_use]
     pub fn root(&self) -> &RootComplex {
-        &self.hosts[0].root
+        &self.hosts[HostId::FIRST].root
     }
 
     /// The root complex of the first host, to set it up.
     pub fn root_mut(&mut self) -> &mut RootComplex {
-        &mut self.hosts[0].root
+        &mut self.hosts[HostId::FIRST].root
     }
 
     /// The root complex of `host`.
@@ -113,7 +153,7 @@ impl Fabric {
     /// There is no such host.
     pub fn root_of(&self, host: HostId) -> Result<&RootComplex, NoHost> {
         self.check_host(host)?;
-        Ok(&self.hosts[host.index()].root)
+        Ok(&self.hosts[host].root)
     }
 
     /// The root complex of `host`, for setup.
@@ -122,7 +162,7 @@ impl Fabric {
     /// There is no such host.
     pub fn root_of_mut(&mut self, host: HostId) -> Result<&mut RootComplex, NoHost> {
         self.check_host(host)?;
-        Ok(&mut self.hosts[host.index()].root)
+        Ok(&mut self.hosts[host].root)
     }
 
     fn check_host(&self, host: HostId) -> Result<(), NoHost> {
@@ -144,7 +184,7 @@ impl Fabric {
     /// The result of the first host's program; `None` while it runs, or if there is none.
     #[must_use]
     pub fn host_outcome(&self) -> Option<&Result<(), String>> {
-        self.hosts[0].outcome.as_ref()
+        self.hosts[HostId::FIRST].outcome.as_ref()
     }
 
     /// The program of `host` was given something from outside the fabric: calls it now if it wants to be called
@@ -183,7 +223,7 @@ impl Fabric {
             return;
         }
         self.last_progress = self.now;
-        let host = &mut self.hosts[id.index()];
+        let host = &mut self.hosts[id];
         let Some(program) = &mut host.program else {
             // No program takes the interrupts.
             while host.root.poll_host_input(self.now).is_some() {}
@@ -212,6 +252,6 @@ impl Fabric {
 
     /// Handles the effects of a call to a root complex.
     pub(super) fn heed_root(&mut self, id: HostId) {
-        self.hosts[id.index()].heed(id, &mut self.queue, &mut self.ledger, &mut self.actions);
+        self.hosts[id].heed(id, &mut self.queue, &mut self.ledger, &mut self.actions);
     }
 }

@@ -127,7 +127,7 @@ impl Fabric {
                 self.switches[switch as usize].switch.handle_slot(port as usize, self.now, event);
             }
             Owner::Root(host, n) => {
-                self.hosts[host.index()].root.handle_slot(n as usize, self.now, event);
+                self.hosts[host].root.handle_slot(n as usize, self.now, event);
                 self.heed_root(host);
             }
             Owner::Slot(_) => {}
@@ -155,6 +155,7 @@ impl Fabric {
     }
 
     /// Holds `link` down because of `why`, or releases it.
+    #[cold]
     pub(super) fn hold(&mut self, link: LinkId, why: Held, on: bool, surprise: bool) {
         let held = &mut self.held[link.0 as usize];
         let before = *held;
@@ -208,7 +209,7 @@ impl Fabric {
                 self.switches[switch as usize].switch.handle_lost(port as usize, self.now, &lost.tlp);
             }
             Owner::Root(host, n) if unsent => {
-                self.hosts[host.index()].root.handle_lost(n as usize, self.now, &lost.tlp);
+                self.hosts[host].root.handle_lost(n as usize, self.now, &lost.tlp);
                 self.heed_root(host);
             }
             _ if lost.tlp.class() != Class::NonPosted => self.ledger.drop(lost.tlp.account),
@@ -229,12 +230,13 @@ impl Fabric {
     }
 
     /// Hands the port's notices to its owner.
+    #[cold]
     pub(super) fn tell_owner(&mut self, index: usize) {
         let owner = self.ports[index].owner;
         while let Some(notice) = self.ports[index].port.poll_notice() {
             match owner {
                 Owner::Root(host, n) => {
-                    self.hosts[host.index()].root.handle_notice(n as usize, self.now, notice);
+                    self.hosts[host].root.handle_notice(n as usize, self.now, notice);
                     self.heed_root(host);
                 }
                 Owner::Slot(n) => self.slots[n as usize].device.handle_notice(self.now, notice),
@@ -269,13 +271,14 @@ impl Fabric {
     /// Bridges owe no credits for TLPs from a link that went down; devices and bare root ports still return them.
     fn forgets_what_it_holds(&self, owner: Owner) -> bool {
         match owner {
-            Owner::Root(host, n) => self.hosts[host.index()].root.space(n as usize).is_some(),
+            Owner::Root(host, n) => self.hosts[host].root.space(n as usize).is_some(),
             Owner::Switch { .. } => true,
             Owner::Slot(_) => false,
         }
     }
 
     /// Carries out what root complexes ask of the links at their root ports.
+    #[inline]
     pub(super) fn obey_roots(&mut self) {
         if !self.actions.is_empty() {
             self.obey_root_ports();
@@ -301,6 +304,7 @@ impl Fabric {
         }
     }
 
+    #[cold]
     fn obey(&mut self, index: usize, action: Action) {
         let link = self.ports[index].id.link();
         match action {

@@ -21,7 +21,7 @@ enum Put {
 
 impl Fabric {
     pub(super) fn pump_root(&mut self, host: HostId, n: usize) {
-        self.pump(self.hosts[host.index()].root_ports[n]);
+        self.pump(self.hosts[host].root_ports[n]);
     }
 
     /// Fills the wire from a port's queues, and the queues from its owner; then pumps the ports that this lets go on.
@@ -138,7 +138,7 @@ impl Fabric {
     fn refill(&mut self, index: usize) -> bool {
         match self.ports[index].owner {
             Owner::Root(host, n) => {
-                let root = &self.hosts[host.index()].root;
+                let root = &self.hosts[host].root;
                 if root.outputs(n as usize) == 0 && !root.owes_credits(n as usize) {
                     self.ports[index].asks_again = false;
                     return false;
@@ -179,7 +179,7 @@ impl Fabric {
     #[inline(never)]
     fn refill_root(&mut self, index: usize, host: HostId, n: usize) -> bool {
         let Some(at) = self.ports.get_mut(index) else { return false };
-        let side = &mut self.hosts[host.index()];
+        let side = &mut self.hosts[host];
         let mut giver = RootOutput::of(&mut side.root, n, at.id.link());
         let more = giver.refill(at, self.now, &mut self.ledger);
         let moved = giver.moved;

@@ -29,6 +29,7 @@ impl Dram {
     }
 
     /// How long memory takes to wake for a request at `asked`.
+    #[inline]
     pub(super) fn wake(&mut self, asked: Time, rng: &mut Xoshiro256PlusPlus) -> Duration {
         let Some(power) = &mut self.power else { return Duration::ZERO };
         power.wake(asked, rng).0.since(asked)
@@ -43,6 +44,7 @@ impl Dram {
 
     /// Extra time for the line at `address` over one from the cache, requested at `asked`. Requests of one bank take
     /// turns in the order in which they came to the host, whatever held them up there.
+    #[inline]
     pub(super) fn read_line(&mut self, address: u64, asked: Time) -> Duration {
         match &mut self.banks {
             Some(banks) => banks.turn(address, asked) + self.latency,
@@ -51,6 +53,7 @@ impl Dram {
     }
 
     /// Extra time for a line that comes from the cache of a core while memory is asked for it as well.
+    #[inline]
     pub(super) fn snooped_line(&mut self, address: u64, asked: Time) -> Duration {
         match &mut self.banks {
             Some(banks) if banks.speculative_reads => banks.turn(address, asked),

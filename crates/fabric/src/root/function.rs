@@ -65,6 +65,7 @@ impl Function {
     }
 
     /// True if the link carries TLPs and nothing holds it down.
+    #[inline]
     pub(super) fn is_open(&self) -> bool {
         self.up && self.held.is_empty()
     }
@@ -87,6 +88,7 @@ impl Function {
 
 impl RootPort {
     /// True if the host may not send `tlp`: the link is down, or AtomicOp Egress Blocking stops it (`PCIe 5.0 §6.15`).
+    #[inline]
     pub(super) fn is_blocked(&self, body: &Body) -> bool {
         let Some(function) = &self.function else { return false };
         !function.is_open() || function.routes.blocks_atomics && matches!(body, Body::Atomic(_))
@@ -161,6 +163,7 @@ impl Base {
     }
 
     /// Logs an error of `tlp` on `side` in the registers of root port `port`, if it has any.
+    #[cold]
     pub(super) fn log(
         &mut self,
         port: usize,
@@ -199,6 +202,7 @@ impl Base {
     }
 
     /// Sets DPC RP Busy from the trigger until the root complex has no open request below.
+    #[cold]
     pub(super) fn follow_busy(&mut self, port: usize) {
         let open = self.ports[port].open_requests() > 0;
         let Some(function) = &mut self.ports[port].function else { return };
@@ -260,6 +264,7 @@ impl Base {
     }
 
     /// The root port that claims a memory request of the host to `address`; the lowest number wins.
+    #[inline]
     pub(super) fn port_of_address(&self, address: u64) -> Option<usize> {
         let bare = self.map.port_of_address(address, self.ports.len());
         if !self.has_functions {

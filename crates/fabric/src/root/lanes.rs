@@ -72,6 +72,7 @@ impl<T> Lanes<T> {
         self.queues.iter().map(VecDeque::len).sum()
     }
 
+    #[inline]
     pub(super) fn len_of(&self, tc: TrafficClass) -> usize {
         self.queues[usize::from(tc.bits())].len()
     }

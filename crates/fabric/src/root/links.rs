@@ -14,6 +14,7 @@ use tlp::{Class, Rate, Status, Time, Tlp, Width};
 
 impl RootComplex {
     /// Handles a notice of the link of root port `port`. A bare root port only takes its speed.
+    #[cold]
     pub(crate) fn handle_notice(&mut self, port: usize, now: Time, notice: Notice) {
         if let Notice::Up { rate, width } | Notice::Retrained { rate, width } = notice {
             self.base.ports[port].line_time = wire_time(LINE_BYTES, rate, width);
@@ -131,6 +132,7 @@ impl Base {
     }
 
     /// Counts and logs a TLP for the link of root port `port`, which is down; returns the status of its completion.
+    #[cold]
     pub(super) fn refuse_closed(&mut self, port: usize, now: Time, tlp: &Tlp) -> Status {
         let Some(function) = &mut self.ports[port].function else { return Status::UnsupportedRequest };
         self.function_counters.link_down += 1;
@@ -148,6 +150,7 @@ impl Base {
     }
 
     /// Returns the credits of a TLP that has left to the root port that it came in through.
+    #[inline]
     pub(super) fn give_back(&mut self, now: Time, credit: Option<(u32, CreditReturn)>) {
         if let Some((from, credit)) = credit {
             self.ports[from as usize].credits.push(credit);

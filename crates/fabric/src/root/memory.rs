@@ -115,6 +115,7 @@ impl Memory {
 
     /// Takes the next turn for a write that comes at `now`. Returns when its room is free again; it is visible later,
     /// which holds up only reads.
+    #[inline]
     pub(super) fn take_write(
         &mut self,
         p: &HostProfile,

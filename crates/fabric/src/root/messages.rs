@@ -72,6 +72,7 @@ impl Base {
     }
 
     /// Whether a message may come in: not through a contained port, nor against ACS Source Validation.
+    #[cold]
     fn lets_message(&mut self, port: usize, now: Time, tlp: &Tlp) -> bool {
         let Some(function) = &self.ports[port].function else { return true };
         let verdict = if function.is_contained() {

@@ -546,6 +546,7 @@ impl RootPort {
     }
 
     /// True if the link carries TLPs and nothing holds it down; always true for a bare port.
+    #[inline]
     fn is_open(&self) -> bool {
         self.function.as_ref().is_none_or(|function| function.is_open())
     }

@@ -73,6 +73,7 @@ const fn part_len(address: u64, left: u32) -> u32 {
 
 impl Base {
     /// Counts and logs a request or completion that goes no further; returns how a non-posted one is completed.
+    #[cold]
     pub(super) fn turn_away(
         &mut self,
         port: usize,

@@ -64,6 +64,7 @@ impl Switch {
     /// A TLP with a wrong ECRC that goes no further than this switch is dropped by the function with ECRC Check Enable
     /// at which it ends, since its content and sender cannot be trusted (`PCIe 5.0 §2.7.1`, §6.2.3.2.3). The receiver
     /// of a TLP that is passed on judges it.
+    #[cold]
     fn drops_wrong_ecrc(&mut self, arrival: Arrival, destination: Destination, tlp: &Tlp) -> bool {
         let Some(by) = destination.ends_at(arrival.port).filter(|by| self.bridges[*by].space().ecrc_check())
         else {
@@ -75,6 +76,7 @@ impl Switch {
         true
     }
 
+    #[inline]
     fn forward(&mut self, arrival: Arrival, port: usize, egress: usize, tlp: Tlp) {
         if let Some((to, credit)) = self.places.answered(&tlp) {
             self.return_credit(to, credit);
@@ -149,6 +151,7 @@ impl Switch {
     /// A poisoned write is completed with UR, but its only error is that of a poisoned TLP (`PCIe 5.0 §2.7.2.2`).
     ///
     /// For the port that it came through on its way to another, it is a TLP that goes on.
+    #[cold]
     fn poisoned_configuration(&mut self, arrival: Arrival, of: usize, tlp: &Tlp) {
         self.poisoned(arrival, 0, tlp, of != 0);
         if of != 0 {
@@ -250,11 +253,13 @@ impl Switch {
 
     /// Reports a poisoned TLP. If `goes_on`, it is not for this function and is reported as advisory
     /// (`PCIe 5.0 §6.2.3.2.4.2`); if it ends here, it never is (§2.7.2.2).
+    #[cold]
     fn poisoned(&mut self, arrival: Arrival, port: usize, tlp: &Tlp, goes_on: bool) {
         self.counters.poisoned += 1;
         self.log(arrival, port, Uncorrectable::PoisonedTlp, goes_on, tlp);
     }
 
+    #[cold]
     fn log(&mut self, arrival: Arrival, port: usize, error: Uncorrectable, advisory: bool, tlp: &Tlp) {
         // A TLP that another port refuses came to that port over the internal bus.
         let side = if port == arrival.port { link_side(port) } else { inner_side(port) };

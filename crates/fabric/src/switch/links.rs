@@ -96,6 +96,7 @@ impl Switch {
     }
 
     /// Counts and logs a TLP for the link of `port`, which is down; returns its completion, if it needs one.
+    #[cold]
     pub(super) fn refuse_closed(&mut self, now: Time, leave_at: Time, port: usize, tlp: &Tlp) -> Option<Tlp> {
         self.counters.link_down += 1;
         let DeadEnd { status, is_error, message } = self.bridges[port].dead_end(inner_side(port), tlp);

@@ -178,6 +178,7 @@ struct PortLink {
 
 impl PortLink {
     /// True if it carries TLPs and nothing holds it down.
+    #[inline]
     fn is_open(&self) -> bool {
         self.up && self.held.is_empty()
     }
@@ -274,6 +275,7 @@ impl Switch {
 
     /// Which polls of `port` may find something now. `false` is certain; `true` may find nothing.
     #[must_use]
+    #[inline]
     pub fn ready(&self, port: usize) -> Ready {
         let taken = if self.credits[port].is_empty() { Ready::NONE } else { Ready::TAKEN };
         let outputs = self.outputs(port);
@@ -282,6 +284,7 @@ impl Switch {
     }
 
     /// The classes with TLPs to send at `port`, on any Traffic Class: bits by [`Class::index`].
+    #[inline]
     pub(crate) fn outputs(&self, port: usize) -> u8 {
         self.crossbar.outputs(port)
     }
@@ -289,6 +292,7 @@ impl Switch {
     /// The next TLP of `class` to send at `port`, of one of the Traffic Classes in `room`. Ask for posted TLPs first:
     /// one that leaves may let go a read or a completion behind it.
     #[must_use]
+    #[inline]
     pub fn poll_tlp(&mut self, port: usize, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
         loop {
             let next = self.crossbar.next(port, now, class, room)?;
@@ -312,6 +316,7 @@ impl Switch {
         }
     }
 
+    #[inline]
     fn count(&mut self, input: usize, port: usize) {
         if input < self.bridges.len() {
             self.counters.forwarded += 1;
@@ -321,12 +326,14 @@ impl Switch {
 
     /// The credits of the next TLP received at `port` that has left the receive buffer.
     #[must_use]
+    #[inline]
     pub fn poll_credits(&mut self, port: usize) -> Option<CreditReturn> {
         self.credits[port].pop_front()
     }
 
     /// The next port that may now be able to send or to return credits; each is named once until it may again.
     #[must_use]
+    #[inline]
     pub fn poll_touched(&mut self) -> Option<usize> {
         self.crossbar.poll_touched()
     }
@@ -345,6 +352,7 @@ impl Switch {
 
     /// When to call [`handle_timeout`](Self::handle_timeout) next.
     #[must_use]
+    #[inline]
     pub fn poll_timeout(&self) -> Option<Time> {
         self.crossbar.next_timer()
     }
@@ -385,6 +393,7 @@ impl Switch {
         self.crossbar.is_empty()
     }
 
+    #[inline]
     fn return_credit(&mut self, port: usize, credit: CreditReturn) {
         self.credits[port].push_back(credit);
         self.crossbar.touch(port);
@@ -402,6 +411,7 @@ impl Switch {
     }
 
     /// When a TLP may leave through `egress` if its header arrives at `now` and its last symbol at `tail_at`.
+    #[inline]
     fn leave_at(&self, now: Time, tail_at: Time, tlp: &Tlp, egress: usize) -> Time {
         let SwitchTiming { latency, mode } = self.timing;
         match mode {

@@ -35,6 +35,7 @@ impl Port {
     /// Hands back what was queued or not acknowledged, oldest first: first what was sent, then the rest, channel by
     /// channel. TLPs handed up before stay with their owner; their credits may still be returned, and are then not
     /// counted. `surprise`: nobody asked for it. On a link that is already down, the call has no effect.
+    #[cold]
     pub fn take_down(&mut self, now: Time, surprise: bool) -> Vec<Lost> {
         if self.down {
             return Vec::new();
@@ -52,6 +53,7 @@ impl Port {
 
     /// The link is up again, at the rate and width of its configuration: initialization begins as with
     /// [`start`](Self::start). On a link that is not down, the call has no effect.
+    #[cold]
     pub fn bring_up(&mut self, now: Time) {
         if !std::mem::take(&mut self.down) {
             return;
@@ -90,6 +92,7 @@ impl Port {
     }
 
     /// Whether credits that are returned now belong to a TLP from before the link went down: those go first, in order.
+    #[cold]
     pub(super) fn is_stale(&mut self, channel: usize, class: Class) -> bool {
         let stale = self.stale_by_kind.get_mut(channel).map(|kinds| &mut kinds[class.index()]);
         let Some(stale) = stale.filter(|n| **n != 0) else { return false };

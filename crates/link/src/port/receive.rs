@@ -12,6 +12,7 @@ use tlp::{Class, DataLinkFeature, Dllp, FlowControl, FlowControlKind, Time, Tlp,
 
 impl Port {
     /// Whether a damaged frame passes its CRC; otherwise handles the error.
+    #[cold]
     pub(super) fn survives(&mut self, frame: &Frame, damage: &Damage) -> bool {
         if frame.survives(damage) {
             self.counters.undetected_errors += 1;
@@ -42,6 +43,7 @@ impl Port {
     /// A frame has arrived with broken framing, so that only its kind, TLP or DLLP, is known: a Receiver Error. A Nak
     /// asks for a TLP again (`PCIe 5.0 §3.6.3.1`); with 128b/130b encoding the link retrains as well (§4.2.2.3.3),
     /// which [`poll_retrain`](Self::poll_retrain) reports.
+    #[cold]
     pub fn receive_broken_frame(&mut self, now: Time, of_tlp: bool) {
         if self.down {
             return;
@@ -60,6 +62,7 @@ impl Port {
     /// The sender used the credits of `sent`, the TLP that it meant. True if it was new and in order: it is dropped,
     /// acknowledged, and its credits go back.
     #[must_use]
+    #[cold]
     pub fn receive_malformed(&mut self, now: Time, sequence: u16, sent: &Tlp, header: [u32; 4]) -> bool {
         let accepted = self.receive_tlp(now, sequence, sent);
         if accepted {
@@ -185,6 +188,7 @@ impl Port {
 
     /// A TLP whose Traffic Class no channel in use carries is malformed (`PCIe 5.0 §2.5.2`). If the class is not mapped
     /// at all, the sender used credits of VC0; they go back, since the TLP was never in the buffer.
+    #[cold]
     fn refuse_unmapped(&mut self, now: Time, tlp: &Tlp) -> bool {
         self.counters.unmapped_tcs += 1;
         self.refused = true;
@@ -302,6 +306,7 @@ impl Port {
 
     /// TLPs accepted during FC_INIT2 may have returned credits that no UpdateFC could report; the other end no longer
     /// listens to the InitFC2s.
+    #[cold]
     fn tell_early_returns(&mut self, index: usize) {
         for (class, credits) in Class::ALL.into_iter().zip(&self.channels[index].rx) {
             let kind = index * Class::ALL.len() + class.index();

@@ -24,6 +24,7 @@ const ALL_ONES: u32 = u32::MAX;
 impl RootComplex {
     /// CRS has answered the request with `tag`. True if it is repeated, or has ended by CRS Software Visibility or
     /// patience (`PCIe 5.0 §2.3.2`); false if the host must be told, as behind a bare root port.
+    #[cold]
     fn come_again(&mut self, port: usize, tag: Tag, now: Time) -> bool {
         let Some(function) = &self.base.ports[port].function else { return false };
         let shows = function.bridge.space().crs_software_visibility();
@@ -52,6 +53,7 @@ impl RootComplex {
     }
 
     /// A tag is free: parts of split reads that wait for one go on.
+    #[inline]
     fn release(&mut self, port: usize, tag: Tag, now: Time) {
         let tags = &mut self.base.ports[port].tags;
         tags.get(tag).into_iter().for_each(|(_, pending)| pending.data = Data::NONE);
@@ -93,6 +95,7 @@ impl RootComplex {
 
 impl Base {
     /// A request of the host cannot leave: its link is down, or it is an AtomicOp that is blocked there.
+    #[cold]
     pub(super) fn refuse_unsent(&mut self, port: usize, now: Time, tlp: &Tlp) -> Status {
         self.counters.unsupported_requests += 1;
         if self.ports[port].is_open() {
@@ -107,6 +110,7 @@ impl Base {
     }
 
     /// A request of the root complex through `port` has failed.
+    #[cold]
     fn request_failed(&mut self, port: usize, now: Time, request: Repr, failure: RpPioFailure) {
         let Some(function) = &mut self.ports[port].function else { return };
         function.bridge.request_failed(&Tlp::new(request, Data::NONE), failure);
@@ -114,6 +118,7 @@ impl Base {
     }
 
     /// A request through `port` is no longer open.
+    #[inline]
     fn no_longer_open(&mut self, port: usize) {
         if self.ports[port].function.as_ref().is_some_and(|function| function.is_contained()) {
             self.follow_busy(port);
@@ -167,6 +172,7 @@ impl RootComplex {
     }
 
     /// An open request has failed with `error`, by `tlp`. True if it goes on nevertheless.
+    #[cold]
     fn fail(&mut self, port: usize, now: Time, request: Repr, tlp: &Tlp, error: HostError) -> bool {
         match error {
             HostError::ConfigRetry => return self.come_again(port, request.transaction().1, now),
@@ -186,6 +192,7 @@ impl RootComplex {
     }
 
     /// Advisory if it is not fatal (`PCIe 5.0 §6.2.3.2.4.5`).
+    #[cold]
     fn unexpected(&mut self, port: usize, now: Time, tlp: &Tlp) {
         self.base.counters.unexpected_completions += 1;
         self.base.log(port, now, Uncorrectable::UnexpectedCompletion, true, Side::Secondary, tlp);
