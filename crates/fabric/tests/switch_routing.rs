@@ -97,7 +97,7 @@ fn completions() {
     ]);
 }
 
-/// `PCIe 5.0 §2.2.8` and Table 2-20.
+/// `PCIe 5.0 §2.2.8`: messages go as their routing says.
 #[test]
 fn messages() {
     use MessageRouting::*;

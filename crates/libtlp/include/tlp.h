@@ -237,8 +237,8 @@ int tlp_calculate_length(uintptr_t addr, size_t count);
 uintptr_t tlp_mr_addr(struct tlp_mr_hdr *mh);
 
 /*
- * Bytes from the first enabled one to the last: the Byte Count of the first completion (PCIe 5.0 Table 2-38). Of a
- * zero-length request 1 where it is an MRd, as that table says, and 0 where it is an MWr: it writes nothing.
+ * Bytes from the first enabled one to the last: the Byte Count of the first completion (PCIe 5.0 2.3.1.1). Of a
+ * zero-length request 1 where it is an MRd, as that section says, and 0 where it is an MWr: it writes nothing.
  */
 int tlp_mr_data_length(struct tlp_mr_hdr *mh);
 

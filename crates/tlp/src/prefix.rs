@@ -11,7 +11,7 @@ use core::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct Prefix(pub u32);
 
-/// The type of a prefix (`PCIe 5.0 Table 2-38`, Table 2-39, and the ECN that names PASID's).
+/// The type of a prefix (`PCIe 5.0 §2.2.10`, and the ECN that names PASID's).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PrefixKind {
     /// MR-IOV, local; carried as it is.

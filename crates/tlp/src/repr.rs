@@ -333,7 +333,7 @@ pub struct ConfigRequest {
     pub first_be: u8,
 }
 
-/// Routing of a message (`PCIe 5.0 Table 2-20`), the low three bits of Type.
+/// Routing of a message (`PCIe 5.0 §2.2.8`), the low three bits of Type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MessageRouting {
     /// 000b: to the root complex.

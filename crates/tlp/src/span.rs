@@ -161,7 +161,7 @@ impl Span {
     }
 
     /// Bytes from the first enabled to the last enabled one: the Byte Count of the completion of such a read
-    /// (`PCIe 5.0 §2.3.1.1`, Table 2-38). One for a zero-length read, as there.
+    /// (`PCIe 5.0 §2.3.1.1`). One for a zero-length read, as there.
     #[must_use]
     pub const fn byte_count(self) -> u32 {
         self.length_dw as u32 * 4 - self.lead() - self.trail()
@@ -237,7 +237,7 @@ mod tests {
         assert_eq!((span.byte_count(), span.lead(), span.is_enabled(0)), (1, 0, false));
     }
 
-    /// Byte Count by Byte Enables: rows of `PCIe 5.0 Table 2-38`.
+    /// Byte Count by Byte Enables: rows of the table in `PCIe 5.0 §2.3.1.1`.
     #[test]
     fn byte_count_table() {
         let rows = [

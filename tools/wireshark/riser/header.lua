@@ -134,7 +134,7 @@ for be = 1, 15 do
 end
 
 -- Bytes before the first enabled one, and from there to the last enabled one: Byte Count of the completion
--- (§2.3.1.1, Table 2-38). A zero-length request counts one.
+-- (§2.3.1.1). A zero-length request counts one.
 local function span(first_be, last_be, length_dw)
     local lead = LOWEST[first_be] or 0
     local last = HIGHEST[length_dw == 1 and first_be or last_be] or 0

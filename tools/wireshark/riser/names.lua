@@ -33,7 +33,7 @@ names.ph = {
     [3] = "Target with Priority",
 }
 
--- Routing of messages (Table 2-20).
+-- Routing of messages (§2.2.8).
 names.routing = {
     [0] = "to root complex",
     [1] = "by address",

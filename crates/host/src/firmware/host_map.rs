@@ -27,7 +27,7 @@ pub struct HostMap {
     /// The first and the last interrupt vector that may be given.
     pub vectors: (u16, u16),
     /// The vectors that INTA, INTB, INTC and INTD of a root port raise, where it is device 0 of its bus; those of
-    /// device n are rotated by n (`PCIe 5.0 Table 2-20`).
+    /// device n are rotated by n (`PCIe 5.0 §2.2.8.1`).
     pub intx_lines: [u8; 4],
     /// How functions are set up.
     pub policy: Policy,

@@ -50,7 +50,7 @@ impl System {
 }
 
 /// The line of the host at which each pin of a function ends: every bridge on the way up rotates the pins by the
-/// device number of what is below it (`PCIe 5.0 Table 2-20`).
+/// device number of what is below it (`PCIe 5.0 §2.2.8.1`).
 fn line(functions: &BTreeMap<Bdf, Function>, map: &HostMap, bdf: Bdf) -> impl Fn(u8) -> u8 + use<> {
     let mut turns = 0;
     let mut next = Some(bdf);

@@ -70,7 +70,7 @@ fn completions_have_their_bytes() {
     let got = answers(&mut completer(256, 64), &read(Span::covering(0x1045, 3).unwrap()), &[], &mut image);
     let data = [0, byte(0x1045), byte(0x1046), byte(0x1047)];
     assert_eq!(got, [[&[0x4a, 0, 0, 1, 0x01, 0, 0, 3, 0x1a, 0, 7, 0x45][..], &data].concat()]);
-    // Zero-length: one DW, Byte Count 1 (Table 2-38).
+    // Zero-length: one DW, Byte Count 1 (§2.3.1.1).
     let got = answers(&mut completer(256, 64), &read(Span::zero_length(0x1048)), &[], &mut image);
     assert_eq!(got.len(), 1);
     assert_eq!(got[0][..12], [0x4a, 0, 0, 1, 0x01, 0, 0, 1, 0x1a, 0, 7, 0x48]);

@@ -92,7 +92,7 @@ fn reads_as_bytes() {
     }
 }
 
-// A request of 1024 DW has Length 0 (`PCIe 5.0 §2.2.1`), and its completion Byte Count 0 (Table 2-39).
+// A request of 1024 DW has Length 0 (`PCIe 5.0 §2.2.1`), and its completion Byte Count 0 (§2.3.1.1).
 #[test]
 fn a_whole_page_is_length_zero() {
     let mut requester = Requester::new(Settings { mrrs: Mrrs::new(4096).unwrap(), ..settings() });

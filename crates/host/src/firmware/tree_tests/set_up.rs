@@ -149,7 +149,7 @@ fn interrupts_are_given_in_the_order_msix_msi_line() {
     assert_eq!(error, "function 01:00.0: no interrupt vectors are left");
 }
 
-/// INTA to INTD of a device n of a switch are turned by n, and again by the root port's number (`Table 2-20`).
+/// INTA to INTD of a device n of a switch are turned by n, and again by the root port's number (`PCIe 5.0 §2.2.8.1`).
 #[test]
 fn lines_turn_at_every_bridge() {
     let device = |pin| Node::endpoint().pin(pin);
