@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# The main job, shown step by step. Needs nothing but Rust; writes to out/demo only.
+# The main job, shown step by step. Needs nothing but Rust; writes to out/demo only. Where RISER_SHARED_DATA names a folder with
+# nettlp-captures, it shows a real capture in place of statistics.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 out=out/demo
-captures=../shared/data/nettlp-captures
+captures=${RISER_SHARED_DATA:+$RISER_SHARED_DATA/nettlp-captures}
 
 title() { printf '\n== %s\n' "$*"; }
 
