@@ -227,7 +227,8 @@ typedef struct riser_device_ops {
     uint32_t abi;  /* RISER_DEVICE_ABI */
     uint32_t size; /* sizeof(riser_device_ops) */
 
-    /* A device of these settings, the text of the lab, as it is before power-on; or NULL, with why in error. */
+    /* A device of these settings, the text of the lab, as it is after power-on: reset is not called at the
+     * start; or NULL, with why in error. */
     riser_device *(*create)(const char *settings, char *error, size_t error_bytes);
     void (*destroy)(riser_device *device);
 

@@ -35,7 +35,7 @@ pub struct Settings {
     /// Class: base class, sub-class and programming interface, 8 bits each.
     #[schemars(range(min = 0, max = 16_777_215))]
     pub class: u32,
-    /// BARs.
+    /// BARs. Without the key there is BAR 0, `memory32` of 4 KiB.
     pub bars: Vec<BarSettings>,
     /// How it interrupts.
     pub interrupts: Interrupts,
