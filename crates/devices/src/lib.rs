@@ -3,7 +3,7 @@
 //!
 //! | device | written as | shows |
 //! |---|---|---|
-//! | [`simple_nic`] | `async fn` | a register file, descriptor rings, DMA, interrupts: the tutorial |
+//! | [`simple_nic`] | `async fn` | a register file, descriptor rings, DMA, interrupts |
 //! | [`memory`] | callbacks, [`device::Device`] itself | the smallest device there is: requests in, completions out |
 //! | [`counter`] | `async fn` | AtomicOps: a counter in host memory that several devices share |
 //! | [`traffic`] | raw TLPs, below the seam | flows of reads, writes, AtomicOps and messages, each with its Traffic Class |
@@ -16,8 +16,11 @@
 //! | [`replay`] | raw TLPs, below the seam | what a capture's devices have asked for, played again |
 //!
 //! Each module has a [`Model`](plug::Model), the settings by which a lab names the device; a `function` that makes it with its
-//! configuration space, and a `driver`, the program of its host. [`models`] is the table of all. This crate never knows a host,
-//! a link or a fabric.
+//! configuration space, and a `driver`, the program of its host. [`models`] is the table of all. What stands behind the
+//! seam of `device` knows no host; drivers reach theirs by `host::Cpu`, and what stands below an endpoint hears of its link
+//! (`link::Notice`). This crate never knows a fabric.
+//!
+//! The device of the tutorial is not here: it is `templates/my-device`, which `riser new` writes.
 //!
 //! [`VENDOR`] is not a number that the PCI-SIG has given to anyone that we know of, and none that it has given to
 //! riser: for labs, not for silicon.
