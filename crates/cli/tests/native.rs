@@ -135,19 +135,32 @@ fn what_a_library_does_wrong_is_told_and_crashes_nothing() {
         ("taken", "poll_taken: there is no request 100"),
         ("id", "with id 0, which is under way"),
         ("huge", "a read of 1073741824 B: legal are up to 1048576"),
-        ("class", "a read output where one of class Posted was polled"),
+        ("class", "RISER_READ where an output of RISER_POSTED was polled"),
         ("kind", "an output of kind 77: legal are 1 to 9"),
         ("vector", "interrupt vector 9: the function has 1, from 0 on"),
         ("null", "a message of 4 B without data"),
+        ("long", "a message of 8192 B: legal are multiples of 4 up to 4096"),
+        ("route", "a message routed 255: legal are 0 to 5"),
+        ("end", "a write of 8 B at 0xfffffffffffffffc: legal are addresses below 2^64"),
         ("endless", "an answer to request 0, which waits for none"),
         ("timer", "next_timer: 65536 times at"),
     ] {
         let set = format!("slot.card.native.settings={wrong}");
-        let (status, said) = sanitized(&["run", &lab, "--allow-native", "--set", &set]);
-        assert!(
-            status == Some(1) && said.contains(says) && said.contains("card"),
-            "{wrong}: {status:?} {said}"
-        );
+        // With a limit too, which comes before the host would give up.
+        for limit in [&[][..], &["--set", "limit_us=5000"]] {
+            let args = [&["run", &lab, "--allow-native", "--set", &set], limit].concat();
+            let (status, said) = sanitized(&args);
+            assert!(
+                status == Some(1)
+                    && said.contains(says)
+                    && said.contains("card")
+                    && said.contains("broken.so: "),
+                "{wrong} {limit:?}: {status:?} {said}"
+            );
+            // The one that is never to be answered is not.
+            let is_answered = !said.contains("completion_timeouts") || wrong == "endless";
+            assert!(is_answered, "{wrong}: {said}");
+        }
     }
     // A good one, and what shows that the sanitizers look.
     let (status, said) = sanitized(&["run", &lab, "--allow-native"]);
@@ -164,6 +177,13 @@ fn what_is_no_device_is_told_with_its_place() {
     let Some(no_ops) = broken("no-ops", &["-DNO_OPS"]) else { return };
     let Some(no_write) = broken("no-write", &["-DNO_WRITE"]) else { return };
     let Some(version) = broken("version", &["-DABI=2"]) else { return };
+    let Some(missing) = broken("missing", &["-DMISSING"]) else { return };
+    let Some(cut) = broken("cut", &[]) else { return };
+    let library = Path::new(&cut).with_file_name("broken.so");
+    fs::write(&library, &fs::read(&library).unwrap()[..8192]).unwrap();
+    let folder_of_a_name = folder("is-a-folder").join("lab.toml");
+    fs::write(&folder_of_a_name, BROKEN).unwrap();
+    fs::create_dir_all(folder_of_a_name.with_file_name("broken.so")).unwrap();
     let no_library = folder("no-library").join("lab.toml");
     fs::write(&no_library, BROKEN).unwrap();
     let text = folder("text").join("lab.toml");
@@ -173,7 +193,10 @@ fn what_is_no_device_is_told_with_its_place() {
     for (lab, set, says) in [
         (no_library, "", "lab.toml:7:11: slot `card`: library "),
         (no_library, "", "broken.so: there is no such file"),
-        (text, "", "invalid ELF header"),
+        (folder_of_a_name.to_str().unwrap(), "", "broken.so: it is no regular file"),
+        (text, "", "broken.so: it is no whole shared library: "),
+        (&cut, "", "broken.so: it is no whole shared library: "),
+        (&missing, "", "undefined symbol: missing"),
         (&no_entry, "", "broken.so: no symbol riser_device_entry"),
         (&no_ops, "", "riser_device_entry gives nothing for version 1 of the ABI"),
         (&no_write, "", "broken.so: no function write: create, destroy, "),
@@ -188,6 +211,20 @@ fn what_is_no_device_is_told_with_its_place() {
         (&lab, "step.0.bar=2", "step 0: bar of 2: the device has [0]"),
         (&lab, "step.0.bytes=3", "step 0: bytes of 3: legal are 4 and 8"),
         (&lab, "step.0={do=\"write\",of=\"x\"}", "step 0: of of `x`: legal are buffers before it"),
+        (
+            &lab,
+            "step.0={do=\"compare\",name=\"x\"}",
+            "step 0: name of `x`: legal are buffers before it: there is none",
+        ),
+        (&lab, "step.0={do=\"interrupt\",vector=7}", "step 0: vector of 7: the device has 1, from 0 on"),
+        (&lab, "step.0.offset=4094", "step 0: 4 B at offset 4094: BAR 0 has 4096 B"),
+        (
+            &lab,
+            "step.1.value=1000000000001",
+            "step 1: value of 1000000000001: legal are 0 to 1000000000000 ns",
+        ),
+        (&lab, "step.1.offset=8", "step 1: offset has no effect here: legal are value"),
+        (&lab, "settings=\"a\\u0000b\"", "settings hold a zero byte"),
         (&lab, "libary=\"x\"", "unknown field `libary`"),
     ] {
         let set = format!("slot.card.native.{set}");

@@ -41,7 +41,7 @@ impl fmt::Display for Stop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Stop::Finished => f.write_str("finished"),
-            Stop::Failed(why) => write!(f, "the host program failed: {why}"),
+            Stop::Failed(why) => write!(f, "the run failed: {why}"),
             Stop::TimeLimit => f.write_str("the time limit came first"),
             Stop::Paused => f.write_str("paused"),
             Stop::NoProgress(who) => {

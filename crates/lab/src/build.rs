@@ -18,7 +18,7 @@ use crate::tree::Tree;
 use crate::{channels, faults, host_schema, profile};
 use endpoint::{Endpoint, EndpointConfig, EndpointError, EndpointLimits, TlpPort};
 use fabric::{
-    Fabric, FabricConfig, HostConfig, HostId, HostProfile, LinkConfig, LinkName, SlotConfig, Stop,
+    Fabric, FabricConfig, HostConfig, HostId, HostProfile, Limits, LinkConfig, LinkName, SlotConfig, Stop,
     TopologyError,
 };
 use host::cpu::AsyncProgram;
@@ -306,6 +306,17 @@ impl Assembly {
         let (log, handle) = TransactionLog::new(out, slots);
         self.fabric.set_transaction_tap(Box::new(log));
         handle
+    }
+
+    /// Runs the fabric as [`Fabric::run`] does. A device that has failed ends it.
+    pub fn run(&mut self, limits: Limits) -> Stop {
+        let stop = self.fabric.run(limits);
+        let failure =
+            |slot: &SlotInfo| Some(format!("slot `{}`: {}", slot.name, slot.report.as_ref()?.failure()?));
+        match stop {
+            Stop::Failed(_) => stop,
+            _ => self.slots.iter().find_map(failure).map_or(stop, Stop::Failed),
+        }
     }
 
     /// Transfers done so far, and those to be done in all, of the devices that know; `None` where none does.

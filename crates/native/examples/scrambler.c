@@ -30,8 +30,8 @@ struct answer {
 struct riser_device {
     uint8_t registers[REGISTER_BYTES];
     uint32_t piece;
-    /* The transfer: what was asked for, what has come, what has left. */
-    uint32_t asked, come, left;
+    /* The transfer: its bytes, which the host may write anew meanwhile; what was asked for, what has come, what has left. */
+    uint32_t bytes, asked, come, left;
     int read_under_way, interrupt_due;
     uint8_t *data;
     /* Answers that wait for their turn on the link. */
@@ -89,7 +89,7 @@ static void reset(riser_device *d, uint64_t now_ps, uint32_t kind)
     (void)now_ps;
     (void)kind;
     memset(d->registers, 0, sizeof d->registers);
-    d->asked = d->come = d->left = 0;
+    d->bytes = d->asked = d->come = d->left = 0;
     d->read_under_way = d->interrupt_due = 0;
     d->count = 0;
 }
@@ -119,6 +119,7 @@ static void write_register(riser_device *d, uint64_t now_ps, const riser_write *
         uint32_t bytes = get32(d, 0x10);
         d->asked = d->come = d->left = 0;
         int legal = bytes > 0 && bytes <= MAX_BYTES;
+        d->bytes = legal ? bytes : 0;
         set32(d, 0x1c, legal ? BUSY : FAILED);
         d->interrupt_due = !legal;
     }
@@ -147,7 +148,7 @@ static int poll_posted(riser_device *d, riser_output *out)
         out->as.write.length = d->come - d->left;
         out->as.write.data = d->data + d->left;
         d->left = d->come;
-        if (d->left == get32(d, 0x10)) {
+        if (d->left == d->bytes) {
             /* The interrupt stays behind the last write on its way. */
             set32(d, 0x1c, DONE);
             d->interrupt_due = 1;
@@ -165,10 +166,9 @@ static int poll_posted(riser_device *d, riser_output *out)
 
 static int poll_non_posted(riser_device *d, riser_output *out)
 {
-    uint32_t bytes = get32(d, 0x10);
-    if (get32(d, 0x1c) != BUSY || d->read_under_way || d->asked >= bytes)
+    if (get32(d, 0x1c) != BUSY || d->read_under_way || d->asked >= d->bytes)
         return 0;
-    uint32_t length = bytes - d->asked < d->piece ? bytes - d->asked : d->piece;
+    uint32_t length = d->bytes - d->asked < d->piece ? d->bytes - d->asked : d->piece;
     out->kind = RISER_READ;
     out->as.read.address = get64(d, 0x00) + d->asked;
     out->as.read.id = 0;

@@ -181,16 +181,16 @@ typedef struct riser_completion {
     uint32_t status;
     uint32_t length;
     uint32_t reserved;
-    const uint8_t *data;
+    const uint8_t *data; /* NULL: bytes are only counted */
 } riser_completion;
 
 /* Sends a message; the sender's ID is put in. */
 typedef struct riser_send_message {
-    uint8_t routing;
+    uint8_t routing; /* low three bits of Type: 0 to 5 */
     uint8_t code;
     uint8_t tc;
     uint8_t attr;
-    uint32_t length; /* a multiple of 4 */
+    uint32_t length; /* a multiple of 4, up to 4096 */
     uint8_t header[8];
     const uint8_t *data;
 } riser_send_message;

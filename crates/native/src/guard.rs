@@ -20,19 +20,17 @@ use tlp::{AtomicOp, Attributes, Class, Data, MessageRouting, PayloadPool, Time, 
 /// Outputs, or calls of the timer, at one instant; a device with more has an endless loop.
 const MAX_AT_ONCE: u32 = 1 << 16;
 
+/// Bytes of the data of a message at most: 1024 DW (`PCIe 5.0 §2.2.2`).
+const MAX_MESSAGE_BYTES: u32 = 4096;
+/// The last kind of routing that is not reserved (`PCIe 5.0 §2.2.8`).
+const MAX_ROUTING: u8 = 5;
+
 /// What a device of a library reports.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Told {
     inputs: u64,
     outputs: u64,
     failure: Option<String>,
-}
-
-impl Told {
-    /// Why the device has ended, if it has.
-    pub(crate) fn failure(&self) -> Option<String> {
-        self.failure.clone()
-    }
 }
 
 impl Report for Told {
@@ -42,6 +40,10 @@ impl Report for Told {
             Some(why) => counts.with("failure", why.clone()),
             None => counts,
         }
+    }
+
+    fn failure(&self) -> Option<String> {
+        self.failure.clone()
     }
 }
 
@@ -97,6 +99,10 @@ impl Guard {
 
     /// Ends the device because the library did something illegal: it is not called again.
     fn fail(&mut self, why: String) {
+        let why = match &self.instance {
+            Some(instance) => format!("library {}: {why}", instance.path().display()),
+            None => why,
+        };
         self.told.change(|told| {
             told.failure.get_or_insert(why);
         });
@@ -247,10 +253,11 @@ impl Guard {
             _ => Class::Posted,
         };
         if of != class {
-            return Err(format!("a {} output where one of class {class:?} was polled", name(&handed)));
+            return Err(format!("{} where an output of {} was polled", name(&handed), class_name(class)));
         }
         match handed {
             Handed::Write(write, bytes) => {
+                in_addresses("write", write.address, write.length)?;
                 let options = options("write", write.tc, write.attr)?;
                 Ok(Output::Write(DmaWrite::new(write.address, self.data(bytes)).with_options(options)))
             }
@@ -258,6 +265,7 @@ impl Guard {
                 if read.length > MAX_BYTES {
                     return Err(format!("a read of {} B: legal are up to {MAX_BYTES}", read.length));
                 }
+                in_addresses("read", read.address, read.length)?;
                 self.begin(read.id)?;
                 let asked = DmaRead::new(DmaId(read.id), read.address, read.length);
                 let asked = asked.with_options(options("read", read.tc, read.attr)?);
@@ -265,13 +273,15 @@ impl Guard {
             }
             Handed::Atomic(atomic, bytes) => {
                 let op = op_of(atomic.op)?;
+                in_addresses("atomic", atomic.address, atomic.length)?;
                 self.begin(atomic.id)?;
                 let asked = DmaAtomic::new(DmaId(atomic.id), atomic.address, op, self.data(bytes));
                 Ok(Output::Atomic(asked.with_options(options("atomic", atomic.tc, atomic.attr)?)))
             }
             Handed::Complete(completion, bytes) => self.complete(&completion, bytes),
             Handed::Abandon(token) => {
-                self.answered(token)?;
+                self.waiting(token)?;
+                self.answered(token);
                 Ok(Output::Abandon { token: Token(token) })
             }
             Handed::Interrupt(vector) => match u16::try_from(vector).ok().filter(|v| *v < self.vectors) {
@@ -283,8 +293,17 @@ impl Guard {
             Handed::Intx(asserted) => Ok(Output::Intx { asserted }),
             Handed::Pme => Ok(Output::Pme),
             Handed::Message(message, bytes) => {
-                if message.length % 4 != 0 {
-                    return Err(format!("a message of {} B: legal are multiples of 4", message.length));
+                if message.length % 4 != 0 || message.length > MAX_MESSAGE_BYTES {
+                    return Err(format!(
+                        "a message of {} B: legal are multiples of 4 up to {MAX_MESSAGE_BYTES}",
+                        message.length
+                    ));
+                }
+                if message.routing > MAX_ROUTING {
+                    return Err(format!(
+                        "a message routed {}: legal are 0 to {MAX_ROUTING}",
+                        message.routing
+                    ));
                 }
                 let out = OutMessage::new(MessageRouting::from_bits(message.routing), message.code);
                 let out = out.with_header(message.header).with_data(self.data(bytes));
@@ -295,7 +314,7 @@ impl Guard {
 
     fn complete(&mut self, completion: &abi::Completion, bytes: Bytes) -> Result<Output, String> {
         let token = completion.token;
-        let (expected, may_retry) = self.answered(token)?;
+        let (expected, may_retry) = self.waiting(token)?;
         let result = match completion.status {
             0 if completion.length == expected => Ok(self.data(bytes)),
             0 => {
@@ -314,20 +333,25 @@ impl Guard {
             }
             other => return Err(format!("status {other} answers request {token}: legal are 0 to 3")),
         };
+        self.answered(token);
         Ok(Output::Complete { token: Token(token), result })
     }
 
-    /// Marks request `token` as answered; returns how many bytes it asks for, and whether Retry may answer it.
-    fn answered(&mut self, token: u32) -> Result<(u32, bool), String> {
-        let waiting =
-            self.asked.get_mut(&token).and_then(|asked| Some((asked.answer.take()?, asked.may_retry)));
-        let (bytes, may_retry) = waiting.ok_or_else(|| {
+    /// The request `token` waits for an answer: of how many bytes, and whether it may be told to come again.
+    fn waiting(&self, token: u32) -> Result<(u32, bool), String> {
+        let waiting = self.asked.get(&token).and_then(|asked| Some((asked.answer?, asked.may_retry)));
+        waiting.ok_or_else(|| {
             format!(
                 "an answer to request {token}, which waits for none: legal are tokens that were handed over, once each"
             )
-        })?;
+        })
+    }
+
+    fn answered(&mut self, token: u32) {
+        if let Some(asked) = self.asked.get_mut(&token) {
+            asked.answer = None;
+        }
         self.forget(token);
-        Ok((bytes, may_retry))
     }
 
     /// Frees a token that was taken and needs no answer any more.
@@ -481,6 +505,14 @@ fn op_of(number: u8) -> Result<AtomicOp, String> {
     }
 }
 
+/// Whether all bytes of a transfer have addresses.
+fn in_addresses(what: &str, address: u64, length: u32) -> Result<(), String> {
+    match address.checked_add(u64::from(length)) {
+        Some(_) => Ok(()),
+        None => Err(format!("a {what} of {length} B at {address:#x}: legal are addresses below 2^64")),
+    }
+}
+
 fn options(what: &str, tc: u8, attr: u8) -> Result<DmaOptions, String> {
     let tc = TrafficClass::new(tc).ok_or_else(|| format!("a {what} of TC{tc}: legal are 0 to 7"))?;
     let attr =
@@ -488,17 +520,27 @@ fn options(what: &str, tc: u8, attr: u8) -> Result<DmaOptions, String> {
     Ok(DmaOptions::tc(tc).with_attr(attr))
 }
 
+/// As the header has it.
 const fn name(handed: &Handed) -> &'static str {
     match handed {
-        Handed::Write(..) => "write",
-        Handed::Read(_) => "read",
-        Handed::Atomic(..) => "atomic",
-        Handed::Complete(..) => "completion",
-        Handed::Abandon(_) => "abandoning",
-        Handed::Interrupt(_) => "interrupt",
-        Handed::Intx(_) => "INTx",
-        Handed::Pme => "PME",
-        Handed::Message(..) => "message",
+        Handed::Write(..) => "RISER_WRITE",
+        Handed::Read(_) => "RISER_READ",
+        Handed::Atomic(..) => "RISER_ATOMIC",
+        Handed::Complete(..) => "RISER_COMPLETE",
+        Handed::Abandon(_) => "RISER_ABANDON",
+        Handed::Interrupt(_) => "RISER_INTERRUPT",
+        Handed::Intx(_) => "RISER_INTX",
+        Handed::Pme => "RISER_PME",
+        Handed::Message(..) => "RISER_SEND_MESSAGE",
+    }
+}
+
+/// As the header has it.
+const fn class_name(class: Class) -> &'static str {
+    match class {
+        Class::Posted => "RISER_POSTED",
+        Class::NonPosted => "RISER_NON_POSTED",
+        Class::Completion => "RISER_COMPLETION",
     }
 }
 

@@ -5,7 +5,10 @@
 #![allow(unsafe_code, reason = "foreign code is called here")]
 
 use crate::abi::{self, Ops, kind};
-use libloading::Library;
+use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+use object::Endianness;
+use object::read::elf::ElfFile64;
+use object::read::{Object, ObjectSegment};
 use std::ffi::{CStr, CString};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -27,6 +30,14 @@ pub enum LoadError {
         /// The file.
         path: PathBuf,
         /// What the system says.
+        why: String,
+    },
+    /// It is no shared library of this machine's format.
+    #[error("{}: it is no whole shared library: {why}", path.display())]
+    NotWhole {
+        /// The file.
+        path: PathBuf,
+        /// What of it is not.
         why: String,
     },
     /// It has no entry point.
@@ -63,11 +74,10 @@ pub enum LoadError {
     },
 }
 
-/// A library that was loaded. It stays for as long as a device of it does.
+/// A library that was loaded, for good: threads of its own may run on.
 pub(crate) struct Loaded {
     path: PathBuf,
     ops: Ops,
-    _library: Library,
 }
 
 impl Loaded {
@@ -76,9 +86,10 @@ impl Loaded {
     /// # Errors
     /// Where it is none, or none of this version.
     pub(crate) fn open(path: &Path) -> Result<Rc<Loaded>, LoadError> {
+        check_whole(path)?;
         let said = |e: libloading::Error| LoadError::Open { path: path.to_owned(), why: text(&e) };
         // SAFETY: initialisers of the library run: whoever asked for it has allowed its code to.
-        let library = unsafe { Library::new(path) }.map_err(said)?;
+        let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }.map_err(said)?;
         // SAFETY: a symbol of this name has the header's type; a library that defines it otherwise is not one of ours.
         let entry = unsafe { library.get::<abi::Entry>(ENTRY.as_bytes()) };
         let entry = entry.map_err(|_| LoadError::NoEntry(path.to_owned()))?;
@@ -94,7 +105,8 @@ impl Loaded {
         }
         // SAFETY: it says that it is as large as this.
         let ops = unsafe { ops.read_unaligned() };
-        let loaded = Loaded { path: path.to_owned(), ops, _library: library };
+        std::mem::forget(library);
+        let loaded = Loaded { path: path.to_owned(), ops };
         match loaded.missing() {
             Some(function) => Err(LoadError::NoFunction { path: path.to_owned(), function }),
             None => Ok(Rc::new(loaded)),
@@ -117,6 +129,14 @@ impl Loaded {
         ];
         needed.into_iter().find(|(_, is_there)| !is_there).map(|(name, _)| name)
     }
+}
+
+/// Whether all segments of the library are in its file: the system's loader dies of one that was cut.
+fn check_whole(path: &Path) -> Result<(), LoadError> {
+    let not_whole = |why: String| LoadError::NotWhole { path: path.to_owned(), why };
+    let bytes = std::fs::read(path).map_err(|e| not_whole(e.to_string()))?;
+    let elf = ElfFile64::<Endianness>::parse(&*bytes).map_err(|e| not_whole(e.to_string()))?;
+    elf.segments().try_for_each(|segment| segment.data().map(drop)).map_err(|e| not_whole(e.to_string()))
 }
 
 /// What the loader says, with the reason that the system gives behind it.
@@ -185,6 +205,11 @@ impl Instance {
             return Err(refused(if why.is_empty() { "it gives no reason".into() } else { why.into_owned() }));
         }
         Ok(Instance { library: library.clone(), device })
+    }
+
+    /// The library.
+    pub(crate) fn path(&self) -> &Path {
+        &self.library.path
     }
 
     /// Hands it an input; false where it takes none of this kind.

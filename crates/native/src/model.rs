@@ -8,7 +8,7 @@ use crate::steps::{self, Step};
 use config::{Bar, Builder, ConfigSpace, Identity, MsiLayout, MsixLayout};
 use endpoint::FunctionConfig;
 use plug::site::NativeCode;
-use plug::{Fault, Model, Plugged, Shared, Site};
+use plug::{Fault, Model, Plugged, Report, Shared, Site};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -125,15 +125,18 @@ impl Model for Settings {
             let message = format!("vectors of {}: legal are powers of two up to 32 of msi", self.vectors);
             return Err(Fault::at("vectors", message));
         }
-        let bars: Vec<u8> = self.bars.iter().map(|bar| bar.bar).collect();
-        steps::check(&self.step, &bars)
+        if self.settings.contains('\0') {
+            return Err(Fault::at("settings", "settings hold a zero byte, which would end them"));
+        }
+        steps::check(self)
     }
 
     fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault> {
         let at = |message: String| Fault::at("library", message);
         let path = self.path(site);
         if !path.is_file() {
-            return Err(at(format!("library {}: there is no such file", path.display())));
+            let what = if path.exists() { "it is no regular file" } else { "there is no such file" };
+            return Err(at(format!("library {}: {what}", path.display())));
         }
         let instance = match site.native {
             NativeCode::Allowed => {
@@ -158,8 +161,7 @@ impl Model for Settings {
             async move {
                 let ended = steps::run(&cpu, &function, &steps).await;
                 // What the library has done wrong is why its driver has failed.
-                let failure: Option<String> = failing.get().failure();
-                failure.map_or(ended, |why| Err(format!("{function}: {why}")))
+                failing.get().failure().map_or(ended, Err)
             }
         };
         Ok(Plugged::new(function, driver).reporting(&told))

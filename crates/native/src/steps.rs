@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the host does with a device of a library: the steps of the lab, in order. Never knows the device.
 
+use crate::model::Settings;
 use host::firmware::FoundFunction;
 use host::{Cpu, HostError};
 use plug::Fault;
@@ -9,8 +10,10 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use tlp::Duration;
 
-/// Bytes of a buffer at most.
-const MAX_BUFFER_BYTES: u64 = 1 << 26;
+/// Bytes of all buffers at most.
+const MAX_BUFFERS_BYTES: u64 = 1 << 28;
+/// A thousand seconds.
+const MAX_SLEEP_NS: u64 = 1_000_000_000_000;
 
 /// What a step does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -79,43 +82,41 @@ impl Step {
         self.bytes.unwrap_or(4)
     }
 
-    /// Checks the keys of the step against what it does and against the `buffers` before it, to which it may add one.
-    fn check(&self, bars: &[u8], buffers: &mut BTreeMap<String, u64>) -> Result<(), (&'static str, String)> {
-        let (bytes, offset) = (self.bytes(), self.offset);
-        let bytes_of = |key: &'static str, name: &str| {
-            let known: Vec<&str> = buffers.keys().map(String::as_str).collect();
-            let legal =
-                || (key, format!("{key} of `{name}`: legal are buffers before it: {}", known.join(", ")));
-            buffers.get(name).copied().ok_or_else(legal)
-        };
+    /// What of the step does not go with what it does, with the device, or with `buffers`, which it may add to.
+    fn check(
+        &self,
+        device: &Settings,
+        buffers: &mut BTreeMap<String, u64>,
+    ) -> Result<(), (&'static str, String)> {
+        self.check_keys()?;
+        let bytes = self.bytes();
         let is_word = matches!(self.act, Act::Write | Act::Expect | Act::Memory);
         if is_word && ![4, 8].contains(&bytes) {
             return Err(("bytes", format!("bytes of {bytes}: legal are 4 and 8")));
         }
-        if is_word && bytes == 4 && self.of.is_empty() && self.value > u64::from(u32::MAX) {
+        if is_word && bytes == 4 && self.value > u64::from(u32::MAX) {
             return Err(("value", format!("value of {}: legal are those of 4 bytes", self.value)));
         }
         match self.act {
-            Act::Buffer if self.name.is_empty() || buffers.contains_key(&self.name) => {
-                Err(("name", format!("name of `{}`: legal are names that no other buffer has", self.name)))
+            Act::Buffer => self.add_to(buffers),
+            Act::Write | Act::Expect => {
+                if !self.of.is_empty() {
+                    bytes_of(buffers, "of", &self.of)?;
+                }
+                let Some(bar) = device.bars.iter().find(|bar| bar.bar == self.bar) else {
+                    let known: Vec<u8> = device.bars.iter().map(|bar| bar.bar).collect();
+                    return Err(("bar", format!("bar of {}: the device has {known:?}", self.bar)));
+                };
+                self.check_offset(&format!("BAR {}", self.bar), bar.size_bytes)
             }
-            Act::Buffer if bytes > MAX_BUFFER_BYTES => {
-                Err(("bytes", format!("bytes of {bytes}: legal are 1 to {MAX_BUFFER_BYTES}")))
-            }
-            Act::Buffer => {
-                buffers.insert(self.name.clone(), bytes);
-                Ok(())
-            }
-            Act::Write | Act::Expect if !bars.contains(&self.bar) => {
-                Err(("bar", format!("bar of {}: the device has {bars:?}", self.bar)))
-            }
-            Act::Write if !self.of.is_empty() => bytes_of("of", &self.of).map(drop),
-            Act::Memory => match bytes_of("name", &self.name)? {
-                all if offset.checked_add(bytes).is_some_and(|end| end <= all) => Ok(()),
-                all => Err(("offset", format!("offset of {offset}: the buffer has {all} B"))),
-            },
+            Act::Interrupt if self.vector >= device.vectors => Err((
+                "vector",
+                format!("vector of {}: the device has {}, from 0 on", self.vector, device.vectors),
+            )),
+            Act::Memory => self.check_offset("the buffer", bytes_of(buffers, "name", &self.name)?),
             Act::Compare => {
-                let (one, other) = (bytes_of("name", &self.name)?, bytes_of("of", &self.of)?);
+                let (one, other) =
+                    (bytes_of(buffers, "name", &self.name)?, bytes_of(buffers, "of", &self.of)?);
                 match (one == other, self.value <= 255) {
                     (true, true) => Ok(()),
                     (false, _) => {
@@ -124,19 +125,89 @@ impl Step {
                     _ => Err(("value", format!("value of {}: legal are 0 to 255", self.value))),
                 }
             }
-            Act::Write | Act::Expect | Act::Interrupt | Act::Sleep => Ok(()),
+            Act::Sleep if self.value > MAX_SLEEP_NS => {
+                Err(("value", format!("value of {}: legal are 0 to {MAX_SLEEP_NS} ns", self.value)))
+            }
+            Act::Interrupt | Act::Sleep => Ok(()),
+        }
+    }
+
+    /// Keys that say nothing of what the step does may not be there.
+    fn check_keys(&self) -> Result<(), (&'static str, String)> {
+        let legal: &[&str] = match self.act {
+            Act::Buffer => &["name", "bytes", "fill"],
+            Act::Write if !self.of.is_empty() => &["bar", "offset", "bytes", "of"],
+            Act::Write => &["bar", "offset", "bytes", "value", "of"],
+            Act::Expect => &["bar", "offset", "bytes", "value"],
+            Act::Interrupt => &["vector"],
+            Act::Compare => &["name", "of", "value"],
+            Act::Memory => &["name", "offset", "bytes", "value"],
+            Act::Sleep => &["value"],
+        };
+        let given = [
+            ("name", !self.name.is_empty()),
+            ("of", !self.of.is_empty()),
+            ("bar", self.bar != 0),
+            ("offset", self.offset != 0),
+            ("bytes", self.bytes.is_some()),
+            ("value", self.value != 0),
+            ("vector", self.vector != 0),
+            ("fill", self.fill != Fill::default()),
+        ];
+        match given.into_iter().find(|(key, is_given)| *is_given && !legal.contains(key)) {
+            Some((key, _)) => Err((key, format!("{key} has no effect here: legal are {}", legal.join(", ")))),
+            None => Ok(()),
+        }
+    }
+
+    fn add_to(&self, buffers: &mut BTreeMap<String, u64>) -> Result<(), (&'static str, String)> {
+        let bytes = self.bytes();
+        if self.name.is_empty() || buffers.contains_key(&self.name) {
+            return Err((
+                "name",
+                format!("name of `{}`: legal are names that no other buffer has", self.name),
+            ));
+        }
+        buffers.insert(self.name.clone(), bytes);
+        match buffers.values().sum::<u64>() {
+            all if all > MAX_BUFFERS_BYTES => {
+                Err(("bytes", format!("{all} B in all buffers: legal are up to {MAX_BUFFERS_BYTES}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn check_offset(&self, place: &str, size: u64) -> Result<(), (&'static str, String)> {
+        match self.offset.checked_add(self.bytes()) {
+            Some(end) if end <= size => Ok(()),
+            _ => {
+                Err(("offset", format!("{} B at offset {}: {place} has {size} B", self.bytes(), self.offset)))
+            }
         }
     }
 }
 
-/// Checks all steps against each other and against the BARs of the device.
+/// Bytes of the buffer that `key` names.
+fn bytes_of(
+    buffers: &BTreeMap<String, u64>,
+    key: &'static str,
+    name: &str,
+) -> Result<u64, (&'static str, String)> {
+    buffers.get(name).copied().ok_or_else(|| {
+        let known: Vec<&str> = buffers.keys().map(String::as_str).collect();
+        let legal = if known.is_empty() { "there is none".to_owned() } else { known.join(", ") };
+        (key, format!("{key} of `{name}`: legal are buffers before it: {legal}"))
+    })
+}
+
+/// Whether all steps go together, and with the device.
 ///
 /// # Errors
 /// The first that does not.
-pub(crate) fn check(steps: &[Step], bars: &[u8]) -> Result<(), Fault> {
+pub(crate) fn check(device: &Settings) -> Result<(), Fault> {
     let mut buffers = BTreeMap::new();
-    for (n, step) in steps.iter().enumerate() {
-        step.check(bars, &mut buffers).map_err(|(key, message)| {
+    for (n, step) in device.step.iter().enumerate() {
+        step.check(device, &mut buffers).map_err(|(key, message)| {
             Fault::at(&format!("step.{n}.{key}"), format!("step {n}: {message}"))
         })?;
     }
@@ -153,7 +224,7 @@ type Buffers = BTreeMap<String, (u64, u64)>;
 pub(crate) async fn run(cpu: &Cpu, function: &FoundFunction, steps: &[Step]) -> Result<(), String> {
     let mut buffers = Buffers::new();
     for (n, step) in steps.iter().enumerate() {
-        one(cpu, function, step, &mut buffers).await.map_err(|why| format!("{function}, step {n}: {why}"))?;
+        one(cpu, function, step, &mut buffers).await.map_err(|why| format!("step {n}: {why}"))?;
     }
     // What the device does there has ended, or its driver has failed.
     buffers.values().try_for_each(|(address, _)| cpu.memory().free(*address)).map_err(|e| e.to_string())

@@ -104,6 +104,8 @@ pub trait AnyReport {
     fn shown(&self, now: Time) -> Shown;
     /// See [`Report::transfers`].
     fn transfers(&self) -> Option<(u64, u64)>;
+    /// See [`Report::failure`].
+    fn failure(&self) -> Option<String>;
     /// The [`Shared`] itself.
     fn as_any(&self) -> &dyn Any;
 }
@@ -115,6 +117,10 @@ impl<R: Report> AnyReport for Shared<R> {
 
     fn transfers(&self) -> Option<(u64, u64)> {
         self.get().transfers()
+    }
+
+    fn failure(&self) -> Option<String> {
+        self.get().failure()
     }
 
     fn as_any(&self) -> &dyn Any {

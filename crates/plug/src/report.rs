@@ -14,6 +14,11 @@ pub trait Report: 'static {
     fn transfers(&self) -> Option<(u64, u64)> {
         None
     }
+
+    /// Why the device can do nothing any more, if it cannot: the run has failed then, whatever its end.
+    fn failure(&self) -> Option<String> {
+        None
+    }
 }
 
 /// Names and values of a report.

@@ -230,7 +230,7 @@ impl Driver {
         if self.failed.is_some() {
             return;
         }
-        match self.assembly.fabric.run(limits) {
+        match self.assembly.run(limits) {
             Stop::TimeLimit | Stop::Paused | Stop::Finished => {}
             stop @ (Stop::Failed(_) | Stop::NoProgress(_)) => self.failed = Some(stop.to_string()),
         }

@@ -154,3 +154,23 @@ fn what_has_ended_holds_nothing_up() {
     guard.handle(Time::ZERO, Input::Reset(ResetKind::Fundamental));
     assert_eq!(guard.poll_timeout(), None);
 }
+
+/// A wrong answer is none: the request gets Completer Abort, once.
+#[test]
+fn what_is_answered_wrongly_is_aborted() {
+    let Some(mut guard) = device("wrongly") else { return };
+    let op = RequestOp::Read { bar: BarIndex(0), offset: 0, span: span(8), locked: false };
+    guard.handle(Time::ZERO, Input::Request(Request::new(Token(1), op)));
+    assert_eq!(guard.poll_taken(), Some(Token(1)));
+    for (status, length) in [(0, 7), (3, 0), (9, 0)] {
+        let wrong = abi::Completion { token: 1, status, length, reserved: 0, data: ptr::null() };
+        assert!(guard.complete(&wrong, Bytes::Counted(length)).is_err());
+    }
+    guard.fail("it was wrong".into());
+    let answer = guard.poll_output(Time::ZERO, Class::Completion);
+    assert!(
+        matches!(answer, Some(Output::Complete { result: Err(CompletionError::CompleterAbort), .. })),
+        "{answer:?}"
+    );
+    assert!(guard.poll_output(Time::ZERO, Class::Completion).is_none());
+}

@@ -30,7 +30,7 @@ pub(super) fn drive(
     let mut looked = begun;
     let mut bar: Option<ProgressBar> = None;
     let stop = loop {
-        let stop = assembly.fabric.run(Limits { until, events: SLICE, ..Limits::default() });
+        let stop = assembly.run(Limits { until, events: SLICE, ..Limits::default() });
         if stop != Stop::Paused || interrupted.load(Ordering::Relaxed) {
             break Ok(stop);
         }
