@@ -42,6 +42,18 @@ pub(crate) fn open(path: &Path) -> Result<Box<dyn Read>, Failure> {
     Ok(Box::new(File::open(path).map_err(|e| outputs::failed(path, &e))?))
 }
 
+/// All that a file holds, where the `head` bytes that it begins with are what `is_it` looks for; else these alone: what is another
+/// file may never end.
+pub(crate) fn bytes_of(path: &Path, head: usize, is_it: impl Fn(&[u8]) -> bool) -> Result<Vec<u8>, Failure> {
+    let (mut bytes, mut file) = (Vec::new(), open(path)?);
+    let failed = |e: io::Error| outputs::failed(name(path), &e);
+    file.by_ref().take(head as u64).read_to_end(&mut bytes).map_err(failed)?;
+    if is_it(&bytes) {
+        file.read_to_end(&mut bytes).map_err(failed)?;
+    }
+    Ok(bytes)
+}
+
 /// All that a file holds.
 pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();

@@ -4,6 +4,7 @@
 
 use crate::failure::Failure;
 use serde::Serialize;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::fs::File;
@@ -45,7 +46,16 @@ pub(crate) fn json_of(field: &'static str, value: &impl Serialize) -> Result<(),
 
 /// Text, and a line's end.
 pub(crate) fn text(text: &str) -> Result<(), Failure> {
-    Ok(writeln!(stream(), "{text}")?)
+    Ok(writeln!(stream(), "{}", harmless(text))?)
+}
+
+/// Text of others may hold what a terminal takes for a command.
+fn harmless(text: &str) -> Cow<'_, str> {
+    let is_command = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+    match text.contains(is_command) {
+        true => text.replace(is_command, "\u{fffd}").into(),
+        false => text.into(),
+    }
 }
 
 /// A table of numbers.
@@ -70,5 +80,5 @@ pub(crate) fn note(text: impl Display) {
 
 /// Text on standard error that is no line of riser's own, as a report beside what goes on.
 pub(crate) fn aside(text: impl Display) {
-    let _ = writeln!(io::stderr(), "{text}");
+    let _ = writeln!(io::stderr(), "{}", harmless(&text.to_string()));
 }

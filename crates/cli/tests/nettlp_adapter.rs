@@ -252,6 +252,16 @@ fn what_cannot_be_served_is_named() {
         (&["--memory", "zero:1M", "--write-back", allow[0], allow[1]], 2, "needs a file"),
         (&["--memory", "zero:1M", "--timing", "on", allow[0], allow[1]], 2, "no timing"),
         (&["--memory", "zero:1M", "--listen", "0.0.0.0", allow[0], allow[1]], 2, "from which answers leave"),
+        (
+            &["--memory", "zero:1M", "--listen", "224.0.0.1", allow[0], allow[1]],
+            2,
+            "from which answers leave",
+        ),
+        (
+            &["--memory", "zero:1M", "--listen", "255.255.255.255", allow[0], allow[1]],
+            2,
+            "from which answers leave",
+        ),
         (&["--memory", "zero:1M", "--listen", "fe80::1", allow[0], allow[1]], 2, "link-local"),
         (&["--memory", "zero:1M", "--listen", "::1", allow[0], allow[1]], 2, "peers with IPv6 addresses"),
         (&["--memory", "zero:1M", "--allow", "::1,all,r"], 2, "peers with IPv4 addresses"),

@@ -418,3 +418,19 @@ fn real_captures() {
         assert!(file["tlps"].as_u64().unwrap() > 0, "{}", file["file"]);
     }
 }
+
+/// Names in a capture are somebody else's: what a terminal would take for a command is not passed on.
+#[test]
+fn a_name_is_no_command_to_a_terminal() {
+    let lab = concat!(env!("CARGO_MANIFEST_DIR"), "/../../labs/ping.toml");
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("command.pcapng");
+    let named = path.to_str().unwrap();
+    riser_ok(&["run", lab, "--capture", named, "--force", "--json"]);
+    let mut capture = fs::read(&path).unwrap();
+    let at: Vec<usize> = (0..capture.len() - 4).filter(|&at| &capture[at..at + 5] == b"link0").collect();
+    assert!(!at.is_empty());
+    at.into_iter().for_each(|at| capture[at + 1] = 0x1b);
+    fs::write(&path, capture).unwrap();
+    let shown = riser(&["trace", named]).stdout;
+    assert!(shown.contains("l\u{fffd}nk0") && !shown.contains('\u{1b}'));
+}

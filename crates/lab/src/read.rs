@@ -201,17 +201,22 @@ pub fn parse_with(
 fn read_keys(models: &Models, place: &Place<'_>) -> Result<(Lab, Vec<FileError>), FileErrors> {
     let schema = models::schema(models);
     let (tree, mut tables, mut errors) = tables::split(place, &schema, models);
-    let lab = match place.source.read::<Lab>(tree, &schema) {
+    let mut lab = match place.source.read::<Lab>(tree, &schema) {
         Ok(lab) => Some(lab),
         Err(Unread { errors: wrong, rest }) => {
             errors.extend(wrong);
             rest
         }
     };
-    let limits = tables::check_limits(place, &schema);
-    let Some(mut lab) = lab else { return Err(errors.into_iter().chain(limits).collect()) };
-    errors.extend(lab.slot.iter_mut().flat_map(|slot| tables.fill(place, models, slot)));
-    if errors.is_empty() { Ok((lab, limits)) } else { Err(errors.into_iter().chain(limits).collect()) }
+    let mut limits = tables::check_limits(place, &schema);
+    let slots = lab.iter_mut().flat_map(|lab| &mut lab.slot);
+    errors.extend(slots.flat_map(|slot| tables.fill(place, models, slot)));
+    // What is of no legal type is outside the limits as well.
+    limits.retain(|limit| limit.place.is_none() || errors.iter().all(|e| e.place != limit.place));
+    match lab {
+        Some(lab) if errors.is_empty() => Ok((lab, limits)),
+        _ => Err(errors.into_iter().chain(limits).collect()),
+    }
 }
 
 fn refuse(errors: impl IntoIterator<Item = FileError>) -> Result<(), FileErrors> {

@@ -70,6 +70,18 @@ fn what_is_wrong_is_named_with_its_place_and_the_legal_values() {
         (memory("completion_timeout_us = 49\n"), (5, 25), &["49", "50 to 50000"]),
         (memory("[slot.simple-nic]\npings = 1\n"), (5, 1), &["settings of `simple-nic`", "its device is `memory`"]),
         (nic("[slot.pcie-bench]\nsize_bytes = 1\n"), (5, 1), &["settings of `pcie-bench`", "its device is `simple-nic`"]),
+        // Another type, told once.
+        (lab("simple-nic", "[slot.simple-nic]\npings = -1\n"), (6, 9), &["pings is integer"]),
+        (lab("dma-engine", "[slot.dma-engine]\ndirections = 3\n"), (6, 14), &["directions is neither", "`both`"]),
+        // Lists in place of tables.
+        (format!("version = 1\nlink = []\n{}", slot(0)), (2, 8), &["link is a list: legal are tables"]),
+        (format!("version = 1\nhost = [\"gem5\"]\n{}", slot(0)), (2, 8), &["host is a list: legal are tables"]),
+        (format!("version = 1\nhost = []\n{}", slot(0)), (2, 8), &["host is a list: legal are tables"]),
+        (
+            lab("traffic", "[slot.traffic]\nflow = [[\"w\", \"read\", 64]]\n"),
+            (6, 9),
+            &["flow has a list for an element: legal are tables"],
+        ),
         // Links.
         (memory("[link]\nlanes = 3\n"), (6, 9), &["3 lanes", "1, 2, 4, 8, 12, 16, 32"]),
         (memory("[slot.link]\ngen = 6\n"), (6, 7), &["generation 6", "1, 2, 3, 4, 5"]),

@@ -279,5 +279,7 @@ fn known(interfaces: &Interfaces, id: u32) -> Result<&Interface, Defect> {
 }
 
 fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).trim_end_matches('\0').to_owned()
+    let text = String::from_utf8_lossy(bytes);
+    // A terminal may show it.
+    text.trim_end_matches('\0').replace(char::is_control, "\u{fffd}")
 }

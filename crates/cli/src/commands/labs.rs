@@ -3,7 +3,7 @@
 
 use crate::failure::Failure;
 use crate::{input, outputs};
-use lab::{Folder, LabFile, Overrides};
+use lab::{FileErrors, Folder, LabFile, Overrides};
 use plug::Models;
 use plug::site::NativeCode;
 use std::io::{self, Read};
@@ -77,12 +77,15 @@ impl LabText {
         folder: Folder,
         overrides: &Overrides,
     ) -> Result<LabFile, Failure> {
-        lab::parse_with(models, &self.name, &self.text, folder, overrides).map_err(|e| {
-            match e.is_of_settings() {
-                true => Failure::usage(e),
-                false => Failure::Run(e.to_string()),
-            }
-        })
+        lab::parse_with(models, &self.name, &self.text, folder, overrides).map_err(refused)
+    }
+}
+
+/// What is wrong with a file, or with what is set over it.
+pub(super) fn refused(errors: FileErrors) -> Failure {
+    match errors.is_of_settings() {
+        true => Failure::usage(errors),
+        false => Failure::Run(errors.to_string()),
     }
 }
 

@@ -21,5 +21,5 @@ pub mod tlps;
 pub use clock::{Clock, Lag, SLICE_EVENTS};
 pub use driver::{Door, Driver};
 pub use record::{RecordSize, RecordedLab};
-pub use recording::{RecordError, Recording};
+pub use recording::{RECORD_HEAD_BYTES, RecordError, Recording, is_record};
 pub use replay::{RecordEnd, Replay, ReplayError, Replayed};

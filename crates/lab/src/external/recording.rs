@@ -156,6 +156,20 @@ fn check_len(at: usize, what: &'static str, len: usize, most: usize) -> Result<(
     if len > most { Err(RecordError::Length { at, what, len, most }) } else { Ok(()) }
 }
 
+/// Bytes that tell whether something is a record.
+pub const RECORD_HEAD_BYTES: usize = MAGIC.len();
+
+/// Whether a file with these first bytes is a record, of this version or an earlier one.
+#[must_use]
+pub fn is_record(head: &[u8]) -> bool {
+    version(head).is_some()
+}
+
+fn version(head: &[u8]) -> Option<usize> {
+    let old = old::MAGICS.iter().position(|magic| *magic == head).map(|n| n + 1);
+    old.or((head == MAGIC).then_some(4))
+}
+
 impl<'a> Recording<'a> {
     /// Reads the head of a record.
     ///
@@ -163,12 +177,8 @@ impl<'a> Recording<'a> {
     /// The bytes are no head of a record.
     pub fn new(bytes: &'a [u8]) -> Result<Recording<'a>, RecordError> {
         let mut cursor = Cursor::new(bytes);
-        let first = cursor.take(MAGIC.len()).ok_or(RecordError::Magic)?;
-        let old = old::MAGICS.iter().position(|magic| *magic == first).map(|n| n + 1);
-        if old.is_none() && first != MAGIC {
-            return Err(RecordError::Magic);
-        }
-        let version = old.unwrap_or(4);
+        let first = cursor.take(RECORD_HEAD_BYTES).ok_or(RecordError::Magic)?;
+        let version = version(first).ok_or(RecordError::Magic)?;
         let mut head = Head(&mut cursor);
         let (path, text) = (head.text()?, head.text()?);
         let seed = head.0.u64().ok_or_else(|| head.cut())?;

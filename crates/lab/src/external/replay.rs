@@ -13,7 +13,10 @@ use plug::site::NativeCode;
 use std::borrow::Cow;
 use std::path::Path;
 use thiserror::Error;
-use tlp::Time;
+use tlp::{Duration, Time};
+
+/// Virtual time that is run between two looks at whether to go on.
+const SLICE: Duration = Duration::from_ms(1);
 
 /// Why a record was not run to its end.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
@@ -142,7 +145,15 @@ impl<'a> Replay<'a> {
     ///
     /// # Errors
     /// Bytes of the record mean nothing, or the run differs from the recorded one.
-    pub fn run(mut self) -> Result<Replayed, ReplayError> {
+    pub fn run(self) -> Result<Replayed, ReplayError> {
+        self.run_while(|_| true)
+    }
+
+    /// As [`run`](Self::run), until `go_on` says no: it is asked again and again, with the virtual time that has come.
+    ///
+    /// # Errors
+    /// Those of [`run`](Self::run).
+    pub fn run_while(mut self, mut go_on: impl FnMut(Time) -> bool) -> Result<Replayed, ReplayError> {
         let (mut inputs, mut end, mut pending) = (0, RecordEnd::Whole, None);
         loop {
             let at = self.recording.at();
@@ -165,7 +176,11 @@ impl<'a> Replay<'a> {
             };
             self.apply(pending.take())?;
             match time {
-                Some(time) => self.run_until(time, at)?,
+                Some(time) if !self.run_until(time, at, &mut go_on)? => {
+                    end = RecordEnd::Stopped;
+                    break;
+                }
+                Some(_) => {}
                 None => end = RecordEnd::Full,
             }
             if self.driver.failure().is_some() {
@@ -181,10 +196,25 @@ impl<'a> Replay<'a> {
         Ok(Replayed { assembly: self.driver.into_assembly(), inputs, complete, end, failure })
     }
 
-    fn run_until(&mut self, time: Time, at: usize) -> Result<(), ReplayError> {
-        self.driver.run_until(time);
+    /// Runs until then; false where it was told not to go on.
+    fn run_until(
+        &mut self,
+        time: Time,
+        at: usize,
+        go_on: &mut impl FnMut(Time) -> bool,
+    ) -> Result<bool, ReplayError> {
+        loop {
+            let now = self.driver.now();
+            if !go_on(now) {
+                return Ok(false);
+            }
+            self.driver.run_until(time.min(now + SLICE));
+            if self.driver.now() >= time || self.driver.now() == now {
+                break;
+            }
+        }
         let differs = self.driver.assembly().journal.difference();
-        differs.map_or(Ok(()), |what| Err(ReplayError::Differs { at, what }))
+        differs.map_or(Ok(true), |what| Err(ReplayError::Differs { at, what }))
     }
 
     fn apply(&mut self, input: Option<Pending<'_>>) -> Result<(), ReplayError> {
@@ -217,6 +247,8 @@ pub enum RecordEnd {
     Full,
     /// The record was cut off.
     Cut(RecordError),
+    /// Who replays it wanted no more.
+    Stopped,
 }
 
 /// The result of a replay.

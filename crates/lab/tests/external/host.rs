@@ -4,7 +4,7 @@
 
 use crate::bytes::Bytes;
 use crate::machine::{APART, Card, Found, Machine, STEP};
-use host::{HostInterrupt, HostOutput};
+use host::{HostInterrupt, HostOutput, HostReadId};
 use plug::Models;
 use riser_lab::external::host::{HostRequest, MAX_UNHEARD, Map, MapAccess};
 use riser_lab::external::{Clock, Driver, RecordEnd, RecordedLab, Replay, ReplayError};
@@ -135,6 +135,14 @@ fn a_record_runs_again_without_the_hosts_and_their_memory() {
     let (part, end, some) = again(&record[..record.len() - 300]).unwrap();
     assert!(some < inputs && capture.starts_with(&part[..part.len() / 2]));
     assert!(matches!(end, RecordEnd::Cut(_)), "{end:?}");
+    // Whoever replays it may stop.
+    let mut looks = 0;
+    let stopped = Replay::new(&record, &models()).unwrap().run_while(|_| {
+        looks += 1;
+        looks < 3
+    });
+    let stopped = stopped.unwrap();
+    assert!(stopped.end == RecordEnd::Stopped && !stopped.complete && stopped.inputs < inputs);
 }
 
 /// What was heard in time does not pile up when nobody is there to hear it.
@@ -173,6 +181,22 @@ fn a_host_that_hears_nothing_fails_with_a_message() {
     }
     let why = lab.failure().unwrap_or_default();
     assert!(why.contains("65536 interrupts, messages and answers wait to be heard"), "{why}");
+}
+
+/// There are 1024 DWs, of four bytes each.
+#[test]
+fn a_register_that_there_is_not_is_refused() {
+    let (id, function) = (HostReadId(0), Bdf::new(0, 1, 0).unwrap());
+    for (register_dw, byte_enables, legal) in
+        [(1023, 0xf, true), (1024, 0xf, false), (5000, 1, false), (3, 0x3f, false)]
+    {
+        let write = HostOutput::ConfigWrite { id, function, register_dw, byte_enables, value: 0 };
+        assert_eq!(HostRequest::issue(write).is_ok(), legal);
+        let read = HostRequest::issue(HostOutput::ConfigRead { id, function, register_dw });
+        assert_eq!(read.is_ok(), register_dw < 1024);
+        let told = read.err().map(|e| e.to_string()).unwrap_or_default();
+        assert!(told.is_empty() || told.contains("legal are 0 to 1023"), "{told}");
+    }
 }
 
 #[test]
@@ -342,7 +366,7 @@ mod any {
 
     fn output(id: HostReadId) -> impl Strategy<Value = HostOutput> {
         let len = || prop_oneof![0..20_u32, any::<u32>()];
-        let dw = || prop_oneof![0..70_u16, any::<u16>()];
+        let dw = || prop_oneof![0..70_u16, 0..1024_u16];
         let op = (0..3_usize).prop_map(|n| [AtomicOp::FetchAdd, AtomicOp::Swap, AtomicOp::CompareSwap][n]);
         let io = || prop_oneof![0..64_u32, any::<u32>()];
         prop_oneof![
@@ -372,7 +396,7 @@ mod any {
                 function,
                 register_dw
             }),
-            (function(), dw(), any::<u8>(), any::<u32>()).prop_map(
+            (function(), dw(), 0..16_u8, any::<u32>()).prop_map(
                 move |(function, register_dw, byte_enables, value)| HostOutput::ConfigWrite {
                     id,
                     function,

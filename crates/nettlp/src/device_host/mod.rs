@@ -27,6 +27,7 @@ use crate::carrier::{Carrier, SendError, Wait, announcement};
 use crate::requester::{Counters, Rest};
 use crate::wire::messaging::{MSIX_ENTRIES, MsixEntry};
 use capture::encap::Origin;
+use config::cap::pcie;
 use config::header;
 use endpoint::{Endpoint, EndpointConfig, EndpointError, EndpointLimits, FunctionConfig, TlpPort};
 use reads::Reads;
@@ -118,6 +119,8 @@ pub struct DeviceHostCounters {
     pub sent: u64,
     /// TLPs that came and were none: malformed.
     pub malformed: u64,
+    /// Completions of nothing that was asked: under tags of reads that went out under others.
+    pub unexpected: u64,
     /// TLPs that the carrier cannot carry: too long, or of a tag without a port.
     pub not_carried: u64,
 }
@@ -226,6 +229,7 @@ impl<C: Carrier> DeviceHost<C> {
         let DeviceHost { carrier, reads, arrived, answers, pool, counters, .. } = self;
         carrier.receive(wait, |arrival| match reads {
             Some(reads) if reads.answers(arrival.tlp) => answers.push(arrival.tlp.to_vec()),
+            Some(reads) if reads.are_asked_otherwise(arrival.tlp) => counters.unexpected += 1,
             _ => match Tlp::parse(arrival.tlp, pool) {
                 Ok(tlp) => arrived.push_back(tlp),
                 Err(_) => counters.malformed += 1,
@@ -345,6 +349,7 @@ fn preset(
         let sizes =
             u32::from(settings.mps.encoding()) << 5 | u32::from(tlp::Mrrs::default().encoding()) << 12;
         write(capability + DEVICE_CONTROL, RELAXED_ORDERING | EXTENDED_TAG | NO_SNOOP | sizes);
+        write(capability + pcie::DEVICE_CONTROL_2, pcie::device_control_2::ATOMIC_REQUESTER);
     }
     write(header::COMMAND_STATUS, COMMAND);
     let stands = endpoint.config(0).and_then(|c| c.bar(settings.bar)).map(|b| b.address);

@@ -105,6 +105,15 @@ impl Reads {
         header.completion().is_some_and(|c| c.tag.bits() >= self.first_tag)
     }
 
+    /// Whether bytes that came are a completion under the endpoint's own tag of a read that went out under another.
+    pub(super) fn are_asked_otherwise(&self, tlp: &[u8]) -> bool {
+        let Some(completion) = Header::new(tlp).ok().and_then(|header| header.completion()) else {
+            return false;
+        };
+        let of_completion = |slot: &Slot| slot.id.is_some() && slot.request.transaction().1 == completion.tag;
+        self.slots.slots.iter().any(of_completion)
+    }
+
     /// Takes such a completion.
     pub(super) fn handle(&mut self, now: Time, tlp: &[u8]) {
         self.requester.handle(now, tlp, &mut self.slots);

@@ -103,7 +103,8 @@ impl Schema {
         })
     }
 
-    /// The values in `value` that are outside the limits of their keys. Types are not checked.
+    /// The values in `value` that are outside the limits of their keys, and lists in place of tables, which a type would take by the
+    /// order of its fields. Other types are not checked.
     #[must_use]
     pub fn check(&self, value: &Value) -> Vec<Fault> {
         let mut found = Vec::new();
@@ -121,6 +122,10 @@ impl Schema {
             }
             for (n, element) in elements.into_iter().flatten().enumerate() {
                 path.push(n.to_string());
+                if element.is_array() && key.is_table() {
+                    let message = format!("{name} has a list for an element: legal are tables");
+                    found.push(Fault { key: path.clone(), message });
+                }
                 self.check_table(key.target, element, path, found);
                 path.pop();
             }
@@ -239,6 +244,9 @@ impl<'s> Key<'s> {
     /// Why `value` is not legal for this key, which is called `name`.
     fn refuses(&self, name: &str, value: &Value) -> Option<String> {
         let (given, within) = match value {
+            Value::Array(_) if self.is_table() && !self.is_list() => {
+                return Some(format!("{name} is a list: legal are tables"));
+            }
             Value::Number(n) => {
                 let power = !self.is_power_of_two() || n.as_u64().is_some_and(u64::is_power_of_two);
                 let step = self.multiple_of().is_none_or(|s| n.as_u64().is_some_and(|n| n.is_multiple_of(s)));

@@ -93,6 +93,9 @@ fn missing(error: &Error) -> Option<&str> {
     error.message().trim().strip_prefix("missing field `")?.strip_suffix('`')
 }
 
+/// What [`toml`] says of a value that is to be one of an enumeration.
+const NO_VARIANT: &str = "wanted string or table";
+
 /// The message of `error` at `path`, with the legal values of the key where the type names none.
 fn message(error: &Error, path: Option<&[String]>, schema: &Schema) -> String {
     let text = error.message().trim().replace('\n', ": ");
@@ -108,7 +111,15 @@ fn message(error: &Error, path: Option<&[String]>, schema: &Schema) -> String {
     match (wrong_type, key, path.and_then(|path| schema.legal(path))) {
         (Some(wrong), Some(key), Some(legal)) => {
             let found = wrong.split_once(", expected").map_or(wrong, |(found, _)| found);
+            let found = if found == "map" { "a table" } else { found };
             format!("{key} is {found}: legal are {legal}")
+        }
+        (None, Some(key), Some(legal)) if text == NO_VARIANT => {
+            format!("{key} is neither a string nor a table: legal are {legal}")
+        }
+        // A list that a type would take by the order of its fields.
+        (None, Some(key), Some(_)) if text.starts_with("invalid length") => {
+            format!("{key} is a list: legal are tables")
         }
         _ => text,
     }

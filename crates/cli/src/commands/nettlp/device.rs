@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser nettlp device`: any model of a lab as device software behind an adapter, from `riser-nettlp`. Knows no model by name.
 
+use super::bytes::mps;
 use super::software::{self, Behind, Ended, LONGEST, Watch, carry};
 use super::way::WayArgs;
-use crate::commands::labs::Native;
+use crate::commands::labs::{self, Native};
 use crate::commands::sizes::seed;
 use crate::failure::Failure;
-use crate::{interrupt, output, outputs};
+use crate::{interrupt, output};
 use config::PcieLayout;
 use host::memory::HostMemory;
 use nettlp::carrier::Wait;
 use nettlp::device_host::{DeviceHost, Settings};
 use nettlp::net::{AnyCarrier, Clock};
-use plug::file::{Folder, Overrides, Source};
+use plug::file::{FileErrors, Folder, Overrides, Source};
 use plug::plugged::{AnyReport, FunctionEnd};
 use plug::site::Common;
 use plug::{End, Models, Plan, Shown, Site};
 use serde::Serialize;
-use std::fs;
 use std::path::{Path, PathBuf};
-use tlp::{Mrrs, PayloadPool, Time};
+use tlp::{Mps, Mrrs, PayloadPool, Time};
 
 const EXAMPLE: &str = "\
 Examples:
@@ -32,8 +32,8 @@ The device that a lab would have in a slot, unchanged, behind an adapter: it ans
 reads and writes the memory of its host, and interrupts as the host's MSI-X table says. What the host does with it is its own \
 business; the host of `riser nettlp adapter LAB.toml` runs the driver of a model where the slot of the lab says `driver = \"MODEL\"`.
 An adapter that goes is waited for; when one is there again, the device begins anew. Ctrl-C ends it. \
---json prints one object: model, session (false: a port per tag), received_tlps, sent_tlps, malformed, not_carried, interrupts, \
-  lost_interrupts; over ports of upstream's also reads_asked_again, reads_timed_out, late_completions; came_back, how often the \
+--json prints one object: model, session (false: a port per tag), received_tlps, sent_tlps, malformed, unexpected_completions, not_carried, \
+  interrupts, lost_interrupts; over ports of upstream's also reads_asked_again, reads_timed_out, late_completions; came_back, how often the \
   adapter did; counters: what `riser run` reports of the device.";
 
 /// Be any model of a lab, as the device of a remote host
@@ -58,6 +58,10 @@ pub(crate) struct Args {
     /// The BAR of the device that the adapter's BAR4 shows [default: its first of memory]
     #[arg(long, value_name = "BAR", value_parser = clap::value_parser!(u8).range(0..=5))]
     bar: Option<u8>,
+
+    /// Max_Payload_Size of the adapter's path: the longest write, and the longest completion that is taken
+    #[arg(long, value_name = "BYTES", default_value = "256", value_parser = mps)]
+    mps: Mps,
 
     #[command(flatten)]
     native: Native,
@@ -86,6 +90,7 @@ struct Counts {
     received_tlps: u64,
     sent_tlps: u64,
     malformed: u64,
+    unexpected_completions: u64,
     not_carried: u64,
     interrupts: u64,
     lost_interrupts: u64,
@@ -115,7 +120,9 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
         let ended = carry(session, &watch, &stop, || device.turn(clock));
         if !matches!(ended, Ok(Ended::Gone)) {
             args.end(&args.report(&device, clock.now(), came_back))?;
-            return ended.map(drop).map_err(|e| Failure::Run(format!("{}: {e}", args.way.remote())));
+            let place =
+                if device.failure().is_some() { args.model.clone() } else { args.way.remote().to_string() };
+            return ended.map(drop).map_err(|e| Failure::Run(format!("{place}: {e}")));
         }
         output::note(format_args!("the adapter at {} has gone; waiting until it is back", args.way.remote()));
         let last = args.report(&device, clock.now(), came_back);
@@ -134,7 +141,15 @@ impl Software {
         let received = self.host.receive(Wait::AtMost(due));
         // Whatever was received, the device goes on.
         self.host.advance(clock.now())?;
-        received.map(drop)
+        match self.failure() {
+            Some(why) => Err(std::io::Error::other(why)),
+            None => received.map(drop),
+        }
+    }
+
+    /// Why the device can do nothing any more, if it cannot.
+    fn failure(&self) -> Option<String> {
+        self.report.as_ref()?.failure()
     }
 
     fn counts(&self) -> Counts {
@@ -144,6 +159,7 @@ impl Software {
             received_tlps: host.received,
             sent_tlps: host.sent,
             malformed: host.malformed,
+            unexpected_completions: host.unexpected,
             not_carried: host.not_carried,
             interrupts,
             lost_interrupts,
@@ -178,26 +194,32 @@ impl Args {
     /// The model with its settings.
     fn plan(&self, models: &Models) -> Result<Plan, Failure> {
         let overrides = Overrides::new(&self.set);
-        let (path, text) = match &self.settings {
-            Some(path) => (path.as_path(), fs::read_to_string(path).map_err(|e| outputs::failed(path, &e))?),
-            None => (Path::new("--set"), String::new()),
+        let file = self.settings.as_deref().map(labs::text).transpose()?;
+        let (path, text) = match &file {
+            Some(file) => (file.name.as_path(), file.text.as_str()),
+            None => (Path::new("settings"), ""),
         };
-        let source = Source { path, text: &text, overrides: &overrides };
-        let tree = source.tree().map_err(Failure::usage)?;
+        let refused = |errors: FileErrors| match file {
+            Some(_) => labs::refused(errors),
+            None => Failure::usage(errors),
+        };
+        let source = Source { path, text, overrides: &overrides };
+        let tree = source.tree().map_err(refused)?;
         let Some(read) = models.read(&self.model, &source, tree) else {
             let legal: Vec<&str> = models.names().collect();
             let why = format!("no model `{}`: legal are {}", self.model, legal.join(", "));
             return Err(Failure::usage(why));
         };
-        read.map_err(|unread| {
-            let lines: Vec<String> = unread.errors.iter().map(ToString::to_string).collect();
-            Failure::usage(lines.join("\n"))
-        })
+        read.map_err(|unread| refused(unread.errors.into_iter().collect()))
+    }
+
+    fn host_settings(&self, bar: u8) -> Settings {
+        Settings { mps: self.mps, ..Settings::new(bar) }
     }
 
     /// Its function.
     fn function(&self, plan: &Plan, around: &Surroundings) -> Result<Function, Failure> {
-        let settings = Settings::new(0);
+        let settings = self.host_settings(0);
         let (folder, mut common) =
             (self.settings.as_deref().map_or_else(Folder::default, Folder::of), Common::default());
         let plugged = plan.plug(&mut Site {
@@ -245,7 +267,7 @@ impl Args {
             behind.way()
         ));
         let Behind { carrier, place, rest } = behind;
-        let settings = Settings { rest, ..Settings::new(bar) };
+        let settings = Settings { rest, ..self.host_settings(bar) };
         let host = DeviceHost::new(carrier, end.function, &place, settings, &around.pool);
         Ok(Software { host: host.map_err(|e| Failure::Run(e.to_string()))?, report })
     }

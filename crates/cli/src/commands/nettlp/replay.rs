@@ -4,12 +4,13 @@
 use crate::commands::labs::{self, Native, Set};
 use crate::failure::Failure;
 use crate::outputs::Outputs;
-use crate::{input, output};
+use crate::{input, interrupt, output, progress};
 use lab::external::{RecordEnd, RecordedLab, Replay, Replayed};
 use lab::{CaptureOptions, LabFile};
 use plug::Models;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 
 const EXAMPLE: &str = "\
 Examples:
@@ -72,7 +73,8 @@ struct Report<'a> {
 
 pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     let named = |e: &dyn std::fmt::Display| failed(input::name(&args.record), e);
-    let bytes = input::bytes(&args.record)?;
+    let stop = interrupt::flag()?;
+    let bytes = input::bytes_of(&args.record, lab::external::RECORD_HEAD_BYTES, lab::external::is_record)?;
     let mut replay = Replay::with_native(&bytes, models, args.native.leave()).map_err(|e| named(&e))?;
     args.check_lab(replay.lab(), models)?;
     let name = replay.lab().path.clone();
@@ -87,7 +89,13 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
             Some((out, handle))
         }
     };
-    let mut replayed = replay.run().map_err(|e| named(&e))?;
+    let bar = progress::spinner("{spinner} {elapsed} {msg}");
+    let replayed = replay.run_while(|now| {
+        bar.set_message(format!("{:.3} us simulated", now.as_ps() as f64 / 1e6));
+        !stop.load(Ordering::Relaxed)
+    });
+    bar.finish_and_clear();
+    let mut replayed = replayed.map_err(|e| named(&e))?;
     replayed.assembly.fabric.take_tap();
     if let Some((out, handle)) = capture {
         handle.finish().map_err(|e| out.failed(&e))?;
@@ -112,7 +120,14 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     } else {
         report.text()?;
     }
-    failure.map_or(Ok(()), |why| Err(named(&why)))
+    match (failure, &replayed.end) {
+        (Some(why), _) => Err(named(&why)),
+        (None, RecordEnd::Stopped) => {
+            let us = of_lab.simulated_ns / 1_000.0;
+            Err(Failure::Interrupted(format!("interrupted after {us:.3} us of virtual time")))
+        }
+        (None, _) => Ok(()),
+    }
 }
 
 /// Why the lab has failed, or where its record is cut off.

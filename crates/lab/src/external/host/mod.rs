@@ -29,6 +29,14 @@ pub const MAX_UNHEARD: usize = 1 << 16;
 /// Why an output is no request of a host outside.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum HostRequestError {
+    /// A configuration register that there is not.
+    #[error("configuration register {register_dw}, bytes {byte_enables:#x}: legal are 0 to 1023, 0 to 0xf")]
+    Register {
+        /// Its number, in DWs.
+        register_dw: u16,
+        /// The bytes that are written.
+        byte_enables: u8,
+    },
     /// It passes only between a program and its host's model.
     #[error(
         "an extension: it is for programs and models of a simulated host, legal are requests of the seam"
@@ -95,6 +103,7 @@ impl State {
     fn take(&mut self, HostRequest(asked): HostRequest) -> Result<(), String> {
         match asked {
             Asked::Issue(mut output) => {
+                request::check(&output).map_err(|e| e.to_string())?;
                 if self.requests.len() + self.open.len() >= MAX_HOST_REQUESTS {
                     return Err(format!("more than {MAX_HOST_REQUESTS} requests under way"));
                 }

@@ -48,6 +48,9 @@ pub(super) enum Asked {
     End(Result<(), String>),
 }
 
+/// DWs of a configuration space (`PCIe 5.0 §7.2.2`).
+const CONFIG_DWS: u16 = 1024;
+
 const ATOMICS: [AtomicOp; 3] = [AtomicOp::FetchAdd, AtomicOp::Swap, AtomicOp::CompareSwap];
 
 impl HostRequest {
@@ -56,8 +59,8 @@ impl HostRequest {
     /// # Errors
     /// Nobody outside can issue `output`.
     pub fn issue(output: HostOutput) -> Result<HostRequest, HostRequestError> {
-        let known = !matches!(output, HostOutput::Extension(_));
-        known.then_some(HostRequest(Asked::Issue(output))).ok_or(HostRequestError::Extension)
+        check(&output)?;
+        Ok(HostRequest(Asked::Issue(output)))
     }
 
     /// Maps memory for DMA; `backing` holds it.
@@ -83,6 +86,20 @@ impl HostRequest {
         let mut cursor = Cursor::new(bytes);
         let asked = asked(&mut cursor, pool)?;
         (cursor.at == bytes.len()).then_some(HostRequest(asked))
+    }
+}
+
+/// Whether somebody outside can issue it.
+pub(super) fn check(output: &HostOutput) -> Result<(), HostRequestError> {
+    let (register_dw, byte_enables) = match output {
+        HostOutput::ConfigRead { register_dw, .. } => (*register_dw, 0),
+        HostOutput::ConfigWrite { register_dw, byte_enables, .. } => (*register_dw, *byte_enables),
+        HostOutput::Extension(_) => return Err(HostRequestError::Extension),
+        _ => return Ok(()),
+    };
+    match register_dw < CONFIG_DWS && byte_enables <= 0xf {
+        true => Ok(()),
+        false => Err(HostRequestError::Register { register_dw, byte_enables }),
     }
 }
 

@@ -387,7 +387,8 @@ impl Args {
     }
 
     fn options(&self, allow: &AllowList) -> Result<AdapterOptions, Failure> {
-        if self.listen.is_unspecified() {
+        let is_broadcast = self.listen == IpAddr::V4(Ipv4Addr::BROADCAST);
+        if self.listen.is_unspecified() || self.listen.is_multicast() || is_broadcast {
             let why = "legal is one address of this host, from which answers leave";
             return Err(Failure::usage(format!("--listen {}: {why}", self.listen)));
         }
