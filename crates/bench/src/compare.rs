@@ -53,7 +53,6 @@ pub struct Missing {
 
 impl Missing {
     /// True where nothing is missing.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.configurations.is_empty() && self.experiments.is_empty() && self.rows.is_empty()
     }
@@ -152,13 +151,11 @@ pub struct FamilyComparison {
 /// Configurations are paired by name, with or without the card's. Where both sets hold one configuration, these two are
 /// compared, whatever their names: so folders of one's own can be. Those of riser's own form are paired by the settings that
 /// differ within either set, and their rows with those of the public form by their keys, whatever the experiment.
-#[must_use]
 pub fn compare(reference: &ResultSet, other: &ResultSet, skip: Option<&ResultSet>) -> Comparison {
     comparison(reference, other, skip, false)
 }
 
 /// The same with a score of all that the reference has: a row that the other set lacks is an error of 100 %.
-#[must_use]
 pub fn compare_whole(reference: &ResultSet, other: &ResultSet, skip: Option<&ResultSet>) -> Comparison {
     comparison(reference, other, skip, true)
 }

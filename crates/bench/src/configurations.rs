@@ -79,7 +79,6 @@ pub struct Configuration {
 
 impl Configuration {
     /// The configuration of that name, with or without the card's prefix `nfp6000-1.2GHz_`.
-    #[must_use]
     pub fn named(name: &str) -> Option<&'static Configuration> {
         CONFIGURATIONS.iter().find(|c| c.name == name || c.name.strip_prefix(CARD) == Some(name))
     }

@@ -214,25 +214,21 @@ pub struct Experiment {
 
 impl Experiment {
     /// Its rows, in the order of the file.
-    #[must_use]
     pub fn rows(&self) -> Vec<Key> {
         (self.rows)()
     }
 
     /// True where its rows are latencies.
-    #[must_use]
     pub fn is_latency(&self) -> bool {
         self.name.starts_with("lat_")
     }
 
     /// True where the distribution of each row is kept beside it, in `NAME_cdf.csv`.
-    #[must_use]
     pub fn has_distribution(&self) -> bool {
         self.name.ends_with("_details")
     }
 
     /// Samples, or transfers, of each of its rows on the card.
-    #[must_use]
     pub fn card_samples(&self) -> u64 {
         match (self.is_latency(), self.has_distribution()) {
             (true, true) => CARD_DETAIL_SAMPLES,
@@ -242,7 +238,6 @@ impl Experiment {
     }
 
     /// The experiment of that name.
-    #[must_use]
     pub fn named(name: &str) -> Option<&'static Experiment> {
         EXPERIMENTS.iter().find(|e| e.name == name)
     }

@@ -40,7 +40,6 @@ pub const MAX_WARM_UP: u64 = DEFAULT_WARM_UP << 6;
 
 /// The link that is measured over where none is told: what the profile of the host says that it is, and beside that Gen3 x8 with
 /// payloads of 256 B and read requests of 512 B.
-#[must_use]
 pub fn usual_link(host: &str) -> Link {
     // A profile that cannot be read is told of where it is used.
     let own = profile::host_link(host, Path::new("")).unwrap_or_default();

@@ -94,7 +94,6 @@ pub struct DirectionDelta {
 
 impl DirectionDelta {
     /// How often TLPs stood still, for want of credits or of room in the replay buffer, and for which share of `link_ns`.
-    #[must_use]
     pub fn stalls(&self, link_ns: f64) -> (u64, f64) {
         let ns = self.credit_stall_ns + self.replay_buffer_stall_ns;
         let share = if link_ns > 0.0 { ns / link_ns } else { 0.0 };
@@ -135,7 +134,6 @@ impl Plan {
     }
 
     /// What of its profiles is extrapolated on its link, and what else its model has to say, a line each.
-    #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         // What cannot be built is told where it is measured.
         self.first().ok().flatten().map_or_else(Vec::new, |assembly| assembly.warnings().to_vec())

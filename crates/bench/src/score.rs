@@ -67,13 +67,11 @@ const FAMILIES: [(&str, &str); 19] = [
 const OTHER_FAMILY: &str = "OTHER";
 
 /// The family of an experiment: those of one kind are averaged.
-#[must_use]
 pub fn family(experiment: &str) -> &'static str {
     FAMILIES.iter().find(|(start, _)| experiment.starts_with(start)).map_or(OTHER_FAMILY, |(_, name)| *name)
 }
 
 /// The name of a configuration without that of the card.
-#[must_use]
 pub fn short_name(configuration: &str) -> &str {
     configuration.strip_prefix(CARD).unwrap_or(configuration)
 }
@@ -99,7 +97,6 @@ pub struct GroupScore {
 
 /// Scores `predicted` against `measured`, by group; groups of which nothing is measured are left out. Experiments that
 /// `skip` holds of a configuration are left out too: what remains could not have been calibrated on.
-#[must_use]
 pub fn score(measured: &ResultSet, predicted: &ResultSet, skip: Option<&ResultSet>) -> Vec<GroupScore> {
     let predicted = Files::of(predicted);
     let mut measured = Files::of(measured);

@@ -27,7 +27,6 @@ pub struct Latencies {
 impl Latencies {
     /// The distribution of `samples_ps`, in picoseconds; `None` where there are none. A percentile is the least sample
     /// that so many are no greater than (nearest rank).
-    #[must_use]
     pub fn of(mut samples_ps: Vec<u64>) -> Option<Latencies> {
         samples_ps.sort_unstable();
         let (min, max) = (*samples_ps.first()?, *samples_ps.last()?);

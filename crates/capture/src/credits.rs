@@ -102,13 +102,11 @@ const DATA_BITS: u32 = 12;
 
 impl Ledgers {
     /// Nothing seen yet; traffic classes above 0 are known only on links with one virtual channel.
-    #[must_use]
     pub fn new() -> Ledgers {
         Ledgers::default()
     }
 
     /// Nothing seen yet; `map` names the virtual channel of each traffic class, the first being 0.
-    #[must_use]
     pub fn with_map(map: [u8; 8]) -> Ledgers {
         Ledgers { map: Some(map), ..Ledgers::default() }
     }
@@ -138,7 +136,6 @@ impl Ledgers {
     }
 
     /// What is left now, of header and data credits.
-    #[must_use]
     pub fn available(&self, ledger: LedgerId) -> Option<(Available, Available)> {
         self.ledgers.get(&ledger).map(|l| (l.header.available(), l.data.available()))
     }

@@ -154,7 +154,6 @@ pub enum Bad {
 
 impl Bad {
     /// The layer at fault.
-    #[must_use]
     pub const fn layer(&self) -> Layer {
         match self {
             Bad::File(_) => Layer::File,
@@ -166,7 +165,6 @@ impl Bad {
     }
 
     /// A short name of the kind of fault, for counting.
-    #[must_use]
     pub const fn kind(&self) -> &'static str {
         match self {
             Bad::File(fault) => fault.kind(),
@@ -204,7 +202,6 @@ impl<R: Read> Reader<R> {
 
 impl Record<'_> {
     /// The record of a fault of the file itself.
-    #[must_use]
     pub const fn of_fault(fault: Fault) -> Record<'static> {
         Record {
             number: 0,
@@ -220,7 +217,6 @@ impl Record<'_> {
     }
 
     /// The TLP, where it is one.
-    #[must_use]
     pub const fn tlp(&self) -> Option<&TlpRecord<'_>> {
         match &self.kind {
             Kind::Tlp(tlp) => Some(tlp),
@@ -230,7 +226,6 @@ impl Record<'_> {
 }
 
 /// Decodes a frame.
-#[must_use]
 #[inline]
 pub fn decode<'a>(frame: &Frame<'a>) -> Record<'a> {
     let (path, kind, truncated) = decode_frame(frame);

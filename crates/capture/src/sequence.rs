@@ -52,13 +52,11 @@ pub struct Sequences {
 }
 
 /// The way that a record goes.
-#[must_use]
 pub fn way(record: &Record<'_>) -> Way {
     record.interface.map_or((0, None), |interface| (interface.link, interface.direction))
 }
 
 /// The other way on the same link.
-#[must_use]
 pub fn opposite((link, direction): Way) -> Way {
     let other = direction.map(|direction| match direction {
         Direction::Downstream => Direction::Upstream,
@@ -69,7 +67,6 @@ pub fn opposite((link, direction): Way) -> Way {
 
 impl Sequences {
     /// Nothing seen yet.
-    #[must_use]
     pub fn new() -> Sequences {
         Sequences::default()
     }
@@ -86,7 +83,6 @@ impl Sequences {
 
     /// True where it is the first time that this TLP is seen on its way, taken or not; called before
     /// [`tlp`](Self::tlp). `None` where the capture does not tell.
-    #[must_use]
     pub fn is_new(&self, record: &Record<'_>) -> Option<bool> {
         let place = record.mark.place?;
         Some(self.receivers.get(&way(record)).is_none_or(|receiver| place >= receiver.end))

@@ -16,7 +16,6 @@ pub const CONTROL_BIT: u32 = 1 << 31;
 pub const SEALED: &str = "session, sealed or no TLP";
 
 /// What a control record is called; `None` for a TLP.
-#[must_use]
 pub fn control_name(header: NettlpHeader, rest: &[u8]) -> Option<&'static str> {
     let is_control = header.timestamp & CONTROL_BIT != 0;
     match rest {

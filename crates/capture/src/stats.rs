@@ -52,7 +52,6 @@ impl Tags {
 
 impl Stats {
     /// Nothing counted yet.
-    #[must_use]
     pub fn new() -> Stats {
         Stats::default()
     }
@@ -86,7 +85,6 @@ impl Stats {
     }
 
     /// The matcher, with the transactions that still wait.
-    #[must_use]
     pub const fn matcher(&self) -> &Matcher {
         &self.matcher
     }
@@ -143,7 +141,6 @@ impl Stats {
     }
 
     /// What was counted so far. `Display` is a table for people; `Serialize` the object for programs.
-    #[must_use]
     pub fn report(&self) -> Report {
         let mut types = BTreeMap::<&'static str, u64>::new();
         for (format, count) in FORMATS.iter().zip(self.by_format).filter(|(_, count)| *count > 0) {

@@ -77,7 +77,6 @@ pub struct Cut {
 
 impl Cut {
     /// How to cut a whole frame; `None` where it is one datagram, or none of NetTLP's.
-    #[must_use]
     pub fn of(frame: &[u8]) -> Option<Cut> {
         let Ok(Parsed::Datagram(datagram)) = encap::parse(frame, frame.len()) else { return None };
         let part = part_len(&datagram).filter(|_| datagram.payload.len() == datagram.payload_len)?;
@@ -87,7 +86,6 @@ impl Cut {
     }
 
     /// How many datagrams there are, 2 and more.
-    #[must_use]
     pub const fn parts(&self) -> usize {
         self.payload.div_ceil(self.part)
     }

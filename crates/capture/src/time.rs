@@ -24,14 +24,12 @@ impl Timestamp {
     pub const ZERO: Timestamp = Timestamp(0);
 
     /// `ps` picoseconds after the epoch.
-    #[must_use]
     pub const fn from_ps(ps: u128) -> Timestamp {
         Timestamp(ps)
     }
 
     /// `units` of `resolution` after `offset_s` seconds after the epoch; never before the epoch, never beyond what
     /// 128 bits hold.
-    #[must_use]
     pub fn from_units(units: u64, resolution: Resolution, offset_s: i64) -> Timestamp {
         let ps = resolution.to_ps(units);
         if offset_s == 0 {
@@ -120,7 +118,6 @@ impl Resolution {
     pub const PICOSECONDS: Resolution = Resolution::Decimal(12);
 
     /// The resolution that the option's byte means: bit 7 says binary, bits 6:0 are the negative exponent.
-    #[must_use]
     pub const fn from_byte(byte: u8) -> Resolution {
         if byte & 0x80 == 0 { Resolution::Decimal(byte) } else { Resolution::Binary(byte & 0x7f) }
     }

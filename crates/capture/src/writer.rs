@@ -40,7 +40,6 @@ pub struct InterfaceId(u32);
 impl Addresses {
     /// The default addresses of what travels on link `link` in `direction`: host 10.x.y.1 and 02:00:00:x:y:01, device
     /// 10.x.y.2 and 02:00:00:x:y:02, where x and y are the high and low byte of `link`.
-    #[must_use]
     pub const fn of_link(link: u16, direction: Direction) -> Addresses {
         let (host, device) = (end_of_link(link, 1), end_of_link(link, 2));
         match direction {

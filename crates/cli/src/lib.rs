@@ -39,7 +39,6 @@ Exit status: 0 done, 1 the run failed, or a file that it reads is wrong, 2 wrong
 them), 130 interrupted (Ctrl-C).";
 
 /// The models that ship, those of NetTLP among them.
-#[must_use]
 pub fn models() -> Models {
     devices::models().with::<lab::remote::NettlpAdapter>().with::<native::Settings>()
 }
@@ -52,7 +51,6 @@ pub fn models() -> Models {
 ///     riser_cli::main_with(riser_cli::models())
 /// }
 /// ```
-#[must_use]
 pub fn main_with(models: Models) -> ExitCode {
     match Cli::try_parse() {
         Ok(cli) => failure::status(cli.command.run(&models)),

@@ -52,19 +52,16 @@ pub struct BarWindow {
 
 impl Bar {
     /// A 32-bit memory BAR of `size` bytes.
-    #[must_use]
     pub const fn memory32(size: u64) -> Bar {
         Bar { kind: BarKind::Memory32, size, prefetchable: false }
     }
 
     /// A 64-bit memory BAR of `size` bytes.
-    #[must_use]
     pub const fn memory64(size: u64) -> Bar {
         Bar { kind: BarKind::Memory64, size, prefetchable: false }
     }
 
     /// An I/O BAR of `size` bytes.
-    #[must_use]
     pub const fn io(size: u64) -> Bar {
         Bar { kind: BarKind::Io, size, prefetchable: false }
     }
@@ -77,7 +74,6 @@ impl Bar {
     }
 
     /// True where the specification allows this size for this kind.
-    #[must_use]
     pub const fn size_is_legal(&self) -> bool {
         let (min, max) = match self.kind {
             BarKind::Memory32 => (128, 1 << 31),
@@ -88,7 +84,6 @@ impl Bar {
     }
 
     /// Bits 3:0 (1:0 of an I/O BAR), which are read-only and say what it is.
-    #[must_use]
     pub const fn type_bits(&self) -> u32 {
         let prefetch = if self.prefetchable { 0b1000 } else { 0 };
         match self.kind {
@@ -99,7 +94,6 @@ impl Bar {
     }
 
     /// The address bits that software may write, low and high register: those above the size.
-    #[must_use]
     pub const fn address_bits(&self) -> (u32, u32) {
         let bits = !(self.size - 1);
         match self.kind {
@@ -127,7 +121,6 @@ pub(crate) const fn rom_size_is_legal(size: u32) -> bool {
 
 impl BarWindow {
     /// The offset of `address` in the window, where `len` bytes from there on all lie in it.
-    #[must_use]
     pub const fn offset_of(&self, address: u64, len: u64) -> Option<u64> {
         if address < self.address {
             return None;

@@ -90,21 +90,18 @@ const fn within(window: Option<Window>, address: u64) -> bool {
 
 impl BridgeWindows {
     /// True where `bus` lies behind the bridge. A Secondary Bus Number of zero, as it is after reset, claims none.
-    #[must_use]
     pub const fn claims_bus(&self, bus: u8) -> bool {
         self.secondary != 0 && self.secondary <= bus && bus <= self.subordinate
     }
 
     /// True where a memory request to `address` from above is forwarded down: Memory Space Enable is set and a window (or
     /// VGA Enable) holds it.
-    #[must_use]
     pub const fn claims_memory(&self, address: u64) -> bool {
         self.memory_enable && self.holds_memory(address)
     }
 
     /// True where `address` is one of those behind the bridge, whether or not memory is enabled: a request from below to
     /// such an address is not forwarded up.
-    #[must_use]
     pub const fn holds_memory(&self, address: u64) -> bool {
         within(self.memory, address)
             || within(self.prefetchable, address)
@@ -113,13 +110,11 @@ impl BridgeWindows {
 
     /// True where an I/O request to `address` from above is forwarded down: I/O Space Enable is set, and the window holds
     /// it and ISA Enable leaves it in, or VGA Enable claims it.
-    #[must_use]
     pub const fn claims_io(&self, address: u64) -> bool {
         self.io_enable && self.holds_io(address)
     }
 
     /// True where the I/O `address` is one of those behind the bridge, whether or not I/O is enabled.
-    #[must_use]
     pub const fn holds_io(&self, address: u64) -> bool {
         within(self.io, address) && !self.isa_leaves_out(address) || self.vga_claims(address)
     }

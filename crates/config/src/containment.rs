@@ -96,7 +96,6 @@ pub struct RpPioOutcome {
 
 impl ConfigSpace {
     /// Downstream Port Containment; `None` where there is none.
-    #[must_use]
     pub fn dpc(&self) -> Option<DpcState> {
         let control = self.extended_word(dpc::ID, dpc::CONTROL)?;
         let state = self.extended_word(dpc::ID, dpc::STATUS)?;
@@ -139,7 +138,6 @@ impl ConfigSpace {
     }
 
     /// The link below came up: whether DL_Active ERR_COR Enable asks for ERR_COR.
-    #[must_use]
     pub fn dpc_link_active(&self) -> bool {
         let control = self.extended_word(dpc::ID, dpc::CONTROL).unwrap_or(0);
         control & control::DL_ACTIVE_ERR_COR != 0 && self.reports_correctable()

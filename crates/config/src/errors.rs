@@ -222,7 +222,6 @@ impl ConfigSpace {
     ///
     /// SERR# Enable of Bridge Control lets all of them pass. Uncorrectable ones leave a switch's port where Command's
     /// SERR# Enable or the class's enable of Device Control is set, and set Signaled System Error by the former.
-    #[must_use]
     pub fn forwards_error(&mut self, message: ErrorMessage) -> bool {
         let uncorrectable = message != ErrorMessage::Correctable;
         if uncorrectable {
@@ -265,7 +264,6 @@ impl ConfigSpace {
     }
 
     /// Whether the condition of a root port's error interrupt holds: an enabled message was received and not cleared.
-    #[must_use]
     pub fn root_interrupt(&self) -> bool {
         let command = self.aer_root_word(aer::ROOT_COMMAND).unwrap_or(0);
         let status = self.aer_root_word(aer::ROOT_STATUS).unwrap_or(0);

@@ -11,20 +11,17 @@ const CAPABILITIES: [Structure; 6] =
     [pm::TABLE, msi::TABLE, vendor::TABLE, ssid::TABLE, pcie::TABLE, msix::TABLE];
 
 /// Every structure, headers first, then capabilities and extended ones in the order of their IDs.
-#[must_use]
 pub fn structures() -> Vec<Structure> {
     let headers = [header::TYPE_0_HEADER, header::TYPE_1_HEADER, header::VIRTUAL_FUNCTION_HEADER];
     headers.into_iter().chain(CAPABILITIES).chain(ext::TABLES).collect()
 }
 
 /// The structure of a capability, by its ID; `None` where no table names it.
-#[must_use]
 pub fn capability(id: u8) -> Option<Structure> {
     CAPABILITIES.into_iter().find(|table| table.id == u16::from(id))
 }
 
 /// The structure of an extended capability, by its ID; `None` where no table names it.
-#[must_use]
 pub fn extended_capability(id: u16) -> Option<Structure> {
     ext::TABLES.into_iter().find(|table| table.id == id)
 }
@@ -45,7 +42,6 @@ pub struct Inert {
 }
 
 /// Every writable field without effect, and why.
-#[must_use]
 pub fn inert() -> Vec<Inert> {
     let mut all = Vec::new();
     for structure in structures() {
@@ -61,7 +57,6 @@ pub fn inert() -> Vec<Inert> {
 }
 
 /// The bits of a mask as the specification writes them: "15:8, 3".
-#[must_use]
 pub fn bit_ranges(bits: u32) -> String {
     let mut text = String::new();
     let mut high = 31_i32;
@@ -82,7 +77,6 @@ pub fn bit_ranges(bits: u32) -> String {
 }
 
 /// A page in Markdown: a table for each structure, with every field, its attribute, and what it changes.
-#[must_use]
 pub fn markdown() -> String {
     let mut page = String::new();
     for structure in structures() {

@@ -88,7 +88,6 @@ pub struct Field {
 
 impl Field {
     /// A field of this attribute, without effects.
-    #[must_use]
     pub const fn new(bits: u32, attribute: Attribute, name: &'static str) -> Field {
         Field {
             bits,
@@ -104,55 +103,46 @@ impl Field {
     }
 
     /// RO.
-    #[must_use]
     pub const fn ro(bits: u32, name: &'static str) -> Field {
         Field::new(bits, Attribute::Ro, name)
     }
 
     /// RO: a state outside configuration space, which no reset touches.
-    #[must_use]
     pub const fn state(bits: u32, name: &'static str) -> Field {
         Field { state: true, ..Field::new(bits, Attribute::Ro, name) }
     }
 
     /// HwInit.
-    #[must_use]
     pub const fn hwinit(bits: u32, name: &'static str) -> Field {
         Field::new(bits, Attribute::HwInit, name)
     }
 
     /// ROS.
-    #[must_use]
     pub const fn ros(bits: u32, name: &'static str) -> Field {
         Field::new(bits, Attribute::Ros, name)
     }
 
     /// RW, and what it changes.
-    #[must_use]
     pub const fn rw(bits: u32, name: &'static str, does: &'static str) -> Field {
         Field { does, ..Field::new(bits, Attribute::Rw, name) }
     }
 
     /// RWS, and what it changes.
-    #[must_use]
     pub const fn rws(bits: u32, name: &'static str, does: &'static str) -> Field {
         Field { does, ..Field::new(bits, Attribute::Rws, name) }
     }
 
     /// RW1C: an event that hardware sets and software clears.
-    #[must_use]
     pub const fn rw1c(bits: u32, name: &'static str, does: &'static str) -> Field {
         Field { does, ..Field::new(bits, Attribute::Rw1c, name) }
     }
 
     /// RW1CS.
-    #[must_use]
     pub const fn rw1cs(bits: u32, name: &'static str, does: &'static str) -> Field {
         Field { does, ..Field::new(bits, Attribute::Rw1cs, name) }
     }
 
     /// Reads zero; writing one asks for something, once.
-    #[must_use]
     pub const fn trigger(bits: u32, name: &'static str, does: &'static str) -> Field {
         Field { does, ..Field::new(bits, Attribute::RwReadsZero, name) }
     }
@@ -190,7 +180,6 @@ pub struct Word {
 impl Word {
     /// The names of those of its registers that have one of `bits`, without what the table notes in brackets. All of them,
     /// where their fields do not tell which bits each has.
-    #[must_use]
     pub fn name_of(&self, bits: u32) -> &'static str {
         let name = self.name.split(" (").next().unwrap_or(self.name);
         let touched = |part: &u32| part & bits != 0;
@@ -238,7 +227,6 @@ pub struct Structure {
 
 impl Structure {
     /// The fields of the line with this DW; none where there is no such line.
-    #[must_use]
     pub const fn fields(&self, dw: u16) -> &'static [Field] {
         let mut i = 0;
         while i < self.words.len() {
@@ -354,13 +342,11 @@ macro_rules! structure {
 pub(crate) use structure;
 
 /// The value of the field that has these bits of a word.
-#[must_use]
 pub const fn get(word: u32, bits: u32) -> u32 {
     (word & bits) >> bits.trailing_zeros()
 }
 
 /// A value in place, in the field that has these bits; what is too large for it is cut.
-#[must_use]
 pub const fn put(bits: u32, value: u32) -> u32 {
     value << bits.trailing_zeros() & bits
 }
@@ -389,7 +375,6 @@ pub struct Access {
 
 impl Access {
     /// What the fields say together.
-    #[must_use]
     pub const fn of(fields: &[Field]) -> Access {
         use Attribute::*;
         let mut access = Access { rw: 0, rw1c: 0, trigger: 0, sticky: 0, kept_by_flr: 0, state: 0 };
@@ -431,7 +416,6 @@ pub struct Register {
 }
 
 /// The bits of the bytes that Byte Enables (bits 3:0) name.
-#[must_use]
 pub const fn byte_mask(byte_enables: u8) -> u32 {
     let mut mask = 0;
     let mut byte = 0;
@@ -446,27 +430,23 @@ pub const fn byte_mask(byte_enables: u8) -> u32 {
 
 impl Register {
     /// A register of masks alone, that resets to `reset` and tells nothing.
-    #[must_use]
     pub const fn new(reset: u32, access: Access) -> Register {
         Register { value: reset, reset, access, fields: &[] }
     }
 
     /// A register of these fields, that resets to `reset`.
-    #[must_use]
     pub const fn of(fields: &'static [Field], reset: u32) -> Register {
         Register { value: reset, reset, access: Access::of(fields), fields }
     }
 
     /// A register that the device behind the function answers for: requests to it are the device's, and here it shows
     /// nothing.
-    #[must_use]
     pub const fn of_device() -> Register {
         const FIELDS: &[Field] = &[Field::new(!0, Attribute::Device, "the device's own")];
         Register::of(FIELDS, 0)
     }
 
     /// True for those.
-    #[must_use]
     pub const fn is_device(&self) -> bool {
         matches!(self.fields, [Field { attribute: Attribute::Device, .. }, ..])
     }
@@ -510,7 +490,6 @@ impl Register {
     }
 
     /// What a write that changed these bits tells the owner.
-    #[must_use]
     pub fn effects_of(&self, changed: u32) -> Effects {
         let touched = self.fields.iter().filter(|f| f.bits & changed != 0);
         touched.fold(Effects::empty(), |all, field| all | field.effects)

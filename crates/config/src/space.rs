@@ -128,13 +128,11 @@ impl ConfigSpace {
     }
 
     /// The register with this DW number, 0 to 1023; registers that do not exist, also beyond 1023, read zero.
-    #[must_use]
     pub fn read(&self, register_dw: u16) -> u32 {
         self.registers.get(usize::from(register_dw)).map_or(0, |r| r.value)
     }
 
     /// The register itself, with its fields; one that does not exist has none.
-    #[must_use]
     pub fn register(&self, register_dw: u16) -> Register {
         self.registers.get(usize::from(register_dw)).copied().unwrap_or_default()
     }
@@ -203,13 +201,11 @@ impl ConfigSpace {
     }
 
     /// DW number of the first capability with this ID.
-    #[must_use]
     pub fn capability(&self, id: u8) -> Option<u16> {
         self.capabilities.list.iter().find(|c| c.0 == id).map(|c| c.1)
     }
 
     /// DW number of the first extended capability with this ID.
-    #[must_use]
     pub fn extended_capability(&self, id: u16) -> Option<u16> {
         self.capabilities.extended(id)
     }
@@ -227,19 +223,16 @@ impl ConfigSpace {
     }
 
     /// What this bridge forwards; `None` for a function with a type 0 header.
-    #[must_use]
     pub fn bridge(&self) -> Option<BridgeWindows> {
         (self.kind == HeaderKind::Type1).then(|| BridgeWindows::read(self.bridge, |dw| self.read(dw)))
     }
 
     /// True for a virtual function's.
-    #[must_use]
     pub fn is_virtual(&self) -> bool {
         self.kind == HeaderKind::Virtual
     }
 
     /// Interrupt Pin: 1 (INTA) to 4 (INTD); `None`: no INTx.
-    #[must_use]
     pub fn interrupt_pin(&self) -> Option<u8> {
         let pin = (self.read(header::INTERRUPT) >> 8) as u8;
         (pin != 0).then_some(pin)
@@ -256,7 +249,6 @@ impl ConfigSpace {
     }
 
     /// The window that BAR `index` is set to, whether or not its space is enabled. `None` where there is no such BAR.
-    #[must_use]
     pub fn bar(&self, index: u8) -> Option<BarWindow> {
         let bar = (*self.bars.get(usize::from(index))?)?;
         let at = type0::BAR0 + u16::from(index);
@@ -271,7 +263,6 @@ impl ConfigSpace {
     }
 
     /// The window of the Expansion ROM, where it is enabled; Memory Space Enable gates it besides.
-    #[must_use]
     pub fn expansion_rom(&self) -> Option<BarWindow> {
         let size = self.rom?;
         let value = self.read(self.kind.rom()?);
@@ -306,32 +297,27 @@ impl ConfigSpace {
     }
 
     /// DW number of the PCI Express capability.
-    #[must_use]
     pub fn pcie_capability(&self) -> Option<u16> {
         self.capabilities.pcie
     }
 
     /// DW number of the MSI capability.
-    #[must_use]
     pub fn msi_capability(&self) -> Option<u16> {
         self.capabilities.msi
     }
 
     /// DW number of the MSI-X capability.
-    #[must_use]
     pub fn msix_capability(&self) -> Option<u16> {
         self.capabilities.msix.map(|(at, _)| at)
     }
 
     /// DW number of the Advanced Error Reporting capability.
-    #[must_use]
     pub fn aer_capability(&self) -> Option<u16> {
         self.capabilities.aer
     }
 
     /// The space as `lspci -x` prints it and `lspci -F` reads it: a line with `bdf` ("00:01.0") and `what`, then lines of 16
     /// bytes: 256 in all, or 4096 where there are extended capabilities; an empty line ends it.
-    #[must_use]
     pub fn hexdump(&self, bdf: &str, what: &str) -> String {
         use std::fmt::Write;
         let words = if self.capabilities.extended.is_empty() { 64 } else { REGISTERS as u16 };

@@ -71,13 +71,11 @@ impl ConfigSpace {
     }
 
     /// Max_Payload_Size in force; 128 B without a PCI Express capability.
-    #[must_use]
     pub fn mps(&self) -> Mps {
         pcie::mps(self.pcie_word(pcie::DEVICE_CONTROL), self.pcie_word(pcie::DEVICE_CAPABILITIES))
     }
 
     /// Max_Read_Request_Size in force; 512 B without a PCI Express capability.
-    #[must_use]
     pub fn mrrs(&self) -> Mrrs {
         let control = self.capabilities.pcie.map(|start| self.read(start + pcie::DEVICE_CONTROL));
         let encoding = control.map(|control| get(control, device_control::MRRS) as u8);
@@ -85,20 +83,17 @@ impl ConfigSpace {
     }
 
     /// The Read Completion Boundary of the root port above, as Link Control says.
-    #[must_use]
     pub fn rcb(&self) -> Rcb {
         let is_128 = self.pcie_word(pcie::LINK_CONTROL) & link_control::RCB_128 != 0;
         Rcb::new(if is_128 { 128 } else { 64 }).unwrap_or_default()
     }
 
     /// Attributes that the function may set in its requests; none without a PCI Express capability.
-    #[must_use]
     pub fn request_attributes(&self) -> Attributes {
         pcie::request_attributes(self.pcie_word(pcie::DEVICE_CONTROL), self.pcie_word(pcie::DEVICE_CONTROL_2))
     }
 
     /// Attributes that the function's completions may have of their requests: ID-based Ordering with IDO Completion Enable.
-    #[must_use]
     pub fn completion_attributes(&self) -> Attributes {
         let ordered = self.pcie_word(pcie::DEVICE_CONTROL_2) & device_control_2::IDO_COMPLETION != 0;
         if ordered { Attributes::all() } else { Attributes::COMPLETED }
@@ -106,7 +101,6 @@ impl ConfigSpace {
 
     /// How long the function waits for a completion: `default` in the default range of 50 us to 50 ms, else the end of
     /// the range that Device Control 2 names; `None` where the timeout is disabled.
-    #[must_use]
     pub fn completion_timeout(&self, default: Duration) -> Option<Duration> {
         let control = self.pcie_word(pcie::DEVICE_CONTROL_2);
         let disabled = control & device_control_2::TIMEOUT_DISABLE != 0;
@@ -114,37 +108,31 @@ impl ConfigSpace {
     }
 
     /// AtomicOps that the function completes.
-    #[must_use]
     pub fn atomics(&self) -> AtomicSupport {
         AtomicSupport::from_bits_truncate(self.pcie_word(pcie::DEVICE_CAPABILITIES_2))
     }
 
     /// Deferrable writes that the function completes.
-    #[must_use]
     pub fn deferrable_write(&self) -> Option<DeferrableLength> {
         pcie::deferrable_write(self.pcie_word(pcie::DEVICE_CAPABILITIES_2))
     }
 
     /// True for a Legacy PCI Express Endpoint.
-    #[must_use]
     pub fn is_legacy(&self) -> bool {
         get(self.pcie_word(pcie::CAPABILITIES), capabilities::PORT_TYPE) == 1
     }
 
     /// ECRC Generation Enable.
-    #[must_use]
     pub fn ecrc_generation(&self) -> bool {
         self.aer_word(aer::CONTROL).is_some_and(|c| c & aer::control::ECRC_GENERATION != 0)
     }
 
     /// ECRC Check Enable.
-    #[must_use]
     pub fn ecrc_check(&self) -> bool {
         self.aer_word(aer::CONTROL).is_some_and(|c| c & aer::control::ECRC_CHECK != 0)
     }
 
     /// MSI, where it is there and enabled.
-    #[must_use]
     pub fn msi(&self) -> Option<MsiConfig> {
         self.capabilities.msi?;
         msi::config(|dw| self.msi_word(dw))
@@ -152,20 +140,17 @@ impl ConfigSpace {
 
     /// Interrupt vectors that the function has, whatever software has granted and enabled: those of MSI or of MSI-X, whichever
     /// has more.
-    #[must_use]
     pub fn interrupt_vectors(&self) -> u16 {
         let msi = self.capabilities.msi.map_or(0, |_| msi::capable(self.msi_word(0)));
         self.msix_layout().map_or(0, |msix| msix.vectors).max(msi)
     }
 
     /// Mask Bits of MSI: a set bit holds the vector back; zero without per-vector masking.
-    #[must_use]
     pub fn msi_mask(&self) -> u32 {
         self.msi_masking().map_or(0, |(mask, _)| self.read(mask))
     }
 
     /// Pending Bits of MSI; zero without per-vector masking.
-    #[must_use]
     pub fn msi_pending(&self) -> u32 {
         self.msi_masking().map_or(0, |(_, pending)| self.read(pending))
     }
@@ -178,13 +163,11 @@ impl ConfigSpace {
     }
 
     /// Where the MSI-X structures stand.
-    #[must_use]
     pub fn msix_layout(&self) -> Option<MsixLayout> {
         self.capabilities.msix.map(|(_, layout)| layout)
     }
 
     /// MSI-X Message Control; all off where there is none.
-    #[must_use]
     pub fn msix(&self) -> MsixControl {
         let control = self.capabilities.msix.map_or(0, |(at, _)| self.read(at));
         MsixControl {
@@ -207,14 +190,12 @@ impl ConfigSpace {
     }
 
     /// Device/Port Type; `None` without a PCI Express capability.
-    #[must_use]
     pub fn port_type(&self) -> Option<PortType> {
         self.capabilities.pcie?;
         PortType::decode(self.pcie_word(pcie::CAPABILITIES))
     }
 
     /// Interrupt Message Number: the vector for events of the slot and the root port.
-    #[must_use]
     pub fn message_number(&self) -> u8 {
         get(self.pcie_word(pcie::CAPABILITIES), capabilities::MESSAGE_NUMBER) as u8
     }
@@ -226,7 +207,6 @@ impl ConfigSpace {
     }
 
     /// Slot Power Limit of a port's slot: value and scale, for its Set_Slot_Power_Limit message.
-    #[must_use]
     pub fn slot_power_limit(&self) -> Option<(u8, u8)> {
         let limit = get(self.pcie_word(pcie::SLOT_CAPABILITIES), slot_capabilities::POWER_LIMIT);
         self.has_slot().then_some((limit as u8, (limit >> 8) as u8))
@@ -243,7 +223,6 @@ impl ConfigSpace {
     }
 
     /// The slot as it is now; `None` where there is none.
-    #[must_use]
     pub fn slot(&self) -> Option<SlotState> {
         self.has_slot().then(|| SlotState::read(self.pcie_word(pcie::SLOT_CONTROL)))
     }
@@ -263,7 +242,6 @@ impl ConfigSpace {
     }
 
     /// True where commands to the slot end with [`SlotEvent::CommandCompleted`].
-    #[must_use]
     pub fn completes_slot_commands(&self) -> bool {
         let capabilities = self.pcie_word(pcie::SLOT_CAPABILITIES);
         self.has_slot() && capabilities & slot_capabilities::NO_COMMAND_COMPLETED == 0
@@ -271,7 +249,6 @@ impl ConfigSpace {
 
     /// Max End-End TLP Prefixes: the most that the function takes, 0 where End-End TLP Prefix Supported is clear (`PCIe 5.0
     /// §7.5.3.15`).
-    #[must_use]
     pub fn end_end_prefixes(&self) -> u8 {
         pcie::end_end_prefixes(self.pcie_word(pcie::DEVICE_CAPABILITIES_2))
     }
@@ -279,7 +256,6 @@ impl ConfigSpace {
     /// Bytes of the longest non-posted request with data that the function completes, or passes on as a bridge, which says
     /// what its receive buffer holds at least (`PCIe 5.0 Table 2-45`): 4 of configuration and I/O writes, 32 of AtomicOps of
     /// whatever size, 64 or 128 of deferrable writes.
-    #[must_use]
     pub fn longest_non_posted(&self) -> u32 {
         let atomics = self.atomic_routing() || !self.atomics().is_empty();
         let deferrable = self.deferrable_write().map_or(0, DeferrableLength::bytes);
@@ -302,7 +278,6 @@ impl ConfigSpace {
     }
 
     /// True while a PME is logged and PME Interrupt Enable is set: the level of INTx, and after a write what an MSI follows.
-    #[must_use]
     pub fn root_pme_interrupt(&self) -> bool {
         self.pcie_word(pcie::ROOT_STATUS) & root_status::PME_STATUS != 0
             && self.pcie_word(pcie::ROOT_CONTROL) & root_control::PME_INTERRUPT_ENABLE != 0
@@ -329,20 +304,17 @@ impl ConfigSpace {
     }
 
     /// PowerState; D0 without a Power Management capability.
-    #[must_use]
     pub fn power_state(&self) -> PowerState {
         pm::state(self.pm_control())
     }
 
     /// No_Soft_Reset: from D3hot to D0 the function keeps its state. Otherwise that is an internal reset, of
     /// [`ResetScope::FunctionLevel`](crate::ResetScope::FunctionLevel).
-    #[must_use]
     pub fn no_soft_reset(&self) -> bool {
         self.capabilities.pm.is_none() || self.pm_control() & pm::NO_SOFT_RESET != 0
     }
 
     /// PME_Status and PME_En are both set: a PM_PME message is sent when this becomes true (`PCIe 5.0 §5.3.3`).
-    #[must_use]
     pub fn pme_asserted(&self) -> bool {
         const BOTH: u32 = pm::PME_STATUS | pm::PME_ENABLE;
         self.pm_control() & BOTH == BOTH

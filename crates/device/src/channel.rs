@@ -90,7 +90,6 @@ impl<T> Clone for Channel<T> {
 
 impl<T> Channel<T> {
     /// A channel that holds at most `capacity` values, at least one.
-    #[must_use]
     pub fn new(capacity: usize) -> Channel<T> {
         let (values, capacity) = (VecDeque::new(), capacity.max(1));
         Channel(Rc::new(RefCell::new(Queue { values, capacity, senders: Vec::new(), receivers: Vec::new() })))
@@ -107,13 +106,11 @@ impl<T> Channel<T> {
     }
 
     /// The number of values that wait.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.0.borrow().values.len()
     }
 
     /// True where no value waits.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

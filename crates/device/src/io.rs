@@ -207,19 +207,16 @@ pub struct Io {
 
 impl Io {
     /// Virtual time.
-    #[must_use]
     pub fn now(&self) -> Time {
         self.shared.core.now()
     }
 
     /// The pool of the device's payloads.
-    #[must_use]
     pub fn payloads(&self) -> &PayloadPool {
         &self.shared.core.pool
     }
 
     /// A payload that holds a copy of `bytes`.
-    #[must_use]
     pub fn copy(&self, bytes: &[u8]) -> Payload {
         self.payloads().copy(bytes)
     }
@@ -284,7 +281,6 @@ impl Io {
     }
 
     /// Interrupt vectors of the function, by MSI or MSI-X, whichever has more; `None` while the device belongs to no endpoint.
-    #[must_use]
     pub fn vectors(&self) -> Option<u16> {
         self.shared.vectors.get()
     }

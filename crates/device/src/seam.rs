@@ -30,32 +30,27 @@ pub trait Device {
     /// The next output of `class`, if there is one. Polled again after every `handle`, and whenever the path of that
     /// class has room again; an output that is polled is accepted. `now` is the time of the poll: a device may go on at
     /// once where an output of its own was accepted.
-    #[must_use]
     fn poll_output(&mut self, now: Time, class: Class) -> Option<Output>;
 
     /// Which of [`poll_output`](Self::poll_output) and [`poll_taken`](Self::poll_taken) may find something now; what it
     /// leaves out would find nothing, and nothing is lost where it is not asked. For speed alone: whoever drives the
     /// device need not ask, and a device need not say. Changes only in calls of this device, and where the device has
     /// rung its [`Bell`].
-    #[must_use]
     fn ready(&self) -> Ready {
         Ready::ALL
     }
 
     /// The next request that the device has taken: its receive-buffer space returns to the sender.
-    #[must_use]
     fn poll_taken(&mut self) -> Option<Token>;
 
     /// When to hand it [`Input::Timer`] next; a time that has passed means at once. Asked after every other call, and
     /// when the device has rung its [`Bell`].
-    #[must_use]
     fn poll_timeout(&self) -> Option<Time>;
 
     /// Hands it a bell, which takes the place of an earlier one. True where the device may be left alone until it rings: it
     /// rings wherever a call of another device may have changed what this one has to say, or stands alone. One that
     /// does not say so is asked whenever another one was called, which costs time where there are many. Those of
     /// [`shared`](crate::shared) and all of [`io`](crate::io) ring by themselves.
-    #[must_use]
     fn set_bell(&mut self, bell: Bell) -> bool {
         let _ = bell;
         false
@@ -95,7 +90,6 @@ impl Ready {
     pub const TAKEN: Ready = Ready(0b1000);
 
     /// The question for output of `class`.
-    #[must_use]
     pub const fn output(class: Class) -> Ready {
         Ready(1 << class as u8)
     }
@@ -189,13 +183,11 @@ pub struct Request {
 
 impl Request {
     /// A request of TC0 without attributes, for tests of devices.
-    #[must_use]
     pub fn new(token: Token, op: RequestOp) -> Request {
         Request::with(token, TrafficClass::default(), Attributes::empty(), op)
     }
 
     /// A request of this Traffic Class, with these attributes.
-    #[must_use]
     pub const fn with(token: Token, tc: TrafficClass, attr: Attributes, op: RequestOp) -> Request {
         Request { token, tc, attr, op }
     }
@@ -288,7 +280,6 @@ pub enum RequestOp {
 
 impl RequestOp {
     /// True for operations that nothing answers.
-    #[must_use]
     pub const fn is_posted(&self) -> bool {
         matches!(self, RequestOp::Write { .. } | RequestOp::Message { .. })
     }
@@ -356,7 +347,6 @@ pub struct DmaOptions {
 
 impl DmaOptions {
     /// Nothing but a Traffic Class.
-    #[must_use]
     pub fn tc(tc: TrafficClass) -> DmaOptions {
         DmaOptions { tc, ..DmaOptions::default() }
     }
@@ -401,7 +391,6 @@ pub struct DmaWrite {
 
 impl DmaWrite {
     /// A write without options.
-    #[must_use]
     pub fn new(address: u64, data: Data) -> DmaWrite {
         DmaWrite { address, data, options: DmaOptions::default() }
     }
@@ -431,7 +420,6 @@ pub struct DmaRead {
 
 impl DmaRead {
     /// A read of bytes, without options.
-    #[must_use]
     pub fn new(id: DmaId, address: u64, len: u32) -> DmaRead {
         DmaRead { id, address, len, carry: true, options: DmaOptions::default() }
     }
@@ -467,7 +455,6 @@ pub struct DmaAtomic {
 
 impl DmaAtomic {
     /// An AtomicOp without options.
-    #[must_use]
     pub fn new(id: DmaId, address: u64, op: AtomicOp, operands: Data) -> DmaAtomic {
         DmaAtomic { id, address, op, operands, options: DmaOptions::default() }
     }
@@ -497,7 +484,6 @@ pub struct OutMessage {
 
 impl OutMessage {
     /// A message without data, of this routing and Message Code.
-    #[must_use]
     pub fn new(routing: MessageRouting, code: u8) -> OutMessage {
         OutMessage { routing, code, header: [0; 8], data: Data::NONE, options: DmaOptions::default() }
     }

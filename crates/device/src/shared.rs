@@ -106,7 +106,6 @@ impl<E: Engine + 'static> SharedEngine<E> {
     }
 
     /// The device that stands for function `number`; to be made once for each.
-    #[must_use]
     pub fn function(&self, number: u16) -> Box<dyn Device> {
         Box::new(EngineFunction { engine: self.clone(), number })
     }

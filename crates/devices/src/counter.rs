@@ -115,7 +115,6 @@ pub struct Report {
 
 impl Report {
     /// From the start to the end of the last increment, or to `now` where there are more to come.
-    #[must_use]
     pub fn elapsed(&self, now: Time) -> Duration {
         self.started.map_or(Duration::ZERO, |start| self.ended.unwrap_or(now).since(start))
     }

@@ -61,7 +61,6 @@ use plug::{FunctionRegisters, Models};
 use std::fmt::Display;
 
 /// The models that ship.
-#[must_use]
 pub fn models() -> Models {
     Models::default()
         .with::<memory::Settings>()

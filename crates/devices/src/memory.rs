@@ -101,7 +101,6 @@ pub struct Memory {
 
 impl Memory {
     /// `size` bytes, all zero.
-    #[must_use]
     pub fn new(size: u64) -> Memory {
         Memory {
             size,

@@ -23,7 +23,6 @@ pub struct Queue<T> {
 
 impl<T> Queue<T> {
     /// An empty queue of at most `limit` items.
-    #[must_use]
     pub fn new(limit: usize) -> Queue<T> {
         Queue {
             limit,
@@ -54,7 +53,6 @@ impl<T> Queue<T> {
     }
 
     /// Appends `item`; false, and `item` is gone, where the queue is full.
-    #[must_use]
     pub fn push(&self, item: T) -> bool {
         let has_room = self.used.get() < self.limit;
         if has_room {
@@ -96,13 +94,11 @@ impl<T> Queue<T> {
     }
 
     /// How many items wait in it.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.items.borrow().len()
     }
 
     /// True where none does.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -57,7 +57,6 @@ pub struct Replay {
 
 impl Replay {
     /// A device that plays `plan`, and fills `report`.
-    #[must_use]
     pub fn new(plan: Plan, settings: Settings, pool: &PayloadPool, report: &Shared<Report>) -> Replay {
         let class = |step: &Step| step.repr.format().class;
         let steps = || (0..).zip(&plan.steps);

@@ -128,7 +128,6 @@ pub fn function(
 pub type Inbox = Rc<Queue<Vec<u8>>>;
 
 /// An inbox for [`function_with_inbox`].
-#[must_use]
 pub fn inbox() -> Inbox {
     Rc::new(Queue::new(MAX_FRAMES_ON_WIRE))
 }

@@ -19,7 +19,6 @@ pub struct CreditReturn {
 
 impl CreditReturn {
     /// The space that `tlp` has taken.
-    #[must_use]
     #[inline]
     pub const fn of(tlp: &Tlp) -> CreditReturn {
         CreditReturn { tc: tlp.repr.tc, class: tlp.class(), data_credits: tlp.data_credits() }
@@ -28,7 +27,6 @@ impl CreditReturn {
 
 /// The error that a port has seen, with the header that it saw (zeros where it saw none), as an owner with registers
 /// logs it (`PCIe 5.0 Table 6-3` to 6-5); `None` where the notice only tells the state of the link.
-#[must_use]
 pub fn detected_error(notice: Notice) -> Option<(DetectedError, [u32; 4])> {
     let (error, header) = match notice {
         Notice::Up { .. } | Notice::Down { .. } | Notice::Retrained { .. } | Notice::NeverAdmitted { .. } => {
@@ -58,28 +56,23 @@ pub trait TlpPort {
     /// further one of `class` is asked for meanwhile; so a port that has only one queue of a class need not look at
     /// `room`. TLPs of one class and channel leave in the order given here; between classes the link orders them
     /// by the ordering table, older first; between channels there is no order.
-    #[must_use]
     fn poll_tlp(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp>;
 
     /// Which of [`poll_tlp`](Self::poll_tlp) and [`poll_credits`](Self::poll_credits) may find something now
     /// ([`Ready::TAKEN`] is the latter); what it leaves out would find nothing until the next call of another method that
     /// takes `&mut self`. For speed alone: whoever drives the port need not ask, and a port need not say.
-    #[must_use]
     fn ready(&self) -> Ready {
         Ready::ALL
     }
 
     /// The next TLP consumed: its credits go back to the sender.
-    #[must_use]
     fn poll_credits(&mut self) -> Option<CreditReturn>;
 
     /// When to call [`handle_timeout`](Self::handle_timeout) next.
-    #[must_use]
     fn poll_timeout(&self) -> Option<Time>;
 
     /// True where `poll_timeout` names only the next edge of a clock, and nothing that anybody waits for is to be
     /// done then. The port is called then, but that counts as no progress, and no run goes on for it.
-    #[must_use]
     fn is_ticking(&self) -> bool {
         false
     }

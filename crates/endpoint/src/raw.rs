@@ -20,7 +20,6 @@ pub struct RawDevice {
 
 impl RawDevice {
     /// A device that keeps the first `record_limit` TLPs that arrive, and only counts further ones.
-    #[must_use]
     pub fn new(record_limit: usize) -> RawDevice {
         RawDevice { record_limit, ..RawDevice::default() }
     }
@@ -31,19 +30,16 @@ impl RawDevice {
     }
 
     /// The TLPs that arrived and were kept, each with its time of arrival.
-    #[must_use]
     pub fn received(&self) -> &[(Time, Tlp)] {
         &self.received
     }
 
     /// TLPs that arrived and were not kept.
-    #[must_use]
     pub fn unrecorded(&self) -> u64 {
         self.unrecorded
     }
 
     /// TLPs not yet sent.
-    #[must_use]
     pub fn unsent(&self) -> usize {
         self.script.iter().map(VecDeque::len).sum()
     }
@@ -51,7 +47,6 @@ impl RawDevice {
 
 /// The completion of a device that knows no request: UR to one that asks for a completion (`PCIe 5.0 §2.3.1`), `None`
 /// to others. It is in the name of the function that the request asks, if it names one.
-#[must_use]
 pub fn refusal(request: &Tlp) -> Option<Tlp> {
     let asked = Asked::of(&request.repr)?;
     let completer = match &request.repr.body {

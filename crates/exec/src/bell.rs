@@ -56,20 +56,17 @@ pub struct Bells(Arc<Board>);
 
 impl Bells {
     /// Bells for devices 0 to `count` - 1.
-    #[must_use]
     pub fn new(count: u16) -> Bells {
         let rung = Rung { order: Vec::with_capacity(count.into()), there: vec![false; count.into()] };
         Bells(Arc::new(Board { any: AtomicBool::new(false), rung: Mutex::new(rung) }))
     }
 
     /// The bell of device `number`; one beyond the last rings unheard.
-    #[must_use]
     pub fn bell(&self, number: u16) -> Bell {
         Bell { number, board: Arc::clone(&self.0) }
     }
 
     /// True where a bell was rung.
-    #[must_use]
     #[inline]
     pub fn any(&self) -> bool {
         self.0.any.load(Ordering::Acquire)

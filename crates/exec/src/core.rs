@@ -373,13 +373,11 @@ pub struct Sleep {
 
 impl Sleep {
     /// When it ends.
-    #[must_use]
     pub fn deadline(&self) -> Time {
         self.deadline
     }
 
     /// The time until it ends.
-    #[must_use]
     pub fn remaining(&self) -> Duration {
         self.deadline.since(self.clock.now.get())
     }

@@ -449,7 +449,6 @@ pub struct JoinHandle<T> {
 
 impl<T> JoinHandle<T> {
     /// True once the task has ended or was refused, until its output is taken.
-    #[must_use]
     pub fn is_finished(&self) -> bool {
         self.join.state.borrow().outcome.is_some()
     }

@@ -97,38 +97,32 @@ impl Breakdown {
     }
 
     /// Number of transactions.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.count
     }
 
     /// Total time in each stage; the whole is the sum of the latencies.
-    #[must_use]
     pub fn sums(&self) -> &Parts {
         &self.sums
     }
 
     /// Total time in `stage`.
-    #[must_use]
     pub fn sum(&self, stage: Stage) -> Duration {
         self.sums.of(stage)
     }
 
     /// The first transaction with the least latency.
-    #[must_use]
     pub fn least(&self) -> &Transaction {
         &self.least
     }
 
     /// The first transaction with the greatest latency.
-    #[must_use]
     pub fn greatest(&self) -> &Transaction {
         &self.greatest
     }
 
     /// A transaction of the bucket that holds the quantile of `per_mille` in 1000 (nearest rank); 500 is the median. 0
     /// and 1000 give exactly the least and the greatest.
-    #[must_use]
     pub fn quantile(&self, per_mille: u64) -> &Transaction {
         let rank = (u128::from(self.count) * u128::from(per_mille)).div_ceil(1_000) as u64;
         if rank <= 1 || rank >= self.count {

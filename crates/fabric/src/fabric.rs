@@ -167,31 +167,26 @@ impl Fabric {
     }
 
     /// The present virtual time.
-    #[must_use]
     pub fn now(&self) -> Time {
         self.now
     }
 
     /// Sums of the run so far.
-    #[must_use]
     pub fn totals(&self) -> RunTotals {
         self.totals
     }
 
     /// Counters of `port`: what it has sent, and errors that it has received.
-    #[must_use]
     pub fn port_counters(&self, port: PortId) -> &Counters {
         self.ports[port.index()].port.counters()
     }
 
     /// Counters of the device in slot `n`.
-    #[must_use]
     pub fn slot_counts(&self, n: usize) -> Vec<(&'static str, u64)> {
         self.slots[n].device.counts()
     }
 
     /// Where the finished transactions of `kind` on link `n` have spent their time; `None` if there are none.
-    #[must_use]
     pub fn breakdown(&self, n: u32, kind: TransactionKind) -> Option<&Breakdown> {
         self.ledger.breakdown(n as usize, kind)
     }
@@ -202,7 +197,6 @@ impl Fabric {
     }
 
     /// Number of transactions, by outcome.
-    #[must_use]
     pub fn account_totals(&self) -> AccountTotals {
         self.ledger.totals()
     }
@@ -219,7 +213,6 @@ impl Fabric {
     }
 
     /// Number of links.
-    #[must_use]
     pub fn links(&self) -> usize {
         self.ports.len() / 2
     }

@@ -140,7 +140,6 @@ impl FrameKind {
 
 impl TlpType {
     /// The type of `tlp`, as rules see it.
-    #[must_use]
     pub const fn of(tlp: &Tlp) -> TlpType {
         match &tlp.repr.body {
             Body::Memory(m) => match m.op {
@@ -162,7 +161,6 @@ impl TlpType {
 
 impl TlpFilter {
     /// Whether `tlp` meets all conditions.
-    #[must_use]
     pub fn matches(&self, tlp: &Tlp) -> bool {
         let (requester, tag) = tlp.repr.transaction();
         self.class.is_none_or(|class| class == tlp.class())

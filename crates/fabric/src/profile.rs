@@ -62,7 +62,6 @@ pub struct HostProfile {
 
 impl HostProfile {
     /// A host without service times or latencies: only the wire costs time.
-    #[must_use]
     pub fn ideal() -> HostProfile {
         HostProfile {
             name: "ideal".into(),

@@ -91,13 +91,11 @@ impl Parts {
     pub const NONE: Parts = Parts([0; Stage::ALL.len()]);
 
     /// Time spent in `stage`.
-    #[must_use]
     pub const fn of(&self, stage: Stage) -> Duration {
         Duration::from_ps(self.0[stage as usize])
     }
 
     /// Total time of all stages.
-    #[must_use]
     pub fn total(&self) -> Duration {
         Duration::from_ps(self.0.iter().sum())
     }
@@ -223,7 +221,6 @@ pub struct Transaction {
 
 impl Transaction {
     /// Duration of the transaction.
-    #[must_use]
     pub const fn latency(&self) -> Duration {
         self.end.since(self.start)
     }

@@ -16,7 +16,6 @@ pub enum Direction {
 
 impl Direction {
     /// The direction of frames sent at `side`.
-    #[must_use]
     pub const fn of_sender(side: Side) -> Direction {
         match side {
             Side::Root => Direction::Downstream,

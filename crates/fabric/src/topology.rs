@@ -38,7 +38,6 @@ pub struct PortId(u32);
 
 impl PortId {
     /// The port at `side` of `link`.
-    #[must_use]
     pub const fn new(link: LinkId, side: Side) -> PortId {
         PortId(link.0 * 2 + side as u32)
     }
@@ -183,13 +182,11 @@ pub struct Window {
 
 impl Window {
     /// True where all `len` bytes from `address` on lie inside.
-    #[must_use]
     pub const fn contains(&self, address: u64, len: u64) -> bool {
         address >= self.base && len <= self.size && address - self.base <= self.size - len
     }
 
     /// True if the two ranges share an address.
-    #[must_use]
     pub const fn overlaps(&self, other: &Window) -> bool {
         self.base < other.base.saturating_add(other.size) && other.base < self.base.saturating_add(self.size)
     }

@@ -109,19 +109,16 @@ pub struct Cpu {
 
 impl Cpu {
     /// Virtual time.
-    #[must_use]
     pub fn now(&self) -> Time {
         self.shared.core.now()
     }
 
     /// The memory of the host, which its devices reach by DMA.
-    #[must_use]
     pub fn memory(&self) -> &HostMemory {
         &self.shared.memory
     }
 
     /// The pool of the program's payloads.
-    #[must_use]
     pub fn payloads(&self) -> &PayloadPool {
         &self.shared.core.pool
     }
@@ -341,7 +338,6 @@ impl Cpu {
     }
 
     /// The number of messages that were lost, since nobody took them.
-    #[must_use]
     pub fn messages_lost(&self) -> u64 {
         self.shared.mail.borrow().lost
     }
@@ -406,7 +402,6 @@ impl Cpu {
 }
 
 /// The input of an MSI to a program that waits for interrupts of `vector`: for tests that drive one.
-#[must_use]
 pub fn msi(vector: u16) -> HostInput {
     let (requester, address) = (Bdf::default(), MSI_ADDRESS);
     HostInput::Interrupt(HostInterrupt::Message { requester, address, data: vector.into() })

@@ -159,7 +159,6 @@ impl FoundFunction {
     }
 
     /// The number among all vectors of the host of this function's vector `index`.
-    #[must_use]
     pub fn vector(&self, index: u16) -> u16 {
         self.vector_base + index
     }

@@ -93,7 +93,6 @@ pub struct DmaAccess {
 
 impl DmaAccess {
     /// A DMA of `requester` to the `len` bytes from `address` on.
-    #[must_use]
     pub const fn new(requester: Bdf, address: u64, len: u32, writes: bool) -> DmaAccess {
         DmaAccess { requester, address, len, writes }
     }
@@ -175,7 +174,6 @@ impl HostMemory {
     }
 
     /// A handle on memory of another kind.
-    #[must_use]
     pub fn of(memory: impl Memory + 'static) -> HostMemory {
         HostMemory { held: Held::Elsewhere(Rc::new(memory)) }
     }
@@ -188,19 +186,16 @@ impl HostMemory {
     }
 
     /// Bytes of memory.
-    #[must_use]
     pub fn size(&self) -> u64 {
         self.memory().ranges().iter().map(|range| range.end - range.start).sum()
     }
 
     /// True where all `len` bytes from `address` on are memory.
-    #[must_use]
     pub fn contains(&self, address: u64, len: usize) -> bool {
         self.memory().contains(address, len)
     }
 
     /// True where a DMA is allowed: see [`Memory::lets_dma`].
-    #[must_use]
     #[inline]
     pub fn lets_dma(&self, dma: &DmaAccess) -> bool {
         match &self.held {

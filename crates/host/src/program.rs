@@ -20,15 +20,12 @@ pub trait HostProgram {
     fn handle(&mut self, now: Time, input: HostInput);
 
     /// The next output, if there is one; an output that is polled is accepted.
-    #[must_use]
     fn poll_output(&mut self, now: Time) -> Option<HostOutput>;
 
     /// When to hand it [`HostInput::Timer`] next.
-    #[must_use]
     fn poll_timeout(&self) -> Option<Time>;
 
     /// The result, once it has ended.
-    #[must_use]
     fn outcome(&self) -> Option<Result<(), String>>;
 
     /// One line on what it waits for, if anything.
@@ -227,7 +224,6 @@ pub enum HostOutput {
 
 impl HostOutput {
     /// The ID of a request that is answered; `None`: nothing answers this output.
-    #[must_use]
     pub fn id_mut(&mut self) -> Option<&mut HostReadId> {
         match self {
             HostOutput::MmioRead { id, .. }

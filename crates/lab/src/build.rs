@@ -279,7 +279,6 @@ impl LinkInfo {
 }
 
 /// The time limit of a lab.
-#[must_use]
 pub fn limit(limit_us: Option<u64>) -> Time {
     limit_us.map_or(Time::MAX, |us| Time::ZERO + Duration::from_us(us))
 }
@@ -320,14 +319,12 @@ impl Assembly {
     }
 
     /// Transfers done so far, and those to be done in all, of the devices that know; `None` where none does.
-    #[must_use]
     pub fn transfers(&self) -> Option<(u64, u64)> {
         let known = self.slots.iter().filter_map(|slot| slot.report.as_ref()?.transfers());
         known.reduce(|(done, all), (more, of)| (done + more, all + of))
     }
 
     /// The report of the first device whose report is an `R`, with the number of its slot.
-    #[must_use]
     pub fn find_report<R: DeviceFigures>(&self) -> Option<(usize, Shared<R>)> {
         self.slots.iter().enumerate().find_map(|(n, slot)| {
             Some((n, slot.report.as_ref()?.as_any().downcast_ref::<Shared<R>>()?.clone()))
@@ -335,31 +332,26 @@ impl Assembly {
     }
 
     /// As [`find_report`](Self::find_report), without the slot.
-    #[must_use]
     pub fn report_of<R: DeviceFigures>(&self) -> Option<Shared<R>> {
         self.find_report().map(|(_, report)| report)
     }
 
     /// What the first device that measures its transfers has measured.
-    #[must_use]
     pub fn measured(&self) -> Option<Shared<Transfers>> {
         self.slots.iter().find_map(|slot| slot.measured.clone())
     }
 
     /// Warnings for whoever runs the lab, a line each.
-    #[must_use]
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
     /// What the hot-plug drivers of the host have seen and done, in the order of time.
-    #[must_use]
     pub fn hot_plug_events(&self) -> Vec<HotPlugEvent> {
         self.hot_plug.events()
     }
 
     /// What has happened, up to `stop`, for `cpu_seconds`.
-    #[must_use]
     pub fn report(&self, lab: &str, stop: &Stop, cpu_seconds: f64) -> Report {
         let totals = self.fabric.totals();
         Report {

@@ -12,7 +12,6 @@ use tlp::{Bdf, TcSet, TrafficClass, Vc};
 
 /// Draws `lab`: a line for each link with what stands at its far end, and one behind it where its link has virtual
 /// channels or a flow control of its own; then what changes while it runs, and the faults.
-#[must_use]
 pub fn draw(lab: &Lab) -> String {
     let mut text = format!(
         "host {} ({} MiB low, {} MiB high), seed {}\n",

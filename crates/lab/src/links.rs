@@ -20,7 +20,6 @@ const DEFAULT_PORT_BUFFER: u16 = 16;
 const MAX_RETRAIN_NS: u64 = 24_000_000;
 
 /// `own` where it says something, else `common`, key by key.
-#[must_use]
 pub fn merge(common: &Link, own: &Link) -> Link {
     Link {
         generation: own.generation.or(common.generation),
@@ -63,7 +62,6 @@ impl LinkFault {
 }
 
 /// Checks the keys of a link: all that [`config()`] cannot use, with the legal values.
-#[must_use]
 pub fn check(common: &Link, own: &Link) -> Vec<LinkFault> {
     let link = merge(common, own);
     let mut faults = Vec::new();
@@ -149,7 +147,6 @@ fn hint(error: &ConfigError) -> &'static str {
 }
 
 /// The link that a slot hangs on, of keys that [`check`] allows.
-#[must_use]
 pub fn config(common: &Link, own: &Link) -> LinkConfig {
     let link = merge(common, own);
     LinkConfig {
@@ -162,14 +159,12 @@ pub fn config(common: &Link, own: &Link) -> LinkConfig {
 }
 
 /// Max_Payload_Size of both ends: 256 B where the lab says nothing.
-#[must_use]
 pub fn mps(link: &Link) -> Mps {
     // 256 bytes are always legal.
     link.mps_bytes.map(|m| m.0).or(Mps::new(256).ok()).unwrap_or_default()
 }
 
 /// What a function on `link` says of it in its PCI Express capability.
-#[must_use]
 pub fn layout(link: &LinkConfig) -> PcieLayout {
     PcieLayout {
         mps_supported: link.device.mps,

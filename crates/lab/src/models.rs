@@ -13,7 +13,6 @@ use plug::{Fault, Models, Plugged, Site};
 use tlp::{Bdf, Duration, Mps, Mrrs, PayloadPool};
 
 /// What is legal in a lab file whose slots may have these models.
-#[must_use]
 pub fn schema(models: &Models) -> Schema {
     let mut schema = Schema::of::<Lab>();
     let all: Vec<_> = models.names().filter_map(|n| Some((n, models.schema(n)?))).collect();

@@ -49,7 +49,6 @@ Offsets are from the start of the structure; a register that is repeated, as for
 ";
 
 /// `docs/reference/lab.md`, with these models.
-#[must_use]
 pub fn lab(models: &Models) -> String {
     let example = include_str!("../../../labs/ping.toml").trim_end();
     let schema = models::schema(models);
@@ -58,7 +57,6 @@ pub fn lab(models: &Models) -> String {
 }
 
 /// `docs/reference/profiles.md`, with profiles of devices that are `device` and ship as `cards`.
-#[must_use]
 pub fn profiles(device: &Schema, cards: &Shelf) -> String {
     let host = Page::of(&Schema::of::<HostFile>()).tables("", "Host profiles");
     let device = Page::of(device).tables("", "Device profiles");
@@ -68,7 +66,6 @@ pub fn profiles(device: &Schema, cards: &Shelf) -> String {
 }
 
 /// `docs/reference/registers.md`.
-#[must_use]
 pub fn registers() -> String {
     let note = NOTE.replace("types in crates/lab", "tables in crates/config");
     format!("{note}{REGISTERS}{}\n", config::reference::markdown().trim_end())

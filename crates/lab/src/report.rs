@@ -163,7 +163,6 @@ pub struct DirectionReport {
 impl DirectionReport {
     /// What went wrong at the receiving end of this direction: names, as in JSON, of the counts that are not zero. What the
     /// data link layer repairs as a matter of course, such as damaged frames, is not among them.
-    #[must_use]
     pub fn errors(&self) -> Vec<(&'static str, u64)> {
         let received = Counters {
             unmapped_tcs: self.unmapped_tcs,
@@ -181,7 +180,6 @@ impl DirectionReport {
 
 impl Report {
     /// What went wrong at the root complex: names, as in JSON, of the counts that are not zero.
-    #[must_use]
     pub fn root_errors(&self) -> Vec<(&'static str, u64)> {
         let faults = self.memory_system.map_or(0, |memory| memory.translation_faults);
         let faults = (faults > 0).then_some(("translation_faults", faults));
@@ -216,7 +214,6 @@ pub struct DeviceReport {
 }
 
 /// The two directions of link `n` in `fabric`.
-#[must_use]
 pub fn directions(fabric: &Fabric, n: u32) -> Vec<DirectionReport> {
     let at = |side| fabric.port_counters(PortId::new(LinkId(n), side));
     let now = fabric.now().as_ps();
@@ -264,7 +261,6 @@ fn direction(direction: Direction, sent: &Counters, received: &Counters, now_ps:
 
 /// Share of `elapsed_ps` in which a wire carried anything but SKP ordered sets, 0 to 1: between two looks at its sender's
 /// counters. A frame that an end cuts off counts whole, so that a short time could come to more.
-#[must_use]
 pub fn utilization(start: &Counters, end: &Counters, elapsed_ps: u64) -> f64 {
     if elapsed_ps == 0 {
         return 0.0;

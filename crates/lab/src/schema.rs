@@ -341,13 +341,11 @@ pub struct Slot {
 
 impl Slot {
     /// A slot with a device of these settings, on a root port of its own.
-    #[must_use]
     pub fn new(name: &str, settings: impl Model) -> Slot {
         Slot::of(name, Plan::new(settings))
     }
 
     /// The same with a model whose settings are there already.
-    #[must_use]
     pub fn of(name: &str, plan: Plan) -> Slot {
         Slot {
             name: Spanned::new(0..0, name.to_owned()),

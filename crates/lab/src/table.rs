@@ -8,7 +8,6 @@ use comfy_table::{CellAlignment, Table, presets};
 pub type PartsRow = (Vec<String>, f64, PartsReport);
 
 /// A table of numbers: columns to the right, no borders, no line's end behind the last row.
-#[must_use]
 pub fn numbers<R>(header: &[&str], rows: R) -> String
 where
     R: IntoIterator<Item = Vec<String>>,
@@ -23,7 +22,6 @@ where
 
 /// Where transactions spent their time: latency and parts in nanoseconds, behind the columns of `head`. Parts that no row
 /// has are left out; without rows there is no table.
-#[must_use]
 pub fn parts(head: &[&str], rows: Vec<PartsRow>) -> Option<String> {
     let spent = |n: usize| rows.iter().any(|(_, _, parts)| parts.columns()[n].1 > 0.0);
     let columns = rows.first()?.2.columns();

@@ -102,7 +102,6 @@ impl PartsReport {
     }
 
     /// Names and figures, in the order of [`Stage::ALL`].
-    #[must_use]
     pub fn columns(&self) -> [(&'static str, f64); 9] {
         [
             ("queue", self.queue_ns),
@@ -152,7 +151,6 @@ impl TransactionReport {
 
     /// What a table shows, a row each: which transactions, their latency, and its parts. Where two took as long, to the
     /// tenth that a table shows, only the later one is there.
-    #[must_use]
     pub fn rows(&self) -> Vec<(&'static str, f64, PartsReport)> {
         let ones = [("min", &self.min), ("median", &self.median), ("p99", &self.p99), ("max", &self.max)];
         let differ = |a: &OneReport, b: &OneReport| (a.latency_ns - b.latency_ns).abs() >= 0.05;
@@ -167,7 +165,6 @@ impl TransactionReport {
 }
 
 /// The transactions on link `n` in `fabric` that have ended, by kind; kinds that there were none of are left out.
-#[must_use]
 pub fn transactions(fabric: &Fabric, n: u32) -> Vec<TransactionReport> {
     let of = |kind| fabric.breakdown(n, kind).map(|sum| TransactionReport::of(kind, sum));
     TransactionKind::ALL.into_iter().filter_map(of).collect()

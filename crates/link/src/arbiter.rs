@@ -71,7 +71,6 @@ impl PhaseTable {
     }
 
     /// The phases.
-    #[must_use]
     pub fn phases(&self) -> &[Vc] {
         &self.0
     }
@@ -86,13 +85,11 @@ impl Default for VcArbitration {
 
 impl VcArbitration {
     /// An arbitration of all channels in turn.
-    #[must_use]
     pub fn round_robin() -> VcArbitration {
         VcArbitration { low_priority: Vc::from_bits(7), scheme: VcScheme::RoundRobin }
     }
 
     /// An arbitration of all channels by their phases.
-    #[must_use]
     pub fn weighted(table: PhaseTable) -> VcArbitration {
         VcArbitration { low_priority: Vc::from_bits(7), scheme: VcScheme::Weighted(table) }
     }

@@ -36,7 +36,6 @@ impl CreditLimit {
     pub const INFINITE: CreditLimit = CreditLimit { header: None, data: None };
 
     /// `header` TLPs with `data` units of 16 B.
-    #[must_use]
     pub const fn finite(header: u16, data: u16) -> CreditLimit {
         CreditLimit { header: Some(header), data: Some(data) }
     }
@@ -224,7 +223,6 @@ impl PortConfig {
     /// The defaults for a link: the most credits without scaling for requests, infinite credits for completions (as
     /// endpoints and root ports must, `PCIe 5.0 §2.6.1`), all Traffic Classes on VC0, the specification's own
     /// intervals, and the longest interval between SKPs.
-    #[must_use]
     pub fn new(rate: Rate, width: Width, mps: Mps) -> PortConfig {
         let request = CreditLimit::finite(MAX_HEADER_CREDITS, MAX_DATA_CREDITS);
         PortConfig {
@@ -268,7 +266,6 @@ impl PortConfig {
     }
 
     /// Credits that the receiver advertises for `vc`, by [`Class::index`].
-    #[must_use]
     pub fn buffer(&self, vc: Vc) -> [CreditLimit; 3] {
         self.vc_buffers.get(&vc).copied().filter(|_| vc != Vc::VC0).unwrap_or(self.rx_buffer)
     }

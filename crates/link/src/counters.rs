@@ -20,7 +20,6 @@ pub struct DllpCounters {
 
 impl DllpCounters {
     /// The sum of all kinds.
-    #[must_use]
     pub const fn total(&self) -> u64 {
         self.ack + self.nak + self.init_fc + self.update_fc + self.feature
     }
@@ -135,7 +134,6 @@ impl Counters {
     }
 
     /// The sum of all kinds of bytes; it must equal `wire_bytes`.
-    #[must_use]
     pub const fn classified_bytes(&self) -> u64 {
         self.payload_bytes
             + self.header_bytes

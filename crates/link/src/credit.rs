@@ -89,7 +89,6 @@ impl TxCredits {
 
     /// An UpdateFC has arrived. False, and ignored, if it breaks the rules: it leaves more credits unused than allowed,
     /// as a limit taken back also seems to, or it changes infinite ones (`PCIe 5.0 §2.6.1`).
-    #[must_use]
     pub(crate) const fn update(&mut self, fc: &FlowControl) -> bool {
         let header = fc.header_credits() & self.header.mask;
         let data = fc.data_credits() & self.data.mask;

@@ -32,7 +32,6 @@ pub enum Frame {
 impl Frame {
     /// Bits that can be damaged: those of sequence number, TLP and LCRC, or of the DLLP with its CRC. Damage to framing
     /// symbols is not modelled; it would lose the frame as well.
-    #[must_use]
     pub fn bit_len(&self) -> u32 {
         8 * match self {
             Frame::Tlp { tlp, .. } => (SEQUENCE_BYTES + tlp.wire_len() + LCRC_BYTES) as u32,
@@ -41,7 +40,6 @@ impl Frame {
     }
 
     /// Bytes on the wire, framing included.
-    #[must_use]
     pub fn wire_bytes(&self) -> u32 {
         match self {
             Frame::Tlp { tlp, .. } => tlp.wire_len() as u32 + TLP_FRAMING_BYTES,
@@ -139,13 +137,11 @@ pub struct Damage(Vec<u32>);
 
 impl Damage {
     /// No damage: the frame arrives as it was sent.
-    #[must_use]
     pub const fn none() -> Damage {
         Damage(Vec::new())
     }
 
     /// True if no bit flipped.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -69,7 +69,6 @@ pub enum Notice {
 
 /// The header of `tlp` as the Header Log has it (`PCIe 5.0 §7.8.4.8`): DW 0 to 3, byte 0 in bits 31:24. DW 3 of a
 /// header of three DW is zero.
-#[must_use]
 pub fn header_log(tlp: &Tlp) -> [u32; 4] {
     let mut bytes = [0; 16];
     tlp.repr.emit(&mut bytes);

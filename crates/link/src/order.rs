@@ -82,7 +82,6 @@ fn has(tlp: &Tlp, attribute: Attributes) -> bool {
 }
 
 /// Whether `later` may pass `earlier` (`PCIe 5.0 Table 2-40`, row `later`, column `earlier`).
-#[must_use]
 pub fn may_pass(later: &Tlp, earlier: &Tlp) -> Passing {
     let other_id = || has(later, Attributes::ID_BASED_ORDERING) && issuer(later) != issuer(earlier);
     let relaxed = match TABLE[kind(later) as usize][kind(earlier) as usize] {

@@ -97,7 +97,6 @@ struct PortBuffer {
 impl Port {
     /// A port that is not started. `config` must pass [`PortConfig::validate`]; with another, the port works but
     /// departs from the specification.
-    #[must_use]
     pub fn new(config: PortConfig) -> Port {
         let timers = Timers::new(&config, config.rate, config.width);
         let map = config.tc_vc;
@@ -164,34 +163,29 @@ impl Port {
     }
 
     /// DL_Active: the credits of VC0 are known, and its TLPs may flow.
-    #[must_use]
     #[inline]
     pub fn is_active(&self) -> bool {
         self.channels[0].is_active()
     }
 
     /// True if the TLPs of every channel in use may flow.
-    #[must_use]
     pub fn is_settled(&self) -> bool {
         self.channels.iter().all(|channel| channel.is_active() || !channel.is_in_use())
     }
 
     /// The Traffic Classes whose transmit queue has room for a TLP of `class`. A TLP may be queued before DL_Active; it
     /// then waits. A Traffic Class that is not mapped travels on VC0, for the other end to judge.
-    #[must_use]
     #[inline]
     pub fn room(&self, class: Class) -> TcSet {
         self.room[class.index()]
     }
 
     /// The Traffic Classes on the same channel as `tc`, which the ordering rules bind to it (`PCIe 5.0 §2.4.1`).
-    #[must_use]
     pub fn channel_classes(&self, tc: TrafficClass) -> TcSet {
         self.channels[self.channel_of(tc)].classes
     }
 
     /// Whether there is room for a TLP of `class` and TC0.
-    #[must_use]
     pub fn has_room(&self, class: Class) -> bool {
         self.room(class).contains(TrafficClass::default())
     }
@@ -254,7 +248,6 @@ impl Port {
 
     /// When the wire is free (which may be in the past), if there is something to send; `None` if nothing can be sent
     /// without a further input.
-    #[must_use]
     #[inline]
     pub fn transmit_ready_at(&self) -> Option<Time> {
         (self.pending != 0 || self.sendable != 0).then(|| self.wire.free_at())
@@ -262,7 +255,6 @@ impl Port {
 
     /// The next frame onto the wire, if the wire is free at `now` and something may go. A due SKP ordered set goes
     /// before it, so `start` may be later than `now`.
-    #[must_use]
     #[inline]
     pub fn poll_transmit(&mut self, now: Time) -> Option<Transmission> {
         let Sent { frame, start, end, wait } =
@@ -276,7 +268,6 @@ impl Port {
 
     /// Whether [`poll_transmit`](Self::poll_transmit) has a frame. Asking this first has the same effect as that without a
     /// frame.
-    #[must_use]
     #[inline]
     pub fn may_send(&mut self, now: Time) -> bool {
         if now < self.wire.free_at() {
@@ -291,7 +282,6 @@ impl Port {
 
     /// The TLP that was sent with this sequence number, until it is acknowledged. One that was sent once is thus still
     /// here when it arrives; a replayed one may be gone, since an earlier copy may have arrived and been acknowledged.
-    #[must_use]
     #[inline]
     pub fn unacknowledged(&self, sequence: u16) -> Option<&Tlp> {
         self.store.get(self.replay.get(Sequence::from_bits(sequence))?)
@@ -299,7 +289,6 @@ impl Port {
 
     /// A frame has arrived, its last symbol at `now`. Returns the TLP to hand up if the frame is a good, new one in
     /// order; the receiver then holds its credits until [`return_credits`](Self::return_credits).
-    #[must_use]
     pub fn handle_frame(&mut self, now: Time, frame: Frame, damage: &Damage) -> Option<Tlp> {
         let accepted = self.accepts_frame(now, &frame, damage);
         match frame {
@@ -309,7 +298,6 @@ impl Port {
     }
 
     /// Like [`handle_frame`](Self::handle_frame), for callers who keep the frame: true if it is a TLP to hand up.
-    #[must_use]
     pub fn accepts_frame(&mut self, now: Time, frame: &Frame, damage: &Damage) -> bool {
         if !damage.is_empty() && !self.survives(frame, damage) {
             return false;
@@ -324,7 +312,6 @@ impl Port {
     }
 
     /// Like [`accepts_frame`](Self::accepts_frame), for an undamaged frame whose TLP, if it is one, is `tlp`.
-    #[must_use]
     #[inline]
     pub fn accepts_sent(&mut self, now: Time, frame: SentFrame, tlp: Option<&Tlp>) -> bool {
         match (frame, tlp) {
@@ -339,7 +326,6 @@ impl Port {
 
     /// Whether the TLP that was just not handed up was new and in order, but had no credits or no Traffic Class in use,
     /// so that it is acknowledged and will not come again. True once.
-    #[must_use]
     #[inline]
     pub fn poll_refused(&mut self) -> bool {
         std::mem::take(&mut self.refused)
@@ -347,21 +333,18 @@ impl Port {
 
     /// The next notice for the port's owner, oldest first. Ask after every call except [`enqueue`](Self::enqueue),
     /// [`return_credits`](Self::return_credits) and those that change nothing.
-    #[must_use]
     #[inline]
     pub fn poll_notice(&mut self) -> Option<Notice> {
         if self.notices.is_empty() { None } else { self.notices.next() }
     }
 
     /// Whether [`poll_notice`](Self::poll_notice) has a notice.
-    #[must_use]
     #[inline]
     pub fn has_notice(&self) -> bool {
         !self.notices.is_empty()
     }
 
     /// Errors without a notice because sixteen already waited; the counters include them.
-    #[must_use]
     pub fn notices_lost(&self) -> u64 {
         self.notices.lost()
     }
@@ -383,7 +366,6 @@ impl Port {
     }
 
     /// When to call [`handle_timeout`](Self::handle_timeout) next.
-    #[must_use]
     #[inline]
     pub fn poll_timeout(&self) -> Option<Time> {
         let data_link = self.receiver.deadline().min(self.replay.deadline());
@@ -428,7 +410,6 @@ impl Port {
     }
 
     /// When this port could send again if it retrained now: [`PortConfig::retrain`] after the frame on the wire.
-    #[must_use]
     pub fn retrained_at(&self, now: Time) -> Time {
         self.wire.free_at().max(now) + self.config.retrain
     }
@@ -455,7 +436,6 @@ impl Port {
     /// Whether this port has sent the link into retraining because REPLAY_NUM rolled over, and until when. Ask after
     /// [`handle_timeout`](Self::handle_timeout) and after a frame that was no TLP to hand up; then tell the other end
     /// by [`hold`](Self::hold). Returned once.
-    #[must_use]
     #[inline]
     pub fn poll_retrain(&mut self) -> Option<Time> {
         self.retrains_until.take()
@@ -472,7 +452,6 @@ impl Port {
     }
 
     /// Counters of the transmit direction and of errors at the receiver.
-    #[must_use]
     #[inline]
     pub fn counters(&self) -> &Counters {
         &self.counters
@@ -485,7 +464,6 @@ impl Port {
     }
 
     /// True if the link is up and nothing waits to be sent or acknowledged: [`state_line`](Self::state_line) says `idle`.
-    #[must_use]
     pub fn is_idle(&self) -> bool {
         !self.down
             && !self.feature.is_under_way()
@@ -496,7 +474,6 @@ impl Port {
     }
 
     /// One line on what the port waits for.
-    #[must_use]
     pub fn state_line(&self) -> String {
         if self.down {
             return "link down".to_owned();

@@ -12,14 +12,12 @@ use tlp::{Duration, Rate, Time, Width, ack_latency_limit};
 const TICKS_PER_PS: u64 = 3072;
 
 /// `symbols` symbol times at `rate`, rounded down to whole picoseconds.
-#[must_use]
 pub const fn symbol_times(rate: Rate, symbols: u32) -> Duration {
     let symbol = rate.symbol_time_ps();
     Duration::from_ps(symbols as u64 * symbol.num / symbol.den)
 }
 
 /// Time that `bytes` take on all lanes of a link, rounded down to whole picoseconds.
-#[must_use]
 pub const fn wire_time(bytes: u64, rate: Rate, width: Width) -> Duration {
     let symbol = rate.symbol_time_ps();
     Duration::from_ps(bytes * symbol.num / (symbol.den * width.lanes() as u64))

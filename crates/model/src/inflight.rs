@@ -59,7 +59,6 @@ pub const QUOTED: [Quoted; 2] = [
 
 impl Quoted {
     /// The one called `name`.
-    #[must_use]
     pub fn find(name: &str) -> Option<&'static Quoted> {
         QUOTED.iter().find(|q| q.name == name)
     }

@@ -117,7 +117,6 @@ pub struct Transfer {
 
 impl Transfer {
     /// `size_bytes` from a page's start on.
-    #[must_use]
     pub const fn of(size_bytes: u32) -> Transfer {
         Transfer { size_bytes, offset_bytes: 0 }
     }
@@ -153,13 +152,11 @@ impl Params {
     }
 
     /// What the lanes carry in one direction, encoding taken off, in Gb/s.
-    #[must_use]
     pub fn raw_gbps(&self) -> f64 {
         self.bytes_per_symbol_time() * 8.0 / self.symbol_time_ns()
     }
 
     /// What an answer of the exact form rests on.
-    #[must_use]
     pub const fn basis(&self) -> Basis {
         match self.rate {
             LinkRate::Framed(_) => Basis::ClosedForm,
@@ -179,7 +176,6 @@ impl Params {
 
     /// Share of the wire that SKP Ordered Sets take, at their longest interval: 4 symbols in 1538 symbol times at
     /// 8b/10b, one block in 375 at 128b/130b (`PCIe 5.0 §4.2.7`). Zero in FLIT mode, where they are not counted.
-    #[must_use]
     pub fn skp_share(&self) -> f64 {
         match self.rate {
             LinkRate::Framed(rate) if rate.is_8b10b() => SKP_SHARE_8B10B,
@@ -189,7 +185,6 @@ impl Params {
     }
 
     /// Share of the wire that is left for TLPs and DLLPs: all but SKP, or 236 of the 256 B of each flit.
-    #[must_use]
     pub fn tlp_share(&self) -> f64 {
         match self.rate {
             LinkRate::Framed(_) => 1.0 - self.skp_share(),
@@ -198,19 +193,16 @@ impl Params {
     }
 
     /// Ack Transmission Latency Limit, and UpdateFC interval, in symbol times; none in FLIT mode.
-    #[must_use]
     pub fn ack_latency_limit(&self) -> Option<u32> {
         self.rate.framed().map(|rate| tlp::ack_latency_limit(rate, self.width, self.mps))
     }
 
     /// Bytes that a MWr or MRd takes on the wire beside its data: 24 with 64-bit addresses, 16 in FLIT mode.
-    #[must_use]
     pub const fn request_overhead_bytes(&self) -> u32 {
         self.framing_bytes() + self.addressing.request_header_bytes() + self.ecrc_bytes()
     }
 
     /// Bytes that a CplD takes on the wire beside its data: 20, or 12 in FLIT mode.
-    #[must_use]
     pub const fn completion_overhead_bytes(&self) -> u32 {
         self.framing_bytes() + 12 + self.ecrc_bytes()
     }

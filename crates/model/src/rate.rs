@@ -71,7 +71,6 @@ impl Basis {
 
 impl LinkRate {
     /// The rate of a generation, 1 to 7.
-    #[must_use]
     pub fn from_generation(generation: u8) -> Option<LinkRate> {
         match generation {
             6 => Some(LinkRate::Flit(FlitRate::Gt64)),

@@ -55,19 +55,16 @@ fn requests(transfer: Transfer, max_bytes: u32) -> impl Iterator<Item = (u64, u3
 }
 
 /// MWr TLPs of a transfer.
-#[must_use]
 pub fn writes(params: &Params, transfer: Transfer) -> TlpCount {
     TlpCount::of(requests(transfer, params.mps.bytes()))
 }
 
 /// MRd TLPs of a transfer.
-#[must_use]
 pub fn reads(params: &Params, transfer: Transfer) -> TlpCount {
     TlpCount { tlps: requests(transfer, params.mrrs.bytes()).count() as u64, data_dw: 0 }
 }
 
 /// CplD TLPs that answer the [`reads`] of a transfer, from a completer that sends as few as it may.
-#[must_use]
 pub fn completions(params: &Params, transfer: Transfer) -> TlpCount {
     let mut count = TlpCount::default();
     for (address, remaining) in requests(transfer, params.mrrs.bytes()) {

@@ -100,7 +100,6 @@ pub fn parse_size(text: &str) -> Result<u64, AllowError> {
 
 /// Reads a number, decimal or with 0x, then K, M, G or T (powers of 1024); zero too. `None` where it is none, or does not
 /// fit 64 bits.
-#[must_use]
 pub fn parse_scaled(text: &str) -> Option<u64> {
     let unit = UNITS.iter().find(|(_, unit)| text.ends_with([*unit, unit.to_ascii_lowercase()]));
     let (digits, shift) = unit.map_or((text, 0), |(shift, _)| (&text[..text.len() - 1], *shift));
@@ -129,7 +128,6 @@ impl Window {
     }
 
     /// Whether configuration belongs to it.
-    #[must_use]
     pub const fn has_configuration(&self) -> bool {
         matches!(self, Window::All | Window::Configuration)
     }
@@ -140,7 +138,6 @@ impl Window {
     }
 
     /// Whether it holds all of `bytes` bytes from `address` on.
-    #[must_use]
     pub const fn contains(&self, address: u64, bytes: u64) -> bool {
         match *self {
             Window::All | Window::Memory => true,
@@ -270,13 +267,11 @@ impl AllowList {
     }
 
     /// Peers that have a rule.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.peers.len()
     }
 
     /// Whether nobody is served.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.peers.is_empty()
     }
@@ -287,37 +282,31 @@ impl AllowList {
     }
 
     /// The peer with this address; `None` for a stranger.
-    #[must_use]
     pub fn peer(&self, address: IpAddr) -> Option<Peer> {
         self.peers.binary_search_by_key(&address.to_canonical(), |p| p.0).ok().map(Peer)
     }
 
     /// Whether the peer may read all of `bytes` bytes from `address` on.
-    #[must_use]
     pub fn may_read(&self, peer: Peer, address: u64, bytes: u64) -> bool {
         self.allows(peer, |window, directions| directions.read && window.contains(address, bytes))
     }
 
     /// Whether the peer may write all of `bytes` bytes from `address` on.
-    #[must_use]
     pub fn may_write(&self, peer: Peer, address: u64, bytes: u64) -> bool {
         self.allows(peer, |window, directions| directions.write && window.contains(address, bytes))
     }
 
     /// Whether the peer may write configuration space and the adapter's registers. Everybody who is served may read them.
-    #[must_use]
     pub fn may_configure(&self, peer: Peer) -> bool {
         self.allows(peer, |window, directions| directions.write && window.has_configuration())
     }
 
     /// Whether the peer may write at some address.
-    #[must_use]
     pub fn is_writer(&self, peer: Peer) -> bool {
         self.allows(peer, |window, directions| directions.write && window.has_addresses())
     }
 
     /// Whether the peer may read at some address.
-    #[must_use]
     pub fn is_reader(&self, peer: Peer) -> bool {
         self.allows(peer, |window, directions| directions.read && window.has_addresses())
     }

@@ -55,7 +55,6 @@ pub enum KeyError {
 
 impl Key {
     /// A key of these bytes.
-    #[must_use]
     pub const fn new(bytes: [u8; KEY_BYTES]) -> Key {
         Key(bytes)
     }
@@ -109,7 +108,6 @@ pub struct Handshake {
 
 impl Handshake {
     /// Begins one; `prologue` is what both ends must see alike. `None` only where the system has no randomness.
-    #[must_use]
     pub fn begin(key: &Key, prologue: &[u8]) -> Option<Handshake> {
         let mut state = key.builder(prologue).ok()?.build_initiator().ok()?;
         let message = write(&mut state)?;
@@ -117,7 +115,6 @@ impl Handshake {
     }
 
     /// The first message, to be sent in a Hello.
-    #[must_use]
     pub fn message(&self) -> &[u8] {
         &self.message
     }
@@ -132,7 +129,6 @@ impl Handshake {
 
 /// Answers the first message of a handshake with the second, and the keys; `None` where the message is not from one with
 /// the same key and prologue.
-#[must_use]
 pub fn answer(key: &Key, prologue: &[u8], message: &[u8]) -> Option<(Vec<u8>, Seal)> {
     let mut state = key.builder(prologue).ok()?.build_responder().ok()?;
     state.read_message(message, &mut [0; MESSAGE_BYTES]).ok()?;
@@ -167,7 +163,6 @@ impl Seal {
 
     /// Opens `sealed` into `out`; gives the length of what was in it, or `None` where it was not sealed by the peer under
     /// this number.
-    #[must_use]
     pub fn open(&self, number: u64, sealed: &[u8], out: &mut [u8]) -> Option<usize> {
         if sealed.len() < SEAL_BYTES || out.len() < sealed.len() - SEAL_BYTES {
             return None;

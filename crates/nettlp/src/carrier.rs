@@ -106,7 +106,6 @@ pub trait Carrier {
 
 /// What device software says first in a session: a Vendor_Defined message of Type 1, which whoever does not know it drops
 /// (`PCIe 5.0 §2.2.8.6`). By it the adapter learns which session serves its host's requests, before there is one.
-#[must_use]
 pub const fn announcement(id: Bdf) -> Repr {
     Repr::new(Body::Message(Message {
         routing: MessageRouting::ToRootComplex,
@@ -131,7 +130,6 @@ pub fn announce(carrier: &mut impl Carrier, id: Bdf) -> Result<(), SendError> {
 }
 
 /// Whether it is an [`announcement`], of whichever device.
-#[must_use]
 pub(crate) fn is_announcement(repr: &Repr) -> bool {
     matches!(&repr.body, Body::Message(message) if message.code == VENDOR_DEFINED_TYPE_1 && message.header == [0; 8])
 }

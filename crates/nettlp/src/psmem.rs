@@ -100,7 +100,6 @@ pub struct Psmem<M> {
 
 impl<M: Memory> Psmem<M> {
     /// Answers as `id`, by completions of at most `mps` data, from `memory`.
-    #[must_use]
     pub fn new(id: Bdf, mps: Mps, memory: M) -> Psmem<M> {
         Psmem {
             completer: Completer::new(id, mps, Rcb::ENDPOINT),
@@ -111,19 +110,16 @@ impl<M: Memory> Psmem<M> {
     }
 
     /// What arrived.
-    #[must_use]
     pub const fn counters(&self) -> &PsmemCounters {
         &self.counters
     }
 
     /// What was done and answered.
-    #[must_use]
     pub const fn completer_counters(&self) -> &CompleterCounters {
         &self.completer.counters
     }
 
     /// Requests that [`answer`](Self::answer) has not answered yet.
-    #[must_use]
     pub fn waiting(&self) -> usize {
         self.waiting.len()
     }

@@ -60,7 +60,6 @@ impl<C: Carrier> Snic<C> {
     }
 
     /// What the NIC has counted.
-    #[must_use]
     pub fn counters(&self) -> Counters {
         *self.counters.get()
     }

@@ -124,7 +124,6 @@ pub struct Fault {
 
 impl Fault {
     /// A fault of `key`, keys with dots between and indexes for elements of lists.
-    #[must_use]
     pub fn at(key: &str, message: impl Into<String>) -> Fault {
         Fault { key: key.split('.').map(str::to_owned).collect(), message: message.into() }
     }
@@ -174,19 +173,16 @@ impl<M: Model> AnyPlan for M {
 
 impl Plan {
     /// The plan of a model with these settings.
-    #[must_use]
     pub fn new(settings: impl Model) -> Plan {
         Plan(Arc::new(settings))
     }
 
     /// The model's name.
-    #[must_use]
     pub fn name(&self) -> &'static str {
         self.0.name()
     }
 
     /// See [`Model::needs`].
-    #[must_use]
     pub fn needs(&self) -> Needs {
         self.0.needs()
     }
@@ -200,7 +196,6 @@ impl Plan {
     }
 
     /// The settings, if the model is `M`.
-    #[must_use]
     pub fn settings<M: Model>(&self) -> Option<&M> {
         self.0.as_any().downcast_ref()
     }
@@ -272,7 +267,6 @@ impl fmt::Debug for Offering {
 
 impl Offering {
     /// The model `M`.
-    #[must_use]
     pub fn of<M: Model>() -> Offering {
         Offering {
             name: M::NAME,
@@ -285,13 +279,11 @@ impl Offering {
     }
 
     /// The model's name.
-    #[must_use]
     pub const fn name(&self) -> &'static str {
         self.name
     }
 
     /// See [`Model::TESTS`].
-    #[must_use]
     pub const fn tests(&self) -> &'static [Test] {
         self.tests
     }
@@ -318,7 +310,6 @@ const SLOT_KEYS: [&str; 9] =
     ["name", "device", "driver", "parent", "port", "hot_plug", "link", "tags", "completion_timeout_us"];
 
 /// Whether a model may have this name: small letters, digits and hyphens, a letter first, and no key of a slot.
-#[must_use]
 pub fn is_model_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_lowercase())
         && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
@@ -360,7 +351,6 @@ impl Models {
     }
 
     /// The names of the registers of all models' functions.
-    #[must_use]
     pub fn registers(&self) -> DeviceRegisters {
         self.functions().map(|(_, f)| ((f.vendor, f.device), f.registers)).collect()
     }
@@ -383,7 +373,6 @@ impl Models {
     }
 
     /// Whether there is a model `name`.
-    #[must_use]
     pub fn contains(&self, name: &str) -> bool {
         self.0.contains_key(name)
     }
@@ -405,13 +394,11 @@ impl Models {
     }
 
     /// The schema of the settings of model `name`.
-    #[must_use]
     pub fn schema(&self, name: &str) -> Option<Arc<Schema>> {
         Some((self.0.get(name)?.schema)())
     }
 
     /// The model `name` with the settings of `table`; `None` where there is no such model.
-    #[must_use]
     pub fn read<'a>(
         &self,
         name: &str,

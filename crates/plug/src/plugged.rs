@@ -172,7 +172,6 @@ impl Plugged {
     }
 
     /// A raw-TLP device; the host waits for interrupt `vector`, by which it says that it has ended.
-    #[must_use]
     pub fn raw(device: RawEnd, vector: u16) -> Plugged {
         let task = Task::Host(Box::new(move |cpu: Cpu| {
             Box::pin(async move {
@@ -282,7 +281,6 @@ where
 
 impl FunctionEnd {
     /// Its first memory BAR: the one that is shown where it is reached through another device.
-    #[must_use]
     pub fn memory_bar(&self) -> Option<u8> {
         let config = &self.function.config;
         (0..6).find(|n| config.bar(*n).is_some_and(|bar| bar.kind != BarKind::Io))
@@ -291,7 +289,6 @@ impl FunctionEnd {
 
 impl End {
     /// Bytes of the longest non-posted request with data that it accepts.
-    #[must_use]
     pub fn longest_non_posted(&self) -> u32 {
         match self {
             End::Function(end) => end.function.config.longest_non_posted(),

@@ -54,13 +54,11 @@ struct Head {
 
 impl Shipped {
     /// The profile's own line on what it is.
-    #[must_use]
     pub fn description(&self) -> String {
         self.head().map_or_else(|e| e.to_string(), |head| head.description)
     }
 
     /// The profile's own line on what it is known not to predict.
-    #[must_use]
     pub fn not_predicted(&self) -> Option<String> {
         self.head().ok()?.not_predicted
     }
@@ -72,13 +70,11 @@ impl Shipped {
 
 impl Shelf {
     /// The profile that ships as `name`.
-    #[must_use]
     pub fn get(&self, name: &str) -> Option<&'static Shipped> {
         self.all.iter().find(|s| s.name == name)
     }
 
     /// The names of the profiles, as errors list them.
-    #[must_use]
     pub fn names(&self) -> String {
         self.all.iter().map(|s| s.name).collect::<Vec<_>>().join(", ")
     }
@@ -124,7 +120,6 @@ impl Shelf {
 
     /// A line that says which figures of the profile `name` are extrapolated on links of these rates; `None` where
     /// none are, or there is no such profile.
-    #[must_use]
     pub fn extrapolated(
         &self,
         name: &str,

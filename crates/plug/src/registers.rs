@@ -17,7 +17,6 @@ pub struct FunctionRegisters {
 }
 
 /// A register of `bytes` bytes at `offset` of `bar`, or of the only BAR.
-#[must_use]
 pub const fn named(bar: Option<u8>, offset: u64, bytes: u64, name: &'static str) -> DeviceRegister {
     DeviceRegister { bar, offset, bytes, name }
 }

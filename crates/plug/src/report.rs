@@ -27,14 +27,12 @@ pub struct Shown(Map<String, Value>);
 
 impl Shown {
     /// An empty report.
-    #[must_use]
     pub fn new() -> Shown {
         Shown::default()
     }
 
     /// The fields of `value`, a struct or a map. If it cannot be written as JSON, the error is shown instead, as
     /// `report_error`.
-    #[must_use]
     pub fn of(value: &impl Serialize) -> Shown {
         match serde_json::to_value(value) {
             Ok(Value::Object(map)) => Shown(map),
@@ -70,7 +68,6 @@ impl Shown {
 }
 
 /// The rate of `bytes` in `time`, in Gb/s; zero in no time.
-#[must_use]
 pub fn gbps(bytes: u64, time: Duration) -> f64 {
     match time.as_ps() {
         0 => 0.0,
@@ -79,7 +76,6 @@ pub fn gbps(bytes: u64, time: Duration) -> f64 {
 }
 
 /// The duration in nanoseconds.
-#[must_use]
 pub fn ns(duration: Duration) -> f64 {
     duration.as_ps() as f64 / 1_000.0
 }

@@ -18,13 +18,11 @@ impl<T> Clone for Shared<T> {
 
 impl<T> Shared<T> {
     /// A handle on `value`.
-    #[must_use]
     pub fn new(value: T) -> Shared<T> {
         Shared { value: Rc::new(RefCell::new(value)) }
     }
 
     /// Takes the value and leaves the default: for when the device or driver has ended.
-    #[must_use]
     pub fn take(&self) -> T
     where
         T: Default,
@@ -33,7 +31,6 @@ impl<T> Shared<T> {
     }
 
     /// The value as it is now. Not to be held while the device or driver runs.
-    #[must_use]
     pub fn get(&self) -> Ref<'_, T> {
         self.value.borrow()
     }

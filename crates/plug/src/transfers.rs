@@ -104,7 +104,6 @@ pub struct Workload {
 
 impl Workload {
     /// A few transfers of `size_bytes`, with the model's own choice of the rest.
-    #[must_use]
     pub const fn new(test: Test, size_bytes: u32) -> Workload {
         Workload {
             test,
@@ -121,7 +120,6 @@ impl Workload {
     }
 
     /// Transfers, those of the warm-up among them.
-    #[must_use]
     pub const fn transfers_in_all(&self) -> u64 {
         self.transfers.saturating_add(self.warm_up)
     }
@@ -169,7 +167,6 @@ pub struct Offer {
 impl Offer {
     /// `settings` with one transfer under way at a time, one behind the other from the begin of a window of `window_bytes` on,
     /// which no cache holds.
-    #[must_use]
     pub fn new<M: Model>(settings: M, window_bytes: u64, memory: MemoryKind) -> Offer {
         Offer {
             plan: Plan::new(settings),
@@ -244,13 +241,11 @@ pub struct EndedTransfer {
 
 impl Transfers {
     /// Before the device is started.
-    #[must_use]
     pub fn of(test: Test, warm_up: u64, wanted: u64) -> Transfers {
         Transfers { warm_up, wanted, is_latency: test.is_latency(), ..Transfers::default() }
     }
 
     /// How long the transfers that count took.
-    #[must_use]
     pub fn elapsed(&self) -> Duration {
         self.measure_end.since(self.measure_start)
     }

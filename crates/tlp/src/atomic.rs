@@ -105,7 +105,6 @@ fn little(bytes: &[u8], size: usize) -> u128 {
 
 impl AtomicRequest {
     /// Length of the data in DW: 1 to 8.
-    #[must_use]
     pub const fn length_dw(&self) -> u32 {
         self.op.operands() * self.operand.bytes() / 4
     }

@@ -30,13 +30,11 @@ impl Asked {
     /// What `request` asks; `None` where no completion answers it. Byte Count and Lower Address are those of a memory
     /// read; for an AtomicOp the operand's size and 0, for all others 4 and 0 (`PCIe 5.0 §2.2.9`). ID-based Ordering
     /// is left out, as a completer need not use it (§2.2.6.4).
-    #[must_use]
     pub fn of(request: &Repr) -> Option<Asked> {
         (request.class() == Class::NonPosted).then(|| Asked::of_non_posted(request))
     }
 
     /// As [`of`](Self::of), for a request that is known to ask for a completion.
-    #[must_use]
     pub fn of_non_posted(request: &Repr) -> Asked {
         let byte_count = match &request.body {
             Body::Memory(m) if m.op.is_read() => return Asked::of_read(request, m),
@@ -49,7 +47,6 @@ impl Asked {
     }
 
     /// As [`of`](Self::of), for a memory read, of which `read` is the body.
-    #[must_use]
     #[inline]
     pub fn of_read(request: &Repr, read: &MemoryRequest) -> Asked {
         Asked {
@@ -63,14 +60,12 @@ impl Asked {
     }
 
     /// The header of a completion without data: Byte Count and Lower Address of the whole request.
-    #[must_use]
     #[inline]
     pub fn without_data(&self, completer: Bdf, status: Status) -> Repr {
         self.header(completer, status, self.bytes, None)
     }
 
     /// The header of the completion with the next `piece` bytes, 1 to 4096, after the first `sent`.
-    #[must_use]
     #[inline]
     pub fn with_data(&self, completer: Bdf, sent: u32, piece: u32) -> Repr {
         let rest = self.bytes.behind(sent);

@@ -74,7 +74,6 @@ const fn field_32(crc: u32) -> u32 {
 /// The LCRC of a TLP (`PCIe 5.0 §3.6.2.1`), over four zero bits, the 12-bit `sequence` number and `tlp` (header, data and
 /// digest). The field as drawn: `to_be_bytes` is its order on the wire. The same at 8b/10b and 128b/130b, where the
 /// bits before the sequence number count as zero (`PCIe 5.0 §4.2.2.3`).
-#[must_use]
 pub fn lcrc(sequence: u16, tlp: &[u8]) -> u32 {
     let crc = update_32(u32::MAX, &(sequence & 0xfff).to_be_bytes());
     field_32(update_32(crc, tlp))
@@ -83,7 +82,6 @@ pub fn lcrc(sequence: u16, tlp: &[u8]) -> u32 {
 /// The ECRC of a TLP (`PCIe 5.0 §2.7.1`), over end-to-end prefixes, header and data. `tlp` may begin with local prefixes,
 /// which are not covered, and ends before the digest. Bit 0 of the header's Type and EP, which may change on the way,
 /// count as ones. The field as drawn: `to_be_bytes` is its order on the wire.
-#[must_use]
 pub fn ecrc(tlp: &[u8]) -> u32 {
     // Prefixes have Fmt 100b, then Type[4]: 0 in local ones, 1 in end-to-end ones, of which nothing may change.
     let prefixes = |bytes: &[u8], kind| bytes.chunks_exact(4).take_while(|dw| dw[0] >> 4 == kind).count() * 4;
@@ -101,14 +99,12 @@ pub fn ecrc(tlp: &[u8]) -> u32 {
 
 /// Whether the digest of a whole TLP fits it: `bytes` are prefixes, header, data and digest, as [`Repr::parse`] takes them.
 /// `None` where there is no digest to look at: TD is clear, or the bytes are no complete TLP.
-#[must_use]
 pub fn check_ecrc(bytes: &[u8]) -> Option<bool> {
     Repr::parse(bytes).ok()?.ecrc_fits(bytes)
 }
 
 /// The CRC of a DLLP (`PCIe 5.0 §3.5.1`), over its first four bytes. The field as drawn: `to_be_bytes` is its order on
 /// the wire.
-#[must_use]
 pub fn dllp(bytes: [u8; 4]) -> u16 {
     let crc = bytes.iter().fold(u16::MAX, |crc, &byte| crc >> 8 ^ TABLE_16[(crc as u8 ^ byte) as usize]);
     (!crc).swap_bytes()

@@ -104,7 +104,6 @@ pub enum Scale {
 
 impl Scale {
     /// The scale in the low two bits.
-    #[must_use]
     pub const fn from_bits(bits: u8) -> Scale {
         match bits & 3 {
             0 => Scale::Unscaled,
@@ -204,7 +203,6 @@ const BODY_MASK: u32 = 0x00ff_ffff;
 
 impl Dllp {
     /// The six bytes of the DLLP, in their order on the wire. Values too large for a field lose their high bits.
-    #[must_use]
     pub fn emit(&self) -> [u8; DLLP_LEN] {
         let (ty, body) = match self {
             Dllp::Ack { sequence } => (ACK, u32::from(sequence & SEQUENCE_MASK)),
@@ -275,20 +273,17 @@ impl PmDllp {
 
 impl FlowControl {
     /// A flow-control DLLP without scaled flow control.
-    #[must_use]
     pub const fn new(kind: FlowControlKind, class: Class, vc: Vc, header: u8, data: u16) -> FlowControl {
         let (header_scale, data_scale) = (Scale::Unscaled, Scale::Unscaled);
         FlowControl { kind, class, vc, header_scale, header, data_scale, data }
     }
 
     /// HdrFC in credits: 12 bits at most, the low ones zero where the scale leaves them out.
-    #[must_use]
     pub const fn header_credits(&self) -> u16 {
         (self.header as u16) << self.header_scale.shift()
     }
 
     /// DataFC in credits of 16 B: 16 bits at most, as [`header_credits`](Self::header_credits).
-    #[must_use]
     pub const fn data_credits(&self) -> u16 {
         (self.data & DATA_FC_MASK) << self.data_scale.shift()
     }

@@ -166,25 +166,21 @@ static ROW_OF_FIRST_BYTE: [u8; 256] = {
 
 impl Format {
     /// The format of a TLP that starts with this byte (Fmt and Type); `None` where [`FORMATS`] has no row for it.
-    #[must_use]
     pub fn of_first_byte(byte: u8) -> Option<&'static Format> {
         FORMATS.get(ROW_OF_FIRST_BYTE[byte as usize] as usize)
     }
 
     /// The row of `id`.
-    #[must_use]
     pub const fn get(id: FormatId) -> &'static Format {
         &FORMATS[id as usize]
     }
 
     /// True for a first byte that this row describes.
-    #[must_use]
     pub const fn matches(&self, first_byte: u8) -> bool {
         first_byte >> 5 == self.fmt && first_byte & WHOLE & self.type_mask == self.type_bits
     }
 
     /// Length of the header in bytes: 12 or 16.
-    #[must_use]
     pub const fn header_len(&self) -> usize {
         self.header_dw as usize * 4
     }
@@ -192,13 +188,11 @@ impl Format {
 
 impl Repr {
     /// The row of [`FORMATS`] that this header has on the wire.
-    #[must_use]
     pub const fn format(&self) -> &'static Format {
         Format::get(self.format_id())
     }
 
     /// The specification's name of the type: `MRd`, `CplD`, ...
-    #[must_use]
     pub const fn name(&self) -> &'static str {
         self.format().name
     }

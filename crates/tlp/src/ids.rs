@@ -12,13 +12,11 @@ pub struct Bdf(u16);
 
 impl Bdf {
     /// The function with this 16-bit ID.
-    #[must_use]
     pub const fn from_bits(bits: u16) -> Bdf {
         Bdf(bits)
     }
 
     /// Bus, device and function; `None` where device exceeds 31 or function exceeds 7.
-    #[must_use]
     pub const fn new(bus: u8, device: u8, function: u8) -> Option<Bdf> {
         if device > 31 || function > 7 {
             return None;
@@ -100,13 +98,11 @@ impl Tag {
     pub const COUNT: u16 = 1024;
 
     /// The tag with this number; `None` from 1024 on.
-    #[must_use]
     pub const fn new(tag: u16) -> Option<Tag> {
         if tag < Self::COUNT { Some(Tag(tag)) } else { None }
     }
 
     /// The tag in the low ten bits.
-    #[must_use]
     pub const fn from_bits(bits: u16) -> Tag {
         Tag(bits & 0x3ff)
     }

@@ -161,7 +161,6 @@ pub static MESSAGES: [MessageType; 39] = {
 };
 
 /// A message without data, whose header bytes 8 to 15 are zero.
-#[must_use]
 pub fn plain(requester: Bdf, routing: MessageRouting, code: u8) -> Tlp {
     let message = Message { routing, requester, tag: Tag::default(), code, header: [0; 8], length_dw: None };
     Tlp::new(Repr::new(Body::Message(message)), Data::NONE)
@@ -192,7 +191,6 @@ impl MessageCodes {
     ]);
 
     /// The set of these codes.
-    #[must_use]
     pub const fn of(codes: &[u8]) -> MessageCodes {
         let (mut all, mut at) = ([0; 2], 0);
         while at < codes.len() {
@@ -217,7 +215,6 @@ impl MessageCodes {
 
 /// True where a receiver that does not take messages of `code` drops them silently: Vendor_Defined Type 1
 /// (`PCIe 5.0 §2.2.8.6`), and the Ignored Messages, which were hot-plug signals of revision 1.0a (§2.2.8.7).
-#[must_use]
 pub const fn is_ignored(code: u8) -> bool {
     matches!(code, 0x40 | 0x41 | 0x43 | 0x44 | 0x45 | 0x47 | 0x48 | VENDOR_DEFINED_TYPE_1)
 }
@@ -225,7 +222,6 @@ pub const fn is_ignored(code: u8) -> bool {
 impl MessageType {
     /// The row of a message with this code, these header bytes 8 to 15, and data or none; `None` where the base
     /// specification defines no such code.
-    #[must_use]
     pub fn of(code: u8, header: &[u8; 8], has_data: bool) -> Option<&'static MessageType> {
         let subtype = (u16::from_be_bytes([header[2], header[3]]) == PCI_SIG).then_some(header[4]);
         let is_meant =
@@ -239,13 +235,11 @@ impl MessageType {
     }
 
     /// True where the message may have this routing.
-    #[must_use]
     pub const fn may_be_routed(&self, routing: MessageRouting) -> bool {
         self.routings >> routing.bits() & 1 == 1
     }
 
     /// True where the message may have this many DWs of data; 0 is a Msg.
-    #[must_use]
     pub const fn may_have_data(&self, dw: u32) -> bool {
         match self.data {
             MessageData::Never => dw == 0,
@@ -256,14 +250,12 @@ impl MessageType {
 }
 
 /// The specification's name of a message: `Assert_INTA`, `PM_PME`, ...; `None` where the base specification has none.
-#[must_use]
 pub fn name_of(message: &Message) -> Option<&'static str> {
     MessageType::of(message.code, &message.header, message.length_dw.is_some()).map(|row| row.name)
 }
 
 impl Message {
     /// Vendor ID of a Vendor_Defined message (header bytes 10 and 11); `None` in all others.
-    #[must_use]
     pub const fn vendor(&self) -> Option<u16> {
         match self.code {
             VENDOR_DEFINED_TYPE_0 | VENDOR_DEFINED_TYPE_1 => {

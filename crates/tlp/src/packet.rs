@@ -40,7 +40,6 @@ impl Data {
     pub const NONE: Data = Data::Counted(0);
 
     /// Length in bytes.
-    #[must_use]
     pub fn len(&self) -> usize {
         match self {
             Data::Counted(n) => *n as usize,
@@ -49,13 +48,11 @@ impl Data {
     }
 
     /// True where there are no bytes.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// The bytes, where they are carried.
-    #[must_use]
     pub fn bytes(&self) -> Option<&[u8]> {
         match self {
             Data::Counted(_) => None,
@@ -67,7 +64,6 @@ impl Data {
     ///
     /// # Panics
     /// Where it reaches beyond the data.
-    #[must_use]
     pub fn slice(&self, start: usize, len: usize) -> Data {
         match self {
             Data::Counted(n) => {
@@ -116,7 +112,6 @@ impl Account {
 
 impl Repr {
     /// Its flow-control and ordering class.
-    #[must_use]
     #[inline]
     pub const fn class(&self) -> Class {
         // The same as the table of formats, as a test checks, but faster: each hop asks several times.
@@ -131,7 +126,6 @@ impl Repr {
 
 impl Tlp {
     /// A TLP without prefixes, whose completions need not carry bytes.
-    #[must_use]
     #[inline]
     pub const fn new(repr: Repr, data: Data) -> Tlp {
         Tlp {
@@ -153,7 +147,6 @@ impl Tlp {
     }
 
     /// Its flow-control and ordering class.
-    #[must_use]
     #[inline]
     pub const fn class(&self) -> Class {
         self.repr.class()
@@ -162,20 +155,17 @@ impl Tlp {
     /// True where a completer of this request that answers UR or CA leaves it to the requester to report the error:
     /// the request asks for a completion (`PCIe 5.0 §6.2.3.2.4.1`), and its data, if any, is not poisoned (§2.7.2.2).
     /// Only then is the completer's error advisory.
-    #[must_use]
     pub const fn refusal_is_advisory(&self) -> bool {
         let poisoned = self.repr.ep && self.repr.data_dw() > 0;
         matches!(self.class(), Class::NonPosted) && !poisoned
     }
 
     /// Data credits it takes: units of 16 B (`PCIe 5.0 §2.6.1`).
-    #[must_use]
     pub const fn data_credits(&self) -> u32 {
         self.repr.data_dw().div_ceil(4)
     }
 
     /// Bytes that [`emit`](Self::emit) writes: prefixes, header, whole DWs of data, digest.
-    #[must_use]
     pub fn wire_len(&self) -> usize {
         self.prefixes.wire_len() + self.repr.tlp_len()
     }
@@ -215,7 +205,6 @@ impl Tlp {
 
     /// True where there is as much data as the header says; a TLP made by hand may have less or more. Requests that
     /// name no byte may have any amount.
-    #[must_use]
     #[inline]
     pub fn is_whole(&self) -> bool {
         match &self.repr.body {
@@ -249,7 +238,6 @@ impl Tlp {
 
     /// The TLP of a header and the bytes that followed it on the wire, for peers that send less or more than whole
     /// DWs: missing bytes are zero, excess ones are left out. Never panics.
-    #[must_use]
     pub fn from_lanes(repr: Repr, lanes: &[u8], pool: &PayloadPool) -> Tlp {
         let kept = repr.data_lanes();
         let data = match lanes.get(kept.clone()) {

@@ -44,13 +44,11 @@ pub struct Payload {
 
 impl PayloadPool {
     /// A pool without buffers.
-    #[must_use]
     pub fn new() -> PayloadPool {
         PayloadPool::default()
     }
 
     /// A payload of `len` bytes, zero at first, that `fill` writes. The only place where payload bytes are written.
-    #[must_use]
     pub fn fill(&self, len: usize, fill: impl FnOnce(&mut [u8])) -> Payload {
         let mut buffer = self.take();
         if let Some(buffer) = Rc::get_mut(&mut buffer) {
@@ -62,7 +60,6 @@ impl PayloadPool {
     }
 
     /// A payload that holds a copy of `bytes`.
-    #[must_use]
     pub fn copy(&self, bytes: &[u8]) -> Payload {
         let mut buffer = self.take();
         if let Some(buffer) = Rc::get_mut(&mut buffer) {
@@ -73,7 +70,6 @@ impl PayloadPool {
     }
 
     /// How many buffers were ever allocated: constant once the pool is warm.
-    #[must_use]
     pub fn buffers_made(&self) -> u64 {
         self.shelf.made.get()
     }
@@ -93,7 +89,6 @@ impl Payload {
     ///
     /// # Panics
     /// Where `range` reaches beyond the payload.
-    #[must_use]
     pub fn slice(&self, range: Range<usize>) -> Payload {
         assert!(range.start <= range.end && range.end <= self.len as usize, "slice beyond the payload");
         Payload {
@@ -104,7 +99,6 @@ impl Payload {
     }
 
     /// This payload with `next` after it, without a copy; `None` unless they are neighbours in one buffer.
-    #[must_use]
     pub fn join(&self, next: &Payload) -> Option<Payload> {
         let (a, b) = (self.buffer.as_ref()?, next.buffer.as_ref()?);
         let neighbours = Rc::ptr_eq(a, b) && self.place.saturating_add(self.len) == next.place;

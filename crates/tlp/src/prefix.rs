@@ -33,7 +33,6 @@ impl Prefix {
     const EXECUTE: u32 = 1 << 20;
 
     /// A PASID prefix (`PCIe 5.0 §6.20`): 20 bits of PASID, Privileged Mode Requested and Execute Requested.
-    #[must_use]
     pub const fn pasid(pasid: u32, privileged: bool, execute: bool) -> Prefix {
         let privileged = if privileged { Prefix::PRIVILEGED } else { 0 };
         let execute = if execute { Prefix::EXECUTE } else { 0 };
@@ -41,7 +40,6 @@ impl Prefix {
     }
 
     /// An Extended TPH prefix (`PCIe 5.0 §2.2.7.1.1`) with ST\[15:8\].
-    #[must_use]
     pub const fn extended_tph(st_high: u8) -> Prefix {
         Prefix(0x9000_0000 | (st_high as u32) << 16)
     }
@@ -121,7 +119,6 @@ impl Prefixes {
     pub const NONE: Prefixes = Prefixes(None);
 
     /// These prefixes; `None` where there are more than [`MAX`](Self::MAX).
-    #[must_use]
     pub fn new(prefixes: &[Prefix]) -> Option<Prefixes> {
         if prefixes.is_empty() {
             return Some(Prefixes::NONE);
@@ -132,7 +129,6 @@ impl Prefixes {
     }
 
     /// The prefixes in their order on the wire.
-    #[must_use]
     pub fn as_slice(&self) -> &[Prefix] {
         match &self.0 {
             Some(list) => &list.dws[..list.len],
@@ -141,44 +137,37 @@ impl Prefixes {
     }
 
     /// True where there are no prefixes.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.0.is_none()
     }
 
     /// The number of local ones.
-    #[must_use]
     pub fn local(&self) -> usize {
         self.as_slice().iter().filter(|p| !p.is_end_to_end()).count()
     }
 
     /// The number of end-to-end ones.
-    #[must_use]
     pub fn end_to_end(&self) -> usize {
         self.as_slice().len() - self.local()
     }
 
     /// True where one of the end-to-end prefixes has a reserved type: the addressee does not support it, switches
     /// pass it on (`PCIe 5.0 §2.2.10.2`).
-    #[must_use]
     pub fn has_reserved(&self) -> bool {
         self.as_slice().iter().any(|p| p.is_end_to_end() && p.kind() == PrefixKind::Reserved)
     }
 
     /// Bytes on the wire: four each.
-    #[must_use]
     pub fn wire_len(&self) -> usize {
         self.as_slice().len() * 4
     }
 
     /// Bytes of the local ones, which stand first and which ECRC does not cover (`PCIe 5.0 §2.7.1`).
-    #[must_use]
     pub fn local_len(&self) -> usize {
         self.as_slice().iter().take_while(|p| !p.is_end_to_end()).count() * 4
     }
 
     /// The PASID, if one of them is a PASID prefix.
-    #[must_use]
     pub fn pasid(&self) -> Option<u32> {
         self.as_slice().iter().find_map(|p| p.pasid_value())
     }

@@ -33,7 +33,6 @@ impl Rate {
     pub const ALL: [Rate; 5] = [Rate::Gt2_5, Rate::Gt5, Rate::Gt8, Rate::Gt16, Rate::Gt32];
 
     /// The rate of a generation, 1 to 5.
-    #[must_use]
     pub const fn from_generation(generation: u8) -> Option<Rate> {
         if 1 <= generation && generation <= 5 { Some(Rate::ALL[generation as usize - 1]) } else { None }
     }
@@ -96,7 +95,6 @@ impl Width {
     pub const ALL: [Width; 7] = [Width(1), Width(2), Width(4), Width(8), Width(12), Width(16), Width(32)];
 
     /// The width of this many lanes.
-    #[must_use]
     pub const fn new(lanes: u8) -> Option<Width> {
         match lanes {
             1 | 2 | 4 | 8 | 12 | 16 | 32 => Some(Width(lanes)),
@@ -113,7 +111,6 @@ impl Width {
 
 /// Ack latency limit and UpdateFC interval in symbol times (`PCIe 3.0 §3.5.3.1`, §2.6.1.2):
 /// `(MPS + 28) * AckFactor / width + InternalDelay`, rounded down.
-#[must_use]
 pub const fn ack_latency_limit(rate: Rate, width: Width, mps: Mps) -> u32 {
     let small = mps.bytes() <= 256;
     // The number of longest TLPs that one Ack may answer.

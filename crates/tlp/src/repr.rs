@@ -13,13 +13,11 @@ pub struct TrafficClass(u8);
 
 impl TrafficClass {
     /// The class with this number; `None` above 7.
-    #[must_use]
     pub const fn new(tc: u8) -> Option<TrafficClass> {
         if tc < 8 { Some(TrafficClass(tc)) } else { None }
     }
 
     /// The class in the low three bits.
-    #[must_use]
     pub const fn from_bits(bits: u8) -> TrafficClass {
         TrafficClass(bits & 7)
     }
@@ -66,7 +64,6 @@ pub enum AddressType {
 
 impl AddressType {
     /// The address type in the low two bits.
-    #[must_use]
     pub const fn from_bits(bits: u8) -> AddressType {
         match bits & 3 {
             0b00 => AddressType::Untranslated,
@@ -99,7 +96,6 @@ pub enum ProcessingHint {
 
 impl ProcessingHint {
     /// The hint in the low two bits.
-    #[must_use]
     pub const fn from_bits(bits: u8) -> ProcessingHint {
         match bits & 3 {
             0b00 => ProcessingHint::Bidirectional,
@@ -249,7 +245,6 @@ pub enum Status {
 
 impl Status {
     /// The status of a field's low three bits; reserved values are Unsupported Request.
-    #[must_use]
     pub const fn from_bits(bits: u8) -> Status {
         match bits & 7 {
             0b000 => Status::Success,
@@ -297,7 +292,6 @@ pub struct Completion {
 impl Completion {
     /// True where no completion of the same request can follow (`PCIe 5.0 §2.3.1.1`): it failed, has no data, or has
     /// all the bytes that remained.
-    #[must_use]
     pub const fn is_last(&self) -> bool {
         let Some(dw) = self.length_dw else { return true };
         let failed = !matches!(self.status, Status::Success);
@@ -354,7 +348,6 @@ pub enum MessageRouting {
 
 impl MessageRouting {
     /// The routing of the low three bits of Type.
-    #[must_use]
     pub const fn from_bits(bits: u8) -> MessageRouting {
         match bits & 7 {
             0b000 => MessageRouting::ToRootComplex,
@@ -401,7 +394,6 @@ pub struct Message {
 
 impl Repr {
     /// A header whose common fields have their defaults.
-    #[must_use]
     pub const fn new(body: Body) -> Repr {
         Repr {
             tc: TrafficClass(0),
@@ -416,13 +408,11 @@ impl Repr {
     }
 
     /// Bytes of the header: 12 or 16.
-    #[must_use]
     pub const fn header_len(&self) -> usize {
         self.format().header_len()
     }
 
     /// DWs of data that follow the header; 0 where the type has none.
-    #[must_use]
     pub const fn data_dw(&self) -> u32 {
         match &self.body {
             Body::Memory(m) if m.op.is_read() => 0,
@@ -439,7 +429,6 @@ impl Repr {
     /// The range of the [`data_dw`](Self::data_dw) whole DWs on the wire that a [`Tlp`](crate::Tlp) keeps: of a write
     /// from the first enabled byte to the last (one byte where none is enabled), of a completion the bytes that it
     /// answers, of a message all.
-    #[must_use]
     pub fn data_lanes(&self) -> Range<usize> {
         let whole = self.data_dw() as usize * 4;
         match &self.body {
@@ -460,13 +449,11 @@ impl Repr {
 
     /// Bytes of the TLP as the transaction layer sees it: header, data and digest; no prefixes, framing, sequence
     /// number or LCRC.
-    #[must_use]
     pub const fn tlp_len(&self) -> usize {
         self.header_len() + self.data_dw() as usize * 4 + if self.td { 4 } else { 0 }
     }
 
     /// The transaction that this TLP starts or ends: requester and tag.
-    #[must_use]
     pub const fn transaction(&self) -> (Bdf, Tag) {
         match &self.body {
             Body::Memory(m) => (m.requester, m.tag),

@@ -83,7 +83,6 @@ macro_rules! encoded {
             }
 
             /// The size of a Device Control encoding; `None` for the reserved 6 and 7.
-            #[must_use]
             pub const fn from_encoding(code: u8) -> Option<$name> {
                 if code <= 5 { Some($name(128 << code)) } else { None }
             }

@@ -100,13 +100,11 @@ impl Span {
     }
 
     /// The span of a zero-length request ("flush"): one DW, no byte enabled (`PCIe 5.0 §2.2.5`).
-    #[must_use]
     pub const fn zero_length(address: u64) -> Span {
         Span::in_dw(address, 0)
     }
 
     /// The span of one DW with these Byte Enables, bits 3:0, which may be any.
-    #[must_use]
     pub const fn in_dw(address: u64, first_be: u8) -> Span {
         Span { address: address & !3, length_dw: 1, first_be: first_be & FULL, last_be: 0 }
     }

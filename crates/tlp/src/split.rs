@@ -17,7 +17,6 @@ pub fn request_pieces(address: u64, bytes: u32, limit: u32) -> impl Iterator<Ite
 /// Bytes of the next request of a transfer at `address` with `remaining` bytes to go: no more than `limit` bytes of
 /// whole DWs (Max_Payload_Size of a write, Max_Read_Request_Size of a read), and not beyond the next 4 KiB boundary
 /// (`PCIe 5.0 §2.2.7`). At least 1 where `remaining` is.
-#[must_use]
 pub fn request_piece(address: u64, remaining: u32, limit: u32) -> u32 {
     let lead = (address & 3) as u32;
     let to_boundary = 4096 - (address & 4095) as u32;
@@ -26,7 +25,6 @@ pub fn request_piece(address: u64, remaining: u32, limit: u32) -> u32 {
 
 /// Bytes of the next completion of a memory read at `address` with `remaining` bytes to go: all of them where one
 /// TLP can hold them, else up to the last Read Completion Boundary that it reaches (`PCIe 5.0 §2.3.1.1`).
-#[must_use]
 pub fn completion_piece(address: u64, remaining: u32, mps: Mps, rcb: Rcb) -> u32 {
     let lead = (address & 3) as u32;
     if lead + remaining <= mps.bytes() {

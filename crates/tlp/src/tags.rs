@@ -78,25 +78,21 @@ impl<T: Default> TaggedRequests<T> {
 
 impl<T> TaggedRequests<T> {
     /// The number of tags.
-    #[must_use]
     pub fn count(&self) -> u16 {
         self.count
     }
 
     /// The number of tags that are not free.
-    #[must_use]
     pub fn in_use(&self) -> u16 {
         self.in_use
     }
 
     /// The number of tags at rest.
-    #[must_use]
     pub fn resting(&self) -> u16 {
         self.resting
     }
 
     /// True where [`take`](Self::take) finds a tag.
-    #[must_use]
     #[inline]
     pub fn has_free(&self) -> bool {
         !self.free.is_empty()
@@ -189,13 +185,11 @@ impl<T> TaggedRequests<T> {
     }
 
     /// The deadline of a tag.
-    #[must_use]
     pub fn deadline(&self, tag: Tag) -> Time {
         self.slots.get(usize::from(tag.bits())).map_or(Time::MAX, |slot| slot.deadline)
     }
 
     /// The deadline of the next tag that is due; `None` where there is none.
-    #[must_use]
     #[inline]
     pub fn next_deadline(&self) -> Option<Time> {
         let head = self.slots.get(usize::from(self.head))?;
@@ -204,7 +198,6 @@ impl<T> TaggedRequests<T> {
 
     /// The first tag that is due. Its owner lets it [`rest`](Self::rest), [releases](Self::release) or
     /// [postpones](Self::postpone) it.
-    #[must_use]
     pub fn due(&self, now: Time) -> Option<Tag> {
         (self.next_deadline()? <= now).then(|| Tag::from_bits(self.head))
     }

@@ -19,7 +19,6 @@ impl Time {
     pub const MAX: Time = Time(u64::MAX);
 
     /// The point `ps` picoseconds after the start.
-    #[must_use]
     pub const fn from_ps(ps: u64) -> Time {
         Time(ps)
     }
@@ -44,25 +43,21 @@ impl Duration {
     pub const MAX: Duration = Duration(u64::MAX);
 
     /// `ps` picoseconds.
-    #[must_use]
     pub const fn from_ps(ps: u64) -> Duration {
         Duration(ps)
     }
 
     /// `ns` nanoseconds.
-    #[must_use]
     pub const fn from_ns(ns: u64) -> Duration {
         Duration(ns.saturating_mul(1_000))
     }
 
     /// `us` microseconds.
-    #[must_use]
     pub const fn from_us(us: u64) -> Duration {
         Duration(us.saturating_mul(1_000_000))
     }
 
     /// `ms` milliseconds.
-    #[must_use]
     pub const fn from_ms(ms: u64) -> Duration {
         Duration(ms.saturating_mul(1_000_000_000))
     }

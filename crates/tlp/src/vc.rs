@@ -16,13 +16,11 @@ impl Vc {
     pub const COUNT: usize = 8;
 
     /// The channel with this VC ID; `None` above 7.
-    #[must_use]
     pub const fn new(id: u8) -> Option<Vc> {
         if id < 8 { Some(Vc(id)) } else { None }
     }
 
     /// The channel in the low three bits.
-    #[must_use]
     pub const fn from_bits(bits: u8) -> Vc {
         Vc(bits & 7)
     }
@@ -64,13 +62,11 @@ impl TcSet {
     pub const ALL: TcSet = TcSet(0xff);
 
     /// The set with these bits.
-    #[must_use]
     pub const fn from_bits(bits: u8) -> TcSet {
         TcSet(bits)
     }
 
     /// The set of one class.
-    #[must_use]
     pub const fn of(tc: TrafficClass) -> TcSet {
         TcSet(1 << tc.bits())
     }
@@ -152,7 +148,6 @@ impl TcVcMap {
     };
 
     /// Each class on the channel of the same number.
-    #[must_use]
     pub const fn one_to_one() -> TcVcMap {
         let mut classes = [TcSet::NONE; Vc::COUNT];
         let mut n = 0;
@@ -182,19 +177,16 @@ impl TcVcMap {
     }
 
     /// The channel of `tc`, where it is mapped.
-    #[must_use]
     pub fn vc(&self, tc: TrafficClass) -> Option<Vc> {
         Vc::all().find(|vc| self.classes[vc.index()].contains(tc))
     }
 
     /// The classes on `vc`.
-    #[must_use]
     pub const fn classes(&self, vc: Vc) -> TcSet {
         self.classes[vc.index()]
     }
 
     /// All classes that are mapped.
-    #[must_use]
     pub fn mapped(&self) -> TcSet {
         self.classes.iter().fold(TcSet::NONE, |all, set| all.or(*set))
     }

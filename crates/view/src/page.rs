@@ -71,7 +71,6 @@ pub(crate) fn write_end(out: &mut impl Write) -> io::Result<()> {
 }
 
 /// `text` as it may stand in an element or a quoted attribute.
-#[must_use]
 pub(crate) fn escape(text: &str) -> Cow<'_, str> {
     if !text.contains(['&', '<', '>', '"', '\'']) {
         return Cow::Borrowed(text);

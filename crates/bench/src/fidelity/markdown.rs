@@ -18,7 +18,6 @@ pub fn insert(page: &str, name: &str, text: &str) -> Result<String, String> {
 }
 
 /// A table of scores: a row for each family, a column for each of `columns`.
-#[must_use]
 pub fn scores(columns: &[(&str, &[GroupScore])]) -> String {
     let groups: BTreeSet<&str> = columns.iter().flat_map(|(_, s)| s.iter().map(|g| g.group)).collect();
     let mut out = String::new();
@@ -44,7 +43,6 @@ pub fn scores(columns: &[(&str, &[GroupScore])]) -> String {
 }
 
 /// What each mechanism does: by how many points a family's error grows without it, in the first group of scores.
-#[must_use]
 pub fn ablation(all: &[GroupScore], ablations: &[Ablation]) -> String {
     let Some(base) = all.first() else { return String::new() };
     let heads: String = base.mape_percent.keys().map(|family| format!(" {family} |")).collect();

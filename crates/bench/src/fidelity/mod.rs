@@ -91,7 +91,6 @@ pub struct Ablation {
 }
 
 /// The same measurements with one row of `step` of each experiment.
-#[must_use]
 pub fn thinned(data: &ResultSet, step: usize) -> ResultSet {
     let mut data = data.clone();
     for rows in data.configurations.values_mut().flat_map(|tables| tables.experiments.values_mut()) {

@@ -121,7 +121,6 @@ pub struct Point {
 
 /// All figures, from the results of `run`; those of `reference`, which has a name for the legends, stand over them. Where all
 /// results are in riser's own form, of the paper's figures only those that show results.
-#[must_use]
 pub fn figures(run: &ResultSet, reference: Option<(&str, &ResultSet)>) -> Vec<Figure> {
     let sets = Sets::new(run, reference);
     let mut figures = tables::figures(run, sets.reference());
@@ -143,7 +142,6 @@ pub fn figures(run: &ResultSet, reference: Option<(&str, &ResultSet)>) -> Vec<Fi
 
 impl Figure {
     /// Whether it shows more than closed forms.
-    #[must_use]
     pub fn shows_results(&self) -> bool {
         let is_result = |line: &Line| !matches!(line.role, Role::Model | Role::Mark);
         self.plots.iter().flat_map(|plot| &plot.lines).any(is_result)

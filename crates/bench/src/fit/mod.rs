@@ -54,7 +54,6 @@ pub struct Fitted {
 
 impl Fitted {
     /// What makes the figure doubtful, where anything does.
-    #[must_use]
     pub fn doubt(&self) -> Option<String> {
         let ns = self.value_ps as f64 / 1000.0;
         if self.is_at_bound {
@@ -108,7 +107,6 @@ pub fn fit(
 }
 
 /// Where no row has shown any of the figures, that this is so, and which rows would.
-#[must_use]
 pub fn nothing_shown(fitted: &[Fitted]) -> Option<String> {
     if fitted.iter().any(|figure| figure.rows > 0) {
         return None;
@@ -204,7 +202,6 @@ impl Input {
 
 /// The least and the greatest of a figure in the shipped profiles of the measured servers, in picoseconds; `None` where none
 /// has it. So unsure it is where no row shows it.
-#[must_use]
 pub fn known_range(parameter: Parameter) -> Option<(u64, u64)> {
     let servers: BTreeSet<&str> = CONFIGURATIONS.iter().map(|c| c.profile).collect();
     let shipped = servers.into_iter().filter_map(|name| HOSTS.get(name));

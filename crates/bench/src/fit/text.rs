@@ -25,7 +25,6 @@ impl Profile {
     }
 
     /// The profile as a TOML file.
-    #[must_use]
     pub fn text(&self) -> String {
         self.document.to_string()
     }
@@ -39,7 +38,6 @@ impl Profile {
     }
 
     /// A figure in picoseconds; `None` where the profile has no such part.
-    #[must_use]
     pub fn get(&self, parameter: Parameter) -> Option<u64> {
         let (table, key) = parameter.place();
         let table = match table {

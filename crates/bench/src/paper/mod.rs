@@ -55,7 +55,6 @@ impl Default for Effort {
 
 impl Effort {
     /// As little as shows what is to be seen: for tests.
-    #[must_use]
     pub const fn least() -> Effort {
         Effort {
             sectors: 20,

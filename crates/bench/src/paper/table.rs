@@ -66,7 +66,6 @@ impl Cell {
     }
 
     /// As text.
-    #[must_use]
     pub fn text(&self) -> String {
         match self {
             Cell::Number(value, decimals) => format!("{value:.decimals$}"),

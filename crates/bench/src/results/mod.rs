@@ -58,7 +58,6 @@ pub struct ResultRow {
 
 impl ResultRow {
     /// What is compared: median latency in nanoseconds, or bandwidth in Gb/s.
-    #[must_use]
     pub fn value(&self) -> f64 {
         match &self.figures {
             Figures::Latency(latency) => latency.ns.median,
@@ -110,7 +109,6 @@ pub struct Spread {
 
 impl Spread {
     /// The same with `by` applied to each figure.
-    #[must_use]
     pub fn scaled(&self, by: impl Fn(f64) -> f64) -> Spread {
         Spread {
             elapsed: by(self.elapsed),

@@ -156,7 +156,6 @@ impl ResultSet {
 
 impl Tables {
     /// True where there is no table of any experiment.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.experiments.is_empty()
     }

@@ -15,7 +15,6 @@ pub(super) const LATENCY: &str = "TAvg,Avg,Med,Min,Max,95%,99.9%,TAvg(ns),Avg(ns
 pub(super) const BANDWIDTH: &str = "Time(cyc),Time,Bytes,Trans,BW (GB/s),Trans/s";
 
 /// The file of an experiment; all its rows are latencies, or all bandwidths.
-#[must_use]
 pub fn table(rows: &[ResultRow]) -> String {
     let latencies = matches!(rows.first(), Some(ResultRow { figures: Figures::Latency(_), .. }));
     let columns = if latencies { LATENCY } else { BANDWIDTH };
@@ -31,7 +30,6 @@ pub fn table(rows: &[ResultRow]) -> String {
 }
 
 /// The `_cdf` file of an experiment: the distributions of its rows, one behind the other.
-#[must_use]
 pub fn distributions<'a>(series: impl IntoIterator<Item = &'a [CdfPoint]>) -> String {
     let mut text = String::from("cycles,ns,cdf\r\n");
     for point in series.into_iter().flatten() {

@@ -40,7 +40,6 @@ pub struct Machine {
 
 impl Machine {
     /// A measured configuration with the card of device profile `device`.
-    #[must_use]
     pub fn configuration(configuration: &Configuration, device: &str) -> Machine {
         Machine {
             name: configuration.name.into(),
@@ -56,7 +55,6 @@ impl Machine {
     }
 
     /// Any host profile with the card of device profile `device`, by the host's [usual link](usual_link).
-    #[must_use]
     pub fn profile(host: &str, device: &str) -> Machine {
         let stem = |name: &str| {
             let stem = Path::new(name).file_name().map(|n| n.to_string_lossy().into_owned());
@@ -77,7 +75,6 @@ impl Machine {
     }
 
     /// What of the profiles is extrapolated on the link, a line each.
-    #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let Some(rate) = Rate::from_generation(self.generation) else { return Vec::new() };
         let of = |shelf: &Shelf, name: &str| shelf.extrapolated(name, &Folder::default(), [rate]);

@@ -47,7 +47,6 @@ impl Default for Rule {
 
 impl Rule {
     /// A rule for many rows of which each need not be known to the last tick: fits and scores.
-    #[must_use]
     pub fn quick() -> Rule {
         Rule {
             latency_batch: 256,
@@ -63,7 +62,6 @@ impl Rule {
     pub const BATCH_TRANSFERS: (u64, u64) = (352, 2048);
 
     /// Samples or transfers of a batch.
-    #[must_use]
     pub fn batch(&self, key: &Key, detail: bool) -> u64 {
         let (least, most) = Rule::BATCH_TRANSFERS;
         match key.test.is_latency() {
@@ -73,7 +71,6 @@ impl Rule {
     }
 
     /// The most batches of a row.
-    #[must_use]
     pub fn batches(&self, key: &Key, detail: bool) -> u64 {
         match key.test.is_latency() {
             true => self.latency_batches * if detail { self.detail_factor } else { 1 },
@@ -84,7 +81,6 @@ impl Rule {
     /// Transfers before those that count: two batches of a bandwidth (for queues to fill) or a few samples; of tests that
     /// write, as many as touch the window three times, or [`Rule::warm_up_lines`]; and so of tests that read where lines that
     /// were read stay in the cache (`reads_stay`).
-    #[must_use]
     pub fn warm_up(&self, key: &Key, reads_stay: bool) -> u64 {
         let base = if key.test.is_latency() { 64 } else { 2 * self.batch(key, false) };
         if !reads_stay && matches!(key.test, Test::LatCmdRd | Test::LatDmaRd | Test::BwDmaRd) {

@@ -137,7 +137,6 @@ impl Suite {
     }
 
     /// The files that it writes, or has written before.
-    #[must_use]
     pub fn files(&self) -> Vec<PathBuf> {
         let of = |machine: &Machine| {
             let files = self

@@ -115,7 +115,6 @@ pub enum PortUse {
 impl PortUse {
     /// What a datagram between these ports is. In sessions, and of who asks for something beside TLPs, the client's port is any: the
     /// adapter's datagrams are known by where they come from.
-    #[must_use]
     pub const fn between(source: u16, destination: u16) -> PortUse {
         match (PortUse::of(destination), PortUse::of(source)) {
             (PortUse::Foreign, from @ (PortUse::Session | PortUse::Nettlp(_))) => from,
@@ -124,7 +123,6 @@ impl PortUse {
     }
 
     /// What travels to `port`.
-    #[must_use]
     pub const fn of(port: u16) -> PortUse {
         match port {
             0x3000..=0x33ff => PortUse::Tlp(Origin::Device),
@@ -250,7 +248,6 @@ pub enum EncapError {
 
 impl EncapError {
     /// The layer at fault.
-    #[must_use]
     pub const fn layer(&self) -> Layer {
         match self {
             EncapError::Short { layer, .. } | EncapError::Fragment { layer, .. } => *layer,
@@ -266,7 +263,6 @@ impl EncapError {
     }
 
     /// A short name of the kind of fault, for counting.
-    #[must_use]
     pub const fn kind(&self) -> &'static str {
         match self {
             EncapError::Short { .. } => "header cut short",
@@ -294,7 +290,6 @@ impl Vlans {
     pub const MAX: usize = 4;
 
     /// The VLAN identifiers, 0 to 4095.
-    #[must_use]
     pub fn ids(&self) -> &[u16] {
         &self.ids[..usize::from(self.len)]
     }
@@ -542,7 +537,6 @@ pub fn emit_header(
 
 /// The Internet checksum (RFC 1071) of bytes; an odd last one counts as if a zero followed. Over a header that holds its
 /// right checksum it is 0.
-#[must_use]
 pub fn internet_checksum(bytes: &[u8]) -> u16 {
     !fold(sum_words(bytes))
 }

@@ -85,19 +85,16 @@ impl FromStr for Filter {
 impl Filter {
     /// Whether it holds for a record, and what that means for the transactions of the capture
     /// ([`Tracker::see`](crate::transactions::Tracker::see)).
-    #[must_use]
     pub fn holds(&self, record: &Record<'_>, outcome: &Outcome) -> bool {
         self.root.holds(&|n| self.terms[n].holds(record, outcome))
     }
 
     /// Whether what it asks for is known only from the transactions of a capture: `time`, `latency`, `error`, `replay`.
-    #[must_use]
     pub fn asks_for_outcome(&self) -> bool {
         self.terms.iter().any(Term::asks_for_outcome)
     }
 
     /// The terms that hold for a record by itself, a bit each.
-    #[must_use]
     pub fn terms(&self, record: &Record<'_>) -> u64 {
         let outcome = Outcome::default();
         let bit = |(n, term): (usize, &Term)| u64::from(term.holds(record, &outcome)) << n;
@@ -105,7 +102,6 @@ impl Filter {
     }
 
     /// Whether it holds for a transaction whose TLPs were seen with their [`terms`](Self::terms).
-    #[must_use]
     pub fn holds_for(&self, transaction: &Transaction) -> bool {
         self.root.holds(&|n| transaction.terms >> n & 1 == 1 || self.terms[n].holds_for(transaction))
     }

@@ -14,7 +14,6 @@ pub struct Sieve {
 
 impl Sieve {
     /// With a filter, or none, which holds for all. Transactions are followed only where the filter asks for them.
-    #[must_use]
     pub fn new(filter: Option<Filter>) -> Sieve {
         let tracker = filter.as_ref().filter(|filter| filter.asks_for_outcome()).map(|_| Box::default());
         Sieve { filter, tracker }

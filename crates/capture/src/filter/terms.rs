@@ -124,7 +124,7 @@ const TERMS: [Field; 33] = [
         "number",
         "a number, or a range",
         "place among the frames of the file, from 1 on",
-        Number::Number,
+        Number::Frame,
         u64::MAX as u128,
     ),
     word(
@@ -214,7 +214,8 @@ enum Number {
     Pasid,
     Code,
     Link,
-    Number,
+    /// Of a frame in its file, from 1 on.
+    Frame,
     /// Picoseconds, as the two below.
     Time,
     Latency,
@@ -352,7 +353,7 @@ impl Number {
 
     fn of(self, record: &Record<'_>, outcome: &Outcome) -> Option<u128> {
         match self {
-            Number::Number => Some(record.number.into()).filter(|number| *number > 0),
+            Number::Frame => Some(record.number.into()).filter(|number| *number > 0),
             Number::Timestamp => (record.number > 0).then(|| record.timestamp.as_ps()),
             Number::Link => record.interface.map(|interface| interface.link.into()),
             Number::Vc => match &record.kind {

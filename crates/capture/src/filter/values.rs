@@ -22,7 +22,6 @@ pub(super) fn range(text: &str) -> Option<Range<u128>> {
 }
 
 /// A number with an optional fraction and a unit (ps, ns, us, ms, s) as in `1.5us`, in picoseconds; `None` for other text.
-#[must_use]
 pub fn duration_ps(text: &str) -> Option<u128> {
     let unit_at = text.find(|c: char| c.is_ascii_alphabetic())?;
     let (number, unit) = text.split_at(unit_at);

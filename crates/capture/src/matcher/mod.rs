@@ -131,7 +131,6 @@ pub struct Matcher {
 
 impl Matcher {
     /// A matcher that has seen nothing.
-    #[must_use]
     pub fn new() -> Matcher {
         Matcher::default()
     }
@@ -174,7 +173,6 @@ impl Matcher {
     }
 
     /// How many of each kind were seen.
-    #[must_use]
     pub const fn counts(&self) -> Counts {
         self.counts
     }
@@ -195,7 +193,6 @@ impl Matcher {
     }
 
     /// Outstanding requests of one requester.
-    #[must_use]
     pub fn outstanding_of(&self, requester: Requester) -> Outstanding {
         self.outstanding.get(&requester).copied().unwrap_or_default()
     }

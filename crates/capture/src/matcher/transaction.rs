@@ -166,38 +166,32 @@ pub struct Transaction {
 
 impl Transaction {
     /// From the first request to the last completion, in picoseconds.
-    #[must_use]
     pub const fn latency_ps(&self) -> u128 {
         self.end.since_ps(self.start)
     }
 
     /// From the first request to the first data, in picoseconds; `None` where no data came.
-    #[must_use]
     pub fn first_data_ps(&self) -> Option<u128> {
         self.first_data.map(|first| first.since_ps(self.start))
     }
 
     /// From the first request to the last completion, in picoseconds; `None` where nothing answered.
-    #[must_use]
     pub const fn response_ps(&self) -> Option<u128> {
         if self.completions == 0 { None } else { Some(self.latency_ps()) }
     }
 
     /// True where nothing answers it: MWr, Msg, MsgD.
-    #[must_use]
     pub fn is_posted(&self) -> bool {
         Format::get(self.format).class == Class::Posted
     }
 
     /// TLPs of it that were seen, retries included.
-    #[must_use]
     pub fn packets(&self) -> u32 {
         let request = u32::from(!self.errors.contains(Errors::UNEXPECTED_COMPLETION));
         request + self.completions + self.retries
     }
 
     /// Data per response time, in megabits per second; `None` where no data came, or in no time.
-    #[must_use]
     pub fn throughput_mbps(&self) -> Option<u64> {
         let bits = u128::from(self.data_bytes) * 8;
         let ps = self.response_ps().filter(|ps| *ps > 0 && bits > 0)?;
@@ -308,7 +302,6 @@ impl Transaction {
 
 impl Target {
     /// What a TLP is for.
-    #[must_use]
     pub fn of(repr: &Repr) -> Target {
         match &repr.body {
             Body::Memory(m) => Target::Address(m.span.first_byte()),

@@ -118,7 +118,6 @@ impl Registers {
     }
 
     /// The value that a write gives to a register, where it writes all of it and was captured.
-    #[must_use]
     pub fn value_of(&self, register: &DeviceRegister) -> Option<u64> {
         let start = usize::try_from(register.offset.checked_sub(self.offset)?).ok()?;
         let bytes = usize::try_from(register.bytes).ok().filter(|bytes| *bytes <= 8)?;

@@ -57,7 +57,6 @@ pub struct DeviceRegisters(Arc<BTreeMap<(u16, u16), &'static [DeviceRegister]>>)
 
 impl DeviceRegisters {
     /// Those of one device, in rising order; none where it is not known.
-    #[must_use]
     pub fn of(&self, vendor: u16, device: u16) -> &'static [DeviceRegister] {
         self.0.get(&(vendor, device)).copied().unwrap_or_default()
     }
@@ -86,7 +85,6 @@ pub struct Names {
 
 impl Names {
     /// Nothing learned yet; `devices` knows the registers of devices.
-    #[must_use]
     pub fn new(devices: DeviceRegisters) -> Names {
         Names {
             devices,

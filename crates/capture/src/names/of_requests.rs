@@ -18,7 +18,6 @@ pub struct OfRequests {
 
 impl OfRequests {
     /// Nothing seen yet; `devices` knows the registers of devices.
-    #[must_use]
     pub fn new(devices: DeviceRegisters) -> OfRequests {
         OfRequests { names: Names::new(devices), kept: BTreeMap::new() }
     }

@@ -222,7 +222,6 @@ pub enum Defect {
 
 impl Fault {
     /// Where in the file, bytes from its start.
-    #[must_use]
     pub const fn offset(&self) -> u64 {
         match self {
             Fault::Truncated { offset, .. } | Fault::Corrupt { offset, .. } | Fault::Block { offset, .. } => {
@@ -232,7 +231,6 @@ impl Fault {
     }
 
     /// A short name of the kind of fault, for counting.
-    #[must_use]
     pub const fn kind(&self) -> &'static str {
         match self {
             Fault::Truncated { .. } => "truncated record",
@@ -364,13 +362,11 @@ impl<R: Read> Reader<R> {
     }
 
     /// The interfaces described so far in this section.
-    #[must_use]
     pub fn interfaces(&self) -> &[Interface] {
         &self.interfaces.list
     }
 
     /// Sound blocks passed over since they hold no packet: names, statistics, secrets, those for local use.
-    #[must_use]
     pub const fn skipped_blocks(&self) -> u64 {
         match &self.format {
             Format::Pcap(_) => 0,
@@ -379,7 +375,6 @@ impl<R: Read> Reader<R> {
     }
 
     /// Bytes of the file read so far.
-    #[must_use]
     pub fn offset(&self) -> u64 {
         self.source.offset()
     }

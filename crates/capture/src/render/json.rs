@@ -72,7 +72,6 @@ pub struct JsonRecord<'a> {
 }
 
 /// The name of a prefix's type.
-#[must_use]
 pub const fn prefix_name(prefix: Prefix) -> &'static str {
     match prefix.kind() {
         PrefixKind::MrIov => "MR-IOV",
@@ -88,7 +87,6 @@ pub const fn prefix_name(prefix: Prefix) -> &'static str {
 
 impl<'a> JsonRecord<'a> {
     /// The object of `record`.
-    #[must_use]
     pub const fn new(record: &'a Record<'a>) -> JsonRecord<'a> {
         JsonRecord { record, meaning: None, has_data: false }
     }

@@ -136,7 +136,6 @@ pub(crate) fn append_bdf(id: Bdf, out: &mut String) {
 
 impl Kind<'_> {
     /// Its name: that of the TLP's type, `dllp`, `other` or `error`.
-    #[must_use]
     pub fn type_name(&self) -> &'static str {
         match self {
             Kind::Tlp(tlp) => tlp.repr.name(),
@@ -148,7 +147,6 @@ impl Kind<'_> {
 }
 
 /// The specification's short name of a status: SC, UR, CRS or CA.
-#[must_use]
 pub const fn status_name(status: Status) -> &'static str {
     match status {
         Status::Success => "SC",
@@ -159,7 +157,6 @@ pub const fn status_name(status: Status) -> &'static str {
 }
 
 /// The short name of a flow-control class: `P`, `NP` or `Cpl`.
-#[must_use]
 pub const fn class_name(class: Class) -> &'static str {
     match class {
         Class::Posted => "P",
@@ -169,7 +166,6 @@ pub const fn class_name(class: Class) -> &'static str {
 }
 
 /// The name of a DLLP's type.
-#[must_use]
 pub const fn dllp_name(dllp: &Dllp) -> &'static str {
     match dllp {
         Dllp::Ack { .. } => "Ack",

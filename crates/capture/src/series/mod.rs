@@ -93,7 +93,6 @@ pub struct Series {
 
 impl Series {
     /// With this interval in picoseconds, or an automatic one that gives at most [`AUTOMATIC_ROWS`] rows.
-    #[must_use]
     pub fn new(interval_ps: Option<u64>, ledgers: Ledgers) -> Series {
         Series {
             interval_ps: u128::from(interval_ps.unwrap_or(FINEST_PS).max(1)),
@@ -299,7 +298,6 @@ impl Traffic {
 
 /// Data bits per second of a link of this generation, 1 to 5, and width, encoding taken off; `None` where there is no such
 /// link.
-#[must_use]
 pub fn speed_bps(generation: u8, lanes: u8) -> Option<u64> {
     let symbol = Rate::from_generation(generation)?.symbol_time_ps();
     let lanes = Width::new(lanes)?.lanes();

@@ -73,7 +73,6 @@ impl Default for Tracker {
 
 impl Tracker {
     /// Nothing seen yet.
-    #[must_use]
     pub fn new() -> Tracker {
         Tracker {
             matcher: Matcher::that_keeps_given_up(),
@@ -123,19 +122,16 @@ impl Tracker {
     }
 
     /// The matcher, with counts of what was seen and of requests outstanding.
-    #[must_use]
     pub const fn matcher(&self) -> &Matcher {
         &self.matcher
     }
 
     /// TLPs that were damaged, dropped or discarded as out of order on the way.
-    #[must_use]
     pub const fn lost(&self) -> u64 {
         self.lost
     }
 
     /// TLPs that had been taken before.
-    #[must_use]
     pub const fn again(&self) -> u64 {
         self.again
     }
@@ -335,7 +331,6 @@ fn note_unacked(
 }
 
 /// What is wrong with a TLP by itself.
-#[must_use]
 pub fn errors_of(tlp: &TlpRecord<'_>) -> Errors {
     let mut errors = Errors::empty();
     errors.set(Errors::POISONED, tlp.repr.ep);

@@ -39,19 +39,16 @@ impl Quantiles {
     }
 
     /// How many values there are.
-    #[must_use]
     pub const fn count(&self) -> u64 {
         self.total
     }
 
     /// The mean, rounded down; `None` without values.
-    #[must_use]
     pub fn mean(&self) -> Option<u64> {
         u64::try_from(self.sum.checked_div(u128::from(self.total))?).ok()
     }
 
     /// The smallest value that at least `permille` of 1000 values do not exceed; `None` without values.
-    #[must_use]
     pub fn permille(&self, permille: u64) -> Option<u64> {
         let rank = (u128::from(self.total) * u128::from(permille.min(1000))).div_ceil(1000).max(1);
         let mut seen = 0;
@@ -62,7 +59,6 @@ impl Quantiles {
     }
 
     /// Smallest, median, 95th and 99th percentile, largest.
-    #[must_use]
     pub fn spread(&self) -> Option<Spread> {
         let [min, median, p95, p99, max] = [0, 500, 950, 990, 1000].map(|permille| self.permille(permille));
         Some(Spread { min: min?, median: median?, mean: self.mean()?, p95: p95?, p99: p99?, max: max? })
@@ -114,7 +110,6 @@ pub struct Summary {
 
 impl Summary {
     /// Nothing counted yet.
-    #[must_use]
     pub fn new() -> Summary {
         Summary::default()
     }
@@ -143,7 +138,6 @@ impl Summary {
     }
 
     /// What was counted. `Display` is a table for people; `Serialize` the object for programs.
-    #[must_use]
     pub fn report(&self, tracker: &Tracker) -> Report {
         let of = |(name, of): (&&'static str, &OfType)| TypeSummary {
             r#type: name,

@@ -81,7 +81,6 @@ impl MsiLayout {
 }
 
 /// DW of Message Data in a capability with this Message Control; Mask Bits and Pending Bits follow.
-#[must_use]
 pub const fn data_dw(control: u32) -> u16 {
     if control & CAPABLE_64_BIT == 0 { 2 } else { 3 }
 }
@@ -93,7 +92,6 @@ pub(crate) const fn capable(control: u32) -> u16 {
 
 /// What the registers say, of which `word` gives each by its DW, where they say that MSI is enabled. Software that enables more vectors than are capable, or the
 /// reserved encodings, gets as many as are capable.
-#[must_use]
 pub fn config(word: impl Fn(u16) -> u32) -> Option<MsiConfig> {
     let control = word(0);
     if control & ENABLE == 0 {

@@ -54,13 +54,11 @@ impl MsixLayout {
     }
 
     /// Bytes of the table.
-    #[must_use]
     pub const fn table_bytes(&self) -> u64 {
         self.vectors as u64 * ENTRY_BYTES
     }
 
     /// Bytes of the Pending Bit Array: whole QWs.
-    #[must_use]
     pub const fn pending_bytes(&self) -> u64 {
         (self.vectors as u64).div_ceil(64) * 8
     }

@@ -101,7 +101,6 @@ impl PortType {
     }
 
     /// What the head of a PCI Express capability says; `None` for those that nothing here depends on.
-    #[must_use]
     pub const fn decode(word: u32) -> Option<PortType> {
         Some(match get(word, capabilities::PORT_TYPE) {
             0b0000 | 0b0001 => PortType::Endpoint,
@@ -185,7 +184,6 @@ impl Default for PcieLayout {
 impl PcieLayout {
     /// What a port of this type has, else as [`PcieLayout::default`]: bridges route AtomicOps, and ports above a link
     /// forward to 256 functions.
-    #[must_use]
     pub fn port(port: PortType) -> PcieLayout {
         PcieLayout {
             port,

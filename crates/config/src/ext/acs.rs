@@ -61,13 +61,11 @@ pub struct AcsLayout {
 
 impl AcsLayout {
     /// All services that a switch's downstream port or a root port with this many ports beside it can offer.
-    #[must_use]
     pub const fn port(ports: u16) -> AcsLayout {
         AcsLayout { capable: Acs::all(), egress_bits: ports }
     }
 
     /// True where the vector's size is legal.
-    #[must_use]
     pub const fn is_legal(&self) -> bool {
         !self.has_vector() || self.egress_bits >= 1 && self.egress_bits <= 256
     }
@@ -77,7 +75,6 @@ impl AcsLayout {
     }
 
     /// The capability's registers.
-    #[must_use]
     pub fn registers(&self) -> Vec<Register> {
         let capable = u32::from(self.capable.bits());
         let bits = if self.has_vector() { self.egress_bits } else { 0 };

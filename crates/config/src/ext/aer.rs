@@ -139,7 +139,6 @@ pub enum ErrorMessage {
 
 impl ErrorMessage {
     /// The error message with this Message Code.
-    #[must_use]
     pub const fn from_code(code: u8) -> Option<ErrorMessage> {
         match code {
             0x30 => Some(ErrorMessage::Correctable),
@@ -250,13 +249,11 @@ impl AerLayout {
     pub const MAX_HEADERS: u8 = 8;
 
     /// One header, no prefix log.
-    #[must_use]
     pub const fn new(role: AerRole) -> AerLayout {
         AerLayout { role, headers: 1, prefix_log: false, interrupt_message: 0 }
     }
 
     /// The uncorrectable errors that this role can have.
-    #[must_use]
     pub const fn uncorrectable(&self) -> u32 {
         use Uncorrectable::*;
         let routing = AtomicOpEgressBlocked.mask() | TlpPrefixBlocked.mask();
@@ -285,7 +282,6 @@ impl AerLayout {
     }
 
     /// The capability's registers.
-    #[must_use]
     pub fn registers(&self) -> Vec<Register> {
         let several = those([(self.headers > 1, control::MULTIPLE_HEADERS_CAPABLE)]);
         let ecrc = control::ECRC_GENERATION_CAPABLE | control::ECRC_CHECK_CAPABLE;

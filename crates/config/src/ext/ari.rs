@@ -13,7 +13,6 @@ structure! {
 }
 
 /// The capability's registers.
-#[must_use]
 pub fn registers(next_function: u8) -> Vec<Register> {
     TABLE.registers(&[(CAPABILITY, put(NEXT_FUNCTION, next_function.into()))])
 }

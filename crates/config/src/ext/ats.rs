@@ -35,7 +35,6 @@ impl Default for AtsLayout {
 
 impl AtsLayout {
     /// The capability's registers. A queue of 32 is written as zero.
-    #[must_use]
     pub fn registers(&self) -> Vec<Register> {
         let depth = put(QUEUE_DEPTH, self.invalidate_queue_depth.into());
         let able = those([(self.page_aligned, PAGE_ALIGNED), (self.global_invalidate, GLOBAL_INVALIDATE)]);

@@ -17,7 +17,6 @@ structure! {
 }
 
 /// The capability's registers. `remote` is what the port at the other end supports, where features were exchanged.
-#[must_use]
 pub fn registers(scaled_flow_control: bool, remote: Option<bool>) -> Vec<Register> {
     let local = u32::from(scaled_flow_control) | EXCHANGE_ENABLE;
     TABLE.registers(&[(CAPABILITIES, local), (STATUS, remote.map_or(0, |r| REMOTE_VALID | u32::from(r)))])

@@ -70,7 +70,6 @@ pub struct DpcLayout {
 
 impl DpcLayout {
     /// The capability's registers.
-    #[must_use]
     pub fn registers(&self) -> Vec<Register> {
         /// Four DWs of header, one of ImpSpec log, four of prefixes.
         const LOG_DWS: u32 = 9;

@@ -30,7 +30,6 @@ structure! {
 const T_POWER_ON: u32 = 5;
 
 /// The capability's registers: all substates supported, Common_Mode_Restore_Time in us.
-#[must_use]
 pub fn registers(common_mode_restore_us: u8) -> Vec<Register> {
     use capabilities::{COMMON_MODE_RESTORE_TIME, SUPPORTED, T_POWER_ON_VALUE};
     let restore = put(COMMON_MODE_RESTORE_TIME, common_mode_restore_us.into());

@@ -17,7 +17,6 @@ structure! {
 }
 
 /// The capability's registers.
-#[must_use]
 pub fn registers() -> Vec<Register> {
     TABLE.registers(&[])
 }

@@ -26,7 +26,6 @@ structure! {
 const NO_COMMAND: u32 = put(TYPE, 0b111) | put(PAYLOAD, 0x9c);
 
 /// The capability's registers for a link of this many lanes.
-#[must_use]
 pub fn registers(lanes: u8) -> Vec<Register> {
     let mut all = TABLE.registers(&[]);
     all.truncate(usize::from(LANE));

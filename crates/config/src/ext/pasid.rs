@@ -32,7 +32,6 @@ pub struct PasidLayout {
 
 impl PasidLayout {
     /// The capability's registers.
-    #[must_use]
     pub fn registers(&self) -> Vec<Register> {
         let modes = those([(self.execute, EXECUTE_SUPPORTED), (self.privileged, PRIVILEGED_SUPPORTED)]);
         let absent = those([(!self.execute, EXECUTE), (!self.privileged, PRIVILEGED)]);

@@ -23,7 +23,6 @@ structure! {
 }
 
 /// The capability's registers for a link of this many lanes; `equalized` where it runs at 16 GT/s or more.
-#[must_use]
 pub fn registers(lanes: u8, equalized: bool) -> Vec<Register> {
     let mut all = TABLE.registers(&[(STATUS, if equalized { EQUALIZED } else { 0 })]);
     for dw in LOCAL_PARITY..LOCAL_PARITY + 3 {

@@ -27,7 +27,6 @@ structure! {
 const SUPPORTED: u32 = BYPASS_SUPPORTED | MODIFIED_TS_0_SUPPORTED;
 
 /// The capability's registers for a link of this many lanes; `equalized` where it runs at 32 GT/s.
-#[must_use]
 pub fn registers(lanes: u8, equalized: bool) -> Vec<Register> {
     let status = if equalized { EQUALIZED } else { 0 };
     let mut all = TABLE.registers(&[(CAPABILITIES, SUPPORTED), (STATUS, status)]);

@@ -24,7 +24,6 @@ structure! {
 }
 
 /// The capability's registers; `capacity` is the number of page requests that could be outstanding.
-#[must_use]
 pub fn registers(capacity: u32) -> Vec<Register> {
     TABLE.registers(&[(CONTROL, STOPPED), (CAPACITY, capacity)])
 }

@@ -36,7 +36,6 @@ pub struct PtmLayout {
 
 impl PtmLayout {
     /// The capability's registers. Root Select is there for what can be a root.
-    #[must_use]
     pub fn registers(&self) -> Vec<Register> {
         let roles = those([(self.requester, REQUESTER), (self.responder, RESPONDER), (self.root, ROOT)]);
         let granularity = put(LOCAL_GRANULARITY, self.granularity_ns.into());

@@ -33,14 +33,12 @@ pub struct ResizableBar {
 
 impl ResizableBar {
     /// All sizes from `first` to `last` bytes, powers of two of 1 MiB or more.
-    #[must_use]
     pub const fn range(index: u8, first: u64, last: u64) -> ResizableBar {
         let (low, high) = (encoding(first), encoding(last));
         ResizableBar { index, sizes: (2 << high) - (1 << low) }
     }
 
     /// Whether a BAR of `bytes` is among the sizes.
-    #[must_use]
     pub const fn supports(&self, bytes: u64) -> bool {
         bytes.is_power_of_two() && bytes >= MIB && self.sizes >> encoding(bytes) & 1 == 1
     }
@@ -65,7 +63,6 @@ pub(crate) fn control_of(control: u32, bytes: u64) -> u32 {
 }
 
 /// The capability's registers: BARs with the size that each has after reset.
-#[must_use]
 pub fn registers(bars: &[(ResizableBar, u64)]) -> Vec<Register> {
     let mut all = vec![TABLE.register(0, 0)];
     for (i, (bar, size)) in bars.iter().enumerate() {

@@ -23,7 +23,6 @@ structure! {
 const PRESETS: u32 = 0x7f7f;
 
 /// The capability's registers for a link of this many lanes.
-#[must_use]
 pub fn registers(lanes: u8) -> Vec<Register> {
     let mut all = TABLE.registers(&[]);
     all.truncate(usize::from(LANE_EQUALIZATION));

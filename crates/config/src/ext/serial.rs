@@ -15,7 +15,6 @@ structure! {
 }
 
 /// The capability's registers; `eui64` is an IEEE EUI-64.
-#[must_use]
 pub fn registers(eui64: u64) -> Vec<Register> {
     TABLE.registers(&[(LOWER, eui64 as u32), (UPPER, (eui64 >> 32) as u32)])
 }

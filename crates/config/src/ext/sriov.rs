@@ -84,7 +84,6 @@ impl SriovLayout {
 
     /// So many VFs, right behind function 0 with ARI and from the next bus on without; the page sizes that every device
     /// must support (4 KiB, 8 KiB, 64 KiB, 256 KiB, 1 MiB, 4 MiB, `PCIe 5.0 §9.3.3.12`); no BARs.
-    #[must_use]
     pub const fn new(total_vfs: u16, vf_device_id: u16) -> SriovLayout {
         SriovLayout {
             total_vfs,
@@ -239,20 +238,17 @@ pub struct SriovState {
 
 impl SriovState {
     /// VFs that exist: NumVFs, none while VF Enable is clear.
-    #[must_use]
     pub const fn vfs(&self) -> u16 {
         if self.enabled { self.num_vfs } else { 0 }
     }
 
     /// The Routing ID of VF `index`, from 0, modulo 2^16 (`PCIe 5.0 §9.2.1.2`).
-    #[must_use]
     pub const fn routing_id(&self, pf: Bdf, index: u16) -> Bdf {
         let steps = self.numbering.stride.wrapping_mul(index);
         Bdf::from_bits(pf.bits().wrapping_add(self.numbering.first_offset).wrapping_add(steps))
     }
 
     /// The index of the VF with this Routing ID, where it exists.
-    #[must_use]
     pub const fn index_of(&self, pf: Bdf, id: Bdf) -> Option<u16> {
         let distance = id.bits().wrapping_sub(pf.bits()).wrapping_sub(self.numbering.first_offset);
         let index = match self.numbering.stride {
@@ -281,7 +277,6 @@ pub struct VfBarWindow {
 
 impl VfBarWindow {
     /// The VF and the offset in its window, where `len` bytes from `address` on all lie in one VF's window.
-    #[must_use]
     pub const fn offset_of(&self, address: u64, len: u64) -> Option<(u16, u64)> {
         if address < self.address {
             return None;

@@ -76,7 +76,6 @@ impl Default for VcLayout {
 
 impl VcLayout {
     /// True where there are 1 to 8 channels, and no more of low priority than beside VC 0.
-    #[must_use]
     pub const fn is_legal(&self) -> bool {
         self.vcs >= 1 && self.vcs <= 8 && self.low_priority < self.vcs
     }

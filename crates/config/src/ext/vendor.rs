@@ -26,13 +26,11 @@ pub struct VsecLayout {
 
 impl VsecLayout {
     /// Bytes of the whole capability.
-    #[must_use]
     pub fn bytes(&self) -> usize {
         8 + 4 * self.registers.len()
     }
 
     /// The capability's registers.
-    #[must_use]
     pub fn registers(&self) -> Vec<Register> {
         let (revision, length) = (self.revision.into(), self.bytes() as u32);
         let header = u32::from(self.id) | put(VSEC_REVISION, revision) | put(VSEC_LENGTH, length);

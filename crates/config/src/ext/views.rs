@@ -24,7 +24,6 @@ impl ConfigSpace {
     }
 
     /// The Access Control Services that are enabled; none where there is no such capability.
-    #[must_use]
     pub fn access_control(&self) -> Acs {
         let control = self.extended_word(acs::ID, acs::CONTROL).unwrap_or(0);
         Acs::from_bits_truncate((control >> 16) as u16)
@@ -32,7 +31,6 @@ impl ConfigSpace {
 
     /// Whether the Egress Control Vector keeps peer-to-peer requests from this port or function number (`§7.7.8.4`).
     /// It counts only while [`Acs::EGRESS_CONTROL`] is enabled.
-    #[must_use]
     pub fn egress_blocked(&self, number: u8) -> bool {
         let size = match self.extended_word(acs::ID, acs::CONTROL) {
             Some(word) if word & u32::from(Acs::EGRESS_CONTROL.bits()) != 0 => {
@@ -46,13 +44,11 @@ impl ConfigSpace {
     }
 
     /// Next Function Number; `None` without Alternative Routing-ID Interpretation.
-    #[must_use]
     pub fn next_function(&self) -> Option<u8> {
         Some(get(self.extended_word(ari::ID, ari::CAPABILITY)?, ari::NEXT_FUNCTION) as u8)
     }
 
     /// Single Root I/O Virtualization; `None` where there is none.
-    #[must_use]
     pub fn sriov(&self) -> Option<SriovState> {
         let layout = self.capabilities.layouts.sriov.as_ref()?;
         let start = self.extended_capability(sriov::ID)?;
@@ -61,7 +57,6 @@ impl ConfigSpace {
 
     /// Where the VFs' memory stands that VF BAR `index` maps, whether or not VF Enable and VF MSE are set; `None` where
     /// there is no such BAR.
-    #[must_use]
     pub fn vf_bar(&self, index: u8) -> Option<VfBarWindow> {
         let layout = self.capabilities.layouts.sriov.as_ref()?;
         let start = self.extended_capability(sriov::ID)?;
@@ -69,28 +64,24 @@ impl ConfigSpace {
     }
 
     /// Virtual channel resource `index`; `None` where there is none.
-    #[must_use]
     pub fn virtual_channel(&self, index: u8) -> Option<VcState> {
         let (layout, start) = self.vc_layout()?;
         layout.state(index, |dw| self.read(start + dw))
     }
 
     /// How channels of low priority share the link; [`Arbitration::Fixed`] without the capability.
-    #[must_use]
     pub fn vc_arbitration(&self) -> Arbitration {
         self.vc_layout()
             .map_or(Arbitration::Fixed, |(layout, at)| layout.arbitration(self.read(at + vc::CONTROL)))
     }
 
     /// The channel that has phase 0 to 31 of the VC Arbitration Table; `None` where there is no such table.
-    #[must_use]
     pub fn vc_phase(&self, phase: u8) -> Option<u8> {
         let (layout, start) = self.vc_layout()?;
         layout.vc_phase(phase, |dw| self.read(start + dw))
     }
 
     /// The port that has phase 0 to 31 of the Port Arbitration Table of channel `index`.
-    #[must_use]
     pub fn port_phase(&self, index: u8, phase: u8) -> Option<u8> {
         let (layout, start) = self.vc_layout()?;
         layout.port_phase(index, phase, |dw| self.read(start + dw))

@@ -74,44 +74,37 @@ pub struct AtomicRequest {
 
 impl AtomicRequest {
     /// The BAR.
-    #[must_use]
     pub fn bar(&self) -> BarIndex {
         self.bar
     }
 
     /// Offset in the BAR.
-    #[must_use]
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
     /// What it does.
-    #[must_use]
     pub fn op(&self) -> AtomicOp {
         self.op
     }
 
     /// Bytes of the operand: 4, 8 or 16.
     #[expect(clippy::len_without_is_empty, reason = "never zero")]
-    #[must_use]
     pub fn len(&self) -> usize {
         self.operands.len() / self.op.operands() as usize
     }
 
     /// The operands.
-    #[must_use]
     pub fn operands(&self) -> &Data {
         &self.operands
     }
 
     /// Traffic Class.
-    #[must_use]
     pub fn tc(&self) -> TrafficClass {
         self.tc
     }
 
     /// Attributes.
-    #[must_use]
     pub fn attr(&self) -> Attributes {
         self.attr
     }

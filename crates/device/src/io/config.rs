@@ -16,13 +16,11 @@ pub struct ConfigRead {
 
 impl ConfigRead {
     /// DW number of the register.
-    #[must_use]
     pub fn register_dw(&self) -> u16 {
         self.register_dw
     }
 
     /// The bytes that are wanted, a bit each; all four are answered.
-    #[must_use]
     pub fn byte_enables(&self) -> u8 {
         self.byte_enables
     }
@@ -50,13 +48,11 @@ pub struct ConfigWrite {
 
 impl ConfigWrite {
     /// DW number of the register.
-    #[must_use]
     pub fn register_dw(&self) -> u16 {
         self.register_dw
     }
 
     /// The value of the register after this write, if it held `old`.
-    #[must_use]
     pub fn apply(&self, old: u32) -> u32 {
         let mask = config::register::byte_mask(self.byte_enables);
         old & !mask | self.value & mask

@@ -13,7 +13,6 @@ pub struct RegisterFile {
 
 impl RegisterFile {
     /// A register file of `len` bytes, all zero.
-    #[must_use]
     pub fn new(len: usize) -> RegisterFile {
         RegisterFile { bytes: vec![0; len] }
     }
@@ -35,13 +34,11 @@ impl RegisterFile {
     }
 
     /// The little-endian DW at `offset`; zero beyond the end.
-    #[must_use]
     pub fn u32(&self, offset: u64) -> u32 {
         u32::from_le_bytes(self.array(offset))
     }
 
     /// The little-endian QW at `offset`; zero beyond the end.
-    #[must_use]
     pub fn u64(&self, offset: u64) -> u64 {
         u64::from_le_bytes(self.array(offset))
     }
@@ -57,7 +54,6 @@ impl RegisterFile {
     }
 
     /// All bytes.
-    #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }

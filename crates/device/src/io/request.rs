@@ -38,13 +38,11 @@ pub(super) struct Place {
 macro_rules! place_accessors {
     () => {
         /// The BAR.
-        #[must_use]
         pub fn bar(&self) -> BarIndex {
             self.place.bar
         }
 
         /// Offset in the BAR of the first enabled byte.
-        #[must_use]
         pub fn offset(&self) -> u64 {
             self.place.offset
         }
@@ -52,37 +50,31 @@ macro_rules! place_accessors {
         /// Bytes from the first enabled to the last enabled one, at least 1 (1 also where none is enabled, see
         /// [`is_zero_length`](Self::is_zero_length)) and at most 4096.
         #[expect(clippy::len_without_is_empty, reason = "never zero")]
-        #[must_use]
         pub fn len(&self) -> usize {
             self.place.span.byte_count() as usize
         }
 
         /// True where it begins exactly at this byte of this BAR.
-        #[must_use]
         pub fn at(&self, bar: impl Into<BarIndex>, offset: u64) -> bool {
             self.place.bar == bar.into() && self.place.offset == offset
         }
 
         /// True where no byte is enabled: a flush, which has no other effect (`PCIe 5.0 §2.2.5`).
-        #[must_use]
         pub fn is_zero_length(&self) -> bool {
             self.place.span.is_zero_length()
         }
 
         /// The bytes as addressed on the wire, with their Byte Enables.
-        #[must_use]
         pub fn span(&self) -> Span {
             self.place.span
         }
 
         /// Traffic Class.
-        #[must_use]
         pub fn tc(&self) -> TrafficClass {
             self.place.tc
         }
 
         /// Attributes.
-        #[must_use]
         pub fn attr(&self) -> Attributes {
             self.place.attr
         }
@@ -159,7 +151,6 @@ pub struct ReadRequest {
 
 impl ReadRequest {
     /// True for an MRdLk: the path stays locked until an Unlock message comes (`PCIe 5.0 §6.5`).
-    #[must_use]
     pub fn is_locked(&self) -> bool {
         self.locked
     }
@@ -167,7 +158,6 @@ impl ReadRequest {
     place_accessors!();
 
     /// The token that names it.
-    #[must_use]
     pub fn token(&self) -> Token {
         self.owed.token()
     }
@@ -201,7 +191,6 @@ pub struct WriteRequest {
 
 impl WriteRequest {
     /// True where a completion answers it.
-    #[must_use]
     pub fn is_answered(&self) -> bool {
         self.owed.0.is_some()
     }
@@ -215,19 +204,16 @@ impl WriteRequest {
 
     /// Its data: the bytes from the first enabled to the last enabled one. Bytes between that are not enabled are in
     /// there too and mean nothing; [`apply`](Self::apply) leaves them out.
-    #[must_use]
     pub fn data(&self) -> &Data {
         &self.data
     }
 
     /// The first four bytes, little-endian; what was not written, or was only counted, is zero.
-    #[must_use]
     pub fn u32(&self) -> u32 {
         self.u64() as u32
     }
 
     /// The first eight bytes, little-endian; what was not written, or was only counted, is zero.
-    #[must_use]
     pub fn u64(&self) -> u64 {
         let mut value = [0; 8];
         let bytes = self.data.bytes().unwrap_or_default().iter().zip(0..self.place.span.byte_count());

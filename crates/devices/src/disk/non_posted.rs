@@ -39,7 +39,6 @@ pub struct NonPostedWrites<P> {
 
 impl<P: TlpPort> NonPostedWrites<P> {
     /// The writes of `port` are answered from now on.
-    #[must_use]
     pub fn new(port: P) -> NonPostedWrites<P> {
         NonPostedWrites {
             port,

@@ -30,7 +30,6 @@ pub struct FunctionReport {
 
 impl FunctionReport {
     /// Bytes moved in both directions.
-    #[must_use]
     pub fn bytes(&self) -> u64 {
         self.rings.iter().map(|r| r.bytes).sum()
     }
@@ -49,19 +48,16 @@ pub struct Report {
 
 impl Report {
     /// From the start of all drivers to the end of the function's, or to `now` where that still runs.
-    #[must_use]
     pub fn elapsed(&self, function: usize, now: Time) -> Duration {
         self.since_start(self.functions.get(function).and_then(|f| f.end).unwrap_or(now))
     }
 
     /// From the start of all drivers to the end of the first, or to `now` where all still run.
-    #[must_use]
     pub fn shared_time(&self, now: Time) -> Duration {
         self.since_start(self.first_end.unwrap_or(now))
     }
 
     /// Bytes that `function` has moved in [`shared_time`](Self::shared_time).
-    #[must_use]
     pub fn shared_bytes(&self, function: &FunctionReport) -> u64 {
         if self.first_end.is_some() { function.shared_bytes } else { function.bytes() }
     }

@@ -11,7 +11,6 @@ pub struct Stream {
 
 impl Stream {
     /// From its first word on.
-    #[must_use]
     pub const fn new(seed: u64) -> Stream {
         Stream { seed, offset: 0 }
     }

@@ -30,7 +30,6 @@ pub struct Report {
 
 impl Report {
     /// Time in which neither path had anything outstanding: the NIC waited for control.
-    #[must_use]
     pub fn waiting(&self) -> Duration {
         Duration::from_ps(self.elapsed.as_ps().saturating_sub(self.busy.as_ps()))
     }

@@ -36,7 +36,6 @@ impl Way {
     }
 
     /// The frames whose rate this is, and how long they took: those that counted, or while warm-up lasts all behind the first.
-    #[must_use]
     pub fn pace(&self) -> (u64, Duration) {
         match self.measured {
             0 => (self.frames.saturating_sub(1), self.end.since(self.first)),
@@ -64,26 +63,22 @@ pub struct Trip {
 
 impl Trip {
     /// From the program and back to it.
-    #[must_use]
     pub fn total(&self) -> Duration {
         self.noticed.since(self.begun)
     }
 
     /// The part between: MAC, PHY and cable.
-    #[must_use]
     pub fn network(&self) -> Duration {
         self.returned.since(self.fetched)
     }
 
     /// All but that: what PCI Express and the host take.
-    #[must_use]
     pub fn pcie(&self) -> Duration {
         self.total() - self.network()
     }
 
     /// Its five parts in their order, which add up to the whole: the way to the device, descriptor, fetching, network,
     /// storing and notice.
-    #[must_use]
     pub fn parts(&self) -> [Duration; 5] {
         let Trip { begun, told, described, fetched, returned, noticed } = *self;
         [

@@ -213,7 +213,6 @@ impl Model for Settings {
 
 impl Settings {
     /// Which frames go together: those of the kind, or in a round trip each by itself.
-    #[must_use]
     pub const fn batches(&self) -> Batches {
         let kind = self.kind.batches();
         match self.mode {
@@ -229,7 +228,6 @@ impl Settings {
     }
 
     /// How long a frame takes the Ethernet: its bytes and 24 more.
-    #[must_use]
     pub fn ethernet_time(&self) -> Duration {
         let bits = u64::from(self.frame_bytes + ETHERNET_OVERHEAD_BYTES) * 8;
         self.ethernet_gbps.map_or(Duration::ZERO, |gbps| Duration::from_ps(bits * 1_000 / u64::from(gbps)))
@@ -237,13 +235,11 @@ impl Settings {
 
     /// Frames that the driver has sent, or received, when it ends: enough that the device is never idle before the last one
     /// that counts, and whole batches.
-    #[must_use]
     pub fn total(&self) -> u32 {
         (self.warm_up + self.frames).next_multiple_of(RING_ENTRIES) + RING_ENTRIES
     }
 
     /// Bytes from one buffer to the next: whole pages.
-    #[must_use]
     pub fn buffer_bytes(&self) -> u64 {
         u64::from(self.frame_bytes).next_multiple_of(4096)
     }

@@ -116,7 +116,6 @@ pub enum DeviceKind {
 
 impl DeviceFile {
     /// Its figures as the card takes them.
-    #[must_use]
     pub fn costs(&self) -> CardCosts {
         CardCosts {
             loop_time: ps(&self.loop_ps),

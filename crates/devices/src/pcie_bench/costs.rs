@@ -119,7 +119,6 @@ pub struct ReadCosts {
 
 impl CardClock {
     /// What `ps` is on the counter: ticks, rounded down; picoseconds where time is told to the picosecond.
-    #[must_use]
     pub fn ticks(&self, ps: u64) -> u64 {
         match (u64::from(self.tick_cycles), u64::from(self.mhz)) {
             (0, _) | (_, 0) => ps,
@@ -128,7 +127,6 @@ impl CardClock {
     }
 
     /// `ticks` in picoseconds, rounded.
-    #[must_use]
     pub fn ps(&self, ticks: u64) -> u64 {
         match (u64::from(self.tick_cycles), u64::from(self.mhz)) {
             (0, _) | (_, 0) => ticks,
@@ -142,7 +140,6 @@ impl CardClock {
 
 impl CardCosts {
     /// True for a card that costs nothing and limits nothing: only its clock may matter.
-    #[must_use]
     pub fn is_free(&self) -> bool {
         let CardCosts { clock, .. } = *self;
         *self == CardCosts { clock, ..CardCosts::default() }
@@ -180,14 +177,12 @@ impl CardCosts {
 impl WriteCosts {
     /// How long the pull engine takes of a transfer of `size` bytes from offset `offset` of the card's memory. A burst
     /// begins at a multiple of its size where the offset is one of 8 bytes, and else at the 8 bytes before.
-    #[must_use]
     pub(super) fn pull_time(&self, size: u32, offset: u32) -> Duration {
         let shifted = if offset.is_multiple_of(8) { 0 } else { offset };
         self.pull + self.pull_burst * u64::from(bursts(size + shifted, self.burst_bytes))
     }
 
     /// Bytes of the TLP that begins at host address `address` with `left` bytes to go, where Max_Payload_Size is `mps`.
-    #[must_use]
     pub(super) fn tlp_bytes(&self, address: u64, left: u32, mps: u32) -> u32 {
         let full = self.full_bytes;
         if self.boundary_bytes == 0 {
@@ -213,7 +208,6 @@ impl WriteCosts {
     }
 
     /// How long the framer takes of a write of `size` bytes to host address `address`.
-    #[must_use]
     pub(super) fn frame_time(&self, address: u64, size: u32, mps: u32) -> FrameTime {
         let mut time = FrameTime::default();
         if self.beat == Duration::ZERO {
@@ -265,7 +259,6 @@ impl ChannelCosts {
     pub const MOST: u8 = 8;
 
     /// How long a read of `size` bytes has a channel.
-    #[must_use]
     pub(super) fn read_time(&self, size: u32) -> Duration {
         self.read + Duration::from_ps(self.read_per_128_bytes.as_ps() * u64::from(size) / 128)
     }
@@ -284,7 +277,6 @@ impl ReadCosts {
 
     /// Read requests that a transfer of `size` bytes from host address `address` is cut into: at multiples of
     /// `request_bytes`.
-    #[must_use]
     pub(super) const fn requests(&self, address: u64, size: u32) -> u32 {
         match self.request_bytes {
             0 => 1,
@@ -294,7 +286,6 @@ impl ReadCosts {
 
     /// How long the data of a transfer take through the push engine. What is not whole words at one end keeps it busy for
     /// longer ([`ReadCosts::push_time`]) than the data are on their way: latencies of 63 and 64 B are the same.
-    #[must_use]
     pub(super) fn push_latency(&self, size: u32, offset: u32, burst_bytes: u32) -> Duration {
         match ends(size, offset) {
             Ends::OneInWord => self.push_words(size),
@@ -303,7 +294,6 @@ impl ReadCosts {
     }
 
     /// How long the push engine takes of a transfer of `size` bytes to offset `offset` of the card's memory.
-    #[must_use]
     pub(super) fn push_time(&self, size: u32, offset: u32, burst_bytes: u32) -> Duration {
         let words = self.push_words(size);
         match ends(size, offset) {

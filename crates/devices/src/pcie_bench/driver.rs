@@ -33,13 +33,11 @@ pub struct Window {
 
 impl Window {
     /// That of `settings`, in `memory`.
-    #[must_use]
     pub const fn of(settings: &Settings, memory: MemoryKind) -> Window {
         Window { bytes: settings.window_bytes, memory, cache: settings.cache, seed: settings.seed }
     }
 
     /// Bytes of host memory that it takes: those of the whole buffer where the device thrashes it.
-    #[must_use]
     pub fn memory_bytes(&self) -> u64 {
         match self.cache {
             CacheState::DeviceThrash => self.bytes.max(BUFFER_BYTES),
@@ -48,7 +46,6 @@ impl Window {
     }
 
     /// What its address is a multiple of: 4 MiB, or its own size where that is less.
-    #[must_use]
     pub fn alignment(&self) -> u64 {
         self.memory_bytes().checked_next_power_of_two().unwrap_or(CHUNK_BYTES).clamp(4096, CHUNK_BYTES)
     }

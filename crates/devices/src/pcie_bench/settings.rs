@@ -132,19 +132,16 @@ pub enum SettingsError {
 
 impl Settings {
     /// Bytes from one unit to the next: offset and size, rounded up to a cache line (SIGCOMM'18, §4).
-    #[must_use]
     pub const fn unit_bytes(&self) -> u64 {
         (self.size_bytes as u64 + self.host_offset_bytes as u64).next_multiple_of(64)
     }
 
     /// Workers that the test has.
-    #[must_use]
     pub const fn workers(&self) -> u16 {
         if self.test.is_latency() { 1 } else { self.outstanding }
     }
 
     /// What it will measure, before it was started.
-    #[must_use]
     pub fn results(&self) -> Transfers {
         Transfers::of(self.test, self.warm_up, self.transfers)
     }

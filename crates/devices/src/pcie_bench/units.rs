@@ -51,7 +51,6 @@ impl Layout {
 
 impl Units {
     /// The units of `settings`, which have been checked.
-    #[must_use]
     pub fn new(settings: &Settings) -> Units {
         let layout = Layout::new(settings.unit_bytes(), settings.window_bytes);
         let host_offset = u64::from(settings.host_offset_bytes);
@@ -70,7 +69,6 @@ impl Units {
     }
 
     /// How many different units there are.
-    #[must_use]
     pub fn in_window(&self) -> u64 {
         self.layout.units
     }

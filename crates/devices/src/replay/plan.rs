@@ -104,13 +104,11 @@ impl Plan {
     }
 
     /// Requests to play.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.steps.len()
     }
 
     /// True where there are none.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty()
     }

@@ -41,7 +41,6 @@ impl Default for Cable {
 
 impl Cable {
     /// Where its frames wait for the NIC.
-    #[must_use]
     pub fn inbox(&self) -> Inbox {
         Rc::clone(&self.inbox)
     }
@@ -56,7 +55,6 @@ impl Cable {
     }
 
     /// The next frame for the wire.
-    #[must_use]
     pub fn frame_to_wire(&self) -> Option<Vec<u8>> {
         let (frames, counters) = &mut *self.wire.borrow_mut();
         let frame = frames.pop_front()?;
@@ -65,7 +63,6 @@ impl Cable {
     }
 
     /// What has passed it.
-    #[must_use]
     pub fn counters(&self) -> WireCounters {
         self.wire.borrow().1
     }

@@ -133,7 +133,6 @@ impl Arp {
     }
 
     /// The frame.
-    #[must_use]
     pub fn emit(&self) -> Vec<u8> {
         let repr = ArpRepr::EthernetIpv4 {
             operation: if self.kind == Kind::Request { ArpOperation::Request } else { ArpOperation::Reply },
@@ -172,7 +171,6 @@ impl Echo {
     }
 
     /// The frame.
-    #[must_use]
     pub fn emit(&self) -> Vec<u8> {
         let Echo { kind, from, to, ident, sequence: seq_no, ref data } = *self;
         let icmp = match kind {

@@ -84,7 +84,6 @@ pub enum SettingsError {
 
 impl Flow {
     /// The class of its requests.
-    #[must_use]
     pub const fn class(&self) -> Class {
         match self.kind {
             FlowKind::Write | FlowKind::Message => Class::Posted,

@@ -35,27 +35,23 @@ impl Latencies {
     }
 
     /// How many there are.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.count
     }
 
     /// The mean, rounded down to picoseconds; `None` where there are none.
-    #[must_use]
     pub fn mean(&self) -> Option<Duration> {
         let mean = self.sum_ps.checked_div(u128::from(self.count))?;
         Some(Duration::from_ps(u64::try_from(mean).unwrap_or(u64::MAX)))
     }
 
     /// The least and the most; `None` where there are none.
-    #[must_use]
     pub fn range(&self) -> Option<(Duration, Duration)> {
         (self.count > 0).then(|| (Duration::from_ps(self.min_ps), Duration::from_ps(self.max_ps)))
     }
 
     /// The least latency that `per_mille` thousandths of all do not exceed (nearest rank), for each of them; of the first
     /// [`MAX_LATENCIES`]. Sorts a copy: for reports.
-    #[must_use]
     pub fn percentiles<const N: usize>(&self, per_mille: [u32; N]) -> Option<[Duration; N]> {
         let mut sorted = self.kept.clone();
         sorted.sort_unstable();
@@ -111,7 +107,6 @@ impl Report {
     }
 
     /// From the start to the end of the first flow, or to `now` where all still run.
-    #[must_use]
     pub fn shared_time(&self, now: Time) -> Duration {
         self.first_end.unwrap_or(now).since(self.start)
     }

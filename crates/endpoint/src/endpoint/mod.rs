@@ -129,51 +129,43 @@ impl Endpoint {
     }
 
     /// Its name in reports.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// Its counters.
-    #[must_use]
     pub fn counters(&self) -> &Counters {
         &self.front.shared.counters
     }
 
     /// The configuration space of a function.
-    #[must_use]
     pub fn config(&self, function: u8) -> Option<&ConfigSpace> {
         self.front.function(function).map(|f| &f.config)
     }
 
     /// The ID of a function: captured bus and device number.
-    #[must_use]
     pub fn function_id(&self, function: u8) -> Option<Bdf> {
         self.front.function(function).map(|f| f.id(&self.front.shared))
     }
 
     /// The ID of virtual function n of a physical one, while it is enabled.
-    #[must_use]
     pub fn virtual_function_id(&self, physical: u16, n: u16) -> Option<Bdf> {
         self.front.virtual_function_id(physical, n)
     }
 
     /// The tags of a function in use, quarantined ones included, and the number that it has.
-    #[must_use]
     pub fn tags(&self, function: u8) -> Option<(u16, u16)> {
         let tags = |tags: &tlp::TaggedRequests<_>| (tags.in_use(), tags.count());
         self.front.function(function).map(|f| tags(&f.behind.reads.tags))
     }
 
     /// Address and data of each entry of a function's MSI-X table, in their order; empty where it has none.
-    #[must_use]
     pub fn msix_table(&self, function: u8) -> Vec<(u64, u32)> {
         let msix = self.front.function(function).and_then(|f| f.msix.as_ref());
         msix.map_or_else(Vec::new, |msix| msix.messages().map(|m| (m.address, m.data)).collect())
     }
 
     /// The configuration space of the function that has this ID, virtual ones among them.
-    #[must_use]
     pub fn config_of(&self, id: Bdf) -> Option<&ConfigSpace> {
         self.front.config_of(id)
     }

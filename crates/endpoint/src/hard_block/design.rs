@@ -13,26 +13,21 @@ pub trait TlpDesign {
 
     /// The next output of `class`, if there is one; interrupts and PME are of class posted. What is polled is sent, or comes
     /// back as [`DesignInput::Refused`].
-    #[must_use]
     fn poll_output(&mut self, now: Time, class: Class) -> Option<DesignOutput>;
 
     /// As [`Device::ready`](device::Device::ready).
-    #[must_use]
     fn ready(&self) -> Ready {
         Ready::ALL
     }
 
     /// The next request that it has taken: its receive-buffer space returns to the sender.
-    #[must_use]
     fn poll_taken(&mut self) -> Option<Token>;
 
     /// When to hand it [`DesignInput::Timer`] next; a time that has passed means at once.
-    #[must_use]
     fn poll_timeout(&self) -> Option<Time>;
 
     /// True where [`poll_timeout`](Self::poll_timeout) names the next edge of a clock that always runs, and there is
     /// nothing to do at it: see [`TlpPort::is_ticking`](crate::TlpPort::is_ticking).
-    #[must_use]
     fn is_ticking(&self) -> bool {
         false
     }

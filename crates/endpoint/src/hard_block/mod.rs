@@ -62,13 +62,11 @@ impl<D: TlpDesign> HardBlock<D> {
     }
 
     /// Its counters; those of what only an endpoint does stay zero.
-    #[must_use]
     pub fn counters(&self) -> &Counters {
         &self.front.shared.counters
     }
 
     /// The configuration space of a function.
-    #[must_use]
     pub fn config(&self, function: u8) -> Option<&ConfigSpace> {
         self.front.function(function).map(|f| &f.config)
     }

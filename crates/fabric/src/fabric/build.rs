@@ -92,7 +92,6 @@ pub enum Above {
 
 impl SlotConfig {
     /// A slot on a root port of its own, of the first host.
-    #[must_use]
     pub fn on_root_port(link: LinkConfig, device: Box<dyn TlpPort>) -> SlotConfig {
         SlotConfig { link, above: Above::RootPort(HostId::FIRST), device }
     }

@@ -23,7 +23,6 @@ impl Fabric {
     ///
     /// Callers that run a fabric beside the wall clock use this: until then nothing shows outside, whether the time is
     /// run at once or in small steps.
-    #[must_use]
     pub fn quiet_until(&self) -> Option<Time> {
         let quiet = self.host_started && self.ports.iter().all(|state| state.port.is_idle());
         let upkeep = |event| {

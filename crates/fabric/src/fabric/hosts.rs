@@ -137,7 +137,6 @@ fn heed_turn(id: HostId, turn: &Turn, queue: &mut SortedQueue, ledger: &mut Ledg
 /// Access to the hosts; methods that name no host use the first.
 impl Fabric {
     /// The root complex of the first host.
-    #[must_use]
     pub fn root(&self) -> &RootComplex {
         &self.hosts[HostId::FIRST].root
     }
@@ -182,7 +181,6 @@ impl Fabric {
     }
 
     /// The result of the first host's program; `None` while it runs, or if there is none.
-    #[must_use]
     pub fn host_outcome(&self) -> Option<&Result<(), String>> {
         self.hosts[HostId::FIRST].outcome.as_ref()
     }

@@ -254,7 +254,6 @@ impl Stamped for Ready {
 impl RootComplex {
     /// A root complex with these root ports in front of `memory`. A root port whose space has a
     /// type 0 header is a bare one.
-    #[must_use]
     pub fn new(
         profile: HostProfile,
         memory: HostMemory,
@@ -343,13 +342,11 @@ impl RootComplex {
     }
 
     /// Counters of caches and IOMMU, if the profile describes them.
-    #[must_use]
     pub fn memory_counters(&self) -> Option<&MemoryCounters> {
         self.base.memory.counters()
     }
 
     /// Counters of the root complex.
-    #[must_use]
     pub fn counters(&self) -> &RootCounters {
         &self.base.counters
     }
@@ -472,19 +469,16 @@ impl RootComplex {
 /// What the root complex shows of its root ports, and hears of their slots.
 impl RootComplex {
     /// Configuration space of root port `port`; `None` for a bare one.
-    #[must_use]
     pub fn space(&self, port: usize) -> Option<&ConfigSpace> {
         self.base.ports.get(port)?.function.as_ref().map(|f| f.bridge.space())
     }
 
     /// The interrupt wires of root port `port`, its own and those below it: INTA in bit 0 to INTD in bit 3.
-    #[must_use]
     pub fn wires(&self, port: usize) -> u8 {
         self.base.ports.get(port).and_then(|p| p.function.as_ref()).map_or(0, |f| f.told)
     }
 
     /// Counters of root ports that are functions.
-    #[must_use]
     pub fn function_counters(&self) -> &RootFunctionCounters {
         &self.base.function_counters
     }

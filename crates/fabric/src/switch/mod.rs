@@ -250,31 +250,26 @@ impl Switch {
     }
 
     /// Number of ports, the upstream port included.
-    #[must_use]
     pub fn ports(&self) -> usize {
         self.bridges.len()
     }
 
     /// Counters of the switch.
-    #[must_use]
     pub fn counters(&self) -> &SwitchCounters {
         &self.counters
     }
 
     /// Configuration space of `port`.
-    #[must_use]
     pub fn space(&self, port: usize) -> &ConfigSpace {
         self.bridges[port].space()
     }
 
     /// ID of the function of `port`; that of the upstream port is known after the first configuration write.
-    #[must_use]
     pub fn id(&self, port: usize) -> Bdf {
         self.bridges[port].id()
     }
 
     /// Which polls of `port` may find something now. `false` is certain; `true` may find nothing.
-    #[must_use]
     #[inline]
     pub fn ready(&self, port: usize) -> Ready {
         let taken = if self.credits[port].is_empty() { Ready::NONE } else { Ready::TAKEN };
@@ -291,7 +286,6 @@ impl Switch {
 
     /// The next TLP of `class` to send at `port`, of one of the Traffic Classes in `room`. Ask for posted TLPs first:
     /// one that leaves may let go a read or a completion behind it.
-    #[must_use]
     #[inline]
     pub fn poll_tlp(&mut self, port: usize, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
         loop {
@@ -325,33 +319,28 @@ impl Switch {
     }
 
     /// The credits of the next TLP received at `port` that has left the receive buffer.
-    #[must_use]
     #[inline]
     pub fn poll_credits(&mut self, port: usize) -> Option<CreditReturn> {
         self.credits[port].pop_front()
     }
 
     /// The next port that may now be able to send or to return credits; each is named once until it may again.
-    #[must_use]
     #[inline]
     pub fn poll_touched(&mut self) -> Option<usize> {
         self.crossbar.poll_touched()
     }
 
     /// The next action that the link at a port is asked for.
-    #[must_use]
     pub fn poll_action(&mut self) -> Option<(usize, Action)> {
         self.actions.pop_front()
     }
 
     /// The account of the next TLP that was dropped here: a posted request or completion.
-    #[must_use]
     pub fn poll_dropped(&mut self) -> Option<Account> {
         self.dropped.pop_front()
     }
 
     /// When to call [`handle_timeout`](Self::handle_timeout) next.
-    #[must_use]
     #[inline]
     pub fn poll_timeout(&self) -> Option<Time> {
         self.crossbar.next_timer()
@@ -363,19 +352,16 @@ impl Switch {
     }
 
     /// TLPs of `class` in the receive buffer of `port`.
-    #[must_use]
     pub fn held(&self, port: usize, class: Class) -> u32 {
         self.crossbar.held(port, class)
     }
 
     /// Whether the switch must be told of a TLP when its header has arrived ([`Forwarding::CutThrough`]).
-    #[must_use]
     pub fn cuts_through(&self) -> bool {
         self.timing.mode == Forwarding::CutThrough
     }
 
     /// What the TLPs in the switch wait for, if there are any: for the report of a lab that makes no progress.
-    #[must_use]
     pub fn waits_for(&self) -> Option<String> {
         let waiting = (0..self.ports()).map(|port| (port, self.crossbar.waiting_for(port)));
         let text: Vec<String> = waiting
@@ -388,7 +374,6 @@ impl Switch {
     }
 
     /// True if no TLP is in the switch.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.crossbar.is_empty()
     }

@@ -125,7 +125,6 @@ pub struct Room {
 
 impl Policy {
     /// The reserve below the hot-plug capable port at `path`.
-    #[must_use]
     pub fn room(&self, path: &Path) -> Room {
         let own = self.hot_plug_room.get(path).copied().unwrap_or_default();
         Room { buses: own.buses.max(self.hot_plug_buses), bytes: own.bytes.max(self.hot_plug_bytes) }
@@ -215,7 +214,6 @@ pub struct Path(pub Vec<u8>);
 
 impl Path {
     /// The path of what is at `step` below this bridge.
-    #[must_use]
     pub fn below(&self, step: u8) -> Path {
         let mut steps = self.0.clone();
         steps.push(step);

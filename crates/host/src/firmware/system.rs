@@ -128,7 +128,6 @@ pub struct FoundSriov {
 
 impl FoundSriov {
     /// The ID of virtual function `index`, counted from zero, of the physical function `pf`; `None` beyond 16 bits.
-    #[must_use]
     pub fn vf(&self, pf: Bdf, index: u16) -> Option<Bdf> {
         let beyond = u32::from(self.first_offset) + u32::from(self.stride) * u32::from(index);
         u16::try_from(u32::from(pf.bits()) + beyond).ok().map(Bdf::from_bits)
@@ -156,19 +155,16 @@ pub enum Interrupt {
 
 impl Function {
     /// Bus, device and function.
-    #[must_use]
     pub const fn bdf(&self) -> Bdf {
         self.found.bdf
     }
 
     /// DW number of the first capability with this ID.
-    #[must_use]
     pub fn capability(&self, id: u8) -> Option<u16> {
         self.capabilities.iter().find(|c| c.id == id).map(|c| c.at)
     }
 
     /// DW number of the first extended capability with this ID.
-    #[must_use]
     pub fn extended_capability(&self, id: u16) -> Option<u16> {
         self.extended.iter().find(|c| c.id == id).map(|c| c.at)
     }
@@ -184,7 +180,6 @@ impl Function {
 
 impl System {
     /// The host map that enumeration was given.
-    #[must_use]
     pub const fn map(&self) -> &HostMap {
         &self.map
     }
@@ -195,32 +190,27 @@ impl System {
     }
 
     /// The number of functions.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.functions.len()
     }
 
     /// True where there are no functions.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.functions.is_empty()
     }
 
     /// The function with this ID.
-    #[must_use]
     pub fn get(&self, bdf: Bdf) -> Option<&Function> {
         self.functions.get(&bdf)
     }
 
     /// The function at this path.
-    #[must_use]
     pub fn at_path(&self, path: &Path) -> Option<&Function> {
         self.functions().find(|f| f.path == *path)
     }
 
     /// The first function below root port `port`, counted from zero, that is no bridge. With one device there, that
     /// is the one for its driver.
-    #[must_use]
     pub fn first_device(&self, port: usize) -> Option<&Function> {
         self.functions().find(|f| f.parent.is_some() && f.header_type == 0 && f.found.port == port)
     }
@@ -266,13 +256,11 @@ impl System {
     }
 
     /// The tree as `lspci -t` draws it: buses in brackets, devices with their functions.
-    #[must_use]
     pub fn tree(&self) -> String {
         self.tree_with(|_| String::new())
     }
 
     /// As [`tree`](Self::tree), with the text of `name` after each function that is no bridge.
-    #[must_use]
     pub fn tree_with(&self, name: impl Fn(Bdf) -> String) -> String {
         let mut text = String::new();
         let head = format!("-[0000:{:02x}]-", self.map.first_bus);

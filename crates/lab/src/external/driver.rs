@@ -66,20 +66,17 @@ pub struct Driver {
 
 impl Driver {
     /// Drives the lab of `assembly`, which must not have run yet.
-    #[must_use]
     pub fn new(assembly: Assembly, clock: Clock) -> Driver {
         let (lag, journal) = (Lag::default(), assembly.journal.clone());
         Driver { assembly, clock, lag, journal, lively_until: Time::ZERO, nap: TICK, failed: None }
     }
 
     /// The first place of this type.
-    #[must_use]
     pub fn door<P: Place + Clone>(&self) -> Option<Door<P>> {
         (0..self.assembly.places.len()).find_map(|n| self.door_at(n))
     }
 
     /// The place with this name, such as `host guest` or `slot adapter`, if it is of this type.
-    #[must_use]
     pub fn door_named<P: Place + Clone>(&self, name: &str) -> Option<Door<P>> {
         self.door_at(self.assembly.places.iter().position(|joint| joint.name == name)?)
     }
@@ -98,7 +95,6 @@ impl Driver {
     }
 
     /// The lab that is driven.
-    #[must_use]
     pub fn assembly(&self) -> &Assembly {
         &self.assembly
     }
@@ -113,19 +109,16 @@ impl Driver {
     }
 
     /// The present virtual time.
-    #[must_use]
     pub fn now(&self) -> Time {
         self.assembly.fabric.now()
     }
 
     /// The time that a lagging fabric has dropped so far; zero with other clocks.
-    #[must_use]
     pub fn lag(&self) -> Lag {
         self.lag
     }
 
     /// Why the run has failed, if it has; it then does not go on.
-    #[must_use]
     pub fn failure(&self) -> Option<&str> {
         self.failed.as_deref()
     }
@@ -173,7 +166,6 @@ impl Driver {
     }
 
     /// When to [drain](Self::drain) next by the clock outside if nothing comes in; `None` if nothing goes on.
-    #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
         let now = self.now();
         let lively = now < self.lively_until || self.awaits_fabric();

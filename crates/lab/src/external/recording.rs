@@ -160,7 +160,6 @@ fn check_len(at: usize, what: &'static str, len: usize, most: usize) -> Result<(
 pub const RECORD_HEAD_BYTES: usize = MAGIC.len();
 
 /// Whether a file with these first bytes is a record, of this version or an earlier one.
-#[must_use]
 pub fn is_record(head: &[u8]) -> bool {
     version(head).is_some()
 }

@@ -135,7 +135,6 @@ impl<'a> Replay<'a> {
     }
 
     /// What the record says about its lab.
-    #[must_use]
     pub fn lab(&self) -> &RecordedLab {
         &self.recording.lab
     }

@@ -70,7 +70,6 @@ pub enum TlpInput {
 
 impl TlpPlace {
     /// A place whose payloads come from `pool`.
-    #[must_use]
     pub fn new(pool: &PayloadPool) -> TlpPlace {
         let ((waiting, taken), heard) = (Default::default(), Some(VecDeque::new()));
         TlpPlace(Rc::new(RefCell::new(State {
@@ -84,19 +83,16 @@ impl TlpPlace {
     }
 
     /// The design, for the slot's [`HardBlock`](endpoint::HardBlock).
-    #[must_use]
     pub fn design(&self) -> impl TlpDesign + use<> {
         Outside(self.clone())
     }
 
     /// Whether there is room for one more output of a class; interrupts and PMEs are posted.
-    #[must_use]
     pub fn has_room(&self, class: Class) -> bool {
         self.0.borrow().waiting[class.index()].len() < MAX_WAITING
     }
 
     /// Inputs for the outside, in the order of time; ask after every drain of the lab.
-    #[must_use]
     pub fn hear(&self) -> Option<(Time, Heard)> {
         self.0.borrow_mut().heard.as_mut()?.pop_front()
     }

@@ -77,13 +77,11 @@ impl LabBackend {
     }
 
     /// The slot of the adapter.
-    #[must_use]
     pub fn slot(&self) -> &AdapterSlot {
         &self.door.place
     }
 
     /// The lab.
-    #[must_use]
     pub fn assembly(&self) -> &Assembly {
         self.driver.assembly()
     }
@@ -94,19 +92,16 @@ impl LabBackend {
     }
 
     /// Why the host's programs have ended, where they have failed: nothing goes on then.
-    #[must_use]
     pub fn failure(&self) -> Option<&str> {
         self.driver.failure()
     }
 
     /// How the host's programs have ended; `None` while they run.
-    #[must_use]
     pub fn host_outcome(&self) -> Option<&Result<(), String>> {
         self.assembly().fabric.host_outcome()
     }
 
     /// The time that a lagging fabric has dropped so far.
-    #[must_use]
     pub fn lag(&self) -> Lag {
         self.driver.lag()
     }

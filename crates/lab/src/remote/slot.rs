@@ -58,38 +58,32 @@ pub struct AdapterSlot {
 
 impl AdapterSlot {
     /// What it has counted.
-    #[must_use]
     pub fn counters(&self) -> BridgeCounters {
         self.bridge.borrow().counters
     }
 
     /// What the driver `station` has done.
-    #[must_use]
     pub fn station(&self) -> simple_nic::StationCounters {
         self.station.get().clone()
     }
 
     /// Whether the host has enabled the function: then its addresses mean something.
-    #[must_use]
     pub fn is_enabled(&self) -> bool {
         self.with(|e| e.config(0).is_some_and(|c| c.memory_enable() && c.bus_master_enable()))
             .unwrap_or(false)
     }
 
     /// Where the BAR that leads out stands.
-    #[must_use]
     pub fn bar_address(&self) -> u64 {
         self.with(|e| e.config(0).and_then(|c| c.bar(self.bar)).map(|b| b.address)).flatten().unwrap_or(0)
     }
 
     /// The function's ID.
-    #[must_use]
     pub fn id(&self) -> Bdf {
         self.with(|e| e.function_id(0)).flatten().unwrap_or_default()
     }
 
     /// The first entries of its MSI-X table; zero where it has fewer.
-    #[must_use]
     pub fn msix_table(&self) -> [MsixEntry; MSIX_ENTRIES] {
         let mut table = [MsixEntry::default(); MSIX_ENTRIES];
         let entries = self.with(|e| e.msix_table(0)).unwrap_or_default();
@@ -100,7 +94,6 @@ impl AdapterSlot {
     }
 
     /// Register `register_dw` of its configuration space.
-    #[must_use]
     pub fn config_read(&self, register_dw: u16) -> u32 {
         self.with(|e| e.config(0).map_or(0, |c| c.read(register_dw))).unwrap_or(0)
     }

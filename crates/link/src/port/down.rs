@@ -66,13 +66,11 @@ impl Port {
     }
 
     /// True from [`take_down`](Self::take_down) to [`bring_up`](Self::bring_up).
-    #[must_use]
     pub fn is_down(&self) -> bool {
         self.down
     }
 
     /// Whether this end has received the TLP that the other end sent with `sequence` and holds unacknowledged.
-    #[must_use]
     pub fn has_received(&self, sequence: u16) -> bool {
         self.receiver.is_duplicate(Sequence::from_bits(sequence))
     }

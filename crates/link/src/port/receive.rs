@@ -61,7 +61,6 @@ impl Port {
     /// A TLP has arrived with a good LCRC, but its bytes form no TLP; `header` is what the Header Log shows of them.
     /// The sender used the credits of `sent`, the TLP that it meant. True if it was new and in order: it is dropped,
     /// acknowledged, and its credits go back.
-    #[must_use]
     #[cold]
     pub fn receive_malformed(&mut self, now: Time, sequence: u16, sent: &Tlp, header: [u32; 4]) -> bool {
         let accepted = self.receive_tlp(now, sequence, sent);
@@ -76,7 +75,6 @@ impl Port {
 
     /// Whether a TLP with this sequence number, of which only the header has come, will be accepted if the rest arrives
     /// intact and the sender keeps to its credits. Without flow control that is unknown.
-    #[must_use]
     pub fn expects(&self, frame: SentFrame) -> bool {
         let SentFrame::Tlp { sequence } = frame else { return false };
         let active = self.channels[0].init.state() == State::Active;

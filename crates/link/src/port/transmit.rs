@@ -40,7 +40,6 @@ impl Port {
 
     /// Like [`poll_transmit`](Self::poll_transmit), without copying the TLP, right after [`may_send`](Self::may_send) has
     /// returned true, which it does not check again.
-    #[must_use]
     #[inline]
     pub fn send_next(&mut self, now: Time) -> Option<Sent> {
         if self.pending == 0 { self.transmit_new(now) } else { self.transmit_pending(now) }

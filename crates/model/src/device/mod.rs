@@ -217,7 +217,6 @@ impl Description {
 }
 
 /// What an Ethernet of `gbps` carries of packets of `size_bytes` each, as hosts hold them, without FCS.
-#[must_use]
 pub fn ethernet_gbps(gbps: f64, size_bytes: u32) -> f64 {
     gbps * f64::from(size_bytes) / (f64::from(size_bytes) + f64::from(ETHERNET_OVERHEAD_BYTES))
 }

@@ -19,7 +19,6 @@ pub struct Way {
 
 impl Way {
     /// Whether it is a session: reliable, in order, with credits.
-    #[must_use]
     pub const fn is_session(&self) -> bool {
         self.port == PORT_SESSION
     }
@@ -86,7 +85,6 @@ pub trait Backend {
     }
 
     /// When [`advance`](Self::advance) has to be called next; `None`: not before another TLP comes.
-    #[must_use]
     fn poll_timeout(&self) -> Option<Time> {
         None
     }

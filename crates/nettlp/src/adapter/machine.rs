@@ -116,25 +116,21 @@ impl<B: Backend> Adapter<B> {
     }
 
     /// When [`advance`](Self::advance) has to be called next.
-    #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
         self.backend.poll_timeout()
     }
 
     /// Whether it takes TLPs; while not, do not read the sockets.
-    #[must_use]
     pub fn is_ready(&self) -> bool {
         self.backend.is_ready()
     }
 
     /// What it is, and whom it serves.
-    #[must_use]
     pub const fn settings(&self) -> &Settings {
         &self.settings
     }
 
     /// What stands behind it.
-    #[must_use]
     pub const fn backend(&self) -> &B {
         &self.backend
     }
@@ -150,7 +146,6 @@ impl<B: Backend> Adapter<B> {
     }
 
     /// What others have sent.
-    #[must_use]
     pub const fn strangers(&self) -> Strangers {
         self.strangers
     }

@@ -77,7 +77,6 @@ impl Function {
     }
 
     /// Its requester and completer ID.
-    #[must_use]
     pub const fn id(&self) -> Bdf {
         self.id
     }
@@ -111,7 +110,6 @@ pub struct MemoryBackend {
 
 impl MemoryBackend {
     /// `image`, answered in completions of up to `mps`, which are cut at 64 B as a root complex may do.
-    #[must_use]
     pub fn new(image: Arc<Image>, function: Arc<Function>, mps: Mps) -> MemoryBackend {
         let completer = Completer::new(function.id(), mps, Rcb::default());
         MemoryBackend { image, function, completer, counters: MemoryCounters::default() }
@@ -123,13 +121,11 @@ impl MemoryBackend {
     }
 
     /// What its completer has counted.
-    #[must_use]
     pub const fn completer_counters(&self) -> CompleterCounters {
         self.completer.counters
     }
 
     /// What it has counted beside.
-    #[must_use]
     pub const fn counters(&self) -> MemoryCounters {
         self.counters
     }

@@ -28,7 +28,6 @@ pub struct Registers {
 
 impl Registers {
     /// An adapter of this requester ID, its addresses not set.
-    #[must_use]
     pub const fn new(requester: Bdf) -> Registers {
         Registers {
             peer_mac: [0; 6],
@@ -42,7 +41,6 @@ impl Registers {
     }
 
     /// The register with this DW number; 0 where there is none.
-    #[must_use]
     pub fn read(&self, register_dw: u8) -> u32 {
         let mac = |mac: [u8; 6], half: u8| match half {
             0 => u32::from_be_bytes([mac[0], mac[1], mac[2], mac[3]]),

@@ -24,7 +24,6 @@ pub enum Transfer<'a> {
 
 impl Transfer<'_> {
     /// Its bytes.
-    #[must_use]
     pub fn len(&self) -> usize {
         match self {
             Transfer::Read { data, .. } => data.len(),
@@ -33,7 +32,6 @@ impl Transfer<'_> {
     }
 
     /// Whether it has no bytes.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

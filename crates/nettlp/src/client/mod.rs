@@ -115,7 +115,6 @@ pub struct Client<C, K = net::Clock> {
 
 impl<C: Carrier> Client<C> {
     /// A client in wall time.
-    #[must_use]
     pub fn new(carrier: C, settings: Settings) -> Client<C> {
         Client::with_clock(carrier, settings, net::Clock::new())
     }
@@ -123,7 +122,6 @@ impl<C: Carrier> Client<C> {
 
 impl<C: Carrier, K: Clock> Client<C, K> {
     /// A client with a clock of the caller's.
-    #[must_use]
     pub fn with_clock(carrier: C, settings: Settings, clock: K) -> Client<C, K> {
         let requester = Requester::new(settings);
         let (waiting, replies) = (Waiting::Asleep, Replies::default());
@@ -142,13 +140,11 @@ impl<C: Carrier, K: Clock> Client<C, K> {
     }
 
     /// What was sent, received and given up.
-    #[must_use]
     pub fn counters(&self) -> &Counters {
         self.requester.counters()
     }
 
     /// Requests and messages of the peer that had no callback, and replies that the carrier can never take.
-    #[must_use]
     pub const fn unserved(&self) -> u64 {
         self.replies.unserved()
     }
@@ -159,13 +155,11 @@ impl<C: Carrier, K: Clock> Client<C, K> {
     }
 
     /// Whether every TLP arrives: a session.
-    #[must_use]
     pub fn is_reliable(&self) -> bool {
         self.carrier.is_reliable()
     }
 
     /// The carrier.
-    #[must_use]
     pub const fn carrier(&self) -> &C {
         &self.carrier
     }

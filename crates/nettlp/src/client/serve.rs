@@ -21,7 +21,6 @@ pub struct Incoming<'a> {
 
 impl Incoming<'_> {
     /// Its data, whole DWs; empty where it has none.
-    #[must_use]
     pub fn data(&self) -> &[u8] {
         &self.tlp[self.parsed.data.clone()]
     }
@@ -96,7 +95,6 @@ pub struct Replies {
 
 impl Replies {
     /// Whether none wait.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }

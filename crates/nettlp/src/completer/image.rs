@@ -77,19 +77,16 @@ impl Image {
     }
 
     /// Its size.
-    #[must_use]
     pub const fn bytes(&self) -> u64 {
         self.bytes
     }
 
     /// Whether writes are taken.
-    #[must_use]
     pub const fn is_writable(&self) -> bool {
         !matches!(self.source, Source::ReadOnly(_))
     }
 
     /// Whether all of `bytes` bytes from `address` on lie within it.
-    #[must_use]
     pub const fn holds(&self, address: u64, bytes: u64) -> bool {
         address < self.bytes && bytes <= self.bytes - address
     }

@@ -59,7 +59,6 @@ impl<'a> Incoming<'a> {
     }
 
     /// The second of the two requests that a write across a 4 KiB boundary is taken for; `None` of reads, too.
-    #[must_use]
     pub fn second_write(&self) -> Option<(Repr, &'a [u8])> {
         let (Body::Memory(m), Some((span, data))) = (&self.repr.body, self.rest) else { return None };
         let body = Body::Memory(MemoryRequest { span, ..*m });
@@ -117,7 +116,6 @@ fn short_write<'a>(bytes: &'a [u8], scratch: &'a mut [u8; 4]) -> Option<Incoming
 /// Bytes in front of the data of a write of one DW, of whose payload only `came` bytes came. LibTLP of upstream puts one there for
 /// each of the first three lanes that is not enabled: with First DW BE 0001b, 0010b and 0011b the payload has three bytes, of which
 /// the last are the data, and its place says nothing of the lanes.
-#[must_use]
 pub fn padding_of_short_write(span: Span, came: usize) -> usize {
     let bytes = span.byte_count() as usize;
     let is_padded = came == 3 && span.is_contiguous() && !span.is_zero_length();

@@ -129,7 +129,6 @@ pub struct Completer {
 
 impl Completer {
     /// A completer of this ID: with [`Rcb::ENDPOINT`] in a device's place, 64 or 128 B in a root complex's.
-    #[must_use]
     pub fn new(id: Bdf, mps: Mps, rcb: Rcb) -> Completer {
         Completer { id, mps, rcb, counters: CompleterCounters::default() }
     }
@@ -285,7 +284,6 @@ fn store(span: Span, data: &[u8], memory: &mut impl Memory) -> Result<u32, Fault
 
 /// Bytes of the next completion of a read, as [`split::completion_piece`], but at most 1023 DW: Length 0, which is 1024 DW, is no data to
 /// upstream's programs. Only a Max_Payload_Size of 4096 has any.
-#[must_use]
 pub fn completion_piece(address: u64, remaining: u32, mps: Mps, rcb: Rcb) -> u32 {
     const MOST: u64 = 1023 * 4;
     let piece = split::completion_piece(address, remaining, mps, rcb);
@@ -308,7 +306,6 @@ fn cut(mut rest: Awaited, mps: Mps, rcb: Rcb) -> impl Iterator<Item = (Awaited, 
 }
 
 /// The completion without data that refuses a non-posted request, CplLk for MRdLk; `None` for what is posted or a completion.
-#[must_use]
 pub fn refusal(id: Bdf, repr: &Repr, status: Status) -> Option<Repr> {
     Asked::of(repr).map(|asked| asked.without_data(id, status))
 }

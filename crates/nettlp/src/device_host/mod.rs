@@ -77,7 +77,6 @@ pub struct Settings {
 
 impl Settings {
     /// BAR `bar`, 256 B, 50 ms, rests as between machines.
-    #[must_use]
     pub fn new(bar: u8) -> Settings {
         let mps = Mps::new(256).unwrap_or_default();
         Settings { bar, mps, limits: EndpointLimits::default(), rest: Rest::NETWORK }
@@ -181,37 +180,31 @@ impl<C: Carrier> DeviceHost<C> {
     }
 
     /// Where interrupts go: to be changed when the adapter's host has changed its table.
-    #[must_use]
     pub fn vectors(&self) -> &Vectors {
         &self.vectors
     }
 
     /// The endpoint, for its counters.
-    #[must_use]
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
 
     /// What it has counted.
-    #[must_use]
     pub fn counters(&self) -> DeviceHostCounters {
         self.counters
     }
 
     /// What its reads have counted, where datagrams may be lost: how many were asked again, timed out, or came late.
-    #[must_use]
     pub fn read_counters(&self) -> Option<&Counters> {
         self.reads.as_ref().map(Reads::counters)
     }
 
     /// The carrier.
-    #[must_use]
     pub fn carrier(&self) -> &C {
         &self.carrier
     }
 
     /// When [`advance`](Self::advance) has to be called next, though nothing comes; a time that has passed means at once.
-    #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
         let reads = self.reads.as_ref().and_then(Reads::poll_timeout);
         [self.endpoint.poll_timeout(), reads].into_iter().flatten().min()

@@ -32,7 +32,6 @@ impl Vectors {
     }
 
     /// Interrupts raised, and those that came to nothing: the table has no such vector, or the host has not filled it in.
-    #[must_use]
     pub fn counts(&self) -> (u64, u64) {
         let table = self.0.borrow();
         (table.raised, table.lost)

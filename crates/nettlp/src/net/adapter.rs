@@ -228,25 +228,21 @@ impl AdapterSockets {
     }
 
     /// What its sockets have seen.
-    #[must_use]
     pub fn counters(&self) -> SocketCounters {
         self.counters
     }
 
     /// What its sessions have seen; all zero without.
-    #[must_use]
     pub fn session_counters(&self) -> AcceptorCounters {
         self.outbox.sessions.as_ref().map(|sessions| sessions.acceptor.counters()).unwrap_or_default()
     }
 
     /// Sessions that there are.
-    #[must_use]
     pub fn sessions(&self) -> usize {
         self.outbox.sessions.as_ref().map_or(0, |sessions| sessions.acceptor.len())
     }
 
     /// Datagrams that the kernel has dropped; see [`SocketCounters::kernel_drops`].
-    #[must_use]
     pub fn overflowed(&self) -> u64 {
         self.counters.kernel_drops
     }
@@ -264,7 +260,6 @@ impl AdapterSockets {
     }
 
     /// The ports that are open, ascending.
-    #[must_use]
     pub fn ports(&self) -> &[u16] {
         &self.outbox.numbers
     }

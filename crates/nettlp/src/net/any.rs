@@ -23,7 +23,6 @@ pub struct ConnectOptions {
 
 impl ConnectOptions {
     /// Both ways, with the settings that most want.
-    #[must_use]
     pub fn new(tagged: TaggedOptions) -> ConnectOptions {
         let session = Some(SessionConnectOptions::new(tagged.remote, tagged.local));
         ConnectOptions { tagged, session }
@@ -69,19 +68,16 @@ macro_rules! either {
 
 impl AnyCarrier {
     /// What its sockets have seen.
-    #[must_use]
     pub fn counters(&self) -> SocketCounters {
         either!(self, carrier => carrier.socket_counters())
     }
 
     /// What is readable where something has come: for those who wait for other things too.
-    #[must_use]
     pub fn readiness(&self) -> BorrowedFd<'_> {
         either!(self, carrier => carrier.readiness())
     }
 
     /// How long until [`receive`](Carrier::receive) is to be called though nothing comes; `None`: not at all.
-    #[must_use]
     pub fn due(&self) -> Option<Duration> {
         match self {
             AnyCarrier::Tagged(_) => None,

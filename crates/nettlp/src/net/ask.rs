@@ -59,7 +59,6 @@ impl AskSocket {
     }
 
     /// Datagrams that answered nothing.
-    #[must_use]
     pub const fn strays(&self) -> u64 {
         self.strays
     }

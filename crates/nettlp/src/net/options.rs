@@ -46,14 +46,12 @@ pub struct AdapterOptions {
 
 /// Threads that an adapter with memory has where nobody says how many: one for each core, at most eight. Clients that wait for one
 /// answer for each tag are then served side by side; who has a session is served by one of them.
-#[must_use]
 pub fn default_threads() -> u16 {
     std::thread::available_parallelism().map_or(1, |cores| cores.get().min(8) as u16)
 }
 
 impl AdapterOptions {
     /// Everything that upstream's adapter serves, and sessions; for all peers.
-    #[must_use]
     pub fn new(address: IpAddr) -> AdapterOptions {
         AdapterOptions {
             address,

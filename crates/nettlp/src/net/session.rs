@@ -48,13 +48,11 @@ pub struct SessionConnectOptions {
 
 impl SessionConnectOptions {
     /// Without authentication, with the window that the socket's buffer holds.
-    #[must_use]
     pub fn new(remote: IpAddr, local: Option<IpAddr>) -> SessionConnectOptions {
         SessionConnectOptions { remote, local, port: PORT_SESSION, key: None, window: None, offload: true }
     }
 
     /// Whether a pre-shared key is set.
-    #[must_use]
     pub const fn is_authenticated(&self) -> bool {
         self.key.is_some()
     }
@@ -133,25 +131,21 @@ impl SessionCarrier {
     }
 
     /// What its socket has seen.
-    #[must_use]
     pub fn socket_counters(&self) -> SocketCounters {
         self.counters
     }
 
     /// What is readable where something has come: for those who wait for other things too.
-    #[must_use]
     pub fn readiness(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 
     /// How long until [`receive`](Carrier::receive) is to be called though nothing comes; `None`: not at all.
-    #[must_use]
     pub fn due(&self) -> Option<Duration> {
         self.session.poll_timeout().map(|at| at.since(self.clock.now()))
     }
 
     /// What its session has seen.
-    #[must_use]
     pub fn counters(&self) -> SessionCounters {
         self.session.counters()
     }

@@ -97,13 +97,11 @@ impl Default for Clock {
 
 impl Clock {
     /// A clock that begins now.
-    #[must_use]
     pub fn new() -> Clock {
         Clock { start: Instant::now() }
     }
 
     /// The time since it was made.
-    #[must_use]
     pub fn now(&self) -> Time {
         Time::from_ps(u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX).saturating_mul(1000))
     }

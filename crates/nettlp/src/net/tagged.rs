@@ -37,7 +37,6 @@ pub struct TaggedOptions {
 
 impl TaggedOptions {
     /// Tags `tags` toward `remote` in today's scheme, from what address the route gives, without the host's requests.
-    #[must_use]
     pub fn new(remote: IpAddr, tags: RangeInclusive<u16>) -> TaggedOptions {
         TaggedOptions { remote, local: None, tags, host: false, scheme: PortScheme::Tagged }
     }
@@ -108,13 +107,11 @@ impl TaggedCarrier {
     }
 
     /// What its sockets have seen.
-    #[must_use]
     pub fn socket_counters(&self) -> SocketCounters {
         self.counters
     }
 
     /// What is readable where something has come: for those who wait for other things too.
-    #[must_use]
     pub fn readiness(&self) -> BorrowedFd<'_> {
         self.poll.as_ref().map_or_else(|| self.ports[0].socket.as_fd(), |poll| poll.0.as_fd())
     }

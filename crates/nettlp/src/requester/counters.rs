@@ -50,13 +50,11 @@ pub struct Strays([u64; Stray::ALL.len()]);
 
 impl Strays {
     /// How many of this kind.
-    #[must_use]
     pub const fn of(&self, kind: Stray) -> u64 {
         self.0[kind as usize]
     }
 
     /// How many of all kinds.
-    #[must_use]
     pub fn total(&self) -> u64 {
         self.0.iter().sum()
     }

@@ -162,7 +162,6 @@ impl Requester {
     ///
     /// # Panics
     /// Where [`Settings::tags`] is empty or goes beyond tag 1023.
-    #[must_use]
     pub fn new(settings: Settings) -> Requester {
         let (first, last) = (*settings.tags.start(), *settings.tags.end());
         assert!(first <= last && last < Tag::COUNT, "tags {first} to {last}: legal are 0 to 1023");
@@ -181,31 +180,26 @@ impl Requester {
     }
 
     /// What it was told.
-    #[must_use]
     pub const fn settings(&self) -> &Settings {
         &self.settings
     }
 
     /// What it has counted.
-    #[must_use]
     pub const fn counters(&self) -> &Counters {
         &self.counters
     }
 
     /// Requests that have not ended, or whose end was not polled.
-    #[must_use]
     pub fn under_way(&self) -> usize {
         self.requests.len() - self.free.len() + self.done.len()
     }
 
     /// Read TLPs whose completions are awaited.
-    #[must_use]
     pub fn outstanding(&self) -> usize {
         self.tags.count(Place::Busy)
     }
 
     /// Tags that rest.
-    #[must_use]
     pub fn resting(&self) -> usize {
         self.tags.count(Place::Clean) + self.tags.count(Place::Lost)
     }
@@ -244,7 +238,6 @@ impl Requester {
 
     /// The next TLP to be sent; `None` where there is none, or no tag is free. To be asked again after
     /// [`sent`](Self::sent), [`handle`](Self::handle), [`handle_timeout`](Self::handle_timeout) and every new request.
-    #[must_use]
     pub fn poll_transmit(&self) -> Option<Outgoing> {
         if let Some((tag, piece)) = self.again.front().and_then(|piece| self.tags.free_for(piece)) {
             return Some(self.outgoing(Queue::Again, piece, tag));
@@ -299,7 +292,6 @@ impl Requester {
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) is next due; `None`: not at all.
-    #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
         let rest = self.settings.rest;
         let busy = self.tags.next_due(Place::Busy, self.settings.timeout);
@@ -321,13 +313,11 @@ impl Requester {
     }
 
     /// The next request that has ended.
-    #[must_use]
     pub fn poll_done(&mut self) -> Option<Done> {
         self.done.pop_front()
     }
 
     /// Whether [`poll_done`](Self::poll_done) has something.
-    #[must_use]
     pub fn has_done(&self) -> bool {
         !self.done.is_empty()
     }

@@ -55,19 +55,16 @@ impl Outgoing {
     }
 
     /// The tag under which it travels.
-    #[must_use]
     pub const fn tag(&self) -> Tag {
         self.request.tag
     }
 
     /// True for an MWr, false for an MRd.
-    #[must_use]
     pub fn is_write(&self) -> bool {
         self.queue == Queue::Writes
     }
 
     /// Bytes of the TLP: header and, of a write, data.
-    #[must_use]
     pub fn tlp_len(&self) -> usize {
         self.repr.tlp_len()
     }

@@ -61,7 +61,6 @@ impl Settings {
     pub const TIMEOUT_RELIABLE: Duration = Duration::from_ms(5000);
 
     /// For a path that loses: sizes as all upstream captures imply them (MRRS 512, MPS 256), three retries.
-    #[must_use]
     pub fn unreliable(requester: Bdf, tags: RangeInclusive<u16>, rest: Rest) -> Settings {
         Settings {
             requester,
@@ -76,14 +75,12 @@ impl Settings {
     }
 
     /// For a path on which every TLP arrives once: nothing is asked twice.
-    #[must_use]
     pub fn reliable(requester: Bdf, tags: RangeInclusive<u16>) -> Settings {
         let settings = Settings::unreliable(requester, tags, Rest::RELIABLE);
         Settings { timeout: Settings::TIMEOUT_RELIABLE, retries: 0, ..settings }
     }
 
     /// What fits `carrier`; `rest` counts only where it is not reliable.
-    #[must_use]
     pub fn for_carrier(carrier: &impl Carrier, requester: Bdf, rest: Rest) -> Settings {
         match carrier.is_reliable() {
             true => Settings::reliable(requester, carrier.tags()),

@@ -130,7 +130,6 @@ impl fmt::Debug for Acceptor {
 
 impl Acceptor {
     /// No sessions yet. `random` gives the ids of sessions, which strangers must not be able to guess.
-    #[must_use]
     pub fn new(options: AcceptorOptions, random: Box<dyn FnMut() -> u64 + Send>) -> Acceptor {
         Acceptor {
             options,
@@ -145,7 +144,6 @@ impl Acceptor {
     }
 
     /// The session with a peer.
-    #[must_use]
     pub fn find(&self, from: SocketAddr) -> Option<usize> {
         self.by_address.get(&from).copied()
     }
@@ -157,31 +155,26 @@ impl Acceptor {
     }
 
     /// As [`session`](Self::session), to look at.
-    #[must_use]
     pub fn peek(&self, index: usize) -> Option<&Session> {
         self.peers.get(index)?.as_ref().map(|peer| &peer.session)
     }
 
     /// The indices that sessions may have.
-    #[must_use]
     pub fn indices(&self) -> std::ops::Range<usize> {
         0..self.peers.len()
     }
 
     /// Sessions that there are.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.by_address.len()
     }
 
     /// Whether there are none.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.by_address.is_empty()
     }
 
     /// What it has seen.
-    #[must_use]
     pub fn counters(&self) -> AcceptorCounters {
         let mut counters = self.counters;
         for peer in self.peers.iter().flatten() {

@@ -91,7 +91,6 @@ impl Connector {
     }
 
     /// When to ask again.
-    #[must_use]
     pub fn poll_timeout(&self) -> Time {
         self.next_at
     }

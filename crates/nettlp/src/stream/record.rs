@@ -112,7 +112,6 @@ pub struct Ack<'a> {
 
 impl Ack<'_> {
     /// Whether TLP `next + 1 + index` has come.
-    #[must_use]
     pub fn has(&self, index: usize) -> bool {
         self.bitmap.get(index / 8).is_some_and(|byte| byte & (0x80 >> (index % 8)) != 0)
     }
@@ -178,7 +177,6 @@ pub enum Datagram<'a> {
 }
 
 /// The number of a datagram, control bit included; `None` where it is too short to have one.
-#[must_use]
 pub fn number(datagram: &[u8]) -> Option<u64> {
     let (head, _) = datagram.split_first_chunk::<NETTLP_LEN>()?;
     let low = u64::from(u16::from_be_bytes([head[0], head[1]]));
@@ -196,7 +194,6 @@ pub fn put_number(out: &mut [u8], number: u64) {
 }
 
 /// Reads a datagram that is not sealed; `None` where it is malformed.
-#[must_use]
 pub fn parse(datagram: &[u8]) -> Option<Datagram<'_>> {
     let number = number(datagram)?;
     let rest = &datagram[NETTLP_LEN..];
@@ -209,7 +206,6 @@ pub fn parse(datagram: &[u8]) -> Option<Datagram<'_>> {
 }
 
 /// Reads what stands behind the number of a control record: the session id, and the record.
-#[must_use]
 pub fn parse_record(bytes: &[u8]) -> Option<(u64, Record<'_>)> {
     let (&[mark, kind], rest) = bytes.split_first_chunk()?;
     if mark != CONTROL {
@@ -277,7 +273,6 @@ impl RecordBytes {
     ///
     /// # Panics
     /// Where a bitmap or a Noise message is longer than legal.
-    #[must_use]
     pub fn new(count: u64, session: u64, record: &Record<'_>) -> RecordBytes {
         let mut out = RecordBytes { bytes: [0; MAX_RECORD_BYTES], len: NETTLP_LEN };
         put_number(&mut out.bytes, count | CONTROL_BIT);

@@ -180,37 +180,31 @@ impl Session {
     }
 
     /// Its id, which the adapter has chosen.
-    #[must_use]
     pub const fn id(&self) -> u64 {
         self.id
     }
 
     /// Why it has ended; `None` while it has not.
-    #[must_use]
     pub const fn failure(&self) -> Option<SessionError> {
         self.failure
     }
 
     /// What it has seen.
-    #[must_use]
     pub fn counters(&self) -> SessionCounters {
         SessionCounters { retransmitted: self.transmit.retransmits, ..self.counters }
     }
 
     /// When a TLP last came or left; what keeps a session alive is none.
-    #[must_use]
     pub const fn moved(&self) -> Time {
         self.moved
     }
 
     /// Most datagrams of the longest legal length that [`send`](Self::send) takes now; shorter ones may fit still.
-    #[must_use]
     pub fn room(&self) -> usize {
         if self.failure.is_some() { 0 } else { self.transmit.room(self.longest) }
     }
 
     /// Whether everything is acknowledged.
-    #[must_use]
     pub fn is_idle(&self) -> bool {
         self.transmit.is_empty()
     }
@@ -291,7 +285,6 @@ impl Session {
     }
 
     /// Whether [`pop_kept`](Self::pop_kept) has something.
-    #[must_use]
     pub fn has_kept(&self) -> bool {
         self.receive.has_kept()
     }
@@ -315,7 +308,6 @@ impl Session {
     }
 
     /// Whether TLPs wait to be offered again. What is delivered meanwhile belongs behind them.
-    #[must_use]
     pub fn is_holding(&self) -> bool {
         !self.held.is_empty()
     }
@@ -424,7 +416,6 @@ impl Session {
 
     /// When to ask for [`poll_transmit`](Self::poll_transmit) again, if nothing comes or is sent before. Ask again after
     /// every other call.
-    #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
         if self.failure.is_some() {
             return None;

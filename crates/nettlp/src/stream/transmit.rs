@@ -41,7 +41,6 @@ pub struct Run<'a> {
 impl<'a> Run<'a> {
     /// What one call has received: one datagram, or several that the kernel says it has cut from datagrams of `segment` bytes
     /// (`UDP_GRO`). An empty datagram is one too.
-    #[must_use]
     pub fn received(bytes: &'a [u8], segment: Option<u16>) -> Run<'a> {
         let segment = segment.unwrap_or(u16::MAX).max(1);
         Run { bytes, segment, count: bytes.len().div_ceil(usize::from(segment)).max(1) }

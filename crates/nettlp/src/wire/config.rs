@@ -48,14 +48,12 @@ pub enum ConfigError {
 
 impl ConfigMessage {
     /// A read of the whole of register `register_dw`, 0 to 1023; higher bits are cut off.
-    #[must_use]
     pub const fn read(register_dw: u16) -> ConfigMessage {
         let register_dw = register_dw & 0x3ff;
         ConfigMessage { command: Access::Read, byte_enables: 0xf, register_dw, data: 0 }
     }
 
     /// A write to register `register_dw`, 0 to 1023; higher bits are cut off.
-    #[must_use]
     pub const fn write(register_dw: u16, byte_enables: u8, data: u32) -> ConfigMessage {
         let (register_dw, byte_enables) = (register_dw & 0x3ff, byte_enables & 0xf);
         ConfigMessage { command: Access::Write, byte_enables, register_dw, data }
@@ -92,7 +90,6 @@ impl ConfigMessage {
     }
 
     /// The message as bytes.
-    #[must_use]
     pub const fn emit(&self) -> [u8; CONFIG_LEN] {
         let command = match self.command {
             Access::Read => 0,

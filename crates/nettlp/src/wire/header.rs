@@ -19,7 +19,6 @@ pub fn emit(header: NettlpHeader, out: &mut [u8; NETTLP_LEN]) {
 }
 
 /// The timestamp of a point in time: ticks of 6.4 ns, modulo 2^32 (27.5 s).
-#[must_use]
 pub const fn ticks(now: Time) -> u32 {
     (now.as_ps() / TICK_PS) as u32
 }

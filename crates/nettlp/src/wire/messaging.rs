@@ -146,7 +146,6 @@ impl Reply {
     }
 
     /// What it answers.
-    #[must_use]
     pub const fn request(&self) -> Request {
         match self {
             Reply::Bar4Start(_) => Request::Bar4Start,

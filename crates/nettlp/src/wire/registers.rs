@@ -89,7 +89,6 @@ impl RegisterMessage {
     }
 
     /// The message as bytes.
-    #[must_use]
     pub const fn emit(&self) -> [u8; REGISTER_LEN] {
         let opcode = match self.opcode {
             Access::Read => OPCODE_READ,

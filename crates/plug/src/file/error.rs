@@ -22,7 +22,6 @@ const LEGAL: [&str; 4] = [", expected", ": legal", ": those that", ": there are"
 
 /// `text` for people to read, as others have written parts of it, of any length. Long lines lose their middle but
 /// keep the legal values; many lines lose their rest.
-#[must_use]
 pub fn brief(text: &str) -> Cow<'_, str> {
     if text.len() <= MAX_HEAD {
         return text.into();
@@ -71,7 +70,6 @@ pub struct FileError {
 
 impl FileError {
     /// An error of the file as a whole.
-    #[must_use]
     pub fn whole(path: &Path, message: impl Into<String>) -> FileError {
         let message = brief(&message.into()).into_owned();
         FileError { path: path.into(), place: None, line: None, message, is_setting: false }
@@ -85,7 +83,6 @@ impl FileError {
 
     /// An error at the bytes `span` of `text`. An empty span at zero belongs to a value that stands by default: such
     /// an error has no place of its own.
-    #[must_use]
     pub fn at(path: &Path, text: &str, span: Range<usize>, message: impl Into<String>) -> FileError {
         if span == (0..0) {
             return FileError::whole(path, message);
@@ -102,7 +99,6 @@ impl FileError {
     }
 
     /// An error that the TOML reader found. Its own message may have several lines.
-    #[must_use]
     pub fn toml(path: &Path, text: &str, error: &toml::de::Error) -> FileError {
         let message = error.message().trim().replace('\n', ": ");
         match error.span() {
@@ -141,13 +137,11 @@ pub struct FileErrors(Vec<FileError>);
 
 impl FileErrors {
     /// The errors, at least one.
-    #[must_use]
     pub fn all(&self) -> &[FileError] {
         &self.0
     }
 
     /// True where all errors are those of settings over the file.
-    #[must_use]
     pub fn is_of_settings(&self) -> bool {
         self.0.iter().all(|error| error.is_setting)
     }

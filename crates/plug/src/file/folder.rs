@@ -55,7 +55,6 @@ impl From<&Path> for Folder {
 
 impl Folder {
     /// The folder of a lab's file.
-    #[must_use]
     pub fn of(lab: &Path) -> Folder {
         Folder::from(lab.parent().unwrap_or(Path::new("")))
     }
@@ -67,19 +66,16 @@ impl Folder {
     }
 
     /// The kept files in place of the folder at `path`: a file that is not among `files` does not exist.
-    #[must_use]
     pub fn of_kept(path: &Path, files: KeptFiles) -> Folder {
         Folder { path: path.to_owned(), source: Source::Kept(Arc::new(files)), ..Folder::default() }
     }
 
     /// The path of the folder, for messages.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// The files asked for so far, by clones too: those that a lab reads.
-    #[must_use]
     pub fn named(&self) -> Vec<PathBuf> {
         let named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
         named.iter().map(|name| self.path.join(name)).collect()
@@ -90,7 +86,6 @@ impl Folder {
     }
 
     /// The files read so far, if the folder keeps them; else none.
-    #[must_use]
     pub fn kept(&self) -> KeptFiles {
         match &self.source {
             Source::Disk => KeptFiles::new(),

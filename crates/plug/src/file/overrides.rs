@@ -21,7 +21,6 @@ pub struct Overrides {
 
 impl Overrides {
     /// The overrides of `given`, in this order; errors are reported when they are applied.
-    #[must_use]
     pub fn new(given: &[String]) -> Overrides {
         let line = |one: &String| {
             let at = end_of_key(one);
@@ -32,7 +31,6 @@ impl Overrides {
     }
 
     /// The overrides as given.
-    #[must_use]
     pub fn given(&self) -> &[String] {
         &self.given
     }

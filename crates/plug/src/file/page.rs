@@ -19,7 +19,6 @@ type Below<'s> = (String, String, &'s Value);
 
 impl<'s> Page<'s> {
     /// A page about the type that `schema` describes.
-    #[must_use]
     pub fn of(schema: &'s Schema) -> Page<'s> {
         Page { schema, done: BTreeMap::new() }
     }
@@ -89,7 +88,6 @@ fn choices_of(key: &Key<'_>, name: &str) -> String {
 }
 
 /// `text` as a cell of a table.
-#[must_use]
 pub fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }

@@ -15,13 +15,11 @@ pub struct Schema(Value);
 
 impl Schema {
     /// The schema of `T`.
-    #[must_use]
     pub fn of<T: JsonSchema>() -> Schema {
         Schema(schema_for!(T).to_value())
     }
 
     /// The schema of `T`, made once for all slots and rows that ask.
-    #[must_use]
     pub fn shared<T: JsonSchema + 'static>() -> Arc<Schema> {
         static MADE: Mutex<BTreeMap<TypeId, Arc<Schema>>> = Mutex::new(BTreeMap::new());
         let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -33,7 +31,6 @@ impl Schema {
     }
 
     /// One sentence on the type.
-    #[must_use]
     pub fn about(&self) -> String {
         let text = flat(&self.0["description"]);
         text.find(". ").map_or(text.clone(), |end| text[..=end].to_owned())
@@ -56,14 +53,12 @@ impl Schema {
     }
 
     /// The keys of the type `at`; those of the whole where there is no such type.
-    #[must_use]
     pub fn keys(&self, at: &str) -> Vec<&str> {
         let table = self.0.get("$defs").and_then(|all| all.get(at)).unwrap_or(&self.0);
         table["properties"].as_object().into_iter().flatten().map(|(name, _)| name.as_str()).collect()
     }
 
     /// The keys that a table must have.
-    #[must_use]
     pub fn required(&self) -> Vec<&str> {
         self.0["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
     }
@@ -86,7 +81,6 @@ impl Schema {
     }
 
     /// The legal values of the key at `path`, or else its kind; `None` where there is no such key.
-    #[must_use]
     pub fn legal(&self, path: &[String]) -> Option<String> {
         let (last, above) = path.split_last()?;
         let mut table = &self.0;
@@ -105,7 +99,6 @@ impl Schema {
 
     /// The values in `value` that are outside the limits of their keys, and lists in place of tables, which a type would take by the
     /// order of its fields. Other types are not checked.
-    #[must_use]
     pub fn check(&self, value: &Value) -> Vec<Fault> {
         let mut found = Vec::new();
         self.check_table(&self.0, value, &mut Vec::new(), &mut found);

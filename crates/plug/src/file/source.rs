@@ -34,7 +34,6 @@ pub type Tree<'a> = Spanned<DeTable<'a>>;
 
 impl<'a> Source<'a> {
     /// An error at `span`: a place in the text, or of an override after its end.
-    #[must_use]
     pub fn error(&self, span: Range<usize>, message: impl Into<String>) -> FileError {
         match self.overrides.at(span.start, self.text.len()) {
             Some(setting) => FileError::setting(setting, message),
@@ -220,7 +219,6 @@ fn list_with(table: &DeTable<'_>, span: &Range<usize>) -> Option<String> {
 }
 
 /// The place of the value at `path` of `tree`; an index stands for an element of a list.
-#[must_use]
 pub fn place_of(tree: &Tree<'_>, path: &[&str]) -> Option<Range<usize>> {
     let (first, rest) = path.split_first()?;
     let mut at = tree.get_ref().get(*first)?;

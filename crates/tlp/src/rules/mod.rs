@@ -110,19 +110,16 @@ const fn rows(of: Option<Family>) -> Rows {
 
 impl Rule {
     /// The row of `id`.
-    #[must_use]
     pub fn get(id: RuleId) -> &'static Rule {
         &RULES[id as usize]
     }
 
     /// True for a rule that binds only who sends: a receiver lets the TLP pass.
-    #[must_use]
     pub fn is_tolerated(&self) -> bool {
         matches!(self.check, Check::Tolerated(..))
     }
 
     /// True for a rule that depends on the receiver's [`Limits`].
-    #[must_use]
     pub fn is_of_receiver(&self) -> bool {
         matches!(self.check, Check::Received(..))
     }
@@ -225,7 +222,6 @@ fn message_type(header: &Header<'_>) -> Option<&'static MessageType> {
 
 impl Malformed {
     /// The row of the rule.
-    #[must_use]
     pub fn rule(&self) -> &'static Rule {
         Rule::get(self.rule)
     }

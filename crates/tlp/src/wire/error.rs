@@ -43,7 +43,6 @@ pub enum ParseError {
 
 impl ParseError {
     /// The rule that the TLP breaks on a link, where its end is known and nothing of it is missing.
-    #[must_use]
     pub const fn on_a_link(&self) -> Malformed {
         match *self {
             ParseError::Malformed(malformed) => malformed,

@@ -37,7 +37,6 @@ pub struct Field {
 
 impl Field {
     /// Bits `high` to `low` of DW `dw`.
-    #[must_use]
     pub const fn new(dw: usize, high: u32, low: u32) -> Field {
         assert!(dw < 4 && high < 32 && low <= high);
         Field { dw, high, low }
@@ -110,19 +109,16 @@ impl<'a> Header<'a> {
     }
 
     /// Its row in the table of formats.
-    #[must_use]
     pub fn format(&self) -> &'static Format {
         self.format
     }
 
     /// The bytes of the header: 12 or 16.
-    #[must_use]
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
     /// The bytes of the prefixes before it.
-    #[must_use]
     pub fn prefix_bytes(&self) -> &'a [u8] {
         self.prefixes
     }
@@ -134,75 +130,63 @@ impl<'a> Header<'a> {
     }
 
     /// The value of any field of the header.
-    #[must_use]
     pub fn get(&self, field: Field) -> u32 {
         field.get(self.bytes)
     }
 
     /// Traffic Class.
-    #[must_use]
     pub fn tc(&self) -> TrafficClass {
         TrafficClass::from_bits(self.get(field::TC) as u8)
     }
 
     /// Attributes, bit 2 joined to bits 1:0.
-    #[must_use]
     pub fn attr(&self) -> Attributes {
         let bits = self.get(field::ATTR_2) << 2 | self.get(field::ATTR_1_0);
         Attributes::from_bits_truncate(bits as u8)
     }
 
     /// Address Type; reserved except in memory requests.
-    #[must_use]
     pub fn at(&self) -> AddressType {
         AddressType::from_bits(self.get(field::AT) as u8)
     }
 
     /// LN: lightweight notification; reserved except in MRd, MWr, Cpl and CplD.
-    #[must_use]
     pub fn ln(&self) -> bool {
         self.get(field::LN) != 0
     }
 
     /// TH: processing hints present; reserved except in memory requests.
-    #[must_use]
     pub fn th(&self) -> bool {
         self.get(field::TH) != 0
     }
 
     /// TD: a digest follows the data.
-    #[must_use]
     pub fn td(&self) -> bool {
         self.get(field::TD) != 0
     }
 
     /// EP: the data is poisoned.
-    #[must_use]
     pub fn ep(&self) -> bool {
         self.get(field::EP) != 0
     }
 
     /// Length in DW, 1 to 1024; without meaning in a completion or message without data.
-    #[must_use]
     pub fn length_dw(&self) -> u32 {
         body::length_dw(dw(self.bytes, 0))
     }
 
     /// DWs of data after the header: Length, or 0 where the format has no data.
-    #[must_use]
     pub fn data_dw(&self) -> u32 {
         if self.format.has_data { self.length_dw() } else { 0 }
     }
 
     /// Bytes of the whole TLP: prefixes, header, data and digest.
-    #[must_use]
     pub fn tlp_len(&self) -> usize {
         self.prefixes.len() + self.bytes.len() + self.data_dw() as usize * 4 + if self.td() { 4 } else { 0 }
     }
 
     /// The address of a memory, I/O or AtomicOp request, as it stands: in the last DW, and in the one before it where
     /// there are four. Without meaning in others.
-    #[must_use]
     pub fn address(&self) -> u64 {
         let low = u64::from(dw(self.bytes, self.format.header_dw as usize - 1)) & !3;
         match self.format.header_dw {
@@ -220,7 +204,6 @@ impl<'a> Header<'a> {
     }
 
     /// A tag of ten bits, of which `low` holds the low eight: [`field::TAG`], in a completion [`field::ANSWERED_TAG`].
-    #[must_use]
     pub fn tag(&self, low: Field) -> Tag {
         body::tag(dw(self.bytes, 0), self.get(low))
     }
@@ -231,7 +214,6 @@ impl<'a> Header<'a> {
     }
 
     /// The fields of a completion; `None` in others.
-    #[must_use]
     pub fn completion(&self) -> Option<Completion> {
         let dws = || core::array::from_fn(|n| dw(self.bytes, n));
         self.is(Family::Completion).then(|| body::completion(dws(), self.format.has_data))

@@ -25,13 +25,11 @@ pub struct Parsed {
 
 impl Parsed {
     /// Bytes of the whole TLP: prefixes, header, data and digest.
-    #[must_use]
     pub fn tlp_len(&self) -> usize {
         self.digest.as_ref().map_or(self.data.end, |d| d.end)
     }
 
     /// True where the digest fits the TLP `bytes`, from which `self` was parsed; `None` where it is absent or cut off.
-    #[must_use]
     pub fn ecrc_fits(&self, bytes: &[u8]) -> Option<bool> {
         let digest = self.digest.clone()?;
         let computed = crc::ecrc(bytes.get(..digest.start)?);

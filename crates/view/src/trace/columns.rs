@@ -173,7 +173,6 @@ impl Default for Columns {
 
 impl Columns {
     /// An empty chunk.
-    #[must_use]
     pub fn new() -> Columns {
         Columns {
             columns: Default::default(),
@@ -186,7 +185,6 @@ impl Columns {
     }
 
     /// Rows so far.
-    #[must_use]
     pub const fn rows(&self) -> usize {
         self.rows
     }

@@ -65,7 +65,6 @@ pub struct TracePage {
 
 impl TracePage {
     /// An empty page; `title` says of what, such as the capture's file name.
-    #[must_use]
     pub fn new(title: &str) -> TracePage {
         TracePage {
             title: title.to_owned(),
@@ -107,13 +106,11 @@ impl TracePage {
     }
 
     /// Records that the page shows.
-    #[must_use]
     pub const fn rows(&self) -> u64 {
         self.rows
     }
 
     /// Records beyond [`MAX_ROWS`], which the page only counts.
-    #[must_use]
     pub const fn hidden(&self) -> u64 {
         self.hidden
     }

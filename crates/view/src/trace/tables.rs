@@ -35,7 +35,6 @@ type PathKey = (IpAddr, u16, IpAddr, u16, [u16; 4]);
 
 impl Tables {
     /// Empty tables.
-    #[must_use]
     pub fn new() -> Tables {
         Tables::default()
     }
@@ -120,7 +119,6 @@ impl Tables {
     }
 
     /// The page's `meta`.
-    #[must_use]
     pub fn meta(
         &self,
         title: &str,

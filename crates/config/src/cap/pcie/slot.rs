@@ -37,7 +37,6 @@ pub struct SlotLayout {
 impl SlotLayout {
     /// An empty slot `number` with all that a hot-plug slot may have, a latch and removal without notice among it; it needs time
     /// for commands, and sets no limit to power.
-    #[must_use]
     pub const fn with_all(number: u16) -> SlotLayout {
         SlotLayout {
             number,

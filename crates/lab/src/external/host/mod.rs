@@ -69,7 +69,6 @@ impl HostPlace {
     }
 
     /// Whether there is room for another request; if not, hear and drain first.
-    #[must_use]
     pub fn has_room(&self) -> bool {
         let state = self.0.borrow();
         state.requests.len() + state.open.len() < MAX_HOST_REQUESTS
@@ -84,7 +83,6 @@ impl HostPlace {
     }
 
     /// Inputs for the host, in the order of time; ask after every drain of the lab.
-    #[must_use]
     pub fn hear(&self) -> Option<Heard> {
         self.0.borrow_mut().heard.as_mut()?.pop_front()
     }

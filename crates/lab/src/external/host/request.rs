@@ -64,19 +64,16 @@ impl HostRequest {
     }
 
     /// Maps memory for DMA; `backing` holds it.
-    #[must_use]
     pub fn map(map: Map, backing: impl Backing + 'static) -> HostRequest {
         HostRequest(Asked::Map(map, Some(Rc::new(backing))))
     }
 
     /// Unmaps a whole map.
-    #[must_use]
     pub const fn unmap(address: u64, bytes: u64) -> HostRequest {
         HostRequest(Asked::Unmap { address, bytes })
     }
 
     /// The host has ended: well, or with an error.
-    #[must_use]
     pub const fn end(outcome: Result<(), String>) -> HostRequest {
         HostRequest(Asked::End(outcome))
     }
