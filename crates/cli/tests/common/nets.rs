@@ -7,6 +7,7 @@ use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdout, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 /// Two namespaces with a cable between them; gone when dropped. Address 10.0.0.1 is the host's, 10.0.0.2 the device's, and so
 /// is interface tap0 with 192.0.2.2.
@@ -49,12 +50,19 @@ impl Nets {
 
     /// The simulated host answers `count` pings of the kernel behind the tap, `interval` seconds apart.
     pub(crate) fn ping_host(&self, count: u32, interval: &str) {
-        let mut ping = command(&self.device, Path::new("ping"));
-        // -w: until so many answers have come, or for so many seconds.
-        let ping = ping.args(["-c", &count.to_string(), "-i", interval, "-w", "20", "192.0.2.1"]);
-        let ping = ping.output().unwrap();
-        let said = String::from_utf8_lossy(&ping.stdout).into_owned();
-        assert!(ping.status.success() && said.contains(&format!(" {count} received")), "{said}");
+        let begun = Instant::now();
+        let (done, said) = loop {
+            let mut ping = command(&self.device, Path::new("ping"));
+            // -w: until so many answers have come, for so many seconds, or until the kernel has found nobody to send to.
+            let ping = ping.args(["-c", &count.to_string(), "-i", interval, "-w", "20", "192.0.2.1"]);
+            let ping = ping.output().unwrap();
+            let said = String::from_utf8_lossy(&ping.stdout).into_owned();
+            let nobody = said.contains("Unreachable") && begun.elapsed() < Duration::from_secs(20);
+            if ping.status.success() || !nobody {
+                break (ping.status.success(), said);
+            }
+        };
+        assert!(done && said.contains(&format!(" {count} received")), "{said}");
     }
 }
 
