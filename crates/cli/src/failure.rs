@@ -26,6 +26,11 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
+    /// Ctrl-C at this nanosecond of virtual time.
+    pub(crate) fn interrupted_at(ns: f64) -> Failure {
+        Failure::Interrupted(format!("interrupted after {:.3} us of virtual time", ns / 1_000.0))
+    }
+
     /// Arguments that cannot be meant.
     pub(crate) fn usage(why: impl Display) -> Failure {
         Failure::Usage(why.to_string())

@@ -56,7 +56,5 @@ pub(crate) fn bytes_of(path: &Path, head: usize, is_it: impl Fn(&[u8]) -> bool) 
 
 /// All that a file holds.
 pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
-    let mut bytes = Vec::new();
-    open(path)?.read_to_end(&mut bytes).map_err(|e| outputs::failed(name(path), &e))?;
-    Ok(bytes)
+    bytes_of(path, 0, |_| true)
 }

@@ -12,7 +12,7 @@ use crate::register::{Register, byte_mask};
 use crate::{Effects, MsixLayout};
 
 /// Registers of 32 bits: 4 KiB.
-pub(crate) const REGISTERS: usize = 1024;
+pub const REGISTERS: usize = 1024;
 /// First DW of extended configuration space: byte 100h.
 pub(crate) const FIRST_EXTENDED: u16 = 0x100 / 4;
 

@@ -126,10 +126,7 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     // The report is there, whatever became of the files.
     written?;
     match stop {
-        Stop::Paused => {
-            let us = report.simulated_ns / 1_000.0;
-            Err(Failure::Interrupted(format!("interrupted after {us:.3} us of virtual time")))
-        }
+        Stop::Paused => Err(Failure::interrupted_at(report.simulated_ns)),
         Stop::Failed(_) | Stop::NoProgress(_) => Err(Failure::Run(stop.to_string())),
         _ => Ok(()),
     }

@@ -7,6 +7,7 @@
 
 use super::settings::Settings;
 use super::{Behind, EndpointError, Front, Function};
+use config::ext::sriov;
 use config::{ConfigSpace, PowerState, VfBarWindow, VfNumbering};
 use device::seam::ResetKind;
 use std::collections::BTreeSet;
@@ -14,11 +15,6 @@ use tlp::{Bdf, Time};
 
 /// The most virtual functions of one endpoint.
 pub const MAX_VIRTUAL_FUNCTIONS: u16 = 4096;
-
-/// Extended capability ID of SR-IOV, DW of SR-IOV Control in it, and a bit there (`PCIe 5.0 §9.3.3`, §9.3.3.3).
-const SRIOV: u16 = 0x0010;
-const CONTROL: u16 = 2;
-const ARI_CAPABLE_HIERARCHY: u32 = 1 << 4;
 
 /// Makes the device of virtual function n, counted from zero; called whenever VF Enable creates it.
 pub(crate) type MakeDevice<D> = Box<dyn FnMut(u16) -> D>;
@@ -219,9 +215,9 @@ impl<B: Behind> Front<B> {
 /// The numbering without and with ARI Capable Hierarchy, found as software finds it.
 fn numberings(config: &ConfigSpace) -> [VfNumbering; 2] {
     let mut config = config.clone();
-    [0, ARI_CAPABLE_HIERARCHY].map(|control| {
-        if let Some(at) = config.extended_capability(SRIOV) {
-            let _ = config.write(at + CONTROL, 0xf, control);
+    [0, sriov::control::ARI_HIERARCHY].map(|control| {
+        if let Some(at) = config.extended_capability(sriov::ID) {
+            let _ = config.write(at + sriov::CONTROL, 0xf, control);
         }
         config.sriov().map_or(VfNumbering { first_offset: 0, stride: 0 }, |s| s.numbering)
     })

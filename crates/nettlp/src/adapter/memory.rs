@@ -13,6 +13,7 @@ use super::egress::Back;
 use super::registers::Registers;
 use crate::completer::{Completer, CompleterCounters, Full, Image, Memory};
 use crate::wire::messaging::{MSIX_ENTRIES, MsixEntry, Reply, Request};
+use config::header::{self, command, type0};
 use config::{Bar, BuildError, Builder, ConfigSpace, Identity, MsixLayout, PcieLayout};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,8 +24,6 @@ const INTERRUPTS: u64 = 0xfee0_0000;
 const INTERRUPTS_LEN: u64 = 1 << 20;
 /// Where BAR4 starts.
 const BAR4: u32 = 0xf000_0000;
-const COMMAND: u16 = 1;
-const MEMORY_AND_BUS_MASTER: u32 = 0b110;
 
 /// The function that all threads of an adapter show.
 #[derive(Debug)]
@@ -63,9 +62,12 @@ impl Function {
             .msix(MsixLayout { vectors: MSIX_ENTRIES as u16, table: (2, 0), pending: (2, 0x800) })
             .advanced_error_reporting()
             .build()?;
-        for (register_dw, value) in
-            [(4, BAR4 + (16 << 20)), (6, BAR4 + (17 << 20)), (8, BAR4), (COMMAND, MEMORY_AND_BUS_MASTER)]
-        {
+        for (register_dw, value) in [
+            (type0::BAR0, BAR4 + (16 << 20)),
+            (type0::BAR0 + 2, BAR4 + (17 << 20)),
+            (type0::BAR0 + 4, BAR4),
+            (header::COMMAND_STATUS, command::MEMORY_SPACE | command::BUS_MASTER),
+        ] {
             let _ = config.write(register_dw, 0xf, value);
         }
         let id = registers.requester;

@@ -27,10 +27,11 @@ use crate::carrier::{Carrier, SendError, Wait, announcement};
 use crate::requester::{Counters, Rest};
 use crate::wire::messaging::{MSIX_ENTRIES, MsixEntry};
 use capture::encap::Origin;
-use config::cap::pcie;
-use config::header;
+use config::cap::pcie::{self, device_control, device_control_2};
+use config::header::{self, command};
+use config::register::put;
 use endpoint::{Endpoint, EndpointConfig, EndpointError, EndpointLimits, FunctionConfig, TlpPort};
-use reads::Reads;
+use reads::{Reads, Whose};
 use std::collections::VecDeque;
 use std::io;
 use std::ops::RangeInclusive;
@@ -41,14 +42,6 @@ use vectors::Interrupts;
 /// TLPs that have come and that the device has not taken yet. Then no more are received: a session withholds credits, and
 /// datagrams wait in the sockets' buffers.
 pub const MAX_UNTAKEN: usize = 512;
-
-/// Command: Memory Space Enable and Bus Master Enable (`PCIe 5.0 §7.5.1.1.3`).
-const COMMAND: u32 = 0b110;
-/// Device Control, as a DW of the PCI Express capability, and its fields (`PCIe 5.0 §7.5.3.4`).
-const DEVICE_CONTROL: u16 = 2;
-const RELAXED_ORDERING: u32 = 1 << 4;
-const EXTENDED_TAG: u32 = 1 << 8;
-const NO_SNOOP: u32 = 1 << 11;
 
 /// Where the device stands in the adapter's host, as messaging tells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -220,10 +213,11 @@ impl<C: Carrier> DeviceHost<C> {
             return Ok(0);
         }
         let DeviceHost { carrier, reads, arrived, answers, pool, counters, .. } = self;
-        carrier.receive(wait, |arrival| match reads {
-            Some(reads) if reads.answers(arrival.tlp) => answers.push(arrival.tlp.to_vec()),
-            Some(reads) if reads.are_asked_otherwise(arrival.tlp) => counters.unexpected += 1,
-            _ => match Tlp::parse(arrival.tlp, pool) {
+        let whose = |tlp: &[u8]| reads.as_ref().map_or(Whose::Endpoint, |reads| reads.whose(tlp));
+        carrier.receive(wait, |arrival| match whose(arrival.tlp) {
+            Whose::Reads => answers.push(arrival.tlp.to_vec()),
+            Whose::Nobody => counters.unexpected += 1,
+            Whose::Endpoint => match Tlp::parse(arrival.tlp, pool) {
                 Ok(tlp) => arrived.push_back(tlp),
                 Err(_) => counters.malformed += 1,
             },
@@ -339,12 +333,14 @@ fn preset(
         write(at + 1, (place.address >> 32) as u32);
     }
     if let Some(capability) = capability {
-        let sizes =
-            u32::from(settings.mps.encoding()) << 5 | u32::from(tlp::Mrrs::default().encoding()) << 12;
-        write(capability + DEVICE_CONTROL, RELAXED_ORDERING | EXTENDED_TAG | NO_SNOOP | sizes);
-        write(capability + pcie::DEVICE_CONTROL_2, pcie::device_control_2::ATOMIC_REQUESTER);
+        let sizes = put(device_control::MPS, settings.mps.encoding().into())
+            | put(device_control::MRRS, tlp::Mrrs::default().encoding().into());
+        let leave =
+            device_control::RELAXED_ORDERING | device_control::EXTENDED_TAG | device_control::NO_SNOOP;
+        write(capability + pcie::DEVICE_CONTROL, leave | sizes);
+        write(capability + pcie::DEVICE_CONTROL_2, device_control_2::ATOMIC_REQUESTER);
     }
-    write(header::COMMAND_STATUS, COMMAND);
+    write(header::COMMAND_STATUS, command::MEMORY_SPACE | command::BUS_MASTER);
     let stands = endpoint.config(0).and_then(|c| c.bar(settings.bar)).map(|b| b.address);
     if stands != Some(place.address) {
         let (bar, size, address) = (settings.bar, bar.size, place.address);

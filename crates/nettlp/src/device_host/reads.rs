@@ -25,6 +25,15 @@ struct Slot {
     data: Vec<u8>,
 }
 
+/// For whom a TLP is.
+pub(super) enum Whose {
+    /// A completion for one of the tags of the reads.
+    Reads,
+    /// A completion under the endpoint's own tag of a read that went out under another: nobody asked for it.
+    Nobody,
+    Endpoint,
+}
+
 /// Reads that are under way, by their tokens.
 #[derive(Default)]
 struct Slots {
@@ -99,22 +108,19 @@ impl Reads {
         }
     }
 
-    /// Whether bytes that came are a completion for one of its tags.
-    pub(super) fn answers(&self, tlp: &[u8]) -> bool {
-        let Ok(header) = Header::new(tlp) else { return false };
-        header.completion().is_some_and(|c| c.tag.bits() >= self.first_tag)
+    /// For whom a TLP is that came.
+    pub(super) fn whose(&self, tlp: &[u8]) -> Whose {
+        let completion = Header::new(tlp).ok().and_then(|header| header.completion());
+        let Some(tag) = completion.map(|completion| completion.tag) else { return Whose::Endpoint };
+        let is_hidden = |slot: &Slot| slot.id.is_some() && slot.request.transaction().1 == tag;
+        match tag.bits() >= self.first_tag {
+            true => Whose::Reads,
+            false if self.slots.slots.iter().any(is_hidden) => Whose::Nobody,
+            false => Whose::Endpoint,
+        }
     }
 
-    /// Whether bytes that came are a completion under the endpoint's own tag of a read that went out under another.
-    pub(super) fn are_asked_otherwise(&self, tlp: &[u8]) -> bool {
-        let Some(completion) = Header::new(tlp).ok().and_then(|header| header.completion()) else {
-            return false;
-        };
-        let of_completion = |slot: &Slot| slot.id.is_some() && slot.request.transaction().1 == completion.tag;
-        self.slots.slots.iter().any(of_completion)
-    }
-
-    /// Takes such a completion.
+    /// Takes a completion of one of its tags.
     pub(super) fn handle(&mut self, now: Time, tlp: &[u8]) {
         self.requester.handle(now, tlp, &mut self.slots);
     }

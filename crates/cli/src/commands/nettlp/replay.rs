@@ -122,10 +122,7 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     }
     match (failure, &replayed.end) {
         (Some(why), _) => Err(named(&why)),
-        (None, RecordEnd::Stopped) => {
-            let us = of_lab.simulated_ns / 1_000.0;
-            Err(Failure::Interrupted(format!("interrupted after {us:.3} us of virtual time")))
-        }
+        (None, RecordEnd::Stopped) => Err(Failure::interrupted_at(of_lab.simulated_ns)),
         (None, _) => Ok(()),
     }
 }

@@ -56,7 +56,9 @@ impl RootComplex {
     #[inline]
     fn release(&mut self, port: usize, tag: Tag, now: Time) {
         let tags = &mut self.base.ports[port].tags;
-        tags.get(tag).into_iter().for_each(|(_, pending)| pending.data = Data::NONE);
+        if let Some((_, pending)) = tags.get(tag) {
+            pending.data = Data::NONE;
+        }
         tags.release(tag);
         self.base.no_longer_open(port);
         if self.peers.is_waiting() {

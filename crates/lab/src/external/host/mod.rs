@@ -101,7 +101,6 @@ impl State {
     fn take(&mut self, HostRequest(asked): HostRequest) -> Result<(), String> {
         match asked {
             Asked::Issue(mut output) => {
-                request::check(&output).map_err(|e| e.to_string())?;
                 if self.requests.len() + self.open.len() >= MAX_HOST_REQUESTS {
                     return Err(format!("more than {MAX_HOST_REQUESTS} requests under way"));
                 }

@@ -25,6 +25,7 @@
 use super::memory::{Backing, Map, MapAccess};
 use super::{HostPlace, HostRequestError};
 use crate::external::bytes::{Cursor, Put};
+use config::space::REGISTERS;
 use device::{DmaOptions, OutMessage};
 use host::{HostOutput, HostReadId};
 use plug::place::Input;
@@ -47,9 +48,6 @@ pub(super) enum Asked {
     },
     End(Result<(), String>),
 }
-
-/// DWs of a configuration space (`PCIe 5.0 §7.2.2`).
-const CONFIG_DWS: u16 = 1024;
 
 const ATOMICS: [AtomicOp; 3] = [AtomicOp::FetchAdd, AtomicOp::Swap, AtomicOp::CompareSwap];
 
@@ -87,14 +85,14 @@ impl HostRequest {
 }
 
 /// Whether somebody outside can issue it.
-pub(super) fn check(output: &HostOutput) -> Result<(), HostRequestError> {
+fn check(output: &HostOutput) -> Result<(), HostRequestError> {
     let (register_dw, byte_enables) = match output {
         HostOutput::ConfigRead { register_dw, .. } => (*register_dw, 0),
         HostOutput::ConfigWrite { register_dw, byte_enables, .. } => (*register_dw, *byte_enables),
         HostOutput::Extension(_) => return Err(HostRequestError::Extension),
         _ => return Ok(()),
     };
-    match register_dw < CONFIG_DWS && byte_enables <= 0xf {
+    match usize::from(register_dw) < REGISTERS && byte_enables <= 0xf {
         true => Ok(()),
         false => Err(HostRequestError::Register { register_dw, byte_enables }),
     }
@@ -226,7 +224,7 @@ fn asked(from: &mut Cursor<'_>, pool: &PayloadPool) -> Option<Asked> {
             0 => Ok(()),
             _ => Err(std::str::from_utf8(from.rest()).ok()?.to_owned()),
         }),
-        kind => Asked::Issue(output(kind, from, pool)?),
+        kind => Asked::Issue(output(kind, from, pool).filter(|output| check(output).is_ok())?),
     })
 }
 
