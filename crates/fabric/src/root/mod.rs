@@ -557,6 +557,7 @@ impl RootPort {
     }
 
     /// Nor does a completion pass one (entry D2a).
+    #[inline(always)]
     fn front_ready(&self, room: TcSet) -> Option<(TrafficClass, Ready)> {
         let tc = self.ready.oldest(room, |tc, ready| self.passes(tc, ready.stamp))?;
         self.ready.front(tc).map(|ready| (tc, *ready))
