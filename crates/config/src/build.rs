@@ -154,6 +154,8 @@ pub struct Builder {
     pub(crate) layouts: Layouts,
     /// The first wrong declaration that a method met; told by [`Builder::build`].
     pub(crate) fault: Option<BuildError>,
+    /// The DW where capabilities begin.
+    first_capability: u16,
 }
 
 impl Builder {
@@ -186,7 +188,14 @@ impl Builder {
             extended: Vec::new(),
             layouts: Layouts::NONE,
             fault: None,
+            first_capability: FIRST_CAPABILITY,
         }
+    }
+
+    /// Capabilities begin at DW `register_dw`, 16 to 63, in place of 16: registers before it are of no capability, and read zero.
+    pub fn capabilities_at(mut self, register_dw: u16) -> Builder {
+        self.first_capability = register_dw.clamp(FIRST_CAPABILITY, FIRST_EXTENDED - 1);
+        self
     }
 
     /// The windows of a bridge; without meaning for others.
@@ -496,7 +505,7 @@ impl Builder {
     }
 
     fn place_capabilities(&self, registers: &mut Vec<Register>) -> Result<Capabilities, BuildError> {
-        let mut chain = Chain { registers, next_free: FIRST_CAPABILITY, link: None, list: Vec::new() };
+        let mut chain = Chain { registers, next_free: self.first_capability, link: None, list: Vec::new() };
         let mut caps = Capabilities::default();
         if let Some(layout) = self.power_management {
             caps.pm = Some(chain.add(pm::ID, layout.registers())?);

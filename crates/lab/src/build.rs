@@ -132,6 +132,7 @@ pub(crate) fn build_program(
     }
     let seats = boot::arrange(lab, &tree, seats);
     let switches = bridges::switches(lab, &tree, &links, &payloads)?;
+    let first = lab.host.outside.then(|| seat("host root", HostId::FIRST, &payloads, &mut places, &journal));
     let outside = outside(file, &tree, &links, &mut places, &journal)?;
     let root_ports = bridges::root_ports(&tree, HostId::FIRST, &links, host.rcb)?;
     let map = boot::host_map(lab, &tree, &paths);
@@ -140,20 +141,20 @@ pub(crate) fn build_program(
     let (hot_plug, failures) = (terms.log.clone(), terms.failures.clone());
     // Where all hang on hosts outside, the simulated one has nothing to do.
     let is_used = !root_ports.is_empty() || outside.is_empty();
-    let program: Option<Box<dyn HostProgram>> = match own {
-        Some(own) => Some(own(payloads.clone(), memory.clone(), map)),
-        None if !is_used => None,
-        None => Some(Box::new(Observed {
-            program: AsyncProgram::with_pool(payloads.clone(), memory.clone(), |cpu: Cpu| {
+    let (memory, program): (HostMemory, Option<Box<dyn HostProgram>>) = match (first, own) {
+        (Some((memory, seat)), _) => (memory, Some(seat)),
+        (None, Some(own)) => (memory.clone(), Some(own(payloads.clone(), memory, map))),
+        (None, None) if !is_used => (memory, None),
+        (None, None) => {
+            let program = AsyncProgram::with_pool(payloads.clone(), memory.clone(), |cpu: Cpu| {
                 boot::boot(cpu, map, seats, terms)
-            }),
-            failures,
-            config_requests: Rc::default(),
-        })),
+            });
+            (memory, Some(Box::new(Observed { program, failures, config_requests: Rc::default() })))
+        }
     };
-    let simulated = HostConfig { profile: host, memory, payloads, root_ports, program };
+    let first = HostConfig { profile: host, memory, payloads, root_ports, program };
     let mut fabric = Fabric::new(FabricConfig {
-        hosts: std::iter::once(simulated).chain(outside).collect(),
+        hosts: std::iter::once(first).chain(outside).collect(),
         slots: ends,
         switches,
         faults: faults::rules(lab),
@@ -185,19 +186,27 @@ fn outside(
 ) -> Result<Vec<HostConfig>, String> {
     let host = |(id, host): (HostId, &ExternalHost)| {
         let profile = patient(&file.lab, profile::host_in(host.profile(), &file.base)?);
-        let (name, payloads) = (format!("host {}", host.name.get_ref()), PayloadPool::new());
-        let memory = OutsideMemory::new(journal.clone(), places.len() as u16);
-        let place = HostPlace::new(payloads.clone(), memory.clone());
-        places.push(Joint { name, place: Rc::new(place.clone()), behind: Behind::Host(id) });
-        Ok(HostConfig {
-            root_ports: bridges::root_ports(tree, id, links, profile.rcb)?,
-            profile,
-            memory: HostMemory::of(memory),
-            payloads,
-            program: Some(Box::new(HostSeat(place))),
-        })
+        let payloads = PayloadPool::new();
+        let name = format!("host {}", host.name.get_ref());
+        let (memory, seat) = seat(&name, id, &payloads, places, journal);
+        let root_ports = bridges::root_ports(tree, id, links, profile.rcb)?;
+        Ok(HostConfig { root_ports, profile, memory, payloads, program: Some(seat) })
     };
     (1..).map(HostId).zip(&file.lab.external_host).map(host).collect()
+}
+
+/// The memory and the seat of a host outside, whose place has this name.
+fn seat(
+    name: &str,
+    id: HostId,
+    payloads: &PayloadPool,
+    places: &mut Vec<Joint>,
+    journal: &Journal,
+) -> (HostMemory, Box<dyn HostProgram>) {
+    let memory = OutsideMemory::new(journal.clone(), places.len() as u16);
+    let place = HostPlace::new(payloads.clone(), memory.clone());
+    places.push(Joint { name: name.to_owned(), place: Rc::new(place.clone()), behind: Behind::Host(id) });
+    (HostMemory::of(memory), Box::new(HostSeat(place)))
 }
 
 /// The text of an error in the topology; errors of credits name the link as the lab does.

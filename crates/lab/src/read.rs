@@ -78,6 +78,10 @@ impl LabFile {
     /// The host that is to be somebody outside.
     pub fn check_runs_alone(&self) -> Result<(), String> {
         match self.lab.external_host.first() {
+            None if self.lab.host.outside => {
+                Err("the host is outside (host.outside = true), and here is nobody above its root complex"
+                    .into())
+            }
             None => Ok(()),
             Some(host) => Err(format!(
                 "host `{}` is external: somebody outside stands above it, and here is nobody; legal are labs whose slots hang on `{}`",

@@ -132,6 +132,9 @@ pub struct Host {
     /// the lab file.
     #[schemars(with = "String")]
     pub profile: Spanned<String>,
+    /// Somebody outside stands above the root complex, in place of firmware and drivers: a kernel, as `riser guest` has it, or another
+    /// simulator. Its memory is its own. Default: false.
+    pub outside: bool,
     /// What becomes of requests of devices below one root port to devices below another.
     pub peer_to_peer: PeerToPeer,
     /// MiB of memory below 2 GiB, where 32-bit addresses reach.
@@ -164,6 +167,7 @@ impl Default for Host {
     fn default() -> Host {
         Host {
             profile: Spanned::new(0..0, "ideal".into()),
+            outside: false,
             low_memory_mib: Spanned::new(0..0, 256),
             high_memory_mib: Spanned::new(0..0, 1024),
             peer_to_peer: PeerToPeer::default(),

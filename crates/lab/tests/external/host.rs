@@ -85,6 +85,24 @@ fn two_hosts_with_equal_buses_and_addresses_have_nothing_of_each_other() {
     assert_eq!(lab.failure(), None);
 }
 
+/// What hangs on `root` has somebody outside in place of firmware and drivers.
+#[test]
+fn the_simulated_host_may_stand_outside() {
+    let text = "version = 1\n[host]\noutside = true\n\
+        [[switch]]\nname = \"a\"\n[[slot]]\nname = \"a1\"\ndevice = \"card\"\nparent = \"a\"\n";
+    let refused = file(text).check_runs_alone().unwrap_err();
+    assert!(refused.contains("host.outside = true"), "{refused}");
+    let mut lab = driver(text);
+    let mut machine = Machine::new(&lab, "root", 0x21);
+    lab.drain(us(20), |_| {});
+    machine.map(&mut lab, RAM);
+    let [card] = machine.enumerate(&mut lab, 0)[..] else { panic!("one card") };
+    machine.put_u64(0, 7);
+    machine.ring(&mut lab, card, RAM);
+    assert_eq!(machine.u64_at(APART), 7);
+    assert_eq!(machine.interrupts.len(), 1);
+}
+
 fn interrupt_of(interrupt: HostInterrupt) -> (Bdf, u64, u32) {
     match interrupt {
         HostInterrupt::Message { requester, address, data, .. } => (requester, address, data),
