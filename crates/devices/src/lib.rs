@@ -10,6 +10,7 @@
 //! | [`pcie_bench`] | `async fn` | many transfers under way, without an allocation for each |
 //! | [`disk`] | `async fn`, over a filter below the endpoint | writes that are answered, as gem5 has them, or posted |
 //! | [`dma_engine`] | `async fn`, one for each function | SR-IOV: one engine behind a physical function and its virtual ones |
+//! | [`clock`] | `async fn` | the fabric's time in a register, for programs that have no other way to know it |
 //! | [`mmio`] | a driver alone | how long a register read takes |
 //! | [`ice_nic`] | `async fn` | control by registers for every frame, or in batches, and what it costs |
 //! | [`packet_nic`] | `async fn` | the three NICs of pcie-bench's Figure 1: rings, batches, interrupts |
@@ -40,6 +41,7 @@ macro_rules! registers {
     };
 }
 
+pub mod clock;
 mod control;
 pub mod counter;
 pub mod disk;
@@ -74,6 +76,7 @@ pub fn models() -> Models {
         .with::<ice_nic::Settings>()
         .with::<dma_engine::Settings>()
         .with::<packet_nic::Settings>()
+        .with::<clock::Settings>()
 }
 
 /// Vendor ID of the devices of this crate; see the head of this page.
@@ -99,6 +102,8 @@ pub mod device_id {
     pub const DMA_ENGINE_VF: u16 = 0x0008;
     /// [`packet_nic`](crate::packet_nic).
     pub const PACKET_NIC: u16 = 0x0009;
+    /// [`clock`](crate::clock).
+    pub const CLOCK: u16 = 0x000a;
 }
 
 /// The registers of a device of this crate.

@@ -165,10 +165,24 @@ impl Driver {
         }
     }
 
+    /// Runs ahead of the outside, by `most` at most, until nothing is due within that time but the upkeep of links: so what an
+    /// input has set off has ended before the outside goes on. With [`Clock::Virtual`] alone.
+    pub fn settle(&mut self, most: Duration, mut leave: impl FnMut(&mut Driver)) {
+        let limit = self.now() + most;
+        while self.clock == Clock::Virtual && self.now() < limit && self.failed.is_none() {
+            match self.quiet_until() {
+                Some(at) if at > limit => return,
+                Some(at) => self.run_until(at + Duration::from_ps(1)),
+                None => self.run_until((self.now() + STEP).min(limit)),
+            }
+            leave(self);
+        }
+    }
+
     /// When to [drain](Self::drain) next by the clock outside if nothing comes in; `None` if nothing goes on.
     pub fn poll_timeout(&self) -> Option<Time> {
         let now = self.now();
-        let lively = now < self.lively_until || self.awaits_fabric();
+        let lively = now < self.lively_until && self.quiet_until().is_none() || self.awaits_fabric();
         let at = if lively { now } else { self.tick() };
         self.failed.is_none().then(|| self.lag.outside(at))
     }
@@ -253,10 +267,12 @@ impl Driver {
     /// makes up for it then, or at the next input, event by event as always.
     fn tick(&self) -> Time {
         let now = self.now();
-        match self.assembly.fabric.quiet_until().filter(|_| !self.has_output()) {
-            Some(at) => at.min(now + self.nap),
-            None => now + TICK,
-        }
+        self.quiet_until().map_or(now + TICK, |at| at.min(now + self.nap))
+    }
+
+    /// Until when nothing shows outside: links only refresh credits. `None` if something may show at any time.
+    fn quiet_until(&self) -> Option<Time> {
+        self.assembly.fabric.quiet_until().filter(|_| !self.has_output())
     }
 
     /// Measures, from a run since `from`, how many events a quiet time has.

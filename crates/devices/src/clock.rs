@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A clock function: a register that is the fabric's time, for programs that have no other way to know it. A kernel in a virtual
+//! machine has a clock of its own, which does not run with the fabric's; user space that maps BAR 0 measures by this one.
+//!
+//! Registers, little-endian, on BAR 0; all are read-only:
+//!
+//! ```text
+//! +0   u64  time      picoseconds since the lab began, at the moment when the read has come to the device
+//! +8   u32  reads     reads of `time` so far
+//! ```
+//!
+//! A read of 8 bytes has the time whole. One of its lower half keeps the upper half for the next read of that, so that two reads
+//! of 4 bytes, the lower half first, are of one moment.
+
+use crate::{device_id, identity, registers_of};
+use config::{Bar, Builder, PcieLayout};
+use device::io::{Io, Request};
+use device::{AsyncDevice, BarIndex, CompletionError};
+use endpoint::FunctionConfig;
+use host::cpu::Cpu;
+use host::firmware::FoundFunction;
+use plug::{Fault, FunctionRegisters, Model, Plugged, Shared, Shown, Site, ns};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tlp::{Duration, Time};
+
+/// Other system peripheral (PCI Code and ID Assignment Specification, §1.9).
+const CLASS: u32 = 0x08_8000;
+const BAR: BarIndex = BarIndex(0);
+/// A page, so that user space maps nothing else with it.
+const BAR_BYTES: u64 = 4096;
+
+registers! { Some(BAR.0);
+    TIME 0 8, "time";
+    READS 8 4, "reads";
+}
+
+/// A clock function, whose register is the fabric's time; its driver reads it again and again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// How often the driver reads the time, one read behind the other.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub reads: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings { reads: 100 }
+    }
+}
+
+impl Model for Settings {
+    const NAME: &'static str = "clock";
+    const REGISTERS: &'static [FunctionRegisters] = &[registers_of(device_id::CLOCK, REGISTERS)];
+
+    fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault> {
+        self.check()?;
+        let (reads, report) = (self.reads, Shared::<Report>::default());
+        let told = report.clone();
+        let plugged =
+            Plugged::new(function(site.pcie)?, move |cpu, found| driver(cpu, found, reads, told.clone()));
+        Ok(plugged.reporting(&report))
+    }
+}
+
+/// What the driver has read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Report {
+    /// How often.
+    pub reads: u32,
+    /// From the first read at the device to the last one there.
+    pub spread: Duration,
+}
+
+impl plug::Report for Report {
+    fn shown(&self, _: Time) -> Shown {
+        let gaps = self.reads.saturating_sub(1).max(1);
+        Shown::new().with("reads", self.reads).with("read_to_read_ns_mean", ns(self.spread) / f64::from(gaps))
+    }
+}
+
+/// A clock and its configuration space; `pcie` says what link it is on.
+///
+/// # Errors
+/// The configuration space cannot be laid out.
+pub fn function(pcie: PcieLayout) -> Result<FunctionConfig, Fault> {
+    let config = Builder::type0(identity(device_id::CLOCK, CLASS))
+        .bar(BAR, Bar::memory32(BAR_BYTES))
+        .pcie(pcie)
+        .usual()
+        .build()?;
+    Ok(FunctionConfig { config, device: Box::new(AsyncDevice::new(clock)) })
+}
+
+async fn clock(io: Io) {
+    let (mut reads, mut upper) = (0_u32, None);
+    while let Some(request) = io.next_request().await {
+        // It has nothing to write; what is no read of memory ends as the seam ends it.
+        let Request::Read(read) = request else { continue };
+        let (offset, len) = (read.offset(), read.len() as usize);
+        let now = io.now().as_ps();
+        let mut registers = [0; 16];
+        registers[..8].copy_from_slice(&now.to_le_bytes());
+        if offset < register::READS {
+            reads = reads.wrapping_add(1);
+        }
+        registers[register::READS as usize..][..4].copy_from_slice(&reads.to_le_bytes());
+        match (offset, len) {
+            (register::TIME, 4) => upper = Some(now.to_le_bytes()),
+            (4, 4) => {
+                let kept = upper.take().unwrap_or(now.to_le_bytes());
+                registers[..8].copy_from_slice(&kept);
+            }
+            _ => {}
+        }
+        match (offset as usize).checked_add(len) {
+            Some(end) if end as u64 <= BAR_BYTES => {
+                let bytes: Vec<u8> =
+                    (offset as usize..end).map(|at| registers.get(at).copied().unwrap_or_default()).collect();
+                read.complete(bytes);
+            }
+            _ => read.fail(CompletionError::UnsupportedRequest),
+        }
+    }
+}
+
+/// Reads the time `reads` times.
+///
+/// # Errors
+/// A line that says which read failed, or where time has not gone on.
+pub async fn driver(
+    cpu: Cpu,
+    function: FoundFunction,
+    reads: u32,
+    report: Shared<Report>,
+) -> Result<(), String> {
+    let address = function.address(BAR, register::TIME)?;
+    let (mut first, mut last) = (None, 0);
+    for n in 0..reads {
+        let time = cpu.read_u64(address).await.map_err(|e| format!("{function}: {e}"))?;
+        if n > 0 && time <= last {
+            return Err(format!("{function}: read {n} is {time} ps, the one before {last}"));
+        }
+        let first = *first.get_or_insert(time);
+        last = time;
+        report.change(|r| *r = Report { reads: n + 1, spread: Duration::from_ps(time - first) });
+    }
+    Ok(())
+}
