@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the client lets the server reach by DMA. Holds no memory: that is whoever's who takes the events.
+
+use super::PAGE_BYTES;
+use super::refusal::{Legal, Refusal};
+use super::wire::command::{DMA_MAP, DMA_UNMAP};
+use super::wire::{u32_at, u64_at};
+use std::collections::BTreeMap;
+
+/// What DMA may do to a map.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DmaAccess {
+    /// It may read.
+    pub read: bool,
+    /// It may write.
+    pub write: bool,
+}
+
+/// A range of the client's addresses that DMA may reach.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DmaMap {
+    /// Address of the first byte, a multiple of [`PAGE_BYTES`].
+    pub address: u64,
+    /// Bytes, a multiple of [`PAGE_BYTES`]; the range ends below 2^64.
+    pub size: u64,
+    /// What DMA may do there.
+    pub access: DmaAccess,
+}
+
+/// Payload of DMA_MAP in bytes.
+pub(super) const MAP_BYTES: usize = 32;
+/// Payload of DMA_UNMAP in bytes, and of its reply.
+pub(super) const UNMAP_BYTES: usize = 24;
+
+const READABLE: u32 = 1;
+const WRITABLE: u32 = 2;
+/// `VFIO_DMA_UNMAP_FLAG_GET_DIRTY_BITMAP`.
+const UNMAP_DIRTY: u32 = 1;
+/// `VFIO_DMA_UNMAP_FLAG_ALL`.
+const UNMAP_ALL: u32 = 2;
+
+/// All maps of a client, by their addresses.
+#[derive(Debug)]
+pub(super) struct Maps {
+    maps: BTreeMap<u64, DmaMap>,
+    most: u32,
+}
+
+impl Maps {
+    pub(super) fn new(most: u32) -> Maps {
+        Maps { maps: BTreeMap::new(), most }
+    }
+
+    pub(super) fn all(&self) -> impl Iterator<Item = &DmaMap> {
+        self.maps.values()
+    }
+
+    /// The map that contains all of these bytes.
+    pub(super) fn of(&self, address: u64, len: u64) -> Option<&DmaMap> {
+        let (_, map) = self.maps.range(..=address).next_back()?;
+        let end = address.checked_add(len)?;
+        (end - map.address <= map.size).then_some(map)
+    }
+
+    pub(super) fn remove(&mut self, address: u64) {
+        self.maps.remove(&address);
+    }
+
+    /// Adds what a DMA_MAP asks for: the map, and its offset in the descriptor that came with it.
+    pub(super) fn map(&mut self, payload: &[u8], has_fd: bool) -> Result<(DmaMap, u64), Refusal> {
+        let (map, offset) = read_map(payload, has_fd)?;
+        let end = map.address + map.size;
+        if let Some((_, other)) = self.maps.range(..end).next_back()
+            && other.address + other.size > map.address
+        {
+            let DmaMap { address, size, .. } = map;
+            return Err(Refusal::Overlap { address, size, other: other.address, other_size: other.size });
+        }
+        if self.maps.len() >= self.most as usize {
+            return Err(Refusal::Maps(self.most));
+        }
+        self.maps.insert(map.address, map);
+        Ok((map, offset))
+    }
+
+    /// Takes away what a DMA_UNMAP asks for.
+    pub(super) fn unmap(&mut self, payload: &[u8]) -> Result<Vec<DmaMap>, Refusal> {
+        let bad = |field, value, legal| Refusal::Field { command: DMA_UNMAP, field, value, legal };
+        let [argsz, flags] = [0, 4].map(|at| u32_at(payload, at).unwrap_or_default());
+        let [address, size] = [8, 16].map(|at| u64_at(payload, at).unwrap_or_default());
+        if (argsz as usize) < UNMAP_BYTES {
+            return Err(bad("argsz", argsz.into(), Legal::From(UNMAP_BYTES as u64)));
+        }
+        match flags {
+            0 => {}
+            UNMAP_ALL if address == 0 && size == 0 => {
+                return Ok(std::mem::take(&mut self.maps).into_values().collect());
+            }
+            UNMAP_ALL => return Err(bad("address and size, or either,", address | size, Legal::Zero)),
+            UNMAP_DIRTY => return Err(Refusal::Migration(DMA_UNMAP)),
+            _ => return Err(bad("flags", flags.into(), Legal::Text("0 or 0x2"))),
+        }
+        if self.maps.get(&address).is_some_and(|map| map.size == size) {
+            return Ok(self.maps.remove(&address).into_iter().collect());
+        }
+        let end = address.saturating_add(size);
+        let before = self.maps.range(..end).next_back();
+        let is_part = before.is_some_and(|(_, map)| map.address + map.size > address);
+        Err(Refusal::NoMap { address, size, is_part })
+    }
+}
+
+fn read_map(payload: &[u8], has_fd: bool) -> Result<(DmaMap, u64), Refusal> {
+    let bad = |field, value, legal| Err(Refusal::Field { command: DMA_MAP, field, value, legal });
+    let [argsz, flags] = [0, 4].map(|at| u32_at(payload, at).unwrap_or_default());
+    let [offset, address, size] = [8, 16, 24].map(|at| u64_at(payload, at).unwrap_or_default());
+    const WHOLE: Legal =
+        Legal::Text("a multiple of 0x1000, below 2^64 with what it is the offset or size of");
+    if (argsz as usize) < MAP_BYTES {
+        return bad("argsz", argsz.into(), Legal::From(MAP_BYTES as u64));
+    }
+    if flags == 0 || flags & !(READABLE | WRITABLE) != 0 {
+        return bad("flags", flags.into(), Legal::Text("0x1, 0x2 or 0x3"));
+    }
+    if !address.is_multiple_of(PAGE_BYTES) {
+        return bad("address", address, WHOLE);
+    }
+    if size == 0 || !size.is_multiple_of(PAGE_BYTES) || address.checked_add(size).is_none() {
+        return bad("size", size, WHOLE);
+    }
+    // Without a descriptor the offset means nothing.
+    if has_fd
+        && (!offset.is_multiple_of(PAGE_BYTES)
+            || offset.checked_add(size).is_none_or(|end| end > i64::MAX as u64))
+    {
+        return bad("offset", offset, WHOLE);
+    }
+    let access = DmaAccess { read: flags & READABLE != 0, write: flags & WRITABLE != 0 };
+    Ok((DmaMap { address, size, access }, offset))
+}

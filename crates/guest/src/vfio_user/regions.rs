@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The regions of a device, and whether an access lies within one.
+
+use super::refusal::{Legal, Refusal};
+use super::wire::command::{
+    DEVICE_GET_REGION_INFO, DEVICE_GET_REGION_IO_FDS, REGION_READ, REGION_WRITE_MULTI,
+};
+use super::wire::{u32_at, u64_at};
+
+/// Number of regions of a PCI device.
+pub const REGIONS: usize = 9;
+
+/// Indices of the regions that are no BARs; BAR n has index n.
+pub mod region {
+    /// The Expansion ROM.
+    pub const ROM: usize = 6;
+    /// Configuration space.
+    pub const CONFIG: usize = 7;
+    /// VGA.
+    pub const VGA: usize = 8;
+}
+
+/// A region; one of no bytes is none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Region {
+    /// Size in bytes.
+    pub size: u64,
+    /// The client may read it.
+    pub readable: bool,
+    /// The client may write it.
+    pub writable: bool,
+}
+
+impl Region {
+    /// A region that may be read and written.
+    #[must_use]
+    pub const fn of(size: u64) -> Region {
+        Region { size, readable: true, writable: true }
+    }
+
+    /// `VFIO_REGION_INFO_FLAG_READ` and `WRITE`.
+    fn flags(self) -> u32 {
+        u32::from(self.readable) | u32::from(self.writable) << 1
+    }
+}
+
+/// Payload of DEVICE_GET_REGION_INFO in bytes, and of its reply.
+pub(super) const INFO_BYTES: usize = 32;
+/// Payload of DEVICE_GET_REGION_IO_FDS in bytes, and of its reply where a region has none.
+pub(super) const IO_FDS_BYTES: usize = 16;
+/// Fields before the data of an access.
+pub(super) const ACCESS_BYTES: usize = 16;
+/// An entry of REGION_WRITE_MULTI in bytes.
+pub(super) const ENTRY_BYTES: usize = 24;
+
+/// Where a read or write goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Access {
+    pub(super) offset: u64,
+    pub(super) region: u32,
+    pub(super) count: u32,
+}
+
+impl Access {
+    /// Reads the fields of an access; missing ones are zero.
+    pub(super) fn read(payload: &[u8]) -> Access {
+        Access {
+            offset: u64_at(payload, 0).unwrap_or_default(),
+            region: u32_at(payload, 8).unwrap_or_default(),
+            count: u32_at(payload, 12).unwrap_or_default(),
+        }
+    }
+
+    pub(super) fn write(self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.offset.to_ne_bytes());
+        out.extend_from_slice(&self.region.to_ne_bytes());
+        out.extend_from_slice(&self.count.to_ne_bytes());
+    }
+
+    /// Checks that it lies within its region, which allows it, and is no longer than `most`.
+    pub(super) fn check(self, regions: &[Region; REGIONS], command: u16, most: u32) -> Result<(), Refusal> {
+        let Access { offset, region, count } = self;
+        let of = find(regions, command, "region", region)?;
+        if count > most {
+            let legal = Legal::To(most.into());
+            return Err(Refusal::Field { command, field: "count", value: count.into(), legal });
+        }
+        if offset.checked_add(count.into()).is_none_or(|end| end > of.size) {
+            return Err(Refusal::Outside { command, region, offset, count, size: of.size });
+        }
+        let is_allowed = if command == REGION_READ { of.readable } else { of.writable };
+        if is_allowed { Ok(()) } else { Err(Refusal::Forbidden { command, region }) }
+    }
+}
+
+fn find(
+    regions: &[Region; REGIONS],
+    command: u16,
+    field: &'static str,
+    index: u32,
+) -> Result<Region, Refusal> {
+    let legal = Legal::To(REGIONS as u64 - 1);
+    let region = regions.get(index as usize).copied();
+    region.ok_or(Refusal::Field { command, field, value: index.into(), legal })
+}
+
+/// Answers a DEVICE_GET_REGION_INFO: index, flags and size of the region.
+pub(super) fn info(regions: &[Region; REGIONS], payload: &[u8]) -> Result<(u32, u32, u64), Refusal> {
+    let command = DEVICE_GET_REGION_INFO;
+    let [argsz, flags, index, capability] = [0, 4, 8, 12].map(|at| u32_at(payload, at).unwrap_or_default());
+    let [size, offset] = [16, 24].map(|at| u64_at(payload, at).unwrap_or_default());
+    check_argsz(command, argsz, INFO_BYTES)?;
+    let zeros =
+        [("flags", flags.into()), ("cap_offset", capability.into()), ("size", size), ("offset", offset)];
+    check_zeros(command, &zeros)?;
+    let region = find(regions, command, "index", index)?;
+    Ok((index, region.flags(), region.size))
+}
+
+/// Answers a DEVICE_GET_REGION_IO_FDS: the index of the region.
+pub(super) fn io_fds(regions: &[Region; REGIONS], payload: &[u8]) -> Result<u32, Refusal> {
+    let command = DEVICE_GET_REGION_IO_FDS;
+    let [argsz, flags, index, count] = [0, 4, 8, 12].map(|at| u32_at(payload, at).unwrap_or_default());
+    check_argsz(command, argsz, IO_FDS_BYTES)?;
+    check_zeros(command, &[("flags", flags.into()), ("count", count.into())])?;
+    find(regions, command, "index", index)?;
+    Ok(index)
+}
+
+pub(super) fn check_argsz(command: u16, argsz: u32, least: usize) -> Result<(), Refusal> {
+    let legal = Legal::From(least as u64);
+    let is_enough = argsz as usize >= least;
+    is_enough.then_some(()).ok_or(Refusal::Field { command, field: "argsz", value: argsz.into(), legal })
+}
+
+pub(super) fn check_zeros(command: u16, fields: &[(&'static str, u64)]) -> Result<(), Refusal> {
+    let wrong = fields.iter().find(|(_, value)| *value != 0);
+    wrong.map_or(Ok(()), |&(field, value)| Err(Refusal::Field { command, field, value, legal: Legal::Zero }))
+}
+
+/// The writes of a REGION_WRITE_MULTI, all checked; `most` is how many there may be.
+pub(super) fn entries<'p>(
+    regions: &[Region; REGIONS],
+    payload: &'p [u8],
+    most: usize,
+) -> Result<impl Iterator<Item = (Access, &'p [u8])> + Clone + use<'p>, Refusal> {
+    let command = REGION_WRITE_MULTI;
+    let count = u64_at(payload, 0).ok_or(Refusal::Length { command, bytes: payload.len(), legal: 8 })?;
+    if count > most as u64 {
+        let legal = Legal::To(most as u64);
+        return Err(Refusal::Field { command, field: "wr_cnt", value: count, legal });
+    }
+    let legal = 8 + count * ENTRY_BYTES as u64;
+    if payload.len() as u64 != legal {
+        return Err(Refusal::Length { command, bytes: payload.len(), legal });
+    }
+    let entries = payload[8..].chunks_exact(ENTRY_BYTES).map(|entry| {
+        let access = Access::read(entry);
+        let data = &entry[ACCESS_BYTES..];
+        (access, &data[..data.len().min(access.count as usize)])
+    });
+    for (access, _) in entries.clone() {
+        access.check(regions, command, (ENTRY_BYTES - ACCESS_BYTES) as u32)?;
+    }
+    Ok(entries)
+}

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The two directions of a connection: bytes become messages, and messages bytes.
+
+use super::refusal::HangUp;
+use super::wire::{HEADER_BYTES, Header, REPLY, TYPE};
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+
+/// Most descriptors that one message may bring: as many as QEMU sends.
+pub const MAX_FDS: usize = 16;
+
+/// Bytes of whole messages that are sent in one call. A socket takes that many at once or none of them, so a peer that expects to read
+/// a header whole does; only a message that is longer is cut, behind its header.
+const MAX_BATCH: usize = 32 << 10;
+
+/// What was received and is not yet read.
+#[derive(Debug)]
+pub(super) struct Input {
+    bytes: Vec<u8>,
+    /// Where in `bytes` the next message begins.
+    start: usize,
+    /// Bytes of the stream that came before `bytes`.
+    before: u64,
+    /// Descriptors, each with the place in the stream of the last byte that came with it.
+    fds: VecDeque<(u64, OwnedFd)>,
+    /// Bytes of the longest message.
+    longest: usize,
+}
+
+/// A message: its header, where its payload stands, and the descriptors that came with it.
+pub(super) struct Message {
+    pub(super) header: Header,
+    pub(super) payload: Range<usize>,
+    pub(super) fds: Vec<OwnedFd>,
+}
+
+impl Input {
+    pub(super) fn new(longest: usize) -> Input {
+        Input { bytes: Vec::new(), start: 0, before: 0, fds: VecDeque::new(), longest }
+    }
+
+    /// Takes what was received by one call.
+    pub(super) fn receive(&mut self, bytes: &[u8], fds: impl IntoIterator<Item = OwnedFd>) {
+        self.before += self.start as u64;
+        self.bytes.drain(..self.start);
+        self.start = 0;
+        self.bytes.extend_from_slice(bytes);
+        let last = (self.before + self.bytes.len() as u64).saturating_sub(1);
+        // One more than a message may have, for it to be refused.
+        let room = (2 * MAX_FDS + 1).saturating_sub(self.fds.len());
+        self.fds.extend(fds.into_iter().take(room).map(|fd| (last, fd)));
+    }
+
+    /// Bytes that are wanted: what the longest message lacks.
+    pub(super) fn room(&self) -> usize {
+        self.longest.saturating_sub(self.bytes.len() - self.start)
+    }
+
+    /// Whether the peer stopped within a message.
+    pub(super) fn is_within_message(&self) -> bool {
+        self.start < self.bytes.len()
+    }
+
+    /// Bytes of the buffer, for the time that a message is looked at; to be put back.
+    pub(super) fn take_bytes(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.bytes)
+    }
+
+    pub(super) fn put_bytes(&mut self, bytes: Vec<u8>) {
+        self.bytes = bytes;
+    }
+
+    /// The next message, if it is there whole.
+    pub(super) fn next(&mut self) -> Result<Option<Message>, HangUp> {
+        let Some(header) = Header::read(&self.bytes[self.start..]) else { return Ok(None) };
+        let size = header.size as usize;
+        if size < HEADER_BYTES || size > self.longest {
+            return Err(HangUp::Size {
+                command: header.command,
+                bytes: header.size,
+                most: self.longest as u32,
+            });
+        }
+        if header.flags & TYPE > REPLY {
+            return Err(HangUp::Type { command: header.command, flags: header.flags });
+        }
+        let end = self.start + size;
+        if self.bytes.len() < end {
+            return Ok(None);
+        }
+        let payload = self.start + HEADER_BYTES..end;
+        self.start = end;
+        let fds = self.fds_before(self.before + end as u64);
+        if fds.len() > MAX_FDS {
+            return Err(HangUp::Descriptors { command: header.command });
+        }
+        Ok(Some(Message { header, payload, fds }))
+    }
+
+    /// The descriptors that came with bytes before `end`.
+    fn fds_before(&mut self, end: u64) -> Vec<OwnedFd> {
+        let count = self.fds.iter().take_while(|(last, _)| *last < end).count();
+        self.fds.drain(..count).map(|(_, fd)| fd).collect()
+    }
+}
+
+/// What is to be sent.
+#[derive(Debug, Default)]
+pub(super) struct Output {
+    bytes: Vec<u8>,
+    /// Where in `bytes` that begins which is not yet sent.
+    start: usize,
+    /// Where each message ends that is not yet sent.
+    ends: VecDeque<usize>,
+}
+
+impl Output {
+    /// Adds a message, whose payload `fill` appends; its size is filled in.
+    pub(super) fn message(&mut self, header: Header, fill: impl FnOnce(&mut Vec<u8>)) {
+        if self.start == self.bytes.len() {
+            self.bytes.clear();
+            self.start = 0;
+        }
+        let at = self.bytes.len();
+        header.write(&mut self.bytes);
+        fill(&mut self.bytes);
+        let size = (self.bytes.len() - at) as u32;
+        self.bytes[at + 4..at + 8].copy_from_slice(&size.to_ne_bytes());
+        self.ends.push_back(self.bytes.len());
+    }
+
+    /// Bytes to be sent in one call.
+    pub(super) fn next(&self) -> &[u8] {
+        let fits = self.ends.iter().take_while(|&&end| end - self.start <= MAX_BATCH).last();
+        let end = fits.or(self.ends.front()).map_or(self.start, |end| *end);
+        &self.bytes[self.start..end]
+    }
+
+    /// Forgets bytes that were sent.
+    pub(super) fn sent(&mut self, bytes: usize) {
+        self.start = (self.start + bytes).min(self.bytes.len());
+        while self.ends.front().is_some_and(|&end| end <= self.start) {
+            self.ends.pop_front();
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len() - self.start
+    }
+}
