@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Accesses of a virtual machine as requests of a root complex: cut into requests, issued in order, and put together again when
+//! they have ended. Knows neither where an access came from nor what it reached.
+
+use host::{HostError, HostOutput, HostReadId};
+use slab::Slab;
+use std::collections::VecDeque;
+use tlp::{Bdf, Data, PayloadPool};
+
+/// No request crosses a multiple of this (`PCIe 5.0 §2.2.7`).
+const PAGE: u64 = 4096;
+const DW: u64 = 4;
+/// What a CPU reads where nobody answers (`PCIe 5.0 §2.3.2`).
+const ALL_ONES: u8 = 0xff;
+
+/// How an access that somebody waits for has ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Answer<T> {
+    /// The access.
+    pub token: T,
+    /// What was read; nothing of a write.
+    pub bytes: Vec<u8>,
+}
+
+/// Accesses that wait or are under way. Requests leave in the order of accesses; behind a configuration write, none leaves
+/// before it has ended, as a CPU would wait for it.
+pub struct Accesses<T> {
+    payloads: PayloadPool,
+    open: Slab<Access<T>>,
+    parts: Slab<Part>,
+    waiting: VecDeque<HostOutput>,
+    answers: VecDeque<Answer<T>>,
+    /// The configuration write under way.
+    write: Option<HostReadId>,
+}
+
+#[derive(Debug)]
+struct Access<T> {
+    token: Option<T>,
+    bytes: Vec<u8>,
+    /// Parts that have not ended.
+    left: usize,
+}
+
+/// A request under way, and which bytes of its answer are which of its access.
+#[derive(Debug)]
+struct Part {
+    access: usize,
+    /// First byte of the access.
+    at: usize,
+    /// First byte of the answer.
+    from: usize,
+    len: usize,
+}
+
+impl<T> Accesses<T> {
+    pub(super) fn new(payloads: PayloadPool) -> Accesses<T> {
+        let (open, parts) = (Slab::new(), Slab::new());
+        Accesses { payloads, open, parts, waiting: VecDeque::new(), answers: VecDeque::new(), write: None }
+    }
+
+    /// Whether all that was asked for has been issued; if not, take requests before more is asked for.
+    pub fn has_room(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// The next request to issue.
+    pub fn poll_request(&mut self) -> Option<HostOutput> {
+        if self.write.is_some() {
+            return None;
+        }
+        let request = self.waiting.pop_front()?;
+        if let HostOutput::ConfigWrite { id, .. } = request {
+            self.write = Some(id);
+        }
+        Some(request)
+    }
+
+    /// The next access that has ended.
+    pub fn poll_answer(&mut self) -> Option<Answer<T>> {
+        self.answers.pop_front()
+    }
+
+    /// A request has ended. What cannot be read reads as all ones.
+    pub fn handle(&mut self, id: HostReadId, result: &Result<Data, HostError>) {
+        self.write.take_if(|write| *write == id);
+        let Some(Part { access, at, from, len }) = self.parts.try_remove(id.0 as usize) else { return };
+        let Some(open) = self.open.get_mut(access) else { return };
+        if let Ok(data) = result
+            && let Some(bytes) = data.bytes().and_then(|bytes| bytes.get(from..from + len))
+            && let Some(to) = open.bytes.get_mut(at..at + len)
+        {
+            to.copy_from_slice(bytes);
+        }
+        open.left -= 1;
+        if open.left == 0 {
+            self.end(access);
+        }
+    }
+
+    /// Nobody waits for what is under way any more; what has not left never does.
+    pub fn abandon(&mut self) {
+        let (open, parts) = (&mut self.open, &mut self.parts);
+        for id in self.waiting.drain(..).filter_map(|mut request| request.id_mut().copied()) {
+            if let Some(part) = parts.try_remove(id.0 as usize)
+                && let Some(access) = open.get_mut(part.access)
+            {
+                access.left -= 1;
+            }
+        }
+        open.iter_mut().for_each(|(_, access)| access.token = None);
+        open.retain(|_, access| access.left > 0);
+        self.answers.clear();
+    }
+
+    /// An access that ends at once.
+    pub(super) fn answer(&mut self, token: T, bytes: Vec<u8>) {
+        self.answers.push_back(Answer { token, bytes });
+    }
+
+    /// Reads configuration space; `at` is bus, device, function and register as ECAM has them.
+    pub(super) fn read_config(&mut self, token: T, at: u64, len: u32) {
+        let access = self.begin(token, len as usize);
+        for (at, part) in pieces(at, u64::from(len), DW) {
+            let id = self.part(access, part, (at % DW) as usize);
+            let (function, register_dw) = ecam(at);
+            self.waiting.push_back(HostOutput::ConfigRead { id, function, register_dw });
+        }
+        self.close(access);
+    }
+
+    pub(super) fn write_config(&mut self, token: T, at: u64, bytes: &[u8]) {
+        let access = self.begin(token, 0);
+        for (at, part) in pieces(at, bytes.len() as u64, DW) {
+            let id = self.part(access, 0..0, 0);
+            let (function, register_dw) = ecam(at);
+            let lane = (at % DW) as usize;
+            let byte_enables = ((1 << part.len()) - 1) << lane;
+            let mut value = [0; 4];
+            value[lane..lane + part.len()].copy_from_slice(&bytes[part]);
+            let value = u32::from_le_bytes(value);
+            self.waiting.push_back(HostOutput::ConfigWrite {
+                id,
+                function,
+                register_dw,
+                byte_enables,
+                value,
+            });
+        }
+        self.close(access);
+    }
+
+    pub(super) fn read_memory(&mut self, token: T, at: u64, len: u32) {
+        let access = self.begin(token, len as usize);
+        for (address, part) in pieces(at, u64::from(len), PAGE) {
+            let len = part.len() as u32;
+            let id = self.part(access, part, 0);
+            self.waiting.push_back(HostOutput::MmioRead { id, address, len, locked: false });
+        }
+        self.close(access);
+    }
+
+    /// Memory writes are posted: they end when they have been asked for.
+    pub(super) fn write_memory(&mut self, token: T, at: u64, bytes: &[u8]) {
+        for (address, part) in pieces(at, bytes.len() as u64, PAGE) {
+            let data = Data::Carried(self.payloads.copy(&bytes[part]));
+            self.waiting.push_back(HostOutput::MmioWrite { address, data });
+        }
+        self.answer(token, Vec::new());
+    }
+
+    fn begin(&mut self, token: T, len: usize) -> usize {
+        self.open.insert(Access { token: Some(token), bytes: vec![ALL_ONES; len], left: 0 })
+    }
+
+    fn part(&mut self, access: usize, part: std::ops::Range<usize>, from: usize) -> HostReadId {
+        self.open[access].left += 1;
+        HostReadId(self.parts.insert(Part { access, at: part.start, from, len: part.len() }) as u32)
+    }
+
+    /// All parts of an access are there: one without any has ended.
+    fn close(&mut self, access: usize) {
+        if self.open[access].left == 0 {
+            self.end(access);
+        }
+    }
+
+    fn end(&mut self, access: usize) {
+        let Access { token, bytes, .. } = self.open.remove(access);
+        self.answers.extend(token.map(|token| Answer { token, bytes }));
+    }
+}
+
+/// Cuts `len` bytes at `at` where they cross a multiple of `unit`: where each piece begins, and which bytes it is.
+fn pieces(at: u64, len: u64, unit: u64) -> impl Iterator<Item = (u64, std::ops::Range<usize>)> {
+    let mut done = 0;
+    std::iter::from_fn(move || {
+        let from = at.wrapping_add(done);
+        let piece = (len - done).min(unit - from % unit);
+        let part = done as usize..(done + piece) as usize;
+        done += piece;
+        (piece > 0).then_some((from, part))
+    })
+}
+
+/// Function and register of an offset in an ECAM window (`PCIe 5.0 §7.2.2`).
+fn ecam(at: u64) -> (Bdf, u16) {
+    (Bdf::from_bits((at >> 12) as u16), (at % PAGE / DW) as u16)
+}

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! An Intel Volume Management Device (VMD), by which one endpoint of a virtual machine carries a whole hierarchy: the stock `vmd`
+//! driver takes BAR0 as the ECAM window of a PCI domain of its own (`10000:`), BAR2 and BAR4 as that domain's memory windows,
+//! and hands interrupts of the domain on by vectors of the VMD. Each access to one of the windows becomes a request of a root
+//! complex; nothing of the hierarchy is known here.
+//!
+//! | region | what | becomes |
+//! |---|---|---|
+//! | BAR0, CFGBAR | 1 MiB for each bus: bus, device, function, register (`PCIe 5.0 §7.2.2`) | CfgRd, CfgWr |
+//! | BAR2, MEMBAR1 | 64-bit, prefetchable | MRd, MWr at the same address |
+//! | BAR4, MEMBAR2 | 32-bit; its first 8 KiB are the MSI-X table and pending bits of the VMD itself | MRd, MWr behind them |
+//! | configuration space | of the VMD | |
+//!
+//! Layout and identity are what the driver of Linux expects (`drivers/pci/controller/vmd.c`); 8086:a77f is one of its devices
+//! that QEMU has no quirk for.
+
+mod accesses;
+
+pub use accesses::{Accesses, Answer};
+
+use config::{Bar, BuildError, Builder, ConfigSpace, Identity, MsixLayout, ResetScope};
+use host::HostInterrupt;
+use thiserror::Error;
+use tlp::PayloadPool;
+
+/// Vendor and Device ID.
+const IDENTITY: Identity = Identity {
+    vendor: 0x8086,
+    device: 0xa77f,
+    revision: 0,
+    class: 0x01_0400,
+    subsystem_vendor: 0x8086,
+    subsystem: 0,
+};
+/// Registers 40h and 44h say what of the domain is restricted: nothing, if they are zero. So capabilities begin behind.
+const FIRST_CAPABILITY_DW: u16 = 0x50 / 4;
+/// Bytes of BAR4 that are the VMD's own: the windows of its children begin behind.
+pub const OWN_BYTES: u64 = 0x2000;
+const PENDING_AT: u32 = 0x1000;
+/// Bytes of CFGBAR for a bus.
+const BUS_BYTES: u64 = 1 << 20;
+/// Where the driver lets its children write their interrupts; bits 19:12 are the vector.
+const MSI_BASE: u64 = 0xfee0_0000;
+const VECTOR_SHIFT: u32 = 12;
+
+/// Regions of a vfio device that a VMD has: BARs by their number, and configuration space.
+mod region {
+    pub(super) const CFGBAR: u32 = 0;
+    pub(super) const MEMBAR1: u32 = 2;
+    pub(super) const MEMBAR2: u32 = 4;
+    pub(super) const CONFIG: u32 = 7;
+}
+
+/// How large a VMD is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Layout {
+    /// Buses of the domain: a power of two, 32 to 256.
+    pub buses: u16,
+    /// Bytes of the 64-bit prefetchable window: a power of two, 1 MiB to 2^62.
+    pub prefetchable_bytes: u64,
+    /// Bytes of the 32-bit window, with the 8 KiB of the VMD's own: a power of two, 1 MiB to 1 GiB.
+    pub memory_bytes: u64,
+    /// Vectors that interrupts of the domain are spread over: 2 to 128.
+    pub vectors: u16,
+}
+
+/// Why a VMD cannot be that large.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+pub enum LayoutError {
+    /// Buses.
+    #[error("{0} buses: legal are 32, 64, 128, 256")]
+    Buses(u16),
+    /// The 64-bit window.
+    #[error("a 64-bit window of {0} bytes: legal are powers of two, 1 MiB to 2^62")]
+    Prefetchable(u64),
+    /// The 32-bit window.
+    #[error("a 32-bit window of {0} bytes: legal are powers of two, 1 MiB to 1 GiB")]
+    Memory(u64),
+    /// Vectors.
+    #[error("{0} vectors: legal are 2 to 128")]
+    Vectors(u16),
+    /// The configuration space.
+    #[error("{0}")]
+    Config(#[from] BuildError),
+}
+
+impl Layout {
+    fn check(&self) -> Result<(), LayoutError> {
+        let window = |bytes: u64, last: u64| bytes.is_power_of_two() && (BUS_BYTES..=last).contains(&bytes);
+        match *self {
+            Layout { buses, .. } if !(32..=256).contains(&buses) || !buses.is_power_of_two() => {
+                Err(LayoutError::Buses(buses))
+            }
+            Layout { prefetchable_bytes: bytes, .. } if !window(bytes, 1 << 62) => {
+                Err(LayoutError::Prefetchable(bytes))
+            }
+            Layout { memory_bytes: bytes, .. } if !window(bytes, 1 << 30) => Err(LayoutError::Memory(bytes)),
+            Layout { vectors, .. } if !(2..=128).contains(&vectors) => Err(LayoutError::Vectors(vectors)),
+            _ => Ok(()),
+        }
+    }
+
+    fn cfgbar_bytes(&self) -> u64 {
+        u64::from(self.buses) * BUS_BYTES
+    }
+}
+
+/// A VMD. `T` names an access of the virtual machine.
+pub struct Vmd<T> {
+    layout: Layout,
+    space: ConfigSpace,
+    /// MSI-X table and pending bits. QEMU answers for them; what it does not is plain memory.
+    own: Vec<u8>,
+    /// The accesses that the hierarchy is to answer.
+    pub accesses: Accesses<T>,
+}
+
+impl<T> Vmd<T> {
+    /// A VMD as it is after reset.
+    ///
+    /// # Errors
+    /// The layout is not legal.
+    pub fn new(layout: Layout, payloads: PayloadPool) -> Result<Vmd<T>, LayoutError> {
+        layout.check()?;
+        let msix = MsixLayout { vectors: layout.vectors, table: (4, 0), pending: (4, PENDING_AT) };
+        let space = Builder::type0(IDENTITY)
+            .bar(0, Bar::memory64(layout.cfgbar_bytes()).prefetchable())
+            .bar(2, Bar::memory64(layout.prefetchable_bytes).prefetchable())
+            .bar(4, Bar::memory32(layout.memory_bytes))
+            .capabilities_at(FIRST_CAPABILITY_DW)
+            .msix(msix)
+            .build()?;
+        Ok(Vmd { layout, space, own: vec![0; OWN_BYTES as usize], accesses: Accesses::new(payloads) })
+    }
+
+    /// Bytes of a region, 0 where there is none: BARs by number, 7 is configuration space.
+    pub fn region_bytes(&self, region: u32) -> u64 {
+        match region {
+            region::CFGBAR => self.layout.cfgbar_bytes(),
+            region::MEMBAR1 => self.layout.prefetchable_bytes,
+            region::MEMBAR2 => self.layout.memory_bytes,
+            region::CONFIG => 256,
+            _ => 0,
+        }
+    }
+
+    /// MSI-X vectors.
+    pub fn vectors(&self) -> u16 {
+        self.layout.vectors
+    }
+
+    /// As after a reset of the VMD; what is under way is still answered.
+    pub fn reset(&mut self) {
+        self.space.reset(ResetScope::Fundamental);
+        self.own.fill(0);
+    }
+
+    /// Reads `len` bytes at `offset` of a region, which lie within it.
+    pub fn read(&mut self, token: T, region: u32, offset: u64, len: u32) {
+        match self.target(region, offset) {
+            Target::Function(at) => self.accesses.read_config(token, at, len),
+            Target::Memory(address) => self.accesses.read_memory(token, address, len),
+            Target::Own(at) => {
+                let bytes =
+                    (at..at + len as usize).map(|n| self.own.get(n).copied().unwrap_or_default()).collect();
+                self.accesses.answer(token, bytes);
+            }
+            Target::Config(at) => {
+                let bytes = (at..at + len as usize).map(|n| self.config_byte(n)).collect();
+                self.accesses.answer(token, bytes);
+            }
+        }
+    }
+
+    /// Writes bytes at `offset` of a region, within it.
+    pub fn write(&mut self, token: T, region: u32, offset: u64, bytes: &[u8]) {
+        match self.target(region, offset) {
+            Target::Function(at) => return self.accesses.write_config(token, at, bytes),
+            Target::Memory(address) => return self.accesses.write_memory(token, address, bytes),
+            Target::Own(at) => {
+                for (to, from) in self.own.iter_mut().skip(at).zip(bytes) {
+                    *to = *from;
+                }
+            }
+            Target::Config(at) => self.write_config(at, bytes),
+        }
+        self.accesses.answer(token, Vec::new());
+    }
+
+    fn target(&self, region: u32, offset: u64) -> Target {
+        let base = |bar: u8| self.space.bar(bar).map_or(0, |window| window.address);
+        match region {
+            region::CFGBAR => Target::Function(offset),
+            region::MEMBAR1 => Target::Memory(base(2).wrapping_add(offset)),
+            region::MEMBAR2 if offset >= OWN_BYTES => Target::Memory(base(4).wrapping_add(offset)),
+            region::MEMBAR2 => Target::Own(offset as usize),
+            _ => Target::Config(offset as usize),
+        }
+    }
+
+    fn config_byte(&self, at: usize) -> u8 {
+        self.space.read((at / 4) as u16).to_le_bytes()[at % 4]
+    }
+
+    fn write_config(&mut self, at: usize, bytes: &[u8]) {
+        for (n, byte) in (at..).zip(bytes) {
+            let lane = n % 4;
+            self.space.write((n / 4) as u16, 1 << lane, u32::from(*byte) << (8 * lane));
+        }
+    }
+
+    /// The vector of the VMD that an interrupt of the domain goes to; `None` if it has none: INTx, and messages to an address that
+    /// the driver never gives.
+    pub fn vector(&self, interrupt: &HostInterrupt) -> Option<u16> {
+        let HostInterrupt::Message { address, .. } = *interrupt else { return None };
+        let vector = (address.checked_sub(MSI_BASE)? >> VECTOR_SHIFT) as u16;
+        (vector < self.layout.vectors).then_some(vector)
+    }
+
+    /// Whether the guest takes interrupts: MSI-X Enable.
+    pub fn takes_interrupts(&self) -> bool {
+        self.space.msix().enabled
+    }
+}
+
+/// What a place in a region is.
+enum Target {
+    /// An offset in CFGBAR.
+    Function(u64),
+    /// An address of the domain.
+    Memory(u64),
+    /// The VMD's own part of BAR4.
+    Own(usize),
+    /// The VMD's configuration space.
+    Config(usize),
+}

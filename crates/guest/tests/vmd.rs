@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The VMD: what its windows become, in which order, and what its driver in Linux looks at.
+
+use host::{HostError, HostInterrupt, HostOutput, HostReadId};
+use proptest::prelude::*;
+use riser_guest::vmd::{Answer, Layout, LayoutError, OWN_BYTES, Vmd};
+use std::collections::BTreeMap;
+use tlp::{Bdf, Data, PayloadPool};
+
+const LAYOUT: Layout = Layout { buses: 32, prefetchable_bytes: 1 << 30, memory_bytes: 1 << 25, vectors: 16 };
+const CFGBAR: u32 = 0;
+const MEMBAR1: u32 = 2;
+const MEMBAR2: u32 = 4;
+const CONFIG: u32 = 7;
+/// Where the guest puts MEMBAR1 and MEMBAR2.
+const BASES: [(u64, u64); 2] = [(0x18, 0x38_0000_0000), (0x20, 0xd000_0000)];
+
+fn vmd() -> Vmd<u32> {
+    let mut vmd = Vmd::new(LAYOUT, PayloadPool::new()).unwrap();
+    for (register, base) in BASES {
+        vmd.write(0, CONFIG, register, &(base as u32).to_le_bytes());
+    }
+    vmd.write(0, CONFIG, 0x1c, &((BASES[0].1 >> 32) as u32).to_le_bytes());
+    while vmd.accesses.poll_answer().is_some() {}
+    vmd
+}
+
+fn own(vmd: &mut Vmd<u32>, offset: u64, len: u32) -> Vec<u8> {
+    vmd.read(7, CONFIG, offset, len);
+    let Some(Answer { token: 7, bytes }) = vmd.accesses.poll_answer() else { panic!("answered at once") };
+    bytes
+}
+
+fn u32_of(bytes: &[u8]) -> u32 {
+    u32::from_le_bytes(bytes.try_into().unwrap())
+}
+
+fn bytes(bytes: &[u8]) -> Result<Data, HostError> {
+    Ok(Data::Carried(PayloadPool::new().copy(bytes)))
+}
+
+#[test]
+fn its_registers_are_what_the_driver_looks_for() {
+    let mut vmd = vmd();
+    assert_eq!(u32_of(&own(&mut vmd, 0, 4)), 0xa77f_8086);
+    assert_eq!(own(&mut vmd, 0x40, 8), [0; 8], "VMCAP and VMCONFIG: nothing is restricted");
+    assert_eq!(own(&mut vmd, 0x34, 1), [0x50]);
+    assert_eq!(own(&mut vmd, 0x50, 4), [0x11, 0, 15, 0], "MSI-X, 16 vectors");
+    // Sizing: CFGBAR is 1 MiB a bus.
+    vmd.write(0, CONFIG, 0x10, &[0xff; 8]);
+    vmd.accesses.poll_answer();
+    let (low, high) = (u32_of(&own(&mut vmd, 0x10, 4)), u32_of(&own(&mut vmd, 0x14, 4)));
+    assert_eq!((low & 0xf, u64::from(high) << 32 | u64::from(low & !0xf)), (0xc, !0 << 25));
+    vmd.reset();
+    assert_eq!(own(&mut vmd, 0x20, 4), [0; 4]);
+}
+
+#[test]
+fn its_own_part_of_membar2_is_memory_and_the_rest_the_hierarchys() {
+    let mut vmd = vmd();
+    vmd.write(1, MEMBAR2, OWN_BYTES - 4, &[1, 2, 3, 4]);
+    vmd.read(2, MEMBAR2, OWN_BYTES - 4, 4);
+    let answers: Vec<Answer<u32>> = std::iter::from_fn(|| vmd.accesses.poll_answer()).collect();
+    assert_eq!(answers[1], Answer { token: 2, bytes: vec![1, 2, 3, 4] });
+    assert!(vmd.accesses.poll_request().is_none());
+    vmd.read(3, MEMBAR2, OWN_BYTES, 4);
+    let Some(HostOutput::MmioRead { id, address, len: 4, locked: false }) = vmd.accesses.poll_request()
+    else {
+        panic!("a memory read")
+    };
+    assert_eq!(address, BASES[1].1 + OWN_BYTES);
+    vmd.accesses.handle(id, &Err(HostError::NoDevice));
+    assert_eq!(vmd.accesses.poll_answer(), Some(Answer { token: 3, bytes: vec![0xff; 4] }));
+}
+
+#[test]
+fn nothing_leaves_behind_a_configuration_write_that_has_not_ended() {
+    let mut vmd = vmd();
+    vmd.write(1, CFGBAR, 0x10_8000 + 0x3e, &[0x40, 0]);
+    vmd.read(2, MEMBAR1, 0x100, 8);
+    let Some(HostOutput::ConfigWrite { id, function, register_dw: 15, byte_enables: 0xc, value: 0x40_0000 }) =
+        vmd.accesses.poll_request()
+    else {
+        panic!("a configuration write")
+    };
+    assert_eq!(function, Bdf::new(1, 1, 0).unwrap());
+    assert!(vmd.accesses.poll_request().is_none() && vmd.accesses.poll_answer().is_none());
+    assert!(!vmd.accesses.has_room());
+    vmd.accesses.handle(id, &Ok(Data::NONE));
+    assert_eq!(vmd.accesses.poll_answer(), Some(Answer { token: 1, bytes: vec![] }));
+    assert!(matches!(vmd.accesses.poll_request(), Some(HostOutput::MmioRead { len: 8, .. })));
+}
+
+#[test]
+fn who_has_gone_gets_no_answer() {
+    let mut vmd = vmd();
+    vmd.read(1, CFGBAR, 0, 8);
+    vmd.read(2, CFGBAR, 0x1000, 4);
+    let Some(HostOutput::ConfigRead { id, .. }) = vmd.accesses.poll_request() else { panic!("a read") };
+    vmd.accesses.abandon();
+    assert!(vmd.accesses.poll_request().is_none() && vmd.accesses.has_room());
+    vmd.accesses.handle(id, &bytes(&[1; 4]));
+    vmd.accesses.handle(HostReadId(99), &bytes(&[1; 4]));
+    assert!(vmd.accesses.poll_answer().is_none());
+    vmd.read(3, CFGBAR, 0, 4);
+    let Some(HostOutput::ConfigRead { id, .. }) = vmd.accesses.poll_request() else { panic!("a read") };
+    vmd.accesses.handle(id, &bytes(&[5; 4]));
+    assert_eq!(vmd.accesses.poll_answer(), Some(Answer { token: 3, bytes: vec![5; 4] }));
+}
+
+#[test]
+fn interrupts_have_the_vector_that_their_address_names() {
+    let vmd = vmd();
+    let message = |address| HostInterrupt::Message { requester: Bdf::default(), address, data: 0 };
+    for (address, vector) in [
+        (0xfee0_0000, Some(0)),
+        (0xfee0_f000, Some(15)),
+        (0xfee1_0000, None),
+        (0xfedf_f000, None),
+        (!0, None),
+    ] {
+        assert_eq!(vmd.vector(&message(address)), vector, "{address:#x}");
+    }
+}
+
+#[test]
+fn layouts_that_are_not_legal_are_refused() {
+    let refused = |layout| Vmd::<u32>::new(layout, PayloadPool::new()).err().unwrap();
+    for buses in [0, 16, 33, 512] {
+        assert_eq!(refused(Layout { buses, ..LAYOUT }), LayoutError::Buses(buses));
+    }
+    assert_eq!(refused(Layout { prefetchable_bytes: 3 << 20, ..LAYOUT }), LayoutError::Prefetchable(3 << 20));
+    assert_eq!(refused(Layout { memory_bytes: 2 << 30, ..LAYOUT }), LayoutError::Memory(2 << 30));
+    assert_eq!(refused(Layout { vectors: 1, ..LAYOUT }), LayoutError::Vectors(1));
+}
+
+/// The hierarchy as two arrays of bytes, which keep what was never written at a value of its own.
+#[derive(Default)]
+struct Plain {
+    config: BTreeMap<u64, u8>,
+    memory: BTreeMap<u64, u8>,
+}
+
+const fn blank(at: u64) -> u8 {
+    (at ^ at >> 8 ^ at >> 16) as u8
+}
+
+impl Plain {
+    fn serve(&mut self, request: HostOutput) -> Option<(HostReadId, Vec<u8>)> {
+        let ecam = |function: Bdf, dw: u16| u64::from(function.bits()) << 12 | u64::from(dw) * 4;
+        match request {
+            HostOutput::ConfigRead { id, function, register_dw } => {
+                Some((id, get(&self.config, ecam(function, register_dw), 4)))
+            }
+            HostOutput::ConfigWrite { id, function, register_dw, byte_enables, value } => {
+                for lane in (0..4).filter(|lane| byte_enables >> lane & 1 != 0) {
+                    let at = ecam(function, register_dw) + lane;
+                    self.config.insert(at, value.to_le_bytes()[lane as usize]);
+                }
+                Some((id, Vec::new()))
+            }
+            HostOutput::MmioRead { id, address, len, .. } => {
+                assert!(address % 4096 + u64::from(len) <= 4096);
+                Some((id, get(&self.memory, address, len.into())))
+            }
+            HostOutput::MmioWrite { address, data } => {
+                let bytes = data.bytes().unwrap();
+                assert!(address % 4096 + bytes.len() as u64 <= 4096);
+                self.memory.extend((address..).zip(bytes.iter().copied()));
+                None
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn get(map: &BTreeMap<u64, u8>, at: u64, len: u64) -> Vec<u8> {
+    (at..at + len).map(|at| map.get(&at).copied().unwrap_or(blank(at))).collect()
+}
+
+proptest! {
+    /// Whatever is written and read, of whatever length and where, is what an array of bytes gives; and answers come to whoever asked.
+    #[test]
+    fn windows_are_arrays(
+        accesses in prop::collection::vec(
+            (prop_oneof![Just(CFGBAR), Just(MEMBAR1), Just(MEMBAR2)], 0u64..0x8000, 1usize..6000, any::<Option<u8>>()),
+            1..20,
+        )
+    ) {
+        let (mut vmd, mut plain, mut expected) = (vmd(), Plain::default(), Plain::default());
+        for (token, (region, offset, len, fill)) in (0..).zip(accesses) {
+            let offset = if region == MEMBAR2 { offset + OWN_BYTES } else { offset };
+            let (map, at) = match region {
+                CFGBAR => (&mut expected.config, offset),
+                MEMBAR1 => (&mut expected.memory, BASES[0].1 + offset),
+                _ => (&mut expected.memory, BASES[1].1 + offset),
+            };
+            let answer = match fill {
+                Some(fill) => {
+                    let data: Vec<u8> = (0..len).map(|n| fill.wrapping_add(n as u8)).collect();
+                    map.extend((at..).zip(data.iter().copied()));
+                    vmd.write(token, region, offset, &data);
+                    Vec::new()
+                }
+                None => {
+                    vmd.read(token, region, offset, len as u32);
+                    get(map, at, len as u64)
+                }
+            };
+            while let Some(request) = vmd.accesses.poll_request() {
+                if let Some((id, answer)) = plain.serve(request) {
+                    vmd.accesses.handle(id, &bytes(&answer));
+                }
+            }
+            prop_assert_eq!(vmd.accesses.poll_answer(), Some(Answer { token, bytes: answer }));
+            prop_assert!(vmd.accesses.poll_answer().is_none() && vmd.accesses.has_room());
+        }
+    }
+}
