@@ -2,10 +2,14 @@
 //! A kernel in a virtual machine as a host of riser: QEMU's `vfio-user-pci` is the client, this crate the server.
 //!
 //! - [`vfio_user`]: the protocol, as a state machine between bytes and events;
-//! - [`vmd`]: the endpoint that carries a whole hierarchy, as requests of a root complex.
+//! - [`vmd`]: the endpoint that carries a whole hierarchy, as requests of a root complex;
+//! - [`memory`]: the memory of the virtual machine, mapped or read and written by system calls;
+//! - [`net`]: the socket.
 //!
 //! The crate knows no lab and no fabric: whoever has one takes the events and gives the answers. It never believes a length, an offset
 //! or a descriptor that a client sends, never reads a clock, and never panics on foreign bytes.
 
+pub mod memory;
+pub mod net;
 pub mod vfio_user;
 pub mod vmd;

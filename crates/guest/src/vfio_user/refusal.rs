@@ -190,6 +190,9 @@ pub enum HangUp {
         /// Number of the command.
         command: u16,
     },
+    /// A descriptor for an interrupt that is none of `eventfd`.
+    #[error("DEVICE_SET_IRQS with a descriptor that is no event descriptor")]
+    NotAnEvent,
     /// Something else than VERSION came first.
     #[error("{} before VERSION", command_name(*.0))]
     NoVersion(u16),

@@ -196,6 +196,14 @@ impl Session {
         }
     }
 
+    /// Tells that a descriptor which came for an interrupt is none that can be signalled.
+    pub fn foreign_descriptor(&mut self) {
+        if self.state != State::Over {
+            self.events.clear();
+            self.hang_up(HangUp::NotAnEvent);
+        }
+    }
+
     /// What the client wants next; `None` until more has come, been completed or sent.
     pub fn poll(&mut self) -> Option<Event> {
         loop {
@@ -300,6 +308,12 @@ impl Session {
     #[must_use]
     pub fn is_open(&self) -> bool {
         matches!(self.state, State::Open(_))
+    }
+
+    /// Whether the session has ended, and all was told and sent.
+    #[must_use]
+    pub fn is_drained(&self) -> bool {
+        self.is_over() && self.events.is_empty() && self.output.len() == 0
     }
 
     /// Whether the session has ended.

@@ -139,7 +139,7 @@ impl Output {
 
     /// Forgets bytes that were sent.
     pub(super) fn sent(&mut self, bytes: usize) {
-        self.start = (self.start + bytes).min(self.bytes.len());
+        self.start = self.start.saturating_add(bytes).min(self.bytes.len());
         while self.ends.front().is_some_and(|&end| end <= self.start) {
             self.ends.pop_front();
         }

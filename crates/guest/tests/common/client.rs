@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A client's side of vfio-user, written from the protocol's text alone: it shares no code with the server.
+#![allow(dead_code, reason = "each test uses a part")]
 
 use riser_guest::vfio_user::Session;
 
