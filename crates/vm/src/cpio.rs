@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Archives as the kernel unpacks them at boot: cpio in the "newc" form (Documentation/driver-api/early-userspace/buffer-format.rst
+//! of the kernel). The same entries give the same bytes: times, owners and inodes come from no file system.
+
+use std::collections::BTreeMap;
+
+/// Bits of a mode that say what an entry is (`S_IFMT` and its values, stat(2)).
+const KIND: u32 = 0o170_000;
+const DIRECTORY: u32 = 0o040_000;
+const FILE: u32 = 0o100_000;
+const LINK: u32 = 0o120_000;
+const CHARACTER: u32 = 0o020_000;
+
+/// The name of the entry that ends an archive.
+const TRAILER: &str = "TRAILER!!!";
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Content {
+    Directory,
+    File(Vec<u8>),
+    Link(String),
+    Character { major: u32, minor: u32 },
+}
+
+/// A tree of files that becomes an archive.
+#[derive(Clone, Debug, Default)]
+pub struct Archive {
+    /// By path without a leading slash, so that a folder comes before what is in it.
+    entries: BTreeMap<String, (u32, Content)>,
+}
+
+impl Archive {
+    /// A tree with nothing in it.
+    pub fn new() -> Archive {
+        Archive::default()
+    }
+
+    /// A folder, mode 0755. Folders above an entry are made by themselves.
+    pub fn directory(&mut self, path: &str) {
+        self.put(path, 0o755, Content::Directory);
+    }
+
+    /// A file with the permissions of `mode`.
+    pub fn file(&mut self, path: &str, mode: u32, bytes: Vec<u8>) {
+        self.put(path, mode & 0o7777, Content::File(bytes));
+    }
+
+    /// A symbolic link.
+    pub fn link(&mut self, path: &str, target: &str) {
+        self.put(path, 0o777, Content::Link(target.to_owned()));
+    }
+
+    /// A character device, mode 0600.
+    pub fn character_device(&mut self, path: &str, major: u32, minor: u32) {
+        self.put(path, 0o600, Content::Character { major, minor });
+    }
+
+    /// True where there is an entry of this path.
+    pub fn contains(&self, path: &str) -> bool {
+        self.entries.contains_key(path)
+    }
+
+    /// The later entry of a path wins, but for folders, which never replace anything.
+    fn put(&mut self, path: &str, mode: u32, content: Content) {
+        let path = path.trim_matches('/');
+        if let Some((parent, _)) = path.rsplit_once('/')
+            && !self.entries.contains_key(parent)
+        {
+            self.directory(parent);
+        }
+        if content == Content::Directory && self.entries.contains_key(path) {
+            return;
+        }
+        self.entries.insert(path.to_owned(), (mode, content));
+    }
+
+    /// The archive's bytes, a multiple of four of them; the kernel unpacks archives that stand one behind the other.
+    pub fn bytes(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        for (inode, (path, (mode, content))) in (1..).zip(&self.entries) {
+            let (kind, data, device): (u32, &[u8], (u32, u32)) = match content {
+                Content::Directory => (DIRECTORY, &[], (0, 0)),
+                Content::File(bytes) => (FILE, bytes, (0, 0)),
+                Content::Link(target) => (LINK, target.as_bytes(), (0, 0)),
+                Content::Character { major, minor } => (CHARACTER, &[], (*major, *minor)),
+            };
+            entry(&mut out, inode, kind | mode, path, data, device);
+        }
+        entry(&mut out, 0, 0, TRAILER, &[], (0, 0));
+        out
+    }
+}
+
+/// One entry: 13 numbers of eight hexadecimal digits behind the magic, the name with a zero, the data; each padded to four bytes.
+fn entry(out: &mut Vec<u8>, inode: u32, mode: u32, name: &str, data: &[u8], device: (u32, u32)) {
+    let length = |bytes: usize| u32::try_from(bytes).expect("entries are below 4 GiB");
+    let links = if mode & KIND == DIRECTORY { 2 } else { 1 };
+    let (size, name_size) = (length(data.len()), length(name.len() + 1));
+    let fields = [inode, mode, 0, 0, links, 0, size, 0, 0, device.0, device.1, name_size, 0];
+    out.extend_from_slice(b"070701");
+    for field in fields {
+        out.extend_from_slice(format!("{field:08X}").as_bytes());
+    }
+    out.extend_from_slice(name.as_bytes());
+    out.push(0);
+    pad(out);
+    out.extend_from_slice(data);
+    pad(out);
+}
+
+fn pad(out: &mut Vec<u8>) {
+    out.resize(out.len().next_multiple_of(4), 0);
+}

@@ -1,0 +1,92 @@
+#!/vm/busybox sh
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+# The first program of the guest: mounts what programs expect, loads modules, runs the command, tells how it ended. It speaks with
+# the machine by lines through the port vm.control: "ready", "failed TEXT", "exit STATUS", "done".
+
+/vm/busybox mkdir -p /proc /sys /dev /run /tmp /root /share /vm/bin
+/vm/busybox --install -s /vm/bin
+export PATH=/usr/sbin:/usr/bin:/vm/bin HOME=/root
+mount -t proc proc /proc
+mount -t sysfs sysfs /sys
+mount -t devtmpfs devtmpfs /dev
+mkdir -p /dev/pts /dev/shm
+mount -t devpts devpts /dev/pts
+mount -t tmpfs tmpfs /dev/shm
+mount -t debugfs debugfs /sys/kernel/debug 2>/dev/null
+ln -s /proc/self/fd /dev/fd
+ln -s fd/0 /dev/stdin
+ln -s fd/1 /dev/stdout
+ln -s fd/2 /dev/stderr
+ip link set lo up
+. /vm/settings
+
+# The port of a name; nothing where there is none.
+port() {
+    for port in /sys/class/virtio-ports/*; do
+        [ "$(cat "$port/name" 2>/dev/null)" = "$1" ] && echo "/dev/${port##*/}" && return
+    done
+}
+
+# Before there is a port to say it by, the console's last lines are all that anybody sees.
+failed() {
+    [ "$control" ] && echo "failed $*" >&3 && sleep 3600
+    echo "vm: failed $*" >/dev/console
+    poweroff -f
+}
+
+# Loads the modules of a list: a file, then parameters.
+load() {
+    while read -r file parameters; do
+        # shellcheck disable=SC2086 # Parameters are words.
+        said=$(insmod "$file" $parameters 2>&1) || failed "module ${file##*/}: $said"
+    done <"$1"
+}
+
+load /vm/ports
+# The kernel hears of it a moment after its driver is there.
+tries=0
+until control=$(port vm.control) && [ "$control" ]; do
+    tries=$((tries + 1))
+    [ $tries -lt 500 ] || break
+    usleep 10000
+done
+[ "$control" ] || failed "no port vm.control: has the kernel virtio_pci and virtio_console?"
+exec 3>"$control"
+load /vm/modules
+if [ "$share" ]; then
+    said=$(mount -t 9p -o trans=virtio,version=9p2000.L,msize=262144 share /share 2>&1) || failed "share: $said"
+fi
+echo ready >&3
+
+# Programs open /dev/stdout anew, which a port allows once: they get pipes.
+mkfifo /vm/stdin /vm/stdout /vm/stderr
+in= out= err=
+if [ "$terminal" ]; then
+    stty rows "$rows" cols "$columns" </dev/hvc0
+    setsid -c sh /vm/command </dev/hvc0 >/dev/hvc0 2>&1
+    status=$?
+else
+    cat /vm/stdout >"$(port vm.stdout)" & out=$!
+    cat /vm/stderr >"$(port vm.stderr)" & err=$!
+    if [ "$input" ]; then
+        cat "$(port vm.stdin)" >/vm/stdin & in=$!
+        sh /vm/command </vm/stdin >/vm/stdout 2>/vm/stderr
+    else
+        sh /vm/command </dev/null >/vm/stdout 2>/vm/stderr
+    fi
+    status=$?
+fi
+echo "exit $status" >&3
+
+# What the command has left running ends with it, so that its pipes end and all that was written is read.
+for process in /proc/[0-9]*; do
+    case ${process#/proc/} in
+    1 | "$out" | "$err") ;;
+    *) kill -9 "${process#/proc/}" 2>/dev/null ;;
+    esac
+done
+[ "$out" ] && wait "$out" "$err"
+[ "$share" ] && umount /share
+sync
+echo "done" >&3
+sleep 3600

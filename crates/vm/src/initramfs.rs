@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The guest's files: busybox, an init, modules in their order, packages. The same parts give the same bytes.
+
+use crate::cpio::Archive;
+use crate::error::{Context, Error, Result, bad_file, read};
+use crate::modules::{Module, Modules};
+use crate::parts::{BUSYBOX, Kernel, Programs};
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// The init, a script for busybox's shell.
+const INIT: &str = include_str!("init.sh");
+
+/// What the machine itself needs: the ports by which the init speaks.
+const PORTS: [&str; 2] = ["virtio_pci", "virtio_console"];
+/// What a shared folder needs.
+const SHARE: [&str; 2] = ["9pnet_virtio", "9p"];
+
+/// What only people read, or programs that are not there; paths in packages that the guest goes without.
+const UNREAD: [&str; 12] = [
+    "usr/share/doc/",
+    "usr/share/doc-base/",
+    "usr/share/man/",
+    "usr/share/info/",
+    "usr/share/locale/",
+    "usr/share/i18n/",
+    "usr/share/lintian/",
+    "usr/share/bash-completion/",
+    "usr/share/zsh/",
+    "usr/share/icons/",
+    "usr/lib/systemd/",
+    "usr/lib/x86_64-linux-gnu/gconv/",
+];
+
+/// Folders that are links into `usr`, as Debian has them.
+const MERGED: [&str; 4] = ["bin", "sbin", "lib", "lib64"];
+
+/// A module that is to be loaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Load {
+    /// Which.
+    pub module: Which,
+    /// Parameters, as `insmod` takes them: `name=value` and spaces between.
+    pub parameters: String,
+}
+
+/// Which module: the kernel's own of a name, or a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// One of the kernel's, such as `nvme`.
+    Named(String),
+    /// A `.ko` file of the user's.
+    File(PathBuf),
+}
+
+/// What the init does, beside the modules.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Work {
+    /// The command and its arguments; none is a shell.
+    pub(crate) command: Vec<String>,
+    /// Rows and columns of a terminal on which the command runs.
+    pub(crate) terminal: Option<(u16, u16)>,
+    /// The command gets an input.
+    pub(crate) input: bool,
+    /// A folder of the machine's is mounted.
+    pub(crate) share: bool,
+    /// Variables of its environment.
+    pub(crate) environment: Vec<(String, String)>,
+}
+
+/// The archive's bytes.
+pub(crate) fn build(kernel: &Kernel, programs: &Programs, load: &[Load], work: &Work) -> Result<Vec<u8>> {
+    let mut archive = Archive::new();
+    // The kernel opens it for the init before there is a /dev.
+    archive.character_device("dev/console", 5, 1);
+    for name in MERGED {
+        archive.directory(&format!("usr/{name}"));
+        archive.link(name, &format!("usr/{name}"));
+    }
+    add_programs(&mut archive, programs)?;
+    archive.file("init", 0o755, INIT.as_bytes().to_vec());
+    let mut modules = Loading { archive: &mut archive, modules: &kernel.modules, loaded: BTreeSet::new() };
+    modules.list("vm/ports", &PORTS.map(named))?;
+    let share = work.share.then(|| SHARE.map(named)).into_iter().flatten();
+    modules.list("vm/modules", &share.chain(load.iter().cloned()).collect::<Vec<_>>())?;
+    archive.file("vm/command", 0o755, command(&work.command).into_bytes());
+    archive.file("vm/settings", 0o644, settings(work)?.into_bytes());
+    Ok(archive.bytes())
+}
+
+fn named(name: &str) -> Load {
+    Load { module: Which::Named(name.to_owned()), parameters: String::new() }
+}
+
+/// The script that becomes the command.
+fn command(words: &[String]) -> String {
+    let words: Vec<String> = match words {
+        [] => vec!["sh".to_owned(), "-l".to_owned()],
+        words => words.iter().map(|word| quoted(word)).collect(),
+    };
+    format!("exec {}\n", words.join(" "))
+}
+
+/// A word that the shell takes as it is.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// Variables that the init reads.
+fn settings(work: &Work) -> Result<String> {
+    let flag = |name: &str, set: bool| format!("{name}={}\n", if set { "yes" } else { "" });
+    let mut text = flag("share", work.share) + &flag("input", work.input);
+    text += &flag("terminal", work.terminal.is_some());
+    if let Some((rows, columns)) = work.terminal {
+        text += &format!("rows={rows}\ncolumns={columns}\n");
+    }
+    for (name, value) in &work.environment {
+        let legal = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) || !name.chars().all(legal) {
+            return Err(Error::Option(format!("{name:?} is no name of an environment variable")));
+        }
+        text += &format!("export {name}={}\n", quoted(value));
+    }
+    Ok(text)
+}
+
+/// Lists of modules, none of which is loaded twice.
+struct Loading<'a> {
+    archive: &'a mut Archive,
+    modules: &'a Modules,
+    loaded: BTreeSet<String>,
+}
+
+impl Loading<'_> {
+    /// Puts modules and all that they need into the archive, and a list of them in the order of loading.
+    fn list(&mut self, path: &str, load: &[Load]) -> Result<()> {
+        let mut lines = String::new();
+        for load in load {
+            if load.parameters.contains('\n') {
+                return Err(Error::Option(format!(
+                    "{:?}: parameters of a module are one line",
+                    load.parameters
+                )));
+            }
+            for (module, parameters) in self.closure(load)? {
+                if self.loaded.insert(module.name.clone()) {
+                    let file = format!("vm/ko/{}.ko", module.name);
+                    lines += &format!("/{file} {parameters}\n");
+                    self.archive.file(&file, 0o644, module.bytes);
+                }
+            }
+        }
+        self.archive.file(path, 0o644, lines.into_bytes());
+        Ok(())
+    }
+
+    fn closure(&self, load: &Load) -> Result<Vec<(Module, String)>> {
+        let closure = match &load.module {
+            // Without any modules, all is taken for built in.
+            Which::Named(_) if self.modules.is_empty() => return Ok(Vec::new()),
+            Which::Named(name) => self.modules.closure(&[name])?,
+            Which::File(path) => self.modules.closure_of(Module::read(path)?)?,
+        };
+        let last = closure.len().saturating_sub(1);
+        let parameters = |index| if index == last { load.parameters.clone() } else { String::new() };
+        Ok(closure.into_iter().enumerate().map(|(index, module)| (module, parameters(index))).collect())
+    }
+}
+
+/// Busybox and the packages.
+fn add_programs(archive: &mut Archive, programs: &Programs) -> Result<()> {
+    let busybox = programs.folder.join(BUSYBOX);
+    let file =
+        ["usr/bin/busybox", "bin/busybox"].map(|path| busybox.join(path)).into_iter().find(|f| f.is_file());
+    let file = file.ok_or_else(|| bad_file(&busybox, "the package has no program busybox"))?;
+    archive.file("vm/busybox", 0o755, read(&file)?);
+    archive.link("usr/bin/sh", "/vm/busybox");
+    let what = || programs.folder.display().to_string();
+    let mut packages = Vec::new();
+    for entry in fs::read_dir(&programs.folder).context(what)? {
+        packages.push(entry.context(what)?.file_name().to_string_lossy().into_owned());
+    }
+    packages.sort();
+    for package in packages.iter().filter(|package| *package != BUSYBOX && programs.wants(package)) {
+        let folder = programs.folder.join(package);
+        add_tree(archive, &folder, "")?;
+    }
+    Ok(())
+}
+
+/// Adds the files below `root/path`.
+fn add_tree(archive: &mut Archive, root: &Path, path: &str) -> Result<()> {
+    let folder = root.join(path);
+    let what = || folder.display().to_string();
+    for entry in fs::read_dir(&folder).context(what)? {
+        let entry = entry.context(what)?;
+        let name = entry.file_name();
+        let name = name.to_str().ok_or_else(|| bad_file(&entry.path(), "a name of UTF-8 is expected"))?;
+        let inner = if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") };
+        let target = in_usr(&inner);
+        let kind = entry.file_type().context(what)?;
+        if UNREAD.iter().any(|unread| format!("{target}/").starts_with(unread)) {
+            continue;
+        }
+        if kind.is_dir() {
+            add_tree(archive, root, &inner)?;
+        } else if kind.is_symlink() {
+            let link = fs::read_link(entry.path()).context(what)?;
+            archive.link(&target, &link.to_string_lossy());
+        } else if kind.is_file() {
+            let mode = entry.metadata().context(what)?.permissions().mode();
+            archive.file(&target, mode, read(&entry.path())?);
+        }
+    }
+    Ok(())
+}
+
+/// The path in a tree whose `bin` and the like are links into `usr`.
+fn in_usr(path: &str) -> String {
+    match path.split('/').next() {
+        Some(first) if MERGED.contains(&first) => format!("usr/{path}"),
+        _ => path.to_owned(),
+    }
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! QEMU's command line and the kernel's.
+
+use super::Options;
+use crate::error::{Error, Result, bad_file};
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::Path;
+
+/// What executes the guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accelerator {
+    /// QEMU's emulation.
+    Tcg,
+    /// The machine's own processor.
+    Kvm,
+}
+
+/// Where a debugger is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gdb(pub SocketAddr);
+
+/// Descriptors of QEMU's own: what the machine opens for it.
+pub(super) const KERNEL: i32 = 10;
+pub(super) const INITRAMFS: i32 = 11;
+/// The sockets, in the order of [`PORTS`].
+pub(super) const SOCKETS: i32 = 12;
+
+/// The sockets between QEMU and the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Port {
+    Log,
+    Qmp,
+    Control,
+    Stdout,
+    Stderr,
+    Stdin,
+    Terminal,
+}
+
+pub(super) const PORTS: [Port; 7] =
+    [Port::Log, Port::Qmp, Port::Control, Port::Stdout, Port::Stderr, Port::Stdin, Port::Terminal];
+
+impl Port {
+    /// QEMU's name of it, and where it is one of the guest's ports, the guest's behind `vm.`.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Port::Log => "log",
+            Port::Qmp => "qmp",
+            Port::Control => "control",
+            Port::Stdout => "stdout",
+            Port::Stderr => "stderr",
+            Port::Stdin => "stdin",
+            Port::Terminal => "terminal",
+        }
+    }
+}
+
+/// The command line of every kernel: its log goes to the serial port, a panic resets at once, clocks of an emulated machine are
+/// believed without measuring, and nothing is mitigated that an emulated processor does not have.
+const COMMAND_LINE: &str = "console=ttyS0 panic=-1 tsc=reliable no_timer_check mitigations=off";
+
+/// QEMU's arguments for these options.
+pub(super) fn arguments(options: &Options) -> Result<Vec<OsString>> {
+    check(options)?;
+    let memory = options.memory_mib;
+    let (accelerator, cpu) = match options.accelerator {
+        Accelerator::Tcg => ("tcg", "qemu64"),
+        Accelerator::Kvm => ("kvm", "host"),
+    };
+    let mut words: Vec<OsString> = Vec::new();
+    let mut add = |text: &str| words.extend(text.split(' ').map(OsString::from));
+    add("-nodefaults -no-user-config -display none -no-reboot");
+    add(&format!(
+        "-accel {accelerator} -cpu {cpu} -M q35,memory-backend=memory -m {memory} -smp {}",
+        options.smp
+    ));
+    add(&format!("-object memory-backend-memfd,id=memory,size={memory}M,share=on"));
+    add(&format!("-kernel /dev/fd/{KERNEL} -initrd /dev/fd/{INITRAMFS}"));
+    for (socket, port) in (SOCKETS..).zip(PORTS) {
+        add(&format!("-chardev socket,id={},fd={socket}", port.name()));
+    }
+    add("-serial chardev:log -mon chardev=qmp,mode=control -device virtio-serial-pci,id=ports");
+    // The guest hears of them in this order: of the init's own when all others can be used.
+    for (number, port) in [Port::Stdin, Port::Stdout, Port::Stderr, Port::Control].into_iter().enumerate() {
+        let name = port.name();
+        add(&format!("-device virtserialport,bus=ports.0,nr={},chardev={name},name=vm.{name}", number + 1));
+    }
+    add("-device virtconsole,bus=ports.0,nr=0,chardev=terminal");
+    if let Some(shift) = options.icount {
+        add(&format!("-icount shift={shift},sleep=on"));
+    }
+    if let Some(Gdb(address)) = options.gdb {
+        add(&format!("-gdb tcp:{address} -S"));
+    }
+    if let Some(folder) = &options.share {
+        words.extend(share(folder)?);
+    }
+    words.extend(["-append".into(), command_line(options).into()]);
+    words.extend(options.qemu_arguments.iter().cloned());
+    Ok(words)
+}
+
+/// The kernel's command line.
+fn command_line(options: &Options) -> String {
+    let mut line = COMMAND_LINE.to_owned();
+    if options.gdb.is_some() {
+        // A debugger's addresses are those of the file.
+        line += " nokaslr";
+    }
+    if !options.append.is_empty() {
+        line = format!("{line} {}", options.append);
+    }
+    line
+}
+
+/// The folder that the guest sees, by 9p.
+fn share(folder: &Path) -> Result<[OsString; 4]> {
+    if !folder.is_dir() {
+        return Err(bad_file(folder, "no such folder; what the guest is to share is expected"));
+    }
+    let folder = std::path::absolute(folder).unwrap_or(folder.to_owned());
+    let text = folder.to_str().ok_or_else(|| bad_file(&folder, "a path of UTF-8 is expected"))?;
+    // In QEMU's options a comma ends a value, two are one.
+    let text = text.replace(',', ",,");
+    Ok([
+        "-fsdev".into(),
+        format!("local,id=share,security_model=none,path={text}").into(),
+        "-device".into(),
+        "virtio-9p-pci,fsdev=share,mount_tag=share".into(),
+    ])
+}
+
+fn check(options: &Options) -> Result<()> {
+    let legal = |what: &str, value: u32, least: u32, most: u32| match (least..=most).contains(&value) {
+        true => Ok(()),
+        false => Err(Error::Option(format!("{what} {value}: {least} to {most} are legal"))),
+    };
+    legal("virtual CPUs:", options.smp, 1, 255)?;
+    legal("MiB of the guest's memory:", options.memory_mib, 64, 1 << 20)?;
+    if let Some(shift) = options.icount {
+        legal("icount:", shift, 0, 10)?;
+        if options.accelerator == Accelerator::Kvm {
+            return Err(Error::Option(
+                "icount: instructions are counted under emulation (TCG) alone".to_owned(),
+            ));
+        }
+    }
+    if options.append.contains(['\n', '\0']) {
+        return Err(Error::Option(format!("{:?}: the kernel's command line is one line", options.append)));
+    }
+    if options.command.iter().any(|word| word.contains('\0')) {
+        return Err(Error::Option("a command's words hold no zero bytes".to_owned()));
+    }
+    Ok(())
+}

@@ -1,0 +1,472 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The thread that starts QEMU and sees to its end: carries bytes between the guest and the caller, and finds out how it ended.
+
+use super::arguments::{INITRAMFS, KERNEL, PORTS, Port, SOCKETS, arguments};
+use super::console::Console;
+use super::terminal::{Keys, Raw};
+use super::{End, Input, Options, Outputs, Report};
+use crate::error::{Context, Result};
+use crate::parts::command::tethered;
+use command_fds::{CommandFdExt, FdMapping};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::net::Shutdown;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::time::{Duration, Instant};
+
+/// Bytes that are carried at once.
+const CHUNK: usize = 64 << 10;
+/// Bytes of QEMU's own words that are kept, from their start.
+const WORDS: usize = 16 << 10;
+/// Bytes of the longest line of the init or of QMP.
+const LINE: usize = 64 << 10;
+/// How long the init may take from the command's end to its own, and QEMU from being told to end.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// The sockets to QEMU.
+pub(super) struct Wires {
+    ports: BTreeMap<Port, UnixStream>,
+}
+
+impl Wires {
+    /// Sockets to a QEMU, and the command that starts it.
+    pub(super) fn new(options: &Options, kernel: File, initramfs: File) -> Result<(Wires, Command)> {
+        let mut command = tethered(&options.qemu.command[0]);
+        command.args(&options.qemu.command[1..]).args(arguments(options)?);
+        // Ctrl-C at the terminal is for this process, which then stops the machine.
+        command.process_group(0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut handed = vec![(KERNEL, OwnedFd::from(kernel)), (INITRAMFS, OwnedFd::from(initramfs))];
+        let mut ports = BTreeMap::new();
+        for (number, port) in (SOCKETS..).zip(PORTS) {
+            let (ours, theirs) = UnixStream::pair().context(|| "sockets".to_owned())?;
+            // Only what is written to the guest might wait.
+            let waits = !matches!(port, Port::Stdin | Port::Terminal);
+            ours.set_nonblocking(!waits).context(|| "sockets".to_owned())?;
+            handed.push((number, theirs.into()));
+            ports.insert(port, ours);
+        }
+        let mappings = handed.into_iter().map(|(child_fd, parent_fd)| FdMapping { parent_fd, child_fd });
+        let mapped = command.fd_mappings(mappings.collect());
+        mapped.expect("the numbers differ");
+        Ok((Wires { ports }, command))
+    }
+}
+
+/// What is known of the guest.
+#[derive(Debug, Default)]
+struct Known {
+    ready: Option<(Instant, Duration)>,
+    exit: Option<u8>,
+    failed: Option<String>,
+    /// Why QEMU says that the guest went.
+    shutdown: Option<String>,
+    /// Why this side ended it.
+    ended: Option<End>,
+}
+
+/// Who has something to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    Stop,
+    Process,
+    Stderr,
+    Port(Port),
+    /// The caller's input has bytes.
+    Input,
+    /// The guest takes more of them.
+    Room,
+}
+
+/// The caller's input on its way to the guest.
+struct Feed {
+    from: Option<Arc<OwnedFd>>,
+    to: Port,
+    keys: Option<Keys>,
+    pending: Vec<u8>,
+}
+
+pub(super) struct Supervisor {
+    wires: Wires,
+    outputs: Outputs,
+    stop: Arc<OwnedFd>,
+    limit: Option<Duration>,
+    feed: Feed,
+    terminal: bool,
+    console: Console,
+    known: Known,
+    /// Lines that have not ended: of the init, of QMP.
+    control: Vec<u8>,
+    qmp: Vec<u8>,
+    words: Vec<u8>,
+    /// When QEMU is killed.
+    deadline: Option<Instant>,
+}
+
+impl Supervisor {
+    pub(super) fn new(
+        wires: Wires,
+        outputs: Outputs,
+        options: &Options,
+        stop: Arc<OwnedFd>,
+    ) -> Result<Supervisor> {
+        let terminal = matches!(options.input, Input::Terminal);
+        let (from, to) = match &options.input {
+            Input::Nothing => (None, Port::Stdin),
+            Input::From(fd) => (Some(Arc::clone(fd)), Port::Stdin),
+            Input::Terminal => {
+                let stdin = rustix::io::dup(rustix::stdio::stdin()).context(|| "stdin".to_owned())?;
+                (Some(Arc::new(stdin)), Port::Terminal)
+            }
+        };
+        let feed = Feed { from, to, keys: terminal.then(Keys::default), pending: Vec::new() };
+        Ok(Supervisor {
+            wires,
+            outputs,
+            stop,
+            limit: options.time_limit,
+            feed,
+            terminal,
+            console: Console::default(),
+            known: Known::default(),
+            control: Vec::new(),
+            qmp: Vec::new(),
+            words: Vec::new(),
+            deadline: None,
+        })
+    }
+
+    /// Starts QEMU, tells whether that went well, and returns when it has ended.
+    pub(super) fn run(mut self, mut command: Command, tell_started: &Sender<Result<u32>>) -> Option<Report> {
+        let start = Instant::now();
+        let began = self.begin(&mut command);
+        // It holds QEMU's ends of the sockets.
+        drop(command);
+        let (mut child, process) = match began {
+            Ok(began) => began,
+            Err(error) => {
+                let _ = tell_started.send(Err(error));
+                return None;
+            }
+        };
+        let _ = tell_started.send(Ok(child.id()));
+        self.deadline = self.limit.map(|limit| start + limit);
+        let mut stderr = child.stderr.take();
+        let raw = self.terminal.then(Raw::new);
+        if let Some(Err(e)) = &raw {
+            self.finish(&mut child, End::Outputs(format!("the terminal's mode: {e}")));
+        }
+        while let Err(error) = self.serve(&mut child, &process, &mut stderr) {
+            match error.kind() {
+                // QEMU has ended.
+                io::ErrorKind::UnexpectedEof => break,
+                _ => self.finish(&mut child, End::Outputs(error.to_string())),
+            }
+        }
+        let cpu = cpu_time(child.id());
+        let status = child.wait().map_or_else(|e| e.to_string(), |status| status.to_string());
+        self.drain(&mut stderr);
+        let ready = self.known.ready;
+        Some(Report {
+            cpu,
+            boot: ready.map(|(at, _)| at - start),
+            boot_cpu: ready.map(|(_, cpu)| cpu),
+            elapsed: start.elapsed(),
+            end: self.end(&status),
+        })
+    }
+
+    fn begin(&mut self, command: &mut Command) -> Result<(Child, OwnedFd)> {
+        let mut child = command.spawn().context(|| format!("cannot start {:?}", command.get_program()))?;
+        let pid = Pid::from_child(&child);
+        let opened = pidfd_open(pid, PidfdFlags::empty()).context(|| "QEMU's process".to_owned());
+        let hello = self.tell_qemu("qmp_capabilities").context(|| "QEMU's monitor".to_owned());
+        match opened.and_then(|process| hello.map(|()| process)) {
+            Ok(process) => Ok((child, process)),
+            Err(error) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                Err(error)
+            }
+        }
+    }
+
+    /// A command for QEMU's monitor.
+    fn tell_qemu(&mut self, command: &str) -> io::Result<()> {
+        let Some(qmp) = self.wires.ports.get_mut(&Port::Qmp) else { return Ok(()) };
+        writeln!(qmp, "{{\"execute\":\"{command}\"}}")
+    }
+
+    /// Serves whoever has something to say, until QEMU has ended (`UnexpectedEof`).
+    fn serve(
+        &mut self,
+        child: &mut Child,
+        process: &OwnedFd,
+        stderr: &mut Option<ChildStderr>,
+    ) -> io::Result<()> {
+        loop {
+            for source in self.wait(process, stderr)? {
+                match source {
+                    Source::Process => return Err(io::ErrorKind::UnexpectedEof.into()),
+                    Source::Stop => self.finish(child, End::Stopped),
+                    Source::Stderr => self.take_words(stderr),
+                    Source::Port(port) => self.take(port, child)?,
+                    Source::Input => self.take_input(child)?,
+                    Source::Room => self.feed()?,
+                }
+            }
+            if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                self.deadline = None;
+                let ready = self.known.ready.is_some();
+                self.finish(child, End::TimedOut { ready });
+            }
+        }
+    }
+
+    /// Kills QEMU; that it ended so is told unless more is known.
+    fn finish(&mut self, child: &mut Child, end: End) {
+        self.known.ended.get_or_insert(end);
+        // It may have ended by itself.
+        let _ = child.kill();
+    }
+
+    /// Who can be served, at the latest at the deadline.
+    fn wait(&self, process: &OwnedFd, stderr: &Option<ChildStderr>) -> io::Result<Vec<Source>> {
+        let mut sources: Vec<(Source, BorrowedFd, PollFlags)> = Vec::with_capacity(12);
+        if self.known.ended.is_none() {
+            sources.push((Source::Stop, self.stop.as_fd(), PollFlags::IN));
+        }
+        for (&port, stream) in &self.wires.ports {
+            sources.push((Source::Port(port), stream.as_fd(), PollFlags::IN));
+        }
+        if let Some(stderr) = stderr {
+            sources.push((Source::Stderr, stderr.as_fd(), PollFlags::IN));
+        }
+        if let (Some(to), false) = (self.wires.ports.get(&self.feed.to), self.feed.pending.is_empty()) {
+            sources.push((Source::Room, to.as_fd(), PollFlags::OUT));
+        } else if let (Some(from), None) = (&self.feed.from, &self.known.ended) {
+            sources.push((Source::Input, from.as_fd(), PollFlags::IN));
+        }
+        // The last, so that what was said before the end is heard before it.
+        sources.push((Source::Process, process.as_fd(), PollFlags::IN));
+        let timeout = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let timeout =
+            timeout.map(|t| Timespec { tv_sec: t.as_secs() as i64, tv_nsec: t.subsec_nanos().into() });
+        let mut polled: Vec<PollFd> =
+            sources.iter().map(|(_, fd, flags)| PollFd::from_borrowed_fd(*fd, *flags)).collect();
+        match poll(&mut polled, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(e) => return Err(e.into()),
+        }
+        let ready = polled.iter().map(|fd| !fd.revents().is_empty());
+        Ok(sources.iter().zip(ready).filter(|(_, ready)| *ready).map(|((source, ..), _)| *source).collect())
+    }
+
+    /// What has come by one of the sockets.
+    fn take(&mut self, port: Port, child: &mut Child) -> io::Result<()> {
+        let Some(stream) = self.wires.ports.get_mut(&port) else { return Ok(()) };
+        let mut bytes = vec![0; CHUNK];
+        let count = match stream.read(&mut bytes) {
+            Ok(count) => count,
+            Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+                return Ok(());
+            }
+            // QEMU was killed.
+            Err(_) => 0,
+        };
+        if count == 0 {
+            self.wires.ports.remove(&port);
+            return Ok(());
+        }
+        let bytes = &bytes[..count];
+        match port {
+            Port::Log => self.outputs.log.write_all(&self.console.take(bytes)),
+            Port::Stdout | Port::Terminal => pass(&mut self.outputs.stdout, bytes),
+            Port::Stderr => pass(&mut self.outputs.stderr, bytes),
+            Port::Control => self.take_control(bytes, child),
+            Port::Qmp => {
+                self.take_qmp(bytes);
+                Ok(())
+            }
+            Port::Stdin => Ok(()),
+        }
+    }
+
+    /// Lines of the init.
+    fn take_control(&mut self, bytes: &[u8], child: &mut Child) -> io::Result<()> {
+        for line in lines(&mut self.control, bytes) {
+            let (word, rest) = line.split_once(' ').unwrap_or((&line, ""));
+            match word {
+                "ready" => self.known.ready = Some((Instant::now(), cpu_time(child.id()))),
+                "failed" => {
+                    self.known.failed.get_or_insert(rest.to_owned());
+                    // The init has nothing more to say.
+                    let _ = child.kill();
+                }
+                "exit" => {
+                    self.known.exit = rest.parse().ok();
+                    self.deadline = Some(Instant::now() + GRACE);
+                }
+                "done" => self.tell_qemu("quit")?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Lines of QEMU's monitor: the event that tells why the guest went.
+    fn take_qmp(&mut self, bytes: &[u8]) {
+        for line in lines(&mut self.qmp, bytes) {
+            let Ok(message) = serde_json::from_str::<serde_json::Value>(&line) else { continue };
+            if message["event"] == "SHUTDOWN" {
+                self.known.shutdown = message["data"]["reason"].as_str().map(str::to_owned);
+            }
+        }
+    }
+
+    /// QEMU's own words.
+    fn take_words(&mut self, stderr: &mut Option<ChildStderr>) {
+        let mut bytes = vec![0; CHUNK];
+        match stderr.as_mut().map(|stderr| stderr.read(&mut bytes)) {
+            Some(Ok(count)) if count > 0 => {
+                let room = WORDS.saturating_sub(self.words.len());
+                self.words.extend_from_slice(&bytes[..count.min(room)]);
+            }
+            Some(Err(e)) if e.kind() == io::ErrorKind::Interrupted => {}
+            _ => *stderr = None,
+        }
+    }
+
+    /// Bytes of the caller's for the guest.
+    fn take_input(&mut self, child: &mut Child) -> io::Result<()> {
+        let Some(from) = &self.feed.from else { return Ok(()) };
+        let mut bytes = vec![0; CHUNK];
+        let count = match rustix::io::read(from, &mut bytes[..]) {
+            Ok(count) => count,
+            Err(Errno::INTR | Errno::AGAIN) => return Ok(()),
+            Err(e) => return Err(io::Error::other(format!("the input: {e}"))),
+        };
+        if count == 0 {
+            self.feed.from = None;
+            if let Some(to) = self.wires.ports.get(&self.feed.to) {
+                // QEMU may be gone.
+                let _ = to.shutdown(Shutdown::Write);
+            }
+            return Ok(());
+        }
+        let bytes = &bytes[..count];
+        match &mut self.feed.keys {
+            None => self.feed.pending.extend_from_slice(bytes),
+            Some(keys) => match keys.take(bytes) {
+                Some(typed) => self.feed.pending.extend(typed),
+                None => self.finish(child, End::Stopped),
+            },
+        }
+        Ok(())
+    }
+
+    /// As much of them as the guest takes.
+    fn feed(&mut self) -> io::Result<()> {
+        let Some(to) = self.wires.ports.get_mut(&self.feed.to) else { return Ok(()) };
+        match to.write(&self.feed.pending) {
+            Ok(count) => {
+                self.feed.pending.drain(..count);
+            }
+            Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+            // QEMU has ended; how, its process tells.
+            Err(_) => self.feed.pending.clear(),
+        }
+        Ok(())
+    }
+
+    /// What QEMU had said before it ended.
+    fn drain(&mut self, stderr: &mut Option<ChildStderr>) {
+        while stderr.is_some() {
+            self.take_words(stderr);
+        }
+        let mut rest = Vec::new();
+        for (port, mut stream) in std::mem::take(&mut self.wires.ports) {
+            rest.clear();
+            // A broken socket has had its say.
+            let _ = stream.set_nonblocking(false).and_then(|()| stream.read_to_end(&mut rest));
+            let passed = match port {
+                Port::Log => self.outputs.log.write_all(&self.console.take(&rest)),
+                Port::Stdout | Port::Terminal => pass(&mut self.outputs.stdout, &rest),
+                Port::Stderr => pass(&mut self.outputs.stderr, &rest),
+                Port::Qmp => {
+                    self.take_qmp(&rest);
+                    Ok(())
+                }
+                Port::Control | Port::Stdin => Ok(()),
+            };
+            if let Err(e) = passed {
+                self.known.ended.get_or_insert(End::Outputs(e.to_string()));
+            }
+        }
+        if let Err(e) = self.outputs.log.flush() {
+            self.known.ended.get_or_insert(End::Outputs(e.to_string()));
+        }
+    }
+
+    /// How it ended, by all that is known: what the init said, what this side did, what QEMU says of the guest, what it says of itself.
+    fn end(&mut self, status: &str) -> End {
+        if let Some(End::Outputs(what)) = &self.known.ended {
+            return End::Outputs(what.clone());
+        }
+        if let Some(status) = self.known.exit {
+            return End::Exited(status);
+        }
+        if let Some(what) = self.known.failed.take().or_else(|| self.console.failure()) {
+            return End::Failed(what);
+        }
+        if let Some(ended) = self.known.ended.take() {
+            return ended;
+        }
+        match (self.known.shutdown.as_deref(), self.console.panic()) {
+            (Some("guest-reset" | "guest-panic"), Some(line)) => End::Panicked(line),
+            (Some("guest-reset"), None) => End::Rebooted,
+            (Some("guest-shutdown"), _) => End::PoweredOff,
+            _ => {
+                let words = String::from_utf8_lossy(&self.words);
+                End::Qemu(format!("{status}; {}", words.trim()))
+            }
+        }
+    }
+}
+
+/// Writes bytes out at once.
+fn pass(to: &mut Box<dyn Write + Send>, bytes: &[u8]) -> io::Result<()> {
+    to.write_all(bytes)?;
+    to.flush()
+}
+
+/// The lines that end in these bytes; the rest waits. A line that is too long is cut.
+fn lines(waiting: &mut Vec<u8>, bytes: &[u8]) -> Vec<String> {
+    let mut found = Vec::new();
+    for &byte in bytes {
+        if byte == b'\n' {
+            found.push(String::from_utf8_lossy(waiting).trim().to_owned());
+            waiting.clear();
+        } else if waiting.len() < LINE {
+            waiting.push(byte);
+        }
+    }
+    found
+}
+
+/// CPU time of a process in user and system mode (`utime` and `stime` of proc_pid_stat(5)); nothing once it is gone.
+fn cpu_time(pid: u32) -> Duration {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The name, in parentheses, may hold anything.
+    let fields = text.rsplit_once(") ").map_or("", |(_, fields)| fields);
+    let ticks: u64 = fields.split(' ').skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
+    Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second())
+}

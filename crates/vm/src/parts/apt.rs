@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Debian's packages by apt, as anybody may: with sources, lists and a status of packages of our own, in a folder of our own. The
+//! machine's sources are read for the mirror that they name, and never changed; its proxies, credentials and other settings hold.
+//!
+//! apt verifies all that it fetches, by the keys of Debian's archive; what it cannot verify is refused.
+
+use super::command::{Finished, exists, run, tethered};
+use super::{Sources, Watch};
+use crate::error::{Context, Error, Result};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The keyring of Debian's archive, where its package puts it.
+const KEYRINGS: [&str; 2] =
+    ["/usr/share/keyrings/debian-archive-keyring.gpg", "/usr/share/keyrings/debian-archive-keyring.pgp"];
+
+/// Names by which sources call releases of Debian: third parties' sources may have the same, see [`mirror_among`].
+const RELEASES: [&str; 11] = [
+    "bullseye",
+    "bookworm",
+    "trixie",
+    "forky",
+    "duke",
+    "sid",
+    "oldoldstable",
+    "oldstable",
+    "stable",
+    "testing",
+    "unstable",
+];
+
+/// A private apt: packages of some suites, for one architecture.
+pub(super) struct Apt {
+    folder: PathBuf,
+}
+
+/// One package to be fetched.
+#[derive(Debug, PartialEq, Eq)]
+struct Download {
+    file: String,
+    bytes: u64,
+}
+
+impl Apt {
+    /// Writes the settings into an empty folder, and fetches the lists of packages.
+    pub(super) fn open(
+        folder: &Path,
+        suites: &str,
+        architecture: &str,
+        sources: &Sources,
+        watch: &mut Watch,
+    ) -> std::result::Result<Apt, Failure> {
+        for needed in ["apt-get", "dpkg-deb", "setpriv"] {
+            if !exists(needed) {
+                let why = format!("there is no {needed} here, which Debian and its relatives have");
+                return Err(Failure::Why(why));
+            }
+        }
+        let mirror = mirror(sources, watch)?;
+        let keyring = keyring(sources)?;
+        let apt = Apt { folder: folder.to_owned() };
+        apt.configure(&mirror, suites, architecture, &keyring)?;
+        watch.step(&format!("lists of packages of Debian {suites}"))?;
+        let finished = run(apt.command("apt-get", &["update"]), watch, |watch| watch.look())?;
+        succeeded(finished, "apt-get update")?;
+        Ok(apt)
+    }
+
+    fn configure(&self, mirror: &str, suites: &str, architecture: &str, keyring: &Path) -> Result<()> {
+        let folder = self.folder.display();
+        for name in ["lists/partial", "archives/partial", "none"] {
+            let path = self.folder.join(name);
+            fs::create_dir_all(&path).context(|| path.display().to_string())?;
+        }
+        let sources = format!(
+            "Types: deb\nURIs: {mirror}\nSuites: {suites}\nComponents: main\nArchitectures: {architecture}\n\
+             Targets: Packages\nSigned-By: {}\n",
+            keyring.display()
+        );
+        let settings = [
+            ("Dir::Etc::SourceList", format!("{folder}/debian.sources")),
+            ("Dir::Etc::SourceParts", format!("{folder}/none")),
+            ("Dir::Etc::Preferences", "/dev/null".to_owned()),
+            ("Dir::Etc::PreferencesParts", format!("{folder}/none")),
+            ("Dir::State", folder.to_string()),
+            ("Dir::State::Status", format!("{folder}/status")),
+            ("Dir::State::Lists", format!("{folder}/lists")),
+            ("Dir::State::extended_states", format!("{folder}/extended_states")),
+            ("Dir::Cache", folder.to_string()),
+            ("Dir::Cache::Archives", format!("{folder}/archives")),
+            ("Dir::Log", folder.to_string()),
+            ("APT::Architecture", architecture.to_owned()),
+            ("APT::Default-Release", String::new()),
+            ("APT::Install-Recommends", "false".to_owned()),
+            ("APT::Install-Suggests", "false".to_owned()),
+            ("APT::Update::Error-Mode", "any".to_owned()),
+            ("APT::Get::AllowUnauthenticated", "false".to_owned()),
+            ("Acquire::AllowInsecureRepositories", "false".to_owned()),
+            ("Acquire::AllowWeakRepositories", "false".to_owned()),
+            ("Acquire::AllowDowngradeToInsecureRepositories", "false".to_owned()),
+            ("Acquire::Languages", "none".to_owned()),
+            ("Acquire::PDiffs", "false".to_owned()),
+            ("Acquire::Retries", "3".to_owned()),
+        ];
+        // What the machine does after its own updates (it may empty its own cache) is none of ours.
+        let cleared = [
+            "APT::Architectures",
+            "APT::Update",
+            "DPkg::Pre-Invoke",
+            "DPkg::Post-Invoke",
+            "APT::NeverAutoRemove",
+        ];
+        let mut text: String = cleared.iter().map(|name| format!("#clear {name};\n")).collect();
+        for (name, value) in settings {
+            text += &format!("{name} \"{value}\";\n");
+        }
+        let write = |name: &str, text: &str| {
+            let path = self.folder.join(name);
+            fs::write(&path, text).context(|| path.display().to_string())
+        };
+        write("debian.sources", &sources)?;
+        write("status", "")?;
+        write("settings", &text)
+    }
+
+    /// A command of apt with our settings, which come after the machine's own and override them.
+    fn command(&self, program: &str, arguments: &[&str]) -> Command {
+        let mut command = tethered(program);
+        command.arg("-c").arg(self.folder.join("settings")).arg("-q").args(arguments);
+        command.current_dir(self.folder.join("archives"));
+        command
+    }
+
+    /// Fetches packages, with all that they depend on where `closure` says so, and unpacks each into a folder of its name.
+    pub(super) fn unpack(
+        &self,
+        packages: &[&str],
+        closure: Option<&str>,
+        into: &Path,
+        watch: &mut Watch,
+    ) -> std::result::Result<(), Failure> {
+        let mut arguments = match closure {
+            Some(release) => vec!["install", "-y", "--download-only", "-t", release],
+            None => vec!["download"],
+        };
+        arguments.extend(packages);
+        let mut ask = arguments.clone();
+        ask.insert(1, "--print-uris");
+        ask.insert(1, "-qq");
+        let asked = run(self.command("apt-get", &ask), watch, |watch| watch.look())?;
+        let downloads = downloads(&succeeded(asked, "apt-get")?);
+        if downloads.is_empty() {
+            return Err(Failure::Why(format!("apt knows no file of {}", packages.join(", "))));
+        }
+        self.download(&arguments, &downloads, packages, watch)?;
+        for download in &downloads {
+            watch.step(&format!("unpacking {}", name_of(&download.file)))?;
+            let file = self.folder.join("archives").join(&download.file);
+            let target = into.join(name_of(&download.file));
+            fs::create_dir_all(&target).context(|| target.display().to_string())?;
+            let mut command = tethered("dpkg-deb");
+            command.arg("--extract").arg(&file).arg(&target);
+            succeeded(run(command, watch, |watch| watch.look())?, "dpkg-deb")?;
+            fs::remove_file(&file).context(|| file.display().to_string())?;
+        }
+        Ok(())
+    }
+
+    /// Fetches what was listed, and tells how far it is.
+    fn download(
+        &self,
+        arguments: &[&str],
+        downloads: &[Download],
+        packages: &[&str],
+        watch: &mut Watch,
+    ) -> std::result::Result<(), Failure> {
+        let total = downloads.iter().map(|d| d.bytes).sum();
+        watch.step(&format!("fetching {} ({} files)", packages.join(", "), downloads.len()))?;
+        let archives = self.folder.join("archives");
+        let finished = run(self.command("apt-get", arguments), watch, |watch| {
+            watch.bytes(size(&archives).min(total), total)
+        })?;
+        succeeded(finished, "apt-get")?;
+        for download in downloads {
+            if !archives.join(&download.file).is_file() {
+                return Err(Failure::Why(format!("apt has not fetched {}", download.file)));
+            }
+        }
+        watch.bytes(total, total)?;
+        Ok(())
+    }
+
+    /// The first package that `package` depends on.
+    pub(super) fn first_dependency(
+        &self,
+        package: &str,
+        watch: &mut Watch,
+    ) -> std::result::Result<String, Failure> {
+        let shown = run(self.command("apt-cache", &["show", package]), watch, |watch| watch.look())?;
+        let text = succeeded(shown, "apt-cache")?;
+        let names = text.lines().filter_map(|line| line.strip_prefix("Depends: "));
+        let first = names.filter_map(|line| line.split([' ', ',', '|']).next()).next();
+        first.map(str::to_owned).ok_or(Failure::Why(format!("the package {package} depends on nothing")))
+    }
+}
+
+/// Bytes in a folder's files and those of the folders below.
+fn size(folder: &Path) -> u64 {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .map(|entry| match entry.metadata() {
+            Ok(m) if m.is_dir() => size(&entry.path()),
+            Ok(m) => m.len(),
+            // It was renamed meanwhile.
+            Err(_) => 0,
+        })
+        .sum()
+}
+
+/// Why a fetch failed: in words, or for a reason that has nothing to do with fetching.
+pub(super) enum Failure {
+    Why(String),
+    Other(Error),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure::Other(error)
+    }
+}
+
+fn succeeded(finished: Finished, name: &str) -> std::result::Result<String, Failure> {
+    match finished.status.success() {
+        true => Ok(finished.stdout),
+        false => Err(Failure::Why(format!("{name}: {}", finished.complaint()))),
+    }
+}
+
+/// What `--print-uris` lists: `'URI' FILE BYTES HASH`.
+fn downloads(text: &str) -> Vec<Download> {
+    let lines = text.lines().filter(|line| line.starts_with('\''));
+    lines
+        .filter_map(|line| {
+            let mut words = line.rsplit(' ');
+            let (_hash, bytes, file) = (words.next()?, words.next()?, words.next()?);
+            Some(Download { file: file.to_owned(), bytes: bytes.parse().ok()? })
+        })
+        .collect()
+}
+
+/// The package's name in that of its file: `NAME_VERSION_ARCHITECTURE.deb`.
+fn name_of(file: &str) -> &str {
+    file.split('_').next().unwrap_or(file)
+}
+
+/// The mirror of Debian that the caller names, or the machine's own sources do.
+fn mirror(sources: &Sources, watch: &mut Watch) -> std::result::Result<String, Failure> {
+    if let Some(mirror) = &sources.mirror {
+        return Ok(mirror.clone());
+    }
+    let format = "$(REPO_URI)\t$(RELEASE)\t$(COMPONENT)\t$(SIGNED_BY)";
+    let mut command = tethered("apt-get");
+    command.args(["indextargets", "--format", format, "Created-By: Packages"]);
+    let listed = succeeded(run(command, watch, |watch| watch.look())?, "apt-get indextargets")?;
+    mirror_among(&listed).ok_or(Failure::Why(
+        "this machine's package sources name no mirror of Debian: name one (--mirror URL)".to_owned(),
+    ))
+}
+
+/// The mirror in apt's list of what it knows: a line is URI, release, component and keys, with tabs between. Others than Debian name
+/// their suites after Debian's releases too: one signed by Debian's keys, or below a folder `debian`, is the archive.
+fn mirror_among(list: &str) -> Option<String> {
+    let rank = |uri: &str, keys: &str| {
+        (!keys.contains("debian-archive"), !uri.trim_end_matches('/').ends_with("/debian"))
+    };
+    let mut found: Vec<_> = list
+        .lines()
+        .filter_map(|line| {
+            let mut fields = line.split('\t');
+            let (uri, release, component) = (fields.next()?, fields.next()?, fields.next()?);
+            let is_debian = component == "main" && RELEASES.contains(&release) && !uri.starts_with("cdrom:");
+            let rank = rank(uri, fields.next().unwrap_or_default());
+            (is_debian && rank != (true, true)).then_some((rank, uri))
+        })
+        .collect();
+    // The first of the best, as the sources have them.
+    found.sort_by_key(|(rank, _)| *rank);
+    found.first().map(|(_, uri)| (*uri).to_owned())
+}
+
+/// The keys by which Debian signs.
+fn keyring(sources: &Sources) -> std::result::Result<PathBuf, Failure> {
+    if let Some(keyring) = &sources.keyring {
+        return match keyring.is_file() {
+            true => {
+                std::path::absolute(keyring).context(|| keyring.display().to_string()).map_err(Failure::Other)
+            }
+            false => Err(Failure::Why(format!("there is no keyring {}", keyring.display()))),
+        };
+    }
+    let found = KEYRINGS.iter().map(PathBuf::from).find(|path| path.is_file());
+    found.ok_or(Failure::Why(format!(
+        "there is no {}, by which packages are verified: install the package debian-archive-keyring, or name its file \
+         (--keyring FILE)",
+        KEYRINGS[0]
+    )))
+}

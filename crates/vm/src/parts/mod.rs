@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a machine is made of, from Debian's packages or from files of the user's: an emulator, kernels, programs for the guest.
+//! Each is fetched once, into a [`Cache`].
+
+mod apt;
+mod cache;
+pub(crate) mod command;
+mod guest;
+mod qemu;
+
+pub use cache::Cache;
+pub use guest::{BUSYBOX, Programs};
+pub use qemu::{Qemu, Version};
+
+use crate::error::{Error, Result, bad_file};
+use crate::kernel::{self, Image};
+use crate::modules::Modules;
+use apt::{Apt, Failure};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What is told while parts are fetched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Progress<'a> {
+    /// A step has begun.
+    Step(&'a str),
+    /// So many bytes of the step's download are here.
+    Bytes {
+        /// Bytes that are here.
+        done: u64,
+        /// Bytes of the whole.
+        total: u64,
+    },
+    /// Nothing new: whether to go on is asked.
+    Waiting,
+}
+
+/// Whom to tell, and who may say that it is enough.
+pub(crate) struct Watch<'a> {
+    tell: &'a mut dyn FnMut(Progress) -> bool,
+    /// The step told last, so that none is told twice.
+    step: String,
+}
+
+impl Watch<'_> {
+    fn tell(&mut self, progress: Progress) -> Result<()> {
+        match (self.tell)(progress) {
+            true => Ok(()),
+            false => Err(Error::Stopped),
+        }
+    }
+
+    fn step(&mut self, step: &str) -> Result<()> {
+        if self.step == step {
+            return self.look();
+        }
+        step.clone_into(&mut self.step);
+        self.tell(Progress::Step(step))
+    }
+
+    fn bytes(&mut self, done: u64, total: u64) -> Result<()> {
+        self.tell(Progress::Bytes { done, total })
+    }
+
+    fn look(&mut self) -> Result<()> {
+        self.tell(Progress::Waiting)
+    }
+}
+
+/// Where parts come from.
+#[derive(Clone, Debug)]
+pub struct Sources {
+    /// Where they are kept.
+    pub cache: Cache,
+    /// A mirror of Debian's archive; without it that which the machine's own package sources name.
+    pub mirror: Option<String>,
+    /// The keys of Debian's archive; without it those of the package debian-archive-keyring.
+    pub keyring: Option<PathBuf>,
+}
+
+/// Debian's kernels that are known by a short name.
+const KERNELS: [(&str, &str); 2] = [("6.1", "bookworm"), ("6.12", "trixie")];
+
+/// The kernel where none is named.
+pub const DEFAULT_KERNEL: &str = "6.1";
+
+/// The release whose programs the guest runs.
+const GUEST_RELEASE: &str = "trixie";
+
+/// The guest's architecture, as Debian calls it.
+const GUEST_ARCHITECTURE: &str = "amd64";
+
+/// A kernel with its modules.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    /// What QEMU boots.
+    pub image: Image,
+    /// Its modules; none where the user's kernel has none.
+    pub modules: Modules,
+}
+
+/// Parts, fetched where they are missing.
+pub struct Parts<'a> {
+    sources: Sources,
+    watch: Watch<'a>,
+}
+
+impl<'a> Parts<'a> {
+    /// Parts from these sources. `progress` is told what is done, at least ten times a second while something is; where it returns
+    /// false, the fetch ends with [`Error::Stopped`].
+    pub fn new(sources: Sources, progress: &'a mut dyn FnMut(Progress) -> bool) -> Parts<'a> {
+        Parts { sources, watch: Watch { tell: progress, step: String::new() } }
+    }
+
+    /// One of Debian's kernels, `6.1` or `6.12`.
+    ///
+    /// # Errors
+    /// There is none of this name, or it cannot be fetched.
+    pub fn kernel(&mut self, name: &str) -> Result<Kernel> {
+        let Some((_, release)) = KERNELS.iter().find(|(known, _)| *known == name) else {
+            let known = KERNELS.map(|(known, _)| known).join(", ");
+            return Err(Error::Option(format!(
+                "no kernel {name:?}: {known}, or the file of a bzImage or vmlinux"
+            )));
+        };
+        let folder = self.fetch(
+            &format!("kernel-{name}"),
+            &format!("Linux {name}"),
+            "a kernel of your own (--kernel FILE, with its modules: --modules DIR)",
+            |sources, folder, watch| {
+                let apt = Apt::open(&folder.join("apt"), release, GUEST_ARCHITECTURE, sources, watch)?;
+                let package = apt.first_dependency("linux-image-amd64", watch)?;
+                apt.unpack(&[&package], None, &folder.join("packages"), watch)?;
+                watch.step("unpacking the kernel")?;
+                settle_kernel(&folder.join("packages").join(&package), folder).map_err(Failure::Other)
+            },
+        )?;
+        let modules = Modules::below(&folder.join("modules"))?;
+        let image = match folder.join("vmlinux") {
+            file if file.is_file() => Image::File(file),
+            _ => Image::File(folder.join("bzImage")),
+        };
+        Ok(Kernel { image, modules })
+    }
+
+    /// A part of this name in the cache.
+    fn fetch(
+        &mut self,
+        name: &str,
+        what: &str,
+        instead: &str,
+        fill: impl FnOnce(&Sources, &Path, &mut Watch) -> std::result::Result<(), Failure>,
+    ) -> Result<PathBuf> {
+        let sources = &self.sources;
+        sources.cache.part(name, &mut self.watch, |folder, watch| {
+            fill(sources, folder, watch).map_err(|failure| match failure {
+                Failure::Why(why) => command::no_fetch(what, why, instead),
+                Failure::Other(error) => error,
+            })?;
+            let apt = folder.join("apt");
+            fs::remove_dir_all(&apt).map_err(|source| Error::Io { what: apt.display().to_string(), source })
+        })
+    }
+}
+
+impl Kernel {
+    /// A kernel of the user's: a bzImage or vmlinux, and the folder of its modules, as `/lib/modules/VERSION` is one. Without modules
+    /// it must have built in what the machine needs: virtio over PCI with its consoles.
+    ///
+    /// # Errors
+    /// A file is missing, or no kernel.
+    pub fn open(image: &Path, modules: Option<&Path>) -> Result<Kernel> {
+        let modules = modules.map(Modules::below).transpose()?.unwrap_or_default();
+        Ok(Kernel { image: kernel::open(image)?, modules })
+    }
+}
+
+/// Takes what is needed from a kernel's package: its image, unpacked, and its modules.
+fn settle_kernel(package: &Path, folder: &Path) -> Result<()> {
+    let rename = |from: &Path, to: &str| {
+        fs::rename(from, folder.join(to))
+            .map_err(|source| Error::Io { what: from.display().to_string(), source })
+    };
+    let only = |folder: PathBuf, start: &str| -> Result<PathBuf> {
+        let entries = fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path());
+        let mut found =
+            entries.filter(|path| path.file_name().unwrap_or_default().to_string_lossy().starts_with(start));
+        found.next().ok_or_else(|| {
+            bad_file(&folder, format!("the package has nothing that begins with {start:?} there"))
+        })
+    };
+    let bzimage = only(package.join("boot"), "vmlinuz-")?;
+    rename(&bzimage, "bzImage")?;
+    let modules = ["usr/lib/modules", "lib/modules"].map(|path| package.join(path));
+    let modules = modules.iter().find(|path| path.is_dir()).unwrap_or(&modules[0]);
+    rename(&only(modules.clone(), "")?, "modules")?;
+    if let Image::Unpacked(bytes) = kernel::open(&folder.join("bzImage"))? {
+        let path = folder.join("vmlinux");
+        fs::write(&path, bytes).map_err(|source| Error::Io { what: path.display().to_string(), source })?;
+    }
+    let packages = folder.join("packages");
+    fs::remove_dir_all(&packages).map_err(|source| Error::Io { what: packages.display().to_string(), source })
+}

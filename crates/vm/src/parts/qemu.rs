@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The emulator: one that is installed, one that the user names, or Debian's in a folder of its own.
+
+use super::apt::Apt;
+use super::command::{find, run, tethered};
+use super::{Parts, Watch};
+use crate::error::{Error, Result, bad_file};
+use object::read::elf::{FileHeader, ProgramHeader};
+use object::{Endianness, elf};
+use std::ffi::OsString;
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The name of the program.
+const PROGRAM: &str = "qemu-system-x86_64";
+/// The release of Debian whose backports have a QEMU that is new enough.
+const RELEASE: &str = "trixie";
+const BACKPORTS: &str = "trixie-backports";
+
+/// A version of QEMU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Version {
+    /// As 10 in 10.1.
+    pub major: u32,
+    /// As 1 in 10.1.
+    pub minor: u32,
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
+    }
+}
+
+/// The oldest QEMU that will do: the first with a client of vfio-user.
+const OLDEST: Version = Version { major: 10, minor: 1 };
+
+/// How to start QEMU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Qemu {
+    /// The program, and the arguments that come before all others.
+    pub(crate) command: Vec<OsString>,
+    /// Its version.
+    pub version: Version,
+}
+
+impl Parts<'_> {
+    /// A QEMU that has all these devices: one that is installed, where it is new enough; else Debian's.
+    ///
+    /// # Errors
+    /// None is installed that will do, and none can be fetched.
+    pub fn qemu(&mut self, devices: &[&str]) -> Result<Qemu> {
+        if let Some(installed) = find(PROGRAM)
+            && let Ok(found) = check(vec![installed.into_os_string()], devices, &mut self.watch)
+        {
+            return Ok(found);
+        }
+        let architecture = match std::env::consts::ARCH {
+            "x86_64" => "amd64",
+            "aarch64" => "arm64",
+            other => other,
+        };
+        let instead = format!("a QEMU of version {OLDEST} or later (--qemu FILE)");
+        let name = format!("qemu-{architecture}");
+        let folder = self.fetch(&name, "QEMU", &instead, |sources, folder, watch| {
+            let suites = format!("{RELEASE} {BACKPORTS}");
+            let apt = Apt::open(&folder.join("apt"), &suites, architecture, sources, watch)?;
+            let packages = folder.join("packages");
+            apt.unpack(&["qemu-system-x86"], Some(BACKPORTS), &packages, watch)?;
+            Ok(settle(&packages, folder)?)
+        })?;
+        let program = folder.join("usr/bin").join(PROGRAM);
+        let mut command = loader(&program, &folder)?;
+        command.push(program.into_os_string());
+        for data in ["usr/share/qemu", "usr/share/seabios"] {
+            command.extend([OsString::from("-L"), folder.join(data).into_os_string()]);
+        }
+        check(command, devices, &mut self.watch)
+    }
+
+    /// The QEMU that the user names, if it has all these devices.
+    ///
+    /// # Errors
+    /// It is no QEMU, too old, or lacks a device.
+    pub fn qemu_at(&mut self, program: &Path, devices: &[&str]) -> Result<Qemu> {
+        if !program.is_file() {
+            return Err(bad_file(program, "no such file; the program qemu-system-x86_64 is expected"));
+        }
+        let program = std::path::absolute(program).unwrap_or(program.to_owned());
+        check(vec![program.into_os_string()], devices, &mut self.watch)
+    }
+}
+
+/// What QEMU itself says of its version and its devices.
+fn check(command: Vec<OsString>, devices: &[&str], watch: &mut Watch) -> Result<Qemu> {
+    let program = Path::new(command.last().filter(|_| command.len() == 1).unwrap_or(&command[0])).to_owned();
+    let mut ask = |arguments: &[&str]| {
+        let mut asked = tethered(&command[0]);
+        asked.args(&command[1..]).args(arguments);
+        run(asked, watch, |watch| watch.look())
+    };
+    let said = ask(&["--version"])?;
+    let version = version(&said.stdout).filter(|_| said.status.success());
+    let version = version.ok_or_else(|| {
+        bad_file(
+            &program,
+            format!("no QEMU: it answers --version with {:?}", (said.stdout.clone() + &said.stderr).trim()),
+        )
+    })?;
+    if version < OLDEST {
+        return Err(bad_file(&program, format!("QEMU {version}; {OLDEST} or later is needed")));
+    }
+    let help = ask(&["-device", "help"])?.stdout;
+    for device in devices {
+        if !help.lines().any(|line| line.starts_with(&format!("name \"{device}\""))) {
+            return Err(bad_file(&program, format!("this QEMU {version} has no device {device}")));
+        }
+    }
+    Ok(Qemu { command, version })
+}
+
+/// The version in `QEMU emulator version 11.1.3 (Debian ...)`.
+fn version(text: &str) -> Option<Version> {
+    let rest = text.split("QEMU emulator version ").nth(1)?;
+    let mut numbers = rest.split(|c: char| !c.is_ascii_digit()).map(str::parse);
+    Some(Version { major: numbers.next()?.ok()?, minor: numbers.next()?.ok()? })
+}
+
+/// Moves what the packages hold into one tree, and leaves out what only people read.
+fn settle(packages: &Path, folder: &Path) -> Result<()> {
+    let failed = |path: &Path| {
+        let what = path.display().to_string();
+        move |source| Error::Io { what, source }
+    };
+    for package in fs::read_dir(packages).map_err(failed(packages))? {
+        let package = package.map_err(failed(packages))?.path();
+        merge(&package, folder)?;
+    }
+    for unused in ["usr/share/doc", "usr/share/man", "usr/share/locale", "packages"] {
+        let path = folder.join(unused);
+        if path.is_dir() {
+            fs::remove_dir_all(&path).map_err(failed(&path))?;
+        }
+    }
+    Ok(())
+}
+
+/// Moves the files of one tree into another; `lib` and its like, which are links into `usr` on a machine of today, go there.
+fn merge(from: &Path, to: &Path) -> Result<()> {
+    let failed = |source| Error::Io { what: from.display().to_string(), source };
+    for entry in fs::read_dir(from).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let name = entry.file_name();
+        let target = to.join(&name);
+        if entry.file_type().map_err(failed)?.is_dir() {
+            fs::create_dir_all(&target).map_err(failed)?;
+            merge(&entry.path(), &target)?;
+        } else {
+            fs::rename(entry.path(), target).map_err(failed)?;
+        }
+    }
+    Ok(())
+}
+
+/// The loader of the folder's own C library and where its libraries are, as a program in that folder is started by.
+fn loader(program: &Path, folder: &Path) -> Result<Vec<OsString>> {
+    let bytes = crate::error::read(program)?;
+    let interpreter = interpreter(&bytes)
+        .ok_or_else(|| bad_file(program, "an ELF program with an interpreter is expected"))?;
+    let name = interpreter.trim_start_matches('/');
+    let candidates = [folder.join("usr").join(name), folder.join(name)];
+    let found = candidates.iter().find_map(|path| path.canonicalize().ok());
+    let found = found.ok_or_else(|| bad_file(&candidates[0], "the packages hold no such loader"))?;
+    let libraries: PathBuf = found.parent().unwrap_or(folder).to_owned();
+    Ok(vec![found.into_os_string(), "--library-path".into(), libraries.into_os_string()])
+}
+
+/// The path of the loader that an ELF program asks for.
+fn interpreter(bytes: &[u8]) -> Option<String> {
+    let header = elf::FileHeader64::<Endianness>::parse(bytes).ok()?;
+    let endian = header.endian().ok()?;
+    let segments = header.program_headers(endian, bytes).ok()?;
+    let found = segments.iter().find_map(|segment| segment.interpreter(endian, bytes).ok().flatten())?;
+    Some(String::from_utf8_lossy(found).into_owned())
+}
