@@ -18,6 +18,7 @@ ln -s fd/0 /dev/stdin
 ln -s fd/1 /dev/stdout
 ln -s fd/2 /dev/stderr
 ip link set lo up
+hostname guest
 . /vm/settings
 
 # The port of a name; nothing where there is none.
@@ -62,8 +63,8 @@ echo ready >&3
 mkfifo /vm/stdin /vm/stdout /vm/stderr
 in= out= err=
 if [ "$terminal" ]; then
-    stty rows "$rows" cols "$columns" </dev/hvc0
-    setsid -c sh /vm/command </dev/hvc0 >/dev/hvc0 2>&1
+    # A terminal forgets its size when nobody has it open.
+    setsid -c sh -c "stty rows $rows columns $columns; . /vm/command" </dev/hvc0 >/dev/hvc0 2>&1
     status=$?
 else
     cat /vm/stdout >"$(port vm.stdout)" & out=$!

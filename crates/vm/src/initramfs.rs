@@ -4,8 +4,8 @@
 use crate::cpio::Archive;
 use crate::error::{Context, Error, Result, bad_file, read};
 use crate::modules::{Module, Modules};
-use crate::parts::{BUSYBOX, Kernel, Programs};
-use std::collections::BTreeSet;
+use crate::parts::{Kernel, Programs};
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -36,6 +36,14 @@ const UNREAD: [&str; 12] = [
 
 /// Folders that are links into `usr`, as Debian has them.
 const MERGED: [&str; 4] = ["bin", "sbin", "lib", "lib64"];
+
+/// What programs look up, where no package has it.
+const FILES: [(&str, &str); 4] = [
+    ("etc/passwd", "root:x:0:0:root:/root:/bin/sh\n"),
+    ("etc/group", "root:x:0:\n"),
+    ("etc/hostname", "guest\n"),
+    ("etc/hosts", "127.0.0.1 localhost guest\n::1 localhost\n"),
+];
 
 /// A module that is to be loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,10 +89,16 @@ pub(crate) fn build(kernel: &Kernel, programs: &Programs, load: &[Load], work: &
     }
     add_programs(&mut archive, programs)?;
     archive.file("init", 0o755, INIT.as_bytes().to_vec());
-    let mut modules = Loading { archive: &mut archive, modules: &kernel.modules, loaded: BTreeSet::new() };
+    for (path, text) in FILES {
+        if !archive.contains(path) {
+            archive.file(path, 0o644, text.as_bytes().to_vec());
+        }
+    }
+    let mut modules = Loading::new(&mut archive, &kernel.modules);
     modules.list("vm/ports", &PORTS.map(named))?;
     let share = work.share.then(|| SHARE.map(named)).into_iter().flatten();
     modules.list("vm/modules", &share.chain(load.iter().cloned()).collect::<Vec<_>>())?;
+    modules.index();
     archive.file("vm/command", 0o755, command(&work.command).into_bytes());
     archive.file("vm/settings", 0o644, settings(work)?.into_bytes());
     Ok(archive.bytes())
@@ -130,62 +144,97 @@ fn settings(work: &Work) -> Result<String> {
 struct Loading<'a> {
     archive: &'a mut Archive,
     modules: &'a Modules,
-    loaded: BTreeSet<String>,
+    /// The kernel of all of them, once one is known.
+    release: Option<String>,
+    /// By name, with the modules that it needs, the nearest first, and its other names.
+    loaded: BTreeMap<String, (Vec<String>, Vec<String>)>,
 }
 
-impl Loading<'_> {
+impl<'a> Loading<'a> {
+    fn new(archive: &'a mut Archive, modules: &'a Modules) -> Loading<'a> {
+        Loading { archive, modules, release: None, loaded: BTreeMap::new() }
+    }
+
     /// Puts modules and all that they need into the archive, and a list of them in the order of loading.
     fn list(&mut self, path: &str, load: &[Load]) -> Result<()> {
         let mut lines = String::new();
         for load in load {
-            if load.parameters.contains('\n') {
+            if load.parameters.contains(['\n', '\0']) {
                 return Err(Error::Option(format!(
-                    "{:?}: parameters of a module are one line",
+                    "{:?}: a module's parameters are one line",
                     load.parameters
                 )));
             }
-            for (module, parameters) in self.closure(load)? {
-                if self.loaded.insert(module.name.clone()) {
-                    let file = format!("vm/ko/{}.ko", module.name);
-                    lines += &format!("/{file} {parameters}\n");
-                    self.archive.file(&file, 0o644, module.bytes);
+            let closure = self.closure(load)?;
+            for (index, module) in closure.iter().enumerate() {
+                if self.loaded.contains_key(&module.name) {
+                    continue;
                 }
+                let parameters = if index + 1 == closure.len() { &load.parameters } else { "" };
+                let file = self.add(module, &closure[..index])?;
+                lines += &format!("/{file} {parameters}\n");
             }
         }
         self.archive.file(path, 0o644, lines.into_bytes());
         Ok(())
     }
 
-    fn closure(&self, load: &Load) -> Result<Vec<(Module, String)>> {
-        let closure = match &load.module {
+    /// The modules that one needs, and it.
+    fn closure(&self, load: &Load) -> Result<Vec<Module>> {
+        match &load.module {
             // Without any modules, all is taken for built in.
-            Which::Named(_) if self.modules.is_empty() => return Ok(Vec::new()),
-            Which::Named(name) => self.modules.closure(&[name])?,
-            Which::File(path) => self.modules.closure_of(Module::read(path)?)?,
-        };
-        let last = closure.len().saturating_sub(1);
-        let parameters = |index| if index == last { load.parameters.clone() } else { String::new() };
-        Ok(closure.into_iter().enumerate().map(|(index, module)| (module, parameters(index))).collect())
+            Which::Named(_) if self.modules.is_empty() => Ok(Vec::new()),
+            Which::Named(name) => self.modules.closure(&[name]),
+            Which::File(path) => self.modules.closure_of(Module::read(path)?),
+        }
+    }
+
+    /// Puts one into the archive, where `modprobe` looks for it.
+    fn add(&mut self, module: &Module, before: &[Module]) -> Result<String> {
+        let release = self.release.get_or_insert_with(|| module.kernel.clone());
+        if *release != module.kernel {
+            return Err(Error::Option(format!(
+                "the module {} is built for the kernel {}, others for {release}",
+                module.name, module.kernel
+            )));
+        }
+        let file = format!("usr/lib/modules/{release}/{}.ko", module.name);
+        self.archive.file(&file, 0o644, module.bytes.clone());
+        let needs = before.iter().rev().filter(|other| module.needs(other, before));
+        let needs = needs.map(|other| other.name.clone()).collect();
+        self.loaded.insert(module.name.clone(), (needs, module.aliases.clone()));
+        Ok(file)
+    }
+
+    /// What `modprobe` reads: `modules.dep` and `modules.alias`, as depmod(8) writes them.
+    fn index(&mut self) {
+        let Some(release) = &self.release else { return };
+        let (mut dependencies, mut aliases) = (String::new(), String::new());
+        for (name, (needs, others)) in &self.loaded {
+            dependencies += &format!("{name}.ko:");
+            dependencies.extend(needs.iter().map(|needed| format!(" {needed}.ko")));
+            dependencies.push('\n');
+            aliases.extend(others.iter().map(|alias| format!("alias {alias} {name}\n")));
+        }
+        self.archive.file(
+            &format!("usr/lib/modules/{release}/modules.dep"),
+            0o644,
+            dependencies.into_bytes(),
+        );
+        self.archive.file(&format!("usr/lib/modules/{release}/modules.alias"), 0o644, aliases.into_bytes());
+        // The kernel's own path of it.
+        self.archive.link("usr/sbin/modprobe", "/vm/busybox");
     }
 }
 
 /// Busybox and the packages.
 fn add_programs(archive: &mut Archive, programs: &Programs) -> Result<()> {
-    let busybox = programs.folder.join(BUSYBOX);
-    let file =
-        ["usr/bin/busybox", "bin/busybox"].map(|path| busybox.join(path)).into_iter().find(|f| f.is_file());
-    let file = file.ok_or_else(|| bad_file(&busybox, "the package has no program busybox"))?;
-    archive.file("vm/busybox", 0o755, read(&file)?);
-    archive.link("usr/bin/sh", "/vm/busybox");
-    let what = || programs.folder.display().to_string();
-    let mut packages = Vec::new();
-    for entry in fs::read_dir(&programs.folder).context(what)? {
-        packages.push(entry.context(what)?.file_name().to_string_lossy().into_owned());
+    archive.file("vm/busybox", 0o755, read(&programs.busybox)?);
+    for folder in &programs.packages {
+        add_tree(archive, folder, "")?;
     }
-    packages.sort();
-    for package in packages.iter().filter(|package| *package != BUSYBOX && programs.wants(package)) {
-        let folder = programs.folder.join(package);
-        add_tree(archive, &folder, "")?;
+    if !archive.contains("usr/bin/sh") {
+        archive.link("usr/bin/sh", "/vm/busybox");
     }
     Ok(())
 }

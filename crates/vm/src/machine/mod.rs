@@ -51,6 +51,8 @@ pub struct Options {
     pub smp: u32,
     /// The guest's memory in MiB, at least 64. It is a memfd that QEMU can hand to others (`share=on`).
     pub memory_mib: u32,
+    /// The processors that QEMU and the machine's thread may run on; none is any.
+    pub cpus: Vec<usize>,
     /// What executes the guest.
     pub accelerator: Accelerator,
     /// Counts instructions in place of time: a guest nanosecond for every 2^-n instructions, 0 to 10; with TCG alone.
@@ -84,6 +86,7 @@ impl Options {
             programs,
             smp: 1,
             memory_mib: 512,
+            cpus: Vec::new(),
             accelerator: Accelerator::Tcg,
             icount: None,
             gdb: None,

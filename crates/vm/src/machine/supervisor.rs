@@ -11,6 +11,7 @@ use command_fds::{CommandFdExt, FdMapping};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::thread::{CpuSet, sched_setaffinity};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -99,6 +100,7 @@ pub(super) struct Supervisor {
     outputs: Outputs,
     stop: Arc<OwnedFd>,
     limit: Option<Duration>,
+    cpus: Vec<usize>,
     feed: Feed,
     terminal: bool,
     console: Console,
@@ -133,6 +135,7 @@ impl Supervisor {
             outputs,
             stop,
             limit: options.time_limit,
+            cpus: options.cpus.clone(),
             feed,
             terminal,
             console: Console::default(),
@@ -185,6 +188,12 @@ impl Supervisor {
     }
 
     fn begin(&mut self, command: &mut Command) -> Result<(Child, OwnedFd)> {
+        if !self.cpus.is_empty() {
+            let mut set = CpuSet::new();
+            self.cpus.iter().for_each(|&cpu| set.set(cpu));
+            // Of this thread, from which QEMU has it.
+            sched_setaffinity(None, &set).context(|| format!("the processors {:?}", self.cpus))?;
+        }
         let mut child = command.spawn().context(|| format!("cannot start {:?}", command.get_program()))?;
         let pid = Pid::from_child(&child);
         let opened = pidfd_open(pid, PidfdFlags::empty()).context(|| "QEMU's process".to_owned());

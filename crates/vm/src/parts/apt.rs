@@ -154,8 +154,8 @@ impl Apt {
             return Err(Failure::Why(format!("apt knows no file of {}", packages.join(", "))));
         }
         self.download(&arguments, &downloads, packages, watch)?;
+        watch.step(&format!("unpacking {}", packages.join(", ")))?;
         for download in &downloads {
-            watch.step(&format!("unpacking {}", name_of(&download.file)))?;
             let file = self.folder.join("archives").join(&download.file);
             let target = into.join(name_of(&download.file));
             fs::create_dir_all(&target).context(|| target.display().to_string())?;

@@ -3,60 +3,109 @@
 
 use super::apt::Apt;
 use super::{GUEST_ARCHITECTURE, GUEST_RELEASE, Parts};
-use crate::error::Result;
+use crate::error::{Context, Error, Result, bad_file, read};
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 /// The package without which no guest runs.
-pub const BUSYBOX: &str = "busybox-static";
+const BUSYBOX: &str = "busybox-static";
+
+/// Bytes of the name of a folder in the cache, with room for what stands before it.
+const LONGEST_NAME: usize = 200;
 
 /// What a guest that has no service manager, no users and no package manager has no use for, and which packages drag in: groups of
 /// beginnings of names. A group is left out unless a package of it is asked for.
-pub(crate) const LEFT_OUT: [&[&str]; 4] = [
+const LEFT_OUT: [&[&str]; 4] = [
     &["systemd", "libsystemd-shared", "dbus", "init-system-helpers"],
     &["dpkg", "debconf", "tar", "adduser", "passwd", "ucf", "sensible-utils", "media-types", "tzdata"],
     &["python3", "libpython3"],
     &["perl", "libperl"],
 ];
 
-/// A folder with one folder for each package.
-#[derive(Clone, Debug)]
+/// Programs for the guest.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Programs {
-    pub(crate) folder: PathBuf,
-    pub(crate) named: BTreeSet<String>,
+    /// A busybox that needs no libraries.
+    pub(crate) busybox: PathBuf,
+    /// Folders of packages, in the order of their names.
+    pub(crate) packages: Vec<PathBuf>,
 }
 
 impl Programs {
-    /// Whether the guest has a use for a package: it was asked for, or is of no group that is left out, or of one of which a package
-    /// was asked for.
-    pub(crate) fn wants(&self, package: &str) -> bool {
-        let is_of = |group: &[&str], package: &str| group.iter().any(|start| package.starts_with(start));
-        LEFT_OUT
-            .iter()
-            .filter(|group| is_of(group, package))
-            .all(|group| self.named.iter().any(|named| is_of(group, named)))
+    /// A busybox of the user's, and nothing else. It must need no libraries.
+    ///
+    /// # Errors
+    /// It is not there, or no program of x86-64, or one that needs libraries.
+    pub fn busybox(path: &Path) -> Result<Programs> {
+        let bytes = read(path)?;
+        match crate::parts::qemu::interpreter(&bytes) {
+            Ok(None) => Ok(Programs { busybox: path.to_owned(), packages: Vec::new() }),
+            Ok(Some(loader)) => {
+                let why = format!(
+                    "it needs libraries (its loader is {loader}); a busybox that is linked statically is expected"
+                );
+                Err(bad_file(path, why))
+            }
+            Err(why) => Err(bad_file(path, why)),
+        }
+    }
+
+    /// Those of a folder with one folder for each package.
+    fn of_packages(folder: &Path, named: &BTreeSet<&str>) -> Result<Programs> {
+        let busybox = folder.join(BUSYBOX);
+        let files = ["usr/bin/busybox", "bin/busybox"].map(|path| busybox.join(path));
+        let file = files.into_iter().find(|file| file.is_file());
+        let file = file.ok_or_else(|| bad_file(&busybox, "the package has no program busybox"))?;
+        let mut packages = Vec::new();
+        let what = || folder.display().to_string();
+        for entry in fs::read_dir(folder).context(what)? {
+            let entry = entry.context(what)?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name != BUSYBOX && is_wanted(&name, named) {
+                packages.push(entry.path());
+            }
+        }
+        packages.sort();
+        Ok(Programs { busybox: file, packages })
     }
 }
 
+/// Whether the guest has a use for a package: it is of no group that is left out, or of one of which a package was asked for.
+fn is_wanted(package: &str, named: &BTreeSet<&str>) -> bool {
+    let is_of = |group: &[&str], package: &str| group.iter().any(|start| package.starts_with(start));
+    let mut groups = LEFT_OUT.iter().filter(|group| is_of(group, package));
+    groups.all(|group| named.iter().any(|named| is_of(group, named)))
+}
+
 impl Parts<'_> {
-    /// Debian's packages of these names, beside busybox, for the guest.
+    /// Debian's packages of these names, with all that they depend on, beside busybox. What their scripts would do where they are
+    /// installed is not done.
     ///
     /// # Errors
     /// There is none of a name, or they cannot be fetched.
     pub fn programs(&mut self, packages: &[&str]) -> Result<Programs> {
-        let mut named: BTreeSet<String> = packages.iter().map(|name| (*name).to_owned()).collect();
-        named.insert(BUSYBOX.to_owned());
-        for name in &named {
-            check(name)?;
+        let mut named: BTreeSet<&str> = packages.iter().copied().collect();
+        named.insert(BUSYBOX);
+        named.iter().try_for_each(|name| check(name))?;
+        let names: Vec<&str> = named.iter().copied().collect();
+        let part = format!("programs-{}", names.join("_"));
+        if part.len() > LONGEST_NAME {
+            return Err(Error::Option(format!(
+                "{} packages with names of {} bytes: {LONGEST_NAME} are legal in all",
+                names.len(),
+                part.len()
+            )));
         }
-        let names: Vec<&str> = named.iter().map(String::as_str).collect();
-        let part = format!("programs-{}", names.join("-"));
-        let instead = "files of your own, by a folder that the guest sees (--share DIR)";
+        let instead = match packages {
+            [] => "a busybox that is linked statically (--busybox FILE)",
+            _ => "files of your own, in a folder that the guest sees (--share DIR)",
+        };
         let folder = self.fetch(&part, &names.join(", "), instead, |sources, folder, watch| {
             let apt = Apt::open(&folder.join("apt"), GUEST_RELEASE, GUEST_ARCHITECTURE, sources, watch)?;
             apt.unpack(&names, Some(GUEST_RELEASE), &folder.join("packages"), watch)
         })?;
-        Ok(Programs { folder: folder.join("packages"), named })
+        Programs::of_packages(&folder.join("packages"), &named)
     }
 }
 
@@ -66,7 +115,7 @@ fn check(name: &str) -> Result<()> {
     let starts = name.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit());
     match starts && name.len() >= 2 && name.chars().all(legal) {
         true => Ok(()),
-        false => Err(crate::error::Error::Option(format!(
+        false => Err(Error::Option(format!(
             "{name:?} is no name of a Debian package: small letters, digits, + - . are legal, a letter or digit first"
         ))),
     }

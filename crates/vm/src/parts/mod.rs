@@ -9,7 +9,7 @@ mod guest;
 mod qemu;
 
 pub use cache::Cache;
-pub use guest::{BUSYBOX, Programs};
+pub use guest::Programs;
 pub use qemu::{Qemu, Version};
 
 use crate::error::{Error, Result, bad_file};

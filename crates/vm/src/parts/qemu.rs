@@ -166,8 +166,8 @@ fn merge(from: &Path, to: &Path) -> Result<()> {
 /// The loader of the folder's own C library and where its libraries are, as a program in that folder is started by.
 fn loader(program: &Path, folder: &Path) -> Result<Vec<OsString>> {
     let bytes = crate::error::read(program)?;
-    let interpreter = interpreter(&bytes)
-        .ok_or_else(|| bad_file(program, "an ELF program with an interpreter is expected"))?;
+    let interpreter = interpreter(&bytes).map_err(|why| bad_file(program, why))?;
+    let interpreter = interpreter.ok_or_else(|| bad_file(program, "a program with a loader is expected"))?;
     let name = interpreter.trim_start_matches('/');
     let candidates = [folder.join("usr").join(name), folder.join(name)];
     let found = candidates.iter().find_map(|path| path.canonicalize().ok());
@@ -176,11 +176,15 @@ fn loader(program: &Path, folder: &Path) -> Result<Vec<OsString>> {
     Ok(vec![found.into_os_string(), "--library-path".into(), libraries.into_os_string()])
 }
 
-/// The path of the loader that an ELF program asks for.
-fn interpreter(bytes: &[u8]) -> Option<String> {
-    let header = elf::FileHeader64::<Endianness>::parse(bytes).ok()?;
-    let endian = header.endian().ok()?;
-    let segments = header.program_headers(endian, bytes).ok()?;
-    let found = segments.iter().find_map(|segment| segment.interpreter(endian, bytes).ok().flatten())?;
-    Some(String::from_utf8_lossy(found).into_owned())
+/// The path of the loader that an ELF program asks for, if it does.
+pub(super) fn interpreter(bytes: &[u8]) -> std::result::Result<Option<String>, String> {
+    let bad = |e: object::read::Error| format!("a program (ELF, 64 bits) is expected: {e}");
+    let header = elf::FileHeader64::<Endianness>::parse(bytes).map_err(bad)?;
+    let endian = header.endian().map_err(bad)?;
+    for segment in header.program_headers(endian, bytes).map_err(bad)? {
+        if let Some(path) = segment.interpreter(endian, bytes).map_err(bad)? {
+            return Ok(Some(String::from_utf8_lossy(path).into_owned()));
+        }
+    }
+    Ok(None)
 }

@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What tests of machines share: parts, and ears.
 
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::pty::{OpenptFlags, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+use std::fs::File;
 use std::io::{self, Write};
+use std::os::fd::BorrowedFd;
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use vm::machine::Outputs;
@@ -56,6 +62,10 @@ impl Heard {
         String::from_utf8_lossy(&self.log.0.lock().unwrap()).into_owned()
     }
 
+    pub(crate) fn stdout_bytes(&self) -> Vec<u8> {
+        self.stdout.0.lock().unwrap().clone()
+    }
+
     pub(crate) fn stdout(&self) -> String {
         String::from_utf8_lossy(&self.stdout.0.lock().unwrap()).into_owned()
     }
@@ -72,4 +82,43 @@ pub(crate) fn outputs(heard: &Heard) -> Outputs {
         stdout: Box::new(heard.stdout.clone()),
         stderr: Box::new(heard.stderr.clone()),
     }
+}
+
+/// True where a process is no more.
+pub(crate) fn gone(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // One that is dead but not waited for is gone too.
+    stat.is_empty() || stat.contains(") Z ")
+}
+
+/// Waits until it is; ten seconds at most.
+pub(crate) fn ends_soon(pid: u32) -> bool {
+    (0..1000).any(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        gone(pid)
+    })
+}
+
+/// True where a descriptor can be read from.
+pub(crate) fn readable(fd: BorrowedFd<'_>) -> bool {
+    let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
+    rustix::event::poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap() == 1
+}
+
+/// This program anew, for one of its tests.
+pub(crate) fn again(test: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args([test, "--exact", "--ignored", "--nocapture"]);
+    command
+}
+
+/// Both ends of a terminal of this size.
+pub(crate) fn terminal(rows: u16, columns: u16) -> (File, File) {
+    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    unlockpt(&ours).unwrap();
+    let name = ptsname(&ours, Vec::new()).unwrap();
+    let theirs = File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
+    let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    tcsetwinsize(&theirs, size).unwrap();
+    (ours.into(), theirs)
 }
