@@ -98,7 +98,7 @@ async fn clock(io: Io) {
     while let Some(request) = io.next_request().await {
         // It has nothing to write; what is no read of memory ends as the seam ends it.
         let Request::Read(read) = request else { continue };
-        let (offset, len) = (read.offset(), read.len() as usize);
+        let (offset, len) = (read.offset(), read.len());
         let now = io.now().as_ps();
         let mut registers = [0; 16];
         registers[..8].copy_from_slice(&now.to_le_bytes());

@@ -13,6 +13,7 @@
 //! This crate never decides anything about timing or protocol: it only joins what stands below it.
 
 pub mod external;
+pub mod guest;
 mod link_schema;
 pub mod links;
 pub mod profile;

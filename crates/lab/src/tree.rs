@@ -99,6 +99,11 @@ impl Tree {
         (0..self.hosts as u32).map(HostId)
     }
 
+    /// Buses of a host, with bus 0.
+    pub(crate) fn buses(&self, host: HostId) -> u16 {
+        self.numbered(host).next
+    }
+
     /// Numbers the buses below a host, depth first.
     fn numbered(&self, host: HostId) -> Numbering {
         let mut count = Numbering { next: 1, buses: vec![0; self.slots.len()], beyond: None };

@@ -8,12 +8,14 @@ mod completions;
 mod cpu;
 mod fidelity;
 mod fit;
+mod guest;
 mod labs;
 mod lspci;
 mod man;
 mod model;
 mod nettlp;
 mod new;
+mod outside;
 mod paper;
 mod profiles;
 mod report;
@@ -36,6 +38,7 @@ pub(crate) enum Command {
     Completions(completions::Args),
     Fidelity(fidelity::Args),
     Fit(fit::Args),
+    Guest(guest::Args),
     Lspci(lspci::Args),
     Man(man::Args),
     Model(model::Args),
@@ -56,6 +59,7 @@ impl Command {
             Command::Completions(args) => completions::run(args),
             Command::Fidelity(args) => fidelity::run(args),
             Command::Fit(args) => fit::run(args),
+            Command::Guest(args) => guest::run(args, models),
             Command::Lspci(args) => lspci::run(args, models),
             Command::Man(args) => man::run(args),
             Command::Model(args) => model::run(args),

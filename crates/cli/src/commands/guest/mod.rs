@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `riser guest`: a real kernel on a lab's fabric. Nothing but naming is done here.
+
+mod serve;
+
+use crate::failure::Failure;
+use clap::Subcommand;
+use plug::Models;
+
+/// A real kernel, in a virtual machine, on a lab's fabric
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Serve(Box<serve::Args>),
+}
+
+pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
+    match args.command {
+        Command::Serve(args) => serve::run(&args, models),
+    }
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A virtual machine above a host of a lab, as a vfio-user client: what it does to its VMD becomes requests at the root complex, and
+//! what comes up there becomes answers, interrupts and accesses to its memory.
+//!
+//! ```text
+//!   QEMU ── guest::net ── guest::vfio_user::Session ── Guest: guest::vmd::Vmd ── HostPlace ── external::Driver ── fabric
+//! ```
+//!
+//! Sans-IO like the rest of a lab, but for the memory that the machine has mapped and the descriptors that it gave for its
+//! interrupts: both are the machine's, and `guest` reaches them.
+
+mod seat;
+mod serve;
+
+pub use seat::{Guest, GuestCounters, GuestError, Told};
+pub use serve::serve;
+
+use crate::LabFile;
+use crate::tree::Tree;
+use guest::vmd::Layout;
+
+/// Buses of the least VMD.
+const LEAST_BUSES: u16 = 32;
+/// What fits below 4 GiB beside the windows of QEMU's own devices, where its firmware places it.
+const MEMORY_BYTES: u64 = 512 << 20;
+/// What fits in the 40 bits of an address that QEMU's plainest CPU has.
+const PREFETCHABLE_BYTES: u64 = 64 << 30;
+/// More cost a guest interrupts that its other devices need.
+const VECTORS: u16 = 64;
+
+/// How large a VMD carries the hierarchy of the host whose place has this name: `host root`, or `host NAME`.
+///
+/// # Errors
+/// There is no such host, or its tree is none.
+pub fn layout(file: &LabFile, place: &str) -> Result<Layout, String> {
+    let tree = Tree::of(&file.lab).map_err(|e| e.message)?;
+    let names =
+        std::iter::once("root").chain(file.lab.external_host.iter().map(|h| h.name.get_ref().as_str()));
+    let found = tree.host_ids().zip(names).find(|(_, name)| place.strip_prefix("host ") == Some(name));
+    let (host, _) = found.ok_or_else(|| format!("no place `{place}`"))?;
+    let buses = tree.buses(host).next_power_of_two().clamp(LEAST_BUSES, 256);
+    Ok(Layout { buses, prefetchable_bytes: PREFETCHABLE_BYTES, memory_bytes: MEMORY_BYTES, vectors: VECTORS })
+}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Serves the virtual machines of a lab: what they want goes into the lab, the lab goes on, and what comes of it goes back. It is told
+//! the time.
+
+use super::seat::{Guest, Told};
+use crate::external::Driver;
+use guest::net;
+use std::io;
+use tlp::{Duration, Time};
+
+/// What an access of a machine has set off has this long, in the fabric's time, to end before the machine goes on.
+const SETTLE: Duration = Duration::from_us(50);
+/// The longest until the caller is asked whether to go on.
+const TURN: Duration = Duration::from_ms(20);
+
+/// Serves machines until `go_on` says no or the lab fails; it is asked after each turn, at least every 20 ms. `told` hears what is to
+/// be known of a machine, by its number.
+///
+/// # Errors
+/// Those of `poll` and `accept`.
+pub fn serve(
+    lab: &mut Driver,
+    guests: &mut [Guest],
+    clock: impl Fn() -> Time,
+    mut told: impl FnMut(usize, Told),
+    mut go_on: impl FnMut() -> bool,
+) -> io::Result<()> {
+    while lab.failure().is_none() && go_on() {
+        let mut more = false;
+        for (n, guest) in guests.iter_mut().enumerate() {
+            more |= guest.take(lab, clock(), |what| told(n, what))?;
+        }
+        lab.drain(clock(), |_| guests.iter_mut().for_each(Guest::hear));
+        lab.settle(SETTLE, |_| guests.iter_mut().for_each(Guest::hear));
+        if !more {
+            let wait = lab.poll_timeout().map_or(TURN, |at| at.since(clock()).min(TURN));
+            let servers: Vec<_> = guests.iter().map(Guest::server).collect();
+            net::wait(&servers, &[], Some(std::time::Duration::from_nanos(wait.as_ps() / 1000)))?;
+        }
+    }
+    Ok(())
+}
