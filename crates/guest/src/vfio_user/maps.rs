@@ -100,6 +100,9 @@ impl Maps {
             UNMAP_DIRTY => return Err(Refusal::Migration(DMA_UNMAP)),
             _ => return Err(bad("flags", flags.into(), Legal::Text("0 or 0x2"))),
         }
+        if size == 0 {
+            return Err(bad("size", size, Legal::From(PAGE_BYTES)));
+        }
         if self.maps.get(&address).is_some_and(|map| map.size == size) {
             return Ok(self.maps.remove(&address).into_iter().collect());
         }
