@@ -94,7 +94,7 @@ pub(crate) fn build(kernel: &Kernel, programs: &Programs, load: &[Load], work: &
             archive.file(path, 0o644, text.as_bytes().to_vec());
         }
     }
-    let mut modules = Loading::new(&mut archive, &kernel.modules);
+    let mut modules = Loading::new(&mut archive, kernel);
     modules.list("vm/ports", &PORTS.map(named))?;
     let share = work.share.then(|| SHARE.map(named)).into_iter().flatten();
     modules.list("vm/modules", &share.chain(load.iter().cloned()).collect::<Vec<_>>())?;
@@ -144,15 +144,20 @@ fn settings(work: &Work) -> Result<String> {
 struct Loading<'a> {
     archive: &'a mut Archive,
     modules: &'a Modules,
-    /// The kernel of all of them, once one is known.
+    /// The kernel that all of them are for, once it is known.
     release: Option<String>,
     /// By name, with the modules that it needs, the nearest first, and its other names.
     loaded: BTreeMap<String, (Vec<String>, Vec<String>)>,
 }
 
 impl<'a> Loading<'a> {
-    fn new(archive: &'a mut Archive, modules: &'a Modules) -> Loading<'a> {
-        Loading { archive, modules, release: None, loaded: BTreeMap::new() }
+    fn new(archive: &'a mut Archive, kernel: &'a Kernel) -> Loading<'a> {
+        Loading {
+            archive,
+            modules: &kernel.modules,
+            release: kernel.release.clone(),
+            loaded: BTreeMap::new(),
+        }
     }
 
     /// Puts modules and all that they need into the archive, and a list of them in the order of loading.
@@ -194,7 +199,7 @@ impl<'a> Loading<'a> {
         let release = self.release.get_or_insert_with(|| module.kernel.clone());
         if *release != module.kernel {
             return Err(Error::Option(format!(
-                "the module {} is built for the kernel {}, others for {release}",
+                "the module {} is built for Linux {}; {release} is expected",
                 module.name, module.kernel
             )));
         }

@@ -10,6 +10,15 @@ use object::{Endianness, elf};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+/// An image, and the release of its kernel (`uname -r`), where that is found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Opened {
+    /// The image.
+    pub image: Image,
+    /// The release, as modules have it in their `vermagic`.
+    pub release: Option<String>,
+}
+
 /// Where the setup header says what, from the file's first byte.
 const SETUP_SECTORS: usize = 0x1f1;
 const MAGIC: usize = 0x202;
@@ -22,6 +31,9 @@ const PROTOCOL_WITH_PAYLOAD: u16 = 0x0208;
 const SECTOR: usize = 512;
 /// More than any kernel unpacks to: what says more is no kernel.
 const LONGEST: usize = 1 << 30;
+
+/// What stands before the release in the kernel's banner (`init/version.c` of the kernel).
+const BANNER: &[u8] = b"Linux version ";
 
 /// `XEN_ELFNOTE_PHYS32_ENTRY`, the 32-bit entry point (`include/xen/interface/elfnote.h` of the kernel).
 const PHYS32_ENTRY: u32 = 18;
@@ -40,22 +52,43 @@ pub enum Image {
 ///
 /// # Errors
 /// The file cannot be read, is neither, or its payload is damaged; the message names the offset and what was expected there.
-pub fn open(path: &Path) -> Result<Image> {
+pub fn open(path: &Path) -> Result<Opened> {
     let bytes = read(path)?;
     if bytes.starts_with(b"\x7fELF") {
         return match has_entry(&bytes).map_err(|what| bad_file(path, what))? {
-            true => Ok(Image::File(path.to_owned())),
+            true => Ok(Opened { image: Image::File(path.to_owned()), release: banner(&bytes) }),
             false => Err(bad_file(
                 path,
-                "an ELF file without the note XEN_ELFNOTE_PHYS32_ENTRY, which QEMU enters a vmlinux by: build the kernel \
+                "an ELF file without the note XEN_ELFNOTE_PHYS32_ENTRY, by which QEMU enters a vmlinux: build the kernel \
                  with CONFIG_PVH, or give its bzImage",
             )),
         };
     }
     let unpacked = unpack(&bytes).map_err(|what| bad_file(path, what))?;
+    let release = banner(&unpacked);
     match has_entry(&unpacked).map_err(|what| bad_file(path, format!("in the payload: {what}")))? {
-        true => Ok(Image::Unpacked(unpacked)),
-        false => Ok(Image::File(path.to_owned())),
+        true => Ok(Opened { image: Image::Unpacked(unpacked), release }),
+        false => Ok(Opened { image: Image::File(path.to_owned()), release }),
+    }
+}
+
+/// The release in the banner that a kernel prints first.
+fn banner(vmlinux: &[u8]) -> Option<String> {
+    let start = memmem(vmlinux, BANNER)? + BANNER.len();
+    let word = vmlinux[start..].split(|byte| *byte == b' ').next()?;
+    String::from_utf8(word.to_vec()).ok().filter(|word| word.len() < 100)
+}
+
+/// Where some bytes stand first.
+fn memmem(bytes: &[u8], what: &[u8]) -> Option<usize> {
+    let first = what[0];
+    let mut at = 0;
+    loop {
+        at += bytes.get(at..)?.iter().position(|byte| *byte == first)?;
+        if bytes[at..].starts_with(what) {
+            return Some(at);
+        }
+        at += 1;
     }
 }
 

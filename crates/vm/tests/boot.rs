@@ -10,7 +10,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
-use vm::machine::{Input, Report};
+use vm::machine::{Icount, Input, Report};
 use vm::{End, Load, Machine, Options, Which};
 
 fn shell(script: &str) -> Vec<String> {
@@ -233,4 +233,22 @@ fn a_shell_has_the_terminal() {
     terminal.write_all(b"exit 5\r").unwrap();
     until(&mut terminal, "<Exited(5)>");
     assert!(child.wait().unwrap().success());
+}
+
+/// Two boots whose logs have the same times to the microsecond.
+#[test]
+fn a_clock_that_counts_instructions_repeats_itself() {
+    let logs = [0, 1].map(|_| {
+        let mut options = options("6.1");
+        options.icount = Some(Icount { shift: 1, sleep: false });
+        options.command = shell("date +%Y; dmesg | tail -1; cat /proc/sys/kernel/random/uuid");
+        let (report, heard) = run(options);
+        assert_eq!(report.end, End::Exited(0), "{}", heard.log());
+        assert!(heard.stdout().starts_with("2026\n"), "{}", heard.stdout());
+        heard.log() + &heard.stdout()
+    });
+    let [one, other] = &logs;
+    for (one, other) in one.lines().zip(other.lines()) {
+        assert_eq!(one, other);
+    }
 }

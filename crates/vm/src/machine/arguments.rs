@@ -21,13 +21,24 @@ pub enum Accelerator {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gdb(pub SocketAddr);
 
+/// A guest's clock that counts its instructions. What the guest draws by lot is drawn from the same seed every time, its memory's
+/// layout is not drawn at all, and its calendar begins with 2026: a run that nothing from outside disturbs repeats itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Icount {
+    /// An instruction takes 2 to this power nanoseconds, 0 to 10.
+    pub shift: u32,
+    /// While the guest idles, its clock goes with the wall's. Else it goes to the next timer at once, and what comes from outside later
+    /// than that comes later still by the guest's clock: then a run repeats itself.
+    pub sleep: bool,
+}
+
 /// Descriptors of QEMU's own: what the machine opens for it.
 pub(super) const KERNEL: i32 = 10;
 pub(super) const INITRAMFS: i32 = 11;
-/// The sockets, in the order of [`PORTS`].
-pub(super) const SOCKETS: i32 = 12;
+/// The wires, in the order of [`PORTS`].
+pub(super) const WIRES: i32 = 12;
 
-/// The sockets between QEMU and the machine.
+/// What goes between QEMU and the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Port {
     Log,
@@ -43,6 +54,12 @@ pub(super) const PORTS: [Port; 7] =
     [Port::Log, Port::Qmp, Port::Control, Port::Stdout, Port::Stderr, Port::Stdin, Port::Terminal];
 
 impl Port {
+    /// Only the guest speaks: the wire is a pipe, in which the guest's time has no part. (A socket that is full, as one is of 300 single
+    /// bytes, lets a guest try again by its own clock.)
+    pub(super) fn is_pipe(self) -> bool {
+        matches!(self, Port::Log | Port::Control | Port::Stdout | Port::Stderr)
+    }
+
     /// QEMU's name of it, and where it is one of the guest's ports, the guest's behind `vm.`.
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -80,8 +97,11 @@ pub(super) fn arguments(options: &Options) -> Result<Vec<OsString>> {
     ));
     add(&format!("-object memory-backend-memfd,id=memory,size={memory}M,share=on"));
     add(&format!("-kernel /dev/fd/{KERNEL} -initrd /dev/fd/{INITRAMFS}"));
-    for (socket, port) in (SOCKETS..).zip(PORTS) {
-        add(&format!("-chardev socket,id={},fd={socket}", port.name()));
+    for (wire, port) in (WIRES..).zip(PORTS) {
+        match port.is_pipe() {
+            true => add(&format!("-chardev file,id={},path=/dev/fd/{wire},append=on", port.name())),
+            false => add(&format!("-chardev socket,id={},fd={wire}", port.name())),
+        }
     }
     add("-serial chardev:log -mon chardev=qmp,mode=control -device virtio-serial-pci,id=ports");
     // The guest hears of them in this order: of the init's own when all others can be used.
@@ -90,8 +110,9 @@ pub(super) fn arguments(options: &Options) -> Result<Vec<OsString>> {
         add(&format!("-device virtserialport,bus=ports.0,nr={},chardev={name},name=vm.{name}", number + 1));
     }
     add("-device virtconsole,bus=ports.0,nr=0,chardev=terminal");
-    if let Some(shift) = options.icount {
-        add(&format!("-icount shift={shift},sleep=on"));
+    if let Some(Icount { shift, sleep }) = options.icount {
+        let sleep = if sleep { "on" } else { "off" };
+        add(&format!("-icount shift={shift},sleep={sleep} -seed 1 -rtc base=2026-01-01,clock=vm"));
     }
     if let Some(Gdb(address)) = options.gdb {
         add(&format!("-gdb tcp:{address} -S"));
@@ -107,8 +128,8 @@ pub(super) fn arguments(options: &Options) -> Result<Vec<OsString>> {
 /// The kernel's command line.
 fn command_line(options: &Options) -> String {
     let mut line = COMMAND_LINE.to_owned();
-    if options.gdb.is_some() {
-        // A debugger's addresses are those of the file.
+    if options.gdb.is_some() || options.icount.is_some() {
+        // A debugger's addresses are those of the file, and a run that repeats itself has the same.
         line += " nokaslr";
     }
     if !options.append.is_empty() {
@@ -144,8 +165,8 @@ fn check(options: &Options) -> Result<()> {
     if let Some(cpu) = options.cpus.iter().find(|&&cpu| cpu >= CpuSet::MAX_CPU) {
         return Err(Error::Option(format!("processor {cpu}: numbers below {} are legal", CpuSet::MAX_CPU)));
     }
-    if let Some(shift) = options.icount {
-        legal("icount:", shift, 0, 10)?;
+    if let Some(icount) = options.icount {
+        legal("icount: a shift of", icount.shift, 0, 10)?;
         if options.accelerator == Accelerator::Kvm {
             return Err(Error::Option(
                 "icount: instructions are counted under emulation (TCG) alone".to_owned(),

@@ -19,7 +19,7 @@ mod console;
 mod supervisor;
 mod terminal;
 
-pub use arguments::{Accelerator, Gdb};
+pub use arguments::{Accelerator, Gdb, Icount};
 
 use crate::error::{Context, Error, Result};
 use crate::initramfs::{self, Load, Work};
@@ -55,8 +55,8 @@ pub struct Options {
     pub cpus: Vec<usize>,
     /// What executes the guest.
     pub accelerator: Accelerator,
-    /// Counts instructions in place of time: a guest nanosecond for every 2^-n instructions, 0 to 10; with TCG alone.
-    pub icount: Option<u32>,
+    /// Counts instructions in place of time; with TCG alone.
+    pub icount: Option<Icount>,
     /// Waits for a debugger before the first instruction.
     pub gdb: Option<Gdb>,
     /// A folder that the guest sees at `/share`, with what it writes there.

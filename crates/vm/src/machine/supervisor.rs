@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The thread that starts QEMU and sees to its end: carries bytes between the guest and the caller, and finds out how it ended.
 
-use super::arguments::{INITRAMFS, KERNEL, PORTS, Port, SOCKETS, arguments};
+use super::arguments::{INITRAMFS, KERNEL, PORTS, Port, WIRES, arguments};
 use super::console::Console;
 use super::terminal::{Keys, Raw};
 use super::{End, Input, Options, Outputs, Report};
@@ -33,32 +33,46 @@ const LINE: usize = 64 << 10;
 /// How long the init may take from the command's end to its own, and QEMU from being told to end.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// The sockets to QEMU.
+/// The wires to QEMU.
 pub(super) struct Wires {
-    ports: BTreeMap<Port, UnixStream>,
+    /// What it says.
+    heard: BTreeMap<Port, File>,
+    /// What is said to it; [`Port::Qmp`], [`Port::Stdin`] and [`Port::Terminal`].
+    said: BTreeMap<Port, UnixStream>,
 }
 
 impl Wires {
-    /// Sockets to a QEMU, and the command that starts it.
+    /// Wires to a QEMU, and the command that starts it.
     pub(super) fn new(options: &Options, kernel: File, initramfs: File) -> Result<(Wires, Command)> {
         let mut command = tethered(&options.qemu.command[0]);
         command.args(&options.qemu.command[1..]).args(arguments(options)?);
         // Ctrl-C at the terminal is for this process, which then stops the machine.
         command.process_group(0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut handed = vec![(KERNEL, OwnedFd::from(kernel)), (INITRAMFS, OwnedFd::from(initramfs))];
-        let mut ports = BTreeMap::new();
-        for (number, port) in (SOCKETS..).zip(PORTS) {
-            let (ours, theirs) = UnixStream::pair().context(|| "sockets".to_owned())?;
-            // Only what is written to the guest might wait.
-            let waits = !matches!(port, Port::Stdin | Port::Terminal);
-            ours.set_nonblocking(!waits).context(|| "sockets".to_owned())?;
-            handed.push((number, theirs.into()));
-            ports.insert(port, ours);
+        let mut wires = Wires { heard: BTreeMap::new(), said: BTreeMap::new() };
+        for (number, port) in (WIRES..).zip(PORTS) {
+            let theirs = wires.add(port).context(|| format!("the wire {}", port.name()))?;
+            handed.push((number, theirs));
         }
         let mappings = handed.into_iter().map(|(child_fd, parent_fd)| FdMapping { parent_fd, child_fd });
         let mapped = command.fd_mappings(mappings.collect());
         mapped.expect("the numbers differ");
-        Ok((Wires { ports }, command))
+        Ok((wires, command))
+    }
+
+    /// A new wire, and QEMU's end of it.
+    fn add(&mut self, port: Port) -> io::Result<OwnedFd> {
+        if port.is_pipe() {
+            let (ours, theirs) = io::pipe()?;
+            self.heard.insert(port, OwnedFd::from(ours).into());
+            return Ok(theirs.into());
+        }
+        let (ours, theirs) = UnixStream::pair()?;
+        // What is written to the guest might wait for it.
+        ours.set_nonblocking(true)?;
+        self.heard.insert(port, OwnedFd::from(ours.try_clone()?).into());
+        self.said.insert(port, ours);
+        Ok(theirs.into())
     }
 }
 
@@ -176,7 +190,7 @@ impl Supervisor {
         }
         let cpu = cpu_time(child.id());
         let status = child.wait().map_or_else(|e| e.to_string(), |status| status.to_string());
-        self.drain(&mut stderr);
+        self.drain(&mut child, &mut stderr);
         let ready = self.known.ready;
         Some(Report {
             cpu,
@@ -210,7 +224,7 @@ impl Supervisor {
 
     /// A command for QEMU's monitor.
     fn tell_qemu(&mut self, command: &str) -> io::Result<()> {
-        let Some(qmp) = self.wires.ports.get_mut(&Port::Qmp) else { return Ok(()) };
+        let Some(qmp) = self.wires.said.get_mut(&Port::Qmp) else { return Ok(()) };
         writeln!(qmp, "{{\"execute\":\"{command}\"}}")
     }
 
@@ -227,7 +241,7 @@ impl Supervisor {
                     Source::Process => return Err(io::ErrorKind::UnexpectedEof.into()),
                     Source::Stop => self.finish(child, End::Stopped),
                     Source::Stderr => self.take_words(stderr),
-                    Source::Port(port) => self.take(port, child)?,
+                    Source::Port(port) => drop(self.take(port, child)?),
                     Source::Input => self.take_input(child)?,
                     Source::Room => self.feed()?,
                 }
@@ -253,13 +267,13 @@ impl Supervisor {
         if self.known.ended.is_none() {
             sources.push((Source::Stop, self.stop.as_fd(), PollFlags::IN));
         }
-        for (&port, stream) in &self.wires.ports {
+        for (&port, stream) in &self.wires.heard {
             sources.push((Source::Port(port), stream.as_fd(), PollFlags::IN));
         }
         if let Some(stderr) = stderr {
             sources.push((Source::Stderr, stderr.as_fd(), PollFlags::IN));
         }
-        if let (Some(to), false) = (self.wires.ports.get(&self.feed.to), self.feed.pending.is_empty()) {
+        if let (Some(to), false) = (self.wires.said.get(&self.feed.to), self.feed.pending.is_empty()) {
             sources.push((Source::Room, to.as_fd(), PollFlags::OUT));
         } else if let (Some(from), None) = (&self.feed.from, &self.known.ended) {
             sources.push((Source::Input, from.as_fd(), PollFlags::IN));
@@ -279,38 +293,36 @@ impl Supervisor {
         Ok(sources.iter().zip(ready).filter(|(_, ready)| *ready).map(|((source, ..), _)| *source).collect())
     }
 
-    /// What has come by one of the sockets.
-    fn take(&mut self, port: Port, child: &mut Child) -> io::Result<()> {
-        let Some(stream) = self.wires.ports.get_mut(&port) else { return Ok(()) };
+    /// What has come by one of the wires; whether there was anything.
+    fn take(&mut self, port: Port, child: &mut Child) -> io::Result<bool> {
+        let Some(wire) = self.wires.heard.get_mut(&port) else { return Ok(false) };
         let mut bytes = vec![0; CHUNK];
-        let count = match stream.read(&mut bytes) {
+        let count = match wire.read(&mut bytes) {
             Ok(count) => count,
-            Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
-                return Ok(());
-            }
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => return Ok(true),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(false),
             // QEMU was killed.
             Err(_) => 0,
         };
         if count == 0 {
-            self.wires.ports.remove(&port);
-            return Ok(());
+            self.wires.heard.remove(&port);
+            return Ok(false);
         }
         let bytes = &bytes[..count];
         match port {
-            Port::Log => self.outputs.log.write_all(&self.console.take(bytes)),
-            Port::Stdout | Port::Terminal => pass(&mut self.outputs.stdout, bytes),
-            Port::Stderr => pass(&mut self.outputs.stderr, bytes),
+            Port::Log => self.outputs.log.write_all(&self.console.take(bytes))?,
+            Port::Stdout | Port::Terminal => pass(&mut self.outputs.stdout, bytes)?,
+            Port::Stderr => pass(&mut self.outputs.stderr, bytes)?,
             Port::Control => self.take_control(bytes, child),
-            Port::Qmp => {
-                self.take_qmp(bytes);
-                Ok(())
-            }
-            Port::Stdin => Ok(()),
+            Port::Qmp => self.take_qmp(bytes),
+            // The guest says nothing there.
+            Port::Stdin => {}
         }
+        Ok(true)
     }
 
     /// Lines of the init.
-    fn take_control(&mut self, bytes: &[u8], child: &mut Child) -> io::Result<()> {
+    fn take_control(&mut self, bytes: &[u8], child: &mut Child) {
         for line in lines(&mut self.control, bytes) {
             let (word, rest) = line.split_once(' ').unwrap_or((&line, ""));
             match word {
@@ -324,11 +336,13 @@ impl Supervisor {
                     self.known.exit = rest.parse().ok();
                     self.deadline = Some(Instant::now() + GRACE);
                 }
-                "done" => self.tell_qemu("quit")?,
+                "done" => {
+                    // A monitor that does not hear is a QEMU that ends.
+                    let _ = self.tell_qemu("quit");
+                }
                 _ => {}
             }
         }
-        Ok(())
     }
 
     /// Lines of QEMU's monitor: the event that tells why the guest went.
@@ -365,7 +379,7 @@ impl Supervisor {
         };
         if count == 0 {
             self.feed.from = None;
-            if let Some(to) = self.wires.ports.get(&self.feed.to) {
+            if let Some(to) = self.wires.said.get(&self.feed.to) {
                 // QEMU may be gone.
                 let _ = to.shutdown(Shutdown::Write);
             }
@@ -384,7 +398,7 @@ impl Supervisor {
 
     /// As much of them as the guest takes.
     fn feed(&mut self) -> io::Result<()> {
-        let Some(to) = self.wires.ports.get_mut(&self.feed.to) else { return Ok(()) };
+        let Some(to) = self.wires.said.get_mut(&self.feed.to) else { return Ok(()) };
         match to.write(&self.feed.pending) {
             Ok(count) => {
                 self.feed.pending.drain(..count);
@@ -397,27 +411,20 @@ impl Supervisor {
     }
 
     /// What QEMU had said before it ended.
-    fn drain(&mut self, stderr: &mut Option<ChildStderr>) {
+    fn drain(&mut self, child: &mut Child, stderr: &mut Option<ChildStderr>) {
         while stderr.is_some() {
             self.take_words(stderr);
         }
-        let mut rest = Vec::new();
-        for (port, mut stream) in std::mem::take(&mut self.wires.ports) {
-            rest.clear();
-            // A broken socket has had its say.
-            let _ = stream.set_nonblocking(false).and_then(|()| stream.read_to_end(&mut rest));
-            let passed = match port {
-                Port::Log => self.outputs.log.write_all(&self.console.take(&rest)),
-                Port::Stdout | Port::Terminal => pass(&mut self.outputs.stdout, &rest),
-                Port::Stderr => pass(&mut self.outputs.stderr, &rest),
-                Port::Qmp => {
-                    self.take_qmp(&rest);
-                    Ok(())
+        for port in PORTS {
+            while self.wires.heard.contains_key(&port) {
+                // What cannot be passed on ends the machine, which has ended; and what is heard no more has no end to wait for.
+                match self.take(port, child) {
+                    Ok(true) => {}
+                    Ok(false) => drop(self.wires.heard.remove(&port)),
+                    Err(e) => {
+                        self.known.ended.get_or_insert(End::Outputs(e.to_string()));
+                    }
                 }
-                Port::Control | Port::Stdin => Ok(()),
-            };
-            if let Err(e) = passed {
-                self.known.ended.get_or_insert(End::Outputs(e.to_string()));
             }
         }
         if let Err(e) = self.outputs.log.flush() {

@@ -12,7 +12,7 @@ pub use cache::Cache;
 pub use guest::Programs;
 pub use qemu::{Qemu, Version};
 
-use crate::error::{Error, Result, bad_file};
+use crate::error::{Context, Error, Result, bad_file};
 use crate::kernel::{self, Image};
 use crate::modules::Modules;
 use apt::{Apt, Failure};
@@ -98,6 +98,8 @@ pub struct Kernel {
     pub image: Image,
     /// Its modules; none where the user's kernel has none.
     pub modules: Modules,
+    /// What `uname -r` prints, where the image says it: modules must be built for it.
+    pub release: Option<String>,
 }
 
 /// Parts, fetched where they are missing.
@@ -141,7 +143,9 @@ impl<'a> Parts<'a> {
             file if file.is_file() => Image::File(file),
             _ => Image::File(folder.join("bzImage")),
         };
-        Ok(Kernel { image, modules })
+        // It was written when the kernel was unpacked; without it modules are compared with each other alone.
+        let release = fs::read_to_string(folder.join("release")).ok();
+        Ok(Kernel { image, modules, release })
     }
 
     /// A part of this name in the cache.
@@ -159,7 +163,7 @@ impl<'a> Parts<'a> {
                 Failure::Other(error) => error,
             })?;
             let apt = folder.join("apt");
-            fs::remove_dir_all(&apt).map_err(|source| Error::Io { what: apt.display().to_string(), source })
+            fs::remove_dir_all(&apt).context(|| apt.display().to_string())
         })
     }
 }
@@ -172,16 +176,15 @@ impl Kernel {
     /// A file is missing, or no kernel.
     pub fn open(image: &Path, modules: Option<&Path>) -> Result<Kernel> {
         let modules = modules.map(Modules::below).transpose()?.unwrap_or_default();
-        Ok(Kernel { image: kernel::open(image)?, modules })
+        let kernel::Opened { image, release } = kernel::open(image)?;
+        Ok(Kernel { image, modules, release })
     }
 }
 
 /// Takes what is needed from a kernel's package: its image, unpacked, and its modules.
 fn settle_kernel(package: &Path, folder: &Path) -> Result<()> {
-    let rename = |from: &Path, to: &str| {
-        fs::rename(from, folder.join(to))
-            .map_err(|source| Error::Io { what: from.display().to_string(), source })
-    };
+    let rename =
+        |from: &Path, to: &str| fs::rename(from, folder.join(to)).context(|| from.display().to_string());
     let only = |folder: PathBuf, start: &str| -> Result<PathBuf> {
         let entries = fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path());
         let mut found =
@@ -195,10 +198,17 @@ fn settle_kernel(package: &Path, folder: &Path) -> Result<()> {
     let modules = ["usr/lib/modules", "lib/modules"].map(|path| package.join(path));
     let modules = modules.iter().find(|path| path.is_dir()).unwrap_or(&modules[0]);
     rename(&only(modules.clone(), "")?, "modules")?;
-    if let Image::Unpacked(bytes) = kernel::open(&folder.join("bzImage"))? {
-        let path = folder.join("vmlinux");
-        fs::write(&path, bytes).map_err(|source| Error::Io { what: path.display().to_string(), source })?;
+    let write = |name: &str, bytes: &[u8]| {
+        let path = folder.join(name);
+        fs::write(&path, bytes).context(|| path.display().to_string())
+    };
+    let opened = kernel::open(&folder.join("bzImage"))?;
+    if let Some(release) = opened.release {
+        write("release", release.as_bytes())?;
+    }
+    if let Image::Unpacked(bytes) = opened.image {
+        write("vmlinux", &bytes)?;
     }
     let packages = folder.join("packages");
-    fs::remove_dir_all(&packages).map_err(|source| Error::Io { what: packages.display().to_string(), source })
+    fs::remove_dir_all(&packages).context(|| packages.display().to_string())
 }

@@ -4,7 +4,7 @@
 use super::apt::Apt;
 use super::command::{find, run, tethered};
 use super::{Parts, Watch};
-use crate::error::{Error, Result, bad_file};
+use crate::error::{Context, Error, Result, bad_file};
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Endianness, elf};
 use std::ffi::OsString;
@@ -51,11 +51,14 @@ impl Parts<'_> {
     /// # Errors
     /// None is installed that will do, and none can be fetched.
     pub fn qemu(&mut self, devices: &[&str]) -> Result<Qemu> {
-        if let Some(installed) = find(PROGRAM)
-            && let Ok(found) = check(vec![installed.into_os_string()], devices, &mut self.watch)
-        {
-            return Ok(found);
-        }
+        let installed = match find(PROGRAM) {
+            None => None,
+            Some(program) => match check(vec![program.into_os_string()], devices, &mut self.watch) {
+                Ok(found) => return Ok(found),
+                Err(Error::Stopped) => return Err(Error::Stopped),
+                Err(unsuitable) => Some(unsuitable),
+            },
+        };
         let architecture = match std::env::consts::ARCH {
             "x86_64" => "amd64",
             "aarch64" => "arm64",
@@ -69,6 +72,14 @@ impl Parts<'_> {
             let packages = folder.join("packages");
             apt.unpack(&["qemu-system-x86"], Some(BACKPORTS), &packages, watch)?;
             Ok(settle(&packages, folder)?)
+        });
+        let folder = folder.map_err(|error| match (error, installed) {
+            (Error::Fetch { part, why, instead }, Some(unsuitable)) => Error::Fetch {
+                part,
+                why: format!("{why} (what is installed will not do: {unsuitable})"),
+                instead,
+            },
+            (error, _) => error,
         })?;
         let program = folder.join("usr/bin").join(PROGRAM);
         let mut command = loader(&program, &folder)?;
@@ -129,35 +140,30 @@ fn version(text: &str) -> Option<Version> {
 
 /// Moves what the packages hold into one tree, and leaves out what only people read.
 fn settle(packages: &Path, folder: &Path) -> Result<()> {
-    let failed = |path: &Path| {
-        let what = path.display().to_string();
-        move |source| Error::Io { what, source }
-    };
-    for package in fs::read_dir(packages).map_err(failed(packages))? {
-        let package = package.map_err(failed(packages))?.path();
-        merge(&package, folder)?;
+    let what = || packages.display().to_string();
+    for package in fs::read_dir(packages).context(what)? {
+        merge(&package.context(what)?.path(), folder)?;
     }
     for unused in ["usr/share/doc", "usr/share/man", "usr/share/locale", "packages"] {
         let path = folder.join(unused);
         if path.is_dir() {
-            fs::remove_dir_all(&path).map_err(failed(&path))?;
+            fs::remove_dir_all(&path).context(|| path.display().to_string())?;
         }
     }
     Ok(())
 }
 
-/// Moves the files of one tree into another; `lib` and its like, which are links into `usr` on a machine of today, go there.
+/// Moves the files of one tree into another.
 fn merge(from: &Path, to: &Path) -> Result<()> {
-    let failed = |source| Error::Io { what: from.display().to_string(), source };
-    for entry in fs::read_dir(from).map_err(failed)? {
-        let entry = entry.map_err(failed)?;
-        let name = entry.file_name();
-        let target = to.join(&name);
-        if entry.file_type().map_err(failed)?.is_dir() {
-            fs::create_dir_all(&target).map_err(failed)?;
+    let what = || from.display().to_string();
+    for entry in fs::read_dir(from).context(what)? {
+        let entry = entry.context(what)?;
+        let target = to.join(entry.file_name());
+        if entry.file_type().context(what)?.is_dir() {
+            fs::create_dir_all(&target).context(what)?;
             merge(&entry.path(), &target)?;
         } else {
-            fs::rename(entry.path(), target).map_err(failed)?;
+            fs::rename(entry.path(), target).context(what)?;
         }
     }
     Ok(())
