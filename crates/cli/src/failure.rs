@@ -21,6 +21,8 @@ pub(crate) enum Failure {
     Run(String),
     /// Ctrl-C has come before the end: what was done by then; exit status 130.
     Interrupted(String),
+    /// A command that was run has ended with this status, and has said itself what there is to say.
+    Command(u8),
     /// Whoever read the output has left (`riser ... | head`): the end, but no failure.
     ReaderLeft,
 }
@@ -51,6 +53,7 @@ impl From<io::Error> for Failure {
 pub(crate) fn status(result: Result<(), Failure>) -> ExitCode {
     match result {
         Ok(()) | Err(Failure::ReaderLeft) => ExitCode::SUCCESS,
+        Err(Failure::Command(status)) => ExitCode::from(status),
         Err(Failure::Run(why)) => say(&why, RUN_FAILED),
         Err(Failure::Interrupted(done)) => say(&done, INTERRUPTED),
         Err(Failure::Usage(why)) => say(&why, WRONG_USAGE),

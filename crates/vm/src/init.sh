@@ -67,15 +67,18 @@ if [ "$terminal" ]; then
     setsid -c sh -c "stty rows $rows columns $columns; . /vm/command" </dev/hvc0 >/dev/hvc0 2>&1
     status=$?
 else
-    cat /vm/stdout >"$(port vm.stdout)" & out=$!
-    cat /vm/stderr >"$(port vm.stderr)" & err=$!
+    # Opened both ways, which waits for nobody: a child that ends would interrupt the wait.
+    exec 5<>/vm/stdout 6<>/vm/stderr
+    cat /vm/stdout >"$(port vm.stdout)" 5>&- 6>&- & out=$!
+    cat /vm/stderr >"$(port vm.stderr)" 5>&- 6>&- & err=$!
     if [ "$input" ]; then
-        cat "$(port vm.stdin)" >/vm/stdin & in=$!
-        sh /vm/command </vm/stdin >/vm/stdout 2>/vm/stderr
+        cat "$(port vm.stdin)" >/vm/stdin 5>&- 6>&- & in=$!
+        sh /vm/command </vm/stdin >&5 2>&6 5>&- 6>&-
     else
-        sh /vm/command </dev/null >/vm/stdout 2>/vm/stderr
+        sh /vm/command </dev/null >&5 2>&6 5>&- 6>&-
     fi
     status=$?
+    exec 5>&- 6>&-
 fi
 echo "exit $status" >&3
 

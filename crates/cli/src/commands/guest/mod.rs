@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser guest`: a real kernel on a lab's fabric. Nothing but naming is done here.
 
+mod machine;
+mod run;
+mod seat;
 mod serve;
 
 use crate::failure::Failure;
@@ -16,11 +19,13 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 enum Command {
+    Run(Box<run::Args>),
     Serve(Box<serve::Args>),
 }
 
 pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     match args.command {
+        Command::Run(args) => run::run(&args, models),
         Command::Serve(args) => serve::run(&args, models),
     }
 }

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser guest serve`: a lab's hierarchy for virtual machines that somebody else starts, from `riser-lab` and `riser-guest`.
 
+use super::seat::{device, seat, tell};
 use crate::commands::cpu;
-use crate::commands::outside::{Opened, Opening};
+use crate::commands::outside::Opening;
 use crate::failure::Failure;
 use crate::{interrupt, output};
 use lab::external::Clock;
-use lab::external::host::HostPlace;
-use lab::guest::{Guest, Told};
 use nettlp::net::Clock as WallClock;
 use plug::Models;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
 /// Serve a lab's hierarchy to a virtual machine that you start yourself
@@ -35,11 +34,16 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     let mut guests = [guest];
     let (before, clock) = (cpu::seconds(), WallClock::new());
     output::note(format_args!("serving {} at {}; Ctrl-C ends it", opened.name, args.socket.display()));
+    output::text(&format!(
+        "-machine q35,memory-backend=ram -object memory-backend-memfd,id=ram,size=512M,share=on \\\n\
+         -global ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off \\\n-device '{}'",
+        device(&args.socket)
+    ))?;
     let served = lab::guest::serve(
         &mut opened.driver,
         &mut guests,
         || clock.now(),
-        |_, told| tell(&told),
+        |_, told| tell(&told, false),
         || !stop.load(Ordering::Relaxed),
     );
     let spent = cpu::seconds() - before;
@@ -47,27 +51,4 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     output::text(&format!("{spent:.3} s of CPU, {:?}", guests[0].counters()))?;
     served.map_err(|e| Failure::Run(format!("serving: {e}")))?;
     opened.driver.failure().map_or(Ok(()), |why| Err(Failure::Run(why.to_owned())))
-}
-
-fn tell(told: &Told) {
-    match told {
-        Told::Came(peer) if peer.is_served => {
-            output::note(format_args!("process {} is connected", peer.process))
-        }
-        Told::Came(peer) => output::note(format_args!(
-            "process {} of user {} is not served: the machine must run as the same user",
-            peer.process, peer.user
-        )),
-        Told::Joined => output::note(format_args!("the machine has its VMD")),
-        Told::Refused(why) => output::note(format_args!("refused: {why}")),
-        Told::Unreachable(why) => output::note(format_args!("its memory: {why}")),
-        Told::Gone(why) => output::note(format_args!("the machine has gone: {why}")),
-    }
-}
-
-fn seat(opened: &Opened, place: &str, socket: &Path) -> Result<Guest, Failure> {
-    let layout = lab::guest::layout(&opened.file, place).map_err(Failure::Run)?;
-    let door = opened.driver.door_named::<HostPlace>(place);
-    let door = door.ok_or_else(|| Failure::Run(format!("no place `{place}`")))?;
-    Guest::new(door, layout, socket).map_err(|e| Failure::Run(e.to_string()))
 }

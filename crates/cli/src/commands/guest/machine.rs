@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The virtual machine of `riser guest run`, as its options say, from `riser-vm`. Knows no lab.
+
+use crate::failure::Failure;
+use crate::progress;
+use indicatif::ProgressBar;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, IsTerminal, Write};
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use vm::machine::{Accelerator, Gdb, Icount, Input, Outputs};
+use vm::{Cache, Error, Kernel, Load, Machine, Options, Parts, Progress, Sources, Which};
+
+/// What QEMU must have.
+const DEVICE: &str = "vfio-user-pci";
+/// Programs that every guest has: `lspci` and `setpci`.
+const PROGRAMS: &str = "pciutils";
+
+/// The machine, and where its parts come from.
+#[derive(clap::Args)]
+pub(super) struct MachineArgs {
+    /// The kernel: 6.1 or 6.12 of Debian's, or the file of a bzImage or vmlinux
+    #[arg(long, value_name = "VERSION|FILE", default_value = vm::parts::DEFAULT_KERNEL, help_heading = "Machine")]
+    kernel: String,
+
+    /// The modules of a kernel of your own: a folder as /lib/modules/VERSION
+    #[arg(long, value_name = "DIR", help_heading = "Machine")]
+    modules: Option<PathBuf>,
+
+    /// Load a module before the command: a .ko file, or one of the kernel's by its name; may be given again. Parameters follow behind a
+    /// blank
+    #[arg(long, value_name = "FILE.ko|NAME", help_heading = "Machine")]
+    module: Vec<String>,
+
+    /// Put a Debian package into the guest, with what it needs; may be given again
+    #[arg(long, value_name = "NAME", help_heading = "Machine")]
+    package: Vec<String>,
+
+    /// A folder that the guest sees at /share, and may write
+    #[arg(long, value_name = "DIR", help_heading = "Machine")]
+    share: Option<PathBuf>,
+
+    /// Virtual CPUs
+    #[arg(long, value_name = "COUNT", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=255), help_heading = "Machine")]
+    smp: u32,
+
+    /// The guest's memory
+    #[arg(long, value_name = "MIB", default_value = "512", value_parser = clap::value_parser!(u32).range(64..=1 << 20), help_heading = "Machine")]
+    memory: u32,
+
+    /// Let the machine's own processor run the guest, in place of QEMU's emulation
+    #[arg(long, conflicts_with = "icount", help_heading = "Machine")]
+    kvm: bool,
+
+    /// Count instructions in place of time, 2^N of them a nanosecond: the guest's run repeats itself
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=10), help_heading = "Machine")]
+    icount: Option<u32>,
+
+    /// Wait for a debugger before the first instruction
+    #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1, default_missing_value = "127.0.0.1:1234", help_heading = "Machine")]
+    gdb: Option<SocketAddr>,
+
+    /// Behind the kernel's command line
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true,
+        help_heading = "Machine"
+    )]
+    append: String,
+
+    /// Behind QEMU's own arguments; may be given again
+    #[arg(long, value_name = "ARGUMENT", allow_hyphen_values = true, help_heading = "Machine")]
+    qemu_argument: Vec<OsString>,
+
+    /// Write the kernel's log to this file as it comes, in place of showing its end where the guest fails
+    #[arg(long, value_name = "FILE", help_heading = "Machine")]
+    log: Option<PathBuf>,
+
+    /// End the machine after this time
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Machine")]
+    time_limit: Option<u64>,
+
+    /// A QEMU of version 10.1 or later, in place of one that is installed or of Debian's
+    #[arg(long, value_name = "FILE", help_heading = "Parts")]
+    qemu: Option<PathBuf>,
+
+    /// Where parts are kept [default: riser in $XDG_CACHE_HOME, or in ~/.cache]
+    #[arg(long, value_name = "DIR", help_heading = "Parts")]
+    cache: Option<PathBuf>,
+
+    /// A mirror of Debian's archive [default: that of the machine's own package sources]
+    #[arg(long, value_name = "URL", help_heading = "Parts")]
+    mirror: Option<String>,
+
+    /// The keys of Debian's archive [default: those of the package debian-archive-keyring]
+    #[arg(long, value_name = "FILE", help_heading = "Parts")]
+    keyring: Option<PathBuf>,
+}
+
+fn failed(error: Error) -> Failure {
+    match error {
+        Error::Option(why) => Failure::Usage(why),
+        Error::Stopped => Failure::Interrupted("interrupted while parts were fetched".to_owned()),
+        error => Failure::Run(error.to_string()),
+    }
+}
+
+impl MachineArgs {
+    /// The machine as asked for, its parts fetched where they are missing. `command` runs in it, or a shell.
+    pub(super) fn options(&self, command: &[String], stop: &AtomicBool) -> Result<Options, Failure> {
+        let cache = self.cache.clone().map_or_else(Cache::of_user, |folder| Ok(Cache::new(folder)));
+        let sources = Sources {
+            cache: cache.map_err(failed)?,
+            mirror: self.mirror.clone(),
+            keyring: self.keyring.clone(),
+        };
+        let bar = progress::bar("{spinner} {msg} {bytes}/{total_bytes}");
+        let mut tell = |progress: Progress<'_>| {
+            show(&bar, progress);
+            !stop.load(Ordering::Relaxed)
+        };
+        let parts = self.parts(&mut Parts::new(sources, &mut tell)).map_err(failed);
+        bar.finish_and_clear();
+        let mut options = parts?;
+        options.smp = self.smp;
+        options.memory_mib = self.memory;
+        options.accelerator = if self.kvm { Accelerator::Kvm } else { Accelerator::Tcg };
+        options.icount = self.icount.map(|shift| Icount { shift, sleep: false });
+        options.gdb = self.gdb.map(Gdb);
+        options.share = self.share.clone();
+        options.append = self.append.clone();
+        options.qemu_arguments = self.qemu_argument.clone();
+        options.modules =
+            std::iter::once("vmd").chain(self.module.iter().map(String::as_str)).map(load).collect();
+        options.command = command.to_vec();
+        options.time_limit = self.time_limit.map(Duration::from_secs);
+        options.input = if command.is_empty() && io::stdin().is_terminal() && io::stdout().is_terminal() {
+            Input::Terminal
+        } else {
+            let stdin = io::stdin().as_fd().try_clone_to_owned();
+            Input::From(Arc::new(stdin.map_err(|e| Failure::Run(format!("standard input: {e}")))?))
+        };
+        Ok(options)
+    }
+
+    fn parts(&self, parts: &mut Parts<'_>) -> vm::Result<Options> {
+        let qemu = match &self.qemu {
+            Some(program) => parts.qemu_at(program, &[DEVICE])?,
+            None => parts.qemu(&[DEVICE])?,
+        };
+        let kernel = match Path::new(&self.kernel) {
+            file if file.is_file() => Kernel::open(file, self.modules.as_deref())?,
+            _ => parts.kernel(&self.kernel)?,
+        };
+        let packages: Vec<&str> =
+            std::iter::once(PROGRAMS).chain(self.package.iter().map(String::as_str)).collect();
+        Ok(Options::new(qemu, kernel, parts.programs(&packages)?))
+    }
+
+    /// Starts the machine. The kernel's log goes to the file of --log, or into `kept`.
+    pub(super) fn start(&self, options: Options, kept: Kept) -> Result<Machine, Failure> {
+        let log: Box<dyn Write + Send> = match &self.log {
+            None => Box::new(kept),
+            Some(path) => {
+                let file =
+                    File::create(path).map_err(|e| Failure::Run(format!("{}: {e}", path.display())))?;
+                Box::new(file)
+            }
+        };
+        let outputs = Outputs { log, stdout: Box::new(io::stdout()), stderr: Box::new(io::stderr()) };
+        Machine::start(options, outputs).map_err(failed)
+    }
+}
+
+fn show(bar: &ProgressBar, progress: Progress<'_>) {
+    match progress {
+        Progress::Step(step) => bar.set_message(step.to_owned()),
+        Progress::Bytes { done, total } => {
+            bar.set_length(total);
+            bar.set_position(done);
+        }
+        _ => bar.tick(),
+    }
+}
+
+/// A module as `--module` names it.
+fn load(given: &str) -> Load {
+    let (name, parameters) = given.split_once(' ').unwrap_or((given, ""));
+    let module = match name.ends_with(".ko") {
+        true => Which::File(name.into()),
+        false => Which::Named(name.to_owned()),
+    };
+    Load { module, parameters: parameters.to_owned() }
+}
+
+/// The end of the kernel's log.
+#[derive(Clone, Default)]
+pub(super) struct Kept(Arc<std::sync::Mutex<Vec<u8>>>);
+
+/// Bytes of it that are kept.
+const KEPT_BYTES: usize = 1 << 16;
+/// Lines of it that are shown.
+const SHOWN_LINES: usize = 20;
+
+impl Write for Kept {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut kept = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        kept.extend_from_slice(bytes);
+        let over = kept.len().saturating_sub(KEPT_BYTES);
+        kept.drain(..over);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Kept {
+    /// Its last lines; nothing where there are none.
+    pub(super) fn lines(&self) -> String {
+        let kept = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let text = String::from_utf8_lossy(&kept);
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(SHOWN_LINES)..].join("\n")
+    }
+}

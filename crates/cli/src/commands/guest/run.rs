@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `riser guest run`: a lab below a stock kernel, started and ended together, from `riser-vm`, `riser-lab` and `riser-guest`.
+
+use super::machine::{Kept, MachineArgs};
+use super::seat::{device, seat, tell};
+use crate::commands::outside::Opening;
+use crate::failure::Failure;
+use crate::{interrupt, output};
+use lab::external::Clock;
+use nettlp::net::Clock as WallClock;
+use plug::Models;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use vm::machine::End;
+
+const EXAMPLE: &str = "\
+Examples:
+  riser guest run labs/tree.toml -- lspci -tv
+  riser guest run labs/seven.toml                    # a shell
+  riser guest run labs/tree.toml --capture boot.pcapng -- dmesg
+  riser guest run labs/sriov.toml --share . --module drivers/my.ko -- /share/test.sh
+  riser guest run labs/tree.toml --kernel 6.12 --smp 2 --package nvme-cli -- nvme list
+
+The lab's host is a stock Linux kernel in a virtual machine of QEMU's, which finds the hierarchy as PCI domain 10000, behind Intel's \
+VMD. What it needs is fetched once from Debian's packages, and kept; --qemu and --kernel name other files. Kernels other than \
+Debian's need the module vmd.
+The exit status is the command's; 1 where there is none, since the guest failed.";
+
+/// Run a command, or a shell, on a stock Linux kernel below which a lab's hierarchy lies
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLE)]
+pub(crate) struct Args {
+    /// The lab, whose simulated host the kernel takes the place of
+    #[arg(value_name = "LAB.toml")]
+    lab: PathBuf,
+
+    #[command(flatten)]
+    opening: Opening,
+
+    #[command(flatten)]
+    machine: MachineArgs,
+
+    /// The command that the guest runs; without it a shell
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
+    let stop = interrupt::flag()?;
+    let mut opened = args.opening.open(&args.lab, models, Clock::Virtual)?;
+    let mut options = args.machine.options(&args.command, &stop)?;
+    let folder = tempfile::tempdir().map_err(|e| Failure::Run(format!("a folder for the socket: {e}")))?;
+    let socket = folder.path().join("vmd");
+    let mut guests = [seat(&opened, "host root", &socket)?];
+    options.qemu_arguments.splice(0..0, [OsString::from("-device"), device(&socket).into()]);
+    let kept = Kept::default();
+    let clock = WallClock::new();
+    let mut machine = args.machine.start(options, kept.clone())?;
+    let served = lab::guest::serve(
+        &mut opened.driver,
+        &mut guests,
+        || clock.now(),
+        |_, told| tell(&told, true),
+        || !stop.load(Ordering::Relaxed) && machine.poll().is_none(),
+    );
+    let report = machine.stop();
+    opened.finish(clock.now())?;
+    served.map_err(|e| Failure::Run(format!("serving: {e}")))?;
+    if let Some(why) = opened.driver.failure() {
+        return Err(Failure::Run(why.to_owned()));
+    }
+    match report.end {
+        End::Exited(0) => Ok(()),
+        End::Exited(status) => Err(Failure::Command(status)),
+        End::Stopped if stop.load(Ordering::Relaxed) => Err(Failure::Interrupted("interrupted".to_owned())),
+        End::Stopped => Ok(()),
+        end => {
+            let lines = kept.lines();
+            if !lines.is_empty() {
+                output::note(format_args!("the end of the kernel's log:\\n{lines}"));
+            }
+            Err(Failure::Run(end.to_string()))
+        }
+    }
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Where a virtual machine joins a lab, as the commands need it.
+
+use crate::commands::outside::Opened;
+use crate::failure::Failure;
+use crate::output;
+use lab::external::host::HostPlace;
+use lab::guest::{Guest, Told};
+use std::path::Path;
+
+/// The seat of a machine at this place, which listens at `socket`.
+pub(super) fn seat(opened: &Opened, place: &str, socket: &Path) -> Result<Guest, Failure> {
+    let layout = lab::guest::layout(&opened.file, place).map_err(Failure::Run)?;
+    let door = opened.driver.door_named::<HostPlace>(place);
+    let door = door.ok_or_else(|| Failure::Run(format!("no place `{place}`")))?;
+    Guest::new(door, layout, socket).map_err(|e| Failure::Run(e.to_string()))
+}
+
+/// The value of QEMU's argument `-device` for a device at `socket`.
+pub(super) fn device(socket: &Path) -> String {
+    let path = serde_json::Value::from(socket.display().to_string());
+    format!(r#"{{"driver":"vfio-user-pci","socket":{{"path":{path},"type":"unix"}}}}"#)
+}
+
+/// Says what is to be known of a machine; `quiet`: only what is wrong.
+pub(super) fn tell(told: &Told, quiet: bool) {
+    match told {
+        Told::Came(peer) if !peer.is_served => output::note(format_args!(
+            "process {} of user {} is not served: the machine must run as the same user",
+            peer.process, peer.user
+        )),
+        Told::Refused(why) => output::note(format_args!("refused: {why}")),
+        Told::Unreachable(why) => output::note(format_args!("the machine's memory: {why}")),
+        Told::Came(_) | Told::Joined | Told::Gone(_) if quiet => {}
+        Told::Came(peer) => output::note(format_args!("process {} is connected", peer.process)),
+        Told::Joined => output::note("the machine has its VMD"),
+        Told::Gone(why) => output::note(format_args!("the machine has gone: {why}")),
+    }
+}
