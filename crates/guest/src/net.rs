@@ -18,14 +18,15 @@
 //! ```
 
 use crate::vfio_user::{Event, Irq, IrqChange, MAX_FDS, Session, Shape, Token};
+use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags, fchmod, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendFlags,
     SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen, recvmsg, send, socket_with,
-    sockopt,
 };
+use rustix::process::geteuid;
 use std::fs;
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -76,7 +77,7 @@ pub enum ListenError {
 /// Who came to a socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Peer {
-    /// Number of the process.
+    /// Number of the process; zero, if it is in a namespace that we do not see.
     pub process: u32,
     /// The user that it ran as when it connected.
     pub user: u32,
@@ -149,7 +150,7 @@ impl Server {
     /// Those of `accept`; those of a connection end that one alone.
     pub fn turn(&mut self) -> io::Result<bool> {
         self.flush();
-        if self.client.as_ref().is_some_and(|client| client.session.is_drained()) {
+        if self.client.as_ref().is_some_and(|client| client.session.is_done()) {
             self.client = None;
         }
         if self.client.is_none() && !self.accept()? {
@@ -224,7 +225,7 @@ impl Server {
 
     /// What is to be waited for: `None` if nothing but what the caller has to do.
     fn interest(&self) -> Option<PollFd<'_>> {
-        let client = self.client.as_ref().filter(|client| !client.session.is_drained());
+        let client = self.client.as_ref().filter(|client| !client.session.is_done());
         let Some(Client { socket, session }) = client else {
             return Some(PollFd::new(&self.listener, PollFlags::IN));
         };
@@ -240,10 +241,10 @@ impl Server {
             Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => return Ok(false),
             Err(errno) => return Err(errno.into()),
         };
-        let who = sockopt::socket_peercred(&socket)?;
-        let user = who.uid.as_raw();
-        let is_served = who.uid.is_root() || who.uid == rustix::process::geteuid();
-        let process = who.pid.as_raw_nonzero().get().unsigned_abs();
+        let who = getsockopt(&socket, PeerCredentials)?;
+        let user = who.uid();
+        let is_served = user == 0 || user == geteuid().as_raw();
+        let process = who.pid().unsigned_abs();
         self.peer = Some(Peer { process, user, is_served });
         if is_served {
             self.client = Some(Client { socket, session: Session::new(&self.shape) });

@@ -828,20 +828,25 @@ fn a_peer_that_has_gone() {
     session.receive(&command(1, 9, &access(0, 7, 4)), []);
     let Some(Event::Read { token, .. }) = session.poll() else { panic!() };
     session.closed(None);
-    session.complete(token, Ok(&[0; 4]));
     assert!(matches!(session.poll(), Some(Event::HangUp(HangUp::Closed))));
-    assert!(session.poll().is_none() && session.is_drained() && session.room() == 0);
+    session.complete(token, Ok(&[0; 4]));
+    assert!(session.outgoing().is_empty());
+    assert!(session.poll().is_none() && session.is_done() && session.room() == 0);
     session.closed(Some(Errno::PIPE));
     session.receive(&command(1, 9, &access(0, 7, 4)), []);
     assert!(session.poll().is_none());
 
-    // What came before is still told.
-    let mut session = joined();
-    session.receive(&command(1, 9, &access(0, 7, 4)), []);
-    session.receive(&[1, 2, 3], []);
-    assert!(matches!(session.poll(), Some(Event::Read { .. })));
-    session.closed(None);
-    assert!(matches!(session.poll(), Some(Event::HangUp(HangUp::ClosedWithin))));
+    // What came before is still told, whether it was asked for or not.
+    for polls_between in [true, false] {
+        let mut session = joined();
+        session.receive(&message(1, 10, 0x10, &[access(0, 0, 4), vec![1, 2, 3, 4]].concat()), []);
+        session.receive(&[1, 2, 3], []);
+        let before = polls_between.then(|| session.poll());
+        session.closed(None);
+        assert!(session.room() == 0 && !session.is_over());
+        assert!(matches!(before.unwrap_or_else(|| session.poll()), Some(Event::Write { .. })));
+        assert!(matches!(session.poll(), Some(Event::HangUp(HangUp::ClosedWithin))));
+    }
 }
 
 /// A conversation with everything in it, as pieces with their descriptors.

@@ -207,6 +207,29 @@ fn a_peer_that_dies_within_a_message() {
     }
 }
 
+/// A client that is hung up on, and stays without reading: the next is served.
+#[test]
+fn a_client_that_does_not_go() {
+    let (_folder, path) = place();
+    let mut server = Server::bind(&path, shape()).unwrap();
+    let mut stream = connect(&mut server);
+    let read = [longs(&[0]), words(&[0, 0x2000])].concat();
+    stream.write_all(&command(1, 9, &read).repeat(100)).unwrap();
+    stream.write_all(&[0xff; 16]).unwrap();
+    loop {
+        match next(&mut server) {
+            Event::Read { token, len, .. } => server.complete(token, Ok(&vec![0; len])),
+            Event::HangUp(HangUp::Size { .. }) => break,
+            other => panic!("{other:?}"),
+        }
+    }
+    // More than the socket holds.
+    server.flush();
+    assert!(!server.session().unwrap().outgoing().is_empty());
+    let _next = connect(&mut server);
+    assert!(stream.write_all(&[0; 16]).is_err());
+}
+
 /// More replies than a socket holds, to a client that does not read them yet: nothing is lost, and memory stays bounded.
 #[test]
 fn a_client_that_is_slow_to_read() {

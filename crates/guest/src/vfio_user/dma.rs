@@ -2,7 +2,8 @@
 //! DMA by messages: requests that the server sends, and what the client answers.
 //!
 //! For clients whose memory cannot be mapped. Such an answer may come after that to an access that the client waits for, so it keeps
-//! no order with that, and none is to be waited for while an access is answered.
+//! no order with that, and none is to be waited for while an access is answered. QEMU 11.1 does it as the protocol says; 10.1 takes the
+//! count for 32 bits and what follows for data, so its memory has to be mapped.
 
 use super::refusal::HangUp;
 use super::wire::command::{DMA_READ, DMA_WRITE};

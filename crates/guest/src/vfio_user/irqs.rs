@@ -180,15 +180,18 @@ impl Irqs {
             ACTION_UNMASK => IrqChange::Unmasked,
             _ => IrqChange::Triggered,
         };
-        for (n, _) in (first..first + count)
-            .enumerate()
-            .filter(|(n, _)| set.picks.get(*n).is_none_or(|pick| *pick != 0))
-        {
-            let at = first + n as u32;
+        let mut act = |first: u32, count: u32| {
             if change != IrqChange::Triggered {
-                vectors[at as usize].masked = change == IrqChange::Masked;
+                let those = &mut vectors[first as usize..(first + count) as usize];
+                those.iter_mut().for_each(|vector| vector.masked = change == IrqChange::Masked);
             }
-            changed(IrqEvent { irq, first: at, count: 1, change });
+            changed(IrqEvent { irq, first, count, change });
+        };
+        if set.data == DATA_NONE {
+            act(first, count);
+        } else {
+            let picked = (first..).zip(set.picks).filter(|(_, pick)| **pick != 0);
+            picked.for_each(|(n, _)| act(n, 1));
         }
         Ok(())
     }

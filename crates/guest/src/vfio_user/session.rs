@@ -143,6 +143,8 @@ pub struct Session {
     maps: Maps,
     irqs: Irqs,
     requests: Requests,
+    /// What ends it when all that came whole is told.
+    end: Option<Option<Errno>>,
 }
 
 /// Tokens of one session.
@@ -170,6 +172,7 @@ impl Session {
             maps: Maps::new(shape.max_maps),
             irqs: Irqs::new(shape.irqs),
             requests: Requests::default(),
+            end: None,
             shape,
         }
     }
@@ -185,15 +188,13 @@ impl Session {
     /// Bytes that [`receive`](Self::receive) is to be given at most; zero while there is enough to be done. More are taken, but held.
     #[must_use]
     pub fn room(&self) -> usize {
-        if self.state == State::Over || !self.may_go_on() { 0 } else { self.input.room() }
+        let takes = self.state != State::Over && self.end.is_none() && self.may_go_on();
+        if takes { self.input.room() } else { 0 }
     }
 
-    /// Tells that the peer has closed the connection, or that it failed.
+    /// Tells that the peer has closed the connection, or that it failed. What came before is still told.
     pub fn closed(&mut self, failure: Option<Errno>) {
-        if self.state != State::Over {
-            let within = if self.input.is_within_message() { HangUp::ClosedWithin } else { HangUp::Closed };
-            self.hang_up(failure.map_or(within, HangUp::Failed));
-        }
+        self.end.get_or_insert(failure);
     }
 
     /// Tells that a descriptor which came for an interrupt is none that can be signalled.
@@ -214,8 +215,13 @@ impl Session {
                 return None;
             }
             match self.input.next() {
-                Ok(None) => return None,
                 Ok(Some(message)) => self.message(message),
+                Ok(None) => match self.end {
+                    None => return None,
+                    Some(Some(errno)) => self.hang_up(HangUp::Failed(errno)),
+                    Some(None) if self.input.is_within_message() => self.hang_up(HangUp::ClosedWithin),
+                    Some(None) => self.hang_up(HangUp::Closed),
+                },
                 Err(why) => self.hang_up(why),
             }
         }
@@ -310,10 +316,10 @@ impl Session {
         matches!(self.state, State::Open(_))
     }
 
-    /// Whether the session has ended, and all was told and sent.
+    /// Whether the session has ended, and all was told.
     #[must_use]
-    pub fn is_drained(&self) -> bool {
-        self.is_over() && self.events.is_empty() && self.output.len() == 0
+    pub fn is_done(&self) -> bool {
+        self.is_over() && self.events.is_empty()
     }
 
     /// Whether the session has ended.
