@@ -69,10 +69,12 @@ if [ "$terminal" ]; then
 else
     # Opened both ways, which waits for nobody: a child that ends would interrupt the wait.
     exec 5<>/vm/stdout 6<>/vm/stderr
-    cat /vm/stdout >"$(port vm.stdout)" 5>&- 6>&- & out=$!
-    cat /vm/stderr >"$(port vm.stderr)" 5>&- 6>&- & err=$!
+    # The ports are looked for first: nothing may run under the numbers of these but they themselves.
+    stdout=$(port vm.stdout) stderr=$(port vm.stderr) stdin=$(port vm.stdin)
+    cat /vm/stdout >"$stdout" 5>&- 6>&- & out=$!
+    cat /vm/stderr >"$stderr" 5>&- 6>&- & err=$!
     if [ "$input" ]; then
-        cat "$(port vm.stdin)" >/vm/stdin 5>&- 6>&- & in=$!
+        cat "$stdin" >/vm/stdin 5>&- 6>&- & in=$!
         sh /vm/command </vm/stdin >&5 2>&6 5>&- 6>&-
     else
         sh /vm/command </dev/null >&5 2>&6 5>&- 6>&-
