@@ -110,10 +110,9 @@ fn named(name: &str) -> Load {
 
 /// The script that becomes the command.
 fn command(words: &[String]) -> String {
-    let words: Vec<String> = match words {
-        [] => vec!["sh".to_owned(), "-l".to_owned()],
-        words => words.iter().map(|word| quoted(word)).collect(),
-    };
+    let shell = ["sh", "-l"].map(str::to_owned);
+    let words = if words.is_empty() { &shell } else { words };
+    let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
     format!("exec {}\n", words.join(" "))
 }
 
@@ -276,5 +275,45 @@ fn in_usr(path: &str) -> String {
     match path.split('/').next() {
         Some(first) if MERGED.contains(&first) => format!("usr/{path}"),
         _ => path.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_reach_the_command_as_they_are() {
+        let words = ["a b", "it's", "$HOME", "", "-x", "a\nb"].map(str::to_owned);
+        let folder = tempfile::tempdir().unwrap();
+        let script = folder.path().join("command");
+        fs::write(&script, command(&words).replace("exec ", "exec printf '<%s>' ")).unwrap();
+        let output = std::process::Command::new("sh").arg(&script).output().unwrap();
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), "<a b><it's><$HOME><><-x><a\nb>");
+        assert_eq!(command(&[]), "exec 'sh' '-l'\n");
+    }
+
+    #[test]
+    fn an_environment_is_no_script() {
+        let mut work = Work { environment: vec![("A_1".to_owned(), "'; rm".to_owned())], ..Work::default() };
+        assert!(settings(&work).unwrap().ends_with("export A_1=''\\''; rm'\n"));
+        for bad in ["", "1A", "A B", "A;", "A=B"] {
+            work.environment[0].0 = bad.to_owned();
+            assert!(
+                settings(&work).unwrap_err().to_string().contains("is no name of an environment variable")
+            );
+        }
+    }
+
+    #[test]
+    fn merged_folders_are_in_usr() {
+        for (path, expected) in [
+            ("bin/sh", "usr/bin/sh"),
+            ("lib/x", "usr/lib/x"),
+            ("usr/bin/a", "usr/bin/a"),
+            ("library/a", "library/a"),
+        ] {
+            assert_eq!(in_usr(path), expected);
+        }
     }
 }

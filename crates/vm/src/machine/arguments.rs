@@ -181,3 +181,102 @@ fn check(options: &Options) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::Image;
+    use crate::modules::Modules;
+    use crate::parts::{Kernel, Programs, Qemu, Version};
+
+    fn options() -> Options {
+        let qemu = Qemu { command: vec!["qemu".into()], version: Version { major: 10, minor: 1 } };
+        let kernel =
+            Kernel { image: Image::Unpacked(Vec::new()), modules: Modules::default(), release: None };
+        Options::new(qemu, kernel, Programs { busybox: "busybox".into(), packages: Vec::new() })
+    }
+
+    fn words(change: impl FnOnce(&mut Options)) -> Vec<String> {
+        let mut options = options();
+        change(&mut options);
+        arguments(&options).unwrap().into_iter().map(|word| word.into_string().unwrap()).collect()
+    }
+
+    /// The words behind each of one name.
+    fn behind<'a>(words: &'a [String], name: &str) -> Vec<&'a str> {
+        words.windows(2).filter(|pair| pair[0] == name).map(|pair| pair[1].as_str()).collect()
+    }
+
+    #[test]
+    fn a_machine_is_as_its_options_say() {
+        let plain = words(|_| {});
+        assert_eq!(behind(&plain, "-object"), ["memory-backend-memfd,id=memory,size=512M,share=on"]);
+        assert_eq!(behind(&plain, "-append"), [COMMAND_LINE]);
+        assert_eq!((behind(&plain, "-accel"), behind(&plain, "-smp")), (vec!["tcg"], vec!["1"]));
+        assert!(["-icount", "-gdb", "-S", "-fsdev"].iter().all(|name| !plain.contains(&(*name).to_owned())));
+
+        let folder = tempfile::tempdir().unwrap();
+        let shared = folder.path().join("a,b");
+        std::fs::create_dir(&shared).unwrap();
+        let all = words(|options| {
+            options.smp = 2;
+            options.memory_mib = 1024;
+            options.icount = Some(Icount { shift: 3, sleep: true });
+            options.gdb = Some(Gdb("127.0.0.1:1234".parse().unwrap()));
+            options.share = Some(shared.clone());
+            options.append = "a=b".to_owned();
+            options.qemu_arguments = vec!["-device".into(), "last".into()];
+        });
+        assert_eq!((behind(&all, "-smp"), behind(&all, "-m")), (vec!["2"], vec!["1024"]));
+        assert_eq!(behind(&all, "-icount"), ["shift=3,sleep=on"]);
+        assert_eq!(behind(&all, "-gdb"), ["tcp:127.0.0.1:1234"]);
+        assert!(all.contains(&"-S".to_owned()));
+        assert_eq!(behind(&all, "-append"), [format!("{COMMAND_LINE} nokaslr a=b")]);
+        let path = format!("path={}/a,,b", folder.path().display());
+        assert!(behind(&all, "-fsdev")[0].ends_with(&path));
+        assert_eq!(all[all.len() - 2..], ["-device", "last"]);
+        assert_eq!(behind(&words(|o| o.accelerator = Accelerator::Kvm), "-cpu"), ["host"]);
+    }
+
+    /// The guest hears of its ports in the order of their numbers, and takes the last for the sign that all are there.
+    #[test]
+    fn the_inits_port_is_the_last() {
+        let words = words(|_| {});
+        let ports =
+            behind(&words, "-device").into_iter().filter(|device| device.starts_with("virtserialport"));
+        assert!(ports.next_back().unwrap().ends_with("name=vm.control"));
+    }
+
+    #[test]
+    fn what_is_not_legal_is_refused_with_what_is() {
+        type Change = fn(&mut Options);
+        let rows: [(Change, &str); 9] = [
+            (|o| o.smp = 0, "virtual CPUs: 0: 1 to 255 are legal"),
+            (|o| o.smp = 256, "virtual CPUs: 256: 1 to 255 are legal"),
+            (|o| o.memory_mib = 63, "MiB of the guest's memory: 63: 64 to 1048576 are legal"),
+            (
+                |o| o.icount = Some(Icount { shift: 11, sleep: false }),
+                "icount: a shift of 11: 0 to 10 are legal",
+            ),
+            (
+                |o| {
+                    o.icount = Some(Icount { shift: 0, sleep: false });
+                    o.accelerator = Accelerator::Kvm;
+                },
+                "icount: instructions are counted under emulation (TCG) alone",
+            ),
+            (|o| o.cpus = vec![0, 5000], "processor 5000: numbers below 1024 are legal"),
+            (|o| o.append = "a\nb".to_owned(), "\"a\\nb\": the kernel's command line is one line"),
+            (|o| o.command = vec!["a\0".to_owned()], "a command's words hold no zero bytes"),
+            (
+                |o| o.share = Some("/nowhere".into()),
+                "/nowhere: no such folder; what the guest is to share is expected",
+            ),
+        ];
+        for (change, expected) in rows {
+            let mut options = options();
+            change(&mut options);
+            assert_eq!(arguments(&options).unwrap_err().to_string(), expected);
+        }
+    }
+}

@@ -50,3 +50,33 @@ impl Console {
         self.behind("vm: failed ")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_end_by_a_line_feed_however_they_come() {
+        let text = b"a\r\nb\rc\r\r\n\n";
+        for split in 0..text.len() {
+            let mut console = Console::default();
+            let mut out = console.take(&text[..split]);
+            out.extend(console.take(&text[split..]));
+            assert_eq!(out, b"a\nb\rc\r\n\n");
+        }
+    }
+
+    #[test]
+    fn a_panic_is_found_in_what_is_kept() {
+        let mut console = Console::default();
+        assert_eq!((console.panic(), console.failure()), (None, None));
+        for _ in 0..10_000 {
+            console.take(b"[    1.000000] a line of the kernel's\r\n");
+        }
+        console.take(b"[    2.0] Kernel panic - not sync");
+        console.take(b"ing: Attempted to kill init!\r\n[    2.1] vm: failed no port\r\n");
+        assert_eq!(console.panic().as_deref(), Some("Attempted to kill init!"));
+        assert_eq!(console.failure().as_deref(), Some("no port"));
+        assert!(console.tail.len() <= KEPT);
+    }
+}

@@ -486,3 +486,27 @@ fn cpu_time(pid: u32) -> Duration {
     let ticks: u64 = fields.split(' ').skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
     Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_come_whole_and_are_bounded() {
+        let mut waiting = Vec::new();
+        assert_eq!(lines(&mut waiting, b"rea"), Vec::<String>::new());
+        assert_eq!(lines(&mut waiting, b"dy\nexit 3\r\ndo"), ["ready", "exit 3"]);
+        assert_eq!(lines(&mut waiting, b"ne\n\n"), ["done", ""]);
+        assert_eq!(lines(&mut waiting, &vec![b'a'; 3 * LINE]), Vec::<String>::new());
+        assert_eq!(waiting.len(), LINE);
+    }
+
+    #[test]
+    fn cpu_time_is_of_the_process() {
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_millis(100) {}
+        let cpu = cpu_time(std::process::id());
+        assert!(cpu >= Duration::from_millis(30) && cpu < Duration::from_secs(600), "{cpu:?}");
+        assert_eq!(cpu_time(u32::MAX), Duration::ZERO);
+    }
+}

@@ -65,3 +65,28 @@ impl Keys {
         Some(out)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ctrl_a_x_is_for_the_machine_and_all_else_for_the_guest() {
+        for (typed, expected) in [
+            (&b"ls\r"[..], Some(&b"ls\r"[..])),
+            (b"\x03\x04", Some(b"\x03\x04")),
+            (b"\x01\x01a", Some(b"\x01a")),
+            (b"\x01\x01\x01\x01", Some(b"\x01\x01")),
+            (b"\x01b", Some(b"\x01b")),
+            (b"\x01\x01x", Some(b"\x01x")),
+            (b"a\x01x", None),
+            (b"\x01X", None),
+        ] {
+            // One key after the other, and all at once.
+            let mut keys = Keys::default();
+            let single: Option<Vec<Vec<u8>>> = typed.iter().map(|byte| keys.take(&[*byte])).collect();
+            assert_eq!(single.map(|keys| keys.concat()).as_deref(), expected, "{typed:?}");
+            assert_eq!(Keys::default().take(typed).as_deref(), expected, "{typed:?}");
+        }
+    }
+}

@@ -57,8 +57,16 @@ impl Apt {
                 return Err(Failure::Why(why));
             }
         }
-        let mirror = mirror(sources, watch)?;
-        let keyring = keyring(sources)?;
+        let (mirror, keyring) = (mirror(sources, watch)?, keyring(sources)?);
+        check("mirror", &mirror)?;
+        check("keyring", &keyring.to_string_lossy())?;
+        if folder.to_string_lossy().contains(['"', '\\', '\n']) {
+            let why = format!(
+                "the cache {}: a quote, a backslash or a line feed is not legal in its path",
+                folder.display()
+            );
+            return Err(Failure::Other(Error::Option(why)));
+        }
         let apt = Apt { folder: folder.to_owned() };
         apt.configure(&mirror, suites, architecture, &keyring)?;
         watch.step(&format!("lists of packages of Debian {suites}"))?;
@@ -205,6 +213,14 @@ impl Apt {
     }
 }
 
+/// Refuses what would be more than one word of apt's sources.
+fn check(what: &str, word: &str) -> Result<()> {
+    match word.is_empty() || word.contains(|c: char| c.is_whitespace() || c.is_control()) {
+        false => Ok(()),
+        true => Err(Error::Option(format!("the {what} {word:?}: one word without blanks is legal"))),
+    }
+}
+
 /// Bytes in a folder's files and those of the folders below.
 fn size(folder: &Path) -> u64 {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -305,4 +321,46 @@ fn keyring(sources: &Sources) -> std::result::Result<PathBuf, Failure> {
          (--keyring FILE)",
         KEYRINGS[0]
     )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mirror_is_debians_own_archive() {
+        let debian =
+            "http://mirror.example/debian/\ttrixie\tmain\t/usr/share/keyrings/debian-archive-keyring.gpg";
+        for (list, expected) in [
+            (debian, Some("http://mirror.example/debian/")),
+            // Named by a third party as Debian names its own; signed by keys that apt trusts for all.
+            ("https://apt.example/\ttrixie\tmain\t/usr/share/keyrings/other.gpg", None),
+            ("https://apt.example/\ttrixie\tmain\t", None),
+            ("http://mirror.example/debian\tstable\tmain\t", Some("http://mirror.example/debian")),
+            // Security updates and others have no kernels' older releases, and what is not main is no archive.
+            ("http://mirror.example/debian-security/\ttrixie-security\tmain\tdebian-archive", None),
+            ("http://mirror.example/debian/\ttrixie\tcontrib\tdebian-archive", None),
+            ("http://mirror.example/ubuntu/\tnoble\tmain\t", None),
+            ("cdrom:[Debian]/\ttrixie\tmain\tdebian-archive", None),
+            (
+                "mirror+file:/etc/apt/mirrors/debian.list\ttrixie\tmain\tdebian-archive",
+                Some("mirror+file:/etc/apt/mirrors/debian.list"),
+            ),
+            ("", None),
+            ("\t\t", None),
+        ] {
+            assert_eq!(mirror_among(list).as_deref(), expected, "{list}");
+        }
+        // The one with Debian's keys comes before others, wherever it stands.
+        let both = format!("http://other.example/debian\ttrixie\tmain\tother.gpg\n{debian}");
+        assert_eq!(mirror_among(&both).as_deref(), Some("http://mirror.example/debian/"));
+    }
+
+    #[test]
+    fn uris_are_read_as_apt_prints_them() {
+        let text = "'http://m/p/a_1%3a2_amd64.deb' a_1%3a2_amd64.deb 123 SHA256:00\nReading\n'http://m/b.deb' b.deb x MD5Sum:1\n";
+        let expected = [Download { file: "a_1%3a2_amd64.deb".to_owned(), bytes: 123 }];
+        assert_eq!(downloads(text), expected);
+        assert_eq!(name_of(&expected[0].file), "a");
+    }
 }

@@ -27,7 +27,9 @@ pub struct Cache {
 impl Cache {
     /// The cache in this folder, which is made when it is first written to.
     pub fn new(folder: impl Into<PathBuf>) -> Cache {
-        Cache { folder: folder.into() }
+        let folder = folder.into();
+        // apt is run in another folder.
+        Cache { folder: std::path::absolute(&folder).unwrap_or(folder) }
     }
 
     /// The user's cache: `riser` in `$XDG_CACHE_HOME`, or else in `~/.cache`.
@@ -117,5 +119,73 @@ impl Cache {
                 Err(e) => return Err(e).context(what),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Progress;
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    fn watch<T>(work: impl FnOnce(&mut Watch) -> T) -> T {
+        work(&mut Watch { tell: &mut |_: Progress<'_>| true, step: String::new() })
+    }
+
+    #[test]
+    fn a_part_is_made_once_by_whoever_comes_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::new(folder.path());
+        let made = AtomicUsize::new(0);
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    let fill = |folder: &Path, _: &mut Watch| {
+                        thread::sleep(Duration::from_millis(50));
+                        made.fetch_add(1, Ordering::Relaxed);
+                        fs::write(folder.join("whole"), "").context(String::new)
+                    };
+                    let found = watch(|watch| cache.part("a", watch, fill)).unwrap();
+                    assert!(found.join("whole").is_file());
+                });
+            }
+        });
+        assert_eq!(made.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn what_fails_leaves_nothing_and_what_was_killed_is_cleaned() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::new(folder.path());
+        // As a run that was killed leaves it.
+        fs::create_dir_all(folder.path().join("unfinished-b/c")).unwrap();
+        let fill = |folder: &Path, _: &mut Watch| {
+            fs::write(folder.join("half"), "").context(String::new)?;
+            Err(Error::Stopped)
+        };
+        let failed = watch(|watch| cache.part("a", watch, fill));
+        assert!(matches!(failed, Err(Error::Stopped)), "{failed:?}");
+        let left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+        assert_eq!(left, ["lock"]);
+        assert_eq!(cache.get("a"), None);
+        watch(|watch| cache.part("a", watch, |_, _| Ok(()))).unwrap();
+        assert_eq!(cache.get("a"), Some(folder.path().join("a")));
+    }
+
+    #[test]
+    fn who_waits_for_the_lock_can_be_stopped() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::new(folder.path());
+        let lock = watch(|watch| cache.lock(watch)).unwrap();
+        let mut told = Vec::new();
+        let mut tell = |progress: Progress<'_>| {
+            told.push(format!("{progress:?}"));
+            told.len() < 3
+        };
+        let mut stopping = Watch { tell: &mut tell, step: String::new() };
+        assert!(matches!(cache.part("a", &mut stopping, |_, _| Ok(())), Err(Error::Stopped)));
+        assert_eq!(told, ["Step(\"waiting for another run that fetches\")", "Waiting", "Waiting"]);
+        drop(lock);
+        watch(|watch| cache.part("a", watch, |_, _| Ok(()))).unwrap();
     }
 }

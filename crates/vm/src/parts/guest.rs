@@ -120,3 +120,40 @@ fn check(name: &str) -> Result<()> {
         ))),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_guest_has_no_use_for_stays_outside_unless_it_is_asked_for() {
+        for (package, named, expected) in [
+            ("libc6", vec!["fio"], true),
+            ("fio", vec!["fio"], true),
+            ("systemd", vec!["fio"], false),
+            ("python3.13-minimal", vec!["fio"], false),
+            ("libpython3.13-stdlib", vec!["python3"], true),
+            ("python3.13-minimal", vec!["libpython3-stdlib"], true),
+            ("perl-base", vec!["python3"], false),
+            ("tar", vec!["tar"], true),
+        ] {
+            assert_eq!(
+                is_wanted(package, &named.iter().copied().collect()),
+                expected,
+                "{package} of {named:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn names_of_packages_are_no_options_and_no_paths() {
+        for good in ["nvme-cli", "libstdc++6", "g++", "0ad", "a1"] {
+            check(good).unwrap();
+        }
+        for bad in
+            ["", "a", "-o", "--allow-unauthenticated", "../x", "a/b", "A", "a b", "a:amd64", "a=1", "\u{e9}a"]
+        {
+            assert!(check(bad).unwrap_err().to_string().contains("is no name of a Debian package"), "{bad}");
+        }
+    }
+}

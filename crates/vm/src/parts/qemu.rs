@@ -194,3 +194,22 @@ pub(super) fn interpreter(bytes: &[u8]) -> std::result::Result<Option<String>, S
     }
     Ok(None)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_numbers() {
+        let of = |text: &str| version(text).map(|v| v.to_string());
+        assert_eq!(
+            of("QEMU emulator version 11.1.3 (Debian 1:11.1.3+ds-1~bpo13+1)\n"),
+            Some("11.1".to_owned())
+        );
+        assert_eq!(of("QEMU emulator version 7.2.22\n"), Some("7.2".to_owned()));
+        assert_eq!(of("QEMU emulator version 10"), None);
+        assert_eq!(of("qemu-img version 10.1"), None);
+        assert!(version("QEMU emulator version 10.0.13").unwrap() < OLDEST);
+        assert!(version("QEMU emulator version 10.1.0").unwrap() >= OLDEST);
+    }
+}
