@@ -849,6 +849,50 @@ fn a_peer_that_has_gone() {
     }
 }
 
+/// A peer that expects to read a header whole does, where one call sends what is outgoing: whole messages, or one that is long, and
+/// its rest alone.
+#[test]
+fn what_is_sent_at_once() {
+    let mut session = joined();
+    for (id, count) in [4, 0x2000, 0x2000, 0x2000, 0x2000, 8, 8].into_iter().enumerate() {
+        session.receive(&command(id as u16, 9, &access(0, 0, count)), []);
+        let Some(Event::Read { token, len, .. }) = session.poll() else { panic!() };
+        session.complete(token, Ok(&vec![0; len]));
+    }
+    let mut shape = shape();
+    shape.regions[0] = Region::of(1 << 20);
+    let mut long = Session::new(&shape);
+    long.receive(&version(0, 0, ""), []);
+    long.receive(&[command(1, 9, &access(0, 0, 1 << 20)), command(2, 9, &access(0, 0, 4))].concat(), []);
+    while let Some(event) = long.poll() {
+        if let Event::Read { token, len, .. } = event {
+            long.complete(token, Ok(&vec![0; len]));
+        }
+    }
+    for (session, limit) in [(&mut session, 32 << 10), (&mut long, 2 << 20)] {
+        let (mut calls, mut messages) = (0, 0);
+        while !session.outgoing().is_empty() {
+            let at_once = session.outgoing().to_vec();
+            assert!(at_once.len() <= limit);
+            if limit == 32 << 10 || messages != 1 {
+                messages += client::cut(&at_once).len();
+                session.sent(at_once.len());
+            } else {
+                // The rest of a long message, of which the socket takes a part at a time.
+                session.sent(16);
+                let rest = session.outgoing().len();
+                assert_eq!(rest, at_once.len() - 16);
+                session.sent(rest - 1);
+                assert_eq!(session.outgoing().len(), 1);
+                session.sent(1);
+                messages += 1;
+            }
+            calls += 1;
+        }
+        assert_eq!((calls, messages), if limit == 32 << 10 { (2, 7) } else { (3, 3) });
+    }
+}
+
 /// A conversation with everything in it, as pieces with their descriptors.
 fn conversation() -> Vec<(Vec<u8>, usize)> {
     let write = [access(0x10, 0, 4), vec![1, 2, 3, 4]].concat();

@@ -16,7 +16,9 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
 fn shape() -> Shape {
@@ -274,6 +276,46 @@ fn a_client_that_is_slow_to_read() {
     }
     client.join().unwrap();
     reader.unwrap().join().unwrap();
+}
+
+/// The other user's part of the next test, as a process of its own: connects, and sees that it is not served.
+#[test]
+#[ignore = "a part of another_user_is_not_served"]
+fn as_another_user() {
+    let mut stream = UnixStream::connect(std::env::var("RISER_TEST_SOCKET").unwrap()).unwrap();
+    stream.write_all(&version(0, 0, QEMU)).unwrap();
+    assert!(matches!(stream.read(&mut [0]), Ok(0) | Err(_)), "was answered");
+}
+
+/// Who connects though the mode of the file should keep it out. Only root can become another user; for others there is nobody who could.
+#[test]
+fn another_user_is_not_served() {
+    const NOBODY: u32 = 65534;
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let (folder, path) = place();
+    let open = |path: &std::path::Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let program = folder.path().join("test");
+    std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    let mut server = Server::bind(&path, shape()).unwrap();
+    [(folder.path(), 0o755), (&program, 0o755), (&path, 0o666)].map(|(path, mode)| open(path, mode));
+    let mut other = Command::new(&program);
+    other
+        .args(["--exact", "as_another_user", "--ignored"])
+        .env("RISER_TEST_SOCKET", &path)
+        .uid(NOBODY)
+        .gid(NOBODY);
+    let mut other = other.current_dir("/").spawn().unwrap();
+    assert!(wait(&[&server], &[], Some(Duration::from_secs(20))).unwrap());
+    assert!(!server.turn().unwrap());
+    let peer = server.arrival().unwrap();
+    assert_eq!((peer.user, peer.process, peer.is_served), (NOBODY, other.id(), false));
+    assert!(server.session().is_none());
+    assert!(other.wait().unwrap().success());
+    let _ours = connect(&mut server);
 }
 
 #[test]
