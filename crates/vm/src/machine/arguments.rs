@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn the_inits_port_is_the_last() {
         let words = words(|_| {});
-        let ports =
+        let mut ports =
             behind(&words, "-device").into_iter().filter(|device| device.starts_with("virtserialport"));
         assert!(ports.next_back().unwrap().ends_with("name=vm.control"));
     }
