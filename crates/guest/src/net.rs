@@ -17,7 +17,7 @@
 //! # }
 //! ```
 
-use crate::vfio_user::{Event, Irq, IrqChange, MAX_FDS, Session, Shape, Token};
+use crate::vfio_user::{Event, HangUp, Irq, IrqChange, MAX_FDS, Session, Shape, Token};
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags, fchmod, fcntl_getfl, fcntl_setfl};
@@ -168,7 +168,7 @@ impl Server {
             && !(irqs.first..irqs.first + irqs.count).all(|n| is_eventfd(client.session.vector(irqs.irq, n)))
         {
             // Writing anything else could block, or end the process.
-            client.session.foreign_descriptor();
+            client.session.hang_up(HangUp::NotAnEvent);
             return client.session.poll();
         }
         Some(event)
@@ -262,7 +262,7 @@ impl Server {
             }
             match receive(socket, &mut self.buffer[..room]) {
                 Ok((0, _, _)) => session.closed(None),
-                Ok((_, _, true)) => session.closed(Some(Errno::MFILE)),
+                Ok((_, _, true)) => session.hang_up(HangUp::Truncated),
                 Ok((count, fds, false)) => {
                     let with_fds = !fds.is_empty();
                     session.receive(&self.buffer[..count], fds);

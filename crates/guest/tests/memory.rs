@@ -143,6 +143,16 @@ fn a_file_that_is_truncated() {
     assert!(!memory.operate(0xff0, AtomicOp::Swap, &[1; 4], &mut [0; 4]));
 }
 
+/// Where the system has huge pages at all, though none may be free.
+#[test]
+fn huge_pages() {
+    let flags = MemfdFlags::ALLOW_SEALING | MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB;
+    let Ok(fd) = memfd_create("huge", flags) else { return };
+    ftruncate(&fd, 2 << 20).unwrap();
+    fcntl_add_seals(&fd, SealFlags::SHRINK).unwrap();
+    assert_eq!(Memory::new(fd, 0, 0x1000, BOTH).unwrap_err(), MemoryError::HugePages);
+}
+
 #[test]
 fn what_is_no_memory() {
     let (socket, _other) = std::os::unix::net::UnixStream::pair().unwrap();

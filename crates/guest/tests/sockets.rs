@@ -47,7 +47,7 @@ fn next(server: &mut Server) -> Event {
 }
 
 fn send_with(stream: &UnixStream, bytes: &[u8], fds: &[BorrowedFd<'_>]) {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(32))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(40))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     assert!(ancillary.push(SendAncillaryMessage::ScmRights(fds)));
     let sent = sendmsg(stream, &[IoSlice::new(bytes)], &mut ancillary, SendFlags::empty()).unwrap();
@@ -162,10 +162,16 @@ fn more_descriptors_than_may_be() {
     let (_folder, path) = place();
     let mut server = Server::bind(&path, shape()).unwrap();
     let stream = connect(&mut server);
-    let events: Vec<_> = (0..17).map(|_| eventfd(0, EventfdFlags::empty()).unwrap()).collect();
+    let events: Vec<_> = (0..40).map(|_| eventfd(0, EventfdFlags::empty()).unwrap()).collect();
     let fds: Vec<_> = events.iter().map(AsFd::as_fd).collect();
     send_with(&stream, &command(4, 8, &words(&[20, 0x24, 2, 0, 17])), &fds);
-    assert!(matches!(next(&mut server), Event::HangUp(_)));
+    assert!(matches!(next(&mut server), Event::HangUp(HangUp::Truncated)));
+    // In two calls that both belong to one message.
+    let stream = connect(&mut server);
+    let set = command(4, 8, &words(&[20, 0x24, 2, 0, 17]));
+    send_with(&stream, &set[..20], &fds[..16]);
+    send_with(&stream, &set[20..], &fds[..1]);
+    assert!(matches!(next(&mut server), Event::HangUp(HangUp::Descriptors { command: 8 })));
 }
 
 #[test]

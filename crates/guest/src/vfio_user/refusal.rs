@@ -184,7 +184,10 @@ pub enum HangUp {
         /// The flags.
         flags: u32,
     },
-    /// Too many descriptors with one message, or more than the receiver had room for.
+    /// The system has dropped descriptors: the peer sent too many, or we have too many open files.
+    #[error("descriptors were lost: more than {max} with one message, or too many open files", max = super::MAX_FDS)]
+    Truncated,
+    /// Too many descriptors with one message.
     #[error("{} with more than {max} descriptors", command_name(*.command), max = super::MAX_FDS)]
     Descriptors {
         /// Number of the command.

@@ -197,11 +197,11 @@ impl Session {
         self.end.get_or_insert(failure);
     }
 
-    /// Tells that a descriptor which came for an interrupt is none that can be signalled.
-    pub fn foreign_descriptor(&mut self) {
+    /// Ends it for what its caller has found; what was not yet told is dropped.
+    pub fn hang_up(&mut self, why: HangUp) {
         if self.state != State::Over {
             self.events.clear();
-            self.hang_up(HangUp::NotAnEvent);
+            self.end_with(why);
         }
     }
 
@@ -218,11 +218,11 @@ impl Session {
                 Ok(Some(message)) => self.message(message),
                 Ok(None) => match self.end {
                     None => return None,
-                    Some(Some(errno)) => self.hang_up(HangUp::Failed(errno)),
-                    Some(None) if self.input.is_within_message() => self.hang_up(HangUp::ClosedWithin),
-                    Some(None) => self.hang_up(HangUp::Closed),
+                    Some(Some(errno)) => self.end_with(HangUp::Failed(errno)),
+                    Some(None) if self.input.is_within_message() => self.end_with(HangUp::ClosedWithin),
+                    Some(None) => self.end_with(HangUp::Closed),
                 },
-                Err(why) => self.hang_up(why),
+                Err(why) => self.end_with(why),
             }
         }
     }
@@ -332,7 +332,7 @@ impl Session {
         self.open.0 < MAX_PENDING && self.open.1 + self.output.len() < MAX_REPLIES
     }
 
-    fn hang_up(&mut self, why: HangUp) {
+    fn end_with(&mut self, why: HangUp) {
         self.state = State::Over;
         self.pending.clear();
         self.open = (0, 0);
@@ -350,7 +350,7 @@ impl Session {
         if header.flags & TYPE == REPLY {
             match self.requests.answer(header, payload) {
                 Ok((dma, result)) => self.events.push_back(Event::Dma { dma, result }),
-                Err(why) => self.hang_up(why),
+                Err(why) => self.end_with(why),
             }
         } else if self.state == State::New {
             self.join(header, payload, &fds);
@@ -365,7 +365,7 @@ impl Session {
 
     fn join(&mut self, header: Header, payload: &[u8], fds: &[OwnedFd]) {
         if header.command != c::VERSION {
-            return self.hang_up(HangUp::NoVersion(header.command));
+            return self.end_with(HangUp::NoVersion(header.command));
         }
         let agreed = if header.flags != 0 || !fds.is_empty() {
             Err(VersionError::Flags(header.flags))
@@ -380,7 +380,7 @@ impl Session {
             }
             Err(error) => {
                 self.error(header, Errno::INVAL);
-                self.hang_up(HangUp::Version(error));
+                self.end_with(HangUp::Version(error));
             }
         }
     }
