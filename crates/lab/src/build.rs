@@ -3,6 +3,7 @@
 
 use crate::boot::{self, Seat, Work};
 use crate::bridges;
+use crate::external::Commands;
 use crate::external::driver::{Behind, Joint};
 use crate::external::host::{HostPlace, HostSeat, OutsideMemory};
 use crate::external::journal::Journal;
@@ -50,6 +51,8 @@ pub struct Assembly {
     pub(crate) warnings: Vec<String>,
     /// Where the outside joins.
     pub(crate) places: Vec<Joint>,
+    /// What somebody outside does to links.
+    pub(crate) commands: Commands,
     /// The record of that, once there is one.
     pub(crate) journal: Journal,
 }
@@ -134,6 +137,11 @@ pub(crate) fn build_program(
     let switches = bridges::switches(lab, &tree, &links, &payloads)?;
     let first = lab.host.outside.then(|| seat("host root", HostId::FIRST, &payloads, &mut places, &journal));
     let outside = outside(file, &tree, &links, &mut places, &journal)?;
+    let commands = Commands::of(lab);
+    if lab.is_joined_by_hosts() {
+        let place = Rc::new(commands.clone());
+        places.push(Joint { name: "links".to_owned(), place, behind: Behind::Links });
+    }
     let root_ports = bridges::root_ports(&tree, HostId::FIRST, &links, host.rcb)?;
     let map = boot::host_map(lab, &tree, &paths);
     let drain = host.completion_timeout + DRAIN_MARGIN;
@@ -173,7 +181,7 @@ pub(crate) fn build_program(
     faults::outages(lab).into_iter().for_each(|outage| fabric.schedule(outage));
     let links = lab.hanging().zip(&links).map(|(h, link)| LinkInfo::new(h.name.get_ref(), link)).collect();
     let (seed, set) = (lab.seed, lab.set.clone());
-    Ok(Assembly { fabric, seed, set, slots, links, hot_plug, warnings, places, journal })
+    Ok(Assembly { fabric, seed, set, slots, links, hot_plug, warnings, places, commands, journal })
 }
 
 /// The hosts outside, each with its place.

@@ -144,6 +144,15 @@ fn check_fault(lab: &Lab, fault: &Fault) -> Vec<Wrong> {
     found([check_name(lab, &fault.slot), check_nth(fault), check_filter(fault), check_parameters(fault)])
 }
 
+/// Checks a fault that is no part of a file, but for its link.
+///
+/// # Errors
+/// The first that is wrong, and what is legal.
+pub(crate) fn check_command(fault: &Fault) -> Result<(), String> {
+    let all = [check_nth(fault), check_filter(fault), check_parameters(fault)];
+    all.into_iter().collect::<Checked>().map_err(|wrong| wrong.message)
+}
+
 fn check_nth(fault: &Fault) -> Checked {
     match fault.nth.get_ref() {
         0 => wrong(fault.nth.span(), "nth of 0: frames are counted from 1"),
@@ -217,7 +226,7 @@ fn check_parameters(fault: &Fault) -> Checked {
     Ok(())
 }
 
-fn rule(fault: &Fault, link: LinkId) -> FaultRule {
+pub(crate) fn rule(fault: &Fault, link: LinkId) -> FaultRule {
     FaultRule {
         link,
         direction: match fault.direction {

@@ -161,6 +161,7 @@ impl OneSlot {
             links,
             hot_plug: Log::default(),
             warnings: Vec::new(),
+            commands: Default::default(),
             places: Vec::new(),
             journal: Journal::default(),
         })

@@ -109,6 +109,11 @@ impl fmt::Display for Hanging<'_> {
 }
 
 impl Lab {
+    /// Whether somebody outside stands above one of its root complexes.
+    pub(crate) fn is_joined_by_hosts(&self) -> bool {
+        self.host.outside || !self.external_host.is_empty()
+    }
+
     /// The slots, then the switches: the order of links.
     pub(crate) fn hanging(&self) -> impl Iterator<Item = Hanging<'_>> {
         let slots = self.slot.iter().enumerate().map(|(index, slot)| {

@@ -76,6 +76,8 @@ pub(crate) struct Work {
     pub(crate) share: bool,
     /// Variables of its environment.
     pub(crate) environment: Vec<(String, String)>,
+    /// Scripts of the machine's in its path: name and text.
+    pub(crate) scripts: Vec<(String, String)>,
 }
 
 /// The archive's bytes.
@@ -99,6 +101,9 @@ pub(crate) fn build(kernel: &Kernel, programs: &Programs, load: &[Load], work: &
     let share = work.share.then(|| SHARE.map(named)).into_iter().flatten();
     modules.list("vm/modules", &share.chain(load.iter().cloned()).collect::<Vec<_>>())?;
     modules.index();
+    for (name, text) in &work.scripts {
+        archive.file(&format!("vm/bin/{name}"), 0o755, text.clone().into_bytes());
+    }
     archive.file("vm/command", 0o755, command(&work.command).into_bytes());
     archive.file("vm/settings", 0o644, settings(work)?.into_bytes());
     Ok(archive.bytes())

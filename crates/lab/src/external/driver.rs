@@ -32,6 +32,8 @@ const PATIENCE: Duration = Duration::from_ms(20);
 pub(crate) enum Behind {
     Slot(usize),
     Host(HostId),
+    /// The links.
+    Links,
 }
 
 /// A place of a lab with its host or slot.
@@ -149,6 +151,7 @@ impl Driver {
             Behind::Slot(n) => self.assembly.fabric.wake_slot(n),
             // The host is one of this lab.
             Behind::Host(host) => _ = self.assembly.fabric.wake_host(host),
+            Behind::Links => self.assembly.commands.obey(&mut self.assembly.fabric),
         }
     }
 

@@ -9,9 +9,11 @@
 //! Sans-IO like the rest of a lab, but for the memory that the machine has mapped and the descriptors that it gave for its
 //! interrupts: both are the machine's, and `guest` reaches them.
 
+mod links;
 mod seat;
 mod serve;
 
+pub use links::LinkSocket;
 pub use seat::{Guest, GuestCounters, GuestError, Told};
 pub use serve::serve;
 

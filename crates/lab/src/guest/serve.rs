@@ -2,6 +2,7 @@
 //! Serves the virtual machines of a lab: what they want goes into the lab, the lab goes on, and what comes of it goes back. It is told
 //! the time.
 
+use super::links::LinkSocket;
 use super::seat::{Guest, Told};
 use crate::external::Driver;
 use guest::net;
@@ -14,19 +15,23 @@ const SETTLE: Duration = Duration::from_us(50);
 const TURN: Duration = Duration::from_ms(20);
 
 /// Serves machines until `go_on` says no or the lab fails; it is asked after each turn, at least every 20 ms. `told` hears what is to
-/// be known of a machine, by its number.
+/// be known of a machine, by its number. `links` takes commands meanwhile.
 ///
 /// # Errors
 /// Those of `poll` and `accept`.
 pub fn serve(
     lab: &mut Driver,
     guests: &mut [Guest],
+    mut links: Option<LinkSocket>,
     clock: impl Fn() -> Time,
     mut told: impl FnMut(usize, Told),
     mut go_on: impl FnMut() -> bool,
 ) -> io::Result<()> {
     while lab.failure().is_none() && go_on() {
         let mut more = false;
+        if let Some(links) = &mut links {
+            links.turn(lab, clock());
+        }
         for (n, guest) in guests.iter_mut().enumerate() {
             more |= guest.take(lab, clock(), |what| told(n, what))?;
         }
@@ -35,7 +40,8 @@ pub fn serve(
         if !more {
             let wait = lab.poll_timeout().map_or(TURN, |at| at.since(clock()).min(TURN));
             let servers: Vec<_> = guests.iter().map(Guest::server).collect();
-            net::wait(&servers, &[], Some(std::time::Duration::from_nanos(wait.as_ps() / 1000)))?;
+            let others: Vec<_> = links.iter().map(LinkSocket::interest).collect();
+            net::wait(&servers, &others, Some(std::time::Duration::from_nanos(wait.as_ps() / 1000)))?;
         }
     }
     Ok(())

@@ -4,10 +4,11 @@
 
 use crate::bytes::Bytes;
 use crate::machine::{APART, Card, Found, Machine, STEP};
-use host::{HostInterrupt, HostOutput, HostReadId};
+use device::CompletionError;
+use host::{HostError, HostInterrupt, HostOutput, HostReadId};
 use plug::Models;
 use riser_lab::external::host::{HostRequest, MAX_UNHEARD, Map, MapAccess};
-use riser_lab::external::{Clock, Driver, RecordEnd, RecordedLab, Replay, ReplayError};
+use riser_lab::external::{Clock, Commands, Door, Driver, RecordEnd, RecordedLab, Replay, ReplayError};
 use riser_lab::{CaptureOptions, LabFile, build, draw, enumerate, parse, parse_in};
 use std::path::Path;
 use tlp::{Bdf, Time};
@@ -101,6 +102,72 @@ fn the_simulated_host_may_stand_outside() {
     machine.ring(&mut lab, card, RAM);
     assert_eq!(machine.u64_at(APART), 7);
     assert_eq!(machine.interrupts.len(), 1);
+}
+
+/// Somebody outside cuts the link of a card and lets a frame suffer, by commands that the record holds.
+#[test]
+fn commands_reach_the_links_and_run_again() {
+    let (mut lab, record, capture) = (driver(PAIR), Bytes::default(), Bytes::default());
+    lab.record(Box::new(record.clone()), &recorded(), u64::MAX);
+    let handle = lab.assembly_mut().capture(capture.clone(), CaptureOptions::default()).unwrap();
+    let mut machines = run_pair(&mut lab);
+    let links: Door<Commands> = lab.door_named("links").unwrap();
+    let order = |lab: &mut Driver, text: &str| {
+        let command = links.place.parse(text).unwrap();
+        lab.inject(lab.now(), &links, command);
+    };
+    let id = |lab: &mut Driver, machine: &mut Machine, bus| {
+        let function = Bdf::new(bus, 0, 0).unwrap();
+        let read = machine.ask(lab, |id| HostOutput::ConfigRead { id, function, register_dw: 0 });
+        read.map(|data| data.bytes().unwrap().to_vec())
+    };
+    let there = Ok(vec![0x69, 0x72, 0xfe, 0x7f]);
+    assert_eq!(id(&mut lab, &mut machines[0], 3), there);
+    order(&mut lab, "cut a1");
+    assert_eq!(
+        id(&mut lab, &mut machines[0], 3),
+        Err(HostError::Completion(CompletionError::UnsupportedRequest))
+    );
+    assert_eq!(id(&mut lab, &mut machines[1], 3), there, "the other host's card at the same place");
+    order(&mut lab, "restore a1");
+    let end = lab.now() + tlp::Duration::from_us(30);
+    lab.drain(end, |_| {});
+    assert_eq!(id(&mut lab, &mut machines[0], 3), there);
+    order(
+        &mut lab,
+        "fault slot = 'a2', direction = 'upstream', frames = 'completion', nth = 1, action = 'set-status', status = 'completer-abort'",
+    );
+    let aborted = Err(HostError::Completion(CompletionError::CompleterAbort));
+    assert_eq!(id(&mut lab, &mut machines[0], 4), aborted);
+    assert_eq!(id(&mut lab, &mut machines[0], 4), there);
+    lab.finish(lab.now()).unwrap();
+    lab.assembly_mut().fabric.take_tap();
+    handle.finish().unwrap();
+    let (again, end, _) = again(&record.0.take()).unwrap();
+    assert_eq!((again == capture.0.take(), end), (true, RecordEnd::Whole));
+}
+
+#[test]
+fn commands_that_cannot_be_meant_are_refused() {
+    let lab = driver(PAIR);
+    let links: Door<Commands> = lab.door_named("links").unwrap();
+    for (text, why) in [
+        ("", "no command ``: legal are cut, restore, remove, insert, attention, fault"),
+        ("cut", "cut: of what? There are a1, b1, a2, b2, a, b"),
+        ("cut c", "no slot or switch `c`: there are a1, b1, a2, b2, a, b"),
+        ("cut a1 soon", "cut a1 soon: legal are microseconds, of `cut` alone, to 10^9"),
+        ("restore a1 5", "restore a1 5: legal are microseconds, of `cut` alone, to 10^9"),
+        ("cut a1 5 us", "cut a1: nothing is known of `us`"),
+        ("remove a1", "remove a1: the port above is not hot-plug capable (hot_plug = true)"),
+        ("fault slot = 'a1'", "fault: missing field `direction`"),
+        (
+            "fault slot = 'a1', direction = 'upstream', frames = 'tlp', nth = 0, action = 'drop'",
+            "fault: nth of 0: frames are counted from 1",
+        ),
+    ] {
+        assert_eq!(links.place.parse(text).err().as_deref(), Some(why), "{text}");
+    }
+    assert!(links.place.parse(&"x".repeat(5000)).err().unwrap().contains("legal are 4096"));
 }
 
 fn interrupt_of(interrupt: HostInterrupt) -> (Bdf, u64, u32) {
@@ -272,7 +339,7 @@ fn a_record_of_another_lab_is_refused() {
     let why = Replay::new(&renamed, &models()).err().unwrap().to_string();
     assert_eq!(
         why,
-        "the record was made with another lab: it joins at `host wrong`, places here are host left, host right"
+        "the record was made with another lab: it joins at `host wrong`, places here are links, host left, host right"
     );
 }
 

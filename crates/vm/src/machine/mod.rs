@@ -71,6 +71,8 @@ pub struct Options {
     pub command: Vec<String>,
     /// Variables of the command's environment.
     pub environment: Vec<(String, String)>,
+    /// Scripts in the command's path: name and text.
+    pub scripts: Vec<(String, String)>,
     /// What the command reads.
     pub input: Input,
     /// The machine ends after this time.
@@ -96,6 +98,7 @@ impl Options {
             modules: Vec::new(),
             command: Vec::new(),
             environment: Vec::new(),
+            scripts: Vec::new(),
             input: Input::Nothing,
             time_limit: None,
         }
@@ -222,6 +225,7 @@ impl Machine {
             input: matches!(options.input, Input::From(_)),
             share: options.share.is_some(),
             environment,
+            scripts: options.scripts.clone(),
         };
         let archive = initramfs::build(&options.kernel, &options.programs, &options.modules, &work)?;
         let initramfs = in_memory("initramfs", &archive)?;

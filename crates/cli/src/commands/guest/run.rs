@@ -2,7 +2,7 @@
 //! `riser guest run`: a lab below a stock kernel, started and ended together, from `riser-vm`, `riser-lab` and `riser-guest`.
 
 use super::machine::{Kept, MachineArgs};
-use super::seat::{device, seat, tell};
+use super::seat::{device, links, seat, tell};
 use crate::commands::outside::Opening;
 use crate::failure::Failure;
 use crate::{interrupt, output};
@@ -25,6 +25,7 @@ Examples:
 The lab's host is a stock Linux kernel in a virtual machine of QEMU's, which finds the hierarchy as PCI domain 10000, behind Intel's \
 VMD. What it needs is fetched once from Debian's packages, and kept; --qemu and --kernel name other files. Kernels other than \
 Debian's need the module vmd.
+In the guest, `lab cut NAME` cuts the link of a slot or switch, and `lab help` says what else can be done to the lab.
 The exit status is the command's; 1 where there is none, since the guest failed.";
 
 /// Run a command, or a shell, on a stock Linux kernel below which a lab's hierarchy lies
@@ -53,13 +54,26 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     let folder = tempfile::tempdir().map_err(|e| Failure::Run(format!("a folder for the socket: {e}")))?;
     let socket = folder.path().join("vmd");
     let mut guests = [seat(&opened, "host root", &socket)?];
-    options.qemu_arguments.splice(0..0, [OsString::from("-device"), device(&socket).into()]);
+    let links_path = folder.path().join("links");
+    let links = links(&opened, &links_path)?;
+    let chardev = format!("socket,id=links,path={}", links_path.display());
+    let arguments = [
+        "-device",
+        &device(&socket),
+        "-chardev",
+        &chardev,
+        "-device",
+        "virtserialport,chardev=links,name=riser.links",
+    ];
+    options.qemu_arguments.splice(0..0, arguments.map(OsString::from));
+    options.scripts.push(("lab".to_owned(), include_str!("lab.sh").to_owned()));
     let kept = Kept::default();
     let clock = WallClock::new();
     let mut machine = args.machine.start(options, kept.clone())?;
     let served = lab::guest::serve(
         &mut opened.driver,
         &mut guests,
+        Some(links),
         || clock.now(),
         |_, told| tell(&told, true),
         || !stop.load(Ordering::Relaxed) && machine.poll().is_none(),

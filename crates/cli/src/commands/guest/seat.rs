@@ -5,7 +5,7 @@ use crate::commands::outside::Opened;
 use crate::failure::Failure;
 use crate::output;
 use lab::external::host::HostPlace;
-use lab::guest::{Guest, Told};
+use lab::guest::{Guest, LinkSocket, Told};
 use std::path::Path;
 
 /// The seat of a machine at this place, which listens at `socket`.
@@ -14,6 +14,13 @@ pub(super) fn seat(opened: &Opened, place: &str, socket: &Path) -> Result<Guest,
     let door = opened.driver.door_named::<HostPlace>(place);
     let door = door.ok_or_else(|| Failure::Run(format!("no place `{place}`")))?;
     Guest::new(door, layout, socket).map_err(|e| Failure::Run(e.to_string()))
+}
+
+/// A socket at `path` for commands to the lab's links.
+pub(super) fn links(opened: &Opened, path: &Path) -> Result<LinkSocket, Failure> {
+    let door =
+        opened.driver.door_named("links").ok_or_else(|| Failure::Run("no place `links`".to_owned()))?;
+    LinkSocket::bind(door, path).map_err(|e| Failure::Run(format!("{}: {e}", path.display())))
 }
 
 /// The value of QEMU's argument `-device` for a device at `socket`.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser guest serve`: a lab's hierarchy for virtual machines that somebody else starts, from `riser-lab` and `riser-guest`.
 
-use super::seat::{device, seat, tell};
+use super::seat::{device, links, seat, tell};
 use crate::commands::cpu;
 use crate::commands::outside::Opening;
 use crate::failure::Failure;
@@ -23,6 +23,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PATH")]
     socket: PathBuf,
 
+    /// Where to take commands to the lab's links, a line each, as `cut NAME`: another Unix socket
+    #[arg(long, value_name = "PATH")]
+    links: Option<PathBuf>,
+
     #[command(flatten)]
     opening: Opening,
 }
@@ -32,6 +36,7 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     let mut opened = args.opening.open(&args.lab, models, Clock::Virtual)?;
     let guest = seat(&opened, "host root", &args.socket)?;
     let mut guests = [guest];
+    let links = args.links.as_deref().map(|path| links(&opened, path)).transpose()?;
     let (before, clock) = (cpu::seconds(), WallClock::new());
     output::note(format_args!("serving {} at {}; Ctrl-C ends it", opened.name, args.socket.display()));
     output::text(&format!(
@@ -42,6 +47,7 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     let served = lab::guest::serve(
         &mut opened.driver,
         &mut guests,
+        links,
         || clock.now(),
         |_, told| tell(&told, false),
         || !stop.load(Ordering::Relaxed),

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What somebody outside does to the links of a lab while it runs: cuts them, pulls devices out, lets frames suffer. A command is a
+//! line of text, which is also what a record holds of it.
+//!
+//! ```text
+//! cut NAME [MICROSECONDS]     the link above a slot or switch; whole again after that time
+//! restore NAME
+//! remove NAME                 what stands in a hot-plug capable slot is pulled out
+//! insert NAME                 and put back, as after power-on
+//! attention NAME              somebody presses the slot's attention button
+//! fault KEY = VALUE, ...      a fault, as [[fault]] of a lab has it; frames are counted from now on
+//! ```
+
+use crate::fault_schema::Fault;
+use crate::faults;
+use crate::schema::Lab;
+use fabric::{Fabric, FaultRule, LinkChange, LinkEvent, LinkId};
+use plug::Place;
+use plug::place::Input;
+use std::cell::RefCell;
+use std::rc::Rc;
+use tlp::{Duration, Time};
+
+/// Most bytes of a command.
+pub const MAX_COMMAND_BYTES: usize = 4096;
+const VERBS: &str = "cut, restore, remove, insert, attention, fault";
+
+/// The place of commands; clones are handles on the same.
+#[derive(Clone, Default)]
+pub struct Commands(Rc<State>);
+
+#[derive(Default)]
+struct State {
+    /// The links by what they lead to, and whether the port above is hot-plug capable.
+    links: Vec<(String, bool)>,
+    /// Taken, and not yet obeyed.
+    taken: RefCell<Vec<Act>>,
+}
+
+/// A command, parsed: its text too.
+pub struct LabCommand {
+    text: String,
+    acts: Vec<Act>,
+}
+
+enum Act {
+    /// After so long.
+    Link(Duration, LinkId, LinkChange),
+    Fault(FaultRule),
+}
+
+impl Commands {
+    pub(crate) fn of(lab: &Lab) -> Commands {
+        let links = lab.hanging().map(|h| (h.name.get_ref().clone(), h.hot_plug)).collect();
+        Commands(Rc::new(State { links, taken: RefCell::default() }))
+    }
+
+    /// Reads a command.
+    ///
+    /// # Errors
+    /// What is wrong with it, and what is legal.
+    pub fn parse(&self, text: &str) -> Result<LabCommand, String> {
+        if text.len() > MAX_COMMAND_BYTES {
+            return Err(format!("a command of {} bytes: legal are {MAX_COMMAND_BYTES}", text.len()));
+        }
+        let text = text.trim();
+        let (verb, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+        let acts = if verb == "fault" { self.fault(rest)? } else { self.link(verb, rest)? };
+        Ok(LabCommand { text: text.to_owned(), acts })
+    }
+
+    fn link(&self, verb: &str, rest: &str) -> Result<Vec<Act>, String> {
+        let mut words = rest.split_whitespace();
+        let change = match verb {
+            "cut" => LinkChange::Cut,
+            "restore" => LinkChange::Restore,
+            "remove" => LinkChange::Remove,
+            "insert" => LinkChange::Insert,
+            "attention" => LinkChange::PressAttention,
+            _ => return Err(format!("no command `{verb}`: legal are {VERBS}")),
+        };
+        let name = words.next().ok_or_else(|| format!("{verb}: of what? There are {}", self.names()))?;
+        let (link, hot_plug) = self.find(name)?;
+        let needs_hot_plug = !matches!(verb, "cut" | "restore");
+        if needs_hot_plug && !hot_plug {
+            return Err(format!("{verb} {name}: the port above is not hot-plug capable (hot_plug = true)"));
+        }
+        let mut acts = vec![Act::Link(Duration::ZERO, link, change)];
+        if let Some(word) = words.next() {
+            let after = word.parse().ok().filter(|us| verb == "cut" && *us <= 1_000_000_000);
+            let us: u64 = after.ok_or_else(|| {
+                format!("{verb} {name} {word}: legal are microseconds, of `cut` alone, to 10^9")
+            })?;
+            acts.push(Act::Link(Duration::from_us(us), link, LinkChange::Restore));
+        }
+        match words.next() {
+            Some(word) => Err(format!("{verb} {name}: nothing is known of `{word}`")),
+            None => Ok(acts),
+        }
+    }
+
+    fn fault(&self, rest: &str) -> Result<Vec<Act>, String> {
+        #[derive(serde::Deserialize)]
+        struct Holder {
+            fault: Fault,
+        }
+        let text = format!("fault = {{ {} }}", rest.trim().trim_start_matches('{').trim_end_matches('}'));
+        let Holder { fault } = toml::from_str(&text).map_err(|e| format!("fault: {}", e.message()))?;
+        let (link, _) = self.find(fault.slot.get_ref())?;
+        faults::check_command(&fault).map_err(|message| format!("fault: {message}"))?;
+        Ok(vec![Act::Fault(faults::rule(&fault, link))])
+    }
+
+    fn find(&self, name: &str) -> Result<(LinkId, bool), String> {
+        let found = self.0.links.iter().enumerate().find(|(_, (known, _))| known == name);
+        let (n, (_, hot_plug)) =
+            found.ok_or_else(|| format!("no slot or switch `{name}`: there are {}", self.names()))?;
+        Ok((LinkId(n as u32), *hot_plug))
+    }
+
+    fn names(&self) -> String {
+        self.0.links.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Does what was taken.
+    pub(crate) fn obey(&self, fabric: &mut Fabric) {
+        for act in self.0.taken.take() {
+            match act {
+                Act::Fault(rule) => fabric.add_fault(rule),
+                Act::Link(after, link, change) => {
+                    fabric.schedule(LinkEvent { at: fabric.now() + after, link, change });
+                }
+            }
+        }
+    }
+}
+
+impl Place for Commands {
+    fn take_recorded(&self, now: Time, input: &[u8]) -> Result<bool, String> {
+        let text = std::str::from_utf8(input).map_err(|e| format!("a command that is no text: {e}"))?;
+        Ok(self.parse(text)?.join(self, now))
+    }
+
+    fn awaits_fabric(&self) -> bool {
+        false
+    }
+
+    fn has_output(&self) -> bool {
+        false
+    }
+
+    fn nobody_fetches(&self) {}
+}
+
+impl Input<Commands> for LabCommand {
+    fn emit(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.text.as_bytes());
+    }
+
+    fn join(self, place: &Commands, _: Time) -> bool {
+        place.0.taken.borrow_mut().extend(self.acts);
+        true
+    }
+}
