@@ -114,7 +114,7 @@ pub(crate) fn again(test: &str) -> Command {
 
 /// Both ends of a terminal of this size.
 pub(crate) fn terminal(rows: u16, columns: u16) -> (File, File) {
-    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
     unlockpt(&ours).unwrap();
     let name = ptsname(&ours, Vec::new()).unwrap();
     let theirs = File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
