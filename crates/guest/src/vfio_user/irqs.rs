@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The interrupts of a device: which event descriptor is signalled for each, and which are masked.
 
+use super::check::{self, bad};
 use super::refusal::{Legal, Refusal};
 use super::wire::command::{DEVICE_GET_IRQ_INFO, DEVICE_SET_IRQS};
-use super::wire::u32_at;
+use super::wire::words;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// The types of interrupts of a PCI device, by their index.
@@ -95,10 +96,6 @@ const ACTION_MASK: u32 = 0x8;
 const ACTION_UNMASK: u32 = 0x10;
 const ACTION_TRIGGER: u32 = 0x20;
 
-fn bad(command: u16, field: &'static str, value: u32, legal: Legal) -> Refusal {
-    Refusal::Field { command, field, value: value.into(), legal }
-}
-
 /// A DEVICE_SET_IRQS whose fields are legal by themselves.
 struct Set<'p> {
     irq: Irq,
@@ -137,15 +134,9 @@ impl Irqs {
 
     /// Answers a DEVICE_GET_IRQ_INFO: flags, index and count.
     pub(super) fn info(&self, payload: &[u8]) -> Result<[u32; 3], Refusal> {
-        let [argsz, flags, index, count] = [0, 4, 8, 12].map(|at| u32_at(payload, at).unwrap_or_default());
-        if (argsz as usize) < INFO_BYTES {
-            return Err(bad(DEVICE_GET_IRQ_INFO, "argsz", argsz, Legal::From(INFO_BYTES as u64)));
-        }
-        for (field, value) in [("flags", flags), ("count", count)] {
-            if value != 0 {
-                return Err(bad(DEVICE_GET_IRQ_INFO, field, value, Legal::Zero));
-            }
-        }
+        let [argsz, flags, index, count] = words(payload, 0);
+        check::argsz(DEVICE_GET_IRQ_INFO, argsz, INFO_BYTES)?;
+        check::zeros(DEVICE_GET_IRQ_INFO, &[("flags", flags.into()), ("count", count.into())])?;
         let irq = irq_of(DEVICE_GET_IRQ_INFO, index)?;
         Ok([irq.flags(), index, self.vectors[irq as usize].len() as u32])
     }
@@ -198,8 +189,7 @@ impl Irqs {
 
     fn read<'p>(&self, payload: &'p [u8], fds: usize) -> Result<Set<'p>, Refusal> {
         let refuse = |field, value, legal| Err(bad(DEVICE_SET_IRQS, field, value, legal));
-        let [argsz, flags, index, first, count] =
-            [0, 4, 8, 12, 16].map(|at| u32_at(payload, at).unwrap_or_default());
+        let [argsz, flags, index, first, count] = words(payload, 0);
         let irq = irq_of(DEVICE_SET_IRQS, index)?;
         let (data, action) = (flags & DATA, flags & !DATA);
         let is_known = matches!(data, DATA_NONE | DATA_BOOL | DATA_EVENTFD)
@@ -219,13 +209,7 @@ impl Irqs {
             );
         }
         let size = SET_BYTES + if data == DATA_BOOL { count as usize } else { 0 };
-        if payload.len() != size {
-            return Err(Refusal::Length {
-                command: DEVICE_SET_IRQS,
-                bytes: payload.len(),
-                legal: size as u64,
-            });
-        }
+        check::length(DEVICE_SET_IRQS, payload, size)?;
         if argsz as usize != size {
             return refuse("argsz", argsz, Legal::Is(size as u64));
         }

@@ -2,9 +2,10 @@
 //! What the client lets the server reach by DMA. Holds no memory: that is whoever's who takes the events.
 
 use super::PAGE_BYTES;
+use super::check;
 use super::refusal::{Legal, Refusal};
 use super::wire::command::{DMA_MAP, DMA_UNMAP};
-use super::wire::{u32_at, u64_at};
+use super::wire::{longs, words};
 use std::collections::BTreeMap;
 
 /// What DMA may do to a map.
@@ -85,12 +86,9 @@ impl Maps {
 
     /// Takes away what a DMA_UNMAP asks for.
     pub(super) fn unmap(&mut self, payload: &[u8]) -> Result<Vec<DmaMap>, Refusal> {
-        let bad = |field, value, legal| Refusal::Field { command: DMA_UNMAP, field, value, legal };
-        let [argsz, flags] = [0, 4].map(|at| u32_at(payload, at).unwrap_or_default());
-        let [address, size] = [8, 16].map(|at| u64_at(payload, at).unwrap_or_default());
-        if (argsz as usize) < UNMAP_BYTES {
-            return Err(bad("argsz", argsz.into(), Legal::From(UNMAP_BYTES as u64)));
-        }
+        let bad = |field, value, legal| check::bad(DMA_UNMAP, field, value, legal);
+        let ([argsz, flags], [address, size]) = (words(payload, 0), longs(payload, 8));
+        check::argsz(DMA_UNMAP, argsz, UNMAP_BYTES)?;
         match flags {
             0 => {}
             UNMAP_ALL if address == 0 && size == 0 => {
@@ -114,14 +112,11 @@ impl Maps {
 }
 
 fn read_map(payload: &[u8], has_fd: bool) -> Result<(DmaMap, u64), Refusal> {
-    let bad = |field, value, legal| Err(Refusal::Field { command: DMA_MAP, field, value, legal });
-    let [argsz, flags] = [0, 4].map(|at| u32_at(payload, at).unwrap_or_default());
-    let [offset, address, size] = [8, 16, 24].map(|at| u64_at(payload, at).unwrap_or_default());
+    let bad = |field, value: u64, legal| Err(check::bad(DMA_MAP, field, value, legal));
+    let ([argsz, flags], [offset, address, size]) = (words(payload, 0), longs(payload, 8));
     const WHOLE: Legal =
         Legal::Text("a multiple of 0x1000, below 2^64 with what it is the offset or size of");
-    if (argsz as usize) < MAP_BYTES {
-        return bad("argsz", argsz.into(), Legal::From(MAP_BYTES as u64));
-    }
+    check::argsz(DMA_MAP, argsz, MAP_BYTES)?;
     if flags == 0 || flags & !(READABLE | WRITABLE) != 0 {
         return bad("flags", flags.into(), Legal::Text("0x1, 0x2 or 0x3"));
     }

@@ -9,6 +9,7 @@
 //! checked: a command that is wrong is refused with the protocol's error, and told as [`Event::Refused`]; after what makes the stream
 //! itself unsure (sizes, types, replies to nothing, a version that is not ours) comes [`Event::HangUp`], once and last.
 
+mod check;
 mod dma;
 mod irqs;
 mod maps;

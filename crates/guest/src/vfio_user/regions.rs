@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The regions of a device, and whether an access lies within one.
 
+use super::check::{self, bad};
 use super::refusal::{Legal, Refusal};
 use super::wire::command::{
     DEVICE_GET_REGION_INFO, DEVICE_GET_REGION_IO_FDS, REGION_READ, REGION_WRITE_MULTI,
 };
-use super::wire::{u32_at, u64_at};
+use super::wire::{longs, u64_at, words};
 
 /// Number of regions of a PCI device.
 pub const REGIONS: usize = 9;
@@ -64,11 +65,8 @@ pub(super) struct Access {
 impl Access {
     /// Reads the fields of an access; missing ones are zero.
     pub(super) fn read(payload: &[u8]) -> Access {
-        Access {
-            offset: u64_at(payload, 0).unwrap_or_default(),
-            region: u32_at(payload, 8).unwrap_or_default(),
-            count: u32_at(payload, 12).unwrap_or_default(),
-        }
+        let ([offset], [region, count]) = (longs(payload, 0), words(payload, 8));
+        Access { offset, region, count }
     }
 
     pub(super) fn write(self, out: &mut Vec<u8>) {
@@ -82,8 +80,7 @@ impl Access {
         let Access { offset, region, count } = self;
         let of = find(regions, command, "region", region)?;
         if count > most {
-            let legal = Legal::To(most.into());
-            return Err(Refusal::Field { command, field: "count", value: count.into(), legal });
+            return Err(bad(command, "count", count, Legal::To(most.into())));
         }
         if offset.checked_add(count.into()).is_none_or(|end| end > of.size) {
             return Err(Refusal::Outside { command, region, offset, count, size: of.size });
@@ -101,18 +98,18 @@ fn find(
 ) -> Result<Region, Refusal> {
     let legal = Legal::To(REGIONS as u64 - 1);
     let region = regions.get(index as usize).copied();
-    region.ok_or(Refusal::Field { command, field, value: index.into(), legal })
+    region.ok_or_else(|| bad(command, field, index, legal))
 }
 
 /// Answers a DEVICE_GET_REGION_INFO: index, flags and size of the region.
 pub(super) fn info(regions: &[Region; REGIONS], payload: &[u8]) -> Result<(u32, u32, u64), Refusal> {
     let command = DEVICE_GET_REGION_INFO;
-    let [argsz, flags, index, capability] = [0, 4, 8, 12].map(|at| u32_at(payload, at).unwrap_or_default());
-    let [size, offset] = [16, 24].map(|at| u64_at(payload, at).unwrap_or_default());
-    check_argsz(command, argsz, INFO_BYTES)?;
+    let [argsz, flags, index, capability] = words(payload, 0);
+    let [size, offset] = longs(payload, 16);
+    check::argsz(command, argsz, INFO_BYTES)?;
     let zeros =
         [("flags", flags.into()), ("cap_offset", capability.into()), ("size", size), ("offset", offset)];
-    check_zeros(command, &zeros)?;
+    check::zeros(command, &zeros)?;
     let region = find(regions, command, "index", index)?;
     Ok((index, region.flags(), region.size))
 }
@@ -120,22 +117,11 @@ pub(super) fn info(regions: &[Region; REGIONS], payload: &[u8]) -> Result<(u32, 
 /// Answers a DEVICE_GET_REGION_IO_FDS: the index of the region.
 pub(super) fn io_fds(regions: &[Region; REGIONS], payload: &[u8]) -> Result<u32, Refusal> {
     let command = DEVICE_GET_REGION_IO_FDS;
-    let [argsz, flags, index, count] = [0, 4, 8, 12].map(|at| u32_at(payload, at).unwrap_or_default());
-    check_argsz(command, argsz, IO_FDS_BYTES)?;
-    check_zeros(command, &[("flags", flags.into()), ("count", count.into())])?;
+    let [argsz, flags, index, count] = words(payload, 0);
+    check::argsz(command, argsz, IO_FDS_BYTES)?;
+    check::zeros(command, &[("flags", flags.into()), ("count", count.into())])?;
     find(regions, command, "index", index)?;
     Ok(index)
-}
-
-pub(super) fn check_argsz(command: u16, argsz: u32, least: usize) -> Result<(), Refusal> {
-    let legal = Legal::From(least as u64);
-    let is_enough = argsz as usize >= least;
-    is_enough.then_some(()).ok_or(Refusal::Field { command, field: "argsz", value: argsz.into(), legal })
-}
-
-pub(super) fn check_zeros(command: u16, fields: &[(&'static str, u64)]) -> Result<(), Refusal> {
-    let wrong = fields.iter().find(|(_, value)| *value != 0);
-    wrong.map_or(Ok(()), |&(field, value)| Err(Refusal::Field { command, field, value, legal: Legal::Zero }))
 }
 
 /// The writes of a REGION_WRITE_MULTI, all checked; `most` is how many there may be.
@@ -147,8 +133,7 @@ pub(super) fn entries<'p>(
     let command = REGION_WRITE_MULTI;
     let count = u64_at(payload, 0).ok_or(Refusal::Length { command, bytes: payload.len(), legal: 8 })?;
     if count > most as u64 {
-        let legal = Legal::To(most as u64);
-        return Err(Refusal::Field { command, field: "wr_cnt", value: count, legal });
+        return Err(bad(command, "wr_cnt", count, Legal::To(most as u64)));
     }
     let legal = 8 + count * ENTRY_BYTES as u64;
     if payload.len() as u64 != legal {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One client of a device, from its first byte to the end.
 
+use super::check;
 use super::dma::{DMA_BYTES, Dma, DmaError, Requests};
 use super::irqs::{self, IRQS, Irq, IrqEvent, Irqs};
 use super::maps::{DmaMap, MAP_BYTES, Maps, UNMAP_BYTES};
@@ -9,7 +10,7 @@ use super::regions::{self, ACCESS_BYTES, Access, IO_FDS_BYTES, REGIONS, Region};
 use super::stream::{Input, Message, Output};
 use super::version::{Peer, agree};
 use super::wire::command as c;
-use super::wire::{ERROR, HEADER_BYTES, Header, NO_REPLY, REPLY, TYPE, u32_at};
+use super::wire::{ERROR, HEADER_BYTES, Header, NO_REPLY, REPLY, TYPE, longs, words};
 use super::{MAX_FDS, Shape};
 use rustix::io::Errno;
 use std::collections::{BTreeMap, VecDeque};
@@ -420,7 +421,7 @@ impl Session {
     }
 
     fn map(&mut self, header: Header, payload: &[u8], mut fds: Vec<OwnedFd>) -> Result<(), Refusal> {
-        check_length(header, payload, MAP_BYTES)?;
+        check::length(header.command, payload, MAP_BYTES)?;
         let fd = fds.pop();
         let (map, fd_offset) = self.maps.map(payload, fd.is_some())?;
         let token = self.pend(header, Kind::Map(map));
@@ -429,7 +430,7 @@ impl Session {
     }
 
     fn unmap(&mut self, header: Header, payload: &[u8]) -> Result<(), Refusal> {
-        check_length(header, payload, UNMAP_BYTES)?;
+        check::length(header.command, payload, UNMAP_BYTES)?;
         let maps = self.maps.unmap(payload)?;
         let mut echo = [0; UNMAP_BYTES];
         echo.copy_from_slice(payload);
@@ -442,17 +443,17 @@ impl Session {
         const BYTES: usize = 16;
         /// `VFIO_DEVICE_FLAGS_RESET` and `PCI`.
         const FLAGS: u32 = 0x3;
-        check_length(header, payload, BYTES)?;
-        let [argsz, flags, regions, irqs] = [0, 4, 8, 12].map(|at| u32_at(payload, at).unwrap_or_default());
-        regions::check_argsz(header.command, argsz, BYTES)?;
+        check::length(header.command, payload, BYTES)?;
+        let [argsz, flags, regions, irqs] = words(payload, 0);
+        check::argsz(header.command, argsz, BYTES)?;
         let zeros = [("flags", flags.into()), ("num_regions", regions.into()), ("num_irqs", irqs.into())];
-        regions::check_zeros(header.command, &zeros)?;
+        check::zeros(header.command, &zeros)?;
         self.reply_words(header, [BYTES as u32, FLAGS, REGIONS as u32, IRQS as u32]);
         Ok(())
     }
 
     fn region_info(&mut self, header: Header, payload: &[u8]) -> Result<(), Refusal> {
-        check_length(header, payload, regions::INFO_BYTES)?;
+        check::length(header.command, payload, regions::INFO_BYTES)?;
         let (index, flags, size) = regions::info(&self.shape.regions, payload)?;
         self.reply(header, |out| {
             for field in [regions::INFO_BYTES as u32, flags, index, 0] {
@@ -466,14 +467,14 @@ impl Session {
 
     /// No region has descriptors of its own: all accesses are to be seen here.
     fn region_io_fds(&mut self, header: Header, payload: &[u8]) -> Result<(), Refusal> {
-        check_length(header, payload, IO_FDS_BYTES)?;
+        check::length(header.command, payload, IO_FDS_BYTES)?;
         let index = regions::io_fds(&self.shape.regions, payload)?;
         self.reply_words(header, [IO_FDS_BYTES as u32, 0, index, 0]);
         Ok(())
     }
 
     fn irq_info(&mut self, header: Header, payload: &[u8]) -> Result<(), Refusal> {
-        check_length(header, payload, irqs::INFO_BYTES)?;
+        check::length(header.command, payload, irqs::INFO_BYTES)?;
         let [flags, index, count] = self.irqs.info(payload)?;
         self.reply_words(header, [irqs::INFO_BYTES as u32, flags, index, count]);
         Ok(())
@@ -487,7 +488,7 @@ impl Session {
     }
 
     fn read(&mut self, header: Header, payload: &[u8]) -> Result<(), Refusal> {
-        check_length(header, payload, ACCESS_BYTES)?;
+        check::length(header.command, payload, ACCESS_BYTES)?;
         let access = self.access(header, payload)?;
         if access.count == 0 {
             self.reply(header, |out| access.write(out));
@@ -501,10 +502,10 @@ impl Session {
 
     fn write(&mut self, header: Header, payload: &[u8]) -> Result<(), Refusal> {
         if payload.len() < ACCESS_BYTES {
-            check_length(header, payload, ACCESS_BYTES)?;
+            check::length(header.command, payload, ACCESS_BYTES)?;
         }
         let access = self.access(header, payload)?;
-        check_length(header, payload, ACCESS_BYTES + access.count as usize)?;
+        check::length(header.command, payload, ACCESS_BYTES + access.count as usize)?;
         if access.count == 0 {
             self.reply(header, |out| access.write(out));
             return Ok(());
@@ -518,7 +519,7 @@ impl Session {
         let entries = regions::entries(&self.shape.regions, payload, MAX_WRITES)?;
         let entries = entries.filter(|(access, _)| access.count > 0);
         let count = entries.clone().count();
-        let all = super::wire::u64_at(payload, 0).unwrap_or_default();
+        let [all] = longs(payload, 0);
         if count == 0 {
             self.reply(header, |out| out.extend_from_slice(&all.to_ne_bytes()));
             return Ok(());
@@ -531,7 +532,7 @@ impl Session {
     }
 
     fn reset(&mut self, header: Header, payload: &[u8]) -> Result<(), Refusal> {
-        check_length(header, payload, 0)?;
+        check::length(header.command, payload, 0)?;
         let token = self.pend(header, Kind::Reset);
         self.events.push_back(Event::Reset { token });
         Ok(())
@@ -635,9 +636,4 @@ impl Pending {
             _ => HEADER_BYTES + UNMAP_BYTES,
         }
     }
-}
-
-fn check_length(header: Header, payload: &[u8], legal: usize) -> Result<(), Refusal> {
-    let (command, bytes, legal) = (header.command, payload.len(), legal as u64);
-    if bytes as u64 == legal { Ok(()) } else { Err(Refusal::Length { command, bytes, legal }) }
 }

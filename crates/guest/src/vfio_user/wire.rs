@@ -128,6 +128,16 @@ pub(super) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
+/// The 32-bit fields from an offset on; zero, where there are not that many bytes.
+pub(super) fn words<const N: usize>(bytes: &[u8], at: usize) -> [u32; N] {
+    std::array::from_fn(|n| u32_at(bytes, at + 4 * n).unwrap_or_default())
+}
+
+/// The 64-bit fields from an offset on; zero, where there are not that many bytes.
+pub(super) fn longs<const N: usize>(bytes: &[u8], at: usize) -> [u64; N] {
+    std::array::from_fn(|n| u64_at(bytes, at + 8 * n).unwrap_or_default())
+}
+
 /// The 64 bits at an offset; `None` where there are not that many bytes.
 pub(super) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
