@@ -2,7 +2,7 @@
 //! `riser guest run`: a lab below a stock kernel, started and ended together, from `riser-vm`, `riser-lab` and `riser-guest`.
 
 use super::machine::{Kept, MachineArgs};
-use super::seat::{device, links, seat, tell};
+use super::seat::{HOT_PLUG, device, links, seat, tell};
 use crate::commands::outside::Opening;
 use crate::failure::Failure;
 use crate::{interrupt, output};
@@ -57,14 +57,9 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     let links_path = folder.path().join("links");
     let links = links(&opened, &links_path)?;
     let chardev = format!("socket,id=links,path={}", links_path.display());
-    let arguments = [
-        "-device",
-        &device(&socket),
-        "-chardev",
-        &chardev,
-        "-device",
-        "virtserialport,chardev=links,name=riser.links",
-    ];
+    let device = device(&socket);
+    let port = "virtserialport,chardev=links,name=riser.links";
+    let arguments = ["-global", HOT_PLUG, "-device", &device, "-chardev", &chardev, "-device", port];
     options.qemu_arguments.splice(0..0, arguments.map(OsString::from));
     options.scripts.push(("lab".to_owned(), include_str!("lab.sh").to_owned()));
     let kept = Kept::default();

@@ -8,6 +8,9 @@ use lab::external::host::HostPlace;
 use lab::guest::{Guest, LinkSocket, Told};
 use std::path::Path;
 
+/// A setting of QEMU's (`-global`) that leaves hot-plug to the kernel, which asks the firmware's tables for all domains at once.
+pub(super) const HOT_PLUG: &str = "ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off";
+
 /// The seat of a machine at this place, which listens at `socket`.
 pub(super) fn seat(opened: &Opened, place: &str, socket: &Path) -> Result<Guest, Failure> {
     let layout = lab::guest::layout(&opened.file, place).map_err(Failure::Run)?;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser guest serve`: a lab's hierarchy for virtual machines that somebody else starts, from `riser-lab` and `riser-guest`.
 
-use super::seat::{device, links, seat, tell};
+use super::seat::{HOT_PLUG, device, links, seat, tell};
 use crate::commands::cpu;
 use crate::commands::outside::Opening;
 use crate::failure::Failure;
@@ -41,7 +41,7 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     output::note(format_args!("serving {} at {}; Ctrl-C ends it", opened.name, args.socket.display()));
     output::text(&format!(
         "-machine q35,memory-backend=ram -object memory-backend-memfd,id=ram,size=512M,share=on \\\n\
-         -global ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off \\\n-device '{}'",
+         -global {HOT_PLUG} \\\n-device '{}'",
         device(&args.socket)
     ))?;
     let served = lab::guest::serve(
