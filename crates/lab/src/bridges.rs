@@ -161,15 +161,17 @@ fn port_config(
 
 /// The slot on link `n`, by its number on the board.
 fn slot_layout(tree: &Tree, number: usize, link: Option<usize>) -> SlotLayout {
-    let hot_plug = link.is_some_and(|n| tree.hot_plug.get(n).copied().unwrap_or(false));
+    let of = |all: &[bool]| link.is_some_and(|n| all.get(n).copied().unwrap_or(false));
+    let (hot_plug, controls) = (of(&tree.hot_plug), of(&tree.controls));
     SlotLayout {
         number: number as u16,
         hot_plug,
-        // Without Hot-Plug Surprise, so that a card that goes without notice is an error, and is reported as one.
-        attention_button: hot_plug,
-        attention_indicator: hot_plug,
-        power_indicator: hot_plug,
-        power_controller: hot_plug,
+        // Where there is a button, a card that goes without notice is an error, and is reported as one.
+        surprise: hot_plug && !controls,
+        attention_button: controls,
+        attention_indicator: controls,
+        power_indicator: controls,
+        power_controller: controls,
         no_command_completed: true,
         occupied: link.is_some(),
         ..SlotLayout::default()

@@ -110,7 +110,7 @@ fn check_button(lab: &Lab, outage: &Outage) -> Checked {
     if let Some(until) = &outage.until_us {
         return wrong(until.span(), "until_us: legal with kind = \"cut\" or \"removal\" alone");
     }
-    match has_hot_plug(lab, outage.slot.get_ref()) {
+    match has_button(lab, outage.slot.get_ref()) {
         true => Ok(()),
         false => wrong(
             outage.slot.span(),
@@ -124,6 +124,10 @@ fn check_button(lab: &Lab, outage: &Outage) -> Checked {
 
 fn has_hot_plug(lab: &Lab, name: &str) -> bool {
     lab.hanging().any(|h| h.name.get_ref() == name && h.hot_plug)
+}
+
+fn has_button(lab: &Lab, name: &str) -> bool {
+    lab.hanging().any(|h| h.name.get_ref() == name && h.hot_plug && h.controls)
 }
 
 /// Checks that a removal happens at a slot that is hot-plug capable, where software is told of it.

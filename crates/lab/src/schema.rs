@@ -98,6 +98,8 @@ pub(crate) struct Hanging<'a> {
     pub(crate) parent: Option<&'a Spanned<String>>,
     pub(crate) port: Option<&'a Spanned<u8>>,
     pub(crate) hot_plug: bool,
+    /// With button, indicators and power controller.
+    pub(crate) controls: bool,
     pub(crate) link: &'a Link,
 }
 
@@ -117,14 +119,32 @@ impl Lab {
     /// The slots, then the switches: the order of links.
     pub(crate) fn hanging(&self) -> impl Iterator<Item = Hanging<'_>> {
         let slots = self.slot.iter().enumerate().map(|(index, slot)| {
-            let Slot { name, parent, port, hot_plug, link, .. } = slot;
+            let Slot { name, parent, port, hot_plug, hot_plug_controls, link, .. } = slot;
             let (parent, port) = (parent.as_ref(), port.as_ref());
-            Hanging { table: "slot", index, name, parent, port, hot_plug: *hot_plug, link }
+            Hanging {
+                table: "slot",
+                index,
+                name,
+                parent,
+                port,
+                hot_plug: *hot_plug,
+                controls: *hot_plug_controls,
+                link,
+            }
         });
         slots.chain(self.switch.iter().enumerate().map(|(index, switch)| {
-            let Switch { name, parent, port, hot_plug, link, .. } = switch;
+            let Switch { name, parent, port, hot_plug, hot_plug_controls, link, .. } = switch;
             let (parent, port) = (parent.as_ref(), port.as_ref());
-            Hanging { table: "switch", index, name, parent, port, hot_plug: *hot_plug, link }
+            Hanging {
+                table: "switch",
+                index,
+                name,
+                parent,
+                port,
+                hot_plug: *hot_plug,
+                controls: *hot_plug_controls,
+                link,
+            }
         }))
     }
 }
@@ -307,6 +327,11 @@ pub struct Credits {
     pub completion_data: Option<u16>,
 }
 
+/// The default of what is there unless the file says otherwise.
+pub(crate) const fn yes() -> bool {
+    true
+}
+
 /// A slot: a device at the end of a link.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -331,6 +356,10 @@ pub struct Slot {
     /// The slot is hot-plug capable: an `[[outage]]` may pull its device out and put it back. Default: false.
     #[serde(default)]
     pub hot_plug: bool,
+    /// The hot-plug capable slot has an attention button, indicators and a power controller; without them what is there comes and goes
+    /// by surprise alone. Default: true.
+    #[serde(default = "yes")]
+    pub hot_plug_controls: bool,
     /// What its link has of its own.
     #[serde(default)]
     pub link: Link,
@@ -363,6 +392,7 @@ impl Slot {
             parent: None,
             port: None,
             hot_plug: false,
+            hot_plug_controls: true,
             link: Link::default(),
             tags: None,
             completion_timeout_us: None,

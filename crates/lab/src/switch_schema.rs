@@ -27,6 +27,9 @@ pub struct Switch {
     /// switch and all below it again. Without it, what is below a link that went down is lost. Default: false.
     #[serde(default)]
     pub hot_plug: bool,
+    /// The hot-plug capable port above has an attention button, indicators and a power controller. Default: true.
+    #[serde(default = "crate::schema::yes")]
+    pub hot_plug_controls: bool,
     /// From the end of a TLP at the ingress, or of its header with `cut-through`, to its first symbol at the egress, in
     /// nanoseconds. The default is what measurements of Gen3 switches find (IISWC'18, §VI, cites 150 ns as typical).
     #[serde(default = "default_latency_ns")]

@@ -27,6 +27,8 @@ pub(crate) struct Tree {
     pub(crate) downstream_ports: Vec<usize>,
     /// Which links hang on a port that is hot-plug capable: those of slots, then those of switches.
     pub(crate) hot_plug: Vec<bool>,
+    /// Which of these have button, indicators and power controller.
+    pub(crate) controls: Vec<bool>,
     /// Buses behind that of each slot that its virtual functions need.
     pub(crate) buses_behind: Vec<u8>,
     /// Hosts: the simulated one, then those outside.
@@ -73,6 +75,7 @@ impl Tree {
             switches: (slots..hanging.len()).map(above).collect(),
             downstream_ports: downstream_ports(lab, &hanging, &parents, &ports)?,
             hot_plug: hanging.iter().map(|h| h.hot_plug).collect(),
+            controls: hanging.iter().map(|h| h.hot_plug && h.controls).collect(),
             buses_behind: lab.slot.iter().map(buses_behind).collect(),
             hosts: 1 + lab.external_host.len(),
         };
@@ -160,6 +163,7 @@ impl Tree {
             switches: Vec::new(),
             downstream_ports: Vec::new(),
             hot_plug: vec![false],
+            controls: vec![false],
             buses_behind: vec![0],
             hosts: 1,
         }

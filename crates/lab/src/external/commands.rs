@@ -31,8 +31,8 @@ pub struct Commands(Rc<State>);
 
 #[derive(Default)]
 struct State {
-    /// The links by what they lead to, and whether the port above is hot-plug capable.
-    links: Vec<(String, bool)>,
+    /// The links by what they lead to, whether the port above is hot-plug capable, and whether it has a button.
+    links: Vec<(String, [bool; 2])>,
     /// Taken, and not yet obeyed.
     taken: RefCell<Vec<Act>>,
 }
@@ -51,7 +51,10 @@ enum Act {
 
 impl Commands {
     pub(crate) fn of(lab: &Lab) -> Commands {
-        let links = lab.hanging().map(|h| (h.name.get_ref().clone(), h.hot_plug)).collect();
+        let links = lab
+            .hanging()
+            .map(|h| (h.name.get_ref().clone(), [h.hot_plug, h.hot_plug && h.controls]))
+            .collect();
         Commands(Rc::new(State { links, taken: RefCell::default() }))
     }
 
@@ -80,10 +83,13 @@ impl Commands {
             _ => return Err(format!("no command `{verb}`: legal are {VERBS}")),
         };
         let name = words.next().ok_or_else(|| format!("{verb}: of what? There are {}", self.names()))?;
-        let (link, hot_plug) = self.find(name)?;
+        let (link, [hot_plug, controls]) = self.find(name)?;
         let needs_hot_plug = !matches!(verb, "cut" | "restore");
         if needs_hot_plug && !hot_plug {
             return Err(format!("{verb} {name}: the port above is not hot-plug capable (hot_plug = true)"));
+        }
+        if verb == "attention" && !controls {
+            return Err(format!("attention {name}: the slot has no button (hot_plug_controls = true)"));
         }
         let mut acts = vec![Act::Link(Duration::ZERO, link, change)];
         if let Some(word) = words.next() {
@@ -111,11 +117,11 @@ impl Commands {
         Ok(vec![Act::Fault(faults::rule(&fault, link))])
     }
 
-    fn find(&self, name: &str) -> Result<(LinkId, bool), String> {
+    fn find(&self, name: &str) -> Result<(LinkId, [bool; 2]), String> {
         let found = self.0.links.iter().enumerate().find(|(_, (known, _))| known == name);
-        let (n, (_, hot_plug)) =
+        let (n, (_, flags)) =
             found.ok_or_else(|| format!("no slot or switch `{name}`: there are {}", self.names()))?;
-        Ok((LinkId(n as u32), *hot_plug))
+        Ok((LinkId(n as u32), *flags))
     }
 
     fn names(&self) -> String {
