@@ -2,8 +2,10 @@
 //! DMA by messages: requests that the server sends, and what the client answers.
 //!
 //! For clients whose memory cannot be mapped. Such an answer may come after that to an access that the client waits for, so it keeps
-//! no order with that, and none is to be waited for while an access is answered. QEMU 11.1 does it as the protocol says; 10.1 takes the
-//! count for 32 bits and what follows for data, so its memory has to be mapped.
+//! no order with that, and none is to be waited for while an access is answered.
+//!
+//! A count has 64 bits, and data stand behind them. QEMU 10.1 takes 32 bits for the count and what follows for data; 11.1 does as the
+//! protocol says. A read whose data do not begin with zeros shows which of them it is, and writes then keep to that.
 
 use super::refusal::HangUp;
 use super::wire::command::{DMA_READ, DMA_WRITE};
@@ -15,7 +17,9 @@ use thiserror::Error;
 /// Most DMA requests by message at a time.
 pub const MAX_DMA: usize = 64;
 /// Fields before the data of a DMA message.
-pub(super) const DMA_BYTES: usize = 16;
+const DMA_BYTES: usize = 16;
+/// Those with a count of 32 bits.
+const NARROW_BYTES: usize = 12;
 
 /// The name of a DMA request by message.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -65,6 +69,8 @@ pub(super) struct Requests {
     asked: BTreeMap<u16, Asked>,
     next_id: u16,
     next: u64,
+    /// The client's counts have 32 bits.
+    is_narrow: bool,
 }
 
 impl Requests {
@@ -98,18 +104,39 @@ impl Requests {
             let errno = i32::try_from(error).ok().filter(|errno| (1..4096).contains(errno));
             return Ok((asked.dma, Err(errno.map_or(Errno::IO, Errno::from_raw_os_error))));
         }
-        let data = if asked.reads > 0 { read_data(asked, payload) } else { written(asked, payload) };
+        let data = if asked.reads > 0 { self.read_data(asked, payload) } else { written(asked, payload) };
         let Asked { dma, address, count, .. } = asked;
         let data = data.ok_or(HangUp::Misfit { command, bytes: payload.len(), asked: count, address })?;
         Ok((dma, Ok(data.to_vec())))
     }
-}
 
-/// The data of a reply to DMA_READ, if it has the address and count that were asked for.
-fn read_data(asked: Asked, payload: &[u8]) -> Option<&[u8]> {
-    let fits = u64_at(payload, 0)? == asked.address && u64_at(payload, 8)? == asked.reads as u64;
-    let data = payload.get(DMA_BYTES..)?;
-    (fits && data.len() == asked.reads).then_some(data)
+    /// The data of a reply to DMA_READ, if it has the address and count that were asked for.
+    fn read_data<'p>(&mut self, asked: Asked, payload: &'p [u8]) -> Option<&'p [u8]> {
+        let count = u64_at(payload, 8)?;
+        if u64_at(payload, 0)? != asked.address
+            || count as u32 as usize != asked.reads
+            || payload.len() != DMA_BYTES + asked.reads
+        {
+            return None;
+        }
+        self.is_narrow |= count != asked.reads as u64;
+        payload.get(if self.is_narrow { NARROW_BYTES } else { DMA_BYTES }..)?.get(..asked.reads)
+    }
+
+    /// Appends the fields of a request, and its data.
+    pub(super) fn write(&self, address: u64, count: u64, data: &[u8], out: &mut Vec<u8>) {
+        out.reserve(DMA_BYTES + data.len());
+        out.extend_from_slice(&address.to_ne_bytes());
+        if self.is_narrow {
+            out.extend_from_slice(&(count as u32).to_ne_bytes());
+            out.extend_from_slice(data);
+            // It counts them among the fields.
+            out.extend_from_slice(&[0; DMA_BYTES - NARROW_BYTES]);
+        } else {
+            out.extend_from_slice(&count.to_ne_bytes());
+            out.extend_from_slice(data);
+        }
+    }
 }
 
 /// A reply to DMA_WRITE has address and count, in 32 or 64 bits; QEMU leaves both out.

@@ -2,7 +2,7 @@
 //! One client of a device, from its first byte to the end.
 
 use super::check;
-use super::dma::{DMA_BYTES, Dma, DmaError, Requests};
+use super::dma::{Dma, DmaError, Requests};
 use super::irqs::{self, IRQS, Irq, IrqEvent, Irqs};
 use super::maps::{DmaMap, MAP_BYTES, Maps, UNMAP_BYTES};
 use super::refusal::{HangUp, Refusal, VersionError};
@@ -618,12 +618,7 @@ impl Session {
         let count = reads.max(data.len());
         let (dma, id) = self.requests.ask(address, reads, count)?;
         let header = Header { id, command, size: 0, flags: 0, error: 0 };
-        self.output.message(header, |out| {
-            out.reserve(DMA_BYTES + data.len());
-            out.extend_from_slice(&address.to_ne_bytes());
-            out.extend_from_slice(&(count as u64).to_ne_bytes());
-            out.extend_from_slice(data);
-        });
+        self.output.message(header, |out| self.requests.write(address, count as u64, data, out));
         Ok(dma)
     }
 }
