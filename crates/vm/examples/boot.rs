@@ -19,7 +19,9 @@ fn main() -> Result<(), vm::Error> {
     let sources = Sources { cache: Cache::of_user()?, mirror: None, keyring: None };
     let mut parts = Parts::new(sources, &mut tell);
     let (qemu, kernel) = (parts.qemu(&[])?, parts.kernel(&kernel)?);
-    let programs = parts.programs(&["pciutils"])?;
+    let programs = parts.programs(
+        &std::env::var("PACKAGES").unwrap_or("pciutils".to_owned()).split(" ").collect::<Vec<_>>(),
+    )?;
     let mut options = Options::new(qemu, kernel, programs);
     options.command = words.collect();
     let log: Box<dyn Write + Send> = match std::env::var("LOG") {

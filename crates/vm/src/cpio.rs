@@ -60,7 +60,7 @@ impl Archive {
         self.entries.contains_key(path)
     }
 
-    /// The later entry of a path wins, but for folders, which never replace anything.
+    /// The later entry of a path wins, but for folders, which replace nothing and are replaced by no link (as dpkg has it).
     fn put(&mut self, path: &str, mode: u32, content: Content) {
         let path = path.trim_matches('/');
         if let Some((parent, _)) = path.rsplit_once('/')
@@ -68,7 +68,12 @@ impl Archive {
         {
             self.directory(parent);
         }
-        if content == Content::Directory && self.entries.contains_key(path) {
+        let stays = match self.entries.get(path) {
+            None => false,
+            Some((_, Content::Directory)) => matches!(content, Content::Directory | Content::Link(_)),
+            Some(_) => content == Content::Directory,
+        };
+        if stays {
             return;
         }
         self.entries.insert(path.to_owned(), (mode, content));

@@ -3,9 +3,10 @@
 # The first program of the guest: mounts what programs expect, loads modules, runs the command, tells how it ended. It speaks with
 # the machine by lines through the port vm.control: "ready", "failed TEXT", "exit STATUS", "done".
 
-/vm/busybox mkdir -p /proc /sys /dev /run /tmp /root /share /vm/bin
-/vm/busybox --install -s /vm/bin
-export PATH=/usr/sbin:/usr/bin:/vm/bin HOME=/root
+/vm/busybox mkdir -p /proc /sys /dev /run /tmp /root /share /usr/sbin
+# What a package has stays.
+/vm/busybox --install -s /usr/bin 2>/dev/null
+export PATH=/usr/sbin:/usr/bin HOME=/root
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys
 mount -t devtmpfs devtmpfs /dev
@@ -43,6 +44,11 @@ load() {
     done <"$1"
 }
 
+# This shell takes some of busybox's programs before those of the path: where a package's shall do it, the path is said.
+if [ -d "/lib/modules/$(uname -r)" ]; then
+    [ -e /usr/sbin/modprobe ] || ln -s /vm/busybox /usr/sbin/modprobe
+    if [ -e /usr/sbin/depmod ]; then /usr/sbin/depmod; else depmod; fi
+fi
 load /vm/ports
 # The kernel hears of it a moment after its driver is there.
 tries=0
@@ -64,7 +70,7 @@ mkfifo /vm/stdin /vm/stdout /vm/stderr
 in= out= err=
 if [ "$terminal" ]; then
     # A terminal forgets its size when nobody has it open.
-    setsid -c sh -c "stty rows $rows columns $columns; . /vm/command" </dev/hvc0 >/dev/hvc0 2>&1
+    setsid -c /usr/bin/sh -c "stty rows $rows columns $columns; . /vm/command" </dev/hvc0 >/dev/hvc0 2>&1 3>&-
     status=$?
 else
     # Opened both ways, which waits for nobody: a child that ends would interrupt the wait.
@@ -75,9 +81,9 @@ else
     cat /vm/stderr >"$stderr" 5>&- 6>&- & err=$!
     if [ "$input" ]; then
         cat "$stdin" >/vm/stdin 5>&- 6>&- & in=$!
-        sh /vm/command </vm/stdin >&5 2>&6 5>&- 6>&-
+        /usr/bin/sh /vm/command </vm/stdin >&5 2>&6 3>&- 5>&- 6>&-
     else
-        sh /vm/command </dev/null >&5 2>&6 5>&- 6>&-
+        /usr/bin/sh /vm/command </dev/null >&5 2>&6 3>&- 5>&- 6>&-
     fi
     status=$?
     exec 5>&- 6>&-

@@ -5,7 +5,7 @@ use crate::cpio::Archive;
 use crate::error::{Context, Error, Result, bad_file, read};
 use crate::modules::{Module, Modules};
 use crate::parts::{Kernel, Programs};
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -17,6 +17,9 @@ const INIT: &str = include_str!("init.sh");
 const PORTS: [&str; 2] = ["virtio_pci", "virtio_console"];
 /// What a shared folder needs.
 const SHARE: [&str; 2] = ["9pnet_virtio", "9p"];
+
+/// Lists of a kernel's modules that come with it.
+const LISTS: [&str; 3] = ["modules.builtin", "modules.builtin.modinfo", "modules.order"];
 
 /// What only people read, or programs that are not there; paths in packages that the guest goes without.
 const UNREAD: [&str; 12] = [
@@ -100,7 +103,7 @@ pub(crate) fn build(kernel: &Kernel, programs: &Programs, load: &[Load], work: &
     modules.list("vm/ports", &PORTS.map(named))?;
     let share = work.share.then(|| SHARE.map(named)).into_iter().flatten();
     modules.list("vm/modules", &share.chain(load.iter().cloned()).collect::<Vec<_>>())?;
-    modules.index();
+    modules.lists()?;
     for (name, text) in &work.scripts {
         archive.file(&format!("vm/bin/{name}"), 0o755, text.clone().into_bytes());
     }
@@ -115,8 +118,9 @@ fn named(name: &str) -> Load {
 
 /// The script that becomes the command.
 fn command(words: &[String]) -> String {
-    let shell = ["sh", "-l"].map(str::to_owned);
-    let words = if words.is_empty() { &shell } else { words };
+    if words.is_empty() {
+        return "exec $(command -v bash sh | head -n 1) -l\n".to_owned();
+    }
     let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
     format!("exec {}\n", words.join(" "))
 }
@@ -150,8 +154,7 @@ struct Loading<'a> {
     modules: &'a Modules,
     /// The kernel that all of them are for, once it is known.
     release: Option<String>,
-    /// By name, with the modules that it needs, the nearest first, and its other names.
-    loaded: BTreeMap<String, (Vec<String>, Vec<String>)>,
+    loaded: BTreeSet<String>,
 }
 
 impl<'a> Loading<'a> {
@@ -160,7 +163,7 @@ impl<'a> Loading<'a> {
             archive,
             modules: &kernel.modules,
             release: kernel.release.clone(),
-            loaded: BTreeMap::new(),
+            loaded: BTreeSet::new(),
         }
     }
 
@@ -176,12 +179,10 @@ impl<'a> Loading<'a> {
             }
             let closure = self.closure(load)?;
             for (index, module) in closure.iter().enumerate() {
-                if self.loaded.contains_key(&module.name) {
-                    continue;
+                if self.loaded.insert(module.name.clone()) {
+                    let parameters = if index + 1 == closure.len() { &load.parameters } else { "" };
+                    lines += &format!("/{} {parameters}\n", self.add(module)?);
                 }
-                let parameters = if index + 1 == closure.len() { &load.parameters } else { "" };
-                let file = self.add(module, &closure[..index])?;
-                lines += &format!("/{file} {parameters}\n");
             }
         }
         self.archive.file(path, 0o644, lines.into_bytes());
@@ -199,7 +200,7 @@ impl<'a> Loading<'a> {
     }
 
     /// Puts one into the archive, where `modprobe` looks for it.
-    fn add(&mut self, module: &Module, before: &[Module]) -> Result<String> {
+    fn add(&mut self, module: &Module) -> Result<String> {
         let release = self.release.get_or_insert_with(|| module.kernel.clone());
         if *release != module.kernel {
             return Err(Error::Option(format!(
@@ -207,33 +208,27 @@ impl<'a> Loading<'a> {
                 module.name, module.kernel
             )));
         }
-        let file = format!("usr/lib/modules/{release}/{}.ko", module.name);
+        let file = format!("{}/{}.ko", folder(release), module.name);
         self.archive.file(&file, 0o644, module.bytes.clone());
-        let needs = before.iter().rev().filter(|other| module.needs(other, before));
-        let needs = needs.map(|other| other.name.clone()).collect();
-        self.loaded.insert(module.name.clone(), (needs, module.aliases.clone()));
         Ok(file)
     }
 
-    /// What `modprobe` reads: `modules.dep` and `modules.alias`, as depmod(8) writes them.
-    fn index(&mut self) {
-        let Some(release) = &self.release else { return };
-        let (mut dependencies, mut aliases) = (String::new(), String::new());
-        for (name, (needs, others)) in &self.loaded {
-            dependencies += &format!("{name}.ko:");
-            dependencies.extend(needs.iter().map(|needed| format!(" {needed}.ko")));
-            dependencies.push('\n');
-            aliases.extend(others.iter().map(|alias| format!("alias {alias} {name}\n")));
+    /// What `depmod` reads beside the modules.
+    fn lists(&mut self) -> Result<()> {
+        let Some(release) = &self.release else { return Ok(()) };
+        for name in LISTS {
+            let path = self.modules.folder().join(name);
+            if path.is_file() {
+                self.archive.file(&format!("{}/{name}", folder(release)), 0o644, read(&path)?);
+            }
         }
-        self.archive.file(
-            &format!("usr/lib/modules/{release}/modules.dep"),
-            0o644,
-            dependencies.into_bytes(),
-        );
-        self.archive.file(&format!("usr/lib/modules/{release}/modules.alias"), 0o644, aliases.into_bytes());
-        // The kernel's own path of it.
-        self.archive.link("usr/sbin/modprobe", "/vm/busybox");
+        Ok(())
     }
+}
+
+/// The folder of a kernel's modules.
+fn folder(release: &str) -> String {
+    format!("usr/lib/modules/{release}")
 }
 
 /// Busybox and the packages.
@@ -243,7 +238,8 @@ fn add_programs(archive: &mut Archive, programs: &Programs) -> Result<()> {
         add_tree(archive, folder, "")?;
     }
     if !archive.contains("usr/bin/sh") {
-        archive.link("usr/bin/sh", "/vm/busybox");
+        let bash = archive.contains("usr/bin/bash");
+        archive.link("usr/bin/sh", if bash { "bash" } else { "/vm/busybox" });
     }
     Ok(())
 }
@@ -295,7 +291,6 @@ mod tests {
         fs::write(&script, command(&words).replace("exec ", "exec printf '<%s>' ")).unwrap();
         let output = std::process::Command::new("sh").arg(&script).output().unwrap();
         assert_eq!(String::from_utf8(output.stdout).unwrap(), "<a b><it's><$HOME><><-x><a\nb>");
-        assert_eq!(command(&[]), "exec 'sh' '-l'\n");
     }
 
     #[test]

@@ -26,8 +26,6 @@ pub struct Module {
     depends: Vec<String>,
     /// Names of those that should be, where they are there (`softdep: pre`).
     wishes: Vec<String>,
-    /// Other names by which the kernel asks for it; patterns among them.
-    pub aliases: Vec<String>,
     /// The kernel that it was built for: the first word of `vermagic`.
     pub kernel: String,
 }
@@ -61,17 +59,8 @@ impl Module {
         let depends =
             values("depends").into_iter().flat_map(|v| v.split(',')).filter(|v| !v.is_empty()).map(plain);
         let wishes = values("softdep").into_iter().flat_map(before);
-        let aliases = values("alias").into_iter().map(str::to_owned).collect();
         let (depends, wishes) = (depends.collect(), wishes.collect());
-        Ok(Module { name, depends, wishes, aliases, kernel, bytes })
-    }
-
-    /// True where it needs another, directly or by way of those that are loaded before it.
-    pub(crate) fn needs(&self, other: &Module, before: &[Module]) -> bool {
-        self.depends.iter().any(|name| {
-            let far = |(index, m): (usize, &Module)| m.name == *name && m.needs(other, &before[..index]);
-            *name == other.name || before.iter().enumerate().any(far)
-        })
+        Ok(Module { name, depends, wishes, kernel, bytes })
     }
 }
 
@@ -152,6 +141,11 @@ impl Modules {
             }
         }
         Ok(())
+    }
+
+    /// The folder.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// The file of a module.

@@ -73,11 +73,12 @@ fn modules_folders_and_input_reach_the_guest() {
     options.input = Input::From(Arc::new(file.into()));
     options.command = shell(
         "cat /share/in >&2; cat >/share/out; ls -d /sys/class/net/dummy2 /sys/module/nlmon >&2; nproc >&2; \
-         modprobe -r dummy && modprobe dummy numdummies=1 && ls /sys/class/net >&2; cat /share/out",
+         modprobe -r dummy && modprobe dummy numdummies=1 && ls /sys/class/net >&2; cat /share/out; \
+         lspci -vv 2>&1 >/dev/null | cat >&2; modprobe --version | head -n 1 | cut -c 1-12 >&2",
     );
     let (report, heard) = run(options);
     assert_eq!(report.end, End::Exited(0), "{}{}", heard.log(), heard.stderr());
-    let expected = "from outside/sys/class/net/dummy2\n/sys/module/nlmon\n2\ndummy0\nlo\n";
+    let expected = "from outside/sys/class/net/dummy2\n/sys/module/nlmon\n2\ndummy0\nlo\nkmod version\n";
     assert_eq!(heard.stderr(), expected);
     assert!(heard.stdout_bytes() == bytes, "{} bytes of {}", heard.stdout_bytes().len(), bytes.len());
     assert!(fs::read(folder_name.join("out")).unwrap() == bytes);

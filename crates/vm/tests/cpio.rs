@@ -71,9 +71,12 @@ fn the_later_entry_wins_but_a_folder_never() {
     archive.file("a", 0o644, b"new".to_vec());
     archive.link("lib", "usr/lib");
     archive.directory("lib");
+    archive.file("usr/bin/b", 0o755, Vec::new());
+    archive.link("usr/bin", "usr/bin");
     let mut other = Archive::new();
     other.link("lib", "usr/lib");
     other.file("a", 0o644, b"new".to_vec());
+    other.file("usr/bin/b", 0o755, Vec::new());
     assert_eq!(archive.bytes(), other.bytes());
 }
 

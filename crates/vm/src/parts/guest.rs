@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 
 /// The package without which no guest runs.
 const BUSYBOX: &str = "busybox-static";
+/// What every guest has beside it: a shell that finds programs by the path alone (busybox's takes some of its own first), and what loads modules.
+const ALWAYS: [&str; 3] = [BUSYBOX, "bash", "kmod"];
 
 /// Bytes of the name of a folder in the cache, with room for what stands before it.
 const LONGEST_NAME: usize = 200;
@@ -79,14 +81,13 @@ fn is_wanted(package: &str, named: &BTreeSet<&str>) -> bool {
 }
 
 impl Parts<'_> {
-    /// Debian's packages of these names, with all that they depend on, beside busybox. What their scripts would do where they are
-    /// installed is not done.
+    /// Debian's packages of these names, with all that they depend on, beside busybox, bash and kmod. What their scripts would do
+    /// where they are installed is not done.
     ///
     /// # Errors
     /// There is none of a name, or they cannot be fetched.
     pub fn programs(&mut self, packages: &[&str]) -> Result<Programs> {
-        let mut named: BTreeSet<&str> = packages.iter().copied().collect();
-        named.insert(BUSYBOX);
+        let named: BTreeSet<&str> = packages.iter().copied().chain(ALWAYS).collect();
         named.iter().try_for_each(|name| check(name))?;
         let names: Vec<&str> = named.iter().copied().collect();
         let part = format!("programs-{}", names.join("_"));
