@@ -12,10 +12,12 @@
 mod links;
 mod seat;
 mod serve;
+mod spaces;
 
 pub use links::LinkSocket;
 pub use seat::{Guest, GuestCounters, GuestError, Told};
 pub use serve::serve;
+pub use spaces::config_spaces;
 
 use crate::LabFile;
 use crate::tree::Tree;

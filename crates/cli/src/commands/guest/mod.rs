@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser guest`: a real kernel on a lab's fabric. Nothing but naming is done here.
 
+mod hexdump;
 mod machine;
 mod run;
 mod seat;

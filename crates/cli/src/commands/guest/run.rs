@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser guest run`: a lab below a stock kernel, started and ended together, from `riser-vm`, `riser-lab` and `riser-guest`.
 
+use super::hexdump::hexdump;
 use super::machine::{Kept, MachineArgs};
 use super::seat::{HOT_PLUG, device, links, seat, tell};
 use crate::commands::outside::Opening;
@@ -39,6 +40,10 @@ pub(crate) struct Args {
     #[command(flatten)]
     opening: Opening,
 
+    /// Write the registers of all functions, as they are in the end, to this file: what `lspci -F` reads
+    #[arg(long, value_name = "FILE")]
+    hexdump: Option<PathBuf>,
+
     #[command(flatten)]
     machine: MachineArgs,
 
@@ -74,6 +79,10 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
         || !stop.load(Ordering::Relaxed) && machine.poll().is_none(),
     );
     let report = machine.stop();
+    if let Some(path) = &args.hexdump {
+        let text = hexdump(&mut opened);
+        std::fs::write(path, text).map_err(|e| Failure::Run(format!("{}: {e}", path.display())))?;
+    }
     opened.finish(clock.now())?;
     served.map_err(|e| Failure::Run(format!("serving: {e}")))?;
     if let Some(why) = opened.driver.failure() {

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Configuration spaces below a host, as its root complex reads them: what a kernel has made of them.
+
+use crate::external::host::{HostPlace, HostRequest};
+use crate::external::{Door, Driver};
+use config::header;
+use config::space::REGISTERS;
+use host::{HostInput, HostOutput, HostReadId};
+use tlp::Bdf;
+
+/// The name of the only request that is ever under way; those of a machine are numbered from 0 on.
+const ID: HostReadId = HostReadId(u32::MAX);
+/// Drains after which a read that is not answered is given up.
+const PATIENCE: u32 = 1000;
+
+/// The functions on the first `buses` buses of a host, and the registers of each, as DWs. Nobody else may ask there meanwhile.
+pub fn config_spaces(lab: &mut Driver, door: &Door<HostPlace>, buses: u16) -> Vec<(Bdf, Vec<u32>)> {
+    let all = (0..buses.min(256)).flat_map(|bus| (0..256).map(move |rest| Bdf::from_bits(bus << 8 | rest)));
+    let mut found = Vec::new();
+    for function in all {
+        if read(lab, door, function, header::ID).is_none_or(|id| id as u16 == u16::MAX) {
+            continue;
+        }
+        let registers =
+            (0..REGISTERS as u16).map(|register| read(lab, door, function, register).unwrap_or(u32::MAX));
+        found.push((function, registers.collect()));
+    }
+    found
+}
+
+/// `None`: it was refused, or is not answered.
+fn read(lab: &mut Driver, door: &Door<HostPlace>, function: Bdf, register_dw: u16) -> Option<u32> {
+    let request = HostRequest::issue(HostOutput::ConfigRead { id: ID, function, register_dw }).ok()?;
+    lab.inject(lab.now(), door, request);
+    for _ in 0..PATIENCE {
+        lab.drain(lab.now(), |_| {});
+        while let Some((_, heard)) = door.place.hear() {
+            if let HostInput::Done { id: ID, result } = heard {
+                return Some(u32::from_le_bytes(result.ok()?.bytes()?.try_into().ok()?));
+            }
+        }
+    }
+    None
+}
