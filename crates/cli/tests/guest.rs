@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A stock kernel below which labs lie: what it finds, assigns, reports and survives. QEMU, kernels and programs are fetched from Debian's
+//! packages where they are not in the user's cache yet.
+
+mod common;
+
+use common::{Outcome, command};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+/// A lab of its own, and what a guest that runs a script below it has said: by the headings that the script makes with `== NAME`.
+struct Guest {
+    folder: tempfile::TempDir,
+    outcome: Outcome,
+}
+
+impl Guest {
+    fn run(lab: &str, script: &str, arguments: &[&str]) -> Guest {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, share) = (folder.path().join("lab.toml"), folder.path().join("share"));
+        fs::write(&file, lab).unwrap();
+        fs::create_dir(&share).unwrap();
+        // Devices of the domain by their places in the tree.
+        fs::write(share.join("script"), format!("d=/sys/bus/pci/devices\ndmesg -c >/dev/null\n{script}\n"))
+            .unwrap();
+        let mut riser = command(&["guest", "run"]);
+        riser.arg(&file).arg("--share").arg(&share).args(["--time-limit", "120"]).args(arguments);
+        let output = riser.args(["--", "sh", "/share/script"]).stdin(Stdio::null()).output().unwrap();
+        let outcome = Outcome {
+            code: output.status.code().expect("riser ends by itself"),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        };
+        assert_eq!(outcome.code, 0, "{}{}", outcome.stdout, outcome.stderr);
+        Guest { folder, outcome }
+    }
+
+    /// What stands below a heading.
+    fn said(&self, heading: &str) -> &str {
+        let after = self.outcome.stdout.split(&format!("== {heading}\n")).nth(1);
+        let after = after.unwrap_or_else(|| panic!("no `{heading}` in {}", self.outcome.stdout));
+        after.split("== ").next().unwrap()
+    }
+
+    fn has(&self, heading: &str, text: &str) {
+        assert!(self.said(heading).contains(text), "{heading}: no `{text}` in:\n{}", self.said(heading));
+    }
+
+    fn shared(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join("share").join(name)
+    }
+}
+
+fn lab(name: &str) -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs").join(name)).unwrap()
+}
+
+/// Registers by function and offset of a line of 16 bytes.
+fn dump(text: &str) -> BTreeMap<(String, String), String> {
+    let (mut all, mut function) = (BTreeMap::new(), String::new());
+    for line in text.lines() {
+        match line.split_once(": ") {
+            Some((at, bytes)) if at.len() <= 3 => {
+                all.insert((function.clone(), at.to_owned()), bytes.to_owned());
+            }
+            _ => function = line.split(' ').next().unwrap_or_default().to_owned(),
+        }
+    }
+    all.retain(|(function, _), _| function.starts_with("10000:"));
+    all
+}
+
+/// Three levels of switches, buses and windows and BARs assigned by Linux; every register of every function reads there as riser's own root
+/// complex reads it.
+#[test]
+fn a_kernel_finds_the_hierarchy_that_riser_has() {
+    let deep = "version = 1\n[[switch]]\nname = 'a'\n[[switch]]\nname = 'b'\nparent = 'a'\n[[switch]]\nname = 'c'\nparent = 'b'\n\
+        [[slot]]\nname = 'near'\ndevice = 'memory'\nparent = 'a'\n[[slot]]\nname = 'far'\ndevice = 'memory'\nparent = 'c'\n\
+        [[slot]]\nname = 'nic'\ndevice = 'simple-nic'\nparent = 'c'\n[[slot]]\nname = 'clock'\ndevice = 'clock'\n";
+    let script = "lspci -xxxx >/share/dump\necho == tree\nlspci -n -tv\n\
+        echo == resources\nfor f in $d/10000*; do echo ${f##*/} $(head -1 $f/resource); done\necho == end";
+    let folder = tempfile::tempdir().unwrap();
+    let hexdump = folder.path().join("dump");
+    let guest = Guest::run(deep, script, &["--hexdump", hexdump.to_str().unwrap()]);
+    let (theirs, ours) = (dump(&guest.shared("dump")), dump(&fs::read_to_string(&hexdump).unwrap()));
+    // Root ports, three switches with as many ports as something hangs on, four devices.
+    assert_eq!(ours.len(), (2 + 3 + 5 + 4) * 256);
+    let differ: Vec<_> = ours.iter().filter(|(at, bytes)| theirs.get(at) != Some(bytes)).collect();
+    assert_eq!((theirs.len(), differ), (ours.len(), vec![]));
+    guest.has("tree", "[10000:00]-+-01.0-[01]");
+    for line in guest
+        .said("resources")
+        .lines()
+        .filter(|line| line.contains(":00.0 0x") && !line.contains(" 0x0000000000000000 "))
+    {
+        assert!(line.contains(" 0x00000000"), "a 32-bit BAR below 4 GiB: {line}");
+    }
+}
+
+/// A link that is cut reads as all ones, and the tap has seen each request on its way: type 1 above the switch, type 0 below it.
+#[test]
+fn a_cut_link_reads_as_all_ones() {
+    let text =
+        "version = 1\n[[switch]]\nname = 's'\n[[slot]]\nname = 'ram'\ndevice = 'memory'\nparent = 's'\n";
+    let script = "echo == whole\nsetpci -d 7269:1 0.l\nlab cut ram\necho == cut\nsetpci -s 10000:03:00.0 0.l\n\
+        lab restore ram\nsleep 1\necho == restored\nsetpci -s 10000:03:00.0 0.l\necho == dmesg\ndmesg\necho == end";
+    let folder = tempfile::tempdir().unwrap();
+    let capture = folder.path().join("boot.pcapng");
+    let guest = Guest::run(text, script, &["--capture", capture.to_str().unwrap()]);
+    guest.has("whole", "00017269\n");
+    guest.has("cut", "ffffffff\n");
+    guest.has("restored", "00017269\n");
+    guest.has("dmesg", "DPC: containment event");
+    guest.has("dmesg", "SDES");
+    let trace = |filter: &str| common::riser_ok(&["trace", capture.to_str().unwrap(), "--filter", filter]);
+    for (filter, link) in [("type=CfgRd1", "link1:downstream"), ("type=CfgRd0", "link0:downstream")] {
+        let lines = trace(filter);
+        let seen = lines.lines().filter(|l| l.contains(link) && l.contains("completer 03:00.0")).count();
+        assert!(seen > 50, "{seen} of {filter} on {link}");
+    }
+}
+
+/// pciehp of the stock kernel: by the button, and by surprise where there is none.
+#[test]
+fn pciehp_takes_devices_out_and_in() {
+    let text = "version = 1\n[[slot]]\nname = 'card'\ndevice = 'memory'\nhot_plug = true\n[[switch]]\nname = 's'\n\
+        [[slot]]\nname = 'disk'\ndevice = 'memory'\nparent = 's'\nhot_plug = true\nhot_plug_controls = false\n";
+    let script = "there() { ls -d $d/10000:$1:00.0 2>/dev/null; }\n\
+        echo == surprise\nlab remove disk; sleep 1; there 04; dmesg -c\n\
+        echo == back\nlab insert disk; sleep 1; there 04; dmesg -c\n\
+        echo == button\nlab attention card; sleep 6; there 01; dmesg -c\n\
+        echo == again\nlab attention card; sleep 6; there 01; dmesg -c\necho == end";
+    let guest = Guest::run(text, script, &[]);
+    guest.has("surprise", "pciehp: Slot(1-1): Card not present");
+    assert!(!guest.said("surprise").contains("/10000:04:00.0\n"));
+    guest.has("back", "pciehp: Slot(1-1): Link Up");
+    guest.has("back", "/10000:04:00.0\n");
+    guest.has("button", "Powering off due to button press");
+    assert!(!guest.said("button").contains("/10000:01:00.0\n"));
+    guest.has("again", "Powering on due to button press");
+    guest.has("again", "/10000:01:00.0\n");
+}
+
+/// 63 virtual functions, up and down.
+#[test]
+fn virtual_functions_come_and_go() {
+    let text = "version = 1\n[[slot]]\nname = 'card'\ndevice = 'dma-engine'\n[slot.dma-engine]\nvfs = 63\n";
+    let script = "modprobe pci-pf-stub\necho 7269 0007 >/sys/bus/pci/drivers/pci-pf-stub/new_id\n\
+        echo == counts\nfor n in 63 0 63 0 3; do echo $n >$d/10000:01:00.0/sriov_numvfs; lspci -d 7269:8 | wc -l; done\n\
+        echo == first\nlspci -s 10000:01:00.1 -v\necho == end";
+    let guest = Guest::run(text, script, &["--module", "pci-pf-stub"]);
+    assert_eq!(guest.said("counts"), "63\n0\n63\n0\n3\n");
+    guest.has("first", "[virtual] [size=8K]");
+}
+
+/// Two boots assign in the same way: the same configuration writes to the same functions, from the probe of the driver to the end.
+#[test]
+fn two_boots_write_the_same_registers() {
+    let text = lab("tree.toml");
+    let folder = tempfile::tempdir().unwrap();
+    let writes = [1, 2].map(|n| {
+        let capture = folder.path().join(format!("{n}.pcapng"));
+        Guest::run(&text, "echo == end", &["--capture", capture.to_str().unwrap()]);
+        let lines =
+            common::riser_ok(&["trace", capture.to_str().unwrap(), "--filter", "type=CfgWr0 or type=CfgWr1"]);
+        let mut by_function: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for line in lines.lines() {
+            let (_, rest) = line.split_once("completer ").unwrap();
+            let (function, what) = rest.split_once(',').unwrap();
+            by_function.entry(function.to_owned()).or_default().push(what.to_owned());
+        }
+        by_function
+    });
+    assert!(writes[0].len() > 8 && writes[0].values().all(|all| !all.is_empty()));
+    assert_eq!(writes[0], writes[1]);
+}
+
+/// A newer kernel, two CPUs; and the status of the command is riser's.
+#[test]
+fn a_newer_kernel_finds_the_same() {
+    let guest = Guest::run(
+        &lab("clock.toml"),
+        "uname -r\necho == tree\nlspci -n\necho == end",
+        &["--kernel", "6.12", "--smp", "2"],
+    );
+    assert!(guest.outcome.stdout.starts_with("6.12."), "{}", guest.outcome.stdout);
+    guest.has("tree", "7269:000a");
+    let outcome = common::riser(&["guest", "run", "../../labs/clock.toml", "--", "sh", "-c", "exit 7"]);
+    assert_eq!(outcome.code, 7, "{}", outcome.stderr);
+}
