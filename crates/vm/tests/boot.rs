@@ -6,11 +6,12 @@ mod common;
 use common::{Heard, ends_soon, gone, options, outputs};
 use std::fs;
 use std::io::{Read, Seek, Write};
+use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
-use vm::machine::{Icount, Input, Report};
+use vm::machine::{Gdb, Icount, Input, Report};
 use vm::{End, Load, Machine, Options, Which};
 
 fn shell(script: &str) -> Vec<String> {
@@ -142,6 +143,39 @@ fn a_module_that_cannot_be_loaded_is_named() {
     let (report, heard) = run(options);
     let End::Failed(why) = &report.end else { panic!("{report:?} {}", heard.log()) };
     assert!(why.starts_with("module kvm_intel.ko: ") && why.contains("not supported"), "{why}");
+}
+
+/// The init has no port to say it by.
+#[test]
+fn what_the_machine_itself_needs_is_named_too() {
+    let mut options = options("6.1");
+    options.append = "module_blacklist=virtio_console".to_owned();
+    let (report, heard) = run(options);
+    let End::Failed(why) = &report.end else { panic!("{report:?} {}", heard.log()) };
+    assert!(why.starts_with("module virtio_console.ko: insmod: "), "{why}");
+}
+
+#[test]
+fn a_debugger_is_waited_for() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let mut options = options("6.1");
+    options.gdb = Some(Gdb(address));
+    options.command = vec!["true".to_owned()];
+    let heard = Heard::default();
+    let machine = Machine::start(options, outputs(&heard)).unwrap();
+    let mut debugger = loop {
+        match TcpStream::connect(address) {
+            Ok(stream) => break stream,
+            Err(_) => thread::sleep(Duration::from_millis(10)),
+        }
+    };
+    thread::sleep(Duration::from_millis(500));
+    assert_eq!(heard.log(), "");
+    // The remote protocol's "go on", with the sum of its letters.
+    debugger.write_all(b"+$c#63").unwrap();
+    assert_eq!(machine.wait().end, End::Exited(0), "{}", heard.log());
 }
 
 #[test]
