@@ -6,7 +6,7 @@
 /vm/busybox mkdir -p /proc /sys /dev /run /tmp /root /share /usr/sbin
 # What a package has stays.
 /vm/busybox --install -s /usr/bin 2>/dev/null
-export PATH=/usr/sbin:/usr/bin HOME=/root
+export PATH=/usr/local/bin:/usr/sbin:/usr/bin HOME=/root
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys
 mount -t devtmpfs devtmpfs /dev

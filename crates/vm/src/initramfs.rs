@@ -105,7 +105,10 @@ pub(crate) fn build(kernel: &Kernel, programs: &Programs, load: &[Load], work: &
     modules.list("vm/modules", &share.chain(load.iter().cloned()).collect::<Vec<_>>())?;
     modules.lists()?;
     for (name, text) in &work.scripts {
-        archive.file(&format!("usr/bin/{name}"), 0o755, text.clone().into_bytes());
+        if name.is_empty() || name.contains(['/', '\0']) {
+            return Err(Error::Option(format!("{name:?} is no name of a script")));
+        }
+        archive.file(&format!("usr/local/bin/{name}"), 0o755, text.clone().into_bytes());
     }
     archive.file("vm/command", 0o755, command(&work.command).into_bytes());
     archive.file("vm/settings", 0o644, settings(work)?.into_bytes());

@@ -33,8 +33,9 @@ fn a_command_runs_and_its_words_and_status_come_back() {
     let mut options = options("6.1");
     // Its output is no terminal's; a process that it leaves behind holds the machine up no longer.
     let script = "sleep 500 & printf 'out\\r\\n\\001'; echo no >&2; echo anew >/dev/stderr; uname -r >/dev/stdout; \
-                  echo \"$WHAT\"; lspci -n; exit 7";
+                  echo \"$WHAT\"; lspci -n; seven";
     options.command = shell(script);
+    options.scripts = vec![("seven".to_owned(), "exit 7".to_owned())];
     options.environment = vec![("WHAT".to_owned(), "it's $HOME".to_owned())];
     let (report, heard) = run(options);
     assert_eq!(report.end, End::Exited(7), "{}", heard.log());
@@ -103,6 +104,9 @@ fn a_panic_a_power_off_and_a_reboot_are_told_apart() {
 fn a_machine_is_polled_and_stopped() {
     let mut options = options("6.1");
     options.command = shell("echo up; sleep 1000");
+    let allowed = common::cpus("self");
+    let first = allowed.split(['-', ',']).next().unwrap();
+    options.cpus = vec![first.parse().unwrap()];
     let heard = Heard::default();
     let mut machine = Machine::start(options, outputs(&heard)).unwrap();
     while heard.stdout() != "up\n" {
@@ -112,6 +116,8 @@ fn a_machine_is_polled_and_stopped() {
     let pid = machine.pid();
     assert!(!common::readable(machine.as_fd()));
     assert!(!gone(pid));
+    assert_eq!(common::cpus(&pid.to_string()), first);
+    assert_eq!(common::cpus("self"), allowed);
     assert_eq!(machine.stop().end, End::Stopped);
     assert!(gone(pid));
 }

@@ -103,7 +103,9 @@ pub(super) fn arguments(options: &Options) -> Result<Vec<OsString>> {
             false => add(&format!("-chardev socket,id={},fd={wire}", port.name())),
         }
     }
-    add("-serial chardev:log -mon chardev=qmp,mode=control -device virtio-serial-pci,id=ports");
+    add("-serial chardev:log -mon chardev=qmp,mode=control");
+    // What the guest says is heard at once, by the processor that says it, and not whenever another thread comes to it.
+    add("-device virtio-serial-pci,id=ports,ioeventfd=off");
     // The guest hears of them in this order: of the init's own when all others can be used.
     for (number, port) in [Port::Stdin, Port::Stdout, Port::Stderr, Port::Control].into_iter().enumerate() {
         let name = port.name();
@@ -149,7 +151,7 @@ fn share(folder: &Path) -> Result<[OsString; 4]> {
     let text = text.replace(',', ",,");
     Ok([
         "-fsdev".into(),
-        format!("local,id=share,security_model=none,path={text}").into(),
+        format!("local,id=share,security_model=none,multidevs=remap,path={text}").into(),
         "-device".into(),
         "virtio-9p-pci,fsdev=share,mount_tag=share".into(),
     ])

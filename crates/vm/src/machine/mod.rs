@@ -11,7 +11,8 @@
 //!
 //! How the end is told: the init says what status the command had; without that, QEMU's QMP says whether the guest went off or was
 //! reset; a reset behind a line `Kernel panic` on the console is a panic (the kernel is told to reset at once), any other a reboot. A
-//! guest that hangs says nothing: it ends by the time limit. All sockets have no name and end with the processes that hold them; QEMU
+//! guest that hangs says nothing: it ends by the time limit. Pipes and sockets have no names and end with the processes that hold
+//! them; QEMU
 //! is killed by the system when this process ends, in whatever way.
 
 mod arguments;
@@ -211,22 +212,7 @@ impl Machine {
     /// An option is outside of what is legal, a file is missing, or QEMU cannot be started. What QEMU itself refuses is told by
     /// [`End::Qemu`].
     pub fn start(options: Options, outputs: Outputs) -> Result<Machine> {
-        let terminal = match options.input {
-            Input::Terminal => Some(terminal::size()?),
-            _ => None,
-        };
-        let mut environment = options.environment.clone();
-        if let (Some(_), Ok(term)) = (terminal, std::env::var("TERM")) {
-            environment.insert(0, ("TERM".to_owned(), term));
-        }
-        let work = Work {
-            command: options.command.clone(),
-            terminal,
-            input: matches!(options.input, Input::From(_)),
-            share: options.share.is_some(),
-            environment,
-            scripts: options.scripts.clone(),
-        };
+        let work = work(&options)?;
         let archive = initramfs::build(&options.kernel, &options.programs, &options.modules, &work)?;
         let initramfs = in_memory("initramfs", &archive)?;
         drop(archive);
@@ -235,10 +221,7 @@ impl Machine {
             Image::Unpacked(bytes) => in_memory("vmlinux", bytes)?,
         };
         let (wires, command) = Wires::new(&options, kernel, initramfs)?;
-        let event = || rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
-        let (stop, ended) =
-            (event().context(|| "eventfd".to_owned())?, event().context(|| "eventfd".to_owned())?);
-        let (stop, ended) = (Arc::new(stop), Arc::new(ended));
+        let (stop, ended) = (event()?, event()?);
         let (tell, reports) = channel();
         let (tell_started, started) = channel();
         let supervisor = Supervisor::new(wires, outputs, &options, Arc::clone(&stop))?;
@@ -309,6 +292,32 @@ impl Drop for Machine {
         // A panic of it was told by its report.
         let _ = self.thread.take().map(JoinHandle::join);
     }
+}
+
+/// What the init is to do by these options.
+fn work(options: &Options) -> Result<Work> {
+    let terminal = match options.input {
+        Input::Terminal => Some(terminal::size()?),
+        Input::Nothing | Input::From(_) => None,
+    };
+    let mut environment = options.environment.clone();
+    if let (Some(_), Ok(term)) = (terminal, std::env::var("TERM")) {
+        environment.insert(0, ("TERM".to_owned(), term));
+    }
+    Ok(Work {
+        command: options.command.clone(),
+        terminal,
+        input: matches!(options.input, Input::From(_)),
+        share: options.share.is_some(),
+        environment,
+        scripts: options.scripts.clone(),
+    })
+}
+
+/// An eventfd that is not readable yet.
+fn event() -> Result<Arc<OwnedFd>> {
+    let event = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+    event.map(Arc::new).context(|| "eventfd".to_owned())
 }
 
 /// Makes an eventfd readable. It is never so full that this would fail.

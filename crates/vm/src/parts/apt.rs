@@ -30,6 +30,39 @@ const RELEASES: [&str; 11] = [
     "unstable",
 ];
 
+/// What the machine does after its own updates (it may empty its own cache), and what it is besides amd64, are none of ours.
+const CLEARED: [&str; 4] = ["APT::Architectures", "APT::Update", "DPkg::Pre-Invoke", "DPkg::Post-Invoke"];
+
+/// Files and folders of apt's that are in our folder in place of the machine's.
+const OWN: [(&str, &str); 10] = [
+    ("Dir::Etc::SourceList", "debian.sources"),
+    ("Dir::Etc::SourceParts", "none"),
+    ("Dir::Etc::PreferencesParts", "none"),
+    ("Dir::State", ""),
+    ("Dir::State::Status", "status"),
+    ("Dir::State::Lists", "lists"),
+    ("Dir::State::extended_states", "extended_states"),
+    ("Dir::Cache", ""),
+    ("Dir::Cache::Archives", "archives"),
+    ("Dir::Log", ""),
+];
+
+/// apt's settings, by apt.conf(5): what is needed alone, nothing that is not verified, and lists that are whole.
+const SETTINGS: [(&str, &str); 12] = [
+    ("Dir::Etc::Preferences", "/dev/null"),
+    ("APT::Default-Release", ""),
+    ("APT::Install-Recommends", "false"),
+    ("APT::Install-Suggests", "false"),
+    ("APT::Update::Error-Mode", "any"),
+    ("APT::Get::AllowUnauthenticated", "false"),
+    ("Acquire::AllowInsecureRepositories", "false"),
+    ("Acquire::AllowWeakRepositories", "false"),
+    ("Acquire::AllowDowngradeToInsecureRepositories", "false"),
+    ("Acquire::Languages", "none"),
+    ("Acquire::PDiffs", "false"),
+    ("Acquire::Retries", "3"),
+];
+
 /// A private apt: packages of some suites, for one architecture.
 pub(super) struct Apt {
     folder: PathBuf,
@@ -76,7 +109,6 @@ impl Apt {
     }
 
     fn configure(&self, mirror: &str, suites: &str, architecture: &str, keyring: &Path) -> Result<()> {
-        let folder = self.folder.display();
         for name in ["lists/partial", "archives/partial", "none"] {
             let path = self.folder.join(name);
             fs::create_dir_all(&path).context(|| path.display().to_string())?;
@@ -86,50 +118,18 @@ impl Apt {
              Targets: Packages\nSigned-By: {}\n",
             keyring.display()
         );
-        let settings = [
-            ("Dir::Etc::SourceList", format!("{folder}/debian.sources")),
-            ("Dir::Etc::SourceParts", format!("{folder}/none")),
-            ("Dir::Etc::Preferences", "/dev/null".to_owned()),
-            ("Dir::Etc::PreferencesParts", format!("{folder}/none")),
-            ("Dir::State", folder.to_string()),
-            ("Dir::State::Status", format!("{folder}/status")),
-            ("Dir::State::Lists", format!("{folder}/lists")),
-            ("Dir::State::extended_states", format!("{folder}/extended_states")),
-            ("Dir::Cache", folder.to_string()),
-            ("Dir::Cache::Archives", format!("{folder}/archives")),
-            ("Dir::Log", folder.to_string()),
-            ("APT::Architecture", architecture.to_owned()),
-            ("APT::Default-Release", String::new()),
-            ("APT::Install-Recommends", "false".to_owned()),
-            ("APT::Install-Suggests", "false".to_owned()),
-            ("APT::Update::Error-Mode", "any".to_owned()),
-            ("APT::Get::AllowUnauthenticated", "false".to_owned()),
-            ("Acquire::AllowInsecureRepositories", "false".to_owned()),
-            ("Acquire::AllowWeakRepositories", "false".to_owned()),
-            ("Acquire::AllowDowngradeToInsecureRepositories", "false".to_owned()),
-            ("Acquire::Languages", "none".to_owned()),
-            ("Acquire::PDiffs", "false".to_owned()),
-            ("Acquire::Retries", "3".to_owned()),
-        ];
-        // What the machine does after its own updates (it may empty its own cache) is none of ours.
-        let cleared = [
-            "APT::Architectures",
-            "APT::Update",
-            "DPkg::Pre-Invoke",
-            "DPkg::Post-Invoke",
-            "APT::NeverAutoRemove",
-        ];
-        let mut text: String = cleared.iter().map(|name| format!("#clear {name};\n")).collect();
-        for (name, value) in settings {
-            text += &format!("{name} \"{value}\";\n");
+        let mut settings: String = CLEARED.iter().map(|name| format!("#clear {name};\n")).collect();
+        for (name, file) in OWN {
+            settings += &format!("{name} \"{}\";\n", self.folder.join(file).display());
         }
-        let write = |name: &str, text: &str| {
+        for (name, value) in [("APT::Architecture", architecture)].iter().chain(&SETTINGS) {
+            settings += &format!("{name} \"{value}\";\n");
+        }
+        for (name, text) in [("debian.sources", sources.as_str()), ("status", ""), ("settings", &settings)] {
             let path = self.folder.join(name);
-            fs::write(&path, text).context(|| path.display().to_string())
-        };
-        write("debian.sources", &sources)?;
-        write("status", "")?;
-        write("settings", &text)
+            fs::write(&path, text).context(|| path.display().to_string())?;
+        }
+        Ok(())
     }
 
     /// A command of apt with our settings, which come after the machine's own and override them.

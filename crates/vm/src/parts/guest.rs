@@ -98,11 +98,9 @@ impl Parts<'_> {
                 part.len()
             )));
         }
-        let instead = match packages {
-            [] => "a busybox that is linked statically (--busybox FILE)",
-            _ => "files of your own, in a folder that the guest sees (--share DIR)",
-        };
-        let folder = self.fetch(&part, &names.join(", "), instead, |sources, folder, watch| {
+        let what = format!("the guest's programs ({})", names.join(", "));
+        let instead = "a busybox that is linked statically (--busybox FILE), and what it lacks in a folder that the guest sees (--share DIR)";
+        let folder = self.fetch(&part, &what, instead, |sources, folder, watch| {
             let apt = Apt::open(&folder.join("apt"), GUEST_RELEASE, GUEST_ARCHITECTURE, sources, watch)?;
             apt.unpack(&names, Some(GUEST_RELEASE), &folder.join("packages"), watch)
         })?;
