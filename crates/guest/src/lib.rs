@@ -4,6 +4,7 @@
 //! - [`vfio_user`]: the protocol, as a state machine between bytes and events;
 //! - [`vmd`]: the endpoint that carries a whole hierarchy, as requests of a root complex;
 //! - [`memory`]: the memory of the virtual machine, mapped or read and written by system calls;
+//! - [`sharing`]: whether that is what the machine sees;
 //! - [`net`]: the socket.
 //!
 //! The crate knows no lab and no fabric: whoever has one takes the events and gives the answers. It never believes a length, an offset
@@ -11,5 +12,6 @@
 
 pub mod memory;
 pub mod net;
+pub mod sharing;
 pub mod vfio_user;
 pub mod vmd;
