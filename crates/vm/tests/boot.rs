@@ -11,8 +11,9 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
+use vm::kernel::Image;
 use vm::machine::{Gdb, Icount, Input, Report};
-use vm::{End, Load, Machine, Options, Which};
+use vm::{End, Kernel, Load, Machine, Options, Programs, Which};
 
 fn shell(script: &str) -> Vec<String> {
     ["sh", "-c", script].map(str::to_owned).to_vec()
@@ -84,6 +85,37 @@ fn modules_folders_and_input_reach_the_guest() {
     assert_eq!(heard.stderr(), expected);
     assert!(heard.stdout_bytes() == bytes, "{} bytes of {}", heard.stdout_bytes().len(), bytes.len());
     assert!(fs::read(folder_name.join("out")).unwrap() == bytes);
+}
+
+/// No package but busybox, and the kernel as distributions ship it.
+#[test]
+fn a_kernel_and_a_busybox_of_the_users_do() {
+    let mut options = options("6.1");
+    let Image::File(vmlinux) = &options.kernel.image else { panic!("{:?}", options.kernel) };
+    let bzimage = vmlinux.with_file_name("bzImage");
+    options.kernel = Kernel::open(&bzimage, Some(&vmlinux.with_file_name("modules"))).unwrap();
+    assert!(matches!(options.kernel.image, Image::Unpacked(_)));
+    assert!(options.kernel.release.as_ref().unwrap().starts_with("6.1."));
+    options.programs = Programs::busybox(options.programs.busybox_path()).unwrap();
+    options.modules = vec![named("dummy", "numdummies=0")];
+    let script = "modprobe -r dummy && modprobe dummy numdummies=2 && ls -d /sys/class/net/dummy1";
+    options.command = shell(script);
+    let (report, heard) = run(options.clone());
+    assert_eq!(
+        (report.end, heard.stdout().as_str()),
+        (End::Exited(0), "/sys/class/net/dummy1\n"),
+        "{}",
+        heard.log()
+    );
+
+    // One that QEMU cannot enter as a vmlinux is entered as it is.
+    options.kernel.image = Image::File(bzimage);
+    let (report, heard) = run(options.clone());
+    assert_eq!(report.end, End::Exited(0), "{}", heard.log());
+
+    options.kernel.modules = common::options("6.12").kernel.modules;
+    let why = Machine::start(options, outputs(&heard)).unwrap_err().to_string();
+    assert!(why.contains("is built for Linux 6.12.") && why.ends_with(" is expected"), "{why}");
 }
 
 #[test]

@@ -139,3 +139,40 @@ fn programs_of_the_users_are_looked_at() {
         Programs::busybox(&old).unwrap_err().to_string().contains("a program (ELF, 64 bits) is expected")
     );
 }
+
+/// What the test below starts this program anew for, without what it needs.
+#[test]
+#[ignore = "is started by another test"]
+fn child() {
+    let mut tell = |_: Progress<'_>| true;
+    match Cache::of_user() {
+        Err(why) => println!("<{why}>"),
+        Ok(cache) => {
+            let mut parts = Parts::new(Sources { cache, mirror: None, keyring: None }, &mut tell);
+            println!("<{}>", parts.qemu(&[]).unwrap_err());
+        }
+    }
+}
+
+#[test]
+fn a_machine_without_apt_or_a_home_is_told_what_to_give() {
+    let cache = tempfile::tempdir().unwrap();
+    let home = cache.path().to_str().unwrap();
+    for (environment, expected) in [
+        (
+            vec![("HOME", home)],
+            "there is no apt-get here, which Debian and its relatives have; give a QEMU of version 10.1 or later (--qemu FILE)",
+        ),
+        (vec![], "neither XDG_CACHE_HOME nor HOME is an absolute path"),
+        (vec![("HOME", "relative")], "neither XDG_CACHE_HOME nor HOME is an absolute path"),
+    ] {
+        let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+        command
+            .args(["child", "--exact", "--ignored", "--nocapture"])
+            .env_clear()
+            .env("PATH", "/nowhere")
+            .envs(environment);
+        let said = String::from_utf8(command.output().unwrap().stdout).unwrap();
+        assert!(said.contains(expected), "{said}");
+    }
+}

@@ -18,7 +18,6 @@ use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -46,8 +45,7 @@ impl Wires {
     pub(super) fn new(options: &Options, kernel: File, initramfs: File) -> Result<(Wires, Command)> {
         let mut command = tethered(&options.qemu.command[0]);
         command.args(&options.qemu.command[1..]).args(arguments(options)?);
-        // Ctrl-C at the terminal is for this process, which then stops the machine.
-        command.process_group(0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut handed = vec![(KERNEL, OwnedFd::from(kernel)), (INITRAMFS, OwnedFd::from(initramfs))];
         let mut wires = Wires { heard: BTreeMap::new(), said: BTreeMap::new() };
         for (number, port) in (WIRES..).zip(PORTS) {
@@ -208,7 +206,8 @@ impl Supervisor {
             // Of this thread, from which QEMU has it.
             sched_setaffinity(None, &set).context(|| format!("the processors {:?}", self.cpus))?;
         }
-        let mut child = command.spawn().context(|| format!("cannot start {:?}", command.get_program()))?;
+        let mut child =
+            command.spawn().context(|| "cannot run setpriv (of util-linux), which starts QEMU".to_owned())?;
         let pid = Pid::from_child(&child);
         let opened = pidfd_open(pid, PidfdFlags::empty()).context(|| "QEMU's process".to_owned());
         let hello = self.tell_qemu("qmp_capabilities").context(|| "QEMU's monitor".to_owned());

@@ -6,6 +6,7 @@ use crate::error::{Context, Error, Result};
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Read;
+use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitStatus, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -18,6 +19,8 @@ const LOOK: Duration = Duration::from_millis(50);
 pub(crate) fn tethered(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "--"]).arg(program);
+    // Ctrl-C at the terminal is for this process, which then ends what it has started.
+    command.process_group(0);
     command
 }
 

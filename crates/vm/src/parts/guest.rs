@@ -53,6 +53,11 @@ impl Programs {
         }
     }
 
+    /// The file of busybox.
+    pub fn busybox_path(&self) -> &Path {
+        &self.busybox
+    }
+
     /// Those of a folder with one folder for each package.
     fn of_packages(folder: &Path, named: &BTreeSet<&str>) -> Result<Programs> {
         let busybox = folder.join(BUSYBOX);
