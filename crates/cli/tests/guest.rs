@@ -181,6 +181,20 @@ fn two_boots_write_the_same_registers() {
     assert_eq!(writes[0], writes[1]);
 }
 
+/// What the guest did runs again without it, to the same bytes; a second machine finds the lab as the first one did.
+#[test]
+fn a_record_runs_again_without_the_guest() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (record, live, again) = (path("run.rec"), path("live.pcapng"), path("again.pcapng"));
+    // A second boot of the same machine begins anew.
+    let script = "lab cut clock 100; setpci -d 7269:a 4.w=6; setpci -d 7269:a 0.l\necho == end";
+    Guest::run(&lab("clock.toml"), script, &["--record", &record, "--capture", &live]);
+    let said = common::riser_ok(&["guest", "replay", &record, "--capture", &again]);
+    assert!(said.contains(" inputs, "), "{said}");
+    assert!(fs::read(live).unwrap() == fs::read(again).unwrap(), "the captures differ");
+}
+
 /// A newer kernel, two CPUs; and the status of the command is riser's.
 #[test]
 fn a_newer_kernel_finds_the_same() {

@@ -2,12 +2,12 @@
 //! Links that go down, come up and change their speed, and what ports tell their owners. Faults, scheduled events and
 //! the owners of ports decide; this module acts.
 
-use super::Fabric;
+use super::{Fabric, NoHost};
 use crate::bridge::Action;
 use crate::fault::{Cut, FaultRule};
 use crate::queue::Event;
 use crate::tap::Direction;
-use crate::topology::{LinkChange, LinkEvent, LinkId, Owner, PortId, Side};
+use crate::topology::{HostId, LinkChange, LinkEvent, LinkId, Owner, PortId, Side};
 use crate::wire::InFlight;
 use bitflags::bitflags;
 use config::SlotEvent;
@@ -59,6 +59,28 @@ impl Fabric {
         if let Some(state) = self.ports.get_mut(PortId::new(rule.link, into).index()) {
             state.faults.push(rule);
         }
+    }
+
+    /// A fundamental reset of all below a host (`PCIe 5.0 §6.6.1`): its root ports, and as after power-on what hangs on them. What is
+    /// cut or out of its slot stays so.
+    ///
+    /// # Errors
+    /// There is no such host.
+    pub fn reset_host(&mut self, host: HostId) -> Result<(), NoHost> {
+        self.root_of(host)?;
+        for n in 0..self.hosts[host].root_ports.len() {
+            let link = self.ports[self.hosts[host].root_ports[n]].id.link();
+            self.hold(link, Held::RESET, true, false);
+            self.power_on(link);
+            self.hosts[host].root.reset_port(n, self.now);
+            self.heed_root(host);
+            self.obey_roots();
+            if self.is_empty_slot(link) {
+                self.tell_slot(link, SlotEvent::Presence { present: false });
+            }
+            self.hold(link, Held::RESET, false, false);
+        }
+        Ok(())
     }
 
     pub(super) fn change_link(&mut self, n: usize) {

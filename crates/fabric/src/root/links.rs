@@ -5,7 +5,7 @@
 use super::{Base, RootComplex};
 use crate::bridge::{DeadEnd, Held};
 use crate::profile::LINE_BYTES;
-use config::{DetectedError, Side, SlotEvent, Uncorrectable};
+use config::{DetectedError, ResetScope, Side, SlotEvent, Uncorrectable};
 use device::CompletionError;
 use endpoint::{CreditReturn, detected_error};
 use host::HostError;
@@ -89,6 +89,21 @@ impl RootComplex {
         } else {
             self.answer(port, now, tlp, status);
         }
+    }
+}
+
+impl RootComplex {
+    /// Root port `port`, whose link is down, is reset as by a fundamental reset (`PCIe 5.0 §6.6.1`).
+    #[cold]
+    pub(crate) fn reset_port(&mut self, port: usize, now: Time) {
+        let Some(function) = &mut self.base.ports[port].function else { return };
+        function.bridge.reset(ResetScope::Fundamental);
+        function.wires = 0;
+        if let Some((rate, width)) = function.speed {
+            function.bridge.set_link(function.up, rate, width);
+        }
+        self.base.hold(port, Held::RESET | Held::DISABLE | Held::CONTAINED | Held::POWER, false);
+        self.base.settle(port, now);
     }
 }
 

@@ -3,6 +3,7 @@
 //! its clock says. The driver knows no transport and reads no clock: its caller tells it the time.
 
 use super::clock::{Clock, LOOK_EVENTS, Lag, SLICE_EVENTS};
+use super::host::HostPlace;
 use super::journal::Journal;
 use super::record::{RecordSize, RecordedLab, Recorder};
 use crate::build::Assembly;
@@ -132,7 +133,7 @@ impl Driver {
         let now = self.now();
         self.journal.input(now, door.number, |out| input.emit(out));
         if input.join(&door.place, now) {
-            self.call(door.behind);
+            self.call(usize::from(door.number), door.behind);
         }
         self.lively_until = now + LIVELY;
     }
@@ -141,16 +142,23 @@ impl Driver {
     pub(crate) fn inject_recorded(&mut self, n: usize, input: &[u8]) -> Result<(), String> {
         let Joint { place, behind, .. } = self.assembly.places[n].clone();
         if place.take_recorded(self.now(), input)? {
-            self.call(behind);
+            self.call(n, behind);
         }
         Ok(())
     }
 
-    fn call(&mut self, behind: Behind) {
+    /// Calls who stands behind place number `place`.
+    fn call(&mut self, place: usize, behind: Behind) {
         match behind {
             Behind::Slot(n) => self.assembly.fabric.wake_slot(n),
             // The host is one of this lab.
-            Behind::Host(host) => _ = self.assembly.fabric.wake_host(host),
+            Behind::Host(host) => {
+                let place = &*self.assembly.places[place].place as &dyn Any;
+                if place.downcast_ref::<HostPlace>().is_some_and(HostPlace::takes_reset) {
+                    _ = self.assembly.fabric.reset_host(host);
+                }
+                _ = self.assembly.fabric.wake_host(host);
+            }
             Behind::Links => self.assembly.commands.obey(&mut self.assembly.fabric),
         }
     }

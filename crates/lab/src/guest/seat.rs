@@ -164,7 +164,7 @@ impl Guest {
             }
             Event::Reset { token } => {
                 self.counters.resets += 1;
-                self.vmd.reset();
+                self.reset(lab, now);
                 self.server.complete(token, Ok(&[]));
             }
             Event::Refused(why) => {
@@ -257,7 +257,13 @@ impl Guest {
         let mapped: Vec<u64> = self.mapped.keys().copied().collect();
         mapped.into_iter().for_each(|address| self.unmap(lab, now, address));
         self.vmd.accesses.abandon();
+        self.reset(lab, now);
+    }
+
+    /// The VMD, and all below it, are as when the lab began.
+    fn reset(&mut self, lab: &mut Driver, now: Time) {
         self.vmd.reset();
+        lab.inject(now, &self.door, HostRequest::reset());
     }
 }
 

@@ -147,6 +147,39 @@ fn commands_reach_the_links_and_run_again() {
     assert_eq!((again == capture.0.take(), end), (true, RecordEnd::Whole));
 }
 
+/// A reset leaves nothing of what a host has set up, and touches no other host; it runs again from a record.
+#[test]
+fn a_host_that_begins_anew_finds_all_as_it_was() {
+    let (mut lab, record, capture) = (driver(PAIR), Bytes::default(), Bytes::default());
+    lab.record(Box::new(record.clone()), &recorded(), u64::MAX);
+    let handle = lab.assembly_mut().capture(capture.clone(), CaptureOptions::default()).unwrap();
+    let mut machines = run_pair(&mut lab);
+    let buses = |lab: &mut Driver, machine: &mut Machine| {
+        let function = Bdf::new(0, 1, 0).unwrap();
+        let read = machine.ask(lab, |id| HostOutput::ConfigRead { id, function, register_dw: 6 });
+        read.unwrap().bytes().unwrap().to_vec()
+    };
+    assert_eq!(buses(&mut lab, &mut machines[0])[..3], [0, 1, 4]);
+    lab.inject(lab.now(), &machines[0].door, HostRequest::reset());
+    let end = lab.now() + tlp::Duration::from_us(50);
+    lab.drain(end, |_| {});
+    assert_eq!(buses(&mut lab, &mut machines[0])[..3], [0; 3]);
+    assert_eq!(buses(&mut lab, &mut machines[1])[..3], [0, 1, 4], "the other host's");
+    // As the first time.
+    let mut anew = Machine::new(&lab, "left", 0x21);
+    let found = anew.enumerate(&mut lab, 0);
+    assert_eq!(found.len(), 2);
+    anew.ram = machines[0].ram.clone();
+    anew.put_u64(0, 77);
+    anew.ring(&mut lab, found[0], RAM);
+    assert_eq!(anew.u64_at(APART), 77);
+    lab.finish(lab.now()).unwrap();
+    lab.assembly_mut().fabric.take_tap();
+    handle.finish().unwrap();
+    let (again, end, _) = again(&record.0.take()).unwrap();
+    assert_eq!((again == capture.0.take(), end), (true, RecordEnd::Whole));
+}
+
 #[test]
 fn commands_that_cannot_be_meant_are_refused() {
     let lab = driver(PAIR);
@@ -322,7 +355,7 @@ fn what_differs_from_the_record_is_told() {
         let input = [&[1][..], &record[end + 1..], &[0, 0, 1, 0, 0, 0, 99]].concat();
         drop(record.splice(end..end, input));
     });
-    assert!(strange.contains("legal are those of kinds 1 to 13"), "{strange}");
+    assert!(strange.contains("legal are those of kinds 1 to 14"), "{strange}");
 }
 
 #[test]
@@ -339,7 +372,7 @@ fn a_record_of_another_lab_is_refused() {
     let why = Replay::new(&renamed, &models()).err().unwrap().to_string();
     assert_eq!(
         why,
-        "the record was made with another lab: it joins at `host wrong`, places here are links, host left, host right"
+        "the record was made with another lab: it joins at `host wrong`, places here are host left, host right, links"
     );
 }
 

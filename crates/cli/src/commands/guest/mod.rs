@@ -7,6 +7,7 @@ mod run;
 mod seat;
 mod serve;
 
+use super::nettlp::replay;
 use crate::failure::Failure;
 use clap::Subcommand;
 use plug::Models;
@@ -22,11 +23,13 @@ pub(crate) struct Args {
 enum Command {
     Run(Box<run::Args>),
     Serve(Box<serve::Args>),
+    Replay(replay::Args),
 }
 
 pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     match args.command {
         Command::Run(args) => run::run(&args, models),
         Command::Serve(args) => serve::run(&args, models),
+        Command::Replay(args) => replay::run(args, models),
     }
 }

@@ -10,7 +10,7 @@ mod peer;
 mod perf;
 mod psmem;
 mod read;
-mod replay;
+pub(super) mod replay;
 mod snic;
 mod software;
 mod way;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser nettlp replay`: what an adapter with a lab has recorded, run again without sockets, from `riser-lab`.
+//! `riser nettlp replay` and `riser guest replay`: what came into a lab from outside, run again without the outside, from `riser-lab`.
 
 use crate::commands::labs::{self, Native, Set};
 use crate::failure::Failure;
@@ -18,6 +18,8 @@ Examples:
     --record run.rec --capture live.pcapng
   riser nettlp replay run.rec --capture again.pcapng   # the same bytes as live.pcapng
   riser nettlp replay run.rec --lab labs/nettlp/host.toml   # refused where that lab is another one
+  riser guest run labs/tree.toml --record boot.rec -- lspci
+  riser guest replay boot.rec --capture boot.pcapng         # without QEMU
 
 Runs the lab that the record holds, with the files that it names, and every input from outside at its virtual time; no program \
 of upstream's does this. A record that is cut off, since who wrote it was killed, is run as far as it goes, and is an error.
@@ -25,11 +27,11 @@ of upstream's does this. A record that is cut off, since who wrote it was killed
   (true: it had come to its limit of size), simulated_ns, tlp_hops, failure (why the lab has failed or where the record is cut \
   off: the exit status is then 1), devices: [{slot, model, counters: {...}}]";
 
-/// Run again what an adapter with a lab has recorded
+/// Run again what an adapter with a lab, or a guest, has recorded
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
-    /// What --record of `riser nettlp adapter` has written
+    /// What --record of `riser nettlp adapter` or of `riser guest` has written
     #[arg(value_name = "FILE")]
     record: PathBuf,
 

@@ -60,12 +60,22 @@ struct State {
     /// Inputs that the host has not heard; `None`: nobody listens.
     heard: Option<VecDeque<Heard>>,
     outcome: Option<Result<(), String>>,
+    /// All below is to be reset.
+    reset: bool,
 }
 
 impl HostPlace {
     pub(crate) fn new(pool: PayloadPool, memory: OutsideMemory) -> HostPlace {
         let ((requests, open), heard) = (Default::default(), Some(VecDeque::new()));
-        HostPlace(Rc::new(RefCell::new(State { pool, memory, requests, open, heard, outcome: None })))
+        HostPlace(Rc::new(RefCell::new(State {
+            pool,
+            memory,
+            requests,
+            open,
+            heard,
+            outcome: None,
+            reset: false,
+        })))
     }
 
     /// Whether there is room for another request; if not, hear and drain first.
@@ -85,6 +95,11 @@ impl HostPlace {
     /// Inputs for the host, in the order of time; ask after every drain of the lab.
     pub fn hear(&self) -> Option<Heard> {
         self.0.borrow_mut().heard.as_mut()?.pop_front()
+    }
+
+    /// Whether all below is to be reset now; tells it once.
+    pub(crate) fn takes_reset(&self) -> bool {
+        std::mem::take(&mut self.0.borrow_mut().reset)
     }
 
     fn take(&self, request: HostRequest) {
@@ -116,6 +131,7 @@ impl State {
                 self.memory.unmap(address, bytes).map_err(|e| e.to_string())?;
             }
             Asked::End(outcome) => self.outcome = Some(outcome),
+            Asked::Reset => self.reset = true,
         }
         Ok(())
     }
@@ -128,7 +144,7 @@ impl State {
 impl Place for HostPlace {
     fn take_recorded(&self, now: Time, input: &[u8]) -> Result<bool, String> {
         let request = HostRequest::parse(input, &self.0.borrow().pool);
-        let request = request.ok_or("no request of a host, legal are those of kinds 1 to 13, whole")?;
+        let request = request.ok_or("no request of a host, legal are those of kinds 1 to 14, whole")?;
         Ok(request.join(self, now))
     }
 

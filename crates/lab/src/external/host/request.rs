@@ -17,6 +17,7 @@
 //!  11 map               u64 address, u64 bytes, u8: 0 to be read, 1 to be changed too
 //!  12 unmap             u64 address, u64 bytes
 //!  13 the host ends     u8: 0 well, 1 with why: UTF-8
+//!  14 reset of all below
 //! data: u8 0, u32 bytes that are only counted; or u8 1, u32 length, bytes
 //! ```
 //!
@@ -47,6 +48,7 @@ pub(super) enum Asked {
         bytes: u64,
     },
     End(Result<(), String>),
+    Reset,
 }
 
 const ATOMICS: [AtomicOp; 3] = [AtomicOp::FetchAdd, AtomicOp::Swap, AtomicOp::CompareSwap];
@@ -69,6 +71,11 @@ impl HostRequest {
     /// Unmaps a whole map.
     pub const fn unmap(address: u64, bytes: u64) -> HostRequest {
         HostRequest(Asked::Unmap { address, bytes })
+    }
+
+    /// A fundamental reset of all below the host, as when it begins anew: root ports too.
+    pub const fn reset() -> HostRequest {
+        HostRequest(Asked::Reset)
     }
 
     /// The host has ended: well, or with an error.
@@ -118,6 +125,7 @@ impl Input<HostPlace> for HostRequest {
                 out.put_u8(outcome.is_err().into());
                 out.extend_from_slice(outcome.as_ref().err().map_or(&[], |why| why.as_bytes()));
             }
+            Asked::Reset => out.put_u8(14),
         }
     }
 
@@ -224,6 +232,7 @@ fn asked(from: &mut Cursor<'_>, pool: &PayloadPool) -> Option<Asked> {
             0 => Ok(()),
             _ => Err(std::str::from_utf8(from.rest()).ok()?.to_owned()),
         }),
+        14 => Asked::Reset,
         kind => Asked::Issue(output(kind, from, pool).filter(|output| check(output).is_ok())?),
     })
 }
