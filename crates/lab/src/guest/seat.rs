@@ -5,7 +5,10 @@ use crate::external::host::{Backing, HostPlace, HostRequest, Map, MapAccess};
 use crate::external::{Door, Driver};
 use guest::memory::{Memory, MemoryError};
 use guest::net::{ListenError, Peer, Server};
-use guest::vfio_user::{DmaMap, Errno, Event, HangUp, Irq, Refusal, Region, Shape, Token};
+use guest::sharing::Sharing;
+use guest::vfio_user::{
+    Dma, DmaMap, Errno, Event, HangUp, Irq, IrqChange, IrqEvent, Refusal, Region, Shape, Token,
+};
 use guest::vmd::{Layout, LayoutError, Vmd};
 use host::{HostInput, HostInterrupt};
 use serde::Serialize;
@@ -13,6 +16,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::rc::Rc;
 use thiserror::Error;
 use tlp::{AtomicOp, PayloadPool, Time};
 
@@ -52,7 +56,8 @@ pub struct Guest {
     server: Server,
     vmd: Vmd<Token>,
     /// What is mapped, by its address.
-    mapped: BTreeMap<u64, u64>,
+    mapped: BTreeMap<u64, Rc<Memory>>,
+    sharing: Sharing,
     counters: GuestCounters,
 }
 
@@ -78,12 +83,14 @@ pub enum Told {
     Refused(Refusal),
     /// It has mapped memory that cannot be reached.
     Unreachable(MemoryError),
+    /// Its memory is not shared: DMA changes a file that it does not look at.
+    Private,
     /// It has gone.
     Gone(HangUp),
 }
 
 /// Memory of the machine, as the root complex reaches it.
-struct Mapped(Memory);
+struct Mapped(Rc<Memory>);
 
 impl Backing for Mapped {
     fn read(&self, offset: u64, to: &mut [u8]) -> bool {
@@ -107,7 +114,14 @@ impl Guest {
     pub fn new(door: Door<HostPlace>, layout: Layout, socket: &Path) -> Result<Guest, GuestError> {
         let vmd = Vmd::new(layout, PayloadPool::new())?;
         let server = Server::bind(socket, shape(&vmd))?;
-        Ok(Guest { door, server, vmd, mapped: BTreeMap::new(), counters: GuestCounters::default() })
+        Ok(Guest {
+            door,
+            server,
+            vmd,
+            mapped: BTreeMap::new(),
+            sharing: Sharing::default(),
+            counters: GuestCounters::default(),
+        })
     }
 
     /// Where it listens.
@@ -175,7 +189,18 @@ impl Guest {
                 self.leave(lab, now);
                 told(Told::Gone(why));
             }
-            Event::Irqs(_) | Event::Dma { .. } => {}
+            // From now on the device does DMA.
+            Event::Irqs(IrqEvent { irq: Irq::Msix, change: IrqChange::Assigned, .. }) => {
+                if let Some(session) = self.server.session_mut() {
+                    self.sharing.ask(session);
+                }
+            }
+            Event::Irqs(_) => {}
+            Event::Dma { dma, result } => {
+                if self.is_private(dma, &result) {
+                    told(Told::Private);
+                }
+            }
         }
     }
 
@@ -240,15 +265,24 @@ impl Guest {
         let access = if map.access.write { MapAccess::ReadWrite } else { MapAccess::Read };
         let asked = Map { address: map.address, bytes: map.size, access };
         self.door.place.check_map(&asked).map_err(|_| Errno::INVAL)?;
-        lab.inject(now, &self.door, HostRequest::map(asked, Mapped(memory)));
-        self.mapped.insert(map.address, map.size);
+        let memory = Rc::new(memory);
+        lab.inject(now, &self.door, HostRequest::map(asked, Mapped(memory.clone())));
+        self.mapped.insert(map.address, memory);
         self.counters.maps += 1;
         Ok(())
     }
 
+    /// Whether that tells that the machine's memory is not shared.
+    fn is_private(&mut self, dma: Dma, result: &Result<Vec<u8>, Errno>) -> bool {
+        let Some(session) = self.server.session_mut() else { return false };
+        let held =
+            |address, to: &mut [u8]| self.mapped.get(&address).is_some_and(|memory| memory.read(0, to));
+        self.sharing.answer(session, dma, result, held)
+    }
+
     fn unmap(&mut self, lab: &mut Driver, now: Time, address: u64) {
-        if let Some(bytes) = self.mapped.remove(&address) {
-            lab.inject(now, &self.door, HostRequest::unmap(address, bytes));
+        if let Some(memory) = self.mapped.remove(&address) {
+            lab.inject(now, &self.door, HostRequest::unmap(address, memory.bytes()));
         }
     }
 
@@ -256,6 +290,7 @@ impl Guest {
     fn leave(&mut self, lab: &mut Driver, now: Time) {
         let mapped: Vec<u64> = self.mapped.keys().copied().collect();
         mapped.into_iter().for_each(|address| self.unmap(lab, now, address));
+        self.sharing = Sharing::default();
         self.vmd.accesses.abandon();
         self.reset(lab, now);
     }

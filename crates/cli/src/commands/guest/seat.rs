@@ -41,6 +41,9 @@ pub(super) fn tell(told: &Told, quiet: bool) {
         )),
         Told::Refused(why) => output::note(format_args!("refused: {why}")),
         Told::Unreachable(why) => output::note(format_args!("the machine's memory: {why}")),
+        Told::Private => output::note(
+            "the machine's memory is not shared: DMA changes nothing that it sees; start QEMU with `share=on` at its memory-backend",
+        ),
         Told::Came(_) | Told::Joined | Told::Gone(_) if quiet => {}
         Told::Came(peer) => output::note(format_args!("process {} is connected", peer.process)),
         Told::Joined => output::note("the machine has its VMD"),
