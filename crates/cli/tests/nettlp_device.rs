@@ -103,7 +103,7 @@ fn what_cannot_stand_behind_an_adapter_is_named() {
     let bad = scratch("bad.toml", "vfs = 0\nwindow = \"wide\"\n");
     let remote = ["--remote", "127.64.20.1", "--local", "127.64.20.2"];
     for (args, why) in [
-        (&["nothing"][..], "no model `nothing`: legal are counter, disk"),
+        (&["nothing"][..], "no model `nothing`: legal are clock, counter, disk"),
         (&["memory", "--set", "size=1"], "unknown field `size`, expected one of `size_bytes`"),
         (&["memory", "--set", "size_bytes=17"], "size_bytes of 17: legal are"),
         (
@@ -135,7 +135,7 @@ fn a_driver_without_its_device_is_refused() {
         ("device = \"memory\"\ndriver = \"dma-engine\"\n", "the device has a driver of its own: legal are"),
         (
             "device = \"nettlp-adapter\"\ndriver = \"nic\"\n",
-            "unknown device `nic`, expected one of `counter`",
+            "unknown device `nic`, expected one of `clock`, `counter`",
         ),
         (
             "device = \"nettlp-adapter\"\ndriver = \"dma-engine\"\n[slot.dma-engine]\nvfs = \"x\"\n",

@@ -259,7 +259,10 @@ fn what_cannot_be_is_refused_untouched() {
         (vec!["a--b", "--path", &at("a")], "legal are"),
         (vec!["link", "--path", &at("a")], "no key of a slot"),
         (vec!["match", "--path", &at("a")], "Rust, cargo or riser use it themselves"),
-        (vec!["memory", "--path", &at("a")], "riser has a model of this name; there are counter, disk"),
+        (
+            vec!["memory", "--path", &at("a")],
+            "riser has a model of this name; there are clock, counter, disk",
+        ),
         (vec!["mine", "--path", &at("there")], "there: is there already"),
         (vec!["mine", "--path", &at("none/mine")], "none/mine: "),
         (

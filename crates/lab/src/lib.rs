@@ -13,9 +13,9 @@
 //! This crate never decides anything about timing or protocol: it only joins what stands below it.
 
 pub mod external;
-pub mod guest;
 mod link_schema;
 pub mod links;
+pub mod machine;
 pub mod profile;
 pub mod reference;
 pub mod remote;

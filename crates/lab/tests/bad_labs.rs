@@ -354,7 +354,7 @@ fn all_errors_of_a_file_are_told_at_once() {
             ((7, 7), "gen is string \"3\": legal are 1, 2, 3, 4, 5"),
             ((8, 9), "3 lanes: legal are 1, 2, 4, 8, 12, 16, 32"),
             ((9, 23), "scaled_flow_control is integer `1`: legal are true, false"),
-            ((12, 10), "unknown device `gpu`, expected one of `counter`"),
+            ((12, 10), "unknown device `gpu`, expected one of `clock`, `counter`"),
             ((13, 8), "tags is sequence: legal are 1 to 768"),
             ((14, 1), "missing field `name`"),
             ((17, 14), "size_bytes is boolean `true`: legal are"),

@@ -168,7 +168,7 @@ fn what_is_wrong_is_told_at_its_place() {
         assert!(error.starts_with(&format!("own.toml:{place}: ")) && error.contains(says), "{error}");
     }
     let error = parse(&devices::models(), Path::new("own.toml"), &lab("")).unwrap_err().to_string();
-    assert!(error.contains("unknown device `adder`, expected one of `counter`"), "{error}");
+    assert!(error.contains("unknown device `adder`, expected one of `clock`, `counter`"), "{error}");
 }
 
 #[test]

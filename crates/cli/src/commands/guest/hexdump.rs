@@ -13,7 +13,7 @@ const BUSES: u16 = 256;
 pub(super) fn hexdump(opened: &mut Opened) -> String {
     let mut text = String::new();
     let Some(door) = opened.driver.door_named::<HostPlace>("host root") else { return text };
-    for (function, registers) in lab::guest::config_spaces(&mut opened.driver, &door, BUSES) {
+    for (function, registers) in lab::machine::config_spaces(&mut opened.driver, &door, BUSES) {
         let _ = writeln!(text, "{DOMAIN:x}:{function} riser");
         for (n, line) in registers.chunks(4).enumerate() {
             let _ = write!(text, "{:02x}:", 16 * n);

@@ -70,7 +70,7 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     let kept = Kept::default();
     let clock = WallClock::new();
     let mut machine = args.machine.start(options, kept.clone())?;
-    let served = lab::guest::serve(
+    let served = lab::machine::serve(
         &mut opened.driver,
         &mut guests,
         Some(links),

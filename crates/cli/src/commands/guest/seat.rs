@@ -5,7 +5,7 @@ use crate::commands::outside::Opened;
 use crate::failure::Failure;
 use crate::output;
 use lab::external::host::HostPlace;
-use lab::guest::{Guest, LinkSocket, Told};
+use lab::machine::{Guest, LinkSocket, Told};
 use std::path::Path;
 
 /// A setting of QEMU's (`-global`) that leaves hot-plug to the kernel, which asks the firmware's tables for all domains at once.
@@ -13,7 +13,7 @@ pub(super) const HOT_PLUG: &str = "ICH9-LPC.acpi-pci-hotplug-with-bridge-support
 
 /// The seat of a machine at this place, which listens at `socket`.
 pub(super) fn seat(opened: &Opened, place: &str, socket: &Path) -> Result<Guest, Failure> {
-    let layout = lab::guest::layout(&opened.file, place).map_err(Failure::Run)?;
+    let layout = lab::machine::layout(&opened.file, place).map_err(Failure::Run)?;
     let door = opened.driver.door_named::<HostPlace>(place);
     let door = door.ok_or_else(|| Failure::Run(format!("no place `{place}`")))?;
     Guest::new(door, layout, socket).map_err(|e| Failure::Run(e.to_string()))

@@ -44,7 +44,7 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
          -global {HOT_PLUG} \\\n-device '{}'",
         device(&args.socket)
     ))?;
-    let served = lab::guest::serve(
+    let served = lab::machine::serve(
         &mut opened.driver,
         &mut guests,
         links,
