@@ -8,6 +8,7 @@ use std::fs;
 use std::io::{Read, Seek, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd;
+use std::process::Child;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -250,6 +251,10 @@ fn child() {
     let heard = Heard::default();
     if std::env::var_os("VM_TERMINAL").is_some() {
         options.input = Input::Terminal;
+        if std::env::var_os("VM_HANGS").is_some() {
+            // No instruction is executed.
+            options.qemu_arguments = vec!["-S".into()];
+        }
         let mut outputs = outputs(&heard);
         outputs.stdout = Box::new(std::io::stdout());
         let report = Machine::start(options, outputs).unwrap().wait();
@@ -279,35 +284,65 @@ fn a_caller_that_is_killed_takes_qemu_with_it() {
     assert!(ends_soon(pid));
 }
 
+/// A shell in a guest on a terminal of this test's.
+struct Typist {
+    terminal: fs::File,
+    child: Child,
+    seen: String,
+}
+
+impl Typist {
+    fn new(environment: &[(&str, &str)]) -> Typist {
+        let (terminal, theirs) = common::terminal(31, 97);
+        let mut command = common::again("child");
+        command.env("VM_TERMINAL", "yes").env("TERM", "vt100").envs(environment.iter().copied());
+        command.stdin(theirs.try_clone().unwrap()).stdout(theirs);
+        Typist { terminal, child: command.spawn().unwrap(), seen: String::new() }
+    }
+
+    fn types(&mut self, keys: &str) {
+        self.terminal.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// What is seen until these words are.
+    fn sees(&mut self, words: &str) -> String {
+        while !self.seen.contains(words) {
+            let mut bytes = [0; 1000];
+            let count =
+                self.terminal.read(&mut bytes).unwrap_or_else(|e| panic!("{e} behind {:?}", self.seen));
+            self.seen.push_str(&String::from_utf8_lossy(&bytes[..count]));
+        }
+        std::mem::take(&mut self.seen)
+    }
+}
+
 #[test]
 fn a_shell_has_the_terminal() {
-    let (mut terminal, theirs) = common::terminal(31, 97);
-    let mut command = common::again("child");
-    command.env("VM_TERMINAL", "yes").env("TERM", "vt100");
-    command.stdin(theirs.try_clone().unwrap()).stdout(theirs.try_clone().unwrap());
-    let mut child = command.spawn().unwrap();
-    drop((command, theirs));
-    let mut seen = String::new();
-    let mut until = |terminal: &mut fs::File, what: &str| {
-        while !seen.contains(what) {
-            let mut bytes = [0; 1000];
-            let count = terminal.read(&mut bytes).unwrap_or_else(|e| panic!("{e} behind {seen:?}"));
-            seen.push_str(&String::from_utf8_lossy(&bytes[..count]));
-        }
-        std::mem::take(&mut seen)
-    };
-    until(&mut terminal, "# ");
-    terminal.write_all(b"tty; stty size; echo $TERM\r").unwrap();
-    let answer = until(&mut terminal, "vt100\r\n");
+    let mut typist = Typist::new(&[]);
+    typist.sees("# ");
+    typist.types("tty; stty size; echo $TERM\r");
+    let answer = typist.sees("vt100\r\n");
     assert!(answer.contains("/dev/hvc0\r\n31 97\r\nvt100\r\n"), "{answer:?}");
     // The guest's terminal has its own Ctrl-C, for whoever runs on it: that is the sleep once it has said so.
-    terminal.write_all(b"sh -c 'echo asle''ep; exec sleep 500'\r").unwrap();
-    until(&mut terminal, "asleep\r\n");
-    terminal.write_all(b"\x03").unwrap();
-    until(&mut terminal, "# ");
-    terminal.write_all(b"exit 5\r").unwrap();
-    until(&mut terminal, "<Exited(5)>");
-    assert!(child.wait().unwrap().success());
+    typist.types("sh -c 'echo asle''ep; exec sleep 500'\r");
+    typist.sees("asleep\r\n");
+    typist.types("\x03");
+    typist.sees("# ");
+    typist.types("exit 5\r");
+    typist.sees("<Exited(5)>");
+    assert!(typist.child.wait().unwrap().success());
+}
+
+#[test]
+fn the_keys_that_end_a_machine_are_heard_while_the_guest_hangs() {
+    let mut typist = Typist::new(&[("VM_HANGS", "yes")]);
+    while !common::is_raw(&typist.terminal) {
+        thread::sleep(Duration::from_millis(10));
+    }
+    typist.types("anything");
+    typist.types("\x01x");
+    typist.sees("<Stopped>");
+    assert!(typist.child.wait().unwrap().success());
 }
 
 /// Two boots whose logs have the same times to the microsecond.

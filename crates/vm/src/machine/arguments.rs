@@ -185,13 +185,13 @@ fn check(options: &Options) -> Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::kernel::Image;
     use crate::modules::Modules;
     use crate::parts::{Kernel, Programs, Qemu, Version};
 
-    fn options() -> Options {
+    pub(in crate::machine) fn options() -> Options {
         let qemu = Qemu { command: vec!["qemu".into()], version: Version { major: 10, minor: 1 } };
         let kernel =
             Kernel { image: Image::Unpacked(Vec::new()), modules: Modules::default(), release: None };

@@ -180,11 +180,7 @@ impl Supervisor {
             self.finish(&mut child, End::Outputs(format!("the terminal's mode: {e}")));
         }
         while let Err(error) = self.serve(&mut child, &process, &mut stderr) {
-            match error.kind() {
-                // QEMU has ended.
-                io::ErrorKind::UnexpectedEof => break,
-                _ => self.finish(&mut child, End::Outputs(error.to_string())),
-            }
+            self.finish(&mut child, End::Outputs(error.to_string()));
         }
         let cpu = cpu_time(child.id());
         let status = child.wait().map_or_else(|e| e.to_string(), |status| status.to_string());
@@ -227,7 +223,7 @@ impl Supervisor {
         writeln!(qmp, "{{\"execute\":\"{command}\"}}")
     }
 
-    /// Serves whoever has something to say, until QEMU has ended (`UnexpectedEof`).
+    /// Serves whoever has something to say, until QEMU has ended.
     fn serve(
         &mut self,
         child: &mut Child,
@@ -237,7 +233,7 @@ impl Supervisor {
         loop {
             for source in self.wait(process, stderr)? {
                 match source {
-                    Source::Process => return Err(io::ErrorKind::UnexpectedEof.into()),
+                    Source::Process => return Ok(()),
                     Source::Stop => self.finish(child, End::Stopped),
                     Source::Stderr => self.take_words(stderr),
                     Source::Port(port) => drop(self.take(port, child)?),
@@ -274,7 +270,10 @@ impl Supervisor {
         }
         if let (Some(to), false) = (self.wires.said.get(&self.feed.to), self.feed.pending.is_empty()) {
             sources.push((Source::Room, to.as_fd(), PollFlags::OUT));
-        } else if let (Some(from), None) = (&self.feed.from, &self.known.ended) {
+        }
+        // Also while the guest takes nothing, so that the keys that end it are heard.
+        let may_wait = self.feed.pending.len() < CHUNK && self.known.ended.is_none();
+        if let (Some(from), true) = (&self.feed.from, may_wait) {
             sources.push((Source::Input, from.as_fd(), PollFlags::IN));
         }
         // The last, so that what was said before the end is heard before it.
@@ -378,11 +377,7 @@ impl Supervisor {
         };
         if count == 0 {
             self.feed.from = None;
-            if let Some(to) = self.wires.said.get(&self.feed.to) {
-                // QEMU may be gone.
-                let _ = to.shutdown(Shutdown::Write);
-            }
-            return Ok(());
+            return self.feed();
         }
         let bytes = &bytes[..count];
         match &mut self.feed.keys {
@@ -395,16 +390,20 @@ impl Supervisor {
         Ok(())
     }
 
-    /// As much of them as the guest takes.
+    /// As much of them as the guest takes, and that they are all where they are.
     fn feed(&mut self) -> io::Result<()> {
         let Some(to) = self.wires.said.get_mut(&self.feed.to) else { return Ok(()) };
-        match to.write(&self.feed.pending) {
-            Ok(count) => {
-                self.feed.pending.drain(..count);
+        if !self.feed.pending.is_empty() {
+            match to.write(&self.feed.pending) {
+                Ok(count) => drop(self.feed.pending.drain(..count)),
+                Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+                // QEMU has ended; how, its process tells.
+                Err(_) => self.feed.pending.clear(),
             }
-            Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
-            // QEMU has ended; how, its process tells.
-            Err(_) => self.feed.pending.clear(),
+        }
+        if self.feed.pending.is_empty() && self.feed.from.is_none() {
+            // As above.
+            let _ = to.shutdown(Shutdown::Write);
         }
         Ok(())
     }
@@ -498,6 +497,36 @@ mod tests {
         assert_eq!(lines(&mut waiting, b"ne\n\n"), ["done", ""]);
         assert_eq!(lines(&mut waiting, &vec![b'a'; 3 * LINE]), Vec::<String>::new());
         assert_eq!(waiting.len(), LINE);
+    }
+
+    /// A guest that takes nothing can be left all the same; what waits for it is bounded.
+    #[test]
+    fn keys_are_heard_while_the_guest_takes_none() {
+        let options = crate::machine::arguments::tests::options();
+        let file = || File::open("/dev/null").unwrap();
+        // The command has QEMU's ends.
+        let (wires, _command) = Wires::new(&options, file(), file()).unwrap();
+        let outputs =
+            Outputs { log: Box::new(io::sink()), stdout: Box::new(io::sink()), stderr: Box::new(io::sink()) };
+        let never = || rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
+        let mut supervisor = Supervisor::new(wires, outputs, &options, Arc::new(never())).unwrap();
+        let (typed, mut keys) = io::pipe().unwrap();
+        supervisor.feed.from = Some(Arc::new(typed.into()));
+        supervisor.feed.pending = vec![b'a'; CHUNK - 1];
+        while !supervisor.feed.pending.is_empty() {
+            let before = supervisor.feed.pending.len();
+            supervisor.feed().unwrap();
+            match supervisor.feed.pending.len() {
+                after if after == before => break,
+                _ => supervisor.feed.pending.resize(CHUNK - 1, b'a'),
+            }
+        }
+        keys.write_all(b"\x01x").unwrap();
+        supervisor.deadline = Some(Instant::now() + Duration::from_secs(5));
+        assert_eq!(supervisor.wait(&never(), &None).unwrap(), [Source::Input]);
+        supervisor.feed.pending.push(b'a');
+        supervisor.deadline = Some(Instant::now());
+        assert_eq!(supervisor.wait(&never(), &None).unwrap(), []);
     }
 
     #[test]

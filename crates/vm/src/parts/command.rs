@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::Read;
 use std::os::unix::process::CommandExt;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{self, Command, ExitStatus, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -15,14 +15,20 @@ use std::time::Duration;
 const LOOK: Duration = Duration::from_millis(50);
 
 /// A command that the system kills when the thread that has started it ends, however that comes about. (The standard library has
-/// no safe way to ask for it; util-linux's `setpriv` asks, then becomes the command.)
+/// no safe way to ask for it; util-linux's `setpriv` asks. Whether this process had ended before, a shell then looks.)
 pub(crate) fn tethered(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new("setpriv");
-    command.args(["--pdeathsig", "KILL", "--"]).arg(program);
+    command
+        .args(["--pdeathsig", "KILL", "--", "sh", "-c", TETHER])
+        .arg(process::id().to_string())
+        .arg(program);
     // Ctrl-C at the terminal is for this process, which then ends what it has started.
     command.process_group(0);
     command
 }
+
+/// Becomes the command that is its arguments, if its parent is the process of its name.
+const TETHER: &str = "[ \"$PPID\" = \"$0\" ] && exec \"$@\"";
 
 /// What a command has printed, and how it ended.
 pub(super) struct Finished {
@@ -97,4 +103,24 @@ pub(super) fn find(name: &str) -> Option<std::path::PathBuf> {
 /// As [`Error::Fetch`].
 pub(super) fn no_fetch(part: &str, why: impl Into<String>, instead: &str) -> Error {
     Error::Fetch { part: part.to_owned(), why: why.into(), instead: instead.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tethered_command_has_its_words_and_its_status() {
+        let output = tethered("sh").args(["-c", "echo \"$0|$1\"; exit 3", "a b", "$HOME"]).output().unwrap();
+        assert_eq!((output.stdout, output.status.code()), (b"a b|$HOME\n".to_vec(), Some(3)));
+    }
+
+    #[test]
+    fn one_whose_starter_has_ended_does_not_begin() {
+        let mut command = Command::new("sh");
+        // The parent of this is not the process 1 that it is told of.
+        command.args(["-c", TETHER, "1", "echo", "begun"]);
+        let output = command.output().unwrap();
+        assert_eq!((output.stdout, output.status.success()), (Vec::new(), false));
+    }
 }

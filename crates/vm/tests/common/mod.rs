@@ -3,7 +3,7 @@
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::pty::{OpenptFlags, openpt, ptsname, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
+use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::BorrowedFd;
@@ -116,6 +116,11 @@ pub(crate) fn again(test: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args([test, "--exact", "--ignored", "--nocapture"]);
     command
+}
+
+/// True where a terminal's keys are not gathered to lines.
+pub(crate) fn is_raw(terminal: &File) -> bool {
+    !tcgetattr(terminal).unwrap().local_modes.contains(LocalModes::ICANON)
 }
 
 /// Both ends of a terminal of this size.
