@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use vm::machine::{Accelerator, Gdb, Icount, Input, Outputs};
-use vm::{Cache, Error, Kernel, Load, Machine, Options, Parts, Progress, Sources, Which};
+use vm::{Cache, Error, Kernel, Load, Machine, Options, Parts, Programs, Progress, Sources, Which};
 
 /// What QEMU must have.
 const DEVICE: &str = "vfio-user-pci";
@@ -57,7 +57,7 @@ pub(super) struct MachineArgs {
     #[arg(long, conflicts_with = "icount", help_heading = "Machine")]
     kvm: bool,
 
-    /// Count instructions in place of time, 2^N of them a nanosecond: the guest's run repeats itself
+    /// Count instructions in place of time, each 2^N nanoseconds: a run that nothing from outside disturbs repeats itself
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=10), help_heading = "Machine")]
     icount: Option<u32>,
 
@@ -90,6 +90,10 @@ pub(super) struct MachineArgs {
     /// A QEMU of version 10.1 or later, in place of one that is installed or of Debian's
     #[arg(long, value_name = "FILE", help_heading = "Parts")]
     qemu: Option<PathBuf>,
+
+    /// A busybox without libraries for the guest's programs, in place of Debian's packages
+    #[arg(long, value_name = "FILE", conflicts_with = "package", help_heading = "Parts")]
+    busybox: Option<PathBuf>,
 
     /// Where parts are kept [default: riser in $XDG_CACHE_HOME, or in ~/.cache]
     #[arg(long, value_name = "DIR", help_heading = "Parts")]
@@ -159,9 +163,14 @@ impl MachineArgs {
             file if file.is_file() => Kernel::open(file, self.modules.as_deref())?,
             _ => parts.kernel(&self.kernel)?,
         };
-        let packages: Vec<&str> =
-            std::iter::once(PROGRAMS).chain(self.package.iter().map(String::as_str)).collect();
-        Ok(Options::new(qemu, kernel, parts.programs(&packages)?))
+        let programs = match &self.busybox {
+            Some(file) => Programs::busybox(file)?,
+            None => {
+                let packages = std::iter::once(PROGRAMS).chain(self.package.iter().map(String::as_str));
+                parts.programs(&packages.collect::<Vec<_>>())?
+            }
+        };
+        Ok(Options::new(qemu, kernel, programs))
     }
 
     /// Starts the machine. The kernel's log goes to the file of --log, or into `kept`.
