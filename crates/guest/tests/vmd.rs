@@ -147,7 +147,7 @@ const fn blank(at: u64) -> u8 {
 
 impl Plain {
     fn serve(&mut self, request: HostOutput) -> Option<(HostReadId, Vec<u8>)> {
-        let ecam = |function: Bdf, dw: u16| u64::from(function.bits()) << 12 | u64::from(dw) * 4;
+        let ecam = |function: Bdf, dw: u16| (u64::from(function.bits()) << 12) | (u64::from(dw) * 4);
         match request {
             HostOutput::ConfigRead { id, function, register_dw } => {
                 Some((id, get(&self.config, ecam(function, register_dw), 4)))
