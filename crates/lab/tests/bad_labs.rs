@@ -46,7 +46,7 @@ fn what_is_wrong_is_named_with_its_place_and_the_legal_values() {
         ("".into(), (0, 0), &["it is empty", "`version = 1`", "[[slot]]"]),
         ("# A comment.\n".into(), (1, 1), &["missing field `version`: legal are 1"]),
         ("[[slot]]\nname = \"a\"\ndevice = \"memory\"\n".into(), (1, 1), &["missing field `version`: legal are 1"]),
-        ("version = 1\n[[slot]]\nname = \"a\"\n".into(), (2, 1), &["missing field `device`: legal are `counter`, `disk`"]),
+        ("version = 1\n[[slot]]\nname = \"a\"\n".into(), (2, 1), &["missing field `device`: legal are `clock`, `counter`, `disk`"]),
         ("version = 1\n[[slot]]\ndevice = \"memory\"\n".into(), (2, 1), &["missing field `name`: legal are strings"]),
         ("version = 1\n".into(), (0, 0), &["0 slots", "up to 248 [[slot]]", "one at least of [[slot]] and [[switch]]"]),
         ("version = 1\nslot = []\n".into(), (0, 0), &["0 slots", "up to 248 [[slot]]"]),

@@ -173,8 +173,9 @@ impl MachineArgs {
         Ok(Options::new(qemu, kernel, programs))
     }
 
-    /// Starts the machine. The kernel's log goes to the file of --log, or into `kept`.
-    pub(super) fn start(&self, options: Options, kept: Kept) -> Result<Machine, Failure> {
+    /// Starts the machine. The kernel's log goes to the file of --log, or into `kept`; with `aside`, what the command prints goes to
+    /// standard error.
+    pub(super) fn start(&self, options: Options, kept: Kept, aside: bool) -> Result<Machine, Failure> {
         let log: Box<dyn Write + Send> = match &self.log {
             None => Box::new(kept),
             Some(path) => {
@@ -183,7 +184,9 @@ impl MachineArgs {
                 Box::new(file)
             }
         };
-        let outputs = Outputs { log, stdout: Box::new(io::stdout()), stderr: Box::new(io::stderr()) };
+        let stdout: Box<dyn Write + Send> =
+            if aside { Box::new(io::stderr()) } else { Box::new(io::stdout()) };
+        let outputs = Outputs { log, stdout, stderr: Box::new(io::stderr()) };
         Machine::start(options, outputs).map_err(failed)
     }
 }

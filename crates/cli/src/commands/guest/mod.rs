@@ -3,6 +3,7 @@
 
 mod hexdump;
 mod machine;
+mod report;
 mod run;
 mod seat;
 mod serve;
@@ -12,8 +13,17 @@ use crate::failure::Failure;
 use clap::Subcommand;
 use plug::Models;
 
+const EXAMPLE: &str = "\
+Examples:
+  riser guest run labs/tree.toml -- lspci -tv
+  riser guest serve labs/tree.toml --socket vmd.sock
+  riser guest replay boot.rec --capture boot.pcapng
+
+docs/guest.md says how a kernel stands on a lab's fabric, and what it needs.";
+
 /// A real kernel, in a virtual machine, on a lab's fabric
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,

@@ -3,7 +3,9 @@
 
 use super::hexdump::hexdump;
 use super::machine::{Kept, MachineArgs};
+use super::report::Report;
 use super::seat::{HOT_PLUG, device, links, seat, tell};
+use crate::commands::cpu;
 use crate::commands::outside::Opening;
 use crate::failure::Failure;
 use crate::{interrupt, output};
@@ -27,6 +29,8 @@ The lab's host is a stock Linux kernel in a virtual machine of QEMU's, which fin
 VMD. What it needs is fetched once from Debian's packages, and kept; --qemu and --kernel name other files. Kernels other than \
 Debian's need the module vmd.
 In the guest, `lab cut NAME` cuts the link of a slot or switch, and `lab help` says what else can be done to the lab.
+--json prints one object in the end, and what the command prints goes to standard error: status, boot_cpu_seconds, \
+qemu_cpu_seconds, guest: {clients, reads, writes, resets, interrupts, ...}, lab: what `riser run --json` prints.
 The exit status is the command's; 1 where there is none, since the guest failed.";
 
 /// Run a command, or a shell, on a stock Linux kernel below which a lab's hierarchy lies
@@ -46,6 +50,10 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     machine: MachineArgs,
+
+    /// Print one JSON object in the end; what the command prints goes to standard error
+    #[arg(long)]
+    json: bool,
 
     /// The command that the guest runs; without it a shell
     #[arg(last = true, value_name = "COMMAND")]
@@ -68,8 +76,8 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     options.qemu_arguments.splice(0..0, arguments.map(OsString::from));
     options.scripts.push(("lab".to_owned(), include_str!("lab.sh").to_owned()));
     let kept = Kept::default();
-    let clock = WallClock::new();
-    let mut machine = args.machine.start(options, kept.clone())?;
+    let (before, clock) = (cpu::seconds(), WallClock::new());
+    let mut machine = args.machine.start(options, kept.clone(), args.json)?;
     let served = lab::machine::serve(
         &mut opened.driver,
         &mut guests,
@@ -84,6 +92,10 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
         std::fs::write(path, text).map_err(|e| Failure::Run(format!("{}: {e}", path.display())))?;
     }
     opened.finish(clock.now())?;
+    if args.json {
+        let spent = cpu::seconds() - before;
+        Report::new(&opened, &guests[0], spent).with_machine(&report).json()?;
+    }
     served.map_err(|e| Failure::Run(format!("serving: {e}")))?;
     if let Some(why) = opened.driver.failure() {
         return Err(Failure::Run(why.to_owned()));
