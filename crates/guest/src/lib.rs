@@ -5,11 +5,12 @@
 //! - [`vmd`]: the endpoint that carries a whole hierarchy, as requests of a root complex;
 //! - [`memory`]: the memory of the virtual machine, mapped or read and written by system calls;
 //! - [`sharing`]: whether that is what the machine sees;
-//! - [`net`]: the socket.
+//! - [`net`]: the socket; [`listener`]: who may connect to it.
 //!
 //! The crate knows no lab and no fabric: whoever has one takes the events and gives the answers. It never believes a length, an offset
 //! or a descriptor that a client sends, never reads a clock, and never panics on foreign bytes.
 
+pub mod listener;
 pub mod memory;
 pub mod net;
 pub mod sharing;

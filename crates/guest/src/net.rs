@@ -17,81 +17,31 @@
 //! # }
 //! ```
 
+use crate::listener::Listener;
+pub use crate::listener::{ListenError, Peer};
 use crate::vfio_user::{Event, HangUp, Irq, IrqChange, MAX_FDS, Session, Shape, Token};
-use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{Mode, OFlags, fchmod, fcntl_getfl, fcntl_setfl};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendFlags,
-    SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen, recvmsg, send, socket_with,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendFlags, recvmsg, send,
 };
-use rustix::process::geteuid;
 use std::fs;
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
-use thiserror::Error;
 
 /// Most bytes that one call receives.
 const RECEIVE: usize = 64 << 10;
 /// Most calls that receive in one turn, for other sockets to have theirs.
 const RECEIVES: usize = 16;
 
-/// Why no socket could be opened.
-#[derive(Debug, Error)]
-pub enum ListenError {
-    /// Something is there that is no socket.
-    #[error("{path}: there is a file that is no socket; remove it or name another path")]
-    NotASocket {
-        /// The path.
-        path: String,
-    },
-    /// Somebody listens there.
-    #[error("{path}: another process listens there; end it or name another path")]
-    InUse {
-        /// The path.
-        path: String,
-    },
-    /// The path cannot be a socket's.
-    #[error("{path}: a path of a socket has at most 107 bytes")]
-    Path {
-        /// The path.
-        path: String,
-    },
-    /// The system refuses.
-    #[error("{path}: {what}: {error}")]
-    System {
-        /// The path.
-        path: String,
-        /// What was asked of it.
-        what: &'static str,
-        /// What it says.
-        error: io::Error,
-    },
-}
-
-/// Who came to a socket.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Peer {
-    /// Number of the process; zero, if it is in a namespace that we do not see.
-    pub process: u32,
-    /// The user that it ran as when it connected.
-    pub user: u32,
-    /// Whether it is served: the user is ours, or root.
-    pub is_served: bool,
-}
-
 /// The socket of a device, and who is connected to it.
 #[derive(Debug)]
 pub struct Server {
-    path: PathBuf,
-    /// Device and inode of the socket's file, by which we know it for ours.
-    file: (u64, u64),
-    listener: OwnedFd,
+    listener: Listener,
     shape: Shape,
     client: Option<Client>,
     peer: Option<Peer>,
@@ -110,38 +60,14 @@ impl Server {
     /// # Errors
     /// Where there is something else, or somebody listens already; see [`ListenError`].
     pub fn bind(path: &Path, shape: Shape) -> Result<Server, ListenError> {
-        let name = || path.display().to_string();
-        let system =
-            |what: &'static str| move |e: Errno| ListenError::System { path: name(), what, error: e.into() };
-        let address = SocketAddrUnix::new(path).map_err(|_| ListenError::Path { path: name() })?;
-        remove_stale(path, &address)?;
-        let listener = unix_socket().map_err(system("opening a socket"))?;
-        // The file gets the mode that the socket has: nobody else can connect even for a moment.
-        fchmod(&listener, Mode::RUSR | Mode::WUSR).map_err(system("setting the mode of a socket"))?;
-        bind(&listener, &address).map_err(|errno| match errno {
-            Errno::ADDRINUSE => ListenError::InUse { path: name() },
-            errno => system("listening")(errno),
-        })?;
-        let file = fs::symlink_metadata(path)
-            .map(|file| (file.dev(), file.ino()))
-            .map_err(|error| ListenError::System { path: name(), what: "looking at the socket", error })?;
-        let server = Server {
-            path: path.to_owned(),
-            file,
-            listener,
-            shape,
-            client: None,
-            peer: None,
-            buffer: vec![0; RECEIVE],
-        };
-        listen(&server.listener, 1).map_err(system("listening"))?;
-        Ok(server)
+        let listener = Listener::bind(path)?;
+        Ok(Server { listener, shape, client: None, peer: None, buffer: vec![0; RECEIVE] })
     }
 
     /// Where it listens.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.path
+        self.listener.path()
     }
 
     /// Sends and receives what is possible at once, and takes the next client where there is none. Says whether anything came.
@@ -236,20 +162,12 @@ impl Server {
     }
 
     fn accept(&mut self) -> io::Result<bool> {
-        let socket = match accept_with(&self.listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
-            Ok(socket) => socket,
-            Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => return Ok(false),
-            Err(errno) => return Err(errno.into()),
-        };
-        let who = getsockopt(&socket, PeerCredentials)?;
-        let user = who.uid();
-        let is_served = user == 0 || user == geteuid().as_raw();
-        let process = who.pid().unsigned_abs();
-        self.peer = Some(Peer { process, user, is_served });
-        if is_served {
+        let Some((socket, peer)) = self.listener.accept()? else { return Ok(false) };
+        self.peer = Some(peer);
+        if peer.is_served {
             self.client = Some(Client { socket, session: Session::new(&self.shape) });
         }
-        Ok(is_served)
+        Ok(peer.is_served)
     }
 
     fn receive(&mut self) -> bool {
@@ -281,17 +199,6 @@ impl Server {
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        // Another's, who has replaced ours, stays.
-        let is_ours =
-            fs::symlink_metadata(&self.path).is_ok_and(|file| (file.dev(), file.ino()) == self.file);
-        if is_ours {
-            let _ = fs::remove_file(&self.path);
-        }
-    }
-}
-
 /// Waits until something can be done at one of the sockets, something can be read of `others`, or the time has passed; a signal ends it
 /// too. Says whether any is ready.
 ///
@@ -306,35 +213,6 @@ pub fn wait(servers: &[&Server], others: &[BorrowedFd<'_>], longest: Option<Dura
         Ok(count) => Ok(count > 0),
         Err(Errno::INTR) => Ok(false),
         Err(errno) => Err(errno.into()),
-    }
-}
-
-fn unix_socket() -> Result<OwnedFd, Errno> {
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
-}
-
-/// Removes a socket that nobody listens to.
-fn remove_stale(path: &Path, address: &SocketAddrUnix) -> Result<(), ListenError> {
-    let name = || path.display().to_string();
-    match fs::symlink_metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => {
-            return Err(ListenError::System { path: name(), what: "looking whether it is there", error });
-        }
-        Ok(file) if !file.file_type().is_socket() => return Err(ListenError::NotASocket { path: name() }),
-        Ok(_) => {}
-    }
-    let system = |what: &'static str| {
-        move |e: io::Error| ListenError::System { path: path.display().to_string(), what, error: e }
-    };
-    let probe = unix_socket().map_err(io::Error::from).map_err(system("opening a socket"))?;
-    match connect(&probe, address) {
-        Err(Errno::CONNREFUSED) => {
-            fs::remove_file(path).map_err(system("removing a socket that nobody listens to"))
-        }
-        Ok(()) | Err(Errno::AGAIN | Errno::INPROGRESS) => Err(ListenError::InUse { path: name() }),
-        Err(errno) => Err(system("trying whether somebody listens")(errno.into())),
     }
 }
 

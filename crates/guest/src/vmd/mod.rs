@@ -216,11 +216,6 @@ impl<T> Vmd<T> {
         let vector = (address.checked_sub(MSI_BASE)? >> VECTOR_SHIFT) as u16;
         (vector < self.layout.vectors).then_some(vector)
     }
-
-    /// Whether the guest takes interrupts: MSI-X Enable.
-    pub fn takes_interrupts(&self) -> bool {
-        self.space.msix().enabled
-    }
 }
 
 /// What a place in a region is.

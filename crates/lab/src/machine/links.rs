@@ -3,19 +3,17 @@
 //! says [`Commands`]; `time` is answered by the fabric's picoseconds.
 
 use crate::external::{Commands, Door, Driver, MAX_COMMAND_BYTES};
-use std::fs;
+use guest::listener::{ListenError, Listener};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use tlp::Time;
 
 /// The socket, and who is connected to it: one at a time.
 pub struct LinkSocket {
     door: Door<Commands>,
-    path: PathBuf,
-    listener: UnixListener,
+    listener: Listener,
     client: Option<Client>,
 }
 
@@ -26,15 +24,12 @@ struct Client {
 }
 
 impl LinkSocket {
-    /// Listens at `path`, for our own user alone.
+    /// Listens at `path`, for our own user or root alone.
     ///
     /// # Errors
-    /// Those of the system: something is there already.
-    pub fn bind(door: Door<Commands>, path: &Path) -> io::Result<LinkSocket> {
-        let listener = UnixListener::bind(path)?;
-        fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
-        listener.set_nonblocking(true)?;
-        Ok(LinkSocket { door, path: path.to_owned(), listener, client: None })
+    /// As [`Listener::bind`].
+    pub fn bind(door: Door<Commands>, path: &Path) -> Result<LinkSocket, ListenError> {
+        Ok(LinkSocket { door, listener: Listener::bind(path)?, client: None })
     }
 
     /// What is to be waited for.
@@ -45,10 +40,10 @@ impl LinkSocket {
     /// Does what has come.
     pub(super) fn turn(&mut self, lab: &mut Driver, now: Time) {
         if self.client.is_none()
-            && let Ok((stream, _)) = self.listener.accept()
-            && stream.set_nonblocking(true).is_ok()
+            && let Ok(Some((socket, peer))) = self.listener.accept()
+            && peer.is_served
         {
-            self.client = Some(Client { stream, line: Vec::new() });
+            self.client = Some(Client { stream: socket.into(), line: Vec::new() });
         }
         if let Some(client) = &mut self.client
             && client.turn(&self.door, lab, now).is_err()
@@ -93,11 +88,5 @@ fn obey(door: &Door<Commands>, lab: &mut Driver, now: Time, line: &str) -> Strin
             "ok".to_owned()
         }
         Err(why) => format!("error: {}", why.replace('\n', " ")),
-    }
-}
-
-impl Drop for LinkSocket {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path);
     }
 }
