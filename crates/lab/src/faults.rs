@@ -127,7 +127,7 @@ fn has_hot_plug(lab: &Lab, name: &str) -> bool {
 }
 
 fn has_button(lab: &Lab, name: &str) -> bool {
-    lab.hanging().any(|h| h.name.get_ref() == name && h.hot_plug && h.controls)
+    lab.hanging().any(|h| h.name.get_ref() == name && h.controls)
 }
 
 /// Checks that a removal happens at a slot that is hot-plug capable, where software is told of it.

@@ -98,7 +98,7 @@ pub(crate) struct Hanging<'a> {
     pub(crate) parent: Option<&'a Spanned<String>>,
     pub(crate) port: Option<&'a Spanned<u8>>,
     pub(crate) hot_plug: bool,
-    /// With button, indicators and power controller.
+    /// It is so with button, indicators and power controller.
     pub(crate) controls: bool,
     pub(crate) link: &'a Link,
 }
@@ -128,7 +128,7 @@ impl Lab {
                 parent,
                 port,
                 hot_plug: *hot_plug,
-                controls: *hot_plug_controls,
+                controls: *hot_plug && *hot_plug_controls,
                 link,
             }
         });
@@ -142,7 +142,7 @@ impl Lab {
                 parent,
                 port,
                 hot_plug: *hot_plug,
-                controls: *hot_plug_controls,
+                controls: *hot_plug && *hot_plug_controls,
                 link,
             }
         }))

@@ -75,7 +75,7 @@ impl Tree {
             switches: (slots..hanging.len()).map(above).collect(),
             downstream_ports: downstream_ports(lab, &hanging, &parents, &ports)?,
             hot_plug: hanging.iter().map(|h| h.hot_plug).collect(),
-            controls: hanging.iter().map(|h| h.hot_plug && h.controls).collect(),
+            controls: hanging.iter().map(|h| h.controls).collect(),
             buses_behind: lab.slot.iter().map(buses_behind).collect(),
             hosts: 1 + lab.external_host.len(),
         };

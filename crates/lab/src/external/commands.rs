@@ -21,6 +21,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use tlp::{Duration, Time};
 
+/// The name of the place of commands.
+pub const LINKS: &str = "links";
 /// Most bytes of a command.
 pub const MAX_COMMAND_BYTES: usize = 4096;
 const VERBS: &str = "cut, restore, remove, insert, attention, fault";
@@ -51,10 +53,7 @@ enum Act {
 
 impl Commands {
     pub(crate) fn of(lab: &Lab) -> Commands {
-        let links = lab
-            .hanging()
-            .map(|h| (h.name.get_ref().clone(), [h.hot_plug, h.hot_plug && h.controls]))
-            .collect();
+        let links = lab.hanging().map(|h| (h.name.get_ref().clone(), [h.hot_plug, h.controls])).collect();
         Commands(Rc::new(State { links, taken: RefCell::default() }))
     }
 
