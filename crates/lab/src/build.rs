@@ -3,10 +3,10 @@
 
 use crate::boot::{self, Seat, Work};
 use crate::bridges;
-use crate::external::Commands;
 use crate::external::driver::{Behind, Joint};
-use crate::external::host::{HostPlace, HostSeat, OutsideMemory};
+use crate::external::host::{HostPlace, HostSeat, OutsideMemory, ROOT};
 use crate::external::journal::Journal;
+use crate::external::{Commands, LINKS};
 use crate::gate::Gate;
 use crate::models::Sites;
 use crate::read::LabFile;
@@ -135,12 +135,12 @@ pub(crate) fn build_program(
     }
     let seats = boot::arrange(lab, &tree, seats);
     let switches = bridges::switches(lab, &tree, &links, &payloads)?;
-    let first = lab.host.outside.then(|| seat("host root", HostId::FIRST, &payloads, &mut places, &journal));
+    let first = lab.host.outside.then(|| seat(ROOT, HostId::FIRST, &payloads, &mut places, &journal));
     let outside = outside(file, &tree, &links, &mut places, &journal)?;
     let commands = Commands::of(lab);
     if lab.is_joined_by_hosts() {
         let place = Rc::new(commands.clone());
-        places.push(Joint { name: "links".to_owned(), place, behind: Behind::Links });
+        places.push(Joint { name: LINKS.to_owned(), place, behind: Behind::Links });
     }
     let root_ports = bridges::root_ports(&tree, HostId::FIRST, &links, host.rcb)?;
     let map = boot::host_map(lab, &tree, &paths);

@@ -29,11 +29,6 @@ impl Set {
     pub(super) fn overrides(&self) -> Overrides {
         Overrides::new(&self.given)
     }
-
-    /// The same, with another one behind them.
-    pub(super) fn and(&self, more: &str) -> Overrides {
-        Overrides::new(&[&self.given[..], &[more.to_owned()]].concat())
-    }
 }
 
 /// Leave for native code.

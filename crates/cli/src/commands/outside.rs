@@ -62,9 +62,10 @@ impl Opening {
     pub(super) fn open(&self, path: &Path, models: &Models, clock: Clock) -> Result<Opened, Failure> {
         let text = labs::text(path)?;
         let folder = if self.record.is_some() { text.folder.clone().keeping() } else { text.folder.clone() };
-        let mut file = text.parse(models, folder.clone(), &self.set.overrides())?;
+        let mut file = text.parse(models, folder, &self.set.overrides())?;
         if file.check_runs_alone().is_ok() {
-            file = text.parse(models, folder, &self.set.and("host.outside=true"))?;
+            file.lab.host.outside = true;
+            file.lab.set.push("host.outside=true".to_owned());
         }
         if let Some(seed) = self.seed {
             file.lab.seed = seed;

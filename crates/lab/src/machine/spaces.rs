@@ -13,8 +13,8 @@ const ID: HostReadId = HostReadId(u32::MAX);
 /// Drains after which a read that is not answered is given up.
 const PATIENCE: u32 = 1000;
 
-/// The functions on the first `buses` buses of a host, and the registers of each, as DWs. Nobody else may ask there meanwhile.
-pub fn config_spaces(lab: &mut Driver, door: &Door<HostPlace>, buses: u16) -> Vec<(Bdf, Vec<u32>)> {
+/// The functions on the first `buses` buses of a host, and the bytes of each one's configuration space. Nobody else may ask there meanwhile.
+pub fn config_spaces(lab: &mut Driver, door: &Door<HostPlace>, buses: u16) -> Vec<(Bdf, Vec<u8>)> {
     let all = (0..buses.min(256)).flat_map(|bus| (0..256).map(move |rest| Bdf::from_bits(bus << 8 | rest)));
     let mut found = Vec::new();
     for function in all {
@@ -23,7 +23,7 @@ pub fn config_spaces(lab: &mut Driver, door: &Door<HostPlace>, buses: u16) -> Ve
         }
         let registers =
             (0..REGISTERS as u16).map(|register| read(lab, door, function, register).unwrap_or(u32::MAX));
-        found.push((function, registers.collect()));
+        found.push((function, registers.flat_map(u32::to_le_bytes).collect()));
     }
     found
 }

@@ -66,7 +66,7 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     let mut options = args.machine.options(&args.command, &stop)?;
     let folder = tempfile::tempdir().map_err(|e| Failure::Run(format!("a folder for the socket: {e}")))?;
     let socket = folder.path().join("vmd");
-    let mut guests = [seat(&opened, "host root", &socket)?];
+    let mut guests = [seat(&opened, &socket)?];
     let links_path = folder.path().join("links");
     let links = links(&opened, &links_path)?;
     let chardev = format!("socket,id=links,path={}", links_path.display());
@@ -108,7 +108,7 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
         end => {
             let lines = kept.lines();
             if !lines.is_empty() {
-                output::note(format_args!("the end of the kernel's log:\\n{lines}"));
+                output::note(format_args!("the end of the kernel's log:\n{lines}"));
             }
             Err(Failure::Run(end.to_string()))
         }

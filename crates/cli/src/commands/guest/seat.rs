@@ -4,26 +4,29 @@
 use crate::commands::outside::Opened;
 use crate::failure::Failure;
 use crate::output;
-use lab::external::host::HostPlace;
+use lab::external::host::{HostPlace, ROOT};
+use lab::external::{Door, LINKS};
 use lab::machine::{Guest, LinkSocket, Told};
+use plug::Place;
 use std::path::Path;
 
 /// A setting of QEMU's (`-global`) that leaves hot-plug to the kernel, which asks the firmware's tables for all domains at once.
 pub(super) const HOT_PLUG: &str = "ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off";
 
-/// The seat of a machine at this place, which listens at `socket`.
-pub(super) fn seat(opened: &Opened, place: &str, socket: &Path) -> Result<Guest, Failure> {
-    let layout = lab::machine::layout(&opened.file, place).map_err(Failure::Run)?;
-    let door = opened.driver.door_named::<HostPlace>(place);
-    let door = door.ok_or_else(|| Failure::Run(format!("no place `{place}`")))?;
+/// The seat of a machine in place of the lab's host, which listens at `socket`.
+pub(super) fn seat(opened: &Opened, socket: &Path) -> Result<Guest, Failure> {
+    let layout = lab::machine::layout(&opened.file, ROOT).map_err(Failure::Run)?;
+    let door = door::<HostPlace>(opened, ROOT)?;
     Guest::new(door, layout, socket).map_err(|e| Failure::Run(e.to_string()))
+}
+
+fn door<P: Place + Clone>(opened: &Opened, name: &str) -> Result<Door<P>, Failure> {
+    opened.driver.door_named(name).ok_or_else(|| Failure::Run(format!("no place `{name}`")))
 }
 
 /// A socket at `path` for commands to the lab's links.
 pub(super) fn links(opened: &Opened, path: &Path) -> Result<LinkSocket, Failure> {
-    let door =
-        opened.driver.door_named("links").ok_or_else(|| Failure::Run("no place `links`".to_owned()))?;
-    LinkSocket::bind(door, path).map_err(|e| Failure::Run(format!("{}: {e}", path.display())))
+    LinkSocket::bind(door(opened, LINKS)?, path).map_err(|e| Failure::Run(e.to_string()))
 }
 
 /// The value of QEMU's argument `-device` for a device at `socket`.

@@ -50,8 +50,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     let stop = interrupt::flag()?;
     let mut opened = args.opening.open(&args.lab, models, Clock::Virtual)?;
-    let guest = seat(&opened, "host root", &args.socket)?;
-    let mut guests = [guest];
+    let mut guests = [seat(&opened, &args.socket)?];
     let links = args.links.as_deref().map(|path| links(&opened, path)).transpose()?;
     let (before, clock) = (cpu::seconds(), WallClock::new());
     output::note(format_args!("serving {} at {}; Ctrl-C ends it", opened.name, args.socket.display()));

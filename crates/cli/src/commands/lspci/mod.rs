@@ -90,7 +90,7 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     if args.json {
         output::json(&json::Listing::of(&path, &found, &chosen, &models.registers()))
     } else if args.hexdump {
-        output::text(&chosen.iter().map(|f| hexdump(f)).collect::<String>())
+        output::text(&chosen.iter().map(|f| hexdump(&names::line(f, false), &f.bytes)).collect::<String>())
     } else {
         output::text(listing(&found, &chosen, args.verbose, &models.registers()).trim_end())
     }
@@ -176,10 +176,10 @@ fn tree(found: &Enumerated, named: bool) -> String {
     })
 }
 
-/// As `lspci -F` reads it.
-fn hexdump(function: &EnumeratedFunction) -> String {
-    let mut text = format!("{}\n", names::line(function, false));
-    for (line, bytes) in function.bytes.chunks(16).enumerate() {
+/// A configuration space as `lspci -F` reads it, below a line that names the function.
+pub(in crate::commands) fn hexdump(name: &str, space: &[u8]) -> String {
+    let mut text = format!("{name}\n");
+    for (line, bytes) in space.chunks(16).enumerate() {
         let _ = write!(text, "{:02x}:", line * 16);
         for byte in bytes {
             let _ = write!(text, " {byte:02x}");

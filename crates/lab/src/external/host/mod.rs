@@ -21,6 +21,9 @@ use std::rc::Rc;
 use thiserror::Error;
 use tlp::{PayloadPool, Time};
 
+/// The name of the place of the host that slots hang on by default, where it is outside.
+pub const ROOT: &str = "host root";
+
 /// Most requests of a host that are under way or waiting.
 pub const MAX_HOST_REQUESTS: usize = 1024;
 /// Most inputs that a host may leave unheard.
