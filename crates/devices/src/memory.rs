@@ -6,7 +6,7 @@
 
 use crate::{device_id, identity};
 use config::{Bar, Builder, PcieLayout};
-use device::{BarIndex, CompletionError, Device, Input, Output, Request, RequestOp, ResetKind, Token};
+use device::{BarIndex, CompletionError, Device, Input, Output, Ready, Request, RequestOp, ResetKind, Token};
 use endpoint::FunctionConfig;
 use host::cpu::Cpu;
 use host::firmware::FoundFunction;
@@ -194,6 +194,12 @@ impl Device for Memory {
         let output = self.answers.pop_front();
         self.answer();
         output
+    }
+
+    fn ready(&self) -> Ready {
+        let answers = !self.answers.is_empty() || !self.waiting.is_empty();
+        Ready::when(answers, Ready::output(Class::Completion))
+            .or(Ready::when(!self.taken.is_empty(), Ready::TAKEN))
     }
 
     fn poll_taken(&mut self) -> Option<Token> {

@@ -6,6 +6,7 @@
 //! (`PCIe 5.0 §2.2.5`): it is answered here, when the last write before it has been, and never sent. Interrupts stay
 //! posted. Other reads are not for this port: their tags would be taken for those of writes.
 
+use device::Ready;
 use endpoint::{CreditReturn, TlpPort};
 use link::Notice;
 use std::collections::VecDeque;
@@ -146,6 +147,15 @@ impl<P: TlpPort> TlpPort for NonPostedWrites<P> {
                 None
             }
         }
+    }
+
+    fn ready(&self) -> Ready {
+        let (port, posted) = (self.port.ready(), Ready::output(Class::Posted));
+        // What the port posts may have to go as non-posted.
+        let write = self.write.is_some() || port.meets(posted);
+        port.or(Ready::when(self.posted.is_some(), posted))
+            .or(Ready::when(write, Ready::output(Class::NonPosted)))
+            .or(Ready::when(!self.credits.is_empty(), Ready::TAKEN))
     }
 
     fn poll_credits(&mut self) -> Option<CreditReturn> {
