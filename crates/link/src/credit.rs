@@ -15,7 +15,7 @@ const fn mask(field_bits: u32, scale: Scale) -> u16 {
 }
 
 /// Sender's side of one type of credit: CREDITS_CONSUMED and CREDIT_LIMIT (`PCIe 5.0 §2.6.1.1`).
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct TxCredit {
     consumed: u16,
     limit: u16,
@@ -57,7 +57,7 @@ impl TxCredit {
 }
 
 /// The credits that the other end allows for one class, and those used.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct TxCredits {
     header: TxCredit,
     data: TxCredit,
@@ -98,6 +98,12 @@ impl TxCredits {
         self.header.limit = header;
         self.data.limit = data;
         true
+    }
+
+    /// True if an UpdateFC of `rx`, the receiver's side, would change neither side.
+    pub(crate) fn agrees(&self, rx: &RxCredits) -> bool {
+        let (mut tx, mut rx, news) = (*self, *rx, rx.has_news());
+        !news && tx.update(&rx.report(FlowControlKind::UpdateFc)) && tx == *self
     }
 
     /// Unused header and data credits; `None`: infinite.

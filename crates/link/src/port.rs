@@ -4,6 +4,7 @@
 
 mod down;
 mod receive;
+mod refresh;
 mod transmit;
 
 pub use down::Lost;

@@ -50,6 +50,11 @@ impl Stalls {
         self.blocked & 1 << REPLAY != 0
     }
 
+    /// True if nothing is blocked.
+    pub(crate) fn none(&self) -> bool {
+        self.blocked == 0 && self.noted == 0
+    }
+
     /// How long the head of `class` on `channel`, which leaves now, has waited for credits.
     #[inline]
     pub(crate) fn take_wait(&mut self, channel: usize, class: Class) -> Duration {

@@ -82,7 +82,12 @@ impl WireTime {
     }
 }
 
+const fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
 /// The serializer of one direction: it sends bytes one after another, with SKP ordered sets between them.
+#[derive(Clone)]
 pub(crate) struct Serializer {
     byte_ticks: u64,
     free: WireTime,
@@ -189,6 +194,72 @@ impl Serializer {
         counters.wire_bytes += u64::from(bytes);
         self.count_busy(start, end, counters);
         (Time::from_ps(start.ps), Time::from_ps(end.ps))
+    }
+
+    /// Sends `bytes` at each of `times`, again `interval` later, and so on: `rounds` times. Returns how many rounds came before
+    /// one in which the wire is not free at its time, `rounds` if none; if there is one, what it leaves is of no use.
+    /// Times ascend, and no round begins before the one before has ended.
+    ///
+    /// A round depends on the one before by the state of the wire alone, and intervals and SKPs meet again in the same way
+    /// after a while. If the state is then the same but later, so is everything until the same time has passed again, and so
+    /// on: this is counted, and not sent.
+    pub(crate) fn repeat(
+        &mut self,
+        times: &[Time],
+        interval: Duration,
+        rounds: u64,
+        bytes: u32,
+        counters: &mut Counters,
+    ) -> u64 {
+        let period = self.skp_period_ticks / gcd(self.skp_period_ticks, interval.as_ps() * TICKS_PER_PS);
+        let (mut done, mut mark) = (if times.is_empty() { rounds } else { 0 }, None);
+        while done < rounds {
+            let later = Duration::from_ps(interval.as_ps() * done);
+            for at in times {
+                if self.free_at() > *at + later {
+                    return done;
+                }
+                self.send(*at + later, bytes, counters);
+            }
+            done += 1;
+            if done == 1 {
+                mark = Some((self.clone(), *counters));
+            } else if done == 1 + period
+                && let Some((then, counted)) = mark.take()
+            {
+                let span = Duration::from_ps(interval.as_ps() * period);
+                let times = if self.is_later(&then, span) { (rounds - done) / period } else { 0 };
+                self.skip(&then, times, span, &counted, counters);
+                done += times * period;
+            }
+        }
+        done
+    }
+
+    /// Whether frames and SKPs go on from here as they did from the state `then`, `span` later.
+    fn is_later(&self, then: &Serializer, span: Duration) -> bool {
+        let later = |time: WireTime| WireTime { ps: time.ps.saturating_add(span.as_ps()), ..time };
+        (self.free, self.skp_due) == (later(then.free), later(then.skp_due))
+    }
+
+    /// What was sent since the state `then` with its `counted` is sent again, `times` times, each `span` later.
+    fn skip(
+        &mut self,
+        then: &Serializer,
+        times: u64,
+        span: Duration,
+        counted: &Counters,
+        counters: &mut Counters,
+    ) {
+        let busy = WireTime { ps: counters.busy_ps - counted.busy_ps, ticks: self.busy_ticks };
+        let ticks = busy.ps * TICKS_PER_PS + u64::from(busy.ticks) - u64::from(then.busy_ticks);
+        let from = WireTime { ps: 0, ticks: 0 };
+        self.count_busy(from, from.after_many(times, ticks), counters);
+        counters.wire_bytes += times * (counters.wire_bytes - counted.wire_bytes);
+        counters.skp_sets += times * (counters.skp_sets - counted.skp_sets);
+        counters.skp_bytes += times * (counters.skp_bytes - counted.skp_bytes);
+        self.free.ps += times * span.as_ps();
+        self.skp_due.ps += times * span.as_ps();
     }
 
     /// Counts the SKPs of idle time that have left by `now`. It does not change when later frames are sent.

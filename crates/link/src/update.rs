@@ -2,10 +2,11 @@
 //! Schedules UpdateFCs (`PCIe 5.0 §2.6.1.2`). It knows kinds of credits and times, not the credits; it never sends.
 
 use crate::config::PortConfig;
+use std::ops::Deref;
 use tlp::{Class, Duration, Time, Vc};
 
 /// The longest time between two UpdateFCs of a type of finite credits (`PCIe 5.0 §2.6.1.2`).
-const REFRESH: Duration = Duration::from_us(30);
+pub(crate) const REFRESH: Duration = Duration::from_us(30);
 /// Number of kinds of credits: one for each class on each channel.
 pub(crate) const KINDS: usize = Vc::COUNT * CLASSES;
 const CLASSES: usize = Class::ALL.len();
@@ -23,6 +24,19 @@ pub(crate) struct UpdateSchedule {
     news_at: Time,
     told_at: [Time; KINDS],
     refresh_at: Time,
+}
+
+/// Times of refreshes.
+pub(crate) struct Refreshes {
+    at: [Time; KINDS],
+    count: usize,
+}
+
+impl Deref for Refreshes {
+    type Target = [Time];
+    fn deref(&self) -> &[Time] {
+        &self.at[..self.count]
+    }
 }
 
 impl UpdateSchedule {
@@ -116,6 +130,37 @@ impl UpdateSchedule {
         }
         self.refresh_at = next;
         due
+    }
+
+    /// True if nothing is to be told but what was told before, each kind [`REFRESH`] after it was told last.
+    pub(crate) fn only_refreshes(&self) -> bool {
+        let first = self.refreshes().iter().copied().min().unwrap_or(Time::MAX);
+        self.news == 0 && self.news_at == Time::MAX && self.refresh_at == first
+    }
+
+    /// The kinds that are refreshed, by their bit numbers.
+    pub(crate) fn refreshed(&self) -> impl Iterator<Item = usize> + use<> {
+        let running = self.running;
+        (0..KINDS).filter(move |kind| running >> kind & 1 != 0)
+    }
+
+    /// When the kinds are refreshed next if nothing else is told, the first of them first.
+    pub(crate) fn refreshes(&self) -> Refreshes {
+        let mut refreshes = Refreshes { at: [Time::MAX; KINDS], count: 0 };
+        for kind in self.refreshed() {
+            refreshes.at[refreshes.count] = self.told_at[kind] + REFRESH;
+            refreshes.count += 1;
+        }
+        refreshes.at[..refreshes.count].sort_unstable();
+        refreshes
+    }
+
+    /// All kinds were refreshed at their times for `span`, a multiple of [`REFRESH`].
+    pub(crate) fn skip(&mut self, span: Duration) {
+        for kind in self.refreshed() {
+            self.told_at[kind] += span;
+        }
+        self.refresh_at += span;
     }
 
     /// When news must be reported; [`Time::MAX`]: never.
