@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The event loop, and what it moves between ports and their owners: [`arrive`] from the wires, [`pump`] onto them from [`givers`];
-//! [`build`] puts a fabric together, [`hosts`] stand above it, [`links`] come and go, [`ends`] says when a run is over.
+//! [`build`] puts a fabric together, [`hosts`] stand above it, [`links`] come and go, [`ends`] says when a run is over,
+//! [`quiet`] passes over time in which nothing happens.
 
 mod arrive;
 mod build;
@@ -9,6 +10,7 @@ mod givers;
 mod hosts;
 mod links;
 mod pump;
+mod quiet;
 
 pub use build::{
     Above, FabricConfig, HostConfig, LinkName, MAX_HOSTS, SlotConfig, SwitchSlot, TopologyError,
@@ -34,8 +36,10 @@ use tlp::{Class, TcSet, Time, Tlp};
 /// Sums over a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RunTotals {
-    /// Events handled.
+    /// Events handled, and those passed over.
     pub events: u64,
+    /// Of these, those passed over while links did nothing but refresh credits: their effect was reckoned.
+    pub passed_over: u64,
     /// TLPs that have crossed a link: one TLP over one link is one hop; replays do not count again.
     pub tlp_hops: u64,
 }
@@ -131,6 +135,8 @@ pub struct Fabric {
     totals: RunTotals,
     last_progress: Time,
     silence: Silence,
+    /// When to look again whether time may be passed over.
+    look: quiet::Look,
     host_started: bool,
     /// When the last host program has ended.
     ended_at: Time,
@@ -224,7 +230,7 @@ impl Fabric {
             self.start_links();
         }
         loop {
-            if let Some(stop) = self.check_end(limits.open_ended) {
+            if let Some(stop) = self.check_end(&limits) {
                 return self.end(stop);
             }
             if self.totals.events >= pause_at {

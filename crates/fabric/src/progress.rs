@@ -58,6 +58,10 @@ impl fmt::Display for Stop {
 /// time in which links retrained: see [`Silence`].
 pub(crate) const STALL_LIMIT: Duration = Duration::from_ms(1);
 
+/// Virtual time without progress after which the fabric looks whether it may pass over what follows: some refreshes of
+/// credits.
+pub(crate) const LULL: Duration = Duration::from_us(90);
+
 /// How long links have been silent while they retrained, since there was progress. That time is not the fault of those who
 /// wait, and does not count against [`STALL_LIMIT`]; the time between retrains does, so that a link that retrains for ever
 /// comes to its end.

@@ -5,7 +5,7 @@ mod wheel;
 
 use crate::root::Due;
 use crate::topology::{HostId, LinkId, OfHost, PortId};
-use tlp::Time;
+use tlp::{Duration, Time};
 use wheel::Wheel;
 
 /// An event to come. It is small on purpose: its data waits at its owner, in order.
@@ -106,15 +106,19 @@ impl SortedQueue {
         Some((time, event))
     }
 
-    /// When the first event that `counts` is due; [`Time::MAX`]: none counts. `None` if so many wait that looking at
-    /// each would take too long.
-    pub(crate) fn first_that(&self, counts: impl Fn(Event) -> bool) -> Option<Time> {
-        if self.wheel.as_ref().is_some_and(|wheel| wheel.len() > 0) {
-            return None;
-        }
-        // The next event is at the end of the list.
-        let first = self.near.iter().rev().find(|entry| counts(entry.event));
-        Some(first.map_or(Time::MAX, |entry| entry.time))
+    /// All events that wait, in no order. It looks at each.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = (Time, Event)> {
+        let later = self.wheel.iter().flat_map(|wheel| wheel.entries());
+        self.near.iter().chain(later).map(|entry| (entry.time, entry.event))
+    }
+
+    /// Puts off those events that `moves` by `span`; there they come behind all that wait now. It moves each event.
+    #[cold]
+    pub(crate) fn put_off(&mut self, span: Duration, moves: impl Fn(Time, Event) -> bool) {
+        let all: Vec<_> = std::iter::from_fn(|| self.pop_until(Time::MAX)).collect();
+        let (moved, kept): (Vec<_>, Vec<_>) = all.into_iter().partition(|(time, event)| moves(*time, *event));
+        kept.into_iter().for_each(|(time, event)| self.push(time, event));
+        moved.into_iter().for_each(|(time, event)| self.push(time + span, event));
     }
 
     #[inline]
@@ -221,20 +225,6 @@ mod tests {
         assert_eq!((queue.is_empty(), queue.pop_until(Time::MAX)), (true, None));
     }
 
-    #[test]
-    fn the_first_of_some_kinds_is_found_among_few() {
-        let mut queue = SortedQueue::default();
-        let at = Time::from_ps;
-        let of_hosts = |event| event == Event::Host(HostId::FIRST);
-        assert_eq!(queue.first_that(of_hosts), Some(Time::MAX));
-        queue.push(at(9), Event::Host(HostId::FIRST));
-        queue.push(at(5), Event::SlotTimer(0));
-        queue.push(at(7), Event::Host(HostId::FIRST));
-        assert_eq!((queue.first_that(of_hosts), queue.first_that(|_| true)), (Some(at(7)), Some(at(5))));
-        (0..200).for_each(|n| queue.push(at(1_000_000 * n), Event::SlotTimer(1)));
-        assert_eq!(queue.first_that(of_hosts), None);
-    }
-
     /// Delays as in a tree of links: none, short, within the reach of the wheel and beyond, some of them equal.
     fn delay() -> impl Strategy<Value = u64> {
         prop_oneof![Just(0), Just(4096), 0..5_000u64, 0..1_000_000u64, 0..40_000_000u64, Just(1 << 20)]
@@ -265,6 +255,28 @@ mod tests {
             let left: Vec<_> = std::iter::from_fn(|| queue.pop()).collect();
             let expected: Vec<_> = model.into_keys().map(|(time, n)| (time, Event::SlotTimer(n))).collect();
             prop_assert_eq!(left, expected);
+        }
+
+        /// Events that are put off come behind the others of their new time; all else keeps its order.
+        #[test]
+        fn some_are_put_off_and_keep_their_order(
+            delays in prop::collection::vec(delay(), 1..300), span in delay(), every in 1..4u32,
+        ) {
+            let (mut queue, mut expected) = (SortedQueue::default(), Vec::new());
+            for (n, delay) in (0..).zip(delays) {
+                queue.push(Time::from_ps(delay), Event::SlotTimer(n));
+                let moved = n % every == 0;
+                expected.push((delay + if moved { span } else { 0 }, moved, n));
+            }
+            queue.put_off(Duration::from_ps(span), |_, event| matches!(event, Event::SlotTimer(n) if n % every == 0));
+            // Of those that moved, the order is by the time before.
+            expected.sort_unstable();
+            let mut waiting: Vec<Time> = queue.waiting().map(|(time, _)| time).collect();
+            waiting.sort_unstable();
+            let expected: Vec<_> =
+                expected.into_iter().map(|(ps, _, n)| (Time::from_ps(ps), Event::SlotTimer(n))).collect();
+            prop_assert_eq!(waiting, expected.iter().map(|(time, _)| *time).collect::<Vec<_>>());
+            prop_assert_eq!(std::iter::from_fn(|| queue.pop()).collect::<Vec<_>>(), expected);
         }
     }
 }

@@ -56,4 +56,10 @@ pub struct TapRecord<'a> {
 pub trait Tap {
     /// Sees a frame.
     fn frame(&mut self, record: &TapRecord<'_>);
+
+    /// Whether it wants to see UpdateFCs that repeat what the other end knows. If not, the fabric may keep them from it, and
+    /// passes over the time in which links do nothing else.
+    fn sees_refreshes(&self) -> bool {
+        true
+    }
 }

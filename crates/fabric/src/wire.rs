@@ -192,6 +192,26 @@ impl PortState {
         }
     }
 
+    /// True if nothing but refreshes of credits goes on at this end, `peer` being the other, and the event for the next one
+    /// waits. Frames on their way, and what their faults and the owner add to that, are seen elsewhere.
+    pub(crate) fn only_refreshes(&self, peer: &PortState) -> bool {
+        let due = self.port.poll_timeout().unwrap_or(Time::MAX);
+        due == self.timers.first && self.port.only_refreshes(&peer.port)
+    }
+
+    /// When the event of its timer comes; [`Time::MAX`]: none waits.
+    pub(crate) fn timer_at(&self) -> Time {
+        self.timers.first
+    }
+
+    /// Lets `intervals` of refreshes pass, whose event is put off by `span`; returns the number of frames.
+    pub(crate) fn skip_refreshes(&mut self, intervals: u64, span: Duration) -> u64 {
+        if self.timers.first < Time::MAX {
+            self.timers.first += span;
+        }
+        self.port.skip_refreshes(intervals)
+    }
+
     /// The owner has been asked, and may still have TLPs of the classes in `outputs`.
     #[inline]
     pub(crate) fn note_outputs(&mut self, outputs: u8) {

@@ -143,6 +143,10 @@ impl<W: Write> Tap for CaptureTap<W> {
             state.write(time, interface, direction, frame, mark);
         }
     }
+
+    fn sees_refreshes(&self) -> bool {
+        self.options.dllps
+    }
 }
 
 impl<W: Write> CaptureTap<W> {

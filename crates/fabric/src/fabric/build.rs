@@ -329,6 +329,7 @@ impl Fabric {
             totals: RunTotals::default(),
             last_progress: Time::ZERO,
             silence: Silence::default(),
+            look: super::quiet::Look::default(),
             host_started: false,
             never_sent: None,
             names: Vec::new(),

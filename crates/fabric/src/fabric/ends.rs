@@ -3,8 +3,7 @@
 
 use super::{Fabric, Slot};
 use crate::host_slot::HostSlot;
-use crate::progress::{DRAIN_LIMIT, MAX_EVENTS_PER_INSTANT, STALL_LIMIT, Stop};
-use crate::queue::Event;
+use crate::progress::{DRAIN_LIMIT, LULL, Limits, MAX_EVENTS_PER_INSTANT, STALL_LIMIT, Stop};
 use crate::topology::PortId;
 use crate::wire::PortState;
 use tlp::Time;
@@ -12,35 +11,40 @@ use tlp::Time;
 impl Fabric {
     /// True if something other than the upkeep of links is still to come.
     fn is_live(&self) -> bool {
-        self.now.since(self.last_progress) < STALL_LIMIT + self.silence.since(self.last_progress)
-            || self.slots.iter().any(Slot::is_to_act)
-            || self.host_started && self.programs().any(|(_, program)| program.wakes_at().is_some())
+        self.now < self.stalls_at()
+            || self.has_timers()
             || self.hosts.iter().any(|host| host.root.is_waiting(self.now))
     }
 
-    /// When the next event other than credit refreshes of links is due; [`Time::MAX`]: none is. `None` if TLPs are
-    /// under way or a link is not up, or if too many events wait to look through.
-    ///
-    /// Callers that run a fabric beside the wall clock use this: until then nothing shows outside, whether the time is
-    /// run at once or in small steps.
-    pub fn quiet_until(&self) -> Option<Time> {
-        let quiet = self.host_started && self.ports.iter().all(|state| state.port.is_idle());
-        let upkeep = |event| {
-            matches!(event, Event::Arrive(_) | Event::Head(_) | Event::Transmit(_) | Event::PortTimer(_))
-        };
-        if quiet { self.queue.first_that(|event| !upkeep(event)) } else { None }
+    /// When the time without progress becomes too long, if links are not silent for longer.
+    pub(super) fn stalls_at(&self) -> Time {
+        self.last_progress + STALL_LIMIT + self.silence.since(self.last_progress)
+    }
+
+    /// True if a device or program will act by itself.
+    pub(super) fn has_timers(&self) -> bool {
+        self.slots.iter().any(Slot::is_to_act)
+            || self.host_started && self.programs().any(|(_, program)| program.wakes_at().is_some())
     }
 
     /// Called before every event; usually no limit is near.
     #[inline]
-    pub(super) fn check_end(&self, open_ended: bool) -> Option<Stop> {
+    pub(super) fn check_end(&mut self, limits: &Limits) -> Option<Stop> {
         let goes_on = !self.ends
-            && self.now.since(self.last_progress) < STALL_LIMIT
+            && self.now.since(self.last_progress) < LULL
             && self.at_this_instant < MAX_EVENTS_PER_INSTANT;
-        if goes_on { None } else { self.check_end_closely(open_ended) }
+        if goes_on { None } else { self.look_closely(limits) }
     }
 
     #[cold]
+    fn look_closely(&mut self, limits: &Limits) -> Option<Stop> {
+        let stop = self.check_end_closely(limits.open_ended);
+        if stop.is_none() {
+            self.pass_quiet_time(limits);
+        }
+        stop
+    }
+
     fn check_end_closely(&self, open_ended: bool) -> Option<Stop> {
         if let Some(line) = &self.never_sent {
             return Some(Stop::NoProgress(vec![line.clone()]));

@@ -71,6 +71,15 @@ impl Wheel {
         self.in_slots + self.far.len()
     }
 
+    /// All events, in no order.
+    pub(super) fn entries(&self) -> impl Iterator<Item = &Entry> {
+        let node = |at: u32| self.nodes.get(at as usize);
+        let list = move |&(first, _): &(u32, u32)| {
+            std::iter::successors(node(first), move |n| node(n.next)).map(|n| &n.entry)
+        };
+        self.slots.iter().flat_map(list).chain(self.far.iter().map(|far| &far.0.entry))
+    }
+
     /// Moves the empty wheel to begin at slot `first`.
     pub(super) fn begin(&mut self, first: u64) {
         self.first = first;
