@@ -20,7 +20,9 @@ const LIVELY: Duration = Duration::from_us(50);
 /// How often the fabric advances while nothing comes in and its links do more than refresh credits.
 const TICK: Duration = Duration::from_ms(1);
 /// How often it advances at least while they do nothing else; no effect of that shows before somebody looks.
-const QUIET: Duration = Duration::from_ms(20);
+const QUIET: Duration = Duration::from_ms(1000);
+/// The same after an input, which may have changed what a quiet time costs.
+const FIRST_QUIET: Duration = Duration::from_ms(20);
 /// Number of events, some 0.1 us each, that the first input after a quiet time may have to wait for.
 const QUIET_EVENTS: u64 = 1000;
 /// How far the fabric runs ahead of the outside before it is checked again for outputs.
@@ -136,6 +138,7 @@ impl Driver {
             self.call(usize::from(door.number), door.behind);
         }
         self.lively_until = now + LIVELY;
+        self.nap = self.nap.min(FIRST_QUIET);
     }
 
     /// Gives a recorded input to place number `n`.
@@ -163,13 +166,15 @@ impl Driver {
         }
     }
 
-    /// Advances the fabric as far as its clock allows when it is `until` outside. Afterwards calls `leave`, since
-    /// places may have outputs; with [`Clock::Virtual`] it also calls it repeatedly while the fabric runs on for those
-    /// who wait for it.
+    /// Advances the fabric as far as its clock allows when it is `until` outside, unless its links do nothing but refresh
+    /// credits until then: it makes up for that later. Afterwards calls `leave`, since places may have outputs; with
+    /// [`Clock::Virtual`] it also calls it repeatedly while the fabric runs on for those who wait for it.
     pub fn drain(&mut self, until: Time, mut leave: impl FnMut(&mut Driver)) {
-        let (from, before) = (self.now(), self.assembly.fabric.totals().events);
-        self.come_to(until);
-        self.learn(from, before);
+        if !self.sleeps(until) {
+            let (from, before) = (self.now(), self.events());
+            self.come_to(until);
+            self.learn(from, before);
+        }
         leave(self);
         if self.clock == Clock::Virtual {
             self.run_ahead(&mut leave);
@@ -275,10 +280,19 @@ impl Driver {
     }
 
     /// When the fabric must advance if nothing comes in. If links only refresh credits, that is after a nap: the fabric
-    /// makes up for it then, or at the next input, event by event as always.
+    /// makes up for it then, or at the next input.
     fn tick(&self) -> Time {
-        let now = self.now();
-        self.quiet_until().map_or(now + TICK, |at| at.min(now + self.nap))
+        self.naps_until().unwrap_or(self.now() + TICK)
+    }
+
+    /// The end of the nap, or of the quiet time if that comes first; `None`: it is not quiet.
+    fn naps_until(&self) -> Option<Time> {
+        self.quiet_until().map(|at| at.min(self.now() + self.nap))
+    }
+
+    /// Whether nothing shows until it is `outside` there, and the nap is not over.
+    fn sleeps(&self, outside: Time) -> bool {
+        self.naps_until().is_some_and(|at| outside < self.lag.outside(at))
     }
 
     /// Until when nothing shows outside: links only refresh credits. `None` if something may show at any time.
@@ -286,9 +300,15 @@ impl Driver {
         self.assembly.fabric.quiet_until().filter(|_| !self.has_output())
     }
 
+    /// The events that had to be run.
+    fn events(&self) -> u64 {
+        let totals = self.assembly.fabric.totals();
+        totals.events - totals.passed_over
+    }
+
     /// Measures, from a run since `from`, how many events a quiet time has.
     fn learn(&mut self, from: Time, events_before: u64) {
-        let events = self.assembly.fabric.totals().events - events_before;
+        let events = self.events() - events_before;
         let passed = self.now().since(from);
         if passed >= TICK {
             let nap = passed.as_ps() / events.max(1) * QUIET_EVENTS;
