@@ -115,7 +115,7 @@ fn check_button(lab: &Lab, outage: &Outage) -> Checked {
         false => wrong(
             outage.slot.span(),
             format!(
-                "`{}` has no attention button: legal are slots and switches with hot_plug = true",
+                "`{}` has no attention button: legal are slots and switches with hot_plug = true and hot_plug_controls",
                 outage.slot.get_ref()
             ),
         ),

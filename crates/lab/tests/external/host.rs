@@ -9,9 +9,9 @@ use host::{HostError, HostInterrupt, HostOutput, HostReadId};
 use plug::Models;
 use riser_lab::external::host::{HostRequest, MAX_UNHEARD, Map, MapAccess};
 use riser_lab::external::{Clock, Commands, Door, Driver, RecordEnd, RecordedLab, Replay, ReplayError};
-use riser_lab::{CaptureOptions, LabFile, build, draw, enumerate, parse, parse_in};
+use riser_lab::{CaptureHandle, CaptureOptions, LabFile, build, draw, enumerate, parse, parse_in};
 use std::path::Path;
-use tlp::{Bdf, Time};
+use tlp::{Bdf, Duration, Time};
 
 /// Two hosts with a switch and two cards each, at the same places; and nothing on the simulated one.
 const PAIR: &str = "version = 1\n\
@@ -43,6 +43,33 @@ fn recorded() -> RecordedLab {
 
 fn us(us: u64) -> Time {
     Time::from_ps(us * 1_000_000)
+}
+
+/// The record and the capture of a run of both hosts.
+struct Kept {
+    record: Bytes,
+    capture: Bytes,
+    handle: CaptureHandle<Bytes>,
+}
+
+impl Kept {
+    /// Of a run that begins, with a record of `limit` bytes at most.
+    fn begin(limit: u64) -> (Driver, Kept) {
+        let (mut lab, record, capture) = (driver(PAIR), Bytes::default(), Bytes::default());
+        lab.record(Box::new(record.clone()), &recorded(), limit);
+        let handle = lab.assembly_mut().capture(capture.clone(), CaptureOptions::default()).unwrap();
+        (lab, Kept { record, capture, handle })
+    }
+
+    /// Ends the run after some more time.
+    fn end(self, lab: &mut Driver, after: Duration) -> (Vec<u8>, Vec<u8>) {
+        let end = lab.now() + after;
+        lab.finish(end).unwrap();
+        assert_eq!(lab.failure(), None);
+        lab.assembly_mut().fabric.take_tap();
+        self.handle.finish().unwrap();
+        (self.record.0.take(), self.capture.0.take())
+    }
 }
 
 /// Both hosts come up, and both cards of each work at the same addresses.
@@ -107,9 +134,7 @@ fn the_simulated_host_may_stand_outside() {
 /// Somebody outside cuts the link of a card and lets a frame suffer, by commands that the record holds.
 #[test]
 fn commands_reach_the_links_and_run_again() {
-    let (mut lab, record, capture) = (driver(PAIR), Bytes::default(), Bytes::default());
-    lab.record(Box::new(record.clone()), &recorded(), u64::MAX);
-    let handle = lab.assembly_mut().capture(capture.clone(), CaptureOptions::default()).unwrap();
+    let (mut lab, kept) = Kept::begin(u64::MAX);
     let mut machines = run_pair(&mut lab);
     let links: Door<Commands> = lab.door_named("links").unwrap();
     let order = |lab: &mut Driver, text: &str| {
@@ -130,7 +155,7 @@ fn commands_reach_the_links_and_run_again() {
     );
     assert_eq!(id(&mut lab, &mut machines[1], 3), there, "the other host's card at the same place");
     order(&mut lab, "restore a1");
-    let end = lab.now() + tlp::Duration::from_us(30);
+    let end = lab.now() + Duration::from_us(30);
     lab.drain(end, |_| {});
     assert_eq!(id(&mut lab, &mut machines[0], 3), there);
     order(
@@ -140,19 +165,15 @@ fn commands_reach_the_links_and_run_again() {
     let aborted = Err(HostError::Completion(CompletionError::CompleterAbort));
     assert_eq!(id(&mut lab, &mut machines[0], 4), aborted);
     assert_eq!(id(&mut lab, &mut machines[0], 4), there);
-    lab.finish(lab.now()).unwrap();
-    lab.assembly_mut().fabric.take_tap();
-    handle.finish().unwrap();
-    let (again, end, _) = again(&record.0.take()).unwrap();
-    assert_eq!((again == capture.0.take(), end), (true, RecordEnd::Whole));
+    let (record, capture) = kept.end(&mut lab, Duration::ZERO);
+    let (again, end, _) = again(&record).unwrap();
+    assert_eq!((again == capture, end), (true, RecordEnd::Whole));
 }
 
 /// A reset leaves nothing of what a host has set up, and touches no other host; it runs again from a record.
 #[test]
 fn a_host_that_begins_anew_finds_all_as_it_was() {
-    let (mut lab, record, capture) = (driver(PAIR), Bytes::default(), Bytes::default());
-    lab.record(Box::new(record.clone()), &recorded(), u64::MAX);
-    let handle = lab.assembly_mut().capture(capture.clone(), CaptureOptions::default()).unwrap();
+    let (mut lab, kept) = Kept::begin(u64::MAX);
     let mut machines = run_pair(&mut lab);
     let buses = |lab: &mut Driver, machine: &mut Machine| {
         let function = Bdf::new(0, 1, 0).unwrap();
@@ -161,7 +182,7 @@ fn a_host_that_begins_anew_finds_all_as_it_was() {
     };
     assert_eq!(buses(&mut lab, &mut machines[0])[..3], [0, 1, 4]);
     lab.inject(lab.now(), &machines[0].door, HostRequest::reset());
-    let end = lab.now() + tlp::Duration::from_us(50);
+    let end = lab.now() + Duration::from_us(50);
     lab.drain(end, |_| {});
     assert_eq!(buses(&mut lab, &mut machines[0])[..3], [0; 3]);
     assert_eq!(buses(&mut lab, &mut machines[1])[..3], [0, 1, 4], "the other host's");
@@ -173,11 +194,9 @@ fn a_host_that_begins_anew_finds_all_as_it_was() {
     anew.put_u64(0, 77);
     anew.ring(&mut lab, found[0], RAM);
     assert_eq!(anew.u64_at(APART), 77);
-    lab.finish(lab.now()).unwrap();
-    lab.assembly_mut().fabric.take_tap();
-    handle.finish().unwrap();
-    let (again, end, _) = again(&record.0.take()).unwrap();
-    assert_eq!((again == capture.0.take(), end), (true, RecordEnd::Whole));
+    let (record, capture) = kept.end(&mut lab, Duration::ZERO);
+    let (again, end, _) = again(&record).unwrap();
+    assert_eq!((again == capture, end), (true, RecordEnd::Whole));
 }
 
 #[test]
@@ -212,9 +231,7 @@ fn interrupt_of(interrupt: HostInterrupt) -> (Bdf, u64, u32) {
 
 /// A run of both hosts with its record and its capture.
 fn live(limit: u64) -> (Vec<u8>, Vec<u8>) {
-    let (mut lab, record, capture) = (driver(PAIR), Bytes::default(), Bytes::default());
-    lab.record(Box::new(record.clone()), &recorded(), limit);
-    let handle = lab.assembly_mut().capture(capture.clone(), CaptureOptions::default()).unwrap();
+    let (mut lab, kept) = Kept::begin(limit);
     let mut machines = run_pair(&mut lab);
     // What has changed meanwhile, and what is no longer there.
     machines[0].put_u64(0, 7);
@@ -223,12 +240,7 @@ fn live(limit: u64) -> (Vec<u8>, Vec<u8>) {
     lab.inject(lab.now(), &machines[0].door, HostRequest::unmap(RAM, 0x2000));
     machines[0].ring(&mut lab, card, RAM);
     lab.inject(lab.now(), &machines[1].door, HostRequest::end(Ok(())));
-    let end = lab.now() + tlp::Duration::from_us(50);
-    lab.finish(end).unwrap();
-    assert_eq!(lab.failure(), None);
-    lab.assembly_mut().fabric.take_tap();
-    handle.finish().unwrap();
-    (record.0.take(), capture.0.take())
+    kept.end(&mut lab, Duration::from_us(50))
 }
 
 /// Its capture, how it ends, and how many inputs there were.
@@ -276,7 +288,7 @@ fn a_long_record_runs_again_to_its_end() {
             let id = machine.name();
             machine.post(&mut lab, HostOutput::ConfigRead { id, function, register_dw: 0 });
         }
-        lab.drain(lab.now() + tlp::Duration::from_us(10), |_| {});
+        lab.drain(lab.now() + Duration::from_us(10), |_| {});
         machine.hear(0);
     }
     lab.finish(lab.now()).unwrap();
@@ -295,7 +307,7 @@ fn a_host_that_hears_nothing_fails_with_a_message() {
     for _ in 0..=MAX_UNHEARD + 1 {
         let (id, function) = (machine.name(), Bdf::new(0, 1, 0).unwrap());
         machine.post(&mut lab, HostOutput::ConfigRead { id, function, register_dw: 0 });
-        lab.drain(lab.now() + tlp::Duration::from_us(1), |_| {});
+        lab.drain(lab.now() + Duration::from_us(1), |_| {});
     }
     let why = lab.failure().unwrap_or_default();
     assert!(why.contains("65536 interrupts, messages and answers wait to be heard"), "{why}");
@@ -552,7 +564,7 @@ mod any {
                 machine.post(&mut lab, output);
             }
             // Beyond the host's own timeout.
-            let end = lab.now() + tlp::Duration::from_ms(60);
+            let end = lab.now() + Duration::from_ms(60);
             lab.finish(end).unwrap();
             while machine.door.place.hear().is_some() {}
             prop_assert_eq!(lab.failure(), None);
