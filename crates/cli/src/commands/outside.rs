@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A lab that somebody outside joins, as commands open it: what is set over it, its capture and its record. Knows no transport.
 
-use super::labs::{self, Native, Set};
+use super::labs::{self, LabText, Native, Set};
 use super::sizes::seed;
 use crate::failure::Failure;
 use crate::output;
@@ -16,17 +16,15 @@ use std::path::{Path, PathBuf};
 /// What a record may hold where nothing else is said, in MiB.
 const RECORD_LIMIT_MIB: u64 = 4096;
 
-/// How the lab is opened.
+/// How the lab is opened. Where a command has other things to open, this is for a lab alone.
 #[derive(clap::Args)]
+#[group(requires = "lab")]
 pub(super) struct Opening {
-    #[command(flatten)]
-    set: Set,
-
     /// Write every TLP of the lab's links to this pcapng file
     #[arg(long, value_name = "OUT.pcapng")]
     capture: Option<PathBuf>,
 
-    /// Write what comes from outside to this file, which `riser guest replay` runs again
+    /// Write what comes from outside to this file, which `replay` runs again
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
 
@@ -34,16 +32,28 @@ pub(super) struct Opening {
     #[arg(long, value_name = "MIB", requires = "record", value_parser = clap::value_parser!(u64).range(1..=1 << 24))]
     record_limit_mib: Option<u64>,
 
-    /// Overwrite the files of --capture and --record where they exist
+    /// Overwrite files that exist
     #[arg(long)]
     force: bool,
-
-    #[command(flatten)]
-    native: Native,
 
     /// Seed, in place of the lab's
     #[arg(long, allow_negative_numbers = true, value_parser = seed)]
     seed: Option<u64>,
+
+    #[command(flatten)]
+    set: Set,
+
+    #[command(flatten)]
+    native: Native,
+}
+
+/// A lab that is read and not yet built.
+pub(super) struct Read<'a> {
+    opening: &'a Opening,
+    text: LabText,
+    pub(super) file: LabFile,
+    /// Where the command may write.
+    pub(super) outputs: Outputs,
 }
 
 /// A lab that is open.
@@ -52,21 +62,33 @@ pub(super) struct Opened {
     /// What messages and reports call it.
     pub(super) name: String,
     pub(super) driver: Driver,
+    pub(super) kept: Kept,
+}
+
+/// What is kept of a run.
+pub(super) struct Kept {
     capture: Option<(Output, CaptureHandle<File>)>,
     record: Option<Output>,
     record_limit_bytes: u64,
 }
 
 impl Opening {
-    /// Opens the lab at `path`. Where nobody is outside it as its file has it, its host is.
-    pub(super) fn open(&self, path: &Path, models: &Models, clock: Clock) -> Result<Opened, Failure> {
+    /// Its arguments, and whether they are given.
+    pub(super) fn given(&self) -> [(&'static str, bool); 5] {
+        [
+            ("--set", !self.set.overrides().given().is_empty()),
+            ("--capture", self.capture.is_some()),
+            ("--record", self.record.is_some()),
+            ("--force", self.force),
+            ("--seed", self.seed.is_some()),
+        ]
+    }
+
+    /// Reads the lab at `path`.
+    pub(super) fn read(&self, path: &Path, models: &Models) -> Result<Read<'_>, Failure> {
         let text = labs::text(path)?;
         let folder = if self.record.is_some() { text.folder.clone().keeping() } else { text.folder.clone() };
         let mut file = text.parse(models, folder, &self.set.overrides())?;
-        if file.check_runs_alone().is_ok() {
-            file.lab.host.outside = true;
-            file.lab.set.push("host.outside=true".to_owned());
-        }
         if let Some(seed) = self.seed {
             file.lab.seed = seed;
         }
@@ -74,17 +96,35 @@ impl Opening {
         let mut outputs = Outputs::new(self.force);
         outputs.reads(path);
         file.base.named().iter().for_each(|path| outputs.reads(path));
-        let capture = outputs.claim_if("--capture", self.capture.as_deref())?;
-        let record = outputs.claim_if("--record", self.record.as_deref())?;
-        let assembly = lab::build(&file).map_err(Failure::Run)?;
+        Ok(Read { opening: self, text, file, outputs })
+    }
+}
+
+impl Read<'_> {
+    /// Puts the outside in the place of the lab's host, where the lab's file has nobody outside.
+    pub(super) fn with_outside(mut self) -> Self {
+        if self.file.check_runs_alone().is_ok() {
+            self.file.lab.host.outside = true;
+            self.file.lab.set.push("host.outside=true".to_owned());
+        }
+        self
+    }
+
+    /// Builds the lab, and begins what is kept of its run.
+    pub(super) fn open(mut self, clock: Clock) -> Result<Opened, Failure> {
+        let Opening { capture, record, record_limit_mib, .. } = self.opening;
+        let capture = self.outputs.claim_if("--capture", capture.as_deref())?;
+        let record = self.outputs.claim_if("--record", record.as_deref())?;
+        let assembly = lab::build(&self.file).map_err(Failure::Run)?;
         output::warn(assembly.warnings());
         let mut driver = Driver::new(assembly, clock);
         let [capture, record] = [capture.map(Place::open).transpose()?, record.map(Place::open).transpose()?];
-        let record_limit_bytes = self.record_limit_mib.unwrap_or(RECORD_LIMIT_MIB) << 20;
-        let name = text.name.display().to_string();
+        let record_limit_bytes = record_limit_mib.unwrap_or(RECORD_LIMIT_MIB) << 20;
+        let (file, name) = (self.file, self.text.name.display().to_string());
         if let Some(out) = &record {
+            // What the lab has read so far is all that it names.
             let (seed, set, files) = (file.lab.seed, file.lab.set.clone(), Some(file.base.kept()));
-            let lab = RecordedLab { path: name.clone(), text: text.text, set, seed, files };
+            let lab = RecordedLab { path: name.clone(), text: self.text.text, set, seed, files };
             let out = BufWriter::new(out.writer().map_err(|e| out.failed(&e))?);
             driver.record(Box::new(out), &lab, record_limit_bytes);
         }
@@ -92,15 +132,20 @@ impl Opening {
             let capture = |file| driver.assembly_mut().capture(file, CaptureOptions::default());
             out.writer().and_then(capture).map_err(|e| out.failed(&e)).map(|handle| (out, handle))
         });
-        Ok(Opened { file, name, driver, capture: capture.transpose()?, record, record_limit_bytes })
+        let kept = Kept { capture: capture.transpose()?, record, record_limit_bytes };
+        Ok(Opened { file, name, driver, kept })
     }
 }
 
-impl Opened {
+impl Kept {
     /// Ends the run, its capture and its record at `now`. Returns the size of the record, if there is one.
-    pub(super) fn finish(&mut self, now: tlp::Time) -> Result<Option<RecordSize>, Failure> {
-        let recorded = self.driver.finish(now);
-        self.driver.assembly_mut().fabric.take_tap();
+    pub(super) fn finish(
+        &mut self,
+        driver: &mut Driver,
+        now: tlp::Time,
+    ) -> Result<Option<RecordSize>, Failure> {
+        let recorded = driver.finish(now);
+        driver.assembly_mut().fabric.take_tap();
         if let Some((out, handle)) = self.capture.take() {
             handle.finish().map_err(|e| out.failed(&e))?;
             out.finish()?;

@@ -139,10 +139,15 @@ impl Guest {
     ///
     /// # Errors
     /// Nobody can be listened for any more.
-    pub fn take(&mut self, lab: &mut Driver, now: Time, mut told: impl FnMut(Told)) -> io::Result<bool> {
+    pub fn take(
+        &mut self,
+        lab: &mut Driver,
+        now: Time,
+        mut told: impl FnMut(&mut Driver, Told),
+    ) -> io::Result<bool> {
         let came = self.server.turn()?;
         if let Some(peer) = self.server.arrival() {
-            told(Told::Came(peer));
+            told(lab, Told::Came(peer));
         }
         self.issue(lab, now);
         while self.vmd.accesses.has_room() && self.door.place.has_room() {
@@ -154,11 +159,11 @@ impl Guest {
         Ok(true)
     }
 
-    fn event(&mut self, event: Event, lab: &mut Driver, now: Time, told: &mut impl FnMut(Told)) {
+    fn event(&mut self, event: Event, lab: &mut Driver, now: Time, told: &mut impl FnMut(&mut Driver, Told)) {
         match event {
             Event::Joined => {
                 self.counters.clients += 1;
-                told(Told::Joined);
+                told(lab, Told::Joined);
             }
             Event::Read { token, region, offset, len } => {
                 self.counters.reads += 1;
@@ -183,11 +188,12 @@ impl Guest {
             }
             Event::Refused(why) => {
                 self.counters.refused += 1;
-                told(Told::Refused(why));
+                told(lab, Told::Refused(why));
             }
             Event::HangUp(why) => {
+                // All is as it left it, until it is told.
+                told(lab, Told::Gone(why));
                 self.leave(lab, now);
-                told(Told::Gone(why));
             }
             // From now on the device does DMA.
             Event::Irqs(IrqEvent { irq: Irq::Msix, change: IrqChange::Assigned, .. }) => {
@@ -198,7 +204,7 @@ impl Guest {
             Event::Irqs(_) => {}
             Event::Dma { dma, result } => {
                 if self.is_private(dma, &result) {
-                    told(Told::Private);
+                    told(lab, Told::Private);
                 }
             }
         }
@@ -251,7 +257,7 @@ impl Guest {
         map: DmaMap,
         fd: Option<OwnedFd>,
         fd_offset: u64,
-        told: &mut impl FnMut(Told),
+        told: &mut impl FnMut(&mut Driver, Told),
     ) -> Result<(), Errno> {
         let Some(fd) = fd else {
             self.counters.maps_without_descriptor += 1;
@@ -259,7 +265,7 @@ impl Guest {
         };
         let memory = Memory::new(fd, fd_offset, map.size, map.access).map_err(|why| {
             let errno = why.errno();
-            told(Told::Unreachable(why));
+            told(lab, Told::Unreachable(why));
             errno
         })?;
         let access = if map.access.write { MapAccess::ReadWrite } else { MapAccess::Read };

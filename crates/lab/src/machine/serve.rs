@@ -15,7 +15,7 @@ const SETTLE: Duration = Duration::from_us(50);
 const TURN: Duration = Duration::from_ms(20);
 
 /// Serves machines until `go_on` says no or the lab fails; it is asked after each turn, at least every 20 ms. `told` hears what is to
-/// be known of a machine, by its number. `links` takes commands meanwhile.
+/// be known of a machine, by its number: that it has gone, before anything of it is put away. `links` takes commands meanwhile.
 ///
 /// # Errors
 /// Those of `poll` and `accept`.
@@ -24,7 +24,7 @@ pub fn serve(
     guests: &mut [Guest],
     mut links: Option<LinkSocket>,
     clock: impl Fn() -> Time,
-    mut told: impl FnMut(usize, Told),
+    mut told: impl FnMut(&mut Driver, usize, Told),
     mut go_on: impl FnMut() -> bool,
 ) -> io::Result<()> {
     while lab.failure().is_none() && go_on() {
@@ -33,7 +33,7 @@ pub fn serve(
             links.turn(lab, clock());
         }
         for (n, guest) in guests.iter_mut().enumerate() {
-            more |= guest.take(lab, clock(), |what| told(n, what))?;
+            more |= guest.take(lab, clock(), |lab, what| told(lab, n, what))?;
         }
         lab.drain(clock(), |_| guests.iter_mut().for_each(Guest::hear));
         lab.settle(SETTLE, |_| guests.iter_mut().for_each(Guest::hear));

@@ -54,7 +54,14 @@ impl LabBackend {
     /// # Errors
     /// Where no slot has an adapter.
     pub fn new(assembly: Assembly, timing: Timing) -> Result<LabBackend, String> {
-        let driver = Driver::new(assembly, timing.into());
+        LabBackend::of(Driver::new(assembly, timing.into()))
+    }
+
+    /// The lab that `driver` drives.
+    ///
+    /// # Errors
+    /// Where no slot has an adapter.
+    pub fn of(driver: Driver) -> Result<LabBackend, String> {
         let door = driver.door().ok_or(
             "no slot of the lab has a `nettlp-adapter`: one with `device = \"nettlp-adapter\"` is needed",
         )?;
@@ -63,12 +70,7 @@ impl LabBackend {
 
     /// Records every input in `out` from now on; call it before the first input.
     pub fn record(&mut self, out: Box<dyn io::Write>, lab: &RecordedLab) {
-        self.record_within(out, lab, u64::MAX);
-    }
-
-    /// As [`record`](Self::record), in at most `limit` bytes: see [`Driver::record`].
-    pub fn record_within(&mut self, out: Box<dyn io::Write>, lab: &RecordedLab, limit: u64) {
-        self.driver.record(out, lab, limit);
+        self.driver.record(out, lab, u64::MAX);
     }
 
     /// Completions to peers have up to `mps` bytes, whatever the Max_Payload_Size of the slot's path: no link is between.
@@ -79,6 +81,11 @@ impl LabBackend {
     /// The slot of the adapter.
     pub fn slot(&self) -> &AdapterSlot {
         &self.door.place
+    }
+
+    /// What drives the lab.
+    pub fn driver_mut(&mut self) -> &mut Driver {
+        &mut self.driver
     }
 
     /// The lab.

@@ -2,7 +2,7 @@
 //! The virtual machine of `riser guest run`, as its options say, from `riser-vm`. Knows no lab.
 
 use crate::failure::Failure;
-use crate::progress;
+use crate::{outputs, progress};
 use indicatif::ProgressBar;
 use std::ffi::OsString;
 use std::fs::File;
@@ -171,6 +171,11 @@ impl MachineArgs {
             }
         };
         Ok(Options::new(qemu, kernel, programs))
+    }
+
+    /// Claims the files that the machine writes.
+    pub(super) fn claim(&self, outputs: &mut outputs::Outputs) -> Result<(), Failure> {
+        outputs.claim_if("--log", self.log.as_deref()).map(|_| ())
     }
 
     /// Starts the machine. The kernel's log goes to the file of --log, or into `kept`; with `aside`, what the command prints goes to

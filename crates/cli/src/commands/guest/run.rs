@@ -10,6 +10,7 @@ use crate::commands::outside::Opening;
 use crate::failure::Failure;
 use crate::{interrupt, output};
 use lab::external::Clock;
+use lab::machine::Told;
 use nettlp::net::Clock as WallClock;
 use plug::Models;
 use std::ffi::OsString;
@@ -62,7 +63,10 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     let stop = interrupt::flag()?;
-    let mut opened = args.opening.open(&args.lab, models, Clock::Virtual)?;
+    let mut lab = args.opening.read(&args.lab, models)?.with_outside();
+    let hexdump_to = lab.outputs.claim_if("--hexdump", args.hexdump.as_deref())?;
+    args.machine.claim(&mut lab.outputs)?;
+    let mut opened = lab.open(Clock::Virtual)?;
     let mut options = args.machine.options(&args.command, &stop)?;
     let folder = tempfile::tempdir().map_err(|e| Failure::Run(format!("a folder for the socket: {e}")))?;
     let socket = folder.path().join("vmd");
@@ -78,20 +82,25 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     let kept = Kept::default();
     let (before, clock) = (cpu::seconds(), WallClock::new());
     let mut machine = args.machine.start(options, kept.clone(), args.json)?;
+    let mut registers = None;
     let served = lab::machine::serve(
         &mut opened.driver,
         &mut guests,
         Some(links),
         || clock.now(),
-        |_, told| tell(&told, true),
+        |lab, _, told| {
+            if hexdump_to.is_some() && matches!(told, Told::Gone(_)) {
+                registers = Some(hexdump(lab));
+            }
+            tell(&told, true);
+        },
         || !stop.load(Ordering::Relaxed) && machine.poll().is_none(),
     );
     let report = machine.stop();
-    if let Some(path) = &args.hexdump {
-        let text = hexdump(&mut opened);
-        std::fs::write(path, text).map_err(|e| Failure::Run(format!("{}: {e}", path.display())))?;
+    if let Some(place) = hexdump_to {
+        place.write(&registers.unwrap_or_else(|| hexdump(&mut opened.driver)))?;
     }
-    opened.finish(clock.now())?;
+    opened.kept.finish(&mut opened.driver, clock.now())?;
     if args.json {
         let spent = cpu::seconds() - before;
         Report::new(&opened, &guests[0], spent).with_machine(&report).json()?;

@@ -49,7 +49,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     let stop = interrupt::flag()?;
-    let mut opened = args.opening.open(&args.lab, models, Clock::Virtual)?;
+    let mut opened = args.opening.read(&args.lab, models)?.with_outside().open(Clock::Virtual)?;
     let mut guests = [seat(&opened, &args.socket)?];
     let links = args.links.as_deref().map(|path| links(&opened, path)).transpose()?;
     let (before, clock) = (cpu::seconds(), WallClock::new());
@@ -64,11 +64,11 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
         &mut guests,
         links,
         || clock.now(),
-        |_, told| tell(&told, false),
+        |_, _, told| tell(&told, false),
         || !stop.load(Ordering::Relaxed),
     );
     let spent = cpu::seconds() - before;
-    opened.finish(clock.now())?;
+    opened.kept.finish(&mut opened.driver, clock.now())?;
     let report = Report::new(&opened, &guests[0], spent);
     if args.json {
         report.json()?

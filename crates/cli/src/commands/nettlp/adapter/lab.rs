@@ -2,21 +2,20 @@
 //! `riser nettlp adapter LAB.toml`: the host of a lab behind NetTLP's protocol, from `riser-lab`. Reads the clock for it, and
 //! nothing else.
 
-use super::{Args, RECORD_LIMIT_MIB};
+use super::Args;
+use crate::commands::cpu;
 use crate::commands::nettlp::counters::Rows;
-use crate::commands::{cpu, labs};
+use crate::commands::outside::Opened;
 use crate::failure::Failure;
 use crate::output;
-use crate::outputs::{Output, Outputs, Place};
+use lab::Report;
 use lab::external::{Lag, RecordSize};
-use lab::remote::{LabBackend, RecordedLab, Timing};
-use lab::{CaptureOptions, LabFile, Report};
+use lab::remote::{LabBackend, Timing};
 use nettlp::adapter::{Adapter, Settings};
 use nettlp::allow::AllowList;
 use nettlp::net::{AdapterOptions, AdapterSockets, Clock, serve};
 use plug::Models;
 use serde::Serialize;
-use std::io::BufWriter;
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -88,47 +87,20 @@ impl LabRun<'_> {
         }
     }
 
-    /// Most bytes of a record.
-    fn record_limit_bytes(&self) -> u64 {
-        self.args.record_limit_mib.unwrap_or(RECORD_LIMIT_MIB) << 20
-    }
-
     /// Serves until `stop` is set, or the lab fails.
     ///
     /// # Errors
     /// What cannot be read, opened, written or served; the lab's own failure.
     pub(super) fn run(self, models: &Models, stop: &AtomicBool) -> Result<(), Failure> {
-        let text = labs::text(self.lab)?;
-        let folder = text.folder.clone();
-        let folder = if self.args.record.is_some() { folder.keeping() } else { folder };
-        let mut file = text.parse(models, folder, &self.args.set.overrides())?;
-        if let Some(seed) = self.args.seed {
-            file.lab.seed = seed;
-        }
-        file.lab.native = self.args.native.leave();
+        let mut lab = self.args.opening.read(self.lab, models)?;
+        self.args.key.iter().for_each(|key| lab.outputs.reads(key));
         let device = self.device()?;
-        file.check_runs_alone().map_err(Failure::Run)?;
-        let assembly = lab::build(&file).map_err(Failure::Run)?;
-        output::warn(assembly.warnings());
-        let mut backend = LabBackend::new(assembly, self.timing()).map_err(Failure::Run)?;
+        lab.file.check_runs_alone().map_err(Failure::Run)?;
+        let Opened { driver, mut kept, .. } = lab.open(self.timing().into())?;
+        let mut backend = LabBackend::of(driver).map_err(Failure::Run)?;
         if let Some(mps) = self.args.mps {
             backend.answer_in(mps);
         }
-        let [capture, record] = self.outputs(&file)?;
-        if let Some(out) = &record {
-            let name = text.name.display().to_string();
-            // What the lab has read so far is all that it names.
-            let (seed, files) = (file.lab.seed, Some(file.base.kept()));
-            let lab =
-                RecordedLab { path: name.clone(), text: text.text, set: file.lab.set.clone(), seed, files };
-            let out = BufWriter::new(out.writer().map_err(|e| out.failed(&e))?);
-            backend.record_within(Box::new(out), &lab, self.record_limit_bytes());
-        }
-        let capture = capture.map(|out| {
-            let capture = |file| backend.assembly_mut().capture(file, CaptureOptions::default());
-            out.writer().and_then(capture).map_err(|e| out.failed(&e)).map(|handle| (out, handle))
-        });
-        let capture = capture.transpose()?;
         let mut sockets = AdapterSockets::bind(&self.options).map_err(|e| Failure::Run(e.to_string()))?;
         let settings =
             Settings { allow: self.allow.clone(), id: Bdf::default(), device, scheme: self.args.ports() };
@@ -141,17 +113,7 @@ impl LabRun<'_> {
         });
         let spent = cpu::seconds() - before;
         let seconds = clock.now().as_ps() as f64 / 1e12;
-        let recorded = adapter.backend_mut().finish(clock.now());
-        adapter.backend_mut().assembly_mut().fabric.take_tap();
-        if let Some((out, handle)) = capture {
-            handle.finish().map_err(|e| out.failed(&e))?;
-            out.finish()?;
-        }
-        let mut size = None;
-        if let Some(out) = record {
-            size = recorded.map_err(|e| out.failed(&e))?;
-            out.finish()?;
-        }
+        let size = kept.finish(adapter.backend_mut().driver_mut(), clock.now())?;
         served.map_err(|e| Failure::Run(format!("serving: {e}")))?;
         self.show(&adapter, &sockets, size, (seconds, spent))?;
         adapter.backend().failure().map_or(Ok(()), |why| Err(Failure::Run(why.to_owned())))
@@ -167,16 +129,6 @@ impl LabRun<'_> {
             None if self.allow.addresses().len() == 1 => Ok(self.allow.addresses().next()),
             None => Ok(None),
         }
-    }
-
-    /// Where the capture and the record go.
-    fn outputs(&self, file: &LabFile) -> Result<[Option<Output>; 2], Failure> {
-        let mut outputs = Outputs::new(self.args.force);
-        outputs.reads(self.lab);
-        self.args.key.iter().chain(&file.base.named()).for_each(|path| outputs.reads(path));
-        let capture = outputs.claim_if("--capture", self.args.capture.as_deref())?;
-        let record = outputs.claim_if("--record", self.args.record.as_deref())?;
-        Ok([capture.map(Place::open).transpose()?, record.map(Place::open).transpose()?])
     }
 
     fn greet(&self, device: Option<IpAddr>) {
@@ -208,12 +160,6 @@ impl LabRun<'_> {
         (seconds, spent): (f64, f64),
     ) -> Result<(), Failure> {
         let backend = adapter.backend();
-        if let Some(RecordSize { left_out, .. }) = size.filter(|size| size.left_out > 0) {
-            output::note(format_args!(
-                "the record came to its limit of {} bytes: {left_out} inputs are not in it",
-                self.record_limit_bytes()
-            ));
-        }
         let stop = match (backend.failure(), backend.host_outcome()) {
             (Some(why), _) => fabric::Stop::Failed(why.to_owned()),
             (None, Some(_)) => fabric::Stop::Finished,

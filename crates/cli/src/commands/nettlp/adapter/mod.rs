@@ -7,8 +7,7 @@ mod workers;
 
 use super::bytes::{address, mps, rcb};
 use super::way::key;
-use crate::commands::labs::{Native, Set};
-use crate::commands::sizes::seed;
+use crate::commands::outside::Opening;
 use crate::failure::Failure;
 use crate::{interrupt, output};
 use clap::ValueEnum;
@@ -57,9 +56,6 @@ pub(crate) struct Args {
     /// A lab, whose slot with the device `nettlp-adapter` peers are behind
     #[arg(value_name = "LAB.toml", conflicts_with = "memory")]
     lab: Option<PathBuf>,
-
-    #[command(flatten)]
-    set: Set,
 
     /// What peers read and write, from address 0 on: a raw image, read-only without --write-back, or SIZE of zeroes (K, M, G, T)
     #[arg(long, value_name = "FILE|zero:SIZE")]
@@ -112,32 +108,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PEER", requires = "lab")]
     device: Option<IpAddr>,
 
-    /// Write every TLP of the lab's links to this pcapng file
-    #[arg(long, value_name = "OUT.pcapng", requires = "lab")]
-    capture: Option<PathBuf>,
-
-    /// Write what comes from outside to this file, which `riser nettlp replay` runs again
-    #[arg(long, value_name = "FILE", requires = "lab")]
-    record: Option<PathBuf>,
-
-    /// Most MiB of the file of --record [default: 4096]; the adapter goes on where they are used up, and the record ends there
-    #[arg(long, value_name = "MIB", requires = "record", value_parser = clap::value_parser!(u64).range(1..=1 << 24))]
-    record_limit_mib: Option<u64>,
-
     /// End when the program of the lab's host has ended
     #[arg(long, requires = "lab")]
     until_done: bool,
 
-    /// Overwrite the files of --capture and --record where they exist
-    #[arg(long, requires = "lab")]
-    force: bool,
-
     #[command(flatten)]
-    native: Native,
-
-    /// Seed, in place of the lab's
-    #[arg(long, requires = "lab", allow_negative_numbers = true, value_parser = seed)]
-    seed: Option<u64>,
+    opening: Opening,
 
     /// Threads; each serves every n-th tag [default: one for each core, at most 8; of a lab 1]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=64))]
@@ -155,9 +131,6 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
 }
-
-/// Most of a record, where nobody says otherwise.
-const RECORD_LIMIT_MIB: u64 = 4096;
 
 #[derive(Clone)]
 enum MemoryName {
@@ -349,15 +322,8 @@ impl Args {
             ("--threads", self.threads.is_some_and(|threads| threads != 1)),
             ("--report", self.report.is_some()),
         ];
-        let of_labs = [
-            ("--set", !self.set.overrides().given().is_empty()),
-            ("--device", self.device.is_some()),
-            ("--capture", self.capture.is_some()),
-            ("--record", self.record.is_some()),
-            ("--until-done", self.until_done),
-            ("--force", self.force),
-            ("--seed", self.seed.is_some()),
-        ];
+        let of_labs = [("--device", self.device.is_some()), ("--until-done", self.until_done)];
+        let of_labs = [&self.opening.given()[..], &of_labs].concat();
         let idle = |of: &[(&'static str, bool)]| of.iter().find(|(_, given)| *given).map(|(name, _)| *name);
         let why = match (&self.lab, &self.memory) {
             (Some(_), _) => idle(&of_memory).map(|name| format!("{name} is for --memory: a lab has its own")),
