@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+// Runs a script of accesses to a device as a program of user space: maps the BARs of a function by sysfs, and does DMA to its own pages,
+// whose addresses /proc/self/pagemap tells. Interrupts are MSI-X, or one MSI, that write into a page of its own. `script.rs` says what a script is.
+//
+//   agent FUNCTION SCRIPT
+
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PAGES 8
+#define PAGE 4096
+#define VECTORS 64
+#define BARS 6
+#define PATIENCE_MS 3000
+// Number of the page frame in an entry of pagemap.
+#define FRAME ((1ull << 55) - 1)
+
+static const char *function;
+static int config;
+static volatile uint8_t *bars[BARS];
+static uint8_t *pages[PAGES + 1];
+static uint64_t bus[PAGES + 1];
+
+static void fail(const char *what)
+{
+	perror(what);
+	exit(1);
+}
+
+static uint32_t get(int at, int bytes)
+{
+	uint32_t value = 0;
+
+	if (pread(config, &value, bytes, at) != bytes)
+		fail("config");
+	return value;
+}
+
+static void set(int at, int bytes, uint32_t value)
+{
+	if (pwrite(config, &value, bytes, at) != bytes)
+		fail("config");
+}
+
+static int capability(int id)
+{
+	for (int at = get(0x34, 1); at; at = get(at + 1, 1))
+		if ((int)get(at, 1) == id)
+			return at;
+	return 0;
+}
+
+static void map_pages(void)
+{
+	int pagemap = open("/proc/self/pagemap", O_RDONLY);
+
+	for (int n = 0; n <= PAGES; n++) {
+		uint64_t entry;
+
+		pages[n] = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_LOCKED, -1, 0);
+		if (pages[n] == MAP_FAILED)
+			fail("mmap");
+		memset(pages[n], 0, PAGE);
+		if (pread(pagemap, &entry, 8, (uintptr_t)pages[n] / PAGE * 8) != 8 || !(entry & FRAME))
+			fail("pagemap");
+		bus[n] = (entry & FRAME) * PAGE;
+	}
+	close(pagemap);
+}
+
+static void map_bars(void)
+{
+	for (int n = 0; n < BARS; n++) {
+		char path[256];
+		struct stat there;
+
+		snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/resource%d", function, n);
+		int fd = open(path, O_RDWR | O_SYNC);
+		if (fd < 0 || fstat(fd, &there) || !there.st_size)
+			continue;
+		bars[n] = mmap(NULL, there.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		if (bars[n] == MAP_FAILED)
+			fail(path);
+	}
+}
+
+static void set_up_msi(int at)
+{
+	int is_wide = get(at + 2, 2) & 0x80;
+
+	set(at + 4, 4, bus[PAGES]);
+	if (is_wide)
+		set(at + 8, 4, bus[PAGES] >> 32);
+	set(at + (is_wide ? 12 : 8), 2, 1);
+	set(at + 2, 2, 1);
+}
+
+static void set_up_msix(int at)
+{
+	uint32_t where = get(at + 4, 4), count = (get(at + 2, 2) & 0x7ff) + 1;
+
+	set(at + 2, 2, 0x8000);
+	for (uint32_t n = 0; n < count && n < VECTORS; n++) {
+		volatile uint32_t *entry = (volatile uint32_t *)(bars[where & 7] + (where & ~7u) + 16 * n);
+		uint64_t to = bus[PAGES] + 4 * n;
+
+		entry[0] = to;
+		entry[1] = to >> 32;
+		entry[2] = 1;
+		entry[3] = 0;
+	}
+}
+
+// Memory space and DMA are on, and each vector writes into the last page.
+static void set_up(void)
+{
+	int msi = capability(0x05), msix = capability(0x11);
+
+	set(4, 2, 6);
+	if (msix)
+		set_up_msix(msix);
+	else if (msi)
+		set_up_msi(msi);
+}
+
+static int is_late(struct timespec since)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (now.tv_sec - since.tv_sec) * 1000 + (now.tv_nsec - since.tv_nsec) / 1000000 > PATIENCE_MS;
+}
+
+// A number, or @PAGE+OFFSET: an address as the device has it.
+static uint64_t value(const char *text)
+{
+	int page;
+	unsigned int offset;
+
+	if (sscanf(text, "@%d+%x", &page, &offset) == 2)
+		return bus[page] + offset;
+	return strtoull(text, NULL, 0);
+}
+
+static uint64_t load(volatile uint8_t *at, int bytes)
+{
+	switch (bytes) {
+	case 1: return *at;
+	case 2: return *(volatile uint16_t *)at;
+	case 4: return *(volatile uint32_t *)at;
+	default: return *(volatile uint64_t *)at;
+	}
+}
+
+static void store(volatile uint8_t *at, int bytes, uint64_t value)
+{
+	switch (bytes) {
+	case 1: *at = value; break;
+	case 2: *(volatile uint16_t *)at = value; break;
+	case 4: *(volatile uint32_t *)at = value; break;
+	default: *(volatile uint64_t *)at = value;
+	}
+}
+
+static const char *wait_for(volatile uint8_t *at, uint32_t mask, uint32_t wanted)
+{
+	struct timespec since;
+
+	clock_gettime(CLOCK_MONOTONIC, &since);
+	while (((uint32_t)load(at, 4) & mask) != wanted)
+		if (is_late(since))
+			return "late";
+	return "ok";
+}
+
+static void fill(uint8_t *at, size_t bytes, uint64_t seed)
+{
+	for (size_t n = 0; n < bytes; n++) {
+		seed = seed * 6364136223846793005u + 1442695040888963407u;
+		at[n] = seed >> 56;
+	}
+}
+
+static uint64_t sum(const uint8_t *at, size_t bytes)
+{
+	uint64_t hash = 0xcbf29ce484222325u;
+
+	for (size_t n = 0; n < bytes; n++)
+		hash = (hash ^ at[n]) * 0x100000001b3u;
+	return hash;
+}
+
+// The bits of a register that can be written, which is then as it was.
+static uint32_t writable(int at)
+{
+	uint32_t before = get(at, 4);
+
+	set(at, 4, UINT32_MAX);
+	uint32_t ones = get(at, 4);
+	set(at, 4, 0);
+	uint32_t zeroes = get(at, 4);
+	set(at, 4, before);
+	return ones ^ zeroes;
+}
+
+static void list_capabilities(void)
+{
+	for (int at = get(0x34, 1); at; at = get(at + 1, 1))
+		printf(" %02x@%02x", get(at, 1), at);
+	for (int at = 0x100; at && get(at, 4); at = get(at, 4) >> 20)
+		printf(" %04x@%03x", get(at, 2), at);
+	printf("\n");
+}
+
+// A function-level reset: afterwards what software has set up is set up again.
+static void reset_function(void)
+{
+	int at = capability(0x10);
+	uint32_t saved[10];
+
+	for (int n = 0; n < 10; n++)
+		saved[n] = get(4 * n, 4);
+	set(at + 8, 2, get(at + 8, 2) | 0x8000);
+	usleep(100000);
+	printf("command %04x\n", get(4, 2));
+	for (int n = 9; n > 0; n--)
+		set(4 * n, 4, saved[n]);
+	set_up();
+}
+
+static void run(const char *verb, uint64_t *v)
+{
+	int width = atoi(verb + 1) / 8;
+
+	if (!strcmp(verb, "sum"))
+		printf("%016llx\n", (unsigned long long)sum(pages[v[0]] + v[1], v[2]));
+	else if (!strcmp(verb, "await"))
+		printf("%s\n", wait_for(pages[v[0]] + v[1], UINT32_MAX, v[2]));
+	else if (!strcmp(verb, "until"))
+		printf("%s\n", wait_for(bars[v[0]] + v[1], v[2], v[3]));
+	else if (!strcmp(verb, "irq")) {
+		printf("%s\n", wait_for(pages[PAGES] + 4 * v[0], UINT32_MAX, 1));
+		store(pages[PAGES] + 4 * v[0], 4, 0);
+	} else if (!strcmp(verb, "config"))
+		printf("%0*x\n", (int)v[1] * 2, get(v[0], v[1]));
+	else if (!strcmp(verb, "writable"))
+		printf("%08x\n", writable(v[0]));
+	else if (!strcmp(verb, "capabilities"))
+		list_capabilities();
+	else if (!strcmp(verb, "reset"))
+		reset_function();
+	else if (verb[0] == 'r' && width)
+		printf("%0*llx\n", width * 2, (unsigned long long)load(bars[v[0]] + v[1], width));
+	else {
+		if (!strcmp(verb, "fill"))
+			fill(pages[v[0]] + v[1], v[2], v[3]);
+		else if (!strcmp(verb, "put"))
+			store(pages[v[0]] + v[1], v[2], v[3]);
+		else if (!strcmp(verb, "set"))
+			set(v[0], v[1], v[2]);
+		else if (verb[0] == 'w' && width)
+			store(bars[v[0]] + v[1], width, v[2]);
+		else {
+			fprintf(stderr, "agent: no `%s`\n", verb);
+			exit(1);
+		}
+		printf("done\n");
+	}
+}
+
+int main(int argc, char **argv)
+{
+	char line[256], path[256];
+	FILE *script = argc == 3 ? fopen(argv[2], "r") : NULL;
+
+	if (!script)
+		fail("agent FUNCTION SCRIPT");
+	function = argv[1];
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/config", function);
+	config = open(path, O_RDWR);
+	if (config < 0)
+		fail(path);
+	map_pages();
+	map_bars();
+	set_up();
+	for (int number = 1; fgets(line, sizeof(line), script); number++) {
+		char verb[64] = "", arguments[4][64] = { "0", "0", "0", "0" };
+		uint64_t v[4];
+
+		sscanf(line, "%63s %63s %63s %63s %63s", verb, arguments[0], arguments[1], arguments[2], arguments[3]);
+		if (!verb[0] || verb[0] == '#')
+			continue;
+		for (int n = 0; n < 4; n++)
+			v[n] = value(arguments[n]);
+		line[strcspn(line, "\n")] = 0;
+		printf("%d %s: ", number, line);
+		run(verb, v);
+	}
+	return 0;
+}

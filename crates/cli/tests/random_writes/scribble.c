@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+// Writes random values to every configuration register and every BAR of a guest's PCI domain, for some seconds, and reads some of them.
+// Now and then it writes back what the registers were, so that what is below a bridge is reached again.
+//
+//   scribble SECONDS SEED
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define DEVICES "/sys/bus/pci/devices"
+#define MOST 64
+#define BARS 6
+
+struct function {
+	char name[64];
+	int config;
+	uint32_t saved[64];
+	volatile uint8_t *bar[BARS];
+	size_t bytes[BARS];
+};
+
+static uint64_t state;
+
+static uint64_t next(void)
+{
+	state ^= state << 13;
+	state ^= state >> 7;
+	state ^= state << 17;
+	return state;
+}
+
+static void open_function(struct function *f, const char *name)
+{
+	char path[512];
+
+	snprintf(path, sizeof(path), DEVICES "/%s/config", name);
+	snprintf(f->name, sizeof(f->name), "%s", name);
+	f->config = open(path, O_RDWR);
+	(void)!pread(f->config, f->saved, sizeof(f->saved), 0);
+	for (int n = 0; n < BARS; n++) {
+		struct stat there;
+
+		snprintf(path, sizeof(path), DEVICES "/%s/resource%d", name, n);
+		int fd = open(path, O_RDWR | O_SYNC);
+		if (fd < 0 || fstat(fd, &there) || !there.st_size)
+			continue;
+		// A huge BAR is written at its beginning.
+		f->bytes[n] = there.st_size < 1 << 20 ? there.st_size : 1 << 20;
+		void *at = mmap(NULL, f->bytes[n], PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		f->bar[n] = at == MAP_FAILED ? NULL : at;
+		close(fd);
+	}
+}
+
+// Values of which some are likely to mean something.
+static uint32_t value(void)
+{
+	uint64_t chosen = next() % 4;
+
+	return chosen == 0 ? 0 : chosen == 1 ? UINT32_MAX : chosen == 2 ? 1u << next() % 32 : (uint32_t)next();
+}
+
+static void scribble(struct function *f)
+{
+	uint32_t word = value();
+	int size = 1 << next() % 3, n = next() % (BARS + 2);
+
+	if (n >= BARS || !f->bar[n]) {
+		off_t at = next() % 3 ? next() % 256 : next() % 4096;
+
+		at -= at % size;
+		if (next() % 4)
+			(void)!pwrite(f->config, &word, size, at);
+		else
+			(void)!pread(f->config, &word, size, at);
+		return;
+	}
+	volatile uint8_t *at = f->bar[n] + next() % (next() % 2 ? 256 : f->bytes[n]) / 8 * 8;
+
+	switch (next() % 6) {
+	case 0: *at = word; break;
+	case 1: *(volatile uint16_t *)at = word; break;
+	case 2: *(volatile uint32_t *)at = word; break;
+	case 3: *(volatile uint64_t *)at = next(); break;
+	case 4: (void)*(volatile uint32_t *)at; break;
+	case 5: (void)*(volatile uint64_t *)at; break;
+	}
+}
+
+// Bridges first: by the number of the bus.
+static int before(const void *a, const void *b)
+{
+	return strcmp(((const struct function *)a)->name, ((const struct function *)b)->name);
+}
+
+static void restore(struct function *f)
+{
+	for (int n = 63; n > 0; n--)
+		(void)!pwrite(f->config, &f->saved[n], 4, 4 * n);
+}
+
+int main(int argc, char **argv)
+{
+	static struct function functions[MOST];
+	int count = 0;
+	struct dirent *entry;
+	DIR *all = opendir(DEVICES);
+	time_t end = time(NULL) + (argc > 1 ? atoi(argv[1]) : 10);
+	uint64_t writes = 0;
+
+	state = 0x9e3779b97f4a7c15u ^ (argc > 2 ? strtoull(argv[2], NULL, 0) : 0);
+	while (all && count < MOST && (entry = readdir(all)))
+		if (!strncmp(entry->d_name, "10000:", 6))
+			open_function(&functions[count++], entry->d_name);
+	if (!count)
+		return 1;
+	qsort(functions, count, sizeof(functions[0]), before);
+	while (time(NULL) < end) {
+		for (int n = 0; writes % 4096 == 0 && n < count; n++)
+			restore(&functions[n]);
+		for (int n = 0; n < 256; n++, writes++)
+			scribble(&functions[next() % count]);
+		if (writes % (1 << 16) == 0) {
+			printf("%llu\n", (unsigned long long)writes);
+			fflush(stdout);
+		}
+	}
+	printf("%d functions, %llu accesses\n", count, (unsigned long long)writes);
+	return 0;
+}
