@@ -2,7 +2,8 @@
 //! A kernel in a virtual machine as a host of riser: QEMU's `vfio-user-pci` is the client, this crate the server.
 //!
 //! - [`vfio_user`]: the protocol, as a state machine between bytes and events;
-//! - [`vmd`]: the endpoint that carries a whole hierarchy, as requests of a root complex;
+//! - [`vmd`]: the endpoint that carries a whole hierarchy, as requests of a root complex; [`direct`]: functions one by one;
+//!   [`accesses`]: the requests of both;
 //! - [`memory`]: the memory of the virtual machine, mapped or read and written by system calls;
 //! - [`sharing`]: whether that is what the machine sees;
 //! - [`net`]: the socket; [`listener`]: who may connect to it.
@@ -10,6 +11,8 @@
 //! The crate knows no lab and no fabric: whoever has one takes the events and gives the answers. It never believes a length, an offset
 //! or a descriptor that a client sends, never reads a clock, and never panics on foreign bytes.
 
+pub mod accesses;
+pub mod direct;
 pub mod listener;
 pub mod memory;
 pub mod net;

@@ -3,7 +3,8 @@
 
 use host::{HostError, HostInterrupt, HostOutput, HostReadId};
 use proptest::prelude::*;
-use riser_guest::vmd::{Answer, Layout, LayoutError, OWN_BYTES, Vmd};
+use riser_guest::accesses::Answer;
+use riser_guest::vmd::{Layout, LayoutError, OWN_BYTES, Vmd};
 use std::collections::BTreeMap;
 use tlp::{Bdf, Data, PayloadPool};
 
@@ -25,10 +26,15 @@ fn vmd() -> Vmd<u32> {
     vmd
 }
 
+/// An access that has ended, with these bytes; whether each of its requests was answered well.
+fn ended(token: u32, bytes: &[u8], is_whole: bool) -> Option<Answer<u32>> {
+    Some(Answer { token, bytes: bytes.into(), is_whole })
+}
+
 fn own(vmd: &mut Vmd<u32>, offset: u64, len: u32) -> Vec<u8> {
     vmd.read(7, CONFIG, offset, len);
-    let Some(Answer { token: 7, bytes }) = vmd.accesses.poll_answer() else { panic!("answered at once") };
-    bytes
+    let Some(Answer { token: 7, bytes, .. }) = vmd.accesses.poll_answer() else { panic!("answered at once") };
+    bytes.to_vec()
 }
 
 fn u32_of(bytes: &[u8]) -> u32 {
@@ -61,7 +67,7 @@ fn its_own_part_of_membar2_is_memory_and_the_rest_the_hierarchys() {
     vmd.write(1, MEMBAR2, OWN_BYTES - 4, &[1, 2, 3, 4]);
     vmd.read(2, MEMBAR2, OWN_BYTES - 4, 4);
     let answers: Vec<Answer<u32>> = std::iter::from_fn(|| vmd.accesses.poll_answer()).collect();
-    assert_eq!(answers[1], Answer { token: 2, bytes: vec![1, 2, 3, 4] });
+    assert_eq!(Some(answers[1].clone()), ended(2, &[1, 2, 3, 4], true));
     assert!(vmd.accesses.poll_request().is_none());
     vmd.read(3, MEMBAR2, OWN_BYTES, 4);
     let Some(HostOutput::MmioRead { id, address, len: 4, locked: false }) = vmd.accesses.poll_request()
@@ -70,7 +76,7 @@ fn its_own_part_of_membar2_is_memory_and_the_rest_the_hierarchys() {
     };
     assert_eq!(address, BASES[1].1 + OWN_BYTES);
     vmd.accesses.handle(id, &Err(HostError::NoDevice));
-    assert_eq!(vmd.accesses.poll_answer(), Some(Answer { token: 3, bytes: vec![0xff; 4] }));
+    assert_eq!(vmd.accesses.poll_answer(), ended(3, &[0xff; 4], false));
 }
 
 #[test]
@@ -87,7 +93,7 @@ fn nothing_leaves_behind_a_configuration_write_that_has_not_ended() {
     assert!(vmd.accesses.poll_request().is_none() && vmd.accesses.poll_answer().is_none());
     assert!(!vmd.accesses.has_room());
     vmd.accesses.handle(id, &Ok(Data::NONE));
-    assert_eq!(vmd.accesses.poll_answer(), Some(Answer { token: 1, bytes: vec![] }));
+    assert_eq!(vmd.accesses.poll_answer(), ended(1, &[], true));
     assert!(matches!(vmd.accesses.poll_request(), Some(HostOutput::MmioRead { len: 8, .. })));
 }
 
@@ -105,7 +111,7 @@ fn who_has_gone_gets_no_answer() {
     vmd.read(3, CFGBAR, 0, 4);
     let Some(HostOutput::ConfigRead { id, .. }) = vmd.accesses.poll_request() else { panic!("a read") };
     vmd.accesses.handle(id, &bytes(&[5; 4]));
-    assert_eq!(vmd.accesses.poll_answer(), Some(Answer { token: 3, bytes: vec![5; 4] }));
+    assert_eq!(vmd.accesses.poll_answer(), ended(3, &[5; 4], true));
 }
 
 #[test]
@@ -212,7 +218,7 @@ proptest! {
                     vmd.accesses.handle(id, &bytes(&answer));
                 }
             }
-            prop_assert_eq!(vmd.accesses.poll_answer(), Some(Answer { token, bytes: answer }));
+            prop_assert_eq!(vmd.accesses.poll_answer(), ended(token, &answer, true));
             prop_assert!(vmd.accesses.poll_answer().is_none() && vmd.accesses.has_room());
         }
     }

@@ -98,16 +98,21 @@ impl Maps {
             UNMAP_DIRTY => return Err(Refusal::Migration(DMA_UNMAP)),
             _ => return Err(bad("flags", flags.into(), Legal::Text("0 or 0x2"))),
         }
-        if size == 0 {
-            return Err(bad("size", size, Legal::From(PAGE_BYTES)));
+        if size == 0 || address.checked_add(size).is_none() {
+            return Err(bad("size", size, Legal::Text("one or more, below 2^64 with address")));
         }
-        if self.maps.get(&address).is_some_and(|map| map.size == size) {
-            return Ok(self.maps.remove(&address).into_iter().collect());
+        // As VFIO has it (type 1, version 2): all maps within, which may be none; none is cut.
+        let end = address + size;
+        let before = self.maps.range(..address).next_back();
+        let last = self.maps.range(address..end).next_back();
+        let starts = before.is_none_or(|(_, map)| map.address + map.size <= address);
+        let ends = last.is_none_or(|(_, map)| map.address + map.size <= end);
+        if !(starts && ends) {
+            return Err(Refusal::PartOfMap { address, size });
         }
-        let end = address.saturating_add(size);
-        let before = self.maps.range(..end).next_back();
-        let is_part = before.is_some_and(|(_, map)| map.address + map.size > address);
-        Err(Refusal::NoMap { address, size, is_part })
+        let mut rest = self.maps.split_off(&address);
+        self.maps.append(&mut rest.split_off(&end));
+        Ok(rest.into_values().collect())
     }
 }
 

@@ -99,15 +99,13 @@ pub enum Refusal {
     /// Too many maps.
     #[error("DMA_MAP: more than {0} maps at a time")]
     Maps(u32),
-    /// What is to be unmapped is no whole map.
-    #[error("DMA_UNMAP: {size:#x} bytes at {address:#x} are no map")]
-    NoMap {
+    /// What is to be unmapped begins or ends within a map.
+    #[error("DMA_UNMAP: {size:#x} bytes at {address:#x} cut a map")]
+    PartOfMap {
         /// Address of the first byte.
         address: u64,
         /// Bytes.
         size: u64,
-        /// Whether it is a part of one, or parts of several.
-        is_part: bool,
     },
 }
 
@@ -148,7 +146,6 @@ impl Refusal {
             Refusal::Forbidden { .. } => Errno::PERM,
             Refusal::Overlap { .. } => Errno::EXIST,
             Refusal::Maps(_) => Errno::NOSPC,
-            Refusal::NoMap { is_part: false, .. } => Errno::NOENT,
             _ => Errno::INVAL,
         }
     }

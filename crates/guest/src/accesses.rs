@@ -4,6 +4,7 @@
 
 use host::{HostError, HostOutput, HostReadId};
 use slab::Slab;
+use smallvec::SmallVec;
 use std::collections::VecDeque;
 use tlp::{Bdf, Data, PayloadPool};
 
@@ -13,13 +14,18 @@ const DW: u64 = 4;
 /// What a CPU reads where nobody answers (`PCIe 5.0 §2.3.2`).
 const ALL_ONES: u8 = 0xff;
 
+/// The bytes of an access: few make no allocation.
+pub type Bytes = SmallVec<[u8; 16]>;
+
 /// How an access that somebody waits for has ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Answer<T> {
     /// The access.
     pub token: T,
     /// What was read; nothing of a write.
-    pub bytes: Vec<u8>,
+    pub bytes: Bytes,
+    /// Each of its requests was answered well.
+    pub is_whole: bool,
 }
 
 /// Accesses that wait or are under way. Requests leave in the order of accesses; behind a configuration write, none leaves
@@ -37,7 +43,8 @@ pub struct Accesses<T> {
 #[derive(Debug)]
 struct Access<T> {
     token: Option<T>,
-    bytes: Vec<u8>,
+    bytes: Bytes,
+    is_whole: bool,
     /// Parts that have not ended.
     left: usize,
 }
@@ -54,7 +61,7 @@ struct Part {
 }
 
 impl<T> Accesses<T> {
-    pub(super) fn new(payloads: PayloadPool) -> Accesses<T> {
+    pub(crate) fn new(payloads: PayloadPool) -> Accesses<T> {
         let (open, parts) = (Slab::new(), Slab::new());
         Accesses { payloads, open, parts, waiting: VecDeque::new(), answers: VecDeque::new(), write: None }
     }
@@ -86,11 +93,11 @@ impl<T> Accesses<T> {
         self.write.take_if(|write| *write == id);
         let Some(Part { access, at, from, len }) = self.parts.try_remove(id.0 as usize) else { return };
         let Some(open) = self.open.get_mut(access) else { return };
-        if let Ok(data) = result
-            && let Some(bytes) = data.bytes().and_then(|bytes| bytes.get(from..from + len))
-            && let Some(to) = open.bytes.get_mut(at..at + len)
-        {
-            to.copy_from_slice(bytes);
+        let bytes =
+            result.as_ref().ok().and_then(|data| data.bytes().unwrap_or_default().get(from..from + len));
+        match (bytes, open.bytes.get_mut(at..at + len)) {
+            (Some(bytes), Some(to)) => to.copy_from_slice(bytes),
+            _ => open.is_whole = false,
         }
         open.left -= 1;
         if open.left == 0 {
@@ -114,12 +121,12 @@ impl<T> Accesses<T> {
     }
 
     /// An access that ends at once.
-    pub(super) fn answer(&mut self, token: T, bytes: Vec<u8>) {
-        self.answers.push_back(Answer { token, bytes });
+    pub(crate) fn answer(&mut self, token: T, bytes: impl IntoIterator<Item = u8>) {
+        self.answers.push_back(Answer { token, bytes: bytes.into_iter().collect(), is_whole: true });
     }
 
     /// Reads configuration space; `at` is bus, device, function and register as ECAM has them.
-    pub(super) fn read_config(&mut self, token: T, at: u64, len: u32) {
+    pub(crate) fn read_config(&mut self, token: T, at: u64, len: u32) {
         let access = self.begin(token, len as usize);
         for (at, part) in pieces(at, u64::from(len), DW) {
             let id = self.part(access, part, (at % DW) as usize);
@@ -129,28 +136,24 @@ impl<T> Accesses<T> {
         self.close(access);
     }
 
-    pub(super) fn write_config(&mut self, token: T, at: u64, bytes: &[u8]) {
+    /// Writes the bytes of configuration space that `takes` says, by their places.
+    pub(crate) fn write_config(&mut self, token: T, at: u64, bytes: &[u8], takes: impl Fn(u64) -> bool) {
         let access = self.begin(token, 0);
         for (at, part) in pieces(at, bytes.len() as u64, DW) {
-            let id = self.part(access, 0..0, 0);
-            let (function, register_dw) = ecam(at);
-            let lane = (at % DW) as usize;
-            let byte_enables = ((1 << part.len()) - 1) << lane;
-            let mut value = [0; 4];
-            value[lane..lane + part.len()].copy_from_slice(&bytes[part]);
-            let value = u32::from_le_bytes(value);
-            self.waiting.push_back(HostOutput::ConfigWrite {
-                id,
-                function,
-                register_dw,
-                byte_enables,
-                value,
+            let lanes = (at % DW..).zip(at..).zip(&bytes[part]).filter(|((_, at), _)| takes(*at));
+            let (byte_enables, value) = lanes.fold((0, 0), |(enables, value), ((lane, _), byte)| {
+                (enables | 1 << lane, value | u32::from(*byte) << (8 * lane))
             });
+            if byte_enables != 0 {
+                let (id, (function, register_dw)) = (self.part(access, 0..0, 0), ecam(at));
+                let write = HostOutput::ConfigWrite { id, function, register_dw, byte_enables, value };
+                self.waiting.push_back(write);
+            }
         }
         self.close(access);
     }
 
-    pub(super) fn read_memory(&mut self, token: T, at: u64, len: u32) {
+    pub(crate) fn read_memory(&mut self, token: T, at: u64, len: u32) {
         let access = self.begin(token, len as usize);
         for (address, part) in pieces(at, u64::from(len), PAGE) {
             let len = part.len() as u32;
@@ -161,16 +164,37 @@ impl<T> Accesses<T> {
     }
 
     /// Memory writes are posted: they end when they have been asked for.
-    pub(super) fn write_memory(&mut self, token: T, at: u64, bytes: &[u8]) {
+    pub(crate) fn write_memory(&mut self, token: T, at: u64, bytes: &[u8]) {
         for (address, part) in pieces(at, bytes.len() as u64, PAGE) {
             let data = Data::Carried(self.payloads.copy(&bytes[part]));
             self.waiting.push_back(HostOutput::MmioWrite { address, data });
         }
-        self.answer(token, Vec::new());
+        self.answer(token, []);
+    }
+
+    pub(crate) fn read_io(&mut self, token: T, at: u64, len: u32) {
+        let access = self.begin(token, len as usize);
+        for (address, part) in pieces(at, u64::from(len), DW) {
+            let (address, len) = (address as u32, part.len() as u32);
+            let id = self.part(access, part, 0);
+            self.waiting.push_back(HostOutput::IoRead { id, address, len });
+        }
+        self.close(access);
+    }
+
+    pub(crate) fn write_io(&mut self, token: T, at: u64, bytes: &[u8]) {
+        let access = self.begin(token, 0);
+        for (address, part) in pieces(at, bytes.len() as u64, DW) {
+            let (address, data) = (address as u32, Data::Carried(self.payloads.copy(&bytes[part])));
+            let id = self.part(access, 0..0, 0);
+            self.waiting.push_back(HostOutput::IoWrite { id, address, data });
+        }
+        self.close(access);
     }
 
     fn begin(&mut self, token: T, len: usize) -> usize {
-        self.open.insert(Access { token: Some(token), bytes: vec![ALL_ONES; len], left: 0 })
+        let bytes = SmallVec::from_elem(ALL_ONES, len);
+        self.open.insert(Access { token: Some(token), bytes, is_whole: true, left: 0 })
     }
 
     fn part(&mut self, access: usize, part: std::ops::Range<usize>, from: usize) -> HostReadId {
@@ -186,8 +210,8 @@ impl<T> Accesses<T> {
     }
 
     fn end(&mut self, access: usize) {
-        let Access { token, bytes, .. } = self.open.remove(access);
-        self.answers.extend(token.map(|token| Answer { token, bytes }));
+        let Access { token, bytes, is_whole, .. } = self.open.remove(access);
+        self.answers.extend(token.map(|token| Answer { token, bytes, is_whole }));
     }
 }
 

@@ -14,10 +14,7 @@
 //! Layout and identity are what the driver of Linux expects (`drivers/pci/controller/vmd.c`); 8086:a77f is one of its devices
 //! that QEMU has no quirk for.
 
-mod accesses;
-
-pub use accesses::{Accesses, Answer};
-
+use crate::accesses::Accesses;
 use config::{Bar, BuildError, Builder, ConfigSpace, Identity, MsixLayout, ResetScope};
 use host::HostInterrupt;
 use thiserror::Error;
@@ -161,13 +158,12 @@ impl<T> Vmd<T> {
             Target::Function(at) => self.accesses.read_config(token, at, len),
             Target::Memory(address) => self.accesses.read_memory(token, address, len),
             Target::Own(at) => {
-                let bytes =
-                    (at..at + len as usize).map(|n| self.own.get(n).copied().unwrap_or_default()).collect();
-                self.accesses.answer(token, bytes);
+                let byte = |n: usize| self.own.get(n).copied().unwrap_or_default();
+                self.accesses.answer(token, (at..at + len as usize).map(byte));
             }
             Target::Config(at) => {
-                let bytes = (at..at + len as usize).map(|n| self.config_byte(n)).collect();
-                self.accesses.answer(token, bytes);
+                let (space, bytes) = (&self.space, at..at + len as usize);
+                self.accesses.answer(token, bytes.map(|n| config_byte(space, n)));
             }
         }
     }
@@ -175,7 +171,7 @@ impl<T> Vmd<T> {
     /// Writes bytes at `offset` of a region, within it.
     pub fn write(&mut self, token: T, region: u32, offset: u64, bytes: &[u8]) {
         match self.target(region, offset) {
-            Target::Function(at) => return self.accesses.write_config(token, at, bytes),
+            Target::Function(at) => return self.accesses.write_config(token, at, bytes, |_| true),
             Target::Memory(address) => return self.accesses.write_memory(token, address, bytes),
             Target::Own(at) => {
                 for (to, from) in self.own.iter_mut().skip(at).zip(bytes) {
@@ -184,7 +180,7 @@ impl<T> Vmd<T> {
             }
             Target::Config(at) => self.write_config(at, bytes),
         }
-        self.accesses.answer(token, Vec::new());
+        self.accesses.answer(token, []);
     }
 
     fn target(&self, region: u32, offset: u64) -> Target {
@@ -196,10 +192,6 @@ impl<T> Vmd<T> {
             region::MEMBAR2 => Target::Own(offset as usize),
             _ => Target::Config(offset as usize),
         }
-    }
-
-    fn config_byte(&self, at: usize) -> u8 {
-        self.space.read((at / 4) as u16).to_le_bytes()[at % 4]
     }
 
     fn write_config(&mut self, at: usize, bytes: &[u8]) {
@@ -216,6 +208,10 @@ impl<T> Vmd<T> {
         let vector = (address.checked_sub(MSI_BASE)? >> VECTOR_SHIFT) as u16;
         (vector < self.layout.vectors).then_some(vector)
     }
+}
+
+fn config_byte(space: &ConfigSpace, at: usize) -> u8 {
+    space.read((at / 4) as u16).to_le_bytes()[at % 4]
 }
 
 /// What a place in a region is.
