@@ -9,6 +9,7 @@ use crate::ledger::Ledger;
 use crate::queue::{Event, SortedQueue};
 use crate::root::{Effect, RootComplex, Turn};
 use crate::topology::{HostId, OfHost};
+use host::memory::HostMemory;
 use std::collections::VecDeque;
 use std::ops::{Index, IndexMut};
 use thiserror::Error;
@@ -176,6 +177,14 @@ impl Fabric {
     /// There is no such host.
     pub fn grant_dma(&mut self, below: HostId, requester: Bdf, of: HostId) -> Result<(), NoHost> {
         let memory = self.root_of(of)?.memory().clone();
+        self.grant_memory(below, requester, memory)
+    }
+
+    /// The same with memory that is no host's, as where each function has addresses of its own.
+    ///
+    /// # Errors
+    /// There is no such host.
+    pub fn grant_memory(&mut self, below: HostId, requester: Bdf, memory: HostMemory) -> Result<(), NoHost> {
         self.root_of_mut(below)?.grant_dma(requester, memory);
         Ok(())
     }

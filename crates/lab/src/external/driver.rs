@@ -157,8 +157,12 @@ impl Driver {
             // The host is one of this lab.
             Behind::Host(host) => {
                 let place = &*self.assembly.places[place].place as &dyn Any;
-                if place.downcast_ref::<HostPlace>().is_some_and(HostPlace::takes_reset) {
-                    _ = self.assembly.fabric.reset_host(host);
+                if let Some(place) = place.downcast_ref::<HostPlace>() {
+                    let fabric = &mut self.assembly.fabric;
+                    place.grants(|requester, memory| _ = fabric.grant_memory(host, requester, memory));
+                    if place.takes_reset() {
+                        _ = fabric.reset_host(host);
+                    }
                 }
                 _ = self.assembly.fabric.wake_host(host);
             }

@@ -5,7 +5,7 @@
 use crate::external::journal::Journal;
 use crate::external::record::Answered;
 use host::memory::{DmaAccess, Memory, write_result};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
@@ -97,6 +97,8 @@ pub enum MapError {
 #[derive(Clone)]
 pub(crate) struct OutsideMemory {
     maps: Rc<RefCell<Maps>>,
+    /// The first DMA that was refused since somebody asked, and how many were.
+    refused: Rc<Cell<Option<(DmaAccess, u64)>>>,
     journal: Journal,
     /// Number of the host's place.
     place: u16,
@@ -147,7 +149,17 @@ impl Maps {
 
 impl OutsideMemory {
     pub(crate) fn new(journal: Journal, place: u16) -> OutsideMemory {
-        OutsideMemory { maps: Rc::default(), journal, place }
+        OutsideMemory { maps: Rc::default(), refused: Rc::default(), journal, place }
+    }
+
+    /// Other addresses of the same host: nothing is mapped there.
+    pub(super) fn beside(&self) -> OutsideMemory {
+        OutsideMemory { maps: Rc::default(), ..self.clone() }
+    }
+
+    /// The next DMA of which nobody was told that it was refused, and how many there were.
+    pub(super) fn refused(&self) -> Option<(DmaAccess, u64)> {
+        self.refused.take()
     }
 
     /// Checks whether `map` may be mapped now.
@@ -202,7 +214,12 @@ impl Memory for OutsideMemory {
     }
 
     fn lets_dma(&self, dma: &DmaAccess) -> bool {
-        self.find(dma.address, dma.len as usize, dma.writes).is_some()
+        let lets = self.find(dma.address, dma.len as usize, dma.writes).is_some();
+        if !lets {
+            let (first, count) = self.refused.get().unwrap_or((*dma, 0));
+            self.refused.set(Some((first, count + 1)));
+        }
+        lets
     }
 
     fn read(&self, address: u64, to: &mut [u8]) -> bool {

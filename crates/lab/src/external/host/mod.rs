@@ -11,15 +11,16 @@ pub(crate) use memory::OutsideMemory;
 pub use memory::{Backing, MAP_BYTES, MAX_MAPS, Map, MapAccess, MapError};
 pub use request::HostRequest;
 
+use host::memory::{DmaAccess, HostMemory};
 use host::{HostInput, HostOutput, HostProgram, HostReadId};
 use plug::Place;
 use plug::place::Input;
 use request::Asked;
 use std::cell::{RefCell, RefMut};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 use thiserror::Error;
-use tlp::{PayloadPool, Time};
+use tlp::{Bdf, PayloadPool, Time};
 
 /// The name of the place of the host that slots hang on by default, where it is outside.
 pub const ROOT: &str = "host root";
@@ -57,6 +58,9 @@ pub struct HostPlace(Rc<RefCell<State>>);
 struct State {
     pool: PayloadPool,
     memory: OutsideMemory,
+    /// Functions with addresses of their own, in whose memory DMA of others ends, and those that their root complex does not know yet.
+    spaces: BTreeMap<Bdf, OutsideMemory>,
+    granted: Vec<Bdf>,
     requests: VecDeque<HostOutput>,
     /// Requests under way that need an answer.
     open: BTreeSet<HostReadId>,
@@ -73,6 +77,8 @@ impl HostPlace {
         HostPlace(Rc::new(RefCell::new(State {
             pool,
             memory,
+            spaces: BTreeMap::new(),
+            granted: Vec::new(),
             requests,
             open,
             heard,
@@ -92,7 +98,25 @@ impl HostPlace {
     /// # Errors
     /// The reason why not.
     pub fn check_map(&self, map: &Map) -> Result<(), MapError> {
-        self.0.borrow().memory.check(map)
+        self.check_map_of(None, map)
+    }
+
+    /// The same for the addresses of `requester`, if it has its own.
+    ///
+    /// # Errors
+    /// The reason why not.
+    pub fn check_map_of(&self, requester: Option<Bdf>, map: &Map) -> Result<(), MapError> {
+        let state = self.0.borrow();
+        let memory = requester.and_then(|requester| state.spaces.get(&requester));
+        match (requester, memory) {
+            (Some(_), None) => state.memory.beside().check(map),
+            (_, memory) => memory.unwrap_or(&state.memory).check(map),
+        }
+    }
+
+    /// The first DMA to addresses that are not mapped, or not so, since somebody asked, and how many there were.
+    pub fn refused_dma(&self) -> Option<(DmaAccess, u64)> {
+        self.0.borrow().memory.refused()
     }
 
     /// Inputs for the host, in the order of time; ask after every drain of the lab.
@@ -103,6 +127,16 @@ impl HostPlace {
     /// Whether all below is to be reset now; tells it once.
     pub(crate) fn takes_reset(&self) -> bool {
         std::mem::take(&mut self.0.borrow_mut().reset)
+    }
+
+    /// Functions that have addresses of their own from now on; tells each once.
+    pub(crate) fn grants(&self, mut grant: impl FnMut(Bdf, HostMemory)) {
+        let mut state = self.0.borrow_mut();
+        for requester in std::mem::take(&mut state.granted) {
+            if let Some(memory) = state.spaces.get(&requester) {
+                grant(requester, HostMemory::of(memory.clone()));
+            }
+        }
     }
 
     fn take(&self, request: HostRequest) {
@@ -127,16 +161,26 @@ impl State {
                 }
                 self.requests.push_back(output);
             }
-            Asked::Map(map, backing) => {
-                self.memory.map(map, backing).map_err(|e| format!("map of {e}"))?;
+            Asked::Map { of, map, backing } => {
+                self.memory_of(of).map(map, backing).map_err(|e| format!("map of {e}"))?;
             }
-            Asked::Unmap { address, bytes } => {
-                self.memory.unmap(address, bytes).map_err(|e| e.to_string())?;
+            Asked::Unmap { of, address, bytes } => {
+                self.memory_of(of).unmap(address, bytes).map_err(|e| e.to_string())?;
             }
             Asked::End(outcome) => self.outcome = Some(outcome),
             Asked::Reset => self.reset = true,
         }
         Ok(())
+    }
+
+    /// The memory whose addresses a function asks for; from now on it has its own.
+    fn memory_of(&mut self, requester: Option<Bdf>) -> &OutsideMemory {
+        let Some(requester) = requester else { return &self.memory };
+        let (memory, granted) = (&self.memory, &mut self.granted);
+        self.spaces.entry(requester).or_insert_with(|| {
+            granted.push(requester);
+            memory.beside()
+        })
     }
 
     fn fail(&mut self, why: String) {
@@ -147,7 +191,7 @@ impl State {
 impl Place for HostPlace {
     fn take_recorded(&self, now: Time, input: &[u8]) -> Result<bool, String> {
         let request = HostRequest::parse(input, &self.0.borrow().pool);
-        let request = request.ok_or("no request of a host, legal are those of kinds 1 to 14, whole")?;
+        let request = request.ok_or("no request of a host, legal are those of kinds 1 to 16, whole")?;
         Ok(request.join(self, now))
     }
 

@@ -18,6 +18,8 @@
 //!  12 unmap             u64 address, u64 bytes
 //!  13 the host ends     u8: 0 well, 1 with why: UTF-8
 //!  14 reset of all below
+//!  15 map               as 11, behind u16 function whose addresses they are
+//!  16 unmap             as 12, behind u16 function
 //! data: u8 0, u32 bytes that are only counted; or u8 1, u32 length, bytes
 //! ```
 //!
@@ -42,8 +44,14 @@ pub struct HostRequest(pub(super) Asked);
 pub(super) enum Asked {
     Issue(HostOutput),
     /// In a replay nobody holds the bytes.
-    Map(Map, Option<Rc<dyn Backing>>),
+    Map {
+        /// The function whose addresses they are; `None`: all that have none of their own.
+        of: Option<Bdf>,
+        map: Map,
+        backing: Option<Rc<dyn Backing>>,
+    },
     Unmap {
+        of: Option<Bdf>,
         address: u64,
         bytes: u64,
     },
@@ -65,12 +73,22 @@ impl HostRequest {
 
     /// Maps memory for DMA; `backing` holds it.
     pub fn map(map: Map, backing: impl Backing + 'static) -> HostRequest {
-        HostRequest(Asked::Map(map, Some(Rc::new(backing))))
+        HostRequest::map_of(None, map, backing)
     }
 
     /// Unmaps a whole map.
     pub const fn unmap(address: u64, bytes: u64) -> HostRequest {
-        HostRequest(Asked::Unmap { address, bytes })
+        HostRequest::unmap_of(None, address, bytes)
+    }
+
+    /// Maps memory for DMA of `requester`, which from now on reaches nothing but what is mapped so, as behind an IOMMU.
+    pub fn map_of(requester: Option<Bdf>, map: Map, backing: impl Backing + 'static) -> HostRequest {
+        HostRequest(Asked::Map { of: requester, map, backing: Some(Rc::new(backing)) })
+    }
+
+    /// Unmaps a whole map of `requester`.
+    pub const fn unmap_of(requester: Option<Bdf>, address: u64, bytes: u64) -> HostRequest {
+        HostRequest(Asked::Unmap { of: requester, address, bytes })
     }
 
     /// A fundamental reset of all below the host, as when it begins anew: root ports too.
@@ -109,14 +127,14 @@ impl Input<HostPlace> for HostRequest {
     fn emit(&self, out: &mut Vec<u8>) {
         match &self.0 {
             Asked::Issue(output) => emit_output(out, output),
-            Asked::Map(map, _) => {
-                out.put_u8(11);
+            Asked::Map { of, map, .. } => {
+                begin_of(out, [11, 15], *of);
                 out.put_u64(map.address);
                 out.put_u64(map.bytes);
                 out.put_u8((map.access == MapAccess::ReadWrite).into());
             }
-            Asked::Unmap { address, bytes } => {
-                out.put_u8(12);
+            Asked::Unmap { of, address, bytes } => {
+                begin_of(out, [12, 16], *of);
                 out.put_u64(*address);
                 out.put_u64(*bytes);
             }
@@ -198,6 +216,14 @@ fn begin(out: &mut Vec<u8>, kind: u8, id: HostReadId) {
     out.put_u32(id.0);
 }
 
+/// The kind without a function, or with it.
+fn begin_of(out: &mut Vec<u8>, kinds: [u8; 2], function: Option<Bdf>) {
+    out.put_u8(kinds[usize::from(function.is_some())]);
+    if let Some(function) = function {
+        out.put_u16(function.bits());
+    }
+}
+
 fn emit_message(out: &mut Vec<u8>, toward: Bdf, message: &OutMessage) {
     let options = &message.options;
     out.put_u8(7);
@@ -221,13 +247,15 @@ fn put_data(out: &mut Vec<u8>, data: &Data) {
 }
 
 fn asked(from: &mut Cursor<'_>, pool: &PayloadPool) -> Option<Asked> {
-    Some(match from.u8()? {
-        11 => {
+    let kind = from.u8()?;
+    let of = if matches!(kind, 15 | 16) { Some(function(from)?) } else { None };
+    Some(match kind {
+        11 | 15 => {
             let (address, bytes, access) = (from.u64()?, from.u64()?, from.u8()?);
             let access = [MapAccess::Read, MapAccess::ReadWrite].get(usize::from(access)).copied()?;
-            Asked::Map(Map { address, bytes, access }, None)
+            Asked::Map { of, map: Map { address, bytes, access }, backing: None }
         }
-        12 => Asked::Unmap { address: from.u64()?, bytes: from.u64()? },
+        12 | 16 => Asked::Unmap { of, address: from.u64()?, bytes: from.u64()? },
         13 => Asked::End(match from.u8()? {
             0 => Ok(()),
             _ => Err(std::str::from_utf8(from.rest()).ok()?.to_owned()),
