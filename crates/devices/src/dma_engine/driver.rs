@@ -2,7 +2,7 @@
 //! The host program of the DMA engine: one driver for each function, all side by side, each with rings and buffers of its own.
 //! Every byte is checked: those to the device there, those from it here.
 
-use super::{BAR, DESCRIPTOR_BYTES, Direction, INTERRUPT, Report, Settings, Stream, register};
+use super::{BAR, DESCRIPTOR_BYTES, Direction, INTERRUPT, Interrupts, Report, Settings, Stream, register};
 use crate::text;
 use host::cpu::{Cpu, Either, join, select};
 use host::firmware::FoundFunction;
@@ -11,6 +11,10 @@ use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
+use tlp::Duration;
+
+/// How often it looks where it waits for no interrupt.
+const LOOK: Duration = Duration::from_us(1);
 
 /// Runs the driver of each function, the physical one first; all begin when the last has set its rings up.
 ///
@@ -200,10 +204,21 @@ impl Ring {
             if self.posted != before {
                 self.cpu.write_u32(self.register(register::POSTED)?, self.posted).await.map_err(text)?;
             }
-            self.cpu.interrupt(self.function.vector(self.direction.index() as u16)).await;
+            self.wait().await?;
             self.take_done()?;
         }
         Ok(())
+    }
+
+    /// Waits until something may be done.
+    async fn wait(&self) -> Result<(), String> {
+        if self.load.interrupts != Interrupts::Intx {
+            self.cpu.interrupt(self.function.vector(self.direction.index() as u16)).await;
+            return Ok(());
+        }
+        self.cpu.sleep(LOOK).await;
+        let register = self.function.address(BAR, register::INTX)?;
+        self.cpu.write_u32(register, 1 << self.direction.index()).await.map_err(text)
     }
 
     fn buffer(&self, transfer: u32) -> u64 {

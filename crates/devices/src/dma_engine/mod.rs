@@ -15,6 +15,7 @@
 //! seed      +0x18  +0x58  u64  first word of the stream of data
 //! done      +0x20  +0x60  u32  how many descriptors are done so far; read-only
 //! failed    +0x24  +0x64  u32  how many of these failed; read-only
+//!           +0x80              u32  INTx (`interrupts = "intx"`): bit 0 H2D, bit 1 D2H asserts it; ones clear
 //!           +0x1000            MSI-X table: vector 0 is H2D's, vector 1 D2H's
 //!           +0x1800            MSI-X Pending Bit Array
 //!
@@ -44,7 +45,10 @@ pub use stream::Stream;
 
 use crate::{device_id, identity, registers_of};
 use capture::DeviceRegister;
-use config::{Bar, BuildError, Builder, ConfigSpace, Identity, MsixLayout, PcieLayout, SriovLayout};
+use config::{
+    Bar, BuildError, Builder, ConfigSpace, Identity, MsiLayout, MsiOptions, MsixLayout, PcieLayout,
+    SriovLayout,
+};
 use device::{AsyncDevice, BarIndex, Device};
 use endpoint::{FunctionConfig, VirtualFunctions};
 use plug::file::Folder;
@@ -76,6 +80,7 @@ const BENCH_OUTSTANDING: u16 = 64;
 const CLASS: u32 = 0x12_0000;
 const BAR: BarIndex = BarIndex(0);
 const VF_DEVICE: u16 = device_id::DMA_ENGINE_VF;
+const MSI: MsiLayout = MsiLayout { vectors: 2 };
 const MSIX: MsixLayout = MsixLayout { vectors: 2, table: (BAR.0, 0x1000), pending: (BAR.0, 0x1800) };
 
 /// Offsets of the registers of a ring, and the distance of the rings.
@@ -88,8 +93,9 @@ mod register {
     pub(super) const DONE: u64 = 0x20;
     pub(super) const FAILED: u64 = 0x24;
     pub(super) const STRIDE: u64 = 0x40;
-    /// Of both.
-    pub(super) const BYTES: usize = 0x80;
+    pub(super) const INTX: u64 = 0x80;
+    /// Of both, and that behind them.
+    pub(super) const BYTES: usize = 0x84;
 }
 
 /// The registers by their names, of the physical function and of virtual ones.
@@ -108,6 +114,7 @@ const REGISTERS: &[DeviceRegister] = &[
     named(Some(BAR.0), register::STRIDE + register::SEED, 8, "D2H seed"),
     named(Some(BAR.0), register::STRIDE + register::DONE, 4, "D2H done"),
     named(Some(BAR.0), register::STRIDE + register::FAILED, 4, "D2H failed"),
+    named(Some(BAR.0), register::INTX, 4, "INTx"),
 ];
 
 /// The bit of a descriptor that asks for an interrupt.
@@ -161,9 +168,26 @@ pub struct Settings {
     pub window: u16,
     /// Which way data go.
     pub directions: Directions,
+    /// How it interrupts. Other than by MSI-X without virtual functions alone.
+    pub interrupts: Interrupts,
     /// Transfers before those that count, and those that count, where they are measured.
     #[serde(skip)]
     pub measured: Option<(u64, u64)>,
+}
+
+/// How an engine interrupts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub enum Interrupts {
+    /// MSI-X, a vector for each ring.
+    #[serde(rename = "msi-x")]
+    Msix,
+    /// MSI, a vector for each ring, with masking.
+    #[serde(rename = "msi")]
+    Msi,
+    /// INTA, asserted until the driver clears both bits of its register. The simulated host's driver does not wait for it: it looks
+    /// every microsecond.
+    #[serde(rename = "intx")]
+    Intx,
 }
 
 /// Which way an engine moves data.
@@ -198,6 +222,7 @@ impl Default for Settings {
             ring_entries: 16,
             window: 32,
             directions: Directions::Both,
+            interrupts: Interrupts::Msix,
             measured: None,
         }
     }
@@ -303,16 +328,21 @@ pub fn functions(
     measured: Option<&Shared<Transfers>>,
 ) -> Result<Functions, Fault> {
     settings.check()?;
+    if settings.vfs > 0 && settings.interrupts != Interrupts::Msix {
+        let message = "other interrupts than msi-x: legal without virtual functions (vfs = 0)";
+        return Err(Fault::at("interrupts", message.to_owned()));
+    }
     report.change(|r| r.functions = vec![FunctionReport::default(); usize::from(settings.vfs) + 1]);
-    let window = Window::new(settings.window);
+    let (window, interrupts) = (Window::new(settings.window), settings.interrupts);
     let (pool, report, measured) = (pool.clone(), report.clone(), measured.cloned());
     let device = move |number: u16| -> Box<dyn Device> {
         let (window, report, measured) = (window.clone(), report.clone(), measured.clone());
-        let start =
-            move |io| Function::new(io, number, window.clone(), report.clone(), measured.clone()).run();
+        let start = move |io| {
+            Function::new(io, number, interrupts, window.clone(), report.clone(), measured.clone()).run()
+        };
         Box::new(AsyncDevice::with_pool(pool.clone(), start))
     };
-    let physical = FunctionConfig { config: physical(settings.vfs, pcie)?, device: device(0) };
+    let physical = FunctionConfig { config: physical(settings, pcie)?, device: device(0) };
     let virtual_functions = match settings.vfs {
         0 => None,
         _ => {
@@ -322,12 +352,15 @@ pub fn functions(
     Ok(Functions { physical, virtual_functions })
 }
 
-fn physical(vfs: u16, pcie: PcieLayout) -> Result<ConfigSpace, BuildError> {
-    let builder = Builder::type0(identity(device_id::DMA_ENGINE, CLASS))
-        .bar(BAR, Bar::memory64(BAR_BYTES))
-        .msix(MSIX)
-        .pcie(pcie)
-        .advanced_error_reporting();
+fn physical(settings: Settings, pcie: PcieLayout) -> Result<ConfigSpace, BuildError> {
+    let Settings { vfs, interrupts, .. } = settings;
+    let builder = Builder::type0(identity(device_id::DMA_ENGINE, CLASS)).bar(BAR, Bar::memory64(BAR_BYTES));
+    let builder = match interrupts {
+        Interrupts::Msix => builder.msix(MSIX),
+        Interrupts::Msi => builder.msi(MSI).msi_options(MsiOptions { masking: true, address_32: false }),
+        Interrupts::Intx => builder.interrupt_pin(1),
+    };
+    let builder = builder.pcie(pcie).advanced_error_reporting();
     if vfs == 0 {
         return builder.build();
     }

@@ -3,8 +3,8 @@
 
 use super::window::{Place, Window};
 use super::{
-    BAR, DESCRIPTOR_BYTES, Direction, INTERRUPT, MAX_RING_ENTRIES, READ_BYTES, Report, RingReport, Stream,
-    register,
+    BAR, DESCRIPTOR_BYTES, Direction, INTERRUPT, Interrupts, MAX_RING_ENTRIES, READ_BYTES, Report,
+    RingReport, Stream, register,
 };
 use crate::queue::Queue;
 use device::Channel;
@@ -61,6 +61,7 @@ enum Step {
 pub(super) struct Function {
     io: Io,
     number: u16,
+    interrupts: Interrupts,
     window: Window,
     report: Shared<Report>,
     measured: Option<Shared<Transfers>>,
@@ -76,6 +77,7 @@ impl Function {
     pub(super) fn new(
         io: Io,
         number: u16,
+        interrupts: Interrupts,
         window: Window,
         report: Shared<Report>,
         measured: Option<Shared<Transfers>>,
@@ -83,6 +85,7 @@ impl Function {
         Rc::new(Function {
             io,
             number,
+            interrupts,
             window,
             report,
             measured,
@@ -103,6 +106,7 @@ impl Function {
         self.io.spawn(self.clone().write_data());
         while let Some(request) = self.io.next_request().await {
             match request {
+                Request::Write(write) if write.offset() == register::INTX => self.clear_intx(&write).await,
                 Request::Write(write) => self.write(&write),
                 Request::Read(read) => {
                     let registers = self.registers.borrow();
@@ -129,6 +133,27 @@ impl Function {
             // A doorbell that still waits stands for this one too.
             let _ = self.doorbells[direction.index()].push(());
         }
+    }
+
+    /// Ones clear what asserts INTx.
+    async fn clear_intx(&self, write: &WriteRequest) {
+        let before = self.registers.borrow().u32(register::INTX);
+        self.registers.borrow_mut().write(write);
+        let left = before & !self.registers.borrow().u32(register::INTX);
+        self.registers.borrow_mut().set_u32(register::INTX, left);
+        if before != 0 && left == 0 {
+            // While its function may not, nobody hears of it.
+            let _ = self.io.intx(false).await;
+        }
+    }
+
+    async fn interrupt(&self, direction: Direction) -> Result<(), DmaError> {
+        if self.interrupts != Interrupts::Intx {
+            return self.io.interrupt(direction.index() as u16).await;
+        }
+        let before = self.registers.borrow().u32(register::INTX);
+        self.registers.borrow_mut().set_u32(register::INTX, before | 1 << direction.index());
+        self.io.intx(true).await
     }
 
     fn u32(&self, direction: Direction, offset: u64) -> u32 {
@@ -208,7 +233,7 @@ impl Function {
             self.io.dma_write(at, u64::from(failures) << 32 | u64::from(done)).await?;
         }
         if interrupts {
-            self.io.interrupt(direction.index() as u16).await?;
+            self.interrupt(direction).await?;
         }
         Ok(())
     }
