@@ -4,23 +4,31 @@
 //!
 //! ```text
 //!   QEMU ── guest::net ── guest::vfio_user::Session ── Guest: guest::vmd::Vmd ── HostPlace ── external::Driver ── fabric
+//!                                                             guest::direct::Direct
 //! ```
 //!
 //! Sans-IO like the rest of a lab, but for the memory that the machine has mapped and the descriptors that it gave for its
 //! interrupts: both are the machine's, and `guest` reaches them.
 
+mod below;
+mod client;
+mod errand;
 mod links;
+mod placing;
 mod seat;
 mod serve;
 mod spaces;
 
 pub use links::LinkSocket;
+pub use placing::Places;
 pub use seat::{Guest, GuestCounters, GuestError, Told};
 pub use serve::serve;
 pub use spaces::config_spaces;
 
 use crate::LabFile;
+use crate::external::host::ROOT;
 use crate::tree::Tree;
+use fabric::HostId;
 use guest::vmd::Layout;
 
 /// Buses of the least VMD.
@@ -37,11 +45,24 @@ const VECTORS: u16 = 64;
 /// # Errors
 /// There is no such host, or its tree is none.
 pub fn layout(file: &LabFile, place: &str) -> Result<Layout, String> {
+    let (tree, host) = host_of(file, place)?;
+    let buses = tree.buses(host).next_power_of_two().clamp(LEAST_BUSES, 256);
+    Ok(Layout { buses, prefetchable_bytes: PREFETCHABLE_BYTES, memory_bytes: MEMORY_BYTES, vectors: VECTORS })
+}
+
+/// The hosts of a lab that somebody outside has to be, by the names of their places: `host root`, `host NAME`.
+pub fn places(file: &LabFile) -> Vec<String> {
+    let root = file.lab.host.outside.then(|| ROOT.to_owned());
+    let others = file.lab.external_host.iter().map(|host| format!("host {}", host.name.get_ref()));
+    root.into_iter().chain(others).collect()
+}
+
+/// The tree of a lab, and the host of it whose place has this name.
+fn host_of(file: &LabFile, place: &str) -> Result<(Tree, HostId), String> {
     let tree = Tree::of(&file.lab).map_err(|e| e.message)?;
     let names =
         std::iter::once("root").chain(file.lab.external_host.iter().map(|h| h.name.get_ref().as_str()));
     let found = tree.host_ids().zip(names).find(|(_, name)| place.strip_prefix("host ") == Some(name));
     let (host, _) = found.ok_or_else(|| format!("no place `{place}`"))?;
-    let buses = tree.buses(host).next_power_of_two().clamp(LEAST_BUSES, 256);
-    Ok(Layout { buses, prefetchable_bytes: PREFETCHABLE_BYTES, memory_bytes: MEMORY_BYTES, vectors: VECTORS })
+    Ok((tree, host))
 }

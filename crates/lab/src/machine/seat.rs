@@ -1,27 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One virtual machine with its VMD: takes what comes at its socket, and tells it what comes back.
+//! One virtual machine: takes what comes at its sockets, and tells it what comes back.
 
-use crate::external::host::{Backing, HostPlace, HostRequest, Map, MapAccess};
+use super::below::Below;
+use super::client::{Client, Memories};
+use super::errand;
+use super::placing::Places;
+use crate::external::host::{HostPlace, HostRequest};
 use crate::external::{Door, Driver};
-use guest::memory::{Memory, MemoryError};
+use guest::direct::Outcome;
+use guest::memory::MemoryError;
 use guest::net::{ListenError, Peer, Server};
-use guest::sharing::Sharing;
-use guest::vfio_user::{
-    Dma, DmaMap, Errno, Event, HangUp, Irq, IrqChange, IrqEvent, Refusal, Region, Shape, Token,
-};
+use guest::vfio_user::{Event, HangUp, Irq, IrqChange, IrqEvent, Refusal};
 use guest::vmd::{Layout, LayoutError, Vmd};
+use host::memory::DmaAccess;
 use host::{HostInput, HostInterrupt};
 use serde::Serialize;
-use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::ops::Add;
 use std::path::Path;
-use std::rc::Rc;
 use thiserror::Error;
-use tlp::{AtomicOp, PayloadPool, Time};
-
-/// Most bytes of one access of the machine: each DW of configuration space is a request of its own.
-const MAX_TRANSFER: u32 = 1 << 16;
+use tlp::{PayloadPool, Time};
 
 /// What a machine has done, and what came of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
@@ -50,14 +48,32 @@ pub struct GuestCounters {
     pub refused: u64,
 }
 
-/// A virtual machine above a host of a lab, with the socket that it comes to.
+impl Add for GuestCounters {
+    type Output = GuestCounters;
+
+    fn add(self, other: GuestCounters) -> GuestCounters {
+        GuestCounters {
+            clients: self.clients + other.clients,
+            reads: self.reads + other.reads,
+            writes: self.writes + other.writes,
+            resets: self.resets + other.resets,
+            interrupts: self.interrupts + other.interrupts,
+            interrupts_lost: self.interrupts_lost + other.interrupts_lost,
+            interrupts_foreign: self.interrupts_foreign + other.interrupts_foreign,
+            messages: self.messages + other.messages,
+            maps: self.maps + other.maps,
+            maps_without_descriptor: self.maps_without_descriptor + other.maps_without_descriptor,
+            refused: self.refused + other.refused,
+        }
+    }
+}
+
+/// A virtual machine above a host of a lab, with the sockets that it comes to.
 pub struct Guest {
     door: Door<HostPlace>,
-    server: Server,
-    vmd: Vmd<Token>,
-    /// What is mapped, by its address.
-    mapped: BTreeMap<u64, Rc<Memory>>,
-    sharing: Sharing,
+    /// The VMD's, or one for each function.
+    clients: Vec<Client>,
+    below: Below,
     counters: GuestCounters,
 }
 
@@ -70,6 +86,12 @@ pub enum GuestError {
     /// Its socket.
     #[error("{0}")]
     Listen(#[from] ListenError),
+    /// What is below it cannot be put into place.
+    #[error("what is below the machine: {0}")]
+    Places(String),
+    /// No function is below it.
+    #[error("no slot of this host has a function: there is nothing to hand to a machine")]
+    Nothing,
 }
 
 /// What whoever serves a machine has to know of it.
@@ -85,48 +107,58 @@ pub enum Told {
     Unreachable(MemoryError),
     /// Its memory is not shared: DMA changes a file that it does not look at.
     Private,
+    /// DMA to what it has not mapped, or not so, was refused: the first since this was told, and how many there were.
+    Unmapped(DmaAccess, u64),
+    /// What is below it could not be put into place again.
+    Misplaced(String),
     /// It has gone.
     Gone(HangUp),
 }
 
-/// Memory of the machine, as the root complex reaches it.
-struct Mapped(Rc<Memory>);
-
-impl Backing for Mapped {
-    fn read(&self, offset: u64, to: &mut [u8]) -> bool {
-        self.0.read(offset, to)
-    }
-
-    fn write(&self, offset: u64, from: &[u8]) -> bool {
-        self.0.write(offset, from)
-    }
-
-    fn operate(&self, offset: u64, op: AtomicOp, operands: &[u8], old: &mut [u8]) -> bool {
-        self.0.operate(offset, op, operands, old)
-    }
-}
-
 impl Guest {
-    /// Seats a machine at a place of the lab, and listens for it at `socket`.
+    /// Seats a machine at a place of the lab, below a VMD, and listens for it at `socket`.
     ///
     /// # Errors
     /// The layout is not legal, or nobody can listen there.
     pub fn new(door: Door<HostPlace>, layout: Layout, socket: &Path) -> Result<Guest, GuestError> {
-        let vmd = Vmd::new(layout, PayloadPool::new())?;
-        let server = Server::bind(socket, shape(&vmd))?;
-        Ok(Guest {
-            door,
-            server,
-            vmd,
-            mapped: BTreeMap::new(),
-            sharing: Sharing::default(),
-            counters: GuestCounters::default(),
-        })
+        let below = Below::Vmd(Vmd::new(layout, PayloadPool::new())?);
+        let clients = vec![Client::new("vmd".to_owned(), Server::bind(socket, below.shape(0))?)];
+        Ok(Guest { door, clients, below, counters: GuestCounters::default() })
     }
 
-    /// Where it listens.
-    pub fn server(&self) -> &Server {
-        &self.server
+    /// Seats a machine that gets each function as a device of its own, after riser's firmware has put them into their places; listens
+    /// for each at a socket in `folder`, named as the slot.
+    ///
+    /// # Errors
+    /// The firmware fails, finds nothing, or nobody can listen there.
+    pub fn direct(
+        lab: &mut Driver,
+        door: Door<HostPlace>,
+        places: Places,
+        folder: &Path,
+    ) -> Result<Guest, GuestError> {
+        let mut guest = Guest {
+            door,
+            clients: Vec::new(),
+            below: Below::direct(places),
+            counters: GuestCounters::default(),
+        };
+        guest.place(lab).map_err(GuestError::Places)?;
+        for (n, name) in guest.below.names().enumerate() {
+            let server = Server::bind(&folder.join(&name), guest.below.shape(n))?;
+            guest.clients.push(Client::new(name, server));
+        }
+        if guest.clients.is_empty() { Err(GuestError::Nothing) } else { Ok(guest) }
+    }
+
+    /// Where it listens: what for, and the socket.
+    pub fn sockets(&self) -> impl Iterator<Item = (&str, &Path)> {
+        self.clients.iter().map(|client| (&*client.name, client.server.path()))
+    }
+
+    /// The sockets.
+    pub(super) fn servers(&self) -> impl Iterator<Item = &Server> {
+        self.clients.iter().map(|client| &client.server)
     }
 
     /// What has happened so far.
@@ -135,7 +167,7 @@ impl Guest {
     }
 
     /// Takes what the machine wants, as far as there is room; it joins the lab at `now`. `told` hears what is to be known. True if
-    /// more may be there.
+    /// more is there already.
     ///
     /// # Errors
     /// Nobody can be listened for any more.
@@ -143,79 +175,107 @@ impl Guest {
         &mut self,
         lab: &mut Driver,
         now: Time,
-        mut told: impl FnMut(&mut Driver, Told),
+        mut told: impl FnMut(&mut Driver, &str, Told),
     ) -> io::Result<bool> {
-        let came = self.server.turn()?;
-        if let Some(peer) = self.server.arrival() {
-            told(lab, Told::Came(peer));
-        }
         self.issue(lab, now);
-        while self.vmd.accesses.has_room() && self.door.place.has_room() {
-            let Some(event) = self.server.poll() else { return Ok(came) };
-            self.event(event, lab, now, &mut told);
-            self.issue(lab, now);
-            self.answer();
+        let mut more = false;
+        for n in 0..self.clients.len() {
+            self.clients[n].server.turn()?;
+            if let Some(peer) = self.clients[n].server.arrival() {
+                told(lab, &self.clients[n].name, Told::Came(peer));
+            }
+            loop {
+                if !(self.below.has_room() && self.door.place.has_room()) {
+                    more = true;
+                    break;
+                }
+                let Some(event) = self.clients[n].server.poll() else { break };
+                self.event(n, event, lab, now, &mut told);
+                self.issue(lab, now);
+                self.answer();
+            }
         }
-        Ok(true)
+        if let Some((first, count)) = self.door.place.refused_dma() {
+            told(lab, "", Told::Unmapped(first, count));
+        }
+        Ok(more)
     }
 
-    fn event(&mut self, event: Event, lab: &mut Driver, now: Time, told: &mut impl FnMut(&mut Driver, Told)) {
+    fn event(
+        &mut self,
+        n: usize,
+        event: Event,
+        lab: &mut Driver,
+        now: Time,
+        told: &mut impl FnMut(&mut Driver, &str, Told),
+    ) {
         match event {
             Event::Joined => {
                 self.counters.clients += 1;
-                told(lab, Told::Joined);
+                self.clients[n].is_there = true;
+                told(lab, &self.clients[n].name, Told::Joined);
             }
             Event::Read { token, region, offset, len } => {
                 self.counters.reads += 1;
-                self.vmd.read(token, region as u32, offset, len as u32);
+                self.below.read((n, token), region, offset, len as u32);
             }
             Event::Write { token, region, offset, data, .. } => {
                 self.counters.writes += 1;
-                self.vmd.write(token, region as u32, offset, &data);
+                if let Some((_, token)) = self.below.write((n, token), region, offset, &data) {
+                    self.reset(n, lab, told);
+                    self.clients[n].server.complete(token, Ok(&[]));
+                }
             }
-            Event::Map { token, map, fd, fd_offset } => {
-                let result = self.map(lab, now, map, fd, fd_offset, told);
-                self.server.complete(token, result.map(|()| &[][..]));
-            }
-            Event::Unmap { token, maps } => {
-                maps.iter().for_each(|map| self.unmap(lab, now, map.address));
-                self.server.complete(token, Ok(&[]));
+            Event::Map { .. } | Event::Unmap { .. } | Event::Dma { .. } => {
+                self.memory(n, event, lab, now, told)
             }
             Event::Reset { token } => {
                 self.counters.resets += 1;
-                self.reset(lab, now);
-                self.server.complete(token, Ok(&[]));
+                self.reset(n, lab, told);
+                self.clients[n].server.complete(token, Ok(&[]));
             }
             Event::Refused(why) => {
                 self.counters.refused += 1;
-                told(lab, Told::Refused(why));
+                told(lab, &self.clients[n].name, Told::Refused(why));
             }
             Event::HangUp(why) => {
                 // All is as it left it, until it is told.
-                told(lab, Told::Gone(why));
-                self.leave(lab, now);
+                told(lab, &self.clients[n].name, Told::Gone(why));
+                self.leave(n, lab, now, told);
             }
-            // From now on the device does DMA.
-            Event::Irqs(IrqEvent { irq: Irq::Msix, change: IrqChange::Assigned, .. }) => {
-                if let Some(session) = self.server.session_mut() {
-                    self.sharing.ask(session);
-                }
-            }
-            Event::Irqs(_) => {}
-            Event::Dma { dma, result } => {
-                if self.is_private(dma, &result) {
-                    told(lab, Told::Private);
-                }
-            }
+            Event::Irqs(event) => self.irqs(n, event),
         }
+    }
+
+    fn memory(
+        &mut self,
+        n: usize,
+        event: Event,
+        lab: &mut Driver,
+        now: Time,
+        told: &mut impl FnMut(&mut Driver, &str, Told),
+    ) {
+        let mut memories = Memories { lab, door: &self.door, of: self.below.requester(n), now };
+        let what = self.clients[n].memory(event, &mut memories, &mut self.counters);
+        if let Some(what) = what {
+            told(lab, &self.clients[n].name, what);
+        }
+    }
+
+    fn irqs(&mut self, n: usize, event: IrqEvent) {
+        if event.change == IrqChange::Assigned && matches!(event.irq, Irq::Msi | Irq::Msix) {
+            // From now on the device does DMA.
+            self.clients[n].ask_whether_shared();
+        }
+        self.below.irqs(n, event);
     }
 
     /// Issues what may be.
     fn issue(&mut self, lab: &mut Driver, now: Time) {
         while self.door.place.has_room()
-            && let Some(request) = self.vmd.accesses.poll_request()
+            && let Some(request) = self.below.poll_request()
         {
-            // A VMD asks for nothing but what the seam has.
+            // Neither a VMD nor a function asks for anything but what the seam has.
             if let Ok(request) = HostRequest::issue(request) {
                 lab.inject(now, &self.door, request);
             }
@@ -223,98 +283,93 @@ impl Guest {
     }
 
     fn answer(&mut self) {
-        while let Some(answer) = self.vmd.accesses.poll_answer() {
-            self.server.complete(answer.token, Ok(&answer.bytes));
+        while let Some(outcome) = self.below.poll() {
+            match outcome {
+                Outcome::Answer { token: (n, token), bytes } => {
+                    self.clients[n].server.complete(token, Ok(&bytes));
+                }
+                Outcome::Signal { function, irq, n } => self.signal(function, irq, n),
+            }
         }
     }
 
-    /// Tells the machine what has come back.
-    pub fn hear(&mut self) {
+    /// Tells the machine what has come back, and asks on what that asks for.
+    pub fn hear(&mut self, lab: &mut Driver) {
         while let Some((_, heard)) = self.door.place.hear() {
-            match heard {
-                HostInput::Done { id, result } => self.vmd.accesses.handle(id, &result),
-                HostInput::Interrupt(interrupt) => self.interrupt(interrupt),
-                _ => self.counters.messages += 1,
-            }
+            self.heard(heard);
         }
+        self.issue(lab, lab.now());
         self.answer();
-        self.server.flush();
+        self.clients.iter_mut().for_each(|client| client.server.flush());
+    }
+
+    fn heard(&mut self, heard: HostInput) {
+        match heard {
+            HostInput::Done { id, result } => self.below.handle(id, &result),
+            HostInput::Interrupt(interrupt) => self.interrupt(interrupt),
+            _ => self.counters.messages += 1,
+        }
     }
 
     fn interrupt(&mut self, interrupt: HostInterrupt) {
-        let count = match self.vmd.vector(&interrupt) {
-            None => &mut self.counters.interrupts_foreign,
-            Some(vector) if self.server.signal(Irq::Msix, vector.into()) => &mut self.counters.interrupts,
-            Some(_) => &mut self.counters.interrupts_lost,
-        };
-        *count += 1;
+        match self.below.interrupt(&interrupt) {
+            Some((n, irq, vector)) => self.signal(n, irq, vector),
+            None if self.below.takes(&interrupt) => {}
+            None => self.counters.interrupts_foreign += 1,
+        }
     }
 
-    fn map(
-        &mut self,
-        lab: &mut Driver,
-        now: Time,
-        map: DmaMap,
-        fd: Option<OwnedFd>,
-        fd_offset: u64,
-        told: &mut impl FnMut(&mut Driver, Told),
-    ) -> Result<(), Errno> {
-        let Some(fd) = fd else {
-            self.counters.maps_without_descriptor += 1;
-            return Ok(());
-        };
-        let memory = Memory::new(fd, fd_offset, map.size, map.access).map_err(|why| {
-            let errno = why.errno();
-            told(lab, Told::Unreachable(why));
-            errno
-        })?;
-        let access = if map.access.write { MapAccess::ReadWrite } else { MapAccess::Read };
-        let asked = Map { address: map.address, bytes: map.size, access };
-        self.door.place.check_map(&asked).map_err(|_| Errno::INVAL)?;
-        let memory = Rc::new(memory);
-        lab.inject(now, &self.door, HostRequest::map(asked, Mapped(memory.clone())));
-        self.mapped.insert(map.address, memory);
-        self.counters.maps += 1;
-        Ok(())
-    }
-
-    /// Whether that tells that the machine's memory is not shared.
-    fn is_private(&mut self, dma: Dma, result: &Result<Vec<u8>, Errno>) -> bool {
-        let Some(session) = self.server.session_mut() else { return false };
-        let held =
-            |address, to: &mut [u8]| self.mapped.get(&address).is_some_and(|memory| memory.read(0, to));
-        self.sharing.answer(session, dma, result, held)
-    }
-
-    fn unmap(&mut self, lab: &mut Driver, now: Time, address: u64) {
-        if let Some(memory) = self.mapped.remove(&address) {
-            lab.inject(now, &self.door, HostRequest::unmap(address, memory.bytes()));
+    fn signal(&mut self, n: usize, irq: Irq, vector: u32) {
+        match self.clients[n].server.signal(irq, vector) {
+            true => self.counters.interrupts += 1,
+            false => self.counters.interrupts_lost += 1,
         }
     }
 
     /// The client has gone: nothing of it is reached any more.
-    fn leave(&mut self, lab: &mut Driver, now: Time) {
-        let mapped: Vec<u64> = self.mapped.keys().copied().collect();
-        mapped.into_iter().for_each(|address| self.unmap(lab, now, address));
-        self.sharing = Sharing::default();
-        self.vmd.accesses.abandon();
-        self.reset(lab, now);
+    fn leave(
+        &mut self,
+        n: usize,
+        lab: &mut Driver,
+        now: Time,
+        told: &mut impl FnMut(&mut Driver, &str, Told),
+    ) {
+        let mut memories = Memories { lab, door: &self.door, of: self.below.requester(n), now };
+        self.clients[n].leave(&mut memories);
+        self.below.leave(n);
+        match self.clients.iter().any(|client| client.is_there) {
+            true => self.reset(n, lab, told),
+            false => self.begin_anew(lab, now, told),
+        }
     }
 
-    /// The VMD, and all below it, are as when the lab began.
-    fn reset(&mut self, lab: &mut Driver, now: Time) {
-        self.vmd.reset();
+    /// What the client has is as when the lab began: its VMD and all below that, or its function.
+    fn reset(&mut self, n: usize, lab: &mut Driver, told: &mut impl FnMut(&mut Driver, &str, Told)) {
+        let Some(code) = self.below.reset(n) else {
+            return self.begin_anew(lab, lab.now(), told);
+        };
+        let mut meanwhile = Vec::new();
+        if let Err(why) = errand::run(lab, &self.door, code, |heard| meanwhile.push(heard)) {
+            told(lab, &self.clients[n].name, Told::Misplaced(why));
+        }
+        meanwhile.into_iter().for_each(|heard| self.heard(heard));
+    }
+
+    /// All below the machine is as when the lab began.
+    fn begin_anew(&mut self, lab: &mut Driver, now: Time, told: &mut impl FnMut(&mut Driver, &str, Told)) {
         lab.inject(now, &self.door, HostRequest::reset());
+        if let Err(why) = self.place(lab) {
+            told(lab, "", Told::Misplaced(why));
+        }
     }
-}
 
-/// The device that the machine's client sees.
-fn shape(vmd: &Vmd<Token>) -> Shape {
-    let mut shape = Shape { max_transfer: MAX_TRANSFER, ..Shape::new() };
-    for (n, region) in (0..).zip(&mut shape.regions) {
-        let size = vmd.region_bytes(n);
-        *region = Region { size, readable: size > 0, writable: size > 0 };
+    /// Has the firmware put functions that a machine gets one by one into their places.
+    fn place(&mut self, lab: &mut Driver) -> Result<(), String> {
+        let Some(code) = self.below.code() else { return Ok(()) };
+        let mut meanwhile = Vec::new();
+        let placed = errand::run(lab, &self.door, code, |heard| meanwhile.push(heard))?;
+        self.below.placed(placed);
+        meanwhile.into_iter().for_each(|heard| self.heard(heard));
+        Ok(())
     }
-    shape.irqs[Irq::Msix as usize] = vmd.vectors().into();
-    shape
 }

@@ -15,31 +15,30 @@ const SETTLE: Duration = Duration::from_us(50);
 const TURN: Duration = Duration::from_ms(20);
 
 /// Serves machines until `go_on` says no or the lab fails; it is asked after each turn, at least every 20 ms. `told` hears what is to
-/// be known of a machine, by its number: that it has gone, before anything of it is put away. `links` takes commands meanwhile.
+/// be known of a machine, by its number. `links` takes commands meanwhile.
 ///
 /// # Errors
 /// Those of `poll` and `accept`.
-pub fn serve(
+pub fn serve<'g>(
     lab: &mut Driver,
-    guests: &mut [Guest],
-    mut links: Option<LinkSocket>,
+    guests: impl Iterator<Item = &'g mut Guest>,
+    links: &mut [LinkSocket],
     clock: impl Fn() -> Time,
-    mut told: impl FnMut(&mut Driver, usize, Told),
+    mut told: impl FnMut(&mut Driver, usize, &str, Told),
     mut go_on: impl FnMut() -> bool,
 ) -> io::Result<()> {
+    let mut guests: Vec<&mut Guest> = guests.collect();
     while lab.failure().is_none() && go_on() {
         let mut more = false;
-        if let Some(links) = &mut links {
-            links.turn(lab, clock());
-        }
+        links.iter_mut().for_each(|links| links.turn(lab, clock()));
         for (n, guest) in guests.iter_mut().enumerate() {
-            more |= guest.take(lab, clock(), |lab, what| told(lab, n, what))?;
+            more |= guest.take(lab, clock(), |lab, name, what| told(lab, n, name, what))?;
         }
-        lab.drain(clock(), |_| guests.iter_mut().for_each(Guest::hear));
-        lab.settle(SETTLE, |_| guests.iter_mut().for_each(Guest::hear));
+        lab.drain(clock(), |lab| guests.iter_mut().for_each(|guest| guest.hear(lab)));
+        lab.settle(SETTLE, |lab| guests.iter_mut().for_each(|guest| guest.hear(lab)));
         if !more {
             let wait = lab.poll_timeout().map_or(TURN, |at| at.since(clock()).min(TURN));
-            let servers: Vec<_> = guests.iter().map(Guest::server).collect();
+            let servers: Vec<_> = guests.iter().flat_map(|guest| guest.servers()).collect();
             let others: Vec<_> = links.iter().map(LinkSocket::interest).collect();
             net::wait(&servers, &others, Some(std::time::Duration::from_nanos(wait.as_ps() / 1000)))?;
         }

@@ -3,18 +3,24 @@
 
 use crate::commands::lspci;
 use lab::external::Driver;
-use lab::external::host::{HostPlace, ROOT};
+use lab::external::host::HostPlace;
 use tlp::Bdf;
 
 /// The domain that the driver of a VMD makes; the first one.
 const DOMAIN: u32 = 0x10000;
 const BUSES: u16 = 256;
 
-/// All functions below the lab's host, each as a line with its name, and lines of 16 bytes.
-pub(super) fn hexdump(driver: &mut Driver) -> String {
-    let Some(door) = driver.door_named::<HostPlace>(ROOT) else { return String::new() };
-    let spaces = lab::machine::config_spaces(driver, &door, BUSES);
-    let dump =
-        |(function, space): &(Bdf, Vec<u8>)| lspci::hexdump(&format!("{DOMAIN:x}:{function} riser"), space);
-    spaces.iter().map(dump).collect()
+/// All functions below the lab's machines, each as a line with its name, and lines of 16 bytes. Each machine's are of a domain of
+/// their own, from 10000 on.
+pub(super) fn hexdump(driver: &mut Driver, places: &[String]) -> String {
+    let mut text = String::new();
+    for (domain, place) in (DOMAIN..).zip(places) {
+        let Some(door) = driver.door_named::<HostPlace>(place) else { continue };
+        let spaces = lab::machine::config_spaces(driver, &door, BUSES);
+        let dump = |(function, space): &(Bdf, Vec<u8>)| {
+            lspci::hexdump(&format!("{domain:x}:{function} riser"), space)
+        };
+        text.extend(spaces.iter().map(dump));
+    }
+    text
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The virtual machine of `riser guest run`, as its options say, from `riser-vm`. Knows no lab.
 
+use super::prefix::Prefixed;
 use crate::failure::Failure;
 use crate::{outputs, progress};
 use indicatif::ProgressBar;
@@ -118,7 +119,12 @@ fn failed(error: Error) -> Failure {
 
 impl MachineArgs {
     /// The machine as asked for, its parts fetched where they are missing. `command` runs in it, or a shell.
-    pub(super) fn options(&self, command: &[String], stop: &AtomicBool) -> Result<Options, Failure> {
+    pub(super) fn options(
+        &self,
+        command: &[String],
+        module: Option<&str>,
+        stop: &AtomicBool,
+    ) -> Result<Options, Failure> {
         let cache = self.cache.clone().map_or_else(Cache::of_user, |folder| Ok(Cache::new(folder)));
         let sources = Sources {
             cache: cache.map_err(failed)?,
@@ -142,7 +148,7 @@ impl MachineArgs {
         options.append = self.append.clone();
         options.qemu_arguments = self.qemu_argument.clone();
         options.modules =
-            std::iter::once("vmd").chain(self.module.iter().map(String::as_str)).map(load).collect();
+            module.into_iter().chain(self.module.iter().map(String::as_str)).map(load).collect();
         options.command = command.to_vec();
         options.time_limit = self.time_limit.map(Duration::from_secs);
         options.input = if command.is_empty() && io::stdin().is_terminal() && io::stdout().is_terminal() {
@@ -152,6 +158,16 @@ impl MachineArgs {
             Input::From(Arc::new(stdin.map_err(|e| Failure::Run(format!("standard input: {e}")))?))
         };
         Ok(options)
+    }
+
+    /// What several machines cannot have.
+    pub(super) fn check_several(&self) -> Result<(), Failure> {
+        match self.gdb {
+            None => Ok(()),
+            Some(_) => {
+                Err(Failure::Usage("--gdb: a debugger is waited for by one guest, not several".to_owned()))
+            }
+        }
     }
 
     fn parts(&self, parts: &mut Parts<'_>) -> vm::Result<Options> {
@@ -173,27 +189,50 @@ impl MachineArgs {
         Ok(Options::new(qemu, kernel, programs))
     }
 
-    /// Claims the files that the machine writes.
-    pub(super) fn claim(&self, outputs: &mut outputs::Outputs) -> Result<(), Failure> {
-        outputs.claim_if("--log", self.log.as_deref()).map(|_| ())
+    /// Claims the files that a machine writes; `name` as for [`start`](Self::start).
+    pub(super) fn claim(&self, outputs: &mut outputs::Outputs, name: Option<&String>) -> Result<(), Failure> {
+        let path = self.log.as_deref().map(|log| log_of(log, name.map(String::as_str)));
+        outputs.claim_if("--log", path.as_deref()).map(|_| ())
     }
 
     /// Starts the machine. The kernel's log goes to the file of --log, or into `kept`; with `aside`, what the command prints goes to
-    /// standard error.
-    pub(super) fn start(&self, options: Options, kept: Kept, aside: bool) -> Result<Machine, Failure> {
+    /// standard error. With `name`, it is one of several, which stands before its lines and behind the name of its log.
+    pub(super) fn start(
+        &self,
+        options: Options,
+        kept: Kept,
+        aside: bool,
+        name: Option<&str>,
+    ) -> Result<Machine, Failure> {
         let log: Box<dyn Write + Send> = match &self.log {
             None => Box::new(kept),
             Some(path) => {
+                let path = log_of(path, name);
                 let file =
-                    File::create(path).map_err(|e| Failure::Run(format!("{}: {e}", path.display())))?;
+                    File::create(&path).map_err(|e| Failure::Run(format!("{}: {e}", path.display())))?;
                 Box::new(file)
             }
         };
         let stdout: Box<dyn Write + Send> =
             if aside { Box::new(io::stderr()) } else { Box::new(io::stdout()) };
-        let outputs = Outputs { log, stdout, stderr: Box::new(io::stderr()) };
+        let (stdout, stderr): (Box<dyn Write + Send>, Box<dyn Write + Send>) = match name {
+            None => (stdout, Box::new(io::stderr())),
+            Some(name) => {
+                (Box::new(Prefixed::new(name, stdout)), Box::new(Prefixed::new(name, io::stderr())))
+            }
+        };
+        let outputs = Outputs { log, stdout, stderr };
         Machine::start(options, outputs).map_err(failed)
     }
+}
+
+/// The file of the log of a machine, which may be one of several.
+fn log_of(log: &Path, name: Option<&str>) -> PathBuf {
+    let mut path = log.to_owned().into_os_string();
+    if let Some(name) = name {
+        path.push(format!(".{name}"));
+    }
+    path.into()
 }
 
 fn show(bar: &ProgressBar, progress: Progress<'_>) {

@@ -3,6 +3,7 @@
 
 mod hexdump;
 mod machine;
+mod prefix;
 mod report;
 mod run;
 mod seat;

@@ -4,7 +4,7 @@
 use super::hexdump::hexdump;
 use super::machine::{Kept, MachineArgs};
 use super::report::Report;
-use super::seat::{HOT_PLUG, device, links, seat, tell};
+use super::seat::{Seat, SeatArgs, hosts, links, tell};
 use crate::commands::cpu;
 use crate::commands::outside::Opening;
 use crate::failure::Failure;
@@ -14,9 +14,10 @@ use lab::machine::Told;
 use nettlp::net::Clock as WallClock;
 use plug::Models;
 use std::ffi::OsString;
-use std::path::PathBuf;
-use std::sync::atomic::Ordering;
-use vm::machine::End;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use vm::machine::{End, Input};
+use vm::{Machine, Options};
 
 const EXAMPLE: &str = "\
 Examples:
@@ -25,14 +26,19 @@ Examples:
   riser guest run labs/tree.toml --capture boot.pcapng -- dmesg
   riser guest run labs/sriov.toml --share . --module drivers/my.ko -- /share/test.sh
   riser guest run labs/tree.toml --kernel 6.12 --smp 2 --package nvme-cli -- nvme list
+  riser guest run labs/tree.toml --direct --iommu -- lspci -vv   # each device by itself, in domain 0000
+  riser guest run two.toml --guest a='cat /dev/zero' -- lspci    # a lab with [[external_host]]: a guest for each
 
 The lab's host is a stock Linux kernel in a virtual machine of QEMU's, which finds the hierarchy as PCI domain 10000, behind Intel's \
 VMD. What it needs is fetched once from Debian's packages, and kept; --qemu and --kernel name other files. Kernels other than \
 Debian's need the module vmd.
+A lab with several hosts outside has a guest for each: all run the command, with the host's name in $RISER_HOST, but those that \
+--guest gives another; what they print has the name before each line.
 In the guest, `lab cut NAME` cuts the link of a slot or switch, and `lab help` says what else can be done to the lab.
 --json prints one object in the end, and what the command prints goes to standard error: status, boot_cpu_seconds, \
-qemu_cpu_seconds, guest: {clients, reads, writes, resets, interrupts, ...}, lab: what `riser run --json` prints.
-The exit status is the command's; 1 where there is none, since the guest failed.";
+qemu_cpu_seconds, guest: {clients, reads, writes, resets, interrupts, ...}, guests: [{host, ...}] where there are several, lab: what \
+`riser run --json` prints.
+The exit status is the command's, of several guests that of the first one which failed; 1 where there is none, since the guest failed.";
 
 /// Run a command, or a shell, on a stock Linux kernel below which a lab's hierarchy lies
 #[derive(clap::Args)]
@@ -50,6 +56,13 @@ pub(crate) struct Args {
     hexdump: Option<PathBuf>,
 
     #[command(flatten)]
+    seat: SeatArgs,
+
+    /// Of a lab with several hosts outside: what the guest of this one runs, a line for its shell; may be given again
+    #[arg(long, value_name = "HOST=COMMAND")]
+    guest: Vec<String>,
+
+    #[command(flatten)]
     machine: MachineArgs,
 
     /// Print one JSON object in the end; what the command prints goes to standard error
@@ -61,55 +74,75 @@ pub(crate) struct Args {
     command: Vec<String>,
 }
 
+/// A guest that runs.
+struct Running {
+    host: String,
+    machine: Machine,
+    kept: Kept,
+}
+
 pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     let stop = interrupt::flag()?;
     let mut lab = args.opening.read(&args.lab, models)?.with_outside();
+    let (places, hosts) = (lab::machine::places(&lab.file), hosts(&lab.file));
+    let commands = args.commands(&hosts)?;
     let hexdump_to = lab.outputs.claim_if("--hexdump", args.hexdump.as_deref())?;
-    args.machine.claim(&mut lab.outputs)?;
+    hosts
+        .iter()
+        .try_for_each(|host| args.machine.claim(&mut lab.outputs, (hosts.len() > 1).then_some(host)))?;
     let mut opened = lab.open(Clock::Virtual)?;
-    let mut options = args.machine.options(&args.command, &stop)?;
+    let options = args.machine.options(&args.command, args.seat.module(), &stop)?;
     let folder = tempfile::tempdir().map_err(|e| Failure::Run(format!("a folder for the socket: {e}")))?;
-    let socket = folder.path().join("vmd");
-    let mut guests = [seat(&opened, &socket)?];
-    let links_path = folder.path().join("links");
-    let links = links(&opened, &links_path)?;
-    let chardev = format!("socket,id=links,path={}", links_path.display());
-    let device = device(&socket);
-    let port = "virtserialport,chardev=links,name=riser.links";
-    let arguments = ["-global", HOT_PLUG, "-device", &device, "-chardev", &chardev, "-device", port];
-    options.qemu_arguments.splice(0..0, arguments.map(OsString::from));
-    options.scripts.push(("lab".to_owned(), include_str!("lab.sh").to_owned()));
-    let kept = Kept::default();
     let (before, clock) = (cpu::seconds(), WallClock::new());
-    let mut machine = args.machine.start(options, kept.clone(), args.json)?;
+    let (mut seats, mut links, mut machines) = (Vec::new(), Vec::new(), Vec::new());
+    for (n, host) in hosts.iter().enumerate() {
+        seats.push(args.seat.seat(&mut opened, host, &folder.path().join(format!("host{n}")))?);
+        links.push(self::links(&opened, &folder.path().join(format!("links{n}")))?);
+    }
+    for (n, (seat, command)) in seats.iter().zip(commands).enumerate() {
+        let links = folder.path().join(format!("links{n}"));
+        let options = args.of_guest(options.clone(), seat, command, &links, hosts.len() > 1);
+        let (kept, name) = (Kept::default(), (hosts.len() > 1).then_some(&*seat.host));
+        let machine = args.machine.start(options, kept.clone(), args.json, name)?;
+        machines.push(Running { host: seat.host.clone(), machine, kept });
+    }
     let mut registers = None;
     let served = lab::machine::serve(
         &mut opened.driver,
-        &mut guests,
-        Some(links),
+        seats.iter_mut().map(|seat| &mut seat.guest),
+        &mut links,
         || clock.now(),
-        |lab, _, told| {
-            if hexdump_to.is_some() && matches!(told, Told::Gone(_)) {
-                registers = Some(hexdump(lab));
+        |lab, _, device, told| {
+            if hexdump_to.is_some() && registers.is_none() && matches!(told, Told::Gone(_)) {
+                registers = Some(hexdump(lab, &places));
             }
-            tell(&told, true);
+            tell(device, &told, true);
         },
-        || !stop.load(Ordering::Relaxed) && machine.poll().is_none(),
+        || {
+            let runs = machines.iter_mut().any(|running| running.machine.poll().is_none());
+            !stop.load(Ordering::Relaxed) && runs
+        },
     );
-    let report = machine.stop();
+    let (names, reports): (Vec<_>, Vec<_>) =
+        machines.into_iter().map(|Running { host, machine, kept }| ((host, kept), machine.stop())).unzip();
     if let Some(place) = hexdump_to {
-        place.write(&registers.unwrap_or_else(|| hexdump(&mut opened.driver)))?;
+        place.write(&registers.unwrap_or_else(|| hexdump(&mut opened.driver, &places)))?;
     }
     opened.kept.finish(&mut opened.driver, clock.now())?;
     if args.json {
-        let spent = cpu::seconds() - before;
-        Report::new(&opened, &guests[0], spent).with_machine(&report).json()?;
+        Report::new(&opened, &seats, &reports, cpu::seconds() - before).json()?;
     }
     served.map_err(|e| Failure::Run(format!("serving: {e}")))?;
     if let Some(why) = opened.driver.failure() {
         return Err(Failure::Run(why.to_owned()));
     }
-    match report.end {
+    let ends = reports.into_iter().zip(&names);
+    ends.map(|(report, (host, kept))| end(report.end, host, kept, names.len() > 1, &stop)).collect()
+}
+
+/// How a guest has ended, for who started it.
+fn end(end: End, host: &str, kept: &Kept, is_one_of_several: bool, stop: &AtomicBool) -> Result<(), Failure> {
+    match end {
         End::Exited(0) => Ok(()),
         End::Exited(status) => Err(Failure::Command(status)),
         End::Stopped if stop.load(Ordering::Relaxed) => Err(Failure::Interrupted("interrupted".to_owned())),
@@ -119,7 +152,63 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
             if !lines.is_empty() {
                 output::note(format_args!("the end of the kernel's log:\n{lines}"));
             }
-            Err(Failure::Run(end.to_string()))
+            let of = if is_one_of_several { format!("host `{host}`: ") } else { String::new() };
+            Err(Failure::Run(format!("{of}{end}")))
         }
+    }
+}
+
+impl Args {
+    /// What the guest of each host runs.
+    fn commands(&self, hosts: &[String]) -> Result<Vec<Vec<String>>, Failure> {
+        let names = hosts.join(", ");
+        let mut own: Vec<(&str, &str)> = Vec::new();
+        for given in &self.guest {
+            let known = given.split_once('=').filter(|(host, _)| hosts.iter().any(|known| known == host));
+            let (host, line) = known.ok_or_else(|| {
+                Failure::Usage(format!("--guest `{given}`: HOST=COMMAND is legal, of the hosts {names}"))
+            })?;
+            if own.iter().any(|(known, _)| *known == host) {
+                return Err(Failure::Usage(format!("--guest: `{host}` is named twice")));
+            }
+            own.push((host, line));
+        }
+        if hosts.len() > 1 {
+            self.machine.check_several()?;
+        }
+        let shell = |line: &str| ["sh", "-c", line].map(str::to_owned).to_vec();
+        let command = |host: &String| match own.iter().find(|(name, _)| name == host) {
+            Some((_, line)) => Ok(shell(line)),
+            None if hosts.len() > 1 && self.command.is_empty() => Err(Failure::Usage(format!(
+                "host `{host}`: a lab with several guests needs a command for each: behind --, or by --guest {host}=COMMAND"
+            ))),
+            None => Ok(self.command.clone()),
+        };
+        hosts.iter().map(command).collect()
+    }
+
+    /// The machine of one guest.
+    fn of_guest(
+        &self,
+        mut options: Options,
+        seat: &Seat,
+        command: Vec<String>,
+        links: &Path,
+        is_one_of_several: bool,
+    ) -> Options {
+        let chardev = format!("socket,id=links,path={}", links.display());
+        let port = "virtserialport,chardev=links,name=riser.links";
+        let mut arguments = self.seat.arguments(seat);
+        arguments.extend(["-chardev", &chardev, "-device", port].map(str::to_owned));
+        options.qemu_arguments.splice(0..0, arguments.into_iter().map(OsString::from));
+        options.scripts.push(("lab".to_owned(), include_str!("lab.sh").to_owned()));
+        options.environment.push(("RISER_HOST".to_owned(), seat.host.clone()));
+        let words = [self.seat.append(), &options.append].map(str::to_owned);
+        options.append = words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
+        options.command = command;
+        if is_one_of_several {
+            options.input = Input::Nothing;
+        }
+        options
     }
 }

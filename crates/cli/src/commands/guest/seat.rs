@@ -1,23 +1,106 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where a virtual machine joins a lab, as the commands need it.
+//! Where virtual machines join a lab, as the commands need it.
 
 use crate::commands::outside::Opened;
 use crate::failure::Failure;
 use crate::output;
-use lab::external::host::{HostPlace, ROOT};
+use lab::LabFile;
+use lab::external::host::HostPlace;
 use lab::external::{Door, LINKS};
-use lab::machine::{Guest, LinkSocket, Told};
+use lab::machine::{Guest, LinkSocket, Places, Told};
 use plug::Place;
 use std::path::Path;
 
 /// A setting of QEMU's (`-global`) that leaves hot-plug to the kernel, which asks the firmware's tables for all domains at once.
-pub(super) const HOT_PLUG: &str = "ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off";
+const HOT_PLUG: &str = "ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off";
+/// An IOMMU that follows what the kernel maps for each device; QEMU wants it before all whom it serves.
+const IOMMU: &str = "intel-iommu,intremap=on,caching-mode=on";
+/// Functions of a machine at most: QEMU's host bridge has 32 devices, some of which are the machine's own.
+const MAX_FUNCTIONS: usize = 24;
 
-/// The seat of a machine in place of the lab's host, which listens at `socket`.
-pub(super) fn seat(opened: &Opened, socket: &Path) -> Result<Guest, Failure> {
-    let layout = lab::machine::layout(&opened.file, ROOT).map_err(Failure::Run)?;
-    let door = door::<HostPlace>(opened, ROOT)?;
-    Guest::new(door, layout, socket).map_err(|e| Failure::Run(e.to_string()))
+/// What a machine gets of a lab.
+#[derive(clap::Args, Clone, Copy)]
+pub(super) struct SeatArgs {
+    /// Hand over each device by itself, behind a root port of QEMU's in PCI domain 0000, in place of the hierarchy behind a VMD
+    #[arg(long)]
+    direct: bool,
+
+    /// An emulated IOMMU (VT-d) with interrupt remapping in the machine: devices reach what the kernel has mapped for them
+    #[arg(long)]
+    iommu: bool,
+}
+
+/// A machine in place of a host.
+pub(super) struct Seat {
+    /// The host's name: `root`, or that of its `[[external_host]]`.
+    pub(super) host: String,
+    pub(super) guest: Guest,
+}
+
+/// The names of the hosts that are machines: `root`, or those of the file.
+pub(super) fn hosts(file: &LabFile) -> Vec<String> {
+    let name = |place: String| place.trim_start_matches("host ").to_owned();
+    lab::machine::places(file).into_iter().map(name).collect()
+}
+
+impl SeatArgs {
+    /// The seat of a machine in place of the host of this name. It listens at `socket`, which is a folder with a socket for each
+    /// function where it gets them one by one.
+    pub(super) fn seat(self, opened: &mut Opened, host: &str, socket: &Path) -> Result<Seat, Failure> {
+        let failed = |e: &dyn std::fmt::Display| Failure::Run(format!("host `{host}`: {e}"));
+        let place = format!("host {host}");
+        let door = door::<HostPlace>(opened, &place)?;
+        let guest = if self.direct {
+            std::fs::create_dir_all(socket)
+                .map_err(|e| Failure::Run(format!("{}: {e}", socket.display())))?;
+            let places = Places::new(&opened.file, &place).map_err(|e| failed(&e))?;
+            Guest::direct(&mut opened.driver, door, places, socket)
+        } else {
+            let layout = lab::machine::layout(&opened.file, &place).map_err(|e| failed(&e))?;
+            Guest::new(door, layout, socket)
+        };
+        let guest = guest.map_err(|e| failed(&e))?;
+        let functions = guest.sockets().count();
+        if functions > MAX_FUNCTIONS {
+            return Err(failed(&format!(
+                "{functions} functions: a machine takes {MAX_FUNCTIONS} one by one (--direct)"
+            )));
+        }
+        Ok(Seat { host: host.to_owned(), guest })
+    }
+
+    /// QEMU's arguments for a machine.
+    pub(super) fn arguments(self, seat: &Seat) -> Vec<String> {
+        let mut all = vec!["-global".to_owned(), HOT_PLUG.to_owned()];
+        let mut add = |device: String| all.extend(["-device".to_owned(), device]);
+        if self.iommu {
+            add(IOMMU.to_owned());
+        }
+        for (n, (_, socket)) in seat.guest.sockets().enumerate() {
+            let bus = format!("riser{n}");
+            if self.direct {
+                add(format!("pcie-root-port,id={bus},chassis={},slot={}", n + 1, n + 1));
+            }
+            add(device(socket, self.direct.then_some(&*bus)));
+        }
+        all
+    }
+
+    /// What the kernel's command line has to have.
+    pub(super) fn append(self) -> &'static str {
+        match (self.direct, self.iommu) {
+            (false, false) => "",
+            (false, true) => "intel_iommu=on",
+            // QEMU's ports do not come back from a sleep.
+            (true, false) => "pcie_port_pm=off",
+            (true, true) => "pcie_port_pm=off intel_iommu=on",
+        }
+    }
+
+    /// The module by which the kernel finds the lab.
+    pub(super) fn module(self) -> Option<&'static str> {
+        (!self.direct).then_some("vmd")
+    }
 }
 
 fn door<P: Place + Clone>(opened: &Opened, name: &str) -> Result<Door<P>, Failure> {
@@ -30,26 +113,35 @@ pub(super) fn links(opened: &Opened, path: &Path) -> Result<LinkSocket, Failure>
 }
 
 /// The value of QEMU's argument `-device` for a device at `socket`.
-pub(super) fn device(socket: &Path) -> String {
+fn device(socket: &Path, bus: Option<&str>) -> String {
     let path = serde_json::Value::from(socket.display().to_string());
-    format!(r#"{{"driver":"vfio-user-pci","socket":{{"path":{path},"type":"unix"}}}}"#)
+    let bus = bus.map(|bus| format!(r#","bus":"{bus}""#)).unwrap_or_default();
+    format!(r#"{{"driver":"vfio-user-pci","socket":{{"path":{path},"type":"unix"}}{bus}}}"#)
 }
 
-/// Says what is to be known of a machine; `quiet`: only what is wrong.
-pub(super) fn tell(told: &Told, quiet: bool) {
+/// Says what is to be known of a device of a machine; `quiet`: only what is wrong.
+pub(super) fn tell(device: &str, told: &Told, quiet: bool) {
     match told {
         Told::Came(peer) if !peer.is_served => output::note(format_args!(
             "process {} of user {} is not served: the machine must run as the same user",
             peer.process, peer.user
         )),
-        Told::Refused(why) => output::note(format_args!("refused: {why}")),
-        Told::Unreachable(why) => output::note(format_args!("the machine's memory: {why}")),
+        Told::Refused(why) => output::note(format_args!("{device}: refused: {why}")),
+        Told::Unreachable(why) => output::note(format_args!("{device}: the machine's memory: {why}")),
         Told::Private => output::note(
             "the machine's memory is not shared: DMA changes nothing that it sees; start QEMU with `share=on` at its memory-backend",
         ),
+        Told::Unmapped(first, count) => {
+            let what = if first.writes { "write" } else { "read" };
+            output::note(format_args!(
+                "DMA of {} was refused: the machine has not mapped the {} bytes at {:#x} for a {what}; {count} such since this was said last",
+                first.requester, first.len, first.address
+            ));
+        }
+        Told::Misplaced(why) => output::note(format_args!("{device}: {why}")),
         Told::Came(_) | Told::Joined | Told::Gone(_) if quiet => {}
-        Told::Came(peer) => output::note(format_args!("process {} is connected", peer.process)),
-        Told::Joined => output::note("the machine has its VMD"),
-        Told::Gone(why) => output::note(format_args!("the machine has gone: {why}")),
+        Told::Came(peer) => output::note(format_args!("{device}: process {} is connected", peer.process)),
+        Told::Joined => output::note(format_args!("{device}: the machine has it")),
+        Told::Gone(why) => output::note(format_args!("{device}: the machine has gone: {why}")),
     }
 }

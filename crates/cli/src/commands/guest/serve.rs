@@ -2,7 +2,7 @@
 //! `riser guest serve`: a lab's hierarchy for virtual machines that somebody else starts, from `riser-lab` and `riser-guest`.
 
 use super::report::Report;
-use super::seat::{HOT_PLUG, device, links, seat, tell};
+use super::seat::{Seat, SeatArgs, hosts, links, tell};
 use crate::commands::cpu;
 use crate::commands::outside::Opening;
 use crate::failure::Failure;
@@ -18,6 +18,8 @@ Examples:
   riser guest serve labs/tree.toml --socket vmd.sock
   riser guest serve labs/tree.toml --socket vmd.sock --links links.sock --capture boot.pcapng
   echo 'cut ram' | nc -UN links.sock
+  riser guest serve labs/tree.toml --direct --socket sockets       # a socket for each device in that folder
+  riser guest serve two.toml --socket a=a.sock --socket b=b.sock   # two hosts of a lab with [[external_host]]
 
 Prints the arguments that QEMU 10.1 or later needs, then serves one machine after another until Ctrl-C.
 --json prints one object in the end: guest: {clients, reads, writes, resets, interrupts, interrupts_lost, ...} and lab: what \
@@ -31,9 +33,13 @@ pub(crate) struct Args {
     #[arg(value_name = "LAB.toml")]
     lab: PathBuf,
 
-    /// Where to listen: a Unix socket, which is made
-    #[arg(long, value_name = "PATH")]
-    socket: PathBuf,
+    /// Where to listen: a Unix socket, which is made; with --direct a folder, in which each device has one. Where several hosts are
+    /// outside, one for each, behind its name
+    #[arg(long, value_name = "[HOST=]PATH", required = true)]
+    socket: Vec<String>,
+
+    #[command(flatten)]
+    seat: SeatArgs,
 
     /// Where to take commands to the lab's links, a line each, as `cut NAME`: another Unix socket
     #[arg(long, value_name = "PATH")]
@@ -50,26 +56,29 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     let stop = interrupt::flag()?;
     let mut opened = args.opening.read(&args.lab, models)?.with_outside().open(Clock::Virtual)?;
-    let mut guests = [seat(&opened, &args.socket)?];
+    let paths = paths(&hosts(&opened.file), &args.socket)?;
+    let mut seats = Vec::new();
+    for (host, path) in &paths {
+        seats.push(args.seat.seat(&mut opened, host, path)?);
+    }
     let links = args.links.as_deref().map(|path| links(&opened, path)).transpose()?;
+    let mut links: Vec<_> = links.into_iter().collect();
     let (before, clock) = (cpu::seconds(), WallClock::new());
-    output::note(format_args!("serving {} at {}; Ctrl-C ends it", opened.name, args.socket.display()));
-    output::note(format_args!(
-        "QEMU's arguments:\n-machine q35,memory-backend=ram -object memory-backend-memfd,id=ram,size=512M,share=on \\\n\
-         -global {HOT_PLUG} \\\n-device '{}'",
-        device(&args.socket)
-    ));
+    for (seat, (_, path)) in seats.iter().zip(&paths) {
+        output::note(format_args!("serving {} at {}; Ctrl-C ends it", opened.name, path.display()));
+        output::note(format_args!("QEMU's arguments{}:\n{}", of(&seats, seat), arguments(args.seat, seat)));
+    }
     let served = lab::machine::serve(
         &mut opened.driver,
-        &mut guests,
-        links,
+        seats.iter_mut().map(|seat| &mut seat.guest),
+        links.as_mut_slice(),
         || clock.now(),
-        |_, _, told| tell(&told, false),
+        |_, _, device, told| tell(device, &told, false),
         || !stop.load(Ordering::Relaxed),
     );
     let spent = cpu::seconds() - before;
     opened.kept.finish(&mut opened.driver, clock.now())?;
-    let report = Report::new(&opened, &guests[0], spent);
+    let report = Report::new(&opened, &seats, &[], spent);
     if args.json {
         report.json()?
     } else {
@@ -77,4 +86,49 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     }
     served.map_err(|e| Failure::Run(format!("serving: {e}")))?;
     opened.driver.failure().map_or(Ok(()), |why| Err(Failure::Run(why.to_owned())))
+}
+
+/// The hosts that are served, with their sockets.
+fn paths(hosts: &[String], given: &[String]) -> Result<Vec<(String, PathBuf)>, Failure> {
+    let wrong = |why: String| Failure::Usage(format!("--socket: {why}"));
+    let mut paths: Vec<(String, PathBuf)> = Vec::new();
+    for text in given {
+        let named = text.split_once('=').filter(|(host, _)| hosts.iter().any(|known| known == host));
+        let (host, path) = match (named, hosts) {
+            (Some((host, path)), _) => (host, path),
+            (None, [host]) => (host.as_str(), text.as_str()),
+            (None, _) => {
+                let names = hosts.join(", ");
+                return Err(wrong(format!(
+                    "`{text}`: several hosts are outside, name one before it: HOST=PATH, of {names}"
+                )));
+            }
+        };
+        if paths.iter().any(|(known, _)| known == host) {
+            return Err(wrong(format!("`{host}` is named twice")));
+        }
+        paths.push((host.to_owned(), path.into()));
+    }
+    Ok(paths)
+}
+
+/// Whose, where there are several.
+fn of(seats: &[Seat], seat: &Seat) -> String {
+    if seats.len() == 1 { String::new() } else { format!(" for host `{}`", seat.host) }
+}
+
+/// QEMU's arguments, a line for each.
+fn arguments(args: SeatArgs, seat: &Seat) -> String {
+    let memory = "-machine q35,memory-backend=ram -object memory-backend-memfd,id=ram,size=512M,share=on";
+    let all = args.arguments(seat);
+    let pairs = all.chunks(2).map(|pair| match pair[1].starts_with('{') {
+        true => format!("{} '{}'", pair[0], pair[1]),
+        false => pair.join(" "),
+    });
+    let lines: Vec<String> = std::iter::once(memory.to_owned()).chain(pairs).collect();
+    let kernel = match args.append() {
+        "" => String::new(),
+        append => format!("\nand on the kernel's command line: {append}"),
+    };
+    format!("{}{kernel}", lines.join(" \\\n"))
 }

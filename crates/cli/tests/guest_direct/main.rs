@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Devices that a stock kernel has one by one, in domain 0000: INTx, several MSI vectors, MSI-X, an emulated IOMMU; and several guests on
+//! one fabric. Drivers in the guest are the kernel's own, and a program in user space behind them (`probe.c`).
+
+#[path = "../common/mod.rs"]
+mod common;
+
+use common::{Outcome, command, riser_ok};
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// A folder with a lab, and one that guests share.
+struct Rig(tempfile::TempDir);
+
+impl Rig {
+    fn new(lab: &str) -> Rig {
+        let rig = Rig(tempfile::tempdir().unwrap());
+        fs::write(rig.path("lab.toml"), lab).unwrap();
+        fs::create_dir(rig.path("share")).unwrap();
+        rig
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    /// Puts the probe into the shared folder.
+    fn with_probe(self) -> Rig {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/guest_direct/probe.c");
+        let mut gcc = Command::new("gcc");
+        gcc.args(["-O1", "-Wall", "-Werror", "-static", "-o", &self.path("share/probe")]).arg(source);
+        assert!(gcc.status().unwrap().success(), "gcc makes the probe");
+        self
+    }
+
+    /// Runs guests with these arguments; `script` is what each runs.
+    fn run(&self, arguments: &[&str], script: &str) -> Outcome {
+        fs::write(self.path("share/script"), format!("d=/sys/bus/pci/devices\n{script}\n")).unwrap();
+        let mut riser = command(&["guest", "run", &self.path("lab.toml"), "--share", &self.path("share")]);
+        riser.args(["--time-limit", "120"]).args(arguments).args(["--", "sh", "/share/script"]);
+        let output = riser.stdin(Stdio::null()).output().unwrap();
+        let outcome = Outcome {
+            code: output.status.code().expect("riser ends by itself"),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        };
+        assert_eq!(outcome.code, 0, "{}{}", outcome.stdout, outcome.stderr);
+        outcome
+    }
+}
+
+/// Engines with each kind of interrupt, at a switch, in slots of these names.
+fn engines(kinds: &[(&str, &str)]) -> String {
+    let mut lab = "version = 1\n[[switch]]\nname = 's'\n".to_owned();
+    for (name, kind) in kinds {
+        lab += &format!(
+            "[[slot]]\nname = '{name}'\ndevice = 'dma-engine'\nparent = 's'\n[slot.dma-engine]\nvfs = 0\ninterrupts = '{kind}'\n"
+        );
+    }
+    lab
+}
+
+/// Lines of a capture of these TLPs.
+fn trace(capture: &str, filter: &str) -> Vec<String> {
+    riser_ok(&["trace", capture, "--filter", filter]).lines().map(str::to_owned).collect()
+}
+
+/// Two devices share INTA of their root port, which one of them asserts; the kernel masks by Interrupt Disable, the device clears.
+#[test]
+fn intx_is_a_level_that_uio_waits_for() {
+    let rig =
+        Rig::new(&engines(&[("a", "intx"), ("x", "msi-x"), ("b", "msi-x"), ("c", "msi-x"), ("w", "intx")]));
+    let rig = rig.with_probe();
+    let capture = rig.path("run.pcapng");
+    let script = "lspci -n -d 7269: | cut -d' ' -f1,3\nf=0000:05:00.0\n\
+        echo uio_pci_generic >$d/$f/driver_override; echo $f >/sys/bus/pci/drivers_probe\n\
+        /share/probe uio $f\ngrep -c uio_pci_generic /proc/interrupts";
+    let outcome = rig.run(&["--direct", "--module", "uio_pci_generic", "--capture", &capture], script);
+    let turn = |n: u32| format!("uio: count {n} register 2 disabled 1 status 1 cleared 1 data 1\n");
+    let functions: String = (1..6).map(|n| format!("{n:02}:00.0 7269:0007\n")).collect();
+    assert_eq!(outcome.stdout, functions + &turn(1) + &turn(2) + &turn(3) + "1\n");
+    // The device says INTA, its port of the switch turns that by its number: 4 of 4, so that it is that of the first device too.
+    let lines = |text: &str| trace(&capture, "type=Msg").iter().filter(|line| line.contains(text)).count();
+    assert_eq!((lines(" Assert_INTA"), lines(" Deassert_INTA")), (6, 6));
+}
+
+/// The kernel's own VFIO hands devices to a program, whose addresses the emulated IOMMU translates; each vector is counted by itself, and
+/// what is not mapped is refused.
+#[test]
+fn a_program_drives_devices_through_vfio_behind_an_iommu() {
+    let rig = Rig::new(&engines(&[("x", "msi-x"), ("m", "msi"), ("w", "intx")])).with_probe();
+    let (capture, record, again) = (rig.path("run.pcapng"), rig.path("run.rec"), rig.path("again.pcapng"));
+    let script = "echo 7269 0007 >/sys/bus/pci/drivers/vfio-pci/new_id\n\
+        for p in '01:00.0 msix' '02:00.0 msi' '03:00.0 intx'; do /share/probe vfio 0000:$p || exit; done\n\
+        dmesg | grep -c -e 'DMAR: IOMMU enabled' -e 'DMAR-IR: Enabled IRQ remapping'";
+    let outcome = rig.run(
+        &[
+            "--direct",
+            "--iommu",
+            "--module",
+            "vfio_iommu_type1",
+            "--module",
+            "vfio-pci",
+            "--capture",
+            &capture,
+            "--record",
+            &record,
+        ],
+        script,
+    );
+    let lines = |how: &str, vectors: &str| {
+        format!(
+            "{how}: {vectors} vectors\n\
+            {how}: d2h event 1 data 1\n{how}: h2d event 1 done 1 failed 0\n\
+            {how}: d2h event 1 data 1\n{how}: h2d event 1 done 2 failed 0\n\
+            {how}: beyond event 1 done 3 failed 1\n"
+        )
+    };
+    let expected = lines("msix", "2 of 2") + &lines("msi", "2 of 2") + &lines("intx", "1 of 1") + "2\n";
+    assert_eq!(outcome.stdout, expected);
+    for function in ["03:00.0", "04:00.0", "05:00.0"] {
+        let refused = format!(
+            "DMA of {function} was refused: the machine has not mapped the 256 bytes at 0x7664000 for a read"
+        );
+        assert!(outcome.stderr.contains(&refused), "{}", outcome.stderr);
+    }
+    assert!(!outcome.stderr.contains("DMA_UNMAP"), "{}", outcome.stderr);
+    // On the wire: the addresses are those that the program chose, at the bus numbers that riser gave.
+    let reads = trace(&capture, "type=MRd");
+    let of = |bdf: &str, text: &str| reads.iter().any(|line| line.contains(bdf) && line.contains(text));
+    for function in ["03:00.0", "04:00.0", "05:00.0"] {
+        assert!(of(function, "0x07654400"), "{function}: {reads:?}");
+    }
+    riser_ok(&["guest", "replay", &record, "--capture", &again]);
+    assert!(fs::read(capture).unwrap() == fs::read(again).unwrap(), "the captures differ");
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+// A driver of the DMA engine in user space, for a guest: `probe uio DEVICE` by uio_pci_generic, with physical addresses;
+// `probe vfio DEVICE intx|msi|msix` by vfio-pci, with addresses of its own behind an IOMMU. Prints what it has seen, a line each.
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/vfio.h>
+#include <poll.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { H2D = 0, D2H = 0x40, RING = 0, ENTRIES = 8, POSTED = 12, DONE_AT = 16, SEED = 24, DONE = 32, FAILED = 36, INTX = 0x80 };
+enum { PAGE = 4096, DATA = 1024, WRITTEN = 2048, BYTES = 256 };
+
+static volatile uint8_t *bar;
+static uint8_t *page;
+static uint64_t bus; // what the device calls the page
+
+static void die(const char *what) { perror(what); exit(1); }
+static void put32(unsigned at, uint32_t value) { *(volatile uint32_t *)(bar + at) = value; }
+static uint32_t get32(unsigned at) { return *(volatile uint32_t *)(bar + at); }
+static void put64(unsigned at, uint64_t value) { *(volatile uint64_t *)(bar + at) = value; }
+
+static void set_up(unsigned ring)
+{
+    put64(ring + RING, bus + (ring ? 512 : 0));
+    put64(ring + DONE_AT, bus + WRITTEN + ring);
+    put64(ring + SEED, 7);
+    put32(ring + ENTRIES, 1);
+}
+
+// One transfer of BYTES at `address`, with an interrupt behind it.
+static void transfer(unsigned ring, uint64_t address, uint32_t posted)
+{
+    uint8_t *descriptor = page + (ring ? 512 : 0);
+    uint32_t words[2] = { BYTES, 1 };
+    memcpy(descriptor, &address, 8);
+    memcpy(descriptor + 8, words, 8);
+    __sync_synchronize();
+    put32(ring + POSTED, posted);
+}
+
+// Integers that count up from `first`.
+static int is_stream(const uint8_t *bytes, uint64_t first)
+{
+    for (unsigned n = 0; n < BYTES / 8; n++)
+        if (((const volatile uint64_t *)bytes)[n] != first + n) return 0;
+    return 1;
+}
+
+static void uio(const char *device)
+{
+    char path[256];
+    snprintf(path, sizeof path, "/sys/bus/pci/devices/%s/resource0", device);
+    int resource = open(path, O_RDWR), uio = open("/dev/uio0", O_RDWR);
+    snprintf(path, sizeof path, "/sys/bus/pci/devices/%s/config", device);
+    int config = open(path, O_RDWR);
+    if (resource < 0 || uio < 0 || config < 0) die("open");
+    bar = mmap(0, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, resource, 0);
+    page = mmap(0, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_LOCKED | MAP_POPULATE, -1, 0);
+    if (bar == MAP_FAILED || page == MAP_FAILED) die("mmap");
+    memset(page, 0, PAGE);
+    uint64_t entry = 0;
+    int pagemap = open("/proc/self/pagemap", O_RDONLY);
+    if (pread(pagemap, &entry, 8, (uintptr_t)page / PAGE * 8) != 8) die("pagemap");
+    bus = (entry & ((1ull << 55) - 1)) * PAGE;
+    uint16_t command = 0x0006;
+    if (pwrite(config, &command, 2, 4) != 2) die("command");
+    set_up(D2H);
+    for (uint32_t turn = 1; turn <= 3; turn++) {
+        uint32_t count = 0, seen;
+        uint16_t status = 0;
+        transfer(D2H, bus + DATA, turn);
+        struct pollfd wait = { .fd = uio, .events = POLLIN };
+        if (poll(&wait, 1, 5000) != 1 || read(uio, &count, 4) != 4) { printf("uio: no interrupt\n"); exit(1); }
+        if (pread(config, &command, 2, 4) != 2 || pread(config, &status, 2, 6) != 2) die("config");
+        seen = get32(INTX);
+        put32(INTX, seen);
+        printf("uio: count %u register %u disabled %u status %u", count, seen, command >> 10 & 1, status >> 3 & 1);
+        if (pread(config, &status, 2, 6) != 2) die("config");
+        printf(" cleared %u data %d\n", !(status >> 3 & 1), is_stream(page + DATA, 7 + 32 * (turn - 1)));
+        command &= ~0x400;
+        if (pwrite(config, &command, 2, 4) != 2) die("command");
+    }
+}
+
+static int vfio_device(const char *device)
+{
+    char path[256], link[256];
+    snprintf(path, sizeof path, "/sys/bus/pci/devices/%s/iommu_group", device);
+    ssize_t length = readlink(path, link, sizeof link - 1);
+    if (length < 0) die("iommu_group");
+    link[length] = 0;
+    snprintf(path, sizeof path, "/dev/vfio%s", strrchr(link, '/'));
+    int container = open("/dev/vfio/vfio", O_RDWR), group = open(path, O_RDWR);
+    if (container < 0 || group < 0) die(path);
+    if (ioctl(group, VFIO_GROUP_SET_CONTAINER, &container)) die("container");
+    if (ioctl(container, VFIO_SET_IOMMU, VFIO_TYPE1_IOMMU)) die("iommu");
+    page = mmap(0, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memset(page, 0, PAGE);
+    bus = 0x7654000;
+    struct vfio_iommu_type1_dma_map map = {
+        .argsz = sizeof map, .flags = VFIO_DMA_MAP_FLAG_READ | VFIO_DMA_MAP_FLAG_WRITE,
+        .vaddr = (uintptr_t)page, .iova = bus, .size = PAGE,
+    };
+    if (ioctl(container, VFIO_IOMMU_MAP_DMA, &map)) die("map");
+    int fd = ioctl(group, VFIO_GROUP_GET_DEVICE_FD, device);
+    if (fd < 0) die("device");
+    return fd;
+}
+
+static int wait_event(int event)
+{
+    uint64_t count = 0;
+    struct pollfd wait = { .fd = event, .events = POLLIN };
+    return poll(&wait, 1, 5000) == 1 && read(event, &count, 8) == 8 ? (int)count : 0;
+}
+
+static void irqs(int fd, unsigned index, unsigned flags, unsigned count, const int *events)
+{
+    char bytes[sizeof(struct vfio_irq_set) + 2 * sizeof(int)];
+    struct vfio_irq_set *set = (void *)bytes;
+    *set = (struct vfio_irq_set){ .argsz = sizeof *set + (events ? count * sizeof(int) : 0), .flags = flags, .index = index, .count = count };
+    if (events) memcpy(set->data, events, count * sizeof(int));
+    if (ioctl(fd, VFIO_DEVICE_SET_IRQS, set)) die("irqs");
+}
+
+static void vfio(const char *device, const char *how)
+{
+    int fd = vfio_device(device);
+    unsigned index = !strcmp(how, "intx") ? VFIO_PCI_INTX_IRQ_INDEX : !strcmp(how, "msi") ? VFIO_PCI_MSI_IRQ_INDEX : VFIO_PCI_MSIX_IRQ_INDEX;
+    struct vfio_region_info region = { .argsz = sizeof region, .index = VFIO_PCI_BAR0_REGION_INDEX };
+    struct vfio_region_info config = { .argsz = sizeof config, .index = VFIO_PCI_CONFIG_REGION_INDEX };
+    struct vfio_irq_info info = { .argsz = sizeof info, .index = index };
+    if (ioctl(fd, VFIO_DEVICE_GET_REGION_INFO, &region) || ioctl(fd, VFIO_DEVICE_GET_REGION_INFO, &config)) die("region");
+    if (ioctl(fd, VFIO_DEVICE_GET_IRQ_INFO, &info)) die("irq info");
+    bar = mmap(0, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, region.offset);
+    if (bar == MAP_FAILED) die("bar");
+    uint16_t command = 0x0006;
+    if (pwrite(fd, &command, 2, config.offset + 4) != 2) die("command");
+    int events[2] = { eventfd(0, 0), eventfd(0, 0) };
+    unsigned vectors = info.count < 2 ? info.count : 2;
+    printf("%s: %u of %u vectors\n", how, vectors, info.count);
+    irqs(fd, index, VFIO_IRQ_SET_DATA_EVENTFD | VFIO_IRQ_SET_ACTION_TRIGGER, vectors, events);
+    int of_h2d = events[0], of_d2h = events[vectors - 1];
+    set_up(H2D);
+    set_up(D2H);
+    for (uint32_t turn = 1; turn <= 2; turn++) {
+        transfer(D2H, bus + DATA, turn);
+        printf("%s: d2h event %d", how, wait_event(of_d2h));
+        if (index == VFIO_PCI_INTX_IRQ_INDEX) put32(INTX, 2), irqs(fd, index, VFIO_IRQ_SET_DATA_NONE | VFIO_IRQ_SET_ACTION_UNMASK, 1, 0);
+        printf(" data %d\n", is_stream(page + DATA, 7 + 32 * (turn - 1)));
+        // What came down goes up again: the device knows the stream.
+        for (unsigned n = 0; n < BYTES / 8; n++) ((uint64_t *)(page + DATA))[n] = 7 + 32 * (turn - 1) + n;
+        transfer(H2D, bus + DATA, turn);
+        printf("%s: h2d event %d", how, wait_event(of_h2d));
+        if (index == VFIO_PCI_INTX_IRQ_INDEX) put32(INTX, 1), irqs(fd, index, VFIO_IRQ_SET_DATA_NONE | VFIO_IRQ_SET_ACTION_UNMASK, 1, 0);
+        printf(" done %u failed %u\n", get32(H2D + DONE), get32(H2D + FAILED));
+    }
+    // What is not mapped is out of reach.
+    transfer(H2D, bus + 16 * PAGE, 3);
+    printf("%s: beyond event %d", how, wait_event(of_h2d));
+    printf(" done %u failed %u\n", get32(H2D + DONE), get32(H2D + FAILED));
+}
+
+int main(int count, char **words)
+{
+    if (count == 3 && !strcmp(words[1], "uio")) uio(words[2]);
+    else if (count == 4 && !strcmp(words[1], "vfio")) vfio(words[2], words[3]);
+    else return 2;
+    return 0;
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One client of a virtual machine: its socket, and the memory that it has mapped for the device it is.
+
+use super::seat::{GuestCounters, Told};
+use crate::external::host::{Backing, HostPlace, HostRequest, Map, MapAccess};
+use crate::external::{Door, Driver};
+use guest::memory::Memory;
+use guest::net::Server;
+use guest::sharing::Sharing;
+use guest::vfio_user::{Dma, DmaMap, Errno, Event};
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use tlp::{AtomicOp, Bdf, Time};
+
+/// Memory of the machine, as the root complex reaches it.
+struct Mapped(Rc<Memory>);
+
+impl Backing for Mapped {
+    fn read(&self, offset: u64, to: &mut [u8]) -> bool {
+        self.0.read(offset, to)
+    }
+
+    fn write(&self, offset: u64, from: &[u8]) -> bool {
+        self.0.write(offset, from)
+    }
+
+    fn operate(&self, offset: u64, op: AtomicOp, operands: &[u8], old: &mut [u8]) -> bool {
+        self.0.operate(offset, op, operands, old)
+    }
+}
+
+/// A device's client.
+pub(super) struct Client {
+    /// What the device is called.
+    pub(super) name: String,
+    pub(super) server: Server,
+    /// It has joined, and not gone.
+    pub(super) is_there: bool,
+    /// What is mapped, by its address.
+    mapped: BTreeMap<u64, Rc<Memory>>,
+    sharing: Sharing,
+}
+
+/// Where memory is mapped.
+pub(super) struct Memories<'a> {
+    pub(super) lab: &'a mut Driver,
+    pub(super) door: &'a Door<HostPlace>,
+    /// The function whose addresses they are, if it has its own.
+    pub(super) of: Option<Bdf>,
+    pub(super) now: Time,
+}
+
+impl Client {
+    pub(super) fn new(name: String, server: Server) -> Client {
+        let (mapped, sharing) = (BTreeMap::new(), Sharing::default());
+        Client { name, server, is_there: false, mapped, sharing }
+    }
+
+    /// Takes an event of memory; what is to be told of it.
+    pub(super) fn memory(
+        &mut self,
+        event: Event,
+        memories: &mut Memories<'_>,
+        counters: &mut GuestCounters,
+    ) -> Option<Told> {
+        match event {
+            Event::Map { token, map, fd: Some(fd), fd_offset } => {
+                let (result, told) = match self.map(memories, map, fd, fd_offset) {
+                    Ok(()) => (Ok(&[][..]), None),
+                    Err((errno, told)) => (Err(errno), told),
+                };
+                counters.maps += u64::from(result.is_ok());
+                self.server.complete(token, result);
+                return told;
+            }
+            Event::Map { token, fd: None, .. } => {
+                counters.maps_without_descriptor += 1;
+                self.server.complete(token, Ok(&[]));
+            }
+            Event::Unmap { token, maps } => {
+                maps.iter().for_each(|map| self.unmap(memories, map.address));
+                self.server.complete(token, Ok(&[]));
+            }
+            Event::Dma { dma, result } if self.is_private(dma, &result) => return Some(Told::Private),
+            _ => {}
+        }
+        None
+    }
+
+    fn map(
+        &mut self,
+        memories: &mut Memories<'_>,
+        map: DmaMap,
+        fd: OwnedFd,
+        fd_offset: u64,
+    ) -> Result<(), (Errno, Option<Told>)> {
+        let memory = Memory::new(fd, fd_offset, map.size, map.access);
+        let memory = memory.map_err(|why| (why.errno(), Some(Told::Unreachable(why))))?;
+        let access = if map.access.write { MapAccess::ReadWrite } else { MapAccess::Read };
+        let asked = Map { address: map.address, bytes: map.size, access };
+        let Memories { lab, door, of, now } = memories;
+        door.place.check_map_of(*of, &asked).map_err(|_| (Errno::INVAL, None))?;
+        let memory = Rc::new(memory);
+        lab.inject(*now, door, HostRequest::map_of(*of, asked, Mapped(memory.clone())));
+        self.mapped.insert(map.address, memory);
+        Ok(())
+    }
+
+    fn unmap(&mut self, memories: &mut Memories<'_>, address: u64) {
+        if let Some(memory) = self.mapped.remove(&address) {
+            let Memories { lab, door, of, now } = memories;
+            lab.inject(*now, door, HostRequest::unmap_of(*of, address, memory.bytes()));
+        }
+    }
+
+    /// Asks whether what is mapped is what the machine sees.
+    pub(super) fn ask_whether_shared(&mut self) {
+        if let Some(session) = self.server.session_mut() {
+            self.sharing.ask(session);
+        }
+    }
+
+    /// Whether that tells that the machine's memory is not shared.
+    fn is_private(&mut self, dma: Dma, result: &Result<Vec<u8>, Errno>) -> bool {
+        let Some(session) = self.server.session_mut() else { return false };
+        let held =
+            |address, to: &mut [u8]| self.mapped.get(&address).is_some_and(|memory| memory.read(0, to));
+        self.sharing.answer(session, dma, result, held)
+    }
+
+    /// It has gone, and its memory with it.
+    pub(super) fn leave(&mut self, memories: &mut Memories<'_>) {
+        let mapped: Vec<u64> = self.mapped.keys().copied().collect();
+        mapped.into_iter().for_each(|address| self.unmap(memories, address));
+        (self.sharing, self.is_there) = (Sharing::default(), false);
+    }
+}

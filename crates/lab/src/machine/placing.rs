@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Functions of a lab that a virtual machine is to have one by one: riser's own firmware gives them and the bridges above them bus numbers,
+//! windows and addresses, and they are quiet then. What it has set is put back where a function is reset.
+
+use super::host_of;
+use crate::LabFile;
+use crate::tree::HOT_PLUG_BUSES;
+use config::cap::{msi, msix, pcie};
+use config::header::{self, type0};
+use config::register::get;
+use guest::direct::{BarFacts, Facts};
+use host::firmware::{Function, HostMap, Interrupt, Path, Policy, System, VfPolicy, enumerate_host};
+use host::{Cpu, HostError, Wire};
+use tlp::{Bdf, Duration};
+
+/// How long a function may take for a reset (`PCIe 5.0 §6.6.2`).
+const FLR_TIME: Duration = Duration::from_ms(100);
+const LOW_HALF: u8 = 0b0011;
+const ALL_BYTES: u8 = 0b1111;
+
+/// A function in its place.
+#[derive(Clone, Debug)]
+pub(super) struct Placed {
+    /// The slot's name, and for functions other than 0 of its device `.N` behind it.
+    pub(super) name: String,
+    pub(super) facts: Facts,
+    /// DW number of Device Control, of a function that can be reset by it.
+    flr: Option<u16>,
+}
+
+/// What the firmware of a machine's host is told.
+pub struct Places {
+    map: HostMap,
+    /// The slots of the host, by the path of function 0.
+    slots: Vec<(Path, String)>,
+}
+
+impl Places {
+    /// What firmware is told of the host whose place has this name.
+    ///
+    /// # Errors
+    /// There is no such host, or its tree is none.
+    pub fn new(file: &LabFile, place: &str) -> Result<Places, String> {
+        let (tree, host) = host_of(file, place)?;
+        let policy = Policy {
+            mrrs: file.lab.link.mrrs_bytes.map_or_else(Default::default, |m| m.0),
+            hot_plug_buses: HOT_PLUG_BUSES,
+            vfs: VfPolicy::Off,
+            // The machine chooses, and nobody here takes errors.
+            msi: false,
+            msix: false,
+            error_reporting: false,
+            ..Policy::default()
+        };
+        let map = HostMap { policy, intx_lines: [0, 1, 2, 3], ..HostMap::default() };
+        let slots = tree.slot_paths().into_iter().zip(&file.lab.slot).enumerate();
+        let own = slots.filter(|(n, _)| tree.host_of(*n) == host);
+        let slots = own.map(|(_, (path, slot))| (path, slot.name.get_ref().clone())).collect();
+        Ok(Places { map, slots })
+    }
+
+    /// Host code that puts all functions into their places.
+    pub(super) fn code(&self) -> impl FnOnce(Cpu) -> Placing + use<> {
+        let (map, slots) = (self.map.clone(), self.slots.clone());
+        move |cpu| Box::pin(place(cpu, map, slots))
+    }
+}
+
+pub(super) type Placing = std::pin::Pin<Box<dyn Future<Output = Result<Vec<Placed>, String>>>>;
+
+async fn place(cpu: Cpu, map: HostMap, slots: Vec<(Path, String)>) -> Result<Vec<Placed>, String> {
+    let system = enumerate_host(&cpu, &map).await?;
+    let mut all = Vec::new();
+    for function in system.functions().filter(|f| f.header_type == 0 && f.parent.is_some()) {
+        let Some(name) = name(&slots, &function.path) else { continue };
+        let placed = look(&cpu, &system, function, name).await;
+        all.push(placed.map_err(|e| format!("function {}: {e}", function.bdf()))?);
+    }
+    Ok(all)
+}
+
+/// What a function at `path` is called.
+fn name(slots: &[(Path, String)], path: &Path) -> Option<String> {
+    let (number, above) = path.0.split_last()?;
+    let (_, slot) = slots.iter().find(|(of, _)| of.0.split_last().is_some_and(|(_, of)| of == above))?;
+    Some(if *number == 0 { slot.clone() } else { format!("{slot}.{number}") })
+}
+
+async fn look(cpu: &Cpu, system: &System, function: &Function, name: String) -> Result<Placed, HostError> {
+    let (bdf, mut restore) = (function.bdf(), Vec::new());
+    let mut bars = [None; 6];
+    for n in 0..6 {
+        let found = function.found.bars[n].or(function.found.io_bars[n]);
+        let Some(found) = found else { continue };
+        let at = type0::BAR0 + n as u16;
+        let value = cpu.config_read(bdf, at).await?;
+        let is_io = value & 1 != 0;
+        bars[n] = Some(BarFacts {
+            address: found.address,
+            size: found.size,
+            kind: value & if is_io { 3 } else { 15 },
+        });
+        restore.push((at, ALL_BYTES, found.address as u32));
+        if !is_io && value & 0b100 != 0 {
+            restore.push((at + 1, ALL_BYTES, (found.address >> 32) as u32));
+        }
+    }
+    let (mut of_pcie, mut flr) = (None, None);
+    if let Some(facts) = function.pcie {
+        for register in [pcie::DEVICE_CONTROL, pcie::LINK_CONTROL, pcie::DEVICE_CONTROL_2] {
+            let at = facts.at + register;
+            restore.push((at, LOW_HALF, cpu.config_read(bdf, at).await?));
+        }
+        let control = cpu.config_read(bdf, facts.at + pcie::DEVICE_CONTROL).await?;
+        of_pcie = Some((facts.at, control as u8 & 0xe0));
+        let can = facts.device_capabilities & pcie::device_capabilities::FUNCTION_LEVEL_RESET != 0;
+        flr = can.then_some(facts.at + pcie::DEVICE_CONTROL);
+    }
+    let of_msi = match function.capability(msi::ID) {
+        Some(at) => Some((at, 1 << get(cpu.config_read(bdf, at).await?, msi::MULTIPLE_CAPABLE).min(5))),
+        None => None,
+    };
+    let of_msix = match function.capability(msix::ID) {
+        Some(at) => msix_of(cpu, function, at).await?,
+        None => None,
+    };
+    // Until its machine says otherwise.
+    cpu.config_write(bdf, header::COMMAND_STATUS, LOW_HALF, 0).await?;
+    let facts = Facts {
+        function: bdf,
+        bars,
+        wire: wire(system, function),
+        pcie: of_pcie,
+        msi: of_msi,
+        msix: of_msix,
+        restore,
+    };
+    Ok(Placed { name, facts, flr })
+}
+
+/// MSI-X of a function: its register, its vectors, and where its table is.
+async fn msix_of(cpu: &Cpu, function: &Function, at: u16) -> Result<Option<(u16, u16, u64)>, HostError> {
+    let vectors = get(cpu.config_read(function.bdf(), at).await?, msix::TABLE_SIZE) as u16 + 1;
+    let place = cpu.config_read(function.bdf(), at + msix::TABLE_PLACE).await?;
+    let bar = get(place, msix::TABLE_BIR) as u8;
+    let table = function.found.address(bar, u64::from(place & msix::TABLE_OFFSET));
+    Ok(table.ok().map(|table| (at, vectors, table)))
+}
+
+/// The root port above a function and the wire of it at which its INTx arrives: the firmware turns lines by the device number of
+/// the root port too.
+fn wire(system: &System, function: &Function) -> Option<(Bdf, Wire)> {
+    let Interrupt::Intx { line, .. } = function.interrupt else { return None };
+    let mut root_port = function;
+    while let Some(above) = root_port.parent.and_then(|bdf| system.get(bdf)) {
+        root_port = above;
+    }
+    let wire = Wire::ALL[usize::from(line.wrapping_sub(root_port.bdf().device()) % 4)];
+    Some((root_port.bdf(), wire))
+}
+
+/// Resets a function, and puts it into its place again.
+pub(super) fn reset(placed: &Placed) -> impl FnOnce(Cpu) -> Resetting + use<> {
+    let (bdf, flr, restore) = (placed.facts.function, placed.flr, placed.facts.restore.clone());
+    move |cpu| {
+        Box::pin(async move {
+            let done = async {
+                // What it has begun ends before it is reset (`PCIe 5.0 §6.6.2`).
+                cpu.config_write(bdf, header::COMMAND_STATUS, LOW_HALF, 0).await?;
+                if let Some(at) = flr {
+                    let control = cpu.config_read(bdf, at).await?;
+                    let reset = control | pcie::device_control::INITIATE_FLR;
+                    cpu.config_write(bdf, at, LOW_HALF, reset).await?;
+                    cpu.sleep(FLR_TIME).await;
+                }
+                for (register, enables, value) in restore {
+                    cpu.config_write(bdf, register, enables, value).await?;
+                }
+                Ok(())
+            };
+            done.await.map_err(|e: HostError| format!("function {bdf}: its reset: {e}"))
+        })
+    }
+}
+
+pub(super) type Resetting = std::pin::Pin<Box<dyn Future<Output = Result<(), String>>>>;
