@@ -296,4 +296,7 @@ fn what_is_not_legal_is_refused() {
         (load(1, 8, 8192), "ring_entries of 8192: legal are powers of two, 1 to 4096"),
     ];
     rows.into_iter().for_each(|(settings, text)| assert_eq!(of(settings), text));
+    let intx = |vfs| of(Settings { vfs, interrupts: Interrupts::Intx, ..Settings::default() });
+    let text = "other interrupts than msi-x: legal without virtual functions (vfs = 0)";
+    assert_eq!((intx(1).as_str(), intx(0).as_str()), (text, ""));
 }

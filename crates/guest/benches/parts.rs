@@ -90,7 +90,7 @@ fn echo(listener: &UnixListener) -> std::io::Result<()> {
 
 fn serve(mut server: Server) -> std::io::Result<()> {
     loop {
-        wait(&[&server], &[], None)?;
+        wait([&server], [], None)?;
         server.turn()?;
         while let Some(event) = server.poll() {
             match event {

@@ -7,7 +7,7 @@
 //! # fn serve(handle: impl Fn(riser_guest::vfio_user::Event, &mut Server)) -> Result<(), Box<dyn std::error::Error>> {
 //! let mut server = Server::bind(Path::new("vmd.sock"), Shape::new())?;
 //! loop {
-//!     wait(&[&server], &[], Some(Duration::from_millis(100)))?;
+//!     wait([&server], [], Some(Duration::from_millis(100)))?;
 //!     server.turn()?;
 //!     while let Some(event) = server.poll() {
 //!         handle(event, &mut server);
@@ -26,6 +26,8 @@ use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendFlags, recvmsg, send,
 };
+use smallvec::SmallVec;
+use std::cell::Cell;
 use std::fs;
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -46,6 +48,8 @@ pub struct Server {
     client: Option<Client>,
     peer: Option<Peer>,
     buffer: Vec<u8>,
+    /// A wait has said that nothing is to be done.
+    is_idle: Cell<bool>,
 }
 
 #[derive(Debug)]
@@ -61,7 +65,14 @@ impl Server {
     /// Where there is something else, or somebody listens already; see [`ListenError`].
     pub fn bind(path: &Path, shape: Shape) -> Result<Server, ListenError> {
         let listener = Listener::bind(path)?;
-        Ok(Server { listener, shape, client: None, peer: None, buffer: vec![0; RECEIVE] })
+        Ok(Server {
+            listener,
+            shape,
+            client: None,
+            peer: None,
+            buffer: vec![0; RECEIVE],
+            is_idle: Cell::new(false),
+        })
     }
 
     /// Where it listens.
@@ -75,8 +86,12 @@ impl Server {
     /// # Errors
     /// Those of `accept`; those of a connection end that one alone.
     pub fn turn(&mut self) -> io::Result<bool> {
+        let is_done = self.client.as_ref().is_some_and(|client| client.session.is_done());
+        if self.is_idle.take() && !is_done {
+            return Ok(false);
+        }
         self.flush();
-        if self.client.as_ref().is_some_and(|client| client.session.is_done()) {
+        if is_done {
             self.client = None;
         }
         if self.client.is_none() && !self.accept()? {
@@ -149,16 +164,16 @@ impl Server {
         self.peer.take()
     }
 
-    /// What is to be waited for: `None` if nothing but what the caller has to do.
-    fn interest(&self) -> Option<PollFd<'_>> {
+    /// What is to be waited for: no more than errors if nothing but what the caller has to do.
+    fn interest(&self) -> PollFd<'_> {
         let client = self.client.as_ref().filter(|client| !client.session.is_done());
         let Some(Client { socket, session }) = client else {
-            return Some(PollFd::new(&self.listener, PollFlags::IN));
+            return PollFd::new(&self.listener, PollFlags::IN);
         };
         let mut flags = PollFlags::empty();
         flags.set(PollFlags::IN, session.room() > 0);
         flags.set(PollFlags::OUT, !session.outgoing().is_empty());
-        (!flags.is_empty()).then(|| PollFd::new(socket, flags))
+        PollFd::new(socket, flags)
     }
 
     fn accept(&mut self) -> io::Result<bool> {
@@ -199,21 +214,48 @@ impl Server {
     }
 }
 
+/// Who has something to be done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Ready {
+    /// One of the servers.
+    pub servers: bool,
+    /// One of the others.
+    pub others: bool,
+}
+
 /// Waits until something can be done at one of the sockets, something can be read of `others`, or the time has passed; a signal ends it
-/// too. Says whether any is ready.
+/// too.
 ///
 /// # Errors
 /// Those of `poll`.
-pub fn wait(servers: &[&Server], others: &[BorrowedFd<'_>], longest: Option<Duration>) -> io::Result<bool> {
-    let mut fds: Vec<PollFd<'_>> = servers.iter().filter_map(|server| server.interest()).collect();
-    fds.extend(others.iter().map(|other| PollFd::from_borrowed_fd(*other, PollFlags::IN)));
+pub fn wait<'a>(
+    servers: impl IntoIterator<Item = &'a Server>,
+    others: impl IntoIterator<Item = BorrowedFd<'a>>,
+    longest: Option<Duration>,
+) -> io::Result<Ready> {
+    let servers: SmallVec<[&Server; 16]> = servers.into_iter().collect();
+    // One with which nothing can be done is asked for nothing.
+    let mut fds: SmallVec<[PollFd<'_>; 16]> = servers.iter().map(|server| server.interest()).collect();
+    fds.extend(others.into_iter().map(|other| PollFd::from_borrowed_fd(other, PollFlags::IN)));
     let longest =
         longest.map(|time| Timespec::try_from(time).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 }));
     match poll(&mut fds, longest.as_ref()) {
-        Ok(count) => Ok(count > 0),
-        Err(Errno::INTR) => Ok(false),
-        Err(errno) => Err(errno.into()),
+        Ok(_) => {}
+        Err(Errno::INTR) => return Ok(Ready::default()),
+        Err(errno) => return Err(errno.into()),
     }
+    let mut ready = Ready::default();
+    for (n, fd) in fds.iter().enumerate() {
+        let is_ready = !fd.revents().is_empty();
+        match servers.get(n) {
+            Some(server) => {
+                server.is_idle.set(!is_ready);
+                ready.servers |= is_ready;
+            }
+            None => ready.others |= is_ready,
+        }
+    }
+    Ok(ready)
 }
 
 /// Receives bytes and descriptors; whether more descriptors came than there was room for.

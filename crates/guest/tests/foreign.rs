@@ -39,7 +39,10 @@ impl Device {
 
     fn run(mut self) -> Vec<String> {
         loop {
-            assert!(wait(&[&self.server], &[], Some(Duration::from_secs(20))).unwrap(), "nothing in 20 s");
+            assert!(
+                wait([&self.server], [], Some(Duration::from_secs(20))).unwrap().servers,
+                "nothing in 20 s"
+            );
             self.server.turn().unwrap();
             while let Some(event) = self.server.poll() {
                 if let Event::HangUp(why) = event {

@@ -40,7 +40,7 @@ fn next(server: &mut Server) -> Event {
         if let Some(event) = server.poll() {
             return event;
         }
-        wait(&[&*server], &[], Some(Duration::from_millis(100))).unwrap();
+        wait([&*server], [], Some(Duration::from_millis(100))).unwrap();
         server.turn().unwrap();
     }
     panic!("no event in 10 s");
@@ -273,11 +273,11 @@ fn a_client_that_is_slow_to_read() {
             }));
             assert!(events < READS, "all at once: the bound was not met");
         }
-        wait(&[&server], &[], Some(Duration::from_millis(50))).unwrap();
+        wait([&server], [], Some(Duration::from_millis(50))).unwrap();
         server.turn().unwrap();
     }
     while server.session().is_some_and(|session| !session.outgoing().is_empty()) {
-        wait(&[&server], &[], Some(Duration::from_millis(50))).unwrap();
+        wait([&server], [], Some(Duration::from_millis(50))).unwrap();
         server.turn().unwrap();
     }
     client.join().unwrap();
@@ -318,7 +318,7 @@ fn another_user_is_not_served() {
         .uid(NOBODY)
         .gid(NOBODY);
     let mut other = other.current_dir("/").spawn().unwrap();
-    assert!(wait(&[&server], &[], Some(Duration::from_secs(20))).unwrap());
+    assert!(wait([&server], [], Some(Duration::from_secs(20))).unwrap().servers);
     assert!(!server.turn().unwrap());
     let peer = server.arrival().unwrap();
     assert_eq!((peer.user, peer.process, peer.is_served), (NOBODY, other.id(), false));

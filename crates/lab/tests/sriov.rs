@@ -144,3 +144,16 @@ fn what_is_not_legal_is_refused() {
         assert!(error.contains(message), "{error}");
     }
 }
+
+/// An engine without virtual functions may interrupt by MSI, or by a level, and its driver moves as much.
+#[test]
+fn engines_interrupt_by_other_means_too() {
+    for (kind, counter) in [("msi-x", "interrupts"), ("msi", "interrupts"), ("intx", "intx_messages")] {
+        let assembly = run(&format!("{}interrupts = \"{kind}\"\n", lab(0, 64, 1024, 32)));
+        assert_moved(&assembly, 1, 64 * 1024);
+        let counters = assembly.fabric.slot_counts(0);
+        let count = counters.iter().find(|(name, _)| *name == counter).map_or(0, |(_, count)| *count);
+        // Half a ring of 16 for each, in each direction; a level that is asserted already says no more.
+        assert!(if kind == "intx" { (2..=32).contains(&count) } else { count == 16 }, "{kind}: {count}");
+    }
+}

@@ -135,3 +135,61 @@ fn a_program_drives_devices_through_vfio_behind_an_iommu() {
     riser_ok(&["guest", "replay", &record, "--capture", &again]);
     assert!(fs::read(capture).unwrap() == fs::read(again).unwrap(), "the captures differ");
 }
+
+/// Two guests on one fabric: each finds its own devices alone, and where both have the same address, each one's DMA reaches its own memory.
+#[test]
+fn two_guests_share_a_fabric_and_nothing_else() {
+    let lab = "version = 1\n[[external_host]]\nname = 'a'\n[[external_host]]\nname = 'b'\n\
+        [[slot]]\nname = 'first'\ndevice = 'dma-engine'\nparent = 'a'\n[slot.dma-engine]\nvfs = 0\n\
+        [[slot]]\nname = 'clock'\ndevice = 'clock'\nparent = 'a'\n\
+        [[slot]]\nname = 'second'\ndevice = 'dma-engine'\nparent = 'b'\n[slot.dma-engine]\nvfs = 0\n";
+    let rig = Rig::new(lab).with_probe();
+    let capture = rig.path("run.pcapng");
+    let script = "seed=7; [ $RISER_HOST = a ] || seed=1007\nlspci -n -d 7269: | grep -v :0100 | cut -d' ' -f1,3\n\
+        f=10000:01:00.0; setpci -s $f 4.w=6\n/share/probe memory $f $seed write\n>/share/done.$RISER_HOST\n\
+        until [ -e /share/done.a ] && [ -e /share/done.b ]; do sleep 0.1; done\n/share/probe memory $f $seed look";
+    let outcome = rig.run(&["--append", "memmap=1M$0x10000000 iomem=relaxed", "--capture", &capture], script);
+    let of = |host: &str| -> Vec<&str> {
+        outcome.stdout.lines().filter_map(|line| line.strip_prefix(&format!("{host}: "))).collect()
+    };
+    let done = ["write: done 1 failed 0 data 1", "look: done 1 failed 0 data 1"];
+    assert_eq!(of("a"), [&["10000:01:00.0 7269:0007", "10000:02:00.0 7269:000a"][..], &done].concat());
+    assert_eq!(of("b"), [&["10000:01:00.0 7269:0007"][..], &done].concat());
+    // Both wrote to the same address, each over its own link.
+    let links: std::collections::BTreeSet<String> = trace(&capture, "type=MWr")
+        .iter()
+        .filter(|line| line.contains("Addr 0x10000400"))
+        .filter_map(|line| line.split(' ').nth(1).map(str::to_owned))
+        .collect();
+    assert_eq!(links.len(), 2, "{links:?}");
+}
+
+/// Commands for one guest each; what is wrong is told before any begins.
+#[test]
+fn each_guest_may_have_a_command_of_its_own() {
+    let lab = "version = 1\n[[external_host]]\nname = 'a'\n[[external_host]]\nname = 'b'\n\
+        [[slot]]\nname = 'first'\ndevice = 'clock'\nparent = 'a'\n[[slot]]\nname = 'second'\ndevice = 'clock'\nparent = 'b'\n";
+    let rig = Rig::new(lab);
+    let (path, log) = (rig.path("lab.toml"), rig.path("log"));
+    let run = |arguments: &[&str]| common::riser(&[&["guest", "run", &path][..], arguments].concat());
+    for (arguments, says) in [
+        (&[][..], "host `a`: a lab with several guests needs a command for each"),
+        (&["--guest", "c=true"], "--guest `c=true`: HOST=COMMAND is legal, of the hosts a, b"),
+        (&["--guest", "a=true", "--guest", "a=false"], "--guest: `a` is named twice"),
+        (&["--gdb", "--", "true"], "--gdb: a debugger is waited for by one guest"),
+    ] {
+        let outcome = run(arguments);
+        assert!(outcome.code == 2 && outcome.stderr.contains(says), "{arguments:?}: {}", outcome.stderr);
+    }
+    let outcome = run(&["--log", &log, "--json", "--guest", "b=echo only; exit 5", "--", "echo", "both"]);
+    assert_eq!(outcome.code, 5, "{}", outcome.stderr);
+    let mut said: Vec<&str> = outcome.stderr.lines().collect();
+    said.sort_unstable();
+    assert_eq!(said, ["a: both", "b: only"]);
+    let report: serde_json::Value = serde_json::from_str(&outcome.stdout).unwrap();
+    assert_eq!((&report["status"], &report["guests"][1]["host"]), (&5.into(), &"b".into()));
+    assert!(report["guests"][0]["guest"]["reads"].as_u64().unwrap() > 1000);
+    for host in ["a", "b"] {
+        assert!(fs::read_to_string(format!("{log}.{host}")).unwrap().contains("Linux version"));
+    }
+}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // A driver of the DMA engine in user space, for a guest: `probe uio DEVICE` by uio_pci_generic, with physical addresses;
-// `probe vfio DEVICE intx|msi|msix` by vfio-pci, with addresses of its own behind an IOMMU. Prints what it has seen, a line each.
+// `probe vfio DEVICE intx|msi|msix` by vfio-pci, with addresses of its own behind an IOMMU;
+// `probe memory DEVICE SEED write|look` at an address that guests have in common. Prints what it has seen, a line each.
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/vfio.h>
@@ -89,6 +90,26 @@ static void uio(const char *device)
     }
 }
 
+// A page that several guests have at the same address, which the kernel was told to leave alone.
+static void shared_address(const char *device, const char *seed, const char *what)
+{
+    char path[256];
+    snprintf(path, sizeof path, "/sys/bus/pci/devices/%s/resource0", device);
+    int resource = open(path, O_RDWR), memory = open("/dev/mem", O_RDWR | O_SYNC);
+    bus = 0x10000000;
+    if (resource < 0 || memory < 0) die("open");
+    bar = mmap(0, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, resource, 0);
+    page = mmap(0, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, memory, bus);
+    if (bar == MAP_FAILED || page == MAP_FAILED) die("mmap");
+    if (!strcmp(what, "write")) {
+        set_up(D2H);
+        put64(D2H + SEED, strtoull(seed, 0, 10));
+        transfer(D2H, bus + DATA, 1);
+        for (int tries = 0; get32(D2H + DONE) != 1 && tries < 5000; tries++) usleep(1000);
+    }
+    printf("%s: done %u failed %u data %d\n", what, get32(D2H + DONE), get32(D2H + FAILED), is_stream(page + DATA, strtoull(seed, 0, 10)));
+}
+
 static int vfio_device(const char *device)
 {
     char path[256], link[256];
@@ -172,6 +193,7 @@ int main(int count, char **words)
 {
     if (count == 3 && !strcmp(words[1], "uio")) uio(words[2]);
     else if (count == 4 && !strcmp(words[1], "vfio")) vfio(words[2], words[3]);
+    else if (count == 5 && !strcmp(words[1], "memory")) shared_address(words[2], words[3], words[4]);
     else return 2;
     return 0;
 }

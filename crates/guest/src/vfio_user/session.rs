@@ -12,6 +12,7 @@ use super::version::{Peer, agree};
 use super::wire::command as c;
 use super::wire::{ERROR, HEADER_BYTES, Header, NO_REPLY, REPLY, TYPE, longs, words};
 use super::{MAX_FDS, Shape};
+use crate::accesses::Bytes;
 use rustix::io::Errno;
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -53,7 +54,7 @@ pub enum Event {
         /// Offset of the first byte in it.
         offset: u64,
         /// The bytes: at least one, all of them within the region.
-        data: Vec<u8>,
+        data: Bytes,
         /// Nobody waits for the completion.
         posted: bool,
     },
@@ -546,7 +547,7 @@ impl Session {
     }
 
     fn push_write(&mut self, token: Token, access: Access, data: &[u8], header: Header) {
-        let (region, offset, data) = (access.region as usize, access.offset, data.to_vec());
+        let (region, offset, data) = (access.region as usize, access.offset, Bytes::from_slice(data));
         let posted = !header.wants_reply();
         self.events.push_back(Event::Write { token, region, offset, data, posted });
     }

@@ -15,8 +15,8 @@ const MAX_TRANSFER: u32 = 1 << 16;
 pub(super) type Who = (usize, Token);
 
 pub(super) enum Below {
-    Vmd(Vmd<Who>),
-    Direct(Functions),
+    Vmd(Box<Vmd<Who>>),
+    Direct(Box<Functions>),
 }
 
 pub(super) struct Functions {
@@ -29,7 +29,7 @@ impl Below {
     /// Functions that are yet to be placed.
     pub(super) fn direct(places: Places) -> Below {
         let direct = Direct::new(Vec::new(), PayloadPool::new());
-        Below::Direct(Functions { places, placed: Vec::new(), direct })
+        Below::Direct(Box::new(Functions { places, placed: Vec::new(), direct }))
     }
 
     /// What functions are called; a VMD has no name.
@@ -169,7 +169,8 @@ impl Below {
 
     /// They are there. The machine has those that were there first; one that has gone since stays where it was.
     pub(super) fn placed(&mut self, found: Vec<Placed>) {
-        let Below::Direct(Functions { placed, direct, .. }) = self else { return };
+        let Below::Direct(functions) = self else { return };
+        let Functions { placed, direct, .. } = &mut **functions;
         if direct.is_empty() {
             *direct = Direct::new(found.iter().map(|f| f.facts.clone()).collect(), PayloadPool::new());
             *placed = found;

@@ -89,13 +89,13 @@ fn name(slots: &[(Path, String)], path: &Path) -> Option<String> {
 async fn look(cpu: &Cpu, system: &System, function: &Function, name: String) -> Result<Placed, HostError> {
     let (bdf, mut restore) = (function.bdf(), Vec::new());
     let mut bars = [None; 6];
-    for n in 0..6 {
+    for (n, bar) in bars.iter_mut().enumerate() {
         let found = function.found.bars[n].or(function.found.io_bars[n]);
         let Some(found) = found else { continue };
         let at = type0::BAR0 + n as u16;
         let value = cpu.config_read(bdf, at).await?;
         let is_io = value & 1 != 0;
-        bars[n] = Some(BarFacts {
+        *bar = Some(BarFacts {
             address: found.address,
             size: found.size,
             kind: value & if is_io { 3 } else { 15 },

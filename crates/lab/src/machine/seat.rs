@@ -121,7 +121,7 @@ impl Guest {
     /// # Errors
     /// The layout is not legal, or nobody can listen there.
     pub fn new(door: Door<HostPlace>, layout: Layout, socket: &Path) -> Result<Guest, GuestError> {
-        let below = Below::Vmd(Vmd::new(layout, PayloadPool::new())?);
+        let below = Below::Vmd(Box::new(Vmd::new(layout, PayloadPool::new())?));
         let clients = vec![Client::new("vmd".to_owned(), Server::bind(socket, below.shape(0))?)];
         Ok(Guest { door, clients, below, counters: GuestCounters::default() })
     }

@@ -28,20 +28,24 @@ pub fn serve<'g>(
     mut go_on: impl FnMut() -> bool,
 ) -> io::Result<()> {
     let mut guests: Vec<&mut Guest> = guests.collect();
+    let mut is_commanded = false;
     while lab.failure().is_none() && go_on() {
         let mut more = false;
-        links.iter_mut().for_each(|links| links.turn(lab, clock()));
+        if std::mem::take(&mut is_commanded) {
+            links.iter_mut().for_each(|links| links.turn(lab, clock()));
+        }
         for (n, guest) in guests.iter_mut().enumerate() {
             more |= guest.take(lab, clock(), |lab, name, what| told(lab, n, name, what))?;
         }
         lab.drain(clock(), |lab| guests.iter_mut().for_each(|guest| guest.hear(lab)));
         lab.settle(SETTLE, |lab| guests.iter_mut().for_each(|guest| guest.hear(lab)));
-        if !more {
-            let wait = lab.poll_timeout().map_or(TURN, |at| at.since(clock()).min(TURN));
-            let servers: Vec<_> = guests.iter().flat_map(|guest| guest.servers()).collect();
-            let others: Vec<_> = links.iter().map(LinkSocket::interest).collect();
-            net::wait(&servers, &others, Some(std::time::Duration::from_nanos(wait.as_ps() / 1000)))?;
-        }
+        let wait = match more {
+            true => Duration::ZERO,
+            false => lab.poll_timeout().map_or(TURN, |at| at.since(clock()).min(TURN)),
+        };
+        let servers = guests.iter().flat_map(|guest| guest.servers());
+        let longest = std::time::Duration::from_nanos(wait.as_ps() / 1000);
+        is_commanded = net::wait(servers, links.iter().map(LinkSocket::interest), Some(longest))?.others;
     }
     Ok(())
 }

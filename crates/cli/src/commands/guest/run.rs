@@ -26,8 +26,8 @@ Examples:
   riser guest run labs/tree.toml --capture boot.pcapng -- dmesg
   riser guest run labs/sriov.toml --share . --module drivers/my.ko -- /share/test.sh
   riser guest run labs/tree.toml --kernel 6.12 --smp 2 --package nvme-cli -- nvme list
-  riser guest run labs/tree.toml --direct --iommu -- lspci -vv   # each device by itself, in domain 0000
-  riser guest run two.toml --guest a='cat /dev/zero' -- lspci    # a lab with [[external_host]]: a guest for each
+  riser guest run labs/tree.toml --direct --iommu -- lspci -vv   # each device by itself
+  riser guest run two.toml --guest a=lspci --guest b=dmesg       # for two [[external_host]]
 
 The lab's host is a stock Linux kernel in a virtual machine of QEMU's, which finds the hierarchy as PCI domain 10000, behind Intel's \
 VMD. What it needs is fetched once from Debian's packages, and kept; --qemu and --kernel name other files. Kernels other than \
@@ -136,8 +136,8 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     if let Some(why) = opened.driver.failure() {
         return Err(Failure::Run(why.to_owned()));
     }
-    let ends = reports.into_iter().zip(&names);
-    ends.map(|(report, (host, kept))| end(report.end, host, kept, names.len() > 1, &stop)).collect()
+    let mut ends = reports.into_iter().zip(&names);
+    ends.try_for_each(|(report, (host, kept))| end(report.end, host, kept, names.len() > 1, &stop))
 }
 
 /// How a guest has ended, for who started it.

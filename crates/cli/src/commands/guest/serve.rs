@@ -18,8 +18,8 @@ Examples:
   riser guest serve labs/tree.toml --socket vmd.sock
   riser guest serve labs/tree.toml --socket vmd.sock --links links.sock --capture boot.pcapng
   echo 'cut ram' | nc -UN links.sock
-  riser guest serve labs/tree.toml --direct --socket sockets       # a socket for each device in that folder
-  riser guest serve two.toml --socket a=a.sock --socket b=b.sock   # two hosts of a lab with [[external_host]]
+  riser guest serve labs/tree.toml --direct --socket sockets       # a folder: a socket for each device
+  riser guest serve two.toml --socket a=a.sock --socket b=b.sock   # for two [[external_host]]
 
 Prints the arguments that QEMU 10.1 or later needs, then serves one machine after another until Ctrl-C.
 --json prints one object in the end: guest: {clients, reads, writes, resets, interrupts, interrupts_lost, ...} and lab: what \
