@@ -18,7 +18,7 @@ Examples:
   riser guest serve labs/tree.toml --socket vmd.sock
   riser guest serve labs/tree.toml --socket vmd.sock --links links.sock --capture boot.pcapng
   echo 'cut ram' | nc -UN links.sock
-  riser guest serve labs/tree.toml --direct --socket sockets       # a folder: a socket for each device
+  riser guest serve labs/tree.toml --direct --socket sockets       # a folder of sockets
   riser guest serve two.toml --socket a=a.sock --socket b=b.sock   # for two [[external_host]]
 
 Prints the arguments that QEMU 10.1 or later needs, then serves one machine after another until Ctrl-C.
