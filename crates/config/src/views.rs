@@ -37,6 +37,8 @@ flags! {
     fn atomic_requester_enable = pcie_word(pcie::DEVICE_CONTROL_2) & device_control_2::ATOMIC_REQUESTER;
     /// Link Disable: the link below is to be down.
     fn link_disable = pcie_word(pcie::LINK_CONTROL) & link_control::LINK_DISABLE;
+    /// Link Training of Link Status.
+    fn link_training = pcie_word(pcie::LINK_CONTROL) & link_control::TRAINING;
     /// Data Link Layer Link Active of Link Status.
     fn link_active = pcie_word(pcie::LINK_CONTROL) & link_control::LINK_ACTIVE;
     /// Slot Implemented.
@@ -220,6 +222,29 @@ impl ConfigSpace {
             | put(WIDTH, width.lanes().into())
             | those([(active && reports, LINK_ACTIVE), (training, TRAINING)]);
         self.set_pcie_bits(pcie::LINK_CONTROL, SPEED | WIDTH | TRAINING | LINK_ACTIVE, bits);
+    }
+
+    /// A port above a link: the link goes through Recovery, by Retrain Link or since its speed or width change, or has come out
+    /// of it, which sets Link Bandwidth Management Status (`PCIe 5.0 §7.5.3.8`).
+    pub fn set_link_training(&mut self, trains: bool) {
+        use link_control::{BANDWIDTH_MANAGEMENT, TRAINING};
+        let ended = self.link_training() && !trains;
+        let bits = those([(trains, TRAINING), (ended, BANDWIDTH_MANAGEMENT)]);
+        self.set_pcie_bits(pcie::LINK_CONTROL, TRAINING | bits, bits);
+    }
+
+    /// Whether the interrupt of Link Bandwidth Management Status is due.
+    pub fn link_bandwidth_interrupt(&self) -> bool {
+        use link_control::{BANDWIDTH_MANAGEMENT, BANDWIDTH_MANAGEMENT_ENABLE};
+        let both = BANDWIDTH_MANAGEMENT | BANDWIDTH_MANAGEMENT_ENABLE;
+        self.pcie_word(pcie::LINK_CONTROL) & both == both
+    }
+
+    /// Target Link Speed: the highest rate at which the link below is to work; `None` where the register names none
+    /// (`PCIe 5.0 §7.5.3.19`).
+    pub fn target_link_speed(&self) -> Option<Rate> {
+        let generation = get(self.pcie_word(pcie::LINK_CONTROL_2), pcie::link_control_2::TARGET_SPEED);
+        Rate::from_generation(generation as u8)
     }
 
     /// The slot as it is now; `None` where there is none.

@@ -90,9 +90,9 @@ fn masks_are_told() {
 fn port_types() {
     let rows = [
         (PortType::Endpoint, 0x0002_0010, [0x79ff, 0xcb, 0, 0, 0x035f]),
-        (PortType::RootPort, 0x0042_0010, [0x79ff, 0xd3, 0, 0x1f, 0x03ff]),
+        (PortType::RootPort, 0x0042_0010, [0x79ff, 0xcd3, 0, 0x1f, 0x03ff]),
         (PortType::Upstream, 0x0052_0010, [0x79ff, 0xc3, 0, 0, 0x0080]),
-        (PortType::Downstream, 0x0062_0010, [0x79ff, 0xd3, 0, 0, 0x00a0]),
+        (PortType::Downstream, 0x0062_0010, [0x79ff, 0xcd3, 0, 0, 0x00a0]),
         (PortType::RootComplexIntegrated, 0x0092_0010, [0x79ff, 0, 0, 0, 0x035f]),
     ];
     for (port, capabilities, controls) in rows {
@@ -127,8 +127,8 @@ fn capabilities_of_ports() {
         (pcie::DEVICE_CAPABILITIES, 0x0000_8022, "role-based, extended tag, MPS 512; no FLR"),
         (
             pcie::LINK_CAPABILITIES,
-            0x0358_0044,
-            "port 3, ASPM optionality, link active, surprise down, x4, 16 GT/s",
+            0x0378_0044,
+            "port 3, ASPM optionality, bandwidth notification, link active, surprise down, x4, 16 GT/s",
         ),
         (pcie::LINK_CONTROL, 0x0044_0008, "x4, 16 GT/s, RCB 128 B"),
         (pcie::ROOT_CONTROL, 0x0001_0000, "CRS Software Visibility"),

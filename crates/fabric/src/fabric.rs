@@ -146,6 +146,8 @@ pub struct Fabric {
     ends: bool,
     /// Changes of links, scheduled or past.
     link_events: Vec<LinkEvent>,
+    /// By link.
+    recoveries: Vec<links::Recovery>,
     /// Root ports to pump, kept to reuse the allocation.
     touched: Vec<usize>,
     /// Events handled at the time `now`.
@@ -315,6 +317,7 @@ impl Fabric {
             Event::Host(host) => self.step_host(host),
             Event::LinkChange(n) => self.change_link(n as usize),
             Event::LinkUp(link) => self.link_up(link),
+            Event::Trained(link) => self.trained(link),
         }
     }
 

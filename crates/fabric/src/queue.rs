@@ -37,6 +37,8 @@ pub(crate) enum Event {
     LinkChange(u32),
     /// This link's training is over.
     LinkUp(LinkId),
+    /// This link comes out of Recovery.
+    Trained(LinkId),
 }
 
 impl Event {

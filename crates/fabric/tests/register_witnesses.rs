@@ -127,6 +127,9 @@ const ROWS: &[Row] = &[
     (PCIE, DEVICE_CONTROL_2, &["LTR Mechanism Enable"], ROOT, "ltr_is_taken_where_it_is_enabled"),
     (PCIE, LINK_CONTROL, &["Link Disable"], ROOT, "resets_and_disabled_links"),
     (PCIE, LINK_CONTROL, &["Retrain Link"], LINKS, "software_resets_disables_and_retrains_links"),
+    (PCIE, LINK_CONTROL, &["Link Bandwidth Management Interrupt Enable", "Link Bandwidth Management Status"],
+        BRIDGES, "a_link_that_has_retrained_interrupts_where_that_is_enabled"),
+    (PCIE, "Link Control 2, Link Status 2", &["Target Link Speed"], ROOT, "a_link_retrains_at_the_target_link_speed"),
     (PCIE, SLOT_CONTROL, &["Attention Button Pressed Enable", "Power Fault Detected Enable", "MRL Sensor Changed Enable",
         "Presence Detect Changed Enable", "Command Completed Interrupt Enable", "Hot-Plug Interrupt Enable",
         "Data Link Layer State Changed Enable", "Attention Button Pressed", "Power Fault Detected", "MRL Sensor Changed",
@@ -213,6 +216,8 @@ const ERROR_ROWS: &[(&str, &str)] = &[
     ("REPLAY_NUM Rollover", "replay_rollover"),
     ("Replay Timer Timeout", "replay_timeout"),
     ("Advisory Non-Fatal Error", "unsupported_request_endpoint"),
+    ("Corrected Internal Error", "corrected_internal"),
+    ("Uncorrectable Internal Error", "uncorrectable_internal"),
 ];
 
 /// Correctable, too, and of no TLP of its own.

@@ -598,6 +598,37 @@ fn resets_and_disabled_links() {
     }
 }
 
+/// Retrain Link (bit 5 of Link Control) sends the link through Recovery: Link Training (bit 27) meanwhile, Link Bandwidth Management
+/// Status (bit 30) behind it. It comes back at the rate that Target Link Speed allows, and that both ends are capable of
+/// (`PCIe 5.0 §7.5.3.7`, `§7.5.3.8`, `§7.5.3.19`). Each row: Target Link Speed, Current Link Speed.
+#[test]
+fn a_link_retrains_at_the_target_link_speed() {
+    let rig = Rig::new();
+    rig.ends[0].serve(below(0));
+    rig.run(move |cpu| async move {
+        let status = || async { read(&cpu, 0, pcie(0, 4)).await };
+        let best = status().await >> 16 & 0xf;
+        assert!(best > 1);
+        for (target, speed) in [(1, 1), (2, 2), (5, best), (0, best), (1, 1), (best, best)] {
+            write(&cpu, 0, pcie(0, 12), 0x1, target).await;
+            write(&cpu, 0, pcie(0, 4), 0x1, 1 << 5).await;
+            let during = status().await;
+            assert_eq!([during >> 27 & 1, during >> 30 & 1], [1, 0], "target {target}");
+            cpu.sleep(Duration::from_us(10)).await;
+            let after = status().await;
+            assert_eq!(
+                [after >> 16 & 0xf, after >> 27 & 1, after >> 30 & 1],
+                [speed, 0, 1],
+                "target {target}"
+            );
+            write(&cpu, 0, pcie(0, 4), 0x8, 1 << 30).await;
+            assert_eq!(status().await >> 30 & 1, 0);
+            assert!(cpu.read_u32(window(0)).await.is_ok());
+        }
+        Ok(())
+    });
+}
+
 /// What is in a slot cannot be put there, and what is not cannot be taken out: neither is an event, nor does it touch the link.
 /// Each row: when, what is done, Presence Detect Changed (bit 19 of the DW of Slot Control), Presence Detect State (bit 22), and
 /// whether the link is up 20 us later; the event is cleared then.

@@ -231,6 +231,25 @@ fn each_event_of_a_slot_has_its_enable() {
     }
 }
 
+/// Link Training (bit 27 of the DW) while the link below goes through Recovery; then Link Bandwidth Management Status (bit 30),
+/// which interrupts where bit 10 of Link Control enables it (`PCIe 5.0 §7.5.3.7`, `§7.5.3.8`).
+#[test]
+fn a_link_that_has_retrained_interrupts_where_that_is_enabled() {
+    for enabled in [false, true] {
+        let mut rig = with_full_slot();
+        let link = pcie_of(&rig) - 2;
+        rig.set(1, link, 0x3, u32::from(enabled) << 10);
+        let seen = |rig: &mut Rig| [27, 30].map(|bit| rig.get(1, link) >> bit & 1);
+        let wire = |what: &str| if enabled { vec![format!("0: {what}_INTA of 01:00.0")] } else { vec![] };
+        rig.switch.handle_training(1, rig.now, true);
+        assert_eq!((lines(&rig.drain()), seen(&mut rig)), (vec![], [1, 0]));
+        rig.switch.handle_training(1, rig.now, false);
+        assert_eq!((lines(&rig.drain()), seen(&mut rig)), (wire("Assert"), [0, 1]));
+        assert_eq!(told_by_write(&mut rig, 1, link, 0xc, 1 << 30), wire("Deassert"));
+        assert_eq!(seen(&mut rig), [0, 0]);
+    }
+}
+
 /// Interrupt Disable, bit 10 of Command (`PCIe 5.0 §7.5.1.1.3`): the wire of a bridge goes, and Interrupt Status (bit 19 of the
 /// DW) says all the same that it would be there.
 #[test]

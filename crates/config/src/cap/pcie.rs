@@ -256,7 +256,11 @@ impl PcieLayout {
         let link = {
             use link_control::*;
             let is_below = !self.port.is_above_link();
-            those([(is_below, LINK_DISABLE | RETRAIN_LINK), (self.is_switch_port(), RCB_128)])
+            let notification = BANDWIDTH_MANAGEMENT_ENABLE
+                | AUTONOMOUS_BANDWIDTH_ENABLE
+                | BANDWIDTH_MANAGEMENT
+                | AUTONOMOUS_BANDWIDTH;
+            those([(is_below, LINK_DISABLE | RETRAIN_LINK | notification), (self.is_switch_port(), RCB_128)])
         };
         let device_2 = {
             use device_control_2::*;
@@ -301,7 +305,8 @@ impl PcieLayout {
 
     fn link_capabilities(self, speed: u32) -> u32 {
         use link_capabilities::*;
-        let above = those([(self.port.is_above_link(), SURPRISE_DOWN_CAPABLE | LINK_ACTIVE_CAPABLE)]);
+        let reports = SURPRISE_DOWN_CAPABLE | LINK_ACTIVE_CAPABLE | BANDWIDTH_NOTIFICATION;
+        let above = those([(self.port.is_above_link(), reports)]);
         let link = put(MAX_SPEED, speed) | put(MAX_WIDTH, self.width.lanes().into());
         link | ASPM_OPTIONALITY | above | put(PORT_NUMBER, self.port_number.into())
     }

@@ -50,8 +50,6 @@ macro_rules! errors {
     };
 }
 
-const NO_INTERNAL_ERRORS: &str = "nothing makes an internal error";
-
 errors! {
     /// The uncorrectable errors; the discriminant is the bit in the registers (`PCIe 5.0 §7.8.4.2`).
     Uncorrectable {
@@ -80,7 +78,7 @@ errors! {
         /// ACS Violation.
         21 AcsViolation "ACS Violation";
         /// Uncorrectable Internal Error.
-        22 UncorrectableInternal "Uncorrectable Internal Error", NO_INTERNAL_ERRORS;
+        22 UncorrectableInternal "Uncorrectable Internal Error";
         /// MC Blocked TLP. Multicast is not offered, so that this bit reads zero.
         23 McBlockedTlp "MC Blocked TLP", "multicast is not modelled";
         /// AtomicOp Egress Blocked; of ports that route.
@@ -120,7 +118,7 @@ errors! {
         /// Advisory Non-Fatal Error.
         13 AdvisoryNonFatal "Advisory Non-Fatal Error";
         /// Corrected Internal Error.
-        14 CorrectedInternal "Corrected Internal Error", NO_INTERNAL_ERRORS;
+        14 CorrectedInternal "Corrected Internal Error";
         /// Header Log Overflow.
         15 HeaderLogOverflow "Header Log Overflow";
     }

@@ -35,6 +35,8 @@ mod source {
     pub(super) const ROOT_ERROR: u8 = 1 << 2;
     /// PMEs that a root port has heard.
     pub(super) const PME: u8 = 1 << 3;
+    /// The link below has retrained.
+    pub(super) const BANDWIDTH: u8 = 1 << 4;
 }
 
 /// A type 1 function, without its link and queues.
@@ -118,7 +120,7 @@ impl Bridge {
 
     /// Sets the state of the link in the registers.
     pub(crate) fn set_link(&mut self, up: bool, rate: Rate, width: Width) {
-        self.space.set_link_status(rate, width, up, false);
+        self.space.set_link_status(rate, width, up, up && self.space.link_training());
     }
 
     /// The message that tells the link below the slot's power limit; `None` if there is no slot.
@@ -155,13 +157,15 @@ impl Bridge {
     }
 
     /// The asserted interrupts with their vectors.
-    fn due(&self) -> [(u8, Option<u8>); 4] {
+    fn due(&self) -> [(u8, Option<u8>); 5] {
         let slot = self.space.slot().filter(|slot| slot.interrupt);
+        let bandwidth = self.space.link_bandwidth_interrupt();
         [
             (source::SLOT, slot.map(|_| self.space.message_number())),
             (source::CONTAINMENT, self.containment_interrupt()),
             (source::ROOT_ERROR, self.error_interrupt()),
             (source::PME, self.pme_interrupt()),
+            (source::BANDWIDTH, bandwidth.then(|| self.space.message_number())),
         ]
     }
 

@@ -2,7 +2,7 @@
 //! What a fabric is made of, and how it is put together. Nothing runs here.
 
 use super::hosts::{HostSide, Hosts};
-use super::links::Held;
+use super::links::{Held, Recovery};
 use super::{Fabric, RunTotals, Slot, SwitchState};
 use crate::fault::{FaultRule, Faults};
 use crate::host_slot::HostSlot;
@@ -336,6 +336,7 @@ impl Fabric {
             ends: false,
             ended_at: Time::ZERO,
             link_events: Vec::new(),
+            recoveries: links.iter().map(Recovery::of).collect(),
             touched: Vec::new(),
             actions: VecDeque::new(),
             at_this_instant: 0,

@@ -7,13 +7,13 @@ use crate::bridge::Action;
 use crate::fault::{Cut, FaultRule};
 use crate::queue::Event;
 use crate::tap::Direction;
-use crate::topology::{HostId, LinkChange, LinkEvent, LinkId, Owner, PortId, Side};
+use crate::topology::{HostId, LinkChange, LinkConfig, LinkEvent, LinkId, Owner, PortId, Side};
 use crate::wire::InFlight;
 use bitflags::bitflags;
 use config::SlotEvent;
 use link::{Lost, Notice, SentFrame};
 use std::collections::BTreeSet;
-use tlp::{Class, Duration, Time};
+use tlp::{Class, Duration, Rate, Time, Width};
 
 /// Time from the release of a link until flow-control initialization begins. Training from Detect takes some ten
 /// milliseconds (`PCIe 5.0 §4.2.6`) and is not modelled; this is riser's own figure, long enough to be seen.
@@ -40,6 +40,22 @@ bitflags! {
         const DISABLED = 1 << 3;
         /// The port above has the slot's power off.
         const UNPOWERED = 1 << 4;
+    }
+}
+
+/// What a link is to be when it has gone through Recovery.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Recovery {
+    /// The highest rate, and the width, at which it can work.
+    pub(super) best: (Rate, Width),
+    /// When the last one that was asked for ends.
+    pub(super) until: Time,
+}
+
+impl Recovery {
+    /// None yet.
+    pub(super) fn of(link: &LinkConfig) -> Recovery {
+        Recovery { best: (link.root.rate, link.root.width), until: Time::ZERO }
     }
 }
 
@@ -87,14 +103,8 @@ impl Fabric {
         let LinkEvent { link, change, .. } = self.link_events[n];
         match change {
             LinkChange::Speed { rate, width } => {
-                let ends = self.ends(link);
-                let [above, below] = ends.map(|n| self.ports[n].port.retrained_at(self.now));
-                let until = above.max(below);
-                self.silence.note(self.now, until, self.last_progress);
-                for n in ends {
-                    self.ports[n].port.retrain(self.now, until, rate, width);
-                    self.pump(n);
-                }
+                self.recoveries[link.0 as usize].best = (rate, width);
+                self.retrain(link);
             }
             LinkChange::Cut => self.hold(link, Held::CUT, true, true),
             LinkChange::Restore => self.hold(link, Held::CUT, false, false),
@@ -111,6 +121,58 @@ impl Fabric {
                 self.hold(link, Held::EMPTY, false, false);
             }
             LinkChange::PressAttention => self.tell_slot(link, SlotEvent::AttentionButton),
+        }
+    }
+
+    /// The link goes through Recovery (`PCIe 5.0 §4.2.6.4`). It comes back as wide as it can be, and at the highest rate that both
+    /// it and Target Link Speed of the port above allow.
+    fn retrain(&mut self, link: LinkId) {
+        let ends = self.ends(link);
+        let (best, width) = self.recoveries[link.0 as usize].best;
+        let rate = self.target_speed(ends[0]).map_or(best, |target| best.min(target));
+        let [above, below] = ends.map(|n| self.ports[n].port.retrained_at(self.now));
+        let until = above.max(below);
+        self.silence.note(self.now, until, self.last_progress);
+        if !self.ports[ends[0]].port.is_down() {
+            self.recoveries[link.0 as usize].until = until;
+            self.queue.push(until, Event::Trained(link));
+            self.tell_training(ends[0], true);
+        }
+        for n in ends {
+            self.ports[n].port.retrain(self.now, until, rate, width);
+            self.pump(n);
+        }
+    }
+
+    /// `link` comes out of Recovery, unless it has gone there again or has gone down since.
+    pub(super) fn trained(&mut self, link: LinkId) {
+        let [above, _] = self.ends(link);
+        if self.recoveries[link.0 as usize].until == self.now && !self.ports[above].port.is_down() {
+            self.tell_training(above, false);
+            self.pump(above);
+        }
+    }
+
+    /// Target Link Speed of the port at `above`, where that is a bridge.
+    fn target_speed(&self, above: usize) -> Option<Rate> {
+        let space = match self.ports[above].owner {
+            Owner::Switch { switch, port } => self.switches[switch as usize].switch.space(port as usize),
+            Owner::Root(host, n) => self.hosts[host].root.space(n as usize)?,
+            Owner::Slot(_) => return None,
+        };
+        space.target_link_speed()
+    }
+
+    fn tell_training(&mut self, above: usize, trains: bool) {
+        match self.ports[above].owner {
+            Owner::Switch { switch, port } => {
+                self.switches[switch as usize].switch.handle_training(port as usize, self.now, trains);
+            }
+            Owner::Root(host, n) => {
+                self.hosts[host].root.handle_training(n as usize, self.now, trains);
+                self.heed_root(host);
+            }
+            Owner::Slot(_) => {}
         }
     }
 
@@ -339,12 +401,7 @@ impl Fabric {
                 self.power_on(link);
                 self.hold(link, Held::UNPOWERED, false, false);
             }
-            Action::Retrain => {
-                let until = self.ports[index].port.retrained_at(self.now);
-                let peer = self.ports[index].id.peer().index();
-                self.silence.note(self.now, until, self.last_progress);
-                [index, peer].into_iter().for_each(|n| self.ports[n].port.hold(self.now, until));
-            }
+            Action::Retrain => self.retrain(link),
         }
     }
 }

@@ -34,6 +34,14 @@ impl RootComplex {
         }
     }
 
+    /// The link of root port `port` goes through Recovery, or has come out of it.
+    #[cold]
+    pub(crate) fn handle_training(&mut self, port: usize, now: Time, trains: bool) {
+        let Some(function) = &mut self.base.ports[port].function else { return };
+        function.bridge.space_mut().set_link_training(trains);
+        self.base.settle(port, now);
+    }
+
     /// The link starts again with all its credits; no request that was sent below is answered.
     fn link_down(&mut self, port: usize, now: Time, surprise: bool) {
         let Some(function) = &mut self.base.ports[port].function else { return };

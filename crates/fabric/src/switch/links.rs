@@ -39,6 +39,12 @@ impl Switch {
         self.settle(now, port);
     }
 
+    /// The link below `port` goes through Recovery, or has come out of it: Link Status says so, and interrupts if that is enabled.
+    pub fn handle_training(&mut self, port: usize, now: Time, trains: bool) {
+        self.bridges[port].space_mut().set_link_training(trains);
+        self.settle(now, port);
+    }
+
     /// Follows the registers of `port` after a change: containment, and interrupts.
     pub(super) fn settle(&mut self, now: Time, port: usize) {
         if port != 0 {

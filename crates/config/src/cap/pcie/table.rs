@@ -7,7 +7,7 @@ use crate::register::structure;
 const NO_ASPM: &str = "links have no low-power states here";
 const NO_TRAINING: &str = "how links train is not modelled";
 const ANY_CUT: &str = "tells an endpoint where its root port cuts completions, which it takes cut anywhere; root ports have it HwInit";
-const NO_RATE_CHANGE: &str = "a link keeps the rate that its lab gives it";
+const NO_AUTONOMY: &str = "no device changes the bandwidth of its link for reasons of its own";
 const INDICATOR: &str = "a slot has no lights beside ConfigSpace::slot, which shows it";
 const SYSTEM_ERROR: &str = "the root complex has no system error line beside the interrupts of AER";
 
@@ -66,7 +66,7 @@ structure! {
         18    ro     CLOCK_POWER_MANAGEMENT "Clock Power Management";
         19    hwinit SURPRISE_DOWN_CAPABLE "Surprise Down Error Reporting Capable";
         20    hwinit LINK_ACTIVE_CAPABLE "Data Link Layer Link Active Reporting Capable";
-        21    ro     BANDWIDTH_NOTIFICATION "Link Bandwidth Notification Capability";
+        21    hwinit BANDWIDTH_NOTIFICATION "Link Bandwidth Notification Capability";
         22    hwinit ASPM_OPTIONALITY "ASPM Optionality Compliance";
         31:24 hwinit PORT_NUMBER "Port Number";
     }
@@ -81,13 +81,18 @@ structure! {
         7     rw.inert.kept_by_flr EXTENDED_SYNCH "Extended Synch", NO_TRAINING => LINK_CONTROL;
         8     ro                   CLOCK_POWER_MANAGEMENT "Enable Clock Power Management";
         9     ro                   AUTONOMOUS_WIDTH_DISABLE "Hardware Autonomous Width Disable";
-        11:10 ro                   BANDWIDTH_INTERRUPT_ENABLES "Link Bandwidth Interrupt Enables";
+        10    rw                   BANDWIDTH_MANAGEMENT_ENABLE "Link Bandwidth Management Interrupt Enable",
+            "the event interrupts" => LINK_CONTROL;
+        11    rw.inert             AUTONOMOUS_BANDWIDTH_ENABLE "Link Autonomous Bandwidth Interrupt Enable",
+            NO_AUTONOMY => LINK_CONTROL;
         15:14 ro                   DRS_SIGNALING_CONTROL "DRS Signaling Control";
         19:16 state                SPEED "Current Link Speed";
         25:20 state                WIDTH "Negotiated Link Width";
         27    state                TRAINING "Link Training";
         28    hwinit               SLOT_CLOCK "Slot Clock Configuration";
         29    state                LINK_ACTIVE "Data Link Layer Link Active";
+        30    rw1c                 BANDWIDTH_MANAGEMENT "Link Bandwidth Management Status", "event" => LINK_CONTROL;
+        31    rw1c.inert           AUTONOMOUS_BANDWIDTH "Link Autonomous Bandwidth Status", NO_AUTONOMY;
     }
     0x14 SLOT_CAPABILITIES in slot_capabilities "Slot Capabilities" {
         0     hwinit ATTENTION_BUTTON_PRESENT "Attention Button Present";
@@ -192,9 +197,9 @@ structure! {
         31    ro     DRS "DRS Supported";
     }
     0x30 LINK_CONTROL_2 in link_control_2 "Link Control 2, Link Status 2" {
-        3:0   rws.inert   TARGET_SPEED "Target Link Speed", NO_RATE_CHANGE;
+        3:0   rws         TARGET_SPEED "Target Link Speed", "the highest rate at which the link below retrains";
         4     rws.inert   ENTER_COMPLIANCE "Enter Compliance", NO_TRAINING;
-        5     rws.inert   AUTONOMOUS_SPEED_DISABLE "Hardware Autonomous Speed Disable", NO_RATE_CHANGE;
+        5     rws.inert   AUTONOMOUS_SPEED_DISABLE "Hardware Autonomous Speed Disable", NO_AUTONOMY;
         6     ro          SELECTABLE_DE_EMPHASIS "Selectable De-emphasis";
         9:7   rws.inert   TRANSMIT_MARGIN "Transmit Margin", NO_TRAINING;
         10    rws.inert   ENTER_MODIFIED_COMPLIANCE "Enter Modified Compliance", NO_TRAINING;
