@@ -41,6 +41,8 @@ pub fn detected_error(notice: Notice) -> Option<(DetectedError, [u32; 4])> {
         Notice::FlowControlProtocol => (Uncorrectable::FlowControlProtocol.into(), [0; 4]),
         Notice::ReceiverOverflow { header } => (Uncorrectable::ReceiverOverflow.into(), header),
         Notice::MalformedTlp { header } => (Uncorrectable::MalformedTlp.into(), header),
+        Notice::CorrectedInternal => (Correctable::CorrectedInternal.into(), [0; 4]),
+        Notice::UncorrectableInternal => (Uncorrectable::UncorrectableInternal.into(), [0; 4]),
     };
     Some((error, header))
 }

@@ -94,11 +94,22 @@ pub enum FaultAction {
     Delay(Duration),
     /// The content changes before the CRC is made, so that the layers above see it.
     Alter(Alteration),
+    /// The frame arrives whole, into a buffer of the receiver's that has an error (`PCIe 5.0 §6.2.9`).
+    InternalError(InternalError),
     /// The link is cut: this frame and all others on their way are lost.
     Cut {
         /// Time after which the link is restored; `None`: it stays cut.
         restore_after: Option<Duration>,
     },
+}
+
+/// An error within whoever receives a frame, of no matter to the link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum InternalError {
+    /// It is corrected, and the frame goes on.
+    Corrected,
+    /// It cannot be corrected, and the frame is lost.
+    Uncorrectable,
 }
 
 /// A rule: the `nth` matching frame on `link` in `direction`, and then every `every`th, suffers `action`.
@@ -191,6 +202,7 @@ pub(crate) struct Harm {
     /// The header of bytes that form no TLP.
     malformed: Option<[u32; 4]>,
     broken_framing: bool,
+    internal: Option<InternalError>,
 }
 
 impl Harm {
@@ -216,7 +228,17 @@ impl Harm {
             return false;
         }
         if self.damage.is_empty() {
-            return port.accepts_sent(now, frame, tlp);
+            return match self.internal {
+                Some(InternalError::Uncorrectable) => {
+                    port.receive_into_broken_buffer(now, frame, tlp);
+                    false
+                }
+                Some(InternalError::Corrected) => {
+                    port.note_corrected_buffer();
+                    port.accepts_sent(now, frame, tlp)
+                }
+                None => port.accepts_sent(now, frame, tlp),
+            };
         }
         frame.whole(tlp).is_some_and(|frame| port.accepts_frame(now, &frame, &self.damage))
     }
@@ -334,6 +356,7 @@ impl Verdict {
             FaultAction::Delay(delay) => self.delay += delay,
             FaultAction::Cut { restore_after } => self.cut = Some(Cut { restore_after }),
             FaultAction::Alter(alteration) => self.alter(alteration, frame),
+            FaultAction::InternalError(error) => self.harm().internal = Some(error),
         }
     }
 

@@ -168,6 +168,10 @@ pub enum FaultKind {
     ShiftSequence,
     /// The fields of an UpdateFC are larger by `header_credits` and `data_credits`.
     ShiftCredits,
+    /// Its receiver finds an error in a buffer of its own and corrects it: a Corrected Internal Error.
+    CorrectedInternal,
+    /// Its receiver finds an error in a buffer of its own, and the frame is lost there: an Uncorrectable Internal Error.
+    UncorrectableInternal,
 }
 
 /// Something that happens to a slot or a switch while the lab runs: its link is cut, it is pulled out, its button is pressed.

@@ -6,7 +6,8 @@ use crate::hotplug::Plan;
 use crate::read::{Checked, Wrong, check_known, found, wrong};
 use crate::schema::Lab;
 use fabric::{
-    Alteration, Direction, FaultAction, FaultRule, FrameKind, LinkChange, LinkEvent, LinkId, TlpFilter,
+    Alteration, Direction, FaultAction, FaultRule, FrameKind, InternalError, LinkChange, LinkEvent, LinkId,
+    TlpFilter,
 };
 use tlp::{Class, Duration, Status, Tag, Time};
 use toml::Spanned;
@@ -286,6 +287,8 @@ fn action(fault: &Fault) -> FaultAction {
             let restore_after = fault.restore_after_us.as_ref().map(|us| Duration::from_us(*us.get_ref()));
             return FaultAction::Cut { restore_after };
         }
+        FaultKind::CorrectedInternal => return FaultAction::InternalError(InternalError::Corrected),
+        FaultKind::UncorrectableInternal => return FaultAction::InternalError(InternalError::Uncorrectable),
         FaultKind::Poison => Alteration::Poison,
         FaultKind::WrongEcrc => Alteration::WrongEcrc,
         FaultKind::SetStatus => Alteration::Status(fault.status.map_or(Status::Success, status)),
@@ -388,6 +391,8 @@ const fn done(action: FaultKind) -> &'static str {
         FaultKind::FlipHeader => "altered in its header",
         FaultKind::ShiftSequence => "given another sequence number",
         FaultKind::ShiftCredits => "given other credits",
+        FaultKind::CorrectedInternal => "corrected by its receiver",
+        FaultKind::UncorrectableInternal => "lost within its receiver",
     }
 }
 

@@ -8,7 +8,7 @@ mod errors_rig;
 use config::ext::aer;
 use device::io::OutMessage;
 use errors_rig::*;
-use fabric::{Alteration, Direction, FaultAction, FrameKind, TlpFilter, TlpType};
+use fabric::{Alteration, Direction, FaultAction, FrameKind, InternalError, TlpFilter, TlpType};
 use std::collections::{BTreeMap, BTreeSet};
 use tlp::{Bdf, Duration, MessageRouting, Tag};
 
@@ -140,7 +140,7 @@ impl Row {
         let (bit, turned) = (1u32 << self.bit, variant == Variant::Turned);
         let status = self.status;
         if self.kind == Correctable {
-            let sent = variant != Variant::Masked;
+            let sent = variant != Variant::Masked && !(self.masked && variant == Variant::Default);
             let seen = Seen { correctable: bit | self.also, device_status: 1, status, ..Seen::default() };
             let message = sent.then_some(Message::Correctable);
             let seen = seen.heard(self.at, message);
@@ -623,6 +623,24 @@ rows! {
     receiver_error => row(A, Correctable, 0, read_a, "0x12345678")
     .fault((LINK_A, Downstream, of_type(TlpType::MemoryRead), ONCE, FaultAction::BreakFraming));
 
+    corrected_internal => Row { masked: true, ..row(A, Correctable, 14, read_a, "0x12345678") }
+    .fault((
+        LINK_A,
+        Downstream,
+        of_type(TlpType::MemoryRead),
+        ONCE,
+        FaultAction::InternalError(InternalError::Corrected),
+    ));
+
+    uncorrectable_internal => Row { masked: true, ..row(A, Fatal, 22, write_a, "lost") }
+    .fault((
+        LINK_A,
+        Downstream,
+        of_type(TlpType::MemoryWrite),
+        ONCE,
+        FaultAction::InternalError(InternalError::Uncorrectable),
+    ));
+
     acs_violation => row(DOWN_A, NonFatal, 21, dma_write, "sent")
     // ACS Source Validation.
     .set_up(|lab| Box::pin(async move {
@@ -893,7 +911,9 @@ fn the_page_says_what_the_rows_do() {
     for (name, make) in ROWS {
         let (row, cells) = (make(), &page[name]);
         let (logged, signalled) = match row.kind {
+            Correctable if row.masked => (format!("correctable {}", row.bit), "masked; ERR_COR"),
             Correctable => (format!("correctable {}", row.bit), "ERR_COR"),
+            Fatal if row.masked => (format!("uncorrectable {}", row.bit), "masked; ERR_FATAL"),
             Fatal => (format!("uncorrectable {}", row.bit), "ERR_FATAL"),
             NonFatal if row.masked => (format!("uncorrectable {}", row.bit), "masked; ERR_NONFATAL"),
             NonFatal => (format!("uncorrectable {}", row.bit), "ERR_NONFATAL"),

@@ -34,6 +34,11 @@ pub enum Notice {
         /// Header DW 0 to 3, as in the Header Log: byte 0 in bits 31:24.
         header: [u32; 4],
     },
+    /// The port has found an error in a buffer of its own, and corrected it (Corrected Internal Error, `PCIe 5.0 §6.2.9`; correctable).
+    CorrectedInternal,
+    /// The port has found an error in a buffer of its own, and what was in it is lost (Uncorrectable Internal Error,
+    /// `PCIe 5.0 §6.2.9`; uncorrectable).
+    UncorrectableInternal,
     /// The link went down: DL_Down (`PCIe 5.0 §3.2.1`).
     Down {
         /// Nobody asked for it: Surprise Down (`PCIe 5.0 §3.2.1`; uncorrectable).

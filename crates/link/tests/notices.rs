@@ -97,7 +97,7 @@ fn time_out(port: &mut Port, times: u32) {
 #[test]
 fn each_error_is_told_as_the_specification_names_it() {
     type Row = (&'static str, fn(&mut Port), &'static [Notice]);
-    let rows: [Row; 20] = [
+    let rows: [Row; 21] = [
         ("§3.6.3.1: a good TLP", |p| drop(p.handle_frame(at(1), tlp(0), &Damage::none())), &[]),
         ("§3.6.3.1: LCRC", |p| drop(p.handle_frame(at(1), tlp(0), &flipped())), &[Notice::BadTlp]),
         (
@@ -134,6 +134,7 @@ fn each_error_is_told_as_the_specification_names_it() {
             &[Notice::BadDllp],
         ),
         ("§4.2.2.3.3: framing of a DLLP", |p| p.receive_broken_frame(at(1), false), &[Notice::ReceiverError]),
+        ("§6.2.9: corrected", |p| p.note_corrected_buffer(), &[Notice::CorrectedInternal]),
         ("§4.2.2.3.3: framing of a TLP", |p| p.receive_broken_frame(at(1), true), &[Notice::ReceiverError]),
         (
             "§3.6.2.2: Ack of what was never sent",

@@ -66,11 +66,39 @@ impl Port {
         let accepted = self.receive_tlp(now, sequence, sent);
         if accepted {
             self.counters.malformed_tlps += 1;
-            self.notices.error(Notice::MalformedTlp { header });
-            self.refused = true;
-            self.return_credits(now, sent.repr.tc, sent.class(), sent.data_credits());
+            self.lose(now, sent, Notice::MalformedTlp { header });
         }
         accepted
+    }
+
+    /// A frame has arrived whole, and was lost in a buffer of the port's: an Uncorrectable Internal Error. A TLP is acknowledged, and
+    /// its credits go back.
+    #[cold]
+    pub fn receive_into_broken_buffer(&mut self, now: Time, frame: SentFrame, sent: Option<&Tlp>) {
+        match (frame, sent) {
+            (SentFrame::Tlp { sequence }, Some(sent)) => {
+                if self.receive_tlp(now, sequence, sent) {
+                    self.lose(now, sent, Notice::UncorrectableInternal);
+                }
+            }
+            _ if self.down => {}
+            _ => self.notices.error(Notice::UncorrectableInternal),
+        }
+    }
+
+    /// The port has corrected an error in a buffer of its own: a Corrected Internal Error.
+    #[cold]
+    pub fn note_corrected_buffer(&mut self) {
+        if !self.down {
+            self.notices.error(Notice::CorrectedInternal);
+        }
+    }
+
+    /// A TLP that has arrived goes no further.
+    fn lose(&mut self, now: Time, tlp: &Tlp, why: Notice) {
+        self.notices.error(why);
+        self.refused = true;
+        self.return_credits(now, tlp.repr.tc, tlp.class(), tlp.data_credits());
     }
 
     /// Whether a TLP with this sequence number, of which only the header has come, will be accepted if the rest arrives
