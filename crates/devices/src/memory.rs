@@ -5,7 +5,7 @@
 //! go out at [`Device::poll_output`]. It never starts anything of its own accord.
 
 use crate::{device_id, identity};
-use config::{Bar, Builder, PcieLayout};
+use config::{Bar, Builder, PcieLayout, ResizableBar};
 use device::{BarIndex, CompletionError, Device, Input, Output, Ready, Request, RequestOp, ResetKind, Token};
 use endpoint::FunctionConfig;
 use host::cpu::Cpu;
@@ -23,6 +23,10 @@ const CLASS: u32 = 0x05_0000;
 const PAGE_BYTES: u64 = 4096;
 /// Smallest BAR of PCI Express in bytes (`PCIe 5.0 §7.5.1.2.1`); what lies behind a smaller memory answers UR.
 const MIN_BAR_BYTES: u64 = 128;
+/// Smallest size that Resizable BAR names (`PCIe 5.0 §7.8.6.2`).
+const SMALLEST_RESIZABLE: u64 = 1 << 20;
+/// Largest 32-bit BAR (`PCIe 5.0 §7.5.1.2.1`).
+const MOST_32_BIT_BYTES: u64 = 1 << 31;
 /// Answers that wait for their turn on the link. Beyond, reads are not taken, and their credits stay with them.
 const MAX_ANSWERS: usize = 64;
 
@@ -36,6 +40,12 @@ pub struct Settings {
     /// Bytes of the BAR: a power of two.
     #[schemars(range(min = 16, max = 268_435_456), extend("powerOfTwo" = true))]
     pub size_bytes: u64,
+    /// The BAR is a 64-bit prefetchable one, which may be above 4 GiB. Default: it is a 32-bit one.
+    pub prefetchable: bool,
+    /// Software may choose its size by Resizable BAR, from 1 MiB to this: a power of two, no less than `size_bytes`, with which it
+    /// begins; beyond 2 GiB with `prefetchable` alone.
+    #[schemars(range(min = 1_048_576, max = 34_359_738_368_u64), extend("powerOfTwo" = true))]
+    pub largest_bytes: Option<u64>,
     /// Address of the BAR: a multiple of its size, in the window of its slot, which `riser check` shows. Without it, the
     /// host chooses.
     pub address: Option<u64>,
@@ -46,7 +56,9 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { bar: BarIndex(0), size_bytes: 65536, address: None, exercise_bytes: None }
+        let (prefetchable, largest_bytes) = (false, None);
+        let (address, exercise_bytes) = (None, None);
+        Settings { bar: BarIndex(0), size_bytes: 65536, prefetchable, largest_bytes, address, exercise_bytes }
     }
 }
 
@@ -77,13 +89,33 @@ impl Model for Settings {
 /// Where a setting is not legal.
 pub fn function(settings: Settings, pcie: PcieLayout) -> Result<FunctionConfig, Fault> {
     settings.check()?;
-    let Settings { bar, size_bytes, .. } = settings;
-    let config = Builder::type0(identity(device_id::MEMORY, CLASS))
-        .bar(bar, Bar::memory32(size_bytes.max(MIN_BAR_BYTES)))
-        .pcie(pcie)
-        .usual()
-        .build()?;
-    Ok(FunctionConfig { config, device: Box::new(Memory::new(size_bytes)) })
+    let Settings { bar, size_bytes, prefetchable, largest_bytes, .. } = settings;
+    let bytes = size_bytes.max(MIN_BAR_BYTES);
+    let kind = if prefetchable { Bar::memory64(bytes).prefetchable() } else { Bar::memory32(bytes) };
+    let mut builder = Builder::type0(identity(device_id::MEMORY, CLASS)).bar(bar, kind).pcie(pcie).usual();
+    if let Some(largest) = largest_bytes {
+        check_largest(settings, largest)?;
+        builder = builder.resizable_bars(&[ResizableBar::range(bar.0, SMALLEST_RESIZABLE, largest)]);
+    }
+    let config = builder.build()?;
+    Ok(FunctionConfig { config, device: Box::new(Memory::new(largest_bytes.unwrap_or(size_bytes))) })
+}
+
+/// Checks what the BAR can be resized to.
+fn check_largest(settings: Settings, largest: u64) -> Result<(), Fault> {
+    let least = settings.size_bytes.max(SMALLEST_RESIZABLE);
+    let most = if settings.prefetchable { u64::MAX } else { MOST_32_BIT_BYTES };
+    if settings.size_bytes < SMALLEST_RESIZABLE {
+        let message = format!("size_bytes of {}: of a resizable BAR at least 1 MiB", settings.size_bytes);
+        return Err(Fault::at("size_bytes", message));
+    }
+    if !(least..=most).contains(&largest) {
+        let message = format!(
+            "largest_bytes of {largest}: at least size_bytes, {least}, and without `prefetchable` at most 2 GiB"
+        );
+        return Err(Fault::at("largest_bytes", message));
+    }
+    Ok(())
 }
 
 /// The device.
