@@ -8,24 +8,25 @@
 //! remove NAME                 what stands in a hot-plug capable slot is pulled out
 //! insert NAME                 and put back, as after power-on
 //! attention NAME              somebody presses the slot's attention button
+//! speed NAME GEN LANES        the link retrains, and has that generation and as many lanes from then on
 //! fault KEY = VALUE, ...      a fault, as [[fault]] of a lab has it; frames are counted from now on
 //! ```
 
 use crate::fault_schema::Fault;
-use crate::faults;
-use crate::schema::Lab;
+use crate::schema::{Hanging, Lab};
+use crate::{faults, links};
 use fabric::{Fabric, FaultRule, LinkChange, LinkEvent, LinkId};
 use plug::Place;
 use plug::place::Input;
 use std::cell::RefCell;
 use std::rc::Rc;
-use tlp::{Duration, Time};
+use tlp::{Duration, Rate, Time, Width};
 
 /// The name of the place of commands.
 pub const LINKS: &str = "links";
 /// Most bytes of a command.
 pub const MAX_COMMAND_BYTES: usize = 4096;
-const VERBS: &str = "cut, restore, remove, insert, attention, fault";
+const VERBS: &str = "cut, restore, remove, insert, attention, speed, fault";
 
 /// The place of commands; clones are handles on the same.
 #[derive(Clone, Default)]
@@ -33,10 +34,21 @@ pub struct Commands(Rc<State>);
 
 #[derive(Default)]
 struct State {
-    /// The links by what they lead to, whether the port above is hot-plug capable, and whether it has a button.
-    links: Vec<(String, [bool; 2])>,
+    links: Vec<Known>,
     /// Taken, and not yet obeyed.
     taken: RefCell<Vec<Act>>,
+}
+
+/// A link.
+struct Known {
+    /// Of what it leads to.
+    name: String,
+    /// Whether the port above is hot-plug capable.
+    hot_plug: bool,
+    /// Whether that has a button.
+    controls: bool,
+    /// What its ports are capable of.
+    best: (Rate, Width),
 }
 
 /// A command, parsed: its text too.
@@ -53,8 +65,12 @@ enum Act {
 
 impl Commands {
     pub(crate) fn of(lab: &Lab) -> Commands {
-        let links = lab.hanging().map(|h| (h.name.get_ref().clone(), [h.hot_plug, h.controls])).collect();
-        Commands(Rc::new(State { links, taken: RefCell::default() }))
+        let known = |hanging: Hanging<'_>| {
+            let port = links::config(&lab.link, hanging.link).root;
+            let Hanging { name, hot_plug, controls, .. } = hanging;
+            Known { name: name.get_ref().clone(), hot_plug, controls, best: (port.rate, port.width) }
+        };
+        Commands(Rc::new(State { links: lab.hanging().map(known).collect(), taken: RefCell::default() }))
     }
 
     /// Reads a command.
@@ -67,7 +83,11 @@ impl Commands {
         }
         let text = text.trim();
         let (verb, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
-        let acts = if verb == "fault" { self.fault(rest)? } else { self.link(verb, rest)? };
+        let acts = match verb {
+            "fault" => self.fault(rest)?,
+            "speed" => self.speed(rest)?,
+            _ => self.link(verb, rest)?,
+        };
         Ok(LabCommand { text: text.to_owned(), acts })
     }
 
@@ -82,9 +102,9 @@ impl Commands {
             _ => return Err(format!("no command `{verb}`: legal are {VERBS}")),
         };
         let name = words.next().ok_or_else(|| format!("{verb}: of what? There are {}", self.names()))?;
-        let (link, [hot_plug, controls]) = self.find(name)?;
+        let (link, Known { hot_plug, controls, .. }) = self.find(name)?;
         let needs_hot_plug = !matches!(verb, "cut" | "restore");
-        if needs_hot_plug && !hot_plug {
+        if needs_hot_plug && !*hot_plug {
             return Err(format!("{verb} {name}: the port above is not hot-plug capable (hot_plug = true)"));
         }
         if verb == "attention" && !controls {
@@ -104,6 +124,22 @@ impl Commands {
         }
     }
 
+    fn speed(&self, rest: &str) -> Result<Vec<Act>, String> {
+        let [name, generation, lanes] = rest.split_whitespace().collect::<Vec<_>>()[..] else {
+            return Err(format!("speed {rest}: legal are a name, a generation and lanes"));
+        };
+        let (link, Known { best: (most, widest), .. }) = self.find(name)?;
+        let rate = generation.parse().ok().and_then(Rate::from_generation).filter(|rate| rate <= most);
+        let rate = rate.ok_or_else(|| {
+            format!("speed {name}: generation {generation}: legal are 1 to {}", most.generation())
+        })?;
+        let width = lanes.parse().ok().and_then(Width::new).filter(|width| width <= widest);
+        let width = width.ok_or_else(|| {
+            format!("speed {name}: {lanes} lanes: legal are those of a link, to {}", widest.lanes())
+        })?;
+        Ok(vec![Act::Link(Duration::ZERO, link, LinkChange::Speed { rate, width })])
+    }
+
     fn fault(&self, rest: &str) -> Result<Vec<Act>, String> {
         #[derive(serde::Deserialize)]
         struct Holder {
@@ -116,15 +152,15 @@ impl Commands {
         Ok(vec![Act::Fault(faults::rule(&fault, link))])
     }
 
-    fn find(&self, name: &str) -> Result<(LinkId, [bool; 2]), String> {
-        let found = self.0.links.iter().enumerate().find(|(_, (known, _))| known == name);
-        let (n, (_, flags)) =
+    fn find(&self, name: &str) -> Result<(LinkId, &Known), String> {
+        let found = self.0.links.iter().enumerate().find(|(_, known)| known.name == name);
+        let (n, known) =
             found.ok_or_else(|| format!("no slot or switch `{name}`: there are {}", self.names()))?;
-        Ok((LinkId(n as u32), *flags))
+        Ok((LinkId(n as u32), known))
     }
 
     fn names(&self) -> String {
-        self.0.links.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ")
+        self.0.links.iter().map(|known| known.name.as_str()).collect::<Vec<_>>().join(", ")
     }
 
     /// Does what was taken.

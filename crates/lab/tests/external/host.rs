@@ -204,13 +204,18 @@ fn commands_that_cannot_be_meant_are_refused() {
     let lab = driver(PAIR);
     let links: Door<Commands> = lab.door_named("links").unwrap();
     for (text, why) in [
-        ("", "no command ``: legal are cut, restore, remove, insert, attention, fault"),
+        ("", "no command ``: legal are cut, restore, remove, insert, attention, speed, fault"),
         ("cut", "cut: of what? There are a1, b1, a2, b2, a, b"),
         ("cut c", "no slot or switch `c`: there are a1, b1, a2, b2, a, b"),
         ("cut a1 soon", "cut a1 soon: legal are microseconds, of `cut` alone, to 10^9"),
         ("restore a1 5", "restore a1 5: legal are microseconds, of `cut` alone, to 10^9"),
         ("cut a1 5 us", "cut a1: nothing is known of `us`"),
         ("remove a1", "remove a1: the port above is not hot-plug capable (hot_plug = true)"),
+        ("speed a1 3", "speed a1 3: legal are a name, a generation and lanes"),
+        ("speed a1 4 8", "speed a1: generation 4: legal are 1 to 3"),
+        ("speed a1 0 8", "speed a1: generation 0: legal are 1 to 3"),
+        ("speed a1 1 3", "speed a1: 3 lanes: legal are those of a link, to 8"),
+        ("speed a1 1 16", "speed a1: 16 lanes: legal are those of a link, to 8"),
         ("fault slot = 'a1'", "fault: missing field `direction`"),
         (
             "fault slot = 'a1', direction = 'upstream', frames = 'tlp', nth = 0, action = 'drop'",

@@ -7,6 +7,7 @@ if [ "$1" = help ] || [ $# = 0 ]; then
     echo "lab restore NAME              and up again"
     echo "lab remove NAME, insert NAME  what stands in a hot-plug capable slot is pulled out, put back"
     echo "lab attention NAME            the slot's attention button is pressed"
+    echo "lab speed NAME GEN LANES      the link retrains, and has that generation and as many lanes from then on"
     echo "lab fault KEY = VALUE, ...    a fault, as [[fault]] of a lab file; frames are counted from now on"
     echo "lab time                      the fabric's time in picoseconds"
     exit
