@@ -25,8 +25,6 @@ const PAGE_BYTES: u64 = 4096;
 const MIN_BAR_BYTES: u64 = 128;
 /// Smallest size that Resizable BAR names (`PCIe 5.0 §7.8.6.2`).
 const SMALLEST_RESIZABLE: u64 = 1 << 20;
-/// Largest 32-bit BAR (`PCIe 5.0 §7.5.1.2.1`).
-const MOST_32_BIT_BYTES: u64 = 1 << 31;
 /// Answers that wait for their turn on the link. Beyond, reads are not taken, and their credits stay with them.
 const MAX_ANSWERS: usize = 64;
 
@@ -42,8 +40,8 @@ pub struct Settings {
     pub size_bytes: u64,
     /// The BAR is a 64-bit prefetchable one, which may be above 4 GiB. Default: it is a 32-bit one.
     pub prefetchable: bool,
-    /// Software may choose its size by Resizable BAR, from 1 MiB to this: a power of two, no less than `size_bytes`, with which it
-    /// begins; beyond 2 GiB with `prefetchable` alone.
+    /// Software may choose the size of the BAR by Resizable BAR, from 1 MiB to this: a power of two, no less than `size_bytes`, with
+    /// which it begins. Such a BAR is a prefetchable one of 1 MiB at least.
     #[schemars(range(min = 1_048_576, max = 34_359_738_368_u64), extend("powerOfTwo" = true))]
     pub largest_bytes: Option<u64>,
     /// Address of the BAR: a multiple of its size, in the window of its slot, which `riser check` shows. Without it, the
@@ -90,32 +88,22 @@ impl Model for Settings {
 pub fn function(settings: Settings, pcie: PcieLayout) -> Result<FunctionConfig, Fault> {
     settings.check()?;
     let Settings { bar, size_bytes, prefetchable, largest_bytes, .. } = settings;
-    let bytes = size_bytes.max(MIN_BAR_BYTES);
-    let kind = if prefetchable { Bar::memory64(bytes).prefetchable() } else { Bar::memory32(bytes) };
+    let least = if largest_bytes.is_some() { SMALLEST_RESIZABLE } else { MIN_BAR_BYTES };
+    let bytes = size_bytes.max(least);
+    let kind = match prefetchable || largest_bytes.is_some() {
+        true => Bar::memory64(bytes).prefetchable(),
+        false => Bar::memory32(bytes),
+    };
     let mut builder = Builder::type0(identity(device_id::MEMORY, CLASS)).bar(bar, kind).pcie(pcie).usual();
     if let Some(largest) = largest_bytes {
-        check_largest(settings, largest)?;
+        if largest < size_bytes {
+            let message = format!("largest_bytes of {largest}: at least size_bytes, {size_bytes}");
+            return Err(Fault::at("largest_bytes", message));
+        }
         builder = builder.resizable_bars(&[ResizableBar::range(bar.0, SMALLEST_RESIZABLE, largest)]);
     }
     let config = builder.build()?;
     Ok(FunctionConfig { config, device: Box::new(Memory::new(largest_bytes.unwrap_or(size_bytes))) })
-}
-
-/// Checks what the BAR can be resized to.
-fn check_largest(settings: Settings, largest: u64) -> Result<(), Fault> {
-    let least = settings.size_bytes.max(SMALLEST_RESIZABLE);
-    let most = if settings.prefetchable { u64::MAX } else { MOST_32_BIT_BYTES };
-    if settings.size_bytes < SMALLEST_RESIZABLE {
-        let message = format!("size_bytes of {}: of a resizable BAR at least 1 MiB", settings.size_bytes);
-        return Err(Fault::at("size_bytes", message));
-    }
-    if !(least..=most).contains(&largest) {
-        let message = format!(
-            "largest_bytes of {largest}: at least size_bytes, {least}, and without `prefetchable` at most 2 GiB"
-        );
-        return Err(Fault::at("largest_bytes", message));
-    }
-    Ok(())
 }
 
 /// The device.

@@ -2,60 +2,16 @@
 //! A stock kernel below which labs lie: what it finds, assigns, reports and survives. QEMU, kernels and programs are fetched from Debian's
 //! packages where they are not in the user's cache yet.
 
+#[path = "../common/mod.rs"]
 mod common;
+mod errors;
+mod resets;
+mod rig;
 
-use common::{Outcome, command};
+use rig::Guest;
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Stdio;
-
-/// A lab of its own, and what a guest that runs a script below it has said: by the headings that the script makes with `== NAME`.
-struct Guest {
-    folder: tempfile::TempDir,
-    outcome: Outcome,
-}
-
-impl Guest {
-    fn run(lab: &str, script: &str, arguments: &[&str]) -> Guest {
-        let folder = tempfile::tempdir().unwrap();
-        let (file, share) = (folder.path().join("lab.toml"), folder.path().join("share"));
-        fs::write(&file, lab).unwrap();
-        fs::create_dir(&share).unwrap();
-        // Devices of the domain by their places in the tree.
-        fs::write(share.join("script"), format!("d=/sys/bus/pci/devices\ndmesg -c >/dev/null\n{script}\n"))
-            .unwrap();
-        let mut riser = command(&["guest", "run"]);
-        riser.arg(&file).arg("--share").arg(&share).args(["--time-limit", "120"]).args(arguments);
-        let output = riser.args(["--", "sh", "/share/script"]).stdin(Stdio::null()).output().unwrap();
-        let outcome = Outcome {
-            code: output.status.code().expect("riser ends by itself"),
-            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-        };
-        assert_eq!(outcome.code, 0, "{}{}", outcome.stdout, outcome.stderr);
-        Guest { folder, outcome }
-    }
-
-    /// What stands below a heading.
-    fn said(&self, heading: &str) -> &str {
-        let after = self.outcome.stdout.split(&format!("== {heading}\n")).nth(1);
-        let after = after.unwrap_or_else(|| panic!("no `{heading}` in {}", self.outcome.stdout));
-        after.split("== ").next().unwrap()
-    }
-
-    fn has(&self, heading: &str, text: &str) {
-        assert!(self.said(heading).contains(text), "{heading}: no `{text}` in:\n{}", self.said(heading));
-    }
-
-    fn shared(&self, name: &str) -> String {
-        fs::read_to_string(self.path(name)).unwrap()
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join("share").join(name)
-    }
-}
+use std::path::Path;
 
 fn lab(name: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs").join(name)).unwrap()

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+# What the scripts of guests have in common.
+
+# Devices of the domain by their places in the tree.
+d=/sys/bus/pci/devices
+
+# What the kernel has counted of errors, a line each: function, counter, number.
+counts() {
+    # One line at least.
+    echo function counter 0
+    grep -H '^[1-9]\| [1-9]' $d/10000*/aer_dev_* $d/10000*/aer_rootport_* |
+        grep -v TOTAL | sed 's|.*devices/||; s|/aer_dev_| |; s|/aer_rootport_| |; s|:\([A-Za-z0-9]* *[0-9]*\)$| \1|'
+}
+
+# begin NAME: what happens from here on stands below this heading.
+begin() {
+    counts >/tmp/counted
+    dmesg -c >/dev/null
+    echo "== $1"
+}
+
+# end TEXT: until the kernel has said TEXT, four seconds at most; then all that it has said, and what it has counted meanwhile.
+end() {
+    tries=0
+    until dmesg | grep -qF -e "$1" || [ $tries = 40 ]; do
+        tries=$((tries + 1))
+        usleep 100000
+    done
+    usleep 50000
+    dmesg -c | sed 's/^\[ *[0-9.]*\] //'
+    counts | awk 'NR == FNR { n = $NF; $NF = ""; was[$0] = n; next } { n = $NF; $NF = ""; if (n > was[$0]) print $0 "+" n - was[$0] }' /tmp/counted -
+}
+
+# Vendor ID and Device ID, by one CfgRd.
+ids() { setpci -s "$1" 0.l; }
+
+# memory DEVICE OFFSET [WIDTH [VALUE]]: reads or writes behind BAR 0.
+memory() { devmem $(($(head -1 "$d/$1/resource" | cut -d' ' -f1) + $2)) "${3:-32}" $4; }
+
+# Memory that the kernel leaves alone: `memmap` of its command line.
+free=0x10000000
+# rings DEVICE: the rings of a DMA engine, in that memory, from the beginning.
+rings() {
+    h2d=0 d2h=0
+    echo 1 >"$d/$1/reset"
+    memory "$1" 0 32 $free; memory "$1" 8 32 16; memory "$1" 0x10 32 $((free + 0x1000)); memory "$1" 0xc 32 0
+    memory "$1" 0x40 32 $((free + 0x2000)); memory "$1" 0x48 32 16; memory "$1" 0x50 32 $((free + 0x3000)); memory "$1" 0x4c 32 0
+}
+
+# descriptor PLACE ADDRESS BYTES
+descriptor() { devmem "$1" 32 $(($2 & 0xffffffff)); devmem $(($1 + 4)) 32 $(($2 >> 32)); devmem $(($1 + 8)) 32 "$3"; devmem $(($1 + 12)) 32 0; }
+# dma_reads DEVICE ADDRESS BYTES, dma_writes DEVICE ADDRESS BYTES: the device does.
+dma_reads() { descriptor $((free + h2d % 16 * 16)) "$2" "$3"; h2d=$((h2d + 1)); memory "$1" 0xc 32 $h2d; }
+dma_writes() { descriptor $((free + 0x2000 + d2h % 16 * 16)) "$2" "$3"; d2h=$((d2h + 1)); memory "$1" 0x4c 32 $d2h; }

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Boots a guest below which a lab lies, runs a script in it, and takes what it says apart.
+
+use crate::common::{Outcome, command};
+use std::fs;
+use std::path::PathBuf;
+use std::process::Stdio;
+
+const PRELUDE: &str = include_str!("prelude.sh");
+
+/// A lab of its own, and what a guest that runs a script below it has said: by the headings that the script makes with `== NAME`.
+pub(crate) struct Guest {
+    folder: tempfile::TempDir,
+    pub(crate) outcome: Outcome,
+}
+
+impl Guest {
+    pub(crate) fn run(lab: &str, script: &str, arguments: &[&str]) -> Guest {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, share) = (folder.path().join("lab.toml"), folder.path().join("share"));
+        fs::write(&file, lab).unwrap();
+        fs::create_dir(&share).unwrap();
+        fs::write(share.join("prelude"), PRELUDE).unwrap();
+        fs::write(share.join("script"), format!(". /share/prelude\ndmesg -c >/dev/null\n{script}\n"))
+            .unwrap();
+        let mut riser = command(&["guest", "run"]);
+        riser.arg(&file).arg("--share").arg(&share).args(["--time-limit", "120"]).args(arguments);
+        let output = riser.args(["--", "sh", "/share/script"]).stdin(Stdio::null()).output().unwrap();
+        let outcome = Outcome {
+            code: output.status.code().expect("riser ends by itself"),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        };
+        assert_eq!(outcome.code, 0, "{}{}", outcome.stdout, outcome.stderr);
+        Guest { folder, outcome }
+    }
+
+    /// What stands below a heading.
+    pub(crate) fn said(&self, heading: &str) -> &str {
+        let after = self.outcome.stdout.split(&format!("== {heading}\n")).nth(1);
+        let after = after.unwrap_or_else(|| panic!("no `{heading}` in {}", self.outcome.stdout));
+        after.split("== ").next().unwrap()
+    }
+
+    pub(crate) fn has(&self, heading: &str, text: &str) {
+        assert!(self.said(heading).contains(text), "{heading}: no `{text}` in:\n{}", self.said(heading));
+    }
+
+    pub(crate) fn shared(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join("share").join(name)
+    }
+}
