@@ -5,10 +5,10 @@ FUZZ_SECONDS ?= 60
 PREFIX ?= /usr/local
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test ci long check-format lint unit bench fuzz fmt doc reference libtlp device-header
+.PHONY: help setup demo guest-demo test ci long check-format lint unit bench fuzz fmt doc reference libtlp device-header
 
 help: ## list these commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## install what tests and demo use beside Rust
 	@scripts/setup.sh
@@ -16,12 +16,15 @@ setup: ## install what tests and demo use beside Rust
 demo: setup ## build riser and show its main job
 	@scripts/demo.sh
 
+guest-demo: ## show a stock Linux kernel on the fabric
+	@scripts/guest-demo.sh
+
 test: setup check-format lint unit ## all set-up, then every test
 
 ci: ## exactly what CI runs
 	.ci/run
 
-long: ## what takes too long for CI; about two hours
+long: ## what takes too long for CI; about two and a half hours
 	.ci/long
 
 check-format:

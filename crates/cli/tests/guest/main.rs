@@ -5,8 +5,11 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod errors;
+mod interrupts;
 mod resets;
 mod rig;
+mod slots;
+mod windows;
 
 use rig::Guest;
 use std::collections::BTreeMap;
@@ -103,38 +106,49 @@ fn pciehp_takes_devices_out_and_in() {
     guest.has("again", "/10000:01:00.0\n");
 }
 
-/// 63 virtual functions, up and down.
+/// 63 virtual functions, up and down, `RISER_ROUNDS` times: two unless told.
 #[test]
 fn virtual_functions_come_and_go() {
     let text = "version = 1\n[[slot]]\nname = 'card'\ndevice = 'dma-engine'\n[slot.dma-engine]\nvfs = 63\n";
-    let script = "modprobe pci-pf-stub\necho 7269 0007 >/sys/bus/pci/drivers/pci-pf-stub/new_id\n\
-        echo == counts\nfor n in 63 0 63 0 3; do echo $n >$d/10000:01:00.0/sriov_numvfs; lspci -d 7269:8 | wc -l; done\n\
-        echo == first\nlspci -s 10000:01:00.1 -v\necho == end";
-    let guest = Guest::run(text, script, &["--module", "pci-pf-stub"]);
-    assert_eq!(guest.said("counts"), "63\n0\n63\n0\n3\n");
+    let rounds = rig::times("RISER_ROUNDS", 2);
+    let turns = "63 0 ".repeat(rounds as usize);
+    let script = format!(
+        "modprobe pci-pf-stub\necho 7269 0007 >/sys/bus/pci/drivers/pci-pf-stub/new_id\n\
+        echo == counts\nfor n in {turns}3; do echo $n >$d/10000:01:00.0/sriov_numvfs; lspci -d 7269:8 | wc -l; done\n\
+        echo == first\nlspci -s 10000:01:00.1 -v\necho == end"
+    );
+    let guest = Guest::run(text, &script, &["--module", "pci-pf-stub"]);
+    assert_eq!(guest.said("counts"), "63\n0\n".repeat(rounds as usize) + "3\n");
     guest.has("first", "[virtual] [size=8K]");
 }
 
-/// Two boots assign in the same way: the same configuration writes to the same functions, from the probe of the driver to the end.
-#[test]
-fn two_boots_write_the_same_registers() {
-    let text = lab("tree.toml");
+/// All configuration writes of a boot of this lab, by function, from the probe of the driver to the end.
+fn configuration_writes(lab: &str) -> BTreeMap<String, Vec<String>> {
     let folder = tempfile::tempdir().unwrap();
-    let writes = [1, 2].map(|n| {
-        let capture = folder.path().join(format!("{n}.pcapng"));
-        Guest::run(&text, "echo == end", &["--capture", capture.to_str().unwrap()]);
-        let lines =
-            common::riser_ok(&["trace", capture.to_str().unwrap(), "--filter", "type=CfgWr0 or type=CfgWr1"]);
-        let mut by_function: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for line in lines.lines() {
-            let (_, rest) = line.split_once("completer ").unwrap();
-            let (function, what) = rest.split_once(',').unwrap();
-            by_function.entry(function.to_owned()).or_default().push(what.to_owned());
-        }
-        by_function
-    });
-    assert!(writes[0].len() > 8 && writes[0].values().all(|all| !all.is_empty()));
-    assert_eq!(writes[0], writes[1]);
+    let capture = folder.path().join("boot.pcapng");
+    Guest::run(lab, "echo == end", &["--capture", capture.to_str().unwrap()]);
+    let filter = "type=CfgWr0 or type=CfgWr1";
+    let lines = common::riser_ok(&["trace", capture.to_str().unwrap(), "--filter", filter]);
+    let mut by_function: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for line in lines.lines() {
+        let (_, rest) = line.split_once("completer ").unwrap();
+        let (function, what) = rest.split_once(',').unwrap();
+        by_function.entry(function.to_owned()).or_default().push(what.to_owned());
+    }
+    by_function
+}
+
+/// Boots assign in the same way: the same configuration writes to the same functions. `RISER_BOOTS` of them, two unless told.
+#[test]
+fn boots_write_the_same_registers() {
+    let text = lab("tree.toml");
+    let boots = rig::times("RISER_BOOTS", 2);
+    let first = configuration_writes(&text);
+    assert!(first.len() > 8 && first.values().all(|all| !all.is_empty()));
+    for n in 2..=boots {
+        assert_eq!(first, configuration_writes(&text), "boot {n}");
+        eprintln!("boot {n} of {boots} has written what the first one did");
+    }
 }
 
 /// What the guest did runs again without it, to the same bytes; a second machine finds the lab as the first one did.

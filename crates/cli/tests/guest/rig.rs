@@ -3,10 +3,16 @@
 
 use crate::common::{Outcome, command};
 use std::fs;
-use std::path::PathBuf;
-use std::process::Stdio;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 const PRELUDE: &str = include_str!("prelude.sh");
+
+/// How often something is done: as the environment variable says, which long forms of tests set.
+pub(crate) fn times(variable: &str, usually: u32) -> u32 {
+    std::env::var(variable)
+        .map_or(usually, |text| text.parse().unwrap_or_else(|e| panic!("{variable}={text}: {e}")))
+}
 
 /// A lab of its own, and what a guest that runs a script below it has said: by the headings that the script makes with `== NAME`.
 pub(crate) struct Guest {
@@ -16,6 +22,11 @@ pub(crate) struct Guest {
 
 impl Guest {
     pub(crate) fn run(lab: &str, script: &str, arguments: &[&str]) -> Guest {
+        Guest::with_programs(lab, script, arguments, &[])
+    }
+
+    /// The same, with these programs in C of this folder at /share.
+    pub(crate) fn with_programs(lab: &str, script: &str, arguments: &[&str], programs: &[&str]) -> Guest {
         let folder = tempfile::tempdir().unwrap();
         let (file, share) = (folder.path().join("lab.toml"), folder.path().join("share"));
         fs::write(&file, lab).unwrap();
@@ -23,8 +34,11 @@ impl Guest {
         fs::write(share.join("prelude"), PRELUDE).unwrap();
         fs::write(share.join("script"), format!(". /share/prelude\ndmesg -c >/dev/null\n{script}\n"))
             .unwrap();
+        programs.iter().for_each(|name| compile(name, &share.join(name)));
         let mut riser = command(&["guest", "run"]);
-        riser.arg(&file).arg("--share").arg(&share).args(["--time-limit", "120"]).args(arguments);
+        // A round takes some seconds.
+        let time_limit = (120 + 10 * times("RISER_ROUNDS", 0)).to_string();
+        riser.arg(&file).arg("--share").arg(&share).args(["--time-limit", &time_limit]).args(arguments);
         let output = riser.args(["--", "sh", "/share/script"]).stdin(Stdio::null()).output().unwrap();
         let outcome = Outcome {
             code: output.status.code().expect("riser ends by itself"),
@@ -53,4 +67,12 @@ impl Guest {
     fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join("share").join(name)
     }
+}
+
+/// For a guest, which has no libraries of its own for it.
+fn compile(name: &str, to: &Path) {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/guest/{name}.c"));
+    let mut compiler = Command::new("cc");
+    compiler.args(["-O2", "-Wall", "-Wextra", "-Werror", "-static", "-o"]).arg(to).arg(source);
+    assert!(compiler.status().unwrap().success(), "{name}.c");
 }
