@@ -123,7 +123,7 @@ fn names_are_those_of_the_lab() {
 02:03.0 PCI bridge: Riser Downstream Port 4 of sw, to disk (rev 00)
 03:00.0 Ethernet controller: nic (simple-nic) (rev 01)
 05:00.0 RAM memory: ram (memory) (rev 01)
-06:00.0 IDE interface: disk (disk) (rev 01)
+06:00.0 Mass storage controller: disk (disk) (rev 01)
 "
     );
 }

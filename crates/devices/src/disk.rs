@@ -40,8 +40,9 @@ pub const SECTOR_BYTES: u32 = 4096;
 const BUFFER_SECTORS: u64 = 16;
 /// Bytes of BAR 0.
 const BAR_BYTES: u64 = 128;
-/// IDE controller (PCI Code and ID Assignment Specification, §1.2).
-const CLASS: u32 = 0x01_0100;
+/// Other mass storage controller (PCI Code and ID Assignment Specification, §1.2). The paper's is an IDE controller; one of those has
+/// registers of its own, and what it says of its mode tells a kernel to leave BAR 0 alone.
+const CLASS: u32 = 0x01_8000;
 const BAR: BarIndex = BarIndex(0);
 const DONE_VECTOR: u16 = 0;
 

@@ -4,131 +4,15 @@
 //
 //   agent FUNCTION SCRIPT
 
-#include <fcntl.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
+#include "../../../../examples/guest/function.h"
 #include <time.h>
-#include <unistd.h>
 
 #define PAGES 8
-#define PAGE 4096
-#define VECTORS 64
-#define BARS 6
 #define PATIENCE_MS 3000
-// Number of the page frame in an entry of pagemap.
-#define FRAME ((1ull << 55) - 1)
 
-static const char *function;
-static int config;
-static volatile uint8_t *bars[BARS];
+static struct function function;
 static uint8_t *pages[PAGES + 1];
 static uint64_t bus[PAGES + 1];
-
-static void fail(const char *what)
-{
-	perror(what);
-	exit(1);
-}
-
-static uint32_t get(int at, int bytes)
-{
-	uint32_t value = 0;
-
-	if (pread(config, &value, bytes, at) != bytes)
-		fail("config");
-	return value;
-}
-
-static void set(int at, int bytes, uint32_t value)
-{
-	if (pwrite(config, &value, bytes, at) != bytes)
-		fail("config");
-}
-
-static int capability(int id)
-{
-	for (int at = get(0x34, 1); at; at = get(at + 1, 1))
-		if ((int)get(at, 1) == id)
-			return at;
-	return 0;
-}
-
-static void map_pages(void)
-{
-	int pagemap = open("/proc/self/pagemap", O_RDONLY);
-
-	for (int n = 0; n <= PAGES; n++) {
-		uint64_t entry;
-
-		pages[n] = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_LOCKED, -1, 0);
-		if (pages[n] == MAP_FAILED)
-			fail("mmap");
-		memset(pages[n], 0, PAGE);
-		if (pread(pagemap, &entry, 8, (uintptr_t)pages[n] / PAGE * 8) != 8 || !(entry & FRAME))
-			fail("pagemap");
-		bus[n] = (entry & FRAME) * PAGE;
-	}
-	close(pagemap);
-}
-
-static void map_bars(void)
-{
-	for (int n = 0; n < BARS; n++) {
-		char path[256];
-		struct stat there;
-
-		snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/resource%d", function, n);
-		int fd = open(path, O_RDWR | O_SYNC);
-		if (fd < 0 || fstat(fd, &there) || !there.st_size)
-			continue;
-		bars[n] = mmap(NULL, there.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-		if (bars[n] == MAP_FAILED)
-			fail(path);
-	}
-}
-
-static void set_up_msi(int at)
-{
-	int is_wide = get(at + 2, 2) & 0x80;
-
-	set(at + 4, 4, bus[PAGES]);
-	if (is_wide)
-		set(at + 8, 4, bus[PAGES] >> 32);
-	set(at + (is_wide ? 12 : 8), 2, 1);
-	set(at + 2, 2, 1);
-}
-
-static void set_up_msix(int at)
-{
-	uint32_t where = get(at + 4, 4), count = (get(at + 2, 2) & 0x7ff) + 1;
-
-	set(at + 2, 2, 0x8000);
-	for (uint32_t n = 0; n < count && n < VECTORS; n++) {
-		volatile uint32_t *entry = (volatile uint32_t *)(bars[where & 7] + (where & ~7u) + 16 * n);
-		uint64_t to = bus[PAGES] + 4 * n;
-
-		entry[0] = to;
-		entry[1] = to >> 32;
-		entry[2] = 1;
-		entry[3] = 0;
-	}
-}
-
-// Memory space and DMA are on, and each vector writes into the last page.
-static void set_up(void)
-{
-	int msi = capability(0x05), msix = capability(0x11);
-
-	set(4, 2, 6);
-	if (msix)
-		set_up_msix(msix);
-	else if (msi)
-		set_up_msi(msi);
-}
 
 static int is_late(struct timespec since)
 {
@@ -200,39 +84,39 @@ static uint64_t sum(const uint8_t *at, size_t bytes)
 // The bits of a register that can be written, which is then as it was.
 static uint32_t writable(int at)
 {
-	uint32_t before = get(at, 4);
+	uint32_t before = get(&function, at, 4);
 
-	set(at, 4, UINT32_MAX);
-	uint32_t ones = get(at, 4);
-	set(at, 4, 0);
-	uint32_t zeroes = get(at, 4);
-	set(at, 4, before);
+	set(&function, at, 4, UINT32_MAX);
+	uint32_t ones = get(&function, at, 4);
+	set(&function, at, 4, 0);
+	uint32_t zeroes = get(&function, at, 4);
+	set(&function, at, 4, before);
 	return ones ^ zeroes;
 }
 
 static void list_capabilities(void)
 {
-	for (int at = get(0x34, 1); at; at = get(at + 1, 1))
-		printf(" %02x@%02x", get(at, 1), at);
-	for (int at = 0x100; at && get(at, 4); at = get(at, 4) >> 20)
-		printf(" %04x@%03x", get(at, 2), at);
+	for (int at = get(&function, 0x34, 1); at; at = get(&function, at + 1, 1))
+		printf(" %02x@%02x", get(&function, at, 1), at);
+	for (int at = 0x100; at && get(&function, at, 4); at = get(&function, at, 4) >> 20)
+		printf(" %04x@%03x", get(&function, at, 2), at);
 	printf("\n");
 }
 
 // A function-level reset: afterwards what software has set up is set up again.
 static void reset_function(void)
 {
-	int at = capability(0x10);
+	int at = capability(&function, 0x10);
 	uint32_t saved[10];
 
 	for (int n = 0; n < 10; n++)
-		saved[n] = get(4 * n, 4);
-	set(at + 8, 2, get(at + 8, 2) | 0x8000);
+		saved[n] = get(&function, 4 * n, 4);
+	set(&function, at + 8, 2, get(&function, at + 8, 2) | 0x8000);
 	usleep(100000);
-	printf("command %04x\n", get(4, 2));
+	printf("command %04x\n", get(&function, 4, 2));
 	for (int n = 9; n > 0; n--)
-		set(4 * n, 4, saved[n]);
-	set_up();
+		set(&function, 4 * n, 4, saved[n]);
+	set_up(&function, bus[PAGES]);
 }
 
 static void run(const char *verb, uint64_t *v)
@@ -244,12 +128,12 @@ static void run(const char *verb, uint64_t *v)
 	else if (!strcmp(verb, "await"))
 		printf("%s\n", wait_for(pages[v[0]] + v[1], UINT32_MAX, v[2]));
 	else if (!strcmp(verb, "until"))
-		printf("%s\n", wait_for(bars[v[0]] + v[1], v[2], v[3]));
+		printf("%s\n", wait_for(function.bar[v[0]] + v[1], v[2], v[3]));
 	else if (!strcmp(verb, "irq")) {
 		printf("%s\n", wait_for(pages[PAGES] + 4 * v[0], UINT32_MAX, 1));
 		store(pages[PAGES] + 4 * v[0], 4, 0);
 	} else if (!strcmp(verb, "config"))
-		printf("%0*x\n", (int)v[1] * 2, get(v[0], v[1]));
+		printf("%0*x\n", (int)v[1] * 2, get(&function, v[0], v[1]));
 	else if (!strcmp(verb, "writable"))
 		printf("%08x\n", writable(v[0]));
 	else if (!strcmp(verb, "capabilities"))
@@ -257,16 +141,16 @@ static void run(const char *verb, uint64_t *v)
 	else if (!strcmp(verb, "reset"))
 		reset_function();
 	else if (verb[0] == 'r' && width)
-		printf("%0*llx\n", width * 2, (unsigned long long)load(bars[v[0]] + v[1], width));
+		printf("%0*llx\n", width * 2, (unsigned long long)load(function.bar[v[0]] + v[1], width));
 	else {
 		if (!strcmp(verb, "fill"))
 			fill(pages[v[0]] + v[1], v[2], v[3]);
 		else if (!strcmp(verb, "put"))
 			store(pages[v[0]] + v[1], v[2], v[3]);
 		else if (!strcmp(verb, "set"))
-			set(v[0], v[1], v[2]);
+			set(&function, v[0], v[1], v[2]);
 		else if (verb[0] == 'w' && width)
-			store(bars[v[0]] + v[1], width, v[2]);
+			store(function.bar[v[0]] + v[1], width, v[2]);
 		else {
 			fprintf(stderr, "agent: no `%s`\n", verb);
 			exit(1);
@@ -277,19 +161,17 @@ static void run(const char *verb, uint64_t *v)
 
 int main(int argc, char **argv)
 {
-	char line[256], path[256];
+	char line[256];
 	FILE *script = argc == 3 ? fopen(argv[2], "r") : NULL;
 
 	if (!script)
 		fail("agent FUNCTION SCRIPT");
-	function = argv[1];
-	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/config", function);
-	config = open(path, O_RDWR);
-	if (config < 0)
-		fail(path);
-	map_pages();
-	map_bars();
-	set_up();
+	for (int n = 0; n <= PAGES; n++) {
+		pages[n] = map_memory(PAGE, 0);
+		bus[n] = bus_address(pages[n]);
+	}
+	open_function(&function, argv[1]);
+	set_up(&function, bus[PAGES]);
 	for (int number = 1; fgets(line, sizeof(line), script); number++) {
 		char verb[64] = "", arguments[4][64] = { "0", "0", "0", "0" };
 		uint64_t v[4];

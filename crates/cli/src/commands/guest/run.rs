@@ -128,7 +128,8 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     if let Some(place) = hexdump_to {
         place.write(&registers.unwrap_or_else(|| hexdump(&mut opened.driver, &places)))?;
     }
-    opened.kept.finish(&mut opened.driver, clock.now())?;
+    let ended_at = *served.as_ref().unwrap_or(&opened.driver.now());
+    opened.kept.finish(&mut opened.driver, ended_at)?;
     if args.json {
         Report::new(&opened, &seats, &reports, cpu::seconds() - before).json()?;
     }

@@ -77,7 +77,8 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
         || !stop.load(Ordering::Relaxed),
     );
     let spent = cpu::seconds() - before;
-    opened.kept.finish(&mut opened.driver, clock.now())?;
+    let ended_at = *served.as_ref().unwrap_or(&opened.driver.now());
+    opened.kept.finish(&mut opened.driver, ended_at)?;
     let report = Report::new(&opened, &seats, &[], spent);
     if args.json {
         report.json()?
