@@ -106,7 +106,8 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
         let machine = args.machine.start(options, kept.clone(), args.json, name)?;
         machines.push(Running { host: seat.host.clone(), machine, kept });
     }
-    let mut registers = None;
+    let (mut registers, mut folder) = (None, Some(folder));
+    let mut awaited: usize = seats.iter().map(|seat| seat.guest.sockets().count()).sum();
     let served = lab::machine::serve(
         &mut opened.driver,
         seats.iter_mut().map(|seat| &mut seat.guest),
@@ -116,6 +117,13 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
             if hexdump_to.is_some() && registers.is_none() && matches!(told, Told::Gone(_)) {
                 registers = Some(hexdump(lab, &places));
             }
+            if matches!(told, Told::Joined) {
+                awaited = awaited.saturating_sub(1);
+            }
+            if awaited == 0 {
+                // All are connected, that of the links first: nothing is left of the sockets if this process is killed.
+                folder = None;
+            }
             tell(device, &told, true);
         },
         || {
@@ -123,6 +131,7 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
             !stop.load(Ordering::Relaxed) && runs
         },
     );
+    drop(folder);
     let (names, reports): (Vec<_>, Vec<_>) =
         machines.into_iter().map(|Running { host, machine, kept }| ((host, kept), machine.stop())).unzip();
     if let Some(place) = hexdump_to {
