@@ -193,3 +193,36 @@ fn each_guest_may_have_a_command_of_its_own() {
         assert!(fs::read_to_string(format!("{log}.{host}")).unwrap().contains("Linux version"));
     }
 }
+
+/// With instructions for a clock, and a fabric whose time stands still between accesses, a guest that polls does the same twice: what it
+/// prints, by its clock and by the fabric's, its kernel's log with the times in it, and every TLP with its time.
+#[test]
+fn a_guest_that_counts_instructions_repeats_itself() {
+    let lab =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs/clock.toml")).unwrap();
+    let runs = [1, 2].map(|n| {
+        let rig = Rig::new(&lab);
+        let capture = rig.path("run.pcapng");
+        let output =
+            command(&["guest", "run", &rig.path("lab.toml"), "--icount", "3", "--capture", &capture])
+                .args([
+                    "--time-limit",
+                    "120",
+                    "--",
+                    "sh",
+                    "-c",
+                    "dmesg; lspci -vvv; lab time; cat /proc/uptime",
+                ])
+                .output()
+                .unwrap();
+        assert!(output.status.success(), "run {n}: {}", String::from_utf8_lossy(&output.stderr));
+        (String::from_utf8(output.stdout).unwrap(), fs::read(capture).unwrap())
+    });
+    let [first, second] = runs;
+    assert!(first.0.contains("10000:") && first.0.lines().count() > 300, "{}", first.0);
+    for (one, other) in first.0.lines().zip(second.0.lines()) {
+        assert_eq!(one, other);
+    }
+    assert_eq!(first.0.len(), second.0.len());
+    assert!(first.1 == second.1, "the captures differ");
+}

@@ -22,7 +22,7 @@ mod spaces;
 pub use links::LinkSocket;
 pub use placing::Places;
 pub use seat::{Guest, GuestCounters, GuestError, Told};
-pub use serve::serve;
+pub use serve::{Pace, serve};
 pub use spaces::config_spaces;
 
 use crate::LabFile;

@@ -166,8 +166,8 @@ impl Guest {
         self.counters
     }
 
-    /// Takes what the machine wants, as far as there is room; it joins the lab at `now`. `told` hears what is to be known. True if
-    /// more is there already.
+    /// Takes what the machine wants, as far as there is room, and `most` of it; it joins the lab at `now`. `told` hears what is to be known.
+    /// How many things it took, and whether more may be there already.
     ///
     /// # Errors
     /// Nobody can be listened for any more.
@@ -175,21 +175,23 @@ impl Guest {
         &mut self,
         lab: &mut Driver,
         now: Time,
+        most: usize,
         mut told: impl FnMut(&mut Driver, &str, Told),
-    ) -> io::Result<bool> {
+    ) -> io::Result<(usize, bool)> {
         self.issue(lab, now);
-        let mut more = false;
+        let (mut taken, mut more) = (0, false);
         for n in 0..self.clients.len() {
             self.clients[n].server.turn()?;
             if let Some(peer) = self.clients[n].server.arrival() {
                 told(lab, &self.clients[n].name, Told::Came(peer));
             }
             loop {
-                if !(self.below.has_room() && self.door.place.has_room()) {
+                if taken == most || !(self.below.has_room() && self.door.place.has_room()) {
                     more = true;
                     break;
                 }
                 let Some(event) = self.clients[n].server.poll() else { break };
+                taken += 1;
                 self.event(n, event, lab, now, &mut told);
                 self.issue(lab, now);
                 self.answer();
@@ -198,7 +200,7 @@ impl Guest {
         if let Some((first, count)) = self.door.place.refused_dma() {
             told(lab, "", Told::Unmapped(first, count));
         }
-        Ok(more)
+        Ok((taken, more))
     }
 
     fn event(
@@ -300,6 +302,10 @@ impl Guest {
         }
         self.issue(lab, lab.now());
         self.answer();
+    }
+
+    /// Sends what the machine is to hear.
+    pub fn flush(&mut self) {
         self.clients.iter_mut().for_each(|client| client.server.flush());
     }
 
@@ -323,6 +329,16 @@ impl Guest {
         match self.clients[n].server.signal(irq, vector) {
             true => self.counters.interrupts += 1,
             false => self.counters.interrupts_lost += 1,
+        }
+    }
+
+    /// All that is still there goes.
+    pub fn end(&mut self, lab: &mut Driver, mut told: impl FnMut(&mut Driver, &str, Told)) {
+        for n in 0..self.clients.len() {
+            if self.clients[n].is_there {
+                told(lab, &self.clients[n].name, Told::Gone(HangUp::Closed));
+                self.leave(n, lab, lab.now(), &mut told);
+            }
         }
     }
 

@@ -11,14 +11,26 @@ use tlp::{Duration, Time};
 
 /// What an access of a machine has set off has this long, in the fabric's time, to end before the machine goes on.
 const SETTLE: Duration = Duration::from_us(50);
+/// The same where the fabric's time stands still between accesses.
+const SETTLE_STILL: Duration = Duration::from_ms(1);
 /// The longest until the caller is asked whether to go on.
 const TURN: Duration = Duration::from_ms(20);
 
+/// How the fabric's time goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pace {
+    /// With the clock outside, and ahead of it while an access is under way.
+    Clock,
+    /// Only while something is done: a machine's accesses are taken one by one, and each ends when all that it has set off has. So a machine
+    /// that does the same finds the same, at the same times.
+    Still,
+}
+
 /// Serves machines until `go_on` says no or the lab fails; it is asked after each turn, at least every 20 ms. `told` hears what is to
-/// be known of a machine, by its number. `links` takes commands meanwhile.
+/// be known of a machine, by its number, and of which of its devices. `links` takes commands meanwhile.
 ///
-/// The fabric's time goes with `clock`, but for the time that riser itself takes: what it computes long at is not slow for that. Returns
-/// when it has ended, by that time.
+/// With a clock, the fabric's time goes with it, but for the time that riser itself takes: what it computes long at is not slow for that.
+/// Returns when it has ended, by that time.
 ///
 /// # Errors
 /// Those of `poll` and `accept`.
@@ -26,32 +38,60 @@ pub fn serve<'g>(
     lab: &mut Driver,
     guests: impl Iterator<Item = &'g mut Guest>,
     links: &mut [LinkSocket],
-    clock: impl Fn() -> Time,
+    (pace, clock): (Pace, impl Fn() -> Time),
     mut told: impl FnMut(&mut Driver, usize, &str, Told),
     mut go_on: impl FnMut() -> bool,
 ) -> io::Result<Time> {
     let mut guests: Vec<&mut Guest> = guests.collect();
+    let is_still = pace == Pace::Still;
+    let (mut spent, mut time) = (Duration::ZERO, Time::ZERO);
+    let settle = if is_still { SETTLE_STILL } else { SETTLE };
     let mut is_commanded = false;
-    let (mut taken, mut now) = (Duration::ZERO, Time::ZERO);
     while lab.failure().is_none() && go_on() {
-        let (begun, mut more) = (clock(), false);
-        now = Time::from_ps(begun.as_ps() - taken.as_ps());
+        let begun = clock();
+        time = Time::from_ps(begun.as_ps() - spent.as_ps());
+        let now = |lab: &Driver| if is_still { lab.now() } else { time };
+        let mut taken = usize::from(is_commanded);
         if std::mem::take(&mut is_commanded) {
-            links.iter_mut().for_each(|links| links.turn(lab, now));
+            links.iter_mut().for_each(|links| links.turn(lab, now(lab)));
         }
+        let mut more = false;
         for (n, guest) in guests.iter_mut().enumerate() {
-            more |= guest.take(lab, now, |lab, name, what| told(lab, n, name, what))?;
+            let most = if is_still { 1_usize.saturating_sub(taken) } else { usize::MAX };
+            let (count, left) =
+                guest.take(lab, now(lab), most, |lab, name, what| told(lab, n, name, what))?;
+            (taken, more) = (taken + count, more | left);
         }
-        lab.drain(now, |lab| guests.iter_mut().for_each(|guest| guest.hear(lab)));
-        lab.settle(SETTLE, |lab| guests.iter_mut().for_each(|guest| guest.hear(lab)));
-        let wait = match more {
-            true => Duration::ZERO,
-            false => lab.poll_timeout().map_or(TURN, |at| at.since(now).min(TURN)),
+        let mut hear = |lab: &mut Driver| {
+            for guest in &mut guests {
+                guest.hear(lab);
+                if !is_still {
+                    guest.flush();
+                }
+            }
         };
-        taken += clock().since(begun);
+        if taken > 0 || !is_still {
+            lab.drain(now(lab), &mut hear);
+            lab.settle(settle, &mut hear);
+        }
+        guests.iter_mut().for_each(|guest| guest.flush());
+        let wait = match (more, lab.poll_timeout()) {
+            (true, _) => Duration::ZERO,
+            (false, Some(at)) if !is_still => at.since(time).min(TURN),
+            _ => TURN,
+        };
+        spent += clock().since(begun);
         let servers = guests.iter().flat_map(|guest| guest.servers());
         let longest = std::time::Duration::from_nanos(wait.as_ps() / 1000);
         is_commanded = net::wait(servers, links.iter().map(LinkSocket::interest), Some(longest))?.others;
     }
-    Ok(now)
+    if is_still {
+        // Whether its end is seen at its socket or elsewhere first, it is the same.
+        for (n, guest) in guests.iter_mut().enumerate() {
+            guest.end(lab, |lab, name, what| told(lab, n, name, what));
+        }
+        lab.settle(settle, |_| {});
+        time = lab.now();
+    }
+    Ok(time)
 }

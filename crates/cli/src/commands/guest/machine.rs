@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The virtual machine of `riser guest run`, as its options say, from `riser-vm`. Knows no lab.
+//! The virtual machine of `riser guest run`, as its options say, from `riser-vm`.
 
+use super::placement;
 use super::prefix::Prefixed;
 use crate::failure::Failure;
 use crate::{outputs, progress};
 use indicatif::ProgressBar;
+use lab::machine::Pace;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
@@ -58,9 +60,15 @@ pub(super) struct MachineArgs {
     #[arg(long, conflicts_with = "icount", help_heading = "Machine")]
     kvm: bool,
 
-    /// Count instructions in place of time, each 2^N nanoseconds: a run that nothing from outside disturbs repeats itself
+    /// Count instructions in place of time, each 2^N nanoseconds, and let the fabric's time stand still between accesses: a run that nothing
+    /// from outside disturbs repeats itself
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=10), help_heading = "Machine")]
     icount: Option<u32>,
+
+    /// The processors that QEMU and riser run on, as `0-3,6` [default: one of those that riser may use where the guest has one virtual
+    /// CPU, since both wait for each other; else all of them]
+    #[arg(long, value_name = "LIST", value_parser = placement::list, help_heading = "Machine")]
+    cpus: Option<placement::Cpus>,
 
     /// Wait for a debugger before the first instruction
     #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1, default_missing_value = "127.0.0.1:1234", help_heading = "Machine")]
@@ -158,6 +166,18 @@ impl MachineArgs {
             Input::From(Arc::new(stdin.map_err(|e| Failure::Run(format!("standard input: {e}")))?))
         };
         Ok(options)
+    }
+
+    /// How the fabric's time goes.
+    pub(super) fn pace(&self) -> Pace {
+        if self.icount.is_some() { Pace::Still } else { Pace::Clock }
+    }
+
+    /// Has this process, and what it starts, run on the processors that are best for so many guests.
+    pub(super) fn place(&self, guests: usize) -> Result<(), Failure> {
+        let virtual_cpus = self.smp as usize * guests;
+        placement::place(self.cpus.as_ref(), virtual_cpus)
+            .map_err(|why| Failure::Usage(format!("--cpus: {why}")))
     }
 
     /// What several machines cannot have.

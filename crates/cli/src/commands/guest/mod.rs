@@ -3,6 +3,7 @@
 
 mod hexdump;
 mod machine;
+mod placement;
 mod prefix;
 mod report;
 mod run;

@@ -10,7 +10,7 @@ use crate::commands::outside::Opening;
 use crate::failure::Failure;
 use crate::{interrupt, output};
 use lab::external::Clock;
-use lab::machine::Told;
+use lab::machine::{Pace, Told};
 use nettlp::net::Clock as WallClock;
 use plug::Models;
 use std::ffi::OsString;
@@ -92,6 +92,7 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
         .try_for_each(|host| args.machine.claim(&mut lab.outputs, (hosts.len() > 1).then_some(host)))?;
     let mut opened = lab.open(Clock::Virtual)?;
     let options = args.machine.options(&args.command, args.seat.module(), &stop)?;
+    args.machine.place(hosts.len())?;
     let folder = tempfile::tempdir().map_err(|e| Failure::Run(format!("a folder for the socket: {e}")))?;
     let (before, clock) = (cpu::seconds(), WallClock::new());
     let (mut seats, mut links, mut machines) = (Vec::new(), Vec::new(), Vec::new());
@@ -112,7 +113,7 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
         &mut opened.driver,
         seats.iter_mut().map(|seat| &mut seat.guest),
         &mut links,
-        || clock.now(),
+        (args.machine.pace(), || clock.now()),
         |lab, _, device, told| {
             if hexdump_to.is_some() && registers.is_none() && matches!(told, Told::Gone(_)) {
                 registers = Some(hexdump(lab, &places));
@@ -208,7 +209,7 @@ impl Args {
     ) -> Options {
         let chardev = format!("socket,id=links,path={}", links.display());
         let port = "virtserialport,chardev=links,name=riser.links";
-        let mut arguments = self.seat.arguments(seat);
+        let mut arguments = self.seat.arguments(seat, self.machine.pace() == Pace::Still);
         arguments.extend(["-chardev", &chardev, "-device", port].map(str::to_owned));
         options.qemu_arguments.splice(0..0, arguments.into_iter().map(OsString::from));
         options.scripts.push(("lab".to_owned(), include_str!("lab.sh").to_owned()));

@@ -69,8 +69,8 @@ impl SeatArgs {
         Ok(Seat { host: host.to_owned(), guest })
     }
 
-    /// QEMU's arguments for a machine.
-    pub(super) fn arguments(self, seat: &Seat) -> Vec<String> {
+    /// QEMU's arguments for a machine; `waits`: it waits for its writes too.
+    pub(super) fn arguments(self, seat: &Seat, waits: bool) -> Vec<String> {
         let mut all = vec!["-global".to_owned(), HOT_PLUG.to_owned()];
         let mut add = |device: String| all.extend(["-device".to_owned(), device]);
         if self.iommu {
@@ -81,7 +81,7 @@ impl SeatArgs {
             if self.direct {
                 add(format!("pcie-root-port,id={bus},chassis={},slot={}", n + 1, n + 1));
             }
-            add(device(socket, self.direct.then_some(&*bus)));
+            add(device(socket, self.direct.then_some(&*bus), waits));
         }
         all
     }
@@ -113,10 +113,11 @@ pub(super) fn links(opened: &Opened, path: &Path) -> Result<LinkSocket, Failure>
 }
 
 /// The value of QEMU's argument `-device` for a device at `socket`.
-fn device(socket: &Path, bus: Option<&str>) -> String {
+fn device(socket: &Path, bus: Option<&str>, waits: bool) -> String {
     let path = serde_json::Value::from(socket.display().to_string());
     let bus = bus.map(|bus| format!(r#","bus":"{bus}""#)).unwrap_or_default();
-    format!(r#"{{"driver":"vfio-user-pci","socket":{{"path":{path},"type":"unix"}}{bus}}}"#)
+    let waits = if waits { r#","x-no-posted-writes":true"# } else { "" };
+    format!(r#"{{"driver":"vfio-user-pci","socket":{{"path":{path},"type":"unix"}}{bus}{waits}}}"#)
 }
 
 /// Says what is to be known of a device of a machine; `quiet`: only what is wrong.

@@ -8,6 +8,7 @@ use crate::commands::outside::Opening;
 use crate::failure::Failure;
 use crate::{interrupt, output};
 use lab::external::Clock;
+use lab::machine::Pace;
 use nettlp::net::Clock as WallClock;
 use plug::Models;
 use std::path::PathBuf;
@@ -72,7 +73,7 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
         &mut opened.driver,
         seats.iter_mut().map(|seat| &mut seat.guest),
         links.as_mut_slice(),
-        || clock.now(),
+        (Pace::Clock, || clock.now()),
         |_, _, device, told| tell(device, &told, false),
         || !stop.load(Ordering::Relaxed),
     );
@@ -121,7 +122,7 @@ fn of(seats: &[Seat], seat: &Seat) -> String {
 /// QEMU's arguments, a line for each.
 fn arguments(args: SeatArgs, seat: &Seat) -> String {
     let memory = "-machine q35,memory-backend=ram -object memory-backend-memfd,id=ram,size=512M,share=on";
-    let all = args.arguments(seat);
+    let all = args.arguments(seat, false);
     let pairs = all.chunks(2).map(|pair| match pair[1].starts_with('{') {
         true => format!("{} '{}'", pair[0], pair[1]),
         false => pair.join(" "),
