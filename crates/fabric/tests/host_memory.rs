@@ -25,13 +25,22 @@ const STRANGER: Bdf = Bdf::from_bits(0x101);
 struct Mapped {
     bytes: Rc<RefCell<Vec<u8>>>,
     gone: Rc<Cell<bool>>,
+    /// So often its bytes are not here yet.
+    away: Rc<Cell<u32>>,
+    awaits: Rc<Cell<bool>>,
     refused: Rc<RefCell<Vec<DmaAccess>>>,
 }
 
 impl Mapped {
     fn new() -> Mapped {
         let bytes = (0..2 * PAGE).map(|n| (n % 251) as u8).collect();
-        Mapped { bytes: Rc::new(RefCell::new(bytes)), gone: Rc::default(), refused: Rc::default() }
+        Mapped {
+            bytes: Rc::new(RefCell::new(bytes)),
+            gone: Rc::default(),
+            away: Rc::default(),
+            awaits: Rc::default(),
+            refused: Rc::default(),
+        }
     }
 
     fn place(&self, address: u64, len: usize) -> Option<Range<usize>> {
@@ -60,7 +69,17 @@ impl Memory for Mapped {
         lets
     }
 
+    fn awaits(&self) -> bool {
+        self.awaits.get()
+    }
+
     fn read(&self, address: u64, to: &mut [u8]) -> bool {
+        let left = self.away.get();
+        self.away.set(left.saturating_sub(1));
+        self.awaits.set(left > 0);
+        if left > 0 {
+            return false;
+        }
         let place = self.place(address, to.len());
         place.inspect(|place| to.copy_from_slice(&self.bytes.borrow()[place.clone()])).is_some()
     }
@@ -164,6 +183,30 @@ fn what_is_gone_at_its_turn_is_refused() {
         fabric.run(Limits::default());
         let ur = |answer: &Result<_, Status>| *answer == Err(Status::UnsupportedRequest);
         assert_eq!(answers(&device).iter().map(ur).collect::<Vec<_>>(), [gone; 2]);
+        assert_eq!(fabric.root().counters().unsupported_requests, if gone { 2 } else { 0 });
+    }
+}
+
+/// What lies elsewhere is asked for again each microsecond, in the order of turns of others; what it holds up is its requester alone.
+#[test]
+fn what_is_not_here_yet_is_waited_for() {
+    for (away, gone) in [(0, false), (7, false), (7, true)] {
+        let mapped = Mapped::new();
+        let (mut fabric, device) = fabric(&mapped, vec![mrd(FRIEND, BASE), fetch_add(BASE + 8)]);
+        mapped.away.set(away);
+        fabric.run(Limits { until: Time::ZERO + Duration::from_ns(12_500), ..Limits::default() });
+        assert_eq!(answers(&device).len(), if away == 0 { 2 } else { 0 });
+        mapped.gone.set(gone);
+        fabric.run(Limits::default());
+        let (first, second) = if gone {
+            (Err(Status::UnsupportedRequest), Err(Status::UnsupportedRequest))
+        } else {
+            (Ok((0..8).collect()), Ok((8..16).collect()))
+        };
+        let came = answers(&device);
+        // Each is tried again by itself, so either may be the first.
+        let is_all = came.len() == 2 && came.contains(&first) && came.contains(&second);
+        assert!(is_all, "{away} times away, gone: {gone}: {came:?}");
         assert_eq!(fabric.root().counters().unsupported_requests, if gone { 2 } else { 0 });
     }
 }

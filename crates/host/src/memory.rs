@@ -127,6 +127,11 @@ pub trait Memory {
         self.read(address, old) && write_result(op, operands, old, |new| self.write(address, new))
     }
 
+    /// Whether a read or an AtomicOp that has just failed was asked for elsewhere: then it is tried again, until it succeeds or fails.
+    fn awaits(&self) -> bool {
+        false
+    }
+
     /// Hands out memory that nobody else has; `align` is a power of two.
     ///
     /// # Errors
@@ -202,6 +207,11 @@ impl HostMemory {
             Held::Pages(pages) => pages.lets_dma(dma),
             Held::Elsewhere(memory) => memory.lets_dma(dma),
         }
+    }
+
+    /// Whether what has just failed is to be tried again: see [`Memory::awaits`].
+    pub fn awaits(&self) -> bool {
+        self.memory().awaits()
     }
 
     /// Reads.

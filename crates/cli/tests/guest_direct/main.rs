@@ -85,6 +85,36 @@ fn intx_is_a_level_that_uio_waits_for() {
     assert_eq!((lines(" Assert_INTA"), lines(" Deassert_INTA")), (6, 6));
 }
 
+/// Memory without a descriptor is reached by messages: the data and the interrupt behind them come in their order, and what a device reads
+/// is waited for. A record of it runs again.
+#[test]
+fn memory_without_a_descriptor_is_reached_by_messages() {
+    let rig = Rig::new(&engines(&[("w", "intx"), ("x", "msi-x")])).with_probe();
+    let (capture, record, again) = (rig.path("run.pcapng"), rig.path("run.rec"), rig.path("again.pcapng"));
+    let script = "f=0000:01:00.0; echo uio_pci_generic >$d/$f/driver_override; echo $f >/sys/bus/pci/drivers_probe\n\
+        /share/probe uio $f\nf=0000:02:00.0; echo vfio-pci >$d/$f/driver_override; echo $f >/sys/bus/pci/drivers_probe\n\
+        /share/probe vfio $f msix";
+    let apart = ["-object", "memory-backend-ram,id=apart,size=512M", "-machine", "memory-backend=apart"];
+    let apart = apart.map(|word| format!("--qemu-argument={word}"));
+    let mut arguments = vec!["--direct", "--iommu", "--capture", &capture, "--record", &record, "--json"];
+    arguments.extend(["--append", "iommu=pt", "--module", "uio_pci_generic"]);
+    arguments.extend(["--module", "vfio_iommu_type1", "--module", "vfio-pci"]);
+    arguments.extend(apart.iter().map(String::as_str));
+    let outcome = rig.run(&arguments, script);
+    for turn in 1..=3 {
+        let line = format!("uio: count {turn} register 2 disabled 1 status 1 cleared 1 data 1\n");
+        assert!(outcome.stderr.contains(&line), "{}", outcome.stderr);
+    }
+    assert!(outcome.stderr.contains("msix: h2d event 1 done 2 failed 0\n"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("msix: beyond event 1 done 3 failed 1\n"), "{}", outcome.stderr);
+    assert!(!outcome.stderr.contains("are lost"), "{}", outcome.stderr);
+    let report: serde_json::Value = serde_json::from_str(&outcome.stdout).unwrap();
+    let maps = |name: &str| report["guest"][name].as_u64().unwrap();
+    assert!(maps("maps") > 0 && maps("maps") == maps("maps_without_descriptor"), "{}", report["guest"]);
+    riser_ok(&["guest", "replay", &record, "--capture", &again]);
+    assert!(fs::read(capture).unwrap() == fs::read(again).unwrap(), "the captures differ");
+}
+
 /// The kernel's own VFIO hands devices to a program, whose addresses the emulated IOMMU translates; each vector is counted by itself, and
 /// what is not mapped is refused.
 #[test]

@@ -13,6 +13,9 @@ use tlp::{
     MemoryRequest, Mps, Repr, Span, Status, TcSet, Time, Tlp, TrafficClass,
 };
 
+/// How long until memory that lies elsewhere is asked again.
+const ASK_AGAIN: Duration = Duration::from_us(1);
+
 /// A request of a device, until its last completion has left.
 #[derive(Clone, Debug)]
 pub(super) struct Job {
@@ -185,7 +188,7 @@ impl Base {
 
 impl Completer {
     /// The data of `job` is there; returns its root port and Traffic Class.
-    pub(super) fn read_ready(&mut self, base: &mut Base, job: u32) -> (usize, TrafficClass) {
+    pub(super) fn read_ready(&mut self, base: &mut Base, job: u32, now: Time) -> (usize, TrafficClass) {
         self.in_memory -= 1;
         let at = &mut self.jobs[job as usize];
         if at.stale {
@@ -197,15 +200,33 @@ impl Completer {
             Action::Read => {
                 match base.memory.load(at.asked.requester, &base.payloads, at.address, at.byte_count) {
                     Some(payload) => at.data = Data::Carried(payload),
-                    None => self.refuse_job(base, job),
+                    None => return self.fails(base, job, now),
                 }
             }
             Action::Write(span) => {
                 let data = std::mem::replace(&mut at.data, Data::NONE);
                 base.memory.store(at.asked.requester, span, &data);
             }
-            Action::Atomic(op) => self.operate(base, job, op),
+            Action::Atomic(op) => {
+                if !self.operate(base, job, op) {
+                    return self.fails(base, job, now);
+                }
+            }
         }
+        self.push_ready(base, job)
+    }
+
+    /// Memory did not answer: it was there when the job was taken, but has gone since; or it lies elsewhere and was asked.
+    #[cold]
+    fn fails(&mut self, base: &mut Base, job: u32, now: Time) -> (usize, TrafficClass) {
+        let Job { port, asked: Asked { tc, requester, .. }, .. } = self.jobs[job as usize];
+        if base.memory.awaits(requester) {
+            self.in_memory += 1;
+            base.effects.push(Effect::Ready(now + ASK_AGAIN, job));
+            return (port, tc);
+        }
+        base.counters.unsupported_requests += 1;
+        self.jobs[job as usize].refuse();
         self.push_ready(base, job)
     }
 
@@ -219,7 +240,7 @@ impl Completer {
                 let data = std::mem::replace(&mut at.data, Data::NONE);
                 base.memory.store(at.asked.requester, span, &data);
             }
-            Action::Atomic(op) => self.operate(base, job, op),
+            Action::Atomic(op) => _ = self.operate(base, job, op),
             Action::Read | Action::Passed => {}
         }
         self.drop_job(base, port, job);
@@ -240,20 +261,14 @@ impl Completer {
         self.free.push(job);
     }
 
-    /// The memory was there when the job was taken, but has gone since.
-    #[cold]
-    fn refuse_job(&mut self, base: &mut Base, job: u32) {
-        base.counters.unsupported_requests += 1;
-        self.jobs[job as usize].refuse();
-    }
-
-    /// Carries out an AtomicOp.
-    fn operate(&mut self, base: &mut Base, job: u32, op: AtomicOp) {
+    /// Carries out an AtomicOp; false where memory does not.
+    fn operate(&mut self, base: &mut Base, job: u32, op: AtomicOp) -> bool {
         let at = &mut self.jobs[job as usize];
         let old =
             base.memory.operate(at.asked.requester, op, at.address, at.byte_count, &at.data, &base.payloads);
-        let Some(old) = old else { return self.refuse_job(base, job) };
+        let Some(old) = old else { return false };
         at.data = if at.carry { Data::Carried(old) } else { Data::Counted(at.byte_count) };
+        true
     }
 
     fn push_ready(&mut self, base: &mut Base, job: u32) -> (usize, TrafficClass) {
@@ -363,7 +378,7 @@ impl Completer {
         let turn = Turn { account: tlp.account, job, now, asked, answered, ready };
         base.effects.push(Effect::Served(turn));
         if ready <= now {
-            self.read_ready(base, job);
+            self.read_ready(base, job, now);
         }
     }
 

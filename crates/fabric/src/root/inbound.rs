@@ -152,7 +152,7 @@ impl RootComplex {
 
     /// The data of `job` is there; returns its root port, which must be pumped.
     pub(crate) fn read_ready(&mut self, job: u32, now: Time) -> usize {
-        let (port, tc) = self.completer.read_ready(&mut self.base, job);
+        let (port, tc) = self.completer.read_ready(&mut self.base, job, now);
         self.job_left(port, tc, now);
         port
     }

@@ -243,6 +243,11 @@ impl Memory {
         self.of(requester).payload(pool, address, len as usize).ok()
     }
 
+    /// Whether what has just failed for `requester` is to be tried again.
+    pub(super) fn awaits(&self, requester: Bdf) -> bool {
+        self.of(requester).awaits()
+    }
+
     /// Carries out an AtomicOp of `requester`; returns the value before, `None` if it may no longer be
     /// changed. Operands that are only counted change nothing.
     pub(super) fn operate(

@@ -3,7 +3,7 @@
 //! answers are read from it. It never decides what an input means.
 
 use super::record::{Answer, Answered, RecordSize, Recorder};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io;
 use std::rc::Rc;
@@ -67,13 +67,14 @@ impl Journal {
     }
 
     /// The recorded answer of memory to this request for bytes; `None`: memory could not answer. `done` is the answer
-    /// with bytes, `failed` the one without.
+    /// with bytes, `failed` the one without. `awaited` is set where it was not known yet.
     pub(crate) fn answered(
         &self,
         place: u16,
         [done, failed]: [Answered; 2],
         address: u64,
         to: &mut [u8],
+        awaited: &Cell<bool>,
     ) -> bool {
         let Mode::Replaying(replaying) = &mut *self.0.borrow_mut() else { return false };
         if replaying.differs.is_some() {
@@ -89,6 +90,10 @@ impl Journal {
                 true
             }
             Some(a) if a.what == failed && (a.place, a.address) == (place, address) => false,
+            Some(a) if a.what == Answered::Awaited && (a.place, a.address) == (place, address) => {
+                awaited.set(true);
+                false
+            }
             other => {
                 let asked = format!("{} bytes at {address:#x} of place {place} are asked for", to.len());
                 replaying.differs = Some(match other {
@@ -128,6 +133,7 @@ fn told(a: &Answer) -> String {
         Answered::WriteFailed => "a write that failed",
         Answered::Atomic => "the value before an AtomicOp",
         Answered::AtomicFailed => "an AtomicOp that failed",
+        Answered::Awaited => "bytes that were asked for elsewhere",
     };
     format!("{what}, {} bytes at {:#x} of place {}", a.bytes.len(), a.address, a.place)
 }

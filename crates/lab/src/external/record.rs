@@ -72,15 +72,18 @@ pub(crate) enum Answered {
     WriteFailed,
     Atomic,
     AtomicFailed,
+    /// It lies elsewhere, and was asked for there.
+    Awaited,
 }
 
 impl Answered {
-    pub(super) const ALL: [Answered; 5] = [
+    pub(super) const ALL: [Answered; 6] = [
         Answered::Read,
         Answered::ReadFailed,
         Answered::WriteFailed,
         Answered::Atomic,
         Answered::AtomicFailed,
+        Answered::Awaited,
     ];
 }
 

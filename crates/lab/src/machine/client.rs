@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One client of a virtual machine: its socket, and the memory that it has mapped for the device it is.
 
+use super::messages::Messages;
 use super::seat::{GuestCounters, Told};
 use crate::external::host::{Backing, HostPlace, HostRequest, Map, MapAccess};
 use crate::external::{Door, Driver};
@@ -37,8 +38,9 @@ pub(super) struct Client {
     pub(super) server: Server,
     /// It has joined, and not gone.
     pub(super) is_there: bool,
-    /// What is mapped, by its address.
-    mapped: BTreeMap<u64, Rc<Memory>>,
+    /// What is mapped, by its address: its bytes, and where they are reached without messages.
+    mapped: BTreeMap<u64, (u64, Option<Rc<Memory>>)>,
+    messages: Messages,
     sharing: Sharing,
 }
 
@@ -53,8 +55,8 @@ pub(super) struct Memories<'a> {
 
 impl Client {
     pub(super) fn new(name: String, server: Server) -> Client {
-        let (mapped, sharing) = (BTreeMap::new(), Sharing::default());
-        Client { name, server, is_there: false, mapped, sharing }
+        let (mapped, messages, sharing) = Default::default();
+        Client { name, server, is_there: false, mapped, messages, sharing }
     }
 
     /// Takes an event of memory; what is to be told of it.
@@ -65,7 +67,8 @@ impl Client {
         counters: &mut GuestCounters,
     ) -> Option<Told> {
         match event {
-            Event::Map { token, map, fd: Some(fd), fd_offset } => {
+            Event::Map { token, map, fd, fd_offset } => {
+                counters.maps_without_descriptor += u64::from(fd.is_none());
                 let (result, told) = match self.map(memories, map, fd, fd_offset) {
                     Ok(()) => (Ok(&[][..]), None),
                     Err((errno, told)) => (Err(errno), told),
@@ -74,14 +77,11 @@ impl Client {
                 self.server.complete(token, result);
                 return told;
             }
-            Event::Map { token, fd: None, .. } => {
-                counters.maps_without_descriptor += 1;
-                self.server.complete(token, Ok(&[]));
-            }
             Event::Unmap { token, maps } => {
                 maps.iter().for_each(|map| self.unmap(memories, map.address));
                 self.server.complete(token, Ok(&[]));
             }
+            Event::Dma { dma, result } if self.messages.answer(dma, &result) => {}
             Event::Dma { dma, result } if self.is_private(dma, &result) => return Some(Told::Private),
             _ => {}
         }
@@ -92,26 +92,46 @@ impl Client {
         &mut self,
         memories: &mut Memories<'_>,
         map: DmaMap,
-        fd: OwnedFd,
+        fd: Option<OwnedFd>,
         fd_offset: u64,
     ) -> Result<(), (Errno, Option<Told>)> {
-        let memory = Memory::new(fd, fd_offset, map.size, map.access);
-        let memory = memory.map_err(|why| (why.errno(), Some(Told::Unreachable(why))))?;
+        let memory = fd.map(|fd| Memory::new(fd, fd_offset, map.size, map.access)).transpose();
+        let memory = memory.map_err(|why| (why.errno(), Some(Told::Unreachable(why))))?.map(Rc::new);
         let access = if map.access.write { MapAccess::ReadWrite } else { MapAccess::Read };
         let asked = Map { address: map.address, bytes: map.size, access };
         let Memories { lab, door, of, now } = memories;
         door.place.check_map_of(*of, &asked).map_err(|_| (Errno::INVAL, None))?;
-        let memory = Rc::new(memory);
-        lab.inject(*now, door, HostRequest::map_of(*of, asked, Mapped(memory.clone())));
-        self.mapped.insert(map.address, memory);
+        let request = match &memory {
+            Some(memory) => HostRequest::map_of(*of, asked, Mapped(memory.clone())),
+            None => HostRequest::map_of(*of, asked, self.messages.map(map.address)),
+        };
+        lab.inject(*now, door, request);
+        self.mapped.insert(map.address, (map.size, memory));
         Ok(())
     }
 
     fn unmap(&mut self, memories: &mut Memories<'_>, address: u64) {
-        if let Some(memory) = self.mapped.remove(&address) {
+        if let Some((bytes, _)) = self.mapped.remove(&address) {
             let Memories { lab, door, of, now } = memories;
-            lab.inject(*now, door, HostRequest::unmap_of(*of, address, memory.bytes()));
+            lab.inject(*now, door, HostRequest::unmap_of(*of, address, bytes));
         }
+    }
+
+    /// Memory that is reached by messages.
+    pub(super) fn messages(&self) -> &Messages {
+        &self.messages
+    }
+
+    /// Sends the messages that may be. Signals interrupts that waited for some; how many, and how many were lost.
+    pub(super) fn send(&mut self) -> [u64; 2] {
+        let mut signalled = [0; 2];
+        if let Some(session) = self.server.session_mut() {
+            self.messages.send(session);
+        }
+        while let Some((irq, n)) = self.messages.released() {
+            signalled[usize::from(!self.server.signal(irq, n))] += 1;
+        }
+        signalled
     }
 
     /// Asks whether what is mapped is what the machine sees.
@@ -124,8 +144,10 @@ impl Client {
     /// Whether that tells that the machine's memory is not shared.
     fn is_private(&mut self, dma: Dma, result: &Result<Vec<u8>, Errno>) -> bool {
         let Some(session) = self.server.session_mut() else { return false };
-        let held =
-            |address, to: &mut [u8]| self.mapped.get(&address).is_some_and(|memory| memory.read(0, to));
+        let held = |address, to: &mut [u8]| match self.mapped.get(&address) {
+            Some((_, Some(memory))) => memory.read(0, to),
+            _ => false,
+        };
         self.sharing.answer(session, dma, result, held)
     }
 
@@ -133,6 +155,7 @@ impl Client {
     pub(super) fn leave(&mut self, memories: &mut Memories<'_>) {
         let mapped: Vec<u64> = self.mapped.keys().copied().collect();
         mapped.into_iter().for_each(|address| self.unmap(memories, address));
+        self.messages.clear();
         (self.sharing, self.is_there) = (Sharing::default(), false);
     }
 }

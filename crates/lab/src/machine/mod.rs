@@ -14,6 +14,7 @@ mod below;
 mod client;
 mod errand;
 mod links;
+mod messages;
 mod placing;
 mod seat;
 mod serve;

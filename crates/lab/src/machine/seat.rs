@@ -14,6 +14,7 @@ use guest::vfio_user::{Event, HangUp, Irq, IrqChange, IrqEvent, Refusal};
 use guest::vmd::{Layout, LayoutError, Vmd};
 use host::memory::DmaAccess;
 use host::{HostInput, HostInterrupt};
+use plug::Place;
 use serde::Serialize;
 use std::io;
 use std::ops::Add;
@@ -42,7 +43,7 @@ pub struct GuestCounters {
     pub messages: u64,
     /// Ranges of memory that were mapped.
     pub maps: u64,
-    /// Ranges without a descriptor, which DMA does not reach.
+    /// Those of them without a descriptor, which DMA reaches by messages.
     pub maps_without_descriptor: u64,
     /// Commands that were refused.
     pub refused: u64,
@@ -109,6 +110,8 @@ pub enum Told {
     Private,
     /// DMA to what it has not mapped, or not so, was refused: the first since this was told, and how many there were.
     Unmapped(DmaAccess, u64),
+    /// So many writes of devices to memory that is reached by messages were lost: the machine did not take them, or not in time.
+    WritesLost(u64),
     /// What is below it could not be put into place again.
     Misplaced(String),
     /// It has gone.
@@ -195,6 +198,12 @@ impl Guest {
                 self.event(n, event, lab, now, &mut told);
                 self.issue(lab, now);
                 self.answer();
+            }
+        }
+        for client in &self.clients {
+            match client.messages().lost() {
+                0 => {}
+                lost => told(lab, &client.name, Told::WritesLost(lost)),
             }
         }
         if let Some((first, count)) = self.door.place.refused_dma() {
@@ -306,7 +315,23 @@ impl Guest {
 
     /// Sends what the machine is to hear.
     pub fn flush(&mut self) {
-        self.clients.iter_mut().for_each(|client| client.server.flush());
+        for client in &mut self.clients {
+            let [signalled, lost] = client.send();
+            self.counters.interrupts += signalled;
+            self.counters.interrupts_lost += lost;
+            client.server.flush();
+        }
+    }
+
+    /// Whether its memory, which is reached by messages, is to take what was written to it before the fabric goes on. While an access of
+    /// its is under way, it cannot.
+    pub fn holds_up(&self) -> bool {
+        !self.door.place.awaits_fabric() && self.clients.iter().any(|client| client.messages().is_full())
+    }
+
+    /// Whether a device waits for its memory, which is reached by messages.
+    pub fn is_awaited(&self) -> bool {
+        self.clients.iter().any(|client| client.messages().awaits())
     }
 
     fn heard(&mut self, heard: HostInput) {
@@ -326,6 +351,9 @@ impl Guest {
     }
 
     fn signal(&mut self, n: usize, irq: Irq, vector: u32) {
+        if self.clients[n].messages().hold(irq, vector) {
+            return;
+        }
         match self.clients[n].server.signal(irq, vector) {
             true => self.counters.interrupts += 1,
             false => self.counters.interrupts_lost += 1,

@@ -62,6 +62,8 @@ pub fn serve<'g>(
                 guest.take(lab, now(lab), most, |lab, name, what| told(lab, n, name, what))?;
             (taken, more) = (taken + count, more | left);
         }
+        let holds_up = guests.iter().any(|guest| guest.holds_up());
+        let is_awaited = guests.iter().any(|guest| guest.is_awaited());
         let mut hear = |lab: &mut Driver| {
             for guest in &mut guests {
                 guest.hear(lab);
@@ -70,9 +72,11 @@ pub fn serve<'g>(
                 }
             }
         };
-        if taken > 0 || !is_still {
+        if (taken > 0 || !is_still) && !holds_up {
             lab.drain(now(lab), &mut hear);
-            lab.settle(settle, &mut hear);
+            if taken > 0 || !is_awaited {
+                lab.settle(settle, &mut hear);
+            }
         }
         guests.iter_mut().for_each(|guest| guest.flush());
         let wait = match (more, lab.poll_timeout()) {

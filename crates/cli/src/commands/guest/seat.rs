@@ -139,6 +139,9 @@ pub(super) fn tell(device: &str, told: &Told, quiet: bool) {
                 first.requester, first.len, first.address
             ));
         }
+        Told::WritesLost(count) => output::note(format_args!(
+            "{device}: {count} writes of devices are lost: the machine, whose memory has no descriptor, has not taken them"
+        )),
         Told::Misplaced(why) => output::note(format_args!("{device}: {why}")),
         Told::Came(_) | Told::Joined | Told::Gone(_) if quiet => {}
         Told::Came(peer) => output::note(format_args!("{device}: process {} is connected", peer.process)),

@@ -47,6 +47,11 @@ pub trait Backing {
     /// Writes bytes; false if that fails.
     fn write(&self, offset: u64, from: &[u8]) -> bool;
 
+    /// Whether what has just failed was asked for elsewhere, to be tried again.
+    fn awaits(&self) -> bool {
+        false
+    }
+
     /// Carries out an AtomicOp, and puts the value before it into `old`; false if that fails.
     fn operate(&self, offset: u64, op: AtomicOp, operands: &[u8], old: &mut [u8]) -> bool {
         self.read(offset, old) && write_result(op, operands, old, |new| self.write(offset, new))
@@ -99,6 +104,8 @@ pub(crate) struct OutsideMemory {
     maps: Rc<RefCell<Maps>>,
     /// The first DMA that was refused since somebody asked, and how many were.
     refused: Rc<Cell<Option<(DmaAccess, u64)>>>,
+    /// What was asked for last is to be tried again.
+    awaits: Rc<Cell<bool>>,
     journal: Journal,
     /// Number of the host's place.
     place: u16,
@@ -149,7 +156,7 @@ impl Maps {
 
 impl OutsideMemory {
     pub(crate) fn new(journal: Journal, place: u16) -> OutsideMemory {
-        OutsideMemory { maps: Rc::default(), refused: Rc::default(), journal, place }
+        OutsideMemory { maps: Rc::default(), refused: Rc::default(), awaits: Rc::default(), journal, place }
     }
 
     /// Other addresses of the same host: nothing is mapped there.
@@ -196,9 +203,16 @@ impl OutsideMemory {
     ) -> bool {
         let writes = answers[0] == Answered::Atomic;
         let Some((backing, offset)) = self.find(address, to.len(), writes) else { return false };
-        let Some(backing) = backing else { return self.journal.answered(self.place, answers, address, to) };
+        let Some(backing) = backing else {
+            return self.journal.answered(self.place, answers, address, to, &self.awaits);
+        };
         let done = ask(&*backing, offset, to);
-        let (what, bytes) = if done { (answers[0], &*to) } else { (answers[1], &[][..]) };
+        self.awaits.set(!done && backing.awaits());
+        let (what, bytes) = match done {
+            true => (answers[0], &*to),
+            false if self.awaits.get() => (Answered::Awaited, &[][..]),
+            false => (answers[1], &[][..]),
+        };
         self.journal.answer(self.place, what, address, bytes);
         done
     }
@@ -226,6 +240,10 @@ impl Memory for OutsideMemory {
         self.ask(address, [Answered::Read, Answered::ReadFailed], to, |backing, offset, to| {
             backing.read(offset, to)
         })
+    }
+
+    fn awaits(&self) -> bool {
+        self.awaits.take()
     }
 
     fn write(&self, address: u64, from: &[u8]) -> bool {
