@@ -7,4 +7,5 @@ mod cable;
 mod clock;
 mod host;
 mod machine;
+mod messages;
 mod tlps;

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A client whose memory has no descriptor, at the socket of a function: it answers DMA by message, and as QEMU does not while an access
+//! of its own is under way.
+
+use devices::dma_engine::Stream;
+use riser_lab::external::{Clock, Driver};
+use riser_lab::machine::{Guest, Pace, Places, Told, serve};
+use riser_lab::{build, parse_in};
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use tlp::Time;
+
+const LAB: &str =
+    "version = 1\n[[slot]]\nname = \"card\"\ndevice = \"dma-engine\"\n[slot.dma-engine]\nvfs = 0\n";
+const RAM: u64 = 1 << 20;
+const BASE: u64 = 0x4000_0000;
+/// Registers of H2D; those of D2H are [`D2H`] behind them.
+const RING: u64 = 0x00;
+const ENTRIES: u64 = 0x08;
+const POSTED: u64 = 0x0c;
+const SEED: u64 = 0x18;
+const DONE: u64 = 0x20;
+const D2H: u64 = 0x40;
+const COMMAND: u64 = 4;
+const CONFIG: u32 = 7;
+
+struct Client {
+    socket: UnixStream,
+    ram: Vec<u8>,
+    /// It refuses to read from here on.
+    broken_from: u64,
+    /// DMA that came while an access was under way, and how many there were of either kind.
+    late: Vec<(u16, u16, Vec<u8>)>,
+    counts: [u32; 2],
+}
+
+fn message(id: u16, command: u16, flags: u32, payload: &[u8]) -> Vec<u8> {
+    let words = [16 + payload.len() as u32, flags, 0].map(u32::to_ne_bytes).concat();
+    [&id.to_ne_bytes()[..], &command.to_ne_bytes(), &words, payload].concat()
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap())
+}
+
+impl Client {
+    fn join(path: &Path) -> Client {
+        let socket = UnixStream::connect(path).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let mut client =
+            Client { socket, ram: vec![0; RAM as usize], broken_from: RAM, late: Vec::new(), counts: [0; 2] };
+        client.ask(1, &[0; 4]);
+        let map =
+            [&[32u32, 3].map(u32::to_ne_bytes).concat()[..], &[0, BASE, RAM].map(u64::to_ne_bytes).concat()];
+        client.ask(2, &map.concat());
+        client
+    }
+
+    fn next(&mut self) -> (u16, u16, u32, Vec<u8>) {
+        let mut header = [0; 16];
+        self.socket.read_exact(&mut header).unwrap();
+        let word = |at: usize| u32::from_ne_bytes(header[at..at + 4].try_into().unwrap());
+        let mut payload = vec![0; word(4) as usize - 16];
+        self.socket.read_exact(&mut payload).unwrap();
+        (word(0) as u16, (word(0) >> 16) as u16, word(8), payload)
+    }
+
+    /// Waits for the reply; what else comes waits, too.
+    fn ask(&mut self, command: u16, payload: &[u8]) -> Vec<u8> {
+        self.socket.write_all(&message(9, command, 0, payload)).unwrap();
+        let reply = loop {
+            let (id, command, flags, payload) = self.next();
+            if flags & 0xf == 1 {
+                assert_eq!(flags, 1, "an error");
+                break payload;
+            }
+            self.late.push((id, command, payload));
+        };
+        for (id, command, payload) in std::mem::take(&mut self.late) {
+            self.serve(id, command, &payload);
+        }
+        reply
+    }
+
+    fn serve(&mut self, id: u16, command: u16, payload: &[u8]) {
+        let (address, count) = ((u64_at(payload, 0) - BASE) as usize, u64_at(payload, 8) as usize);
+        self.counts[usize::from(command == 12)] += 1;
+        let reply = match command {
+            11 if address as u64 >= self.broken_from => message(id, command, 0x21, &[]),
+            11 => message(id, command, 1, &[&payload[..16], &self.ram[address..address + count]].concat()),
+            12 => {
+                self.ram[address..address + count].copy_from_slice(&payload[16..]);
+                message(id, command, 1, &[])
+            }
+            other => panic!("command {other}"),
+        };
+        self.socket.write_all(&reply).unwrap();
+    }
+
+    fn access(region: u32, offset: u64, count: usize) -> Vec<u8> {
+        [&offset.to_ne_bytes()[..], &region.to_ne_bytes(), &(count as u32).to_ne_bytes()].concat()
+    }
+
+    fn read(&mut self, offset: u64) -> u32 {
+        let reply = self.ask(9, &Client::access(0, offset, 4));
+        u32::from_ne_bytes(reply[16..].try_into().unwrap())
+    }
+
+    fn write(&mut self, region: u32, offset: u64, bytes: &[u8]) {
+        self.ask(10, &[&Client::access(region, offset, bytes.len())[..], bytes].concat());
+    }
+
+    /// One transfer of `bytes` at `at` by a ring, whose descriptor is at `ring` and whose stream begins with `seed`; done and failed then.
+    fn transfer(&mut self, registers: u64, ring: u64, at: u64, bytes: u32, seed: u64) -> [u32; 2] {
+        let descriptor = [&(BASE + at).to_le_bytes()[..], &bytes.to_le_bytes(), &0u32.to_le_bytes()].concat();
+        self.ram[ring as usize..][..16].copy_from_slice(&descriptor);
+        self.write(0, registers + RING, &(BASE + ring).to_le_bytes());
+        self.write(0, registers + SEED, &seed.to_le_bytes());
+        self.write(0, registers + ENTRIES, &1u32.to_le_bytes());
+        self.write(0, registers + POSTED, &1u32.to_le_bytes());
+        let begin = Instant::now();
+        while self.read(registers + DONE) == 0 {
+            assert!(begin.elapsed() < Duration::from_secs(20), "it never ends: {:?}", self.counts);
+            // It computes on between two accesses.
+            std::thread::sleep(Duration::from_micros(50));
+        }
+        [self.read(registers + DONE), self.read(registers + DONE + 4)]
+    }
+}
+
+fn folder(name: &str) -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("riser-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+#[test]
+fn dma_goes_by_messages_to_a_client_that_answers_between_its_accesses() {
+    let (folder, is_over) = (folder("messages"), Arc::new(AtomicBool::new(false)));
+    let (there, stop) = (folder.clone(), Arc::clone(&is_over));
+    let server = std::thread::spawn(move || {
+        let mut file = parse_in(&devices::models(), Path::new("lab.toml"), LAB, "".into()).unwrap();
+        file.lab.host.outside = true;
+        let mut lab = Driver::new(build(&file).unwrap(), Clock::Virtual);
+        let (door, places) = (lab.door_named("host root").unwrap(), Places::new(&file, "host root").unwrap());
+        let mut guest = Guest::direct(&mut lab, door, places, &there).unwrap();
+        let begin = Instant::now();
+        let clock = || Time::from_ps(begin.elapsed().as_nanos() as u64 * 1000);
+        let mut gone = 0;
+        let told = |_: &mut Driver, _, _: &str, what: Told| gone += u32::from(matches!(what, Told::Gone(_)));
+        let go_on = || !stop.load(Ordering::Relaxed);
+        serve(&mut lab, std::iter::once(&mut guest), &mut [], (Pace::Clock, clock), told, go_on).unwrap();
+        (guest.counters(), gone)
+    });
+    let socket = folder.join("card");
+    let begin = Instant::now();
+    while !socket.exists() {
+        assert!(begin.elapsed() < Duration::from_secs(20), "nobody listens");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    // One client after another: the second finds the function as the first one did.
+    for turn in 0..2 {
+        let mut client = Client::join(&socket);
+        client.write(CONFIG, COMMAND, &[6, 0]);
+        // Up: 8 KiB of a stream, which the device makes. Down again: the device checks it.
+        assert_eq!(client.transfer(D2H, 0x100, 0x1_0000, 0x2000, 5), [1, 0], "turn {turn}");
+        let mut expected = vec![0; 0x2000];
+        Stream::new(5).fill(&mut expected);
+        assert!(client.ram[0x1_0000..0x1_2000] == expected, "what was written is not there");
+        client.broken_from = if turn == 0 { RAM } else { 0x1_1000 };
+        assert_eq!(client.transfer(0, 0, 0x1_0000, 0x2000, 5), [1, turn], "turn {turn}");
+        let [reads, writes] = client.counts;
+        assert!(reads > 16 && writes >= 16, "{:?}", client.counts);
+    }
+    std::thread::sleep(Duration::from_millis(50));
+    is_over.store(true, Ordering::Relaxed);
+    let (counters, gone) = server.join().unwrap();
+    assert_eq!((counters.clients, counters.maps, counters.maps_without_descriptor, gone), (2, 2, 2, 2));
+    std::fs::remove_dir_all(folder).unwrap();
+}
