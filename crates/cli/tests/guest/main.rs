@@ -85,7 +85,7 @@ fn a_cut_link_reads_as_all_ones() {
     }
 }
 
-/// pciehp of the stock kernel: by the button, and by surprise where there is none.
+/// pciehp of the stock kernel: by surprise where there is no button, and by the button under traffic.
 #[test]
 fn pciehp_takes_devices_out_and_in() {
     let text = "version = 1\n[[slot]]\nname = 'card'\ndevice = 'memory'\nhot_plug = true\n[[switch]]\nname = 's'\n\
@@ -93,9 +93,11 @@ fn pciehp_takes_devices_out_and_in() {
     let script = "there() { ls -d $d/10000:$1:00.0 2>/dev/null; }\n\
         echo == surprise\nlab remove disk; sleep 1; there 04; dmesg -c\n\
         echo == back\nlab insert disk; sleep 1; there 04; dmesg -c\n\
+        card=10000:01:00.0; echo 1 >$d/$card/enable; /share/traffic $card 4096 >/tmp/traffic &\n\
         echo == button\nlab attention card; sleep 6; there 01; dmesg -c\n\
-        echo == again\nlab attention card; sleep 6; there 01; dmesg -c\necho == end";
-    let guest = Guest::run(text, script, &[]);
+        echo == again\nlab attention card; sleep 6; there 01; dmesg -c; echo 1 >$d/$card/enable; sleep 1; touch /tmp/stop; wait\n\
+        echo == traffic\ncat /tmp/traffic\necho == end";
+    let guest = Guest::with_programs(text, script, &[], &["traffic"]);
     guest.has("surprise", "pciehp: Slot(1-1): Card not present");
     assert!(!guest.said("surprise").contains("/10000:04:00.0\n"));
     guest.has("back", "pciehp: Slot(1-1): Link Up");
@@ -104,6 +106,8 @@ fn pciehp_takes_devices_out_and_in() {
     assert!(!guest.said("button").contains("/10000:01:00.0\n"));
     guest.has("again", "Powering on due to button press");
     guest.has("again", "/10000:01:00.0\n");
+    // What is taken out by the book has no access under way.
+    assert!(guest.said("traffic").ends_with(" ones 0 wrong 0 mapped 2\n"), "{}", guest.said("traffic"));
 }
 
 /// 63 virtual functions, up and down, `RISER_ROUNDS` times: two unless told.

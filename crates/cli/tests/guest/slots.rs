@@ -3,6 +3,28 @@
 
 use crate::rig::{Guest, times};
 
+/// The link of a DMA engine breaks while it writes to memory: pciehp gives up what was there, and finds it again as after power-on; it
+/// works as before.
+#[test]
+fn a_device_goes_in_the_midst_of_dma() {
+    let lab = "version = 1\n[[slot]]\nname = 'engine'\ndevice = 'dma-engine'\nhot_plug = true\nhot_plug_controls = false\n";
+    let script = r#"engine=10000:01:00.0
+        ready() { echo 1 >$d/$engine/enable; setpci -s $engine COMMAND=6:6; rings $engine; }
+        done_so_far() { memory $engine 0x60; }
+        ready
+        begin cut; lab fault "slot = 'engine', direction = 'upstream', frames = 'posted', nth = 1000, action = 'cut', restore_after_us = 2000"
+        dma_writes $engine $((free + 0x10000)) 262144; end 'Link Up'
+        tries=0; until [ -e $d/$engine/enable ] || [ $tries = 50 ]; do tries=$((tries + 1)); usleep 100000; done
+        echo == again; usleep 300000; setpci -s $engine COMMAND BASE_ADDRESS_0; ready; done_so_far
+        dma_writes $engine $((free + 0x10000)) 262144; usleep 100000; done_so_far; devmem $((free + 0x10000 + 262136)) 64
+        echo == end"#;
+    let guest = Guest::run(lab, script, &["--append", "memmap=1M$0x10000000"]);
+    guest.has("cut", "pciehp: Slot(1): Link Down");
+    guest.has("cut", "pciehp: Slot(1): Link Up");
+    // The last word of a stream from 0 on.
+    assert_eq!(guest.said("again"), "0000\nc0100004\n0x00000000\n0x00000001\n0x0000000000007FFF\n");
+}
+
 /// Two devices of one switch, pulled out and put back under traffic, `RISER_ROUNDS` times, three unless told; what stands in a third slot never notices.
 #[test]
 fn devices_go_and_come_under_traffic() {
