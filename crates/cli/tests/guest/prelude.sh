@@ -28,7 +28,12 @@ end() {
     done
     usleep 50000
     dmesg -c | sed 's/^\[ *[0-9.]*\] //'
-    counts | awk 'NR == FNR { n = $NF; $NF = ""; was[$0] = n; next } { n = $NF; $NF = ""; if (n > was[$0]) print $0 "+" n - was[$0] }' /tmp/counted -
+    counted /tmp/counted
+}
+
+# counted FILE: what the kernel has counted since `counts` wrote that file.
+counted() {
+    counts | awk 'NR == FNR { n = $NF; $NF = ""; was[$0] = n; next } { n = $NF; $NF = ""; if (n > was[$0]) print $0 "+" n - was[$0] }' "$1" -
 }
 
 # Vendor ID and Device ID, by one CfgRd.
