@@ -123,8 +123,9 @@ impl Messages {
     /// The next interrupt that need not wait any longer.
     pub(super) fn released(&self) -> Option<(Irq, u32)> {
         let mut state = self.0.borrow_mut();
-        let ended = state.ended;
-        state.held.pop_front_if(|(behind, ..)| *behind <= ended).map(|(_, irq, n)| (irq, n))
+        let (_, irq, n) = state.held.front().copied().filter(|(behind, ..)| *behind <= state.ended)?;
+        state.held.pop_front();
+        Some((irq, n))
     }
 
     /// The client has gone.

@@ -6,11 +6,11 @@ use super::machine::{Kept, MachineArgs};
 use super::report::Report;
 use super::seat::{Seat, SeatArgs, hosts, links, tell};
 use crate::commands::cpu;
-use crate::commands::outside::Opening;
+use crate::commands::outside::{Opened, Opening};
 use crate::failure::Failure;
 use crate::{interrupt, output};
 use lab::external::Clock;
-use lab::machine::{Pace, Told};
+use lab::machine::{LinkSocket, Pace, Told};
 use nettlp::net::Clock as WallClock;
 use plug::Models;
 use std::ffi::OsString;
@@ -81,6 +81,13 @@ struct Running {
     kept: Kept,
 }
 
+/// The guests of a run, with their places in the lab, and the sockets by which they command its links.
+struct Started {
+    seats: Vec<Seat>,
+    links: Vec<LinkSocket>,
+    machines: Vec<Running>,
+}
+
 pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     let stop = interrupt::flag()?;
     let mut lab = args.opening.read(&args.lab, models)?.with_outside();
@@ -95,18 +102,8 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     args.machine.place(hosts.len())?;
     let folder = tempfile::tempdir().map_err(|e| Failure::Run(format!("a folder for the socket: {e}")))?;
     let (before, clock) = (cpu::seconds(), WallClock::new());
-    let (mut seats, mut links, mut machines) = (Vec::new(), Vec::new(), Vec::new());
-    for (n, host) in hosts.iter().enumerate() {
-        seats.push(args.seat.seat(&mut opened, host, &folder.path().join(format!("host{n}")))?);
-        links.push(self::links(&opened, &folder.path().join(format!("links{n}")))?);
-    }
-    for (n, (seat, command)) in seats.iter().zip(commands).enumerate() {
-        let links = folder.path().join(format!("links{n}"));
-        let options = args.of_guest(options.clone(), seat, command, &links, hosts.len() > 1);
-        let (kept, name) = (Kept::default(), (hosts.len() > 1).then_some(&*seat.host));
-        let machine = args.machine.start(options, kept.clone(), args.json, name)?;
-        machines.push(Running { host: seat.host.clone(), machine, kept });
-    }
+    let Started { mut seats, mut links, mut machines } =
+        args.start(&mut opened, &hosts, commands, &options, folder.path())?;
     let (mut registers, mut folder) = (None, Some(folder));
     let mut awaited: usize = seats.iter().map(|seat| seat.guest.sockets().count()).sum();
     let served = lab::machine::serve(
@@ -196,6 +193,31 @@ impl Args {
             None => Ok(self.command.clone()),
         };
         hosts.iter().map(command).collect()
+    }
+
+    /// Starts a guest for each host, when all have their places; sockets are in `folder`.
+    fn start(
+        &self,
+        opened: &mut Opened,
+        hosts: &[String],
+        commands: Vec<Vec<String>>,
+        options: &Options,
+        folder: &Path,
+    ) -> Result<Started, Failure> {
+        let mut started = Started { seats: Vec::new(), links: Vec::new(), machines: Vec::new() };
+        for (n, host) in hosts.iter().enumerate() {
+            started.seats.push(self.seat.seat(opened, host, &folder.join(format!("host{n}")))?);
+            started.links.push(links(opened, &folder.join(format!("links{n}")))?);
+        }
+        let is_one_of_several = hosts.len() > 1;
+        for (n, (seat, command)) in started.seats.iter().zip(commands).enumerate() {
+            let links = folder.join(format!("links{n}"));
+            let options = self.of_guest(options.clone(), seat, command, &links, is_one_of_several);
+            let (kept, name) = (Kept::default(), is_one_of_several.then_some(&*seat.host));
+            let machine = self.machine.start(options, kept.clone(), self.json, name)?;
+            started.machines.push(Running { host: seat.host.clone(), machine, kept });
+        }
+        Ok(started)
     }
 
     /// The machine of one guest.
