@@ -75,14 +75,17 @@ fn intx_is_a_level_that_uio_waits_for() {
     let capture = rig.path("run.pcapng");
     let script = "lspci -n -d 7269: | cut -d' ' -f1,3\nf=0000:05:00.0\n\
         echo uio_pci_generic >$d/$f/driver_override; echo $f >/sys/bus/pci/drivers_probe\n\
-        /share/probe uio $f\ngrep -c uio_pci_generic /proc/interrupts";
+        /share/probe uio $f\ngrep -c uio_pci_generic /proc/interrupts\n\
+        lab cut w; setpci -s $f 0.l; lab restore w; sleep 1; echo 1 >$d/$f/reset; setpci -s $f 0.l\n/share/probe uio $f";
     let outcome = rig.run(&["--direct", "--module", "uio_pci_generic", "--capture", &capture], script);
     let turn = |n: u32| format!("uio: count {n} register 2 disabled 1 status 1 cleared 1 data 1\n");
     let functions: String = (1..6).map(|n| format!("{n:02}:00.0 7269:0007\n")).collect();
-    assert_eq!(outcome.stdout, functions + &turn(1) + &turn(2) + &turn(3) + "1\n");
+    // A link that is cut reads as all ones; a reset puts the function back into its place, and it does the same again.
+    let turns = |first: u32| turn(first) + &turn(first + 1) + &turn(first + 2);
+    assert_eq!(outcome.stdout, functions + &turns(1) + "1\nffffffff\n00077269\n" + &turns(4));
     // The device says INTA, its port of the switch turns that by its number: 4 of 4, so that it is that of the first device too.
     let lines = |text: &str| trace(&capture, "type=Msg").iter().filter(|line| line.contains(text)).count();
-    assert_eq!((lines(" Assert_INTA"), lines(" Deassert_INTA")), (6, 6));
+    assert_eq!((lines(" Assert_INTA"), lines(" Deassert_INTA")), (12, 12));
 }
 
 /// Memory without a descriptor is reached by messages: the data and the interrupt behind them come in their order, and what a device reads
