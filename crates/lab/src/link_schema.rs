@@ -75,7 +75,8 @@ pub struct LinkChange {
     /// Name of the slot whose link it is.
     #[schemars(with = "String")]
     pub slot: Spanned<String>,
-    /// Generation from then on, no higher than that of the link. Default: that of the link.
+    /// Generation from then on, no higher than that of the link, and than Target Link Speed of the port above allows. Default: that of
+    /// the link.
     #[serde(rename = "gen")]
     #[schemars(with = "Option<Gen>")]
     pub generation: Option<Spanned<Gen>>,
