@@ -9,7 +9,7 @@
 #define CLOCK_VENDOR 0x7269
 #define CLOCK_DEVICE 0x000a
 
-static volatile uint64_t *open_clock(void)
+static inline volatile uint64_t *open_clock(void)
 {
 	struct function f = { 0 };
 
@@ -20,7 +20,7 @@ static volatile uint64_t *open_clock(void)
 
 // The fabric's time that a device takes from a start, by writing 1 to `control`, to its end, when `status` is no longer 1: the shortest of several,
 // since the fabric's time goes on while the machine is kept waiting by others between this and that.
-static uint64_t shortest_ps(volatile uint64_t *clock, volatile uint32_t *control, volatile uint32_t *status)
+static inline uint64_t shortest_ps(volatile uint64_t *clock, volatile uint32_t *control, volatile uint32_t *status)
 {
 	uint64_t shortest = UINT64_MAX;
 
