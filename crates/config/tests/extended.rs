@@ -159,7 +159,7 @@ fn registers_of_an_endpoint() {
                 "Resizable BAR Control: 4 MiB, one BAR; 2^63 MiB is none (§7.8.6.3)",
             ),
             (vendor::ID, 1, 0x00c2_0077, 0x00c2_0077, "VSEC: 12 B, revision 2 (§7.9.5.2)"),
-            (secondary::ID, 1, 0, 3, "Link Control 3 (§7.7.3.2)"),
+            (secondary::ID, 1, 0, 0, "Link Control 3: reserved at the lower end of a link (§7.7.3.2)"),
             (secondary::ID, 2, 0, 0, "Lane Error Status"),
             (secondary::ID, 3, 0x7f7f_7f7f, 0x7f7f_7f7f, "Lane Equalization Control of two lanes (§7.7.3.4)"),
             (data_link_feature::ID, 1, 0x8000_0001, 0x8000_0001, "Data Link Feature Capabilities (§7.7.4.2)"),

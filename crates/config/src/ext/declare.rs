@@ -164,7 +164,8 @@ impl Builder {
         };
         let lanes = pcie.width.lanes();
         if pcie.rate >= Rate::Gt8 {
-            self = self.set_extended(&secondary::TABLE, secondary::registers(lanes));
+            self =
+                self.set_extended(&secondary::TABLE, secondary::registers(lanes, pcie.port.is_above_link()));
         }
         if pcie.rate >= Rate::Gt16 {
             let words = physical_16::registers(lanes, true);

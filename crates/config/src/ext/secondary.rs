@@ -22,10 +22,14 @@ structure! {
 /// Transmitter preset 7 and receiver hint 7 of both ports: what says that a port may choose.
 const PRESETS: u32 = 0x7f7f;
 
-/// The capability's registers for a link of this many lanes.
-pub fn registers(lanes: u8) -> Vec<Register> {
+/// The capability's registers for a link of this many lanes, at its port above or at that below: there Link Control 3 is reserved, without
+/// crosslinks (`PCIe 5.0 §7.7.3.2`).
+pub fn registers(lanes: u8, is_above_link: bool) -> Vec<Register> {
     let mut all = TABLE.registers(&[]);
     all.truncate(usize::from(LANE_EQUALIZATION));
+    if !is_above_link {
+        all[usize::from(LINK_CONTROL_3)] = Register::of(&[], 0);
+    }
     all[usize::from(LANE_ERROR_STATUS)] = TABLE.register(LANE_ERROR_STATUS, 0).without(super::beyond(lanes));
     for pair in 0..lanes.div_ceil(2) {
         let upper = if pair * 2 + 1 < lanes { PRESETS << 16 } else { 0 };
