@@ -20,9 +20,14 @@ pub(crate) fn divert() {
     DIVERTED.store(true, Ordering::Relaxed);
 }
 
+/// Whether reports go to standard error.
+pub(crate) fn is_diverted() -> bool {
+    DIVERTED.load(Ordering::Relaxed)
+}
+
 /// Where reports go.
 pub(crate) fn stream() -> Box<dyn Write> {
-    match DIVERTED.load(Ordering::Relaxed) {
+    match is_diverted() {
         true => Box::new(io::stderr().lock()),
         false => Box::new(io::stdout().lock()),
     }

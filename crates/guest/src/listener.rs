@@ -8,6 +8,7 @@ use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen, socket_with,
 };
 use rustix::process::geteuid;
+use std::cell::RefCell;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -66,6 +67,8 @@ pub struct Listener {
     /// Device and inode of the socket's file, by which we know it for ours.
     file: (u64, u64),
     socket: OwnedFd,
+    /// Given up for a moment where no descriptor is left, to send away who would else wait for one.
+    spare: RefCell<Option<OwnedFd>>,
 }
 
 impl Listener {
@@ -89,7 +92,8 @@ impl Listener {
         let file = fs::symlink_metadata(path)
             .map(|file| (file.dev(), file.ino()))
             .map_err(|error| ListenError::System { path: name(), what: "looking at the socket", error })?;
-        let listener = Listener { path: path.to_owned(), file, socket };
+        let spare = RefCell::new(spare().ok());
+        let listener = Listener { path: path.to_owned(), file, socket, spare };
         listen(&listener.socket, 1).map_err(system("listening"))?;
         Ok(listener)
     }
@@ -100,7 +104,7 @@ impl Listener {
         &self.path
     }
 
-    /// Who comes next, if somebody has, with a socket that does not block.
+    /// Who comes next, if somebody has, with a socket that does not block. Where no descriptor is left for it, the connection is closed.
     ///
     /// # Errors
     /// Those of `accept`.
@@ -108,6 +112,10 @@ impl Listener {
         let socket = match accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
             Ok(socket) => socket,
             Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => return Ok(None),
+            Err(Errno::MFILE | Errno::NFILE) => {
+                self.send_away();
+                return Ok(None);
+            }
             Err(errno) => return Err(errno.into()),
         };
         let who = getsockopt(&socket, PeerCredentials)?;
@@ -115,6 +123,20 @@ impl Listener {
         let is_served = user == 0 || user == geteuid().as_raw();
         Ok(Some((socket, Peer { process: who.pid().unsigned_abs(), user, is_served })))
     }
+}
+
+impl Listener {
+    /// Takes whoever comes next and hangs up.
+    fn send_away(&self) {
+        self.spare.replace(None);
+        drop(accept_with(&self.socket, SocketFlags::CLOEXEC));
+        self.spare.replace(spare().ok());
+    }
+}
+
+/// A descriptor that is of no other use.
+fn spare() -> io::Result<OwnedFd> {
+    fs::File::open("/dev/null").map(OwnedFd::from)
 }
 
 impl AsFd for Listener {

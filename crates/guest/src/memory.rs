@@ -7,7 +7,7 @@
 #![allow(unsafe_code, reason = "a mapping that its owner goes on using is reached by pointers alone")]
 
 use crate::vfio_user::DmaAccess;
-use rustix::fs::{FileType, SealFlags, fcntl_get_seals, fstat, fstatfs};
+use rustix::fs::{FileType, OFlags, SealFlags, fcntl_get_seals, fcntl_getfl, fstat, fstatfs};
 use rustix::io::{Errno, pread, pwrite};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::os::fd::OwnedFd;
@@ -25,6 +25,11 @@ pub enum MemoryError {
     /// Huge pages can run out when they are touched, which would end the process, and are not written by system calls.
     #[error("the memory is of huge pages (`hugetlb=on`), which cannot be reached safely: leave that out")]
     HugePages,
+    /// What is written goes to the end of the file, wherever it is to go.
+    #[error(
+        "the file of the memory was opened to append (`O_APPEND`), so that nothing can be written within it"
+    )]
+    Appends,
     /// The file is shorter than it was said to be.
     #[error("the file of the memory has {has:#x} bytes, and is to have {needs:#x}")]
     Short {
@@ -88,6 +93,11 @@ impl Memory {
         let system = fstatfs(&fd).map_err(MemoryError::system("asking for the memory's file system"))?;
         if system.f_type == HUGETLBFS {
             return Err(MemoryError::HugePages);
+        }
+        let flags = fcntl_getfl(&fd)
+            .map_err(MemoryError::system("asking for the flags of the memory's descriptor"))?;
+        if flags.contains(OFlags::APPEND) {
+            return Err(MemoryError::Appends);
         }
         // Files without seals say so by an error. What is sealed stays so, so the size holds that is asked for afterwards.
         let cannot_shrink = fcntl_get_seals(&fd).is_ok_and(|seals| seals.contains(SealFlags::SHRINK));

@@ -126,8 +126,11 @@ impl Server {
     pub fn signal(&mut self, irq: Irq, n: u32) -> bool {
         let Some(client) = &mut self.client else { return false };
         let Some(eventfd) = client.session.signal(irq, n) else { return false };
-        // It fails where its counter is full: then the client has not yet looked, and will.
-        let _ = rustix::io::write(eventfd, &1u64.to_ne_bytes());
+        // It fails where its counter is full: then the client has not yet looked, and will. The client shares the file's flags, and may
+        // have let it block again.
+        if does_not_block(eventfd) {
+            let _ = rustix::io::write(eventfd, &1u64.to_ne_bytes());
+        }
         true
     }
 
@@ -277,6 +280,10 @@ fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> Result<(usize, Vec<OwnedFd>, 
 fn is_eventfd(fd: Option<BorrowedFd<'_>>) -> bool {
     let Some(fd) = fd else { return false };
     let link = fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd()));
-    link.is_ok_and(|link| link.as_os_str() == "anon_inode:[eventfd]")
-        && fcntl_getfl(fd).and_then(|flags| fcntl_setfl(fd, flags | OFlags::NONBLOCK)).is_ok()
+    link.is_ok_and(|link| link.as_os_str() == "anon_inode:[eventfd]") && does_not_block(fd)
+}
+
+/// Sees to it that nothing at this descriptor blocks.
+fn does_not_block(fd: BorrowedFd<'_>) -> bool {
+    fcntl_getfl(fd).and_then(|flags| fcntl_setfl(fd, flags | OFlags::NONBLOCK)).is_ok()
 }

@@ -33,6 +33,9 @@ pub(super) const MAP_BYTES: usize = 32;
 /// Payload of DMA_UNMAP in bytes, and of its reply.
 pub(super) const UNMAP_BYTES: usize = 24;
 
+/// Most bytes that a client maps: many of them have room beside each other in the address space of a process.
+pub const MAX_MAPPED_BYTES: u64 = 1 << 42;
+
 const READABLE: u32 = 1;
 const WRITABLE: u32 = 2;
 /// `VFIO_DMA_UNMAP_FLAG_GET_DIRTY_BITMAP`.
@@ -79,6 +82,10 @@ impl Maps {
         }
         if self.maps.len() >= self.most as usize {
             return Err(Refusal::Maps(self.most));
+        }
+        let mapped: u64 = self.maps.values().map(|map| map.size).sum();
+        if has_fd && map.size > MAX_MAPPED_BYTES.saturating_sub(mapped) {
+            return Err(Refusal::Mapped { mapped, size: map.size });
         }
         self.maps.insert(map.address, map);
         Ok((map, offset))

@@ -22,7 +22,7 @@ mod wire;
 
 pub use dma::{Dma, DmaError, MAX_DMA};
 pub use irqs::{IRQS, Irq, IrqChange, IrqEvent};
-pub use maps::{DmaAccess, DmaMap};
+pub use maps::{DmaAccess, DmaMap, MAX_MAPPED_BYTES};
 pub use refusal::{HangUp, Legal, Refusal, VersionError};
 pub use regions::{REGIONS, Region, region};
 pub use rustix::io::Errno;

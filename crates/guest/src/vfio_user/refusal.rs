@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Why a message is refused, and why a peer is hung up on.
 
+use super::maps::MAX_MAPPED_BYTES;
 use super::wire::command_name;
 use rustix::io::Errno;
 use thiserror::Error;
@@ -99,6 +100,16 @@ pub enum Refusal {
     /// Too many maps.
     #[error("DMA_MAP: more than {0} maps at a time")]
     Maps(u32),
+    /// Too many bytes in all maps.
+    #[error(
+        "DMA_MAP: {size:#x} bytes beside {mapped:#x} that are mapped: legal are {MAX_MAPPED_BYTES:#x} in all"
+    )]
+    Mapped {
+        /// Bytes of all that are there.
+        mapped: u64,
+        /// Bytes of the new one.
+        size: u64,
+    },
     /// What is to be unmapped begins or ends within a map.
     #[error("DMA_UNMAP: {size:#x} bytes at {address:#x} cut a map")]
     PartOfMap {
@@ -145,7 +156,7 @@ impl Refusal {
             Refusal::Migration(_) => Errno::NOTSUP,
             Refusal::Forbidden { .. } => Errno::PERM,
             Refusal::Overlap { .. } => Errno::EXIST,
-            Refusal::Maps(_) => Errno::NOSPC,
+            Refusal::Maps(_) | Refusal::Mapped { .. } => Errno::NOSPC,
             _ => Errno::INVAL,
         }
     }

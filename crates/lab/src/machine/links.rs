@@ -71,9 +71,8 @@ impl Client {
                 // An answer is shorter than what a socket holds.
                 self.stream.write_all(format!("{answer}\n").as_bytes())?;
             }
-            if self.line.len() > MAX_COMMAND_BYTES {
-                return Err(io::ErrorKind::InvalidData.into());
-            }
+            // What is too long is refused at its end, by its beginning.
+            self.line.truncate(MAX_COMMAND_BYTES + 1);
         }
     }
 }

@@ -22,6 +22,9 @@ use std::path::Path;
 use thiserror::Error;
 use tlp::{PayloadPool, Time};
 
+/// Most that is taken of one client before the others have their turn.
+const MOST_OF_CLIENT: usize = 64;
+
 /// What a machine has done, and what came of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct GuestCounters {
@@ -90,6 +93,11 @@ pub enum GuestError {
     /// What is below it cannot be put into place.
     #[error("what is below the machine: {0}")]
     Places(String),
+    /// A slot is called as no file can be.
+    #[error(
+        "slot `{0}`: its socket would have this name; legal are names without `/`, other than `.` and `..`"
+    )]
+    Name(String),
     /// No function is below it.
     #[error("no slot of this host has a function: there is nothing to hand to a machine")]
     Nothing,
@@ -148,6 +156,9 @@ impl Guest {
         };
         guest.place(lab).map_err(GuestError::Places)?;
         for (n, name) in guest.below.names().enumerate() {
+            if name.contains('/') || matches!(&*name, "." | "..") {
+                return Err(GuestError::Name(name));
+            }
             let server = Server::bind(&folder.join(&name), guest.below.shape(n))?;
             guest.clients.push(Client::new(name, server));
         }
@@ -188,8 +199,12 @@ impl Guest {
             if let Some(peer) = self.clients[n].server.arrival() {
                 told(lab, &self.clients[n].name, Told::Came(peer));
             }
+            let begun = taken;
             loop {
-                if taken == most || !(self.below.has_room() && self.door.place.has_room()) {
+                if taken == most
+                    || taken - begun == MOST_OF_CLIENT
+                    || !(self.below.has_room() && self.door.place.has_room())
+                {
                     more = true;
                     break;
                 }

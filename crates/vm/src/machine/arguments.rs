@@ -163,7 +163,7 @@ fn check(options: &Options) -> Result<()> {
         false => Err(Error::Option(format!("{what} {value}: {least} to {most} are legal"))),
     };
     legal("virtual CPUs:", options.smp, 1, 255)?;
-    legal("MiB of the guest's memory:", options.memory_mib, 64, 1 << 20)?;
+    legal("MiB of the guest's memory:", options.memory_mib, 128, 1 << 20)?;
     if let Some(cpu) = options.cpus.iter().find(|&&cpu| cpu >= CpuSet::MAX_CPU) {
         return Err(Error::Option(format!("processor {cpu}: numbers below {} are legal", CpuSet::MAX_CPU)));
     }
@@ -255,7 +255,7 @@ pub(super) mod tests {
         let rows: [(Change, &str); 9] = [
             (|o| o.smp = 0, "virtual CPUs: 0: 1 to 255 are legal"),
             (|o| o.smp = 256, "virtual CPUs: 256: 1 to 255 are legal"),
-            (|o| o.memory_mib = 63, "MiB of the guest's memory: 63: 64 to 1048576 are legal"),
+            (|o| o.memory_mib = 127, "MiB of the guest's memory: 127: 128 to 1048576 are legal"),
             (
                 |o| o.icount = Some(Icount { shift: 11, sleep: false }),
                 "icount: a shift of 11: 0 to 10 are legal",

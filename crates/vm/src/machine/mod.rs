@@ -50,7 +50,7 @@ pub struct Options {
     pub programs: Programs,
     /// Virtual CPUs, 1 to 255.
     pub smp: u32,
-    /// The guest's memory in MiB, at least 64. It is a memfd that QEMU can hand to others (`share=on`).
+    /// The guest's memory in MiB, at least 128. It is a memfd that QEMU can hand to others (`share=on`).
     pub memory_mib: u32,
     /// The processors that QEMU and the machine's thread may run on; none is any.
     pub cpus: Vec<usize>,

@@ -4,7 +4,7 @@
 use super::placement;
 use super::prefix::Prefixed;
 use crate::failure::Failure;
-use crate::{outputs, progress};
+use crate::{output, outputs, progress};
 use indicatif::ProgressBar;
 use lab::machine::Pace;
 use std::ffi::OsString;
@@ -53,7 +53,7 @@ pub(super) struct MachineArgs {
     smp: u32,
 
     /// The guest's memory
-    #[arg(long, value_name = "MIB", default_value = "512", value_parser = clap::value_parser!(u32).range(64..=1 << 20), help_heading = "Machine")]
+    #[arg(long, value_name = "MIB", default_value = "512", value_parser = clap::value_parser!(u32).range(128..=1 << 20), help_heading = "Machine")]
     memory: u32,
 
     /// Let the machine's own processor run the guest, in place of QEMU's emulation
@@ -215,7 +215,7 @@ impl MachineArgs {
         outputs.claim_if("--log", path.as_deref()).map(|_| ())
     }
 
-    /// Starts the machine. The kernel's log goes to the file of --log, or into `kept`; with `aside`, what the command prints goes to
+    /// Starts the machine. The kernel's log goes to the file of --log, or into `kept`; with `aside`, or where a file goes to standard output, what the command prints goes to
     /// standard error. With `name`, it is one of several, which stands before its lines and behind the name of its log.
     pub(super) fn start(
         &self,
@@ -234,7 +234,7 @@ impl MachineArgs {
             }
         };
         let stdout: Box<dyn Write + Send> =
-            if aside { Box::new(io::stderr()) } else { Box::new(io::stdout()) };
+            if aside || output::is_diverted() { Box::new(io::stderr()) } else { Box::new(io::stdout()) };
         let (stdout, stderr): (Box<dyn Write + Send>, Box<dyn Write + Send>) = match name {
             None => (stdout, Box::new(io::stderr())),
             Some(name) => {

@@ -10,6 +10,7 @@ use lab::external::{Door, LINKS};
 use lab::machine::{Guest, LinkSocket, Places, Told};
 use plug::Place;
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A setting of QEMU's (`-global`) that leaves hot-plug to the kernel, which asks the firmware's tables for all domains at once.
 const HOT_PLUG: &str = "ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off";
@@ -120,8 +121,19 @@ fn device(socket: &Path, bus: Option<&str>, waits: bool) -> String {
     format!(r#"{{"driver":"vfio-user-pci","socket":{{"path":{path},"type":"unix"}}{bus}{waits}}}"#)
 }
 
+/// Lines about machines that have been written, and the most that are: a machine can do wrong without end.
+static TOLD: AtomicU32 = AtomicU32::new(0);
+const MOST_TOLD: u32 = 1000;
+
 /// Says what is to be known of a device of a machine; `quiet`: only what is wrong.
 pub(super) fn tell(device: &str, told: &Told, quiet: bool) {
+    if !quiet || !matches!(told, Told::Came(_) | Told::Joined | Told::Gone(_)) {
+        match TOLD.fetch_add(1, Ordering::Relaxed) {
+            MOST_TOLD => return output::note("no more is said of what machines do wrong; --json counts it"),
+            more if more > MOST_TOLD => return,
+            _ => {}
+        }
+    }
     match told {
         Told::Came(peer) if !peer.is_served => output::note(format_args!(
             "process {} of user {} is not served: the machine must run as the same user",
