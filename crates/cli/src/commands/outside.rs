@@ -6,6 +6,7 @@ use super::sizes::seed;
 use crate::failure::Failure;
 use crate::output;
 use crate::outputs::{Output, Outputs, Place};
+use lab::external::host::OUTSIDE;
 use lab::external::{Clock, Driver, RecordSize, RecordedLab};
 use lab::{CaptureHandle, CaptureOptions, LabFile};
 use plug::Models;
@@ -105,7 +106,7 @@ impl Read<'_> {
     pub(super) fn with_outside(mut self) -> Self {
         if self.file.check_runs_alone().is_ok() {
             self.file.lab.host.outside = true;
-            self.file.lab.set.push("host.outside=true".to_owned());
+            self.file.lab.set.push(OUTSIDE.to_owned());
         }
         self
     }

@@ -456,7 +456,7 @@ mod tests {
             (with(&[5, 0, 0]), RecordError::Kind { at, kind: 5, last: 4 }),
             (with(&input(0, 2)), field(at + 9, "place", 2, 1)),
             (with(&input(3, 0)[..5]), RecordError::Cut(at)),
-            (with(&[2, 0, 0, 5]), field(at + 3, "answer of memory", 5, 4)),
+            (with(&[2, 0, 0, 6]), field(at + 3, "answer of memory", 6, 5)),
             (
                 with(&[input(0, 0)[..11].to_vec(), vec![0, 0, 0x11, 0]].concat()),
                 length(at + 11, "an input", 0x11_0000, MAX_INPUT),

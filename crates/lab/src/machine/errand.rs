@@ -75,6 +75,8 @@ fn step(
         (false, Some(at)) => at,
         (false, None) => return Err(program.waits_for().unwrap_or_default()),
     };
+    // Nobody else moves the time on meanwhile: no nap.
+    lab.come_to(until);
     lab.drain(until, |_| {});
     while let Some((at, heard)) = door.place.hear() {
         match heard {

@@ -18,7 +18,7 @@ pub fn config_spaces(lab: &mut Driver, door: &Door<HostPlace>, buses: u16) -> Ve
     let all = (0..buses.min(256)).flat_map(|bus| (0..256).map(move |rest| Bdf::from_bits(bus << 8 | rest)));
     let mut found = Vec::new();
     for function in all {
-        if read(lab, door, function, header::ID).is_none_or(|id| id as u16 == u16::MAX) {
+        if !is_there(lab, door, function) {
             continue;
         }
         let registers =
@@ -26,6 +26,13 @@ pub fn config_spaces(lab: &mut Driver, door: &Door<HostPlace>, buses: u16) -> Ve
         found.push((function, registers.flat_map(u32::to_le_bytes).collect()));
     }
     found
+}
+
+/// A virtual function has all ones for its IDs, but not for its header type (`PCIe 5.0 §9.3.4.1`); where nobody is, all reads are refused.
+fn is_there(lab: &mut Driver, door: &Door<HostPlace>, function: Bdf) -> bool {
+    let id = read(lab, door, function, header::ID);
+    id.is_some_and(|id| id as u16 != u16::MAX)
+        || id.is_some() && read(lab, door, function, header::MISC).is_some_and(|misc| misc != u32::MAX)
 }
 
 /// `None`: it was refused, or is not answered.

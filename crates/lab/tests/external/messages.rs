@@ -138,6 +138,22 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
+/// Nothing happens for as long as links that are down stay so, and the firmware waits for them.
+#[test]
+fn firmware_comes_to_its_end_where_links_go_meanwhile() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs/hotplug.toml");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let mut file = parse_in(&devices::models(), &path, &text, "".into()).unwrap();
+    file.lab.host.outside = true;
+    let mut lab = Driver::new(build(&file).unwrap(), Clock::Virtual);
+    let (door, places) = (lab.door_named("host root").unwrap(), Places::new(&file, "host root").unwrap());
+    let folder = folder("hotplug");
+    let guest = Guest::direct(&mut lab, door, places, &folder).unwrap();
+    assert!(guest.sockets().count() > 0);
+    drop(guest);
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
 #[test]
 fn dma_goes_by_messages_to_a_client_that_answers_between_its_accesses() {
     let (folder, is_over) = (folder("messages"), Arc::new(AtomicBool::new(false)));

@@ -4,7 +4,7 @@
 use super::seat::Seat;
 use crate::commands::outside::Opened;
 use crate::failure::Failure;
-use crate::output;
+use crate::{interrupt, output};
 use fabric::Stop;
 use lab::Report as LabReport;
 use lab::machine::GuestCounters;
@@ -47,8 +47,13 @@ impl Report {
         cpu_seconds: f64,
     ) -> Report {
         let driver = &opened.driver;
-        let stop = driver.failure().map_or(Stop::TimeLimit, |why| Stop::Failed(why.to_owned()));
-        let lab = driver.assembly().report(&opened.name, &stop, cpu_seconds);
+        let have_ended = !machines.is_empty() && machines.iter().all(|m| matches!(m.end, End::Exited(_)));
+        let end = if have_ended { Stop::Finished } else { Stop::TimeLimit };
+        let stop = driver.failure().map_or(end, |why| Stop::Failed(why.to_owned()));
+        let mut lab = driver.assembly().report(&opened.name, &stop, cpu_seconds);
+        if interrupt::has_come() {
+            lab.outcome = "interrupted";
+        }
         let of = |(n, seat): (usize, &Seat)| {
             let machine = machines.get(n);
             let status = machine.and_then(|machine| match machine.end {

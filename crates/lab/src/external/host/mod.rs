@@ -25,6 +25,8 @@ use tlp::{Bdf, PayloadPool, Time};
 /// The name of the place of the host that slots hang on by default, where it is outside.
 pub const ROOT: &str = "host root";
 
+/// What is set over a lab to put somebody outside there.
+pub const OUTSIDE: &str = "host.outside=true";
 /// Most requests of a host that are under way or waiting.
 pub const MAX_HOST_REQUESTS: usize = 1024;
 /// Most inputs that a host may leave unheard.
