@@ -25,6 +25,7 @@
 struct function {
 	int config;
 	volatile uint8_t *bar[BARS];
+	size_t bytes[BARS];
 };
 
 static void fail(const char *what)
@@ -76,6 +77,7 @@ static void open_function(struct function *f, const char *name)
 		f->bar[n] = mmap(NULL, there.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 		if (f->bar[n] == MAP_FAILED)
 			fail(path);
+		f->bytes[n] = there.st_size;
 		close(fd);
 	}
 }

@@ -15,9 +15,11 @@
 
 use crate::accesses::{Accesses, Bytes};
 use crate::vfio_user::{Irq, IrqChange, IrqEvent, Region, Shape, region};
+use config::cap::pcie::{self, device_control};
 use config::cap::{msi, msix};
 use config::header::{self, command, status};
 use config::register::get;
+use host::firmware::MSI_ADDRESS;
 use host::{HostError, HostInterrupt, HostOutput, HostReadId, Wire};
 use tlp::{Bdf, Data, PayloadPool};
 
@@ -26,13 +28,9 @@ const CONFIG_BYTES: u64 = 4096;
 /// Where BARs are, and the Expansion ROM's, in bytes (`PCIe 5.0 §7.5.1.2`).
 const BARS: std::ops::Range<u64> = 0x10..0x28;
 const ROM: std::ops::Range<u64> = 0x30..0x34;
-/// Bytes of Device Control behind its capability (`PCIe 5.0 §7.5.3.4`): Max_Payload_Size is in bits 7:5, Initiate Function Level Reset
-/// is bit 15.
-const DEVICE_CONTROL: u64 = 8;
-const MPS: u8 = 0xe0;
-const INITIATE_FLR: u8 = 0x80;
-/// Where MSI-X of a function goes: the data say the vector.
-const MSI_ADDRESS: u32 = 0xfee0_0000;
+/// Max_Payload_Size in the low byte of Device Control, Initiate Function Level Reset in the next one.
+const MPS: u8 = device_control::MPS as u8;
+const INITIATE_FLR: u8 = (device_control::INITIATE_FLR >> 8) as u8;
 /// Vector Control: the entry is masked (`PCIe 5.0 §7.7.2.9`).
 const MASKED: u32 = 1;
 
@@ -159,7 +157,7 @@ impl Function {
     }
 
     fn device_control(&self) -> Option<u64> {
-        self.facts.pcie.map(|(at, _)| u64::from(at) * 4 + DEVICE_CONTROL)
+        self.facts.pcie.map(|(at, _)| u64::from(at + pcie::DEVICE_CONTROL) * 4)
     }
 
     /// What a byte of configuration space reads as, where the function itself has `byte`.
@@ -338,7 +336,8 @@ impl<T> Direct<T> {
         let Function { facts, entries, .. } = &self.functions[n];
         let (Some((.., table)), Some(masked)) = (facts.msix, entries[vector]) else { return };
         let control = if masked { MASKED } else { 0 };
-        let words = [MSI_ADDRESS, 0, vector as u32, control].map(u32::to_le_bytes);
+        // The data say the vector.
+        let words = [MSI_ADDRESS as u32, 0, vector as u32, control].map(u32::to_le_bytes);
         let at = table + vector as u64 * msix::ENTRY_BYTES;
         self.accesses.write_memory(Asked::Nobody, at, words.as_flattened());
     }

@@ -127,7 +127,7 @@ impl Server {
         let Some(client) = &mut self.client else { return false };
         let Some(eventfd) = client.session.signal(irq, n) else { return false };
         // It fails where its counter is full: then the client has not yet looked, and will. The client shares the file's flags, and may
-        // have let it block again.
+        // let it block at any time.
         if does_not_block(eventfd) {
             let _ = rustix::io::write(eventfd, &1u64.to_ne_bytes());
         }
@@ -276,11 +276,11 @@ fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> Result<(usize, Vec<OwnedFd>, 
     Ok((received.bytes, fds, received.flags.contains(ReturnFlags::CTRUNC)))
 }
 
-/// Whether a descriptor is one of `eventfd`; it is set not to block where its counter is full.
+/// Whether a descriptor is one of `eventfd`.
 fn is_eventfd(fd: Option<BorrowedFd<'_>>) -> bool {
     let Some(fd) = fd else { return false };
     let link = fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd()));
-    link.is_ok_and(|link| link.as_os_str() == "anon_inode:[eventfd]") && does_not_block(fd)
+    link.is_ok_and(|link| link.as_os_str() == "anon_inode:[eventfd]")
 }
 
 /// Sees to it that nothing at this descriptor blocks.

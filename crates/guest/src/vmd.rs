@@ -17,6 +17,7 @@
 use crate::accesses::Accesses;
 use config::{Bar, BuildError, Builder, ConfigSpace, Identity, MsixLayout, ResetScope};
 use host::HostInterrupt;
+use host::firmware::MSI_ADDRESS;
 use thiserror::Error;
 use tlp::PayloadPool;
 
@@ -36,8 +37,7 @@ pub const OWN_BYTES: u64 = 0x2000;
 const PENDING_AT: u32 = 0x1000;
 /// Bytes of CFGBAR for a bus.
 const BUS_BYTES: u64 = 1 << 20;
-/// Where the driver lets its children write their interrupts; bits 19:12 are the vector.
-const MSI_BASE: u64 = 0xfee0_0000;
+/// Where the vector is in the address to which the driver lets its children write their interrupts.
 const VECTOR_SHIFT: u32 = 12;
 
 /// Regions of a vfio device that a VMD has: BARs by their number, and configuration space.
@@ -205,7 +205,7 @@ impl<T> Vmd<T> {
     /// the driver never gives.
     pub fn vector(&self, interrupt: &HostInterrupt) -> Option<u16> {
         let HostInterrupt::Message { address, .. } = *interrupt else { return None };
-        let vector = (address.checked_sub(MSI_BASE)? >> VECTOR_SHIFT) as u16;
+        let vector = (address.checked_sub(MSI_ADDRESS)? >> VECTOR_SHIFT) as u16;
         (vector < self.layout.vectors).then_some(vector)
     }
 }

@@ -100,14 +100,16 @@ fn pciehp_takes_devices_out_and_in() {
     let guest = Guest::with_programs(text, script, &[], &["traffic"]);
     guest.has("surprise", "pciehp: Slot(1-1): Card not present");
     assert!(!guest.said("surprise").contains("/10000:04:00.0\n"));
-    guest.has("back", "pciehp: Slot(1-1): Link Up");
+    guest.has("back", "pciehp: Slot(1-1): Card present");
     guest.has("back", "/10000:04:00.0\n");
     guest.has("button", "Powering off due to button press");
     assert!(!guest.said("button").contains("/10000:01:00.0\n"));
     guest.has("again", "Powering on due to button press");
     guest.has("again", "/10000:01:00.0\n");
-    // What is taken out by the book has no access under way.
-    assert!(guest.said("traffic").ends_with(" ones 0 wrong 0 mapped 2\n"), "{}", guest.said("traffic"));
+    // What is taken out by the book has no access under way, but one that begins as the program has just seen the device.
+    let said = guest.said("traffic");
+    let ends = |ones| said.ends_with(&format!(" ones {ones} wrong 0 mapped 2\n"));
+    assert!(ends(0) || ends(1), "{said}");
 }
 
 /// 63 virtual functions, up and down, `RISER_ROUNDS` times: two unless told.

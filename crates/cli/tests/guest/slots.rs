@@ -13,14 +13,15 @@ fn a_device_goes_in_the_midst_of_dma() {
         done_so_far() { memory $engine 0x60; }
         ready
         begin cut; lab fault "slot = 'engine', direction = 'upstream', frames = 'posted', nth = 1000, action = 'cut', restore_after_us = 2000"
-        dma_writes $engine $((free + 0x10000)) 262144; end 'Link Up'
+        dma_writes $engine $((free + 0x10000)) 262144; end 'Card present'
         tries=0; until [ -e $d/$engine/enable ] || [ $tries = 50 ]; do tries=$((tries + 1)); usleep 100000; done
         echo == again; usleep 300000; setpci -s $engine COMMAND BASE_ADDRESS_0; ready; done_so_far
         dma_writes $engine $((free + 0x10000)) 262144; usleep 100000; done_so_far; devmem $((free + 0x10000 + 262136)) 64
         echo == end"#;
     let guest = Guest::run(lab, script, &["--append", "memmap=1M$0x10000000"]);
     guest.has("cut", "pciehp: Slot(1): Link Down");
-    guest.has("cut", "pciehp: Slot(1): Link Up");
+    // Whether the link is up already when the kernel looks, and it says so, is chance.
+    guest.has("cut", "pciehp: Slot(1): Card present");
     // The last word of a stream from 0 on.
     assert_eq!(guest.said("again"), "0000\nc0100004\n0x00000000\n0x00000001\n0x0000000000007FFF\n");
 }
@@ -56,7 +57,7 @@ fn devices_go_and_come_under_traffic() {
     for round in 1..=rounds {
         for slot in [1, 2] {
             guest.has(&format!("out {round}"), &format!("pciehp: Slot({slot}): Card not present"));
-            guest.has(&format!("in {round}"), &format!("pciehp: Slot({slot}): Link Up"));
+            guest.has(&format!("in {round}"), &format!("pciehp: Slot({slot}): Card present"));
         }
     }
     for (function, mapped) in

@@ -4,27 +4,17 @@
 //
 //   scribble SECONDS SEED
 
-#include <dirent.h>
-#include <fcntl.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
+#include "../../../../examples/guest/function.h"
 #include <time.h>
-#include <unistd.h>
 
-#define DEVICES "/sys/bus/pci/devices"
 #define MOST 64
-#define BARS 6
+// A huge BAR is written at its beginning.
+#define MOST_BYTES (1 << 20)
 
-struct function {
-	char name[64];
-	int config;
+struct target {
+	char name[256];
+	struct function f;
 	uint32_t saved[64];
-	volatile uint8_t *bar[BARS];
-	size_t bytes[BARS];
 };
 
 static uint64_t state;
@@ -37,27 +27,11 @@ static uint64_t next(void)
 	return state;
 }
 
-static void open_function(struct function *f, const char *name)
+static void open_target(struct target *t, const char *name)
 {
-	char path[512];
-
-	snprintf(path, sizeof(path), DEVICES "/%s/config", name);
-	snprintf(f->name, sizeof(f->name), "%s", name);
-	f->config = open(path, O_RDWR);
-	(void)!pread(f->config, f->saved, sizeof(f->saved), 0);
-	for (int n = 0; n < BARS; n++) {
-		struct stat there;
-
-		snprintf(path, sizeof(path), DEVICES "/%s/resource%d", name, n);
-		int fd = open(path, O_RDWR | O_SYNC);
-		if (fd < 0 || fstat(fd, &there) || !there.st_size)
-			continue;
-		// A huge BAR is written at its beginning.
-		f->bytes[n] = there.st_size < 1 << 20 ? there.st_size : 1 << 20;
-		void *at = mmap(NULL, f->bytes[n], PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-		f->bar[n] = at == MAP_FAILED ? NULL : at;
-		close(fd);
-	}
+	snprintf(t->name, sizeof(t->name), "%s", name);
+	open_function(&t->f, name);
+	(void)!pread(t->f.config, t->saved, sizeof(t->saved), 0);
 }
 
 // Values of which some are likely to mean something.
@@ -83,7 +57,8 @@ static void scribble(struct function *f)
 			(void)!pread(f->config, &word, size, at);
 		return;
 	}
-	volatile uint8_t *at = f->bar[n] + next() % (next() % 2 ? 256 : f->bytes[n]) / 8 * 8;
+	size_t bytes = f->bytes[n] < MOST_BYTES ? f->bytes[n] : MOST_BYTES;
+	volatile uint8_t *at = f->bar[n] + next() % (next() % 2 ? 256 : bytes) / 8 * 8;
 
 	switch (next() % 6) {
 	case 0: *at = word; break;
@@ -98,18 +73,18 @@ static void scribble(struct function *f)
 // Bridges first: by the number of the bus.
 static int before(const void *a, const void *b)
 {
-	return strcmp(((const struct function *)a)->name, ((const struct function *)b)->name);
+	return strcmp(((const struct target *)a)->name, ((const struct target *)b)->name);
 }
 
-static void restore(struct function *f)
+static void restore(const struct target *t)
 {
 	for (int n = 63; n > 0; n--)
-		(void)!pwrite(f->config, &f->saved[n], 4, 4 * n);
+		(void)!pwrite(t->f.config, &t->saved[n], 4, 4 * n);
 }
 
 int main(int argc, char **argv)
 {
-	static struct function functions[MOST];
+	static struct target targets[MOST];
 	int count = 0;
 	struct dirent *entry;
 	DIR *all = opendir(DEVICES);
@@ -119,15 +94,15 @@ int main(int argc, char **argv)
 	state = 0x9e3779b97f4a7c15u ^ (argc > 2 ? strtoull(argv[2], NULL, 0) : 0);
 	while (all && count < MOST && (entry = readdir(all)))
 		if (!strncmp(entry->d_name, "10000:", 6))
-			open_function(&functions[count++], entry->d_name);
+			open_target(&targets[count++], entry->d_name);
 	if (!count)
 		return 1;
-	qsort(functions, count, sizeof(functions[0]), before);
+	qsort(targets, count, sizeof(targets[0]), before);
 	while (time(NULL) < end) {
 		for (int n = 0; writes % 4096 == 0 && n < count; n++)
-			restore(&functions[n]);
+			restore(&targets[n]);
 		for (int n = 0; n < 256; n++, writes++)
-			scribble(&functions[next() % count]);
+			scribble(&targets[next() % count].f);
 		if (writes % (1 << 16) == 0) {
 			printf("%llu\n", (unsigned long long)writes);
 			fflush(stdout);

@@ -109,10 +109,12 @@ async fn look(cpu: &Cpu, system: &System, function: &Function, name: String) -> 
     if let Some(facts) = function.pcie {
         for register in [pcie::DEVICE_CONTROL, pcie::LINK_CONTROL, pcie::DEVICE_CONTROL_2] {
             let at = facts.at + register;
-            restore.push((at, LOW_HALF, cpu.config_read(bdf, at).await?));
+            let value = cpu.config_read(bdf, at).await?;
+            if register == pcie::DEVICE_CONTROL {
+                of_pcie = Some((facts.at, (value & pcie::device_control::MPS) as u8));
+            }
+            restore.push((at, LOW_HALF, value));
         }
-        let control = cpu.config_read(bdf, facts.at + pcie::DEVICE_CONTROL).await?;
-        of_pcie = Some((facts.at, control as u8 & 0xe0));
         let can = facts.device_capabilities & pcie::device_capabilities::FUNCTION_LEVEL_RESET != 0;
         flr = can.then_some(facts.at + pcie::DEVICE_CONTROL);
     }

@@ -215,8 +215,8 @@ impl MachineArgs {
         outputs.claim_if("--log", path.as_deref()).map(|_| ())
     }
 
-    /// Starts the machine. The kernel's log goes to the file of --log, or into `kept`; with `aside`, or where a file goes to standard output, what the command prints goes to
-    /// standard error. With `name`, it is one of several, which stands before its lines and behind the name of its log.
+    /// Starts the machine. The kernel's log goes to the file of --log, or into `kept`; with `aside`, or where a file goes to standard
+    /// output, what the command prints goes to standard error. With `name`, it is one of several, which stands before its lines and behind the name of its log.
     pub(super) fn start(
         &self,
         options: Options,

@@ -16,6 +16,7 @@ use plug::Models;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use tempfile::TempDir;
 use vm::machine::{End, Input};
 use vm::{Machine, Options};
 
@@ -88,6 +89,27 @@ struct Started {
     machines: Vec<Running>,
 }
 
+/// The folder of the sockets, until all are connected: then nothing is left of them if this process is killed.
+struct Sockets {
+    folder: Option<TempDir>,
+    awaited: usize,
+}
+
+impl Sockets {
+    fn of(folder: TempDir, seats: &[Seat]) -> Sockets {
+        let awaited = seats.iter().map(|seat| seat.guest.sockets().count()).sum();
+        Sockets { folder: Some(folder), awaited }
+    }
+
+    /// A device is connected; those of the links are before.
+    fn joined(&mut self) {
+        self.awaited = self.awaited.saturating_sub(1);
+        if self.awaited == 0 {
+            self.folder = None;
+        }
+    }
+}
+
 pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     let stop = interrupt::flag()?;
     let mut lab = args.opening.read(&args.lab, models)?.with_outside();
@@ -104,8 +126,8 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     let (before, clock) = (cpu::seconds(), WallClock::new());
     let Started { mut seats, mut links, mut machines } =
         args.start(&mut opened, &hosts, commands, &options, folder.path())?;
-    let (mut registers, mut folder) = (None, Some(folder));
-    let mut awaited: usize = seats.iter().map(|seat| seat.guest.sockets().count()).sum();
+    let mut sockets = Sockets::of(folder, &seats);
+    let mut registers = None;
     let served = lab::machine::serve(
         &mut opened.driver,
         seats.iter_mut().map(|seat| &mut seat.guest),
@@ -116,11 +138,7 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
                 registers = Some(hexdump(lab, &places));
             }
             if matches!(told, Told::Joined) {
-                awaited = awaited.saturating_sub(1);
-            }
-            if awaited == 0 {
-                // All are connected, that of the links first: nothing is left of the sockets if this process is killed.
-                folder = None;
+                sockets.joined();
             }
             tell(device, &told, true);
         },
@@ -129,7 +147,7 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
             !stop.load(Ordering::Relaxed) && runs
         },
     );
-    drop(folder);
+    drop(sockets);
     let (names, reports): (Vec<_>, Vec<_>) =
         machines.into_iter().map(|Running { host, machine, kept }| ((host, kept), machine.stop())).unzip();
     if let Some(place) = hexdump_to {
