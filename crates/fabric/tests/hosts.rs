@@ -86,7 +86,12 @@ impl State {
                     return Some(HostOutput::ConfigWrite { id, function, register_dw, byte_enables, value });
                 }
                 Step::ConfigRead(function, register_dw) => {
-                    return Some(HostOutput::ConfigRead { id: self.id(), function, register_dw });
+                    return Some(HostOutput::ConfigRead {
+                        id: self.id(),
+                        function,
+                        register_dw,
+                        byte_enables: 0xf,
+                    });
                 }
                 Step::Write(address, bytes) => {
                     return Some(HostOutput::MmioWrite { address, data: Data::Carried(pool.copy(&bytes)) });

@@ -129,9 +129,10 @@ impl<T> Accesses<T> {
     pub(crate) fn read_config(&mut self, token: T, at: u64, len: u32) {
         let access = self.begin(token, len as usize);
         for (at, part) in pieces(at, u64::from(len), DW) {
+            let byte_enables = ((1 << part.len()) - 1) << (at % DW);
             let id = self.part(access, part, (at % DW) as usize);
             let (function, register_dw) = ecam(at);
-            self.waiting.push_back(HostOutput::ConfigRead { id, function, register_dw });
+            self.waiting.push_back(HostOutput::ConfigRead { id, function, register_dw, byte_enables });
         }
         self.close(access);
     }

@@ -46,10 +46,13 @@ fn answered(direct: &mut Direct<u32>) -> Vec<u8> {
 /// Reads configuration space of function 0, of which the function itself says `has`.
 fn read(direct: &mut Direct<u32>, offset: u64, has: &[u8; 4], len: u32) -> Vec<u8> {
     direct.read(0, 1, CONFIG, offset, len);
-    let Some(HostOutput::ConfigRead { id, function, register_dw }) = direct.poll_request() else {
+    let Some(HostOutput::ConfigRead { id, function, register_dw, byte_enables }) = direct.poll_request()
+    else {
         panic!("a configuration read")
     };
-    assert_eq!((function, u64::from(register_dw)), (bdf(1), offset / 4));
+    let (lane, register) = (offset % 4, offset / 4);
+    assert_eq!((function, u64::from(register_dw)), (bdf(1), register));
+    assert_eq!(u32::from(byte_enables), ((1 << len) - 1) << lane);
     direct.handle(id, &Ok(data(has)));
     answered(direct)
 }
@@ -184,7 +187,7 @@ fn a_wire_is_whose_interrupt_status_says_so() {
     let asked = |direct: &mut Direct<u32>| -> Vec<(HostReadId, Bdf)> {
         std::iter::from_fn(|| direct.poll_request())
             .map(|request| match request {
-                HostOutput::ConfigRead { id, function, register_dw: 1 } => (id, function),
+                HostOutput::ConfigRead { id, function, register_dw: 1, byte_enables: 0xf } => (id, function),
                 other => panic!("{other:?}"),
             })
             .collect()

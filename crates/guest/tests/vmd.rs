@@ -155,8 +155,12 @@ impl Plain {
     fn serve(&mut self, request: HostOutput) -> Option<(HostReadId, Vec<u8>)> {
         let ecam = |function: Bdf, dw: u16| (u64::from(function.bits()) << 12) | (u64::from(dw) * 4);
         match request {
-            HostOutput::ConfigRead { id, function, register_dw } => {
-                Some((id, get(&self.config, ecam(function, register_dw), 4)))
+            HostOutput::ConfigRead { id, function, register_dw, byte_enables } => {
+                let mut bytes = get(&self.config, ecam(function, register_dw), 4);
+                // What is not enabled means nothing.
+                let others = (0..).zip(&mut bytes).filter(|(lane, _)| byte_enables >> lane & 1 == 0);
+                others.for_each(|(_, byte)| *byte = !*byte);
+                Some((id, bytes))
             }
             HostOutput::ConfigWrite { id, function, register_dw, byte_enables, value } => {
                 for lane in (0..4).filter(|lane| byte_enables >> lane & 1 != 0) {

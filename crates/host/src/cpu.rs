@@ -202,7 +202,7 @@ impl Cpu {
     /// # Errors
     /// Where the function did not answer.
     pub async fn config_read(&self, function: Bdf, register_dw: u16) -> Result<u32, HostError> {
-        let output = HostOutput::ConfigRead { id: HostReadId(0), function, register_dw };
+        let output = HostOutput::ConfigRead { id: HostReadId(0), function, register_dw, byte_enables: 0xf };
         Ok(u32::from_le_bytes(first_bytes(&self.bytes(output).await?)?))
     }
 

@@ -199,6 +199,8 @@ pub enum HostOutput {
         function: Bdf,
         /// Register as a DW number, 0 to 1023.
         register_dw: u16,
+        /// Byte Enables, bits 3:0: which of the four bytes mean something.
+        byte_enables: u8,
     },
     /// Writes a configuration register; answered by [`HostInput::Done`].
     ConfigWrite {

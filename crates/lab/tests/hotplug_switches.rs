@@ -197,6 +197,11 @@ fn a_reset_in_the_midst_of_enumeration_is_noticed() {
         assert!(has(&told, &format!("{reset}: brought up: ")), "{told:#?}");
         assert_eq!(last(&told, "card: "), "card: its driver has ended", "{told:#?}");
     }
+    // Before, between and behind its settings.
+    for at_us in (1..240).step_by(3) {
+        let told = lines(&run(&file(&tree(true, true, ENGINE, READS), &cut("card", at_us, at_us + 2))));
+        assert_eq!(last(&told, "card: "), "card: its driver has ended", "{at_us} us: {told:#?}");
+    }
 }
 
 /// Microseconds; of every two, one while the host boots.

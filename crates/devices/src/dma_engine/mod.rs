@@ -360,7 +360,7 @@ fn physical(settings: Settings, pcie: PcieLayout) -> Result<ConfigSpace, BuildEr
         Interrupts::Msi => builder.msi(MSI).msi_options(MsiOptions { masking: true, address_32: false }),
         Interrupts::Intx => builder.interrupt_pin(1),
     };
-    let builder = builder.pcie(pcie).advanced_error_reporting();
+    let builder = builder.pcie(pcie).usual();
     if vfs == 0 {
         return builder.build();
     }

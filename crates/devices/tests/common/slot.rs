@@ -111,8 +111,8 @@ impl Slot {
                 let (tag, span) = (self.tag(id), Span::covering(address, len).unwrap());
                 (Body::Memory(MemoryRequest { op: MemoryOp::Read, requester, tag, span }), Data::NONE)
             }
-            HostOutput::ConfigRead { id, function, register_dw } => {
-                (self.config(id, Access::Read, function, register_dw, 0xf), Data::NONE)
+            HostOutput::ConfigRead { id, function, register_dw, byte_enables } => {
+                (self.config(id, Access::Read, function, register_dw, byte_enables), Data::NONE)
             }
             HostOutput::ConfigWrite { id, function, register_dw, byte_enables, value } => {
                 // Of a write with few bytes enabled, the TLP keeps those from the first to the last.

@@ -177,8 +177,8 @@ impl RootComplex {
             HostOutput::IoWrite { id, address, data } => {
                 (id, io(Access::Write, *address, data.len() as u32), data.clone())
             }
-            HostOutput::ConfigRead { id, function, register_dw } => {
-                let header = config_header(Access::Read, *function, *register_dw, 0xf);
+            HostOutput::ConfigRead { id, function, register_dw, byte_enables } => {
+                let header = config_header(Access::Read, *function, *register_dw, byte_enables & 0xf);
                 return self.configure(now, *id, header, Data::NONE).ok_or(output);
             }
             HostOutput::ConfigWrite { id, function, register_dw, byte_enables, value } => {

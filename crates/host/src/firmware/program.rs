@@ -5,8 +5,10 @@ use super::registers::{TYPE0_ROM, sriov, type1};
 use super::sizing::{Class, Need, Seat};
 use super::system::Function;
 use super::trouble::Trouble;
-use super::{ALL_BYTES, Config, FoundBar, LOW_HALF, Window};
+use super::{ALL_BYTES, Config, FoundBar, FoundFunction, LOW_HALF, Window};
+use config::cap::pcie::{self, device_control};
 use config::header::{self, command, type0};
+use config::register::get;
 
 /// An I/O window that claims nothing: its limit lies below its base (`PCIe 5.0 §7.5.1.3.6`).
 const NO_IO: u32 = 0x00f0;
@@ -73,6 +75,28 @@ impl Config<'_> {
         let uppers = [window.base, window.base + window.size.saturating_sub(1)].map(|a| (a >> 32) as u32);
         self.write(type1::PREFETCHABLE_UPPER, ALL_BYTES, uppers[0]).await?;
         self.write(type1::PREFETCHABLE_UPPER + 1, ALL_BYTES, uppers[1]).await
+    }
+
+    /// True where the function has what [`Config::program_bar`], the policy and, last, [`Config::enable`] have written.
+    pub(super) async fn keeps(&self, function: &Function) -> Result<bool, Trouble> {
+        let FoundFunction { bars, io_bars, .. } = &function.found;
+        for (index, bar) in (0..).zip(bars).chain((0..).zip(io_bars)) {
+            let Some(bar) = bar else { continue };
+            let at = type0::BAR0 + index;
+            let (low, high) = (bar.address as u32, (bar.address >> 32) as u32);
+            // The lowest bits say what kind of BAR it is.
+            let is_low = self.read(at).await? & !0xf == low & !0xf;
+            if !is_low || high != 0 && self.read(at + 1).await? != high {
+                return Ok(false);
+            }
+        }
+        if let Some(pcie) = function.pcie {
+            let control = self.read(pcie.at + pcie::DEVICE_CONTROL).await?;
+            if get(control, device_control::MPS) != u32::from(function.mps.encoding()) {
+                return Ok(false);
+            }
+        }
+        Ok(self.read(header::COMMAND_STATUS).await? & command::BUS_MASTER != 0)
     }
 
     /// Lets a function decode its addresses and send requests, and a bridge forward both.

@@ -26,7 +26,7 @@ impl Bus {
 
     fn serve(&mut self, pool: &PayloadPool, output: HostOutput) -> HostInput {
         let (id, result) = match output {
-            HostOutput::ConfigRead { id, function, register_dw } => {
+            HostOutput::ConfigRead { id, function, register_dw, byte_enables: 0xf } => {
                 let value = self.function(function).map(|f| f.read(register_dw));
                 (id, value.map(|v| Data::Carried(pool.copy(&v.to_le_bytes()))))
             }

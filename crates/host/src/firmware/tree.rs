@@ -11,7 +11,6 @@ use super::trouble::{Kind, Trouble, take_subtree, uppermost_gone};
 use super::vectors::Vectors;
 use super::windows::{Apertures, place};
 use crate::cpu::Cpu;
-use config::header::{self, command};
 use std::collections::BTreeMap;
 use tlp::Bdf;
 
@@ -200,17 +199,16 @@ impl System {
         config.enable(function, map.policy.error_reporting).await
     }
 
-    /// True where device 0 directly below `bridge` is the one that was found there, not reset since: a reset would
-    /// have cleared Command. False where `bridge` is no bridge that was found, or nothing was found below it.
+    /// True where device 0 directly below `bridge` is the one that was found there, and is set up as it was: a reset since, or
+    /// between the first and the last of its settings, would have taken some. False where `bridge` is no bridge that was found, or
+    /// nothing was found below it.
     pub async fn is_still_below(&self, cpu: &Cpu, bridge: Bdf) -> bool {
         let Some(buses) = self.get(bridge).and_then(|f| f.bridge) else { return false };
         let bdf = Bdf::from_bits(u16::from(buses.secondary) << 8);
-        let config = Config { cpu, bdf };
         let Some(before) = self.get(bdf) else { return false };
+        let config = Config { cpu, bdf };
         let id = u32::from(before.found.device) << 16 | u32::from(before.found.vendor);
-        let same = config.answers().await == Some(id);
-        let command = config.read(header::COMMAND_STATUS).await.unwrap_or(0);
-        same && command & command::BUS_MASTER != 0
+        config.answers().await == Some(id) && config.keeps(before).await.unwrap_or(false)
     }
 
     fn forget_below(&mut self, bridge: Bdf) -> Vec<Function> {

@@ -37,7 +37,9 @@ fn is_there(lab: &mut Driver, door: &Door<HostPlace>, function: Bdf) -> bool {
 
 /// `None`: it was refused, or is not answered.
 fn read(lab: &mut Driver, door: &Door<HostPlace>, function: Bdf, register_dw: u16) -> Option<u32> {
-    let request = HostRequest::issue(HostOutput::ConfigRead { id: ID, function, register_dw }).ok()?;
+    let request =
+        HostRequest::issue(HostOutput::ConfigRead { id: ID, function, register_dw, byte_enables: 0xf })
+            .ok()?;
     lab.inject(lab.now(), door, request);
     for _ in 0..PATIENCE {
         lab.drain(lab.now(), |_| {});

@@ -143,7 +143,8 @@ fn commands_reach_the_links_and_run_again() {
     };
     let id = |lab: &mut Driver, machine: &mut Machine, bus| {
         let function = Bdf::new(bus, 0, 0).unwrap();
-        let read = machine.ask(lab, |id| HostOutput::ConfigRead { id, function, register_dw: 0 });
+        let read =
+            machine.ask(lab, |id| HostOutput::ConfigRead { id, function, register_dw: 0, byte_enables: 0xf });
         read.map(|data| data.bytes().unwrap().to_vec())
     };
     let there = Ok(vec![0x69, 0x72, 0xfe, 0x7f]);
@@ -177,7 +178,8 @@ fn a_host_that_begins_anew_finds_all_as_it_was() {
     let mut machines = run_pair(&mut lab);
     let buses = |lab: &mut Driver, machine: &mut Machine| {
         let function = Bdf::new(0, 1, 0).unwrap();
-        let read = machine.ask(lab, |id| HostOutput::ConfigRead { id, function, register_dw: 6 });
+        let read =
+            machine.ask(lab, |id| HostOutput::ConfigRead { id, function, register_dw: 6, byte_enables: 0xf });
         read.unwrap().bytes().unwrap().to_vec()
     };
     assert_eq!(buses(&mut lab, &mut machines[0])[..3], [0, 1, 4]);
@@ -291,7 +293,8 @@ fn a_long_record_runs_again_to_its_end() {
     for _ in 0..MAX_UNHEARD / 64 + 1 {
         for _ in 0..64 {
             let id = machine.name();
-            machine.post(&mut lab, HostOutput::ConfigRead { id, function, register_dw: 0 });
+            machine
+                .post(&mut lab, HostOutput::ConfigRead { id, function, register_dw: 0, byte_enables: 0xf });
         }
         lab.drain(lab.now() + Duration::from_us(10), |_| {});
         machine.hear(0);
@@ -311,7 +314,7 @@ fn a_host_that_hears_nothing_fails_with_a_message() {
     lab.drain(us(20), |_| {});
     for _ in 0..=MAX_UNHEARD + 1 {
         let (id, function) = (machine.name(), Bdf::new(0, 1, 0).unwrap());
-        machine.post(&mut lab, HostOutput::ConfigRead { id, function, register_dw: 0 });
+        machine.post(&mut lab, HostOutput::ConfigRead { id, function, register_dw: 0, byte_enables: 0xf });
         lab.drain(lab.now() + Duration::from_us(1), |_| {});
     }
     let why = lab.failure().unwrap_or_default();
@@ -327,8 +330,8 @@ fn a_register_that_there_is_not_is_refused() {
     {
         let write = HostOutput::ConfigWrite { id, function, register_dw, byte_enables, value: 0 };
         assert_eq!(HostRequest::issue(write).is_ok(), legal);
-        let read = HostRequest::issue(HostOutput::ConfigRead { id, function, register_dw });
-        assert_eq!(read.is_ok(), register_dw < 1024);
+        let read = HostRequest::issue(HostOutput::ConfigRead { id, function, register_dw, byte_enables });
+        assert_eq!(read.is_ok(), legal);
         let told = read.err().map(|e| e.to_string()).unwrap_or_default();
         assert!(told.is_empty() || told.contains("legal are 0 to 1023"), "{told}");
     }
@@ -526,10 +529,8 @@ mod any {
             (io(), len()).prop_map(move |(address, len)| HostOutput::IoRead { id, address, len }),
             (io(), data()).prop_map(move |(address, data)| HostOutput::IoWrite { id, address, data }),
             message(),
-            (function(), dw()).prop_map(move |(function, register_dw)| HostOutput::ConfigRead {
-                id,
-                function,
-                register_dw
+            (function(), dw(), 0..16_u8).prop_map(move |(function, register_dw, byte_enables)| {
+                HostOutput::ConfigRead { id, function, register_dw, byte_enables }
             }),
             (function(), dw(), 0..16_u8, any::<u32>()).prop_map(
                 move |(function, register_dw, byte_enables, value)| HostOutput::ConfigWrite {

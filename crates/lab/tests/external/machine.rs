@@ -159,7 +159,8 @@ impl Machine {
     }
 
     fn config(&mut self, lab: &mut Driver, function: Bdf, register_dw: u16) -> Option<u32> {
-        let read = self.ask(lab, |id| HostOutput::ConfigRead { id, function, register_dw });
+        let read =
+            self.ask(lab, |id| HostOutput::ConfigRead { id, function, register_dw, byte_enables: 0xf });
         Some(u32::from_le_bytes(read.ok()?.bytes()?.try_into().ok()?))
     }
 

@@ -383,7 +383,7 @@ fn claim(functions: &BTreeMap<u8, Node>, bus: u8, address: u64, is_io: bool, all
 impl Serve for Host {
     fn serve(&mut self, pool: &PayloadPool, output: HostOutput) -> Option<HostInput> {
         let (id, result) = match output {
-            HostOutput::ConfigRead { id, function, register_dw } => {
+            HostOutput::ConfigRead { id, function, register_dw, byte_enables: 0xf } => {
                 let value = self.answer(function).map(|f| f.register(register_dw));
                 (id, value.map(|v| Data::Carried(pool.copy(&v.to_le_bytes()))))
             }

@@ -242,7 +242,7 @@ impl Serve for Anything {
         self.requests += 1;
         let absent = HostError::Completion(CompletionError::UnsupportedRequest);
         let (id, result) = match output {
-            HostOutput::ConfigRead { id, function, register_dw } => {
+            HostOutput::ConfigRead { id, function, register_dw, byte_enables: 0xf } => {
                 assert!(register_dw < 1024);
                 let value = self.value(function, register_dw);
                 (id, value.map(|v| Data::Carried(pool.copy(&v.to_le_bytes()))).ok_or(absent))

@@ -75,7 +75,7 @@ impl Serve for RealHost {
     fn serve(&mut self, pool: &PayloadPool, output: HostOutput) -> Option<HostInput> {
         let absent = HostError::Completion(CompletionError::UnsupportedRequest);
         let (id, result) = match output {
-            HostOutput::ConfigRead { id, function, register_dw } => {
+            HostOutput::ConfigRead { id, function, register_dw, byte_enables: 0xf } => {
                 let value = self.get(function).map(|f| f.read(register_dw)).ok_or(absent);
                 (id, value.map(|v| Data::Carried(pool.copy(&v.to_le_bytes()))))
             }

@@ -112,8 +112,8 @@ impl HostRequest {
 /// Whether somebody outside can issue it.
 fn check(output: &HostOutput) -> Result<(), HostRequestError> {
     let (register_dw, byte_enables) = match output {
-        HostOutput::ConfigRead { register_dw, .. } => (*register_dw, 0),
-        HostOutput::ConfigWrite { register_dw, byte_enables, .. } => (*register_dw, *byte_enables),
+        HostOutput::ConfigRead { register_dw, byte_enables, .. }
+        | HostOutput::ConfigWrite { register_dw, byte_enables, .. } => (*register_dw, *byte_enables),
         HostOutput::Extension(_) => return Err(HostRequestError::Extension),
         _ => return Ok(()),
     };
@@ -188,10 +188,11 @@ fn emit_output(out: &mut Vec<u8>, output: &HostOutput) {
             put_data(out, data);
         }
         HostOutput::Message { toward, message } => emit_message(out, *toward, message),
-        HostOutput::ConfigRead { id, function, register_dw } => {
+        HostOutput::ConfigRead { id, function, register_dw, byte_enables } => {
             begin(out, 8, *id);
             out.put_u16(function.bits());
             out.put_u16(*register_dw);
+            out.put_u8(*byte_enables);
         }
         HostOutput::ConfigWrite { id, function, register_dw, byte_enables, value } => {
             begin(out, 9, *id);
@@ -284,7 +285,12 @@ fn output(kind: u8, from: &mut Cursor<'_>, pool: &PayloadPool) -> Option<HostOut
         5 => HostOutput::IoRead { id: id(from)?, address: from.u32()?, len: from.u32()? },
         6 => HostOutput::IoWrite { id: id(from)?, address: from.u32()?, data: data(from, pool)? },
         7 => message(from, pool)?,
-        8 => HostOutput::ConfigRead { id: id(from)?, function: function(from)?, register_dw: from.u16()? },
+        8 => HostOutput::ConfigRead {
+            id: id(from)?,
+            function: function(from)?,
+            register_dw: from.u16()?,
+            byte_enables: from.u8()?,
+        },
         9 => HostOutput::ConfigWrite {
             id: id(from)?,
             function: function(from)?,
