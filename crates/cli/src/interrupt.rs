@@ -5,6 +5,7 @@
 
 use crate::failure::Failure;
 use crate::outputs;
+use nix::sys::signal::Signal;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::fs;
@@ -28,6 +29,12 @@ pub(crate) fn flag() -> Result<Arc<AtomicBool>, Failure> {
         signal_hook::flag::register(*signal, Arc::clone(&flag)).map_err(failed)?;
     }
     Ok(flag)
+}
+
+/// Has a file that may grow no further (`ulimit -f`) be an error of whoever writes it, and not the end of the process.
+pub(crate) fn outlive_file_limits() {
+    // Where it cannot be had, the process ends as before.
+    let _ = signal_hook::flag::register(Signal::SIGXFSZ as i32, Arc::default());
 }
 
 /// True where a command has asked for the [`flag`], and a signal has come.

@@ -52,6 +52,7 @@ pub fn models() -> Models {
 /// }
 /// ```
 pub fn main_with(models: Models) -> ExitCode {
+    interrupt::outlive_file_limits();
     match Cli::try_parse() {
         Ok(cli) => failure::status(cli.command.run(&models)),
         Err(error) => failure::refuse_arguments(&error),

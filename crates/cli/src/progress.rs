@@ -9,6 +9,16 @@ pub(crate) fn bar(template: &str) -> ProgressBar {
     ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
+/// Makes a bar of a spinner, as soon as it is known how much there is to do.
+pub(crate) fn measure(bar: &ProgressBar, template: &str, length: u64) {
+    if bar.length() != Some(length)
+        && let Ok(style) = ProgressStyle::with_template(template)
+    {
+        bar.set_style(style);
+        bar.set_length(length);
+    }
+}
+
 /// Something that turns while nobody knows how long it takes.
 pub(crate) fn spinner(template: &str) -> ProgressBar {
     let style = ProgressStyle::with_template(template);

@@ -33,12 +33,14 @@ use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Most bytes that one call receives.
 const RECEIVE: usize = 64 << 10;
 /// Most calls that receive in one turn, for other sockets to have theirs.
 const RECEIVES: usize = 16;
+/// How long a client that has not yet said its version keeps the next one waiting.
+const SILENCE: Duration = Duration::from_secs(1);
 
 /// The socket of a device, and who is connected to it.
 #[derive(Debug)]
@@ -56,6 +58,14 @@ pub struct Server {
 struct Client {
     socket: OwnedFd,
     session: Session,
+    came: Instant,
+}
+
+impl Client {
+    /// Whether it only keeps others from coming.
+    fn is_silent(&self) -> bool {
+        !self.session.is_open() && !self.session.is_over() && self.came.elapsed() > SILENCE
+    }
 }
 
 impl Server {
@@ -81,21 +91,23 @@ impl Server {
         self.listener.path()
     }
 
-    /// Sends and receives what is possible at once, and takes the next client where there is none. Says whether anything came.
+    /// Sends and receives what is possible at once, and takes the next client where there is none, or one that has said nothing for a
+    /// second. Says whether anything came.
     ///
     /// # Errors
     /// Those of `accept`; those of a connection end that one alone.
     pub fn turn(&mut self) -> io::Result<bool> {
         let is_done = self.client.as_ref().is_some_and(|client| client.session.is_done());
-        if self.is_idle.take() && !is_done {
+        let is_silent = self.client.as_ref().is_some_and(Client::is_silent);
+        if self.is_idle.take() && !is_done && !is_silent {
             return Ok(false);
         }
         self.flush();
         if is_done {
             self.client = None;
         }
-        if self.client.is_none() && !self.accept()? {
-            return Ok(false);
+        if self.client.is_none() || is_silent {
+            self.accept()?;
         }
         Ok(self.receive())
     }
@@ -136,7 +148,7 @@ impl Server {
 
     /// Sends what waits, as far as the socket takes it.
     pub fn flush(&mut self) {
-        let Some(Client { socket, session }) = &mut self.client else { return };
+        let Some(Client { socket, session, .. }) = &mut self.client else { return };
         while !session.outgoing().is_empty() {
             match send(&*socket, session.outgoing(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
                 Ok(count) => session.sent(count),
@@ -170,7 +182,7 @@ impl Server {
     /// What is to be waited for: no more than errors if nothing but what the caller has to do.
     fn interest(&self) -> PollFd<'_> {
         let client = self.client.as_ref().filter(|client| !client.session.is_done());
-        let Some(Client { socket, session }) = client else {
+        let Some(Client { socket, session, .. }) = client else {
             return PollFd::new(&self.listener, PollFlags::IN);
         };
         let mut flags = PollFlags::empty();
@@ -179,17 +191,17 @@ impl Server {
         PollFd::new(socket, flags)
     }
 
-    fn accept(&mut self) -> io::Result<bool> {
-        let Some((socket, peer)) = self.listener.accept()? else { return Ok(false) };
+    fn accept(&mut self) -> io::Result<()> {
+        let Some((socket, peer)) = self.listener.accept()? else { return Ok(()) };
         self.peer = Some(peer);
         if peer.is_served {
-            self.client = Some(Client { socket, session: Session::new(&self.shape) });
+            self.client = Some(Client { socket, session: Session::new(&self.shape), came: Instant::now() });
         }
-        Ok(peer.is_served)
+        Ok(())
     }
 
     fn receive(&mut self) -> bool {
-        let Some(Client { socket, session }) = &mut self.client else { return false };
+        let Some(Client { socket, session, .. }) = &mut self.client else { return false };
         let mut any = false;
         for _ in 0..RECEIVES {
             let room = session.room().min(RECEIVE);

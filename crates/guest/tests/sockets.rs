@@ -194,6 +194,18 @@ fn one_client_after_another() {
     }
 }
 
+/// Whoever connects and says nothing does not keep the next one out.
+#[test]
+fn a_client_that_says_nothing() {
+    let (_folder, path) = place();
+    let mut server = Server::bind(&path, shape()).unwrap();
+    let mut silent = UnixStream::connect(&path).unwrap();
+    server.turn().unwrap();
+    assert!(server.arrival().is_some() && server.session().is_some());
+    let _next = connect(&mut server);
+    assert_eq!(silent.read(&mut [0]).unwrap(), 0);
+}
+
 /// A peer that dies at each byte of a message, and the next that is served.
 #[test]
 fn a_peer_that_dies_within_a_message() {

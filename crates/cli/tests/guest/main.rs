@@ -121,9 +121,15 @@ fn virtual_functions_come_and_go() {
     let script = format!(
         "modprobe pci-pf-stub\necho 7269 0007 >/sys/bus/pci/drivers/pci-pf-stub/new_id\n\
         echo == counts\nfor n in {turns}3; do echo $n >$d/10000:01:00.0/sriov_numvfs; lspci -d 7269:8 | wc -l; done\n\
-        echo == first\nlspci -s 10000:01:00.1 -v\necho == end"
+        echo == first\nlspci -s 10000:01:00.1 -v\necho == end\nlspci -xxxx >/share/dump"
     );
-    let guest = Guest::run(text, &script, &["--module", "pci-pf-stub"]);
+    let folder = tempfile::tempdir().unwrap();
+    let hexdump = folder.path().join("dump");
+    let arguments = ["--module", "pci-pf-stub", "--hexdump", hexdump.to_str().unwrap()];
+    let guest = Guest::run(text, &script, &arguments);
+    // A port, the function, and its three.
+    let ours = dump(&fs::read_to_string(&hexdump).unwrap());
+    assert_eq!((ours.len(), &ours), (5 * 256, &dump(&guest.shared("dump"))));
     assert_eq!(guest.said("counts"), "63\n0\n".repeat(rounds as usize) + "3\n");
     guest.has("first", "[virtual] [size=8K]");
 }

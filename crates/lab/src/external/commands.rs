@@ -26,7 +26,8 @@ use tlp::{Duration, Rate, Time, Width};
 pub const LINKS: &str = "links";
 /// Most bytes of a command.
 pub const MAX_COMMAND_BYTES: usize = 4096;
-const VERBS: &str = "cut, restore, remove, insert, attention, speed, fault";
+/// The commands.
+pub(crate) const VERBS: &str = "cut, restore, remove, insert, attention, speed, fault";
 
 /// The place of commands; clones are handles on the same.
 #[derive(Clone, Default)]
@@ -145,7 +146,9 @@ impl Commands {
         struct Holder {
             fault: Fault,
         }
-        let text = format!("fault = {{ {} }}", rest.trim().trim_start_matches('{').trim_end_matches('}'));
+        let rest = rest.trim();
+        let keys = rest.strip_prefix('{').and_then(|keys| keys.strip_suffix('}')).unwrap_or(rest);
+        let text = format!("fault = {{ {keys} }}");
         let Holder { fault } = toml::from_str(&text).map_err(|e| format!("fault: {}", e.message()))?;
         let (link, _) = self.find(fault.slot.get_ref())?;
         faults::check_command(&fault).map_err(|message| format!("fault: {message}"))?;

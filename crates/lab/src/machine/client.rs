@@ -100,7 +100,7 @@ impl Client {
         let access = if map.access.write { MapAccess::ReadWrite } else { MapAccess::Read };
         let asked = Map { address: map.address, bytes: map.size, access };
         let Memories { lab, door, of, now } = memories;
-        door.place.check_map_of(*of, &asked).map_err(|_| (Errno::INVAL, None))?;
+        door.place.check_map_of(*of, &asked).map_err(|why| (Errno::INVAL, Some(Told::Unmappable(why))))?;
         let request = match &memory {
             Some(memory) => HostRequest::map_of(*of, asked, Mapped(memory.clone())),
             None => HostRequest::map_of(*of, asked, self.messages.map(map.address)),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Commands to the links of a lab, by a Unix socket: each line is one, and is answered by a line, `ok` or `error: WHY`. What they are
-//! says [`Commands`]; `time` is answered by the fabric's picoseconds.
+//! says [`Commands`]; `time` is answered by the fabric's picoseconds, `help` by the names of commands.
 
-use crate::external::{Commands, Door, Driver, MAX_COMMAND_BYTES};
+use crate::external::{Commands, Door, Driver, MAX_COMMAND_BYTES, VERBS};
 use guest::listener::{ListenError, Listener};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -10,17 +10,24 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use tlp::Time;
 
-/// The socket, and who is connected to it: one at a time.
+/// Clients at most; who comes beyond is sent away.
+const MAX_CLIENTS: usize = 16;
+/// Bytes that are taken of one client before the lab goes on.
+const MOST_OF_CLIENT: usize = MAX_COMMAND_BYTES;
+
+/// The socket, and who is connected to it.
 pub struct LinkSocket {
     door: Door<Commands>,
     listener: Listener,
-    client: Option<Client>,
+    clients: Vec<Client>,
 }
 
 struct Client {
     stream: UnixStream,
     /// What has come of a line that is not whole.
     line: Vec<u8>,
+    /// What it has not taken yet of answers; no command of it is obeyed meanwhile.
+    answers: Vec<u8>,
 }
 
 impl LinkSocket {
@@ -29,57 +36,85 @@ impl LinkSocket {
     /// # Errors
     /// As [`Listener::bind`].
     pub fn bind(door: Door<Commands>, path: &Path) -> Result<LinkSocket, ListenError> {
-        Ok(LinkSocket { door, listener: Listener::bind(path)?, client: None })
+        Ok(LinkSocket { door, listener: Listener::bind(path)?, clients: Vec::new() })
     }
 
     /// What is to be waited for.
-    pub(super) fn interest(&self) -> BorrowedFd<'_> {
-        self.client.as_ref().map_or(self.listener.as_fd(), |client| client.stream.as_fd())
+    pub(super) fn interest(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let ready = self.clients.iter().filter(|client| client.answers.is_empty());
+        std::iter::once(self.listener.as_fd()).chain(ready.map(|client| client.stream.as_fd()))
+    }
+
+    /// Sends what waits, as far as it is taken.
+    pub(super) fn flush(&mut self) {
+        self.clients.retain_mut(|client| client.flush().is_ok());
     }
 
     /// Does what has come.
     pub(super) fn turn(&mut self, lab: &mut Driver, now: Time) {
-        if self.client.is_none()
-            && let Ok(Some((socket, peer))) = self.listener.accept()
-            && peer.is_served
-        {
-            self.client = Some(Client { stream: socket.into(), line: Vec::new() });
+        for _ in 0..MAX_CLIENTS {
+            let Ok(Some((socket, peer))) = self.listener.accept() else { break };
+            let mut stream = UnixStream::from(socket);
+            if !peer.is_served {
+                continue;
+            }
+            if self.clients.len() == MAX_CLIENTS {
+                // It goes, whether it hears why or not.
+                let _ = writeln!(stream, "error: {MAX_CLIENTS} clients are there already");
+                continue;
+            }
+            self.clients.push(Client { stream, line: Vec::new(), answers: Vec::new() });
         }
-        if let Some(client) = &mut self.client
-            && client.turn(&self.door, lab, now).is_err()
-        {
-            self.client = None;
-        }
+        self.clients.retain_mut(|client| client.turn(&self.door, lab, now).is_ok());
     }
 }
 
 impl Client {
     /// # Errors
-    /// It has gone, or does not read what it is told.
+    /// It has gone.
     fn turn(&mut self, door: &Door<Commands>, lab: &mut Driver, now: Time) -> io::Result<()> {
-        let mut bytes = [0; 512];
-        loop {
-            match self.stream.read(&mut bytes) {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(n) => self.line.extend_from_slice(&bytes[..n]),
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+        if !self.answers.is_empty() {
+            return Ok(());
+        }
+        let mut bytes = [0; MOST_OF_CLIENT];
+        match self.stream.read(&mut bytes) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(n) => self.line.extend_from_slice(&bytes[..n]),
+            Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+                return Ok(());
+            }
+            Err(e) => return Err(e),
+        }
+        while let Some(end) = self.line.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = self.line.drain(..=end).collect();
+            let answer = obey(door, lab, now, &String::from_utf8_lossy(&line));
+            self.answers.extend_from_slice(format!("{answer}\n").as_bytes());
+        }
+        // What is too long is refused at its end, by its beginning.
+        self.line.truncate(MAX_COMMAND_BYTES + 1);
+        self.flush()
+    }
+
+    /// # Errors
+    /// It has gone.
+    fn flush(&mut self) -> io::Result<()> {
+        while !self.answers.is_empty() {
+            match self.stream.write(&self.answers) {
+                Ok(count) => _ = self.answers.drain(..count),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) => return Err(e),
             }
-            while let Some(end) = self.line.iter().position(|byte| *byte == b'\n') {
-                let line: Vec<u8> = self.line.drain(..=end).collect();
-                let answer = obey(door, lab, now, &String::from_utf8_lossy(&line));
-                // An answer is shorter than what a socket holds.
-                self.stream.write_all(format!("{answer}\n").as_bytes())?;
-            }
-            // What is too long is refused at its end, by its beginning.
-            self.line.truncate(MAX_COMMAND_BYTES + 1);
         }
+        Ok(())
     }
 }
 
 fn obey(door: &Door<Commands>, lab: &mut Driver, now: Time, line: &str) -> String {
-    if line.trim() == "time" {
-        return format!("ok {}", lab.now().as_ps());
+    match line.trim() {
+        "time" => return format!("ok {}", lab.now().as_ps()),
+        "help" => return format!("ok {VERBS}, time, help"),
+        _ => {}
     }
     match door.place.parse(line) {
         Ok(command) => {

@@ -5,7 +5,7 @@ use super::below::Below;
 use super::client::{Client, Memories};
 use super::errand;
 use super::placing::Places;
-use crate::external::host::{HostPlace, HostRequest};
+use crate::external::host::{HostPlace, HostRequest, MapError};
 use crate::external::{Door, Driver};
 use guest::direct::Outcome;
 use guest::memory::MemoryError;
@@ -114,6 +114,8 @@ pub enum Told {
     Refused(Refusal),
     /// It has mapped memory that cannot be reached.
     Unreachable(MemoryError),
+    /// It has asked for a map that cannot be.
+    Unmappable(MapError),
     /// Its memory is not shared: DMA changes a file that it does not look at.
     Private,
     /// DMA to what it has not mapped, or not so, was refused: the first since this was told, and how many there were.

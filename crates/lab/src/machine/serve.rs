@@ -13,6 +13,8 @@ use tlp::{Duration, Time};
 const SETTLE: Duration = Duration::from_us(50);
 /// The same where the fabric's time stands still between accesses.
 const SETTLE_STILL: Duration = Duration::from_ms(1);
+/// How long one machine that does not take what devices write to its memory may hold up all others.
+const HOLD: Duration = Duration::from_ms(1000);
 /// The longest until the caller is asked whether to go on.
 const TURN: Duration = Duration::from_ms(20);
 
@@ -47,10 +49,12 @@ pub fn serve<'g>(
     let (mut spent, mut time) = (Duration::ZERO, Time::ZERO);
     let settle = if is_still { SETTLE_STILL } else { SETTLE };
     let mut is_commanded = false;
+    let mut held_since = None;
     while lab.failure().is_none() && go_on() {
         let begun = clock();
         time = Time::from_ps(begun.as_ps() - spent.as_ps());
         let now = |lab: &Driver| if is_still { lab.now() } else { time };
+        links.iter_mut().for_each(LinkSocket::flush);
         let mut taken = usize::from(is_commanded);
         if std::mem::take(&mut is_commanded) {
             links.iter_mut().for_each(|links| links.turn(lab, now(lab)));
@@ -62,7 +66,10 @@ pub fn serve<'g>(
                 guest.take(lab, now(lab), most, |lab, name, what| told(lab, n, name, what))?;
             (taken, more) = (taken + count, more | left);
         }
-        let holds_up = guests.iter().any(|guest| guest.holds_up());
+        // What a machine has not taken by then is lost, and counted, as more comes.
+        let held = guests.iter().any(|guest| guest.holds_up()).then(|| held_since.unwrap_or(begun));
+        held_since = held;
+        let holds_up = held.is_some_and(|since| begun.since(since) < HOLD);
         let is_awaited = guests.iter().any(|guest| guest.is_awaited());
         let mut hear = |lab: &mut Driver| {
             for guest in &mut guests {
@@ -87,7 +94,7 @@ pub fn serve<'g>(
         spent += clock().since(begun);
         let servers = guests.iter().flat_map(|guest| guest.servers());
         let longest = std::time::Duration::from_nanos(wait.as_ps() / 1000);
-        is_commanded = net::wait(servers, links.iter().map(LinkSocket::interest), Some(longest))?.others;
+        is_commanded = net::wait(servers, links.iter().flat_map(LinkSocket::interest), Some(longest))?.others;
     }
     if is_still {
         // Whether its end is seen at its socket or elsewhere first, it is the same.

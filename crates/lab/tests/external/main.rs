@@ -6,6 +6,8 @@ mod bytes;
 mod cable;
 mod clock;
 mod host;
+mod links;
 mod machine;
 mod messages;
+mod served;
 mod tlps;

@@ -2,21 +2,17 @@
 //! A client whose memory has no descriptor, at the socket of a function: it answers DMA by message, and as QEMU does not while an access
 //! of its own is under way.
 
+use crate::served::{Links, Served, connect, folder};
 use devices::dma_engine::Stream;
 use riser_lab::external::{Clock, Driver};
-use riser_lab::machine::{Guest, Pace, Places, Told, serve};
+use riser_lab::machine::{Guest, Places};
 use riser_lab::{build, parse_in};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::path::Path;
 use std::time::{Duration, Instant};
-use tlp::Time;
 
-const LAB: &str =
-    "version = 1\n[[slot]]\nname = \"card\"\ndevice = \"dma-engine\"\n[slot.dma-engine]\nvfs = 0\n";
-const RAM: u64 = 1 << 20;
+const RAM: u64 = 4 << 20;
 const BASE: u64 = 0x4000_0000;
 /// Registers of H2D; those of D2H are [`D2H`] behind them.
 const RING: u64 = 0x00;
@@ -49,8 +45,7 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 
 impl Client {
     fn join(path: &Path) -> Client {
-        let socket = UnixStream::connect(path).unwrap();
-        socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let socket = connect(path);
         let mut client =
             Client { socket, ram: vec![0; RAM as usize], broken_from: RAM, late: Vec::new(), counts: [0; 2] };
         client.ask(1, &[0; 4]);
@@ -132,12 +127,6 @@ impl Client {
     }
 }
 
-fn folder(name: &str) -> PathBuf {
-    let folder = std::env::temp_dir().join(format!("riser-{name}-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    folder
-}
-
 /// Nothing happens for as long as links that are down stay so, and the firmware waits for them.
 #[test]
 fn firmware_comes_to_its_end_where_links_go_meanwhile() {
@@ -156,31 +145,10 @@ fn firmware_comes_to_its_end_where_links_go_meanwhile() {
 
 #[test]
 fn dma_goes_by_messages_to_a_client_that_answers_between_its_accesses() {
-    let (folder, is_over) = (folder("messages"), Arc::new(AtomicBool::new(false)));
-    let (there, stop) = (folder.clone(), Arc::clone(&is_over));
-    let server = std::thread::spawn(move || {
-        let mut file = parse_in(&devices::models(), Path::new("lab.toml"), LAB, "".into()).unwrap();
-        file.lab.host.outside = true;
-        let mut lab = Driver::new(build(&file).unwrap(), Clock::Virtual);
-        let (door, places) = (lab.door_named("host root").unwrap(), Places::new(&file, "host root").unwrap());
-        let mut guest = Guest::direct(&mut lab, door, places, &there).unwrap();
-        let begin = Instant::now();
-        let clock = || Time::from_ps(begin.elapsed().as_nanos() as u64 * 1000);
-        let mut gone = 0;
-        let told = |_: &mut Driver, _, _: &str, what: Told| gone += u32::from(matches!(what, Told::Gone(_)));
-        let go_on = || !stop.load(Ordering::Relaxed);
-        serve(&mut lab, std::iter::once(&mut guest), &mut [], (Pace::Clock, clock), told, go_on).unwrap();
-        (guest.counters(), gone)
-    });
-    let socket = folder.join("card");
-    let begin = Instant::now();
-    while !socket.exists() {
-        assert!(begin.elapsed() < Duration::from_secs(20), "nobody listens");
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    let served = Served::start("messages");
     // One client after another: the second finds the function as the first one did.
     for turn in 0..2 {
-        let mut client = Client::join(&socket);
+        let mut client = Client::join(&served.folder.join("card"));
         client.write(CONFIG, COMMAND, &[6, 0]);
         // Up: 8 KiB of a stream, which the device makes. Down again: the device checks it.
         assert_eq!(client.transfer(D2H, 0x100, 0x1_0000, 0x2000, 5), [1, 0], "turn {turn}");
@@ -193,8 +161,36 @@ fn dma_goes_by_messages_to_a_client_that_answers_between_its_accesses() {
         assert!(reads > 16 && writes >= 16, "{:?}", client.counts);
     }
     std::thread::sleep(Duration::from_millis(50));
-    is_over.store(true, Ordering::Relaxed);
-    let (counters, gone) = server.join().unwrap();
-    assert_eq!((counters.clients, counters.maps, counters.maps_without_descriptor, gone), (2, 2, 2, 2));
-    std::fs::remove_dir_all(folder).unwrap();
+    let (counters, gone, lost) = served.end();
+    assert_eq!((counters.clients, counters.maps, counters.maps_without_descriptor), (2, 2, 2));
+    assert_eq!((gone, lost), (2, 0));
+}
+
+/// What a client does not take of its memory's writes holds the others up for a while, and not for ever.
+#[test]
+fn a_client_that_takes_no_dma_does_not_stop_the_lab() {
+    let served = Served::start("silent");
+    let (mut client, mut links) = (Client::join(&served.folder.join("card")), Links::join(&served));
+    client.write(CONFIG, COMMAND, &[6, 0]);
+    let descriptor = [&BASE.to_le_bytes()[..], &(3u32 << 20).to_le_bytes(), &0u32.to_le_bytes()].concat();
+    client.ram[..16].copy_from_slice(&descriptor);
+    client.write(0, D2H + RING, &BASE.to_le_bytes());
+    client.write(0, D2H + ENTRIES, &1u32.to_le_bytes());
+    client.write(0, D2H + POSTED, &1u32.to_le_bytes());
+    // It answers the read of the descriptor alone.
+    let (id, command, _, payload) = client.next();
+    client.serve(id, command, &payload);
+    let begin = Instant::now();
+    let mut before = links.time_ps();
+    loop {
+        std::thread::sleep(Duration::from_millis(100));
+        let now = links.time_ps();
+        let goes_on = now - before > 50_000_000_000;
+        before = now;
+        if goes_on && begin.elapsed() > Duration::from_secs(2) {
+            break;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(20), "the lab stands still at {now} ps");
+    }
+    served.end();
 }

@@ -30,6 +30,7 @@ use rustix::event::EventfdFlags;
 use std::ffi::OsString;
 use std::fmt;
 use std::fs::File;
+use std::io;
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
@@ -154,6 +155,18 @@ pub enum End {
     Qemu(String),
     /// The caller's outputs or input failed.
     Outputs(String),
+    /// Whoever read one of the caller's outputs has left.
+    ReaderLeft,
+}
+
+impl End {
+    /// Of an error of the caller's outputs or input.
+    fn of_outputs(error: &io::Error) -> End {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => End::ReaderLeft,
+            _ => End::Outputs(error.to_string()),
+        }
+    }
 }
 
 impl fmt::Display for End {
@@ -173,6 +186,7 @@ impl fmt::Display for End {
             End::Stopped => f.write_str("the guest was stopped"),
             End::Qemu(what) => write!(f, "QEMU ended: {what}"),
             End::Outputs(what) => write!(f, "the guest's words could not be passed on: {what}"),
+            End::ReaderLeft => f.write_str("whoever read the guest's words has left"),
         }
     }
 }

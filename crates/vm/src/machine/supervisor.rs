@@ -180,7 +180,7 @@ impl Supervisor {
             self.finish(&mut child, End::Outputs(format!("the terminal's mode: {e}")));
         }
         while let Err(error) = self.serve(&mut child, &process, &mut stderr) {
-            self.finish(&mut child, End::Outputs(error.to_string()));
+            self.finish(&mut child, End::of_outputs(&error));
         }
         let cpu = cpu_time(child.id());
         let status = child.wait().map_or_else(|e| e.to_string(), |status| status.to_string());
@@ -420,20 +420,20 @@ impl Supervisor {
                     Ok(true) => {}
                     Ok(false) => drop(self.wires.heard.remove(&port)),
                     Err(e) => {
-                        self.known.ended.get_or_insert(End::Outputs(e.to_string()));
+                        self.known.ended.get_or_insert(End::of_outputs(&e));
                     }
                 }
             }
         }
         if let Err(e) = self.outputs.log.flush() {
-            self.known.ended.get_or_insert(End::Outputs(e.to_string()));
+            self.known.ended.get_or_insert(End::of_outputs(&e));
         }
     }
 
     /// How it ended, by all that is known: what the init said, what this side did, what QEMU says of the guest, what it says of itself.
     fn end(&mut self, status: &str) -> End {
-        if let Some(End::Outputs(what)) = &self.known.ended {
-            return End::Outputs(what.clone());
+        if let Some(end @ (End::Outputs(_) | End::ReaderLeft)) = &self.known.ended {
+            return end.clone();
         }
         if let Some(status) = self.known.exit {
             return End::Exited(status);

@@ -88,7 +88,7 @@ pub(super) struct MachineArgs {
     #[arg(long, value_name = "ARGUMENT", allow_hyphen_values = true, help_heading = "Machine")]
     qemu_argument: Vec<OsString>,
 
-    /// Write the kernel's log to this file as it comes, in place of showing its end where the guest fails
+    /// Write the kernel's log to this file as it comes, in place of showing its end where the guest fails; `-` is standard error
     #[arg(long, value_name = "FILE", help_heading = "Machine")]
     log: Option<PathBuf>,
 
@@ -139,7 +139,7 @@ impl MachineArgs {
             mirror: self.mirror.clone(),
             keyring: self.keyring.clone(),
         };
-        let bar = progress::bar("{spinner} {msg} {bytes}/{total_bytes}");
+        let bar = progress::spinner("{spinner} {msg}");
         let mut tell = |progress: Progress<'_>| {
             show(&bar, progress);
             !stop.load(Ordering::Relaxed)
@@ -197,6 +197,10 @@ impl MachineArgs {
         };
         let kernel = match Path::new(&self.kernel) {
             file if file.is_file() => Kernel::open(file, self.modules.as_deref())?,
+            _ if self.modules.is_some() => {
+                let why = "--modules: of a kernel of your own alone, which --kernel FILE names";
+                return Err(Error::Option(why.to_owned()));
+            }
             _ => parts.kernel(&self.kernel)?,
         };
         let programs = match &self.busybox {
@@ -211,12 +215,14 @@ impl MachineArgs {
 
     /// Claims the files that a machine writes; `name` as for [`start`](Self::start).
     pub(super) fn claim(&self, outputs: &mut outputs::Outputs, name: Option<&String>) -> Result<(), Failure> {
-        let path = self.log.as_deref().map(|log| log_of(log, name.map(String::as_str)));
+        let log = self.log.as_deref().filter(|log| !is_standard_error(log));
+        let path = log.map(|log| log_of(log, name.map(String::as_str)));
         outputs.claim_if("--log", path.as_deref()).map(|_| ())
     }
 
     /// Starts the machine. The kernel's log goes to the file of --log, or into `kept`; with `aside`, or where a file goes to standard
-    /// output, what the command prints goes to standard error. With `name`, it is one of several, which stands before its lines and behind the name of its log.
+    /// output, what the command prints goes to standard error. With `name`, it is one of several, which stands before its lines and
+    /// behind the name of its log.
     pub(super) fn start(
         &self,
         options: Options,
@@ -226,6 +232,7 @@ impl MachineArgs {
     ) -> Result<Machine, Failure> {
         let log: Box<dyn Write + Send> = match &self.log {
             None => Box::new(kept),
+            Some(log) if is_standard_error(log) => Box::new(io::stderr()),
             Some(path) => {
                 let path = log_of(path, name);
                 let file =
@@ -246,6 +253,10 @@ impl MachineArgs {
     }
 }
 
+fn is_standard_error(log: &Path) -> bool {
+    log == Path::new("-")
+}
+
 /// The file of the log of a machine, which may be one of several.
 fn log_of(log: &Path, name: Option<&str>) -> PathBuf {
     let mut path = log.to_owned().into_os_string();
@@ -259,7 +270,7 @@ fn show(bar: &ProgressBar, progress: Progress<'_>) {
     match progress {
         Progress::Step(step) => bar.set_message(step.to_owned()),
         Progress::Bytes { done, total } => {
-            bar.set_length(total);
+            progress::measure(bar, "{spinner} {msg} {bytes}/{total_bytes}", total);
             bar.set_position(done);
         }
         _ => bar.tick(),

@@ -36,12 +36,10 @@ pub(super) fn place(asked: Option<&Cpus>, virtual_cpus: usize) -> Result<(), Str
         Some(Cpus(cpus)) => {
             // `list` has made sure of their numbers.
             cpus.iter().for_each(|cpu| _ = set.set(*cpu));
-            sched_setaffinity(me, &set).map_err(|e| format!("{e}"))
+            sched_setaffinity(me, &set).map_err(|e| format!("{e}; riser may use {:?}", usable()))
         }
         None if virtual_cpus == 1 => {
-            let Ok(mine) = sched_getaffinity(me) else { return Ok(()) };
-            let may: Vec<usize> =
-                (0..CpuSet::count()).filter(|cpu| mine.is_set(*cpu).unwrap_or(false)).collect();
+            let may = usable();
             // Guests that begin at the same time do not all choose the same.
             if let Some(cpu) = may.get(std::process::id() as usize % may.len().max(1)) {
                 _ = set.set(*cpu);
@@ -52,6 +50,12 @@ pub(super) fn place(asked: Option<&Cpus>, virtual_cpus: usize) -> Result<(), Str
         }
         None => Ok(()),
     }
+}
+
+/// The processors that this thread may run on.
+fn usable() -> Vec<usize> {
+    let Ok(mine) = sched_getaffinity(Pid::from_raw(0)) else { return Vec::new() };
+    (0..CpuSet::count()).filter(|cpu| mine.is_set(*cpu).unwrap_or(false)).collect()
 }
 
 #[cfg(test)]
@@ -73,8 +77,7 @@ mod tests {
         let count = |virtual_cpus| {
             let placed = std::thread::spawn(move || {
                 place(None, virtual_cpus).unwrap();
-                let set = sched_getaffinity(Pid::from_raw(0)).unwrap();
-                (0..CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap()).count()
+                usable().len()
             });
             placed.join().unwrap()
         };

@@ -173,6 +173,7 @@ fn end(end: End, host: &str, kept: &Kept, is_one_of_several: bool, stop: &Atomic
         End::Exited(status) => Err(Failure::Command(status)),
         End::Stopped if stop.load(Ordering::Relaxed) => Err(Failure::Interrupted("interrupted".to_owned())),
         End::Stopped => Ok(()),
+        End::ReaderLeft => Err(Failure::ReaderLeft),
         end => {
             let lines = kept.lines();
             if !lines.is_empty() {

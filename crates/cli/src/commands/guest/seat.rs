@@ -141,6 +141,7 @@ pub(super) fn tell(device: &str, told: &Told, quiet: bool) {
         )),
         Told::Refused(why) => output::note(format_args!("{device}: refused: {why}")),
         Told::Unreachable(why) => output::note(format_args!("{device}: the machine's memory: {why}")),
+        Told::Unmappable(why) => output::note(format_args!("{device}: refused a map: {why}")),
         Told::Private => output::note(
             "the machine's memory is not shared: DMA changes nothing that it sees; start QEMU with `share=on` at its memory-backend",
         ),

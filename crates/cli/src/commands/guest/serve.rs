@@ -111,7 +111,10 @@ fn paths(hosts: &[String], given: &[String]) -> Result<Vec<(String, PathBuf)>, F
         }
         paths.push((host.to_owned(), path.into()));
     }
-    Ok(paths)
+    match hosts.iter().find(|host| paths.iter().all(|(known, _)| known != *host)) {
+        Some(host) => Err(wrong(format!("host `{host}` has none: {host}=PATH"))),
+        None => Ok(paths),
+    }
 }
 
 /// Whose, where there are several.

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A lab with one card, served in a thread of its own to clients at sockets.
+
+use riser_lab::external::{Clock, Driver, LINKS};
+use riser_lab::machine::{Guest, GuestCounters, LinkSocket, Pace, Places, Told, serve};
+use riser_lab::{build, parse_in};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use tlp::Time;
+
+const LAB: &str =
+    "version = 1\n[[slot]]\nname = \"card\"\ndevice = \"dma-engine\"\n[slot.dma-engine]\nvfs = 0\n";
+
+pub(crate) fn folder(name: &str) -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("riser-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+/// A lab whose card a client gets, with a socket for commands to its links, served in a thread of its own.
+pub(crate) struct Served {
+    pub(crate) folder: PathBuf,
+    is_over: Arc<AtomicBool>,
+    /// What it has counted, how many clients have gone, and how many writes were lost.
+    server: JoinHandle<(GuestCounters, u64, u64)>,
+}
+
+impl Served {
+    pub(crate) fn start(name: &str) -> Served {
+        let (folder, is_over) = (folder(name), Arc::new(AtomicBool::new(false)));
+        let (there, stop) = (folder.clone(), Arc::clone(&is_over));
+        let server = std::thread::spawn(move || serve_until(&there, &stop));
+        Served { folder, is_over, server }
+    }
+
+    pub(crate) fn end(self) -> (GuestCounters, u64, u64) {
+        self.is_over.store(true, Ordering::Relaxed);
+        let ended = self.server.join().unwrap();
+        std::fs::remove_dir_all(self.folder).unwrap();
+        ended
+    }
+}
+
+fn serve_until(folder: &Path, stop: &AtomicBool) -> (GuestCounters, u64, u64) {
+    let mut file = parse_in(&devices::models(), Path::new("lab.toml"), LAB, "".into()).unwrap();
+    file.lab.host.outside = true;
+    let mut lab = Driver::new(build(&file).unwrap(), Clock::Virtual);
+    let (door, places) = (lab.door_named("host root").unwrap(), Places::new(&file, "host root").unwrap());
+    let mut guest = Guest::direct(&mut lab, door, places, folder).unwrap();
+    let links = LinkSocket::bind(lab.door_named(LINKS).unwrap(), &folder.join("links")).unwrap();
+    let begin = Instant::now();
+    let clock = || Time::from_ps(begin.elapsed().as_nanos() as u64 * 1000);
+    let (mut gone, mut lost) = (0, 0);
+    let told = |_: &mut Driver, _, _: &str, what: Told| match what {
+        Told::Gone(_) => gone += 1,
+        Told::WritesLost(count) => lost += count,
+        _ => {}
+    };
+    let go_on = || !stop.load(Ordering::Relaxed);
+    serve(&mut lab, std::iter::once(&mut guest), &mut [links], (Pace::Clock, clock), told, go_on).unwrap();
+    (guest.counters(), gone, lost)
+}
+
+/// Connects as soon as somebody listens.
+pub(crate) fn connect(path: &Path) -> UnixStream {
+    let begin = Instant::now();
+    let stream = loop {
+        match UnixStream::connect(path) {
+            Ok(stream) => break stream,
+            Err(e) => assert!(begin.elapsed() < Duration::from_secs(20), "nobody listens: {e}"),
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    };
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream
+}
+
+/// A client of the socket of links.
+pub(crate) struct Links(pub(crate) BufReader<UnixStream>);
+
+impl Links {
+    pub(crate) fn join(served: &Served) -> Links {
+        Links(BufReader::new(connect(&served.folder.join("links"))))
+    }
+
+    pub(crate) fn hear(&mut self) -> String {
+        let mut line = String::new();
+        self.0.read_line(&mut line).unwrap();
+        line
+    }
+
+    pub(crate) fn ask(&mut self, line: &str) -> String {
+        self.0.get_mut().write_all(line.as_bytes()).unwrap();
+        self.hear()
+    }
+
+    pub(crate) fn time_ps(&mut self) -> u64 {
+        self.ask("time\n").trim().strip_prefix("ok ").unwrap().parse().unwrap()
+    }
+}
