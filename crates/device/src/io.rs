@@ -82,7 +82,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use tlp::message::MessageCodes;
-use tlp::{AtomicOp, Class, Data, Duration, MessageRouting, Payload, PayloadPool, Time};
+use tlp::{AtomicOp, Class, Data, Duration, MessageRouting, Mps, Mrrs, Payload, PayloadPool, Time};
 
 /// Non-posted requests that a device may have taken whose completions the endpoint has not accepted yet. At the limit
 /// further ones stay in the receive buffer, while posted requests pass them (`PCIe 5.0 §2.4.1`).
@@ -144,17 +144,26 @@ struct Shared {
     mail: RefCell<Mailbox>,
     /// True where requests wait for room, not for a task to take them.
     held_back: Cell<bool>,
-    /// Interrupt vectors of the function; `None` until they are told.
-    vectors: Cell<Option<u16>>,
+    told: Cell<Told>,
+}
+
+/// What the endpoint has told of the function.
+#[derive(Clone, Copy, Default)]
+struct Told {
+    /// Interrupt vectors; `None` until they are told.
+    vectors: Option<u16>,
+    /// Those after power-on until they are told.
+    mps: Mps,
+    mrrs: Mrrs,
 }
 
 impl Shared {
-    fn new(core: IoCore, vectors: Option<u16>) -> Rc<Shared> {
+    fn new(core: IoCore, told: Told) -> Rc<Shared> {
         Rc::new(Shared {
             core: Rc::new(core),
             mail: RefCell::default(),
             held_back: Cell::default(),
-            vectors: Cell::new(vectors),
+            told: Cell::new(told),
         })
     }
 
@@ -282,7 +291,18 @@ impl Io {
 
     /// Interrupt vectors of the function, by MSI or MSI-X, whichever has more; `None` while the device belongs to no endpoint.
     pub fn vectors(&self) -> Option<u16> {
-        self.shared.vectors.get()
+        self.shared.told.get().vectors
+    }
+
+    /// Max_Payload_Size of the function as it is now, at which writes are split: software may have changed it since the last
+    /// look. 128 B, as after power-on, while the device belongs to no endpoint.
+    pub fn mps(&self) -> Mps {
+        self.shared.told.get().mps
+    }
+
+    /// Max_Read_Request_Size of the function, at which reads are split, likewise; 512 B after power-on.
+    pub fn mrrs(&self) -> Mrrs {
+        self.shared.told.get().mrrs
     }
 
     /// Sets the level of the function's INTx: asserted while it asks for service (`PCIe 5.0 §6.1.2`). It leaves after
@@ -536,7 +556,7 @@ impl AsyncDevice {
             let future = factory(io.clone());
             io.spawn(future);
         };
-        let shared = Shared::new(Core::new(pool), None);
+        let shared = Shared::new(Core::new(pool), Told::default());
         start(Io { shared: Rc::clone(&shared) });
         AsyncDevice { shared, start: Box::new(start), bell: None, messages: MessageCodes::NONE }
     }
@@ -550,7 +570,7 @@ impl AsyncDevice {
 
     fn reset(&mut self) {
         self.shared.core.exec.close();
-        self.shared = Shared::new(self.shared.core.next_life(), self.shared.vectors.get());
+        self.shared = Shared::new(self.shared.core.next_life(), self.shared.told.get());
         if let Some(bell) = &self.bell {
             self.shared.core.exec.set_bell(bell.clone());
         }
@@ -631,7 +651,11 @@ impl Device for AsyncDevice {
     }
 
     fn set_vectors(&mut self, vectors: u16) {
-        self.shared.vectors.set(Some(vectors));
+        self.shared.told.update(|told| Told { vectors: Some(vectors), ..told });
+    }
+
+    fn set_sizes(&mut self, mps: Mps, mrrs: Mrrs) {
+        self.shared.told.update(|told| Told { mps, mrrs, ..told });
     }
 
     fn messages(&self) -> MessageCodes {

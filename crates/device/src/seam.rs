@@ -19,7 +19,8 @@ use crate::shared::Bell;
 use thiserror::Error;
 use tlp::message::MessageCodes;
 use tlp::{
-    AtomicOp, Attributes, Bdf, Class, Data, Hint, MessageRouting, Prefix, Prefixes, Span, Time, TrafficClass,
+    AtomicOp, Attributes, Bdf, Class, Data, Hint, MessageRouting, Mps, Mrrs, Prefix, Prefixes, Span, Time,
+    TrafficClass,
 };
 
 /// A device: one function's behaviour. Sans-IO; whoever drives it calls `poll_*` after every `handle`.
@@ -57,9 +58,16 @@ pub trait Device {
     }
 
     /// Tells it how many interrupt vectors its function has, from zero on: those of MSI or MSI-X, whichever has more.
-    /// Called before anything else.
+    /// Called before anything else, as [`set_sizes`](Self::set_sizes) is.
     fn set_vectors(&mut self, vectors: u16) {
         let _ = vectors;
+    }
+
+    /// Tells it Max_Payload_Size and Max_Read_Request_Size of its function (`PCIe 5.0 §7.5.3.4`), in bytes: at which its
+    /// writes and reads are split. Called before anything else, then whenever software or a reset has changed either, before
+    /// the [`Input::Reset`]. A virtual function has those of its physical function.
+    fn set_sizes(&mut self, mps: Mps, mrrs: Mrrs) {
+        let _ = (mps, mrrs);
     }
 
     /// The Message Codes that it takes, beside those that the endpoint deals with for it: Set_Slot_Power_Limit, PME_Turn_Off,

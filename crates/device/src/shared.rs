@@ -17,7 +17,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use tlp::message::MessageCodes;
-use tlp::{Class, Time};
+use tlp::{Class, Mps, Mrrs, Time};
 
 /// An engine that does the work of several functions: a [`Device`] with the number of the function in each call. The
 /// numbers are those given to [`SharedEngine::function`].
@@ -41,6 +41,16 @@ pub trait Engine {
     fn messages(&self, function: u16) -> MessageCodes {
         let _ = function;
         MessageCodes::NONE
+    }
+
+    /// Tells it the interrupt vectors of a function, see [`Device::set_vectors`].
+    fn set_vectors(&mut self, function: u16, vectors: u16) {
+        let _ = (function, vectors);
+    }
+
+    /// Tells it the sizes of a function, see [`Device::set_sizes`].
+    fn set_sizes(&mut self, function: u16, mps: Mps, mrrs: Mrrs) {
+        let _ = (function, mps, mrrs);
     }
 
     /// The other functions whose [`ready`](Self::ready) and [`poll_timeout`](Self::poll_timeout) may have changed by
@@ -145,6 +155,14 @@ impl<E: Engine> Device for EngineFunction<E> {
 
     fn messages(&self) -> MessageCodes {
         self.engine.0.engine.borrow().messages(self.number)
+    }
+
+    fn set_vectors(&mut self, vectors: u16) {
+        self.engine.0.call(|engine| engine.set_vectors(self.number, vectors));
+    }
+
+    fn set_sizes(&mut self, mps: Mps, mrrs: Mrrs) {
+        self.engine.0.call(|engine| engine.set_sizes(self.number, mps, mrrs));
     }
 
     fn set_bell(&mut self, bell: Bell) -> bool {

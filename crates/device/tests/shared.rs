@@ -19,6 +19,8 @@ struct Copier {
     busy: Option<u16>,
     taken: Vec<(u16, Token)>,
     finished: Vec<u16>,
+    told: Vec<(u16, u16, u32, u32)>,
+    vectors: u16,
 }
 
 impl Engine for Copier {
@@ -62,6 +64,14 @@ impl Engine for Copier {
     fn poll_timeout(&self, _function: u16) -> Option<Time> {
         None
     }
+
+    fn set_vectors(&mut self, function: u16, vectors: u16) {
+        self.vectors = function << 8 | vectors;
+    }
+
+    fn set_sizes(&mut self, function: u16, mps: Mps, mrrs: Mrrs) {
+        self.told.push((function, self.vectors, mps.bytes(), mrrs.bytes()));
+    }
 }
 
 fn doorbell(token: u32, value: u64) -> Input {
@@ -98,6 +108,17 @@ fn one_engine_serves_functions_in_the_order_of_their_doorbells() {
     assert_eq!(asks(&mut *functions[1]), Some(0x3000), "a reset of one frees the engine for others");
     functions[1].handle(Time::ZERO, done());
     assert_eq!(engine.with(|e| e.finished.clone()), [2, 1]);
+}
+
+#[test]
+fn an_engine_hears_what_each_of_its_functions_is_told() {
+    let engine = SharedEngine::new(Copier::default());
+    for (n, mps) in [(1, 128), (2, 256)] {
+        let mut function = engine.function(n);
+        function.set_vectors(4);
+        function.set_sizes(Mps::new(mps).unwrap(), Mrrs::new(4096).unwrap());
+    }
+    assert_eq!(engine.with(|e| e.told.clone()), [(1, 0x104, 128, 4096), (2, 0x204, 256, 4096)]);
 }
 
 /// Virtual functions send their doorbells to one task of the physical function, which has room for two.

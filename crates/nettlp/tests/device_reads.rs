@@ -245,6 +245,12 @@ fn run(rest: Rest, last: u16, pause: Duration, [lost, doubled, late]: [u64; 3]) 
     let device = AsyncDevice::with_pool(pool.clone(), move |io: Io| {
         let seen = told.clone();
         async move {
+            let sizes = (io.mps().bytes(), io.mrrs().bytes());
+            assert_eq!(
+                sizes,
+                (256, 512),
+                "those of the adapter's path reach the device behind its interrupts"
+            );
             let tasks: Vec<_> =
                 (0..READERS).map(|n| io.spawn(reader(io.clone(), n, pause, seen.clone()))).collect();
             for task in tasks {

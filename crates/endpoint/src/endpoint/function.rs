@@ -15,7 +15,7 @@ use device::seam::{
 };
 use tlp::message::MessageCodes;
 use tlp::split::request_piece;
-use tlp::{Class, Data, Span, TcSet, Time, Tlp, TrafficClass};
+use tlp::{Class, Data, Mps, Mrrs, Span, TcSet, Time, Tlp, TrafficClass};
 
 /// A posted output that the device has handed over.
 pub(super) enum Posted {
@@ -54,6 +54,8 @@ pub(crate) struct Work {
     pub(super) device: Box<dyn Device>,
     /// The device is new, and has not been given its bell.
     pub(super) wants_bell: bool,
+    /// The sizes that the device was told; `None` while it is new.
+    told: Option<(Mps, Mrrs)>,
     pub(super) reads: ReadEngine,
     pub(super) posted: Outbox<Posted>,
     /// Another class was polled while posted TLPs waited that it may not pass, and has to be polled again.
@@ -68,6 +70,7 @@ impl Behind for Work {
         Work {
             device: device.unwrap_or_else(|| Box::new(Absent)),
             wants_bell: true,
+            told: None,
             reads: ReadEngine::new(),
             posted: Outbox::new(MAX_PARKED),
             held_by_posted: false,
@@ -78,7 +81,7 @@ impl Behind for Work {
 
     fn replace(&mut self, device: Option<Box<dyn Device>>) {
         self.device = device.unwrap_or_else(|| Box::new(Absent));
-        self.wants_bell = true;
+        (self.wants_bell, self.told) = (true, None);
     }
 
     fn set_vectors(&mut self, vectors: u16) {
@@ -108,6 +111,10 @@ impl Behind for Work {
     fn follow(&mut self, settings: &Settings) {
         let (first, count) = settings.tags;
         self.reads.tags.set_range(first, count);
+        let Settings { mps, mrrs, .. } = *settings;
+        if self.told.replace((mps, mrrs)) != Some((mps, mrrs)) {
+            self.device.set_sizes(mps, mrrs);
+        }
     }
 
     fn reset(&mut self, now: Time, kind: ResetKind, until: Time, shared: &mut Shared) {

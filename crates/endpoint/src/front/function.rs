@@ -51,9 +51,11 @@ impl<B: Behind> Function<B> {
         }
     }
 
-    /// Reads the settings from the registers again.
+    /// Reads the settings from the registers again; a virtual function keeps what it has inherited.
     pub(super) fn refresh(&mut self, shared: &Shared) {
-        self.apply(Settings::read(&self.config, &shared.limits));
+        let own = Settings::read(&self.config, &shared.limits);
+        let settings = if self.is_physical() { own } else { own.beneath(&self.settings) };
+        self.apply(settings);
     }
 
     /// Takes these settings from now on.

@@ -87,9 +87,15 @@ impl Settings {
     /// These settings of a virtual function, with those that it inherits from its physical function. It has its own
     /// interrupts, Bus Master Enable and power state; its windows are parts of those of all (`PCIe 5.0 §9.3.5`).
     pub(crate) fn inherited(self, physical: &Settings, ten_bit_tag: bool) -> Settings {
-        let (bus_master, in_d0) = (self.bus_master && physical.in_d0, self.in_d0);
-        let Settings { msi, msix, may_unmask, .. } = self;
         let tags = if ten_bit_tag { physical.tags } else { physical.short_tags };
+        Settings { tags, ..self.beneath(physical) }
+    }
+
+    /// These settings of a virtual function with what `above` has for it: its physical function, or itself before a reset,
+    /// which changes nothing of that.
+    pub(super) fn beneath(self, above: &Settings) -> Settings {
+        let (bus_master, in_d0) = (self.bus_master && above.in_d0, self.in_d0);
+        let Settings { msi, msix, may_unmask, .. } = self;
         let (interrupt_pin, intx_allowed) = (0, false);
         let (windows, io_windows) = ([None; 6], [None; 6]);
         Settings {
@@ -100,10 +106,9 @@ impl Settings {
             interrupt_pin,
             intx_allowed,
             in_d0,
-            tags,
             windows,
             io_windows,
-            ..physical.clone()
+            ..above.clone()
         }
     }
 

@@ -171,10 +171,7 @@ impl<B: Behind> Front<B> {
     fn end_virtual_function(&mut self, now: Time, physical: u16, n: u16) {
         let Some(first) = self.virtual_functions.get(&physical).and_then(|v| v.first) else { return };
         let function = &mut self.functions[usize::from(first + n)];
-        // Completions that are still to come are judged by the settings of before.
-        let settings = function.settings.clone();
         function.reset(now, &mut self.shared, ResetKind::FunctionLevel);
-        function.apply(settings);
         function.behind.replace(None);
         self.changed.push(usize::from(first + n));
     }

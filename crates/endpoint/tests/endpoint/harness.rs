@@ -38,6 +38,8 @@ pub(crate) struct State {
     pub(crate) bell: Option<Bell>,
     /// What it takes of messages.
     pub(crate) messages: MessageCodes,
+    /// The sizes that it was told, each with the number of inputs before it.
+    pub(crate) sizes: Vec<(u32, u32, usize)>,
 }
 
 #[derive(Clone, Default)]
@@ -81,6 +83,11 @@ impl Device for Probe {
     fn set_bell(&mut self, bell: Bell) -> bool {
         self.0.borrow_mut().bell = Some(bell);
         true
+    }
+
+    fn set_sizes(&mut self, mps: Mps, mrrs: Mrrs) {
+        let state = &mut *self.0.borrow_mut();
+        state.sizes.push((mps.bytes(), mrrs.bytes(), state.inputs.len()));
     }
 }
 

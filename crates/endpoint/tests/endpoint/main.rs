@@ -19,4 +19,5 @@ mod raw;
 mod reads;
 mod registers;
 mod reset;
+mod sizes;
 mod virtual_functions;

@@ -13,14 +13,14 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use tlp::*;
 
-const SRIOV: u16 = 0x0010;
+pub(crate) const SRIOV: u16 = 0x0010;
 // DWs of the capability (PCIe 5.0 §9.3.3).
-const CONTROL: u16 = 2;
+pub(crate) const CONTROL: u16 = 2;
 const NUM_VFS: u16 = 4;
 const VF_BAR0: u16 = 9;
-const VF_ENABLE: u32 = 1;
-const VF_MSE: u32 = 1 << 3;
-const ARI: u32 = 1 << 4;
+pub(crate) const VF_ENABLE: u32 = 1;
+pub(crate) const VF_MSE: u32 = 1 << 3;
+pub(crate) const ARI: u32 = 1 << 4;
 /// Of the first virtual function; each has 16 KiB.
 const VF_BASE: u64 = 0x20_0000_0000;
 const VF_SIZE: u64 = 0x4000;
@@ -50,12 +50,12 @@ fn virtual_space() -> ConfigSpace {
 }
 
 /// A bench with virtual functions and their devices, each made whenever it comes forth.
-struct Vfs {
-    bench: Bench,
+pub(crate) struct Vfs {
+    pub(crate) bench: Bench,
     probes: Probes,
 }
 
-fn with_vfs(limits: EndpointLimits, total: u16) -> Vfs {
+pub(crate) fn with_vfs(limits: EndpointLimits, total: u16) -> Vfs {
     with_vfs_of(limits, physical(total))
 }
 
@@ -75,7 +75,7 @@ fn with_vfs_of(limits: EndpointLimits, physical: ConfigSpace) -> Vfs {
 }
 
 /// `count` of them, enabled with their memory and ARI; Bus Master Enable set in each.
-fn enabled(limits: EndpointLimits, count: u16) -> Vfs {
+pub(crate) fn enabled(limits: EndpointLimits, count: u16) -> Vfs {
     let mut vfs = with_vfs(limits, count);
     vfs.enable(count);
     for n in 0..count {
@@ -86,7 +86,7 @@ fn enabled(limits: EndpointLimits, count: u16) -> Vfs {
 }
 
 impl Vfs {
-    fn enable(&mut self, count: u16) {
+    pub(crate) fn enable(&mut self, count: u16) {
         let bench = &mut self.bench;
         bench.write_config(0, 4, BAR0 as u32);
         bench.write_config(0, 5, (BAR0 >> 32) as u32);
@@ -99,7 +99,7 @@ impl Vfs {
         bench.write_extended(0, SRIOV, CONTROL, ARI | VF_MSE | VF_ENABLE);
     }
 
-    fn id(n: u16) -> Bdf {
+    pub(crate) fn id(n: u16) -> Bdf {
         Bdf::from_bits(EP.bits() + 1 + n)
     }
 
@@ -115,7 +115,7 @@ impl Vfs {
         self.bench.poll(Class::Completion).unwrap()
     }
 
-    fn write(&mut self, n: u16, dw: u16, value: u32) {
+    pub(crate) fn write(&mut self, n: u16, dw: u16, value: u32) {
         let answer = self.config(Access::Write, Vfs::id(n), dw, &value.to_le_bytes());
         assert_eq!(completion(&answer).status, Status::Success, "VF {n}");
     }
@@ -126,11 +126,11 @@ impl Vfs {
         u32::from_le_bytes(answer.data.bytes().unwrap().try_into().unwrap())
     }
 
-    fn probe(&self, n: u16) -> Probe {
+    pub(crate) fn probe(&self, n: u16) -> Probe {
         self.probes.borrow()[&n].clone()
     }
 
-    fn flr(&mut self, n: u16) {
+    pub(crate) fn flr(&mut self, n: u16) {
         let config = self.bench.endpoint.config_of(Vfs::id(n)).unwrap();
         let at = config.pcie_capability().unwrap() + 2;
         self.write(n, at, 1 << 15);

@@ -8,7 +8,7 @@ use device::{Device, DmaWrite, Input, Output, Ready, Token};
 use std::cell::RefCell;
 use std::rc::Rc;
 use tlp::message::MessageCodes;
-use tlp::{Class, Data, PayloadPool, Time};
+use tlp::{Class, Data, Mps, Mrrs, PayloadPool, Time};
 
 /// The MSI-X table of the adapter's host, as messaging told it. Clones are handles on the same.
 #[derive(Clone, Debug)]
@@ -102,6 +102,10 @@ impl Device for Interrupts {
 
     /// Its vectors are those of the adapter's table, whatever its own configuration space has.
     fn set_vectors(&mut self, _vectors: u16) {}
+
+    fn set_sizes(&mut self, mps: Mps, mrrs: Mrrs) {
+        self.device.set_sizes(mps, mrrs);
+    }
 
     fn waits_for(&self) -> Option<String> {
         self.device.waits_for()
