@@ -73,13 +73,13 @@ fn virtual_functions_have_those_of_their_physical_one() {
     vfs.write(1, control, sizes(5, 5));
     vfs.flr(1);
     assert!(matches!(probes[1].take_inputs()[..], [Input::Reset(ResetKind::FunctionLevel)]));
-    assert!(probes.iter().all(|probe| told(probe) == []));
+    assert!(probes.iter().all(|probe| told(probe).is_empty()));
     assert!(!vfs.bench.probe().0.borrow().sizes.is_empty());
     // One that comes forth again is a new device.
     vfs.bench.write_extended(0, SRIOV, CONTROL, ARI | VF_MSE);
     vfs.bench.write_extended(0, SRIOV, CONTROL, ARI | VF_MSE | VF_ENABLE);
     assert_eq!(vfs.probe(1).0.borrow().sizes, [(128, 128, 0)]);
-    assert!(probes.iter().all(|probe| told(probe) == []), "the former ones are gone");
+    assert!(probes.iter().all(|probe| told(probe).is_empty()), "the former ones are gone");
 }
 
 /// Code that looks as it starts, in each of its lives, and with each doorbell.
