@@ -11,6 +11,7 @@ mod load;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use load::Load;
+use riser_endpoint::EndpointLimits;
 
 fn endpoint(c: &mut Criterion) {
     let mut group = c.benchmark_group("endpoint");
@@ -22,8 +23,9 @@ fn endpoint(c: &mut Criterion) {
         group.bench_function(format!("read 256 B {name}"), |b| b.iter(|| reads.reads()));
     }
     for count in [1, 8, 255] {
-        let (mut writes, mut reads) = (Load::virtual_functions(count), Load::virtual_functions(count));
-        let mut registers = Load::virtual_functions(count);
+        let functions = || Load::virtual_functions(count, EndpointLimits::default());
+        let (mut writes, mut reads) = (functions(), functions());
+        let mut registers = functions();
         let name = |what: &str| format!("{what}, {count} virtual functions");
         group.bench_function(name("write 256 B"), |b| b.iter(|| writes.writes()));
         group.bench_function(name("read 256 B"), |b| b.iter(|| reads.reads()));

@@ -14,12 +14,13 @@
 mod endpoint;
 mod front;
 pub mod hard_block;
+mod marks;
 pub mod port;
 pub mod raw;
 
 pub use self::endpoint::{
     Counters, Endpoint, EndpointConfig, EndpointError, EndpointLimits, FunctionConfig, MAX_VIRTUAL_FUNCTIONS,
-    VirtualFunctions,
+    TagsPer, VirtualFunctions,
 };
 pub use hard_block::{HardBlock, TlpDesign};
 pub use port::{CreditReturn, TlpPort, detected_error};

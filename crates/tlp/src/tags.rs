@@ -63,21 +63,38 @@ impl<T: Default> TaggedRequests<T> {
             return;
         }
         let end = usize::from(first) + usize::from(count);
-        assert!(end <= usize::from(Tag::COUNT), "tags {first} to {}: legal are 0 to 1023", end - 1);
+        self.make_room(end);
         (self.first, self.count) = (first, count);
-        while self.slots.len() < end {
-            let (state, request) = (TagState::Free, T::default());
-            self.slots.push(Slot { state, deadline: Time::MAX, previous: NONE, next: NONE, request });
-        }
         self.free.clear();
         self.free.reserve(usize::from(count));
         let slots = &self.slots;
         self.free.extend((first..end as u16).filter(|&t| slots[usize::from(t)].state == TagState::Free));
     }
+
+    /// Sets that it has no tags of its own, but those that it is [lent](Self::lend), all below `end`. Others that are in use
+    /// remain so until they are done.
+    ///
+    /// # Panics
+    /// Where the last is beyond tag 1023.
+    pub fn borrow_below(&mut self, end: u16) {
+        self.make_room(end.into());
+        if self.count != Tag::COUNT {
+            self.free.clear();
+        }
+        (self.first, self.count) = (0, Tag::COUNT);
+    }
+
+    fn make_room(&mut self, end: usize) {
+        assert!(end <= usize::from(Tag::COUNT), "tags up to {}: legal are 0 to 1023", end - 1);
+        while self.slots.len() < end {
+            let (state, request) = (TagState::Free, T::default());
+            self.slots.push(Slot { state, deadline: Time::MAX, previous: NONE, next: NONE, request });
+        }
+    }
 }
 
 impl<T> TaggedRequests<T> {
-    /// The number of tags.
+    /// The number of tags; all that there are where it [borrows](Self::borrow_below) them.
     pub fn count(&self) -> u16 {
         self.count
     }
@@ -126,6 +143,21 @@ impl<T> TaggedRequests<T> {
         self.free.remove(at);
         self.begin(tag.bits(), deadline);
         Some(&mut self.slots[usize::from(tag.bits())].request)
+    }
+
+    /// Lends it a tag, which is free here until it is taken or claimed, or [taken back](Self::take_back).
+    ///
+    /// # Panics
+    /// Where it was not made for such a tag.
+    pub fn lend(&mut self, tag: Tag) {
+        debug_assert!(self.slots[usize::from(tag.bits())].state == TagState::Free);
+        self.free.push_back(tag.bits());
+    }
+
+    /// Takes back a lent tag that is free: it was not taken, or was released since. `None` where there is none.
+    #[inline]
+    pub fn take_back(&mut self) -> Option<Tag> {
+        self.free.pop_front().map(Tag::from_bits)
     }
 
     fn begin(&mut self, tag: u16, deadline: Time) {
@@ -334,5 +366,29 @@ mod tests {
         assert!(!tags.has_free(), "tag 39 is no longer a tag");
         tags.release(Tag::from_bits(31));
         assert_eq!(tags.take(Time::MAX).map(|(tag, ())| tag), Tag::new(31));
+    }
+
+    #[test]
+    fn one_that_borrows_has_what_it_is_lent_until_it_is_free() {
+        let mut tags: TaggedRequests<()> = TaggedRequests::default();
+        tags.borrow_below(8);
+        assert!(tags.take(Time::MAX).is_none() && tags.take_back().is_none());
+        [5, 2, 7].into_iter().for_each(|tag| tags.lend(Tag::from_bits(tag)));
+        assert_eq!(tags.take(at(9)).map(|(tag, ())| tag), Tag::new(5));
+        assert!(
+            tags.claim(Tag::from_bits(7), at(9)).is_some() && tags.claim(Tag::from_bits(1), at(9)).is_none()
+        );
+        assert_eq!((tags.take_back(), tags.take_back()), (Tag::new(2), None));
+        tags.rest(Tag::from_bits(5), at(20));
+        tags.borrow_below(4);
+        tags.release(Tag::from_bits(7));
+        assert_eq!((tags.take_back(), tags.take_back(), tags.in_use()), (Tag::new(7), None, 1));
+        assert_eq!(tags.due(at(20)), Tag::new(5));
+        tags.release(Tag::from_bits(5));
+        assert_eq!(
+            (tags.take_back(), tags.in_use()),
+            (Tag::new(5), 0),
+            "a tag beyond those of now comes back too"
+        );
     }
 }

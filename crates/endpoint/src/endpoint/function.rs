@@ -8,6 +8,7 @@ use super::reads::{Done, ReadEngine};
 use crate::front::answers::Answer;
 use crate::front::errors::LoggedTlp;
 use crate::front::settings::Settings;
+use crate::front::tag_pool::TagPool;
 use crate::front::{Behind, Function, MAX_REFUSED_PER_POLL, Shared, earlier, memory_write};
 use config::Uncorrectable;
 use device::seam::{
@@ -109,12 +110,15 @@ impl Behind for Work {
     }
 
     fn follow(&mut self, settings: &Settings) {
-        let (first, count) = settings.tags;
-        self.reads.tags.set_range(first, count);
+        settings.give_tags(&mut self.reads.tags);
         let Settings { mps, mrrs, .. } = *settings;
         if self.told.replace((mps, mrrs)) != Some((mps, mrrs)) {
             self.device.set_sizes(mps, mrrs);
         }
+    }
+
+    fn return_tags(&mut self, pool: &mut TagPool) {
+        pool.reclaim(&mut self.reads.tags);
     }
 
     fn reset(&mut self, now: Time, kind: ResetKind, until: Time, shared: &mut Shared) {
@@ -170,8 +174,9 @@ impl Function<Work> {
         if self.holds_posted() && !several_channels {
             return device.without(Ready::OUTPUTS).or(Ready::output(Class::Posted));
         }
-        // Without a tag the device is not asked for a read.
-        let tagless = self.settings.bus_master && !self.behind.reads.tags.has_free();
+        // Without a tag the device is not asked for a read. Whether the pool has one is not said here.
+        let Settings { bus_master, pooled, .. } = self.settings;
+        let tagless = bus_master && !pooled && !self.behind.reads.tags.has_free();
         let device = if tagless { device.without(Ready::output(Class::NonPosted)) } else { device };
         self.ready().or(device)
     }
@@ -451,6 +456,7 @@ impl Function<Work> {
                 self.behind.done(now, shared, done);
             }
         }
+        self.return_tags(shared);
         if self.behind.device.poll_timeout().is_some_and(|t| t <= now) {
             self.behind.device.handle(now, Input::Timer);
         }
@@ -461,7 +467,7 @@ impl Function<Work> {
         let tags = &self.behind.reads.tags;
         let (untaken, unanswered) = shared.requests.waiting(self.number);
         let parts = [
-            (tags.in_use() > 0).then(|| self.tag_report()),
+            (tags.in_use() > 0).then(|| self.tag_report(shared)),
             (untaken > 0).then(|| format!("{untaken} requests not taken by the device")),
             (unanswered > 0).then(|| format!("{unanswered} requests not answered by the device")),
             (!self.settings.bus_master).then(|| "Bus Master Enable is clear".to_string()),
@@ -471,14 +477,17 @@ impl Function<Work> {
         (!parts.is_empty()).then(|| parts.join("; "))
     }
 
-    fn tag_report(&self) -> String {
+    fn tag_report(&self, shared: &Shared) -> String {
         let tags = &self.behind.reads.tags;
-        let (reads, used, all) = (self.behind.reads.under_way(), tags.in_use(), tags.count());
+        let (reads, used, (_, all)) = (self.behind.reads.under_way(), tags.in_use(), self.settings.tags);
         let quarantined = match tags.resting() {
             0 => String::new(),
             n => format!(", {n} quarantined"),
         };
-        let what = if tags.has_free() { "completions" } else { "tags" };
-        format!("{reads} DMA reads wait for {what} ({used} of {all} tags in use{quarantined})")
+        let pool = shared.tags.as_ref();
+        let has_free = pool.map_or(tags.has_free(), |pool| pool.offer(self.settings.tags).is_some());
+        let what = if has_free { "completions" } else { "tags" };
+        let pool = pool.map_or(String::new(), |pool| format!(", {} of all functions", pool.in_use()));
+        format!("{reads} DMA reads wait for {what} ({used} of {all} tags in use{pool}{quarantined})")
     }
 }

@@ -7,7 +7,8 @@
 
 use super::Endpoint;
 use super::function::Work;
-use crate::front::{Function, MAX_STALE_PER_POLL, earlier};
+use crate::front::{Front, Function, MAX_STALE_PER_POLL, Shared, earlier};
+use crate::marks::Marks;
 use crate::port::CreditReturn;
 use device::seam::{Device, Ready};
 use device::shared::Bells;
@@ -18,39 +19,12 @@ use tlp::{Class, TcSet, Time, Tlp};
 /// Up to this many functions are asked at every call.
 pub(super) const FEW: usize = 8;
 
-/// Questions to a function: output of each class, and requests taken; numbered as the bits of [`Ready`].
-const QUESTIONS: usize = 4;
+/// Questions to a function: output of each class, and requests taken; numbered as the bits of [`Ready`]. Behind them, non-posted
+/// output for which it needs a tag of the pool: as long as that has none, nobody is asked.
+const QUESTIONS: usize = 5;
+const NON_POSTED: usize = Class::NonPosted.index();
 const TAKEN: usize = 3;
-
-/// A set of functions.
-struct Marks {
-    words: Vec<u64>,
-    count: u16,
-}
-
-impl Marks {
-    fn new(functions: usize) -> Marks {
-        Marks { words: vec![0; functions.div_ceil(64)], count: 0 }
-    }
-
-    /// Adds `index` if it is absent, removes it if it is there.
-    fn flip(&mut self, index: usize) {
-        let (word, bit) = (&mut self.words[index / 64], 1 << (index % 64));
-        *word ^= bit;
-        self.count = if *word & bit == 0 { self.count - 1 } else { self.count + 1 };
-    }
-
-    /// The first member that is not below `from`.
-    fn next(&self, from: usize) -> Option<usize> {
-        let mut at = from / 64;
-        let mut word = self.words.get(at)? & (!0 << (from % 64));
-        while word == 0 {
-            at += 1;
-            word = *self.words.get(at)?;
-        }
-        Some(at * 64 + word.trailing_zeros() as usize)
-    }
-}
+const WITH_A_TAG: usize = 4;
 
 /// A deadline for each function, as a tree: each node is the earlier of the two below it, node 1 the root.
 struct Deadlines {
@@ -100,7 +74,7 @@ impl Deadlines {
 pub(super) struct Agenda {
     marks: [Marks; QUESTIONS],
     /// The last answer of each function.
-    said: Vec<Ready>,
+    said: Vec<u8>,
     deadlines: Deadlines,
     bells: Bells,
     /// The functions, by index, whose devices may change without ringing.
@@ -119,7 +93,7 @@ impl Agenda {
         }
         let mut agenda = Agenda {
             marks: std::array::from_fn(|_| Marks::new(count)),
-            said: vec![Ready::NONE; count],
+            said: vec![0; count],
             deadlines: Deadlines::new(count),
             bells: Bells::new(count as u16),
             silent: BTreeSet::new(),
@@ -144,8 +118,11 @@ impl Agenda {
     }
 
     fn ask(&mut self, function: &Function<Work>, index: usize) {
-        let ready = function.may_find(self.several_channels);
-        let mut changed = std::mem::replace(&mut self.said[index], ready).bits() ^ ready.bits();
+        let mut questions = function.may_find(self.several_channels).bits();
+        if function.settings.pooled && function.settings.bus_master {
+            questions = questions & !(1 << NON_POSTED) | (questions >> NON_POSTED & 1) << WITH_A_TAG;
+        }
+        let mut changed = std::mem::replace(&mut self.said[index], questions) ^ questions;
         while changed != 0 {
             self.marks[changed.trailing_zeros() as usize].flip(index);
             changed &= changed - 1;
@@ -180,13 +157,30 @@ impl Agenda {
     }
 
     /// The polls that may find something; all of them where a bell was rung from outside, which may mean anything.
-    pub(super) fn ready(&self, functions: &[Function<Work>]) -> Ready {
+    pub(super) fn ready(&self, front: &Front<Work>) -> Ready {
         if self.bells.any() {
             return Ready::ALL;
         }
         let bits = (0..).zip(&self.marks).map(|(bit, marks)| u8::from(marks.count > 0) << bit);
-        let silent = self.silent.iter().map(|&index| &functions[usize::from(index)]);
-        silent.fold(Ready::from_bits(bits.sum()), |ready, f| ready.or(f.may_find(self.several_channels)))
+        let with_a_tag = Ready::when(self.has_for_tags(&front.shared), Ready::output(Class::NonPosted));
+        let silent = self.silent.iter().map(|&index| &front.functions[usize::from(index)]);
+        let marked = Ready::from_bits(bits.sum()).or(with_a_tag);
+        silent.fold(marked, |ready, f| ready.or(f.may_find(self.several_channels)))
+    }
+
+    /// True where a function has something to send for which the pool has a tag.
+    #[inline]
+    fn has_for_tags(&self, shared: &Shared) -> bool {
+        self.marks[WITH_A_TAG].count > 0 && shared.tags.as_ref().is_some_and(|pool| pool.has_free())
+    }
+
+    /// The first function that is not below `from` and has something to do about `question`.
+    fn next(&self, question: usize, from: usize, shared: &Shared) -> Option<usize> {
+        let found = self.marks[question].next(from);
+        if question != NON_POSTED || !self.has_for_tags(shared) {
+            return found;
+        }
+        [found, self.marks[WITH_A_TAG].next(from)].into_iter().flatten().min()
     }
 
     /// The earliest time that a function waits for; at once where a bell was rung from outside.
@@ -236,11 +230,11 @@ impl Endpoint {
 
     /// As [`touch`](Self::touch), of a function polled for posted output. Outputs that waited behind its posted TLPs
     /// were not asked for, and have to be when the last of those has left.
-    fn touch_posted(&mut self, now: Time, index: usize, held: bool) {
+    pub(super) fn touch_posted(&mut self, now: Time, index: usize, held: bool) {
         self.touch(index);
-        let other = Ready::output(Class::NonPosted).or(Ready::output(Class::Completion));
-        let said = self.agenda.as_ref().map_or(Ready::NONE, |agenda| agenda.said[index]);
-        if held && !self.front.functions[index].holds_posted() && said.meets(other) {
+        let other = 1 << NON_POSTED | 1 << WITH_A_TAG | 1 << Class::Completion.index();
+        let said = self.agenda.as_ref().map_or(0, |agenda| agenda.said[index]);
+        if held && !self.front.functions[index].holds_posted() && said & other != 0 {
             self.front.shared.wake_at(now);
         }
     }
@@ -248,7 +242,7 @@ impl Endpoint {
     fn next_marked(&mut self, question: usize, from: usize) -> Option<usize> {
         let agenda = self.agenda.as_mut()?;
         agenda.ask_stirred(&self.front.functions);
-        agenda.marks[question].next(from)
+        agenda.next(question, from, &self.front.shared)
     }
 
     /// The next TLP of `class`; functions take turns.
@@ -323,23 +317,10 @@ impl Endpoint {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use std::collections::{BTreeMap, BTreeSet};
+    use std::collections::BTreeMap;
 
     proptest! {
-        /// Against sets and maps of the standard library.
-        #[test]
-        fn marks_are_a_set(flips in prop::collection::vec(0usize..200, 0..100), from in 0usize..210) {
-            let (mut marks, mut model) = (Marks::new(200), BTreeSet::new());
-            for index in flips {
-                marks.flip(index);
-                if !model.insert(index) {
-                    model.remove(&index);
-                }
-            }
-            prop_assert_eq!(usize::from(marks.count), model.len());
-            prop_assert_eq!(marks.next(from), model.range(from..).next().copied());
-        }
-
+        /// Against a map of the standard library.
         #[test]
         fn deadlines_are_a_map(
             sets in prop::collection::vec((0usize..20, 0u64..50), 0..100),

@@ -8,7 +8,8 @@
 //!   Max_Payload_Size and the Read Completion Boundary. A transfer that is being split holds up its class and
 //!   function only; but while a write is split, no new read or answer of its function begins, which could pass it, and
 //!   what the endpoint itself sends stays behind the writes of its function and Traffic Class accepted before it.
-//!   Functions take turns, a TLP each. Where there is no room for a Traffic Class, those of others go on.
+//!   Functions take turns, a TLP each, whether their tags are their own or of one pool ([`EndpointLimits::tags_per`]). Where there
+//!   is no room for a Traffic Class, those of others go on.
 //! - Credits of a request return when the device takes it; those of a request that the endpoint answers or drops, and
 //!   those of completions, at once ([`EndpointLimits::max_requests`] has the exception).
 //!
@@ -36,10 +37,11 @@ mod completions;
 mod function;
 mod many;
 mod outbox;
+mod pooled;
 mod reads;
 mod tags;
 
-pub use crate::front::{Counters, EndpointError, EndpointLimits, MAX_VIRTUAL_FUNCTIONS};
+pub use crate::front::{Counters, EndpointError, EndpointLimits, MAX_VIRTUAL_FUNCTIONS, TagsPer};
 
 use crate::front::claim::{Claim, Place};
 use crate::front::configure::config_value;
@@ -53,6 +55,7 @@ use function::Work;
 use link::Notice;
 use many::{Agenda, FEW};
 use std::cell::Cell;
+use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use tlp::{
     Access, Bdf, Body, Class, Completion, ConfigRequest, Data, MemoryOp, Message, PayloadPool, Span, TcSet,
@@ -93,6 +96,8 @@ pub struct Endpoint {
     front: Front<Work>,
     /// The function whose turn it is to send, by class.
     turn: [u16; 3],
+    /// Functions that found no tag that they may use where the pool had others.
+    passed_over: VecDeque<u16>,
     /// The cached result of `own_ready`; cleared wherever what is under way may change.
     own: Cell<Option<Ready>>,
     /// What the functions have to do, if they are many.
@@ -108,7 +113,14 @@ impl Endpoint {
         let EndpointConfig { name, functions, limits, pool } = config;
         let functions = functions.into_iter().map(|f| (f.config, f.device)).collect();
         let front = Front::new(functions, limits, pool)?;
-        let mut endpoint = Endpoint { name, front, turn: [0; 3], own: Cell::new(None), agenda: None };
+        let mut endpoint = Endpoint {
+            name,
+            front,
+            turn: [0; 3],
+            passed_over: VecDeque::new(),
+            own: Cell::new(None),
+            agenda: None,
+        };
         endpoint.agenda = Agenda::of(&mut endpoint.front.functions, false);
         Ok(endpoint)
     }
@@ -153,10 +165,14 @@ impl Endpoint {
         self.front.virtual_function_id(physical, n)
     }
 
-    /// The tags of a function in use, quarantined ones included, and the number that it has.
+    /// The tags of a function in use, quarantined ones included, and the number that it has, or may have of the pool.
     pub fn tags(&self, function: u8) -> Option<(u16, u16)> {
-        let tags = |tags: &tlp::TaggedRequests<_>| (tags.in_use(), tags.count());
-        self.front.function(function).map(|f| tags(&f.behind.reads.tags))
+        self.front.function(function).map(|f| (f.behind.reads.tags.in_use(), f.settings.tags.1))
+    }
+
+    /// The tags of the pool in use, quarantined ones included, and the number that it has; `None` where each function has its own.
+    pub fn pooled_tags(&self) -> Option<(u16, u16)> {
+        self.front.shared.tags.as_ref().map(|pool| (pool.in_use(), pool.limit()))
     }
 
     /// Address and data of each entry of a function's MSI-X table, in their order; empty where it has none.
@@ -234,6 +250,7 @@ impl Endpoint {
         let mps = function.settings.mps.bytes();
         let (finding, done) = function.behind.reads.complete(completion, tlp, mps, until, &shared.pool);
         self.front.finding(Some(index), finding, tlp);
+        self.front.functions[index].return_tags(&mut self.front.shared);
         if let Some(done) = done {
             self.front.functions[index].behind.done(now, &mut self.front.shared, done);
         }
@@ -279,6 +296,12 @@ impl Endpoint {
 
     /// The next TLP of `class`; functions take turns.
     fn next_of_functions(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
+        if class == Class::NonPosted && !self.passed_over.is_empty() {
+            let tlp = self.next_of_passed_over(now, room);
+            if tlp.is_some() {
+                return tlp;
+            }
+        }
         if self.agenda.is_some() {
             return self.next_of_many(now, class, room);
         }
@@ -317,6 +340,7 @@ impl Endpoint {
         let (function, shared) = (&mut self.front.functions[index], &mut self.front.shared);
         match class {
             Class::Posted => function.poll_posted(now, shared, room),
+            Class::NonPosted if shared.tags.is_some() => self.poll_with_pool(now, room, index),
             Class::NonPosted => function.poll_non_posted(now, shared, room),
             Class::Completion => function.poll_completion(now, shared, room),
         }
@@ -349,10 +373,7 @@ impl TlpPort for Endpoint {
             }
             _ => {
                 let agenda = self.agenda.as_ref();
-                self.front
-                    .shared
-                    .ready()
-                    .or(agenda.map_or(Ready::ALL, |agenda| agenda.ready(&self.front.functions)))
+                self.front.shared.ready().or(agenda.map_or(Ready::ALL, |agenda| agenda.ready(&self.front)))
             }
         }
     }

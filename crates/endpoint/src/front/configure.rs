@@ -121,7 +121,7 @@ impl<B: Behind> Front<B> {
             self.refresh_function(now, index);
             self.refresh_routes();
         }
-        self.refresh_ecrc();
+        self.refresh_common();
         self.changed.push(index);
     }
 

@@ -92,6 +92,14 @@ impl<B: Behind> Function<B> {
         self.settings.completion_timeout.unwrap_or(shared.limits.completion_timeout)
     }
 
+    /// Gives the pool of tags, where there is one, those that it has released.
+    #[inline]
+    pub(crate) fn return_tags(&mut self, shared: &mut Shared) {
+        if let Some(pool) = &mut shared.tags {
+            self.behind.return_tags(pool);
+        }
+    }
+
     /// True where what was accepted at `stamp` is older than all posted TLPs of `tc` that wait.
     #[inline]
     pub(super) fn precedes_posted(&self, tc: TrafficClass, stamp: u64) -> bool {

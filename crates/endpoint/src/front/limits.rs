@@ -8,9 +8,11 @@ use tlp::{Duration, Rcb};
 /// The limits of an endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EndpointLimits {
-    /// Memory read requests that a function may have outstanding, 1 to 768; the tags that are enabled (32, 256 or
-    /// 768) are a limit too.
+    /// Memory read requests that a function may have outstanding, or all functions together (`tags_per`), 1 to 768; the tags
+    /// that are enabled (32, 256 or 768) are a limit too.
     pub max_outstanding_reads: u16,
+    /// Whose these tags are.
+    pub tags_per: TagsPer,
     /// Completion timeout while Device Control 2 names the default range (50 us to 50 ms, `PCIe 5.0 §7.5.3.16`).
     pub completion_timeout: Duration,
     /// Non-posted requests of one Traffic Class that may be under way, 1 to 32768: taken by devices, and their last
@@ -27,10 +29,11 @@ pub struct EndpointLimits {
 }
 
 impl Default for EndpointLimits {
-    /// 256 reads, 50 ms, 256 requests, 128 B, 16 MiB, not aligned.
+    /// 256 reads of each function, 50 ms, 256 requests, 128 B, 16 MiB, not aligned.
     fn default() -> EndpointLimits {
         EndpointLimits {
             max_outstanding_reads: 256,
+            tags_per: TagsPer::Function,
             completion_timeout: Duration::from_ms(50),
             max_requests: 256,
             rcb: Rcb::ENDPOINT,
@@ -38,6 +41,17 @@ impl Default for EndpointLimits {
             align_reads: false,
         }
     }
+}
+
+/// Whose the tags are by which requests are told apart (`PCIe 5.0 §2.2.6.2`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum TagsPer {
+    /// Each function has its own: Requester ID and tag together name a request.
+    #[default]
+    Function,
+    /// All functions, virtual ones among them, draw on one pool: no two requests under way have the same tag, as behind hard
+    /// blocks where the tag alone says whose a completion is. A function uses those of the pool that software has enabled for it.
+    Endpoint,
 }
 
 /// Why an endpoint cannot be made.

@@ -9,6 +9,7 @@
 //! - [`configure`]: configuration requests; [`settings`]: what the registers say, as the path of a TLP needs it.
 //! - [`routing`], [`sriov`]: addresses and IDs, of virtual functions too.
 //! - [`requests`], [`answers`], [`findings`]: requests to be answered, completions that are sent and that arrive.
+//! - [`tag_pool`]: tags that functions share.
 //! - [`errors`], [`messages`], [`notices`], [`own`]: errors, messages, and what the front itself sends.
 //! - [`interrupts`], [`intx`], [`msix`].
 
@@ -31,11 +32,12 @@ pub(crate) mod requests;
 mod routing;
 pub(crate) mod settings;
 mod sriov;
+pub(crate) mod tag_pool;
 
 pub use counters::Counters;
 pub(crate) use function::Function;
 pub(crate) use interrupts::memory_write;
-pub use limits::{EndpointError, EndpointLimits};
+pub use limits::{EndpointError, EndpointLimits, TagsPer};
 pub use sriov::MAX_VIRTUAL_FUNCTIONS;
 
 use config::ConfigSpace;
@@ -46,6 +48,7 @@ use routing::Routes;
 use settings::Settings;
 use sriov::VfSet;
 use std::collections::BTreeMap;
+use tag_pool::TagPool;
 use tlp::message::MessageCodes;
 use tlp::{Bdf, Body, Data, Duration, PayloadPool, Span, Time, Tlp, TrafficClass};
 
@@ -94,6 +97,9 @@ pub(crate) trait Behind {
     /// Takes these settings of its function from now on.
     fn follow(&mut self, settings: &Settings);
 
+    /// Gives the pool the tags that it has released.
+    fn return_tags(&mut self, pool: &mut TagPool);
+
     /// Resets it: all transactions are void. Tags stay out of use until their completions have come, or until `until`.
     fn reset(&mut self, now: Time, kind: ResetKind, until: Time, shared: &mut Shared);
 
@@ -107,6 +113,8 @@ pub(crate) struct Shared {
     pub(crate) pool: PayloadPool,
     pub(crate) counters: Counters,
     pub(crate) requests: Requests,
+    /// The tags of all functions, where they are not each one's own.
+    pub(crate) tags: Option<Box<TagPool>>,
     /// The ID of function 0: captured bus and device number (`PCIe 5.0 §2.2.6.2`); zero before the first configuration
     /// write.
     pub(crate) bus_device: u16,
@@ -129,6 +137,7 @@ impl Shared {
             pool,
             counters: Counters::default(),
             requests: Requests::new(limits.max_requests),
+            tags: (limits.tags_per == TagsPer::Endpoint).then(Box::default),
             bus_device: 0,
             own: Own::default(),
             wake: None,
@@ -257,6 +266,7 @@ impl<B: Behind> Front<B> {
             changed: Vec::new(),
         };
         front.refresh_routes();
+        front.refresh_common();
         Ok(front)
     }
 
@@ -284,12 +294,17 @@ impl<B: Behind> Front<B> {
             shared.own = Own::default();
             shared.requests.forget_credits();
         }
-        self.refresh_ecrc();
+        self.refresh_common();
     }
 
-    /// Reads ECRC Generation Enable again; to be called whenever registers may have changed.
-    pub(crate) fn refresh_ecrc(&mut self) {
+    /// Looks again at what the registers of all functions say together; to be called whenever they may have changed.
+    pub(crate) fn refresh_common(&mut self) {
         self.ecrc_generation = self.functions.iter().any(|f| f.settings.ecrc_generation);
+        if let Some(pool) = &mut self.shared.tags {
+            // A virtual function has no more than its physical one.
+            let most = self.functions[..self.physical].iter().map(|f| f.settings.tags.1).max();
+            pool.set_limit(most.unwrap_or_default());
+        }
     }
 
     /// Adds the digest to a TLP of a function with ECRC Generation Enable (`PCIe 5.0 §2.7.1`).

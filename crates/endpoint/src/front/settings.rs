@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the registers of a function say, in the form that the path of a TLP needs. Never outlives a register write.
 
-use super::EndpointLimits;
 use super::claim::Place;
+use super::{EndpointLimits, TagsPer};
 use config::{
     AtomicSupport, BarKind, BarWindow, ConfigSpace, DeferrableLength, MsiConfig, MsixControl, PowerState,
 };
 use device::seam::{BarIndex, DmaError};
-use tlp::{Attributes, Duration, Mps, Mrrs};
+use tlp::{Attributes, Duration, Mps, Mrrs, TaggedRequests};
 
 /// The settings of one function, read from its configuration space whenever a write changed it.
 #[derive(Clone, Debug)]
@@ -24,8 +24,9 @@ pub(crate) struct Settings {
     pub(crate) completion_timeout: Option<Duration>,
     pub(crate) msi: Option<MsiConfig>,
     pub(crate) msix: MsixControl,
-    /// First tag, and number of tags.
+    /// First tag, and number of tags, which are its own or a part of the pool.
     pub(crate) tags: (u16, u16),
+    pub(crate) pooled: bool,
     /// `tags` without 10-bit tags.
     short_tags: (u16, u16),
     /// It is a Legacy PCI Express Endpoint, which may take locked reads.
@@ -68,6 +69,7 @@ impl Settings {
             msix,
             tags: tag_range(config, config.ten_bit_tag_enable(), limits.max_outstanding_reads),
             short_tags: tag_range(config, false, limits.max_outstanding_reads),
+            pooled: limits.tags_per == TagsPer::Endpoint,
             legacy: config.is_legacy(),
             atomics: config.atomics(),
             atomic_requester: config.atomic_requester_enable(),
@@ -115,6 +117,16 @@ impl Settings {
     /// Why the function may issue no requests, where `bus_master` is false.
     pub(crate) fn not_bus_master(&self) -> DmaError {
         if self.in_d0 { DmaError::BusMasterDisabled } else { DmaError::NotInD0 }
+    }
+
+    /// Sets the tags of a function that has these settings.
+    pub(crate) fn give_tags<T: Default>(&self, to: &mut TaggedRequests<T>) {
+        let (first, count) = self.tags;
+        if self.pooled {
+            to.borrow_below(first + count);
+        } else {
+            to.set_range(first, count);
+        }
     }
 
     /// The windows that are enabled, by BAR.

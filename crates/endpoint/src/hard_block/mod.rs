@@ -102,10 +102,16 @@ impl<D: TlpDesign> HardBlock<D> {
         self.design.handle(now, DesignInput::Request(request));
     }
 
-    fn completion(&mut self, now: Time, mut tlp: Tlp, completion: &Completion) {
+    fn completion(&mut self, now: Time, tlp: Tlp, completion: &Completion) {
         let Some(index) = self.front.completed(&tlp, completion) else {
             return self.front.finding(None, Finding::Unexpected, &tlp);
         };
+        self.completed(now, index, tlp, completion);
+        self.front.functions[index].return_tags(&mut self.front.shared);
+    }
+
+    /// Takes a completion for function number `index`.
+    fn completed(&mut self, now: Time, index: usize, mut tlp: Tlp, completion: &Completion) {
         let function = &mut self.front.functions[index];
         let until = now + function.quarantine(&self.front.shared);
         let (mps, tags) = (function.settings.mps.bytes(), &mut function.behind.tags);
@@ -273,7 +279,13 @@ impl<D: TlpDesign> HardBlock<D> {
             return Ok(true);
         }
         let deadline = settings.completion_timeout.map_or(Time::MAX, |timeout| now + timeout);
-        let issued = at.behind.issue(id, (!relayed).then_some(tag), deadline, &mut tlp.repr);
+        let wanted = (!relayed).then_some(tag);
+        let pool = shared.tags.as_mut();
+        let lent = pool.and_then(|pool| pool.lend(&mut at.behind.tags, settings.tags, wanted));
+        let issued = at.behind.issue(id, wanted, deadline, &mut tlp.repr);
+        if let Some(pool) = &mut shared.tags {
+            pool.settle(&mut at.behind.tags, lent);
+        }
         if !issued && !relayed {
             return Err(RefusedTlp::Tag(tag.bits()));
         }
@@ -285,6 +297,11 @@ impl<D: TlpDesign> HardBlock<D> {
 
     /// Handles the completion timers of a function that are due at `now`.
     fn expire(&mut self, now: Time, index: usize) {
+        self.expire_tags(now, index);
+        self.front.functions[index].return_tags(&mut self.front.shared);
+    }
+
+    fn expire_tags(&mut self, now: Time, index: usize) {
         let quarantine = self.front.functions[index].quarantine(&self.front.shared);
         while let Some(tag) = self.front.functions[index].behind.tags.due(now) {
             let tags = &mut self.front.functions[index].behind.tags;

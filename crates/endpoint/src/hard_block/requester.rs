@@ -2,6 +2,7 @@
 //! What a hard block keeps for each function: the requests that the design has issued, by tag. Never calls the design.
 
 use crate::front::settings::Settings;
+use crate::front::tag_pool::TagPool;
 use crate::front::{Behind, Shared};
 use device::seam::ResetKind;
 use std::collections::VecDeque;
@@ -85,8 +86,11 @@ impl Behind for Requester {
     }
 
     fn follow(&mut self, settings: &Settings) {
-        let (first, count) = settings.tags;
-        self.tags.set_range(first, count);
+        settings.give_tags(&mut self.tags);
+    }
+
+    fn return_tags(&mut self, pool: &mut TagPool) {
+        pool.reclaim(&mut self.tags);
     }
 
     fn reset(&mut self, _now: Time, kind: ResetKind, until: Time, _shared: &mut Shared) {

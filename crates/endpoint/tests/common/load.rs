@@ -144,12 +144,12 @@ impl Load {
         Load { endpoint, host: VecDeque::new(), bytes }
     }
 
-    /// Virtual functions, all as busy as one another, with nothing but counted data; each has one read outstanding.
-    pub(crate) fn virtual_functions(count: u16) -> Load {
+    /// Virtual functions, all as busy as one another, with nothing but counted data; each has one read outstanding, or waits for
+    /// a tag to have one.
+    pub(crate) fn virtual_functions(count: u16, limits: EndpointLimits) -> Load {
         let pool = PayloadPool::new();
         let device = Busy::new(&pool, false, 1, true);
         let functions = vec![FunctionConfig { config: physical(count), device }];
-        let limits = EndpointLimits::default();
         let config = EndpointConfig { name: "busy".into(), functions, limits, pool: pool.clone() };
         let config_of_each = Builder::virtual_function(Identity::default()).pcie(PcieLayout::default());
         let made_of = VirtualFunctions {

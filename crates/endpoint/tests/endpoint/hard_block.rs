@@ -251,6 +251,52 @@ fn requesters_behind_a_design_borrow_tags() {
     assert_eq!(heard, expected.collect::<Vec<_>>());
 }
 
+/// Where functions share their tags, one that another function has is not free, for a request of the design's own tag or for one
+/// that borrows; and it comes back with its last completion, or when its rest is over.
+#[test]
+fn functions_of_one_pool_have_no_tag_in_common() {
+    let limits = EndpointLimits {
+        max_outstanding_reads: 4,
+        tags_per: TagsPer::Endpoint,
+        completion_timeout: Duration::from_us(60),
+        ..EndpointLimits::default()
+    };
+    let mut block = Block::of(vec![space(), space()], limits);
+    block.sends(0, dma(0, 2, 0x1000, 4));
+    let first = block.poll(Class::NonPosted).unwrap();
+    for tag in [2, 4] {
+        block.sends(1, dma(0, tag, 0x1000, 4));
+        assert_eq!(block.refused(Class::NonPosted), [RefusedTlp::Tag(tag)]);
+    }
+    let mut stray = answer(&first).remove(0);
+    if let Body::Completion(c) = &mut stray.repr.body {
+        c.requester = Bdf::from_bits(EP.bits() + 1);
+    }
+    block.handle(stray);
+    assert_eq!((block.port.counters().unexpected_completions, block.inputs().len()), (1, 0));
+    block.handle(answer(&first).remove(0));
+    block.sends(1, dma(0, 2, 0x1000, 4));
+    let second = block.poll(Class::NonPosted).unwrap();
+    assert_eq!(second.repr.transaction(), (Bdf::from_bits(EP.bits() + 1), Tag::from_bits(2)));
+
+    for n in 0..5 {
+        block.push(DesignOutput::Relayed { function: n % 2, tlp: dma(0x4000 + n, 5, 0x1000, 8) });
+    }
+    let sent: Vec<Tlp> = std::iter::from_fn(|| block.poll(Class::NonPosted)).collect();
+    let tags = |sent: &[Tlp]| sent.iter().map(|t| t.repr.transaction().1.bits()).collect::<Vec<_>>();
+    assert_eq!(tags(&sent), [3, 0, 1], "behind the last, around the one in use");
+    block.handle(answer(&second).remove(0));
+    assert_eq!(tags(&[block.poll(Class::NonPosted).unwrap()]), [2], "to the one that waited");
+    assert!(block.poll(Class::NonPosted).is_none());
+    block.port.handle_timeout(us(60));
+    assert!(block.poll(Class::NonPosted).is_none(), "they rest");
+    block.handle(answer(&sent[1]).remove(0));
+    assert_eq!(tags(&[block.poll(Class::NonPosted).unwrap()]), [0], "a late completion was its last");
+    block.port.handle_timeout(us(120));
+    block.sends(0, dma(0, 3, 0x1000, 4));
+    assert!(block.poll(Class::NonPosted).is_some(), "the rest of the others is over");
+}
+
 /// What the specification or software does not allow is not sent, and the design hears why.
 #[test]
 fn what_may_not_leave_comes_back() {

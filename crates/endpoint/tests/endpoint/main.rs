@@ -20,4 +20,5 @@ mod reads;
 mod registers;
 mod reset;
 mod sizes;
+mod tag_pool;
 mod virtual_functions;
