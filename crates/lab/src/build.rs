@@ -11,13 +11,13 @@ use crate::gate::Gate;
 use crate::models::Sites;
 use crate::read::LabFile;
 use crate::report::{DeviceReport, HotPlugReport, LinkReport, Report, directions};
-use crate::schema::{ExternalHost, Lab, Slot};
+use crate::schema::{self, ExternalHost, Lab, Slot};
 use crate::services::{HotPlugEvent, Log, Observed, Terms};
 use crate::tap::{CaptureHandle, CaptureOptions, CaptureTap, TappedLink};
 use crate::transactions::{TransactionLog, TransactionLogHandle, transactions};
 use crate::tree::Tree;
 use crate::{channels, faults, host_schema, profile};
-use endpoint::{Endpoint, EndpointConfig, EndpointError, EndpointLimits, TlpPort};
+use endpoint::{Endpoint, EndpointConfig, EndpointError, EndpointLimits, TagsPer, TlpPort};
 use fabric::{
     Fabric, FabricConfig, HostConfig, HostId, HostProfile, Limits, LinkConfig, LinkName, SlotConfig, Stop,
     TopologyError,
@@ -248,7 +248,11 @@ fn end(slot: &Slot, end: End, payloads: &PayloadPool) -> Result<Box<dyn TlpPort>
         End::Block(block) => return Ok(block),
         End::Function(end) => *end,
     };
-    let mut limits = EndpointLimits::default();
+    let tags_per = match slot.tags_per {
+        schema::TagsPer::Function => TagsPer::Function,
+        schema::TagsPer::Endpoint => TagsPer::Endpoint,
+    };
+    let mut limits = EndpointLimits { tags_per, ..EndpointLimits::default() };
     if let Some(tags) = &slot.tags {
         limits.max_outstanding_reads = *tags.get_ref();
     }

@@ -363,9 +363,14 @@ pub struct Slot {
     /// What its link has of its own.
     #[serde(default)]
     pub link: Link,
-    /// Memory reads under way at most. 8-bit tags tell 256 apart; more enable 10-bit tags.
+    /// Memory reads of a function under way at most, or of all its functions together (`tags_per`). 8-bit tags tell 256 apart; more
+    /// enable 10-bit tags.
     #[schemars(with = "Option<u16>", range(min = 1, max = 768), extend("default" = 256))]
     pub tags: Option<Spanned<u16>>,
+    /// Whose the tags are where it has several functions, as with SR-IOV.
+    #[serde(default)]
+    #[schemars(extend("default" = "function"))]
+    pub tags_per: TagsPer,
     /// Microseconds after which a DMA read without its completions fails (`PCIe 5.0 §2.8`).
     #[schemars(with = "Option<u64>", range(min = 50, max = 50_000), extend("default" = 50_000))]
     pub completion_timeout_us: Option<Spanned<u64>>,
@@ -375,6 +380,18 @@ pub struct Slot {
     /// The model of `driver` with its settings.
     #[serde(skip)]
     pub driver_plan: Option<Plan>,
+}
+
+/// Whose tags are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TagsPer {
+    /// Each function has its own `tags`: Requester ID and tag together name a request.
+    #[default]
+    Function,
+    /// All functions draw on one pool of `tags`, as behind hard blocks where the tag alone says whose a completion is (Virtex-7 and
+    /// UltraScale: 64).
+    Endpoint,
 }
 
 impl Slot {
@@ -395,6 +412,7 @@ impl Slot {
             hot_plug_controls: true,
             link: Link::default(),
             tags: None,
+            tags_per: TagsPer::Function,
             completion_timeout_us: None,
             plan: Some(plan),
             driver_plan: None,

@@ -67,6 +67,7 @@ fn what_is_wrong_is_named_with_its_place_and_the_legal_values() {
         ("version = 1\n[[slot]]\nname = \"a\\nb\"\ndevice = \"memory\"\n".into(), (3, 8), &["\"a\\nb\"", "control"]),
         (memory("tags = 0\n"), (5, 8), &["tags of 0", "1 to 768"]),
         (memory("tags = 769\n"), (5, 8), &["tags of 769", "1 to 768"]),
+        (memory("tags_per = \"slot\"\n"), (5, 12), &["unknown variant `slot`", "`function`", "`endpoint`"]),
         (memory("completion_timeout_us = 49\n"), (5, 25), &["49", "50 to 50000"]),
         (memory("[slot.simple-nic]\npings = 1\n"), (5, 1), &["settings of `simple-nic`", "its device is `memory`"]),
         (nic("[slot.pcie-bench]\nsize_bytes = 1\n"), (5, 1), &["settings of `pcie-bench`", "its device is `simple-nic`"]),
