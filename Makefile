@@ -5,7 +5,7 @@ FUZZ_SECONDS ?= 60
 PREFIX ?= /usr/local
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo guest-demo test ci long check-format lint unit bench fuzz fmt doc reference libtlp device-header
+.PHONY: help setup demo guest-demo test ci long check-format lint unit bench fuzz fmt doc reference libtlp registers device-header
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ reference: ## write anew what docs/ and README.md have from the code and from co
 	RISER_UPDATE_DOCS=1 cargo test --quiet -p riser-capture --test reference
 	RISER_UPDATE_DOCS=1 cargo test --quiet -p riser-cli --test new
 	RISER_UPDATE_DOCS=1 cargo test --quiet -p riser-cli --test docs
+
+registers: ## write what comes from the description of the DMA engine's registers
+	@scripts/python.sh registers/generate.py
 
 device-header: ## install riser_device.h, for devices in C and C++, and riser-device.pc below PREFIX
 	crates/native/install.sh $(PREFIX)

@@ -110,6 +110,15 @@ def rust_register(place: Place, indent: str) -> list[str]:
     return lines + value_lines
 
 
+def rust_writable(listed: list[Place], indent: str) -> list[str]:
+    words = []
+    for place in listed:
+        bits = sum(mask(f) for f in place.fields if f.get_property("sw").name == "rw")
+        words += [(place.offset + at, bits >> 8 * at & 0xFFFFFFFF) for at in range(0, place.bytes, 4) if place.count == 1]
+    lines = [f"{indent}/// What software may write: offset of a DW, and its bits.", f"{indent}pub const WRITABLE: &[(u64, u32)] = &["]
+    return [*lines, *(f"{indent}    ({at:#x}, {bits:#x})," for at, bits in words if bits), f"{indent}];"]
+
+
 def rust_enum(encode: type) -> list[str]:
     name = camel(encode.type_name)
     lines = [f"/// Values of fields of the kind `{encode.type_name}`.", "#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]", f"pub enum {name} {{"]
@@ -142,20 +151,21 @@ def rust_names(top: Node) -> list[str]:
 
 def rust(top: Node) -> str:
     lines = ["// SPDX-License-Identifier: Apache-2.0 OR MIT", f"//! {top.get_property('name')}: offsets and fields. {WRITTEN}", ""]
-    lines += ["use plug::{DeviceRegister, named};", "", "/// Bytes of the BAR.", f"pub const BAR_BYTES: u64 = {top.size:#x};"]
+    lines += ["use capture::DeviceRegister;", "use plug::named;", "", "/// Bytes of the BAR.", f"pub const BAR_BYTES: u64 = {top.size:#x};"]
     for place in registers(top):
         lines += rust_register(place, "")
+    lines += rust_writable(registers(top), "")
     for place in places(top):
         if isinstance(place.node, MemNode):
             lines += [f"/// {place.title}; {place.bytes} B.", f"pub const {place.name}: u64 = {place.offset:#x};"]
     for group in groups(top):
         lines += [f"/// The first {group.title.lower()}.", f"pub const {group.name}: u64 = {group.offset:#x};"]
         lines += ["/// How many there are at most.", f"pub const {group.name}_COUNT: u64 = {group.count};"]
-        lines += ["/// Bytes from one to the next.", f"pub const {group.name}_BYTES: u64 = {group.stride:#x};"]
+        lines += ["/// Bytes from one to the next.", f"pub const {group.name}_STRIDE: u64 = {group.stride:#x};"]
         lines += [f"/// In one {group.title.lower()}.", f"pub mod {group.name.lower()} {{"]
         for place in registers(group.node):
             lines += rust_register(place, "    ")
-        lines += ["}"]
+        lines += [*rust_writable(registers(group.node), "    "), "}"]
     for encode in enums(top):
         lines += ["", *rust_enum(encode)]
     text = "\n".join([*lines, "", *rust_names(top)]) + "\n"
@@ -184,10 +194,13 @@ def c(top: Node) -> str:
     lines += [f"#ifndef {guard}", f"#define {guard}", "", f"#define RISER_DMA_BAR_BYTES {top.size:#x}"]
     for place in registers(top):
         lines += ["", *c_register(place, "RISER_DMA_")]
+    for place in places(top):
+        if isinstance(place.node, MemNode):
+            lines += ["", f"/* {place.title}; {place.bytes} bytes */", f"#define RISER_DMA_{place.name} {place.offset:#x}"]
     for group in groups(top):
         lines += ["", f"/* {group.title}: one of {group.count} */"]
         lines += [f"#define RISER_DMA_{group.name}(n) ({group.offset:#x} + (n) * {group.stride:#x})"]
-        lines += [f"#define RISER_DMA_{group.name}_COUNT {group.count}", f"#define RISER_DMA_{group.name}_BYTES {group.stride:#x}"]
+        lines += [f"#define RISER_DMA_{group.name}_COUNT {group.count}", f"#define RISER_DMA_{group.name}_STRIDE {group.stride:#x}"]
         for place in registers(group.node):
             lines += c_register(place, f"RISER_DMA_{group.name}_")
     for encode in enums(top):

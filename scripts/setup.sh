@@ -53,7 +53,7 @@ need_component fmt rustfmt
 need_component clippy clippy
 need_package tshark "tests read riser's captures with it"
 need_package chromium "tests look at riser's pages with it" chromium fonts-dejavu-core
-need_package python3 "tests make the corpus of packets anew with it"
+need_package python3 "tests make the corpus of packets anew with it" python3 python3-venv
 need_package ip "tests put tools into network namespaces with it" iproute2
 need_package ping "tests ping through the simple NIC with it" iputils-ping
 need_package lspci "tests read dumps of configuration space with it" pciutils

@@ -55,10 +55,16 @@
 #define RISER_DMA_VF_WEIGHTS(n) (0x400 + (n) * 0x4)
 #define RISER_DMA_VF_WEIGHTS_WEIGHT 0xffU
 
+/* MSI-X table; 256 bytes */
+#define RISER_DMA_MSIX_TABLE 0x2000
+
+/* MSI-X Pending Bit Array; 8 bytes */
+#define RISER_DMA_MSIX_PENDING 0x2800
+
 /* Engine: one of 16 */
 #define RISER_DMA_ENGINE(n) (0x1000 + (n) * 0x80)
 #define RISER_DMA_ENGINE_COUNT 16
-#define RISER_DMA_ENGINE_BYTES 0x80
+#define RISER_DMA_ENGINE_STRIDE 0x80
 /* Control; 32 bits */
 #define RISER_DMA_ENGINE_CONTROL 0x0
 #define RISER_DMA_ENGINE_CONTROL_ENABLE 0x1U
@@ -98,7 +104,7 @@
 /* Descriptor: one of 1024 */
 #define RISER_DMA_DESCRIPTOR(n) (0x8000 + (n) * 0x20)
 #define RISER_DMA_DESCRIPTOR_COUNT 1024
-#define RISER_DMA_DESCRIPTOR_BYTES 0x20
+#define RISER_DMA_DESCRIPTOR_STRIDE 0x20
 /* Address; 64 bits */
 #define RISER_DMA_DESCRIPTOR_ADDRESS 0x0
 /* Bytes; 64 bits */

@@ -34,7 +34,7 @@ fn assert_moved(assembly: &Assembly, functions: usize, bytes: u64) {
     let report = report.get();
     assert_eq!(report.functions.len(), functions);
     for (n, function) in report.functions.iter().enumerate() {
-        let rings = function.rings.map(|r| (r.bytes, r.failed, r.refused));
+        let rings: Vec<_> = function.rings.iter().map(|r| (r.bytes, r.failed, r.refused)).collect();
         assert_eq!(rings, [(bytes, 0, 0); 2], "function {n}");
         assert!(function.end.is_some());
     }
@@ -58,6 +58,22 @@ fn equal_functions_get_equal_shares() {
     assert!(most * 98 <= least * 100, "{shares:?}");
 }
 
+/// Of writes, and of reads of a shared window, each has its weight of the sum.
+#[test]
+fn functions_get_their_weights() {
+    for directions in ["h2d", "d2h"] {
+        let text = lab(3, 400, 4096, 32);
+        let assembly = run(&format!("{text}weights = [1, 2, 4, 1]\ndirections = \"{directions}\"\n"));
+        let report = assembly.report_of::<devices::dma_engine::Report>().unwrap();
+        let shares: Vec<u64> = report.get().functions.iter().map(|f| f.shared_bytes).collect();
+        let all: u64 = shares.iter().sum();
+        for (share, weight) in shares.iter().zip([1u64, 2, 4, 1]) {
+            let expected = all * weight / 8;
+            assert!(share.abs_diff(expected) * 100 <= expected * 5, "{directions}: {shares:?}");
+        }
+    }
+}
+
 #[test]
 fn the_report_has_a_row_for_each_function() {
     let mut assembly = assemble(&lab(2, 4, 1024, 8));
@@ -65,7 +81,7 @@ fn the_report_has_a_row_for_each_function() {
     let report = assembly.report("lab.toml", &stop, 0.0);
     let counters = &report.devices[0].counters;
     for function in ["pf", "vf000", "vf001"] {
-        assert_eq!(counters[&format!("{function}.transfers")], Value::from(8));
+        assert_eq!(counters[&format!("{function}.descriptors")], Value::from(8));
         assert_eq!(counters[&format!("{function}.failed")], Value::from(0));
         let rate = counters[&format!("{function}.h2d_gbps")].as_f64().unwrap();
         assert!((0.1..64.0).contains(&rate), "{rate} Gb/s on x8 of generation 3");
@@ -129,8 +145,8 @@ fn what_is_not_legal_is_refused() {
         ("vfs = 257", "vfs of 257: legal are 0 to 256"),
         ("window = 0", "window of 0: legal are 1 to 1024"),
         ("transfers = 0", "transfers of 0: legal are 1 to 10000000"),
-        ("size_bytes = 12", "size_bytes of 12: legal are multiples of 8, 8 to 1048576"),
-        ("ring_entries = 3", "ring_entries of 3: legal are powers of two, 1 to 4096"),
+        ("size_bytes = 12", "size_bytes of 12: legal are multiples of 8, 8 to 16777216"),
+        ("ring_entries = 3", "ring_entries of 3: legal are powers of two, 1 to 65536"),
         (
             "vfs = 255\nsize_bytes = 1048576",
             "its rings and buffers need 8594128896 B of host memory: there are 1342177280",

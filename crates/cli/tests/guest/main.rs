@@ -131,7 +131,7 @@ fn virtual_functions_come_and_go() {
     let ours = dump(&fs::read_to_string(&hexdump).unwrap());
     assert_eq!((ours.len(), &ours), (5 * 256, &dump(&guest.shared("dump"))));
     assert_eq!(guest.said("counts"), "63\n0\n".repeat(rounds as usize) + "3\n");
-    guest.has("first", "[virtual] [size=8K]");
+    guest.has("first", "[virtual] [size=64K]");
 }
 
 /// All configuration writes of a boot of this lab, by function, from the probe of the driver to the end.

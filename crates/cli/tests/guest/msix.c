@@ -4,6 +4,7 @@
 //
 //   msix FUNCTION...
 
+#include "../../../../drivers/linux/riser_dma_registers.h"
 #include "../../../../examples/guest/function.h"
 
 #define FUNCTIONS 8
@@ -27,6 +28,12 @@ static volatile uint32_t *reg(struct engine *e, int offset)
 	return (volatile uint32_t *)(e->function.bar[0] + offset);
 }
 
+// Of engine 1, from device to host.
+static volatile uint32_t *d2h(struct engine *e, int offset)
+{
+	return reg(e, RISER_DMA_ENGINE(1) + offset);
+}
+
 static volatile uint32_t *memory(struct engine *e, int offset)
 {
 	return (volatile uint32_t *)(e->page + offset);
@@ -35,7 +42,7 @@ static volatile uint32_t *memory(struct engine *e, int offset)
 // A word of the table's entry of vector 1.
 static volatile uint32_t *entry(struct engine *e, int offset)
 {
-	return reg(e, 0x1010 + offset);
+	return reg(e, RISER_DMA_MSIX_TABLE + 16 + offset);
 }
 
 static void put_address(volatile uint32_t *to, uint64_t address)
@@ -56,8 +63,9 @@ static void begin(struct engine *e, const char *name)
 	e->page = map_memory(PAGE, 0);
 	e->bus = bus_address(e->page);
 	set(&e->function, 4, 2, 6);
-	put_address(reg(e, 0x40), e->bus + RING);
-	*reg(e, 0x48) = 4;
+	put_address(d2h(e, RISER_DMA_ENGINE_RING), e->bus + RING);
+	*d2h(e, RISER_DMA_ENGINE_ENTRIES) = 4;
+	*d2h(e, RISER_DMA_ENGINE_CONTROL) = RISER_DMA_ENGINE_CONTROL_ENABLE | RISER_DMA_ENGINE_CONTROL_HOST_RING;
 	put_address(entry(e, 0), e->bus + ARRIVED);
 	*entry(e, 8) = 0xa1;
 	*entry(e, 12) = 1;
@@ -66,19 +74,19 @@ static void begin(struct engine *e, const char *name)
 // One transfer to memory, whose end is told by vector 1.
 static void interrupt(struct engine *e)
 {
-	volatile uint32_t *descriptor = memory(e, RING + e->posted % 4 * 16);
+	volatile uint32_t *descriptor = memory(e, RING + e->posted % 4 * RISER_DMA_DESCRIPTOR_STRIDE);
 
 	put_address(descriptor, e->bus + DATA);
 	descriptor[2] = 64;
-	descriptor[3] = 1;
-	*reg(e, 0x4c) = ++e->posted;
-	for (int n = 0; n < 10000 && *reg(e, 0x60) != e->posted; n++)
+	descriptor[4] = RISER_DMA_DESCRIPTOR_FLAGS_INTERRUPT;
+	*d2h(e, RISER_DMA_ENGINE_POSTED) = ++e->posted;
+	for (int n = 0; n < 10000 && *d2h(e, RISER_DMA_ENGINE_DONE) != e->posted; n++)
 		usleep(10);
 }
 
 static void say(struct engine *e, const char *what)
 {
-	uint32_t pending = *reg(e, 0x1800);
+	uint32_t pending = *reg(e, RISER_DMA_MSIX_PENDING);
 
 	printf("%s: pending %x arrived %x\n", what, pending, *memory(e, ARRIVED));
 	*memory(e, ARRIVED) = 0;
@@ -106,7 +114,7 @@ static void try_masks(struct engine *e)
 	*entry(e, 8) = 0xb2;
 	*entry(e, 12) = 0;
 	say(e, "new data");
-	*reg(e, 0x1800) = 0xff;
+	*reg(e, RISER_DMA_MSIX_PENDING) = 0xff;
 	say(e, "the array is read-only");
 }
 

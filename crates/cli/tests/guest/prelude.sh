@@ -48,12 +48,14 @@ free=0x10000000
 rings() {
     h2d=0 d2h=0
     echo 1 >"$d/$1/reset"
-    memory "$1" 0 32 $free; memory "$1" 8 32 16; memory "$1" 0x10 32 $((free + 0x1000)); memory "$1" 0xc 32 0
-    memory "$1" 0x40 32 $((free + 0x2000)); memory "$1" 0x48 32 16; memory "$1" 0x50 32 $((free + 0x3000)); memory "$1" 0x4c 32 0
+    ring "$1" 0x1000 $free
+    ring "$1" 0x1080 $((free + 0x2000))
 }
+# ring DEVICE ENGINE ADDRESS: RING, ENTRIES, WRITE_BACK, and CONTROL with ENABLE and HOST_RING.
+ring() { memory "$1" $(($2 + 8)) 32 "$3"; memory "$1" $(($2 + 0x10)) 32 16; memory "$1" $(($2 + 0x20)) 32 $(($3 + 0x1000)); memory "$1" "$2" 32 3; }
 
 # descriptor PLACE ADDRESS BYTES
-descriptor() { devmem "$1" 32 $(($2 & 0xffffffff)); devmem $(($1 + 4)) 32 $(($2 >> 32)); devmem $(($1 + 8)) 32 "$3"; devmem $(($1 + 12)) 32 0; }
+descriptor() { devmem "$1" 64 "$2"; devmem $(($1 + 8)) 64 "$3"; devmem $(($1 + 16)) 64 0; }
 # dma_reads DEVICE ADDRESS BYTES, dma_writes DEVICE ADDRESS BYTES: the device does.
-dma_reads() { descriptor $((free + h2d % 16 * 16)) "$2" "$3"; h2d=$((h2d + 1)); memory "$1" 0xc 32 $h2d; }
-dma_writes() { descriptor $((free + 0x2000 + d2h % 16 * 16)) "$2" "$3"; d2h=$((d2h + 1)); memory "$1" 0x4c 32 $d2h; }
+dma_reads() { descriptor $((free + h2d % 16 * 32)) "$2" "$3"; h2d=$((h2d + 1)); memory "$1" 0x1014 32 $h2d; }
+dma_writes() { descriptor $((free + 0x2000 + d2h % 16 * 32)) "$2" "$3"; d2h=$((d2h + 1)); memory "$1" 0x1094 32 $d2h; }

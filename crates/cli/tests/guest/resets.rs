@@ -35,7 +35,7 @@ const CASES: &[(&str, &str, &str)] = &[
         "a VF is reset alone",
         "modprobe pci-pf-stub; echo 7269 0007 >/sys/bus/pci/drivers/pci-pf-stub/new_id; echo 12 >$d/$dma/sriov_numvfs; \
             vf=10000:05:01.4 other=10000:05:01.3; cat $d/$vf/reset_method; setpci -s $vf COMMAND=4:4; \
-            memory $vf 0x48 32 8; memory $other 0x48 32 16; kept $vf reset $vf; memory $vf 0x48; memory $other 0x48",
+            memory $vf 0x1010 32 8; memory $other 0x1010 32 16; kept $vf reset $vf; memory $vf 0x1010; memory $other 0x1010",
         "flr\nstatus 0\nsame\n0x00000000\n0x00000010\n",
     ),
     // Errors that were logged are not restored; enumeration has asked for absent functions.
@@ -43,14 +43,14 @@ const CASES: &[(&str, &str, &str)] = &[
         "the kernel restores all below a root port",
         "every() { lspci -d 7269: -xxxx >/tmp/$1; }; setpci -d 7269: CAP_EXP+a.w=f ECAP_AER+4.l=ffffffff ECAP_AER+10.l=ffffffff STATUS=ffff; \
             every before; echo 1 >$d/10000:00:02.0/reset_subordinate; every behind; diff /tmp/before /tmp/behind && echo same; \
-            grep -c '^10000' /tmp/behind; memory 10000:05:01.4 0x48",
+            grep -c '^10000' /tmp/behind; memory 10000:05:01.4 0x1010",
         "same\n20\n0x00000000\n",
     ),
     (
         "a VF reports errors of its own",
         "vf=10000:05:01.4; setpci -s $vf CAP_EXP+8.w=f:f; setpci -s $dma CAP_EXP+8.w=f:f; \
             lab fault \"slot = 'dma', direction = 'downstream', frames = 'posted', nth = 1, action = 'poison'\"; \
-            counts >/tmp/counted; memory $vf 0x40 32 0; usleep 500000; counted /tmp/counted; dmesg | grep -c '10000:05:01.4:    \\[12\\] TLP'",
+            counts >/tmp/counted; memory $vf 0x1088 32 0; usleep 500000; counted /tmp/counted; dmesg | grep -c '10000:05:01.4:    \\[12\\] TLP'",
         "10000:05:01.4 nonfatal TLP +1\n10000:00:02.0 total_err_nonfatal +1\n1\n",
     ),
     (

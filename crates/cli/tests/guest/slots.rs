@@ -10,7 +10,7 @@ fn a_device_goes_in_the_midst_of_dma() {
     let lab = "version = 1\n[[slot]]\nname = 'engine'\ndevice = 'dma-engine'\nhot_plug = true\nhot_plug_controls = false\n";
     let script = r#"engine=10000:01:00.0
         ready() { echo 1 >$d/$engine/enable; setpci -s $engine COMMAND=6:6; rings $engine; }
-        done_so_far() { memory $engine 0x60; }
+        done_so_far() { memory $engine 0x1098; }
         ready
         begin cut; lab fault "slot = 'engine', direction = 'upstream', frames = 'posted', nth = 1000, action = 'cut', restore_after_us = 2000"
         dma_writes $engine $((free + 0x10000)) 262144; end 'Card present'

@@ -15,7 +15,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { H2D = 0, D2H = 0x40, RING = 0, ENTRIES = 8, POSTED = 12, DONE_AT = 16, SEED = 24, DONE = 32, FAILED = 36, INTX = 0x80 };
+#include "../../../../drivers/linux/riser_dma_registers.h"
+
+#define H2D RISER_DMA_ENGINE(0)
+#define D2H RISER_DMA_ENGINE(1)
+#define DONE RISER_DMA_ENGINE_DONE
+#define FAILED RISER_DMA_ENGINE_FAILED
+#define SEED RISER_DMA_ENGINE_SEED
+#define INTX RISER_DMA_INTERRUPTS
 enum { PAGE = 4096, DATA = 1024, WRITTEN = 2048, BYTES = 256 };
 
 static volatile uint8_t *bar;
@@ -27,23 +34,24 @@ static void put32(unsigned at, uint32_t value) { *(volatile uint32_t *)(bar + at
 static uint32_t get32(unsigned at) { return *(volatile uint32_t *)(bar + at); }
 static void put64(unsigned at, uint64_t value) { *(volatile uint64_t *)(bar + at) = value; }
 
-static void set_up(unsigned ring)
+static void set_up(unsigned ring, uint64_t seed)
 {
-    put64(ring + RING, bus + (ring ? 512 : 0));
-    put64(ring + DONE_AT, bus + WRITTEN + ring);
-    put64(ring + SEED, 7);
-    put32(ring + ENTRIES, 1);
+    unsigned n = ring == D2H;
+    put32(ring + RISER_DMA_ENGINE_CONTROL, 0);
+    put64(ring + RISER_DMA_ENGINE_RING, bus + 512 * n);
+    put64(ring + RISER_DMA_ENGINE_WRITE_BACK, bus + WRITTEN + 64 * n);
+    put64(ring + SEED, seed);
+    put32(ring + RISER_DMA_ENGINE_ENTRIES, 1);
+    put32(ring + RISER_DMA_ENGINE_CONTROL, RISER_DMA_ENGINE_CONTROL_ENABLE | RISER_DMA_ENGINE_CONTROL_HOST_RING);
 }
 
 // One transfer of BYTES at `address`, with an interrupt behind it.
 static void transfer(unsigned ring, uint64_t address, uint32_t posted)
 {
-    uint8_t *descriptor = page + (ring ? 512 : 0);
-    uint32_t words[2] = { BYTES, 1 };
-    memcpy(descriptor, &address, 8);
-    memcpy(descriptor + 8, words, 8);
+    uint64_t words[3] = { address, BYTES, RISER_DMA_DESCRIPTOR_FLAGS_INTERRUPT };
+    memcpy(page + 512 * (ring == D2H), words, sizeof words);
     __sync_synchronize();
-    put32(ring + POSTED, posted);
+    put32(ring + RISER_DMA_ENGINE_POSTED, posted);
 }
 
 // Integers that count up from `first`.
@@ -62,7 +70,7 @@ static void uio(const char *device)
     snprintf(path, sizeof path, "/sys/bus/pci/devices/%s/config", device);
     int config = open(path, O_RDWR);
     if (resource < 0 || uio < 0 || config < 0) die("open");
-    bar = mmap(0, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, resource, 0);
+    bar = mmap(0, RISER_DMA_BAR_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, resource, 0);
     page = mmap(0, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_LOCKED | MAP_POPULATE, -1, 0);
     if (bar == MAP_FAILED || page == MAP_FAILED) die("mmap");
     memset(page, 0, PAGE);
@@ -72,7 +80,7 @@ static void uio(const char *device)
     bus = (entry & ((1ull << 55) - 1)) * PAGE;
     uint16_t command = 0x0006;
     if (pwrite(config, &command, 2, 4) != 2) die("command");
-    set_up(D2H);
+    set_up(D2H, 7);
     for (uint32_t turn = 1; turn <= 3; turn++) {
         uint32_t count = 0, seen;
         uint16_t status = 0;
@@ -98,12 +106,11 @@ static void shared_address(const char *device, const char *seed, const char *wha
     int resource = open(path, O_RDWR), memory = open("/dev/mem", O_RDWR | O_SYNC);
     bus = 0x10000000;
     if (resource < 0 || memory < 0) die("open");
-    bar = mmap(0, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, resource, 0);
+    bar = mmap(0, RISER_DMA_BAR_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, resource, 0);
     page = mmap(0, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, memory, bus);
     if (bar == MAP_FAILED || page == MAP_FAILED) die("mmap");
     if (!strcmp(what, "write")) {
-        set_up(D2H);
-        put64(D2H + SEED, strtoull(seed, 0, 10));
+        set_up(D2H, strtoull(seed, 0, 10));
         transfer(D2H, bus + DATA, 1);
         for (int tries = 0; get32(D2H + DONE) != 1 && tries < 5000; tries++) usleep(1000);
     }
@@ -160,7 +167,7 @@ static void vfio(const char *device, const char *how)
     struct vfio_irq_info info = { .argsz = sizeof info, .index = index };
     if (ioctl(fd, VFIO_DEVICE_GET_REGION_INFO, &region) || ioctl(fd, VFIO_DEVICE_GET_REGION_INFO, &config)) die("region");
     if (ioctl(fd, VFIO_DEVICE_GET_IRQ_INFO, &info)) die("irq info");
-    bar = mmap(0, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, region.offset);
+    bar = mmap(0, region.size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, region.offset);
     if (bar == MAP_FAILED) die("bar");
     uint16_t command = 0x0006;
     if (pwrite(fd, &command, 2, config.offset + 4) != 2) die("command");
@@ -169,8 +176,8 @@ static void vfio(const char *device, const char *how)
     printf("%s: %u of %u vectors\n", how, vectors, info.count);
     irqs(fd, index, VFIO_IRQ_SET_DATA_EVENTFD | VFIO_IRQ_SET_ACTION_TRIGGER, vectors, events);
     int of_h2d = events[0], of_d2h = events[vectors - 1];
-    set_up(H2D);
-    set_up(D2H);
+    set_up(H2D, 7);
+    set_up(D2H, 7);
     for (uint32_t turn = 1; turn <= 2; turn++) {
         transfer(D2H, bus + DATA, turn);
         printf("%s: d2h event %d", how, wait_event(of_d2h));

@@ -2,19 +2,23 @@
 //! The host program of the DMA engine: one driver for each function, all side by side, each with rings and buffers of its own.
 //! Every byte is checked: those to the device there, those from it here.
 
-use super::{BAR, DESCRIPTOR_BYTES, Direction, INTERRUPT, Interrupts, Report, Settings, Stream, register};
+use super::registers::{self as r, descriptor as d, engine as register};
+use super::{
+    BAR, Behind, Completion, DESCRIPTOR_BYTES, Direction, Interrupts, Report, RingOf, Settings, Stream,
+};
+use crate::group::Group;
 use crate::text;
-use host::cpu::{Cpu, Either, join, select};
+use config::register::put;
+use host::cpu::Cpu;
 use host::firmware::FoundFunction;
-use plug::{Model, Shared};
-use std::cell::{Cell, RefCell};
-use std::future::poll_fn;
+use plug::Shared;
 use std::rc::Rc;
-use std::task::{Poll, Waker};
 use tlp::Duration;
 
-/// How often it looks where it waits for no interrupt.
-const LOOK: Duration = Duration::from_us(1);
+/// How often it looks where it has no other interrupt than INTx, for which it does not wait.
+const LOOK_FOR_INTX: Duration = Duration::from_us(1);
+/// How often it looks at what is written back.
+const LOOK: Duration = Duration::from_ns(100);
 
 /// Runs the driver of each function, the physical one first; all begin when the last has set its rings up.
 ///
@@ -26,10 +30,14 @@ pub async fn driver(
     load: Settings,
     report: Shared<Report>,
 ) -> Result<(), String> {
-    load.check().map_err(|e| e.to_string())?;
+    load.check_whole().map_err(|e| e.to_string())?;
+    let load = Rc::new(load);
     let mut open = Vec::with_capacity(functions.len());
     for (number, function) in functions.into_iter().enumerate() {
-        let opened = Function::open(&cpu, number, function, load).await;
+        if number == 0 {
+            set_weights(&cpu, &function, &load).await?;
+        }
+        let opened = Function::open(&cpu, number, function, &load).await;
         open.push(opened.map_err(|e| format!("{function}: {e}"))?);
     }
     report.change(|r| r.start = Some(cpu.now()));
@@ -37,7 +45,7 @@ pub async fn driver(
     let run = |f: Function| cpu.spawn(group.member(f.run(report.clone())));
     let running: Vec<_> = open.into_iter().map(run).collect();
     for task in running {
-        task.await.map_err(|e| e.to_string())??;
+        task.await.map_err(|e| e.to_string())?.unwrap_or(Ok(()))?;
     }
     Ok(())
 }
@@ -53,62 +61,25 @@ pub async fn drive_one(
     load: Settings,
     report: Shared<Report>,
 ) -> Result<(), String> {
-    load.check().map_err(|e| e.to_string())?;
-    let open = Function::open(&cpu, number, function, load).await.map_err(|e| format!("{function}: {e}"))?;
-    open.run(report).await
+    load.check_whole().map_err(|e| e.to_string())?;
+    let open = Function::open(&cpu, number, function, &Rc::new(load)).await;
+    open.map_err(|e| format!("{function}: {e}"))?.run(report).await
 }
 
-/// Tasks that end when the group is dropped: a driver that is stopped leaves none behind.
-#[derive(Default)]
-struct Group {
-    ended: Rc<Ended>,
-}
-
-#[derive(Default)]
-struct Ended {
-    is_over: Cell<bool>,
-    waiting: RefCell<Vec<Waker>>,
-}
-
-impl Group {
-    /// The result of `task`, or an error if the group has ended before it.
-    fn member<T, F>(&self, task: F) -> impl Future<Output = F::Output> + use<T, F>
-    where
-        F: Future<Output = Result<T, String>>,
-    {
-        let ended = Rc::clone(&self.ended);
-        async move {
-            let mut waits = false;
-            let over = poll_fn(|cx| {
-                if ended.is_over.get() {
-                    return Poll::Ready(());
-                }
-                // A task keeps its waker.
-                if !std::mem::replace(&mut waits, true) {
-                    ended.waiting.borrow_mut().push(cx.waker().clone());
-                }
-                Poll::Pending
-            });
-            match select(task, over).await {
-                Either::Left(result) => result,
-                Either::Right(()) => Err("stopped".to_owned()),
-            }
-        }
+/// Sets the shares of all functions, at the physical one.
+async fn set_weights(cpu: &Cpu, physical: &FoundFunction, load: &Settings) -> Result<(), String> {
+    for (function, weight) in (0u64..).zip(&load.weights) {
+        let at = function.checked_sub(1).map_or(r::WEIGHT, |vf| r::VF_WEIGHTS + 4 * vf);
+        cpu.write_u32(physical.address(BAR, at)?, (*weight).into()).await.map_err(text)?;
     }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        self.ended.is_over.set(true);
-        self.ended.waiting.take().into_iter().for_each(Waker::wake);
-    }
+    Ok(())
 }
 
 /// One function as its driver knows it.
 struct Function {
     number: usize,
     function: FoundFunction,
-    rings: [Ring; 2],
+    engines: Vec<Engine>,
 }
 
 impl Function {
@@ -116,93 +87,132 @@ impl Function {
         cpu: &Cpu,
         number: usize,
         function: FoundFunction,
-        load: Settings,
+        load: &Rc<Settings>,
     ) -> Result<Function, String> {
-        let ring = |direction| {
-            let transfers = if load.directions.have(direction) { load.transfers } else { 0 };
-            Ring::new(cpu, number, function, direction, Settings { transfers, ..load })
-        };
-        let [h2d, d2h] = Direction::ALL.map(ring);
-        let rings = [h2d?, d2h?];
-        for ring in &rings {
-            ring.set_up().await?;
+        let id = cpu.read_u32(function.address(BAR, r::ID)?).await.map_err(text)?;
+        if id != r::ID_VALUE {
+            return Err(format!("no DMA engine: its ID register reads as {id:#010x}"));
         }
-        Ok(Function { number, function, rings })
+        let mut engines = Vec::new();
+        for engine in 0..load.engines() {
+            let engine = Engine::new(cpu, number, engine, function, load)?;
+            engine.set_up().await?;
+            engines.push(engine);
+        }
+        Ok(Function { number, function, engines })
     }
 
     async fn run(self, report: Shared<Report>) -> Result<(), String> {
-        let Function { number, function, rings: [mut h2d, mut d2h] } = self;
-        let cpu = h2d.cpu.clone();
-        let (sent, received) = join(h2d.run(), d2h.run()).await;
-        sent.and(received).map_err(|e| format!("{function}: {e}"))?;
+        let Function { number, function, engines } = self;
+        let Some(cpu) = engines.first().map(|engine| engine.cpu.clone()) else { return Ok(()) };
+        let group = Group::default();
+        let run = |mut engine: Engine| cpu.spawn(group.member(async move { engine.run().await }));
+        let running: Vec<_> = engines.into_iter().map(run).collect();
+        for task in running {
+            let ended = task.await.map_err(|e| e.to_string())?.unwrap_or(Ok(()));
+            ended.map_err(|e| format!("{function}: {e}"))?;
+        }
         report.change(|r| r.end(number, cpu.now()));
         Ok(())
     }
 }
 
-/// One ring, seen from the host.
-struct Ring {
+/// One engine, seen from the host.
+struct Engine {
     cpu: Cpu,
     function: FoundFunction,
+    number: usize,
     direction: Direction,
-    load: Settings,
-    descriptors: u64,
+    load: Rc<Settings>,
+    /// Transfers that it does.
+    transfers: u32,
+    /// Where a ring in host memory is.
+    ring: u64,
     buffers: u64,
-    done_at: u64,
+    write_back: u64,
     stream: Stream,
     seed: u64,
+    /// Transfers that were posted, and those that are done.
     posted: u32,
     done: u32,
 }
 
-impl Ring {
+impl Engine {
     /// `number` tells the streams of functions apart.
     fn new(
         cpu: &Cpu,
         number: usize,
+        engine: usize,
         function: FoundFunction,
-        direction: Direction,
-        load: Settings,
-    ) -> Result<Ring, String> {
+        load: &Rc<Settings>,
+    ) -> Result<Engine, String> {
         let alloc = |bytes| cpu.memory().alloc(bytes, 4096).map_err(text);
-        let seed = (number as u64) << 48 | (direction.index() as u64) << 40;
-        Ok(Ring {
+        let direction = load.direction(engine);
+        // What comes back is what was sent by the engine of the same number.
+        let stream = match (load.logic, direction) {
+            (Behind::LoopBack, Direction::D2h) => engine - usize::from(load.h2d_engines),
+            _ => engine,
+        };
+        let seed = (number as u64) << 48 | (stream as u64) << 40;
+        Ok(Engine {
             cpu: cpu.clone(),
             function,
+            number: engine,
             direction,
-            load,
-            descriptors: alloc(u64::from(load.ring_entries) * DESCRIPTOR_BYTES)?,
-            buffers: alloc(u64::from(load.ring_entries) * u64::from(load.size_bytes))?,
-            done_at: alloc(8)?,
+            transfers: if load.directions.have(direction) { load.transfers } else { 0 },
+            ring: match load.ring {
+                RingOf::Host => alloc(u64::from(load.ring_entries) * DESCRIPTOR_BYTES)?,
+                RingOf::Device => 0,
+            },
+            buffers: alloc(u64::from(load.buffers()) * load.buffer_bytes())?,
+            write_back: alloc(8)?,
             stream: Stream::new(seed),
             seed,
+            load: Rc::clone(load),
             posted: 0,
             done: 0,
         })
     }
 
     fn register(&self, offset: u64) -> Result<u64, String> {
-        self.function.address(BAR, self.direction.register(offset))
+        self.function.address(BAR, r::ENGINE + self.number as u64 * r::ENGINE_STRIDE + offset)
+    }
+
+    async fn write_u32(&self, offset: u64, value: u32) -> Result<(), String> {
+        self.cpu.write_u32(self.register(offset)?, value).await.map_err(text)
+    }
+
+    async fn write_u64(&self, offset: u64, value: u64) -> Result<(), String> {
+        self.cpu.write_u64(self.register(offset)?, value).await.map_err(text)
     }
 
     async fn set_up(&self) -> Result<(), String> {
-        self.cpu.memory().write(self.done_at, &[0; 8]).map_err(text)?;
-        self.cpu.write_u64(self.register(register::RING)?, self.descriptors).await.map_err(text)?;
-        self.cpu.write_u64(self.register(register::DONE_AT)?, self.done_at).await.map_err(text)?;
-        self.cpu.write_u64(self.register(register::SEED)?, self.seed).await.map_err(text)?;
-        let entries = self.register(register::ENTRIES)?;
-        self.cpu.write_u32(entries, self.load.ring_entries).await.map_err(text)
+        let Settings { ring, ring_entries, coalesce_count, coalesce_us, logic, .. } = *self.load;
+        self.cpu.memory().write(self.write_back, &[0; 8]).map_err(text)?;
+        let host_ring = if ring == RingOf::Host { register::control::HOST_RING } else { 0 };
+        if ring == RingOf::Host {
+            self.write_u64(register::RING, self.ring).await?;
+        }
+        self.write_u64(register::WRITE_BACK, self.write_back).await?;
+        self.write_u64(register::SEED, self.seed).await?;
+        self.write_u32(register::ENTRIES, ring_entries).await?;
+        let coalescing = put(register::coalescing::COUNT, coalesce_count.into())
+            | put(register::coalescing::TIME_US, coalesce_us.into());
+        self.write_u32(register::COALESCING, coalescing).await?;
+        let control = register::control::ENABLE | host_ring;
+        self.write_u32(register::CONTROL, control | put(register::control::LOGIC, logic as u32)).await
     }
 
     /// Keeps the ring full until all transfers are done.
     async fn run(&mut self) -> Result<(), String> {
-        while self.done < self.load.transfers {
+        let pieces = self.load.pieces();
+        while self.done < self.transfers {
             let before = self.posted;
-            while self.posted < self.load.transfers && self.posted - self.done < self.load.ring_entries {
-                self.post()?;
+            while self.posted < self.transfers && self.posted - self.done < self.load.buffers() {
+                self.post().await?;
             }
             if self.posted != before {
-                self.cpu.write_u32(self.register(register::POSTED)?, self.posted).await.map_err(text)?;
+                self.write_u32(register::POSTED, self.posted.wrapping_mul(pieces)).await?;
             }
             self.wait().await?;
             self.take_done()?;
@@ -212,54 +222,86 @@ impl Ring {
 
     /// Waits until something may be done.
     async fn wait(&self) -> Result<(), String> {
-        if self.load.interrupts != Interrupts::Intx {
-            self.cpu.interrupt(self.function.vector(self.direction.index() as u16)).await;
+        if self.load.completion == Completion::Poll {
+            self.cpu.sleep(LOOK).await;
             return Ok(());
         }
-        self.cpu.sleep(LOOK).await;
-        let register = self.function.address(BAR, register::INTX)?;
-        self.cpu.write_u32(register, 1 << self.direction.index()).await.map_err(text)
-    }
-
-    fn buffer(&self, transfer: u32) -> u64 {
-        self.buffers + u64::from(transfer % self.load.ring_entries) * u64::from(self.load.size_bytes)
-    }
-
-    /// True if this transfer interrupts: the last one, and one in each half ring, so that one of them is always outstanding.
-    fn interrupts(&self, transfer: u32) -> bool {
-        let half = (self.load.ring_entries / 2).max(1);
-        (transfer + 1).is_multiple_of(half) || transfer + 1 == self.load.transfers
-    }
-
-    fn post(&mut self) -> Result<(), String> {
-        let (buffer, transfer) = (self.buffer(self.posted), self.posted);
-        let memory = self.cpu.memory();
-        // From the device comes what was not there before.
-        let mut bytes = vec![0; self.load.size_bytes as usize];
-        if self.direction == Direction::H2d {
-            self.stream.fill(&mut bytes);
+        if self.load.interrupts != Interrupts::Intx {
+            self.cpu.interrupt(self.function.vector(self.number as u16)).await;
+            return Ok(());
         }
-        memory.write(buffer, &bytes).map_err(text)?;
-        let flags = if self.interrupts(transfer) { INTERRUPT } else { 0 };
-        let mut descriptor = [0; DESCRIPTOR_BYTES as usize];
-        descriptor[..8].copy_from_slice(&buffer.to_le_bytes());
-        descriptor[8..12].copy_from_slice(&self.load.size_bytes.to_le_bytes());
-        descriptor[12..].copy_from_slice(&flags.to_le_bytes());
-        let at = self.descriptors + u64::from(transfer % self.load.ring_entries) * DESCRIPTOR_BYTES;
-        memory.write(at, &descriptor).map_err(text)?;
+        self.cpu.sleep(LOOK_FOR_INTX).await;
+        let register = self.function.address(BAR, r::INTERRUPTS)?;
+        self.cpu.write_u32(register, 1 << self.number).await.map_err(text)
+    }
+
+    /// The memory of each piece of a transfer, in the order of its data: of several, the last one is first.
+    fn pieces(&self, transfer: u32) -> impl Iterator<Item = (u64, u32)> + use<> {
+        let Settings { size_bytes, page_bytes, .. } = *self.load;
+        let (page, count) = (if page_bytes == 0 { size_bytes } else { page_bytes }, self.load.pieces());
+        let buffer = self.buffers + u64::from(transfer % self.load.buffers()) * self.load.buffer_bytes();
+        (0..count).map(move |n| {
+            let at = buffer + u64::from(count - 1 - n) * u64::from(page);
+            (at, page.min(size_bytes - n * page))
+        })
+    }
+
+    /// True if this transfer interrupts: where none is held back, the last one, and one in each half of those that may be under
+    /// way, so that one of them is always outstanding.
+    fn interrupts(&self, transfer: u32) -> bool {
+        let half = (self.load.buffers() / 2).max(1);
+        let always = self.load.coalesce_count > 1;
+        always || (transfer + 1).is_multiple_of(half) || transfer + 1 == self.transfers
+    }
+
+    async fn post(&mut self) -> Result<(), String> {
+        if self.load.set_up_ns > 0 {
+            self.cpu.sleep(Duration::from_ns(self.load.set_up_ns.into())).await;
+        }
+        let (transfer, count) = (self.posted, self.load.pieces());
+        for (n, (at, bytes)) in (0..).zip(self.pieces(transfer)) {
+            if self.load.logic != Behind::Plain {
+                // From the device comes what was not there before.
+                let mut data = vec![0; bytes as usize];
+                if self.direction == Direction::H2d {
+                    self.stream.fill(&mut data);
+                }
+                self.cpu.memory().write(at, &data).map_err(text)?;
+            }
+            let is_last = n + 1 == count;
+            let interrupt = if is_last && self.interrupts(transfer) { d::flags::INTERRUPT } else { 0 };
+            let flags = interrupt | if is_last { 0 } else { d::flags::MORE };
+            self.write_descriptor(transfer.wrapping_mul(count).wrapping_add(n), at, bytes, flags).await?;
+        }
         self.posted += 1;
+        Ok(())
+    }
+
+    async fn write_descriptor(&self, index: u32, at: u64, bytes: u32, flags: u32) -> Result<(), String> {
+        let place = u64::from(index & (self.load.ring_entries - 1));
+        let words = [at, bytes.into(), flags.into()];
+        if self.load.ring == RingOf::Host {
+            let at = self.ring + place * DESCRIPTOR_BYTES;
+            return self.cpu.memory().write(at, words.map(u64::to_le_bytes).as_flattened()).map_err(text);
+        }
+        let first = u64::from(self.load.device_entries()) * self.number as u64;
+        let at = self.function.address(BAR, r::DESCRIPTOR + (first + place) * r::DESCRIPTOR_STRIDE)?;
+        for (n, word) in (0..).zip(words) {
+            self.cpu.write_u64(at + 8 * n, word).await.map_err(text)?;
+        }
         Ok(())
     }
 
     /// Takes note of what the device has written back, and looks at the data that have come.
     fn take_done(&mut self) -> Result<(), String> {
-        let written = self.cpu.memory().read_u64(self.done_at).map_err(text)?;
-        let (done, failed) = (written as u32, (written >> 32) as u32);
+        let written = self.cpu.memory().read_u64(self.write_back).map_err(text)?;
+        let (descriptors, failed) = (written as u32, (written >> 32) as u32);
+        let (direction, done) = (self.direction, descriptors / self.load.pieces());
         if failed > 0 {
-            return Err(format!("{:?}: {failed} of {done} transfers failed", self.direction));
+            return Err(format!("{direction:?}: {failed} of {descriptors} descriptors failed"));
         }
         if done < self.done || done > self.posted {
-            return Err(format!("{:?}: {done} of {} posted transfers done", self.direction, self.posted));
+            return Err(format!("{direction:?}: {done} of {} posted transfers done", self.posted));
         }
         for transfer in self.done..done {
             self.check(transfer)?;
@@ -269,15 +311,16 @@ impl Ring {
     }
 
     fn check(&mut self, transfer: u32) -> Result<(), String> {
-        if self.direction == Direction::H2d {
+        if self.direction == Direction::H2d || self.load.logic == Behind::Plain {
             return Ok(());
         }
-        let mut bytes = vec![0; self.load.size_bytes as usize];
-        self.cpu.memory().read(self.buffer(transfer), &mut bytes).map_err(text)?;
-        if self.stream.check(&bytes) {
-            Ok(())
-        } else {
-            Err(format!("D2h: transfer {transfer} did not bring what was sent"))
+        for (at, bytes) in self.pieces(transfer) {
+            let mut data = vec![0; bytes as usize];
+            self.cpu.memory().read(at, &mut data).map_err(text)?;
+            if !self.stream.check(&data) {
+                return Err(format!("D2h: transfer {transfer} did not bring what was sent"));
+            }
         }
+        Ok(())
     }
 }

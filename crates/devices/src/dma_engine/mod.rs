@@ -2,76 +2,55 @@
 //! A DMA engine with descriptor rings behind a physical function and its virtual ones, after that of Zazo et al. (ReConFig'15),
 //! and the host program that moves data through every function of it.
 //!
-//! Each function has two rings, one for each direction: H2D, whose data the device reads, and D2H, whose data it writes. A
-//! ring consists of descriptors in host memory; the host posts some by writing their number to the doorbell, the device
-//! fetches them, moves the data, and writes back how many are done. The registers of a function, little-endian, on BAR 0:
+//! What its driver sees is in `docs/dma-engine.md`; its registers are in [`registers`], which come from `registers/dma_engine.rdl`.
 //!
-//! ```text
-//!           H2D    D2H
-//! ring      +0x00  +0x40  u64  bus address of the descriptors
-//! entries   +0x08  +0x48  u32  descriptors of the ring: a power of two, 1 to 4096; 0: there is none
-//! posted    +0x0c  +0x4c  u32  doorbell: how many descriptors were posted so far, modulo 2^32
-//! done at   +0x10  +0x50  u64  bus address of the 8 B that are written back; 0: nothing is
-//! seed      +0x18  +0x58  u64  first word of the stream of data
-//! done      +0x20  +0x60  u32  how many descriptors are done so far; read-only
-//! failed    +0x24  +0x64  u32  how many of these failed; read-only
-//!           +0x80              u32  INTx (`interrupts = "intx"`): bit 0 H2D, bit 1 D2H asserts it; ones clear
-//!           +0x1000            MSI-X table: vector 0 is H2D's, vector 1 D2H's
-//!           +0x1800            MSI-X Pending Bit Array
-//!
-//! descriptor        +0  u64  address        +8  u32  bytes        +12  u32  bit 0: interrupt when done
-//! written back      +0  u32  done           +4  u32  failed
-//! ```
-//!
-//! Behind the rings stands what the paper tests with (§IV-E): data are integers that count up without a gap. An H2D ring
-//! checks that its bytes are those of the stream which begins with `seed`, 8 B for each word, over all descriptors; a D2H ring
-//! makes such a stream. A descriptor failed where a transfer failed, or a byte was wrong.
-//!
-//! One engine does the reads of all functions. It has a *window* (§IV-A): so many reads of up to 512 B may be under way.
-//! Their completions come in any order; a place in the window is free again when its data and all before it of the same
-//! ring have been taken. Functions take turns for free places. Writes wait for nobody, and take turns in the endpoint.
-//!
-//! Unlike the paper's, descriptors are in host memory, not in the device's, and the window is shared by all functions.
+//! - `function`: one function's registers. - `engine`: a ring, and what becomes of descriptors. - `movers`: the tasks that move
+//!   data. - `logic`: what stands behind. - `turns`: who is next, of functions that want the same.
 
 mod driver;
+mod engine;
+mod function;
+mod logic;
+mod movers;
+pub mod registers;
 mod report;
-mod ring;
 mod stream;
-mod window;
+mod turns;
 
 pub use driver::{drive_one, driver};
+pub use logic::{Logic, MakeLogic};
 pub use report::{FunctionReport, Report, RingReport};
 pub use stream::Stream;
 
 use crate::{device_id, identity, registers_of};
-use capture::DeviceRegister;
 use config::{
     Bar, BuildError, Builder, ConfigSpace, Identity, MsiLayout, MsiOptions, MsixLayout, PcieLayout,
     SriovLayout,
 };
 use device::{AsyncDevice, BarIndex, Device};
 use endpoint::{FunctionConfig, VirtualFunctions};
+use function::{Common, Function};
 use plug::file::Folder;
 use plug::transfers::{Offer, Pattern, Test, Transfers, Workload};
-use plug::{Fault, FunctionRegisters, MemoryKind, Model, Needs, Plugged, Shared, Site, named};
-use ring::Function;
+use plug::{Fault, FunctionRegisters, MemoryKind, Model, Needs, Plugged, Shared, Site};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::rc::Rc;
 use tlp::PayloadPool;
 use tlp::split::request_pieces;
-use window::Window;
+use turns::Turns;
 
 /// Virtual functions at most. The last of 256 is on a bus of its own, behind that of the physical function: 255 have room
 /// beside that (`PCIe 5.0 §9.3.3.9`).
 pub const MAX_VFS: u16 = 256;
-/// Bytes of BAR 0 of each function.
-pub const BAR_BYTES: u64 = 8192;
+/// Engines of a function at most.
+pub const MAX_ENGINES: u8 = registers::ENGINE_COUNT as u8;
 /// Bytes of a descriptor.
-pub const DESCRIPTOR_BYTES: u64 = 16;
-/// Descriptors of a ring at most.
-pub const MAX_RING_ENTRIES: u32 = 4096;
-/// Bytes of a read of data at most, and of a write.
-pub const READ_BYTES: u32 = 512;
+pub const DESCRIPTOR_BYTES: u64 = registers::DESCRIPTOR_STRIDE;
+/// Descriptors of a ring in host memory at most.
+pub const MAX_RING_ENTRIES: u32 = 65_536;
+/// Bytes of a write of data at most, before the endpoint cuts it by Max_Payload_Size.
+pub const WRITE_BYTES: u32 = 512;
 
 /// Outstanding transfers in each direction of a measurement that does not set them.
 const BENCH_OUTSTANDING: u16 = 64;
@@ -80,45 +59,14 @@ const BENCH_OUTSTANDING: u16 = 64;
 const CLASS: u32 = 0x12_0000;
 const BAR: BarIndex = BarIndex(0);
 const VF_DEVICE: u16 = device_id::DMA_ENGINE_VF;
-const MSI: MsiLayout = MsiLayout { vectors: 2 };
-const MSIX: MsixLayout = MsixLayout { vectors: 2, table: (BAR.0, 0x1000), pending: (BAR.0, 0x1800) };
-
-/// Offsets of the registers of a ring, and the distance of the rings.
-mod register {
-    pub(super) const RING: u64 = 0x00;
-    pub(super) const ENTRIES: u64 = 0x08;
-    pub(super) const POSTED: u64 = 0x0c;
-    pub(super) const DONE_AT: u64 = 0x10;
-    pub(super) const SEED: u64 = 0x18;
-    pub(super) const DONE: u64 = 0x20;
-    pub(super) const FAILED: u64 = 0x24;
-    pub(super) const STRIDE: u64 = 0x40;
-    pub(super) const INTX: u64 = 0x80;
-    /// Of both, and that behind them.
-    pub(super) const BYTES: usize = 0x84;
+/// Where MSI-X is, for so many vectors.
+const fn msix(vectors: u16) -> MsixLayout {
+    MsixLayout {
+        vectors,
+        table: (BAR.0, registers::MSIX_TABLE as u32),
+        pending: (BAR.0, registers::MSIX_PENDING as u32),
+    }
 }
-
-/// The registers by their names, of the physical function and of virtual ones.
-const REGISTERS: &[DeviceRegister] = &[
-    named(Some(BAR.0), register::RING, 8, "H2D ring"),
-    named(Some(BAR.0), register::ENTRIES, 4, "H2D entries"),
-    named(Some(BAR.0), register::POSTED, 4, "H2D posted (doorbell)"),
-    named(Some(BAR.0), register::DONE_AT, 8, "H2D done at"),
-    named(Some(BAR.0), register::SEED, 8, "H2D seed"),
-    named(Some(BAR.0), register::DONE, 4, "H2D done"),
-    named(Some(BAR.0), register::FAILED, 4, "H2D failed"),
-    named(Some(BAR.0), register::STRIDE + register::RING, 8, "D2H ring"),
-    named(Some(BAR.0), register::STRIDE + register::ENTRIES, 4, "D2H entries"),
-    named(Some(BAR.0), register::STRIDE + register::POSTED, 4, "D2H posted (doorbell)"),
-    named(Some(BAR.0), register::STRIDE + register::DONE_AT, 8, "D2H done at"),
-    named(Some(BAR.0), register::STRIDE + register::SEED, 8, "D2H seed"),
-    named(Some(BAR.0), register::STRIDE + register::DONE, 4, "D2H done"),
-    named(Some(BAR.0), register::STRIDE + register::FAILED, 4, "D2H failed"),
-    named(Some(BAR.0), register::INTX, 4, "INTx"),
-];
-
-/// The bit of a descriptor that asks for an interrupt.
-const INTERRUPT: u32 = 1;
 
 /// Which way data go: host to device, or device to host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -132,47 +80,112 @@ pub enum Direction {
 impl Direction {
     /// Both.
     pub const ALL: [Direction; 2] = [Direction::H2d, Direction::D2h];
-
-    /// 0 or 1: the place of its ring, and its vector.
-    #[must_use]
-    pub const fn index(self) -> usize {
-        self as usize
-    }
-
-    /// Offset of a register of its ring.
-    const fn register(self, offset: u64) -> u64 {
-        self as u64 * register::STRIDE + offset
-    }
 }
 
 /// A DMA engine with descriptor rings behind a physical function and virtual ones (ReConFig'15). The host enables all
 /// virtual functions and runs a driver for each function, all side by side; each moves as much data in both directions,
 /// and every byte is checked.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
     /// Virtual functions.
     #[schemars(range(min = 0, max = 256))]
     pub vfs: u16,
-    /// Transfers of each function in each direction.
-    #[schemars(range(min = 1, max = 10_000_000))]
-    pub transfers: u32,
-    /// Bytes of each transfer: a multiple of 8.
-    #[schemars(range(min = 8, max = 1_048_576), extend("multipleOf" = 8))]
-    pub size_bytes: u32,
-    /// Descriptors of each ring, and buffers: a power of two.
-    #[schemars(range(min = 1, max = 4096), extend("powerOfTwo" = true))]
-    pub ring_entries: u32,
-    /// Reads of data that the engine has under way at most, for all functions.
+    /// Engines of each function that read host memory; 16 of both kinds at most, and one at least.
+    #[schemars(range(min = 0, max = 15))]
+    pub h2d_engines: u8,
+    /// Engines of each function that write host memory.
+    #[schemars(range(min = 0, max = 15))]
+    pub d2h_engines: u8,
+    /// Reads of data that are under way at most.
     #[schemars(range(min = 1, max = 1024))]
     pub window: u16,
-    /// Which way data go.
-    pub directions: Directions,
+    /// Whose window that is.
+    pub window_of: WindowOf,
+    /// Bytes of a read of data at most: a power of two. Max_Read_Request_Size may allow less.
+    #[schemars(range(min = 128, max = 4096), extend("powerOfTwo" = true))]
+    pub read_bytes: u32,
+    /// Shares of functions, the physical one first; the rest have 1.
+    #[schemars(length(max = 257), inner(range(min = 1, max = 255)))]
+    pub weights: Vec<u8>,
     /// How it interrupts. Other than by MSI-X without virtual functions alone.
     pub interrupts: Interrupts,
+    /// Driver: transfers of each engine.
+    #[schemars(range(min = 1, max = 10_000_000))]
+    pub transfers: u32,
+    /// Driver: bytes of each transfer: a multiple of 8.
+    #[schemars(range(min = 8, max = 16_777_216), extend("multipleOf" = 8))]
+    pub size_bytes: u32,
+    /// Driver: bytes of contiguous memory, for each of which a transfer has a descriptor; 0: all are contiguous.
+    #[schemars(range(min = 0, max = 16_777_216), extend("multipleOf" = 8))]
+    pub page_bytes: u32,
+    /// Driver: where descriptors are.
+    pub ring: RingOf,
+    /// Driver: descriptors of each ring: a power of two.
+    #[schemars(range(min = 1, max = 65_536), extend("powerOfTwo" = true))]
+    pub ring_entries: u32,
+    /// Driver: transfers of each engine under way at most, and so buffers; 0: as many as the ring has room for.
+    #[schemars(range(min = 0, max = 65_536))]
+    pub outstanding: u32,
+    /// Driver: time that software takes before it posts a transfer.
+    #[schemars(range(min = 0, max = 1_000_000_000))]
+    pub set_up_ns: u32,
+    /// Driver: how it learns that transfers are done.
+    pub completion: Completion,
+    /// Driver: interrupts that are held back until there are so many; 0 and 1: none is.
+    pub coalesce_count: u16,
+    /// Driver: the time in microseconds that one is held back at most.
+    #[schemars(range(min = 1, max = 65_535))]
+    pub coalesce_us: u16,
+    /// Driver: what stands behind the engines.
+    pub logic: Behind,
+    /// Which way data go.
+    pub directions: Directions,
     /// Transfers before those that count, and those that count, where they are measured.
     #[serde(skip)]
     pub measured: Option<(u64, u64)>,
+}
+
+/// Who has a window of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum WindowOf {
+    /// All functions together.
+    All,
+    /// Each function.
+    Function,
+}
+
+/// Where descriptors are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum RingOf {
+    /// In host memory.
+    Host,
+    /// In the device's, behind BAR 0 (ReConFig'15, §IV-A).
+    Device,
+}
+
+/// How a driver learns that transfers are done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Completion {
+    /// By interrupts, of the last transfer that it posts at a time, and of one in the middle.
+    Interrupt,
+    /// It looks at what is written back, each 100 ns.
+    Poll,
+}
+
+/// What stands behind the engines: see the data sheet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Behind {
+    /// Words of 8 B that count up, made and checked (ReConFig'15, §IV-E).
+    Integers,
+    /// It takes all, and gives zeros.
+    Plain,
+    /// From H2D engine n to D2H engine n; the driver checks that what comes is what it sent.
+    LoopBack,
 }
 
 /// How an engine interrupts.
@@ -217,12 +230,25 @@ impl Default for Settings {
     fn default() -> Settings {
         Settings {
             vfs: 1,
+            h2d_engines: 1,
+            d2h_engines: 1,
+            window: 32,
+            window_of: WindowOf::All,
+            read_bytes: 512,
+            weights: Vec::new(),
+            interrupts: Interrupts::Msix,
             transfers: 256,
             size_bytes: 4096,
+            page_bytes: 0,
+            ring: RingOf::Host,
             ring_entries: 16,
-            window: 32,
+            outstanding: 0,
+            set_up_ns: 0,
+            completion: Completion::Interrupt,
+            coalesce_count: 1,
+            coalesce_us: 10,
+            logic: Behind::Integers,
             directions: Directions::Both,
-            interrupts: Interrupts::Msix,
             measured: None,
         }
     }
@@ -230,8 +256,10 @@ impl Default for Settings {
 
 impl Model for Settings {
     const NAME: &'static str = "dma-engine";
-    const REGISTERS: &'static [FunctionRegisters] =
-        &[registers_of(device_id::DMA_ENGINE, REGISTERS), registers_of(device_id::DMA_ENGINE_VF, REGISTERS)];
+    const REGISTERS: &'static [FunctionRegisters] = &[
+        registers_of(device_id::DMA_ENGINE, registers::NAMES),
+        registers_of(device_id::DMA_ENGINE_VF, registers::NAMES),
+    ];
 
     const TESTS: &'static [Test] = &[Test::BwRd, Test::BwWr, Test::BwRdWr];
 
@@ -253,14 +281,14 @@ impl Model for Settings {
             ..Settings::default()
         };
         settings.check()?;
-        let ring_bytes = u64::from(settings.ring_entries) * u64::from(size_bytes);
+        let ring_bytes = u64::from(settings.buffers()) * u64::from(size_bytes);
         Workload::only("profile", workload.profile.as_ref(), "ideal".to_owned())?;
         Ok(Offer {
             outstanding,
             host_offset_bytes: Workload::only("host_offset_bytes", workload.host_offset_bytes.as_ref(), 0)?,
             pattern: Workload::only("pattern", workload.pattern.as_ref(), Pattern::Sequential)?,
             cut_writes: Some(Box::new(|address, bytes, mps| {
-                let pieces = ring::pieces(address, bytes);
+                let pieces = movers::pieces(address, bytes.into(), WRITE_BYTES);
                 pieces.flat_map(|(at, len)| request_pieces(at, len, mps.bytes())).collect()
             })),
             ..Offer::new(
@@ -276,17 +304,17 @@ impl Model for Settings {
     }
 
     fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault> {
-        let (settings, report) = (*self, Shared::default());
+        let (settings, report) = (self.clone(), Shared::default());
         let measured =
             self.measured.map(|(warm_up, wanted)| Shared::new(Transfers::of(Test::BwRdWr, warm_up, wanted)));
-        let made = functions(settings, site.pcie, site.payloads, &report, measured.as_ref())?;
+        let made = functions(&settings, site.pcie, site.payloads, &report, measured.as_ref(), None)?;
         let (needed, there) = (self.host_bytes(), site.memory.size());
         if needed > there {
             let message = format!("its rings and buffers need {needed} B of host memory: there are {there}");
             return Err(Fault::at("ring_entries", message));
         }
         let told = report.clone();
-        let driver = move |cpu, found| driver(cpu, found, settings, told.clone());
+        let driver = move |cpu, found| driver(cpu, found, settings.clone(), told.clone());
         let plugged = Plugged::with_virtual_functions(made.physical, made.virtual_functions, driver);
         let plugged = plugged.reporting(&report);
         Ok(match &measured {
@@ -297,12 +325,86 @@ impl Model for Settings {
 }
 
 impl Settings {
+    /// Engines of each function.
+    pub(crate) fn engines(&self) -> usize {
+        usize::from(self.h2d_engines) + usize::from(self.d2h_engines)
+    }
+
+    /// Which way an engine goes.
+    pub(crate) fn direction(&self, engine: usize) -> Direction {
+        if engine < usize::from(self.h2d_engines) { Direction::H2d } else { Direction::D2h }
+    }
+
+    /// Descriptors of a transfer.
+    fn pieces(&self) -> u32 {
+        if self.page_bytes == 0 { 1 } else { self.size_bytes.div_ceil(self.page_bytes) }
+    }
+
+    /// Bytes of the memory of a transfer: pages lie in it in the wrong order.
+    fn buffer_bytes(&self) -> u64 {
+        u64::from(self.pieces())
+            * u64::from(if self.page_bytes == 0 { self.size_bytes } else { self.page_bytes })
+    }
+
+    /// Buffers of an engine's driver: transfers under way at most.
+    fn buffers(&self) -> u32 {
+        let most = (self.ring_entries / self.pieces()).max(1);
+        if self.outstanding == 0 { most } else { self.outstanding.min(most) }
+    }
+
     /// Host memory that the drivers of all functions ask for, by page.
     fn host_bytes(&self) -> u64 {
         let pages = |bytes: u64| bytes.next_multiple_of(4096);
-        let entries = u64::from(self.ring_entries);
-        let ring = pages(entries * DESCRIPTOR_BYTES) + pages(entries * u64::from(self.size_bytes)) + pages(8);
-        2 * ring * (u64::from(self.vfs) + 1)
+        let ring = match self.ring {
+            RingOf::Host => pages(u64::from(self.ring_entries) * DESCRIPTOR_BYTES),
+            RingOf::Device => 0,
+        };
+        let buffers = pages(u64::from(self.buffers()) * self.buffer_bytes());
+        self.engines() as u64 * (ring + buffers + pages(8)) * (u64::from(self.vfs) + 1)
+    }
+
+    /// What no single setting says.
+    fn check_whole(&self) -> Result<(), Fault> {
+        self.check()?;
+        let wrong = |key: &'static str, message: String| Err(Fault::at(key, message));
+        let most = usize::from(MAX_ENGINES);
+        if !(1..=most).contains(&self.engines()) {
+            return wrong(
+                "h2d_engines",
+                format!("with d2h_engines {}: legal are 1 to {most}", self.engines()),
+            );
+        }
+        if self.vfs > 0 && self.interrupts != Interrupts::Msix {
+            let message = "other interrupts than msi-x: legal without virtual functions (vfs = 0)";
+            return wrong("interrupts", message.to_owned());
+        }
+        if self.logic == Behind::LoopBack
+            && (self.h2d_engines != self.d2h_engines || self.directions != Directions::Both)
+        {
+            let message = "loop-back: legal with as many engines of either kind, and both directions";
+            return wrong("logic", message.to_owned());
+        }
+        let entries = self.device_entries();
+        if self.ring == RingOf::Device && self.ring_entries > entries {
+            return wrong(
+                "ring_entries",
+                format!("{}: a ring in the device has {entries} at most", self.ring_entries),
+            );
+        }
+        if self.pieces() > self.ring_entries {
+            let message = format!(
+                "a transfer has {} descriptors: legal are {} (ring_entries)",
+                self.pieces(),
+                self.ring_entries
+            );
+            return wrong("page_bytes", message);
+        }
+        Ok(())
+    }
+
+    /// Descriptors of each engine in the device's memory.
+    pub(crate) fn device_entries(&self) -> u32 {
+        1 << (registers::DESCRIPTOR_COUNT as u32 / self.engines().max(1) as u32).ilog2()
     }
 }
 
@@ -316,63 +418,75 @@ pub struct Functions {
 }
 
 /// The engine; `pcie` says what link it is on, payloads come from `pool`. Transfers of all functions count in `measured`, where it
-/// is given.
+/// is given; `logic` makes what stands behind engines, where it is not to be what ships.
 ///
 /// # Errors
 /// Where a setting is not legal.
 pub fn functions(
-    settings: Settings,
+    settings: &Settings,
     pcie: PcieLayout,
     pool: &PayloadPool,
     report: &Shared<Report>,
     measured: Option<&Shared<Transfers>>,
+    logic: Option<MakeLogic>,
 ) -> Result<Functions, Fault> {
-    settings.check()?;
-    if settings.vfs > 0 && settings.interrupts != Interrupts::Msix {
-        let message = "other interrupts than msi-x: legal without virtual functions (vfs = 0)";
-        return Err(Fault::at("interrupts", message.to_owned()));
-    }
-    report.change(|r| r.functions = vec![FunctionReport::default(); usize::from(settings.vfs) + 1]);
-    let (window, interrupts) = (Window::new(settings.window), settings.interrupts);
-    let (pool, report, measured) = (pool.clone(), report.clone(), measured.cloned());
+    settings.check_whole()?;
+    let rings = vec![RingReport::default(); settings.engines()];
+    let directions: Vec<Direction> =
+        (0..settings.engines()).map(|engine| settings.direction(engine)).collect();
+    let function = FunctionReport { rings, directions, ..FunctionReport::default() };
+    report.change(|r| r.functions = vec![function; usize::from(settings.vfs) + 1]);
+    let common = Rc::new(Common {
+        settings: settings.clone(),
+        reads: (settings.window_of == WindowOf::All).then(|| Turns::new(settings.window)),
+        writes: Turns::new(1),
+        writable: [true, false].map(|is_physical| function::writable(settings, is_physical)),
+        report: report.clone(),
+        measured: measured.cloned(),
+        logic,
+    });
+    let pool = pool.clone();
     let device = move |number: u16| -> Box<dyn Device> {
-        let (window, report, measured) = (window.clone(), report.clone(), measured.clone());
-        let start = move |io| {
-            Function::new(io, number, interrupts, window.clone(), report.clone(), measured.clone()).run()
-        };
+        let common = Rc::clone(&common);
+        let start = move |io| Function::new(io, number, Rc::clone(&common)).run();
         Box::new(AsyncDevice::with_pool(pool.clone(), start))
     };
     let physical = FunctionConfig { config: physical(settings, pcie)?, device: device(0) };
     let virtual_functions = match settings.vfs {
         0 => None,
-        _ => {
-            Some(VirtualFunctions { config: virtual_space(pcie)?, device: Box::new(move |n| device(n + 1)) })
-        }
+        _ => Some(VirtualFunctions {
+            config: virtual_space(settings, pcie)?,
+            device: Box::new(move |n| device(n + 1)),
+        }),
     };
     Ok(Functions { physical, virtual_functions })
 }
 
-fn physical(settings: Settings, pcie: PcieLayout) -> Result<ConfigSpace, BuildError> {
-    let Settings { vfs, interrupts, .. } = settings;
-    let builder = Builder::type0(identity(device_id::DMA_ENGINE, CLASS)).bar(BAR, Bar::memory64(BAR_BYTES));
-    let builder = match interrupts {
-        Interrupts::Msix => builder.msix(MSIX),
-        Interrupts::Msi => builder.msi(MSI).msi_options(MsiOptions { masking: true, address_32: false }),
+fn physical(settings: &Settings, pcie: PcieLayout) -> Result<ConfigSpace, BuildError> {
+    let (vfs, engines) = (settings.vfs, settings.engines() as u16);
+    let bar = Bar::memory64(registers::BAR_BYTES);
+    let builder = Builder::type0(identity(device_id::DMA_ENGINE, CLASS)).bar(BAR, bar);
+    let builder = match settings.interrupts {
+        Interrupts::Msix => builder.msix(msix(engines)),
+        Interrupts::Msi => {
+            let layout = MsiLayout { vectors: engines.next_power_of_two() as u8 };
+            builder.msi(layout).msi_options(MsiOptions { masking: true, address_32: false })
+        }
         Interrupts::Intx => builder.interrupt_pin(1),
     };
     let builder = builder.pcie(pcie).usual();
     if vfs == 0 {
         return builder.build();
     }
-    let sriov = SriovLayout::new(vfs, VF_DEVICE).bar(BAR, Bar::memory64(BAR_BYTES));
+    let sriov = SriovLayout::new(vfs, VF_DEVICE).bar(BAR, bar);
     builder.alternative_routing(0).single_root_virtualization(sriov).build()
 }
 
-fn virtual_space(pcie: PcieLayout) -> Result<ConfigSpace, BuildError> {
+fn virtual_space(settings: &Settings, pcie: PcieLayout) -> Result<ConfigSpace, BuildError> {
     let identity = Identity { device: VF_DEVICE, ..identity(device_id::DMA_ENGINE, CLASS) };
     Builder::virtual_function(identity)
         .pcie(pcie)
-        .msix(MSIX)
+        .msix(msix(settings.engines() as u16))
         .advanced_error_reporting()
         .alternative_routing(0)
         .build()

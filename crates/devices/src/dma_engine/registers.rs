@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! DMA engine, BAR 0: offsets and fields. Written by registers/generate.py from registers/dma_engine.rdl: change that.
 
-use plug::{DeviceRegister, named};
+use capture::DeviceRegister;
+use plug::named;
 
 /// Bytes of the BAR.
 pub const BAR_BYTES: u64 = 0x10000;
@@ -88,6 +89,8 @@ pub mod vf_weights {
     /// Weight.
     pub const WEIGHT: u32 = 0xff;
 }
+/// What software may write: offset of a DW, and its bits.
+pub const WRITABLE: &[(u64, u32)] = &[(0x18, 0x1), (0x1c, 0xffff), (0x20, 0xff)];
 /// MSI-X table; 256 B.
 pub const MSIX_TABLE: u64 = 0x2000;
 /// MSI-X Pending Bit Array; 8 B.
@@ -97,7 +100,7 @@ pub const ENGINE: u64 = 0x1000;
 /// How many there are at most.
 pub const ENGINE_COUNT: u64 = 16;
 /// Bytes from one to the next.
-pub const ENGINE_BYTES: u64 = 0x80;
+pub const ENGINE_STRIDE: u64 = 0x80;
 /// In one engine.
 pub mod engine {
     /// Control; u32.
@@ -158,13 +161,26 @@ pub mod engine {
     pub const SEED: u64 = 0x30;
     /// Bytes moved; u64.
     pub const BYTES: u64 = 0x38;
+    /// What software may write: offset of a DW, and its bits.
+    pub const WRITABLE: &[(u64, u32)] = &[
+        (0x0, 0xf0f),
+        (0x8, 0xffffffff),
+        (0xc, 0xffffffff),
+        (0x10, 0xffffffff),
+        (0x14, 0xffffffff),
+        (0x20, 0xffffffff),
+        (0x24, 0xffffffff),
+        (0x28, 0xffffffff),
+        (0x30, 0xffffffff),
+        (0x34, 0xffffffff),
+    ];
 }
 /// The first descriptor.
 pub const DESCRIPTOR: u64 = 0x8000;
 /// How many there are at most.
 pub const DESCRIPTOR_COUNT: u64 = 1024;
 /// Bytes from one to the next.
-pub const DESCRIPTOR_BYTES: u64 = 0x20;
+pub const DESCRIPTOR_STRIDE: u64 = 0x20;
 /// In one descriptor.
 pub mod descriptor {
     /// Address; u64.
@@ -189,6 +205,17 @@ pub mod descriptor {
     }
     /// Moved; u64.
     pub const MOVED: u64 = 0x18;
+    /// What software may write: offset of a DW, and its bits.
+    pub const WRITABLE: &[(u64, u32)] = &[
+        (0x0, 0xffffffff),
+        (0x4, 0xffffffff),
+        (0x8, 0xffffffff),
+        (0xc, 0xffffffff),
+        (0x10, 0x3),
+        (0x14, 0xff),
+        (0x18, 0xffffffff),
+        (0x1c, 0xffffffff),
+    ];
 }
 
 /// Values of fields of the kind `logic_kind`.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What an engine has done, function by function. Numbers only.
 
+use super::Direction;
 use plug::{Shown, gbps, ns};
 use tlp::{Duration, Time};
 
@@ -13,15 +14,17 @@ pub struct RingReport {
     pub done: u64,
     /// Of these, failed.
     pub failed: u64,
-    /// Doorbells that made no sense: of no ring, or with more posted than there are descriptors.
+    /// How often it stood still: its ring was wrong, or more was posted than it has descriptors.
     pub refused: u64,
 }
 
 /// What a function has done.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct FunctionReport {
-    /// By [`Direction::index`](super::Direction::index).
-    pub rings: [RingReport; 2],
+    /// By engine.
+    pub rings: Vec<RingReport>,
+    /// Which way each of them goes.
+    pub directions: Vec<Direction>,
     /// Bytes moved when the first function had moved all of its own; before that none.
     pub shared_bytes: u64,
     /// When its driver ended.
@@ -32,6 +35,12 @@ impl FunctionReport {
     /// Bytes moved in both directions.
     pub fn bytes(&self) -> u64 {
         self.rings.iter().map(|r| r.bytes).sum()
+    }
+
+    /// Bytes moved in one direction.
+    fn bytes_of(&self, direction: Direction) -> u64 {
+        let rings = self.rings.iter().zip(&self.directions);
+        rings.filter(|(_, of)| **of == direction).map(|(ring, _)| ring.bytes).sum()
     }
 }
 
@@ -94,12 +103,13 @@ impl plug::Report for Report {
         for (n, function) in self.functions.iter().enumerate() {
             // In the order of names, which is that of numbers.
             let name = n.checked_sub(1).map_or("pf".to_owned(), |vf| format!("vf{vf:03}"));
-            let (elapsed, [h2d, d2h]) = (self.elapsed(n, now), function.rings);
+            let elapsed = self.elapsed(n, now);
+            let sum = |of: fn(&RingReport) -> u64| function.rings.iter().map(of).sum::<u64>();
             let share = self.shared_bytes(function) as f64 / all_shared.max(1) as f64;
-            shown.put(format!("{name}.transfers"), h2d.done + d2h.done);
-            shown.put(format!("{name}.failed"), h2d.failed + d2h.failed);
-            shown.put(format!("{name}.h2d_gbps"), gbps(h2d.bytes, elapsed));
-            shown.put(format!("{name}.d2h_gbps"), gbps(d2h.bytes, elapsed));
+            shown.put(format!("{name}.descriptors"), sum(|ring| ring.done));
+            shown.put(format!("{name}.failed"), sum(|ring| ring.failed));
+            shown.put(format!("{name}.h2d_gbps"), gbps(function.bytes_of(Direction::H2d), elapsed));
+            shown.put(format!("{name}.d2h_gbps"), gbps(function.bytes_of(Direction::D2h), elapsed));
             shown.put(format!("{name}.share"), share);
         }
         shown

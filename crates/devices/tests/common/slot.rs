@@ -161,7 +161,8 @@ impl Slot {
     fn on_read(&mut self, m: MemoryRequest, carry: bool) {
         let (first, len) = (m.span.first_byte(), m.span.byte_count());
         self.log.push(Event::DmaRead(first, len));
-        let bytes = Data::Carried(self.memory.payload(&self.pool, first, len as usize).unwrap());
+        let Ok(bytes) = self.memory.payload(&self.pool, first, len as usize) else { return self.refuse(m) };
+        let bytes = Data::Carried(bytes);
         let all = if carry { bytes } else { Data::Counted(len) };
         let mut done = 0;
         while done < len {
@@ -183,6 +184,23 @@ impl Slot {
             self.answers.push_back((self.now + Duration::from_ns(500), tlp));
             done += piece;
         }
+    }
+
+    /// Nothing is there.
+    fn refuse(&mut self, m: MemoryRequest) {
+        let completion = Completion {
+            locked: false,
+            completer: Bdf::default(),
+            requester: m.requester,
+            tag: m.tag,
+            status: Status::UnsupportedRequest,
+            bcm: false,
+            byte_count: m.span.byte_count() as u16,
+            lower_address: (m.span.first_byte() & 0x7f) as u8,
+            length_dw: None,
+        };
+        let tlp = Tlp::new(Repr::new(Body::Completion(completion)), Data::NONE);
+        self.answers.push_back((self.now + Duration::from_ns(500), tlp));
     }
 
     fn on_completion(&mut self, c: Completion, data: &Data, program: &mut AsyncProgram) {

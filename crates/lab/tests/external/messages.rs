@@ -3,7 +3,8 @@
 //! of its own is under way.
 
 use crate::served::{Links, Served, connect, folder};
-use devices::dma_engine::Stream;
+use devices::dma_engine::registers::{self, engine};
+use devices::dma_engine::{DESCRIPTOR_BYTES, Stream};
 use riser_lab::external::{Clock, Driver};
 use riser_lab::machine::{Guest, Places};
 use riser_lab::{build, parse_in};
@@ -14,13 +15,9 @@ use std::time::{Duration, Instant};
 
 const RAM: u64 = 4 << 20;
 const BASE: u64 = 0x4000_0000;
-/// Registers of H2D; those of D2H are [`D2H`] behind them.
-const RING: u64 = 0x00;
-const ENTRIES: u64 = 0x08;
-const POSTED: u64 = 0x0c;
-const SEED: u64 = 0x18;
-const DONE: u64 = 0x20;
-const D2H: u64 = 0x40;
+/// The registers of engines.
+const H2D: u64 = registers::ENGINE;
+const D2H: u64 = H2D + registers::ENGINE_STRIDE;
 const COMMAND: u64 = 4;
 const CONFIG: u32 = 7;
 
@@ -111,19 +108,25 @@ impl Client {
 
     /// One transfer of `bytes` at `at` by a ring, whose descriptor is at `ring` and whose stream begins with `seed`; done and failed then.
     fn transfer(&mut self, registers: u64, ring: u64, at: u64, bytes: u32, seed: u64) -> [u32; 2] {
-        let descriptor = [&(BASE + at).to_le_bytes()[..], &bytes.to_le_bytes(), &0u32.to_le_bytes()].concat();
-        self.ram[ring as usize..][..16].copy_from_slice(&descriptor);
-        self.write(0, registers + RING, &(BASE + ring).to_le_bytes());
-        self.write(0, registers + SEED, &seed.to_le_bytes());
-        self.write(0, registers + ENTRIES, &1u32.to_le_bytes());
-        self.write(0, registers + POSTED, &1u32.to_le_bytes());
+        self.post(registers, ring, at, bytes, seed);
         let begin = Instant::now();
-        while self.read(registers + DONE) == 0 {
+        while self.read(registers + engine::DONE) == 0 {
             assert!(begin.elapsed() < Duration::from_secs(20), "it never ends: {:?}", self.counts);
             // It computes on between two accesses.
             std::thread::sleep(Duration::from_micros(50));
         }
-        [self.read(registers + DONE), self.read(registers + DONE + 4)]
+        [self.read(registers + engine::DONE), self.read(registers + engine::FAILED)]
+    }
+
+    fn post(&mut self, registers: u64, ring: u64, at: u64, bytes: u32, seed: u64) {
+        let descriptor = [BASE + at, bytes.into(), 0, 0].map(u64::to_le_bytes);
+        self.ram[ring as usize..][..DESCRIPTOR_BYTES as usize].copy_from_slice(descriptor.as_flattened());
+        self.write(0, registers + engine::RING, &(BASE + ring).to_le_bytes());
+        self.write(0, registers + engine::SEED, &seed.to_le_bytes());
+        self.write(0, registers + engine::ENTRIES, &1u32.to_le_bytes());
+        let control = engine::control::ENABLE | engine::control::HOST_RING;
+        self.write(0, registers + engine::CONTROL, &control.to_le_bytes());
+        self.write(0, registers + engine::POSTED, &1u32.to_le_bytes());
     }
 }
 
@@ -156,7 +159,7 @@ fn dma_goes_by_messages_to_a_client_that_answers_between_its_accesses() {
         Stream::new(5).fill(&mut expected);
         assert!(client.ram[0x1_0000..0x1_2000] == expected, "what was written is not there");
         client.broken_from = if turn == 0 { RAM } else { 0x1_1000 };
-        assert_eq!(client.transfer(0, 0, 0x1_0000, 0x2000, 5), [1, turn], "turn {turn}");
+        assert_eq!(client.transfer(H2D, 0, 0x1_0000, 0x2000, 5), [1, turn], "turn {turn}");
         let [reads, writes] = client.counts;
         assert!(reads > 16 && writes >= 16, "{:?}", client.counts);
     }
@@ -172,11 +175,7 @@ fn a_client_that_takes_no_dma_does_not_stop_the_lab() {
     let served = Served::start("silent");
     let (mut client, mut links) = (Client::join(&served.folder.join("card")), Links::join(&served));
     client.write(CONFIG, COMMAND, &[6, 0]);
-    let descriptor = [&BASE.to_le_bytes()[..], &(3u32 << 20).to_le_bytes(), &0u32.to_le_bytes()].concat();
-    client.ram[..16].copy_from_slice(&descriptor);
-    client.write(0, D2H + RING, &BASE.to_le_bytes());
-    client.write(0, D2H + ENTRIES, &1u32.to_le_bytes());
-    client.write(0, D2H + POSTED, &1u32.to_le_bytes());
+    client.post(D2H, 0, 0, 3 << 20, 0);
     // It answers the read of the descriptor alone.
     let (id, command, _, payload) = client.next();
     client.serve(id, command, &payload);

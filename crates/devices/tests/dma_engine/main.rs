@@ -2,14 +2,16 @@
 //! The DMA engine and its drivers over TLPs: every byte, every function, and what a reset or the end of one function does to
 //! the others. A DMA read takes 500 ns, whatever its size; writes take no time.
 
+#[path = "../common/mod.rs"]
 mod common;
+mod rules;
 
 use common::Event;
 use common::slot::Slot;
 use config::PcieLayout;
 use endpoint::{Endpoint, EndpointConfig, TlpPort};
-use host::AsyncProgram;
 use host::firmware::{FoundBar, FoundFunction, MSI_ADDRESS};
+use host::{AsyncProgram, Cpu};
 use plug::Shared;
 use riser_devices::dma_engine::*;
 use tlp::{Bdf, Body, Data, Duration, MemoryOp, MemoryRequest, PayloadPool, Repr, Span, Tag, Time, Tlp};
@@ -31,12 +33,15 @@ struct Bench {
     slot: Slot,
     functions: Vec<FoundFunction>,
     report: Shared<Report>,
+    /// Of each function.
+    engines: u16,
 }
 
 impl Bench {
-    fn new(settings: Settings) -> Bench {
+    fn new(settings: &Settings) -> Bench {
         let (pool, report) = (PayloadPool::new(), Shared::default());
-        let made = functions(settings, PcieLayout::default(), &pool, &report, None).unwrap();
+        let engines = u16::from(settings.h2d_engines) + u16::from(settings.d2h_engines);
+        let made = functions(settings, PcieLayout::default(), &pool, &report, None, None).unwrap();
         let limits = Default::default();
         let config = EndpointConfig { name: "dma".into(), functions: vec![made.physical], limits, pool };
         let endpoint = Endpoint::new(config).unwrap();
@@ -44,7 +49,7 @@ impl Bench {
             Some(vfs) => endpoint.with_virtual_functions(0, vfs).unwrap(),
             None => endpoint,
         };
-        let mut bench = Bench { slot: Slot::of(endpoint), functions: Vec::new(), report };
+        let mut bench = Bench { slot: Slot::of(endpoint), functions: Vec::new(), report, engines };
         bench.enable(settings.vfs);
         bench.functions = (0..=settings.vfs).map(|n| bench.enable_function(n)).collect();
         bench
@@ -74,18 +79,19 @@ impl Bench {
     fn enable_function(&mut self, number: u16) -> FoundFunction {
         let id = PF + number;
         let vf = number.checked_sub(1);
-        let address = vf.map_or(PF_BAR, |n| VF_BAR + u64::from(n) * BAR_BYTES);
+        let address = vf.map_or(PF_BAR, |n| VF_BAR + u64::from(n) * registers::BAR_BYTES);
         self.write(id, 1, 0x6);
-        let vector_base = FIRST_VECTOR + 2 * number;
-        for n in 0..2 {
+        let engines = self.engines;
+        let vector_base = FIRST_VECTOR + engines * number;
+        for n in 0..engines {
             let words = [MSI_ADDRESS, u64::from(vector_base + n)].map(u64::to_le_bytes);
-            self.mmio_write(address + 0x1000 + 16 * u64::from(n), words.as_flattened());
+            self.mmio_write(address + registers::MSIX_TABLE + 16 * u64::from(n), words.as_flattened());
         }
         let config = self.slot.endpoint.config_of(Bdf::from_bits(id)).unwrap();
         let (msix, pcie) = (config.msix_capability().unwrap(), config.pcie_capability());
         self.write(id, msix, 1 << 31);
         let mut bars = [None; 6];
-        bars[0] = Some(FoundBar { address, size: BAR_BYTES });
+        bars[0] = Some(FoundBar { address, size: registers::BAR_BYTES });
         FoundFunction {
             bdf: Bdf::from_bits(id),
             port: 0,
@@ -96,7 +102,7 @@ impl Bench {
             io_bars: [None; 6],
             pcie,
             vector_base,
-            vectors: 2,
+            vectors: engines,
         }
     }
 
@@ -107,8 +113,18 @@ impl Bench {
         self.slot.endpoint.handle_tlp(Time::ZERO, Tlp::new(Repr::new(Body::Memory(request)), data));
     }
 
-    fn run(&mut self, load: Settings) -> Result<(), String> {
-        let (functions, report) = (self.functions.clone(), self.report.clone());
+    /// Runs a program of the host's.
+    fn run_program<F: Future<Output = Result<(), String>> + 'static>(
+        &mut self,
+        program: impl FnOnce(Cpu, Vec<FoundFunction>) -> F + 'static,
+    ) -> Result<(), String> {
+        let functions = self.functions.clone();
+        let mut program = AsyncProgram::new(self.slot.memory.clone(), move |cpu| program(cpu, functions));
+        self.slot.run(&mut program)
+    }
+
+    fn run(&mut self, load: &Settings) -> Result<(), String> {
+        let (functions, report, load) = (self.functions.clone(), self.report.clone(), load.clone());
         let mut program =
             AsyncProgram::new(self.slot.memory.clone(), move |cpu| driver(cpu, functions, load, report));
         self.slot.run(&mut program)
@@ -120,14 +136,14 @@ fn load(transfers: u32, size_bytes: u32, ring_entries: u32) -> Settings {
 }
 
 /// All that was asked for, and not a byte more; checked by the device and by the driver.
-fn assert_moved(report: &FunctionReport, load: Settings) {
+fn assert_moved(report: &FunctionReport, load: &Settings) {
     let expected = RingReport {
         bytes: u64::from(load.transfers) * u64::from(load.size_bytes),
         done: load.transfers.into(),
         failed: 0,
         refused: 0,
     };
-    assert_eq!(report.rings, [expected; 2]);
+    assert_eq!(report.rings, vec![expected; 2]);
 }
 
 #[test]
@@ -143,21 +159,58 @@ fn every_byte_of_every_function_arrives() {
         (16, 32, load(40, 512, 16)),
     ];
     for (vfs, window, load) in rows {
-        let mut bench = Bench::new(Settings { vfs, window, ..Settings::default() });
-        assert_eq!(bench.run(load), Ok(()), "{vfs} VFs, window {window}, {load:?}");
+        let mut bench = Bench::new(&Settings { vfs, window, ..Settings::default() });
+        assert_eq!(bench.run(&load), Ok(()), "{vfs} VFs, window {window}, {load:?}");
         let report = bench.report.get();
         assert_eq!(report.functions.len(), usize::from(vfs) + 1);
-        report.functions.iter().for_each(|f| assert_moved(f, load));
+        report.functions.iter().for_each(|f| assert_moved(f, &load));
         let counters = bench.slot.endpoint.counters();
         assert_eq!((counters.dma_reads_failed, counters.unexpected_completions), (0, 0));
     }
 }
 
+/// Each way in which a driver can use it: every byte is checked, there or here.
+#[test]
+fn every_setting_moves_every_byte() {
+    let base =
+        || Settings { vfs: 2, transfers: 24, size_bytes: 4096, ring_entries: 8, ..Settings::default() };
+    let rows = [
+        Settings { ring: RingOf::Device, ..base() },
+        Settings { ring: RingOf::Device, ring_entries: 512, outstanding: 1, ..base() },
+        Settings { page_bytes: 1024, ..base() },
+        Settings { page_bytes: 1000, size_bytes: 4000, ring: RingOf::Device, ring_entries: 64, ..base() },
+        Settings { page_bytes: 600, ring_entries: 32, ..base() },
+        Settings { h2d_engines: 3, d2h_engines: 2, ..base() },
+        Settings { h2d_engines: 0, d2h_engines: 4, vfs: 0, ..base() },
+        Settings { h2d_engines: 1, d2h_engines: 0, ..base() },
+        Settings { window_of: WindowOf::Function, window: 3, ..base() },
+        Settings { read_bytes: 128, ..base() },
+        Settings { read_bytes: 4096, weights: vec![3, 1], ..base() },
+        Settings { logic: Behind::Plain, ..base() },
+        Settings { logic: Behind::LoopBack, h2d_engines: 2, d2h_engines: 2, ..base() },
+        Settings { logic: Behind::LoopBack, page_bytes: 904, size_bytes: 4520, ring_entries: 64, ..base() },
+        Settings { completion: Completion::Poll, set_up_ns: 700, outstanding: 2, ..base() },
+        Settings { coalesce_count: 5, coalesce_us: 3, ..base() },
+        Settings { size_bytes: 1 << 20, transfers: 2, vfs: 0, ring_entries: 2, ..base() },
+    ];
+    for settings in rows {
+        let mut bench = Bench::new(&settings);
+        assert_eq!(bench.run(&settings), Ok(()), "{settings:?}");
+        let bytes = u64::from(settings.transfers) * u64::from(settings.size_bytes);
+        for function in &bench.report.get().functions {
+            for ring in &function.rings {
+                assert_eq!((ring.bytes, ring.failed, ring.refused), (bytes, 0, 0), "{settings:?}");
+            }
+        }
+        assert_eq!(bench.slot.endpoint.counters().unexpected_completions, 0);
+    }
+}
+
 #[test]
 fn interrupts_come_by_each_functions_own_vectors() {
-    let mut bench = Bench::new(Settings { vfs: 2, window: 8, ..Settings::default() });
+    let mut bench = Bench::new(&Settings { vfs: 2, window: 8, ..Settings::default() });
     // A ring of 8: one interrupt for each four transfers.
-    assert_eq!(bench.run(load(16, 64, 8)), Ok(()));
+    assert_eq!(bench.run(&load(16, 64, 8)), Ok(()));
     for vector in FIRST_VECTOR..FIRST_VECTOR + 6 {
         let came = bench.slot.log.iter().filter(|e| **e == Event::Interrupt(vector)).count();
         assert_eq!(came, 4, "vector {vector}");
@@ -168,8 +221,8 @@ fn interrupts_come_by_each_functions_own_vectors() {
 #[test]
 fn equal_functions_get_equal_shares() {
     for (vfs, window) in [(3, 8), (8, 4), (15, 32), (63, 16)] {
-        let mut bench = Bench::new(Settings { vfs, window, ..Settings::default() });
-        assert_eq!(bench.run(load(256, 2048, 32)), Ok(()));
+        let mut bench = Bench::new(&Settings { vfs, window, ..Settings::default() });
+        assert_eq!(bench.run(&load(256, 2048, 32)), Ok(()));
         let report = bench.report.get();
         let shares: Vec<u64> = report.functions.iter().map(|f| f.shared_bytes).collect();
         let (least, most) = (shares.iter().min().unwrap(), shares.iter().max().unwrap());
@@ -180,8 +233,8 @@ fn equal_functions_get_equal_shares() {
 #[test]
 fn a_larger_window_hides_more_of_the_latency() {
     let elapsed = |window| {
-        let mut bench = Bench::new(Settings { vfs: 0, window, ..Settings::default() });
-        assert_eq!(bench.run(load(64, 4096, 16)), Ok(()));
+        let mut bench = Bench::new(&Settings { vfs: 0, window, ..Settings::default() });
+        assert_eq!(bench.run(&load(64, 4096, 16)), Ok(()));
         bench.report.get().elapsed(0, tlp::Time::MAX).as_ps()
     };
     // 512 reads of data of 500 ns, one after the other, and little else.
@@ -193,10 +246,10 @@ fn a_larger_window_hides_more_of_the_latency() {
 
 #[test]
 fn all_virtual_functions_of_one_bus_run() {
-    let mut bench = Bench::new(Settings { vfs: 255, window: 64, ..Settings::default() });
+    let mut bench = Bench::new(&Settings { vfs: 255, window: 64, ..Settings::default() });
     let load = load(4, 1024, 4);
-    assert_eq!(bench.run(load), Ok(()));
-    bench.report.get().functions.iter().for_each(|f| assert_moved(f, load));
+    assert_eq!(bench.run(&load), Ok(()));
+    bench.report.get().functions.iter().for_each(|f| assert_moved(f, &load));
     assert_eq!(bench.functions[255].bdf, Bdf::from_bits(0x01ff));
 }
 
@@ -206,11 +259,13 @@ const FLR: u32 = 1 << 15;
 #[test]
 fn a_reset_of_one_function_under_load_disturbs_no_other() {
     for vfs in [4, 20] {
-        let mut bench = Bench::new(Settings { vfs, window: 8, ..Settings::default() });
+        let mut bench = Bench::new(&Settings { vfs, window: 8, ..Settings::default() });
         let load = load(64, 2048, 8);
+        let driven = load.clone();
         let (functions, report) = (bench.functions.clone(), bench.report.clone());
         let mut program = AsyncProgram::new(bench.slot.memory.clone(), move |cpu| async move {
-            let drive = |n: usize| cpu.spawn(drive_one(cpu.clone(), n, functions[n], load, report.clone()));
+            let drive =
+                |n: usize| cpu.spawn(drive_one(cpu.clone(), n, functions[n], driven.clone(), report.clone()));
             let running: Vec<_> = (0..functions.len()).map(|n| (n, drive(n))).collect();
             cpu.sleep(Duration::from_us(5)).await;
             let victim = functions[2];
@@ -226,7 +281,7 @@ fn a_reset_of_one_function_under_load_disturbs_no_other() {
         let report = bench.report.get();
         for (n, function) in report.functions.iter().enumerate().filter(|(n, _)| *n != 2) {
             assert_eq!(function.rings[0].done, 64, "function {n} of {vfs}");
-            assert_moved(function, load);
+            assert_moved(function, &load);
         }
         let reset = &report.functions[2];
         assert!(reset.end.is_none() && reset.rings[0].done < 64);
@@ -237,15 +292,15 @@ fn a_reset_of_one_function_under_load_disturbs_no_other() {
 
 #[test]
 fn a_function_that_was_reset_can_begin_anew() {
-    let mut bench = Bench::new(Settings { vfs: 2, window: 2, ..Settings::default() });
+    let mut bench = Bench::new(&Settings { vfs: 2, window: 2, ..Settings::default() });
     let load = load(16, 1024, 4);
-    assert_eq!(bench.run(load), Ok(()));
+    assert_eq!(bench.run(&load), Ok(()));
     let pcie = bench.functions[1].pcie.unwrap();
     bench.write(PF + 1, pcie + 2, FLR);
     bench.functions[1] = bench.enable_function(1);
     let (function, report) = (bench.functions[1], bench.report.clone());
     let mut program = AsyncProgram::new(bench.slot.memory.clone(), move |cpu| {
-        drive_one(cpu, 1, function, load, report.clone())
+        drive_one(cpu, 1, function, load.clone(), report.clone())
     });
     assert_eq!(bench.slot.run(&mut program), Ok(()));
     assert_eq!(bench.report.get().functions[1].rings[0].done, 32);
@@ -254,12 +309,14 @@ fn a_function_that_was_reset_can_begin_anew() {
 #[test]
 fn virtual_functions_that_end_during_traffic_leave_the_physical_one_alone() {
     for vfs in [3, 30] {
-        let mut bench = Bench::new(Settings { vfs, window: 4, ..Settings::default() });
+        let mut bench = Bench::new(&Settings { vfs, window: 4, ..Settings::default() });
         let load = load(64, 2048, 8);
+        let driven = load.clone();
         let sriov = bench.slot.endpoint.config(0).unwrap().extended_capability(SRIOV).unwrap();
         let (functions, report) = (bench.functions.clone(), bench.report.clone());
         let mut program = AsyncProgram::new(bench.slot.memory.clone(), move |cpu| async move {
-            let drive = |n: usize| cpu.spawn(drive_one(cpu.clone(), n, functions[n], load, report.clone()));
+            let drive =
+                |n: usize| cpu.spawn(drive_one(cpu.clone(), n, functions[n], driven.clone(), report.clone()));
             let mut running: Vec<_> = (0..functions.len()).map(drive).collect();
             cpu.sleep(Duration::from_us(5)).await;
             assert!(report.get().functions.iter().all(|f| f.end.is_none()));
@@ -269,7 +326,7 @@ fn virtual_functions_that_end_during_traffic_leave_the_physical_one_alone() {
         });
         assert_eq!(bench.slot.run(&mut program), Ok(()));
         let report = bench.report.get();
-        assert_moved(&report.functions[0], load);
+        assert_moved(&report.functions[0], &load);
         assert!(report.functions[1..].iter().all(|f| f.end.is_none()), "{vfs} VFs");
         assert_eq!(bench.slot.endpoint.counters().unexpected_completions, 0);
         assert_eq!(bench.slot.endpoint.virtual_function_id(0, 0), None);
@@ -279,7 +336,8 @@ fn virtual_functions_that_end_during_traffic_leave_the_physical_one_alone() {
 #[test]
 fn what_is_not_legal_is_refused() {
     let of = |settings| {
-        let made = functions(settings, PcieLayout::default(), &PayloadPool::new(), &Shared::default(), None);
+        let pool = PayloadPool::new();
+        let made = functions(&settings, PcieLayout::default(), &pool, &Shared::default(), None, None);
         made.err().map(|e| e.to_string()).unwrap_or_default()
     };
     assert_eq!(of(Settings { vfs: 257, window: 1, ..Settings::default() }), "vfs of 257: legal are 0 to 256");
@@ -290,10 +348,10 @@ fn what_is_not_legal_is_refused() {
     );
     let rows = [
         (load(0, 8, 1), "transfers of 0: legal are 1 to 10000000"),
-        (load(1, 12, 1), "size_bytes of 12: legal are multiples of 8, 8 to 1048576"),
-        (load(1, 2 << 20, 1), "size_bytes of 2097152: legal are multiples of 8, 8 to 1048576"),
-        (load(1, 8, 3), "ring_entries of 3: legal are powers of two, 1 to 4096"),
-        (load(1, 8, 8192), "ring_entries of 8192: legal are powers of two, 1 to 4096"),
+        (load(1, 12, 1), "size_bytes of 12: legal are multiples of 8, 8 to 16777216"),
+        (load(1, (16 << 20) + 8, 1), "size_bytes of 16777224: legal are multiples of 8, 8 to 16777216"),
+        (load(1, 8, 3), "ring_entries of 3: legal are powers of two, 1 to 65536"),
+        (load(1, 8, 1 << 17), "ring_entries of 131072: legal are powers of two, 1 to 65536"),
     ];
     rows.into_iter().for_each(|(settings, text)| assert_eq!(of(settings), text));
     let intx = |vfs| of(Settings { vfs, interrupts: Interrupts::Intx, ..Settings::default() });

@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One function of the engine: its registers, and the engines behind them. Never sees those of another; they meet in their turns
+//! alone.
+
+use super::engine::Run;
+use super::logic::{Behind, Fifo, MakeLogic};
+use super::registers::{self as r, LogicKind, engine as register};
+use super::turns::{Place, Turns};
+use super::{BAR, DESCRIPTOR_BYTES, Direction, Interrupts, Report, RingReport, Settings};
+use config::register::put;
+use device::io::{ReadRequest, RegisterFile, Request, WriteRequest};
+use device::{DmaError, Io};
+use plug::Shared;
+use plug::transfers::{EndedTransfer, Phase, Transfers};
+use std::cell::RefCell;
+use std::ops::Range;
+use std::rc::Rc;
+
+/// Room for data that are on their way into an engine, beside what the window brings.
+const BUFFER_BYTES: u64 = 64 << 10;
+
+/// What all functions have in common.
+pub(super) struct Common {
+    pub(super) settings: Settings,
+    /// Places of the window, where all share it.
+    pub(super) reads: Option<Turns>,
+    pub(super) writes: Turns,
+    /// Bits of BAR 0 that software may write: of the physical function, and of a virtual one.
+    pub(super) writable: [Vec<u8>; 2],
+    pub(super) report: Shared<Report>,
+    pub(super) measured: Option<Shared<Transfers>>,
+    pub(super) logic: Option<MakeLogic>,
+}
+
+/// A function from one reset to the next.
+pub(super) struct Function {
+    pub(super) io: Io,
+    number: u16,
+    common: Rc<Common>,
+    reads: Turns,
+    registers: RefCell<RegisterFile>,
+    runs: RefCell<Vec<Option<Rc<Run>>>>,
+    fifos: Vec<Rc<Fifo>>,
+}
+
+/// Ends all runs where the function's own task ends, by a reset too: they and the function hold each other.
+struct Ending<'a>(&'a Function);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.finish_all();
+    }
+}
+
+impl Function {
+    pub(super) fn new(io: Io, number: u16, common: Rc<Common>) -> Rc<Function> {
+        let settings = &common.settings;
+        let engines = settings.engines();
+        let reads = common.reads.clone().unwrap_or_else(|| Turns::new(settings.window));
+        let fifos = (0..settings.h2d_engines.max(settings.d2h_engines)).map(|_| Rc::default()).collect();
+        let function = Function {
+            io,
+            number,
+            reads,
+            registers: RefCell::new(RegisterFile::new(r::BAR_BYTES as usize)),
+            runs: RefCell::new(vec![None; engines]),
+            fifos,
+            common,
+        };
+        function.reset_registers();
+        Rc::new(function)
+    }
+
+    /// Answers register reads and writes; engines are tasks beside it.
+    pub(super) async fn run(self: Rc<Function>) {
+        let _ending = Ending(&self);
+        while let Some(request) = self.io.next_request().await {
+            match request {
+                Request::Write(write) if write.bar() == BAR => self.write(&write).await,
+                Request::Read(read) => self.read(read),
+                _ => {}
+            }
+        }
+    }
+
+    // ---- registers ----
+
+    fn read(&self, read: ReadRequest) {
+        let mut registers = self.registers.borrow_mut();
+        let sizes = put(r::limits::PAYLOAD_BYTES, self.io.mps().bytes())
+            | put(r::limits::READ_BYTES, self.read_bytes());
+        registers.set_u32(r::LIMITS, sizes);
+        registers.set_u32(r::WEIGHT, self.common.writes.weight(self.number).into());
+        let answer = registers.read(&read);
+        read.complete(answer);
+    }
+
+    /// What a function of this number reads as from its beginning on.
+    fn reset_registers(&self) {
+        let Settings { vfs, h2d_engines, window, window_of, .. } = self.common.settings;
+        let engines = self.common.settings.engines();
+        let mut registers = self.registers.borrow_mut();
+        registers.bytes_mut().fill(0);
+        registers.set_u32(r::ID, r::ID_VALUE);
+        registers.set_u32(r::VERSION, r::VERSION_VALUE);
+        let kinds = put(r::engines::H2D_ENGINES, h2d_engines.into())
+            | put(r::engines::D2H_ENGINES, engines as u32 - u32::from(h2d_engines))
+            | put(r::engines::DEVICE_ENTRIES, self.device_entries());
+        registers.set_u32(r::ENGINES, kinds);
+        let shared = put(r::window::SHARED, (window_of == super::WindowOf::All).into());
+        registers.set_u32(r::WINDOW, put(r::window::PLACES, window.into()) | shared);
+        let functions = put(r::function::FUNCTIONS, u32::from(vfs) + 1);
+        registers.set_u32(r::FUNCTION, put(r::function::NUMBER, self.number.into()) | functions);
+        for engine in 0..engines {
+            let d2h = u32::from(self.direction(engine) == Direction::D2h);
+            let kind = put(register::kind::D2H, d2h) | put(register::kind::VECTOR, engine as u32);
+            registers.set_u32(at(engine, register::KIND), kind);
+        }
+        if self.number == 0 {
+            for function in 0..=vfs {
+                self.set_weight(function, 1);
+            }
+            (0..u64::from(vfs)).for_each(|vf| registers.set_u32(r::VF_WEIGHTS + 4 * vf, 1));
+        }
+    }
+
+    /// Writes what may be, and does what follows from that.
+    async fn write(self: &Rc<Function>, write: &WriteRequest) {
+        let (begin, end) = (write.offset() as usize, write.offset() as usize + write.len());
+        let Some(before) = self.registers.borrow().bytes().get(begin..end).map(<[u8]>::to_vec) else {
+            return;
+        };
+        let has = |register: u64| (begin as u64) < register + 4 && register < end as u64;
+        let intx = self.registers.borrow().u32(r::INTERRUPTS);
+        let controls: Vec<u32> =
+            (0..self.engines()).map(|engine| self.engine_u32(engine, register::CONTROL)).collect();
+        {
+            let mut registers = self.registers.borrow_mut();
+            // Bytes that are not written clear nothing.
+            registers.set_u32(r::INTERRUPTS, 0);
+            registers.write(write);
+            if !has(r::INTERRUPTS) {
+                registers.set_u32(r::INTERRUPTS, intx);
+            }
+            let writable = &self.common.writable[usize::from(self.number > 0)][begin..end];
+            let now = &mut registers.bytes_mut()[begin..end];
+            for ((now, before), writable) in now.iter_mut().zip(before).zip(writable) {
+                *now = *now & writable | before & !writable;
+            }
+        }
+        if has(r::INTERRUPTS) {
+            self.clear_intx(intx).await;
+        }
+        if has(r::CONTROL) {
+            self.control();
+        }
+        if has(r::WEIGHT) || end as u64 > r::VF_WEIGHTS && begin as u64 <= r::ENGINE {
+            self.weigh();
+        }
+        for (engine, before) in controls.into_iter().enumerate() {
+            if has(at(engine, register::CONTROL)) {
+                self.control_engine(engine, before);
+            }
+            if has(at(engine, register::POSTED)) {
+                self.ring(engine);
+            }
+        }
+    }
+
+    fn control(&self) {
+        if self.registers.borrow().u32(r::CONTROL) & r::control::RESET != 0 {
+            self.finish_all();
+            self.reset_registers();
+        }
+    }
+
+    fn weigh(&self) {
+        if self.number > 0 {
+            return;
+        }
+        let registers = self.registers.borrow();
+        self.set_weight(0, registers.u32(r::WEIGHT) as u8);
+        for vf in 0..self.common.settings.vfs {
+            self.set_weight(vf + 1, registers.u32(r::VF_WEIGHTS + 4 * u64::from(vf)) as u8);
+        }
+    }
+
+    fn set_weight(&self, function: u16, weight: u8) {
+        self.common.writes.set_weight(function, weight);
+        if let Some(reads) = &self.common.reads {
+            reads.set_weight(function, weight);
+        }
+    }
+
+    fn control_engine(self: &Rc<Function>, engine: usize, before: u32) {
+        let control = self.engine_u32(engine, register::CONTROL);
+        self.set_engine_u32(engine, register::CONTROL, control & !register::control::ABORT);
+        let [was, is] = [before, control].map(|control| control & register::control::ENABLE != 0);
+        let run = self.runs.borrow()[engine].clone();
+        match (was, is, run) {
+            (false, true, run) => {
+                if let Some(run) = run {
+                    run.finish();
+                }
+                self.begin_anew(engine);
+                let run = Run::start(self, engine);
+                self.runs.borrow_mut()[engine] = Some(run);
+            }
+            (true, false, Some(run)) => run.abort(false),
+            (true, true, Some(run)) if control & register::control::ABORT != 0 => run.abort(true),
+            _ => {}
+        }
+    }
+
+    /// Counters begin at zero, and nothing is posted.
+    fn begin_anew(&self, engine: usize) {
+        for register in [register::STATUS, register::POSTED, register::DONE, register::FAILED] {
+            self.set_engine_u32(engine, register, 0);
+        }
+        self.registers.borrow_mut().set_u64(at(engine, register::BYTES), 0);
+        if self.direction(engine) == Direction::D2h {
+            self.fifos[self.pair(engine)].clear();
+        }
+    }
+
+    fn ring(&self, engine: usize) {
+        let run = self.runs.borrow()[engine].clone();
+        if let Some(measured) = self.common.measured.as_ref().filter(|m| m.get().phase == Phase::Idle) {
+            measured.change(|m| m.start(self.io.now()));
+        }
+        if let Some(run) = run {
+            run.ring();
+        }
+    }
+
+    fn finish_all(&self) {
+        for run in self.runs.borrow_mut().iter_mut().filter_map(Option::take) {
+            run.finish();
+        }
+    }
+
+    // ---- for engines ----
+
+    fn engines(&self) -> usize {
+        self.common.settings.engines()
+    }
+
+    pub(super) fn direction(&self, engine: usize) -> Direction {
+        self.common.settings.direction(engine)
+    }
+
+    /// Its number among those of its direction.
+    fn pair(&self, engine: usize) -> usize {
+        let h2d = usize::from(self.common.settings.h2d_engines);
+        engine.checked_sub(h2d).unwrap_or(engine)
+    }
+
+    pub(super) fn engine_u32(&self, engine: usize, register: u64) -> u32 {
+        self.registers.borrow().u32(at(engine, register))
+    }
+
+    pub(super) fn engine_u64(&self, engine: usize, register: u64) -> u64 {
+        self.registers.borrow().u64(at(engine, register))
+    }
+
+    pub(super) fn set_engine_u32(&self, engine: usize, register: u64, value: u32) {
+        self.registers.borrow_mut().set_u32(at(engine, register), value);
+    }
+
+    /// Sets a field of an engine's STATUS.
+    pub(super) fn set_status(&self, engine: usize, field: u32, value: u32) {
+        let before = self.engine_u32(engine, register::STATUS);
+        self.set_engine_u32(engine, register::STATUS, before & !field | put(field, value));
+    }
+
+    /// Descriptors of each engine in the device's memory.
+    pub(super) fn device_entries(&self) -> u32 {
+        self.common.settings.device_entries()
+    }
+
+    /// Where a descriptor of an engine is in BAR 0.
+    fn descriptor_at(&self, engine: usize, index: u32) -> u64 {
+        let index = self.device_entries() as u64 * engine as u64 + u64::from(index);
+        r::DESCRIPTOR + index * r::DESCRIPTOR_STRIDE
+    }
+
+    /// A descriptor in the device's memory.
+    pub(super) fn descriptor(&self, engine: usize, index: u32) -> [u8; DESCRIPTOR_BYTES as usize] {
+        let at = self.descriptor_at(engine, index) as usize;
+        let registers = self.registers.borrow();
+        registers.bytes().get(at..).and_then(|bytes| bytes.first_chunk()).copied().unwrap_or_default()
+    }
+
+    /// Writes STATUS and MOVED of one.
+    pub(super) fn set_descriptor(&self, engine: usize, index: u32, code: u32, moved: u64) {
+        let at = self.descriptor_at(engine, index);
+        let mut registers = self.registers.borrow_mut();
+        registers.set_u32(at + r::descriptor::STATUS, code);
+        registers.set_u64(at + r::descriptor::MOVED, moved);
+    }
+
+    pub(super) fn behind(&self, engine: usize, kind: LogicKind, seed: u64) -> Behind {
+        let made = self.common.logic.as_ref().and_then(|make| make(self.number, engine as u16, kind, seed));
+        match made {
+            Some(logic) => Behind::Logic(logic),
+            None => Behind::of(kind, seed, &self.fifos[self.pair(engine)]),
+        }
+    }
+
+    /// Bytes of a read request at most.
+    pub(super) fn read_bytes(&self) -> u32 {
+        self.io.mrrs().bytes().min(self.common.settings.read_bytes)
+    }
+
+    /// Bytes that may be on their way into an engine: all that its window can bring, at least.
+    pub(super) fn buffer_bytes(&self) -> u64 {
+        BUFFER_BYTES.max(u64::from(self.common.settings.window) * u64::from(self.read_bytes()))
+    }
+
+    pub(super) async fn place_to_read(&self, engine: usize, bytes: u32) -> Place {
+        self.reads.place(self.number, engine as u16, bytes).await
+    }
+
+    pub(super) async fn place_to_write(&self, engine: usize, bytes: u32) -> Place {
+        self.common.writes.place(self.number, engine as u16, bytes).await
+    }
+
+    pub(super) fn note(&self, engine: usize, note: impl FnOnce(&mut RingReport)) {
+        self.common.report.change(|report| {
+            if let Some(function) = report.functions.get_mut(usize::from(self.number)) {
+                note(&mut function.rings[engine]);
+            }
+        });
+    }
+
+    /// Bytes were moved.
+    pub(super) fn moved(&self, engine: usize, bytes: u64) {
+        let before = self.engine_u64(engine, register::BYTES);
+        self.registers.borrow_mut().set_u64(at(engine, register::BYTES), before + bytes);
+        self.note(engine, |report| report.bytes += bytes);
+    }
+
+    /// Counts a transfer, where they are measured; one that has failed ends the driver, and the run with it.
+    pub(super) fn count(&self, direction: Direction, bytes: u64, failed: bool) {
+        let Some(measured) = self.common.measured.as_ref().filter(|_| !failed) else { return };
+        let (now, bytes) = (self.io.now(), bytes as u32);
+        let (bytes_read, bytes_written) = match direction {
+            Direction::H2d => (bytes, 0),
+            Direction::D2h => (0, bytes),
+        };
+        measured
+            .change(|m| m.end(now, EndedTransfer { bytes_read, bytes_written, ..EndedTransfer::default() }));
+    }
+
+    // ---- interrupts ----
+
+    pub(super) async fn interrupt(&self, engine: usize) -> Result<(), DmaError> {
+        if self.common.settings.interrupts != Interrupts::Intx {
+            return self.io.interrupt(engine as u16).await;
+        }
+        let before = self.registers.borrow().u32(r::INTERRUPTS);
+        self.registers.borrow_mut().set_u32(r::INTERRUPTS, before | 1 << engine);
+        self.io.intx(true).await
+    }
+
+    /// Ones, which now stand there, clear what there was before.
+    async fn clear_intx(&self, before: u32) {
+        let left = before & !self.registers.borrow().u32(r::INTERRUPTS);
+        self.registers.borrow_mut().set_u32(r::INTERRUPTS, left);
+        if before != 0 && left == 0 {
+            // While its function may not, nobody hears of it.
+            let _ = self.io.intx(false).await;
+        }
+    }
+}
+
+/// Where a register of an engine is in BAR 0.
+const fn at(engine: usize, register: u64) -> u64 {
+    r::ENGINE + engine as u64 * r::ENGINE_STRIDE + register
+}
+
+/// Bits of BAR 0 that software may write, of a function of an engine with these settings.
+pub(super) fn writable(settings: &Settings, is_physical: bool) -> Vec<u8> {
+    let mut bits = vec![0; r::BAR_BYTES as usize];
+    let mut allow = |at: u64, mask: &[u8]| bits[at as usize..][..mask.len()].copy_from_slice(mask);
+    let engines: Range<u64> = 0..settings.engines() as u64;
+    for &(at, mask) in r::WRITABLE {
+        if is_physical || at != r::WEIGHT {
+            allow(at, &mask.to_le_bytes());
+        }
+    }
+    if is_physical {
+        (0..u64::from(settings.vfs))
+            .for_each(|vf| allow(r::VF_WEIGHTS + 4 * vf, &r::vf_weights::WEIGHT.to_le_bytes()));
+    }
+    for engine in engines {
+        for &(at, mask) in register::WRITABLE {
+            allow(r::ENGINE + engine * r::ENGINE_STRIDE + at, &mask.to_le_bytes());
+        }
+    }
+    for descriptor in 0..r::DESCRIPTOR_COUNT {
+        for &(at, mask) in r::descriptor::WRITABLE {
+            allow(r::DESCRIPTOR + descriptor * r::DESCRIPTOR_STRIDE + at, &mask.to_le_bytes());
+        }
+    }
+    bits
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What stands behind the engines: where data that were read go, and where data to be written come from. Never sees an address.
+
+use super::Stream;
+use super::registers::LogicKind;
+use crate::queue::wake;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+
+/// User logic behind one engine, from its ENABLE on.
+pub trait Logic {
+    /// Takes data in their order; false where they are wrong.
+    fn take(&mut self, data: &[u8]) -> bool;
+
+    /// Makes the next bytes.
+    fn give(&mut self, bytes: &mut [u8]);
+
+    /// So many bytes never come, or are not made: of a descriptor that has failed.
+    fn skip(&mut self, bytes: u64);
+}
+
+/// Integers that count up without a gap (ReConFig'15, §IV-E).
+struct Integers(Stream);
+
+impl Logic for Integers {
+    fn take(&mut self, data: &[u8]) -> bool {
+        self.0.check(data)
+    }
+
+    fn give(&mut self, bytes: &mut [u8]) {
+        self.0.fill(bytes);
+    }
+
+    fn skip(&mut self, bytes: u64) {
+        self.0.skip(bytes);
+    }
+}
+
+/// Bytes that the FIFO of a loop-back holds at most.
+pub(super) const FIFO_BYTES: usize = 64 << 10;
+
+/// Bytes on their way from an H2D engine to the D2H engine of the same number. One task puts, one takes.
+#[derive(Default)]
+pub(super) struct Fifo {
+    bytes: RefCell<VecDeque<u8>>,
+    putter: RefCell<Option<Waker>>,
+    taker: RefCell<Option<Waker>>,
+}
+
+impl Fifo {
+    /// Puts all in, as there is room.
+    pub(super) async fn put(&self, mut data: &[u8]) {
+        poll_fn(|cx| {
+            let room = FIFO_BYTES - self.bytes.borrow().len();
+            let (now, later) = data.split_at(room.min(data.len()));
+            self.bytes.borrow_mut().extend(now);
+            data = later;
+            if !now.is_empty() {
+                wake(&self.taker);
+            }
+            if data.is_empty() {
+                return Poll::Ready(());
+            }
+            *self.putter.borrow_mut() = Some(cx.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Ends when there are so many bytes, of which there is room for all.
+    pub(super) async fn wait(&self, bytes: usize) {
+        poll_fn(|cx| {
+            if self.bytes.borrow().len() >= bytes {
+                return Poll::Ready(());
+            }
+            *self.taker.borrow_mut() = Some(cx.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Takes bytes that are there.
+    pub(super) fn take(&self, to: &mut [u8]) {
+        let mut bytes = self.bytes.borrow_mut();
+        let taken = to.len().min(bytes.len());
+        to.iter_mut().zip(bytes.drain(..taken)).for_each(|(to, byte)| *to = byte);
+        drop(bytes);
+        wake(&self.putter);
+    }
+
+    /// Nothing is in it.
+    pub(super) fn clear(&self) {
+        self.bytes.borrow_mut().clear();
+        wake(&self.putter);
+    }
+}
+
+/// Makes the logic behind an engine, from function, engine, what CONTROL asks for and SEED; `None`: what ships.
+pub type MakeLogic = Rc<dyn Fn(u16, u16, LogicKind, u64) -> Option<Box<dyn Logic>>>;
+
+/// What stands behind an engine.
+pub(super) enum Behind {
+    /// It takes all, and gives zeros.
+    Plain,
+    Logic(Box<dyn Logic>),
+    /// The other end is another engine.
+    Fifo(Rc<Fifo>),
+}
+
+impl Behind {
+    pub(super) fn of(kind: LogicKind, seed: u64, fifo: &Rc<Fifo>) -> Behind {
+        match kind {
+            LogicKind::Integers => Behind::Logic(Box::new(Integers(Stream::new(seed)))),
+            LogicKind::Plain => Behind::Plain,
+            LogicKind::LoopBack => Behind::Fifo(Rc::clone(fifo)),
+        }
+    }
+
+    pub(super) fn skip(&mut self, bytes: u64) {
+        if let Behind::Logic(logic) = self {
+            logic.skip(bytes);
+        }
+    }
+}

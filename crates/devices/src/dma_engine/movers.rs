@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How the data of descriptors are moved: the tasks of an engine behind its ring.
+
+use super::engine::{Descriptor, Ended, Run};
+use super::logic::Behind;
+use super::registers::ErrorCode;
+use super::turns::Place;
+use super::{Direction, WRITE_BYTES};
+use crate::group::Group;
+use device::{Channel, DmaError};
+use exec::JoinHandle;
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+use tlp::Data;
+
+/// Reads and ends of descriptors that wait for those before them at most.
+const MAX_WAITING: usize = 1024;
+/// What a piece or a descriptor takes of an engine's buffer at least.
+const LEAST_BYTES: u32 = 64;
+
+/// A read of data; without its bytes where nobody looks at them.
+type Reading = JoinHandle<Result<Data, DmaError>>;
+
+/// What becomes of descriptors in an H2D engine, in the order of their data.
+enum Step<T> {
+    Begin(Descriptor),
+    /// Bytes of that descriptor.
+    Piece(T, u32),
+    End,
+}
+
+/// A read under way has a place in the window.
+type Begun = Step<(Reading, Place)>;
+/// `None`: the data could not be read.
+type Arrived = Step<Option<Data>>;
+
+/// Starts the tasks that move what comes in `descriptors`.
+pub(super) fn spawn(run: &Rc<Run>, group: &Group, descriptors: Channel<Descriptor>) {
+    let io = &run.function.io;
+    let this = Rc::clone(run);
+    if run.direction == Direction::D2h {
+        io.spawn(group.member(async move { write_all(&this, &descriptors).await }));
+        return;
+    }
+    let buffer_bytes = run.function.buffer_bytes();
+    let (room, begun) = (Rc::new(Room::new(buffer_bytes)), Channel::new(MAX_WAITING));
+    // What is in it has room in the buffer: nobody ever waits to put something in.
+    let arrived = Channel::new(3 * (buffer_bytes / u64::from(LEAST_BYTES)) as usize);
+    let (taker, given) = (Rc::clone(run), Rc::clone(&room));
+    let (to_arrive, to_take) = (begun.clone(), arrived.clone());
+    io.spawn(group.member(async move { read_all(&this, &descriptors, &begun, &room).await }));
+    io.spawn(group.member(async move { arrive_all(&to_arrive, &arrived).await }));
+    io.spawn(group.member(async move { take_all(&taker, &to_take, &given).await }));
+}
+
+/// What a descriptor in a chain ends with, if it is not even begun; the chain fails, or ends, with it.
+fn not_begun(run: &Run, descriptor: &Descriptor) -> Option<ErrorCode> {
+    let failed = run.chain_failed.get().then_some(ErrorCode::Aborted);
+    descriptor.fault.or(failed)
+}
+
+async fn end(run: &Run, descriptor: &Descriptor, code: ErrorCode, moved: u64) {
+    run.chain_failed.set(descriptor.more && code != ErrorCode::Ok);
+    run.end(Ended { code, moved, interrupts: descriptor.interrupts }).await;
+}
+
+// ---- H2D ----
+
+/// Room for data that were asked for and that the logic has not taken yet.
+struct Room {
+    free: Cell<u64>,
+    waiter: Cell<Option<Waker>>,
+}
+
+impl Room {
+    fn new(bytes: u64) -> Room {
+        Room { free: Cell::new(bytes), waiter: Cell::default() }
+    }
+
+    async fn take(&self, bytes: u32) {
+        poll_fn(|cx| match self.free.get().checked_sub(bytes.into()) {
+            Some(free) => {
+                self.free.set(free);
+                Poll::Ready(())
+            }
+            None => {
+                self.waiter.set(Some(cx.waker().clone()));
+                Poll::Pending
+            }
+        })
+        .await;
+    }
+
+    fn give(&self, bytes: u32) {
+        self.free.set(self.free.get() + u64::from(bytes));
+        if let Some(waker) = self.waiter.take() {
+            waker.wake();
+        }
+    }
+}
+
+/// Reads the data of one descriptor behind the other, as window and room allow.
+async fn read_all(run: &Run, descriptors: &Channel<Descriptor>, begun: &Channel<Begun>, room: &Room) {
+    loop {
+        let descriptor = descriptors.receive().await;
+        room.take(LEAST_BYTES).await;
+        begun.send(Step::Begin(descriptor)).await;
+        if descriptor.fault.is_none() {
+            for (address, len) in pieces(descriptor.address, descriptor.bytes, run.function.read_bytes()) {
+                room.take(len.max(LEAST_BYTES)).await;
+                let place = run.function.place_to_read(run.number, len).await;
+                let reading = run.function.io.spawn(read(run, address, len));
+                begun.send(Step::Piece((reading, place), len)).await;
+            }
+        }
+        begun.send(Step::End).await;
+    }
+}
+
+fn read(run: &Run, address: u64, len: u32) -> impl Future<Output = Result<Data, DmaError>> + use<> {
+    let is_looked_at = !matches!(*run.behind.borrow(), Behind::Plain);
+    run.function.io.dma_read_data(address, len, is_looked_at, Default::default())
+}
+
+/// Puts data into the buffer in their order, whatever the order of completions was; then their reads have no place any more.
+async fn arrive_all(begun: &Channel<Begun>, arrived: &Channel<Arrived>) {
+    loop {
+        let step = match begun.receive().await {
+            Step::Begin(descriptor) => Step::Begin(descriptor),
+            Step::Piece((reading, place), len) => {
+                let data = reading.await.ok().and_then(Result::ok);
+                drop(place);
+                Step::Piece(data, len)
+            }
+            Step::End => Step::End,
+        };
+        arrived.send(step).await;
+    }
+}
+
+/// Hands the data of one descriptor after the other to what stands behind.
+async fn take_all(run: &Run, arrived: &Channel<Arrived>, room: &Room) {
+    loop {
+        let Step::Begin(descriptor) = arrived.receive().await else { continue };
+        let skipped = not_begun(run, &descriptor);
+        let (mut code, mut moved) = (skipped.unwrap_or(ErrorCode::Ok), 0u64);
+        while let Step::Piece(data, len) = arrived.receive().await {
+            let is_whole = matches!(code, ErrorCode::Ok | ErrorCode::Data);
+            match data {
+                Some(data) if is_whole => {
+                    moved += u64::from(len);
+                    if !take(run, &data).await {
+                        code = ErrorCode::Data;
+                    }
+                }
+                _ if is_whole => code = ErrorCode::Read,
+                _ => {}
+            }
+            room.give(len.max(LEAST_BYTES));
+        }
+        room.give(LEAST_BYTES);
+        if descriptor.fault.is_none() {
+            run.behind.borrow_mut().skip(descriptor.bytes - moved);
+        }
+        end(run, &descriptor, code, moved).await;
+    }
+}
+
+/// Hands data to what stands behind; false where they are wrong.
+async fn take(run: &Run, data: &Data) -> bool {
+    run.function.moved(run.number, data.len() as u64);
+    // What nobody looks at has no bytes.
+    let Some(bytes) = data.bytes() else { return true };
+    let fifo = match &mut *run.behind.borrow_mut() {
+        Behind::Logic(logic) => return logic.take(bytes),
+        Behind::Fifo(fifo) => Rc::clone(fifo),
+        Behind::Plain => return true,
+    };
+    fifo.put(bytes).await;
+    true
+}
+
+// ---- D2H ----
+
+async fn write_all(run: &Run, descriptors: &Channel<Descriptor>) {
+    loop {
+        let descriptor = descriptors.receive().await;
+        let (code, moved) = match not_begun(run, &descriptor) {
+            Some(code) => (code, 0),
+            None => write_one(run, &descriptor).await,
+        };
+        if descriptor.fault.is_none() {
+            run.behind.borrow_mut().skip(descriptor.bytes - moved);
+        }
+        end(run, &descriptor, code, moved).await;
+    }
+}
+
+async fn write_one(run: &Run, descriptor: &Descriptor) -> (ErrorCode, u64) {
+    let mut moved = 0;
+    for (address, len) in pieces(descriptor.address, descriptor.bytes, WRITE_BYTES) {
+        let fifo = match &*run.behind.borrow() {
+            Behind::Fifo(fifo) => Some(Rc::clone(fifo)),
+            Behind::Logic(_) | Behind::Plain => None,
+        };
+        if let Some(fifo) = fifo {
+            fifo.wait(len as usize).await;
+        }
+        let place = run.function.place_to_write(run.number, len).await;
+        let data =
+            run.function.io.payloads().fill(len as usize, |bytes| match &mut *run.behind.borrow_mut() {
+                Behind::Logic(logic) => logic.give(bytes),
+                Behind::Fifo(fifo) => fifo.take(bytes),
+                Behind::Plain => bytes.fill(0),
+            });
+        let written = run.function.io.dma_write(address, data).await;
+        drop(place);
+        if written.is_err() {
+            return (ErrorCode::Write, moved);
+        }
+        moved += u64::from(len);
+        run.function.moved(run.number, len.into());
+    }
+    (ErrorCode::Ok, moved)
+}
+
+/// A transfer of `bytes` at `address`, cut at multiples of `most`, a power of two: address and bytes of each piece.
+pub(super) fn pieces(address: u64, bytes: u64, most: u32) -> impl Iterator<Item = (u64, u32)> {
+    let (mut at, mut left) = (address, bytes);
+    std::iter::from_fn(move || {
+        let start = at;
+        let len = u64::from(most - (at as u32 & (most - 1))).min(left);
+        (at, left) = (at.wrapping_add(len), left - len);
+        (len > 0).then_some((start, len as u32))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transfers_are_cut_at_multiples() {
+        let pieces = |address, bytes| pieces(address, bytes, 512).collect::<Vec<_>>();
+        assert_eq!(pieces(0x1000, 512), [(0x1000, 512)]);
+        assert_eq!(pieces(0x11f8, 1024), [(0x11f8, 8), (0x1200, 512), (0x1400, 504)]);
+        assert_eq!(pieces(0x1000, 0), []);
+        assert_eq!(pieces(u64::MAX, 1), [(u64::MAX, 1)]);
+    }
+}

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Who is next, of functions that want the same: by their weights, and by the bytes that each has had (stride scheduling). Knows
+//! neither reads nor writes.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+
+/// The weight of a function of which nothing is said.
+const WEIGHT: u8 = 1;
+/// What one byte costs a function of weight 1: divisible by most weights, so that little is lost in rounding.
+const BYTE: u64 = 2 * 2 * 2 * 3 * 3 * 5 * 7;
+
+/// One task that waits.
+struct Waiting {
+    waker: Waker,
+    bytes: u32,
+}
+
+#[derive(Default)]
+struct State {
+    free: usize,
+    /// By function, and which of its engines.
+    waiting: BTreeMap<(u16, u16), Waiting>,
+    /// What functions have had, in their own measure; those that had nothing lately are not in it.
+    had: BTreeMap<u16, u64>,
+    /// What the function had that was served last: nobody who comes has had less.
+    now: u64,
+    weights: BTreeMap<u16, u8>,
+}
+
+impl State {
+    /// Whose turn it is, while there is a place: who has had least, of these the first.
+    fn turn(&self) -> Option<(u16, u16)> {
+        if self.free == 0 {
+            return None;
+        }
+        self.waiting.keys().copied().min_by_key(|who| (self.had_by(who.0), *who))
+    }
+
+    fn had_by(&self, function: u16) -> u64 {
+        self.had.get(&function).map_or(self.now, |had| (*had).max(self.now))
+    }
+
+    fn serve(&mut self, (function, _): (u16, u16), bytes: u32) {
+        let weight = self.weights.get(&function).copied().unwrap_or(WEIGHT);
+        let before = self.had_by(function);
+        self.free -= 1;
+        self.now = before;
+        self.had.insert(function, before + u64::from(bytes) * BYTE / u64::from(weight));
+    }
+}
+
+/// Places, for which functions take turns; clones are handles on the same.
+#[derive(Clone)]
+pub(super) struct Turns(Rc<RefCell<State>>);
+
+impl Turns {
+    pub(super) fn new(places: u16) -> Turns {
+        Turns(Rc::new(RefCell::new(State { free: places.into(), ..State::default() })))
+    }
+
+    /// From now on a function has this weight; zero is one.
+    pub(super) fn set_weight(&self, function: u16, weight: u8) {
+        self.0.borrow_mut().weights.insert(function, weight.max(1));
+    }
+
+    pub(super) fn weight(&self, function: u16) -> u8 {
+        self.0.borrow().weights.get(&function).copied().unwrap_or(WEIGHT)
+    }
+
+    /// A place for so many bytes, when it is the turn of this function, and of its engine.
+    pub(super) async fn place(&self, function: u16, engine: u16, bytes: u32) -> Place {
+        let who = (function, engine);
+        let waits = Waits { turns: self, who };
+        poll_fn(|cx| {
+            let mut state = self.0.borrow_mut();
+            match state.waiting.get_mut(&who) {
+                Some(waiting) => waiting.waker.clone_from(cx.waker()),
+                None => _ = state.waiting.insert(who, Waiting { waker: cx.waker().clone(), bytes }),
+            }
+            if state.turn() != Some(who) {
+                return Poll::Pending;
+            }
+            let bytes = state.waiting.get(&who).map_or(0, |waiting| waiting.bytes);
+            state.serve(who, bytes);
+            Poll::Ready(())
+        })
+        .await;
+        drop(waits);
+        Place(self.clone())
+    }
+
+    fn wake_next(&self) {
+        let state = self.0.borrow();
+        let next = state.turn().and_then(|who| state.waiting.get(&who)).map(|waiting| waiting.waker.clone());
+        drop(state);
+        if let Some(waker) = next {
+            waker.wake();
+        }
+    }
+}
+
+/// Leaves the line wherever its task stops waiting: with a place, or because it is no more.
+struct Waits<'a> {
+    turns: &'a Turns,
+    who: (u16, u16),
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.turns.0.borrow_mut().waiting.remove(&self.who);
+        self.turns.wake_next();
+    }
+}
+
+/// A place, until it is dropped.
+pub(super) struct Place(Turns);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.0.borrow_mut().free += 1;
+        self.0.wake_next();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::pin::{Pin, pin};
+    use std::task::Context;
+
+    fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+        future.poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    #[test]
+    fn functions_take_turns_and_who_leaves_misses_his() {
+        let turns = Turns::new(2);
+        let (Poll::Ready(first), Poll::Ready(second)) =
+            (poll(pin!(turns.place(5, 0, 64))), poll(pin!(turns.place(5, 0, 64))))
+        else {
+            panic!("nobody else waits");
+        };
+        let (mut two, mut five) = (pin!(turns.place(2, 0, 64)), pin!(turns.place(5, 0, 64)));
+        let mut one = Box::pin(turns.place(1, 0, 64));
+        assert!(poll(five.as_mut()).is_pending());
+        assert!(poll(two.as_mut()).is_pending());
+        assert!(poll(one.as_mut()).is_pending());
+        drop(first);
+        assert!(poll(five.as_mut()).is_pending(), "5 has had most");
+        assert!(poll(two.as_mut()).is_pending(), "1 is before it");
+        drop(one);
+        let Poll::Ready(place) = poll(two.as_mut()) else { panic!("1 has left") };
+        assert!(poll(five.as_mut()).is_pending(), "none is free");
+        drop((second, place));
+        assert!(poll(five.as_mut()).is_ready());
+        assert_eq!(turns.0.borrow().free, 2);
+    }
+
+    /// Whoever wants all there is gets his weight of it, in bytes, whatever the sizes; who was away has saved up nothing.
+    #[test]
+    fn shares_are_as_weights() {
+        let turns = Turns::new(1);
+        let weights = [(0, 1, 512), (1, 3, 64), (2, 4, 4096)];
+        weights.iter().for_each(|(function, weight, _)| turns.set_weight(*function, *weight));
+        let mut had = [0u64; 3];
+        let serve = |count: u32, who: &[(u16, u8, u32)]| {
+            let mut had = [0u64; 3];
+            for _ in 0..count {
+                let busy = turns.0.borrow_mut().free;
+                turns.0.borrow_mut().free = 0;
+                let mut all: Vec<_> = who
+                    .iter()
+                    .map(|(f, _, bytes)| (*f, *bytes, Box::pin(turns.place(*f, 0, *bytes))))
+                    .collect();
+                all.iter_mut().for_each(|(.., place)| assert!(poll(place.as_mut()).is_pending()));
+                turns.0.borrow_mut().free = busy;
+                let next = turns.0.borrow().turn().unwrap().0;
+                let (_, bytes, place) = all.iter_mut().find(|(f, ..)| *f == next).unwrap();
+                assert!(poll(place.as_mut()).is_ready());
+                had[usize::from(next)] += u64::from(*bytes);
+            }
+            had
+        };
+        for (sum, part) in had.iter_mut().zip(serve(50_000, &weights)) {
+            *sum += part;
+        }
+        let all: u64 = had.iter().sum();
+        for (function, weight, _) in weights {
+            let share = had[usize::from(function)] as f64 / all as f64;
+            assert!((share - f64::from(weight) / 8.0).abs() < 0.002, "{had:?}");
+        }
+        // Alone for a while, the first has no debt, and the others no savings.
+        serve(1000, &weights[..1]);
+        let had = serve(200, &weights[..2]);
+        assert!(had[0] > 0 && had[1] > 0, "{had:?}");
+        assert!(had[0] < had[1], "{had:?}");
+    }
+}

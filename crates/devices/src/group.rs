@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Tasks that end together: when their group is dropped, each ends as soon as it is polled. Knows no executor.
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+
+/// Tasks that end when the group is dropped: whoever is stopped leaves none behind.
+#[derive(Default)]
+pub(crate) struct Group {
+    ended: Rc<Ended>,
+}
+
+#[derive(Default)]
+struct Ended {
+    is_over: Cell<bool>,
+    waiting: RefCell<Vec<Waker>>,
+}
+
+impl Group {
+    /// The output of `task`; `None` if the group has ended before it.
+    pub(crate) fn member<F: Future>(&self, task: F) -> impl Future<Output = Option<F::Output>> + use<F> {
+        let ended = Rc::clone(&self.ended);
+        async move {
+            let (mut task, mut waits) = (std::pin::pin!(task), false);
+            poll_fn(|cx| {
+                if ended.is_over.get() {
+                    return Poll::Ready(None);
+                }
+                // A task keeps its waker.
+                if !std::mem::replace(&mut waits, true) {
+                    ended.waiting.borrow_mut().push(cx.waker().clone());
+                }
+                task.as_mut().poll(cx).map(Some)
+            })
+            .await
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.ended.is_over.set(true);
+        self.ended.waiting.take().into_iter().for_each(Waker::wake);
+    }
+}
