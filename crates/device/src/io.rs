@@ -78,6 +78,7 @@ use exec::{Call, Core, JoinHandle, Outgoing, Post, Sleep, WaitList, wake};
 use request::{Owed, Place, Success};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
@@ -511,6 +512,26 @@ impl Future for PostedFuture {
 pub struct DmaReadFuture<T> {
     call: Call<Output, DmaError>,
     finish: fn(Result<Data, DmaError>) -> Result<T, DmaError>,
+}
+
+impl<T> DmaReadFuture<T> {
+    /// Issues the read: ends when the endpoint has it to do. What is returned ends with its result, and need not be polled before:
+    /// one task has many reads under way.
+    ///
+    /// ```
+    /// # use riser_device::{Io, DmaError};
+    /// async fn two(io: &Io) -> Result<(), DmaError> {
+    ///     let first = io.dma_read(0x1000, 64).begin().await;
+    ///     let second = io.dma_read(0x2000, 64).begin().await;
+    ///     let (first, second) = (first.await?, second.await?);
+    ///     assert_eq!(first.len() + second.len(), 128);
+    ///     Ok(())
+    /// }
+    /// ```
+    pub async fn begin(mut self) -> DmaReadFuture<T> {
+        poll_fn(|cx| self.call.poll_issued(cx.waker())).await;
+        self
+    }
 }
 
 /// Ends with the value that was there before an AtomicOp.

@@ -352,6 +352,14 @@ impl<O: Outgoing, E> Call<O, E> {
     pub fn new(core: &Rc<Core<O, E>>, queue: usize, item: O) -> Call<O, E> {
         Call(Issue::new(core, queue, true, item))
     }
+
+    /// Ready when it is in its queue, or was taken from there: it needs nobody to poll it until its result is wanted.
+    pub fn poll_issued(&mut self, waker: &Waker) -> Poll<()> {
+        if matches!(self.0.stage, Stage::New(_)) {
+            let _: Poll<()> = self.0.poll(waker, |_, _, _| Poll::Pending);
+        }
+        if matches!(self.0.stage, Stage::New(_)) { Poll::Pending } else { Poll::Ready(()) }
+    }
 }
 
 impl<O: Outgoing, E> Future for Call<O, E> {

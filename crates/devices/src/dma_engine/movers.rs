@@ -7,8 +7,8 @@ use super::registers::ErrorCode;
 use super::turns::Place;
 use super::{Direction, WRITE_BYTES};
 use crate::group::Group;
-use device::{Channel, DmaError};
-use exec::JoinHandle;
+use device::Channel;
+use device::io::DmaReadFuture;
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -21,7 +21,7 @@ const MAX_WAITING: usize = 1024;
 const LEAST_BYTES: u32 = 64;
 
 /// A read of data; without its bytes where nobody looks at them.
-type Reading = JoinHandle<Result<Data, DmaError>>;
+type Reading = DmaReadFuture<Data>;
 
 /// What becomes of descriptors in an H2D engine, in the order of their data.
 enum Step<T> {
@@ -111,7 +111,7 @@ async fn read_all(run: &Run, descriptors: &Channel<Descriptor>, begun: &Channel<
             for (address, len) in pieces(descriptor.address, descriptor.bytes, run.function.read_bytes()) {
                 room.take(len.max(LEAST_BYTES)).await;
                 let place = run.function.place_to_read(run.number, len).await;
-                let reading = run.function.io.spawn(read(run, address, len));
+                let reading = read(run, address, len).begin().await;
                 begun.send(Step::Piece((reading, place), len)).await;
             }
         }
@@ -119,7 +119,7 @@ async fn read_all(run: &Run, descriptors: &Channel<Descriptor>, begun: &Channel<
     }
 }
 
-fn read(run: &Run, address: u64, len: u32) -> impl Future<Output = Result<Data, DmaError>> + use<> {
+fn read(run: &Run, address: u64, len: u32) -> Reading {
     let is_looked_at = !matches!(*run.behind.borrow(), Behind::Plain);
     run.function.io.dma_read_data(address, len, is_looked_at, Default::default())
 }
@@ -130,7 +130,7 @@ async fn arrive_all(begun: &Channel<Begun>, arrived: &Channel<Arrived>) {
         let step = match begun.receive().await {
             Step::Begin(descriptor) => Step::Begin(descriptor),
             Step::Piece((reading, place), len) => {
-                let data = reading.await.ok().and_then(Result::ok);
+                let data = reading.await.ok();
                 drop(place);
                 Step::Piece(data, len)
             }

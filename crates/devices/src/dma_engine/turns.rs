@@ -24,11 +24,11 @@ struct State {
     free: usize,
     /// By function, and which of its engines.
     waiting: BTreeMap<(u16, u16), Waiting>,
-    /// What functions have had, in their own measure; those that had nothing lately are not in it.
-    had: BTreeMap<u16, u64>,
+    /// What functions have had, in their own measure.
+    had: Vec<u64>,
     /// What the function had that was served last: nobody who comes has had less.
     now: u64,
-    weights: BTreeMap<u16, u8>,
+    weights: Vec<u8>,
 }
 
 impl State {
@@ -41,15 +41,22 @@ impl State {
     }
 
     fn had_by(&self, function: u16) -> u64 {
-        self.had.get(&function).map_or(self.now, |had| (*had).max(self.now))
+        self.had.get(usize::from(function)).map_or(self.now, |had| (*had).max(self.now))
     }
 
     fn serve(&mut self, (function, _): (u16, u16), bytes: u32) {
-        let weight = self.weights.get(&function).copied().unwrap_or(WEIGHT);
+        let (weight, index) = (self.weight(function), usize::from(function));
         let before = self.had_by(function);
         self.free -= 1;
         self.now = before;
-        self.had.insert(function, before + u64::from(bytes) * BYTE / u64::from(weight));
+        if self.had.len() <= index {
+            self.had.resize(index + 1, 0);
+        }
+        self.had[index] = before + u64::from(bytes) * BYTE / u64::from(weight);
+    }
+
+    fn weight(&self, function: u16) -> u8 {
+        self.weights.get(usize::from(function)).copied().unwrap_or(WEIGHT)
     }
 }
 
@@ -64,16 +71,23 @@ impl Turns {
 
     /// From now on a function has this weight; zero is one.
     pub(super) fn set_weight(&self, function: u16, weight: u8) {
-        self.0.borrow_mut().weights.insert(function, weight.max(1));
+        let (weights, index) = (&mut self.0.borrow_mut().weights, usize::from(function));
+        if weights.len() <= index {
+            weights.resize(index + 1, WEIGHT);
+        }
+        weights[index] = weight.max(1);
     }
 
     pub(super) fn weight(&self, function: u16) -> u8 {
-        self.0.borrow().weights.get(&function).copied().unwrap_or(WEIGHT)
+        self.0.borrow().weight(function)
     }
 
     /// A place for so many bytes, when it is the turn of this function, and of its engine.
     pub(super) async fn place(&self, function: u16, engine: u16, bytes: u32) -> Place {
         let who = (function, engine);
+        if let Some(place) = self.place_at_once(who, bytes) {
+            return place;
+        }
         let waits = Waits { turns: self, who };
         poll_fn(|cx| {
             let mut state = self.0.borrow_mut();
@@ -91,6 +105,16 @@ impl Turns {
         .await;
         drop(waits);
         Place(self.clone())
+    }
+
+    /// A place where nobody waits for one.
+    fn place_at_once(&self, who: (u16, u16), bytes: u32) -> Option<Place> {
+        let mut state = self.0.borrow_mut();
+        let is_free = state.free > 0 && state.waiting.is_empty();
+        is_free.then(|| {
+            state.serve(who, bytes);
+            Place(self.clone())
+        })
     }
 
     fn wake_next(&self) {
