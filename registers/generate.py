@@ -12,6 +12,7 @@ import argparse
 import pathlib
 import subprocess
 import sys
+import textwrap
 
 from systemrdl import RDLCompiler
 from systemrdl.node import FieldNode, MemNode, Node, RegfileNode, RegNode
@@ -179,6 +180,7 @@ def c_register(place: Place, prefix: str) -> list[str]:
     lines = [f"/* {place.title}; {8 * place.bytes} bits */", f"#define {prefix}{place.name} {place.offset:#x}"]
     if place.count > 1:
         lines[-1] = f"#define {prefix}{place.name}(n) ({place.offset:#x} + (n) * {place.stride:#x})"
+        lines.append(f"#define {prefix}{place.name}_COUNT {place.count}")
     value = constant(place)
     if value is not None:
         lines.append(f"#define {prefix}{place.name}_VALUE {value:#x}U")
@@ -186,6 +188,12 @@ def c_register(place: Place, prefix: str) -> list[str]:
         for field in place.fields:
             lines.append(f"#define {prefix}{place.name}_{field.inst_name} {mask(field):#x}U")
     return lines
+
+
+def c_comment(text: str) -> list[str]:
+    if len(text) <= 80:
+        return [f"/* {text} */"]
+    return ["/*", *(f" * {line}" for line in textwrap.wrap(text, 77)), " */"]
 
 
 def c(top: Node) -> str:
@@ -197,6 +205,7 @@ def c(top: Node) -> str:
     for place in places(top):
         if isinstance(place.node, MemNode):
             lines += ["", f"/* {place.title}; {place.bytes} bytes */", f"#define RISER_DMA_{place.name} {place.offset:#x}"]
+            lines += [f"#define RISER_DMA_{place.name}_BYTES {place.bytes:#x}"]
     for group in groups(top):
         lines += ["", f"/* {group.title}: one of {group.count} */"]
         lines += [f"#define RISER_DMA_{group.name}(n) ({group.offset:#x} + (n) * {group.stride:#x})"]
@@ -206,7 +215,7 @@ def c(top: Node) -> str:
     for encode in enums(top):
         lines += ["", f"/* {encode.type_name.replace('_', ' ')} */"]
         for value in encode:
-            lines += [f"/* {value.rdl_desc} */", f"#define RISER_DMA_{encode.type_name.upper()}_{value.name} {value.value}"]
+            lines += [*c_comment(value.rdl_desc), f"#define RISER_DMA_{encode.type_name.upper()}_{value.name} {value.value}"]
     return "\n".join([*lines, "", f"#endif /* {guard} */"]) + "\n"
 
 

@@ -53,13 +53,16 @@
 
 /* Weights of virtual functions; 32 bits */
 #define RISER_DMA_VF_WEIGHTS(n) (0x400 + (n) * 0x4)
+#define RISER_DMA_VF_WEIGHTS_COUNT 256
 #define RISER_DMA_VF_WEIGHTS_WEIGHT 0xffU
 
 /* MSI-X table; 256 bytes */
 #define RISER_DMA_MSIX_TABLE 0x2000
+#define RISER_DMA_MSIX_TABLE_BYTES 0x100
 
 /* MSI-X Pending Bit Array; 8 bytes */
 #define RISER_DMA_MSIX_PENDING 0x2800
+#define RISER_DMA_MSIX_PENDING_BYTES 0x8
 
 /* Engine: one of 16 */
 #define RISER_DMA_ENGINE(n) (0x1000 + (n) * 0x80)
@@ -120,11 +123,17 @@
 #define RISER_DMA_DESCRIPTOR_MOVED 0x18
 
 /* logic kind */
-/* H2D: data are words of 8 bytes that count up from SEED; others are errors. D2H: makes such words. */
+/*
+ * H2D: data are words of 8 bytes that count up from SEED; others are errors.
+ * D2H: makes such words.
+ */
 #define RISER_DMA_LOGIC_KIND_INTEGERS 0
 /* H2D: takes all. D2H: gives zeros. */
 #define RISER_DMA_LOGIC_KIND_PLAIN 1
-/* H2D: hands its data to the D2H engine of the same number. D2H: writes what comes from there. */
+/*
+ * H2D: hands its data to the D2H engine of the same number. D2H: writes what
+ * comes from there.
+ */
 #define RISER_DMA_LOGIC_KIND_LOOP_BACK 2
 
 /* error code */
@@ -148,7 +157,10 @@
 #define RISER_DMA_ERROR_CODE_ABORTED 8
 /* The descriptor itself could not be read from host memory. */
 #define RISER_DMA_ERROR_CODE_FETCH 9
-/* More descriptors are posted than the ring has, or ENTRIES is not legal. The engine stands still until it is enabled anew. */
+/*
+ * More descriptors are posted than the ring has, or ENTRIES is not legal. The
+ * engine stands still until it is enabled anew.
+ */
 #define RISER_DMA_ERROR_CODE_RING 10
 
 #endif /* RISER_DMA_REGISTERS_H */
