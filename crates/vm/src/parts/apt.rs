@@ -205,11 +205,22 @@ impl Apt {
         package: &str,
         watch: &mut Watch,
     ) -> std::result::Result<String, Failure> {
+        let first = self.dependencies(package, watch)?.into_iter().next();
+        first.ok_or(Failure::Why(format!("the package {package} depends on nothing")))
+    }
+
+    /// The packages that `package` depends on, of alternatives the first.
+    pub(super) fn dependencies(
+        &self,
+        package: &str,
+        watch: &mut Watch,
+    ) -> std::result::Result<Vec<String>, Failure> {
         let shown = run(self.command("apt-cache", &["show", package]), watch, |watch| watch.look())?;
         let text = succeeded(shown, "apt-cache")?;
-        let names = text.lines().filter_map(|line| line.strip_prefix("Depends: "));
-        let first = names.filter_map(|line| line.split([' ', ',', '|']).next()).next();
-        first.map(str::to_owned).ok_or(Failure::Why(format!("the package {package} depends on nothing")))
+        let line = text.lines().find_map(|line| line.strip_prefix("Depends: ")).unwrap_or_default();
+        let names =
+            line.split(',').filter_map(|word| word.split([' ', '|', '(']).find(|name| !name.is_empty()));
+        Ok(names.map(str::to_owned).collect())
     }
 }
 

@@ -114,7 +114,7 @@ impl Parts<'_> {
 }
 
 /// A name of a package, by Debian Policy §5.6.1, so that it is no option of apt's and no path.
-fn check(name: &str) -> Result<()> {
+pub(super) fn check(name: &str) -> Result<()> {
     let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "+-.".contains(c);
     let starts = name.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit());
     match starts && name.len() >= 2 && name.chars().all(legal) {

@@ -3,11 +3,13 @@
 //! Each is fetched once, into a [`Cache`].
 
 mod apt;
+mod builder;
 mod cache;
 pub(crate) mod command;
 mod guest;
 mod qemu;
 
+pub use builder::{Builder, SOURCE};
 pub use cache::Cache;
 pub use guest::Programs;
 pub use qemu::{Qemu, Version};

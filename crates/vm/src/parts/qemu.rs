@@ -154,7 +154,7 @@ fn settle(packages: &Path, folder: &Path) -> Result<()> {
 }
 
 /// Moves the files of one tree into another.
-fn merge(from: &Path, to: &Path) -> Result<()> {
+pub(super) fn merge(from: &Path, to: &Path) -> Result<()> {
     let what = || from.display().to_string();
     for entry in fs::read_dir(from).context(what)? {
         let entry = entry.context(what)?;

@@ -104,6 +104,13 @@ pub(super) struct MachineArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "package", help_heading = "Parts")]
     busybox: Option<PathBuf>,
 
+    #[command(flatten)]
+    sources: SourceArgs,
+}
+
+/// Where parts come from.
+#[derive(clap::Args)]
+pub(super) struct SourceArgs {
     /// Where parts are kept [default: riser in $XDG_CACHE_HOME, or in ~/.cache]
     #[arg(long, value_name = "DIR", help_heading = "Parts")]
     cache: Option<PathBuf>,
@@ -117,7 +124,7 @@ pub(super) struct MachineArgs {
     keyring: Option<PathBuf>,
 }
 
-fn failed(error: Error) -> Failure {
+pub(super) fn failed(error: Error) -> Failure {
     match error {
         Error::Option(why) => Failure::Usage(why),
         Error::Stopped => Failure::Interrupted("interrupted while parts were fetched".to_owned()),
@@ -125,14 +132,13 @@ fn failed(error: Error) -> Failure {
     }
 }
 
-impl MachineArgs {
-    /// The machine as asked for, its parts fetched where they are missing. `command` runs in it, or a shell.
-    pub(super) fn options(
+impl SourceArgs {
+    /// Fetches what is missing, shows how far it is, and ends where `stop` is set.
+    pub(super) fn fetch<T>(
         &self,
-        command: &[String],
-        module: Option<&str>,
         stop: &AtomicBool,
-    ) -> Result<Options, Failure> {
+        what: impl FnOnce(&mut Parts<'_>) -> vm::Result<T>,
+    ) -> Result<T, Failure> {
         let cache = self.cache.clone().map_or_else(Cache::of_user, |folder| Ok(Cache::new(folder)));
         let sources = Sources {
             cache: cache.map_err(failed)?,
@@ -144,9 +150,21 @@ impl MachineArgs {
             show(&bar, progress);
             !stop.load(Ordering::Relaxed)
         };
-        let parts = self.parts(&mut Parts::new(sources, &mut tell)).map_err(failed);
+        let fetched = what(&mut Parts::new(sources, &mut tell)).map_err(failed);
         bar.finish_and_clear();
-        let mut options = parts?;
+        fetched
+    }
+}
+
+impl MachineArgs {
+    /// The machine as asked for, its parts fetched where they are missing. `command` runs in it, or a shell.
+    pub(super) fn options(
+        &self,
+        command: &[String],
+        module: Option<&str>,
+        stop: &AtomicBool,
+    ) -> Result<Options, Failure> {
+        let mut options = self.sources.fetch(stop, |parts| self.parts(parts))?;
         options.smp = self.smp;
         options.memory_mib = self.memory;
         options.accelerator = if self.kvm { Accelerator::Kvm } else { Accelerator::Tcg };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser guest`: a real kernel on a lab's fabric. Nothing but naming is done here.
 
+mod build;
 mod hexdump;
 mod machine;
 mod placement;
@@ -20,6 +21,7 @@ Examples:
   riser guest run labs/tree.toml -- lspci -tv
   riser guest serve labs/tree.toml --socket vmd.sock
   riser guest replay boot.rec --capture boot.pcapng
+  riser guest build drivers/linux
 
 docs/guest.md says how a kernel stands on a lab's fabric, and what it needs.";
 
@@ -36,6 +38,7 @@ enum Command {
     Run(Box<run::Args>),
     Serve(Box<serve::Args>),
     Replay(replay::Args),
+    Build(build::Args),
 }
 
 pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
@@ -43,5 +46,6 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
         Command::Run(args) => run::run(&args, models),
         Command::Serve(args) => serve::run(&args, models),
         Command::Replay(args) => replay::run(args, models),
+        Command::Build(args) => build::run(&args),
     }
 }

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What builds modules for one of Debian's kernels: its headers and the compiler that it was built with, in a root of their own, which
+//! a namespace of the user's lets `make` run in. Nothing of the machine's own compiler and headers is used, nor is root needed.
+
+use super::apt::Apt;
+use super::command::{run, tethered};
+use super::qemu::merge;
+use super::{GUEST_ARCHITECTURE, KERNELS, Parts, guest};
+use crate::error::{Context, Error, Result, bad_file};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What Kbuild runs beside the compiler, and `sparse`, which `make C=1` runs.
+const TOOLS: [&str; 15] = [
+    "base-files",
+    "bash",
+    "coreutils",
+    "dash",
+    "diffutils",
+    "findutils",
+    "gawk",
+    "grep",
+    "gzip",
+    "make",
+    "perl",
+    "sed",
+    "sparse",
+    "tar",
+    "xz-utils",
+];
+/// Folders that are links into `/usr` on Debian, and which not all packages of all its releases know as such.
+const MERGED: [&str; 4] = ["bin", "sbin", "lib", "lib64"];
+/// Where the user's folder is in the root.
+pub const SOURCE: &str = "/src";
+
+/// Becomes `make` in the root $1, with the folder $2 as [`SOURCE`], the headers $3, and arguments.
+const ENTER: &str = "root=$1 folder=$2 headers=$3; shift 3
+mount --bind \"$folder\" \"$root/src\" && mount --rbind /dev \"$root/dev\" && mount --rbind /proc \"$root/proc\" &&
+mount -t tmpfs tmp \"$root/tmp\" &&
+exec chroot \"$root\" /usr/bin/env -i PATH=/usr/bin:/usr/sbin HOME=/tmp LC_ALL=C make -C \"$headers\" M=/src \"$@\"";
+
+/// A namespace in which a user is root, and mounts what nobody else sees.
+const NAMESPACE: [&str; 4] = ["unshare", "--user", "--map-root-user", "--mount"];
+
+/// Builds modules for one kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Builder {
+    root: PathBuf,
+    /// What `uname -r` prints in the kernel that it builds for.
+    pub release: String,
+}
+
+impl Parts<'_> {
+    /// What builds modules for one of Debian's kernels, `6.1` or `6.12`, as it is in the cache.
+    ///
+    /// # Errors
+    /// There is no kernel of this name, its headers or compiler cannot be fetched, or users may not make namespaces here.
+    pub fn builder(&mut self, name: &str) -> Result<Builder> {
+        let kernel = self.kernel(name)?;
+        let folder = self.sources.cache.folder().join(format!("kernel-{name}"));
+        let release = match kernel.release {
+            Some(release) => Some(release),
+            None => crate::kernel::open(&folder.join("bzImage"))?.release,
+        };
+        let release = release.ok_or_else(|| bad_file(&folder, "the kernel does not say its release"))?;
+        guest::check(&release)?;
+        self.check_namespaces()?;
+        let suite = KERNELS.iter().find(|(known, _)| *known == name).map_or("", |(_, suite)| *suite);
+        let instead = format!(
+            "headers of your own to `make -C`; or, where Debian has them of a newer kernel alone, remove {}, so that it is fetched",
+            folder.display()
+        );
+        let what = format!("headers and compiler of Linux {release}");
+        let root = self.fetch(&format!("builder-{release}"), &what, &instead, |sources, folder, watch| {
+            let apt = Apt::open(&folder.join("apt"), suite, GUEST_ARCHITECTURE, sources, watch)?;
+            let headers = format!("linux-headers-{release}");
+            // The kernel itself would be fetched with them.
+            let needed = apt.dependencies(&headers, watch)?;
+            let needed = needed.iter().map(String::as_str).filter(|name| !name.starts_with("linux-image"));
+            let needed: Vec<&str> = needed.chain(TOOLS).collect();
+            let packages = folder.join("packages");
+            apt.unpack(&[&headers], None, &packages, watch)?;
+            apt.unpack(&needed, Some(suite), &packages, watch)?;
+            Ok(settle(&packages, folder)?)
+        })?;
+        Ok(Builder { root, release })
+    }
+
+    /// Says what is wrong where the system lets users make no namespaces, before anything is fetched.
+    fn check_namespaces(&mut self) -> Result<()> {
+        let mut command = tethered(NAMESPACE[0]);
+        command.args(&NAMESPACE[1..]).arg("true");
+        let tried = run(command, &mut self.watch, |watch| watch.look())?;
+        match tried.status.success() {
+            true => Ok(()),
+            false => Err(Error::Option(format!(
+                "building needs a user namespace, which this system refuses ({}): see user_namespaces(7), or build in a virtual machine \
+                 that has them",
+                tried.complaint()
+            ))),
+        }
+    }
+}
+
+impl Builder {
+    /// `make` for the modules of a folder, which is [`SOURCE`] to it, with these arguments. It ends with who has started it.
+    ///
+    /// # Errors
+    /// The folder has no `Kbuild` or `Makefile`.
+    pub fn make(&self, folder: &Path, arguments: &[String]) -> Result<Command> {
+        if !["Kbuild", "Makefile"].iter().any(|name| folder.join(name).is_file()) {
+            return Err(bad_file(folder, "a folder with the Kbuild or Makefile of a module is expected"));
+        }
+        let folder = fs::canonicalize(folder).context(|| folder.display().to_string())?;
+        let mut command = tethered(NAMESPACE[0]);
+        command.args(&NAMESPACE[1..]).args(["sh", "-c", ENTER, "sh"]).arg(&self.root).arg(folder);
+        command.arg(format!("/usr/src/linux-headers-{}", self.release)).args(arguments);
+        Ok(command)
+    }
+}
+
+/// Makes one root of packages.
+fn settle(packages: &Path, root: &Path) -> Result<()> {
+    let make = |path: PathBuf| fs::create_dir_all(&path).context(|| path.display().to_string());
+    for name in MERGED {
+        make(root.join("usr").join(name))?;
+        let link = root.join(name);
+        symlink(format!("usr/{name}"), &link).context(|| link.display().to_string())?;
+    }
+    for package in fs::read_dir(packages).context(|| packages.display().to_string())? {
+        let package = package.context(|| packages.display().to_string())?;
+        merge(&package.path(), root)?;
+    }
+    for name in ["src", "dev", "proc", "tmp"] {
+        make(root.join(name))?;
+    }
+    // What scripts of packages would do, which do not run.
+    let awk = root.join("usr/bin/awk");
+    symlink("gawk", &awk).context(|| awk.display().to_string())?;
+    for unused in ["packages", "usr/share/doc", "usr/share/man", "usr/share/locale"] {
+        let path = root.join(unused);
+        if path.is_dir() {
+            fs::remove_dir_all(&path).context(|| path.display().to_string())?;
+        }
+    }
+    Ok(())
+}
