@@ -1,0 +1,41 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0 OR MIT
+# Looks at the driver as the kernel's developers do: checkpatch.pl --strict, sparse and all warnings, for both kernels of riser's guests.
+# RISER names the command; CHECKPATCH the kernel's scripts/checkpatch.pl, which Debian has in linux-source-6.12 (fetched without it, 150 MB).
+set -eu
+
+here=$(cd "$(dirname "$0")" && pwd)
+riser=${RISER:-riser}
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/riser-checkpatch
+
+if [ -z "${CHECKPATCH:-}" ]; then
+	CHECKPATCH=$cache/scripts/checkpatch.pl
+	if [ ! -f "$CHECKPATCH" ]; then
+		mkdir -p "$cache"
+		(
+			cd "$cache"
+			apt-get download linux-source-6.12 || apt-get download linux-source-6.1
+			dpkg-deb --fsys-tarfile linux-source-*.deb | tar -xO --wildcards '*.tar.xz' |
+				tar -xJ --strip-components=1 --wildcards '*/scripts/checkpatch.pl' '*/scripts/spelling.txt' '*/scripts/const_structs.checkpatch'
+			rm linux-source-*.deb
+		)
+	fi
+fi
+
+cd "$here"
+# Lines of the kernel's are counted to 100 columns; riser_dma_registers.h is generated.
+perl "$CHECKPATCH" --no-tree --strict --quiet -f ./*.c ./*.h Kbuild Makefile
+
+for kernel in 6.1 6.12; do
+	folder=$(mktemp -d)
+	cp ./*.c ./*.h Kbuild "$folder"
+	# W=1: more warnings; C=2: sparse of all files. Both print to standard error, where nothing but make's own lines may stand.
+	"$riser" guest build "$folder" --kernel "$kernel" -- W=1 C=2 2>"$folder/said" >/dev/null || { cat "$folder/said"; exit 1; }
+	if grep -E 'warning|error' "$folder/said"; then
+		echo "check.sh: complaints above, of Linux $kernel" >&2
+		exit 1
+	fi
+	grep -q CHECK "$folder/said" || { echo "check.sh: sparse has not run" >&2; exit 1; }
+	rm -r "$folder"
+done
+echo "checkpatch, sparse and warnings: nothing to say"
