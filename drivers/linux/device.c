@@ -70,6 +70,12 @@ void riser_device_post(struct riser_engine *engine)
 	engine_write(engine, RISER_DMA_ENGINE_POSTED, engine->posted);
 }
 
+/* How much the device believes to be posted. */
+u32 riser_device_posted(struct riser_engine *engine)
+{
+	return engine_read(engine, RISER_DMA_ENGINE_POSTED);
+}
+
 void riser_device_enable(struct riser_engine *engine)
 {
 	u32 control = RISER_DMA_ENGINE_CONTROL_ENABLE;

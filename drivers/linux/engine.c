@@ -381,6 +381,9 @@ static void engine_look_after(struct riser_engine *engine, struct list_head *end
 		dev_err_ratelimited(&engine->dma->dev, "engine %u: %u done, of %u posted\n",
 				    engine->index, done, engine->posted);
 	engine_fill(engine);
+	/* A doorbell may be lost on its way: poisoned, by a link that retrains. */
+	if (riser_device_posted(engine) != engine->posted)
+		riser_device_post(engine);
 	if (engine->posted == engine->done || !riser_timeout_ms ||
 	    time_before(jiffies, engine->progress + msecs_to_jiffies(riser_timeout_ms)))
 		return;

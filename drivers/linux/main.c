@@ -54,6 +54,8 @@ static irqreturn_t riser_intx(int irq, void *data)
 	if (!pending || pending == U32_MAX)
 		return IRQ_NONE;
 	writel(pending, vector->dma->bar + RISER_DMA_INTERRUPTS);
+	/* The line falls before the handler ends. */
+	riser_read(vector->dma, RISER_DMA_INTERRUPTS);
 	return IRQ_WAKE_THREAD;
 }
 

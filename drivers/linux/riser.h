@@ -242,6 +242,7 @@ static inline bool riser_is_there(struct riser_dma *dma)
 void riser_device_describe(struct riser_engine *engine, u32 number);
 u32 riser_device_status(struct riser_engine *engine, u32 number, u64 *moved);
 void riser_device_post(struct riser_engine *engine);
+u32 riser_device_posted(struct riser_engine *engine);
 void riser_device_enable(struct riser_engine *engine);
 bool riser_device_disable(struct riser_engine *engine);
 void riser_device_counts(struct riser_engine *engine, u32 *done, u32 *failed);

@@ -212,7 +212,7 @@ int main(int argc, char **argv)
 		default: fputs(usage, stderr); return 2;
 		}
 	}
-	if (optind == argc || options.size % 8 || !options.count || options.count > RISER_DMA_MAX_TRANSFERS || !(options.h2d || options.d2h) ||
+	if (optind == argc || options.size % 8 || !options.count || (options.batch && options.count > RISER_DMA_MAX_TRANSFERS) || !(options.h2d || options.d2h) ||
 	    !(options.huge || options.small)) {
 		fputs(usage, stderr);
 		return 2;

@@ -27,6 +27,13 @@ impl Guest {
 
     /// The same, with these programs in C of this folder at /share.
     pub(crate) fn with_programs(lab: &str, script: &str, arguments: &[&str], programs: &[&str]) -> Guest {
+        Guest::with_files(lab, script, arguments, |share| {
+            programs.iter().for_each(|name| compile(name, &share.join(name)));
+        })
+    }
+
+    /// The same, with what `fill` puts into the folder that is /share.
+    pub(crate) fn with_files(lab: &str, script: &str, arguments: &[&str], fill: impl FnOnce(&Path)) -> Guest {
         let folder = tempfile::tempdir().unwrap();
         let (file, share) = (folder.path().join("lab.toml"), folder.path().join("share"));
         fs::write(&file, lab).unwrap();
@@ -34,7 +41,7 @@ impl Guest {
         fs::write(share.join("prelude"), PRELUDE).unwrap();
         fs::write(share.join("script"), format!(". /share/prelude\ndmesg -c >/dev/null\n{script}\n"))
             .unwrap();
-        programs.iter().for_each(|name| compile(name, &share.join(name)));
+        fill(&share);
         let mut riser = command(&["guest", "run"]);
         // A round takes some seconds.
         let time_limit = (120 + 10 * times("RISER_ROUNDS", 0)).to_string();

@@ -72,7 +72,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if args.json {
         return output::json(&Built { kernel: args.kernel.clone(), release: builder.release, modules });
     }
-    modules.iter().try_for_each(|module| output::text(&format!("{}\n", module.display())))
+    modules.iter().try_for_each(|module| output::text(&module.display().to_string()))
 }
 
 /// Runs make to its end, or to Ctrl-C.
