@@ -356,7 +356,8 @@ static int keep(struct riser_file *file, struct riser_memory *memory, u32 *handl
 
 	if (IS_ERR(memory))
 		return PTR_ERR(memory);
-	memory->is_kept = true;
+	/* Of a dmabuf, user space says itself whose turn it is (DMA_BUF_IOCTL_SYNC). */
+	memory->is_kept = !memory->dmabuf;
 	error = xa_alloc(&file->memories, handle, memory, XA_LIMIT(1, RISER_DMA_MAX_TRANSFERS),
 			 GFP_KERNEL_ACCOUNT);
 	if (error)

@@ -277,8 +277,11 @@ static int riser_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	if (error) {
 		riser_shut(dma);
 		put_device(&dma->dev);
+		return error;
 	}
-	return error;
+	/* What is put back when the link above was reset. */
+	pci_save_state(pdev);
+	return 0;
 }
 
 static void riser_remove(struct pci_dev *pdev)
@@ -338,6 +341,17 @@ static void riser_reset_done(struct pci_dev *pdev)
 	riser_go_on(pci_get_drvdata(pdev));
 }
 
+/* Nobody calls again: who waits is told that nothing will come. */
+static pci_ers_result_t riser_give_up(struct riser_dma *dma)
+{
+	unsigned int n;
+
+	dev_err(&dma->dev, "the function is lost\n");
+	for (n = 0; n < dma->engine_count; n++)
+		riser_engine_kill(&dma->engines[n]);
+	return PCI_ERS_RESULT_DISCONNECT;
+}
+
 static pci_ers_result_t riser_error_detected(struct pci_dev *pdev, pci_channel_state_t state)
 {
 	struct riser_dma *dma = pci_get_drvdata(pdev);
@@ -348,11 +362,8 @@ static pci_ers_result_t riser_error_detected(struct pci_dev *pdev, pci_channel_s
 		return PCI_ERS_RESULT_CAN_RECOVER;
 	for (n = 0; n < dma->engine_count; n++)
 		riser_engine_freeze(&dma->engines[n]);
-	if (state == pci_channel_io_perm_failure) {
-		for (n = 0; n < dma->engine_count; n++)
-			riser_engine_abandon(&dma->engines[n], -ENODEV);
-		return PCI_ERS_RESULT_DISCONNECT;
-	}
+	if (state == pci_channel_io_perm_failure)
+		return riser_give_up(dma);
 	return PCI_ERS_RESULT_NEED_RESET;
 }
 
@@ -371,9 +382,11 @@ static pci_ers_result_t riser_slot_reset(struct pci_dev *pdev)
 	pci_restore_state(pdev);
 	pci_save_state(pdev);
 	pci_set_master(pdev);
+	if (!riser_is_there(dma))
+		return riser_give_up(dma);
 	for (n = 0; n < dma->engine_count; n++)
 		riser_engine_abandon(&dma->engines[n], -EIO);
-	return riser_is_there(dma) ? PCI_ERS_RESULT_RECOVERED : PCI_ERS_RESULT_DISCONNECT;
+	return PCI_ERS_RESULT_RECOVERED;
 }
 
 static void riser_resume_after_error(struct pci_dev *pdev)

@@ -8,6 +8,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/dma-heap.h>
+#include <linux/udmabuf.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -477,12 +479,70 @@ static void user(void)
 	riser_dma_buffer_free(area, 1 << 20, false);
 }
 
+static int udmabuf(size_t size)
+{
+	struct udmabuf_create create = { .flags = UDMABUF_FLAGS_CLOEXEC, .size = size };
+	int driver = open("/dev/udmabuf", O_RDWR), fd;
+
+	create.memfd = (uint32_t)memfd_create("file", MFD_ALLOW_SEALING);
+	if (ftruncate((int)create.memfd, (off_t)size) || fcntl((int)create.memfd, F_ADD_SEALS, F_SEAL_SHRINK))
+		return -1;
+	fd = ioctl(driver, UDMABUF_CREATE, &create);
+	close(driver);
+	close((int)create.memfd);
+	return fd;
+}
+
+static int of_heap(size_t size)
+{
+	struct dma_heap_allocation_data wanted = { .len = size, .fd_flags = O_RDWR | O_CLOEXEC };
+	int heap = open("/dev/dma_heap/system", O_RDWR), error = ioctl(heap, DMA_HEAP_IOCTL_ALLOC, &wanted);
+
+	close(heap);
+	return error ? -1 : (int)wanted.fd;
+}
+
+/* Integers from the device into a dmabuf, and from there to the device, which finds the one that is changed between. */
+static void import(int fd, size_t size)
+{
+	uint64_t *words, got = 0;
+	uint32_t handle = 0;
+	long n, wrong = 0, count = (long)(size / 8);
+
+	riser_dma_set_logic(dma, RISER_DMA_D2H, 0, RISER_DMA_INTEGERS, 5);
+	riser_dma_set_logic(dma, RISER_DMA_H2D, 0, RISER_DMA_INTEGERS, 5);
+	is("there is one", fd >= 0, 1);
+	is("imported", riser_dma_import_dmabuf(dma, fd, true, &handle, &got), 0);
+	is("its size", (long)got, (long)size);
+	words = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	/* The device has it: its own file is needed no more. */
+	close(fd);
+	is("beyond it", riser_dma_begin_handle(dma, RISER_DMA_D2H, 0, handle, size - 8, 16), -EINVAL);
+	is("written", riser_dma_begin_handle(dma, RISER_DMA_D2H, 0, handle, 0, size) ?: riser_dma_wait(dma, RISER_DMA_D2H, 0, 5000), 0);
+	for (n = 0; n < count; n++)
+		wrong += words[n] != 5 + (uint64_t)n;
+	is("what is wrong of it", wrong, 0);
+	is("read", riser_dma_begin_handle(dma, RISER_DMA_H2D, 0, handle, 0, size / 2) ?: riser_dma_wait(dma, RISER_DMA_H2D, 0, 5000), 0);
+	words[count - 1]++;
+	is("read and changed", riser_dma_begin_handle(dma, RISER_DMA_H2D, 0, handle, size / 2, size / 2) ?: riser_dma_wait(dma, RISER_DMA_H2D, 0, 5000),
+	   -EBADMSG);
+	is("released", riser_dma_release_handle(dma, handle), 0);
+	munmap(words, size);
+}
+
+static void dmabufs(void)
+{
+	import(udmabuf(1 << 20), 1 << 20);
+	import(of_heap(3 << 20), 3 << 20);
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
 } tests[] = {
 	{ "arguments", arguments }, { "pages", pages },		{ "loop_back", loop_back }, { "queued", queued },
 	{ "waiting", waiting },	    { "time_out", time_out },	{ "closing", closing },	    { "registers", registers },
+	{ "dmabufs", dmabufs },
 	{ "handles", handles },	    { "rings", rings },		{ "processes", processes }, { "user", user },
 };
 

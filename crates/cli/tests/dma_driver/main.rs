@@ -141,6 +141,17 @@ fn calls_are_answered_by_6_1() {
     calls("6.1", "", &[]);
 }
 
+/// Memory of others: pages of a file (udmabuf) and of the system's heap, which 6.12 has.
+#[test]
+fn dmabufs_are_imported() {
+    let script = "echo == calls\n/share/caller /dev/riser_dma0 dmabufs\necho == pins\npins";
+    let Some(guest) = guest(LAB, "6.12", "", script, &[]) else { return };
+    let answers: Vec<_> =
+        lines(&guest, "calls").into_iter().filter(|line| !line.starts_with("-- ")).collect();
+    assert!(answers.len() == 2 * 9 && answers.iter().all(|line| line.ends_with(": ok")), "{answers:#?}");
+    assert_eq!(guest.said("pins"), "0 pinned\n");
+}
+
 #[test]
 fn calls_are_answered_by_6_12_on_two_processors() {
     calls("6.12", "", &["--smp", "2"]);
@@ -255,6 +266,39 @@ fn a_function_is_pulled_out_cut_off_and_reset_under_load() {
     let reset = guest.said("reset");
     assert!(reset.contains(": Operation canceled\n1\n") || reset.contains(": Bad message\n1\n"), "{reset}");
     assert_eq!(reset.matches(" Gb/s").count(), 2, "{reset}");
+    assert_eq!(guest.said("pins"), "0 pinned\n");
+}
+
+/// A link that is contained (DPC) is reset: what was under way fails, and the function goes on. One that sleeps goes on where it was, with user logic
+/// that begins anew.
+#[test]
+fn a_function_comes_back_after_containment_and_sleep() {
+    // What files the guest shares does not outlive its sleep.
+    let script = "cp /share/riser-dma-integers /tmp; I=/tmp/riser-dma-integers\n\
+        echo == contained\n$I --small -s 4194304 -n 100000 -d h2d /dev/riser_dma0 & p=$!\n\
+        $I --small -s 4194304 -n 100000 -d d2h -p /dev/riser_dma0 & q=$!\nusleep 300000\n\
+        setpci -s 10000:00:01.0 ECAP_DPC+6.w=40:40; wait $p; echo $?; wait $q; echo $?\n\
+        echo == recovered\n$I --small -s 65536 -n 4 /dev/riser_dma0\n\
+        echo == slept\n$I --small -s 4194304 -n 100000 -d h2d /dev/riser_dma0 & p=$!\nusleep 200000\n\
+        echo devices >/sys/power/pm_test; echo freeze >/sys/power/state; echo $?; wait $p; echo $?\n\
+        echo == woken\n$I --small -s 65536 -n 4 /dev/riser_dma0\n\
+        echo == pins\npins";
+    // A shell reads its script as it goes.
+    let script = format!(
+        "cat >/tmp/script <<'END'\n{BEGIN}{script}\necho == log\ndmesg\nexit 0\nEND\nexec sh /tmp/script"
+    );
+    let lab = format!("{ALONE}[slot.dma-engine]\nvfs = 0\n");
+    let Some(guest) = guest(&lab, "6.1", "", &script, &[]) else { return };
+    // What was under way fails; or, between two transfers, the next one does, since integers begin anew.
+    let contained = guest.said("contained");
+    let ends = |why: &str| contained.matches(&format!("B x 100000: {why}\n")).count();
+    assert_eq!(ends("Input/output error") + ends("Bad message"), 2, "{contained}");
+    guest.has("log", "AER: device recovery successful");
+    for heading in ["recovered", "woken"] {
+        assert_rates(&guest, heading, 2);
+    }
+    let slept = guest.said("slept");
+    assert!(slept.lines().any(|line| line == "0") && slept.contains(": Bad message\n"), "{slept}");
     assert_eq!(guest.said("pins"), "0 pinned\n");
 }
 
