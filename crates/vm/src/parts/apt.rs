@@ -216,12 +216,16 @@ impl Apt {
         watch: &mut Watch,
     ) -> std::result::Result<Vec<String>, Failure> {
         let shown = run(self.command("apt-cache", &["show", package]), watch, |watch| watch.look())?;
-        let text = succeeded(shown, "apt-cache")?;
-        let line = text.lines().find_map(|line| line.strip_prefix("Depends: ")).unwrap_or_default();
-        let names =
-            line.split(',').filter_map(|word| word.split([' ', '|', '(']).find(|name| !name.is_empty()));
-        Ok(names.map(str::to_owned).collect())
+        Ok(dependencies(&succeeded(shown, "apt-cache")?))
     }
+}
+
+/// The first of each group of alternatives in the field `Depends` (Debian Policy §7.1).
+fn dependencies(shown: &str) -> Vec<String> {
+    let line = shown.lines().find_map(|line| line.strip_prefix("Depends: ")).unwrap_or_default();
+    let names =
+        line.split(',').filter_map(|group| group.split([' ', '|', '(', ':']).find(|name| !name.is_empty()));
+    names.map(str::to_owned).collect()
 }
 
 /// Refuses what would be more than one word of apt's sources.
@@ -337,6 +341,15 @@ fn keyring(sources: &Sources) -> std::result::Result<PathBuf, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_alternatives_the_first_is_needed() {
+        let shown = "Package: linux-headers-6.12.117+deb13-amd64\nDepends: linux-base (>= 4.12~), linux-image-6.12.117+deb13-amd64 (= \
+            6.12.117-1) | linux-image-6.12.117+deb13-amd64-unsigned (= 6.12.117-1), gcc-14, python3:any\nSize: 3\n";
+        let expected = ["linux-base", "linux-image-6.12.117+deb13-amd64", "gcc-14", "python3"];
+        assert_eq!(dependencies(shown), expected);
+        assert!(dependencies("Package: none\n").is_empty());
+    }
 
     #[test]
     fn the_mirror_is_debians_own_archive() {
