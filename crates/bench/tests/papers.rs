@@ -242,3 +242,16 @@ fn a_nic_needs_at_least_as_many_reads_as_latency_over_time() {
         }
     }
 }
+
+/// ReConFig'15, §V: two settings are fitted, and what follows from them is near what the paper says.
+#[test]
+fn the_dma_engine_predicts_what_it_was_not_fitted_on() {
+    let [d2h, h2d] = ["dma-engine-figure6", "dma-engine-figure7"].map(run);
+    let off = |report: &Report, row| number(&report.tables[1], row, "miss_percent").abs();
+    assert!(off(&d2h, 0) < 0.1, "fitted: {}", text(&d2h));
+    assert!(number(&d2h.tables[1], 1, "riser") >= 90.0, "{}", text(&d2h));
+    assert!((131_072.0..=524_288.0).contains(&number(&d2h.tables[1], 2, "riser")), "{}", text(&d2h));
+    assert!(off(&h2d, 0) < 2.0, "predicted: {}", text(&h2d));
+    assert!(off(&h2d, 1) < 2.5, "a window is a whole number: {}", text(&h2d));
+    assert_snapshot!(text(&d2h) + &text(&h2d));
+}

@@ -94,6 +94,31 @@ pub(super) struct Nic {
     pub(super) physical_latency_cycles: Figure,
 }
 
+/// Figures of ReConFig'15, the SR-IOV DMA engine.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DmaEngine {
+    pub(super) d2h: D2h,
+    pub(super) h2d: H2d,
+}
+
+/// Figure 6.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct D2h {
+    pub(super) native_gbps: Figure,
+    pub(super) vf_of_native_percent: Figure,
+    pub(super) good_above_bytes: Figure,
+}
+
+/// Figure 7.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct H2d {
+    pub(super) native_gbps: Figure,
+    pub(super) vf_gbps: Figure,
+}
+
 /// Figures of SIGCOMM'18, pcie-bench.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -134,6 +159,11 @@ pub(super) fn gem5() -> Result<Gem5, PaperError> {
 /// Those of the Chipyard study.
 pub(super) fn chipyard() -> Result<Chipyard, PaperError> {
     parse("chipyard.toml", include_str!("../../data/papers/chipyard.toml"))
+}
+
+/// Those of ReConFig'15.
+pub(super) fn dma_engine() -> Result<DmaEngine, PaperError> {
+    parse("dma-engine.toml", include_str!("../../data/papers/dma-engine.toml"))
 }
 
 /// Those of SIGCOMM'18.

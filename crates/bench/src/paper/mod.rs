@@ -5,6 +5,7 @@
 //! - [`gem5`]: IISWC'18: register reads, and a disk whose writes are answered, over links without credits;
 //! - [`chipyard`]: Chipyard's PCIe study of 2022: read latency, bandwidth, and a NIC that waits for control;
 //! - [`pcie_bench`]: SIGCOMM'18: the three NICs of Figure 1, the round trip of Figure 2, and transfers under way;
+//! - [`dma_engine`]: ReConFig'15: transfers of the DMA engine over their size;
 //! - [`figures`]: the papers' figures, from `data/papers`, each with where it is printed;
 //! - [`setup`]: a lab and what is varied; [`table`]: what comes out.
 //!
@@ -12,6 +13,7 @@
 //! This module never prints.
 
 mod chipyard;
+mod dma_engine;
 mod figures;
 mod gem5;
 mod pcie_bench;
@@ -33,6 +35,8 @@ pub struct Effort {
     pub packets: u32,
     /// Sizes of these frames, in bytes.
     pub packet_sizes: &'static [u32],
+    /// Sizes of a DMA engine's transfers, in bytes; 1 MiB among them.
+    pub dma_sizes: &'static [u32],
     /// Transfers of a latency test.
     pub latency_transfers: u64,
     /// Transfers of a bandwidth test, and before it as many that do not count.
@@ -47,6 +51,21 @@ impl Default for Effort {
             frames: 64,
             packets: 1_920,
             packet_sizes: &pcie_bench::SIZES,
+            dma_sizes: &[
+                1 << 10,
+                1 << 11,
+                1 << 12,
+                1 << 13,
+                1 << 14,
+                1 << 15,
+                1 << 16,
+                1 << 17,
+                1 << 18,
+                1 << 19,
+                1 << 20,
+                1 << 21,
+                1 << 22,
+            ],
             latency_transfers: 200,
             bandwidth_transfers: 4_000,
         }
@@ -62,6 +81,7 @@ impl Effort {
             frames: 16,
             packets: 960,
             packet_sizes: &[64, 512, 1520],
+            dma_sizes: &[1 << 17, 1 << 18, 1 << 19, 1 << 20],
             latency_transfers: 8,
             bandwidth_transfers: 500,
         }
@@ -151,6 +171,18 @@ pub const EXPERIMENTS: &[Experiment] = &[
         title: "a NIC close to the core and over PCIe, and what batching recovers",
         source: "Chipyard PCIe (2022), Figures 9 and 10",
         run: chipyard::nic,
+    },
+    Experiment {
+        name: "dma-engine-figure6",
+        title: "transfers of the DMA engine from the device to the host, over their size",
+        source: "DMA engine (ReConFig'15), Figure 6",
+        run: dma_engine::figure6,
+    },
+    Experiment {
+        name: "dma-engine-figure7",
+        title: "transfers of the DMA engine from the host to the device, over their size",
+        source: "DMA engine (ReConFig'15), Figure 7",
+        run: dma_engine::figure7,
     },
     Experiment {
         name: "pcie-bench-figure1",

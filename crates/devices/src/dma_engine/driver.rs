@@ -37,6 +37,9 @@ pub async fn driver(
         if number == 0 {
             set_weights(&cpu, &function, &load).await?;
         }
+        if !load.drive.has(number) {
+            continue;
+        }
         let opened = Function::open(&cpu, number, function, &load).await;
         open.push(opened.map_err(|e| format!("{function}: {e}"))?);
     }

@@ -139,8 +139,10 @@ pub struct Settings {
     pub coalesce_us: u16,
     /// Driver: what stands behind the engines.
     pub logic: Behind,
-    /// Which way data go.
+    /// Driver: which way data go.
     pub directions: Directions,
+    /// Driver: which functions move data.
+    pub drive: Drive,
     /// Transfers before those that count, and those that count, where they are measured.
     #[serde(skip)]
     pub measured: Option<(u64, u64)>,
@@ -174,6 +176,24 @@ pub enum Completion {
     Interrupt,
     /// It looks at what is written back, each 100 ns.
     Poll,
+}
+
+/// Which functions move data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Drive {
+    /// All, side by side.
+    All,
+    /// The physical one alone.
+    Physical,
+    /// The virtual ones.
+    Virtual,
+}
+
+impl Drive {
+    fn has(self, function: usize) -> bool {
+        matches!((self, function), (Drive::All, _) | (Drive::Physical, 0) | (Drive::Virtual, 1..))
+    }
 }
 
 /// What stands behind the engines: see the data sheet.
@@ -249,6 +269,7 @@ impl Default for Settings {
             coalesce_us: 10,
             logic: Behind::Integers,
             directions: Directions::Both,
+            drive: Drive::All,
             measured: None,
         }
     }

@@ -39,14 +39,35 @@ impl Stream {
 
     /// Writes the next bytes.
     pub fn fill(&mut self, bytes: &mut [u8]) {
-        self.each(bytes.len(), |at, part| bytes[at..at + part.len()].copy_from_slice(part));
+        let (head, rest) = bytes.split_at_mut(self.to_word(bytes.len()));
+        self.each(head.len(), |at, part| head[at..at + part.len()].copy_from_slice(part));
+        let (words, tail) = rest.as_chunks_mut::<8>();
+        let first = self.seed.wrapping_add(self.offset / 8);
+        for (word, n) in words.iter_mut().zip(0..) {
+            *word = first.wrapping_add(n).to_le_bytes();
+        }
+        self.offset += 8 * words.len() as u64;
+        self.each(tail.len(), |at, part| tail[at..at + part.len()].copy_from_slice(part));
     }
 
     /// True where these are the next bytes; as many have gone by in either case.
     pub fn check(&mut self, bytes: &[u8]) -> bool {
+        let (head, rest) = bytes.split_at(self.to_word(bytes.len()));
         let mut same = true;
-        self.each(bytes.len(), |at, part| same &= bytes[at..at + part.len()] == *part);
+        self.each(head.len(), |at, part| same &= head[at..at + part.len()] == *part);
+        let (words, tail) = rest.as_chunks::<8>();
+        let first = self.seed.wrapping_add(self.offset / 8);
+        for (word, n) in words.iter().zip(0..) {
+            same &= u64::from_le_bytes(*word) == first.wrapping_add(n);
+        }
+        self.offset += 8 * words.len() as u64;
+        self.each(tail.len(), |at, part| same &= tail[at..at + part.len()] == *part);
         same
+    }
+
+    /// Of so many bytes, those that end the word which has begun.
+    fn to_word(self, len: usize) -> usize {
+        ((8 - self.offset % 8) % 8).min(len as u64) as usize
     }
 
     /// Lets bytes go by.
