@@ -134,7 +134,7 @@ impl Slot {
 
     fn tag(&mut self, id: HostReadId) -> Tag {
         let tag = Tag::from_bits(self.next_tag % 256);
-        self.next_tag += 1;
+        self.next_tag = self.next_tag.wrapping_add(1);
         assert!(self.host_reads.insert(tag, (id, Vec::new())).is_none(), "as many as there are tags");
         tag
     }

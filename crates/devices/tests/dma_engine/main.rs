@@ -4,6 +4,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod random;
 mod rules;
 
 use common::Event;

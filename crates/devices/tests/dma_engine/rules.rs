@@ -14,7 +14,7 @@ const NOWHERE: u64 = 1 << 40;
 const ENTRIES: u32 = 16;
 
 /// One engine, driven by hand.
-struct Engine {
+pub(super) struct Engine {
     cpu: Cpu,
     function: FoundFunction,
     number: u64,
@@ -27,7 +27,17 @@ impl Engine {
     async fn new(cpu: &Cpu, function: FoundFunction, number: u64, host_ring: bool) -> Engine {
         let ring = cpu.memory().alloc(u64::from(ENTRIES) * DESCRIPTOR_BYTES, 4096).unwrap();
         let write_back = cpu.memory().alloc(8, 64).unwrap();
-        let ring = host_ring.then_some(ring);
+        Engine::at_places(cpu, function, number, host_ring.then_some(ring), write_back).await
+    }
+
+    /// With a ring in host memory there, or in the device's.
+    pub(super) async fn at_places(
+        cpu: &Cpu,
+        function: FoundFunction,
+        number: u64,
+        ring: Option<u64>,
+        write_back: u64,
+    ) -> Engine {
         let engine = Engine { cpu: cpu.clone(), function, number, ring, write_back, posted: 0 };
         engine.set64(engine::RING, ring.unwrap_or(0)).await;
         engine.set64(engine::WRITE_BACK, write_back).await;
@@ -43,7 +53,7 @@ impl Engine {
         self.cpu.write_u32(self.at(offset), value).await.unwrap();
     }
 
-    async fn set64(&self, offset: u64, value: u64) {
+    pub(super) async fn set64(&self, offset: u64, value: u64) {
         self.cpu.write_u64(self.at(offset), value).await.unwrap();
     }
 
@@ -51,12 +61,12 @@ impl Engine {
         self.cpu.read_u32(self.at(offset)).await.unwrap()
     }
 
-    async fn control(&self, bits: u32, logic: LogicKind) {
+    pub(super) async fn control(&self, bits: u32, logic: LogicKind) {
         let host = if self.ring.is_some() { engine::control::HOST_RING } else { 0 };
         self.set(engine::CONTROL, bits | host | engine::control::WRITE_STATUS | (logic as u32) << 8).await;
     }
 
-    async fn enable(&mut self, logic: LogicKind) {
+    pub(super) async fn enable(&mut self, logic: LogicKind) {
         self.control(0, logic).await;
         // What was posted ends.
         self.cpu.sleep(Duration::from_us(1)).await;
@@ -72,7 +82,7 @@ impl Engine {
     }
 
     /// Writes descriptors, and posts them.
-    async fn post(&mut self, descriptors: &[(u64, u64, u32)]) {
+    pub(super) async fn post(&mut self, descriptors: &[(u64, u64, u32)]) {
         for &(address, bytes, flags) in descriptors {
             let (at, words) = (self.place(self.posted), [address, bytes, flags.into()]);
             for (n, word) in (0..).zip(words) {
@@ -87,7 +97,7 @@ impl Engine {
     }
 
     /// Waits until so many are done; then how many have failed.
-    async fn done(&self, count: u32) -> u32 {
+    pub(super) async fn done(&self, count: u32) -> u32 {
         for _ in 0..100_000 {
             let told = self.cpu.memory().read_u64(self.write_back).unwrap();
             if told as u32 == count {
@@ -114,7 +124,7 @@ impl Engine {
         (E::ALL[code as usize], moved)
     }
 
-    async fn statuses(&self, count: u32) -> Vec<(E, u64)> {
+    pub(super) async fn statuses(&self, count: u32) -> Vec<(E, u64)> {
         let mut all = Vec::new();
         for index in 0..count {
             all.push(self.status(index).await);
