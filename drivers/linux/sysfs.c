@@ -148,12 +148,9 @@ int riser_set_read_request(struct pci_dev *pdev, int bytes)
 	return error > 0 ? pcibios_err_to_errno(error) : error;
 }
 
-/*
- * As they change, so does what the engines send: nothing of these may be under
- * way, which resizing to the same size makes sure of.
- */
-static int while_idle(struct riser_dma *dma, int (*change)(struct pci_dev *pdev, int bytes),
-		      const char *text)
+/* What is under way goes on with what is set from then on, that of virtual functions too. */
+static int set_bytes(struct riser_dma *dma, int (*change)(struct pci_dev *pdev, int bytes),
+		     const char *text)
 {
 	int bytes, error = kstrtoint(text, 0, &bytes);
 
@@ -174,7 +171,7 @@ static ssize_t max_payload_size_show(struct device *device, struct device_attrib
 static ssize_t max_payload_size_store(struct device *device, struct device_attribute *attribute,
 				      const char *text, size_t count)
 {
-	return while_idle(to_dma(device), riser_set_payload, text) ?: count;
+	return set_bytes(to_dma(device), riser_set_payload, text) ?: count;
 }
 static DEVICE_ATTR_RW(max_payload_size);
 
@@ -188,7 +185,7 @@ static ssize_t max_read_request_size_store(struct device *device,
 					   struct device_attribute *attribute, const char *text,
 					   size_t count)
 {
-	return while_idle(to_dma(device), riser_set_read_request, text) ?: count;
+	return set_bytes(to_dma(device), riser_set_read_request, text) ?: count;
 }
 static DEVICE_ATTR_RW(max_read_request_size);
 

@@ -133,7 +133,7 @@ class Dma:
 
     def begin(self, direction: int, engine: int, buffer, enable: bool = True) -> Transfer:
         """Begins a transfer, or queues it; the buffer must stay until it has ended."""
-        asked = Transfer(address(buffer, direction == D2H), len(buffer), engine, enable and not self.polling, enable)
+        asked = Transfer(address(buffer, direction == D2H), memoryview(buffer).nbytes, engine, enable and not self.polling, enable)
         return self._call(_DMA[direction], asked)
 
     def pending(self, direction: int, engine: int = 0) -> Pending:
@@ -174,7 +174,7 @@ class Dma:
         self._call(_H2D_CPU, Cpu(bar, 0, at, ctypes.addressof(data)))
 
     def register(self, buffer, writable: bool = True) -> int:
-        return self._call(_REGISTER, Register(address(buffer, writable), len(buffer), WRITABLE if writable else 0)).handle
+        return self._call(_REGISTER, Register(address(buffer, writable), memoryview(buffer).nbytes, WRITABLE if writable else 0)).handle
 
     def import_dmabuf(self, fd: int, writable: bool = True) -> tuple[int, int]:
         taken = self._call(_IMPORT, Import(fd, WRITABLE if writable else 0))

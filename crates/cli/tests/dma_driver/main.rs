@@ -367,6 +367,61 @@ fn assert_sizes(guest: &Guest, (port, takes, payload): (&str, &str, &str)) {
     assert_eq!(lines(guest, "ring"), ring);
 }
 
+/// The Python module: both directions, a gap, a register, a batch of a registered buffer, polling.
+#[test]
+fn python_moves_data() {
+    let Some(module) = module("6.1") else { return };
+    let arguments = ["--module", &module, "--package", "python3", "--memory", "1024"];
+    let guest =
+        Guest::with_files(LAB, "echo == said\npython3 /share/python.py\necho == end", &arguments, |share| {
+            let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/dma_driver/python.py");
+            fs::copy(own, share.join("python.py")).unwrap();
+            fs::copy(drivers().join("lib/riser_dma.py"), share.join("riser_dma.py")).unwrap();
+        });
+    let expected = [
+        "engines 1 1",
+        "received True",
+        "sent 65536",
+        "found True",
+        "id 0x414d4452",
+        "put True 64",
+        "taken True {(0, 4096, 1)}",
+        "batch True",
+        "zeros True",
+    ];
+    assert_eq!(lines(&guest, "said"), expected);
+}
+
+/// The library as it is installed: a program that knows no more than its pkg-config file is built with it, against the shared and the static one.
+#[test]
+fn the_library_is_installed_with_all_that_a_program_needs() {
+    let folder = tempfile::tempdir().unwrap();
+    let (out, prefix) = (folder.path().join("out"), folder.path().join("usr"));
+    fs::create_dir(&out).unwrap();
+    let mut make = Command::new("make");
+    make.arg("-C").arg(drivers().join("lib")).arg(format!("OUT={}", out.display()));
+    let made = make.arg(format!("PREFIX={}", prefix.display())).arg("install").output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let described = fs::read_to_string(prefix.join("lib/pkgconfig/libriser_dma.pc")).unwrap();
+    let flags = |key: &str| {
+        let line = described.lines().find_map(|line| line.strip_prefix(key)).unwrap();
+        let line = line.replace("${includedir}", "${prefix}/include").replace("${libdir}", "${prefix}/lib");
+        let words = line.replace("${prefix}", prefix.to_str().unwrap());
+        words.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+    };
+    for linked in ["-static", "-Wl,-z,defs"] {
+        let program = folder.path().join("program");
+        let mut compiler = Command::new("cc");
+        compiler.args(["-std=gnu11", linked, "-o"]).arg(&program).args(flags("Cflags: "));
+        compiler.arg(drivers().join("lib/integers.c")).args(flags("Libs: "));
+        assert!(compiler.status().unwrap().success(), "{linked}");
+        let mut run = Command::new(&program);
+        let output = run.env("LD_LIBRARY_PATH", prefix.join("lib")).arg("/dev/null/none").output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{linked}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains("Not a directory"), "{output:?}");
+    }
+}
+
 /// What `riser guest build` says where it cannot build.
 #[test]
 fn what_cannot_be_built_is_said() {
