@@ -255,3 +255,20 @@ fn the_dma_engine_predicts_what_it_was_not_fitted_on() {
     assert!(off(&h2d, 1) < 2.5, "a window is a whole number: {}", text(&h2d));
     assert_snapshot!(text(&d2h) + &text(&h2d));
 }
+
+/// What follows from the model's own rules, whatever the host.
+#[test]
+fn the_dma_engine_beyond_its_paper_keeps_to_what_must_be() {
+    let report = run("dma-engine-beyond");
+    let [shared, reads, pages, small, generations] = &report.tables[..] else { panic!("{}", text(&report)) };
+    assert!(column(shared, "spread_percent").iter().all(|spread| *spread <= 15.0), "{}", text(&report));
+    for key in ["mrrs_128_gbps", "mrrs_512_gbps", "mrrs_4096_gbps"] {
+        assert!(column(reads, key).windows(2).all(|pair| pair[1] >= 0.99 * pair[0]), "{}", text(&report));
+    }
+    for table in [pages, small, generations] {
+        for key in ["h2d_gbps", "d2h_gbps"] {
+            assert!(column(table, key).iter().all(|gbps| *gbps > 1.0), "{}", text(&report));
+        }
+    }
+    assert_snapshot!(text(&report));
+}

@@ -2,6 +2,10 @@
 //! The experiments of the SR-IOV DMA engine (ReConFig'15): one transfer at a time over its size, native and with the sizes of requests that
 //! SR-IOV left on its platform. Two settings of the lab are fitted, each on one figure of the paper; all else is predicted.
 
+mod beyond;
+
+pub(super) use beyond::beyond;
+
 use super::figures::{self, Figure};
 use super::setup::Setup;
 use super::table::{Cell, Chart, Column, Line, Report, Table};

@@ -185,6 +185,12 @@ pub const EXPERIMENTS: &[Experiment] = &[
         run: dma_engine::figure7,
     },
     Experiment {
+        name: "dma-engine-beyond",
+        title: "the DMA engine with many functions, scattered pages, an IOMMU, small transfers, later generations",
+        source: "DMA engine (ReConFig'15), beyond its measurements",
+        run: dma_engine::beyond,
+    },
+    Experiment {
         name: "pcie-bench-figure1",
         title: "three NICs and their drivers as devices, over the size of frames",
         source: "pcie-bench (SIGCOMM'18), Figure 1",

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What ReConFig'15 could not measure: virtual functions that share a link, the window over the latency, scattered pages and an IOMMU, small
+//! transfers, later generations.
+
+use super::super::setup::Setup;
+use super::super::table::{Cell, Column, Report, Table};
+use super::super::{Effort, PaperError};
+use devices::dma_engine::Report as EngineReport;
+use plug::gbps;
+use tlp::Time;
+use toml::Value;
+
+const LAB: &str = "labs/papers/dma-engine-beyond.toml";
+const TEXT: &str = include_str!("../../../../../labs/papers/dma-engine-beyond.toml");
+
+const SHARED: &[Column] = &[
+    Column { key: "virtual_functions", head: "VFs" },
+    Column { key: "gbps", head: "all Gb/s" },
+    Column { key: "spread_percent", head: "least below most %" },
+];
+const READS: &[Column] = &[
+    Column { key: "window_reads", head: "window" },
+    Column { key: "mrrs_128_gbps", head: "128 B Gb/s" },
+    Column { key: "mrrs_512_gbps", head: "512 B Gb/s" },
+    Column { key: "mrrs_4096_gbps", head: "4096 B Gb/s" },
+];
+const PAGES: &[Column] = &[
+    Column { key: "page_bytes", head: "page B" },
+    Column { key: "iommu", head: "IOMMU" },
+    Column { key: "h2d_gbps", head: "H2D Gb/s" },
+    Column { key: "d2h_gbps", head: "D2H Gb/s" },
+];
+const SMALL: &[Column] = &[
+    Column { key: "outstanding", head: "under way" },
+    Column { key: "ring", head: "ring" },
+    Column { key: "h2d_gbps", head: "H2D Gb/s" },
+    Column { key: "d2h_gbps", head: "D2H Gb/s" },
+    Column { key: "interrupts_per_transfer", head: "interrupts each" },
+];
+const GENERATIONS: &[Column] = &[
+    Column { key: "link", head: "link" },
+    Column { key: "host", head: "host" },
+    Column { key: "window_reads", head: "window" },
+    Column { key: "h2d_gbps", head: "H2D Gb/s" },
+    Column { key: "d2h_gbps", head: "D2H Gb/s" },
+];
+
+/// The lab with these keys changed; keys without a dot are the engine's.
+fn setup(changes: &[(&str, Value)]) -> Setup {
+    changes.iter().fold(Setup::new(LAB, TEXT), |setup, (key, value)| {
+        let own = format!("slot.0.dma-engine.{key}");
+        setup.set(if key.contains('.') { key } else { &own }, value.clone())
+    })
+}
+
+fn run(changes: &[(&str, Value)]) -> Result<(EngineReport, lab::Report), PaperError> {
+    let (engine, _, report) = setup(changes).device::<EngineReport>()?;
+    Ok((engine, report))
+}
+
+/// What the physical function moves one way.
+fn one_way(changes: &[(&str, Value)], directions: &str) -> Result<f64, PaperError> {
+    let changes: Vec<_> = changes.iter().cloned().chain([("directions", directions.into())]).collect();
+    let (report, _) = run(&changes)?;
+    Ok(gbps(report.functions[0].bytes(), report.elapsed(0, Time::MAX)))
+}
+
+fn both(changes: &[(&str, Value)]) -> Result<[Cell; 2], PaperError> {
+    Ok([Cell::Number(one_way(changes, "h2d")?, 2), Cell::Number(one_way(changes, "d2h")?, 2)])
+}
+
+fn shared(effort: &Effort) -> Result<Table, PaperError> {
+    let mut rows = Vec::new();
+    for vfs in [1, 2, 4, 8, 16, 32, 64] {
+        let transfers = (i64::from(effort.frames) * 16 / vfs).max(16);
+        let changes = [
+            ("vfs", vfs.into()),
+            ("drive", "virtual".into()),
+            ("size_bytes", 4096.into()),
+            ("outstanding", 16.into()),
+            ("transfers", transfers.into()),
+        ];
+        let (report, _) = run(&changes)?;
+        let shares: Vec<u64> = report.functions.iter().skip(1).map(|f| report.shared_bytes(f)).collect();
+        let (least, most) =
+            (shares.iter().min().copied().unwrap_or(0), shares.iter().max().copied().unwrap_or(0));
+        rows.push(vec![
+            Cell::whole(vfs as f64),
+            Cell::Number(gbps(shares.iter().sum(), report.shared_time(Time::MAX)), 2),
+            Cell::Number(100.0 * (most - least) as f64 / most.max(1) as f64, 1),
+        ]);
+    }
+    Ok(Table {
+        title: "Virtual functions that share the link, 4 KiB both ways, until the first ends".into(),
+        columns: SHARED,
+        rows,
+    })
+}
+
+fn reads(effort: &Effort) -> Result<Table, PaperError> {
+    let mut rows = Vec::new();
+    for window in [4, 8, 16, 32, 64] {
+        let mut row = vec![Cell::whole(window as f64)];
+        for mrrs in [128, 512, 4096] {
+            let transfers = i64::from(effort.frames) / 4;
+            let changes = [
+                ("window", window.into()),
+                ("link.mrrs_bytes", mrrs.into()),
+                ("transfers", transfers.into()),
+                ("size_bytes", 262_144.into()),
+            ];
+            row.push(Cell::Number(one_way(&changes, "h2d")?, 2));
+        }
+        rows.push(row);
+    }
+    Ok(Table { title: "Reads: the window over Max_Read_Request_Size".into(), columns: READS, rows })
+}
+
+fn pages(effort: &Effort) -> Result<Table, PaperError> {
+    let mut rows = Vec::new();
+    for iommu in ["off", "2m", "4k"] {
+        for page in [0, 65_536, 4096] {
+            let transfers = i64::from(effort.frames) / 4;
+            let changes =
+                [("page_bytes", page.into()), ("host.iommu", iommu.into()), ("transfers", transfers.into())];
+            let [h2d, d2h] = both(&changes)?;
+            let bytes = if page == 0 { Cell::Text("contiguous".into()) } else { Cell::whole(page as f64) };
+            rows.push(vec![bytes, Cell::Text(iommu.into()), h2d, d2h]);
+        }
+    }
+    Ok(Table {
+        title: "1 MiB in scattered pages, a descriptor each, behind an IOMMU with pages of its own".into(),
+        columns: PAGES,
+        rows,
+    })
+}
+
+fn small(effort: &Effort) -> Result<Table, PaperError> {
+    let mut rows = Vec::new();
+    for (ring, coalesce) in [("device", 1), ("host", 1), ("host", 16)] {
+        for outstanding in [1, 2, 4, 8, 16, 32] {
+            let transfers = i64::from(effort.frames) * 8;
+            let changes = [
+                ("size_bytes", 4096.into()),
+                ("outstanding", outstanding.into()),
+                ("ring", ring.into()),
+                ("ring_entries", 64.into()),
+                ("coalesce_count", coalesce.into()),
+                ("transfers", transfers.into()),
+            ];
+            let [h2d, d2h] = both(&changes)?;
+            let changes: Vec<_> = changes.iter().cloned().chain([("directions", "d2h".into())]).collect();
+            let (_, report) = run(&changes)?;
+            let interrupts = report.devices.first().and_then(|device| device.counters.get("interrupts"));
+            let each = interrupts.and_then(serde_json::Value::as_f64).map(|count| count / transfers as f64);
+            let ring =
+                if coalesce == 1 { ring.to_owned() } else { format!("{ring}, {coalesce} interrupts as one") };
+            rows.push(vec![
+                Cell::whole(outstanding as f64),
+                Cell::Text(ring),
+                h2d,
+                d2h,
+                Cell::maybe(each, 3),
+            ]);
+        }
+    }
+    Ok(Table { title: "Transfers of 4 KiB: how many under way".into(), columns: SMALL, rows })
+}
+
+fn generations(effort: &Effort) -> Result<Table, PaperError> {
+    let mut rows = Vec::new();
+    let links = [
+        (3, 8, "xeon-e5-2637v3"),
+        (4, 8, "xeon-gold-6342"),
+        (4, 16, "xeon-gold-6342"),
+        (5, 8, "xeon-platinum-8480"),
+        (5, 16, "xeon-platinum-8480"),
+    ];
+    for (generation, lanes, host) in links {
+        for window in [32, 128, 512] {
+            let transfers = i64::from(effort.frames) / 4;
+            let changes = [
+                ("link.gen", Value::from(generation)),
+                ("link.lanes", lanes.into()),
+                ("host.profile", host.into()),
+                ("window", window.into()),
+                ("transfers", transfers.into()),
+            ];
+            let [h2d, d2h] = both(&changes)?;
+            let link = Cell::Text(format!("Gen{generation} x{lanes}"));
+            rows.push(vec![link, Cell::Text(host.into()), Cell::whole(window as f64), h2d, d2h]);
+        }
+    }
+    Ok(Table { title: "Later generations, 1 MiB, requests of 512 B".into(), columns: GENERATIONS, rows })
+}
+
+/// All of it.
+pub(in super::super) fn beyond(effort: &Effort) -> Result<Report, PaperError> {
+    let tables = vec![shared(effort)?, reads(effort)?, pages(effort)?, small(effort)?, generations(effort)?];
+    let notes = vec![
+        "Nothing here is in the paper, and nothing is fitted: hosts are the profiles that ship, software costs nothing.".into(),
+        "A window of n reads of b bytes carries n b in a round trip: where that is less than the link does in the time, the rate is in proportion to it (Little's law).".into(),
+    ];
+    Ok(Report { labs: vec![LAB], tables, notes, ..Report::default() })
+}
