@@ -3,7 +3,6 @@
 
 use super::function::Function;
 use super::logic::Behind;
-use super::movers;
 use super::registers::{self, ErrorCode, LogicKind, engine as register};
 use super::{DESCRIPTOR_BYTES, Direction, MAX_RING_ENTRIES};
 use crate::group::Group;
@@ -68,6 +67,9 @@ pub(super) struct Ended {
     pub(super) interrupts: bool,
 }
 
+/// Starts the tasks that move the data of descriptors, as members of a group.
+pub(super) type Movers = fn(&Rc<Run>, &Group, Channel<Descriptor>);
+
 /// What an engine has taken over from its registers at ENABLE.
 pub(super) struct Setup {
     host_ring: Option<u64>,
@@ -112,6 +114,7 @@ pub(super) struct Run {
     pub(super) function: Rc<Function>,
     pub(super) number: usize,
     pub(super) direction: Direction,
+    movers: Movers,
     pub(super) setup: Setup,
     pub(super) behind: RefCell<Behind>,
     /// A piece of the chain that is under way has failed.
@@ -135,7 +138,7 @@ pub(super) struct Run {
 
 impl Run {
     /// Begins to take descriptors.
-    pub(super) fn start(function: &Rc<Function>, number: usize) -> Rc<Run> {
+    pub(super) fn start(function: &Rc<Function>, number: usize, movers: Movers) -> Rc<Run> {
         let direction = function.direction(number);
         let setup = Setup::read(function, number);
         let kind = logic(function.engine_u32(number, register::CONTROL)).unwrap_or(LogicKind::Plain);
@@ -144,6 +147,7 @@ impl Run {
             function: Rc::clone(function),
             number,
             direction,
+            movers,
             setup,
             behind: RefCell::new(behind),
             chain_failed: Cell::new(false),
@@ -181,7 +185,7 @@ impl Run {
         let descriptors = Channel::new(FETCHED_AHEAD);
         let (this, fetched) = (Rc::clone(self), descriptors.clone());
         self.function.io.spawn(group.member(async move { this.fetch(first, &fetched).await }));
-        movers::spawn(self, &group, descriptors);
+        (self.movers)(self, &group, descriptors);
         *self.work.borrow_mut() = Some(group);
     }
 

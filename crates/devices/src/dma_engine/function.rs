@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One function of the engine: its registers, and the engines behind them. Never sees those of another; they meet in their turns
-//! alone.
+//! What engines have of their function: its registers, its turns among other functions, its interrupts. Never sees those of another; they
+//! meet in their turns alone.
 
-use super::engine::Run;
 use super::logic::{Behind, Fifo, MakeLogic};
 use super::registers::{self as r, LogicKind, engine as register};
 use super::turns::{Place, Turns};
-use super::{BAR, DESCRIPTOR_BYTES, Direction, Interrupts, Report, RingReport, Settings};
+use super::{DESCRIPTOR_BYTES, Direction, Interrupts, Report, RingReport, Settings};
 use config::register::put;
-use device::io::{ReadRequest, RegisterFile, Request, WriteRequest};
+use device::io::{ReadRequest, RegisterFile, WriteRequest};
 use device::{DmaError, Io};
 use plug::Shared;
 use plug::transfers::{EndedTransfer, Phase, Transfers};
@@ -39,23 +38,12 @@ pub(super) struct Function {
     common: Rc<Common>,
     reads: Turns,
     registers: RefCell<RegisterFile>,
-    runs: RefCell<Vec<Option<Rc<Run>>>>,
     fifos: Vec<Rc<Fifo>>,
-}
-
-/// Ends all runs where the function's own task ends, by a reset too: they and the function hold each other.
-struct Ending<'a>(&'a Function);
-
-impl Drop for Ending<'_> {
-    fn drop(&mut self) {
-        self.0.finish_all();
-    }
 }
 
 impl Function {
     pub(super) fn new(io: Io, number: u16, common: Rc<Common>) -> Rc<Function> {
         let settings = &common.settings;
-        let engines = settings.engines();
         let reads = common.reads.clone().unwrap_or_else(|| Turns::new(settings.window));
         let fifos = (0..settings.h2d_engines.max(settings.d2h_engines)).map(|_| Rc::default()).collect();
         let function = Function {
@@ -63,7 +51,6 @@ impl Function {
             number,
             reads,
             registers: RefCell::new(RegisterFile::new(r::BAR_BYTES as usize)),
-            runs: RefCell::new(vec![None; engines]),
             fifos,
             common,
         };
@@ -71,21 +58,10 @@ impl Function {
         Rc::new(function)
     }
 
-    /// Answers register reads and writes; engines are tasks beside it.
-    pub(super) async fn run(self: Rc<Function>) {
-        let _ending = Ending(&self);
-        while let Some(request) = self.io.next_request().await {
-            match request {
-                Request::Write(write) if write.bar() == BAR => self.write(&write).await,
-                Request::Read(read) => self.read(read),
-                _ => {}
-            }
-        }
-    }
-
     // ---- registers ----
 
-    fn read(&self, read: ReadRequest) {
+    /// Answers a read.
+    pub(super) fn read(&self, read: ReadRequest) {
         let mut registers = self.registers.borrow_mut();
         let sizes = put(r::limits::PAYLOAD_BYTES, self.io.mps().bytes())
             | put(r::limits::READ_BYTES, self.read_bytes());
@@ -96,7 +72,7 @@ impl Function {
     }
 
     /// What a function of this number reads as from its beginning on.
-    fn reset_registers(&self) {
+    pub(super) fn reset_registers(&self) {
         let Settings { vfs, h2d_engines, window, window_of, .. } = self.common.settings;
         let engines = self.common.settings.engines();
         let mut registers = self.registers.borrow_mut();
@@ -124,57 +100,32 @@ impl Function {
         }
     }
 
-    /// Writes what may be, and does what follows from that.
-    async fn write(self: &Rc<Function>, write: &WriteRequest) {
+    /// Writes what software may write; false beyond the BAR, where there is nothing.
+    pub(super) fn store(&self, write: &WriteRequest) -> bool {
         let (begin, end) = (write.offset() as usize, write.offset() as usize + write.len());
-        let Some(before) = self.registers.borrow().bytes().get(begin..end).map(<[u8]>::to_vec) else {
-            return;
-        };
-        let has = |register: u64| (begin as u64) < register + 4 && register < end as u64;
-        let intx = self.registers.borrow().u32(r::INTERRUPTS);
-        let controls: Vec<u32> =
-            (0..self.engines()).map(|engine| self.engine_u32(engine, register::CONTROL)).collect();
-        {
-            let mut registers = self.registers.borrow_mut();
-            // Bytes that are not written clear nothing.
-            registers.set_u32(r::INTERRUPTS, 0);
-            registers.write(write);
-            if !has(r::INTERRUPTS) {
-                registers.set_u32(r::INTERRUPTS, intx);
-            }
-            let writable = &self.common.writable[usize::from(self.number > 0)][begin..end];
-            let now = &mut registers.bytes_mut()[begin..end];
-            for ((now, before), writable) in now.iter_mut().zip(before).zip(writable) {
-                *now = *now & writable | before & !writable;
-            }
+        let mut registers = self.registers.borrow_mut();
+        let Some(before) = registers.bytes().get(begin..end).map(<[u8]>::to_vec) else { return false };
+        let interrupts = registers.u32(r::INTERRUPTS);
+        // Bytes that are not written clear nothing.
+        registers.set_u32(r::INTERRUPTS, 0);
+        registers.write(write);
+        if !has(write, r::INTERRUPTS) {
+            registers.set_u32(r::INTERRUPTS, interrupts);
         }
-        if has(r::INTERRUPTS) {
-            self.clear_intx(intx).await;
+        let writable = &self.common.writable[usize::from(self.number > 0)][begin..end];
+        let now = &mut registers.bytes_mut()[begin..end];
+        for ((now, before), writable) in now.iter_mut().zip(before).zip(writable) {
+            *now = *now & writable | before & !writable;
         }
-        if has(r::CONTROL) {
-            self.control();
-        }
-        if has(r::WEIGHT) || end as u64 > r::VF_WEIGHTS && begin as u64 <= r::ENGINE {
-            self.weigh();
-        }
-        for (engine, before) in controls.into_iter().enumerate() {
-            if has(at(engine, register::CONTROL)) {
-                self.control_engine(engine, before);
-            }
-            if has(at(engine, register::POSTED)) {
-                self.ring(engine);
-            }
-        }
+        true
     }
 
-    fn control(&self) {
-        if self.registers.borrow().u32(r::CONTROL) & r::control::RESET != 0 {
-            self.finish_all();
-            self.reset_registers();
-        }
+    pub(super) fn u32(&self, register: u64) -> u32 {
+        self.registers.borrow().u32(register)
     }
 
-    fn weigh(&self) {
+    /// Takes the shares over that the physical function says.
+    pub(super) fn weigh(&self) {
         if self.number > 0 {
             return;
         }
@@ -192,28 +143,8 @@ impl Function {
         }
     }
 
-    fn control_engine(self: &Rc<Function>, engine: usize, before: u32) {
-        let control = self.engine_u32(engine, register::CONTROL);
-        self.set_engine_u32(engine, register::CONTROL, control & !register::control::ABORT);
-        let [was, is] = [before, control].map(|control| control & register::control::ENABLE != 0);
-        let run = self.runs.borrow()[engine].clone();
-        match (was, is, run) {
-            (false, true, run) => {
-                if let Some(run) = run {
-                    run.finish();
-                }
-                self.begin_anew(engine);
-                let run = Run::start(self, engine);
-                self.runs.borrow_mut()[engine] = Some(run);
-            }
-            (true, false, Some(run)) => run.abort(false),
-            (true, true, Some(run)) if control & register::control::ABORT != 0 => run.abort(true),
-            _ => {}
-        }
-    }
-
     /// Counters begin at zero, and nothing is posted.
-    fn begin_anew(&self, engine: usize) {
+    pub(super) fn begin_anew(&self, engine: usize) {
         for register in [register::STATUS, register::POSTED, register::DONE, register::FAILED] {
             self.set_engine_u32(engine, register, 0);
         }
@@ -223,25 +154,9 @@ impl Function {
         }
     }
 
-    fn ring(&self, engine: usize) {
-        let run = self.runs.borrow()[engine].clone();
-        if let Some(measured) = self.common.measured.as_ref().filter(|m| m.get().phase == Phase::Idle) {
-            measured.change(|m| m.start(self.io.now()));
-        }
-        if let Some(run) = run {
-            run.ring();
-        }
-    }
-
-    fn finish_all(&self) {
-        for run in self.runs.borrow_mut().iter_mut().filter_map(Option::take) {
-            run.finish();
-        }
-    }
-
     // ---- for engines ----
 
-    fn engines(&self) -> usize {
+    pub(super) fn engines(&self) -> usize {
         self.common.settings.engines()
     }
 
@@ -325,6 +240,13 @@ impl Function {
         self.common.writes.place(self.number, engine as u16, bytes).await
     }
 
+    /// A doorbell was rung: what is measured begins.
+    pub(super) fn begins(&self) {
+        if let Some(measured) = self.common.measured.as_ref().filter(|m| m.get().phase == Phase::Idle) {
+            measured.change(|m| m.start(self.io.now()));
+        }
+    }
+
     pub(super) fn note(&self, engine: usize, note: impl FnOnce(&mut RingReport)) {
         self.common.report.change(|report| {
             if let Some(function) = report.functions.get_mut(usize::from(self.number)) {
@@ -364,7 +286,7 @@ impl Function {
     }
 
     /// Ones, which now stand there, clear what there was before.
-    async fn clear_intx(&self, before: u32) {
+    pub(super) async fn clear_intx(&self, before: u32) {
         let left = before & !self.registers.borrow().u32(r::INTERRUPTS);
         self.registers.borrow_mut().set_u32(r::INTERRUPTS, left);
         if before != 0 && left == 0 {
@@ -374,8 +296,13 @@ impl Function {
     }
 }
 
+/// Whether a write touches this register of 4 B.
+pub(super) fn has(write: &WriteRequest, register: u64) -> bool {
+    write.offset() < register + 4 && register < write.offset() + write.len() as u64
+}
+
 /// Where a register of an engine is in BAR 0.
-const fn at(engine: usize, register: u64) -> u64 {
+pub(super) const fn at(engine: usize, register: u64) -> u64 {
     r::ENGINE + engine as u64 * r::ENGINE_STRIDE + register
 }
 

@@ -4,8 +4,9 @@
 //!
 //! What its driver sees is in `docs/dma-engine.md`; its registers are in [`registers`], which come from `registers/dma_engine.rdl`.
 //!
-//! - `function`: one function's registers. - `engine`: a ring, and what becomes of descriptors. - `movers`: the tasks that move
-//!   data. - `logic`: what stands behind. - `turns`: who is next, of functions that want the same.
+//! - `requests`: what a host does to a function. - `movers`: the tasks that move data. - `engine`: a ring, and what becomes of
+//!   descriptors. - `function`: one function's registers. - `logic`: what stands behind. - `turns`: who is next, of functions that
+//!   want the same.
 
 mod driver;
 mod engine;
@@ -14,6 +15,7 @@ mod logic;
 mod movers;
 pub mod registers;
 mod report;
+mod requests;
 mod stream;
 mod turns;
 
@@ -469,7 +471,7 @@ pub fn functions(
     let pool = pool.clone();
     let device = move |number: u16| -> Box<dyn Device> {
         let common = Rc::clone(&common);
-        let start = move |io| Function::new(io, number, Rc::clone(&common)).run();
+        let start = move |io| requests::serve(Function::new(io, number, Rc::clone(&common)));
         Box::new(AsyncDevice::with_pool(pool.clone(), start))
     };
     let physical = FunctionConfig { config: physical(settings, pcie)?, device: device(0) };
