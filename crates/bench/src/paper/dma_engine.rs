@@ -84,10 +84,13 @@ impl Curves {
         at.map_or((0.0, 0.0), |at| (self.native[at], self.vf[at]))
     }
 
+    fn points(&self, rates: &[f64]) -> Vec<(f64, f64)> {
+        self.sizes.iter().map(|s| f64::from(*s)).zip(rates.iter().copied()).collect()
+    }
+
     /// The size from which on the native rate is that, on a straight line between two that were run; zero where it never is.
     fn reaches(&self, gbps: f64) -> f64 {
-        let points: Vec<(f64, f64)> =
-            self.sizes.iter().map(|s| f64::from(*s)).zip(self.native.iter().copied()).collect();
+        let points = self.points(&self.native);
         let crossing = points.windows(2).find(|pair| pair[0].1 < gbps && pair[1].1 >= gbps);
         crossing.map_or(0.0, |pair| {
             let ((x, y), (next_x, next_y)) = (pair[0], pair[1]);
@@ -105,9 +108,8 @@ impl Curves {
     }
 
     fn chart(&self, y: &'static str) -> Chart {
-        let points =
-            |rates: &[f64]| self.sizes.iter().map(|s| f64::from(*s)).zip(rates.iter().copied()).collect();
-        let lines = vec![Line::riser("native", points(&self.native)), Line::riser("VF", points(&self.vf))];
+        let line = |name: &str, rates: &[f64]| Line::riser(name, self.points(rates));
+        let lines = vec![line("native", &self.native), line("VF", &self.vf)];
         Chart { x: "transfer size (B)", y, lines }
     }
 }

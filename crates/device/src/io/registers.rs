@@ -33,6 +33,11 @@ impl RegisterFile {
         request.apply(&mut self.bytes)
     }
 
+    /// Writes of the enabled bytes the bits for which `writable` has ones; true where all of them lie within.
+    pub fn write_bits(&mut self, request: &WriteRequest, writable: &[u8]) -> bool {
+        request.apply_bits(&mut self.bytes, writable)
+    }
+
     /// The little-endian DW at `offset`; zero beyond the end.
     pub fn u32(&self, offset: u64) -> u32 {
         u32::from_le_bytes(self.array(offset))

@@ -237,6 +237,23 @@ impl WriteRequest {
         self.apply_each(bar, first, bytes)
     }
 
+    /// As [`apply`](Self::apply), but of the bits alone for which `writable`, as long as `bar`, has ones.
+    pub fn apply_bits(&self, bar: &mut [u8], writable: &[u8]) -> bool {
+        let Some(bytes) = self.data.bytes() else { return self.place.span.is_zero_length() };
+        let first = usize::try_from(self.place.offset).unwrap_or(usize::MAX);
+        let mut all = true;
+        for (index, byte) in bytes.iter().enumerate() {
+            if self.place.span.is_enabled(index as u32) {
+                let at = first.saturating_add(index);
+                match bar.get_mut(at).zip(writable.get(at)) {
+                    Some((to, bits)) => *to = byte & bits | *to & !bits,
+                    None => all = false,
+                }
+            }
+        }
+        all
+    }
+
     fn apply_each(&self, bar: &mut [u8], first: usize, bytes: &[u8]) -> bool {
         let mut all = true;
         for (index, byte) in bytes.iter().enumerate() {

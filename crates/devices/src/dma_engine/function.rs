@@ -12,7 +12,6 @@ use device::{DmaError, Io};
 use plug::Shared;
 use plug::transfers::{EndedTransfer, Phase, Transfers};
 use std::cell::RefCell;
-use std::ops::Range;
 use std::rc::Rc;
 
 /// Room for data that are on their way into an engine, beside what the window brings.
@@ -102,22 +101,12 @@ impl Function {
 
     /// Writes what software may write; false beyond the BAR, where there is nothing.
     pub(super) fn store(&self, write: &WriteRequest) -> bool {
-        let (begin, end) = (write.offset() as usize, write.offset() as usize + write.len());
         let mut registers = self.registers.borrow_mut();
-        let Some(before) = registers.bytes().get(begin..end).map(<[u8]>::to_vec) else { return false };
-        let interrupts = registers.u32(r::INTERRUPTS);
-        // Bytes that are not written clear nothing.
-        registers.set_u32(r::INTERRUPTS, 0);
-        registers.write(write);
-        if !has(write, r::INTERRUPTS) {
-            registers.set_u32(r::INTERRUPTS, interrupts);
+        if has(write, r::INTERRUPTS) {
+            // Bytes that are not written clear nothing.
+            registers.set_u32(r::INTERRUPTS, 0);
         }
-        let writable = &self.common.writable[usize::from(self.number > 0)][begin..end];
-        let now = &mut registers.bytes_mut()[begin..end];
-        for ((now, before), writable) in now.iter_mut().zip(before).zip(writable) {
-            *now = *now & writable | before & !writable;
-        }
-        true
+        registers.write_bits(write, &self.common.writable[usize::from(self.number > 0)])
     }
 
     pub(super) fn u32(&self, register: u64) -> u32 {
@@ -310,7 +299,6 @@ pub(super) const fn at(engine: usize, register: u64) -> u64 {
 pub(super) fn writable(settings: &Settings, is_physical: bool) -> Vec<u8> {
     let mut bits = vec![0; r::BAR_BYTES as usize];
     let mut allow = |at: u64, mask: &[u8]| bits[at as usize..][..mask.len()].copy_from_slice(mask);
-    let engines: Range<u64> = 0..settings.engines() as u64;
     for &(at, mask) in r::WRITABLE {
         if is_physical || at != r::WEIGHT {
             allow(at, &mask.to_le_bytes());
@@ -320,7 +308,7 @@ pub(super) fn writable(settings: &Settings, is_physical: bool) -> Vec<u8> {
         (0..u64::from(settings.vfs))
             .for_each(|vf| allow(r::VF_WEIGHTS + 4 * vf, &r::vf_weights::WEIGHT.to_le_bytes()));
     }
-    for engine in engines {
+    for engine in 0..settings.engines() as u64 {
         for &(at, mask) in register::WRITABLE {
             allow(r::ENGINE + engine * r::ENGINE_STRIDE + at, &mask.to_le_bytes());
         }

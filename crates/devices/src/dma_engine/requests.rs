@@ -33,8 +33,11 @@ impl Server {
     async fn write(&mut self, write: &WriteRequest) {
         let function = Rc::clone(&self.function);
         let interrupts = function.u32(r::INTERRUPTS);
-        let controls: Vec<u32> =
-            (0..self.runs.len()).map(|n| function.engine_u32(n, register::CONTROL)).collect();
+        let engines = 0..self.runs.len();
+        let of = |register| move |engine: &usize| has(write, at(*engine, register));
+        // Of most writes there is none.
+        let controlled = engines.clone().filter(of(register::CONTROL));
+        let controls: Vec<_> = controlled.map(|n| (n, function.engine_u32(n, register::CONTROL))).collect();
         if !function.store(write) {
             return;
         }
@@ -49,14 +52,8 @@ impl Server {
         if has(write, r::WEIGHT) || end > r::VF_WEIGHTS && write.offset() < r::ENGINE {
             function.weigh();
         }
-        for (engine, before) in controls.into_iter().enumerate() {
-            if has(write, at(engine, register::CONTROL)) {
-                self.control(engine, before);
-            }
-            if has(write, at(engine, register::POSTED)) {
-                self.ring(engine);
-            }
-        }
+        controls.into_iter().for_each(|(engine, before)| self.control(engine, before));
+        engines.filter(of(register::POSTED)).for_each(|engine| self.ring(engine));
     }
 
     fn control(&mut self, engine: usize, before: u32) {
