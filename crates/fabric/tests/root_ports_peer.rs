@@ -4,7 +4,8 @@
 mod root_rig;
 
 use config::ext::aer;
-use riser_fabric::{Fabric, LinkChange, LinkEvent, LinkId, PeerToPeer};
+use host::memory::HostMemory;
+use riser_fabric::{Fabric, HostId, LinkChange, LinkEvent, LinkId, PeerToPeer};
 use root_rig::*;
 use tlp::*;
 
@@ -79,6 +80,39 @@ fn a_host_may_refuse() {
         (3, 1)
     );
     check_accounts(&fabric, 0);
+}
+
+/// What a function with addresses of its own asks for is translated first: the window of a peer is as good as nothing there, what is not
+/// mapped is refused, and no error of the root port that others share. Without them, it is as before.
+#[test]
+fn a_function_with_addresses_of_its_own_has_no_peers() {
+    for (granted, passed, refused, logged) in [(true, 0, 5, 0), (false, 3, 1, 1 << 20)] {
+        let rig = Rig::new();
+        rig.ends[1].serve(below(1));
+        let beyond = mwr(below(0), 0x2_0000_0000, 64);
+        all_kinds().into_iter().chain([beyond]).for_each(|tlp| rig.ends[0].send(AT_NS, tlp));
+        let mut fabric = rig.fabric(move |cpu| async move {
+            set_up(&cpu).await;
+            cpu.sleep(Duration::from_us(100)).await;
+            let status = read(&cpu, 0, extended(0, aer::ID, aer::UNCORRECTABLE_STATUS)).await;
+            assert_eq!(status, logged, "granted: {granted}");
+            Ok(())
+        });
+        let empty = HostMemory::new(0, 0).unwrap();
+        fabric.grant_memory(HostId::FIRST, below(0), empty.clone()).unwrap();
+        if !granted {
+            fabric.revoke_dma(HostId::FIRST, below(0)).unwrap();
+        }
+        finish(&mut fabric);
+        let counters = fabric.root().counters();
+        assert_eq!(
+            (counters.unsupported_requests, counters.memory_writes),
+            (refused, u64::from(!granted)),
+            "granted: {granted}"
+        );
+        assert_eq!(rig.ends[1].lines().len(), passed);
+        check_accounts(&fabric, 0);
+    }
 }
 
 /// The capture `root-complex/mrd-512byte-rc.pcap` of NetTLP, line by line: the device 1a:00.0 reads 512 B at c0000000h, with tag

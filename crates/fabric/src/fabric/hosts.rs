@@ -171,7 +171,8 @@ impl Fabric {
     }
 
     /// From now on DMA of `requester`, a function below `below`, reaches the memory of `of` instead of its own host's, like a
-    /// function given to a guest. It takes the time of its own host's memory; its interrupts stay with its own host.
+    /// function given to a guest; what is no memory there is refused, and no peer's. It takes the time of its own host's memory; its
+    /// interrupts stay with its own host.
     ///
     /// # Errors
     /// There is no such host.
@@ -186,6 +187,15 @@ impl Fabric {
     /// There is no such host.
     pub fn grant_memory(&mut self, below: HostId, requester: Bdf, memory: HostMemory) -> Result<(), NoHost> {
         self.root_of_mut(below)?.grant_dma(requester, memory);
+        Ok(())
+    }
+
+    /// From now on DMA of `requester`, a function below `below`, reaches its own host's memory again.
+    ///
+    /// # Errors
+    /// There is no such host.
+    pub fn revoke_dma(&mut self, below: HostId, requester: Bdf) -> Result<(), NoHost> {
+        self.root_of_mut(below)?.revoke_dma(requester);
         Ok(())
     }
 

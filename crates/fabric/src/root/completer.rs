@@ -157,6 +157,17 @@ impl Completer {
 }
 
 impl Base {
+    /// Counts a request that memory does not take. One that the IOMMU has blocked is its fault alone, and no error of the root port, which
+    /// others share (Intel VT-d, "Translation Faults").
+    #[cold]
+    pub(super) fn note_refused(&mut self, access: &Access, now: Time, tlp: &Tlp) {
+        self.counters.unsupported_requests += 1;
+        if !self.memory.is_blocked(access) {
+            let advisory = tlp.refusal_is_advisory();
+            self.log(access.port, now, Uncorrectable::UnsupportedRequest, advisory, Side::Secondary, tlp);
+        }
+    }
+
     /// The next completion from another root port's device, if it is older than `stamp`.
     #[cold]
     fn next_passing(&mut self, port: usize, now: Time, room: TcSet, stamp: u64) -> Option<Tlp> {
@@ -356,7 +367,8 @@ impl Completer {
         let access =
             Access { port, requester: tlp.repr.transaction().0, address: job.address, len: job.byte_count };
         if !base.memory.lets(&access, service.write.is_some()) {
-            return self.refuse(base, port, now, tlp);
+            base.note_refused(&access, now, tlp);
+            return self.answer_refused(base, port, now, tlp, Status::UnsupportedRequest);
         }
         if tlp.repr.ep && service.write.is_some() {
             // This is never advisory, though the requester learns of it (`PCIe 5.0 §2.7.2.2`).

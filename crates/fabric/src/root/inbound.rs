@@ -72,8 +72,7 @@ impl RootComplex {
         let is_interrupt = MSI_WINDOW.contains(address, u64::from(len));
         let access = Access { port, requester: m.requester, address, len };
         if !is_interrupt && !self.base.memory.lets(&access, true) {
-            self.base.counters.unsupported_requests += 1;
-            self.base.log(port, now, Uncorrectable::UnsupportedRequest, false, Side::Secondary, tlp);
+            self.base.note_refused(&access, now, tlp);
         } else if tlp.repr.ep {
             // Memory does not get the poison along: what was there before is wrong, and nobody can tell (`PCIe 5.0
             // §6.2.3.2.4.3`). Nor may an interrupt be made of it (§2.7.2.2).

@@ -83,8 +83,18 @@ impl Memory {
 
     /// From now on `requester` reaches `memory` instead of this host's own.
     pub(super) fn grant(&mut self, requester: Bdf, memory: HostMemory) {
-        self.granted.retain(|(other, _)| *other != requester);
+        self.revoke(requester);
         self.granted.push((requester, memory));
+    }
+
+    /// From now on `requester` reaches this host's own again.
+    pub(super) fn revoke(&mut self, requester: Bdf) {
+        self.granted.retain(|(other, _)| *other != requester);
+    }
+
+    /// True if `requester` has addresses of its own.
+    pub(super) fn is_granted(&self, requester: Bdf) -> bool {
+        self.granted.iter().any(|(to, _)| *to == requester)
     }
 
     /// The memory that `requester` reaches.
@@ -111,6 +121,13 @@ impl Memory {
         let Access { requester, address, len, .. } = *access;
         self.of(requester).lets_dma(&DmaAccess::new(requester, address, len, writes))
             && self.system.as_mut().is_none_or(|system| system.maps(requester, address, len))
+    }
+
+    /// Whether the IOMMU has refused `access`, and not the memory that it would have reached.
+    #[cold]
+    pub(super) fn is_blocked(&self, access: &Access) -> bool {
+        let Access { requester, address, len, .. } = *access;
+        self.is_granted(requester) || self.contents.contains(address, len as usize)
     }
 
     /// Takes the next turn for a write that comes at `now`. Returns when its room is free again; it is visible later,

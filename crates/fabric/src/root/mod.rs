@@ -329,6 +329,11 @@ impl RootComplex {
         self.base.memory.grant(requester, memory);
     }
 
+    /// From now on DMA of `requester` reaches this host's own memory again.
+    pub(crate) fn revoke_dma(&mut self, requester: Bdf) {
+        self.base.memory.revoke(requester);
+    }
+
     /// Puts the caches into a known state.
     fn prepare_cache(&mut self, preparation: CachePreparation) {
         let port = match preparation {

@@ -170,12 +170,13 @@ impl RootComplex {
         if !from.routes.lets_up(tlp) {
             return Refused(port, Uncorrectable::AcsViolation);
         }
-        if self.base.memory.contains(tlp.repr.transaction().0, address, len)
-            || MSI_WINDOW.contains(address, u64::from(len))
+        let requester = tlp.repr.transaction().0;
+        if self.base.memory.contains(requester, address, len) || MSI_WINDOW.contains(address, u64::from(len))
         {
             return Here;
         }
-        if self.peers.mode == PeerToPeer::Refuse {
+        // Addresses of a function that has its own mean nothing to the windows of root ports.
+        if self.peers.mode == PeerToPeer::Refuse || self.base.memory.is_granted(requester) {
             return Here;
         }
         self.judge_peer(port, tlp, address)
