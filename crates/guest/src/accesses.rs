@@ -12,7 +12,7 @@ use tlp::{Bdf, Data, PayloadPool};
 const PAGE: u64 = 4096;
 const DW: u64 = 4;
 /// What a CPU reads where nobody answers (`PCIe 5.0 §2.3.2`).
-const ALL_ONES: u8 = 0xff;
+pub(crate) const ALL_ONES: u8 = 0xff;
 
 /// The bytes of an access: few make no allocation.
 pub type Bytes = SmallVec<[u8; 16]>;

@@ -11,9 +11,10 @@
 //! | gets INTx | a wire of the root port above has changed: Interrupt Status, read then, says whose it is |
 //!
 //! Kept here, and never written to the function, is what would take it from its place: BARs, Max_Payload_Size, and the reset of the
-//! function, which whoever drives this does, with what has to be put back after it ([`Facts::restore`]).
+//! function, which whoever drives this does, with what has to be put back after it ([`Facts::restore`]). A virtual function lacks IDs and
+//! Memory Space Enable (`PCIe 5.0 §9.3.4.1`), which a machine has to find: these are kept here too.
 
-use crate::accesses::{Accesses, Bytes};
+use crate::accesses::{ALL_ONES, Accesses, Bytes};
 use crate::vfio_user::{Irq, IrqChange, IrqEvent, Region, Shape, region};
 use config::cap::pcie::{self, device_control};
 use config::cap::{msi, msix};
@@ -28,6 +29,9 @@ const CONFIG_BYTES: u64 = 4096;
 /// Where BARs are, and the Expansion ROM's, in bytes (`PCIe 5.0 §7.5.1.2`).
 const BARS: std::ops::Range<u64> = 0x10..0x28;
 const ROM: std::ops::Range<u64> = 0x30..0x34;
+/// Command, and Memory Space Enable in its low byte.
+const COMMAND: u64 = header::COMMAND_STATUS as u64 * 4;
+const MEMORY_SPACE: u8 = command::MEMORY_SPACE as u8;
 /// Max_Payload_Size in the low byte of Device Control, Initiate Function Level Reset in the next one.
 const MPS: u8 = device_control::MPS as u8;
 const INITIATE_FLR: u8 = (device_control::INITIATE_FLR >> 8) as u8;
@@ -39,6 +43,8 @@ const MASKED: u32 = 1;
 pub struct Facts {
     /// Where it really is.
     pub function: Bdf,
+    /// Vendor ID and Device ID (31:16), of a virtual function.
+    pub virtual_id: Option<u32>,
     /// Its BARs.
     pub bars: [Option<BarFacts>; 6],
     /// The root port and the wire of it at which its INTx arrives.
@@ -67,6 +73,12 @@ pub struct BarFacts {
 impl BarFacts {
     const fn is_io(&self) -> bool {
         self.kind & 1 != 0
+    }
+
+    /// The next register is the upper half of its address.
+    #[must_use]
+    pub const fn is_64_bit(&self) -> bool {
+        !self.is_io() && self.kind & 0b100 != 0
     }
 }
 
@@ -112,10 +124,14 @@ enum Asked<T> {
 
 struct Function {
     facts: Facts,
+    /// It is where the facts say; else all of it reads as ones.
+    is_there: bool,
     /// The BARs as the machine has set them.
     bars: [u32; 6],
     /// Max_Payload_Size as the machine has set it, in place.
     mps: Option<u8>,
+    /// Memory Space Enable as the machine has set it, in place.
+    memory_space: u8,
     /// Vectors of MSI that the machine has granted.
     msi_vectors: u32,
     msix_is_enabled: bool,
@@ -128,8 +144,17 @@ struct Function {
 impl Function {
     fn new(facts: Facts) -> Function {
         let entries = vec![None; facts.msix.map_or(0, |(_, vectors, _)| vectors.into())];
-        let (bars, mps, msi_vectors) = ([0; 6], None, 1);
-        Function { facts, bars, mps, msi_vectors, msix_is_enabled: false, entries, level: false }
+        Function {
+            facts,
+            is_there: true,
+            bars: [0; 6],
+            mps: None,
+            memory_space: 0,
+            msi_vectors: 1,
+            msix_is_enabled: false,
+            entries,
+            level: false,
+        }
     }
 
     /// What a BAR's register reads as.
@@ -145,7 +170,7 @@ impl Function {
     /// The BAR that a register belongs to, and whether it is the upper half of it.
     fn bar_of(&self, n: usize) -> (Option<BarFacts>, bool) {
         let below = n.checked_sub(1).and_then(|n| self.facts.bars[n]);
-        match below.filter(|bar| !bar.is_io() && bar.kind & 0b100 != 0) {
+        match below.filter(BarFacts::is_64_bit) {
             Some(bar) => (Some(bar), true),
             None => (self.facts.bars[n], false),
         }
@@ -166,9 +191,11 @@ impl Function {
             let at = at - BARS.start;
             return self.bar((at / 4) as usize).to_le_bytes()[(at % 4) as usize];
         }
-        match self.mps {
+        match (self.mps, self.facts.virtual_id) {
             _ if ROM.contains(&at) => 0,
-            Some(mps) if self.device_control() == Some(at) => byte & !MPS | mps,
+            (_, Some(id)) if at < COMMAND => id.to_le_bytes()[at as usize],
+            (_, Some(_)) if at == COMMAND => byte & !MEMORY_SPACE | self.memory_space,
+            (Some(mps), _) if self.device_control() == Some(at) => byte & !MPS | mps,
             _ => byte,
         }
     }
@@ -180,6 +207,9 @@ impl Function {
             let mut bytes = self.bars[n].to_le_bytes();
             bytes[lane] = byte;
             self.bars[n] = u32::from_le_bytes(bytes);
+        }
+        if at == COMMAND {
+            self.memory_space = byte & MEMORY_SPACE;
         }
         if let Some((dw, _)) = self.facts.msi
             && at == u64::from(dw) * 4 + 2
@@ -266,6 +296,9 @@ impl<T> Direct<T> {
     pub fn read(&mut self, n: usize, token: T, region: usize, offset: u64, len: u32) {
         let Facts { function, bars, .. } = &self.functions[n].facts;
         let asked = |config| Asked::Machine { token, function: n, config };
+        if !self.functions[n].is_there {
+            return self.accesses.answer(asked(None), std::iter::repeat_n(ALL_ONES, len as usize));
+        }
         match bars.get(region).copied().flatten() {
             Some(bar) if bar.is_io() => self.accesses.read_io(asked(None), bar.address + offset, len),
             Some(bar) => self.accesses.read_memory(asked(None), bar.address + offset, len),
@@ -278,7 +311,9 @@ impl<T> Direct<T> {
     pub fn write(&mut self, n: usize, token: T, region: usize, offset: u64, bytes: &[u8]) -> Option<T> {
         let Facts { function, bars, .. } = &self.functions[n].facts;
         let bar = bars.get(region).copied().flatten();
-        let Some(bar) = bar else { return self.write_config(n, *function, token, offset, bytes) };
+        let Some(bar) = bar.filter(|_| self.functions[n].is_there) else {
+            return self.write_config(n, *function, token, offset, bytes);
+        };
         let asked = Asked::Machine { token, function: n, config: None };
         match bar.is_io() {
             true => self.accesses.write_io(asked, bar.address + offset, bytes),
@@ -289,6 +324,10 @@ impl<T> Direct<T> {
 
     fn write_config(&mut self, n: usize, at: Bdf, token: T, offset: u64, bytes: &[u8]) -> Option<T> {
         let function = &mut self.functions[n];
+        if !function.is_there {
+            self.accesses.answer(Asked::Machine { token, function: n, config: None }, []);
+            return None;
+        }
         let (mut given, mut resets, before) = (Bytes::new(), false, function.msix_is_enabled);
         for (at, byte) in (offset..).zip(bytes) {
             let (byte, reset) = function.take(at, *byte);
@@ -333,8 +372,8 @@ impl<T> Direct<T> {
 
     /// Writes an entry of the MSI-X table that has been set up.
     fn program(&mut self, n: usize, vector: usize) {
-        let Function { facts, entries, .. } = &self.functions[n];
-        let (Some((.., table)), Some(masked)) = (facts.msix, entries[vector]) else { return };
+        let Function { facts, is_there, entries, .. } = &self.functions[n];
+        let (Some((.., table)), Some(masked), true) = (facts.msix, entries[vector], is_there) else { return };
         let control = if masked { MASKED } else { 0 };
         // The data say the vector.
         let words = [MSI_ADDRESS as u32, 0, vector as u32, control].map(u32::to_le_bytes);
@@ -346,7 +385,7 @@ impl<T> Direct<T> {
     pub fn interrupt(&mut self, interrupt: &HostInterrupt) -> Option<(usize, Irq, u32)> {
         match *interrupt {
             HostInterrupt::Message { requester, data, .. } => {
-                let n = self.functions.iter().position(|f| f.facts.function == requester)?;
+                let n = self.functions.iter().position(|f| f.is_there && f.facts.function == requester)?;
                 let (irq, vector) = self.functions[n].vector(data);
                 Some((n, irq, vector))
             }
@@ -402,13 +441,24 @@ impl<T> Direct<T> {
     /// Function `n` was reset, and is in its place again.
     pub fn was_reset(&mut self, n: usize) {
         let function = &mut self.functions[n];
-        (function.bars, function.mps, function.msi_vectors) = ([0; 6], None, 1);
+        (function.bars, function.mps, function.memory_space, function.msi_vectors) = ([0; 6], None, 0, 1);
         function.msix_is_enabled = false;
     }
 
-    /// Function `n` is somewhere else now; it has the same BARs.
+    /// Function `n` is somewhere else now; it has BARs of the same sizes.
     pub fn moved(&mut self, n: usize, facts: Facts) {
-        self.functions[n].facts = facts;
+        let function = &mut self.functions[n];
+        (function.facts, function.is_there) = (facts, true);
+    }
+
+    /// Function `n` is nowhere: all of it reads as ones, and what is written goes nowhere.
+    pub fn lost(&mut self, n: usize) {
+        self.functions[n].is_there = false;
+    }
+
+    /// Whether function `n` is where its facts say.
+    pub fn is_there(&self, n: usize) -> bool {
+        self.functions[n].is_there
     }
 
     /// The client of function `n` has gone: nobody gets its interrupts.

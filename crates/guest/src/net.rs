@@ -163,6 +163,13 @@ impl Server {
         }
     }
 
+    /// Sends the client away.
+    pub fn hang_up(&mut self, why: HangUp) {
+        if let Some(client) = &mut self.client {
+            client.session.hang_up(why);
+        }
+    }
+
     /// The session with the client that is there.
     #[must_use]
     pub fn session(&self) -> Option<&Session> {

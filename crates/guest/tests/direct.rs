@@ -21,6 +21,7 @@ fn facts(bus: u8) -> Facts {
     let bar = |address, size, kind| Some(BarFacts { address, size, kind });
     Facts {
         function: bdf(bus),
+        virtual_id: None,
         bars: [bar(0x8000_0000, 0x2000, 4), None, bar(0x9000_0000, 0x80, 0), bar(0x1000, 16, 1), None, None],
         wire: Some((bdf(0), Wire::B)),
         pcie: Some((PCIE, 0x20)),
@@ -210,4 +211,55 @@ fn a_wire_is_whose_interrupt_status_says_so() {
     direct.interrupt(&wire(false));
     direct.irqs(1, unmasked);
     assert_eq!(asked(&mut direct), []);
+}
+
+/// A virtual function has neither IDs nor Memory Space Enable: the machine finds what its driver looks for.
+#[test]
+fn a_virtual_function_has_what_it_lacks() {
+    let mut direct =
+        Direct::new(vec![Facts { virtual_id: Some(0x0008_7269), ..facts(1) }], PayloadPool::new());
+    assert_eq!(read(&mut direct, 0, &[0xff; 4], 4), [0x69, 0x72, 8, 0]);
+    assert_eq!(read(&mut direct, 2, &[0xff; 4], 2), [8, 0]);
+    assert_eq!(write(&mut direct, 4, &[6, 4]), Some((1, 0b0011, 0x0406)));
+    assert_eq!(read(&mut direct, 4, &[4, 0, 0x10, 0], 4), [6, 0, 0x10, 0], "what it has, and what it lacks");
+    assert_eq!(write(&mut direct, 4, &[4]), Some((1, 0b0001, 4)));
+    assert_eq!(read(&mut direct, 4, &[4, 0, 0x10, 0], 1), [4]);
+    assert_eq!(write(&mut direct, 4, &[6]), Some((1, 0b0001, 6)));
+    direct.was_reset(0);
+    assert_eq!(read(&mut direct, 4, &[0; 4], 1), [0], "as a reset leaves it");
+}
+
+/// Nothing travels to where a function was; its interrupts are nobody's.
+#[test]
+fn a_function_that_is_nowhere_reads_as_ones() {
+    let mut direct = direct();
+    direct.lost(0);
+    let message = HostInterrupt::Message { requester: bdf(1), address: 0xfee0_0000, data: 0 };
+    assert_eq!((direct.is_there(0), direct.interrupt(&message)), (false, None));
+    for (region, offset) in [(CONFIG, 0), (CONFIG, 0x10), (0, 0x40), (3, 4)] {
+        direct.read(0, 1, region, offset, 4);
+        assert_eq!(answered(&mut direct), [0xff; 4]);
+        assert_eq!(direct.write(0, 1, region, offset, &[0; 4]), None);
+        assert!(answered(&mut direct).is_empty());
+    }
+    let event = IrqEvent { irq: Irq::Msix, first: 0, count: 2, change: IrqChange::Assigned };
+    direct.irqs(0, event);
+    assert!(direct.poll_request().is_none());
+    direct.moved(0, Facts { msix: Some((MSIX, 2, TABLE + 0x1_0000)), ..facts(3) });
+    direct.read(0, 1, CONFIG, 0, 4);
+    let Some(HostOutput::ConfigRead { id, function, .. }) = direct.poll_request() else { panic!("a read") };
+    assert_eq!(function, bdf(3));
+    direct.handle(id, &Ok(data(&[1, 2, 3, 4])));
+    assert_eq!(answered(&mut direct), [1, 2, 3, 4]);
+    // Its entries are where it is now, when they are turned on.
+    direct.write(0, 1, CONFIG, u64::from(MSIX) * 4 + 2, &[0, 0x80]);
+    let mut tables = Vec::new();
+    while let Some(request) = direct.poll_request() {
+        match request {
+            HostOutput::ConfigWrite { id, .. } => direct.handle(id, &Ok(Data::NONE)),
+            HostOutput::MmioWrite { address, .. } => tables.push(address - TABLE),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(tables, [0x1_0000, 0x1_0010]);
 }

@@ -201,6 +201,9 @@ pub enum HangUp {
         /// Number of the command.
         command: u16,
     },
+    /// The device is not there.
+    #[error("the device is not there")]
+    Absent,
     /// A descriptor for an interrupt that is none of `eventfd`.
     #[error("DEVICE_SET_IRQS with a descriptor that is no event descriptor")]
     NotAnEvent,

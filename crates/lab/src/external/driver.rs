@@ -159,7 +159,12 @@ impl Driver {
                 let place = &*self.assembly.places[place].place as &dyn Any;
                 if let Some(place) = place.downcast_ref::<HostPlace>() {
                     let fabric = &mut self.assembly.fabric;
-                    place.grants(|requester, memory| _ = fabric.grant_memory(host, requester, memory));
+                    place.grants(|requester, memory| {
+                        _ = match memory {
+                            Some(memory) => fabric.grant_memory(host, requester, memory),
+                            None => fabric.revoke_dma(host, requester),
+                        };
+                    });
                     if place.takes_reset() {
                         _ = fabric.reset_host(host);
                     }

@@ -1,53 +1,64 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a virtual machine has of a lab: a VMD that carries the whole hierarchy, or functions one by one.
+//! What virtual machines have of a host of a lab: one a VMD that carries the whole hierarchy, and others virtual functions of it; or one of
+//! them all functions, one by one. The VMD's client is the first, those of functions follow.
 
+use super::client::Whose;
 use super::placing::{self, Placed, Places, Placing, Resetting};
-use guest::direct::{Direct, Outcome};
+use super::virtual_functions::Site;
+use guest::direct::{Direct, Facts, Outcome};
 use guest::vfio_user::{Irq, IrqEvent, Region, Shape, Token};
 use guest::vmd::Vmd;
 use host::{Cpu, HostError, HostInterrupt, HostOutput, HostReadId};
-use tlp::{Bdf, Data, PayloadPool};
+use tlp::{Data, PayloadPool};
 
 /// Most bytes of one access of the machine: each DW of configuration space is a request of its own.
 const MAX_TRANSFER: u32 = 1 << 16;
+/// What tells requests to functions from those of a VMD.
+const OF_FUNCTIONS: u32 = 1 << 30;
 
 /// An access: by which client, and its name there.
 pub(super) type Who = (usize, Token);
 
-pub(super) enum Below {
-    Vmd(Box<Vmd<Who>>),
-    Direct(Box<Functions>),
-}
-
-pub(super) struct Functions {
-    places: Places,
+pub(super) struct Below {
+    vmd: Option<Box<Vmd<Who>>>,
+    places: Option<Places>,
     placed: Vec<Placed>,
     direct: Direct<Who>,
 }
 
 impl Below {
+    /// A hierarchy.
+    pub(super) fn vmd(vmd: Vmd<Who>) -> Below {
+        let direct = Direct::new(Vec::new(), PayloadPool::new());
+        Below { vmd: Some(Box::new(vmd)), places: None, placed: Vec::new(), direct }
+    }
+
     /// Functions that are yet to be placed.
     pub(super) fn direct(places: Places) -> Below {
         let direct = Direct::new(Vec::new(), PayloadPool::new());
-        Below::Direct(Box::new(Functions { places, placed: Vec::new(), direct }))
+        Below { vmd: None, places: Some(places), placed: Vec::new(), direct }
     }
 
-    /// What functions are called; a VMD has no name.
-    pub(super) fn names(&self) -> impl Iterator<Item = String> + use<> {
-        let placed = match self {
-            Below::Vmd(_) => &[][..],
-            Below::Direct(functions) => &functions.placed,
-        };
-        placed.iter().map(|placed| placed.name.clone()).collect::<Vec<_>>().into_iter()
+    /// What functions are called, in the order of their clients.
+    pub(super) fn names(&self) -> Vec<String> {
+        self.placed.iter().map(|placed| placed.name.clone()).collect()
+    }
+
+    /// The number of the function that client `n` is, if it is one.
+    fn function(&self, n: usize) -> Option<usize> {
+        n.checked_sub(self.vmd.is_some().into())
+    }
+
+    /// The client of a function.
+    fn client(&self, function: usize) -> usize {
+        function + usize::from(self.vmd.is_some())
     }
 
     /// The device that client `n` sees.
     pub(super) fn shape(&self, n: usize) -> Shape {
-        let vmd = match self {
-            Below::Direct(functions) => {
-                return Shape { max_transfer: MAX_TRANSFER, ..functions.direct.shape(n) };
-            }
-            Below::Vmd(vmd) => vmd,
+        let (None, Some(vmd)) = (self.function(n), &self.vmd) else {
+            let shape = self.function(n).map_or_else(Shape::new, |n| self.direct.shape(n));
+            return Shape { max_transfer: MAX_TRANSFER, ..shape };
         };
         let mut shape = Shape { max_transfer: MAX_TRANSFER, ..Shape::new() };
         for (n, region) in (0..).zip(&mut shape.regions) {
@@ -58,129 +69,157 @@ impl Below {
         shape
     }
 
-    /// The function that client `n` is, if it is one.
-    pub(super) fn requester(&self, n: usize) -> Option<Bdf> {
-        match self {
-            Below::Vmd(_) => None,
-            Below::Direct(functions) => Some(functions.direct.facts(n).function),
+    /// Whose addresses client `n` maps.
+    pub(super) fn whose(&self, n: usize) -> Whose {
+        match self.function(n) {
+            None => Whose::All,
+            Some(n) if self.direct.is_there(n) => Whose::Of(self.direct.facts(n).function),
+            Some(_) => Whose::Nobody,
         }
     }
 
     pub(super) fn has_room(&self) -> bool {
-        match self {
-            Below::Vmd(vmd) => vmd.accesses.has_room(),
-            Below::Direct(functions) => functions.direct.has_room(),
-        }
+        self.vmd.as_ref().is_none_or(|vmd| vmd.accesses.has_room()) && self.direct.has_room()
     }
 
     pub(super) fn poll_request(&mut self) -> Option<HostOutput> {
-        match self {
-            Below::Vmd(vmd) => vmd.accesses.poll_request(),
-            Below::Direct(functions) => functions.direct.poll_request(),
+        if let Some(request) = self.vmd.as_mut().and_then(|vmd| vmd.accesses.poll_request()) {
+            return Some(request);
         }
+        let mut request = self.direct.poll_request()?;
+        if let Some(id) = request.id_mut() {
+            id.0 |= OF_FUNCTIONS;
+        }
+        Some(request)
     }
 
     pub(super) fn handle(&mut self, id: HostReadId, result: &Result<Data, HostError>) {
-        match self {
-            Below::Vmd(vmd) => vmd.accesses.handle(id, result),
-            Below::Direct(functions) => functions.direct.handle(id, result),
+        match &mut self.vmd {
+            Some(vmd) if id.0 & OF_FUNCTIONS == 0 => vmd.accesses.handle(id, result),
+            _ => self.direct.handle(HostReadId(id.0 & !OF_FUNCTIONS), result),
         }
     }
 
     pub(super) fn poll(&mut self) -> Option<Outcome<Who>> {
-        match self {
-            Below::Vmd(vmd) => {
-                let answer = vmd.accesses.poll_answer()?;
-                Some(Outcome::Answer { token: answer.token, bytes: answer.bytes })
-            }
-            Below::Direct(functions) => functions.direct.poll(),
+        if let Some(answer) = self.vmd.as_mut().and_then(|vmd| vmd.accesses.poll_answer()) {
+            return Some(Outcome::Answer { token: answer.token, bytes: answer.bytes });
         }
+        Some(match self.direct.poll()? {
+            Outcome::Signal { function, irq, n } => {
+                Outcome::Signal { function: self.client(function), irq, n }
+            }
+            answer => answer,
+        })
     }
 
     pub(super) fn read(&mut self, who: Who, region: usize, offset: u64, len: u32) {
-        match self {
-            Below::Vmd(vmd) => vmd.read(who, region as u32, offset, len),
-            Below::Direct(functions) => functions.direct.read(who.0, who, region, offset, len),
+        match (self.function(who.0), &mut self.vmd) {
+            (Some(n), _) => self.direct.read(n, who, region, offset, len),
+            (None, Some(vmd)) => vmd.read(who, region as u32, offset, len),
+            (None, None) => {}
         }
     }
 
     /// `Some`: the function is to be [reset](Self::reset) before the access is ended.
     pub(super) fn write(&mut self, who: Who, region: usize, offset: u64, bytes: &[u8]) -> Option<Who> {
-        match self {
-            Below::Vmd(vmd) => {
-                vmd.write(who, region as u32, offset, bytes);
-                None
-            }
-            Below::Direct(functions) => functions.direct.write(who.0, who, region, offset, bytes),
+        match (self.function(who.0), &mut self.vmd) {
+            (Some(n), _) => return self.direct.write(n, who, region, offset, bytes),
+            (None, Some(vmd)) => vmd.write(who, region as u32, offset, bytes),
+            (None, None) => {}
         }
+        None
     }
 
     pub(super) fn irqs(&mut self, n: usize, event: IrqEvent) {
-        if let Below::Direct(functions) = self {
-            functions.direct.irqs(n, event);
+        if let Some(n) = self.function(n) {
+            self.direct.irqs(n, event);
         }
     }
 
     /// Whose interrupt it is: the client, the type, and which of them.
     pub(super) fn interrupt(&mut self, interrupt: &HostInterrupt) -> Option<(usize, Irq, u32)> {
-        match self {
-            Below::Vmd(vmd) => Some((0, Irq::Msix, vmd.vector(interrupt)?.into())),
-            Below::Direct(functions) => functions.direct.interrupt(interrupt),
+        if let Some((function, irq, n)) = self.direct.interrupt(interrupt) {
+            return Some((self.client(function), irq, n));
         }
+        let vector = self.vmd.as_ref()?.vector(interrupt)?;
+        Some((0, Irq::Msix, vector.into()))
     }
 
     /// Whether an interrupt that was nobody's at once may still be somebody's.
     pub(super) fn takes(&self, interrupt: &HostInterrupt) -> bool {
-        matches!((self, interrupt), (Below::Direct(_), HostInterrupt::Wire { .. }))
+        self.vmd.is_none() && matches!(interrupt, HostInterrupt::Wire { .. })
     }
 
     /// The client has gone.
     pub(super) fn leave(&mut self, n: usize) {
-        match self {
-            Below::Vmd(vmd) => {
+        match (self.function(n), &mut self.vmd) {
+            (Some(n), _) => self.direct.leave(n),
+            (None, Some(vmd)) => {
                 vmd.accesses.abandon();
                 vmd.reset();
             }
-            Below::Direct(functions) => functions.direct.leave(n),
+            (None, None) => {}
         }
     }
 
-    /// Resets what client `n` has; host code that does it where that is a function.
+    /// Whether client `n` has a whole hierarchy.
+    pub(super) fn is_hierarchy(&self, n: usize) -> bool {
+        self.function(n).is_none()
+    }
+
+    /// Resets what client `n` has; host code that does it where that is a function which is somewhere.
     pub(super) fn reset(&mut self, n: usize) -> Option<impl FnOnce(Cpu) -> Resetting + use<>> {
-        match self {
-            Below::Vmd(vmd) => {
-                vmd.reset();
-                None
-            }
-            Below::Direct(functions) => {
-                functions.direct.was_reset(n);
-                functions.placed.get(n).map(placing::reset)
-            }
-        }
+        let Some(n) = self.function(n) else {
+            self.vmd.iter_mut().for_each(|vmd| vmd.reset());
+            return None;
+        };
+        self.direct.was_reset(n);
+        self.placed.get(n).filter(|_| self.direct.is_there(n)).map(placing::reset)
     }
 
     /// Host code that puts functions into their places.
     pub(super) fn code(&self) -> Option<impl FnOnce(Cpu) -> Placing + use<>> {
-        match self {
-            Below::Vmd(_) => None,
-            Below::Direct(functions) => Some(functions.places.code()),
-        }
+        self.places.as_ref().map(Places::code)
     }
 
     /// They are there. The machine has those that were there first; one that has gone since stays where it was.
     pub(super) fn placed(&mut self, found: Vec<Placed>) {
-        let Below::Direct(functions) = self else { return };
-        let Functions { placed, direct, .. } = &mut **functions;
-        if direct.is_empty() {
-            *direct = Direct::new(found.iter().map(|f| f.facts.clone()).collect(), PayloadPool::new());
-            *placed = found;
+        if self.direct.is_empty() {
+            self.direct = Direct::new(found.iter().map(|f| f.facts.clone()).collect(), PayloadPool::new());
+            self.placed = found;
             return;
         }
-        for (n, old) in placed.iter_mut().enumerate() {
+        for (n, old) in self.placed.iter_mut().enumerate() {
             if let Some(new) = found.iter().find(|new| new.name == old.name) {
-                direct.moved(n, new.facts.clone());
+                self.direct.moved(n, new.facts.clone());
                 *old = new.clone();
             }
+        }
+    }
+
+    /// Functions of a hierarchy whose clients have to find them first: as they were once.
+    pub(super) fn known(&mut self, found: Vec<Placed>) {
+        self.placed(found);
+        (0..self.direct.len()).for_each(|n| self.direct.lost(n));
+    }
+
+    /// How the virtual function of client `n` is found again.
+    pub(super) fn site(&self, n: usize) -> Option<(Site, Facts)> {
+        let placed = self.placed.get(self.function(n)?)?;
+        Some((placed.site.clone()?, placed.facts.clone()))
+    }
+
+    /// The virtual function of client `n` was found there.
+    pub(super) fn found(&mut self, n: usize, facts: Facts) {
+        let Some(n) = self.function(n) else { return };
+        self.placed[n].facts = facts.clone();
+        self.direct.moved(n, facts);
+    }
+
+    /// The function of client `n` is nowhere, until it is found again.
+    pub(super) fn lost(&mut self, n: usize) {
+        if let Some(n) = self.function(n) {
+            self.direct.lost(n);
         }
     }
 }

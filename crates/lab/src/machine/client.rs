@@ -3,7 +3,7 @@
 
 use super::messages::Messages;
 use super::seat::{GuestCounters, Told};
-use crate::external::host::{Backing, HostPlace, HostRequest, Map, MapAccess};
+use crate::external::host::{Backing, HostPlace, HostRequest, Map, MapAccess, MapError};
 use crate::external::{Door, Driver};
 use guest::memory::Memory;
 use guest::net::Server;
@@ -33,6 +33,8 @@ impl Backing for Mapped {
 
 /// A device's client.
 pub(super) struct Client {
+    /// The machine that it is of, where that is another than the host's.
+    pub(super) machine: Option<String>,
     /// What the device is called.
     pub(super) name: String,
     pub(super) server: Server,
@@ -42,38 +44,63 @@ pub(super) struct Client {
     mapped: BTreeMap<u64, (u64, Option<Rc<Memory>>)>,
     messages: Messages,
     sharing: Sharing,
+    pub(super) counters: GuestCounters,
+}
+
+/// Whose addresses are mapped.
+#[derive(Clone, Copy)]
+pub(super) enum Whose {
+    /// Those of all functions that have none of their own.
+    All,
+    /// A function's.
+    Of(Bdf),
+    /// A function's that is nowhere.
+    Nobody,
 }
 
 /// Where memory is mapped.
 pub(super) struct Memories<'a> {
     pub(super) lab: &'a mut Driver,
     pub(super) door: &'a Door<HostPlace>,
-    /// The function whose addresses they are, if it has its own.
-    pub(super) of: Option<Bdf>,
+    pub(super) whose: Whose,
     pub(super) now: Time,
 }
 
+impl Memories<'_> {
+    fn check(&self, map: &Map) -> Result<(), MapError> {
+        match self.whose {
+            Whose::All => self.door.place.check_map(map),
+            Whose::Of(function) => self.door.place.check_map_of(Some(function), map),
+            Whose::Nobody => Ok(()),
+        }
+    }
+
+    fn change(&mut self, request: impl FnOnce(Option<Bdf>) -> HostRequest) {
+        let of = match self.whose {
+            Whose::All => None,
+            Whose::Of(function) => Some(function),
+            Whose::Nobody => return,
+        };
+        self.lab.inject(self.now, self.door, request(of));
+    }
+}
+
 impl Client {
-    pub(super) fn new(name: String, server: Server) -> Client {
-        let (mapped, messages, sharing) = Default::default();
-        Client { name, server, is_there: false, mapped, messages, sharing }
+    pub(super) fn new(machine: Option<String>, name: String, server: Server) -> Client {
+        let (mapped, messages, sharing, counters) = Default::default();
+        Client { machine, name, server, is_there: false, mapped, messages, sharing, counters }
     }
 
     /// Takes an event of memory; what is to be told of it.
-    pub(super) fn memory(
-        &mut self,
-        event: Event,
-        memories: &mut Memories<'_>,
-        counters: &mut GuestCounters,
-    ) -> Option<Told> {
+    pub(super) fn memory(&mut self, event: Event, memories: &mut Memories<'_>) -> Option<Told> {
         match event {
             Event::Map { token, map, fd, fd_offset } => {
-                counters.maps_without_descriptor += u64::from(fd.is_none());
+                self.counters.maps_without_descriptor += u64::from(fd.is_none());
                 let (result, told) = match self.map(memories, map, fd, fd_offset) {
                     Ok(()) => (Ok(&[][..]), None),
                     Err((errno, told)) => (Err(errno), told),
                 };
-                counters.maps += u64::from(result.is_ok());
+                self.counters.maps += u64::from(result.is_ok());
                 self.server.complete(token, result);
                 return told;
             }
@@ -99,21 +126,18 @@ impl Client {
         let memory = memory.map_err(|why| (why.errno(), Some(Told::Unreachable(why))))?.map(Rc::new);
         let access = if map.access.write { MapAccess::ReadWrite } else { MapAccess::Read };
         let asked = Map { address: map.address, bytes: map.size, access };
-        let Memories { lab, door, of, now } = memories;
-        door.place.check_map_of(*of, &asked).map_err(|why| (Errno::INVAL, Some(Told::Unmappable(why))))?;
-        let request = match &memory {
-            Some(memory) => HostRequest::map_of(*of, asked, Mapped(memory.clone())),
-            None => HostRequest::map_of(*of, asked, self.messages.map(map.address)),
-        };
-        lab.inject(*now, door, request);
+        memories.check(&asked).map_err(|why| (Errno::INVAL, Some(Told::Unmappable(why))))?;
+        memories.change(|of| match &memory {
+            Some(memory) => HostRequest::map_of(of, asked, Mapped(memory.clone())),
+            None => HostRequest::map_of(of, asked, self.messages.map(map.address)),
+        });
         self.mapped.insert(map.address, (map.size, memory));
         Ok(())
     }
 
     fn unmap(&mut self, memories: &mut Memories<'_>, address: u64) {
         if let Some((bytes, _)) = self.mapped.remove(&address) {
-            let Memories { lab, door, of, now } = memories;
-            lab.inject(*now, door, HostRequest::unmap_of(*of, address, bytes));
+            memories.change(|of| HostRequest::unmap_of(of, address, bytes));
         }
     }
 

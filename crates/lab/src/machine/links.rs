@@ -2,6 +2,7 @@
 //! Commands to the links of a lab, by a Unix socket: each line is one, and is answered by a line, `ok` or `error: WHY`. What they are
 //! says [`Commands`]; `time` is answered by the fabric's picoseconds, `help` by the names of commands.
 
+use super::serve::Keeper;
 use crate::external::{Commands, Door, Driver, MAX_COMMAND_BYTES, VERBS};
 use guest::listener::{ListenError, Listener};
 use std::io::{self, Read, Write};
@@ -51,7 +52,7 @@ impl LinkSocket {
     }
 
     /// Does what has come.
-    pub(super) fn turn(&mut self, lab: &mut Driver, now: Time) {
+    pub(super) fn turn(&mut self, lab: &mut Driver, now: Time, keeper: &mut impl Keeper) {
         for _ in 0..MAX_CLIENTS {
             let Ok(Some((socket, peer))) = self.listener.accept() else { break };
             let mut stream = UnixStream::from(socket);
@@ -65,14 +66,20 @@ impl LinkSocket {
             }
             self.clients.push(Client { stream, line: Vec::new(), answers: Vec::new() });
         }
-        self.clients.retain_mut(|client| client.turn(&self.door, lab, now).is_ok());
+        self.clients.retain_mut(|client| client.turn(&self.door, lab, now, keeper).is_ok());
     }
 }
 
 impl Client {
     /// # Errors
     /// It has gone.
-    fn turn(&mut self, door: &Door<Commands>, lab: &mut Driver, now: Time) -> io::Result<()> {
+    fn turn(
+        &mut self,
+        door: &Door<Commands>,
+        lab: &mut Driver,
+        now: Time,
+        keeper: &mut impl Keeper,
+    ) -> io::Result<()> {
         if !self.answers.is_empty() {
             return Ok(());
         }
@@ -87,7 +94,12 @@ impl Client {
         }
         while let Some(end) = self.line.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = self.line.drain(..=end).collect();
-            let answer = obey(door, lab, now, &String::from_utf8_lossy(&line));
+            let line = String::from_utf8_lossy(&line);
+            let answer = match keeper.obey(line.trim()).unwrap_or_else(|| obey(door, lab, now, &line)) {
+                Ok(text) if text.is_empty() => "ok".to_owned(),
+                Ok(text) => format!("ok {text}"),
+                Err(why) => format!("error: {}", why.replace('\n', " ")),
+            };
             self.answers.extend_from_slice(format!("{answer}\n").as_bytes());
         }
         // What is too long is refused at its end, by its beginning.
@@ -110,17 +122,15 @@ impl Client {
     }
 }
 
-fn obey(door: &Door<Commands>, lab: &mut Driver, now: Time, line: &str) -> String {
+/// # Errors
+/// What is wrong with the command.
+fn obey(door: &Door<Commands>, lab: &mut Driver, now: Time, line: &str) -> Result<String, String> {
     match line.trim() {
-        "time" => return format!("ok {}", lab.now().as_ps()),
-        "help" => return format!("ok {VERBS}, time, help"),
+        "time" => return Ok(lab.now().as_ps().to_string()),
+        "help" => return Ok(format!("{VERBS}, time, help")),
         _ => {}
     }
-    match door.place.parse(line) {
-        Ok(command) => {
-            lab.inject(now, door, command);
-            "ok".to_owned()
-        }
-        Err(why) => format!("error: {}", why.replace('\n', " ")),
-    }
+    let command = door.place.parse(line)?;
+    lab.inject(now, door, command);
+    Ok(String::new())
 }

@@ -10,6 +10,7 @@
 //! Sans-IO like the rest of a lab, but for the memory that the machine has mapped and the descriptors that it gave for its
 //! interrupts: both are the machine's, and `guest` reaches them.
 
+mod assigned;
 mod below;
 mod client;
 mod errand;
@@ -19,11 +20,12 @@ mod placing;
 mod seat;
 mod serve;
 mod spaces;
+mod virtual_functions;
 
 pub use links::LinkSocket;
 pub use placing::Places;
-pub use seat::{Guest, GuestCounters, GuestError, Told};
-pub use serve::{Pace, serve};
+pub use seat::{Guest, GuestCounters, GuestError, Socket, Told};
+pub use serve::{Keeper, Pace, serve};
 pub use spaces::config_spaces;
 
 use crate::LabFile;

@@ -3,14 +3,17 @@
 //! windows and addresses, and they are quiet then. What it has set is put back where a function is reset.
 
 use super::host_of;
+use super::virtual_functions::{Site, VirtualFunction, place_virtual};
 use crate::LabFile;
 use crate::tree::HOT_PLUG_BUSES;
 use config::cap::{msi, msix, pcie};
+use config::ext::sriov;
 use config::header::{self, type0};
 use config::register::get;
 use guest::direct::{BarFacts, Facts};
 use host::firmware::{Function, HostMap, Interrupt, Path, Policy, System, VfPolicy, enumerate_host};
 use host::{Cpu, HostError, Wire};
+use std::collections::BTreeMap;
 use tlp::{Bdf, Duration};
 
 /// How long a function may take for a reset (`PCIe 5.0 §6.6.2`).
@@ -26,6 +29,8 @@ pub(super) struct Placed {
     pub(super) facts: Facts,
     /// DW number of Device Control, of a function that can be reset by it.
     flr: Option<u16>,
+    /// Of a virtual function, by what it is found again.
+    pub(super) site: Option<Site>,
 }
 
 /// What the firmware of a machine's host is told.
@@ -33,6 +38,8 @@ pub struct Places {
     map: HostMap,
     /// The slots of the host, by the path of function 0.
     slots: Vec<(Path, String)>,
+    /// In place of functions: virtual ones, by their names.
+    virtual_functions: Vec<(String, VirtualFunction)>,
 }
 
 impl Places {
@@ -56,24 +63,53 @@ impl Places {
         let slots = tree.slot_paths().into_iter().zip(&file.lab.slot).enumerate();
         let own = slots.filter(|(n, _)| tree.host_of(*n) == host);
         let slots = own.map(|(_, (path, slot))| (path, slot.name.get_ref().clone())).collect();
-        Ok(Places { map, slots })
+        Ok(Places { map, slots, virtual_functions: Vec::new() })
+    }
+
+    /// The same, of the virtual functions of these names alone: `SLOT.virtfnN`, counted from 0 as in sysfs.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), or there is no virtual function of such a name.
+    pub fn of_virtual_functions<'n>(
+        file: &LabFile,
+        place: &str,
+        names: impl IntoIterator<Item = &'n str>,
+    ) -> Result<Places, String> {
+        let mut places = Places::new(file, place)?;
+        let mut counts = BTreeMap::<Path, u16>::new();
+        for name in names {
+            let function = VirtualFunction::named(file, &places.slots, name)?;
+            let count = counts.entry(function.pf.clone()).or_default();
+            *count = (*count).max(function.index + 1);
+            places.virtual_functions.push((name.to_owned(), function));
+        }
+        places.map.policy.vfs = VfPolicy::Listed(counts);
+        Ok(places)
     }
 
     /// Host code that puts all functions into their places.
     pub(super) fn code(&self) -> impl FnOnce(Cpu) -> Placing + use<> {
         let (map, slots) = (self.map.clone(), self.slots.clone());
-        move |cpu| Box::pin(place(cpu, map, slots))
+        let virtual_functions = self.virtual_functions.clone();
+        move |cpu| {
+            Box::pin(async move {
+                let system = enumerate_host(&cpu, &map).await?;
+                match virtual_functions.is_empty() {
+                    true => place(&cpu, &system, &slots).await,
+                    false => place_virtual(&cpu, &system, virtual_functions).await,
+                }
+            })
+        }
     }
 }
 
 pub(super) type Placing = std::pin::Pin<Box<dyn Future<Output = Result<Vec<Placed>, String>>>>;
 
-async fn place(cpu: Cpu, map: HostMap, slots: Vec<(Path, String)>) -> Result<Vec<Placed>, String> {
-    let system = enumerate_host(&cpu, &map).await?;
+async fn place(cpu: &Cpu, system: &System, slots: &[(Path, String)]) -> Result<Vec<Placed>, String> {
     let mut all = Vec::new();
     for function in system.functions().filter(|f| f.header_type == 0 && f.parent.is_some()) {
-        let Some(name) = name(&slots, &function.path) else { continue };
-        let placed = look(&cpu, &system, function, name).await;
+        let Some(name) = name(slots, &function.path) else { continue };
+        let placed = look(cpu, system, function, name).await;
         all.push(placed.map_err(|e| format!("function {}: {e}", function.bdf()))?);
     }
     Ok(all)
@@ -86,20 +122,31 @@ fn name(slots: &[(Path, String)], path: &Path) -> Option<String> {
     Some(if *number == 0 { slot.clone() } else { format!("{slot}.{number}") })
 }
 
-async fn look(cpu: &Cpu, system: &System, function: &Function, name: String) -> Result<Placed, HostError> {
+pub(super) async fn look(
+    cpu: &Cpu,
+    system: &System,
+    function: &Function,
+    name: String,
+) -> Result<Placed, HostError> {
     let (bdf, mut restore) = (function.bdf(), Vec::new());
+    let physical = function.vf_of.and_then(|pf| Some((pf, system.get(pf)?.sriov?.at)));
+    // Virtual functions have none of their own (`PCIe 5.0 §9.3.4.1`).
+    let (of, bar0) = physical.map_or((bdf, type0::BAR0), |(pf, at)| (pf, at + sriov::VF_BAR0));
     let mut bars = [None; 6];
     for (n, bar) in bars.iter_mut().enumerate() {
         let found = function.found.bars[n].or(function.found.io_bars[n]);
         let Some(found) = found else { continue };
-        let at = type0::BAR0 + n as u16;
-        let value = cpu.config_read(bdf, at).await?;
+        let at = bar0 + n as u16;
+        let value = cpu.config_read(of, at).await?;
         let is_io = value & 1 != 0;
         *bar = Some(BarFacts {
             address: found.address,
             size: found.size,
             kind: value & if is_io { 3 } else { 15 },
         });
+        if of != bdf {
+            continue;
+        }
         restore.push((at, ALL_BYTES, found.address as u32));
         if !is_io && value & 0b100 != 0 {
             restore.push((at + 1, ALL_BYTES, (found.address >> 32) as u32));
@@ -130,6 +177,8 @@ async fn look(cpu: &Cpu, system: &System, function: &Function, name: String) -> 
     cpu.config_write(bdf, header::COMMAND_STATUS, LOW_HALF, 0).await?;
     let facts = Facts {
         function: bdf,
+        virtual_id: physical
+            .map(|_| u32::from(function.found.device) << 16 | u32::from(function.found.vendor)),
         bars,
         wire: wire(system, function),
         pcie: of_pcie,
@@ -137,7 +186,7 @@ async fn look(cpu: &Cpu, system: &System, function: &Function, name: String) -> 
         msix: of_msix,
         restore,
     };
-    Ok(Placed { name, facts, flr })
+    Ok(Placed { name, facts, flr, site: None })
 }
 
 /// MSI-X of a function: its register, its vectors, and where its table is.

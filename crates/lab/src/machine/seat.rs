@@ -13,7 +13,7 @@ use guest::net::{ListenError, Peer, Server};
 use guest::vfio_user::{Event, HangUp, Irq, IrqChange, IrqEvent, Refusal};
 use guest::vmd::{Layout, LayoutError, Vmd};
 use host::memory::DmaAccess;
-use host::{HostInput, HostInterrupt};
+use host::{Cpu, HostInput, HostInterrupt};
 use plug::Place;
 use serde::Serialize;
 use std::io;
@@ -74,11 +74,21 @@ impl Add for GuestCounters {
 
 /// A virtual machine above a host of a lab, with the sockets that it comes to.
 pub struct Guest {
-    door: Door<HostPlace>,
-    /// The VMD's, or one for each function.
-    clients: Vec<Client>,
-    below: Below,
-    counters: GuestCounters,
+    pub(super) door: Door<HostPlace>,
+    /// The VMD's, and those of functions.
+    pub(super) clients: Vec<Client>,
+    pub(super) below: Below,
+}
+
+/// Where a machine finds a device.
+#[derive(Clone, Copy, Debug)]
+pub struct Socket<'g> {
+    /// The machine, where it is not that of the host.
+    pub machine: Option<&'g str>,
+    /// What the device is called: `vmd`, or as its slot.
+    pub device: &'g str,
+    /// The socket.
+    pub path: &'g Path,
 }
 
 /// Why a machine cannot be served.
@@ -134,9 +144,9 @@ impl Guest {
     /// # Errors
     /// The layout is not legal, or nobody can listen there.
     pub fn new(door: Door<HostPlace>, layout: Layout, socket: &Path) -> Result<Guest, GuestError> {
-        let below = Below::Vmd(Box::new(Vmd::new(layout, PayloadPool::new())?));
-        let clients = vec![Client::new("vmd".to_owned(), Server::bind(socket, below.shape(0))?)];
-        Ok(Guest { door, clients, below, counters: GuestCounters::default() })
+        let below = Below::vmd(Vmd::new(layout, PayloadPool::new())?);
+        let clients = vec![Client::new(None, "vmd".to_owned(), Server::bind(socket, below.shape(0))?)];
+        Ok(Guest { door, clients, below })
     }
 
     /// Seats a machine that gets each function as a device of its own, after riser's firmware has put them into their places; listens
@@ -150,26 +160,36 @@ impl Guest {
         places: Places,
         folder: &Path,
     ) -> Result<Guest, GuestError> {
-        let mut guest = Guest {
-            door,
-            clients: Vec::new(),
-            below: Below::direct(places),
-            counters: GuestCounters::default(),
-        };
+        let mut guest = Guest { door, clients: Vec::new(), below: Below::direct(places) };
         guest.place(lab).map_err(GuestError::Places)?;
-        for (n, name) in guest.below.names().enumerate() {
-            if name.contains('/') || matches!(&*name, "." | "..") {
-                return Err(GuestError::Name(name));
-            }
-            let server = Server::bind(&folder.join(&name), guest.below.shape(n))?;
-            guest.clients.push(Client::new(name, server));
+        for name in guest.below.names() {
+            guest.listen(None, name, folder)?;
         }
         if guest.clients.is_empty() { Err(GuestError::Nothing) } else { Ok(guest) }
     }
 
-    /// Where it listens: what for, and the socket.
-    pub fn sockets(&self) -> impl Iterator<Item = (&str, &Path)> {
-        self.clients.iter().map(|client| (&*client.name, client.server.path()))
+    /// Listens for the client of the next function, at a socket of its name in `folder`.
+    pub(super) fn listen(
+        &mut self,
+        machine: Option<String>,
+        name: String,
+        folder: &Path,
+    ) -> Result<(), GuestError> {
+        if name.contains('/') || matches!(&*name, "." | "..") {
+            return Err(GuestError::Name(name));
+        }
+        let server = Server::bind(&folder.join(&name), self.below.shape(self.clients.len()))?;
+        self.clients.push(Client::new(machine, name, server));
+        Ok(())
+    }
+
+    /// Where it listens.
+    pub fn sockets(&self) -> impl Iterator<Item = Socket<'_>> {
+        self.clients.iter().map(|client| Socket {
+            machine: client.machine.as_deref(),
+            device: &client.name,
+            path: client.server.path(),
+        })
     }
 
     /// The sockets.
@@ -177,9 +197,15 @@ impl Guest {
         self.clients.iter().map(|client| &client.server)
     }
 
-    /// What has happened so far.
+    /// What all machines have done so far.
     pub fn counters(&self) -> GuestCounters {
-        self.counters
+        self.clients.iter().fold(GuestCounters::default(), |sum, client| sum + client.counters)
+    }
+
+    /// What one machine has done so far: the host's, or that of this name.
+    pub fn counters_of(&self, machine: Option<&str>) -> GuestCounters {
+        let own = self.clients.iter().filter(|client| client.machine.as_deref() == machine);
+        own.fold(GuestCounters::default(), |sum, client| sum + client.counters)
     }
 
     /// Takes what the machine wants, as far as there is room, and `most` of it; it joins the lab at `now`. `told` hears what is to be known.
@@ -239,16 +265,20 @@ impl Guest {
     ) {
         match event {
             Event::Joined => {
-                self.counters.clients += 1;
+                self.clients[n].counters.clients += 1;
+                if let Err(why) = self.fetch(n, lab) {
+                    told(lab, &self.clients[n].name, Told::Misplaced(why));
+                    return self.clients[n].server.hang_up(HangUp::Absent);
+                }
                 self.clients[n].is_there = true;
                 told(lab, &self.clients[n].name, Told::Joined);
             }
             Event::Read { token, region, offset, len } => {
-                self.counters.reads += 1;
+                self.clients[n].counters.reads += 1;
                 self.below.read((n, token), region, offset, len as u32);
             }
             Event::Write { token, region, offset, data, .. } => {
-                self.counters.writes += 1;
+                self.clients[n].counters.writes += 1;
                 if let Some((_, token)) = self.below.write((n, token), region, offset, &data) {
                     self.reset(n, lab, told);
                     self.clients[n].server.complete(token, Ok(&[]));
@@ -258,12 +288,12 @@ impl Guest {
                 self.memory(n, event, lab, now, told)
             }
             Event::Reset { token } => {
-                self.counters.resets += 1;
+                self.clients[n].counters.resets += 1;
                 self.reset(n, lab, told);
                 self.clients[n].server.complete(token, Ok(&[]));
             }
             Event::Refused(why) => {
-                self.counters.refused += 1;
+                self.clients[n].counters.refused += 1;
                 told(lab, &self.clients[n].name, Told::Refused(why));
             }
             Event::HangUp(why) => {
@@ -283,8 +313,8 @@ impl Guest {
         now: Time,
         told: &mut impl FnMut(&mut Driver, &str, Told),
     ) {
-        let mut memories = Memories { lab, door: &self.door, of: self.below.requester(n), now };
-        let what = self.clients[n].memory(event, &mut memories, &mut self.counters);
+        let mut memories = Memories { lab, door: &self.door, whose: self.below.whose(n), now };
+        let what = self.clients[n].memory(event, &mut memories);
         if let Some(what) = what {
             told(lab, &self.clients[n].name, what);
         }
@@ -334,8 +364,8 @@ impl Guest {
     pub fn flush(&mut self) {
         for client in &mut self.clients {
             let [signalled, lost] = client.send();
-            self.counters.interrupts += signalled;
-            self.counters.interrupts_lost += lost;
+            client.counters.interrupts += signalled;
+            client.counters.interrupts_lost += lost;
             client.server.flush();
         }
     }
@@ -355,7 +385,7 @@ impl Guest {
         match heard {
             HostInput::Done { id, result } => self.below.handle(id, &result),
             HostInput::Interrupt(interrupt) => self.interrupt(interrupt),
-            _ => self.counters.messages += 1,
+            _ => self.clients[0].counters.messages += 1,
         }
     }
 
@@ -363,17 +393,18 @@ impl Guest {
         match self.below.interrupt(&interrupt) {
             Some((n, irq, vector)) => self.signal(n, irq, vector),
             None if self.below.takes(&interrupt) => {}
-            None => self.counters.interrupts_foreign += 1,
+            None => self.clients[0].counters.interrupts_foreign += 1,
         }
     }
 
     fn signal(&mut self, n: usize, irq: Irq, vector: u32) {
-        if self.clients[n].messages().hold(irq, vector) {
+        let client = &mut self.clients[n];
+        if client.messages().hold(irq, vector) {
             return;
         }
-        match self.clients[n].server.signal(irq, vector) {
-            true => self.counters.interrupts += 1,
-            false => self.counters.interrupts_lost += 1,
+        match client.server.signal(irq, vector) {
+            true => client.counters.interrupts += 1,
+            false => client.counters.interrupts_lost += 1,
         }
     }
 
@@ -395,30 +426,37 @@ impl Guest {
         now: Time,
         told: &mut impl FnMut(&mut Driver, &str, Told),
     ) {
-        let mut memories = Memories { lab, door: &self.door, of: self.below.requester(n), now };
+        // One that could not be reset may still write: it keeps its addresses, of which none is mapped any longer.
+        if self.is_assigned(n) && self.reset(n, lab, told) {
+            self.give_back(n, lab, now);
+        }
+        let mut memories = Memories { lab, door: &self.door, whose: self.below.whose(n), now };
         self.clients[n].leave(&mut memories);
         self.below.leave(n);
         match self.clients.iter().any(|client| client.is_there) {
-            true => self.reset(n, lab, told),
+            _ if self.is_assigned(n) => self.below.lost(n),
+            true => _ = self.reset(n, lab, told),
             false => self.begin_anew(lab, now, told),
         }
     }
 
-    /// What the client has is as when the lab began: its VMD and all below that, or its function.
-    fn reset(&mut self, n: usize, lab: &mut Driver, told: &mut impl FnMut(&mut Driver, &str, Told)) {
-        let Some(code) = self.below.reset(n) else {
-            return self.begin_anew(lab, lab.now(), told);
-        };
-        let mut meanwhile = Vec::new();
-        if let Err(why) = errand::run(lab, &self.door, code, |heard| meanwhile.push(heard)) {
-            told(lab, &self.clients[n].name, Told::Misplaced(why));
+    /// What the client has is as when the lab began: its VMD and all below that, or its function. False where that could not be reset.
+    fn reset(&mut self, n: usize, lab: &mut Driver, told: &mut impl FnMut(&mut Driver, &str, Told)) -> bool {
+        let code = self.below.reset(n);
+        if self.below.is_hierarchy(n) {
+            self.begin_anew(lab, lab.now(), told);
         }
-        meanwhile.into_iter().for_each(|heard| self.heard(heard));
+        let Some(Err(why)) = code.map(|code| self.run(lab, code)) else { return true };
+        told(lab, &self.clients[n].name, Told::Misplaced(why));
+        false
     }
 
     /// All below the machine is as when the lab began.
     fn begin_anew(&mut self, lab: &mut Driver, now: Time, told: &mut impl FnMut(&mut Driver, &str, Told)) {
         lab.inject(now, &self.door, HostRequest::reset());
+        for n in (0..self.clients.len()).filter(|n| self.is_assigned(*n)).collect::<Vec<_>>() {
+            self.give_back(n, lab, now);
+        }
         if let Err(why) = self.place(lab) {
             told(lab, "", Told::Misplaced(why));
         }
@@ -427,10 +465,20 @@ impl Guest {
     /// Has the firmware put functions that a machine gets one by one into their places.
     fn place(&mut self, lab: &mut Driver) -> Result<(), String> {
         let Some(code) = self.below.code() else { return Ok(()) };
-        let mut meanwhile = Vec::new();
-        let placed = errand::run(lab, &self.door, code, |heard| meanwhile.push(heard))?;
+        let placed = self.run(lab, code)?;
         self.below.placed(placed);
-        meanwhile.into_iter().for_each(|heard| self.heard(heard));
         Ok(())
+    }
+
+    /// Runs host code at the machine's place.
+    pub(super) fn run<R, F>(&mut self, lab: &mut Driver, code: impl FnOnce(Cpu) -> F) -> Result<R, String>
+    where
+        R: 'static,
+        F: Future<Output = Result<R, String>> + 'static,
+    {
+        let mut meanwhile = Vec::new();
+        let result = errand::run(lab, &self.door, code, |heard| meanwhile.push(heard));
+        meanwhile.into_iter().for_each(|heard| self.heard(heard));
+        result
     }
 }

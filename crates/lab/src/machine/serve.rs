@@ -28,8 +28,24 @@ pub enum Pace {
     Still,
 }
 
-/// Serves machines until `go_on` says no or the lab fails; it is asked after each turn, at least every 20 ms. `told` hears what is to
-/// be known of a machine, by its number, and of which of its devices. `links` takes commands meanwhile.
+/// Whoever keeps machines while they are served.
+pub trait Keeper {
+    /// Hears what is to be known of a host's machines, by its number, and of which of their devices.
+    fn told(&mut self, lab: &mut Driver, guest: usize, device: &str, what: Told);
+
+    /// Whether to go on. Asked after each turn, at least every 20 ms.
+    fn goes_on(&mut self) -> bool;
+
+    /// Obeys a command that is none to the lab; `None`: nor to the keeper.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    fn obey(&mut self, _command: &str) -> Option<Result<String, String>> {
+        None
+    }
+}
+
+/// Serves machines until their keeper does not go on or the lab fails. `links` takes commands meanwhile.
 ///
 /// With a clock, the fabric's time goes with it, but for the time that riser itself takes: what it computes long at is not slow for that.
 /// Returns when it has ended, by that time.
@@ -41,8 +57,7 @@ pub fn serve<'g>(
     guests: impl Iterator<Item = &'g mut Guest>,
     links: &mut [LinkSocket],
     (pace, clock): (Pace, impl Fn() -> Time),
-    mut told: impl FnMut(&mut Driver, usize, &str, Told),
-    mut go_on: impl FnMut() -> bool,
+    keeper: &mut impl Keeper,
 ) -> io::Result<Time> {
     let mut guests: Vec<&mut Guest> = guests.collect();
     let is_still = pace == Pace::Still;
@@ -50,20 +65,20 @@ pub fn serve<'g>(
     let settle = if is_still { SETTLE_STILL } else { SETTLE };
     let mut is_commanded = false;
     let mut held_since = None;
-    while lab.failure().is_none() && go_on() {
+    while lab.failure().is_none() && keeper.goes_on() {
         let begun = clock();
         time = Time::from_ps(begun.as_ps() - spent.as_ps());
         let now = |lab: &Driver| if is_still { lab.now() } else { time };
         links.iter_mut().for_each(LinkSocket::flush);
         let mut taken = usize::from(is_commanded);
         if std::mem::take(&mut is_commanded) {
-            links.iter_mut().for_each(|links| links.turn(lab, now(lab)));
+            links.iter_mut().for_each(|links| links.turn(lab, now(lab), keeper));
         }
         let mut more = false;
         for (n, guest) in guests.iter_mut().enumerate() {
             let most = if is_still { 1_usize.saturating_sub(taken) } else { usize::MAX };
             let (count, left) =
-                guest.take(lab, now(lab), most, |lab, name, what| told(lab, n, name, what))?;
+                guest.take(lab, now(lab), most, |lab, name, what| keeper.told(lab, n, name, what))?;
             (taken, more) = (taken + count, more | left);
         }
         // What a machine has not taken by then is lost, and counted, as more comes.
@@ -99,7 +114,7 @@ pub fn serve<'g>(
     if is_still {
         // Whether its end is seen at its socket or elsewhere first, it is the same.
         for (n, guest) in guests.iter_mut().enumerate() {
-            guest.end(lab, |lab, name, what| told(lab, n, name, what));
+            guest.end(lab, |lab, name, what| keeper.told(lab, n, name, what));
         }
         lab.settle(settle, |_| {});
         time = lab.now();

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The outside joins a lab: hosts of their own making, clocks, records.
 
+mod assigned;
 #[path = "../common/bytes.rs"]
 mod bytes;
 mod cable;
+mod client;
 mod clock;
 mod host;
 mod links;

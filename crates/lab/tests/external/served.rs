@@ -2,8 +2,8 @@
 //! A lab with one card, served in a thread of its own to clients at sockets.
 
 use riser_lab::external::{Clock, Driver, LINKS};
-use riser_lab::machine::{Guest, GuestCounters, LinkSocket, Pace, Places, Told, serve};
-use riser_lab::{build, parse_in};
+use riser_lab::machine::{Guest, GuestCounters, Keeper, LinkSocket, Pace, Places, Told, layout, serve};
+use riser_lab::{LabFile, build, parse_in};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -13,6 +13,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tlp::Time;
 
+const ROOT: &str = "host root";
 const LAB: &str =
     "version = 1\n[[slot]]\nname = \"card\"\ndevice = \"dma-engine\"\n[slot.dma-engine]\nvfs = 0\n";
 
@@ -31,10 +32,34 @@ pub(crate) struct Served {
 }
 
 impl Served {
+    /// A card that one client has.
     pub(crate) fn start(name: &str) -> Served {
+        Served::start_with(name, LAB.to_owned(), |lab, file, folder| {
+            let (door, places) = (lab.door_named(ROOT).unwrap(), Places::new(file, ROOT).unwrap());
+            Guest::direct(lab, door, places, folder).unwrap()
+        })
+    }
+
+    /// A card that one client has behind a VMD, with two virtual functions for clients of their own, `a` and `b`.
+    pub(crate) fn start_assigned(name: &str) -> Served {
+        Served::start_with(name, LAB.replace("vfs = 0", "vfs = 2"), |lab, file, folder| {
+            let (door, layout) = (lab.door_named(ROOT).unwrap(), layout(file, ROOT).unwrap());
+            let mut guest = Guest::new(door, layout, &folder.join("vmd")).unwrap();
+            let places = Places::of_virtual_functions(file, ROOT, ["card.virtfn1", "card.virtfn0"]).unwrap();
+            let machines = ["b", "a"].map(|name| (name.to_owned(), 1, folder.to_owned()));
+            guest.assign(lab, &places, &machines).unwrap();
+            guest
+        })
+    }
+
+    fn start_with(
+        name: &str,
+        lab: String,
+        seat: impl FnOnce(&mut Driver, &LabFile, &Path) -> Guest + Send + 'static,
+    ) -> Served {
         let (folder, is_over) = (folder(name), Arc::new(AtomicBool::new(false)));
         let (there, stop) = (folder.clone(), Arc::clone(&is_over));
-        let server = std::thread::spawn(move || serve_until(&there, &stop));
+        let server = std::thread::spawn(move || serve_until(&lab, seat, &there, &stop));
         Served { folder, is_over, server }
     }
 
@@ -46,24 +71,43 @@ impl Served {
     }
 }
 
-fn serve_until(folder: &Path, stop: &AtomicBool) -> (GuestCounters, u64, u64) {
-    let mut file = parse_in(&devices::models(), Path::new("lab.toml"), LAB, "".into()).unwrap();
+fn serve_until(
+    text: &str,
+    seat: impl FnOnce(&mut Driver, &LabFile, &Path) -> Guest,
+    folder: &Path,
+    stop: &AtomicBool,
+) -> (GuestCounters, u64, u64) {
+    let mut file = parse_in(&devices::models(), Path::new("lab.toml"), text, "".into()).unwrap();
     file.lab.host.outside = true;
     let mut lab = Driver::new(build(&file).unwrap(), Clock::Virtual);
-    let (door, places) = (lab.door_named("host root").unwrap(), Places::new(&file, "host root").unwrap());
-    let mut guest = Guest::direct(&mut lab, door, places, folder).unwrap();
+    let mut guest = seat(&mut lab, &file, folder);
     let links = LinkSocket::bind(lab.door_named(LINKS).unwrap(), &folder.join("links")).unwrap();
     let begin = Instant::now();
     let clock = || Time::from_ps(begin.elapsed().as_nanos() as u64 * 1000);
-    let (mut gone, mut lost) = (0, 0);
-    let told = |_: &mut Driver, _, _: &str, what: Told| match what {
-        Told::Gone(_) => gone += 1,
-        Told::WritesLost(count) => lost += count,
-        _ => {}
-    };
-    let go_on = || !stop.load(Ordering::Relaxed);
-    serve(&mut lab, std::iter::once(&mut guest), &mut [links], (Pace::Clock, clock), told, go_on).unwrap();
-    (guest.counters(), gone, lost)
+    let mut counts = Counts { gone: 0, lost: 0, stop };
+    serve(&mut lab, std::iter::once(&mut guest), &mut [links], (Pace::Clock, clock), &mut counts).unwrap();
+    (guest.counters(), counts.gone, counts.lost)
+}
+
+struct Counts<'s> {
+    gone: u64,
+    lost: u64,
+    stop: &'s AtomicBool,
+}
+
+impl Keeper for Counts<'_> {
+    fn told(&mut self, _: &mut Driver, _: usize, _: &str, what: Told) {
+        match what {
+            Told::Gone(_) => self.gone += 1,
+            Told::WritesLost(count) => self.lost += count,
+            Told::Misplaced(why) => eprintln!("{why}"),
+            _ => {}
+        }
+    }
+
+    fn goes_on(&mut self) -> bool {
+        !self.stop.load(Ordering::Relaxed)
+    }
 }
 
 /// Connects as soon as somebody listens.

@@ -157,13 +157,8 @@ impl SourceArgs {
 }
 
 impl MachineArgs {
-    /// The machine as asked for, its parts fetched where they are missing. `command` runs in it, or a shell.
-    pub(super) fn options(
-        &self,
-        command: &[String],
-        module: Option<&str>,
-        stop: &AtomicBool,
-    ) -> Result<Options, Failure> {
+    /// The machine as asked for, its parts fetched where they are missing. `is_shell`: its command is one.
+    pub(super) fn options(&self, is_shell: bool, stop: &AtomicBool) -> Result<Options, Failure> {
         let mut options = self.sources.fetch(stop, |parts| self.parts(parts))?;
         options.smp = self.smp;
         options.memory_mib = self.memory;
@@ -173,11 +168,9 @@ impl MachineArgs {
         options.share = self.share.clone();
         options.append = self.append.clone();
         options.qemu_arguments = self.qemu_argument.clone();
-        options.modules =
-            module.into_iter().chain(self.module.iter().map(String::as_str)).map(load).collect();
-        options.command = command.to_vec();
+        options.modules = self.module.iter().map(|module| load(module)).collect();
         options.time_limit = self.time_limit.map(Duration::from_secs);
-        options.input = if command.is_empty() && io::stdin().is_terminal() && io::stdout().is_terminal() {
+        options.input = if is_shell && io::stdin().is_terminal() && io::stdout().is_terminal() {
             Input::Terminal
         } else {
             let stdin = io::stdin().as_fd().try_clone_to_owned();
@@ -296,7 +289,7 @@ fn show(bar: &ProgressBar, progress: Progress<'_>) {
 }
 
 /// A module as `--module` names it.
-fn load(given: &str) -> Load {
+pub(super) fn load(given: &str) -> Load {
     let (name, parameters) = given.split_once(' ').unwrap_or((given, ""));
     let module = match name.ends_with(".ko") {
         true => Which::File(name.into()),

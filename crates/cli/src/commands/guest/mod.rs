@@ -4,6 +4,7 @@
 mod build;
 mod hexdump;
 mod machine;
+mod members;
 mod placement;
 mod prefix;
 mod report;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What came of a run with a guest, as `--json` prints it.
 
-use super::seat::Seat;
+use super::members::Member;
+use super::seat::{Seat, machines};
 use crate::commands::outside::Opened;
 use crate::failure::Failure;
 use crate::{interrupt, output};
@@ -30,7 +31,7 @@ pub(super) struct Report {
 /// One of several guests.
 #[derive(Serialize)]
 struct OfGuest {
-    /// The host whose place it has.
+    /// The host whose place it has, or its name where it has virtual functions.
     host: String,
     status: Option<u8>,
     boot_cpu_seconds: Option<f64>,
@@ -39,36 +40,34 @@ struct OfGuest {
 }
 
 impl Report {
-    /// Of a lab that machines have used for `cpu_seconds` of riser's; `machines` are what QEMU's say of themselves, if they are ours.
-    pub(super) fn new(
-        opened: &Opened,
-        seats: &[Seat],
-        machines: &[vm::machine::Report],
-        cpu_seconds: f64,
-    ) -> Report {
+    /// Of a lab that machines have used for `cpu_seconds` of riser's; `members` are those that were ours.
+    pub(super) fn new(opened: &Opened, seats: &[Seat], members: &[Member], cpu_seconds: f64) -> Report {
         let driver = &opened.driver;
-        let have_ended = !machines.is_empty() && machines.iter().all(|m| matches!(m.end, End::Exited(_)));
+        let ends = |member: &Member| {
+            matches!(member.report(), Some(vm::machine::Report { end: End::Exited(_), .. }))
+        };
+        let have_ended = !members.is_empty() && members.iter().all(ends);
         let end = if have_ended { Stop::Finished } else { Stop::TimeLimit };
         let stop = driver.failure().map_or(end, |why| Stop::Failed(why.to_owned()));
         let mut lab = driver.assembly().report(&opened.name, &stop, cpu_seconds);
         if interrupt::has_come() {
             lab.outcome = "interrupted";
         }
-        let of = |(n, seat): (usize, &Seat)| {
-            let machine = machines.get(n);
-            let status = machine.and_then(|machine| match machine.end {
+        let of = |(n, (seat, machine)): (usize, (&Seat, Option<&str>))| {
+            let report = members.get(n).and_then(Member::report);
+            let status = report.and_then(|report| match report.end {
                 End::Exited(status) => Some(status),
                 _ => None,
             });
             OfGuest {
-                host: seat.host.clone(),
+                host: machine.unwrap_or(&seat.host).to_owned(),
                 status,
-                boot_cpu_seconds: machine.and_then(|machine| Some(machine.boot_cpu?.as_secs_f64())),
-                qemu_cpu_seconds: machine.map(|machine| machine.cpu.as_secs_f64()),
-                guest: seat.guest.counters(),
+                boot_cpu_seconds: report.and_then(|report| Some(report.boot_cpu?.as_secs_f64())),
+                qemu_cpu_seconds: report.map(|report| report.cpu.as_secs_f64()),
+                guest: seat.guest.counters_of(machine),
             }
         };
-        let mut guests: Vec<OfGuest> = seats.iter().enumerate().map(of).collect();
+        let mut guests: Vec<OfGuest> = machines(seats).enumerate().map(of).collect();
         let failed = guests.iter().find(|guest| guest.status != Some(0)).or(guests.first());
         let sum = |of: fn(&OfGuest) -> Option<f64>| guests.iter().filter_map(of).reduce(|a, b| a + b);
         let report = Report {

@@ -9,7 +9,8 @@ use lab::external::host::HostPlace;
 use lab::external::{Door, LINKS};
 use lab::machine::{Guest, LinkSocket, Places, Told};
 use plug::Place;
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A setting of QEMU's (`-global`) that leaves hot-plug to the kernel, which asks the firmware's tables for all domains at once.
@@ -20,22 +21,54 @@ const IOMMU: &str = "intel-iommu,intremap=on,caching-mode=on";
 const MAX_FUNCTIONS: usize = 24;
 
 /// What a machine gets of a lab.
-#[derive(clap::Args, Clone, Copy)]
+#[derive(clap::Args)]
 pub(super) struct SeatArgs {
     /// Hand over each device by itself, behind a root port of QEMU's in PCI domain 0000, in place of the hierarchy behind a VMD
     #[arg(long)]
     direct: bool,
+
+    /// Give virtual functions to a machine of their own, as vfio-pci does, while the lab's machine has the physical ones: SLOT.virtfnN,
+    /// counted from 0; may be given again
+    #[arg(long, value_name = "NAME=FUNCTION[,FUNCTION]", conflicts_with = "direct")]
+    assign: Vec<String>,
 
     /// An emulated IOMMU (VT-d) with interrupt remapping in the machine: devices reach what the kernel has mapped for them
     #[arg(long)]
     iommu: bool,
 }
 
-/// A machine in place of a host.
+/// A machine in place of a host, and those that have virtual functions below it.
 pub(super) struct Seat {
     /// The host's name: `root`, or that of its `[[external_host]]`.
     pub(super) host: String,
     pub(super) guest: Guest,
+    /// The names of machines that have virtual functions below it.
+    assigned: Vec<String>,
+}
+
+/// A machine that has virtual functions.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Assigned {
+    pub(super) machine: String,
+    functions: Vec<String>,
+}
+
+impl Assigned {
+    /// Reads `NAME=FUNCTION[,FUNCTION]`.
+    fn read(text: &str) -> Option<Assigned> {
+        let (machine, functions) = text.split_once('=')?;
+        let functions: Vec<_> = functions.split(',').map(str::to_owned).collect();
+        let is_name =
+            !machine.is_empty() && machine.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
+        (is_name && functions.iter().all(|f| !f.is_empty()))
+            .then(|| Assigned { machine: machine.to_owned(), functions })
+    }
+}
+
+/// All machines: those in place of hosts, then those that have virtual functions.
+pub(super) fn machines(seats: &[Seat]) -> impl Iterator<Item = (&Seat, Option<&str>)> {
+    let assigned = seats.iter().flat_map(|seat| seat.assigned.iter().map(move |name| (seat, Some(&**name))));
+    seats.iter().map(|seat| (seat, None)).chain(assigned)
 }
 
 /// The names of the hosts that are machines: `root`, or those of the file.
@@ -45,51 +78,103 @@ pub(super) fn hosts(file: &LabFile) -> Vec<String> {
 }
 
 impl SeatArgs {
+    /// The machines that have virtual functions, in a lab with these hosts.
+    pub(super) fn assigned(&self, hosts: &[String]) -> Result<Vec<Assigned>, Failure> {
+        let wrong = |why: String| Failure::Usage(format!("--assign: {why}"));
+        let (mut all, mut names) = (Vec::new(), BTreeSet::from_iter(hosts.iter().cloned()));
+        let mut given = BTreeSet::new();
+        for text in &self.assign {
+            let assigned = Assigned::read(text).ok_or_else(|| {
+                wrong(format!(
+                    "`{text}`: NAME=FUNCTION[,FUNCTION] is legal, a name of letters, digits, `-` and `_`, as vm1=card.virtfn0"
+                ))
+            })?;
+            if !names.insert(assigned.machine.clone()) {
+                return Err(wrong(format!("there is a machine `{}` already", assigned.machine)));
+            }
+            if let Some(twice) = assigned.functions.iter().find(|f| !given.insert((*f).clone())) {
+                return Err(wrong(format!("`{twice}` is given twice")));
+            }
+            all.push(assigned);
+        }
+        match all.is_empty() || hosts.len() == 1 {
+            true => Ok(all),
+            false => Err(wrong("legal where the lab has one host outside".to_owned())),
+        }
+    }
+
     /// The seat of a machine in place of the host of this name. It listens at `socket`, which is a folder with a socket for each
-    /// function where it gets them one by one.
-    pub(super) fn seat(self, opened: &mut Opened, host: &str, socket: &Path) -> Result<Seat, Failure> {
+    /// function where it gets them one by one; so do machines of their own for virtual functions, each in a folder.
+    pub(super) fn seat(
+        &self,
+        opened: &mut Opened,
+        host: &str,
+        socket: &Path,
+        assigned: &[(Assigned, PathBuf)],
+    ) -> Result<Seat, Failure> {
         let failed = |e: &dyn std::fmt::Display| Failure::Run(format!("host `{host}`: {e}"));
         let place = format!("host {host}");
         let door = door::<HostPlace>(opened, &place)?;
+        let make = |folder: &Path| {
+            std::fs::create_dir_all(folder).map_err(|e| Failure::Run(format!("{}: {e}", folder.display())))
+        };
         let guest = if self.direct {
-            std::fs::create_dir_all(socket)
-                .map_err(|e| Failure::Run(format!("{}: {e}", socket.display())))?;
+            make(socket)?;
             let places = Places::new(&opened.file, &place).map_err(|e| failed(&e))?;
             Guest::direct(&mut opened.driver, door, places, socket)
         } else {
             let layout = lab::machine::layout(&opened.file, &place).map_err(|e| failed(&e))?;
             Guest::new(door, layout, socket)
         };
-        let guest = guest.map_err(|e| failed(&e))?;
-        let functions = guest.sockets().count();
-        if functions > MAX_FUNCTIONS {
-            return Err(failed(&format!(
-                "{functions} functions: a machine takes {MAX_FUNCTIONS} one by one (--direct)"
-            )));
+        let mut guest = guest.map_err(|e| failed(&e))?;
+        if !assigned.is_empty() {
+            let names = assigned.iter().flat_map(|(a, _)| a.functions.iter().map(String::as_str));
+            let places = Places::of_virtual_functions(&opened.file, &place, names)
+                .map_err(|e| Failure::Usage(format!("--assign: {e}")))?;
+            assigned.iter().try_for_each(|(_, folder)| make(folder))?;
+            let of =
+                |(a, folder): &'_ (Assigned, PathBuf)| (a.machine.clone(), a.functions.len(), folder.clone());
+            let assigned: Vec<_> = assigned.iter().map(of).collect();
+            guest.assign(&mut opened.driver, &places, &assigned).map_err(|e| failed(&e))?;
         }
-        Ok(Seat { host: host.to_owned(), guest })
+        let most = guest.sockets().map(|s| guest.sockets().filter(|o| o.machine == s.machine).count()).max();
+        match most {
+            Some(functions) if functions > MAX_FUNCTIONS => Err(failed(&format!(
+                "{functions} functions: a machine takes {MAX_FUNCTIONS} one by one (--direct, --assign)"
+            ))),
+            _ => {
+                let assigned = assigned.iter().map(|(a, _)| a.machine.clone()).collect();
+                Ok(Seat { host: host.to_owned(), guest, assigned })
+            }
+        }
     }
 
-    /// QEMU's arguments for a machine; `waits`: it waits for its writes too.
-    pub(super) fn arguments(self, seat: &Seat, waits: bool) -> Vec<String> {
+    /// QEMU's arguments for the machine of a host, or for one that has virtual functions below it; `waits`: it waits for its writes too.
+    pub(super) fn arguments(&self, seat: &Seat, machine: Option<&str>, waits: bool) -> Vec<String> {
+        let is_direct = self.is_direct(machine);
         let mut all = vec!["-global".to_owned(), HOT_PLUG.to_owned()];
         let mut add = |device: String| all.extend(["-device".to_owned(), device]);
         if self.iommu {
             add(IOMMU.to_owned());
         }
-        for (n, (_, socket)) in seat.guest.sockets().enumerate() {
+        for (n, socket) in seat.guest.sockets().filter(|socket| socket.machine == machine).enumerate() {
             let bus = format!("riser{n}");
-            if self.direct {
+            if is_direct {
                 add(format!("pcie-root-port,id={bus},chassis={},slot={}", n + 1, n + 1));
             }
-            add(device(socket, self.direct.then_some(&*bus), waits));
+            add(device(socket.path, is_direct.then_some(&*bus), waits));
         }
         all
     }
 
+    /// Whether a machine gets functions one by one.
+    fn is_direct(&self, machine: Option<&str>) -> bool {
+        self.direct || machine.is_some()
+    }
+
     /// What the kernel's command line has to have.
-    pub(super) fn append(self) -> &'static str {
-        match (self.direct, self.iommu) {
+    pub(super) fn append(&self, machine: Option<&str>) -> &'static str {
+        match (self.is_direct(machine), self.iommu) {
             (false, false) => "",
             (false, true) => "intel_iommu=on",
             // QEMU's ports do not come back from a sleep.
@@ -99,8 +184,8 @@ impl SeatArgs {
     }
 
     /// The module by which the kernel finds the lab.
-    pub(super) fn module(self) -> Option<&'static str> {
-        (!self.direct).then_some("vmd")
+    pub(super) fn module(&self, machine: Option<&str>) -> Option<&'static str> {
+        (!self.is_direct(machine)).then_some("vmd")
     }
 }
 

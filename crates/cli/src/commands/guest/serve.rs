@@ -2,17 +2,18 @@
 //! `riser guest serve`: a lab's hierarchy for virtual machines that somebody else starts, from `riser-lab` and `riser-guest`.
 
 use super::report::Report;
-use super::seat::{Seat, SeatArgs, hosts, links, tell};
+use super::seat::{Seat, SeatArgs, hosts, links, machines, tell};
 use crate::commands::cpu;
 use crate::commands::outside::Opening;
 use crate::failure::Failure;
 use crate::{interrupt, output};
-use lab::external::Clock;
-use lab::machine::Pace;
+use lab::external::{Clock, Driver};
+use lab::machine::{Keeper, Pace, Told};
 use nettlp::net::Clock as WallClock;
 use plug::Models;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const EXAMPLE: &str = "\
 Examples:
@@ -21,6 +22,7 @@ Examples:
   echo 'cut ram' | nc -UN links.sock
   riser guest serve labs/tree.toml --direct --socket sockets       # a folder of sockets
   riser guest serve two.toml --socket a=a.sock --socket b=b.sock   # for two [[external_host]]
+  riser guest serve labs/sriov.toml --assign vm1=card.virtfn0 --socket root=vmd.sock --socket vm1=folder
 
 Prints the arguments that QEMU 10.1 or later needs, then serves one machine after another until Ctrl-C.
 --json prints one object in the end: guest: {clients, reads, writes, resets, interrupts, interrupts_lost, ...} and lab: what \
@@ -34,9 +36,9 @@ pub(crate) struct Args {
     #[arg(value_name = "LAB.toml")]
     lab: PathBuf,
 
-    /// Where to listen: a Unix socket, which is made; with --direct a folder, in which each device has one. Where several hosts are
-    /// outside, one for each, behind its name
-    #[arg(long, value_name = "[HOST=]PATH", required = true)]
+    /// Where to listen: a Unix socket, which is made; with --direct, and for machines of --assign, a folder, in which each device has one.
+    /// Of several machines one for each, behind its host's or its own name
+    #[arg(long, value_name = "[NAME=]PATH", required = true)]
     socket: Vec<String>,
 
     #[command(flatten)]
@@ -57,25 +59,32 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     let stop = interrupt::flag()?;
     let mut opened = args.opening.read(&args.lab, models)?.with_outside().open(Clock::Virtual)?;
-    let paths = paths(&hosts(&opened.file), &args.socket)?;
+    let hosts = hosts(&opened.file);
+    let assigned = args.seat.assigned(&hosts)?;
+    let names: Vec<String> = hosts.iter().chain(assigned.iter().map(|a| &a.machine)).cloned().collect();
+    let paths = paths(&names, &args.socket)?;
+    let path = |name: &str| paths[name].clone();
+    let assigned = assigned.into_iter().map(|a| (path(&a.machine), a)).map(|(path, a)| (a, path));
+    let assigned: Vec<_> = assigned.collect();
     let mut seats = Vec::new();
-    for (host, path) in &paths {
-        seats.push(args.seat.seat(&mut opened, host, path)?);
+    for host in &hosts {
+        seats.push(args.seat.seat(&mut opened, host, &path(host), &assigned)?);
     }
     let links = args.links.as_deref().map(|path| links(&opened, path)).transpose()?;
     let mut links: Vec<_> = links.into_iter().collect();
     let (before, clock) = (cpu::seconds(), WallClock::new());
-    for (seat, (_, path)) in seats.iter().zip(&paths) {
-        output::note(format_args!("serving {} at {}; Ctrl-C ends it", opened.name, path.display()));
-        output::note(format_args!("QEMU's arguments{}:\n{}", of(&seats, seat), arguments(args.seat, seat)));
+    for (seat, machine) in machines(&seats) {
+        let name = machine.unwrap_or(&seat.host);
+        let of = if names.len() == 1 { String::new() } else { format!(" for `{name}`") };
+        output::note(format_args!("serving {} at {}; Ctrl-C ends it", opened.name, path(name).display()));
+        output::note(format_args!("QEMU's arguments{of}:\n{}", arguments(&args.seat, seat, machine)));
     }
     let served = lab::machine::serve(
         &mut opened.driver,
         seats.iter_mut().map(|seat| &mut seat.guest),
         links.as_mut_slice(),
         (Pace::Clock, || clock.now()),
-        |_, _, device, told| tell(device, &told, false),
-        || !stop.load(Ordering::Relaxed),
+        &mut Keep(&stop),
     );
     let spent = cpu::seconds() - before;
     let ended_at = *served.as_ref().unwrap_or(&opened.driver.now());
@@ -90,48 +99,55 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     opened.driver.failure().map_or(Ok(()), |why| Err(Failure::Run(why.to_owned())))
 }
 
-/// The hosts that are served, with their sockets.
-fn paths(hosts: &[String], given: &[String]) -> Result<Vec<(String, PathBuf)>, Failure> {
+/// Tells all of machines that somebody else starts and ends.
+struct Keep<'a>(&'a AtomicBool);
+
+impl Keeper for Keep<'_> {
+    fn told(&mut self, _: &mut Driver, _: usize, device: &str, told: Told) {
+        tell(device, &told, false);
+    }
+
+    fn goes_on(&mut self) -> bool {
+        !self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The sockets of the machines of these names.
+fn paths(names: &[String], given: &[String]) -> Result<BTreeMap<String, PathBuf>, Failure> {
     let wrong = |why: String| Failure::Usage(format!("--socket: {why}"));
-    let mut paths: Vec<(String, PathBuf)> = Vec::new();
+    let mut paths = BTreeMap::new();
     for text in given {
-        let named = text.split_once('=').filter(|(host, _)| hosts.iter().any(|known| known == host));
-        let (host, path) = match (named, hosts) {
-            (Some((host, path)), _) => (host, path),
-            (None, [host]) => (host.as_str(), text.as_str()),
+        let named = text.split_once('=').filter(|(name, _)| names.iter().any(|known| known == name));
+        let (name, path) = match (named, names) {
+            (Some((name, path)), _) => (name, path),
+            (None, [name]) => (name.as_str(), text.as_str()),
             (None, _) => {
-                let names = hosts.join(", ");
+                let names = names.join(", ");
                 return Err(wrong(format!(
-                    "`{text}`: several hosts are outside, name one before it: HOST=PATH, of {names}"
+                    "`{text}`: there are several machines, name one before it: NAME=PATH, of {names}"
                 )));
             }
         };
-        if paths.iter().any(|(known, _)| known == host) {
-            return Err(wrong(format!("`{host}` is named twice")));
+        if paths.insert(name.to_owned(), path.into()).is_some() {
+            return Err(wrong(format!("`{name}` is named twice")));
         }
-        paths.push((host.to_owned(), path.into()));
     }
-    match hosts.iter().find(|host| paths.iter().all(|(known, _)| known != *host)) {
-        Some(host) => Err(wrong(format!("host `{host}` has none: {host}=PATH"))),
+    match names.iter().find(|name| !paths.contains_key(*name)) {
+        Some(name) => Err(wrong(format!("`{name}` has none: {name}=PATH"))),
         None => Ok(paths),
     }
 }
 
-/// Whose, where there are several.
-fn of(seats: &[Seat], seat: &Seat) -> String {
-    if seats.len() == 1 { String::new() } else { format!(" for host `{}`", seat.host) }
-}
-
 /// QEMU's arguments, a line for each.
-fn arguments(args: SeatArgs, seat: &Seat) -> String {
+fn arguments(args: &SeatArgs, seat: &Seat, machine: Option<&str>) -> String {
     let memory = "-machine q35,memory-backend=ram -object memory-backend-memfd,id=ram,size=512M,share=on";
-    let all = args.arguments(seat, false);
+    let all = args.arguments(seat, machine, false);
     let pairs = all.chunks(2).map(|pair| match pair[1].starts_with('{') {
         true => format!("{} '{}'", pair[0], pair[1]),
         false => pair.join(" "),
     });
     let lines: Vec<String> = std::iter::once(memory.to_owned()).chain(pairs).collect();
-    let kernel = match args.append() {
+    let kernel = match args.append(machine) {
         "" => String::new(),
         append => format!("\nand on the kernel's command line: {append}"),
     };

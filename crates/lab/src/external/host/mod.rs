@@ -60,9 +60,9 @@ pub struct HostPlace(Rc<RefCell<State>>);
 struct State {
     pool: PayloadPool,
     memory: OutsideMemory,
-    /// Functions with addresses of their own, in whose memory DMA of others ends, and those that their root complex does not know yet.
+    /// Functions with addresses of their own, and those of which their root complex does not know yet whether they have.
     spaces: BTreeMap<Bdf, OutsideMemory>,
-    granted: Vec<Bdf>,
+    changed: Vec<Bdf>,
     requests: VecDeque<HostOutput>,
     /// Requests under way that need an answer.
     open: BTreeSet<HostReadId>,
@@ -80,7 +80,7 @@ impl HostPlace {
             pool,
             memory,
             spaces: BTreeMap::new(),
-            granted: Vec::new(),
+            changed: Vec::new(),
             requests,
             open,
             heard,
@@ -131,13 +131,11 @@ impl HostPlace {
         std::mem::take(&mut self.0.borrow_mut().reset)
     }
 
-    /// Functions that have addresses of their own from now on; tells each once.
-    pub(crate) fn grants(&self, mut grant: impl FnMut(Bdf, HostMemory)) {
+    /// Functions that have addresses of their own from now on, or, without a memory, no longer; tells each once.
+    pub(crate) fn grants(&self, mut grant: impl FnMut(Bdf, Option<HostMemory>)) {
         let mut state = self.0.borrow_mut();
-        for requester in std::mem::take(&mut state.granted) {
-            if let Some(memory) = state.spaces.get(&requester) {
-                grant(requester, HostMemory::of(memory.clone()));
-            }
+        for requester in std::mem::take(&mut state.changed) {
+            grant(requester, state.spaces.get(&requester).cloned().map(HostMemory::of));
         }
     }
 
@@ -171,6 +169,11 @@ impl State {
             }
             Asked::End(outcome) => self.outcome = Some(outcome),
             Asked::Reset => self.reset = true,
+            Asked::Grant(requester) => _ = self.memory_of(Some(requester)),
+            Asked::Revoke(requester) => {
+                self.spaces.remove(&requester);
+                self.changed.push(requester);
+            }
         }
         Ok(())
     }
@@ -178,9 +181,9 @@ impl State {
     /// The memory whose addresses a function asks for; from now on it has its own.
     fn memory_of(&mut self, requester: Option<Bdf>) -> &OutsideMemory {
         let Some(requester) = requester else { return &self.memory };
-        let (memory, granted) = (&self.memory, &mut self.granted);
+        let (memory, changed) = (&self.memory, &mut self.changed);
         self.spaces.entry(requester).or_insert_with(|| {
-            granted.push(requester);
+            changed.push(requester);
             memory.beside()
         })
     }
@@ -193,7 +196,7 @@ impl State {
 impl Place for HostPlace {
     fn take_recorded(&self, now: Time, input: &[u8]) -> Result<bool, String> {
         let request = HostRequest::parse(input, &self.0.borrow().pool);
-        let request = request.ok_or("no request of a host, legal are those of kinds 1 to 16, whole")?;
+        let request = request.ok_or("no request of a host, legal are those of kinds 1 to 18, whole")?;
         Ok(request.join(self, now))
     }
 

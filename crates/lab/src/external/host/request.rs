@@ -20,6 +20,8 @@
 //!  14 reset of all below
 //!  15 map               as 11, behind u16 function whose addresses they are
 //!  16 unmap             as 12, behind u16 function
+//!  17 grant             u16 function, which has addresses of its own from now on
+//!  18 revoke            u16 function, which has none any more
 //! data: u8 0, u32 bytes that are only counted; or u8 1, u32 length, bytes
 //! ```
 //!
@@ -57,6 +59,8 @@ pub(super) enum Asked {
     },
     End(Result<(), String>),
     Reset,
+    Grant(Bdf),
+    Revoke(Bdf),
 }
 
 const ATOMICS: [AtomicOp; 3] = [AtomicOp::FetchAdd, AtomicOp::Swap, AtomicOp::CompareSwap];
@@ -89,6 +93,16 @@ impl HostRequest {
     /// Unmaps a whole map of `requester`.
     pub const fn unmap_of(requester: Option<Bdf>, address: u64, bytes: u64) -> HostRequest {
         HostRequest(Asked::Unmap { of: requester, address, bytes })
+    }
+
+    /// From now on `requester` reaches nothing but what is mapped for it.
+    pub const fn grant(requester: Bdf) -> HostRequest {
+        HostRequest(Asked::Grant(requester))
+    }
+
+    /// From now on `requester` reaches what functions do that have no addresses of their own; its maps are gone.
+    pub const fn revoke(requester: Bdf) -> HostRequest {
+        HostRequest(Asked::Revoke(requester))
     }
 
     /// A fundamental reset of all below the host, as when it begins anew: root ports too.
@@ -144,6 +158,8 @@ impl Input<HostPlace> for HostRequest {
                 out.extend_from_slice(outcome.as_ref().err().map_or(&[], |why| why.as_bytes()));
             }
             Asked::Reset => out.put_u8(14),
+            Asked::Grant(requester) => begin_of(out, [17; 2], Some(*requester)),
+            Asked::Revoke(requester) => begin_of(out, [18; 2], Some(*requester)),
         }
     }
 
@@ -262,6 +278,8 @@ fn asked(from: &mut Cursor<'_>, pool: &PayloadPool) -> Option<Asked> {
             _ => Err(std::str::from_utf8(from.rest()).ok()?.to_owned()),
         }),
         14 => Asked::Reset,
+        17 => Asked::Grant(function(from)?),
+        18 => Asked::Revoke(function(from)?),
         kind => Asked::Issue(output(kind, from, pool).filter(|output| check(output).is_ok())?),
     })
 }

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Machines that have virtual functions of a hierarchy whose physical functions another machine has, as `vfio-pci` hands them over:
+//! each function is reset before a machine gets it and after it has gone; its DMA reaches the memory of that machine alone, its interrupts
+//! go there, and where it is says the kernel that enabled it.
+
+use super::client::Whose;
+use super::placing::Places;
+use super::seat::{Guest, GuestError};
+use super::virtual_functions;
+use crate::external::Driver;
+use crate::external::host::HostRequest;
+use std::path::PathBuf;
+use tlp::Time;
+
+impl Guest {
+    /// Gives virtual functions below this machine to machines of their own: each has a name, gets so many, in the order of `places`, and
+    /// finds a socket for each in its folder, named as the function. riser's firmware looks once what they are; then all is as after
+    /// power-on. Nobody may have come yet.
+    ///
+    /// # Errors
+    /// The firmware fails, or nobody can listen there.
+    pub fn assign(
+        &mut self,
+        lab: &mut Driver,
+        places: &Places,
+        machines: &[(String, usize, PathBuf)],
+    ) -> Result<(), GuestError> {
+        let found = self.run(lab, places.code()).map_err(GuestError::Places)?;
+        let mut names = found.iter().map(|placed| placed.name.clone()).collect::<Vec<_>>().into_iter();
+        self.below.known(found);
+        lab.inject(lab.now(), &self.door, HostRequest::reset());
+        for (machine, functions, folder) in machines {
+            for name in names.by_ref().take(*functions) {
+                self.listen(Some(machine.clone()), name, folder)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether client `n` is of a machine that has virtual functions.
+    pub(super) fn is_assigned(&self, n: usize) -> bool {
+        self.clients[n].machine.is_some()
+    }
+
+    /// The client of a virtual function has come: finds it, and from now on it is this machine's.
+    ///
+    /// # Errors
+    /// It is not there.
+    pub(super) fn fetch(&mut self, n: usize, lab: &mut Driver) -> Result<(), String> {
+        let Some((site, facts)) = self.below.site(n) else { return Ok(()) };
+        let facts = self.run(lab, move |cpu| virtual_functions::find(cpu, site, facts))?;
+        lab.inject(lab.now(), &self.door, HostRequest::grant(facts.function));
+        self.below.found(n, facts);
+        // Whatever it was told before, it does not go on with.
+        self.below.reset(n).map_or(Ok(()), |code| self.run(lab, code))
+    }
+
+    /// A virtual function goes back to the machine that has the hierarchy.
+    pub(super) fn give_back(&mut self, n: usize, lab: &mut Driver, now: Time) {
+        if let Whose::Of(function) = self.below.whose(n) {
+            lab.inject(now, &self.door, HostRequest::revoke(function));
+        }
+        self.below.lost(n);
+    }
+}
