@@ -25,7 +25,7 @@ use host::{HostError, HostInterrupt, HostOutput, HostReadId, Wire};
 use tlp::{Bdf, Data, PayloadPool};
 
 /// Bytes of a configuration space.
-const CONFIG_BYTES: u64 = 4096;
+pub const CONFIG_BYTES: u64 = 4096;
 /// Where BARs are, and the Expansion ROM's, in bytes (`PCIe 5.0 §7.5.1.2`).
 const BARS: std::ops::Range<u64> = 0x10..0x28;
 const ROM: std::ops::Range<u64> = 0x30..0x34;

@@ -41,8 +41,9 @@ const BUS_BYTES: u64 = 1 << 20;
 const VECTOR_SHIFT: u32 = 12;
 
 /// Regions of a vfio device that a VMD has: BARs by their number, and configuration space.
-mod region {
-    pub(super) const CFGBAR: u32 = 0;
+pub mod region {
+    /// Configuration space of all functions, as ECAM has it.
+    pub const CFGBAR: u32 = 0;
     pub(super) const MEMBAR1: u32 = 2;
     pub(super) const MEMBAR2: u32 = 4;
     pub(super) const CONFIG: u32 = 7;

@@ -108,7 +108,7 @@ fn guests_move_data_at_once_and_one_is_killed() {
     assert_eq!(outcome.code, 0, "{}{}", outcome.stdout, outcome.stderr);
     let ends = ["ended: the guest was stopped"; 2].into_iter().chain(["a 0", "b 0", "c 0", "d 0", "own 0"]);
     let of_root = said(&outcome, "root");
-    let (rates, rest): (Vec<&str>, Vec<&str>) = of_root.iter().partition(|line| is_rate(&line));
+    let (rates, rest): (Vec<&str>, Vec<&str>) = of_root.iter().partition(is_rate);
     assert_eq!((rates.len(), rest), (2, ends.collect()), "{}{}", outcome.stdout, outcome.stderr);
     for guest in ["a", "c", "d"] {
         let lines = said(&outcome, guest);
@@ -138,7 +138,7 @@ fn what_is_not_a_guests_own_it_does_not_reach() {
     let Some(outcome) = run(&scripts, &["a=card.virtfn0", "b=card.virtfn1"]) else { return };
     assert_eq!(outcome.code, 0, "{}{}", outcome.stdout, outcome.stderr);
     let (rates, rest): (Vec<&str>, Vec<&str>) =
-        said(&outcome, "root").iter().partition(|line| is_rate(&line));
+        said(&outcome, "root").iter().partition(is_rate);
     assert_eq!((rates.len(), rest), (2, vec!["a 0", "b 0", "own 0"]), "{}{}", outcome.stdout, outcome.stderr);
     let a = said(&outcome, "a");
     assert_eq!(a.len(), 2 * 6, "{a:#?}");

@@ -5,7 +5,7 @@
 
 use super::client::Whose;
 use super::placing::Places;
-use super::seat::{Guest, GuestError};
+use super::seat::{Guest, GuestError, Told};
 use super::virtual_functions;
 use crate::external::Driver;
 use crate::external::host::HostRequest;
@@ -53,6 +53,34 @@ impl Guest {
         self.below.found(n, facts);
         // Whatever it was told before, it does not go on with.
         self.below.reset(n).map_or(Ok(()), |code| self.run(lab, code))
+    }
+
+    /// The machine that has the hierarchy may have moved virtual functions: one that is no longer where it was is lost to its machine, and
+    /// does nothing more for it.
+    pub(super) fn follow(&mut self, lab: &mut Driver, told: &mut impl FnMut(&mut Driver, &str, Told)) {
+        for n in 0..self.clients.len() {
+            let (Some((site, facts)), Whose::Of(_)) = (self.below.site(n), self.below.whose(n)) else {
+                continue;
+            };
+            let before = facts.clone();
+            let found = self.run(lab, move |cpu| virtual_functions::find(cpu, site, before));
+            if found.as_ref() == Ok(&facts) {
+                continue;
+            }
+            self.give_back(n, lab, lab.now());
+            let why = match found {
+                Err(why) => why,
+                Ok(elsewhere) => {
+                    self.below.found(n, elsewhere);
+                    let ended = self.below.reset(n).map_or(Ok(()), |code| self.run(lab, code));
+                    self.below.lost(n);
+                    ended.map_or_else(|why| why, |()| "it has another number or address".to_owned())
+                }
+            };
+            let machine = self.clients[n].machine.as_deref().unwrap_or_default();
+            let lost = format!("lost to machine `{machine}`: {why}");
+            told(lab, &self.clients[n].name, Told::Misplaced(lost));
+        }
     }
 
     /// A virtual function goes back to the machine that has the hierarchy.

@@ -5,9 +5,10 @@
 use super::client::Whose;
 use super::placing::{self, Placed, Places, Placing, Resetting};
 use super::virtual_functions::Site;
-use guest::direct::{Direct, Facts, Outcome};
+use config::header::type1;
+use guest::direct::{CONFIG_BYTES, Direct, Facts, Outcome};
 use guest::vfio_user::{Irq, IrqEvent, Region, Shape, Token};
-use guest::vmd::Vmd;
+use guest::vmd::{Vmd, region::CFGBAR};
 use host::{Cpu, HostError, HostInterrupt, HostOutput, HostReadId};
 use tlp::{Data, PayloadPool};
 
@@ -201,6 +202,15 @@ impl Below {
     pub(super) fn known(&mut self, found: Vec<Placed>) {
         self.placed(found);
         (0..self.direct.len()).for_each(|n| self.direct.lost(n));
+    }
+
+    /// Whether a write of client `n` may take virtual functions from where they are: to bus numbers, or to an SR-IOV capability.
+    pub(super) fn may_move(&self, n: usize, region: usize, offset: u64) -> bool {
+        let register = (offset % CONFIG_BYTES / 4) as u16;
+        let is_theirs = |placed: &Placed| placed.site.as_ref().is_some_and(|site| site.covers(register));
+        self.is_hierarchy(n)
+            && region as u32 == CFGBAR
+            && (register == type1::BUS_NUMBERS || self.placed.iter().any(is_theirs))
     }
 
     /// How the virtual function of client `n` is found again.

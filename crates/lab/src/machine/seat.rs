@@ -279,9 +279,14 @@ impl Guest {
             }
             Event::Write { token, region, offset, data, .. } => {
                 self.clients[n].counters.writes += 1;
+                let may_move = self.below.may_move(n, region, offset);
                 if let Some((_, token)) = self.below.write((n, token), region, offset, &data) {
                     self.reset(n, lab, told);
                     self.clients[n].server.complete(token, Ok(&[]));
+                }
+                if may_move {
+                    self.issue(lab, now);
+                    self.follow(lab, told);
                 }
             }
             Event::Map { .. } | Event::Unmap { .. } | Event::Dma { .. } => {

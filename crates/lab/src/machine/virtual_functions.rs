@@ -31,6 +31,13 @@ pub(super) struct Site {
     sriov: u16,
 }
 
+impl Site {
+    /// Whether a register is of the capability, wherever it is.
+    pub(super) fn covers(&self, register_dw: u16) -> bool {
+        (self.sriov..self.sriov + sriov::VF_BAR0 + 6).contains(&register_dw)
+    }
+}
+
 impl VirtualFunction {
     /// The one of this name, in one of these slots.
     pub(super) fn named(

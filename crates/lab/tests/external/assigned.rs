@@ -86,6 +86,13 @@ fn a_virtual_function_is_one_clients() {
         assert!(is_the_engine(&mut a), "turn {turn}");
     }
     let mut b = Client::join(&path("card.virtfn1"));
+    assert!(is_the_engine(&mut b));
+    // As many as before, and for a moment none.
+    enumerate(&mut owner, 2);
+    assert_eq!(b.read(CONFIG, 0), NOTHING, "it was gone, and is another");
+    drop(b);
+    let mut b = Client::join(&path("card.virtfn1"));
+    assert!(is_the_engine(&mut b));
     drop(owner);
     let mut owner = Client::join(&path("vmd"));
     assert_eq!(

@@ -109,7 +109,8 @@ impl Members<'_> {
     /// Whether one that is in place of a host runs.
     pub(super) fn run(&mut self) -> bool {
         // All are asked, so that each one's end is seen.
-        self.all.iter_mut().fold(false, |runs, member| member.runs() && !member.is_assigned || runs)
+        let hosts = self.all.iter_mut().map(|member| member.runs() && !member.is_assigned);
+        hosts.filter(|runs| *runs).count() > 0
     }
 
     pub(super) fn stop(&mut self) {
