@@ -206,9 +206,13 @@ fn each_guest_may_have_a_command_of_its_own() {
     let (path, log) = (rig.path("lab.toml"), rig.path("log"));
     let run = |arguments: &[&str]| common::riser(&[&["guest", "run", &path][..], arguments].concat());
     for (arguments, says) in [
-        (&[][..], "host `a`: a lab with several guests needs a command for each"),
-        (&["--guest", "c=true"], "--guest `c=true`: HOST=COMMAND is legal, of the hosts a, b"),
+        (&[][..], "guest `a`: several guests need a command for each"),
+        (&["--guest", "c=true"], "--guest `c=true`: NAME=COMMAND is legal, of the guests a, b"),
         (&["--guest", "a=true", "--guest", "a=false"], "--guest: `a` is named twice"),
+        (
+            &["--assign", "v=first.virtfn0", "--", "true"],
+            "--assign: legal where the lab has one host outside",
+        ),
         (&["--gdb", "--", "true"], "--gdb: a debugger is waited for by one guest"),
     ] {
         let outcome = run(arguments);

@@ -137,8 +137,7 @@ fn what_is_not_a_guests_own_it_does_not_reach() {
     let scripts = [("root", &*root), ("a", a), ("b", b)];
     let Some(outcome) = run(&scripts, &["a=card.virtfn0", "b=card.virtfn1"]) else { return };
     assert_eq!(outcome.code, 0, "{}{}", outcome.stdout, outcome.stderr);
-    let (rates, rest): (Vec<&str>, Vec<&str>) =
-        said(&outcome, "root").iter().partition(is_rate);
+    let (rates, rest): (Vec<&str>, Vec<&str>) = said(&outcome, "root").iter().partition(is_rate);
     assert_eq!((rates.len(), rest), (2, vec!["a 0", "b 0", "own 0"]), "{}{}", outcome.stdout, outcome.stderr);
     let a = said(&outcome, "a");
     assert_eq!(a.len(), 2 * 6, "{a:#?}");
@@ -174,4 +173,36 @@ fn a_function_has_to_be_there() {
         assert!(outcome.stderr.contains(expected), "no `{expected}` in {}", outcome.stderr);
     }
     assert_eq!(said(&outcome, "root"), ["waits"]);
+}
+
+/// What is wrong with --assign is told before any guest begins, and says what is legal.
+#[test]
+fn wrong_assignments_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let lab = folder.path().join("lab.toml");
+    fs::write(&lab, LAB).unwrap();
+    for (assigned, says) in [
+        (&["a"][..], "`a`: NAME=FUNCTION[,FUNCTION] is legal"),
+        (&["=card.virtfn0"], "NAME=FUNCTION[,FUNCTION] is legal"),
+        (&["a/b=card.virtfn0"], "a name of letters, digits, `-` and `_`"),
+        (&["a=card.virtfn0,"], "NAME=FUNCTION[,FUNCTION] is legal"),
+        (&["root=card.virtfn0"], "there is a machine `root` already"),
+        (&["a=card.virtfn0", "a=card.virtfn1"], "there is a machine `a` already"),
+        (&["a=card.virtfn0", "b=card.virtfn0"], "`card.virtfn0` is given twice"),
+        (&["a=card"], "`card` is no virtual function of this host: legal are card.virtfn0 to 3"),
+        (&["a=card.virtfn4"], "legal are card.virtfn0 to 3"),
+        (&["a=nic.virtfn0"], "legal are card.virtfn0 to 3"),
+    ] {
+        let mut riser = command(&["guest", "serve", lab.to_str().unwrap()]);
+        for name in ["root", "a", "b"]
+            .iter()
+            .filter(|n| **n == "root" || assigned.iter().any(|a| a.starts_with(&format!("{n}="))))
+        {
+            riser.args(["--socket", &format!("{name}={}", folder.path().join(name).display())]);
+        }
+        assigned.iter().for_each(|assigned| _ = riser.args(["--assign", assigned]));
+        let output = riser.output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && stderr.contains(says), "{assigned:?}: {stderr}");
+    }
 }

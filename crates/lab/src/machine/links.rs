@@ -53,6 +53,8 @@ impl LinkSocket {
 
     /// Does what has come.
     pub(super) fn turn(&mut self, lab: &mut Driver, now: Time, keeper: &mut impl Keeper) {
+        // Who has gone makes room for who has come.
+        self.clients.retain_mut(|client| client.turn(&self.door, lab, now, keeper).is_ok());
         for _ in 0..MAX_CLIENTS {
             let Ok(Some((socket, peer))) = self.listener.accept() else { break };
             let mut stream = UnixStream::from(socket);
@@ -66,7 +68,6 @@ impl LinkSocket {
             }
             self.clients.push(Client { stream, line: Vec::new(), answers: Vec::new() });
         }
-        self.clients.retain_mut(|client| client.turn(&self.door, lab, now, keeper).is_ok());
     }
 }
 
