@@ -9,6 +9,7 @@
 #include <linux/dma-mapping.h>
 #include <linux/log2.h>
 #include <linux/moduleparam.h>
+#include <linux/rcupdate.h>
 
 #include "riser.h"
 
@@ -332,10 +333,17 @@ static void engine_unlock(struct riser_engine *engine, struct list_head *ended)
 	mutex_unlock(&engine->reap);
 }
 
+/* Without a lock: what it looks at goes behind a grace period, see riser_engine_kill(). */
 bool riser_engine_has_news(struct riser_engine *engine)
 {
-	return lower_32_bits(le64_to_cpu(READ_ONCE(*engine->write_back))) !=
-	       READ_ONCE(engine->done);
+	bool has_news;
+
+	rcu_read_lock();
+	has_news = READ_ONCE(engine->state) == RISER_RUNNING &&
+		   lower_32_bits(le64_to_cpu(READ_ONCE(*engine->write_back))) !=
+		   READ_ONCE(engine->done);
+	rcu_read_unlock();
+	return has_news;
 }
 
 /* Takes what the device has told by its write-back, and posts what waits. */
@@ -593,6 +601,7 @@ void riser_engine_kill(struct riser_engine *engine)
 	mutex_unlock(&engine->dma->lock);
 	engine_unlock(engine, &ended);
 	cancel_delayed_work_sync(&engine->watch);
+	synchronize_rcu();
 }
 
 /* ---- Making, and changing ---- */

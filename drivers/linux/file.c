@@ -89,7 +89,7 @@ static void look(struct riser_file *file)
 		struct riser_queue *queue = &file->queues[n];
 
 		if (READ_ONCE(queue->begun) != READ_ONCE(queue->ended) &&
-		    READ_ONCE(engine->state) == RISER_RUNNING && riser_engine_has_news(engine))
+		    riser_engine_has_news(engine))
 			riser_engine_service(engine);
 	}
 }
@@ -324,6 +324,9 @@ static int info(struct riser_file *file, struct riser_dma_info *info)
 	limits = riser_read(dma, RISER_DMA_LIMITS);
 	window = riser_read(dma, RISER_DMA_WINDOW);
 	mutex_unlock(&dma->lock);
+	/* All ones: it does not answer, or not yet. */
+	if (max(max(info->version, function), max(limits, window)) == U32_MAX)
+		return -EIO;
 	info->function = FIELD_GET(RISER_DMA_FUNCTION_NUMBER, function);
 	info->functions = FIELD_GET(RISER_DMA_FUNCTION_FUNCTIONS, function);
 	info->h2d_engines = dma->h2d_engines;
@@ -356,8 +359,6 @@ static int keep(struct riser_file *file, struct riser_memory *memory, u32 *handl
 
 	if (IS_ERR(memory))
 		return PTR_ERR(memory);
-	/* Of a dmabuf, user space says itself whose turn it is (DMA_BUF_IOCTL_SYNC). */
-	memory->is_kept = !memory->dmabuf;
 	error = xa_alloc(&file->memories, handle, memory, XA_LIMIT(1, RISER_DMA_MAX_TRANSFERS),
 			 GFP_KERNEL_ACCOUNT);
 	if (error)

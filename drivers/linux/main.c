@@ -322,12 +322,13 @@ static void riser_go_on(struct riser_dma *dma)
 {
 	unsigned int n;
 
+	/* What is put back when the link above was reset; PCI's core keeps it once. */
+	pci_save_state(dma->pdev);
 	for (n = 0; n < dma->engine_count; n++)
 		riser_engine_thaw(&dma->engines[n]);
 }
 
-/* A function that is reset has transfers under way that end now; what is queued waits. */
-static void riser_reset_prepare(struct pci_dev *pdev)
+static void riser_cancel(struct pci_dev *pdev)
 {
 	struct riser_dma *dma = pci_get_drvdata(pdev);
 	unsigned int n;
@@ -336,9 +337,55 @@ static void riser_reset_prepare(struct pci_dev *pdev)
 		riser_engine_stop(&dma->engines[n], -ECANCELED);
 }
 
+static struct pci_driver riser_driver;
+
+static bool riser_is_driven(struct pci_dev *pdev)
+{
+	return pdev->dev.driver == &riser_driver.driver;
+}
+
+/* A virtual function whose physical one is reset is reset too, and nobody but that one knows. */
+static void riser_cancel_virtual(struct pci_dev *virtual)
+{
+	device_lock(&virtual->dev);
+	if (!riser_is_driven(virtual))
+		return;
+	riser_cancel(virtual);
+	pci_save_state(virtual);
+}
+
+static void riser_put_back_virtual(struct pci_dev *virtual)
+{
+	if (riser_is_driven(virtual)) {
+		pci_restore_state(virtual);
+		riser_go_on(pci_get_drvdata(virtual));
+	}
+	device_unlock(&virtual->dev);
+}
+
+static void riser_for_each_virtual(struct pci_dev *pdev, void (*act)(struct pci_dev *virtual))
+{
+	struct pci_dev *other = NULL;
+
+	while (!pdev->is_virtfn && (other = pci_get_device(pdev->vendor, PCI_ANY_ID, other)))
+		if (other->is_virtfn && pci_physfn(other) == pdev)
+			act(other);
+}
+
+/*
+ * A function that is reset has transfers under way that end now; what is queued
+ * waits. Virtual functions stay locked meanwhile: none comes, goes or is reset.
+ */
+static void riser_reset_prepare(struct pci_dev *pdev)
+{
+	riser_cancel(pdev);
+	riser_for_each_virtual(pdev, riser_cancel_virtual);
+}
+
 static void riser_reset_done(struct pci_dev *pdev)
 {
 	riser_go_on(pci_get_drvdata(pdev));
+	riser_for_each_virtual(pdev, riser_put_back_virtual);
 }
 
 /* Nobody calls again: who waits is told that nothing will come. */
@@ -380,7 +427,6 @@ static pci_ers_result_t riser_slot_reset(struct pci_dev *pdev)
 	unsigned int n;
 
 	pci_restore_state(pdev);
-	pci_save_state(pdev);
 	pci_set_master(pdev);
 	if (!riser_is_there(dma))
 		return riser_give_up(dma);

@@ -66,7 +66,11 @@ static int pin(struct riser_memory *memory, u64 address, bool long_term)
 	return 0;
 }
 
-/* Lets the device reach it; what is next to each other becomes one piece. */
+/*
+ * Lets the device reach it; what is next to each other becomes one piece. Each
+ * transfer synchronises it: it may be mapped for many of them, and several
+ * times, since nothing keeps a program's buffers from overlapping.
+ */
 static int map_pages(struct riser_memory *memory, u64 address)
 {
 	struct device *device = &memory->dma->pdev->dev;
@@ -80,7 +84,8 @@ static int map_pages(struct riser_memory *memory, u64 address)
 		return error;
 	mutex_lock(&memory->dma->lock);
 	error = memory->dma->is_gone ? -ENODEV :
-		dma_map_sgtable(device, &memory->table, memory->direction, 0);
+		dma_map_sgtable(device, &memory->table, memory->direction,
+				DMA_ATTR_SKIP_CPU_SYNC);
 	if (!error) {
 		memory->mapped = &memory->table;
 		list_add(&memory->link, &memory->dma->memories);
@@ -248,7 +253,8 @@ static void unmap(struct riser_memory *memory)
 		unmap_dmabuf(memory);
 		dma_buf_detach(memory->dmabuf, memory->attachment);
 	} else {
-		dma_unmap_sgtable(&memory->dma->pdev->dev, memory->mapped, memory->direction, 0);
+		dma_unmap_sgtable(&memory->dma->pdev->dev, memory->mapped, memory->direction,
+				  DMA_ATTR_SKIP_CPU_SYNC);
 	}
 	memory->mapped = NULL;
 }

@@ -62,8 +62,6 @@ struct riser_memory {
 	struct riser_dma *dma;
 	struct list_head link;
 	u64 bytes;
-	/* Mapped for many transfers, so that each needs it synchronised. */
-	bool is_kept;
 	enum dma_data_direction direction;
 	/* What is mapped; NULL when the function is gone. Under dma->lock. */
 	struct sg_table *mapped;

@@ -12,6 +12,7 @@
  * EFAULT	the argument, or memory that it names, is not mapped, or is
  *		read-only where the device is to write it
  * EINVAL	a value that is not legal
+ * ENXIO	no such engine
  * ENODEV	the function was removed, or has failed for good
  */
 #ifndef _UAPI_RISER_DMA_H
@@ -30,7 +31,7 @@
 #define RISER_DMA_D2H 1
 
 /**
- * struct riser_dma_info - what the function is
+ * struct riser_dma_info - what the function is; EIO while it is reset
  * @version: of the registers, major in the upper 16 bits
  * @function: 0 the physical function, n virtual function n counted from one
  * @functions: the physical one and all virtual ones that there can be
@@ -89,7 +90,6 @@ struct riser_dma_info {
  * EAGAIN	RISER_DMA_MAX_TRANSFERS are queued
  * ENOMEM	no memory, or more is pinned than RLIMIT_MEMLOCK allows
  * ENOENT	no memory has this handle
- * ENXIO	no such engine
  * EINTR	a signal came first: a transfer that had not begun was taken
  *		back, one that had goes on, and RISER_DMA_PENDING_DATA tells of
  *		it
@@ -180,7 +180,8 @@ struct riser_dma_pending {
  *
  * The engine begins anew, its user logic too.
  *
- * EBUSY	transfers are queued or under way there
+ * EBUSY	transfers are queued or under way there, or the function is reset
+ * EIO		the engine does not stop
  */
 struct riser_dma_configure {
 	__u32 direction;

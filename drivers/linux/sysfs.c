@@ -23,7 +23,8 @@ static int get(struct device *device, u32 offset, u32 *value)
 	mutex_lock(&dma->lock);
 	if (!dma->is_gone) {
 		*value = riser_read(dma, offset);
-		error = 0;
+		/* All ones: it does not answer, or not yet. */
+		error = *value == U32_MAX ? -EIO : 0;
 	}
 	mutex_unlock(&dma->lock);
 	return error;

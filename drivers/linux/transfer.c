@@ -64,7 +64,8 @@ static int place(struct riser_transfer *transfer, u64 offset)
 		}
 		offset -= sg_dma_len(piece);
 	}
-	if (!error && memory->is_kept)
+	/* Of a dmabuf, user space says itself whose turn it is (DMA_BUF_IOCTL_SYNC). */
+	if (!error && !memory->dmabuf)
 		dma_sync_sgtable_for_device(&dma->pdev->dev, memory->mapped, memory->direction);
 unlock:
 	mutex_unlock(&dma->lock);
@@ -129,7 +130,7 @@ void riser_transfer_free(struct riser_transfer *transfer)
 	kfree(transfer);
 }
 
-/* Gives the memory of a kept buffer to the CPU. */
+/* Gives memory to the CPU, as far as it is still mapped. */
 static void take_from_device(struct riser_memory *memory)
 {
 	mutex_lock(&memory->dma->lock);
@@ -160,7 +161,7 @@ void riser_transfer_end(struct riser_transfer *transfer)
 {
 	struct riser_file *file = transfer->file;
 
-	if (transfer->memory->is_kept)
+	if (!transfer->memory->dmabuf)
 		take_from_device(transfer->memory);
 	if (!transfer->error)
 		transfer->code = RISER_DMA_ERROR_CODE_OK;

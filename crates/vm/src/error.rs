@@ -34,6 +34,9 @@ pub enum Error {
         /// What the user can give in its place.
         instead: String,
     },
+    /// A kernel could not be built.
+    #[error("{0}")]
+    Build(String),
     /// An option is outside of what is legal.
     #[error("{0}")]
     Option(String),

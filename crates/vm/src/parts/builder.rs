@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What builds modules for one of Debian's kernels: its headers and the compiler that it was built with, in a root of their own, which
-//! a namespace of the user's lets `make` run in. Nothing of the machine's own compiler and headers is used, nor is root needed.
+//! What builds modules for one of the guest's kernels: the compiler that it was built with, and its headers, or the tree that it was
+//! built in; in a root of their own, which a namespace of the user's lets `make` run in. Nothing of the machine's own compiler and
+//! headers is used, nor is root needed.
 
 use super::apt::Apt;
 use super::command::{run, tethered};
 use super::qemu::merge;
-use super::{GUEST_ARCHITECTURE, KERNELS, Parts, guest};
+use super::{GUEST_ARCHITECTURE, KERNELS, Parts, guest, watched};
 use crate::error::{Context, Error, Result, bad_file};
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -13,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What Kbuild runs beside the compiler, and `sparse`, which `make C=1` runs.
-const TOOLS: [&str; 15] = [
+pub(super) const TOOLS: [&str; 15] = [
     "base-files",
     "bash",
     "coreutils",
@@ -35,29 +36,47 @@ const MERGED: [&str; 4] = ["bin", "sbin", "lib", "lib64"];
 /// Where the user's folder is in the root.
 pub const SOURCE: &str = "/src";
 
-/// Becomes `make` in the root $1, with the folder $2 as [`SOURCE`], the headers $3, and arguments.
-const ENTER: &str = "root=$1 folder=$2 headers=$3; shift 3
-mount --bind \"$folder\" \"$root/src\" && mount --rbind /dev \"$root/dev\" && mount --rbind /proc \"$root/proc\" &&
-mount -t tmpfs tmp \"$root/tmp\" &&
-exec chroot \"$root\" /usr/bin/env -i PATH=/usr/bin:/usr/sbin HOME=/tmp LC_ALL=C make -C \"$headers\" M=/src \"$@\"";
+/// Where the tree is that a kernel was built in.
+pub(super) const BUILD: &str = "/build";
 
-/// A namespace in which a user is root, and mounts what nobody else sees.
-const NAMESPACE: [&str; 4] = ["unshare", "--user", "--map-root-user", "--mount"];
+/// Becomes a command in the root $1, with the folder $2 as [`SOURCE`] and $3 as [`BUILD`], where they are named.
+const ENTER: &str = "root=$1 source=$2 build=$3; shift 3
+{ [ -z \"$source\" ] || mount --bind \"$source\" \"$root/src\"; } && { [ -z \"$build\" ] || mount --bind \"$build\" \"$root/build\"; } &&
+mount --rbind /dev \"$root/dev\" && mount --rbind /proc \"$root/proc\" && mount -t tmpfs tmp \"$root/tmp\" &&
+exec chroot \"$root\" /usr/bin/env -i PATH=/usr/bin:/usr/sbin HOME=/tmp LC_ALL=C \"$@\"";
+
+/// A namespace in which a user is root, and mounts what nobody else sees; all that runs in it ends with it.
+const NAMESPACE: [&str; 7] =
+    ["unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "--kill-child"];
+
+/// What becomes a command of the root's, which is put behind it. It ends with who has started it.
+pub(super) fn inside(root: &Path, source: Option<&Path>, build: Option<&Path>) -> Command {
+    let named = |folder: Option<&Path>| folder.unwrap_or(Path::new("")).to_owned();
+    let mut command = tethered(NAMESPACE[0]);
+    command.args(&NAMESPACE[1..]).args(["sh", "-c", ENTER, "sh"]).arg(root);
+    command.arg(named(source)).arg(named(build));
+    command
+}
 
 /// Builds modules for one kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Builder {
-    root: PathBuf,
+    pub(super) root: PathBuf,
+    /// The tree that the kernel was built in; without one, the root has its headers.
+    pub(super) build: Option<PathBuf>,
     /// What `uname -r` prints in the kernel that it builds for.
     pub release: String,
 }
 
 impl Parts<'_> {
-    /// What builds modules for one of Debian's kernels, `6.1` or `6.12`, as it is in the cache.
+    /// What builds modules for a kernel of [`Parts::kernel`], as it is in the cache.
     ///
     /// # Errors
     /// There is no kernel of this name, its headers or compiler cannot be fetched, or users may not make namespaces here.
     pub fn builder(&mut self, name: &str) -> Result<Builder> {
+        if name == watched::NAME {
+            return self.watched_builder();
+        }
         let kernel = self.kernel(name)?;
         let folder = self.sources.cache.folder().join(format!("kernel-{name}"));
         let release = match kernel.release {
@@ -85,11 +104,11 @@ impl Parts<'_> {
             apt.unpack(&needed, Some(suite), &packages, watch)?;
             Ok(settle(&packages, folder)?)
         })?;
-        Ok(Builder { root, release })
+        Ok(Builder { root, build: None, release })
     }
 
     /// Says what is wrong where the system lets users make no namespaces, before anything is fetched.
-    fn check_namespaces(&mut self) -> Result<()> {
+    pub(super) fn check_namespaces(&mut self) -> Result<()> {
         let mut command = tethered(NAMESPACE[0]);
         command.args(&NAMESPACE[1..]).arg("true");
         let tried = run(command, &mut self.watch, |watch| watch.look())?;
@@ -114,15 +133,18 @@ impl Builder {
             return Err(bad_file(folder, "a folder with the Kbuild or Makefile of a module is expected"));
         }
         let folder = fs::canonicalize(folder).context(|| folder.display().to_string())?;
-        let mut command = tethered(NAMESPACE[0]);
-        command.args(&NAMESPACE[1..]).args(["sh", "-c", ENTER, "sh"]).arg(&self.root).arg(folder);
-        command.arg(format!("/usr/src/linux-headers-{}", self.release)).args(arguments);
+        let mut command = inside(&self.root, Some(&folder), self.build.as_deref());
+        let tree = match self.build {
+            Some(_) => BUILD.to_owned(),
+            None => format!("/usr/src/linux-headers-{}", self.release),
+        };
+        command.args(["make", "-C", &tree, &format!("M={SOURCE}")]).args(arguments);
         Ok(command)
     }
 }
 
 /// Makes one root of packages.
-fn settle(packages: &Path, root: &Path) -> Result<()> {
+pub(super) fn settle(packages: &Path, root: &Path) -> Result<()> {
     let make = |path: PathBuf| fs::create_dir_all(&path).context(|| path.display().to_string());
     for name in MERGED {
         make(root.join("usr").join(name))?;
@@ -133,7 +155,7 @@ fn settle(packages: &Path, root: &Path) -> Result<()> {
         let package = package.context(|| packages.display().to_string())?;
         merge(&package.path(), root)?;
     }
-    for name in ["src", "dev", "proc", "tmp"] {
+    for name in ["src", "build", "dev", "proc", "tmp"] {
         make(root.join(name))?;
     }
     // What scripts of packages would do, which do not run.

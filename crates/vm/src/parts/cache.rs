@@ -70,7 +70,7 @@ impl Cache {
             return Ok(found);
         }
         fs::create_dir_all(&self.folder).context(|| self.folder.display().to_string())?;
-        let _lock = self.lock(watch)?;
+        let _lock = self.lock("lock", watch)?;
         // Another run may have made it meanwhile.
         if let Some(found) = self.get(name) {
             return Ok(found);
@@ -104,9 +104,9 @@ impl Cache {
         Ok(())
     }
 
-    /// The lock of the folder; the system gives it back when its holder ends, in whatever way.
-    fn lock(&self, watch: &mut Watch) -> Result<File> {
-        let path = self.folder.join("lock");
+    /// A lock of the folder's, by its name; the system gives it back when its holder ends, in whatever way.
+    pub(super) fn lock(&self, name: &str, watch: &mut Watch) -> Result<File> {
+        let path = self.folder.join(name);
         let what = || path.display().to_string();
         let file = File::options().create(true).append(true).open(&path).context(what)?;
         loop {
@@ -176,7 +176,7 @@ mod tests {
     fn who_waits_for_the_lock_can_be_stopped() {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::new(folder.path());
-        let lock = watch(|watch| cache.lock(watch)).unwrap();
+        let lock = watch(|watch| cache.lock("lock", watch)).unwrap();
         let mut told = Vec::new();
         let mut tell = |progress: Progress<'_>| {
             told.push(format!("{progress:?}"));

@@ -8,11 +8,13 @@ mod cache;
 pub(crate) mod command;
 mod guest;
 mod qemu;
+mod watched;
 
 pub use builder::{Builder, SOURCE};
 pub use cache::Cache;
 pub use guest::Programs;
 pub use qemu::{Qemu, Version};
+pub use watched::NAME as WATCHED_KERNEL;
 
 use crate::error::{Context, Error, Result, bad_file};
 use crate::kernel::{self, Image};
@@ -117,15 +119,18 @@ impl<'a> Parts<'a> {
         Parts { sources, watch: Watch { tell: progress, step: String::new() } }
     }
 
-    /// One of Debian's kernels, `6.1` or `6.12`.
+    /// One of Debian's kernels, `6.1` or `6.12`, or [`WATCHED_KERNEL`], which [`Parts::build_kernel`] has built.
     ///
     /// # Errors
-    /// There is none of this name, or it cannot be fetched.
+    /// There is none of this name, or it cannot be fetched, or has not been built.
     pub fn kernel(&mut self, name: &str) -> Result<Kernel> {
+        if name == WATCHED_KERNEL {
+            return self.watched_kernel();
+        }
         let Some((_, release)) = KERNELS.iter().find(|(known, _)| *known == name) else {
             let known = KERNELS.map(|(known, _)| known).join(", ");
             return Err(Error::Option(format!(
-                "no kernel {name:?}: {known}, or the file of a bzImage or vmlinux"
+                "no kernel {name:?}: {known}, {WATCHED_KERNEL}, or the file of a bzImage or vmlinux"
             )));
         };
         let folder = self.fetch(

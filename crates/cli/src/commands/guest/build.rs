@@ -37,7 +37,7 @@ pub(crate) struct Args {
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 
-    /// The kernel: 6.1 or 6.12 of Debian's
+    /// The kernel: 6.1 or 6.12 of Debian's, or 6.12-debug of `riser guest kernel`
     #[arg(long, value_name = "VERSION", default_value = vm::parts::DEFAULT_KERNEL)]
     kernel: String,
 

@@ -27,7 +27,7 @@ const PROGRAMS: &str = "pciutils";
 /// The machine, and where its parts come from.
 #[derive(clap::Args)]
 pub(super) struct MachineArgs {
-    /// The kernel: 6.1 or 6.12 of Debian's, or the file of a bzImage or vmlinux
+    /// The kernel: 6.1 or 6.12 of Debian's, 6.12-debug of `riser guest kernel`, or the file of a bzImage or vmlinux
     #[arg(long, value_name = "VERSION|FILE", default_value = vm::parts::DEFAULT_KERNEL, help_heading = "Machine")]
     kernel: String,
 

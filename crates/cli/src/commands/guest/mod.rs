@@ -3,6 +3,7 @@
 
 mod build;
 mod hexdump;
+mod kernel;
 mod machine;
 mod members;
 mod placement;
@@ -23,6 +24,7 @@ Examples:
   riser guest serve labs/tree.toml --socket vmd.sock
   riser guest replay boot.rec --capture boot.pcapng
   riser guest build drivers/linux
+  riser guest kernel 6.12-debug
 
 docs/guest.md says how a kernel stands on a lab's fabric, and what it needs.";
 
@@ -40,6 +42,7 @@ enum Command {
     Serve(Box<serve::Args>),
     Replay(replay::Args),
     Build(build::Args),
+    Kernel(kernel::Args),
 }
 
 pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
@@ -48,5 +51,6 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
         Command::Serve(args) => serve::run(&args, models),
         Command::Replay(args) => replay::run(args, models),
         Command::Build(args) => build::run(&args),
+        Command::Kernel(args) => kernel::run(&args),
     }
 }

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A kernel that watches itself (KASAN, lockdep, kmemleak and their like), which Debian has none of: built of Debian's source by
+//! Debian's compiler, in a tree that stays in the cache, so that what was interrupted goes on, and a module can be built for it.
+
+use super::apt::Apt;
+use super::builder::{BUILD, Builder, TOOLS, inside, settle};
+use super::command::{Finished, run};
+use super::{GUEST_ARCHITECTURE, Kernel, Parts, Watch};
+use crate::error::{Context, Error, Result, bad_file, read};
+use crate::kernel::Image;
+use crate::modules::Modules;
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::thread;
+
+/// Its name, as `6.12` is one.
+pub const NAME: &str = "6.12-debug";
+/// What it is built of: a package of this release of Debian, and of it all but this, which none of it needs.
+const PACKAGE: &str = "linux-source-6.12";
+const RELEASE: &str = "trixie";
+const LEFT_OUT: [&str; 3] = ["*/Documentation/*/*", "*/drivers/gpu/*.[ch]", "*/tools/testing/*"];
+/// What the kernel's own build runs beside what modules need.
+const MORE_TOOLS: [&str; 6] = ["bc", "bison", "flex", "gcc", "libc6-dev", "libelf-dev"];
+/// Its configuration: all that is on, beside what follows from it.
+const CONFIGURATION: &str = include_str!("watched.config");
+/// The file of the tree that says of which configuration it is all built.
+const BUILT: &str = "built";
+/// Minutes of a processor that it takes to build, about.
+const MINUTES: usize = 15;
+/// Lines that make prints of a whole build, about.
+const LINES: usize = 1660;
+
+/// In the root: unpacks the source $1 without what stands behind it.
+const UNPACK: &str =
+    "cd /usr/src; package=$1; shift; for out; do set -- \"$@\" --exclude=\"$out\"; shift; done
+tar -xf $package.tar.xz \"$@\" && mv $package linux && rm $package.tar.xz";
+
+/// In the root: configures where the configuration is another, then makes all, by so many at once as $1 says. `memcmp` runs before there is
+/// a shadow of memory for it, where QEMU enters the kernel (PVH): it is not watched.
+const MAKE: &str = "cd /usr/src/linux
+cmp -s /build/wanted /build/configured || { make O=/build KCONFIG_ALLCONFIG=/build/wanted allnoconfig && cp /build/wanted /build/configured; } &&
+exec make O=/build -j \"$1\" KASAN_SANITIZE_string.o=n vmlinux modules";
+
+impl Parts<'_> {
+    /// Builds [`WATCHED_KERNEL`](NAME) where that has not been done, which takes a processor's 15 minutes; what was interrupted goes on
+    /// where it was.
+    ///
+    /// # Errors
+    /// Its source or compiler cannot be fetched, users may not make namespaces here, or it does not build.
+    pub fn build_kernel(&mut self) -> Result<Kernel> {
+        if is_built(&self.tree()) {
+            return self.watched_kernel();
+        }
+        self.check_namespaces()?;
+        let root = self.source()?;
+        let tree = self.tree();
+        let _lock = self.sources.cache.lock("lock-debug", &mut self.watch)?;
+        // Another run may have built it meanwhile.
+        if !is_built(&tree) {
+            fs::create_dir_all(&tree).context(|| tree.display().to_string())?;
+            build(&root, &tree, &mut self.watch)?;
+        }
+        self.watched_kernel()
+    }
+
+    fn tree(&self) -> PathBuf {
+        self.sources.cache.folder().join(format!("kernel-{NAME}"))
+    }
+
+    /// The root with the source and what builds it.
+    fn source(&mut self) -> Result<PathBuf> {
+        let what = format!("the source and compiler of Linux {NAME}");
+        let instead = "a kernel of your own (--kernel FILE)";
+        self.fetch(&format!("source-{NAME}"), &what, instead, |sources, folder, watch| {
+            let apt = Apt::open(&folder.join("apt"), RELEASE, GUEST_ARCHITECTURE, sources, watch)?;
+            let packages: Vec<&str> = TOOLS.into_iter().chain(MORE_TOOLS).chain([PACKAGE]).collect();
+            apt.unpack(&packages, Some(RELEASE), &folder.join("packages"), watch)?;
+            settle(&folder.join("packages"), folder)?;
+            watch.step("unpacking the source, 600 MB")?;
+            let mut command = inside(folder, None, None);
+            command.args(["sh", "-c", UNPACK, "sh", PACKAGE]).args(LEFT_OUT);
+            let finished = run(command, watch, |watch| watch.look())?;
+            Ok(succeeded(&finished, || finished.complaint())?)
+        })
+    }
+
+    /// The kernel as it was built.
+    pub(super) fn watched_kernel(&self) -> Result<Kernel> {
+        let tree = self.tree();
+        if !is_built(&tree) {
+            return Err(Error::Option(format!(
+                "Linux {NAME} is not built yet (or for another configuration): `riser guest kernel {NAME}` does it, once"
+            )));
+        }
+        let modules = Modules::below(&tree.join("modules"))?;
+        Ok(Kernel { image: Image::File(tree.join("vmlinux")), modules, release: Some(release(&tree)?) })
+    }
+
+    /// What builds modules for it.
+    pub(super) fn watched_builder(&mut self) -> Result<Builder> {
+        self.watched_kernel()?;
+        self.check_namespaces()?;
+        let (root, tree) = (self.source()?, self.tree());
+        Ok(Builder { root, release: release(&tree)?, build: Some(tree) })
+    }
+}
+
+/// Whether all of it is built, of the configuration that is wanted.
+fn is_built(tree: &Path) -> bool {
+    fs::read_to_string(tree.join(BUILT)).is_ok_and(|of| of == CONFIGURATION)
+}
+
+fn release(tree: &Path) -> Result<String> {
+    let release = read(&tree.join("include/config/kernel.release"))?;
+    Ok(String::from_utf8_lossy(&release).trim().to_owned())
+}
+
+/// Builds the kernel in the tree; `log` in it has what make says.
+fn build(root: &Path, tree: &Path, watch: &mut Watch) -> Result<()> {
+    let _ = fs::remove_file(tree.join(BUILT));
+    let write = |name: &str| {
+        fs::write(tree.join(name), CONFIGURATION).context(|| format!("{name} in {}", tree.display()))
+    };
+    write("wanted")?;
+    let log = tree.join("log");
+    let what = || log.display().to_string();
+    fs::write(&log, "").context(what)?;
+    let mut lines = Lines(File::open(&log).context(what)?, 0);
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    let mut command = inside(root, None, Some(tree));
+    command.args(["sh", "-c", &format!("{{ {MAKE}; }} >{BUILD}/log 2>&1"), "sh"]).arg(processors.to_string());
+    let finished = run(command, watch, |watch| {
+        let (done, minutes) = (lines.count(), MINUTES.div_ceil(processors));
+        watch.step(&format!("building Linux {NAME}, about {minutes} minutes: {done} of about {LINES} steps"))
+    })?;
+    succeeded(&finished, || {
+        format!("make has failed; {} ends with:\n{}{}", what(), end(&log), finished.complaint())
+    })?;
+    check(tree)?;
+    settle_modules(tree)?;
+    write(BUILT)
+}
+
+fn succeeded(finished: &Finished, why: impl FnOnce() -> String) -> Result<()> {
+    match finished.status.success() {
+        true => Ok(()),
+        false => Err(Error::Build(why())),
+    }
+}
+
+/// The last lines of a file.
+fn end(log: &Path) -> String {
+    let text = fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(10)..].iter().map(|line| format!("{line}\n")).collect()
+}
+
+/// That the kernel is as the configuration says: a line that depends on what is off is dropped without a word.
+fn check(tree: &Path) -> Result<()> {
+    let path = tree.join(".config");
+    let made = read(&path)?;
+    let made = String::from_utf8_lossy(&made);
+    let is_setting = |line: &&str| line.starts_with("CONFIG_") || line.starts_with("# CONFIG_");
+    match CONFIGURATION.lines().filter(is_setting).find(|line| !made.lines().any(|other| other == *line)) {
+        None => Ok(()),
+        Some(line) => Err(bad_file(&path, format!("no {line:?}, which is wanted"))),
+    }
+}
+
+/// Lists of modules, which are all built in, in a folder as `/lib/modules/VERSION` is one.
+fn settle_modules(tree: &Path) -> Result<()> {
+    let folder = tree.join("modules");
+    fs::create_dir_all(&folder).context(|| folder.display().to_string())?;
+    for list in ["modules.builtin", "modules.builtin.modinfo", "modules.order"] {
+        fs::copy(tree.join(list), folder.join(list)).context(|| format!("{list} in {}", tree.display()))?;
+    }
+    Ok(())
+}
+
+/// Counts the lines of a file that grows.
+struct Lines(File, usize);
+
+impl Lines {
+    fn count(&mut self) -> usize {
+        let mut bytes = Vec::new();
+        // What cannot be read now is counted later.
+        let _ = self.0.read_to_end(&mut bytes);
+        self.1 += bytes.iter().filter(|byte| **byte == b'\n').count();
+        self.1
+    }
+}
