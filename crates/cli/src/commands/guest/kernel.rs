@@ -12,7 +12,7 @@ const EXAMPLE: &str = "\
 Examples:
   riser guest kernel 6.12-debug
   riser guest build drivers/linux --kernel 6.12-debug
-  riser guest run labs/sriov.toml --kernel 6.12-debug --memory 1024 --module drivers/linux/riser_dma.ko
+  riser guest run labs/sriov.toml --kernel 6.12-debug --memory 1024 -- dmesg
 
 6.12-debug watches itself, and what modules do: KASAN, UBSAN, lockdep, kmemleak, debugging of DMA mappings, objects, lists and \
 sleep, and failures by order (/proc/self/fail-nth). Debian has no such kernel: it is built of Debian's linux-source-6.12 by Debian's \
