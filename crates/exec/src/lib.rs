@@ -87,6 +87,17 @@ impl Inbox {
     }
 }
 
+/// Tasks of an executor that were woken through wakers while it ran, by one another: nobody else need hear of these.
+struct Own {
+    inbox: Arc<Inbox>,
+    woken: RefCell<Vec<u32>>,
+}
+
+thread_local! {
+    /// What runs in this thread.
+    static RUNNING: RefCell<Option<Rc<Own>>> = const { RefCell::new(None) };
+}
+
 /// The waker of a task slot. A waker of an earlier task in the same slot wakes the later one for nothing, which every
 /// future must bear.
 struct TaskWaker {
@@ -101,7 +112,11 @@ impl Wake for TaskWaker {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        if !self.in_inbox.swap(true, Ordering::AcqRel) {
+        let is_own = RUNNING.with_borrow(|running| {
+            let own = running.as_ref().filter(|own| Arc::ptr_eq(&own.inbox, &self.inbox));
+            own.inspect(|own| own.woken.borrow_mut().push(self.task)).is_some()
+        });
+        if !is_own && !self.in_inbox.swap(true, Ordering::AcqRel) {
             self.inbox.push(self.task);
         }
     }
@@ -143,6 +158,8 @@ impl Tasks {
 pub struct Executor {
     /// Tasks woken through wakers; all of them were woken after those in `ready`.
     inbox: Arc<Inbox>,
+    /// The same while it runs, from within.
+    own: Rc<Own>,
     /// Woken tasks in the order of their wakes, each at most once.
     ready: RefCell<VecDeque<u32>>,
     tasks: RefCell<Tasks>,
@@ -158,8 +175,10 @@ pub struct Executor {
 
 impl Default for Executor {
     fn default() -> Executor {
+        let inbox = Arc::<Inbox>::default();
         Executor {
-            inbox: Arc::default(),
+            own: Rc::new(Own { inbox: Arc::clone(&inbox), woken: RefCell::default() }),
+            inbox,
             ready: RefCell::default(),
             tasks: RefCell::default(),
             current: Cell::new(NOBODY),
@@ -186,6 +205,15 @@ impl Executor {
     /// Polls woken tasks until none is, or the polls of this instant are used up.
     #[inline]
     pub fn run(&self) {
+        if !self.has_ready() {
+            return;
+        }
+        let outer = RUNNING.replace(Some(Rc::clone(&self.own)));
+        self.run_woken();
+        RUNNING.set(outer);
+    }
+
+    fn run_woken(&self) {
         while let Some(task) = self.next_ready() {
             if self.polls.get() >= MAX_POLLS_PER_INSTANT {
                 return self.stop_spinning(task);
@@ -348,7 +376,11 @@ impl Executor {
     #[inline]
     fn wake_task(&self, task: u32) {
         self.empty_inbox();
-        let tasks = self.tasks.borrow();
+        self.add_ready(&self.tasks.borrow(), task);
+    }
+
+    #[inline]
+    fn add_ready(&self, tasks: &Tasks, task: u32) {
         let Some(slot) = tasks.slots.get(task as usize) else { return };
         if !slot.ready.replace(true) {
             self.ready.borrow_mut().push_back(task);
@@ -361,21 +393,22 @@ impl Executor {
         if self.inbox.any() {
             self.take_inbox();
         }
+        if !self.own.woken.borrow().is_empty() {
+            let tasks = self.tasks.borrow();
+            self.own.woken.borrow_mut().drain(..).for_each(|task| self.add_ready(&tasks, task));
+        }
     }
 
     #[cold]
     fn take_inbox(&self) {
         let tasks = self.tasks.borrow();
-        let mut ready = self.ready.borrow_mut();
         let mut inbox = self.inbox.lock();
         self.inbox.any.store(false, Ordering::Release);
         for task in inbox.drain(..) {
             let Some(slot) = tasks.slots.get(task as usize) else { continue };
             // Cleared before the poll, so that a wake during it counts; by a swap, so that the cause of the wake is seen.
             slot.signal.in_inbox.swap(false, Ordering::AcqRel);
-            if !slot.ready.replace(true) {
-                ready.push_back(task);
-            }
+            self.add_ready(&tasks, task);
         }
     }
 

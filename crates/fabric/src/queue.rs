@@ -76,6 +76,8 @@ struct Entry {
 
 /// Number of events that the list holds before it is spread over the wheel.
 const NEAR_MAX: usize = 128;
+/// Number of events in the wheel from which on the list takes all of them back.
+const FEW: usize = 48;
 
 impl SortedQueue {
     /// Inserts `event` at `time`, after all events already at that time.
@@ -153,12 +155,18 @@ impl SortedQueue {
         self.later_from = later_from;
     }
 
-    /// Refills the empty list with the events of the next slot.
+    /// Refills the empty list with the events of the next slot, or with all where they have become few.
     #[cold]
     fn advance(&mut self) {
         let (Some(wheel), near) = (&mut self.wheel, &mut self.near) else { return };
-        let first = wheel.take_first(|entry| SortedQueue::insert(near, entry));
-        self.later_from = first.filter(|_| wheel.len() > 0).map_or(Time::MAX, wheel::start_of);
+        let takes_all = wheel.len() <= FEW;
+        loop {
+            let first = wheel.take_first(|entry| SortedQueue::insert(near, entry));
+            self.later_from = first.filter(|_| wheel.len() > 0).map_or(Time::MAX, wheel::start_of);
+            if !takes_all || wheel.len() == 0 {
+                return;
+            }
+        }
     }
 
     /// Inserts an event for the wheel, or one too many for the list.
