@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The agenda of an endpoint with many functions: which of them have something to do, so that the cost of a call
-//! grows with the functions that it reaches, not with all. Few functions are simply asked each time.
+//! The agenda of an endpoint with several functions: which of them have something to do, so that the cost of a call
+//! grows with the functions that it reaches, not with all. One alone is simply asked each time.
 //!
 //! The answer of a function changes only in calls of the function, after which it is [`touched`](Endpoint::touch), and
 //! where its device rings its bell. So only those are asked again, and those whose devices may change without ringing.
@@ -15,9 +15,6 @@ use device::shared::Bells;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use tlp::{Class, TcSet, Time, Tlp};
-
-/// Up to this many functions are asked at every call.
-pub(super) const FEW: usize = 8;
 
 /// Questions to a function: output of each class, and requests taken; numbered as the bits of [`Ready`]. Behind them, non-posted
 /// output for which it needs a tag of the pool: as long as that has none, nobody is asked.
@@ -70,7 +67,7 @@ impl Deadlines {
     }
 }
 
-/// What many functions have to do.
+/// What several functions have to do.
 pub(super) struct Agenda {
     marks: [Marks; QUESTIONS],
     /// The last answer of each function.
@@ -85,10 +82,10 @@ pub(super) struct Agenda {
 }
 
 impl Agenda {
-    /// The agenda of these functions, `None` if they are few: all devices are given their bells and asked.
+    /// The agenda of these functions, `None` if there is only one: all devices are given their bells and asked.
     pub(super) fn of(functions: &mut [Function<Work>], several_channels: bool) -> Option<Box<Agenda>> {
         let count = functions.len();
-        if count <= FEW {
+        if count == 1 {
             return None;
         }
         let mut agenda = Agenda {
@@ -198,7 +195,7 @@ impl Endpoint {
     #[cold]
     pub(super) fn follow_changes(&mut self) {
         let functions = &mut self.front.functions;
-        if functions.len() > self.agenda.as_ref().map_or(FEW, |agenda| agenda.said.len()) {
+        if functions.len() > self.agenda.as_ref().map_or(1, |agenda| agenda.said.len()) {
             self.agenda = Agenda::of(functions, self.front.shared.several_channels);
         }
         for index in self.front.changed.drain(..) {

@@ -53,10 +53,9 @@ use config::ConfigSpace;
 use device::seam::{BarIndex, Device, Input, Ready, Request, RequestOp, ResetKind};
 use function::Work;
 use link::Notice;
-use many::{Agenda, FEW};
+use many::Agenda;
 use std::cell::Cell;
 use std::collections::VecDeque;
-use std::ops::ControlFlow;
 use tlp::{
     Access, Bdf, Body, Class, Completion, ConfigRequest, Data, MemoryOp, Message, PayloadPool, Span, TcSet,
     Time, Tlp,
@@ -100,7 +99,7 @@ pub struct Endpoint {
     passed_over: VecDeque<u16>,
     /// The cached result of `own_ready`; cleared wherever what is under way may change.
     own: Cell<Option<Ready>>,
-    /// What the functions have to do, if they are many.
+    /// What the functions have to do, if they are several; function 0 alone is asked each time.
     agenda: Option<Box<Agenda>>,
 }
 
@@ -257,17 +256,13 @@ impl Endpoint {
         self.touch(index);
     }
 
-    /// The polls that find something already under way here; outputs of the devices come on top.
+    /// The polls that find something already under way here, with one function; outputs of its device come on top.
     #[inline]
     fn own_ready(&self) -> Ready {
         if let Some(ready) = self.own.get() {
             return ready;
         }
-        let ready = match &self.front.functions[..] {
-            // Most endpoints have one function, and a loop costs more than its body.
-            [only] => self.front.shared.ready().or(only.ready()),
-            several => several.iter().fold(self.front.shared.ready(), |ready, f| ready.or(f.ready())),
-        };
+        let ready = self.front.shared.ready().or(self.front.functions[0].ready());
         self.own.set(Some(ready));
         ready
     }
@@ -282,7 +277,7 @@ impl Endpoint {
                 return own;
             }
         }
-        if self.front.functions.len() == 1 {
+        if self.agenda.is_none() {
             return self.poll_function(now, class, room, 0);
         }
         self.next_of_functions(now, class, room)
@@ -302,37 +297,14 @@ impl Endpoint {
                 return tlp;
             }
         }
-        if self.agenda.is_some() {
-            return self.next_of_many(now, class, room);
-        }
-        let count = self.front.functions.len();
-        let mut index = usize::from(self.turn[class.index()]);
-        for _ in 0..count {
-            let next = if index + 1 < count { index + 1 } else { 0 };
-            let function = &self.front.functions[index];
-            if function.ready().or(function.behind.device.ready()).contains(Ready::output(class)) {
-                let tlp = self.poll_function(now, class, room, index);
-                if tlp.is_some() {
-                    self.turn[class.index()] = next as u16;
-                    return tlp;
-                }
-            }
-            index = next;
-        }
-        None
+        self.next_of_many(now, class, room)
     }
 
     fn next_credit(&mut self) -> Option<CreditReturn> {
         if let Some(credit) = self.front.shared.requests.next_credit() {
             return Some(credit);
         }
-        let mut stale = 0;
-        for index in 0..self.front.functions.len() {
-            if let ControlFlow::Break(credit) = self.next_taken(index, &mut stale) {
-                return credit;
-            }
-        }
-        None
+        self.next_taken(0, &mut 0).break_value().flatten()
     }
 
     #[inline(always)]
@@ -366,15 +338,9 @@ impl TlpPort for Endpoint {
 
     #[inline]
     fn ready(&self) -> Ready {
-        match &self.front.functions[..] {
-            [only] => self.own_ready().or(only.behind.device.ready()),
-            few if few.len() <= FEW => {
-                few.iter().fold(self.own_ready(), |ready, f| ready.or(f.behind.device.ready()))
-            }
-            _ => {
-                let agenda = self.agenda.as_ref();
-                self.front.shared.ready().or(agenda.map_or(Ready::ALL, |agenda| agenda.ready(&self.front)))
-            }
+        match &self.agenda {
+            None => self.own_ready().or(self.front.functions[0].behind.device.ready()),
+            Some(agenda) => self.front.shared.ready().or(agenda.ready(&self.front)),
         }
     }
 
@@ -394,16 +360,12 @@ impl TlpPort for Endpoint {
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        match &self.front.functions[..] {
-            [only] => earlier(self.front.shared.wake, only.poll_timeout()),
-            few if few.len() <= FEW => {
-                few.iter().fold(self.front.shared.wake, |first, f| earlier(first, f.poll_timeout()))
-            }
-            many => {
-                let agenda = self.agenda.as_ref();
-                earlier(self.front.shared.wake, agenda.and_then(|agenda| agenda.next_timeout(many)))
-            }
-        }
+        let functions = &self.front.functions;
+        let timeout = match &self.agenda {
+            None => functions[0].poll_timeout(),
+            Some(agenda) => agenda.next_timeout(functions),
+        };
+        earlier(self.front.shared.wake, timeout)
     }
 
     fn handle_timeout(&mut self, now: Time) {
@@ -411,9 +373,7 @@ impl TlpPort for Endpoint {
         if self.agenda.is_some() {
             self.handle_timeout_of_many(now);
         } else {
-            for function in &mut self.front.functions {
-                function.handle_timeout(now, &mut self.front.shared);
-            }
+            self.front.functions[0].handle_timeout(now, &mut self.front.shared);
         }
         self.own.set(None);
     }

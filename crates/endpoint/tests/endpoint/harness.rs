@@ -99,6 +99,13 @@ impl Probe {
         state.bell.iter().for_each(Bell::ring);
     }
 
+    /// Takes these requests; likewise.
+    pub(crate) fn take(&self, tokens: Vec<Token>) {
+        let state = &mut *self.0.borrow_mut();
+        state.taken.extend(tokens);
+        state.bell.iter().for_each(Bell::ring);
+    }
+
     pub(crate) fn take_inputs(&self) -> Vec<Input> {
         std::mem::take(&mut self.0.borrow_mut().inputs)
     }

@@ -90,7 +90,7 @@ fn flr_returns_the_credits_of_what_was_not_taken() {
     let other = bench.probes[1].tokens();
     // The write to Device Control is the second non-posted one.
     assert_eq!(bench.credits(), [(1, 4), (2, 1), (0, 0)]);
-    bench.probes[1].0.borrow_mut().taken.extend(other);
+    bench.probes[1].take(other);
     assert_eq!(bench.credits(), [(1, 4), (0, 0), (0, 0)], "function 1 is as it was");
 }
 
