@@ -108,7 +108,7 @@ fn what_cannot_stand_behind_an_adapter_is_named() {
         (&["memory", "--set", "size_bytes=17"], "size_bytes of 17: legal are"),
         (
             &["dma-engine", "--settings", &bad],
-            "bad.toml:2:10: window is string \"wide\": legal are 1 to 1024",
+            "bad.toml:2:10: window is string \"wide\": legal are 0 to 1024",
         ),
         (&["dma-engine"], "an adapter shows one function, and this has virtual ones; legal is none"),
         (&["traffic"], "missing field `flow`"),

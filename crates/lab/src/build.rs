@@ -248,6 +248,12 @@ fn end(slot: &Slot, end: End, payloads: &PayloadPool) -> Result<Box<dyn TlpPort>
         End::Block(block) => return Ok(block),
         End::Function(end) => *end,
     };
+    let name = slot.name.get_ref();
+    endpoint(name, limits(slot), function, payloads).map_err(|e| format!("slot `{name}`: {e}"))
+}
+
+/// The limits of the slot's endpoint.
+pub(crate) fn limits(slot: &Slot) -> EndpointLimits {
     let tags_per = match slot.tags_per {
         schema::TagsPer::Function => TagsPer::Function,
         schema::TagsPer::Endpoint => TagsPer::Endpoint,
@@ -259,8 +265,7 @@ fn end(slot: &Slot, end: End, payloads: &PayloadPool) -> Result<Box<dyn TlpPort>
     if let Some(us) = &slot.completion_timeout_us {
         limits.completion_timeout = Duration::from_us(*us.get_ref());
     }
-    let name = slot.name.get_ref();
-    endpoint(name, limits, function, payloads).map_err(|e| format!("slot `{name}`: {e}"))
+    limits
 }
 
 /// A function behind an endpoint of this name.

@@ -4,7 +4,7 @@
 use crate::read::LabFile;
 use crate::schema::{Lab, Slot};
 use crate::tree::Tree;
-use crate::{bridges, links};
+use crate::{bridges, build, links};
 use config::PcieLayout;
 use host::memory::HostMemory;
 use plug::file::Schema;
@@ -60,15 +60,16 @@ impl<'a> Sites<'a> {
     /// What its model says of its settings.
     pub(crate) fn plug(&mut self, n: usize, slot: &Slot) -> Result<Plugged, Fault> {
         let lab = &self.file.lab;
-        let ten_bit_tag = slot.tags.as_ref().is_some_and(|t| *t.get_ref() > 256);
+        let tags = build::limits(slot).max_outstanding_reads;
         let link = links::config(&lab.link, &slot.link);
         let mrrs = links::merge(&lab.link, &slot.link).mrrs_bytes.map_or_else(Mrrs::default, |m| m.0);
         let plan = slot.plan.as_ref();
         let plan = plan.ok_or_else(|| format!("no model `{}`", slot.device.get_ref()))?;
         let mut site = Site {
-            pcie: PcieLayout { ten_bit_tag, ..links::layout(&link) },
+            pcie: PcieLayout { ten_bit_tag: tags > 256, ..links::layout(&link) },
             mps: self.path_mps.get(n).copied().unwrap_or(link.device.mps),
             mrrs,
+            tags,
             id: self.ids.get(n).copied().unwrap_or_default(),
             done_vector: raw_vector(n),
             completion_timeout: self.completion_timeout,

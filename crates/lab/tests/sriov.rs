@@ -143,7 +143,7 @@ fn it_is_the_same_behind_a_switch() {
 fn what_is_not_legal_is_refused() {
     let rows = [
         ("vfs = 257", "vfs of 257: legal are 0 to 256"),
-        ("window = 0", "window of 0: legal are 1 to 1024"),
+        ("window = 1025", "window of 1025: legal are 0 to 1024"),
         ("transfers = 0", "transfers of 0: legal are 1 to 10000000"),
         ("size_bytes = 12", "size_bytes of 12: legal are multiples of 8, 8 to 16777216"),
         ("ring_entries = 3", "ring_entries of 3: legal are powers of two, 1 to 65536"),

@@ -16,6 +16,8 @@ pub struct Site<'a> {
     pub mps: Mps,
     /// Max_Read_Request_Size that the host will set.
     pub mrrs: Mrrs,
+    /// Reads that a function may have under way at most: its tags, or those of all functions together.
+    pub tags: u16,
     /// The ID that a function there has.
     pub id: Bdf,
     /// Interrupt vector by which a raw-TLP device, which no enumeration finds, says that it has ended.

@@ -5,7 +5,8 @@
 use super::logic::{Behind, Fifo, MakeLogic};
 use super::registers::{self as r, LogicKind, engine as register};
 use super::turns::{Place, Turns};
-use super::{DESCRIPTOR_BYTES, Direction, Interrupts, Report, RingReport, Settings};
+use super::window::Window;
+use super::{DESCRIPTOR_BYTES, Direction, Interrupts, Report, RingReport, Settings, WindowOf};
 use config::register::put;
 use device::io::{ReadRequest, RegisterFile, WriteRequest};
 use device::{DmaError, Io};
@@ -13,6 +14,7 @@ use plug::Shared;
 use plug::transfers::{EndedTransfer, Phase, Transfers};
 use std::cell::RefCell;
 use std::rc::Rc;
+use tlp::Time;
 
 /// Room for data that are on their way into an engine, beside what the window brings.
 const BUFFER_BYTES: u64 = 64 << 10;
@@ -20,8 +22,8 @@ const BUFFER_BYTES: u64 = 64 << 10;
 /// What all functions have in common.
 pub(super) struct Common {
     pub(super) settings: Settings,
-    /// Places of the window, where all share it.
-    pub(super) reads: Option<Turns>,
+    /// Gives a function its window: its own, or that of all.
+    pub(super) window: Box<dyn Fn() -> Rc<Window>>,
     pub(super) writes: Turns,
     /// Bits of BAR 0 that software may write: of the physical function, and of a virtual one.
     pub(super) writable: [Vec<u8>; 2],
@@ -35,7 +37,7 @@ pub(super) struct Function {
     pub(super) io: Io,
     number: u16,
     common: Rc<Common>,
-    reads: Turns,
+    window: Rc<Window>,
     registers: RefCell<RegisterFile>,
     fifos: Vec<Rc<Fifo>>,
 }
@@ -43,12 +45,11 @@ pub(super) struct Function {
 impl Function {
     pub(super) fn new(io: Io, number: u16, common: Rc<Common>) -> Rc<Function> {
         let settings = &common.settings;
-        let reads = common.reads.clone().unwrap_or_else(|| Turns::new(settings.window));
         let fifos = (0..settings.h2d_engines.max(settings.d2h_engines)).map(|_| Rc::default()).collect();
         let function = Function {
             io,
             number,
-            reads,
+            window: (common.window)(),
             registers: RefCell::new(RegisterFile::new(r::BAR_BYTES as usize)),
             fifos,
             common,
@@ -65,6 +66,10 @@ impl Function {
         let sizes = put(r::limits::PAYLOAD_BYTES, self.io.mps().bytes())
             | put(r::limits::READ_BYTES, self.read_bytes());
         registers.set_u32(r::LIMITS, sizes);
+        let shared = self.common.settings.window_of == WindowOf::All;
+        let window =
+            put(r::window::PLACES, self.window.places().into()) | put(r::window::SHARED, shared.into());
+        registers.set_u32(r::WINDOW, window);
         registers.set_u32(r::WEIGHT, self.common.writes.weight(self.number).into());
         let answer = registers.read(&read);
         read.complete(answer);
@@ -72,7 +77,7 @@ impl Function {
 
     /// What a function of this number reads as from its beginning on.
     pub(super) fn reset_registers(&self) {
-        let Settings { vfs, h2d_engines, window, window_of, .. } = self.common.settings;
+        let Settings { vfs, h2d_engines, .. } = self.common.settings;
         let engines = self.common.settings.engines();
         let mut registers = self.registers.borrow_mut();
         registers.bytes_mut().fill(0);
@@ -82,8 +87,6 @@ impl Function {
             | put(r::engines::D2H_ENGINES, engines as u32 - u32::from(h2d_engines))
             | put(r::engines::DEVICE_ENTRIES, self.device_entries());
         registers.set_u32(r::ENGINES, kinds);
-        let shared = put(r::window::SHARED, (window_of == super::WindowOf::All).into());
-        registers.set_u32(r::WINDOW, put(r::window::PLACES, window.into()) | shared);
         let functions = put(r::function::FUNCTIONS, u32::from(vfs) + 1);
         registers.set_u32(r::FUNCTION, put(r::function::NUMBER, self.number.into()) | functions);
         for engine in 0..engines {
@@ -127,9 +130,7 @@ impl Function {
 
     fn set_weight(&self, function: u16, weight: u8) {
         self.common.writes.set_weight(function, weight);
-        if let Some(reads) = &self.common.reads {
-            reads.set_weight(function, weight);
-        }
+        self.window.turns.set_weight(function, weight);
     }
 
     /// Counters begin at zero, and nothing is posted.
@@ -218,11 +219,24 @@ impl Function {
 
     /// Bytes that may be on their way into an engine: all that its window can bring, at least.
     pub(super) fn buffer_bytes(&self) -> u64 {
-        BUFFER_BYTES.max(u64::from(self.common.settings.window) * u64::from(self.read_bytes()))
+        BUFFER_BYTES.max(u64::from(self.window.most()) * u64::from(self.read_bytes()))
     }
 
     pub(super) async fn place_to_read(&self, engine: usize, bytes: u32) -> Place {
-        self.reads.place(self.number, engine as u16, bytes).await
+        self.window.turns.place(self.number, engine as u16, bytes).await
+    }
+
+    /// The data of a read are there, which had its place `since` then.
+    pub(super) fn arrived(&self, since: Time) {
+        let Some(window) = self.window.arrived(self.io.now().since(since), self.read_bytes()) else { return };
+        self.common.report.change(|report| match self.common.settings.window_of {
+            WindowOf::All => report.window = Some(window),
+            WindowOf::Function => {
+                if let Some(function) = report.functions.get_mut(usize::from(self.number)) {
+                    function.window = Some(window);
+                }
+            }
+        });
     }
 
     pub(super) async fn place_to_write(&self, engine: usize, bytes: u32) -> Place {

@@ -6,7 +6,7 @@
 //!
 //! - `requests`: what a host does to a function. - `movers`: the tasks that move data. - `engine`: a ring, and what becomes of
 //!   descriptors. - `function`: one function's registers. - `logic`: what stands behind. - `turns`: who is next, of functions that
-//!   want the same.
+//!   want the same. - `window`: how many reads may be under way.
 
 mod driver;
 mod engine;
@@ -18,11 +18,13 @@ mod report;
 mod requests;
 mod stream;
 mod turns;
+mod window;
 
 pub use driver::{drive_one, driver};
 pub use logic::{Logic, MakeLogic};
 pub use report::{FunctionReport, Report, RingReport};
 pub use stream::Stream;
+pub use window::WindowReport;
 
 use crate::{device_id, identity, registers_of};
 use config::{
@@ -41,6 +43,7 @@ use std::rc::Rc;
 use tlp::PayloadPool;
 use tlp::split::request_pieces;
 use turns::Turns;
+use window::Window;
 
 /// Virtual functions at most. The last of 256 is on a bus of its own, behind that of the physical function: 255 have room
 /// beside that (`PCIe 5.0 §9.3.3.9`).
@@ -51,6 +54,8 @@ pub const MAX_ENGINES: u8 = registers::ENGINE_COUNT as u8;
 pub const DESCRIPTOR_BYTES: u64 = registers::DESCRIPTOR_STRIDE;
 /// Descriptors of a ring in host memory at most.
 pub const MAX_RING_ENTRIES: u32 = 65_536;
+/// Reads of data that are under way at most.
+pub const MAX_WINDOW: u16 = 1024;
 /// Bytes of a write of data at most, before the endpoint cuts it by Max_Payload_Size.
 pub const WRITE_BYTES: u32 = 512;
 
@@ -99,8 +104,9 @@ pub struct Settings {
     /// Engines of each function that write host memory.
     #[schemars(range(min = 0, max = 15))]
     pub d2h_engines: u8,
-    /// Reads of data that are under way at most.
-    #[schemars(range(min = 1, max = 1024))]
+    /// Reads of data that are under way at most; 0: as many as the link carries in the round trip of a read, which the first ones
+    /// measure, and no more than `tags` of the slot.
+    #[schemars(range(min = 0, max = 1024))]
     pub window: u16,
     /// Whose window that is.
     pub window_of: WindowOf,
@@ -330,7 +336,8 @@ impl Model for Settings {
         let (settings, report) = (self.clone(), Shared::default());
         let measured =
             self.measured.map(|(warm_up, wanted)| Shared::new(Transfers::of(Test::BwRdWr, warm_up, wanted)));
-        let made = functions(&settings, site.pcie, site.payloads, &report, measured.as_ref(), None)?;
+        let made =
+            functions(&settings, site.pcie, site.tags, site.payloads, &report, measured.as_ref(), None)?;
         let (needed, there) = (self.host_bytes(), site.memory.size());
         if needed > there {
             let message = format!("its rings and buffers need {needed} B of host memory: there are {there}");
@@ -440,7 +447,7 @@ pub struct Functions {
     pub virtual_functions: Option<VirtualFunctions>,
 }
 
-/// The engine; `pcie` says what link it is on, payloads come from `pool`. Transfers of all functions count in `measured`, where it
+/// The engine; `pcie` says what link it is on, `tags` how many reads of a function it lets be under way, payloads come from `pool`. Transfers of all functions count in `measured`, where it
 /// is given; `logic` makes what stands behind engines, where it is not to be what ships.
 ///
 /// # Errors
@@ -448,6 +455,7 @@ pub struct Functions {
 pub fn functions(
     settings: &Settings,
     pcie: PcieLayout,
+    tags: u16,
     pool: &PayloadPool,
     report: &Shared<Report>,
     measured: Option<&Shared<Transfers>>,
@@ -461,7 +469,7 @@ pub fn functions(
     report.change(|r| r.functions = vec![function; usize::from(settings.vfs) + 1]);
     let common = Rc::new(Common {
         settings: settings.clone(),
-        reads: (settings.window_of == WindowOf::All).then(|| Turns::new(settings.window)),
+        window: window(settings, pcie, tags),
         writes: Turns::new(1),
         writable: [true, false].map(|is_physical| function::writable(settings, is_physical)),
         report: report.clone(),
@@ -483,6 +491,19 @@ pub fn functions(
         }),
     };
     Ok(Functions { physical, virtual_functions })
+}
+
+/// Gives each function its window, its own or that of all.
+fn window(settings: &Settings, pcie: PcieLayout, tags: u16) -> Box<dyn Fn() -> Rc<Window>> {
+    let (window_of, settings) = (settings.window_of, settings.clone());
+    let make = move || Rc::new(Window::new(&settings, &pcie, tags));
+    match window_of {
+        WindowOf::Function => Box::new(make),
+        WindowOf::All => {
+            let shared = make();
+            Box::new(move || Rc::clone(&shared))
+        }
+    }
 }
 
 fn physical(settings: &Settings, pcie: PcieLayout) -> Result<ConfigSpace, BuildError> {

@@ -13,7 +13,7 @@ use std::cell::Cell;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
-use tlp::Data;
+use tlp::{Data, Time};
 
 /// Reads and ends of descriptors that wait for those before them at most.
 const MAX_WAITING: usize = 1024;
@@ -31,8 +31,8 @@ enum Step<T> {
     End,
 }
 
-/// A read under way has a place in the window.
-type Begun = Step<(Reading, Place)>;
+/// A read under way has a place in the window, since then.
+type Begun = Step<(Reading, Place, Time)>;
 /// `None`: the data could not be read.
 type Arrived = Step<Option<Data>>;
 
@@ -48,10 +48,10 @@ pub(super) fn spawn(run: &Rc<Run>, group: &Group, descriptors: Channel<Descripto
     let (room, begun) = (Rc::new(Room::new(buffer_bytes)), Channel::new(MAX_WAITING));
     // What is in it has room in the buffer: nobody ever waits to put something in.
     let arrived = Channel::new(3 * (buffer_bytes / u64::from(LEAST_BYTES)) as usize);
-    let (taker, given) = (Rc::clone(run), Rc::clone(&room));
+    let (arriver, taker, given) = (Rc::clone(run), Rc::clone(run), Rc::clone(&room));
     let (to_arrive, to_take) = (begun.clone(), arrived.clone());
     io.spawn(group.member(async move { read_all(&this, &descriptors, &begun, &room).await }));
-    io.spawn(group.member(async move { arrive_all(&to_arrive, &arrived).await }));
+    io.spawn(group.member(async move { arrive_all(&arriver, &to_arrive, &arrived).await }));
     io.spawn(group.member(async move { take_all(&taker, &to_take, &given).await }));
 }
 
@@ -111,8 +111,9 @@ async fn read_all(run: &Run, descriptors: &Channel<Descriptor>, begun: &Channel<
             for (address, len) in pieces(descriptor.address, descriptor.bytes, run.function.read_bytes()) {
                 room.take(len.max(LEAST_BYTES)).await;
                 let place = run.function.place_to_read(run.number, len).await;
+                let since = run.function.io.now();
                 let reading = read(run, address, len).begin().await;
-                begun.send(Step::Piece((reading, place), len)).await;
+                begun.send(Step::Piece((reading, place, since), len)).await;
             }
         }
         begun.send(Step::End).await;
@@ -125,12 +126,15 @@ fn read(run: &Run, address: u64, len: u32) -> Reading {
 }
 
 /// Puts data into the buffer in their order, whatever the order of completions was; then their reads have no place any more.
-async fn arrive_all(begun: &Channel<Begun>, arrived: &Channel<Arrived>) {
+async fn arrive_all(run: &Run, begun: &Channel<Begun>, arrived: &Channel<Arrived>) {
     loop {
         let step = match begun.receive().await {
             Step::Begin(descriptor) => Step::Begin(descriptor),
-            Step::Piece((reading, place), len) => {
+            Step::Piece((reading, place, since), len) => {
                 let data = reading.await.ok();
+                if data.is_some() {
+                    run.function.arrived(since);
+                }
                 drop(place);
                 Step::Piece(data, len)
             }

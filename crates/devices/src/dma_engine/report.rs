@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What an engine has done, function by function. Numbers only.
 
-use super::Direction;
+use super::{Direction, WindowReport};
 use plug::{Shown, gbps, ns};
 use tlp::{Duration, Time};
 
@@ -25,6 +25,8 @@ pub struct FunctionReport {
     pub rings: Vec<RingReport>,
     /// Which way each of them goes.
     pub directions: Vec<Direction>,
+    /// What the round trip came to for its own window, where that is measured.
+    pub window: Option<WindowReport>,
     /// Bytes moved when the first function had moved all of its own; before that none.
     pub shared_bytes: u64,
     /// When its driver ended.
@@ -49,6 +51,8 @@ impl FunctionReport {
 pub struct Report {
     /// By function.
     pub functions: Vec<FunctionReport>,
+    /// What the round trip came to for the window of all, where that is measured.
+    pub window: Option<WindowReport>,
     /// When the drivers began.
     pub start: Option<Time>,
     /// When the first of them ended.
@@ -100,6 +104,9 @@ impl plug::Report for Report {
         if let Some(spread) = self.spread() {
             shown.put("vf_share_spread", spread);
         }
+        if let Some(window) = &self.window {
+            window.show(&mut shown, "");
+        }
         for (n, function) in self.functions.iter().enumerate() {
             // In the order of names, which is that of numbers.
             let name = n.checked_sub(1).map_or("pf".to_owned(), |vf| format!("vf{vf:03}"));
@@ -111,6 +118,9 @@ impl plug::Report for Report {
             shown.put(format!("{name}.h2d_gbps"), gbps(function.bytes_of(Direction::H2d), elapsed));
             shown.put(format!("{name}.d2h_gbps"), gbps(function.bytes_of(Direction::D2h), elapsed));
             shown.put(format!("{name}.share"), share);
+            if let Some(window) = &function.window {
+                window.show(&mut shown, &format!("{name}."));
+            }
         }
         shown
     }

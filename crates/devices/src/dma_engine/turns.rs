@@ -3,7 +3,6 @@
 //! neither reads nor writes.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
@@ -15,15 +14,18 @@ const BYTE: u64 = 2 * 2 * 2 * 3 * 3 * 5 * 7;
 
 /// One task that waits.
 struct Waiting {
+    /// What its function has had, in its own measure.
+    had: u64,
+    /// The function, and which of its engines.
+    who: (u16, u16),
     waker: Waker,
-    bytes: u32,
 }
 
 #[derive(Default)]
 struct State {
     free: usize,
-    /// By function, and which of its engines.
-    waiting: BTreeMap<(u16, u16), Waiting>,
+    /// Whoever is next comes last: who has had least, of these the first.
+    waiting: Vec<Waiting>,
     /// What functions have had, in their own measure.
     had: Vec<u64>,
     /// What the function had that was served last: nobody who comes has had less.
@@ -32,12 +34,25 @@ struct State {
 }
 
 impl State {
-    /// Whose turn it is, while there is a place: who has had least, of these the first.
-    fn turn(&self) -> Option<(u16, u16)> {
-        if self.free == 0 {
-            return None;
+    /// Whose turn it is, while there is a place.
+    fn turn(&self) -> Option<&Waiting> {
+        self.waiting.last().filter(|_| self.free > 0)
+    }
+
+    fn place_of(&self, who: (u16, u16)) -> Option<usize> {
+        self.waiting.iter().rposition(|waiting| waiting.who == who)
+    }
+
+    fn enter(&mut self, waiting: Waiting) {
+        let key = (waiting.had, waiting.who);
+        let place = self.waiting.partition_point(|other| (other.had, other.who) > key);
+        self.waiting.insert(place, waiting);
+    }
+
+    fn leave(&mut self, who: (u16, u16)) {
+        if let Some(place) = self.place_of(who) {
+            self.waiting.remove(place);
         }
-        self.waiting.keys().copied().min_by_key(|who| (self.had_by(who.0), *who))
     }
 
     fn had_by(&self, function: u16) -> u64 {
@@ -52,7 +67,14 @@ impl State {
         if self.had.len() <= index {
             self.had.resize(index + 1, 0);
         }
-        self.had[index] = before + u64::from(bytes) * BYTE / u64::from(weight);
+        let had = before + u64::from(bytes) * BYTE / u64::from(weight);
+        self.had[index] = had;
+        // Its other engines, which wait on, come behind those that have had less.
+        let is_early = |waiting: &Waiting| waiting.who.0 == function && waiting.had < had;
+        while let Some(place) = self.waiting.iter().rposition(is_early) {
+            let waiting = self.waiting.remove(place);
+            self.enter(Waiting { had, ..waiting });
+        }
     }
 
     fn weight(&self, function: u16) -> u8 {
@@ -90,15 +112,15 @@ impl Turns {
         }
         let waits = Waits { turns: self, who };
         poll_fn(|cx| {
-            let mut state = self.0.borrow_mut();
-            match state.waiting.get_mut(&who) {
-                Some(waiting) => waiting.waker.clone_from(cx.waker()),
-                None => _ = state.waiting.insert(who, Waiting { waker: cx.waker().clone(), bytes }),
+            let state = &mut *self.0.borrow_mut();
+            match state.place_of(who) {
+                Some(place) => state.waiting[place].waker.clone_from(cx.waker()),
+                None => state.enter(Waiting { had: state.had_by(who.0), who, waker: cx.waker().clone() }),
             }
-            if state.turn() != Some(who) {
+            if state.turn().is_none_or(|next| next.who != who) {
                 return Poll::Pending;
             }
-            let bytes = state.waiting.get(&who).map_or(0, |waiting| waiting.bytes);
+            state.waiting.pop();
             state.serve(who, bytes);
             Poll::Ready(())
         })
@@ -117,9 +139,15 @@ impl Turns {
         })
     }
 
+    /// From now on there are so many places more.
+    pub(super) fn add(&self, places: u16) {
+        self.0.borrow_mut().free += usize::from(places);
+        self.wake_next();
+    }
+
     fn wake_next(&self) {
         let state = self.0.borrow();
-        let next = state.turn().and_then(|who| state.waiting.get(&who)).map(|waiting| waiting.waker.clone());
+        let next = state.turn().map(|waiting| waiting.waker.clone());
         drop(state);
         if let Some(waker) = next {
             waker.wake();
@@ -135,7 +163,7 @@ struct Waits<'a> {
 
 impl Drop for Waits<'_> {
     fn drop(&mut self) {
-        self.turns.0.borrow_mut().waiting.remove(&self.who);
+        self.turns.0.borrow_mut().leave(self.who);
         self.turns.wake_next();
     }
 }
@@ -145,8 +173,7 @@ pub(super) struct Place(Turns);
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.0.borrow_mut().free += 1;
-        self.0.wake_next();
+        self.0.add(1);
     }
 }
 
@@ -202,7 +229,7 @@ mod tests {
                     .collect();
                 all.iter_mut().for_each(|(.., place)| assert!(poll(place.as_mut()).is_pending()));
                 turns.0.borrow_mut().free = busy;
-                let next = turns.0.borrow().turn().unwrap().0;
+                let next = turns.0.borrow().turn().unwrap().who.0;
                 let (_, bytes, place) = all.iter_mut().find(|(f, ..)| *f == next).unwrap();
                 assert!(poll(place.as_mut()).is_ready());
                 had[usize::from(next)] += u64::from(*bytes);

@@ -42,7 +42,7 @@ impl Bench {
     fn new(settings: &Settings) -> Bench {
         let (pool, report) = (PayloadPool::new(), Shared::default());
         let engines = u16::from(settings.h2d_engines) + u16::from(settings.d2h_engines);
-        let made = functions(settings, PcieLayout::default(), &pool, &report, None, None).unwrap();
+        let made = functions(settings, PcieLayout::default(), 256, &pool, &report, None, None).unwrap();
         let limits = Default::default();
         let config = EndpointConfig { name: "dma".into(), functions: vec![made.physical], limits, pool };
         let endpoint = Endpoint::new(config).unwrap();
@@ -338,14 +338,13 @@ fn virtual_functions_that_end_during_traffic_leave_the_physical_one_alone() {
 fn what_is_not_legal_is_refused() {
     let of = |settings| {
         let pool = PayloadPool::new();
-        let made = functions(&settings, PcieLayout::default(), &pool, &Shared::default(), None, None);
+        let made = functions(&settings, PcieLayout::default(), 256, &pool, &Shared::default(), None, None);
         made.err().map(|e| e.to_string()).unwrap_or_default()
     };
     assert_eq!(of(Settings { vfs: 257, window: 1, ..Settings::default() }), "vfs of 257: legal are 0 to 256");
-    assert_eq!(of(Settings { vfs: 0, window: 0, ..Settings::default() }), "window of 0: legal are 1 to 1024");
     assert_eq!(
         of(Settings { vfs: 0, window: 1025, ..Settings::default() }),
-        "window of 1025: legal are 1 to 1024"
+        "window of 1025: legal are 0 to 1024"
     );
     let rows = [
         (load(0, 8, 1), "transfers of 0: legal are 1 to 10000000"),

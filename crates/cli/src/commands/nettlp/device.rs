@@ -226,6 +226,7 @@ impl Args {
             pcie: PcieLayout::default(),
             mps: settings.mps,
             mrrs: Mrrs::default(),
+            tags: settings.limits.max_outstanding_reads,
             id: tlp::Bdf::default(),
             done_vector: 0,
             completion_timeout: settings.limits.completion_timeout,
