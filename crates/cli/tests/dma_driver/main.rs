@@ -11,6 +11,7 @@ mod common;
 #[path = "../guest/rig.rs"]
 #[allow(dead_code, reason = "the guest's tests use the rest")]
 mod rig;
+mod speed;
 
 use common::{command, riser};
 use rig::Guest;
