@@ -155,14 +155,21 @@ fn guest_with(
     Some(guest)
 }
 
+/// What lockdep says once of Linux 6.12 itself where a card is pulled out: pciehp takes this lock, and that of removal, in either order.
+/// Behind that it watches no more.
+const PCIEHPS_OWN: &str = "(&ctrl->reset_lock){.+.+}-{3:3}, at: pciehp_unconfigure_device";
+
 /// Panics where the kernel has found something.
 fn check_log(guest: &Guest) {
+    let log = guest.said("log");
+    let is_pciehps = log.contains(PCIEHPS_OWN);
+    let told = if is_pciehps { log.replacen("WARNING: possible circular", "", 1) } else { log.to_owned() };
     for bad in COMPLAINTS {
-        assert!(!guest.said("log").contains(bad), "{}", guest.said("log"));
+        assert!(!told.contains(bad), "{log}");
     }
     if guest.outcome.stdout.contains("== leaks\n") {
         let (leaks, locks) = guest.said("leaks").split_once(" debug_locks:").unwrap();
-        assert_eq!((leaks, locks.trim()), ("", "1"));
+        assert_eq!((leaks, locks.trim()), ("", if is_pciehps { "0" } else { "1" }), "{log}");
     }
 }
 
@@ -297,7 +304,7 @@ fn a_function_is_pulled_out_cut_off_and_reset_under_load() {
     let script = format!(
         "echo == remove\n{}lab remove card\nwait $p; echo $?; until_ 50 sh -c '! ls /dev/riser_dma0'; lab insert card; until_ 100 ls /dev/riser_dma0\n\
          echo == inserted\n$I --small -s 65536 -n 4 /dev/riser_dma0\n\
-         echo == cut\n{}lab cut card 100000\nwait $p; echo $?; sleep 3; until_ 100 ls /dev/riser_dma0\n\
+         echo == cut\n{}lab cut card 100000\nwait $p; echo $?; until_ 60 sh -c '! ls /dev/riser_dma0'; until_ 300 ls /dev/riser_dma0; soon\n\
          echo == restored\n$I --small -s 65536 -n 4 /dev/riser_dma0\n\
          echo == poisoned\n$I --small -s 4194304 -n 20 -d h2d /dev/riser_dma0 & p=$!\nsoon\n\
          lab fault 'slot = \"card\", direction = \"downstream\", frames = \"tlp\", nth = 1, action = \"poison\"'\nwait $p; echo $?\n\
