@@ -98,7 +98,7 @@ fn options_outside_of_what_is_legal_are_refused_before_anything_is_fetched() {
     let mut tell = |progress: Progress<'_>| panic!("{progress:?}");
     let mut parts = Parts::new(sources(cache.path(), "file:/nowhere"), &mut tell);
     let why = parts.kernel("5.10").unwrap_err().to_string();
-    assert_eq!(why, "no kernel \"5.10\": 6.1, 6.12, or the file of a bzImage or vmlinux");
+    assert_eq!(why, "no kernel \"5.10\": 6.1, 6.12, 6.12-debug, or the file of a bzImage or vmlinux");
     assert!(parts.programs(&["--allow-unauthenticated"]).unwrap_err().to_string().contains("is no name of"));
     let many: Vec<String> = (0..50).map(|n| format!("package{n}")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();

@@ -30,8 +30,8 @@ Examples:
   riser guest run labs/tree.toml --kernel 6.12 --smp 2 --package nvme-cli -- nvme list
   riser guest run labs/tree.toml --direct --iommu -- lspci -vv   # each device by itself
   riser guest run two.toml --guest a=lspci --guest b=dmesg       # for two [[external_host]]
-  riser guest run labs/sriov.toml --assign a=card.virtfn0 --guest a='lspci -vv' \\
-      --guest root='echo 1 >/sys/bus/pci/devices/10000:01:00.0/sriov_numvfs; lab start a; lab wait a'
+  riser guest run labs/sriov.toml --share . --assign a=card.virtfn0 \\
+      --guest root='sh /share/enable-vfs; lab start a; lab wait a' --guest a='lspci -vv'
 
 The lab's host is a stock Linux kernel in a virtual machine of QEMU's, which finds the hierarchy as PCI domain 10000, behind Intel's \
 VMD. What it needs is fetched once from Debian's packages, and kept; --qemu and --kernel name other files. Kernels other than \

@@ -22,7 +22,7 @@ Examples:
   echo 'cut ram' | nc -UN links.sock
   riser guest serve labs/tree.toml --direct --socket sockets       # a folder of sockets
   riser guest serve two.toml --socket a=a.sock --socket b=b.sock   # for two [[external_host]]
-  riser guest serve labs/sriov.toml --assign vm1=card.virtfn0 --socket root=vmd.sock --socket vm1=folder
+  riser guest serve labs/sriov.toml --assign a=card.virtfn0 --socket root=vmd.sock --socket a=dir
 
 Prints the arguments that QEMU 10.1 or later needs, then serves one machine after another until Ctrl-C.
 --json prints one object in the end: guest: {clients, reads, writes, resets, interrupts, interrupts_lost, ...} and lab: what \
