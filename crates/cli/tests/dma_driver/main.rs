@@ -8,12 +8,15 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../common/driver.rs"]
+mod driver;
 #[path = "../guest/rig.rs"]
 #[allow(dead_code, reason = "the guest's tests use the rest")]
 mod rig;
 mod speed;
 
 use common::{command, riser};
+use driver::drivers;
 use rig::Guest;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -58,34 +61,9 @@ const BEGIN: &str = "I=/share/riser-dma-integers\nS=/sys/class/riser_dma\n\
     # until N COMMAND: tries it N tenths of a second.\n\
     until_() { n=$1; shift; until \"$@\" >/dev/null 2>&1 || [ $n = 0 ]; do usleep 100000; n=$((n - 1)); done; }\n";
 
-fn drivers() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../drivers/linux")
-}
-
-fn copy(from: &Path, to: &Path) {
-    for entry in fs::read_dir(from).unwrap().map(|entry| entry.unwrap().path()) {
-        let name = entry.file_name().unwrap();
-        let is_source = entry.extension().is_some_and(|e| e == "c" || e == "h") || name == "Kbuild";
-        if is_source && !name.to_string_lossy().ends_with(".mod.c") {
-            fs::copy(&entry, to.join(name)).unwrap();
-        }
-    }
-}
-
-/// Builds the module for a kernel, in a folder of its own; why not, where the parts cannot be fetched.
+/// Builds the module for a kernel; why not, where the parts cannot be fetched.
 fn build(kernel: &str) -> Result<PathBuf, String> {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("dma_driver-{kernel}"));
-    let _ = fs::remove_dir_all(&folder);
-    fs::create_dir_all(&folder).unwrap();
-    copy(&drivers(), &folder);
-    let outcome =
-        riser(&["guest", "build", folder.to_str().unwrap(), "--kernel", kernel, "--", "W=1", "C=2"]);
-    if outcome.stderr.contains("cannot fetch") || outcome.stderr.contains("building needs a user namespace") {
-        return Err(outcome.stderr);
-    }
-    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
-    let module = folder.join("riser_dma.ko");
-    assert_eq!(outcome.stdout, format!("{}\n", module.display()));
+    let (module, outcome) = driver::build(&format!("dma_driver-{kernel}"), kernel, &["W=1", "C=2"])?;
     // sparse has looked at all files.
     let looked = outcome.stderr.lines().filter(|line| line.contains("CHECK")).count();
     assert_eq!((looked, outcome.stderr.contains("warning")), (8, false), "{}", outcome.stderr);
@@ -120,14 +98,7 @@ fn compile(share: &Path) {
         ("caller", vec![own.join("caller.c"), library]),
         ("random", vec![own.join("random/main.c"), own.join("random/calls.c")]),
     ];
-    for (name, sources) in programs {
-        let mut compiler = Command::new("cc");
-        compiler
-            .args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-static", "-o"])
-            .arg(share.join(name));
-        compiler.arg("-I").arg(&linux).arg("-I").arg(linux.join("lib")).args(sources);
-        assert!(compiler.status().unwrap().success(), "{name}");
-    }
+    programs.iter().for_each(|(name, sources)| driver::compile(sources, &share.join(name)));
 }
 
 /// A guest with the driver, `parameters` behind its name; `None` where it cannot be built.

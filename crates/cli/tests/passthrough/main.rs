@@ -7,10 +7,10 @@ mod common;
 #[path = "../common/driver.rs"]
 mod driver;
 
-use common::{Outcome, command, riser};
-use driver::{compile, copy, drivers};
+use common::{Outcome, command};
+use driver::{compile, drivers};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::OnceLock;
 
@@ -27,21 +27,9 @@ const ENABLE: &str =
 
 /// The module, built once; `None`, with a line on standard error, where that cannot be.
 fn module() -> Option<&'static str> {
-    static BUILT: OnceLock<Result<String, String>> = OnceLock::new();
-    let build = || {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("passthrough");
-        fs::create_dir_all(&folder).unwrap();
-        copy(&drivers(), &folder);
-        let outcome = riser(&["guest", "build", folder.to_str().unwrap()]);
-        let cannot = ["cannot fetch", "building needs a user namespace"];
-        if cannot.iter().any(|why| outcome.stderr.contains(why)) {
-            return Err(outcome.stderr);
-        }
-        assert_eq!(outcome.code, 0, "{}", outcome.stderr);
-        Ok(outcome.stdout.trim_end().to_owned())
-    };
-    match BUILT.get_or_init(build) {
-        Ok(module) => Some(module),
+    static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    match BUILT.get_or_init(|| Ok(driver::build("passthrough", "6.1", &[])?.0)) {
+        Ok(module) => module.to_str(),
         Err(why) => {
             eprintln!("skipped: {why}");
             None
@@ -56,9 +44,10 @@ fn run(scripts: &[(&str, &str)], assigned: &[&str]) -> Option<Outcome> {
     let (lab, share) = (folder.path().join("lab.toml"), folder.path().join("share"));
     fs::write(&lab, LAB).unwrap();
     fs::create_dir(&share).unwrap();
-    compile(&drivers().join("lib/integers.c"), &share.join("riser-dma-integers"));
+    let integers = ["lib/integers.c", "lib/libriser_dma.c"].map(|file| drivers().join(file));
+    compile(&integers, &share.join("riser-dma-integers"));
     let stray = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/passthrough/stray.c");
-    compile(&stray, &share.join("stray"));
+    compile(&[stray], &share.join("stray"));
     let mut riser = command(&["guest", "run", lab.to_str().unwrap(), "--share", share.to_str().unwrap()]);
     riser.args(["--module", module, "--time-limit", "180"]);
     assigned.iter().for_each(|assigned| _ = riser.args(["--assign", assigned]));
