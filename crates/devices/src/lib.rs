@@ -46,6 +46,7 @@ mod control;
 pub mod counter;
 pub mod disk;
 pub mod dma_engine;
+pub mod ethernet;
 mod group;
 pub mod ice_nic;
 pub mod memory;

@@ -23,21 +23,16 @@
 //! Each arrow is one transfer, with no batching whatever: that is the point of the model. A descriptor that cannot be
 //! right is left out and counted; the ring goes on.
 
-mod cable;
 mod driver;
-mod frames;
-mod peer;
 mod rings;
 mod settings;
 mod station;
 
-pub use cable::{Cable, FrameFromWire, MAX_FRAMES_TO_WIRE, WireCounters};
 pub use driver::{PingReport, PingSettings, Pings, driver};
-pub use frames::{Arp, Echo, Frame, FrameError, Kind, MacAddress, Station};
-pub use peer::{Arrival, EthernetPort, Peer};
 pub use settings::{CableEnd, Settings};
 pub use station::{RX_BUFFERS, StationCounters, StationReport, StationSettings, station};
 
+use crate::ethernet::{EthernetPort, Inbox, MAX_FRAMES_ON_WIRE, inbox};
 use crate::queue::Queue;
 use crate::{device_id, identity};
 use config::{Bar, BuildError, Builder, MsiLayout, PcieLayout};
@@ -59,8 +54,6 @@ pub const DESCRIPTOR_BYTES: u64 = 16;
 pub const FRAME_BYTES: std::ops::RangeInclusive<u64> = 14..=1518;
 /// Bytes of a receive buffer.
 pub const BUFFER_BYTES: u64 = 2048;
-/// Frames that are on their way from the wire at most; further ones are lost, as on a wire.
-pub const MAX_FRAMES_ON_WIRE: usize = 64;
 
 /// Ethernet controller (PCI Code and ID Assignment Specification, §1.3).
 const CLASS: u32 = 0x02_0000;
@@ -121,15 +114,6 @@ pub fn function(
     counters: &Shared<Counters>,
 ) -> Result<FunctionConfig, BuildError> {
     function_with_inbox(bar, pcie, pool, wire, inbox(), TxDoorbell::Behind, counters)
-}
-
-/// Frames that have come to a NIC by themselves, and wait for a buffer: a handle for whoever brings them. Of at most
-/// [`MAX_FRAMES_ON_WIRE`]: [`Queue::push`] says where one was lost.
-pub type Inbox = Rc<Queue<Vec<u8>>>;
-
-/// An inbox for [`function_with_inbox`].
-pub fn inbox() -> Inbox {
-    Rc::new(Queue::new(MAX_FRAMES_ON_WIRE))
 }
 
 /// The same NIC, whose frames from the wire come through `inbox`, whenever somebody puts them there, besides those that `wire`

@@ -8,6 +8,7 @@ use config::PcieLayout;
 use host::AsyncProgram;
 use host::cpu::Cpu;
 use plug::Shared;
+use riser_devices::ethernet::*;
 use riser_devices::simple_nic::*;
 use std::cell::RefCell;
 use std::net::Ipv4Addr;

@@ -2,7 +2,8 @@
 //! Devices of riser's seam as device software of a lab's host, over sockets on the loopback: 127.15.x.y.
 
 use capture::encap::PortScheme;
-use devices::simple_nic::{Counters, Peer, Station};
+use devices::ethernet::{Peer, Station};
+use devices::simple_nic::Counters;
 use devices::{memory, simple_nic};
 use nettlp::adapter::{Adapter, Settings};
 use nettlp::allow::{AllowList, Rule};

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The host program of the simple NIC: sets its rings up, finds out who has the peer's address, and pings it.
 
-use super::frames::{Arp, BROADCAST, Echo, Frame, Kind, MacAddress, Station};
 use super::rings::Rings;
 use super::{BUFFER_BYTES, RING_ENTRIES, RX_VECTOR, TX_VECTOR};
+use crate::ethernet::{Arp, BROADCAST, Echo, Frame, Kind, MacAddress, Station};
 use crate::text;
 use device::BarIndex;
 use host::cpu::{Cpu, Either, select};

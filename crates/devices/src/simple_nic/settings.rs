@@ -2,9 +2,9 @@
 //! The simple NIC as a lab names it: with an Ethernet peer that answers ARP and ping, and what a run of it shows.
 
 use super::{
-    BAR_BYTES, Cable, Counters, Peer, PingReport, PingSettings, Pings, Station, TxDoorbell, driver, function,
-    function_with_inbox,
+    BAR_BYTES, Counters, PingReport, PingSettings, Pings, TxDoorbell, driver, function, function_with_inbox,
 };
+use crate::ethernet::{Cable, PEER, Peer, Station};
 use crate::{device_id, registers_of};
 use device::BarIndex;
 use plug::{Fault, FixedBar, FunctionRegisters, Model, Needs, Plugged, Report, Shared, Shown, Site, ns};
@@ -13,10 +13,8 @@ use serde::{Deserialize, Serialize};
 use std::net::Ipv4Addr;
 use tlp::{Duration, Time};
 
-/// The host of the NIC, and who answers it. The Ethernet addresses are locally administered (IEEE 802, bit 1 of the first
-/// byte), the IPv4 addresses for documentation (RFC 5737).
+/// The host of the NIC; its addresses are of the kind that those of [`PEER`] are.
 const HOST: Station = Station { mac: [0x02, 0, 0, 0, 0, 1], ip: Ipv4Addr::new(192, 0, 2, 1) };
-const PEER: Station = Station { mac: [0x02, 0, 0, 0, 0, 2], ip: Ipv4Addr::new(192, 0, 2, 2) };
 
 /// How long the driver waits for an answer, beside the peer's own latency.
 const PATIENCE: Duration = Duration::from_ms(100);

@@ -9,9 +9,9 @@
 //! which of them is meant, and one frame is under way at a time.
 
 use super::driver::MAX_PING_BYTES;
-use super::frames::{Arp, BROADCAST, Echo, Frame, Kind, Station};
 use super::rings::Rings;
 use super::{BUFFER_BYTES, RING_ENTRIES, RX_VECTOR, TX_VECTOR, register};
+use crate::ethernet::{Arp, BROADCAST, Echo, Frame, Kind, Station};
 use crate::text;
 use device::BarIndex;
 use host::cpu::{Cpu, Either, select};

@@ -5,6 +5,7 @@ use super::bridge::{Bridge, BridgeCounters, BridgeDevice};
 use super::schema::{NettlpAdapter, NettlpDriver};
 use config::{Bar, BuildError, Builder, ConfigSpace, Identity, MsixLayout, PcieLayout};
 use device::Ready;
+use devices::ethernet::{MacAddress, Station};
 use devices::simple_nic::{StationReport, StationSettings};
 use devices::{memory, simple_nic};
 use endpoint::{CreditReturn, Endpoint, FunctionConfig, TlpPort};
@@ -30,7 +31,7 @@ const IDENTITY: Identity = Identity {
 const OWN_BAR_BYTES: u64 = 4096;
 const PENDING_AT: u32 = 2048;
 /// The host's Ethernet address: locally administered (IEEE 802, bit 1 of the first byte).
-const HOST_MAC: simple_nic::MacAddress = [0x02, 0, 0, 0, 0, 1];
+const HOST_MAC: MacAddress = [0x02, 0, 0, 0, 0, 1];
 /// How often a driver that waits for device software looks.
 const LOOK: Duration = Duration::from_ms(1);
 
@@ -163,7 +164,7 @@ impl AdapterSlot {
 fn station_settings(keys: &NettlpAdapter) -> StationSettings {
     StationSettings {
         bar: keys.bar.into(),
-        local: simple_nic::Station { mac: HOST_MAC, ip: keys.host_ip },
+        local: Station { mac: HOST_MAC, ip: keys.host_ip },
         peer: keys.peer_ip,
         pings: keys.pings,
         ping_bytes: keys.ping_bytes,

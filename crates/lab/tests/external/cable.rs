@@ -2,7 +2,7 @@
 //! The cable of a NIC in a lab leads outside: frames leave and come, and a record brings them again.
 
 use crate::bytes::Bytes;
-use devices::simple_nic::{Arrival, Cable, EthernetPort, FrameFromWire, Peer, Station};
+use devices::ethernet::{Arrival, Cable, EthernetPort, FrameFromWire, Peer, Station};
 use riser_lab::external::{Clock, Driver, RecordedLab, Replay};
 use riser_lab::{Assembly, CaptureHandle, CaptureOptions, build, parse_in};
 use std::collections::VecDeque;

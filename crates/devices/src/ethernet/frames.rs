@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The frames that driver and peer exchange: ARP (RFC 826) and ICMP echo (RFC 792) over IPv4 and Ethernet. The formats are
+//! The frames that stations exchange: ARP (RFC 826) and ICMP echo (RFC 792) over IPv4 and Ethernet. The formats are
 //! those of `smoltcp`. Never panics on foreign bytes.
 
 use smoltcp::phy::ChecksumCapabilities;
@@ -83,7 +83,7 @@ pub enum FrameError {
 }
 
 /// The address that all stations hear.
-pub(super) const BROADCAST: MacAddress = [0xff; 6];
+pub const BROADCAST: MacAddress = [0xff; 6];
 
 impl Frame {
     /// Reads a frame without FCS. Padding behind the packet is left out.

@@ -2,7 +2,7 @@
 //! The other end of the cable: a station that answers ARP and ping. Knows no clock; how long its answers take is told
 //! with each.
 
-use super::frames::{Arp, Echo, Frame, Kind, Station};
+use super::{Arp, Echo, Frame, Kind, Station};
 use tlp::Duration;
 
 /// What stands at the other end of a NIC's cable.
