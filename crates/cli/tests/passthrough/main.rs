@@ -180,6 +180,8 @@ fn wrong_assignments_are_refused() {
         (&["a=card.virtfn0", "b=card.virtfn0"], "`card.virtfn0` is given twice"),
         (&["a=card"], "`card` is no virtual function of this host: legal are card.virtfn0 to 3"),
         (&["a=card.virtfn4"], "legal are card.virtfn0 to 3"),
+        (&["a=card.virtfn0", "b=card.virtfn00"], "legal are card.virtfn0 to 3"),
+        (&["a=card.virtfn+0"], "legal are card.virtfn0 to 3"),
         (&["a=nic.virtfn0"], "legal are card.virtfn0 to 3"),
     ] {
         let mut riser = command(&["guest", "serve", lab.to_str().unwrap()]);

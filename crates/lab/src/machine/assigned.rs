@@ -6,7 +6,7 @@
 use super::client::Whose;
 use super::placing::Places;
 use super::seat::{Guest, GuestError, Told};
-use super::virtual_functions;
+use super::virtual_functions::{self, Written};
 use crate::external::Driver;
 use crate::external::host::HostRequest;
 use std::path::PathBuf;
@@ -49,38 +49,68 @@ impl Guest {
     pub(super) fn fetch(&mut self, n: usize, lab: &mut Driver) -> Result<(), String> {
         let Some((site, facts)) = self.below.site(n) else { return Ok(()) };
         let facts = self.run(lab, move |cpu| virtual_functions::find(cpu, site, facts))?;
+        let others = (0..self.clients.len()).filter(|other| *other != n);
+        if let Some(other) = others.into_iter().find(|o| self.below.whose(*o) == Whose::Of(facts.function)) {
+            let (other, id) = (&self.clients[other], facts.function);
+            let machine = other.machine.as_deref().unwrap_or_default();
+            return Err(format!(
+                "its number is {id}, which is that of {} of machine `{machine}`",
+                other.name
+            ));
+        }
         lab.inject(lab.now(), &self.door, HostRequest::grant(facts.function));
         self.below.found(n, facts);
         // Whatever it was told before, it does not go on with.
         self.below.reset(n).map_or(Ok(()), |code| self.run(lab, code))
     }
 
-    /// The machine that has the hierarchy may have moved virtual functions: one that is no longer where it was is lost to its machine, and
-    /// does nothing more for it.
+    /// The machine that has the hierarchy is about to write these registers: virtual functions that this moves are reset where they are,
+    /// so that nothing of theirs goes elsewhere, and are lost to their machines.
+    pub(super) fn release(
+        &mut self,
+        written: &[Written],
+        lab: &mut Driver,
+        told: &mut impl FnMut(&mut Driver, &str, Told),
+    ) {
+        for n in 0..self.clients.len() {
+            let (Some((site, _)), Whose::Of(_)) = (self.below.site(n), self.below.whose(n)) else { continue };
+            let written = written.to_vec();
+            if self.run(lab, move |cpu| virtual_functions::moves(cpu, site, written)) != Ok(false) {
+                self.lose(n, "the machine that has the hierarchy moves it", lab, told);
+            }
+        }
+    }
+
+    /// The machine that has the hierarchy has written: a virtual function that is no longer where it was is lost to its machine, and does
+    /// nothing more for it.
     pub(super) fn follow(&mut self, lab: &mut Driver, told: &mut impl FnMut(&mut Driver, &str, Told)) {
         for n in 0..self.clients.len() {
             let (Some((site, facts)), Whose::Of(_)) = (self.below.site(n), self.below.whose(n)) else {
                 continue;
             };
             let before = facts.clone();
-            let found = self.run(lab, move |cpu| virtual_functions::find(cpu, site, before));
-            if found.as_ref() == Ok(&facts) {
-                continue;
+            match self.run(lab, move |cpu| virtual_functions::find(cpu, site, before)) {
+                Ok(found) if found == facts => {}
+                Ok(_) => self.lose(n, "it has another number or address", lab, told),
+                Err(why) => self.lose(n, &why, lab, told),
             }
-            self.give_back(n, lab, lab.now());
-            let why = match found {
-                Err(why) => why,
-                Ok(elsewhere) => {
-                    self.below.found(n, elsewhere);
-                    let ended = self.below.reset(n).map_or(Ok(()), |code| self.run(lab, code));
-                    self.below.lost(n);
-                    ended.map_or_else(|why| why, |()| "it has another number or address".to_owned())
-                }
-            };
-            let machine = self.clients[n].machine.as_deref().unwrap_or_default();
-            let lost = format!("lost to machine `{machine}`: {why}");
-            told(lab, &self.clients[n].name, Told::Misplaced(lost));
         }
+    }
+
+    /// The function of client `n` is reset where it was, if it is there still, and is no longer this client's.
+    fn lose(
+        &mut self,
+        n: usize,
+        why: &str,
+        lab: &mut Driver,
+        told: &mut impl FnMut(&mut Driver, &str, Told),
+    ) {
+        // One that is not there any more does nothing either.
+        let _ = self.below.reset(n).map_or(Ok(()), |code| self.run(lab, code));
+        self.give_back(n, lab, lab.now());
+        let machine = self.clients[n].machine.as_deref().unwrap_or_default();
+        let lost = format!("lost to machine `{machine}`: {why}");
+        told(lab, &self.clients[n].name, Told::Misplaced(lost));
     }
 
     /// A virtual function goes back to the machine that has the hierarchy.

@@ -4,16 +4,18 @@
 
 use super::client::Whose;
 use super::placing::{self, Placed, Places, Placing, Resetting};
-use super::virtual_functions::Site;
+use super::virtual_functions::{Site, Written};
 use config::header::type1;
 use guest::direct::{CONFIG_BYTES, Direct, Facts, Outcome};
 use guest::vfio_user::{Irq, IrqEvent, Region, Shape, Token};
 use guest::vmd::{Vmd, region::CFGBAR};
 use host::{Cpu, HostError, HostInterrupt, HostOutput, HostReadId};
-use tlp::{Data, PayloadPool};
+use tlp::{Bdf, Data, PayloadPool};
 
 /// Most bytes of one access of the machine: each DW of configuration space is a request of its own.
 const MAX_TRANSFER: u32 = 1 << 16;
+/// Registers of a function's configuration space, a DW each.
+const REGISTERS: u64 = CONFIG_BYTES / 4;
 /// What tells requests to functions from those of a VMD.
 const OF_FUNCTIONS: u32 = 1 << 30;
 
@@ -204,13 +206,31 @@ impl Below {
         (0..self.direct.len()).for_each(|n| self.direct.lost(n));
     }
 
-    /// Whether a write of client `n` may take virtual functions from where they are: to bus numbers, or to an SR-IOV capability.
-    pub(super) fn may_move(&self, n: usize, region: usize, offset: u64) -> bool {
-        let register = (offset % CONFIG_BYTES / 4) as u16;
-        let is_theirs = |placed: &Placed| placed.site.as_ref().is_some_and(|site| site.covers(register));
-        self.is_hierarchy(n)
-            && region as u32 == CFGBAR
-            && (register == type1::BUS_NUMBERS || self.placed.iter().any(is_theirs))
+    /// What a write of client `n` writes of registers by which virtual functions are where they are: bus numbers, and SR-IOV capabilities.
+    pub(super) fn moving(&self, n: usize, region: usize, offset: u64, bytes: &[u8]) -> Vec<Written> {
+        if !self.is_hierarchy(n) || region as u32 != CFGBAR {
+            return Vec::new();
+        }
+        let matters = |register: u16| {
+            let is_theirs = |placed: &Placed| placed.site.as_ref().is_some_and(|site| site.covers(register));
+            register == type1::BUS_NUMBERS || self.placed.iter().any(is_theirs)
+        };
+        let end = offset + bytes.len() as u64;
+        let registers = (offset / 4..end.div_ceil(4)).map(|dw| {
+            let mut written = Written {
+                function: Bdf::from_bits((dw / REGISTERS) as u16),
+                register_dw: (dw % REGISTERS) as u16,
+                value: 0,
+                mask: 0,
+            };
+            for at in (dw * 4).max(offset)..(dw * 4 + 4).min(end) {
+                let shift = at % 4 * 8;
+                written.value |= u32::from(bytes[(at - offset) as usize]) << shift;
+                written.mask |= 0xff << shift;
+            }
+            written
+        });
+        registers.filter(|written| matters(written.register_dw)).collect()
     }
 
     /// How the virtual function of client `n` is found again.

@@ -48,7 +48,7 @@ pub(super) struct Client {
 }
 
 /// Whose addresses are mapped.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Whose {
     /// Those of all functions that have none of their own.
     All,

@@ -279,12 +279,16 @@ impl Guest {
             }
             Event::Write { token, region, offset, data, .. } => {
                 self.clients[n].counters.writes += 1;
-                let may_move = self.below.may_move(n, region, offset);
+                let moving = self.below.moving(n, region, offset, &data);
+                if !moving.is_empty() {
+                    self.issue(lab, now);
+                    self.release(&moving, lab, told);
+                }
                 if let Some((_, token)) = self.below.write((n, token), region, offset, &data) {
                     self.reset(n, lab, told);
                     self.clients[n].server.complete(token, Ok(&[]));
                 }
-                if may_move {
+                if !moving.is_empty() {
                     self.issue(lab, now);
                     self.follow(lab, told);
                 }

@@ -49,8 +49,9 @@ impl VirtualFunction {
         let count = |slot: &str| of(slot).map_or(0, |slot| slot.needs().virtual_functions);
         let found = name.rsplit_once(VIRTUAL).and_then(|(slot, index)| {
             let (pf, _) = slots.iter().find(|(_, known)| known == slot)?;
-            let index = index.parse().ok().filter(|index| *index < count(slot))?;
-            Some(VirtualFunction { pf: pf.clone(), index })
+            let number = index.parse().ok().filter(|number: &u16| *number < count(slot))?;
+            // A function has one name, or two machines could have it.
+            (number.to_string() == index).then(|| VirtualFunction { pf: pf.clone(), index: number })
         });
         found.ok_or_else(|| {
             let all = slots.iter().filter_map(|(_, slot)| match count(slot) {
@@ -89,7 +90,7 @@ pub(super) async fn place_virtual(
 /// Where a virtual function is that was in another place when `facts` were taken.
 pub(super) async fn find(cpu: Cpu, site: Site, mut facts: Facts) -> Result<Facts, String> {
     let Site { function: VirtualFunction { pf, index }, sriov: at } = site;
-    let pf = descend(&cpu, &pf).await?;
+    let pf = descend(&cpu, &pf, &mut Vec::new()).await?;
     let absent = |e: HostError| format!("its physical function does not answer: {e}");
     let control = cpu.config_read(pf, at + sriov::CONTROL).await.map_err(absent)?;
     let enabled = sriov::control::VF_ENABLE | sriov::control::VF_MEMORY_ENABLE;
@@ -128,13 +129,40 @@ pub(super) async fn find(cpu: Cpu, site: Site, mut facts: Facts) -> Result<Facts
     Ok(facts)
 }
 
-/// The function at a path, by the bus numbers that the bridges above it have now.
-async fn descend(cpu: &Cpu, path: &Path) -> Result<Bdf, String> {
+/// A write of a register of configuration space, of the bytes that `mask` has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Written {
+    pub(super) function: Bdf,
+    pub(super) register_dw: u16,
+    pub(super) value: u32,
+    pub(super) mask: u32,
+}
+
+/// Whether one of these writes takes a virtual function from where it is: it changes a bus number above it, or the capability that
+/// enables it. What cannot be read is taken to change.
+pub(super) async fn moves(cpu: Cpu, site: Site, written: Vec<Written>) -> Result<bool, String> {
+    let mut above = Vec::new();
+    let Ok(pf) = descend(&cpu, &site.function.pf, &mut above).await else { return Ok(true) };
+    for Written { function, register_dw, value, mask } in written {
+        let is_number = register_dw == type1::BUS_NUMBERS && above.contains(&function);
+        let matters = is_number || function == pf && site.covers(register_dw);
+        let stays =
+            async || cpu.config_read(function, register_dw).await.is_ok_and(|is| is & mask == value & mask);
+        if matters && !stays().await {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// The function at a path, by the bus numbers that the bridges above it have now, which are added to `above`.
+async fn descend(cpu: &Cpu, path: &Path, above: &mut Vec<Bdf>) -> Result<Bdf, String> {
     let (function, bridges) = path.0.split_last().ok_or("it has no path")?;
     let at = |bus: u32, step: u8| Bdf::from_bits((bus as u16) << 8 | u16::from(step));
     let mut bus = 0;
     for step in bridges {
         let bridge = at(bus, *step);
+        above.push(bridge);
         let numbers = cpu.config_read(bridge, type1::BUS_NUMBERS).await;
         let numbers = numbers.map_err(|e| format!("the bridge {bridge} above it does not answer: {e}"))?;
         bus = get(numbers, type1::SECONDARY_BUS);

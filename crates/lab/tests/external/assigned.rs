@@ -15,10 +15,12 @@ const PORT: u64 = 1 << 15;
 const PF: u64 = 1 << 20;
 const NOTHING: u32 = u32::MAX;
 
+const BUS_NUMBERS: u64 = PORT + type1::BUS_NUMBERS as u64 * 4;
+
 /// What a kernel does behind a VMD: bus numbers, windows and BARs, and `vfs` virtual functions.
 fn enumerate(client: &mut Client, vfs: u32) {
     let mut write = |at: u64, value: u32| client.write(ECAM, at, &value.to_le_bytes());
-    write(PORT + u64::from(type1::BUS_NUMBERS) * 4, 0x02_0100);
+    write(BUS_NUMBERS, 0x02_0100);
     write(PORT + 0x20, (WINDOW + 0xf0_0000) | WINDOW >> 16 | 0x10);
     write(PORT + COMMAND, 6);
     write(PF + 0x10, WINDOW + 0x10_0000);
@@ -106,5 +108,58 @@ fn a_virtual_function_is_one_clients() {
     assert_eq!(b.read(CONFIG, 0), NOTHING, "it is another's, until somebody comes for it");
     drop(b);
     assert!(is_the_engine(&mut Client::join(&path("card.virtfn1"))));
+    served.end();
+}
+
+/// The one that has the hierarchy moves a function with DMA under way, in one write with others too: it is lost, and none of its data
+/// goes where it does not belong.
+#[test]
+fn a_virtual_function_that_moves_is_lost() {
+    let served = Served::start_assigned("moved");
+    let path = |name: &str| served.folder.join(name);
+    let mut owner = Client::join(&path("vmd"));
+    let wide = [0u32, 0x03_0200].map(u32::to_le_bytes).concat();
+    let moves: [(u64, &[u8]); 4] = [
+        (BUS_NUMBERS, &0x03_0200u32.to_le_bytes()),
+        (BUS_NUMBERS - 4, &wide),
+        (BUS_NUMBERS + 1, &[2]),
+        (BUS_NUMBERS, &0u32.to_le_bytes()),
+    ];
+    for (n, (at, bytes)) in moves.into_iter().enumerate() {
+        enumerate(&mut owner, 2);
+        let mut a = Client::join(&path("card.virtfn0"));
+        a.write(CONFIG, COMMAND, &[6, 0]);
+        a.post(D2H, 0x100, 0, 3 << 20, 7);
+        // What it has already does not move it.
+        owner.write(ECAM, BUS_NUMBERS, &0x02_0100u32.to_le_bytes());
+        assert!(is_the_engine(&mut a), "{n}");
+        owner.write(ECAM, at, bytes);
+        // The function writes on where it is, if it does.
+        for bus in 1..=2 {
+            owner.write(ECAM, (bus << 20) + COMMAND, &[6, 0]);
+        }
+        assert_eq!((a.read(CONFIG, 0), a.read(0, registers::ID)), (NOTHING, NOTHING), "{n}");
+        assert!(owner.ram.iter().all(|byte| *byte == 0), "{n}: the owner's memory is its own");
+    }
+    served.end();
+}
+
+/// Where two cards have the same bus number, their functions have the same requester ID: one machine alone gets it.
+#[test]
+fn a_requester_id_is_one_machines() {
+    let served = Served::start_assigned("same");
+    let path = |name: &str| served.folder.join(name);
+    let mut owner = Client::join(&path("vmd"));
+    enumerate(&mut owner, 2);
+    owner.write(ECAM, BUS_NUMBERS + PORT, &0x02_0100u32.to_le_bytes());
+    let mut a = Client::join(&path("card.virtfn0"));
+    assert!(!Client::is_served(&path("other.virtfn0")));
+    assert!(is_the_engine(&mut a));
+    drop(a);
+    // As soon as that has gone.
+    let begin = std::time::Instant::now();
+    while !Client::is_served(&path("other.virtfn0")) {
+        assert!(begin.elapsed().as_secs() < 20, "it is nobody's");
+    }
     served.end();
 }

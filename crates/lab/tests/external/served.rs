@@ -40,13 +40,19 @@ impl Served {
         })
     }
 
-    /// A card that one client has behind a VMD, with two virtual functions for clients of their own, `a` and `b`.
+    /// A card that one client has behind a VMD, with two virtual functions for clients of their own, `a` and `b`, and beside it `other`,
+    /// a card with one for `b`.
     pub(crate) fn start_assigned(name: &str) -> Served {
-        Served::start_with(name, LAB.replace("vfs = 0", "vfs = 2"), |lab, file, folder| {
+        let card = LAB.replace("vfs = 0", "vfs = 2");
+        let other = LAB.replace("version = 1", "").replace("card", "other").replace("vfs = 0", "vfs = 1");
+        Served::start_with(name, card + &other, |lab, file, folder| {
             let (door, layout) = (lab.door_named(ROOT).unwrap(), layout(file, ROOT).unwrap());
             let mut guest = Guest::new(door, layout, &folder.join("vmd")).unwrap();
-            let places = Places::of_virtual_functions(file, ROOT, ["card.virtfn1", "card.virtfn0"]).unwrap();
-            let machines = ["b", "a"].map(|name| (name.to_owned(), 1, folder.to_owned()));
+            let places =
+                Places::of_virtual_functions(file, ROOT, ["card.virtfn1", "other.virtfn0", "card.virtfn0"])
+                    .unwrap();
+            let machines =
+                [("b", 2), ("a", 1)].map(|(name, count)| (name.to_owned(), count, folder.to_owned()));
             guest.assign(lab, &places, &machines).unwrap();
             guest
         })

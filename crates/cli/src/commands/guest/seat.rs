@@ -116,7 +116,8 @@ impl SeatArgs {
         let place = format!("host {host}");
         let door = door::<HostPlace>(opened, &place)?;
         let make = |folder: &Path| {
-            std::fs::create_dir_all(folder).map_err(|e| Failure::Run(format!("{}: {e}", folder.display())))
+            let why = |e| format!("{}: no folder for the sockets of functions: {e}", folder.display());
+            std::fs::create_dir_all(folder).map_err(|e| Failure::Run(why(e)))
         };
         let guest = if self.direct {
             make(socket)?;

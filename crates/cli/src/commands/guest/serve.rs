@@ -12,7 +12,7 @@ use lab::machine::{Keeper, Pace, Told};
 use nettlp::net::Clock as WallClock;
 use plug::Models;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const EXAMPLE: &str = "\
@@ -128,6 +128,12 @@ fn paths(names: &[String], given: &[String]) -> Result<BTreeMap<String, PathBuf>
                 )));
             }
         };
+        if path.is_empty() {
+            return Err(wrong(format!("`{text}` names no path: NAME=PATH is legal")));
+        }
+        if let Some((other, _)) = paths.iter().find(|(_, known)| *known == Path::new(path)) {
+            return Err(wrong(format!("`{path}` is that of `{other}` too: legal is one for each machine")));
+        }
         if paths.insert(name.to_owned(), path.into()).is_some() {
             return Err(wrong(format!("`{name}` is named twice")));
         }
@@ -152,4 +158,28 @@ fn arguments(args: &SeatArgs, seat: &Seat, machine: Option<&str>) -> String {
         append => format!("\nand on the kernel's command line: {append}"),
     };
     format!("{}{kernel}", lines.join(" \\\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_machine_has_a_socket_of_its_own() {
+        let paths = |given: &[&str]| {
+            let given: Vec<_> = given.iter().copied().map(str::to_owned).collect();
+            paths(&["root".to_owned(), "a".to_owned()], &given).map_err(|failure| format!("{failure:?}"))
+        };
+        assert_eq!(paths(&["root=r", "a=d"]).unwrap()["a"], Path::new("d"));
+        for (given, why) in [
+            (&["root=r", "a=r"][..], "`r` is that of `root` too: legal is one for each machine"),
+            (&["root=r", "a="], "`a=` names no path: NAME=PATH is legal"),
+            (&["root=r", "root=s", "a=d"], "`root` is named twice"),
+            (&["root=r"], "`a` has none: a=PATH"),
+            (&["r"], "there are several machines"),
+        ] {
+            let refused = paths(given).unwrap_err();
+            assert!(refused.contains(why), "{refused}");
+        }
+    }
 }
