@@ -363,7 +363,7 @@ static void riser_put_back_virtual(struct pci_dev *virtual)
 	device_unlock(&virtual->dev);
 }
 
-static void riser_for_each_virtual(struct pci_dev *pdev, void (*act)(struct pci_dev *virtual))
+static void riser_act_on_virtual(struct pci_dev *pdev, void (*act)(struct pci_dev *virtual))
 {
 	struct pci_dev *other = NULL;
 
@@ -379,13 +379,13 @@ static void riser_for_each_virtual(struct pci_dev *pdev, void (*act)(struct pci_
 static void riser_reset_prepare(struct pci_dev *pdev)
 {
 	riser_cancel(pdev);
-	riser_for_each_virtual(pdev, riser_cancel_virtual);
+	riser_act_on_virtual(pdev, riser_cancel_virtual);
 }
 
 static void riser_reset_done(struct pci_dev *pdev)
 {
 	riser_go_on(pci_get_drvdata(pdev));
-	riser_for_each_virtual(pdev, riser_put_back_virtual);
+	riser_act_on_virtual(pdev, riser_put_back_virtual);
 }
 
 /* Nobody calls again: who waits is told that nothing will come. */

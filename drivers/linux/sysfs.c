@@ -205,12 +205,15 @@ static ssize_t ring_store(struct device *device, struct device_attribute *attrib
 			  const char *text, size_t count)
 {
 	struct riser_dma *dma = to_dma(device);
+	char where[8], number[12], end;
 	unsigned int entries, n;
-	char where[8], end;
 	int error = 0;
 
-	if (sscanf(text, "%7s %u %c", where, &entries, &end) != 2 ||
-	    (strcmp(where, "host") && strcmp(where, "device")))
+	if (sscanf(text, "%7s %11s %c", where, number, &end) != 2 ||
+	    (strcmp(where, "host") && strcmp(where, "device")) || kstrtouint(number, 10, &entries))
+		return -EINVAL;
+	if (!is_power_of_2(entries) || entries < 2 ||
+	    entries > (strcmp(where, "host") ? dma->device_entries : RISER_MAX_ENTRIES))
 		return -EINVAL;
 	for (n = 0; !error && n < dma->engine_count; n++)
 		error = riser_engine_resize(&dma->engines[n], !strcmp(where, "host"), entries);

@@ -156,6 +156,7 @@ struct Told {
     /// Those after power-on until they are told.
     mps: Mps,
     mrrs: Mrrs,
+    is_not_bus_master: bool,
 }
 
 impl Shared {
@@ -304,6 +305,12 @@ impl Io {
     /// Max_Read_Request_Size of the function, at which reads are split, likewise; 512 B after power-on.
     pub fn mrrs(&self) -> Mrrs {
         self.shared.told.get().mrrs
+    }
+
+    /// Whether the function may send requests (Bus Master Enable, and D0). Where not, writes and interrupts are lost and counted. True
+    /// while the device belongs to no endpoint.
+    pub fn is_bus_master(&self) -> bool {
+        !self.shared.told.get().is_not_bus_master
     }
 
     /// Sets the level of the function's INTx: asserted while it asks for service (`PCIe 5.0 §6.1.2`). It leaves after
@@ -677,6 +684,10 @@ impl Device for AsyncDevice {
 
     fn set_sizes(&mut self, mps: Mps, mrrs: Mrrs) {
         self.shared.told.update(|told| Told { mps, mrrs, ..told });
+    }
+
+    fn set_bus_master(&mut self, may_send: bool) {
+        self.shared.told.update(|told| Told { is_not_bus_master: !may_send, ..told });
     }
 
     fn messages(&self) -> MessageCodes {

@@ -70,6 +70,12 @@ pub trait Device {
         let _ = (mps, mrrs);
     }
 
+    /// Tells it whether its function may send requests (Bus Master Enable, and D0): where not, its writes and interrupts are lost and
+    /// counted, and its reads fail. Called as [`set_sizes`](Self::set_sizes) is.
+    fn set_bus_master(&mut self, may_send: bool) {
+        let _ = may_send;
+    }
+
     /// The Message Codes that it takes, beside those that the endpoint deals with for it: Set_Slot_Power_Limit, PME_Turn_Off,
     /// PM_Active_State_Nak, and Unlock, which a legacy endpoint is handed. Any other message is an Unsupported Request
     /// (`PCIe 5.0 §2.3.1`), but for those that everybody may ignore ([`tlp::message::is_ignored`]).

@@ -53,6 +53,11 @@ pub trait Engine {
         let _ = (function, mps, mrrs);
     }
 
+    /// Tells it whether a function may send requests, see [`Device::set_bus_master`].
+    fn set_bus_master(&mut self, function: u16, may_send: bool) {
+        let _ = (function, may_send);
+    }
+
     /// The other functions whose [`ready`](Self::ready) and [`poll_timeout`](Self::poll_timeout) may have changed by
     /// the calls since the last question; asked until it says that there are none, or all. For speed alone: with all,
     /// which is the default, each call costs as much as there are functions.
@@ -163,6 +168,10 @@ impl<E: Engine> Device for EngineFunction<E> {
 
     fn set_sizes(&mut self, mps: Mps, mrrs: Mrrs) {
         self.engine.0.call(|engine| engine.set_sizes(self.number, mps, mrrs));
+    }
+
+    fn set_bus_master(&mut self, may_send: bool) {
+        self.engine.0.call(|engine| engine.set_bus_master(self.number, may_send));
     }
 
     fn set_bell(&mut self, bell: Bell) -> bool {

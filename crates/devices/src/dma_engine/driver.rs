@@ -11,7 +11,7 @@ use crate::text;
 use config::register::put;
 use host::cpu::Cpu;
 use host::firmware::FoundFunction;
-use plug::Shared;
+use plug::{Model, Shared};
 use std::rc::Rc;
 use tlp::Duration;
 
@@ -30,7 +30,7 @@ pub async fn driver(
     load: Settings,
     report: Shared<Report>,
 ) -> Result<(), String> {
-    load.check_whole().map_err(|e| e.to_string())?;
+    load.check().map_err(|e| e.to_string())?;
     let load = Rc::new(load);
     let mut open = Vec::with_capacity(functions.len());
     for (number, function) in functions.into_iter().enumerate() {
@@ -64,7 +64,7 @@ pub async fn drive_one(
     load: Settings,
     report: Shared<Report>,
 ) -> Result<(), String> {
-    load.check_whole().map_err(|e| e.to_string())?;
+    load.check().map_err(|e| e.to_string())?;
     let open = Function::open(&cpu, number, function, &Rc::new(load)).await;
     open.map_err(|e| format!("{function}: {e}"))?.run(report).await
 }

@@ -122,6 +122,8 @@ pub(super) struct Run {
     ends: Channel<Ended>,
     /// Descriptors whose end is told, or on its way to be.
     ended: Cell<u32>,
+    /// Bytes that were moved of the one behind these.
+    moved: Cell<u64>,
     /// Those of them of which the host has been told.
     told: Cell<u32>,
     /// Interrupts that are held back, and how often there was one.
@@ -153,6 +155,7 @@ impl Run {
             chain_failed: Cell::new(false),
             ends: Channel::new(MAX_ENDS),
             ended: Cell::new(0),
+            moved: Cell::new(0),
             told: Cell::new(0),
             held: Cell::new(0),
             interrupted: Cell::new(0),
@@ -207,7 +210,8 @@ impl Run {
         self.aborts.set(this_one);
         self.spawn(|run| async move {
             while posted.wrapping_sub(run.ended.get()) as i32 > 0 {
-                run.end(Ended { code: ErrorCode::Aborted, moved: 0, interrupts: true }).await;
+                let moved = run.moved.get();
+                run.end(Ended { code: ErrorCode::Aborted, moved, interrupts: true }).await;
             }
             if goes_on && run.aborts.get() == this_one {
                 run.work_from(posted);
@@ -271,10 +275,17 @@ impl Run {
         let _ = self.function.interrupt(self.number).await;
     }
 
-    /// The descriptor behind all that have ended so has, too; waits for room.
+    /// Bytes of the descriptor behind all that have ended were moved.
+    pub(super) fn moved(&self, bytes: u64) {
+        self.moved.set(self.moved.get() + bytes);
+        self.function.moved(self.number, bytes);
+    }
+
+    /// The descriptor behind all that have ended so has, too; waits for room, and where an abort ends that, it has not ended.
     pub(super) async fn end(&self, ended: Ended) {
-        self.ended.set(self.ended.get().wrapping_add(1));
         self.ends.send(ended).await;
+        self.ended.set(self.ended.get().wrapping_add(1));
+        self.moved.set(0);
     }
 
     // ---- what the host hears ----

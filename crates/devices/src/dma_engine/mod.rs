@@ -332,6 +332,52 @@ impl Model for Settings {
         Needs { virtual_functions: self.vfs, ..Needs::default() }
     }
 
+    fn check_together(&self) -> Result<(), Fault> {
+        let wrong = |key: &'static str, message: String| Err(Fault::at(key, message));
+        let most = usize::from(MAX_ENGINES);
+        if !(1..=most).contains(&self.engines()) {
+            let message = format!("with d2h_engines there are {}: legal are 1 to {most}", self.engines());
+            return wrong("h2d_engines", message);
+        }
+        let functions = usize::from(self.vfs) + 1;
+        if self.weights.len() > functions {
+            let message = format!("{} of {functions} functions: legal is one for each", self.weights.len());
+            return wrong("weights", message);
+        }
+        if self.drive == Drive::Virtual && self.vfs == 0 {
+            return wrong("drive", "virtual functions: legal where there are any (vfs)".to_owned());
+        }
+        if !(0..self.engines()).any(|engine| self.directions.have(self.direction(engine))) {
+            return wrong("directions", "no engine goes that way: legal are those that have one".to_owned());
+        }
+        if self.vfs > 0 && self.interrupts != Interrupts::Msix {
+            let message = "other interrupts than msi-x: legal without virtual functions (vfs = 0)";
+            return wrong("interrupts", message.to_owned());
+        }
+        if self.logic == Behind::LoopBack
+            && (self.h2d_engines != self.d2h_engines || self.directions != Directions::Both)
+        {
+            let message = "loop-back: legal with as many engines of either kind, and both directions";
+            return wrong("logic", message.to_owned());
+        }
+        let entries = self.device_entries();
+        if self.ring == RingOf::Device && self.ring_entries > entries {
+            return wrong(
+                "ring_entries",
+                format!("{}: a ring in the device has {entries} at most", self.ring_entries),
+            );
+        }
+        if self.pieces() > self.ring_entries {
+            let message = format!(
+                "a transfer has {} descriptors: legal are {} (ring_entries)",
+                self.pieces(),
+                self.ring_entries
+            );
+            return wrong("page_bytes", message);
+        }
+        Ok(())
+    }
+
     fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault> {
         let (settings, report) = (self.clone(), Shared::default());
         let measured =
@@ -393,45 +439,6 @@ impl Settings {
         self.engines() as u64 * (ring + buffers + pages(8)) * (u64::from(self.vfs) + 1)
     }
 
-    /// What no single setting says.
-    fn check_whole(&self) -> Result<(), Fault> {
-        self.check()?;
-        let wrong = |key: &'static str, message: String| Err(Fault::at(key, message));
-        let most = usize::from(MAX_ENGINES);
-        if !(1..=most).contains(&self.engines()) {
-            return wrong(
-                "h2d_engines",
-                format!("with d2h_engines {}: legal are 1 to {most}", self.engines()),
-            );
-        }
-        if self.vfs > 0 && self.interrupts != Interrupts::Msix {
-            let message = "other interrupts than msi-x: legal without virtual functions (vfs = 0)";
-            return wrong("interrupts", message.to_owned());
-        }
-        if self.logic == Behind::LoopBack
-            && (self.h2d_engines != self.d2h_engines || self.directions != Directions::Both)
-        {
-            let message = "loop-back: legal with as many engines of either kind, and both directions";
-            return wrong("logic", message.to_owned());
-        }
-        let entries = self.device_entries();
-        if self.ring == RingOf::Device && self.ring_entries > entries {
-            return wrong(
-                "ring_entries",
-                format!("{}: a ring in the device has {entries} at most", self.ring_entries),
-            );
-        }
-        if self.pieces() > self.ring_entries {
-            let message = format!(
-                "a transfer has {} descriptors: legal are {} (ring_entries)",
-                self.pieces(),
-                self.ring_entries
-            );
-            return wrong("page_bytes", message);
-        }
-        Ok(())
-    }
-
     /// Descriptors of each engine in the device's memory.
     pub(crate) fn device_entries(&self) -> u32 {
         1 << (registers::DESCRIPTOR_COUNT as u32 / self.engines().max(1) as u32).ilog2()
@@ -461,7 +468,7 @@ pub fn functions(
     measured: Option<&Shared<Transfers>>,
     logic: Option<MakeLogic>,
 ) -> Result<Functions, Fault> {
-    settings.check_whole()?;
+    settings.check()?;
     let rings = vec![RingReport::default(); settings.engines()];
     let directions: Vec<Direction> =
         (0..settings.engines()).map(|engine| settings.direction(engine)).collect();

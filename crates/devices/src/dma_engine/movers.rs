@@ -58,7 +58,8 @@ pub(super) fn spawn(run: &Rc<Run>, group: &Group, descriptors: Channel<Descripto
 /// What a descriptor in a chain ends with, if it is not even begun; the chain fails, or ends, with it.
 fn not_begun(run: &Run, descriptor: &Descriptor) -> Option<ErrorCode> {
     let failed = run.chain_failed.get().then_some(ErrorCode::Aborted);
-    descriptor.fault.or(failed)
+    // One that could not be fetched has no STATUS to write.
+    descriptor.fault.filter(|fault| *fault == ErrorCode::Fetch).or(failed).or(descriptor.fault)
 }
 
 async fn end(run: &Run, descriptor: &Descriptor, code: ErrorCode, moved: u64) {
@@ -174,7 +175,7 @@ async fn take_all(run: &Run, arrived: &Channel<Arrived>, room: &Room) {
 
 /// Hands data to what stands behind; false where they are wrong.
 async fn take(run: &Run, data: &Data) -> bool {
-    run.function.moved(run.number, data.len() as u64);
+    run.moved(data.len() as u64);
     // What nobody looks at has no bytes.
     let Some(bytes) = data.bytes() else { return true };
     let fifo = match &mut *run.behind.borrow_mut() {
@@ -213,6 +214,9 @@ async fn write_one(run: &Run, descriptor: &Descriptor) -> (ErrorCode, u64) {
             fifo.wait(len as usize).await;
         }
         let place = run.function.place_to_write(run.number, len).await;
+        if !run.function.io.is_bus_master() {
+            return (ErrorCode::Write, moved);
+        }
         let data =
             run.function.io.payloads().fill(len as usize, |bytes| match &mut *run.behind.borrow_mut() {
                 Behind::Logic(logic) => logic.give(bytes),
@@ -225,7 +229,7 @@ async fn write_one(run: &Run, descriptor: &Descriptor) -> (ErrorCode, u64) {
             return (ErrorCode::Write, moved);
         }
         moved += u64::from(len);
-        run.function.moved(run.number, len.into());
+        run.moved(len.into());
     }
     (ErrorCode::Ok, moved)
 }

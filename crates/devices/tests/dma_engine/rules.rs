@@ -7,6 +7,7 @@ use host::Cpu;
 use host::firmware::FoundFunction;
 use riser_devices::dma_engine::registers::{self as r, ErrorCode as E, LogicKind, descriptor as d, engine};
 use riser_devices::dma_engine::{DESCRIPTOR_BYTES, Settings, Stream};
+use riser_devices::dma_engine::{Directions, Drive};
 use tlp::Duration;
 
 /// Beyond all memory.
@@ -215,6 +216,49 @@ fn errors_stand_in_their_descriptors() {
     }
 }
 
+/// What fails takes the rest of its chain with it, whatever that is; a function that may not send writes nothing, and says so.
+#[test]
+fn a_chain_ends_with_its_first_failure() {
+    let ended = one().run_program(|cpu, functions| async move {
+        let memory = cpu.memory().alloc(4096, 4096).unwrap();
+        for number in [0, 1] {
+            let mut engine = Engine::new(&cpu, functions[0], number, false).await;
+            engine.enable(LogicKind::Plain).await;
+            let pieces = [(memory, 0, MORE), (memory, 0, MORE), (u64::MAX, 9, MORE), (memory, 64, 0)];
+            engine.post(&pieces).await;
+            assert_eq!(engine.done(4).await, 4);
+            let aborted = (E::Aborted, 0);
+            assert_eq!(engine.statuses(4).await, [(E::Size, 0), aborted, aborted, aborted]);
+            cpu.config_write(functions[0].bdf, 1, 0x3, 0x2).await.unwrap();
+            engine.post(&[(memory, 2048, 0)]).await;
+            cpu.sleep(Duration::from_us(5)).await;
+            let refused = if number == 0 { E::Read } else { E::Write };
+            assert_eq!((engine.status(4).await, engine.error().await), ((refused, 0), refused));
+            cpu.config_write(functions[0].bdf, 1, 0x3, 0x6).await.unwrap();
+            engine.post(&[(memory, 2048, 0)]).await;
+            engine.done(6).await;
+            assert_eq!(engine.status(5).await, (E::Ok, 2048));
+        }
+        Ok(())
+    });
+    assert_eq!(ended, Ok(()));
+}
+
+/// Settings that no engine can have name what is legal.
+#[test]
+fn settings_that_cannot_be_are_refused() {
+    let refused = |settings: Settings, key: &str| {
+        let fault = plug::Model::check(&settings).unwrap_err();
+        assert!(fault.key.iter().any(|part| part == key) && fault.message.contains("legal"), "{fault:?}");
+    };
+    let settings = Settings::default;
+    refused(Settings { weights: vec![1, 0], ..settings() }, "weights");
+    refused(Settings { weights: vec![1; 3], ..settings() }, "weights");
+    refused(Settings { vfs: 0, drive: Drive::Virtual, ..settings() }, "drive");
+    refused(Settings { d2h_engines: 0, directions: Directions::D2h, ..settings() }, "directions");
+    refused(Settings { h2d_engines: 9, d2h_engines: 8, ..settings() }, "h2d_engines");
+}
+
 /// Data that are wrong are told where they are, and what comes behind is judged by its own place.
 #[test]
 fn wrong_integers_fail_their_descriptor_alone() {
@@ -306,6 +350,8 @@ fn an_abort_ends_what_is_posted() {
             // Writes take no time here.
             assert!(failed == 12 - ok && (number == 1 || failed > 0), "{statuses:?}");
             assert!(statuses[ok as usize..].iter().all(|(code, _)| *code == E::Aborted), "{statuses:?}");
+            let moved: u64 = statuses.iter().map(|(_, moved)| moved).sum();
+            assert_eq!(u64::from(engine.get(engine::BYTES).await), moved, "{statuses:?}");
             engine.post(&[(memory, 100, 0)]).await;
             assert_eq!(engine.done(13).await, failed);
             assert_eq!(engine.status(12).await, (E::Ok, 100));

@@ -57,6 +57,7 @@ pub(crate) struct Work {
     pub(super) wants_bell: bool,
     /// The sizes that the device was told; `None` while it is new.
     told: Option<(Mps, Mrrs)>,
+    told_bus_master: Option<bool>,
     pub(super) reads: ReadEngine,
     pub(super) posted: Outbox<Posted>,
     /// Another class was polled while posted TLPs waited that it may not pass, and has to be polled again.
@@ -72,6 +73,7 @@ impl Behind for Work {
             device: device.unwrap_or_else(|| Box::new(Absent)),
             wants_bell: true,
             told: None,
+            told_bus_master: None,
             reads: ReadEngine::new(),
             posted: Outbox::new(MAX_PARKED),
             held_by_posted: false,
@@ -111,9 +113,12 @@ impl Behind for Work {
 
     fn follow(&mut self, settings: &Settings) {
         settings.give_tags(&mut self.reads.tags);
-        let Settings { mps, mrrs, .. } = *settings;
+        let Settings { mps, mrrs, bus_master, .. } = *settings;
         if self.told.replace((mps, mrrs)) != Some((mps, mrrs)) {
             self.device.set_sizes(mps, mrrs);
+        }
+        if self.told_bus_master.replace(bus_master) != Some(bus_master) {
+            self.device.set_bus_master(bus_master);
         }
     }
 

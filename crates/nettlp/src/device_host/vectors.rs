@@ -107,6 +107,10 @@ impl Device for Interrupts {
         self.device.set_sizes(mps, mrrs);
     }
 
+    fn set_bus_master(&mut self, may_send: bool) {
+        self.device.set_bus_master(may_send);
+    }
+
     fn waits_for(&self) -> Option<String> {
         self.device.waits_for()
     }

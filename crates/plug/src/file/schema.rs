@@ -245,12 +245,21 @@ impl<'s> Key<'s> {
                 let step = self.multiple_of().is_none_or(|s| n.as_u64().is_some_and(|n| n.is_multiple_of(s)));
                 (n.to_string(), power && step && self.holds(n, ["minimum", "maximum"]))
             }
+            Value::Array(all) if let Some(element) = self.refused_element(all) => {
+                let [min, max] = ["minimum", "maximum"].map(|name| self.get(name).unwrap_or(&Value::Null));
+                return Some(format!("{name} has an element {element}: legal are {min} to {max}"));
+            }
             Value::Array(all) => {
                 (format!("{} elements", all.len()), self.holds(&all.len().into(), ["minItems", "maxItems"]))
             }
             _ => return None,
         };
         (!within).then(|| format!("{name} of {given}: legal are {}", self.legal()))
+    }
+
+    /// The first number of a list that is beyond the limits of its elements.
+    fn refused_element<'v>(&self, all: &'v [Value]) -> Option<&'v Number> {
+        all.iter().filter_map(Value::as_number).find(|n| !self.holds(n, ["minimum", "maximum"]))
     }
 
     fn holds(&self, n: &Number, [min, max]: [&str; 2]) -> bool {
