@@ -24,7 +24,7 @@ test: setup check-format lint unit ## all set-up, then every test
 ci: ## exactly what CI runs
 	.ci/run
 
-long: ## what takes too long for CI; about two and a half hours
+long: ## what takes too long for CI; about five hours
 	.ci/long
 
 check-format:

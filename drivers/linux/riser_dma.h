@@ -7,6 +7,10 @@
  * Fields called reserved must be zero; what is not is answered with EINVAL, as
  * is a flag that this header does not name.
  *
+ * poll(2) of a file: EPOLLIN while a transfer of it has ended since
+ * RISER_DMA_PENDING_DATA was asked last, or a completion waits in its rings;
+ * EPOLLOUT while one more may be queued; EPOLLERR where the function is gone.
+ *
  * Errors of all calls:
  * ENOTTY	no such call, or a struct of another size
  * EFAULT	the argument, or memory that it names, is not mapped, or is
@@ -284,7 +288,9 @@ struct riser_dma_completion {
  * @submissions: offset of the submissions
  * @completions: offset of the completions
  *
- * Counts are modulo 2^32; number n is at place n modulo the entries.
+ * Counts are modulo 2^32; number n is at place n modulo the entries. Who writes
+ * a count does so behind what it speaks of (a store with release), and who reads
+ * the other's reads that behind it (a load with acquire).
  */
 struct riser_dma_rings {
 	__u32 submission_head;
@@ -323,8 +329,9 @@ struct riser_dma_setup {
  * @ready: out: how many completions are there
  * @reserved: zero
  *
- * What a submission says that is not legal, is told by its completion.
- * Submissions are taken only as far as there is room for their completions.
+ * What a submission says that is not legal, is told by its completion, which
+ * comes at once, as that of a NOP does: before those of transfers under way.
+ * Where nothing is under way, nothing is waited for. Submissions are taken only as far as there is room for their completions.
  *
  * EBUSY	none was taken, since there is no such room
  * EINTR	none was taken, and a signal came

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,9 +24,10 @@ static const char *usage =
 	"  -p, --polling            poll in place of interrupts\n"
 	"  -b, --batch              all transfers of a size by one call, of a registered buffer\n"
 	"  -g, --gap                leave out one integer, which the device must find\n"
-	"      --huge               huge pages alone; --small ordinary ones alone [default: both]\n"
+	"      --huge               huge pages alone (`echo 16 >/proc/sys/vm/nr_hugepages` makes some)\n"
+	"      --small              ordinary pages alone [default: both, where there are huge ones]\n"
 	"\n"
-	"Exit status 1 where an integer was not the one expected.\n";
+	"Exit status 1 where a transfer failed, or an integer was not the one expected.\n";
 
 struct options {
 	bool h2d, d2h, polling, batch, gap, huge, small;
@@ -123,10 +125,16 @@ close:
 	return error;
 }
 
+/* Of the buffer for transfers of a size. */
+static size_t buffer_bytes(const struct options *options, size_t size)
+{
+	return size * (options->batch ? options->count : 1);
+}
+
 /* One size of one direction, on a file of its own. */
 static int test(const char *path, const struct options *options, unsigned int direction, size_t size, bool huge)
 {
-	size_t bytes = size * (options->batch ? options->count : 1);
+	size_t bytes = buffer_bytes(options, size);
 	uint64_t first = 0x1122334455667700;
 	struct riser_dma *dma;
 	double spent = 0;
@@ -162,11 +170,27 @@ close:
 	return error;
 }
 
+/* Whether there are so many bytes of huge pages. */
+static bool are_huge(size_t bytes)
+{
+	void *buffer = riser_dma_buffer(bytes, true);
+
+	if (buffer)
+		riser_dma_buffer_free(buffer, bytes, true);
+	return buffer;
+}
+
 static int tests(const char *path, const struct options *options)
 {
 	size_t from = options->size ? options->size : 1024, to = options->size ? options->size : 4 << 20;
-	int failed = 0;
+	struct riser_dma *dma;
+	int failed = riser_dma_open(path, &dma);
 
+	if (failed) {
+		fprintf(stderr, "%s: %s\n", path, strerror(-failed));
+		return failed;
+	}
+	riser_dma_close(dma);
 	for (int huge = 0; huge < 2; huge++)
 		for (unsigned int direction = 0; direction < 2; direction++)
 			for (size_t size = from; size <= to; size *= 2) {
@@ -175,10 +199,21 @@ static int tests(const char *path, const struct options *options)
 				int error = test(path, options, direction, size, huge);
 
 				if (error)
-					fprintf(stderr, "%s: %s\n", path, strerror(-error));
+					fprintf(stderr, "%s: %s %s %zu B: %s\n", path, direction == RISER_DMA_H2D ? "h2d" : "d2h",
+						huge ? "huge" : "small", size, strerror(-error));
 				failed |= error;
 			}
 	return failed;
+}
+
+/* A count or size; false where it is none. */
+static bool number(const char *text, unsigned long long most, unsigned long long *value)
+{
+	char *end;
+
+	errno = 0;
+	*value = strtoull(text, &end, 0);
+	return *text >= '0' && *text <= '9' && !*end && !errno && *value <= most;
 }
 
 int main(int argc, char **argv)
@@ -192,6 +227,8 @@ int main(int argc, char **argv)
 		{ 0 },
 	};
 	struct options options = { .h2d = true, .d2h = true, .huge = true, .small = true, .count = 16 };
+	unsigned long long value = 0;
+	bool legal = true;
 	int option, failed = 0;
 
 	while ((option = getopt_long(argc, argv, "d:s:n:e:pbgh", names, NULL)) != -1) {
@@ -200,9 +237,18 @@ int main(int argc, char **argv)
 			options.h2d = !strcmp(optarg, "h2d");
 			options.d2h = !strcmp(optarg, "d2h");
 			break;
-		case 's': options.size = strtoull(optarg, NULL, 0); break;
-		case 'n': options.count = (unsigned int)strtoul(optarg, NULL, 0); break;
-		case 'e': options.engine = (unsigned int)strtoul(optarg, NULL, 0); break;
+		case 's':
+			legal &= number(optarg, RISER_DMA_MAX_BYTES, &value) && value && !(value % 8);
+			options.size = value;
+			break;
+		case 'n':
+			legal &= number(optarg, UINT_MAX, &value) && value;
+			options.count = (unsigned int)value;
+			break;
+		case 'e':
+			legal &= number(optarg, UINT_MAX, &value);
+			options.engine = (unsigned int)value;
+			break;
 		case 'p': options.polling = true; break;
 		case 'b': options.batch = true; break;
 		case 'g': options.gap = true; break;
@@ -212,10 +258,14 @@ int main(int argc, char **argv)
 		default: fputs(usage, stderr); return 2;
 		}
 	}
-	if (optind == argc || options.size % 8 || !options.count || (options.batch && options.count > RISER_DMA_MAX_TRANSFERS) || !(options.h2d || options.d2h) ||
+	if (optind == argc || !legal || (options.batch && options.count > RISER_DMA_MAX_TRANSFERS) || !(options.h2d || options.d2h) ||
 	    !(options.huge || options.small)) {
 		fputs(usage, stderr);
 		return 2;
+	}
+	if (options.huge && options.small && !are_huge(buffer_bytes(&options, options.size ? options.size : 4 << 20))) {
+		fputs("huge pages are left out: there are none, or too few (/proc/sys/vm/nr_hugepages)\n", stderr);
+		options.huge = false;
 	}
 	for (; optind < argc; optind++)
 		failed |= tests(argv[optind], &options);

@@ -95,7 +95,11 @@ int riser_dma_set_logic(struct riser_dma *dma, unsigned int direction, unsigned 
 
 static int transfer(struct riser_dma *dma, unsigned int direction, struct riser_dma_transfer *asked)
 {
-	return call(dma, direction == RISER_DMA_H2D ? RISER_DMA_H2D_DMA : RISER_DMA_D2H_DMA, asked);
+	switch (direction) {
+	case RISER_DMA_H2D: return call(dma, RISER_DMA_H2D_DMA, asked);
+	case RISER_DMA_D2H: return call(dma, RISER_DMA_D2H_DMA, asked);
+	default: return -EINVAL;
+	}
 }
 
 int riser_dma_queue(struct riser_dma *dma, unsigned int direction, unsigned int engine, void *buffer, size_t size)

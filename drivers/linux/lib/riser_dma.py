@@ -107,6 +107,8 @@ class Dma:
     def __init__(self, path: str = "/dev/riser_dma0", polling: bool = False):
         self.fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         self.polling = polling
+        # What the device may still read or write.
+        self._under_way: dict[tuple[int, int], list] = {}
         if polling:
             fcntl.ioctl(self.fd, _MODE, 1)
 
@@ -132,12 +134,16 @@ class Dma:
         self._call(_CONFIGURE, Configure(direction, engine, logic, count, us, seed))
 
     def begin(self, direction: int, engine: int, buffer, enable: bool = True) -> Transfer:
-        """Begins a transfer, or queues it; the buffer must stay until it has ended."""
+        """Begins a transfer, or queues it; the buffer is kept until `wait` or `pending` has seen that nothing is under way."""
+        self._under_way.setdefault((direction, engine), []).append(buffer)
         asked = Transfer(address(buffer, direction == D2H), memoryview(buffer).nbytes, engine, enable and not self.polling, enable)
         return self._call(_DMA[direction], asked)
 
     def pending(self, direction: int, engine: int = 0) -> Pending:
-        return self._call(_PENDING, Pending(direction, engine))
+        now = self._call(_PENDING, Pending(direction, engine))
+        if not now.pending:
+            self._under_way.pop((direction, engine), None)
+        return now
 
     def wait(self, direction: int, engine: int = 0, timeout: float | None = None) -> None:
         until = None if timeout is None else time.monotonic() + timeout
@@ -209,7 +215,7 @@ class Batch:
         return True
 
     def enter(self, wait: int = 0, timeout: float = 0) -> int:
-        """Hands over what is in the ring, and waits for so many completions: how many were handed over."""
+        """Hands over what is in the ring, and waits for so many completions, `timeout` seconds at most (0: without end): how many were handed over."""
         count = self.rings.submission_tail - self.rings.submission_head & 0xFFFFFFFF
         return self.dma._call(_ENTER, Enter(count, wait, int(timeout * 1e6))).submitted
 

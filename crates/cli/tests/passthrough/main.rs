@@ -154,7 +154,7 @@ fn a_function_has_to_be_there() {
     let Some(outcome) = run(&scripts, &["a=card.virtfn0", "b=card.virtfn3"]) else { return };
     assert_eq!(outcome.code, 1);
     for expected in [
-        "card.virtfn0: 0 virtual functions are enabled: the kernel that has the physical one enables them by sriov_numvfs",
+        "host `a`: card.virtfn0: 0 virtual functions are enabled: the kernel that has the physical one enables them by sriov_numvfs",
         "lab: start nobody: no guest of this name that has virtual functions: a, b",
         "lab: kill a: it does not run",
         "guest `b` was never started: `lab start b` in another does that",

@@ -16,8 +16,10 @@ const VERBS: &str = "start, kill, state";
 pub(super) struct Member {
     /// The host's name, or its own where it has virtual functions.
     pub(super) name: String,
-    /// It has virtual functions, and waits to be started.
-    pub(super) is_assigned: bool,
+    /// The virtual functions that it has, and waits to be started; none: it is in place of a host.
+    pub(super) functions: Vec<String>,
+    /// Why one of them is not there.
+    pub(super) misplaced: Option<String>,
     pub(super) options: Options,
     pub(super) kept: Kept,
     pub(super) state: State,
@@ -39,10 +41,14 @@ pub(super) struct Members<'a> {
 }
 
 impl Member {
+    fn is_assigned(&self) -> bool {
+        !self.functions.is_empty()
+    }
+
     fn begin(&mut self, machine: &MachineArgs, aside: bool, is_one_of_several: bool) -> Result<(), Failure> {
         let name = is_one_of_several.then_some(&*self.name);
         let machine = machine.start(self.options.clone(), self.kept.clone(), aside, name)?;
-        self.state = State::Runs(machine);
+        (self.state, self.misplaced) = (State::Runs(machine), None);
         Ok(())
     }
 
@@ -88,7 +94,9 @@ impl Member {
                 if !lines.is_empty() {
                     output::note(format_args!("the end of the kernel's log:\n{lines}"));
                 }
-                Err(Failure::Run(format!("{}{end}", of())))
+                // QEMU does not survive that its device is not there.
+                let why = self.misplaced.clone().unwrap_or_else(|| end.to_string());
+                Err(Failure::Run(format!("{}{why}", of())))
             }
         }
     }
@@ -102,14 +110,22 @@ impl Members<'_> {
     /// Starts those that are in place of hosts.
     pub(super) fn begin(&mut self) -> Result<(), Failure> {
         let several = self.are_several();
-        let mut first = self.all.iter_mut().filter(|member| !member.is_assigned);
+        let mut first = self.all.iter_mut().filter(|member| !member.is_assigned());
         first.try_for_each(|member| member.begin(self.machine, self.aside, several))
+    }
+
+    /// A function is not where its guest looks for it.
+    pub(super) fn misplaced(&mut self, function: &str, why: &str) {
+        let has = |member: &&mut Member| member.functions.iter().any(|known| known == function);
+        if let Some(member) = self.all.iter_mut().find(has) {
+            member.misplaced = Some(format!("{function}: {why}"));
+        }
     }
 
     /// Whether one that is in place of a host runs.
     pub(super) fn run(&mut self) -> bool {
         // All are asked, so that each one's end is seen.
-        let hosts = self.all.iter_mut().map(|member| member.runs() && !member.is_assigned);
+        let hosts = self.all.iter_mut().map(|member| member.runs() && !member.is_assigned());
         hosts.filter(|runs| *runs).count() > 0
     }
 
@@ -134,8 +150,8 @@ impl Members<'_> {
             return None;
         }
         let several = self.are_several();
-        let names: Vec<_> = self.all.iter().filter(|m| m.is_assigned).map(|m| m.name.clone()).collect();
-        let Some(member) = self.all.iter_mut().find(|m| m.is_assigned && m.name == name.trim()) else {
+        let names: Vec<_> = self.all.iter().filter(|m| m.is_assigned()).map(|m| m.name.clone()).collect();
+        let Some(member) = self.all.iter_mut().find(|m| m.is_assigned() && m.name == name.trim()) else {
             let legal =
                 if names.is_empty() { "there are none (--assign)".to_owned() } else { names.join(", ") };
             return Some(Err(format!(

@@ -15,7 +15,7 @@ use vm::machine::End;
 /// The object.
 #[derive(Serialize)]
 pub(super) struct Report {
-    /// Exit status of the guest's command; null where it did not end, or there was none. Of several guests, that of the first that failed.
+    /// Exit status of the guest's command; null where it did not end, or there was none. Of several guests, that of the first in order that failed.
     status: Option<u8>,
     /// CPU seconds of QEMU until the command began, and in all, of all guests.
     boot_cpu_seconds: Option<f64>,

@@ -43,7 +43,7 @@ In the guest, `lab cut NAME` cuts the link of a slot or switch, and `lab help` s
 --json prints one object in the end, and what the command prints goes to standard error: status, boot_cpu_seconds, \
 qemu_cpu_seconds, guest: {clients, reads, writes, resets, interrupts, ...}, guests: [{host, ...}] where there are several, lab: what \
 `riser run --json` prints.
-The exit status is the command's, of several guests that of the first one which failed; 1 where there is none, since the guest failed.";
+The exit status is the command's, of several guests that of the first in order which failed; 1 where there is none, since the guest failed.";
 
 /// Run a command, or a shell, on a stock Linux kernel below which a lab's hierarchy lies
 #[derive(clap::Args)]
@@ -126,6 +126,9 @@ impl Keeper for Keep<'_> {
         }
         if matches!(told, Told::Joined) {
             self.sockets.joined();
+        }
+        if let Told::Misplaced(why) = &told {
+            self.members.misplaced(device, why);
         }
         tell(device, &told, true);
     }
@@ -237,8 +240,10 @@ impl Args {
             let name = machine.unwrap_or(&seat.host).to_owned();
             let options =
                 self.of_guest(options.clone(), (seat, machine), &name, command, &socket, is_one_of_several);
-            let (is_assigned, state) = (machine.is_some(), State::Waits);
-            all.push(Member { name, is_assigned, options, kept: Kept::default(), state });
+            let functions = assigned.iter().find(|(a, _)| Some(&*a.machine) == machine);
+            let functions = functions.map(|(a, _)| a.functions.clone()).unwrap_or_default();
+            let (kept, state) = (Kept::default(), State::Waits);
+            all.push(Member { name, functions, misplaced: None, options, kept, state });
         }
         let mut members = Members { all, machine: &self.machine, aside: self.json };
         members.begin()?;

@@ -50,7 +50,7 @@ pub(super) struct Seat {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Assigned {
     pub(super) machine: String,
-    functions: Vec<String>,
+    pub(super) functions: Vec<String>,
 }
 
 impl Assigned {
