@@ -14,6 +14,7 @@
 //! | [`mmio`] | a driver alone | how long a register read takes |
 //! | [`ice_nic`] | `async fn` | control by registers for every frame, or in batches, and what it costs |
 //! | [`packet_nic`] | `async fn` | the three NICs of pcie-bench's Figure 1: rings, batches, interrupts |
+//! | [`intel_82574`] | `async fn` | a NIC that a stock kernel's driver knows |
 //! | [`replay`] | raw TLPs, below the seam | what a capture's devices have asked for, played again |
 //!
 //! Each module has a [`Model`](plug::Model), the settings by which a lab names the device; a `function` that makes it with its
@@ -49,6 +50,7 @@ pub mod dma_engine;
 pub mod ethernet;
 mod group;
 pub mod ice_nic;
+pub mod intel_82574;
 pub mod memory;
 pub mod mmio;
 pub mod packet_nic;
@@ -79,6 +81,7 @@ pub fn models() -> Models {
         .with::<dma_engine::Settings>()
         .with::<packet_nic::Settings>()
         .with::<clock::Settings>()
+        .with::<intel_82574::Settings>()
 }
 
 /// Vendor ID of the devices of this crate; see the head of this page.

@@ -21,6 +21,7 @@ mod profiles;
 mod report;
 mod run;
 mod sizes;
+mod tap;
 mod trace;
 mod words;
 

@@ -2,7 +2,7 @@
 //! A cable whose other end is outside the lab: its owner brings frames to the NIC and takes those of the NIC. Knows no clock and no
 //! transport.
 
-use super::{Arrival, EthernetPort, Inbox, inbox};
+use super::{Arrival, EthernetPort, Inbox, MAX_FRAMES_ON_WIRE, inbox};
 use plug::Place;
 use plug::place::Input;
 use std::cell::RefCell;
@@ -52,6 +52,11 @@ impl Cable {
         counters.from_wire += 1;
         counters.from_wire_lost += u64::from(!taken);
         taken
+    }
+
+    /// True where a frame from the wire would not be lost.
+    pub fn has_room(&self) -> bool {
+        self.inbox.len() < MAX_FRAMES_ON_WIRE
     }
 
     /// The next frame for the wire.

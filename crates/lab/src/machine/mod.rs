@@ -13,6 +13,7 @@
 mod assigned;
 mod below;
 mod client;
+mod cords;
 mod errand;
 mod links;
 mod messages;
@@ -22,6 +23,7 @@ mod serve;
 mod spaces;
 mod virtual_functions;
 
+pub use cords::{Cord, Wire};
 pub use links::LinkSocket;
 pub use placing::Places;
 pub use seat::{Guest, GuestCounters, GuestError, Socket, Told};

@@ -2,6 +2,7 @@
 //! Serves the virtual machines of a lab: what they want goes into the lab, the lab goes on, and what comes of it goes back. It is told
 //! the time.
 
+use super::cords::Cord;
 use super::links::LinkSocket;
 use super::seat::{Guest, Told};
 use crate::external::Driver;
@@ -45,7 +46,7 @@ pub trait Keeper {
     }
 }
 
-/// Serves machines until their keeper does not go on or the lab fails. `links` takes commands meanwhile.
+/// Serves machines until their keeper does not go on or the lab fails. `links` takes commands meanwhile, and `cords` carry frames.
 ///
 /// With a clock, the fabric's time goes with it, but for the time that riser itself takes: what it computes long at is not slow for that.
 /// Returns when it has ended, by that time.
@@ -56,6 +57,7 @@ pub fn serve<'g>(
     lab: &mut Driver,
     guests: impl Iterator<Item = &'g mut Guest>,
     links: &mut [LinkSocket],
+    cords: &mut [Cord],
     (pace, clock): (Pace, impl Fn() -> Time),
     keeper: &mut impl Keeper,
 ) -> io::Result<Time> {
@@ -87,6 +89,7 @@ pub fn serve<'g>(
         let holds_up = held.is_some_and(|since| begun.since(since) < HOLD);
         let is_awaited = guests.iter().any(|guest| guest.is_awaited());
         let mut hear = |lab: &mut Driver| {
+            cords.iter_mut().for_each(|cord| cord.carry(lab));
             for guest in &mut guests {
                 guest.hear(lab);
                 if !is_still {
@@ -109,7 +112,9 @@ pub fn serve<'g>(
         spent += clock().since(begun);
         let servers = guests.iter().flat_map(|guest| guest.servers());
         let longest = std::time::Duration::from_nanos(wait.as_ps() / 1000);
-        is_commanded = net::wait(servers, links.iter().flat_map(LinkSocket::interest), Some(longest))?.others;
+        let others =
+            links.iter().flat_map(LinkSocket::interest).chain(cords.iter().filter_map(Cord::interest));
+        is_commanded = net::wait(servers, others, Some(longest))?.others;
     }
     if is_still {
         // Whether its end is seen at its socket or elsewhere first, it is the same.

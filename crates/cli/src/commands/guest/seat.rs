@@ -2,12 +2,14 @@
 //! Where virtual machines join a lab, as the commands need it.
 
 use crate::commands::outside::Opened;
+use crate::commands::tap::Tap;
 use crate::failure::Failure;
 use crate::output;
+use devices::ethernet::Cable;
 use lab::LabFile;
 use lab::external::host::HostPlace;
 use lab::external::{Door, LINKS};
-use lab::machine::{Guest, LinkSocket, Places, Told};
+use lab::machine::{Cord, Guest, LinkSocket, Places, Told};
 use plug::Place;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -35,6 +37,11 @@ pub(super) struct SeatArgs {
     /// An emulated IOMMU (VT-d) with interrupt remapping in the machine: devices reach what the kernel has mapped for them
     #[arg(long)]
     iommu: bool,
+
+    /// What is put into the cable of a NIC that leads outside (`cable = "outside"`): that of another slot, or a tap interface of this
+    /// machine; may be given again
+    #[arg(long, value_name = "SLOT=SLOT|SLOT=tap:NAME")]
+    cable: Vec<String>,
 }
 
 /// A machine in place of a host, and those that have virtual functions below it.
@@ -78,6 +85,28 @@ pub(super) fn hosts(file: &LabFile) -> Vec<String> {
 }
 
 impl SeatArgs {
+    /// What is put into cables.
+    pub(super) fn cords(&self, opened: &Opened) -> Result<Vec<Cord>, Failure> {
+        let mut taken = BTreeSet::new();
+        let mut end = |slot: &str| {
+            let wrong = |why: &str| Failure::Usage(format!("--cable: `{slot}`: {why}"));
+            let door = opened.driver.door_named::<Cable>(&format!("slot {slot}"));
+            let door = door.ok_or_else(|| wrong("slots whose NIC has `cable = \"outside\"` are legal"))?;
+            if taken.insert(slot.to_owned()) { Ok(door) } else { Err(wrong("its cable is taken already")) }
+        };
+        let cord = |given: &String| {
+            let wrong =
+                || Failure::Usage(format!("--cable `{given}`: SLOT=SLOT and SLOT=tap:NAME are legal"));
+            let (slot, to) = given.split_once('=').ok_or_else(wrong)?;
+            let door = end(slot)?;
+            match to.strip_prefix("tap:") {
+                Some(name) => Ok(Cord::to_wire(door, Box::new(Tap::open(name)?))),
+                None => Ok(Cord::between(door, end(to)?)),
+            }
+        };
+        self.cable.iter().map(cord).collect()
+    }
+
     /// The machines that have virtual functions, in a lab with these hosts.
     pub(super) fn assigned(&self, hosts: &[String]) -> Result<Vec<Assigned>, Failure> {
         let wrong = |why: String| Failure::Usage(format!("--assign: {why}"));

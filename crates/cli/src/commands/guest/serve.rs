@@ -72,6 +72,7 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     }
     let links = args.links.as_deref().map(|path| links(&opened, path)).transpose()?;
     let mut links: Vec<_> = links.into_iter().collect();
+    let mut cords = args.seat.cords(&opened)?;
     let (before, clock) = (cpu::seconds(), WallClock::new());
     for (seat, machine) in machines(&seats) {
         let name = machine.unwrap_or(&seat.host);
@@ -83,6 +84,7 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
         &mut opened.driver,
         seats.iter_mut().map(|seat| &mut seat.guest),
         links.as_mut_slice(),
+        &mut cords,
         (Pace::Clock, || clock.now()),
         &mut Keep(&stop),
     );

@@ -4,6 +4,7 @@
 use super::counters::Rows;
 use super::software::{self, Ended, LONGEST, Watch, carry};
 use super::way::WayArgs;
+use crate::commands::tap::Tap;
 use crate::failure::Failure;
 use crate::{interrupt, output};
 use nettlp::carrier::Wait;
@@ -16,7 +17,7 @@ use serde::Serialize;
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd};
 use tlp::Duration;
-use tun_rs::{DeviceBuilder, Layer, SyncDevice};
+use tun_rs::SyncDevice;
 
 const EXAMPLE: &str = "\
 Examples:
@@ -97,7 +98,7 @@ const BURST: usize = 32;
 const FRAME_BYTES: usize = 2048;
 
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
-    let tap = open_tap(&args.tap)?;
+    let Tap(tap) = Tap::open(&args.tap)?;
     let stop = interrupt::flag()?;
     let mut nic = args.plug_in()?;
     let watch = Watch::start(args.way.clone());
@@ -177,19 +178,6 @@ fn wait(tap: BorrowedFd<'_>, carrier: BorrowedFd<'_>, most: Duration) -> std::io
         Ok(_) | Err(Errno::EINTR) => Ok(()),
         Err(error) => Err(error.into()),
     }
-}
-
-fn open_tap(name: &str) -> Result<SyncDevice, Failure> {
-    let failed = |e: std::io::Error| {
-        let hint = match e.kind() {
-            ErrorKind::PermissionDenied => "; making one takes root or CAP_NET_ADMIN",
-            _ => "",
-        };
-        Failure::Run(format!("tap interface {name}: {e}{hint}"))
-    };
-    let tap = DeviceBuilder::new().name(name).layer(Layer::L2).build_sync().map_err(failed)?;
-    tap.set_nonblocking(true).map_err(failed)?;
-    Ok(tap)
 }
 
 impl Args {

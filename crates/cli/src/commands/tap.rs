@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Tap interfaces of this machine, as wires of NICs.
+
+use crate::failure::Failure;
+use lab::machine::Wire;
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, BorrowedFd};
+use tun_rs::{DeviceBuilder, Layer, SyncDevice};
+
+/// A tap interface, which is made where it is not there.
+pub(crate) struct Tap(pub(crate) SyncDevice);
+
+impl Tap {
+    pub(crate) fn open(name: &str) -> Result<Tap, Failure> {
+        let failed = |e: io::Error| {
+            let hint = match e.kind() {
+                ErrorKind::PermissionDenied => "; making one takes root or CAP_NET_ADMIN",
+                _ => "",
+            };
+            Failure::Run(format!("tap interface {name}: {e}{hint}"))
+        };
+        let tap = DeviceBuilder::new().name(name).layer(Layer::L2).build_sync().map_err(failed)?;
+        tap.set_nonblocking(true).map_err(failed)?;
+        Ok(Tap(tap))
+    }
+}
+
+impl Wire for Tap {
+    fn receive(&mut self, frame: &mut [u8]) -> io::Result<usize> {
+        self.0.recv(frame)
+    }
+
+    fn send(&mut self, frame: &[u8]) -> io::Result<()> {
+        self.0.send(frame).map(drop)
+    }
+
+    fn readable(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}

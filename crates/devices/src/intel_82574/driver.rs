@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The simulated host's program for an 82574L: brings the link up and pings the peer, by legacy descriptors, with interrupts masked.
+
+use super::registers::{self as r, ctrl, rctl, status, tctl};
+use crate::ethernet::{Arp, BROADCAST, Echo, Frame, Kind, MacAddress, PEER, Station};
+use crate::text;
+use host::cpu::Cpu;
+use host::firmware::FoundFunction;
+use plug::Shared;
+use std::net::Ipv4Addr;
+use tlp::{Duration, Time};
+
+/// Descriptors of each ring, the fewest that fill 128 bytes.
+const ENTRIES: u32 = 8;
+const BUFFER_BYTES: u64 = 2048;
+/// How often it looks.
+const LOOK: Duration = Duration::from_ns(500);
+const IDENT: u16 = 0x5249;
+/// Commands of a legacy descriptor: EOP, IFCS, RS.
+const SEND: u32 = 0b1011 << 24;
+
+/// What the driver is to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PingSettings {
+    /// Echo requests.
+    pub count: u32,
+    /// Data bytes of each, 0 to 1472.
+    pub bytes: u16,
+    /// How long it waits for link and answers.
+    pub timeout: Duration,
+}
+
+/// What the pings have shown.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Pings {
+    /// From the doorbell of each echo request until its reply was seen.
+    pub round_trips: Vec<Duration>,
+}
+
+/// A handle on what the pings have shown.
+pub type PingReport = Shared<Pings>;
+
+/// Brings the NIC up, asks by ARP for the peer, and pings it. Each reply must be the right one to the last byte.
+///
+/// # Errors
+/// A line that says what was wrong, or what did not come in time.
+pub async fn driver(
+    cpu: Cpu,
+    function: FoundFunction,
+    settings: PingSettings,
+    report: PingReport,
+) -> Result<(), String> {
+    let said = |e: String| format!("{function}: {e}");
+    let mut nic = Host::open(cpu, function, settings).await.map_err(said)?;
+    if settings.count == 0 {
+        return Ok(());
+    }
+    let peer = nic.resolve().await.map_err(said)?;
+    for n in 0..settings.count {
+        let trip = nic.ping(peer, n as u16).await.map_err(|e| said(format!("ping {n}: {e}")))?;
+        report.change(|r| r.round_trips.push(trip));
+    }
+    Ok(())
+}
+
+struct Host {
+    cpu: Cpu,
+    function: FoundFunction,
+    settings: PingSettings,
+    local: Station,
+    tx: u64,
+    rx: u64,
+    buffers: u64,
+    tx_tail: u32,
+    rx_head: u32,
+}
+
+impl Host {
+    async fn open(cpu: Cpu, function: FoundFunction, settings: PingSettings) -> Result<Host, String> {
+        let alloc = |bytes| cpu.memory().alloc(bytes, 4096).map_err(text);
+        let ring = u64::from(ENTRIES) * 16;
+        let (tx, rx, buffers) = (alloc(ring)?, alloc(ring)?, alloc(BUFFER_BYTES * u64::from(ENTRIES + 1))?);
+        let local = Station { mac: [0; 6], ip: Ipv4Addr::new(192, 0, 2, 1) };
+        let mut host = Host { cpu, function, settings, local, tx, rx, buffers, tx_tail: 0, rx_head: 0 };
+        host.write(r::IMC, u32::MAX).await?;
+        host.write(r::CTRL, ctrl::RST).await?;
+        host.local.mac = host.mac().await?;
+        host.write(r::CTRL, ctrl::SLU).await?;
+        let until = host.cpu.now() + settings.timeout;
+        while host.read(r::STATUS).await? & status::LU == 0 {
+            host.look_again(until, "link").await?;
+        }
+        host.open_rings().await?;
+        Ok(host)
+    }
+
+    async fn open_rings(&self) -> Result<(), String> {
+        for index in 0..ENTRIES {
+            self.describe(self.rx, index, self.rx_buffer(index), 0)?;
+        }
+        for (base, low, high, length) in
+            [(self.tx, r::TDBAL, r::TDBAH, r::TDLEN), (self.rx, r::RDBAL, r::RDBAH, r::RDLEN)]
+        {
+            self.write(low, base as u32).await?;
+            self.write(high, (base >> 32) as u32).await?;
+            self.write(length, ENTRIES * 16).await?;
+        }
+        self.write(r::TCTL, tctl::EN | tctl::PSP).await?;
+        self.write(r::RCTL, rctl::EN | rctl::BAM | rctl::SECRC).await?;
+        self.write(r::RDT, ENTRIES - 1).await
+    }
+
+    async fn mac(&self) -> Result<MacAddress, String> {
+        let (low, high) = (self.read(r::RAL).await?.to_le_bytes(), self.read(r::RAH).await?.to_le_bytes());
+        Ok([low[0], low[1], low[2], low[3], high[0], high[1]])
+    }
+
+    async fn read(&self, register: u64) -> Result<u32, String> {
+        self.cpu.read_u32(self.function.address(0, register)?).await.map_err(text)
+    }
+
+    async fn write(&self, register: u64, value: u32) -> Result<(), String> {
+        self.cpu.write_u32(self.function.address(0, register)?, value).await.map_err(text)
+    }
+
+    /// Buffers to receive; the one behind them is that to send.
+    fn rx_buffer(&self, index: u32) -> u64 {
+        self.buffers + BUFFER_BYTES * u64::from(index)
+    }
+
+    fn describe(&self, ring: u64, index: u32, address: u64, command: u32) -> Result<(), String> {
+        let at = ring + 16 * u64::from(index);
+        self.cpu.memory().write_u64(at, address).map_err(text)?;
+        self.cpu.memory().write_u64(at + 8, command.into()).map_err(text)
+    }
+
+    async fn look_again(&self, until: Time, what: &str) -> Result<(), String> {
+        if self.cpu.now() >= until {
+            return Err(format!("no {what} within {}", self.settings.timeout));
+        }
+        self.cpu.sleep(LOOK).await;
+        Ok(())
+    }
+
+    /// Sends `frame`. When its doorbell rang.
+    async fn send(&mut self, frame: &[u8]) -> Result<Time, String> {
+        let (buffer, at) = (self.rx_buffer(ENTRIES), self.tx_tail);
+        self.cpu.memory().write(buffer, frame).map_err(text)?;
+        self.describe(self.tx, at, buffer, SEND | frame.len() as u32)?;
+        self.tx_tail = (at + 1) % ENTRIES;
+        let rang = self.cpu.now();
+        self.write(r::TDT, self.tx_tail).await?;
+        Ok(rang)
+    }
+
+    async fn receive(&mut self) -> Result<Vec<u8>, String> {
+        let (at, until) = (self.rx_head, self.cpu.now() + self.settings.timeout);
+        let state = loop {
+            let state = self.cpu.memory().read_u64(self.rx + 16 * u64::from(at) + 8).map_err(text)?;
+            if state >> 32 & 1 == 1 {
+                break state;
+            }
+            self.look_again(until, "frame").await?;
+        };
+        let mut frame = vec![0; (state as usize & 0xffff).min(BUFFER_BYTES as usize)];
+        self.cpu.memory().read(self.rx_buffer(at), &mut frame).map_err(text)?;
+        self.describe(self.rx, at, self.rx_buffer(at), 0)?;
+        self.write(r::RDT, at).await?;
+        self.rx_head = (at + 1) % ENTRIES;
+        Ok(frame)
+    }
+
+    async fn resolve(&mut self) -> Result<Station, String> {
+        let wanted = Station { mac: BROADCAST, ip: PEER.ip };
+        self.send(&Arp { kind: Kind::Request, from: self.local, to: wanted }.emit()).await?;
+        match Frame::parse(&self.receive().await?).map_err(|e| format!("bad answer: {e}"))? {
+            Frame::Arp(Arp { kind: Kind::Reply, from, to }) if from.ip == PEER.ip && to == self.local => {
+                Ok(from)
+            }
+            other => Err(format!("not an answer: {other:?}")),
+        }
+    }
+
+    async fn ping(&mut self, peer: Station, sequence: u16) -> Result<Duration, String> {
+        let data = (0..self.settings.bytes).map(|n| (n ^ sequence) as u8).collect();
+        let request = Echo { kind: Kind::Request, from: self.local, to: peer, ident: IDENT, sequence, data };
+        let rang = self.send(&request.emit()).await?;
+        let frame = self.receive().await?;
+        let trip = self.cpu.now().since(rang);
+        let reply = Frame::parse(&frame).map_err(|e| format!("bad reply: {e}"))?;
+        let expected = Echo { kind: Kind::Reply, from: peer, to: self.local, ..request };
+        if reply == Frame::Echo(expected) { Ok(trip) } else { Err(format!("not its reply: {reply:?}")) }
+    }
+}

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! An Intel 82574L Gigabit Ethernet controller, as the driver `e1000e` of a stock kernel drives it; and a program of the simulated host
+//! that pings through it. What it has and has not is in `docs/nics.md`; section numbers are those of Intel's 82574 data sheet.
+//!
+//! - `registers`: where they are, and which bits may be written. - `nic`: what reading and writing does. - `interrupts`: causes, masks,
+//!   vectors. - `transmit`, `receive`: rings and filters. - `offload`: checksums and segments. - `phy`: the PHY and the NVM.
+
+mod driver;
+mod interrupts;
+mod nic;
+mod offload;
+mod phy;
+mod receive;
+mod registers;
+mod transmit;
+
+pub use driver::{PingReport, PingSettings, Pings, driver};
+pub use registers::BAR_BYTES;
+
+use crate::ethernet::{Arrival, Cable, EthernetPort, Inbox, MacAddress, PEER, Peer, inbox};
+use config::{Bar, BuildError, Builder, ConfigSpace, Identity, MsiLayout, MsixLayout, PcieLayout, PmLayout};
+use device::AsyncDevice;
+use endpoint::FunctionConfig;
+use interrupts::VECTORS;
+use nic::{Card, Nic};
+use plug::{Fault, FunctionRegisters, Model, Plugged, Report, Shared, Shown, Site, ns};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::cell::RefCell;
+use std::rc::Rc;
+use tlp::{Duration, PayloadPool, Time};
+
+/// Vendor ID and Device ID.
+pub const VENDOR: u16 = 0x8086;
+/// Device ID.
+pub const DEVICE: u16 = 0x10d3;
+/// Ethernet controller (PCI Code and ID Assignment Specification, §1.3).
+const CLASS: u32 = 0x02_0000;
+/// Where MSI-X is, in BAR 3.
+const MSIX: MsixLayout = MsixLayout { vectors: VECTORS, table: (3, 0), pending: (3, 0x2000) };
+/// How long the driver waits for an answer, beside the peer's own latency.
+const PATIENCE: Duration = Duration::from_ms(100);
+
+/// An Intel 82574L, which a stock kernel's e1000e drives. The simulated host's driver sends pings through it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// What is at the other end of its cable.
+    pub cable: CableEnd,
+    /// Its Ethernet address, as `02:00:00:00:00:01`: of one station. NICs that are joined need different ones.
+    pub mac: String,
+    /// Time until its link is up, in microseconds: auto-negotiation.
+    #[schemars(range(min = 1, max = 10_000_000))]
+    pub negotiation_us: u32,
+    /// Time on the Ethernet wire and in the peer, in nanoseconds, until its answer is back; with `loop`, until a frame is.
+    #[serde(rename = "peer_latency_ns", with = "plug::values::ns")]
+    #[schemars(with = "u64", range(min = 0, max = 1_000_000_000_000_000_u64))]
+    pub peer_latency: Duration,
+    /// Echo requests that the driver sends, with a peer.
+    pub pings: u32,
+    /// Data bytes of each echo request.
+    #[schemars(range(min = 0, max = 1472))]
+    pub ping_bytes: u16,
+}
+
+/// What is at the other end of the cable.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CableEnd {
+    /// The peer that answers ARP and ping.
+    #[default]
+    Peer,
+    /// What is sent comes back.
+    Loop,
+    /// Somebody outside the lab, who brings frames and takes them; in `riser run` nobody.
+    Outside,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            cable: CableEnd::Peer,
+            mac: "02:00:00:00:00:01".to_owned(),
+            negotiation_us: 1000,
+            peer_latency: Duration::from_us(10),
+            pings: 3,
+            ping_bytes: 56,
+        }
+    }
+}
+
+/// What happened at the device's side.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// Frames sent.
+    pub tx_frames: u64,
+    /// Frames received into buffers.
+    pub rx_frames: u64,
+    /// Frames that were not for it, or came while it did not listen.
+    pub filtered: u64,
+    /// Frames lost on the wire, because too many waited.
+    pub lost_frames: u64,
+    /// Frames that had to wait for a buffer.
+    pub no_buffer: u64,
+    /// Frames refused: too short or too long to send, or to be split into header and data.
+    pub refused_frames: u64,
+    /// Descriptors refused: of no bytes or too many.
+    pub refused_descriptors: u64,
+    /// Writes refused: not of whole registers.
+    pub refused_writes: u64,
+    /// Interrupts raised.
+    pub interrupts: u64,
+    /// Times that a frame has woken the host.
+    pub wakes: u64,
+    /// Transfers that failed.
+    pub dma_errors: u64,
+}
+
+/// What is sent comes back.
+struct Loop(Duration);
+
+impl EthernetPort for Loop {
+    fn transmit(&mut self, frame: &[u8]) -> Option<Arrival> {
+        Some(Arrival { after: self.0, frame: frame.to_vec() })
+    }
+}
+
+/// What the NIC itself is like.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Layout {
+    /// Its address in the NVM.
+    pub mac: MacAddress,
+    /// Time until its link is up.
+    pub negotiation: Duration,
+    /// What link it is on.
+    pub pcie: PcieLayout,
+}
+
+/// The NIC and its configuration space; payloads come from `pool`, `wire` is what stands at the other end of its cable, and `arrived`
+/// brings frames that come by themselves.
+///
+/// # Errors
+/// Where it cannot have the capabilities of this link.
+pub fn function(
+    layout: Layout,
+    pool: &PayloadPool,
+    wire: impl EthernetPort + 'static,
+    arrived: Inbox,
+    counters: &Shared<Counters>,
+) -> Result<FunctionConfig, BuildError> {
+    let card = Card {
+        nvm: Rc::new(RefCell::new(phy::nvm(layout.mac, VENDOR, DEVICE))),
+        wire: Rc::new(RefCell::new(wire)),
+        arrived,
+        negotiation: layout.negotiation,
+        counters: counters.clone(),
+    };
+    let start = move |io| Nic::new(io, card.clone()).run();
+    Ok(FunctionConfig {
+        config: config_space(layout)?,
+        device: Box::new(AsyncDevice::with_pool(pool.clone(), start)),
+    })
+}
+
+fn config_space(layout: Layout) -> Result<ConfigSpace, BuildError> {
+    let identity = Identity {
+        vendor: VENDOR,
+        device: DEVICE,
+        revision: 0,
+        class: CLASS,
+        subsystem_vendor: VENDOR,
+        subsystem: DEVICE,
+    };
+    let [a, b, c, d, e, f] = layout.mac;
+    Builder::type0(identity)
+        .bar(0, Bar::memory32(BAR_BYTES))
+        .bar(2, Bar::io(32))
+        .bar(3, Bar::memory32(16 << 10))
+        .interrupt_pin(1)
+        .power_management_with(PmLayout { no_soft_reset: false, pme: true })
+        .msi(MsiLayout { vectors: 1 })
+        .msix(MSIX)
+        .pcie(layout.pcie)
+        .usual()
+        .serial_number(u64::from_be_bytes([a, b, c, 0xff, 0xff, d, e, f]))
+        .build()
+}
+
+impl Model for Settings {
+    const NAME: &'static str = "intel-82574";
+    const REGISTERS: &'static [FunctionRegisters] =
+        &[FunctionRegisters { vendor: VENDOR, device: DEVICE, registers: registers::NAMES }];
+
+    fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault> {
+        let mac = mac(&self.mac).ok_or_else(|| {
+            let message = format!(
+                "`{}`: six bytes of an address of one station are legal, as 02:00:00:00:00:01",
+                self.mac
+            );
+            Fault::at("mac", message)
+        })?;
+        let negotiation = Duration::from_us(self.negotiation_us.into());
+        let (layout, seen) = (Layout { mac, negotiation, pcie: site.pcie }, Seen::default());
+        let (pool, counters) = (site.payloads, &seen.counters);
+        let cable = (self.cable == CableEnd::Outside).then(Cable::default);
+        let function = match (&cable, self.cable) {
+            (Some(cable), _) => function(layout, pool, cable.clone(), cable.inbox(), counters),
+            (None, CableEnd::Loop) => function(layout, pool, Loop(self.peer_latency), inbox(), counters),
+            (None, _) => {
+                let peer = Peer { station: PEER, latency: self.peer_latency };
+                function(layout, pool, peer, inbox(), counters)
+            }
+        }?;
+        let pings = PingSettings {
+            count: if self.cable == CableEnd::Peer { self.pings } else { 0 },
+            bytes: self.ping_bytes,
+            timeout: self.peer_latency + negotiation + PATIENCE,
+        };
+        let told = seen.pings.clone();
+        let plugged = Plugged::new(function, move |cpu, found| driver(cpu, found, pings, told.clone()));
+        let plugged = match cable {
+            Some(cable) => plugged.joined_at(cable),
+            None => plugged,
+        };
+        Ok(plugged.reporting(&Shared::new(seen)))
+    }
+}
+
+/// Reads the address of a station: not of a group, and not zero.
+fn mac(text: &str) -> Option<MacAddress> {
+    let mut bytes = [0; 6];
+    let mut parts = text.split(':');
+    for byte in &mut bytes {
+        let part = parts.next().filter(|part| part.len() == 2)?;
+        *byte = u8::from_str_radix(part, 16).ok()?;
+    }
+    (parts.next().is_none() && bytes[0] & 1 == 0 && bytes != [0; 6]).then_some(bytes)
+}
+
+/// What the device has counted, and what the pings have shown.
+#[derive(Default)]
+struct Seen {
+    counters: Shared<Counters>,
+    pings: PingReport,
+}
+
+impl Report for Seen {
+    fn shown(&self, _: Time) -> Shown {
+        let Counters { tx_frames, rx_frames, filtered, lost_frames, no_buffer, .. } = *self.counters.get();
+        let Counters { refused_frames, refused_descriptors, refused_writes, .. } = *self.counters.get();
+        let Counters { interrupts, wakes, dma_errors, .. } = *self.counters.get();
+        let trips: Vec<f64> = self.pings.get().round_trips.iter().copied().map(ns).collect();
+        Shown::new()
+            .with_counts([
+                ("tx_frames", tx_frames),
+                ("rx_frames", rx_frames),
+                ("filtered", filtered),
+                ("lost_frames", lost_frames),
+                ("no_buffer", no_buffer),
+                ("refused_frames", refused_frames),
+                ("refused_descriptors", refused_descriptors),
+                ("refused_writes", refused_writes),
+                ("interrupts_raised", interrupts),
+                ("wakes", wakes),
+                ("dma_errors", dma_errors),
+                ("pings_answered", trips.len() as u64),
+            ])
+            .with("ping_round_trips_ns", trips)
+    }
+}

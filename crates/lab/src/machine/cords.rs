@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What is put into the cables of NICs that lead outside: the cable of another slot, or a wire of this machine. A frame that comes is an
+//! input, and recorded as one.
+
+use crate::external::{Door, Driver};
+use devices::ethernet::{Cable, FrameFromWire, MAX_FRAMES_TO_WIRE};
+use std::io;
+use std::os::fd::BorrowedFd;
+
+/// Bytes of the longest frame that is carried: a long one (82574 datasheet, §10.2.5.1) with a tag, without FCS.
+const MAX_FRAME: usize = 9234;
+/// Bytes of an Ethernet header.
+const MIN_FRAME: usize = 14;
+/// Frames taken from a wire before the lab goes on.
+const BURST: usize = 64;
+
+/// A wire of this machine, such as a tap interface. Nothing of it blocks.
+pub trait Wire {
+    /// Takes the next frame, of so many bytes.
+    ///
+    /// # Errors
+    /// There is none, or the wire is out.
+    fn receive(&mut self, frame: &mut [u8]) -> io::Result<usize>;
+
+    /// Sends a frame.
+    ///
+    /// # Errors
+    /// It is not taken.
+    fn send(&mut self, frame: &[u8]) -> io::Result<()>;
+
+    /// What is readable when a frame has come.
+    fn readable(&self) -> BorrowedFd<'_>;
+}
+
+enum To {
+    Slot(Door<Cable>),
+    Wire(Box<dyn Wire>),
+}
+
+/// What is put into a cable.
+pub struct Cord {
+    door: Door<Cable>,
+    to: To,
+    lost: u64,
+}
+
+impl Cord {
+    /// Joins two NICs.
+    pub fn between(one: Door<Cable>, other: Door<Cable>) -> Cord {
+        Cord { door: one, to: To::Slot(other), lost: 0 }
+    }
+
+    /// Joins a NIC with a wire.
+    pub fn to_wire(door: Door<Cable>, wire: Box<dyn Wire>) -> Cord {
+        Cord { door, to: To::Wire(wire), lost: 0 }
+    }
+
+    /// Frames that the wire did not take, or that were too short or too long to be any.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// What is to be waited for.
+    pub(super) fn interest(&self) -> Option<BorrowedFd<'_>> {
+        match &self.to {
+            To::Slot(_) => None,
+            To::Wire(wire) => Some(wire.readable()),
+        }
+    }
+
+    /// Carries the frames that are there, as far as there is room for them.
+    pub(super) fn carry(&mut self, lab: &mut Driver) {
+        match &mut self.to {
+            To::Slot(other) => {
+                pass(lab, &self.door, other);
+                pass(lab, other, &self.door);
+            }
+            To::Wire(wire) => {
+                while let Some(frame) = self.door.place.frame_to_wire() {
+                    self.lost += u64::from(wire.send(&frame).is_err());
+                }
+                self.lost += take(lab, &self.door, &mut **wire);
+            }
+        }
+    }
+}
+
+/// Passes frames of one NIC to another: those that find no room wait where they are.
+fn pass(lab: &mut Driver, from: &Door<Cable>, to: &Door<Cable>) {
+    for _ in 0..MAX_FRAMES_TO_WIRE {
+        if !to.place.has_room() {
+            return;
+        }
+        let Some(frame) = from.place.frame_to_wire() else { return };
+        lab.inject(lab.now(), to, FrameFromWire(&frame));
+    }
+}
+
+/// Takes frames of a wire; says how many were none.
+fn take(lab: &mut Driver, to: &Door<Cable>, wire: &mut dyn Wire) -> u64 {
+    let (mut buffer, mut lost) = ([0; MAX_FRAME + 1], 0);
+    for _ in 0..BURST {
+        if !to.place.has_room() {
+            break;
+        }
+        match wire.receive(&mut buffer) {
+            Ok(len) if (MIN_FRAME..=MAX_FRAME).contains(&len) => {
+                lab.inject(lab.now(), to, FrameFromWire(&buffer[..len]));
+            }
+            Ok(_) => lost += 1,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            // Nothing there, or the wire is out.
+            Err(_) => break,
+        }
+    }
+    lost
+}
