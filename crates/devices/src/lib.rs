@@ -11,6 +11,7 @@
 //! | [`disk`] | `async fn`, over a filter below the endpoint | writes that are answered, as gem5 has them, or posted |
 //! | [`dma_engine`] | `async fn`, one for each function | SR-IOV: one engine behind a physical function and its virtual ones |
 //! | [`clock`] | `async fn` | the fabric's time in a register, for programs that have no other way to know it |
+//! | [`nvme`] | `async fn`, one for each function | queues, PRPs and SGLs, for the stock drivers of operating systems |
 //! | [`mmio`] | a driver alone | how long a register read takes |
 //! | [`ice_nic`] | `async fn` | control by registers for every frame, or in batches, and what it costs |
 //! | [`packet_nic`] | `async fn` | the three NICs of pcie-bench's Figure 1: rings, batches, interrupts |
@@ -53,6 +54,7 @@ pub mod ice_nic;
 pub mod intel_82574;
 pub mod memory;
 pub mod mmio;
+pub mod nvme;
 pub mod packet_nic;
 pub mod pcie_bench;
 pub mod queue;
@@ -82,6 +84,7 @@ pub fn models() -> Models {
         .with::<packet_nic::Settings>()
         .with::<clock::Settings>()
         .with::<intel_82574::Settings>()
+        .with::<nvme::Settings>()
 }
 
 /// Vendor ID of the devices of this crate; see the head of this page.
@@ -109,6 +112,8 @@ pub mod device_id {
     pub const PACKET_NIC: u16 = 0x0009;
     /// [`clock`](crate::clock).
     pub const CLOCK: u16 = 0x000a;
+    /// [`nvme`](crate::nvme), and its virtual functions.
+    pub const NVME: u16 = 0x000b;
 }
 
 /// The registers of a device of this crate.

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One controller: its registers, and what begins and ends by them (NVMe 1.4 §3.1, §7.6). Knows no command.
+
+use super::identify::VERSION;
+use super::media::{Namespace, Way};
+use super::run::Run;
+use super::settings::Settings;
+use super::spec::{cc, csts};
+use super::{BAR, BAR_BYTES, MAX_ENTRIES, MAX_PAGE_SHIFT, Report, log, register};
+use config::register::get;
+use device::Io;
+use device::io::{RegisterFile, Request, WriteRequest};
+use plug::Shared;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// Where doorbells begin: of the admin submission queue; a tail, then a head, of each pair, 4 B each.
+const DOORBELLS: u64 = register::SQ0TDBL;
+/// Time that the host is to wait for the controller, in units of 500 ms (CAP.TO).
+const TIMEOUT: u64 = 20;
+
+/// What all controllers have in common.
+pub(super) struct Subsystem {
+    pub(super) settings: Settings,
+    pub(super) serial: u32,
+    pub(super) namespaces: Vec<Namespace>,
+    pub(super) way: Way,
+    pub(super) report: Shared<Report>,
+}
+
+/// A controller from one reset of its function to the next.
+pub(super) struct Controller {
+    pub(super) io: Io,
+    pub(super) number: u16,
+    pub(super) subsystem: Rc<Subsystem>,
+    pub(super) counts: Rc<RefCell<log::Counts>>,
+    registers: RefCell<RegisterFile>,
+    run: RefCell<Option<Rc<Run>>>,
+}
+
+/// Bits of the registers that software may write.
+fn writable() -> Vec<u8> {
+    let mut bits = vec![0; DOORBELLS as usize];
+    for (at, bytes) in [(register::CC, 4), (register::AQA, 4), (register::ASQ, 8), (register::ACQ, 8)] {
+        bits[at as usize..][..bytes].fill(0xff);
+    }
+    bits
+}
+
+/// Serves a function's host until it is reset.
+pub(super) async fn serve(io: Io, number: u16, subsystem: Rc<Subsystem>, counts: Rc<RefCell<log::Counts>>) {
+    counts.borrow_mut().power_cycles += 1;
+    let registers = RefCell::new(RegisterFile::new(DOORBELLS as usize));
+    let controller =
+        Rc::new(Controller { io, number, subsystem, counts, registers, run: RefCell::default() });
+    controller.reset();
+    let (writable, _end) = (writable(), End(Rc::clone(&controller)));
+    while let Some(request) = controller.io.next_request().await {
+        match request {
+            Request::Write(write) if write.bar() == BAR => controller.write(&write, &writable).await,
+            Request::Read(read) => {
+                let registers = controller.registers.borrow();
+                // Doorbells read as zero (NVMe 1.4 §3.1.24), and what is not there likewise.
+                let is_beyond = read.offset() + read.len() as u64 > DOORBELLS;
+                let zeros = [0; 4096];
+                let answer = if is_beyond { Ok(&zeros[..]) } else { registers.read(&read) };
+                read.complete(answer);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A run and its tasks hold each other.
+struct End(Rc<Controller>);
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.0.finish();
+    }
+}
+
+impl Controller {
+    /// Registers as after a reset, but those of the admin queues.
+    fn reset(&self) {
+        self.finish();
+        let mut registers = self.registers.borrow_mut();
+        let capabilities = u64::from(MAX_ENTRIES - 1) // MQES
+            | 1 << 16 // CQR: queues are contiguous
+            | TIMEOUT << 24
+            | 1 << 37 // CSS: the NVM command set
+            | u64::from(MAX_PAGE_SHIFT - 12) << 52; // MPSMAX
+        registers.set_u64(register::CAP, capabilities);
+        registers.set_u32(register::VS, VERSION);
+        for at in [register::CC, register::CSTS, register::INTMS, register::INTMC] {
+            registers.set_u32(at, 0);
+        }
+    }
+
+    fn finish(&self) {
+        if let Some(run) = self.run.take() {
+            run.finish();
+        }
+    }
+
+    fn u32(&self, register: u64) -> u32 {
+        self.registers.borrow().u32(register)
+    }
+
+    pub(super) fn set_status(&self, bits: u32) {
+        let before = self.u32(register::CSTS);
+        self.registers.borrow_mut().set_u32(register::CSTS, before | bits);
+    }
+
+    /// It cannot go on.
+    pub(super) fn fail(&self) {
+        self.set_status(csts::CFS);
+        self.subsystem.report.change(|report| report.fatal += 1);
+    }
+
+    async fn write(self: &Rc<Controller>, write: &WriteRequest, writable: &[u8]) {
+        if write.offset() >= DOORBELLS {
+            return self.ring(write).await;
+        }
+        let before = self.u32(register::CC);
+        self.mask(write);
+        self.registers.borrow_mut().write_bits(write, writable);
+        let after = self.u32(register::CC);
+        match (before & cc::EN != 0, after & cc::EN != 0) {
+            (false, true) => self.enable(after),
+            (true, false) => self.reset(),
+            _ => {}
+        }
+        if get(before, cc::SHN) == 0 && get(after, cc::SHN) != 0 {
+            self.subsystem.namespaces.iter().for_each(Namespace::flush);
+            self.set_status(csts::SHST_COMPLETE);
+        }
+    }
+
+    /// Interrupt masks, of which MSI-X takes no notice (NVMe 1.4 §3.1.3): both read as the mask.
+    fn mask(&self, write: &WriteRequest) {
+        let before = self.u32(register::INTMS);
+        let after = if write.at(BAR, register::INTMS) {
+            before | write.u32()
+        } else if write.at(BAR, register::INTMC) {
+            before & !write.u32()
+        } else {
+            return;
+        };
+        let mut registers = self.registers.borrow_mut();
+        registers.set_u32(register::INTMS, after);
+        registers.set_u32(register::INTMC, after);
+    }
+
+    fn enable(self: &Rc<Controller>, control: u32) {
+        let page = 1 << (12 + get(control, cc::MPS).min(16));
+        let sizes = self.u32(register::AQA);
+        let [submissions, completions] = [sizes & 0xfff, sizes >> 16 & 0xfff].map(|last| last + 1);
+        let [asq, acq] = [register::ASQ, register::ACQ].map(|at| self.registers.borrow().u64(at));
+        let is_legal = get(control, cc::CSS) == 0
+            && get(control, cc::AMS) == 0
+            && page <= 1 << MAX_PAGE_SHIFT
+            && [submissions, completions].iter().all(|entries| (2..=MAX_ENTRIES).contains(entries))
+            && [asq, acq].iter().all(|base| base.is_multiple_of(u64::from(page)));
+        if !is_legal {
+            return self.fail();
+        }
+        let run = Run::start(Rc::clone(self), page, (asq, submissions), (acq, completions));
+        *self.run.borrow_mut() = Some(run);
+        self.set_status(csts::RDY);
+    }
+
+    /// I/O queue entries are of the sizes that there are.
+    pub(super) fn has_entry_sizes(&self) -> bool {
+        let control = self.u32(register::CC);
+        (get(control, cc::IOSQES), get(control, cc::IOCQES)) == (6, 4)
+    }
+
+    /// A doorbell: a write of 4 B; others mean nothing (NVMe 1.4 §3.1).
+    async fn ring(&self, write: &WriteRequest) {
+        let (at, value) = (write.offset() - DOORBELLS, write.u32());
+        let run = self.run.borrow().clone();
+        let (Some(run), true) = (run, at.is_multiple_of(4) && write.len() == 4) else {
+            return self.subsystem.report.change(|report| report.refused_doorbells += 1);
+        };
+        if !run.ring((at / 8) as usize, at % 8 == 0, value & 0xffff).await {
+            self.subsystem.report.change(|report| report.refused_doorbells += 1);
+        }
+    }
+}
+
+const _: () = assert!(BAR_BYTES >= DOORBELLS + 8 * (super::settings::MAX_QUEUE_PAIRS as u64 + 1));

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Settings of a controller that its host changes (NVMe 1.4 §5.21). None outlives a reset. Plain data.
+
+use super::identify::TEMPERATURE;
+use super::queue::Coalescing;
+use super::spec::{Outcome, Status};
+use std::collections::BTreeMap;
+use tlp::Duration;
+
+const ARBITRATION: u8 = 0x01;
+const POWER: u8 = 0x02;
+const TEMPERATURE_THRESHOLD: u8 = 0x04;
+const ERROR_RECOVERY: u8 = 0x05;
+const WRITE_CACHE: u8 = 0x06;
+pub(super) const QUEUES: u8 = 0x07;
+const COALESCING: u8 = 0x08;
+const VECTOR: u8 = 0x09;
+const ATOMICITY: u8 = 0x0a;
+const EVENTS: u8 = 0x0b;
+
+/// Bits of Asynchronous Event Configuration that there are: health warnings.
+const EVENT_BITS: u32 = 0x0000_001f;
+/// A threshold that is never reached.
+const NEVER: u32 = 0xffff;
+
+#[derive(Default)]
+pub(super) struct Features {
+    has_cache: bool,
+    /// By number, and by what it is of.
+    set: BTreeMap<(u8, u32), u32>,
+}
+
+impl Features {
+    pub(super) fn new(has_cache: bool) -> Features {
+        Features { has_cache, ..Features::default() }
+    }
+
+    /// What a feature is of: a vector, a threshold, a namespace.
+    fn part(feature: u8, dw11: u32, nsid: u32) -> u32 {
+        match feature {
+            TEMPERATURE_THRESHOLD => dw11 >> 16 & 0x3f,
+            ERROR_RECOVERY => nsid,
+            VECTOR => dw11 & 0xffff,
+            _ => 0,
+        }
+    }
+
+    fn default_of(&self, feature: u8, part: u32) -> Option<u32> {
+        Some(match feature {
+            ARBITRATION | POWER | ERROR_RECOVERY | COALESCING | ATOMICITY => 0,
+            WRITE_CACHE if self.has_cache => 1,
+            // TMPSEL 0: the composite temperature; THSEL in bits 5:4.
+            TEMPERATURE_THRESHOLD if part == 0 => NEVER,
+            TEMPERATURE_THRESHOLD if part == 0x10 => 0,
+            VECTOR => part,
+            EVENTS => 0,
+            _ => return None,
+        })
+    }
+
+    fn current(&self, feature: u8, part: u32) -> Option<u32> {
+        let default = self.default_of(feature, part)?;
+        Some(self.set.get(&(feature, part)).copied().unwrap_or(default))
+    }
+
+    /// Get Features: `select` 0 is the current value, 1 the default, 2 the saved one, 3 what may be done with it.
+    pub(super) fn get(&self, feature: u8, select: u32, dw11: u32, nsid: u32) -> Outcome {
+        let part = Features::part(feature, dw11, nsid);
+        let default = self.default_of(feature, part).ok_or(Status::INVALID_FIELD)?;
+        match select {
+            0 => self.current(feature, part).ok_or(Status::INVALID_FIELD),
+            1 | 2 => Ok(default),
+            // Changeable, and of a namespace.
+            3 => Ok(0b100 | u32::from(feature == ERROR_RECOVERY) << 1),
+            _ => Err(Status::INVALID_FIELD),
+        }
+    }
+
+    /// Set Features.
+    pub(super) fn set(&mut self, feature: u8, dw11: u32, nsid: u32, vectors: u16) -> Outcome {
+        let part = Features::part(feature, dw11, nsid);
+        self.default_of(feature, part).ok_or(Status::INVALID_FIELD)?;
+        let legal = match feature {
+            POWER => dw11 & 0x1f == 0,
+            VECTOR => part < u32::from(vectors),
+            EVENTS => dw11 & !EVENT_BITS == 0,
+            _ => true,
+        };
+        if !legal {
+            return Err(Status::INVALID_FIELD);
+        }
+        let value = if feature == TEMPERATURE_THRESHOLD { dw11 & 0xffff } else { dw11 };
+        self.set.insert((feature, part), value);
+        Ok(0)
+    }
+
+    /// The critical warnings of the health page: whether the temperature is beyond a threshold.
+    pub(super) fn warning(&self) -> u8 {
+        let threshold = |part| self.current(TEMPERATURE_THRESHOLD, part).unwrap_or_default();
+        let is = u32::from(TEMPERATURE);
+        u8::from(is >= threshold(0) || is <= threshold(0x10)) << 1
+    }
+
+    /// Whether an event of a critical warning is to be told.
+    pub(super) fn tells_warning(&self) -> bool {
+        self.current(EVENTS, 0).unwrap_or_default() as u8 & self.warning() != 0
+    }
+
+    /// How the interrupts of a vector are held back, if they are; those of the admin queue are not.
+    pub(super) fn coalescing(&self, vector: u16) -> Option<Coalescing> {
+        let all = self.current(COALESCING, 0)?;
+        let (threshold, time) = (all & 0xff, all >> 8 & 0xff);
+        let is_disabled = self.current(VECTOR, vector.into())? & 1 << 16 != 0;
+        (vector > 0 && !is_disabled && threshold > 0 && time > 0)
+            .then(|| Coalescing { threshold, time: Duration::from_us(u64::from(time) * 100) })
+    }
+
+    /// Whether writes may stay in the cache.
+    pub(super) fn caches(&self) -> bool {
+        self.current(WRITE_CACHE, 0).is_some_and(|value| value & 1 != 0)
+    }
+}

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Where the bytes of namespaces are, how long it takes to reach them, and what a loss of power leaves of them. Knows no command.
+
+use super::settings::Timing;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use tlp::{Duration, Time};
+
+/// Bytes of what is kept as one; what was never written is not kept, and zero.
+const CHUNK_BYTES: u64 = 4096;
+
+/// The bytes of a namespace, as chunks by number.
+#[derive(Default)]
+struct Chunks(BTreeMap<u64, Box<[u8]>>);
+
+/// A range of bytes, cut at chunks: number, offset in it, and bytes.
+fn cut(at: u64, len: u64) -> impl Iterator<Item = (u64, usize, usize)> {
+    let mut done = 0;
+    std::iter::from_fn(move || {
+        let (chunk, offset) = ((at + done) / CHUNK_BYTES, (at + done) % CHUNK_BYTES);
+        let bytes = (CHUNK_BYTES - offset).min(len - done);
+        done += bytes;
+        (bytes > 0).then_some((chunk, offset as usize, bytes as usize))
+    })
+}
+
+impl Chunks {
+    fn read(&self, at: u64, mut to: &mut [u8]) {
+        for (chunk, offset, bytes) in cut(at, to.len() as u64) {
+            let (part, rest) = to.split_at_mut(bytes);
+            match self.0.get(&chunk) {
+                Some(from) => part.copy_from_slice(&from[offset..offset + bytes]),
+                None => part.fill(0),
+            }
+            to = rest;
+        }
+    }
+
+    fn write(&mut self, at: u64, mut from: &[u8]) {
+        for (chunk, offset, bytes) in cut(at, from.len() as u64) {
+            let (part, rest) = from.split_at(bytes);
+            let to = self.0.entry(chunk).or_insert_with(|| vec![0; CHUNK_BYTES as usize].into());
+            to[offset..offset + bytes].copy_from_slice(part);
+            from = rest;
+        }
+    }
+
+    fn zero(&mut self, at: u64, len: u64) {
+        for (chunk, offset, bytes) in cut(at, len) {
+            if bytes as u64 == CHUNK_BYTES {
+                self.0.remove(&chunk);
+            } else if let Some(to) = self.0.get_mut(&chunk) {
+                to[offset..offset + bytes].fill(0);
+            }
+        }
+    }
+}
+
+/// A namespace: blocks that keep what is written, or with a volatile write cache what was flushed.
+pub(super) struct Namespace {
+    pub(super) size_bytes: u64,
+    /// Bytes of a block, as it was formatted last.
+    block_bytes: Cell<u32>,
+    kept: RefCell<Chunks>,
+    /// What was written and is not kept yet, by chunk; `None`: there is no cache.
+    cache: Option<RefCell<BTreeMap<u64, Box<[u8]>>>>,
+    /// Blocks that read as an error.
+    uncorrectable: RefCell<BTreeSet<u64>>,
+}
+
+impl Namespace {
+    pub(super) fn new(size_bytes: u64, block_bytes: u32, has_cache: bool) -> Namespace {
+        Namespace {
+            size_bytes,
+            block_bytes: Cell::new(block_bytes),
+            kept: RefCell::default(),
+            cache: has_cache.then(RefCell::default),
+            uncorrectable: RefCell::default(),
+        }
+    }
+
+    pub(super) fn block_bytes(&self) -> u32 {
+        self.block_bytes.get()
+    }
+
+    pub(super) fn blocks(&self) -> u64 {
+        self.size_bytes / u64::from(self.block_bytes())
+    }
+
+    /// Bytes of chunks that are kept, for Namespace Utilization.
+    pub(super) fn used_bytes(&self) -> u64 {
+        (self.kept.borrow().0.len() as u64 * CHUNK_BYTES).min(self.size_bytes)
+    }
+
+    pub(super) fn read(&self, at: u64, to: &mut [u8]) {
+        self.kept.borrow().read(at, to);
+        let Some(cache) = &self.cache else { return };
+        let (cache, mut to) = (cache.borrow(), to);
+        for (chunk, offset, bytes) in cut(at, to.len() as u64) {
+            let (part, rest) = to.split_at_mut(bytes);
+            if let Some(from) = cache.get(&chunk) {
+                part.copy_from_slice(&from[offset..offset + bytes]);
+            }
+            to = rest;
+        }
+    }
+
+    /// Writes; `through` says that the bytes are kept at once (Force Unit Access).
+    pub(super) fn write(&self, at: u64, from: &[u8], through: bool) {
+        let last = at + (from.len() as u64).saturating_sub(1);
+        let block = u64::from(self.block_bytes());
+        self.uncorrectable.borrow_mut().retain(|lba| !(at / block..=last / block).contains(lba));
+        match &self.cache {
+            Some(cache) => self.write_cached(&mut cache.borrow_mut(), at, from, through),
+            None => self.kept.borrow_mut().write(at, from),
+        }
+    }
+
+    fn write_cached(&self, cache: &mut BTreeMap<u64, Box<[u8]>>, at: u64, mut from: &[u8], through: bool) {
+        for (chunk, offset, bytes) in cut(at, from.len() as u64) {
+            let (part, rest) = from.split_at(bytes);
+            let cached = cache.get_mut(&chunk);
+            if through {
+                self.kept.borrow_mut().write(chunk * CHUNK_BYTES + offset as u64, part);
+            }
+            match cached {
+                Some(to) => to[offset..offset + bytes].copy_from_slice(part),
+                None if through => {}
+                None => {
+                    let mut to = vec![0; CHUNK_BYTES as usize];
+                    self.kept.borrow().read(chunk * CHUNK_BYTES, &mut to);
+                    to[offset..offset + bytes].copy_from_slice(part);
+                    cache.insert(chunk, to.into());
+                }
+            }
+            from = rest;
+        }
+    }
+
+    /// Blocks become zero, written or not.
+    pub(super) fn zero(&self, at: u64, len: u64, through: bool) {
+        if self.cache.is_none() {
+            let block = u64::from(self.block_bytes());
+            self.uncorrectable.borrow_mut().retain(|lba| !(at / block..(at + len) / block).contains(lba));
+            return self.kept.borrow_mut().zero(at, len);
+        }
+        let zeros = [0; CHUNK_BYTES as usize];
+        for (chunk, offset, bytes) in cut(at, len) {
+            self.write(chunk * CHUNK_BYTES + offset as u64, &zeros[..bytes], through);
+        }
+    }
+
+    /// Marks blocks that read as an error until they are written.
+    pub(super) fn spoil(&self, lba: u64, count: u64) {
+        self.uncorrectable.borrow_mut().extend(lba..lba + count);
+    }
+
+    pub(super) fn is_spoiled(&self, lba: u64, count: u64) -> bool {
+        self.uncorrectable.borrow().range(lba..lba + count).next().is_some()
+    }
+
+    /// What is in the cache is kept from now on.
+    pub(super) fn flush(&self) {
+        let Some(cache) = &self.cache else { return };
+        for (chunk, bytes) in std::mem::take(&mut *cache.borrow_mut()) {
+            self.kept.borrow_mut().0.insert(chunk, bytes);
+        }
+    }
+
+    /// What a loss of power leaves.
+    pub(super) fn lose_power(&self) {
+        if let Some(cache) = &self.cache {
+            cache.borrow_mut().clear();
+        }
+    }
+
+    /// Nothing of before is there any more.
+    pub(super) fn format(&self, block_bytes: u32) {
+        self.lose_power();
+        self.kept.borrow_mut().0.clear();
+        self.uncorrectable.borrow_mut().clear();
+        self.block_bytes.set(block_bytes);
+    }
+}
+
+/// The way to the media, which all commands share: a latency for each, and so many bytes a second in all of them.
+pub(super) struct Way {
+    timing: Timing,
+    /// When it is free again.
+    free: Cell<Time>,
+}
+
+impl Way {
+    pub(super) fn new(timing: Timing) -> Way {
+        Way { timing, free: Cell::new(Time::ZERO) }
+    }
+
+    /// When bytes that are asked for now are there.
+    fn pass(&self, now: Time, bytes: u64, latency: Duration, bytes_per_second: u64) -> Time {
+        let begin = self.free.get().max(now);
+        let taken = match bytes_per_second {
+            0 => Duration::ZERO,
+            rate => Duration::from_ps((u128::from(bytes) * 1_000_000_000_000 / u128::from(rate)) as u64),
+        };
+        self.free.set(begin + taken);
+        (begin + taken).max(now + latency)
+    }
+
+    pub(super) fn read(&self, now: Time, bytes: u64) -> Time {
+        self.pass(now, bytes, self.timing.read_latency, self.timing.read_bytes_per_second)
+    }
+
+    pub(super) fn write(&self, now: Time, bytes: u64) -> Time {
+        self.pass(now, bytes, self.timing.write_latency, self.timing.write_bytes_per_second)
+    }
+}

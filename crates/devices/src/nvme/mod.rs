@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! An NVMe controller (NVM Express Base Specification 1.4) as the stock drivers of operating systems know it, with virtual functions that
+//! are controllers of the same subsystem.
+//!
+//! - `spec`: what the specification names. - `controller`: registers. - `run`: queues and who works, from Enable on. - `queue`: rings in the host's
+//!   memory. - `pointer`: PRPs and SGLs. - `admin`, `nvm`: what commands do. - `identify`, `log`, `features`, `events`: what the host is told.
+//!   - `media`: the bytes of namespaces. - `settings`: what a lab says.
+
+mod admin;
+mod controller;
+mod driver;
+mod events;
+mod features;
+mod identify;
+mod log;
+mod media;
+mod nvm;
+mod pointer;
+mod queue;
+mod run;
+mod settings;
+mod spec;
+
+pub use settings::{Block, Media, NamespaceSettings, Settings};
+
+use crate::{device_id, identity, registers_of};
+use config::{Bar, BuildError, Builder, ConfigSpace, Identity, MsixLayout, PcieLayout, SriovLayout};
+use controller::Subsystem;
+use device::{AsyncDevice, BarIndex, Device};
+use endpoint::{FunctionConfig, VirtualFunctions};
+use media::{Namespace, Way};
+use plug::{Fault, FunctionRegisters, Model, Needs, Plugged, Shared, Shown, Site};
+use std::cell::RefCell;
+use std::rc::Rc;
+use tlp::{PayloadPool, Time};
+
+/// Entries of a queue at most.
+pub const MAX_ENTRIES: u32 = 1024;
+/// Commands of a controller that are under way at most.
+pub const MAX_UNDER_WAY: usize = 256;
+/// Bytes that one command moves at most: 2^5 pages of 4 KiB (MDTS).
+pub const MAX_TRANSFER: u32 = 4096 << MAX_TRANSFER_SHIFT;
+const MAX_TRANSFER_SHIFT: u8 = 5;
+/// Pages of the host's memory are 4 KiB to 64 KiB.
+const MAX_PAGE_SHIFT: u32 = 16;
+
+/// Non-volatile memory controller, NVM Express (PCI Code and ID Assignment Specification, §1.2).
+const CLASS: u32 = 0x01_0802;
+const BAR: BarIndex = BarIndex(0);
+/// Registers, doorbells, MSI-X table and its pending bits: a page each.
+const BAR_BYTES: u64 = 0x4000;
+const MSIX_TABLE: u32 = 0x2000;
+const MSIX_PENDING: u32 = 0x3000;
+
+registers! {
+    Some(0);
+    CAP  0x00 8, "CAP";
+    VS   0x08 4, "VS";
+    INTMS 0x0c 4, "INTMS";
+    INTMC 0x10 4, "INTMC";
+    CC   0x14 4, "CC";
+    CSTS 0x1c 4, "CSTS";
+    AQA  0x24 4, "AQA";
+    ASQ  0x28 8, "ASQ";
+    ACQ  0x30 8, "ACQ";
+    SQ0TDBL 0x1000 4, "SQ0TDBL";
+    CQ0HDBL 0x1004 4, "CQ0HDBL";
+    SQ1TDBL 0x1008 4, "SQ1TDBL";
+    CQ1HDBL 0x100c 4, "CQ1HDBL";
+}
+
+/// What the subsystem has done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Report {
+    /// Read commands that ended well, and their bytes.
+    pub reads: u64,
+    /// Bytes read.
+    pub bytes_read: u64,
+    /// Write commands that ended well.
+    pub writes: u64,
+    /// Bytes written.
+    pub bytes_written: u64,
+    /// Commands of all kinds that failed.
+    pub failed: u64,
+    /// Doorbells that meant nothing.
+    pub refused_doorbells: u64,
+    /// How often a controller could not go on (CSTS.CFS).
+    pub fatal: u64,
+}
+
+impl plug::Report for Report {
+    fn shown(&self, _: Time) -> Shown {
+        Shown::new().with_counts([
+            ("reads", self.reads),
+            ("bytes_read", self.bytes_read),
+            ("writes", self.writes),
+            ("bytes_written", self.bytes_written),
+            ("failed_commands", self.failed),
+            ("refused_doorbells", self.refused_doorbells),
+            ("fatal", self.fatal),
+        ])
+    }
+}
+
+impl Model for Settings {
+    const NAME: &'static str = "nvme";
+    const REGISTERS: &'static [FunctionRegisters] = &[registers_of(device_id::NVME, REGISTERS)];
+
+    fn needs(&self) -> Needs {
+        Needs { virtual_functions: self.vfs, ..Needs::default() }
+    }
+
+    fn check_together(&self) -> Result<(), Fault> {
+        self.check_whole()
+    }
+
+    fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault> {
+        let report = Shared::default();
+        let made = functions(self, site.pcie, site.id.bits().into(), site.payloads, &report)?;
+        let plugged = Plugged::with_virtual_functions(made.physical, made.virtual_functions, driver::driver);
+        Ok(plugged.reporting(&report))
+    }
+}
+
+/// The functions of a subsystem.
+pub struct Functions {
+    /// Function 0.
+    pub physical: FunctionConfig,
+    /// Those behind it, where there are any.
+    pub virtual_functions: Option<VirtualFunctions>,
+}
+
+/// The subsystem of this serial number; `pcie` says what link it is on, payloads come from `pool`.
+///
+/// # Errors
+/// Where a setting is not legal.
+pub fn functions(
+    settings: &Settings,
+    pcie: PcieLayout,
+    serial: u32,
+    pool: &PayloadPool,
+    report: &Shared<Report>,
+) -> Result<Functions, Fault> {
+    settings.check()?;
+    let namespace =
+        |n: &NamespaceSettings| Namespace::new(n.size_bytes, n.block.bytes(), settings.volatile_write_cache);
+    let subsystem = Rc::new(Subsystem {
+        settings: settings.clone(),
+        serial,
+        namespaces: settings.namespaces.iter().map(namespace).collect(),
+        way: Way::new(settings.media.timing()),
+        report: report.clone(),
+    });
+    let pool = pool.clone();
+    let device = move |number: u16| -> Box<dyn Device> {
+        let (subsystem, counts) = (Rc::clone(&subsystem), Rc::<RefCell<log::Counts>>::default());
+        let start = move |io| controller::serve(io, number, Rc::clone(&subsystem), Rc::clone(&counts));
+        Box::new(AsyncDevice::with_pool(pool.clone(), start))
+    };
+    let physical = FunctionConfig { config: physical(settings, pcie)?, device: device(0) };
+    let virtual_functions = match settings.vfs {
+        0 => None,
+        _ => Some(VirtualFunctions {
+            config: virtual_space(settings, pcie)?,
+            device: Box::new(move |n| device(n + 1)),
+        }),
+    };
+    Ok(Functions { physical, virtual_functions })
+}
+
+/// A vector for each queue pair, the admin queues' among them.
+const fn msix(pairs: u16) -> MsixLayout {
+    MsixLayout { vectors: pairs + 1, table: (BAR.0, MSIX_TABLE), pending: (BAR.0, MSIX_PENDING) }
+}
+
+fn physical(settings: &Settings, pcie: PcieLayout) -> Result<ConfigSpace, BuildError> {
+    let bar = Bar::memory64(BAR_BYTES);
+    let builder = Builder::type0(identity(device_id::NVME, CLASS)).bar(BAR, bar);
+    let builder = builder.msix(msix(settings.queue_pairs)).pcie(pcie).usual();
+    if settings.vfs == 0 {
+        return builder.build();
+    }
+    let sriov = SriovLayout::new(settings.vfs, device_id::NVME).bar(BAR, bar);
+    builder.alternative_routing(0).single_root_virtualization(sriov).build()
+}
+
+fn virtual_space(settings: &Settings, pcie: PcieLayout) -> Result<ConfigSpace, BuildError> {
+    let identity: Identity = identity(device_id::NVME, CLASS);
+    Builder::virtual_function(identity)
+        .pcie(pcie)
+        .msix(msix(settings.vf_queue_pairs))
+        .advanced_error_reporting()
+        .alternative_routing(0)
+        .build()
+}

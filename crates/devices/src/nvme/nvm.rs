@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Commands that read and write namespaces (NVMe 1.4 §6).
+
+use super::admin::ALL;
+use super::media::Namespace;
+use super::pointer::{Piece, pieces};
+use super::run::Run;
+use super::spec::{Command, Outcome, Status, io};
+use super::{MAX_TRANSFER, Report};
+use device::io::join_array;
+use tlp::Time;
+
+/// Bytes that are handed to the endpoint at once.
+const PART_BYTES: u32 = 4096;
+/// Pieces of a command's data that are read at the same time.
+const READ_AT_ONCE: usize = 8;
+/// Bytes of a range of Dataset Management.
+const RANGE_BYTES: usize = 16;
+
+/// Blocks of a command.
+struct Blocks {
+    lba: u64,
+    count: u64,
+    /// Of all of them.
+    at: u64,
+    bytes: u64,
+}
+
+impl Run {
+    /// Carries out an I/O command.
+    pub(super) async fn transfer(&self, command: &Command) -> Outcome {
+        let namespace = match command.nsid() {
+            ALL if command.opcode() == io::FLUSH => {
+                self.controller.subsystem.namespaces.iter().for_each(Namespace::flush);
+                return Ok(0);
+            }
+            n => n.checked_sub(1).and_then(|n| self.controller.subsystem.namespaces.get(n as usize)),
+        };
+        let namespace = namespace.ok_or(Status::INVALID_NAMESPACE)?;
+        match command.opcode() {
+            io::FLUSH => namespace.flush(),
+            io::READ => self.read(command, namespace).await?,
+            io::WRITE => self.write(command, namespace).await?,
+            io::COMPARE => self.compare(command, namespace).await?,
+            io::WRITE_ZEROES => {
+                let blocks = blocks(command, namespace)?;
+                self.until(|way, now| way.write(now, 0)).await;
+                namespace.zero(blocks.at, blocks.bytes, self.is_through(command));
+            }
+            io::WRITE_UNCORRECTABLE => {
+                let blocks = blocks(command, namespace)?;
+                namespace.spoil(blocks.lba, blocks.count);
+            }
+            io::DATASET_MANAGEMENT => self.manage(command, namespace).await?,
+            _ => return Err(Status::INVALID_OPCODE),
+        }
+        Ok(0)
+    }
+
+    /// Waits until the media have done what takes until then.
+    async fn until(&self, when: impl FnOnce(&super::media::Way, Time) -> Time) {
+        let io = &self.controller.io;
+        let then = when(&self.controller.subsystem.way, io.now());
+        if then > io.now() {
+            io.sleep_until(then).await;
+        }
+    }
+
+    /// Whether a write is kept when it has ended: asked for (FUA), or since the cache is off.
+    fn is_through(&self, command: &Command) -> bool {
+        command.dw(12) & 1 << 30 != 0 || !self.features.borrow().caches()
+    }
+
+    fn report(&self, change: impl FnOnce(&mut Report)) {
+        self.controller.subsystem.report.change(change);
+    }
+
+    async fn read(&self, command: &Command, namespace: &Namespace) -> Result<(), Status> {
+        let blocks = limited(blocks(command, namespace)?)?;
+        let io = &self.controller.io;
+        let bytes = blocks.bytes as u32;
+        let pieces = pieces(io, command, self.page, bytes, true).await?;
+        self.until(|way, now| way.read(now, blocks.bytes)).await;
+        if namespace.is_spoiled(blocks.lba, blocks.count) {
+            self.controller.counts.borrow_mut().media_errors += 1;
+            return Err(Status::UNRECOVERED_READ);
+        }
+        let mut at = blocks.at;
+        for (address, len) in pieces.iter().flat_map(parts) {
+            if let Some(address) = address {
+                let data = io.payloads().fill(len as usize, |to| namespace.read(at, to));
+                io.dma_write(address, data).await.map_err(|_| Status::DATA_TRANSFER)?;
+            }
+            at += u64::from(len);
+        }
+        let mut counts = self.controller.counts.borrow_mut();
+        (counts.reads, counts.blocks_read) = (counts.reads + 1, counts.blocks_read + blocks.bytes / 512);
+        self.report(|report| {
+            (report.reads, report.bytes_read) = (report.reads + 1, report.bytes_read + blocks.bytes)
+        });
+        Ok(())
+    }
+
+    async fn write(&self, command: &Command, namespace: &Namespace) -> Result<(), Status> {
+        let blocks = limited(blocks(command, namespace)?)?;
+        let data = self.fetch(command, blocks.bytes as u32).await?;
+        self.until(|way, now| way.write(now, blocks.bytes)).await;
+        let (mut at, through) = (blocks.at, self.is_through(command));
+        for part in &data {
+            namespace.write(at, part, through);
+            at += part.len() as u64;
+        }
+        let mut counts = self.controller.counts.borrow_mut();
+        (counts.writes, counts.blocks_written) =
+            (counts.writes + 1, counts.blocks_written + blocks.bytes / 512);
+        self.report(|report| {
+            (report.writes, report.bytes_written) = (report.writes + 1, report.bytes_written + blocks.bytes);
+        });
+        Ok(())
+    }
+
+    async fn compare(&self, command: &Command, namespace: &Namespace) -> Result<(), Status> {
+        let blocks = limited(blocks(command, namespace)?)?;
+        let data = self.fetch(command, blocks.bytes as u32).await?;
+        self.until(|way, now| way.read(now, blocks.bytes)).await;
+        if namespace.is_spoiled(blocks.lba, blocks.count) {
+            self.controller.counts.borrow_mut().media_errors += 1;
+            return Err(Status::UNRECOVERED_READ);
+        }
+        let mut at = blocks.at;
+        for part in &data {
+            let mut there = vec![0; part.len()];
+            namespace.read(at, &mut there);
+            if there[..] != part[..] {
+                return Err(Status::COMPARE_FAILURE);
+            }
+            at += part.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Dataset Management: ranges that are deallocated become zero; other hints change nothing.
+    async fn manage(&self, command: &Command, namespace: &Namespace) -> Result<(), Status> {
+        const DEALLOCATE: u32 = 1 << 2;
+        let count = (command.dw(10) & 0xff) + 1;
+        let data = self.fetch(command, count * RANGE_BYTES as u32).await?;
+        let data: Vec<u8> = data.iter().flat_map(|part| part.iter().copied()).collect();
+        let mut ranges = Vec::with_capacity(count as usize);
+        for range in data.as_chunks::<RANGE_BYTES>().0 {
+            let [words, lba] = [&range[..8], &range[8..]]
+                .map(|bytes| bytes.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes)));
+            ranges.push(place(lba, words >> 32, namespace)?);
+        }
+        if command.dw(11) & DEALLOCATE != 0 {
+            ranges.iter().for_each(|range| namespace.zero(range.at, range.bytes, false));
+        }
+        Ok(())
+    }
+
+    /// Reads the data of a command out of the host's memory, in pieces.
+    async fn fetch(&self, command: &Command, bytes: u32) -> Result<Vec<tlp::Payload>, Status> {
+        let io = &self.controller.io;
+        let all = pieces(io, command, self.page, bytes, false).await?;
+        let mut data = Vec::with_capacity(all.len());
+        let read = |piece: &Piece| io.dma_read(piece.address.unwrap_or_default(), piece.bytes);
+        let (groups, rest) = all.as_chunks::<READ_AT_ONCE>();
+        for group in groups {
+            for part in join_array(group.each_ref().map(read)).await {
+                data.push(part.map_err(|_| Status::DATA_TRANSFER)?);
+            }
+        }
+        for piece in rest {
+            data.push(read(piece).await.map_err(|_| Status::DATA_TRANSFER)?);
+        }
+        Ok(data)
+    }
+}
+
+/// A piece of the host's memory, as it is written: each page by itself.
+fn parts(piece: &Piece) -> impl Iterator<Item = (Option<u64>, u32)> + use<> {
+    let Piece { address, bytes } = *piece;
+    (0..bytes).step_by(PART_BYTES as usize).map(move |from| {
+        (address.map(|address| address.wrapping_add(from.into())), PART_BYTES.min(bytes - from))
+    })
+}
+
+/// The blocks that a command names.
+fn blocks(command: &Command, namespace: &Namespace) -> Result<Blocks, Status> {
+    place(command.lba(), u64::from(command.dw(12) & 0xffff) + 1, namespace)
+}
+
+fn place(lba: u64, count: u64, namespace: &Namespace) -> Result<Blocks, Status> {
+    let block = u64::from(namespace.block_bytes());
+    match lba.checked_add(count).filter(|end| *end <= namespace.blocks()) {
+        Some(_) => Ok(Blocks { lba, count, at: lba * block, bytes: count * block }),
+        None => Err(Status::LBA_RANGE),
+    }
+}
+
+/// No more than one command may move (MDTS).
+fn limited(blocks: Blocks) -> Result<Blocks, Status> {
+    if blocks.bytes <= u64::from(MAX_TRANSFER) { Ok(blocks) } else { Err(Status::INVALID_FIELD) }
+}

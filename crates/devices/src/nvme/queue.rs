@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A submission queue and a completion queue, as they stand in the host's memory (NVMe 1.4 §4.1). Knows no command.
+
+use super::spec::{CQE_BYTES, SQE_BYTES, Status};
+use crate::queue::Queue;
+use device::{Channel, DmaError, Io};
+use std::cell::Cell;
+use std::rc::Rc;
+use tlp::Duration;
+
+/// Completions that wait for their place at most: as many as commands may be under way.
+const MAX_WAITING: usize = 512;
+
+/// A completion queue.
+pub(super) struct CompletionQueue {
+    pub(super) id: u16,
+    base: u64,
+    entries: u32,
+    /// `None`: it does not interrupt.
+    vector: Option<u16>,
+    /// Where the next completion goes.
+    tail: Cell<u32>,
+    phase: Cell<bool>,
+    /// What the host has taken.
+    head: Cell<u32>,
+    /// The head has moved, for the task that waits for room.
+    moved: Queue<()>,
+    waiting: Channel<[u8; CQE_BYTES as usize]>,
+    /// Submission queues whose completions come here.
+    pub(super) users: Cell<u32>,
+}
+
+/// How interrupts are held back (NVMe 1.4 §5.21.1.8): completions beyond the first, and for how long.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Coalescing {
+    pub(super) threshold: u32,
+    pub(super) time: Duration,
+}
+
+impl CompletionQueue {
+    pub(super) fn new(id: u16, base: u64, entries: u32, vector: Option<u16>) -> Rc<CompletionQueue> {
+        Rc::new(CompletionQueue {
+            id,
+            base,
+            entries,
+            vector,
+            tail: Cell::new(0),
+            phase: Cell::new(true),
+            head: Cell::new(0),
+            moved: Queue::new(1),
+            waiting: Channel::new(MAX_WAITING),
+            users: Cell::new(0),
+        })
+    }
+
+    /// The host has taken what is before `head`; false where that cannot be.
+    pub(super) fn take(&self, head: u32) -> bool {
+        let open = (self.tail.get() + self.entries - self.head.get()) % self.entries;
+        let taken = (head + self.entries - self.head.get()) % self.entries;
+        if head >= self.entries || taken > open {
+            return false;
+        }
+        self.head.set(head);
+        let _ = self.moved.push(());
+        true
+    }
+
+    /// A command has ended: `result` is DW 0.
+    pub(super) async fn complete(&self, queue: &SubmissionQueue, cid: u16, result: u32, status: Status) {
+        let mut entry = [0; CQE_BYTES as usize];
+        entry[..4].copy_from_slice(&result.to_le_bytes());
+        entry[8..10].copy_from_slice(&(queue.head.get() as u16).to_le_bytes());
+        entry[10..12].copy_from_slice(&queue.id.to_le_bytes());
+        entry[12..14].copy_from_slice(&cid.to_le_bytes());
+        entry[14..].copy_from_slice(&(status.field() << 1).to_le_bytes());
+        self.waiting.send(entry).await;
+    }
+
+    /// Writes what has ended to where it belongs, and interrupts; for as long as the queue is.
+    pub(super) async fn run(&self, io: &Io, coalescing: impl Fn(u16) -> Option<Coalescing>) -> DmaError {
+        loop {
+            let first = self.waiting.receive().await;
+            if let Err(error) = self.run_once(io, first, &coalescing).await {
+                return error;
+            }
+        }
+    }
+
+    async fn run_once(
+        &self,
+        io: &Io,
+        first: [u8; CQE_BYTES as usize],
+        coalescing: &impl Fn(u16) -> Option<Coalescing>,
+    ) -> Result<(), DmaError> {
+        self.write(io, first).await?;
+        let mut written = 1;
+        let held = self.vector.and_then(coalescing);
+        let until = held.map(|held| io.now() + held.time);
+        loop {
+            // What has ended meanwhile goes with the same interrupt.
+            if !self.waiting.is_empty() && self.has_room() {
+                let next = self.waiting.receive().await;
+                self.write(io, next).await?;
+                written += 1;
+                continue;
+            }
+            let (Some(held), Some(until)) = (held, until) else { break };
+            if written > held.threshold || io.now() >= until {
+                break;
+            }
+            let more = device::io::select(self.waiting.receive(), io.sleep_until(until)).await;
+            match more {
+                device::io::Either::Left(next) => self.write(io, next).await?,
+                device::io::Either::Right(()) => break,
+            }
+            written += 1;
+        }
+        match self.vector {
+            Some(vector) => io.interrupt(vector).await,
+            None => Ok(()),
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        (self.tail.get() + 1) % self.entries != self.head.get()
+    }
+
+    async fn write(&self, io: &Io, mut entry: [u8; CQE_BYTES as usize]) -> Result<(), DmaError> {
+        while !self.has_room() {
+            self.moved.pop().await;
+        }
+        entry[14] |= u8::from(self.phase.get());
+        let tail = self.tail.get();
+        let next = (tail + 1) % self.entries;
+        self.tail.set(next);
+        self.phase.set(self.phase.get() ^ (next == 0));
+        io.dma_write(self.base + u64::from(tail * CQE_BYTES), entry).await
+    }
+}
+
+/// A submission queue.
+pub(super) struct SubmissionQueue {
+    pub(super) id: u16,
+    base: u64,
+    entries: u32,
+    pub(super) completions: Rc<CompletionQueue>,
+    head: Cell<u32>,
+    tail: Cell<u32>,
+    bell: Queue<()>,
+    /// Commands of it that were taken and have not ended.
+    under_way: Cell<u32>,
+    /// None is taken any more, and those that were taken end.
+    pub(super) is_deleted: Cell<bool>,
+    /// The last of them has ended.
+    pub(super) idle: Queue<()>,
+}
+
+/// Commands that one read takes at most.
+const FETCHED: u32 = 8;
+
+impl SubmissionQueue {
+    pub(super) fn new(
+        id: u16,
+        base: u64,
+        entries: u32,
+        completions: Rc<CompletionQueue>,
+    ) -> Rc<SubmissionQueue> {
+        completions.users.set(completions.users.get() + 1);
+        Rc::new(SubmissionQueue {
+            id,
+            base,
+            entries,
+            completions,
+            head: Cell::new(0),
+            tail: Cell::new(0),
+            bell: Queue::new(1),
+            under_way: Cell::new(0),
+            is_deleted: Cell::new(false),
+            idle: Queue::new(1),
+        })
+    }
+
+    /// There are commands before `tail`; false where that cannot be.
+    pub(super) fn ring(&self, tail: u32) -> bool {
+        if tail >= self.entries {
+            return false;
+        }
+        self.tail.set(tail);
+        let _ = self.bell.push(());
+        true
+    }
+
+    /// The next commands, as many as lie one behind the other.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub(super) async fn fetch(&self, io: &Io) -> Result<tlp::Payload, DmaError> {
+        while self.head.get() == self.tail.get() {
+            self.bell.pop().await;
+        }
+        let (head, tail) = (self.head.get(), self.tail.get());
+        let behind = if tail > head { tail - head } else { self.entries - head };
+        let count = behind.min(FETCHED);
+        let bytes = io.dma_read(self.base + u64::from(head * SQE_BYTES), count * SQE_BYTES).await?;
+        self.head.set((head + count) % self.entries);
+        self.under_way.set(self.under_way.get() + count);
+        Ok(bytes)
+    }
+
+    /// A command that was taken has ended.
+    pub(super) fn ended(&self) {
+        self.under_way.set(self.under_way.get() - 1);
+        if self.under_way.get() == 0 {
+            let _ = self.idle.push(());
+        }
+    }
+
+    /// Waits until all that was taken has ended.
+    pub(super) async fn until_idle(&self) {
+        while self.under_way.get() > 0 {
+            self.idle.pop().await;
+        }
+    }
+}

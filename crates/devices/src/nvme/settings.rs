@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! An NVMe controller as a lab names it. Plain data; never runs anything.
+
+use plug::Fault;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tlp::Duration;
+
+/// I/O queue pairs of a controller at most.
+pub(super) const MAX_QUEUE_PAIRS: u16 = 64;
+/// Bytes of all namespaces together at most: what is written is kept in memory.
+const MAX_BYTES: u64 = 1 << 40;
+
+/// An NVMe controller (NVMe 1.4). Its namespaces are in memory, and begin as zeros. Virtual functions are controllers of the same
+/// subsystem, each with queues of its own, of a fixed number, and all namespaces.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// Its namespaces, from number 1 on.
+    #[schemars(length(min = 1, max = 16))]
+    pub namespaces: Vec<NamespaceSettings>,
+    /// Virtual functions.
+    #[schemars(range(min = 0, max = 64))]
+    pub vfs: u16,
+    /// I/O queue pairs of the controller, each with an interrupt vector.
+    #[schemars(range(min = 1, max = 64))]
+    pub queue_pairs: u16,
+    /// I/O queue pairs of each virtual function.
+    #[schemars(range(min = 1, max = 64))]
+    pub vf_queue_pairs: u16,
+    /// What was written is lost with the power where it was not flushed.
+    pub volatile_write_cache: bool,
+    /// How long the media take.
+    pub media: Media,
+}
+
+/// A namespace.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct NamespaceSettings {
+    /// Its bytes: a multiple of 4096.
+    #[schemars(range(min = 4096, max = 1_099_511_627_776_u64), extend("multipleOf" = 4096))]
+    pub size_bytes: u64,
+    /// Bytes of a block, until it is formatted otherwise.
+    pub block: Block,
+}
+
+/// Bytes of a block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub enum Block {
+    /// 512 B.
+    #[serde(rename = "512")]
+    B512,
+    /// 4096 B.
+    #[serde(rename = "4096")]
+    B4096,
+}
+
+impl Block {
+    /// The LBA formats, in their order: log2 of the bytes of a block.
+    pub(super) const SHIFTS: [u8; 2] = [9, 12];
+
+    pub(super) fn bytes(self) -> u32 {
+        match self {
+            Block::B512 => 512,
+            Block::B4096 => 4096,
+        }
+    }
+}
+
+/// How long media take, by a data sheet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Media {
+    /// No time at all: what is seen is the link, and the host.
+    #[default]
+    Ideal,
+    /// Intel Optane SSD DC P4800X, 375 GB (its product brief of 2017): latencies of 10 us, 2400 MB/s read and 2000 MB/s written.
+    OptaneP4800x,
+}
+
+/// What the media cost: a latency for each command, and a rate that all share.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Timing {
+    pub(super) read_latency: Duration,
+    pub(super) write_latency: Duration,
+    /// 0: no limit.
+    pub(super) read_bytes_per_second: u64,
+    pub(super) write_bytes_per_second: u64,
+}
+
+impl Media {
+    pub(super) fn timing(self) -> Timing {
+        match self {
+            Media::Ideal => Timing::default(),
+            Media::OptaneP4800x => Timing {
+                read_latency: Duration::from_us(10),
+                write_latency: Duration::from_us(10),
+                read_bytes_per_second: 2_400_000_000,
+                write_bytes_per_second: 2_000_000_000,
+            },
+        }
+    }
+}
+
+impl Default for NamespaceSettings {
+    fn default() -> NamespaceSettings {
+        NamespaceSettings { size_bytes: 64 << 20, block: Block::B512 }
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            namespaces: vec![NamespaceSettings::default()],
+            vfs: 0,
+            queue_pairs: 8,
+            vf_queue_pairs: 2,
+            volatile_write_cache: false,
+            media: Media::Ideal,
+        }
+    }
+}
+
+impl Settings {
+    /// I/O queue pairs of a function.
+    pub(super) fn pairs_of(&self, function: u16) -> u16 {
+        if function == 0 { self.queue_pairs } else { self.vf_queue_pairs }
+    }
+
+    /// What no single setting says.
+    pub(super) fn check_whole(&self) -> Result<(), Fault> {
+        let sum: u64 = self.namespaces.iter().map(|namespace| namespace.size_bytes).sum();
+        if sum > MAX_BYTES {
+            let message = format!("{sum} bytes in all: legal are {MAX_BYTES}");
+            return Err(Fault::at("namespaces", message));
+        }
+        Ok(())
+    }
+}
