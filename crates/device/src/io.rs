@@ -72,7 +72,8 @@ pub use exec::{
 };
 
 use crate::seam::{
-    self, CompletionError, Device, DmaAtomic, DmaError, DmaId, DmaRead, DmaWrite, Input, Output, Ready, Token,
+    self, CompletionError, Device, DmaAtomic, DmaError, DmaId, DmaRead, DmaWrite, Input, Output, Ready, ResetKind,
+    Token,
 };
 use exec::{Call, Core, JoinHandle, Outgoing, Post, Sleep, WaitList, wake};
 use request::{Owed, Place, Success};
@@ -146,6 +147,7 @@ struct Shared {
     /// True where requests wait for room, not for a task to take them.
     held_back: Cell<bool>,
     told: Cell<Told>,
+    begun_by: ResetKind,
 }
 
 /// What the endpoint has told of the function.
@@ -160,12 +162,13 @@ struct Told {
 }
 
 impl Shared {
-    fn new(core: IoCore, told: Told) -> Rc<Shared> {
+    fn new(core: IoCore, told: Told, begun_by: ResetKind) -> Rc<Shared> {
         Rc::new(Shared {
             core: Rc::new(core),
             mail: RefCell::default(),
             held_back: Cell::default(),
             told: Cell::new(told),
+            begun_by,
         })
     }
 
@@ -311,6 +314,11 @@ impl Io {
     /// while the device belongs to no endpoint.
     pub fn is_bus_master(&self) -> bool {
         !self.shared.told.get().is_not_bus_master
+    }
+
+    /// The reset that the device has begun by: power-on is fundamental.
+    pub fn begun_by(&self) -> ResetKind {
+        self.shared.begun_by
     }
 
     /// Sets the level of the function's INTx: asserted while it asks for service (`PCIe 5.0 §6.1.2`). It leaves after
@@ -584,7 +592,7 @@ impl AsyncDevice {
             let future = factory(io.clone());
             io.spawn(future);
         };
-        let shared = Shared::new(Core::new(pool), Told::default());
+        let shared = Shared::new(Core::new(pool), Told::default(), ResetKind::Fundamental);
         start(Io { shared: Rc::clone(&shared) });
         AsyncDevice { shared, start: Box::new(start), bell: None, messages: MessageCodes::NONE }
     }
@@ -596,9 +604,9 @@ impl AsyncDevice {
         self
     }
 
-    fn reset(&mut self) {
+    fn reset(&mut self, kind: ResetKind) {
         self.shared.core.exec.close();
-        self.shared = Shared::new(self.shared.core.next_life(), self.shared.told.get());
+        self.shared = Shared::new(self.shared.core.next_life(), self.shared.told.get(), kind);
         if let Some(bell) = &self.bell {
             self.shared.core.exec.set_bell(bell.clone());
         }
@@ -633,7 +641,7 @@ impl Device for AsyncDevice {
             Input::Request(request) => self.shared.deliver(request),
             Input::DmaDone { id, result } => self.shared.core.finish(id.0, result),
             Input::Timer => {}
-            Input::Reset(_) => self.reset(),
+            Input::Reset(kind) => self.reset(kind),
         }
         self.shared.run();
         self.shared.core.forget_news();

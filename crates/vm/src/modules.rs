@@ -210,8 +210,11 @@ impl Closure<'_> {
         // Before those that it needs, so that a circle ends.
         self.seen.insert(module.name.clone());
         for wish in &module.wishes {
-            if self.modules.files.contains_key(wish) {
-                self.add(wish, Some(&module.name))?;
+            // An algorithm's name, with `crypto-` before it or not, is an alias that its plain implementation has.
+            let generic = format!("{}_generic", wish.strip_prefix("crypto_").unwrap_or(wish));
+            let there = [wish, &generic].into_iter().find(|name| self.modules.files.contains_key(*name));
+            if let Some(name) = there {
+                self.add(name, Some(&module.name))?;
             }
         }
         for needed in &module.depends {

@@ -218,7 +218,9 @@ impl Run {
             0 => return Err(Status::INVALID_NAMESPACE),
             n => all.get(n as usize - 1..n as usize).ok_or(Status::INVALID_NAMESPACE)?,
         };
-        chosen.iter().for_each(|namespace| namespace.format(1 << shift));
-        Ok(0)
+        match chosen.iter().try_for_each(|namespace| namespace.format(1 << shift)) {
+            Ok(()) => Ok(0),
+            Err(_) => Err(Status::INTERNAL),
+        }
     }
 }

@@ -8,7 +8,7 @@ use super::settings::Settings;
 use super::spec::{cc, csts};
 use super::{BAR, BAR_BYTES, MAX_ENTRIES, MAX_PAGE_SHIFT, Report, log, register};
 use config::register::get;
-use device::Io;
+use device::{Io, ResetKind};
 use device::io::{RegisterFile, Request, WriteRequest};
 use plug::Shared;
 use std::cell::RefCell;
@@ -26,6 +26,13 @@ pub(super) struct Subsystem {
     pub(super) namespaces: Vec<Namespace>,
     pub(super) way: Way,
     pub(super) report: Shared<Report>,
+}
+
+impl Subsystem {
+    /// What is in a cache is kept from now on.
+    pub(super) fn flush(&self) -> std::io::Result<()> {
+        self.namespaces.iter().try_for_each(Namespace::flush)
+    }
 }
 
 /// A controller from one reset of its function to the next.
@@ -49,7 +56,9 @@ fn writable() -> Vec<u8> {
 
 /// Serves a function's host until it is reset.
 pub(super) async fn serve(io: Io, number: u16, subsystem: Rc<Subsystem>, counts: Rc<RefCell<log::Counts>>) {
-    counts.borrow_mut().power_cycles += 1;
+    if io.begun_by() == ResetKind::Fundamental {
+        lose_power(number, &subsystem, &counts);
+    }
     let registers = RefCell::new(RegisterFile::new(DOORBELLS as usize));
     let controller =
         Rc::new(Controller { io, number, subsystem, counts, registers, run: RefCell::default() });
@@ -68,6 +77,17 @@ pub(super) async fn serve(io: Io, number: u16, subsystem: Rc<Subsystem>, counts:
             }
             _ => {}
         }
+    }
+}
+
+/// The power was gone, before this moment: the cache with it.
+fn lose_power(number: u16, subsystem: &Subsystem, counts: &RefCell<log::Counts>) {
+    let mut counts = counts.borrow_mut();
+    counts.unsafe_shutdowns += u64::from(counts.is_in_use);
+    counts.power_cycles += 1;
+    counts.is_in_use = false;
+    if number == 0 {
+        subsystem.namespaces.iter().for_each(Namespace::lose_power);
     }
 }
 
@@ -132,7 +152,10 @@ impl Controller {
             _ => {}
         }
         if get(before, cc::SHN) == 0 && get(after, cc::SHN) != 0 {
-            self.subsystem.namespaces.iter().for_each(Namespace::flush);
+            if self.subsystem.flush().is_err() {
+                return self.fail();
+            }
+            self.counts.borrow_mut().is_in_use = false;
             self.set_status(csts::SHST_COMPLETE);
         }
     }
@@ -167,6 +190,7 @@ impl Controller {
         }
         let run = Run::start(Rc::clone(self), page, (asq, submissions), (acq, completions));
         *self.run.borrow_mut() = Some(run);
+        self.counts.borrow_mut().is_in_use = true;
         self.set_status(csts::RDY);
     }
 

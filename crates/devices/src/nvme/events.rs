@@ -11,17 +11,27 @@ use std::cell::Cell;
 /// The types that there are: errors, health.
 const TYPES: usize = 2;
 
+/// The event of a type.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+enum State {
+    #[default]
+    None,
+    /// No request has taken it.
+    Waits,
+    /// It was told, and its log page was not read since.
+    Told,
+}
+
 pub(super) struct Events {
     waiting: Channel<u32>,
-    /// By type: one was told, and its log page was not read since.
-    told: [Cell<bool>; TYPES],
+    states: [Cell<State>; TYPES],
     /// Requests that wait.
     requests: Cell<usize>,
 }
 
 impl Default for Events {
     fn default() -> Events {
-        Events { waiting: Channel::new(TYPES), told: Default::default(), requests: Cell::new(0) }
+        Events { waiting: Channel::new(TYPES), states: Default::default(), requests: Cell::new(0) }
     }
 }
 
@@ -42,11 +52,17 @@ impl Events {
         }
         self.requests.set(self.requests.get() + 1);
         let _waits = Waits(&self.requests);
-        Ok(self.waiting.receive().await)
+        let event = self.waiting.receive().await;
+        if let Some(state) = self.states.get((event & 0b111) as usize) {
+            state.set(State::Told);
+        }
+        Ok(event)
     }
 
+    /// Never waits: at most one event of each type is in the channel.
     async fn tell(&self, kind: usize, information: u32, page: u8) {
-        if !self.told[kind].replace(true) {
+        if self.states[kind].get() == State::None {
+            self.states[kind].set(State::Waits);
             self.waiting.send(kind as u32 | information << 8 | u32::from(page) << 16).await;
         }
     }
@@ -66,10 +82,13 @@ impl Events {
 
     /// A log page was read.
     pub(super) fn read(&self, page: u8) {
-        match page {
-            log::ERROR => self.told[0].set(false),
-            log::HEALTH => self.told[1].set(false),
-            _ => {}
+        let state = match page {
+            log::ERROR => &self.states[0],
+            log::HEALTH => &self.states[1],
+            _ => return,
+        };
+        if state.get() == State::Told {
+            state.set(State::None);
         }
     }
 }

@@ -28,6 +28,8 @@ pub(super) struct Counts {
     pub(super) writes: u64,
     pub(super) power_cycles: u64,
     pub(super) unsafe_shutdowns: u64,
+    /// It was enabled, and not shut down since.
+    pub(super) is_in_use: bool,
     pub(super) busy: Duration,
 }
 

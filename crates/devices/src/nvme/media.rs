@@ -2,16 +2,16 @@
 //! Where the bytes of namespaces are, how long it takes to reach them, and what a loss of power leaves of them. Knows no command.
 
 use super::settings::Timing;
+use plug::file::{Folder, Image};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use tlp::{Duration, Time};
 
 /// Bytes of what is kept as one; what was never written is not kept, and zero.
 const CHUNK_BYTES: u64 = 4096;
-
-/// The bytes of a namespace, as chunks by number.
-#[derive(Default)]
-struct Chunks(BTreeMap<u64, Box<[u8]>>);
 
 /// A range of bytes, cut at chunks: number, offset in it, and bytes.
 fn cut(at: u64, len: u64) -> impl Iterator<Item = (u64, usize, usize)> {
@@ -24,34 +24,113 @@ fn cut(at: u64, len: u64) -> impl Iterator<Item = (u64, usize, usize)> {
     })
 }
 
-impl Chunks {
-    fn read(&self, at: u64, mut to: &mut [u8]) {
+/// Where the bytes of a namespace are kept.
+pub(super) enum Store {
+    /// In memory, as chunks by number.
+    Memory(BTreeMap<u64, Box<[u8]>>),
+    File(File),
+}
+
+impl Store {
+    /// In memory, beginning with these bytes.
+    pub(super) fn holding(bytes: &[u8]) -> Store {
+        let chunks = (0..).zip(bytes.chunks(CHUNK_BYTES as usize));
+        let chunks = chunks.filter(|(_, bytes)| bytes.iter().any(|byte| *byte != 0));
+        let whole = |bytes: &[u8]| {
+            let mut chunk = vec![0; CHUNK_BYTES as usize];
+            chunk[..bytes.len()].copy_from_slice(bytes);
+            chunk.into()
+        };
+        Store::Memory(chunks.map(|(n, bytes)| (n, whole(bytes))).collect())
+    }
+
+    /// The file of this name, or what was kept of it; and its bytes.
+    pub(super) fn open(folder: &Folder, name: &str) -> io::Result<(Store, u64)> {
+        Ok(match folder.open_image(name)? {
+            Image::Kept(bytes) => (Store::holding(&bytes), bytes.len() as u64),
+            Image::File(file) => {
+                let bytes = file.metadata()?.len();
+                (Store::File(file), bytes)
+            }
+        })
+    }
+
+    fn read(&self, at: u64, mut to: &mut [u8]) -> io::Result<()> {
+        let chunks = match self {
+            Store::Memory(chunks) => chunks,
+            Store::File(file) => return file.read_exact_at(to, at),
+        };
         for (chunk, offset, bytes) in cut(at, to.len() as u64) {
             let (part, rest) = to.split_at_mut(bytes);
-            match self.0.get(&chunk) {
+            match chunks.get(&chunk) {
                 Some(from) => part.copy_from_slice(&from[offset..offset + bytes]),
                 None => part.fill(0),
             }
             to = rest;
         }
+        Ok(())
     }
 
-    fn write(&mut self, at: u64, mut from: &[u8]) {
+    fn write(&mut self, at: u64, mut from: &[u8]) -> io::Result<()> {
+        let chunks = match self {
+            Store::Memory(chunks) => chunks,
+            Store::File(file) => return file.write_all_at(from, at),
+        };
         for (chunk, offset, bytes) in cut(at, from.len() as u64) {
             let (part, rest) = from.split_at(bytes);
-            let to = self.0.entry(chunk).or_insert_with(|| vec![0; CHUNK_BYTES as usize].into());
+            let to = chunks.entry(chunk).or_insert_with(|| vec![0; CHUNK_BYTES as usize].into());
             to[offset..offset + bytes].copy_from_slice(part);
             from = rest;
         }
+        Ok(())
     }
 
-    fn zero(&mut self, at: u64, len: u64) {
+    fn zero(&mut self, at: u64, len: u64) -> io::Result<()> {
         for (chunk, offset, bytes) in cut(at, len) {
-            if bytes as u64 == CHUNK_BYTES {
-                self.0.remove(&chunk);
-            } else if let Some(to) = self.0.get_mut(&chunk) {
-                to[offset..offset + bytes].fill(0);
+            match self {
+                Store::Memory(chunks) if bytes as u64 == CHUNK_BYTES => _ = chunks.remove(&chunk),
+                Store::Memory(chunks) => {
+                    if let Some(to) = chunks.get_mut(&chunk) {
+                        to[offset..offset + bytes].fill(0);
+                    }
+                }
+                Store::File(file) => {
+                    file.write_all_at(&[0; CHUNK_BYTES as usize][..bytes], chunk * CHUNK_BYTES + offset as u64)?;
+                }
             }
+        }
+        Ok(())
+    }
+
+    /// All becomes zero.
+    fn clear(&mut self, size_bytes: u64) -> io::Result<()> {
+        match self {
+            Store::Memory(chunks) => {
+                chunks.clear();
+                Ok(())
+            }
+            Store::File(file) if file.metadata()?.len() == size_bytes => {
+                file.set_len(0)?;
+                file.set_len(size_bytes)
+            }
+            // What is behind the namespace is not its own.
+            Store::File(_) => self.zero(0, size_bytes),
+        }
+    }
+
+    /// Bytes that it takes.
+    fn used_bytes(&self) -> u64 {
+        match self {
+            Store::Memory(chunks) => chunks.len() as u64 * CHUNK_BYTES,
+            Store::File(file) => file.metadata().map_or(0, |about| about.blocks() * 512),
+        }
+    }
+
+    /// What was written survives this machine.
+    fn sync(&self) -> io::Result<()> {
+        match self {
+            Store::Memory(_) => Ok(()),
+            Store::File(file) => file.sync_data(),
         }
     }
 }
@@ -61,7 +140,7 @@ pub(super) struct Namespace {
     pub(super) size_bytes: u64,
     /// Bytes of a block, as it was formatted last.
     block_bytes: Cell<u32>,
-    kept: RefCell<Chunks>,
+    kept: RefCell<Store>,
     /// What was written and is not kept yet, by chunk; `None`: there is no cache.
     cache: Option<RefCell<BTreeMap<u64, Box<[u8]>>>>,
     /// Blocks that read as an error.
@@ -69,11 +148,11 @@ pub(super) struct Namespace {
 }
 
 impl Namespace {
-    pub(super) fn new(size_bytes: u64, block_bytes: u32, has_cache: bool) -> Namespace {
+    pub(super) fn new(store: Store, size_bytes: u64, block_bytes: u32, has_cache: bool) -> Namespace {
         Namespace {
             size_bytes,
             block_bytes: Cell::new(block_bytes),
-            kept: RefCell::default(),
+            kept: RefCell::new(store),
             cache: has_cache.then(RefCell::default),
             uncorrectable: RefCell::default(),
         }
@@ -87,14 +166,14 @@ impl Namespace {
         self.size_bytes / u64::from(self.block_bytes())
     }
 
-    /// Bytes of chunks that are kept, for Namespace Utilization.
+    /// Bytes that are kept, for Namespace Utilization.
     pub(super) fn used_bytes(&self) -> u64 {
-        (self.kept.borrow().0.len() as u64 * CHUNK_BYTES).min(self.size_bytes)
+        self.kept.borrow().used_bytes().min(self.size_bytes)
     }
 
-    pub(super) fn read(&self, at: u64, to: &mut [u8]) {
-        self.kept.borrow().read(at, to);
-        let Some(cache) = &self.cache else { return };
+    pub(super) fn read(&self, at: u64, to: &mut [u8]) -> io::Result<()> {
+        self.kept.borrow().read(at, to)?;
+        let Some(cache) = &self.cache else { return Ok(()) };
         let (cache, mut to) = (cache.borrow(), to);
         for (chunk, offset, bytes) in cut(at, to.len() as u64) {
             let (part, rest) = to.split_at_mut(bytes);
@@ -103,51 +182,62 @@ impl Namespace {
             }
             to = rest;
         }
+        Ok(())
     }
 
     /// Writes; `through` says that the bytes are kept at once (Force Unit Access).
-    pub(super) fn write(&self, at: u64, from: &[u8], through: bool) {
-        let last = at + (from.len() as u64).saturating_sub(1);
-        let block = u64::from(self.block_bytes());
-        self.uncorrectable.borrow_mut().retain(|lba| !(at / block..=last / block).contains(lba));
+    pub(super) fn write(&self, at: u64, from: &[u8], through: bool) -> io::Result<()> {
+        self.heal(at, from.len() as u64);
         match &self.cache {
             Some(cache) => self.write_cached(&mut cache.borrow_mut(), at, from, through),
             None => self.kept.borrow_mut().write(at, from),
         }
     }
 
-    fn write_cached(&self, cache: &mut BTreeMap<u64, Box<[u8]>>, at: u64, mut from: &[u8], through: bool) {
+    fn write_cached(
+        &self,
+        cache: &mut BTreeMap<u64, Box<[u8]>>,
+        at: u64,
+        mut from: &[u8],
+        through: bool,
+    ) -> io::Result<()> {
         for (chunk, offset, bytes) in cut(at, from.len() as u64) {
             let (part, rest) = from.split_at(bytes);
-            let cached = cache.get_mut(&chunk);
             if through {
-                self.kept.borrow_mut().write(chunk * CHUNK_BYTES + offset as u64, part);
+                self.kept.borrow_mut().write(chunk * CHUNK_BYTES + offset as u64, part)?;
             }
-            match cached {
+            match cache.get_mut(&chunk) {
                 Some(to) => to[offset..offset + bytes].copy_from_slice(part),
                 None if through => {}
                 None => {
                     let mut to = vec![0; CHUNK_BYTES as usize];
-                    self.kept.borrow().read(chunk * CHUNK_BYTES, &mut to);
+                    self.kept.borrow().read(chunk * CHUNK_BYTES, &mut to)?;
                     to[offset..offset + bytes].copy_from_slice(part);
                     cache.insert(chunk, to.into());
                 }
             }
             from = rest;
         }
+        Ok(())
     }
 
     /// Blocks become zero, written or not.
-    pub(super) fn zero(&self, at: u64, len: u64, through: bool) {
+    pub(super) fn zero(&self, at: u64, len: u64, through: bool) -> io::Result<()> {
         if self.cache.is_none() {
-            let block = u64::from(self.block_bytes());
-            self.uncorrectable.borrow_mut().retain(|lba| !(at / block..(at + len) / block).contains(lba));
+            self.heal(at, len);
             return self.kept.borrow_mut().zero(at, len);
         }
         let zeros = [0; CHUNK_BYTES as usize];
         for (chunk, offset, bytes) in cut(at, len) {
-            self.write(chunk * CHUNK_BYTES + offset as u64, &zeros[..bytes], through);
+            self.write(chunk * CHUNK_BYTES + offset as u64, &zeros[..bytes], through)?;
         }
+        Ok(())
+    }
+
+    /// What is written can be read again.
+    fn heal(&self, at: u64, len: u64) {
+        let block = u64::from(self.block_bytes());
+        self.uncorrectable.borrow_mut().retain(|lba| !(at / block..(at + len).div_ceil(block)).contains(lba));
     }
 
     /// Marks blocks that read as an error until they are written.
@@ -160,11 +250,15 @@ impl Namespace {
     }
 
     /// What is in the cache is kept from now on.
-    pub(super) fn flush(&self) {
-        let Some(cache) = &self.cache else { return };
-        for (chunk, bytes) in std::mem::take(&mut *cache.borrow_mut()) {
-            self.kept.borrow_mut().0.insert(chunk, bytes);
+    pub(super) fn flush(&self) -> io::Result<()> {
+        let mut kept = self.kept.borrow_mut();
+        if let Some(cache) = &self.cache {
+            for (chunk, bytes) in &*cache.borrow() {
+                kept.write(chunk * CHUNK_BYTES, bytes)?;
+            }
+            cache.borrow_mut().clear();
         }
+        kept.sync()
     }
 
     /// What a loss of power leaves.
@@ -175,11 +269,12 @@ impl Namespace {
     }
 
     /// Nothing of before is there any more.
-    pub(super) fn format(&self, block_bytes: u32) {
+    pub(super) fn format(&self, block_bytes: u32) -> io::Result<()> {
         self.lose_power();
-        self.kept.borrow_mut().0.clear();
+        self.kept.borrow_mut().clear(self.size_bytes)?;
         self.uncorrectable.borrow_mut().clear();
         self.block_bytes.set(block_bytes);
+        Ok(())
     }
 }
 

@@ -28,11 +28,11 @@ use config::{Bar, BuildError, Builder, ConfigSpace, Identity, MsixLayout, PcieLa
 use controller::Subsystem;
 use device::{AsyncDevice, BarIndex, Device};
 use endpoint::{FunctionConfig, VirtualFunctions};
-use media::{Namespace, Way};
+use media::Way;
 use plug::{Fault, FunctionRegisters, Model, Needs, Plugged, Shared, Shown, Site};
 use std::cell::RefCell;
 use std::rc::Rc;
-use tlp::{PayloadPool, Time};
+use tlp::Time;
 
 /// Entries of a queue at most.
 pub const MAX_ENTRIES: u32 = 1024;
@@ -110,13 +110,9 @@ impl Model for Settings {
         Needs { virtual_functions: self.vfs, ..Needs::default() }
     }
 
-    fn check_together(&self) -> Result<(), Fault> {
-        self.check_whole()
-    }
-
     fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault> {
         let report = Shared::default();
-        let made = functions(self, site.pcie, site.id.bits().into(), site.payloads, &report)?;
+        let made = functions(self, site, &report)?;
         let plugged = Plugged::with_virtual_functions(made.physical, made.virtual_functions, driver::driver);
         Ok(plugged.reporting(&report))
     }
@@ -130,28 +126,24 @@ pub struct Functions {
     pub virtual_functions: Option<VirtualFunctions>,
 }
 
-/// The subsystem of this serial number; `pcie` says what link it is on, payloads come from `pool`.
+/// The subsystem in this slot.
 ///
 /// # Errors
-/// Where a setting is not legal.
+/// Where a setting is not legal, or a file cannot be had.
 pub fn functions(
     settings: &Settings,
-    pcie: PcieLayout,
-    serial: u32,
-    pool: &PayloadPool,
+    site: &Site<'_>,
     report: &Shared<Report>,
 ) -> Result<Functions, Fault> {
     settings.check()?;
-    let namespace =
-        |n: &NamespaceSettings| Namespace::new(n.size_bytes, n.block.bytes(), settings.volatile_write_cache);
     let subsystem = Rc::new(Subsystem {
         settings: settings.clone(),
-        serial,
-        namespaces: settings.namespaces.iter().map(namespace).collect(),
+        serial: site.id.bits().into(),
+        namespaces: settings.open(site.folder)?,
         way: Way::new(settings.media.timing()),
         report: report.clone(),
     });
-    let pool = pool.clone();
+    let (pool, pcie) = (site.payloads.clone(), site.pcie);
     let device = move |number: u16| -> Box<dyn Device> {
         let (subsystem, counts) = (Rc::clone(&subsystem), Rc::<RefCell<log::Counts>>::default());
         let start = move |io| controller::serve(io, number, Rc::clone(&subsystem), Rc::clone(&counts));

@@ -31,21 +31,22 @@ impl Run {
     pub(super) async fn transfer(&self, command: &Command) -> Outcome {
         let namespace = match command.nsid() {
             ALL if command.opcode() == io::FLUSH => {
-                self.controller.subsystem.namespaces.iter().for_each(Namespace::flush);
+                self.stored(self.controller.subsystem.flush(), Status::WRITE_FAULT)?;
                 return Ok(0);
             }
             n => n.checked_sub(1).and_then(|n| self.controller.subsystem.namespaces.get(n as usize)),
         };
         let namespace = namespace.ok_or(Status::INVALID_NAMESPACE)?;
         match command.opcode() {
-            io::FLUSH => namespace.flush(),
+            io::FLUSH => self.stored(namespace.flush(), Status::WRITE_FAULT)?,
             io::READ => self.read(command, namespace).await?,
             io::WRITE => self.write(command, namespace).await?,
             io::COMPARE => self.compare(command, namespace).await?,
             io::WRITE_ZEROES => {
                 let blocks = blocks(command, namespace)?;
                 self.until(|way, now| way.write(now, 0)).await;
-                namespace.zero(blocks.at, blocks.bytes, self.is_through(command));
+                let done = namespace.zero(blocks.at, blocks.bytes, self.is_through(command));
+                self.stored(done, Status::WRITE_FAULT)?;
             }
             io::WRITE_UNCORRECTABLE => {
                 let blocks = blocks(command, namespace)?;
@@ -71,6 +72,23 @@ impl Run {
         command.dw(12) & 1 << 30 != 0 || !self.features.borrow().caches()
     }
 
+    /// What the media have done; where they could not, it is an error of the media.
+    fn stored(&self, done: std::io::Result<()>, failure: Status) -> Result<(), Status> {
+        done.map_err(|_| {
+            self.controller.counts.borrow_mut().media_errors += 1;
+            failure
+        })
+    }
+
+    /// Whether blocks can be read at all.
+    fn check_readable(&self, blocks: &Blocks, namespace: &Namespace) -> Result<(), Status> {
+        let readable = match namespace.is_spoiled(blocks.lba, blocks.count) {
+            true => Err(std::io::ErrorKind::InvalidData.into()),
+            false => Ok(()),
+        };
+        self.stored(readable, Status::UNRECOVERED_READ)
+    }
+
     fn report(&self, change: impl FnOnce(&mut Report)) {
         self.controller.subsystem.report.change(change);
     }
@@ -81,14 +99,13 @@ impl Run {
         let bytes = blocks.bytes as u32;
         let pieces = pieces(io, command, self.page, bytes, true).await?;
         self.until(|way, now| way.read(now, blocks.bytes)).await;
-        if namespace.is_spoiled(blocks.lba, blocks.count) {
-            self.controller.counts.borrow_mut().media_errors += 1;
-            return Err(Status::UNRECOVERED_READ);
-        }
+        self.check_readable(&blocks, namespace)?;
         let mut at = blocks.at;
         for (address, len) in pieces.iter().flat_map(parts) {
             if let Some(address) = address {
-                let data = io.payloads().fill(len as usize, |to| namespace.read(at, to));
+                let mut done = Ok(());
+                let data = io.payloads().fill(len as usize, |to| done = namespace.read(at, to));
+                self.stored(done, Status::UNRECOVERED_READ)?;
                 io.dma_write(address, data).await.map_err(|_| Status::DATA_TRANSFER)?;
             }
             at += u64::from(len);
@@ -107,7 +124,7 @@ impl Run {
         self.until(|way, now| way.write(now, blocks.bytes)).await;
         let (mut at, through) = (blocks.at, self.is_through(command));
         for part in &data {
-            namespace.write(at, part, through);
+            self.stored(namespace.write(at, part, through), Status::WRITE_FAULT)?;
             at += part.len() as u64;
         }
         let mut counts = self.controller.counts.borrow_mut();
@@ -123,14 +140,11 @@ impl Run {
         let blocks = limited(blocks(command, namespace)?)?;
         let data = self.fetch(command, blocks.bytes as u32).await?;
         self.until(|way, now| way.read(now, blocks.bytes)).await;
-        if namespace.is_spoiled(blocks.lba, blocks.count) {
-            self.controller.counts.borrow_mut().media_errors += 1;
-            return Err(Status::UNRECOVERED_READ);
-        }
+        self.check_readable(&blocks, namespace)?;
         let mut at = blocks.at;
         for part in &data {
             let mut there = vec![0; part.len()];
-            namespace.read(at, &mut there);
+            self.stored(namespace.read(at, &mut there), Status::UNRECOVERED_READ)?;
             if there[..] != part[..] {
                 return Err(Status::COMPARE_FAILURE);
             }
@@ -152,7 +166,9 @@ impl Run {
             ranges.push(place(lba, words >> 32, namespace)?);
         }
         if command.dw(11) & DEALLOCATE != 0 {
-            ranges.iter().for_each(|range| namespace.zero(range.at, range.bytes, false));
+            for range in &ranges {
+                self.stored(namespace.zero(range.at, range.bytes, false), Status::WRITE_FAULT)?;
+            }
         }
         Ok(())
     }

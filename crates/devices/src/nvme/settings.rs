@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! An NVMe controller as a lab names it. Plain data; never runs anything.
 
+use super::media::{Namespace, Store};
 use plug::Fault;
+use plug::file::Folder;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tlp::Duration;
 
 /// I/O queue pairs of a controller at most.
 pub(super) const MAX_QUEUE_PAIRS: u16 = 64;
-/// Bytes of all namespaces together at most: what is written is kept in memory.
-const MAX_BYTES: u64 = 1 << 40;
+/// Bytes of a namespace in memory of which nothing else is said.
+const DEFAULT_BYTES: u64 = 64 << 20;
 
-/// An NVMe controller (NVMe 1.4). Its namespaces are in memory, and begin as zeros. Virtual functions are controllers of the same
+/// An NVMe controller (NVMe 1.4). Virtual functions are controllers of the same
 /// subsystem, each with queues of its own, of a fixed number, and all namespaces.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -34,21 +36,24 @@ pub struct Settings {
     pub media: Media,
 }
 
-/// A namespace.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+/// A namespace: zeros in memory, or a file.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct NamespaceSettings {
-    /// Its bytes: a multiple of 4096.
+    /// Its bytes: a multiple of 4096. Without it all of the file, or 64 MiB.
     #[schemars(range(min = 4096, max = 1_099_511_627_776_u64), extend("multipleOf" = 4096))]
-    pub size_bytes: u64,
+    pub size_bytes: Option<u64>,
+    /// The file that has its bytes, and keeps what is written: a path relative to the lab file. It must be there, and be long enough.
+    pub file: Option<String>,
     /// Bytes of a block, until it is formatted otherwise.
     pub block: Block,
 }
 
 /// Bytes of a block.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub enum Block {
     /// 512 B.
+    #[default]
     #[serde(rename = "512")]
     B512,
     /// 4096 B.
@@ -103,9 +108,23 @@ impl Media {
     }
 }
 
-impl Default for NamespaceSettings {
-    fn default() -> NamespaceSettings {
-        NamespaceSettings { size_bytes: 64 << 20, block: Block::B512 }
+impl NamespaceSettings {
+    /// The namespace, with the files of `folder`.
+    fn open(&self, folder: &Folder, has_cache: bool) -> Result<Namespace, String> {
+        let (store, there) = match &self.file {
+            None => (Store::holding(&[]), None),
+            Some(name) => {
+                let (store, bytes) = Store::open(folder, name).map_err(|why| format!("{name}: {why}"))?;
+                (store, Some(bytes / 4096 * 4096))
+            }
+        };
+        let bytes = self.size_bytes.or(there).unwrap_or(DEFAULT_BYTES);
+        match there {
+            Some(there) if there < bytes || bytes == 0 => {
+                Err(format!("the file has {there} bytes in blocks of 4096: at least {} are needed", bytes.max(4096)))
+            }
+            _ => Ok(Namespace::new(store, bytes, self.block.bytes(), has_cache)),
+        }
     }
 }
 
@@ -128,13 +147,12 @@ impl Settings {
         if function == 0 { self.queue_pairs } else { self.vf_queue_pairs }
     }
 
-    /// What no single setting says.
-    pub(super) fn check_whole(&self) -> Result<(), Fault> {
-        let sum: u64 = self.namespaces.iter().map(|namespace| namespace.size_bytes).sum();
-        if sum > MAX_BYTES {
-            let message = format!("{sum} bytes in all: legal are {MAX_BYTES}");
-            return Err(Fault::at("namespaces", message));
-        }
-        Ok(())
+    /// Its namespaces, with the files of `folder`.
+    pub(super) fn open(&self, folder: &Folder) -> Result<Vec<Namespace>, Fault> {
+        let open = |(n, namespace): (usize, &NamespaceSettings)| {
+            let opened = namespace.open(folder, self.volatile_write_cache);
+            opened.map_err(|why| Fault::at("namespaces", format!("namespace {}: {why}", n + 1)))
+        };
+        self.namespaces.iter().enumerate().map(open).collect()
     }
 }

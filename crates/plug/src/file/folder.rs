@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The folder from which a lab's relative paths start, or the files kept from it: those that a lab names, whole,
-//! under the names by which it does. Never writes.
+//! under the names by which it does. Never writes them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -33,6 +34,14 @@ enum Source {
     Keeping(Arc<Mutex<KeptFiles>>),
     /// The kept files alone.
     Kept(Arc<KeptFiles>),
+}
+
+/// A file that a device keeps its contents in.
+pub enum Image {
+    /// The file.
+    File(File),
+    /// What it held when a run was recorded.
+    Kept(Vec<u8>),
 }
 
 impl From<&str> for Folder {
@@ -104,6 +113,30 @@ impl Folder {
             Source::Disk => Ok(Box::new(File::open(self.path.join(name))?)),
             _ => Ok(Box::new(io::Cursor::new(self.read(name, MAX_KEPT_BYTES as u64)?))),
         }
+    }
+
+    /// Opens the file that a lab calls `name` to be read and written, by nobody else meanwhile. Where the folder keeps files, its
+    /// contents as they are now are kept; kept contents are not a file any more, and what is written to them is written nowhere.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read); also where it is no regular file, or is open elsewhere by this very means.
+    pub fn open_image(&self, name: &str) -> io::Result<Image> {
+        self.note(name);
+        if !matches!(self.source, Source::Disk) {
+            let contents = self.read(name, MAX_KEPT_BYTES as u64)?;
+            if matches!(self.source, Source::Kept(_)) {
+                return Ok(Image::Kept(contents));
+            }
+        }
+        let path = self.path.join(name);
+        // Opened to be written, a pipe would wait for nobody, and a folder is refused.
+        if !fs::metadata(&path)?.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+        }
+        let file = File::options().read(true).write(true).open(&path)?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive)
+            .map_err(|_| io::Error::new(io::ErrorKind::ResourceBusy, "it is in use by another device or run"))?;
+        Ok(Image::File(file))
     }
 
     /// Reads the file that a lab calls `name` whole. A lab may name anything, so what never ends is not read.

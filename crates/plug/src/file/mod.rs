@@ -10,7 +10,7 @@ mod schema;
 mod source;
 
 pub use error::{FileError, FileErrors, brief};
-pub use folder::{Folder, KeptFiles, MAX_KEPT_BYTES, MAX_KEPT_FILES};
+pub use folder::{Folder, Image, KeptFiles, MAX_KEPT_BYTES, MAX_KEPT_FILES};
 pub use overrides::Overrides;
 pub use page::{Page, cell};
 pub use schema::Schema;
