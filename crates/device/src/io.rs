@@ -72,8 +72,8 @@ pub use exec::{
 };
 
 use crate::seam::{
-    self, CompletionError, Device, DmaAtomic, DmaError, DmaId, DmaRead, DmaWrite, Input, Output, Ready, ResetKind,
-    Token,
+    self, CompletionError, Device, DmaAtomic, DmaError, DmaId, DmaRead, DmaWrite, Input, Output, Ready,
+    ResetKind, Token,
 };
 use exec::{Call, Core, JoinHandle, Outgoing, Post, Sleep, WaitList, wake};
 use request::{Owed, Place, Success};

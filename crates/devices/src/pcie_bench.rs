@@ -37,6 +37,7 @@ pub use settings::{
     BUFFER_BYTES, CardPath, MAX_COMMAND_BYTES, MAX_LATENCIES, MAX_OUTSTANDING, MAX_WINDOW_BYTES, Settings,
     SettingsError,
 };
+pub(crate) use units::below;
 pub use units::{MAX_TABLE, Units};
 
 use crate::control::{self, Registers, Who};

@@ -6,6 +6,7 @@
 //! - [`chipyard`]: Chipyard's PCIe study of 2022: read latency, bandwidth, and a NIC that waits for control;
 //! - [`pcie_bench`]: SIGCOMM'18: the three NICs of Figure 1, the round trip of Figure 2, and transfers under way;
 //! - [`dma_engine`]: ReConFig'15: transfers of the DMA engine over their size;
+//! - [`nvme`]: no paper's: an NVMe controller over the depth of its queue;
 //! - [`figures`]: the papers' figures, from `data/papers`, each with where it is printed;
 //! - [`setup`]: a lab and what is varied; [`table`]: what comes out.
 //!
@@ -16,6 +17,7 @@ mod chipyard;
 mod dma_engine;
 mod figures;
 mod gem5;
+mod nvme;
 mod pcie_bench;
 mod setup;
 mod table;
@@ -207,6 +209,12 @@ pub const EXPERIMENTS: &[Experiment] = &[
         title: "a NIC's rate over the transfers that it may have under way",
         source: "pcie-bench (SIGCOMM'18), §2 and §7",
         run: pcie_bench::in_flight,
+    },
+    Experiment {
+        name: "nvme-queue-depth",
+        title: "an NVMe controller over the depth of its queue: where the time goes, and what limits it",
+        source: "no paper: NVMe 1.4 on links of today",
+        run: nvme::queue_depth,
     },
 ];
 

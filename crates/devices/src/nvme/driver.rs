@@ -1,55 +1,173 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A program that brings a controller up on the simulated host, and asks who it is.
+//! The driver on the simulated host: brings up the controller of each function, asks who it is, and makes queue pairs, on which the job is
+//! done. The time of the CPU's own instructions is not modelled; accesses to registers are.
 
-use super::register;
-use super::spec::{admin, cc, csts};
-use super::{BAR, MAX_ENTRIES};
+use super::job::{Pair, Pass, Places};
+use super::report::{JobReport, Report, Stages};
+use super::settings::{Job, Kind};
+use super::spec::{CQE_BYTES, SQE_BYTES, admin, cc, csts};
+use super::{BAR, MAX_ENTRIES, register};
 use crate::text;
 use host::Cpu;
 use host::firmware::FoundFunction;
+use plug::Shared;
+use std::rc::Rc;
 use tlp::Duration;
 
-/// How often readiness is looked for.
+/// How often the driver looks for what has no interrupt.
 const LOOK: Duration = Duration::from_us(1);
 const LOOKS: u32 = 1_000_000;
+/// Entries of the admin queues.
 const ENTRIES: u32 = 32;
+const _: () = assert!(ENTRIES <= MAX_ENTRIES);
 
-/// Enables the controller of each function, and identifies it.
+/// Does the job on all functions at the same time.
 ///
 /// # Errors
 /// A line that says what failed.
-pub(super) async fn driver(cpu: Cpu, functions: Vec<FoundFunction>) -> Result<(), String> {
-    const { assert!(ENTRIES <= MAX_ENTRIES) };
+pub(super) async fn driver(
+    cpu: Cpu,
+    functions: Vec<FoundFunction>,
+    job: Job,
+    (namespace_bytes, seed): (u64, u64),
+    report: Shared<Report>,
+) -> Result<(), String> {
+    let mut pairs = Vec::new();
     for function in functions {
-        enable(&cpu, &function).await.map_err(|why| format!("{function}: {why}"))?;
+        let function = Rc::new(function);
+        let said = |why| format!("{function}: {why}");
+        let mut admin = Admin::enable(&cpu, &function).await.map_err(said)?;
+        let block_bytes = admin.identify().await.map_err(said)?;
+        for id in 1..=job.queues {
+            pairs.push(Pair::open(&mut admin, id, job, block_bytes).await.map_err(said)?);
+        }
+    }
+    let share = Places { bytes: namespace_bytes, pairs: pairs.len() as u64, seed };
+    let before = report.get().stages;
+    let start = cpu.now();
+    let done = run_all(&cpu, pairs, job.kind, share).await?;
+    let end = cpu.now();
+    report.change(|report| report.job = Some(summary(&done, end.since(start), before, report.stages, job)));
+    if job.kind == Kind::Write && job.verify {
+        let pairs = done.into_iter().map(|(pair, _)| pair).collect();
+        run_all(&cpu, pairs, Kind::Read, share).await?;
     }
     Ok(())
 }
 
-async fn enable(cpu: &Cpu, function: &FoundFunction) -> Result<(), String> {
-    let at = |register| function.address(BAR, register);
-    let page = || cpu.memory().alloc(4096, 4096).map_err(text);
-    let (submissions, completions, data) = (page()?, page()?, page()?);
-    cpu.write_u32(at(register::AQA)?, (ENTRIES - 1) << 16 | (ENTRIES - 1)).await.map_err(text)?;
-    cpu.write_u64(at(register::ASQ)?, submissions).await.map_err(text)?;
-    cpu.write_u64(at(register::ACQ)?, completions).await.map_err(text)?;
-    cpu.write_u32(at(register::CC)?, cc::EN | 4 << 20 | 6 << 16).await.map_err(text)?;
-    let mut looks = 0..LOOKS;
-    while cpu.read_u32(at(register::CSTS)?).await.map_err(text)? & csts::RDY == 0 {
-        looks.next().ok_or("it does not become ready")?;
-        cpu.sleep(LOOK).await;
+async fn run_all(
+    cpu: &Cpu,
+    pairs: Vec<Pair>,
+    kind: Kind,
+    share: Places,
+) -> Result<Vec<(Pair, Pass)>, String> {
+    let run = |(n, pair): (u64, Pair)| cpu.spawn(pair.run(kind, n, share));
+    let running: Vec<_> = (0..).zip(pairs).map(run).collect();
+    let mut done = Vec::with_capacity(running.len());
+    for task in running {
+        done.push(task.await.map_err(text)??);
     }
-    let memory = cpu.memory();
-    let command = [u64::from(admin::IDENTIFY), 0, 0, data, 0, 1, 0, 0].map(u64::to_le_bytes);
-    memory.write(submissions, command.as_flattened()).map_err(text)?;
-    cpu.write_u32(at(register::SQ0TDBL)?, 1).await.map_err(text)?;
-    while memory.read_u32(completions + 12).map_err(text)? >> 16 & 1 == 0 {
-        looks.next().ok_or("it does not say who it is")?;
-        cpu.sleep(LOOK).await;
+    Ok(done)
+}
+
+fn summary(done: &[(Pair, Pass)], elapsed: Duration, before: Stages, after: Stages, job: Job) -> JobReport {
+    let mut report = JobReport {
+        elapsed,
+        stages: Stages {
+            fetch: after.fetch - before.fetch,
+            work: after.work - before.work,
+            media: after.media - before.media,
+            completion: after.completion - before.completion,
+        },
+        ..JobReport::default()
+    };
+    for (_, pass) in done {
+        report.latencies.join(&pass.latencies);
+        report.doorbells += pass.doorbells;
+        report.interrupts += pass.interrupts;
     }
-    cpu.write_u32(at(register::CQ0HDBL)?, 1).await.map_err(text)?;
-    match memory.read_u32(completions + 12).map_err(text)? >> 17 {
-        0 => Ok(()),
-        status => Err(format!("Identify ends with status {status:#x}")),
+    report.bytes = report.latencies.count() * u64::from(job.command_bytes);
+    report
+}
+
+/// The admin queues of a controller.
+pub(super) struct Admin {
+    pub(super) cpu: Cpu,
+    pub(super) function: Rc<FoundFunction>,
+    submissions: u64,
+    completions: u64,
+    data: u64,
+    issued: u32,
+}
+
+impl Admin {
+    async fn enable(cpu: &Cpu, function: &Rc<FoundFunction>) -> Result<Admin, String> {
+        let at = |register| function.address(BAR, register);
+        let page = || cpu.memory().alloc(4096, 4096).map_err(text);
+        let (submissions, completions, data) = (page()?, page()?, page()?);
+        cpu.write_u32(at(register::AQA)?, (ENTRIES - 1) << 16 | (ENTRIES - 1)).await.map_err(text)?;
+        cpu.write_u64(at(register::ASQ)?, submissions).await.map_err(text)?;
+        cpu.write_u64(at(register::ACQ)?, completions).await.map_err(text)?;
+        let (submission, completion) = (SQE_BYTES.trailing_zeros(), CQE_BYTES.trailing_zeros());
+        let control = cc::EN | completion << 20 | submission << 16;
+        cpu.write_u32(at(register::CC)?, control).await.map_err(text)?;
+        let mut looks = 0..LOOKS;
+        while cpu.read_u32(at(register::CSTS)?).await.map_err(text)? & csts::RDY == 0 {
+            looks.next().ok_or("it does not become ready")?;
+            cpu.sleep(LOOK).await;
+        }
+        let (cpu, function) = (cpu.clone(), Rc::clone(function));
+        Ok(Admin { cpu, function, submissions, completions, data, issued: 0 })
+    }
+
+    /// Carries out a command, which is given as opcode, namespace, data, and DW 10 and 11.
+    pub(super) async fn command(
+        &mut self,
+        opcode: u8,
+        nsid: u32,
+        data: u64,
+        [dw10, dw11]: [u32; 2],
+    ) -> Result<(), String> {
+        let (cpu, memory, slot) = (&self.cpu, self.cpu.memory(), self.issued % ENTRIES);
+        let phase = u32::from((self.issued / ENTRIES).is_multiple_of(2));
+        let words = [
+            u64::from(nsid) << 32 | u64::from(opcode) | u64::from(slot) << 16,
+            0,
+            0,
+            data,
+            0,
+            u64::from(dw11) << 32 | u64::from(dw10),
+            0,
+            0,
+        ];
+        let entry = words.map(u64::to_le_bytes);
+        memory.write(self.submissions + u64::from(slot * SQE_BYTES), entry.as_flattened()).map_err(text)?;
+        self.issued += 1;
+        let next = self.issued % ENTRIES;
+        cpu.write_u32(self.function.address(BAR, register::SQ0TDBL)?, next).await.map_err(text)?;
+        let mut looks = 0..LOOKS;
+        let ended = self.completions + u64::from(slot * CQE_BYTES) + 12;
+        while memory.read_u32(ended).map_err(text)? >> 16 & 1 != phase {
+            looks.next().ok_or_else(|| format!("command {opcode:#04x} does not end"))?;
+            cpu.sleep(LOOK).await;
+        }
+        cpu.write_u32(self.function.address(BAR, register::CQ0HDBL)?, next).await.map_err(text)?;
+        match memory.read_u32(ended).map_err(text)? >> 17 {
+            0 => Ok(()),
+            status => Err(format!("command {opcode:#04x} ends with status {status:#x}")),
+        }
+    }
+
+    /// Asks the controller who it is, and namespace 1 how long its blocks are: in bytes.
+    async fn identify(&mut self) -> Result<u32, String> {
+        self.command(admin::IDENTIFY, 0, self.data, [1, 0]).await?;
+        self.command(admin::IDENTIFY, 1, self.data, [0, 0]).await?;
+        let memory = self.cpu.memory();
+        let format = memory.read_u8(self.data + 26).map_err(text)? & 0xf;
+        let shift = memory.read_u8(self.data + 128 + 4 * u64::from(format) + 2).map_err(text)?;
+        match shift {
+            9..=16 => Ok(1 << shift),
+            _ => Err(format!("namespace 1 has blocks of 2^{shift} bytes")),
+        }
     }
 }

@@ -95,7 +95,10 @@ impl Store {
                     }
                 }
                 Store::File(file) => {
-                    file.write_all_at(&[0; CHUNK_BYTES as usize][..bytes], chunk * CHUNK_BYTES + offset as u64)?;
+                    file.write_all_at(
+                        &[0; CHUNK_BYTES as usize][..bytes],
+                        chunk * CHUNK_BYTES + offset as u64,
+                    )?;
                 }
             }
         }

@@ -4,7 +4,7 @@
 //!
 //! - `spec`: what the specification names. - `controller`: registers. - `run`: queues and who works, from Enable on. - `queue`: rings in the host's
 //!   memory. - `pointer`: PRPs and SGLs. - `admin`, `nvm`: what commands do. - `identify`, `log`, `features`, `events`: what the host is told.
-//!   - `media`: the bytes of namespaces. - `settings`: what a lab says.
+//!   - `media`: the bytes of namespaces. - `settings`: what a lab says. - `driver`, `job`: what the simulated host does. - `report`: what came of it.
 
 mod admin;
 mod controller;
@@ -12,16 +12,19 @@ mod driver;
 mod events;
 mod features;
 mod identify;
+mod job;
 mod log;
 mod media;
 mod nvm;
 mod pointer;
 mod queue;
+mod report;
 mod run;
 mod settings;
 mod spec;
 
-pub use settings::{Block, Media, NamespaceSettings, Settings};
+pub use report::{JobReport, Report, Stages};
+pub use settings::{Block, Job, Kind, Media, NamespaceSettings, Settings};
 
 use crate::{device_id, identity, registers_of};
 use config::{Bar, BuildError, Builder, ConfigSpace, Identity, MsixLayout, PcieLayout, SriovLayout};
@@ -29,10 +32,11 @@ use controller::Subsystem;
 use device::{AsyncDevice, BarIndex, Device};
 use endpoint::{FunctionConfig, VirtualFunctions};
 use media::Way;
-use plug::{Fault, FunctionRegisters, Model, Needs, Plugged, Shared, Shown, Site};
+use plug::file::Folder;
+use plug::{Fault, FunctionRegisters, Model, Needs, Plugged, Shared, Site};
 use std::cell::RefCell;
 use std::rc::Rc;
-use tlp::Time;
+use tlp::PayloadPool;
 
 /// Entries of a queue at most.
 pub const MAX_ENTRIES: u32 = 1024;
@@ -69,39 +73,6 @@ registers! {
     CQ1HDBL 0x100c 4, "CQ1HDBL";
 }
 
-/// What the subsystem has done.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Report {
-    /// Read commands that ended well, and their bytes.
-    pub reads: u64,
-    /// Bytes read.
-    pub bytes_read: u64,
-    /// Write commands that ended well.
-    pub writes: u64,
-    /// Bytes written.
-    pub bytes_written: u64,
-    /// Commands of all kinds that failed.
-    pub failed: u64,
-    /// Doorbells that meant nothing.
-    pub refused_doorbells: u64,
-    /// How often a controller could not go on (CSTS.CFS).
-    pub fatal: u64,
-}
-
-impl plug::Report for Report {
-    fn shown(&self, _: Time) -> Shown {
-        Shown::new().with_counts([
-            ("reads", self.reads),
-            ("bytes_read", self.bytes_read),
-            ("writes", self.writes),
-            ("bytes_written", self.bytes_written),
-            ("failed_commands", self.failed),
-            ("refused_doorbells", self.refused_doorbells),
-            ("fatal", self.fatal),
-        ])
-    }
-}
-
 impl Model for Settings {
     const NAME: &'static str = "nvme";
     const REGISTERS: &'static [FunctionRegisters] = &[registers_of(device_id::NVME, REGISTERS)];
@@ -110,10 +81,23 @@ impl Model for Settings {
         Needs { virtual_functions: self.vfs, ..Needs::default() }
     }
 
+    fn check_together(&self) -> Result<(), Fault> {
+        self.check_whole()
+    }
+
     fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault> {
         let report = Shared::default();
-        let made = functions(self, site, &report)?;
-        let plugged = Plugged::with_virtual_functions(made.physical, made.virtual_functions, driver::driver);
+        let spot = Spot {
+            pcie: site.pcie,
+            serial: site.id.bits().into(),
+            payloads: site.payloads,
+            folder: site.folder,
+        };
+        let made = functions(self, &spot, &report)?;
+        let (job, seed, told) = (self.job, site.seed, report.clone());
+        let bytes = made.namespace_bytes;
+        let driver = move |cpu, functions| driver::driver(cpu, functions, job, (bytes, seed), told.clone());
+        let plugged = Plugged::with_virtual_functions(made.physical, made.virtual_functions, driver);
         Ok(plugged.reporting(&report))
     }
 }
@@ -124,26 +108,37 @@ pub struct Functions {
     pub physical: FunctionConfig,
     /// Those behind it, where there are any.
     pub virtual_functions: Option<VirtualFunctions>,
+    /// Bytes of namespace 1.
+    pub namespace_bytes: u64,
 }
 
-/// The subsystem in this slot.
+/// Where a subsystem is.
+pub struct Spot<'a> {
+    /// What link it is on.
+    pub pcie: PcieLayout,
+    /// Its serial number.
+    pub serial: u32,
+    /// Where payloads come from.
+    pub payloads: &'a PayloadPool,
+    /// The folder of the files of its namespaces.
+    pub folder: &'a Folder,
+}
+
+/// The subsystem in this spot.
 ///
 /// # Errors
 /// Where a setting is not legal, or a file cannot be had.
-pub fn functions(
-    settings: &Settings,
-    site: &Site<'_>,
-    report: &Shared<Report>,
-) -> Result<Functions, Fault> {
+pub fn functions(settings: &Settings, spot: &Spot<'_>, report: &Shared<Report>) -> Result<Functions, Fault> {
     settings.check()?;
     let subsystem = Rc::new(Subsystem {
         settings: settings.clone(),
-        serial: site.id.bits().into(),
-        namespaces: settings.open(site.folder)?,
+        serial: spot.serial,
+        namespaces: settings.open(spot.folder)?,
         way: Way::new(settings.media.timing()),
         report: report.clone(),
     });
-    let (pool, pcie) = (site.payloads.clone(), site.pcie);
+    let namespace_bytes = subsystem.namespaces.first().map_or(0, |namespace| namespace.size_bytes);
+    let (pool, pcie) = (spot.payloads.clone(), spot.pcie);
     let device = move |number: u16| -> Box<dyn Device> {
         let (subsystem, counts) = (Rc::clone(&subsystem), Rc::<RefCell<log::Counts>>::default());
         let start = move |io| controller::serve(io, number, Rc::clone(&subsystem), Rc::clone(&counts));
@@ -157,7 +152,7 @@ pub fn functions(
             device: Box::new(move |n| device(n + 1)),
         }),
     };
-    Ok(Functions { physical, virtual_functions })
+    Ok(Functions { physical, virtual_functions, namespace_bytes })
 }
 
 /// A vector for each queue pair, the admin queues' among them.

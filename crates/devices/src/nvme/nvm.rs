@@ -63,7 +63,9 @@ impl Run {
         let io = &self.controller.io;
         let then = when(&self.controller.subsystem.way, io.now());
         if then > io.now() {
+            let begin = io.now();
             io.sleep_until(then).await;
+            self.report(|report| report.stages.media += then.since(begin));
         }
     }
 

@@ -4,9 +4,9 @@
 use super::spec::{CQE_BYTES, SQE_BYTES, Status};
 use crate::queue::Queue;
 use device::{Channel, DmaError, Io};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use tlp::Duration;
+use tlp::{Duration, Time};
 
 /// Completions that wait for their place at most: as many as commands may be under way.
 const MAX_WAITING: usize = 512;
@@ -25,9 +25,15 @@ pub(super) struct CompletionQueue {
     head: Cell<u32>,
     /// The head has moved, for the task that waits for room.
     moved: Queue<()>,
-    waiting: Channel<[u8; CQE_BYTES as usize]>,
+    waiting: Channel<Ended>,
     /// Submission queues whose completions come here.
     pub(super) users: Cell<u32>,
+}
+
+/// A command that has ended: its entry, and since when it waits for its place.
+struct Ended {
+    entry: [u8; CQE_BYTES as usize],
+    since: Time,
 }
 
 /// How interrupts are held back (NVMe 1.4 §5.21.1.8): completions beyond the first, and for how long.
@@ -65,22 +71,33 @@ impl CompletionQueue {
         true
     }
 
-    /// A command has ended: `result` is DW 0.
-    pub(super) async fn complete(&self, queue: &SubmissionQueue, cid: u16, result: u32, status: Status) {
+    /// A command has ended, `since` then: `result` is DW 0.
+    pub(super) async fn complete(
+        &self,
+        queue: &SubmissionQueue,
+        cid: u16,
+        (result, status): (u32, Status),
+        since: Time,
+    ) {
         let mut entry = [0; CQE_BYTES as usize];
         entry[..4].copy_from_slice(&result.to_le_bytes());
         entry[8..10].copy_from_slice(&(queue.head.get() as u16).to_le_bytes());
         entry[10..12].copy_from_slice(&queue.id.to_le_bytes());
         entry[12..14].copy_from_slice(&cid.to_le_bytes());
         entry[14..].copy_from_slice(&(status.field() << 1).to_le_bytes());
-        self.waiting.send(entry).await;
+        self.waiting.send(Ended { entry, since }).await;
     }
 
-    /// Writes what has ended to where it belongs, and interrupts; for as long as the queue is.
-    pub(super) async fn run(&self, io: &Io, coalescing: impl Fn(u16) -> Option<Coalescing>) -> DmaError {
+    /// Writes what has ended to where it belongs, and interrupts; for as long as the queue is. `told` hears how long each has waited.
+    pub(super) async fn run(
+        &self,
+        io: &Io,
+        coalescing: impl Fn(u16) -> Option<Coalescing>,
+        told: impl Fn(Duration),
+    ) -> DmaError {
         loop {
             let first = self.waiting.receive().await;
-            if let Err(error) = self.run_once(io, first, &coalescing).await {
+            if let Err(error) = self.run_once(io, first, &coalescing, &told).await {
                 return error;
             }
         }
@@ -89,10 +106,11 @@ impl CompletionQueue {
     async fn run_once(
         &self,
         io: &Io,
-        first: [u8; CQE_BYTES as usize],
+        first: Ended,
         coalescing: &impl Fn(u16) -> Option<Coalescing>,
+        told: &impl Fn(Duration),
     ) -> Result<(), DmaError> {
-        self.write(io, first).await?;
+        self.write(io, first, told).await?;
         let mut written = 1;
         let held = self.vector.and_then(coalescing);
         let until = held.map(|held| io.now() + held.time);
@@ -100,7 +118,7 @@ impl CompletionQueue {
             // What has ended meanwhile goes with the same interrupt.
             if !self.waiting.is_empty() && self.has_room() {
                 let next = self.waiting.receive().await;
-                self.write(io, next).await?;
+                self.write(io, next, told).await?;
                 written += 1;
                 continue;
             }
@@ -110,7 +128,7 @@ impl CompletionQueue {
             }
             let more = device::io::select(self.waiting.receive(), io.sleep_until(until)).await;
             match more {
-                device::io::Either::Left(next) => self.write(io, next).await?,
+                device::io::Either::Left(next) => self.write(io, next, told).await?,
                 device::io::Either::Right(()) => break,
             }
             written += 1;
@@ -125,7 +143,12 @@ impl CompletionQueue {
         (self.tail.get() + 1) % self.entries != self.head.get()
     }
 
-    async fn write(&self, io: &Io, mut entry: [u8; CQE_BYTES as usize]) -> Result<(), DmaError> {
+    async fn write(
+        &self,
+        io: &Io,
+        Ended { mut entry, since }: Ended,
+        told: &impl Fn(Duration),
+    ) -> Result<(), DmaError> {
         while !self.has_room() {
             self.moved.pop().await;
         }
@@ -134,7 +157,9 @@ impl CompletionQueue {
         let next = (tail + 1) % self.entries;
         self.tail.set(next);
         self.phase.set(self.phase.get() ^ (next == 0));
-        io.dma_write(self.base + u64::from(tail * CQE_BYTES), entry).await
+        io.dma_write(self.base + u64::from(tail * CQE_BYTES), entry).await?;
+        told(io.now().since(since));
+        Ok(())
     }
 }
 
@@ -147,6 +172,8 @@ pub(super) struct SubmissionQueue {
     head: Cell<u32>,
     tail: Cell<u32>,
     bell: Queue<()>,
+    /// When the doorbell of each entry was rung last.
+    rung: RefCell<Vec<Time>>,
     /// Commands of it that were taken and have not ended.
     under_way: Cell<u32>,
     /// None is taken any more, and those that were taken end.
@@ -156,7 +183,7 @@ pub(super) struct SubmissionQueue {
 }
 
 /// Commands that one read takes at most.
-const FETCHED: u32 = 8;
+const FETCHED: u32 = 16;
 
 impl SubmissionQueue {
     pub(super) fn new(
@@ -174,6 +201,7 @@ impl SubmissionQueue {
             head: Cell::new(0),
             tail: Cell::new(0),
             bell: Queue::new(1),
+            rung: RefCell::new(vec![Time::ZERO; entries as usize]),
             under_way: Cell::new(0),
             is_deleted: Cell::new(false),
             idle: Queue::new(1),
@@ -181,20 +209,25 @@ impl SubmissionQueue {
     }
 
     /// There are commands before `tail`; false where that cannot be.
-    pub(super) fn ring(&self, tail: u32) -> bool {
+    pub(super) fn ring(&self, tail: u32, now: Time) -> bool {
         if tail >= self.entries {
             return false;
+        }
+        let (mut rung, mut entry) = (self.rung.borrow_mut(), self.tail.get());
+        while entry != tail {
+            rung[entry as usize] = now;
+            entry = (entry + 1) % self.entries;
         }
         self.tail.set(tail);
         let _ = self.bell.push(());
         true
     }
 
-    /// The next commands, as many as lie one behind the other.
+    /// The next commands, as many as lie one behind the other, and the entry of the first.
     ///
     /// # Errors
     /// They cannot be read.
-    pub(super) async fn fetch(&self, io: &Io) -> Result<tlp::Payload, DmaError> {
+    pub(super) async fn fetch(&self, io: &Io) -> Result<(tlp::Payload, u32), DmaError> {
         while self.head.get() == self.tail.get() {
             self.bell.pop().await;
         }
@@ -204,7 +237,12 @@ impl SubmissionQueue {
         let bytes = io.dma_read(self.base + u64::from(head * SQE_BYTES), count * SQE_BYTES).await?;
         self.head.set((head + count) % self.entries);
         self.under_way.set(self.under_way.get() + count);
-        Ok(bytes)
+        Ok((bytes, head))
+    }
+
+    /// When the host has said that there is a command in this entry.
+    pub(super) fn rung(&self, entry: u32) -> Time {
+        self.rung.borrow().get(entry as usize).copied().unwrap_or_default()
     }
 
     /// A command that was taken has ended.

@@ -6,18 +6,21 @@ use super::controller::Controller;
 use super::events::Events;
 use super::features::Features;
 use super::queue::{CompletionQueue, SubmissionQueue};
-use super::spec::{Command, Outcome, Status, admin};
+use super::spec::{Command, Outcome, SQE_BYTES, Status, admin};
 use crate::group::Group;
 use crate::queue::Queue;
 use device::Channel;
 use device::io::{Either, select};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use tlp::Time;
 
 /// A command that was taken, with the queue that it came from.
 struct Taken {
     queue: Rc<SubmissionQueue>,
     command: Command,
+    /// When the host has said that it is there.
+    rung: Time,
 }
 
 /// One who works on a command at a time.
@@ -109,7 +112,12 @@ impl Run {
         let (tasks, id) = (Group::default(), usize::from(queue.id));
         let (run, served) = (Rc::clone(self), Rc::clone(&queue));
         self.controller.io.spawn(tasks.member(async move {
-            served.run(&run.controller.io, |vector| run.features.borrow().coalescing(vector)).await;
+            let told = |waited| {
+                if served.id > 0 {
+                    run.controller.subsystem.report.change(|report| report.stages.completion += waited);
+                }
+            };
+            served.run(&run.controller.io, |vector| run.features.borrow().coalescing(vector), told).await;
             // Where the function may not write, nobody hears of it.
         }));
         if let Some(place) = self.completions.borrow_mut().get_mut(id) {
@@ -147,7 +155,7 @@ impl Run {
     pub(super) async fn ring(&self, queue: usize, is_submission: bool, value: u32) -> bool {
         let id = u16::try_from(queue).unwrap_or(u16::MAX);
         let taken = match is_submission {
-            true => self.submissions(id).map(|queue| queue.ring(value)),
+            true => self.submissions(id).map(|queue| queue.ring(value, self.controller.io.now())),
             false => self.completions(id).map(|queue| queue.take(value)),
         };
         match taken {
@@ -162,13 +170,15 @@ impl Run {
 
     /// Takes commands out of a queue as they come.
     async fn take_all(self: &Rc<Run>, queue: &Rc<SubmissionQueue>) {
-        while let Ok(commands) = queue.fetch(&self.controller.io).await {
-            for command in commands.chunks_exact(super::spec::SQE_BYTES as usize).filter_map(Command::parse) {
+        while let Ok((commands, first)) = queue.fetch(&self.controller.io).await {
+            let commands = commands.chunks_exact(SQE_BYTES as usize).filter_map(Command::parse);
+            for (entry, command) in (first..).zip(commands) {
+                let rung = queue.rung(entry);
                 let several = self.workers.borrow().len();
                 if self.idle.get() <= self.work.len() && several < MAX_UNDER_WAY {
                     self.employ();
                 }
-                self.work.send(Taken { queue: Rc::clone(queue), command }).await;
+                self.work.send(Taken { queue: Rc::clone(queue), command, rung }).await;
             }
         }
         self.controller.fail();
@@ -192,7 +202,9 @@ impl Run {
         }
     }
 
-    async fn execute(self: &Rc<Run>, worker: &Worker, Taken { queue, command }: &Taken) {
+    async fn execute(self: &Rc<Run>, worker: &Worker, Taken { queue, command, rung }: &Taken) {
+        let io = &self.controller.io;
+        let begin = io.now();
         let at = (queue.id, command.cid());
         let outcome = if queue.is_deleted.get() {
             Err(Status::SQ_DELETED)
@@ -205,12 +217,19 @@ impl Run {
             let _ = worker.abort.try_pop();
             outcome
         };
+        if queue.id > 0 {
+            self.controller.subsystem.report.change(|report| {
+                report.stages.fetch += begin.since(*rung);
+                report.stages.work += io.now().since(begin);
+            });
+        }
         let status = outcome.err().unwrap_or(Status::SUCCESS);
         if !matches!(status, Status::SUCCESS | Status::ABORT_REQUESTED | Status::SQ_DELETED) {
             self.controller.counts.borrow_mut().error(queue.id, command, status);
             self.controller.subsystem.report.change(|report| report.failed += 1);
         }
-        queue.completions.complete(queue, command.cid(), outcome.unwrap_or(0), status).await;
+        let result = (outcome.unwrap_or(0), status);
+        queue.completions.complete(queue, command.cid(), result, io.now()).await;
         queue.ended();
     }
 

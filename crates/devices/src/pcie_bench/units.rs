@@ -91,7 +91,7 @@ fn draw(layout: Layout, count: u64, seed: u64) -> Vec<u32> {
 }
 
 /// A number below `limit`, each equally likely: the high half of a product, drawn again where that favours some.
-fn below(limit: u64, random: &mut impl RngCore) -> u64 {
+pub(crate) fn below(limit: u64, random: &mut impl RngCore) -> u64 {
     let unfair = limit.wrapping_neg() % limit;
     loop {
         let product = u128::from(random.next_u64()) * u128::from(limit);

@@ -18,12 +18,12 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    fn with_room(count: u64) -> Latencies {
+    pub(crate) fn with_room(count: u64) -> Latencies {
         let kept = Vec::with_capacity(count.min(MAX_LATENCIES as u64) as usize);
         Latencies { kept, min_ps: u64::MAX, ..Latencies::default() }
     }
 
-    fn add(&mut self, latency: Duration) {
+    pub(crate) fn add(&mut self, latency: Duration) {
         let ps = latency.as_ps();
         if self.kept.len() < MAX_LATENCIES {
             self.kept.push(ps);
@@ -32,6 +32,16 @@ impl Latencies {
         self.sum_ps += u128::from(ps);
         self.min_ps = self.min_ps.min(ps);
         self.max_ps = self.max_ps.max(ps);
+    }
+
+    /// Adds those of `other`.
+    pub(crate) fn join(&mut self, other: &Latencies) {
+        let room = MAX_LATENCIES - self.kept.len();
+        self.kept.extend(other.kept.iter().take(room));
+        self.min_ps = if self.count == 0 { other.min_ps } else { self.min_ps.min(other.min_ps) };
+        self.max_ps = self.max_ps.max(other.max_ps);
+        self.count += other.count;
+        self.sum_ps += other.sum_ps;
     }
 
     /// How many there are.

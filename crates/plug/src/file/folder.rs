@@ -2,8 +2,8 @@
 //! The folder from which a lab's relative paths start, or the files kept from it: those that a lab names, whole,
 //! under the names by which it does. Never writes them.
 
-use std::collections::{BTreeMap, BTreeSet};
 use rustix::fs::{FlockOperation, flock};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -134,8 +134,9 @@ impl Folder {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
         }
         let file = File::options().read(true).write(true).open(&path)?;
-        flock(&file, FlockOperation::NonBlockingLockExclusive)
-            .map_err(|_| io::Error::new(io::ErrorKind::ResourceBusy, "it is in use by another device or run"))?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
+            io::Error::new(io::ErrorKind::ResourceBusy, "it is in use by another device or run")
+        })?;
         Ok(Image::File(file))
     }
 

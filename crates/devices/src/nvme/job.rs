@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The job on one queue pair: as many commands under way as it may have, at random places, each from a buffer of its own. What is written is
+//! stamped with its place and a number, by which a read knows it again.
+
+use super::driver::Admin;
+use super::settings::{Job, Kind};
+use super::spec::{CQE_BYTES, SQE_BYTES, admin, io};
+use super::{BAR, register};
+use crate::pcie_bench::below;
+use crate::text;
+use crate::traffic::Latencies;
+use host::Cpu;
+use host::firmware::FoundFunction;
+use rand_core::SeedableRng;
+use rand_xoshiro::Xoshiro256StarStar;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use tlp::Time;
+
+/// Bytes of a page of the host's memory.
+const PAGE: u64 = 4096;
+
+/// Where commands go: each pair has every n-th place of the namespace.
+#[derive(Clone, Copy)]
+pub(super) struct Places {
+    /// Bytes of the namespace.
+    pub(super) bytes: u64,
+    /// Pairs.
+    pub(super) pairs: u64,
+    pub(super) seed: u64,
+}
+
+/// A queue pair, with a buffer for each command that may be under way.
+pub(super) struct Pair {
+    cpu: Cpu,
+    function: Rc<FoundFunction>,
+    id: u16,
+    job: Job,
+    block_bytes: u32,
+    entries: u32,
+    submissions: u64,
+    completions: u64,
+    buffers: u64,
+    /// Lists of the pages of each buffer, where it has more than two.
+    lists: u64,
+    tail: u32,
+    head: u32,
+    phase: u32,
+    /// The number that was written last, by place.
+    written: BTreeMap<u64, u64>,
+}
+
+/// What came of a pass.
+pub(super) struct Pass {
+    pub(super) latencies: Latencies,
+    pub(super) doorbells: u64,
+    pub(super) interrupts: u64,
+}
+
+/// A command that is under way.
+#[derive(Clone, Copy)]
+struct UnderWay {
+    since: Time,
+    place: u64,
+    /// Which command of the pass it is.
+    number: u64,
+}
+
+impl Pair {
+    /// Makes queue pair `id`, whose interrupt vector has its number.
+    pub(super) async fn open(admin: &mut Admin, id: u16, job: Job, block_bytes: u32) -> Result<Pair, String> {
+        let (cpu, function) = (admin.cpu.clone(), Rc::clone(&admin.function));
+        let alloc = |bytes: u64| cpu.memory().alloc(bytes.next_multiple_of(PAGE), PAGE).map_err(text);
+        let (entries, slots) = (u32::from(job.queue_depth) + 1, u64::from(job.queue_depth));
+        let submissions = alloc(u64::from(entries * SQE_BYTES))?;
+        let completions = alloc(u64::from(entries * CQE_BYTES))?;
+        let (buffers, lists) = (alloc(slots * stride(job))?, alloc(slots * PAGE)?);
+        for slot in 0..slots {
+            let pages = (1..stride(job) / PAGE).map(|page| buffers + slot * stride(job) + page * PAGE);
+            let list: Vec<_> = pages.map(u64::to_le_bytes).collect();
+            cpu.memory().write(lists + slot * PAGE, list.as_flattened()).map_err(text)?;
+        }
+        let place = (entries - 1) << 16 | u32::from(id);
+        let with = |number: u16| u32::from(number) << 16;
+        // Contiguous; the completion queue interrupts.
+        admin.command(admin::CREATE_CQ, 0, completions, [place, with(id) | 0b11]).await?;
+        admin.command(admin::CREATE_SQ, 0, submissions, [place, with(id) | 0b01]).await?;
+        let (tail, head, phase, written) = (0, 0, 1, BTreeMap::new());
+        Ok(Pair {
+            cpu,
+            function,
+            id,
+            job,
+            block_bytes,
+            entries,
+            submissions,
+            completions,
+            buffers,
+            lists,
+            tail,
+            head,
+            phase,
+            written,
+        })
+    }
+
+    /// Carries out the commands of pair `n`; reads all that was written, where anything was.
+    pub(super) async fn run(mut self, kind: Kind, n: u64, places: Places) -> Result<(Pair, Pass), String> {
+        let said = |why: String| format!("queue pair {n}: {why}");
+        let units = places.bytes / u64::from(self.job.command_bytes) / places.pairs;
+        if units < u64::from(self.job.queue_depth) {
+            return Err(said(format!("{units} places for {} commands under way", self.job.queue_depth)));
+        }
+        let order: Vec<u64> = if self.written.is_empty() {
+            let mut random = Xoshiro256StarStar::seed_from_u64(places.seed ^ n);
+            (0..self.job.commands).map(|_| below(units, &mut random) * places.pairs + n).collect()
+        } else {
+            self.written.keys().copied().collect()
+        };
+        let span = units * places.pairs;
+        let pass = self.pass(kind, &order, |place| (place + places.pairs) % span).await.map_err(said)?;
+        Ok((self, pass))
+    }
+
+    /// One pass; a place where a command is under way gives way to the `next`.
+    async fn pass(&mut self, kind: Kind, order: &[u64], next: impl Fn(u64) -> u64) -> Result<Pass, String> {
+        let depth = usize::from(self.job.queue_depth);
+        let latencies = Latencies::with_room(order.len() as u64);
+        let mut pass = Pass { latencies, doorbells: 0, interrupts: 0 };
+        let mut slots: Vec<Option<UnderWay>> = vec![None; depth];
+        let mut free: Vec<usize> = (0..depth).rev().collect();
+        let mut commands = (0..).zip(order);
+        loop {
+            let before = self.tail;
+            while let Some(slot) = free.pop() {
+                let Some((number, place)) = commands.next() else {
+                    free.push(slot);
+                    break;
+                };
+                let mut place = *place;
+                while slots.iter().flatten().any(|other| other.place == place) {
+                    place = next(place);
+                }
+                slots[slot] = Some(UnderWay { since: self.cpu.now(), place, number });
+                self.submit(kind, slot, place, number)?;
+            }
+            if self.tail != before {
+                self.ring(0, self.tail).await?;
+                pass.doorbells += 1;
+            }
+            if free.len() == depth {
+                return Ok(pass);
+            }
+            let mut is_idle = true;
+            while let Some(slot) = self.reap()? {
+                let ended = slots.get_mut(slot).and_then(Option::take);
+                let ended =
+                    ended.ok_or_else(|| format!("a completion of command {slot}, which is not under way"))?;
+                pass.latencies.add(self.cpu.now().since(ended.since));
+                self.check(kind, slot, ended)?;
+                free.push(slot);
+                is_idle = false;
+            }
+            if is_idle {
+                self.cpu.interrupt(self.function.vector(self.id)).await;
+                pass.interrupts += 1;
+            } else {
+                self.ring(4, self.head).await?;
+                pass.doorbells += 1;
+            }
+        }
+    }
+
+    /// Rings the doorbell of the submission queue, or that of the completion queue 4 B behind it.
+    async fn ring(&self, behind: u64, value: u32) -> Result<(), String> {
+        let at = register::SQ0TDBL + 8 * u64::from(self.id) + behind;
+        self.cpu.write_u32(self.function.address(BAR, at)?, value).await.map_err(text)
+    }
+
+    fn buffer(&self, slot: usize) -> u64 {
+        self.buffers + slot as u64 * stride(self.job)
+    }
+
+    fn submit(&mut self, kind: Kind, slot: usize, place: u64, number: u64) -> Result<(), String> {
+        let (bytes, buffer, memory) =
+            (u64::from(self.job.command_bytes), self.buffer(slot), self.cpu.memory());
+        let opcode = match kind {
+            Kind::Read => io::READ,
+            Kind::Write => io::WRITE,
+        };
+        if kind == Kind::Write {
+            for at in (0..bytes).step_by(PAGE as usize) {
+                memory
+                    .write(buffer + at, [place, number].map(u64::to_le_bytes).as_flattened())
+                    .map_err(text)?;
+            }
+        }
+        let second = match bytes.div_ceil(PAGE) {
+            1 => 0,
+            2 => buffer + PAGE,
+            _ => self.lists + slot as u64 * PAGE,
+        };
+        let blocks = bytes / u64::from(self.block_bytes);
+        let first = 1 << 32 | u64::from(opcode) | (slot as u64) << 16;
+        let entry = [first, 0, 0, buffer, second, place * blocks, blocks - 1, 0].map(u64::to_le_bytes);
+        memory
+            .write(self.submissions + u64::from(self.tail * SQE_BYTES), entry.as_flattened())
+            .map_err(text)?;
+        self.tail = (self.tail + 1) % self.entries;
+        Ok(())
+    }
+
+    /// The slot of the next command that has ended.
+    fn reap(&mut self) -> Result<Option<usize>, String> {
+        let at = self.completions + u64::from(self.head * CQE_BYTES) + 12;
+        let word = self.cpu.memory().read_u32(at).map_err(text)?;
+        if word >> 16 & 1 != self.phase {
+            return Ok(None);
+        }
+        self.head = (self.head + 1) % self.entries;
+        self.phase ^= u32::from(self.head == 0);
+        match word >> 17 {
+            0 => Ok(Some((word & 0xffff) as usize)),
+            status => Err(format!("command {} ends with status {status:#x}", word & 0xffff)),
+        }
+    }
+
+    /// Notes what was written, or compares what was read with that.
+    fn check(&mut self, kind: Kind, slot: usize, ended: UnderWay) -> Result<(), String> {
+        if kind == Kind::Write {
+            self.written.insert(ended.place, ended.number);
+            return Ok(());
+        }
+        let Some(number) = self.written.get(&ended.place) else { return Ok(()) };
+        for at in (0..u64::from(self.job.command_bytes)).step_by(PAGE as usize) {
+            let stamp = |behind| self.cpu.memory().read_u64(self.buffer(slot) + at + behind).map_err(text);
+            let (read, wanted) = ((stamp(0)?, stamp(8)?), (ended.place, *number));
+            if read != wanted {
+                return Err(format!(
+                    "place {}, byte {at}: {read:?} was read, {wanted:?} was written",
+                    ended.place
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Bytes from one buffer to the next.
+fn stride(job: Job) -> u64 {
+    u64::from(job.command_bytes).next_multiple_of(PAGE)
+}
