@@ -272,3 +272,19 @@ fn the_dma_engine_beyond_its_paper_keeps_to_what_must_be() {
     }
     assert_snapshot!(text(&report));
 }
+
+/// What limits an NVMe controller follows from its queue, its link and its media; and media of a data sheet come to what was measured of them.
+#[test]
+fn nvme_is_limited_by_what_it_should_be() {
+    let report = run("nvme-queue-depth");
+    for table in &report.tables {
+        let (iops, up, down) =
+            (column(table, "kiops"), column(table, "up_percent"), column(table, "down_percent"));
+        assert!(iops.windows(2).all(|pair| pair[1] >= 0.99 * pair[0]), "{}", text(&report));
+        assert!(up.iter().chain(&down).all(|busy| *busy <= 100.0), "{}", text(&report));
+    }
+    // AnandTech (2017) on an Optane P4800X: 108,300 reads a second one at a time, 584,800 sixteen at a time.
+    let reads = column(&report.tables[0], "kiops");
+    assert!((reads[0] / 108.3 - 1.0).abs() < 0.1 && (reads[4] / 584.8 - 1.0).abs() < 0.1, "{reads:?}");
+    assert_snapshot!(text(&report));
+}

@@ -455,13 +455,13 @@ fn point(nvme: &mut Nvme, step: &Step, places: &[(u64, u64)]) -> ([u64; 2], u16)
         let descriptors =
             |part: &[(u64, u64)]| -> Vec<[u64; 2]> { part.iter().map(|(at, len)| [*at, *len]).collect() };
         let mut segment = descriptors(first);
-        segment.push([0x7000, 16 * second.len() as u64 | 0x30 << 56]);
+        segment.push([0x7000, (16 * second.len() as u64) | 0x30 << 56]);
         let flat = |segment: &[[u64; 2]]| {
             segment.as_flattened().iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>()
         };
         nvme.host.store(0x6000, &flat(&segment));
         nvme.host.store(0x7000, &flat(&descriptors(second)));
-        return ([0x6000, 16 * segment.len() as u64 | 0x20 << 56], 1 << 14);
+        return ([0x6000, (16 * segment.len() as u64) | 0x20 << 56], 1 << 14);
     }
     let second = match places {
         [] | [_] => 0,
@@ -513,7 +513,7 @@ proptest! {
                 }
                 2 => {
                     let own = places.iter().map(|(at, len)| *at..*at + len);
-                    nvme.host.allowed = Some(own.chain([0x4000..0x4100]).collect());
+                    nvme.host.allowed = Some(own.chain(std::iter::once(0x4000..0x4100)).collect());
                 }
                 8 => model[at..at + bytes].fill(0),
                 _ => {

@@ -69,13 +69,14 @@ impl Seen {
 
     /// What there can be no more of.
     fn limit(&self) -> &'static str {
-        let [all, _, _, media, ..] = self.job.mean_ns();
+        let [all, fetch, _, media, ..] = self.job.mean_ns();
         match self {
-            Seen { busy: [up, _], .. } if *up >= 95.0 => "link up",
-            Seen { busy: [_, down], .. } if *down >= 95.0 => "link down",
+            Seen { busy: [up, _], .. } if *up >= 90.0 => "link up",
+            Seen { busy: [_, down], .. } if *down >= 90.0 => "link down",
             Seen { credit, .. } if *credit >= 50.0 => "credits",
             Seen { tags, .. } if *tags >= 0.9 * TAGS => "tags",
             _ if media >= 0.5 * all => "media",
+            _ if fetch >= 0.5 * all => "entries",
             _ => "round trips",
         }
     }
@@ -138,7 +139,7 @@ pub(super) fn queue_depth(effort: &Effort) -> Result<Report, PaperError> {
     }
     let notes = vec![
         "Times are means of a command, in ns: from the doorbell until the controller has it (fetch), data and their pointers, media, its completion on its way; the rest are the ways of doorbells, completions and interrupts. The time of the host's own instructions is not modelled.".into(),
-        "Tags in use are by Little's law: reads a second times the time of one on its way. A limit is named where a direction of the link is busy for 95 % of the time, packets without credits for half of it, 90 % of 256 tags in use, or half of a command's time the media's; else it is round trips, of which a deeper queue has more at once.".into(),
+        "Tags in use are by Little's law: reads a second times the time of one on its way. A limit is named where a direction of the link is busy for 90 % of the time, packets without credits for half of it, 90 % of 256 tags in use, or half of a command's time the media's, or that of entries, of which the controller reads 16 at a time; else it is round trips, of which a deeper queue has more at once.".into(),
         "An Intel Optane SSD DC P4800X of 375 GB was measured at 108,300 reads a second one at a time, of 8.9 us in the mean, and at 584,800 sixteen at a time (AnandTech, 2017).".into(),
     ];
     Ok(Report { labs: vec![LAB], tables, notes, ..Report::default() })

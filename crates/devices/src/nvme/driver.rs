@@ -4,7 +4,7 @@
 
 use super::job::{Pair, Pass, Places};
 use super::report::{JobReport, Report, Stages};
-use super::settings::{Job, Kind};
+use super::settings::{Job, Kind, Settings};
 use super::spec::{CQE_BYTES, SQE_BYTES, admin, cc, csts};
 use super::{BAR, MAX_ENTRIES, register};
 use crate::text;
@@ -28,17 +28,17 @@ const _: () = assert!(ENTRIES <= MAX_ENTRIES);
 pub(super) async fn driver(
     cpu: Cpu,
     functions: Vec<FoundFunction>,
-    job: Job,
+    settings: Settings,
     (namespace_bytes, seed): (u64, u64),
     report: Shared<Report>,
 ) -> Result<(), String> {
-    let mut pairs = Vec::new();
-    for function in functions {
+    let (mut pairs, job) = (Vec::new(), settings.job);
+    for (number, function) in (0..).zip(functions) {
         let function = Rc::new(function);
         let said = |why| format!("{function}: {why}");
         let mut admin = Admin::enable(&cpu, &function).await.map_err(said)?;
         let block_bytes = admin.identify().await.map_err(said)?;
-        for id in 1..=job.queues {
+        for id in 1..=job.queues.min(settings.pairs_of(number)) {
             pairs.push(Pair::open(&mut admin, id, job, block_bytes).await.map_err(said)?);
         }
     }

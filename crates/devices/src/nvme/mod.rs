@@ -94,9 +94,11 @@ impl Model for Settings {
             folder: site.folder,
         };
         let made = functions(self, &spot, &report)?;
-        let (job, seed, told) = (self.job, site.seed, report.clone());
+        let (settings, seed, told) = (self.clone(), site.seed, report.clone());
         let bytes = made.namespace_bytes;
-        let driver = move |cpu, functions| driver::driver(cpu, functions, job, (bytes, seed), told.clone());
+        let driver = move |cpu, functions| {
+            driver::driver(cpu, functions, settings.clone(), (bytes, seed), told.clone())
+        };
         let plugged = Plugged::with_virtual_functions(made.physical, made.virtual_functions, driver);
         Ok(plugged.reporting(&report))
     }

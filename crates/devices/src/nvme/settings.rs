@@ -55,7 +55,7 @@ pub struct Job {
     /// Commands of a queue pair that are under way at most.
     #[schemars(range(min = 1, max = 1023))]
     pub queue_depth: u16,
-    /// Queue pairs of each function.
+    /// Queue pairs of each function, as far as it has them.
     #[schemars(range(min = 1, max = 64))]
     pub queues: u16,
 }
@@ -200,11 +200,6 @@ impl Settings {
 
     /// What no single setting says.
     pub(super) fn check_whole(&self) -> Result<(), Fault> {
-        let pairs = if self.vfs == 0 { self.queue_pairs } else { self.queue_pairs.min(self.vf_queue_pairs) };
-        if self.job.queues > pairs {
-            let message = format!("{} queue pairs: a function has {pairs}", self.job.queues);
-            return Err(Fault::at("job", message));
-        }
         let block = self.namespaces.first().map_or(0, |namespace| namespace.block.bytes());
         if self.job.command_bytes < block {
             return Err(Fault::at("job", format!("commands of less than a block, which has {block} bytes")));
