@@ -12,6 +12,7 @@
 //! | [`dma_engine`] | `async fn`, one for each function | SR-IOV: one engine behind a physical function and its virtual ones |
 //! | [`clock`] | `async fn` | the fabric's time in a register, for programs that have no other way to know it |
 //! | [`nvme`] | `async fn`, one for each function | queues, PRPs and SGLs, for the stock drivers of operating systems |
+//! | [`endpoint_test`] | `async fn` | what the kernel's own `pci_endpoint_test` and `pcitest` test |
 //! | [`mmio`] | a driver alone | how long a register read takes |
 //! | [`ice_nic`] | `async fn` | control by registers for every frame, or in batches, and what it costs |
 //! | [`packet_nic`] | `async fn` | the three NICs of pcie-bench's Figure 1: rings, batches, interrupts |
@@ -48,6 +49,7 @@ mod control;
 pub mod counter;
 pub mod disk;
 pub mod dma_engine;
+pub mod endpoint_test;
 pub mod ethernet;
 mod group;
 pub mod ice_nic;
@@ -85,6 +87,7 @@ pub fn models() -> Models {
         .with::<clock::Settings>()
         .with::<intel_82574::Settings>()
         .with::<nvme::Settings>()
+        .with::<endpoint_test::Settings>()
 }
 
 /// Vendor ID of the devices of this crate; see the head of this page.

@@ -52,7 +52,8 @@ const fn table_16() -> [u16; 256] {
 static TABLES_32: [[u32; 256]; STEP] = tables_32();
 static TABLE_16: [u16; 256] = table_16();
 
-fn update_32(mut crc: u32, bytes: &[u8]) -> u32 {
+/// Goes on with a CRC-32 of Ethernet over `bytes`, from ones on, without the complement at its end: Linux's `crc32_le`.
+pub fn crc32(mut crc: u32, bytes: &[u8]) -> u32 {
     let mut steps = bytes.chunks_exact(STEP);
     for step in &mut steps {
         let head = crc.to_le_bytes();
@@ -75,8 +76,8 @@ const fn field_32(crc: u32) -> u32 {
 /// digest). The field as drawn: `to_be_bytes` is its order on the wire. The same at 8b/10b and 128b/130b, where the
 /// bits before the sequence number count as zero (`PCIe 5.0 §4.2.2.3`).
 pub fn lcrc(sequence: u16, tlp: &[u8]) -> u32 {
-    let crc = update_32(u32::MAX, &(sequence & 0xfff).to_be_bytes());
-    field_32(update_32(crc, tlp))
+    let crc = crc32(u32::MAX, &(sequence & 0xfff).to_be_bytes());
+    field_32(crc32(crc, tlp))
 }
 
 /// The ECRC of a TLP (`PCIe 5.0 §2.7.1`), over end-to-end prefixes, header and data. `tlp` may begin with local prefixes,
@@ -87,14 +88,14 @@ pub fn ecrc(tlp: &[u8]) -> u32 {
     let prefixes = |bytes: &[u8], kind| bytes.chunks_exact(4).take_while(|dw| dw[0] >> 4 == kind).count() * 4;
     let covered = &tlp[prefixes(tlp, 0b1000)..];
     let (prefixes, header) = covered.split_at(prefixes(covered, 0b1001));
-    let mut crc = update_32(u32::MAX, prefixes);
+    let mut crc = crc32(u32::MAX, prefixes);
     let (head, rest) = header.split_at(header.len().min(3));
     for (index, byte) in head.iter().enumerate() {
         // Type[0] is bit 0 of byte 0, EP bit 6 of byte 2.
         let variant = [0x01, 0x00, 0x40][index];
-        crc = update_32(crc, &[byte | variant]);
+        crc = crc32(crc, &[byte | variant]);
     }
-    field_32(update_32(crc, rest))
+    field_32(crc32(crc, rest))
 }
 
 /// Whether the digest of a whole TLP fits it: `bytes` are prefixes, header, data and digest, as [`Repr::parse`] takes them.
@@ -117,7 +118,7 @@ mod tests {
     /// The check value of CRC-32, as every catalogue of CRCs has it.
     #[test]
     fn crc_32_check_value() {
-        assert_eq!(!update_32(u32::MAX, b"123456789"), 0xCBF4_3926);
+        assert_eq!(!crc32(u32::MAX, b"123456789"), 0xCBF4_3926);
     }
 
     /// A receiver that runs over data and CRC is left with the residue of CRC-32, 0xDEBB20E3.
@@ -125,8 +126,8 @@ mod tests {
     fn lcrc_leaves_the_residue() {
         let tlp = [0x00, 0x00, 0x00, 0x04, 0x1b, 0x00, 0x03, 0xff, 0x2f, 0x00, 0x10, 0x00];
         for sequence in [0, 1, 0x7ff, 0xfff] {
-            let crc = update_32(update_32(u32::MAX, &u16::to_be_bytes(sequence)), &tlp);
-            assert_eq!(update_32(crc, &lcrc(sequence, &tlp).to_be_bytes()), 0xDEBB_20E3);
+            let crc = crc32(crc32(u32::MAX, &u16::to_be_bytes(sequence)), &tlp);
+            assert_eq!(crc32(crc, &lcrc(sequence, &tlp).to_be_bytes()), 0xDEBB_20E3);
         }
         assert_eq!(lcrc(0x1fff, &tlp), lcrc(0xfff, &tlp));
     }

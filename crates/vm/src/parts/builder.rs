@@ -36,12 +36,19 @@ const MERGED: [&str; 4] = ["bin", "sbin", "lib", "lib64"];
 /// Where the user's folder is in the root.
 pub const SOURCE: &str = "/src";
 
+/// What says what a folder's modules are.
+const KBUILD: [&str; 2] = ["Kbuild", "Makefile"];
+
+/// In the root: takes files out of the archive $1 at [`BUILD`], each by its own name.
+const EXTRACT: &str = "package=$1; shift; for file; do shift; set -- \"$@\" \"$package/$file\"; done
+exec tar -xf /build/$package.tar.xz -C /src --no-same-owner --transform='s,.*/,,' \"$@\"";
+
 /// Where the tree is that a kernel was built in.
 pub(super) const BUILD: &str = "/build";
 
 /// Becomes a command in the root $1, with the folder $2 as [`SOURCE`] and $3 as [`BUILD`], where they are named.
 const ENTER: &str = "root=$1 source=$2 build=$3; shift 3
-{ [ -z \"$source\" ] || mount --bind \"$source\" \"$root/src\"; } && { [ -z \"$build\" ] || mount --bind \"$build\" \"$root/build\"; } &&
+{ [ -z \"$source\" ] || mount --bind \"$source\" \"$root/src\"; } && { [ -z \"$build\" ] || { mkdir -p \"$root/build\" && mount --bind \"$build\" \"$root/build\"; }; } &&
 mount --rbind /dev \"$root/dev\" && mount --rbind /proc \"$root/proc\" && mount -t tmpfs tmp \"$root/tmp\" &&
 exec chroot \"$root\" /usr/bin/env -i PATH=/usr/bin:/usr/sbin HOME=/tmp LC_ALL=C \"$@\"";
 
@@ -123,13 +130,76 @@ impl Parts<'_> {
     }
 }
 
+impl Parts<'_> {
+    /// Puts files of the source of one of Debian's kernels into a folder, each by its own name; what is there of that name stays. A `Kbuild`
+    /// for them is written where the folder has neither that nor a `Makefile`; those below `tools/` are programs, and not in it.
+    ///
+    /// # Errors
+    /// There is no kernel of this name, its source or what unpacks it cannot be fetched, or it has no such file.
+    pub fn copy_source(
+        &mut self,
+        builder: &Builder,
+        kernel: &str,
+        files: &[String],
+        to: &Path,
+    ) -> Result<()> {
+        if let Some(wrong) = files.iter().find(|file| !is_source(file)) {
+            return Err(Error::Option(format!(
+                "{wrong:?} is no file of the kernel's source: a path in it is expected, as drivers/misc/pci_endpoint_test.c"
+            )));
+        }
+        fs::create_dir_all(to).context(|| to.display().to_string())?;
+        let name = |file: &str| file.rsplit('/').next().unwrap_or(file).to_owned();
+        let missing: Vec<&String> = files.iter().filter(|file| !to.join(name(file)).exists()).collect();
+        if !missing.is_empty() {
+            let version = kernel.split('-').next().unwrap_or(kernel);
+            let archive = self.source_archive(version)?;
+            let to = fs::canonicalize(to).context(|| to.display().to_string())?;
+            let mut command = inside(&builder.root, Some(&to), Some(&archive));
+            command.args(["sh", "-c", EXTRACT, "sh", &format!("linux-source-{version}")]).args(&missing);
+            self.watch.step(&format!("looking for {} in the source, half a minute", listed(&missing)))?;
+            let finished = run(command, &mut self.watch, |watch| watch.look())?;
+            if !finished.status.success() {
+                let why = finished.complaint();
+                return Err(Error::Option(format!(
+                    "{}: not in Debian's source of Linux {version}: {why}",
+                    listed(&missing)
+                )));
+            }
+        }
+        let modules = files.iter().filter(|file| file.ends_with(".c") && !file.starts_with("tools/"));
+        let objects: String =
+            modules.map(|file| format!("obj-m += {}.o\n", name(file).trim_end_matches(".c"))).collect();
+        match KBUILD.iter().any(|name| to.join(name).is_file()) {
+            true => Ok(()),
+            false => fs::write(to.join(KBUILD[0]), objects).context(|| to.display().to_string()),
+        }
+    }
+
+    /// The folder with the archive of a kernel's source.
+    fn source_archive(&mut self, version: &str) -> Result<PathBuf> {
+        let suite = KERNELS.iter().find(|(known, _)| *known == version).map_or("", |(_, suite)| *suite);
+        let package = format!("linux-source-{version}");
+        let instead = "files of your own in the folder";
+        self.fetch(&package, &format!("the source of Linux {version}"), instead, |sources, folder, watch| {
+            let apt = Apt::open(&folder.join("apt"), suite, GUEST_ARCHITECTURE, sources, watch)?;
+            apt.unpack(&[&package], None, &folder.join("packages"), watch)?;
+            let file = format!("{package}.tar.xz");
+            let from = folder.join("packages").join(&package).join("usr/src").join(&file);
+            fs::rename(&from, folder.join(&file)).context(|| from.display().to_string())?;
+            let packages = folder.join("packages");
+            Ok(fs::remove_dir_all(&packages).context(|| packages.display().to_string())?)
+        })
+    }
+}
+
 impl Builder {
     /// `make` for the modules of a folder, which is [`SOURCE`] to it, with these arguments. It ends with who has started it.
     ///
     /// # Errors
     /// The folder has no `Kbuild` or `Makefile`.
     pub fn make(&self, folder: &Path, arguments: &[String]) -> Result<Command> {
-        if !["Kbuild", "Makefile"].iter().any(|name| folder.join(name).is_file()) {
+        if !KBUILD.iter().any(|name| folder.join(name).is_file()) {
             return Err(bad_file(folder, "a folder with the Kbuild or Makefile of a module is expected"));
         }
         let folder = fs::canonicalize(folder).context(|| folder.display().to_string())?;
@@ -141,6 +211,17 @@ impl Builder {
         command.args(["make", "-C", &tree, &format!("M={SOURCE}")]).args(arguments);
         Ok(command)
     }
+}
+
+fn listed(files: &[&String]) -> String {
+    files.iter().map(|file| file.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+/// Whether it names a file in the kernel's source, and is no option, and no path to elsewhere.
+fn is_source(file: &str) -> bool {
+    let legal = |c: char| c.is_ascii_alphanumeric() || "+-._/".contains(c);
+    let is_plain = |part: &str| !part.is_empty() && part != "." && part != "..";
+    file.chars().all(legal) && !file.starts_with('-') && file.split('/').all(is_plain)
 }
 
 /// Makes one root of packages.

@@ -19,10 +19,13 @@ Examples:
   riser guest build drivers/linux --kernel 6.12
   riser guest build . -- W=1 C=1          # warnings, and sparse
   riser guest build . -- clean
+  riser guest build ept --from-kernel drivers/misc/pci_endpoint_test.c --from-kernel tools/pci/pcitest.c
 
 The folder has a Kbuild or Makefile as any module out of the kernel's tree (`obj-m := my.o`). Debian's headers of the very kernel \
 that `riser guest run` boots, the compiler that it was built with, make and sparse are fetched once, and kept; they run in a \
 namespace of their own, in which the folder is /src, so that nothing has to be installed and nobody be root.
+With --from-kernel, the folder gets a file of Debian's source of that kernel first, which is fetched once (140 MB), and a Kbuild \
+where it has neither that nor a Makefile; what is in the folder stays as it is. Files below tools/ are programs: cc builds them.
 What make prints goes to standard error; the modules that it has built, a line each, to standard output: what --module takes.
 --json prints one object: kernel, release, modules: [...].";
 
@@ -40,6 +43,10 @@ pub(crate) struct Args {
     /// The kernel: 6.1 or 6.12 of Debian's, or 6.12-debug of `riser guest kernel`
     #[arg(long, value_name = "VERSION", default_value = vm::parts::DEFAULT_KERNEL)]
     kernel: String,
+
+    /// Put this file of the kernel's source into the folder first; may be given again
+    #[arg(long, value_name = "FILE")]
+    from_kernel: Vec<String>,
 
     #[command(flatten)]
     sources: SourceArgs,
@@ -62,7 +69,13 @@ struct Built {
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let stop = interrupt::flag()?;
-    let builder = args.sources.fetch(&stop, |parts| parts.builder(&args.kernel))?;
+    let builder = args.sources.fetch(&stop, |parts| {
+        let builder = parts.builder(&args.kernel)?;
+        if !args.from_kernel.is_empty() {
+            parts.copy_source(&builder, &args.kernel, &args.from_kernel, &args.folder)?;
+        }
+        Ok(builder)
+    })?;
     let make = builder.make(&args.folder, &args.arguments).map_err(failed)?;
     let status = wait(make, &stop)?;
     if !status.success() {

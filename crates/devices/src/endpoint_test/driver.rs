@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The simulated host's program for the endpoint: tests what the kernel's `pcitest.sh` does, by the same registers.
+
+use super::register as r;
+use super::{Settings, command, irq, status};
+use crate::text;
+use host::cpu::Cpu;
+use host::firmware::FoundFunction;
+use plug::Shared;
+use tlp::crc::crc32;
+use tlp::{Duration, Time};
+
+/// Bytes of a BAR that are written, and then read back.
+const BLOCK_BYTES: u64 = 4096;
+/// How often it looks where it has no vector to wait for, and for how long.
+const LOOK: Duration = Duration::from_us(1);
+const PATIENCE: Duration = Duration::from_ms(100);
+
+/// What was tested, and found to be as it should.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Report {
+    /// BARs.
+    pub bars: u64,
+    /// Vectors of MSI-X or MSI, whichever the host has turned on.
+    pub vectors: u64,
+    /// Transfers: of each size one that is read, one that is written and one that is copied.
+    pub transfers: u64,
+}
+
+/// Tests every BAR, every vector, and transfers each way of the sizes that the settings name.
+///
+/// # Errors
+/// A line that says what is not as it should be.
+pub async fn driver(
+    cpu: Cpu,
+    function: FoundFunction,
+    settings: Settings,
+    report: Shared<Report>,
+) -> Result<(), String> {
+    let test = Test { cpu, function, settings };
+    test.run(&report).await.map_err(|e| format!("{function}: {e}"))
+}
+
+struct Test {
+    cpu: Cpu,
+    function: FoundFunction,
+    settings: Settings,
+}
+
+impl Test {
+    async fn run(&self, report: &Shared<Report>) -> Result<(), String> {
+        for (bar, bytes) in (0..).zip(self.settings.bar_bytes).filter(|(_, bytes)| *bytes > 0) {
+            // Of BAR 0, the magic alone: the rest are other registers, and the MSI-X table.
+            self.bar(bar, if bar == 0 { 4 } else { bytes }).await.map_err(|e| format!("BAR {bar}: {e}"))?;
+            report.change(|r| r.bars += 1);
+        }
+        for vector in 1..=u32::from(self.function.vectors) {
+            let status = self.command(command::RAISE[self.irq() as usize], vector).await;
+            check(status?, status::IRQ_RAISED).map_err(|e| format!("vector {vector}: {e}"))?;
+            report.change(|r| r.vectors += 1);
+        }
+        let most = self.settings.sizes_bytes.iter().copied().max().unwrap_or(0);
+        let buffer = || self.cpu.memory().alloc(u64::from(most.max(1)), 4096).map_err(text);
+        let (source, destination) = (buffer()?, buffer()?);
+        for &size in &self.settings.sizes_bytes {
+            self.transfers(source, destination, size).await.map_err(|e| format!("{size} B: {e}"))?;
+            report.change(|r| r.transfers += 3);
+        }
+        Ok(())
+    }
+
+    async fn bar(&self, bar: u8, bytes: u64) -> Result<(), String> {
+        for at in (0..bytes).step_by(BLOCK_BYTES as usize) {
+            let (address, len) = (self.function.address(bar, at)?, BLOCK_BYTES.min(bytes - at));
+            let pattern: Vec<u8> = (0..len).map(|n| (n as u8).wrapping_mul(7) ^ 0xa0 ^ bar).collect();
+            self.cpu.write(address, &pattern[..]).await.map_err(text)?;
+            let read = self.cpu.read(address, len as u32).await.map_err(text)?;
+            if read[..] != pattern[..] {
+                return Err(format!("the bytes from {at:#x} on are not those that were written"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The kind of interrupt that the host has turned on.
+    fn irq(&self) -> u32 {
+        match (self.function.vectors, self.settings.msix) {
+            (0, _) => irq::INTX,
+            (_, 0) => irq::MSI,
+            _ => irq::MSIX,
+        }
+    }
+
+    async fn write(&self, register: u64, value: u32) -> Result<(), String> {
+        self.cpu.write_u32(self.function.address(0, register)?, value).await.map_err(text)
+    }
+
+    async fn read(&self, register: u64) -> Result<u32, String> {
+        self.cpu.read_u32(self.function.address(0, register)?).await.map_err(text)
+    }
+
+    /// Has a command carried out. The status behind it.
+    async fn command(&self, command: u32, vector: u32) -> Result<u32, String> {
+        self.write(r::IRQ_TYPE, self.irq()).await?;
+        self.write(r::IRQ_NUMBER, vector).await?;
+        self.write(r::COMMAND, command).await?;
+        if self.irq() != irq::INTX {
+            self.cpu.interrupt(self.function.vector_base + vector as u16 - 1).await;
+            return self.read(r::STATUS).await;
+        }
+        let until: Time = self.cpu.now() + PATIENCE;
+        loop {
+            let status = self.read(r::STATUS).await?;
+            if status != 0 || self.cpu.now() >= until {
+                return Ok(status);
+            }
+            self.cpu.sleep(LOOK).await;
+        }
+    }
+
+    async fn address(&self, register: u64, address: u64) -> Result<(), String> {
+        self.write(register, address as u32).await?;
+        self.write(register + 4, (address >> 32) as u32).await
+    }
+
+    async fn transfers(&self, source: u64, destination: u64, size: u32) -> Result<(), String> {
+        let sent: Vec<u8> = (0..size).map(|n| (n ^ n >> 8 ^ size) as u8).collect();
+        self.cpu.memory().write(source, &sent).map_err(text)?;
+        self.address(r::SOURCE, source).await?;
+        self.address(r::DESTINATION, destination).await?;
+        self.write(r::SIZE, size).await?;
+        self.write(r::CHECKSUM, crc32(u32::MAX, &sent)).await?;
+        let mut written = vec![0; sent.len()];
+        for (command, succeeded) in [
+            (command::READ, status::READ_SUCCESS),
+            (command::WRITE, status::WRITE_SUCCESS),
+            (command::COPY, status::COPY_SUCCESS),
+        ] {
+            check(self.command(command, 1).await?, succeeded | status::IRQ_RAISED)?;
+            self.cpu.memory().read(destination, &mut written).map_err(text)?;
+            if command == command::WRITE && crc32(u32::MAX, &written) != self.read(r::CHECKSUM).await? {
+                return Err("what was written does not fit its checksum".to_owned());
+            }
+        }
+        if written == sent { Ok(()) } else { Err("the copy is another".to_owned()) }
+    }
+}
+
+fn check(status: u32, expected: u32) -> Result<(), String> {
+    match status == expected {
+        true => Ok(()),
+        false => Err(format!("its status is {status:#x}, not {expected:#x}")),
+    }
+}

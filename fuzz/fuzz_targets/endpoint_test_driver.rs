@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Any driver at the endpoint of `pci_endpoint_test`.
+#![no_main]
+
+#[path = "../checks_endpoint_test.rs"]
+#[allow(dead_code)]
+mod checks;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    checks::driver(bytes);
+});
