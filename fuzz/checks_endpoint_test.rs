@@ -160,7 +160,7 @@ fn in_one_page(address: u64, len: usize) {
 
 /// Any script of a driver: each step is a byte and its arguments.
 pub(crate) fn driver(mut script: &[u8]) -> Counters {
-    let settings = Settings { msi: 4, msix: 8, transfer_bytes: 1 << 16, ..Settings::default() };
+    let settings = Settings { msi: 4, msix: 8, transfer_bytes: 1 << 20, ..Settings::default() };
     let settings = Settings { sizes_bytes: Vec::new(), bar_bytes: [8192, 0, 128, 4096, 0, 256], ..settings };
     let mut bench = Bench::new(settings);
     bench.memory.iter_mut().enumerate().for_each(|(n, byte)| *byte = (n ^ n >> 8) as u8);

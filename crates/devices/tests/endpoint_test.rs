@@ -25,7 +25,7 @@ const RAISED: u32 = 1 << 6;
 
 fn bench() -> Bench {
     let mut bench =
-        Bench::new(Settings { transfer_bytes: 1 << 16, sizes_bytes: Vec::new(), ..Settings::default() });
+        Bench::new(Settings { transfer_bytes: 1 << 20, sizes_bytes: Vec::new(), ..Settings::default() });
     bench.memory.iter_mut().enumerate().for_each(|(n, byte)| *byte = (n ^ n >> 8) as u8);
     bench
 }
@@ -131,9 +131,9 @@ fn transfers_that_fail() {
         (READ, ok, ok, 0, 0),
         (WRITE, ok, ok, 0, 0),
         (COPY, ok, ok, 0, 0),
-        (READ, ok, ok, 65_537, source),
+        (READ, ok, ok, 1_048_577, source),
         (WRITE, ok, ok, u32::MAX, destination),
-        (COPY, ok, ok, 65_537, source | destination),
+        (COPY, ok, ok, 1_048_577, source | destination),
         // Nobody is there, from the beginning or further on, or there are no such addresses.
         (READ, nowhere, ok, 4, source),
         (READ, end, ok, 9, source),
@@ -232,14 +232,15 @@ fn settings_that_are_not_legal() {
         (bars(0, 0), "bar_bytes.0", "0: registers and 64 vectors of MSI-X need 8192 at least"),
         (bars(0, 4096), "bar_bytes.0", "4096: registers and 64 vectors"),
         (Settings { msi: 3, ..Settings::default() }, "msi", "3: 0, 1, 2, 4, 8, 16 and 32 are legal"),
+        (Settings { transfer_bytes: 1, ..Settings::default() }, "transfer_bytes", "1048576"),
         (Settings { msix: 2049, ..Settings::default() }, "msix", "2049"),
         (
-            Settings { transfer_bytes: 1024, ..Settings::default() },
-            "sizes_bytes.2",
-            "1025: no more than transfer_bytes, 1024",
+            Settings { sizes_bytes: vec![1, 16 << 21], ..Settings::default() },
+            "sizes_bytes.1",
+            "33554432: no more than transfer_bytes, 16777216",
         ),
     ] {
-        let fault = settings.check().unwrap_err();
+        let fault = settings.check().expect_err(why);
         assert_eq!(fault.key.join("."), key);
         assert!(fault.message.contains(why), "{}", fault.message);
     }

@@ -28,7 +28,7 @@ pub struct Settings {
     #[schemars(range(min = 0, max = 16_777_215))]
     pub class: u32,
     /// Bytes of a transfer at most; the addresses of a longer one count as invalid.
-    #[schemars(range(min = 1, max = 1_073_741_824))]
+    #[schemars(range(min = 1_048_576, max = 1_073_741_824))]
     pub transfer_bytes: u32,
     /// Driver: bytes of each transfer, which it has read, written and copied: no more than `transfer_bytes`.
     #[schemars(length(max = 256), inner(range(min = 1, max = 1_073_741_824)))]
