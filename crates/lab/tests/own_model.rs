@@ -202,7 +202,7 @@ fn names_are_unique_and_usable() {
     assert_eq!(all.add::<Named<2>>(), Err(ModelError::Name("My")));
     assert_eq!(all.add::<Named<3>>(), Err(ModelError::Name("")));
     assert_eq!(all.add::<Adder>(), Err(ModelError::Second("adder")));
-    assert_eq!(all.names().count(), 14);
+    assert_eq!(all.names().count(), 16);
     assert_eq!(all.registers().of(0x7269, 0x7fff), [SUM]);
     parse(&all, Path::new("own.toml"), "version = 1\n[[slot]]\nname = \"m\"\ndevice = \"memory\"\n")
         .unwrap_or_else(|e| panic!("{e}"));
@@ -242,7 +242,7 @@ fn registers_are_told_apart() {
     assert_eq!(all.add::<Odd<2>>(), odd("off", "no BAR"));
     assert_eq!(all.add::<Odd<3>>(), odd("empty", "no bytes"));
     assert_eq!(all.add::<Odd<4>>(), odd("far", "beyond all"));
-    assert_eq!(all.names().count(), 14);
+    assert_eq!(all.names().count(), 16);
     assert_eq!(all.add::<Odd<5>>(), Ok(()));
     assert_eq!(all.registers().of(devices::VENDOR, 1).len(), 3);
     assert!(all.registers().of(devices::VENDOR, NIC).len() > 1);

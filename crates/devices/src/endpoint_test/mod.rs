@@ -23,7 +23,8 @@
 //! Commands follow one another; one that is written while another is under way begins after it, with the registers as they are then. A
 //! transfer goes by pieces of a page at most, one behind the other, and behind each that was written goes a read of no bytes, since nothing
 //! else says that a posted write found nobody. A command that is not one bit of the six, or an IRQ type that is none, does nothing: status
-//! stays 0, no interrupt is raised. MSI and MSI-X leave by whichever of the two software has turned on. A vector that there is not is not raised either, and bit 6 stays clear.
+//! stays 0, no interrupt is raised. MSI and MSI-X leave by whichever of the two software has turned on. A vector that there is not is not
+//! raised either, and bit 6 stays clear.
 
 mod commands;
 mod driver;
