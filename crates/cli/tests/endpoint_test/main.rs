@@ -9,7 +9,7 @@ use common::{command, riser};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Mutex;
+use std::sync::OnceLock;
 
 /// Bytes of transfers: around what payloads, requests and pages are cut at, and those of the kernel's `pcitest.sh`.
 const SIZES: [u32; 31] = [
@@ -32,10 +32,13 @@ fn kernel() -> String {
     std::env::var("RISER_KERNEL").unwrap_or("6.1".to_owned())
 }
 
-/// The folder with module and tool for the kernel; `None`, with a line on standard error, where they cannot be fetched.
-fn built(kernel: &str) -> Option<PathBuf> {
-    static ONE: Mutex<()> = Mutex::new(());
-    let _one = ONE.lock().unwrap();
+/// The folder with module and tool for the kernel, built once; `None`, with a line on standard error, where they cannot be fetched.
+fn built(kernel: &str) -> Option<&'static Path> {
+    static BUILT: OnceLock<Option<PathBuf>> = OnceLock::new();
+    BUILT.get_or_init(|| build(kernel)).as_deref()
+}
+
+fn build(kernel: &str) -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("endpoint-test-{kernel}"));
     let mut arguments = vec!["guest", "build", folder.to_str().unwrap(), "--kernel", kernel];
     for file in ["drivers/misc/pci_endpoint_test.c", "tools/pci/pcitest.c"] {
@@ -63,7 +66,7 @@ fn cases(arguments: &[&str], script: &str) -> Option<usize> {
     let script = format!("SIZES='{sizes}'\n{BEGIN}{script}\ncomplaints\n");
     let mut riser =
         command(&["guest", "run", lab.to_str().unwrap(), "--kernel", kernel, "--time-limit", "200"]);
-    riser.arg("--module").arg(folder.join("pci_endpoint_test.ko")).arg("--share").arg(&folder);
+    riser.arg("--module").arg(folder.join("pci_endpoint_test.ko")).arg("--share").arg(folder);
     riser.args(arguments).args(["--", "sh", "-c", &script]).stdin(Stdio::null());
     let output = riser.output().unwrap();
     let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
