@@ -19,7 +19,7 @@ Examples:
   riser guest build drivers/linux --kernel 6.12
   riser guest build . -- W=1 C=1          # warnings, and sparse
   riser guest build . -- clean
-  riser guest build ept --from-kernel drivers/misc/pci_endpoint_test.c --from-kernel tools/pci/pcitest.c
+  riser guest build ept --from-kernel drivers/misc/pci_endpoint_test.c
 
 The folder has a Kbuild or Makefile as any module out of the kernel's tree (`obj-m := my.o`). Debian's headers of the very kernel \
 that `riser guest run` boots, the compiler that it was built with, make and sparse are fetched once, and kept; they run in a \
