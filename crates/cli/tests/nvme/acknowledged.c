@@ -37,14 +37,17 @@ static void *write_all(void *argument)
 	unsigned seed = part->number;
 	int fd = open(path, O_RDWR | O_DIRECT | flags);
 
-	if (fd < 0 || posix_memalign((void **)&data, BLOCK, BLOCK)) {
-		part->error = errno;
-		return NULL;
-	}
-	for (unsigned block = 0; !part->error && block < BLOCKS; block++) {
-		if (pread(fd, data, BLOCK, place(part, block)) != BLOCK)
-			part->error = errno ? errno : EIO;
-		part->acknowledged[block] = part->tried[block] = data[0] >> 32;
+	if (posix_memalign((void **)&data, BLOCK, BLOCK))
+		abort();
+	part->error = fd < 0 ? errno : 0;
+	for (unsigned block = 0; block < BLOCKS; block++) {
+		if (part->error || pread(fd, data, BLOCK, place(part, block)) != BLOCK) {
+			// Nothing is known of it, so that any number is right.
+			part->error = part->error ? part->error : EIO;
+			part->tried[block] = UINT32_MAX;
+		} else {
+			part->acknowledged[block] = part->tried[block] = data[0] >> 32;
+		}
 	}
 	while (!part->error && time(NULL) < end) {
 		unsigned block = rand_r(&seed) % BLOCKS;
@@ -62,31 +65,6 @@ static void *write_all(void *argument)
 	return NULL;
 }
 
-static unsigned check(const struct part *part, int fd, uint64_t *data)
-{
-	unsigned wrong = 0;
-
-	for (unsigned block = 0; block < BLOCKS; block++) {
-		if (pread(fd, data, BLOCK, place(part, block)) != BLOCK) {
-			printf("part %u, block %u: %s\n", part->number, block, strerror(errno));
-			wrong++;
-			continue;
-		}
-		uint64_t number = data[0] >> 32, low = part->acknowledged[block], high = part->tried[block];
-		uint64_t expected = number << 32 | (uint64_t)block << 16 | part->number;
-		int whole = number >= low && number <= high;
-
-		for (int n = 0; number && n < WORDS; n++)
-			whole &= data[n] == expected;
-		if (!whole) {
-			printf("part %u, block %u: number %lu is there, %lu was acknowledged, %lu tried\n", part->number,
-			       block, number, low, high);
-			wrong++;
-		}
-	}
-	return wrong;
-}
-
 // The device, as soon as it can be read; a node may outlive its device for a while.
 static int reopened(void)
 {
@@ -102,6 +80,42 @@ static int reopened(void)
 		usleep(100000);
 	}
 	return -1;
+}
+
+// Reads a block; what fails is tried again with the device opened anew.
+static int get(int *fd, uint64_t *data, off_t at)
+{
+	for (int n = 0; n < 20 && *fd >= 0; n++) {
+		if (pread(*fd, data, BLOCK, at) == BLOCK)
+			return 0;
+		close(*fd);
+		*fd = reopened();
+	}
+	return -1;
+}
+
+static unsigned check(const struct part *part, int *fd, uint64_t *data)
+{
+	unsigned wrong = 0;
+
+	for (unsigned block = 0; block < BLOCKS; block++) {
+		if (get(fd, data, place(part, block))) {
+			fprintf(stderr, "part %u, block %u cannot be read\n", part->number, block);
+			exit(1);
+		}
+		uint64_t number = data[0] >> 32, low = part->acknowledged[block], high = part->tried[block];
+		uint64_t expected = number << 32 | (uint64_t)block << 16 | part->number;
+		int whole = number >= low && number <= high;
+
+		for (int n = 0; number && n < WORDS; n++)
+			whole &= data[n] == expected;
+		if (!whole) {
+			printf("part %u, block %u: number %lu is there, %lu was acknowledged, %lu tried\n", part->number,
+			       block, number, low, high);
+			wrong++;
+		}
+	}
+	return wrong;
 }
 
 int main(int argc, char **argv)
@@ -137,7 +151,7 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	for (unsigned n = 0; n < THREADS; n++)
-		wrong += check(&parts[n], fd, data);
+		wrong += check(&parts[n], &fd, data);
 	printf("%u of %u blocks are wrong\n", wrong, THREADS * BLOCKS);
-	return wrong != 0;
+	return wrong ? 65 : 0;
 }

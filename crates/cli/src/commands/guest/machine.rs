@@ -157,6 +157,13 @@ impl SourceArgs {
 }
 
 impl MachineArgs {
+    /// The name of the module that is loaded last.
+    pub(super) fn last_module(&self) -> Option<String> {
+        let file = self.module.last()?.split(' ').next()?;
+        let name = Path::new(file).file_name()?.to_str()?;
+        Some(name.split(".ko").next().unwrap_or(name).replace('-', "_"))
+    }
+
     /// The machine as asked for, its parts fetched where they are missing. `is_shell`: its command is one.
     pub(super) fn options(&self, is_shell: bool, stop: &AtomicBool) -> Result<Options, Failure> {
         let mut options = self.sources.fetch(stop, |parts| self.parts(parts))?;

@@ -12,6 +12,7 @@ mod report;
 mod run;
 mod seat;
 mod serve;
+mod torture;
 
 use super::nettlp::replay;
 use crate::failure::Failure;
@@ -25,6 +26,7 @@ Examples:
   riser guest replay boot.rec --capture boot.pcapng
   riser guest build drivers/linux
   riser guest kernel 6.12-debug
+  riser guest torture labs/guest/nvme.toml --module nvme --seed 7 --workload /share/test
 
 docs/guest.md says how a kernel stands on a lab's fabric, and what it needs.";
 
@@ -43,6 +45,7 @@ enum Command {
     Replay(replay::Args),
     Build(build::Args),
     Kernel(kernel::Args),
+    Torture(Box<torture::Args>),
 }
 
 pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
@@ -52,5 +55,6 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
         Command::Replay(args) => replay::run(args, models),
         Command::Build(args) => build::run(&args),
         Command::Kernel(args) => kernel::run(&args),
+        Command::Torture(args) => torture::run(*args, models),
     }
 }

@@ -10,6 +10,7 @@ use crate::commands::cpu;
 use crate::commands::outside::{Opened, Opening};
 use crate::failure::Failure;
 use crate::interrupt;
+use lab::LabFile;
 use lab::external::{Clock, Driver};
 use lab::machine::{Keeper, LinkSocket, Pace, Told};
 use nettlp::net::Clock as WallClock;
@@ -78,6 +79,12 @@ pub(crate) struct Args {
     /// The command that the guest runs; without it a shell
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
+
+    /// Programs of riser's own for the guest, by name and text, and what stands in its environment.
+    #[arg(skip)]
+    programs: Vec<(String, String)>,
+    #[arg(skip)]
+    environment: Vec<(String, String)>,
 }
 
 /// The guests of a run, with their places in the lab, and the sockets by which they command its links.
@@ -193,6 +200,35 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
 }
 
 impl Args {
+    /// Runs a program of riser's own in place of a command.
+    pub(super) fn run_program(
+        &mut self,
+        name: &str,
+        programs: Vec<(String, String)>,
+        environment: Vec<(String, String)>,
+    ) {
+        (self.command, self.programs, self.environment) = (vec![name.to_owned()], programs, environment);
+    }
+
+    /// Whether a command is given.
+    pub(super) fn has_command(&self) -> bool {
+        !self.command.is_empty() || !self.guest.is_empty()
+    }
+
+    /// Leaves the one JSON object to the program: whether it is wanted.
+    pub(super) fn take_json(&mut self) -> bool {
+        std::mem::take(&mut self.json)
+    }
+
+    pub(super) fn machine(&self) -> &MachineArgs {
+        &self.machine
+    }
+
+    /// The lab, as it will be run.
+    pub(super) fn lab(&self, models: &Models) -> Result<LabFile, Failure> {
+        Ok(self.opening.read(&self.lab, models)?.file)
+    }
+
     /// What each guest runs.
     fn commands(&self, hosts: &[String]) -> Result<Vec<Vec<String>>, Failure> {
         let names = hosts.join(", ");
@@ -270,7 +306,9 @@ impl Args {
         options.qemu_arguments.splice(0..0, arguments.into_iter().map(OsString::from));
         options.modules.splice(0..0, self.seat.module(machine).map(load));
         options.scripts.push(("lab".to_owned(), include_str!("lab.sh").to_owned()));
+        options.scripts.extend(self.programs.iter().cloned());
         options.environment.push(("RISER_HOST".to_owned(), name.to_owned()));
+        options.environment.extend(self.environment.iter().cloned());
         let words = [self.seat.append(machine), &options.append].map(str::to_owned);
         options.append = words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
         options.command = command;
