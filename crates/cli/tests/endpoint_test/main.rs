@@ -88,6 +88,7 @@ fn behind_a_vmd() {
 
 /// A VMD has vectors of their own for NVMe alone: an endpoint of that class gets as many as are left of the VMD's.
 #[test]
+#[ignore = "of .ci/long endpoint"]
 fn vectors_of_a_vmd() {
     let [class, vectors] = ["slot.test.endpoint-test.class=0x010802", "slot.test.endpoint-test.msix=62"];
     let script = "kind 2; for n in $(seq 62); do pcitest -x $n; done; transfers";
@@ -104,6 +105,7 @@ fn in_direct_mode() {
 
 /// Each vector by itself; several of MSI take the IOMMU, which remaps them.
 #[test]
+#[ignore = "of .ci/long endpoint"]
 fn by_messages_in_direct_mode() {
     let script = "kind 1; for n in $(seq 32); do pcitest -m $n; done; transfers\n\
         kind 2; for n in $(seq 64); do pcitest -x $n; done; transfers";

@@ -97,11 +97,13 @@ fn iperf(mode: &[&str]) {
 }
 
 #[test]
+#[ignore = "of .ci/long nic"]
 fn iperf3_both_ways_in_direct_mode() {
     iperf(&["--direct"]);
 }
 
 #[test]
+#[ignore = "of .ci/long nic"]
 fn iperf3_both_ways_behind_a_vmd() {
     iperf(&[]);
 }

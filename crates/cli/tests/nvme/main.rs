@@ -155,6 +155,7 @@ fn what_was_acknowledged_is_kept() {
 
 /// In direct mode the function has a vector for each processor's queue; unloaded and loaded again under load, the driver finds what it wrote.
 #[test]
+#[ignore = "of .ci/long nvme"]
 fn queues_of_two_processors_in_direct_mode() {
     let script = format!(
         "dmesg | grep -o '[0-9]*/0/0 default/read/poll queues'\n\

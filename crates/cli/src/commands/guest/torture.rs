@@ -10,9 +10,11 @@ use rand_xoshiro::Xoshiro256StarStar;
 
 const EXAMPLE: &str = "\
 Examples:
-  riser guest torture labs/guest/nvme.toml --module nvme --package fio --faults 300 --seed 7 \\
-      --workload 'until [ -b /dev/nvme0n1 ]; do sleep 0.1; done; fio --name=x --filename=/dev/nvme0n1 --direct=1 --size=8m --rw=randwrite --verify=crc32c'
-  riser guest torture my.toml --module my.ko --share . --workload /share/test --kernel 6.12-debug --memory 1024
+  riser guest torture labs/guest/nvme.toml --module nvme --share . --workload /share/test
+  riser guest torture labs/guest/nvme.toml --module nvme --set slot.ssd.hot_plug=true \\
+      --package nvme-cli --faults 300 --seed 7 --workload 'nvme id-ctrl /dev/nvme0'
+  riser guest torture my.toml --module my.ko --kernel 6.12-debug --memory 1024 \\
+      --share . --workload /share/test --json
 
 The workload is a line for the guest's shell. It runs once before all faults, again and again while they come, and once behind them: the first and \
 the last run must end well. While faults come it may fail; with status 65 it says that data were lost.
@@ -27,6 +29,7 @@ workload that hangs or fails in the end, slabs that grow by an object for each f
 /// Run a workload again and again while faults come, and say what the kernel made of them
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
+#[group(id = "torture")]
 pub(crate) struct Args {
     #[command(flatten)]
     run: RunArgs,
@@ -141,10 +144,11 @@ impl Draw {
                 let astray = "action = \"set-requester\", new_requester = \"fe:1f.7\"";
                 self.frame(slot, "withheld", Some("downstream"), "completion", astray)
             }
+            // An answer to the host, which is whole: behind an error a completer sends no more of what was asked for.
             6 => {
                 let status = self.one(&["unsupported-request", "completer-abort"]);
                 let action = format!("action = \"set-status\", status = \"{status}\"");
-                self.frame(slot, "refused", Some("downstream"), "completion", &action)
+                self.frame(slot, "refused", Some("upstream"), "completion", &action)
             }
             7 => self.frame(slot, "corrected", Some("upstream"), "tlp", "action = \"corrected-internal\""),
             8 => self.frame(
