@@ -5,7 +5,9 @@
 # wait, its name, and what it is done with.
 
 work=/tmp/torture
-back_s=60
+# Until a driver is taken to have given up; and until that is taken to be for good.
+back_s=15
+rescued_s=60
 wait_s=300
 
 # The functions that the module's drivers have.
@@ -163,7 +165,7 @@ while read -r pause name arguments; do
     timeout -s KILL 120 "$0" step "$name" $arguments >$work/step 2>&1 || found "fault $at, $name $arguments: $(tail -n 1 $work/step)"
     if ! are_back $back_s; then
         rescue $at "$name"
-        are_back $back_s || { found "fault $at, $name $arguments: no function is back"; break; }
+        are_back $rescued_s || { found "fault $at, $name $arguments: no function is back"; break; }
     fi
     [ $((at % 25)) = 0 ] && echo "torture: fault $at, $(count well $work/rounds) rounds ended well, $(count failed $work/rounds) failed" >&2
 done <$work/schedule
@@ -174,7 +176,7 @@ for _ in $(seq $((wait_s + 30))); do
     sleep 1
 done
 kill -0 $load 2>/dev/null && found "the workload does not end"
-are_back $back_s
+are_back $rescued_s
 once || found "the workload fails when all faults are over: $(tail -n 1 $work/said)"
 slabs >$work/after
 # An object for each fault is more than what comes and goes.
