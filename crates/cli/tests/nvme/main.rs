@@ -116,9 +116,14 @@ fn a_file_system_and_nvme_cli_behind_a_vmd() {
 /// the same subsystem.
 #[test]
 fn what_was_acknowledged_is_kept() {
-    let load = |seconds| format!("/share/acknowledged /dev/nvme0n1 {seconds} dsync & p=$!; sleep 1.5\n");
+    let load = |seconds| {
+        format!(
+            "begun=$(written); /share/acknowledged /dev/nvme0n1 {seconds} dsync & p=$!; until_ 200 busy\n"
+        )
+    };
     let script = format!(
-        "{}lab remove ssd; until_ 100 sh -c '! ls /dev/nvme0n1'; lab insert ssd; wait $p\n\
+        "written() {{ awk '$1 == \"pgpgout\" {{ print $2 }}' /proc/vmstat; }}; busy() {{ [ $(($(written) - begun)) -gt 4000 ]; }}\n\
+         {}lab remove ssd; until_ 100 sh -c '! ls /dev/nvme0n1'; lab insert ssd; wait $p\n\
          {}lab cut ssd 100000; wait $p; until_ 100 ls /dev/nvme0n1\n\
          {}nvme reset /dev/nvme0; sleep 1; echo 1 >/sys/bus/pci/devices/10000:01:00.0/reset; wait $p\n\
          echo 2 >/sys/bus/pci/devices/10000:01:00.0/sriov_numvfs; until_ 100 sh -c 'nvme list-subsys | grep -q nvme2.*live'\n\
@@ -127,7 +132,7 @@ fn what_was_acknowledged_is_kept() {
          fio_ --filename=/dev/nvme0n1 --size=16m --rw=randwrite --verify=crc32c | verified",
         load(20),
         load(20),
-        load(4)
+        load(6)
     );
     let outcome = run("nvme-kept", "volatile_write_cache = true\nvfs = 2", &[], &script);
     let lines: Vec<&str> = outcome.stdout.lines().collect();
@@ -135,7 +140,7 @@ fn what_was_acknowledged_is_kept() {
     for (line, failed) in [(a, "32 of 32"), (c, "32 of 32"), (e, "0 of 32")] {
         let (writes, threads) = line.split_once(" writes were acknowledged, ").unwrap();
         assert!(
-            writes.parse::<u32>().unwrap() > 1000 && threads == format!("{failed} threads failed"),
+            writes.parse::<u32>().unwrap() > 500 && threads == format!("{failed} threads failed"),
             "{line}"
         );
     }
