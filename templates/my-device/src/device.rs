@@ -63,7 +63,10 @@ impl Copier {
         while let Some(request) = io.next_request().await {
             match request {
                 Request::Write(write) if write.at(BAR, DOORBELL) => {
-                    io.spawn(copier.clone().serve(io.clone(), registers.clone()));
+                    copier.report.change(|r| r.doorbells += 1);
+                    if copier.report.get().doorbells != copier.settings.deaf_to {
+                        io.spawn(copier.clone().serve(io.clone(), registers.clone()));
+                    }
                 }
                 Request::Write(write) => {
                     registers.borrow_mut().write(&write);

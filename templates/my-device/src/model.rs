@@ -39,6 +39,8 @@ pub struct Settings {
     /// Virtual functions (SR-IOV), each a copier of its own.
     #[schemars(range(min = 0, max = 8))]
     pub vfs: u16,
+    /// Number of the doorbell that the device does not hear, counted from 1: a fault for drivers to survive. 0 is none.
+    pub deaf_to: u64,
     /// Transfers before those that count, and those that count, where `riser bench` measures.
     #[serde(skip)]
     pub measured: Option<(u64, u64)>,
@@ -46,13 +48,23 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { copies: 4, copy_bytes: 65536, piece_bytes: 512, in_flight: 16, vfs: 0, measured: None }
+        Settings {
+            copies: 4,
+            copy_bytes: 65536,
+            piece_bytes: 512,
+            in_flight: 16,
+            vfs: 0,
+            deaf_to: 0,
+            measured: None,
+        }
     }
 }
 
 /// What the device has done.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
+    /// Doorbells.
+    pub doorbells: u64,
     /// Copies.
     pub copies: u64,
     /// Bytes copied.
@@ -138,6 +150,7 @@ impl Model for Settings {
             piece_bytes,
             in_flight: workload.outstanding.unwrap_or(32),
             vfs: 0,
+            deaf_to: 0,
             measured: Some((workload.warm_up, workload.transfers)),
         };
         settings.check()?;

@@ -19,7 +19,8 @@ Examples:
 
 Writes a crate that compiles: a device with registers, a doorbell, DMA and an MSI, its driver, its settings with limits and report, \
 a lab, a test, and a main that is all of `riser` with this device beside riser's own: `cargo run -- run labs/my-device.toml`. \
-docs/tutorial.md goes through it.
+docs/tutorial.md goes through it. Beside it, a driver for Linux, a test of it in a guest, and a workflow for CI, which \
+docs/drivers.md goes through.
 riser is not on crates.io yet, so that the crate depends on riser's repository, or with --riser on a checkout.
 --json prints one object: name, path, files: [...].";
 
@@ -51,7 +52,7 @@ macro_rules! file {
 }
 
 /// The crate, but for its manifest.
-const FILES: [(&str, &str); 9] = [
+const FILES: [(&str, &str); 15] = [
     file!("README.md"),
     file!(".gitignore"),
     file!("labs/my-device.toml"),
@@ -61,6 +62,12 @@ const FILES: [(&str, &str); 9] = [
     file!("src/driver.rs"),
     file!("src/model.rs"),
     file!("tests/lab.rs"),
+    file!("labs/linux.toml"),
+    file!("linux/Kbuild"),
+    file!("linux/my_device.c"),
+    file!("linux/job.sh"),
+    file!("linux/test.sh"),
+    file!(".github/workflows/linux.yml"),
 ];
 
 const MANIFEST: (&str, &str) = file!("Cargo.toml");
@@ -82,12 +89,13 @@ debug = \"line-tables-only\"
 /// The longest name in bytes.
 const MAX_NAME_BYTES: usize = 64;
 
-/// Names that a crate of the template cannot have: Rust's words, what cargo keeps for itself, and what the crate uses.
+/// Names that a crate of the template cannot have: the words of Rust and C, what cargo keeps for itself, and what the crate uses.
 const TAKEN: &str = "abstract alloc as async await become box break build config const continue core crate deps \
     device do dyn endpoint host else enum examples extern fabric false final fn for gen if impl in \
     incremental let loop macro match mod move mut override plug priv proc-macro pub ref return \
     schemars self serde static std struct super test tlp trait true try type typeof unsafe unsized \
-    use virtual where while yield riser main driver model lib";
+    use virtual where while yield riser main driver model lib auto case char default double float goto int long register \
+    short signed sizeof switch typedef union unsigned void volatile";
 
 #[derive(Serialize)]
 struct Written<'a> {
@@ -121,7 +129,7 @@ fn check(name: &str, models: &Models) -> Result<(), String> {
         return Err(format!("name `{name}`: {legal}, and no key of a slot"));
     }
     if TAKEN.split(' ').any(|taken| taken == name) || name.starts_with("riser-") {
-        return Err(format!("name `{name}`: Rust, cargo or riser use it themselves: {legal}"));
+        return Err(format!("name `{name}`: Rust, C, cargo or riser use it themselves: {legal}"));
     }
     match models.contains(name) {
         true => {
