@@ -331,7 +331,8 @@ struct riser_dma_setup {
  *
  * What a submission says that is not legal, is told by its completion, which
  * comes at once, as that of a NOP does: before those of transfers under way.
- * Where nothing is under way, nothing is waited for. Submissions are taken only as far as there is room for their completions.
+ * Where nothing is under way, nothing is waited for. Submissions are taken only as far as there is
+ * room for their completions.
  *
  * EBUSY	none was taken, since there is no such room
  * EINTR	none was taken, and a signal came

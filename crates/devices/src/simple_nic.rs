@@ -9,6 +9,7 @@
 //! +16  u32  TX index, a doorbell: number of the descriptor behind the last one to send, or of the one to send ([`TxDoorbell`])
 //! +20  u32  RX index, a doorbell: number of a descriptor whose buffer is free for a frame
 //! +24  u32  enabled: 0 or 1; with 0 the rings begin anew, and posted buffers are forgotten
+//! +28  u32  TX done: descriptors that the device is done with since then, read-only; riser's own, upstream's NIC has none
 //! ```
 //!
 //! A ring has 256 descriptors of 16 B: `u64` address of the frame, `u64` its bytes. A receive buffer always has 2048 B;
@@ -61,7 +62,7 @@ const TX_VECTOR: u16 = 0;
 const RX_VECTOR: u16 = 1;
 
 /// Bytes of all registers.
-const REGISTER_BYTES: usize = 28;
+const REGISTER_BYTES: usize = 32;
 
 registers! {
     None;
@@ -70,6 +71,7 @@ registers! {
     TX_INDEX 16 4, "TX index (doorbell)";
     RX_INDEX 20 4, "RX index (doorbell)";
     ENABLED  24 4, "enabled";
+    TX_DONE  28 4, "TX done";
 }
 
 /// What a write of the TX index asks for.
@@ -170,6 +172,8 @@ struct Nic {
     on_wire: Cell<usize>,
     /// The next descriptor to send.
     head: Cell<u32>,
+    /// Descriptors that were sent or refused.
+    tx_done: Cell<u32>,
     /// How often the rings have begun anew.
     rings: Cell<u32>,
 }
@@ -196,6 +200,7 @@ impl Nic {
             arrived,
             on_wire: Cell::new(0),
             head: Cell::new(0),
+            tx_done: Cell::new(0),
             rings: Cell::new(0),
         })
     }
@@ -220,6 +225,7 @@ impl Nic {
 
     fn write(&self, write: &WriteRequest) {
         self.registers.borrow_mut().write(write);
+        self.registers.borrow_mut().set_u32(register::TX_DONE, self.tx_done.get());
         let enabled = self.registers.borrow().u32(register::ENABLED) & 1 == 1;
         let doorbells = match write {
             w if w.at(self.bar, register::TX_INDEX) => &self.tx_doorbells,
@@ -235,6 +241,7 @@ impl Nic {
     /// Disabled: the rings begin anew.
     fn forget(&self) {
         self.head.set(0);
+        self.set_tx_done(0);
         self.rings.set(self.rings.get().wrapping_add(1));
         while self.tx_doorbells.try_pop().is_some() || self.rx_doorbells.try_pop().is_some() {}
         while self.buffers.try_pop().is_some() {}
@@ -246,10 +253,7 @@ impl Nic {
             let index = self.tx_doorbells.pop().await;
             match self.doorbell {
                 TxDoorbell::Behind => self.transmit_up_to(index).await,
-                TxDoorbell::Names => {
-                    let sent = self.transmit(index).await;
-                    self.note(sent);
-                }
+                TxDoorbell::Names => self.transmit(index).await,
             }
         }
     }
@@ -258,15 +262,26 @@ impl Nic {
     async fn transmit_up_to(self: &Rc<Nic>, tail: u32) {
         let rings = self.rings.get();
         while self.rings.get() == rings && self.head.get() != tail {
-            let sent = self.transmit(self.head.get()).await;
-            self.note(sent);
+            self.transmit(self.head.get()).await;
             if self.rings.get() == rings {
                 self.head.set((self.head.get() + 1) % RING_ENTRIES);
             }
         }
     }
 
-    async fn transmit(self: &Rc<Nic>, index: u32) -> Result<(), DmaError> {
+    /// Sends what a descriptor describes, is done with the descriptor whatever came of it, and says so.
+    async fn transmit(self: &Rc<Nic>, index: u32) {
+        let rings = self.rings.get();
+        let fetched = self.fetch(index).await;
+        self.note(fetched);
+        if self.rings.get() == rings {
+            self.set_tx_done(self.tx_done.get().wrapping_add(1));
+        }
+        let told = self.io.interrupt(TX_VECTOR).await;
+        self.note(told);
+    }
+
+    async fn fetch(self: &Rc<Nic>, index: u32) -> Result<(), DmaError> {
         let descriptor = self.descriptor(register::TX_RING, index).await?;
         if FRAME_BYTES.contains(&descriptor.length) {
             let frame = self.io.dma_read(descriptor.address, descriptor.length as u32).await?;
@@ -274,7 +289,12 @@ impl Nic {
         } else {
             self.counters.change(|c| c.refused_descriptors += 1);
         }
-        self.io.interrupt(TX_VECTOR).await
+        Ok(())
+    }
+
+    fn set_tx_done(&self, count: u32) {
+        self.tx_done.set(count);
+        self.registers.borrow_mut().set_u32(register::TX_DONE, count);
     }
 
     /// Puts a frame on the wire, and what comes back for it in front of the receiver when it is there.

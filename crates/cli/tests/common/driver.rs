@@ -21,13 +21,25 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Builds the module for a kernel, in a folder of this name and with these arguments of make: where it is, and what was said; why not, where
-/// the parts cannot be fetched.
+/// Builds the DMA engine's module for a kernel, in a folder of this name and with these arguments of make: where it is, and what was said;
+/// why not, where the parts cannot be fetched.
+#[allow(dead_code, reason = "some tests build another module")]
 pub(crate) fn build(name: &str, kernel: &str, arguments: &[&str]) -> Result<(PathBuf, Outcome), String> {
+    build_module(&drivers(), "riser_dma.ko", name, kernel, arguments)
+}
+
+/// The same of a module whose sources are in a folder of its own.
+pub(crate) fn build_module(
+    sources: &Path,
+    module: &str,
+    name: &str,
+    kernel: &str,
+    arguments: &[&str],
+) -> Result<(PathBuf, Outcome), String> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).unwrap();
-    copy(&drivers(), &folder);
+    copy(sources, &folder);
     let common = ["guest", "build", folder.to_str().unwrap(), "--kernel", kernel, "--"];
     let outcome = riser(&[&common, arguments].concat());
     let cannot = ["cannot fetch", "building needs a user namespace"];
@@ -35,7 +47,7 @@ pub(crate) fn build(name: &str, kernel: &str, arguments: &[&str]) -> Result<(Pat
         return Err(outcome.stderr);
     }
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
-    let module = folder.join("riser_dma.ko");
+    let module = folder.join(module);
     assert_eq!(outcome.stdout, format!("{}\n", module.display()));
     Ok((module, outcome))
 }

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The 82574L under the stock driver e1000e of Debian's kernel, with the programs that the world uses: ethtool, ping, iperf3.
+//! NICs below a stock kernel, with the programs that the world uses, ethtool, ping and iperf3: the 82574L under Debian's e1000e, the simple
+//! NIC under the driver of drivers/linux/nic.
 
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../common/driver.rs"]
+#[allow(dead_code, reason = "what other tests use of it")]
+mod driver;
 
 use common::{Outcome, command, riser};
 use std::path::Path;
@@ -12,13 +16,18 @@ use std::process::Stdio;
 const BEGIN: &str = "set -e\ncomplaints() { ! dmesg | grep -E 'BUG:|WARNING:|Call Trace|Oops|PCIe Bus Error|Hardware Unit Hang|NETDEV WATCHDOG'; }\n\
     up() { ip addr add 192.0.2.1/24 dev eth0; ip link set eth0 up; until ip link show eth0 | grep -q 'state UP'; do sleep 0.1; done; }\n";
 
-/// Runs a script below a lab that ships.
+/// Runs a script below a lab that ships, with the stock driver.
 fn run(lab: &str, arguments: &[&str], script: &str) -> Outcome {
+    run_with("e1000e", lab, arguments, script)
+}
+
+/// Runs a script below a lab that ships.
+fn run_with(module: &str, lab: &str, arguments: &[&str], script: &str) -> Outcome {
     // Not of a shared folder, which does not survive a sleep.
     let script = format!("{BEGIN}{script}\n");
     let lab = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs/guest").join(lab);
     let lab = lab.to_str().unwrap();
-    let mut riser = command(&["guest", "run", lab, "--module", "e1000e", "--time-limit", "400"]);
+    let mut riser = command(&["guest", "run", lab, "--module", module, "--time-limit", "400"]);
     for package in ["ethtool", "iperf3", "iputils-ping", "iproute2"] {
         riser.args(["--package", package]);
     }
@@ -109,6 +118,68 @@ fn iperf3_both_ways_behind_a_vmd() {
 }
 
 /// What cannot be a cable is refused before anything starts.
+/// What a script about the simple NIC's driver begins with: two of them, the other one in a network namespace of its own.
+const FAR: &str = "load() { insmod /share/riser_nic.ko; }\n\
+    join() { ip link set eth1 netns far; ip -n far addr add 192.0.2.2/24 dev eth1; ip -n far link set eth1 up; up; }\n\
+    pings() { ping -q -f -c $1 192.0.2.2 | grep -o '[0-9]* received'; }\n\
+    ip netns add far; join\n";
+
+/// Builds the simple NIC's driver, without a warning, for the kernel that RISER_KERNEL names; runs a script with two NICs that are joined.
+fn run_simple(mode: &[&str], script: &str) -> Outcome {
+    let kernel = std::env::var("RISER_KERNEL").unwrap_or("6.1".to_owned());
+    let (sources, folder) = (driver::drivers().join("nic"), format!("nic-{kernel}-{}", mode.concat()));
+    let built = driver::build_module(&sources, "riser_nic.ko", &folder, &kernel, &["W=1", "C=2"]);
+    let (module, said) = built.unwrap();
+    assert!(!said.stderr.contains("warning") && said.stderr.contains("CHECK"), "{}", said.stderr);
+    let share = module.parent().unwrap().to_str().unwrap();
+    let arguments = ["--cable", "a=b", "--share", share, "--kernel", &kernel];
+    let script = format!("{FAR}{script}\ncomplaints");
+    run_with(module.to_str().unwrap(), "simple-nics.toml", &[&arguments, mode].concat(), &script)
+}
+
+/// Its interface goes down and comes up; the module goes under traffic and comes back; nothing is lost, and nothing is left under way.
+const SIMPLE: &str = "ethtool -i eth0 | head -1; ethtool eth0 | grep -o 'Link detected: yes'\n\
+    for n in 1 2 3; do ip link set eth0 down; ip link set eth0 up; done; until ping -q -c 1 192.0.2.2 >/dev/null; do :; done\n\
+    pings $count\n\
+    ethtool -S eth0 | grep -E ' (rx_bad_lengths|restarts): 0$' | wc -l\n\
+    for n in 1 2; do ping -q -f -w 3 192.0.2.2 >/dev/null & sleep 1; rmmod riser_nic; load; sleep 0.3; join; wait; done; pings 500\n";
+
+fn simple(mode: &[&str], pings: u32) {
+    let outcome = run_simple(mode, &format!("count={pings}\n{SIMPLE}"));
+    let lines: Vec<&str> = outcome.stdout.lines().collect();
+    let all = format!("{pings} received");
+    let expected = ["driver: riser_nic", "Link detected: yes", &all, "2", "500 received"];
+    assert_eq!(lines, expected, "{}", outcome.stderr);
+}
+
+#[test]
+fn the_simple_nic_has_a_driver() {
+    simple(&[], 1000);
+}
+
+#[test]
+#[ignore = "of .ci/long nic"]
+fn the_simple_nic_s_driver_loses_none_of_ten_thousand() {
+    simple(&[], 10_000);
+    simple(&["--direct", "--iommu"], 10_000);
+}
+
+#[test]
+#[ignore = "of .ci/long nic"]
+fn iperf3_both_ways_between_simple_nics() {
+    let seconds = std::env::var("RISER_IPERF_SECONDS").unwrap_or("5".to_owned());
+    for mode in [&[][..], &["--direct", "--iommu"]] {
+        let script = format!(
+            "ip netns exec far iperf3 -s -D; sleep 1\n\
+             for way in '' -R; do iperf3 -c 192.0.2.2 -t {seconds} -f m $way | grep -E 'receiver' | sed -E 's/.*MBytes +([0-9.]+) .*/\\1/'; done"
+        );
+        let outcome = run_simple(mode, &script);
+        println!("Mb/s out and in, {mode:?}:\n{}", outcome.stdout);
+        let rates: Vec<f64> = outcome.stdout.lines().map(|line| line.parse().unwrap()).collect();
+        assert!(rates.len() == 2 && rates.iter().all(|rate| *rate > 5.0), "{rates:?}");
+    }
+}
+
 #[test]
 fn cables_that_cannot_be() {
     let lab = format!("{}/../../labs/guest/nics.toml", env!("CARGO_MANIFEST_DIR"));

@@ -1,0 +1,536 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * A driver of the simple NIC: of riser's own, and of device software behind a NetTLP adapter (Kuga
+ * et al., "NetTLP", NSDI'20, section 6.2).
+ *
+ * Registers, little-endian, on BAR 4:
+ *
+ *  +0   u64  bus address of the TX ring
+ *  +8   u64  bus address of the RX ring
+ *  +16  u32  TX index: the descriptor behind the last one to send; of an adapter, the one to send
+ *  +20  u32  RX index: a descriptor whose buffer is free for a frame
+ *  +24  u32  enabled: with 0 the rings begin anew
+ *  +28  u32  descriptors of the TX ring that are done with since then (not in NetTLP)
+ *
+ * A descriptor is a bus address and a count of bytes, 64 bits each. Sent frames raise vector 0,
+ * received ones vector 1, after the frame and its length are in memory. There is no mask, and
+ * handlers may be called for nothing: behind a VMD, functions share a vector.
+ *
+ * Frames are copied to and from buffers that the device always has, as the simplest NICs do.
+ */
+#include <linux/etherdevice.h>
+#include <linux/ethtool.h>
+#include <linux/interrupt.h>
+#include <linux/io-64-nonatomic-lo-hi.h>
+#include <linux/module.h>
+#include <linux/netdevice.h>
+#include <linux/pci.h>
+#include <linux/rtnetlink.h>
+
+#define REGISTERS_BAR	4
+#define TX_RING		0
+#define RX_RING		8
+#define TX_INDEX	16
+#define RX_INDEX	20
+#define ENABLED		24
+#define TX_DONE		28
+
+#define ENTRIES		256
+#define BUFFER_BYTES	2048
+#define MAX_IN_RING	(ENTRIES - 1)
+
+static unsigned int tx_frames;
+module_param(tx_frames, uint, 0444);
+MODULE_PARM_DESC(tx_frames, "Frames under way at most (riser's NIC: 255, behind an adapter: 1)");
+
+static unsigned int rx_buffers;
+module_param(rx_buffers, uint, 0444);
+MODULE_PARM_DESC(rx_buffers, "Buffers that the NIC has (riser's: 128, behind an adapter: 1)");
+
+static int tx_done = -1;
+module_param(tx_done, int, 0444);
+MODULE_PARM_DESC(tx_done, "Whether the NIC counts what it is done with (riser's: 1, behind an adapter: 0)");
+
+/* What NICs differ in. */
+struct riser_nic_kind {
+	u32 tx_frames, rx_buffers;
+	bool names;	/* the TX index names the frame to send, not the one behind it */
+	bool counts;	/* it has TX_DONE */
+};
+
+enum { RISERS_OWN, BEHIND_AN_ADAPTER };
+
+static const struct riser_nic_kind kinds[] = {
+	[RISERS_OWN] = { .tx_frames = MAX_IN_RING, .rx_buffers = 128, .counts = true },
+	[BEHIND_AN_ADAPTER] = { .tx_frames = 1, .rx_buffers = 1, .names = true },
+};
+
+struct riser_nic_descriptor {
+	__le64 address, bytes;
+};
+
+/* A ring, and the buffers of its descriptors, which are there while the interface is up. */
+struct riser_nic_ring {
+	struct riser_nic_descriptor *descriptors;
+	dma_addr_t bus;
+	u8 *buffers;
+	dma_addr_t buffers_bus;
+	u32 entries;	/* those in use */
+	u32 next;	/* the next one to fill, or to look at, counted on and on */
+};
+
+static const char riser_nic_names[][ETH_GSTRING_LEN] = {
+	"interrupts", "tx_doorbells", "rx_doorbells", "tx_ring_full", "tx_done_reads",
+	"rx_bad_lengths", "restarts",
+};
+
+struct riser_nic_counts {
+	u64 interrupts, tx_doorbells, rx_doorbells, tx_ring_full, tx_done_reads;
+	u64 rx_bad_lengths, restarts;
+};
+
+struct riser_nic {
+	struct net_device *dev;
+	struct pci_dev *pdev;
+	void __iomem *registers;
+	struct riser_nic_kind kind;
+	struct napi_struct napi;
+	struct work_struct restart;
+	struct riser_nic_ring tx, rx;
+	u32 tx_done;	/* frames that the device is done with, counted as tx.next is */
+	int vectors;
+	bool is_up;
+	struct riser_nic_counts counts;
+};
+
+static u32 riser_nic_in_ring(struct riser_nic *nic)
+{
+	return nic->tx.next - READ_ONCE(nic->tx_done);
+}
+
+/* Lets frames into the ring again where there is room. */
+static void riser_nic_reclaim(struct riser_nic *nic)
+{
+	u32 done;
+
+	if (nic->kind.counts) {
+		done = ioread32(nic->registers + TX_DONE);
+		nic->counts.tx_done_reads++;
+		/* Of a device that is gone, all ones: that many have never been under way. */
+		if (done - nic->tx_done <= riser_nic_in_ring(nic))
+			WRITE_ONCE(nic->tx_done, done);
+	}
+	if (riser_nic_in_ring(nic) <= nic->kind.tx_frames / 2)
+		netif_wake_queue(nic->dev);
+}
+
+static netdev_tx_t riser_nic_xmit(struct sk_buff *skb, struct net_device *dev)
+{
+	struct riser_nic *nic = netdev_priv(dev);
+	struct riser_nic_ring *tx = &nic->tx;
+	u32 at = tx->next % tx->entries;
+	struct riser_nic_descriptor *descriptor = &tx->descriptors[at];
+	bool is_full;
+
+	if (skb_put_padto(skb, ETH_ZLEN))
+		return NETDEV_TX_OK;
+	skb_copy_bits(skb, 0, tx->buffers + at * BUFFER_BYTES, skb->len);
+	descriptor->address = cpu_to_le64(tx->buffers_bus + at * BUFFER_BYTES);
+	descriptor->bytes = cpu_to_le64(skb->len);
+	tx->next++;
+	is_full = riser_nic_in_ring(nic) >= nic->kind.tx_frames;
+	if (is_full) {
+		nic->counts.tx_ring_full++;
+		netif_stop_queue(dev);
+	}
+	/* An iowrite comes behind what was written to coherent memory before. */
+	if (nic->kind.names) {
+		iowrite32(at, nic->registers + TX_INDEX);
+		nic->counts.tx_doorbells++;
+	} else if (is_full || !netdev_xmit_more()) {
+		iowrite32((at + 1) % tx->entries, nic->registers + TX_INDEX);
+		nic->counts.tx_doorbells++;
+	}
+	dev_sw_netstats_tx_add(dev, 1, skb->len);
+	skb_tx_timestamp(skb);
+	dev_consume_skb_any(skb);
+	/* The last interrupt may have come before the queue was stopped. */
+	if (is_full && nic->kind.counts)
+		riser_nic_reclaim(nic);
+	return NETDEV_TX_OK;
+}
+
+/* Gives the device a buffer. */
+static void riser_nic_post(struct riser_nic *nic, u32 at)
+{
+	struct riser_nic_descriptor *descriptor = &nic->rx.descriptors[at];
+
+	descriptor->address = cpu_to_le64(nic->rx.buffers_bus + at * BUFFER_BYTES);
+	WRITE_ONCE(descriptor->bytes, 0);
+	iowrite32(at, nic->registers + RX_INDEX);
+	nic->counts.rx_doorbells++;
+}
+
+static void riser_nic_receive(struct riser_nic *nic, u32 at, u64 bytes)
+{
+	struct net_device *dev = nic->dev;
+	struct sk_buff *skb;
+
+	if (bytes < ETH_HLEN || bytes > BUFFER_BYTES) {
+		nic->counts.rx_bad_lengths++;
+		dev->stats.rx_errors++;
+		return;
+	}
+	skb = napi_alloc_skb(&nic->napi, bytes);
+	if (!skb) {
+		dev->stats.rx_dropped++;
+		return;
+	}
+	skb_put_data(skb, nic->rx.buffers + at * BUFFER_BYTES, bytes);
+	skb->protocol = eth_type_trans(skb, dev);
+	dev_sw_netstats_rx_add(dev, bytes);
+	napi_gro_receive(&nic->napi, skb);
+}
+
+static int riser_nic_poll(struct napi_struct *napi, int budget)
+{
+	struct riser_nic *nic = container_of(napi, struct riser_nic, napi);
+	struct riser_nic_ring *rx = &nic->rx;
+	int received = 0;
+
+	if (netif_queue_stopped(nic->dev))
+		riser_nic_reclaim(nic);
+	while (received < budget) {
+		u32 at = rx->next % rx->entries;
+		u64 bytes = le64_to_cpu(READ_ONCE(rx->descriptors[at].bytes));
+
+		if (!bytes)
+			break;
+		/* The frame came before its length. */
+		dma_rmb();
+		riser_nic_receive(nic, at, bytes);
+		riser_nic_post(nic, at);
+		rx->next++;
+		received++;
+	}
+	if (received < budget)
+		napi_complete_done(napi, received);
+	return received;
+}
+
+static irqreturn_t riser_nic_interrupt(int irq, void *data)
+{
+	struct riser_nic *nic = data;
+
+	nic->counts.interrupts++;
+	/* Where nothing is counted, one frame is under way, and its vector is nobody else's. */
+	if (!nic->kind.counts && irq == pci_irq_vector(nic->pdev, 0))
+		WRITE_ONCE(nic->tx_done, nic->tx.next);
+	napi_schedule(&nic->napi);
+	return IRQ_HANDLED;
+}
+
+static void riser_nic_free_ring(struct riser_nic *nic, struct riser_nic_ring *ring)
+{
+	struct device *dev = &nic->pdev->dev;
+
+	if (ring->descriptors)
+		dma_free_coherent(dev, ENTRIES * sizeof(*ring->descriptors), ring->descriptors,
+				  ring->bus);
+	if (ring->buffers)
+		dma_free_coherent(dev, ring->entries * BUFFER_BYTES, ring->buffers,
+				  ring->buffers_bus);
+	ring->descriptors = NULL;
+	ring->buffers = NULL;
+}
+
+static int riser_nic_alloc_ring(struct riser_nic *nic, struct riser_nic_ring *ring, u32 entries)
+{
+	struct device *dev = &nic->pdev->dev;
+
+	ring->entries = entries;
+	ring->next = 0;
+	ring->descriptors = dma_alloc_coherent(dev, ENTRIES * sizeof(*ring->descriptors),
+					       &ring->bus, GFP_KERNEL);
+	ring->buffers = dma_alloc_coherent(dev, entries * BUFFER_BYTES, &ring->buffers_bus,
+					   GFP_KERNEL);
+	return ring->descriptors && ring->buffers ? 0 : -ENOMEM;
+}
+
+static void riser_nic_free_irqs(struct riser_nic *nic, int count)
+{
+	while (count--)
+		free_irq(pci_irq_vector(nic->pdev, count), nic);
+}
+
+static int riser_nic_request_irqs(struct riser_nic *nic)
+{
+	int n, error;
+
+	for (n = 0; n < nic->vectors; n++) {
+		error = request_irq(pci_irq_vector(nic->pdev, n), riser_nic_interrupt, 0,
+				    nic->dev->name, nic);
+		if (error) {
+			riser_nic_free_irqs(nic, n);
+			return error;
+		}
+	}
+	return 0;
+}
+
+static int riser_nic_open(struct net_device *dev)
+{
+	struct riser_nic *nic = netdev_priv(dev);
+	/* What the TX index counts around is all of the ring, unless it names single frames. */
+	u32 at, entries = nic->kind.names ? nic->kind.tx_frames : ENTRIES;
+	int error;
+
+	nic->tx_done = 0;
+	error = riser_nic_alloc_ring(nic, &nic->tx, entries);
+	if (!error)
+		error = riser_nic_alloc_ring(nic, &nic->rx, nic->kind.rx_buffers);
+	if (!error)
+		error = riser_nic_request_irqs(nic);
+	if (error) {
+		riser_nic_free_ring(nic, &nic->tx);
+		riser_nic_free_ring(nic, &nic->rx);
+		return error;
+	}
+	nic->is_up = true;
+	napi_enable(&nic->napi);
+	pci_set_master(nic->pdev);
+	lo_hi_writeq(nic->tx.bus, nic->registers + TX_RING);
+	lo_hi_writeq(nic->rx.bus, nic->registers + RX_RING);
+	iowrite32(1, nic->registers + ENABLED);
+	for (at = 0; at < nic->rx.entries; at++)
+		riser_nic_post(nic, at);
+	netif_carrier_on(dev);
+	netif_start_queue(dev);
+	return 0;
+}
+
+static int riser_nic_stop(struct net_device *dev)
+{
+	struct riser_nic *nic = netdev_priv(dev);
+
+	/* An error has stopped it already. */
+	if (!nic->is_up)
+		return 0;
+	nic->is_up = false;
+	netif_tx_disable(dev);
+	netif_carrier_off(dev);
+	iowrite32(0, nic->registers + ENABLED);
+	/* A frame may be on its way to memory still: now none begins. */
+	pci_clear_master(nic->pdev);
+	napi_disable(&nic->napi);
+	riser_nic_free_irqs(nic, nic->vectors);
+	riser_nic_free_ring(nic, &nic->tx);
+	riser_nic_free_ring(nic, &nic->rx);
+	return 0;
+}
+
+static void riser_nic_restart(struct work_struct *work)
+{
+	struct riser_nic *nic = container_of(work, struct riser_nic, restart);
+
+	rtnl_lock();
+	if (netif_running(nic->dev) && netif_device_present(nic->dev)) {
+		nic->counts.restarts++;
+		dev_close(nic->dev);
+		dev_open(nic->dev, NULL);
+	}
+	rtnl_unlock();
+}
+
+static void riser_nic_tx_timeout(struct net_device *dev, unsigned int queue)
+{
+	struct riser_nic *nic = netdev_priv(dev);
+
+	dev->stats.tx_errors++;
+	schedule_work(&nic->restart);
+}
+
+static const struct net_device_ops riser_nic_ops = {
+	.ndo_open = riser_nic_open,
+	.ndo_stop = riser_nic_stop,
+	.ndo_start_xmit = riser_nic_xmit,
+	.ndo_tx_timeout = riser_nic_tx_timeout,
+	.ndo_get_stats64 = dev_get_tstats64,
+	.ndo_set_mac_address = eth_mac_addr,
+	.ndo_validate_addr = eth_validate_addr,
+};
+
+static void riser_nic_get_ringparam(struct net_device *dev, struct ethtool_ringparam *ring,
+				    struct kernel_ethtool_ringparam *more,
+				    struct netlink_ext_ack *ack)
+{
+	struct riser_nic *nic = netdev_priv(dev);
+
+	ring->tx_max_pending = MAX_IN_RING;
+	ring->rx_max_pending = MAX_IN_RING;
+	ring->tx_pending = nic->kind.tx_frames;
+	ring->rx_pending = nic->kind.rx_buffers;
+}
+
+static int riser_nic_get_sset_count(struct net_device *dev, int set)
+{
+	return set == ETH_SS_STATS ? ARRAY_SIZE(riser_nic_names) : -EOPNOTSUPP;
+}
+
+static void riser_nic_get_strings(struct net_device *dev, u32 set, u8 *to)
+{
+	if (set == ETH_SS_STATS)
+		memcpy(to, riser_nic_names, sizeof(riser_nic_names));
+}
+
+static void riser_nic_get_stats(struct net_device *dev, struct ethtool_stats *stats, u64 *to)
+{
+	struct riser_nic *nic = netdev_priv(dev);
+
+	BUILD_BUG_ON(sizeof(nic->counts) != ARRAY_SIZE(riser_nic_names) * sizeof(u64));
+	memcpy(to, &nic->counts, sizeof(nic->counts));
+}
+
+static const struct ethtool_ops riser_nic_ethtool = {
+	.get_link = ethtool_op_get_link,
+	.get_ringparam = riser_nic_get_ringparam,
+	.get_sset_count = riser_nic_get_sset_count,
+	.get_strings = riser_nic_get_strings,
+	.get_ethtool_stats = riser_nic_get_stats,
+	.get_ts_info = ethtool_op_get_ts_info,
+};
+
+/* The kind, as the module's parameters change it. */
+static int riser_nic_set_kind(struct riser_nic *nic, unsigned long number)
+{
+	struct riser_nic_kind *kind = &nic->kind;
+
+	*kind = kinds[number];
+	if (tx_frames)
+		kind->tx_frames = tx_frames;
+	if (rx_buffers)
+		kind->rx_buffers = rx_buffers;
+	if (tx_done >= 0)
+		kind->counts = tx_done;
+	if (kind->tx_frames > MAX_IN_RING || kind->rx_buffers > MAX_IN_RING)
+		return dev_err_probe(&nic->pdev->dev, -EINVAL,
+				     "tx_frames, rx_buffers: legal are 1 to %d\n", MAX_IN_RING);
+	if (!kind->counts && kind->tx_frames > 1)
+		return dev_err_probe(&nic->pdev->dev, -EINVAL,
+				     "tx_frames of %u: legal without tx_done is 1\n",
+				     kind->tx_frames);
+	return 0;
+}
+
+static int riser_nic_probe(struct pci_dev *pdev, const struct pci_device_id *id)
+{
+	struct net_device *dev = devm_alloc_etherdev(&pdev->dev, sizeof(struct riser_nic));
+	struct riser_nic *nic;
+	int error;
+
+	if (!dev)
+		return -ENOMEM;
+	nic = netdev_priv(dev);
+	nic->dev = dev;
+	nic->pdev = pdev;
+	INIT_WORK(&nic->restart, riser_nic_restart);
+	error = riser_nic_set_kind(nic, id->driver_data);
+	if (!error)
+		error = pcim_enable_device(pdev);
+	if (!error)
+		error = pcim_iomap_regions(pdev, BIT(REGISTERS_BAR), KBUILD_MODNAME);
+	if (!error)
+		error = dma_set_mask_and_coherent(&pdev->dev, DMA_BIT_MASK(64));
+	if (error)
+		return error;
+	nic->registers = pcim_iomap_table(pdev)[REGISTERS_BAR];
+	nic->vectors = pci_alloc_irq_vectors(pdev, 1, 2, PCI_IRQ_MSIX | PCI_IRQ_MSI);
+	if (nic->vectors < 0)
+		return nic->vectors;
+	if (nic->vectors < 2 && !nic->kind.counts)
+		return dev_err_probe(&pdev->dev, -EINVAL, "one vector, and no tx_done\n");
+	dev->tstats = devm_netdev_alloc_pcpu_stats(&pdev->dev, struct pcpu_sw_netstats);
+	if (!dev->tstats)
+		return -ENOMEM;
+	SET_NETDEV_DEV(dev, &pdev->dev);
+	dev->netdev_ops = &riser_nic_ops;
+	dev->ethtool_ops = &riser_nic_ethtool;
+	dev->watchdog_timeo = 5 * HZ;
+	/* It has no address of its own. */
+	eth_hw_addr_random(dev);
+	netif_napi_add(dev, &nic->napi, riser_nic_poll);
+	netif_carrier_off(dev);
+	pci_set_drvdata(pdev, nic);
+	error = pci_save_state(pdev);
+	return error ? error : register_netdev(dev);
+}
+
+static void riser_nic_remove(struct pci_dev *pdev)
+{
+	struct riser_nic *nic = pci_get_drvdata(pdev);
+
+	unregister_netdev(nic->dev);
+	cancel_work_sync(&nic->restart);
+}
+
+static pci_ers_result_t riser_nic_error(struct pci_dev *pdev, pci_channel_state_t state)
+{
+	struct riser_nic *nic = pci_get_drvdata(pdev);
+
+	if (state == pci_channel_io_normal)
+		return PCI_ERS_RESULT_CAN_RECOVER;
+	rtnl_lock();
+	netif_device_detach(nic->dev);
+	if (netif_running(nic->dev))
+		riser_nic_stop(nic->dev);
+	rtnl_unlock();
+	if (state == pci_channel_io_frozen)
+		return PCI_ERS_RESULT_NEED_RESET;
+	return PCI_ERS_RESULT_DISCONNECT;
+}
+
+static pci_ers_result_t riser_nic_slot_reset(struct pci_dev *pdev)
+{
+	pci_restore_state(pdev);
+	pci_save_state(pdev);
+	if (pci_device_is_present(pdev))
+		return PCI_ERS_RESULT_RECOVERED;
+	return PCI_ERS_RESULT_DISCONNECT;
+}
+
+static void riser_nic_resume(struct pci_dev *pdev)
+{
+	struct riser_nic *nic = pci_get_drvdata(pdev);
+
+	rtnl_lock();
+	if (!netif_device_present(nic->dev)) {
+		if (!netif_running(nic->dev) || !riser_nic_open(nic->dev))
+			netif_device_attach(nic->dev);
+	}
+	rtnl_unlock();
+}
+
+static const struct pci_error_handlers riser_nic_errors = {
+	.error_detected = riser_nic_error,
+	.slot_reset = riser_nic_slot_reset,
+	.resume = riser_nic_resume,
+};
+
+static const struct pci_device_id riser_nic_ids[] = {
+	{ PCI_DEVICE(0x7269, 0x0002), .driver_data = RISERS_OWN },
+	{ PCI_DEVICE(0x3776, 0x8022), .driver_data = BEHIND_AN_ADAPTER },
+	{ }
+};
+MODULE_DEVICE_TABLE(pci, riser_nic_ids);
+
+static struct pci_driver riser_nic_driver = {
+	.name = KBUILD_MODNAME,
+	.id_table = riser_nic_ids,
+	.probe = riser_nic_probe,
+	.remove = riser_nic_remove,
+	.err_handler = &riser_nic_errors,
+};
+module_pci_driver(riser_nic_driver);
+
+MODULE_DESCRIPTION("Driver of the simple NIC, of riser's or behind a NetTLP adapter");
+MODULE_LICENSE("Dual MIT/GPL");
