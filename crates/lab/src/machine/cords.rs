@@ -6,6 +6,7 @@ use crate::external::{Door, Driver};
 use devices::ethernet::{Cable, FrameFromWire, MAX_FRAMES_TO_WIRE};
 use std::io;
 use std::os::fd::BorrowedFd;
+use tlp::Time;
 
 /// Bytes of the longest frame that is carried: a long one (82574 datasheet, §10.2.5.1) with a tag, without FCS.
 const MAX_FRAME: usize = 9234;
@@ -30,6 +31,20 @@ pub trait Wire {
 
     /// What is readable when a frame has come.
     fn readable(&self) -> BorrowedFd<'_>;
+}
+
+/// What carries between a lab and somebody outside while machines are served. Nothing of it blocks.
+pub trait Carrier {
+    /// Takes what has come from outside by now; says how much that was.
+    fn take(&mut self, _lab: &mut Driver, _now: Time) -> usize {
+        0
+    }
+
+    /// Carries on what has come of it. Called again and again while the lab goes on.
+    fn carry(&mut self, lab: &mut Driver);
+
+    /// What is to be waited for.
+    fn interest(&self) -> Option<BorrowedFd<'_>>;
 }
 
 enum To {
@@ -59,9 +74,10 @@ impl Cord {
     pub fn lost(&self) -> u64 {
         self.lost
     }
+}
 
-    /// What is to be waited for.
-    pub(super) fn interest(&self) -> Option<BorrowedFd<'_>> {
+impl Carrier for Cord {
+    fn interest(&self) -> Option<BorrowedFd<'_>> {
         match &self.to {
             To::Slot(_) => None,
             To::Wire(wire) => Some(wire.readable()),
@@ -69,7 +85,7 @@ impl Cord {
     }
 
     /// Carries the frames that are there, as far as there is room for them.
-    pub(super) fn carry(&mut self, lab: &mut Driver) {
+    fn carry(&mut self, lab: &mut Driver) {
         match &mut self.to {
             To::Slot(other) => {
                 pass(lab, &self.door, other);

@@ -23,7 +23,7 @@ mod serve;
 mod spaces;
 mod virtual_functions;
 
-pub use cords::{Cord, Wire};
+pub use cords::{Carrier, Cord, Wire};
 pub use links::LinkSocket;
 pub use placing::Places;
 pub use seat::{Guest, GuestCounters, GuestError, Socket, Told};

@@ -2,7 +2,7 @@
 //! Serves the virtual machines of a lab: what they want goes into the lab, the lab goes on, and what comes of it goes back. It is told
 //! the time.
 
-use super::cords::Cord;
+use super::cords::Carrier;
 use super::links::LinkSocket;
 use super::seat::{Guest, Told};
 use crate::external::Driver;
@@ -46,7 +46,7 @@ pub trait Keeper {
     }
 }
 
-/// Serves machines until their keeper does not go on or the lab fails. `links` takes commands meanwhile, and `cords` carry frames.
+/// Serves machines until their keeper does not go on or the lab fails. `links` takes commands meanwhile, and `carriers` carry what comes and goes elsewhere.
 ///
 /// With a clock, the fabric's time goes with it, but for the time that riser itself takes: what it computes long at is not slow for that.
 /// Returns when it has ended, by that time.
@@ -57,7 +57,7 @@ pub fn serve<'g>(
     lab: &mut Driver,
     guests: impl Iterator<Item = &'g mut Guest>,
     links: &mut [LinkSocket],
-    cords: &mut [Cord],
+    carriers: &mut [Box<dyn Carrier>],
     (pace, clock): (Pace, impl Fn() -> Time),
     keeper: &mut impl Keeper,
 ) -> io::Result<Time> {
@@ -83,13 +83,14 @@ pub fn serve<'g>(
                 guest.take(lab, now(lab), most, |lab, name, what| keeper.told(lab, n, name, what))?;
             (taken, more) = (taken + count, more | left);
         }
+        taken += carriers.iter_mut().map(|carrier| carrier.take(lab, now(lab))).sum::<usize>();
         // What a machine has not taken by then is lost, and counted, as more comes.
         let held = guests.iter().any(|guest| guest.holds_up()).then(|| held_since.unwrap_or(begun));
         held_since = held;
         let holds_up = held.is_some_and(|since| begun.since(since) < HOLD);
         let is_awaited = guests.iter().any(|guest| guest.is_awaited());
         let mut hear = |lab: &mut Driver| {
-            cords.iter_mut().for_each(|cord| cord.carry(lab));
+            carriers.iter_mut().for_each(|carrier| carrier.carry(lab));
             for guest in &mut guests {
                 guest.hear(lab);
                 if !is_still {
@@ -112,8 +113,8 @@ pub fn serve<'g>(
         spent += clock().since(begun);
         let servers = guests.iter().flat_map(|guest| guest.servers());
         let longest = std::time::Duration::from_nanos(wait.as_ps() / 1000);
-        let others =
-            links.iter().flat_map(LinkSocket::interest).chain(cords.iter().filter_map(Cord::interest));
+        let others = links.iter().flat_map(LinkSocket::interest);
+        let others = others.chain(carriers.iter().filter_map(|carrier| carrier.interest()));
         is_commanded = net::wait(servers, others, Some(longest))?.others;
     }
     if is_still {

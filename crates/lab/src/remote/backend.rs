@@ -11,6 +11,7 @@ use nettlp::adapter::{Backend, Full, Outbox, Received, Way};
 use nettlp::carrier::SendError;
 use nettlp::wire::messaging::{Reply, Request};
 use std::io;
+use std::ops::DerefMut;
 use tlp::{Body, Duration, Mps, Time, Tlp};
 
 /// How long an egress entry that cannot be sent is kept.
@@ -39,13 +40,55 @@ impl From<Timing> for Clock {
     }
 }
 
-/// A lab behind an adapter.
-pub struct LabBackend {
-    driver: Driver,
+/// Where peers join a lab: the slot of its adapter.
+pub struct AdapterPlace {
     door: Door<AdapterSlot>,
     /// When device software that has asked counts as arrived.
     arrival: Option<Time>,
     blocked: Vec<Way>,
+}
+
+impl AdapterPlace {
+    /// The place in the lab that `driver` drives.
+    ///
+    /// # Errors
+    /// Where no slot has an adapter.
+    pub fn of(driver: &Driver) -> Result<AdapterPlace, String> {
+        let door = driver.door().ok_or(
+            "no slot of the lab has a `nettlp-adapter`: one with `device = \"nettlp-adapter\"` is needed",
+        )?;
+        Ok(AdapterPlace { door, arrival: None, blocked: Vec::new() })
+    }
+
+    /// Whether anything waits to be sent to peers.
+    pub fn has_egress(&self) -> bool {
+        !self.door.place.bridge.borrow().egress.is_empty()
+    }
+
+    /// Whether a TLP of a peer finds room.
+    pub fn has_room(&self) -> bool {
+        self.door.place.bridge.borrow().has_room()
+    }
+}
+
+/// A lab behind an adapter: its own, or one that somebody else drives too.
+pub struct LabBackend<D = Box<Driver>> {
+    driver: D,
+    place: AdapterPlace,
+    /// Whether the lab goes on by what comes here alone.
+    runs: bool,
+}
+
+impl<'d> LabBackend<&'d mut Driver> {
+    /// The lab of `driver`, which somebody else lets go on.
+    pub fn joined(driver: &'d mut Driver, place: AdapterPlace) -> LabBackend<&'d mut Driver> {
+        LabBackend { driver, place, runs: false }
+    }
+
+    /// Leaves the lab.
+    pub fn part(self) -> AdapterPlace {
+        self.place
+    }
 }
 
 impl LabBackend {
@@ -62,10 +105,8 @@ impl LabBackend {
     /// # Errors
     /// Where no slot has an adapter.
     pub fn of(driver: Driver) -> Result<LabBackend, String> {
-        let door = driver.door().ok_or(
-            "no slot of the lab has a `nettlp-adapter`: one with `device = \"nettlp-adapter\"` is needed",
-        )?;
-        Ok(LabBackend { driver, door, arrival: None, blocked: Vec::new() })
+        let place = AdapterPlace::of(&driver)?;
+        Ok(LabBackend { driver: Box::new(driver), place, runs: true })
     }
 
     /// Records every input in `out` from now on; call it before the first input.
@@ -75,12 +116,7 @@ impl LabBackend {
 
     /// Completions to peers have up to `mps` bytes, whatever the Max_Payload_Size of the slot's path: no link is between.
     pub fn answer_in(&mut self, mps: Mps) {
-        self.door.place.bridge.borrow_mut().mps = mps;
-    }
-
-    /// The slot of the adapter.
-    pub fn slot(&self) -> &AdapterSlot {
-        &self.door.place
+        self.place.door.place.bridge.borrow_mut().mps = mps;
     }
 
     /// What drives the lab.
@@ -120,11 +156,20 @@ impl LabBackend {
     pub fn finish(&mut self, now: Time) -> io::Result<Option<RecordSize>> {
         self.driver.finish(now)
     }
+}
 
-    fn arrive(&mut self, now: Time) {
-        if self.arrival.take_if(|at| *at <= now).is_some() {
-            self.driver.inject(now, &self.door, Event::Arrival);
-        }
+impl<D: DerefMut<Target = Driver>> LabBackend<D> {
+    /// The slot of the adapter.
+    pub fn slot(&self) -> &AdapterSlot {
+        &self.place.door.place
+    }
+
+    fn lab(&self) -> &Driver {
+        &self.driver
+    }
+
+    fn inject(&mut self, now: Time, event: Event<'_>) {
+        self.driver.inject(now, &self.place.door, event);
     }
 }
 
@@ -194,9 +239,9 @@ impl Departure<'_> {
     }
 }
 
-impl Backend for LabBackend {
+impl<D: DerefMut<Target = Driver>> Backend for LabBackend<D> {
     fn is_ready(&self) -> bool {
-        self.failure().is_none() && self.slot().bridge.borrow().has_room()
+        self.lab().failure().is_none() && self.place.has_room()
     }
 
     fn reads_across_4k(&self) -> bool {
@@ -204,7 +249,7 @@ impl Backend for LabBackend {
     }
 
     fn handle(&mut self, now: Time, tlp: &Received<'_>, out: &mut dyn Outbox) -> Result<(), Full> {
-        let mut bridge = self.door.place.bridge.borrow_mut();
+        let mut bridge = self.slot().bridge.borrow_mut();
         if !bridge.has_room() {
             return Err(Full);
         }
@@ -215,27 +260,33 @@ impl Backend for LabBackend {
             return Ok(());
         }
         drop(bridge);
-        self.driver.inject(now, &self.door, Event::Tlp(tlp));
+        self.inject(now, Event::Tlp(tlp));
         Ok(())
     }
 
     fn advance(&mut self, now: Time, out: &mut dyn Outbox) {
-        self.arrive(now);
-        let LabBackend { driver, door, blocked, .. } = self;
-        driver.drain(now, |driver| Departure { driver, door, blocked, out }.run());
+        if self.place.arrival.take_if(|at| *at <= now).is_some() {
+            self.inject(now, Event::Arrival);
+        }
+        let AdapterPlace { door, blocked, .. } = &mut self.place;
+        let mut leave = |driver: &mut Driver| Departure { driver, door, blocked, out }.run();
+        match (&mut *self.driver, self.runs) {
+            (driver, true) => driver.drain(now, leave),
+            (driver, false) => leave(driver),
+        }
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        let due = self.driver.poll_timeout()?;
-        Some(self.arrival.map_or(due, |at| due.min(at)))
+        let due = self.lab().poll_timeout()?;
+        Some(self.place.arrival.map_or(due, |at| due.min(at)))
     }
 
     fn message(&mut self, now: Time, request: Request) -> Option<Reply> {
         if !self.slot().is_enabled() {
             return None;
         }
-        if request != Request::DeviceId && self.arrival.is_none() && !self.slot().starts_alone {
-            self.arrival = Some(now + ARRIVAL);
+        if request != Request::DeviceId && self.place.arrival.is_none() && !self.slot().starts_alone {
+            self.place.arrival = Some(now + ARRIVAL);
         }
         let slot = self.slot();
         Some(match request {
@@ -251,7 +302,7 @@ impl Backend for LabBackend {
     }
 
     fn config_write(&mut self, now: Time, register_dw: u16, byte_enables: u8, value: u32) {
-        self.driver.inject(now, &self.door, Event::Config { register_dw, byte_enables, value });
+        self.inject(now, Event::Config { register_dw, byte_enables, value });
     }
 
     fn register_read(&mut self, register_dw: u8) -> u32 {
@@ -259,6 +310,6 @@ impl Backend for LabBackend {
     }
 
     fn register_write(&mut self, register_dw: u8, value: u32) {
-        self.driver.inject(self.driver.now(), &self.door, Event::Register { register_dw, value });
+        self.inject(self.lab().now(), Event::Register { register_dw, value });
     }
 }

@@ -47,7 +47,7 @@ pub struct Adapter<B> {
     tally: Tally,
 }
 
-impl<B: Backend> Adapter<B> {
+impl<B> Adapter<B> {
     /// An adapter with this behind it.
     pub fn new(settings: Settings, backend: B) -> Adapter<B> {
         let peers = vec![PeerCounters::default(); settings.allow.len()];
@@ -63,6 +63,24 @@ impl<B: Backend> Adapter<B> {
         }
     }
 
+    /// The same adapter with what `other` makes of what stands behind it.
+    pub fn map<C>(self, other: impl FnOnce(B) -> C) -> Adapter<C> {
+        let Adapter { settings, backend, peers, last, strangers, device, tally } = self;
+        Adapter { settings, backend: other(backend), peers, last, strangers, device, tally }
+    }
+
+    /// What stands behind it.
+    pub const fn backend(&self) -> &B {
+        &self.backend
+    }
+
+    /// What each peer has sent, in the order of their addresses.
+    pub fn peers(&self) -> impl ExactSizeIterator<Item = (IpAddr, &PeerCounters)> {
+        self.settings.allow.addresses().zip(&self.peers)
+    }
+}
+
+impl<B: Backend> Adapter<B> {
     /// Takes a datagram that has come to `port` from `from`; answers go to `out`. Of a session (`port` is [`PORT_SESSION`])
     /// it is a TLP behind six bytes that do not count. Says whether it was taken: where not, a session has to offer it
     /// again later; any other datagram is dropped and counted, and gone.
@@ -130,19 +148,9 @@ impl<B: Backend> Adapter<B> {
         &self.settings
     }
 
-    /// What stands behind it.
-    pub const fn backend(&self) -> &B {
-        &self.backend
-    }
-
     /// What stands behind it, to be changed.
     pub const fn backend_mut(&mut self) -> &mut B {
         &mut self.backend
-    }
-
-    /// What each peer has sent, in the order of their addresses.
-    pub fn peers(&self) -> impl ExactSizeIterator<Item = (IpAddr, &PeerCounters)> {
-        self.settings.allow.addresses().zip(&self.peers)
     }
 
     /// What others have sent.

@@ -19,6 +19,7 @@ use nix::sys::epoll::{Epoll, EpollEvent};
 use nix::sys::socket::MsgFlags;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
 use tlp::{Duration, Time};
 
 /// What an adapter sends: datagrams in line until [`AdapterSockets::flush`], and the sessions' streams.
@@ -262,6 +263,11 @@ impl AdapterSockets {
     /// The ports that are open, ascending.
     pub fn ports(&self) -> &[u16] {
         &self.outbox.numbers
+    }
+
+    /// What is readable when a datagram has come to any of its ports.
+    pub fn readable(&self) -> BorrowedFd<'_> {
+        self.poll.0.as_fd()
     }
 
     /// The time until a session has something to do.

@@ -13,6 +13,7 @@ mod run;
 mod seat;
 mod serve;
 mod torture;
+mod uplink;
 
 use super::nettlp::replay;
 use crate::failure::Failure;

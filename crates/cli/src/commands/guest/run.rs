@@ -32,6 +32,7 @@ Examples:
   riser guest run labs/tree.toml --direct --iommu -- lspci -vv   # each device by itself
   riser guest run two.toml --guest a=lspci --guest b=dmesg       # for two [[external_host]]
   riser guest run labs/guest/nics.toml --cable a=b --module e1000e    # two NICs, joined
+  riser guest run labs/nettlp/host.toml --nettlp-allow 127.0.0.2,all,rw
   riser guest run labs/sriov.toml --share . --assign a=card.virtfn0 \\
       --guest root='sh /share/enable-vfs; lab start a; lab wait a' --guest a='lspci -vv'
 
@@ -163,7 +164,7 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
         .iter()
         .try_for_each(|name| args.machine.claim(&mut lab.outputs, (names.len() > 1).then_some(name)))?;
     let mut opened = lab.open(Clock::Virtual)?;
-    let mut cords = args.seat.cords(&opened)?;
+    let mut carriers = args.seat.carriers(&opened)?;
     let options = args.machine.options(args.command.is_empty(), &stop)?;
     args.machine.place(names.len())?;
     let folder = tempfile::tempdir().map_err(|e| Failure::Run(format!("a folder for the socket: {e}")))?;
@@ -177,7 +178,7 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
         &mut opened.driver,
         seats.iter_mut().map(|seat| &mut seat.guest),
         &mut links,
-        &mut cords,
+        &mut carriers,
         (args.machine.pace(), || clock.now()),
         &mut keep,
     );

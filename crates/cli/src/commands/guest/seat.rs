@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Where virtual machines join a lab, as the commands need it.
 
+use super::uplink::UplinkArgs;
 use crate::commands::outside::Opened;
 use crate::commands::tap::Tap;
 use crate::failure::Failure;
@@ -9,7 +10,7 @@ use devices::ethernet::Cable;
 use lab::LabFile;
 use lab::external::host::HostPlace;
 use lab::external::{Door, LINKS};
-use lab::machine::{Cord, Guest, LinkSocket, Places, Told};
+use lab::machine::{Carrier, Cord, Guest, LinkSocket, Places, Told};
 use plug::Place;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -42,6 +43,9 @@ pub(super) struct SeatArgs {
     /// machine; may be given again
     #[arg(long, value_name = "SLOT=SLOT|SLOT=tap:NAME")]
     cable: Vec<String>,
+
+    #[command(flatten)]
+    uplink: UplinkArgs,
 }
 
 /// A machine in place of a host, and those that have virtual functions below it.
@@ -85,8 +89,15 @@ pub(super) fn hosts(file: &LabFile) -> Vec<String> {
 }
 
 impl SeatArgs {
+    /// What carries between the lab and others: what is put into cables, and the sockets of its NetTLP adapter.
+    pub(super) fn carriers(&self, opened: &Opened) -> Result<Vec<Box<dyn Carrier>>, Failure> {
+        let mut carriers = self.cords(opened)?;
+        carriers.extend(self.uplink.open(&opened.driver)?.map(|uplink| Box::new(uplink) as Box<dyn Carrier>));
+        Ok(carriers)
+    }
+
     /// What is put into cables.
-    pub(super) fn cords(&self, opened: &Opened) -> Result<Vec<Cord>, Failure> {
+    fn cords(&self, opened: &Opened) -> Result<Vec<Box<dyn Carrier>>, Failure> {
         let mut taken = BTreeSet::new();
         let mut end = |slot: &str| {
             let wrong = |why: &str| Failure::Usage(format!("--cable: `{slot}`: {why}"));
@@ -99,10 +110,11 @@ impl SeatArgs {
                 || Failure::Usage(format!("--cable `{given}`: SLOT=SLOT and SLOT=tap:NAME are legal"));
             let (slot, to) = given.split_once('=').ok_or_else(wrong)?;
             let door = end(slot)?;
-            match to.strip_prefix("tap:") {
-                Some(name) => Ok(Cord::to_wire(door, Box::new(Tap::open(name)?))),
-                None => Ok(Cord::between(door, end(to)?)),
-            }
+            let cord = match to.strip_prefix("tap:") {
+                Some(name) => Cord::to_wire(door, Box::new(Tap::open(name)?)),
+                None => Cord::between(door, end(to)?),
+            };
+            Ok(Box::new(cord) as Box<dyn Carrier>)
         };
         self.cable.iter().map(cord).collect()
     }

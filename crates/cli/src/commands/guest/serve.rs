@@ -22,6 +22,7 @@ Examples:
   echo 'cut ram' | nc -UN links.sock
   riser guest serve labs/tree.toml --direct --socket sockets       # a folder of sockets
   riser guest serve two.toml --socket a=a.sock --socket b=b.sock   # for two [[external_host]]
+  riser guest serve labs/nettlp/host.toml --socket vmd.sock --nettlp-allow 127.0.0.2,all,rw
   riser guest serve labs/sriov.toml --assign a=card.virtfn0 --socket root=vmd.sock --socket a=dir
 
 Prints the arguments that QEMU 10.1 or later needs, then serves one machine after another until Ctrl-C.
@@ -72,7 +73,7 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     }
     let links = args.links.as_deref().map(|path| links(&opened, path)).transpose()?;
     let mut links: Vec<_> = links.into_iter().collect();
-    let mut cords = args.seat.cords(&opened)?;
+    let mut carriers = args.seat.carriers(&opened)?;
     let (before, clock) = (cpu::seconds(), WallClock::new());
     for (seat, machine) in machines(&seats) {
         let name = machine.unwrap_or(&seat.host);
@@ -84,7 +85,7 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
         &mut opened.driver,
         seats.iter_mut().map(|seat| &mut seat.guest),
         links.as_mut_slice(),
-        &mut cords,
+        &mut carriers,
         (Pace::Clock, || clock.now()),
         &mut Keep(&stop),
     );

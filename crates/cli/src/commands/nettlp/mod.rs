@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser nettlp`: the NetTLP tools, from `riser-nettlp`. A file each; nothing but naming and calling is done here.
 
-mod adapter;
+pub(super) mod adapter;
 mod bytes;
 mod cfg;
 mod counters;

@@ -94,7 +94,8 @@ impl LabRun<'_> {
     pub(super) fn run(self, models: &Models, stop: &AtomicBool) -> Result<(), Failure> {
         let mut lab = self.args.opening.read(self.lab, models)?;
         self.args.key.iter().for_each(|key| lab.outputs.reads(key));
-        let device = self.device()?;
+        let listening = self.args.listening();
+        let device = listening.device(&self.allow, self.args.device)?;
         lab.file.check_runs_alone().map_err(Failure::Run)?;
         let Opened { driver, mut kept, .. } = lab.open(self.timing().into())?;
         let mut backend = LabBackend::of(driver).map_err(Failure::Run)?;
@@ -105,7 +106,7 @@ impl LabRun<'_> {
         let settings =
             Settings { allow: self.allow.clone(), id: Bdf::default(), device, scheme: self.args.ports() };
         let mut adapter = Adapter::new(settings, backend);
-        self.greet(device);
+        listening.greet(&self.lab.display().to_string(), &self.allow, device);
         let (before, clock) = (cpu::seconds(), Clock::new());
         let served = serve(&mut sockets, &mut adapter, clock, self.args.busy_poll, |adapter, _, _| {
             let done = self.args.until_done && adapter.backend().host_outcome().is_some();
@@ -117,39 +118,6 @@ impl LabRun<'_> {
         served.map_err(|e| Failure::Run(format!("serving: {e}")))?;
         self.show(&adapter, &sockets, size, (seconds, spent))?;
         adapter.backend().failure().map_or(Ok(()), |why| Err(Failure::Run(why.to_owned())))
-    }
-
-    /// Who serves the host's requests.
-    fn device(&self) -> Result<Option<IpAddr>, Failure> {
-        match self.args.device {
-            Some(device) if self.allow.peer(device).is_none() => Err(Failure::usage(format!(
-                "--device {device}: it needs a rule of its own, as --allow {device},all,rw"
-            ))),
-            Some(device) => Ok(Some(device)),
-            None if self.allow.addresses().len() == 1 => Ok(self.allow.addresses().next()),
-            None => Ok(None),
-        }
-    }
-
-    fn greet(&self, device: Option<IpAddr>) {
-        let peers: Vec<String> = self.allow.addresses().map(|a| a.to_string()).collect();
-        let listen = self.options.address;
-        output::note(format_args!(
-            "serving {} at {listen} to {}; Ctrl-C ends it",
-            self.lab.display(),
-            peers.join(" ")
-        ));
-        match device {
-            Some(device) => output::note(format_args!("{device} serves the host's requests")),
-            None => output::note(format_args!(
-                "nobody serves the host's requests: name one of the peers with --device"
-            )),
-        }
-        if !listen.is_loopback() && self.options.key.is_none() {
-            output::note(format_args!(
-                "anybody who can send from these addresses can do this: UDP proves nobody's address"
-            ));
-        }
     }
 
     fn show(

@@ -2,20 +2,22 @@
 //! `riser nettlp adapter`: a NetTLP adapter without an FPGA, from `riser-nettlp`. Never listens where it was not told to.
 
 mod lab;
+mod listening;
 mod report;
 mod workers;
 
 use super::bytes::{address, mps, rcb};
-use super::way::key;
 use crate::commands::outside::Opening;
 use crate::failure::Failure;
 use crate::{interrupt, output};
+use capture::encap::PortScheme;
 use clap::ValueEnum;
 use lab::LabRun;
+pub(in crate::commands) use listening::{Listening, Scheme};
 use nettlp::adapter::{Function, Registers, Settings};
 use nettlp::allow::{AllowList, Rule, parse_size};
 use nettlp::completer::Image;
-use nettlp::net::{AdapterOptions, Network, default_threads};
+use nettlp::net::{AdapterOptions, default_threads};
 use plug::Models;
 use report::{MemoryReport, Report};
 use signal_hook::consts::SIGUSR1;
@@ -149,19 +151,6 @@ impl FromStr for MemoryName {
     }
 }
 
-/// Ways that peers are served.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Scheme {
-    /// All of them, as each peer chooses
-    Auto,
-    /// A port per tag, as LibTLP has it: 0x3000 + tag
-    Tagged,
-    /// The ports of the NetTLP paper: 0x3000 + (tag & 0xf)
-    Paper,
-    /// riser sessions
-    Session,
-}
-
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Timing {
     /// As the fabric says
@@ -175,7 +164,7 @@ enum Timing {
 pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     args.refuse_idle()?;
     let allow = AllowList::new(args.allow.iter().copied()).map_err(Failure::usage)?;
-    let options = args.options(&allow)?;
+    let options = args.listening().options(&allow)?;
     let signals = Signals::watch()?;
     match (&args.lab, &args.memory) {
         (Some(lab), _) => LabRun { args: &args, lab, options, allow }.run(models, &signals.end),
@@ -345,49 +334,19 @@ impl Args {
         self.threads.unwrap_or_else(default_threads)
     }
 
-    fn ports(&self) -> capture::encap::PortScheme {
-        match self.scheme {
-            Scheme::Paper => capture::encap::PortScheme::Paper,
-            _ => capture::encap::PortScheme::Tagged,
-        }
+    fn ports(&self) -> PortScheme {
+        self.scheme.ports()
     }
 
-    fn options(&self, allow: &AllowList) -> Result<AdapterOptions, Failure> {
-        let is_broadcast = self.listen == IpAddr::V4(Ipv4Addr::BROADCAST);
-        if self.listen.is_unspecified() || self.listen.is_multicast() || is_broadcast {
-            let why = "legal is one address of this host, from which answers leave";
-            return Err(Failure::usage(format!("--listen {}: {why}", self.listen)));
+    fn listening(&self) -> Listening<'_> {
+        Listening {
+            prefix: "--",
+            address: self.listen,
+            rules: &self.allow,
+            scheme: self.scheme,
+            key: self.key.as_deref(),
+            sessions_per_peer: self.sessions_per_peer,
         }
-        if let Some(rule) = self.allow.iter().find(|rule| rule.peer.is_ipv6() != self.listen.is_ipv6()) {
-            let family = if self.listen.is_ipv6() { "IPv6" } else { "IPv4" };
-            let why = format!("legal with --listen {} are peers with {family} addresses", self.listen);
-            return Err(Failure::usage(format!("--allow {rule}: {why}")));
-        }
-        let all = AdapterOptions::new(self.listen);
-        let peers = allow.addresses().map(Network::from).collect();
-        let key = self.key.as_deref().map(key).transpose()?;
-        if key.is_some() && matches!(self.scheme, Scheme::Tagged | Scheme::Paper) {
-            let why =
-                "--key: upstream's ports prove nobody's key, legal with it are --scheme auto and session";
-            return Err(Failure::usage(why));
-        }
-        let tags = match self.scheme {
-            _ if key.is_some() => None,
-            Scheme::Auto | Scheme::Tagged => all.tags.clone(),
-            Scheme::Paper => Some(0..=0xf),
-            Scheme::Session => None,
-        };
-        Ok(AdapterOptions {
-            peers,
-            tags,
-            host: key.is_none() && matches!(self.scheme, Scheme::Auto | Scheme::Tagged),
-            configuration: key.is_none(),
-            registers: key.is_none(),
-            sessions: matches!(self.scheme, Scheme::Auto | Scheme::Session),
-            max_sessions_per_peer: usize::from(self.sessions_per_peer),
-            key,
-            ..all
-        })
     }
 
     fn registers(&self) -> Registers {

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Where an adapter listens, and to whom, whichever command it belongs to.
+
+use crate::commands::nettlp::way::key;
+use crate::failure::Failure;
+use crate::output;
+use capture::encap::PortScheme;
+use clap::ValueEnum;
+use nettlp::allow::{AllowList, Rule};
+use nettlp::net::{AdapterOptions, Network};
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::Path;
+
+/// Ways that peers are served.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(in crate::commands) enum Scheme {
+    /// All of them, as each peer chooses
+    Auto,
+    /// A port per tag, as LibTLP has it: 0x3000 + tag
+    Tagged,
+    /// The ports of the NetTLP paper: 0x3000 + (tag & 0xf)
+    Paper,
+    /// riser sessions
+    Session,
+}
+
+impl Scheme {
+    /// The ports of the host's requests.
+    pub(in crate::commands) fn ports(self) -> PortScheme {
+        if self == Scheme::Paper { PortScheme::Paper } else { PortScheme::Tagged }
+    }
+}
+
+/// What a command was told.
+pub(in crate::commands) struct Listening<'a> {
+    /// What its options begin with.
+    pub(in crate::commands) prefix: &'static str,
+    pub(in crate::commands) address: IpAddr,
+    pub(in crate::commands) rules: &'a [Rule],
+    pub(in crate::commands) scheme: Scheme,
+    pub(in crate::commands) key: Option<&'a Path>,
+    pub(in crate::commands) sessions_per_peer: u8,
+}
+
+impl Listening<'_> {
+    pub(in crate::commands) fn options(&self, allow: &AllowList) -> Result<AdapterOptions, Failure> {
+        let &Listening { prefix, address, scheme, .. } = self;
+        let is_broadcast = address == IpAddr::V4(Ipv4Addr::BROADCAST);
+        if address.is_unspecified() || address.is_multicast() || is_broadcast {
+            let why = "legal is one address of this host, from which answers leave";
+            return Err(Failure::usage(format!("{prefix}listen {address}: {why}")));
+        }
+        if let Some(rule) = self.rules.iter().find(|rule| rule.peer.is_ipv6() != address.is_ipv6()) {
+            let family = if address.is_ipv6() { "IPv6" } else { "IPv4" };
+            let why = format!("legal with {prefix}listen {address} are peers with {family} addresses");
+            return Err(Failure::usage(format!("{prefix}allow {rule}: {why}")));
+        }
+        let all = AdapterOptions::new(address);
+        let key = self.key.map(key).transpose()?;
+        if key.is_some() && matches!(scheme, Scheme::Tagged | Scheme::Paper) {
+            let why = "upstream's ports prove nobody's key, legal with it are";
+            return Err(Failure::usage(format!("{prefix}key: {why} {prefix}scheme auto and session")));
+        }
+        let tags = match scheme {
+            _ if key.is_some() => None,
+            Scheme::Auto | Scheme::Tagged => all.tags.clone(),
+            Scheme::Paper => Some(0..=0xf),
+            Scheme::Session => None,
+        };
+        Ok(AdapterOptions {
+            peers: allow.addresses().map(Network::from).collect(),
+            tags,
+            host: key.is_none() && matches!(scheme, Scheme::Auto | Scheme::Tagged),
+            configuration: key.is_none(),
+            registers: key.is_none(),
+            sessions: matches!(scheme, Scheme::Auto | Scheme::Session),
+            max_sessions_per_peer: usize::from(self.sessions_per_peer),
+            key,
+            ..all
+        })
+    }
+
+    /// Who serves the host's requests: the peer that is named, or the only one that there is.
+    pub(in crate::commands) fn device(
+        &self,
+        allow: &AllowList,
+        named: Option<IpAddr>,
+    ) -> Result<Option<IpAddr>, Failure> {
+        let prefix = self.prefix;
+        match named {
+            Some(device) if allow.peer(device).is_none() => Err(Failure::usage(format!(
+                "{prefix}device {device}: it needs a rule of its own, as {prefix}allow {device},all,rw"
+            ))),
+            Some(device) => Ok(Some(device)),
+            None if allow.addresses().len() == 1 => Ok(allow.addresses().next()),
+            None => Ok(None),
+        }
+    }
+
+    /// Says who is served.
+    pub(in crate::commands) fn greet(&self, what: &str, allow: &AllowList, device: Option<IpAddr>) {
+        let peers: Vec<String> = allow.addresses().map(|a| a.to_string()).collect();
+        let peers = peers.join(" ");
+        output::note(format_args!("serving {what} at {} to {peers}; Ctrl-C ends it", self.address));
+        match device {
+            Some(device) => output::note(format_args!("{device} serves the host's requests")),
+            None => output::note(format_args!(
+                "nobody serves the host's requests: name one of the peers with {}device",
+                self.prefix
+            )),
+        }
+        if !self.address.is_loopback() && self.key.is_none() {
+            output::note(format_args!(
+                "anybody who can send from these addresses can do this: UDP proves nobody's address"
+            ));
+        }
+    }
+}
