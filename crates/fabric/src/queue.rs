@@ -161,11 +161,27 @@ impl SortedQueue {
         let (Some(wheel), near) = (&mut self.wheel, &mut self.near) else { return };
         let takes_all = wheel.len() <= FEW;
         loop {
-            let first = wheel.take_first(|entry| SortedQueue::insert(near, entry));
+            let first = wheel.take_first(|entry| near.push(entry));
             self.later_from = first.filter(|_| wheel.len() > 0).map_or(Time::MAX, wheel::start_of);
             if !takes_all || wheel.len() == 0 {
-                return;
+                break;
             }
+        }
+        SortedQueue::sort(near);
+    }
+
+    /// Sorts what stands in the order of its insertion. Thousands may be due at one time, as frames behind one that was delayed are: of
+    /// those none is moved past another.
+    fn sort(near: &mut [Entry]) {
+        near.reverse();
+        for end in 1..near.len() {
+            let entry = near[end];
+            let mut at = end;
+            while at > 0 && near[at - 1].time < entry.time {
+                near[at] = near[at - 1];
+                at -= 1;
+            }
+            near[at] = entry;
         }
     }
 

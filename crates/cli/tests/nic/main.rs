@@ -9,8 +9,9 @@ mod common;
 mod driver;
 
 use common::{Outcome, command, riser};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::OnceLock;
 
 /// What each script begins with.
 const BEGIN: &str = "set -e\ncomplaints() { ! dmesg | grep -E 'BUG:|WARNING:|Call Trace|Oops|PCIe Bus Error|Hardware Unit Hang|NETDEV WATCHDOG'; }\n\
@@ -126,11 +127,15 @@ const FAR: &str = "load() { insmod /share/riser_nic.ko; }\n\
 
 /// Builds the simple NIC's driver, without a warning, for the kernel that RISER_KERNEL names; runs a script with two NICs that are joined.
 fn run_simple(mode: &[&str], script: &str) -> Outcome {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
     let kernel = std::env::var("RISER_KERNEL").unwrap_or("6.1".to_owned());
-    let (sources, folder) = (driver::drivers().join("nic"), format!("nic-{kernel}-{}", mode.concat()));
-    let built = driver::build_module(&sources, "riser_nic.ko", &folder, &kernel, &["W=1", "C=2"]);
-    let (module, said) = built.unwrap();
-    assert!(!said.stderr.contains("warning") && said.stderr.contains("CHECK"), "{}", said.stderr);
+    let module = BUILT.get_or_init(|| {
+        let (sources, folder) = (driver::drivers().join("nic"), format!("nic-{kernel}"));
+        let built = driver::build_module(&sources, "riser_nic.ko", &folder, &kernel, &["W=1", "C=2"]);
+        let (module, said) = built.unwrap();
+        assert!(!said.stderr.contains("warning") && said.stderr.contains("CHECK"), "{}", said.stderr);
+        module
+    });
     let share = module.parent().unwrap().to_str().unwrap();
     let arguments = ["--cable", "a=b", "--share", share, "--kernel", &kernel];
     let script = format!("{FAR}{script}\ncomplaints");

@@ -160,6 +160,8 @@ while read -r pause name arguments; do
     at=$((at + 1))
     echo $at >$work/at
     usleep $((pause * 1000))
+    # So that the kernel's log tells what came before what.
+    echo "torture: fault $at, $name $arguments" >/dev/kmsg
     echo "$name" >>$work/kinds
     # shellcheck disable=SC2086 # What a step is done with are words, but for a fault's, which are one text.
     timeout -s KILL 120 "$0" step "$name" $arguments >$work/step 2>&1 || found "fault $at, $name $arguments: $(tail -n 1 $work/step)"
