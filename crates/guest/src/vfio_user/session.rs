@@ -145,6 +145,8 @@ pub struct Session {
     maps: Maps,
     irqs: Irqs,
     requests: Requests,
+    /// DMA may be asked for that lies in no map.
+    asks_beyond_maps: bool,
     /// What ends it when all that came whole is told.
     end: Option<Option<Errno>>,
 }
@@ -174,6 +176,7 @@ impl Session {
             maps: Maps::new(shape.max_maps),
             irqs: Irqs::new(shape.irqs),
             requests: Requests::default(),
+            asks_beyond_maps: false,
             end: None,
             shape,
         }
@@ -281,6 +284,11 @@ impl Session {
             State::Open(peer) => peer.max_transfer.min(self.shape.max_transfer.into()),
             _ => 0,
         }
+    }
+
+    /// From now on DMA by message may lie outside of all maps: whether it is legal, the client's IOMMU says.
+    pub fn ask_beyond_maps(&mut self) {
+        self.asks_beyond_maps = true;
     }
 
     /// Reads memory of the client by message; [`Event::Dma`] brings what it holds.
@@ -611,8 +619,10 @@ impl Session {
         if len == 0 || len > most {
             return Err(DmaError::Length { bytes: len, most });
         }
-        let map = self.maps.of(address, len).filter(|map| allows(map));
-        map.map(|_| ()).ok_or(DmaError::NotMapped { address, bytes: len })
+        match self.asks_beyond_maps || self.maps.of(address, len).is_some_and(allows) {
+            true => Ok(()),
+            false => Err(DmaError::NotMapped { address, bytes: len }),
+        }
     }
 
     fn dma(&mut self, command: u16, address: u64, reads: usize, data: &[u8]) -> Result<Dma, DmaError> {

@@ -3,12 +3,12 @@
 
 use super::messages::Messages;
 use super::seat::{GuestCounters, Told};
-use crate::external::host::{Backing, HostPlace, HostRequest, Map, MapAccess, MapError};
+use crate::external::host::{Backing, HostPlace, HostRequest, MAP_BYTES, Map, MapAccess, MapError};
 use crate::external::{Door, Driver};
 use guest::memory::Memory;
 use guest::net::Server;
 use guest::sharing::Sharing;
-use guest::vfio_user::{Dma, DmaMap, Errno, Event};
+use guest::vfio_user::{Dma, DmaMap, Errno, Event, Session};
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -31,6 +31,9 @@ impl Backing for Mapped {
     }
 }
 
+/// All addresses of 64 bits that a map may have.
+const ALL_BYTES: u64 = u64::MAX - (MAP_BYTES - 1);
+
 /// A device's client.
 pub(super) struct Client {
     /// The machine that it is of, where that is another than the host's.
@@ -43,6 +46,8 @@ pub(super) struct Client {
     /// What is mapped, by its address: its bytes, and where they are reached without messages.
     mapped: BTreeMap<u64, (u64, Option<Rc<Memory>>)>,
     messages: Messages,
+    /// All of its addresses are reached by messages, mapped or not.
+    by_messages: bool,
     sharing: Sharing,
     pub(super) counters: GuestCounters,
 }
@@ -87,8 +92,24 @@ impl Memories<'_> {
 
 impl Client {
     pub(super) fn new(machine: Option<String>, name: String, server: Server) -> Client {
-        let (mapped, messages, sharing, counters) = Default::default();
-        Client { machine, name, server, is_there: false, mapped, messages, sharing, counters }
+        let (mapped, messages, by_messages, sharing, counters) = Default::default();
+        Client { machine, name, server, is_there: false, mapped, messages, by_messages, sharing, counters }
+    }
+
+    /// From now on each DMA is a message, and the machine says what it may reach.
+    pub(super) fn use_messages_alone(&mut self) {
+        self.by_messages = true;
+    }
+
+    /// It has joined. Where messages alone reach its memory, all of its addresses are mapped so.
+    pub(super) fn join(&mut self, memories: &mut Memories<'_>) {
+        self.is_there = true;
+        if self.by_messages && memories.whose != Whose::Nobody {
+            let all = Map { address: 0, bytes: ALL_BYTES, access: MapAccess::ReadWrite };
+            memories.change(|of| HostRequest::map_of(of, all, self.messages.map(0)));
+            self.server.session_mut().into_iter().for_each(Session::ask_beyond_maps);
+            self.mapped.insert(0, (ALL_BYTES, None));
+        }
     }
 
     /// Takes an event of memory; what is to be told of it.
@@ -105,7 +126,9 @@ impl Client {
                 return told;
             }
             Event::Unmap { token, maps } => {
-                maps.iter().for_each(|map| self.unmap(memories, map.address));
+                if !self.by_messages {
+                    maps.iter().for_each(|map| self.unmap(memories, map.address));
+                }
                 self.server.complete(token, Ok(&[]));
             }
             Event::Dma { dma, result } if self.messages.answer(dma, &result) => {}
@@ -122,6 +145,9 @@ impl Client {
         fd: Option<OwnedFd>,
         fd_offset: u64,
     ) -> Result<(), (Errno, Option<Told>)> {
+        if self.by_messages {
+            return Ok(());
+        }
         let memory = fd.map(|fd| Memory::new(fd, fd_offset, map.size, map.access)).transpose();
         let memory = memory.map_err(|why| (why.errno(), Some(Told::Unreachable(why))))?.map(Rc::new);
         let access = if map.access.write { MapAccess::ReadWrite } else { MapAccess::Read };

@@ -183,6 +183,11 @@ impl Guest {
         Ok(())
     }
 
+    /// From now on each DMA is a message to the machine, whose IOMMU says what it may reach: also what it has not mapped. Before it joins.
+    pub fn use_messages_alone(&mut self) {
+        self.clients.iter_mut().for_each(Client::use_messages_alone);
+    }
+
     /// Where it listens.
     pub fn sockets(&self) -> impl Iterator<Item = Socket<'_>> {
         self.clients.iter().map(|client| Socket {
@@ -270,7 +275,8 @@ impl Guest {
                     told(lab, &self.clients[n].name, Told::Misplaced(why));
                     return self.clients[n].server.hang_up(HangUp::Absent);
                 }
-                self.clients[n].is_there = true;
+                let mut memories = Memories { lab, door: &self.door, whose: self.below.whose(n), now };
+                self.clients[n].join(&mut memories);
                 told(lab, &self.clients[n].name, Told::Joined);
             }
             Event::Read { token, region, offset, len } => {

@@ -39,6 +39,11 @@ pub(super) struct SeatArgs {
     #[arg(long)]
     iommu: bool,
 
+    /// Ask the machine for each DMA by a message, in place of the memory that it shares: its IOMMU judges, and its kernel logs, what
+    /// devices may not reach. Slower
+    #[arg(long)]
+    dma_messages: bool,
+
     /// What is put into the cable of a NIC that leads outside (`cable = "outside"`): that of another slot, or a tap interface of this
     /// machine; may be given again
     #[arg(long, value_name = "SLOT=SLOT|SLOT=tap:NAME")]
@@ -178,6 +183,9 @@ impl SeatArgs {
                 |(a, folder): &'_ (Assigned, PathBuf)| (a.machine.clone(), a.functions.len(), folder.clone());
             let assigned: Vec<_> = assigned.iter().map(of).collect();
             guest.assign(&mut opened.driver, &places, &assigned).map_err(|e| failed(&e))?;
+        }
+        if self.dma_messages {
+            guest.use_messages_alone();
         }
         let most = guest.sockets().map(|s| guest.sockets().filter(|o| o.machine == s.machine).count()).max();
         match most {

@@ -4,10 +4,13 @@
 pub(super) mod adapter;
 mod bytes;
 mod cfg;
+mod codedump;
 mod counters;
 mod device;
+mod kernel;
 mod peer;
 mod perf;
+mod ps;
 mod psmem;
 mod read;
 pub(super) mod replay;
@@ -44,6 +47,8 @@ enum Tool {
     Write(write::Args),
     Perf(perf::Args),
     Cfg(cfg::Args),
+    Ps(ps::Args),
+    Codedump(codedump::Args),
     Snic(snic::Args),
     Device(device::Args),
     Replay(replay::Args),
@@ -57,6 +62,8 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
         Tool::Write(args) => write::run(args),
         Tool::Perf(args) => perf::run(args),
         Tool::Cfg(args) => cfg::run(args),
+        Tool::Ps(args) => ps::run(args),
+        Tool::Codedump(args) => codedump::run(args),
         Tool::Snic(args) => snic::run(args),
         Tool::Device(args) => device::run(args, models),
         Tool::Replay(args) => replay::run(args, models),

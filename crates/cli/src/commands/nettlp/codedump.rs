@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `riser nettlp codedump`: the code of a process behind an adapter, by DMA.
+
+use super::kernel::{Dma, Found, KernelArgs};
+use crate::failure::Failure;
+use crate::output;
+use crate::outputs::{Output, Outputs};
+use indicatif::ProgressBar;
+use introspect::{Code, Error, Gap, Kernel, Missing};
+use nettlp::client::ClientError;
+use serde::Serialize;
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+/// What is read before it is written out, bytes.
+const CHUNK_BYTES: u64 = 1 << 20;
+
+const EXAMPLE: &str = "\
+Examples:
+  riser nettlp codedump -r 192.168.10.1 -p 20286 -o code.dump
+  riser nettlp codedump -r 127.0.0.1 -l 127.0.0.2 -p 1 -o - | strings
+
+The kernel is found as `riser nettlp ps` does; the process's page tables (4 or 5 levels, pages of 4 KiB, 2 MiB and 1 GiB) say \
+where its code is, from start_code up to end_code: the bytes that the program's file has as executable, by `readelf -l`. What \
+is not in memory (never touched, swapped out) is named, and zeros stand for it. --json prints one object: those of `ps` but for \
+tasks, and
+  pid, name, task_address, page_table_levels, start_address, end_address (virtual), output,
+  runs: [{address, physical_address, length_bytes}], gaps: [{address, length_bytes, why}]
+The exit status is 1 where any byte is not in memory.";
+
+/// Write out the code of a process behind an adapter, by DMA alone
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLE)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    kernel: KernelArgs,
+
+    /// The process
+    #[arg(short, long, value_parser = clap::value_parser!(i32).range(1..))]
+    pid: i32,
+
+    /// Write the code to this file; - is standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+
+    /// Overwrite the file where it exists
+    #[arg(long)]
+    force: bool,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Report {
+    #[serde(flatten)]
+    found: Found,
+    pid: i32,
+    name: String,
+    task_address: u64,
+    page_table_levels: u32,
+    start_address: u64,
+    end_address: u64,
+    runs: Vec<RunRow>,
+    gaps: Vec<GapRow>,
+    output: String,
+}
+
+#[derive(Serialize)]
+struct RunRow {
+    address: u64,
+    physical_address: u64,
+    length_bytes: u64,
+}
+
+#[derive(Serialize)]
+struct GapRow {
+    address: u64,
+    length_bytes: u64,
+    why: &'static str,
+}
+
+pub(crate) fn run(args: Args) -> Result<(), Failure> {
+    let mut file = Outputs::new(args.force).claim("-o", &args.output)?.open()?;
+    let mut written = Ok(());
+    let (code, found) = args.kernel.with_kernel(|kernel, bar| {
+        let code = Code::of(kernel, args.pid)?;
+        written = write_out(kernel, &code, &mut file, bar)?;
+        code.is_still_there(kernel)?;
+        Ok(code)
+    })?;
+    written.map_err(|e| file.failed(&e))?;
+    file.finish()?;
+    let (missing, bytes) = (code.missing_bytes(), code.area.end - code.area.start);
+    match args.json {
+        true => output::json(&report(&args, &code, found))?,
+        false => output::text(&text(&code))?,
+    }
+    if missing == 0 {
+        return Ok(());
+    }
+    let why = format!("{missing} of {bytes} bytes of code are not in memory: they are zeros");
+    Err(Failure::Run(format!("PID {} ({}): {why}", args.pid, code.task.name)))
+}
+
+/// Writes the whole area; zeros stand for what is not in memory.
+fn write_out(
+    kernel: &mut Kernel<'_, Dma>,
+    code: &Code,
+    file: &mut Output,
+    bar: &ProgressBar,
+) -> Result<io::Result<()>, Error<ClientError>> {
+    let mut chunk = vec![0; CHUNK_BYTES as usize];
+    let mut at = code.area.start;
+    while at < code.area.end {
+        bar.set_message(format!("reads the code: {at:#x}"));
+        let part = &mut chunk[..(code.area.end - at).min(CHUNK_BYTES) as usize];
+        code.read(kernel, at, part)?;
+        if let Err(error) = file.write_all(part) {
+            return Ok(Err(error));
+        }
+        at += part.len() as u64;
+    }
+    Ok(Ok(()))
+}
+
+/// As in figure 16b of the NetTLP paper.
+fn text(code: &Code) -> String {
+    let area = format!("code area: {:#x}-{:#x}", code.area.start, code.area.end);
+    let gap =
+        |gap: &Gap| format!("not in memory: {:#x}-{:#x}, {}", gap.address, gap.address + gap.bytes, why(gap));
+    let end = code.gaps.is_empty().then(|| "dump complete".to_owned());
+    let lines: Vec<String> = [area].into_iter().chain(code.gaps.iter().map(gap)).chain(end).collect();
+    lines.join("\n")
+}
+
+fn why(gap: &Gap) -> &'static str {
+    match gap.why {
+        Missing::NotMapped => "not mapped",
+        Missing::Swapped => "swapped out or moving",
+        Missing::Refused => "its page table was refused",
+    }
+}
+
+fn report(args: &Args, code: &Code, found: Found) -> Report {
+    let run = |run: &introspect::Run| RunRow {
+        address: run.address,
+        physical_address: run.physical,
+        length_bytes: run.bytes,
+    };
+    let gap = |gap: &Gap| GapRow { address: gap.address, length_bytes: gap.bytes, why: why(gap) };
+    Report {
+        found,
+        pid: code.task.pid,
+        name: code.task.name.clone(),
+        task_address: code.task.physical,
+        page_table_levels: code.levels as u32,
+        start_address: code.area.start,
+        end_address: code.area.end,
+        runs: code.runs.iter().map(run).collect(),
+        gaps: code.gaps.iter().map(gap).collect(),
+        output: args.output.display().to_string(),
+    }
+}

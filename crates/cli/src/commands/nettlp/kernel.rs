@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The kernel behind an adapter, found by DMA: what `ps` and `codedump` share.
+
+use super::bytes::number;
+use super::peer::{PeerArgs, failure, interrupted};
+use crate::failure::Failure;
+use crate::interrupt;
+use crate::progress;
+use indicatif::ProgressBar;
+use introspect::{Answer, Btf, Error, Kernel, Memory, Progress, Search};
+use nettlp::allow::Window;
+use nettlp::client::{Client, ClientError};
+use nettlp::net::AnyCarrier;
+use nettlp::requester::Fault;
+use serde::Serialize;
+use std::fs;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+#[derive(clap::Args)]
+pub(super) struct KernelArgs {
+    #[command(flatten)]
+    peer: PeerArgs,
+
+    /// Take the kernel's type information from this file, a copy of its /sys/kernel/btf/vmlinux, not from its memory
+    #[arg(long, value_name = "FILE")]
+    btf: Option<PathBuf>,
+
+    /// Look at this memory alone (more than once: at all of these), not from 2 MiB and 4 GiB on as far as it is readable
+    #[arg(long, value_name = "BASE+SIZE", value_parser = memory)]
+    memory: Vec<Range<u64>>,
+
+    /// Where the search for memory ends at the latest
+    #[arg(long, value_name = "ADDRESS", default_value = "1T", value_parser = number, conflicts_with = "memory")]
+    memory_end: u64,
+}
+
+fn memory(text: &str) -> Result<Range<u64>, String> {
+    match text.parse() {
+        Ok(Window::Range { base, size }) => Ok(base..base + size),
+        _ => Err("legal is BASE+SIZE within 64 bits, as in 0x100000000+64G".to_owned()),
+    }
+}
+
+/// Memory behind an adapter.
+pub(super) struct Dma(Client<AnyCarrier>);
+
+impl Memory for Dma {
+    type Error = ClientError;
+
+    fn read(&mut self, address: u64, data: &mut [u8]) -> Result<Answer, ClientError> {
+        match self.0.read(address, data) {
+            Ok(()) => Ok(Answer::Read),
+            Err(ClientError::Fault(Fault::UnsupportedRequest(_) | Fault::CompleterAbort(_))) => {
+                Ok(Answer::Refused)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// What is said of the kernel.
+#[derive(Serialize)]
+pub(super) struct Found {
+    remote: String,
+    init_task_address: u64,
+    image_offset: u64,
+    direct_map: u64,
+    memory: Vec<Piece>,
+}
+
+/// Physical memory.
+#[derive(Serialize)]
+pub(super) struct Piece {
+    address: u64,
+    length_bytes: u64,
+}
+
+impl KernelArgs {
+    /// Opens the way, finds the kernel, and does this with it.
+    pub(super) fn with_kernel<T>(
+        &self,
+        work: impl FnOnce(&mut Kernel<'_, Dma>, &ProgressBar) -> Result<T, Error<ClientError>>,
+    ) -> Result<(T, Found), Failure> {
+        let btf = self.btf.as_deref().map(read_btf).transpose()?;
+        let stop = interrupt::flag()?;
+        let mut client = self.peer.client(self.peer.requester()?, self.peer.tags_of_one())?;
+        client.stop_with(stop);
+        let mut dma = Dma(client);
+        let search = Search { btf, memory: self.memory.clone(), end: self.memory_end };
+        let bar = progress::spinner("{spinner} {msg}");
+        let found = introspect::find(&mut dma, search, &mut |at| bar.set_message(doing(at)));
+        let done = found.and_then(|mut kernel| {
+            let done = work(&mut kernel, &bar)?;
+            Ok((done, self.found(&kernel)))
+        });
+        bar.finish_and_clear();
+        done.map_err(|e| self.failure(e))
+    }
+
+    fn found(&self, kernel: &Kernel<'_, Dma>) -> Found {
+        let piece =
+            |range: &Range<u64>| Piece { address: range.start, length_bytes: range.end - range.start };
+        Found {
+            remote: self.peer.remote().to_string(),
+            init_task_address: kernel.init_task(),
+            image_offset: kernel.image_offset(),
+            direct_map: kernel.direct_map(),
+            memory: kernel.memory().iter().map(piece).collect(),
+        }
+    }
+
+    fn failure(&self, error: Error<ClientError>) -> Failure {
+        match error {
+            Error::Memory(ClientError::Stopped) => interrupted(&self.peer, "nothing was written"),
+            Error::Memory(error) => failure(&self.peer, &error),
+            error => Failure::Run(format!("{}: {error}", self.peer.remote())),
+        }
+    }
+}
+
+fn doing(at: Progress) -> String {
+    match at {
+        Progress::Measuring(at) => format!("looks for the end of memory: {at:#x}"),
+        Progress::Image(at) => format!("looks through the kernel's image: {at:#x}"),
+        Progress::All(at) => format!("looks through all memory: {at:#x}"),
+    }
+}
+
+fn read_btf(path: &Path) -> Result<Btf, Failure> {
+    let said = |why: String| Failure::Run(format!("--btf {}: {why}", path.display()));
+    let bytes = fs::read(path).map_err(|e| said(e.to_string()))?;
+    Btf::parse(&bytes).map_err(|e| said(e.to_string()))
+}
+
+/// A name that a hostile kernel may have chosen, without what would move a terminal's cursor.
+pub(super) fn shown(name: &str) -> String {
+    name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}

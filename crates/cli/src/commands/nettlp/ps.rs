@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `riser nettlp ps`: the processes of the kernel behind an adapter, by DMA.
+
+use super::kernel::{Found, KernelArgs, shown};
+use crate::failure::Failure;
+use crate::output;
+use introspect::Task;
+use serde::Serialize;
+
+const EXAMPLE: &str = "\
+Examples:
+  riser nettlp ps -r 192.168.10.1
+  riser nettlp ps -r 127.0.0.1 -l 127.0.0.2 --btf vmlinux.btf --memory 0x100000000+64G
+
+In place of process-list, without a System.map: the kernel (Linux of x86-64 with BTF, as distributions' are) is looked for in \
+memory, wherever KASLR has put it, and its own type information says where a task's members lie. Nothing is written. The \
+machine runs meanwhile: what changes under the reader is read again. --json prints one object:
+  remote, init_task_address, image_offset (virtual above physical), direct_map (its virtual address),
+  memory: [{address, length_bytes}] (physical), tasks: [{address (physical), pid, state, name, is_kernel_thread}]
+The exit status is 1 where no kernel is found, or memory is refused, as an IOMMU does.";
+
+/// List the processes of the kernel behind an adapter, by DMA alone
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLE)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    kernel: KernelArgs,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Report {
+    #[serde(flatten)]
+    found: Found,
+    tasks: Vec<Row>,
+}
+
+#[derive(Serialize)]
+struct Row {
+    address: u64,
+    pid: i32,
+    state: char,
+    name: String,
+    is_kernel_thread: bool,
+}
+
+pub(crate) fn run(args: Args) -> Result<(), Failure> {
+    let (tasks, found) = args.kernel.with_kernel(|kernel, _| kernel.tasks())?;
+    if args.json {
+        return output::json(&Report { found, tasks: tasks.into_iter().map(row).collect() });
+    }
+    // As in figure 16a of the NetTLP paper.
+    let mut text = format!("{:<17} {:>7} STAT COMMAND\n", "PhyAddr", "PID");
+    for task in &tasks {
+        text +=
+            &format!("0x{:015x} {:>7} {:<4} {}\n", task.physical, task.pid, task.state, shown(&task.name));
+    }
+    output::text(text.trim_end())
+}
+
+fn row(task: Task) -> Row {
+    let is_kernel_thread = task.is_kernel_thread();
+    Row { address: task.physical, pid: task.pid, state: task.state, name: task.name, is_kernel_thread }
+}

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! BTF, a kernel's own type information: as much of it as tells where a structure's members lie.
+//! Source: Linux, `Documentation/bpf/btf.rst` and `include/uapi/linux/btf.h`.
+
+use crate::half;
+use thiserror::Error;
+
+/// `BTF_MAGIC`, version 1, no flags, and the header's length: how the kernel's own begins.
+pub(crate) const BEGIN: [u8; 8] = [0x9f, 0xeb, 1, 0, HEADER_BYTES as u8, 0, 0, 0];
+const HEADER_BYTES: usize = 24;
+/// More is no kernel's: Debian's are of 5 to 7 MB.
+pub(crate) const MAX_BYTES: usize = 64 << 20;
+/// `struct btf_type`.
+const TYPE_BYTES: usize = 12;
+/// `struct btf_member`.
+const MEMBER_BYTES: usize = 12;
+/// How deep anonymous structures and qualifiers may nest.
+const MAX_DEPTH: u32 = 32;
+/// How many members are looked at for one, in all that nest.
+const MAX_MEMBERS: u32 = 1 << 16;
+
+/// Why bytes are no BTF of use.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum BtfError {
+    /// The header is not one of version 1.
+    #[error("no BTF: it begins with 9f eb 01 00 and a header of 24 bytes")]
+    NoHeader,
+    /// A section lies outside.
+    #[error("BTF of {have_bytes} bytes says that it has {says_bytes}")]
+    Short {
+        /// Bytes that there are.
+        have_bytes: usize,
+        /// Bytes by the header.
+        says_bytes: usize,
+    },
+    /// Types end in the middle of one, or are of a kind that is not known.
+    #[error("BTF type {id} is cut off or of unknown kind {kind}")]
+    Type {
+        /// Its number.
+        id: usize,
+        /// `BTF_KIND_*`.
+        kind: u32,
+    },
+    /// No such member.
+    #[error("BTF has no member `{member}` of `struct {structure}` at a whole byte")]
+    NoMember {
+        /// Of this structure.
+        structure: &'static str,
+        /// Its name.
+        member: &'static str,
+    },
+}
+
+/// Kinds: `BTF_KIND_*`.
+mod kind {
+    pub(super) const STRUCT: u32 = 4;
+    pub(super) const UNION: u32 = 5;
+    pub(super) const TYPEDEF: u32 = 8;
+    pub(super) const VOLATILE: u32 = 9;
+    pub(super) const CONST: u32 = 10;
+    pub(super) const RESTRICT: u32 = 11;
+    pub(super) const TYPE_TAG: u32 = 18;
+}
+
+/// Types of a kernel.
+pub struct Btf {
+    types: Vec<u8>,
+    strings: Vec<u8>,
+    /// Where each type begins: type 1 is the first.
+    starts: Vec<u32>,
+}
+
+/// `struct btf_type`, decoded.
+struct Type {
+    name: u32,
+    kind: u32,
+    /// Members, enumerators, parameters.
+    count: u32,
+    /// Members' offsets hold sizes of bit fields as well.
+    has_bit_fields: bool,
+    /// Size, or the type that this one refers to.
+    size_or_type: u32,
+}
+
+impl Type {
+    fn decode(bytes: &[u8]) -> Type {
+        let info = half(bytes, 4);
+        Type {
+            name: half(bytes, 0),
+            kind: info >> 24 & 0x1f,
+            count: info & 0xffff,
+            has_bit_fields: info >> 31 == 1,
+            size_or_type: half(bytes, 8),
+        }
+    }
+
+    /// What follows it.
+    fn more_bytes(&self) -> Option<usize> {
+        let each = match self.kind {
+            1 | 14 | 17 => return Some(4),
+            3 => return Some(12),
+            kind::STRUCT | kind::UNION | 15 | 19 => 12,
+            6 | 13 => 8,
+            2 | 7..=12 | 16 | kind::TYPE_TAG => 0,
+            _ => return None,
+        };
+        Some(each * self.count as usize)
+    }
+}
+
+/// How many bytes the BTF has that begins here, by its header; the first [`BEGIN`] is its begin.
+pub(crate) fn len(header: &[u8]) -> Result<usize, BtfError> {
+    if header.len() < HEADER_BYTES || header[..8] != BEGIN {
+        return Err(BtfError::NoHeader);
+    }
+    let end = |at| u64::from(half(header, at)) + u64::from(half(header, at + 4));
+    let len = HEADER_BYTES as u64 + end(8).max(end(16));
+    usize::try_from(len).ok().filter(|len| *len <= MAX_BYTES).ok_or(BtfError::NoHeader)
+}
+
+impl Btf {
+    /// Reads what `/sys/kernel/btf/vmlinux` holds. More bytes than it says that it has are left alone.
+    ///
+    /// # Errors
+    /// [`BtfError`]: whatever lies outside or is not known.
+    pub fn parse(bytes: &[u8]) -> Result<Btf, BtfError> {
+        let says_bytes = len(bytes)?;
+        let section = |at| {
+            let start = HEADER_BYTES + half(bytes, at) as usize;
+            bytes.get(start..start + half(bytes, at + 4) as usize)
+        };
+        let short = || BtfError::Short { have_bytes: bytes.len(), says_bytes };
+        let types = section(8).ok_or_else(short)?.to_vec();
+        let strings = section(16).ok_or_else(short)?.to_vec();
+        let starts = starts(&types)?;
+        Ok(Btf { types, strings, starts })
+    }
+
+    /// Where a structure's member lies, bytes from its beginning: by its name, also inside of anonymous structures and unions.
+    ///
+    /// # Errors
+    /// [`BtfError::NoMember`]
+    pub fn offset_bytes(&self, structure: &'static str, member: &'static str) -> Result<u64, BtfError> {
+        let named = (1..=self.starts.len() as u32).filter_map(|id| Some((id, self.get(id)?)));
+        let structures = named.filter(|(_, t)| t.kind == kind::STRUCT && self.is_named(t.name, structure));
+        let mut left = MAX_MEMBERS;
+        let bits = structures.filter_map(|(id, _)| self.find(id, member, MAX_DEPTH, &mut left)).next();
+        bits.filter(|bits| bits % 8 == 0).map(|bits| bits / 8).ok_or(BtfError::NoMember { structure, member })
+    }
+
+    /// Bits from the beginning of this type to the member.
+    fn find(&self, id: u32, member: &str, depth: u32, left: &mut u32) -> Option<u64> {
+        let owner = self.get(id)?;
+        let depth = depth.checked_sub(1)?;
+        match owner.kind {
+            kind::STRUCT | kind::UNION => {}
+            kind::TYPEDEF | kind::VOLATILE | kind::CONST | kind::RESTRICT | kind::TYPE_TAG => {
+                return self.find(owner.size_or_type, member, depth, left);
+            }
+            _ => return None,
+        }
+        let first = self.starts[id as usize - 1] as usize + TYPE_BYTES;
+        for place in 0..owner.count as usize {
+            *left = left.checked_sub(1)?;
+            let bytes = &self.types[first + place * MEMBER_BYTES..][..MEMBER_BYTES];
+            let (name, offset) = (half(bytes, 0), half(bytes, 8));
+            let bits = u64::from(if owner.has_bit_fields { offset & 0xff_ffff } else { offset });
+            if self.is_named(name, member) {
+                return (!owner.has_bit_fields || offset >> 24 == 0).then_some(bits);
+            }
+            if self.is_named(name, "")
+                && let Some(inner) = self.find(half(bytes, 4), member, depth, left)
+            {
+                return Some(bits + inner);
+            }
+        }
+        None
+    }
+
+    fn get(&self, id: u32) -> Option<Type> {
+        let start = *self.starts.get((id as usize).checked_sub(1)?)?;
+        Some(Type::decode(&self.types[start as usize..]))
+    }
+
+    fn is_named(&self, at: u32, name: &str) -> bool {
+        let rest = self.strings.get(at as usize..).unwrap_or(&[]);
+        rest.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.first() == Some(&0))
+    }
+}
+
+/// Where each type begins.
+fn starts(types: &[u8]) -> Result<Vec<u32>, BtfError> {
+    let (mut starts, mut at) = (Vec::new(), 0);
+    while at < types.len() {
+        let rest = &types[at..];
+        let decoded = (rest.len() >= TYPE_BYTES).then(|| Type::decode(rest));
+        let kind = decoded.as_ref().map_or(0, |t| t.kind);
+        let len = decoded.and_then(|t| t.more_bytes()).map(|more| TYPE_BYTES + more);
+        let len = len.filter(|len| *len <= rest.len());
+        let len = len.ok_or(BtfError::Type { id: starts.len() + 1, kind })?;
+        starts.push(at as u32);
+        at += len;
+    }
+    Ok(starts)
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A process's code area, by its page tables.
+
+use crate::kernel::Kernel;
+use crate::pages::{Levels, Missing, Tables};
+use crate::tasks::Task;
+use crate::{Error, Memory};
+use std::ops::Range;
+
+/// The largest code area that is believed, bytes.
+const MAX_BYTES: u64 = 4 << 30;
+
+/// Code that is in memory, contiguous in virtual and in physical addresses.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Run {
+    /// Its first virtual address.
+    pub address: u64,
+    /// Its first physical address.
+    pub physical: u64,
+    /// Its length.
+    pub bytes: u64,
+}
+
+/// Code that is not in memory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Gap {
+    /// Its first virtual address.
+    pub address: u64,
+    /// Its length.
+    pub bytes: u64,
+    /// Why.
+    pub why: Missing,
+}
+
+/// Where a process's code is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Code {
+    /// The process.
+    pub task: Task,
+    /// Virtual addresses, from `start_code` up to `end_code`: what the program's file has as executable.
+    pub area: Range<u64>,
+    /// Of the page tables.
+    pub levels: Levels,
+    /// What is in memory, in order.
+    pub runs: Vec<Run>,
+    /// What is not, in order.
+    pub gaps: Vec<Gap>,
+}
+
+impl Code {
+    /// Finds the code of the process with this number.
+    ///
+    /// # Errors
+    /// [`Error`]: no such process, none with memory of its own, no code.
+    pub fn of<M: Memory>(kernel: &mut Kernel<'_, M>, pid: i32) -> Result<Code, Error<M::Error>> {
+        let task = kernel.task(pid)?;
+        if task.is_kernel_thread() {
+            return Err(Error::KernelThread(pid, task.name));
+        }
+        let mm = kernel.physical("an mm_struct", task.mm)?;
+        let layout = kernel.layout.mm.clone();
+        let mut member = |offset: u64| kernel.word_at(mm.saturating_add(offset));
+        let (root, area) = (member(layout.pgd)?, member(layout.start_code)?..member(layout.end_code)?);
+        let len = area.end.checked_sub(area.start);
+        // The upper half of all addresses is the kernel's.
+        if len.is_none_or(|len| len == 0 || len > MAX_BYTES) || area.end >> 63 != 0 {
+            return Err(Error::NoCode { pid, area });
+        }
+        let root = kernel.physical("a page table", root)?;
+        let mut tables = Tables::new(kernel, root)?;
+        let levels = tables.levels();
+        let mut code = Code { task, area, levels, runs: Vec::new(), gaps: Vec::new() };
+        code.walk(kernel, &mut tables)?;
+        code.is_still_there(kernel)?;
+        Ok(code)
+    }
+
+    /// Says whether the process still has the memory that it had.
+    ///
+    /// # Errors
+    /// [`Error::Ended`]
+    pub fn is_still_there<M: Memory>(&self, kernel: &mut Kernel<'_, M>) -> Result<(), Error<M::Error>> {
+        let now = kernel.task(self.task.pid);
+        match now {
+            Ok(now) if (now.physical, now.mm) == (self.task.physical, self.task.mm) => Ok(()),
+            Ok(_) | Err(Error::NoProcess(_)) => Err(Error::Ended(self.task.pid)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reads the area's bytes from this virtual address on; zeros stand for what is not in memory.
+    ///
+    /// # Errors
+    /// [`Error::Refused`], and what [`Memory`] says.
+    ///
+    /// # Panics
+    /// Where the bytes are not all within the area.
+    pub fn read<M: Memory>(
+        &self,
+        kernel: &mut Kernel<'_, M>,
+        address: u64,
+        data: &mut [u8],
+    ) -> Result<(), Error<M::Error>> {
+        let end = address + data.len() as u64;
+        assert!(self.area.start <= address && end <= self.area.end, "within the area");
+        data.fill(0);
+        let first = self.runs.partition_point(|run| run.address + run.bytes <= address);
+        for run in self.runs[first..].iter().take_while(|run| run.address < end) {
+            let (from, to) = (run.address.max(address), (run.address + run.bytes).min(end));
+            let part = &mut data[(from - address) as usize..(to - address) as usize];
+            kernel.read(run.physical + (from - run.address), part)?;
+        }
+        Ok(())
+    }
+
+    /// How many bytes are not in memory.
+    pub fn missing_bytes(&self) -> u64 {
+        self.gaps.iter().map(|gap| gap.bytes).sum()
+    }
+
+    fn walk<M: Memory>(
+        &mut self,
+        kernel: &mut Kernel<'_, M>,
+        tables: &mut Tables,
+    ) -> Result<(), Error<M::Error>> {
+        let mut address = self.area.start;
+        while address < self.area.end {
+            let page = tables.page(kernel, address)?;
+            let within = address % page.bytes;
+            let bytes = (page.bytes - within).min(self.area.end - address);
+            match page.start {
+                Ok(start) => self.add_run(address, start + within, bytes),
+                Err(why) => self.add_gap(address, bytes, why),
+            }
+            address += bytes;
+        }
+        Ok(())
+    }
+
+    fn add_run(&mut self, address: u64, physical: u64, bytes: u64) {
+        match self.runs.last_mut() {
+            Some(run) if run.address + run.bytes == address && run.physical + run.bytes == physical => {
+                run.bytes += bytes;
+            }
+            _ => self.runs.push(Run { address, physical, bytes }),
+        }
+    }
+
+    fn add_gap(&mut self, address: u64, bytes: u64, why: Missing) {
+        match self.gaps.last_mut() {
+            Some(gap) if gap.address + gap.bytes == address && gap.why == why => gap.bytes += bytes,
+            _ => self.gaps.push(Gap { address, bytes, why }),
+        }
+    }
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Where the members lie that are read.
+
+use crate::btf::{Btf, BtfError};
+use std::ops::Range;
+
+/// `TASK_COMM_LEN` (Linux, `include/linux/sched.h`), which BTF has as the size of an array.
+pub(crate) const COMM_BYTES: usize = 16;
+/// More is no `task_struct`: Debian's have 9 to 14 KB.
+const MAX_TASK_BYTES: u64 = 1 << 20;
+
+/// Offsets of members, bytes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Layout {
+    pub(crate) task: TaskLayout,
+    pub(crate) mm: MmLayout,
+}
+
+/// `struct task_struct`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct TaskLayout {
+    pub(crate) state: u64,
+    pub(crate) exit_state: u64,
+    pub(crate) tasks: u64,
+    pub(crate) mm: u64,
+    pub(crate) pid: u64,
+    pub(crate) real_parent: u64,
+    pub(crate) group_leader: u64,
+    pub(crate) comm: u64,
+    /// What has all of them.
+    pub(crate) span: Range<u64>,
+}
+
+/// `struct mm_struct`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct MmLayout {
+    pub(crate) pgd: u64,
+    pub(crate) start_code: u64,
+    pub(crate) end_code: u64,
+}
+
+impl Layout {
+    /// As the kernel's type information has it.
+    ///
+    /// # Errors
+    /// [`BtfError::NoMember`]
+    pub fn new(btf: &Btf) -> Result<Layout, BtfError> {
+        let mm = |member| btf.offset_bytes("mm_struct", member);
+        Ok(Layout {
+            task: TaskLayout::new(btf)?,
+            mm: MmLayout { pgd: mm("pgd")?, start_code: mm("start_code")?, end_code: mm("end_code")? },
+        })
+    }
+}
+
+impl TaskLayout {
+    fn new(btf: &Btf) -> Result<TaskLayout, BtfError> {
+        let at = |member| {
+            let offset = btf.offset_bytes("task_struct", member)?;
+            let fits = offset <= MAX_TASK_BYTES;
+            fits.then_some(offset).ok_or(BtfError::NoMember { structure: "task_struct", member })
+        };
+        let mut layout = TaskLayout {
+            // `state` before Linux 5.14.
+            state: at("__state").or_else(|_| at("state"))?,
+            exit_state: at("exit_state")?,
+            tasks: at("tasks")?,
+            mm: at("mm")?,
+            pid: at("pid")?,
+            real_parent: at("real_parent")?,
+            group_leader: at("group_leader")?,
+            comm: at("comm")?,
+            span: 0..0,
+        };
+        let TaskLayout { state, exit_state, tasks, mm, pid, real_parent, group_leader, comm, .. } = layout;
+        let starts = [state, exit_state, tasks, mm, pid, real_parent, group_leader, comm];
+        let (first, last) = starts.iter().fold((u64::MAX, 0), |(a, b), at| (a.min(*at), b.max(*at)));
+        // The longest of them are 16 bytes: a name, and the two links of a list.
+        layout.span = first..last + COMM_BYTES as u64;
+        Ok(layout)
+    }
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Processes: the list that begins and ends at `init_task`, while the kernel changes it.
+
+use crate::kernel::Kernel;
+use crate::layout::{COMM_BYTES, TaskLayout};
+use crate::{Error, Memory, half, word};
+use std::collections::HashSet;
+
+/// How often a break in the list is met with another attempt.
+const ATTEMPTS: u32 = 64;
+
+/// A process: the leader of its threads.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Task {
+    /// Physical address of its `task_struct`.
+    pub physical: u64,
+    /// `pid`.
+    pub pid: i32,
+    /// Its state's letter, as `ps` has it.
+    pub state: char,
+    /// `comm`, bytes that are no UTF-8 replaced.
+    pub name: String,
+    /// Its memory: the kernel's address of its `mm_struct`, 0 of a thread of the kernel's.
+    pub(crate) mm: u64,
+}
+
+impl Task {
+    /// Whether it has no memory of its own: a thread of the kernel's, or a process that has ended.
+    pub fn is_kernel_thread(&self) -> bool {
+        self.mm == 0
+    }
+}
+
+/// What was read of a task.
+struct Node {
+    task: Task,
+    next: u64,
+    back: u64,
+}
+
+impl<M: Memory> Kernel<'_, M> {
+    /// All processes in the order of the kernel's list, the idle task first.
+    ///
+    /// # Errors
+    /// [`Error::Torn`] where the list did not hold still long enough; what [`Memory`] says.
+    pub fn tasks(&mut self) -> Result<Vec<Task>, Error<M::Error>> {
+        let mut last_break = 0;
+        for _ in 0..ATTEMPTS {
+            match self.walk()? {
+                Ok(tasks) => return Ok(tasks),
+                Err(at) => last_break = at,
+            }
+        }
+        Err(Error::Torn(ATTEMPTS, last_break))
+    }
+
+    /// The process with this number.
+    ///
+    /// # Errors
+    /// [`Error::NoProcess`], and those of [`Kernel::tasks`].
+    pub fn task(&mut self, pid: i32) -> Result<Task, Error<M::Error>> {
+        let tasks = self.tasks()?;
+        tasks.into_iter().find(|task| task.pid == pid).ok_or(Error::NoProcess(pid))
+    }
+
+    /// Once around the list, or where it broke.
+    fn walk(&mut self) -> Result<Result<Vec<Task>, u64>, Error<M::Error>> {
+        let head = self.init.address.wrapping_add(self.layout.task.tasks);
+        let first = self.node(self.init.physical)?;
+        let (mut tasks, mut seen) = (vec![first.task], HashSet::from([head]));
+        let (mut here, mut next) = (head, first.next);
+        while next != head {
+            // A process that has ended links to no place of the kernel's, and a list that loops never ends.
+            let Ok(links) = self.physical("a task's link", next) else { return Ok(Err(next)) };
+            let Some(physical) = links.checked_sub(self.layout.task.tasks) else { return Ok(Err(next)) };
+            let node = match self.node(physical) {
+                Err(Error::Refused(_)) => return Ok(Err(next)),
+                node => node?,
+            };
+            if node.back != here || !seen.insert(next) {
+                return Ok(Err(next));
+            }
+            tasks.push(node.task);
+            (here, next) = (next, node.next);
+        }
+        Ok(Ok(tasks))
+    }
+
+    fn node(&mut self, physical: u64) -> Result<Node, Error<M::Error>> {
+        let layout = self.layout.task.clone();
+        let mut bytes = vec![0; (layout.span.end - layout.span.start) as usize];
+        self.read(physical.saturating_add(layout.span.start), &mut bytes)?;
+        let comm = &bytes[layout.place(layout.comm)..][..COMM_BYTES];
+        let name = comm.split(|byte| *byte == 0).next().unwrap_or(&[]);
+        let task = Task {
+            physical,
+            pid: layout.half(&bytes, layout.pid) as i32,
+            state: letter(layout.half(&bytes, layout.state), layout.half(&bytes, layout.exit_state)),
+            name: String::from_utf8_lossy(name).into_owned(),
+            mm: layout.word(&bytes, layout.mm),
+        };
+        let next = layout.word(&bytes, layout.tasks);
+        let back = layout.word(&bytes, layout.tasks + 8);
+        Ok(Node { task, next, back })
+    }
+}
+
+impl TaskLayout {
+    /// Where in what was read of a task this member is.
+    fn place(&self, member: u64) -> usize {
+        (member - self.span.start) as usize
+    }
+
+    pub(crate) fn word(&self, bytes: &[u8], member: u64) -> u64 {
+        word(bytes, self.place(member))
+    }
+
+    pub(crate) fn half(&self, bytes: &[u8], member: u64) -> u32 {
+        half(bytes, self.place(member))
+    }
+}
+
+/// The letter of a state (Linux, `include/linux/sched.h`: `task_state_index` and `task_index_to_char`).
+fn letter(state: u32, exit_state: u32) -> char {
+    const UNINTERRUPTIBLE: u32 = 2;
+    const NOLOAD: u32 = 0x400;
+    const IDLE: u32 = UNINTERRUPTIBLE | NOLOAD;
+    /// `TASK_RTLOCK_WAIT` and `TASK_FROZEN`, shown as a sleep that nothing interrupts.
+    const DEEP: u32 = 0x1000 | 0x8000;
+    /// `TASK_REPORT`: the bits that have letters, from the lowest on.
+    const REPORT: u32 = 0x7f;
+    if state & IDLE == IDLE {
+        return 'I';
+    }
+    let shown = if state & DEEP != 0 { UNINTERRUPTIBLE } else { (state | exit_state) & REPORT };
+    let letters = ['R', 'S', 'D', 'T', 't', 'X', 'Z', 'P'];
+    letters[(u32::BITS - shown.leading_zeros()) as usize]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::letter;
+
+    #[test]
+    fn states_have_the_letters_of_ps() {
+        let states = [(0, 0, 'R'), (1, 0, 'S'), (2, 0, 'D'), (0x402, 0, 'I'), (4, 0, 'T'), (8, 0, 't')];
+        let more = [(0x40, 0, 'P'), (0x80, 0x20, 'Z'), (0x80, 0x10, 'X'), (0x2001, 0, 'S'), (0x8000, 0, 'D')];
+        for (state, exit_state, shown) in states.into_iter().chain(more) {
+            assert_eq!(letter(state, exit_state), shown, "{state:#x}");
+        }
+    }
+}

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A machine that holds as much of a kernel as is looked at, made anew from what the specifications say: nothing of the code under test
+//! is used but its seam.
+
+use riser_introspect::{Answer, Memory};
+use std::collections::BTreeMap;
+
+pub(crate) const PAGE: u64 = 4096;
+const GIB: u64 = 1 << 30;
+const MIB2: u64 = 2 << 20;
+
+/// What a page of code is to its page tables.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    Small,
+    /// There, and nobody may touch it.
+    Forbidden,
+    Swapped,
+    Absent,
+}
+
+/// How a machine is made.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    /// Physical, of the image: a multiple of 2 MiB.
+    pub(crate) image: u64,
+    /// Virtual, of the image.
+    pub(crate) image_address: u64,
+    /// Virtual, of the direct map: a multiple of 1 GiB.
+    pub(crate) direct: u64,
+    pub(crate) five_levels: bool,
+    /// Code begins in a page of 2 MiB, of which so many bytes are mapped before the small pages.
+    pub(crate) huge_bytes: u64,
+    pub(crate) pages: Vec<Kind>,
+    /// Where in its page code begins.
+    pub(crate) skew: u64,
+    pub(crate) names: Vec<String>,
+    /// What members of `task_struct` are moved by.
+    pub(crate) shift: u64,
+}
+
+/// Where members are: of the tasks, then of their memory.
+struct Members {
+    task: Vec<(&'static str, u64)>,
+    mm: Vec<(&'static str, u64)>,
+}
+
+impl Members {
+    fn new(shift: u64) -> Members {
+        let task = ["__state", "exit_state", "tasks", "mm", "pid", "real_parent", "group_leader", "comm"];
+        let mm = ["pgd", "start_code", "end_code"];
+        Members {
+            task: task.into_iter().zip((0..).map(|n| shift + n * 24)).collect(),
+            mm: mm.into_iter().zip((0..).map(|n| 64 + shift + n * 16)).collect(),
+        }
+    }
+
+    fn task(&self, name: &str) -> u64 {
+        self.task.iter().find(|(member, _)| *member == name).expect("a member").1
+    }
+
+    fn mm(&self, name: &str) -> u64 {
+        self.mm.iter().find(|(member, _)| *member == name).expect("a member").1
+    }
+}
+
+/// A machine's memory; what is in no page is zero, and what is at its end and beyond is refused.
+#[derive(Clone)]
+pub(crate) struct Machine {
+    pages: BTreeMap<u64, Box<[u8; PAGE as usize]>>,
+    end: u64,
+    /// Reads that are still answered.
+    pub(crate) reads: u64,
+    free: u64,
+    /// Where code begins and ends, virtual, and what it is.
+    pub(crate) code: (u64, Vec<u8>),
+    /// Which of its bytes are in no memory.
+    pub(crate) gaps: Vec<bool>,
+    /// Physical addresses of the tasks.
+    pub(crate) tasks: Vec<u64>,
+}
+
+/// What no plan asks for.
+pub(crate) const PID_OF_CODE: i32 = 1;
+
+impl Machine {
+    pub(crate) fn new(plan: &Plan) -> Machine {
+        let mut machine = Machine {
+            pages: BTreeMap::new(),
+            end: 3 * GIB + 5 * MIB2,
+            reads: 1 << 20,
+            free: GIB + 0x12_3000,
+            code: (0, Vec::new()),
+            gaps: Vec::new(),
+            tasks: Vec::new(),
+        };
+        let members = Members::new(plan.shift);
+        machine.write(plan.image, &[0x48, 0x8d, 0x25, 0x51, 0x3f, 0x40, 0x01]);
+        machine.write(plan.image + 0x30_0010, &btf(&members));
+        machine.write_tasks(plan, &members);
+        machine
+    }
+
+    /// The memory that a file of a kernel's BTF has.
+    pub(crate) fn btf(shift: u64) -> Vec<u8> {
+        btf(&Members::new(shift))
+    }
+
+    pub(crate) fn write(&mut self, address: u64, bytes: &[u8]) {
+        for (at, byte) in (address..).zip(bytes) {
+            let page = self.pages.entry(at / PAGE).or_insert_with(|| Box::new([0; PAGE as usize]));
+            page[(at % PAGE) as usize] = *byte;
+        }
+    }
+
+    fn write_word(&mut self, address: u64, word: u64) {
+        self.write(address, &word.to_le_bytes());
+    }
+
+    /// Changes a word of a page that is there: whatever says which.
+    pub(crate) fn spoil(&mut self, which: u64, word: u64) {
+        let count = self.pages.len() as u64;
+        let page = *self.pages.keys().nth((which % count) as usize).expect("less than there are");
+        self.write_word(page * PAGE + (which / count % 512) * 8, word);
+    }
+
+    fn allocate(&mut self) -> u64 {
+        self.free += PAGE;
+        self.free - PAGE
+    }
+
+    fn write_tasks(&mut self, plan: &Plan, members: &Members) {
+        // Each lies where its own page does not begin.
+        let places: Vec<u64> = std::iter::once(plan.image + 0x40_0000 + 0x40)
+            .chain(plan.names.iter().map(|_| self.allocate() + 0x80))
+            .collect();
+        let address = |n: usize| match n {
+            0 => plan.image_address + (places[0] - plan.image),
+            n => plan.direct + places[n],
+        };
+        let count = places.len();
+        let names = std::iter::once("swapper/0").chain(plan.names.iter().map(String::as_str));
+        for (n, name) in names.enumerate() {
+            let link = |n: usize| address(n % count) + members.task("tasks");
+            self.write(places[n] + members.task("pid"), &(n as u32).to_le_bytes());
+            self.write(places[n] + members.task("comm"), name.as_bytes());
+            self.write(places[n] + members.task("__state"), &u32::from(n % 2 == 1).to_le_bytes());
+            self.write_word(places[n] + members.task("group_leader"), address(n));
+            self.write_word(places[n] + members.task("real_parent"), address(0));
+            self.write_word(places[n] + members.task("tasks"), link(n + 1));
+            self.write_word(places[n] + members.task("tasks") + 8, link(n + count - 1));
+        }
+        if count > 1 {
+            let mm = self.allocate() + 0x200;
+            self.write_word(places[1] + members.task("mm"), plan.direct + mm);
+            let root = self.write_code(plan);
+            self.write_word(mm + members.mm("pgd"), plan.direct + root);
+            self.write_word(mm + members.mm("start_code"), self.code.0);
+            self.write_word(mm + members.mm("end_code"), self.code.0 + self.code.1.len() as u64);
+        }
+        self.tasks = places;
+    }
+
+    /// Code in its pages, and their tables; where the root is.
+    fn write_code(&mut self, plan: &Plan) -> u64 {
+        let root = self.allocate();
+        let image = plan.image_address / MIB2 * MIB2;
+        for step in 0..4 {
+            self.map(plan.five_levels, root, image + step * MIB2, 1, (plan.image + step * MIB2) | 0x81);
+        }
+        let begin = 0x55_5540_0000;
+        let start = begin + if plan.huge_bytes > 0 { MIB2 - plan.huge_bytes } else { plan.skew };
+        let mut bytes = Vec::new();
+        if plan.huge_bytes > 0 {
+            let physical = 2 * GIB + 4 * MIB2;
+            self.map(plan.five_levels, root, begin, 1, physical | 0x81);
+            bytes.extend((0..plan.huge_bytes).map(|n| (n % 241) as u8));
+            self.write(physical + MIB2 - plan.huge_bytes, &bytes);
+            self.gaps.resize(bytes.len(), false);
+        }
+        let small = if plan.huge_bytes > 0 { begin + MIB2 } else { begin };
+        for (n, kind) in plan.pages.iter().enumerate() {
+            let skip = if n == 0 && plan.huge_bytes == 0 { plan.skew } else { 0 };
+            let content: Vec<u8> = (0..PAGE).map(|at| (at * 7 + n as u64 * 13) as u8).collect();
+            let physical = self.allocate();
+            let entry = match kind {
+                Kind::Small => physical | 0x25,
+                // `_PAGE_PROTNONE` alone, the frame inverted.
+                Kind::Forbidden => !physical & 0x000f_ffff_ffff_f000 | 0x100,
+                Kind::Swapped => 0x0012_3400_0000_0400,
+                Kind::Absent => 0,
+            };
+            let is_there = matches!(kind, Kind::Small | Kind::Forbidden);
+            if is_there {
+                self.write(physical, &content);
+            }
+            self.map(plan.five_levels, root, small + n as u64 * PAGE, 0, entry);
+            bytes.extend(content[skip as usize..].iter().map(|byte| if is_there { *byte } else { 0 }));
+            self.gaps.resize(bytes.len(), !is_there);
+        }
+        self.code = (start, bytes);
+        root
+    }
+
+    /// Puts an entry of this level (0: of 4 KiB) in place, and the tables above it.
+    fn map(&mut self, five_levels: bool, root: u64, address: u64, level: u32, entry: u64) {
+        let mut table = root;
+        for above in ((level + 1)..(if five_levels { 5 } else { 4 })).rev() {
+            let place = table + (address >> (12 + 9 * above) & 511) * 8;
+            let mut next = [0; 8];
+            assert_eq!(self.answer(place, &mut next), Answer::Read);
+            table = match u64::from_le_bytes(next) & !0xfff {
+                0 => {
+                    let new = self.allocate();
+                    self.write_word(place, new | 0x27);
+                    new
+                }
+                next => next,
+            };
+        }
+        self.write_word(table + (address >> (12 + 9 * level) & 511) * 8, entry);
+    }
+
+    fn answer(&self, address: u64, data: &mut [u8]) -> Answer {
+        if address.checked_add(data.len() as u64).is_none_or(|end| end > self.end) {
+            return Answer::Refused;
+        }
+        let mut at = 0;
+        while at < data.len() {
+            let here = address + at as u64;
+            let len = (PAGE - here % PAGE).min((data.len() - at) as u64) as usize;
+            let part = &mut data[at..at + len];
+            match self.pages.get(&(here / PAGE)) {
+                Some(page) => part.copy_from_slice(&page[(here % PAGE) as usize..][..len]),
+                None => part.fill(0),
+            }
+            at += len;
+        }
+        Answer::Read
+    }
+}
+
+/// No more reads are answered.
+#[derive(Debug)]
+pub(crate) struct Exhausted;
+
+impl Memory for Machine {
+    type Error = Exhausted;
+
+    fn read(&mut self, address: u64, data: &mut [u8]) -> Result<Answer, Exhausted> {
+        self.reads = self.reads.checked_sub(1).ok_or(Exhausted)?;
+        Ok(self.answer(address, data))
+    }
+}
+
+/// Type information as compilers write it: half of each structure's members lie in an anonymous one behind a qualifier.
+fn btf(members: &Members) -> Vec<u8> {
+    let mut strings = vec![0];
+    let mut types = Vec::new();
+    let mut count = 0;
+    let mut name = |text: &str| {
+        let at = strings.len() as u32;
+        strings.extend_from_slice(text.as_bytes());
+        strings.push(0);
+        if text.is_empty() { 0 } else { at }
+    };
+    let mut put = |words: &[u32]| {
+        types.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+        count += 1;
+        count
+    };
+    // An int, an array of it, an enumeration, a function's type: what is in between.
+    let int = put(&[name("int"), 1 << 24, 4, 32]);
+    put(&[0, 3 << 24, 0, int, int, 16]);
+    put(&[name("colour"), 6 << 24 | 1, 4, name("red"), 0]);
+    put(&[0, 13 << 24 | 1, int, name("a"), int]);
+    put(&[name("task_struct"), 7 << 24, 0]);
+    for (structure, all) in [("task_struct", &members.task), ("mm_struct", &members.mm)] {
+        let (inner, outer) = all.split_at(all.len() / 2);
+        let base = inner[0].1;
+        let anonymous = put(&[&[0, 4 << 24 | inner.len() as u32, 1000][..]]
+            .into_iter()
+            .map(<[u32]>::to_vec)
+            .chain(inner.iter().map(|(m, at)| vec![name(m), int, ((at - base) * 8) as u32]))
+            .flatten()
+            .collect::<Vec<_>>());
+        let constant = put(&[0, 10 << 24, anonymous]);
+        let mut words = vec![name(structure), 1 << 31 | 4 << 24 | (outer.len() as u32 + 2), 2000];
+        words.extend([name("flag"), int, 1 << 24]);
+        words.extend([0, constant, (base * 8) as u32]);
+        outer.iter().for_each(|(m, at)| words.extend([name(m), int, (at * 8) as u32]));
+        put(&words);
+    }
+    let mut all = vec![0x9f, 0xeb, 1, 0, 24, 0, 0, 0];
+    for word in [0, types.len() as u32, types.len() as u32, strings.len() as u32] {
+        all.extend(word.to_le_bytes());
+    }
+    [all, types, strings].concat()
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What must hold for a kernel's memory, whatever it holds: called by the fuzz target, and by the tests of `riser-introspect` on every
+//! seed and on random bytes. What is broken panics.
+
+#[path = "../crates/introspect/tests/common/machine.rs"]
+pub(crate) mod machine;
+
+use machine::{Kind, Machine, PID_OF_CODE, Plan};
+use riser_introspect::{Btf, Code, Layout, Search, find};
+
+/// Where [`plain`] has its direct map.
+pub(crate) const DIRECT: u64 = 0xffff_8b00_4000_0000;
+
+/// A machine of which nothing is special.
+pub(crate) fn plain() -> Machine {
+    Machine::new(&Plan {
+        image: 8 << 20,
+        image_address: 0xffff_ffff_8a20_0000,
+        direct: DIRECT,
+        five_levels: false,
+        huge_bytes: 0,
+        pages: vec![Kind::Small, Kind::Absent, Kind::Forbidden, Kind::Swapped],
+        skew: 0x123,
+        names: ["systemd", "kthreadd", "sh"].map(str::to_owned).to_vec(),
+        shift: 8,
+    })
+}
+
+/// Any bytes as type information, and any words in the place of others of a machine's memory: each is 3 bytes for where, and 8. Walks come
+/// to an end within the reads that memory of such a size is worth. Says whether there is a kernel all the same.
+pub(crate) fn introspect(script: &[u8]) -> bool {
+    if let Ok(btf) = Btf::parse(script) {
+        let _ = Layout::new(&btf);
+    }
+    let mut machine = plain();
+    for change in script.chunks_exact(11) {
+        let (place, word) = change.split_at(3);
+        let place = u64::from_le_bytes([place[0], place[1], place[2], 0, 0, 0, 0, 0]);
+        machine.spoil(place, u64::from_le_bytes(word.try_into().expect("8 bytes")));
+    }
+    // 1,541 steps of 2 MiB and 3,082 MiB, and both again for candidates; the code of 4 GiB has 2,048 tables, and a walk a few tasks.
+    machine.reads = 20_000;
+    let is_found = look(&mut machine);
+    assert!(machine.reads > 0, "a walk without an end");
+    is_found
+}
+
+fn look(machine: &mut Machine) -> bool {
+    let search = Search { btf: None, memory: Vec::new(), end: 1 << 40 };
+    let Ok(mut kernel) = find(machine, search, &mut |_| {}) else { return false };
+    let _ = kernel.tasks();
+    if let Ok(code) = Code::of(&mut kernel, PID_OF_CODE) {
+        let bytes = code.area.end - code.area.start;
+        let covered = code.runs.iter().map(|run| run.bytes).sum::<u64>() + code.missing_bytes();
+        assert_eq!(covered, bytes, "each byte of the area is there or missing");
+        let mut begin = vec![0; bytes.min(1 << 20) as usize];
+        let _ = code.read(&mut kernel, code.area.start, &mut begin);
+    }
+    true
+}

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Any memory of a kernel.
+#![no_main]
+
+#[path = "../checks_introspect.rs"]
+mod checks;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    checks::introspect(bytes);
+});
