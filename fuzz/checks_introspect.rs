@@ -19,7 +19,7 @@ pub(crate) fn plain() -> Machine {
         direct: DIRECT,
         five_levels: false,
         huge_bytes: 0,
-        pages: vec![Kind::Small, Kind::Absent, Kind::Forbidden, Kind::Swapped],
+        pages: vec![Kind::Small, Kind::Absent, Kind::Forbidden, Kind::Swapped, Kind::Cached],
         skew: 0x123,
         names: ["systemd", "kthreadd", "sh"].map(str::to_owned).to_vec(),
         shift: 8,

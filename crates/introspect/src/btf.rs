@@ -41,6 +41,9 @@ pub enum BtfError {
         /// `BTF_KIND_*`.
         kind: u32,
     },
+    /// No such structure, or no such enumerator of an enumeration.
+    #[error("BTF has no `{0}` that is whole")]
+    NoType(&'static str),
     /// No such member.
     #[error("BTF has no member `{member}` of `struct {structure}` at a whole byte")]
     NoMember {
@@ -55,6 +58,7 @@ pub enum BtfError {
 mod kind {
     pub(super) const STRUCT: u32 = 4;
     pub(super) const UNION: u32 = 5;
+    pub(super) const ENUM: u32 = 6;
     pub(super) const TYPEDEF: u32 = 8;
     pub(super) const VOLATILE: u32 = 9;
     pub(super) const CONST: u32 = 10;
@@ -100,7 +104,7 @@ impl Type {
             1 | 14 | 17 => return Some(4),
             3 => return Some(12),
             kind::STRUCT | kind::UNION | 15 | 19 => 12,
-            6 | 13 => 8,
+            kind::ENUM | 13 => 8,
             2 | 7..=12 | 16 | kind::TYPE_TAG => 0,
             _ => return None,
         };
@@ -141,11 +145,39 @@ impl Btf {
     /// # Errors
     /// [`BtfError::NoMember`]
     pub fn offset_bytes(&self, structure: &'static str, member: &'static str) -> Result<u64, BtfError> {
-        let named = (1..=self.starts.len() as u32).filter_map(|id| Some((id, self.get(id)?)));
-        let structures = named.filter(|(_, t)| t.kind == kind::STRUCT && self.is_named(t.name, structure));
         let mut left = MAX_MEMBERS;
-        let bits = structures.filter_map(|(id, _)| self.find(id, member, MAX_DEPTH, &mut left)).next();
+        let bits = self
+            .named(kind::STRUCT, structure)
+            .filter_map(|(id, _)| self.find(id, member, MAX_DEPTH, &mut left))
+            .next();
         bits.filter(|bits| bits % 8 == 0).map(|bits| bits / 8).ok_or(BtfError::NoMember { structure, member })
+    }
+
+    /// How many bytes a structure has.
+    ///
+    /// # Errors
+    /// [`BtfError::NoType`]
+    pub fn size_bytes(&self, structure: &'static str) -> Result<u64, BtfError> {
+        let mut structures = self.named(kind::STRUCT, structure);
+        structures.next().map(|(_, t)| u64::from(t.size_or_type)).ok_or(BtfError::NoType(structure))
+    }
+
+    /// The value of an enumerator.
+    ///
+    /// # Errors
+    /// [`BtfError::NoType`]
+    pub fn value(&self, enumeration: &'static str, name: &'static str) -> Result<u32, BtfError> {
+        let all = self.named(kind::ENUM, enumeration).flat_map(|(id, t)| {
+            let first = self.starts[id as usize - 1] as usize + TYPE_BYTES;
+            self.types[first..first + t.count as usize * 8].chunks_exact(8)
+        });
+        let found = all.into_iter().find(|value| self.is_named(half(value, 0), name));
+        found.map(|value| half(value, 4)).ok_or(BtfError::NoType(enumeration))
+    }
+
+    fn named<'a>(&'a self, kind: u32, name: &'a str) -> impl Iterator<Item = (u32, Type)> + 'a {
+        let all = (1..=self.starts.len() as u32).filter_map(|id| Some((id, self.get(id)?)));
+        all.filter(move |(_, t)| t.kind == kind && self.is_named(t.name, name))
     }
 
     /// Bits from the beginning of this type to the member.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A process's code area, by its page tables.
 
+use crate::cache;
 use crate::kernel::Kernel;
 use crate::pages::{Levels, Missing, Tables};
 use crate::tasks::Task;
@@ -19,6 +20,8 @@ pub struct Run {
     pub physical: u64,
     /// Its length.
     pub bytes: u64,
+    /// Whether the process has it mapped; else it is in the page cache of its program's file.
+    pub is_mapped: bool,
 }
 
 /// Code that is not in memory.
@@ -71,6 +74,9 @@ impl Code {
         let levels = tables.levels();
         let mut code = Code { task, area, levels, runs: Vec::new(), gaps: Vec::new() };
         code.walk(kernel, &mut tables)?;
+        if !code.gaps.is_empty() {
+            cache::fill(&mut code, kernel, &mut tables, mm)?;
+        }
         code.is_still_there(kernel)?;
         Ok(code)
     }
@@ -129,27 +135,33 @@ impl Code {
             let within = address % page.bytes;
             let bytes = (page.bytes - within).min(self.area.end - address);
             match page.start {
-                Ok(start) => self.add_run(address, start + within, bytes),
-                Err(why) => self.add_gap(address, bytes, why),
+                Ok(start) => self.add_run(Run { address, physical: start + within, bytes, is_mapped: true }),
+                Err(why) => self.add_gap(Gap { address, bytes, why }),
             }
             address += bytes;
         }
         Ok(())
     }
 
-    fn add_run(&mut self, address: u64, physical: u64, bytes: u64) {
+    pub(crate) fn add_run(&mut self, new: Run) {
         match self.runs.last_mut() {
-            Some(run) if run.address + run.bytes == address && run.physical + run.bytes == physical => {
-                run.bytes += bytes;
+            Some(run)
+                if run.address + run.bytes == new.address
+                    && run.physical + run.bytes == new.physical
+                    && run.is_mapped == new.is_mapped =>
+            {
+                run.bytes += new.bytes;
             }
-            _ => self.runs.push(Run { address, physical, bytes }),
+            _ => self.runs.push(new),
         }
     }
 
-    fn add_gap(&mut self, address: u64, bytes: u64, why: Missing) {
+    pub(crate) fn add_gap(&mut self, new: Gap) {
         match self.gaps.last_mut() {
-            Some(gap) if gap.address + gap.bytes == address && gap.why == why => gap.bytes += bytes,
-            _ => self.gaps.push(Gap { address, bytes, why }),
+            Some(gap) if gap.address + gap.bytes == new.address && gap.why == new.why => {
+                gap.bytes += new.bytes
+            }
+            _ => self.gaps.push(new),
         }
     }
 }

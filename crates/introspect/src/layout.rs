@@ -14,6 +14,8 @@ const MAX_TASK_BYTES: u64 = 1 << 20;
 pub struct Layout {
     pub(crate) task: TaskLayout,
     pub(crate) mm: MmLayout,
+    /// None of a kernel whose page cache is another.
+    pub(crate) cache: Option<CacheLayout>,
 }
 
 /// `struct task_struct`.
@@ -39,6 +41,24 @@ pub(crate) struct MmLayout {
     pub(crate) end_code: u64,
 }
 
+/// From `struct mm_struct` to the `struct page`s of its program's file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct CacheLayout {
+    pub(crate) exe_file: u64,
+    pub(crate) f_mapping: u64,
+    /// In `struct address_space`.
+    pub(crate) xa_head: u64,
+    /// In `struct xa_node`.
+    pub(crate) shift: u64,
+    pub(crate) slots: u64,
+    /// In `struct page`.
+    pub(crate) flags: u64,
+    /// Size of `struct page`.
+    pub(crate) page_bytes: u64,
+    /// Number of the flag `PG_uptodate`.
+    pub(crate) up_to_date: u32,
+}
+
 impl Layout {
     /// As the kernel's type information has it.
     ///
@@ -49,6 +69,22 @@ impl Layout {
         Ok(Layout {
             task: TaskLayout::new(btf)?,
             mm: MmLayout { pgd: mm("pgd")?, start_code: mm("start_code")?, end_code: mm("end_code")? },
+            cache: CacheLayout::new(btf).ok(),
+        })
+    }
+}
+
+impl CacheLayout {
+    fn new(btf: &Btf) -> Result<CacheLayout, BtfError> {
+        Ok(CacheLayout {
+            exe_file: btf.offset_bytes("mm_struct", "exe_file")?,
+            f_mapping: btf.offset_bytes("file", "f_mapping")?,
+            xa_head: btf.offset_bytes("address_space", "i_pages")? + btf.offset_bytes("xarray", "xa_head")?,
+            shift: btf.offset_bytes("xa_node", "shift")?,
+            slots: btf.offset_bytes("xa_node", "slots")?,
+            flags: btf.offset_bytes("page", "flags")?,
+            page_bytes: btf.size_bytes("page")?.max(1),
+            up_to_date: btf.value("pageflags", "PG_uptodate")?.min(u64::BITS - 1),
         })
     }
 }

@@ -9,6 +9,7 @@
 //! together is an [`Error`], never a panic.
 
 mod btf;
+mod cache;
 mod code;
 mod find;
 mod kernel;

@@ -14,8 +14,9 @@ fn search() -> Search {
 }
 
 fn plans() -> impl Strategy<Value = Plan> {
-    let kind = prop_oneof![Just(Kind::Small), Just(Kind::Forbidden), Just(Kind::Swapped), Just(Kind::Absent)];
-    let places = (8..400_u64, 0..480_u64, any::<bool>(), 0..0x3000_u64);
+    let kinds = [Kind::Small, Kind::Forbidden, Kind::Swapped, Kind::Absent, Kind::Cached, Kind::Stale];
+    let kind = proptest::sample::select(kinds.to_vec());
+    let places = (8..400_u64, 0..480_u64, any::<bool>(), 0..0x2000_u64);
     let code = (proptest::collection::vec(kind, 1..12), 0..4096_u64, prop_oneof![Just(0), 1..9000_u64]);
     let tasks = proptest::collection::vec("[a-z/:]{1,15}", 1..20);
     (places, code, tasks, 0..40_u64).prop_map(|(places, (pages, skew, huge_bytes), names, shift)| {

@@ -17,6 +17,10 @@ pub(crate) enum Kind {
     Forbidden,
     Swapped,
     Absent,
+    /// In the page cache alone.
+    Cached,
+    /// The same, and not all read from its file.
+    Stale,
 }
 
 /// How a machine is made.
@@ -39,30 +43,45 @@ pub(crate) struct Plan {
     pub(crate) shift: u64,
 }
 
-/// Where members are: of the tasks, then of their memory.
-struct Members {
-    task: Vec<(&'static str, u64)>,
-    mm: Vec<(&'static str, u64)>,
-}
+/// Where members are, by their structure.
+struct Members(Vec<(&'static str, Vec<(&'static str, u64)>)>);
 
 impl Members {
     fn new(shift: u64) -> Members {
+        let spread = |first: u64, step: u64, names: &[&'static str]| -> Vec<_> {
+            names.iter().copied().zip((0..).map(|n| first + n * step)).collect()
+        };
         let task = ["__state", "exit_state", "tasks", "mm", "pid", "real_parent", "group_leader", "comm"];
-        let mm = ["pgd", "start_code", "end_code"];
-        Members {
-            task: task.into_iter().zip((0..).map(|n| shift + n * 24)).collect(),
-            mm: mm.into_iter().zip((0..).map(|n| 64 + shift + n * 16)).collect(),
-        }
+        Members(vec![
+            ("task_struct", spread(shift, 24, &task)),
+            ("mm_struct", spread(64 + shift, 16, &["pgd", "start_code", "end_code", "exe_file"])),
+            ("file", vec![("f_mapping", 32)]),
+            ("address_space", vec![("i_pages", 16)]),
+            ("xarray", vec![("xa_head", 8)]),
+            ("xa_node", vec![("shift", 1), ("slots", 40)]),
+            ("page", vec![("flags", 0)]),
+        ])
+    }
+
+    fn of(&self, structure: &str, name: &str) -> u64 {
+        let (_, members) = self.0.iter().find(|(known, _)| *known == structure).expect("a structure");
+        members.iter().find(|(member, _)| *member == name).expect("a member").1
     }
 
     fn task(&self, name: &str) -> u64 {
-        self.task.iter().find(|(member, _)| *member == name).expect("a member").1
+        self.of("task_struct", name)
     }
 
     fn mm(&self, name: &str) -> u64 {
-        self.mm.iter().find(|(member, _)| *member == name).expect("a member").1
+        self.of("mm_struct", name)
     }
 }
+
+/// `sizeof(struct page)`, and the flag that BTF calls `PG_uptodate`.
+const PAGE_STRUCT_BYTES: u64 = 64;
+const UP_TO_DATE: u64 = 1 << 2;
+/// Page number in the file of the code's first page.
+const FILE_PAGE: u64 = 61;
 
 /// A machine's memory; what is in no page is zero, and what is at its end and beyond is refused.
 #[derive(Clone)]
@@ -72,6 +91,8 @@ pub(crate) struct Machine {
     /// Reads that are still answered.
     pub(crate) reads: u64,
     free: u64,
+    /// Pages of the file that are in the cache: their frames, and whether they are whole.
+    cached: BTreeMap<u64, (u64, bool)>,
     /// Where code begins and ends, virtual, and what it is.
     pub(crate) code: (u64, Vec<u8>),
     /// Which of its bytes are in no memory.
@@ -90,6 +111,7 @@ impl Machine {
             end: 3 * GIB + 5 * MIB2,
             reads: 1 << 20,
             free: GIB + 0x12_3000,
+            cached: BTreeMap::new(),
             code: (0, Vec::new()),
             gaps: Vec::new(),
             tasks: Vec::new(),
@@ -154,6 +176,7 @@ impl Machine {
             let mm = self.allocate() + 0x200;
             self.write_word(places[1] + members.task("mm"), plan.direct + mm);
             let root = self.write_code(plan);
+            self.write_cache(plan, members, mm, root);
             self.write_word(mm + members.mm("pgd"), plan.direct + root);
             self.write_word(mm + members.mm("start_code"), self.code.0);
             self.write_word(mm + members.mm("end_code"), self.code.0 + self.code.1.len() as u64);
@@ -177,8 +200,12 @@ impl Machine {
             bytes.extend((0..plan.huge_bytes).map(|n| (n % 241) as u8));
             self.write(physical + MIB2 - plan.huge_bytes, &bytes);
             self.gaps.resize(bytes.len(), false);
+            let pages = (physical + MIB2 - plan.huge_bytes) / PAGE..(physical + MIB2) / PAGE;
+            self.cached.extend((0..).zip(pages.map(|frame| (frame, true))));
         }
         let small = if plan.huge_bytes > 0 { begin + MIB2 } else { begin };
+        let is_mapped = |kind: &Kind| matches!(kind, Kind::Small | Kind::Forbidden);
+        let has_mapped = plan.huge_bytes > 0 || plan.pages.iter().any(is_mapped);
         for (n, kind) in plan.pages.iter().enumerate() {
             let skip = if n == 0 && plan.huge_bytes == 0 { plan.skew } else { 0 };
             let content: Vec<u8> = (0..PAGE).map(|at| (at * 7 + n as u64 * 13) as u8).collect();
@@ -188,18 +215,54 @@ impl Machine {
                 // `_PAGE_PROTNONE` alone, the frame inverted.
                 Kind::Forbidden => !physical & 0x000f_ffff_ffff_f000 | 0x100,
                 Kind::Swapped => 0x0012_3400_0000_0400,
-                Kind::Absent => 0,
+                Kind::Absent | Kind::Cached | Kind::Stale => 0,
             };
-            let is_there = matches!(kind, Kind::Small | Kind::Forbidden);
-            if is_there {
+            let is_cached_alone = matches!(kind, Kind::Cached | Kind::Stale);
+            let is_mapped = matches!(kind, Kind::Small | Kind::Forbidden);
+            if is_mapped || is_cached_alone {
                 self.write(physical, &content);
+                let number = small / PAGE + n as u64 - start / PAGE;
+                self.cached.insert(number, (physical / PAGE, *kind != Kind::Stale));
             }
+            // Where nothing is mapped, nothing says where the file's pages are.
+            let is_there = is_mapped || *kind == Kind::Cached && has_mapped;
             self.map(plan.five_levels, root, small + n as u64 * PAGE, 0, entry);
             bytes.extend(content[skip as usize..].iter().map(|byte| if is_there { *byte } else { 0 }));
             self.gaps.resize(bytes.len(), !is_there);
         }
         self.code = (start, bytes);
         root
+    }
+
+    /// The file, the tree of its pages, and as many of all `struct page`s as are looked at.
+    fn write_cache(&mut self, plan: &Plan, members: &Members, mm: u64, root: u64) {
+        let [file, mapping, top] = [(); 3].map(|()| self.allocate());
+        let link = |physical: u64| plan.direct + physical;
+        self.write_word(mm + members.mm("exe_file"), link(file));
+        self.write_word(file + members.of("file", "f_mapping"), link(mapping));
+        let head = members.of("address_space", "i_pages") + members.of("xarray", "xa_head");
+        self.write_word(mapping + head, link(top) | 2);
+        self.write(top + members.of("xa_node", "shift"), &[6]);
+        let slots = members.of("xa_node", "slots");
+        // `vmemmap_base`, as far above the direct map as nothing else is.
+        let pages = plan.direct + (1 << 44);
+        let (mut leaves, mut tables) = (BTreeMap::new(), BTreeMap::new());
+        for (number, (frame, is_whole)) in self.cached.clone() {
+            let index = FILE_PAGE + number;
+            let leaf = *leaves.entry(index / 64).or_insert_with(|| self.allocate());
+            self.write_word(top + slots + index / 64 * 8, link(leaf) | 2);
+            let page = pages + frame * PAGE_STRUCT_BYTES;
+            self.write_word(leaf + slots + index % 64 * 8, page);
+            let table = *tables.entry(page / PAGE).or_insert_with(|| {
+                let new = self.allocate();
+                self.map(plan.five_levels, root, page, 0, new | 0x163);
+                new
+            });
+            let flags = table + page % PAGE + members.of("page", "flags");
+            self.write_word(flags, if is_whole { UP_TO_DATE | 1 } else { 1 });
+        }
+        // A shadow of a page that was dropped, which is no page.
+        self.write_word(top + slots + 63 * 8, 0x1235);
     }
 
     /// Puts an entry of this level (0: of 4 KiB) in place, and the tables above it.
@@ -275,17 +338,16 @@ fn btf(members: &Members) -> Vec<u8> {
     put(&[name("colour"), 6 << 24 | 1, 4, name("red"), 0]);
     put(&[0, 13 << 24 | 1, int, name("a"), int]);
     put(&[name("task_struct"), 7 << 24, 0]);
-    for (structure, all) in [("task_struct", &members.task), ("mm_struct", &members.mm)] {
+    put(&[name("pageflags"), 6 << 24 | 2, 4, name("PG_locked"), 0, name("PG_uptodate"), UP_TO_DATE.ilog2()]);
+    for (structure, all) in &members.0 {
         let (inner, outer) = all.split_at(all.len() / 2);
-        let base = inner[0].1;
-        let anonymous = put(&[&[0, 4 << 24 | inner.len() as u32, 1000][..]]
-            .into_iter()
-            .map(<[u32]>::to_vec)
-            .chain(inner.iter().map(|(m, at)| vec![name(m), int, ((at - base) * 8) as u32]))
-            .flatten()
-            .collect::<Vec<_>>());
+        let base = inner.first().map_or(0, |(_, at)| *at);
+        let mut words = vec![0, 4 << 24 | inner.len() as u32, 1000];
+        inner.iter().for_each(|(m, at)| words.extend([name(m), int, ((at - base) * 8) as u32]));
+        let anonymous = put(&words);
         let constant = put(&[0, 10 << 24, anonymous]);
-        let mut words = vec![name(structure), 1 << 31 | 4 << 24 | (outer.len() as u32 + 2), 2000];
+        let bytes = PAGE_STRUCT_BYTES as u32;
+        let mut words = vec![name(structure), 1 << 31 | 4 << 24 | (outer.len() as u32 + 2), bytes];
         words.extend([name("flag"), int, 1 << 24]);
         words.extend([0, constant, (base * 8) as u32]);
         outer.iter().for_each(|(m, at)| words.extend([name(m), int, (at * 8) as u32]));

@@ -21,11 +21,11 @@ Examples:
   riser nettlp codedump -r 127.0.0.1 -l 127.0.0.2 -p 1 -o - | strings
 
 The kernel is found as `riser nettlp ps` does; the process's page tables (4 or 5 levels, pages of 4 KiB, 2 MiB and 1 GiB) say \
-where its code is, from start_code up to end_code: the bytes that the program's file has as executable, by `readelf -l`. What \
-is not in memory (never touched, swapped out) is named, and zeros stand for it. --json prints one object: those of `ps` but for \
+where its code is, from start_code up to end_code: the bytes that the program's file has as executable, by `readelf -l`. What the \
+process has not touched is taken from the page cache of that file; what is not in memory is named, and zeros stand for it. --json prints one object: those of `ps` but for \
 tasks, and
   pid, name, task_address, page_table_levels, start_address, end_address (virtual), output,
-  runs: [{address, physical_address, length_bytes}], gaps: [{address, length_bytes, why}]
+  runs: [{address, physical_address, length_bytes, is_mapped}], gaps: [{address, length_bytes, why}]
 The exit status is 1 where any byte is not in memory.";
 
 /// Write out the code of a process behind an adapter, by DMA alone
@@ -72,6 +72,7 @@ struct RunRow {
     address: u64,
     physical_address: u64,
     length_bytes: u64,
+    is_mapped: bool,
 }
 
 #[derive(Serialize)]
@@ -148,6 +149,7 @@ fn report(args: &Args, code: &Code, found: Found) -> Report {
         address: run.address,
         physical_address: run.physical,
         length_bytes: run.bytes,
+        is_mapped: run.is_mapped,
     };
     let gap = |gap: &Gap| GapRow { address: gap.address, length_bytes: gap.bytes, why: why(gap) };
     Report {
