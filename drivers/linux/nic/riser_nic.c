@@ -37,6 +37,7 @@
 
 #define ENTRIES		256
 #define BUFFER_BYTES	2048
+#define RING_BYTES	(ENTRIES * sizeof(struct riser_nic_descriptor))
 #define MAX_IN_RING	(ENTRIES - 1)
 
 static unsigned int tx_frames;
@@ -69,7 +70,7 @@ struct riser_nic_descriptor {
 	__le64 address, bytes;
 };
 
-/* A ring, and the buffers of its descriptors, which are there while the interface is up. */
+/* A ring, and the buffers of its descriptors, which are there as long as the driver is bound. */
 struct riser_nic_ring {
 	struct riser_nic_descriptor *descriptors;
 	dma_addr_t bus;
@@ -230,72 +231,46 @@ static irqreturn_t riser_nic_interrupt(int irq, void *data)
 	return IRQ_HANDLED;
 }
 
-static void riser_nic_free_ring(struct riser_nic *nic, struct riser_nic_ring *ring)
-{
-	struct device *dev = &nic->pdev->dev;
-
-	if (ring->descriptors)
-		dma_free_coherent(dev, ENTRIES * sizeof(*ring->descriptors), ring->descriptors,
-				  ring->bus);
-	if (ring->buffers)
-		dma_free_coherent(dev, ring->entries * BUFFER_BYTES, ring->buffers,
-				  ring->buffers_bus);
-	ring->descriptors = NULL;
-	ring->buffers = NULL;
-}
-
 static int riser_nic_alloc_ring(struct riser_nic *nic, struct riser_nic_ring *ring, u32 entries)
 {
 	struct device *dev = &nic->pdev->dev;
 
 	ring->entries = entries;
-	ring->next = 0;
-	ring->descriptors = dma_alloc_coherent(dev, ENTRIES * sizeof(*ring->descriptors),
-					       &ring->bus, GFP_KERNEL);
-	ring->buffers = dma_alloc_coherent(dev, entries * BUFFER_BYTES, &ring->buffers_bus,
-					   GFP_KERNEL);
+	ring->descriptors = dmam_alloc_coherent(dev, RING_BYTES, &ring->bus, GFP_KERNEL);
+	ring->buffers = dmam_alloc_coherent(dev, entries * BUFFER_BYTES, &ring->buffers_bus,
+					    GFP_KERNEL);
 	return ring->descriptors && ring->buffers ? 0 : -ENOMEM;
 }
 
-static void riser_nic_free_irqs(struct riser_nic *nic, int count)
+static int riser_nic_alloc_rings(struct riser_nic *nic)
 {
-	while (count--)
-		free_irq(pci_irq_vector(nic->pdev, count), nic);
+	/* What the TX index counts around is all of the ring, unless it names single frames. */
+	u32 entries = nic->kind.names ? nic->kind.tx_frames : ENTRIES;
+
+	return riser_nic_alloc_ring(nic, &nic->tx, entries) ?:
+	       riser_nic_alloc_ring(nic, &nic->rx, nic->kind.rx_buffers);
 }
 
 static int riser_nic_request_irqs(struct riser_nic *nic)
 {
-	int n, error;
+	int n, error = 0;
 
-	for (n = 0; n < nic->vectors; n++) {
-		error = request_irq(pci_irq_vector(nic->pdev, n), riser_nic_interrupt, 0,
-				    nic->dev->name, nic);
-		if (error) {
-			riser_nic_free_irqs(nic, n);
-			return error;
-		}
-	}
-	return 0;
+	for (n = 0; n < nic->vectors && !error; n++)
+		error = devm_request_irq(&nic->pdev->dev, pci_irq_vector(nic->pdev, n),
+					 riser_nic_interrupt, 0, KBUILD_MODNAME, nic);
+	return error;
 }
 
 static int riser_nic_open(struct net_device *dev)
 {
 	struct riser_nic *nic = netdev_priv(dev);
-	/* What the TX index counts around is all of the ring, unless it names single frames. */
-	u32 at, entries = nic->kind.names ? nic->kind.tx_frames : ENTRIES;
-	int error;
+	u32 at;
 
 	nic->tx_done = 0;
-	error = riser_nic_alloc_ring(nic, &nic->tx, entries);
-	if (!error)
-		error = riser_nic_alloc_ring(nic, &nic->rx, nic->kind.rx_buffers);
-	if (!error)
-		error = riser_nic_request_irqs(nic);
-	if (error) {
-		riser_nic_free_ring(nic, &nic->tx);
-		riser_nic_free_ring(nic, &nic->rx);
-		return error;
-	}
+	nic->tx.next = 0;
+	nic->rx.next = 0;
+	memset(nic->tx.descriptors, 0, RING_BYTES);
+	memset(nic->rx.descriptors, 0, RING_BYTES);
 	nic->is_up = true;
 	napi_enable(&nic->napi);
 	pci_set_master(nic->pdev);
@@ -320,12 +295,13 @@ static int riser_nic_stop(struct net_device *dev)
 	netif_tx_disable(dev);
 	netif_carrier_off(dev);
 	iowrite32(0, nic->registers + ENABLED);
-	/* A frame may be on its way to memory still: now none begins. */
-	pci_clear_master(nic->pdev);
+	/*
+	 * A frame may be on its way to memory still: now none begins. Device software behind an
+	 * adapter would lose its host.
+	 */
+	if (!nic->kind.names)
+		pci_clear_master(nic->pdev);
 	napi_disable(&nic->napi);
-	riser_nic_free_irqs(nic, nic->vectors);
-	riser_nic_free_ring(nic, &nic->tx);
-	riser_nic_free_ring(nic, &nic->rx);
 	return 0;
 }
 
@@ -461,6 +437,14 @@ static int riser_nic_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	netif_napi_add(dev, &nic->napi, riser_nic_poll);
 	netif_carrier_off(dev);
 	pci_set_drvdata(pdev, nic);
+	error = riser_nic_alloc_rings(nic);
+	if (!error)
+		error = riser_nic_request_irqs(nic);
+	if (error)
+		return error;
+	/* Device software asks for its vectors before the interface is up, and once. */
+	if (nic->kind.names)
+		pci_set_master(pdev);
 	error = pci_save_state(pdev);
 	return error ? error : register_netdev(dev);
 }
@@ -471,6 +455,8 @@ static void riser_nic_remove(struct pci_dev *pdev)
 
 	unregister_netdev(nic->dev);
 	cancel_work_sync(&nic->restart);
+	/* Before the rings go. */
+	pci_clear_master(pdev);
 }
 
 static pci_ers_result_t riser_nic_error(struct pci_dev *pdev, pci_channel_state_t state)
