@@ -44,6 +44,9 @@ fn run_with(module: &str, lab: &str, arguments: &[&str], script: &str) -> Outcom
     outcome
 }
 
+/// Two processors, one for the guest and one for riser.
+const BOTH: &str = "0,1";
+
 /// A sleep in D3hot.
 const SLEEP: &str = "k=/sys/kernel/debug; [ -d $k/dynamic_debug ] || mount -t debugfs none $k; echo 'file pci-driver.c +p' >$k/dynamic_debug/control\n\
     echo platform >/sys/power/pm_test; echo freeze >/sys/power/state; dmesg | grep 'e1000e.*Suspend power state' | grep -o D3hot; sleep 3\n";
@@ -87,38 +90,64 @@ fn the_driver_works_behind_a_vmd() {
     );
 }
 
-/// Two NICs, joined by their cables, in two network namespaces: TCP both ways, with segmentation and checksums by the NIC.
+/// Two NICs of riser's, joined by their cables, and two of QEMU's own e1000e beside them, each pair in two network namespaces: TCP both ways, in
+/// turn, with segmentation and checksums by the NIC. `--nocapture` in a release build prints the rates.
 fn iperf(mode: &[&str]) {
     let seconds = std::env::var("RISER_IPERF_SECONDS").unwrap_or("5".to_owned());
     let script = format!(
-        "ip netns add far; ip link set eth1 netns far; ip -n far addr add 192.0.2.2/24 dev eth1; ip -n far link set eth1 up; up; sleep 2\n\
-         ip netns exec far iperf3 -s -D; sleep 1\n\
-         for way in '' -R; do iperf3 -c 192.0.2.2 -t {seconds} -f m $way | grep -E 'receiver' | sed -E 's/.*MBytes +([0-9.]+) .*/\\1/'; done\n\
-         ethtool -k eth0 | grep -cE '^(tcp-segmentation-offload|rx-checksumming|tx-checksumming): on'\n\
-         ethtool -S eth0 | grep -E ' (rx_csum_offload_errors|rx_crc_errors|tx_errors): 0$' | wc -l\n\
-         ping -q -f -c 1000 192.0.2.2 | grep -o '[0-9]* received'; complaints"
+        "of() {{ for i in /sys/class/net/*; do grep -q $1 $i/address && echo ${{i##*/}}; done; }}\n\
+         pair() {{ for end in 1 2; do eval i=\\$$end; ip netns add $3$end; ip link set $i netns $3$end; \
+         ip -n $3$end addr add 192.0.2.$end/24 dev $i; ip -n $3$end link set $i up; done; }}\n\
+         pair $(of 0a) $(of 0b) riser; pair $(of 1a) $(of 1b) qemu; sleep 4\n\
+         for who in riser qemu; do ip netns exec ${{who}}2 iperf3 -s -D; done; sleep 1\n\
+         for way in '' -R; do for who in riser qemu; do ip netns exec ${{who}}1 iperf3 -c 192.0.2.2 -t {seconds} -f m $way | \
+         grep receiver | sed -E 's/.*MBytes +([0-9.]+) .*/\\1/'; done; done\n\
+         i=$(ip netns exec riser1 ls /sys/class/net | grep eth)\n\
+         ip netns exec riser1 ethtool -k $i | grep -cE '^(tcp-segmentation-offload|rx-checksumming|tx-checksumming): on'\n\
+         ip netns exec riser1 ethtool -S $i | grep -E ' (rx_csum_offload_errors|rx_crc_errors|tx_errors): 0$' | wc -l\n\
+         ip netns exec riser1 ping -q -f -c 1000 192.0.2.2 | grep -o '[0-9]* received'; complaints"
     );
-    let outcome = run("nics.toml", &[mode, &["--cable", "a=b"]].concat(), &script);
-    println!("Mb/s out and in, {mode:?}:\n{}", outcome.stdout);
+    let others = [("0", "02:00:00:00:00:1a"), ("1", "02:00:00:00:00:1b")];
+    let others: Vec<String> = others
+        .iter()
+        .flat_map(|(n, mac)| {
+            [
+                ("netdev", format!("hubport,id=n{n},hubid=0")),
+                ("device", format!("e1000e,netdev=n{n},mac={mac}")),
+            ]
+        })
+        .flat_map(|(kind, what)| [format!("--qemu-argument=-{kind}"), format!("--qemu-argument={what}")])
+        .collect();
+    let arguments = others.iter().map(String::as_str).chain(["--cable", "a=b"]).chain(mode.iter().copied());
+    let outcome = run("nics.toml", &arguments.collect::<Vec<_>>(), &script);
     let lines: Vec<&str> = outcome.stdout.lines().collect();
-    let rates: Vec<f64> = lines[..2].iter().map(|line| line.parse().unwrap()).collect();
+    let rates: Vec<f64> = lines[..4].iter().map(|line| line.parse().unwrap()).collect();
+    for (way, rates) in ["out", "in"].iter().zip(rates.chunks(2)) {
+        println!(
+            "{mode:?} {way}: {} Mb/s; QEMU's own {}; {:.0} %",
+            rates[0],
+            rates[1],
+            100. * rates[0] / rates[1]
+        );
+    }
     assert!(rates.iter().all(|rate| *rate > 5.0), "{rates:?}");
-    assert_eq!(lines[2..], ["3", "3", "1000 received"], "{}", outcome.stderr);
+    assert_eq!(lines[4..], ["3", "3", "1000 received"], "{}", outcome.stderr);
 }
 
 #[test]
 #[ignore = "of .ci/long nic"]
 fn iperf3_both_ways_in_direct_mode() {
     iperf(&["--direct"]);
+    iperf(&["--direct", "--cpus", BOTH]);
 }
 
 #[test]
 #[ignore = "of .ci/long nic"]
 fn iperf3_both_ways_behind_a_vmd() {
     iperf(&[]);
+    iperf(&["--cpus", BOTH]);
 }
 
-/// What cannot be a cable is refused before anything starts.
 /// What a script about the simple NIC's driver begins with: two of them, the other one in a network namespace of its own.
 const FAR: &str = "load() { insmod /share/riser_nic.ko; }\n\
     join() { ip link set eth1 netns far; ip -n far addr add 192.0.2.2/24 dev eth1; ip -n far link set eth1 up; up; }\n\
@@ -185,6 +214,7 @@ fn iperf3_both_ways_between_simple_nics() {
     }
 }
 
+/// What cannot be a cable is refused before anything starts.
 #[test]
 fn cables_that_cannot_be() {
     let lab = format!("{}/../../labs/guest/nics.toml", env!("CARGO_MANIFEST_DIR"));

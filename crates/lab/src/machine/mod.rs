@@ -13,6 +13,7 @@
 mod assigned;
 mod below;
 mod client;
+mod clock;
 mod cords;
 mod errand;
 mod links;

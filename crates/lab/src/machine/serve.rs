@@ -2,6 +2,7 @@
 //! Serves the virtual machines of a lab: what they want goes into the lab, the lab goes on, and what comes of it goes back. It is told
 //! the time.
 
+use super::clock::Paced;
 use super::cords::Carrier;
 use super::links::LinkSocket;
 use super::seat::{Guest, Told};
@@ -22,7 +23,8 @@ const TURN: Duration = Duration::from_ms(20);
 /// How the fabric's time goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pace {
-    /// With the clock outside, and ahead of it while an access is under way.
+    /// With the clock outside, and ahead of it while an access is under way. It stands still while riser computes, and makes up for a
+    /// millisecond of that.
     Clock,
     /// Only while something is done: a machine's accesses are taken one by one, and each ends when all that it has set off has. So a machine
     /// that does the same finds the same, at the same times.
@@ -48,8 +50,7 @@ pub trait Keeper {
 
 /// Serves machines until their keeper does not go on or the lab fails. `links` takes commands meanwhile, and `carriers` carry what comes and goes elsewhere.
 ///
-/// With a clock, the fabric's time goes with it, but for the time that riser itself takes: what it computes long at is not slow for that.
-/// Returns when it has ended, by that time.
+/// Returns when it has ended, by the fabric's time.
 ///
 /// # Errors
 /// Those of `poll` and `accept`.
@@ -63,13 +64,13 @@ pub fn serve<'g>(
 ) -> io::Result<Time> {
     let mut guests: Vec<&mut Guest> = guests.collect();
     let is_still = pace == Pace::Still;
-    let (mut spent, mut time) = (Duration::ZERO, Time::ZERO);
+    let (mut paced, mut time) = (Paced::new(clock()), Time::ZERO);
     let settle = if is_still { SETTLE_STILL } else { SETTLE };
     let mut is_commanded = false;
     let mut held_since = None;
     while lab.failure().is_none() && keeper.goes_on() {
         let begun = clock();
-        time = Time::from_ps(begun.as_ps() - spent.as_ps());
+        time = paced.waited(begun);
         let now = |lab: &Driver| if is_still { lab.now() } else { time };
         links.iter_mut().for_each(LinkSocket::flush);
         let mut taken = usize::from(is_commanded);
@@ -107,10 +108,10 @@ pub fn serve<'g>(
         guests.iter_mut().for_each(|guest| guest.flush());
         let wait = match (more, lab.poll_timeout()) {
             (true, _) => Duration::ZERO,
-            (false, Some(at)) if !is_still => at.since(time).min(TURN),
+            (false, Some(at)) if !is_still => paced.until(at).min(TURN),
             _ => TURN,
         };
-        spent += clock().since(begun);
+        paced.computed(clock());
         let servers = guests.iter().flat_map(|guest| guest.servers());
         let longest = std::time::Duration::from_nanos(wait.as_ps() / 1000);
         let others = links.iter().flat_map(LinkSocket::interest);
