@@ -182,35 +182,6 @@ fn queues_of_two_processors_in_direct_mode() {
     );
 }
 
-/// What a schedule of faults leaves: what was acknowledged, and a driver that works. Every fault here is one that the link mends, or that the kernel is
-/// told of. Without a module or a workload there is nothing to torture.
-#[test]
-fn tortured_it_keeps_what_was_acknowledged() {
-    let workload = "cp -u /share/acknowledged /tmp; until [ -b /dev/nvme0n1 ]; do sleep 0.1; done; /tmp/acknowledged /dev/nvme0n1 1";
-    let (lab, share) = tortured("nvme-torture");
-    let run = |arguments: &[&str]| {
-        let fixed = ["guest", "torture", &lab, "--json", "--faults", "8", "--workload", workload];
-        common::riser(&[&fixed, arguments].concat())
-    };
-    let outcome = run(&["--seed", "4", "--module", "nvme", "--share", &share, "--time-limit", "300"]);
-    let report: serde_json::Value = serde_json::from_str(outcome.stdout.trim()).expect(&outcome.stderr);
-    assert_eq!((&report["faults"], &report["seed"]), (&8.into(), &4.into()), "{report}");
-    let kinds = report["kinds"].as_object().unwrap();
-    assert_eq!(kinds.values().map(|count| count.as_u64().unwrap()).sum::<u64>(), 8, "{report}");
-    assert_eq!(outcome.code, i32::from(report["findings"] != serde_json::json!([])), "{report}");
-    let outcome = run(&[]);
-    assert!(outcome.code == 2 && outcome.stderr.contains("--module is needed"), "{}", outcome.stderr);
-}
-
-fn tortured(name: &str) -> (String, String) {
-    let folder = folder(name);
-    let lab = "version = 1\n[[slot]]\nname = \"ssd\"\ndevice = \"nvme\"\nhot_plug = true\n";
-    fs::write(folder.join("lab.toml"), lab).unwrap();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/nvme/acknowledged.c");
-    driver::compile(&[source], &folder.join("acknowledged"));
-    (folder.join("lab.toml").to_str().unwrap().to_owned(), folder.to_str().unwrap().to_owned())
-}
-
 /// Reads and writes of 4 KiB at a depth of 32, by riser's controller and by QEMU's own in the same guest, in turn; and what a capture costs.
 /// Prints the medians: `--ignored --nocapture` in a release build.
 #[test]

@@ -4,7 +4,7 @@
 use super::placement;
 use super::prefix::Prefixed;
 use crate::failure::Failure;
-use crate::{output, outputs, progress};
+use crate::{outputs, progress};
 use indicatif::ProgressBar;
 use lab::machine::Pace;
 use std::ffi::OsString;
@@ -231,6 +231,14 @@ impl MachineArgs {
         Ok(Options::new(qemu, kernel, programs))
     }
 
+    /// Has the log be that of machine number `n` of those that follow each other: the first's name is as given.
+    pub(super) fn number_log(&mut self, n: u32) {
+        if let Some(log) = self.log.as_mut().filter(|log| n > 1 && !is_standard_error(log)) {
+            let first = if n > 2 { log.with_extension("") } else { log.clone() };
+            *log = log_of(&first, Some(&n.to_string()));
+        }
+    }
+
     /// Claims the files that a machine writes; `name` as for [`start`](Self::start).
     pub(super) fn claim(&self, outputs: &mut outputs::Outputs, name: Option<&String>) -> Result<(), Failure> {
         let log = self.log.as_deref().filter(|log| !is_standard_error(log));
@@ -238,14 +246,13 @@ impl MachineArgs {
         outputs.claim_if("--log", path.as_deref()).map(|_| ())
     }
 
-    /// Starts the machine. The kernel's log goes to the file of --log, or into `kept`; with `aside`, or where a file goes to standard
-    /// output, what the command prints goes to standard error. With `name`, it is one of several, which stands before its lines and
-    /// behind the name of its log.
+    /// Starts the machine. The kernel's log goes to the file of --log, or into `kept`, what the command prints to `stdout`. With `name`, it is
+    /// one of several, which stands before its lines and behind the name of its log.
     pub(super) fn start(
         &self,
         options: Options,
         kept: Kept,
-        aside: bool,
+        stdout: Box<dyn Write + Send>,
         name: Option<&str>,
     ) -> Result<Machine, Failure> {
         let log: Box<dyn Write + Send> = match &self.log {
@@ -258,8 +265,6 @@ impl MachineArgs {
                 Box::new(file)
             }
         };
-        let stdout: Box<dyn Write + Send> =
-            if aside || output::is_diverted() { Box::new(io::stderr()) } else { Box::new(io::stdout()) };
         let (stdout, stderr): (Box<dyn Write + Send>, Box<dyn Write + Send>) = match name {
             None => (stdout, Box::new(io::stderr())),
             Some(name) => {

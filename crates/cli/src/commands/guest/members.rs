@@ -3,8 +3,10 @@
 //! and begin again, and end with the run.
 
 use super::machine::{Kept, MachineArgs};
+use super::run::Overseer;
 use crate::failure::Failure;
 use crate::output;
+use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use vm::machine::{End, Report};
 use vm::{Machine, Options};
@@ -38,6 +40,8 @@ pub(super) struct Members<'a> {
     pub(super) machine: &'a MachineArgs,
     /// What commands print goes to standard error.
     pub(super) aside: bool,
+    /// Who hears the programs of riser's own that they run.
+    pub(super) overseer: Option<&'a dyn Overseer>,
 }
 
 impl Member {
@@ -45,9 +49,20 @@ impl Member {
         !self.functions.is_empty()
     }
 
-    fn begin(&mut self, machine: &MachineArgs, aside: bool, is_one_of_several: bool) -> Result<(), Failure> {
+    fn begin(
+        &mut self,
+        machine: &MachineArgs,
+        aside: bool,
+        overseer: Option<&dyn Overseer>,
+        is_one_of_several: bool,
+    ) -> Result<(), Failure> {
         let name = is_one_of_several.then_some(&*self.name);
-        let machine = machine.start(self.options.clone(), self.kept.clone(), aside, name)?;
+        let stdout: Box<dyn Write + Send> = match overseer {
+            Some(overseer) => overseer.stdout(),
+            None if aside || output::is_diverted() => Box::new(io::stderr()),
+            None => Box::new(io::stdout()),
+        };
+        let machine = machine.start(self.options.clone(), self.kept.clone(), stdout, name)?;
         (self.state, self.misplaced) = (State::Runs(machine), None);
         Ok(())
     }
@@ -111,7 +126,7 @@ impl Members<'_> {
     pub(super) fn begin(&mut self) -> Result<(), Failure> {
         let several = self.are_several();
         let mut first = self.all.iter_mut().filter(|member| !member.is_assigned());
-        first.try_for_each(|member| member.begin(self.machine, self.aside, several))
+        first.try_for_each(|member| member.begin(self.machine, self.aside, self.overseer, several))
     }
 
     /// A function is not where its guest looks for it.
@@ -161,7 +176,7 @@ impl Members<'_> {
         let runs = member.runs();
         Some(match verb {
             "start" if runs => Err(format!("start {name}: it runs")),
-            "start" => match member.begin(self.machine, self.aside, several) {
+            "start" => match member.begin(self.machine, self.aside, self.overseer, several) {
                 Ok(()) => Ok(String::new()),
                 Err(Failure::Usage(why) | Failure::Run(why)) => Err(format!("start {name}: {why}")),
                 Err(_) => Err(format!("start {name}: it was interrupted")),

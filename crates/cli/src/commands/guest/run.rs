@@ -16,7 +16,9 @@ use lab::machine::{Keeper, LinkSocket, Pace, Told};
 use nettlp::net::Clock as WallClock;
 use plug::Models;
 use std::ffi::OsString;
+use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tempfile::TempDir;
 use vm::Options;
@@ -47,6 +49,9 @@ In the guest, `lab cut NAME` cuts the link of a slot or switch, and `lab help` s
 qemu_cpu_seconds, guest: {clients, reads, writes, resets, interrupts, ...}, guests: [{host, ...}] where there are several, lab: what \
 `riser run --json` prints.
 The exit status is the command's, of several guests that of the first in order which failed; 1 where there is none, since the guest failed.";
+
+/// What keeps something of a machine.
+const KEEPING: [&str; 3] = ["--capture", "--record", "--hexdump"];
 
 /// Run a command, or a shell, on a stock Linux kernel below which a lab's hierarchy lies
 #[derive(clap::Args)]
@@ -81,11 +86,30 @@ pub(crate) struct Args {
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
 
-    /// Programs of riser's own for the guest, by name and text, and what stands in its environment.
+    /// What the guest runs in place of a command.
     #[arg(skip)]
-    programs: Vec<(String, String)>,
-    #[arg(skip)]
-    environment: Vec<(String, String)>,
+    program: Option<Program>,
+}
+
+/// A program of riser's own for the guest.
+pub(super) struct Program {
+    /// Which of its files is run.
+    pub(super) name: &'static str,
+    /// By name and text.
+    pub(super) files: Vec<(String, String)>,
+    /// By name and value.
+    pub(super) environment: Vec<(String, String)>,
+    /// Who hears it.
+    pub(super) overseer: Rc<dyn Overseer>,
+}
+
+/// Hears a program of riser's own while it runs.
+pub(super) trait Overseer {
+    /// Where its standard output goes.
+    fn stdout(&self) -> Box<dyn Write + Send>;
+
+    /// Whether its machine is to go on.
+    fn goes_on(&self) -> bool;
 }
 
 /// The guests of a run, with their places in the lab, and the sockets by which they command its links.
@@ -144,7 +168,8 @@ impl Keeper for Keep<'_> {
 
     fn goes_on(&mut self) -> bool {
         let runs = self.members.run();
-        !self.stop.load(Ordering::Relaxed) && runs
+        let is_wanted = self.members.overseer.is_none_or(Overseer::goes_on);
+        !self.stop.load(Ordering::Relaxed) && runs && is_wanted
     }
 
     fn obey(&mut self, command: &str) -> Option<Result<String, String>> {
@@ -202,13 +227,21 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
 
 impl Args {
     /// Runs a program of riser's own in place of a command.
-    pub(super) fn run_program(
-        &mut self,
-        name: &str,
-        programs: Vec<(String, String)>,
-        environment: Vec<(String, String)>,
-    ) {
-        (self.command, self.programs, self.environment) = (vec![name.to_owned()], programs, environment);
+    pub(super) fn run_program(&mut self, program: Program) {
+        self.command = vec![program.name.to_owned()];
+        self.program = Some(program);
+    }
+
+    /// The argument, if it is given, that keeps something of one machine.
+    pub(super) fn keeps(&self) -> Option<&'static str> {
+        let hexdump = ("--hexdump", self.hexdump.is_some());
+        let kept = |(flag, is_given)| (is_given && KEEPING.contains(&flag)).then_some(flag);
+        self.opening.given().into_iter().chain([hexdump]).find_map(kept)
+    }
+
+    /// Has the log be that of machine number `n`.
+    pub(super) fn number_log(&mut self, n: u32) {
+        self.machine.number_log(n);
     }
 
     /// Whether a command is given.
@@ -285,7 +318,8 @@ impl Args {
             let (kept, state) = (Kept::default(), State::Waits);
             all.push(Member { name, functions, misplaced: None, options, kept, state });
         }
-        let mut members = Members { all, machine: &self.machine, aside: self.json };
+        let overseer = self.program.as_ref().map(|program| &*program.overseer);
+        let mut members = Members { all, machine: &self.machine, aside: self.json, overseer };
         members.begin()?;
         Ok(Started { seats, links, members })
     }
@@ -307,9 +341,11 @@ impl Args {
         options.qemu_arguments.splice(0..0, arguments.into_iter().map(OsString::from));
         options.modules.splice(0..0, self.seat.module(machine).map(load));
         options.scripts.push(("lab".to_owned(), include_str!("lab.sh").to_owned()));
-        options.scripts.extend(self.programs.iter().cloned());
         options.environment.push(("RISER_HOST".to_owned(), name.to_owned()));
-        options.environment.extend(self.environment.iter().cloned());
+        if let Some(program) = &self.program {
+            options.scripts.extend(program.files.iter().cloned());
+            options.environment.extend(program.environment.iter().cloned());
+        }
         let words = [self.seat.append(machine), &options.append].map(str::to_owned);
         options.append = words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
         options.command = command;

@@ -1,12 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser guest torture`: a driver's workload while what it drives is cut off, lied to, reset and pulled out. The schedule is drawn here; the
-//! guest goes through it (`torture.sh`), and says what it has found.
+//! guest goes through it (`torture.sh`), and says what it finds. Where its kernel does not go on, another machine has the rest.
 
-use super::run::Args as RunArgs;
+mod heard;
+mod schedule;
+mod tally;
+
+use super::run::{Args as RunArgs, Program};
 use crate::failure::Failure;
+use crate::output;
+use heard::Heard;
 use plug::Models;
-use rand_core::{RngCore, SeedableRng};
-use rand_xoshiro::Xoshiro256StarStar;
+use schedule::{Slot, schedule};
+use std::rc::Rc;
+use std::time::Instant;
+use tally::{Last, Tally};
 
 const EXAMPLE: &str = "\
 Examples:
@@ -24,7 +32,10 @@ drivers unbound, functions removed and found again. The same seed gives the same
 when a fault comes (see --icount).
 Findings are what the kernel reports of itself (BUG, WARNING, Oops, lockups, tasks that hang), data that were lost, functions that do not come back, a \
 workload that hangs or fails in the end, slabs that grow by an object for each fault, and what kmemleak has where the kernel has that.
---json prints one object: seed, faults, seconds, kinds, rounds_well, rounds_failed, rescues, findings. The exit status is 1 where there are findings.";
+A kernel that does not go on is a finding too: another machine takes its place, for the faults that are left, but where --capture, --record or \
+--hexdump keep one machine. --log FILE is of the first; that of the second is FILE.2.
+--json prints one object: seed, faults, seconds, machines, kinds, rounds_well, rounds_failed, rescues, findings. The exit status is 1 where there \
+are findings. Ctrl-C ends with the report so far.";
 
 /// Run a workload again and again while faults come, and say what the kernel made of them
 #[derive(clap::Args)]
@@ -43,10 +54,13 @@ pub(crate) struct Args {
     faults: u32,
 }
 
-/// A slot that can be tortured.
-struct Slot {
-    name: String,
-    hot_plug: bool,
+/// What is done in one machine after the other.
+struct Torture<'a> {
+    args: Args,
+    module: String,
+    schedule: Vec<String>,
+    heard: Heard,
+    models: &'a Models,
 }
 
 pub(crate) fn run(mut args: Args, models: &Models) -> Result<(), Failure> {
@@ -61,135 +75,88 @@ pub(crate) fn run(mut args: Args, models: &Models) -> Result<(), Failure> {
     if slots.is_empty() {
         return Err(Failure::Usage("the lab has no slot".to_owned()));
     }
-    let json = if args.run.take_json() { "1" } else { "" };
-    let environment = [
-        ("RISER_MODULE", module),
-        ("RISER_WORKLOAD", args.workload),
-        ("RISER_SEED", file.lab.seed.to_string()),
-        ("RISER_JSON", json.to_owned()),
-    ];
-    let environment = environment.map(|(name, value)| (name.to_owned(), value)).to_vec();
+    if super::seat::hosts(&file).len() > 1 {
+        return Err(Failure::Usage("the lab has several hosts outside: one is tortured".to_owned()));
+    }
+    let (begun, json) = (Instant::now(), args.run.take_json());
     let schedule = schedule(&slots, file.lab.seed, args.faults);
-    let programs = [
-        ("torture", include_str!("torture.sh").to_owned()),
-        ("torture-schedule", format!("#!/vm/busybox sh\ncat <<'END'\n{schedule}END\n")),
-    ];
-    let programs = programs.map(|(name, text)| (name.to_owned(), text)).to_vec();
-    args.run.run_program("torture", programs, environment);
-    super::run::run(&args.run, models)
+    let heard = Heard::new(Tally::new(file.lab.seed), args.faults);
+    let ended = Torture { args, module, schedule, heard: heard.clone(), models }.run();
+    heard.end();
+    if let Err(failure @ (Failure::Usage(_) | Failure::Run(_))) = ended {
+        return Err(failure);
+    }
+    heard.with(|tally| {
+        tally.seconds = begun.elapsed().as_secs();
+        tally.report(json)?;
+        ended?;
+        if tally.findings.is_empty() { Ok(()) } else { Err(Failure::Command(1)) }
+    })
 }
 
-impl Slot {
-    fn of(slot: &lab::schema::Slot) -> Slot {
-        Slot { name: slot.name.get_ref().clone(), hot_plug: slot.hot_plug }
-    }
-}
-
-/// Faults, a line each, as `torture.sh` reads them.
-fn schedule(slots: &[Slot], seed: u64, faults: u32) -> String {
-    let mut draw = Draw(Xoshiro256StarStar::seed_from_u64(seed));
-    let mut lines = String::new();
-    for _ in 0..faults {
-        let pause_ms = draw.below(900) + 50;
-        let slot = &slots[draw.below(slots.len() as u64) as usize];
-        lines += &format!("{pause_ms} {}\n", draw.fault(slot));
-    }
-    lines
-}
-
-struct Draw(Xoshiro256StarStar);
-
-impl Draw {
-    /// A number below `limit`; which of them is a little more likely does not matter here.
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0.next_u64() % limit
-    }
-
-    fn one<'a>(&mut self, of: &[&'a str]) -> &'a str {
-        of[self.below(of.len() as u64) as usize]
-    }
-
-    /// A fault of some frame that is yet to come.
-    fn frame(
-        &mut self,
-        slot: &Slot,
-        name: &str,
-        direction: Option<&str>,
-        frames: &str,
-        action: &str,
-    ) -> String {
-        let direction = direction.unwrap_or_else(|| self.one(&["upstream", "downstream"]));
-        let (name_of_slot, nth) = (&slot.name, self.below(40) + 1);
-        format!(
-            "{name} slot = \"{name_of_slot}\", direction = \"{direction}\", frames = \"{frames}\", nth = {nth}, {action}"
-        )
-    }
-
-    fn fault(&mut self, slot: &Slot) -> String {
-        let name = &slot.name;
-        match self.below(16) {
-            0 => self.frame(slot, "damaged", None, "any", "action = \"corrupt\""),
-            1 => self.frame(slot, "vanished", None, "tlp", "action = \"drop\""),
-            2 => self.frame(slot, "doubled", None, "tlp", "action = \"double\""),
-            3 => {
-                let delay = format!("action = \"delay\", delay_ns = {}", self.below(20_000_000) + 1000);
-                self.frame(slot, "delayed", None, "tlp", &delay)
+impl Torture<'_> {
+    /// Goes through the schedule, in as many machines as that takes.
+    fn run(mut self) -> Result<(), Failure> {
+        let mut done = 0;
+        loop {
+            self.machine(done)?;
+            let faults = self.heard.with(|tally| tally.faults as usize);
+            if self.heard.last() == Some(Last::Over) || faults == self.schedule.len() {
+                return Ok(());
             }
-            4 => {
-                let frames = self.one(&["completion", "posted"]);
-                self.frame(slot, "poisoned", None, frames, "action = \"poison\"")
+            if faults == done {
+                return Err(Failure::Run(format!("another machine does not come to fault {}", done + 1)));
             }
-            // Nobody there has asked for it: whoever has, waits in vain.
-            5 => {
-                let astray = "action = \"set-requester\", new_requester = \"fe:1f.7\"";
-                self.frame(slot, "withheld", Some("downstream"), "completion", astray)
+            if let Some(kept) = self.args.run.keeps() {
+                output::note(format_args!("fault {faults} was the last: {kept} keeps one machine"));
+                return Ok(());
             }
-            // An answer to the host, which is whole: behind an error a completer sends no more of what was asked for.
-            6 => {
-                let status = self.one(&["unsupported-request", "completer-abort"]);
-                let action = format!("action = \"set-status\", status = \"{status}\"");
-                self.frame(slot, "refused", Some("upstream"), "completion", &action)
-            }
-            7 => self.frame(slot, "corrected", Some("upstream"), "tlp", "action = \"corrected-internal\""),
-            8 => self.frame(
-                slot,
-                "uncorrectable",
-                Some("upstream"),
-                "tlp",
-                "action = \"uncorrectable-internal\"",
-            ),
-            9 => format!("cut {name} {}", self.below(200_000) + 10),
-            10 if slot.hot_plug => format!("removal {name}"),
-            // Slow and narrow from now on.
-            11 => format!("speed {name} 1 1"),
-            12 => format!("rebind {}", self.below(64)),
-            13 => format!("rescan {}", self.below(64)),
-            _ => format!("flr {}", self.below(64)),
+            done = faults;
         }
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+    /// Has a machine go on behind so many faults. What comes of that is heard.
+    fn machine(&mut self, done: usize) -> Result<(), Failure> {
+        self.heard.begin_machine();
+        self.args.run.run_program(self.program(done));
+        self.args.run.number_log(self.heard.with(|tally| tally.machines));
+        let ended = super::run::run(&self.args.run, self.models);
+        if let Some(Last::Unable(why)) = self.heard.last() {
+            return Err(Failure::Run(why));
+        }
+        let silent = self.heard.last().is_none() && self.heard.is_silent();
+        match ended {
+            Err(Failure::Run(why)) if self.heard.was_there() => {
+                self.found(&format!("the machine ended: {why}"))
+            }
+            Err(Failure::Command(_)) if self.heard.was_there() => {}
+            Ok(()) if silent => self.found("the machine has locked up: it says nothing any more"),
+            ended => return ended,
+        }
+        Ok(())
+    }
 
-    #[test]
-    fn a_seed_says_the_schedule() {
-        let slot = |name: &str, hot_plug| Slot { name: name.to_owned(), hot_plug };
-        let slots = [slot("a", true), slot("b", false)];
-        let [first, again, other] = [7, 7, 8].map(|seed| schedule(&slots, seed, 2000));
-        assert!(first == again && first != other);
-        assert_eq!(first.lines().count(), 2000);
-        let kinds: std::collections::BTreeSet<&str> =
-            first.lines().filter_map(|line| line.split(' ').nth(1)).collect();
-        assert_eq!(kinds.len(), 15, "{kinds:?}");
-        assert!(first.contains("removal a") && !first.contains("removal b"));
-        // What a fault is must be one that labs have.
-        for line in first.lines().filter(|line| line.contains("slot = ")) {
-            let (_, fault) = line.split_once("slot = ").unwrap();
-            let fault = format!("slot = {fault}").replace(", ", "\n");
-            let table: toml::Table = toml::from_str(&fault).unwrap();
-            assert!(["a", "b"].contains(&table["slot"].as_str().unwrap()), "{line}");
+    fn found(&self, what: &str) {
+        self.heard.with(|tally| tally.found(&format!("after fault {}: {what}", tally.faults)));
+    }
+
+    fn program(&self, done: usize) -> Program {
+        let environment = [
+            ("RISER_MODULE", self.module.clone()),
+            ("RISER_WORKLOAD", self.args.workload.clone()),
+            ("RISER_FIRST", (done + 1).to_string()),
+        ];
+        let rest = self.schedule[done..].join("\n");
+        let files = [
+            ("torture", include_str!("torture/torture.sh").to_owned()),
+            ("torture-schedule", format!("#!/vm/busybox sh\ncat <<'END'\n{rest}\nEND\n")),
+        ];
+        let owned = |(name, text): (&str, String)| (name.to_owned(), text);
+        Program {
+            name: "torture",
+            files: files.map(owned).to_vec(),
+            environment: environment.map(owned).to_vec(),
+            overseer: Rc::new(self.heard.clone()),
         }
     }
 }

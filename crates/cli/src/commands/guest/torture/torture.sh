@@ -1,14 +1,42 @@
 #!/vm/busybox sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# torture: goes through a schedule of faults while a workload runs again and again, and says what the kernel made of it. Its arguments are
-# in the environment: RISER_MODULE, RISER_WORKLOAD, RISER_SEED, RISER_JSON. A fault is a line of the program torture-schedule: milliseconds to
-# wait, its name, and what it is done with.
+# torture: goes through a schedule of faults while a workload runs again and again, and says what the kernel makes of them. RISER_MODULE,
+# RISER_WORKLOAD and RISER_FIRST, the number of the first fault here, are in the environment. A fault is a line of the program
+# torture-schedule: milliseconds to wait, its name, and what it is done with.
+#
+# What it says, a line each, is for riser: "alive", now and then; "begun", when the workload has run once; "fault NUMBER NAME", before it comes;
+# "round well" or "round failed", of the workload; "rescue NUMBER NAME"; "found TEXT"; and as its last "over", "unable TEXT" where there is
+# nothing to torture, or "gone TEXT" where this kernel does not go on.
 
 work=/tmp/torture
 # Until a driver is taken to have given up; and until that is taken to be for good.
 back_s=15
-rescued_s=60
+rescued_s=180
+# Until what does not end hangs: a step, and a workload. A kernel waits for up to 65 s after an FLR, and as long after a reset of the link.
+step_s=200
 wait_s=300
+
+say() {
+    echo "$*"
+}
+
+found() {
+    say "found $*"
+}
+
+gone() {
+    say "gone $*"
+    exit 1
+}
+
+# Runs something for so many seconds at most: what hangs in the kernel nobody can end. It then fails with 124.
+within() {
+    limit=$1
+    shift
+    { "$@"; echo $? >&4; } &
+    read -r -t "$limit" status <&4 || status=124
+    return "$status"
+}
 
 # The functions that the module's drivers have.
 functions() {
@@ -76,16 +104,11 @@ step() {
 }
 
 # A driver may give a device up for good; found anew, it is to take it again.
-rescue() {
-    echo "$1 $2" >>$work/rescues
+find_anew() {
     for device in $known; do
         [ -e "/sys/bus/pci/devices/$device/remove" ] && echo 1 >"/sys/bus/pci/devices/$device/remove"
     done
     echo 1 >/sys/bus/pci/rescan
-}
-
-found() {
-    echo "$*" >>$work/findings
 }
 
 # What the kernel says of itself, with the number of the fault before it.
@@ -110,7 +133,7 @@ slabs() {
 
 # A workload's exit status; 65 says that it has found data lost (EX_DATAERR).
 once() {
-    timeout -s KILL "$wait_s" sh -c "$RISER_WORKLOAD" >$work/said 2>&1
+    timeout -s KILL "$wait_s" /usr/bin/sh -c "$RISER_WORKLOAD" >$work/said 2>&1
     status=$?
     if [ $status = 65 ]; then
         found "lost data, after fault $(cat $work/at): $(tail -n 3 $work/said | tr "\n" " ")"
@@ -120,41 +143,49 @@ once() {
 
 again_and_again() {
     while [ ! -e $work/stop ]; do
-        if once; then echo well; else echo failed; fi >>$work/rounds
+        if once; then say round well; else say round failed; fi
         usleep 100000
     done
 }
 
-count() {
-    grep -c "$1" "$2" 2>/dev/null || true
+# One fault, and until the driver is through with it.
+endure() {
+    # So that the kernel's log tells what came before what.
+    echo "torture: fault $*" >/dev/kmsg
+    say "fault $1 $2"
+    number=$1 name=$2
+    shift
+    within $step_s step "$@" >$work/step 2>&1
+    case $? in
+    0) ;;
+    124) gone "fault $number, $*: it does not end" ;;
+    *) found "fault $number, $*: $(tail -n 1 $work/step)" ;;
+    esac
+    are_back $back_s && return
+    say "rescue $number $name"
+    within $step_s find_anew >$work/step 2>&1
+    [ $? != 124 ] || gone "fault $number, $*: what is found anew does not go away"
+    are_back $rescued_s || gone "fault $number, $*: no function is back"
 }
 
-if [ "$1" = step ]; then
-    expected=$(cat $work/expected)
-    shift
-    step "$@"
-    exit
-fi
-
 mkdir -p $work
-echo 0 >$work/at
-: >$work/findings
-: >$work/rescues
-: >$work/rounds
-: >$work/kinds
-expected=$(functions | wc -l)
+mkfifo $work/ends
+exec 4<>$work/ends
+at=$((RISER_FIRST - 1))
+echo $at >$work/at
 known=$(functions)
-echo "$expected" >$work/expected
-[ "$expected" -gt 0 ] || { echo "torture: module $RISER_MODULE has no function here" >&2; exit 2; }
-[ -e /proc/sys/kernel/hung_task_timeout_secs ] && echo 60 >/proc/sys/kernel/hung_task_timeout_secs
+expected=$(echo "$known" | grep -c :)
+[ "$expected" -gt 0 ] || { say "unable module $RISER_MODULE has no function here"; exit 2; }
+[ -e /proc/sys/kernel/hung_task_timeout_secs ] && echo 150 >/proc/sys/kernel/hung_task_timeout_secs
 watch_kernel &
 watcher=$!
-once || { echo "torture: the workload fails before any fault: $(tail -n 3 $work/said)" >&2; exit 2; }
+while say alive; do sleep 10; done &
+pulse=$!
+within $((wait_s + 30)) once || { say "unable the workload fails before any fault: $(tail -n 3 $work/said | tr '\n' ' ')"; exit 2; }
 slabs >$work/before
+say begun
 again_and_again &
 load=$!
-begin=$(cut -d. -f1 /proc/uptime)
-at=0
 # Linux leaves Uncorrectable Internal Error masked, as it is by default (PCIe 5.0 §7.8.4.3): a port that loses a write would tell nobody.
 for port in /sys/bus/pci/devices/*; do
     case $(cat "$port/class") in
@@ -163,34 +194,26 @@ for port in /sys/bus/pci/devices/*; do
 done
 
 torture-schedule >$work/schedule
-while read -r pause name arguments; do
+while read -r pause step; do
     at=$((at + 1))
-    echo $at >$work/at
     usleep $((pause * 1000))
-    # So that the kernel's log tells what came before what.
-    echo "torture: fault $at, $name $arguments" >/dev/kmsg
-    echo "$name" >>$work/kinds
+    echo $at >$work/at
     # shellcheck disable=SC2086 # What a step is done with are words, but for a fault's, which are one text.
-    timeout -s KILL 120 "$0" step "$name" $arguments >$work/step 2>&1 || found "fault $at, $name $arguments: $(tail -n 1 $work/step)"
-    if ! are_back $back_s; then
-        rescue $at "$name"
-        are_back $rescued_s || { found "fault $at, $name $arguments: no function is back"; break; }
-    fi
-    [ $((at % 25)) = 0 ] && echo "torture: fault $at, $(count well $work/rounds) rounds ended well, $(count failed $work/rounds) failed" >&2
+    endure $at $step
 done <$work/schedule
-seconds=$(($(cut -d. -f1 /proc/uptime) - begin))
 touch $work/stop
 for _ in $(seq $((wait_s + 30))); do
     kill -0 $load 2>/dev/null || break
     sleep 1
 done
-kill -0 $load 2>/dev/null && found "the workload does not end"
+kill -0 $load 2>/dev/null && gone "the workload does not end"
 are_back $rescued_s
-once || found "the workload fails when all faults are over: $(tail -n 1 $work/said)"
-slabs >$work/after
+within $((wait_s + 30)) once || found "the workload fails when all faults are over: $(tail -n 1 $work/said)"
+within $step_s slabs >$work/after || gone "when all faults are over, what is written cannot be kept"
 # An object for each fault is more than what comes and goes.
-join $work/before $work/after 2>/dev/null | awk -v faults=$at '$3 - $2 >= faults && $3 - $2 >= 100 { print }' >$work/grown
-while read -r name before after; do found "slab $name: $before objects before, $after after $at faults"; done <$work/grown
+faults=$((at - RISER_FIRST + 1))
+join $work/before $work/after 2>/dev/null | awk -v faults=$faults '$3 - $2 >= faults && $3 - $2 >= 100 { print }' >$work/grown
+while read -r name before after; do found "slab $name: $before objects before, $after after $faults faults"; done <$work/grown
 if [ -w /sys/kernel/debug/kmemleak ]; then
     echo scan >/sys/kernel/debug/kmemleak
     sleep 6
@@ -198,19 +221,5 @@ if [ -w /sys/kernel/debug/kmemleak ]; then
     grep -A 4 '^unreferenced object' /sys/kernel/debug/kmemleak | tr '\n' ' ' | sed 's/--/\n/g' >$work/leaks
     while read -r line; do found "leak: $line"; done <$work/leaks
 fi
-kill $watcher 2>/dev/null
-kinds=$(sort $work/kinds | uniq -c | awk '{ print $2 ": " $1 }')
-if [ "$RISER_JSON" ]; then
-    list() { sed 's/\\/\\\\/g; s/"/\\"/g; s/[[:cntrl:]]/ /g; s/.*/"&"/' "$1" | paste -sd, -; }
-    echo "{\"seed\": $RISER_SEED, \"faults\": $at, \"seconds\": $seconds, \"kinds\": {$(echo "$kinds" | sed 's/^\(.*\):/"\1":/' | paste -sd, -)}," \
-        "\"rounds_well\": $(count well $work/rounds), \"rounds_failed\": $(count failed $work/rounds)," \
-        "\"rescues\": [$(list $work/rescues)], \"findings\": [$(list $work/findings)]}"
-else
-    echo "seed $RISER_SEED: $at faults in $seconds s ($(echo "$kinds" | paste -sd, - | sed 's/,/, /g'))"
-    echo "workload: $(count well $work/rounds) rounds ended well, $(count failed $work/rounds) failed under faults"
-    echo "found anew, since the driver had given up: $(grep -c . $work/rescues)"
-    sed 's/^/  after fault /' $work/rescues
-    echo "findings: $(grep -c . $work/findings)"
-    sed 's/^/  /' $work/findings
-fi
-[ ! -s $work/findings ]
+kill $watcher $pulse 2>/dev/null
+say over
