@@ -84,15 +84,15 @@ fn what_was_acknowledged_is_there() {
 #[test]
 fn another_machine_has_the_rest() {
     let rig = Rig::nvme("torture-panics");
-    let workload = "if [ -e /tmp/ran ] && [ ! -e /share/panicked ]; then sleep 2; touch /share/panicked; sync; echo c >/proc/sysrq-trigger; fi; \
+    let workload = "if [ -e /tmp/ran ] && [ ! -e /share/panicked ]; then sleep 2; echo 'BUG: of a trial' >/dev/kmsg; sleep 1; \
+        touch /share/panicked; sync; echo c >/proc/sysrq-trigger; fi; \
         touch /tmp/ran";
     let fixed = ["--faults", "6", "--seed", "4", "--module", "nvme", "--workload", workload];
     let (outcome, report) = rig.torture(&fixed);
     assert_eq!((outcome.code, &report["faults"], &report["machines"]), (1, &6.into(), &2.into()), "{report}");
-    assert!(
-        strings(&report["findings"])[0].contains("the machine ended: the guest's kernel panicked"),
-        "{report}"
-    );
+    let findings = strings(&report["findings"]);
+    let said = findings[0].starts_with("kernel, after fault ") && findings[0].ends_with(": BUG: of a trial");
+    assert!(said && findings[1].contains("the machine ended: the guest's kernel panicked"), "{report}");
 
     fs::remove_file(format!("{}/panicked", rig.share)).unwrap();
     let capture = format!("{}/capture.pcapng", rig.share);

@@ -91,12 +91,13 @@ step() {
     rebind)
         device=$(one_of_them "$1") && [ "$device" ] || return 0
         driver=/sys/bus/pci/drivers/$(driver_of "$device")
-        echo "$device" >"$driver/unbind"
-        echo "$device" >"$driver/bind"
+        # It may go meanwhile: what counts is that it is back in the end.
+        echo "$device" >"$driver/unbind" || true
+        echo "$device" >"$driver/bind" || true
         ;;
     rescan)
         device=$(one_of_them "$1") && [ "$device" ] || return 0
-        echo 1 >"/sys/bus/pci/devices/$device/remove"
+        echo 1 >"/sys/bus/pci/devices/$device/remove" || true
         echo 1 >/sys/bus/pci/rescan
         ;;
     *) lab fault "$*" ;;
@@ -111,9 +112,20 @@ find_anew() {
     echo 1 >/sys/bus/pci/rescan
 }
 
-# What the kernel says of itself, with the number of the fault before it.
+# The kernel's log: a reading that ends, since much has come at once, begins anew.
+kernel_log() {
+    while :; do
+        cat /dev/kmsg 2>/dev/null
+        sleep 1
+    done
+}
+
+# What the kernel says of itself, with the number of the fault before it. A shell reads single bytes, of which /dev/kmsg gives none.
 watch_kernel() {
-    while IFS= read -r line; do
+    last=-1
+    kernel_log | while IFS=, read -r _ sequence line; do
+        [ "$sequence" -gt $last ] 2>/dev/null || continue
+        last=$sequence
         case $line in
         *BUG:* | *WARNING:* | *Oops* | *"general protection"* | *UBSAN* | *"INFO: task"* | *"soft lockup"* | *"hard LOCKUP"* | \
             *"self-detected stall"* | *"detected stalls"* | *"possible circular"* | *"possible recursive"* | *DMA-API* | *"list_add corruption"* | \
@@ -121,7 +133,7 @@ watch_kernel() {
             found "kernel, after fault $(cat $work/at): ${line#*;}"
             ;;
         esac
-    done </dev/kmsg
+    done
 }
 
 slabs() {
