@@ -333,12 +333,51 @@ impl Write for Kept {
     }
 }
 
+/// What a line of a kernel's log has where something is wrong.
+const COMPLAINTS: [&str; 6] =
+    ["BUG:", "WARNING:", "Oops", "Call Trace", "failed with error", "Unknown symbol"];
+
 impl Kept {
+    fn text(&self) -> String {
+        let kept = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        String::from_utf8_lossy(&kept).into_owned()
+    }
+
     /// Its last lines; nothing where there are none.
     pub(super) fn lines(&self) -> String {
-        let kept = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let text = String::from_utf8_lossy(&kept);
+        let text = self.text();
         let lines: Vec<&str> = text.lines().collect();
         lines[lines.len().saturating_sub(SHOWN_LINES)..].join("\n")
+    }
+
+    /// The lines from shortly before its first complaint on; nothing where there is none.
+    pub(super) fn complaint(&self) -> String {
+        let text = self.text();
+        let lines: Vec<&str> = text.lines().collect();
+        let complains = |line: &&str| COMPLAINTS.iter().any(|complaint| line.contains(complaint));
+        let Some(first) = lines.iter().position(complains) else { return String::new() };
+        let lines = &lines[first.saturating_sub(2)..];
+        lines[..lines.len().min(SHOWN_LINES)].join("\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_is_shown_from_its_complaint_on() {
+        let mut kept = Kept::default();
+        for n in 0..50 {
+            let text = if n == 20 { "copier: probe of 10000:01:00.0 failed with error -22" } else { "fine" };
+            writeln!(kept, "{n} {text}").unwrap();
+        }
+        let shown = kept.complaint();
+        assert!(
+            shown.starts_with("18 fine\n19 fine\n20 copier: probe of") && shown.ends_with("\n37 fine"),
+            "{shown}"
+        );
+        assert_eq!(kept.lines().lines().count(), SHOWN_LINES);
+        assert_eq!(Kept::default().complaint(), "");
     }
 }

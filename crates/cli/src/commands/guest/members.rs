@@ -98,7 +98,13 @@ impl Member {
         let Some(report) = self.report() else { return Ok(()) };
         match &report.end {
             End::Exited(0) => Ok(()),
-            End::Exited(status) => Err(Failure::Command(*status)),
+            End::Exited(status) => {
+                let complaint = self.kept.complaint();
+                if !complaint.is_empty() {
+                    output::note(format_args!("the kernel has complained:\n{complaint}"));
+                }
+                Err(Failure::Command(*status))
+            }
             End::Stopped if stop.load(Ordering::Relaxed) => {
                 Err(Failure::Interrupted("interrupted".to_owned()))
             }

@@ -3,7 +3,7 @@
 
 use super::tally::{Last, Tally};
 use crate::commands::guest::run::Overseer;
-use crate::progress;
+use crate::{output, progress};
 use indicatif::ProgressBar;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 
 /// A machine that says nothing for so long has locked up: it tells every ten seconds that it is there.
 const SILENCE: Duration = Duration::from_secs(120);
+/// Where no bar is drawn, a line tells of so many faults.
+const NOTE_FAULTS: u32 = 50;
 /// Bytes of the longest line.
 const LINE: usize = 64 << 10;
 
@@ -96,8 +98,12 @@ impl Write for Heard {
         if pending.len() > LINE {
             pending.clear();
         }
+        let state = format!("machine {}, {} findings,", tally.machines, tally.findings.len());
+        if bar.is_hidden() && tally.faults / NOTE_FAULTS > bar.position() as u32 / NOTE_FAULTS {
+            output::note(format_args!("torture: {} faults, {}", tally.faults, state.trim_end_matches(',')));
+        }
         bar.set_position(tally.faults.into());
-        bar.set_message(format!("machine {}, {} findings,", tally.machines, tally.findings.len()));
+        bar.set_message(state);
         Ok(bytes.len())
     }
 

@@ -148,7 +148,7 @@ once() {
     timeout -s KILL "$wait_s" /usr/bin/sh -c "$RISER_WORKLOAD" >$work/said 2>&1
     status=$?
     if [ $status = 65 ]; then
-        found "lost data, after fault $(cat $work/at): $(tail -n 3 $work/said | tr "\n" " ")"
+        found "lost data, after fault $(cat $work/at): $(tail -n 3 $work/said | tr '\n' ' ')"
     fi
     return $status
 }
@@ -184,7 +184,7 @@ mkdir -p $work
 mkfifo $work/ends
 exec 4<>$work/ends
 at=$((RISER_FIRST - 1))
-echo $at >$work/at
+echo "$at" >$work/at
 known=$(functions)
 expected=$(echo "$known" | grep -c :)
 [ "$expected" -gt 0 ] || { say "unable module $RISER_MODULE has no function here"; exit 2; }
@@ -193,7 +193,7 @@ watch_kernel &
 watcher=$!
 while say alive; do sleep 10; done &
 pulse=$!
-within $((wait_s + 30)) once || { say "unable the workload fails before any fault: $(tail -n 3 $work/said | tr '\n' ' ')"; exit 2; }
+within $((wait_s + 30)) once || { say "unable the workload fails before any fault, with status $status: $(tail -n 3 $work/said | tr '\n' ' ')"; exit 2; }
 slabs >$work/before
 say begun
 again_and_again &
@@ -209,7 +209,7 @@ torture-schedule >$work/schedule
 while read -r pause step; do
     at=$((at + 1))
     usleep $((pause * 1000))
-    echo $at >$work/at
+    echo "$at, $step" >$work/at
     # shellcheck disable=SC2086 # What a step is done with are words, but for a fault's, which are one text.
     endure $at $step
 done <$work/schedule
@@ -220,7 +220,7 @@ for _ in $(seq $((wait_s + 30))); do
 done
 kill -0 $load 2>/dev/null && gone "the workload does not end"
 are_back $rescued_s
-within $((wait_s + 30)) once || found "the workload fails when all faults are over: $(tail -n 1 $work/said)"
+within $((wait_s + 30)) once || found "the workload fails when all faults are over, with status $status: $(tail -n 1 $work/said)"
 within $step_s slabs >$work/after || gone "when all faults are over, what is written cannot be kept"
 # An object for each fault is more than what comes and goes.
 faults=$((at - RISER_FIRST + 1))
