@@ -263,7 +263,9 @@ impl Run {
         let (counters, wire) = (self.nic.counters(), self.nic.cable.counters());
         assert_eq!((wire.from_wire, wire.to_wire), (self.pushed, self.out));
         assert_eq!(counters.tx_frames, wire.to_wire + wire.to_wire_lost);
-        let accounted = counters.rx_frames + counters.no_buffer + counters.lost + wire.from_wire_lost;
+        let waiting = self.nic.cable.inbox().len() as u64;
+        let lost = counters.no_buffer + counters.lost + wire.from_wire_lost;
+        let accounted = counters.rx_frames + waiting + lost;
         assert!(
             accounted <= self.pushed && accounted + counters.dma_errors >= self.pushed,
             "{counters:?} {wire:?}"

@@ -7,7 +7,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Waker};
 
 /// First in, first out, of at most `limit` items; those that are being worked on among them.
 pub struct Queue<T> {
@@ -87,6 +87,12 @@ impl<T> Queue<T> {
         Some(item)
     }
 
+    /// True where there is an item, which stays; the task that asks is woken when the next one comes. One task at a time may wait.
+    pub fn poll_some(&self, cx: &mut Context<'_>) -> bool {
+        *self.taker.borrow_mut() = Some(cx.waker().clone());
+        !self.is_empty()
+    }
+
     /// The place of an item that was [taken](Self::take) is free.
     pub fn free(&self) {
         self.used.set(self.used.get().saturating_sub(1));
@@ -117,7 +123,6 @@ pub(crate) fn wake(task: &RefCell<Option<Waker>>) {
 mod tests {
     use super::*;
     use std::pin::pin;
-    use std::task::Context;
 
     #[test]
     fn what_is_pushed_comes_out_in_order_and_no_more_than_the_limit_is_kept() {
@@ -137,6 +142,16 @@ mod tests {
         assert!(waits.as_mut().poll(&mut cx).is_pending());
         assert!(queue.push(7));
         assert_eq!(waits.as_mut().poll(&mut cx), Poll::Ready(7));
+    }
+
+    #[test]
+    fn what_is_only_looked_for_stays() {
+        let queue = Queue::new(1);
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(!queue.poll_some(&mut cx));
+        queue.put(7);
+        assert!(queue.poll_some(&mut cx) && queue.poll_some(&mut cx));
+        assert_eq!(queue.try_pop(), Some(7));
     }
 
     #[test]

@@ -21,6 +21,9 @@
 //!           when a frame comes, device writes frame, writes descriptor with the length, raises vector 1
 //! ```
 //!
+//! A frame that finds no buffer waits for one, as in the FIFO of any NIC: the first of [`MAX_FRAMES_ON_WIRE`]. A device that is not
+//! enabled takes none, and forgets those that wait.
+//!
 //! Each arrow is one transfer, with no batching whatever: that is the point of the model. A descriptor that cannot be
 //! right is left out and counted; the ring goes on.
 
@@ -42,7 +45,9 @@ use device::{AsyncDevice, BarIndex, DmaError, Io};
 use endpoint::FunctionConfig;
 use plug::Shared;
 use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
 use std::rc::Rc;
+use std::task::Poll;
 use tlp::PayloadPool;
 
 /// Bytes of the BAR.
@@ -95,9 +100,9 @@ pub struct Counters {
     pub refused_doorbells: u64,
     /// Descriptors refused: a frame too short or too long to send, a receive buffer at address zero.
     pub refused_descriptors: u64,
-    /// Frames lost because no buffer was posted.
+    /// Frames lost because the device was not enabled when they came, or no longer when they had waited for a buffer.
     pub no_buffer: u64,
-    /// Frames lost on the wire, or because they were longer than a buffer.
+    /// Frames lost on the wire, because too many waited for a buffer, or because they were longer than one.
     pub lost: u64,
     /// Transfers that failed.
     pub dma_errors: u64,
@@ -226,7 +231,7 @@ impl Nic {
     fn write(&self, write: &WriteRequest) {
         self.registers.borrow_mut().write(write);
         self.registers.borrow_mut().set_u32(register::TX_DONE, self.tx_done.get());
-        let enabled = self.registers.borrow().u32(register::ENABLED) & 1 == 1;
+        let enabled = self.is_enabled();
         let doorbells = match write {
             w if w.at(self.bar, register::TX_INDEX) => &self.tx_doorbells,
             w if w.at(self.bar, register::RX_INDEX) => &self.rx_doorbells,
@@ -238,6 +243,10 @@ impl Nic {
         }
     }
 
+    fn is_enabled(&self) -> bool {
+        self.registers.borrow().u32(register::ENABLED) & 1 == 1
+    }
+
     /// Disabled: the rings begin anew.
     fn forget(&self) {
         self.head.set(0);
@@ -245,6 +254,9 @@ impl Nic {
         self.rings.set(self.rings.get().wrapping_add(1));
         while self.tx_doorbells.try_pop().is_some() || self.rx_doorbells.try_pop().is_some() {}
         while self.buffers.try_pop().is_some() {}
+        while self.arrived.try_pop().is_some() {
+            self.counters.change(|c| c.no_buffer += 1);
+        }
     }
 
     /// Serves TX doorbells, one after the other.
@@ -331,7 +343,7 @@ impl Nic {
 
     async fn receiver(self: Rc<Nic>) {
         loop {
-            let frame = self.arrived.pop().await;
+            let frame = self.next_frame().await;
             if frame.len() as u64 > BUFFER_BYTES {
                 self.counters.change(|c| c.lost += 1);
             } else if let Some(buffer) = self.buffers.try_pop() {
@@ -341,6 +353,20 @@ impl Nic {
                 self.counters.change(|c| c.no_buffer += 1);
             }
         }
+    }
+
+    /// The next frame, once there is a buffer for it; where the device is not enabled, which will have none, at once.
+    async fn next_frame(&self) -> Vec<u8> {
+        poll_fn(|cx| {
+            // A frame that comes may be the first of a device that was disabled meanwhile: both are waited for.
+            let (_, has_buffer) = (self.arrived.poll_some(cx), self.buffers.poll_some(cx));
+            let is_due = has_buffer || !self.is_enabled();
+            match is_due.then(|| self.arrived.try_pop()).flatten() {
+                Some(frame) => Poll::Ready(frame),
+                None => Poll::Pending,
+            }
+        })
+        .await
     }
 
     async fn receive(&self, frame: &[u8], buffer: &Descriptor) -> Result<(), DmaError> {

@@ -193,8 +193,9 @@ fn what_a_broken_driver_posts_is_refused_and_counted() {
     assert_eq!(*lab.counters.get(), expected);
 }
 
+/// The peer's answer comes when there is no buffer, waits, and goes into the first one.
 #[test]
-fn frames_without_a_buffer_are_lost_and_counted() {
+fn a_frame_waits_for_a_buffer() {
     let mut lab = Lab::new(peer());
     lab.run(async |cpu| {
         let base = found(BAR, BAR_BYTES).address(BAR, 0)?;
@@ -202,16 +203,58 @@ fn frames_without_a_buffer_are_lost_and_counted() {
         cpu.memory().write(0x3000, &frame).unwrap();
         cpu.memory().write_u64(0x1000, 0x3000).unwrap();
         cpu.memory().write_u64(0x1008, frame.len() as u64).unwrap();
+        cpu.memory().write_u64(0x2000, 0x4000).unwrap();
         cpu.write_u64(base, 0x1000).await.map_err(|e| e.to_string())?;
+        cpu.write_u64(base + 8, 0x2000).await.map_err(|e| e.to_string())?;
         cpu.write_u32(base + 24, 1).await.map_err(|e| e.to_string())?;
         cpu.write_u32(base + 16, 1).await.map_err(|e| e.to_string())?;
         cpu.sleep(LATENCY * 2).await;
         let index = cpu.read_u32(base + 16).await.map_err(|e| e.to_string())?;
         assert_eq!(index, 1, "registers read back");
+        assert_eq!(cpu.memory().read_u64(0x2008).unwrap(), 0, "no buffer yet");
+        cpu.write_u32(base + 20, 0).await.map_err(|e| e.to_string())?;
+        cpu.sleep(LATENCY).await;
+        assert_eq!(cpu.memory().read_u64(0x2008).unwrap(), frame.len() as u64);
         Ok(())
     })
     .unwrap();
-    assert_eq!(*lab.counters.get(), Counters { tx_frames: 1, no_buffer: 1, ..Counters::default() });
+    assert_eq!(*lab.counters.get(), Counters { tx_frames: 1, rx_frames: 1, ..Counters::default() });
+}
+
+/// As many as [`MAX_FRAMES_ON_WIRE`] wait; one more is lost. All of them are forgotten when the device is disabled, and none is
+/// taken while it is.
+#[test]
+fn frames_wait_up_to_their_limit_and_none_for_a_device_that_is_not_enabled() {
+    let mut lab = Lab::new(peer());
+    let counters = lab.counters.clone();
+    lab.run(async |cpu| {
+        let base = found(BAR, BAR_BYTES).address(BAR, 0)?;
+        let write =
+            async |offset, value| cpu.write_u32(base + offset, value).await.map_err(|e| e.to_string());
+        let frame = Arp { kind: Kind::Request, from: HOST, to: PEER }.emit();
+        cpu.memory().write(0x3000, &frame).unwrap();
+        for at in (0x1000..0x2000).step_by(16) {
+            cpu.memory().write_u64(at, 0x3000).unwrap();
+            cpu.memory().write_u64(at + 8, frame.len() as u64).unwrap();
+        }
+        cpu.write_u64(base, 0x1000).await.map_err(|e| e.to_string())?;
+        write(24, 1).await?;
+        for index in 1..=MAX_FRAMES_ON_WIRE as u32 + 1 {
+            write(16, index).await?;
+            cpu.sleep(LATENCY * 2).await;
+        }
+        assert_eq!((counters.get().no_buffer, counters.get().lost), (0, 1));
+        write(16, MAX_FRAMES_ON_WIRE as u32 + 2).await?;
+        cpu.interrupt(32).await;
+        write(24, 0).await?;
+        cpu.sleep(LATENCY * 2).await;
+        Ok(())
+    })
+    .unwrap();
+    let frames = MAX_FRAMES_ON_WIRE as u64;
+    // One was on the wire.
+    let expected = Counters { tx_frames: frames + 2, no_buffer: frames + 1, lost: 1, ..Counters::default() };
+    assert_eq!(*lab.counters.get(), expected);
 }
 
 /// A driver that sets the rings up anew writes 0 to `enabled` first.
@@ -239,7 +282,7 @@ fn without_being_enabled_the_rings_and_the_buffers_are_forgotten() {
             write(24, 1).await?;
         }
         cpu.sleep(LATENCY * 2).await;
-        Ok(())
+        write(24, 0).await
     })
     .unwrap();
     assert_eq!(*lab.counters.get(), Counters { tx_frames: 2, no_buffer: 2, ..Counters::default() });

@@ -80,7 +80,8 @@ impl Carrier for Cord {
     fn interest(&self) -> Option<BorrowedFd<'_>> {
         match &self.to {
             To::Slot(_) => None,
-            To::Wire(wire) => Some(wire.readable()),
+            // A frame that has no room yet is nothing to wake for.
+            To::Wire(wire) => self.door.place.has_room().then(|| wire.readable()),
         }
     }
 

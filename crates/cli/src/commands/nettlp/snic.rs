@@ -134,7 +134,8 @@ fn turn_and_wait(nic: &mut Snic<AnyCarrier>, tap: &SyncDevice, clock: Clock) -> 
     if !matches!(moved, Ok(1..)) {
         let timer = nic.host.poll_timeout().map(|at| at.since(clock.now()));
         let due = timer.into_iter().chain(nic.host.carrier().due()).fold(LONGEST, Duration::min);
-        wait(tap.as_fd(), nic.host.carrier().readiness(), due)?;
+        let tap = nic.cable.has_room().then(|| tap.as_fd());
+        wait(tap, nic.host.carrier().readiness(), due)?;
     }
     moved.map(drop)
 }
@@ -143,6 +144,10 @@ fn turn_and_wait(nic: &mut Snic<AnyCarrier>, tap: &SyncDevice, clock: Clock) -> 
 fn turn(nic: &mut Snic<AnyCarrier>, tap: &SyncDevice, clock: Clock) -> std::io::Result<usize> {
     let (mut buffer, mut moved) = ([0; FRAME_BYTES], 0);
     for _ in 0..BURST {
+        // What the NIC has no room for waits in the tap's own queue.
+        if !nic.cable.has_room() {
+            break;
+        }
         match tap.recv(&mut buffer) {
             Ok(len) => moved += usize::from(nic.cable.frame_from_wire(&buffer[..len])),
             Err(e) if e.kind() == ErrorKind::Interrupted => {}
@@ -162,15 +167,17 @@ fn turn(nic: &mut Snic<AnyCarrier>, tap: &SyncDevice, clock: Clock) -> std::io::
     advanced.map(|()| moved)
 }
 
-/// Waits for a frame or a datagram, at most so long.
-fn wait(tap: BorrowedFd<'_>, carrier: BorrowedFd<'_>, most: Duration) -> std::io::Result<()> {
+/// Waits for a datagram, or for a frame of a tap, at most so long.
+fn wait(tap: Option<BorrowedFd<'_>>, carrier: BorrowedFd<'_>, most: Duration) -> std::io::Result<()> {
     let timeout =
         |most: Duration| TimeSpec::from(std::time::Duration::from_nanos(most.as_ps().div_ceil(1000)));
-    let mut both = [PollFd::new(carrier, PollFlags::POLLIN), PollFd::new(tap, PollFlags::POLLIN)];
+    let mut fds = [carrier, tap.unwrap_or(carrier)].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+    let fds = &mut fds[..1 + usize::from(tap.is_some())];
     let broken = PollFlags::POLLERR | PollFlags::POLLHUP | PollFlags::POLLNVAL;
-    let result = match ppoll(&mut both, Some(timeout(most)), None) {
-        Ok(_) if both[1].revents().is_some_and(|tap| tap.intersects(broken)) => {
-            ppoll(&mut both[..1], Some(timeout(most.min(BROKEN))), None)
+    let is_broken = |fd: &PollFd<'_>| fd.revents().is_some_and(|came| came.intersects(broken));
+    let result = match ppoll(fds, Some(timeout(most)), None) {
+        Ok(_) if fds[1..].iter().any(is_broken) => {
+            ppoll(&mut fds[..1], Some(timeout(most.min(BROKEN))), None)
         }
         result => result,
     };
