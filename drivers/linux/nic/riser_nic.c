@@ -23,6 +23,7 @@
 #include <linux/interrupt.h>
 #include <linux/io-64-nonatomic-lo-hi.h>
 #include <linux/module.h>
+#include <linux/msi.h>
 #include <linux/netdevice.h>
 #include <linux/pci.h>
 #include <linux/rtnetlink.h>
@@ -261,6 +262,17 @@ static int riser_nic_request_irqs(struct riser_nic *nic)
 	return error;
 }
 
+/* Whether both vectors are the same message: behind a VMD, all functions but NVMe's share one. */
+static bool riser_nic_shares_vector(struct riser_nic *nic)
+{
+	struct msi_msg tx, rx;
+
+	get_cached_msi_msg(pci_irq_vector(nic->pdev, 0), &tx);
+	get_cached_msi_msg(pci_irq_vector(nic->pdev, 1), &rx);
+	return tx.address_lo == rx.address_lo && tx.address_hi == rx.address_hi &&
+	       tx.data == rx.data;
+}
+
 static int riser_nic_open(struct net_device *dev)
 {
 	struct riser_nic *nic = netdev_priv(dev);
@@ -442,6 +454,9 @@ static int riser_nic_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 		error = riser_nic_request_irqs(nic);
 	if (error)
 		return error;
+	/* A frame that came in would pass for one that has left, whose buffer would be filled anew. */
+	if (!nic->kind.counts && riser_nic_shares_vector(nic))
+		return dev_err_probe(&pdev->dev, -EINVAL, "its vectors are one, and no tx_done\n");
 	/* Device software asks for its vectors before the interface is up, and once. */
 	if (nic->kind.names)
 		pci_set_master(pdev);
