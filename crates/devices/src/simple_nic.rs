@@ -48,7 +48,7 @@ use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
-use tlp::PayloadPool;
+use tlp::{Payload, PayloadPool};
 
 /// Bytes of the BAR.
 pub const BAR_BYTES: u64 = 4096;
@@ -63,6 +63,9 @@ pub const BUFFER_BYTES: u64 = 2048;
 
 /// Ethernet controller (PCI Code and ID Assignment Specification, §1.3).
 const CLASS: u32 = 0x02_0000;
+/// How often a read is issued that no completion comes for, as a requester may (`PCIe 5.0 §6.2.3.2.4.4`): a receive buffer whose descriptor
+/// is never read is lost to the host, which counts on it.
+const READ_ATTEMPTS: u32 = 20;
 const TX_VECTOR: u16 = 0;
 const RX_VECTOR: u16 = 1;
 
@@ -296,7 +299,7 @@ impl Nic {
     async fn fetch(self: &Rc<Nic>, index: u32) -> Result<(), DmaError> {
         let descriptor = self.descriptor(register::TX_RING, index).await?;
         if FRAME_BYTES.contains(&descriptor.length) {
-            let frame = self.io.dma_read(descriptor.address, descriptor.length as u32).await?;
+            let frame = self.read(descriptor.address, descriptor.length as u32).await?;
             self.send(&frame);
         } else {
             self.counters.change(|c| c.refused_descriptors += 1);
@@ -382,10 +385,24 @@ impl Nic {
     async fn descriptor(&self, ring: u64, index: u32) -> Result<Descriptor, DmaError> {
         let base = self.registers.borrow().u64(ring);
         let at = base.wrapping_add(DESCRIPTOR_BYTES * u64::from(index));
-        let bytes = self.io.dma_read(at, DESCRIPTOR_BYTES as u32).await?;
+        let bytes = self.read(at, DESCRIPTOR_BYTES as u32).await?;
         let field = |at: usize| bytes.get(at..).and_then(|b| b.first_chunk()).map(|b| u64::from_le_bytes(*b));
         let (address, length) = field(0).zip(field(8)).ok_or(DmaError::Malformed)?;
         Ok(Descriptor { at, address, length })
+    }
+
+    /// Reads host memory; again where no completion comes, as long as the rings are the same.
+    async fn read(&self, address: u64, bytes: u32) -> Result<Payload, DmaError> {
+        let rings = self.rings.get();
+        for _ in 1..READ_ATTEMPTS {
+            match self.io.dma_read(address, bytes).await {
+                Err(DmaError::CompletionTimeout) if self.rings.get() == rings => {
+                    self.note(Err(DmaError::CompletionTimeout));
+                }
+                done => return done,
+            }
+        }
+        self.io.dma_read(address, bytes).await
     }
 
     fn note(&self, result: Result<(), DmaError>) {
