@@ -16,7 +16,8 @@ pub(crate) struct Nets {
     pub(crate) device: String,
 }
 
-fn ip(args: &str) -> bool {
+/// Runs `ip`; whether it worked.
+pub(crate) fn ip(args: &str) -> bool {
     let status = Command::new("ip").args(args.split(' ')).stderr(Stdio::null()).status();
     status.is_ok_and(|status| status.success())
 }
@@ -87,12 +88,13 @@ pub(crate) fn riser_in(net: &str, args: &[&str]) -> Command {
     command
 }
 
-/// Reads lines until one has `ready` in it.
-fn wait_for(lines: &mut impl BufRead, ready: &str) {
+/// Reads lines until one has `ready` in it, and gives them.
+fn wait_for(lines: &mut impl BufRead, ready: &str) -> String {
     let mut all = String::new();
     while !all.lines().any(|line| line.contains(ready)) {
         assert!(lines.read_line(&mut all).unwrap() > 0, "not ready: {all}");
     }
+    all
 }
 
 /// A running program that has said that it is ready. Killed when dropped.
@@ -118,6 +120,11 @@ impl Running {
         let mut out = BufReader::new(child.stdout.take().unwrap());
         wait_for(&mut out, ready);
         Running { out, said: None, child }
+    }
+
+    /// What it prints, up to the line with `ready` in it.
+    pub(crate) fn read_to(&mut self, ready: &str) -> String {
+        wait_for(&mut self.out, ready)
     }
 
     /// Ends it with Ctrl-C, and gives what it then prints.

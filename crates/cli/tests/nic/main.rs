@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! NICs below a stock kernel, with the programs that the world uses, ethtool, ping and iperf3: the 82574L under Debian's e1000e, the simple
-//! NIC under the driver of drivers/linux/nic.
+//! NIC under the driver of drivers/linux/nic, in a slot and on the far side of UDP.
 
 #[path = "../common/mod.rs"]
 mod common;
 #[path = "../common/driver.rs"]
 #[allow(dead_code, reason = "what other tests use of it")]
 mod driver;
+#[path = "../common/nets.rs"]
+mod nets;
+mod over_nettlp;
+#[path = "../common/programs.rs"]
+mod programs;
 
 use common::{Outcome, command, riser};
 use std::path::{Path, PathBuf};
@@ -154,17 +159,27 @@ const FAR: &str = "load() { insmod /share/riser_nic.ko; }\n\
     pings() { ping -q -f -c $1 192.0.2.2 | grep -o '[0-9]* received'; }\n\
     ip netns add far; join\n";
 
-/// Builds the simple NIC's driver, without a warning, for the kernel that RISER_KERNEL names; runs a script with two NICs that are joined.
-fn run_simple(mode: &[&str], script: &str) -> Outcome {
+/// The kernel that RISER_KERNEL names.
+fn kernel() -> String {
+    std::env::var("RISER_KERNEL").unwrap_or("6.1".to_owned())
+}
+
+/// The simple NIC's driver, built without a warning.
+fn simple_driver() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    let kernel = std::env::var("RISER_KERNEL").unwrap_or("6.1".to_owned());
-    let module = BUILT.get_or_init(|| {
+    BUILT.get_or_init(|| {
+        let kernel = kernel();
         let (sources, folder) = (driver::drivers().join("nic"), format!("nic-{kernel}"));
         let built = driver::build_module(&sources, "riser_nic.ko", &folder, &kernel, &["W=1", "C=2"]);
         let (module, said) = built.unwrap();
         assert!(!said.stderr.contains("warning") && said.stderr.contains("CHECK"), "{}", said.stderr);
         module
-    });
+    })
+}
+
+/// Runs a script with two NICs that are joined.
+fn run_simple(mode: &[&str], script: &str) -> Outcome {
+    let (module, kernel) = (simple_driver(), kernel());
     let share = module.parent().unwrap().to_str().unwrap();
     let arguments = ["--cable", "a=b", "--share", share, "--kernel", &kernel];
     let script = format!("{FAR}{script}\ncomplaints");
@@ -198,19 +213,28 @@ fn the_simple_nic_s_driver_loses_none_of_ten_thousand() {
     simple(&["--direct", "--iommu"], 10_000);
 }
 
+/// TCP to the NIC in the other namespace and from there, in turn.
+fn iperf_both_ways() -> String {
+    let seconds = std::env::var("RISER_IPERF_SECONDS").unwrap_or("5".to_owned());
+    format!(
+        "ip netns exec far iperf3 -s -D; sleep 1\n\
+         for way in '' -R; do iperf3 -c 192.0.2.2 -t {seconds} -f m $way | grep -E 'receiver' | sed -E 's/.*MBytes +([0-9.]+) .*/\\1/'; done"
+    )
+}
+
+/// Prints what came of it.
+fn show_rates(what: &str, stdout: &str) {
+    println!("Mb/s out and in, {what}:\n{stdout}");
+    let rates: Vec<f64> = stdout.lines().map(|line| line.parse().unwrap()).collect();
+    assert!(rates.len() == 2 && rates.iter().all(|rate| *rate > 5.0), "{rates:?}");
+}
+
 #[test]
 #[ignore = "of .ci/long nic"]
 fn iperf3_both_ways_between_simple_nics() {
-    let seconds = std::env::var("RISER_IPERF_SECONDS").unwrap_or("5".to_owned());
     for mode in [&[][..], &["--direct", "--iommu"]] {
-        let script = format!(
-            "ip netns exec far iperf3 -s -D; sleep 1\n\
-             for way in '' -R; do iperf3 -c 192.0.2.2 -t {seconds} -f m $way | grep -E 'receiver' | sed -E 's/.*MBytes +([0-9.]+) .*/\\1/'; done"
-        );
-        let outcome = run_simple(mode, &script);
-        println!("Mb/s out and in, {mode:?}:\n{}", outcome.stdout);
-        let rates: Vec<f64> = outcome.stdout.lines().map(|line| line.parse().unwrap()).collect();
-        assert!(rates.len() == 2 && rates.iter().all(|rate| *rate > 5.0), "{rates:?}");
+        let outcome = run_simple(mode, &iperf_both_ways());
+        show_rates(&format!("{mode:?}"), &outcome.stdout);
     }
 }
 
