@@ -61,15 +61,17 @@ fn registers_bring_it_up_and_down() {
         (0, 0xf_000f),
         "not ready; its queues are known"
     );
-    // Page too large, another command set, another arbitration, queues of one entry or too many, at odd places.
-    let bad = [
-        (0x14, 0x46_0281),
-        (0x14, 0x46_0011),
-        (0x14, 0x46_0801),
-        (0x24, 0),
-        (0x24, 0xfff_0fff),
-        (0x28, 0x1008),
-    ];
+    // Reserved bits stay zero, and admin queues may be larger than others (§3.1.8, §3.1.9).
+    let known = [0x24, 0x28].map(|at| nvme.host.read(at));
+    nvme.host.write(0x24, 0xffff_ffff);
+    nvme.host.write(0x28, 0x1fff);
+    assert_eq!((nvme.host.read(0x24), nvme.host.read(0x28)), (0x0fff_0fff, 0x1000));
+    nvme.host.write(0x14, 0x46_0001);
+    assert_eq!(nvme.host.read(0x1c), 1, "queues of 4096 entries");
+    nvme.host.write(0x14, 0x46_0000);
+    [0x24, 0x28].into_iter().zip(known).for_each(|(at, value)| nvme.host.write(at, value));
+    // Page too large, another command set, another arbitration, queues of one entry.
+    let bad = [(0x14, 0x46_0281), (0x14, 0x46_0011), (0x14, 0x46_0801), (0x24, 0)];
     for (at, value) in bad {
         let before = nvme.host.read(at);
         nvme.host.write(at, value);
@@ -223,7 +225,7 @@ fn features_are_set_and_warn() {
     let feature =
         |opcode, dw10, dw11| Command { opcode, dws: [dw10, dw11, 0, 0, 0, 0], ..Command::default() };
     assert_eq!(nvme.run(0, feature(10, 7, 0)), (0, 0x7_0007), "eight queue pairs");
-    assert_eq!(nvme.run(0, feature(10, 4, 0)), (0, 0xffff));
+    assert_eq!(nvme.run(0, feature(10, 4, 0)), (0, 343), "WCTEMP");
     assert_eq!(nvme.run(0, feature(9, 0xb, 0x1f)), (0, 0));
     let waiting = nvme.submit(0, feature(12, 0, 0));
     assert_eq!(nvme.host.interrupts.get(&5), None);
@@ -231,10 +233,37 @@ fn features_are_set_and_warn() {
     let ended = [nvme.reap(0).unwrap(), nvme.reap(0).unwrap()];
     assert!(ended.contains(&(waiting, 0, 0x0002_0101)) && ended.contains(&(set, 0, 0)), "{ended:x?}");
     assert_eq!(nvme.run(0, feature(10, 4, 0)), (0, 300));
-    assert_eq!(nvme.run(0, feature(10, 4 | 1 << 8, 0)), (0, 0xffff), "the default");
+    assert_eq!(nvme.run(0, feature(10, 4 | 1 << 8, 0)), (0, 343), "the default");
     nvme.host.write(0x14, 0);
     nvme.enable();
-    assert_eq!(nvme.run(0, feature(10, 4, 0)), (0, 0xffff));
+    assert_eq!(nvme.run(0, feature(10, 4, 0)), (0, 343));
+}
+
+/// Whose a feature is, and whose it is not (§5.14, §5.21): error recovery, 5, is a namespace's, a vector's is one that there is.
+#[test]
+fn features_are_of_namespaces_and_vectors() {
+    let mut nvme = nvme(&Settings::default());
+    let rows = [
+        // Opcode, NSID, feature, its value: status and result.
+        (9, u32::MAX, 5, 77, (0, 0)),
+        (10, 1, 5, 0, (0, 77)),
+        (10, u32::MAX, 5, 0, (0x0b, 0)),
+        (10, 99, 5, 0, (0x0b, 0)),
+        (9, 99, 5, 1, (0x0b, 0)),
+        (9, 0, 5, 1, (0x0b, 0)),
+        (9, 1, 4, 300, (0x10f, 0)),
+        (9, 99, 4, 300, (0x0b, 0)),
+        (9, 0, 4, 0xf_0150, (0, 0)),
+        (10, 0, 4, 0, (0, 0x150)),
+        (10, 0, 9, 8, (0, 8)),
+        (10, 0, 9, 9, (0x02, 0)),
+        (10, 0, 7 | 3 << 8, 0, (0, 0b100)),
+    ];
+    for (opcode, nsid, dw10, dw11, expected) in rows {
+        let (status, result) =
+            nvme.run(0, Command { opcode, nsid, dws: [dw10, dw11, 0, 0, 0, 0], ..Command::default() });
+        assert_eq!((status & 0x7ff, result), expected, "{opcode} {nsid:#x} {dw10:#x} {dw11:#x}");
+    }
 }
 
 /// A completion queue that nobody empties holds what it can; no entry is written twice, and all come in the end.
@@ -406,7 +435,7 @@ fn virtual_functions_share_the_namespaces() {
     let identify = Command { opcode: 6, pointer: [0x8000, 0], dws: [1, 0, 0, 0, 0, 0], ..Command::default() };
     assert_eq!((first.run(0, identify).0, second.run(0, identify).0), (0, 0));
     let id = |nvme: &Nvme| (nvme.host.load(0x8000 + 78, 2)[0], nvme.host.load(0x8000 + 76, 1)[0]);
-    assert_eq!((id(&first), id(&second)), ((0, 6), (2, 6)));
+    assert_eq!((id(&first), id(&second)), ((0, 2), (2, 6)));
     second.host.reset(ResetKind::FunctionLevel);
     assert_eq!(read(&mut first, 4), 6);
     let feature = Command { opcode: 10, dws: [7, 0, 0, 0, 0, 0], ..Command::default() };

@@ -34,10 +34,10 @@ impl Run {
                 let is_ended = self.abort(command.dw(10) as u16, (command.dw(10) >> 16) as u16);
                 Ok(u32::from(!is_ended))
             }
-            admin::GET_FEATURES => match command.dw(10) as u8 {
-                features::QUEUES => Ok(self.queue_count()),
-                feature => {
-                    let select = command.dw(10) >> 8 & 0b111;
+            admin::GET_FEATURES => match (command.dw(10) as u8, command.dw(10) >> 8 & 0b111) {
+                (features::QUEUES, 3) => Ok(features::CHANGEABLE),
+                (features::QUEUES, _) => Ok(self.queue_count()),
+                (feature, select) => {
                     self.features.borrow().get(feature, select, command.dw(11), command.nsid())
                 }
             },
@@ -137,7 +137,7 @@ impl Run {
         };
         let bytes = match command.dw(10) as u8 {
             0x00 if nsid == ALL => return Err(Status::INVALID_NAMESPACE),
-            0x00 => identify::namespace(known()?, are_several),
+            0x00 => identify::namespace(known()?, are_several, identify::eui64(subsystem.serial, nsid)),
             0x01 => identify::controller(&identify::Subject {
                 serial: &format!("riser-{:08x}", subsystem.serial),
                 controller: number,
@@ -149,7 +149,7 @@ impl Run {
             0x02 => identify::list(nsid.saturating_add(1)..=count),
             0x03 => {
                 known()?;
-                identify::descriptors(subsystem.serial, nsid)
+                identify::descriptors(identify::eui64(subsystem.serial, nsid))
             }
             _ => return Err(Status::INVALID_FIELD),
         };
@@ -197,7 +197,7 @@ impl Run {
                 _ => Ok(self.queue_count()),
             };
         }
-        self.features.borrow_mut().set(feature, value, command.nsid(), self.pairs() + 1)?;
+        self.features.borrow_mut().set(feature, value, command.nsid())?;
         let tells = self.features.borrow().tells_warning();
         if tells {
             self.events.temperature().await;

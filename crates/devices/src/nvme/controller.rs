@@ -48,8 +48,10 @@ pub(super) struct Controller {
 /// Bits of the registers that software may write.
 fn writable() -> Vec<u8> {
     let mut bits = vec![0; DOORBELLS as usize];
-    for (at, bytes) in [(register::CC, 4), (register::AQA, 4), (register::ASQ, 8), (register::ACQ, 8)] {
-        bits[at as usize..][..bytes].fill(0xff);
+    bits[register::CC as usize..][..4].fill(0xff);
+    bits[register::AQA as usize..][..4].copy_from_slice(&0x0fff_0fff_u32.to_le_bytes());
+    for at in [register::ASQ, register::ACQ] {
+        bits[at as usize..][..8].copy_from_slice(&(!0xfff_u64).to_le_bytes());
     }
     bits
 }
@@ -183,7 +185,7 @@ impl Controller {
         let is_legal = get(control, cc::CSS) == 0
             && get(control, cc::AMS) == 0
             && page <= 1 << MAX_PAGE_SHIFT
-            && [submissions, completions].iter().all(|entries| (2..=MAX_ENTRIES).contains(entries))
+            && submissions.min(completions) >= 2
             && [asq, acq].iter().all(|base| base.is_multiple_of(u64::from(page)));
         if !is_legal {
             return self.fail();

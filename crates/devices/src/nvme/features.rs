@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Settings of a controller that its host changes (NVMe 1.4 §5.21). None outlives a reset. Plain data.
 
-use super::identify::TEMPERATURE;
+use super::identify::{TEMPERATURE, WARNING_TEMPERATURE};
 use super::queue::Coalescing;
 use super::spec::{Outcome, Status};
 use std::collections::BTreeMap;
@@ -18,21 +18,28 @@ const VECTOR: u8 = 0x09;
 const ATOMICITY: u8 = 0x0a;
 const EVENTS: u8 = 0x0b;
 
+/// What may be done with a feature: it can be changed.
+pub(super) const CHANGEABLE: u32 = 0b100;
 /// Bits of Asynchronous Event Configuration that there are: health warnings.
 const EVENT_BITS: u32 = 0x0000_001f;
-/// A threshold that is never reached.
-const NEVER: u32 = 0xffff;
+/// TMPSEL of all sensors; there is but the composite temperature, 0.
+const ALL_SENSORS: u32 = 0xf;
+/// The NSID of all namespaces.
+const ALL: u32 = u32::MAX;
 
 #[derive(Default)]
 pub(super) struct Features {
     has_cache: bool,
+    namespaces: u32,
+    /// Those of the function's interrupts.
+    vectors: u32,
     /// By number, and by what it is of.
     set: BTreeMap<(u8, u32), u32>,
 }
 
 impl Features {
-    pub(super) fn new(has_cache: bool) -> Features {
-        Features { has_cache, ..Features::default() }
+    pub(super) fn new(has_cache: bool, namespaces: u32, vectors: u16) -> Features {
+        Features { has_cache, namespaces, vectors: vectors.into(), ..Features::default() }
     }
 
     /// What a feature is of: a vector, a threshold, a namespace.
@@ -50,9 +57,9 @@ impl Features {
             ARBITRATION | POWER | ERROR_RECOVERY | COALESCING | ATOMICITY => 0,
             WRITE_CACHE if self.has_cache => 1,
             // TMPSEL 0: the composite temperature; THSEL in bits 5:4.
-            TEMPERATURE_THRESHOLD if part == 0 => NEVER,
+            TEMPERATURE_THRESHOLD if part == 0 => WARNING_TEMPERATURE.into(),
             TEMPERATURE_THRESHOLD if part == 0x10 => 0,
-            VECTOR => part,
+            VECTOR if part < self.vectors => part,
             EVENTS => 0,
             _ => return None,
         })
@@ -65,29 +72,46 @@ impl Features {
 
     /// Get Features: `select` 0 is the current value, 1 the default, 2 the saved one, 3 what may be done with it.
     pub(super) fn get(&self, feature: u8, select: u32, dw11: u32, nsid: u32) -> Outcome {
+        if feature == ERROR_RECOVERY && !(1..=self.namespaces).contains(&nsid) {
+            return Err(Status::INVALID_NAMESPACE);
+        }
         let part = Features::part(feature, dw11, nsid);
         let default = self.default_of(feature, part).ok_or(Status::INVALID_FIELD)?;
         match select {
             0 => self.current(feature, part).ok_or(Status::INVALID_FIELD),
             1 | 2 => Ok(default),
             // Changeable, and of a namespace.
-            3 => Ok(0b100 | u32::from(feature == ERROR_RECOVERY) << 1),
+            3 => Ok(CHANGEABLE | u32::from(feature == ERROR_RECOVERY) << 1),
             _ => Err(Status::INVALID_FIELD),
         }
     }
 
     /// Set Features.
-    pub(super) fn set(&mut self, feature: u8, dw11: u32, nsid: u32, vectors: u16) -> Outcome {
+    pub(super) fn set(&mut self, feature: u8, dw11: u32, nsid: u32) -> Outcome {
+        let is_of_all = nsid == 0 || nsid == ALL;
+        let all_sensors = feature == TEMPERATURE_THRESHOLD && dw11 >> 16 & 0xf == ALL_SENSORS;
+        let dw11 = if all_sensors { dw11 & !(ALL_SENSORS << 16) } else { dw11 };
         let part = Features::part(feature, dw11, nsid);
         self.default_of(feature, part).ok_or(Status::INVALID_FIELD)?;
         let legal = match feature {
             POWER => dw11 & 0x1f == 0,
-            VECTOR => part < u32::from(vectors),
             EVENTS => dw11 & !EVENT_BITS == 0,
             _ => true,
         };
-        if !legal {
-            return Err(Status::INVALID_FIELD);
+        match (feature, nsid) {
+            _ if !legal => return Err(Status::INVALID_FIELD),
+            (ERROR_RECOVERY, ALL) => {
+                let all = (1..=self.namespaces).map(|nsid| ((feature, nsid), dw11));
+                self.set.extend(all);
+                return Ok(0);
+            }
+            (ERROR_RECOVERY, nsid) if nsid == 0 || nsid > self.namespaces => {
+                return Err(Status::INVALID_NAMESPACE);
+            }
+            (ERROR_RECOVERY, _) => {}
+            (_, nsid) if !is_of_all && nsid > self.namespaces => return Err(Status::INVALID_NAMESPACE),
+            _ if !is_of_all => return Err(Status::NOT_OF_NAMESPACE),
+            _ => {}
         }
         let value = if feature == TEMPERATURE_THRESHOLD { dw11 & 0xffff } else { dw11 };
         self.set.insert((feature, part), value);

@@ -14,7 +14,7 @@ const SUBSYSTEM: &str = "nqn.2026-01.riser:nvme:";
 pub(super) const VERSION: u32 = 0x0001_0400;
 /// A temperature at which it is well, and those of which it warns, in kelvin.
 pub(super) const TEMPERATURE: u16 = 313;
-const WARNING_TEMPERATURE: u16 = 343;
+pub(super) const WARNING_TEMPERATURE: u16 = 343;
 const CRITICAL_TEMPERATURE: u16 = 353;
 /// Asynchronous Event Requests that wait at most.
 pub(super) const ASYNC_EVENTS: usize = 4;
@@ -58,8 +58,8 @@ pub(super) fn controller(subject: &Subject<'_>) -> Vec<u8> {
         .text(4, 20, subject.serial.as_bytes())
         .text(24, 40, MODEL)
         .text(64, 8, env!("CARGO_PKG_VERSION").as_bytes())
-        // CMIC: several controllers, of virtual functions too.
-        .put(76, &[if subject.are_several { 0b110 } else { 0 }])
+        // CMIC: several controllers, and whether this one is a virtual function's.
+        .put(76, &[u8::from(subject.are_several) << 1 | u8::from(subject.controller > 0) << 2])
         .put(77, &[MAX_TRANSFER_SHIFT])
         .put(78, &subject.controller.to_le_bytes())
         .put(80, &VERSION.to_le_bytes())
@@ -88,7 +88,7 @@ pub(super) fn controller(subject: &Subject<'_>) -> Vec<u8> {
 }
 
 /// Identify Namespace.
-pub(super) fn namespace(namespace: &Namespace, is_shared: bool) -> Vec<u8> {
+pub(super) fn namespace(namespace: &Namespace, is_shared: bool, eui64: u64) -> Vec<u8> {
     let mut fields = Fields::new(BYTES);
     let (blocks, block) = (namespace.blocks(), u64::from(namespace.block_bytes()));
     let format = Block::SHIFTS.iter().position(|shift| 1 << shift == block).unwrap_or_default();
@@ -100,18 +100,23 @@ pub(super) fn namespace(namespace: &Namespace, is_shared: bool) -> Vec<u8> {
         .put(30, &[u8::from(is_shared)])
         // DLFEAT: what was deallocated reads as zeros, by Write Zeroes too.
         .put(33, &[0b1001])
-        .put(48, &u128::from(namespace.size_bytes).to_le_bytes());
+        .put(48, &u128::from(namespace.size_bytes).to_le_bytes())
+        .put(120, &eui64.to_be_bytes());
     for (n, shift) in Block::SHIFTS.into_iter().enumerate() {
         fields.put(128 + 4 * n, &[0, 0, shift, 0]);
     }
     fields.0
 }
 
-/// Namespace Identification Descriptors: an EUI-64, made of our vendor ID and the numbers of subsystem and namespace.
-pub(super) fn descriptors(serial: u32, nsid: u32) -> Vec<u8> {
+/// An EUI-64, made of our vendor ID and the numbers of subsystem and namespace.
+pub(super) fn eui64(serial: u32, nsid: u32) -> u64 {
+    u64::from(VENDOR) << 48 | u64::from(serial) << 16 | u64::from(nsid)
+}
+
+/// Namespace Identification Descriptors: the EUI-64.
+pub(super) fn descriptors(eui64: u64) -> Vec<u8> {
     let mut fields = Fields::new(BYTES);
-    let name = u64::from(VENDOR) << 48 | u64::from(serial) << 16 | u64::from(nsid);
-    fields.put(0, &[1, 8]).put(4, &name.to_be_bytes());
+    fields.put(0, &[1, 8]).put(4, &eui64.to_be_bytes());
     fields.0
 }
 

@@ -31,6 +31,24 @@ pub(super) enum Store {
     File(File),
 }
 
+/// Whether what stands there was given back to the file system; it then reads as zero.
+#[cfg(target_os = "linux")]
+fn punched(file: &std::fs::File, at: u64, len: u64) -> io::Result<bool> {
+    use rustix::fs::{FallocateFlags, fallocate};
+    use rustix::io::Errno;
+    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    match fallocate(file, flags, at, len) {
+        Ok(()) => Ok(true),
+        Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(false),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn punched(_: &std::fs::File, _: u64, _: u64) -> io::Result<bool> {
+    Ok(false)
+}
+
 impl Store {
     /// In memory, beginning with these bytes.
     pub(super) fn holding(bytes: &[u8]) -> Store {
@@ -86,6 +104,11 @@ impl Store {
     }
 
     fn zero(&mut self, at: u64, len: u64) -> io::Result<()> {
+        if let Store::File(file) = self
+            && punched(file, at, len)?
+        {
+            return Ok(());
+        }
         for (chunk, offset, bytes) in cut(at, len) {
             match self {
                 Store::Memory(chunks) if bytes as u64 == CHUNK_BYTES => _ = chunks.remove(&chunk),

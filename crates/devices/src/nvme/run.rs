@@ -59,7 +59,9 @@ impl Run {
         (acq, completions): (u64, u32),
     ) -> Rc<Run> {
         let queues = usize::from(controller.subsystem.settings.pairs_of(controller.number)) + 1;
-        let has_cache = controller.subsystem.settings.volatile_write_cache;
+        let subsystem = &controller.subsystem;
+        let namespaces = subsystem.namespaces.len() as u32;
+        let features = Features::new(subsystem.settings.volatile_write_cache, namespaces, queues as u16);
         let run = Rc::new(Run {
             controller,
             page,
@@ -69,7 +71,7 @@ impl Run {
             workers: RefCell::default(),
             idle: Cell::new(0),
             group: RefCell::new(Some(Group::default())),
-            features: RefCell::new(Features::new(has_cache)),
+            features: RefCell::new(features),
             events: Events::default(),
         });
         run.add_completions(CompletionQueue::new(0, acq, completions, Some(0)));

@@ -79,6 +79,7 @@ impl Status {
     pub(super) const FORMAT: Status = Status(0x10a);
     pub(super) const QUEUE_DELETION: Status = Status(0x10c);
     pub(super) const NOT_SAVEABLE: Status = Status(0x10d);
+    pub(super) const NOT_OF_NAMESPACE: Status = Status(0x10f);
     pub(super) const WRITE_FAULT: Status = Status(0x280);
     pub(super) const UNRECOVERED_READ: Status = Status(0x281);
     pub(super) const COMPARE_FAILURE: Status = Status(0x285);
