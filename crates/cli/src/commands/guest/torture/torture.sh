@@ -128,7 +128,7 @@ watch_kernel() {
         last=$sequence
         case $line in
         *BUG:* | *WARNING:* | *Oops* | *"general protection"* | *UBSAN* | *"INFO: task"* | *"soft lockup"* | *"hard LOCKUP"* | \
-            *"self-detected stall"* | *"detected stalls"* | *"possible circular"* | *"possible recursive"* | *DMA-API* | *"list_add corruption"* | \
+            *"self-detected stall"* | *"detected stalls"* | *"possible circular"* | *"possible recursive"* | *"list_add corruption"* | \
             *"list_del corruption"* | *"scheduling while atomic"* | *"new suspected memory leaks"*)
             found "kernel, after fault $(cat $work/at): ${line#*;}"
             ;;
