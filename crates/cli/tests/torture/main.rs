@@ -80,16 +80,16 @@ fn what_was_acknowledged_is_there() {
     assert!(outcome.code == 2 && outcome.stderr.contains("--module is needed"), "{}", outcome.stderr);
 }
 
-/// The second round of the workload ends the first kernel by a panic, some faults later: another machine has the rest, unless a file keeps one.
+/// The second round of the workload ends the first kernel by a panic, behind the second fault: another machine has the rest, unless a file keeps one.
 #[test]
 fn another_machine_has_the_rest() {
     let rig = Rig::nvme("torture-panics");
-    let workload = "if [ -e /tmp/ran ] && [ ! -e /share/panicked ]; then sleep 2; echo 'BUG: of a trial' >/dev/kmsg; sleep 1; \
+    let workload = "if [ -e /tmp/ran ] && [ ! -e /share/panicked ]; then until grep -q ^2 /tmp/torture/at; do sleep 0.1; done; echo 'BUG: of a trial' >/dev/kmsg; sleep 1; \
         touch /share/panicked; sync; echo c >/proc/sysrq-trigger; fi; \
         touch /tmp/ran";
-    let fixed = ["--faults", "6", "--seed", "4", "--module", "nvme", "--workload", workload];
+    let fixed = ["--faults", "8", "--seed", "4", "--module", "nvme", "--workload", workload];
     let (outcome, report) = rig.torture(&fixed);
-    assert_eq!((outcome.code, &report["faults"], &report["machines"]), (1, &6.into(), &2.into()), "{report}");
+    assert_eq!((outcome.code, &report["faults"], &report["machines"]), (1, &8.into(), &2.into()), "{report}");
     let findings = strings(&report["findings"]);
     let said = findings[0].starts_with("kernel, after fault ") && findings[0].ends_with(": BUG: of a trial");
     assert!(said && findings[1].contains("the machine ended: the guest's kernel panicked"), "{report}");

@@ -105,7 +105,8 @@ impl Torture<'_> {
                 return Ok(());
             }
             if faults == done {
-                return Err(Failure::Run(format!("another machine does not come to fault {}", done + 1)));
+                let why = self.heard.with(|tally| tally.findings.last().cloned().unwrap_or_default());
+                return Err(Failure::Run(format!("no machine comes to fault {}: {why}", done + 1)));
             }
             if let Some(kept) = self.args.run.keeps() {
                 output::note(format_args!("fault {faults} was the last: {kept} keeps one machine"));
