@@ -306,6 +306,8 @@ static int riser_nic_stop(struct net_device *dev)
 	nic->is_up = false;
 	netif_tx_disable(dev);
 	netif_carrier_off(dev);
+	/* Gives no buffer from now on. */
+	napi_disable(&nic->napi);
 	iowrite32(0, nic->registers + ENABLED);
 	/*
 	 * A frame may be on its way to memory still: now none begins. Device software behind an
@@ -313,7 +315,6 @@ static int riser_nic_stop(struct net_device *dev)
 	 */
 	if (!nic->kind.names)
 		pci_clear_master(nic->pdev);
-	napi_disable(&nic->napi);
 	return 0;
 }
 

@@ -88,13 +88,15 @@ pub(crate) fn riser_in(net: &str, args: &[&str]) -> Command {
     command
 }
 
-/// Reads lines until one has `ready` in it, and gives them.
-fn wait_for(lines: &mut impl BufRead, ready: &str) -> String {
+/// Reads lines until one has `ready` in it, and gives them; all lines, where none has.
+fn wait_for(lines: &mut impl BufRead, ready: &str) -> Result<String, String> {
     let mut all = String::new();
     while !all.lines().any(|line| line.contains(ready)) {
-        assert!(lines.read_line(&mut all).unwrap() > 0, "not ready: {all}");
+        if lines.read_line(&mut all).unwrap() == 0 {
+            return Err(all);
+        }
     }
-    all
+    Ok(all)
 }
 
 /// A running program that has said that it is ready. Killed when dropped.
@@ -107,24 +109,31 @@ pub(crate) struct Running {
 
 impl Running {
     /// One that says so on standard error, as `riser` does.
-    pub(crate) fn start(mut command: Command, ready: &str) -> Running {
+    pub(crate) fn start(command: Command, ready: &str) -> Running {
+        Running::try_start(command, ready).expect("it is ready")
+    }
+
+    /// The same; what it says, where it ends before.
+    pub(crate) fn try_start(mut command: Command, ready: &str) -> Result<Running, String> {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut said = BufReader::new(child.stderr.take().unwrap());
-        wait_for(&mut said, ready);
-        Running { out: BufReader::new(child.stdout.take().unwrap()), said: Some(said), child }
+        let is_ready = wait_for(&mut said, ready);
+        let out = BufReader::new(child.stdout.take().unwrap());
+        let running = Running { out, said: Some(said), child };
+        is_ready.map(|_| running)
     }
 
     /// One that says so on standard output.
     pub(crate) fn start_c(mut command: Command, ready: &str) -> Running {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut out = BufReader::new(child.stdout.take().unwrap());
-        wait_for(&mut out, ready);
+        wait_for(&mut out, ready).expect("it is ready");
         Running { out, said: None, child }
     }
 
     /// What it prints, up to the line with `ready` in it.
     pub(crate) fn read_to(&mut self, ready: &str) -> String {
-        wait_for(&mut self.out, ready)
+        wait_for(&mut self.out, ready).expect("it says so")
     }
 
     /// Ends it with Ctrl-C, and gives what it then prints.
