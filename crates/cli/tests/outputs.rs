@@ -31,7 +31,7 @@ const RESULT: &str = "a/nfp6000_ideal/lat_cmd_sizes.csv";
 
 /// A lab that goes on for minutes.
 fn endless(folder: &Path) -> PathBuf {
-    let text = "version = 1\n[[slot]]\nname = \"card\"\ndevice = \"traffic\"\n[[slot.traffic.flow]]\nname = \"w\"\nkind = \"write\"\ncount = 16777216\n";
+    let text = "version = 1\n[[slot]]\nname = \"card\"\ndevice = \"traffic\"\n[[slot.traffic.flow]]\nname = \"w\"\nkind = \"write\"\ncount = 1000000000000\n";
     let path = folder.join("endless.toml");
     fs::write(&path, text).unwrap();
     path
@@ -507,7 +507,7 @@ fn a_long_run_shows_how_far_it_is_on_a_terminal() {
     for part in [
         " us simulated, ",
         " % of limit_us, ",
-        " % of 16777216 transfers, ",
+        " % of 1000000000000 transfers, ",
         " M events/s",
         "\"interrupted\"",
     ] {
