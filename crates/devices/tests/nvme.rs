@@ -43,6 +43,14 @@ fn read(nvme: &mut Nvme, lba: u64) -> u8 {
     bytes[0]
 }
 
+/// The first 512 B of a log page.
+fn log_page(nvme: &mut Nvme, page: u32) -> Vec<u8> {
+    let command =
+        Command { opcode: 2, nsid: ALL, pointer: [0x8000, 0], dws: [127 << 16 | page, 0, 0, 0, 0, 0] };
+    assert_eq!(nvme.run(0, command).0, 0);
+    nvme.host.load(0x8000, 512).to_vec()
+}
+
 /// §3.1: what it can do, and what makes it ready, or fail.
 #[test]
 fn registers_bring_it_up_and_down() {
@@ -115,11 +123,12 @@ fn what_is_wrong_has_its_status() {
         ("CQ with no such vector", admin(5, 0, page, 15 << 16 | 2, 9 << 16 | 3), 0x108),
         ("SQ that is there", admin(1, 0, page, 15 << 16 | 1, 1 << 16 | 1), 0x101),
         ("SQ of no CQ", admin(1, 0, page, 15 << 16 | 2, 5 << 16 | 1), 0x100),
-        ("SQ of the admin CQ", admin(1, 0, page, 15 << 16 | 2, 1), 0x100),
+        ("SQ of the admin CQ", admin(1, 0, page, 15 << 16 | 2, 1), 0x101),
         ("delete SQ 0", admin(0, 0, page, 0, 0), 0x101),
         ("delete a CQ in use", admin(4, 0, page, 1, 0), 0x10c),
         ("delete no CQ", admin(4, 0, page, 3, 0), 0x101),
         ("log page", admin(2, ALL, page, 0x7f << 16 | 0xc0, 0), 0x109),
+        ("log page of a namespace", admin(2, 1, page, 0x7f << 16 | 2, 0), 0x002),
         ("log page too long", admin(2, ALL, page, 0xffff << 16 | 1, 1), 0x002),
         ("feature", admin(10, 0, page, 0x7f, 0), 0x002),
         ("feature saved", admin(9, 0, page, 1 << 31 | 1, 0), 0x10d),
@@ -151,9 +160,7 @@ fn what_is_wrong_has_its_status() {
         assert_eq!(nvme.run(queue, command).0, expected, "{what}");
     }
     nvme.host.allowed = None;
-    let log = Command { opcode: 2, nsid: ALL, pointer: [0x8000, 0], dws: [15 << 16 | 1, 0, 0, 0, 0, 0] };
-    assert_eq!(nvme.run(0, log).0, 0);
-    let last = nvme.host.load(0x8000, 64);
+    let last = log_page(&mut nvme, 1);
     assert_eq!(
         (u64::from(last[0]), last[8]),
         (rows.len() as u64, 1),
@@ -182,8 +189,7 @@ fn doorbells_that_mean_nothing() {
     let again = nvme.submit(0, event);
     nvme.host.write(0x1018, 1);
     assert!(nvme.reap(0).is_none(), "not before that page was read");
-    let log = Command { opcode: 2, nsid: ALL, pointer: [0x8000, 0], dws: [15 << 16 | 1, 0, 0, 0, 0, 0] };
-    assert_eq!(nvme.run(0, log).0, 0);
+    log_page(&mut nvme, 1);
     nvme.host.write(0x1018, 1);
     assert_eq!(nvme.reap(0), Some((again, 0, 0x0001_0000)), "a doorbell of no queue");
     // A head before its tail.
@@ -344,6 +350,31 @@ fn a_loss_of_power_empties_the_cache_alone() {
     }
 }
 
+/// §5.14.1.1, §5.14.1.2: a reset empties the log of errors, and their count goes on; losses of power are counted once it is enabled.
+#[test]
+fn counts_outlive_resets() {
+    let mut nvme = nvme(&Settings::default());
+    let health = |nvme: &mut Nvme| {
+        let page = log_page(nvme, 2);
+        // Power cycles, unsafe shutdowns, entries of the log of errors.
+        [112, 144, 176].map(|at| page[at])
+    };
+    assert_eq!(nvme.run(0, Command { opcode: 0xff, ..Command::default() }).0, 1);
+    assert_eq!((health(&mut nvme), log_page(&mut nvme, 1)[0]), ([1, 0, 1], 1));
+    nvme.host.write(0x14, 0);
+    nvme.enable();
+    assert_eq!((health(&mut nvme), log_page(&mut nvme, 1)[0]), ([1, 0, 1], 0));
+    nvme.host.reset(ResetKind::Fundamental);
+    nvme.host.reset(ResetKind::Fundamental);
+    nvme.enable();
+    assert_eq!(health(&mut nvme), [2, 1, 1]);
+    // Shut down.
+    nvme.host.write(0x14, 0x46_4001);
+    nvme.host.reset(ResetKind::Fundamental);
+    nvme.enable();
+    assert_eq!(health(&mut nvme), [3, 1, 1]);
+}
+
 /// CC.EN cleared with commands under way: none of them ends any more, and nothing is written.
 #[test]
 fn disabled_it_is_silent() {
@@ -407,6 +438,15 @@ fn a_file_keeps_the_bytes() {
     assert_eq!(nvme.run(1, Command { opcode: 0, nsid: 1, ..Command::default() }).0, 0);
     let bytes = std::fs::read(path.join("disk")).unwrap();
     assert_eq!((&bytes[512..1024], bytes[1024], bytes.len()), (&[7; 512][..], 3, 8292));
+    // What is deallocated takes no room.
+    let room = || std::os::unix::fs::MetadataExt::blocks(&std::fs::metadata(path.join("disk")).unwrap());
+    let before = room();
+    nvme.host.store(0xa000, &[0, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    let deallocate = Command { opcode: 9, nsid: 1, pointer: [0xa000, 0], dws: [0, 4, 0, 0, 0, 0] };
+    assert_eq!(nvme.run(1, deallocate).0, 0);
+    assert_eq!(nvme.run(1, Command { opcode: 0, nsid: 1, ..Command::default() }).0, 0);
+    assert_eq!((read(&mut nvme, 1), read(&mut nvme, 8)), (0, 3));
+    assert!(room() < before, "{} of {before} blocks", room());
     let why = |namespace: &NamespaceSettings| subsystem(&settings(namespace), &folder).err().unwrap();
     assert!(why(&file).contains("disk: it is in use by another device or run"), "{}", why(&file));
     drop(nvme);

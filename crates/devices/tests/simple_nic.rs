@@ -51,6 +51,48 @@ impl Lab {
     }
 }
 
+/// Rings of the tests' drivers, and where their one frame is.
+const TX: u64 = 0x1000;
+const RX: u64 = 0x2000;
+const FRAME: u64 = 0x3000;
+
+/// The device's registers, each by its offset.
+struct Registers {
+    cpu: Cpu,
+    base: u64,
+}
+
+impl Registers {
+    fn new(cpu: Cpu) -> Result<Registers, String> {
+        Ok(Registers { cpu, base: found(BAR, BAR_BYTES).address(BAR, 0)? })
+    }
+
+    async fn write(&self, offset: u64, value: u32) -> Result<(), String> {
+        self.cpu.write_u32(self.base + offset, value).await.map_err(|e| e.to_string())
+    }
+
+    /// Tells where the rings are.
+    async fn rings(&self) -> Result<(), String> {
+        for (offset, ring) in [(0, TX), (8, RX)] {
+            self.cpu.write_u64(self.base + offset, ring).await.map_err(|e| e.to_string())?;
+        }
+        Ok(())
+    }
+
+    /// A descriptor of `len` bytes at `address`.
+    fn describe(&self, descriptor: u64, address: u64, len: u64) {
+        self.cpu.memory().write_u64(descriptor, address).unwrap();
+        self.cpu.memory().write_u64(descriptor + 8, len).unwrap();
+    }
+
+    /// Has a frame in memory; its bytes.
+    fn frame(&self) -> u64 {
+        let frame = Arp { kind: Kind::Request, from: HOST, to: PEER }.emit();
+        self.cpu.memory().write(FRAME, &frame).unwrap();
+        frame.len() as u64
+    }
+}
+
 fn peer() -> Peer {
     Peer { station: PEER, latency: LATENCY }
 }
@@ -159,27 +201,23 @@ fn the_driver_says_what_is_wrong() {
 fn what_a_broken_driver_posts_is_refused_and_counted() {
     let mut lab = Lab::new(peer());
     lab.run(async |cpu| {
-        let base = found(BAR, BAR_BYTES).address(BAR, 0)?;
-        let write =
-            async |offset, value| cpu.write_u32(base + offset, value).await.map_err(|e| e.to_string());
-        cpu.write_u64(base, 0x1000).await.map_err(|e| e.to_string())?;
-        cpu.write_u64(base + 8, 0x2000).await.map_err(|e| e.to_string())?;
-        write(16, 1).await?; // not enabled
-        write(24, 1).await?;
-        write(16, 256).await?; // beyond the ring
-        write(20, u32::MAX).await?;
+        let nic = Registers::new(cpu.clone())?;
+        nic.rings().await?;
+        nic.write(16, 1).await?; // not enabled
+        nic.write(24, 1).await?;
+        nic.write(16, 256).await?; // beyond the ring
+        nic.write(20, u32::MAX).await?;
         for (index, length) in [(0u64, 0u64), (1, 13), (2, 1519), (3, u64::MAX), (4, 14)] {
-            cpu.memory().write_u64(0x1000 + 16 * index, 0x3000).unwrap();
-            cpu.memory().write_u64(0x1008 + 16 * index, length).unwrap();
+            nic.describe(TX + 16 * index, FRAME, length);
         }
-        write(16, 5).await?;
+        nic.write(16, 5).await?;
         for _ in 0..5 {
             cpu.interrupt(32).await;
         }
-        write(20, 7).await?; // a buffer at address zero
+        nic.write(20, 7).await?; // a buffer at address zero
         cpu.memory().write_u64(0x1000 + 16 * 5, 1 << 60).unwrap();
         cpu.memory().write_u64(0x1008 + 16 * 5, 64).unwrap();
-        write(16, 6).await?; // a frame where there is no memory
+        nic.write(16, 6).await?; // a frame where there is no memory
         cpu.sleep(Duration::from_us(10)).await;
         Ok(())
     })
@@ -199,23 +237,20 @@ fn what_a_broken_driver_posts_is_refused_and_counted() {
 fn a_frame_waits_for_a_buffer() {
     let mut lab = Lab::new(peer());
     lab.run(async |cpu| {
-        let base = found(BAR, BAR_BYTES).address(BAR, 0)?;
-        let frame = Arp { kind: Kind::Request, from: HOST, to: PEER }.emit();
-        cpu.memory().write(0x3000, &frame).unwrap();
-        cpu.memory().write_u64(0x1000, 0x3000).unwrap();
-        cpu.memory().write_u64(0x1008, frame.len() as u64).unwrap();
-        cpu.memory().write_u64(0x2000, 0x4000).unwrap();
-        cpu.write_u64(base, 0x1000).await.map_err(|e| e.to_string())?;
-        cpu.write_u64(base + 8, 0x2000).await.map_err(|e| e.to_string())?;
-        cpu.write_u32(base + 24, 1).await.map_err(|e| e.to_string())?;
-        cpu.write_u32(base + 16, 1).await.map_err(|e| e.to_string())?;
+        let nic = Registers::new(cpu.clone())?;
+        let len = nic.frame();
+        nic.describe(TX, FRAME, len);
+        nic.describe(RX, 0x4000, 0);
+        nic.rings().await?;
+        nic.write(24, 1).await?;
+        nic.write(16, 1).await?;
         cpu.sleep(LATENCY * 2).await;
-        let index = cpu.read_u32(base + 16).await.map_err(|e| e.to_string())?;
+        let index = cpu.read_u32(nic.base + 16).await.map_err(|e| e.to_string())?;
         assert_eq!(index, 1, "registers read back");
         assert_eq!(cpu.memory().read_u64(0x2008).unwrap(), 0, "no buffer yet");
-        cpu.write_u32(base + 20, 0).await.map_err(|e| e.to_string())?;
+        nic.write(20, 0).await?;
         cpu.sleep(LATENCY).await;
-        assert_eq!(cpu.memory().read_u64(0x2008).unwrap(), frame.len() as u64);
+        assert_eq!(cpu.memory().read_u64(0x2008).unwrap(), len);
         Ok(())
     })
     .unwrap();
@@ -228,24 +263,18 @@ fn a_frame_waits_for_a_buffer() {
 fn frames_wait_up_to_their_limit_and_none_for_a_device_that_is_not_enabled() {
     let mut lab = Lab::new(peer());
     lab.run(async |cpu| {
-        let base = found(BAR, BAR_BYTES).address(BAR, 0)?;
-        let write =
-            async |offset, value| cpu.write_u32(base + offset, value).await.map_err(|e| e.to_string());
-        let frame = Arp { kind: Kind::Request, from: HOST, to: PEER }.emit();
-        cpu.memory().write(0x3000, &frame).unwrap();
-        for at in (0x1000..0x2000).step_by(16) {
-            cpu.memory().write_u64(at, 0x3000).unwrap();
-            cpu.memory().write_u64(at + 8, frame.len() as u64).unwrap();
-        }
-        cpu.write_u64(base, 0x1000).await.map_err(|e| e.to_string())?;
-        write(24, 1).await?;
+        let nic = Registers::new(cpu.clone())?;
+        let len = nic.frame();
+        (TX..RX).step_by(16).for_each(|descriptor| nic.describe(descriptor, FRAME, len));
+        nic.rings().await?;
+        nic.write(24, 1).await?;
         for index in 1..=MAX_FRAMES_ON_WIRE as u32 + 1 {
-            write(16, index).await?;
+            nic.write(16, index).await?;
             cpu.sleep(LATENCY * 2).await;
         }
-        write(16, MAX_FRAMES_ON_WIRE as u32 + 2).await?;
+        nic.write(16, MAX_FRAMES_ON_WIRE as u32 + 2).await?;
         cpu.sleep(Duration::from_us(5)).await;
-        write(24, 0).await?;
+        nic.write(24, 0).await?;
         cpu.sleep(LATENCY * 2).await;
         Ok(())
     })
@@ -261,27 +290,21 @@ fn frames_wait_up_to_their_limit_and_none_for_a_device_that_is_not_enabled() {
 fn without_being_enabled_the_rings_and_the_buffers_are_forgotten() {
     let mut lab = Lab::new(peer());
     lab.run(async |cpu| {
-        let base = found(BAR, BAR_BYTES).address(BAR, 0)?;
-        let write =
-            async |offset, value| cpu.write_u32(base + offset, value).await.map_err(|e| e.to_string());
-        let frame = Arp { kind: Kind::Request, from: HOST, to: PEER }.emit();
-        cpu.memory().write(0x3000, &frame).unwrap();
-        for (descriptor, address) in [(0x1000, 0x3000), (0x2000, 0x4000)] {
-            cpu.memory().write_u64(descriptor, address).unwrap();
-            cpu.memory().write_u64(descriptor + 8, frame.len() as u64).unwrap();
-        }
-        cpu.write_u64(base, 0x1000).await.map_err(|e| e.to_string())?;
-        cpu.write_u64(base + 8, 0x2000).await.map_err(|e| e.to_string())?;
-        write(24, 1).await?;
-        write(20, 0).await?; // a buffer, whose frame comes too late
+        let nic = Registers::new(cpu.clone())?;
+        let len = nic.frame();
+        nic.describe(TX, FRAME, len);
+        nic.describe(RX, 0x4000, len);
+        nic.rings().await?;
+        nic.write(24, 1).await?;
+        nic.write(20, 0).await?; // a buffer, whose frame comes too late
         for _ in 0..2 {
-            write(16, 1).await?; // each time the first descriptor
+            nic.write(16, 1).await?; // each time the first descriptor
             cpu.interrupt(32).await;
-            write(24, 0).await?;
-            write(24, 1).await?;
+            nic.write(24, 0).await?;
+            nic.write(24, 1).await?;
         }
         cpu.sleep(LATENCY * 2).await;
-        write(24, 0).await
+        nic.write(24, 0).await
     })
     .unwrap();
     assert_eq!(*lab.counters.get(), Counters { tx_frames: 2, no_buffer: 2, ..Counters::default() });
@@ -294,10 +317,10 @@ fn a_read_without_a_completion_is_issued_again() {
         let mut lab = Lab::new(peer());
         lab.host.fail_reads = Some(error);
         lab.run(async |cpu| {
-            let base = found(BAR, BAR_BYTES).address(BAR, 0)?;
-            cpu.write_u64(base + 8, 0x2000).await.map_err(|e| e.to_string())?;
-            cpu.write_u32(base + 24, 1).await.map_err(|e| e.to_string())?;
-            cpu.write_u32(base + 20, 0).await.map_err(|e| e.to_string())?;
+            let nic = Registers::new(cpu.clone())?;
+            nic.rings().await?;
+            nic.write(24, 1).await?;
+            nic.write(20, 0).await?;
             cpu.sleep(LATENCY * 100).await;
             Ok(())
         })

@@ -6,12 +6,9 @@ use super::pointer::prps;
 use super::queue::{CompletionQueue, SubmissionQueue};
 use super::run::Run;
 use super::settings::Block;
-use super::spec::{Command, Outcome, Status, admin};
+use super::spec::{ALL_NAMESPACES, Command, Outcome, Status, admin};
 use super::{MAX_ENTRIES, identify, log};
 use std::rc::Rc;
-
-/// The number that stands for all namespaces.
-pub(super) const ALL: u32 = u32::MAX;
 
 impl Run {
     /// Carries out an admin command, but for requests of events.
@@ -93,7 +90,7 @@ impl Run {
         let is_there = self.submissions(command.dw(10) as u16).is_some();
         let completions = (command.dw(11) >> 16) as u16;
         if !self.has_place(completions) {
-            return Err(if completions == 0 { Status::CQ_INVALID } else { Status::QUEUE_ID });
+            return Err(Status::QUEUE_ID);
         }
         let completions = self.completions(completions).ok_or(Status::CQ_INVALID)?;
         let (id, base, entries) = self.place(command, is_there)?;
@@ -136,7 +133,7 @@ impl Run {
             None => Err(Status::INVALID_NAMESPACE),
         };
         let bytes = match command.dw(10) as u8 {
-            0x00 if nsid == ALL => return Err(Status::INVALID_NAMESPACE),
+            0x00 if nsid == ALL_NAMESPACES => return Err(Status::INVALID_NAMESPACE),
             0x00 => identify::namespace(known()?, are_several, identify::eui64(subsystem.serial, nsid)),
             0x01 => identify::controller(&identify::Subject {
                 serial: &format!("riser-{:08x}", subsystem.serial),
@@ -145,7 +142,7 @@ impl Run {
                 has_cache: subsystem.settings.volatile_write_cache,
                 namespaces: count,
             }),
-            0x02 if nsid >= ALL - 1 => return Err(Status::INVALID_NAMESPACE),
+            0x02 if nsid >= ALL_NAMESPACES - 1 => return Err(Status::INVALID_NAMESPACE),
             0x02 => identify::list(nsid.saturating_add(1)..=count),
             0x03 => {
                 known()?;
@@ -160,6 +157,10 @@ impl Run {
         let (page, retains) = (command.dw(10) as u8, command.dw(10) & 1 << 15 != 0);
         let words = (u64::from(command.dw(11) & 0xffff) << 16 | u64::from(command.dw(10) >> 16)) + 1;
         let offset = u64::from(command.dw(13)) << 32 | u64::from(command.dw(12));
+        // No page is of a namespace.
+        if ![0, ALL_NAMESPACES].contains(&command.nsid()) {
+            return Err(Status::INVALID_FIELD);
+        }
         let warning = self.features.borrow().warning();
         let all = match page {
             log::ERROR => self.controller.counts.borrow().error_page(),
@@ -214,7 +215,7 @@ impl Run {
             return Err(Status::FORMAT);
         }
         let chosen = match command.nsid() {
-            ALL => &all[..],
+            ALL_NAMESPACES => &all[..],
             0 => return Err(Status::INVALID_NAMESPACE),
             n => all.get(n as usize - 1..n as usize).ok_or(Status::INVALID_NAMESPACE)?,
         };

@@ -84,10 +84,7 @@ pub(super) async fn serve(io: Io, number: u16, subsystem: Rc<Subsystem>, counts:
 
 /// The power was gone, before this moment: the cache with it.
 fn lose_power(number: u16, subsystem: &Subsystem, counts: &RefCell<log::Counts>) {
-    let mut counts = counts.borrow_mut();
-    counts.unsafe_shutdowns += u64::from(counts.is_in_use);
-    counts.power_cycles += 1;
-    counts.is_in_use = false;
+    counts.borrow_mut().lose_power();
     if number == 0 {
         subsystem.namespaces.iter().for_each(Namespace::lose_power);
     }
@@ -106,6 +103,7 @@ impl Controller {
     /// Registers as after a reset, but those of the admin queues.
     fn reset(&self) {
         self.finish();
+        self.counts.borrow_mut().reset();
         let mut registers = self.registers.borrow_mut();
         let capabilities = u64::from(MAX_ENTRIES - 1) // MQES
             | 1 << 16 // CQR: queues are contiguous
@@ -192,7 +190,7 @@ impl Controller {
         }
         let run = Run::start(Rc::clone(self), page, (asq, submissions), (acq, completions));
         *self.run.borrow_mut() = Some(run);
-        self.counts.borrow_mut().is_in_use = true;
+        self.counts.borrow_mut().begin();
         self.set_status(csts::RDY);
     }
 

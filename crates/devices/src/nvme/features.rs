@@ -3,8 +3,9 @@
 
 use super::identify::{TEMPERATURE, WARNING_TEMPERATURE};
 use super::queue::Coalescing;
-use super::spec::{Outcome, Status};
+use super::spec::{ALL_NAMESPACES, Outcome, Status};
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use tlp::Duration;
 
 const ARBITRATION: u8 = 0x01;
@@ -24,8 +25,6 @@ pub(super) const CHANGEABLE: u32 = 0b100;
 const EVENT_BITS: u32 = 0x0000_001f;
 /// TMPSEL of all sensors; there is but the composite temperature, 0.
 const ALL_SENSORS: u32 = 0xf;
-/// The NSID of all namespaces.
-const ALL: u32 = u32::MAX;
 
 #[derive(Default)]
 pub(super) struct Features {
@@ -88,34 +87,33 @@ impl Features {
 
     /// Set Features.
     pub(super) fn set(&mut self, feature: u8, dw11: u32, nsid: u32) -> Outcome {
-        let is_of_all = nsid == 0 || nsid == ALL;
         let all_sensors = feature == TEMPERATURE_THRESHOLD && dw11 >> 16 & 0xf == ALL_SENSORS;
         let dw11 = if all_sensors { dw11 & !(ALL_SENSORS << 16) } else { dw11 };
         let part = Features::part(feature, dw11, nsid);
         self.default_of(feature, part).ok_or(Status::INVALID_FIELD)?;
-        let legal = match feature {
-            POWER => dw11 & 0x1f == 0,
-            EVENTS => dw11 & !EVENT_BITS == 0,
-            _ => true,
+        let value = match feature {
+            POWER if dw11 & 0x1f != 0 => return Err(Status::INVALID_FIELD),
+            EVENTS if dw11 & !EVENT_BITS != 0 => return Err(Status::INVALID_FIELD),
+            TEMPERATURE_THRESHOLD => dw11 & 0xffff,
+            _ => dw11,
         };
-        match (feature, nsid) {
-            _ if !legal => return Err(Status::INVALID_FIELD),
-            (ERROR_RECOVERY, ALL) => {
-                let all = (1..=self.namespaces).map(|nsid| ((feature, nsid), dw11));
-                self.set.extend(all);
-                return Ok(0);
-            }
-            (ERROR_RECOVERY, nsid) if nsid == 0 || nsid > self.namespaces => {
-                return Err(Status::INVALID_NAMESPACE);
-            }
-            (ERROR_RECOVERY, _) => {}
-            (_, nsid) if !is_of_all && nsid > self.namespaces => return Err(Status::INVALID_NAMESPACE),
-            _ if !is_of_all => return Err(Status::NOT_OF_NAMESPACE),
-            _ => {}
+        for part in self.meant(feature, part, nsid)? {
+            self.set.insert((feature, part), value);
         }
-        let value = if feature == TEMPERATURE_THRESHOLD { dw11 & 0xffff } else { dw11 };
-        self.set.insert((feature, part), value);
         Ok(0)
+    }
+
+    /// The parts of a feature that are meant: all namespaces have one NSID; features of the controller have none.
+    fn meant(&self, feature: u8, part: u32, nsid: u32) -> Result<RangeInclusive<u32>, Status> {
+        let is_one = (1..=self.namespaces).contains(&nsid);
+        match (feature, nsid) {
+            (ERROR_RECOVERY, ALL_NAMESPACES) => Ok(1..=self.namespaces),
+            (ERROR_RECOVERY, _) if is_one => Ok(nsid..=nsid),
+            (ERROR_RECOVERY, _) => Err(Status::INVALID_NAMESPACE),
+            (_, 0 | ALL_NAMESPACES) => Ok(part..=part),
+            _ if is_one => Err(Status::NOT_OF_NAMESPACE),
+            _ => Err(Status::INVALID_NAMESPACE),
+        }
     }
 
     /// The critical warnings of the health page: whether the temperature is beyond a threshold.

@@ -79,8 +79,8 @@ pub(super) fn controller(subject: &Subject<'_>) -> Vec<u8> {
         .put(520, &0b1111u16.to_le_bytes())
         // VWC: whether there is one; Flush takes all namespaces at once.
         .put(525, &[0b110 | u8::from(subject.has_cache)])
-        // SGLS: without alignment, with bit buckets.
-        .put(536, &(1u32 | 1 << 16).to_le_bytes())
+        // SGLS: without alignment, with bit buckets, and longer than the data.
+        .put(536, &(1u32 | 1 << 16 | 1 << 18).to_le_bytes())
         .put(768, subsystem.as_bytes())
         // Power state 0: 25 W.
         .put(2048, &2500u16.to_le_bytes());

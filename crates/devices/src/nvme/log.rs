@@ -16,7 +16,7 @@ pub(super) const HEALTH: u8 = 0x02;
 pub(super) const FIRMWARE: u8 = 0x03;
 pub(super) const EFFECTS: u8 = 0x05;
 
-/// What a controller has counted. Outlives its resets.
+/// What a controller has counted. Outlives its resets, but for the entries of the error log.
 #[derive(Default)]
 pub(super) struct Counts {
     errors: VecDeque<[u8; ERROR_BYTES]>,
@@ -26,8 +26,10 @@ pub(super) struct Counts {
     pub(super) blocks_written: u64,
     pub(super) reads: u64,
     pub(super) writes: u64,
-    pub(super) power_cycles: u64,
-    pub(super) unsafe_shutdowns: u64,
+    power_cycles: u64,
+    unsafe_shutdowns: u64,
+    /// It was enabled since it has power.
+    has_power: bool,
     /// It was enabled, and not shut down since.
     pub(super) is_in_use: bool,
     pub(super) busy: Duration,
@@ -45,10 +47,27 @@ impl Counts {
             .put(12, &(status.field() << 1).to_le_bytes())
             // The byte in the command that is wrong: none in particular.
             .put(14, &u16::MAX.to_le_bytes())
-            .put(16, &if queue > 0 { command.lba() } else { 0 }.to_le_bytes())
+            .put(16, &if queue > 0 && command.has_lba() { command.lba() } else { 0 }.to_le_bytes())
             .put(24, &command.nsid().to_le_bytes());
         self.errors.truncate(ERRORS - 1);
         self.errors.push_front(fields.0.try_into().unwrap_or([0; ERROR_BYTES]));
+    }
+
+    /// The log of errors is emptied by a reset (NVMe 1.4 §5.14.1.1); their count goes on.
+    pub(super) fn reset(&mut self) {
+        self.errors.clear();
+    }
+
+    /// The controller is enabled; the first time since it has power, that was a power cycle.
+    pub(super) fn begin(&mut self) {
+        self.power_cycles += u64::from(!self.has_power);
+        (self.has_power, self.is_in_use) = (true, true);
+    }
+
+    /// The power is gone.
+    pub(super) fn lose_power(&mut self) {
+        self.unsafe_shutdowns += u64::from(self.is_in_use);
+        (self.has_power, self.is_in_use) = (false, false);
     }
 
     pub(super) fn error_page(&self) -> Vec<u8> {

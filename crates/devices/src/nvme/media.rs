@@ -247,17 +247,18 @@ impl Namespace {
         Ok(())
     }
 
-    /// Blocks become zero, written or not.
-    pub(super) fn zero(&self, at: u64, len: u64, through: bool) -> io::Result<()> {
-        if self.cache.is_none() {
-            self.heal(at, len);
-            return self.kept.borrow_mut().zero(at, len);
+    /// Blocks become zero, in the cache and for good: zeros take no room.
+    pub(super) fn zero(&self, at: u64, len: u64) -> io::Result<()> {
+        self.heal(at, len);
+        if let Some(cache) = &self.cache {
+            let mut cache = cache.borrow_mut();
+            for (chunk, offset, bytes) in cut(at, len) {
+                if let Some(cached) = cache.get_mut(&chunk) {
+                    cached[offset..offset + bytes].fill(0);
+                }
+            }
         }
-        let zeros = [0; CHUNK_BYTES as usize];
-        for (chunk, offset, bytes) in cut(at, len) {
-            self.write(chunk * CHUNK_BYTES + offset as u64, &zeros[..bytes], through)?;
-        }
-        Ok(())
+        self.kept.borrow_mut().zero(at, len)
     }
 
     /// What is written can be read again.

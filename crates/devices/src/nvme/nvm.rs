@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Commands that read and write namespaces (NVMe 1.4 §6).
 
-use super::admin::ALL;
 use super::media::Namespace;
 use super::pointer::{Piece, pieces};
 use super::run::Run;
-use super::spec::{Command, Outcome, Status, io};
+use super::spec::{ALL_NAMESPACES, Command, Outcome, Status, io};
 use super::{MAX_TRANSFER, Report};
 use device::io::join_array;
 use tlp::Time;
@@ -30,7 +29,7 @@ impl Run {
     /// Carries out an I/O command.
     pub(super) async fn transfer(&self, command: &Command) -> Outcome {
         let namespace = match command.nsid() {
-            ALL if command.opcode() == io::FLUSH => {
+            ALL_NAMESPACES if command.opcode() == io::FLUSH => {
                 self.stored(self.controller.subsystem.flush(), Status::WRITE_FAULT)?;
                 return Ok(0);
             }
@@ -45,8 +44,7 @@ impl Run {
             io::WRITE_ZEROES => {
                 let blocks = blocks(command, namespace)?;
                 self.until(|way, now| way.write(now, 0)).await;
-                let done = namespace.zero(blocks.at, blocks.bytes, self.is_through(command));
-                self.stored(done, Status::WRITE_FAULT)?;
+                self.stored(namespace.zero(blocks.at, blocks.bytes), Status::WRITE_FAULT)?;
             }
             io::WRITE_UNCORRECTABLE => {
                 let blocks = blocks(command, namespace)?;
@@ -175,7 +173,7 @@ impl Run {
         }
         if command.dw(11) & DEALLOCATE != 0 {
             for range in &ranges {
-                self.stored(namespace.zero(range.at, range.bytes, false), Status::WRITE_FAULT)?;
+                self.stored(namespace.zero(range.at, range.bytes), Status::WRITE_FAULT)?;
             }
         }
         Ok(())

@@ -19,6 +19,9 @@ pub(super) mod csts {
     pub(in super::super) const SHST_COMPLETE: u32 = 0b10 << 2;
 }
 
+/// The NSID of all namespaces (NVMe 1.4 §6.1.2).
+pub(super) const ALL_NAMESPACES: u32 = u32::MAX;
+
 /// Bytes of an entry of a submission queue, and of a completion queue.
 pub(super) const SQE_BYTES: u32 = 64;
 pub(super) const CQE_BYTES: u32 = 16;
@@ -139,7 +142,12 @@ impl Command {
         [self.u64_at(6), self.u64_at(8)]
     }
 
-    /// Starting LBA of I/O commands.
+    /// Whether an I/O command has a Starting LBA.
+    pub(super) fn has_lba(&self) -> bool {
+        !matches!(self.opcode(), io::FLUSH | io::DATASET_MANAGEMENT)
+    }
+
+    /// Starting LBA of an I/O command.
     pub(super) fn lba(&self) -> u64 {
         self.u64_at(10)
     }
