@@ -24,7 +24,7 @@ pub struct Search {
     pub btf: Option<Btf>,
     /// Where memory is. Without any: from 2 MiB on, and from 4 GiB on, as far as reads are answered.
     pub memory: Vec<Range<u64>>,
-    /// Where the search for the end of memory ends, bytes.
+    /// Where the search for the end of memory ends, bytes: above 2 MiB.
     pub end: u64,
 }
 
@@ -103,7 +103,8 @@ type Measured = (Vec<Range<u64>>, Vec<u64>);
 impl<M: Memory> Finder<'_, '_, M> {
     /// Reads a little of every 2 MiB.
     fn measure(&mut self, given: Vec<Range<u64>>, end: u64) -> Result<Measured, Error<M::Error>> {
-        let asked = if given.is_empty() { vec![FIRST..HIGH, HIGH..end] } else { given };
+        let asked = if given.is_empty() { vec![FIRST..HIGH.min(end), HIGH..end.max(HIGH)] } else { given };
+        let first = asked[0].start;
         let (mut ranges, mut entries) = (Vec::new(), Vec::new());
         for range in asked {
             let mut at = range.start;
@@ -122,7 +123,7 @@ impl<M: Memory> Finder<'_, '_, M> {
                 ranges.push(range.start..at.min(range.end));
             }
         }
-        if ranges.is_empty() { Err(Error::NothingReadable(FIRST)) } else { Ok((ranges, entries)) }
+        if ranges.is_empty() { Err(Error::NothingReadable(first)) } else { Ok((ranges, entries)) }
     }
 
     /// Looks at all that is there, up to a kernel's first task.

@@ -58,7 +58,7 @@ pub enum Error<E> {
     Memory(E),
     /// Not even the first read was answered with data.
     #[error(
-        "no memory can be read: the read at {0:#x} was refused, as an IOMMU does where the adapter is granted nothing"
+        "no memory can be read: the read at {0:#x} was refused, as where the adapter is no bus master, or an IOMMU grants it nothing"
     )]
     NothingReadable(u64),
     /// Memory that the kernel points at.

@@ -12,7 +12,7 @@ say() {
 # Waits until the device is there and does its job again.
 is_back() {
     for _ in $(seq 300); do
-        [ -c /dev/my_device/0 ] && sh "$job" 1 2>/dev/null && return
+        [ -c /dev/my_device/0 ] && sh "$job" 1 >/dev/null 2>&1 && return
         sleep 0.1
     done
     return 1
@@ -31,11 +31,11 @@ log_has() {
     return 1
 }
 
-is_back && sh "$job" && say ok "copies are what was written" || say FAILED "copies"
+is_back && sh "$job" >/dev/null && say ok "copies are what was written" || say FAILED "copies"
 dmesg -c >/dev/null
 
 lab fault 'slot = "card", direction = "upstream", frames = "tlp", nth = 1, action = "corrupt"'
-sh "$job" && log_has 'AER: Correct' && say ok "a corrected error is logged, and nothing else" || say FAILED "corrected error"
+sh "$job" >/dev/null && log_has 'AER: Correct' && say ok "a corrected error is logged, and copies go on" || say FAILED "corrected error"
 
 lab fault 'slot = "card", direction = "upstream", frames = "tlp", nth = 1, action = "uncorrectable-internal"'
 sh "$job" >/dev/null 2>&1
@@ -47,8 +47,9 @@ is_back && say ok "a completion timeout fails a copy, and the next one works" ||
 
 dmesg -c >/dev/null
 # A doorbell that the device does not hear: its setting deaf_to says which.
-sh "$job" 60 2>/dev/null
-log_has 'has not ended in' && is_back && say ok "a stuck doorbell times out, and the device is reset" || say FAILED "stuck doorbell"
+sh "$job" 60 >/dev/null 2>&1
+log_has 'has not ended in' && is_back && say ok "a stuck doorbell times out, and the next copy works" ||
+    say FAILED "stuck doorbell; the device is deaf to one with --set slot.card.my-device.deaf_to=60"
 
 lab cut card 2000
 log_has 'Link Down\|DPC: containment' && is_back && say ok "a link that goes down and comes back is recovered from" || say FAILED "link"
@@ -57,7 +58,7 @@ sh "$job" 100000 >/dev/null 2>&1 &
 sleep 0.5
 lab remove card
 wait $! && say FAILED "a device that is pulled out still copies"
-log_has 'Card not present' && say ok "a device that is pulled out fails its copies at once" || say FAILED "removal"
+log_has 'Card not present' && say ok "a device that is pulled out fails its copies" || say FAILED "removal"
 lab insert card
 is_back && say ok "and works when it is back" || say FAILED "insertion"
 

@@ -3,7 +3,7 @@
 //! itself counts.
 
 use super::setup::Setup;
-use super::table::{Cell, Column, Report, Table};
+use super::table::{Cell, Chart, Column, Line, Report, Table};
 use super::{Effort, PaperError};
 use devices::nvme::JobReport;
 use lab::TransactionReport;
@@ -112,7 +112,7 @@ fn row(depth: i64, seen: &Seen) -> Vec<Cell> {
 
 /// Throughput and the parts of a command's time over the depth of the queue.
 pub(super) fn queue_depth(effort: &Effort) -> Result<Report, PaperError> {
-    let mut tables = Vec::new();
+    let (mut tables, mut lines) = (Vec::new(), Vec::new());
     let links = [
         (3, "xeon-e5-2637v3", "optane-p4800x"),
         (3, "xeon-e5-2637v3", "ideal"),
@@ -120,7 +120,7 @@ pub(super) fn queue_depth(effort: &Effort) -> Result<Report, PaperError> {
     ];
     for (generation, host, media) in links {
         for kind in ["read", "write"] {
-            let mut rows = Vec::new();
+            let (mut rows, mut points) = (Vec::new(), Vec::new());
             for depth in DEPTHS {
                 let commands = i64::from(effort.frames) * 48;
                 let seen = run(&[
@@ -132,7 +132,9 @@ pub(super) fn queue_depth(effort: &Effort) -> Result<Report, PaperError> {
                     ("slot.0.nvme.job.commands", commands.into()),
                 ])?;
                 rows.push(row(depth, &seen));
+                points.push((depth as f64, seen.job.gbps()));
             }
+            lines.push(Line::riser(format!("{kind}, Gen{generation} x4, {media}"), points));
             let title = format!("{kind} of 4 KiB, Gen{generation} x4, host {host}, media {media}");
             tables.push(Table { title, columns: COLUMNS, rows });
         }
@@ -142,5 +144,6 @@ pub(super) fn queue_depth(effort: &Effort) -> Result<Report, PaperError> {
         "Tags in use are by Little's law: reads a second times the time of one on its way. A limit is named where a direction of the link is busy for 90 % of the time, packets without credits for half of it, 90 % of 256 tags in use, or half of a command's time the media's, or that of entries, of which the controller reads 16 at a time; else it is round trips, of which a deeper queue has more at once.".into(),
         "An Intel Optane SSD DC P4800X of 375 GB was measured at 108,300 reads a second one at a time, of 8.9 us in the mean, and at 584,800 sixteen at a time (AnandTech, 2017).".into(),
     ];
-    Ok(Report { labs: vec![LAB], tables, notes, ..Report::default() })
+    let chart = Some(Chart { x: "queue depth", y: "data (Gb/s)", lines });
+    Ok(Report { labs: vec![LAB], tables, notes, chart, ..Report::default() })
 }

@@ -244,7 +244,8 @@ fn cables_that_cannot_be() {
     let lab = format!("{}/../../labs/guest/nics.toml", env!("CARGO_MANIFEST_DIR"));
     let rows = [
         ("a", "SLOT=SLOT and SLOT=tap:NAME are legal"),
-        ("a=c", "`c`: slots whose NIC has `cable = \"outside\"` are legal"),
+        ("a=tap:", "SLOT=SLOT and SLOT=tap:NAME are legal"),
+        ("a=c", "`c`: legal are a, b, whose NICs have `cable = \"outside\"`, and tap:NAME behind the ="),
         ("a=a", "`a`: its cable is taken already"),
     ];
     for (cable, why) in rows {

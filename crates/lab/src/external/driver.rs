@@ -86,6 +86,12 @@ impl Driver {
         self.door_at(self.assembly.places.iter().position(|joint| joint.name == name)?)
     }
 
+    /// The names of all places of this type.
+    pub fn doors<P: Place>(&self) -> impl Iterator<Item = &str> {
+        let is = |joint: &&Joint| (&*joint.place as &dyn Any).is::<P>();
+        self.assembly.places.iter().filter(is).map(|joint| &*joint.name)
+    }
+
     fn door_at<P: Place + Clone>(&self, n: usize) -> Option<Door<P>> {
         let Joint { place, behind, .. } = &self.assembly.places[n];
         let place = (&**place as &dyn Any).downcast_ref::<P>()?.clone();

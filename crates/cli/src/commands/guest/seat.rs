@@ -107,7 +107,14 @@ impl SeatArgs {
         let mut end = |slot: &str| {
             let wrong = |why: &str| Failure::Usage(format!("--cable: `{slot}`: {why}"));
             let door = opened.driver.door_named::<Cable>(&format!("slot {slot}"));
-            let door = door.ok_or_else(|| wrong("slots whose NIC has `cable = \"outside\"` are legal"))?;
+            let legal = || opened.driver.doors::<Cable>().map(|name| name.trim_start_matches("slot "));
+            let why = || match legal().collect::<Vec<_>>().join(", ") {
+                none if none.is_empty() => "no slot has a NIC with `cable = \"outside\"`".to_owned(),
+                slots => format!(
+                    "legal are {slots}, whose NICs have `cable = \"outside\"`, and tap:NAME behind the ="
+                ),
+            };
+            let door = door.ok_or_else(|| wrong(&why()))?;
             if taken.insert(slot.to_owned()) { Ok(door) } else { Err(wrong("its cable is taken already")) }
         };
         let cord = |given: &String| {
@@ -116,6 +123,7 @@ impl SeatArgs {
             let (slot, to) = given.split_once('=').ok_or_else(wrong)?;
             let door = end(slot)?;
             let cord = match to.strip_prefix("tap:") {
+                Some("") => return Err(wrong()),
                 Some(name) => Cord::to_wire(door, Box::new(Tap::open(name)?)),
                 None => Cord::between(door, end(to)?),
             };

@@ -34,7 +34,8 @@ Findings are what the kernel reports of itself (BUG, WARNING, Oops, lockups, tas
 workload that hangs or fails in the end, slabs that grow by an object for each fault, and what kmemleak has where the kernel has that.
 A kernel that does not go on is a finding too: another machine takes its place, for the faults that are left, but where --capture, --record or \
 --hexdump keep one machine. --log FILE is of the first; that of the second is FILE.2.
---json prints one object: seed, faults, seconds, machines, kinds, rounds_well, rounds_failed, rescues, findings. The exit status is 1 where there \
+--json prints one object: seed, faults, seconds, machines, kinds, rounds_well, rounds_failed, rescues, findings, and schedule, which has each \
+fault that has come: a pause in ms, its kind, and its parameters. The exit status is 1 where there \
 are findings. Ctrl-C ends with the report so far.";
 
 /// Run a workload again and again while faults come, and say what the kernel made of them
@@ -58,7 +59,7 @@ pub(crate) struct Args {
 struct Torture<'a> {
     args: Args,
     module: String,
-    schedule: Vec<String>,
+    schedule: &'a [String],
     heard: Heard,
     models: &'a Models,
 }
@@ -81,13 +82,14 @@ pub(crate) fn run(mut args: Args, models: &Models) -> Result<(), Failure> {
     let (begun, json) = (Instant::now(), args.run.take_json());
     let schedule = schedule(&slots, file.lab.seed, args.faults);
     let heard = Heard::new(Tally::new(file.lab.seed), args.faults);
-    let ended = Torture { args, module, schedule, heard: heard.clone(), models }.run();
+    let ended = Torture { args, module, schedule: &schedule, heard: heard.clone(), models }.run();
     heard.end();
-    if let Err(failure @ (Failure::Usage(_) | Failure::Run(_))) = ended {
-        return Err(failure);
-    }
     heard.with(|tally| {
+        if tally.is_empty() && matches!(ended, Err(Failure::Usage(_) | Failure::Run(_))) {
+            return ended;
+        }
         tally.seconds = begun.elapsed().as_secs();
+        tally.schedule = schedule.iter().take(tally.faults as usize).cloned().collect();
         tally.report(json)?;
         ended?;
         if tally.findings.is_empty() { Ok(()) } else { Err(Failure::Command(1)) }

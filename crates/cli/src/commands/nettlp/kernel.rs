@@ -12,7 +12,7 @@ use nettlp::allow::Window;
 use nettlp::client::{Client, ClientError};
 use nettlp::net::AnyCarrier;
 use nettlp::requester::Fault;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -31,8 +31,13 @@ pub(super) struct KernelArgs {
     memory: Vec<Range<u64>>,
 
     /// Where the search for memory ends at the latest
-    #[arg(long, value_name = "ADDRESS", default_value = "1T", value_parser = number, conflicts_with = "memory")]
+    #[arg(long, value_name = "ADDRESS", default_value = "1T", value_parser = end, conflicts_with = "memory")]
     memory_end: u64,
+}
+
+fn end(text: &str) -> Result<u64, String> {
+    let end = number(text)?;
+    if end > 2 << 20 { Ok(end) } else { Err("the search begins at 2M: legal is more".to_owned()) }
 }
 
 fn memory(text: &str) -> Result<Range<u64>, String> {
@@ -63,10 +68,20 @@ impl Memory for Dma {
 #[derive(Serialize)]
 pub(super) struct Found {
     remote: String,
-    init_task_address: u64,
-    image_offset: u64,
-    direct_map: u64,
+    init_task_address: Hex,
+    image_offset: Hex,
+    direct_map: Hex,
     memory: Vec<Piece>,
+}
+
+/// An address of the kernel's, as text: a number of that size is not exact in every reader of JSON.
+#[derive(Clone, Copy)]
+struct Hex(u64);
+
+impl Serialize for Hex {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(&format_args!("{:#x}", self.0))
+    }
 }
 
 /// Physical memory.
@@ -103,9 +118,9 @@ impl KernelArgs {
             |range: &Range<u64>| Piece { address: range.start, length_bytes: range.end - range.start };
         Found {
             remote: self.peer.remote().to_string(),
-            init_task_address: kernel.init_task(),
-            image_offset: kernel.image_offset(),
-            direct_map: kernel.direct_map(),
+            init_task_address: Hex(kernel.init_task()),
+            image_offset: Hex(kernel.image_offset()),
+            direct_map: Hex(kernel.direct_map()),
             memory: kernel.memory().iter().map(piece).collect(),
         }
     }

@@ -15,7 +15,7 @@ Examples:
 In place of process-list, without a System.map: the kernel (Linux of x86-64 with BTF, as distributions' are) is looked for in \
 memory, wherever KASLR has put it, and its own type information says where a task's members lie. Nothing is written. The \
 machine runs meanwhile: what changes under the reader is read again. --json prints one object:
-  remote, init_task_address, image_offset (virtual above physical), direct_map (its virtual address),
+  remote, init_task_address, image_offset (virtual above physical), direct_map (its virtual address): hexadecimal text,
   memory: [{address, length_bytes}] (physical), tasks: [{address (physical), pid, state, name, is_kernel_thread}]
 The exit status is 1 where no kernel is found, or memory is refused, as an IOMMU does.";
 

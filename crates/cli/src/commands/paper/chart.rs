@@ -7,7 +7,12 @@ use view::figure::{Axis, FigurePage, LineChart, Series, Stroke};
 
 /// The chart of an experiment, the paper's lines dashed.
 pub(super) fn chart(report: &Report) -> Result<LineChart, Failure> {
-    let nothing = || Failure::Run(format!("{}: nothing to draw", report.experiment));
+    let nothing = || {
+        Failure::Run(format!(
+            "{}: nothing to draw: it has tables alone, which --json prints",
+            report.experiment
+        ))
+    };
     let chart = report.chart.as_ref().ok_or_else(nothing)?;
     let points = || chart.lines.iter().flat_map(|line| &line.points);
     let (first, last) = ends(points().map(|p| p.0));

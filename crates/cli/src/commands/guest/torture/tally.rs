@@ -22,6 +22,8 @@ pub(super) struct Tally {
     /// The faults behind which functions were found anew, since the driver had given up.
     rescues: Vec<String>,
     pub(super) findings: Vec<String>,
+    /// The faults that have come.
+    pub(super) schedule: Vec<String>,
 }
 
 /// What a machine has said of itself as its last.
@@ -38,6 +40,11 @@ pub(super) enum Last {
 impl Tally {
     pub(super) fn new(seed: u64) -> Tally {
         Tally { seed, ..Tally::default() }
+    }
+
+    /// Whether there is nothing to tell.
+    pub(super) fn is_empty(&self) -> bool {
+        self.faults == 0 && self.findings.is_empty()
     }
 
     /// Takes a line of `torture.sh`; what it says as its last.
