@@ -106,7 +106,7 @@ fn iperf(mode: &[&str]) {
          pair $(of 0a) $(of 0b) riser; pair $(of 1a) $(of 1b) qemu; sleep 4\n\
          for who in riser qemu; do ip netns exec ${{who}}2 iperf3 -s -D; done; sleep 1\n\
          for way in '' -R; do for who in riser qemu; do ip netns exec ${{who}}1 iperf3 -c 192.0.2.2 -t {seconds} -f m $way | \
-         grep receiver | sed -E 's/.*MBytes +([0-9.]+) .*/\\1/'; done; done\n\
+         grep receiver | sed -E 's/.*Bytes +([0-9.]+) .*/\\1/'; done; done\n\
          i=$(ip netns exec riser1 ls /sys/class/net | grep eth)\n\
          ip netns exec riser1 ethtool -k $i | grep -cE '^(tcp-segmentation-offload|rx-checksumming|tx-checksumming): on'\n\
          ip netns exec riser1 ethtool -S $i | grep -E ' (rx_csum_offload_errors|rx_crc_errors|tx_errors): 0$' | wc -l\n\
@@ -218,7 +218,7 @@ fn iperf_both_ways() -> String {
     let seconds = std::env::var("RISER_IPERF_SECONDS").unwrap_or("5".to_owned());
     format!(
         "ip netns exec far iperf3 -s -D; sleep 1\n\
-         for way in '' -R; do iperf3 -c 192.0.2.2 -t {seconds} -f m $way | grep -E 'receiver' | sed -E 's/.*MBytes +([0-9.]+) .*/\\1/'; done"
+         for way in '' -R; do iperf3 -c 192.0.2.2 -t {seconds} -f m $way | grep -E 'receiver' | sed -E 's/.*Bytes +([0-9.]+) .*/\\1/'; done"
     )
 }
 
