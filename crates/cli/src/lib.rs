@@ -38,9 +38,9 @@ Examples:
 Exit status: 0 done, 1 the run failed, or a file that it reads is wrong, 2 wrong usage: what is wrong is an argument (--set among \
 them), 130 interrupted (Ctrl-C).";
 
-/// The models that ship, those of NetTLP among them.
+/// The models that ship, those of NetTLP, of libraries and of RTL among them.
 pub fn models() -> Models {
-    devices::models().with::<lab::remote::NettlpAdapter>().with::<native::Settings>()
+    devices::models().with::<lab::remote::NettlpAdapter>().with::<native::Settings>().with::<rtl::Settings>()
 }
 
 /// The command, with these models for the slots of its labs: the whole `main` of a program that has devices of its own.

@@ -15,6 +15,6 @@ mod loader;
 mod model;
 mod steps;
 
-pub use loader::LoadError;
+pub use loader::{LoadError, check_whole};
 pub use model::{BarKind, BarSettings, Interrupts, Settings};
-pub use steps::{Act, Fill, Step};
+pub use steps::{Act, Fill, Parts, Step, check_steps, run_steps};

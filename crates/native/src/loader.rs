@@ -131,8 +131,11 @@ impl Loaded {
     }
 }
 
-/// Whether all segments of the library are in its file: the system's loader dies of one that was cut.
-fn check_whole(path: &Path) -> Result<(), LoadError> {
+/// Whether all segments of a library are in its file: the system's loader dies of one that was cut.
+///
+/// # Errors
+/// [`LoadError::NotWhole`]
+pub fn check_whole(path: &Path) -> Result<(), LoadError> {
     let not_whole = |why: String| LoadError::NotWhole { path: path.to_owned(), why };
     let bytes = std::fs::read(path).map_err(|e| not_whole(e.to_string()))?;
     let elf = ElfFile64::<Endianness>::parse(&*bytes).map_err(|e| not_whole(e.to_string()))?;

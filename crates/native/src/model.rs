@@ -4,7 +4,7 @@
 
 use crate::guard::{Guard, Told};
 use crate::loader::{Instance, Loaded};
-use crate::steps::{self, Step};
+use crate::steps::{self, Parts, Step};
 use config::{Bar, Builder, ConfigSpace, Identity, MsiLayout, MsixLayout};
 use endpoint::FunctionConfig;
 use plug::site::NativeCode;
@@ -87,6 +87,18 @@ pub enum Interrupts {
     Msix,
 }
 
+impl BarSettings {
+    /// A configuration space with it.
+    pub fn add_to(&self, builder: Builder) -> Builder {
+        let bar = match self.kind {
+            BarKind::Memory32 => Bar::memory32(self.size_bytes),
+            BarKind::Memory64 => Bar::memory64(self.size_bytes),
+            BarKind::Io => Bar::io(self.size_bytes),
+        };
+        builder.bar(self.bar, bar)
+    }
+}
+
 impl Default for BarSettings {
     fn default() -> BarSettings {
         BarSettings { bar: 0, kind: BarKind::Memory32, size_bytes: 4096 }
@@ -128,7 +140,7 @@ impl Model for Settings {
         if self.settings.contains('\0') {
             return Err(Fault::at("settings", "settings hold a zero byte, which would end them"));
         }
-        steps::check(self)
+        steps::check_steps(&self.step, Parts { bars: &self.bars, vectors: self.vectors })
     }
 
     fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault> {
@@ -159,7 +171,7 @@ impl Model for Settings {
         let driver = move |cpu, function| {
             let (steps, failing) = (steps.clone(), failing.clone());
             async move {
-                let ended = steps::run(&cpu, &function, &steps).await;
+                let ended = steps::run_steps(&cpu, &function, &steps).await;
                 // What the library has done wrong is why its driver has failed.
                 failing.get().failure().map_or(ended, Err)
             }
@@ -188,15 +200,8 @@ impl Settings {
             subsystem_vendor: self.vendor_id,
             subsystem: self.device_id,
         });
-        for BarSettings { bar, kind, size_bytes } in &self.bars {
-            builder = builder.bar(
-                *bar,
-                match kind {
-                    BarKind::Memory32 => Bar::memory32(*size_bytes),
-                    BarKind::Memory64 => Bar::memory64(*size_bytes),
-                    BarKind::Io => Bar::io(*size_bytes),
-                },
-            );
+        for bar in &self.bars {
+            builder = bar.add_to(builder);
         }
         builder =
             match (self.interrupts, self.vectors) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the host does with a device of a library: the steps of the lab, in order. Never knows the device.
 
-use crate::model::Settings;
+use crate::model::BarSettings;
 use host::firmware::FoundFunction;
 use host::{Cpu, HostError};
 use plug::Fault;
@@ -77,6 +77,15 @@ pub struct Step {
     pub fill: Fill,
 }
 
+/// What steps may name of a device.
+#[derive(Clone, Copy, Debug)]
+pub struct Parts<'a> {
+    /// Its BARs.
+    pub bars: &'a [BarSettings],
+    /// Its interrupt vectors.
+    pub vectors: u16,
+}
+
 impl Step {
     fn bytes(&self) -> u64 {
         self.bytes.unwrap_or(4)
@@ -85,7 +94,7 @@ impl Step {
     /// What of the step does not go with what it does, with the device, or with `buffers`, which it may add to.
     fn check(
         &self,
-        device: &Settings,
+        device: Parts<'_>,
         buffers: &mut BTreeMap<String, u64>,
     ) -> Result<(), (&'static str, String)> {
         self.check_keys()?;
@@ -204,9 +213,9 @@ fn bytes_of(
 ///
 /// # Errors
 /// The first that does not.
-pub(crate) fn check(device: &Settings) -> Result<(), Fault> {
+pub fn check_steps(steps: &[Step], device: Parts<'_>) -> Result<(), Fault> {
     let mut buffers = BTreeMap::new();
-    for (n, step) in device.step.iter().enumerate() {
+    for (n, step) in steps.iter().enumerate() {
         step.check(device, &mut buffers).map_err(|(key, message)| {
             Fault::at(&format!("step.{n}.{key}"), format!("step {n}: {message}"))
         })?;
@@ -221,7 +230,7 @@ type Buffers = BTreeMap<String, (u64, u64)>;
 ///
 /// # Errors
 /// The first that does not find what it expects, or fails, by its number.
-pub(crate) async fn run(cpu: &Cpu, function: &FoundFunction, steps: &[Step]) -> Result<(), String> {
+pub async fn run_steps(cpu: &Cpu, function: &FoundFunction, steps: &[Step]) -> Result<(), String> {
     let mut buffers = Buffers::new();
     for (n, step) in steps.iter().enumerate() {
         one(cpu, function, step, &mut buffers).await.map_err(|why| format!("step {n}: {why}"))?;

@@ -19,6 +19,7 @@ mod outside;
 mod paper;
 mod profiles;
 mod report;
+mod rtl;
 mod run;
 mod sizes;
 mod tap;
@@ -47,6 +48,7 @@ pub(crate) enum Command {
     New(new::Args),
     Paper(paper::Args),
     Profiles(profiles::Args),
+    Rtl(rtl::Args),
     Trace(trace::Args),
 }
 
@@ -68,6 +70,7 @@ impl Command {
             Command::New(args) => new::run(args, models),
             Command::Paper(args) => paper::run(args),
             Command::Profiles(args) => profiles::run(args),
+            Command::Rtl(args) => rtl::run(args),
             Command::Trace(args) => trace::run(args, models),
         }
     }

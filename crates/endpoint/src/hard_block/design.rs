@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The seam between a front and a design that speaks TLPs. Knows no front.
 
+use config::ConfigSpace;
 use device::seam::{BarIndex, DmaError, Ready, ResetKind, Token};
 use tlp::message::MessageCodes;
 use tlp::{Bdf, Class, Tag, Time, Tlp};
@@ -30,6 +31,11 @@ pub trait TlpDesign {
     /// nothing to do at it: see [`TlpPort::is_ticking`](crate::TlpPort::is_ticking).
     fn is_ticking(&self) -> bool {
         false
+    }
+
+    /// The registers of a function, as software or a reset has left them, and its ID.
+    fn configured(&mut self, function: u16, id: Bdf, config: &ConfigSpace) {
+        let _ = (function, id, config);
     }
 
     /// The Message Codes that a function takes, as [`Device::messages`](device::Device::messages). Asked once.

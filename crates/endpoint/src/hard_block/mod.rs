@@ -75,7 +75,7 @@ impl<D: TlpDesign> HardBlock<D> {
     /// Nothing happens where there is no such function.
     pub fn write_config(&mut self, now: Time, id: Bdf, register_dw: u16, byte_enables: u8, value: u32) {
         self.front.write_config(now, id, register_dw, byte_enables, value);
-        self.tell_resets(now);
+        self.tell_changes(now);
     }
 
     // ---- in ----
@@ -150,9 +150,11 @@ impl<D: TlpDesign> HardBlock<D> {
         self.design.handle(now, DesignInput::Completion { function, tlp });
     }
 
-    /// Tells the design of resets; to be called after each call of the front that may have reset a function.
-    fn tell_resets(&mut self, now: Time) {
+    /// Tells the design of resets, and of what software has set; to be called after each call of the front that may do either.
+    fn tell_changes(&mut self, now: Time) {
         while let Some(index) = self.front.changed.pop() {
+            let function = &self.front.functions[index];
+            self.design.configured(index as u16, function.id(&self.front.shared), &function.config);
             let Some(kind) = self.front.functions[index].behind.was_reset.take() else { continue };
             let function = index as u16;
             self.answering.forget(function);
@@ -359,7 +361,7 @@ impl<D: TlpDesign> TlpPort for HardBlock<D> {
                 _ => self.request(now, tlp),
             }
         }
-        self.tell_resets(now);
+        self.tell_changes(now);
     }
 
     fn poll_tlp(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
@@ -412,12 +414,12 @@ impl<D: TlpDesign> TlpPort for HardBlock<D> {
 
     fn handle_notice(&mut self, now: Time, notice: Notice) {
         self.front.notice(now, notice);
-        self.tell_resets(now);
+        self.tell_changes(now);
     }
 
     fn power_on(&mut self, now: Time) {
         self.front.reset(now, ResetKind::Fundamental);
-        self.tell_resets(now);
+        self.tell_changes(now);
     }
 
     /// False while a completion timer runs, as the run waits for its end.

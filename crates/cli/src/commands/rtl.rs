@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `riser rtl`: designs for FPGAs, made ready for a slot, from `riser-rtl`.
+
+use crate::failure::Failure;
+use crate::{output, progress};
+use clap::Subcommand;
+use rtl::{Options, Step};
+use serde::Serialize;
+use std::path::PathBuf;
+use std::time::Duration;
+
+const EXAMPLE: &str = "\
+Examples:
+  riser rtl build litepcie.toml
+  riser rtl build litepcie.toml --waves
+  riser run lab.toml --allow-native       # with device = \"rtl\", rtl.design = \"litepcie.toml\" in a slot
+
+The design stays as it is. The module of the vendor's block is replaced by a stand-in with the ports that the design's instance has, and \
+primitives that are missing by what they do. All that is made goes below riser-rtl beside the file; the compiler runs again \
+only for what has changed. The library's file goes to standard output; --json prints one object: design, library.
+Needed are verilator (VERILATOR names another), a C++ compiler (CXX), make and zlib.";
+
+/// Make designs for FPGAs ready for a slot
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Build(BuildArgs),
+}
+
+/// Build the library of a design, with Verilator
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLE)]
+struct BuildArgs {
+    /// The file of the design
+    #[arg(value_name = "DESIGN.toml")]
+    design: PathBuf,
+
+    /// With all signals, for a file of waves; it is slower
+    #[arg(long)]
+    waves: bool,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Built {
+    design: PathBuf,
+    library: PathBuf,
+}
+
+pub(crate) fn run(args: Args) -> Result<(), Failure> {
+    let Command::Build(BuildArgs { design, waves, json }) = args.command;
+    let bar = progress::spinner("{spinner} {elapsed} {msg}");
+    bar.enable_steady_tick(Duration::from_millis(200));
+    let mut told = |step: Step| {
+        bar.set_message(match step {
+            Step::Verilator => "verilator, and the compiler over what it writes",
+            Step::Link => "the library",
+        });
+    };
+    let built = rtl::build(&design, &Options { waves }, &mut told);
+    bar.finish_and_clear();
+    let library = built.map_err(|e| Failure::Run(e.to_string()))?;
+    match json {
+        true => output::json(&Built { design, library }),
+        false => output::text(&library.display().to_string()),
+    }
+}

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Builds a design: finds the block's instance, writes what stands around the design, and has Verilator and the C++ compiler make a shared
+//! library of all of it. Never loads one.
+
+use crate::design::{self, Design};
+use crate::loader::ABI;
+use crate::source::{self, Instance};
+use crate::standin;
+use plug::file::FileErrors;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use thiserror::Error;
+
+/// Lines of a tool's complaint that are shown.
+const MOST_LINES: usize = 12;
+
+/// What is built, and how.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// With signals that can be written into a file of waves, which makes it slower.
+    pub waves: bool,
+}
+
+/// What a build is at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// Verilator and the compiler.
+    Verilator,
+    /// The library.
+    Link,
+}
+
+/// Why a design was not built.
+#[derive(Debug, Error)]
+pub enum BuildError {
+    /// The design's file.
+    #[error("{0}")]
+    Design(FileErrors),
+    /// A file.
+    #[error("{}: {why}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        why: io::Error,
+    },
+    /// A source cannot be read.
+    #[error("{}:{line}: {why}", path.display())]
+    Source {
+        /// The source.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong.
+        why: String,
+    },
+    /// No source has the block.
+    #[error("no instance of `{module}` in {sources} sources: block.module names another module")]
+    NoBlock {
+        /// The block's module.
+        module: String,
+        /// How many sources there are.
+        sources: usize,
+    },
+    /// A tool is missing.
+    #[error("{tool} cannot be run: {why} (Debian: apt-get install verilator g++ make zlib1g-dev)")]
+    NoTool {
+        /// Its name.
+        tool: String,
+        /// What the system says.
+        why: io::Error,
+    },
+    /// A tool has failed.
+    #[error("{tool} failed:\n{said}\nall of it: {}", log.display())]
+    Tool {
+        /// Its name.
+        tool: &'static str,
+        /// The first of its complaints.
+        said: String,
+        /// All of them.
+        log: PathBuf,
+    },
+}
+
+/// The library that was built.
+pub(crate) fn library(folder: &Path, waves: bool) -> PathBuf {
+    folder.join(if waves { "design-waves.so" } else { "design.so" })
+}
+
+/// What a library must have been built from.
+pub(crate) fn fingerprint(design: &Design) -> String {
+    let text = serde_json::to_string(design).unwrap_or_default();
+    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    format!("{}-{hash:016x}", env!("CARGO_PKG_VERSION"))
+}
+
+/// Builds the design of a file; the path of the library.
+///
+/// # Errors
+/// [`BuildError`]
+pub fn build(file: &Path, options: &Options, progress: &mut dyn FnMut(Step)) -> Result<PathBuf, BuildError> {
+    let design = Design::read(file).map_err(BuildError::Design)?;
+    let base = file.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
+    let paths: Vec<PathBuf> = design.sources.iter().map(|source| base.join(source)).collect();
+    let (path, instance) = find_block(&design, &paths)?;
+    let block = standin::block(&design.module(), design.shape(), &instance).map_err(|unfit| {
+        let why = format!("`{}` has no port `{}`", design.module(), unfit.port);
+        BuildError::Source { path, line: unfit.line, why }
+    })?;
+    let folder = design::folder(file);
+    let objects = folder.join(if options.waves { "obj-waves" } else { "obj" });
+    fs::create_dir_all(&objects).map_err(|why| BuildError::File { path: objects.clone(), why })?;
+    for (name, text) in [
+        ("riser_block.sv", &block),
+        ("riser_top.sv", &standin::top(&design)),
+        ("riser_primitives.v", &standin::primitives(&design)),
+        ("shim.cpp", &include_str!("../verilog/shim.cpp").to_owned()),
+    ] {
+        let path = folder.join(name);
+        fs::write(&path, text).map_err(|why| BuildError::File { path, why })?;
+    }
+    let build = Build { design: &design, base, folder: &folder, objects: &objects, waves: options.waves };
+    progress(Step::Verilator);
+    build.verilate(&paths)?;
+    progress(Step::Link);
+    build.link()
+}
+
+/// The one instance of the block, and its source.
+fn find_block(design: &Design, paths: &[PathBuf]) -> Result<(PathBuf, Instance), BuildError> {
+    let module = design.module();
+    let mut found: Option<(PathBuf, Instance)> = None;
+    for path in paths {
+        let bytes = fs::read(path).map_err(|why| BuildError::File { path: path.clone(), why })?;
+        let wrong = |line, why| BuildError::Source { path: path.clone(), line, why };
+        let all = source::instances(&String::from_utf8_lossy(&bytes), &module);
+        for instance in all.map_err(|e| wrong(e.line, e.why))? {
+            if let Some((other, first)) = &found {
+                let first = format!("{}:{}", other.display(), first.line);
+                return Err(wrong(instance.line, format!("a second `{module}`: the first is at {first}")));
+            }
+            found = Some((path.clone(), instance));
+        }
+    }
+    found.ok_or(BuildError::NoBlock { module, sources: paths.len() })
+}
+
+struct Build<'a> {
+    design: &'a Design,
+    base: &'a Path,
+    folder: &'a Path,
+    objects: &'a Path,
+    waves: bool,
+}
+
+impl Build<'_> {
+    /// Has Verilator write C++, and the compiler make objects of it.
+    fn verilate(&self, sources: &[PathBuf]) -> Result<(), BuildError> {
+        let tool = std::env::var("VERILATOR").unwrap_or_else(|_| "verilator".to_owned());
+        let mut command = Command::new(&tool);
+        command.args([
+            "--cc",
+            "--build",
+            "-j",
+            "0",
+            "-O3",
+            "--top-module",
+            standin::TOP,
+            "--prefix",
+            "Vriser_top",
+        ]);
+        command.args([
+            "--x-assign",
+            "unique",
+            "--x-initial",
+            "unique",
+            "-Wno-fatal",
+            "-Wno-style",
+            "-Wno-TIMESCALEMOD",
+            "-Wno-PINMISSING",
+        ]);
+        command.args([
+            "-CFLAGS",
+            "-fPIC -O3 -DVL_USER_FATAL -DVL_USER_FINISH -DVL_USER_STOP -fvisibility=hidden",
+            "-Mdir",
+        ]);
+        command.arg(self.objects).args(["-MAKEFLAGS", "OPT_FAST=-O3"]);
+        if self.waves {
+            command.arg("--trace-fst");
+        }
+        command.args(&self.design.verilator);
+        command.args(self.design.includes.iter().map(|path| format!("-I{}", self.base.join(path).display())));
+        command.args(self.design.defines.iter().map(|(name, value)| format!("+define+{name}={value}")));
+        command.arg("-v").arg(self.folder.join("riser_primitives.v"));
+        command.arg(self.folder.join("riser_top.sv")).arg(self.folder.join("riser_block.sv")).args(sources);
+        self.run(command, "verilator", &tool)
+    }
+
+    /// Makes the library.
+    fn link(&self) -> Result<PathBuf, BuildError> {
+        let library = library(self.folder, self.waves);
+        let part = library.with_extension("so.part");
+        let include = verilator_root(self.objects);
+        let tool = std::env::var("CXX").unwrap_or_else(|_| "c++".to_owned());
+        let mut command = Command::new(&tool);
+        command.args(["-std=c++17", "-O3", "-fPIC", "-shared", "-fvisibility=hidden", "-Wl,-Bsymbolic"]);
+        command.args([
+            format!("-DRISER_ABI={ABI}"),
+            format!("-DRISER_FINGERPRINT=\"{}\"", fingerprint(self.design)),
+        ]);
+        command
+            .arg(format!("-DVM_TRACE={}", u8::from(self.waves)))
+            .arg(format!("-DVM_TRACE_FST={}", u8::from(self.waves)));
+        command.arg("-I").arg(self.objects);
+        for path in ["include", "include/vltstd"] {
+            command.arg("-I").arg(include.join(path));
+        }
+        command.args(["-DVL_USER_FATAL", "-DVL_USER_FINISH", "-DVL_USER_STOP"]);
+        command.arg(self.folder.join("shim.cpp"));
+        command.args(runtime(self.objects).map(|name| include.join("include").join(name + ".cpp")));
+        command.arg(self.objects.join("Vriser_top__ALL.a"));
+        command.args(["-lz", "-lpthread", "-o"]).arg(&part);
+        self.run(command, "the C++ compiler", &tool)?;
+        fs::rename(&part, &library).map_err(|why| BuildError::File { path: library.clone(), why })?;
+        Ok(library)
+    }
+
+    fn run(&self, mut command: Command, name: &'static str, tool: &str) -> Result<(), BuildError> {
+        let output = command.output().map_err(|why| BuildError::NoTool { tool: tool.to_owned(), why })?;
+        let said = [&output.stdout[..], &output.stderr].concat();
+        let log = self.folder.join(format!("{}.log", name.rsplit(' ').next().unwrap_or(name)));
+        fs::write(&log, &said).map_err(|why| BuildError::File { path: log.clone(), why })?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let said = String::from_utf8_lossy(&said).into_owned();
+        let errors: Vec<&str> = said
+            .lines()
+            .filter(|line| line.contains("rror") || line.contains("cannot find"))
+            .take(MOST_LINES)
+            .collect();
+        Err(BuildError::Tool { tool: name, said: errors.join("\n"), log })
+    }
+}
+
+/// The parts of Verilator's own library that the design needs: a makefile that it has written says so.
+fn runtime(objects: &Path) -> impl Iterator<Item = String> + use<> {
+    let text = fs::read_to_string(objects.join("Vriser_top_classes.mk")).unwrap_or_default();
+    let lists = text.split("VM_GLOBAL_").skip(1).map(|list| {
+        let words = list.split_whitespace().skip(2);
+        words
+            .take_while(|word| !word.starts_with('#'))
+            .filter(|word| *word != "\\")
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    });
+    lists.collect::<Vec<_>>().into_iter().flatten()
+}
+
+/// Where Verilator has its own sources: the makefile that it has written says so.
+fn verilator_root(objects: &Path) -> PathBuf {
+    let text = fs::read_to_string(objects.join("Vriser_top.mk")).unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("VERILATOR_ROOT = "));
+    PathBuf::from(line.unwrap_or("/usr/share/verilator"))
+}

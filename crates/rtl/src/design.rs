@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The file of a design: its sources, its top, its clocks, and the vendor's block in it, as the vendor's own tool is told of it.
+
+use crate::block::{BlockKind, Shape};
+use plug::file::{FileError, FileErrors, Overrides, Schema, Source};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Bytes of a design's file at most.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// A design in Verilog or SystemVerilog with a vendor's PCI Express block. Paths are relative to the file.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Design {
+    /// Version of this format: 1.
+    #[schemars(range(min = 1, max = 1))]
+    pub version: u32,
+    /// The module at the top.
+    pub top: String,
+    /// Sources. Those of the vendor's block and primitives are not needed.
+    pub sources: Vec<String>,
+    /// Folders for include files, and for files that the design reads: it runs in the first of them, else in the file's own.
+    #[serde(default)]
+    pub includes: Vec<String>,
+    /// Parameters of the top, each a value as Verilog has it.
+    #[serde(default)]
+    pub parameters: BTreeMap<String, String>,
+    /// Macros.
+    #[serde(default)]
+    pub defines: BTreeMap<String, String>,
+    /// Further arguments of Verilator.
+    #[serde(default)]
+    pub verilator: Vec<String>,
+    /// Inputs of the top that have one value all the time, as Verilog has it, or are connected to one of its outputs.
+    #[serde(default)]
+    pub ties: BTreeMap<String, String>,
+    /// Inputs of the top that are the slot's reset (PERST#).
+    #[serde(default)]
+    pub reset: Reset,
+    /// Clocks beside the block's.
+    #[serde(default, rename = "clock")]
+    pub clocks: Vec<Clock>,
+    /// The vendor's block.
+    pub block: Block,
+    /// The function that it is: what its tool writes into its configuration space.
+    #[serde(default)]
+    pub function: Function,
+}
+
+/// Inputs that are the slot's reset.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Reset {
+    /// Those that are low in reset.
+    pub active_low: Vec<String>,
+    /// Those that are high.
+    pub active_high: Vec<String>,
+}
+
+/// A clock of the board.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Clock {
+    /// Inputs of the top that it is connected to. A clock without any is one of a clock manager's outputs.
+    #[serde(default)]
+    pub ports: Vec<String>,
+    /// Its frequency in Hz.
+    #[schemars(range(min = 1_000, max = 2_000_000_000))]
+    pub frequency_hz: u64,
+}
+
+/// The vendor's block.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Block {
+    /// Which one.
+    pub kind: BlockKind,
+    /// The name of its module, where it is not that of the vendor.
+    #[serde(default)]
+    pub module: Option<String>,
+    /// Bits of the streams' data: 64 or 128.
+    #[schemars(range(min = 64, max = 128), extend("powerOfTwo" = true))]
+    pub data_width_bits: u16,
+    /// Lanes of its link.
+    #[serde(default = "one")]
+    #[schemars(range(min = 1, max = 8), extend("powerOfTwo" = true))]
+    pub lanes: u16,
+    /// Frequency of its user clock in Hz.
+    #[schemars(range(min = 1_000, max = 2_000_000_000))]
+    pub user_clock_hz: u64,
+    /// Cycles that a packet takes through the block, each way.
+    #[serde(default)]
+    #[schemars(range(min = 0, max = 10_000))]
+    pub latency_cycles: u32,
+}
+
+/// The function.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Function {
+    /// Vendor ID.
+    #[schemars(range(min = 0, max = 65534))]
+    pub vendor_id: u16,
+    /// Device ID.
+    pub device_id: u16,
+    /// Subsystem Vendor ID.
+    pub subsystem_vendor_id: u16,
+    /// Subsystem ID.
+    pub subsystem_id: u16,
+    /// Revision ID.
+    pub revision: u8,
+    /// Class: base class, sub-class and programming interface, 8 bits each.
+    #[schemars(range(min = 0, max = 16_777_215))]
+    pub class: u32,
+    /// BARs.
+    pub bars: Vec<native::BarSettings>,
+    /// MSI vectors: a power of two up to 32, or 0.
+    #[schemars(range(min = 0, max = 32))]
+    pub msi_vectors: u8,
+    /// MSI-X, whose table is the design's.
+    pub msix: Option<Msix>,
+    /// INTx.
+    pub intx: bool,
+}
+
+/// Where a design has its MSI-X table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Msix {
+    /// Vectors.
+    #[schemars(range(min = 1, max = 2048))]
+    pub vectors: u16,
+    /// BAR of the table and of the pending bits.
+    #[schemars(range(min = 0, max = 5))]
+    pub bar: u8,
+    /// Offset of the table.
+    pub table: u32,
+    /// Offset of the pending bits.
+    pub pending: u32,
+}
+
+fn one() -> u16 {
+    1
+}
+
+impl Default for Function {
+    fn default() -> Function {
+        Function {
+            vendor_id: 0x10ee,
+            device_id: 0x7021,
+            subsystem_vendor_id: 0x10ee,
+            subsystem_id: 7,
+            revision: 0,
+            class: 0x058000,
+            bars: vec![native::BarSettings::default()],
+            msi_vectors: 1,
+            msix: None,
+            intx: true,
+        }
+    }
+}
+
+impl Design {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// All that is wrong with it, each at its place.
+    pub fn read(path: &Path) -> Result<Design, FileErrors> {
+        let whole = |why: String| FileErrors::from(FileError::whole(path, why));
+        let text = std::fs::read_to_string(path).map_err(|e| whole(e.to_string()))?;
+        if text.len() as u64 > MAX_BYTES {
+            return Err(whole(format!("legal are {MAX_BYTES} bytes")));
+        }
+        let overrides = Overrides::new(&[]);
+        let source = Source { path, text: &text, overrides: &overrides };
+        let (tree, schema) = (source.tree()?, Schema::of::<Design>());
+        let design: Design =
+            source.read(tree, &schema).map_err(|unread| unread.errors.into_iter().collect::<FileErrors>())?;
+        let value = serde_json::to_value(&design).map_err(|e| whole(e.to_string()))?;
+        let faults = schema.check(&value);
+        match faults.is_empty() {
+            true => design.checked().map_err(whole),
+            false => Err(faults
+                .into_iter()
+                .map(|f| FileError::whole(path, format!("{}: {}", f.key.join("."), f.message)))
+                .collect()),
+        }
+    }
+
+    fn checked(self) -> Result<Design, String> {
+        let words = [("top", &self.top), ("block.module", &self.module())].map(|(k, v)| (k, v.clone()));
+        for (key, word) in words {
+            if !is_name(&word) {
+                return Err(format!("{key} = `{word}`: legal is a name as Verilog has it"));
+            }
+        }
+        for (table, keys) in
+            [("parameters", &self.parameters), ("ties", &self.ties), ("defines", &self.defines)]
+        {
+            if let Some(key) = keys.keys().find(|key| !is_name(key)) {
+                return Err(format!("{table}.{key}: legal are names as Verilog has them"));
+            }
+        }
+        let ports = self.clocks.iter().flat_map(|clock| &clock.ports);
+        let ports =
+            ports.chain(&self.reset.active_low).chain(&self.reset.active_high).chain(self.ties.keys());
+        let mut seen = std::collections::BTreeSet::new();
+        for port in ports {
+            if !is_name(port) {
+                return Err(format!("port `{port}`: legal are names as Verilog has them"));
+            }
+            if !seen.insert(port) {
+                return Err(format!("port `{port}` is connected twice"));
+            }
+        }
+        if self.sources.is_empty() {
+            return Err("sources: none".to_owned());
+        }
+        if self.clocks.len() > MAX_CLOCKS {
+            return Err(format!("{} clocks: legal are {MAX_CLOCKS}", self.clocks.len()));
+        }
+        if self.function.msi_vectors > 0 && !self.function.msi_vectors.is_power_of_two() {
+            return Err("function.msi_vectors: legal are powers of two up to 32, and 0".to_owned());
+        }
+        Ok(self)
+    }
+
+    /// The name of the block's module.
+    pub fn module(&self) -> String {
+        self.block.module.clone().unwrap_or_else(|| self.block.kind.module().to_owned())
+    }
+
+    /// Interrupt vectors of the function.
+    pub(crate) fn vectors(&self) -> u16 {
+        self.function.msix.map_or(self.function.msi_vectors.into(), |msix| msix.vectors)
+    }
+
+    pub(crate) fn shape(&self) -> Shape {
+        Shape { kind: self.block.kind, data_bits: self.block.data_width_bits, lanes: self.block.lanes }
+    }
+
+    /// Frequencies of all clocks in Hz, the block's first.
+    pub(crate) fn frequencies(&self) -> Vec<u64> {
+        let others = self.clocks.iter().map(|clock| clock.frequency_hz);
+        std::iter::once(self.block.user_clock_hz).chain(others).collect()
+    }
+}
+
+/// Clocks beside the block's at most.
+const MAX_CLOCKS: usize = 15;
+
+fn is_name(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '$')
+}
+
+/// The folder that a design builds in, where nobody says another: `riser-rtl` beside its file, a folder of the file's name in it.
+pub fn folder(file: &Path) -> PathBuf {
+    let name = file.file_stem().unwrap_or_default();
+    file.parent().unwrap_or(Path::new("")).join("riser-rtl").join(name)
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a design has done wrongly, and what else is to be told of it.
+
+use plug::{Report, Shown};
+use thiserror::Error;
+use tlp::Time;
+
+/// Findings that are told by name; those beyond are counted.
+const MOST_FINDINGS: usize = 32;
+/// Bytes of a packet that are shown.
+const MOST_BYTES: usize = 32;
+
+/// A rule that a design has broken.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub(crate) enum Rule {
+    #[error("s_axis_tx: a beat that was shown has changed or gone before it was taken (AXI4-Stream §2.2.1)")]
+    Kept,
+    #[error(
+        "s_axis_tx_tkeep of {0:#x}: legal are whole double-words from the first lane on, all of them but in the last beat"
+    )]
+    Keep(u32),
+    #[error("s_axis_tx: a packet that is longer than any TLP")]
+    TooLong,
+    #[error("the TLP is malformed: {0}")]
+    Tlp(String),
+    #[error("a TLP of {sent} B, whose header says {said} B")]
+    Length { sent: usize, said: usize },
+    #[error("the TLP was not sent: {0}")]
+    Refused(String),
+    #[error("cfg_mgmt_wr_en: riser's block writes no configuration register for a design")]
+    RegisterWrite,
+    #[error("{0}: riser's block reports no error for a design")]
+    Error(&'static str),
+}
+
+/// What is known of a design that runs.
+#[derive(Clone, Default, Debug)]
+pub struct Told {
+    pub(crate) cycles: u64,
+    pub(crate) packets_in: u64,
+    pub(crate) packets_out: u64,
+    pub(crate) interrupts: u64,
+    pub(crate) wrong: u64,
+    pub(crate) findings: Vec<String>,
+    pub(crate) failure: Option<String>,
+}
+
+impl Told {
+    /// Keeps what is wrong, with its cycle and the packet's bytes.
+    pub(crate) fn found(&mut self, now: Time, cycle: u64, rule: &Rule, bytes: &[u8]) {
+        self.wrong += 1;
+        if self.findings.len() < MOST_FINDINGS {
+            let shown: String = bytes.iter().take(MOST_BYTES).map(|byte| format!("{byte:02x}")).collect();
+            let more = if bytes.len() > MOST_BYTES { ".." } else { "" };
+            let bytes = if bytes.is_empty() { String::new() } else { format!(": {shown}{more}") };
+            let ns = now.as_ps() / 1000;
+            self.findings.push(format!("cycle {cycle}, {ns} ns: {rule}{bytes}"));
+        }
+    }
+}
+
+impl Report for Told {
+    fn shown(&self, _: Time) -> Shown {
+        let mut shown = Shown::new().with_counts([
+            ("cycles", self.cycles),
+            ("packets_in", self.packets_in),
+            ("packets_out", self.packets_out),
+            ("interrupts", self.interrupts),
+            ("wrong", self.wrong),
+        ]);
+        for (n, text) in self.findings.iter().enumerate() {
+            shown = shown.with(format!("finding_{}", n + 1), text.clone());
+        }
+        match &self.failure {
+            Some(why) => shown.with("failure", why.clone()),
+            None => shown,
+        }
+    }
+
+    fn failure(&self) -> Option<String> {
+        self.failure.clone()
+    }
+}

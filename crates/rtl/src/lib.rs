@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! RTL in a slot: a design for an FPGA with its vendor's PCI Express block, under Verilator. The design stays as it is; the block's module is
+//! replaced by a stand-in of the same name and ports, behind which riser's front and the block's streams are.
+//!
+//! - [`Design`]: the file of a design; [`build()`] makes a library of it, with Verilator;
+//! - [`Settings`]: the model `rtl` of a slot, which loads that;
+//! - `source`, `standin`: instances in Verilog, and what is written around them;
+//! - `block`, `signals`: the ports of vendors' blocks, as data;
+//! - `seven_series`, `receive`, `transmit`, `status`: the 7-series block; `slot`, `clocks`: it and the design in time.
+//!
+//! Never parses an expression of Verilog, and never knows what a design does.
+
+mod block;
+mod build;
+mod clocks;
+mod design;
+mod findings;
+mod loader;
+mod model;
+mod receive;
+mod seven_series;
+mod signals;
+mod slot;
+mod source;
+mod standin;
+mod status;
+mod transmit;
+
+pub use block::BlockKind;
+pub use build::{BuildError, Options, Step, build};
+pub use design::{Block, Clock, Design, Function, Msix, Reset, folder};
+pub use findings::Told;
+pub use model::Settings;
+pub use source::{Connection, Instance, SourceError, instances};

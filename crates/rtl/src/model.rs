@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a lab says of a design in a slot: the file of the design, whose library `riser rtl build` has made.
+
+use crate::build;
+use crate::clocks::Clocks;
+use crate::design::{self, Design};
+use crate::findings::Told;
+use crate::loader::{Instance, Loaded};
+use crate::seven_series::SevenSeries;
+use crate::slot::Rtl;
+use config::{Builder, ConfigSpace, Identity, MsiLayout, MsixLayout};
+use endpoint::hard_block::{DesignInput, DesignOutput, TlpDesign};
+use endpoint::{EndpointLimits, HardBlock};
+use plug::site::NativeCode;
+use plug::{Fault, Model, Plugged, Shared, Site};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+use tlp::Time;
+
+/// A design in Verilog with a vendor's PCI Express block, under Verilator: `riser rtl build` makes its library. Its code runs with
+/// `--allow-native` alone.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// The file of the design: a path relative to the lab file.
+    pub design: String,
+    /// A file for all of its signals (FST), which needs `riser rtl build --waves`.
+    pub waves: String,
+    /// What the host does with it, one behind the other.
+    pub step: Vec<native::Step>,
+}
+
+impl Model for Settings {
+    const NAME: &'static str = "rtl";
+
+    fn check_together(&self) -> Result<(), Fault> {
+        if self.design.is_empty() {
+            return Err(Fault::at("design", "design is missing: the path of a design's file"));
+        }
+        Ok(())
+    }
+
+    fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault> {
+        let at = |message: String| Fault::at("design", message);
+        let path = site.folder.path().join(&self.design);
+        let design = Design::read(&path).map_err(|e| at(e.to_string()))?;
+        let vectors = design.vectors();
+        native::check_steps(&self.step, native::Parts { bars: &design.function.bars, vectors })?;
+        let told: Shared<Told> = Shared::default();
+        let config = config(&design, site)?;
+        let limits = EndpointLimits { max_outstanding_reads: site.tags, ..EndpointLimits::default() };
+        let pool = site.payloads.clone();
+        let (steps, failing) = (self.step.clone(), told.clone());
+        let driver = move |cpu, function| {
+            let (steps, failing) = (steps.clone(), failing.clone());
+            async move {
+                let ended = native::run_steps(&cpu, &function, &steps).await;
+                // What ended the design is why its driver has failed.
+                let why = failing.get().failure.clone();
+                why.map_or(ended, Err)
+            }
+        };
+        let instance = match site.native {
+            NativeCode::Allowed => Some(self.instance(&path, &design, site.seed)?),
+            NativeCode::NotLoaded => None,
+            NativeCode::Refused => {
+                let why = "a lab that runs a design is run with --allow-native alone";
+                return Err(at(format!("{}: {why}", path.display())));
+            }
+        };
+        let fault = |e: endpoint::EndpointError| at(e.to_string());
+        let name = "rtl";
+        let plugged = match instance {
+            Some(instance) => {
+                let block =
+                    SevenSeries::new(design.shape(), design.block.latency_cycles, pool.clone(), told.clone());
+                let clocks = Clocks::new(&design.frequencies(), Time::ZERO);
+                let rtl = Rtl::new(instance, clocks, block, told.clone());
+                Plugged::block(HardBlock::new(name, vec![config], limits, pool, rtl).map_err(fault)?, driver)
+            }
+            None => {
+                let idle = HardBlock::new(name, vec![config], limits, pool, Idle).map_err(fault)?;
+                Plugged::block(idle, driver)
+            }
+        };
+        Ok(plugged.reporting(&told))
+    }
+}
+
+impl Settings {
+    fn instance(&self, path: &Path, design: &Design, seed: u64) -> Result<Instance, Fault> {
+        let at = |message: String| Fault::at("design", message);
+        let library = build::library(&design::folder(path), !self.waves.is_empty());
+        let library = library.canonicalize().unwrap_or(library);
+        let loaded = Loaded::open(&library, &build::fingerprint(design)).map_err(|e| at(e.to_string()))?;
+        let base = path.parent().unwrap_or(Path::new("."));
+        let folder = design.includes.first().map_or_else(|| base.to_owned(), |include| base.join(include));
+        let made = in_folder(&folder, || Instance::create(&loaded, seed));
+        let mut instance =
+            made.map_err(|e| at(format!("{}: {e}", folder.display())))?.map_err(|e| at(e.to_string()))?;
+        if !self.waves.is_empty() {
+            let waves = base.join(&self.waves);
+            instance
+                .waves(Some(&waves))
+                .map_err(|e| Fault::at("waves", format!("{}: {e}", waves.display())))?;
+        }
+        Ok(instance)
+    }
+}
+
+/// Does this in a folder: a design reads its files there.
+fn in_folder<T>(folder: &Path, work: impl FnOnce() -> T) -> std::io::Result<T> {
+    let before = std::env::current_dir()?;
+    std::env::set_current_dir(if folder == Path::new("") { Path::new(".") } else { folder })?;
+    let done = work();
+    std::env::set_current_dir(before)?;
+    Ok(done)
+}
+
+/// In place of a design that is not loaded.
+struct Idle;
+
+impl TlpDesign for Idle {
+    fn handle(&mut self, _: Time, _: DesignInput) {}
+
+    fn poll_output(&mut self, _: Time, _: tlp::Class) -> Option<DesignOutput> {
+        None
+    }
+
+    fn poll_taken(&mut self) -> Option<device::seam::Token> {
+        None
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        None
+    }
+}
+
+fn config(design: &Design, site: &Site<'_>) -> Result<ConfigSpace, Fault> {
+    let function = &design.function;
+    let mut builder = Builder::type0(Identity {
+        vendor: function.vendor_id,
+        device: function.device_id,
+        revision: function.revision,
+        class: function.class,
+        subsystem_vendor: function.subsystem_vendor_id,
+        subsystem: function.subsystem_id,
+    });
+    for bar in &function.bars {
+        builder = bar.add_to(builder);
+    }
+    if function.intx {
+        builder = builder.interrupt_pin(1);
+    }
+    if function.msi_vectors > 0 {
+        builder = builder.msi(MsiLayout { vectors: function.msi_vectors });
+    }
+    if let Some(msix) = &function.msix {
+        let (table, pending) = ((msix.bar, msix.table), (msix.bar, msix.pending));
+        builder = builder.msix(MsixLayout { vectors: msix.vectors, table, pending });
+    }
+    builder.pcie(site.pcie).usual().build().map_err(|e| Fault::at("design", format!("function: {e}")))
+}

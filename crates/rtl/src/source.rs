@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Instances of a module in Verilog sources: name, parameters and connections by name, each with its line. Reads no expression, and
+//! expands no macro.
+
+use std::ops::Range;
+use thiserror::Error;
+
+/// An instance.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Instance {
+    /// Its line, from 1.
+    pub line: usize,
+    /// Its name.
+    pub name: String,
+    /// Its connections, in order.
+    pub connections: Vec<Connection>,
+}
+
+/// A connection of a port by name.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Connection {
+    /// Its line, from 1.
+    pub line: usize,
+    /// The port.
+    pub port: String,
+}
+
+/// Why an instance cannot be read.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("line {line}: {why}")]
+pub struct SourceError {
+    /// The line, from 1.
+    pub line: usize,
+    /// What is wrong, and what is legal.
+    pub why: String,
+}
+
+/// A word or sign of the source.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Token<'a> {
+    line: usize,
+    text: &'a str,
+}
+
+/// All instances of `module`, in order.
+///
+/// # Errors
+/// Where one is not connected by names, or does not end.
+pub fn instances(text: &str, module: &str) -> Result<Vec<Instance>, SourceError> {
+    let tokens = tokens(text);
+    let mut found = Vec::new();
+    for at in 0..tokens.len() {
+        let is_defined = at > 0 && ["module", "endmodule", "."].contains(&tokens[at - 1].text);
+        if tokens[at].text == module && !is_defined {
+            found.extend(instance(&tokens[at..])?);
+        }
+    }
+    Ok(found)
+}
+
+/// The instance that begins with the module's name, if it is one.
+fn instance(tokens: &[Token<'_>]) -> Result<Option<Instance>, SourceError> {
+    let mut rest = 1..tokens.len();
+    if text(tokens, rest.start) == "#" {
+        rest.start += 1;
+        let Some(group) = group(tokens, rest.clone()) else { return Ok(None) };
+        rest.start = group.end + 1;
+    }
+    let (Some(name), "(") = (tokens.get(rest.start), text(tokens, rest.start + 1)) else { return Ok(None) };
+    if !is_word(name.text) {
+        return Ok(None);
+    }
+    let line = tokens[0].line;
+    let wrong = |line, why: &str| SourceError { line, why: why.to_owned() };
+    let Some(ports) = group(tokens, rest.start + 1..tokens.len()) else {
+        return Err(wrong(line, "the instance does not end"));
+    };
+    let mut connections = Vec::new();
+    let mut at = ports.start;
+    while at < ports.end {
+        let Token { line, text: sign } = tokens[at];
+        match (sign, text(tokens, at + 1)) {
+            (",", _) => at += 1,
+            (".", port) if is_word(port) => {
+                connections.push(Connection { line, port: port.to_owned() });
+                at += 2;
+                if text(tokens, at) == "(" {
+                    at = group(tokens, at..ports.end).map_or(ports.end, |group| group.end + 1);
+                }
+            }
+            _ => return Err(wrong(line, "legal are connections by name: .port(signal)")),
+        }
+    }
+    Ok(Some(Instance { line, name: name.text.to_owned(), connections }))
+}
+
+/// What stands between the parenthesis at the beginning of a range and its partner.
+fn group(tokens: &[Token<'_>], range: Range<usize>) -> Option<Range<usize>> {
+    let mut depth = 0;
+    for at in range.clone() {
+        match tokens[at].text {
+            "(" => depth += 1,
+            ")" => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return (at > range.start).then_some(range.start + 1..at);
+        }
+    }
+    None
+}
+
+fn text<'a>(tokens: &[Token<'a>], at: usize) -> &'a str {
+    tokens.get(at).map_or("", |token| token.text)
+}
+
+fn is_word(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_' || c == '\\')
+}
+
+/// Words and signs, without comments, strings, attributes and directives.
+fn tokens(text: &str) -> Vec<Token<'_>> {
+    let (mut tokens, mut line, mut at) = (Vec::new(), 1, 0);
+    while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
+        let (len, is_token) = token(rest);
+        if is_token {
+            let text = rest[..len].trim_start_matches('\\');
+            tokens.push(Token { line, text });
+        }
+        line += rest[..len].matches('\n').count();
+        at += len;
+    }
+    tokens
+}
+
+/// How long what stands at the beginning is, and whether it is a word or a sign.
+fn token(rest: &str) -> (usize, bool) {
+    let until = |end: &str, from: usize| rest[from..].find(end).map_or(rest.len(), |n| from + n + end.len());
+    let first = rest.chars().next().unwrap_or_default();
+    let word =
+        |from: usize, is: fn(char) -> bool| rest[from..].find(|c| !is(c)).map_or(rest.len(), |n| from + n);
+    match first {
+        '/' if rest.starts_with("//") => (until("\n", 2), false),
+        '/' if rest.starts_with("/*") => (until("*/", 2), false),
+        // An attribute; `@(*)` is none.
+        '(' if rest.starts_with("(*") && !rest[2..].trim_start().starts_with(')') => (until("*)", 2), false),
+        '"' => (string(rest), false),
+        '`' => (word(1, is_part), false),
+        '\\' => (word(1, |c| !c.is_whitespace()), true),
+        c if is_part(c) => (word(0, is_part), true),
+        c => (c.len_utf8(), !c.is_whitespace()),
+    }
+}
+
+fn is_part(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_' || c == '$'
+}
+
+/// The length of a string with both quotes.
+fn string(rest: &str) -> usize {
+    let mut escaped = false;
+    let end = rest.char_indices().skip(1).find(|(_, c)| {
+        let is_end = *c == '"' && !escaped;
+        escaped = *c == '\\' && !escaped;
+        is_end
+    });
+    end.map_or(rest.len(), |(at, _)| at + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_instance_is_found_with_its_lines() {
+        let text = "// pcie_7x a (.b(c));\nmodule pcie_7x (input x); endmodule\n\
+            module top; /* pcie_7x\n*/ (* keep = \"pcie_7x b (\" *)\n\
+            always @(*) x = 1;\n\
+            pcie_7x #(.A(1), .B((2)))\n\\core+1 (\n  .tx(a ? (b) : {c, d}), // .no(x)\n  .rx(), .both\n);\n\
+            `pcie_7x pcie_7x_other i (.q(r));\nendmodule\n";
+        let connection = |line, port: &str| Connection { line, port: port.to_owned() };
+        let expected = Instance {
+            line: 6,
+            name: "core+1".to_owned(),
+            connections: vec![connection(8, "tx"), connection(9, "rx"), connection(9, "both")],
+        };
+        assert_eq!(instances(text, "pcie_7x").unwrap(), [expected]);
+        assert_eq!(instances(text, "pcie_s7").unwrap(), []);
+    }
+
+    #[test]
+    fn what_cannot_be_read_names_its_line() {
+        for (text, line) in
+            [("\npcie_7x i (a, b);", 2), ("pcie_7x i (\n.*);", 2), ("\n\npcie_7x i (.a(b)", 3)]
+        {
+            assert_eq!(instances(text, "pcie_7x").unwrap_err().line, line, "{text}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_is_too_strange(text in "(pcie_7x|[#(.)*/\"\\\\` a\n,é])*") {
+            let _ = instances(&text, "pcie_7x");
+        }
+    }
+}

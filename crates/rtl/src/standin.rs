@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Writes Verilog: the module that stands in for a vendor's block, with the ports that the user's instance has, and the top around the
+//! user's. Never reads a source.
+
+use crate::block::{Port, Role, Shape};
+use crate::design::Design;
+use crate::source::Instance;
+use std::fmt::Write;
+
+/// The module around the design, whose first clock is the block's user clock.
+pub(crate) const TOP: &str = "riser_top";
+
+/// A port of the instance that the block has not.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Unfit {
+    pub(crate) line: usize,
+    pub(crate) port: String,
+}
+
+/// The stand-in for the block of this instance.
+///
+/// # Errors
+/// The first port of the instance that the block has not.
+pub(crate) fn block(module: &str, shape: Shape, instance: &Instance) -> Result<String, Unfit> {
+    let find = |name: &str| shape.kind.ports().iter().find(|port| port.name == name);
+    let mut ports = Vec::new();
+    for connection in &instance.connections {
+        let unfit = || Unfit { line: connection.line, port: connection.port.clone() };
+        ports.push(find(&connection.port).ok_or_else(unfit)?);
+    }
+    let has = |port: &Port| ports.iter().any(|other| other.name == port.name);
+    let declared: Vec<String> = ports.iter().map(|port| declaration(shape, port)).collect();
+    let [read, driven] = shape.sizes();
+    // The first of a table is at bit 0, which a concatenation has last.
+    let value = |(port, _): (Port, u16)| match port.role {
+        Role::Read(_, value) if !has(&port) => format!("{}'d{value}", shape.bits(port.width)),
+        _ => port.name.to_owned(),
+    };
+    let mut values: Vec<String> = shape.read().map(value).collect();
+    values.reverse();
+    let mut text = format!(
+        "module {module} (\n    {}\n);\n\
+         import \"DPI-C\" function void riser_edge(input bit [{}:0] read, output bit [{}:0] driven);\n\
+         wire riser_clock = {TOP}.riser_clock[0];\n\
+         wire [{}:0] riser_read = {{{}}};\n\
+         bit [{}:0] riser_driven, riser_next;\n\
+         always @(posedge riser_clock) begin\n    riser_edge(riser_read, riser_next);\n    riser_driven <= riser_next;\nend\n",
+        declared.join(",\n    "),
+        read - 1,
+        driven - 1,
+        read - 1,
+        values.join(", "),
+        driven - 1,
+    );
+    for (port, at) in shape.driven().filter(|(port, _)| has(port)) {
+        let bits = shape.bits(port.width);
+        _ = writeln!(text, "assign {} = riser_driven[{at} +: {bits}];", port.name);
+    }
+    for port in &ports {
+        match port.role {
+            Role::Clock => _ = writeln!(text, "assign {} = riser_clock;", port.name),
+            Role::Constant(value) => {
+                _ = writeln!(text, "assign {} = {}'d{value};", port.name, shape.bits(port.width));
+            }
+            _ => {}
+        }
+    }
+    text += "endmodule\n";
+    Ok(text)
+}
+
+fn declaration(shape: Shape, port: &Port) -> String {
+    let direction = if port.role.is_input() { "input" } else { "output" };
+    match shape.bits(port.width) {
+        1 => format!("{direction} wire {}", port.name),
+        bits => format!("{direction} wire [{}:0] {}", bits - 1, port.name),
+    }
+}
+
+/// The top: clocks, the reset of the slot, and what else is connected.
+pub(crate) fn top(design: &Design) -> String {
+    let clocks = design.clocks.len() + 1;
+    let mut connections = Vec::new();
+    for (n, clock) in (1..).zip(&design.clocks) {
+        connections.extend(clock.ports.iter().map(|port| format!(".{port}(riser_clock[{n}])")));
+    }
+    let reset = &design.reset;
+    connections.extend(reset.active_low.iter().map(|port| format!(".{port}(riser_reset_n)")));
+    connections.extend(reset.active_high.iter().map(|port| format!(".{port}(~riser_reset_n)")));
+    connections.extend(design.ties.iter().map(|(port, value)| format!(".{port}({value})")));
+    let parameters: Vec<String> =
+        design.parameters.iter().map(|(name, value)| format!(".{name}({value})")).collect();
+    let parameters =
+        if parameters.is_empty() { String::new() } else { format!(" #({})", parameters.join(", ")) };
+    format!(
+        "module {TOP} (input wire [{}:0] riser_clock, input wire riser_reset_n);\n{}{parameters} riser_design (\n    {}\n);\nendmodule\n",
+        clocks - 1,
+        design.top,
+        connections.join(",\n    ")
+    )
+}
+
+/// Stand-ins for primitives of the vendor's, for those that the sources do not have. Of a clock manager's outputs each is the design's
+/// clock of its frequency, and none where there is no such clock.
+pub(crate) fn primitives(design: &Design) -> String {
+    let mut pick = String::from("1'b0");
+    let frequencies =
+        std::iter::once(design.block.user_clock_hz).chain(design.clocks.iter().map(|c| c.frequency_hz));
+    for (n, hz) in (0..).zip(frequencies) {
+        // Within a part in a thousand: periods are given in thousandths of a nanosecond.
+        pick = format!(
+            "(KHZ * 1000.0 > {hz}.0 * 0.999 && KHZ * 1000.0 < {hz}.0 * 1.001) ? {TOP}.riser_clock[{n}] : {pick}"
+        );
+    }
+    include_str!("../verilog/primitives.v").replace("RISER_CLOCK", &pick)
+}

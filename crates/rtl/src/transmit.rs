@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Packets of the design, out of beats of the 7-series block's transmit stream (PG054), and what is wrong with them. Knows no link.
+
+use crate::block::Read;
+use crate::findings::Rule;
+use crate::signals::Inputs;
+use tlp::{PayloadPool, Tlp};
+
+/// s_axis_tx_tuser: the packet is poisoned; it is to be forgotten.
+const ERR_FWD: u32 = 1 << 1;
+const DISCONTINUE: u32 = 1 << 3;
+
+/// Words of the longest packet: prefixes, header, data and digest.
+const MAX_WORDS: usize = 4 + 4 + 1024 + 1;
+
+/// What came of a beat.
+pub(crate) enum Came {
+    /// Nothing, or a part of a packet.
+    Nothing,
+    /// A whole packet.
+    Tlp(Box<Tlp>),
+    /// It was given up by the design.
+    Dropped,
+    /// It is none.
+    Wrong(Rule),
+}
+
+#[derive(Default)]
+pub(crate) struct Transmit {
+    bytes: Vec<u8>,
+    is_poisoned: bool,
+    /// The rest of a packet that is too long.
+    is_lost: bool,
+    /// A beat that was not taken: it has to stay as it is.
+    shown: Option<(Vec<u32>, u32)>,
+    spare: Vec<u32>,
+    pub(crate) packets: u64,
+}
+
+impl Transmit {
+    pub(crate) fn reset(&mut self) {
+        self.bytes.clear();
+        (self.is_poisoned, self.is_lost, self.shown) = (false, false, None);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bytes.is_empty() && self.shown.is_none()
+    }
+
+    /// The bytes so far, for a finding.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Whether the stream keeps its rule: what is shown stays until it is taken (AMBA 4 AXI4-Stream §2.2.1).
+    pub(crate) fn is_kept(&mut self, inputs: Inputs<'_>, is_ready: bool) -> bool {
+        let control = |inputs: Inputs<'_>| inputs.get(Read::TxKeep) << 1 | inputs.get(Read::TxLast);
+        let valid = inputs.is(Read::TxValid);
+        let is_kept = match self.shown.take() {
+            Some((lanes, shown)) => {
+                let same = valid && lanes[..] == *inputs.lanes() && shown == control(inputs);
+                self.spare = lanes;
+                same
+            }
+            None => true,
+        };
+        if valid && !is_ready {
+            let mut lanes = std::mem::take(&mut self.spare);
+            lanes.clear();
+            lanes.extend_from_slice(inputs.lanes());
+            self.shown = Some((lanes, control(inputs)));
+        }
+        is_kept
+    }
+
+    /// Takes a beat.
+    pub(crate) fn take(&mut self, inputs: Inputs<'_>, pool: &PayloadPool) -> Came {
+        let (lanes, is_last) = (inputs.lanes(), inputs.is(Read::TxLast));
+        let keep = inputs.get(Read::TxKeep);
+        let count = (keep.trailing_ones() / 4) as usize;
+        let all = lanes.len();
+        let is_legal = keep.count_ones() == 4 * count as u32 && count > 0 && (is_last || count == all);
+        let user = inputs.get(Read::TxUser);
+        self.is_poisoned |= user & ERR_FWD != 0;
+        for word in &lanes[..count] {
+            self.bytes.extend_from_slice(&word.to_be_bytes());
+        }
+        if user & DISCONTINUE != 0 {
+            return self.ended(Came::Dropped);
+        }
+        if !is_legal && !self.is_lost {
+            return self.lost(is_last, Rule::Keep(keep));
+        }
+        if self.bytes.len() > 4 * MAX_WORDS {
+            return match self.is_lost {
+                true => self.lost_on(is_last),
+                false => self.lost(is_last, Rule::TooLong),
+            };
+        }
+        match is_last {
+            false => Came::Nothing,
+            true if self.is_lost => self.ended(Came::Nothing),
+            true => {
+                self.packets += 1;
+                let came = self.whole(pool);
+                if matches!(came, Came::Wrong(_)) { came } else { self.ended(came) }
+            }
+        }
+    }
+
+    /// Forgets the packet, once what is wrong with it was told.
+    pub(crate) fn forget(&mut self) {
+        if !self.is_lost {
+            self.reset();
+        }
+    }
+
+    fn ended(&mut self, came: Came) -> Came {
+        self.bytes.clear();
+        (self.is_poisoned, self.is_lost) = (false, false);
+        came
+    }
+
+    fn lost(&mut self, is_last: bool, rule: Rule) -> Came {
+        self.is_lost = !is_last;
+        Came::Wrong(rule)
+    }
+
+    fn lost_on(&mut self, is_last: bool) -> Came {
+        self.bytes.clear();
+        self.is_lost = !is_last;
+        Came::Nothing
+    }
+
+    fn whole(&self, pool: &PayloadPool) -> Came {
+        match Tlp::parse(&self.bytes, pool) {
+            Err(error) => Came::Wrong(Rule::Tlp(error.on_a_link().to_string())),
+            Ok(tlp) if tlp.wire_len() != self.bytes.len() => {
+                Came::Wrong(Rule::Length { sent: self.bytes.len(), said: tlp.wire_len() })
+            }
+            Ok(mut tlp) => {
+                tlp.repr.ep |= self.is_poisoned;
+                Came::Tlp(Box::new(tlp))
+            }
+        }
+    }
+}
