@@ -11,7 +11,10 @@ use std::path::Path;
 
 /// The models that ship, NetTLP's adapter among them.
 fn models() -> plug::Models {
-    devices::models().with::<riser_lab::remote::NettlpAdapter>().with::<native::Settings>()
+    devices::models()
+        .with::<riser_lab::remote::NettlpAdapter>()
+        .with::<native::Settings>()
+        .with::<rtl::Settings>()
 }
 
 /// Compares `text` with the page, or writes it.
@@ -204,7 +207,7 @@ fn the_reader_keeps_the_limits_of_the_page() {
     let elsewhere = |row: &Row| {
         row.key == "address"
             || row.section.contains("flow") && row.key == "size_bytes"
-            || row.section.contains("native.step")
+            || row.section.ends_with(".step]]")
     };
     for row in rows().iter().filter(|r| r.kind == "integer" && !elsewhere(r)) {
         // As "powers of two, 4 to 128", or "multiples of 8, 8 to 1024".

@@ -12,16 +12,18 @@ pub struct Instance {
     pub line: usize,
     /// Its name.
     pub name: String,
+    /// Its parameters, in order.
+    pub parameters: Vec<Connection>,
     /// Its connections, in order.
     pub connections: Vec<Connection>,
 }
 
-/// A connection of a port by name.
+/// A connection of a port or parameter by name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Connection {
     /// Its line, from 1.
     pub line: usize,
-    /// The port.
+    /// The port, or the parameter.
     pub port: String,
 }
 
@@ -60,24 +62,29 @@ pub fn instances(text: &str, module: &str) -> Result<Vec<Instance>, SourceError>
 
 /// The instance that begins with the module's name, if it is one.
 fn instance(tokens: &[Token<'_>]) -> Result<Option<Instance>, SourceError> {
-    let mut rest = 1..tokens.len();
-    if text(tokens, rest.start) == "#" {
-        rest.start += 1;
-        let Some(group) = group(tokens, rest.clone()) else { return Ok(None) };
-        rest.start = group.end + 1;
+    let wrong = |line, why: &str| SourceError { line, why: why.to_owned() };
+    let (line, mut at) = (tokens[0].line, 1);
+    let mut parameters = Ok(Vec::new());
+    if text(tokens, at) == "#" {
+        let Some(group) = group(tokens, at + 1..tokens.len()) else { return Ok(None) };
+        at = group.end + 1;
+        parameters = by_name(tokens, group);
     }
-    let (Some(name), "(") = (tokens.get(rest.start), text(tokens, rest.start + 1)) else { return Ok(None) };
+    let (Some(name), "(") = (tokens.get(at), text(tokens, at + 1)) else { return Ok(None) };
     if !is_word(name.text) {
         return Ok(None);
     }
-    let line = tokens[0].line;
-    let wrong = |line, why: &str| SourceError { line, why: why.to_owned() };
-    let Some(ports) = group(tokens, rest.start + 1..tokens.len()) else {
-        return Err(wrong(line, "the instance does not end"));
-    };
+    let ports =
+        group(tokens, at + 1..tokens.len()).ok_or_else(|| wrong(line, "the instance does not end"))?;
+    let connections = by_name(tokens, ports)?;
+    Ok(Some(Instance { line, name: name.text.to_owned(), parameters: parameters?, connections }))
+}
+
+/// Connections by name.
+fn by_name(tokens: &[Token<'_>], range: Range<usize>) -> Result<Vec<Connection>, SourceError> {
     let mut connections = Vec::new();
-    let mut at = ports.start;
-    while at < ports.end {
+    let mut at = range.start;
+    while at < range.end {
         let Token { line, text: sign } = tokens[at];
         match (sign, text(tokens, at + 1)) {
             (",", _) => at += 1,
@@ -85,13 +92,16 @@ fn instance(tokens: &[Token<'_>]) -> Result<Option<Instance>, SourceError> {
                 connections.push(Connection { line, port: port.to_owned() });
                 at += 2;
                 if text(tokens, at) == "(" {
-                    at = group(tokens, at..ports.end).map_or(ports.end, |group| group.end + 1);
+                    at = group(tokens, at..range.end).map_or(range.end, |group| group.end + 1);
                 }
             }
-            _ => return Err(wrong(line, "legal are connections by name: .port(signal)")),
+            _ => {
+                let why = "legal are connections by name: .port(signal)".to_owned();
+                return Err(SourceError { line, why });
+            }
         }
     }
-    Ok(Some(Instance { line, name: name.text.to_owned(), connections }))
+    Ok(connections)
 }
 
 /// What stands between the parenthesis at the beginning of a range and its partner.
@@ -182,6 +192,7 @@ mod tests {
         let expected = Instance {
             line: 6,
             name: "core+1".to_owned(),
+            parameters: vec![connection(6, "A"), connection(6, "B")],
             connections: vec![connection(8, "tx"), connection(9, "rx"), connection(9, "both")],
         };
         assert_eq!(instances(text, "pcie_7x").unwrap(), [expected]);

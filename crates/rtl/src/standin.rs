@@ -39,12 +39,13 @@ pub(crate) fn block(module: &str, shape: Shape, instance: &Instance) -> Result<S
     let mut values: Vec<String> = shape.read().map(value).collect();
     values.reverse();
     let mut text = format!(
-        "module {module} (\n    {}\n);\n\
+        "module {module}{} (\n    {}\n);\n\
          import \"DPI-C\" function void riser_edge(input bit [{}:0] read, output bit [{}:0] driven);\n\
          wire riser_clock = {TOP}.riser_clock[0];\n\
          wire [{}:0] riser_read = {{{}}};\n\
          bit [{}:0] riser_driven, riser_next;\n\
          always @(posedge riser_clock) begin\n    riser_edge(riser_read, riser_next);\n    riser_driven <= riser_next;\nend\n",
+        parameters(instance),
         declared.join(",\n    "),
         read - 1,
         driven - 1,
@@ -67,6 +68,12 @@ pub(crate) fn block(module: &str, shape: Shape, instance: &Instance) -> Result<S
     }
     text += "endmodule\n";
     Ok(text)
+}
+
+/// What the instance sets, and means nothing here: the design's file says it.
+fn parameters(instance: &Instance) -> String {
+    let all: Vec<String> = instance.parameters.iter().map(|p| format!("parameter {} = 0", p.port)).collect();
+    if all.is_empty() { String::new() } else { format!(" #({})", all.join(", ")) }
 }
 
 fn declaration(shape: Shape, port: &Port) -> String {
