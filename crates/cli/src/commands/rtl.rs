@@ -20,8 +20,13 @@ primitives that are missing by what they do. All that is made goes below riser-r
 only for what has changed. The library's file goes to standard output; --json prints one object: design, library.
 Needed are verilator (VERILATOR names another), a C++ compiler (CXX), make and zlib.";
 
+const EXAMPLES: &str = "\
+Examples:
+  riser rtl build litepcie.toml";
+
 /// Make designs for FPGAs ready for a slot
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
