@@ -195,7 +195,10 @@ impl SevenSeries {
         outputs.set(Driven::LinkUp, is_up.into());
         outputs.set(Driven::PhyUp, 1);
         outputs.set(Driven::AppReady, (!in_reset).into());
-        if !in_reset {
+        if in_reset {
+            self.interrupt_taken = false;
+            outputs.set(Driven::InterruptReady, 0);
+        } else {
             self.transmit(inputs);
             self.interrupt(inputs, &mut outputs);
             self.complaints(inputs);
