@@ -452,14 +452,13 @@ fn a_doorbell_that_names_a_descriptor_sends_it_each_time() {
             .unwrap();
         let mut host = Loopback::new(nic);
         let mut program = AsyncProgram::new(host.memory.clone(), async move |cpu: Cpu| {
-            let base = found(BAR, BAR_BYTES).address(BAR, 0)?;
-            cpu.write_u64(base, 0x1000).await.map_err(|e| e.to_string())?;
-            cpu.write_u32(base + 24, 1).await.map_err(|e| e.to_string())?;
+            let nic = Registers::new(cpu.clone())?;
+            nic.rings().await?;
+            nic.write(24, 1).await?;
             for (n, index) in indices.into_iter().enumerate() {
-                cpu.memory().write(0x3000, &[n as u8; 60]).unwrap();
-                cpu.memory().write_u64(0x1000 + 16 * u64::from(index), 0x3000).unwrap();
-                cpu.memory().write_u64(0x1008 + 16 * u64::from(index), 60).unwrap();
-                cpu.write_u32(base + 16, index).await.map_err(|e| e.to_string())?;
+                cpu.memory().write(FRAME, &[n as u8; 60]).unwrap();
+                nic.describe(TX + 16 * u64::from(index), FRAME, 60);
+                nic.write(16, index).await?;
                 cpu.sleep(Duration::from_us(10)).await;
             }
             Ok::<(), String>(())

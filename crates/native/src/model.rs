@@ -8,7 +8,7 @@ use crate::steps::{self, Parts, Step};
 use config::{Bar, Builder, ConfigSpace, Identity, MsiLayout, MsixLayout};
 use endpoint::FunctionConfig;
 use plug::site::NativeCode;
-use plug::{Fault, Model, Plugged, Report, Shared, Site};
+use plug::{Fault, Model, Plugged, Shared, Site};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -167,15 +167,7 @@ impl Model for Settings {
         let codes = MessageCodes::of(&self.messages);
         let device = Guard::new(instance, site.payloads.clone(), codes, told.clone());
         let function = FunctionConfig { config: self.config(site)?, device: Box::new(device) };
-        let (steps, failing) = (self.step.clone(), told.clone());
-        let driver = move |cpu, function| {
-            let (steps, failing) = (steps.clone(), failing.clone());
-            async move {
-                let ended = steps::run_steps(&cpu, &function, &steps).await;
-                // What the library has done wrong is why its driver has failed.
-                failing.get().failure().map_or(ended, Err)
-            }
-        };
+        let driver = steps::driver(&self.step, &told);
         Ok(Plugged::new(function, driver).reporting(&told))
     }
 }

@@ -4,7 +4,7 @@
 use crate::model::BarSettings;
 use host::firmware::FoundFunction;
 use host::{Cpu, HostError};
-use plug::Fault;
+use plug::{DriverFuture, Fault, Report, Shared};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -226,11 +226,26 @@ pub fn check_steps(steps: &[Step], device: Parts<'_>) -> Result<(), Fault> {
 /// A buffer of the host: its address and bytes.
 type Buffers = BTreeMap<String, (u64, u64)>;
 
+/// A driver that goes through the steps of a device. What the device has done wrongly, by its report, is why its driver has failed.
+pub fn driver<R: Report>(
+    steps: &[Step],
+    told: &Shared<R>,
+) -> impl Fn(Cpu, FoundFunction) -> DriverFuture + use<R> {
+    let (steps, told) = (steps.to_vec(), told.clone());
+    move |cpu, function| {
+        let (steps, told) = (steps.clone(), told.clone());
+        Box::pin(async move {
+            let ended = run(&cpu, &function, &steps).await;
+            told.get().failure().map_or(ended, Err)
+        })
+    }
+}
+
 /// Runs the steps.
 ///
 /// # Errors
 /// The first that does not find what it expects, or fails, by its number.
-pub async fn run_steps(cpu: &Cpu, function: &FoundFunction, steps: &[Step]) -> Result<(), String> {
+async fn run(cpu: &Cpu, function: &FoundFunction, steps: &[Step]) -> Result<(), String> {
     let mut buffers = Buffers::new();
     for (n, step) in steps.iter().enumerate() {
         one(cpu, function, step, &mut buffers).await.map_err(|why| format!("step {n}: {why}"))?;

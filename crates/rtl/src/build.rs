@@ -6,7 +6,7 @@ use crate::design::{self, Design};
 use crate::loader::ABI;
 use crate::source::{self, Instance};
 use crate::standin;
-use plug::file::FileErrors;
+use plug::file::{FileErrors, digest};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -92,10 +92,7 @@ pub(crate) fn library(folder: &Path, waves: bool) -> PathBuf {
 /// What a library must have been built from.
 pub(crate) fn fingerprint(design: &Design) -> String {
     let text = serde_json::to_string(design).unwrap_or_default();
-    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    });
-    format!("{}-{hash:016x}", env!("CARGO_PKG_VERSION"))
+    format!("{}-{}", env!("CARGO_PKG_VERSION"), digest(text.as_bytes()))
 }
 
 /// Builds the design of a file; the path of the library.

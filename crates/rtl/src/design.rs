@@ -174,7 +174,7 @@ impl Design {
         if text.len() as u64 > MAX_BYTES {
             return Err(whole(format!("legal are {MAX_BYTES} bytes")));
         }
-        let overrides = Overrides::new(&[]);
+        let overrides = Overrides::default();
         let source = Source { path, text: &text, overrides: &overrides };
         let (tree, schema) = (source.tree()?, Schema::of::<Design>());
         let design: Design =

@@ -164,16 +164,15 @@ impl Instance {
         if failed == 0 { Ok(()) } else { Err(text(&error)) }
     }
 
-    /// Writes all signals into this file from now on, or into none.
+    /// Writes all signals into this file from now on.
     ///
     /// # Errors
     /// Where the file cannot be made, or the library was built without waves.
-    pub(crate) fn waves(&mut self, path: Option<&Path>) -> Result<(), String> {
-        let path = path.map(|path| CString::new(path.as_os_str().as_encoded_bytes()));
-        let path = path.transpose().map_err(|_| "a name of a file without zero bytes is legal".to_owned())?;
-        let name = path.as_ref().map_or(std::ptr::null(), |path| path.as_ptr());
+    pub(crate) fn waves(&mut self, path: &Path) -> Result<(), String> {
+        let path = CString::new(path.as_os_str().as_encoded_bytes())
+            .map_err(|_| "a name of a file without zero bytes is legal".to_owned())?;
         // SAFETY: the model is alive, and the name ends with a zero.
-        match unsafe { (self.library.ops.waves)(self.model.as_ptr(), name) } {
+        match unsafe { (self.library.ops.waves)(self.model.as_ptr(), path.as_ptr()) } {
             0 => Ok(()),
             2 => Err("the library has no waves: `riser rtl build --waves` makes one that has".to_owned()),
             _ => Err("the file cannot be written".to_owned()),

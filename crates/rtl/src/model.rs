@@ -9,7 +9,6 @@ use crate::loader::{Instance, Loaded};
 use crate::seven_series::SevenSeries;
 use crate::slot::Rtl;
 use config::{Builder, ConfigSpace, Identity, MsiLayout, MsixLayout};
-use endpoint::hard_block::{DesignInput, DesignOutput, TlpDesign};
 use endpoint::{EndpointLimits, HardBlock};
 use plug::site::NativeCode;
 use plug::{Fault, Model, Plugged, Shared, Site};
@@ -51,16 +50,6 @@ impl Model for Settings {
         let config = config(&design, site)?;
         let limits = EndpointLimits { max_outstanding_reads: site.tags, ..EndpointLimits::default() };
         let pool = site.payloads.clone();
-        let (steps, failing) = (self.step.clone(), told.clone());
-        let driver = move |cpu, function| {
-            let (steps, failing) = (steps.clone(), failing.clone());
-            async move {
-                let ended = native::run_steps(&cpu, &function, &steps).await;
-                // What ended the design is why its driver has failed.
-                let why = failing.get().failure.clone();
-                why.map_or(ended, Err)
-            }
-        };
         let instance = match site.native {
             NativeCode::Allowed => Some(self.instance(&path, &design, site.seed)?),
             NativeCode::NotLoaded => None,
@@ -69,22 +58,13 @@ impl Model for Settings {
                 return Err(at(format!("{}: {why}", path.display())));
             }
         };
-        let fault = |e: endpoint::EndpointError| at(e.to_string());
-        let name = "rtl";
-        let plugged = match instance {
-            Some(instance) => {
-                let block =
-                    SevenSeries::new(design.shape(), design.block.latency_cycles, pool.clone(), told.clone());
-                let clocks = Clocks::new(&design.frequencies(), Time::ZERO);
-                let rtl = Rtl::new(instance, clocks, block, told.clone());
-                Plugged::block(HardBlock::new(name, vec![config], limits, pool, rtl).map_err(fault)?, driver)
-            }
-            None => {
-                let idle = HardBlock::new(name, vec![config], limits, pool, Idle).map_err(fault)?;
-                Plugged::block(idle, driver)
-            }
-        };
-        Ok(plugged.reporting(&told))
+        let latency = design.block.latency_cycles;
+        let block = SevenSeries::new(design.shape(), latency, pool.clone(), told.clone());
+        let clocks = Clocks::new(&design.frequencies(), Time::ZERO);
+        let rtl = Rtl::new(instance, clocks, block, told.clone());
+        let block = HardBlock::new("rtl", vec![config], limits, pool, rtl).map_err(|e| at(e.to_string()))?;
+        let driver = native::driver(&self.step, &told);
+        Ok(Plugged::block(block, driver).reporting(&told))
     }
 }
 
@@ -101,9 +81,7 @@ impl Settings {
             made.map_err(|e| at(format!("{}: {e}", folder.display())))?.map_err(|e| at(e.to_string()))?;
         if !self.waves.is_empty() {
             let waves = base.join(&self.waves);
-            instance
-                .waves(Some(&waves))
-                .map_err(|e| Fault::at("waves", format!("{}: {e}", waves.display())))?;
+            instance.waves(&waves).map_err(|e| Fault::at("waves", format!("{}: {e}", waves.display())))?;
         }
         Ok(instance)
     }
@@ -116,25 +94,6 @@ fn in_folder<T>(folder: &Path, work: impl FnOnce() -> T) -> std::io::Result<T> {
     let done = work();
     std::env::set_current_dir(before)?;
     Ok(done)
-}
-
-/// In place of a design that is not loaded.
-struct Idle;
-
-impl TlpDesign for Idle {
-    fn handle(&mut self, _: Time, _: DesignInput) {}
-
-    fn poll_output(&mut self, _: Time, _: tlp::Class) -> Option<DesignOutput> {
-        None
-    }
-
-    fn poll_taken(&mut self) -> Option<device::seam::Token> {
-        None
-    }
-
-    fn poll_timeout(&self) -> Option<Time> {
-        None
-    }
 }
 
 fn config(design: &Design, site: &Site<'_>) -> Result<ConfigSpace, Fault> {

@@ -232,7 +232,7 @@ impl SevenSeries {
             return;
         }
         match self.transmit.take(inputs, &self.pool) {
-            Came::Nothing | Came::Dropped => {}
+            Came::Nothing => {}
             Came::Tlp(tlp) => self.leave(tlp.class(), DesignOutput::Tlp { function: 0, tlp: *tlp }),
             Came::Wrong(rule) => {
                 self.found(&rule, self.transmit.bytes());
@@ -284,11 +284,12 @@ impl SevenSeries {
 
     /// Registers as the design asks for them, a cycle later.
     fn manage(&mut self, inputs: Inputs<'_>, outputs: &mut Outputs<'_>) {
-        let asked = inputs.is(Read::ManagementGet) && !self.register_read;
-        if inputs.is(Read::ManagementPut) && !self.register_read {
+        let is_new = |port| inputs.is(port) && !self.register_read;
+        let (asked, written) = (is_new(Read::ManagementGet), is_new(Read::ManagementPut));
+        if written {
             self.found(&Rule::RegisterWrite, &[]);
         }
-        self.register_read = asked || (inputs.is(Read::ManagementPut) && !self.register_read);
+        self.register_read = asked || written;
         outputs.set(Driven::RegisterDone, self.register_read.into());
         if asked {
             outputs.set(Driven::RegisterValue, self.status.register(inputs.get(Read::Register)));

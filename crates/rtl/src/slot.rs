@@ -17,29 +17,36 @@ const RESET: Duration = Duration::from_ns(200);
 
 /// The design.
 pub(crate) struct Rtl {
-    instance: Instance,
+    /// `None`: it was not loaded, or has ended.
+    instance: Option<Instance>,
     clocks: Clocks,
     block: SevenSeries,
     told: Shared<Told>,
     /// PERST# is active before.
     reset_until: Time,
-    has_failed: bool,
 }
 
 impl Rtl {
-    pub(crate) fn new(instance: Instance, clocks: Clocks, block: SevenSeries, told: Shared<Told>) -> Rtl {
-        Rtl { instance, clocks, block, told, reset_until: Time::ZERO + RESET, has_failed: false }
+    pub(crate) fn new(
+        instance: Option<Instance>,
+        clocks: Clocks,
+        block: SevenSeries,
+        told: Shared<Told>,
+    ) -> Rtl {
+        Rtl { instance, clocks, block, told, reset_until: Time::ZERO + RESET }
     }
 
     /// Passes all edges up to this time.
     fn run_to(&mut self, now: Time) {
-        while !self.has_failed && self.clocks.next() <= now {
+        while let Some(instance) = &mut self.instance
+            && self.clocks.next() <= now
+        {
             let at = self.clocks.next();
             let levels = self.clocks.pass(at);
             self.block.set_now(at);
             let (words, block) = (self.block.words(), &mut self.block);
             let mut edge = |read: &[u32], driven: &mut [u32]| block.edge(read, driven);
-            let evaluated = self.instance.eval(levels, at >= self.reset_until, at.as_ps(), words, &mut edge);
+            let evaluated = instance.eval(levels, at >= self.reset_until, at.as_ps(), words, &mut edge);
             if let Err(why) = evaluated {
                 self.fail(&why);
             }
@@ -48,7 +55,7 @@ impl Rtl {
     }
 
     fn fail(&mut self, why: &str) {
-        self.has_failed = true;
+        self.instance = None;
         let cycle = self.block.cycle();
         self.told.change(|told| told.failure = Some(format!("the design ended in cycle {cycle}: {why}")));
     }
@@ -84,7 +91,7 @@ impl TlpDesign for Rtl {
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        (!self.has_failed).then(|| self.clocks.next_rise())
+        self.instance.as_ref().map(|_| self.clocks.next_rise())
     }
 
     fn is_ticking(&self) -> bool {

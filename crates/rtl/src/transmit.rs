@@ -15,12 +15,10 @@ const MAX_WORDS: usize = 4 + 4 + 1024 + 1;
 
 /// What came of a beat.
 pub(crate) enum Came {
-    /// Nothing, or a part of a packet.
+    /// A part of a packet, or one that the design has given up.
     Nothing,
     /// A whole packet.
     Tlp(Box<Tlp>),
-    /// It was given up by the design.
-    Dropped,
     /// It is none.
     Wrong(Rule),
 }
@@ -86,21 +84,24 @@ impl Transmit {
             self.bytes.extend_from_slice(&word.to_be_bytes());
         }
         if user & DISCONTINUE != 0 {
-            return self.ended(Came::Dropped);
+            return self.ended(Came::Nothing);
         }
-        if !is_legal && !self.is_lost {
-            return self.lost(is_last, Rule::Keep(keep));
+        if self.is_lost {
+            self.bytes.clear();
+            return if is_last { self.ended(Came::Nothing) } else { Came::Nothing };
         }
-        if self.bytes.len() > 4 * MAX_WORDS {
-            return match self.is_lost {
-                true => self.lost_on(is_last),
-                false => self.lost(is_last, Rule::TooLong),
-            };
-        }
-        match is_last {
-            false => Came::Nothing,
-            true if self.is_lost => self.ended(Came::Nothing),
-            true => {
+        let wrong = match () {
+            () if !is_legal => Some(Rule::Keep(keep)),
+            () if self.bytes.len() > 4 * MAX_WORDS => Some(Rule::TooLong),
+            () => None,
+        };
+        match wrong {
+            Some(rule) => {
+                self.is_lost = !is_last;
+                Came::Wrong(rule)
+            }
+            None if !is_last => Came::Nothing,
+            None => {
                 self.packets += 1;
                 let came = self.whole(pool);
                 if matches!(came, Came::Wrong(_)) { came } else { self.ended(came) }
@@ -119,17 +120,6 @@ impl Transmit {
         self.bytes.clear();
         (self.is_poisoned, self.is_lost) = (false, false);
         came
-    }
-
-    fn lost(&mut self, is_last: bool, rule: Rule) -> Came {
-        self.is_lost = !is_last;
-        Came::Wrong(rule)
-    }
-
-    fn lost_on(&mut self, is_last: bool) -> Came {
-        self.bytes.clear();
-        self.is_lost = !is_last;
-        Came::Nothing
     }
 
     fn whole(&self, pool: &PayloadPool) -> Came {

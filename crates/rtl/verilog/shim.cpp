@@ -88,13 +88,10 @@ int eval(void* handle, uint32_t clocks, uint8_t reset_n, uint64_t time_ps, Edge 
     return 1;
 }
 
-// Opens a file of waves, or with none closes it. 1: it cannot; 2: this library has no waves.
+// Opens a file of waves. 1: it cannot; 2: this library has no waves.
 int waves(void* handle, const char* path) {
 #if VM_TRACE
     auto* model = static_cast<Model*>(handle);
-    if (model->waves) model->waves->close();
-    model->waves.reset();
-    if (!path) return 0;
     model->waves = std::make_unique<VerilatedFstC>();
     model->top->trace(model->waves.get(), 99);
     model->waves->open(path);

@@ -4,6 +4,7 @@
 //! The record is written before the files that it names; so a run that ends between the two leaves a record of files that
 //! are not there, which the next run makes, and never a file that nothing is known of.
 
+use plug::file::digest;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
@@ -215,30 +216,5 @@ fn digest_of(path: &Path) -> Result<Option<String>, SuiteError> {
         Ok(bytes) => Ok(Some(digest(&bytes))),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(e) => Err(failed(path, &e)),
-    }
-}
-
-/// FNV-1a of 64 bits, in hexadecimal: tells changes, not forgeries.
-pub(super) fn digest(bytes: &[u8]) -> String {
-    format!("{:016x}", hash(bytes))
-}
-
-/// FNV-1a of 64 bits.
-pub(super) fn hash(bytes: &[u8]) -> u64 {
-    bytes
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The published test values of FNV-1a.
-    #[test]
-    fn digests() {
-        assert_eq!(digest(b""), "cbf29ce484222325");
-        assert_eq!(digest(b"a"), "af63dc4c8601ec8c");
-        assert_eq!(digest(b"foobar"), "85944171f73967e8");
     }
 }

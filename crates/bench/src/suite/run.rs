@@ -187,7 +187,7 @@ impl Suite {
         let rows: Vec<String> = rows.iter().map(Key::to_string).collect();
         let words = self.machines[machine].in_words();
         let all = (env!("CARGO_PKG_VERSION"), &words, texts, &self.rule, self.seed, experiment.name, rows);
-        folder::digest(format!("{all:?}").as_bytes())
+        plug::file::digest(format!("{all:?}").as_bytes())
     }
 
     fn task(&self, item: &Item<'_>, row: usize) -> Task<'_> {
@@ -197,7 +197,7 @@ impl Suite {
             key: item.rows[row],
             rule: &self.rule,
             detail: item.experiment.has_distribution(),
-            seed: folder::hash(seed.as_bytes()),
+            seed: plug::file::hash(seed.as_bytes()),
         }
     }
 

@@ -16,8 +16,7 @@ Examples:
   riser run lab.toml --allow-native
 
 The lab has device = \"rtl\" and rtl.design = \"litepcie.toml\" in a slot. The design stays as it is. The module of the vendor's block is replaced by a stand-in with the ports that the design's instance has, and \
-primitives that are missing by what they do. All that is made goes below riser-rtl beside the file; the compiler runs again \
-only for what has changed. The library's file goes to standard output; --json prints one object: design, library.
+primitives that are missing by what they do. All that is made goes below riser-rtl beside the file. The library's file goes to standard output; --json prints one object: design, library.
 Needed are verilator (VERILATOR names another), a C++ compiler (CXX), make and zlib.";
 
 const EXAMPLES: &str = "\

@@ -2,6 +2,7 @@
 //! TOML files as types: read with all their errors, each at its place. What is legal is said once, at the type, for
 //! the reader, its errors and the reference pages.
 
+mod digest;
 mod error;
 mod folder;
 mod overrides;
@@ -9,6 +10,7 @@ mod page;
 mod schema;
 mod source;
 
+pub use digest::{digest, hash};
 pub use error::{FileError, FileErrors, brief};
 pub use folder::{Folder, Image, KeptFiles, MAX_KEPT_BYTES, MAX_KEPT_FILES};
 pub use overrides::Overrides;
