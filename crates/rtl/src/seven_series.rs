@@ -216,6 +216,16 @@ impl SevenSeries {
         (self.layout, self.driven) = (layout, words);
     }
 
+    /// Whether it has nothing to do by itself: an edge that reads and drives the same as the one before leaves it as it is.
+    pub(crate) fn rests(&self) -> bool {
+        self.is_up(false) && self.is_idle() && !self.is_old && !self.flr
+    }
+
+    /// An edge at which it rests and the design drives the same.
+    pub(crate) fn pass(&mut self) {
+        self.cycle += 1;
+    }
+
     fn is_up(&self, in_reset: bool) -> bool {
         !in_reset && self.cycle >= self.ready_from + TRAINING_CYCLES
     }

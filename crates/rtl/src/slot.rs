@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A design in a slot: its library, its clocks, and the block around it, as a [`TlpDesign`] behind a front. Time passes for it from edge to
-//! edge of the user clock.
+//! edge of the user clock. While nothing can reach it, it runs ahead of the fabric, up to the first edge of which something comes.
 
 use crate::clocks::Clocks;
 use crate::findings::Told;
@@ -24,6 +24,39 @@ pub(crate) struct Rtl {
     told: Shared<Told>,
     /// PERST# is active before.
     reset_until: Time,
+    /// The last edge that was passed.
+    at: Time,
+    /// The fabric's time is before that edge, whose outputs are not to be seen yet.
+    is_ahead: bool,
+    rest: Rest,
+}
+
+/// The last edge of the user clock, for those behind it that are the same.
+#[derive(Default)]
+struct Rest {
+    read: Vec<u32>,
+    driven: Vec<u32>,
+    /// An edge that reads the same changes nothing.
+    holds: bool,
+}
+
+impl Rest {
+    /// An edge: the block is not asked again while the design drives the same and the block has nothing to do.
+    fn edge(&mut self, block: &mut SevenSeries, read: &[u32], driven: &mut [u32]) {
+        let same = self.read == read;
+        if self.holds && same {
+            block.pass();
+            return driven.copy_from_slice(&self.driven);
+        }
+        block.edge(read, driven);
+        self.holds = same && self.driven == driven && block.rests();
+        if !self.holds {
+            self.read.clear();
+            self.read.extend_from_slice(read);
+            self.driven.clear();
+            self.driven.extend_from_slice(driven);
+        }
+    }
 }
 
 impl Rtl {
@@ -33,23 +66,41 @@ impl Rtl {
         block: SevenSeries,
         told: Shared<Told>,
     ) -> Rtl {
-        Rtl { instance, clocks, block, told, reset_until: Time::ZERO + RESET }
+        Rtl {
+            instance,
+            clocks,
+            block,
+            told,
+            reset_until: Time::ZERO + RESET,
+            at: Time::ZERO,
+            is_ahead: false,
+            rest: Rest::default(),
+        }
     }
 
-    /// Passes all edges up to this time.
+    /// Passes the edges of the next time that has any.
+    fn pass_edges(&mut self) {
+        let Some(instance) = &mut self.instance else { return };
+        let at = self.clocks.next();
+        let levels = self.clocks.pass(at);
+        self.at = at;
+        self.block.set_now(at);
+        let (words, block, rest) = (self.block.words(), &mut self.block, &mut self.rest);
+        let mut edge = |read: &[u32], driven: &mut [u32]| rest.edge(block, read, driven);
+        let evaluated = instance.eval(levels, at >= self.reset_until, at.as_ps(), words, &mut edge);
+        if let Err(why) = evaluated {
+            self.fail(&why);
+        }
+    }
+
+    /// Passes all edges up to this time, so that whatever comes then is behind them.
     fn run_to(&mut self, now: Time) {
-        while let Some(instance) = &mut self.instance
-            && self.clocks.next() <= now
-        {
-            let at = self.clocks.next();
-            let levels = self.clocks.pass(at);
-            self.block.set_now(at);
-            let (words, block) = (self.block.words(), &mut self.block);
-            let mut edge = |read: &[u32], driven: &mut [u32]| block.edge(read, driven);
-            let evaluated = instance.eval(levels, at >= self.reset_until, at.as_ps(), words, &mut edge);
-            if let Err(why) = evaluated {
-                self.fail(&why);
-            }
+        self.is_ahead = false;
+        if self.clocks.next() > now {
+            return;
+        }
+        while self.instance.is_some() && self.clocks.next() <= now {
+            self.pass_edges();
         }
         self.block.tell();
     }
@@ -63,35 +114,44 @@ impl Rtl {
 
 impl TlpDesign for Rtl {
     fn handle(&mut self, now: Time, input: DesignInput) {
-        match input {
-            DesignInput::Timer => self.run_to(now),
-            input => {
-                if let DesignInput::Reset { kind: ResetKind::Fundamental, .. } = input {
-                    self.reset_until = now + RESET;
-                }
-                self.block.handle(input);
-            }
+        self.run_to(now);
+        if let DesignInput::Reset { kind: ResetKind::Fundamental, .. } = input {
+            self.reset_until = now + RESET;
         }
+        self.rest.holds = false;
+        self.block.handle(input);
     }
 
-    fn configured(&mut self, _: u16, id: Bdf, config: &ConfigSpace) {
+    fn run_ahead(&mut self, until: Time) {
+        let before = self.at;
+        while self.instance.is_some() && self.clocks.next() < until && self.block.ready() == Ready::NONE {
+            self.pass_edges();
+        }
+        self.is_ahead = self.at > before;
+        self.block.tell();
+    }
+
+    fn configured(&mut self, now: Time, _: u16, id: Bdf, config: &ConfigSpace) {
+        self.run_to(now);
+        self.rest.holds = false;
         self.block.configured(id, config);
     }
 
     fn poll_output(&mut self, _: Time, class: Class) -> Option<DesignOutput> {
-        self.block.next_output(class)
+        if self.is_ahead { None } else { self.block.next_output(class) }
     }
 
     fn ready(&self) -> Ready {
-        self.block.ready()
+        if self.is_ahead { Ready::NONE } else { self.block.ready() }
     }
 
     fn poll_taken(&mut self) -> Option<Token> {
-        self.block.next_taken()
+        if self.is_ahead { None } else { self.block.next_taken() }
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        self.instance.as_ref().map(|_| self.clocks.next_rise())
+        let has_output = self.is_ahead && self.block.ready() != Ready::NONE;
+        self.instance.as_ref().map(|_| if has_output { self.at } else { self.clocks.next_rise() })
     }
 
     fn is_ticking(&self) -> bool {
