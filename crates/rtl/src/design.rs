@@ -124,6 +124,8 @@ pub struct Function {
     pub msix: Option<Msix>,
     /// INTx.
     pub intx: bool,
+    /// Function Level Reset. Vendors' blocks have it only where they are told so.
+    pub function_level_reset: bool,
 }
 
 /// Where a design has its MSI-X table.
@@ -159,6 +161,7 @@ impl Default for Function {
             msi_vectors: 1,
             msix: None,
             intx: true,
+            function_level_reset: false,
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::findings::Told;
 use crate::loader::{Instance, Loaded};
 use crate::seven_series::SevenSeries;
 use crate::slot::Rtl;
-use config::{Builder, ConfigSpace, Identity, MsiLayout, MsixLayout};
+use config::{Builder, ConfigSpace, Identity, MsiLayout, MsixLayout, PcieLayout};
 use endpoint::{EndpointLimits, HardBlock};
 use plug::site::NativeCode;
 use plug::{Fault, Model, Plugged, Shared, Site};
@@ -119,5 +119,6 @@ fn config(design: &Design, site: &Site<'_>) -> Result<ConfigSpace, Fault> {
         let (table, pending) = ((msix.bar, msix.table), (msix.bar, msix.pending));
         builder = builder.msix(MsixLayout { vectors: msix.vectors, table, pending });
     }
-    builder.pcie(site.pcie).usual().build().map_err(|e| Fault::at("design", format!("function: {e}")))
+    let pcie = PcieLayout { function_level_reset: function.function_level_reset, ..site.pcie };
+    builder.pcie(pcie).usual().build().map_err(|e| Fault::at("design", format!("function: {e}")))
 }
