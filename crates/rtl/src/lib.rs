@@ -6,6 +6,7 @@
 //! - [`Settings`]: the model `rtl` of a slot, which loads that;
 //! - `source`, `standin`: instances in Verilog, and what is written around them;
 //! - `block`, `signals`: the ports of vendors' blocks, as data;
+//! - [`Recording`]: what a design is given, to measure what riser adds;
 //! - `seven_series`, `receive`, `transmit`, `status`: the 7-series block; `slot`, `clocks`: it and the design in time.
 //!
 //! Never parses an expression of Verilog, and never knows what a design does.
@@ -18,6 +19,7 @@ mod findings;
 mod loader;
 mod model;
 mod receive;
+mod recording;
 mod seven_series;
 mod signals;
 mod slot;
@@ -31,4 +33,5 @@ pub use build::{BuildError, Options, Step, build};
 pub use design::{Block, Clock, Design, Function, Msix, Reset, folder};
 pub use findings::Told;
 pub use model::Settings;
+pub use recording::{Recording, Replay, ReplayError};
 pub use source::{Connection, Instance, SourceError, instances};

@@ -6,6 +6,7 @@ use crate::clocks::Clocks;
 use crate::design::{self, Design};
 use crate::findings::Told;
 use crate::loader::{Instance, Loaded};
+use crate::recording::Recorder;
 use crate::seven_series::SevenSeries;
 use crate::slot::Rtl;
 use config::{Builder, ConfigSpace, Identity, MsiLayout, MsixLayout, PcieLayout};
@@ -15,7 +16,6 @@ use plug::{Fault, Model, Plugged, Shared, Site};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
-use tlp::Time;
 
 /// A design in Verilog with a vendor's PCI Express block, under Verilator: `riser rtl build` makes its library. Its code runs with
 /// `--allow-native` alone.
@@ -60,8 +60,9 @@ impl Model for Settings {
         };
         let latency = design.block.latency_cycles;
         let block = SevenSeries::new(design.shape(), latency, pool.clone(), told.clone());
-        let clocks = Clocks::new(&design.frequencies(), Time::ZERO);
-        let rtl = Rtl::new(instance, clocks, block, told.clone());
+        let clocks = Clocks::new(&design.frequencies());
+        let (instance, recorder) = instance.unzip();
+        let rtl = Rtl::new(instance, clocks, block, told.clone()).recorded(recorder.flatten());
         let block = HardBlock::new("rtl", vec![config], limits, pool, rtl).map_err(|e| at(e.to_string()))?;
         let driver = native::driver(&self.step, &told);
         Ok(Plugged::block(block, driver).reporting(&told))
@@ -69,7 +70,7 @@ impl Model for Settings {
 }
 
 impl Settings {
-    fn instance(&self, path: &Path, design: &Design, seed: u64) -> Result<Instance, Fault> {
+    fn instance(&self, path: &Path, design: &Design, seed: u64) -> Result<Loading, Fault> {
         let at = |message: String| Fault::at("design", message);
         let library = build::library(&design::folder(path), !self.waves.is_empty());
         let library = library.canonicalize().unwrap_or(library);
@@ -83,12 +84,15 @@ impl Settings {
             let waves = base.join(&self.waves);
             instance.waves(&waves).map_err(|e| Fault::at("waves", format!("{}: {e}", waves.display())))?;
         }
-        Ok(instance)
+        Ok((instance, Recorder::take(&loaded, seed, folder)))
     }
 }
 
+/// A design, and who records it.
+type Loading = (Instance, Option<Shared<Recorder>>);
+
 /// Does this in a folder: a design reads its files there.
-fn in_folder<T>(folder: &Path, work: impl FnOnce() -> T) -> std::io::Result<T> {
+pub(crate) fn in_folder<T>(folder: &Path, work: impl FnOnce() -> T) -> std::io::Result<T> {
     let before = std::env::current_dir()?;
     std::env::set_current_dir(if folder == Path::new("") { Path::new(".") } else { folder })?;
     let done = work();

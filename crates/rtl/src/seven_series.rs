@@ -221,9 +221,9 @@ impl SevenSeries {
         self.is_up(false) && self.is_idle() && !self.is_old && !self.flr
     }
 
-    /// An edge at which it rests and the design drives the same.
-    pub(crate) fn pass(&mut self) {
-        self.cycle += 1;
+    /// So many edges at which it rested and the design drove the same.
+    pub(crate) fn pass(&mut self, edges: u64) {
+        self.cycle += edges;
     }
 
     fn is_up(&self, in_reset: bool) -> bool {

@@ -4,7 +4,8 @@
 
 use crate::clocks::Clocks;
 use crate::findings::Told;
-use crate::loader::Instance;
+use crate::loader::{Answer, Edges, Instance};
+use crate::recording::Recorder;
 use crate::seven_series::SevenSeries;
 use config::ConfigSpace;
 use device::seam::{Ready, ResetKind, Token};
@@ -24,38 +25,32 @@ pub(crate) struct Rtl {
     told: Shared<Told>,
     /// PERST# is active before.
     reset_until: Time,
-    /// The last edge that was passed.
+    /// The last time whose edges were passed.
     at: Time,
-    /// The fabric's time is before that edge, whose outputs are not to be seen yet.
+    /// The fabric's time is before that, and what came of it is not to be seen yet.
     is_ahead: bool,
-    rest: Rest,
+    /// Something has come for the block since.
+    is_fresh: bool,
+    /// Keeps all of it, for a measurement.
+    recorder: Option<Shared<Recorder>>,
 }
 
-/// The last edge of the user clock, for those behind it that are the same.
-#[derive(Default)]
-struct Rest {
-    read: Vec<u32>,
-    driven: Vec<u32>,
-    /// An edge that reads the same changes nothing.
-    holds: bool,
+/// The block at an edge, and who records it.
+struct AtEdge<'a> {
+    block: &'a mut SevenSeries,
+    recorder: Option<&'a Shared<Recorder>>,
 }
 
-impl Rest {
-    /// An edge: the block is not asked again while the design drives the same and the block has nothing to do.
-    fn edge(&mut self, block: &mut SevenSeries, read: &[u32], driven: &mut [u32]) {
-        let same = self.read == read;
-        if self.holds && same {
-            block.pass();
-            return driven.copy_from_slice(&self.driven);
+impl Edges for AtEdge<'_> {
+    fn edge(&mut self, time: Time, passed: u64, read: &[u32], driven: &mut [u32]) -> Answer {
+        self.block.pass(passed);
+        self.block.set_now(time);
+        self.block.edge(read, driven);
+        if let Some(recorder) = self.recorder {
+            recorder.change(|recorder| recorder.edge(driven));
         }
-        block.edge(read, driven);
-        self.holds = same && self.driven == driven && block.rests();
-        if !self.holds {
-            self.read.clear();
-            self.read.extend_from_slice(read);
-            self.driven.clear();
-            self.driven.extend_from_slice(driven);
-        }
+        let rests = self.recorder.is_none() && self.block.rests();
+        Answer { stops: self.block.ready() != Ready::NONE, rests }
     }
 }
 
@@ -74,35 +69,45 @@ impl Rtl {
             reset_until: Time::ZERO + RESET,
             at: Time::ZERO,
             is_ahead: false,
-            rest: Rest::default(),
+            is_fresh: true,
+            recorder: None,
         }
     }
 
-    /// Passes the edges of the next time that has any.
-    fn pass_edges(&mut self) {
-        let Some(instance) = &mut self.instance else { return };
-        let at = self.clocks.next();
-        let levels = self.clocks.pass(at);
-        self.at = at;
-        self.block.set_now(at);
-        let (words, block, rest) = (self.block.words(), &mut self.block, &mut self.rest);
-        let mut edge = |read: &[u32], driven: &mut [u32]| rest.edge(block, read, driven);
-        let evaluated = instance.eval(levels, at >= self.reset_until, at.as_ps(), words, &mut edge);
-        if let Err(why) = evaluated {
-            self.fail(&why);
+    /// Records what the design is given.
+    pub(crate) fn recorded(self, recorder: Option<Shared<Recorder>>) -> Rtl {
+        Rtl { recorder, ..self }
+    }
+
+    /// Passes edges before `until`, up to one of which something comes; false where there are none.
+    fn pass_edges(&mut self, until: Time) -> bool {
+        let evals = self.clocks.before(until);
+        let (Some(instance), false) = (&mut self.instance, evals.is_empty()) else { return false };
+        let words = self.block.words();
+        let mut edges = AtEdge { block: &mut self.block, recorder: self.recorder.as_ref() };
+        let fresh = std::mem::take(&mut self.is_fresh);
+        match instance.run(evals, self.reset_until, words, &mut edges, fresh) {
+            Ok(done) => {
+                let evals = &evals[..done.evals];
+                self.at = evals.last().map_or(self.at, |last| Time::from_ps(last.time_ps));
+                if let Some(recorder) = &self.recorder {
+                    recorder.change(|recorder| recorder.evals(evals, self.reset_until));
+                }
+                self.block.pass(done.passed);
+                self.clocks.pass(done.evals);
+            }
+            Err(why) => self.fail(&why),
         }
+        true
     }
 
     /// Passes all edges up to this time, so that whatever comes then is behind them.
     fn run_to(&mut self, now: Time) {
         self.is_ahead = false;
-        if self.clocks.next() > now {
-            return;
+        if self.clocks.next() <= now {
+            while self.pass_edges(now + Duration::from_ps(1)) {}
+            self.block.tell();
         }
-        while self.instance.is_some() && self.clocks.next() <= now {
-            self.pass_edges();
-        }
-        self.block.tell();
     }
 
     fn fail(&mut self, why: &str) {
@@ -118,22 +123,20 @@ impl TlpDesign for Rtl {
         if let DesignInput::Reset { kind: ResetKind::Fundamental, .. } = input {
             self.reset_until = now + RESET;
         }
-        self.rest.holds = false;
+        self.is_fresh = true;
         self.block.handle(input);
     }
 
     fn run_ahead(&mut self, until: Time) {
         let before = self.at;
-        while self.instance.is_some() && self.clocks.next() < until && self.block.ready() == Ready::NONE {
-            self.pass_edges();
-        }
+        while self.block.ready() == Ready::NONE && self.pass_edges(until) {}
         self.is_ahead = self.at > before;
         self.block.tell();
     }
 
     fn configured(&mut self, now: Time, _: u16, id: Bdf, config: &ConfigSpace) {
         self.run_to(now);
-        self.rest.holds = false;
+        self.is_fresh = true;
         self.block.configured(id, config);
     }
 
