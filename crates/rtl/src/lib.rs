@@ -4,7 +4,7 @@
 //!
 //! - [`Design`]: the file of a design; [`build()`] makes a library of it, with Verilator;
 //! - [`Settings`]: the model `rtl` of a slot, which loads that;
-//! - `source`, `standin`: instances in Verilog, and what is written around them;
+//! - `source`, `standin`: instances in Verilog, and what is written around them; `complaints`: what Verilator says of both;
 //! - `block`, `signals`: the ports of vendors' blocks, as data;
 //! - [`Recording`]: what a design is given, to measure what riser adds;
 //! - `seven_series`, `receive`, `transmit`, `status`: the 7-series block; `slot`, `clocks`: it and the design in time.
@@ -14,6 +14,7 @@
 mod block;
 mod build;
 mod clocks;
+mod complaints;
 mod design;
 mod findings;
 mod loader;
