@@ -2,10 +2,10 @@
 //! A design in a slot: its library, its clocks, and the block around it, as a [`TlpDesign`] behind a front. Time passes for it from edge to
 //! edge of the user clock.
 
+use crate::block::Block;
 use crate::clocks::Clocks;
 use crate::findings::Told;
 use crate::loader::Instance;
-use crate::seven_series::SevenSeries;
 use config::ConfigSpace;
 use device::seam::{Ready, ResetKind, Token};
 use endpoint::hard_block::{DesignInput, DesignOutput, TlpDesign};
@@ -20,7 +20,7 @@ pub(crate) struct Rtl {
     /// `None`: it was not loaded, or has ended.
     instance: Option<Instance>,
     clocks: Clocks,
-    block: SevenSeries,
+    block: Box<dyn Block>,
     told: Shared<Told>,
     /// PERST# is active before.
     reset_until: Time,
@@ -30,7 +30,7 @@ impl Rtl {
     pub(crate) fn new(
         instance: Option<Instance>,
         clocks: Clocks,
-        block: SevenSeries,
+        block: Box<dyn Block>,
         told: Shared<Told>,
     ) -> Rtl {
         Rtl { instance, clocks, block, told, reset_until: Time::ZERO + RESET }
@@ -74,8 +74,8 @@ impl TlpDesign for Rtl {
         }
     }
 
-    fn configured(&mut self, _: u16, id: Bdf, config: &ConfigSpace) {
-        self.block.configured(id, config);
+    fn configured(&mut self, function: u16, id: Bdf, config: &ConfigSpace) {
+        self.block.configured(function, id, config);
     }
 
     fn poll_output(&mut self, _: Time, class: Class) -> Option<DesignOutput> {
