@@ -27,6 +27,13 @@ impl Layout {
         }
         layout
     }
+
+    /// With what is read as what is driven, so that a test can set it.
+    #[cfg(test)]
+    pub(crate) fn swapped(&self) -> Layout {
+        let (read, driven) = (self.driven.clone(), self.read.clone());
+        Layout { read, driven, words: [self.words[1], self.words[0]] }
+    }
 }
 
 fn place(places: &[(u16, u16)], port: impl Named) -> (u16, u16) {

@@ -10,6 +10,8 @@
 mod completer;
 mod functions;
 mod interrupts;
+#[cfg(test)]
+mod oracle;
 mod pack;
 mod requester;
 mod resets;
