@@ -135,7 +135,7 @@ impl Packet {
         self.lead = REQUEST_DW;
         self.request_enables = [second as u8 & 0xf, second as u8 >> 4];
         self.enables = self.request_enables;
-        if kind >= request_type::FETCH_ADD && kind <= request_type::COMPARE_SWAP {
+        if (request_type::FETCH_ADD..=request_type::COMPARE_SWAP).contains(&kind) {
             // Of an atomic operation those fields are reserved: all bytes count.
             (self.enables, self.request_enables) =
                 ([0xf; 2], [0xf, if header.length() > 1 { 0xf } else { 0 }]);
