@@ -144,7 +144,7 @@ impl Model for Settings {
         if self.settings.contains('\0') {
             return Err(Fault::at("settings", "settings hold a zero byte, which would end them"));
         }
-        steps::check_steps(&self.step, Parts { bars: &self.bars, vectors: self.vectors })
+        steps::check_steps(&self.step, Parts::one(&self.bars, self.vectors))
     }
 
     fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault> {

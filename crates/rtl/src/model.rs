@@ -13,7 +13,7 @@ use crate::slot::Rtl;
 use crate::space;
 use endpoint::{EndpointLimits, HardBlock, TagsPer};
 use plug::site::NativeCode;
-use plug::{Fault, Model, Plugged, Shared, Site};
+use plug::{Fault, Model, Needs, Plugged, Shared, Site};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -28,12 +28,19 @@ pub struct Settings {
     pub design: String,
     /// A file for all of its signals (FST), which needs `riser rtl build --waves`.
     pub waves: String,
+    /// Virtual functions that the host enables, where it is none with a kernel: as many as the design has, at most.
+    #[schemars(range(min = 0, max = 252))]
+    pub vfs: u16,
     /// What the host does with it, one behind the other.
     pub step: Vec<native::Step>,
 }
 
 impl Model for Settings {
     const NAME: &'static str = "rtl";
+
+    fn needs(&self) -> Needs {
+        Needs { virtual_functions: self.vfs, ..Needs::default() }
+    }
 
     fn check_together(&self) -> Result<(), Fault> {
         if self.design.is_empty() {
@@ -46,8 +53,7 @@ impl Model for Settings {
         let at = |message: String| Fault::at("design", message);
         let path = site.folder.path().join(&self.design);
         let design = Design::read(&path).map_err(|e| at(e.to_string()))?;
-        let vectors = design.vectors();
-        native::check_steps(&self.step, native::Parts { bars: &design.function.bars, vectors })?;
+        self.check_functions(&design)?;
         let told: Shared<Told> = Shared::default();
         let pool = site.payloads.clone();
         let instance = match site.native {
@@ -66,12 +72,34 @@ impl Model for Settings {
         for (physical, config) in space::virtual_ones(&design, site.pcie)? {
             block = block.with_virtual_functions(physical, config).map_err(|e| at(e.to_string()))?;
         }
-        let driver = native::driver(&self.step, &told);
-        Ok(Plugged::block(block, driver).reporting(&told))
+        let plugged = match self.vfs {
+            0 => Plugged::block(block, native::driver(&self.step, &told)),
+            _ => Plugged::block_with_virtual_functions(block, native::functions_driver(&self.step, &told)),
+        };
+        Ok(plugged.reporting(&told))
     }
 }
 
 impl Settings {
+    /// Checks the virtual functions and steps, which are of function 0.
+    fn check_functions(&self, design: &Design) -> Result<(), Fault> {
+        let sriov = design.function.sriov.as_ref();
+        let most = sriov.map_or(0, |sriov| sriov.vfs);
+        if self.vfs > most {
+            return Err(Fault::at(
+                "vfs",
+                format!("vfs of {}: legal are 0 to {most}, which the design has", self.vfs),
+            ));
+        }
+        let parts = native::Parts {
+            virtual_functions: self.vfs,
+            virtual_bars: sriov.map_or(&[], |sriov| &sriov.bars),
+            virtual_vectors: sriov.and_then(|sriov| sriov.msix).map_or(0, |msix| msix.vectors),
+            ..native::Parts::one(&design.function.bars, design.vectors())
+        };
+        native::check_steps(&self.step, parts)
+    }
+
     fn instance(&self, path: &Path, design: &Design, seed: u64) -> Result<Instance, Fault> {
         let at = |message: String| Fault::at("design", message);
         let library = build::library(&design::folder(path), !self.waves.is_empty());

@@ -92,9 +92,14 @@ impl Outputs<'_> {
         let (at, bits) = (at + first, bits.min(all.saturating_sub(first)));
         let (begin, shift) = (usize::from(at / 32), at % 32);
         let (mask, value) = (u64::from(mask(bits)) << shift, u64::from(value & mask(bits)) << shift);
-        for (n, word) in self.words.iter_mut().skip(begin).take(2).enumerate() {
-            let (mask, value) = ((mask >> (32 * n)) as u32, (value >> (32 * n)) as u32);
-            *word = *word & !mask | value;
+        let mut set = |n: usize, mask: u32, value: u32| {
+            if let Some(word) = self.words.get_mut(n) {
+                *word = *word & !mask | value;
+            }
+        };
+        set(begin, mask as u32, value as u32);
+        if shift + bits > 32 {
+            set(begin + 1, (mask >> 32) as u32, (value >> 32) as u32);
         }
     }
 

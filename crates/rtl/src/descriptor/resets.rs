@@ -11,20 +11,24 @@ use crate::signals::{Inputs, Outputs};
 pub(super) struct Resets {
     in_process: Vec<bool>,
     physical: usize,
+    /// What is shown is old.
+    is_old: bool,
 }
 
 impl Resets {
     pub(super) fn new(kind: BlockKind) -> Resets {
         let [physical, virtuals] = kind.functions().map(usize::from);
-        Resets { in_process: vec![false; physical + virtuals], physical }
+        Resets { in_process: vec![false; physical + virtuals], physical, is_old: true }
     }
 
     pub(super) fn reset(&mut self) {
         self.in_process.fill(false);
+        self.is_old = true;
     }
 
     pub(super) fn begin(&mut self, slot: Slot) {
         self.in_process[slot] = true;
+        self.is_old = true;
     }
 
     pub(super) fn edge(
@@ -34,6 +38,24 @@ impl Resets {
         outputs: &mut Outputs<'_>,
         kind: BlockKind,
     ) {
+        let [done, virtual_done] = [Read::FlrDone, Read::VfFlrDone].map(|port| inputs.get(port));
+        if done != 0 || virtual_done != 0 {
+            self.done(functions, inputs, kind);
+        }
+        if !std::mem::take(&mut self.is_old) {
+            return;
+        }
+        for (slot, is) in self.in_process.iter().enumerate().take(functions.count()) {
+            match functions.nth_virtual(slot) {
+                None => outputs.set_field(Driven::FlrInProcess, slot as u16, 1, (*is).into()),
+                Some(n) => outputs.set_field(Driven::VfFlrInProcess, n, 1, (*is).into()),
+            }
+        }
+    }
+
+    /// Ends those that the design says are done.
+    fn done(&mut self, functions: &Functions, inputs: Inputs<'_>, kind: BlockKind) {
+        self.is_old = true;
         let done = inputs.get(Read::FlrDone);
         for slot in (0..self.physical).filter(|slot| done >> slot & 1 == 1) {
             self.in_process[slot] = false;
@@ -53,12 +75,6 @@ impl Resets {
                     *is = false;
                 }
             }),
-        }
-        for (slot, is) in self.in_process.iter().enumerate().take(functions.count()) {
-            match functions.nth_virtual(slot) {
-                None => outputs.set_field(Driven::FlrInProcess, slot as u16, 1, (*is).into()),
-                Some(n) => outputs.set_field(Driven::VfFlrInProcess, n, 1, (*is).into()),
-            }
         }
     }
 }
