@@ -47,6 +47,12 @@ pub(crate) trait Block {
     /// An edge of the user clock: what it reads, and drives from now on.
     fn edge(&mut self, read: &[u32], driven: &mut [u32]);
 
+    /// Whether it has nothing to do by itself: an edge that reads and drives the same as the one before leaves it as it is.
+    fn rests(&self) -> bool;
+
+    /// An edge at which it rests and the design drives the same.
+    fn pass(&mut self);
+
     /// Brings the report up to date.
     fn tell(&self);
 }

@@ -251,6 +251,14 @@ impl Block for SevenSeries {
         (self.layout, self.driven) = (layout, words);
     }
 
+    fn rests(&self) -> bool {
+        self.common.is_up(self.common.in_reset()) && self.is_idle() && !self.is_old && !self.flr
+    }
+
+    fn pass(&mut self) {
+        self.common.cycle += 1;
+    }
+
     fn tell(&self) {
         self.common.told.change(|told| {
             told.cycles = self.common.cycle;

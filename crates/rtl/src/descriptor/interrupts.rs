@@ -60,6 +60,11 @@ impl Interrupts {
         self.open &= which == INTX;
     }
 
+    /// Whether there is nothing to answer.
+    pub(super) fn rests(&self) -> bool {
+        self.sent == [false; 3] && self.failed == [false; 3]
+    }
+
     fn fail(&mut self, which: usize) {
         self.failed[which] = true;
         self.open = false;

@@ -265,6 +265,15 @@ impl Block for Descriptors {
         (self.layout, self.driven) = (layout, words);
     }
 
+    fn rests(&self) -> bool {
+        let is_up = self.inner.common.is_up(self.inner.common.in_reset());
+        is_up && self.is_idle() && !self.is_old && self.interrupts.rests() && self.resets.rests()
+    }
+
+    fn pass(&mut self) {
+        self.inner.common.cycle += 1;
+    }
+
     fn tell(&self) {
         self.inner.common.told.change(|told| {
             told.cycles = self.inner.common.cycle;

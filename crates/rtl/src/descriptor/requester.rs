@@ -96,7 +96,8 @@ impl Requester {
     }
 
     pub(super) fn is_idle(&self) -> bool {
-        self.rq.is_empty() && self.rc.is_empty() && self.untagged.is_empty()
+        let shown = self.new_tags.is_empty() && self.sequences.is_empty();
+        self.rq.is_empty() && self.rc.is_empty() && self.untagged.is_empty() && shown
     }
 
     // ---- the front ----

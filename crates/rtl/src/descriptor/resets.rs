@@ -31,6 +31,11 @@ impl Resets {
         self.is_old = true;
     }
 
+    /// Whether there is nothing new to show.
+    pub(super) fn rests(&self) -> bool {
+        !self.is_old
+    }
+
     pub(super) fn edge(
         &mut self,
         functions: &Functions,
