@@ -5,7 +5,7 @@ FUZZ_SECONDS ?= 60
 PREFIX ?= /usr/local
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo guest-demo test ci long check-format lint unit bench fuzz fmt doc reference libtlp registers device-header
+.PHONY: help setup demo guest-demo rtl-demo test ci long check-format lint unit bench fuzz fmt doc reference libtlp registers device-header
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -18,6 +18,9 @@ demo: setup ## build riser and show its main job
 
 guest-demo: ## show a stock Linux kernel on the fabric
 	@scripts/guest-demo.sh
+
+rtl-demo: ## show a design for an FPGA in a slot, with its own Linux driver
+	@scripts/rtl-demo.sh
 
 test: setup check-format lint unit ## all set-up, then every test
 

@@ -31,7 +31,10 @@ use endpoint::TlpPort;
 use hosts::Hosts;
 use link::{Counters, Port, SentFrame};
 use std::collections::VecDeque;
-use tlp::{Class, TcSet, Time, Tlp};
+use tlp::{Class, Duration, TcSet, Time, Tlp};
+
+/// How far a device runs ahead at most: a lab in which nothing goes on is still looked at.
+const MOST_AHEAD: Duration = Duration::from_us(30);
 
 /// Sums over a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -134,6 +137,8 @@ pub struct Fabric {
     tap: Option<Box<dyn Tap>>,
     totals: RunTotals,
     last_progress: Time,
+    /// Until when nobody outside gives the fabric anything.
+    known_until: Time,
     silence: Silence,
     /// When to look again whether time may be passed over.
     look: quiet::Look,
@@ -214,6 +219,11 @@ impl Fabric {
         self.ledger.set_tap(tap);
     }
 
+    /// Whether a device has a clock that always runs: it has much to compute, however little it is asked for.
+    pub fn is_clocked(&self) -> bool {
+        self.slots.iter().any(|slot| slot.device.poll_timeout().is_some() && slot.device.is_ticking())
+    }
+
     /// The device in slot `n` was given something from outside the fabric: calls it now if it wants to be called
     /// ([`TlpPort::poll_timeout`]), and asks it for TLPs to send.
     pub fn wake_slot(&mut self, n: usize) {
@@ -228,6 +238,9 @@ impl Fabric {
     /// Runs until everything is done, nothing can go on, or a limit is reached.
     pub fn run(&mut self, limits: Limits) -> Stop {
         let pause_at = self.totals.events.saturating_add(limits.events);
+        // At a pause, somebody outside may give it something.
+        let may_pause = limits.open_ended && limits.events < u64::MAX;
+        self.known_until = if may_pause { Time::ZERO } else { limits.until };
         if !self.started {
             self.start_links();
         }
@@ -342,8 +355,26 @@ impl Fabric {
             }
             slot.device.handle_timeout(self.now);
         }
-        let port = slot.port;
+        let (port, at) = (slot.port, slot.timer_at);
+        // Its next edge is none to run to until it has run ahead.
+        slot.timer_at = self.now;
         self.pump(port);
+        let slot = &mut self.slots[n];
+        slot.timer_at = at;
+        let until = self.queue.next_time().min(self.known_until).min(self.now + MOST_AHEAD);
+        slot.device.run_ahead(until);
+        self.arm_slot(n);
+    }
+
+    /// Requests the timer of a slot's device, where that is earlier than the one requested.
+    fn arm_slot(&mut self, n: usize) {
+        let slot = &mut self.slots[n];
+        if let Some(at) = slot.device.poll_timeout().map(|at| at.max(self.now))
+            && at < slot.timer_at
+        {
+            slot.timer_at = at;
+            self.queue.push(at, Event::SlotTimer(n as u32));
+        }
     }
 
     fn switch_timer(&mut self, n: usize) {

@@ -96,6 +96,11 @@ impl SortedQueue {
         self.near.is_empty()
     }
 
+    /// When the first event is due; [`Time::MAX`]: none waits.
+    pub(crate) fn next_time(&self) -> Time {
+        self.near.last().map_or(Time::MAX, |entry| entry.time)
+    }
+
     /// Takes the first event if it is due by `until`: putting it back would move it behind others of its time.
     #[inline]
     pub(crate) fn pop_until(&mut self, until: Time) -> Option<(Time, Event)> {
@@ -215,10 +220,6 @@ mod tests {
             self.pop_until(Time::MAX)
         }
 
-        fn next_time(&self) -> Option<Time> {
-            self.near.last().map(|e| e.time)
-        }
-
         fn len(&self) -> usize {
             self.near.len() + self.wheel.as_ref().map_or(0, |wheel| wheel.len())
         }
@@ -230,7 +231,7 @@ mod tests {
         for (ps, n) in [(5, 0), (3, 1), (5, 2), (3, 3), (1, 4)] {
             queue.push(Time::from_ps(ps), Event::SlotTimer(n));
         }
-        assert_eq!(queue.next_time(), Some(Time::from_ps(1)));
+        assert_eq!(queue.next_time(), Time::from_ps(1));
         let order: Vec<Event> = std::iter::from_fn(|| queue.pop().map(|(_, e)| e)).collect();
         assert_eq!(order, [4, 1, 3, 0, 2].map(Event::SlotTimer));
         assert!(queue.is_empty());
@@ -272,7 +273,7 @@ mod tests {
                 let pops = if model.len() > waiting { pops } else { 0 };
                 for _ in 0..pops {
                     let Some(((time, n), ())) = model.pop_first() else { break };
-                    prop_assert_eq!(queue.next_time(), Some(time));
+                    prop_assert_eq!(queue.next_time(), time);
                     prop_assert_eq!(queue.pop(), Some((time, Event::SlotTimer(n))));
                     now = time.as_ps();
                 }

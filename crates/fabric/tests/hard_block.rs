@@ -10,7 +10,7 @@ use config::{Bar, Builder, Identity, MsiLayout, PcieLayout};
 use device::{Ready, Token};
 use endpoint::EndpointLimits;
 use endpoint::hard_block::{DesignInput, DesignOutput, DesignRequest, HardBlock, Target, TlpDesign};
-use riser_fabric::{Limits, LinkConfig, SlotConfig, Stop};
+use riser_fabric::{Fabric, Limits, LinkConfig, SlotConfig, Stop};
 use std::collections::VecDeque;
 use tlp::{
     Asked, Bdf, Body, Class, Data, Duration, MemoryOp, MemoryRequest, Mps, PayloadPool, Rate, Rcb, Repr,
@@ -34,13 +34,15 @@ struct Clocked {
     pool: PayloadPool,
     /// It answers nothing, and only ticks.
     dead: bool,
+    /// It passes edges in one go where nothing can reach it.
+    runs_ahead: bool,
 }
 
 impl Clocked {
     fn new(pool: PayloadPool, dead: bool) -> Clocked {
         let memory = vec![0; BAR_BYTES as usize];
         let (work, outputs, taken) = Default::default();
-        Clocked { edge: Time::ZERO, memory, work, outputs, taken, pool, dead }
+        Clocked { edge: Time::ZERO, memory, work, outputs, taken, pool, dead, runs_ahead: false }
     }
 
     fn put(&mut self, tlp: Tlp) {
@@ -122,9 +124,19 @@ impl TlpDesign for Clocked {
     fn is_ticking(&self) -> bool {
         self.work.is_empty()
     }
+
+    fn run_ahead(&mut self, until: Time) {
+        while self.runs_ahead && self.work.is_empty() && self.edge < until {
+            self.edge += PERIOD;
+        }
+    }
 }
 
 fn system(link: LinkConfig, dead: bool) -> System {
+    system_with(link, |design| design.dead = dead)
+}
+
+fn system_with(link: LinkConfig, set: impl Fn(&mut Clocked)) -> System {
     let mut system = System::new();
     let config = Builder::type0(Identity { vendor: 0x1af4, device: 0x10fe, ..Identity::default() })
         .bar(0, Bar::memory32(BAR_BYTES))
@@ -133,7 +145,8 @@ fn system(link: LinkConfig, dead: bool) -> System {
         .build()
         .unwrap();
     let (pool, limits) = (system.payloads.clone(), EndpointLimits::default());
-    let design = Clocked::new(pool.clone(), dead);
+    let mut design = Clocked::new(pool.clone(), false);
+    set(&mut design);
     let block = HardBlock::new("block", vec![config], limits, pool, design).unwrap();
     system.slots.push(SlotConfig::on_root_port(link, Box::new(block)));
     system
@@ -145,7 +158,20 @@ fn ten_ms() -> Limits {
 
 #[test]
 fn a_clocked_design_serves_a_host_and_reads_its_memory() {
-    let mut fabric = system(link(Rate::Gt8, 4, 256), false).with_program(|cpu, found| async move {
+    let fabric = run_dma(false);
+    let counts = fabric.slot_counts(0);
+    assert!(counts.contains(&("dma_reads", 1)) && counts.contains(&("interrupts", 1)), "{counts:?}");
+    // All is at the same times where it runs ahead, with fewer events.
+    let ahead = run_dma(true);
+    assert_eq!((ahead.now(), ahead.slot_counts(0)), (fabric.now(), counts));
+    let [few, many] = [ahead.totals(), fabric.totals()];
+    assert_eq!(few.tlp_hops, many.tlp_hops);
+    assert!(few.events < many.events, "{few:?} {many:?}");
+}
+
+fn run_dma(runs_ahead: bool) -> Fabric {
+    let system = system_with(link(Rate::Gt8, 4, 256), |design| design.runs_ahead = runs_ahead);
+    let mut fabric = system.with_program(|cpu, found| async move {
         cpu.write(bar(&found[0], 0x1000), bytes(1, 64)).await.map_err(text)?;
         let read = cpu.read(bar(&found[0], 0x1000), 64).await.map_err(text)?;
         assert_eq!(&read[..], &bytes(1, 64)[..]);
@@ -158,8 +184,7 @@ fn a_clocked_design_serves_a_host_and_reads_its_memory() {
         Ok(())
     });
     assert_eq!(fabric.run(ten_ms()), Stop::Finished);
-    let counts = fabric.slot_counts(0);
-    assert!(counts.contains(&("dma_reads", 1)) && counts.contains(&("interrupts", 1)), "{counts:?}");
+    fabric
 }
 
 /// Who waits for a design that does nothing but tick is told so, after 1 ms as with any other; and where nobody waits, the run

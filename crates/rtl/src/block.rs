@@ -50,8 +50,8 @@ pub(crate) trait Block {
     /// Whether it has nothing to do by itself: an edge that reads and drives the same as the one before leaves it as it is.
     fn rests(&self) -> bool;
 
-    /// An edge at which it rests and the design drives the same.
-    fn pass(&mut self);
+    /// So many edges at which it rested and the design drove the same.
+    fn pass(&mut self, edges: u64);
 
     /// Brings the report up to date.
     fn tell(&self);

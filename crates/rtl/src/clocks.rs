@@ -2,62 +2,109 @@
 //! The edges of several clocks in the order of their times. Frequencies are whole Hz, so that no rounding adds up: edge `n` of a clock
 //! is at the whole picosecond below `n` half periods. Knows no signal.
 
-use tlp::Time;
+use crate::loader::Eval;
+use tlp::{Duration, Time};
 
-const PS_PER_S: u128 = 1_000_000_000_000;
+const PS_PER_S: u64 = 1_000_000_000_000;
+/// Times that are reckoned at once.
+const BATCH: usize = 256;
 
 #[derive(Clone, Debug)]
 struct Clock {
-    frequency_hz: u64,
-    /// The next edge, from 0 on; even ones rise.
-    next: u64,
-    at: Time,
+    /// Twice the frequency, in Hz: the half periods of a second.
+    halves: u64,
+    /// A half period: whole picoseconds, and the rest in parts of a picosecond, `halves` of which are one.
+    half: (u64, u64),
+    /// The next edge, and the rest by which it is later.
+    at: (u64, u64),
+    is_high: bool,
 }
 
 impl Clock {
-    fn at(frequency_hz: u64, begin: Time, edge: u64) -> Time {
-        let ps = u128::from(edge) * PS_PER_S / (2 * u128::from(frequency_hz));
-        begin + tlp::Duration::from_ps(ps as u64)
+    fn new(frequency_hz: u64) -> Clock {
+        let halves = 2 * frequency_hz;
+        let half = (PS_PER_S / halves, PS_PER_S % halves);
+        Clock { halves, half, at: half, is_high: false }
+    }
+
+    fn pass(&mut self) {
+        self.is_high = !self.is_high;
+        let rest = self.at.1 + self.half.1;
+        let carry = u64::from(rest >= self.halves);
+        self.at = (self.at.0 + self.half.0 + carry, rest - carry * self.halves);
     }
 }
 
-/// Clocks that begin to run at the same time, low.
+/// Clocks that begin to run at time zero, low.
 #[derive(Clone, Debug)]
 pub(crate) struct Clocks {
-    begin: Time,
     all: Vec<Clock>,
+    /// The next edges, and how many of these were passed.
+    next: Vec<Eval>,
+    passed: usize,
+    /// Levels now.
     levels: u32,
 }
 
 impl Clocks {
-    /// Clocks whose first edges rise a half period after `begin`.
-    pub(crate) fn new(frequencies: &[u64], begin: Time) -> Clocks {
-        let clock =
-            |&frequency_hz: &u64| Clock { frequency_hz, next: 1, at: Clock::at(frequency_hz, begin, 1) };
-        Clocks { begin, all: frequencies.iter().map(clock).collect(), levels: 0 }
+    /// Clocks whose first edges rise a half period after time zero.
+    pub(crate) fn new(frequencies: &[u64]) -> Clocks {
+        let all = frequencies.iter().map(|hz| Clock::new(*hz)).collect();
+        let mut clocks = Clocks { all, next: Vec::new(), passed: 0, levels: 0 };
+        clocks.reckon();
+        clocks
+    }
+
+    /// Reckons the next edges.
+    fn reckon(&mut self) {
+        self.next.clear();
+        self.passed = 0;
+        while self.next.len() < BATCH {
+            let time_ps = self.all.iter().map(|clock| clock.at.0).min().unwrap_or(u64::MAX);
+            let mut clocks = 0;
+            for (n, clock) in self.all.iter_mut().enumerate() {
+                if clock.at.0 == time_ps {
+                    clock.pass();
+                }
+                clocks |= u32::from(clock.is_high) << n;
+            }
+            self.next.push(Eval { clocks, time_ps });
+        }
+    }
+
+    /// The next edges before `until`; some at least where there are any.
+    pub(crate) fn before(&self, until: Time) -> &[Eval] {
+        let next = &self.next[self.passed..];
+        let count = next.partition_point(|eval| eval.time_ps < until.as_ps());
+        &next[..count]
+    }
+
+    /// Goes past so many of them.
+    pub(crate) fn pass(&mut self, count: usize) {
+        self.passed += count;
+        self.levels = self.passed.checked_sub(1).map_or(self.levels, |last| self.next[last].clocks);
+        if self.passed == self.next.len() {
+            self.reckon();
+        }
     }
 
     /// When the next edge is.
     pub(crate) fn next(&self) -> Time {
-        self.all.iter().map(|clock| clock.at).min().unwrap_or(Time::MAX)
+        Time::from_ps(self.next[self.passed].time_ps)
     }
 
     /// When clock 0 rises next.
     pub(crate) fn next_rise(&self) -> Time {
-        let clock = &self.all[0];
-        let rises = clock.next | 1;
-        Clock::at(clock.frequency_hz, self.begin, rises)
-    }
-
-    /// Goes past all edges of this time; the levels behind them, a bit for each clock.
-    pub(crate) fn pass(&mut self, at: Time) -> u32 {
-        for (n, clock) in self.all.iter_mut().enumerate().filter(|(_, clock)| clock.at == at) {
-            // Odd edges rise.
-            self.levels = self.levels & !(1 << n) | ((clock.next & 1) as u32) << n;
-            clock.next += 1;
-            clock.at = Clock::at(clock.frequency_hz, self.begin, clock.next);
+        let mut before = self.levels;
+        for eval in &self.next[self.passed..] {
+            if eval.clocks & !before & 1 == 1 {
+                return Time::from_ps(eval.time_ps);
+            }
+            before = eval.clocks;
         }
-        self.levels
+        let clock = &self.all[0];
+        let fall = if clock.is_high { clock.half.0 } else { 0 };
+        Time::from_ps(clock.at.0) + Duration::from_ps(fall)
     }
 }
 
@@ -65,18 +112,26 @@ impl Clocks {
 mod tests {
     use super::*;
 
-    /// 322.265625 MHz is no whole number of picoseconds: a second has all of its edges, no more.
+    /// 322.265625 MHz is no whole number of picoseconds: a millisecond has all of its edges, no more, each at its time.
     #[test]
     fn no_edge_is_lost() {
-        let mut clocks = Clocks::new(&[322_265_625, 125_000_000], Time::ZERO);
-        let (mut rises, mut before) = ([0u64; 2], 0);
+        let frequencies = [322_265_625u64, 125_000_000];
+        let mut clocks = Clocks::new(&frequencies);
+        let (mut edges, mut before) = ([0u64; 2], 0);
         while clocks.next().as_ps() <= 1_000_000_000 {
-            let levels = clocks.pass(clocks.next());
-            for (n, count) in rises.iter_mut().enumerate() {
-                *count += u64::from(levels & !before & 1 << n != 0);
+            let rise = clocks.next_rise();
+            let &[eval, ..] = clocks.before(Time::MAX) else { panic!("no edge") };
+            clocks.pass(1);
+            for (n, count) in
+                edges.iter_mut().enumerate().filter(|(n, _)| (eval.clocks ^ before) >> n & 1 == 1)
+            {
+                *count += 1;
+                let halves = 2 * u128::from(frequencies[n]);
+                assert_eq!(u128::from(eval.time_ps), u128::from(*count) * u128::from(PS_PER_S) / halves);
             }
-            before = levels;
+            assert_eq!(rise == Time::from_ps(eval.time_ps), eval.clocks & !before & 1 == 1);
+            before = eval.clocks;
         }
-        assert_eq!(rises, [322_266, 125_000]);
+        assert_eq!(edges, [644_531, 250_000]);
     }
 }

@@ -176,6 +176,8 @@ pub struct Function {
     pub intx: bool,
     /// Virtual functions behind it.
     pub sriov: Option<Sriov>,
+    /// Function Level Reset. Vendors' blocks have it only where they are told so.
+    pub function_level_reset: bool,
 }
 
 /// Virtual functions.
@@ -233,6 +235,7 @@ impl Default for Function {
             msix: None,
             intx: true,
             sriov: None,
+            function_level_reset: false,
         }
     }
 }

@@ -6,6 +6,7 @@
 //! - [`Settings`]: the model `rtl` of a slot, which loads that;
 //! - `source`, `standin`: instances in Verilog, and what is written around them;
 //! - `block`, `signals`: the ports of vendors' blocks, as data;
+//! - [`Recording`]: what a design is given, to measure what riser adds;
 //! - `seven_series`, `receive`, `transmit`, `status`: the 7-series block; `descriptor`: those with streams of descriptors; `common`, `kept`,
 //!   `registers`: what they share;
 //! - `space`: configuration spaces; `slot`, `clocks`: a block and the design in time.
@@ -23,6 +24,7 @@ mod kept;
 mod loader;
 mod model;
 mod receive;
+mod recording;
 mod registers;
 mod seven_series;
 mod signals;
@@ -38,4 +40,5 @@ pub use build::{BuildError, Options, Step, build};
 pub use design::{Alignment, Block, Clock, Design, Function, Msix, Reset, Sriov, Straddle, folder};
 pub use findings::Told;
 pub use model::Settings;
+pub use recording::{Recording, Replay, ReplayError};
 pub use source::{Connection, Instance, SourceError, instances};

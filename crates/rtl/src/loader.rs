@@ -10,16 +10,65 @@ use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::rc::Rc;
 use thiserror::Error;
+use tlp::Time;
 
 /// Version of what stands between riser and a library.
-pub(crate) const ABI: u32 = 1;
+pub(crate) const ABI: u32 = 2;
 const ENTRY: &str = "riser_rtl_entry";
 const ERROR_BYTES: usize = 1024;
 
-/// Called at an edge of the user clock: what the block reads, and what it is to drive.
-pub(crate) type Edge<'a> = &'a mut dyn FnMut(&[u32], &mut [u32]);
+/// What the block does at an edge of the user clock at which it is asked.
+pub(crate) trait Edges {
+    /// At this time, behind so many edges that it was not asked at: what it reads, and is to drive.
+    fn edge(&mut self, time: Time, passed: u64, read: &[u32], driven: &mut [u32]) -> Answer;
+}
 
-type RawEdge = unsafe extern "C" fn(user: *mut c_void, read: *const u32, driven: *mut u32);
+/// What is to come behind an edge.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Answer {
+    /// Nothing, until what has come of it is taken.
+    pub(crate) stops: bool,
+    /// An edge that reads the same as this one and that before changes nothing: it need not be asked.
+    pub(crate) rests: bool,
+}
+
+/// A time at which clocks have edges.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Eval {
+    /// Their levels from then on, a bit for each.
+    pub(crate) clocks: u32,
+    pub(crate) time_ps: u64,
+}
+
+/// What was done in a run.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Done {
+    /// How many of its times.
+    pub(crate) evals: usize,
+    /// Edges in the end that the block was not asked at.
+    pub(crate) passed: u64,
+}
+
+type RawEdge = unsafe extern "C" fn(
+    user: *mut c_void,
+    time_ps: u64,
+    passed: u64,
+    read: *const u32,
+    driven: *mut u32,
+) -> u32;
+
+#[repr(C)]
+struct RawRun {
+    evals: *const Eval,
+    count: usize,
+    reset_until_ps: u64,
+    edge: RawEdge,
+    user: *mut c_void,
+    words: [usize; 2],
+    done: usize,
+    passed: u64,
+}
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -29,17 +78,24 @@ struct Ops {
     fingerprint: *const c_char,
     create: unsafe extern "C" fn(seed: u64, error: *mut c_char, len: usize) -> *mut c_void,
     destroy: unsafe extern "C" fn(*mut c_void),
-    eval: unsafe extern "C" fn(
+    run: unsafe extern "C" fn(
         model: *mut c_void,
-        clocks: u32,
-        reset_n: u8,
-        time_ps: u64,
-        edge: RawEdge,
-        user: *mut c_void,
+        run: *mut RawRun,
+        fresh: u8,
         error: *mut c_char,
         len: usize,
     ) -> c_int,
     waves: unsafe extern "C" fn(*mut c_void, path: *const c_char) -> c_int,
+    replay: unsafe extern "C" fn(
+        model: *mut c_void,
+        evals: *const Eval,
+        count: usize,
+        reset_until_ps: u64,
+        driven: *const u32,
+        words: usize,
+        error: *mut c_char,
+        len: usize,
+    ) -> c_int,
 }
 
 /// Why a library is none that can be used.
@@ -99,23 +155,31 @@ impl Loaded {
 pub(crate) struct Instance {
     library: Rc<Loaded>,
     model: NonNull<c_void>,
+    error: Box<[c_char; ERROR_BYTES]>,
 }
 
-/// Vectors of an edge, and who is asked.
+/// Who is asked at an edge.
 struct Asked<'a> {
-    edge: Edge<'a>,
+    block: &'a mut dyn Edges,
     words: [usize; 2],
 }
 
-/// Called by the library, out of [`Instance::eval`].
-unsafe extern "C" fn on_edge(user: *mut c_void, read: *const u32, driven: *mut u32) {
-    // SAFETY: `eval` has given the address of this, which it keeps until the library returns; nobody else has it meanwhile.
+/// Called by the library, out of [`Instance::run`].
+unsafe extern "C" fn on_edge(
+    user: *mut c_void,
+    time_ps: u64,
+    passed: u64,
+    read: *const u32,
+    driven: *mut u32,
+) -> u32 {
+    // SAFETY: `run` has given the address of this, which it keeps until the library returns; nobody else has it meanwhile.
     let asked = unsafe { &mut *user.cast::<Asked<'_>>() };
     // SAFETY: the stand-in's vectors have these sizes, by the same table.
     let read = unsafe { std::slice::from_raw_parts(read, asked.words[0]) };
     // SAFETY: as above, and the two are different variables of the library's.
     let driven = unsafe { std::slice::from_raw_parts_mut(driven, asked.words[1]) };
-    (asked.edge)(read, driven);
+    let Answer { stops, rests } = asked.block.edge(Time::from_ps(time_ps), passed, read, driven);
+    u32::from(stops) | u32::from(rests) << 1
 }
 
 impl Instance {
@@ -124,44 +188,81 @@ impl Instance {
     /// # Errors
     /// What the library says.
     pub(crate) fn create(library: &Rc<Loaded>, seed: u64) -> Result<Instance, LoadError> {
-        let mut error = [0; ERROR_BYTES];
+        let mut error = Box::new([0; ERROR_BYTES]);
         // SAFETY: the buffer is as long as is said.
         let model = unsafe { (library.ops.create)(seed, error.as_mut_ptr(), error.len()) };
-        let why = || LoadError::Create { path: library.path.clone(), why: text(&error) };
+        let why = || LoadError::Create { path: library.path.clone(), why: text(&error[..]) };
         let model = NonNull::new(model).ok_or_else(why)?;
-        Ok(Instance { library: Rc::clone(library), model })
+        Ok(Instance { library: Rc::clone(library), model, error })
     }
 
-    /// Takes these levels of the clocks and of the reset at this time; `words` are those of both vectors of an edge.
+    /// Does what is to be done at these times, in reset before `reset_until`, up to the one behind which the block wants nothing;
+    /// `words` are those of both vectors of an edge. `fresh`: something has come for the block since the last run.
     ///
     /// # Errors
     /// Why the design cannot go on: `$fatal`, a loop that does not settle.
-    pub(crate) fn eval(
+    pub(crate) fn run(
         &mut self,
-        clocks: u32,
-        reset_n: bool,
-        time_ps: u64,
+        evals: &[Eval],
+        reset_until: Time,
         words: [usize; 2],
-        edge: Edge<'_>,
-    ) -> Result<(), String> {
-        let mut error = [0; ERROR_BYTES];
-        let mut asked = Asked { edge, words };
-        let user = (&raw mut asked).cast();
-        let (model, len) = (self.model.as_ptr(), error.len());
-        // SAFETY: the model is alive, the buffer as long as is said, and `asked` outlives the call.
+        block: &mut dyn Edges,
+        fresh: bool,
+    ) -> Result<Done, String> {
+        let mut asked = Asked { block, words };
+        let mut run = RawRun {
+            evals: evals.as_ptr(),
+            count: evals.len(),
+            reset_until_ps: reset_until.as_ps(),
+            edge: on_edge,
+            user: (&raw mut asked).cast(),
+            words,
+            done: 0,
+            passed: 0,
+        };
+        let (model, len) = (self.model.as_ptr(), self.error.len());
+        // SAFETY: the model is alive, the buffer as long as is said, and `evals` and `asked` outlive the call.
         let failed = unsafe {
-            (self.library.ops.eval)(
+            (self.library.ops.run)(model, &raw mut run, fresh.into(), self.error.as_mut_ptr(), len)
+        };
+        let done = Done { evals: run.done, passed: run.passed };
+        if failed == 0 { Ok(done) } else { Err(text(&self.error[..])) }
+    }
+
+    /// Does all of `evals`, where the block drives `words` words of `driven` from each edge of the user clock on: what a program in C++
+    /// would do that has nothing but these.
+    ///
+    /// # Errors
+    /// As of [`run`](Self::run), and where `driven` ends too soon.
+    pub(crate) fn replay(
+        &mut self,
+        evals: &[Eval],
+        reset_until: Time,
+        driven: &[u32],
+        words: usize,
+    ) -> Result<(), String> {
+        let rises = |pair: &[Eval]| pair[1].clocks & 1 == 1 && pair[0].clocks & 1 == 0;
+        let first = usize::from(evals.first().is_some_and(|eval| eval.clocks & 1 == 1));
+        let edges = first + evals.windows(2).filter(|pair| rises(pair)).count();
+        if driven.len() < edges * words {
+            return Err(format!("{edges} edges, and {} words", driven.len()));
+        }
+        let (model, error) = (self.model.as_ptr(), &mut self.error);
+        let (count, len) = (evals.len(), error.len());
+        // SAFETY: the model is alive, the buffer as long as is said, and both slices as long as the library reads them, by the check.
+        let failed = unsafe {
+            (self.library.ops.replay)(
                 model,
-                clocks,
-                reset_n.into(),
-                time_ps,
-                on_edge,
-                user,
+                evals.as_ptr(),
+                count,
+                reset_until.as_ps(),
+                driven.as_ptr(),
+                words,
                 error.as_mut_ptr(),
                 len,
             )
         };
-        if failed == 0 { Ok(()) } else { Err(text(&error)) }
+        if failed == 0 { Ok(()) } else { Err(text(&self.error[..])) }
     }
 
     /// Writes all signals into this file from now on.

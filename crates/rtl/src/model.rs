@@ -8,6 +8,7 @@ use crate::descriptor::{Descriptors, Options};
 use crate::design::{self, Alignment, Design, Straddle};
 use crate::findings::Told;
 use crate::loader::{Instance, Loaded};
+use crate::recording::Recorder;
 use crate::seven_series::SevenSeries;
 use crate::slot::Rtl;
 use crate::space;
@@ -17,7 +18,7 @@ use plug::{Fault, Model, Needs, Plugged, Shared, Site};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
-use tlp::{PayloadPool, Time};
+use tlp::PayloadPool;
 
 /// A design in Verilog with a vendor's PCI Express block, under Verilator: `riser rtl build` makes its library. Its code runs with
 /// `--allow-native` alone.
@@ -65,8 +66,9 @@ impl Model for Settings {
             }
         };
         let (block, limits) = block(&design, site.tags, &pool, &told);
-        let clocks = Clocks::new(&design.frequencies(), Time::ZERO);
-        let rtl = Rtl::new(instance, clocks, block, told.clone());
+        let clocks = Clocks::new(&design.frequencies());
+        let (instance, recorder) = instance.unzip();
+        let rtl = Rtl::new(instance, clocks, block, told.clone()).recorded(recorder.flatten());
         let functions = space::physical(&design, site.pcie)?;
         let mut block = HardBlock::new("rtl", functions, limits, pool, rtl).map_err(|e| at(e.to_string()))?;
         for (physical, config) in space::virtual_ones(&design, site.pcie)? {
@@ -100,7 +102,7 @@ impl Settings {
         native::check_steps(&self.step, parts)
     }
 
-    fn instance(&self, path: &Path, design: &Design, seed: u64) -> Result<Instance, Fault> {
+    fn instance(&self, path: &Path, design: &Design, seed: u64) -> Result<Loading, Fault> {
         let at = |message: String| Fault::at("design", message);
         let library = build::library(&design::folder(path), !self.waves.is_empty());
         let library = library.canonicalize().unwrap_or(library);
@@ -114,12 +116,15 @@ impl Settings {
             let waves = base.join(&self.waves);
             instance.waves(&waves).map_err(|e| Fault::at("waves", format!("{}: {e}", waves.display())))?;
         }
-        Ok(instance)
+        Ok((instance, Recorder::take(&loaded, seed, folder)))
     }
 }
 
+/// A design, and who records it.
+type Loading = (Instance, Option<Shared<Recorder>>);
+
 /// Does this in a folder: a design reads its files there.
-fn in_folder<T>(folder: &Path, work: impl FnOnce() -> T) -> std::io::Result<T> {
+pub(crate) fn in_folder<T>(folder: &Path, work: impl FnOnce() -> T) -> std::io::Result<T> {
     let before = std::env::current_dir()?;
     std::env::set_current_dir(if folder == Path::new("") { Path::new(".") } else { folder })?;
     let done = work();

@@ -255,8 +255,8 @@ impl Block for SevenSeries {
         self.common.is_up(self.common.in_reset()) && self.is_idle() && !self.is_old && !self.flr
     }
 
-    fn pass(&mut self) {
-        self.common.cycle += 1;
+    fn pass(&mut self, edges: u64) {
+        self.common.cycle += edges;
     }
 
     fn tell(&self) {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A design in a slot: its library, its clocks, and the block around it, as a [`TlpDesign`] behind a front. Time passes for it from edge to
-//! edge of the user clock.
+//! edge of the user clock. While nothing can reach it, it runs ahead of the fabric, up to the first edge of which something comes.
 
 use crate::block::Block;
 use crate::clocks::Clocks;
 use crate::findings::Told;
-use crate::loader::Instance;
+use crate::loader::{Answer, Edges, Instance};
+use crate::recording::Recorder;
 use config::ConfigSpace;
 use device::seam::{Ready, ResetKind, Token};
 use endpoint::hard_block::{DesignInput, DesignOutput, TlpDesign};
@@ -24,6 +25,33 @@ pub(crate) struct Rtl {
     told: Shared<Told>,
     /// PERST# is active before.
     reset_until: Time,
+    /// The last time whose edges were passed.
+    at: Time,
+    /// The fabric's time is before that, and what came of it is not to be seen yet.
+    is_ahead: bool,
+    /// Something has come for the block since.
+    is_fresh: bool,
+    /// Keeps all of it, for a measurement.
+    recorder: Option<Shared<Recorder>>,
+}
+
+/// The block at an edge, and who records it.
+struct AtEdge<'a> {
+    block: &'a mut dyn Block,
+    recorder: Option<&'a Shared<Recorder>>,
+}
+
+impl Edges for AtEdge<'_> {
+    fn edge(&mut self, time: Time, passed: u64, read: &[u32], driven: &mut [u32]) -> Answer {
+        self.block.pass(passed);
+        self.block.set_now(time);
+        self.block.edge(read, driven);
+        if let Some(recorder) = self.recorder {
+            recorder.change(|recorder| recorder.edge(driven));
+        }
+        let rests = self.recorder.is_none() && self.block.rests();
+        Answer { stops: self.block.ready() != Ready::NONE, rests }
+    }
 }
 
 impl Rtl {
@@ -33,25 +61,53 @@ impl Rtl {
         block: Box<dyn Block>,
         told: Shared<Told>,
     ) -> Rtl {
-        Rtl { instance, clocks, block, told, reset_until: Time::ZERO + RESET }
+        Rtl {
+            instance,
+            clocks,
+            block,
+            told,
+            reset_until: Time::ZERO + RESET,
+            at: Time::ZERO,
+            is_ahead: false,
+            is_fresh: true,
+            recorder: None,
+        }
     }
 
-    /// Passes all edges up to this time.
-    fn run_to(&mut self, now: Time) {
-        while let Some(instance) = &mut self.instance
-            && self.clocks.next() <= now
-        {
-            let at = self.clocks.next();
-            let levels = self.clocks.pass(at);
-            self.block.set_now(at);
-            let (words, block) = (self.block.words(), &mut self.block);
-            let mut edge = |read: &[u32], driven: &mut [u32]| block.edge(read, driven);
-            let evaluated = instance.eval(levels, at >= self.reset_until, at.as_ps(), words, &mut edge);
-            if let Err(why) = evaluated {
-                self.fail(&why);
+    /// Records what the design is given.
+    pub(crate) fn recorded(self, recorder: Option<Shared<Recorder>>) -> Rtl {
+        Rtl { recorder, ..self }
+    }
+
+    /// Passes edges before `until`, up to one of which something comes; false where there are none.
+    fn pass_edges(&mut self, until: Time) -> bool {
+        let evals = self.clocks.before(until);
+        let (Some(instance), false) = (&mut self.instance, evals.is_empty()) else { return false };
+        let words = self.block.words();
+        let mut edges = AtEdge { block: &mut *self.block, recorder: self.recorder.as_ref() };
+        let fresh = std::mem::take(&mut self.is_fresh);
+        match instance.run(evals, self.reset_until, words, &mut edges, fresh) {
+            Ok(done) => {
+                let evals = &evals[..done.evals];
+                self.at = evals.last().map_or(self.at, |last| Time::from_ps(last.time_ps));
+                if let Some(recorder) = &self.recorder {
+                    recorder.change(|recorder| recorder.evals(evals, self.reset_until));
+                }
+                self.block.pass(done.passed);
+                self.clocks.pass(done.evals);
             }
+            Err(why) => self.fail(&why),
         }
-        self.block.tell();
+        true
+    }
+
+    /// Passes all edges up to this time, so that whatever comes then is behind them.
+    fn run_to(&mut self, now: Time) {
+        self.is_ahead = false;
+        if self.clocks.next() <= now {
+            while self.pass_edges(now + Duration::from_ps(1)) {}
+            self.block.tell();
+        }
     }
 
     fn fail(&mut self, why: &str) {
@@ -63,35 +119,42 @@ impl Rtl {
 
 impl TlpDesign for Rtl {
     fn handle(&mut self, now: Time, input: DesignInput) {
-        match input {
-            DesignInput::Timer => self.run_to(now),
-            input => {
-                if let DesignInput::Reset { kind: ResetKind::Fundamental, .. } = input {
-                    self.reset_until = now + RESET;
-                }
-                self.block.handle(input);
-            }
+        self.run_to(now);
+        if let DesignInput::Reset { kind: ResetKind::Fundamental, .. } = input {
+            self.reset_until = now + RESET;
         }
+        self.is_fresh = true;
+        self.block.handle(input);
     }
 
-    fn configured(&mut self, function: u16, id: Bdf, config: &ConfigSpace) {
+    fn run_ahead(&mut self, until: Time) {
+        let before = self.at;
+        while self.block.ready() == Ready::NONE && self.pass_edges(until) {}
+        self.is_ahead = self.at > before;
+        self.block.tell();
+    }
+
+    fn configured(&mut self, now: Time, function: u16, id: Bdf, config: &ConfigSpace) {
+        self.run_to(now);
+        self.is_fresh = true;
         self.block.configured(function, id, config);
     }
 
     fn poll_output(&mut self, _: Time, class: Class) -> Option<DesignOutput> {
-        self.block.next_output(class)
+        if self.is_ahead { None } else { self.block.next_output(class) }
     }
 
     fn ready(&self) -> Ready {
-        self.block.ready()
+        if self.is_ahead { Ready::NONE } else { self.block.ready() }
     }
 
     fn poll_taken(&mut self) -> Option<Token> {
-        self.block.next_taken()
+        if self.is_ahead { None } else { self.block.next_taken() }
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        self.instance.as_ref().map(|_| self.clocks.next_rise())
+        let has_output = self.is_ahead && self.block.ready() != Ready::NONE;
+        self.instance.as_ref().map(|_| if has_output { self.at } else { self.clocks.next_rise() })
     }
 
     fn is_ticking(&self) -> bool {

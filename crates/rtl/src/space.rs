@@ -47,6 +47,7 @@ fn one(design: &Design, pcie: PcieLayout, number: u8, function: &Function) -> Re
     if function.msi_vectors > 0 {
         builder = builder.msi(MsiLayout { vectors: function.msi_vectors });
     }
+    let pcie = PcieLayout { function_level_reset: function.function_level_reset, ..pcie };
     builder = with_msix(builder, function.msix.as_ref()).pcie(pcie).usual();
     if count > 1 {
         builder = builder.multi_function();

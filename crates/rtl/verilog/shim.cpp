@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// What stands between riser and a design that Verilator has compiled: made and called by riser alone. Each call of `eval` takes the clocks
-// and the reset, and asks riser at each edge of the user clock what the block reads and drives.
+// What stands between riser and a design that Verilator has compiled: made and called by riser alone. `run` goes from edge to edge of
+// the clocks, and asks riser at those of the user clock what the block drives, unless both sides rest.
 #include "Vriser_top.h"
 #include "svdpi.h"
 #include "verilated.h"
@@ -9,26 +9,98 @@
 #endif
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace {
-using Edge = void (*)(void* user, const uint32_t* read, uint32_t* driven);
+// Asked at an edge of the user clock, before which `passed` were that it was not asked at.
+using Edge = uint32_t (*)(void* user, uint64_t time_ps, uint64_t passed, const uint32_t* read, uint32_t* driven);
+// What it answers: nothing further is to be done behind this edge; an edge that reads the same changes nothing.
+constexpr uint32_t STOPS = 1, RESTS = 2;
 
 struct Ended {
     std::string why;
 };
 
-Edge edge_of = nullptr;
+struct Eval {
+    uint32_t clocks;
+    uint64_t time_ps;
+};
+
+struct Run {
+    const Eval* evals;
+    size_t count;
+    uint64_t reset_until_ps;
+    Edge edge;
+    void* user;
+    // Words that are read and driven at an edge.
+    size_t words[2];
+    // What was done of `evals`, and edges at the end that nobody was asked at.
+    size_t done;
+    uint64_t passed;
+};
+
+// The last edge that somebody was asked at.
+struct Last {
+    std::vector<uint32_t> read, driven;
+    bool rests = false;
+};
+
+// Who is asked at an edge, within a call of this library.
+void (*edge_of)(void* user, const uint32_t* read, uint32_t* driven) = nullptr;
 void* user_of = nullptr;
 
 struct Model {
     VerilatedContext context;
     std::unique_ptr<Vriser_top> top;
+    Last last;
 #if VM_TRACE
     std::unique_ptr<VerilatedFstC> waves;
 #endif
+
+    void eval(uint32_t clocks, bool reset_n, uint64_t time_ps) {
+        context.time(time_ps);
+        top->riser_clock = clocks;
+        top->riser_reset_n = reset_n;
+        top->eval();
+#if VM_TRACE
+        if (waves) waves->dump(time_ps);
+#endif
+    }
 };
+
+// A run under way.
+struct Asked {
+    Run& run;
+    Last& last;
+    uint64_t time_ps = 0;
+    bool stops = false;
+};
+
+bool same(const std::vector<uint32_t>& before, const uint32_t* now, size_t words) {
+    return before.size() == words && std::memcmp(before.data(), now, words * sizeof(uint32_t)) == 0;
+}
+
+void ask(void* user, const uint32_t* read, uint32_t* driven) {
+    auto& asked = *static_cast<Asked*>(user);
+    auto& [run, last, time_ps, stops] = asked;
+    const bool reads_same = same(last.read, read, run.words[0]);
+    if (last.rests && reads_same) {
+        ++run.passed;
+        std::memcpy(driven, last.driven.data(), run.words[1] * sizeof(uint32_t));
+        return;
+    }
+    const uint32_t answer = run.edge(run.user, time_ps, run.passed, read, driven);
+    run.passed = 0;
+    stops = answer & STOPS;
+    last.rests = (answer & RESTS) && reads_same && same(last.driven, driven, run.words[1]);
+    if (!last.rests) {
+        last.read.assign(read, read + run.words[0]);
+        last.driven.assign(driven, driven + run.words[1]);
+    }
+}
 
 void say(char* error, size_t len, const std::string& why) { std::snprintf(error, len, "%s", why.c_str()); }
 
@@ -36,27 +108,34 @@ std::string place(const char* file, int line, const char* what) {
     return std::string(file ? file : "") + ":" + std::to_string(line) + ": " + what;
 }
 
-void* create(uint64_t seed, char* error, size_t len) {
+// Calls `work`: 0, or 1 where the design has ended.
+template <class Work> int guarded(char* error, size_t len, Work work) {
     try {
-        auto model = std::make_unique<Model>();
-        model->context.randReset(2);
-        model->context.randSeed(int(seed & 0x7fffffff));
-#if VM_TRACE
-        model->context.traceEverOn(true);
-#endif
-        model->top = std::make_unique<Vriser_top>(&model->context, "");
-        // Files that the design reads are read now.
-        edge_of = [](void*, const uint32_t*, uint32_t*) {};
-        model->top->riser_clock = 0;
-        model->top->riser_reset_n = 0;
-        model->top->eval();
-        return model.release();
+        work();
+        return 0;
     } catch (const Ended& ended) {
         say(error, len, ended.why);
     } catch (const std::exception& e) {
         say(error, len, e.what());
     }
-    return nullptr;
+    return 1;
+}
+
+void* create(uint64_t seed, char* error, size_t len) {
+    std::unique_ptr<Model> made;
+    edge_of = [](void*, const uint32_t*, uint32_t*) {};
+    const int failed = guarded(error, len, [&] {
+        made = std::make_unique<Model>();
+        made->context.randReset(2);
+        made->context.randSeed(int(seed & 0x7fffffff));
+#if VM_TRACE
+        made->context.traceEverOn(true);
+#endif
+        made->top = std::make_unique<Vriser_top>(&made->context, "");
+        // Files that the design reads are read now.
+        made->eval(0, false, 0);
+    });
+    return failed ? nullptr : made.release();
 }
 
 void destroy(void* handle) {
@@ -67,25 +146,43 @@ void destroy(void* handle) {
     delete model;
 }
 
-int eval(void* handle, uint32_t clocks, uint8_t reset_n, uint64_t time_ps, Edge edge, void* user, char* error, size_t len) {
+// Does what is to be done at each of these times, up to the one behind which nothing further is. `fresh`: something has come since the
+// last call.
+int run(void* handle, Run* run, uint8_t fresh, char* error, size_t len) {
     auto* model = static_cast<Model*>(handle);
-    edge_of = edge;
-    user_of = user;
-    try {
-        model->context.time(time_ps);
-        model->top->riser_clock = clocks;
-        model->top->riser_reset_n = reset_n;
-        model->top->eval();
-#if VM_TRACE
-        if (model->waves) model->waves->dump(time_ps);
-#endif
-        return 0;
-    } catch (const Ended& ended) {
-        say(error, len, ended.why);
-    } catch (const std::exception& e) {
-        say(error, len, e.what());
-    }
-    return 1;
+    Asked asked{*run, model->last};
+    model->last.rests = model->last.rests && !fresh;
+    user_of = &asked;
+    edge_of = ask;
+    return guarded(error, len, [&] {
+        while (run->done < run->count && !asked.stops) {
+            const Eval& at = run->evals[run->done++];
+            asked.time_ps = at.time_ps;
+            model->eval(at.clocks, at.time_ps >= run->reset_until_ps, at.time_ps);
+        }
+    });
+}
+
+struct Next {
+    const uint32_t* driven;
+    size_t words;
+};
+
+// All of them, with what the block drove: nobody is asked.
+int replay(void* handle, const Eval* evals, size_t count, uint64_t reset_until_ps, const uint32_t* driven, size_t words, char* error, size_t len) {
+    auto* model = static_cast<Model*>(handle);
+    Next next{driven, words};
+    user_of = &next;
+    edge_of = [](void* user, const uint32_t*, uint32_t* to) {
+        auto* next = static_cast<Next*>(user);
+        std::memcpy(to, next->driven, next->words * sizeof(uint32_t));
+        next->driven += next->words;
+    };
+    return guarded(error, len, [&] {
+        for (const Eval* at = evals; at != evals + count; ++at) {
+            model->eval(at->clocks, at->time_ps >= reset_until_ps, at->time_ps);
+        }
+    });
 }
 
 // Opens a file of waves. 1: it cannot; 2: this library has no waves.
@@ -109,11 +206,12 @@ struct Ops {
     const char* fingerprint;
     decltype(&create) create_;
     decltype(&destroy) destroy_;
-    decltype(&eval) eval_;
+    decltype(&run) run_;
     decltype(&waves) waves_;
+    decltype(&replay) replay_;
 };
 
-const Ops ops = {RISER_ABI, sizeof(Ops), RISER_FINGERPRINT, create, destroy, eval, waves};
+const Ops ops = {RISER_ABI, sizeof(Ops), RISER_FINGERPRINT, create, destroy, run, waves, replay};
 }  // namespace
 
 extern "C" void riser_edge(const svBitVecVal* read, svBitVecVal* driven) { edge_of(user_of, read, driven); }

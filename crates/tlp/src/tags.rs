@@ -182,6 +182,13 @@ impl<T> TaggedRequests<T> {
         }
     }
 
+    /// Frees all tags: no completion is under way any more.
+    pub fn release_all(&mut self) {
+        while self.head != NONE {
+            self.release(Tag::from_bits(self.head));
+        }
+    }
+
     /// Lets a tag in use rest until `until`, or until it is released.
     pub fn rest(&mut self, tag: Tag, until: Time) {
         let slot = &mut self.slots[usize::from(tag.bits())];

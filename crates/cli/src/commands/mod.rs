@@ -70,7 +70,7 @@ impl Command {
             Command::New(args) => new::run(args, models),
             Command::Paper(args) => paper::run(args),
             Command::Profiles(args) => profiles::run(args),
-            Command::Rtl(args) => rtl::run(args),
+            Command::Rtl(args) => rtl::run(&args, models),
             Command::Trace(args) => trace::run(args, models),
         }
     }

@@ -33,9 +33,14 @@ pub trait TlpDesign {
         false
     }
 
+    /// As [`TlpPort::run_ahead`](crate::TlpPort::run_ahead).
+    fn run_ahead(&mut self, until: Time) {
+        let _ = until;
+    }
+
     /// The registers of a function, as software or a reset has left them, and its ID.
-    fn configured(&mut self, function: u16, id: Bdf, config: &ConfigSpace) {
-        let _ = (function, id, config);
+    fn configured(&mut self, now: Time, function: u16, id: Bdf, config: &ConfigSpace) {
+        let _ = (now, function, id, config);
     }
 
     /// The Message Codes that a function takes, as [`Device::messages`](device::Device::messages). Asked once.

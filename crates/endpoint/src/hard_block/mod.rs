@@ -170,7 +170,7 @@ impl<D: TlpDesign> HardBlock<D> {
     fn tell_changes(&mut self, now: Time) {
         while let Some(index) = self.front.changed.pop() {
             let function = &self.front.functions[index];
-            self.design.configured(index as u16, function.id(&self.front.shared), &function.config);
+            self.design.configured(now, index as u16, function.id(&self.front.shared), &function.config);
             let Some(kind) = self.front.functions[index].behind.was_reset.take() else { continue };
             let function = index as u16;
             self.answering.forget(function);
@@ -426,6 +426,11 @@ impl<D: TlpDesign> TlpPort for HardBlock<D> {
         if self.design.poll_timeout().is_some_and(|at| at <= now) {
             self.design.handle(now, DesignInput::Timer);
         }
+    }
+
+    fn run_ahead(&mut self, until: Time) {
+        let until = self.next_deadline().map_or(until, |at| at.min(until));
+        self.design.run_ahead(until);
     }
 
     fn handle_notice(&mut self, now: Time, notice: Notice) {

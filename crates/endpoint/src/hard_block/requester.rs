@@ -93,9 +93,13 @@ impl Behind for Requester {
         pool.reclaim(&mut self.tags);
     }
 
+    /// Behind a reset of the link no completion is under way, and the design begins with the tags that it likes.
     fn reset(&mut self, _now: Time, kind: ResetKind, until: Time, _shared: &mut Shared) {
         self.parked.clear();
-        self.tags.void(until, |issued| issued.sent = None);
+        match kind {
+            ResetKind::FunctionLevel => self.tags.void(until, |issued| issued.sent = None),
+            _ => self.tags.release_all(),
+        }
         self.was_reset = Some(kind);
     }
 

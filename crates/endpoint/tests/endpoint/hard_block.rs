@@ -428,6 +428,18 @@ fn a_reset_is_told_and_voids() {
     assert_eq!(block.port.counters().swallowed_completions, 1);
 }
 
+/// Behind a reset of the link nothing is under way: the design reads with the tag whose completion never came.
+#[test]
+fn a_link_that_went_down_frees_all_tags() {
+    let mut block = Block::new();
+    block.sends(0, dma(0, 9, 0x1000, 4));
+    assert!(block.poll(Class::NonPosted).is_some());
+    block.port.handle_notice(Time::ZERO, link::Notice::Down { surprise: false });
+    block.handle(cfg(Access::Write, EP, COMMAND, 0xf, &6u32.to_le_bytes()));
+    block.sends(0, dma(0, 9, 0x2000, 4));
+    assert!(block.poll(Class::NonPosted).is_some());
+}
+
 const DEVICE_CONTROL_RESETTABLE: u16 = 0x40 / 4 + 2;
 
 fn resettable() -> ConfigSpace {

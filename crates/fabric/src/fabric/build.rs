@@ -340,6 +340,7 @@ impl Fabric {
             touched: Vec::new(),
             actions: VecDeque::new(),
             at_this_instant: 0,
+            known_until: Time::ZERO,
         })
     }
 }

@@ -165,12 +165,7 @@ impl Fabric {
     fn refill_slot(&mut self, index: usize, n: usize) -> bool {
         let (Some(slot), Some(at)) = (self.slots.get_mut(n), self.ports.get_mut(index)) else { return false };
         let more = SlotOutput::of(slot, n).refill(at, self.now, &mut self.ledger);
-        if let Some(at) = slot.device.poll_timeout().map(|at| at.max(self.now))
-            && at < slot.timer_at
-        {
-            slot.timer_at = at;
-            self.queue.push(at, Event::SlotTimer(n as u32));
-        }
+        self.arm_slot(n);
         more
     }
 

@@ -6,6 +6,11 @@ use tlp::{Duration, Time};
 /// How much of the time that riser itself takes is made up for. More is let go: what riser computes long at is not slow for that.
 const MOST_OWED: Duration = Duration::from_ms(1);
 
+/// For how long riser computes until it looks at the machines again. A design of RTL takes a thousand times as long as its own time.
+const MOST_COMPUTED: Duration = Duration::from_ms(2);
+/// The least that the fabric's time advances by, however long that takes.
+const LEAST_STEP: Duration = Duration::from_us(1);
+
 /// The fabric's time goes with the clock, stands still while riser computes, and makes up for that at twice the speed: so what takes
 /// its time on a wire takes no longer beside a fabric that is busy.
 #[derive(Clone, Copy, Debug)]
@@ -14,12 +19,20 @@ pub(super) struct Paced {
     time: Time,
     seen: Time,
     owed: Duration,
+    /// The fabric's time goes at this part of the clock's.
+    slow: u64,
+    /// What the fabric's time advances by at most.
+    step: Duration,
+    /// What it has advanced by last.
+    advanced: Duration,
 }
 
 impl Paced {
-    /// Begins at zero.
-    pub(super) fn new(outside: Time) -> Paced {
-        Paced { time: Time::ZERO, seen: outside, owed: Duration::ZERO }
+    /// Begins at zero, `slow` times as slow as the clock.
+    pub(super) fn new(outside: Time, slow: u32) -> Paced {
+        let (owed, advanced) = (Duration::ZERO, Duration::ZERO);
+        let (slow, step) = (slow.max(1).into(), Duration::MAX);
+        Paced { time: Time::ZERO, seen: outside, owed, slow, step, advanced }
     }
 
     /// The fabric's time when it is `outside` there, and riser has waited since it was [computing](Self::computed).
@@ -27,19 +40,33 @@ impl Paced {
         let passed = outside.since(self.seen);
         let made_up = passed.min(self.owed);
         self.owed = self.owed - made_up;
-        (self.time, self.seen) = (self.time + passed + made_up, outside);
+        let all = Duration::from_ps((passed + made_up).as_ps() / self.slow);
+        self.advanced = all.min(self.step);
+        (self.time, self.seen) = (self.time + self.advanced, outside);
         self.time
     }
 
-    /// Riser has computed until it is `outside` there.
+    /// Riser has computed until it is `outside` there: what it takes long at, it does in small steps.
     pub(super) fn computed(&mut self, outside: Time) {
-        self.owed = (self.owed + outside.since(self.seen)).min(MOST_OWED);
+        let took = outside.since(self.seen);
+        self.owed = (self.owed + took).min(MOST_OWED);
         self.seen = outside;
+        if took > MOST_COMPUTED {
+            let step = u128::from(self.advanced.as_ps()) * u128::from(MOST_COMPUTED.as_ps());
+            self.step = Duration::from_ps((step / u128::from(took.as_ps())) as u64).max(LEAST_STEP);
+        } else {
+            self.step = self.step + self.step;
+        }
     }
 
-    /// How long it is outside until the fabric's time is `at`.
+    /// How far the fabric's time may go until riser looks at the machines again.
+    pub(super) fn step(&self) -> Duration {
+        self.step
+    }
+
+    /// How long it is outside until the fabric's time is `at`, or it has advanced as far as it may.
     pub(super) fn until(&self, at: Time) -> Duration {
-        let left = at.since(self.time);
+        let left = Duration::from_ps(at.since(self.time).min(self.step).as_ps().saturating_mul(self.slow));
         let half = Duration::from_ps(left.as_ps().div_ceil(2));
         if half <= self.owed { half } else { left - self.owed }
     }
@@ -54,7 +81,7 @@ mod tests {
     #[test]
     fn it_stands_still_and_makes_up_for_that() {
         let outside = |us| Time::ZERO + US(us);
-        let mut paced = Paced::new(outside(1000));
+        let mut paced = Paced::new(outside(1000), 1);
         assert_eq!(paced.waited(outside(1010)), outside(10));
         paced.computed(outside(1040));
         assert_eq!(paced.waited(outside(1040)), outside(10));
@@ -63,6 +90,23 @@ mod tests {
         assert_eq!(paced.waited(outside(1120)), outside(120));
         // A long time is not made up for: a millisecond of it is.
         paced.computed(outside(901_120));
-        assert_eq!(paced.waited(outside(903_120)), outside(3120));
+        assert_eq!(paced.waited(outside(901_121)), outside(121));
+    }
+
+    /// Riser computes for 90 us at each of the fabric's: it looks at the machines every 2 ms.
+    #[test]
+    fn what_takes_long_is_done_in_small_steps() {
+        let mut now = Time::ZERO;
+        let mut paced = Paced::new(now, 10);
+        for _ in 0..20 {
+            let before = paced.time;
+            now += US(5000);
+            let advanced = paced.waited(now).since(before);
+            now += Duration::from_ps(90 * advanced.as_ps());
+            paced.computed(now);
+        }
+        let step = paced.step();
+        assert!(step <= US(45) && step >= US(10), "{step:?}");
+        assert!(paced.until(paced.time + US(1_000_000)) <= US(450));
     }
 }

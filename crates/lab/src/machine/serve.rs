@@ -25,7 +25,10 @@ const TURN: Duration = Duration::from_ms(20);
 pub enum Pace {
     /// With the clock outside, and ahead of it while an access is under way. It stands still while riser computes, and makes up for a
     /// millisecond of that.
-    Clock,
+    Clock {
+        /// How many times slower than that clock it goes.
+        slow: u32,
+    },
     /// Only while something is done: a machine's accesses are taken one by one, and each ends when all that it has set off has. So a machine
     /// that does the same finds the same, at the same times.
     Still,
@@ -64,7 +67,8 @@ pub fn serve<'g>(
 ) -> io::Result<Time> {
     let mut guests: Vec<&mut Guest> = guests.collect();
     let is_still = pace == Pace::Still;
-    let (mut paced, mut time) = (Paced::new(clock()), Time::ZERO);
+    let slow = if let Pace::Clock { slow } = pace { slow } else { 1 };
+    let (mut paced, mut time) = (Paced::new(clock(), slow), Time::ZERO);
     let settle = if is_still { SETTLE_STILL } else { SETTLE };
     let mut is_commanded = false;
     let mut held_since = None;
@@ -101,8 +105,10 @@ pub fn serve<'g>(
         };
         if (taken > 0 || !is_still) && !holds_up {
             lab.drain(now(lab), &mut hear);
-            if taken > 0 || !is_awaited {
-                lab.settle(settle, &mut hear);
+            // What never ends by itself does not take the fabric ahead for ever.
+            let is_near = is_still || lab.now() <= time + SETTLE;
+            if taken > 0 || (!is_awaited && is_near) {
+                lab.settle(settle.min(paced.step()), &mut hear);
             }
         }
         guests.iter_mut().for_each(|guest| guest.flush());

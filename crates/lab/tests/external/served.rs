@@ -91,8 +91,15 @@ fn serve_until(
     let begin = Instant::now();
     let clock = || Time::from_ps(begin.elapsed().as_nanos() as u64 * 1000);
     let mut counts = Counts { gone: 0, lost: 0, stop };
-    serve(&mut lab, std::iter::once(&mut guest), &mut [links], &mut [], (Pace::Clock, clock), &mut counts)
-        .unwrap();
+    serve(
+        &mut lab,
+        std::iter::once(&mut guest),
+        &mut [links],
+        &mut [],
+        (Pace::Clock { slow: 1 }, clock),
+        &mut counts,
+    )
+    .unwrap();
     (guest.counters(), counts.gone, counts.lost)
 }
 

@@ -270,8 +270,8 @@ impl Block for Descriptors {
         is_up && self.is_idle() && !self.is_old && self.interrupts.rests() && self.resets.rests()
     }
 
-    fn pass(&mut self) {
-        self.inner.common.cycle += 1;
+    fn pass(&mut self, edges: u64) {
+        self.inner.common.cycle += edges;
     }
 
     fn tell(&self) {

@@ -65,8 +65,13 @@ pub(super) struct MachineArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=10), help_heading = "Machine")]
     icount: Option<u32>,
 
+    /// Have the fabric's time go N times slower than the clock, so that a machine keeps up with a device that never waits for it, as a
+    /// design of RTL that computes for as long as its clock runs
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000), conflicts_with = "icount", help_heading = "Machine")]
+    slow: u32,
+
     /// The processors that QEMU and riser run on, as `0-3,6` [default: one of those that riser may use where the guest has one virtual
-    /// CPU, since both wait for each other; else all of them]
+    /// CPU and the lab no design of RTL, since both wait for each other; else all of them]
     #[arg(long, value_name = "LIST", value_parser = placement::list, help_heading = "Machine")]
     cpus: Option<placement::Cpus>,
 
@@ -188,14 +193,14 @@ impl MachineArgs {
 
     /// How the fabric's time goes.
     pub(super) fn pace(&self) -> Pace {
-        if self.icount.is_some() { Pace::Still } else { Pace::Clock }
+        if self.icount.is_some() { Pace::Still } else { Pace::Clock { slow: self.slow } }
     }
 
-    /// Has this process, and what it starts, run on the processors that are best for so many guests.
-    pub(super) fn place(&self, guests: usize) -> Result<(), Failure> {
-        let virtual_cpus = self.smp as usize * guests;
-        placement::place(self.cpus.as_ref(), virtual_cpus)
-            .map_err(|why| Failure::Usage(format!("--cpus: {why}")))
+    /// Has this process, and what it starts, run on the processors that are best for so many guests. `computes`: the lab has work to do
+    /// all the time.
+    pub(super) fn place(&self, guests: usize, computes: bool) -> Result<(), Failure> {
+        let at_work = self.smp as usize * guests + usize::from(computes);
+        placement::place(self.cpus.as_ref(), at_work).map_err(|why| Failure::Usage(format!("--cpus: {why}")))
     }
 
     /// What several machines cannot have.

@@ -25,11 +25,12 @@ pub(super) fn list(text: &str) -> Result<Cpus, String> {
     Ok(Cpus(all))
 }
 
-/// Has this thread, and what it starts from now on, run on `asked`, or where that is best for so many virtual CPUs.
+/// Has this thread, and what it starts from now on, run on `asked`, or where that is best for so many virtual CPUs, and for whatever else always has
+/// work to do.
 ///
 /// # Errors
 /// None of those that were asked for may be used.
-pub(super) fn place(asked: Option<&Cpus>, virtual_cpus: usize) -> Result<(), String> {
+pub(super) fn place(asked: Option<&Cpus>, at_work: usize) -> Result<(), String> {
     let me = Pid::from_raw(0);
     let mut set = CpuSet::new();
     match asked {
@@ -38,7 +39,7 @@ pub(super) fn place(asked: Option<&Cpus>, virtual_cpus: usize) -> Result<(), Str
             cpus.iter().for_each(|cpu| _ = set.set(*cpu));
             sched_setaffinity(me, &set).map_err(|e| format!("{e}; riser may use {:?}", usable()))
         }
-        None if virtual_cpus == 1 => {
+        None if at_work == 1 => {
             let may = usable();
             // Guests that begin at the same time do not all choose the same.
             if let Some(cpu) = may.get(std::process::id() as usize % may.len().max(1)) {
@@ -74,9 +75,9 @@ mod tests {
     /// In a thread of its own, whose place is nobody else's.
     #[test]
     fn one_virtual_cpu_shares_a_processor_with_riser() {
-        let count = |virtual_cpus| {
+        let count = |at_work| {
             let placed = std::thread::spawn(move || {
-                place(None, virtual_cpus).unwrap();
+                place(None, at_work).unwrap();
                 usable().len()
             });
             placed.join().unwrap()

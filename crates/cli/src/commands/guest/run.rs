@@ -191,7 +191,7 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     let mut opened = lab.open(Clock::Virtual)?;
     let mut carriers = args.seat.carriers(&opened)?;
     let options = args.machine.options(args.command.is_empty(), &stop)?;
-    args.machine.place(names.len())?;
+    args.machine.place(names.len(), opened.driver.assembly().fabric.is_clocked())?;
     let folder = tempfile::tempdir().map_err(|e| Failure::Run(format!("a folder for the socket: {e}")))?;
     let (before, clock) = (cpu::seconds(), WallClock::new());
     let Started { mut seats, mut links, members } =

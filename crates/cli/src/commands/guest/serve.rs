@@ -86,7 +86,7 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
         seats.iter_mut().map(|seat| &mut seat.guest),
         links.as_mut_slice(),
         &mut carriers,
-        (Pace::Clock, || clock.now()),
+        (Pace::Clock { slow: 1 }, || clock.now()),
         &mut Keep(&stop),
     );
     let spent = cpu::seconds() - before;

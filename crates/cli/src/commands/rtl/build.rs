@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser rtl`: designs for FPGAs, made ready for a slot, from `riser-rtl`.
+//! `riser rtl build`: a design for an FPGA, made ready for a slot, from `riser-rtl`.
 
 use crate::failure::Failure;
 use crate::{output, progress};
-use clap::Subcommand;
 use rtl::{Options, Step};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -19,27 +18,10 @@ The lab has device = \"rtl\" and rtl.design = \"litepcie.toml\" in a slot. The d
 primitives that are missing by what they do. All that is made goes below riser-rtl beside the file. The library's file goes to standard output; --json prints one object: design, library.
 Needed are verilator (VERILATOR names another), a C++ compiler (CXX), make and zlib.";
 
-const EXAMPLES: &str = "\
-Examples:
-  riser rtl build litepcie.toml";
-
-/// Make designs for FPGAs ready for a slot
-#[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
-pub(crate) struct Args {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Subcommand)]
-enum Command {
-    Build(BuildArgs),
-}
-
 /// Build the library of a design, with Verilator
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
-struct BuildArgs {
+pub(super) struct Args {
     /// The file of the design
     #[arg(value_name = "DESIGN.toml")]
     design: PathBuf,
@@ -59,8 +41,7 @@ struct Built {
     library: PathBuf,
 }
 
-pub(crate) fn run(args: Args) -> Result<(), Failure> {
-    let Command::Build(BuildArgs { design, waves, json }) = args.command;
+pub(super) fn run(Args { design, waves, json }: &Args) -> Result<(), Failure> {
     let bar = progress::spinner("{spinner} {elapsed} {msg}");
     bar.enable_steady_tick(Duration::from_millis(200));
     let mut told = |step: Step| {
@@ -69,11 +50,11 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
             Step::Link => "the library",
         });
     };
-    let built = rtl::build(&design, &Options { waves }, &mut told);
+    let built = rtl::build(design, &Options { waves: *waves }, &mut told);
     bar.finish_and_clear();
     let library = built.map_err(|e| Failure::Run(e.to_string()))?;
     match json {
-        true => output::json(&Built { design, library }),
+        true => output::json(&Built { design: design.clone(), library }),
         false => output::text(&library.display().to_string()),
     }
 }

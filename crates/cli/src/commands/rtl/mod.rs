@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `riser rtl`: designs for FPGAs in slots, from `riser-rtl`.
+
+mod build;
+mod speed;
+
+use crate::failure::Failure;
+use clap::Subcommand;
+use plug::Models;
+
+const EXAMPLES: &str = "\
+Examples:
+  riser rtl build litepcie.toml
+  riser rtl speed lab.toml --allow-native";
+
+/// Make designs for FPGAs ready for a slot, and measure them
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Build(build::Args),
+    Speed(speed::Args),
+}
+
+pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
+    match &args.command {
+        Command::Build(args) => build::run(args),
+        Command::Speed(args) => speed::run(args, models),
+    }
+}
