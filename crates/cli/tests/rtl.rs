@@ -14,6 +14,13 @@ const SCRATCH: &str = include_str!("../../rtl/examples/scratch.v");
 const DESIGN: &str = include_str!("../../rtl/examples/scratch.toml");
 const LAB: &str = "version = 1\nlimit_us = 100\n[[slot]]\nname = \"fpga\"\ndevice = \"rtl\"\nlink = { gen = 2, lanes = 1 }\nrtl.design = \"design.toml\"\n";
 
+/// A design with streams of descriptors, and how its file begins.
+const COPY: &str = include_str!("../../rtl/examples/copy.v");
+const COPY_FILE: &str = "version = 1\ntop = \"copy\"\nsources = [\"scratch.v\"]\n";
+const COPY_FUNCTION: &str = "[function]\nmsi_vectors = 0\nintx = false\nmsix = { vectors = 4, bar = 0, table = 0x1000, pending = 0x1800 }\nbars = [{ bar = 0, kind = \"memory64\", size_bytes = 0x10000 }]\n";
+/// A source and a destination.
+const BUFFERS: &str = "{ do = \"buffer\", name = \"a\", bytes = 4096, fill = \"count\" }, { do = \"buffer\", name = \"b\", bytes = 4096 },\n";
+
 fn has_verilator() -> bool {
     let found = Command::new("verilator").arg("--version").stdout(Stdio::null()).status().is_ok();
     if !found {
@@ -156,6 +163,12 @@ fn what_cannot_be_built_names_its_place() {
         (SCRATCH.to_owned(), DESIGN.replace("\"reset_n\"", "\"no_such\""), "no_such"),
         (SCRATCH.to_owned(), DESIGN.replace("scratch.v", "none.v"), "none.v: No such file"),
         (SCRATCH.to_owned(), DESIGN.replace("= 64", "= 256"), "data_width_bits"),
+        (SCRATCH.to_owned(), DESIGN.replace("= 64", "= 64\nstraddle = { rc = 2 }"), "block.straddle.rc"),
+        (
+            SCRATCH.to_owned(),
+            format!("{DESIGN}[function]\nsriov = {{ vfs = 1, device_id = 1 }}\n"),
+            "virtual functions",
+        ),
         (SCRATCH.to_owned(), DESIGN.replace("7-series", "8-series"), "7-series"),
         (SCRATCH.to_owned(), DESIGN.replace("\"scratch\"", "\"a; b\""), "legal is a name as Verilog has it"),
     ];
@@ -165,4 +178,133 @@ fn what_cannot_be_built_names_its_place() {
         assert_eq!(outcome.code, 1, "{why}");
         assert!(outcome.stderr.contains(why), "`{why}` in {}", outcome.stderr);
     }
+}
+
+/// A lab of it, with steps as they are in TOML; `settings` are more of the slot.
+fn copy(folder: &TempDir, settings: &str, steps: &str) -> (Outcome, serde_json::Value) {
+    let lab = format!(
+        "version = 1\nlimit_us = 200000\n[[slot]]\nname = \"fpga\"\ndevice = \"rtl\"\nlink = {{ gen = 3, lanes = 8 }}\n[slot.rtl]\ndesign = \"design.toml\"\n{settings}step = [\n{steps}]\n"
+    );
+    fs::write(folder.path().join("lab.toml"), lab).unwrap();
+    let outcome = riser(&["run", &path(folder, "lab.toml"), "--allow-native", "--json"]);
+    let report = serde_json::from_str(&outcome.stdout).unwrap_or_default();
+    (outcome, report)
+}
+
+/// Steps by which a function copies a page from `source`, a step's setting.
+fn page(function: u16, source: &str) -> String {
+    let write = |offset: u32, what: &str| {
+        format!("{{ do = \"write\", function = {function}, offset = {offset}, {what} }},\n")
+    };
+    [(8, source), (16, "of = \"b\""), (24, "value = 4096"), (28, "value = 1")]
+        .iter()
+        .map(|(offset, what)| write(*offset, what))
+        .collect()
+}
+
+#[test]
+fn designs_with_descriptors_copy_memory_in_every_width() {
+    if !has_verilator() {
+        return;
+    }
+    let wide = "parameters = { WIDTH = \"512\", RQ = \"137\", RC = \"161\", CQ = \"183\", CC = \"81\" }\ndefines.PLUS = \"1\"\n";
+    let low = "reset.active_low = [\"reset_n\"]\n";
+    let rows = [
+        ("ultrascale", 64, "parameters = { WIDTH = \"64\" }\n", low, "client_tags = false"),
+        ("ultrascale", 256, "", low, "straddle = { rc = 2 }"),
+        // Its reset is the other way round, its ports are those of UltraScale.
+        (
+            "virtex7-gen3",
+            128,
+            "parameters = { WIDTH = \"128\" }\n",
+            "reset.active_high = [\"reset_n\"]\n",
+            "module = \"pcie3_ultrascale_0\"",
+        ),
+        (
+            "ultrascale-plus",
+            512,
+            wide,
+            low,
+            "straddle = { rc = 4, rq = 2, cq = 2, cc = 2 }\nclient_tags = false",
+        ),
+    ];
+    for (kind, bits, parameters, reset, block) in rows {
+        let design = format!(
+            "{COPY_FILE}{reset}{parameters}[block]\nkind = \"{kind}\"\ndata_width_bits = {bits}\nlanes = 8\nuser_clock_hz = 250_000_000\n{block}\n{COPY_FUNCTION}"
+        );
+        let folder = folder(COPY, &design);
+        let built = build(&folder);
+        assert_eq!((built.code, built.stderr.as_str()), (0, ""), "{kind} {bits}");
+        let steps = format!(
+            "{{ do = \"expect\", offset = 0, value = 0x0c0de001 }},\n{BUFFERS}{}{{ do = \"interrupt\", vector = 0 }}, {{ do = \"compare\", name = \"b\", of = \"a\" }},\n{{ do = \"expect\", offset = 0x24, value = 0x400000 }},\n{{ do = \"expect\", offset = 0x30, value = {} }},\n",
+            page(0, "of = \"a\""),
+            if block.contains("client_tags = false") { 64 } else { 0 },
+        );
+        let (outcome, report) = copy(&folder, "", &steps);
+        assert_eq!(outcome.code, 0, "{kind} {bits}: {}", outcome.stderr);
+        let counters = &report["devices"][0]["counters"];
+        assert_eq!(
+            (&counters["dma_reads"], &counters["dma_writes"]),
+            (&64.into(), &33.into()),
+            "{kind} {bits}"
+        );
+        assert!(counters.get("wrong").is_none_or(|wrong| *wrong == 0), "{kind} {bits}: {counters}");
+    }
+}
+
+#[test]
+fn what_descriptors_say_wrongly_is_told_and_errors_reach_the_design() {
+    if !has_verilator() {
+        return;
+    }
+    let design = format!(
+        "{COPY_FILE}reset.active_low = [\"reset_n\"]\n[block]\nkind = \"ultrascale\"\ndata_width_bits = 256\nuser_clock_hz = 250_000_000\n{COPY_FUNCTION}"
+    );
+    let folder = folder(COPY, &design);
+    assert_eq!(build(&folder).code, 0);
+    for (number, why) in [
+        (2, "s_axis_rq: 32 double-words of data, of which the descriptor says 33"),
+        (3, "does not cross a 4 KiB boundary"),
+        (4, "tag 0 is in use"),
+    ] {
+        let steps = format!(
+            "{BUFFERS}{{ do = \"write\", offset = 8, of = \"a\" }}, {{ do = \"write\", offset = 16, of = \"b\" }}, {{ do = \"write\", offset = 24, value = 256 }},\n{{ do = \"write\", offset = 32, value = {number} }}, {{ do = \"sleep\", value = 2000 }},\n"
+        );
+        let (outcome, report) = copy(&folder, "", &steps);
+        assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+        let finding = report["devices"][0]["counters"]["finding_1"].as_str().unwrap_or_default();
+        assert!(finding.starts_with("cycle ") && finding.contains(why), "`{why}` in {finding}");
+    }
+    // Memory that there is none of: each read gets an Unsupported Request, and the design error code 0010b.
+    let steps = format!(
+        "{BUFFERS}{{ do = \"write\", offset = 12, value = 0x7fff }},\n{}{{ do = \"sleep\", value = 5000 }},\n{{ do = \"expect\", offset = 0x24, value = 0x400200 }},\n",
+        page(0, "value = 0")
+    );
+    let (outcome, report) = copy(&folder, "", &steps);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert_eq!(report["devices"][0]["counters"]["received_unsupported"], 64);
+}
+
+/// A virtual function copies in its own name, and interrupts. The clock is slow, as VFs are left alone for 100 ms (PCIe 5.0 §9.3.3.3.1).
+#[test]
+fn a_virtual_function_copies_and_interrupts() {
+    if !has_verilator() {
+        return;
+    }
+    let design = format!(
+        "{COPY_FILE}reset.active_low = [\"reset_n\"]\ndefines.PLUS = \"1\"\nparameters = {{ RQ = \"62\", CQ = \"88\" }}\n[block]\nkind = \"ultrascale-plus\"\ndata_width_bits = 256\nuser_clock_hz = 4_000_000\nstraddle = {{ rc = 2 }}\n{COPY_FUNCTION}[function.sriov]\nvfs = 8\ndevice_id = 0xa038\nbars = [{{ bar = 0, kind = \"memory64\", size_bytes = 0x4000 }}]\nmsix = {{ vectors = 4, bar = 0, table = 0x1000, pending = 0x1800 }}\n"
+    );
+    let folder = folder(COPY, &design);
+    assert_eq!(build(&folder).code, 0);
+    // Virtual function 4 is function 8 of the block. The design has one table for all: the last that was written counts.
+    let steps = format!(
+        "{BUFFERS}{{ do = \"write\", offset = 44, value = 8 }},\n{}{{ do = \"expect\", offset = 0x28, value = 8 }}, {{ do = \"interrupt\", function = 5, vector = 0 }}, {{ do = \"compare\", name = \"b\", of = \"a\" }},\n",
+        page(5, "of = \"a\"")
+    );
+    let (outcome, report) = copy(&folder, "vfs = 5\n", &steps);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let counters = &report["devices"][0]["counters"];
+    assert_eq!((&counters["virtual_functions_enabled"], &counters["dma_reads"]), (&5.into(), &64.into()));
+    let (outcome, _) = copy(&folder, "vfs = 9\n", "");
+    assert!(outcome.code == 1 && outcome.stderr.contains("vfs of 9: legal are 0 to 8"), "{}", outcome.stderr);
 }

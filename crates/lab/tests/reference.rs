@@ -152,6 +152,7 @@ fn lab_with(section: &str, key: &str, line: &str) -> String {
             let act = if key == "bytes" { "do = \"buffer\"\nname = \"b\"\n" } else { "do = \"sleep\"\n" };
             (String::new(), format!("[slot.native]\nlibrary = \"../Cargo.toml\"\n{section}\n{act}{line}\n"))
         }
+        "[slot.rtl]" => (String::new(), format!("{section}\ndesign = \"../Cargo.toml\"\n{line}\n")),
         "[[slot.traffic.flow]]" => {
             let size = if key == "size_bytes" { "" } else { "size_bytes = 64\n" };
             (String::new(), format!("{section}\nname = \"a\"\nkind = \"read\"\n{size}{line}\n"))

@@ -17,4 +17,4 @@ mod steps;
 
 pub use loader::{LoadError, check_whole};
 pub use model::{BarKind, BarSettings, Interrupts, Settings};
-pub use steps::{Act, Fill, Parts, Step, check_steps, driver};
+pub use steps::{Act, Fill, Parts, Step, check_steps, driver, functions_driver};

@@ -88,14 +88,18 @@ pub enum Interrupts {
 }
 
 impl BarSettings {
-    /// A configuration space with it.
-    pub fn add_to(&self, builder: Builder) -> Builder {
-        let bar = match self.kind {
+    /// As a configuration space has it.
+    pub fn layout(&self) -> Bar {
+        match self.kind {
             BarKind::Memory32 => Bar::memory32(self.size_bytes),
             BarKind::Memory64 => Bar::memory64(self.size_bytes),
             BarKind::Io => Bar::io(self.size_bytes),
-        };
-        builder.bar(self.bar, bar)
+        }
+    }
+
+    /// A configuration space with it.
+    pub fn add_to(&self, builder: Builder) -> Builder {
+        builder.bar(self.bar, self.layout())
     }
 }
 
@@ -140,7 +144,7 @@ impl Model for Settings {
         if self.settings.contains('\0') {
             return Err(Fault::at("settings", "settings hold a zero byte, which would end them"));
         }
-        steps::check_steps(&self.step, Parts { bars: &self.bars, vectors: self.vectors })
+        steps::check_steps(&self.step, Parts::one(&self.bars, self.vectors))
     }
 
     fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault> {

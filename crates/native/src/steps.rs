@@ -58,6 +58,9 @@ pub struct Step {
     pub name: String,
     /// Another buffer.
     pub of: String,
+    /// The function: 0 is the physical one, and n its virtual function n - 1.
+    #[schemars(range(min = 0, max = 256))]
+    pub function: u16,
     /// The BAR of the register.
     #[schemars(range(min = 0, max = 5))]
     pub bar: u8,
@@ -84,6 +87,28 @@ pub struct Parts<'a> {
     pub bars: &'a [BarSettings],
     /// Its interrupt vectors.
     pub vectors: u16,
+    /// Virtual functions that the host enables, with their BARs and interrupt vectors.
+    pub virtual_functions: u16,
+    /// See [`virtual_functions`](Self::virtual_functions).
+    pub virtual_bars: &'a [BarSettings],
+    /// See [`virtual_functions`](Self::virtual_functions).
+    pub virtual_vectors: u16,
+}
+
+impl<'a> Parts<'a> {
+    /// A device of one function.
+    pub fn one(bars: &'a [BarSettings], vectors: u16) -> Parts<'a> {
+        Parts { bars, vectors, virtual_functions: 0, virtual_bars: &[], virtual_vectors: 0 }
+    }
+
+    /// What a function has; `None` where there is no such.
+    fn of(&self, function: u16) -> Option<(&'a [BarSettings], u16)> {
+        match function {
+            0 => Some((self.bars, self.vectors)),
+            n if n <= self.virtual_functions => Some((self.virtual_bars, self.virtual_vectors)),
+            _ => None,
+        }
+    }
 }
 
 impl Step {
@@ -106,22 +131,25 @@ impl Step {
         if is_word && bytes == 4 && self.value > u64::from(u32::MAX) {
             return Err(("value", format!("value of {}: legal are those of 4 bytes", self.value)));
         }
+        let Some((bars, vectors)) = device.of(self.function) else {
+            let legal = device.virtual_functions;
+            return Err(("function", format!("function of {}: legal are 0 to {legal}", self.function)));
+        };
         match self.act {
             Act::Buffer => self.add_to(buffers),
             Act::Write | Act::Expect => {
                 if !self.of.is_empty() {
                     bytes_of(buffers, "of", &self.of)?;
                 }
-                let Some(bar) = device.bars.iter().find(|bar| bar.bar == self.bar) else {
-                    let known: Vec<u8> = device.bars.iter().map(|bar| bar.bar).collect();
+                let Some(bar) = bars.iter().find(|bar| bar.bar == self.bar) else {
+                    let known: Vec<u8> = bars.iter().map(|bar| bar.bar).collect();
                     return Err(("bar", format!("bar of {}: the device has {known:?}", self.bar)));
                 };
                 self.check_offset(&format!("BAR {}", self.bar), bar.size_bytes)
             }
-            Act::Interrupt if self.vector >= device.vectors => Err((
-                "vector",
-                format!("vector of {}: the device has {}, from 0 on", self.vector, device.vectors),
-            )),
+            Act::Interrupt if self.vector >= vectors => {
+                Err(("vector", format!("vector of {}: the device has {vectors}, from 0 on", self.vector)))
+            }
             Act::Memory => self.check_offset("the buffer", bytes_of(buffers, "name", &self.name)?),
             Act::Compare => {
                 let (one, other) =
@@ -145,10 +173,10 @@ impl Step {
     fn check_keys(&self) -> Result<(), (&'static str, String)> {
         let legal: &[&str] = match self.act {
             Act::Buffer => &["name", "bytes", "fill"],
-            Act::Write if !self.of.is_empty() => &["bar", "offset", "bytes", "of"],
-            Act::Write => &["bar", "offset", "bytes", "value", "of"],
-            Act::Expect => &["bar", "offset", "bytes", "value"],
-            Act::Interrupt => &["vector"],
+            Act::Write if !self.of.is_empty() => &["function", "bar", "offset", "bytes", "of"],
+            Act::Write => &["function", "bar", "offset", "bytes", "value", "of"],
+            Act::Expect => &["function", "bar", "offset", "bytes", "value"],
+            Act::Interrupt => &["function", "vector"],
             Act::Compare => &["name", "of", "value"],
             Act::Memory => &["name", "offset", "bytes", "value"],
             Act::Sleep => &["value"],
@@ -156,6 +184,7 @@ impl Step {
         let given = [
             ("name", !self.name.is_empty()),
             ("of", !self.of.is_empty()),
+            ("function", self.function != 0),
             ("bar", self.bar != 0),
             ("offset", self.offset != 0),
             ("bytes", self.bytes.is_some()),
@@ -231,11 +260,20 @@ pub fn driver<R: Report>(
     steps: &[Step],
     told: &Shared<R>,
 ) -> impl Fn(Cpu, FoundFunction) -> DriverFuture + use<R> {
+    let all = functions_driver(steps, told);
+    move |cpu, function| all(cpu, vec![function])
+}
+
+/// As [`driver`], for a device whose virtual functions the host enables: the physical function first.
+pub fn functions_driver<R: Report>(
+    steps: &[Step],
+    told: &Shared<R>,
+) -> impl Fn(Cpu, Vec<FoundFunction>) -> DriverFuture + use<R> {
     let (steps, told) = (steps.to_vec(), told.clone());
-    move |cpu, function| {
+    move |cpu, functions| {
         let (steps, told) = (steps.clone(), told.clone());
         Box::pin(async move {
-            let ended = run(&cpu, &function, &steps).await;
+            let ended = run(&cpu, &functions, &steps).await;
             told.get().failure().map_or(ended, Err)
         })
     }
@@ -245,9 +283,11 @@ pub fn driver<R: Report>(
 ///
 /// # Errors
 /// The first that does not find what it expects, or fails, by its number.
-async fn run(cpu: &Cpu, function: &FoundFunction, steps: &[Step]) -> Result<(), String> {
+async fn run(cpu: &Cpu, functions: &[FoundFunction], steps: &[Step]) -> Result<(), String> {
     let mut buffers = Buffers::new();
     for (n, step) in steps.iter().enumerate() {
+        let function = functions.get(usize::from(step.function));
+        let function = function.ok_or_else(|| format!("step {n}: no function {}", step.function))?;
         one(cpu, function, step, &mut buffers).await.map_err(|why| format!("step {n}: {why}"))?;
     }
     // What the device does there has ended, or its driver has failed.

@@ -150,6 +150,18 @@ impl Plugged {
         Plugged::at(End::Block(Box::new(block)), Task::Driver(boxed(driver)))
     }
 
+    /// A hard block with its design, whose first function and its virtual ones `driver` drives on the host, the physical one first.
+    pub fn block_with_virtual_functions<F, E>(
+        block: impl TlpPort + 'static,
+        driver: impl Fn(Cpu, Vec<FoundFunction>) -> F + 'static,
+    ) -> Plugged
+    where
+        F: Future<Output = Result<(), E>> + 'static,
+        E: Display,
+    {
+        Plugged::at(End::Block(Box::new(block)), Task::Functions(boxed(driver)))
+    }
+
     /// A function with virtual ones, where it has any, with `driver` for all of them on the host.
     pub fn with_virtual_functions<F, E>(
         function: FunctionConfig,

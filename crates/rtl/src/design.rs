@@ -49,6 +49,9 @@ pub struct Design {
     /// The function that it is: what its tool writes into its configuration space.
     #[serde(default)]
     pub function: Function,
+    /// The physical functions behind it, from number 1 on.
+    #[serde(default, rename = "other_function")]
+    pub other_functions: Vec<Function>,
 }
 
 /// Inputs that are the slot's reset.
@@ -82,12 +85,12 @@ pub struct Block {
     /// The name of its module, where it is not that of the vendor.
     #[serde(default)]
     pub module: Option<String>,
-    /// Bits of the streams' data: 64 or 128.
-    #[schemars(range(min = 64, max = 128), extend("powerOfTwo" = true))]
+    /// Bits of the streams' data: 64 or 128; 256 with streams of descriptors, and 512 of UltraScale+.
+    #[schemars(range(min = 64, max = 512), extend("powerOfTwo" = true))]
     pub data_width_bits: u16,
     /// Lanes of its link.
     #[serde(default = "one")]
-    #[schemars(range(min = 1, max = 8), extend("powerOfTwo" = true))]
+    #[schemars(range(min = 1, max = 16), extend("powerOfTwo" = true))]
     pub lanes: u16,
     /// Frequency of its user clock in Hz.
     #[schemars(range(min = 1_000, max = 2_000_000_000))]
@@ -96,6 +99,53 @@ pub struct Block {
     #[serde(default)]
     #[schemars(range(min = 0, max = 10_000))]
     pub latency_cycles: u32,
+    /// The design chooses the tags of its requests (AXISTEN_IF_ENABLE_CLIENT_TAG), and not the block. Of streams of descriptors.
+    #[serde(default = "yes")]
+    pub client_tags: bool,
+    /// Where data begin in a beat. Of streams of descriptors.
+    #[serde(default)]
+    pub alignment: Alignment,
+    /// Packets that may begin in a beat. Of streams of descriptors.
+    #[serde(default)]
+    pub straddle: Straddle,
+    /// The block has the MSI-X tables, and not the design.
+    #[serde(default)]
+    pub msix_inside: bool,
+}
+
+/// Where data begin in a beat.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Alignment {
+    /// Behind the descriptor.
+    #[default]
+    Dword,
+    /// In the lane of their address.
+    Address,
+}
+
+/// Packets that may begin in a beat of each stream: 1 where they do not straddle.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Straddle {
+    /// Requests of the design: 2 with 512 bits.
+    #[schemars(range(min = 1, max = 2))]
+    pub rq: u8,
+    /// Completions for it: 2 with 256 bits, 2 or 4 with 512.
+    #[schemars(range(min = 1, max = 4), extend("powerOfTwo" = true))]
+    pub rc: u8,
+    /// Requests to it: 2 with 512 bits.
+    #[schemars(range(min = 1, max = 2))]
+    pub cq: u8,
+    /// Its completions: 2 with 512 bits.
+    #[schemars(range(min = 1, max = 2))]
+    pub cc: u8,
+}
+
+impl Default for Straddle {
+    fn default() -> Straddle {
+        Straddle { rq: 1, rc: 1, cq: 1, cc: 1 }
+    }
 }
 
 /// The function.
@@ -121,15 +171,34 @@ pub struct Function {
     /// MSI vectors: a power of two up to 32, or 0.
     #[schemars(range(min = 0, max = 32))]
     pub msi_vectors: u8,
-    /// MSI-X, whose table is the design's.
+    /// MSI-X, whose table is the design's, or the block's where that says so.
     pub msix: Option<Msix>,
-    /// INTx.
+    /// INTx: INTA of function 0, INTB of function 1, and so on.
     pub intx: bool,
+    /// Virtual functions behind it.
+    pub sriov: Option<Sriov>,
     /// Function Level Reset. Vendors' blocks have it only where they are told so.
     pub function_level_reset: bool,
 }
 
-/// Where a design has its MSI-X table.
+/// Virtual functions.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Sriov {
+    /// How many: 6 of all physical functions together, 252 of UltraScale+.
+    #[schemars(range(min = 1, max = 252))]
+    pub vfs: u16,
+    /// VF Device ID.
+    pub device_id: u16,
+    /// BARs of each.
+    #[serde(default)]
+    pub bars: Vec<native::BarSettings>,
+    /// MSI-X of each.
+    #[serde(default)]
+    pub msix: Option<Msix>,
+}
+
+/// Where the MSI-X table is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Msix {
@@ -149,6 +218,10 @@ fn one() -> u16 {
     1
 }
 
+fn yes() -> bool {
+    true
+}
+
 impl Default for Function {
     fn default() -> Function {
         Function {
@@ -162,6 +235,7 @@ impl Default for Function {
             msi_vectors: 1,
             msix: None,
             intx: true,
+            sriov: None,
             function_level_reset: false,
         }
     }
@@ -226,10 +300,73 @@ impl Design {
         if self.clocks.len() > MAX_CLOCKS {
             return Err(format!("{} clocks: legal are {MAX_CLOCKS}", self.clocks.len()));
         }
-        if self.function.msi_vectors > 0 && !self.function.msi_vectors.is_power_of_two() {
-            return Err("function.msi_vectors: legal are powers of two up to 32, and 0".to_owned());
+        for function in self.functions() {
+            if function.msi_vectors > 0 && !function.msi_vectors.is_power_of_two() {
+                return Err("function.msi_vectors: legal are powers of two up to 32, and 0".to_owned());
+            }
         }
+        self.check_block()?;
         Ok(self)
+    }
+
+    /// Checks what this kind of block can be.
+    fn check_block(&self) -> Result<(), String> {
+        let Block { kind, data_width_bits: bits, straddle, .. } = self.block;
+        let name = serde_json::to_string(&kind).unwrap_or_default();
+        if bits > kind.widest() {
+            return Err(format!(
+                "block.data_width_bits = {bits}: legal of {name} are 64 to {}",
+                kind.widest()
+            ));
+        }
+        if self.block.lanes > kind.most_lanes() {
+            return Err(format!(
+                "block.lanes = {}: legal of {name} are 1 to {}",
+                self.block.lanes,
+                kind.most_lanes()
+            ));
+        }
+        let address_aligned = self.block.alignment == Alignment::Address;
+        let most = |rc: bool| match (bits, rc) {
+            _ if address_aligned => 1,
+            (512, true) => 4,
+            (512, false) | (256, true) => 2,
+            _ => 1,
+        };
+        let Straddle { rq, rc, cq, cc } = straddle;
+        for (key, value, most) in [
+            ("rq", rq, most(false)),
+            ("rc", rc, most(true)),
+            ("cq", cq, most(false)),
+            ("cc", cc, most(false)),
+        ] {
+            if value > most {
+                return Err(format!(
+                    "block.straddle.{key} = {value}: legal are 1 to {most} with {bits} bits and this alignment"
+                ));
+            }
+        }
+        let (physical, virtuals) = (self.functions().count(), self.virtual_functions().iter().sum::<u16>());
+        let [most_physical, most_virtual] = kind.legal_functions();
+        if physical > most_physical.into() {
+            return Err(format!("{physical} functions: legal of {name} are {most_physical}"));
+        }
+        if virtuals > most_virtual {
+            return Err(format!(
+                "{virtuals} virtual functions (sriov.vfs): legal of {name} are {most_virtual}"
+            ));
+        }
+        Ok(())
+    }
+
+    /// All physical functions.
+    pub(crate) fn functions(&self) -> impl Iterator<Item = &Function> {
+        std::iter::once(&self.function).chain(&self.other_functions)
+    }
+
+    /// Virtual functions of each of them.
+    pub(crate) fn virtual_functions(&self) -> Vec<u16> {
+        self.functions().map(|function| function.sriov.as_ref().map_or(0, |sriov| sriov.vfs)).collect()
     }
 
     /// The name of the block's module.

@@ -13,14 +13,36 @@ const MOST_BYTES: usize = 32;
 /// A rule that a design has broken.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub(crate) enum Rule {
-    #[error("s_axis_tx: a beat that was shown has changed or gone before it was taken (AXI4-Stream §2.2.1)")]
-    Kept,
+    #[error("{0}: a beat that was shown has changed or gone before it was taken (AXI4-Stream §2.2.1)")]
+    Kept(&'static str),
     #[error(
-        "s_axis_tx_tkeep of {0:#x}: legal are whole double-words from the first lane on, all of them but in the last beat"
+        "{0}_tkeep of {1:#x}: legal are whole double-words from the first lane on, all of them but in the last beat"
     )]
-    Keep(u32),
-    #[error("s_axis_tx: a packet that is longer than any TLP")]
-    TooLong,
+    Keep(&'static str, u32),
+    #[error("{0}: a packet that is longer than any TLP")]
+    TooLong(&'static str),
+    #[error("{0}_tuser: {1}")]
+    Straddle(&'static str, &'static str),
+    #[error("{stream}: {sent} double-words of data, of which the descriptor says {said}")]
+    Dwords { stream: &'static str, sent: usize, said: u32 },
+    #[error("a Dword Count of {0}: legal are 1 to 1024, and 0 in completions without data")]
+    DwordCount(u32),
+    #[error(
+        "s_axis_rq: a request of type {0:#06b}: riser's block sends memory, I/O and atomic requests (types 0b0000 to 0b0111)"
+    )]
+    RequestType(u32),
+    #[error("s_axis_rq: function {0} is none of the design's, or is not enabled")]
+    Function(u8),
+    #[error("s_axis_rq: tag {0} is in use by an earlier request")]
+    TagInUse(u8),
+    #[error("s_axis_rq: tag {tag}: the block has {tags}, from 0 on")]
+    TagRange { tag: u8, tags: u16 },
+    #[error("cfg_interrupt_msi_int of {0:#x}: legal is one bit at a time")]
+    Vectors(u32),
+    #[error("an interrupt of function {0}, which is none of the design's, or is not enabled")]
+    InterruptFunction(u32),
+    #[error("an interrupt before the block has answered the one before it (sent, or fail)")]
+    InterruptEarly,
     #[error("the TLP is malformed: {0}")]
     Tlp(String),
     #[error("a TLP of {sent} B, whose header says {said} B")]

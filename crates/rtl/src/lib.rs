@@ -7,31 +7,38 @@
 //! - `source`, `standin`: instances in Verilog, and what is written around them; `complaints`: what Verilator says of both;
 //! - `block`, `signals`: the ports of vendors' blocks, as data;
 //! - [`Recording`]: what a design is given, to measure what riser adds;
-//! - `seven_series`, `receive`, `transmit`, `status`: the 7-series block; `slot`, `clocks`: it and the design in time.
+//! - `seven_series`, `receive`, `transmit`, `status`: the 7-series block; `descriptor`: those with streams of descriptors; `common`, `kept`,
+//!   `registers`: what they share;
+//! - `space`: configuration spaces; `slot`, `clocks`: a block and the design in time.
 //!
 //! Never parses an expression of Verilog, and never knows what a design does.
 
 mod block;
 mod build;
 mod clocks;
+mod common;
 mod complaints;
+mod descriptor;
 mod design;
 mod findings;
+mod kept;
 mod loader;
 mod model;
 mod receive;
 mod recording;
+mod registers;
 mod seven_series;
 mod signals;
 mod slot;
 mod source;
+mod space;
 mod standin;
 mod status;
 mod transmit;
 
 pub use block::BlockKind;
 pub use build::{BuildError, Options, Step, build};
-pub use design::{Block, Clock, Design, Function, Msix, Reset, folder};
+pub use design::{Alignment, Block, Clock, Design, Function, Msix, Reset, Sriov, Straddle, folder};
 pub use findings::Told;
 pub use model::Settings;
 pub use recording::{Recording, Replay, ReplayError};

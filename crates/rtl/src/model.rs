@@ -1,21 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a lab says of a design in a slot: the file of the design, whose library `riser rtl build` has made.
 
+use crate::block::{Block, BlockKind};
 use crate::build;
 use crate::clocks::Clocks;
-use crate::design::{self, Design};
+use crate::descriptor::{Descriptors, Options};
+use crate::design::{self, Alignment, Design, Straddle};
 use crate::findings::Told;
 use crate::loader::{Instance, Loaded};
 use crate::recording::Recorder;
 use crate::seven_series::SevenSeries;
 use crate::slot::Rtl;
-use config::{Builder, ConfigSpace, Identity, MsiLayout, MsixLayout, PcieLayout};
-use endpoint::{EndpointLimits, HardBlock};
+use crate::space;
+use endpoint::{EndpointLimits, HardBlock, TagsPer};
 use plug::site::NativeCode;
-use plug::{Fault, Model, Plugged, Shared, Site};
+use plug::{Fault, Model, Needs, Plugged, Shared, Site};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
+use tlp::PayloadPool;
 
 /// A design in Verilog with a vendor's PCI Express block, under Verilator: `riser rtl build` makes its library. Its code runs with
 /// `--allow-native` alone.
@@ -26,12 +29,19 @@ pub struct Settings {
     pub design: String,
     /// A file for all of its signals (FST), which needs `riser rtl build --waves`.
     pub waves: String,
+    /// Virtual functions that the host enables, where it is none with a kernel: as many as the design has, at most.
+    #[schemars(range(min = 0, max = 252))]
+    pub vfs: u16,
     /// What the host does with it, one behind the other.
     pub step: Vec<native::Step>,
 }
 
 impl Model for Settings {
     const NAME: &'static str = "rtl";
+
+    fn needs(&self) -> Needs {
+        Needs { virtual_functions: self.vfs, ..Needs::default() }
+    }
 
     fn check_together(&self) -> Result<(), Fault> {
         if self.design.is_empty() {
@@ -44,11 +54,8 @@ impl Model for Settings {
         let at = |message: String| Fault::at("design", message);
         let path = site.folder.path().join(&self.design);
         let design = Design::read(&path).map_err(|e| at(e.to_string()))?;
-        let vectors = design.vectors();
-        native::check_steps(&self.step, native::Parts { bars: &design.function.bars, vectors })?;
+        self.check_functions(&design)?;
         let told: Shared<Told> = Shared::default();
-        let config = config(&design, site)?;
-        let limits = EndpointLimits { max_outstanding_reads: site.tags, ..EndpointLimits::default() };
         let pool = site.payloads.clone();
         let instance = match site.native {
             NativeCode::Allowed => Some(self.instance(&path, &design, site.seed)?),
@@ -58,18 +65,43 @@ impl Model for Settings {
                 return Err(at(format!("{}: {why}", path.display())));
             }
         };
-        let latency = design.block.latency_cycles;
-        let block = SevenSeries::new(design.shape(), latency, pool.clone(), told.clone());
+        let (block, limits) = block(&design, site.tags, &pool, &told);
         let clocks = Clocks::new(&design.frequencies());
         let (instance, recorder) = instance.unzip();
         let rtl = Rtl::new(instance, clocks, block, told.clone()).recorded(recorder.flatten());
-        let block = HardBlock::new("rtl", vec![config], limits, pool, rtl).map_err(|e| at(e.to_string()))?;
-        let driver = native::driver(&self.step, &told);
-        Ok(Plugged::block(block, driver).reporting(&told))
+        let functions = space::physical(&design, site.pcie)?;
+        let mut block = HardBlock::new("rtl", functions, limits, pool, rtl).map_err(|e| at(e.to_string()))?;
+        for (physical, config) in space::virtual_ones(&design, site.pcie)? {
+            block = block.with_virtual_functions(physical, config).map_err(|e| at(e.to_string()))?;
+        }
+        let plugged = match self.vfs {
+            0 => Plugged::block(block, native::driver(&self.step, &told)),
+            _ => Plugged::block_with_virtual_functions(block, native::functions_driver(&self.step, &told)),
+        };
+        Ok(plugged.reporting(&told))
     }
 }
 
 impl Settings {
+    /// Checks the virtual functions and steps, which are of function 0.
+    fn check_functions(&self, design: &Design) -> Result<(), Fault> {
+        let sriov = design.function.sriov.as_ref();
+        let most = sriov.map_or(0, |sriov| sriov.vfs);
+        if self.vfs > most {
+            return Err(Fault::at(
+                "vfs",
+                format!("vfs of {}: legal are 0 to {most}, which the design has", self.vfs),
+            ));
+        }
+        let parts = native::Parts {
+            virtual_functions: self.vfs,
+            virtual_bars: sriov.map_or(&[], |sriov| &sriov.bars),
+            virtual_vectors: sriov.and_then(|sriov| sriov.msix).map_or(0, |msix| msix.vectors),
+            ..native::Parts::one(&design.function.bars, design.vectors())
+        };
+        native::check_steps(&self.step, parts)
+    }
+
     fn instance(&self, path: &Path, design: &Design, seed: u64) -> Result<Loading, Fault> {
         let at = |message: String| Fault::at("design", message);
         let library = build::library(&design::folder(path), !self.waves.is_empty());
@@ -100,29 +132,35 @@ pub(crate) fn in_folder<T>(folder: &Path, work: impl FnOnce() -> T) -> std::io::
     Ok(done)
 }
 
-fn config(design: &Design, site: &Site<'_>) -> Result<ConfigSpace, Fault> {
-    let function = &design.function;
-    let mut builder = Builder::type0(Identity {
-        vendor: function.vendor_id,
-        device: function.device_id,
-        revision: function.revision,
-        class: function.class,
-        subsystem_vendor: function.subsystem_vendor_id,
-        subsystem: function.subsystem_id,
-    });
-    for bar in &function.bars {
-        builder = bar.add_to(builder);
+/// The block, and the limits of the front before it.
+fn block(
+    design: &Design,
+    tags: u16,
+    pool: &PayloadPool,
+    told: &Shared<Told>,
+) -> (Box<dyn Block>, EndpointLimits) {
+    let settings = &design.block;
+    let limits = EndpointLimits {
+        max_outstanding_reads: tags,
+        msix_in_device: !settings.msix_inside,
+        ..EndpointLimits::default()
+    };
+    let (shape, latency) = (design.shape(), settings.latency_cycles);
+    if settings.kind == BlockKind::SevenSeries {
+        return (Box::new(SevenSeries::new(shape, latency, pool.clone(), told.clone())), limits);
     }
-    if function.intx {
-        builder = builder.interrupt_pin(1);
-    }
-    if function.msi_vectors > 0 {
-        builder = builder.msi(MsiLayout { vectors: function.msi_vectors });
-    }
-    if let Some(msix) = &function.msix {
-        let (table, pending) = ((msix.bar, msix.table), (msix.bar, msix.pending));
-        builder = builder.msix(MsixLayout { vectors: msix.vectors, table, pending });
-    }
-    let pcie = PcieLayout { function_level_reset: function.function_level_reset, ..site.pcie };
-    builder.pcie(pcie).usual().build().map_err(|e| Fault::at("design", format!("function: {e}")))
+    let Straddle { rq, rc, cq, cc } = settings.straddle;
+    let options = Options {
+        shape,
+        latency,
+        client_tags: settings.client_tags,
+        address_aligned: settings.alignment == Alignment::Address,
+        packets: [rq, rc, cq, cc].map(usize::from),
+        virtual_functions: design.virtual_functions(),
+        msix_inside: settings.msix_inside,
+        tags: tags.min(settings.kind.tags()),
+    };
+    let limits =
+        EndpointLimits { max_outstanding_reads: options.tags, tags_per: TagsPer::Endpoint, ..limits };
+    (Box::new(Descriptors::new(&options, pool.clone(), told.clone())), limits)
 }

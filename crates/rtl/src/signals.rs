@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The two vectors of an edge by the names of their ports: what a block reads, and what it drives. Knows no protocol.
 
-use crate::block::{Driven, Read, Shape};
+use crate::block::{Named, Role, Shape};
 
-/// Where each port of both vectors is: first bit, and bits.
+/// Where each port of both vectors is: first bit, and bits; none of a port that the block has not.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Layout {
     read: Vec<(u16, u16)>,
@@ -14,13 +14,30 @@ pub(crate) struct Layout {
 
 impl Layout {
     pub(crate) fn of(shape: Shape) -> Layout {
-        let place = |(port, at): (crate::block::Port, u16)| (at, shape.bits(port.width));
-        Layout {
-            read: shape.read().map(place).collect(),
-            driven: shape.driven().map(place).collect(),
-            words: shape.sizes().map(|bits| usize::from(bits).div_ceil(32)),
+        let mut layout =
+            Layout { words: shape.sizes().map(|bits| usize::from(bits).div_ceil(32)), ..Layout::default() };
+        for (port, at) in shape.read().chain(shape.driven()) {
+            let (places, number) = match port.role {
+                Role::Read(number, _) => (&mut layout.read, usize::from(number)),
+                Role::Driven(number) => (&mut layout.driven, usize::from(number)),
+                _ => continue,
+            };
+            places.resize(places.len().max(number + 1), (0, 0));
+            places[number] = (at, shape.bits(port.width));
         }
+        layout
     }
+
+    /// With what is read as what is driven, so that a test can set it.
+    #[cfg(test)]
+    pub(crate) fn swapped(&self) -> Layout {
+        let (read, driven) = (self.driven.clone(), self.read.clone());
+        Layout { read, driven, words: [self.words[1], self.words[0]] }
+    }
+}
+
+fn place(places: &[(u16, u16)], port: impl Named) -> (u16, u16) {
+    places.get(port.index()).copied().unwrap_or_default()
 }
 
 /// What a block reads at an edge.
@@ -30,23 +47,29 @@ pub(crate) struct Inputs<'a> {
     pub(crate) words: &'a [u32],
 }
 
-impl Inputs<'_> {
-    /// A port of at most 32 bits.
-    pub(crate) fn get(&self, port: Read) -> u32 {
-        let (at, bits) = self.layout.read[port as usize];
+impl<'a> Inputs<'a> {
+    /// A port of at most 32 bits; zero where the block has none.
+    pub(crate) fn get(&self, port: impl Named) -> u32 {
+        self.field(port, 0, 32)
+    }
+
+    /// These bits of a port, at most 32; those beyond its end are zero.
+    pub(crate) fn field(&self, port: impl Named, first: u16, bits: u16) -> u32 {
+        let (at, all) = place(&self.layout.read, port);
+        let (at, bits) = (at + first, bits.min(all.saturating_sub(first)));
         let word = |n: usize| u64::from(self.words.get(n).copied().unwrap_or(0));
-        let first = usize::from(at / 32);
-        let both = word(first) | word(first + 1) << 32;
+        let begin = usize::from(at / 32);
+        let both = word(begin) | word(begin + 1) << 32;
         (both >> (at % 32)) as u32 & mask(bits)
     }
 
-    pub(crate) fn is(&self, port: Read) -> bool {
+    pub(crate) fn is(&self, port: impl Named) -> bool {
         self.get(port) != 0
     }
 
-    /// Words of the stream's data.
-    pub(crate) fn lanes(&self) -> &[u32] {
-        let (at, bits) = self.layout.read[Read::TxData as usize];
+    /// Words of a stream's data.
+    pub(crate) fn lanes(&self, port: impl Named) -> &'a [u32] {
+        let (at, bits) = place(&self.layout.read, port);
         &self.words[usize::from(at / 32)..][..usize::from(bits / 32)]
     }
 }
@@ -58,20 +81,39 @@ pub(crate) struct Outputs<'a> {
 }
 
 impl Outputs<'_> {
-    /// Sets a port of at most 32 bits.
-    pub(crate) fn set(&mut self, port: Driven, value: u32) {
-        let (at, bits) = self.layout.driven[port as usize];
-        let (first, shift) = (usize::from(at / 32), at % 32);
+    /// Sets a port of at most 32 bits, where the block has it.
+    pub(crate) fn set(&mut self, port: impl Named, value: u32) {
+        self.set_field(port, 0, 32, value);
+    }
+
+    /// Sets these bits of a port, at most 32; those beyond its end are nowhere.
+    pub(crate) fn set_field(&mut self, port: impl Named, first: u16, bits: u16, value: u32) {
+        let (at, all) = place(&self.layout.driven, port);
+        let (at, bits) = (at + first, bits.min(all.saturating_sub(first)));
+        let (begin, shift) = (usize::from(at / 32), at % 32);
         let (mask, value) = (u64::from(mask(bits)) << shift, u64::from(value & mask(bits)) << shift);
-        for (n, word) in self.words.iter_mut().skip(first).take(2).enumerate() {
-            let (mask, value) = ((mask >> (32 * n)) as u32, (value >> (32 * n)) as u32);
-            *word = *word & !mask | value;
+        let mut set = |n: usize, mask: u32, value: u32| {
+            if let Some(word) = self.words.get_mut(n) {
+                *word = *word & !mask | value;
+            }
+        };
+        set(begin, mask as u32, value as u32);
+        if shift + bits > 32 {
+            set(begin + 1, (mask >> 32) as u32, (value >> 32) as u32);
         }
     }
 
-    /// Sets the words of the stream's data.
-    pub(crate) fn set_lanes(&mut self, lanes: &[u32]) {
-        let (at, bits) = self.layout.driven[Driven::RxData as usize];
+    /// Sets all bits of a port of any width, from its first on; those without a word are zero.
+    pub(crate) fn set_wide(&mut self, port: impl Named, words: &[u32]) {
+        let (_, all) = place(&self.layout.driven, port);
+        for first in (0..all).step_by(32) {
+            self.set_field(port, first, 32, words.get(usize::from(first / 32)).copied().unwrap_or(0));
+        }
+    }
+
+    /// Sets the words of a stream's data.
+    pub(crate) fn set_lanes(&mut self, port: impl Named, lanes: &[u32]) {
+        let (at, bits) = place(&self.layout.driven, port);
         let to = &mut self.words[usize::from(at / 32)..][..usize::from(bits / 32)];
         to.copy_from_slice(&lanes[..to.len()]);
     }
@@ -85,6 +127,7 @@ fn mask(bits: u16) -> u32 {
 mod tests {
     use super::*;
     use crate::block::BlockKind;
+    use crate::block::seven_series::Driven;
 
     #[test]
     fn each_port_is_by_itself() {
@@ -92,7 +135,7 @@ mod tests {
         let layout = Layout::of(shape);
         let mut words = vec![0; layout.words[1]];
         let mut outputs = Outputs { layout: &layout, words: &mut words };
-        outputs.set_lanes(&[1, 2, 3, 4]);
+        outputs.set_lanes(Driven::RxData, &[1, 2, 3, 4]);
         for (port, value) in
             [(Driven::RxKeep, 0xffff), (Driven::RxUser, 0x2a_aaaa), (Driven::Command, 0xf00f)]
         {

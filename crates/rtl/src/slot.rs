@@ -2,11 +2,11 @@
 //! A design in a slot: its library, its clocks, and the block around it, as a [`TlpDesign`] behind a front. Time passes for it from edge to
 //! edge of the user clock. While nothing can reach it, it runs ahead of the fabric, up to the first edge of which something comes.
 
+use crate::block::Block;
 use crate::clocks::Clocks;
 use crate::findings::Told;
 use crate::loader::{Answer, Edges, Instance};
 use crate::recording::Recorder;
-use crate::seven_series::SevenSeries;
 use config::ConfigSpace;
 use device::seam::{Ready, ResetKind, Token};
 use endpoint::hard_block::{DesignInput, DesignOutput, TlpDesign};
@@ -21,7 +21,7 @@ pub(crate) struct Rtl {
     /// `None`: it was not loaded, or has ended.
     instance: Option<Instance>,
     clocks: Clocks,
-    block: SevenSeries,
+    block: Box<dyn Block>,
     told: Shared<Told>,
     /// PERST# is active before.
     reset_until: Time,
@@ -37,7 +37,7 @@ pub(crate) struct Rtl {
 
 /// The block at an edge, and who records it.
 struct AtEdge<'a> {
-    block: &'a mut SevenSeries,
+    block: &'a mut dyn Block,
     recorder: Option<&'a Shared<Recorder>>,
 }
 
@@ -58,7 +58,7 @@ impl Rtl {
     pub(crate) fn new(
         instance: Option<Instance>,
         clocks: Clocks,
-        block: SevenSeries,
+        block: Box<dyn Block>,
         told: Shared<Told>,
     ) -> Rtl {
         Rtl {
@@ -84,7 +84,7 @@ impl Rtl {
         let evals = self.clocks.before(until);
         let (Some(instance), false) = (&mut self.instance, evals.is_empty()) else { return false };
         let words = self.block.words();
-        let mut edges = AtEdge { block: &mut self.block, recorder: self.recorder.as_ref() };
+        let mut edges = AtEdge { block: &mut *self.block, recorder: self.recorder.as_ref() };
         let fresh = std::mem::take(&mut self.is_fresh);
         match instance.run(evals, self.reset_until, words, &mut edges, fresh) {
             Ok(done) => {
@@ -134,10 +134,10 @@ impl TlpDesign for Rtl {
         self.block.tell();
     }
 
-    fn configured(&mut self, now: Time, _: u16, id: Bdf, config: &ConfigSpace) {
+    fn configured(&mut self, now: Time, function: u16, id: Bdf, config: &ConfigSpace) {
         self.run_to(now);
         self.is_fresh = true;
-        self.block.configured(id, config);
+        self.block.configured(function, id, config);
     }
 
     fn poll_output(&mut self, _: Time, class: Class) -> Option<DesignOutput> {

@@ -22,7 +22,7 @@ pub(crate) struct Unfit {
 /// # Errors
 /// The first port of the instance that the block has not.
 pub(crate) fn block(module: &str, shape: Shape, instance: &Instance) -> Result<String, Unfit> {
-    let find = |name: &str| shape.kind.ports().iter().find(|port| port.name == name);
+    let find = |name: &str| shape.kind.ports().find(|port| port.name == name);
     let mut ports = Vec::new();
     for connection in &instance.connections {
         let unfit = || Unfit { line: connection.line, port: connection.port.clone() };

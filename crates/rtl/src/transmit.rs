@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Packets of the design, out of beats of the 7-series block's transmit stream (PG054), and what is wrong with them. Knows no link.
 
-use crate::block::Read;
+use crate::block::seven_series::Read;
 use crate::findings::Rule;
+use crate::kept::Kept;
 use crate::signals::Inputs;
 use tlp::{PayloadPool, Tlp};
 
 /// s_axis_tx_tuser: the packet is poisoned; it is to be forgotten.
 const ERR_FWD: u32 = 1 << 1;
 const DISCONTINUE: u32 = 1 << 3;
+
+/// Its name.
+pub(crate) const STREAM: &str = "s_axis_tx";
 
 /// Words of the longest packet: prefixes, header, data and digest.
 const MAX_WORDS: usize = 4 + 4 + 1024 + 1;
@@ -29,20 +33,19 @@ pub(crate) struct Transmit {
     is_poisoned: bool,
     /// The rest of a packet that is too long.
     is_lost: bool,
-    /// A beat that was not taken: it has to stay as it is.
-    shown: Option<(Vec<u32>, u32)>,
-    spare: Vec<u32>,
+    kept: Kept,
     pub(crate) packets: u64,
 }
 
 impl Transmit {
     pub(crate) fn reset(&mut self) {
         self.bytes.clear();
-        (self.is_poisoned, self.is_lost, self.shown) = (false, false, None);
+        (self.is_poisoned, self.is_lost) = (false, false);
+        self.kept.reset();
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.bytes.is_empty() && self.shown.is_none()
+        self.bytes.is_empty() && !self.kept.is_shown()
     }
 
     /// The bytes so far, for a finding.
@@ -50,30 +53,16 @@ impl Transmit {
         &self.bytes
     }
 
-    /// Whether the stream keeps its rule: what is shown stays until it is taken (AMBA 4 AXI4-Stream §2.2.1).
+    /// Whether the stream keeps its rule: what is shown stays until it is taken.
     pub(crate) fn is_kept(&mut self, inputs: Inputs<'_>, is_ready: bool) -> bool {
-        let control = |inputs: Inputs<'_>| inputs.get(Read::TxKeep) << 1 | inputs.get(Read::TxLast);
-        let valid = inputs.is(Read::TxValid);
-        let is_kept = match self.shown.take() {
-            Some((lanes, shown)) => {
-                let same = valid && lanes[..] == *inputs.lanes() && shown == control(inputs);
-                self.spare = lanes;
-                same
-            }
-            None => true,
-        };
-        if valid && !is_ready {
-            let mut lanes = std::mem::take(&mut self.spare);
-            lanes.clear();
-            lanes.extend_from_slice(inputs.lanes());
-            self.shown = Some((lanes, control(inputs)));
-        }
-        is_kept
+        let control = [inputs.get(Read::TxKeep), inputs.get(Read::TxLast)];
+        let beat = || inputs.lanes(Read::TxData).iter().copied().chain(control);
+        self.kept.check(inputs.is(Read::TxValid), is_ready, beat)
     }
 
     /// Takes a beat.
     pub(crate) fn take(&mut self, inputs: Inputs<'_>, pool: &PayloadPool) -> Came {
-        let (lanes, is_last) = (inputs.lanes(), inputs.is(Read::TxLast));
+        let (lanes, is_last) = (inputs.lanes(Read::TxData), inputs.is(Read::TxLast));
         let keep = inputs.get(Read::TxKeep);
         let count = (keep.trailing_ones() / 4) as usize;
         let all = lanes.len();
@@ -91,8 +80,8 @@ impl Transmit {
             return if is_last { self.ended(Came::Nothing) } else { Came::Nothing };
         }
         let wrong = match () {
-            () if !is_legal => Some(Rule::Keep(keep)),
-            () if self.bytes.len() > 4 * MAX_WORDS => Some(Rule::TooLong),
+            () if !is_legal => Some(Rule::Keep(STREAM, keep)),
+            () if self.bytes.len() > 4 * MAX_WORDS => Some(Rule::TooLong(STREAM)),
             () => None,
         };
         match wrong {
@@ -103,7 +92,7 @@ impl Transmit {
             None if !is_last => Came::Nothing,
             None => {
                 self.packets += 1;
-                let came = self.whole(pool);
+                let came = whole(&self.bytes, self.is_poisoned, pool);
                 if matches!(came, Came::Wrong(_)) { came } else { self.ended(came) }
             }
         }
@@ -121,17 +110,18 @@ impl Transmit {
         (self.is_poisoned, self.is_lost) = (false, false);
         came
     }
+}
 
-    fn whole(&self, pool: &PayloadPool) -> Came {
-        match Tlp::parse(&self.bytes, pool) {
-            Err(error) => Came::Wrong(Rule::Tlp(error.on_a_link().to_string())),
-            Ok(tlp) if tlp.wire_len() != self.bytes.len() => {
-                Came::Wrong(Rule::Length { sent: self.bytes.len(), said: tlp.wire_len() })
-            }
-            Ok(mut tlp) => {
-                tlp.repr.ep |= self.is_poisoned;
-                Came::Tlp(Box::new(tlp))
-            }
+/// The TLP of these bytes.
+pub(crate) fn whole(bytes: &[u8], is_poisoned: bool, pool: &PayloadPool) -> Came {
+    match Tlp::parse(bytes, pool) {
+        Err(error) => Came::Wrong(Rule::Tlp(error.on_a_link().to_string())),
+        Ok(tlp) if tlp.wire_len() != bytes.len() => {
+            Came::Wrong(Rule::Length { sent: bytes.len(), said: tlp.wire_len() })
+        }
+        Ok(mut tlp) => {
+            tlp.repr.ep |= is_poisoned;
+            Came::Tlp(Box::new(tlp))
         }
     }
 }

@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Stand-ins for primitives of 7-series FPGAs (UG953): what they do, without delays.
+// Stand-ins for primitives of 7-series FPGAs (UG953) and of UltraScale (UG974): what they do, without delays.
 module IBUF (input wire I, output wire O); assign O = I; endmodule
 module OBUF (input wire I, output wire O); assign O = I; endmodule
 module IBUFDS (input wire I, IB, output wire O); assign O = I; endmodule
 module IBUFDS_GTE2 (input wire I, IB, CEB, output wire O, ODIV2); assign O = I; assign ODIV2 = I; endmodule
+module IBUFDS_GTE3 #(parameter REFCLK_EN_TX_PATH = 0, REFCLK_HROW_CK_SEL = 0, REFCLK_ICNTL_RX = 0) (
+    input wire I, IB, CEB, output wire O, ODIV2); assign O = I; assign ODIV2 = I; endmodule
+module IBUFDS_GTE4 #(parameter REFCLK_EN_TX_PATH = 0, REFCLK_HROW_CK_SEL = 0, REFCLK_ICNTL_RX = 0) (
+    input wire I, IB, CEB, output wire O, ODIV2); assign O = I; assign ODIV2 = I; endmodule
+module BUFG_GT #(parameter SIM_DEVICE = "ULTRASCALE") (
+    input wire I, CE, CEMASK, CLR, CLRMASK, input wire [2:0] DIV, output wire O); assign O = I; endmodule
 module BUFG (input wire I, output wire O); assign O = I; endmodule
 module BUFR (input wire I, CE, CLR, output wire O); assign O = I; endmodule
 module BUFH (input wire I, output wire O); assign O = I; endmodule

@@ -34,7 +34,7 @@ impl<B: Behind> Function<B> {
         shared: &Shared,
     ) -> Function<B> {
         let settings = Settings::read(&config, &shared.limits);
-        let msix = config.msix_layout().map(Msix::new);
+        let msix = config.msix_layout().filter(|_| !shared.limits.msix_in_device).map(Msix::new);
         let mut behind = B::new(device);
         behind.set_vectors(config.interrupt_vectors());
         behind.follow(&settings);

@@ -26,10 +26,13 @@ pub struct EndpointLimits {
     /// Cut reads at multiples of Max_Read_Request_Size, so that only the first and last are shorter; else each is as
     /// long as it may be from where the last one ended.
     pub align_reads: bool,
+    /// MSI-X tables and Pending Bit Arrays are the device's own: accesses to them reach it as any others, and it writes its messages
+    /// itself. Else the front has them.
+    pub msix_in_device: bool,
 }
 
 impl Default for EndpointLimits {
-    /// 256 reads of each function, 50 ms, 256 requests, 128 B, 16 MiB, not aligned.
+    /// 256 reads of each function, 50 ms, 256 requests, 128 B, 16 MiB, not aligned, MSI-X in the front.
     fn default() -> EndpointLimits {
         EndpointLimits {
             max_outstanding_reads: 256,
@@ -39,6 +42,7 @@ impl Default for EndpointLimits {
             rcb: Rcb::ENDPOINT,
             max_dma_len: 16 << 20,
             align_reads: false,
+            msix_in_device: false,
         }
     }
 }

@@ -28,6 +28,7 @@ use config::{ConfigSpace, Uncorrectable};
 use device::seam::{DmaError, Ready, ResetKind, Token};
 use link::Notice;
 use requester::{Issued, Requester};
+use tlp::message::MessageCodes;
 use tlp::{
     Bdf, Body, Class, Completion, Limits, MemoryOp, PayloadPool, Repr, TagState, TcSet, Time, Tlp, rules,
 };
@@ -59,6 +60,21 @@ impl<D: TlpDesign> HardBlock<D> {
         let functions = (0..).zip(functions).map(messages).collect();
         let front = Front::new(functions, limits, pool)?;
         Ok(HardBlock { name: name.to_owned(), front, design, answering: Answering::default(), held: None })
+    }
+
+    /// The same with virtual functions behind function `physical`, whose configuration space has to have the SR-IOV capability. They
+    /// appear when software sets VF Enable; the design knows each by its index among all functions, and by its ID
+    /// ([`TlpDesign::configured`]).
+    ///
+    /// # Errors
+    /// As [`Endpoint::with_virtual_functions`](crate::Endpoint::with_virtual_functions).
+    pub fn with_virtual_functions(
+        mut self,
+        physical: u16,
+        config: ConfigSpace,
+    ) -> Result<HardBlock<D>, EndpointError> {
+        self.front.add_virtual_functions(physical, config, Box::new(|_| MessageCodes::NONE))?;
+        Ok(self)
     }
 
     /// Its counters; those of what only an endpoint does stay zero.

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What all blocks have in common: time and reset, findings, and what waits for the link. Knows no stream.
+
+use crate::findings::{Rule, Told};
+use plug::Shared;
+use std::collections::VecDeque;
+use tlp::{Class, Time, Tlp};
+
+/// Packets of a stream of the design's that wait for the link at most.
+pub(crate) const TX_BUFFERS: usize = 32;
+/// Cycles for which the user reset is held.
+const RESET_CYCLES: u64 = 64;
+/// Cycles behind that, before the design is given a packet: it has resets of its own, and between a reset and a link that is up are
+/// milliseconds.
+const TRAINING_CYCLES: u64 = 64;
+
+/// Time, reset and findings.
+pub(crate) struct Common {
+    pub(crate) told: Shared<Told>,
+    pub(crate) cycle: u64,
+    pub(crate) now: Time,
+    latency: u64,
+    /// The cycle from which on the design is out of reset.
+    ready_from: u64,
+    /// Errors that the design reported in the cycle before.
+    errors: u32,
+}
+
+impl Common {
+    pub(crate) fn new(latency: u32, told: Shared<Told>) -> Common {
+        let latency = latency.into();
+        Common { told, cycle: 0, now: Time::ZERO, latency, ready_from: RESET_CYCLES, errors: 0 }
+    }
+
+    /// The cycle in which what enters the block now leaves it.
+    pub(crate) fn from(&self) -> u64 {
+        self.cycle + self.latency
+    }
+
+    /// Holds the design in reset.
+    pub(crate) fn reset(&mut self) {
+        self.ready_from = self.cycle + RESET_CYCLES;
+    }
+
+    pub(crate) fn in_reset(&self) -> bool {
+        self.cycle < self.ready_from
+    }
+
+    /// Whether the link is up, where the design is not in reset.
+    pub(crate) fn is_up(&self, in_reset: bool) -> bool {
+        !in_reset && self.cycle >= self.ready_from + TRAINING_CYCLES
+    }
+
+    pub(crate) fn found(&self, rule: &Rule, bytes: &[u8]) {
+        self.told.change(|told| told.found(self.now, self.cycle, rule, bytes));
+    }
+
+    /// Tells that a TLP of the design was not sent.
+    pub(crate) fn refused(&self, tlp: &Tlp, why: &str) {
+        let mut bytes = vec![0; tlp.wire_len()];
+        tlp.emit(&mut bytes);
+        self.found(&Rule::Refused(why.to_owned()), &bytes);
+    }
+
+    /// Tells of errors that the design reports, each by its bit and the port's name, as they begin.
+    pub(crate) fn errors(&mut self, all: impl Iterator<Item = (bool, &'static str)>) {
+        let mut now = 0;
+        for (n, (is, name)) in all.enumerate() {
+            now |= u32::from(is) << n;
+            if is && self.errors >> n & 1 == 0 {
+                self.found(&Rule::Error(name), &[]);
+            }
+        }
+        self.errors = now;
+    }
+}
+
+/// What waits for the link, by its class.
+pub(crate) struct Leaving<T> {
+    queues: [VecDeque<Waiting<T>>; 3],
+    stamps: u64,
+}
+
+struct Waiting<T> {
+    from: u64,
+    /// Its place in the order of what must not pass what is posted.
+    stamp: u64,
+    what: T,
+}
+
+impl<T> Default for Leaving<T> {
+    fn default() -> Leaving<T> {
+        Leaving { queues: Default::default(), stamps: 0 }
+    }
+}
+
+impl<T> Leaving<T> {
+    /// Adds what may leave from this cycle on, behind all that is posted and came earlier.
+    pub(crate) fn push(&mut self, class: Class, from: u64, what: T) {
+        self.stamps += 1;
+        self.queues[class.index()].push_back(Waiting { from, stamp: self.stamps, what });
+    }
+
+    /// As [`push`](Self::push), but in no order with what is of another class.
+    pub(crate) fn push_free(&mut self, class: Class, from: u64, what: T) {
+        self.queues[class.index()].push_back(Waiting { from, stamp: 0, what });
+    }
+
+    /// Whether something of the class may leave: nothing passes what is posted and came earlier (`PCIe 5.0 §2.4.1`).
+    pub(crate) fn is_due(&self, class: Class, cycle: u64) -> bool {
+        let posted = self.queues[Class::Posted.index()].front().map_or(u64::MAX, |first| first.stamp);
+        let first = self.queues[class.index()].front();
+        first.is_some_and(|first| first.from <= cycle && first.stamp <= posted)
+    }
+
+    pub(crate) fn pop(&mut self, class: Class, cycle: u64) -> Option<T> {
+        if !self.is_due(class, cycle) {
+            return None;
+        }
+        self.queues[class.index()].pop_front().map(|first| first.what)
+    }
+
+    pub(crate) fn waiting(&self, class: Class) -> usize {
+        self.queues[class.index()].len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queues.iter().all(VecDeque::is_empty)
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.queues.iter_mut().for_each(VecDeque::clear);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_passes_what_is_posted_and_came_earlier() {
+        let mut leaving = Leaving::default();
+        leaving.push(Class::NonPosted, 0, 'a');
+        leaving.push(Class::Posted, 5, 'b');
+        leaving.push(Class::NonPosted, 0, 'c');
+        leaving.push(Class::Completion, 0, 'd');
+        leaving.push_free(Class::Completion, 0, 'e');
+        assert_eq!(leaving.pop(Class::NonPosted, 0), Some('a'));
+        assert_eq!(leaving.pop(Class::NonPosted, 0), None);
+        assert_eq!(leaving.pop(Class::Completion, 0), None);
+        assert_eq!(leaving.pop(Class::Posted, 5), Some('b'));
+        assert_eq!([Class::Completion, Class::Completion].map(|c| leaving.pop(c, 5)), [Some('d'), Some('e')]);
+        assert_eq!(leaving.pop(Class::NonPosted, 5), Some('c'));
+        assert!(leaving.is_empty());
+    }
+}

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The functions of a block: their numbers, and what it tells the design of their registers (PG023, PG156, PG213: "Configuration Status
+//! Interface"). Never changes a register.
+
+use crate::block::BlockKind;
+use crate::block::descriptor::Driven;
+use crate::registers::Registers;
+use crate::signals::Outputs;
+use config::{ConfigSpace, SriovState};
+use tlp::Bdf;
+
+/// Credits are shown as plenty, in whatever kind: the link's own are not the design's to see here.
+const HEADERS: u32 = 0x7f;
+const DATA: u32 = 0x3ff;
+
+/// Where a function stands: the physical ones, as many as the block may have, and then the virtual ones.
+pub(super) type Slot = usize;
+
+#[derive(Default)]
+struct One {
+    /// Its index in the front.
+    index: Option<u16>,
+    registers: Registers,
+    is_enabled: bool,
+    /// Base-2 logarithms of its BARs' bytes.
+    apertures: [u8; 6],
+    sriov: Option<SriovState>,
+}
+
+/// See the [module](self).
+pub(super) struct Functions {
+    kind: BlockKind,
+    /// Physical functions that the block may have, and that it has.
+    most: usize,
+    /// The first virtual function of each physical one that there is.
+    first: Vec<Slot>,
+    all: Vec<One>,
+    /// Slots by the front's index.
+    slots: Vec<Option<Slot>>,
+}
+
+impl Functions {
+    /// As many physical functions as `virtual_functions` has counts.
+    pub(super) fn new(kind: BlockKind, virtual_functions: &[u16]) -> Functions {
+        let most = usize::from(kind.functions()[0]);
+        let first = virtual_functions.iter().scan(most, |next, count| {
+            let at = *next;
+            *next += usize::from(*count);
+            Some(at)
+        });
+        let first: Vec<Slot> = first.collect();
+        let virtuals: usize = virtual_functions.iter().map(|count| usize::from(*count)).sum();
+        let mut all: Vec<One> = (0..most + virtuals).map(|_| One::default()).collect();
+        for (n, one) in all.iter_mut().take(first.len()).enumerate() {
+            (one.index, one.is_enabled) = (Some(n as u16), true);
+        }
+        let slots = (0..first.len()).map(Some).collect();
+        Functions { kind, most, first, all, slots }
+    }
+
+    /// The number that descriptors have of the first virtual function.
+    fn first_number(kind: BlockKind) -> u8 {
+        match kind {
+            BlockKind::UltraScalePlus => 4,
+            _ => 64,
+        }
+    }
+
+    /// The number that the interrupt ports have of the first virtual function.
+    fn first_interrupt_number(kind: BlockKind) -> u8 {
+        match kind {
+            BlockKind::UltraScalePlus => 4,
+            _ => 2,
+        }
+    }
+
+    fn slot_of(&self, number: u32, first: u8) -> Option<Slot> {
+        let virtual_one = (number as usize).checked_sub(first.into()).map(|n| n + self.most);
+        let slot = virtual_one.unwrap_or(number as usize);
+        let is_one = virtual_one.is_some() || slot < self.first.len();
+        (is_one && self.is_enabled(slot)).then_some(slot)
+    }
+
+    /// The function that has this number in descriptors.
+    pub(super) fn slot_of_number(&self, number: u8) -> Option<Slot> {
+        self.slot_of(number.into(), Functions::first_number(self.kind))
+    }
+
+    /// The function that has this number in `cfg_interrupt_msi_function_number` and `cfg_vf_flr_func_num`.
+    pub(super) fn slot_of_interrupt(&self, number: u32) -> Option<Slot> {
+        self.slot_of(number, Functions::first_interrupt_number(self.kind))
+    }
+
+    pub(super) fn slot_of_index(&self, index: u16) -> Option<Slot> {
+        self.slots.get(usize::from(index)).copied().flatten()
+    }
+
+    /// The number of a function in descriptors.
+    pub(super) fn number(&self, slot: Slot) -> u8 {
+        match slot.checked_sub(self.most) {
+            Some(n) => Functions::first_number(self.kind).wrapping_add(n as u8),
+            None => slot as u8,
+        }
+    }
+
+    pub(super) fn index(&self, slot: Slot) -> Option<u16> {
+        self.all.get(slot).and_then(|one| one.index)
+    }
+
+    pub(super) fn is_enabled(&self, slot: Slot) -> bool {
+        self.all.get(slot).is_some_and(|one| one.is_enabled)
+    }
+
+    /// The physical function that has this pin, from 1.
+    pub(super) fn with_pin(&self, pin: u32) -> Option<Slot> {
+        (0..self.first.len()).find(|slot| self.registers(*slot).get(15) >> 8 & 0xff == pin)
+    }
+
+    pub(super) fn registers(&self, slot: Slot) -> &Registers {
+        &self.all[slot].registers
+    }
+
+    pub(super) fn aperture(&self, slot: Slot, bar: u8) -> u8 {
+        self.all[slot].apertures.get(usize::from(bar)).copied().unwrap_or(0)
+    }
+
+    /// The virtual function's number in its vectors.
+    pub(super) fn nth_virtual(&self, slot: Slot) -> Option<u16> {
+        slot.checked_sub(self.most).map(|n| n as u16)
+    }
+
+    pub(super) fn slot_of_virtual(&self, n: u16) -> Slot {
+        self.most + usize::from(n)
+    }
+
+    /// How many slots there are.
+    pub(super) fn count(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Follows the registers of a function of the front's.
+    pub(super) fn follow(&mut self, index: u16, id: Bdf, config: &ConfigSpace) {
+        if config.is_virtual() {
+            self.follow_virtual(index, id, config)
+        } else {
+            self.follow_physical(index, id, config)
+        }
+    }
+
+    fn follow_physical(&mut self, index: u16, id: Bdf, config: &ConfigSpace) {
+        let Some(&first) = self.first.get(usize::from(index)) else { return };
+        let sriov = config.sriov();
+        let one = &mut self.all[usize::from(index)];
+        one.registers.follow(id, config);
+        one.sriov = sriov;
+        let log = |bytes: Option<u64>| bytes.map_or(0, |bytes| bytes.ilog2() as u8);
+        one.apertures = std::array::from_fn(|bar| log(config.bar(bar as u8).map(|bar| bar.size)));
+        let Some(sriov) = sriov else { return };
+        let apertures = std::array::from_fn(|bar| log(config.vf_bar(bar as u8).map(|bar| bar.size)));
+        let virtuals = self.all.iter_mut().skip(first).take(sriov.total_vfs.into());
+        for (n, one) in virtuals.enumerate() {
+            (one.is_enabled, one.apertures) = (n < usize::from(sriov.vfs()), apertures);
+        }
+    }
+
+    fn follow_virtual(&mut self, index: u16, id: Bdf, config: &ConfigSpace) {
+        let mut physical = self.all.iter().zip(&self.first);
+        let place = physical.find_map(|(one, first)| {
+            let n = one.sriov?.index_of(Bdf::from_bits(one.registers.id), id)?;
+            Some(first + usize::from(n))
+        });
+        if let Some(slot) = place {
+            self.slots.resize(self.slots.len().max(usize::from(index) + 1), None);
+            self.slots[usize::from(index)] = Some(slot);
+            self.all[slot].index = Some(index);
+        }
+        if let Some(slot) = self.slot_of_index(index) {
+            self.all[slot].registers.follow(id, config);
+        }
+    }
+
+    /// Shows what the registers say.
+    pub(super) fn drive(&self, outputs: &mut Outputs<'_>, lanes: u16) {
+        for (slot, one) in self.all.iter().enumerate() {
+            match self.nth_virtual(slot) {
+                None => self.drive_physical(outputs, slot as u16, one),
+                Some(n) => drive_virtual(outputs, n, one),
+            }
+        }
+        let first = &self.all[0].registers;
+        let [device, link] = [2, 4].map(|at| first.pcie(at));
+        let speed = (link >> 16 & 0xf).saturating_sub(1);
+        let log = lanes.trailing_zeros();
+        // UltraScale+ has numbers where the others have a bit each.
+        let (width, speed) = match self.kind {
+            BlockKind::UltraScalePlus => (log, speed),
+            _ => (1 << log, 1 << speed.min(2)),
+        };
+        for (port, value) in [
+            (Driven::MaxPayload, device >> 5 & 0b111),
+            (Driven::MaxReadRequest, device >> 12 & 0b111),
+            (Driven::Width, width),
+            (Driven::Speed, speed),
+            (Driven::Bus, u32::from(first.id >> 8)),
+            (Driven::PostedHeaders, HEADERS),
+            (Driven::PostedData, DATA),
+            (Driven::NonPostedHeaders, HEADERS),
+            (Driven::NonPostedData, DATA),
+            (Driven::CompletionHeaders, HEADERS),
+            (Driven::CompletionData, DATA),
+        ] {
+            outputs.set(port, value);
+        }
+    }
+
+    fn drive_physical(&self, outputs: &mut Outputs<'_>, n: u16, one: &One) {
+        let registers = &one.registers;
+        let command = registers.command();
+        // I/O, memory, bus master, and INTx disabled.
+        let status = command & 0b111 | (command >> 10 & 1) << 3;
+        let (msi, msix) = (registers.msi_control(), registers.msix_control());
+        for (port, bits, value) in [
+            (Driven::FunctionStatus, 4, status),
+            (Driven::FunctionPower, 3, registers.power() & 0b11),
+            (Driven::Rcb, 1, registers.pcie(4) >> 3 & 1),
+            (Driven::MsiEnable, 1, msi & 1),
+            (Driven::MultipleMessages, 3, msi >> 4 & 0b111),
+            (Driven::MsixEnable, 1, msix >> 15 & 1),
+            (Driven::MsixMask, 1, msix >> 14 & 1),
+        ] {
+            outputs.set_field(port, bits * n, bits, value);
+        }
+    }
+}
+
+fn drive_virtual(outputs: &mut Outputs<'_>, n: u16, one: &One) {
+    let registers = &one.registers;
+    let (msi, msix) = (registers.msi_control(), registers.msix_control());
+    let is = |value: u32| if one.is_enabled { value } else { 0 };
+    for (port, bits, value) in [
+        (Driven::VfStatus, 2, 1 | (registers.command() >> 2 & 1) << 1),
+        (Driven::VfPower, 3, registers.power() & 0b11),
+        (Driven::MsiVfEnable, 1, msi & 1),
+        (Driven::MsixVfEnable, 1, msix >> 15 & 1),
+        (Driven::MsixVfMask, 1, msix >> 14 & 1),
+    ] {
+        outputs.set_field(port, bits * n, bits, is(value));
+    }
+}

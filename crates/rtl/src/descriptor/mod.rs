@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The blocks with streams of descriptors around a design: Virtex-7 Gen3 (PG023), UltraScale (PG156), UltraScale+ (PG213). Configuration
+//! space, decoding and credits are the [`front`](endpoint::HardBlock)'s. Never knows a library, and what the design is.
+//!
+//! - `pack`, `unpack`: descriptors; `show`, `take`: beats.
+//! - `functions`: numbers of functions, and their registers; `tags`: requests that wait for completions.
+//! - `interrupts`, `resets`: what the design asks for by `cfg_interrupt_*`, and is told by `cfg_flr_*`.
+//! - `requester`, `completer`: the four streams.
+
+mod completer;
+mod functions;
+mod interrupts;
+#[cfg(test)]
+mod oracle;
+mod pack;
+mod requester;
+mod resets;
+mod show;
+mod tags;
+mod take;
+mod unpack;
+
+use crate::block::descriptor::{Driven, Read};
+use crate::block::{Block, BlockKind, Shape};
+use crate::common::{Common, Leaving};
+use crate::findings::{Rule, Told};
+use crate::signals::{Inputs, Layout, Outputs};
+use completer::Completer;
+use config::ConfigSpace;
+use device::seam::{Ready, ResetKind, Token};
+use endpoint::hard_block::{DesignInput, DesignOutput};
+use functions::Functions;
+use interrupts::Interrupts;
+use plug::Shared;
+use requester::Requester;
+use resets::Resets;
+use tlp::{Bdf, Class, PayloadPool, Time};
+
+/// How a block is set, as the vendor's tool is told.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    pub(crate) shape: Shape,
+    pub(crate) latency: u32,
+    /// The design chooses tags itself.
+    pub(crate) client_tags: bool,
+    /// Data begin at the lane of their address.
+    pub(crate) address_aligned: bool,
+    /// Packets that may begin in a beat: RQ, RC, CQ, CC.
+    pub(crate) packets: [usize; 4],
+    /// Virtual functions of each physical one.
+    pub(crate) virtual_functions: Vec<u16>,
+    /// The block has the MSI-X tables.
+    pub(crate) msix_inside: bool,
+    /// Tags of all functions together.
+    pub(crate) tags: u16,
+}
+
+/// What waits for the link, with what is told to the design when it leaves.
+struct Sent {
+    output: DesignOutput,
+    note: Note,
+}
+
+/// What the design is told when something leaves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Note {
+    Nothing,
+    /// The sequence number of a request.
+    Sequence(u8),
+    Intx,
+    Msi,
+    Msix,
+}
+
+/// What the parts of a block share.
+struct Inner {
+    common: Common,
+    pool: PayloadPool,
+    functions: Functions,
+    leaving: Leaving<Sent>,
+    /// Bytes of a TLP.
+    bytes: Vec<u8>,
+}
+
+/// The block.
+pub(crate) struct Descriptors {
+    layout: Layout,
+    inner: Inner,
+    requester: Requester,
+    completer: Completer,
+    interrupts: Interrupts,
+    resets: Resets,
+    kind: BlockKind,
+    link_lanes: u16,
+    /// What is driven, and whether the status in it is old.
+    driven: Vec<u32>,
+    is_old: bool,
+    register_asked: bool,
+    message_asked: bool,
+}
+
+impl Descriptors {
+    pub(crate) fn new(options: &Options, pool: PayloadPool, told: Shared<Told>) -> Descriptors {
+        let shape = options.shape;
+        Descriptors {
+            layout: Layout::of(shape),
+            inner: Inner {
+                common: Common::new(options.latency, told),
+                pool,
+                functions: Functions::new(shape.kind, &options.virtual_functions),
+                leaving: Leaving::default(),
+                bytes: Vec::new(),
+            },
+            requester: Requester::new(options),
+            completer: Completer::new(options),
+            interrupts: Interrupts::new(options),
+            resets: Resets::new(shape.kind),
+            kind: shape.kind,
+            link_lanes: shape.lanes,
+            driven: Vec::new(),
+            is_old: true,
+            register_asked: false,
+            message_asked: false,
+        }
+    }
+
+    fn reset(&mut self, function: u16, kind: ResetKind) {
+        if kind == ResetKind::FunctionLevel {
+            let Some(slot) = self.inner.functions.slot_of_index(function) else { return };
+            self.requester.function_reset(&mut self.inner, slot);
+            // A virtual function that has gone is not told of its reset.
+            if self.inner.functions.is_enabled(slot) {
+                self.resets.begin(slot);
+            }
+            return;
+        }
+        self.requester.reset();
+        self.completer.reset();
+        self.interrupts.reset();
+        self.resets.reset();
+        self.inner.leaving.clear();
+        self.inner.common.reset();
+    }
+
+    /// Registers as the design asks for them, a cycle later.
+    fn manage(&mut self, inputs: Inputs<'_>, outputs: &mut Outputs<'_>) {
+        let is_new = |port| inputs.is(port) && !self.register_asked;
+        let (asked, written) = (is_new(Read::RegisterGet), is_new(Read::RegisterPut));
+        if written {
+            self.inner.common.found(&Rule::RegisterWrite, &[]);
+        }
+        self.register_asked = asked || written;
+        outputs.set(Driven::RegisterDone, self.register_asked.into());
+        if asked {
+            let address = inputs.get(Read::Register);
+            let number = match self.kind {
+                BlockKind::UltraScalePlus => inputs.get(Read::RegisterFunction),
+                _ => address >> 10 & 0xff,
+            };
+            let slot = self.inner.functions.slot_of_number(number as u8);
+            let value = slot.map_or(0, |slot| self.inner.functions.registers(slot).get(address & 0x3ff));
+            outputs.set(Driven::RegisterValue, value);
+        }
+    }
+
+    /// What the design asks of the block that riser's has not.
+    fn complaints(&mut self, inputs: Inputs<'_>, outputs: &mut Outputs<'_>) {
+        let asked = inputs.is(Read::MessageSend);
+        outputs.set(Driven::MessageSent, (asked && !self.message_asked).into());
+        self.message_asked = asked;
+        let all = [
+            (Read::ErrorCorrectable, "cfg_err_cor_in"),
+            (Read::ErrorUncorrectable, "cfg_err_uncor_in"),
+            (Read::MessageSend, "cfg_msg_transmit"),
+        ];
+        self.inner.common.errors(all.iter().map(|(port, name)| (inputs.is(*port), *name)));
+    }
+}
+
+impl Block for Descriptors {
+    fn words(&self) -> [usize; 2] {
+        self.layout.words
+    }
+
+    fn configured(&mut self, function: u16, id: Bdf, config: &ConfigSpace) {
+        self.inner.functions.follow(function, id, config);
+        self.is_old = true;
+    }
+
+    fn cycle(&self) -> u64 {
+        self.inner.common.cycle
+    }
+
+    fn set_now(&mut self, now: Time) {
+        self.inner.common.now = now;
+    }
+
+    fn handle(&mut self, input: DesignInput) {
+        match input {
+            DesignInput::Request(request) => self.completer.request(&mut self.inner, &request),
+            DesignInput::Completion { tlp, .. } => self.requester.completion(&mut self.inner, &tlp),
+            DesignInput::Lost { requester, tag, why, .. } => {
+                self.requester.lost(&mut self.inner, requester, tag, why);
+            }
+            DesignInput::Refused { tlp, why } => {
+                self.requester.refused(&tlp);
+                self.inner.common.refused(&tlp, &why.to_string());
+            }
+            DesignInput::Reset { function, kind } => self.reset(function, kind),
+            _ => {}
+        }
+    }
+
+    fn next_taken(&mut self) -> Option<Token> {
+        self.completer.cq.next_taken()
+    }
+
+    fn ready(&self) -> Ready {
+        let cycle = self.inner.common.cycle;
+        let of = |class: Class| Ready::when(self.inner.leaving.is_due(class, cycle), Ready::output(class));
+        let taken = Ready::when(self.completer.cq.has_taken(), Ready::TAKEN);
+        Class::ALL.iter().fold(taken, |all, class| all.or(of(*class)))
+    }
+
+    fn next_output(&mut self, class: Class) -> Option<DesignOutput> {
+        let Sent { output, note } = self.inner.leaving.pop(class, self.inner.common.cycle)?;
+        match note {
+            Note::Nothing => {}
+            Note::Sequence(number) => self.requester.left(number),
+            note => self.interrupts.left(note),
+        }
+        Some(output)
+    }
+
+    fn is_idle(&self) -> bool {
+        self.requester.is_idle() && self.completer.is_idle() && self.inner.leaving.is_empty()
+    }
+
+    fn edge(&mut self, read: &[u32], driven: &mut [u32]) {
+        let (layout, mut words) = (std::mem::take(&mut self.layout), std::mem::take(&mut self.driven));
+        words.resize(driven.len(), 0);
+        let inputs = Inputs { layout: &layout, words: read };
+        let mut outputs = Outputs { layout: &layout, words: &mut words };
+        self.inner.common.cycle += 1;
+        let is_reset = match self.kind {
+            BlockKind::Virtex7Gen3 => inputs.is(Read::ResetP),
+            _ => !inputs.is(Read::ResetN),
+        };
+        let in_reset = self.inner.common.in_reset() || is_reset;
+        let is_up = self.inner.common.is_up(in_reset);
+        outputs.set(Driven::Reset, in_reset.into());
+        outputs.set(Driven::LinkUp, is_up.into());
+        self.requester.edge(&mut self.inner, inputs, &mut outputs, !in_reset, is_up);
+        self.completer.edge(&mut self.inner, inputs, &mut outputs, !in_reset, is_up);
+        self.interrupts.edge(&mut self.inner, inputs, &mut outputs, !in_reset);
+        self.resets.edge(&self.inner.functions, inputs, &mut outputs, self.kind);
+        self.manage(inputs, &mut outputs);
+        if !in_reset {
+            self.complaints(inputs, &mut outputs);
+        }
+        if std::mem::take(&mut self.is_old) {
+            self.inner.functions.drive(&mut outputs, self.link_lanes);
+        }
+        driven.copy_from_slice(&words);
+        (self.layout, self.driven) = (layout, words);
+    }
+
+    fn rests(&self) -> bool {
+        let is_up = self.inner.common.is_up(self.inner.common.in_reset());
+        is_up && self.is_idle() && !self.is_old && self.interrupts.rests() && self.resets.rests()
+    }
+
+    fn pass(&mut self, edges: u64) {
+        self.inner.common.cycle += edges;
+    }
+
+    fn tell(&self) {
+        self.inner.common.told.change(|told| {
+            told.cycles = self.inner.common.cycle;
+            told.packets_in = self.completer.cq.packets + self.requester.rc.packets;
+            told.packets_out = self.completer.cc.packets + self.requester.rq.packets;
+        });
+    }
+}

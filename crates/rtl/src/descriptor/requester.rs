@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The requester's streams: RQ, with its tags, sequence numbers and credits, and RC. Never decides what software allows: the front does.
+
+use super::functions::Slot;
+use super::pack::{COMPLETION_DW, ErrorCode, REQUEST_DW};
+use super::show::Show;
+use super::tags::{Entry, Tags};
+use super::take::{Packet, Take};
+use super::unpack::{Came, request};
+use super::{Inner, Note, Options, Sent};
+use crate::block::BlockKind;
+use crate::block::descriptor::{Driven, Read, Stream};
+use crate::common::TX_BUFFERS;
+use crate::findings::Rule;
+use crate::signals::{Inputs, Outputs};
+use crate::transmit::{self, whole};
+use device::seam::DmaError;
+use endpoint::hard_block::DesignOutput;
+use std::collections::VecDeque;
+use tlp::{Bdf, Body, Class, Span, Status, Tag, Tlp};
+
+/// Bytes of an RQ or RC packet that are shown in a finding.
+fn bytes_of(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+/// A request that waits for a tag.
+struct Untagged {
+    tlp: Tlp,
+    slot: Slot,
+    sequence: u8,
+}
+
+/// See the [module](self).
+pub(super) struct Requester {
+    pub(super) rq: Take,
+    pub(super) rc: Show,
+    tags: Tags,
+    client_tags: bool,
+    /// Lanes that are a unit of alignment, in address-aligned mode.
+    unit: Option<usize>,
+    untagged: VecDeque<Untagged>,
+    /// Tags and sequence numbers to be shown, and how many a cycle.
+    new_tags: VecDeque<u8>,
+    sequences: VecDeque<u8>,
+    ports: usize,
+    /// The largest numbers of `pcie_rq_tag_av` and `pcie_tfc_*`.
+    most_shown: usize,
+    is_ready: bool,
+}
+
+/// The lanes within which data are aligned (PG213: "128-bit address-aligned mode" of 512 bits; else the whole beat).
+pub(super) fn unit_of(options: &Options) -> Option<usize> {
+    let lanes = usize::from(options.shape.data_bits / 32);
+    options.address_aligned.then_some(if lanes == 16 { 4 } else { lanes })
+}
+
+impl Requester {
+    pub(super) fn new(options: &Options) -> Requester {
+        let lanes = usize::from(options.shape.data_bits / 32);
+        let [rq, rc, ..] = options.packets;
+        let is_plus = options.shape.kind == BlockKind::UltraScalePlus;
+        Requester {
+            rq: Take::new(Stream::Rq, lanes, rq > 1),
+            rc: Show::new(Stream::Rc, lanes, rc),
+            tags: Tags::new(options.tags),
+            client_tags: options.client_tags,
+            unit: unit_of(options),
+            untagged: VecDeque::new(),
+            new_tags: VecDeque::new(),
+            sequences: VecDeque::new(),
+            ports: if is_plus && lanes == 16 { 2 } else { 1 },
+            most_shown: if is_plus { 15 } else { 3 },
+            is_ready: false,
+        }
+    }
+
+    pub(super) fn reset(&mut self) {
+        self.rq.reset();
+        self.rc.reset();
+        self.untagged.clear();
+        self.new_tags.clear();
+        self.sequences.clear();
+        self.tags = Tags::new(self.tags.count() as u16);
+    }
+
+    /// Ends the requests of a function that was reset: each gets its end from the block.
+    pub(super) fn function_reset(&mut self, inner: &mut Inner, slot: Slot) {
+        self.untagged.retain(|waiting| waiting.slot != slot);
+        let tags: Vec<u16> = self.tags.of(Some(slot)).collect();
+        for tag in tags {
+            if let Some(entry) = self.tags.rest(tag, inner.common.now) {
+                self.end(inner, entry, tag, ErrorCode::FunctionLevelReset);
+            }
+        }
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        let shown = self.new_tags.is_empty() && self.sequences.is_empty();
+        self.rq.is_empty() && self.rc.is_empty() && self.untagged.is_empty() && shown
+    }
+
+    // ---- the front ----
+
+    /// A completion for the design.
+    pub(super) fn completion(&mut self, inner: &mut Inner, tlp: &Tlp) {
+        let Body::Completion(completion) = &tlp.repr.body else { return };
+        let tag = completion.tag.bits();
+        let Some(entry) = self.tags.get(tag) else { return };
+        let error = match completion.status {
+            Status::Success if tlp.repr.ep => ErrorCode::Poisoned,
+            Status::Success => ErrorCode::Normal,
+            _ => ErrorCode::BadStatus,
+        };
+        let is_last = error == ErrorCode::BadStatus || completion.is_last();
+        let lower = (entry.next & 0xfff) as u16;
+        entry.next += tlp.data.len() as u64;
+        let (mut packet, from) = (self.rc.empty(), inner.common.from());
+        packet.from = from;
+        packet.completion(tlp, lower, error, is_last, &mut inner.bytes);
+        if let Some(unit) = self.unit {
+            packet.align(unit, usize::from(lower / 4));
+        }
+        self.rc.push(packet);
+        if is_last {
+            self.tags.release(tag);
+        }
+    }
+
+    /// A request gets no further completion.
+    pub(super) fn lost(&mut self, inner: &mut Inner, _: Bdf, tag: Tag, why: DmaError) {
+        let tag = tag.bits();
+        let Some(entry) = self.tags.rest(tag, inner.common.now) else { return };
+        let error = match why {
+            DmaError::CompletionTimeout => ErrorCode::Timeout,
+            _ => ErrorCode::BadLength,
+        };
+        self.end(inner, entry, tag, error);
+    }
+
+    fn end(&mut self, inner: &mut Inner, entry: Entry, tag: u16, error: ErrorCode) {
+        let mut packet = self.rc.empty();
+        packet.from = inner.common.from();
+        packet.lost(entry.requester, tag as u8, error);
+        self.rc.push(packet);
+    }
+
+    /// A request was not sent: it waits for nothing.
+    pub(super) fn refused(&mut self, tlp: &Tlp) {
+        if tlp.class() == Class::NonPosted {
+            let (_, tag) = tlp.repr.transaction();
+            self.tags.release(tag.bits());
+        }
+    }
+
+    /// A request has left.
+    pub(super) fn left(&mut self, sequence: u8) {
+        self.sequences.push_back(sequence);
+    }
+
+    // ---- the design ----
+
+    pub(super) fn edge(
+        &mut self,
+        inner: &mut Inner,
+        inputs: Inputs<'_>,
+        outputs: &mut Outputs<'_>,
+        runs: bool,
+        is_up: bool,
+    ) {
+        if runs {
+            self.take(inner, inputs);
+        }
+        self.assign(inner);
+        let waits = |class| inner.leaving.waiting(class);
+        let non_posted = waits(Class::NonPosted) + self.untagged.len();
+        self.is_ready = runs
+            && waits(Class::Posted) < TX_BUFFERS
+            && non_posted < TX_BUFFERS
+            && (self.client_tags || self.untagged.is_empty());
+        outputs.set(Driven::RqReady, if self.is_ready { 0xf } else { 0 });
+        let left = (self.most_shown.saturating_sub(non_posted)) as u32;
+        outputs.set(Driven::HeadersLeft, left);
+        outputs.set(Driven::DataLeft, left);
+        self.show_numbers(inner, outputs);
+        self.show(inner, inputs, outputs, is_up);
+    }
+
+    /// Tags that software allows.
+    fn allowed(inner: &Inner) -> usize {
+        // Extended Tag Field Enable of Device Control.
+        if inner.functions.registers(0).pcie(2) >> 8 & 1 == 1 { 256 } else { 32 }
+    }
+
+    fn show_numbers(&mut self, inner: &Inner, outputs: &mut Outputs<'_>) {
+        let left = if self.client_tags { 0 } else { self.tags.left(Self::allowed(inner)) };
+        outputs.set(Driven::TagsLeft, left.min(self.most_shown) as u32);
+        let tags = [(Driven::Tag0, Driven::Tag0Valid), (Driven::Tag1, Driven::Tag1Valid)];
+        let sequences =
+            [(Driven::Sequence0, Driven::Sequence0Valid), (Driven::Sequence1, Driven::Sequence1Valid)];
+        for (queue, ports) in [(&mut self.new_tags, tags), (&mut self.sequences, sequences)] {
+            for (number, valid) in ports.into_iter().take(self.ports) {
+                let next = queue.pop_front();
+                outputs.set(valid, next.is_some().into());
+                outputs.set(number, next.unwrap_or(0).into());
+            }
+        }
+    }
+
+    fn show(&mut self, inner: &Inner, inputs: Inputs<'_>, outputs: &mut Outputs<'_>, is_up: bool) {
+        if is_up && inputs.is(Read::RcReady) {
+            self.rc.take();
+        }
+        let beat = is_up.then(|| self.rc.next(inner.common.cycle, &mut u32::MAX.clone())).flatten();
+        outputs.set(Driven::RcValid, beat.is_some().into());
+        let Some((beat, true)) = beat else { return };
+        outputs.set_lanes(Driven::RcData, &beat.lanes);
+        outputs.set(Driven::RcKeep, beat.keep);
+        outputs.set(Driven::RcLast, beat.is_last.into());
+        outputs.set_wide(Driven::RcUser, &beat.user);
+    }
+
+    fn take(&mut self, inner: &mut Inner, inputs: Inputs<'_>) {
+        if !self.rq.is_kept(inputs, self.is_ready) {
+            inner.common.found(&Rule::Kept(self.rq.name()), &[]);
+        }
+        if !self.is_ready {
+            return;
+        }
+        if let Err((rule, words)) = self.rq.take(inputs) {
+            inner.common.found(&rule, &bytes_of(&words));
+        }
+        while let Some(packet) = self.rq.next() {
+            if !packet.is_discontinued
+                && let Err(rule) = self.request(inner, &packet)
+            {
+                inner.common.found(&rule, &bytes_of(&packet.words));
+            }
+            self.rq.give_back(packet);
+        }
+    }
+
+    /// A packet that is whole.
+    fn request(&mut self, inner: &mut Inner, packet: &Packet) -> Result<(), Rule> {
+        let gap = self.unit.map_or(0, |unit| {
+            REQUEST_DW.next_multiple_of(unit) - REQUEST_DW + usize::from(packet.offset) % unit
+        });
+        inner.bytes.clear();
+        let came = Came { words: &packet.words, enables: packet.enables, gap };
+        let asked = request(came, &mut inner.bytes)?;
+        let slot = inner.functions.slot_of_number(asked.function).ok_or(Rule::Function(asked.function))?;
+        let tlp = match whole(&inner.bytes, false, &inner.pool) {
+            transmit::Came::Tlp(tlp) => *tlp,
+            transmit::Came::Wrong(rule) => return Err(rule),
+            transmit::Came::Nothing => return Ok(()),
+        };
+        match tlp.class() {
+            Class::NonPosted if self.client_tags => {
+                self.claim(inner, &tlp, slot, asked.tag)?;
+                self.send(inner, slot, tlp, packet.sequence);
+            }
+            Class::NonPosted => {
+                self.untagged.push_back(Untagged { tlp, slot, sequence: packet.sequence });
+            }
+            _ => self.send(inner, slot, tlp, packet.sequence),
+        }
+        Ok(())
+    }
+
+    fn claim(&mut self, inner: &Inner, tlp: &Tlp, slot: Slot, tag: u8) -> Result<(), Rule> {
+        let requester = inner.functions.registers(slot).id;
+        let entry = Entry { slot, requester, next: first_byte(tlp), since: inner.common.now };
+        let tags = self.tags.count();
+        match () {
+            () if usize::from(tag) >= tags => Err(Rule::TagRange { tag, tags: tags as u16 }),
+            () if !self.tags.claim(tag, entry) => Err(Rule::TagInUse(tag)),
+            () => Ok(()),
+        }
+    }
+
+    fn send(&mut self, inner: &mut Inner, slot: Slot, tlp: Tlp, sequence: u8) {
+        let Some(function) = inner.functions.index(slot) else { return };
+        let (class, from) = (tlp.class(), inner.common.from());
+        let output = DesignOutput::Tlp { function, tlp };
+        inner.leaving.push(class, from, Sent { output, note: Note::Sequence(sequence) });
+    }
+
+    /// Gives requests that wait for tags those that are free.
+    fn assign(&mut self, inner: &mut Inner) {
+        while !self.untagged.is_empty() {
+            let Some(tag) = self.tags.free(inner.common.now, Self::allowed(inner)) else { return };
+            let Some(Untagged { mut tlp, slot, sequence }) = self.untagged.pop_front() else { return };
+            let (requester, _) = tlp.repr.transaction();
+            tlp.repr.set_transaction(requester, Tag::from_bits(tag.into()));
+            if self.claim(inner, &tlp, slot, tag).is_ok() {
+                self.tags.used(tag);
+                self.new_tags.push_back(tag);
+                self.send(inner, slot, tlp, sequence);
+            }
+        }
+    }
+}
+
+/// The address of the first byte that a request asks for; zero where its completions have none.
+fn first_byte(tlp: &Tlp) -> u64 {
+    match &tlp.repr.body {
+        Body::Memory(request) => Span::first_byte(request.span),
+        _ => 0,
+    }
+}
+
+const _: () = assert!(COMPLETION_DW < REQUEST_DW);

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Packets for the design as beats of CQ and RC, straddling or not, with their user signals (PG213: "Completer Request Interface",
+//! "Requester Completion Interface"; PG023 and PG156 alike up to 256 bits). Parity is zero. Knows no descriptor.
+
+use super::pack::Packet;
+use crate::block::descriptor::Stream;
+use device::seam::Token;
+use std::collections::VecDeque;
+
+/// Words of a beat, and of its user signals, at most.
+const MOST_LANES: usize = 16;
+const USER_WORDS: usize = 6;
+/// Packets that begin or end in a beat at most.
+const MOST_PACKETS: usize = 4;
+
+/// What is shown for a cycle, until it is taken.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Beat {
+    pub(super) lanes: [u32; MOST_LANES],
+    pub(super) keep: u32,
+    pub(super) is_last: bool,
+    pub(super) user: [u32; USER_WORDS],
+    /// Of the packets that end in it.
+    tokens: [Option<Token>; MOST_PACKETS],
+}
+
+impl Beat {
+    /// Adds these bits to the user signals.
+    fn mark(&mut self, at: usize, value: u32) {
+        let both = u64::from(value) << (at % 32);
+        self.user[at / 32] |= both as u32;
+        if let Some(next) = self.user.get_mut(at / 32 + 1) {
+            *next |= (both >> 32) as u32;
+        }
+    }
+}
+
+/// Where the user signals of a stream are: of CQ or RC, in beats of up to 256 bits or of 512.
+#[derive(Clone, Copy)]
+struct Marks {
+    byte_enables: usize,
+    begins: usize,
+    /// Lane of a begin, in units of four; none in narrow beats.
+    begin_lanes: Option<usize>,
+    /// Of the first packet's end: its bit, and its lane; from one packet to the next.
+    ends: Option<(usize, usize, [usize; 2])>,
+    /// first_be, last_be.
+    enables: Option<[usize; 2]>,
+}
+
+impl Marks {
+    fn of(stream: Stream, lanes: usize) -> Marks {
+        match (stream, lanes) {
+            (Stream::Cq, 16) => Marks {
+                byte_enables: 16,
+                begins: 80,
+                begin_lanes: Some(82),
+                ends: Some((86, 88, [1, 4])),
+                enables: Some([0, 8]),
+            },
+            (Stream::Cq, _) => {
+                Marks { byte_enables: 8, begins: 40, begin_lanes: None, ends: None, enables: Some([0, 4]) }
+            }
+            (_, 16) => Marks {
+                byte_enables: 0,
+                begins: 64,
+                begin_lanes: Some(68),
+                ends: Some((76, 80, [1, 4])),
+                enables: None,
+            },
+            _ => Marks {
+                byte_enables: 0,
+                begins: 32,
+                begin_lanes: None,
+                ends: Some((34, 35, [4, 4])),
+                enables: None,
+            },
+        }
+    }
+}
+
+/// A stream towards the design.
+pub(super) struct Show {
+    lanes: usize,
+    /// Lanes from where one packet may begin in a beat to the next.
+    every: usize,
+    marks: Marks,
+    waiting: VecDeque<Packet>,
+    current: Option<(Packet, usize)>,
+    beat: Option<Beat>,
+    taken: VecDeque<Token>,
+    /// Packets that are gone, for their memory.
+    spare: Vec<Packet>,
+    pub(super) packets: u64,
+}
+
+impl Show {
+    /// A stream of so many lanes, in whose beats so many packets may begin.
+    pub(super) fn new(stream: Stream, lanes: usize, packets: usize) -> Show {
+        Show {
+            lanes,
+            every: lanes / packets,
+            marks: Marks::of(stream, lanes),
+            waiting: VecDeque::new(),
+            current: None,
+            beat: None,
+            taken: VecDeque::new(),
+            spare: Vec::new(),
+            packets: 0,
+        }
+    }
+
+    /// A packet to be filled, for [`push`](Self::push).
+    pub(super) fn empty(&mut self) -> Packet {
+        let words = self.spare.pop().map(|packet| packet.words).unwrap_or_default();
+        Packet { words, ..Packet::default() }
+    }
+
+    pub(super) fn push(&mut self, packet: Packet) {
+        self.waiting.push_back(packet);
+    }
+
+    /// Takes this back without showing it.
+    pub(super) fn give_up(&mut self, packet: Packet) {
+        self.taken.extend(packet.token);
+        self.spare.push(packet);
+    }
+
+    /// Forgets all of it; tokens that were not given back are void.
+    pub(super) fn reset(&mut self) {
+        (self.current, self.beat) = (None, None);
+        self.waiting.clear();
+        self.taken.clear();
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.current.is_none() && self.beat.is_none()
+    }
+
+    pub(super) fn next_taken(&mut self) -> Option<Token> {
+        self.taken.pop_front()
+    }
+
+    pub(super) fn has_taken(&self) -> bool {
+        !self.taken.is_empty()
+    }
+
+    /// The design has taken what is shown, if anything is.
+    pub(super) fn take(&mut self) {
+        if let Some(beat) = self.beat.take() {
+            self.taken.extend(beat.tokens.into_iter().flatten());
+        }
+    }
+
+    /// What is shown in the next cycle, and whether it is new. `non_posted`: how many requests that want an answer may begin.
+    pub(super) fn next(&mut self, cycle: u64, non_posted: &mut u32) -> Option<(&Beat, bool)> {
+        let is_new = self.beat.is_none();
+        if is_new {
+            self.beat = self.beat_of(cycle, non_posted);
+        }
+        self.beat.as_ref().map(|beat| (beat, is_new))
+    }
+
+    fn beat_of(&mut self, cycle: u64, non_posted: &mut u32) -> Option<Beat> {
+        let mut beat = Beat::default();
+        let (mut lane, mut begun, mut ended) = (0, 0, 0);
+        while lane < self.lanes {
+            if self.current.is_none() {
+                lane = lane.next_multiple_of(self.every);
+                if lane >= self.lanes {
+                    break;
+                }
+                let Some(packet) = self.next_packet(cycle, non_posted) else { break };
+                self.begin(&mut beat, &packet, lane, begun);
+                begun += 1;
+                self.current = Some((packet, 0));
+            }
+            let Some((packet, at)) = &mut self.current else { break };
+            let count = (packet.words.len() - *at).min(self.lanes - lane);
+            beat.lanes[lane..lane + count].copy_from_slice(&packet.words[*at..*at + count]);
+            for n in 0..count {
+                beat.mark(self.marks.byte_enables + 4 * (lane + n), packet.enables_of(*at + n));
+            }
+            beat.keep |= ((1 << count) - 1) << lane;
+            *at += count;
+            lane += count;
+            if *at == packet.words.len() {
+                self.end(&mut beat, lane - 1, ended);
+                ended += 1;
+            }
+        }
+        if begun == 0 && lane == 0 {
+            return None;
+        }
+        if self.every < self.lanes {
+            // Where packets straddle, the user signals alone say where they are.
+            (beat.keep, beat.is_last) = ((1 << self.lanes) - 1, false);
+        }
+        Some(beat)
+    }
+
+    fn begin(&self, beat: &mut Beat, packet: &Packet, lane: usize, nth: usize) {
+        beat.mark(self.marks.begins + nth, 1);
+        if let Some(at) = self.marks.begin_lanes {
+            beat.mark(at + 2 * nth, lane as u32 / 4);
+        }
+        if let Some(at) = self.marks.enables {
+            for (at, enables) in at.into_iter().zip(packet.request_enables) {
+                beat.mark(at + 4 * nth, enables.into());
+            }
+        }
+    }
+
+    fn end(&mut self, beat: &mut Beat, lane: usize, nth: usize) {
+        if let Some((bit, at, [next_bit, next])) = self.marks.ends {
+            beat.mark(bit + next_bit * nth, 1);
+            beat.mark(at + next * nth, lane as u32);
+        }
+        beat.is_last = true;
+        let Some((packet, _)) = self.current.take() else { return };
+        beat.tokens[nth] = packet.token;
+        self.packets += 1;
+        self.spare.push(packet);
+    }
+
+    /// The first that may go: those that want no answer go past those that do.
+    fn next_packet(&mut self, cycle: u64, non_posted: &mut u32) -> Option<Packet> {
+        let may = |packet: &Packet| *non_posted > 0 || !packet.is_non_posted;
+        let at = self.waiting.iter().position(may)?;
+        if self.waiting[at].from > cycle {
+            return None;
+        }
+        let packet = self.waiting.remove(at)?;
+        *non_posted -= u32::from(packet.is_non_posted);
+        Some(packet)
+    }
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The requests that wait for completions, by tag, of all functions together: the block's split completion table (PG213: "Tag
+//! Management for Non-Posted Transactions"). Knows no TLP.
+
+use super::functions::Slot;
+use tlp::Time;
+
+/// A request that waits.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    pub(super) slot: Slot,
+    /// Its Requester ID, as the design gave it.
+    pub(super) requester: u16,
+    /// The address of the next byte that it waits for.
+    pub(super) next: u64,
+    pub(super) since: Time,
+}
+
+/// See the [module](self).
+pub(super) struct Tags {
+    entries: Vec<Option<Entry>>,
+    /// Tags of requests that were lost are out of use until then: their completions may still come.
+    resting: Vec<Time>,
+    last: usize,
+}
+
+impl Tags {
+    pub(super) fn new(count: u16) -> Tags {
+        let count = usize::from(count);
+        Tags { entries: vec![None; count], resting: vec![Time::ZERO; count], last: count - 1 }
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(super) fn get(&mut self, tag: u16) -> Option<&mut Entry> {
+        self.entries.get_mut(usize::from(tag))?.as_mut()
+    }
+
+    /// Notes a request; false where its tag is in use.
+    pub(super) fn claim(&mut self, tag: u8, entry: Entry) -> bool {
+        let place = self.entries.get_mut(usize::from(tag)).filter(|place| place.is_none());
+        place.map(|place| *place = Some(entry)).is_some()
+    }
+
+    pub(super) fn release(&mut self, tag: u16) -> Option<Entry> {
+        self.entries.get_mut(usize::from(tag)).and_then(Option::take)
+    }
+
+    /// Releases a tag that rests for as long as its request has waited.
+    pub(super) fn rest(&mut self, tag: u16, now: Time) -> Option<Entry> {
+        let entry = self.release(tag)?;
+        self.resting[usize::from(tag)] = now + now.since(entry.since);
+        Some(entry)
+    }
+
+    /// The tag of the next request, of so many that software allows: free ones in turn.
+    pub(super) fn free(&self, now: Time, allowed: usize) -> Option<u8> {
+        let count = self.count().min(allowed);
+        let in_turn = (1..=count).map(|n| (self.last + n) % count);
+        let mut free = in_turn.filter(|tag| self.entries[*tag].is_none() && self.resting[*tag] <= now);
+        free.next().map(|tag| tag as u8)
+    }
+
+    pub(super) fn used(&mut self, tag: u8) {
+        self.last = tag.into();
+    }
+
+    /// Free tags of so many.
+    pub(super) fn left(&self, allowed: usize) -> usize {
+        self.entries.iter().take(allowed).filter(|entry| entry.is_none()).count()
+    }
+
+    /// Those of a function; all, where none is named.
+    pub(super) fn of(&self, slot: Option<Slot>) -> impl Iterator<Item = u16> {
+        let is = move |entry: &Option<Entry>| {
+            entry.as_ref().is_some_and(|e| slot.is_none_or(|slot| e.slot == slot))
+        };
+        (0..).zip(&self.entries).filter(move |(_, entry)| is(entry)).map(|(tag, _)| tag)
+    }
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The registers of a function as software has left them. Follows them; never changes them.
+
+use config::ConfigSpace;
+use tlp::Bdf;
+
+/// DWs of configuration space that a design may read.
+const REGISTERS: u16 = 1024;
+
+#[derive(Default)]
+pub(crate) struct Registers {
+    pub(crate) id: u16,
+    all: Vec<u32>,
+    /// Capabilities, by their DW.
+    pcie: u16,
+    msi: Option<u16>,
+    msix: Option<u16>,
+    power: Option<u16>,
+}
+
+impl Registers {
+    /// Follows what software has set.
+    pub(crate) fn follow(&mut self, id: Bdf, config: &ConfigSpace) {
+        self.id = id.bits();
+        self.all.clear();
+        self.all.extend((0..REGISTERS).map(|register| config.read(register)));
+        self.pcie = config.pcie_capability().unwrap_or(0);
+        (self.msi, self.msix) = (config.msi_capability(), config.msix_capability());
+        self.power = config.capability(0x01);
+    }
+
+    pub(crate) fn get(&self, register_dw: u32) -> u32 {
+        self.all.get(register_dw as usize).copied().unwrap_or(0)
+    }
+
+    /// A register of a capability, both by their DW.
+    fn behind(&self, capability: u16, dw: u16) -> u32 {
+        self.get(u32::from(capability + dw))
+    }
+
+    /// Command and Status.
+    pub(crate) fn command(&self) -> u32 {
+        self.get(1)
+    }
+
+    /// A register of the PCI Express capability.
+    pub(crate) fn pcie(&self, dw: u16) -> u32 {
+        self.behind(self.pcie, dw)
+    }
+
+    /// PMCSR.
+    pub(crate) fn power(&self) -> u32 {
+        self.power.map_or(0, |at| self.behind(at, 1))
+    }
+
+    /// Message Control of MSI.
+    pub(crate) fn msi_control(&self) -> u32 {
+        self.msi.map_or(0, |at| self.behind(at, 0) >> 16)
+    }
+
+    /// Mask bits of MSI, where it has them.
+    pub(crate) fn msi_mask(&self) -> u32 {
+        let control = self.msi_control();
+        let at = if control >> 7 & 1 == 1 { 4 } else { 3 };
+        self.msi.filter(|_| control >> 8 & 1 == 1).map_or(0, |msi| self.behind(msi, at))
+    }
+
+    /// Message Control of MSI-X.
+    pub(crate) fn msix_control(&self) -> u32 {
+        self.msix.map_or(0, |at| self.behind(at, 0) >> 16)
+    }
+
+    /// Vectors of MSI, where it is enabled.
+    pub(crate) fn msi_vectors(&self) -> Option<u16> {
+        let control = self.msi_control();
+        (control & 1 != 0).then(|| 1 << (control >> 4 & 0b111).min(5))
+    }
+}
