@@ -8,7 +8,7 @@ use crate::common::{Common, Leaving, TX_BUFFERS};
 use crate::findings::{Rule, Told};
 use crate::receive::Receive;
 use crate::registers::Registers;
-use crate::signals::{Inputs, Layout, Outputs};
+use crate::signals::{Inputs, Layout, Outputs, Ports};
 use crate::status;
 use crate::transmit::{Came, STREAM, Transmit};
 use config::ConfigSpace;
@@ -20,6 +20,8 @@ use tlp::{Bdf, Class, PayloadPool, Time};
 /// The block.
 pub(crate) struct SevenSeries {
     layout: Layout,
+    /// Those by which the design reports errors.
+    error_ports: Ports,
     lanes: usize,
     link_lanes: u16,
     pool: PayloadPool,
@@ -54,8 +56,10 @@ const ERRORS: [(Read, &str); 9] = [
 
 impl SevenSeries {
     pub(crate) fn new(shape: Shape, latency: u32, pool: PayloadPool, told: Shared<Told>) -> SevenSeries {
+        let layout = Layout::of(shape);
         SevenSeries {
-            layout: Layout::of(shape),
+            error_ports: Ports::of(&layout, ERRORS.iter().map(|(port, _)| *port)),
+            layout,
             lanes: usize::from(shape.data_bits / 32),
             link_lanes: shape.lanes,
             pool,
@@ -236,7 +240,9 @@ impl Block for SevenSeries {
         } else {
             self.transmit(inputs);
             self.interrupt(inputs, &mut outputs);
-            self.common.errors(ERRORS.iter().map(|(port, name)| (inputs.is(*port), *name)));
+            if self.common.has_errors() || inputs.any(&self.error_ports) {
+                self.common.errors(ERRORS.iter().map(|(port, name)| (inputs.is(*port), *name)));
+            }
         }
         self.receive(inputs, &mut outputs, is_up);
         self.manage(inputs, &mut outputs);

@@ -40,6 +40,23 @@ fn place(places: &[(u16, u16)], port: impl Named) -> (u16, u16) {
     places.get(port.index()).copied().unwrap_or_default()
 }
 
+/// Some of the ports that a block reads: words, and the bits of these ports in each.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Ports(Vec<(usize, u32)>);
+
+impl Ports {
+    pub(crate) fn of<N: Named>(layout: &Layout, ports: impl IntoIterator<Item = N>) -> Ports {
+        let mut words = vec![0; layout.words[0]];
+        for port in ports {
+            let (at, bits) = place(&layout.read, port);
+            for bit in at..at + bits {
+                words[usize::from(bit / 32)] |= 1u32 << (bit % 32);
+            }
+        }
+        Ports(words.into_iter().enumerate().filter(|(_, mask)| *mask != 0).collect())
+    }
+}
+
 /// What a block reads at an edge.
 #[derive(Clone, Copy)]
 pub(crate) struct Inputs<'a> {
@@ -57,10 +74,16 @@ impl<'a> Inputs<'a> {
     pub(crate) fn field(&self, port: impl Named, first: u16, bits: u16) -> u32 {
         let (at, all) = place(&self.layout.read, port);
         let (at, bits) = (at + first, bits.min(all.saturating_sub(first)));
-        let word = |n: usize| u64::from(self.words.get(n).copied().unwrap_or(0));
-        let begin = usize::from(at / 32);
-        let both = word(begin) | word(begin + 1) << 32;
-        (both >> (at % 32)) as u32 & mask(bits)
+        let (begin, shift) = (usize::from(at / 32), at % 32);
+        let word = |n: usize| self.words.get(n).copied().unwrap_or(0);
+        let low = word(begin) >> shift;
+        let value = if shift + bits > 32 { low | word(begin + 1) << (32 - shift) } else { low };
+        value & mask(bits)
+    }
+
+    /// Whether one of these ports is not zero.
+    pub(crate) fn any(&self, ports: &Ports) -> bool {
+        ports.0.iter().any(|(word, mask)| self.words[*word] & mask != 0)
     }
 
     pub(crate) fn is(&self, port: impl Named) -> bool {
@@ -91,6 +114,13 @@ impl Outputs<'_> {
         let (at, all) = place(&self.layout.driven, port);
         let (at, bits) = (at + first, bits.min(all.saturating_sub(first)));
         let (begin, shift) = (usize::from(at / 32), at % 32);
+        if let Some(word) = self.words.get_mut(begin)
+            && shift + bits <= 32
+        {
+            let mask = mask(bits) << shift;
+            *word = *word & !mask | value << shift & mask;
+            return;
+        }
         let (mask, value) = (u64::from(mask(bits)) << shift, u64::from(value & mask(bits)) << shift);
         let mut set = |n: usize, mask: u32, value: u32| {
             if let Some(word) = self.words.get_mut(n) {
@@ -98,9 +128,7 @@ impl Outputs<'_> {
             }
         };
         set(begin, mask as u32, value as u32);
-        if shift + bits > 32 {
-            set(begin + 1, (mask >> 32) as u32, (value >> 32) as u32);
-        }
+        set(begin + 1, (mask >> 32) as u32, (value >> 32) as u32);
     }
 
     /// Sets all bits of a port of any width, from its first on; those without a word are zero.

@@ -45,9 +45,11 @@ struct Run {
     uint64_t passed;
 };
 
-// The last edge that somebody was asked at.
+// The last edge that somebody was asked at, where an edge that reads the same might change nothing.
 struct Last {
     std::vector<uint32_t> read, driven;
+    bool may_rest = false;
+    // It does: it was the same twice.
     bool rests = false;
 };
 
@@ -116,8 +118,7 @@ bool same(const std::vector<uint32_t>& before, const uint32_t* now, size_t words
 void ask(void* user, const uint32_t* read, uint32_t* driven) {
     auto& asked = *static_cast<Asked*>(user);
     auto& [run, last, time_ps, stops] = asked;
-    const bool reads_same = same(last.read, read, run.words[0]);
-    if (last.rests && reads_same) {
+    if (last.rests && same(last.read, read, run.words[0])) {
         ++run.passed;
         std::memcpy(driven, last.driven.data(), run.words[1] * sizeof(uint32_t));
         return;
@@ -127,7 +128,10 @@ void ask(void* user, const uint32_t* read, uint32_t* driven) {
     escape = back;
     run.passed = 0;
     stops = answer & STOPS;
-    last.rests = (answer & RESTS) && reads_same && same(last.driven, driven, run.words[1]);
+    const bool could = std::exchange(last.may_rest, answer & RESTS);
+    last.rests = false;
+    if (!last.may_rest) return;
+    last.rests = could && same(last.read, read, run.words[0]) && same(last.driven, driven, run.words[1]);
     if (!last.rests) {
         last.read.assign(read, read + run.words[0]);
         last.driven.assign(driven, driven + run.words[1]);
@@ -201,7 +205,7 @@ void destroy(void* handle) {
 int run(void* handle, Run* run, uint8_t fresh, char* error, size_t len) {
     auto* model = static_cast<Model*>(handle);
     Asked asked{*run, model->last};
-    model->last.rests = model->last.rests && !fresh;
+    if (fresh) model->last.may_rest = model->last.rests = false;
     user_of = &asked;
     edge_of = ask;
     return guarded(error, len, [&] {
