@@ -147,3 +147,16 @@ fn tags_of_the_block_go_in_turn_and_rest_after_a_timeout() {
     bench.edges(2);
     assert_eq!((bench.leaves(), bench.get(Driven::RqReady)), (Some(0), 0xf));
 }
+
+/// Address-aligned data begin in the beat behind the descriptor, in the lane of their address; in 512 bits, in the next quarter (PG213,
+/// "Data Alignment Options").
+#[test]
+fn aligned_data_are_in_the_lanes_of_their_address() {
+    for (unit, offset, first) in [(2, 1, 5), (4, 3, 7), (8, 1, 9), (4, 0, 4)] {
+        let mut packet =
+            pack::Packet { words: vec![1, 2, 3, 4, 50, 60], lead: 4, enables: [1, 3], ..Default::default() };
+        packet.align(unit, offset);
+        assert_eq!((packet.words[first..].to_vec(), packet.lead), (vec![50, 60], first));
+        assert_eq!([first - 1, first, first + 1].map(|word| packet.enables_of(word)), [0, 1, 3]);
+    }
+}
