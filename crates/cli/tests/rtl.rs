@@ -109,6 +109,37 @@ fn a_design_answers_and_is_told_what_it_does_wrongly() {
     assert!(other.code == 1 && other.stderr.contains("of another version of the design"), "{}", other.stderr);
 }
 
+/// Each ends the design alone, with what is known of it.
+#[test]
+fn a_design_that_cannot_go_on_ends_the_run() {
+    if !has_verilator() {
+        return;
+    }
+    let crash = SCRATCH
+        .replace("localparam IDLE", "import \"DPI-C\" function void crash();\nlocalparam IDLE")
+        .replace("$fatal(1, \"register 6\")", "crash()");
+    let around = SCRATCH
+        .replace("(* keep", "wire around;\nassign around = (registers[5] == 1) & ~around;\n(* keep")
+        .replace("state == SECOND),", "state == SECOND || around),");
+    let rows = [
+        (crash, &[("write", 24, 1), ("expect", 0, 0)], "it has crashed: Segmentation fault"),
+        (around, &[("write", 20, 1), ("expect", 0, 0)], "riser_design.around ("),
+    ];
+    for (source, steps, why) in rows {
+        let design = DESIGN.replace("\"scratch.v\"", "\"scratch.v\", \"crash.cpp\"");
+        let folder = folder(&source, &design);
+        let crash = "extern \"C\" void crash() { *(volatile int*)8 = 1; }\n";
+        fs::write(folder.path().join("crash.cpp"), crash).unwrap();
+        let built = build(&folder);
+        assert_eq!(built.code, 0, "{}", built.stderr);
+        let capture = path(&folder, "c.pcapng");
+        let ended = run(&folder, steps, &["--capture", &capture]);
+        assert!(ended.code == 1 && ended.stderr.contains(why), "`{why}` in {}", ended.stderr);
+        let read = riser(&["trace", &capture, "--stats"]);
+        assert_eq!(read.code, 0, "the capture is whole: {}", read.stderr);
+    }
+}
+
 #[test]
 fn what_cannot_be_built_names_its_place() {
     if !has_verilator() {
@@ -121,6 +152,11 @@ fn what_cannot_be_built_names_its_place() {
             SCRATCH.replace(".user_lnk_up", ".user_link"),
             DESIGN.to_owned(),
             "scratch.v:29: `pcie_7x` has no port `user_link`",
+        ),
+        (
+            SCRATCH.replace("wire [7:0] rx_keep", "wire [3:0] rx_keep"),
+            DESIGN.to_owned(),
+            "scratch.v:30: Output port connection 'm_axis_rx_tkeep' expects 8 bits",
         ),
         (twice, DESIGN.to_owned(), "a second `pcie_7x`: the first is at"),
         (SCRATCH.replace("wire clk,", "wire clk;;, "), DESIGN.to_owned(), "verilator failed:"),

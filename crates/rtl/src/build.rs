@@ -2,6 +2,7 @@
 //! Builds a design: finds the block's instance, writes what stands around the design, and has Verilator and the C++ compiler make a shared
 //! library of all of it. Never loads one.
 
+use crate::complaints::{Complaint, LOG, complaints};
 use crate::design::{self, Design};
 use crate::loader::ABI;
 use crate::source::{self, Instance};
@@ -15,6 +16,9 @@ use thiserror::Error;
 
 /// Lines of a tool's complaint that are shown.
 const MOST_LINES: usize = 12;
+
+/// The file of the module around the design.
+const TOP_FILE: &str = "riser_top.sv";
 
 /// What is built, and how.
 #[derive(Clone, Copy, Debug, Default)]
@@ -102,18 +106,19 @@ pub(crate) fn fingerprint(design: &Design) -> String {
 pub fn build(file: &Path, options: &Options, progress: &mut dyn FnMut(Step)) -> Result<PathBuf, BuildError> {
     let design = Design::read(file).map_err(BuildError::Design)?;
     let base = file.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
-    let paths: Vec<PathBuf> = design.sources.iter().map(|source| base.join(source)).collect();
+    let paths = design.sources.iter().map(|source| base.join(source));
+    let (programs, paths): (Vec<PathBuf>, Vec<PathBuf>) = paths.partition(|path| is_program(path));
     let (path, instance) = find_block(&design, &paths)?;
     let block = standin::block(&design.module(), design.shape(), &instance).map_err(|unfit| {
         let why = format!("`{}` has no port `{}`", design.module(), unfit.port);
-        BuildError::Source { path, line: unfit.line, why }
+        BuildError::Source { path: path.clone(), line: unfit.line, why }
     })?;
     let folder = design::folder(file);
     let objects = folder.join(if options.waves { "obj-waves" } else { "obj" });
     fs::create_dir_all(&objects).map_err(|why| BuildError::File { path: objects.clone(), why })?;
     for (name, text) in [
         ("riser_block.sv", &block),
-        ("riser_top.sv", &standin::top(&design)),
+        (TOP_FILE, &standin::top(&design)),
         ("riser_primitives.v", &standin::primitives(&design)),
         ("shim.cpp", &include_str!("../verilog/shim.cpp").to_owned()),
     ] {
@@ -123,8 +128,14 @@ pub fn build(file: &Path, options: &Options, progress: &mut dyn FnMut(Step)) -> 
     let build = Build { design: &design, base, folder: &folder, objects: &objects, waves: options.waves };
     progress(Step::Verilator);
     build.verilate(&paths)?;
+    build.check_widths(&path, &instance)?;
     progress(Step::Link);
-    build.link()
+    build.link(&programs)
+}
+
+/// Whether it is a source of functions in C or C++ that the design calls.
+fn is_program(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| ["c", "cc", "cpp"].iter().any(|known| extension == *known))
 }
 
 /// The one instance of the block, and its source.
@@ -194,11 +205,29 @@ impl Build<'_> {
         command.args(self.design.defines.iter().map(|(name, value)| format!("+define+{name}={value}")));
         command.arg("-v").arg(self.folder.join("riser_primitives.v"));
         command.arg(self.folder.join("riser_top.sv")).arg(self.folder.join("riser_block.sv")).args(sources);
-        self.run(command, "verilator", &tool)
+        self.run(command, "verilator", LOG, &tool)
+    }
+
+    /// Checks that what the block and the top are connected to is as wide as their ports.
+    fn check_widths(&self, path: &Path, instance: &Instance) -> Result<(), BuildError> {
+        let log = fs::read_to_string(self.folder.join(LOG)).unwrap_or_default();
+        let lines = instance.connections.iter().map(|connection| connection.line);
+        let lines = instance.line..=lines.max().unwrap_or(instance.line);
+        let top = self.folder.join(TOP_FILE);
+        let is_here = |c: &Complaint<'_>| {
+            let place = Path::new(c.path);
+            place == top || (place == path && lines.contains(&c.line))
+        };
+        match complaints(&log).find(|c| c.is_misfit() && is_here(c)) {
+            Some(Complaint { path, line, what, .. }) => {
+                Err(BuildError::Source { path: path.into(), line, why: what.to_owned() })
+            }
+            None => Ok(()),
+        }
     }
 
     /// Makes the library.
-    fn link(&self) -> Result<PathBuf, BuildError> {
+    fn link(&self, programs: &[PathBuf]) -> Result<PathBuf, BuildError> {
         let library = library(self.folder, self.waves);
         let part = library.with_extension("so.part");
         let include = verilator_root(self.objects);
@@ -217,19 +246,20 @@ impl Build<'_> {
             command.arg("-I").arg(include.join(path));
         }
         command.args(["-DVL_USER_FATAL", "-DVL_USER_FINISH", "-DVL_USER_STOP"]);
-        command.arg(self.folder.join("shim.cpp"));
+        command.arg(self.folder.join("shim.cpp")).args(programs);
         command.args(runtime(self.objects).map(|name| include.join("include").join(name + ".cpp")));
         command.arg(self.objects.join("Vriser_top__ALL.a"));
         command.args(["-lz", "-lpthread", "-o"]).arg(&part);
-        self.run(command, "the C++ compiler", &tool)?;
+        self.run(command, "the C++ compiler", "compiler.log", &tool)?;
         fs::rename(&part, &library).map_err(|why| BuildError::File { path: library.clone(), why })?;
         Ok(library)
     }
 
-    fn run(&self, mut command: Command, name: &'static str, tool: &str) -> Result<(), BuildError> {
+    /// Runs a tool, and keeps what it says in `log`.
+    fn run(&self, mut command: Command, name: &'static str, log: &str, tool: &str) -> Result<(), BuildError> {
         let output = command.output().map_err(|why| BuildError::NoTool { tool: tool.to_owned(), why })?;
         let said = [&output.stdout[..], &output.stderr].concat();
-        let log = self.folder.join(format!("{}.log", name.rsplit(' ').next().unwrap_or(name)));
+        let log = self.folder.join(log);
         fs::write(&log, &said).map_err(|why| BuildError::File { path: log.clone(), why })?;
         if output.status.success() {
             return Ok(());

@@ -20,7 +20,8 @@ pub struct Design {
     pub version: u32,
     /// The module at the top.
     pub top: String,
-    /// Sources. Those of the vendor's block and primitives are not needed.
+    /// Sources, in Verilog or SystemVerilog, and in C or C++ where the design calls functions. Those of the vendor's block and primitives are
+    /// not needed.
     pub sources: Vec<String>,
     /// Folders for include files, and for files that the design reads: it runs in the first of them, else in the file's own.
     #[serde(default)]

@@ -4,7 +4,7 @@
 //!
 //! - [`Design`]: the file of a design; [`build()`] makes a library of it, with Verilator;
 //! - [`Settings`]: the model `rtl` of a slot, which loads that;
-//! - `source`, `standin`: instances in Verilog, and what is written around them;
+//! - `source`, `standin`: instances in Verilog, and what is written around them; `complaints`: what Verilator says of both;
 //! - `block`, `signals`: the ports of vendors' blocks, as data;
 //! - [`Recording`]: what a design is given, to measure what riser adds;
 //! - `seven_series`, `receive`, `transmit`, `status`: the 7-series block; `descriptor`: those with streams of descriptors; `common`, `kept`,
@@ -17,6 +17,7 @@ mod block;
 mod build;
 mod clocks;
 mod common;
+mod complaints;
 mod descriptor;
 mod design;
 mod findings;

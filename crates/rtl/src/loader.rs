@@ -4,6 +4,7 @@
 
 #![allow(unsafe_code, reason = "the library of a design is called here")]
 
+use crate::complaints::explained;
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
@@ -191,7 +192,10 @@ impl Instance {
         let mut error = Box::new([0; ERROR_BYTES]);
         // SAFETY: the buffer is as long as is said.
         let model = unsafe { (library.ops.create)(seed, error.as_mut_ptr(), error.len()) };
-        let why = || LoadError::Create { path: library.path.clone(), why: text(&error[..]) };
+        let why = || LoadError::Create {
+            path: library.path.clone(),
+            why: explained(text(&error[..]), &library.path),
+        };
         let model = NonNull::new(model).ok_or_else(why)?;
         Ok(Instance { library: Rc::clone(library), model, error })
     }
@@ -226,7 +230,7 @@ impl Instance {
             (self.library.ops.run)(model, &raw mut run, fresh.into(), self.error.as_mut_ptr(), len)
         };
         let done = Done { evals: run.done, passed: run.passed };
-        if failed == 0 { Ok(done) } else { Err(text(&self.error[..])) }
+        if failed == 0 { Ok(done) } else { Err(self.ended()) }
     }
 
     /// Does all of `evals`, where the block drives `words` words of `driven` from each edge of the user clock on: what a program in C++
@@ -262,7 +266,12 @@ impl Instance {
                 len,
             )
         };
-        if failed == 0 { Ok(()) } else { Err(text(&self.error[..])) }
+        if failed == 0 { Ok(()) } else { Err(self.ended()) }
+    }
+
+    /// Why it has ended, as the library says.
+    fn ended(&self) -> String {
+        explained(text(&self.error[..]), &self.library.path)
     }
 
     /// Writes all signals into this file from now on.

@@ -7,11 +7,14 @@
 #if VM_TRACE
 #include "verilated_fst_c.h"
 #endif
+#include <csetjmp>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -49,13 +52,38 @@ struct Last {
 };
 
 // Who is asked at an edge, within a call of this library.
-void (*edge_of)(void* user, const uint32_t* read, uint32_t* driven) = nullptr;
-void* user_of = nullptr;
+thread_local void (*edge_of)(void* user, const uint32_t* read, uint32_t* driven) = nullptr;
+thread_local void* user_of = nullptr;
+// Where to go on when the design crashes; none while no code of it runs.
+thread_local sigjmp_buf* escape = nullptr;
+
+constexpr int CRASHES[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+struct sigaction before[NSIG];
+
+void crashed(int signal, siginfo_t* info, void* context) {
+    if (escape) siglongjmp(*std::exchange(escape, nullptr), signal);
+    // It is another's: as if this library were not there.
+    const auto& other = before[signal];
+    if (other.sa_flags & SA_SIGINFO) return other.sa_sigaction(signal, info, context);
+    if (other.sa_handler != SIG_DFL && other.sa_handler != SIG_IGN) return other.sa_handler(signal);
+    sigaction(signal, &other, nullptr);
+    raise(signal);
+}
+
+bool install() {
+    struct sigaction action = {};
+    action.sa_sigaction = crashed;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+    for (int signal : CRASHES) sigaction(signal, &action, &before[signal]);
+    return true;
+}
 
 struct Model {
     VerilatedContext context;
     std::unique_ptr<Vriser_top> top;
     Last last;
+    // A call that never came back: the design has crashed.
+    bool is_under_way = false;
 #if VM_TRACE
     std::unique_ptr<VerilatedFstC> waves;
 #endif
@@ -64,7 +92,9 @@ struct Model {
         context.time(time_ps);
         top->riser_clock = clocks;
         top->riser_reset_n = reset_n;
+        is_under_way = true;
         top->eval();
+        is_under_way = false;
 #if VM_TRACE
         if (waves) waves->dump(time_ps);
 #endif
@@ -92,7 +122,9 @@ void ask(void* user, const uint32_t* read, uint32_t* driven) {
         std::memcpy(driven, last.driven.data(), run.words[1] * sizeof(uint32_t));
         return;
     }
+    sigjmp_buf* const back = std::exchange(escape, nullptr);
     const uint32_t answer = run.edge(run.user, time_ps, run.passed, read, driven);
+    escape = back;
     run.passed = 0;
     stops = answer & STOPS;
     last.rests = (answer & RESTS) && reads_same && same(last.driven, driven, run.words[1]);
@@ -110,6 +142,22 @@ std::string place(const char* file, int line, const char* what) {
 
 // Calls `work`: 0, or 1 where the design has ended.
 template <class Work> int guarded(char* error, size_t len, Work work) {
+    static const bool installed = install();
+    (void)installed;
+    sigjmp_buf back;
+    // The mask is not kept, which would be a call of the system each time.
+    if (const int signal = sigsetjmp(back, 0)) {
+        sigset_t mask;
+        sigemptyset(&mask);
+        sigaddset(&mask, signal);
+        pthread_sigmask(SIG_UNBLOCK, &mask, nullptr);
+        say(error, len, std::string("it has crashed: ") + strsignal(signal));
+        return 1;
+    }
+    escape = &back;
+    struct Leave {
+        ~Leave() { escape = nullptr; }
+    } leave;
     try {
         work();
         return 0;
@@ -138,8 +186,10 @@ void* create(uint64_t seed, char* error, size_t len) {
     return failed ? nullptr : made.release();
 }
 
+// A design that has crashed is left as it is.
 void destroy(void* handle) {
     auto* model = static_cast<Model*>(handle);
+    if (model->is_under_way) return;
 #if VM_TRACE
     if (model->waves) model->waves->close();
 #endif

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Verilator's warnings, as its log has them: `%Warning-KIND: file:line:column: what`. Never runs it.
+
+use std::fs;
+use std::path::Path;
+
+/// The file that keeps what Verilator says.
+pub(crate) const LOG: &str = "verilator.log";
+
+/// A warning.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Complaint<'a> {
+    pub(crate) kind: &'a str,
+    pub(crate) path: &'a str,
+    pub(crate) line: usize,
+    pub(crate) what: &'a str,
+}
+
+/// All of a log, in order.
+pub(crate) fn complaints(log: &str) -> impl Iterator<Item = Complaint<'_>> {
+    log.lines().filter_map(|line| {
+        let (kind, rest) = line.strip_prefix("%Warning-")?.split_once(": ")?;
+        let (place, what) = rest.split_once(": ")?;
+        let mut parts = place.rsplitn(3, ':');
+        let (_column, line, path) = (parts.next()?, parts.next()?, parts.next()?);
+        Some(Complaint { kind, path, line: line.parse().ok()?, what })
+    })
+}
+
+impl Complaint<'_> {
+    /// Whether a port is connected to something of another width. A constant is none of that: it is extended, as designs mean it.
+    pub(crate) fn is_misfit(&self) -> bool {
+        let is_port = self.what.contains("port connection '") && !self.what.contains("connection's CONST ");
+        self.kind.starts_with("WIDTH") && is_port
+    }
+}
+
+/// Why a design has ended, with the loops that this may come from: `library` is its library, beside which the log is.
+pub(crate) fn explained(why: String, library: &Path) -> String {
+    let log = || fs::read_to_string(library.with_file_name(LOG)).unwrap_or_default();
+    let loops = if why.contains("did not converge") { loops(&log()) } else { Vec::new() };
+    if loops.is_empty() { why } else { format!("{why} Loops without a register: {}", loops.join(", ")) }
+}
+
+/// Loops of signals without a register, each with its place.
+fn loops(log: &str) -> Vec<String> {
+    let signal = |c: Complaint<'_>| {
+        let name = c.what.rsplit('\'').nth(1).unwrap_or(c.what);
+        format!("{name} ({}:{})", c.path, c.line)
+    };
+    complaints(log).filter(|c| c.kind == "UNOPTFLAT").map(signal).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOG: &str = "%Warning-WIDTH: a/b.v:12:3: Input port connection 's_axis_tx_tkeep' expects 8 bits on the pin connection, but pin connection's VARREF 'k' generates 4 bits.\n\
+        \x20                : ... In instance riser_top\n\
+        %Warning-WIDTH: a/b.v:13:3: Input port connection 'cfg_dsn' expects 64 bits on the pin connection, but pin connection's CONST '1'h0' generates 1 bits.\n\
+        %Warning-UNOPTFLAT: a/b.v:20:8: Signal unoptimizable: Circular combinational logic: 'riser_top.riser_design.a'\n\
+        %Warning-: odd\n%Warning-X: no place\n";
+
+    #[test]
+    fn a_log_is_read_by_lines() {
+        let misfits: Vec<(&str, usize)> =
+            complaints(LOG).filter(Complaint::is_misfit).map(|c| (c.path, c.line)).collect();
+        assert_eq!(misfits, [("a/b.v", 12)]);
+        assert_eq!(loops(LOG), ["riser_top.riser_design.a (a/b.v:20)"]);
+    }
+}
