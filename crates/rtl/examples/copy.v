@@ -296,7 +296,7 @@ pcie3_ultrascale_0 block (
     .s_axis_cc_tuser(cc_user[CC-1:0]), .s_axis_cc_tready(cc_ready),
     .pcie_rq_seq_num(sequence0[3:0]), .pcie_rq_seq_num_vld(sequence0_valid), .pcie_rq_tag_vld(tag0_valid),
     .cfg_interrupt_msix_address(msix_address), .cfg_interrupt_msix_data(msix_data), .cfg_interrupt_msix_int(msix),
-    .cfg_interrupt_msi_function_number(copies_as[3:0]), .cfg_interrupt_msi_int(32'd0),
+    .cfg_interrupt_msi_function_number(4'd0), .cfg_interrupt_msi_int(32'd0),
     .cfg_interrupt_msix_sent(sent), .cfg_interrupt_msix_fail(failed)
 );
 `endif

@@ -220,7 +220,8 @@ impl Build<'_> {
         };
         match complaints(&log).find(|c| c.is_misfit() && is_here(c)) {
             Some(Complaint { path, line, what, .. }) => {
-                Err(BuildError::Source { path: path.into(), line, why: what.to_owned() })
+                let why = format!("{what} (verilator = [\"-Wno-WIDTH\"] takes it as it is)");
+                Err(BuildError::Source { path: path.into(), line, why })
             }
             None => Ok(()),
         }
