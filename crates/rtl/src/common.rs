@@ -133,6 +133,11 @@ impl<T> Leaving<T> {
         self.queues.iter().all(VecDeque::is_empty)
     }
 
+    /// Forgets those that `keep` is false of.
+    pub(crate) fn retain(&mut self, keep: impl Fn(&T) -> bool) {
+        self.queues.iter_mut().for_each(|queue| queue.retain(|waiting| keep(&waiting.what)));
+    }
+
     pub(crate) fn clear(&mut self) {
         self.queues.iter_mut().for_each(VecDeque::clear);
     }

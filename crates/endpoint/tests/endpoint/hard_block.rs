@@ -462,3 +462,61 @@ fn interrupts_are_the_fronts() {
     assert!(block.poll(Class::Posted).is_none());
     assert_eq!(block.port.counters().bad_outputs, 1);
 }
+
+/// A table of MSI-X that is the design's: accesses to it reach the design. Else the front answers.
+#[test]
+fn msix_tables_are_the_designs_where_that_is_said() {
+    for msix_in_device in [false, true] {
+        let space = Builder::type0(Identity::default())
+            .bar(0, config::Bar::memory64(0x1_0000))
+            .pcie(PcieLayout::default())
+            .msix(config::MsixLayout { vectors: 4, table: (0, 0x1000), pending: (0, 0x2000) })
+            .build()
+            .unwrap();
+        let limits = EndpointLimits { msix_in_device, ..EndpointLimits::default() };
+        let mut block = Block::of(vec![space], limits);
+        block.handle(mrd(1, BAR0 + 0x1000, 4));
+        block.handle(mrd(2, BAR0 + 0x2000, 4));
+        assert_eq!(block.requests().len(), if msix_in_device { 2 } else { 0 });
+    }
+}
+
+/// Virtual functions of a design come with VF Enable, each known by its index and ID.
+#[test]
+fn a_design_has_virtual_functions() {
+    use crate::virtual_functions::{CONTROL, SRIOV, VF_ENABLE, VF_MSE, physical, virtual_space};
+    let design = Scripted::default();
+    let limits = EndpointLimits { msix_in_device: true, ..EndpointLimits::default() };
+    let port =
+        HardBlock::new("block", vec![physical(3)], limits, PayloadPool::new(), design.clone()).unwrap();
+    let mut port = port.with_virtual_functions(0, virtual_space()).unwrap();
+    let at = port.config(0).unwrap().extended_capability(SRIOV).unwrap();
+    let base = 0x20_0000_0000_u64;
+    for (dw, value) in [
+        (COMMAND, 0x6),
+        (at + 4, 2),
+        (at + 9, base as u32),
+        (at + 10, (base >> 32) as u32),
+        (at + CONTROL, VF_ENABLE | VF_MSE | 1 << 4),
+    ] {
+        port.write_config(Time::ZERO, EP, dw, 0xf, value);
+    }
+    let mut block = Block { port, design };
+    let _ = block.inputs();
+    block.handle(mrd(1, base + 0x4000, 4));
+    block.handle(mrd(2, base + 0x8000, 4));
+    let requests = block.requests();
+    assert_eq!(requests.iter().map(|r| r.function).collect::<Vec<_>>(), [2], "two are enabled: 1 and 2");
+    let mut answer = answers(&requests[0], 4);
+    block.sends(2, answer.remove(0));
+    let mut sent = || match block.poll(Class::Completion).unwrap().repr.body {
+        Body::Completion(sent) => (sent.status, sent.completer.bits() - EP.bits()),
+        _ => panic!("a completion"),
+    };
+    assert_eq!(sent(), (Status::UnsupportedRequest, 0), "of the third, which is not enabled");
+    assert_eq!(sent(), (Status::Success, 2));
+    let refused = HardBlock::new("b", vec![space()], limits, PayloadPool::new(), Scripted::default())
+        .unwrap()
+        .with_virtual_functions(0, virtual_space());
+    assert!(matches!(refused.map(|_| ()), Err(EndpointError::NoSriov(0))));
+}

@@ -28,7 +28,7 @@ const TABLE: u64 = 0x2000;
 
 type Probes = Rc<RefCell<BTreeMap<u16, Probe>>>;
 
-fn physical(vfs: u16) -> ConfigSpace {
+pub(crate) fn physical(vfs: u16) -> ConfigSpace {
     let numbering = VfNumbering { first_offset: 1, stride: 1 };
     let sriov = SriovLayout { ari: numbering, ..SriovLayout::new(vfs, 0x1001) };
     Builder::type0(Identity { vendor: 0x1234, device: 1, ..Identity::default() })
@@ -40,7 +40,7 @@ fn physical(vfs: u16) -> ConfigSpace {
         .unwrap()
 }
 
-fn virtual_space() -> ConfigSpace {
+pub(crate) fn virtual_space() -> ConfigSpace {
     Builder::virtual_function(Identity::default())
         .pcie(PcieLayout::default())
         .msix(MsixLayout { vectors: 4, table: (0, TABLE as u32), pending: (0, 0x3000) })

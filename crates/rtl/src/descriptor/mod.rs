@@ -18,6 +18,8 @@ mod resets;
 mod show;
 mod tags;
 mod take;
+#[cfg(test)]
+mod tests;
 mod unpack;
 
 use crate::block::descriptor::{Driven, Read};
@@ -59,6 +61,18 @@ pub(crate) struct Options {
 struct Sent {
     output: DesignOutput,
     note: Note,
+}
+
+impl Sent {
+    /// The front's index of the function that sends it.
+    fn function(&self) -> Option<u16> {
+        match self.output {
+            DesignOutput::Tlp { function, .. }
+            | DesignOutput::Interrupt { function, .. }
+            | DesignOutput::Intx { function, .. } => Some(function),
+            _ => None,
+        }
+    }
 }
 
 /// What the design is told when something leaves.

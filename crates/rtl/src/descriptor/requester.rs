@@ -87,6 +87,8 @@ impl Requester {
     /// Ends the requests of a function that was reset: each gets its end from the block.
     pub(super) fn function_reset(&mut self, inner: &mut Inner, slot: Slot) {
         self.untagged.retain(|waiting| waiting.slot != slot);
+        let function = inner.functions.index(slot);
+        inner.leaving.retain(|sent| sent.function() != function);
         let tags: Vec<u16> = self.tags.of(Some(slot)).collect();
         for tag in tags {
             if let Some(entry) = self.tags.rest(tag, inner.common.now) {
@@ -193,7 +195,7 @@ impl Requester {
     }
 
     fn show_numbers(&mut self, inner: &Inner, outputs: &mut Outputs<'_>) {
-        let left = if self.client_tags { 0 } else { self.tags.left(Self::allowed(inner)) };
+        let left = if self.client_tags { 0 } else { self.tags.left(inner.common.now, Self::allowed(inner)) };
         outputs.set(Driven::TagsLeft, left.min(self.most_shown) as u32);
         let tags = [(Driven::Tag0, Driven::Tag0Valid), (Driven::Tag1, Driven::Tag1Valid)];
         let sequences =

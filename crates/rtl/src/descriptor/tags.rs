@@ -68,8 +68,9 @@ impl Tags {
     }
 
     /// Free tags of so many.
-    pub(super) fn left(&self, allowed: usize) -> usize {
-        self.entries.iter().take(allowed).filter(|entry| entry.is_none()).count()
+    pub(super) fn left(&self, now: Time, allowed: usize) -> usize {
+        let all = self.entries.iter().zip(&self.resting).take(allowed);
+        all.filter(|(entry, until)| entry.is_none() && **until <= now).count()
     }
 
     /// Those of a function; all, where none is named.
