@@ -62,11 +62,6 @@ impl Common {
         self.found(&Rule::Refused(why.to_owned()), &bytes);
     }
 
-    /// Whether the design reported one before.
-    pub(crate) fn has_errors(&self) -> bool {
-        self.errors != 0
-    }
-
     /// Tells of errors that the design reports, each by its bit and the port's name, as they begin.
     pub(crate) fn errors(&mut self, all: impl Iterator<Item = (bool, &'static str)>) {
         let mut now = 0;

@@ -28,10 +28,15 @@ pub(crate) fn complaints(log: &str) -> impl Iterator<Item = Complaint<'_>> {
 }
 
 impl Complaint<'_> {
-    /// Whether a port is connected to something of another width. A constant is none of that: it is extended, as designs mean it.
+    /// Whether a port is connected to a signal that is narrower than it. Constants are extended, and of wider signals the rest is nothing: so
+    /// designs mean it.
     pub(crate) fn is_misfit(&self) -> bool {
         let is_port = self.what.contains("port connection '") && !self.what.contains("connection's CONST ");
-        self.kind.starts_with("WIDTH") && is_port
+        let bits = |before: &str| {
+            let rest = self.what.split_once(before)?.1;
+            rest.split(' ').next()?.parse::<u32>().ok()
+        };
+        self.kind.starts_with("WIDTH") && is_port && bits(" generates ") < bits(" expects ")
     }
 }
 
@@ -58,6 +63,7 @@ mod tests {
     const LOG: &str = "%Warning-WIDTH: a/b.v:12:3: Input port connection 's_axis_tx_tkeep' expects 8 bits on the pin connection, but pin connection's VARREF 'k' generates 4 bits.\n\
         \x20                : ... In instance riser_top\n\
         %Warning-WIDTH: a/b.v:13:3: Input port connection 'cfg_dsn' expects 64 bits on the pin connection, but pin connection's CONST '1'h0' generates 1 bits.\n\
+        %Warning-WIDTH: a/b.v:14:3: Input port connection 's_axis_rq_tuser' expects 62 bits on the pin connection, but pin connection's VARREF 'u' generates 256 bits.\n\
         %Warning-UNOPTFLAT: a/b.v:20:8: Signal unoptimizable: Circular combinational logic: 'riser_top.riser_design.a'\n\
         %Warning-: odd\n%Warning-X: no place\n";
 

@@ -20,8 +20,11 @@ use tlp::{Bdf, Class, PayloadPool, Time};
 /// The block.
 pub(crate) struct SevenSeries {
     layout: Layout,
-    /// Those by which the design reports errors.
-    error_ports: Ports,
+    /// Those by which the design asks for something beside the streams, and whether it did at the last edge.
+    asking: Ports,
+    has_asked: bool,
+    /// What of the link is shown: in reset, up; none yet.
+    shown: Option<(bool, bool)>,
     lanes: usize,
     link_lanes: u16,
     pool: PayloadPool,
@@ -37,6 +40,7 @@ pub(crate) struct SevenSeries {
     interrupt_taken: bool,
     register_read: bool,
     flr: bool,
+    flr_shown: bool,
     /// The level that INTx was asked for.
     intx: bool,
 }
@@ -53,12 +57,16 @@ const ERRORS: [(Read, &str); 9] = [
     (Read::ErrorMalformed, "cfg_err_malformed"),
     (Read::ErrorPoisoned, "cfg_err_poisoned"),
 ];
+/// Inputs by which it asks for interrupts and registers.
+const ASKED: [Read; 3] = [Read::Interrupt, Read::ManagementGet, Read::ManagementPut];
 
 impl SevenSeries {
     pub(crate) fn new(shape: Shape, latency: u32, pool: PayloadPool, told: Shared<Told>) -> SevenSeries {
         let layout = Layout::of(shape);
         SevenSeries {
-            error_ports: Ports::of(&layout, ERRORS.iter().map(|(port, _)| *port)),
+            asking: Ports::of(&layout, ERRORS.iter().map(|(port, _)| *port).chain(ASKED)),
+            has_asked: false,
+            shown: None,
             layout,
             lanes: usize::from(shape.data_bits / 32),
             link_lanes: shape.lanes,
@@ -74,6 +82,7 @@ impl SevenSeries {
             interrupt_taken: false,
             register_read: false,
             flr: false,
+            flr_shown: false,
             intx: false,
         }
     }
@@ -125,6 +134,29 @@ impl SevenSeries {
         outputs.set(Driven::RxKeep, beat.keep);
         outputs.set(Driven::RxLast, beat.is_last.into());
         outputs.set(Driven::RxUser, beat.user);
+    }
+
+    /// Shows the state of the link where it is another than before.
+    fn show_link(&mut self, outputs: &mut Outputs<'_>, (in_reset, is_up): (bool, bool)) {
+        if self.shown.replace((in_reset, is_up)) == Some((in_reset, is_up)) {
+            return;
+        }
+        outputs.set(Driven::Reset, in_reset.into());
+        outputs.set(Driven::LinkUp, is_up.into());
+        outputs.set(Driven::PhyUp, 1);
+        outputs.set(Driven::AppReady, (!in_reset).into());
+    }
+
+    /// What it asks for beside the streams.
+    fn answer(&mut self, inputs: Inputs<'_>, outputs: &mut Outputs<'_>, in_reset: bool) {
+        if in_reset {
+            self.interrupt_taken = false;
+            outputs.set(Driven::InterruptReady, 0);
+        } else {
+            self.interrupt(inputs, outputs);
+            self.common.errors(ERRORS.iter().map(|(port, name)| (inputs.is(*port), *name)));
+        }
+        self.manage(inputs, outputs);
     }
 
     /// Interrupts are asked for until they are ready; ready is shown for one cycle.
@@ -229,27 +261,24 @@ impl Block for SevenSeries {
         let mut outputs = Outputs { layout: &layout, words: &mut words };
         self.common.cycle += 1;
         let in_reset = self.common.in_reset() || !inputs.is(Read::ResetN);
-        outputs.set(Driven::Reset, in_reset.into());
         let is_up = self.common.is_up(in_reset);
-        outputs.set(Driven::LinkUp, is_up.into());
-        outputs.set(Driven::PhyUp, 1);
-        outputs.set(Driven::AppReady, (!in_reset).into());
-        if in_reset {
-            self.interrupt_taken = false;
-            outputs.set(Driven::InterruptReady, 0);
-        } else {
+        self.show_link(&mut outputs, (in_reset, is_up));
+        if !in_reset {
             self.transmit(inputs);
-            self.interrupt(inputs, &mut outputs);
-            if self.common.has_errors() || inputs.any(&self.error_ports) {
-                self.common.errors(ERRORS.iter().map(|(port, name)| (inputs.is(*port), *name)));
-            }
+        }
+        // Once more behind the last time, when answers end.
+        let asks = inputs.any(&self.asking);
+        if std::mem::replace(&mut self.has_asked, asks) || asks {
+            self.answer(inputs, &mut outputs, in_reset);
         }
         self.receive(inputs, &mut outputs, is_up);
-        self.manage(inputs, &mut outputs);
-        self.is_ready = !in_reset && self.waiting() < TX_BUFFERS;
+        let waiting = self.waiting();
+        self.is_ready = !in_reset && waiting < TX_BUFFERS;
         outputs.set(Driven::TxReady, self.is_ready.into());
-        outputs.set(Driven::TxBuffers, (TX_BUFFERS - self.waiting().min(TX_BUFFERS)) as u32);
-        outputs.set(Driven::FunctionLevelReset, std::mem::take(&mut self.flr).into());
+        outputs.set(Driven::TxBuffers, (TX_BUFFERS - waiting.min(TX_BUFFERS)) as u32);
+        if std::mem::replace(&mut self.flr_shown, std::mem::take(&mut self.flr)) || self.flr_shown {
+            outputs.set(Driven::FunctionLevelReset, self.flr_shown.into());
+        }
         if std::mem::take(&mut self.is_old) {
             status::drive(&self.registers, &mut outputs, self.link_lanes);
         }
@@ -258,7 +287,11 @@ impl Block for SevenSeries {
     }
 
     fn rests(&self) -> bool {
-        self.common.is_up(self.common.in_reset()) && self.is_idle() && !self.is_old && !self.flr
+        self.common.is_up(self.common.in_reset())
+            && self.is_idle()
+            && !self.is_old
+            && !self.flr
+            && !self.flr_shown
     }
 
     fn pass(&mut self, edges: u64) {
