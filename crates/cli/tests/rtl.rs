@@ -154,9 +154,9 @@ fn what_cannot_be_built_names_its_place() {
             "scratch.v:29: `pcie_7x` has no port `user_link`",
         ),
         (
-            SCRATCH.replace("wire [7:0] rx_keep", "wire [3:0] rx_keep"),
+            SCRATCH.replace("reg [7:0] tx_keep", "reg [3:0] tx_keep"),
             DESIGN.to_owned(),
-            "scratch.v:30: Output port connection 'm_axis_rx_tkeep' expects 8 bits",
+            "scratch.v:32: Input port connection 's_axis_tx_tkeep' expects 8 bits",
         ),
         (twice, DESIGN.to_owned(), "a second `pcie_7x`: the first is at"),
         (SCRATCH.replace("wire clk,", "wire clk;;, "), DESIGN.to_owned(), "verilator failed:"),

@@ -253,6 +253,13 @@ impl Plugged {
             })
         };
         self.task = match other.task {
+            // A device with virtual functions shows them to the driver of one that has some.
+            Task::Functions(driver) if matches!(self.task, Task::Functions(_)) => {
+                Task::Functions(Box::new(move |cpu, found| {
+                    let found = found.into_iter().map(&moved).collect();
+                    behind(cpu.clone(), driver(cpu, found))
+                }))
+            }
             Task::Driver(driver) => {
                 Task::Driver(Box::new(move |cpu, found| behind(cpu.clone(), driver(cpu, moved(found)))))
             }

@@ -28,10 +28,11 @@ pub(crate) fn complaints(log: &str) -> impl Iterator<Item = Complaint<'_>> {
 }
 
 impl Complaint<'_> {
-    /// Whether a port is connected to a signal that is narrower than it. Constants are extended, and of wider signals the rest is nothing: so
-    /// designs mean it.
+    /// Whether an input is connected to a signal that is narrower than it. Constants are extended, of wider signals the rest is nothing, and
+    /// of a wide output some bits may be wanted: so designs mean it.
     pub(crate) fn is_misfit(&self) -> bool {
-        let is_port = self.what.contains("port connection '") && !self.what.contains("connection's CONST ");
+        let is_port =
+            self.what.contains("Input port connection '") && !self.what.contains("connection's CONST ");
         let bits = |before: &str| {
             let rest = self.what.split_once(before)?.1;
             rest.split(' ').next()?.parse::<u32>().ok()
@@ -64,6 +65,7 @@ mod tests {
         \x20                : ... In instance riser_top\n\
         %Warning-WIDTH: a/b.v:13:3: Input port connection 'cfg_dsn' expects 64 bits on the pin connection, but pin connection's CONST '1'h0' generates 1 bits.\n\
         %Warning-WIDTH: a/b.v:14:3: Input port connection 's_axis_rq_tuser' expects 62 bits on the pin connection, but pin connection's VARREF 'u' generates 256 bits.\n\
+        %Warning-WIDTH: a/b.v:15:3: Output port connection 's_axis_rq_tready' expects 4 bits on the pin connection, but pin connection's VARREF 'r' generates 1 bits.\n\
         %Warning-UNOPTFLAT: a/b.v:20:8: Signal unoptimizable: Circular combinational logic: 'riser_top.riser_design.a'\n\
         %Warning-: odd\n%Warning-X: no place\n";
 

@@ -13,6 +13,7 @@ use crate::seven_series::SevenSeries;
 use crate::slot::Rtl;
 use crate::space;
 use endpoint::{EndpointLimits, HardBlock, TagsPer};
+use plug::plugged::{HostTask, StandIn};
 use plug::site::NativeCode;
 use plug::{Fault, Model, Needs, Plugged, Shared, Site};
 use schemars::JsonSchema;
@@ -78,7 +79,20 @@ impl Model for Settings {
             0 => Plugged::block(block, native::driver(&self.step, &told)),
             _ => Plugged::block_with_virtual_functions(block, native::functions_driver(&self.step, &told)),
         };
-        Ok(plugged.reporting(&told))
+        let plugged = plugged.reporting(&told);
+        Ok(if self.step.is_empty() { driven_by_models(plugged, &design) } else { plugged })
+    }
+}
+
+/// Where the host has no steps, the lab may name a model whose driver drives the design: by its first BAR of memory.
+fn driven_by_models(plugged: Plugged, design: &Design) -> Plugged {
+    let is_memory = |bar: &&native::BarSettings| bar.kind != native::BarKind::Io;
+    match design.function.bars.iter().find(is_memory) {
+        Some(bar) => {
+            let arrival: HostTask = Box::new(|_| Box::pin(std::future::ready(Ok(()))));
+            plugged.standing_in(StandIn { bar: bar.bar, arrival })
+        }
+        None => plugged,
     }
 }
 
