@@ -5,7 +5,7 @@
     generate.py            writes all files anew
     generate.py --check    says which of them are not as they would be written; exit status 1 if any
 
-Needs the wheel systemrdl-compiler (requirements.txt). What is written: constants for Rust, a header for C, a package for SystemVerilog,
+Needs the wheel systemrdl-compiler (requirements.txt). What is written: constants for Rust, a header for C, constants for SystemVerilog,
 tables in Markdown.
 """
 
@@ -224,7 +224,7 @@ def c(top: Node) -> str:
 
 
 def sv_constant(name: str, bits: int, value: int, comment: str) -> str:
-    return f"    localparam logic [{bits - 1}:0] {name} = {bits}'h{value:x}; // {comment}"
+    return f"localparam logic [{bits - 1}:0] {name} = {bits}'h{value:x}; // {comment}"
 
 
 def sv_register(place: Place, prefix: str) -> list[str]:
@@ -240,30 +240,30 @@ def sv_register(place: Place, prefix: str) -> list[str]:
         lines.append(sv_constant(f"{name}_WRITABLE", 8 * place.bytes, writable, "bits that software may write"))
     if not is_whole(place):
         for field in place.fields:
-            lines.append(f"    localparam int {name}_{field.inst_name}_LOW = {field.low}; // {title_of(field)}: {field.width} bit{'s' if field.width > 1 else ''} from there on")
+            lines.append(f"localparam int {name}_{field.inst_name}_LOW = {field.low}; // {title_of(field)}: {field.width} bit{'s' if field.width > 1 else ''} from there on")
     return lines
 
 
 def systemverilog(top: Node) -> str:
     lines = ["// SPDX-License-Identifier: Apache-2.0 OR MIT", f"// {top.get_property('name')}: offsets, fields, and what software may write.", f"// {WRITTEN}"]
-    lines += ["// A design uses what it has, not all that the description says.", "/* verilator lint_off UNUSEDPARAM */", "package dma_engine_registers;"]
-    lines.append(sv_constant("BAR_BYTES", 32, top.size, "bytes of the BAR"))
+    lines += ["// A module that includes this uses what it needs of it.", "/* verilator lint_off UNUSEDPARAM */"]
+    lines.append(sv_constant("R_BAR_BYTES", 32, top.size, "bytes of the BAR"))
     for place in registers(top):
-        lines += sv_register(place, "")
+        lines += sv_register(place, "R_")
     for place in places(top):
         if isinstance(place.node, MemNode):
-            lines.append(sv_constant(place.name, 16, place.offset, f"{place.title}; {place.bytes} B"))
-            lines.append(sv_constant(f"{place.name}_BYTES", 16, place.bytes, "its bytes"))
+            lines.append(sv_constant(f"R_{place.name}", 16, place.offset, f"{place.title}; {place.bytes} B"))
+            lines.append(sv_constant(f"R_{place.name}_BYTES", 16, place.bytes, "its bytes"))
     for group in groups(top):
-        lines.append(sv_constant(group.name, 16, group.offset, f"the first {group.title.lower()}"))
-        lines.append(sv_constant(f"{group.name}_COUNT", 16, group.count, "how many there are at most"))
-        lines.append(sv_constant(f"{group.name}_STRIDE", 16, group.stride, "bytes from one to the next"))
+        lines.append(sv_constant(f"R_{group.name}", 16, group.offset, f"the first {group.title.lower()}"))
+        lines.append(sv_constant(f"R_{group.name}_COUNT", 16, group.count, "how many there are at most"))
+        lines.append(sv_constant(f"R_{group.name}_STRIDE", 16, group.stride, "bytes from one to the next"))
         for place in registers(group.node):
-            lines += sv_register(place, f"{group.name}_")
+            lines += sv_register(place, f"R_{group.name}_")
     for encode in enums(top):
         bits = max(value.value for value in encode).bit_length()
         lines += [sv_constant(f"{encode.type_name.upper()}_{value.name}", bits, value.value, value.rdl_desc) for value in encode]
-    return "\n".join([*lines, "endpackage", "/* verilator lint_on UNUSEDPARAM */"]) + "\n"
+    return "\n".join([*lines, "/* verilator lint_on UNUSEDPARAM */"]) + "\n"
 
 
 # ---- Markdown ----
@@ -318,7 +318,7 @@ def markdown(top: Node) -> str:
 OUTPUTS = {
     "crates/devices/src/dma_engine/registers.rs": rust,
     "drivers/linux/riser_dma_registers.h": c,
-    "rtl/dma_engine/dma_engine_registers.sv": systemverilog,
+    "rtl/dma_engine/dma_engine_registers.svh": systemverilog,
     "docs/reference/dma-engine.md": markdown,
 }
 
