@@ -34,8 +34,7 @@ module dma_engine_receive #(
     output logic [TAG-1:0] ended_tag
 );
     // Error codes (PG156, PG213: Requester Completion Descriptor Fields).
-    localparam logic [3:0] POISONED = 4'd1;
-    localparam logic [3:0] INVALID_TAG = 4'd6;
+    localparam logic [3:0] BAD_STATUS = 4'd2, NO_DATA = 4'd3, OTHER_REQUESTER = 4'd4, INVALID_TAG = 4'd6, BY_RESET = 4'd8, TIMEOUT = 4'd9;
 
     // ---- the descriptor ----
     logic [3:0] error_code;
@@ -81,9 +80,11 @@ module dma_engine_receive #(
                 ended_tag <= tag;
                 lands <= open && tag_fits && !is_error && !is_wrong;
                 wrong <= is_error || is_wrong || rc_discontinue;
-                known <= open && tag_fits && error_code != INVALID_TAG;
-                // A block that ends a request for an error may say so by the code alone.
-                last_of_read <= completed || (is_error && error_code != POISONED);
+                // What is for another request is let go by.
+                known <= open && tag_fits && error_code != INVALID_TAG && error_code != OTHER_REQUESTER;
+                // Where the block ends a request for an error, the code says so.
+                last_of_read <= completed || error_code == BAD_STATUS || error_code == NO_DATA || error_code == BY_RESET ||
+                                error_code == TIMEOUT;
                 base <= place + (ROW + LANE)'(begins) - (ROW + LANE)'(3);
                 left <= dwords + 11'd3;
             end else begin
