@@ -267,6 +267,7 @@ module dma_engine_core #(
 
     logic job, job_ready, job_unreadable, slot_write, unreadable, done, done_wrong, done_taken;
     logic [2:0] job_kind, done_kind;
+    logic [3:0] job_code, done_code;
     logic [66:0] job_position;
     logic [PAIR-1:0] job_pair;
     logic [SLOT-1:0] job_slot, slot;
@@ -283,6 +284,7 @@ module dma_engine_core #(
         .rst,
         .job,
         .job_ready,
+        .job_code,
         .job_kind,
         .job_position,
         .job_bytes(looked_bytes),
@@ -303,6 +305,7 @@ module dma_engine_core #(
         .unreadable,
         .done,
         .done_kind,
+        .done_code,
         .wrong(done_wrong),
         .done_taken
     );
@@ -417,6 +420,7 @@ module dma_engine_core #(
         .drop,
         .job,
         .job_ready,
+        .job_code,
         .job_kind,
         .job_position,
         .job_pair,
@@ -428,6 +432,7 @@ module dma_engine_core #(
         .unreadable,
         .done,
         .done_kind,
+        .done_code,
         .done_wrong,
         .done_taken
     );

@@ -18,6 +18,7 @@ module dma_engine_hand_on #(
 
     input logic job,
     output logic job_ready,
+    input logic [3:0] job_code,   // goes through
     input logic [2:0] job_kind,   // NOBODY, CHECK, LOOP, FETCH or SINK
     input logic [66:0] job_position,
     input logic [12:0] job_bytes,
@@ -42,6 +43,7 @@ module dma_engine_hand_on #(
 
     output logic done,
     output logic [2:0] done_kind,
+    output logic [3:0] done_code,
     output logic wrong,
     input logic done_taken
 );
@@ -55,10 +57,11 @@ module dma_engine_hand_on #(
     logic runs, goes_on, is_last;
 
     // ---- jobs that wait ----
-    localparam int JOB = 3 + 67 + 13 + 2 + ROW + PAIR + SLOT + 1;
+    localparam int JOB = 4 + 3 + 67 + 13 + 2 + ROW + PAIR + SLOT + 1;
     logic waits, takes;
     logic [1:0] room;
     logic [2:0] next_kind;
+    logic [3:0] next_code, code, work_code;
     logic [66:0] next_position;
     logic [12:0] next_bytes;
     logic [1:0] next_offset;
@@ -74,9 +77,9 @@ module dma_engine_hand_on #(
         .clk,
         .rst,
         .push(job),
-        .din({job_kind, job_position, job_bytes, job_offset, job_row, job_pair, job_slot, job_unreadable}),
+        .din({job_code, job_kind, job_position, job_bytes, job_offset, job_row, job_pair, job_slot, job_unreadable}),
         .pop(takes),
-        .dout({next_kind, next_position, next_bytes, next_offset, next_row, next_pair, next_slot, next_unreadable}),
+        .dout({next_code, next_kind, next_position, next_bytes, next_offset, next_row, next_pair, next_slot, next_unreadable}),
         .valid(waits),
         .room
     );
@@ -113,6 +116,7 @@ module dma_engine_hand_on #(
     always_ff @(posedge clk) begin
         if (takes) begin
             kind <= next_kind;
+            code <= next_code;
             // The first row may have none of its bytes: then it has the end of none.
             stream_row <= next_position[66:BYTE] - STREAM_ROW'(lead > next_position[BYTE-1:0]);
             first <= (BYTE + 1)'(lead) + (BYTE + 1)'(next_offset);
@@ -152,6 +156,7 @@ module dma_engine_hand_on #(
         ends <= is_last;
         if (goes_on) begin
             work_kind <= kind;
+            work_code <= code;
             work_row <= stream_row;
             work_shift <= shift;
             work_pair <= pair;
@@ -197,7 +202,7 @@ module dma_engine_hand_on #(
         else if (done_taken) done <= 1'b0;
         if (works) begin
             is_wrong <= !ends && ((is_wrong && !work_first) || (work_kind == CHECK && differs != '0));
-            if (ends) done_kind <= work_kind;
+            if (ends) {done_code, done_kind} <= {work_code, work_kind};
             if (ends) wrong <= (is_wrong && !work_first) || (work_kind == CHECK && differs != '0);
         end
     end

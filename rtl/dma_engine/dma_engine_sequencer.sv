@@ -94,6 +94,7 @@ module dma_engine_sequencer #(
     // ---- data that are handed on ----
     output logic job,
     input logic job_ready,
+    output logic [3:0] job_code,
     output logic [2:0] job_kind,
     output logic [66:0] job_position,
     output logic [PAIR-1:0] job_pair,
@@ -105,6 +106,7 @@ module dma_engine_sequencer #(
     input logic unreadable,
     input logic done,
     input logic [2:0] done_kind,
+    input logic [3:0] done_code,
     input logic done_wrong,
     output logic done_taken
 );
@@ -200,14 +202,14 @@ module dma_engine_sequencer #(
         .clk, .write(position_write), .write_address(at_e), .write_data(position_data), .read_address(at_e), .read_data(position)
     );
 
-    // What came of the descriptor that ends next.
-    logic outcome_write, chain_failed;
+    // What comes of the descriptor whose data are handed on (`code`), and of the one that ends next.
+    logic outcome_write, chain_failed, data_wrong;
     logic [3:0] code;
     logic [40:0] moved;
-    logic [45:0] outcome_data;
-    dma_engine_ram #(.WIDTH(46), .DEPTH(ENGINES)) outcomes_ram (
+    logic [46:0] outcome_data;
+    dma_engine_ram #(.WIDTH(47), .DEPTH(ENGINES)) outcomes_ram (
         .clk, .write(outcome_write), .write_address(at_e), .write_data(outcome_data), .read_address(at_e),
-        .read_data({code, chain_failed, moved})
+        .read_data({code, data_wrong, chain_failed, moved})
     );
 
     // How far descriptors were fetched; `aborting`: those up to `taken` end.
@@ -392,15 +394,14 @@ module dma_engine_sequencer #(
 
     // ---- what is noted of a place in the window ----
     logic [1:0] note_kind;
-    logic note_first, note_last, note_interrupts, note_more, is_whole;
+    logic note_first, note_last, note_interrupts, note_more;
     logic [3:0] note_fault, code_now;
     logic [ENGINE-1:0] note_e;
     logic [66:0] note_position;
     assign {note_kind, note_e, note_first, note_last, note_interrupts, note_more, note_fault, note_position} = looked;
     always_comb begin
         code_now = note_first ? unbegun(note_fault, chain_failed) : code;
-        is_whole = code_now == ERROR_CODE_OK || code_now == ERROR_CODE_DATA;
-        if (is_whole && (looked_failed || note_fault == ERROR_CODE_READ)) code_now = ERROR_CODE_READ;
+        if (code_now == ERROR_CODE_OK && (looked_failed || note_fault == ERROR_CODE_READ)) code_now = ERROR_CODE_READ;
     end
 
     // ---- how many descriptors one read fetches: up to 128 B, to the end of the ring, and as many as were posted ----

@@ -17,7 +17,7 @@
     assign walk_ends = window_empty || TAG'(walk + 1'b1) == tail_tag;
     assign walk_matches = !window_empty && !looked_dropped && (state == ABORT_WALK ? note_e == e : FUNCTION'(note_e >> LOCAL) == reset_of);
     assign is_data_taken = done_kind == CHECK || done_kind == LOOP || done_kind == SINK;
-    assign account_code = done_wrong ? ERROR_CODE_DATA : code;
+    assign account_code = done_code == ERROR_CODE_OK && (data_wrong || done_wrong) ? ERROR_CODE_DATA : done_code;
     assign account_moved = moved + (is_data_taken ? 41'(looked_bytes) : 41'd0);
     assign tell_place = seen_done & (seen_entries - 32'd1);
     assign is_told = tell_interrupts || tell_code != ERROR_CODE_OK;
@@ -182,12 +182,12 @@
                         (state == HAND_ON && !looked_dropped && note_kind != FETCH) ||
                         (state == ACCOUNT && !looked_dropped && note_kind != FETCH);
         case (state)
-            ABORT_END: outcome_data = {ERROR_CODE_OK, 1'b0, moved};
-            ISSUE: outcome_data = {ERROR_CODE_OK, ends_refused && current_more, piece_last || ends_refused ? 41'd0 : moved + 41'(piece_bytes)};
-            LOAD: outcome_data = {ERROR_CODE_OK, skips_d2h && slot_more, 41'd0};
-            HAND_ON: outcome_data = {code_now, chain_failed, note_first ? 41'd0 : moved};
-            ACCOUNT: outcome_data = note_last ? {account_code, note_more && account_code != ERROR_CODE_OK, 41'd0} :
-                                                {account_code, chain_failed, account_moved};
+            ABORT_END: outcome_data = {ERROR_CODE_OK, 1'b0, 1'b0, moved};
+            ISSUE: outcome_data = {ERROR_CODE_OK, 1'b0, ends_refused && current_more, piece_last || ends_refused ? 41'd0 : moved + 41'(piece_bytes)};
+            LOAD: outcome_data = {ERROR_CODE_OK, 1'b0, skips_d2h && slot_more, 41'd0};
+            HAND_ON: outcome_data = {code_now, data_wrong, chain_failed, moved};
+            ACCOUNT: outcome_data = note_last ? {code, 1'b0, note_more && account_code != ERROR_CODE_OK, 41'd0} :
+                                                {code, data_wrong || done_wrong, chain_failed, account_moved};
             default: outcome_data = '0;
         endcase
 
@@ -320,9 +320,10 @@
         job_kind = NOBODY;
         if (!looked_dropped) begin
             if (note_kind == FETCH) job_kind = DESCRIPTORS;
-            else if (note_kind == DATA && (code_now == ERROR_CODE_OK || code_now == ERROR_CODE_DATA))
+            else if (note_kind == DATA && code_now == ERROR_CODE_OK)
                 job_kind = words_read[58:57] == LOGIC_KIND_INTEGERS ? CHECK : words_read[58:57] == LOGIC_KIND_LOOP_BACK ? LOOP : SINK;
         end
+        job_code = code_now;
         job_position = note_position;
         job_pair = pair;
         job_slot = {e, ready_first + ready_count[2:0]};

@@ -12,6 +12,7 @@ import cocotb
 from cocotb.triggers import FallingEdge, RisingEdge, Timer
 from cocotbext.axi import AxiStreamBus
 from cocotbext.pcie.core import RootComplex
+from cocotbext.pcie.core.caps import PciCapId
 from cocotbext.pcie.xilinx.us import UltraScalePcieDevice, UltraScalePlusPcieDevice
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -20,6 +21,7 @@ R = {name: int(value, 16) for name, value in CONSTANT.findall((HERE.parent / "dm
 OK, SIZE, RANGE, FLAGS, READ, WRITE, DATA, ABORTED, FETCH, RING = range(1, 11)
 INTEGERS, PLAIN, LOOP_BACK = range(3)
 INTERRUPT, MORE = 1, 2
+DEVICE_ENTRIES, FUNCTIONS = 16, 2  # as built
 
 
 def integers(seed: int, offset: int, count: int) -> bytes:
@@ -56,6 +58,8 @@ class Bench:
         for name in ("cfg_vf_status", "cfg_interrupt_msix_enable", "cfg_interrupt_msix_mask", "cfg_interrupt_msix_vf_enable", "cfg_interrupt_msix_vf_mask",
                      "cfg_flr_in_process", "cfg_vf_flr_in_process"):
             getattr(dut, name).setimmediatevalue(0)
+        # From the first edge on.
+        dut.user_reset.setimmediatevalue(1)
         self.device.functions[0].configure_bar(0, R["R_BAR_BYTES"], ext=True, prefetch=True)
         self.rc.make_port().connect(self.device)
 
@@ -69,6 +73,9 @@ class Bench:
         self.function = function
         await function.enable_device()
         await function.set_master()
+        # As Linux does: tags beyond 31 need Extended Tag Field Enable (PCIe 5.0 §7.5.3.4).
+        control = await function.capability_read_word(PciCapId.EXP, 8)
+        await function.capability_write_word(PciCapId.EXP, 8, control | 1 << 8)
         await function.alloc_irq_vectors(2, 2)
         self.bar = function.bar_window[0]
         self.memory = self.rc.mem_pool
@@ -129,7 +136,7 @@ class Engine:
         await self.set("CONTROL", 1 | 2 * self.host_ring | 8 * status | self.logic << 8)
 
     def place(self, index):
-        return (self.number * await_free_entries(self.bench) + index % self.entries) * 32 + R["R_DESCRIPTOR"]
+        return (self.number * DEVICE_ENTRIES + index % self.entries) * 32 + R["R_DESCRIPTOR"]
 
     async def post(self, pieces, ring=True):
         for address, size, flags in pieces:
@@ -158,7 +165,3 @@ class Engine:
         index %= self.entries
         data = self.ring[32 * index + 0x14 : 32 * index + 0x20] if self.host_ring else await self.bench.bar.read(self.place(index) + 0x14, 12)
         return int.from_bytes(data[:4], "little"), int.from_bytes(data[4:12], "little")
-
-
-def await_free_entries(bench):
-    return int(bench.dut.DEVICE_ENTRIES.value)

@@ -2,6 +2,7 @@
 """Runs the benches under Icarus, against cocotbext-pcie's model of the UltraScale and UltraScale+ blocks: pytest rtl/dma_engine/tests."""
 
 import pathlib
+import subprocess
 
 import pytest
 from cocotb.runner import get_runner
@@ -15,15 +16,28 @@ BLOCKS = {
 }
 
 
+def lower(build, parameters):
+    """Icarus 11 runs always_comb blocks that wake each other by values that they only pass through without an end: Yosys makes plain Verilog."""
+    build.mkdir(parents=True, exist_ok=True)
+    lowered = build / "lowered.v"
+    set_all = " ".join(f"-set {name} {value}" for name, value in parameters.items())
+    sources = " ".join(str(path) for path in sorted(RTL.glob("dma_engine_*.sv")))
+    change = f"chparam {set_all} dma_engine_user;" if set_all else ""
+    script = f"read_verilog -sv -I{RTL} {sources}; {change} hierarchy -check -top dma_engine_user; proc; check -assert; write_verilog {lowered}"
+    subprocess.run(["yosys", "-q", "-p", script], check=True)
+    return lowered
+
+
 @pytest.mark.parametrize("block", BLOCKS)
 def test_engine(block):
     runner = get_runner("icarus")
     build = HERE / "build" / block
+    lowered = lower(build, BLOCKS[block])
     runner.build(
-        verilog_sources=sorted(RTL.glob("dma_engine_[a-z]*.sv")), includes=[RTL], hdl_toplevel="dma_engine_user", parameters=BLOCKS[block],
-        build_args=["-g2012"], build_dir=build, always=True, timescale=("1ns", "1ps"),
+        verilog_sources=[lowered], hdl_toplevel="dma_engine_user", build_args=["-g2012"], build_dir=build, always=True, timescale=("1ns", "1ps")
     )
     kind = "usp" if block.startswith("usp") else "us"
     # What no lane of a beat has is undefined, and must not matter.
-    results = runner.test(hdl_toplevel="dma_engine_user", test_module="benches", build_dir=build, test_dir=HERE, extra_env={"BLOCK": kind, "COCOTB_RESOLVE_X": "RANDOM"})
+    environment = {"BLOCK": kind, "COCOTB_RESOLVE_X": "RANDOM"}
+    results = runner.test(hdl_toplevel="dma_engine_user", test_module="benches", build_dir=build, test_dir=HERE, extra_env=environment)
     assert "<failure" not in pathlib.Path(results).read_text()
