@@ -277,7 +277,7 @@ module dma_engine_sequencer #(
     logic [FUNCTIONS-1:0] initial_reset, flr_seen, was_there, resets;
     always_comb
         for (int i = 0; i < ENGINES; i++) begin
-            is_d2h_engine[i] = LOCAL'(i) >= LOCAL'(H2D_ENGINES);
+            is_d2h_engine[i] = i % (2 ** LOCAL) >= H2D_ENGINES;
             drops_interrupt[i] = pending[i] && !(msix_enable[i>>LOCAL] && bus_master[i>>LOCAL]);
             may_interrupt[i] = pending[i] && msix_enable[i>>LOCAL] && bus_master[i>>LOCAL] && !msix_mask[i>>LOCAL] && !vector_masked[i];
         end

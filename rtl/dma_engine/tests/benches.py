@@ -295,6 +295,7 @@ async def loop_back(dut):
     await Timer(10, "us")
     assert up.written_back()[0] < 7
     await down.post(down.posts)
-    assert await up.done(7) == 0 and await down.done(9) == 0
+    assert await up.done(7, 30) == 0
+    assert await down.done(9, 30) == 0
     for at, a, b in down.places:
         assert bytes(sink[at : at + b - a]) == data[a:b]
