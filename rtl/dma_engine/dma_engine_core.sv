@@ -9,7 +9,7 @@ module dma_engine_core #(
     parameter int TAGS = 64,             // reads under way: a power of two, 256 at most
     parameter int BUFFER_BYTES = 16384,  // for their data: a power of two
     parameter int READ_BYTES = 512,      // of a read at most: a power of two, 128 to 4096
-    parameter int DEVICE_ENTRIES = 16,   // descriptors of an engine's ring in the device: a power of two
+    parameter int DEVICE_ENTRIES = 8,   // descriptors of an engine's ring in the device: a power of two
     parameter int LOOP_BYTES = 8192,     // of each loop-back: a power of two, 65536 at most
     parameter int CLOCK_MHZ = 250,
     parameter int FIRST_VF = 64,         // the block's number of the first virtual function

@@ -95,7 +95,7 @@ module dma_engine_hand_on #(
     logic [ROW-1:0] row;
     logic [PAIR-1:0] pair;
     logic [SLOT-1:0] place;
-    logic is_unreadable, is_first;
+    logic is_unreadable, is_first, is_early;
     logic [HALF-1:0] half;
     logic row_ends;
     logic [BYTE-1:0] lead;
@@ -117,8 +117,9 @@ module dma_engine_hand_on #(
         if (takes) begin
             kind <= next_kind;
             code <= next_code;
-            // The first row may have none of its bytes: then it has the end of none.
-            stream_row <= next_position[66:BYTE] - STREAM_ROW'(lead > next_position[BYTE-1:0]);
+            // The first row may have none of its bytes: then the stream's row is that of the next one.
+            stream_row <= next_position[66:BYTE];
+            is_early <= lead > next_position[BYTE-1:0];
             first <= (BYTE + 1)'(lead) + (BYTE + 1)'(next_offset);
             left <= next_kind == NOBODY || next_kind == SINK ? '0 : 14'(lead) + 14'(next_offset) + 14'(next_bytes);
             shift <= lead[1:0];
@@ -137,7 +138,8 @@ module dma_engine_hand_on #(
             if (row_ends) begin
                 half <= '0;
                 row <= row + 1'b1;
-                stream_row <= stream_row + 1'b1;
+                is_early <= 1'b0;
+                stream_row <= stream_row + STREAM_ROW'(!is_early);
             end
         end
     end
@@ -164,7 +166,8 @@ module dma_engine_hand_on #(
             work_first <= is_first;
             slot <= place;
             unreadable <= is_unreadable;
-            for (int b = 0; b < BYTES; b++) mask[b] <= (BYTE + 1)'(b) >= first && 14'(b) < left;
+            // From the first byte on, and before the end.
+            mask <= (first[BYTE] ? '0 : {BYTES{1'b1}} << first[BYTE-1:0]) & (left >= 14'(BYTES) ? '1 : ~({BYTES{1'b1}} << left[BYTE-1:0]));
         end
     end
 

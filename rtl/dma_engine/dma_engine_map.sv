@@ -4,7 +4,7 @@
 module dma_engine_map #(
     parameter int H2D_ENGINES = 1,
     parameter int D2H_ENGINES = 1,
-    parameter int DEVICE_ENTRIES = 16,
+    parameter int DEVICE_ENTRIES = 8,
     parameter int FUNCTIONS = 2
 ) (
     input logic [13:0] address,  // of a double-word

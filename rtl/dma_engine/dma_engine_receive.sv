@@ -102,8 +102,7 @@ module dma_engine_receive #(
     logic [LANES-1:0] there;  // lanes of the beat with payload
     logic [LANES-1:0] rotated;
 
-    always_comb
-        for (int l = 0; l < LANES; l++) there[l] = 11'(l) < left && !(beat_first && l < 3);
+    assign there = (left >= 11'(LANES) ? '1 : ~({LANES{1'b1}} << left[LANE-1:0])) & ~(beat_first ? LANES'(7) : '0);
 
     dma_engine_rotate #(
         .LANES(LANES),

@@ -13,7 +13,7 @@ module dma_engine_sequencer #(
     parameter int TAGS = 64,
     parameter int ROWS = 512,
     parameter int READ_BYTES = 512,
-    parameter int DEVICE_ENTRIES = 16,
+    parameter int DEVICE_ENTRIES = 8,
     parameter int LOOP_BYTES = 8192,
     parameter int CLOCK_MHZ = 250,
     parameter int FIRST_VF = 64,
@@ -361,17 +361,19 @@ module dma_engine_sequencer #(
     logic [63:0] piece_address;
     logic [40:0] piece_left;
     logic [66:0] piece_position;
+    logic [40:0] goes_by;  // bytes of the stream that are used up
     logic [BYTE-3:0] piece_lane;
     logic [ROW:0] piece_rows;
     logic [POSITION-1:0] loop_used;
 
     assign piece_most = !d2h ? read_bytes : payload_bytes < 13'(WRITE_BYTES) ? payload_bytes : 13'(WRITE_BYTES);
     dma_engine_piece #(.ROW(ROW), .BYTE(BYTE)) piece (
-        .address(current_address), .left(current_left), .position, .most(piece_most), .bytes(piece_bytes), .is_last(piece_last),
-        .next_address(piece_address), .next_left(piece_left), .next_position(piece_position), .lane(piece_lane), .rows(piece_rows)
+        .address(current_address), .left(current_left), .from(position[BYTE-1:0]), .most(piece_most), .bytes(piece_bytes),
+        .is_last(piece_last), .next_address(piece_address), .next_left(piece_left), .lane(piece_lane), .rows(piece_rows)
     );
+    assign piece_position = position + 67'(goes_by);
     // H2D: what will be in the loop-back; D2H: what is in it.
-    assign loop_used = d2h ? put - position[POSITION-1:0] : piece_position[POSITION-1:0] - took;
+    assign loop_used = d2h ? put - position[POSITION-1:0] : position[POSITION-1:0] + POSITION'(piece_bytes) - took;
     assign loop_fits = logic_of != 4'(LOGIC_KIND_LOOP_BACK) ||
                        (d2h ? loop_used >= POSITION'(piece_bytes) : loop_used <= POSITION'(LOOP_BYTES));
     assign piece_fits = d2h ? loop_fits : window_room && rows_free >= piece_rows && loop_fits;
@@ -406,15 +408,19 @@ module dma_engine_sequencer #(
 
     // ---- how many descriptors one read fetches: up to 128 B, to the end of the ring, and as many as were posted ----
     logic [31:0] behind, place;
-    logic [63:0] fetch_address;
+    logic [63:0] place_address;
+    logic is_telling;
     logic [2:0] fetch_count, fetch_most;
     assign behind = seen_posted - fetched;
-    assign place = fetched & (seen_entries - 32'd1);
-    assign fetch_address = words_read + {27'd0, place, 5'd0};
+    // Of the descriptor that is told of, or of the next one to be fetched.
+    assign place = (is_telling ? seen_done : fetched) & (seen_entries - 32'd1);
+    assign place_address = words_read + {27'd0, place, 5'd0};
     always_comb begin
-        fetch_most = 3'd4 - {1'b0, fetch_address[6:5]};
-        fetch_count = seen_entries - place < 32'(fetch_most) ? 3'(seen_entries - place) : fetch_most;
-        if (behind < 32'(fetch_count)) fetch_count = behind[2:0];
+        // Rings of four and more end at a multiple of four.
+        fetch_most = 3'd4 - {1'b0, place_address[6:5] > place[1:0] ? place_address[6:5] : place[1:0]};
+        fetch_count = seen_entries[0] ? 3'd1 : seen_entries[1] && fetch_most > 3'd2 ? 3'd2 : fetch_most;
+        if (seen_entries[1] && place[0]) fetch_count = 3'd1;
+        if (behind[31:2] == '0 && behind[2:0] < fetch_count) fetch_count = behind[2:0];
     end
 
     // ---- time ----

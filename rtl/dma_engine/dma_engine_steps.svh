@@ -5,9 +5,9 @@
     logic holds_on;          // what may stop an engine waits for what is under way
     logic has_room, turn_is_d2h, walk_ends, walk_matches;
     logic [ENGINE-1:0] idle_e;
-    logic [31:0] tell_place;
     logic [3:0] account_code;
     logic [40:0] account_moved;
+    logic [12:0] moved_bytes;
     logic is_data_taken, is_told, share_over;
     logic [ENGINE-1:0] due_e;
 
@@ -18,8 +18,10 @@
     assign walk_matches = !window_empty && !looked_dropped && (state == ABORT_WALK ? note_e == e : FUNCTION'(note_e >> LOCAL) == reset_of);
     assign is_data_taken = done_kind == CHECK || done_kind == LOOP || done_kind == SINK;
     assign account_code = done_code == ERROR_CODE_OK && (data_wrong || done_wrong) ? ERROR_CODE_DATA : done_code;
-    assign account_moved = moved + (is_data_taken ? 41'(looked_bytes) : 41'd0);
-    assign tell_place = seen_done & (seen_entries - 32'd1);
+    assign moved_bytes = state == ISSUE ? piece_bytes : is_data_taken ? looked_bytes : '0;
+    assign account_moved = moved + 41'(moved_bytes);
+    assign goes_by = state == LOAD ? (fault == ERROR_CODE_NONE ? slot_bytes : '0) : request ? 41'(piece_bytes) : current_left;
+    assign is_telling = state == TELL_STATUS || state == TELL_CODE || state == TELL_MOVED;
     assign is_told = tell_interrupts || tell_code != ERROR_CODE_OK;
     assign share = d2h ? share_d2h : share_h2d;
     assign share_over = share <= 11'(piece_bytes);
@@ -72,7 +74,7 @@
             FETCH_ASK: store_at = DESCRIPTOR_WORD'({e, place[PLACE-1:0], 2'd0});
             FETCH_ADDRESS: store_at = DESCRIPTOR_WORD'({e, place[PLACE-1:0], 2'd1});
             FETCH_BYTES: store_at = DESCRIPTOR_WORD'({e, place[PLACE-1:0], 2'd2});
-            TELL_STATUS: store_at = DESCRIPTOR_WORD'({e, tell_place[PLACE-1:0], 2'd2});
+            TELL_STATUS: store_at = DESCRIPTOR_WORD'({e, place[PLACE-1:0], 2'd2});
             default: store_at = DESCRIPTOR_WORD'({access_function, access_address[1+:LOCAL+PLACE+2]});
         endcase
         case (state)
@@ -125,13 +127,9 @@
                 words_write = 1'b1;
                 words_data = {1'b1, words_read[62:48], 4'd0, ERROR_CODE_RING, 8'd0, words_read[31:0]};
             end
-            ISSUE: begin
-                words_write = request && d2h;
-                words_data = words_read + 64'(piece_bytes);
-            end
-            ACCOUNT: begin
-                words_write = !looked_dropped && is_data_taken;
-                words_data = words_read + 64'(looked_bytes);
+            ISSUE, ACCOUNT: begin
+                words_write = state == ISSUE ? request && d2h : !looked_dropped && is_data_taken;
+                words_data = words_read + 64'(moved_bytes);
             end
             TELL_DONE: begin
                 words_write = 1'b1;
@@ -159,7 +157,7 @@
         case (state)
             ACCESS: store_to = store_at;
             RESET_DESCRIPTORS: store_to = DESCRIPTOR_WORD'({reset_of, count[LOCAL+PLACE+1:0]});
-            default: store_to = DESCRIPTOR_WORD'({e, tell_place[PLACE-1:0], 1'b1, state == TELL_MOVED});
+            default: store_to = DESCRIPTOR_WORD'({e, place[PLACE-1:0], 1'b1, state == TELL_MOVED});
         endcase
     end
 
@@ -172,8 +170,8 @@
                          (state == LOAD && (d2h ? skips_d2h : logic_of == 4'(LOGIC_KIND_LOOP_BACK)));
         case (state)
             ABORT_WALK: position_data = note_position;
-            ISSUE: position_data = request ? piece_position : position + 67'(current_left);
-            LOAD: position_data = d2h ? position + (fault == ERROR_CODE_NONE ? 67'(slot_bytes) : '0) : 67'(put);
+            ISSUE: position_data = piece_position;
+            LOAD: position_data = d2h ? piece_position : 67'(put);
             default: position_data = logic_now == 4'(LOGIC_KIND_LOOP_BACK) ? 67'(put) : {words_read, 3'd0};
         endcase
 
@@ -183,7 +181,7 @@
                         (state == ACCOUNT && !looked_dropped && note_kind != FETCH);
         case (state)
             ABORT_END: outcome_data = {ERROR_CODE_OK, 1'b0, 1'b0, moved};
-            ISSUE: outcome_data = {ERROR_CODE_OK, 1'b0, ends_refused && current_more, piece_last || ends_refused ? 41'd0 : moved + 41'(piece_bytes)};
+            ISSUE: outcome_data = {ERROR_CODE_OK, 1'b0, ends_refused && current_more, piece_last || ends_refused ? 41'd0 : account_moved};
             LOAD: outcome_data = {ERROR_CODE_OK, 1'b0, skips_d2h && slot_more, 41'd0};
             HAND_ON: outcome_data = {code_now, data_wrong, chain_failed, moved};
             ACCOUNT: outcome_data = note_last ? {code, 1'b0, note_more && account_code != ERROR_CODE_OK, 41'd0} :
@@ -260,7 +258,7 @@
                 give = in_host && ring_fits;
                 request = give && may_master;
                 request_kind = READ;
-                request_address = fetch_address;
+                request_address = place_address;
                 request_bytes = 13'(fetch_count) << 5;
                 give_bytes = 13'(fetch_count) << 5;
                 give_offset = 2'd0;
@@ -294,7 +292,7 @@
                 end
             TELL_STATUS: begin
                 request = in_host && may_master;
-                request_address = words_read + {27'd0, tell_place, 5'd0} + 64'(R_DESCRIPTOR_STATUS);
+                request_address = {place_address[63:5], R_DESCRIPTOR_STATUS[4:0]};
                 request_given = {23'd0, tell_moved, 28'd0, tell_code};
             end
             TELL_BACK: begin
@@ -492,7 +490,8 @@
                 state <= words_read[31:0] == fetched ? IDLE : TELL;
             end
             FETCH_CHECK: begin
-                ring_legal <= seen_posted - words_read[31:0] <= seen_entries && behind <= seen_entries &&
+                // What is behind that is no more, unless POSTED went back.
+                ring_legal <= seen_posted - words_read[31:0] <= seen_entries && !behind[31] &&
                               seen_entries != '0 && (seen_entries & (seen_entries - 32'd1)) == '0 && logic_of <= 4'd2 &&
                               seen_entries <= (in_host ? 32'd65536 : 32'(DEVICE_ENTRIES));
                 state <= FETCH_ASK;
@@ -525,7 +524,7 @@
             end
             ISSUE: begin
                 tell_code <= ends_refused ? ERROR_CODE_WRITE : ERROR_CODE_OK;
-                tell_moved <= ends_refused ? moved : moved + 41'(piece_bytes);
+                tell_moved <= ends_refused ? moved : account_moved;
                 tell_interrupts <= current_interrupts;
                 if (ends_refused || (request && piece_last)) begin
                     current_there[e] <= 1'b0;

@@ -63,22 +63,24 @@ module dma_engine_target #(
     // Messages (types 12 to 14) are posted too.
     assign is_posted = is_memory_write || cq_type[3:2] == 2'b11;
 
-    // ---- writes ----
-    logic in_packet;       // beats of the packet behind the first are to come
-    logic write_busy;      // double-words of a beat are written
-    logic write_lets_go;   // what comes is not for us
-    logic [10:0] write_left;
-    logic [LANE:0] write_lanes;
-    logic [DATA_WIDTH-1:0] write_beat;
+    // ---- writes: a beat stays on the stream until its double-words are written ----
+    logic in_packet;              // the beat is behind the first one
+    logic write_busy, writes, lets_go, beat_ends, write_ends;
+    logic [10:0] write_left;      // double-words that are not written yet
+    logic [LANE-1:0] write_lane;
     logic [13:0] write_address;
     logic [FUNCTION-1:0] write_function;
     logic [3:0] write_first_be, write_last_be;
-    logic write_is_first, write_done, takes_first;
+    logic write_is_first, write_done, takes_first, read_busy;
 
-    logic read_busy;
-    assign cq_tready = !write_busy && (in_packet || is_posted || !read_busy);
-    assign takes_first = cq_tvalid && cq_tready && !in_packet;
+    assign writes = cq_tvalid && (in_packet ? !lets_go : is_memory_write && is_ours && write_busy);
     assign write_done = access_done && access_write;
+    assign write_ends = write_left == 11'd1;
+    assign beat_ends = write_ends || write_lane == LANE'(LANES - 1);
+    // The first beat of a write is looked at for a cycle before its double-words are written.
+    assign cq_tready = in_packet ? lets_go || (write_done && beat_ends) :
+                       is_memory_write && is_ours ? write_busy && write_done && beat_ends : is_posted || !read_busy;
+    assign takes_first = cq_tvalid && cq_tready && !in_packet;
 
     always_ff @(posedge clk)
         if (rst) begin
@@ -87,27 +89,22 @@ module dma_engine_target #(
         end else begin
             if (cq_tvalid && cq_tready) begin
                 in_packet <= !cq_tlast;
-                write_busy <= in_packet ? !write_lets_go : is_memory_write && is_ours;
-            end
-            if (write_done && (write_left == 11'd1 || write_lanes == (LANE + 1)'(1))) write_busy <= 1'b0;
+                write_busy <= 1'b0;
+            end else if (cq_tvalid && !in_packet && is_memory_write && is_ours) write_busy <= 1'b1;
         end
     always_ff @(posedge clk) begin
-        if (cq_tvalid && cq_tready) begin
-            write_beat <= in_packet ? cq_tdata : cq_tdata >> 128;
-            write_lanes <= in_packet ? (LANE + 1)'(LANES) : (LANE + 1)'(LANES - 4);
-            if (!in_packet) begin
-                write_lets_go <= !(is_memory_write && is_ours);
-                write_left <= cq_dwords;
-                write_address <= cq_tdata[15:2];
-                write_function <= cq_target == 8'd0 ? '0 : FUNCTION'(cq_vf + 8'd1);
-                write_first_be <= cq_first_be;
-                write_last_be <= cq_last_be;
-                write_is_first <= 1'b1;
-            end
+        if (cq_tvalid && !in_packet && !write_busy) begin
+            lets_go <= !(is_memory_write && is_ours);
+            write_left <= cq_dwords;
+            write_address <= cq_tdata[15:2];
+            write_function <= cq_target == 8'd0 ? '0 : FUNCTION'(cq_vf + 8'd1);
+            write_first_be <= cq_first_be;
+            write_last_be <= cq_last_be;
+            write_is_first <= 1'b1;
+            write_lane <= LANE'(4);
         end
         if (write_done) begin
-            write_beat <= write_beat >> 32;
-            write_lanes <= write_lanes - 1'b1;
+            write_lane <= write_lane + 1'b1;
             write_left <= write_left - 1'b1;
             write_address <= write_address + 1'b1;
             write_is_first <= 1'b0;
@@ -148,23 +145,31 @@ module dma_engine_target #(
     assign reads = read_busy && !read_head && chunk_left != 5'd0 && !beat_full;
     assign read_done = access_done && !access_write;
 
-    logic beat_goes;  // the beat that was filled is sent on
-    assign beat_goes = beat_full && ticket_taken && $signed(8'(passed - ticket)) >= 0 && (!cc_tvalid || cc_tready);
+    logic may_go, beat_goes;  // what was asked for before has passed; the beat is taken
+    logic [31:0] beat[0:LANES-1];
+    logic [LANES-1:0] beat_keep;
+    logic [95:0] head;
+    assign cc_tvalid = beat_full && may_go;
+    assign beat_goes = cc_tvalid && cc_tready;
+    assign cc_tlast = beat_last;
+    assign cc_tkeep = beat_keep;
+    for (genvar l = 0; l < LANES; l++) begin : lanes
+        assign cc_tdata[32*l+:32] = beat[l];
+    end
 
     always_ff @(posedge clk) begin
         np_req <= 1'b0;
         if (rst) begin
             read_busy <= 1'b0;
-            cc_tvalid <= 1'b0;
+            may_go <= 1'b0;
             first_ask <= 1'b1;
             beat_full <= 1'b0;
             read_head <= 1'b0;
         end else begin
             first_ask <= 1'b0;
             np_req <= first_ask;
-            if (cc_tready) cc_tvalid <= 1'b0;
+            may_go <= beat_full && !beat_goes && (may_go || (ticket_taken && $signed(8'(passed - ticket)) >= 0));
             if (beat_goes) begin
-                cc_tvalid <= 1'b1;
                 beat_full <= 1'b0;
                 if (beat_last && (read_refused || read_left == 11'd0)) begin
                     read_busy <= 1'b0;
@@ -183,16 +188,14 @@ module dma_engine_target #(
         end
     end
 
-    logic [DATA_WIDTH-1:0] beat;
-    logic [LANES-1:0] beat_keep;
+    assign head = {
+        1'b0, read_attributes, 1'b0, 8'd0, read_target, read_tag,
+        read_requester, 1'b0, 1'b0, read_refused ? 3'd1 : 3'd0, read_refused ? 11'd0 : {6'd0, chunk},
+        3'd0, read_bytes, 6'd0, read_at, 1'b0, read_address[4:0], read_low
+    };
     always_ff @(posedge clk) begin
         ticket_taken <= beat_full && !beat_goes;
         if (beat_full && !ticket_taken) ticket <= asked;
-        if (beat_goes) begin
-            cc_tdata <= beat;
-            cc_tkeep <= beat_keep;
-            cc_tlast <= beat_last;
-        end
         if (takes_first && !is_posted) begin
             read_refused <= cq_type != MEMORY_READ || !is_ours;
             read_left <= cq_type == MEMORY_READ ? cq_dwords : 11'd1;
@@ -210,11 +213,7 @@ module dma_engine_target #(
         if (read_head) begin
             chunk_left <= read_refused ? 5'd0 : chunk;
             read_left <= read_left - {6'd0, chunk};
-            beat[95:0] <= {
-                1'b0, read_attributes, 1'b0, 8'd0, read_target, read_tag,
-                read_requester, 1'b0, 1'b0, read_refused ? 3'd1 : 3'd0, read_refused ? 11'd0 : {6'd0, chunk},
-                3'd0, read_bytes, 6'd0, read_at, 1'b0, read_address[4:0], read_low
-            };
+            for (int l = 0; l < 3; l++) beat[l] <= head[32*l+:32];
             read_bytes <= read_bytes - ({6'd0, chunk, 2'd0} - {11'd0, read_low});
             read_low <= 2'd0;
             lane <= LANE'(3);
@@ -222,7 +221,7 @@ module dma_engine_target #(
             beat_keep <= LANES'(7);
         end
         if (read_done) begin
-            beat[32*lane+:32] <= access_read;
+            for (int l = 0; l < LANES; l++) if (lane == LANE'(l)) beat[l] <= access_read;
             beat_keep <= lane == '0 ? LANES'(1) : beat_keep | (LANES'(1) << lane);
             lane <= lane + 1'b1;
             chunk_left <= chunk_left - 1'b1;
@@ -237,14 +236,17 @@ module dma_engine_target #(
         if (rst) access <= 1'b0;
         else if (access) access <= !access_done;
         else begin
-            access <= reads || write_busy;
+            access <= reads || writes;
             turn_read <= reads;
         end
     assign access_write = !turn_read;
     assign access_function = turn_read ? read_function : write_function;
     assign access_address = turn_read ? read_address : write_address;
     assign access_enables = turn_read ? 4'hf : write_is_first ? write_first_be : write_left == 11'd1 ? write_last_be : 4'hf;
-    assign access_data = write_beat[31:0];
+    always_comb begin
+        access_data = '0;
+        for (int l = 0; l < LANES; l++) if (write_lane == LANE'(l)) access_data |= cq_tdata[32*l+:32];
+    end
 
 `ifdef FORMAL
 `include "target_properties.svh"

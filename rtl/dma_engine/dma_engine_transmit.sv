@@ -46,6 +46,7 @@ module dma_engine_transmit #(
     `include "dma_engine_registers.svh"
     localparam logic [1:0] READ = 2'd0;
     localparam logic [1:0] ROWS = 2'd2;
+    localparam logic [1:0] BROUGHT = 2'd3;  // no user logic: what the request brings along
     localparam int ROW = 67 - BYTE;  // bits of the number of a row of a stream
     localparam int COUNT = 14 - BYTE + 1;
 
@@ -58,11 +59,12 @@ module dma_engine_transmit #(
     logic [3:0] first_be, last_be, tail_be;
     logic [127:0] descriptor;
     logic [1:0] ends;
+    logic [$clog2(LANES)-1:0] end_lane;
 
     assign offset = address[1:0];
     assign has_rows = kind == ROWS;
     assign into = given[BYTE-1:0];
-    assign turn = BYTE'(16) + BYTE'(offset) - into;
+    assign turn = has_rows ? BYTE'(16) + BYTE'(offset) - into : '0;
     assign needs_two = has_rows && into > BYTE'(16) + BYTE'(offset);
     assign dwords = 11'((bytes + 13'(offset) + 13'd3) >> 2);
     assign last_beat = kind == READ ? '0 : COUNT'((14'(bytes) + 14'(offset) + 14'd15) >> BYTE);
@@ -72,6 +74,7 @@ module dma_engine_transmit #(
     assign tail_be = ends == 2'd0 ? 4'hf : ~(4'hf << ends);
     assign first_be = (4'hf << offset) & (dwords == 11'd1 ? tail_be : 4'hf);
     assign last_be = dwords == 11'd1 ? 4'h0 : tail_be;
+    assign end_lane = $clog2(LANES)'(kind == READ ? 11'd4 : dwords + 11'd4);
     assign descriptor = {
         8'd0, 16'd0, tag,                                 // the block's own requester ID; no class, no attributes
         8'd0, target, 1'b0, kind == READ ? 4'd0 : 4'd1, dwords,
@@ -107,7 +110,7 @@ module dma_engine_transmit #(
         end
 
     // ---- second stage: the row, turned ----
-    logic second_loads, second_emits, second_first, second_last, second_rows;
+    logic second_loads, second_emits, second_first, second_last;
     logic [1:0] second_logic;
     logic [ROW-1:0] second_row;
     logic [BYTE-1:0] second_turn;
@@ -130,23 +133,23 @@ module dma_engine_transmit #(
         if (advance) begin
             second_first <= beat == '0;
             second_last <= is_last;
-            second_rows <= has_rows;
-            second_logic <= logic_kind;
+            second_logic <= has_rows ? logic_kind : BROUGHT;
             second_row <= row_number;
             second_turn <= turn;
             second_descriptor <= descriptor;
             second_given <= given;
             second_be <= {last_be, first_be};
             second_number <= number;
-            for (int l = 0; l < LANES; l++)
-                second_keep[l] <= !is_last || $clog2(LANES)'(l) <= $clog2(LANES)'(kind == READ ? 11'd3 : dwords + 11'd3);
+            // Double-words of the last beat, none for all.
+            second_keep <= !is_last || end_lane == '0 ? '1 : ~({LANES{1'b1}} << end_lane);
         end
 
     always_comb
         for (int w = 0; w < DATA_WIDTH / 64; w++)
             data[64*w+:64] =
                 second_logic == LOGIC_KIND_INTEGERS ? {second_row[ROW-1:0], (64 - ROW)'(w)} :
-                second_logic == LOGIC_KIND_LOOP_BACK ? loop_data[64*w+:64] : '0;
+                second_logic == LOGIC_KIND_LOOP_BACK ? loop_data[64*w+:64] :
+                second_logic == BROUGHT && w == 2 ? second_given[63:0] : second_logic == BROUGHT && w == 3 ? {32'd0, second_given[95:64]} : '0;
 
     dma_engine_rotate #(
         .LANES(DATA_WIDTH / 8),
@@ -157,9 +160,11 @@ module dma_engine_transmit #(
         .out(turned)
     );
     // What wraps belongs to the next beat.
+    logic [DATA_WIDTH/8-1:0] wrapped;
+    assign wrapped = ~({DATA_WIDTH / 8{1'b1}} << second_turn);
     always_comb
         for (int b = 0; b < DATA_WIDTH / 8; b++)
-            merged[8*b+:8] = BYTE'(b) < second_turn ? earlier[8*b+:8] : turned[8*b+:8];
+            merged[8*b+:8] = wrapped[b] ? earlier[8*b+:8] : turned[8*b+:8];
 
     // ---- third stage: the beat ----
     assign advance = !rq_tvalid || rq_tready;
@@ -170,7 +175,6 @@ module dma_engine_transmit #(
         else if (advance) rq_tvalid <= second_emits;
         if (advance && second_emits) begin
             rq_tdata[DATA_WIDTH-1:128] <= merged[DATA_WIDTH-1:128];
-            if (!second_rows) rq_tdata[223:128] <= second_given;
             rq_tdata[127:0] <= second_first ? second_descriptor : merged[127:0];
             rq_tkeep <= second_keep;
             rq_tlast <= second_last;

@@ -11,7 +11,7 @@ module dma_engine_user #(
     parameter int TAGS = 64,
     parameter int BUFFER_BYTES = 16384,
     parameter int READ_BYTES = 512,
-    parameter int DEVICE_ENTRIES = 16,
+    parameter int DEVICE_ENTRIES = 8,
     parameter int LOOP_BYTES = 8192,
     parameter int CLOCK_MHZ = 250,
     parameter int FIRST_VF = 64,

@@ -5,7 +5,7 @@
 //     head ... next ... tail      head: who is taken back next; next: whose data are handed on next; tail: who is given out next
 //
 // Handshake: `give` only while `room`; `ready` says that all of the place at `next` is there, `step` goes on to the one behind; `free` takes
-// `head` back. `looked` reads what is noted of a place, `drop` notes that nobody waits for it any more.
+// `head` back. `looked` reads what is noted of a place, `drop`, not beside `give`, notes that nobody waits for it any more.
 // It never gives out a tag or a row that is in use.
 module dma_engine_window #(
     parameter int TAGS = 64,   // a power of two
@@ -58,7 +58,7 @@ module dma_engine_window #(
     localparam int SHAPE = ROW + LANE + 13 + 2;
     logic [TAG:0] head, next, tail;
     logic [ROW:0] row_tail, row_head;
-    logic [TAGS-1:0] open, bad, dropped;
+    logic [TAGS-1:0] open, bad;
     logic [ROW:0] head_rows;
     logic [SHAPE-1:0] shape;
 
@@ -108,7 +108,17 @@ module dma_engine_window #(
     );
     assign completion_open = open[completion_tag];
     assign looked_failed = bad[look];
-    assign looked_dropped = dropped[look];
+    dma_engine_ram #(
+        .WIDTH(1),
+        .DEPTH(TAGS)
+    ) dropped (
+        .clk,
+        .write(give || drop),
+        .write_address(give ? tail_tag : look),
+        .write_data(!give),
+        .read_address(look),
+        .read_data(looked_dropped)
+    );
 
     always_ff @(posedge clk)
         if (rst) begin
@@ -123,11 +133,9 @@ module dma_engine_window #(
             if (free) row_head <= row_head + head_rows;
             if (ended) open[ended_tag] <= 1'b0;
             if (failed) bad[ended_tag] <= 1'b1;
-            if (drop) dropped[look] <= 1'b1;
             if (give) begin
                 open[tail_tag] <= give_read;
                 bad[tail_tag] <= 1'b0;
-                dropped[tail_tag] <= 1'b0;
             end
         end
 

@@ -41,8 +41,7 @@ class Bench:
             pcie_generation=3, pcie_link_width=16 if wide else 8, user_clk_frequency=250e6, alignment="dword", max_payload_size=512, enable_client_tag=True,
             pf0_msix_enable=True, pf0_msix_table_size=1, pf0_msix_table_bir=0, pf0_msix_table_offset=R["R_MSIX_TABLE"], pf0_msix_pba_bir=0,
             pf0_msix_pba_offset=R["R_MSIX_PENDING"], user_clk=dut.user_clk, user_reset=dut.user_reset, rq_bus=bus("s_axis_rq"), rc_bus=bus("m_axis_rc"),
-            cq_bus=bus("m_axis_cq"), cc_bus=bus("s_axis_cc"), pcie_cq_np_req=dut.pcie_cq_np_req, cfg_max_payload=dut.cfg_max_payload,
-            cfg_max_read_req=dut.cfg_max_read_req, cfg_function_status=dut.cfg_function_status,
+            cq_bus=bus("m_axis_cq"), cc_bus=bus("s_axis_cc"), cfg_max_read_req=dut.cfg_max_read_req, cfg_function_status=dut.cfg_function_status,
         )
         if plus:
             common.update(
@@ -51,11 +50,11 @@ class Bench:
             )
             self.device = UltraScalePlusPcieDevice(**common, enable_extended_tag=True)
         else:
-            common.update(pcie_rq_seq_num=dut.pcie_rq_seq_num0, pcie_rq_seq_num_vld=dut.pcie_rq_seq_num_vld0)
+            common.update(pcie_cq_np_req=dut.pcie_cq_np_req, pcie_rq_seq_num=dut.pcie_rq_seq_num0, pcie_rq_seq_num_vld=dut.pcie_rq_seq_num_vld0)
             self.device = UltraScalePcieDevice(**common)
             dut.pcie_rq_seq_num1.setimmediatevalue(0)
             dut.pcie_rq_seq_num_vld1.setimmediatevalue(0)
-        for name in ("cfg_vf_status", "cfg_interrupt_msix_enable", "cfg_interrupt_msix_mask", "cfg_interrupt_msix_vf_enable", "cfg_interrupt_msix_vf_mask",
+        for name in ("cfg_max_payload", "cfg_vf_status", "cfg_interrupt_msix_enable", "cfg_interrupt_msix_mask", "cfg_interrupt_msix_vf_enable", "cfg_interrupt_msix_vf_mask",
                      "cfg_flr_in_process", "cfg_vf_flr_in_process"):
             getattr(dut, name).setimmediatevalue(0)
         # From the first edge on.
@@ -82,10 +81,11 @@ class Bench:
         cocotb.start_soon(self._msix())
 
     async def _msix(self):
-        """What the block says of MSI-X."""
+        """What the model does not say, or not in as many bits for each block."""
         cap = self.device.functions[0].msix_cap
         while True:
             await RisingEdge(self.dut.user_clk)
+            self.dut.cfg_max_payload.value = self.device.functions[0].pcie_cap.max_payload_size
             self.dut.cfg_interrupt_msix_enable.value = int(cap.msix_enable)
             self.dut.cfg_interrupt_msix_mask.value = int(cap.msix_function_mask)
 

@@ -10,9 +10,9 @@ from cocotb.runner import get_runner
 HERE = pathlib.Path(__file__).resolve().parent
 RTL = HERE.parent
 BLOCKS = {
-    "us": {},
-    "usp": {"RQ_USER": 62, "CQ_USER": 88, "NUMBER": 6, "VFS": 252, "FIRST_VF": 4},
-    "usp-512": {"DATA_WIDTH": 512, "RQ_USER": 137, "RC_USER": 161, "CQ_USER": 183, "CC_USER": 81, "NUMBER": 6, "VFS": 252, "FIRST_VF": 4},
+    "us": {"DEVICE_ENTRIES": 16},
+    "usp": {"DEVICE_ENTRIES": 16, "RQ_USER": 62, "CQ_USER": 88, "NUMBER": 6, "VFS": 252, "FIRST_VF": 4},
+    "usp-512": {"DEVICE_ENTRIES": 16, "DATA_WIDTH": 512, "RQ_USER": 137, "RC_USER": 161, "CQ_USER": 183, "CC_USER": 81, "NUMBER": 6, "VFS": 252, "FIRST_VF": 4},
 }
 
 
