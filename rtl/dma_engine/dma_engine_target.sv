@@ -194,7 +194,7 @@ module dma_engine_target #(
         3'd0, read_bytes, 6'd0, read_at, 1'b0, read_address[4:0], read_low
     };
     always_ff @(posedge clk) begin
-        ticket_taken <= beat_full && !beat_goes;
+        ticket_taken <= !rst && beat_full && !beat_goes;
         if (beat_full && !ticket_taken) ticket <= asked;
         if (takes_first && !is_posted) begin
             read_refused <= cq_type != MEMORY_READ || !is_ours;
