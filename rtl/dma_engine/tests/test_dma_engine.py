@@ -28,10 +28,9 @@ def lower(build, parameters):
     return lowered
 
 
-@pytest.mark.parametrize("block", BLOCKS)
-def test_engine(block):
+def run(block, module):
     runner = get_runner("icarus")
-    build = HERE / "build" / block
+    build = HERE / "build" / f"{block}-{module}"
     lowered = lower(build, BLOCKS[block])
     runner.build(
         verilog_sources=[lowered], hdl_toplevel="dma_engine_user", build_args=["-g2012"], build_dir=build, always=True, timescale=("1ns", "1ps")
@@ -39,5 +38,14 @@ def test_engine(block):
     kind = "usp" if block.startswith("usp") else "us"
     # What no lane of a beat has is undefined, and must not matter.
     environment = {"BLOCK": kind, "COCOTB_RESOLVE_X": "RANDOM"}
-    results = runner.test(hdl_toplevel="dma_engine_user", test_module="benches", build_dir=build, test_dir=HERE, extra_env=environment)
+    results = runner.test(hdl_toplevel="dma_engine_user", test_module=module, build_dir=build, test_dir=HERE, extra_env=environment)
     assert "<failure" not in pathlib.Path(results).read_text()
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_engine(block):
+    run(block, "benches")
+
+
+def test_functions():
+    run("us", "functions")
