@@ -5,7 +5,8 @@
     generate.py            writes all files anew
     generate.py --check    says which of them are not as they would be written; exit status 1 if any
 
-Needs the wheel systemrdl-compiler (requirements.txt). What is written: constants for Rust, a header for C, tables in Markdown.
+Needs the wheel systemrdl-compiler (requirements.txt). What is written: constants for Rust, a header for C, constants for SystemVerilog,
+tables in Markdown.
 """
 
 import argparse
@@ -219,6 +220,52 @@ def c(top: Node) -> str:
     return "\n".join([*lines, "", f"#endif /* {guard} */"]) + "\n"
 
 
+# ---- SystemVerilog ----
+
+
+def sv_constant(name: str, bits: int, value: int, comment: str) -> str:
+    return f"localparam logic [{bits - 1}:0] {name} = {bits}'h{value:x}; // {comment}"
+
+
+def sv_register(place: Place, prefix: str) -> list[str]:
+    name = prefix + place.name
+    lines = [sv_constant(name, 16, place.offset, f"{place.title}; {8 * place.bytes} bits")]
+    if place.count > 1:
+        lines.append(sv_constant(f"{name}_COUNT", 16, place.count, f"so many, {place.stride} B apart"))
+    value = constant(place)
+    if value is not None:
+        lines.append(sv_constant(f"{name}_VALUE", 8 * place.bytes, value, "what it reads as"))
+    writable = sum(mask(f) for f in place.fields if f.get_property("sw").name == "rw")
+    if writable:
+        lines.append(sv_constant(f"{name}_WRITABLE", 8 * place.bytes, writable, "bits that software may write"))
+    if not is_whole(place):
+        for field in place.fields:
+            lines.append(f"localparam int {name}_{field.inst_name}_LOW = {field.low}; // {title_of(field)}: {field.width} bit{'s' if field.width > 1 else ''} from there on")
+    return lines
+
+
+def systemverilog(top: Node) -> str:
+    lines = ["// SPDX-License-Identifier: Apache-2.0 OR MIT", f"// {top.get_property('name')}: offsets, fields, and what software may write.", f"// {WRITTEN}"]
+    lines += ["// A module that includes this uses what it needs of it.", "/* verilator lint_off UNUSEDPARAM */"]
+    lines.append(sv_constant("R_BAR_BYTES", 32, top.size, "bytes of the BAR"))
+    for place in registers(top):
+        lines += sv_register(place, "R_")
+    for place in places(top):
+        if isinstance(place.node, MemNode):
+            lines.append(sv_constant(f"R_{place.name}", 16, place.offset, f"{place.title}; {place.bytes} B"))
+            lines.append(sv_constant(f"R_{place.name}_BYTES", 16, place.bytes, "its bytes"))
+    for group in groups(top):
+        lines.append(sv_constant(f"R_{group.name}", 16, group.offset, f"the first {group.title.lower()}"))
+        lines.append(sv_constant(f"R_{group.name}_COUNT", 16, group.count, "how many there are at most"))
+        lines.append(sv_constant(f"R_{group.name}_STRIDE", 16, group.stride, "bytes from one to the next"))
+        for place in registers(group.node):
+            lines += sv_register(place, f"R_{group.name}_")
+    for encode in enums(top):
+        bits = max(value.value for value in encode).bit_length()
+        lines += [sv_constant(f"{encode.type_name.upper()}_{value.name}", bits, value.value, value.rdl_desc) for value in encode]
+    return "\n".join([*lines, "/* verilator lint_on UNUSEDPARAM */"]) + "\n"
+
+
 # ---- Markdown ----
 
 
@@ -271,6 +318,7 @@ def markdown(top: Node) -> str:
 OUTPUTS = {
     "crates/devices/src/dma_engine/registers.rs": rust,
     "drivers/linux/riser_dma_registers.h": c,
+    "rtl/dma_engine/dma_engine_registers.svh": systemverilog,
     "docs/reference/dma-engine.md": markdown,
 }
 

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+// Hands the data of reads on, one read behind the other: to the check of integers, to a loop-back, to the store of descriptors, or to nobody.
+// Rows of the buffer hold double-words as they came; they are shifted by 0 to 3 bytes to stand as the stream has them.
+// Handshake: `job` with `job_ready` takes a read, whose data are all there; `done` stays until `done_taken`, with `wrong` where integers are not
+// those expected. Two jobs may wait while one runs. The loop-back has room for what comes, and descriptors have, too.
+// It never looks at an address, and never waits for anybody but `done_taken`.
+module dma_engine_hand_on #(
+    parameter int DATA_WIDTH = 256,
+    parameter int ROW = 9,
+    parameter int PAIR = 1,
+    parameter int LOOP_ROW = 8,
+    parameter int SLOT = 4,   // bits of the number of a place for descriptors
+    localparam int BYTES = DATA_WIDTH / 8,
+    localparam int BYTE = $clog2(BYTES)
+) (
+    input logic clk,
+    input logic rst,
+
+    input logic job,
+    output logic job_ready,
+    input logic [3:0] job_code,   // goes through
+    input logic [2:0] job_kind,   // NOBODY, CHECK, LOOP, FETCH or SINK
+    input logic [66:0] job_position,
+    input logic [12:0] job_bytes,
+    input logic [1:0] job_offset,
+    input logic [ROW-1:0] job_row,
+    input logic [PAIR-1:0] job_pair,
+    input logic [SLOT-1:0] job_slot,
+    input logic job_unreadable,   // FETCH: the descriptors could not be read
+
+    output logic read,
+    output logic [ROW-1:0] read_row,
+    input logic [DATA_WIDTH-1:0] read_data,
+
+    output logic [BYTES-1:0] loop_write,
+    output logic [PAIR+LOOP_ROW-1:0] loop_row,
+    output logic [DATA_WIDTH-1:0] loop_data,
+
+    output logic slot_write,
+    output logic [SLOT-1:0] slot,
+    output logic [159:0] descriptor,
+    output logic unreadable,
+
+    output logic done,
+    output logic [2:0] done_kind,
+    output logic [3:0] done_code,
+    output logic wrong,
+    input logic done_taken
+);
+    `include "dma_engine_registers.svh"
+    localparam logic [2:0] NOBODY = 3'd0, CHECK = 3'd1, LOOP = 3'd2, FETCH = 3'd3, SINK = 3'd4;
+    localparam int STREAM_ROW = 67 - BYTE;
+    localparam int HALF = BYTE - 4;  // bits of the number of a descriptor in a row, and one
+
+    logic works, ends;  // a row is there, the last of its job
+
+    logic runs, goes_on, is_last;
+
+    // ---- jobs that wait ----
+    localparam int JOB = 4 + 3 + 67 + 13 + 2 + ROW + PAIR + SLOT + 1;
+    logic waits, takes;
+    logic [1:0] room;
+    logic [2:0] next_kind;
+    logic [3:0] next_code, code, work_code;
+    logic [66:0] next_position;
+    logic [12:0] next_bytes;
+    logic [1:0] next_offset;
+    logic [ROW-1:0] next_row;
+    logic [PAIR-1:0] next_pair;
+    logic [SLOT-1:0] next_slot;
+    logic next_unreadable;
+
+    dma_engine_fifo #(
+        .WIDTH(JOB),
+        .DEPTH(2)
+    ) jobs (
+        .clk,
+        .rst,
+        .push(job),
+        .din({job_code, job_kind, job_position, job_bytes, job_offset, job_row, job_pair, job_slot, job_unreadable}),
+        .pop(takes),
+        .dout({next_code, next_kind, next_position, next_bytes, next_offset, next_row, next_pair, next_slot, next_unreadable}),
+        .valid(waits),
+        .room
+    );
+    assign job_ready = room != 2'd0;
+    assign takes = waits && (!runs || (goes_on && is_last));
+
+    // ---- the job that runs ----
+    logic [2:0] kind;
+    logic [STREAM_ROW-1:0] stream_row;
+    logic [BYTE:0] first;          // of its bytes, in the first row as it is shifted
+    logic [13:0] left;             // bytes up to the last one, from the row's first one on
+    logic [1:0] shift;
+    logic [ROW-1:0] row;
+    logic [PAIR-1:0] pair;
+    logic [SLOT-1:0] place;
+    logic is_unreadable, is_first, is_early;
+    logic [HALF-1:0] half;
+    logic row_ends;
+    logic [BYTE-1:0] lead;
+
+    assign lead = next_position[BYTE-1:0] - BYTE'(next_offset);
+    // Of a row with two descriptors, each takes a cycle.
+    assign row_ends = kind != FETCH || half == HALF'(BYTES / 32 - 1);
+    assign is_last = kind == FETCH ? left <= 14'(32) : left <= 14'(BYTES);
+    // An end waits until the one before was taken, and is not on its way.
+    assign goes_on = runs && !(is_last && ((works && ends) || (done && !done_taken)));
+    assign read = goes_on;
+    assign read_row = row;
+
+    always_ff @(posedge clk)
+        if (rst) runs <= 1'b0;
+        else if (takes) runs <= 1'b1;
+        else if (goes_on && is_last) runs <= 1'b0;
+    always_ff @(posedge clk) begin
+        if (takes) begin
+            kind <= next_kind;
+            code <= next_code;
+            // The first row may have none of its bytes: then the stream's row is that of the next one.
+            stream_row <= next_position[66:BYTE];
+            is_early <= lead > next_position[BYTE-1:0];
+            first <= (BYTE + 1)'(lead) + (BYTE + 1)'(next_offset);
+            left <= next_kind == NOBODY || next_kind == SINK ? '0 : 14'(lead) + 14'(next_offset) + 14'(next_bytes);
+            shift <= lead[1:0];
+            row <= next_row;
+            pair <= next_pair;
+            place <= next_slot;
+            is_unreadable <= next_unreadable;
+            is_first <= 1'b1;
+            half <= '0;
+        end else if (goes_on) begin
+            left <= left - (kind == FETCH ? 14'd32 : 14'(BYTES));
+            half <= half + 1'b1;
+            place <= place + 1'b1;
+            first <= first[BYTE] ? {1'b0, first[BYTE-1:0]} : '0;
+            is_first <= 1'b0;
+            if (row_ends) begin
+                half <= '0;
+                row <= row + 1'b1;
+                is_early <= 1'b0;
+                stream_row <= stream_row + STREAM_ROW'(!is_early);
+            end
+        end
+    end
+
+    // ---- a cycle later: the row is there ----
+    logic [2:0] work_kind;
+    logic [STREAM_ROW-1:0] work_row;
+    logic [BYTES-1:0] mask;
+    logic [1:0] work_shift;
+    logic [PAIR-1:0] work_pair;
+    logic [HALF-1:0] work_half;
+    logic work_first;
+
+    always_ff @(posedge clk) begin
+        works <= goes_on && !rst;
+        ends <= is_last;
+        if (goes_on) begin
+            work_kind <= kind;
+            work_code <= code;
+            work_row <= stream_row;
+            work_shift <= shift;
+            work_pair <= pair;
+            work_half <= half;
+            work_first <= is_first;
+            slot <= place;
+            unreadable <= is_unreadable;
+            // From the first byte on, and before the end.
+            mask <= (first[BYTE] ? '0 : {BYTES{1'b1}} << first[BYTE-1:0]) & (left >= 14'(BYTES) ? '1 : ~({BYTES{1'b1}} << left[BYTE-1:0]));
+        end
+    end
+
+    // ---- shifted, with the end of the row before ----
+    logic [DATA_WIDTH-1:0] shifted;
+    logic [23:0] carried;
+
+    always_comb
+        case (work_shift)
+            2'd0: shifted = read_data;
+            2'd1: shifted = {read_data[DATA_WIDTH-9:0], carried[23:16]};
+            2'd2: shifted = {read_data[DATA_WIDTH-17:0], carried[23:8]};
+            default: shifted = {read_data[DATA_WIDTH-25:0], carried[23:0]};
+        endcase
+    always_ff @(posedge clk) if (works) carried <= read_data[DATA_WIDTH-1-:24];
+
+    // ---- who takes it ----
+    logic [BYTES-1:0] differs;
+    logic is_wrong;
+
+    always_comb
+        for (int b = 0; b < BYTES; b++)
+            differs[b] = mask[b] && shifted[8*b+:8] != 8'({work_row, (67 - STREAM_ROW - 3)'(b / 8)} >> (8 * (b % 8)));
+
+    assign loop_write = works && work_kind == LOOP ? mask : '0;
+    assign loop_row = {work_pair, work_row[LOOP_ROW-1:0]};
+    assign loop_data = shifted;
+    assign slot_write = works && work_kind == FETCH;
+    assign descriptor = work_half == '0 ? read_data[159:0] : read_data[DATA_WIDTH-256+:160];
+
+    // ---- the end ----
+    always_ff @(posedge clk) begin
+        if (rst) done <= 1'b0;
+        else if (works && ends) done <= 1'b1;
+        else if (done_taken) done <= 1'b0;
+        if (works) begin
+            is_wrong <= !ends && ((is_wrong && !work_first) || (work_kind == CHECK && differs != '0));
+            if (ends) {done_code, done_kind} <= {work_code, work_kind};
+            if (ends) wrong <= (is_wrong && !work_first) || (work_kind == CHECK && differs != '0);
+        end
+    end
+endmodule

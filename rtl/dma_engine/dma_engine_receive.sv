@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+// Takes completions from the RC stream (PG156, PG213: Requester Completion), in whatever order their tags come, and puts their data into
+// the places of their reads. A completion says by its Byte Count where its data belong, so that nothing is kept of a read between two of them.
+// Handshake: it is always ready: `dma_engine_window` gives a read its rows before it is sent. A cycle after the last beat of a read's last
+// completion, `ended` tells of it, `failed` of any that was not as it should be. A tag that is not `open` is let go by.
+// It never writes outside of the rows of an open read.
+module dma_engine_receive #(
+    parameter int DATA_WIDTH = 256,
+    parameter int TAG = 6,   // bits of a tag
+    parameter int ROW = 9,   // bits of a row
+    localparam int LANES = DATA_WIDTH / 32,
+    localparam int LANE = $clog2(LANES)
+) (
+    input logic clk,
+    input logic rst,
+
+    input logic [DATA_WIDTH-1:0] rc_tdata,
+    input logic rc_tlast,
+    input logic rc_tvalid,
+    input logic rc_discontinue,
+
+    output logic [TAG-1:0] tag,
+    input logic open,
+    input logic [ROW+LANE-1:0] place,  // where its first double-word goes
+    input logic [12:0] bytes,          // what it asked for
+    input logic [1:0] offset,          // where in its first double-word that begins
+
+    output logic [LANES-1:0] write,
+    output logic [LANES*ROW-1:0] write_rows,
+    output logic [DATA_WIDTH-1:0] write_data,
+
+    output logic ended,
+    output logic failed,
+    output logic [TAG-1:0] ended_tag
+);
+    // Error codes (PG156, PG213: Requester Completion Descriptor Fields).
+    localparam logic [3:0] BAD_STATUS = 4'd2, NO_DATA = 4'd3, OTHER_REQUESTER = 4'd4, INVALID_TAG = 4'd6, BY_RESET = 4'd8, TIMEOUT = 4'd9;
+
+    // ---- the descriptor ----
+    logic [3:0] error_code;
+    logic [12:0] byte_count;
+    logic [10:0] dwords;
+    logic completed, poisoned, status_wrong, tag_fits;
+
+    assign error_code = rc_tdata[15:12];
+    assign byte_count = rc_tdata[28:16];
+    assign completed = rc_tdata[30];
+    assign dwords = rc_tdata[42:32];
+    assign status_wrong = rc_tdata[45:43] != 3'd0;
+    assign poisoned = rc_tdata[46];
+    assign tag = rc_tdata[64+:TAG];
+    if (TAG < 8) assign tag_fits = rc_tdata[71:64+TAG] == '0;
+    else assign tag_fits = 1'b1;
+
+    // ---- where it belongs ----
+    logic [10:0] begins, wanted;  // in double-words
+    logic [12:0] ends;
+    logic is_wrong, is_error;
+
+    assign begins = 11'((bytes + 13'(offset) - byte_count) >> 2);
+    assign wanted = 11'((bytes + 13'(offset) + 13'd3) >> 2);
+    assign ends = {2'b0, begins} + {2'b0, dwords};
+    assign is_error = error_code != 4'd0 || status_wrong || poisoned;
+    assign is_wrong = byte_count > bytes || ends > {2'b0, wanted} || dwords == 11'd0;
+
+    // ---- beats ----
+    logic is_first, next_first;
+    logic beat, lands, beat_first, wrong, known, last_of_read, beat_last;
+    logic [DATA_WIDTH-1:0] data;
+    logic [ROW+LANE-1:0] base;
+    logic [10:0] left;
+
+    always_ff @(posedge clk) begin
+        beat <= rc_tvalid && !rst;
+        beat_last <= rc_tlast;
+        beat_first <= is_first;
+        data <= rc_tdata;
+        if (rc_tvalid) begin
+            if (is_first) begin
+                ended_tag <= tag;
+                lands <= open && tag_fits && !is_error && !is_wrong;
+                wrong <= is_error || is_wrong || rc_discontinue;
+                // What is for another request is let go by.
+                known <= open && tag_fits && error_code != INVALID_TAG && error_code != OTHER_REQUESTER;
+                // Where the block ends a request for an error, the code says so.
+                last_of_read <= completed || error_code == BAD_STATUS || error_code == NO_DATA || error_code == BY_RESET ||
+                                error_code == TIMEOUT;
+                base <= place + (ROW + LANE)'(begins) - (ROW + LANE)'(3);
+                left <= dwords + 11'd3;
+            end else begin
+                wrong <= wrong || rc_discontinue;
+                base <= base + (ROW + LANE)'(LANES);
+                left <= left < 11'(LANES) ? 11'd0 : left - 11'(LANES);
+            end
+        end
+        if (rst) is_first <= 1'b1;
+        else if (rc_tvalid) is_first <= next_first;
+    end
+    assign next_first = rc_tlast;
+
+    // ---- the buffer ----
+    logic [LANES-1:0] there;  // lanes of the beat with payload
+    logic [LANES-1:0] rotated;
+
+    assign there = (left >= 11'(LANES) ? '1 : ~({LANES{1'b1}} << left[LANE-1:0])) & ~(beat_first ? LANES'(7) : '0);
+
+    dma_engine_rotate #(
+        .LANES(LANES),
+        .WIDTH(32)
+    ) rotate_data (
+        .in(data),
+        .amount(base[LANE-1:0]),
+        .out(write_data)
+    );
+    dma_engine_rotate #(
+        .LANES(LANES),
+        .WIDTH(1)
+    ) rotate_lanes (
+        .in(there),
+        .amount(base[LANE-1:0]),
+        .out(rotated)
+    );
+    assign write = beat && lands ? rotated : '0;
+    always_comb
+        for (int b = 0; b < LANES; b++)
+            write_rows[b*ROW+:ROW] = base[LANE+:ROW] + ROW'(LANE'(b) < base[LANE-1:0]);
+
+    assign ended = beat && beat_last && known && last_of_read;
+    assign failed = beat && beat_last && known && wrong;
+endmodule
