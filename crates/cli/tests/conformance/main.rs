@@ -35,6 +35,10 @@ const DEVICES: [(&str, &str, &str); 3] = [
 ];
 const SCRAMBLER: &str = "library = 'scrambler.so'\nsettings = 'piece=512'\nclass = 0x108000\nvectors = 1\n\
     bars = [{ bar = 0, kind = 'memory64', size_bytes = 4096 }]\n";
+/// The DMA engine in RTL behind UltraScale's block.
+const ENGINE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../rtl/dma_engine/pcie3_ultrascale.toml");
+/// What the engine's parameters decide, as settings do the model's: entries of the device's rings, and that it has a virtual function.
+const PARAMETERS: [&str; 2] = ["r32 0 0x8", "capabilities"];
 /// Random accesses of the memory, before those of its script.
 const RANDOM: u32 = 300;
 /// Verbs about configuration space: over NetTLP it is that of the adapter.
@@ -61,6 +65,7 @@ impl Model for Scripted {
         let mut plugged = match self.device.as_str() {
             "memory" => memory::Settings::default().plug(site)?,
             "dma-engine" => dma_engine::Settings { vfs: 0, ..Default::default() }.plug(site)?,
+            "rtl" => rtl::Settings { design: ENGINE.to_owned(), ..Default::default() }.plug(site)?,
             _ => toml::from_str::<native::Settings>(SCRAMBLER).unwrap().plug(site)?,
         };
         let script = self.script.clone();
@@ -241,4 +246,21 @@ fn a_device_does_below_a_kernel_what_it_does_on_the_simulated_host() {
         assert!(!simulated.contains("late"), "{simulated}");
         assert_eq!(differences(&simulated, kernel), [], "{device}");
     }
+}
+
+/// The engine in RTL does what the model does, its configuration space and resets included.
+#[test]
+fn the_engine_in_rtl_does_what_the_model_does() {
+    if Command::new("verilator").arg("--version").stdout(Stdio::null()).status().is_err() {
+        return eprintln!("skipped: no verilator");
+    }
+    let built = command(&["rtl", "build", ENGINE]).output().unwrap();
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    let programs = Programs::compile();
+    let (_, text, _) = DEVICES[1];
+    let of_both = text.lines().filter(|line| !PARAMETERS.contains(line));
+    let script: String = of_both.map(|line| format!("{line}\n")).collect();
+    let [model, rtl] = ["dma-engine", "rtl"].map(|device| programs.simulated(device, &script));
+    assert!(model.lines().count() > 40 && !model.contains("late"), "{model}");
+    assert_eq!(differences(&model, &rtl), []);
 }
