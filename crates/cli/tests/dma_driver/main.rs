@@ -15,7 +15,7 @@ mod driver;
 mod rig;
 mod speed;
 
-use common::{command, riser};
+use common::{command, riser, riser_ok};
 use driver::drivers;
 use rig::Guest;
 use std::fs;
@@ -176,6 +176,35 @@ fn calls(kernel: &str, parameters: &str, arguments: &[&str]) {
 #[test]
 fn calls_are_answered_by_6_1() {
     calls("6.1", "", &[]);
+}
+
+/// The same driver and programs drive the engine in RTL, behind UltraScale's block: the physical function and a virtual one, and what is right and
+/// wrong of calls.
+#[test]
+#[ignore = "of .ci/long rtl"]
+fn the_engine_in_rtl_is_driven() {
+    let design = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../rtl/dma_engine/pcie3_ultrascale.toml");
+    riser_ok(&["rtl", "build", design.to_str().unwrap()]);
+    let lab = format!(
+        "version = 1\n[[slot]]\nname = 'card'\ndevice = 'rtl'\nrtl.design = '{}'\n",
+        design.display()
+    );
+    let script = format!(
+        "echo 1 >/sys/bus/pci/devices/10000:01:00.0/sriov_numvfs; until_ 50 ls /dev/riser_dma1\n\
+         echo == both\n/share/riser-dma-integers --size 65536 /dev/riser_dma0 /dev/riser_dma1\n\
+         echo == gap\n/share/riser-dma-integers --gap --direction h2d --size 4096 /dev/riser_dma1\n\
+         P=/sys/module/riser_dma/parameters\necho 500 >$P/timeout_ms; echo 300 >$P/close_timeout_ms\n\
+         echo == calls\nfor t in {CALLS}; do timeout 60 /share/caller /dev/riser_dma0 $t || echo \"$t: exit $?\"; done\n\
+         echo == pins\npins"
+    );
+    let Some(guest) = guest(&lab, "6.1", "", &script, &["--allow-native"]) else { return };
+    assert_rates(&guest, "both", 4);
+    assert!(guest.said("gap").ends_with(": the gap was found\n"), "{}", guest.said("gap"));
+    let answers: Vec<_> =
+        lines(&guest, "calls").into_iter().filter(|line| !line.starts_with("-- ")).collect();
+    let wrong: Vec<_> = answers.iter().filter(|line| !line.ends_with(": ok")).collect();
+    assert_eq!((wrong, answers.len()), (vec![], ANSWERS));
+    assert_eq!(guest.said("pins"), "0 pinned\n");
 }
 
 /// Memory of others: pages of a file (udmabuf) and of the system's heap, which 6.12 has.
