@@ -92,6 +92,8 @@ fn a_design_answers_and_is_told_what_it_does_wrongly() {
     let dead =
         run(&folder, &[("write", 24, 1), ("expect", 0, 0)], &["--capture", &path(&folder, "c.pcapng")]);
     assert_eq!(dead.code, 1);
+    // What the design prints is not in it.
+    assert!(serde_json::from_str::<serde_json::Value>(&dead.stdout).is_ok(), "{}", dead.stdout);
     assert!(
         dead.stderr.contains("scratch.v:") && dead.stderr.contains("the design ended in cycle"),
         "{}",
@@ -104,9 +106,17 @@ fn a_design_answers_and_is_told_what_it_does_wrongly() {
     let refused = riser(&["run", &path(&folder, "lab.toml")]);
     assert!(refused.code == 1 && refused.stderr.contains("--allow-native"), "{}", refused.stderr);
     assert_eq!(riser(&["check", &path(&folder, "lab.toml")]).code, 0);
-    fs::write(folder.path().join("design.toml"), DESIGN.replace("62_500_000", "125_000_000")).unwrap();
-    let other = run(&folder, &[], &[]);
-    assert!(other.code == 1 && other.stderr.contains("of another version of the design"), "{}", other.stderr);
+    for (name, text) in [
+        ("scratch.v", SCRATCH.replace("1234567", "1234568")),
+        ("design.toml", DESIGN.replace("62_500_000", "125_000_000")),
+    ] {
+        let before = fs::read(folder.path().join(name)).unwrap();
+        fs::write(folder.path().join(name), text).unwrap();
+        let other = run(&folder, &[], &[]);
+        let is_told = other.stderr.contains("of another version of the design");
+        assert!(other.code == 1 && is_told, "{name}: {}", other.stderr);
+        fs::write(folder.path().join(name), before).unwrap();
+    }
 }
 
 /// Each ends the design alone, with what is known of it.
@@ -121,12 +131,23 @@ fn a_design_that_cannot_go_on_ends_the_run() {
     let around = SCRATCH
         .replace("(* keep", "wire around;\nassign around = (registers[5] == 1) & ~around;\n(* keep")
         .replace("state == SECOND),", "state == SECOND || around),");
+    let twice = format!(
+        "{SCRATCH}module two (input wire sys_clk_p, input wire sys_clk_n, input wire reset_n);\n\
+         scratch a (sys_clk_p, sys_clk_n, reset_n);\nscratch b (sys_clk_p, sys_clk_n, reset_n);\nendmodule\n"
+    );
     let rows = [
+        (
+            twice,
+            &[("write", 8, 1), ("expect", 0, 0)],
+            "2 blocks are in the design as it was built: legal is one",
+        ),
         (crash, &[("write", 24, 1), ("expect", 0, 0)], "it has crashed: Segmentation fault"),
         (around, &[("write", 20, 1), ("expect", 0, 0)], "riser_design.around ("),
     ];
     for (source, steps, why) in rows {
+        let top = if source.contains("module two") { "\"two\"" } else { "\"scratch\"" };
         let design = DESIGN.replace("\"scratch.v\"", "\"scratch.v\", \"crash.cpp\"");
+        let design = design.replace("top = \"scratch\"", &format!("top = {top}"));
         let folder = folder(&source, &design);
         let crash = "extern \"C\" void crash() { *(volatile int*)8 = 1; }\n";
         fs::write(folder.path().join("crash.cpp"), crash).unwrap();

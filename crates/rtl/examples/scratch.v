@@ -68,7 +68,7 @@ end else case (state)
     WRONG: begin
         tx_valid <= 1;
         // A write of two double-words that has one.
-        tx_data <= {bus, device, function_, 16'h000f, 32'h40000002};
+        tx_data <= {bus, device, function_, 16'h00ff, 32'h40000002};
         {tx_keep, tx_last} <= {8'hff, 1'b0};
         if (tx_valid && tx_ready) begin
             tx_data <= 64'h0000000000100000;

@@ -3,7 +3,7 @@
 //! library of all of it. Never loads one.
 
 use crate::complaints::{Complaint, LOG, complaints};
-use crate::design::{self, Design};
+use crate::design::{self, Design, read_file};
 use crate::loader::ABI;
 use crate::source::{self, Instance};
 use crate::standin;
@@ -17,6 +17,10 @@ use thiserror::Error;
 /// Lines of a tool's complaint that are shown.
 const MOST_LINES: usize = 12;
 
+/// Where what a design prints is sent elsewhere.
+const PRINT_FILE: &str = "print.h";
+/// Bytes of a source at most.
+const MOST_SOURCE_BYTES: u64 = 1 << 28;
 /// The file of the module around the design.
 const TOP_FILE: &str = "riser_top.sv";
 
@@ -94,9 +98,21 @@ pub(crate) fn library(folder: &Path, waves: bool) -> PathBuf {
 }
 
 /// What a library must have been built from.
-pub(crate) fn fingerprint(design: &Design) -> String {
+///
+/// # Errors
+/// A source cannot be read.
+pub(crate) fn fingerprint(design: &Design, base: &Path) -> Result<String, BuildError> {
     let text = serde_json::to_string(design).unwrap_or_default();
-    format!("{}-{}", env!("CARGO_PKG_VERSION"), digest(text.as_bytes()))
+    let mut parts = digest(text.as_bytes());
+    for source in &design.sources {
+        parts += &digest(&source_bytes(&base.join(source))?);
+    }
+    Ok(format!("{}-{}", env!("CARGO_PKG_VERSION"), digest(parts.as_bytes())))
+}
+
+/// A source, which is a file of some size.
+fn source_bytes(path: &Path) -> Result<Vec<u8>, BuildError> {
+    read_file(path, MOST_SOURCE_BYTES).map_err(|why| BuildError::File { path: path.to_owned(), why })
 }
 
 /// Builds the design of a file; the path of the library.
@@ -105,7 +121,7 @@ pub(crate) fn fingerprint(design: &Design) -> String {
 /// [`BuildError`]
 pub fn build(file: &Path, options: &Options, progress: &mut dyn FnMut(Step)) -> Result<PathBuf, BuildError> {
     let design = Design::read(file).map_err(BuildError::Design)?;
-    let base = file.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
+    let base = file.parent().unwrap_or(Path::new(""));
     let paths = design.sources.iter().map(|source| base.join(source));
     let (programs, paths): (Vec<PathBuf>, Vec<PathBuf>) = paths.partition(|path| is_program(path));
     let (path, instance) = find_block(&design, &paths)?;
@@ -120,6 +136,7 @@ pub fn build(file: &Path, options: &Options, progress: &mut dyn FnMut(Step)) -> 
         ("riser_block.sv", &block),
         (TOP_FILE, &standin::top(&design)),
         ("riser_primitives.v", &standin::primitives(&design)),
+        (PRINT_FILE, &include_str!("../verilog/print.h").to_owned()),
         ("shim.cpp", &include_str!("../verilog/shim.cpp").to_owned()),
     ] {
         let path = folder.join(name);
@@ -143,7 +160,7 @@ fn find_block(design: &Design, paths: &[PathBuf]) -> Result<(PathBuf, Instance),
     let module = design.module();
     let mut found: Option<(PathBuf, Instance)> = None;
     for path in paths {
-        let bytes = fs::read(path).map_err(|why| BuildError::File { path: path.clone(), why })?;
+        let bytes = source_bytes(path)?;
         let wrong = |line, why| BuildError::Source { path: path.clone(), line, why };
         let all = source::instances(&String::from_utf8_lossy(&bytes), &module);
         for instance in all.map_err(|e| wrong(e.line, e.why))? {
@@ -191,11 +208,9 @@ impl Build<'_> {
             "-Wno-TIMESCALEMOD",
             "-Wno-PINMISSING",
         ]);
-        command.args([
-            "-CFLAGS",
-            "-fPIC -O3 -DVL_USER_FATAL -DVL_USER_FINISH -DVL_USER_STOP -fvisibility=hidden",
-            "-Mdir",
-        ]);
+        command.args(["-CFLAGS", "-fPIC -O3 -DVL_USER_FATAL -DVL_USER_FINISH -DVL_USER_STOP"]);
+        // The makefile runs in the folder below.
+        command.args(["-CFLAGS", &format!("-fvisibility=hidden -include ../{PRINT_FILE}"), "-Mdir"]);
         command.arg(self.objects).args(["-MAKEFLAGS", "OPT_FAST=-O3"]);
         if self.waves {
             command.arg("--trace-fst");
@@ -234,10 +249,18 @@ impl Build<'_> {
         let include = verilator_root(self.objects);
         let tool = std::env::var("CXX").unwrap_or_else(|_| "c++".to_owned());
         let mut command = Command::new(&tool);
-        command.args(["-std=c++17", "-O3", "-fPIC", "-shared", "-fvisibility=hidden", "-Wl,-Bsymbolic"]);
+        command.args([
+            "-std=c++17",
+            "-O3",
+            "-fPIC",
+            "-shared",
+            "-fvisibility=hidden",
+            "-Wl,-Bsymbolic",
+            "-Wl,-z,defs",
+        ]);
         command.args([
             format!("-DRISER_ABI={ABI}"),
-            format!("-DRISER_FINGERPRINT=\"{}\"", fingerprint(self.design)),
+            format!("-DRISER_FINGERPRINT=\"{}\"", fingerprint(self.design, self.base)?),
         ]);
         command
             .arg(format!("-DVM_TRACE={}", u8::from(self.waves)))
@@ -247,7 +270,12 @@ impl Build<'_> {
             command.arg("-I").arg(include.join(path));
         }
         command.args(["-DVL_USER_FATAL", "-DVL_USER_FINISH", "-DVL_USER_STOP"]);
-        command.arg(self.folder.join("shim.cpp")).args(programs);
+        command.arg("-include").arg(self.folder.join(PRINT_FILE)).arg(self.folder.join("shim.cpp"));
+        for program in programs {
+            let language = if program.extension().is_some_and(|end| end == "c") { "c" } else { "c++" };
+            command.args(["-x", language]).arg(program);
+        }
+        command.args(["-x", "none"]);
         command.args(runtime(self.objects).map(|name| include.join("include").join(name + ".cpp")));
         command.arg(self.objects.join("Vriser_top__ALL.a"));
         command.args(["-lz", "-lpthread", "-o"]).arg(&part);

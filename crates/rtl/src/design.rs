@@ -6,6 +6,7 @@ use plug::file::{FileError, FileErrors, Overrides, Schema, Source};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// Bytes of a design's file at most.
@@ -248,10 +249,8 @@ impl Design {
     /// All that is wrong with it, each at its place.
     pub fn read(path: &Path) -> Result<Design, FileErrors> {
         let whole = |why: String| FileErrors::from(FileError::whole(path, why));
-        let text = std::fs::read_to_string(path).map_err(|e| whole(e.to_string()))?;
-        if text.len() as u64 > MAX_BYTES {
-            return Err(whole(format!("legal are {MAX_BYTES} bytes")));
-        }
+        let bytes = read_file(path, MAX_BYTES).map_err(|e| whole(e.to_string()))?;
+        let text = String::from_utf8(bytes).map_err(|e| whole(e.to_string()))?;
         let overrides = Overrides::default();
         let source = Source { path, text: &text, overrides: &overrides };
         let (tree, schema) = (source.tree()?, Schema::of::<Design>());
@@ -274,6 +273,9 @@ impl Design {
             if !is_name(&word) {
                 return Err(format!("{key} = `{word}`: legal is a name as Verilog has it"));
             }
+        }
+        if self.top.starts_with("riser_") {
+            return Err(format!("top = `{}`: names that begin with riser_ are riser's own", self.top));
         }
         for (table, keys) in
             [("parameters", &self.parameters), ("ties", &self.ties), ("defines", &self.defines)]
@@ -387,6 +389,17 @@ impl Design {
     pub(crate) fn frequencies(&self) -> Vec<u64> {
         let others = self.clocks.iter().map(|clock| clock.frequency_hz);
         std::iter::once(self.block.user_clock_hz).chain(others).collect()
+    }
+}
+
+/// A whole file of at most so many bytes; nothing else is read.
+pub(crate) fn read_file(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
+    let data = std::fs::metadata(path)?;
+    let wrong = |why: String| io::Error::new(io::ErrorKind::InvalidInput, why);
+    match data.len() {
+        _ if !data.is_file() => Err(wrong("it is no file".to_owned())),
+        bytes if bytes > most_bytes => Err(wrong(format!("{bytes} bytes: legal are {most_bytes}"))),
+        _ => std::fs::read(path),
     }
 }
 

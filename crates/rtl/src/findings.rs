@@ -2,11 +2,13 @@
 //! What a design has done wrongly, and what else is to be told of it.
 
 use plug::{Report, Shown};
+use std::mem::Discriminant;
 use thiserror::Error;
 use tlp::Time;
 
-/// Findings that are told by name; those beyond are counted.
+/// Findings that are told by name, in all and of one rule; those beyond are counted.
 const MOST_FINDINGS: usize = 32;
+const MOST_OF_A_RULE: usize = 4;
 /// Bytes of a packet that are shown.
 const MOST_BYTES: usize = 32;
 
@@ -49,9 +51,9 @@ pub(crate) enum Rule {
     Length { sent: usize, said: usize },
     #[error("the TLP was not sent: {0}")]
     Refused(String),
-    #[error("cfg_mgmt_wr_en: riser's block writes no configuration register for a design")]
+    #[error("a write by cfg_mgmt: riser's block writes no configuration register for a design")]
     RegisterWrite,
-    #[error("{0}: riser's block reports no error for a design")]
+    #[error("{0}: riser's block does nothing for this input of a design")]
     Error(&'static str),
 }
 
@@ -64,6 +66,8 @@ pub struct Told {
     pub(crate) interrupts: u64,
     pub(crate) wrong: u64,
     pub(crate) findings: Vec<String>,
+    /// The rule of each.
+    kinds: Vec<Discriminant<Rule>>,
     pub(crate) failure: Option<String>,
 }
 
@@ -71,7 +75,10 @@ impl Told {
     /// Keeps what is wrong, with its cycle and the packet's bytes.
     pub(crate) fn found(&mut self, now: Time, cycle: u64, rule: &Rule, bytes: &[u8]) {
         self.wrong += 1;
-        if self.findings.len() < MOST_FINDINGS {
+        let kind = std::mem::discriminant(rule);
+        let of_it = self.kinds.iter().filter(|other| **other == kind).count();
+        if of_it < MOST_OF_A_RULE && self.findings.len() < MOST_FINDINGS {
+            self.kinds.push(kind);
             let shown: String = bytes.iter().take(MOST_BYTES).map(|byte| format!("{byte:02x}")).collect();
             let more = if bytes.len() > MOST_BYTES { ".." } else { "" };
             let bytes = if bytes.is_empty() { String::new() } else { format!(": {shown}{more}") };

@@ -120,8 +120,9 @@ impl Settings {
         let at = |message: String| Fault::at("design", message);
         let library = build::library(&design::folder(path), !self.waves.is_empty());
         let library = library.canonicalize().unwrap_or(library);
-        let loaded = Loaded::open(&library, &build::fingerprint(design)).map_err(|e| at(e.to_string()))?;
-        let base = path.parent().unwrap_or(Path::new("."));
+        let base = path.parent().unwrap_or(Path::new(""));
+        let fingerprint = build::fingerprint(design, base).map_err(|e| at(e.to_string()))?;
+        let loaded = Loaded::open(&library, &fingerprint).map_err(|e| at(e.to_string()))?;
         let folder = design.includes.first().map_or_else(|| base.to_owned(), |include| base.join(include));
         let made = in_folder(&folder, || Instance::create(&loaded, seed));
         let mut instance =

@@ -109,6 +109,9 @@ impl Receive {
                 self.current = Some((packet, 0));
             }
             let Some((packet, at)) = &mut self.current else { break };
+            if lane == 0 {
+                mark(&mut beat, packet);
+            }
             let rest = &packet.words[*at..];
             let count = rest.len().min(lanes - lane);
             beat.lanes[lane..lane + count].copy_from_slice(&rest[..count]);
@@ -146,10 +149,15 @@ impl Receive {
     }
 }
 
-fn begin(beat: &mut Beat, packet: &Packet, lane: usize) {
+/// What is shown of a packet in each of its beats: of two in one beat, of the one that begins.
+fn mark(beat: &mut Beat, packet: &Packet) {
     let hit = packet.bar.map_or(0, |bar| 1 << (BAR_HIT + u32::from(bar)));
     let poisoned = if packet.is_poisoned { ERR_FWD } else { 0 };
-    beat.user = beat.user & !(0xff << BAR_HIT) | hit | poisoned;
+    beat.user = beat.user & !(0xff << BAR_HIT | ERR_FWD) | hit | poisoned;
+}
+
+fn begin(beat: &mut Beat, packet: &Packet, lane: usize) {
+    mark(beat, packet);
     beat.user |= (0x10 | (4 * lane as u32)) << SOF;
 }
 
@@ -193,6 +201,6 @@ mod tests {
         let beats: Vec<Beat> = (0..4).map_while(|n| narrow.next(n, 2, true, true)).collect();
         let shown: Vec<([u32; 2], u32, bool, u32)> =
             beats.iter().map(|b| ([b.lanes[0], b.lanes[1]], b.keep, b.is_last, b.user)).collect();
-        assert_eq!(shown, [([1, 2], 0xff, false, 8), ([3, 0], 0xf, true, 0), ([4, 5], 0xff, true, 8)]);
+        assert_eq!(shown, [([1, 2], 0xff, false, 8), ([3, 0], 0xf, true, 8), ([4, 5], 0xff, true, 8)]);
     }
 }

@@ -57,6 +57,10 @@ pub(crate) fn block(module: &str, shape: Shape, instance: &Instance) -> Result<S
         let bits = shape.bits(port.width);
         _ = writeln!(text, "assign {} = riser_driven[{at} +: {bits}];", port.name);
     }
+    // Until the first edge the design is in reset.
+    for (port, at) in shape.driven().filter(|(port, _)| port.name.starts_with("user_reset")) {
+        _ = writeln!(text, "initial riser_driven[{at}] = 1'b1; // {}", port.name);
+    }
     for port in &ports {
         match port.role {
             Role::Clock => _ = writeln!(text, "assign {} = riser_clock;", port.name),

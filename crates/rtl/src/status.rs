@@ -38,8 +38,8 @@ pub(crate) fn drive(registers: &Registers, outputs: &mut Outputs<'_>, lanes: u16
         (Driven::MsixEnable, msix >> 15 & 1),
         (Driven::MsixMask, msix >> 14 & 1),
         (Driven::LinkRate, u32::from(link >> 16 & 0xf > 1)),
-        (Driven::LinkWidth, lanes.trailing_zeros()),
-        (Driven::InitialWidth, lanes.trailing_zeros() + 1),
+        (Driven::LinkWidth, width(link >> 16, lanes).trailing_zeros()),
+        (Driven::InitialWidth, width(link >> 16, lanes).trailing_zeros() + 1),
         (Driven::Ltssm, L0),
         (Driven::PostedHeaders, HEADERS),
         (Driven::PostedData, DATA),
@@ -49,5 +49,13 @@ pub(crate) fn drive(registers: &Registers, outputs: &mut Outputs<'_>, lanes: u16
         (Driven::CompletionData, DATA),
     ] {
         outputs.set(port, value);
+    }
+}
+
+/// Lanes of the link that work by Link Status (`PCIe 5.0 §7.5.3.8`), or those of the block while none do.
+pub(crate) fn width(link_status: u32, lanes: u16) -> u32 {
+    match link_status >> 4 & 0x3f {
+        0 => lanes.into(),
+        working => working,
     }
 }

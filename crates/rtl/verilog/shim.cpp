@@ -86,6 +86,7 @@ struct Model {
     Last last;
     // A call that never came back: the design has crashed.
     bool is_under_way = false;
+    uint32_t clocks_before = 0;
 #if VM_TRACE
     std::unique_ptr<VerilatedFstC> waves;
 #endif
@@ -109,6 +110,8 @@ struct Asked {
     Last& last;
     uint64_t time_ps = 0;
     bool stops = false;
+    // How many blocks have asked at this edge.
+    unsigned blocks = 0;
 };
 
 bool same(const std::vector<uint32_t>& before, const uint32_t* now, size_t words) {
@@ -117,7 +120,8 @@ bool same(const std::vector<uint32_t>& before, const uint32_t* now, size_t words
 
 void ask(void* user, const uint32_t* read, uint32_t* driven) {
     auto& asked = *static_cast<Asked*>(user);
-    auto& [run, last, time_ps, stops] = asked;
+    auto& [run, last, time_ps, stops, blocks] = asked;
+    ++blocks;
     if (last.rests && same(last.read, read, run.words[0])) {
         ++run.passed;
         std::memcpy(driven, last.driven.data(), run.words[1] * sizeof(uint32_t));
@@ -200,6 +204,13 @@ void destroy(void* handle) {
     delete model;
 }
 
+// The source names the block once; what stands around it may leave it out, or have it several times.
+void check_blocks(unsigned blocks, bool rises) {
+    if (!rises || blocks == 1) return;
+    throw Ended{blocks == 0 ? "the block is not in the design as it was built: no edge of its clock reaches it"
+                            : std::to_string(blocks) + " blocks are in the design as it was built: legal is one"};
+}
+
 // Does what is to be done at each of these times, up to the one behind which nothing further is. `fresh`: something has come since the
 // last call.
 int run(void* handle, Run* run, uint8_t fresh, char* error, size_t len) {
@@ -213,6 +224,7 @@ int run(void* handle, Run* run, uint8_t fresh, char* error, size_t len) {
             const Eval& at = run->evals[run->done++];
             asked.time_ps = at.time_ps;
             model->eval(at.clocks, at.time_ps >= run->reset_until_ps, at.time_ps);
+            check_blocks(std::exchange(asked.blocks, 0), at.clocks & ~std::exchange(model->clocks_before, at.clocks) & 1);
         }
     });
 }

@@ -6,6 +6,7 @@ use crate::block::BlockKind;
 use crate::block::descriptor::Driven;
 use crate::registers::Registers;
 use crate::signals::Outputs;
+use crate::status::width as working_width;
 use config::{ConfigSpace, SriovState};
 use tlp::Bdf;
 
@@ -190,7 +191,7 @@ impl Functions {
         let first = &self.all[0].registers;
         let [device, link] = [2, 4].map(|at| first.pcie(at));
         let speed = (link >> 16 & 0xf).saturating_sub(1);
-        let log = lanes.trailing_zeros();
+        let log = working_width(link >> 16, lanes).trailing_zeros();
         // UltraScale+ has numbers where the others have a bit each.
         let (width, speed) = match self.kind {
             BlockKind::UltraScalePlus => (log, speed),
