@@ -49,3 +49,7 @@ def test_engine(block):
 
 def test_functions():
     run("us", "functions")
+
+
+def test_rates():
+    run("us", "rates")
