@@ -299,7 +299,7 @@ module dma_engine_sequencer #(
     logic [63:0] kept_address, kept_bytes;
     logic [DESCRIPTOR_WORD-1:0] count;
     logic [TAG-1:0] walk;
-    logic is_flr, is_initial, first_dropped, last_had_more;
+    logic is_flr, is_initial, first_dropped, unsettled;
     logic [7:0] ticket;
     logic resetting;
     logic [FUNCTION-1:0] reset_of;

@@ -44,7 +44,7 @@
         end else if (scan != '0) begin
             next_state = DUE;
             idle_e = due_e;
-        end else if (window_ready && job_ready && !holds_on && !(last_had_more && !window_quiet)) begin
+        end else if (window_ready && job_ready && !holds_on && !(unsettled && !window_quiet)) begin
             next_state = HAND_ON;
             idle_e = note_e;
         end else if (any_turn != 2'b00) begin
@@ -532,7 +532,8 @@
                 end else if (!request || share_over) state <= IDLE;
             end
             HAND_ON: begin
-                last_had_more <= note_kind != FETCH && note_last && note_more;
+                // Whether the next descriptor of a chain is begun is known when this one has ended, whatever is handed on between.
+                unsettled <= (unsettled && !window_quiet) || (note_kind != FETCH && note_last && (note_more || chain_failed));
                 state <= IDLE;
             end
             ACCOUNT: begin
@@ -594,7 +595,7 @@
             {active, pending, armed, scan, current_there} <= '0;
             {flr_seen, flr_done} <= '0;
             was_there <= '0;
-            {resetting, direction, last_had_more} <= '0;
+            {resetting, direction, unsettled} <= '0;
             {share_h2d, share_d2h} <= {2{11'(SHARE_BYTES)}};
         end
     end

@@ -9,7 +9,7 @@ from cocotb.triggers import RisingEdge, Timer
 from host import *
 
 PLUS = os.environ.get("BLOCK", "us") == "usp"
-SEED = int(os.environ.get("RANDOM", "1"))
+SEED = int(os.environ.get("BENCH_SEED", "1"))
 
 
 async def start(dut, payload=256):

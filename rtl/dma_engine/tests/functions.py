@@ -188,7 +188,7 @@ class Rings:
 
 
 async def begin(dut, functions):
-    host = Host(dut, random.Random(int(os.environ.get("RANDOM", "1"))))
+    host = Host(dut, random.Random(int(os.environ.get("BENCH_SEED", "1"))))
     await host.start()
     rings = [Rings(host, f) for f in range(functions)]
     for ring in rings:

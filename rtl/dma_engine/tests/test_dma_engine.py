@@ -38,7 +38,7 @@ def run(block, module):
     kind = "usp" if block.startswith("usp") else "us"
     # What no lane of a beat has is undefined, and must not matter.
     environment = {"BLOCK": kind, "COCOTB_RESOLVE_X": "RANDOM"}
-    results = runner.test(hdl_toplevel="dma_engine_user", test_module=module, build_dir=build, test_dir=HERE, extra_env=environment)
+    results = runner.test(hdl_toplevel="dma_engine_user", test_module=module, build_dir=build, test_dir=build, extra_env=environment)
     assert "<failure" not in pathlib.Path(results).read_text()
 
 
@@ -49,3 +49,7 @@ def test_engine(block):
 
 def test_functions():
     run("us", "functions")
+
+
+def test_rates():
+    run("us", "rates")
