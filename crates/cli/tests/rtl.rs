@@ -329,3 +329,35 @@ fn a_virtual_function_copies_and_interrupts() {
     let (outcome, _) = copy(&folder, "vfs = 9\n", "");
     assert!(outcome.code == 1 && outcome.stderr.contains("vfs of 9: legal are 0 to 8"), "{}", outcome.stderr);
 }
+
+/// Waves have the design's signals and the TLPs of the block, and begin when the lab says so.
+#[test]
+fn waves_have_the_tlps_beside_the_signals() {
+    if !has_verilator() {
+        return;
+    }
+    let folder = folder(SCRATCH, DESIGN);
+    let built = riser(&["rtl", "build", &path(&folder, "design.toml"), "--waves"]);
+    assert_eq!(built.code, 0, "{}", built.stderr);
+    let sizes = ["0", "50"].map(|from| {
+        let from = format!("slot.fpga.rtl.waves_from_us={from}");
+        let steps = [("expect", 4, 0x1234_5671), ("write", 8, 1), ("expect", 8, 1)];
+        let run = run(&folder, &steps, &["--set", "slot.fpga.rtl.waves=w.fst", "--set", &from]);
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        fs::metadata(folder.path().join("w.fst")).unwrap().len()
+    });
+    assert!(sizes[0] > sizes[1], "{sizes:?}");
+    run(&folder, &[("expect", 4, 0x1234_5671)], &["--set", "slot.fpga.rtl.waves=w.fst"]);
+    let Ok(read) = Command::new("fst2vcd").arg(folder.path().join("w.fst")).output() else {
+        return eprintln!("skipped: no fst2vcd");
+    };
+    let text = String::from_utf8_lossy(&read.stdout);
+    let id = |name: &str| {
+        let line = text.lines().find(|line| line.contains(&format!(" {name} "))).unwrap_or_default();
+        line.split(' ').nth(3).unwrap_or_default().to_owned()
+    };
+    let (count, keep) = (id("riser_in_count"), id("rx_keep"));
+    let counts = text.lines().filter(|line| line.ends_with(&format!(" {count}")) && line.starts_with('b'));
+    let last = counts.last().unwrap_or_default();
+    assert!(last.starts_with("b00000000000000000000000000000001 ") && !keep.is_empty(), "{last}");
+}

@@ -125,7 +125,8 @@ pub fn build(file: &Path, options: &Options, progress: &mut dyn FnMut(Step)) -> 
     let paths = design.sources.iter().map(|source| base.join(source));
     let (programs, paths): (Vec<PathBuf>, Vec<PathBuf>) = paths.partition(|path| is_program(path));
     let (path, instance) = find_block(&design, &paths)?;
-    let block = standin::block(&design.module(), design.shape(), &instance).map_err(|unfit| {
+    let block = standin::block(&design.module(), design.shape(), &instance, options.waves);
+    let block = block.map_err(|unfit| {
         let why = format!("`{}` has no port `{}`", design.module(), unfit.port);
         BuildError::Source { path: path.clone(), line: unfit.line, why }
     })?;

@@ -9,7 +9,7 @@
 //! - [`Recording`]: what a design is given, to measure what riser adds;
 //! - `seven_series`, `receive`, `transmit`, `status`: the 7-series block; `descriptor`: those with streams of descriptors; `common`, `kept`,
 //!   `registers`: what they share;
-//! - `space`: configuration spaces; `slot`, `clocks`: a block and the design in time.
+//! - `space`: configuration spaces; `slot`, `clocks`: a block and the design in time; `shown`: its TLPs in the waves.
 //!
 //! Never parses an expression of Verilog, and never knows what a design does.
 
@@ -28,6 +28,7 @@ mod receive;
 mod recording;
 mod registers;
 mod seven_series;
+mod shown;
 mod signals;
 mod slot;
 mod source;

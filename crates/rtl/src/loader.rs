@@ -14,7 +14,7 @@ use thiserror::Error;
 use tlp::Time;
 
 /// Version of what stands between riser and a library.
-pub(crate) const ABI: u32 = 2;
+pub(crate) const ABI: u32 = 3;
 const ENTRY: &str = "riser_rtl_entry";
 const ERROR_BYTES: usize = 1024;
 
@@ -86,7 +86,7 @@ struct Ops {
         error: *mut c_char,
         len: usize,
     ) -> c_int,
-    waves: unsafe extern "C" fn(*mut c_void, path: *const c_char) -> c_int,
+    waves: unsafe extern "C" fn(*mut c_void, path: *const c_char, from_ps: u64, to_ps: u64) -> c_int,
     replay: unsafe extern "C" fn(
         model: *mut c_void,
         evals: *const Eval,
@@ -97,6 +97,7 @@ struct Ops {
         error: *mut c_char,
         len: usize,
     ) -> c_int,
+    show: unsafe extern "C" fn(*mut c_void, words: *const u32),
 }
 
 /// Why a library is none that can be used.
@@ -274,15 +275,23 @@ impl Instance {
         explained(text(&self.error[..]), &self.library.path)
     }
 
-    /// Writes all signals into this file from now on.
+    /// Shows these words in the waves from the next edge on.
+    pub(crate) fn show(&mut self, words: &[u32; 10]) {
+        // SAFETY: the model is alive, and the library copies as many words.
+        unsafe { (self.library.ops.show)(self.model.as_ptr(), words.as_ptr()) }
+    }
+
+    /// Writes all signals into this file from `from` on, until `to`.
     ///
     /// # Errors
     /// Where the file cannot be made, or the library was built without waves.
-    pub(crate) fn waves(&mut self, path: &Path) -> Result<(), String> {
+    pub(crate) fn waves(&mut self, path: &Path, [from, to]: [Time; 2]) -> Result<(), String> {
         let path = CString::new(path.as_os_str().as_encoded_bytes())
             .map_err(|_| "a name of a file without zero bytes is legal".to_owned())?;
         // SAFETY: the model is alive, and the name ends with a zero.
-        match unsafe { (self.library.ops.waves)(self.model.as_ptr(), path.as_ptr()) } {
+        let opened =
+            unsafe { (self.library.ops.waves)(self.model.as_ptr(), path.as_ptr(), from.as_ps(), to.as_ps()) };
+        match opened {
             0 => Ok(()),
             2 => Err("the library has no waves: `riser rtl build --waves` makes one that has".to_owned()),
             _ => Err("the file cannot be written".to_owned()),

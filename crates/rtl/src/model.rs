@@ -19,23 +19,39 @@ use plug::{Fault, Model, Needs, Plugged, Shared, Site};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
-use tlp::PayloadPool;
+use tlp::{Duration, PayloadPool, Time};
 
 /// A design in Verilog with a vendor's PCI Express block, under Verilator: `riser rtl build` makes its library. Its code runs with
 /// `--allow-native` alone.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
     /// The file of the design: a path relative to the lab file.
     pub design: String,
     /// A file for all of its signals (FST), which needs `riser rtl build --waves`.
     pub waves: String,
+    /// When they begin, in microseconds of virtual time.
+    #[schemars(range(min = 0, max = 1_000_000_000_000_u64))]
+    pub waves_from_us: u64,
+    /// When they end.
+    #[schemars(range(min = 1, max = 1_000_000_000_000_u64))]
+    pub waves_to_us: u64,
     /// Virtual functions that the host enables, where it is none with a kernel: as many as the design has, at most.
     #[schemars(range(min = 0, max = 252))]
     pub vfs: u16,
     /// What the host does with it, one behind the other.
     pub step: Vec<native::Step>,
 }
+
+impl Default for Settings {
+    fn default() -> Settings {
+        let (design, waves, step) = Default::default();
+        Settings { design, waves, waves_from_us: 0, waves_to_us: LAST_US, vfs: 0, step }
+    }
+}
+
+/// The end of all waves that are not told to end.
+const LAST_US: u64 = 1_000_000_000_000;
 
 impl Model for Settings {
     const NAME: &'static str = "rtl";
@@ -69,7 +85,9 @@ impl Model for Settings {
         let (block, limits) = block(&design, site.tags, &pool, &told);
         let clocks = Clocks::new(&design.frequencies());
         let (instance, recorder) = instance.unzip();
-        let rtl = Rtl::new(instance, clocks, block, told.clone()).recorded(recorder.flatten());
+        let rtl = Rtl::new(instance, clocks, block, told.clone())
+            .recorded(recorder.flatten())
+            .showing(!self.waves.is_empty());
         let functions = space::physical(&design, site.pcie)?;
         let mut block = HardBlock::new("rtl", functions, limits, pool, rtl).map_err(|e| at(e.to_string()))?;
         for (physical, config) in space::virtual_ones(&design, site.pcie)? {
@@ -129,7 +147,10 @@ impl Settings {
             made.map_err(|e| at(format!("{}: {e}", folder.display())))?.map_err(|e| at(e.to_string()))?;
         if !self.waves.is_empty() {
             let waves = base.join(&self.waves);
-            instance.waves(&waves).map_err(|e| Fault::at("waves", format!("{}: {e}", waves.display())))?;
+            let window = [self.waves_from_us, self.waves_to_us].map(|us| Time::ZERO + Duration::from_us(us));
+            instance
+                .waves(&waves, window)
+                .map_err(|e| Fault::at("waves", format!("{}: {e}", waves.display())))?;
         }
         Ok((instance, Recorder::take(&loaded, seed, folder)))
     }

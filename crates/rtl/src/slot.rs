@@ -7,11 +7,12 @@ use crate::clocks::Clocks;
 use crate::findings::Told;
 use crate::loader::{Answer, Edges, Instance};
 use crate::recording::Recorder;
+use crate::shown::{Shown, Way};
 use config::ConfigSpace;
 use device::seam::{Ready, ResetKind, Token};
-use endpoint::hard_block::{DesignInput, DesignOutput, TlpDesign};
+use endpoint::hard_block::{DesignInput, DesignOutput, DesignRequest, TlpDesign};
 use plug::Shared;
-use tlp::{Bdf, Class, Duration, Time};
+use tlp::{Bdf, Class, Duration, Time, Tlp};
 
 /// For how long PERST# is held.
 const RESET: Duration = Duration::from_ns(200);
@@ -33,6 +34,8 @@ pub(crate) struct Rtl {
     is_fresh: bool,
     /// Keeps all of it, for a measurement.
     recorder: Option<Shared<Recorder>>,
+    /// What waves show of TLPs, where there are any.
+    shown: Option<Box<Shown>>,
 }
 
 /// The block at an edge, and who records it.
@@ -71,12 +74,25 @@ impl Rtl {
             is_ahead: false,
             is_fresh: true,
             recorder: None,
+            shown: None,
         }
     }
 
     /// Records what the design is given.
     pub(crate) fn recorded(self, recorder: Option<Shared<Recorder>>) -> Rtl {
         Rtl { recorder, ..self }
+    }
+
+    /// Shows TLPs in the waves.
+    pub(crate) fn showing(self, tlps: bool) -> Rtl {
+        Rtl { shown: tlps.then(Box::default), ..self }
+    }
+
+    fn see(&mut self, way: Way, tlp: &Tlp) {
+        if let (Some(shown), Some(instance)) = (&mut self.shown, &mut self.instance) {
+            shown.see(way, tlp);
+            instance.show(&shown.words);
+        }
     }
 
     /// Passes edges before `until`, up to one of which something comes; false where there are none.
@@ -124,6 +140,12 @@ impl TlpDesign for Rtl {
             self.reset_until = now + RESET;
         }
         self.is_fresh = true;
+        match &input {
+            DesignInput::Request(DesignRequest { tlp, .. }) | DesignInput::Completion { tlp, .. } => {
+                self.see(Way::In, tlp);
+            }
+            _ => {}
+        }
         self.block.handle(input);
     }
 
@@ -141,7 +163,14 @@ impl TlpDesign for Rtl {
     }
 
     fn poll_output(&mut self, _: Time, class: Class) -> Option<DesignOutput> {
-        if self.is_ahead { None } else { self.block.next_output(class) }
+        if self.is_ahead {
+            return None;
+        }
+        let output = self.block.next_output(class)?;
+        if let DesignOutput::Tlp { tlp, .. } | DesignOutput::Relayed { tlp, .. } = &output {
+            self.see(Way::Out, tlp);
+        }
+        Some(output)
     }
 
     fn ready(&self) -> Ready {

@@ -17,11 +17,11 @@ pub(crate) struct Unfit {
     pub(crate) port: String,
 }
 
-/// The stand-in for the block of this instance.
+/// The stand-in for the block of this instance; with `waves`, it has the TLPs as signals.
 ///
 /// # Errors
 /// The first port of the instance that the block has not.
-pub(crate) fn block(module: &str, shape: Shape, instance: &Instance) -> Result<String, Unfit> {
+pub(crate) fn block(module: &str, shape: Shape, instance: &Instance, waves: bool) -> Result<String, Unfit> {
     let find = |name: &str| shape.kind.ports().find(|port| port.name == name);
     let mut ports = Vec::new();
     for connection in &instance.connections {
@@ -69,6 +69,9 @@ pub(crate) fn block(module: &str, shape: Shape, instance: &Instance) -> Result<S
             }
             _ => {}
         }
+    }
+    if waves {
+        text += include_str!("../verilog/shown.v");
     }
     text += "endmodule\n";
     Ok(text)

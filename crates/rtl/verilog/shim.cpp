@@ -87,6 +87,10 @@ struct Model {
     // A call that never came back: the design has crashed.
     bool is_under_way = false;
     uint32_t clocks_before = 0;
+    // The last TLP each way.
+    uint32_t shown[10] = {};
+    // When waves are written.
+    uint64_t waves_from_ps = 0, waves_to_ps = UINT64_MAX;
 #if VM_TRACE
     std::unique_ptr<VerilatedFstC> waves;
 #endif
@@ -99,10 +103,13 @@ struct Model {
         top->eval();
         is_under_way = false;
 #if VM_TRACE
-        if (waves) waves->dump(time_ps);
+        if (waves && time_ps >= waves_from_ps && time_ps < waves_to_ps) waves->dump(time_ps);
 #endif
     }
 };
+
+// The one whose edges are passed.
+thread_local Model* model_of = nullptr;
 
 // A run under way.
 struct Asked {
@@ -180,6 +187,7 @@ template <class Work> int guarded(char* error, size_t len, Work work) {
 void* create(uint64_t seed, char* error, size_t len) {
     std::unique_ptr<Model> made;
     edge_of = [](void*, const uint32_t*, uint32_t*) {};
+    model_of = nullptr;
     const int failed = guarded(error, len, [&] {
         made = std::make_unique<Model>();
         made->context.randReset(2);
@@ -216,6 +224,7 @@ void check_blocks(unsigned blocks, bool rises) {
 int run(void* handle, Run* run, uint8_t fresh, char* error, size_t len) {
     auto* model = static_cast<Model*>(handle);
     Asked asked{*run, model->last};
+    model_of = model;
     if (fresh) model->last.may_rest = model->last.rests = false;
     user_of = &asked;
     edge_of = ask;
@@ -238,6 +247,7 @@ struct Next {
 int replay(void* handle, const Eval* evals, size_t count, uint64_t reset_until_ps, const uint32_t* driven, size_t words, char* error, size_t len) {
     auto* model = static_cast<Model*>(handle);
     Next next{driven, words};
+    model_of = model;
     user_of = &next;
     edge_of = [](void* user, const uint32_t*, uint32_t* to) {
         auto* next = static_cast<Next*>(user);
@@ -251,10 +261,17 @@ int replay(void* handle, const Eval* evals, size_t count, uint64_t reset_until_p
     });
 }
 
+void show(void* handle, const uint32_t* words) {
+    auto* model = static_cast<Model*>(handle);
+    std::memcpy(model->shown, words, sizeof model->shown);
+}
+
 // Opens a file of waves. 1: it cannot; 2: this library has no waves.
-int waves(void* handle, const char* path) {
+int waves(void* handle, const char* path, uint64_t from_ps, uint64_t to_ps) {
 #if VM_TRACE
     auto* model = static_cast<Model*>(handle);
+    model->waves_from_ps = from_ps;
+    model->waves_to_ps = to_ps;
     model->waves = std::make_unique<VerilatedFstC>();
     model->top->trace(model->waves.get(), 99);
     model->waves->open(path);
@@ -262,6 +279,8 @@ int waves(void* handle, const char* path) {
 #else
     (void)handle;
     (void)path;
+    (void)from_ps;
+    (void)to_ps;
     return 2;
 #endif
 }
@@ -275,12 +294,17 @@ struct Ops {
     decltype(&run) run_;
     decltype(&waves) waves_;
     decltype(&replay) replay_;
+    decltype(&show) show_;
 };
 
-const Ops ops = {RISER_ABI, sizeof(Ops), RISER_FINGERPRINT, create, destroy, run, waves, replay};
+const Ops ops = {RISER_ABI, sizeof(Ops), RISER_FINGERPRINT, create, destroy, run, waves, replay, show};
 }  // namespace
 
 extern "C" void riser_edge(const svBitVecVal* read, svBitVecVal* driven) { edge_of(user_of, read, driven); }
+
+extern "C" void riser_show(svBitVecVal* shown) {
+    if (model_of) std::memcpy(shown, model_of->shown, sizeof model_of->shown);
+}
 
 extern "C" __attribute__((visibility("default"))) const void* riser_rtl_entry() { return &ops; }
 

@@ -1,0 +1,19 @@
+// For waves: the last TLP that came to the block, and the last that it gave to the link, with how many there were.
+import "DPI-C" function void riser_show(output bit [319:0] shown);
+bit [319:0] riser_shown;
+always @(posedge riser_clock) riser_show(riser_shown);
+wire [31:0] riser_in_count = riser_shown[31:0];
+wire [127:0] riser_in_header = riser_shown[159:32];
+wire [31:0] riser_out_count = riser_shown[191:160];
+wire [127:0] riser_out_header = riser_shown[319:192];
+wire [7:0] riser_in_fmt_type = riser_in_header[127:120], riser_out_fmt_type = riser_out_header[127:120];
+wire [9:0] riser_in_length_dw = riser_in_header[105:96], riser_out_length_dw = riser_out_header[105:96];
+wire riser_in_is_completion = riser_in_fmt_type[4:1] == 4'b0101, riser_out_is_completion = riser_out_fmt_type[4:1] == 4'b0101;
+wire [15:0] riser_in_requester = riser_in_is_completion ? riser_in_header[63:48] : riser_in_header[95:80];
+wire [15:0] riser_out_requester = riser_out_is_completion ? riser_out_header[63:48] : riser_out_header[95:80];
+wire [9:0] riser_in_tag = {riser_in_header[119], riser_in_header[115], riser_in_is_completion ? riser_in_header[47:40] : riser_in_header[79:72]};
+wire [9:0] riser_out_tag = {riser_out_header[119], riser_out_header[115], riser_out_is_completion ? riser_out_header[47:40] : riser_out_header[79:72]};
+wire [2:0] riser_in_status = riser_in_is_completion ? riser_in_header[79:77] : 3'd0;
+wire [2:0] riser_out_status = riser_out_is_completion ? riser_out_header[79:77] : 3'd0;
+wire [63:0] riser_in_address = riser_in_fmt_type[5] ? riser_in_header[63:0] : {32'd0, riser_in_header[63:32]};
+wire [63:0] riser_out_address = riser_out_fmt_type[5] ? riser_out_header[63:0] : {32'd0, riser_out_header[63:32]};
