@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Any bytes as a source in Verilog.
+#![no_main]
+
+extern crate riser_rtl as rtl;
+
+#[path = "../checks_rtl.rs"]
+mod checks;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    checks::source(bytes);
+});

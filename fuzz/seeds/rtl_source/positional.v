@@ -1,0 +1,1 @@
+module top; pcie_7x a (clk, reset); endmodule
