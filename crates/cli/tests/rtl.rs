@@ -357,7 +357,8 @@ fn waves_have_the_tlps_beside_the_signals() {
         line.split(' ').nth(3).unwrap_or_default().to_owned()
     };
     let (count, keep) = (id("riser_in_count"), id("rx_keep"));
-    let counts = text.lines().filter(|line| line.ends_with(&format!(" {count}")) && line.starts_with('b'));
-    let last = counts.last().unwrap_or_default();
+    let mut counts =
+        text.lines().filter(|line| line.ends_with(&format!(" {count}")) && line.starts_with('b'));
+    let last = counts.next_back().unwrap_or_default();
     assert!(last.starts_with("b00000000000000000000000000000001 ") && !keep.is_empty(), "{last}");
 }
