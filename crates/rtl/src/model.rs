@@ -64,6 +64,13 @@ impl Model for Settings {
         if self.design.is_empty() {
             return Err(Fault::at("design", "design is missing: the path of a design's file"));
         }
+        let [from, to] = [self.waves_from_us, self.waves_to_us];
+        if from >= to {
+            return Err(Fault::at(
+                "waves_to_us",
+                format!("waves_to_us of {to}: legal are those beyond waves_from_us, {from}"),
+            ));
+        }
         Ok(())
     }
 
