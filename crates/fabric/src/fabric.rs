@@ -51,6 +51,8 @@ struct Slot {
     /// Index of the slot's port.
     port: usize,
     device: Box<dyn TlpPort>,
+    /// It has a clock that always runs, and may run ahead.
+    is_clocked: bool,
     timer_at: Time,
     /// One TLP per class that the device has given but whose virtual channel has no room.
     held: [Option<Tlp>; 3],
@@ -221,7 +223,7 @@ impl Fabric {
 
     /// Whether a device has a clock that always runs: it has much to compute, however little it is asked for.
     pub fn is_clocked(&self) -> bool {
-        self.slots.iter().any(|slot| slot.device.poll_timeout().is_some() && slot.device.is_ticking())
+        self.slots.iter().any(|slot| slot.is_clocked)
     }
 
     /// The device in slot `n` was given something from outside the fabric: calls it now if it wants to be called
@@ -355,7 +357,14 @@ impl Fabric {
             }
             slot.device.handle_timeout(self.now);
         }
-        let (port, at) = (slot.port, slot.timer_at);
+        let port = slot.port;
+        if slot.is_clocked { self.pump_ahead(n, port) } else { self.pump(port) }
+    }
+
+    /// Pumps the port of a device with a clock, which then runs ahead to the next event.
+    fn pump_ahead(&mut self, n: usize, port: usize) {
+        let slot = &mut self.slots[n];
+        let at = slot.timer_at;
         // Its next edge is none to run to until it has run ahead.
         slot.timer_at = self.now;
         self.pump(port);

@@ -385,7 +385,8 @@ fn check_credits(tree: &Tree, config: &FabricConfig) -> Result<(), TopologyError
 
 impl Slot {
     fn new(port: usize, device: Box<dyn TlpPort>) -> Slot {
-        Slot { port, device, timer_at: Time::MAX, held: [const { None }; 3], holds: 0 }
+        let is_clocked = device.poll_timeout().is_some() && device.is_ticking();
+        Slot { port, device, is_clocked, timer_at: Time::MAX, held: [const { None }; 3], holds: 0 }
     }
 }
 
