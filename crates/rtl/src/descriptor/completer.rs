@@ -3,7 +3,7 @@
 
 use super::pack::{COMPLETION_DW, Place};
 use super::requester::unit_of;
-use super::show::Show;
+use super::show::{Ports, Show};
 use super::take::{Packet, Take};
 use super::unpack::{Came, completion};
 use super::{Inner, Note, Options, Sent};
@@ -95,16 +95,16 @@ impl Completer {
     }
 
     fn show(&mut self, inner: &Inner, inputs: Inputs<'_>, outputs: &mut Outputs<'_>, is_up: bool) {
-        if is_up && inputs.is(Read::CqReady) {
-            self.cq.take();
-        }
-        let beat = is_up.then(|| self.cq.next(inner.common.cycle, &mut self.non_posted)).flatten();
-        outputs.set(Driven::CqValid, beat.is_some().into());
-        let Some((beat, true)) = beat else { return };
-        outputs.set_lanes(Driven::CqData, &beat.lanes);
-        outputs.set(Driven::CqKeep, beat.keep);
-        outputs.set(Driven::CqLast, beat.is_last.into());
-        outputs.set_wide(Driven::CqUser, &beat.user);
+        let non_posted = &mut self.non_posted;
+        let ports = Ports {
+            valid: Driven::CqValid,
+            data: Driven::CqData,
+            keep: Driven::CqKeep,
+            last: Driven::CqLast,
+            user: Driven::CqUser,
+        };
+        let is_taken = inputs.is(Read::CqReady);
+        self.cq.drive(is_up.then_some(inner.common.cycle), is_taken, non_posted, outputs, ports);
     }
 
     fn take(&mut self, inner: &mut Inner, inputs: Inputs<'_>) {
@@ -114,15 +114,14 @@ impl Completer {
         if !self.is_ready {
             return;
         }
-        let bytes = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
         if let Err((rule, words)) = self.cc.take(inputs) {
-            inner.common.found(&rule, &bytes(&words));
+            inner.found(&rule, &words);
         }
         while let Some(packet) = self.cc.next() {
             if !packet.is_discontinued
                 && let Err(rule) = self.completion(inner, &packet)
             {
-                inner.common.found(&rule, &bytes(&packet.words));
+                inner.found(&rule, &packet.words);
             }
             self.cc.give_back(packet);
         }

@@ -96,6 +96,14 @@ struct Inner {
     bytes: Vec<u8>,
 }
 
+impl Inner {
+    /// Tells of a rule that a packet of these words breaks.
+    fn found(&self, rule: &Rule, words: &[u32]) {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        self.common.found(rule, &bytes);
+    }
+}
+
 /// The block.
 pub(crate) struct Descriptors {
     layout: Layout,

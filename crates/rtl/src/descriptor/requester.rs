@@ -3,7 +3,7 @@
 
 use super::functions::Slot;
 use super::pack::{COMPLETION_DW, ErrorCode, REQUEST_DW};
-use super::show::Show;
+use super::show::{Ports, Show};
 use super::tags::{Entry, Tags};
 use super::take::{Packet, Take};
 use super::unpack::{Came, request};
@@ -18,11 +18,6 @@ use device::seam::DmaError;
 use endpoint::hard_block::DesignOutput;
 use std::collections::VecDeque;
 use tlp::{Bdf, Body, Class, Span, Status, Tag, Tlp};
-
-/// Bytes of an RQ or RC packet that are shown in a finding.
-fn bytes_of(words: &[u32]) -> Vec<u8> {
-    words.iter().flat_map(|word| word.to_le_bytes()).collect()
-}
 
 /// A request that waits for a tag.
 struct Untagged {
@@ -210,16 +205,16 @@ impl Requester {
     }
 
     fn show(&mut self, inner: &Inner, inputs: Inputs<'_>, outputs: &mut Outputs<'_>, is_up: bool) {
-        if is_up && inputs.is(Read::RcReady) {
-            self.rc.take();
-        }
-        let beat = is_up.then(|| self.rc.next(inner.common.cycle, &mut u32::MAX.clone())).flatten();
-        outputs.set(Driven::RcValid, beat.is_some().into());
-        let Some((beat, true)) = beat else { return };
-        outputs.set_lanes(Driven::RcData, &beat.lanes);
-        outputs.set(Driven::RcKeep, beat.keep);
-        outputs.set(Driven::RcLast, beat.is_last.into());
-        outputs.set_wide(Driven::RcUser, &beat.user);
+        let non_posted = &mut u32::MAX.clone();
+        let ports = Ports {
+            valid: Driven::RcValid,
+            data: Driven::RcData,
+            keep: Driven::RcKeep,
+            last: Driven::RcLast,
+            user: Driven::RcUser,
+        };
+        let is_taken = inputs.is(Read::RcReady);
+        self.rc.drive(is_up.then_some(inner.common.cycle), is_taken, non_posted, outputs, ports);
     }
 
     fn take(&mut self, inner: &mut Inner, inputs: Inputs<'_>) {
@@ -230,13 +225,13 @@ impl Requester {
             return;
         }
         if let Err((rule, words)) = self.rq.take(inputs) {
-            inner.common.found(&rule, &bytes_of(&words));
+            inner.found(&rule, &words);
         }
         while let Some(packet) = self.rq.next() {
             if !packet.is_discontinued
                 && let Err(rule) = self.request(inner, &packet)
             {
-                inner.common.found(&rule, &bytes_of(&packet.words));
+                inner.found(&rule, &packet.words);
             }
             self.rq.give_back(packet);
         }

@@ -3,7 +3,8 @@
 //! "Requester Completion Interface"; PG023 and PG156 alike up to 256 bits). Parity is zero. Knows no descriptor.
 
 use super::pack::Packet;
-use crate::block::descriptor::Stream;
+use crate::block::descriptor::{Driven, Stream};
+use crate::signals::Outputs;
 use device::seam::Token;
 use std::collections::VecDeque;
 
@@ -94,6 +95,16 @@ pub(super) struct Show {
     pub(super) packets: u64,
 }
 
+/// The ports that a stream is driven by.
+#[derive(Clone, Copy)]
+pub(super) struct Ports {
+    pub(super) valid: Driven,
+    pub(super) data: Driven,
+    pub(super) keep: Driven,
+    pub(super) last: Driven,
+    pub(super) user: Driven,
+}
+
 impl Show {
     /// A stream of so many lanes, in whose beats so many packets may begin.
     pub(super) fn new(stream: Stream, lanes: usize, packets: usize) -> Show {
@@ -150,6 +161,28 @@ impl Show {
         if let Some(beat) = self.beat.take() {
             self.taken.extend(beat.tokens.into_iter().flatten());
         }
+    }
+
+    /// Drives what is shown from this cycle on; nothing where there is none, as the link is down. `is_taken`: the design has taken what was
+    /// shown; `non_posted` as of [`next`](Self::next).
+    pub(super) fn drive(
+        &mut self,
+        cycle: Option<u64>,
+        is_taken: bool,
+        non_posted: &mut u32,
+        outputs: &mut Outputs<'_>,
+        ports: Ports,
+    ) {
+        if cycle.is_some() && is_taken {
+            self.take();
+        }
+        let beat = cycle.and_then(|cycle| self.next(cycle, non_posted));
+        outputs.set(ports.valid, beat.is_some().into());
+        let Some((beat, true)) = beat else { return };
+        outputs.set_lanes(ports.data, &beat.lanes);
+        outputs.set(ports.keep, beat.keep);
+        outputs.set(ports.last, beat.is_last.into());
+        outputs.set_wide(ports.user, &beat.user);
     }
 
     /// What is shown in the next cycle, and whether it is new. `non_posted`: how many requests that want an answer may begin.
