@@ -158,19 +158,26 @@ fn assert_rates(guest: &Guest, heading: &str, count: usize) {
     );
 }
 
-/// What is right and wrong of calls, in words and by what they leave behind: each answer is the one that riser_dma.h names, and no page stays pinned.
-fn calls(kernel: &str, parameters: &str, arguments: &[&str]) {
-    let script = format!(
+/// What is right and wrong of calls, in words and by what they leave behind.
+fn call_script() -> String {
+    format!(
         "P=/sys/module/riser_dma/parameters\necho 500 >$P/timeout_ms; echo 300 >$P/close_timeout_ms\n\
          echo == calls\nfor t in {CALLS}; do timeout 60 /share/caller /dev/riser_dma0 $t || echo \"$t: exit $?\"; done\n\
          echo == pins\npins"
-    );
-    let Some(guest) = guest(LAB, kernel, parameters, &script, arguments) else { return };
-    let answers: Vec<_> =
-        lines(&guest, "calls").into_iter().filter(|line| !line.starts_with("-- ")).collect();
+    )
+}
+
+/// Panics where an answer is not the one that riser_dma.h names, or a page stays pinned.
+fn assert_calls(guest: &Guest) {
+    let answers: Vec<_> = lines(guest, "calls").into_iter().filter(|line| !line.starts_with("-- ")).collect();
     let wrong: Vec<_> = answers.iter().filter(|line| !line.ends_with(": ok")).collect();
     assert_eq!((wrong, answers.len()), (vec![], ANSWERS));
     assert_eq!(guest.said("pins"), "0 pinned\n");
+}
+
+fn calls(kernel: &str, parameters: &str, arguments: &[&str]) {
+    let Some(guest) = guest(LAB, kernel, parameters, &call_script(), arguments) else { return };
+    assert_calls(&guest);
 }
 
 #[test]
@@ -192,19 +199,13 @@ fn the_engine_in_rtl_is_driven() {
     let script = format!(
         "echo 1 >/sys/bus/pci/devices/10000:01:00.0/sriov_numvfs; until_ 50 ls /dev/riser_dma1\n\
          echo == both\n/share/riser-dma-integers --size 65536 /dev/riser_dma0 /dev/riser_dma1\n\
-         echo == gap\n/share/riser-dma-integers --gap --direction h2d --size 4096 /dev/riser_dma1\n\
-         P=/sys/module/riser_dma/parameters\necho 500 >$P/timeout_ms; echo 300 >$P/close_timeout_ms\n\
-         echo == calls\nfor t in {CALLS}; do timeout 60 /share/caller /dev/riser_dma0 $t || echo \"$t: exit $?\"; done\n\
-         echo == pins\npins"
+         echo == gap\n/share/riser-dma-integers --gap --direction h2d --size 4096 /dev/riser_dma1\n{}",
+        call_script()
     );
     let Some(guest) = guest(&lab, "6.1", "", &script, &["--allow-native"]) else { return };
     assert_rates(&guest, "both", 4);
     assert!(guest.said("gap").ends_with(": the gap was found\n"), "{}", guest.said("gap"));
-    let answers: Vec<_> =
-        lines(&guest, "calls").into_iter().filter(|line| !line.starts_with("-- ")).collect();
-    let wrong: Vec<_> = answers.iter().filter(|line| !line.ends_with(": ok")).collect();
-    assert_eq!((wrong, answers.len()), (vec![], ANSWERS));
-    assert_eq!(guest.said("pins"), "0 pinned\n");
+    assert_calls(&guest);
 }
 
 /// Memory of others: pages of a file (udmabuf) and of the system's heap, which 6.12 has.
