@@ -5,8 +5,8 @@ use crate::output;
 use clap::error::ErrorKind;
 use std::fmt::Display;
 use std::io;
-use std::process::ExitCode;
 
+const DONE: u8 = 0;
 const RUN_FAILED: u8 = 1;
 const WRONG_USAGE: u8 = 2;
 /// As the shell has it: 128 and the number of SIGINT.
@@ -50,10 +50,10 @@ impl From<io::Error> for Failure {
 }
 
 /// Says why, where there is something to say, and gives the exit status.
-pub(crate) fn status(result: Result<(), Failure>) -> ExitCode {
+pub(crate) fn status(result: Result<(), Failure>) -> u8 {
     match result {
-        Ok(()) | Err(Failure::ReaderLeft) => ExitCode::SUCCESS,
-        Err(Failure::Command(status)) => ExitCode::from(status),
+        Ok(()) | Err(Failure::ReaderLeft) => DONE,
+        Err(Failure::Command(status)) => status,
         Err(Failure::Run(why)) => say(&why, RUN_FAILED),
         Err(Failure::Interrupted(done)) => say(&done, INTERRUPTED),
         Err(Failure::Usage(why)) => say(&why, WRONG_USAGE),
@@ -61,7 +61,7 @@ pub(crate) fn status(result: Result<(), Failure>) -> ExitCode {
 }
 
 /// What clap has to say: help and version are no failure, all else is wrong usage.
-pub(crate) fn refuse_arguments(error: &clap::Error) -> ExitCode {
+pub(crate) fn refuse_arguments(error: &clap::Error) -> u8 {
     if !error.use_stderr() {
         return status(error.print().map_err(Failure::from));
     }
@@ -72,8 +72,8 @@ pub(crate) fn refuse_arguments(error: &clap::Error) -> ExitCode {
     say(text.strip_prefix("error: ").unwrap_or(&text).trim_end(), WRONG_USAGE)
 }
 
-fn say(why: &str, code: u8) -> ExitCode {
+fn say(why: &str, code: u8) -> u8 {
     // Of what was given, which may be of any length, it is told what helps.
     output::note(plug::file::brief(why));
-    ExitCode::from(code)
+    code
 }

@@ -19,6 +19,7 @@ mod progress;
 
 use clap::Parser;
 use plug::Models;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// A PCI Express slot in software: write a device, watch its packets, measure how fast it will be.
@@ -43,6 +44,11 @@ pub fn models() -> Models {
     devices::models().with::<lab::remote::NettlpAdapter>().with::<native::Settings>().with::<rtl::Settings>()
 }
 
+/// CPU seconds that all threads of this process have used.
+pub fn cpu_seconds() -> f64 {
+    commands::cpu_seconds()
+}
+
 /// The command, with these models for the slots of its labs: the whole `main` of a program that has devices of its own.
 ///
 /// ```no_run
@@ -52,8 +58,13 @@ pub fn models() -> Models {
 /// }
 /// ```
 pub fn main_with(models: Models) -> ExitCode {
+    ExitCode::from(run_with(models, std::env::args_os()))
+}
+
+/// As [`main_with`], with these arguments, the first of which is the command's name; returns the exit status.
+pub fn run_with<A: Into<OsString> + Clone>(models: Models, args: impl IntoIterator<Item = A>) -> u8 {
     interrupt::outlive_file_limits();
-    match Cli::try_parse() {
+    match Cli::try_parse_from(args) {
         Ok(cli) => failure::status(cli.command.run(&models)),
         Err(error) => failure::refuse_arguments(&error),
     }

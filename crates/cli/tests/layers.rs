@@ -31,7 +31,7 @@ const LEVELS: [(&str, u32); 24] = [
     ("riser-view", 8),
     ("riser-cli", 9),
     ("riser-libtlp", 9),
-    ("riser-python", 9),
+    ("riser-python", 10),
 ];
 
 /// The longest source file, in lines before its tests.

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Labs, and what their runs show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any, Literal
+
+from riser import _progress, _riser
+from riser._riser import LabError, Table
+
+_Settings = Mapping[str, Any]
+
+
+class RunResult:
+    """What a run has shown.
+
+    `print(result)` gives the report of `riser run`; `report` is that of `riser run --json`. Tables go to polars, pandas, pyarrow
+    or DuckDB by the Arrow PyCapsule interface.
+    """
+
+    def __init__(self, inner: _riser.RunResult, lab: Lab) -> None:
+        self._inner = inner
+        self._lab = lab
+        self.report: dict[str, Any] = inner.report()
+        """The report, as the object of `riser run --json`."""
+
+    @property
+    def outcome(self) -> str:
+        """`finished`, `time-limit`, `failed`, `no-progress` or `interrupted`."""
+        return str(self.report["outcome"])
+
+    @property
+    def simulated_ns(self) -> float:
+        """Virtual time at the end, in nanoseconds."""
+        return float(self.report["simulated_ns"])
+
+    @property
+    def links(self) -> Table:
+        """A row for each direction of each link: TLPs, bytes by kind, Gb/s, stalls, errors."""
+        return self._inner.links()
+
+    @property
+    def latencies(self) -> Table:
+        """A row for each kind of transaction on each link: how long they took in ns, and the mean of each part of it."""
+        return self._inner.latencies()
+
+    @property
+    def transactions(self) -> Table:
+        """A row for each transaction, in the order in which they ended: its parts in ps add up to `latency_ps`.
+
+        Raises:
+            LabError: they were not asked for, by `Lab.run(transactions=True)`.
+        """
+        table = self._inner.transactions()
+        if table is None:
+            raise LabError("transactions were not asked for: Lab.run(transactions=True)")
+        return table
+
+    def device(self, slot: str) -> dict[str, Any]:
+        """The counters of the device in this slot.
+
+        Raises:
+            KeyError: there is no such slot; names those that there are.
+        """
+        counters = {device["slot"]: device["counters"] for device in self.report["devices"]}
+        if slot not in counters:
+            raise KeyError(f"no slot `{slot}`: there are {', '.join(counters)}")
+        return dict(counters[slot])
+
+    def __str__(self) -> str:
+        return self._inner.text()
+
+    def __repr__(self) -> str:
+        return f"<riser.RunResult {self.outcome} after {self.simulated_ns / 1000:.3f} us>"
+
+
+class Lab:
+    """A lab: hosts, links, switches and slots.
+
+    Keyword arguments, and those of the methods that add to a lab, are the keys of a lab file (docs/reference/lab.md), with dicts
+    for its tables:
+
+        >>> lab = Lab(link={"gen": 4, "lanes": 8}, host={"profile": "xeon-e5-2637v3"})
+        >>> lab.slot("nic", "simple-nic")
+        >>> lab.run().outcome
+        'finished'
+    """
+
+    def __init__(self, **keys: Any) -> None:
+        self._keys: dict[str, Any] = {"version": 1, **keys}
+        self._text: str | None = None
+        self._name = "lab"
+        self._set: list[str] = []
+
+    @classmethod
+    def from_toml(cls, path: str | PathLike[str], *, set: _Settings | None = None) -> Lab:
+        """Read the lab file at `path`; `set` gives keys over it, as `{"slot.nic.link.gen": 4}`.
+
+        Raises:
+            OSError: the file cannot be read.
+        """
+        return cls.from_text(Path(path).read_text(), name=fspath(path), set=set)
+
+    @classmethod
+    def from_text(cls, text: str, *, name: str = "lab", set: _Settings | None = None) -> Lab:
+        """A lab of the text of a lab file; relative paths in it start from the folder of `name`, which errors show."""
+        lab = cls()
+        lab._text, lab._name = text, name
+        return lab.with_settings(set) if set else lab
+
+    def with_settings(self, settings: _Settings) -> Lab:
+        """This lab with keys set over it: keys of a lab file with dots between, an element of a list by its name or place."""
+        lab = Lab()
+        lab._keys, lab._text, lab._name = self._keys, self._text, self._name
+        lab._set = [*self._set, *(f"{key}={_riser.to_toml_value(value)}" for key, value in settings.items())]
+        return lab
+
+    def slot(self, name: str, device: str, **keys: Any) -> None:
+        """Add a slot with this device. A dict under the name of the device holds its settings: `traffic={"transfers": 100}`."""
+        self._add("slot", {"name": name, "device": device, **keys})
+
+    def switch(self, name: str, **keys: Any) -> None:
+        """Add a switch; what hangs on it names it by `on`."""
+        self._add("switch", {"name": name, **keys})
+
+    def fault(self, **keys: Any) -> None:
+        """Add a fault."""
+        self._add("fault", keys)
+
+    def _add(self, table: str, keys: dict[str, Any]) -> None:
+        if self._text is not None:
+            raise LabError("a lab that was read from a file is changed by with_settings(), not added to")
+        self._keys.setdefault(table, []).append(keys)
+
+    def to_toml(self) -> str:
+        """The lab as the text of a lab file, without what was set over it."""
+        return self._text if self._text is not None else _riser.to_toml(self._keys)
+
+    def _inner(self) -> _riser.Lab:
+        return _riser.Lab(self.to_toml(), self._name, self._set)
+
+    def check(self) -> str:
+        """Check the lab and return its drawing.
+
+        Raises:
+            LabError: what is wrong, with its place and the legal values.
+        """
+        return self._inner().check()
+
+    def run(
+        self,
+        *,
+        seed: int | None = None,
+        capture: str | PathLike[str] | None = None,
+        tap: Literal["device", "root"] = "device",
+        dllps: bool = False,
+        transactions: bool = False,
+        allow_native: bool = False,
+        progress: bool | None = None,
+    ) -> RunResult:
+        """Run the lab to its end, its `limit_us` or Ctrl-C.
+
+        Args:
+            seed: seed of all that is drawn, in place of the lab's.
+            capture: write every TLP to this pcapng file, which must not exist.
+            tap: the end of each link at which the capture is taken.
+            dllps: write DLLPs too.
+            transactions: keep every transaction, for `RunResult.transactions`.
+            allow_native: let native code run that the lab names.
+            progress: show how far it is; None: where it takes over two seconds and there is a terminal or a notebook.
+
+        Raises:
+            LabError: the lab is not legal.
+            RunFailed: it failed or made no progress; `result` is what it has shown.
+            Interrupted: Ctrl-C; `result` is what it has shown.
+            OSError: the capture cannot be written.
+        """
+        with _progress.shown(progress) as show:
+            try:
+                inner = self._inner().run(
+                    seed=seed,
+                    capture=None if capture is None else fspath(capture),
+                    tap=tap,
+                    dllps=dllps,
+                    transactions=transactions,
+                    allow_native=allow_native,
+                    progress=show,
+                )
+            except (_riser.RunFailed, _riser.Interrupted) as error:
+                error.result = RunResult(error.result, self)
+                raise
+        return RunResult(inner, self)
+
+    def __repr__(self) -> str:
+        return f"<riser.Lab {self._name}>"
+

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! riser's exceptions. Each is a `RiserError`, and what Python itself has for such an error too.
+
+use ::lab::FileErrors;
+use pyo3::create_exception;
+use pyo3::exceptions::{PyException, PyKeyboardInterrupt};
+use pyo3::prelude::*;
+
+create_exception!(riser, RiserError, PyException, "An error of riser: the base of all of them.");
+create_exception!(
+    riser,
+    LabError,
+    RiserError,
+    "A lab or another file says what is not legal. The text names the place and the legal values; `errors` has each error by \
+     itself, as a tuple of path, line, column (both from 1; None where it has no place) and message."
+);
+create_exception!(
+    riser,
+    RunFailed,
+    RiserError,
+    "A run has failed or made no progress. `result` is what it has shown up to there."
+);
+create_exception!(
+    riser,
+    Interrupted,
+    PyKeyboardInterrupt,
+    "A run was interrupted by Ctrl-C. `result` is what it has shown up to there."
+);
+
+/// Adds the exceptions to the module.
+pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = module.py();
+    module.add("RiserError", py.get_type::<RiserError>())?;
+    module.add("LabError", py.get_type::<LabError>())?;
+    module.add("RunFailed", py.get_type::<RunFailed>())?;
+    module.add("Interrupted", py.get_type::<Interrupted>())
+}
+
+/// The exception for what is wrong with files.
+pub(crate) fn of_files(py: Python<'_>, errors: &FileErrors) -> PyErr {
+    let each = errors.all().iter().map(|error| {
+        let place = error.place.map_or((None, None), |(line, column)| (Some(line), Some(column)));
+        (error.path.clone(), place.0, place.1, error.message.clone())
+    });
+    let each: Vec<_> = each.collect();
+    with_attribute(py, LabError::new_err(errors.to_string()), "errors", each)
+}
+
+/// The exception for what cannot happen unless riser is wrong.
+pub(crate) fn internal(error: impl std::fmt::Display) -> PyErr {
+    RiserError::new_err(format!("an error of riser itself, please report it: {error}"))
+}
+
+/// `error` with an attribute.
+pub(crate) fn with_attribute<'py>(
+    py: Python<'py>,
+    error: PyErr,
+    name: &str,
+    value: impl IntoPyObject<'py>,
+) -> PyErr {
+    match error.value(py).setattr(name, value) {
+        Ok(()) => error,
+        Err(other) => other,
+    }
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A lab as text, checked and run. The half in Python makes the text of what it is given; what is legal is said here, at its
+//! place.
+
+use crate::error;
+use crate::run::{self, RunResult, Wanted};
+use ::lab::{Folder, LabFile, Overrides};
+use plug::site::NativeCode;
+use pyo3::prelude::*;
+use std::path::PathBuf;
+
+/// A lab: the text of a lab file, and what is set over it.
+#[pyclass(frozen, module = "riser._riser")]
+pub(crate) struct Lab {
+    /// What errors and reports call it.
+    name: PathBuf,
+    text: String,
+    folder: Folder,
+    set: Vec<String>,
+}
+
+#[pymethods]
+impl Lab {
+    /// A lab of this text, which errors call `name`; relative paths in it start from the folder of `name`.
+    #[new]
+    #[pyo3(signature = (text, name, set, /))]
+    fn new(text: String, name: PathBuf, set: Vec<String>) -> Lab {
+        Lab { folder: Folder::of(&name), name, text, set }
+    }
+
+    /// Checks the lab and puts it together; returns its drawing.
+    fn check(&self, py: Python<'_>) -> PyResult<String> {
+        py.detach(|| {
+            let file = self.file(NativeCode::NotLoaded)?;
+            ::lab::build(&file).map_err(error::LabError::new_err)?;
+            Ok(::lab::draw(&file.lab))
+        })
+    }
+
+    /// Runs the lab to its end. `progress` is called now and then with what is done, and a share of it where that is known.
+    #[pyo3(signature = (*, seed, capture, tap, dllps, transactions, allow_native, progress))]
+    #[expect(clippy::too_many_arguments, reason = "names in Python")]
+    fn run(
+        &self,
+        py: Python<'_>,
+        seed: Option<u64>,
+        capture: Option<PathBuf>,
+        tap: &str,
+        dllps: bool,
+        transactions: bool,
+        allow_native: bool,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<RunResult> {
+        let wanted = Wanted::new(capture, tap, dllps, transactions)?;
+        py.detach(|| {
+            let native = if allow_native { NativeCode::Allowed } else { NativeCode::Refused };
+            let mut file = self.file(native)?;
+            file.lab.seed = seed.unwrap_or(file.lab.seed);
+            file.check_runs_alone().map_err(error::LabError::new_err)?;
+            let assembly = ::lab::build(&file).map_err(error::LabError::new_err)?;
+            run::run(&self.name.to_string_lossy(), file.lab.limit_us, assembly, wanted, progress.as_ref())
+        })
+    }
+}
+
+impl Lab {
+    fn file(&self, native: NativeCode) -> PyResult<LabFile> {
+        let models = riser_cli::models();
+        let overrides = Overrides::new(&self.set);
+        let read = ::lab::parse_with(&models, &self.name, &self.text, self.folder.clone(), &overrides);
+        let mut file = read.map_err(|errors| Python::attach(|py| error::of_files(py, &errors)))?;
+        file.lab.native = native;
+        Ok(file)
+    }
+}
+
+/// `value`, a dict of what TOML can say, as a file of TOML.
+#[pyfunction]
+#[pyo3(signature = (value, /))]
+pub(crate) fn to_toml(value: &Bound<'_, PyAny>) -> PyResult<String> {
+    let table: toml::Table = pythonize::depythonize(value).map_err(not_toml)?;
+    toml::to_string(&table).map_err(not_toml)
+}
+
+/// `value` as a value within a line of TOML.
+#[pyfunction]
+#[pyo3(signature = (value, /))]
+pub(crate) fn to_toml_value(value: &Bound<'_, PyAny>) -> PyResult<String> {
+    let value: toml::Value = pythonize::depythonize(value).map_err(not_toml)?;
+    Ok(value.to_string())
+}
+
+fn not_toml(why: impl std::fmt::Display) -> PyErr {
+    error::LabError::new_err(format!("TOML cannot say this: {why}"))
+}

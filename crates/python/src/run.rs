@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A run of a lab, and what it has shown.
+
+use crate::error::{self, Interrupted, RunFailed, with_attribute};
+use crate::progress::Watch;
+use crate::table::Table;
+use crate::tables;
+use ::lab::{Assembly, CaptureHandle, CaptureOptions, Report, TransactionLogHandle};
+use fabric::{Limits, Side, Stop};
+use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError, PyValueError};
+use pyo3::prelude::*;
+use std::fs::File;
+use std::io::{self, BufWriter};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tlp::Time;
+
+/// Events between two looks at what goes on outside.
+const SLICE: u64 = 20_000;
+
+/// What a run is to write down beside its report.
+pub(crate) struct Wanted {
+    capture: Option<PathBuf>,
+    options: CaptureOptions,
+    transactions: bool,
+}
+
+impl Wanted {
+    pub(crate) fn new(
+        capture: Option<PathBuf>,
+        tap: &str,
+        dllps: bool,
+        transactions: bool,
+    ) -> PyResult<Wanted> {
+        let at = match tap {
+            "device" => Side::Device,
+            "root" => Side::Root,
+            _ => return Err(PyValueError::new_err(format!("tap `{tap}`: legal are `device` and `root`"))),
+        };
+        Ok(Wanted { capture, options: CaptureOptions { at, dllps }, transactions })
+    }
+}
+
+/// What a run writes down.
+struct Taps {
+    capture: Option<(PathBuf, CaptureHandle<BufWriter<File>>)>,
+    transactions: Option<TransactionLogHandle<Vec<u8>>>,
+}
+
+impl Taps {
+    fn open(assembly: &mut Assembly, wanted: Wanted) -> PyResult<Taps> {
+        let begin = |path: PathBuf| {
+            let file = File::create_new(&path).map_err(|e| in_file(&path, &e))?;
+            let handle = assembly.capture(BufWriter::new(file), wanted.options);
+            handle.map_err(|e| in_file(&path, &e)).map(|handle| (path, handle))
+        };
+        let capture = wanted.capture.map(begin).transpose()?;
+        let transactions = wanted.transactions.then(|| assembly.log_transactions(Vec::new()));
+        Ok(Taps { capture, transactions })
+    }
+
+    /// The lines of transactions; the capture is whole.
+    fn finish(self, assembly: &mut Assembly) -> PyResult<Option<Vec<u8>>> {
+        if let Some((path, handle)) = self.capture {
+            assembly.fabric.take_tap();
+            handle.finish().map_err(|e| in_file(&path, &e))?;
+        }
+        let finish = |log: TransactionLogHandle<Vec<u8>>| log.finish().map_err(error::internal);
+        Ok(self.transactions.map(finish).transpose()?.map(Option::unwrap_or_default))
+    }
+}
+
+fn in_file(path: &Path, error: &io::Error) -> PyErr {
+    match error.raw_os_error() {
+        Some(code) => PyOSError::new_err((code, error.to_string(), path.to_owned())),
+        None => PyOSError::new_err(format!("{}: {error}", path.display())),
+    }
+}
+
+/// Runs `assembly`, a lab called `name`, to its end, its limit or Ctrl-C.
+pub(crate) fn run(
+    name: &str,
+    limit_us: Option<u64>,
+    mut assembly: Assembly,
+    wanted: Wanted,
+    progress: Option<&Py<PyAny>>,
+) -> PyResult<RunResult> {
+    let taps = Taps::open(&mut assembly, wanted)?;
+    let before = riser_cli::cpu_seconds();
+    let (stop, interrupted) = drive(&mut assembly, ::lab::limit(limit_us), Watch::new(progress));
+    let spent = riser_cli::cpu_seconds() - before;
+    let transactions = taps.finish(&mut assembly)?;
+    let mut report = assembly.report(name, &stop, spent);
+    if interrupted.is_some() {
+        report.outcome = "interrupted";
+    }
+    let result = RunResult { report: Arc::new(report), transactions: transactions.map(Arc::new) };
+    match (interrupted, stop) {
+        (Some(error), _) => Python::attach(|py| Err(result.of_interruption(py, error))),
+        (None, stop @ (Stop::Failed(_) | Stop::NoProgress(_))) => {
+            let text = stop.to_string();
+            Python::attach(|py| Err(result.into_error(py, RunFailed::new_err(text))))
+        }
+        (None, _) => Ok(result),
+    }
+}
+
+/// Where the run has stopped, and what has interrupted it.
+fn drive(assembly: &mut Assembly, until: Time, mut watch: Watch<'_>) -> (Stop, Option<PyErr>) {
+    loop {
+        let stop = assembly.run(Limits { until, events: SLICE, ..Limits::default() });
+        if stop != Stop::Paused {
+            return (stop, None);
+        }
+        if let Err(error) = watch.look(|| how_far(assembly, until)) {
+            return (stop, Some(error));
+        }
+    }
+}
+
+/// Virtual time, and the share of transfers or of the limit where they are known.
+fn how_far(assembly: &Assembly, until: Time) -> (String, Option<f64>) {
+    let share = |done: u64, of: u64| done.min(of) as f64 / of.max(1) as f64;
+    let now = assembly.fabric.now().as_ps();
+    let of_limit = (until != Time::MAX).then(|| share(now, until.as_ps()));
+    let of_transfers = assembly.transfers().map(|(done, of)| share(done, of));
+    (format!("{:.3} us simulated", now as f64 / 1e6), of_transfers.or(of_limit))
+}
+
+/// What a run has shown.
+#[pyclass(frozen, module = "riser._riser")]
+#[derive(Clone)]
+pub(crate) struct RunResult {
+    report: Arc<Report>,
+    transactions: Option<Arc<Vec<u8>>>,
+}
+
+impl RunResult {
+    /// `error` with this result.
+    fn into_error(self, py: Python<'_>, error: PyErr) -> PyErr {
+        match Py::new(py, self) {
+            Ok(result) => with_attribute(py, error, "result", result),
+            Err(error) => error,
+        }
+    }
+
+    /// Ctrl-C has riser's exception, which carries what was done; what else has come in between goes on as it is.
+    fn of_interruption(self, py: Python<'_>, error: PyErr) -> PyErr {
+        if !error.is_instance_of::<PyKeyboardInterrupt>(py) {
+            return error;
+        }
+        let text = format!("interrupted after {:.3} us of virtual time", self.report.simulated_ns / 1_000.0);
+        self.into_error(py, Interrupted::new_err(text))
+    }
+}
+
+#[pymethods]
+impl RunResult {
+    /// The report as `riser run --json` prints it, as a dict.
+    fn report<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        Ok(pythonize::pythonize(py, &*self.report)?)
+    }
+
+    /// The report as `riser run` prints it.
+    fn text(&self) -> String {
+        self.report.to_string()
+    }
+
+    /// The directions of each link.
+    fn links(&self) -> PyResult<Table> {
+        tables::links(&self.report)
+    }
+
+    /// How long transactions of each kind took, and where.
+    fn latencies(&self) -> PyResult<Table> {
+        tables::latencies(&self.report)
+    }
+
+    /// Every transaction, where they were asked for.
+    fn transactions(&self) -> PyResult<Option<Table>> {
+        self.transactions.as_ref().map(|lines| tables::transactions(lines)).transpose()
+    }
+}
