@@ -350,11 +350,16 @@ impl Assembly {
         known.reduce(|(done, all), (more, of)| (done + more, all + of))
     }
 
-    /// The report of the first device whose report is an `R`, with the number of its slot.
-    pub fn find_report<R: DeviceFigures>(&self) -> Option<(usize, Shared<R>)> {
-        self.slots.iter().enumerate().find_map(|(n, slot)| {
+    /// The reports that are an `R`, each with the number of its slot.
+    pub fn reports<R: DeviceFigures>(&self) -> impl Iterator<Item = (usize, Shared<R>)> + '_ {
+        self.slots.iter().enumerate().filter_map(|(n, slot)| {
             Some((n, slot.report.as_ref()?.as_any().downcast_ref::<Shared<R>>()?.clone()))
         })
+    }
+
+    /// The report of the first device whose report is an `R`, with the number of its slot.
+    pub fn find_report<R: DeviceFigures>(&self) -> Option<(usize, Shared<R>)> {
+        self.reports().next()
     }
 
     /// As [`find_report`](Self::find_report), without the slot.

@@ -7,5 +7,5 @@ use pyo3::prelude::*;
 #[pyfunction]
 #[pyo3(signature = (args, /))]
 pub(crate) fn main(py: Python<'_>, args: Vec<String>) -> u8 {
-    py.detach(|| riser_cli::run_with(riser_cli::models(), args))
+    py.detach(|| riser_cli::run_with(crate::models(), args))
 }

@@ -27,12 +27,59 @@ create_exception!(
     "A run was interrupted by Ctrl-C. `result` is what it has shown up to there."
 );
 
+create_exception!(
+    riser,
+    DmaError,
+    RiserError,
+    "A DMA read, write or atomic of a device has failed. `reason` says how."
+);
+create_exception!(
+    riser,
+    HostError,
+    RiserError,
+    "An access of a host program to a device has failed. `reason` says how."
+);
+create_exception!(
+    riser,
+    TimedOut,
+    RiserError,
+    "What was awaited `within` a span of time has not ended in it."
+);
+
+/// The exception of a transfer that has failed, with the name of the reason: `unsupported-request`, `completer-abort`, `poisoned`,
+/// `completion-timeout` and so on.
+pub(crate) fn dma(error: ::device::DmaError) -> PyErr {
+    reasoned(DmaError::new_err(error.to_string()), &format!("{error:?}"))
+}
+
+/// The exception of an access that has failed.
+pub(crate) fn host(error: ::host::HostError) -> PyErr {
+    let reason = match error {
+        ::host::HostError::Completion(error) => format!("{error:?}"),
+        error => format!("{error:?}"),
+    };
+    reasoned(HostError::new_err(error.to_string()), &reason)
+}
+
+/// `error` with the name of a variant as its reason, in small letters with hyphens.
+fn reasoned(error: PyErr, variant: &str) -> PyErr {
+    let letter = |(at, letter): (usize, char)| {
+        let hyphen = (at > 0 && letter.is_uppercase()).then_some('-');
+        hyphen.into_iter().chain(letter.to_lowercase())
+    };
+    let reason: String = variant.chars().enumerate().flat_map(letter).collect();
+    Python::attach(|py| with_attribute(py, error, "reason", reason))
+}
+
 /// Adds the exceptions to the module.
 pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
     module.add("RiserError", py.get_type::<RiserError>())?;
     module.add("LabError", py.get_type::<LabError>())?;
     module.add("RunFailed", py.get_type::<RunFailed>())?;
+    module.add("DmaError", py.get_type::<DmaError>())?;
+    module.add("HostError", py.get_type::<HostError>())?;
+    module.add("TimedOut", py.get_type::<TimedOut>())?;
     module.add("Interrupted", py.get_type::<Interrupted>())
 }
 

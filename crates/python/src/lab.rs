@@ -3,6 +3,7 @@
 //! place.
 
 use crate::error;
+use crate::objects;
 use crate::run::{self, RunResult, Wanted};
 use ::lab::{Folder, LabFile, Overrides};
 use plug::site::NativeCode;
@@ -15,22 +16,23 @@ pub(crate) struct Lab {
     /// What errors and reports call it.
     name: PathBuf,
     text: String,
-    folder: Folder,
     set: Vec<String>,
+    /// The objects that its text names by their numbers.
+    objects: Vec<Py<PyAny>>,
 }
 
 #[pymethods]
 impl Lab {
     /// A lab of this text, which errors call `name`; relative paths in it start from the folder of `name`.
     #[new]
-    #[pyo3(signature = (text, name, set, /))]
-    fn new(text: String, name: PathBuf, set: Vec<String>) -> Lab {
-        Lab { folder: Folder::of(&name), name, text, set }
+    #[pyo3(signature = (text, name, set, objects, /))]
+    fn new(text: String, name: PathBuf, set: Vec<String>, objects: Vec<Py<PyAny>>) -> Lab {
+        Lab { name, text, set, objects }
     }
 
     /// Checks the lab and puts it together; returns its drawing.
     fn check(&self, py: Python<'_>) -> PyResult<String> {
-        py.detach(|| {
+        self.detached(py, || {
             let file = self.file(NativeCode::NotLoaded)?;
             ::lab::build(&file).map_err(error::LabError::new_err)?;
             Ok(::lab::draw(&file.lab))
@@ -52,7 +54,7 @@ impl Lab {
         progress: Option<Py<PyAny>>,
     ) -> PyResult<RunResult> {
         let wanted = Wanted::new(capture, tap, dllps, transactions)?;
-        py.detach(|| {
+        self.detached(py, || {
             let native = if allow_native { NativeCode::Allowed } else { NativeCode::Refused };
             let mut file = self.file(native)?;
             file.lab.seed = seed.unwrap_or(file.lab.seed);
@@ -64,10 +66,16 @@ impl Lab {
 }
 
 impl Lab {
+    /// What `within` gives with the interpreter released and the objects of this lab at hand.
+    fn detached<T: Send>(&self, py: Python<'_>, within: impl FnOnce() -> PyResult<T> + Send) -> PyResult<T> {
+        let objects = self.objects.iter().map(|object| object.clone_ref(py)).collect();
+        py.detach(|| objects::with(objects, within))
+    }
+
     fn file(&self, native: NativeCode) -> PyResult<LabFile> {
-        let models = riser_cli::models();
+        let models = crate::models();
         let overrides = Overrides::new(&self.set);
-        let read = ::lab::parse_with(&models, &self.name, &self.text, self.folder.clone(), &overrides);
+        let read = ::lab::parse_with(&models, &self.name, &self.text, Folder::of(&self.name), &overrides);
         let mut file = read.map_err(|errors| Python::attach(|py| error::of_files(py, &errors)))?;
         file.lab.native = native;
         Ok(file)

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! riser for Python: the compiled half of the package `riser`, as module `riser._riser`.
 //!
+//! - [`device`], [`driver`]: devices and drivers in Python; [`coroutine`], [`operation`] and [`task`] are what they run by,
+//!   [`held`] and [`objects`] what belongs to a run.
 //! - [`command`]: the `riser` command that the wheel carries.
 //! - [`mod@lab`], [`run`]: labs, checked and run; [`progress`] is what is seen of one meanwhile.
 //! - [`table`], [`tables`]: what a run has shown, as Arrow.
@@ -10,14 +12,26 @@
 //! never holds the interpreter while the fabric runs.
 
 mod command;
+mod coroutine;
+mod device;
+mod driver;
 mod error;
+mod held;
 mod lab;
+mod objects;
+mod operation;
 mod progress;
 mod run;
 mod table;
 mod tables;
+mod task;
 
 use pyo3::prelude::*;
+
+/// The models of labs: those of the command, and devices in Python.
+fn models() -> plug::Models {
+    riser_cli::models().with::<device::Settings>()
+}
 
 /// The compiled half of riser.
 #[pymodule]
@@ -25,11 +39,27 @@ mod _riser {
     #[pymodule_export]
     use crate::command::main;
     #[pymodule_export]
+    use crate::device::io::Io;
+    #[pymodule_export]
+    use crate::device::request::{
+        AtomicRequest, ConfigRead, ConfigWrite, Message, ReadRequest, WriteRequest,
+    };
+    #[pymodule_export]
+    use crate::driver::cpu::Cpu;
+    #[pymodule_export]
+    use crate::driver::function::Function;
+    #[pymodule_export]
+    use crate::driver::memory::Memory;
+    #[pymodule_export]
     use crate::lab::{Lab, to_toml, to_toml_value};
+    #[pymodule_export]
+    use crate::operation::Operation;
     #[pymodule_export]
     use crate::run::RunResult;
     #[pymodule_export]
     use crate::table::Table;
+    #[pymodule_export]
+    use crate::task::Task;
     use pyo3::prelude::*;
 
     #[pymodule_init]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A run of a lab, and what it has shown.
 
+use crate::device;
 use crate::error::{self, Interrupted, RunFailed, with_attribute};
 use crate::progress::Watch;
 use crate::table::Table;
@@ -17,6 +18,8 @@ use tlp::Time;
 
 /// Events between two looks at what goes on outside.
 const SLICE: u64 = 20_000;
+/// As [`SLICE`], where there are devices in Python: an exception of theirs ends the run so soon.
+const PYTHON_SLICE: u64 = 256;
 
 /// What a run is to write down beside its report.
 pub(crate) struct Wanted {
@@ -97,18 +100,21 @@ pub(crate) fn run(
     let result = RunResult { report: Arc::new(report), transactions: transactions.map(Arc::new) };
     match (interrupted, stop) {
         (Some(error), _) => Python::attach(|py| Err(result.of_interruption(py, error))),
-        (None, stop @ (Stop::Failed(_) | Stop::NoProgress(_))) => {
-            let text = stop.to_string();
-            Python::attach(|py| Err(result.into_error(py, RunFailed::new_err(text))))
-        }
+        (None, stop @ (Stop::Failed(_) | Stop::NoProgress(_))) => Python::attach(|py| {
+            let error = RunFailed::new_err(stop.to_string());
+            let raised = assembly.reports::<device::report::Report>();
+            error.set_cause(py, raised.into_iter().find_map(|(_, report)| report.get().error(py)));
+            Err(result.into_error(py, error))
+        }),
         (None, _) => Ok(result),
     }
 }
 
 /// Where the run has stopped, and what has interrupted it.
 fn drive(assembly: &mut Assembly, until: Time, mut watch: Watch<'_>) -> (Stop, Option<PyErr>) {
+    let events = if assembly.report_of::<device::report::Report>().is_some() { PYTHON_SLICE } else { SLICE };
     loop {
-        let stop = assembly.run(Limits { until, events: SLICE, ..Limits::default() });
+        let stop = assembly.run(Limits { until, events, ..Limits::default() });
         if stop != Stop::Paused {
             return (stop, None);
         }

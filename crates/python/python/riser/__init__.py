@@ -10,16 +10,58 @@ A `Lab` is a lab file, read or built in code; `Lab.run` gives a `RunResult`, who
 Time is in integer picoseconds where a name ends with `_ps`, in nanoseconds with `_ns`; bandwidth in Gb/s of 10^9; sizes in bytes.
 """
 
+from riser._device import Bar, Device, Msix, Register
 from riser._lab import Lab, RunResult
-from riser._riser import Interrupted, LabError, RiserError, RunFailed, Table, __version__
+from riser._riser import (
+    AtomicRequest,
+    ConfigRead,
+    ConfigWrite,
+    Cpu,
+    DmaError,
+    Function,
+    HostError,
+    Interrupted,
+    Io,
+    LabError,
+    Memory,
+    Message,
+    Operation,
+    ReadRequest,
+    RiserError,
+    RunFailed,
+    Table,
+    Task,
+    TimedOut,
+    WriteRequest,
+    __version__,
+)
 
 __all__ = [
+    "AtomicRequest",
+    "Bar",
+    "ConfigRead",
+    "ConfigWrite",
+    "Cpu",
+    "Device",
+    "DmaError",
+    "Function",
+    "HostError",
     "Interrupted",
+    "Io",
     "Lab",
     "LabError",
+    "Memory",
+    "Message",
+    "Msix",
+    "Operation",
+    "ReadRequest",
+    "Register",
     "RiserError",
     "RunFailed",
     "RunResult",
     "Table",
+    "Task",
+    "TimedOut",
+    "WriteRequest",
     "__version__",
 ]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from riser import _progress, _riser
+from riser._device import Device
 from riser._riser import LabError, Table
 
 _Settings = Mapping[str, Any]
@@ -94,6 +95,7 @@ class Lab:
         self._text: str | None = None
         self._name = "lab"
         self._set: list[str] = []
+        self._objects: list[Device] = []
 
     @classmethod
     def from_toml(cls, path: str | PathLike[str], *, set: _Settings | None = None) -> Lab:
@@ -115,11 +117,21 @@ class Lab:
         """This lab with keys set over it: keys of a lab file with dots between, an element of a list by its name or place."""
         lab = Lab()
         lab._keys, lab._text, lab._name = self._keys, self._text, self._name
+        lab._objects = self._objects
         lab._set = [*self._set, *(f"{key}={_riser.to_toml_value(value)}" for key, value in settings.items())]
         return lab
 
-    def slot(self, name: str, device: str, **keys: Any) -> None:
-        """Add a slot with this device. A dict under the name of the device holds its settings: `traffic={"transfers": 100}`."""
+    def slot(self, name: str, device: str | Device, **keys: Any) -> None:
+        """Add a slot with this device: the name of a model, or an object.
+
+        A dict under the name of the model holds its settings: `traffic={"flow": [...]}`. Of an object, `virtual_functions` says how
+        many the host is to enable, where not all that it has.
+        """
+        if isinstance(device, Device):
+            count = keys.pop("virtual_functions", device.virtual_functions)
+            keys["python"] = {"object": len(self._objects), "virtual_functions": count}
+            self._objects.append(device)
+            device = "python"
         self._add("slot", {"name": name, "device": device, **keys})
 
     def switch(self, name: str, **keys: Any) -> None:
@@ -140,7 +152,7 @@ class Lab:
         return self._text if self._text is not None else _riser.to_toml(self._keys)
 
     def _inner(self) -> _riser.Lab:
-        return _riser.Lab(self.to_toml(), self._name, self._set)
+        return _riser.Lab(self.to_toml(), self._name, self._set, self._objects)
 
     def check(self) -> str:
         """Check the lab and return its drawing.

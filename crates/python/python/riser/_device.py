@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Devices in Python: what they say of themselves, and their registers."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self, TypeVar, overload
+
+from riser._riser import AtomicRequest, Cpu, Function, Io, ReadRequest, RiserError, WriteRequest
+
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A BAR.
+
+    Args:
+        size: bytes, a power of two: at least 128 of memory, 4 to 256 of I/O space.
+        kind: `memory32`, `memory64` (which takes two numbers) or `io`.
+        prefetchable: reads have no side effects there.
+    """
+
+    size: int
+    kind: Literal["memory32", "memory64", "io"] = "memory64"
+    prefetchable: bool = False
+
+
+@dataclass(frozen=True)
+class Msix:
+    """MSI-X: its table and pending bits lie in a BAR of the function.
+
+    Args:
+        vectors: 1 to 2048.
+        bar: the BAR.
+        table_offset: bytes from its start, a multiple of 8; 16 B for each vector.
+        pending_offset: bytes from its start, a multiple of 8.
+    """
+
+    vectors: int
+    bar: int = 0
+    table_offset: int = 0x800
+    pending_offset: int = 0xC00
+
+
+class Register:
+    """A register of a device: a little-endian integer in a BAR.
+
+    As an attribute of a class it is declared; of an instance it is the value:
+
+        >>> class Counter(Device):
+        ...     count = Register(0x10)
+        >>> counter = Counter()
+        >>> counter.count += 1
+        >>> counter.count
+        1
+
+    Args:
+        offset: bytes from the start of the BAR.
+        bits: 8, 16, 32 or 64.
+        bar: number of the BAR.
+        reset: value after a reset.
+        writable: the bits that the host can write.
+    """
+
+    def __init__(
+        self, offset: int, *, bits: int = 32, bar: int = 0, reset: int = 0, writable: int | None = None
+    ) -> None:
+        if bits not in (8, 16, 32, 64):
+            raise RiserError(f"register at {offset:#x}: bits of {bits}: legal are 8, 16, 32 and 64")
+        if offset < 0 or offset % (bits // 8):
+            raise RiserError(f"register at {offset:#x}: legal are multiples of its {bits // 8} B")
+        self.offset, self.bits, self.bar, self.reset = offset, bits, bar, reset
+        self.size = bits // 8
+        self.writable = (1 << bits) - 1 if writable is None else writable
+        self.name = f"{offset:#x}"
+        self._on_write: Callable[..., Any] | None = None
+        self._on_read: Callable[..., Any] | None = None
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    @overload
+    def __get__(self, device: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, device: Device, owner: type) -> int: ...
+    def __get__(self, device: Device | None, owner: type) -> Self | int:
+        if device is None:
+            return self
+        return device._file.value(self)
+
+    def __set__(self, device: Device, value: int) -> None:
+        device._file.set(self, value)
+
+    def on_write(self, function: _F) -> _F:
+        """Decorate what is called as `(self, io, value)` when the host has written the register.
+
+        A coroutine runs as a task of its own, so that the device goes on to take requests.
+        """
+        self._on_write = function
+        return function
+
+    def on_read(self, function: _F) -> _F:
+        """Decorate what is called as `(self, io)` before the host reads the register, and returns its value."""
+        self._on_read = function
+        return function
+
+
+class _RegisterFile:
+    """The bytes of the registers of one function, by BAR."""
+
+    def __init__(self, registers: list[Register]) -> None:
+        self.registers = registers
+        ends: dict[int, int] = {}
+        for register in registers:
+            ends[register.bar] = max(ends.get(register.bar, 0), register.offset + register.size)
+        self._bars = {bar: bytearray(end) for bar, end in ends.items()}
+        self.reset()
+
+    def reset(self) -> None:
+        for register in self.registers:
+            self.set(register, register.reset)
+
+    def value(self, register: Register) -> int:
+        bytes_ = self._bars[register.bar][register.offset : register.offset + register.size]
+        return int.from_bytes(bytes_, "little")
+
+    def set(self, register: Register, value: int) -> None:
+        if not 0 <= value < 1 << register.bits:
+            raise RiserError(f"register {register.name}: {value}: legal are {register.bits} bits")
+        end = register.offset + register.size
+        self._bars[register.bar][register.offset : end] = value.to_bytes(register.size, "little")
+
+    def touched(self, bar: int, offset: int, length: int) -> list[Register]:
+        """The registers of which an access has a byte."""
+        return [
+            register
+            for register in self.registers
+            if register.bar == bar and register.offset < offset + length and offset < register.offset + register.size
+        ]
+
+    def read(self, bar: int, offset: int, length: int) -> bytes:
+        return bytes(self._bars.get(bar, b"")[offset : offset + length])
+
+    def write(self, request: WriteRequest) -> list[Register]:
+        touched = self.touched(request.bar, request.offset, request.length)
+        before = [self.value(register) for register in touched]
+        if request.bar in self._bars:
+            request.apply(self._bars[request.bar])
+        for register, old in zip(touched, before, strict=True):
+            new, bits = self.value(register), register.writable
+            self.set(register, new & bits | old & ~bits)
+        return touched
+
+
+class Device:
+    """A device and its driver: derive from it, say what it is by attributes, and write `run` or registers.
+
+    One object is the physical function, and a copy of it each virtual function (see `for_vf`). `run` begins anew with every reset.
+    """
+
+    vendor_id: int = 0x7269
+    """Vendor ID, 16 bits. The one that stands here is nobody's."""
+    device_id: int = 0x5059
+    """Device ID, 16 bits."""
+    revision_id: int = 0
+    """Revision ID, 8 bits."""
+    class_code: int = 0xFF0000
+    """Class Code, 24 bits: here, of no class."""
+    subsystem_vendor_id: int = 0
+    """Subsystem Vendor ID, 16 bits."""
+    subsystem_id: int = 0
+    """Subsystem ID, 16 bits."""
+    bars: Mapping[int, Bar] = {0: Bar(4096)}
+    """Its BARs by number, 0 to 5."""
+    msi_vectors: int = 1
+    """Vectors of MSI: 1, 2, 4, 8, 16 or 32; 0: it has no MSI."""
+    msix: Msix | None = None
+    """MSI-X, where it has it."""
+    virtual_functions: int = 0
+    """Virtual functions that it has (SR-IOV), 0 to 256. A lab enables them all unless its slot says otherwise."""
+    vf_device_id: int = 0x505A
+    """Device ID of its virtual functions."""
+    vf_bars: Mapping[int, Bar] = {0: Bar(4096)}
+    """BARs of each virtual function."""
+    completes_atomics: bool = False
+    """Whether it completes AtomicOps: `AtomicRequest` comes then."""
+    messages: list[int] = []  # noqa: RUF012
+    """Message Codes that it takes: `Message` comes then."""
+
+    driver: Callable[[Cpu, Function], Coroutine[Any, Any, None]] | None = None
+    """`async def driver(self, cpu, function)`: what the simulated host does with it; the run ends as it ends."""
+
+    _registers: ClassVar[list[Register]] = []
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        own = [value for value in vars(cls).values() if isinstance(value, Register)]
+        names = {register.name for register in own}
+        cls._registers = [*(r for r in cls._registers if r.name not in names), *own]
+        by_place = sorted(cls._registers, key=lambda r: (r.bar, r.offset))
+        for one, next_ in zip(by_place, by_place[1:], strict=False):
+            if one.bar == next_.bar and one.offset + one.size > next_.offset:
+                raise RiserError(f"{cls.__name__}: registers {one.name} and {next_.name} overlap")
+
+    @property
+    def _file(self) -> _RegisterFile:
+        file: _RegisterFile | None = self.__dict__.get("_register_file")
+        if file is None:
+            file = self.__dict__["_register_file"] = _RegisterFile(type(self)._registers)
+        return file
+
+    async def run(self, io: Io) -> None:
+        """What the function does, from a reset on: here, it serves its registers."""
+        while (request := await io.next_request()) is not None:
+            self.serve(io, request)
+
+    def serve(self, io: Io, request: object) -> None:
+        """Serve a request from the registers, and call what is to be called then. For `run` of a class that has more to do."""
+        match request:
+            case ReadRequest():
+                self._serve_read(io, request)
+            case WriteRequest():
+                for register in self._file.write(request):
+                    if register._on_write is not None:
+                        begun = register._on_write(self, io, self._file.value(register))
+                        if isinstance(begun, Coroutine):
+                            io.spawn(begun)
+            case AtomicRequest():
+                request.fail()
+
+    def _serve_read(self, io: Io, request: ReadRequest) -> None:
+        touched = self._file.touched(request.bar, request.offset, request.length)
+        for register in touched:
+            if register._on_read is not None:
+                self._file.set(register, register._on_read(self, io))
+        request.complete(self._file.read(request.bar, request.offset, request.length))
+
+    def reset(self, io: Io) -> None:
+        """Called before `run` at every reset; the registers have their reset values by then."""
+
+    def for_vf(self, index: int) -> Device:
+        """The object that is virtual function `index`, from 0: here, a copy of this one with registers of its own."""
+        vf = copy.copy(self)
+        vf.__dict__.pop("_register_file", None)
+        return vf
+
+    def report(self) -> dict[str, Any]:
+        """Counters for the run's report: names and what JSON can say."""
+        return {}
+
+    def _live(self, io: Io) -> Coroutine[Any, Any, None]:
+        """Begin a life of the function that `io` belongs to."""
+        target = self
+        if io.vf is not None:
+            vfs: dict[int, Device] = self.__dict__.setdefault("_vfs", {})
+            target = vfs.get(io.vf) or vfs.setdefault(io.vf, self.for_vf(io.vf))
+        target._file.reset()
+        target.reset(io)
+        return target.run(io)
+
+
+def load(name: str, folder: Path, settings: Mapping[str, Any]) -> Device:
+    """An instance of the class `FILE.py:CLASS`, from `folder` on, or `MODULE:CLASS`."""
+    place, _, attribute = name.rpartition(":")
+    module = _from_file(Path(folder) / place) if place.endswith(".py") else importlib.import_module(place)
+    try:
+        made = getattr(module, attribute)
+    except AttributeError:
+        raise RiserError(f"{place} has no `{attribute}`") from None
+    device = made(**settings)
+    if not isinstance(device, Device):
+        raise RiserError(f"{name} gives a {type(device).__name__}: legal are classes derived from riser.Device")
+    return device
+
+
+def _from_file(path: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise RiserError(f"{path} cannot be imported")
+    module = importlib.util.module_from_spec(spec)
+    # Dataclasses and pickle look for it there.
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module

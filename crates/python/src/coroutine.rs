@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A coroutine of Python as a future: riser's executor drives it, and nothing of asyncio is involved.
+//!
+//! What it awaits is in the end an [`Operation`], which polls a future of riser's with the waker of the task that is being polled,
+//! and yields itself while that has not ended. Whatever else a coroutine yields is foreign: nobody would ever wake it.
+
+use crate::error::RiserError;
+use crate::operation::Operation;
+use pyo3::exceptions::{PyStopIteration, PyTypeError};
+use pyo3::intern;
+use pyo3::prelude::*;
+use std::cell::RefCell;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+thread_local! {
+    /// The wakers of the tasks that are being polled, the innermost last.
+    static POLLED: RefCell<Vec<Waker>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The waker of the task that is being polled.
+///
+/// # Errors
+/// Where none is: somebody else awaits.
+pub(crate) fn waker() -> PyResult<Waker> {
+    POLLED.with_borrow(|wakers| wakers.last().cloned()).ok_or_else(|| {
+        RiserError::new_err(
+            "awaited outside of a run: what riser hands out is awaited in coroutines that riser runs, those of a device or a driver",
+        )
+    })
+}
+
+fn with_waker<T>(waker: &Waker, polled: impl FnOnce() -> T) -> T {
+    POLLED.with_borrow_mut(|wakers| wakers.push(waker.clone()));
+    let result = polled();
+    POLLED.with_borrow_mut(Vec::pop);
+    result
+}
+
+/// The future of what a coroutine returns or raises. Dropped before its end it closes the coroutine.
+pub(crate) struct Coroutine {
+    /// None once it has ended.
+    coroutine: Option<Py<PyAny>>,
+}
+
+impl Coroutine {
+    /// The future of `coroutine`, which was made by an `async def`.
+    ///
+    /// # Errors
+    /// Where it is something else.
+    pub(crate) fn new(coroutine: Bound<'_, PyAny>, what: &str) -> PyResult<Coroutine> {
+        if !coroutine.hasattr(intern!(coroutine.py(), "send"))? {
+            let kind = coroutine.get_type().name()?.to_string();
+            return Err(PyTypeError::new_err(format!(
+                "{what} is of type {kind}: legal are coroutines, as an `async def` gives when it is called"
+            )));
+        }
+        Ok(Coroutine { coroutine: Some(coroutine.unbind()) })
+    }
+
+    fn step(&mut self, py: Python<'_>) -> Poll<PyResult<Py<PyAny>>> {
+        let Some(coroutine) = &self.coroutine else {
+            return Poll::Ready(Err(RiserError::new_err("a coroutine was polled after its end")));
+        };
+        let result = match coroutine.bind(py).call_method1(intern!(py, "send"), (py.None(),)) {
+            Ok(yielded) if yielded.is_exact_instance_of::<Operation>() => return Poll::Pending,
+            Ok(foreign) => Err(refused(coroutine.bind(py), &foreign)),
+            Err(error) if error.is_instance_of::<PyStopIteration>(py) => {
+                error.value(py).getattr(intern!(py, "value")).map(Bound::unbind)
+            }
+            Err(error) => Err(error),
+        };
+        self.coroutine = None;
+        Poll::Ready(result)
+    }
+}
+
+/// What comes of throwing into `coroutine` what it has done: an exception with the place of the `await`.
+fn refused(coroutine: &Bound<'_, PyAny>, foreign: &Bound<'_, PyAny>) -> PyErr {
+    let py = coroutine.py();
+    let shown = foreign.repr().map_or_else(|_| "something".to_owned(), |text| text.to_string());
+    let error = RiserError::new_err(format!(
+        "awaited {shown}, which riser cannot wake: legal are operations of riser (`io.dma_read(...)`, `cpu.sleep(ns=...)`) and \
+         coroutines that await these; asyncio, trio and cocotb have loops of their own"
+    ));
+    let thrown = coroutine.call_method1(intern!(py, "throw"), (error.clone_ref(py).into_value(py),));
+    let _closed = coroutine.call_method0(intern!(py, "close"));
+    thrown.err().filter(|thrown| thrown.is_instance_of::<RiserError>(py)).unwrap_or(error)
+}
+
+impl Future for Coroutine {
+    type Output = PyResult<Py<PyAny>>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        with_waker(cx.waker(), || Python::attach(|py| self.step(py)))
+    }
+}
+
+impl Drop for Coroutine {
+    fn drop(&mut self) {
+        let Some(coroutine) = self.coroutine.take() else { return };
+        Python::try_attach(|py| {
+            // It is left where it awaits: what it does on its way out is its own, and what that raises has nobody to go to.
+            if let Err(error) = coroutine.bind(py).call_method0(intern!(py, "close")) {
+                error.write_unraisable(py, Some(coroutine.bind(py)));
+            }
+        });
+    }
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Bytes of any kind of Python's, on their way into payloads.
+
+use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::{PyBufferError, PyTypeError};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use tlp::{Payload, PayloadPool};
+
+/// `bytes`, or anything that gives them by the buffer protocol: `bytearray`, `memoryview`, arrays of numpy.
+pub(crate) enum Bytes<'py> {
+    Plain(Bound<'py, PyBytes>),
+    Buffer(Python<'py>, PyBuffer<u8>),
+}
+
+impl<'py> FromPyObject<'_, 'py> for Bytes<'py> {
+    type Error = PyErr;
+
+    fn extract(any: Borrowed<'_, 'py, PyAny>) -> PyResult<Bytes<'py>> {
+        if let Ok(bytes) = any.cast::<PyBytes>() {
+            return Ok(Bytes::Plain(bytes.to_owned()));
+        }
+        let buffer = PyBuffer::get(&any).map_err(|_| {
+            let kind = any.get_type();
+            PyTypeError::new_err(format!(
+                "data of type {kind}: legal is what gives bytes by the buffer protocol"
+            ))
+        })?;
+        Ok(Bytes::Buffer(any.py(), buffer))
+    }
+}
+
+impl Bytes<'_> {
+    /// A payload of these bytes: they are copied once.
+    pub(crate) fn payload(&self, pool: &PayloadPool) -> PyResult<Payload> {
+        match self {
+            Bytes::Plain(bytes) => Ok(pool.copy(bytes.as_bytes())),
+            Bytes::Buffer(..) => Ok(pool.copy(&self.to_vec()?)),
+        }
+    }
+
+    /// The bytes.
+    pub(crate) fn to_vec(&self) -> PyResult<Vec<u8>> {
+        match self {
+            Bytes::Plain(bytes) => Ok(bytes.as_bytes().to_vec()),
+            Bytes::Buffer(py, buffer) if buffer.is_c_contiguous() => buffer.to_vec(*py),
+            Bytes::Buffer(..) => Err(PyBufferError::new_err("the bytes do not lie one behind the other")),
+        }
+    }
+}

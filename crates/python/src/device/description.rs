@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a device in Python says of itself by its attributes, as configuration spaces. Never says what it does.
+
+use crate::error::RiserError;
+use config::{Bar, Builder, ConfigSpace, Identity, MsiLayout, MsixLayout, PcieLayout, SriovLayout};
+use plug::{Fault, Site};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyDictMethods};
+use tlp::message::MessageCodes;
+
+/// Attributes of a device.
+pub(crate) struct Description {
+    identity: Identity,
+    bars: Vec<(u8, Bar)>,
+    msi_vectors: u8,
+    msix: Option<MsixLayout>,
+    vfs: u16,
+    vf_device: u16,
+    vf_bars: Vec<(u8, Bar)>,
+    completes_atomics: bool,
+    messages: Vec<u8>,
+}
+
+impl Description {
+    /// The description of `device`, an instance of `riser.Device`.
+    ///
+    /// # Errors
+    /// An attribute that is missing or not legal.
+    pub(crate) fn of(device: &Bound<'_, PyAny>) -> PyResult<Description> {
+        let vendor = number(device, "vendor_id")?;
+        Ok(Description {
+            identity: Identity {
+                vendor,
+                device: number(device, "device_id")?,
+                revision: number(device, "revision_id")?,
+                class: number(device, "class_code")?,
+                subsystem_vendor: number(device, "subsystem_vendor_id")?,
+                subsystem: number(device, "subsystem_id")?,
+            },
+            bars: bars(device, "bars")?,
+            msi_vectors: number(device, "msi_vectors")?,
+            msix: msix(device)?,
+            vfs: number(device, "virtual_functions")?,
+            vf_device: number(device, "vf_device_id")?,
+            vf_bars: bars(device, "vf_bars")?,
+            completes_atomics: number(device, "completes_atomics")?,
+            messages: number(device, "messages")?,
+        })
+    }
+
+    /// Virtual functions that it has.
+    pub(crate) fn vfs(&self) -> u16 {
+        self.vfs
+    }
+
+    /// Message Codes that it takes.
+    pub(crate) fn messages(&self) -> MessageCodes {
+        MessageCodes::of(&self.messages)
+    }
+
+    /// The configuration space of its physical function.
+    pub(crate) fn physical(&self, site: &Site<'_>) -> Result<ConfigSpace, Fault> {
+        let builder = self.bars.iter().fold(Builder::type0(self.identity), |b, (n, bar)| b.bar(*n, *bar));
+        let builder = self.interrupts(builder).pcie(self.pcie(site)).usual();
+        if self.vfs == 0 {
+            return Ok(builder.build()?);
+        }
+        let layout = SriovLayout::new(self.vfs, self.vf_device);
+        let layout = self.vf_bars.iter().fold(layout, |layout, (n, bar)| layout.bar(*n, *bar));
+        Ok(builder.alternative_routing(0).single_root_virtualization(layout).build()?)
+    }
+
+    /// The configuration space of each virtual function; its BARs are among those of the physical one.
+    pub(crate) fn virtual_space(&self, site: &Site<'_>) -> Result<ConfigSpace, Fault> {
+        let identity = Identity { device: self.vf_device, ..self.identity };
+        let builder = self.interrupts(Builder::virtual_function(identity));
+        Ok(builder.pcie(self.pcie(site)).advanced_error_reporting().alternative_routing(0).build()?)
+    }
+
+    fn interrupts(&self, builder: Builder) -> Builder {
+        let builder = match self.msi_vectors {
+            0 => builder,
+            vectors => builder.msi(MsiLayout { vectors }),
+        };
+        match self.msix {
+            None => builder,
+            Some(layout) => builder.msix(layout),
+        }
+    }
+
+    fn pcie(&self, site: &Site<'_>) -> PcieLayout {
+        let atomics = match self.completes_atomics {
+            true => config::AtomicSupport::all(),
+            false => site.pcie.atomics,
+        };
+        PcieLayout { atomics, ..site.pcie }
+    }
+}
+
+/// The attribute `name`, of its type.
+fn number<'py, T>(device: &Bound<'py, PyAny>, name: &str) -> PyResult<T>
+where
+    T: for<'a> FromPyObject<'a, 'py, Error = PyErr>,
+{
+    let value = device.getattr(name)?;
+    value.extract().map_err(|error| named(device, name, &value, &error))
+}
+
+fn named(device: &Bound<'_, PyAny>, name: &str, value: &Bound<'_, PyAny>, why: &PyErr) -> PyErr {
+    let class = device.get_type();
+    RiserError::new_err(format!("{class}.{name} = {value}: {why}"))
+}
+
+/// BARs by their numbers.
+fn bars(device: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<(u8, Bar)>> {
+    let value = device.getattr(name)?;
+    let each =
+        |(number, bar): (Bound<'_, PyAny>, Bound<'_, PyAny>)| Ok((number.extract::<u8>()?, one_bar(&bar)?));
+    let read = || value.cast::<PyDict>()?.iter().map(each).collect::<PyResult<Vec<_>>>();
+    read().map_err(|error| named(device, name, &value, &error))
+}
+
+fn one_bar(bar: &Bound<'_, PyAny>) -> PyResult<Bar> {
+    let (size, kind): (u64, String) = (bar.getattr("size")?.extract()?, bar.getattr("kind")?.extract()?);
+    let made = match kind.as_str() {
+        "memory32" => Bar::memory32(size),
+        "memory64" => Bar::memory64(size),
+        "io" => Bar::io(size),
+        _ => return Err(RiserError::new_err(format!("kind `{kind}`: legal are memory32, memory64 and io"))),
+    };
+    Ok(if bar.getattr("prefetchable")?.extract()? { made.prefetchable() } else { made })
+}
+
+fn msix(device: &Bound<'_, PyAny>) -> PyResult<Option<MsixLayout>> {
+    let msix = device.getattr("msix")?;
+    if msix.is_none() {
+        return Ok(None);
+    }
+    let read = || {
+        let bar: u8 = msix.getattr("bar")?.extract()?;
+        let (table, pending): (u32, u32) =
+            (msix.getattr("table_offset")?.extract()?, msix.getattr("pending_offset")?.extract()?);
+        Ok(Some(MsixLayout {
+            vectors: msix.getattr("vectors")?.extract()?,
+            table: (bar, table),
+            pending: (bar, pending),
+        }))
+    };
+    read().map_err(|error: PyErr| named(device, "msix", &msix, &error))
+}

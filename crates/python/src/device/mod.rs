@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Devices in Python as a model of labs: `device = "python"`, with the class in a file or a module, or an object that the lab in
+//! code was given.
+//!
+//! - [`description`]: what such a device says of itself. - [`io`], [`request`], [`bytes`]: what its coroutine deals with.
+//! - [`report`]: what it counts, and the exception by which it has failed.
+
+pub(crate) mod bytes;
+mod description;
+pub(crate) mod io;
+pub(crate) mod report;
+pub(crate) mod request;
+
+use crate::coroutine::Coroutine;
+use crate::driver;
+use crate::objects;
+use ::device::AsyncDevice;
+use description::Description;
+use endpoint::{FunctionConfig, VirtualFunctions};
+use host::Cpu;
+use host::firmware::FoundFunction;
+use io::Io;
+use plug::site::NativeCode;
+use plug::{Fault, Model, Needs, Plugged, Shared, Site};
+use pyo3::prelude::*;
+use report::Report;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::rc::Rc;
+use tlp::PayloadPool;
+
+/// A device in Python: an instance of a class derived from `riser.Device`, which holds its driver too.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Settings {
+    /// Its class, as `FILE.py:CLASS`, or as `MODULE:CLASS` of a module that Python finds. Code from outside: it runs where that was
+    /// allowed.
+    class: Option<String>,
+    /// What the class is called with, by name.
+    settings: serde_json::Map<String, serde_json::Value>,
+    /// Virtual functions that the host enables (SR-IOV): no more than the class has.
+    #[schemars(range(min = 0, max = 256))]
+    virtual_functions: u16,
+    /// Number of the object, of a lab that was built in code.
+    object: Option<u32>,
+}
+
+impl Model for Settings {
+    const NAME: &'static str = "python";
+
+    fn needs(&self) -> Needs {
+        Needs { virtual_functions: self.virtual_functions, ..Needs::default() }
+    }
+
+    fn check_together(&self) -> Result<(), Fault> {
+        match (&self.class, self.object) {
+            (None, None) => Err(Fault::at("class", "no class: legal are `FILE.py:CLASS` and `MODULE:CLASS`")),
+            (Some(class), None) if !class.contains(':') => Err(Fault::at(
+                "class",
+                format!("class `{class}`: legal are `FILE.py:CLASS` and `MODULE:CLASS`"),
+            )),
+            (Some(_), Some(_)) => Err(Fault::at("object", "an object has its class: legal is one of both")),
+            _ => Ok(()),
+        }
+    }
+
+    fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault> {
+        Python::attach(|py| {
+            let device = match self.object {
+                Some(object) => objects::get(py, object).map_err(|e| at(py, "object", &e))?,
+                None => self.load(py, site)?,
+            };
+            self.plug_object(py, device, site)
+        })
+    }
+}
+
+fn at(py: Python<'_>, key: &str, error: &PyErr) -> Fault {
+    Fault::at(key, report::text(py, error))
+}
+
+impl Settings {
+    /// An instance of the class.
+    fn load<'py>(&self, py: Python<'py>, site: &Site<'_>) -> Result<Bound<'py, PyAny>, Fault> {
+        let class = self.class.as_deref().unwrap_or_default();
+        let load = || -> PyResult<Bound<'py, PyAny>> {
+            let module = py.import("riser._device")?;
+            if site.native == NativeCode::NotLoaded {
+                // It is only looked at, and code from outside has no leave yet: a device like any other.
+                return module.getattr("Device")?.call0();
+            }
+            let settings = pythonize::pythonize(py, &self.settings)?;
+            module.getattr("load")?.call1((class, site.folder.path(), settings))
+        };
+        if site.native == NativeCode::Refused {
+            return Err(Fault::at(
+                "class",
+                format!("`{class}` is code from outside: --allow-native lets it run"),
+            ));
+        }
+        load().map_err(|e| at(py, "class", &e))
+    }
+
+    fn plug_object(
+        &self,
+        py: Python<'_>,
+        device: Bound<'_, PyAny>,
+        site: &Site<'_>,
+    ) -> Result<Plugged, Fault> {
+        let description = Description::of(&device).map_err(|e| at(py, "class", &e))?;
+        if self.virtual_functions > description.vfs() && site.native != NativeCode::NotLoaded {
+            let (asked, has) = (self.virtual_functions, description.vfs());
+            let text = format!("virtual_functions of {asked}: legal are 0 to {has}, those of the class");
+            return Err(Fault::at("virtual_functions", text));
+        }
+        let report = Shared::new(Report::new(device.clone().unbind()));
+        let author = Author { device: Rc::new(device.unbind()), report: report.clone() };
+        let make = {
+            let (author, pool, messages) = (author.clone(), site.payloads.clone(), description.messages());
+            move |vf| Box::new(author.device(vf, &pool).with_messages(messages))
+        };
+        let physical = FunctionConfig { config: description.physical(site)?, device: make(None) };
+        let virtual_functions = match description.vfs() {
+            0 => None,
+            _ => {
+                let config = description.virtual_space(site)?;
+                Some(VirtualFunctions { config, device: Box::new(move |n| make(Some(n))) })
+            }
+        };
+        let drive =
+            move |cpu: Cpu, functions: Vec<FoundFunction>| driver::drive(author.clone(), cpu, functions);
+        Ok(Plugged::with_virtual_functions(physical, virtual_functions, drive).reporting(&report))
+    }
+}
+
+/// An object in Python that is a device and its driver, and what becomes of it.
+#[derive(Clone)]
+pub(crate) struct Author {
+    pub(crate) device: Rc<Py<PyAny>>,
+    pub(crate) report: Shared<Report>,
+}
+
+impl Author {
+    /// The device of a function, whose coroutine begins anew with each reset.
+    fn device(&self, vf: Option<u16>, pool: &PayloadPool) -> AsyncDevice {
+        let author = self.clone();
+        AsyncDevice::with_pool(pool.clone(), move |io: ::device::Io| author.clone().live(io, vf))
+    }
+
+    /// One life of a function.
+    async fn live(self, io: ::device::Io, vf: Option<u16>) {
+        let report = self.report.clone();
+        let fail: Rc<dyn Fn(PyErr, tlp::Time)> =
+            Rc::new(move |error, now| report.change(|report| report.fail(error, now)));
+        let begun = Python::attach(|py| {
+            let handle = Py::new(py, Io::new(io.clone(), vf, Rc::clone(&fail)))?;
+            Coroutine::new(self.device.bind(py).call_method1("_live", (handle,))?, "what run() gives")
+        });
+        let ended = match begun {
+            Ok(coroutine) => coroutine.await.map(drop),
+            Err(error) => Err(error),
+        };
+        match ended {
+            Ok(()) => self.report.change(|report| report.returned(io.now())),
+            Err(error) => fail(error, io.now()),
+        }
+    }
+}

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a driver in Python may do: [`::host::Cpu`] for `await`.
+
+use crate::device::bytes::Bytes;
+use crate::device::request::Message;
+use crate::driver::function::Function;
+use crate::driver::memory::Memory;
+use crate::error::host;
+use crate::held::Held;
+use crate::operation::{Operation, Value};
+use crate::task::{self, Executor, Job, Task};
+use ::host::HostError;
+use exec::Sleep;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use std::rc::Rc;
+use tlp::message::MessageCodes;
+use tlp::{Duration, Payload, Time};
+
+/// The program of a driver.
+pub(crate) struct Program {
+    cpu: ::host::Cpu,
+    fail: Rc<dyn Fn(PyErr, Time)>,
+}
+
+impl Executor for Program {
+    fn sleep(&self, duration: Duration) -> Sleep {
+        self.cpu.sleep(duration)
+    }
+
+    fn start(&self, job: Job) -> bool {
+        // A task that was refused has ended at once, by an error.
+        !self.cpu.spawn(job).is_finished()
+    }
+
+    fn fail(&self, error: PyErr) {
+        (self.fail)(error, self.cpu.now());
+    }
+}
+
+/// What a host program may do: reach devices, memory, wait for interrupts, time, tasks of its own.
+#[pyclass(frozen, module = "riser")]
+pub(crate) struct Cpu(Held<Rc<Program>>);
+
+impl Cpu {
+    pub(crate) fn new(cpu: ::host::Cpu, fail: Rc<dyn Fn(PyErr, Time)>) -> Cpu {
+        Cpu(Held::new(Rc::new(Program { cpu, fail })))
+    }
+
+    fn program(&self) -> PyResult<Rc<Program>> {
+        Ok(Rc::clone(&*self.0.get()?))
+    }
+
+    fn executor(&self) -> PyResult<Rc<dyn Executor>> {
+        Ok(self.program()?)
+    }
+
+    /// The operation of what `access` does with the processor.
+    fn operation<T, F>(
+        &self,
+        access: impl FnOnce(::host::Cpu) -> F,
+        value: fn(T) -> Value,
+    ) -> PyResult<Operation>
+    where
+        T: 'static,
+        F: Future<Output = Result<T, HostError>> + 'static,
+    {
+        let done = access(self.program()?.cpu.clone());
+        Ok(Operation::new(async move { done.await.map(value).map_err(host) }))
+    }
+
+    fn payload(&self, data: &Bytes<'_>) -> PyResult<Payload> {
+        data.payload(self.program()?.cpu.payloads())
+    }
+}
+
+fn nothing((): ()) -> Value {
+    Value::Nothing
+}
+
+#[pymethods]
+impl Cpu {
+    /// Virtual time, in picoseconds.
+    #[getter]
+    fn now_ps(&self) -> PyResult<u64> {
+        Ok(self.program()?.cpu.now().as_ps())
+    }
+
+    /// Virtual time, in nanoseconds.
+    #[getter]
+    fn now_ns(&self) -> PyResult<f64> {
+        Ok(self.now_ps()? as f64 / 1e3)
+    }
+
+    /// The host's memory.
+    #[getter]
+    fn memory(&self) -> PyResult<Memory> {
+        Ok(Memory::new(self.program()?.cpu.memory().clone()))
+    }
+
+    /// Read `length` bytes of device memory, one access for each 4 KiB of addresses; ends with them.
+    fn read(&self, address: u64, length: u32) -> PyResult<Operation> {
+        self.operation(move |cpu| async move { cpu.read(address, length).await }, Value::Bytes)
+    }
+
+    /// Read an integer of 32 bits of device memory, little-endian.
+    fn read_u32(&self, address: u64) -> PyResult<Operation> {
+        self.operation(move |cpu| async move { cpu.read_u32(address).await.map(u64::from) }, Value::Integer)
+    }
+
+    /// Read an integer of 64 bits of device memory, little-endian.
+    fn read_u64(&self, address: u64) -> PyResult<Operation> {
+        self.operation(move |cpu| async move { cpu.read_u64(address).await }, Value::Integer)
+    }
+
+    /// Write `data` to device memory. Posted: ends when the host has accepted it, which is before it arrives.
+    fn write(&self, address: u64, data: Bytes<'_>) -> PyResult<Operation> {
+        let data = self.payload(&data)?;
+        self.operation(move |cpu| async move { cpu.write(address, data).await }, nothing)
+    }
+
+    /// Write an integer of 32 bits to device memory, little-endian; posted.
+    fn write_u32(&self, address: u64, value: u32) -> PyResult<Operation> {
+        self.operation(move |cpu| async move { cpu.write_u32(address, value).await }, nothing)
+    }
+
+    /// Write an integer of 64 bits to device memory, little-endian; posted.
+    fn write_u64(&self, address: u64, value: u64) -> PyResult<Operation> {
+        self.operation(move |cpu| async move { cpu.write_u64(address, value).await }, nothing)
+    }
+
+    /// Write 1 to 128 bytes that do not cross 4 KiB by a deferrable write, and wait for its completion.
+    fn write_deferrable(&self, address: u64, data: Bytes<'_>) -> PyResult<Operation> {
+        let data = self.payload(&data)?;
+        self.operation(move |cpu| async move { cpu.write_deferrable(address, data).await }, nothing)
+    }
+
+    /// Read configuration register `register_dw`, a DW number from 0 to 1023.
+    fn config_read(&self, function: &Function, register_dw: u16) -> PyResult<Operation> {
+        let id = function.id();
+        self.operation(
+            move |cpu| async move { cpu.config_read(id, register_dw).await.map(u64::from) },
+            Value::Integer,
+        )
+    }
+
+    /// Write configuration register `register_dw` where `byte_enables` (bits 3:0) say so, and wait for the completion.
+    #[pyo3(signature = (function, register_dw, value, byte_enables = 0xf))]
+    fn config_write(
+        &self,
+        function: &Function,
+        register_dw: u16,
+        value: u32,
+        byte_enables: u8,
+    ) -> PyResult<Operation> {
+        let id = function.id();
+        if byte_enables > 0xf {
+            return Err(PyValueError::new_err(format!(
+                "byte_enables of {byte_enables:#x}: legal are four bits"
+            )));
+        }
+        self.operation(
+            move |cpu| async move { cpu.config_write(id, register_dw, byte_enables, value).await },
+            nothing,
+        )
+    }
+
+    /// Read 1 to 4 bytes of I/O space within one DW, as an integer.
+    fn io_read(&self, address: u32, length: u32) -> PyResult<Operation> {
+        self.operation(
+            move |cpu| async move { cpu.io_read(address, length).await.map(u64::from) },
+            Value::Integer,
+        )
+    }
+
+    /// Write 1 to 4 bytes of I/O space within one DW, and wait for the completion.
+    fn io_write(&self, address: u32, data: Bytes<'_>) -> PyResult<Operation> {
+        let data = self.payload(&data)?;
+        self.operation(move |cpu| async move { cpu.io_write(address, data).await }, nothing)
+    }
+
+    /// Wait for an interrupt of this vector, a number of the host's: `cpu.interrupt(function.vector(0))`. One that came before is
+    /// not lost.
+    fn interrupt(&self, vector: u16) -> PyResult<Operation> {
+        let arrival = self.program()?.cpu.interrupt(vector);
+        Ok(Operation::new(async move {
+            arrival.await;
+            Ok(Value::Nothing)
+        }))
+    }
+
+    /// Let messages of these codes come to `next_message` from now on.
+    fn take_messages(&self, codes: Vec<u8>) -> PyResult<Operation> {
+        let codes = MessageCodes::of(&codes);
+        self.operation(
+            move |cpu| async move {
+                cpu.take_messages(codes).await;
+                Ok(())
+            },
+            nothing,
+        )
+    }
+
+    /// The next message that a device has sent to the root complex.
+    fn next_message(&self) -> PyResult<Operation> {
+        let arrival = self.program()?.cpu.next_message();
+        Ok(Operation::new(async move {
+            let message = arrival.await;
+            Python::attach(|py| Ok(Value::Any(Py::new(py, Message::of_host(py, &message))?.into_any())))
+        }))
+    }
+
+    /// Wait for a span of virtual time: one of `ps`, `ns` and `us`.
+    #[pyo3(signature = (*, ps = None, ns = None, us = None))]
+    fn sleep(&self, ps: Option<u64>, ns: Option<f64>, us: Option<f64>) -> PyResult<Operation> {
+        let sleep = self.program()?.cpu.sleep(task::span(ps, ns, us)?);
+        Ok(Operation::new(async move {
+            sleep.await;
+            Ok(Value::Nothing)
+        }))
+    }
+
+    /// Start a coroutine or an operation beside this one; `await` the task for its result.
+    fn spawn(&self, awaitable: &Bound<'_, PyAny>) -> PyResult<Task> {
+        Task::spawn(&self.executor()?, awaitable, false)
+    }
+
+    /// The results of all of these, which run beside each other, as a list. The first error cancels the others.
+    #[pyo3(signature = (*awaitables))]
+    fn gather(&self, awaitables: &Bound<'_, PyTuple>) -> PyResult<Operation> {
+        task::gather(&self.executor()?, awaitables)
+    }
+
+    /// The result of `awaitable`, if it ends within a span of virtual time; `TimedOut` else, and it is cancelled.
+    #[pyo3(signature = (awaitable, *, ps = None, ns = None, us = None))]
+    fn within(
+        &self,
+        awaitable: &Bound<'_, PyAny>,
+        ps: Option<u64>,
+        ns: Option<f64>,
+        us: Option<f64>,
+    ) -> PyResult<Operation> {
+        task::within(&self.executor()?, awaitable, task::span(ps, ns, us)?)
+    }
+}

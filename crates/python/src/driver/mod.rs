@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Drivers in Python: a coroutine on the simulated host, beside its device.
+//!
+//! - [`cpu`]: what it may do. - [`function`]: what enumeration has found. - [`memory`]: the host's.
+
+pub(crate) mod cpu;
+pub(crate) mod function;
+pub(crate) mod memory;
+
+use crate::coroutine::Coroutine;
+use crate::device::Author;
+use crate::device::report;
+use ::host::firmware::FoundFunction;
+use cpu::Cpu;
+use function::Function;
+use pyo3::prelude::*;
+use std::rc::Rc;
+
+/// Drives the functions of a device, the physical one first, by the coroutine of its object; an object without one has none to run.
+pub(crate) async fn drive(author: Author, cpu: ::host::Cpu, found: Vec<FoundFunction>) -> Result<(), String> {
+    let shared = author.report.clone();
+    let fail: Rc<dyn Fn(PyErr, tlp::Time)> =
+        Rc::new(move |error, now| shared.change(|report| report.fail(error, now)));
+    let begun = Python::attach(|py| {
+        let driver = author.device.bind(py).getattr("driver")?;
+        if driver.is_none() {
+            return Ok(None);
+        }
+        let handle = Py::new(py, Cpu::new(cpu.clone(), Rc::clone(&fail)))?;
+        let function = Function::all(py, &found)?;
+        Coroutine::new(driver.call1((handle, function))?, "what driver() gives").map(Some)
+    });
+    let ended = match begun {
+        Ok(None) => return Ok(()),
+        Ok(Some(coroutine)) => coroutine.await.map(drop),
+        Err(error) => Err(error),
+    };
+    ended.map_err(|error| {
+        let text = Python::attach(|py| report::text(py, &error));
+        fail(error, cpu.now());
+        text
+    })
+}

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Tasks beside each other: what devices and drivers in Python may start, join, and end.
+
+use crate::coroutine::Coroutine;
+use crate::error::{RiserError, TimedOut};
+use crate::held::Held;
+use crate::operation::{self, Operation, Value};
+use exec::{Either, Sleep, select};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+use tlp::Duration;
+
+/// A future without a result.
+pub(crate) type Job = Pin<Box<dyn Future<Output = ()>>>;
+
+/// An executor, and who hears of a task that fails with nobody awaiting it.
+pub(crate) trait Executor {
+    fn sleep(&self, duration: Duration) -> Sleep;
+    /// Starts a task. False where there is no room.
+    fn start(&self, job: Job) -> bool;
+    /// A task has failed, and nobody awaits it.
+    fn fail(&self, error: PyErr);
+}
+
+/// The span of `ps`, `ns` and `us`, of which one is given.
+pub(crate) fn span(ps: Option<u64>, ns: Option<f64>, us: Option<f64>) -> PyResult<Duration> {
+    let of = |value: f64, in_ps: f64| {
+        let ps = value * in_ps;
+        let is_legal = ps.is_finite() && (0.0..9.0e18).contains(&ps);
+        is_legal.then(|| Duration::from_ps(ps.round() as u64)).ok_or_else(|| {
+            PyValueError::new_err(format!(
+                "a time of {value}: legal are finite numbers from 0 on, to 100 days"
+            ))
+        })
+    };
+    match (ps, ns, us) {
+        (Some(ps), None, None) => Ok(Duration::from_ps(ps)),
+        (None, Some(ns), None) => of(ns, 1e3),
+        (None, None, Some(us)) => of(us, 1e6),
+        _ => Err(PyValueError::new_err("legal is one of `ps`, `ns` and `us`")),
+    }
+}
+
+/// The future of anything of riser's that can be awaited, or of a coroutine.
+pub(crate) fn future_of(awaitable: &Bound<'_, PyAny>) -> PyResult<operation::Future> {
+    if let Ok(operation) = awaitable.cast::<Operation>() {
+        return operation.get().take();
+    }
+    if let Ok(task) = awaitable.cast::<Task>() {
+        return Ok(Box::pin(joined(task.get().0.get()?)));
+    }
+    let coroutine = Coroutine::new(awaitable.clone(), "what is to be awaited")?;
+    Ok(Box::pin(async move { coroutine.await.map(Value::Any) }))
+}
+
+#[derive(Default)]
+struct State {
+    result: Option<PyResult<Value>>,
+    is_cancelled: bool,
+    /// True where somebody will take the result.
+    is_awaited: bool,
+    /// Whoever awaits it, and the task itself.
+    awaiting: Option<Waker>,
+    own: Option<Waker>,
+}
+
+/// A task that was started by `spawn`: `await` it for what it returns.
+///
+/// An exception in it goes to whoever awaits it. If nobody does at that moment, it ends the run.
+#[pyclass(frozen, module = "riser")]
+pub(crate) struct Task(Held<RefCell<State>>);
+
+/// Ends with the result of a task.
+async fn joined(state: Rc<RefCell<State>>) -> PyResult<Value> {
+    state.borrow_mut().is_awaited = true;
+    poll_fn(|cx| {
+        let mut state = state.borrow_mut();
+        match state.result.take() {
+            Some(result) => Poll::Ready(result),
+            None if state.is_cancelled => Poll::Ready(Err(RiserError::new_err("the task was cancelled"))),
+            None => {
+                state.awaiting = Some(cx.waker().clone());
+                Poll::Pending
+            }
+        }
+    })
+    .await
+}
+
+/// Runs `future` to its end, or until it is cancelled.
+async fn run(state: Rc<RefCell<State>>, executor: Rc<dyn Executor>, mut future: operation::Future) {
+    let result = poll_fn(|cx| {
+        if state.borrow().is_cancelled {
+            return Poll::Ready(None);
+        }
+        state.borrow_mut().own = Some(cx.waker().clone());
+        future.as_mut().poll(cx).map(Some)
+    });
+    let Some(result) = result.await else { return };
+    let waker = {
+        let mut state = state.borrow_mut();
+        match result {
+            Err(error) if !state.is_awaited => executor.fail(error),
+            result => state.result = Some(result),
+        }
+        state.awaiting.take()
+    };
+    if let Some(waker) = waker {
+        waker.wake();
+    }
+}
+
+impl Task {
+    /// Starts `awaitable` as a task.
+    pub(crate) fn spawn(
+        executor: &Rc<dyn Executor>,
+        awaitable: &Bound<'_, PyAny>,
+        is_awaited: bool,
+    ) -> PyResult<Task> {
+        let future = future_of(awaitable)?;
+        let held = Held::new(RefCell::new(State { is_awaited, ..State::default() }));
+        let job = run(held.get()?, Rc::clone(executor), future);
+        if !executor.start(Box::pin(job)) {
+            return Err(RiserError::new_err(format!("more than {} tasks", exec::MAX_TASKS)));
+        }
+        Ok(Task(held))
+    }
+}
+
+fn cancel(state: &RefCell<State>) {
+    let wakers = {
+        let mut state = state.borrow_mut();
+        if state.result.is_some() {
+            return;
+        }
+        state.is_cancelled = true;
+        [state.own.take(), state.awaiting.take()]
+    };
+    wakers.into_iter().flatten().for_each(Waker::wake);
+}
+
+#[pymethods]
+impl Task {
+    fn __await__(&self) -> PyResult<Operation> {
+        Ok(Operation::new(joined(self.0.get()?)))
+    }
+
+    /// Whether it has ended, and its result was not taken yet.
+    #[getter]
+    fn done(&self) -> PyResult<bool> {
+        Ok(self.0.get()?.borrow().result.is_some())
+    }
+
+    /// End it where it awaits; whoever awaits the task gets an error.
+    fn cancel(&self) -> PyResult<()> {
+        cancel(&*self.0.get()?);
+        Ok(())
+    }
+}
+
+/// Cancels what has not ended, as it is dropped.
+struct Group(Vec<Rc<RefCell<State>>>);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|state| cancel(state));
+    }
+}
+
+/// The results of all of `awaitables`, which run beside each other, as a list; the first error cancels the others.
+pub(crate) fn gather(
+    executor: &Rc<dyn Executor>,
+    awaitables: &Bound<'_, pyo3::types::PyTuple>,
+) -> PyResult<Operation> {
+    let spawn = |awaitable: Bound<'_, PyAny>| Task::spawn(executor, &awaitable, true)?.0.get();
+    let group = Group(awaitables.iter().map(spawn).collect::<PyResult<_>>()?);
+    Ok(Operation::new(async move {
+        let mut results = Vec::with_capacity(group.0.len());
+        for state in &group.0 {
+            results.push(joined(Rc::clone(state)).await?);
+        }
+        Python::attach(|py| {
+            let list = PyList::empty(py);
+            results.into_iter().try_for_each(|value| list.append(value.into_any(py)?))?;
+            Ok(Value::Any(list.into_any().unbind()))
+        })
+    }))
+}
+
+/// The result of `awaitable`, if it ends within `duration`.
+pub(crate) fn within(
+    executor: &Rc<dyn Executor>,
+    awaitable: &Bound<'_, PyAny>,
+    duration: Duration,
+) -> PyResult<Operation> {
+    let (future, executor) = (future_of(awaitable)?, Rc::clone(executor));
+    Ok(Operation::new(async move {
+        match select(future, executor.sleep(duration)).await {
+            Either::Left(result) => result,
+            Either::Right(()) => {
+                let ns = duration.as_ps() as f64 / 1e3;
+                Err(TimedOut::new_err(format!("it has not ended within {ns} ns")))
+            }
+        }
+    }))
+}
