@@ -336,6 +336,11 @@ impl Assembly {
     /// Runs the fabric as [`Fabric::run`] does. A device that has failed ends it.
     pub fn run(&mut self, limits: Limits) -> Stop {
         let stop = self.fabric.run(limits);
+        self.or_failed(stop)
+    }
+
+    /// `stop`, or the failure of a device: for callers that run the fabric themselves.
+    pub fn or_failed(&self, stop: Stop) -> Stop {
         let failure =
             |slot: &SlotInfo| Some(format!("slot `{}`: {}", slot.name, slot.report.as_ref()?.failure()?));
         match stop {
@@ -370,6 +375,11 @@ impl Assembly {
     /// What the first device that measures its transfers has measured.
     pub fn measured(&self) -> Option<Shared<Transfers>> {
         self.slots.iter().find_map(|slot| slot.measured.clone())
+    }
+
+    /// The names of the links: those of the slots that they lead to, then of the switches.
+    pub fn link_names(&self) -> Vec<String> {
+        self.links.iter().map(|link| link.name.clone()).collect()
     }
 
     /// Warnings for whoever runs the lab, a line each.

@@ -4,16 +4,23 @@
 //! What it awaits is in the end an [`Operation`], which polls a future of riser's with the waker of the task that is being polled,
 //! and yields itself while that has not ended. Whatever else a coroutine yields is foreign: nobody would ever wake it.
 
-use crate::error::RiserError;
+use crate::error::{RiserError, Stuck};
 use crate::operation::Operation;
+use crate::polls;
 use pyo3::exceptions::{PyStopIteration, PyTypeError};
 use pyo3::intern;
 use pyo3::prelude::*;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
+/// Operations of a coroutine that may end at once, one after the other, before it waits for something: one that never waits lets no
+/// time pass, and its run would never end.
+const MAX_AT_ONCE: u32 = 1 << 16;
+
 thread_local! {
+    /// Operations since the poll has begun.
+    static AT_ONCE: Cell<u32> = const { Cell::new(0) };
     /// The wakers of the tasks that are being polled, the innermost last.
     static POLLED: RefCell<Vec<Waker>> = const { RefCell::new(Vec::new()) };
 }
@@ -30,10 +37,34 @@ pub(crate) fn waker() -> PyResult<Waker> {
     })
 }
 
+/// Counts an operation of the task that is being polled.
+///
+/// # Errors
+/// Where too many have ended at once.
+pub(crate) fn count() -> PyResult<()> {
+    AT_ONCE.set(AT_ONCE.get() + 1);
+    match AT_ONCE.get() {
+        0..=MAX_AT_ONCE => Ok(()),
+        _ => Err(Stuck::new_err(format!(
+            "{MAX_AT_ONCE} operations in a row have taken no time: a loop that waits for nothing"
+        ))),
+    }
+}
+
 fn with_waker<T>(waker: &Waker, polled: impl FnOnce() -> T) -> T {
-    POLLED.with_borrow_mut(|wakers| wakers.push(waker.clone()));
+    let is_outermost = POLLED.with_borrow_mut(|wakers| {
+        wakers.push(waker.clone());
+        wakers.len() == 1
+    });
+    if is_outermost {
+        AT_ONCE.set(0);
+        polls::note(true);
+    }
     let result = polled();
     POLLED.with_borrow_mut(Vec::pop);
+    if is_outermost {
+        polls::note(false);
+    }
     result
 }
 

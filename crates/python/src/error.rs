@@ -46,6 +46,8 @@ create_exception!(
     "What was awaited `within` a span of time has not ended in it."
 );
 
+create_exception!(riser, Stuck, RiserError, "A coroutine has not yielded for a long time of the wall clock.");
+
 /// The exception of a transfer that has failed, with the name of the reason: `unsupported-request`, `completer-abort`, `poisoned`,
 /// `completion-timeout` and so on.
 pub(crate) fn dma(error: ::device::DmaError) -> PyErr {
@@ -79,6 +81,7 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("RunFailed", py.get_type::<RunFailed>())?;
     module.add("DmaError", py.get_type::<DmaError>())?;
     module.add("HostError", py.get_type::<HostError>())?;
+    module.add("Stuck", py.get_type::<Stuck>())?;
     module.add("TimedOut", py.get_type::<TimedOut>())?;
     module.add("Interrupted", py.get_type::<Interrupted>())
 }

@@ -4,6 +4,7 @@
 
 use crate::error;
 use crate::objects;
+use crate::polls::{self, Polls};
 use crate::run::{self, RunResult, Wanted};
 use ::lab::{Folder, LabFile, Overrides};
 use plug::site::NativeCode;
@@ -40,7 +41,7 @@ impl Lab {
     }
 
     /// Runs the lab to its end. `progress` is called now and then with what is done, and a share of it where that is known.
-    #[pyo3(signature = (*, seed, capture, tap, dllps, transactions, allow_native, progress))]
+    #[pyo3(signature = (*, seed, capture, tap, dllps, transactions, allow_native, progress, polls))]
     #[expect(clippy::too_many_arguments, reason = "names in Python")]
     fn run(
         &self,
@@ -52,6 +53,7 @@ impl Lab {
         transactions: bool,
         allow_native: bool,
         progress: Option<Py<PyAny>>,
+        polls: &Polls,
     ) -> PyResult<RunResult> {
         let wanted = Wanted::new(capture, tap, dllps, transactions)?;
         self.detached(py, || {
@@ -60,7 +62,8 @@ impl Lab {
             file.lab.seed = seed.unwrap_or(file.lab.seed);
             file.check_runs_alone().map_err(error::LabError::new_err)?;
             let assembly = ::lab::build(&file).map_err(error::LabError::new_err)?;
-            run::run(&self.name.to_string_lossy(), file.lab.limit_us, assembly, wanted, progress.as_ref())
+            let (name, limit_us) = (self.name.to_string_lossy(), file.lab.limit_us);
+            polls::with(polls, || run::run(&name, limit_us, assembly, wanted, progress.as_ref()))
         })
     }
 }

@@ -2,9 +2,9 @@
 //! riser for Python: the compiled half of the package `riser`, as module `riser._riser`.
 //!
 //! - [`device`], [`driver`]: devices and drivers in Python; [`coroutine`], [`operation`] and [`task`] are what they run by,
-//!   [`held`] and [`objects`] what belongs to a run.
+//!   [`held`] and [`objects`] what belongs to a run, [`sight`] TLPs that are waited for.
 //! - [`command`]: the `riser` command that the wheel carries.
-//! - [`mod@lab`], [`run`]: labs, checked and run; [`progress`] is what is seen of one meanwhile.
+//! - [`mod@lab`], [`run`]: labs, checked and run; [`progress`] and [`polls`] are what is seen of one meanwhile.
 //! - [`table`], [`tables`]: what a run has shown, as Arrow.
 //! - [`error`]: riser's exceptions.
 //!
@@ -20,8 +20,10 @@ mod held;
 mod lab;
 mod objects;
 mod operation;
+mod polls;
 mod progress;
 mod run;
+mod sight;
 mod table;
 mod tables;
 mod task;
@@ -54,6 +56,8 @@ mod _riser {
     use crate::lab::{Lab, to_toml, to_toml_value};
     #[pymodule_export]
     use crate::operation::Operation;
+    #[pymodule_export]
+    use crate::polls::Polls;
     #[pymodule_export]
     use crate::run::RunResult;
     #[pymodule_export]

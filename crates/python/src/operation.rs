@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What Python awaits: a future of riser's, and what it ends with.
 
-use crate::coroutine::waker;
+use crate::coroutine::{count, waker};
 use crate::device::request;
 use crate::error::RiserError;
 use crate::held::Held;
@@ -71,6 +71,7 @@ impl Operation {
     /// Polls it: yields itself while it has not ended.
     fn __next__(slf: PyRef<'_, Self>) -> PyResult<PyRef<'_, Self>> {
         let waker = waker()?;
+        count()?;
         let state = slf.0.get()?;
         let mut future = slf.take()?;
         match future.as_mut().poll(&mut Context::from_waker(&waker)) {

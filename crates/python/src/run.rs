@@ -4,15 +4,17 @@
 use crate::device;
 use crate::error::{self, Interrupted, RunFailed, with_attribute};
 use crate::progress::Watch;
+use crate::sight::{self, Sight, Waiting};
 use crate::table::Table;
 use crate::tables;
 use ::lab::{Assembly, CaptureHandle, CaptureOptions, Report, TransactionLogHandle};
-use fabric::{Limits, Side, Stop};
+use fabric::{HostId, Limits, Side, Stop};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError, PyValueError};
 use pyo3::prelude::*;
 use std::fs::File;
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::Arc;
 use tlp::Time;
 
@@ -110,11 +112,46 @@ pub(crate) fn run(
     }
 }
 
-/// Where the run has stopped, and what has interrupted it.
+/// Where the run has stopped, and what has interrupted it. Where there are devices in Python, TLPs are shown to those who wait.
 fn drive(assembly: &mut Assembly, until: Time, mut watch: Watch<'_>) -> (Stop, Option<PyErr>) {
-    let events = if assembly.report_of::<device::report::Report>().is_some() { PYTHON_SLICE } else { SLICE };
+    if assembly.report_of::<device::report::Report>().is_none() {
+        let slice =
+            |assembly: &mut Assembly| assembly.run(Limits { until, events: SLICE, ..Limits::default() });
+        return to_the_end(assembly, until, &mut watch, slice);
+    }
+    let (links, behind) = (assembly.link_names(), assembly.fabric.take_tap());
+    let sight = Sight::new(&links, behind);
+    let waiting = sight.waiting();
+    assembly.fabric.set_tap(Box::new(sight));
+    let slice = |assembly: &mut Assembly| seen(assembly, &waiting, until);
+    sight::with(Rc::clone(&waiting), || to_the_end(assembly, until, &mut watch, slice))
+}
+
+/// Some events, one by one: those who were shown a TLP go on at once. The fabric calls a host program for what concerns it alone.
+fn seen(assembly: &mut Assembly, waiting: &Waiting, until: Time) -> Stop {
+    let limits = Limits { until, events: 1, ..Limits::default() };
+    let mut stop = Stop::Paused;
+    for _ in 0..PYTHON_SLICE {
+        stop = assembly.fabric.run(limits);
+        if stop != Stop::Paused {
+            break;
+        }
+        if waiting.take_news() {
+            // There is a first host wherever there is a device.
+            let _known = assembly.fabric.wake_host(HostId::FIRST);
+        }
+    }
+    assembly.or_failed(stop)
+}
+
+fn to_the_end(
+    assembly: &mut Assembly,
+    until: Time,
+    watch: &mut Watch<'_>,
+    slice: impl Fn(&mut Assembly) -> Stop,
+) -> (Stop, Option<PyErr>) {
     loop {
-        let stop = assembly.run(Limits { until, events, ..Limits::default() });
+        let stop = slice(assembly);
         if stop != Stop::Paused {
             return (stop, None);
         }

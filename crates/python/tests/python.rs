@@ -59,5 +59,5 @@ fn python(args: &[&str]) {
 
 #[test]
 fn the_package_passes_its_tests() {
-    python(&["-m", "pytest", "-q", "-p", "no:cacheprovider", "crates/python/tests"]);
+    python(&["-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "riser.testing", "crates/python/tests"]);
 }

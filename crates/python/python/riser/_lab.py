@@ -8,7 +8,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, Literal
 
-from riser import _progress, _riser
+from riser import _progress, _riser, _watchdog
 from riser._device import Device
 from riser._riser import LabError, Table
 
@@ -190,7 +190,8 @@ class Lab:
             Interrupted: Ctrl-C; `result` is what it has shown.
             OSError: the capture cannot be written.
         """
-        with _progress.shown(progress) as show:
+        polls = _riser.Polls()
+        with _progress.shown(progress) as show, _watchdog.watching(polls, bool(self._objects)):
             try:
                 inner = self._inner().run(
                     seed=seed,
@@ -200,6 +201,7 @@ class Lab:
                     transactions=transactions,
                     allow_native=allow_native,
                     progress=show,
+                    polls=polls,
                 )
             except (_riser.RunFailed, _riser.Interrupted) as error:
                 error.result = RunResult(error.result, self)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The compiled half of riser."""
 
-from collections.abc import Callable
-from typing import Any, final
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from typing import Any, Generic, Literal, TypeVar, final
 
 __version__: str
 
@@ -27,6 +27,332 @@ class Interrupted(KeyboardInterrupt):
     result: Any
     """What it has shown up to there."""
 
+class DmaError(RiserError):
+    """A DMA read, write or atomic of a device has failed."""
+
+    reason: str
+    """`unsupported-request`, `completer-abort`, `poisoned`, `completion-timeout`, `malformed`, `bus-master-disabled`, `too-long`,
+    `bad-atomic`, `atomics-disabled`, `link-down`, `not-in-d0` or `no-such-vector`."""
+
+class HostError(RiserError):
+    """An access of a driver to a device or to memory has failed."""
+
+    reason: str
+    """`unsupported-request`, `completer-abort`, `retry`, `config-retry`, `completion-timeout`, `bad-completion` or `no-device`; of
+    memory it has none."""
+
+class TimedOut(RiserError):
+    """What was awaited `within` a span of virtual time has not ended in it."""
+
+class Stuck(RiserError):
+    """A coroutine has not yielded for a long time of the wall clock."""
+
+_T = TypeVar("_T")
+_Buffer = bytes | bytearray | memoryview
+
+@final
+class Operation(Generic[_T]):
+    """Something that takes virtual time: `await` it, once. It is begun when it is first awaited."""
+
+    def __await__(self) -> Generator[Any, Any, _T]: ...
+
+@final
+class Task(Generic[_T]):
+    """A task that was started by `spawn`: `await` it for what it returns.
+
+    An exception in it goes to whoever awaits it. If nobody does at that moment, it ends the run.
+    """
+
+    def __await__(self) -> Generator[Any, Any, _T]: ...
+    @property
+    def done(self) -> bool:
+        """Whether it has ended, and its result was not taken yet."""
+    def cancel(self) -> None:
+        """End it where it awaits; whoever awaits the task gets an error."""
+
+class _Tasks:
+    @property
+    def now_ps(self) -> int:
+        """Virtual time, in picoseconds."""
+    @property
+    def now_ns(self) -> float:
+        """Virtual time, in nanoseconds."""
+    def sleep(
+        self, *, ps: int | None = None, ns: float | None = None, us: float | None = None
+    ) -> Operation[None]:
+        """Wait for a span of virtual time: one of `ps`, `ns` and `us`."""
+    def spawn(self, awaitable: Awaitable[_T]) -> Task[_T]:
+        """Start a coroutine or an operation beside this one; `await` the task for its result."""
+    def gather(self, *awaitables: Awaitable[_T]) -> Operation[list[_T]]:
+        """The results of all of these, which run beside each other, as a list. The first error cancels the others."""
+    def within(
+        self,
+        awaitable: Awaitable[_T],
+        *,
+        ps: int | None = None,
+        ns: float | None = None,
+        us: float | None = None,
+    ) -> Operation[_T]:
+        """The result of `awaitable`, if it ends within a span of virtual time; `TimedOut` else, and it is cancelled."""
+
+@final
+class Io(_Tasks):
+    """What a device may do: DMA, interrupts, messages, time, tasks of its own. Its operations raise `DmaError`."""
+
+    @property
+    def vf(self) -> int | None:
+        """Number of the virtual function from 0; None of the physical one."""
+    @property
+    def mps_bytes(self) -> int:
+        """Max_Payload_Size, at which writes are cut (PCIe 5.0 §7.5.3.4)."""
+    @property
+    def mrrs_bytes(self) -> int:
+        """Max_Read_Request_Size, at which reads are cut (PCIe 5.0 §7.5.3.4)."""
+    @property
+    def vectors(self) -> int | None:
+        """Interrupt vectors of the function: those of MSI or MSI-X, whichever has more; None before they are known."""
+    @property
+    def is_bus_master(self) -> bool:
+        """Whether it may send requests: Bus Master Enable is set, and it is in D0."""
+    @property
+    def begun_by(self) -> str:
+        """The reset by which this life has begun: `fundamental`, `hot` or `function-level` (PCIe 5.0 §6.6)."""
+    def next_request(
+        self,
+    ) -> Operation[ReadRequest | WriteRequest | AtomicRequest | ConfigRead | ConfigWrite | Message | None]:
+        """The next request to the function; None when its life has ended."""
+    def dma_read(
+        self,
+        address: int,
+        length: int,
+        *,
+        tc: int = 0,
+        no_snoop: bool = False,
+        relaxed_ordering: bool = False,
+        id_based_ordering: bool = False,
+        pasid: int | None = None,
+    ) -> Operation[bytes]:
+        """Read `length` bytes of host memory at `address`. The endpoint cuts it and puts it together."""
+    def dma_read_counted(self, address: int, length: int) -> Operation[None]:
+        """As `dma_read`, for runs that measure time and not content: no bytes are carried."""
+    def dma_write(
+        self,
+        address: int,
+        data: _Buffer,
+        *,
+        tc: int = 0,
+        no_snoop: bool = False,
+        relaxed_ordering: bool = False,
+        id_based_ordering: bool = False,
+        pasid: int | None = None,
+    ) -> Operation[None]:
+        """Write `data` to host memory at `address`. Posted: ends when the endpoint has accepted it."""
+    def dma_write_counted(self, address: int, length: int) -> Operation[None]:
+        """As `dma_write`, of so many bytes that are counted and not carried."""
+    def interrupt(self, vector: int = 0) -> Operation[None]:
+        """Raise interrupt `vector`, counted from 0, by MSI or MSI-X."""
+    def intx(self, asserted: bool) -> Operation[None]:
+        """Set the level of the function's interrupt pin."""
+    def message(self, code: int, data: _Buffer | None = None) -> Operation[None]:
+        """Send a message with this Message Code to the root complex; `data` in multiples of 4 B."""
+    def fetch_add(self, address: int, value: int, *, bits: Literal[32, 64] = 64) -> Operation[int]:
+        """Add to an integer in host memory; ends with the value before."""
+    def swap(self, address: int, value: int, *, bits: Literal[32, 64] = 64) -> Operation[int]:
+        """Store an integer in host memory; ends with the value before."""
+    def compare_swap(self, address: int, compare: int, value: int, *, bits: Literal[32, 64] = 64) -> Operation[int]:
+        """Store `value` in host memory if `compare` is there; ends with the value before."""
+
+@final
+class ReadRequest:
+    """A read of a BAR, to be answered by `complete` or `fail`, at any later time and from any task.
+
+    Dropped without an answer it is lost: its requester sees a completion timeout.
+    """
+
+    __match_args__ = ("bar", "offset", "length")
+    @property
+    def bar(self) -> int: ...
+    @property
+    def offset(self) -> int:
+        """Offset in the BAR of the first byte."""
+    @property
+    def length(self) -> int:
+        """Bytes that are asked for, 1 to 4096."""
+    @property
+    def is_zero_length(self) -> bool:
+        """Whether no byte is enabled: a flush."""
+    def complete(self, answer: _Buffer | int) -> None:
+        """Answer it: with bytes, cut or filled up with zeros; or with the value of the register that holds the first byte."""
+    def complete_counted(self) -> None:
+        """Answer it with its length only, for runs that measure time and not content."""
+    def fail(self, why: Literal["unsupported-request", "completer-abort"] = "unsupported-request") -> None:
+        """Refuse it."""
+
+@final
+class WriteRequest:
+    """A write of a BAR. One that is answered (of I/O space, or deferrable) is answered by success when it is dropped."""
+
+    __match_args__ = ("bar", "offset", "value")
+    @property
+    def bar(self) -> int: ...
+    @property
+    def offset(self) -> int:
+        """Offset in the BAR of the first byte."""
+    @property
+    def length(self) -> int:
+        """Bytes that are written, 1 to 4096."""
+    @property
+    def data(self) -> bytes:
+        """The bytes from the first enabled one to the last."""
+    @property
+    def value(self) -> int:
+        """The first eight enabled bytes, little-endian."""
+    @property
+    def enables(self) -> int:
+        """One bit for each of the first 128 bytes of `data`, from bit 0 on: whether it is enabled."""
+    @property
+    def is_answered(self) -> bool:
+        """Whether a completion answers it."""
+    def apply(self, bar: bytearray) -> bool:
+        """Write the enabled bytes to `bar`, the BAR's bytes from offset 0 on; whether all lay within."""
+    def fail(self, why: Literal["unsupported-request", "completer-abort", "retry"] = "unsupported-request") -> None:
+        """Refuse it, or defer it by `retry`; one that nothing answers is only dropped."""
+
+@final
+class AtomicRequest:
+    """An AtomicOp on a BAR, to be answered with the bytes before."""
+
+    @property
+    def bar(self) -> int: ...
+    @property
+    def offset(self) -> int: ...
+    @property
+    def op(self) -> Literal["fetch-add", "swap", "compare-swap"]: ...
+    @property
+    def operands(self) -> bytes:
+        """The operands one after the other, little-endian."""
+    @property
+    def length(self) -> int:
+        """Bytes of one operand: 4, 8 or 16."""
+    def complete(self, old: _Buffer) -> None:
+        """Answer it with the bytes that were there before."""
+    def fail(self, why: Literal["unsupported-request", "completer-abort"] = "unsupported-request") -> None:
+        """Refuse it."""
+
+@final
+class ConfigRead:
+    """A read of a configuration register that the function declares as its own."""
+
+    @property
+    def register_dw(self) -> int: ...
+    def complete(self, value: int) -> None: ...
+
+@final
+class ConfigWrite:
+    """A write of a configuration register that the function declares as its own."""
+
+    @property
+    def register_dw(self) -> int: ...
+    def apply(self, old: int) -> int: ...
+
+@final
+class Message:
+    """A message."""
+
+    @property
+    def code(self) -> int:
+        """Message Code."""
+    @property
+    def requester(self) -> str:
+        """Requester ID of its sender."""
+    @property
+    def data(self) -> bytes: ...
+
+@final
+class Function:
+    """A function that the host has found and enabled."""
+
+    @property
+    def bdf(self) -> str:
+        """Bus, device and function, as `01:00.0`."""
+    @property
+    def vendor_id(self) -> int: ...
+    @property
+    def device_id(self) -> int: ...
+    @property
+    def class_code(self) -> int: ...
+    @property
+    def vectors(self) -> int:
+        """Interrupt vectors that it was given."""
+    @property
+    def virtual_functions(self) -> list[Function]:
+        """Its virtual functions, in order."""
+    def address(self, bar: int = 0, offset: int = 0) -> int:
+        """Host address of the byte `offset` of memory BAR `bar`."""
+    def io_address(self, bar: int = 0, offset: int = 0) -> int:
+        """I/O address of the byte `offset` of I/O BAR `bar`."""
+    def vector(self, vector: int = 0) -> int:
+        """The host's number of interrupt vector `vector` of this function, for `Cpu.interrupt`."""
+
+@final
+class Memory:
+    """The host's memory, which devices reach by DMA. No time passes for what a driver does there."""
+
+    def alloc(self, length: int, align: int = 4096, *, low: bool = False) -> int:
+        """Take `length` bytes, at a multiple of `align`, below 4 GiB where `low`; returns their address. They are zero."""
+    def free(self, address: int) -> None: ...
+    def read(self, address: int, length: int) -> bytes: ...
+    def write(self, address: int, data: _Buffer) -> None: ...
+    def read_u32(self, address: int) -> int: ...
+    def read_u64(self, address: int) -> int: ...
+    def write_u32(self, address: int, value: int) -> None: ...
+    def write_u64(self, address: int, value: int) -> None: ...
+
+@final
+class Cpu(_Tasks):
+    """What a driver may do on the simulated host. Its operations raise `HostError`."""
+
+    @property
+    def memory(self) -> Memory: ...
+    def read(self, address: int, length: int) -> Operation[bytes]:
+        """Read device memory, one access for each 4 KiB of addresses."""
+    def read_u32(self, address: int) -> Operation[int]: ...
+    def read_u64(self, address: int) -> Operation[int]: ...
+    def write(self, address: int, data: _Buffer) -> Operation[None]:
+        """Write device memory. Posted: ends when the host has accepted it, which is before it arrives."""
+    def write_u32(self, address: int, value: int) -> Operation[None]: ...
+    def write_u64(self, address: int, value: int) -> Operation[None]: ...
+    def write_deferrable(self, address: int, data: _Buffer) -> Operation[None]:
+        """Write 1 to 128 bytes that do not cross 4 KiB by a deferrable write, and wait for its completion."""
+    def config_read(self, function: Function, register_dw: int) -> Operation[int]:
+        """Read configuration register `register_dw`, a DW number from 0 to 1023."""
+    def config_write(
+        self, function: Function, register_dw: int, value: int, byte_enables: int = 0xF
+    ) -> Operation[None]:
+        """Write configuration register `register_dw`, and wait for the completion."""
+    def io_read(self, address: int, length: int) -> Operation[int]:
+        """Read 1 to 4 bytes of I/O space within one DW."""
+    def io_write(self, address: int, data: _Buffer) -> Operation[None]:
+        """Write 1 to 4 bytes of I/O space within one DW, and wait for the completion."""
+    def interrupt(self, vector: int) -> Operation[None]:
+        """Wait for an interrupt of this vector, a number of the host's. One that came before is not lost."""
+    def take_messages(self, codes: Sequence[int]) -> Operation[None]:
+        """Let messages of these codes come to `next_message` from now on."""
+    def next_message(self) -> Operation[Message]:
+        """The next message that a device has sent to the root complex."""
+    def tlp(self, filter: str) -> Operation[dict[str, Any]]:
+        """The next TLP that passes the device's end of a link and that `filter` holds for (`riser trace --filter`).
+
+        Ends with its object of `riser trace --json`, and its `data`.
+        """
+
+@final
+class Polls:
+    """The clock of the coroutines of a run."""
+
+    def __new__(cls) -> Polls: ...
+    def seconds(self) -> float | None: ...
+
 @final
 class Table:
     """A table of Arrow columns."""
@@ -50,7 +376,7 @@ class RunResult:
 
 @final
 class Lab:
-    def __new__(cls, text: str, name: str, set: list[str], /) -> Lab: ...
+    def __new__(cls, text: str, name: str, set: list[str], objects: Sequence[object], /) -> Lab: ...
     def check(self) -> str: ...
     def run(
         self,
@@ -62,6 +388,7 @@ class Lab:
         transactions: bool,
         allow_native: bool,
         progress: Callable[[str, float | None], None] | None,
+        polls: Polls,
     ) -> RunResult: ...
 
 def to_toml(value: dict[str, Any], /) -> str: ...

@@ -8,6 +8,7 @@ use crate::driver::memory::Memory;
 use crate::error::host;
 use crate::held::Held;
 use crate::operation::{Operation, Value};
+use crate::sight;
 use crate::task::{self, Executor, Job, Task};
 use ::host::HostError;
 use exec::Sleep;
@@ -209,6 +210,12 @@ impl Cpu {
             let message = arrival.await;
             Python::attach(|py| Ok(Value::Any(Py::new(py, Message::of_host(py, &message))?.into_any())))
         }))
+    }
+
+    /// The next TLP that passes the device's end of a link and that `filter` holds for, in the language of `riser trace --filter`: its
+    /// object of `riser trace --json` as a dict, with its `data`.
+    fn tlp(&self, filter: &str) -> PyResult<Operation> {
+        sight::next(filter)
     }
 
     /// Wait for a span of virtual time: one of `ps`, `ns` and `us`.

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Finds a coroutine that never yields: a run would wait for it for ever."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from riser._riser import Polls, Stuck
+
+PATIENCE_S = 10.0
+"""Seconds of the wall clock after which a coroutine that has not yielded gets a `Stuck`, where it is."""
+
+
+@contextmanager
+def watching(polls: Polls, wanted: bool) -> Iterator[None]:
+    """Watch the coroutines that this thread runs, if they are in Python."""
+    if not wanted:
+        yield
+        return
+    done = threading.Event()
+    watcher = threading.Thread(target=_watch, args=(polls, threading.get_ident(), done), daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join()
+
+
+def _watch(polls: Polls, thread: int, done: threading.Event) -> None:
+    while not done.wait(min(1.0, PATIENCE_S / 4)):
+        seconds = polls.seconds()
+        if seconds is not None and seconds > PATIENCE_S:
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(Stuck))
+            return

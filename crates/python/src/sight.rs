@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! TLPs as they pass, for whoever waits for one: `await cpu.tlp("type=MWr and dir=up")`. Sees them at the device's end of each link, as
+//! captures do by default. Never slows a run in which nobody waits.
+
+use crate::error::{self, RiserError};
+use crate::operation::{Operation, Value};
+use ::capture::Direction as Way;
+use ::capture::filter::{Filter, FilterError};
+use ::capture::reader::LINKTYPE_ETHERNET;
+use ::capture::render::JsonRecord;
+use ::capture::{Interface, Kind, Mark, Origin, Outcome, Record, Resolution, Timestamp, TlpRecord};
+use fabric::{Direction, Side, Tap, TapRecord};
+use link::Frame;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use serde_json::Value as Json;
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+use tlp::{Class, Tlp};
+
+thread_local! {
+    /// Those who wait in the run on this thread; the innermost last.
+    static SIGHTS: RefCell<Vec<Rc<Waiting>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Those who wait in a run.
+#[derive(Default)]
+pub(crate) struct Waiting {
+    all: RefCell<Vec<Rc<Wait>>>,
+    /// True where one of them was shown what it waits for, since last asked.
+    has_news: Cell<bool>,
+}
+
+impl Waiting {
+    /// Whether one of them was shown what it waits for, since this was asked last.
+    pub(crate) fn take_news(&self) -> bool {
+        self.has_news.take()
+    }
+}
+
+/// Somebody who waits for a TLP.
+struct Wait {
+    filter: Filter,
+    seen: RefCell<Option<(Json, Vec<u8>)>>,
+    waker: RefCell<Option<Waker>>,
+}
+
+/// A tap that shows TLPs to those who wait, and all frames to another tap.
+pub(crate) struct Sight {
+    waiting: Rc<Waiting>,
+    /// By link and direction.
+    interfaces: Vec<[Interface; 2]>,
+    behind: Option<Box<dyn Tap>>,
+}
+
+/// What `within` gives, in which these are those who wait.
+pub(crate) fn with<T>(waiting: Rc<Waiting>, within: impl FnOnce() -> T) -> T {
+    SIGHTS.with_borrow_mut(|sights| sights.push(waiting));
+    let result = within();
+    SIGHTS.with_borrow_mut(Vec::pop);
+    result
+}
+
+impl Sight {
+    /// A sight of links with these names, before another tap.
+    pub(crate) fn new(links: &[String], behind: Option<Box<dyn Tap>>) -> Sight {
+        let interface = |n: usize, name: &str, direction: Way| Interface {
+            name: format!("link{n}:{}", direction.name()),
+            description: name.to_owned(),
+            link_type: LINKTYPE_ETHERNET,
+            resolution: Resolution::PICOSECONDS,
+            offset_s: 0,
+            snaplen: 0,
+            direction: Some(direction),
+            link: n as u16,
+            speed_bps: None,
+        };
+        let both =
+            |(n, name): (usize, &String)| [Way::Downstream, Way::Upstream].map(|way| interface(n, name, way));
+        Sight { waiting: Rc::default(), interfaces: links.iter().enumerate().map(both).collect(), behind }
+    }
+
+    /// Those to whom it shows TLPs.
+    pub(crate) fn waiting(&self) -> Rc<Waiting> {
+        Rc::clone(&self.waiting)
+    }
+
+    fn show(&self, record: &TapRecord<'_>, tlp: &Tlp) {
+        let Some(interface) = self.interfaces.get(record.link.0 as usize) else { return };
+        let interface = &interface[record.direction as usize];
+        let shown = record_of(record, tlp, interface);
+        self.waiting.all.borrow_mut().retain(|wait| {
+            let holds = wait.filter.holds(&shown, &Outcome::default());
+            if holds {
+                let json = serde_json::to_value(JsonRecord::new(&shown)).unwrap_or_default();
+                *wait.seen.borrow_mut() = Some((json, tlp.data.bytes().unwrap_or_default().to_vec()));
+                self.waiting.has_news.set(true);
+                if let Some(waker) = wait.waker.borrow_mut().take() {
+                    waker.wake();
+                }
+            }
+            !holds
+        });
+    }
+}
+
+fn record_of<'a>(record: &TapRecord<'_>, tlp: &'a Tlp, interface: &'a Interface) -> Record<'a> {
+    let is_completion = tlp.class() == Class::Completion;
+    let origin = match (record.direction, is_completion) {
+        (Direction::Upstream, false) | (Direction::Downstream, true) => Origin::Device,
+        _ => Origin::Host,
+    };
+    let bytes = tlp.wire_len();
+    Record {
+        number: 1,
+        timestamp: Timestamp::from_ps(record.time.as_ps().into()),
+        interface: Some(interface),
+        captured_len: bytes,
+        original_len: bytes,
+        mark: Mark::default(),
+        truncated: false,
+        path: None,
+        kind: Kind::Tlp(TlpRecord {
+            repr: tlp.repr,
+            prefixes: tlp.prefixes.clone(),
+            ecrc: None,
+            data: tlp.data.bytes().unwrap_or_default(),
+            payload_bytes: tlp.data.len(),
+            wire_len: bytes,
+            origin,
+        }),
+    }
+}
+
+impl Tap for Sight {
+    fn frame(&mut self, record: &TapRecord<'_>) {
+        if let (Frame::Tlp { tlp, .. }, Side::Device, false) =
+            (record.frame, record.at, record.damaged || record.dropped)
+            && !self.waiting.all.borrow().is_empty()
+        {
+            self.show(record, tlp);
+        }
+        if let Some(behind) = &mut self.behind {
+            behind.frame(record);
+        }
+    }
+
+    fn sees_refreshes(&self) -> bool {
+        self.behind.as_ref().is_some_and(|behind| behind.sees_refreshes())
+    }
+}
+
+/// Ends with the next TLP that `filter` holds for, as a dict.
+pub(crate) fn next(filter: &str) -> PyResult<Operation> {
+    let filter: Filter = filter.parse().map_err(|e: FilterError| PyValueError::new_err(e.to_string()))?;
+    if filter.asks_for_outcome() {
+        return Err(PyValueError::new_err(
+            "the filter asks for what is known of whole captures alone: time, latency, error, replay",
+        ));
+    }
+    let waiting = SIGHTS.with_borrow(|sights| sights.last().cloned());
+    let waiting = waiting.ok_or_else(|| RiserError::new_err("no run shows its TLPs here"))?;
+    let wait = Rc::new(Wait { filter, seen: RefCell::default(), waker: RefCell::default() });
+    Ok(Operation::new(async move {
+        waiting.all.borrow_mut().push(Rc::clone(&wait));
+        let (json, data) = poll_fn(|cx| match wait.seen.take() {
+            Some(seen) => Poll::Ready(seen),
+            None => {
+                *wait.waker.borrow_mut() = Some(cx.waker().clone());
+                Poll::Pending
+            }
+        })
+        .await;
+        Python::attach(|py| {
+            let record = pythonize::pythonize(py, &json).map_err(error::internal)?;
+            record.set_item("data", PyBytes::new(py, &data))?;
+            Ok(Value::Any(record.unbind()))
+        })
+    }))
+}

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Tests of devices by the fixture `slot`, as a user writes them."""
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+import riser
+from riser import testing
+
+
+class Reader(riser.Device):
+    """Reads 64 B where it is told to, and says by an interrupt how it went."""
+
+    address = riser.Register(0, bits=64)
+    result = riser.Register(8, writable=0)
+
+    @address.on_write
+    async def read(self, io: riser.Io, address: int) -> None:
+        try:
+            self.result = sum(await io.dma_read(address, 64))
+        except riser.DmaError:
+            self.result = 0xDEAD
+        await io.interrupt()
+
+
+async def ask(cpu: riser.Cpu, function: riser.Function) -> int:
+    buffer = cpu.memory.alloc(64)
+    cpu.memory.write(buffer, bytes([2] * 64))
+    await cpu.write_u64(function.address(), buffer)
+    await cpu.interrupt(function.vector())
+    return await cpu.read_u32(function.address(0, 8))
+
+
+def test_a_fault_reaches_the_device(slot: testing.Slot) -> None:
+    slot.fault(action="set-status", status="completer-abort", direction="downstream", frames="completion", nth=1)
+
+    async def driver(cpu: riser.Cpu, function: riser.Function) -> None:
+        assert await ask(cpu, function) == 0xDEAD
+        assert await ask(cpu, function) == 128
+
+    slot.run(Reader(), driver)
+
+
+def test_an_assertion_waits_for_a_tlp(slot: testing.Slot) -> None:
+    slot.configure(link={"gen": 5, "lanes": 4})
+
+    async def driver(cpu: riser.Cpu, function: riser.Function) -> None:
+        asked = cpu.spawn(ask(cpu, function))
+        read = await cpu.within(cpu.tlp("type=MRd and dir=up"), us=10)
+        assert (read["length_dw"], read["requester"]) == (16, function.bdf)
+        data = await cpu.tlp("type=CplD and dir=down")
+        assert data["data"] == bytes([2] * 64)
+        assert data["tag"] == read["tag"]
+        assert read["timestamp_ps"] < data["timestamp_ps"] <= cpu.now_ps
+        assert await asked == 128
+        with pytest.raises(riser.TimedOut):
+            await cpu.within(cpu.tlp("type=MRd"), us=10)
+
+    slot.run(Reader(), driver)
+
+
+def test_a_filter_that_means_nothing_is_named(slot: testing.Slot) -> None:
+    async def driver(cpu: riser.Cpu, function: riser.Function) -> None:
+        with pytest.raises(ValueError, match="column 1"):
+            cpu.tlp("tipe=MRd")
+        with pytest.raises(ValueError, match="whole captures"):
+            cpu.tlp("latency > 1us")
+
+    slot.run(riser.Device(), driver)
+
+
+def test_an_assertion_fails_the_test_as_it_is(slot: testing.Slot) -> None:
+    async def driver(cpu: riser.Cpu, function: riser.Function) -> None:
+        await cpu.sleep(ns=10)
+        assert await cpu.read_u32(function.address()) == 1
+
+    with pytest.raises(AssertionError) as caught:
+        slot.run(Reader(), driver)
+    assert "slot `dut`" in caught.value.__notes__[0]
+
+
+def test_a_driver_that_waits_for_ever_is_told_so(slot: testing.Slot) -> None:
+    async def driver(cpu: riser.Cpu, function: riser.Function) -> None:
+        await cpu.interrupt(function.vector())
+
+    with pytest.raises(riser.RunFailed) as caught:
+        slot.run(Reader(), driver)
+    assert caught.value.result.outcome == "no-progress"
+
+
+def test_captures_are_taken_beside(slot: testing.Slot, tmp_path: Any) -> None:
+    async def driver(cpu: riser.Cpu, function: riser.Function) -> None:
+        assert await ask(cpu, function) == 128
+
+    slot.run(Reader(), driver, capture=tmp_path / "x.pcapng")
+    command = [sys.executable, "-m", "riser", "trace", str(tmp_path / "x.pcapng"), "--filter", "type=MRd and dir=up"]
+    assert len(subprocess.run(command, capture_output=True, check=True).stdout.splitlines()) == 1
+
+
+STUCK = """
+import riser
+from riser import _watchdog
+_watchdog.PATIENCE_S = 0.3
+
+class Loops(riser.Device):
+    async def run(self, io):
+        await io.sleep(ns=3)
+        while True:
+            pass
+
+    async def driver(self, cpu, function):
+        await cpu.sleep(us=1)
+
+lab = riser.Lab()
+lab.slot("dut", Loops())
+try:
+    lab.run()
+except riser.RunFailed as failed:
+    print(type(failed.__cause__).__name__, "in run" in str(failed))
+"""
+
+
+def test_a_coroutine_that_never_yields_is_named() -> None:
+    done = subprocess.run([sys.executable, "-c", STUCK], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "Stuck True\n", done.stderr
+
+
+def test_a_loop_that_lets_no_time_pass_is_ended(slot: testing.Slot) -> None:
+    class Spins(riser.Device):
+        async def run(self, io: riser.Io) -> None:
+            while True:
+                await io.sleep(ns=0)
+
+    async def driver(cpu: riser.Cpu, function: riser.Function) -> None:
+        await cpu.sleep(us=1)
+
+    with pytest.raises(riser.Stuck, match="a loop that waits for nothing"):
+        slot.run(Spins(), driver)
