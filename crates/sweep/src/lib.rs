@@ -4,6 +4,7 @@
 //! - [`Sweep`]: a sweep file with its lab, read once; its points by number, and [`Sweep::run`] of one;
 //! - [`Run`]: a sweep under way: takes out points, takes in records, knows rounds of successive halving; any scheduler may drive it;
 //! - [`journal`]: the file that records are added to, so that an interrupted sweep goes on;
+//! - [`pool`]: workers of this machine, each a process that [`worker`] is the inside of;
 //! - [`results`]: the records as columns, and as one Parquet file;
 //! - [`schema`]: the sweep file, key by key.
 //!
@@ -31,9 +32,12 @@ mod expr;
 mod file;
 pub mod journal;
 mod metric;
+mod pace;
 mod packed;
+pub mod pool;
 mod ranking;
 mod record;
+pub mod results;
 mod rounds;
 mod run;
 mod sample;
@@ -41,9 +45,11 @@ pub mod schema;
 mod sobol;
 mod sweep;
 mod value;
+pub mod worker;
 
 pub use journal::{JournalError, Start};
 pub use metric::Metric;
+pub use pace::Pace;
 pub use ranking::front;
 pub use record::{Outcome, Point, Record};
 pub use rounds::Round;
