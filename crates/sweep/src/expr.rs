@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Expressions of metrics and settings: `+ - * /`, parentheses, `min`, `max`, `log2`. Never more than arithmetic.
+//! Expressions of metrics and settings: `+ - * /`, parentheses, `min`, `max`, `log2`, `exp2`. Never more than arithmetic.
 
 use crate::value::Value;
 
@@ -34,6 +34,7 @@ pub(crate) enum Operator {
     Min,
     Max,
     Log2,
+    Exp2,
 }
 
 impl Expr {
@@ -64,6 +65,7 @@ impl Expr {
                 let value = |n: usize| parts.get(n)?.value(metrics, settings);
                 match (operator, parts.len()) {
                     (Operator::Log2, _) => value(0)?.log2(),
+                    (Operator::Exp2, _) => value(0)?.exp2(),
                     (_, 1) => -value(0)?,
                     _ => operator.apply(value(0)?, value(1)?),
                 }
@@ -81,7 +83,7 @@ impl Operator {
             Operator::Multiply => a * b,
             Operator::Divide => a / b,
             Operator::Min => a.min(b),
-            Operator::Max | Operator::Log2 => a.max(b),
+            Operator::Max | Operator::Log2 | Operator::Exp2 => a.max(b),
         }
     }
 }
@@ -218,10 +220,11 @@ impl Parser<'_> {
             "min" => Operator::Min,
             "max" => Operator::Max,
             "log2" => Operator::Log2,
-            _ => return Err(format!("function `{name}`: legal are min(a, b), max(a, b), log2(a)")),
+            "exp2" => Operator::Exp2,
+            _ => return Err(format!("function `{name}`: legal are min(a, b), max(a, b), log2(a), exp2(a)")),
         };
         let first = self.sum()?;
-        if operator == Operator::Log2 {
+        if matches!(operator, Operator::Log2 | Operator::Exp2) {
             self.expect(')')?;
             return Ok(Expr::Of(operator, Box::new([first])));
         }
@@ -266,6 +269,7 @@ mod tests {
             ("ns + 1", None),
             ("'slot.a-b.n' + 1", None),
             ("1 / (4 - link.gen)", None),
+            ("exp2(link.gen)", Some(16.0)),
             ("log2(0 - 1)", None),
         ] {
             assert_eq!(value(text), Ok(result), "{text}");
@@ -284,7 +288,7 @@ mod tests {
                 "lanes",
                 "no metric above and no key of [over] is `lanes`: there are gbps, ns, link.gen, slot.a-b.n",
             ),
-            ("sin(1)", "function `sin`: legal are min(a, b), max(a, b), log2(a)"),
+            ("sin(1)", "function `sin`: legal are min(a, b), max(a, b), log2(a), exp2(a)"),
             ("1.2.3", "number `1.2.3`"),
             ("'a", "a ' without its partner"),
             ("1 ? 2", "`?` in an expression"),

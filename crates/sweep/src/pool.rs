@@ -180,9 +180,9 @@ impl Pool<'_, '_> {
                 records.push(record);
             }
             Event::Said(Reply::Panic { panic }) => worker.last_words = Some(panicked(&panic)),
-            Event::Gone => {
+            Event::Gone(odd) => {
                 if let Some(worker) = self.workers.remove(&number) {
-                    records.extend(self.bury(worker)?);
+                    records.extend(self.bury(worker, odd.as_deref())?);
                 }
             }
         }
@@ -190,9 +190,9 @@ impl Pool<'_, '_> {
     }
 
     /// What becomes of the points of a worker that has died: a record of the one that it has died at too often.
-    fn bury(&mut self, worker: Worker) -> Result<Option<Record>, RunError> {
+    fn bury(&mut self, worker: Worker, odd: Option<&str>) -> Result<Option<Record>, RunError> {
         self.done.died += 1;
-        let (was_ready, dead) = (worker.is_ready, worker.end());
+        let (was_ready, dead) = (worker.is_ready, worker.end(odd));
         if !was_ready {
             self.false_starts += 1;
             if self.false_starts >= FALSE_STARTS {

@@ -120,8 +120,8 @@ pub enum Scale {
 pub struct Metric {
     /// Where it stands in the report that `riser run --json` prints: names with dots between.
     pub path: Option<String>,
-    /// What it is computed by: `+ - * /`, parentheses, `min(a, b)`, `max(a, b)`, `log2(a)`, numbers, metrics that stand above, and
-    /// keys of `[over]` (between quotes where they are no plain names).
+    /// What it is computed by: `+ - * /`, parentheses, `min(a, b)`, `max(a, b)`, `log2(a)`, `exp2(a)`, numbers, metrics that
+    /// stand above, and keys of `[over]` (between quotes where they are no plain names).
     pub expr: Option<String>,
     /// Where the aim is: what is best.
     pub aim: Option<Aim>,

@@ -77,8 +77,11 @@ pub fn serve(models: &Models, input: impl BufRead, mut output: impl Write) -> io
     Ok(())
 }
 
-/// From now on a panic of this process is told on standard output, as a worker's last words.
-pub fn tell_panics() {
+/// Makes this process a worker: a panic is told on standard output, as its last words, and it ends with the thread that began it.
+pub fn prepare() {
+    // Where the system has no such thing, it ends with its input.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         let at = panic.location().map_or_else(String::new, |at| format!(" ({}:{})", at.file(), at.line()));

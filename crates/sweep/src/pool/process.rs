@@ -6,9 +6,11 @@ use crate::sweep::Sweep;
 use crate::worker::{Order, Reply};
 use std::collections::VecDeque;
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -19,8 +21,8 @@ const TOLD: usize = 4_096;
 /// What is heard of a worker.
 pub(super) enum Event {
     Said(Reply),
-    /// It has ended, or says what is no reply.
-    Gone,
+    /// It has ended, or has said this, which is no reply.
+    Gone(Option<String>),
 }
 
 /// A worker.
@@ -78,34 +80,24 @@ impl Worker {
         let told = Arc::new(Mutex::new(Vec::new()));
         let keep = Arc::clone(&told);
         let listener = errors.map(|errors| thread::spawn(move || listen(errors, &keep)));
-        let events = events.clone();
+        let (events, order) = (events.clone(), order.to_vec());
+        let first = input.as_ref().and_then(|input| input.as_fd().try_clone_to_owned().ok());
         thread::spawn(move || {
-            let lines = output.into_iter().flat_map(|output| BufReader::new(output).lines());
-            for reply in lines.map_while(|line| serde_json::from_str(&line.ok()?).ok()) {
-                if events.send((number, Event::Said(reply))).is_err() {
-                    return;
-                }
-            }
-            let _ = events.send((number, Event::Gone));
+            // Here, so that a worker that does not read keeps nobody waiting.
+            let _ = first.map(File::from).map(|mut first| first.write_all(&order));
+            let _ = events.send((number, Event::Gone(hear(output, number, &events))));
         });
         let orders = VecDeque::new();
-        let mut worker = Worker { child, input, orders, is_ready: false, last_words: None, told, listener };
-        // It reads this before it says anything, whatever its length.
-        worker.write(order);
-        Ok(worker)
+        Ok(Worker { child, input, orders, is_ready: false, last_words: None, told, listener })
     }
 
     /// Gives it an order.
     pub(super) fn give(&mut self, points: Vec<Point>) {
-        self.write(&line(&Order::Points(points.clone())));
-        self.orders.push_back(points);
-    }
-
-    /// Where it cannot be written, it has ended, which is heard of.
-    fn write(&mut self, line: &[u8]) {
         if let Some(input) = &mut self.input {
-            let _ = input.write_all(line);
+            // Where it cannot be written, it has ended, which is heard of.
+            let _ = input.write_all(&line(&Order::Points(points.clone())));
         }
+        self.orders.push_back(points);
     }
 
     /// A point has its record.
@@ -119,7 +111,7 @@ impl Worker {
     }
 
     /// Ends it, where it has not yet ended.
-    pub(super) fn end(mut self) -> Dead {
+    pub(super) fn end(mut self, odd: Option<&str>) -> Dead {
         // What closes its output is no worker any more.
         let _ = self.child.kill();
         let how = self.child.wait().map_or_else(|e| e.to_string(), ended);
@@ -128,6 +120,8 @@ impl Worker {
         }
         let told =
             String::from_utf8_lossy(&self.told.lock().unwrap_or_else(PoisonError::into_inner)).into_owned();
+        let said = |odd| format!("has said `{}`, which is no reply", plug::file::brief(odd));
+        let how = odd.map_or(how, said);
         let (orders, last_words) = (std::mem::take(&mut self.orders), self.last_words.take());
         Dead { orders, last_words, how, told: told.trim().to_owned() }
     }
@@ -138,6 +132,16 @@ impl Drop for Worker {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Passes on what a worker says, until it ends or says what is no reply: then that.
+fn hear(output: Option<ChildStdout>, number: u64, events: &Sender<(u64, Event)>) -> Option<String> {
+    for line in BufReader::new(output?).lines() {
+        let line = line.ok()?;
+        let Ok(reply) = serde_json::from_str(&line) else { return Some(line) };
+        events.send((number, Event::Said(reply))).ok()?;
+    }
+    None
 }
 
 fn ended(status: ExitStatus) -> String {
