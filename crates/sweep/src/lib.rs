@@ -6,6 +6,7 @@
 //! - [`journal`]: the file that records are added to, so that an interrupted sweep goes on;
 //! - [`pool`]: workers of this machine, each a process that [`worker`] is the inside of;
 //! - [`results`]: the records as columns, and as one Parquet file;
+//! - [`figures`]: what a page shows of them;
 //! - [`schema`]: the sweep file, key by key.
 //!
 //! ```
@@ -29,6 +30,7 @@
 
 mod axis;
 mod expr;
+pub mod figures;
 mod file;
 pub mod journal;
 mod metric;

@@ -90,6 +90,8 @@ impl Values {
 pub fn columns(run: &Run<'_>) -> Vec<Column> {
     let sweep = run.sweep();
     let rows: Vec<&Record> = run.records().iter().flatten().collect();
+    // A record is of a point that was handed out.
+    let config = |record: &Record| run.point(record.point).map_or(0, |point| point.config);
     let column =
         |name: &str, values: Vec<Option<Value>>| Column { name: name.to_owned(), values: Values::of(values) };
     let integers = |of: &dyn Fn(&Record) -> Option<u64>| -> Vec<Option<Value>> {
@@ -99,11 +101,10 @@ pub fn columns(run: &Run<'_>) -> Vec<Column> {
     if let Some(budget) = sweep.budget() {
         let round = |record: &Record| sweep.round_of(record.point);
         columns.push(column("round", integers(&|record| Some(u64::from(round(record))))));
-        columns.push(column("config", integers(&|record| Some(run.point(record.point).config))));
+        columns.push(column("config", integers(&|record| Some(config(record)))));
         columns.push(column(budget, integers(&|record| sweep.rounds()[round(record) as usize].budget)));
     }
-    let settings: Vec<Vec<Value>> =
-        rows.iter().map(|record| sweep.settings(run.point(record.point).config)).collect();
+    let settings: Vec<Vec<Value>> = rows.iter().map(|record| sweep.settings(config(record))).collect();
     for (n, key) in sweep.keys().into_iter().enumerate() {
         columns.push(column(key, settings.iter().map(|row| row.get(n).cloned()).collect()));
     }

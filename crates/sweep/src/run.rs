@@ -56,8 +56,8 @@ pub struct Run<'s> {
     journal: Option<Journal>,
     records: Vec<Option<Record>>,
     progress: Progress,
-    /// Configurations of the round, by the order of its points.
-    configs: Vec<u64>,
+    /// Configurations of each round that has begun, by the order of its points; of the first one, its numbers.
+    configs: Vec<Vec<u64>>,
     /// The next point of the round that was never handed out.
     next: u64,
     /// Points that came back without a record.
@@ -111,7 +111,7 @@ impl<'s> Run<'s> {
         let mut chunk = Vec::new();
         if self.probing {
             let free = self.probes().filter(|_| self.out.is_empty() && most > 0);
-            chunk.extend(free.map(|number| self.point(number)));
+            chunk.extend(free.and_then(|number| self.point(number)));
             self.again.retain(|point| !chunk.contains(point));
         } else {
             while chunk.len() < most {
@@ -142,10 +142,9 @@ impl<'s> Run<'s> {
     /// Those of the journal; a record that is not of this sweep; a metric that the first point that finishes does not have.
     pub fn accept(&mut self, records: Vec<Record>) -> Result<usize, RunError> {
         records.iter().try_for_each(|record| self.check(record))?;
-        let mut new: Vec<Record> = Vec::new();
+        let (mut new, mut seen) = (Vec::new(), BTreeSet::new());
         for record in records {
-            let twice = new.iter().any(|other| other.point == record.point);
-            if !twice && self.record_of(record.point).is_none() {
+            if self.record_of(record.point).is_none() && seen.insert(record.point) {
                 new.push(record);
             }
         }
@@ -182,15 +181,12 @@ impl<'s> Run<'s> {
         &self.records
     }
 
-    /// The point of this number; of a round that has not begun, that of the first round's configuration of this number.
-    pub fn point(&self, number: u64) -> Point {
+    /// The point of this number; `None` where its round has not begun, so that nobody knows its configuration.
+    pub fn point(&self, number: u64) -> Option<Point> {
         let round = self.sweep.round_of(number);
-        let place = number - self.sweep.rounds()[round as usize].first;
-        let config = match round as usize == self.progress.round {
-            true => self.configs[place as usize],
-            false => self.configs_of(round as usize)[place as usize],
-        };
-        Point { number, config, round }
+        let place = number.checked_sub(self.sweep.rounds()[round as usize].first)?;
+        let config = *self.configs.get(round as usize)?.get(place as usize)?;
+        Some(Point { number, config, round })
     }
 
     /// Waits until the journal is on the disk.
@@ -203,9 +199,11 @@ impl<'s> Run<'s> {
 
     fn fresh(&mut self) -> Option<Point> {
         let round = self.sweep.rounds()[self.progress.round];
-        let point = (self.next < round.first + round.points).then(|| self.point(self.next))?;
+        if self.next >= round.first + round.points {
+            return None;
+        }
         self.next += 1;
-        Some(point)
+        self.point(self.next - 1)
     }
 
     fn is_taken(&self, number: u64) -> bool {
@@ -246,23 +244,23 @@ impl<'s> Run<'s> {
     }
 
     fn enter_round(&mut self, round: usize) {
-        self.configs = self.configs_of(round);
+        let configs = match round.checked_sub(1).and_then(|before| Some((before, self.configs.get(before)?)))
+        {
+            None => (0..self.sweep.rounds()[0].points).collect(),
+            Some((before, configs)) => self.best(before, configs, self.sweep.rounds()[round].points),
+        };
+        self.configs.push(configs);
         self.progress.round = round;
         self.next = self.sweep.rounds()[round].first;
     }
 
-    /// The configurations of a round: all in the first one, the best of the one before in others.
-    fn configs_of(&self, round: usize) -> Vec<u64> {
-        let mut configs: Vec<u64> = (0..self.sweep.rounds()[0].points).collect();
-        for (before, next) in self.sweep.rounds()[..=round].iter().zip(&self.sweep.rounds()[1..]).take(round)
-        {
-            let of = |place: usize| self.record_of(before.first + place as u64);
-            let mut best = ranking::best(self.sweep, configs.len(), of);
-            best.truncate(next.points as usize);
-            best.sort_unstable();
-            configs = best.into_iter().map(|place| configs[place]).collect();
-        }
-        configs
+    /// The configurations of a round that go on to the next one, in their order.
+    fn best(&self, round: usize, configs: &[u64], most: u64) -> Vec<u64> {
+        let first = self.sweep.rounds()[round].first;
+        let mut best = ranking::best(self.sweep, configs.len(), |place| self.record_of(first + place as u64));
+        best.truncate(most as usize);
+        best.sort_unstable();
+        best.into_iter().map(|place| configs[place]).collect()
     }
 
     fn check(&self, record: &Record) -> Result<(), RunError> {

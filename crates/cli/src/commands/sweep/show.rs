@@ -2,8 +2,8 @@
 //! What a sweep prints at its end. Never looks into a run.
 
 use crate::commands::cpu;
-use serde::Serialize;
-use serde_json::{Map, Value as Json};
+use serde::{Serialize, Serializer};
+use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ pub(super) struct Summary {
     recorded: u64,
     resumed: u64,
     outcomes: BTreeMap<&'static str, u64>,
-    best: Vec<Map<String, Json>>,
+    best: Vec<Best>,
     wall_seconds: f64,
     cpu_seconds: f64,
     simulation_cpu_seconds: f64,
@@ -35,6 +35,21 @@ pub(super) struct Summary {
     /// The first errors, each with how many points have it.
     #[serde(skip)]
     errors: Vec<(String, u64, u64)>,
+}
+
+/// A point that no other is better than.
+#[derive(Serialize)]
+struct Best {
+    point: u64,
+    #[serde(serialize_with = "by_name")]
+    settings: Vec<(String, Json)>,
+    #[serde(serialize_with = "by_name")]
+    metrics: Vec<(String, Json)>,
+}
+
+/// As an object, in this order.
+fn by_name<S: Serializer>(all: &[(String, Json)], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_map(all.iter().map(|(name, value)| (name, value)))
 }
 
 impl Summary {
@@ -72,15 +87,15 @@ impl Summary {
     }
 }
 
-/// A point with its settings and metrics, by name and in the order of the columns.
-fn row(run: &Run<'_>, record: &Record) -> Map<String, Json> {
-    let (sweep, config) = (run.sweep(), run.point(record.point).config);
+fn row(run: &Run<'_>, record: &Record) -> Best {
+    let sweep = run.sweep();
+    let config = run.point(record.point).map_or(0, |point| point.config);
     let json = |value: &sweep::Value| serde_json::to_value(value).unwrap_or_default();
     let settings = sweep.settings(config);
     let settings = sweep.keys().into_iter().zip(settings.iter().map(json)).map(|(k, v)| (k.to_owned(), v));
     let metrics = sweep.metrics().iter().zip(&record.metrics);
     let metrics = metrics.map(|(m, v)| (m.name.clone(), v.as_ref().map_or(Json::Null, json)));
-    std::iter::once(("point".to_owned(), record.point.into())).chain(settings).chain(metrics).collect()
+    Best { point: record.point, settings: settings.collect(), metrics: metrics.collect() }
 }
 
 /// A value for reading: five significant digits of what is not whole.
@@ -106,8 +121,12 @@ impl fmt::Display for Summary {
         }
         if let Some(first) = self.best.first() {
             let shown = self.best.iter().take(MAX_BEST);
-            let header: Vec<&str> = first.keys().map(String::as_str).collect();
-            let rows = shown.map(|row| row.values().map(cell).collect());
+            let names = first.settings.iter().chain(&first.metrics).map(|(name, _)| name.as_str());
+            let header: Vec<&str> = std::iter::once("point").chain(names).collect();
+            let rows = shown.map(|best| {
+                let values = best.settings.iter().chain(&best.metrics).map(|(_, value)| cell(value));
+                std::iter::once(best.point.to_string()).chain(values).collect()
+            });
             write!(f, "\n\nbest, which no other is better than:\n{}", lab::table::numbers(&header, rows))?;
             if self.best.len() > MAX_BEST {
                 write!(f, "\n... {} more", self.best.len() - MAX_BEST)?;
