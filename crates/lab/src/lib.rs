@@ -54,7 +54,7 @@ pub use enumerated::{Enumerated, EnumeratedFunction, Place, enumerate};
 pub use models::schema as file_schema;
 pub use one_slot::OneSlot;
 pub use plug::file::{FileError, FileErrors, Folder, KeptFiles, Overrides};
-pub use read::{LabFile, parse, parse_in, parse_with, read, read_with};
+pub use read::{LabFile, Reader, parse, parse_in, parse_with, read, read_with};
 pub use report::Report;
 pub use services::HotPlugEvent;
 pub use tap::{CaptureHandle, CaptureOptions, CaptureTap, TappedLink};

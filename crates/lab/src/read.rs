@@ -10,12 +10,15 @@ use crate::tree::{self, Tree};
 use crate::{deferrable, faults, host_schema, links, profile, tables, unused};
 use fabric::Window;
 use host::firmware::HostMap;
-use plug::file::{FileError, FileErrors, Folder, Overrides, Source, Tree as Places, Unread, place_of};
+use plug::file::{
+    FileError, FileErrors, Folder, Overrides, Schema, Source, Tree as Places, Unread, place_of,
+};
 use plug::site::NativeCode;
 use plug::{End, Fault, FixedBar, MemoryKind, Models};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 use tlp::{Duration, PayloadPool};
 use toml::Spanned;
 
@@ -177,13 +180,51 @@ pub fn parse_with(
     base: Folder,
     overrides: &Overrides,
 ) -> Result<LabFile, FileErrors> {
+    Reader::new(models).parse(path, text, base, overrides)
+}
+
+/// Reads lab files whose slots may have certain models: what is legal is made out once for all of them.
+#[derive(Clone, Debug)]
+pub struct Reader {
+    models: Models,
+    schema: Arc<Schema>,
+}
+
+impl Reader {
+    /// A reader of labs whose slots may have these models.
+    pub fn new(models: &Models) -> Reader {
+        Reader { models: models.clone(), schema: Arc::new(models::schema(models)) }
+    }
+
+    /// As [`parse_with`].
+    ///
+    /// # Errors
+    /// As [`parse_with`].
+    pub fn parse(
+        &self,
+        path: &Path,
+        text: &str,
+        base: Folder,
+        overrides: &Overrides,
+    ) -> Result<LabFile, FileErrors> {
+        parse_by(self, path, text, base, overrides)
+    }
+}
+
+fn parse_by(
+    reader: &Reader,
+    path: &Path,
+    text: &str,
+    base: Folder,
+    overrides: &Overrides,
+) -> Result<LabFile, FileErrors> {
     if text.trim().is_empty() && overrides.given().is_empty() {
         let why = "it is empty: a lab begins with `version = 1`, and has [[slot]] tables, each with `name` and `device`";
         return Err(FileError::whole(path, why).into());
     }
     let source = Source { path, text, overrides };
     let place = Place { source: &source, places: source.tree()? };
-    let (lab, mut errors) = read_keys(models, &place)?;
+    let (lab, mut errors) = read_keys(reader, &place)?;
     let lab = Lab { set: overrides.given().to_vec(), ..lab };
     let told: BTreeSet<_> = errors.iter().map(|e| e.place).collect();
     let further = [check_slots(&place, &lab), faults::check(&lab), check_link_events(&lab)].concat();
@@ -202,17 +243,17 @@ pub fn parse_with(
 ///
 /// # Errors
 /// What is wrong with types, and with single keys too.
-fn read_keys(models: &Models, place: &Place<'_>) -> Result<(Lab, Vec<FileError>), FileErrors> {
-    let schema = models::schema(models);
-    let (tree, mut tables, mut errors) = tables::split(place, &schema, models);
-    let mut lab = match place.source.read::<Lab>(tree, &schema) {
+fn read_keys(reader: &Reader, place: &Place<'_>) -> Result<(Lab, Vec<FileError>), FileErrors> {
+    let Reader { models, schema } = reader;
+    let (tree, mut tables, mut errors) = tables::split(place, schema, models);
+    let mut lab = match place.source.read::<Lab>(tree, schema) {
         Ok(lab) => Some(lab),
         Err(Unread { errors: wrong, rest }) => {
             errors.extend(wrong);
             rest
         }
     };
-    let mut limits = tables::check_limits(place, &schema);
+    let mut limits = tables::check_limits(place, schema);
     let slots = lab.iter_mut().flat_map(|lab| &mut lab.slot);
     errors.extend(slots.flat_map(|slot| tables.fill(place, models, slot)));
     // What is of no legal type is outside the limits as well.

@@ -240,7 +240,7 @@ pub enum ModelError {
 }
 
 /// The models that labs may name. Clones are cheap.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, Debug)]
 pub struct Models(BTreeMap<&'static str, Offering>);
 
 /// A model by its type alone, without settings: for whoever reads these, or has its transfers measured.

@@ -22,6 +22,7 @@ mod report;
 mod rtl;
 mod run;
 mod sizes;
+mod sweep;
 mod tap;
 mod trace;
 mod words;
@@ -51,6 +52,7 @@ pub(crate) enum Command {
     Paper(paper::Args),
     Profiles(profiles::Args),
     Rtl(rtl::Args),
+    Sweep(sweep::Args),
     Trace(trace::Args),
 }
 
@@ -73,6 +75,7 @@ impl Command {
             Command::Paper(args) => paper::run(args),
             Command::Profiles(args) => profiles::run(args),
             Command::Rtl(args) => rtl::run(&args, models),
+            Command::Sweep(args) => sweep::run(args, models),
             Command::Trace(args) => trace::run(args, models),
         }
     }

@@ -42,6 +42,7 @@ fn figure(figure: figures::Figure) -> Figure {
         text: figure.text.to_owned(),
         notes: figure.notes,
         plots: figure.plots.into_iter().map(plot).collect(),
+        parallel: None,
     }
 }
 

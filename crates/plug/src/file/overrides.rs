@@ -140,6 +140,11 @@ fn put<'a>(
     }
 }
 
+/// The keys of a path as TOML has it, with dots between: `slot.\"a.b\".gen` has three. `None` where it is none.
+pub fn key_path(path: &str) -> Option<Vec<String>> {
+    path_of(&format!("{path} = 0"))
+}
+
 /// The keys of `line`, which is a path of keys and a number.
 fn path_of(line: &str) -> Option<Vec<String>> {
     let mut path = Vec::new();

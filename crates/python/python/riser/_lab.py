@@ -154,6 +154,15 @@ class Lab:
     def _inner(self) -> _riser.Lab:
         return _riser.Lab(self.to_toml(), self._name, self._set, self._objects)
 
+    def _whole(self) -> tuple[str, str]:
+        """Its text, with what was set over it, and its name: for other processes."""
+        if self._objects:
+            raise LabError(
+                "a lab with objects cannot be run in other processes: name the class of the device, as "
+                '`lab.slot("nic", "python", python={"class": "nic.py:Nic"})`'
+            )
+        return self.to_toml(), self._name
+
     def check(self) -> str:
         """Check the lab and return its drawing.
 

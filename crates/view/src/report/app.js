@@ -5,7 +5,7 @@
 const FILE_NAME = "riser-report";
 /** Longer tables are folded up until asked for. */
 const MAX_OPEN_ROWS = 60;
-const app = { report: null, hosts: [] };
+const app = { report: null, hosts: [], parallels: [] };
 
 let pending = Promise.resolve();
 
@@ -64,6 +64,7 @@ function figureSection(figure) {
   const section = make("section", "figure", make("h2", "", figure.title), make("p", "", figure.text));
   section.id = figure.key;
   if (figure.notes.length > 0) section.append(make("ul", "lacks", ...figure.notes.map((note) => make("li", "", note))));
+  if (figure.parallel) section.append(parallelBox(figure));
   if (figure.plots.length === 0) return section;
   section.append(make("div", "plots", ...figure.plots.map((plot) => plotBox(figure, plot))), valuesOf(figure));
   return section;
@@ -92,6 +93,7 @@ function valuesOf(figure) {
 // Plots: each is drawn by itself, so that the first is seen while others wait.
 
 async function drawAll() {
+  app.parallels.forEach(drawParallel);
   for (const { host, plot } of app.hosts) await drawPlot(host, plot);
   mark.drawn = String(app.hosts.length);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A report of measurements as one self-contained page: figures and tables, `riser compare --html` and
-//! `riser bench --html`.
+//! A report of measurements as one self-contained page: figures and tables, `riser compare --html`, `riser bench --html` and
+//! `riser sweep`.
 //!
 //! A [`Report`] says what is to be seen; the page draws it with plotly.js, shows the values under the pointer, follows the
 //! light or dark theme, and hands out its data as CSV and JSON. The data stand in the page as one JSON object, in the
@@ -14,7 +14,12 @@ pub(crate) const SHELL: Shell = Shell {
     command: "report",
     markup: include_str!("report.html"),
     style: include_str!("report.css"),
-    scripts: &[include_str!("plots.js"), include_str!("data.js"), include_str!("app.js")],
+    scripts: &[
+        include_str!("plots.js"),
+        include_str!("parallel.js"),
+        include_str!("data.js"),
+        include_str!("app.js"),
+    ],
 };
 
 /// What a page shows, from above.
@@ -56,6 +61,31 @@ pub struct Figure {
     pub notes: Vec<String>,
     /// Its plots; none where all that they need is missing.
     pub plots: Vec<Plot>,
+    /// Its parallel coordinates, above its plots.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parallel: Option<Parallel>,
+}
+
+/// Parallel coordinates: axes side by side, and a line across them for each row. The page shows those within what is chosen on each axis.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub struct Parallel {
+    /// The axes, from left to right.
+    pub axes: Vec<Coordinate>,
+    /// The axis by which lines are coloured, from 0.
+    pub colour: usize,
+}
+
+/// An axis of parallel coordinates.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub struct Coordinate {
+    /// What it counts, with the unit.
+    pub label: String,
+    /// A value for each row; of one that has names, the number of its name.
+    pub values: Vec<f64>,
+    /// Names of the values 0, 1 and so on, where they are no numbers.
+    pub names: Vec<String>,
+    /// How it is divided.
+    pub scale: Scale,
 }
 
 /// Lines and points over one x axis.
@@ -192,8 +222,26 @@ impl Report {
                 return Err(ReportError::Key(figure.key.clone()));
             }
         }
+        let coordinates = self.figures.iter().filter_map(|f| f.parallel.as_ref());
+        coordinates.into_iter().try_for_each(Parallel::check)?;
         let series = self.figures.iter().flat_map(|f| &f.plots).flat_map(|p| &p.series);
         series.into_iter().try_for_each(Series::check)
+    }
+}
+
+impl Parallel {
+    fn check(&self) -> Result<(), ReportError> {
+        let lengths: Vec<usize> = self.axes.iter().map(|axis| axis.values.len()).collect();
+        if let Some(axis) = self.axes.iter().find(|axis| axis.values.len() != lengths[0]) {
+            return Err(ReportError::Columns(axis.label.clone(), lengths));
+        }
+        let named =
+            |axis: &Coordinate, value: f64| axis.names.is_empty() || (value as usize) < axis.names.len();
+        let is_bad = |axis: &&Coordinate| axis.values.iter().any(|v| !v.is_finite() || !named(axis, *v));
+        match self.axes.iter().find(is_bad) {
+            Some(axis) => Err(ReportError::Value(axis.label.clone())),
+            None => Ok(()),
+        }
     }
 }
 

@@ -70,6 +70,7 @@ pub(crate) fn report() -> Report {
                 title: "Figure 7: Caches".into(),
                 text: "By window.".into(),
                 notes: Vec::new(),
+                parallel: None,
                 plots: vec![Plot {
                     title: "Latency".into(),
                     x: axis("Window", "", Scale::Bytes),
@@ -82,6 +83,7 @@ pub(crate) fn report() -> Report {
                 title: "Figure 6: Tails".into(),
                 text: "All of them.".into(),
                 notes: texts(&["An <E5> is missing."]),
+                parallel: None,
                 plots: vec![Plot {
                     title: "Shares".into(),
                     x: axis("Latency, ns", "ns", Scale::Log),

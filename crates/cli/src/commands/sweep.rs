@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `riser sweep`: a lab over ranges of its settings, from `riser-sweep`. Reads arguments, shows how far it is, and passes Ctrl-C on;
+//! never runs a point itself, but as a worker.
+
+mod page;
+mod show;
+
+use super::labs::Native;
+use crate::failure::Failure;
+use crate::outputs::{Outputs, Place};
+use crate::{interrupt, output, progress};
+use clap::builder::RangedU64ValueParser;
+use plug::Models;
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::thread::available_parallelism;
+use std::time::Instant;
+use sweep::pool::Workers;
+use sweep::{JournalError, Run, RunError, Start, Sweep, pool, results, worker};
+
+const EXAMPLE: &str = "\
+Examples:
+  riser sweep labs/sweeps/link.toml
+  riser sweep labs/sweeps/link.toml -o out/link --workers 8
+  riser sweep labs/sweeps/link.toml -o out/link --resume
+  riser sweep labs/sweeps/link.toml --json
+
+The file names a lab, keys of it with their values ([over]), how many of their combinations are run (all, random or Sobol points, \
+or successive halving toward an aim), and [metrics]: figures of what `riser run --json` prints. docs/reference/sweep.md has all of it.
+
+Each point is run by one of --workers processes. Writes to the folder of -o
+  journal.jsonl    each record as it comes: --resume goes on with it, and runs no point again that has a record
+  results.parquet  a row for each point, in order: settings, metrics, outcome, error; the same bytes whatever the number of workers
+  report.html      parallel coordinates, Pareto front, response over each parameter
+A point whose lab is none, fails or makes no progress has that for its outcome; so has one that a worker dies at, each of three times. \
+Where the first point that finishes lacks a metric that has no `default`, the sweep ends.
+
+--json prints one object: sweep, lab, points, recorded, resumed, outcomes by name, best (the points that none is better than, \
+each with settings and metrics), wall_seconds, cpu_seconds of all processes, simulation_cpu_seconds, workers_started, workers_died, and files.
+Ctrl-C ends a sweep with its journal whole. The exit status is 0 where every point has a record, whatever its outcome.";
+
+/// Run a lab over ranges of its settings
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLE)]
+pub(crate) struct Args {
+    /// The sweep file
+    #[arg(value_name = "FILE.toml", required_unless_present = "worker")]
+    file: Option<PathBuf>,
+
+    /// The folder that is written to; default: the name of FILE without its ending, in the current folder
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+
+    /// Processes that run points; default: one for each core
+    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024))]
+    workers: Option<usize>,
+
+    /// Go on with the journal in the folder, if there is one
+    #[arg(long)]
+    resume: bool,
+
+    /// Begin anew, over what is in the folder
+    #[arg(long, conflicts_with = "resume")]
+    force: bool,
+
+    #[command(flatten)]
+    native: Native,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+
+    /// Run points for another process
+    #[arg(long, hide = true, exclusive = true)]
+    worker: bool,
+}
+
+/// What a sweep writes, beside its journal.
+struct Files {
+    parquet: Place,
+    page: Place,
+    folder: PathBuf,
+}
+
+const JOURNAL: &str = "journal.jsonl";
+const PARQUET: &str = "results.parquet";
+const PAGE: &str = "report.html";
+
+pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
+    let Some(path) = args.file.as_deref().filter(|_| !args.worker) else {
+        worker::prepare();
+        return Ok(worker::serve(models, io::stdin().lock(), io::stdout())?);
+    };
+    let begun = Instant::now();
+    let sweep = Sweep::read(models, path, args.native.leave()).map_err(|e| Failure::Run(e.to_string()))?;
+    let files = claim(&args, path, &sweep)?;
+    let start = match (args.resume, args.force) {
+        (true, _) => Start::Resume,
+        (_, true) => Start::Force,
+        _ => Start::New,
+    };
+    let journal = files.folder.join(JOURNAL);
+    let mut run = Run::begin(&sweep, Some((&journal, start))).map_err(failed)?;
+    let done = drive(&args, &mut run)?;
+    let summary = show::Summary::of(&run, &done, begun.elapsed(), &files.folder);
+    let stopped = done.stopped && !run.is_done();
+    if !stopped {
+        write(files, &run)?;
+    }
+    if args.json {
+        output::json(&summary)?;
+    } else {
+        output::text(&summary.to_string())?;
+    }
+    match stopped {
+        true => Err(Failure::Interrupted(format!(
+            "interrupted: {} of {} points are recorded; the same command with --resume goes on",
+            run.progress().recorded,
+            run.progress().points
+        ))),
+        false => Ok(()),
+    }
+}
+
+fn drive(args: &Args, run: &mut Run<'_>) -> Result<pool::Done, Failure> {
+    let count = args.workers.unwrap_or_else(|| available_parallelism().map_or(1, usize::from));
+    let itself = std::env::current_exe().map_err(|e| Failure::Run(format!("workers: {e}")))?;
+    let command = vec![OsString::from(itself), "sweep".into(), "--worker".into()];
+    let flag = interrupt::flag()?;
+    let bar = progress::bar("{bar:30} {pos}/{len} points, {eta} left{msg}");
+    bar.set_length(run.progress().points);
+    bar.set_position(run.progress().recorded);
+    bar.reset_eta();
+    let done = pool::run(
+        run,
+        &Workers { command, count },
+        || flag.load(Ordering::Relaxed),
+        |at| {
+            bar.set_position(at.recorded);
+            let mut message = String::new();
+            if at.rounds > 1 {
+                message += &format!(", round {} of {}", at.round + 1, at.rounds);
+            }
+            if at.failed > 0 {
+                message += &format!(", {} not finished", at.failed);
+            }
+            bar.set_message(message);
+        },
+    );
+    bar.finish_and_clear();
+    done.map_err(failed)
+}
+
+/// Claims all that is written, and makes its folder.
+fn claim(args: &Args, path: &Path, sweep: &Sweep) -> Result<Files, Failure> {
+    let folder = match &args.output {
+        Some(folder) => folder.clone(),
+        None => PathBuf::from(path.file_stem().unwrap_or_else(|| "sweep".as_ref())),
+    };
+    if folder == Path::new("-") {
+        return Err(Failure::usage("-o -: legal are folders; --json prints the results"));
+    }
+    if folder.exists() && !folder.is_dir() {
+        return Err(Failure::usage(format!("-o {}: it is no folder", folder.display())));
+    }
+    // What a sweep that is resumed has written by then is its own.
+    let mut outputs = Outputs::new(args.force || args.resume);
+    outputs.reads(path);
+    outputs.reads(&sweep.lab().path);
+    let journal = folder.join(JOURNAL);
+    if journal.exists() && !args.force && !args.resume {
+        return Err(failed(JournalError::Exists(journal).into()));
+    }
+    outputs.claim_own("-o", &journal)?;
+    let [parquet, page] = [PARQUET, PAGE].map(|name| outputs.claim("-o", &folder.join(name)));
+    let files = Files { parquet: parquet?, page: page?, folder: folder.clone() };
+    fs::create_dir_all(&folder).map_err(|e| Failure::Run(format!("{}: {e}", folder.display())))?;
+    Ok(files)
+}
+
+fn write(files: Files, run: &Run<'_>) -> Result<(), Failure> {
+    let columns = results::columns(run);
+    let mut bytes = Vec::new();
+    results::write_parquet(&columns, &mut bytes).map_err(|e| Failure::Run(format!("{PARQUET}: {e}")))?;
+    let mut out = files.parquet.open()?;
+    io::Write::write_all(&mut out, &bytes).map_err(|e| out.failed(&e))?;
+    out.finish()?;
+    page::write(files.page, run)
+}
+
+fn failed(error: RunError) -> Failure {
+    Failure::Run(error.to_string())
+}

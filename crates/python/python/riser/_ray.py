@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Sweeps on Ray: tasks of many points each, with as many under way as the cluster has cores for.
+
+A task that dies with its worker is begun again by Ray; one that dies each time comes apart into its points, so that the one that
+kills is found. What has a record is never run again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from riser import _progress, _riser
+from riser._riser import RiserError
+
+_CHUNK_S = 0.5
+"""CPU seconds of a task: a task's own cost is some milliseconds."""
+_MOST = 2000
+"""Points of a task at most."""
+_RETRIES = 3
+"""How often a task is begun again whose worker has died."""
+_LOOK_S = 0.5
+"""Seconds between two looks at Ctrl-C and at how far it is."""
+
+_workers: dict[int, _riser.SweepWorker] = {}
+"""In a process of Ray's: the sweep that it has unpacked, by the hash of its text."""
+
+
+def _points(packed: str, points: str) -> tuple[str, float, float]:
+    """Run points in a process of Ray's."""
+    key = hash(packed)
+    worker = _workers.get(key)
+    if worker is None:
+        _workers.clear()
+        worker = _workers[key] = _riser.SweepWorker(packed)
+    return worker.run(points)
+
+
+def _joined(address: str) -> Any:
+    try:
+        import ray
+    except ImportError:
+        raise RiserError("on Ray: there is no `ray` here; `pip install riser[ray]` brings it") from None
+    if address != "ray" and address != "auto" and not address.startswith("ray://"):
+        raise ValueError(f"on `{address}`: legal are None, `ray`, `auto` and `ray://HOST:PORT`")
+    if not ray.is_initialized():
+        where: dict[str, Any] = {"include_dashboard": False} if address == "ray" else {"address": address}
+        ray.init(log_to_driver=False, **where)
+    return ray
+
+
+def drive(
+    sweep: _riser.Sweep, run: _riser.SweepRun, address: str, workers: int | None, show: _progress.Show | None
+) -> dict[str, float]:
+    """Have a cluster run what is left of a sweep."""
+    ray = _joined(address)
+    count = workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
+    task = ray.remote(num_cpus=1, max_retries=_RETRIES, retry_exceptions=False)(_points)
+    return _Driver(ray, task, ray.put(sweep.pack()), run, count, show).drive()
+
+
+class _Driver:
+    def __init__(
+        self, ray: Any, task: Any, packed: Any, run: _riser.SweepRun, count: int, show: _progress.Show | None
+    ) -> None:
+        self._ray, self._task, self._packed, self._run, self._count, self._show = ray, task, packed, run, count, show
+        self._under_way: dict[Any, str] = {}
+        self._singly: list[str] = []
+        self._cost_s: float | None = None
+        self._costs = {"cpu_seconds": 0.0, "simulation_cpu_seconds": 0.0, "tasks": 0.0, "tasks_died": 0.0}
+
+    def drive(self) -> dict[str, float]:
+        try:
+            while not self._run.is_done:
+                self._give_out()
+                self._take_in()
+        except BaseException:
+            for reference in self._under_way:
+                self._ray.cancel(reference, force=True)
+            raise
+        self._run.sync()
+        return self._costs
+
+    def _give_out(self) -> None:
+        # One task for each worker, and one that waits for it: back-pressure.
+        while len(self._under_way) < 2 * self._count:
+            points = self._singly.pop() if self._singly else self._run.next_chunk(self._chunk())
+            if points is None:
+                return
+            self._under_way[self._task.remote(self._packed, points)] = points
+            self._costs["tasks"] += 1
+
+    def _chunk(self) -> int:
+        """Points of the next task: less towards the end, so that all end together."""
+        if self._cost_s is None:
+            return 1
+        points, recorded, *_ = self._run.progress()
+        share = (points - recorded) // (4 * self._count)
+        return max(1, min(int(_CHUNK_S / max(self._cost_s, 1e-9)), share, _MOST))
+
+    def _take_in(self) -> None:
+        ready, _ = self._ray.wait(list(self._under_way), num_returns=1, timeout=_LOOK_S)
+        # What else has come meanwhile is one look.
+        more, _ = self._ray.wait(list(self._under_way), num_returns=len(self._under_way), timeout=0)
+        for reference in {*ready, *more}:
+            self._one(reference, self._under_way.pop(reference))
+        if self._show is not None:
+            points, recorded, *_ = self._run.progress()
+            self._show(f"{recorded} of {points} points", recorded / max(points, 1))
+
+    def _one(self, reference: Any, points: str) -> None:
+        try:
+            records, cpu, simulation = self._ray.get(reference)
+        except self._ray.exceptions.RayTaskError:
+            raise
+        except self._ray.exceptions.RayError as died:
+            self._costs["tasks_died"] += 1
+            singly = self._run.singly(points)
+            if len(singly) == 1:
+                why = f"the process that ran it has died {_RETRIES + 1} times: {type(died).__name__}"
+                self._run.crashed(points, why)
+            else:
+                self._singly += singly
+            return
+        cost = cpu / max(1, len(self._run.singly(points)))
+        self._cost_s = cost if self._cost_s is None else self._cost_s + (cost - self._cost_s) / 4
+        self._costs["cpu_seconds"] += cpu
+        self._costs["simulation_cpu_seconds"] += simulation
+        self._run.accept(records)
+

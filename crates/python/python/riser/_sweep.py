@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Sweeps: a lab over ranges of its settings."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+from riser import _progress, _riser
+from riser._lab import Lab
+from riser._riser import Interrupted, Table
+
+_JOURNAL, _PARQUET, _PAGE = "journal.jsonl", "results.parquet", "report.html"
+
+
+class SweepResult:
+    """What a sweep has found: `table` goes to polars, pandas, pyarrow or DuckDB by the Arrow PyCapsule interface."""
+
+    def __init__(self, run: _riser.SweepRun, folder: Path | None, costs: dict[str, float]) -> None:
+        self.table: Table = run.table()
+        """A row for each point that has a record, in the order of points: settings, metrics, `outcome`, `error`."""
+        self.folder = folder
+        """The folder with `journal.jsonl`, `results.parquet` and `report.html`, if one was asked for."""
+        self.costs = costs
+        """Where CPU seconds have gone: `cpu_seconds` of points, of these `simulation_cpu_seconds`; workers started and died."""
+        self._best = run.front()
+
+    @property
+    def best(self) -> list[dict[str, Any]]:
+        """The rows of the points that none is better than by all aims, or by the aim of successive halving."""
+        rows = {row["point"]: row for row in self.table.to_dicts()}
+        return [rows[point] for point in self._best]
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def __repr__(self) -> str:
+        return f"<riser.SweepResult of {len(self)} points>"
+
+
+def sweep(
+    lab: Lab | str | PathLike[str],
+    over: Mapping[str, Any],
+    metrics: Mapping[str, Any],
+    *,
+    together: Sequence[Mapping[str, Any]] = (),
+    sample: Mapping[str, Any] | None = None,
+    halving: Mapping[str, Any] | None = None,
+    max_events: int | None = None,
+    on: str | None = None,
+    workers: int | None = None,
+    output: str | PathLike[str] | None = None,
+    resume: bool = False,
+    force: bool = False,
+    allow_native: bool = False,
+    progress: bool | None = None,
+) -> SweepResult:
+    """Run a lab over ranges of its settings.
+
+        >>> lab = Lab(link={"gen": 3, "lanes": 8})
+        >>> lab.slot("nic", "simple-nic")
+        >>> found = sweep(lab, {"link.gen": [3, 4]}, {"wire_ns": "links.nic.transactions.dma_read.wire_ns"})
+        >>> [row["link.gen"] for row in found.table.to_dicts()]
+        [3, 4]
+
+    Args:
+        lab: the lab, or the path of its file.
+        over: keys of the lab, each with a list of values or a range: `{"from": 1, "to": 64, "points": 7, "scale": "log"}`.
+        metrics: a name for each figure of the run's report, as the `[metrics]` of a sweep file have it: a path, or a dict with `aim`,
+            `at_least` and so on.
+        together: keys that move as one.
+        sample: `{"method": "grid" | "random" | "sobol", "points": ..., "seed": ...}`; all combinations where it is not given.
+        halving: successive halving: `{"budget": KEY, "least": ..., "most": ..., "eta": ...}`.
+        max_events: events after which the run of a point ends.
+        on: None for processes of this machine; `ray` for the cluster that this process has joined, or a new one; `ray://...` or
+            `auto` for a cluster at an address.
+        workers: processes, or tasks under way on the cluster; as many as there are cores where it is not given.
+        output: folder for the journal, the Parquet file and the page.
+        resume: go on with the journal in `output`: no point is run again that has a record.
+        force: begin anew, over what is in `output`.
+        allow_native: let native code run that the lab names.
+        progress: show how far it is; None: where it takes over two seconds and there is a terminal or a notebook.
+
+    Raises:
+        LabError: the lab, a key, a range or a metric is not legal; names the place and the legal values.
+        RiserError: the journal is of another sweep, or is there already.
+        Interrupted: Ctrl-C; `result` is what was found, and `resume=True` goes on.
+    """
+    lab = lab if isinstance(lab, Lab) else Lab.from_toml(lab)
+    keys: dict[str, Any] = {"version": 1, "lab": lab._name, "over": dict(over), "metrics": dict(metrics)}
+    optional = {"sample": sample, "halving": halving, "max_events": max_events}
+    keys |= {name: value for name, value in optional.items() if value is not None}
+    if together:
+        keys["together"] = [dict(table) for table in together]
+    text = _riser.to_toml(keys)
+    inner = _riser.Sweep(text, "sweep", lab._whole(), allow_native)
+    return _run(inner, on, workers, output, _start(resume, force), progress)
+
+
+def _start(resume: bool, force: bool) -> str:
+    if resume and force:
+        raise ValueError("resume and force: legal is one of both")
+    return "resume" if resume else "force" if force else "new"
+
+
+def _run(
+    inner: _riser.Sweep,
+    on: str | None,
+    workers: int | None,
+    output: str | PathLike[str] | None,
+    start: str,
+    progress: bool | None,
+) -> SweepResult:
+    folder = None if output is None else Path(fspath(output))
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+    if workers is not None and not 1 <= workers <= 1024:
+        raise ValueError(f"workers of {workers}: legal are 1 to 1024")
+    run = _riser.SweepRun(inner, None if folder is None else fspath(folder / _JOURNAL), start)
+    costs: dict[str, float] = {}
+    try:
+        with _progress.shown(progress) as show:
+            if on is None:
+                costs = _by_processes(run, workers, show)
+            else:
+                from riser import _ray
+
+                costs = _ray.drive(inner, run, on, workers, show)
+    except KeyboardInterrupt:
+        run.sync()
+        points, recorded, *_ = run.progress()
+        stopped = Interrupted(f"interrupted: {recorded} of {points} points are recorded; resume=True goes on")
+        stopped.result = SweepResult(run, folder, costs)
+        raise stopped from None
+    if folder is not None:
+        _written(folder / _PARQUET, run.write_parquet)
+        _written(folder / _PAGE, run.write_page)
+    return SweepResult(run, folder, costs)
+
+
+def _written(path: Path, write: Any) -> None:
+    """Write a file that has its name when it is whole."""
+    handle, part = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}.", suffix=".part")
+    os.close(handle)
+    try:
+        write(part)
+        os.replace(part, path)
+    except BaseException:
+        os.unlink(part)
+        raise
+
+
+def _by_processes(
+    run: _riser.SweepRun, workers: int | None, show: _progress.Show | None
+) -> dict[str, float]:
+    command = [sys.executable, "-m", "riser", "sweep", "--worker"]
+    count = workers or len(os.sched_getaffinity(0))
+    cpu, simulation, started, died = run.by_processes(command, count, show)
+    return {
+        "cpu_seconds": cpu,
+        "simulation_cpu_seconds": simulation,
+        "workers_started": started,
+        "workers_died": died,
+    }
+
+

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Sweeps, as the half in Python drives them: on this machine by processes, or by any scheduler, chunk by chunk.
+//!
+//! Points and records pass through Python as JSON: whoever schedules looks at neither.
+
+use crate::error::{self, RiserError};
+use crate::held::Held;
+use crate::progress::Watch;
+use crate::table::Table;
+use crate::tables::sweep::table;
+use ::sweep::pool::{Workers, run};
+use ::sweep::{Outcome, Point, Record, Run, RunError, Start, TextFile, results};
+use plug::site::NativeCode;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use std::cell::{Cell, RefCell};
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// A sweep that was read and found good.
+#[pyclass(frozen, module = "riser._riser")]
+pub(crate) struct Sweep(Arc<::sweep::Sweep>);
+
+fn failed(error: RunError) -> PyErr {
+    RiserError::new_err(error.to_string())
+}
+
+fn json<T: serde::de::DeserializeOwned>(text: &str) -> PyResult<T> {
+    serde_json::from_str(text).map_err(|e| PyValueError::new_err(format!("what another part of riser said is lost: {e}")))
+}
+
+#[pymethods]
+impl Sweep {
+    /// A sweep of the text of a sweep file, which errors call `name`, over the lab with this text and name.
+    #[new]
+    #[pyo3(signature = (text, name, lab, allow_native, /))]
+    fn new(
+        py: Python<'_>,
+        text: String,
+        name: PathBuf,
+        lab: Option<(String, PathBuf)>,
+        allow_native: bool,
+    ) -> PyResult<Sweep> {
+        let native = if allow_native { NativeCode::Allowed } else { NativeCode::Refused };
+        let lab = lab.map(|(text, path)| TextFile { path, text });
+        let read = py.detach(|| ::sweep::Sweep::parse(&crate::models(), TextFile { path: name, text }, lab, native));
+        read.map(|sweep| Sweep(Arc::new(sweep))).map_err(|errors| error::of_files(py, &errors))
+    }
+
+    /// Points of all rounds.
+    #[getter]
+    fn points(&self) -> u64 {
+        self.0.points()
+    }
+
+    /// All that a worker needs, on this machine or another.
+    fn pack(&self) -> String {
+        self.0.pack()
+    }
+}
+
+/// The sweep as a worker of any scheduler has it.
+#[pyclass(frozen, module = "riser._riser")]
+pub(crate) struct SweepWorker(::sweep::Sweep);
+
+#[pymethods]
+impl SweepWorker {
+    #[new]
+    #[pyo3(signature = (packed, /))]
+    fn new(py: Python<'_>, packed: &str) -> PyResult<SweepWorker> {
+        let unpacked = ::sweep::Sweep::unpack(&crate::models(), packed);
+        unpacked.map(SweepWorker).map_err(|errors| error::of_files(py, &errors))
+    }
+
+    /// Runs points; returns their records and the CPU seconds that they have taken, of which those in the simulation itself.
+    fn run(&self, py: Python<'_>, points: &str) -> PyResult<(String, f64, f64)> {
+        let points: Vec<Point> = json(points)?;
+        py.detach(|| {
+            let ran: Vec<_> = points.iter().map(|point| self.0.run(point)).collect();
+            let seconds = |of: fn(&::sweep::Ran) -> std::time::Duration| ran.iter().map(|ran| of(ran).as_secs_f64()).sum();
+            let (cpu, simulation) = (seconds(|ran| ran.cpu), seconds(|ran| ran.simulation));
+            let records: Vec<Record> = ran.into_iter().map(|ran| ran.record).collect();
+            Ok((serde_json::to_string(&records).map_err(error::internal)?, cpu, simulation))
+        })
+    }
+}
+
+/// A sweep under way.
+#[pyclass(frozen, module = "riser._riser")]
+pub(crate) struct SweepRun(Held<RefCell<Run>>);
+
+#[pymethods]
+impl SweepRun {
+    /// Begins `sweep`, with its records added to the file `journal`; `start` is `new`, `resume` or `force`.
+    #[new]
+    #[pyo3(signature = (sweep, journal, start, /))]
+    fn new(sweep: &Sweep, journal: Option<PathBuf>, start: &str) -> PyResult<SweepRun> {
+        let start = match start {
+            "new" => Start::New,
+            "resume" => Start::Resume,
+            "force" => Start::Force,
+            _ => return Err(PyValueError::new_err(format!("start `{start}`: legal are new, resume and force"))),
+        };
+        let journal = journal.as_deref().map(|path| (path, start));
+        let run = Run::begin(Arc::clone(&sweep.0), journal).map_err(failed)?;
+        Ok(SweepRun(Held::new(RefCell::new(run))))
+    }
+
+    /// Up to `most` points that nobody has; None where none are left, or where records have to come first.
+    fn next_chunk(&self, most: usize) -> PyResult<Option<String>> {
+        let points = self.0.get()?.borrow_mut().next_chunk(most);
+        (!points.is_empty()).then(|| serde_json::to_string(&points).map_err(error::internal)).transpose()
+    }
+
+    /// Takes back points that will have no record from whoever has them.
+    fn give_back(&self, points: &str) -> PyResult<()> {
+        self.0.get()?.borrow_mut().give_back(&json::<Vec<Point>>(points)?);
+        Ok(())
+    }
+
+    /// The points one by one: for a chunk that a worker has died with.
+    fn singly(&self, points: &str) -> PyResult<Vec<String>> {
+        let points: Vec<Point> = json(points)?;
+        points.iter().map(|point| serde_json::to_string(&[point]).map_err(error::internal)).collect()
+    }
+
+    /// Takes in records.
+    fn accept(&self, records: &str) -> PyResult<()> {
+        self.0.get()?.borrow_mut().accept(json(records)?).map(drop).map_err(failed)
+    }
+
+    /// Gives each of the points the record that every process that ran it has died.
+    fn crashed(&self, points: &str, why: &str) -> PyResult<()> {
+        let points: Vec<Point> = json(points)?;
+        let records = points.iter().map(|point| Record::without_run(point.number, Outcome::Crashed, why)).collect();
+        self.0.get()?.borrow_mut().accept(records).map(drop).map_err(failed)
+    }
+
+    /// Whether every point has a record.
+    #[getter]
+    fn is_done(&self) -> PyResult<bool> {
+        Ok(self.0.get()?.borrow().is_done())
+    }
+
+    /// Points in all, recorded, recorded before this run, not finished, the round from 0 and how many there are.
+    fn progress(&self) -> PyResult<(u64, u64, u64, u64, usize, usize)> {
+        let run = self.0.get()?;
+        let run = run.borrow();
+        let at = run.progress();
+        Ok((at.points, at.recorded, at.resumed, at.failed, at.round, at.rounds))
+    }
+
+    /// Has `count` processes of `command` run what is left. Returns CPU seconds of points, of these in the simulation itself, and the
+    /// workers that were started and that died.
+    fn by_processes(
+        &self,
+        command: Vec<String>,
+        count: usize,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<(f64, f64, u64, u64)> {
+        let held = self.0.get()?;
+        let watch = RefCell::new(Watch::new(progress.as_ref()));
+        let stopped: Cell<Option<PyErr>> = Cell::new(None);
+        let workers = Workers { command: command.into_iter().map(Into::into).collect(), count };
+        let latest = Cell::new((0u64, 1u64));
+        let stop = || {
+            let (done, of) = latest.get();
+            let how_far = || (format!("{done} of {of} points"), Some(done as f64 / of.max(1) as f64));
+            match watch.borrow_mut().look(how_far) {
+                Ok(()) => false,
+                Err(error) => {
+                    stopped.set(Some(error));
+                    true
+                }
+            }
+        };
+        let mut sweep = held.borrow_mut();
+        latest.set((sweep.progress().recorded, sweep.progress().points));
+        let done = crate::detached(|| run(&mut sweep, &workers, stop, |at| latest.set((at.recorded, at.points))));
+        let done = done.map_err(failed)?;
+        match stopped.take() {
+            Some(error) => Err(error),
+            None => Ok((done.cpu.as_secs_f64(), done.simulation.as_secs_f64(), done.started, done.died)),
+        }
+    }
+
+    /// What is in the journal is on the disk.
+    fn sync(&self) -> PyResult<()> {
+        self.0.get()?.borrow().sync().map_err(failed)
+    }
+
+    /// A row for each point that has a record, in their order.
+    fn table(&self) -> PyResult<Table> {
+        table(&results::columns(&self.0.get()?.borrow()))
+    }
+
+    /// The numbers of the points that none is better than by all aims.
+    fn front(&self) -> PyResult<Vec<u64>> {
+        let run = self.0.get()?;
+        let run = run.borrow();
+        Ok(::sweep::front(run.sweep(), run.records()))
+    }
+
+    /// Writes the Parquet file to `path`.
+    fn write_parquet(&self, path: PathBuf) -> PyResult<()> {
+        let columns = results::columns(&self.0.get()?.borrow());
+        results::write_parquet(&columns, File::create(path)?)?;
+        Ok(())
+    }
+
+    /// Writes the page to `path`.
+    fn write_page(&self, path: PathBuf) -> PyResult<()> {
+        let page = ::sweep::page::report(&self.0.get()?.borrow());
+        let mut out = std::io::BufWriter::new(File::create(path)?);
+        page.write(&mut out)?;
+        Ok(out.flush()?)
+    }
+}

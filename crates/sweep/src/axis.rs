@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Axes: keys of the lab and the values that they take, from `[over]` and `[[together]]`. Never reads a lab.
+
+use crate::file::File;
+use crate::schema::{Number, Range, Scale};
+use crate::value::{Value, tidy};
+use plug::file::FileError;
+use std::ops;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// Values of an axis at most, and points of a sweep.
+pub(crate) const MAX_POINTS: u64 = 1_000_000;
+
+/// Keys that are moved as one, and the values that they take.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Axis {
+    /// Keys of the lab, as `--set` takes them.
+    pub(crate) keys: Vec<String>,
+    /// Its place in the file.
+    pub(crate) place: ops::Range<usize>,
+    pub(crate) levels: Levels,
+}
+
+/// The values of an axis.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Levels {
+    /// In order; each has a value for each key.
+    Listed(Vec<Vec<Value>>),
+    /// All from the first to the second.
+    Between(Number, Number, Scale),
+}
+
+impl Axis {
+    /// How many values; `None` where there is no list of them.
+    pub(crate) fn len(&self) -> Option<u64> {
+        match &self.levels {
+            Levels::Listed(rows) => Some(rows.len() as u64),
+            Levels::Between(..) => None,
+        }
+    }
+
+    /// Value number `n`, for each key.
+    pub(crate) fn level(&self, n: u64) -> Vec<Value> {
+        match &self.levels {
+            Levels::Listed(rows) => rows.get(n as usize).cloned().unwrap_or_default(),
+            Levels::Between(..) => self.of_unit(n as f64),
+        }
+    }
+
+    /// The value at `unit`, from 0 and below 1: each as likely as another.
+    pub(crate) fn of_unit(&self, unit: f64) -> Vec<Value> {
+        match &self.levels {
+            Levels::Listed(rows) => {
+                self.level(((rows.len() as f64 * unit) as u64).min(rows.len() as u64 - 1))
+            }
+            Levels::Between(from, to, scale) => vec![between(*from, *to, *scale, unit)],
+        }
+    }
+
+    /// Values that show whether its keys are legal: all texts, since they may name files; else the ends.
+    pub(crate) fn witnesses(&self) -> Vec<Vec<Value>> {
+        match &self.levels {
+            Levels::Listed(rows) => {
+                let is_text = |row: &[Value]| row.iter().any(|v| matches!(v, Value::Text(_)));
+                let last = rows.len() - 1;
+                let of_use = |(n, row): &(usize, &Vec<Value>)| *n == 0 || *n == last || is_text(row);
+                rows.iter().enumerate().filter(of_use).map(|(_, row)| row.clone()).collect()
+            }
+            Levels::Between(..) => vec![self.of_unit(0.0), self.of_unit(1.0)],
+        }
+    }
+}
+
+fn between(from: Number, to: Number, scale: Scale, unit: f64) -> Value {
+    let (low, high) = (from.float(), to.float());
+    match (from, to, scale) {
+        (Number::Integer(first), Number::Integer(last), Scale::Linear) => {
+            // Each integer has an equal share.
+            let span = (i128::from(last) - i128::from(first) + 1) as f64;
+            Value::Integer(first.saturating_add((span * unit) as i64).min(last))
+        }
+        (Number::Integer(first), Number::Integer(last), Scale::Log) => {
+            Value::Integer((spread(low, high, scale, unit).round() as i64).clamp(first, last))
+        }
+        _ => Value::Float(tidy(spread(low, high, scale, unit)).clamp(low, high)),
+    }
+}
+
+fn spread(low: f64, high: f64, scale: Scale, share: f64) -> f64 {
+    match scale {
+        Scale::Linear => low + (high - low) * share,
+        Scale::Log => low * (high / low).powf(share),
+    }
+}
+
+/// The axes of `[over]` and `[[together]]`, in the order of the file.
+pub(crate) fn axes(
+    file: &File<'_>,
+    over: Option<Spanned<DeValue<'_>>>,
+    together: Option<Spanned<DeValue<'_>>>,
+) -> Result<Vec<Axis>, Vec<FileError>> {
+    let (mut axes, mut errors) = (Vec::new(), Vec::new());
+    if let Some(over) = over {
+        match over.get_ref() {
+            DeValue::Table(table) => {
+                for (key, place, value) in keys(table) {
+                    match levels(file, &place, value) {
+                        Ok(levels) => axes.push(Axis { keys: vec![key], place, levels }),
+                        Err(wrong) => errors.extend(wrong),
+                    }
+                }
+            }
+            _ => errors.push(
+                file.error(over.span(), "over is no table: legal are keys of the lab with their values"),
+            ),
+        }
+    }
+    let span = together.as_ref().map(Spanned::span);
+    match together.map(Spanned::into_inner) {
+        None => {}
+        Some(DeValue::Array(tables)) => {
+            for one in &tables {
+                match zipped(file, one) {
+                    Ok(axis) => axes.push(axis),
+                    Err(wrong) => errors.extend(wrong),
+                }
+            }
+        }
+        Some(_) => {
+            let why = "together is no list of tables: legal are [[together]] tables, each with keys of the lab and as many values of each";
+            errors.push(file.error(span.unwrap_or(0..1), why));
+        }
+    }
+    axes.sort_by_key(|axis| axis.place.start);
+    check_twice(file, &axes, &mut errors);
+    if errors.is_empty() { Ok(axes) } else { Err(errors) }
+}
+
+fn check_twice(file: &File<'_>, axes: &[Axis], errors: &mut Vec<FileError>) {
+    let mut seen: Vec<Vec<String>> = Vec::new();
+    for axis in axes {
+        for key in &axis.keys {
+            let path = plug::file::key_path(key).unwrap_or_else(|| vec![key.clone()]);
+            if seen.contains(&path) {
+                errors.push(
+                    file.error(axis.place.clone(), format!("`{key}` a second time: legal is each key once")),
+                );
+            }
+            seen.push(path);
+        }
+    }
+}
+
+/// Keys and their values, in order; a table that is no range has keys below it.
+fn keys<'t, 'a>(table: &'t DeTable<'a>) -> Vec<(String, ops::Range<usize>, &'t Spanned<DeValue<'a>>)> {
+    let mut found = Vec::new();
+    for (key, value) in table {
+        let name = key.get_ref();
+        match value.get_ref() {
+            DeValue::Table(below) if !is_range(below) => {
+                let deeper = keys(below).into_iter();
+                found.extend(
+                    deeper.map(|(key, place, value)| (format!("{}.{key}", quoted(name)), place, value)),
+                );
+            }
+            // What is a path already stands as it is; what can be none is a key with odd signs.
+            _ => found.push((name.to_string(), key.span(), value)),
+        }
+    }
+    found.sort_by_key(|(_, place, _)| place.start);
+    found
+}
+
+fn is_range(table: &DeTable<'_>) -> bool {
+    ["from", "to", "step", "points"].iter().any(|key| table.contains_key(*key))
+}
+
+/// A key above others as a part of a path.
+fn quoted(name: &str) -> String {
+    let bare = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
+    if bare { name.to_owned() } else { toml::Value::String(name.to_owned()).to_string() }
+}
+
+fn zipped(file: &File<'_>, one: &Spanned<DeValue<'_>>) -> Result<Axis, Vec<FileError>> {
+    let at = |message: String| vec![file.error(one.span(), message)];
+    let table =
+        one.get_ref().as_table().ok_or_else(|| at("an element of together that is no table".into()))?;
+    let all = keys(table);
+    let mut columns = Vec::new();
+    for (key, place, value) in &all {
+        match levels(file, place, value)? {
+            Levels::Listed(rows) => columns.push((key, place, rows)),
+            Levels::Between(..) => {
+                let why =
+                    format!("`{key}` moves with others: legal are lists, and ranges with step or points");
+                return Err(vec![file.error(place.clone(), why)]);
+            }
+        }
+    }
+    let Some((first, place, rows)) = columns.first() else {
+        return Err(
+            at("together without a key: legal are keys of the lab and as many values of each".into()),
+        );
+    };
+    let count = rows.len();
+    if let Some((key, place, rows)) = columns.iter().find(|(.., rows)| rows.len() != count) {
+        let why =
+            format!("`{key}` has {} values, `{first}` has {count}: legal are as many of each", rows.len());
+        return Err(vec![file.error((*place).clone(), why)]);
+    }
+    let place = (*place).clone();
+    let row = |n: usize| columns.iter().flat_map(|(.., rows)| rows[n].clone()).collect();
+    let levels = Levels::Listed((0..count).map(row).collect());
+    Ok(Axis { keys: all.iter().map(|(key, ..)| key.clone()).collect(), place, levels })
+}
+
+fn levels(
+    file: &File<'_>,
+    place: &ops::Range<usize>,
+    value: &Spanned<DeValue<'_>>,
+) -> Result<Levels, Vec<FileError>> {
+    let wrong = |span: ops::Range<usize>, why: &str| vec![file.error(span, why)];
+    match value.get_ref() {
+        DeValue::Array(list) if list.is_empty() => {
+            Err(wrong(value.span(), "no value: legal are one at least"))
+        }
+        DeValue::Array(list) => {
+            let one = |v: &Spanned<DeValue<'_>>| {
+                let why = "legal are numbers, booleans, strings and lists of these";
+                file.value(v).ok_or_else(|| file.error(v.span(), why)).map(|value| vec![value])
+            };
+            let (good, bad): (Vec<_>, Vec<_>) = list.iter().map(one).partition(Result::is_ok);
+            let errors: Vec<FileError> = bad.into_iter().filter_map(Result::err).collect();
+            if !errors.is_empty() {
+                return Err(errors);
+            }
+            Ok(Levels::Listed(good.into_iter().filter_map(Result::ok).collect()))
+        }
+        DeValue::Table(table) => {
+            let range: Range = file.read(Spanned::new(value.span(), table.clone()))?;
+            spread_out(&range).map_err(|why| wrong(value.span(), &why))
+        }
+        _ => {
+            let why = "legal are lists, as [3, 4, 5], and ranges, as { from = 1, to = 32, points = 6, scale = \"log\" }";
+            Err(vec![file.error(place.clone(), why)])
+        }
+    }
+}
+
+/// The values of a range.
+fn spread_out(range: &Range) -> Result<Levels, String> {
+    let (low, high) = (range.from.float(), range.to.float());
+    if !(low.is_finite() && high.is_finite() && low < high) {
+        return Err(format!("from {low} to {high}: legal are finite numbers of which the second is greater"));
+    }
+    if range.scale == Scale::Log && low <= 0.0 {
+        return Err(format!("from {low}: legal with scale = \"log\" are numbers above 0"));
+    }
+    let shares = |n: u64| (0..n).map(move |i| i as f64 / (n - 1) as f64);
+    let values: Vec<f64> = match (range.step, range.points) {
+        (None, None) => return Ok(Levels::Between(range.from, range.to, range.scale)),
+        (Some(_), Some(_)) => return Err("both step and points: legal is one of them".into()),
+        (Some(_), None) if range.scale == Scale::Log => {
+            return Err("step with scale = \"log\": legal is points".into());
+        }
+        (None, Some(points)) => shares(points).map(|s| spread(low, high, range.scale, s)).collect(),
+        (Some(step), None) => {
+            let step = step.float();
+            let count = (high - low) / step;
+            if !(step > 0.0 && count < MAX_POINTS as f64) {
+                return Err(format!(
+                    "step of {step}: legal are steps above 0, of which up to {MAX_POINTS} fit"
+                ));
+            }
+            // A step that misses the end by rounding alone has reached it.
+            (0..=(count + 1e-9) as u64).map(|n| low + step * n as f64).collect()
+        }
+    };
+    let whole = |n: Option<Number>| n.is_none_or(|n| matches!(n, Number::Integer(_)));
+    let value = |x: f64| match whole(Some(range.from)) && whole(Some(range.to)) && whole(range.step) {
+        true => Value::Integer(x.round() as i64),
+        false => Value::Float(tidy(x)),
+    };
+    let mut rows: Vec<Vec<Value>> = values.into_iter().map(|x| vec![value(x)]).collect();
+    rows.dedup();
+    Ok(Levels::Listed(rows))
+}

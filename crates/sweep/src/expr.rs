@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Expressions of metrics and settings: `+ - * /`, parentheses, `min`, `max`, `log2`, `exp2`. Never more than arithmetic.
+
+use crate::value::Value;
+
+/// Parentheses and signs within each other at most.
+const MAX_DEPTH: u32 = 32;
+/// Characters of an expression at most.
+const MAX_TEXT: usize = 4_096;
+
+/// What an expression may name.
+pub(crate) struct Names<'a> {
+    pub(crate) metrics: &'a [&'a str],
+    pub(crate) settings: &'a [&'a str],
+}
+
+/// An expression.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Expr {
+    Number(f64),
+    /// A metric by its number.
+    Metric(usize),
+    /// A setting by its number.
+    Setting(usize),
+    Of(Operator, Box<[Expr]>),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Operator {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    Min,
+    Max,
+    Log2,
+    Exp2,
+}
+
+impl Expr {
+    /// # Errors
+    /// What is wrong, and what is legal.
+    pub(crate) fn parse(text: &str, names: &Names<'_>) -> Result<Expr, String> {
+        if text.len() > MAX_TEXT {
+            return Err(format!("an expression of {} characters: legal are up to {MAX_TEXT}", text.len()));
+        }
+        let tokens = tokens(text)?;
+        let mut parser = Parser { tokens: &tokens, names, at: 0, depth: 0 };
+        let expr = parser.sum()?;
+        match parser.tokens.get(parser.at) {
+            None => Ok(expr),
+            Some(token) => {
+                Err(format!("{} in an expression: legal here are + - * / and its end", token.shown()))
+            }
+        }
+    }
+
+    /// Its value; `None` where a part has none, and where it is no finite number.
+    pub(crate) fn value(&self, metrics: &[Option<Value>], settings: &[Value]) -> Option<f64> {
+        let value = match self {
+            Expr::Number(x) => *x,
+            Expr::Metric(n) => metrics.get(*n)?.as_ref()?.number()?,
+            Expr::Setting(n) => settings.get(*n)?.number()?,
+            Expr::Of(operator, parts) => {
+                let value = |n: usize| parts.get(n)?.value(metrics, settings);
+                match (operator, parts.len()) {
+                    (Operator::Log2, _) => value(0)?.log2(),
+                    (Operator::Exp2, _) => value(0)?.exp2(),
+                    (_, 1) => -value(0)?,
+                    _ => operator.apply(value(0)?, value(1)?),
+                }
+            }
+        };
+        value.is_finite().then_some(value)
+    }
+}
+
+impl Operator {
+    fn apply(self, a: f64, b: f64) -> f64 {
+        match self {
+            Operator::Add => a + b,
+            Operator::Subtract => a - b,
+            Operator::Multiply => a * b,
+            Operator::Divide => a / b,
+            Operator::Min => a.min(b),
+            Operator::Max | Operator::Log2 | Operator::Exp2 => a.max(b),
+        }
+    }
+}
+
+#[derive(Clone, PartialEq, Debug)]
+enum Token {
+    Number(f64),
+    Name(String),
+    /// A name between quotes: never a function.
+    Quoted(String),
+    Sign(char),
+}
+
+impl Token {
+    fn shown(&self) -> String {
+        match self {
+            Token::Number(x) => format!("`{x}`"),
+            Token::Name(name) | Token::Quoted(name) => format!("`{name}`"),
+            Token::Sign(sign) => format!("`{sign}`"),
+        }
+    }
+}
+
+fn tokens(text: &str) -> Result<Vec<Token>, String> {
+    let mut found = Vec::new();
+    let mut rest = text.trim_start();
+    while let Some(first) = rest.chars().next() {
+        let until = |is: fn(char) -> bool| rest.find(|c| !is(c)).unwrap_or(rest.len());
+        let (token, len) = match first {
+            '+' | '-' | '*' | '/' | '(' | ')' | ',' => (Token::Sign(first), 1),
+            '0'..='9' => {
+                let len = until(|c| c.is_ascii_alphanumeric() || c == '.' || c == '_');
+                let digits = rest[..len].replace('_', "");
+                let number = digits.parse().ok().filter(|x: &f64| x.is_finite());
+                let number = number
+                    .ok_or_else(|| format!("number `{}`: legal are those as 1.5 and 2e9", &rest[..len]))?;
+                (Token::Number(number), len)
+            }
+            '\'' | '"' | '`' => {
+                let end = rest[1..].find(first).ok_or_else(|| format!("a {first} without its partner"))?;
+                (Token::Quoted(rest[1..1 + end].to_owned()), end + 2)
+            }
+            c if c.is_ascii_alphabetic() || c == '_' => {
+                let len = until(|c| c.is_ascii_alphanumeric() || c == '.' || c == '_');
+                (Token::Name(rest[..len].to_owned()), len)
+            }
+            other => {
+                return Err(format!(
+                    "`{other}` in an expression: legal are names, numbers, + - * / ( ) and ,"
+                ));
+            }
+        };
+        found.push(token);
+        rest = rest[len..].trim_start();
+    }
+    Ok(found)
+}
+
+struct Parser<'t> {
+    tokens: &'t [Token],
+    names: &'t Names<'t>,
+    at: usize,
+    depth: u32,
+}
+
+impl Parser<'_> {
+    fn take(&mut self, signs: &[char]) -> Option<char> {
+        match self.tokens.get(self.at) {
+            Some(Token::Sign(sign)) if signs.contains(sign) => {
+                self.at += 1;
+                Some(*sign)
+            }
+            _ => None,
+        }
+    }
+
+    fn expect(&mut self, sign: char) -> Result<(), String> {
+        self.take(&[sign]).map(drop).ok_or_else(|| match self.tokens.get(self.at) {
+            Some(token) => format!("{} in an expression: legal here is `{sign}`", token.shown()),
+            None => format!("an expression that ends early: legal here is `{sign}`"),
+        })
+    }
+
+    fn sum(&mut self) -> Result<Expr, String> {
+        let mut left = self.product()?;
+        while let Some(sign) = self.take(&['+', '-']) {
+            let operator = if sign == '+' { Operator::Add } else { Operator::Subtract };
+            left = Expr::Of(operator, Box::new([left, self.product()?]));
+        }
+        Ok(left)
+    }
+
+    fn product(&mut self) -> Result<Expr, String> {
+        let mut left = self.operand()?;
+        while let Some(sign) = self.take(&['*', '/']) {
+            let operator = if sign == '*' { Operator::Multiply } else { Operator::Divide };
+            left = Expr::Of(operator, Box::new([left, self.operand()?]));
+        }
+        Ok(left)
+    }
+
+    fn operand(&mut self) -> Result<Expr, String> {
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            return Err(format!("an expression deeper than {MAX_DEPTH} parentheses and signs"));
+        }
+        let operand = self.operand_here();
+        self.depth -= 1;
+        operand
+    }
+
+    fn operand_here(&mut self) -> Result<Expr, String> {
+        let token = self.tokens.get(self.at).cloned();
+        self.at += 1;
+        match token {
+            Some(Token::Number(x)) => Ok(Expr::Number(x)),
+            Some(Token::Name(name)) if self.take(&['(']).is_some() => self.call(&name),
+            Some(Token::Name(name) | Token::Quoted(name)) => self.name(&name),
+            Some(Token::Sign('-')) => Ok(Expr::Of(Operator::Subtract, Box::new([self.operand()?]))),
+            Some(Token::Sign('(')) => {
+                let inner = self.sum()?;
+                self.expect(')')?;
+                Ok(inner)
+            }
+            Some(other) => {
+                Err(format!("{} in an expression: legal here are names, numbers, - and (", other.shown()))
+            }
+            None => Err("an expression that ends early: legal here are names, numbers, - and (".into()),
+        }
+    }
+
+    fn call(&mut self, name: &str) -> Result<Expr, String> {
+        let operator = match name {
+            "min" => Operator::Min,
+            "max" => Operator::Max,
+            "log2" => Operator::Log2,
+            "exp2" => Operator::Exp2,
+            _ => return Err(format!("function `{name}`: legal are min(a, b), max(a, b), log2(a), exp2(a)")),
+        };
+        let first = self.sum()?;
+        if matches!(operator, Operator::Log2 | Operator::Exp2) {
+            self.expect(')')?;
+            return Ok(Expr::Of(operator, Box::new([first])));
+        }
+        self.expect(',')?;
+        let second = self.sum()?;
+        self.expect(')')?;
+        Ok(Expr::Of(operator, Box::new([first, second])))
+    }
+
+    fn name(&self, name: &str) -> Result<Expr, String> {
+        let at = |all: &[&str]| all.iter().position(|one| *one == name);
+        let metric = at(self.names.metrics).map(Expr::Metric);
+        metric.or_else(|| at(self.names.settings).map(Expr::Setting)).ok_or_else(|| {
+            let all: Vec<&str> = self.names.metrics.iter().chain(self.names.settings).copied().collect();
+            format!("no metric above and no key of [over] is `{name}`: there are {}", all.join(", "))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NAMES: Names<'static> = Names { metrics: &["gbps", "ns"], settings: &["link.gen", "slot.a-b.n"] };
+
+    fn value(text: &str) -> Result<Option<f64>, String> {
+        let metrics = [Some(Value::Float(50.0)), None];
+        let settings = [Value::Integer(4), Value::Text("x".into())];
+        Expr::parse(text, &NAMES).map(|expr| expr.value(&metrics, &settings))
+    }
+
+    #[test]
+    fn arithmetic() {
+        for (text, result) in [
+            ("1 + 2 * 3", Some(7.0)),
+            ("(1 + 2) * 3 - 4 / 2", Some(7.0)),
+            ("7 - 2 - 1", Some(4.0)),
+            ("-2 * -(3)", Some(6.0)),
+            ("gbps / link.gen", Some(12.5)),
+            ("'link.gen'*1e3", Some(4000.0)),
+            ("min(gbps, 3) + max(1, 2) + log2(8)", Some(8.0)),
+            ("ns + 1", None),
+            ("'slot.a-b.n' + 1", None),
+            ("1 / (4 - link.gen)", None),
+            ("exp2(link.gen)", Some(16.0)),
+            ("log2(0 - 1)", None),
+        ] {
+            assert_eq!(value(text), Ok(result), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_expression_is_told() {
+        let deep = "(".repeat(40);
+        for (text, why) in [
+            ("", "an expression that ends early"),
+            ("1 +", "an expression that ends early"),
+            ("1 2", "`2` in an expression: legal here are + - * / and its end"),
+            ("(1", "an expression that ends early: legal here is `)`"),
+            (
+                "lanes",
+                "no metric above and no key of [over] is `lanes`: there are gbps, ns, link.gen, slot.a-b.n",
+            ),
+            ("sin(1)", "function `sin`: legal are min(a, b), max(a, b), log2(a), exp2(a)"),
+            ("1.2.3", "number `1.2.3`"),
+            ("'a", "a ' without its partner"),
+            ("1 ? 2", "`?` in an expression"),
+            (&deep, "an expression deeper than 32"),
+        ] {
+            let error = value(text).unwrap_err();
+            assert!(error.starts_with(why), "{text}: {error}");
+        }
+    }
+}

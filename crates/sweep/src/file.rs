@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Reads a sweep file: everything that is wrong in it, each with its place. Never reads the lab.
+
+use crate::axis::{self, Axis, MAX_POINTS};
+use crate::expr::{Expr, Names};
+use crate::metric::{self, Figure, From};
+use crate::rounds::Rounds;
+use crate::sample::Sampling;
+use crate::schema::{Halving, Head, Metric};
+use crate::value::Value;
+use plug::file::{FileError, FileErrors, Overrides, Schema, Source, Unread, key_path, place_of};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::path::Path;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue, Deserializer};
+
+/// Keys that are moved at most.
+const MAX_KEYS: usize = 64;
+/// Metrics at most.
+const MAX_METRICS: usize = 256;
+/// Axes at most that Sobol points have numbers for.
+pub(crate) const MAX_SOBOL: usize = crate::sobol::DIMENSIONS;
+/// Columns of the results that are no metric.
+pub(crate) const RESERVED: [&str; 6] = ["point", "round", "config", "outcome", "feasible", "error"];
+
+/// What a sweep file says.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Parsed {
+    pub(crate) lab: String,
+    /// Where `lab` stands.
+    pub(crate) lab_place: Range<usize>,
+    pub(crate) max_events: Option<u64>,
+    pub(crate) axes: Vec<Axis>,
+    pub(crate) sampling: Sampling,
+    pub(crate) budget: Option<Budget>,
+    pub(crate) rounds: Rounds,
+    pub(crate) metrics: Vec<metric::Metric>,
+}
+
+/// The key that scales the work of a run, and its place in the file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Budget {
+    pub(crate) key: String,
+    pub(crate) place: Range<usize>,
+}
+
+impl Parsed {
+    /// The keys that are moved, in the order of columns.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
+        self.axes.iter().flat_map(|axis| &axis.keys).map(String::as_str)
+    }
+}
+
+/// The file that is read.
+pub(crate) struct File<'a> {
+    source: Source<'a>,
+}
+
+impl File<'_> {
+    pub(crate) fn error(&self, span: Range<usize>, message: impl Into<String>) -> FileError {
+        self.source.error(span, message)
+    }
+
+    /// A value of a setting; `None` where it can be none.
+    pub(crate) fn value(&self, value: &Spanned<DeValue<'_>>) -> Option<Value> {
+        match value.get_ref() {
+            DeValue::Boolean(is) => Some(Value::Boolean(*is)),
+            DeValue::Integer(n) => i64::from_str_radix(n.as_str(), n.radix()).ok().map(Value::Integer),
+            DeValue::Float(x) => x.as_str().parse().ok().filter(|x: &f64| x.is_finite()).map(Value::Float),
+            DeValue::String(text) => Some(Value::Text(text.to_string())),
+            DeValue::Array(list) if list.iter().all(|v| self.value(v).is_some()) => {
+                Some(Value::Text(self.source.text.get(value.span())?.to_owned()))
+            }
+            _ => None,
+        }
+    }
+
+    /// A table of the file as a type, within its limits.
+    pub(crate) fn read<T>(&self, table: Spanned<DeTable<'_>>) -> Result<T, Vec<FileError>>
+    where
+        T: for<'de> Deserialize<'de> + JsonSchema + 'static,
+    {
+        let schema = Schema::shared::<T>();
+        let json = serde_json::Value::deserialize(Deserializer::from(table.clone())).unwrap_or_default();
+        let limits = schema.check(&json).into_iter().map(|fault| {
+            let path: Vec<&str> = fault.key.iter().map(String::as_str).collect();
+            self.error(place_of(&table, &path).unwrap_or(table.span()), fault.message)
+        });
+        let limits: Vec<FileError> = limits.collect();
+        match self.source.read::<T>(table.clone(), &schema) {
+            Ok(value) if limits.is_empty() => Ok(value),
+            Ok(_) => Err(limits),
+            Err(Unread { errors, .. }) => {
+                // What is of no legal type is outside the limits as well.
+                let more = limits.into_iter().filter(|limit| errors.iter().all(|e| e.place != limit.place));
+                Err(errors.iter().cloned().chain(more).collect())
+            }
+        }
+    }
+}
+
+/// Reads the sweep `text`, which stands in `path`.
+pub(crate) fn parse(path: &Path, text: &str) -> Result<Parsed, FileErrors> {
+    if text.trim().is_empty() {
+        let why = "it is empty: a sweep begins with `version = 1`, and has `lab`, [over] and [metrics]";
+        return Err(FileError::whole(path, why).into());
+    }
+    let overrides = Overrides::default();
+    let mut tree = Source { path, text, overrides: &overrides }.tree()?;
+    let file = File { source: Source { path, text, overrides: &overrides } };
+    let mut errors = Vec::new();
+    let mut take = |key: &str| tree.get_mut().remove(key);
+    let (over, together, metrics) = (take("over"), take("together"), take("metrics"));
+    let axes = axis::axes(&file, over, together).unwrap_or_else(|wrong| {
+        errors.extend(wrong);
+        Vec::new()
+    });
+    let keys: Vec<&str> = axes.iter().flat_map(|axis| &axis.keys).map(String::as_str).collect();
+    let metrics = self::metrics(&file, metrics, &keys).unwrap_or_else(|wrong| {
+        errors.extend(wrong);
+        Vec::new()
+    });
+    let head: Option<Head> = file.read(tree).map_err(|wrong| errors.extend(wrong)).ok();
+    let (Some(head), true) = (head, errors.is_empty()) else { return Err(errors.into_iter().collect()) };
+    together_right(&file, head, axes, metrics).map_err(FileErrors::from)
+}
+
+/// What single keys cannot show.
+fn together_right(
+    file: &File<'_>,
+    head: Head,
+    axes: Vec<Axis>,
+    metrics: Vec<metric::Metric>,
+) -> Result<Parsed, FileError> {
+    let whole = |why: String| FileError::whole(file.source.path, why);
+    let keys = axes.iter().map(|axis| axis.keys.len()).sum::<usize>();
+    if keys == 0 || keys > MAX_KEYS {
+        return Err(whole(format!("{keys} keys in [over] and [[together]]: legal are 1 to {MAX_KEYS}")));
+    }
+    if metrics.is_empty() || metrics.len() > MAX_METRICS {
+        return Err(whole(format!("{} [metrics]: legal are 1 to {MAX_METRICS}", metrics.len())));
+    }
+    let sampling = Sampling::of(&head.sample, &axes).map_err(|(span, why)| match span {
+        Some(span) => file.error(span, why),
+        None => whole(why),
+    })?;
+    let count = sampling.count();
+    let (budget, rounds) = match &head.halving {
+        None => (None, Rounds::once(count)),
+        Some(halving) => rounds(file, halving, &axes, &metrics, count)?,
+    };
+    if rounds.points() > MAX_POINTS {
+        return Err(whole(format!("{} points: legal are 1 to {MAX_POINTS}", rounds.points())));
+    }
+    let (lab_place, max_events) = (head.lab.span(), head.max_events);
+    let lab = head.lab.into_inner();
+    if lab.is_empty() || lab.contains('\0') {
+        return Err(file.error(lab_place, "lab: legal is the path of a lab file"));
+    }
+    Ok(Parsed { lab, lab_place, max_events, axes, sampling, budget, rounds, metrics })
+}
+
+fn rounds(
+    file: &File<'_>,
+    halving: &Spanned<Halving>,
+    axes: &[Axis],
+    metrics: &[metric::Metric],
+    count: u64,
+) -> Result<(Option<Budget>, Rounds), FileError> {
+    let (at, halving) = (halving.span(), halving.get_ref());
+    let aims = metrics.iter().filter(|m| m.aim.is_some()).count();
+    if aims != 1 {
+        let why = format!("halving with {aims} metrics that have an aim: legal is one, toward which it goes");
+        return Err(file.error(at, why));
+    }
+    if halving.least >= halving.most {
+        let why =
+            format!("least {} and most {}: legal is a most above the least", halving.least, halving.most);
+        return Err(file.error(at, why));
+    }
+    let (key, place) = (halving.budget.get_ref(), halving.budget.span());
+    let path = key_path(key).ok_or_else(|| {
+        file.error(
+            place.clone(),
+            format!("budget `{key}`: legal are keys with dots between, as slot.0.link.gen"),
+        )
+    })?;
+    if axes.iter().flat_map(|axis| &axis.keys).any(|other| key_path(other).as_ref() == Some(&path)) {
+        return Err(file.error(place, format!("budget `{key}` is in [over] too: legal is another key")));
+    }
+    let rounds = Rounds::halving(count, halving.least, halving.most, halving.eta);
+    Ok((Some(Budget { key: key.clone(), place }), rounds))
+}
+
+fn metrics(
+    file: &File<'_>,
+    given: Option<Spanned<DeValue<'_>>>,
+    keys: &[&str],
+) -> Result<Vec<metric::Metric>, Vec<FileError>> {
+    let Some(given) = given else { return Ok(Vec::new()) };
+    let DeValue::Table(table) = given.get_ref() else {
+        let why = "metrics is no table: legal are names, each with a path into the run's report";
+        return Err(vec![file.error(given.span(), why)]);
+    };
+    let mut all: Vec<_> =
+        table.iter().map(|(name, of)| (name.get_ref().to_string(), name.span(), of)).collect();
+    all.sort_by_key(|(_, place, _)| place.start);
+    let (mut found, mut errors): (Vec<metric::Metric>, Vec<FileError>) = (Vec::new(), Vec::new());
+    // What an expression may name: metrics that are wrong as well, so that they are told once.
+    let mut above = BTreeSet::new();
+    for (name, place, of) in all {
+        match metric(file, &name, &place, of, &found, keys, &above) {
+            Ok(metric) => found.push(metric),
+            Err(wrong) => errors.extend(wrong),
+        }
+        above.insert(name);
+    }
+    if errors.is_empty() { Ok(found) } else { Err(errors) }
+}
+
+fn metric(
+    file: &File<'_>,
+    name: &str,
+    place: &Range<usize>,
+    of: &Spanned<DeValue<'_>>,
+    above: &[metric::Metric],
+    keys: &[&str],
+    names: &BTreeSet<String>,
+) -> Result<metric::Metric, Vec<FileError>> {
+    let wrong = |why: String| vec![file.error(place.clone(), why)];
+    let is_name = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
+    if name.is_empty() || name.len() > 64 || !name.chars().all(is_name) {
+        return Err(wrong(format!("metric `{name}`: legal are 1 to 64 letters, digits, _ and -")));
+    }
+    if RESERVED.contains(&name) || keys.contains(&name) {
+        let why = "is a column of the results already: legal are other names";
+        return Err(wrong(format!("metric `{name}` {why}")));
+    }
+    let given = match of.get_ref() {
+        DeValue::String(path) => Metric::of_path(path),
+        DeValue::Table(table) => file.read::<Metric>(Spanned::new(of.span(), table.clone()))?,
+        _ => return Err(wrong(format!("metric `{name}`: legal are a path, as \"tlp_hops\", and a table"))),
+    };
+    let at = |key: &str| match of.get_ref() {
+        DeValue::Table(table) => table.get(key).map_or(of.span(), Spanned::span),
+        _ => of.span(),
+    };
+    let source = match (&given.path, &given.expr) {
+        (Some(path), None) => {
+            let keys = key_path(path).ok_or_else(|| {
+                let why = "legal are names with dots between, as links.nic.upstream.payload_gbps";
+                vec![file.error(at("path"), format!("path `{path}`: {why}"))]
+            })?;
+            From::Report(keys)
+        }
+        (None, Some(text)) => {
+            let metrics: Vec<&str> = above.iter().map(|m| m.name.as_str()).collect();
+            let expr = Expr::parse(text, &Names { metrics: &metrics, settings: keys });
+            match expr {
+                Ok(expr) => From::Computed(expr),
+                // That one is told at its own place.
+                Err(why)
+                    if names.iter().any(|n| why.contains(&format!("`{n}`")))
+                        && metrics.len() < names.len() =>
+                {
+                    return Err(Vec::new());
+                }
+                Err(why) => return Err(vec![file.error(at("expr"), why)]),
+            }
+        }
+        _ => return Err(wrong(format!("metric `{name}`: legal is one of path and expr"))),
+    };
+    if given.default.is_some() && matches!(source, From::Computed(_)) {
+        return Err(vec![file.error(at("default"), "default: without effect on an expr")]);
+    }
+    let bounds = [given.at_least, given.at_most];
+    if bounds.iter().flatten().any(|bound| bound.is_nan()) {
+        return Err(wrong(format!("metric `{name}`: a bound that is no number")));
+    }
+    Ok(metric::Metric {
+        name: name.to_owned(),
+        place: place.clone(),
+        from: source,
+        aim: given.aim,
+        at_least: given.at_least,
+        at_most: given.at_most,
+        default: given.default.map(Figure::of_number),
+        unit: given.unit.unwrap_or_default(),
+    })
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Sweeps: a lab over ranges of its settings.
+//!
+//! - [`Sweep`]: a sweep file with its lab, read once; its points by number, and [`Sweep::run`] of one;
+//! - [`Run`]: a sweep under way: takes out points, takes in records, knows rounds of successive halving; any scheduler may drive it;
+//! - [`journal`]: the file that records are added to, so that an interrupted sweep goes on;
+//! - [`pool`]: workers of this machine, each a process that [`worker`] is the inside of;
+//! - [`results`]: the records as columns, and as one Parquet file;
+//! - [`figures`]: what a page shows of them;
+//! - [`schema`]: the sweep file, key by key.
+//!
+//! ```
+//! # use plug::site::NativeCode;
+//! # use riser_sweep::{Run, Sweep, TextFile};
+//! let lab = "version = 1\n[[slot]]\nname = 'nic'\ndevice = 'simple-nic'\n[slot.simple-nic]\npings = 1\n";
+//! let file = "version = 1\nlab = 'ping.toml'\n[over]\n'link.gen' = [3, 4]\n[metrics]\nhops = 'tlp_hops'\n";
+//! let text = |path: &str, text: &str| TextFile { path: path.into(), text: text.into() };
+//! let lab = text("ping.toml", lab);
+//! let sweep = Sweep::parse(&devices::models(), text("s.toml", file), Some(lab), NativeCode::Refused)?;
+//! let mut run = Run::begin(&sweep, None)?;
+//! while !run.is_done() {
+//!     let records = run.next_chunk(8).iter().map(|point| sweep.run(point).record).collect();
+//!     run.accept(records)?;
+//! }
+//! assert_eq!(run.record_of(1).unwrap().metrics.len(), 1);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! This crate never decides anything about a lab: it sets keys, runs, and reads the report. It never runs a point twice that has a record.
+
+mod axis;
+mod expr;
+pub mod figures;
+mod file;
+pub mod journal;
+mod metric;
+mod pace;
+mod packed;
+pub mod pool;
+mod ranking;
+mod record;
+pub mod results;
+mod rounds;
+mod run;
+mod sample;
+pub mod schema;
+mod sobol;
+mod sweep;
+mod value;
+pub mod worker;
+
+pub use journal::{JournalError, Start};
+pub use metric::Metric;
+pub use pace::Pace;
+pub use ranking::front;
+pub use record::{Outcome, Point, Record};
+pub use rounds::Round;
+pub use run::{Progress, Run, RunError};
+pub use sweep::{Ran, Sweep, TextFile};
+pub use value::Value;

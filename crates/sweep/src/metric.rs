@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Metrics: where they stand in the report of a run, or how they are computed, and which points are feasible and best. Never runs
+//! anything.
+
+use crate::expr::Expr;
+use crate::schema::{self, Aim, Number};
+use crate::value::Value;
+use serde_json::Value as Json;
+use std::ops::Range;
+
+/// A value of a metric.
+pub(crate) type Figure = Value;
+
+impl Value {
+    pub(crate) fn of_number(number: Number) -> Value {
+        match number {
+            Number::Integer(n) => Value::Integer(n),
+            Number::Float(x) => Value::Float(x),
+        }
+    }
+}
+
+/// A metric.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Metric {
+    /// Its name: a column of the results.
+    pub name: String,
+    /// Its place in the sweep file, in bytes.
+    pub(crate) place: Range<usize>,
+    pub(crate) from: From,
+    /// Which values are better, where it is an aim.
+    pub aim: Option<Aim>,
+    /// A point is feasible where the metric is no less.
+    pub at_least: Option<f64>,
+    /// A point is feasible where the metric is no more.
+    pub at_most: Option<f64>,
+    pub(crate) default: Option<Figure>,
+    /// Its unit; empty where none is told.
+    pub unit: String,
+}
+
+/// Where a metric comes from.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum From {
+    /// The report of the run, at this path.
+    Report(Vec<String>),
+    /// Metrics above and settings.
+    Computed(Expr),
+}
+
+impl schema::Metric {
+    pub(crate) fn of_path(path: &str) -> schema::Metric {
+        schema::Metric {
+            path: Some(path.to_owned()),
+            expr: None,
+            aim: None,
+            at_least: None,
+            at_most: None,
+            default: None,
+            unit: None,
+        }
+    }
+}
+
+impl Metric {
+    /// By how much a value misses the bounds, in parts of them; 0 where it keeps them, without end where there is no value.
+    pub fn miss(&self, value: Option<f64>) -> f64 {
+        if self.at_least.is_none() && self.at_most.is_none() {
+            return 0.0;
+        }
+        let Some(value) = value else { return f64::INFINITY };
+        let part = |bound: f64, by: f64| (by > 0.0).then(|| by / bound.abs().max(1e-9));
+        let below = self.at_least.and_then(|bound| part(bound, bound - value));
+        let above = self.at_most.and_then(|bound| part(bound, value - bound));
+        below.into_iter().chain(above).sum()
+    }
+}
+
+/// All metrics of a run, in order, and what of them is not there.
+pub(crate) fn measure(
+    metrics: &[Metric],
+    settings: &[Value],
+    report: &Json,
+) -> (Vec<Option<Figure>>, Vec<String>) {
+    let (mut values, mut missing): (Vec<Option<Figure>>, Vec<String>) = (Vec::new(), Vec::new());
+    for metric in metrics {
+        let value = match &metric.from {
+            From::Report(path) => find(report, path).map(Some).or_else(|why| {
+                let default = metric.default.clone();
+                default.map(Some).ok_or_else(|| format!("metric `{}`: {why}", metric.name))
+            }),
+            From::Computed(expr) => Ok(expr.value(&values, settings).map(Value::Float)),
+        };
+        values.push(value.unwrap_or_else(|why| {
+            missing.push(why);
+            None
+        }));
+    }
+    (values, missing)
+}
+
+/// What elements of the report's lists are called by.
+const NAMES: [&str; 4] = ["name", "slot", "direction", "kind"];
+
+/// The figure at `path` of a report. An element of a list goes by what it is called, or by its place from 0; the name of the list
+/// may be left out before it.
+pub(crate) fn find(report: &Json, path: &[String]) -> Result<Figure, String> {
+    let mut at = report;
+    for (depth, name) in path.iter().enumerate() {
+        at = below(at, name).ok_or_else(|| {
+            let done =
+                if depth == 0 { "the report".to_owned() } else { format!("`{}`", path[..depth].join(".")) };
+            match there(at) {
+                all if all.is_empty() => format!("no `{name}` in {done}: there is nothing below"),
+                all => format!("no `{name}` in {done}: there are {}", all.join(", ")),
+            }
+        })?;
+    }
+    Value::of_json(at).ok_or_else(|| match there(at) {
+        all if all.is_empty() => format!("`{}` is no figure: it holds none", path.join(".")),
+        all => format!("`{}` is no figure: there are {} below", path.join("."), all.join(", ")),
+    })
+}
+
+fn below<'j>(at: &'j Json, name: &str) -> Option<&'j Json> {
+    match at {
+        Json::Object(map) => map
+            .get(name)
+            .or_else(|| map.values().filter_map(Json::as_array).find_map(|list| called(list, name))),
+        Json::Array(list) => called(list, name).or_else(|| list.get(name.parse::<usize>().ok()?)),
+        _ => None,
+    }
+}
+
+fn called<'j>(list: &'j [Json], name: &str) -> Option<&'j Json> {
+    let is_it = |one: &&Json| {
+        own_name(one) == Some(name) || one["vc"].as_u64().is_some_and(|vc| vc.to_string() == name)
+    };
+    list.iter().find(is_it)
+}
+
+fn own_name(one: &Json) -> Option<&str> {
+    NAMES.iter().find_map(|key| one.get(key)?.as_str())
+}
+
+/// What stands below, by name.
+fn there(at: &Json) -> Vec<String> {
+    let names = |list: &[Json]| -> Vec<String> {
+        let name = |(n, one): (usize, &Json)| own_name(one).map_or(n.to_string(), str::to_owned);
+        list.iter().enumerate().map(name).collect()
+    };
+    match at {
+        Json::Object(map) => {
+            let named = |v: &Json| {
+                Some(names(v.as_array()?)).filter(|all| all.iter().any(|n| n.parse::<u64>().is_err()))
+            };
+            map.keys().cloned().chain(map.values().filter_map(named).flatten()).collect()
+        }
+        Json::Array(list) => names(list),
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn report() -> Json {
+        json!({
+            "tlp_hops": 12, "outcome": "finished",
+            "links": [{"slot": "nic", "gen": 3, "directions": [
+                {"direction": "downstream", "payload_gbps": 1.5, "virtual_channels": [{"vc": 3, "tlps": 8}]},
+                {"direction": "upstream", "payload_gbps": 2.5}],
+                "transactions": [{"kind": "dma_read", "latency_ns_median": 500.25}]}],
+            "devices": [{"slot": "nic", "model": "m", "counters": {"a b": true}}]
+        })
+    }
+
+    #[test]
+    fn figures_are_found_by_name() {
+        for (path, value) in [
+            ("tlp_hops", Value::Integer(12)),
+            ("outcome", Value::Text("finished".into())),
+            ("links.nic.gen", Value::Integer(3)),
+            ("links.0.gen", Value::Integer(3)),
+            ("links.nic.upstream.payload_gbps", Value::Float(2.5)),
+            ("links.nic.directions.downstream.payload_gbps", Value::Float(1.5)),
+            ("links.nic.downstream.virtual_channels.3.tlps", Value::Integer(8)),
+            ("links.nic.transactions.dma_read.latency_ns_median", Value::Float(500.25)),
+            ("devices.nic.counters.\"a b\"", Value::Boolean(true)),
+        ] {
+            let keys = plug::file::key_path(path).unwrap();
+            assert_eq!(find(&report(), &keys), Ok(value), "{path}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_is_told_with_what_is() {
+        for (path, why) in [
+            ("hops", "no `hops` in the report: there are devices, links, outcome, tlp_hops, nic, nic"),
+            ("links.disk.gen", "no `disk` in `links`: there are nic"),
+            (
+                "links.nic.transactions.dma_write.requests",
+                "no `dma_write` in `links.nic.transactions`: there are dma_read",
+            ),
+            (
+                "links.nic.sideways",
+                "no `sideways` in `links.nic`: there are directions, gen, slot, transactions, downstream, upstream, dma_read",
+            ),
+            ("tlp_hops.x", "no `x` in `tlp_hops`: there is nothing below"),
+            ("devices.nic.counters", "`devices.nic.counters` is no figure: there are a b below"),
+        ] {
+            let keys = plug::file::key_path(path).unwrap();
+            assert_eq!(find(&report(), &keys), Err(why.to_owned()), "{path}");
+        }
+    }
+
+    #[test]
+    fn misses_are_parts_of_the_bound() {
+        let bounded = |least, most| Metric {
+            name: "a".into(),
+            place: 0..0,
+            from: From::Report(Vec::new()),
+            aim: None,
+            at_least: least,
+            at_most: most,
+            default: None,
+            unit: String::new(),
+        };
+        assert_eq!(bounded(None, None).miss(None), 0.0);
+        assert_eq!(bounded(Some(95.0), None).miss(Some(95.0)), 0.0);
+        assert_eq!(bounded(Some(100.0), None).miss(Some(75.0)), 0.25);
+        assert_eq!(bounded(None, Some(10.0)).miss(Some(15.0)), 0.5);
+        assert_eq!(bounded(None, Some(10.0)).miss(None), f64::INFINITY);
+    }
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One worker's process: what it is told and what it says. Never decides what becomes of its points.
+
+use crate::record::Point;
+use crate::sweep::Sweep;
+use crate::worker::{Order, Reply};
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+/// Bytes of its standard error that are kept, the last ones.
+const TOLD: usize = 4_096;
+
+/// What is heard of a worker.
+pub(super) enum Event {
+    Said(Reply),
+    /// It has ended, or has said this, which is no reply.
+    Gone(Option<String>),
+}
+
+/// A worker.
+pub(super) struct Worker {
+    child: Child,
+    input: Option<ChildStdin>,
+    /// Points of its orders that have no record, in the order in which it runs them.
+    pub(super) orders: VecDeque<Vec<Point>>,
+    pub(super) is_ready: bool,
+    /// What it has said of a panic, until a record follows.
+    pub(super) last_words: Option<String>,
+    told: Arc<Mutex<Vec<u8>>>,
+    listener: Option<thread::JoinHandle<()>>,
+}
+
+/// What is left of a worker.
+pub(super) struct Dead {
+    pub(super) orders: VecDeque<Vec<Point>>,
+    pub(super) last_words: Option<String>,
+    /// `exited with status 1`.
+    pub(super) how: String,
+    /// The end of its standard error.
+    pub(super) told: String,
+}
+
+/// The first order of a worker, as a line.
+pub(super) fn sweep_order(sweep: &Sweep) -> Vec<u8> {
+    line(&Order::Sweep(sweep.packed()))
+}
+
+fn line(order: &Order) -> Vec<u8> {
+    let mut line = serde_json::to_vec(order).unwrap_or_default();
+    line.push(b'\n');
+    line
+}
+
+impl Worker {
+    pub(super) fn start(
+        command: &[OsString],
+        number: u64,
+        order: &[u8],
+        events: &Sender<(u64, Event)>,
+    ) -> Result<Worker, String> {
+        let (program, arguments) = command.split_first().ok_or("no command for workers")?;
+        let mut child = Command::new(program)
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            // Ctrl-C on the terminal is for the master.
+            .process_group(0)
+            .spawn()
+            .map_err(|e| format!("worker {}: {e}", program.display()))?;
+        let (input, output, errors) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let keep = Arc::clone(&told);
+        let listener = errors.map(|errors| thread::spawn(move || listen(errors, &keep)));
+        let (events, order) = (events.clone(), order.to_vec());
+        let first = input.as_ref().and_then(|input| input.as_fd().try_clone_to_owned().ok());
+        thread::spawn(move || {
+            // Here, so that a worker that does not read keeps nobody waiting.
+            let _ = first.map(File::from).map(|mut first| first.write_all(&order));
+            let _ = events.send((number, Event::Gone(hear(output, number, &events))));
+        });
+        let orders = VecDeque::new();
+        Ok(Worker { child, input, orders, is_ready: false, last_words: None, told, listener })
+    }
+
+    /// Gives it an order.
+    pub(super) fn give(&mut self, points: Vec<Point>) {
+        if let Some(input) = &mut self.input {
+            // Where it cannot be written, it has ended, which is heard of.
+            let _ = input.write_all(&line(&Order::Points(points.clone())));
+        }
+        self.orders.push_back(points);
+    }
+
+    /// A point has its record.
+    pub(super) fn recorded(&mut self, number: u64) {
+        if let Some(current) = self.orders.front_mut() {
+            current.retain(|point| point.number != number);
+            if current.is_empty() {
+                self.orders.pop_front();
+            }
+        }
+    }
+
+    /// Ends it, where it has not yet ended.
+    pub(super) fn end(mut self, odd: Option<&str>) -> Dead {
+        // What closes its output is no worker any more.
+        let _ = self.child.kill();
+        let how = self.child.wait().map_or_else(|e| e.to_string(), ended);
+        if let Some(listener) = self.listener.take() {
+            let _ = listener.join();
+        }
+        let told =
+            String::from_utf8_lossy(&self.told.lock().unwrap_or_else(PoisonError::into_inner)).into_owned();
+        let said = |odd| format!("has said `{}`, which is no reply", plug::file::brief(odd));
+        let how = odd.map_or(how, said);
+        let (orders, last_words) = (std::mem::take(&mut self.orders), self.last_words.take());
+        Dead { orders, last_words, how, told: told.trim().to_owned() }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Passes on what a worker says, until it ends or says what is no reply: then that.
+fn hear(output: Option<ChildStdout>, number: u64, events: &Sender<(u64, Event)>) -> Option<String> {
+    for line in BufReader::new(output?).lines() {
+        let line = line.ok()?;
+        let Ok(reply) = serde_json::from_str(&line) else { return Some(line) };
+        events.send((number, Event::Said(reply))).ok()?;
+    }
+    None
+}
+
+fn ended(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("ended with status {code}"),
+        (None, Some(signal)) => format!("was ended by signal {signal}"),
+        (None, None) => "ended".into(),
+    }
+}
+
+fn listen(mut errors: impl Read, told: &Mutex<Vec<u8>>) {
+    let mut buffer = [0; 1024];
+    while let Ok(count @ 1..) = errors.read(&mut buffer) {
+        let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
+        told.extend_from_slice(&buffer[..count]);
+        let surplus = told.len().saturating_sub(TOLD);
+        told.drain(..surplus);
+    }
+}

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A sweep that is under way: which points are left, which are handed out, and the records so far. Never runs a point, and knows no
+//! worker: whoever has some takes points and hands in records.
+
+use crate::journal::{Header, Journal, JournalError, Start};
+use crate::ranking;
+use crate::record::{Outcome, Point, Record};
+use crate::sweep::Sweep;
+use std::collections::{BTreeSet, VecDeque};
+use std::path::Path;
+use thiserror::Error;
+
+/// Points that are tried one by one until one finishes, before all others: what is wrong with a metric shows there.
+const MOST_PROBES: u64 = 8;
+
+/// Why a sweep cannot go on.
+#[derive(Debug, Error)]
+pub enum RunError {
+    /// Its journal says so.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// The first point that finished has no such metric.
+    #[error("{0}")]
+    Metric(String),
+    /// A record that is not of this sweep, and why.
+    #[error("record of point {0}: {1}")]
+    Record(u64, String),
+    /// A worker cannot be started, or is of no use.
+    #[error("{0}")]
+    Worker(String),
+}
+
+/// How far a sweep is.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Progress {
+    /// Points of all rounds.
+    pub points: u64,
+    /// Of these, recorded.
+    pub recorded: u64,
+    /// Of these, recorded before this run began: by the journal.
+    pub resumed: u64,
+    /// Recorded points that are not whole: see [`Outcome::is_whole`].
+    pub failed: u64,
+    /// Points that are handed out.
+    pub handed_out: u64,
+    /// The round, from 0.
+    pub round: usize,
+    /// How many rounds there are.
+    pub rounds: usize,
+}
+
+/// A sweep that is under way.
+#[derive(Debug)]
+pub struct Run<'s> {
+    sweep: &'s Sweep,
+    journal: Option<Journal>,
+    records: Vec<Option<Record>>,
+    progress: Progress,
+    /// Configurations of each round that has begun, by the order of its points; of the first one, its numbers.
+    configs: Vec<Vec<u64>>,
+    /// The next point of the round that was never handed out.
+    next: u64,
+    /// Points that came back without a record.
+    again: VecDeque<Point>,
+    out: BTreeSet<u64>,
+    /// Whether the first points are still looked at one by one.
+    probing: bool,
+}
+
+impl<'s> Run<'s> {
+    /// Begins a sweep, or goes on with it; without a journal, its records are kept in memory alone.
+    ///
+    /// # Errors
+    /// Those of the journal.
+    pub fn begin(sweep: &'s Sweep, journal: Option<(&Path, Start)>) -> Result<Run<'s>, RunError> {
+        let points = sweep.points();
+        let mut run = Run {
+            sweep,
+            journal: None,
+            records: vec![None; points as usize],
+            progress: Progress { points, rounds: sweep.rounds().len(), ..Progress::default() },
+            configs: Vec::new(),
+            next: 0,
+            again: VecDeque::new(),
+            out: BTreeSet::new(),
+            probing: true,
+        };
+        if let Some((path, start)) = journal {
+            let (journal, records) = Journal::open(path, &Header::new(sweep.fingerprint(), points), start)?;
+            for record in records {
+                run.check(&record)?;
+                run.keep(record);
+            }
+            run.journal = Some(journal);
+        }
+        run.progress.resumed = run.progress.recorded;
+        run.enter_round(0);
+        run.advance();
+        run.probing = run.probes().is_some();
+        Ok(run)
+    }
+
+    /// The sweep.
+    pub fn sweep(&self) -> &'s Sweep {
+        self.sweep
+    }
+
+    /// Hands out up to `most` points that nobody has. Empty where none are left, or where the records of those that are out have to
+    /// come first.
+    pub fn next_chunk(&mut self, most: usize) -> Vec<Point> {
+        let mut chunk = Vec::new();
+        if self.probing {
+            let free = self.probes().filter(|_| self.out.is_empty() && most > 0);
+            chunk.extend(free.and_then(|number| self.point(number)));
+            self.again.retain(|point| !chunk.contains(point));
+        } else {
+            while chunk.len() < most {
+                let Some(point) = self.again.pop_front().or_else(|| self.fresh()) else { break };
+                if !self.is_taken(point.number) {
+                    chunk.push(point);
+                }
+            }
+        }
+        self.out.extend(chunk.iter().map(|point| point.number));
+        self.progress.handed_out = self.out.len() as u64;
+        chunk
+    }
+
+    /// Takes back points that will have no record from whoever has them: they are handed out again, before others.
+    pub fn give_back(&mut self, points: &[Point]) {
+        for point in points {
+            if self.out.remove(&point.number) && self.record_of(point.number).is_none() {
+                self.again.push_back(*point);
+            }
+        }
+        self.progress.handed_out = self.out.len() as u64;
+    }
+
+    /// Takes records, and writes those that are new to the journal; returns how many these are.
+    ///
+    /// # Errors
+    /// Those of the journal; a record that is not of this sweep; a metric that the first point that finishes does not have.
+    pub fn accept(&mut self, records: Vec<Record>) -> Result<usize, RunError> {
+        records.iter().try_for_each(|record| self.check(record))?;
+        let (mut new, mut seen) = (Vec::new(), BTreeSet::new());
+        for record in records {
+            if self.record_of(record.point).is_none() && seen.insert(record.point) {
+                new.push(record);
+            }
+        }
+        if self.probing {
+            new.iter().try_for_each(check_metrics)?;
+        }
+        if let Some(journal) = &mut self.journal {
+            journal.add(&new)?;
+        }
+        let count = new.len();
+        new.into_iter().for_each(|record| self.keep(record));
+        self.advance();
+        self.probing = self.probing && self.probes().is_some();
+        Ok(count)
+    }
+
+    /// Whether every point has a record.
+    pub fn is_done(&self) -> bool {
+        self.progress.recorded == self.progress.points
+    }
+
+    /// How far it is.
+    pub fn progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    /// The record of a point, if it is there.
+    pub fn record_of(&self, number: u64) -> Option<&Record> {
+        self.records.get(number as usize)?.as_ref()
+    }
+
+    /// The records, by the number of their points; some are missing until it [is done](Self::is_done).
+    pub fn records(&self) -> &[Option<Record>] {
+        &self.records
+    }
+
+    /// The point of this number; `None` where its round has not begun, so that nobody knows its configuration.
+    pub fn point(&self, number: u64) -> Option<Point> {
+        let round = self.sweep.round_of(number);
+        let place = number.checked_sub(self.sweep.rounds()[round as usize].first)?;
+        let config = *self.configs.get(round as usize)?.get(place as usize)?;
+        Some(Point { number, config, round })
+    }
+
+    /// Waits until the journal is on the disk.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn sync(&self) -> Result<(), RunError> {
+        Ok(self.journal.as_ref().map_or(Ok(()), Journal::sync)?)
+    }
+
+    fn fresh(&mut self) -> Option<Point> {
+        let round = self.sweep.rounds()[self.progress.round];
+        if self.next >= round.first + round.points {
+            return None;
+        }
+        self.next += 1;
+        self.point(self.next - 1)
+    }
+
+    fn is_taken(&self, number: u64) -> bool {
+        self.out.contains(&number) || self.record_of(number).is_some()
+    }
+
+    /// The first point of the first few that has no record, while none of those before it is whole.
+    fn probes(&self) -> Option<u64> {
+        let first = self.sweep.rounds()[0].points.min(MOST_PROBES);
+        let open = (0..first).find(|n| self.record_of(*n).is_none_or(|record| record.outcome.is_whole()))?;
+        self.record_of(open).is_none().then_some(open)
+    }
+
+    fn keep(&mut self, record: Record) {
+        self.out.remove(&record.point);
+        self.progress.handed_out = self.out.len() as u64;
+        let failed = !record.outcome.is_whole();
+        let place = &mut self.records[record.point as usize];
+        if place.is_none() {
+            self.progress.recorded += 1;
+            self.progress.failed += u64::from(failed);
+            *place = Some(record);
+        }
+    }
+
+    /// Goes on to the next round, where all of this one is recorded.
+    fn advance(&mut self) {
+        let is_whole = |run: &Run<'_>, round: usize| {
+            let of = run.sweep.rounds()[round];
+            (of.first..of.first + of.points).all(|n| run.record_of(n).is_some())
+        };
+        while self.out.is_empty()
+            && self.progress.round + 1 < self.progress.rounds
+            && is_whole(self, self.progress.round)
+        {
+            self.enter_round(self.progress.round + 1);
+        }
+    }
+
+    fn enter_round(&mut self, round: usize) {
+        let configs = match round.checked_sub(1).and_then(|before| Some((before, self.configs.get(before)?)))
+        {
+            None => (0..self.sweep.rounds()[0].points).collect(),
+            Some((before, configs)) => self.best(before, configs, self.sweep.rounds()[round].points),
+        };
+        self.configs.push(configs);
+        self.progress.round = round;
+        self.next = self.sweep.rounds()[round].first;
+    }
+
+    /// The configurations of a round that go on to the next one, in their order.
+    fn best(&self, round: usize, configs: &[u64], most: u64) -> Vec<u64> {
+        let first = self.sweep.rounds()[round].first;
+        let mut best = ranking::best(self.sweep, configs.len(), |place| self.record_of(first + place as u64));
+        best.truncate(most as usize);
+        best.sort_unstable();
+        best.into_iter().map(|place| configs[place]).collect()
+    }
+
+    fn check(&self, record: &Record) -> Result<(), RunError> {
+        let wrong = |why: String| Err(RunError::Record(record.point, why));
+        if record.point >= self.progress.points {
+            return wrong(format!("legal are points 0 to {}", self.progress.points - 1));
+        }
+        let (given, all) = (record.metrics.len(), self.sweep.metrics().len());
+        match given == all || given == 0 && record.error.is_some() {
+            true => Ok(()),
+            false => wrong(format!("{given} metrics: legal are {all}, or none with an error")),
+        }
+    }
+}
+
+/// What is wrong with a metric of a point that is whole.
+fn check_metrics(record: &Record) -> Result<(), RunError> {
+    match (&record.error, record.outcome) {
+        (Some(why), Outcome::Finished | Outcome::TimeLimit) => {
+            let why =
+                format!("point {}: {why}; `default` is what a metric is where there is none", record.point);
+            Err(RunError::Metric(why))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A sweep: read once, together with all that its lab names, so that every point is run from memory. Never writes a file.
+
+use crate::file::{self, Parsed};
+use crate::metric::{self, Metric};
+use crate::packed::Packed;
+use crate::record::{Outcome, Point, Record};
+use crate::rounds::Round;
+use crate::value::Value;
+use fabric::{Limits, Stop};
+use lab::{FileError, FileErrors, Folder, LabFile, Overrides, Reader};
+use plug::Models;
+use plug::file::{KeptFiles, digest};
+use plug::site::NativeCode;
+use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Events between two looks at whether to go on.
+const SLICE: u64 = 200_000;
+
+/// A file as it was read.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct TextFile {
+    /// Its path, for messages, and where relative paths in it start.
+    pub path: PathBuf,
+    /// What it holds.
+    pub text: String,
+}
+
+impl TextFile {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn read(path: &Path) -> Result<TextFile, FileErrors> {
+        let text = std::fs::read_to_string(path).map_err(|e| FileError::whole(path, e.to_string()))?;
+        Ok(TextFile { path: path.to_owned(), text })
+    }
+}
+
+/// A sweep that was read and found good, with its lab and the files that it names.
+#[derive(Clone, Debug)]
+pub struct Sweep {
+    file: TextFile,
+    lab: TextFile,
+    files: KeptFiles,
+    /// The same, as labs read them.
+    folder: Folder,
+    parsed: Parsed,
+    reader: Reader,
+    native: NativeCode,
+}
+
+/// A point that was run, and what it cost.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Ran {
+    /// What became of it.
+    pub record: Record,
+    /// CPU time of the thread, in all.
+    pub cpu: Duration,
+    /// Of this, in the simulation itself: without reading the lab, putting it together and reporting.
+    pub simulation: Duration,
+}
+
+impl Sweep {
+    /// Reads the sweep at `path`, whose lab's slots may have these models.
+    ///
+    /// # Errors
+    /// What is wrong in it or in its lab, each with its place and the legal values.
+    pub fn read(models: &Models, path: &Path, native: NativeCode) -> Result<Sweep, FileErrors> {
+        Sweep::parse(models, TextFile::read(path)?, None, native)
+    }
+
+    /// The sweep of a text that is read already, of the lab that it names or of one given in its place.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn parse(
+        models: &Models,
+        file: TextFile,
+        lab: Option<TextFile>,
+        native: NativeCode,
+    ) -> Result<Sweep, FileErrors> {
+        let parsed = file::parse(&file.path, &file.text)?;
+        let lab = lab.map_or_else(|| named_lab(&file, &parsed), Ok)?;
+        let reader = Reader::new(models);
+        let folder = Folder::of(&lab.path).keeping();
+        let mut sweep = Sweep { file, lab, files: KeptFiles::new(), folder, parsed, reader, native };
+        sweep.check()?;
+        sweep.keep(sweep.folder.kept());
+        Ok(sweep)
+    }
+
+    pub(crate) fn unpacked(models: &Models, packed: Packed) -> Result<Sweep, FileErrors> {
+        let Packed { file, lab, files, native } = packed;
+        let parsed = file::parse(&file.path, &file.text)?;
+        let native = if native { NativeCode::Allowed } else { NativeCode::Refused };
+        let reader = Reader::new(models);
+        let mut sweep =
+            Sweep { file, lab, files: KeptFiles::new(), folder: Folder::default(), parsed, reader, native };
+        sweep.keep(files);
+        Ok(sweep)
+    }
+
+    /// From now on, labs read these files alone.
+    fn keep(&mut self, files: KeptFiles) {
+        self.folder = Folder::of_kept(self.lab.path.parent().unwrap_or(Path::new("")), files.clone());
+        self.files = files;
+    }
+
+    pub(crate) fn packed(&self) -> Packed {
+        Packed {
+            file: self.file.clone(),
+            lab: self.lab.clone(),
+            files: self.files.clone(),
+            native: self.native == NativeCode::Allowed,
+        }
+    }
+
+    /// Checks the lab by itself, and that every key takes some value of its own; reads the files that it names.
+    fn check(&self) -> Result<(), FileErrors> {
+        let read = |given: &[String]| {
+            self.reader.parse(&self.lab.path, &self.lab.text, self.folder.clone(), &Overrides::new(given))
+        };
+        let base = read(&[])?;
+        base.check_runs_alone().map_err(|why| FileError::whole(&self.lab.path, why))?;
+        let wrong = |place, errors: FileErrors| {
+            let first = errors.all().first().map_or_else(String::new, |error| error.message.clone());
+            FileError::at(&self.file.path, &self.file.text, place, first)
+        };
+        let mut errors = Vec::new();
+        // Values that stand only together with those of other keys are legal in some point.
+        let all = read(&self.overrides(0, 0));
+        for axis in &self.parsed.axes {
+            let tried: Vec<_> = axis.witnesses().iter().map(|row| read(&set(&axis.keys, row))).collect();
+            if tried.iter().all(Result::is_err) && all.is_err() {
+                let first = tried.into_iter().find_map(Result::err);
+                errors.extend(first.map(|first| wrong(axis.place.clone(), first)));
+            }
+        }
+        if let (Some(budget), Some(round)) = (&self.parsed.budget, self.rounds().first()) {
+            let setting = [format!("{}={}", budget.key, round.budget.unwrap_or_default())];
+            errors.extend(read(&setting).err().map(|why| wrong(budget.place.clone(), why)));
+        }
+        if errors.is_empty() { Ok(()) } else { Err(errors.into_iter().collect()) }
+    }
+
+    /// The sweep file.
+    pub fn file(&self) -> &TextFile {
+        &self.file
+    }
+
+    /// The lab file.
+    pub fn lab(&self) -> &TextFile {
+        &self.lab
+    }
+
+    /// The keys that are moved, in the order of the columns of the results.
+    pub fn keys(&self) -> Vec<&str> {
+        self.parsed.keys().collect()
+    }
+
+    /// The metrics, in the order of the columns of the results.
+    pub fn metrics(&self) -> &[Metric] {
+        &self.parsed.metrics
+    }
+
+    /// The rounds: one, or those of successive halving.
+    pub fn rounds(&self) -> &[Round] {
+        self.parsed.rounds.all()
+    }
+
+    /// The key that scales the work of a run, where there are rounds of halving.
+    pub fn budget(&self) -> Option<&str> {
+        self.parsed.budget.as_ref().map(|budget| budget.key.as_str())
+    }
+
+    /// Points of all rounds.
+    pub fn points(&self) -> u64 {
+        self.parsed.rounds.points()
+    }
+
+    /// The round of the point of this number, from 0.
+    pub fn round_of(&self, number: u64) -> u32 {
+        self.parsed.rounds.of(number) as u32
+    }
+
+    /// The values of [`keys`](Self::keys) of a configuration.
+    pub fn settings(&self, config: u64) -> Vec<Value> {
+        self.parsed.sampling.settings(&self.parsed.axes, config)
+    }
+
+    /// What tells this sweep from others: its file, the lab's, those that the lab names, and riser's version.
+    pub fn fingerprint(&self) -> String {
+        let mut all = Vec::new();
+        let mut add = |bytes: &[u8]| {
+            all.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
+            all.extend_from_slice(bytes);
+        };
+        add(env!("CARGO_PKG_VERSION").as_bytes());
+        add(self.file.text.as_bytes());
+        add(self.lab.text.as_bytes());
+        for (name, bytes) in &self.files {
+            add(name.as_bytes());
+            add(bytes);
+        }
+        digest(&all)
+    }
+
+    /// What is set over the lab, as `--set` takes it.
+    pub fn overrides(&self, config: u64, round: u32) -> Vec<String> {
+        let keys: Vec<String> = self.keys().into_iter().map(str::to_owned).collect();
+        let mut given = set(&keys, &self.settings(config));
+        let budget = self.rounds().get(round as usize).and_then(|round| round.budget);
+        given.extend(self.budget().zip(budget).map(|(key, value)| format!("{key}={value}")));
+        given
+    }
+
+    /// The lab of a point, checked.
+    ///
+    /// # Errors
+    /// What is wrong with these settings.
+    pub fn lab_of(&self, point: &Point) -> Result<LabFile, FileErrors> {
+        let overrides = Overrides::new(&self.overrides(point.config, point.round));
+        let folder = self.folder.clone();
+        let mut file = self.reader.parse(&self.lab.path, &self.lab.text, folder, &overrides)?;
+        file.lab.native = self.native;
+        Ok(file)
+    }
+
+    /// Runs a point. Whatever becomes of it is its record: a lab that is none, fails, or panics (where panics unwind).
+    pub fn run(&self, point: &Point) -> Ran {
+        let never = self.run_until(point, || false);
+        never.unwrap_or_else(|| unreachable!("it ends by itself alone"))
+    }
+
+    /// As [`run`](Self::run), but ends without a record where `stop` says so: it is asked every few milliseconds.
+    pub fn run_until(&self, point: &Point, stop: impl Fn() -> bool) -> Option<Ran> {
+        let begun = cpu();
+        let mut simulation = Duration::ZERO;
+        let run = catch_unwind(AssertUnwindSafe(|| self.record(point, &stop, &mut simulation)));
+        let record = run.unwrap_or_else(|panic| {
+            Some(Record::without_run(point.number, Outcome::Crashed, panicked(&words(panic.as_ref()))))
+        })?;
+        Some(Ran { record, cpu: cpu().saturating_sub(begun), simulation })
+    }
+
+    fn record(&self, point: &Point, stop: &impl Fn() -> bool, simulation: &mut Duration) -> Option<Record> {
+        let refused = |why: String| Some(Record::without_run(point.number, Outcome::Refused, why));
+        let file = match self.lab_of(point) {
+            Ok(file) => file,
+            Err(errors) => return refused(told(&errors)),
+        };
+        if let Err(why) = file.check_runs_alone() {
+            return refused(why);
+        }
+        let mut assembly = match lab::build(&file) {
+            Ok(assembly) => assembly,
+            Err(why) => return refused(why),
+        };
+        let begun = cpu();
+        let until = lab::limit(file.lab.limit_us);
+        let mut left = self.parsed.max_events.unwrap_or(u64::MAX);
+        let ended = loop {
+            let events = SLICE.min(left);
+            let ended = assembly.run(Limits { until, events, ..Limits::default() });
+            left -= events;
+            if ended != Stop::Paused || left == 0 {
+                break ended;
+            }
+            if stop() {
+                return None;
+            }
+        };
+        *simulation = cpu().saturating_sub(begun);
+        let report = assembly.report("", &ended, 0.0);
+        let json = serde_json::to_value(&report).unwrap_or_default();
+        let (metrics, missing) = metric::measure(&self.parsed.metrics, &self.settings(point.config), &json);
+        let (outcome, why) = outcome(&ended);
+        let error: Vec<String> = why.into_iter().chain(missing).collect();
+        let error = (!error.is_empty()).then(|| plug::file::brief(&error.join("; ")).into_owned());
+        Some(Record { point: point.number, outcome, metrics, error })
+    }
+
+    /// Whether a record keeps all bounds of the metrics.
+    pub fn is_feasible(&self, record: &Record) -> bool {
+        record.outcome.is_whole() && self.miss(record) == 0.0
+    }
+
+    /// By how much a record misses the bounds of the metrics, in parts of them.
+    pub(crate) fn miss(&self, record: &Record) -> f64 {
+        let all = self.metrics().iter().enumerate();
+        all.map(|(n, metric)| metric.miss(record.number(n))).sum()
+    }
+}
+
+fn named_lab(file: &TextFile, parsed: &Parsed) -> Result<TextFile, FileErrors> {
+    let path = file.path.parent().unwrap_or(Path::new("")).join(&parsed.lab);
+    let text = std::fs::read_to_string(&path).map_err(|e| {
+        let why = format!("lab `{}`: {e}: legal is the path of a lab file, relative to this one", parsed.lab);
+        FileError::at(&file.path, &file.text, parsed.lab_place.clone(), why)
+    })?;
+    Ok(TextFile { path, text })
+}
+
+fn set(keys: &[String], values: &[Value]) -> Vec<String> {
+    keys.iter().zip(values).map(|(key, value)| format!("{key}={}", value.toml())).collect()
+}
+
+/// The errors of a lab in one line.
+fn told(errors: &FileErrors) -> String {
+    let one = |error: &FileError| match error.is_setting {
+        true => {
+            format!("{}: {}", error.path.display().to_string().trim_start_matches("--set "), error.message)
+        }
+        false => error.message.clone(),
+    };
+    errors.all().iter().map(one).collect::<Vec<_>>().join("; ")
+}
+
+fn outcome(stop: &Stop) -> (Outcome, Vec<String>) {
+    match stop {
+        Stop::Finished => (Outcome::Finished, Vec::new()),
+        Stop::Failed(why) => (Outcome::Failed, vec![why.clone()]),
+        Stop::TimeLimit => (Outcome::TimeLimit, Vec::new()),
+        Stop::Paused => (Outcome::EventLimit, vec!["max_events came before the end".into()]),
+        Stop::NoProgress(who) => (Outcome::NoProgress, who.clone()),
+    }
+}
+
+/// What a record says of a panic.
+pub(crate) fn panicked(why: &str) -> String {
+    format!("riser has panicked, which is an error of its own: {why}")
+}
+
+/// What a panic says.
+pub(crate) fn words(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no text".into())
+}
+
+/// CPU time of this thread.
+fn cpu() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
