@@ -101,7 +101,7 @@ fn what_is_wrong_is_told_at_its_place() {
         ),
         (
             "version = 1\nlab = 'l'\n[over]\n'link.gen' = { from = 3, to = 5, points = 1 }\n",
-            "points of 1: legal are 2 to 1000000",
+            "points of 1: legal are 2 to 65536",
         ),
         (
             "version = 1\nlab = 'l'\n[over]\n'link.gen' = { from = 3, to = 5, step = 1, points = 2 }\n",
@@ -124,8 +124,8 @@ fn what_is_wrong_is_told_at_its_place() {
             "5:6: `link.gen` a second time",
         ),
         (
-            "version = 1\nlab = 'l'\n[over]\na = { from = 1, to = 1000000, step = 1 }\nb = [1, 2]\n",
-            "a grid of 1000000 * 2 points: legal are up to 1000000",
+            "version = 1\nlab = 'l'\n[over]\na = { from = 1, to = 50000, step = 1 }\nb = { from = 1, to = 30, step = 1 }\n",
+            "a grid of 50000 * 30 points: legal are up to 1000000",
         ),
         ("version = 1\nlab = 'l'\n[[together]]\na = [1, 2]\nb = [1]\n", "5:1: `b` has 1 values, `a` has 2"),
         ("version = 1\nlab = 'l'\n[over]\na = [1]\n[sample]\nmethod = 'sobol'\n", "sample without points"),
