@@ -111,10 +111,12 @@ fn folder_for(page: &Path) -> PathBuf {
     let name = page.file_name().unwrap();
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("docs").join(name);
     let _ = fs::remove_dir_all(&folder);
-    fs::create_dir_all(folder.join("labs")).unwrap();
-    for entry in fs::read_dir(root().join("labs")).unwrap().map(Result::unwrap) {
-        if entry.path().is_file() {
-            fs::copy(entry.path(), folder.join("labs").join(entry.file_name())).unwrap();
+    for labs in ["labs", "labs/sweeps"] {
+        fs::create_dir_all(folder.join(labs)).unwrap();
+        for entry in fs::read_dir(root().join(labs)).unwrap().map(Result::unwrap) {
+            if entry.path().is_file() {
+                fs::copy(entry.path(), folder.join(labs).join(entry.file_name())).unwrap();
+            }
         }
     }
     folder

@@ -9,8 +9,12 @@ use std::ops;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// Values of an axis at most, and points of a sweep.
+/// Points of a sweep at most.
 pub(crate) const MAX_POINTS: u64 = 1_000_000;
+/// Values of an axis at most.
+const MAX_VALUES: usize = 65_536;
+/// Texts of an axis that are tried before a sweep begins, at most.
+const MAX_TRIED: usize = 256;
 
 /// Keys that are moved as one, and the values that they take.
 #[derive(Clone, PartialEq, Debug)]
@@ -58,14 +62,14 @@ impl Axis {
         }
     }
 
-    /// Values that show whether its keys are legal: all texts, since they may name files; else the ends.
+    /// Values that show whether its keys are legal: texts, since they may name files; else the ends.
     pub(crate) fn witnesses(&self) -> Vec<Vec<Value>> {
         match &self.levels {
             Levels::Listed(rows) => {
                 let is_text = |row: &[Value]| row.iter().any(|v| matches!(v, Value::Text(_)));
                 let last = rows.len() - 1;
                 let of_use = |(n, row): &(usize, &Vec<Value>)| *n == 0 || *n == last || is_text(row);
-                rows.iter().enumerate().filter(of_use).map(|(_, row)| row.clone()).collect()
+                rows.iter().enumerate().filter(of_use).map(|(_, row)| row.clone()).take(MAX_TRIED).collect()
             }
             Levels::Between(..) => vec![self.of_unit(0.0), self.of_unit(1.0)],
         }
@@ -225,6 +229,9 @@ fn levels(
         DeValue::Array(list) if list.is_empty() => {
             Err(wrong(value.span(), "no value: legal are one at least"))
         }
+        DeValue::Array(list) if list.len() > MAX_VALUES => {
+            Err(wrong(value.span(), &format!("{} values: legal are up to {MAX_VALUES}", list.len())))
+        }
         DeValue::Array(list) => {
             let one = |v: &Spanned<DeValue<'_>>| {
                 let why = "legal are numbers, booleans, strings and lists of these";
@@ -268,9 +275,9 @@ fn spread_out(range: &Range) -> Result<Levels, String> {
         (Some(step), None) => {
             let step = step.float();
             let count = (high - low) / step;
-            if !(step > 0.0 && count < MAX_POINTS as f64) {
+            if !(step > 0.0 && count < MAX_VALUES as f64) {
                 return Err(format!(
-                    "step of {step}: legal are steps above 0, of which up to {MAX_POINTS} fit"
+                    "step of {step}: legal are steps above 0, of which up to {MAX_VALUES} fit"
                 ));
             }
             // A step that misses the end by rounding alone has reached it.

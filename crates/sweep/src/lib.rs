@@ -39,6 +39,7 @@ mod packed;
 pub mod pool;
 mod ranking;
 mod record;
+pub mod reference;
 pub mod results;
 mod rounds;
 mod run;

@@ -95,7 +95,7 @@ pub struct Range {
     #[schemars(with = "Option<f64>")]
     pub step: Option<Number>,
     /// How many values, `from` and `to` among them.
-    #[schemars(range(min = 2, max = 1_000_000))]
+    #[schemars(range(min = 2, max = 65_536))]
     pub points: Option<u64>,
     /// How they are spread.
     #[serde(default)]
