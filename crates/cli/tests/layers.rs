@@ -28,7 +28,7 @@ const LEVELS: [(&str, u32); 25] = [
     ("riser-rtl", 6),
     ("riser-lab", 7),
     ("riser-bench", 8),
-    ("riser-view", 8),
+    ("riser-view", 7),
     ("riser-sweep", 8),
     ("riser-cli", 9),
     ("riser-libtlp", 9),

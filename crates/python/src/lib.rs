@@ -5,6 +5,7 @@
 //!   [`held`] and [`objects`] what belongs to a run, [`sight`] TLPs that are waited for.
 //! - [`command`]: the `riser` command that the wheel carries.
 //! - [`mod@lab`], [`run`]: labs, checked and run; [`progress`] and [`polls`] are what is seen of one meanwhile.
+//! - [`mod@sweep`]: sweeps, driven from Python.
 //! - [`table`], [`tables`]: what a run has shown, as Arrow.
 //! - [`error`]: riser's exceptions.
 //!
@@ -24,6 +25,7 @@ mod polls;
 mod progress;
 mod run;
 mod sight;
+mod sweep;
 mod table;
 mod tables;
 mod task;
@@ -60,6 +62,8 @@ mod _riser {
     use crate::polls::Polls;
     #[pymodule_export]
     use crate::run::RunResult;
+    #[pymodule_export]
+    use crate::sweep::{Sweep, SweepRun, SweepWorker};
     #[pymodule_export]
     use crate::table::Table;
     #[pymodule_export]

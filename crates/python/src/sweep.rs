@@ -6,29 +6,34 @@
 use crate::error::{self, RiserError};
 use crate::held::Held;
 use crate::progress::Watch;
-use crate::table::Table;
-use crate::tables::sweep::table;
-use ::sweep::pool::{Workers, run};
-use ::sweep::{Outcome, Point, Record, Run, RunError, Start, TextFile, results};
+use crate::table::{Table, arrow_error};
+use ::sweep::pool::{Done, Workers, run};
+use ::sweep::results::{Column, Values};
+use ::sweep::{Outcome, Point, Record, Run, RunError, Start, TextFile, page, results};
+use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
+use arrow_schema::{Field, Schema};
 use plug::site::NativeCode;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::fs::File;
-use std::io::Write;
+use std::io::{BufWriter, Write};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// A sweep that was read and found good.
 #[pyclass(frozen, module = "riser._riser")]
-pub(crate) struct Sweep(Arc<::sweep::Sweep>);
+pub(crate) struct Sweep(::sweep::Sweep);
 
 fn failed(error: RunError) -> PyErr {
     RiserError::new_err(error.to_string())
 }
 
 fn json<T: serde::de::DeserializeOwned>(text: &str) -> PyResult<T> {
-    serde_json::from_str(text).map_err(|e| PyValueError::new_err(format!("what another part of riser said is lost: {e}")))
+    serde_json::from_str(text)
+        .map_err(|e| PyValueError::new_err(format!("what another part of riser said is lost: {e}")))
 }
 
 #[pymethods]
@@ -45,8 +50,9 @@ impl Sweep {
     ) -> PyResult<Sweep> {
         let native = if allow_native { NativeCode::Allowed } else { NativeCode::Refused };
         let lab = lab.map(|(text, path)| TextFile { path, text });
-        let read = py.detach(|| ::sweep::Sweep::parse(&crate::models(), TextFile { path: name, text }, lab, native));
-        read.map(|sweep| Sweep(Arc::new(sweep))).map_err(|errors| error::of_files(py, &errors))
+        let read =
+            py.detach(|| ::sweep::Sweep::parse(&crate::models(), TextFile { path: name, text }, lab, native));
+        read.map(Sweep).map_err(|errors| error::of_files(py, &errors))
     }
 
     /// Points of all rounds.
@@ -79,7 +85,8 @@ impl SweepWorker {
         let points: Vec<Point> = json(points)?;
         py.detach(|| {
             let ran: Vec<_> = points.iter().map(|point| self.0.run(point)).collect();
-            let seconds = |of: fn(&::sweep::Ran) -> std::time::Duration| ran.iter().map(|ran| of(ran).as_secs_f64()).sum();
+            let seconds =
+                |of: fn(&::sweep::Ran) -> Duration| ran.iter().map(|ran| of(ran).as_secs_f64()).sum();
             let (cpu, simulation) = (seconds(|ran| ran.cpu), seconds(|ran| ran.simulation));
             let records: Vec<Record> = ran.into_iter().map(|ran| ran.record).collect();
             Ok((serde_json::to_string(&records).map_err(error::internal)?, cpu, simulation))
@@ -89,7 +96,7 @@ impl SweepWorker {
 
 /// A sweep under way.
 #[pyclass(frozen, module = "riser._riser")]
-pub(crate) struct SweepRun(Held<RefCell<Run>>);
+pub(crate) struct SweepRun(Held<RefCell<Run<'static>>>);
 
 #[pymethods]
 impl SweepRun {
@@ -101,10 +108,14 @@ impl SweepRun {
             "new" => Start::New,
             "resume" => Start::Resume,
             "force" => Start::Force,
-            _ => return Err(PyValueError::new_err(format!("start `{start}`: legal are new, resume and force"))),
+            _ => {
+                return Err(PyValueError::new_err(format!(
+                    "start `{start}`: legal are new, resume and force"
+                )));
+            }
         };
         let journal = journal.as_deref().map(|path| (path, start));
-        let run = Run::begin(Arc::clone(&sweep.0), journal).map_err(failed)?;
+        let run = Run::owned(sweep.0.clone(), journal).map_err(failed)?;
         Ok(SweepRun(Held::new(RefCell::new(run))))
     }
 
@@ -134,7 +145,8 @@ impl SweepRun {
     /// Gives each of the points the record that every process that ran it has died.
     fn crashed(&self, points: &str, why: &str) -> PyResult<()> {
         let points: Vec<Point> = json(points)?;
-        let records = points.iter().map(|point| Record::without_run(point.number, Outcome::Crashed, why)).collect();
+        let records =
+            points.iter().map(|point| Record::without_run(point.number, Outcome::Crashed, why)).collect();
         self.0.get()?.borrow_mut().accept(records).map(drop).map_err(failed)
     }
 
@@ -156,34 +168,33 @@ impl SweepRun {
     /// workers that were started and that died.
     fn by_processes(
         &self,
+        py: Python<'_>,
         command: Vec<String>,
         count: usize,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<(f64, f64, u64, u64)> {
         let held = self.0.get()?;
-        let watch = RefCell::new(Watch::new(progress.as_ref()));
-        let stopped: Cell<Option<PyErr>> = Cell::new(None);
+        let mut of_thread = held.borrow_mut();
+        let sweep = &mut *of_thread;
         let workers = Workers { command: command.into_iter().map(Into::into).collect(), count };
-        let latest = Cell::new((0u64, 1u64));
+        let (watch, stopped) = (Mutex::new(Watch::new(progress.as_ref())), Mutex::new(None));
+        let (recorded, points) = (AtomicU64::new(sweep.progress().recorded), sweep.progress().points);
         let stop = || {
-            let (done, of) = latest.get();
-            let how_far = || (format!("{done} of {of} points"), Some(done as f64 / of.max(1) as f64));
-            match watch.borrow_mut().look(how_far) {
-                Ok(()) => false,
-                Err(error) => {
-                    stopped.set(Some(error));
-                    true
-                }
-            }
+            let done = recorded.load(Ordering::Relaxed);
+            let how_far = || (format!("{done} of {points} points"), Some(done as f64 / points.max(1) as f64));
+            let looked = watch.lock().unwrap_or_else(PoisonError::into_inner).look(how_far);
+            let error = looked.err();
+            let is_over = error.is_some();
+            *stopped.lock().unwrap_or_else(PoisonError::into_inner) = error;
+            is_over
         };
-        let mut sweep = held.borrow_mut();
-        latest.set((sweep.progress().recorded, sweep.progress().points));
-        let done = crate::detached(|| run(&mut sweep, &workers, stop, |at| latest.set((at.recorded, at.points))));
-        let done = done.map_err(failed)?;
-        match stopped.take() {
-            Some(error) => Err(error),
-            None => Ok((done.cpu.as_secs_f64(), done.simulation.as_secs_f64(), done.started, done.died)),
+        let watched = |at: &::sweep::Progress| recorded.store(at.recorded, Ordering::Relaxed);
+        let done = py.detach(|| run(sweep, &workers, stop, watched)).map_err(failed)?;
+        if let Some(error) = stopped.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            return Err(error);
         }
+        let Done { cpu, simulation, started, died, .. } = done;
+        Ok((cpu.as_secs_f64(), simulation.as_secs_f64(), started, died))
     }
 
     /// What is in the journal is on the disk.
@@ -212,9 +223,28 @@ impl SweepRun {
 
     /// Writes the page to `path`.
     fn write_page(&self, path: PathBuf) -> PyResult<()> {
-        let page = ::sweep::page::report(&self.0.get()?.borrow());
-        let mut out = std::io::BufWriter::new(File::create(path)?);
+        let page = page::report(&self.0.get()?.borrow());
+        let mut out = BufWriter::new(File::create(path)?);
         page.write(&mut out)?;
         Ok(out.flush()?)
     }
+}
+
+/// The columns of a sweep's results.
+fn table(columns: &[Column]) -> PyResult<Table> {
+    let array = |values: &Values| -> ArrayRef {
+        match values {
+            Values::Boolean(all) => Arc::new(BooleanArray::from(all.clone())),
+            Values::Integer(all) => Arc::new(Int64Array::from(all.clone())),
+            Values::Float(all) => Arc::new(Float64Array::from(all.clone())),
+            Values::Text(all) => Arc::new(StringArray::from_iter(all.iter().map(Option::as_deref))),
+        }
+    };
+    let arrays: Vec<ArrayRef> = columns.iter().map(|column| array(&column.values)).collect();
+    let fields = columns.iter().zip(&arrays);
+    let fields: Vec<Field> =
+        fields.map(|(column, array)| Field::new(&column.name, array.data_type().clone(), true)).collect();
+    let schema = Arc::new(Schema::new(fields));
+    let batch = RecordBatch::try_new(schema.clone(), arrays).map_err(arrow_error)?;
+    Ok(Table::new(schema, vec![batch]))
 }

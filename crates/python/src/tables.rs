@@ -5,7 +5,7 @@ use crate::table::{Table, arrow_error};
 use ::lab::Report;
 use arrow_array::builder::{BooleanBuilder, Float64Builder, StringBuilder, UInt64Builder};
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Float64Type, UInt64Type};
+use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema};
 use pyo3::prelude::*;
@@ -202,6 +202,7 @@ fn cell<'py>(py: Python<'py>, array: &ArrayRef, at: usize) -> PyResult<Option<Bo
     }
     Ok(Some(match array.data_type() {
         DataType::UInt64 => array.as_primitive::<UInt64Type>().value(at).into_pyobject(py)?.into_any(),
+        DataType::Int64 => array.as_primitive::<Int64Type>().value(at).into_pyobject(py)?.into_any(),
         DataType::Float64 => array.as_primitive::<Float64Type>().value(at).into_pyobject(py)?.into_any(),
         DataType::Boolean => array.as_boolean().value(at).into_pyobject(py)?.to_owned().into_any(),
         _ => array.as_string::<i32>().value(at).into_pyobject(py)?.into_any(),

@@ -40,12 +40,13 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Runs Python with the package and these arguments.
-fn python(args: &[&str]) {
+/// Runs pytest over `tests` with the package and the wheels of a requirements file.
+fn pytest(requirements: &str, tests: &[&str]) {
+    let args = [&["-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "riser.testing"], tests].concat();
     let root = root();
     let run = Command::new(root.join("scripts/python.sh"))
-        .args(["--with", "crates/python/tests/requirements.txt"])
-        .args(args)
+        .args(["--with", requirements])
+        .args(&args)
         .current_dir(&root)
         .env("PYTHONPATH", package())
         .env("PYTHONDONTWRITEBYTECODE", "1")
@@ -59,5 +60,12 @@ fn python(args: &[&str]) {
 
 #[test]
 fn the_package_passes_its_tests() {
-    python(&["-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "riser.testing", "crates/python/tests"]);
+    let tests = ["--ignore=crates/python/tests/ray", "crates/python/tests"];
+    pytest("crates/python/tests/requirements.txt", &tests);
+}
+
+#[test]
+#[ignore = "brings Ray; .ci/long python runs it"]
+fn sweeps_run_on_ray() {
+    pytest("crates/python/tests/ray/requirements.txt", &["-s", "crates/python/tests/ray"]);
 }

@@ -6,7 +6,7 @@
 //! - [`journal`]: the file that records are added to, so that an interrupted sweep goes on;
 //! - [`pool`]: workers of this machine, each a process that [`worker`] is the inside of;
 //! - [`results`]: the records as columns, and as one Parquet file;
-//! - [`figures`]: what a page shows of them;
+//! - [`figures`]: what a page shows of them, and the [`page`];
 //! - [`schema`]: the sweep file, key by key.
 //!
 //! ```
@@ -36,6 +36,7 @@ pub mod journal;
 mod metric;
 mod pace;
 mod packed;
+pub mod page;
 pub mod pool;
 mod ranking;
 mod record;

@@ -6,6 +6,7 @@ use crate::journal::{Header, Journal, JournalError, Start};
 use crate::ranking;
 use crate::record::{Outcome, Point, Record};
 use crate::sweep::Sweep;
+use std::borrow::Cow;
 use std::collections::{BTreeSet, VecDeque};
 use std::path::Path;
 use thiserror::Error;
@@ -52,7 +53,7 @@ pub struct Progress {
 /// A sweep that is under way.
 #[derive(Debug)]
 pub struct Run<'s> {
-    sweep: &'s Sweep,
+    sweep: Cow<'s, Sweep>,
     journal: Option<Journal>,
     records: Vec<Option<Record>>,
     progress: Progress,
@@ -73,12 +74,25 @@ impl<'s> Run<'s> {
     /// # Errors
     /// Those of the journal.
     pub fn begin(sweep: &'s Sweep, journal: Option<(&Path, Start)>) -> Result<Run<'s>, RunError> {
+        Run::with(Cow::Borrowed(sweep), journal)
+    }
+
+    /// As [`begin`](Self::begin), with a sweep of its own.
+    ///
+    /// # Errors
+    /// Those of the journal.
+    pub fn owned(sweep: Sweep, journal: Option<(&Path, Start)>) -> Result<Run<'static>, RunError> {
+        Run::with(Cow::Owned(sweep), journal)
+    }
+
+    fn with(sweep: Cow<'s, Sweep>, journal: Option<(&Path, Start)>) -> Result<Run<'s>, RunError> {
         let points = sweep.points();
+        let rounds = sweep.rounds().len();
         let mut run = Run {
             sweep,
             journal: None,
             records: vec![None; points as usize],
-            progress: Progress { points, rounds: sweep.rounds().len(), ..Progress::default() },
+            progress: Progress { points, rounds, ..Progress::default() },
             configs: Vec::new(),
             next: 0,
             again: VecDeque::new(),
@@ -86,7 +100,8 @@ impl<'s> Run<'s> {
             probing: true,
         };
         if let Some((path, start)) = journal {
-            let (journal, records) = Journal::open(path, &Header::new(sweep.fingerprint(), points), start)?;
+            let header = Header::new(run.sweep.fingerprint(), points);
+            let (journal, records) = Journal::open(path, &header, start)?;
             for record in records {
                 run.check(&record)?;
                 run.keep(record);
@@ -101,8 +116,8 @@ impl<'s> Run<'s> {
     }
 
     /// The sweep.
-    pub fn sweep(&self) -> &'s Sweep {
-        self.sweep
+    pub fn sweep(&self) -> &Sweep {
+        &self.sweep
     }
 
     /// Hands out up to `most` points that nobody has. Empty where none are left, or where the records of those that are out have to
@@ -257,7 +272,8 @@ impl<'s> Run<'s> {
     /// The configurations of a round that go on to the next one, in their order.
     fn best(&self, round: usize, configs: &[u64], most: u64) -> Vec<u64> {
         let first = self.sweep.rounds()[round].first;
-        let mut best = ranking::best(self.sweep, configs.len(), |place| self.record_of(first + place as u64));
+        let mut best =
+            ranking::best(&self.sweep, configs.len(), |place| self.record_of(first + place as u64));
         best.truncate(most as usize);
         best.sort_unstable();
         best.into_iter().map(|place| configs[place]).collect()

@@ -2,7 +2,6 @@
 //! `riser sweep`: a lab over ranges of its settings, from `riser-sweep`. Reads arguments, shows how far it is, and passes Ctrl-C on;
 //! never runs a point itself, but as a worker.
 
-mod page;
 mod show;
 
 use super::labs::Native;
@@ -19,7 +18,7 @@ use std::sync::atomic::Ordering;
 use std::thread::available_parallelism;
 use std::time::Instant;
 use sweep::pool::Workers;
-use sweep::{JournalError, Run, RunError, Start, Sweep, pool, results, worker};
+use sweep::{JournalError, Run, RunError, Start, Sweep, page, pool, results, worker};
 
 const EXAMPLE: &str = "\
 Examples:
@@ -188,7 +187,9 @@ fn write(files: Files, run: &Run<'_>) -> Result<(), Failure> {
     let mut out = files.parquet.open()?;
     io::Write::write_all(&mut out, &bytes).map_err(|e| out.failed(&e))?;
     out.finish()?;
-    page::write(files.page, run)
+    let mut out = files.page.open()?;
+    page::report(run).write(&mut out).map_err(|e| out.failed(&e))?;
+    out.finish()
 }
 
 fn failed(error: RunError) -> Failure {

@@ -36,6 +36,7 @@ from riser._riser import (
     WriteRequest,
     __version__,
 )
+from riser._sweep import SweepResult, sweep
 
 __all__ = [
     "AtomicRequest",
@@ -61,9 +62,11 @@ __all__ = [
     "RunFailed",
     "RunResult",
     "Stuck",
+    "SweepResult",
     "Table",
     "Task",
     "TimedOut",
     "WriteRequest",
     "__version__",
+    "sweep",
 ]

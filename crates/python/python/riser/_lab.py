@@ -94,7 +94,7 @@ class Lab:
         self._keys: dict[str, Any] = {"version": 1, **keys}
         self._text: str | None = None
         self._name = "lab"
-        self._set: list[str] = []
+        self._settings: dict[str, Any] = {}
         self._objects: list[Device] = []
 
     @classmethod
@@ -118,7 +118,7 @@ class Lab:
         lab = Lab()
         lab._keys, lab._text, lab._name = self._keys, self._text, self._name
         lab._objects = self._objects
-        lab._set = [*self._set, *(f"{key}={_riser.to_toml_value(value)}" for key, value in settings.items())]
+        lab._settings = {**self._settings, **settings}
         return lab
 
     def slot(self, name: str, device: str | Device, **keys: Any) -> None:
@@ -152,10 +152,11 @@ class Lab:
         return self._text if self._text is not None else _riser.to_toml(self._keys)
 
     def _inner(self) -> _riser.Lab:
-        return _riser.Lab(self.to_toml(), self._name, self._set, self._objects)
+        given = [f"{key}={_riser.to_toml_value(value)}" for key, value in self._settings.items()]
+        return _riser.Lab(self.to_toml(), self._name, given, self._objects)
 
     def _whole(self) -> tuple[str, str]:
-        """Its text, with what was set over it, and its name: for other processes."""
+        """Its text, without what was set over it, and its name: for other processes."""
         if self._objects:
             raise LabError(
                 "a lab with objects cannot be run in other processes: name the class of the device, as "

@@ -7,6 +7,7 @@ kills is found. What has a record is never run again.
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 from riser import _progress, _riser
@@ -36,12 +37,12 @@ def _points(packed: str, points: str) -> tuple[str, float, float]:
 
 
 def _joined(address: str) -> Any:
-    try:
-        import ray
-    except ImportError:
-        raise RiserError("on Ray: there is no `ray` here; `pip install riser[ray]` brings it") from None
     if address != "ray" and address != "auto" and not address.startswith("ray://"):
         raise ValueError(f"on `{address}`: legal are None, `ray`, `auto` and `ray://HOST:PORT`")
+    try:
+        ray: Any = importlib.import_module("ray")
+    except ImportError:
+        raise RiserError("on Ray: there is no `ray` here; `pip install riser[ray]` brings it") from None
     if not ray.is_initialized():
         where: dict[str, Any] = {"include_dashboard": False} if address == "ray" else {"address": address}
         ray.init(log_to_driver=False, **where)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import tempfile
@@ -64,7 +65,7 @@ def sweep(
 
         >>> lab = Lab(link={"gen": 3, "lanes": 8})
         >>> lab.slot("nic", "simple-nic")
-        >>> found = sweep(lab, {"link.gen": [3, 4]}, {"wire_ns": "links.nic.transactions.dma_read.wire_ns"})
+        >>> found = sweep(lab, {"link.gen": [3, 4]}, {"hops": "tlp_hops"})
         >>> [row["link.gen"] for row in found.table.to_dicts()]
         [3, 4]
 
@@ -92,14 +93,29 @@ def sweep(
         Interrupted: Ctrl-C; `result` is what was found, and `resume=True` goes on.
     """
     lab = lab if isinstance(lab, Lab) else Lab.from_toml(lab)
-    keys: dict[str, Any] = {"version": 1, "lab": lab._name, "over": dict(over), "metrics": dict(metrics)}
+    # What was set over the lab is an axis of one value.
+    fixed = {key: [value] for key, value in lab._settings.items() if key not in over}
+    keys: dict[str, Any] = {"version": 1, "lab": lab._name, "over": fixed | dict(over), "metrics": dict(metrics)}
     optional = {"sample": sample, "halving": halving, "max_events": max_events}
     keys |= {name: value for name, value in optional.items() if value is not None}
     if together:
         keys["together"] = [dict(table) for table in together]
-    text = _riser.to_toml(keys)
-    inner = _riser.Sweep(text, "sweep", lab._whole(), allow_native)
+    inner = _riser.Sweep(_text(keys), "sweep", lab._whole(), allow_native)
     return _run(inner, on, workers, output, _start(resume, force), progress)
+
+
+def _text(keys: Mapping[str, Any]) -> str:
+    """The text of a sweep file, with its keys in their order: the last range changes first."""
+
+    def lines(table: Mapping[str, Any]) -> list[str]:
+        return [f"{json.dumps(key, ensure_ascii=False)} = {_riser.to_toml_value(value)}" for key, value in table.items()]
+
+    tables = {name: value for name, value in keys.items() if name in ("over", "metrics")}
+    rest = {name: value for name, value in keys.items() if name not in tables}
+    parts = lines(rest)
+    for name, table in tables.items():
+        parts += [f"[{name}]", *lines(table)]
+    return "\n".join(parts) + "\n"
 
 
 def _start(resume: bool, force: bool) -> str:

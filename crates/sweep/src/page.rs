@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The page of a sweep: hands figures, from `riser-sweep`, to `riser-view`. Never computes a value itself.
+//! The page of a sweep: hands its figures to `riser-view`. Never computes a value itself.
 
-use crate::failure::Failure;
-use crate::outputs::Place;
-use sweep::Run;
-use sweep::figures::{Dimension, Figures};
-use sweep::results::{Values, columns};
+use crate::figures::{Dimension, Figures};
+use crate::results::{Values, columns};
+use crate::run::Run;
 use view::report::{Axis, Bars, Coordinate, Figure, Look, Parallel, Plot, Report, Scale, Series, Table};
 
 /// Metrics whose responses are shown, at most.
@@ -13,17 +11,15 @@ const MAX_METRICS: usize = 6;
 /// Rows of the table of points at most; all are in the Parquet file.
 const MAX_ROWS: usize = 1_000;
 
-pub(super) fn write(page: Place, run: &Run<'_>) -> Result<(), Failure> {
+/// The page of a sweep: parallel coordinates, Pareto fronts, the response over each parameter, and the points.
+pub fn report(run: &Run<'_>) -> Report {
     let figures = Figures::of(run);
-    let report = Report {
+    Report {
         title: run.sweep().file().path.display().to_string(),
         notes: notes(run, &figures),
         figures: all(&figures),
         tables: tables(run, &figures),
-    };
-    let mut out = page.open()?;
-    report.write(&mut out).map_err(|e| out.failed(&e))?;
-    out.finish()
+    }
 }
 
 fn notes(run: &Run<'_>, figures: &Figures) -> Vec<String> {

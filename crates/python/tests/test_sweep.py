@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Sweeps from Python, by processes of this machine."""
+
+import doctest
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import polars
+import pytest
+import riser
+
+LAB = "labs/sweeps/read.toml"
+OVER: dict[str, Any] = {"link.gen": [3, 4, 5], "slot.card.pcie-bench.outstanding": [1, 8, 64]}
+METRICS: dict[str, Any] = {
+    "payload_gbps": {"path": "links.card.downstream.payload_gbps", "aim": "maximize"},
+    "latency_ns": {"path": "links.card.transactions.dma_read.latency_ns_median", "aim": "minimize"},
+}
+
+
+def test_points_are_what_runs_give() -> None:
+    """Against runs of the same labs, one by one."""
+    found = riser.sweep(LAB, OVER, METRICS, workers=2)
+    rows = found.table.to_dicts()
+    assert len(rows) == 9 and [row["point"] for row in rows] == list(range(9))
+    assert [list(row)[1:5] for row in rows[:1]] == [[*OVER, *METRICS]]
+    assert [row["link.gen"] for row in rows] == [3, 3, 3, 4, 4, 4, 5, 5, 5]
+    for row in rows:
+        lab = riser.Lab.from_toml(LAB, set={key: row[key] for key in OVER})
+        result = lab.run()
+        down = next(link for link in result.links.to_dicts() if link["direction"] == "downstream")
+        assert row["payload_gbps"] == down["payload_gbps"]
+        reads = next(kind for kind in result.latencies.to_dicts() if kind["kind"] == "dma_read")
+        assert row["latency_ns"] == reads["latency_ns_median"]
+    dominated = [
+        row
+        for row in rows
+        if any(
+            other["payload_gbps"] >= row["payload_gbps"]
+            and other["latency_ns"] <= row["latency_ns"]
+            and (other["payload_gbps"], other["latency_ns"]) != (row["payload_gbps"], row["latency_ns"])
+            for other in rows
+        )
+    ]
+    assert found.best == [row for row in rows if row not in dominated]
+
+
+def test_files_are_the_same_whatever_the_number_of_workers(tmp_path: Path) -> None:
+    for workers in (1, 3):
+        riser.sweep(LAB, OVER, METRICS, workers=workers, output=tmp_path / str(workers))
+    one, three = ((tmp_path / name / "results.parquet").read_bytes() for name in ("1", "3"))
+    assert one == three
+    frame = polars.read_parquet(tmp_path / "1" / "results.parquet")
+    assert frame.height == 9 and frame["outcome"].unique().to_list() == ["finished"]
+    assert b"<html" in (tmp_path / "1" / "report.html").read_bytes()
+
+
+def test_a_lab_in_code_and_what_was_set_over_it() -> None:
+    lab = riser.Lab(link={"gen": 3, "lanes": 8}).with_settings({"link.lanes": 16})
+    lab.slot("nic", "simple-nic")
+    found = riser.sweep(lab, {"link.gen": [3, 4]}, {"hops": "tlp_hops"})
+    assert [(row["link.gen"], row["link.lanes"]) for row in found.table.to_dicts()] == [(3, 16), (4, 16)]
+
+
+def test_a_sweep_is_resumed_without_running_a_point_twice(tmp_path: Path) -> None:
+    first = riser.sweep(LAB, OVER, METRICS, output=tmp_path)
+    journal = (tmp_path / "journal.jsonl").read_bytes()
+    with pytest.raises(riser.RiserError, match="journal"):
+        riser.sweep(LAB, OVER, METRICS, output=tmp_path)
+    again = riser.sweep(LAB, OVER, METRICS, output=tmp_path, resume=True)
+    assert (tmp_path / "journal.jsonl").read_bytes() == journal
+    assert again.table.to_dicts() == first.table.to_dicts()
+    assert again.costs["cpu_seconds"] == 0
+    with pytest.raises(riser.RiserError):
+        riser.sweep(LAB, {"link.gen": [3]}, METRICS, output=tmp_path, resume=True)
+
+
+def test_what_is_not_legal_is_named() -> None:
+    with pytest.raises(riser.LabError, match="link.gem"):
+        riser.sweep(LAB, {"link.gem": [3]}, METRICS)
+    with pytest.raises(riser.RiserError, match="payload_gbit"):
+        riser.sweep(LAB, {"link.gen": [3]}, {"x": "links.card.downstream.payload_gbit"})
+    with pytest.raises(riser.LabError, match="cannot be run in other processes"):
+        lab = riser.Lab()
+        lab.slot("dut", riser.Device())
+        riser.sweep(lab, {"link.gen": [3]}, {"hops": "tlp_hops"})
+    with pytest.raises(ValueError, match="legal are"):
+        riser.sweep(LAB, OVER, METRICS, on="rey")
+    with pytest.raises(ValueError, match="legal are 1 to 1024"):
+        riser.sweep(LAB, OVER, METRICS, workers=0)
+
+
+def test_devices_in_python_are_swept_by_their_class(tmp_path: Path) -> None:
+    (tmp_path / "adder.py").write_text(
+        "import riser\n"
+        "class Adder(riser.Device):\n"
+        "    def __init__(self, step=1): self.step = step\n"
+        "    def report(self): return {'twice': 2 * self.step}\n"
+    )
+    lab = riser.Lab.from_text(
+        'version = 1\n[[slot]]\nname = "a"\ndevice = "python"\n[slot.python]\nclass = "adder.py:Adder"\nsettings = { step = 1 }\n',
+        name=str(tmp_path / "lab.toml"),
+    )
+    over = {"slot.a.python.settings.step": [1, 5]}
+    found = riser.sweep(lab, over, {"twice": "devices.a.counters.twice"}, allow_native=True)
+    assert [row["twice"] for row in found.table.to_dicts()] == [2, 10]
+
+
+INTERRUPTED = """
+import riser, sys
+over = {"slot.card.pcie-bench.outstanding": {"from": 1, "to": 256, "step": 1}, "link.gen": [1, 2, 3, 4, 5]}
+print("running", flush=True)
+try:
+    riser.sweep("labs/sweeps/read.toml", over, {"hops": "tlp_hops"}, output=sys.argv[1])
+except riser.Interrupted as stop:
+    print(len(stop.result), flush=True)
+"""
+
+
+def test_ctrl_c_leaves_what_was_done(tmp_path: Path) -> None:
+    run = subprocess.Popen([sys.executable, "-c", INTERRUPTED, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    assert run.stdout is not None and run.stdout.readline() == "running\n"
+    deadline = time.monotonic() + 30
+    journal = tmp_path / "journal.jsonl"
+    while time.monotonic() < deadline and (not journal.exists() or journal.read_bytes().count(b"\n") < 20):
+        time.sleep(0.05)
+    os.kill(run.pid, signal.SIGINT)
+    out, _ = run.communicate(timeout=60)
+    assert 0 < int(out) < 5 * 256
+
+
+def test_examples_of_the_docs_run() -> None:
+    import riser._sweep
+
+    results = doctest.testmod(riser._sweep)
+    assert results.attempted and not results.failed
