@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+# Builds the manylinux wheel of riser for Python into target/wheels, for this machine's processor or for TARGET (aarch64 on any machine: the
+# linker is zig's, which links against the glibc of 2014 there too).
+#
+#   scripts/wheel.sh [x86_64|aarch64]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+target=${1:-$(uname -m)}
+case $target in
+    x86_64 | aarch64) ;;
+    *)
+        echo "wheel: TARGET $target: legal are x86_64 and aarch64" >&2
+        exit 2
+        ;;
+esac
+if ! rustup target list --installed 2>/dev/null | grep -q "^$target-unknown-linux-gnu$"; then
+    rustup target add "$target-unknown-linux-gnu"
+fi
+scripts/python.sh --with crates/python/requirements.txt -m maturin build --release --strip --zig \
+    --target "$target-unknown-linux-gnu" --compatibility manylinux_2_17 --out target/wheels
+ls -l target/wheels
