@@ -9,6 +9,7 @@
 
 mod parameters;
 mod provenance;
+pub mod task;
 mod text;
 
 pub use parameters::Parameter;
