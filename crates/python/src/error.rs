@@ -2,9 +2,12 @@
 //! riser's exceptions. Each is a `RiserError`, and what Python itself has for such an error too.
 
 use ::lab::FileErrors;
+use capture::{Fault, FilterError as Unmeant, OpenError};
 use pyo3::create_exception;
-use pyo3::exceptions::{PyException, PyKeyboardInterrupt};
+use pyo3::exceptions::{PyException, PyKeyboardInterrupt, PyOSError};
 use pyo3::prelude::*;
+use std::io;
+use std::path::Path;
 
 create_exception!(riser, RiserError, PyException, "An error of riser: the base of all of them.");
 create_exception!(
@@ -22,6 +25,19 @@ create_exception!(
 );
 create_exception!(
     riser,
+    CaptureError,
+    RiserError,
+    "A capture cannot be read. The text names the file and the place; `offset` is that place, in bytes from the start of the file \
+     (None where it has none)."
+);
+create_exception!(
+    riser,
+    FilterError,
+    RiserError,
+    "A filter means nothing. The text shows the place and names what is legal; `column` is the place, in characters from 1."
+);
+create_exception!(
+    riser,
     Interrupted,
     PyKeyboardInterrupt,
     "A run was interrupted by Ctrl-C. `result` is what it has shown up to there."
@@ -33,6 +49,8 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("RiserError", py.get_type::<RiserError>())?;
     module.add("LabError", py.get_type::<LabError>())?;
     module.add("RunFailed", py.get_type::<RunFailed>())?;
+    module.add("CaptureError", py.get_type::<CaptureError>())?;
+    module.add("FilterError", py.get_type::<FilterError>())?;
     module.add("Interrupted", py.get_type::<Interrupted>())
 }
 
@@ -44,6 +62,36 @@ pub(crate) fn of_files(py: Python<'_>, errors: &FileErrors) -> PyErr {
     });
     let each: Vec<_> = each.collect();
     with_attribute(py, LabError::new_err(errors.to_string()), "errors", each)
+}
+
+/// The exception for a file that the system refuses.
+pub(crate) fn in_file(path: &Path, error: &io::Error) -> PyErr {
+    match error.raw_os_error() {
+        Some(code) => PyOSError::new_err((code, error.to_string(), path.to_owned())),
+        None => PyOSError::new_err(format!("{}: {error}", path.display())),
+    }
+}
+
+/// The exception for a file that is no capture, or that the system refuses.
+pub(crate) fn of_opening(error: OpenError) -> PyErr {
+    match error {
+        OpenError::Io { path, error } => in_file(Path::new(&path), &error),
+        OpenError::NotACapture { .. } => of_capture(error.to_string(), None),
+    }
+}
+
+/// The exception for a part of a capture that cannot be read.
+pub(crate) fn of_fault(path: &Path, fault: &Fault) -> PyErr {
+    of_capture(format!("{}: {fault}", path.display()), Some(fault.offset()))
+}
+
+fn of_capture(text: String, offset: Option<u64>) -> PyErr {
+    Python::attach(|py| with_attribute(py, CaptureError::new_err(text), "offset", offset))
+}
+
+/// The exception for a filter that means nothing.
+pub(crate) fn of_filter(error: Unmeant) -> PyErr {
+    Python::attach(|py| with_attribute(py, FilterError::new_err(error.to_string()), "column", error.column))
 }
 
 /// The exception for what cannot happen unless riser is wrong.

@@ -3,12 +3,14 @@
 //!
 //! - [`command`]: the `riser` command that the wheel carries.
 //! - [`mod@lab`], [`run`]: labs, checked and run; [`progress`] is what is seen of one meanwhile.
+//! - [`captures`]: captures as tables.
 //! - [`table`], [`tables`]: what a run has shown, as Arrow.
 //! - [`error`]: riser's exceptions.
 //!
 //! It converts and calls; what Python can say as well, the half in Python says. It never computes a result of its own, and
 //! never holds the interpreter while the fabric runs.
 
+mod captures;
 mod command;
 mod error;
 mod lab;
@@ -22,6 +24,8 @@ use pyo3::prelude::*;
 /// The compiled half of riser.
 #[pymodule]
 mod _riser {
+    #[pymodule_export]
+    use crate::captures::Capture;
     #[pymodule_export]
     use crate::command::main;
     #[pymodule_export]

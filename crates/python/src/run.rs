@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A run of a lab, and what it has shown.
 
-use crate::error::{self, Interrupted, RunFailed, with_attribute};
+use crate::error::{self, Interrupted, RunFailed, in_file, with_attribute};
 use crate::progress::Watch;
 use crate::table::Table;
 use crate::tables;
 use ::lab::{Assembly, CaptureHandle, CaptureOptions, Report, TransactionLogHandle};
 use fabric::{Limits, Side, Stop};
-use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError, PyValueError};
+use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
 use std::fs::File;
-use std::io::{self, BufWriter};
-use std::path::{Path, PathBuf};
+use std::io::BufWriter;
+use std::path::PathBuf;
 use std::sync::Arc;
 use tlp::Time;
 
@@ -67,13 +67,6 @@ impl Taps {
         }
         let finish = |log: TransactionLogHandle<Vec<u8>>| log.finish().map_err(error::internal);
         Ok(self.transactions.map(finish).transpose()?.map(Option::unwrap_or_default))
-    }
-}
-
-fn in_file(path: &Path, error: &io::Error) -> PyErr {
-    match error.raw_os_error() {
-        Some(code) => PyOSError::new_err((code, error.to_string(), path.to_owned())),
-        None => PyOSError::new_err(format!("{}: {error}", path.display())),
     }
 }
 

@@ -10,16 +10,22 @@ A `Lab` is a lab file, read or built in code; `Lab.run` gives a `RunResult`, who
 Time is in integer picoseconds where a name ends with `_ps`, in nanoseconds with `_ns`; bandwidth in Gb/s of 10^9; sizes in bytes.
 """
 
+from riser._capture import Capture, Series, read_capture
 from riser._lab import Lab, RunResult
-from riser._riser import Interrupted, LabError, RiserError, RunFailed, Table, __version__
+from riser._riser import CaptureError, FilterError, Interrupted, LabError, RiserError, RunFailed, Table, __version__
 
 __all__ = [
+    "Capture",
+    "CaptureError",
+    "FilterError",
     "Interrupted",
     "Lab",
     "LabError",
     "RiserError",
     "RunFailed",
     "RunResult",
+    "Series",
     "Table",
     "__version__",
+    "read_capture",
 ]
