@@ -4,8 +4,10 @@
 use ::lab::FileErrors;
 use capture::{Fault, FilterError as Unmeant, OpenError};
 use pyo3::create_exception;
-use pyo3::exceptions::{PyException, PyKeyboardInterrupt, PyOSError};
+use pyo3::exceptions::{PyException, PyKeyboardInterrupt, PyOSError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyTuple, PyType};
 use std::io;
 use std::path::Path;
 
@@ -43,6 +45,29 @@ create_exception!(
     "A run was interrupted by Ctrl-C. `result` is what it has shown up to there."
 );
 
+/// Made once: of what `create_exception` cannot, since it is a ValueError too.
+static ARGUMENT_ERROR: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+
+fn argument_error(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
+    let make = || {
+        let bases = PyTuple::new(py, [py.get_type::<RiserError>(), py.get_type::<PyValueError>()])?;
+        let of = PyDict::new(py);
+        of.set_item("__module__", "riser")?;
+        of.set_item("__doc__", "An argument is not legal. The text names it and the legal values.")?;
+        let made = py.get_type::<PyType>().call1(("ArgumentError", bases, of))?;
+        Ok::<_, PyErr>(made.cast_into::<PyType>()?.unbind())
+    };
+    Ok(ARGUMENT_ERROR.get_or_try_init(py, make)?.bind(py))
+}
+
+/// The exception for an argument that is not legal.
+pub(crate) fn argument(why: String) -> PyErr {
+    Python::attach(|py| match argument_error(py) {
+        Ok(kind) => PyErr::from_type(kind.clone(), why),
+        Err(error) => error,
+    })
+}
+
 /// Adds the exceptions to the module.
 pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
@@ -51,6 +76,7 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("RunFailed", py.get_type::<RunFailed>())?;
     module.add("CaptureError", py.get_type::<CaptureError>())?;
     module.add("FilterError", py.get_type::<FilterError>())?;
+    module.add("ArgumentError", argument_error(py)?)?;
     module.add("Interrupted", py.get_type::<Interrupted>())
 }
 

@@ -5,6 +5,7 @@
 //! - [`mod@lab`], [`run`]: labs, checked and run; [`progress`] is what is seen of one meanwhile.
 //! - [`captures`]: captures as tables.
 //! - [`table`], [`tables`]: what a run has shown, as Arrow.
+//! - [`functions`]: bench, compare, fit, the closed forms; [`rows`]: tables of dicts.
 //! - [`error`]: riser's exceptions.
 //!
 //! It converts and calls; what Python can say as well, the half in Python says. It never computes a result of its own, and
@@ -13,8 +14,10 @@
 mod captures;
 mod command;
 mod error;
+mod functions;
 mod lab;
 mod progress;
+mod rows;
 mod run;
 mod table;
 mod tables;
@@ -29,7 +32,13 @@ mod _riser {
     #[pymodule_export]
     use crate::command::main;
     #[pymodule_export]
+    use crate::functions::measure::{bench_of, compare_of, fit_of};
+    #[pymodule_export]
+    use crate::functions::model::{model_bandwidth, model_nic, profile, profiles};
+    #[pymodule_export]
     use crate::lab::{Lab, to_toml, to_toml_value};
+    #[pymodule_export]
+    use crate::rows::table;
     #[pymodule_export]
     use crate::run::RunResult;
     #[pymodule_export]

@@ -7,7 +7,7 @@ use crate::table::Table;
 use crate::tables;
 use ::lab::{Assembly, CaptureHandle, CaptureOptions, Report, TransactionLogHandle};
 use fabric::{Limits, Side, Stop};
-use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
+use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use std::fs::File;
 use std::io::BufWriter;
@@ -35,7 +35,7 @@ impl Wanted {
         let at = match tap {
             "device" => Side::Device,
             "root" => Side::Root,
-            _ => return Err(PyValueError::new_err(format!("tap `{tap}`: legal are `device` and `root`"))),
+            _ => return Err(error::argument(format!("tap `{tap}`: legal are `device` and `root`"))),
         };
         Ok(Wanted { capture, options: CaptureOptions { at, dllps }, transactions })
     }

@@ -104,6 +104,7 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
     let fitted = fit::fit(&inputs, &mut profile, &rule, work.path(), |f| {
         bar.set_message(format!("{} {} ns", f.name(), f.value_ps as f64 / 1000.0));
         bar.tick();
+        Ok(())
     });
     bar.finish_and_clear();
     let fitted = fitted.map_err(Failure::Run)?;
@@ -147,6 +148,7 @@ fn residuals(args: &Args, inputs: &[Input], rule: &Rule, profile: &Path) -> Resu
     let compared = fit::residuals(inputs, rule, profile, args.jobs, &mut |done, of| {
         bar.set_length(of as u64);
         bar.set_position(done as u64);
+        Ok(())
     });
     bar.finish_and_clear();
     compared.map_err(Failure::Run)

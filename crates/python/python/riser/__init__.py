@@ -11,21 +11,47 @@ Time is in integer picoseconds where a name ends with `_ps`, in nanoseconds with
 """
 
 from riser._capture import Capture, Series, read_capture
-from riser._lab import Lab, RunResult
-from riser._riser import CaptureError, FilterError, Interrupted, LabError, RiserError, RunFailed, Table, __version__
+from riser._functions import (
+    BenchResult,
+    Comparison,
+    FitResult,
+    ModelResult,
+    bench,
+    compare,
+    fit,
+    model_bandwidth,
+    model_nic,
+    profile,
+    profiles,
+)
+from riser._lab import Enumerated, Lab, RunResult
+from riser._riser import ArgumentError, CaptureError, FilterError, Interrupted, LabError, RiserError, RunFailed, Table, __version__
 
 __all__ = [
+    "ArgumentError",
+    "BenchResult",
     "Capture",
     "CaptureError",
+    "Comparison",
+    "Enumerated",
     "FilterError",
+    "FitResult",
     "Interrupted",
     "Lab",
     "LabError",
+    "ModelResult",
     "RiserError",
     "RunFailed",
     "RunResult",
     "Series",
     "Table",
     "__version__",
+    "bench",
+    "compare",
+    "fit",
+    "model_bandwidth",
+    "model_nic",
+    "profile",
+    "profiles",
     "read_capture",
 ]

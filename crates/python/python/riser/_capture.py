@@ -123,7 +123,7 @@ class Capture:
             speed_gbps: data rate of links whose speed the capture does not tell, for utilization.
 
         Raises:
-            ValueError: a length or rate that is not above 0.
+            ArgumentError: a length or rate that is not above 0.
             CaptureError: so short an interval that there were more than 100,000.
         """
         interval_ps = None if window_us is None else _above_zero("window_us", window_us, 1e6)
@@ -152,7 +152,7 @@ class Capture:
 def _above_zero(name: str, value: float, factor: float) -> int:
     scaled = round(value * factor) if 0 < value < 2**64 / factor else 0
     if scaled < 1:
-        raise ValueError(f"{name} {value}: legal are numbers above 0, to 1/{factor:g}")
+        raise _riser.ArgumentError(f"{name} {value}: legal are numbers above 0, to 1/{factor:g}")
     return scaled
 
 
@@ -177,6 +177,7 @@ def read_capture(
 
     Raises:
         OSError: the file cannot be opened.
+        ArgumentError: `errors` or `vc_of_tc` is not legal.
         CaptureError: it is no capture, or a part of it cannot be read; with the place, in bytes.
         FilterError: the filter means nothing; with the place, and what is legal.
     """
@@ -191,8 +192,8 @@ def _open(
     keep: object = None,
 ) -> Capture:
     if errors not in ("raise", "skip"):
-        raise ValueError(f"errors {errors!r}: legal are 'raise' and 'skip'")
+        raise _riser.ArgumentError(f"errors {errors!r}: legal are 'raise' and 'skip'")
     if vc_of_tc is not None and not (len(vc_of_tc) == 8 and vc_of_tc[0] == 0 and all(0 <= vc < 8 for vc in vc_of_tc)):
-        raise ValueError(f"vc_of_tc {list(vc_of_tc)}: legal are 8 numbers from 0 to 7, the first of them 0")
+        raise _riser.ArgumentError(f"vc_of_tc {list(vc_of_tc)}: legal are 8 numbers from 0 to 7, the first of them 0")
     inner = _riser.Capture(fspath(path), filter, errors == "raise", None if vc_of_tc is None else list(vc_of_tc))
     return Capture(inner, fspath(path), filter, keep)
