@@ -3,6 +3,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -44,12 +45,18 @@ def trace(path: Path, *args: str) -> list[dict[str, Any]]:
 def known(row: dict[str, Any]) -> dict[str, Any]:
     """A row without what is missing, and without flags that are false, which objects of the command leave out."""
     flags = ("damaged", "dropped", "truncated")
-    return {name: value for name, value in row.items() if value is not None and not (name in flags and not value)}
+    return {
+        name: value for name, value in row.items() if value is not None and not (name in flags and not value)
+    }
 
 
 def of_command(record: dict[str, Any], epoch_ps: int) -> dict[str, Any]:
     """An object of the command as a row: what tables do not have is left out, and time begins at the epoch."""
-    row = {name: value for name, value in record.items() if name not in ("means", "prefixes", "vlan", "interrupt", "function", "vector")}
+    row = {
+        name: value
+        for name, value in record.items()
+        if name not in ("means", "prefixes", "vlan", "interrupt", "function", "vector")
+    }
     row["time_ps"] = row.pop("timestamp_ps") - epoch_ps
     return row
 
@@ -93,7 +100,9 @@ def test_transactions_are_those_of_the_command(ping: Path) -> None:
 def test_credits_are_those_of_the_command(ping: Path) -> None:
     def row_of(record: dict[str, Any]) -> dict[str, Any]:
         credits = record["credits"] or {}
-        infinite = {f"{of}_infinite": credits[f"{of}_after"] == "infinite" for of in ("header", "data") if credits}
+        infinite = {
+            f"{of}_infinite": credits[f"{of}_after"] == "infinite" for of in ("header", "data") if credits
+        }
         counts = {name: value for name, value in credits.items() if value != "infinite"}
         return {"number": record["number"], "type": record["type"], **counts, **infinite}
 
@@ -103,6 +112,57 @@ def test_credits_are_those_of_the_command(ping: Path) -> None:
             row.pop(name)
     assert [known(row) for row in rows] == [row_of(record) for record in trace(ping, "--credits")]
     assert any(row["header_after"] is not None for row in rows)
+
+
+WIRESHARK = {
+    "type": "tlp.type_name",
+    "requester": "tlp.requester",
+    "completer": "tlp.completer",
+    "tag": "tlp.tag",
+    "address": "tlp.address",
+    "length_dw": "tlp.length_dw",
+    "request_bytes": "tlp.request_bytes",
+    "payload_bytes": "tlp.payload_bytes",
+    "status": "tlp.status",
+    "byte_count": "tlp.byte_count",
+    "register": "tlp.register",
+    "message_name": "tlp.message_name",
+}
+"""Columns, and the fields of the dissector of tools/wireshark."""
+
+
+def compare_with_wireshark(path: Path) -> int:
+    names = ["number", *WIRESHARK]
+    fields = [argument for field in ("frame.number", *WIRESHARK.values()) for argument in ("-e", field)]
+    command = [
+        "tshark",
+        "-n",
+        "-X",
+        "lua_script:tools/wireshark/riser.lua",
+        "-r",
+        os.fspath(path),
+        "-Y",
+        "tlp",
+        "-T",
+        "fields",
+    ]
+    done = subprocess.run([*command, *fields], check=True, capture_output=True, text=True)
+    texts = [dict(zip(names, line.split("\t"), strict=True)) for line in done.stdout.splitlines()]
+    seen = [
+        {name: text if not text[:1].isdigit() or ":" in text else int(text, 0) for name, text in row.items()}
+        for row in texts
+    ]
+    rows = [
+        {name: "" if row[name] is None else row[name] for name in names}
+        for row in riser.read_capture(path).tlps.to_dicts()
+    ]
+    assert rows == seen
+    return len(rows)
+
+
+@pytest.mark.skipif(shutil.which("tshark") is None, reason="Wireshark is not there")
+def test_tlps_are_those_of_wireshark(ping: Path) -> None:
+    assert compare_with_wireshark(ping) > 100
 
 
 def test_stats_are_those_of_the_command(ping: Path) -> None:
@@ -122,10 +182,17 @@ def test_series_are_those_of_the_command(ping: Path) -> None:
             for row in interval[of]:
                 shares = row.pop("utilization_by_class", None)
                 row |= {f"{name}_utilization": share for name, share in zip(names, shares or [])}
-                row |= {f"{name}_infinite": row[f"{name}_min"] == "infinite" for name in ("header", "data") if of == "credits"}
+                row |= {
+                    f"{name}_infinite": row[f"{name}_min"] == "infinite"
+                    for name in ("header", "data")
+                    if of == "credits"
+                }
                 row = {name: value for name, value in row.items() if value != "infinite"}
                 expected.append({"start_ps": interval["start_ps"], **row})
-        rows = [{name: value for name, value in row.items() if value is not None} for row in getattr(series, of).to_dicts()]
+        rows = [
+            {name: value for name, value in row.items() if value is not None}
+            for row in getattr(series, of).to_dicts()
+        ]
         assert rows == [{name: value for name, value in row.items() if value is not None} for row in expected]
         assert rows
 
@@ -150,7 +217,8 @@ def test_every_library_reads_the_same(ping: Path) -> None:
     counts: dict[str, int] = {}
     for row in by_hand:
         counts[row["type"]] = counts.get(row["type"], 0) + 1
-    assert duckdb.sql(counted).fetchall() == sorted(counts.items())
+    relation = duckdb.sql(counted)
+    assert relation is not None and relation.fetchall() == sorted(counts.items())
     frame = pandas.DataFrame.from_arrow(tlps)
     assert [str(kind) for kind in frame["type"]] == [row["type"] for row in by_hand]
     assert list(frame["time_ps"]) == [row["time_ps"] for row in by_hand]
@@ -159,7 +227,9 @@ def test_every_library_reads_the_same(ping: Path) -> None:
 def test_many_batches_are_one_table(tmp_path: Path) -> None:
     """More rows than a batch holds; the oracle counts what the fabric counted."""
     path = tmp_path / "many.pcapng"
-    result = riser.Lab.from_toml("labs/speed/write.toml", set={"slot.card.pcie-bench.transfers": 50_000}).run(capture=path)
+    result = riser.Lab.from_toml("labs/speed/write.toml", set={"slot.card.pcie-bench.transfers": 50_000}).run(
+        capture=path
+    )
     tlps = riser.read_capture(path).tlps
     arrow = pyarrow.table(tlps)
     assert arrow["type"].num_chunks > 1
@@ -215,7 +285,10 @@ def test_a_file_that_changes_meanwhile_is_an_error(ping: Path, tmp_path: Path) -
 
 
 @FEW
-@given(text=st.text(max_size=40) | st.from_regex(r"(not )?(type|tag|time|status|len)[<>=!]+\w{1,4}( (and|or) \w+=\w+)?", fullmatch=True))
+@given(
+    text=st.text(max_size=40)
+    | st.from_regex(r"(not )?(type|tag|time|status|len)[<>=!]+\w{1,4}( (and|or) \w+=\w+)?", fullmatch=True)
+)
 def test_filters_of_any_text_are_taken_or_refused(ping: Path, text: str) -> None:
     try:
         capture = riser.read_capture(ping, text)

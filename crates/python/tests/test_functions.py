@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import riser
@@ -25,7 +25,20 @@ def command(*args: str) -> Any:
 
 
 def test_bench_measures_what_the_command_measures(tmp_path: Path) -> None:
-    args = ["--size", "64", "256", "--mps", "128", "256", "--transfers", "1000", "--warm-up", "100", "--gen", "4"]
+    args = [
+        "--size",
+        "64",
+        "256",
+        "--mps",
+        "128",
+        "256",
+        "--transfers",
+        "1000",
+        "--warm-up",
+        "100",
+        "--gen",
+        "4",
+    ]
     by_command = command("bench", "--suite", "LAT_RD", "BW_WR", *args, "-o", str(tmp_path / "command"))
     result = riser.bench(
         ["LAT_RD", "BW_WR"], size=[64, 256], mps=[128, 256], transfers=1000, warm_up=100, gen=4
@@ -33,12 +46,14 @@ def test_bench_measures_what_the_command_measures(tmp_path: Path) -> None:
     assert result.report["tests"] == by_command["tests"]
     rows = result.rows.to_dicts()
     assert len(rows) == 8
-    assert [row["bandwidth_gbps"] for row in rows] == [test.get("bandwidth_gbps") for test in by_command["tests"]]
+    assert [row["bandwidth_gbps"] for row in rows] == [
+        test.get("bandwidth_gbps") for test in by_command["tests"]
+    ]
     assert rows[0]["upstream_tlps"] == by_command["tests"][0]["upstream"]["tlps"]
     assert sum(row["requests"] for row in result.transactions.to_dicts()) > 8000
     result.save(tmp_path / "own")
-    for file in ("results.csv",):
-        assert (tmp_path / "own" / file).read_text() == (tmp_path / "command" / file).read_text()
+    own, other = (tmp_path / name / "results.csv" for name in ("own", "command"))
+    assert own.read_text() == other.read_text()
     with pytest.raises(FileExistsError):
         result.save(tmp_path / "own")
     compared = riser.compare(tmp_path / "own", tmp_path / "command")
@@ -95,16 +110,21 @@ def test_ctrl_c_ends_a_measurement_with_the_rows_so_far() -> None:
 
 
 def test_closed_forms_are_those_of_the_command() -> None:
-    for form in ("exact", "published"):
+    forms: list[Literal["exact", "published"]] = ["exact", "published"]
+    for form in forms:
         sizes = [64, 256, 1000]
         flags = ["--form", form, "--gen", "4", "--lanes", "16", "--mps", "512", "--addr", "32", "--ecrc"]
         by_command = command("model", "bw", "--size", *map(str, sizes), *flags)
-        own = riser.model_bandwidth(sizes, form=form, gen=4, lanes=16, mps=512, addr=32, ecrc=True)  # type: ignore[arg-type]
+        own = riser.model_bandwidth(sizes, form=form, gen=4, lanes=16, mps=512, addr=32, ecrc=True)
         assert own.report == by_command
-        assert [row["write_gbps"] for row in own.rows.to_dicts()] == [row["write_gbps"] for row in by_command["rows"]]
+        assert [row["write_gbps"] for row in own.rows.to_dicts()] == [
+            row["write_gbps"] for row in by_command["rows"]
+        ]
     assert riser.model_nic().report == command("model", "nic")
     own = riser.model_nic("simple", size=[64, 1500], traffic="rx", ethernet=100)
-    assert own.report == command("model", "nic", "--device", "simple", "--size", "64", "1500", "--traffic", "rx", "--ethernet", "100")
+    assert own.report == command(
+        "model", "nic", "--device", "simple", "--size", "64", "1500", "--traffic", "rx", "--ethernet", "100"
+    )
     assert {row["name"] for row in own.rows.to_dicts()} == {"effective", "ethernet", "simple"}
 
 
@@ -170,8 +190,14 @@ def test_enumeration_is_that_of_the_command() -> None:
         assert int.from_bytes(space[:2], "little") == row["vendor_id"]
         assert int.from_bytes(space[2:4], "little") == row["device_id"]
         assert len(space) in (256, 4096)
-    hexdump = subprocess.run([sys.executable, "-m", "riser", "lspci", lab, "--hexdump"], check=True, capture_output=True, text=True)
-    digits = [line.split(": ", 1)[1] for line in hexdump.stdout.splitlines() if line[2:3] == ":" or line[3:4] == ":" and " " in line]
+    hexdump = subprocess.run(
+        [sys.executable, "-m", "riser", "lspci", lab, "--hexdump"], check=True, capture_output=True, text=True
+    )
+    digits = [
+        line.split(": ", 1)[1]
+        for line in hexdump.stdout.splitlines()
+        if line[2:3] == ":" or line[3:4] == ":" and " " in line
+    ]
     shown = bytes.fromhex("".join(line for line in digits if all(len(part) == 2 for part in line.split())))
     assert shown == b"".join(found.spaces.values())
 

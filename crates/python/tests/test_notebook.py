@@ -55,10 +55,14 @@ def test_a_capture_shows_its_page_in_a_frame(result: riser.RunResult) -> None:
 def test_figures_hold_what_tables_hold(result: riser.RunResult) -> None:
     figure = result.plot_latencies()
     rows = result.latencies.to_dicts()
-    assert [sum(bar.y[at] for bar in figure.data) for at in range(len(rows))] == pytest.approx([row["latency_ns_mean"] for row in rows], abs=0.01)
+    assert [sum(bar.y[at] for bar in figure.data) for at in range(len(rows))] == pytest.approx(
+        [row["latency_ns_mean"] for row in rows], abs=0.01
+    )
     series = result.series(1)
     assert sum(len(line.x) for line in series.plot().data) == series.links.num_rows
-    infinite = sum(row[f"{what}_min"] is None for row in series.credits.to_dicts() for what in ("header", "data"))
+    infinite = sum(
+        row[f"{what}_min"] is None for row in series.credits.to_dicts() for what in ("header", "data")
+    )
     assert sum(len(line.x) for line in series.plot_credits().data) == 2 * series.credits.num_rows - infinite
     assert result.capture.plot_credits().data
     bench = riser.bench(["BW_RD", "LAT_RD"], size=[64, 256], transfers=500, warm_up=100)
@@ -87,7 +91,9 @@ def test_a_figure_without_plotly_says_what_is_missing() -> None:
 def test_nothing_heavy_is_imported() -> None:
     script = "import sys, riser; print(*sorted({name.split('.')[0] for name in sys.modules}))"
     done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
-    assert not {"plotly", "asyncio", "pandas", "polars", "pyarrow", "numpy", "IPython"} & set(done.stdout.split())
+    assert not {"plotly", "asyncio", "pandas", "polars", "pyarrow", "numpy", "IPython"} & set(
+        done.stdout.split()
+    )
 
 
 def test_the_tour_runs(tmp_path: Path) -> None:
@@ -95,7 +101,9 @@ def test_the_tour_runs(tmp_path: Path) -> None:
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert all(not cell.outputs and cell.execution_count is None for cell in code), "outputs are stripped"
     os.environ.setdefault("JUPYTER_PLATFORM_DIRS", "1")
-    done = nbclient.NotebookClient(notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": os.fspath(Path.cwd())}}).execute()
+    done = nbclient.NotebookClient(
+        notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": os.fspath(Path.cwd())}}
+    ).execute()
     shown = [output for cell in done.cells if cell.cell_type == "code" for output in cell.outputs]
     assert not any(output.output_type == "error" for output in shown)
     assert any("text/html" in output.get("data", {}) for output in shown)

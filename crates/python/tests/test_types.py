@@ -15,14 +15,20 @@ TESTS = Path("crates/python/tests")
 
 def test_mypy_is_content() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--cache-dir=/dev/null", PACKAGE, TESTS], capture_output=True, text=True
+        [sys.executable, "-m", "mypy", "--strict", "--cache-dir=/dev/null", PACKAGE, TESTS],
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="pyright needs node")
 def test_pyright_is_content() -> None:
-    done = subprocess.run([sys.executable, "-m", "pyright", "--pythonpath", sys.executable, PACKAGE], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, PACKAGE],
+        capture_output=True,
+        text=True,
+    )
     if "0 errors" not in done.stdout and ("npm" in done.stderr or "network" in done.stderr.lower()):
         pytest.skip("pyright itself cannot be had here")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -142,7 +142,12 @@ class Capture:
         from riser import _html
 
         page, left_out = self._inner.page(_PAGE_RECORDS)
-        return _html.page(page, f"{left_out} records more are not shown: filter them, or use riser trace --html" if left_out else "")
+        return _html.page(
+            page,
+            f"{left_out} records more are not shown: filter them, or use riser trace --html"
+            if left_out
+            else "",
+        )
 
     def __repr__(self) -> str:
         kept = "" if self.filter is None else f", where {self.filter}"
@@ -193,7 +198,13 @@ def _open(
 ) -> Capture:
     if errors not in ("raise", "skip"):
         raise _riser.ArgumentError(f"errors {errors!r}: legal are 'raise' and 'skip'")
-    if vc_of_tc is not None and not (len(vc_of_tc) == 8 and vc_of_tc[0] == 0 and all(0 <= vc < 8 for vc in vc_of_tc)):
-        raise _riser.ArgumentError(f"vc_of_tc {list(vc_of_tc)}: legal are 8 numbers from 0 to 7, the first of them 0")
-    inner = _riser.Capture(fspath(path), filter, errors == "raise", None if vc_of_tc is None else list(vc_of_tc))
+    if vc_of_tc is not None and not (
+        len(vc_of_tc) == 8 and vc_of_tc[0] == 0 and all(0 <= vc < 8 for vc in vc_of_tc)
+    ):
+        raise _riser.ArgumentError(
+            f"vc_of_tc {list(vc_of_tc)}: legal are 8 numbers from 0 to 7, the first of them 0"
+        )
+    inner = _riser.Capture(
+        fspath(path), filter, errors == "raise", None if vc_of_tc is None else list(vc_of_tc)
+    )
     return Capture(inner, fspath(path), filter, keep)

@@ -56,7 +56,9 @@ class BenchResult:
         """A row for each kind of transaction of each measurement: how long they took, and the mean of each part, in ns."""
         head = ("test", "size_bytes", "mps_bytes", "mrrs_bytes", "outstanding")
         rows = self.report["tests"]
-        return _table([{name: row[name] for name in head} | kind for row in rows for kind in row["transactions"]])
+        return _table(
+            [{name: row[name] for name in head} | kind for row in rows for kind in row["transactions"]]
+        )
 
     @property
     def warnings(self) -> list[str]:
@@ -71,7 +73,10 @@ class BenchResult:
         """
         into = Path(folder)
         into.mkdir(parents=True, exist_ok=True)
-        for name, text in (("results.csv", self._csv), ("results.json", json.dumps(self.report, indent=2) + "\n")):
+        for name, text in (
+            ("results.csv", self._csv),
+            ("results.json", json.dumps(self.report, indent=2) + "\n"),
+        ):
             with (into / name).open("x") as file:
                 file.write(text)
 
@@ -409,7 +414,11 @@ def model_nic(
         "gen": gen, "lanes": lanes, "mps": mps, "mrrs": mrrs, "rcb": rcb, "addr": addr, "ecrc": ecrc,
     }  # fmt: skip
     report = json.loads(_riser.model_nic(arguments))
-    rows = [{"name": curve["name"], "kind": curve["kind"]} | point for curve in report["series"] for point in curve["points"]]
+    rows = [
+        {"name": curve["name"], "kind": curve["kind"]} | point
+        for curve in report["series"]
+        for point in curve["points"]
+    ]
     return ModelResult(report, rows)
 
 

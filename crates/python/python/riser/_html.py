@@ -8,14 +8,32 @@ from html import escape
 from typing import Any
 
 _COLORS = ("#4c78a8", "#f58518", "#54a24b", "#e45756", "#72b7b2", "#b279a2", "#ff9da6", "#9d755d", "#bab0ac")
-_PARTS = ("queue", "credit_wait", "serialization", "wire", "replay", "root_complex", "memory", "switch", "completer")
+_PARTS = (
+    "queue",
+    "credit_wait",
+    "serialization",
+    "wire",
+    "replay",
+    "root_complex",
+    "memory",
+    "switch",
+    "completer",
+)
 
 
 def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
     """Rows as a table of these columns."""
 
     def cell(value: Any) -> str:
-        text = "" if value is None else f"{value:,.3f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
+        text = (
+            ""
+            if value is None
+            else f"{value:,.3f}"
+            if isinstance(value, float)
+            else f"{value:,}"
+            if isinstance(value, int)
+            else str(value)
+        )
         return f"<td>{escape(text)}</td>"
 
     head = "".join(f"<th>{escape(name)}</th>" for name in columns)
@@ -39,7 +57,9 @@ def bars(rows: Sequence[Mapping[str, Any]]) -> str:
         for part, color in zip(_PARTS, _COLORS):
             width = 420 * row[f"{part}_ns"] / longest
             what = f"{part.replace('_', ' ')} {row[f'{part}_ns']:.1f} ns"
-            drawn.append(f'<rect x="{x:.1f}" y="{y + 2}" width="{width:.1f}" height="16" fill="{color}"><title>{what}</title></rect>')
+            drawn.append(
+                f'<rect x="{x:.1f}" y="{y + 2}" width="{width:.1f}" height="16" fill="{color}"><title>{what}</title></rect>'
+            )
             x += width
         drawn.append(f'<text x="{x + 4:.1f}" y="{y + 14}">{row["latency_ns_mean"]:.1f} ns</text>')
     legend = "".join(
@@ -52,14 +72,31 @@ def bars(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def run(result: Any) -> str:
     """The links and latencies of a run."""
-    columns = ("slot", "direction", "tlps", "payload_bytes", "wire_bytes", "utilization", "payload_gbps", "credit_stalls", "replays")
+    columns = (
+        "slot",
+        "direction",
+        "tlps",
+        "payload_bytes",
+        "wire_bytes",
+        "utilization",
+        "payload_gbps",
+        "credit_stalls",
+        "replays",
+    )
     head = f"<p><b>{escape(result.outcome)}</b> after {result.simulated_ns / 1000:,.3f} us</p>"
     return head + table(result.links.to_dicts(), columns) + bars(result.latencies.to_dicts())
 
 
 def bench(rows: Sequence[Mapping[str, Any]]) -> str:
     """Bandwidths and latencies by size, with a bar for each bandwidth beside what the exact form says."""
-    columns = ("test", "size_bytes", "bandwidth_gbps", "model_exact_gbps", "latency_ns_median", "latency_ns_p99")
+    columns = (
+        "test",
+        "size_bytes",
+        "bandwidth_gbps",
+        "model_exact_gbps",
+        "latency_ns_median",
+        "latency_ns_p99",
+    )
     most = max((row["bandwidth_gbps"] for row in rows if row.get("bandwidth_gbps")), default=0.0)
     if not most:
         return table(rows, columns)

@@ -15,7 +15,17 @@ if TYPE_CHECKING:
     from riser._capture import Series
     from riser._lab import RunResult
 
-PARTS = ("queue", "credit_wait", "serialization", "wire", "replay", "root_complex", "memory", "switch", "completer")
+PARTS = (
+    "queue",
+    "credit_wait",
+    "serialization",
+    "wire",
+    "replay",
+    "root_complex",
+    "memory",
+    "switch",
+    "completer",
+)
 """The parts of a latency, in their order."""
 
 
@@ -25,22 +35,31 @@ def _figure(traces: Sequence[Any], title: str, x: str, y: str, **layout: Any) ->
     return figure
 
 
-def _lines(rows: Sequence[Mapping[str, Any]], of: Sequence[str], x: str, y: str, step: bool = False) -> list[Any]:
+def _lines(
+    rows: Sequence[Mapping[str, Any]], of: Sequence[str], x: str, y: str, step: bool = False
+) -> list[Any]:
     """A line for each value of the columns `of`."""
     lines: dict[str, tuple[list[Any], list[Any]]] = {}
     for row in rows:
         if row[y] is not None:
-            xs, ys = lines.setdefault(" ".join(str(row[name]) for name in of if row[name] is not None), ([], []))
+            xs, ys = lines.setdefault(
+                " ".join(str(row[name]) for name in of if row[name] is not None), ([], [])
+            )
             xs.append(row[x])
             ys.append(row[y])
     shape = {"shape": "hv"} if step else {}
-    return [go.Scatter(x=xs, y=ys, name=name, mode="lines+markers", line=shape) for name, (xs, ys) in lines.items()]
+    return [
+        go.Scatter(x=xs, y=ys, name=name, mode="lines+markers", line=shape)
+        for name, (xs, ys) in lines.items()
+    ]
 
 
 def latencies(result: RunResult) -> go.Figure:
     rows = result.latencies.to_dicts()
     names = [f"{row['slot']} {row['kind']}" for row in rows]
-    bars = [go.Bar(x=names, y=[row[f"{part}_ns"] for row in rows], name=part.replace("_", " ")) for part in PARTS]
+    bars = [
+        go.Bar(x=names, y=[row[f"{part}_ns"] for row in rows], name=part.replace("_", " ")) for part in PARTS
+    ]
     return _figure(bars, "Mean latency by its parts", "", "ns", barmode="stack")
 
 
@@ -65,10 +84,19 @@ def bench(rows: Sequence[Mapping[str, Any]]) -> go.Figure:
     if not any(row.get(figure) is not None for row in rows):
         figure, title, unit = ("latency_ns_median", "Median latency", "ns")
     shown = [row | {figure: row.get(figure)} for row in map(dict, rows)]
-    swept = [name for name in ("mps_bytes", "mrrs_bytes", "outstanding") if len({row[name] for row in shown if row[figure] is not None}) > 1]
+    swept = [
+        name
+        for name in ("mps_bytes", "mrrs_bytes", "outstanding")
+        if len({row[name] for row in shown if row[figure] is not None}) > 1
+    ]
     lines = _lines(shown, ("test", *swept), "size_bytes", figure)
     if figure == "bandwidth_gbps":
-        exact = _lines([row | {"of": f"{row['test']} model"} for row in shown if row[figure] is not None], ("of", *swept), "size_bytes", "model_exact_gbps")
+        exact = _lines(
+            [row | {"of": f"{row['test']} model"} for row in shown if row[figure] is not None],
+            ("of", *swept),
+            "size_bytes",
+            "model_exact_gbps",
+        )
         lines += [line.update(line_dash="dot", mode="lines") for line in exact]
     return _figure(lines, title, "bytes", unit, xaxis_type="log")
 
@@ -78,5 +106,9 @@ def model(rows: Sequence[Mapping[str, Any]]) -> go.Figure:
         lines = _lines(rows, ("name",), "size_bytes", "throughput_gbps")
     else:
         kinds = ("write_gbps", "read_gbps", "read_write_gbps")
-        lines = [line.update(name=kind.removesuffix("_gbps")) for kind in kinds for line in _lines(rows, ("form",), "size_bytes", kind)]
+        lines = [
+            line.update(name=kind.removesuffix("_gbps"))
+            for kind in kinds
+            for line in _lines(rows, ("form",), "size_bytes", kind)
+        ]
     return _figure(lines, "Modelled bandwidth", "bytes", "Gb/s")
