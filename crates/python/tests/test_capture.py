@@ -6,6 +6,9 @@ import os
 import shutil
 import subprocess
 import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -224,17 +227,39 @@ def test_every_library_reads_the_same(ping: Path) -> None:
     assert list(frame["time_ps"]) == [row["time_ps"] for row in by_hand]
 
 
-def test_many_batches_are_one_table(tmp_path: Path) -> None:
-    """More rows than a batch holds; the oracle counts what the fabric counted."""
-    path = tmp_path / "many.pcapng"
-    result = riser.Lab.from_toml("labs/speed/write.toml", set={"slot.card.pcie-bench.transfers": 50_000}).run(
-        capture=path
-    )
-    tlps = riser.read_capture(path).tlps
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> riser.RunResult:
+    """A run with a capture of more TLPs than a batch holds."""
+    path = tmp_path_factory.mktemp("many") / "many.pcapng"
+    lab = riser.Lab.from_toml("labs/speed/write.toml", set={"slot.card.pcie-bench.transfers": 50_000})
+    return lab.run(capture=path)
+
+
+def test_many_batches_are_one_table(many: riser.RunResult) -> None:
+    """The oracle counts what the fabric counted."""
+    tlps = many.capture.tlps
     arrow = pyarrow.table(tlps)
     assert arrow["type"].num_chunks > 1
-    assert arrow.num_rows == len(tlps) == sum(row["tlps"] for row in result.links.to_dicts())
+    assert arrow.num_rows == len(tlps) == sum(row["tlps"] for row in many.links.to_dicts())
     assert polars.DataFrame(tlps)["number"].to_list() == list(range(1, len(tlps) + 1))
+
+
+@pytest.mark.parametrize(
+    "read", [lambda c: c.stats, lambda c: pyarrow.table(c.tlps), lambda c: polars.DataFrame(c.tlps)]
+)
+def test_other_threads_run_meanwhile(many: riser.RunResult, read: Callable[[riser.Capture], object]) -> None:
+    """Were the interpreter held, this thread could not look in three times while one read is under way."""
+    for _ in range(20):
+        looked = 0
+        with ThreadPoolExecutor(1) as pool:
+            reading = pool.submit(read, many.capture)
+            while not reading.done():
+                looked += reading.running()
+                time.sleep(0)
+        assert reading.result() is not None
+        if looked >= 3:
+            return
+    pytest.fail("no other thread had its turn in 20 reads")
 
 
 def test_filters_that_mean_nothing_are_errors(ping: Path) -> None:
