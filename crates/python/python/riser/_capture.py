@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from riser import _riser
 from riser._riser import Table
@@ -19,8 +18,7 @@ _PAGE_RECORDS = 20_000
 """Records of the page in a cell."""
 
 
-@dataclass(frozen=True)
-class Series:
+class Series(NamedTuple):
     """A capture over time, in intervals: what `riser trace --stats --interval` shows.
 
     `start_ps` of each table is the start of an interval, in picoseconds from `Capture.epoch_ps` on.

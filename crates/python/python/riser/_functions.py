@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
 from pathlib import Path
@@ -297,6 +296,8 @@ def fit(
         "data": [fspath(path) for path in paths], "like": like, "server": server, "device": device, "iommu": iommu,
         "sockets": list(sockets), "mps": mps, "mrrs": mrrs, "jobs": jobs, "residuals": residuals,
     }  # fmt: skip
+    import tempfile
+
     if output is not None and Path(output).exists():
         raise FileExistsError(f"{fspath(output)}: it exists")
     with tempfile.TemporaryDirectory() as folder, _progress.shown(progress) as show:
