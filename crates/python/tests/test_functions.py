@@ -170,6 +170,23 @@ def test_profiles_are_those_of_the_command() -> None:
         riser.profile("none")
 
 
+def test_fit_fits_what_the_command_fits(tmp_path: Path) -> None:
+    host, device = "xeon-e5-2637v3", "nfp6000"
+    riser.bench(["LAT_RD", "LAT_WRRD"], size=[8, 64], host=host, device=device, transfers=200, warm_up=50).save(
+        tmp_path / "results"
+    )
+    fitted = riser.fit(tmp_path / "results", tmp_path / "own.toml", like=host)
+    args = [str(tmp_path / "results"), "-o", str(tmp_path / "command.toml"), "--like", host]
+    by_command = command("fit", *args, "--no-residuals")
+    own = {name: value for name, value in fitted.report.items() if name != "residuals"}
+    assert own | {"profile": ""} == by_command | {"profile": ""}
+    assert fitted.profile == (tmp_path / "own.toml").read_text() == (tmp_path / "command.toml").read_text()
+    assert sum(row["rows"] for row in fitted.figures.to_dicts()) > 0
+    assert sum(row["rows"] for row in fitted.residuals.to_dicts()) == 4
+    with pytest.raises(FileExistsError):
+        riser.fit(tmp_path / "results", tmp_path / "own.toml")
+
+
 def test_fit_says_what_it_lacks(tmp_path: Path) -> None:
     with pytest.raises(riser.LabError, match="no-such"):
         riser.fit(tmp_path / "no-such")

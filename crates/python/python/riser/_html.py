@@ -130,9 +130,9 @@ def topology(drawing: str) -> str:
             above = 30 * open_at[-1][1] + 24
             drawn.append(f'<path d="M{x - 12} {above}V{y + 12}H{x}" fill="none" stroke="#888"/>')
         drawn.append(
-            f'<rect x="{x}" y="{y}" width="{8 + 7 * len(text)}" height="24" rx="4" fill="#eef3fa" stroke="{_COLORS[0]}"/>'
+            f'<rect x="{x}" y="{y}" width="{12 + 7.4 * len(text):.0f}" height="24" rx="4" fill="#eef3fa" stroke="{_COLORS[0]}"/>'
             f'<text x="{x + 6}" y="{y + 16}">{escape(text)}</text>'
         )
         open_at.append((indent, at))
-    width = max((24 * 8 + 8 + 7 * len(text) for _, text in nodes), default=0)
+    width = max((round(204 + 7.4 * len(text)) for _, text in nodes), default=0)
     return f'<svg width="{width}" height="{30 * len(nodes) + 2}" font-size="12" font-family="monospace">{"".join(drawn)}</svg>'

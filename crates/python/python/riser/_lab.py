@@ -196,7 +196,7 @@ class Lab:
         self._add("slot", {"name": name, "device": device, **keys})
 
     def switch(self, name: str, **keys: Any) -> None:
-        """Add a switch; what hangs on it names it by `on`."""
+        """Add a switch; what hangs on it names it by `parent`."""
         self._add("switch", {"name": name, **keys})
 
     def fault(self, **keys: Any) -> None:
