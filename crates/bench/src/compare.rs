@@ -11,6 +11,7 @@ use crate::results::{Figures, ResultRow, ResultSet, Tables};
 use crate::score::{GroupScore, family, mean, percent, relative_error, score};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::path::Path;
 
 /// What two sets of results have in common and where they differ.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -158,6 +159,34 @@ pub fn compare(reference: &ResultSet, other: &ResultSet, skip: Option<&ResultSet
 /// The same with a score of all that the reference has: a row that the other set lacks is an error of 100 %.
 pub fn compare_whole(reference: &ResultSet, other: &ResultSet, skip: Option<&ResultSet>) -> Comparison {
     comparison(reference, other, skip, true)
+}
+
+/// Compares what the folder `other` holds with what `reference` holds: both as [`ResultSet::read`] takes them. `skip` is a folder of
+/// experiments that are no part of the score; `whole` as in [`compare_whole`].
+///
+/// # Errors
+/// A folder that cannot be read, or folders without a row in common.
+pub fn compare_folders(
+    reference: &Path,
+    other: &Path,
+    skip: Option<&Path>,
+    whole: bool,
+) -> Result<(Comparison, [ResultSet; 2]), String> {
+    let read = |path: &Path| ResultSet::read(path).map_err(|e| e.to_string());
+    let sets = [read(reference)?, read(other)?];
+    let skip = skip.map(read).transpose()?;
+    let comparison = comparison(&sets[0], &sets[1], skip.as_ref(), whole);
+    if comparison.experiments.is_empty() {
+        let of = |set: &ResultSet| set.configurations.keys().cloned().collect::<Vec<_>>().join(", ");
+        return Err(format!(
+            "{} and {} have no row in common: one has {}; the other {}",
+            reference.display(),
+            other.display(),
+            of(&sets[0]),
+            of(&sets[1])
+        ));
+    }
+    Ok((comparison, sets))
 }
 
 fn comparison(reference: &ResultSet, other: &ResultSet, skip: Option<&ResultSet>, whole: bool) -> Comparison {

@@ -13,12 +13,14 @@
 //!
 //! This crate never looks into a fabric: what it reports are the device's own measurements and the link's counters.
 
+pub mod ask;
 pub mod compare;
 pub mod configurations;
 pub mod experiments;
 pub mod fidelity;
 pub mod figures;
 pub mod fit;
+pub mod packet_devices;
 pub mod paper;
 pub mod results;
 pub mod score;

@@ -22,15 +22,15 @@ struct Row<'a> {
     key: Key,
 }
 
-/// Simulates every row that was measured. `progress` is told how many of all are done.
+/// Simulates every row that was measured. `progress` is told how many of all are done, and ends all by an error.
 ///
 /// # Errors
-/// The first row that cannot be simulated.
+/// The first row that cannot be simulated, or what `progress` says.
 pub(crate) fn predict(
     targets: &[Target<'_>],
     rule: &Rule,
     jobs: usize,
-    progress: &mut dyn FnMut(usize, usize),
+    progress: &mut dyn FnMut(usize, usize) -> Result<(), String>,
 ) -> Result<ResultSet, String> {
     let rows: Vec<Row<'_>> =
         targets.iter().enumerate().flat_map(|(at, target)| rows_of(at, target)).collect();
@@ -45,8 +45,7 @@ pub(crate) fn predict(
         let name = &targets[row.target].machine.name;
         done[at] = Some(result.map_err(|e| format!("{name}, {}: {}: {e}", row.experiment, row.key))?);
         count += 1;
-        progress(count, rows.len());
-        Ok::<(), String>(())
+        progress(count, rows.len())
     })?;
     Ok(gather(targets, &rows, done))
 }

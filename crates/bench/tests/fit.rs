@@ -50,7 +50,7 @@ fn figures_of_another_server_are_found_again() {
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("fit.toml");
     let mut profile = Profile::parse(text("xeon-e5-2620v2")).unwrap();
     profile.adopt(text("xeon-e5-2630v4"), &DATA_SHEET).unwrap();
-    let fitted = fit(&inputs, &mut profile, &rule(), &file, |_| {}).unwrap();
+    let fitted = fit(&inputs, &mut profile, &rule(), &file, |_| Ok(())).unwrap();
     let truth = Profile::parse(text("xeon-e5-2630v4")).unwrap();
     for figure in &fitted {
         let (is, was) = (figure.value_ps, truth.get(figure.parameter).unwrap());
@@ -86,7 +86,7 @@ fn gaps_are_found_in_bandwidths() {
     for gap in gaps {
         profile.set(gap, 0, 0).unwrap();
     }
-    let fitted = fit(&inputs, &mut profile, &rule(), &file, |_| {}).unwrap();
+    let fitted = fit(&inputs, &mut profile, &rule(), &file, |_| Ok(())).unwrap();
     for figure in fitted {
         match gaps.iter().position(|gap| *gap == figure.parameter) {
             None => assert_eq!(figure.rows, 0, "{figure:?}"),

@@ -2,6 +2,7 @@
 //! How a command fails: a line on standard error and an exit status. Never prints to standard output, but for help.
 
 use crate::output;
+use bench::ask::AskError;
 use clap::error::ErrorKind;
 use std::fmt::Display;
 use std::io;
@@ -36,6 +37,15 @@ impl Failure {
     /// Arguments that cannot be meant.
     pub(crate) fn usage(why: impl Display) -> Failure {
         Failure::Usage(why.to_string())
+    }
+}
+
+impl From<AskError> for Failure {
+    fn from(error: AskError) -> Failure {
+        match error {
+            AskError::Wrong(why) => Failure::Usage(why),
+            AskError::Profile(why) => Failure::Run(why),
+        }
     }
 }
 

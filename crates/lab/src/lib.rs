@@ -15,6 +15,7 @@
 pub mod external;
 mod link_schema;
 pub mod links;
+pub mod lspci;
 pub mod machine;
 pub mod profile;
 pub mod reference;

@@ -31,6 +31,7 @@ mod bandwidth;
 mod device;
 mod exact;
 mod inflight;
+pub mod nic;
 mod params;
 mod published;
 mod rate;

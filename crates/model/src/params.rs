@@ -135,6 +135,34 @@ impl Transfer {
 }
 
 impl Params {
+    /// The link in a line: generation, lanes, sizes, addresses.
+    pub fn describe(&self) -> String {
+        format!(
+            "Gen{} {}, MPS {}, MRRS {}, RCB {}, {}-bit addresses{}",
+            self.rate.generation(),
+            self.width,
+            self.mps,
+            self.mrrs,
+            self.rcb,
+            self.addressing.bits(),
+            if self.ecrc { ", ECRC" } else { "" }
+        )
+    }
+
+    /// What is to be said of generations 6 and 7 wherever a number of theirs stands; `None` of others.
+    pub fn flit_note(&self) -> Option<String> {
+        (self.basis() == Basis::Arithmetic).then(|| {
+            format!(
+                "Generation {}: {}. Flits of 256 B with 236 B of TLPs; headers of {} B for MRd and MWr, {} B for CplD; no \
+                 DLLPs. Not counted: SKP ordered sets, OHC, NOPs, replay.",
+                self.rate.generation(),
+                self.basis().text(),
+                self.request_overhead_bytes(),
+                self.completion_overhead_bytes()
+            )
+        })
+    }
+
     /// A link with 64-bit addresses and no ECRC, from plain numbers; sizes in bytes.
     ///
     /// # Errors

@@ -2,9 +2,14 @@
 //! riser's exceptions. Each is a `RiserError`, and what Python itself has for such an error too.
 
 use ::lab::FileErrors;
+use capture::{Fault, FilterError as Unmeant, OpenError};
 use pyo3::create_exception;
-use pyo3::exceptions::{PyException, PyKeyboardInterrupt};
+use pyo3::exceptions::{PyException, PyKeyboardInterrupt, PyOSError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyTuple, PyType};
+use std::io;
+use std::path::Path;
 
 create_exception!(riser, RiserError, PyException, "An error of riser: the base of all of them.");
 create_exception!(
@@ -19,6 +24,19 @@ create_exception!(
     RunFailed,
     RiserError,
     "A run has failed or made no progress. `result` is what it has shown up to there."
+);
+create_exception!(
+    riser,
+    CaptureError,
+    RiserError,
+    "A capture cannot be read. The text names the file and the place; `offset` is that place, in bytes from the start of the file \
+     (None where it has none)."
+);
+create_exception!(
+    riser,
+    FilterError,
+    RiserError,
+    "A filter means nothing. The text shows the place and names what is legal; `column` is the place, in characters from 1."
 );
 create_exception!(
     riser,
@@ -73,6 +91,29 @@ fn reasoned(error: PyErr, variant: &str) -> PyErr {
     Python::attach(|py| with_attribute(py, error, "reason", reason))
 }
 
+/// Made once: of what `create_exception` cannot, since it is a ValueError too.
+static ARGUMENT_ERROR: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+
+fn argument_error(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
+    let make = || {
+        let bases = PyTuple::new(py, [py.get_type::<RiserError>(), py.get_type::<PyValueError>()])?;
+        let of = PyDict::new(py);
+        of.set_item("__module__", "riser")?;
+        of.set_item("__doc__", "An argument is not legal. The text names it and the legal values.")?;
+        let made = py.get_type::<PyType>().call1(("ArgumentError", bases, of))?;
+        Ok::<_, PyErr>(made.cast_into::<PyType>()?.unbind())
+    };
+    Ok(ARGUMENT_ERROR.get_or_try_init(py, make)?.bind(py))
+}
+
+/// The exception for an argument that is not legal.
+pub(crate) fn argument(why: String) -> PyErr {
+    Python::attach(|py| match argument_error(py) {
+        Ok(kind) => PyErr::from_type(kind.clone(), why),
+        Err(error) => error,
+    })
+}
+
 /// Adds the exceptions to the module.
 pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
@@ -83,6 +124,9 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("HostError", py.get_type::<HostError>())?;
     module.add("Stuck", py.get_type::<Stuck>())?;
     module.add("TimedOut", py.get_type::<TimedOut>())?;
+    module.add("CaptureError", py.get_type::<CaptureError>())?;
+    module.add("FilterError", py.get_type::<FilterError>())?;
+    module.add("ArgumentError", argument_error(py)?)?;
     module.add("Interrupted", py.get_type::<Interrupted>())
 }
 
@@ -94,6 +138,36 @@ pub(crate) fn of_files(py: Python<'_>, errors: &FileErrors) -> PyErr {
     });
     let each: Vec<_> = each.collect();
     with_attribute(py, LabError::new_err(errors.to_string()), "errors", each)
+}
+
+/// The exception for a file that the system refuses.
+pub(crate) fn in_file(path: &Path, error: &io::Error) -> PyErr {
+    match error.raw_os_error() {
+        Some(code) => PyOSError::new_err((code, error.to_string(), path.to_owned())),
+        None => PyOSError::new_err(format!("{}: {error}", path.display())),
+    }
+}
+
+/// The exception for a file that is no capture, or that the system refuses.
+pub(crate) fn of_opening(error: OpenError) -> PyErr {
+    match error {
+        OpenError::Io { path, error } => in_file(Path::new(&path), &error),
+        OpenError::NotACapture { .. } => of_capture(error.to_string(), None),
+    }
+}
+
+/// The exception for a part of a capture that cannot be read.
+pub(crate) fn of_fault(path: &Path, fault: &Fault) -> PyErr {
+    of_capture(format!("{}: {fault}", path.display()), Some(fault.offset()))
+}
+
+fn of_capture(text: String, offset: Option<u64>) -> PyErr {
+    Python::attach(|py| with_attribute(py, CaptureError::new_err(text), "offset", offset))
+}
+
+/// The exception for a filter that means nothing.
+pub(crate) fn of_filter(error: Unmeant) -> PyErr {
+    Python::attach(|py| with_attribute(py, FilterError::new_err(error.to_string()), "column", error.column))
 }
 
 /// The exception for what cannot happen unless riser is wrong.

@@ -9,6 +9,7 @@ use crate::run::{self, RunResult, Wanted};
 use ::lab::{Folder, LabFile, Overrides};
 use plug::site::NativeCode;
 use pyo3::prelude::*;
+use std::borrow::Cow;
 use std::path::PathBuf;
 
 /// A lab: the text of a lab file, and what is set over it.
@@ -37,6 +38,19 @@ impl Lab {
             let file = self.file(NativeCode::NotLoaded)?;
             ::lab::build(&file).map_err(error::LabError::new_err)?;
             Ok(::lab::draw(&file.lab))
+        })
+    }
+
+    /// What enumeration finds: the JSON of `riser lspci`, and the configuration space of each function, in the same order.
+    fn enumerate(&self, py: Python<'_>) -> PyResult<(String, Vec<Cow<'static, [u8]>>)> {
+        py.detach(|| {
+            let file = self.file(NativeCode::NotLoaded)?;
+            let found = ::lab::enumerate(&file).map_err(error::RunFailed::new_err)?;
+            let all: Vec<_> = found.functions.iter().collect();
+            let registers = riser_cli::models().registers();
+            let listing = ::lab::lspci::Listing::of(&self.name.to_string_lossy(), &found, &all, &registers);
+            let text = serde_json::to_string(&listing).map_err(error::internal)?;
+            Ok((text, found.functions.into_iter().map(|function| Cow::Owned(function.bytes)).collect()))
         })
     }
 

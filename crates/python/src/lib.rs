@@ -6,23 +6,28 @@
 //! - [`command`]: the `riser` command that the wheel carries.
 //! - [`mod@lab`], [`run`]: labs, checked and run; [`progress`] and [`polls`] are what is seen of one meanwhile.
 //! - [`mod@sweep`]: sweeps, driven from Python.
+//! - [`captures`]: captures as tables.
 //! - [`table`], [`tables`]: what a run has shown, as Arrow.
+//! - [`functions`]: bench, compare, fit, the closed forms; [`rows`]: tables of dicts.
 //! - [`error`]: riser's exceptions.
 //!
 //! It converts and calls; what Python can say as well, the half in Python says. It never computes a result of its own, and
 //! never holds the interpreter while the fabric runs.
 
+mod captures;
 mod command;
 mod coroutine;
 mod device;
 mod driver;
 mod error;
+mod functions;
 mod held;
 mod lab;
 mod objects;
 mod operation;
 mod polls;
 mod progress;
+mod rows;
 mod run;
 mod sight;
 mod sweep;
@@ -41,6 +46,8 @@ fn models() -> plug::Models {
 #[pymodule]
 mod _riser {
     #[pymodule_export]
+    use crate::captures::Capture;
+    #[pymodule_export]
     use crate::command::main;
     #[pymodule_export]
     use crate::device::io::Io;
@@ -55,11 +62,17 @@ mod _riser {
     #[pymodule_export]
     use crate::driver::memory::Memory;
     #[pymodule_export]
+    use crate::functions::measure::{bench_of, compare_of, fit_of};
+    #[pymodule_export]
+    use crate::functions::model::{model_bandwidth, model_nic, profile, profiles};
+    #[pymodule_export]
     use crate::lab::{Lab, to_toml, to_toml_value};
     #[pymodule_export]
     use crate::operation::Operation;
     #[pymodule_export]
     use crate::polls::Polls;
+    #[pymodule_export]
+    use crate::rows::table;
     #[pymodule_export]
     use crate::run::RunResult;
     #[pymodule_export]

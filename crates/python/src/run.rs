@@ -2,18 +2,18 @@
 //! A run of a lab, and what it has shown.
 
 use crate::device;
-use crate::error::{self, Interrupted, RunFailed, with_attribute};
+use crate::error::{self, Interrupted, RunFailed, in_file, with_attribute};
 use crate::progress::Watch;
 use crate::sight::{self, Sight, Waiting};
 use crate::table::Table;
 use crate::tables;
 use ::lab::{Assembly, CaptureHandle, CaptureOptions, Report, TransactionLogHandle};
 use fabric::{HostId, Limits, Side, Stop};
-use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError, PyValueError};
+use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use std::fs::File;
-use std::io::{self, BufWriter};
-use std::path::{Path, PathBuf};
+use std::io::BufWriter;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use tlp::Time;
@@ -40,7 +40,7 @@ impl Wanted {
         let at = match tap {
             "device" => Side::Device,
             "root" => Side::Root,
-            _ => return Err(PyValueError::new_err(format!("tap `{tap}`: legal are `device` and `root`"))),
+            _ => return Err(error::argument(format!("tap `{tap}`: legal are `device` and `root`"))),
         };
         Ok(Wanted { capture, options: CaptureOptions { at, dllps }, transactions })
     }
@@ -72,13 +72,6 @@ impl Taps {
         }
         let finish = |log: TransactionLogHandle<Vec<u8>>| log.finish().map_err(error::internal);
         Ok(self.transactions.map(finish).transpose()?.map(Option::unwrap_or_default))
-    }
-}
-
-fn in_file(path: &Path, error: &io::Error) -> PyErr {
-    match error.raw_os_error() {
-        Some(code) => PyOSError::new_err((code, error.to_string(), path.to_owned())),
-        None => PyOSError::new_err(format!("{}: {error}", path.display())),
     }
 }
 

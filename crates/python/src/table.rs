@@ -1,22 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A table as Python sees it: Arrow data, handed on by the Arrow PyCapsule interface without a copy.
 
+use crate::progress::Watch;
 use arrow_array::ffi::FFI_ArrowSchema;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
-use arrow_array::{RecordBatch, RecordBatchIterator};
+use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyList};
+use std::sync::OnceLock;
+
+/// Batches, one after the other.
+pub(crate) type Batches = Box<dyn RecordBatchReader + Send>;
 
 /// A table of Arrow columns.
 ///
 /// `polars.DataFrame(table)`, `pyarrow.table(table)`, `pandas.DataFrame.from_arrow(table)` and DuckDB read it through
-/// `__arrow_c_stream__`, without a copy on our side.
+/// `__arrow_c_stream__`, without a copy on our side. A table of a capture is read from the file meanwhile, batch by batch, each time anew.
 #[pyclass(frozen, module = "riser")]
 pub(crate) struct Table {
     schema: SchemaRef,
-    batches: Vec<RecordBatch>,
+    rows: Rows,
+}
+
+/// Where rows come from.
+enum Rows {
+    Held(Vec<RecordBatch>),
+    /// Made when they are asked for; how many they are is known once they were.
+    Made {
+        make: Box<dyn Fn() -> PyResult<Batches> + Send + Sync>,
+        count: OnceLock<usize>,
+    },
 }
 
 pub(crate) fn arrow_error(error: ArrowError) -> PyErr {
@@ -26,7 +41,35 @@ pub(crate) fn arrow_error(error: ArrowError) -> PyErr {
 impl Table {
     /// A table of these batches, all of this schema.
     pub(crate) fn new(schema: SchemaRef, batches: Vec<RecordBatch>) -> Table {
-        Table { schema, batches }
+        Table { schema, rows: Rows::Held(batches) }
+    }
+
+    /// A table that `make` makes whenever it is read.
+    pub(crate) fn lazy(
+        schema: SchemaRef,
+        make: impl Fn() -> PyResult<Batches> + Send + Sync + 'static,
+    ) -> Table {
+        Table { schema, rows: Rows::Made { make: Box::new(make), count: OnceLock::new() } }
+    }
+
+    fn batches(&self) -> PyResult<Batches> {
+        match &self.rows {
+            Rows::Held(batches) => {
+                let batches = batches.clone().into_iter().map(Ok);
+                Ok(Box::new(RecordBatchIterator::new(batches, self.schema.clone())))
+            }
+            Rows::Made { make, .. } => make(),
+        }
+    }
+
+    /// Reads all, without the interpreter, and looks up from it now and then.
+    fn count(&self) -> PyResult<usize> {
+        let (mut rows, mut watch) = (0, Watch::new(None));
+        for batch in self.batches()? {
+            rows += batch.map_err(arrow_error)?.num_rows();
+            watch.look(|| (format!("{rows} rows"), None))?;
+        }
+        Ok(rows)
     }
 }
 
@@ -38,14 +81,23 @@ impl Table {
         self.schema.fields().iter().map(|field| field.name().as_str()).collect()
     }
 
-    /// The number of rows.
+    /// The number of rows; of a table of a capture, all is read to count them.
     #[getter]
-    fn num_rows(&self) -> usize {
-        self.batches.iter().map(RecordBatch::num_rows).sum()
+    fn num_rows(&self, py: Python<'_>) -> PyResult<usize> {
+        match &self.rows {
+            Rows::Held(batches) => Ok(batches.iter().map(RecordBatch::num_rows).sum()),
+            Rows::Made { count, .. } => match count.get() {
+                Some(count) => Ok(*count),
+                None => {
+                    let counted = py.detach(|| self.count())?;
+                    Ok(*count.get_or_init(|| counted))
+                }
+            },
+        }
     }
 
-    fn __len__(&self) -> usize {
-        self.num_rows()
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        self.num_rows(py)
     }
 
     /// The Arrow C stream of the table.
@@ -57,9 +109,8 @@ impl Table {
     ) -> PyResult<Bound<'py, PyCapsule>> {
         // The interface lets a producer hand out its own schema where it cannot have the one that is asked for.
         drop(requested_schema);
-        let batches = self.batches.clone().into_iter().map(Ok);
-        let reader = RecordBatchIterator::new(batches, self.schema.clone());
-        PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(Box::new(reader)), c"arrow_array_stream")
+        let stream = FFI_ArrowArrayStream::new(self.batches()?);
+        PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
     }
 
     /// The Arrow C schema of the table.
@@ -71,13 +122,20 @@ impl Table {
     /// The rows as a list of dicts: for small tables, without any library.
     fn to_dicts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let rows = PyList::empty(py);
-        for batch in &self.batches {
-            crate::tables::rows_of(py, batch, &rows)?;
+        let mut batches = self.batches()?;
+        while let Some(batch) = py.detach(|| batches.next()) {
+            crate::tables::rows_of(py, &batch.map_err(arrow_error)?, &rows)?;
+            py.check_signals()?;
         }
         Ok(rows)
     }
 
     fn __repr__(&self) -> String {
-        format!("<riser.Table of {} rows: {}>", self.num_rows(), self.column_names().join(", "))
+        let rows = match &self.rows {
+            Rows::Held(batches) => Some(batches.iter().map(RecordBatch::num_rows).sum()),
+            Rows::Made { count, .. } => count.get().copied(),
+        };
+        let rows = rows.map_or_else(String::new, |rows: usize| format!(" of {rows} rows"));
+        format!("<riser.Table{rows}: {}>", self.column_names().join(", "))
     }
 }

@@ -5,7 +5,7 @@ use crate::table::{Table, arrow_error};
 use ::lab::Report;
 use arrow_array::builder::{BooleanBuilder, Float64Builder, StringBuilder, UInt64Builder};
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
+use arrow_array::types::{Float64Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema};
 use pyo3::prelude::*;
@@ -196,15 +196,32 @@ pub(crate) fn rows_of<'py>(py: Python<'py>, batch: &RecordBatch, rows: &Bound<'p
     Ok(())
 }
 
+/// Integers of a type become those of Python.
+macro_rules! cells {
+    ($py:expr, $array:expr, $at:expr, $($kind:ident => $type:ty,)*) => {
+        match $array.data_type() {
+            $(DataType::$kind => $array.as_primitive::<$type>().value($at).into_pyobject($py)?.into_any(),)*
+            DataType::Boolean => $array.as_boolean().value($at).into_pyobject($py)?.to_owned().into_any(),
+            DataType::Dictionary(..) => {
+                let dictionary = $array.as_dictionary::<UInt16Type>();
+                let key = usize::from(dictionary.keys().value($at));
+                dictionary.values().as_string::<i32>().value(key).into_pyobject($py)?.into_any()
+            }
+            _ => $array.as_string::<i32>().value($at).into_pyobject($py)?.into_any(),
+        }
+    };
+}
+
 fn cell<'py>(py: Python<'py>, array: &ArrayRef, at: usize) -> PyResult<Option<Bound<'py, PyAny>>> {
     if array.is_null(at) {
         return Ok(None);
     }
-    Ok(Some(match array.data_type() {
-        DataType::UInt64 => array.as_primitive::<UInt64Type>().value(at).into_pyobject(py)?.into_any(),
-        DataType::Int64 => array.as_primitive::<Int64Type>().value(at).into_pyobject(py)?.into_any(),
-        DataType::Float64 => array.as_primitive::<Float64Type>().value(at).into_pyobject(py)?.into_any(),
-        DataType::Boolean => array.as_boolean().value(at).into_pyobject(py)?.to_owned().into_any(),
-        _ => array.as_string::<i32>().value(at).into_pyobject(py)?.into_any(),
-    }))
+    Ok(Some(cells!(py, array, at,
+        UInt8 => UInt8Type,
+        UInt16 => UInt16Type,
+        UInt32 => UInt32Type,
+        UInt64 => UInt64Type,
+        Int64 => Int64Type,
+        Float64 => Float64Type,
+    )))
 }

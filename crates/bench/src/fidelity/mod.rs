@@ -123,7 +123,10 @@ impl Fidelity<'_> {
             profile.adopt(&own, &DDIO_SHARE)?;
             let inputs = self.inputs(configuration);
             let of = targets.len();
-            fit::fit(&inputs, &mut profile, &self.rule, &file, |_| progress("fits", at, of))?;
+            fit::fit(&inputs, &mut profile, &self.rule, &file, |_| {
+                progress("fits", at, of);
+                Ok(())
+            })?;
             targets[at].machine.host = file.to_string_lossy().into_owned();
         }
         self.scores(&targets, "left out", progress)
@@ -177,7 +180,10 @@ impl Fidelity<'_> {
         what: &str,
         progress: Progress<'_>,
     ) -> Result<Vec<GroupScore>, String> {
-        let predicted = predict(targets, &self.rule, self.jobs, &mut |n, of| progress(what, n, of))?;
+        let predicted = predict(targets, &self.rule, self.jobs, &mut |n, of| {
+            progress(what, n, of);
+            Ok(())
+        })?;
         Ok(score(self.data, &predicted, None))
     }
 

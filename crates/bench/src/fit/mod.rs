@@ -9,6 +9,7 @@
 
 mod parameters;
 mod provenance;
+pub mod task;
 mod text;
 
 pub use parameters::Parameter;
@@ -81,16 +82,16 @@ const TICK_NS: f64 = 40.0 / 3.0;
 const SEED: u64 = 1;
 
 /// Fits `profile` to `inputs`, whose machines are made to use it. Work copies are written to `file`. `progress` is told of
-/// each figure as it is fitted.
+/// each figure as it is fitted, and ends all by an error.
 ///
 /// # Errors
-/// A row that cannot be simulated, or a file that cannot be written.
+/// A row that cannot be simulated, a file that cannot be written, or what `progress` says.
 pub fn fit(
     inputs: &[Input],
     profile: &mut Profile,
     rule: &Rule,
     file: &Path,
-    mut progress: impl FnMut(&Fitted),
+    mut progress: impl FnMut(&Fitted) -> Result<(), String>,
 ) -> Result<Vec<Fitted>, String> {
     let mut fitted = Vec::new();
     for _ in 0..ROUNDS {
@@ -98,7 +99,7 @@ pub fn fit(
         for parameter in Parameter::ALL {
             profile.write(file)?;
             let step = step(inputs, profile, rule, parameter, file)?;
-            progress(&step);
+            progress(&step)?;
             fitted.push(step);
         }
     }
@@ -122,16 +123,17 @@ pub fn nothing_shown(fitted: &[Fitted]) -> Option<String> {
     ))
 }
 
-/// Simulates every row of `inputs` with the profile in `file`, and compares. `progress` is told how many of all are done.
+/// Simulates every row of `inputs` with the profile in `file`, and compares. `progress` is told how many of all are done,
+/// and ends all by an error.
 ///
 /// # Errors
-/// A row that cannot be simulated.
+/// A row that cannot be simulated, or what `progress` says.
 pub fn residuals(
     inputs: &[Input],
     rule: &Rule,
     file: &Path,
     jobs: usize,
-    progress: &mut dyn FnMut(usize, usize),
+    progress: &mut dyn FnMut(usize, usize) -> Result<(), String>,
 ) -> Result<Comparison, String> {
     let target = |input: &'_ Input| (input.machine.name.clone(), input.tables.clone());
     let measured = ResultSet { configurations: inputs.iter().map(target).collect() };

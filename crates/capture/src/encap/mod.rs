@@ -163,6 +163,25 @@ pub enum Layer {
     Dllp,
 }
 
+impl Layer {
+    /// Its name in JSON: `file`, `link`, `ethernet`, `vlan`, `ipv4`, `ipv6`, `udp`, `nettlp`, `tlp`, `dllp`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Layer::File => "file",
+            Layer::Link => "link",
+            Layer::Ethernet => "ethernet",
+            Layer::Vlan => "vlan",
+            Layer::Ipv4 => "ipv4",
+            Layer::Ipv6 => "ipv6",
+            Layer::Udp => "udp",
+            Layer::Nettlp => "nettlp",
+            Layer::Tlp => "tlp",
+            Layer::Dllp => "dllp",
+        }
+    }
+}
+
 impl fmt::Display for Layer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -3,25 +3,21 @@
 
 mod show;
 mod suite;
-mod sweep;
 
-use super::profiles;
 use super::sizes::{Sizes, seed};
 use super::words::{MEMORIES, Word, one_of};
 use crate::failure::Failure;
 use crate::output;
 use crate::outputs::{Outputs, Place};
 use crate::{interrupt, progress};
+use bench::Plan;
+use bench::ask::{self, Ask, Ended, MAX_TRANSFERS, RootCredits};
 use bench::results::sheet::{self, Entry};
-use bench::{DEFAULT_SIZES, Plan, tests_named};
 use clap::builder::RangedU64ValueParser;
-use lab::schema::Link;
 use plug::transfers::Pattern;
-use plug::values::RcbBytes;
 use plug::{MemoryKind, Models};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
-use sweep::RootCredits;
 
 const EXAMPLE: &str = "\
 Examples:
@@ -179,7 +175,7 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
         return suite::run(&args);
     }
     args.public.refuse()?;
-    let plans = sweep::plans(&args, models)?;
+    let plans = args.ask().plans(models)?;
     let files = files(&args)?;
     let warnings = plans.first().map(Plan::warnings).unwrap_or_default();
     output::warn(&warnings);
@@ -201,52 +197,35 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     ended.map_or(Ok(()), Err)
 }
 
-/// The plan of all but what takes lists.
-fn plan(args: &Args, models: &Models) -> Result<Plan, Failure> {
-    let defaults = Plan::default();
-    let model = match &args.model {
-        None => defaults.model,
-        Some(name) => models.offering(name).map_err(Failure::usage)?,
-    };
-    let mut tests = Vec::new();
-    for name in &args.suite {
-        tests.extend(tests_named(name, model.tests()).map_err(Failure::usage)?);
+impl Args {
+    /// What is asked, as the library takes it.
+    fn ask(&self) -> Ask {
+        Ask {
+            suite: self.suite.clone(),
+            sizes: self.sizes.iter().flat_map(|sizes| sizes.iter()).take(MAX_SIZES_READ).collect(),
+            model: self.model.clone(),
+            host: self.host.clone(),
+            device: self.device.clone(),
+            generation: self.generation,
+            lanes: self.lanes,
+            mps: self.mps.clone(),
+            mrrs: self.mrrs.clone(),
+            credits: self.credits.clone(),
+            rcb: self.rcb,
+            memory: self.addr,
+            window_bytes: self.window,
+            offset_bytes: self.offset,
+            pattern: self.pattern,
+            transfers: self.transfers,
+            warm_up: self.warm_up,
+            outstanding: self.outstanding.clone(),
+            seed: self.seed,
+        }
     }
-    tests.sort_unstable();
-    tests.dedup();
-    let sizes: Vec<u32> = match args.sizes.is_empty() {
-        true => DEFAULT_SIZES.to_vec(),
-        false => args.sizes.iter().flat_map(|s| s.iter()).take(MAX_SIZES + 1).collect(),
-    };
-    if sizes.len() > MAX_SIZES {
-        return Err(Failure::usage(format!("more than {MAX_SIZES} sizes: take a larger STEP")));
-    }
-    if let Some(size) = sizes.iter().find(|size| !(1..=MAX_TRANSFER_BYTES).contains(*size)) {
-        return Err(Failure::usage(format!("size {size}: legal are 1 to {MAX_TRANSFER_BYTES}")));
-    }
-    let host = args.host.clone().unwrap_or(defaults.host);
-    // Other models have profiles of their own.
-    let card = args.device.as_deref().filter(|_| args.model.is_none());
-    profiles::check(&host, card)?;
-    let link = link(args, &host).map_err(Failure::usage)?;
-    Ok(Plan {
-        model,
-        tests,
-        sizes,
-        host,
-        device: args.device.clone(),
-        link,
-        window_bytes: args.window,
-        host_offset_bytes: args.offset,
-        pattern: args.pattern,
-        memory: args.addr,
-        latency_transfers: args.transfers.unwrap_or(defaults.latency_transfers),
-        bandwidth_transfers: args.transfers.unwrap_or(defaults.bandwidth_transfers),
-        warm_up: args.warm_up,
-        outstanding: None,
-        seed: args.seed,
-    })
 }
+
+/// Sizes beyond those that are measured are one too many, however many there are.
+const MAX_SIZES_READ: usize = ask::MAX_SIZES + 1;
 
 /// # Errors
 /// Where one of these arguments is given: `why` it is not legal, of its name.
@@ -254,46 +233,22 @@ fn refuse(given: &[(&str, bool)], why: impl Fn(&str) -> String) -> Result<(), Fa
     given.iter().find(|(_, given)| *given).map_or(Ok(()), |(flag, _)| Err(Failure::usage(why(flag))))
 }
 
-/// A transfer never crosses 4 KiB.
-const MAX_TRANSFER_BYTES: u32 = 4096;
-/// Transfers that count, and those before them, at most.
-const MAX_TRANSFERS: u64 = 1 << 24;
-/// Sizes that one call measures at most.
-const MAX_SIZES: usize = 4096;
-
-/// The link to `host`, but for what takes lists.
-fn link(args: &Args, host: &str) -> Result<Link, String> {
-    let rcb_bytes = args.rcb.map(RcbBytes::try_from).transpose()?;
-    Ok(Link { rcb_bytes, ..profiles::link(host, args.generation, args.lanes)? })
-}
-
-/// Every test of every size with every plan, but latencies, which have one transfer under way, not anew for other numbers of these. Where
-/// Ctrl-C has come or a row has failed, the rows that were finished, and what is to be said then.
+/// Measures all; where Ctrl-C has come or a row has failed, the rows that were finished, and what is to be said then.
 fn measure(plans: &[Plan]) -> Result<(Vec<Entry>, Option<Failure>), Failure> {
     let cancel = interrupt::flag()?;
-    let rows = sweep::rows(plans);
     let bar = progress::bar("{bar:30} {pos}/{len} {msg}");
-    let all = rows.len();
-    bar.set_length(all as u64);
-    let mut entries = Vec::new();
-    for (plan, test, size) in rows {
+    let measured = ask::measure(plans, &cancel, |done, all, test, size| {
+        bar.set_length(all as u64);
+        bar.set_position(done as u64);
         bar.set_message(format!("{} {size} B", test.name()));
-        let done = entries.len();
-        let ended = match plan.measure_unless(&cancel, test, size) {
-            Ok(Some(row)) => {
-                entries.push(Entry { settings: plan.settings(test, size).map_err(Failure::Run)?, row });
-                bar.inc(1);
-                continue;
-            }
-            Ok(None) => Failure::Interrupted(format!("interrupted: {done} of {all} rows were measured")),
-            Err(why) if done == 0 => return Err(Failure::Run(why.to_string())),
-            Err(why) => Failure::Run(format!("{why}: {done} of {all} rows were measured")),
-        };
-        bar.finish_and_clear();
-        return Ok((entries, Some(ended)));
-    }
+    });
     bar.finish_and_clear();
-    Ok((entries, None))
+    let (entries, ended) = measured.map_err(Failure::Run)?;
+    let ended = ended.map(|ended| match ended {
+        Ended::Interrupted(why) => Failure::Interrupted(why),
+        Ended::Failed(why) => Failure::Run(why),
+    });
+    Ok((entries, ended))
 }
 
 /// Where the results go: as JSON, and as CSV.

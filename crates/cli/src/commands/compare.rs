@@ -5,8 +5,7 @@ use super::report::{self, Head};
 use crate::failure::Failure;
 use crate::output;
 use crate::outputs::{Outputs, Place};
-use bench::compare::{Comparison, Missing, MissingRow, Scored, Worst, compare, compare_whole};
-use bench::results::ResultSet;
+use bench::compare::{Comparison, Missing, MissingRow, Scored, Worst, compare_folders};
 use std::path::{Path, PathBuf};
 use view::report::Table;
 
@@ -68,18 +67,8 @@ const NAMED_ROWS: usize = 10;
 
 pub(super) fn run(args: Args) -> Result<(), Failure> {
     let page = page(&args)?;
-    let (reference, other) = (read(&args.reference)?, read(&args.other)?);
-    let skip = args.skip.as_deref().map(read).transpose()?;
-    let by = if args.whole { compare_whole } else { compare };
-    let comparison = by(&reference, &other, skip.as_ref());
-    if comparison.experiments.is_empty() {
-        return Err(Failure::Run(format!(
-            "{} and {} have no row in common: {}",
-            args.reference.display(),
-            args.other.display(),
-            names(&reference, &other)
-        )));
-    }
+    let compared = compare_folders(&args.reference, &args.other, args.skip.as_deref(), args.whole);
+    let (comparison, [reference, other]) = compared.map_err(Failure::Run)?;
     if let Some(page) = page {
         let label = label(&args.reference, &args.other);
         report::write_html(page, head(&args, &label, &comparison), &other, Some((&label, &reference)))?;
@@ -92,16 +81,6 @@ fn page(args: &Args) -> Result<Option<Place>, Failure> {
     let folders = [&args.reference, &args.other].into_iter().chain(&args.skip);
     folders.for_each(|folder| outputs.reads(folder));
     outputs.claim_if("--html", args.html.as_deref())
-}
-
-fn read(path: &Path) -> Result<ResultSet, Failure> {
-    ResultSet::read(path).map_err(|e| Failure::Run(e.to_string()))
-}
-
-/// The configurations of both, to see why none is in both.
-fn names(reference: &ResultSet, other: &ResultSet) -> String {
-    let of = |set: &ResultSet| set.configurations.keys().cloned().collect::<Vec<_>>().join(", ");
-    format!("one has {}; the other {}", of(reference), of(other))
 }
 
 /// What legends call the reference: its folder, or `A` where both are called the same.

@@ -6,17 +6,10 @@ use crate::output;
 use crate::outputs::{Outputs, WorkFile};
 use crate::progress;
 use bench::compare::Comparison;
-use bench::configurations::{Configuration, Iommu, Sockets};
-use bench::fit::{self, Fitted, Input, Profile, Provenance};
-use bench::results::sheet::SheetLink;
-use bench::results::{ResultSet, Tables};
-use bench::suite::{Machine, Rule};
+use bench::fit::task::{self, Prepared, Report, Task, devices, provenance};
+use bench::fit::{self, Fitted, Input};
+use bench::suite::Rule;
 use clap::builder::RangedU64ValueParser;
-use devices::pcie_bench::card;
-use lab::Folder;
-use lab::profile::HOSTS;
-use serde::Serialize;
-use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -98,35 +91,10 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// What `--json` prints.
-#[derive(Serialize)]
-struct Report<'a> {
-    profile: String,
-    /// Device profiles of the cards that measured.
-    devices: Vec<&'a str>,
-    /// What makes figures doubtful.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    warnings: Vec<String>,
-    figures: Vec<FigureReport>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    residuals: Option<&'a Comparison>,
-}
-
-#[derive(Serialize)]
-struct FigureReport {
-    figure: String,
-    value_ps: u64,
-    rows: usize,
-    last_step_ns: f64,
-    shown_by: &'static str,
-    /// On the servers whose profiles ship.
-    known_ps: Option<(u64, u64)>,
-}
-
 pub(super) fn run(args: Args) -> Result<(), Failure> {
-    let inputs = inputs(&args, read(&args.data)?)?;
-    let like = args.like.clone().unwrap_or_else(|| inputs[0].machine.host.clone());
-    let mut profile = Profile::parse(shipped(&like)?).map_err(Failure::Run)?;
+    let task = args.task();
+    let Prepared { inputs, like, mut profile, warnings } = task.prepare()?;
+    output::warn(&warnings);
     let mut outputs = Outputs::new(args.force);
     args.data.iter().for_each(|folder| outputs.reads(folder));
     let mut out = outputs.claim("-o", &args.output)?.open()?;
@@ -134,15 +102,16 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
     let rule = Rule::quick();
     let bar = progress::spinner("{spinner} fitting, {elapsed}: {msg}");
     let fitted = fit::fit(&inputs, &mut profile, &rule, work.path(), |f| {
-        bar.set_message(format!("{} {} ns", name(f), f.value_ps as f64 / 1000.0));
+        bar.set_message(format!("{} {} ns", f.name(), f.value_ps as f64 / 1000.0));
         bar.tick();
+        Ok(())
     });
     bar.finish_and_clear();
     let fitted = fitted.map_err(Failure::Run)?;
     if let Some(why) = fit::nothing_shown(&fitted) {
         return Err(Failure::Run(format!("{}: {why}", paths(&args.data))));
     }
-    profile.attribute(&provenance(&args, &inputs, &like), &fitted);
+    profile.attribute(&provenance(&task, &inputs, &like), &fitted);
     out.write_all(profile.text().as_bytes()).map_err(|e| out.failed(&e))?;
     out.finish()?;
     let residuals = match args.no_residuals {
@@ -150,146 +119,28 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
         false => Some(residuals(&args, &inputs, &rule, work.path())?),
     };
     let told = Told { args: &args, inputs: &inputs, fitted: &fitted, residuals: residuals.as_ref() };
-    output::warn(&told.warnings());
+    output::warn(&task::warnings(&fitted));
     if args.json { told.json() } else { told.print() }
+}
+
+impl Args {
+    /// As the library takes it.
+    fn task(&self) -> Task {
+        Task {
+            data: self.data.clone(),
+            like: self.like.clone(),
+            server: self.server.clone(),
+            device: self.device.clone(),
+            iommu: self.iommu.clone(),
+            sockets: self.sockets.clone(),
+            mps: self.mps,
+            mrrs: self.mrrs,
+        }
+    }
 }
 
 fn paths(of: &[PathBuf]) -> String {
     of.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
-}
-
-/// The results in all folders.
-fn read(folders: &[PathBuf]) -> Result<ResultSet, Failure> {
-    let mut all = ResultSet::default();
-    for folder in folders {
-        let mut found = ResultSet::read(folder).map_err(|e| Failure::Run(e.to_string()))?;
-        if let Some(name) = found.configurations.keys().find(|name| all.configurations.contains_key(*name)) {
-            return Err(Failure::Run(format!("{}: there are results of {name} before", folder.display())));
-        }
-        all.configurations.append(&mut found.configurations);
-    }
-    Ok(all)
-}
-
-/// The measurements with what they were made on: all of one server.
-fn inputs(args: &Args, data: ResultSet) -> Result<Vec<Input>, Failure> {
-    let inputs: Vec<Input> = data
-        .configurations
-        .into_iter()
-        .map(|(name, tables)| input(args, &name, tables))
-        .collect::<Result<_, _>>()?;
-    let Some(first) = inputs.first() else {
-        return Err(Failure::Run("there are no results".into()));
-    };
-    let host = |input: &Input| input.tables.settings.as_ref().and_then(|s| s.get("host").cloned());
-    let server = |input: &Input| host(input).unwrap_or_else(|| input.machine.host.clone());
-    match inputs.iter().find(|input| server(input) != server(first)) {
-        Some(other) => Err(Failure::Run(format!(
-            "results of two servers, {} of {} and {} of {}: give those of one",
-            first.machine.name,
-            server(first),
-            other.machine.name,
-            server(other)
-        ))),
-        None => Ok(inputs),
-    }
-}
-
-fn input(args: &Args, name: &str, tables: Tables) -> Result<Input, Failure> {
-    if let Some(configuration) = Configuration::named(name) {
-        let machine = Machine::configuration(configuration, args.device.as_deref().unwrap_or(PUBLISHED_CARD));
-        return Ok(Input { machine, tables, cmd_path_valid: configuration.cmd_path_valid });
-    }
-    let like = args.like.as_deref().unwrap_or("xeon-e5-2637v3");
-    let mut machine = Machine {
-        name: name.into(),
-        iommu: iommu(&args.iommu)?,
-        sockets: sockets(&args.sockets)?,
-        mps_bytes: args.mps,
-        mrrs_bytes: args.mrrs,
-        ..Machine::profile(like, &device(args, name, &tables)?)
-    };
-    if let Some(link) = tables.link().map_err(|e| Failure::Run(format!("{name}: {e}")))? {
-        (machine.generation, machine.lanes) = (link.generation, link.lanes);
-        (machine.mps_bytes, machine.mrrs_bytes) = (link.mps_bytes, link.mrrs_bytes);
-    }
-    Ok(Input { machine, tables, cmd_path_valid: true })
-}
-
-/// The card of the published results.
-const PUBLISHED_CARD: &str = "nfp6000";
-
-/// Device profile of the card that measured: as it was said, or else as a table of riser's own names it.
-fn device(args: &Args, results: &str, tables: &Tables) -> Result<String, Failure> {
-    let named = tables.settings.as_ref().and_then(|settings| settings.get("device"));
-    match (&args.device, named) {
-        (Some(device), Some(named)) if device != named => {
-            output::warn(&[format!("{results}: measured with device `{named}`, fitted with `{device}`")]);
-            Ok(device.clone())
-        }
-        (Some(device), _) => Ok(device.clone()),
-        (None, None) => Ok(PUBLISHED_CARD.into()),
-        (None, Some(named)) => match card(named, &Folder::default()) {
-            Ok(_) => Ok(named.clone()),
-            Err(why) => Err(Failure::Run(format!("{results}: {why}; --device says which card it is"))),
-        },
-    }
-}
-
-/// The cards that measured, each once.
-fn devices(inputs: &[Input]) -> Vec<&str> {
-    let all: BTreeSet<&str> = inputs.iter().map(|input| input.machine.device.as_str()).collect();
-    all.into_iter().collect()
-}
-
-/// What the server is called in its results: the host that a table names, or the folder.
-fn server(input: &Input) -> &str {
-    let host = input.tables.settings.as_ref().and_then(|settings| settings.get("host"));
-    host.map_or(bench::score::short_name(&input.machine.name), String::as_str)
-}
-
-fn provenance(args: &Args, inputs: &[Input], like: &str) -> Provenance {
-    let results: Vec<String> =
-        inputs.iter().map(|i| bench::score::short_name(&i.machine.name).to_owned()).collect();
-    let servers: BTreeSet<&str> = inputs.iter().map(server).collect();
-    let named = servers.into_iter().collect::<Vec<_>>().join(", ");
-    // Of configurations that are not known, the machine has the profile that was begun with for want of its own.
-    let is_own = inputs.iter().all(|input| {
-        Configuration::named(&input.machine.name).is_some_and(|configuration| configuration.profile == like)
-    });
-    let machine = &inputs[0].machine;
-    Provenance {
-        server: args.server.clone().unwrap_or_else(|| format!("{named}, fitted")),
-        results,
-        device: devices(inputs).join(", "),
-        link: SheetLink {
-            generation: machine.generation,
-            lanes: machine.lanes,
-            mps_bytes: machine.mps_bytes,
-            mrrs_bytes: machine.mrrs_bytes,
-        },
-        like: like.to_owned(),
-        is_own: is_own && args.server.is_none(),
-    }
-}
-
-fn iommu(mode: &str) -> Result<Iommu, Failure> {
-    let modes = [Iommu::Off, Iommu::Pages4k, Iommu::Pages2m];
-    let found = modes.into_iter().find(|m| m.in_labs() == mode);
-    found.ok_or_else(|| Failure::usage(format!("--iommu {mode}: legal are off, 4k, 2m")))
-}
-
-fn sockets(of: &[u8]) -> Result<Sockets, Failure> {
-    match *of {
-        [device @ 0..=1, memory @ 0..=1, program @ 0..=1] => Ok(Sockets { device, memory, program }),
-        _ => Err(Failure::usage("--sockets: legal are three numbers, each 0 or 1: device, memory, program")),
-    }
-}
-
-fn shipped(name: &str) -> Result<&'static str, Failure> {
-    let refused =
-        || Failure::usage(format!("--like {name}: the host profiles that ship are {}", HOSTS.names()));
-    HOSTS.get(name).map(|s| s.text).ok_or_else(refused)
 }
 
 fn residuals(args: &Args, inputs: &[Input], rule: &Rule, profile: &Path) -> Result<Comparison, Failure> {
@@ -297,17 +148,10 @@ fn residuals(args: &Args, inputs: &[Input], rule: &Rule, profile: &Path) -> Resu
     let compared = fit::residuals(inputs, rule, profile, args.jobs, &mut |done, of| {
         bar.set_length(of as u64);
         bar.set_position(done as u64);
+        Ok(())
     });
     bar.finish_and_clear();
     compared.map_err(Failure::Run)
-}
-
-/// A figure as a profile has it.
-fn name(fitted: &Fitted) -> String {
-    match fitted.parameter.place() {
-        (Some(table), key) => format!("{table}.{key}"),
-        (None, key) => key.into(),
-    }
 }
 
 /// How sure a figure is that no row shows.
@@ -330,34 +174,16 @@ struct Told<'a> {
 }
 
 impl Told<'_> {
-    /// What makes figures doubtful, a line each.
-    fn warnings(&self) -> Vec<String> {
-        self.fitted.iter().filter_map(|f| Some(format!("{} {}", name(f), f.doubt()?))).collect()
-    }
-
     fn json(&self) -> Result<(), Failure> {
-        let figure = |f: &Fitted| FigureReport {
-            figure: name(f),
-            value_ps: f.value_ps,
-            rows: f.rows,
-            last_step_ns: f.last_step_ns,
-            shown_by: f.parameter.shown_by(),
-            known_ps: fit::known_range(f.parameter),
-        };
-        output::json(&Report {
-            profile: self.args.output.display().to_string(),
-            devices: devices(self.inputs),
-            warnings: self.warnings(),
-            figures: self.fitted.iter().map(figure).collect(),
-            residuals: self.residuals,
-        })
+        let profile = self.args.output.display().to_string();
+        output::json(&Report::new(profile, self.inputs, self.fitted, self.residuals))
     }
 
     fn print(&self) -> Result<(), Failure> {
         let row = |f: &Fitted| {
             let rows = if f.rows == 0 { unseen(f) } else { f.rows.to_string() };
             let value = format!("{:.1}", f.value_ps as f64 / 1000.0);
-            vec![name(f), value, rows, format!("{:+.2}", f.last_step_ns), f.parameter.shown_by().to_owned()]
+            vec![f.name(), value, rows, format!("{:+.2}", f.last_step_ns), f.parameter.shown_by().to_owned()]
         };
         output::table(&["figure", "ns", "rows", "last step ns", "shown by"], self.fitted.iter().map(row))?;
         if let Some(comparison) = self.residuals {

@@ -3,15 +3,10 @@
 
 use crate::failure::Failure;
 use crate::output;
-use bench::usual_link;
 use clap::Subcommand;
-use devices::pcie_bench::{CARDS, card};
-use lab::Folder;
-use lab::profile::{self, HOSTS, Shelf, Shipped};
-use lab::schema::Link;
-use plug::values::{Gen, Lanes};
+use devices::pcie_bench::CARDS;
+use lab::profile::{HOSTS, Shelf, Shipped};
 use serde::Serialize;
-use std::path::Path;
 
 const EXAMPLE: &str = "\
 Examples:
@@ -96,25 +91,6 @@ fn print(name: &str, json: bool) -> Result<(), Failure> {
         return output::json_of("profiles", &profiles);
     }
     found.iter().try_for_each(|(_, s)| output::text(s.text.trim_end()))
-}
-
-/// The link to `host` where it is measured: what the arguments say, and else what its profile says.
-pub(super) fn link(host: &str, generation: Option<i64>, lanes: Option<i64>) -> Result<Link, String> {
-    let usual = usual_link(host);
-    Ok(Link {
-        generation: generation.map(Gen::try_from).transpose()?.or(usual.generation),
-        lanes: lanes.map(Lanes::try_from).transpose()?.or(usual.lanes),
-        ..usual
-    })
-}
-
-/// Refuses profiles that an argument names and that are not there, and files that are none.
-pub(super) fn check(host: &str, device: Option<&str>) -> Result<(), Failure> {
-    let here = Folder::default();
-    HOSTS.text(host, &here).map_err(Failure::usage)?;
-    device.map_or(Ok(String::new()), |device| CARDS.text(device, &here)).map_err(Failure::usage)?;
-    profile::host(host, Path::new("")).map_err(Failure::Run)?;
-    device.map_or(Ok(()), |device| card(device, &here).map(drop)).map_err(Failure::Run)
 }
 
 fn list(json: bool) -> Result<(), Failure> {

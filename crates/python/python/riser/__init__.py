@@ -10,14 +10,31 @@ A `Lab` is a lab file, read or built in code; `Lab.run` gives a `RunResult`, who
 Time is in integer picoseconds where a name ends with `_ps`, in nanoseconds with `_ns`; bandwidth in Gb/s of 10^9; sizes in bytes.
 """
 
+from riser._capture import Capture, Series, read_capture
 from riser._device import Bar, Device, Msix, Register
-from riser._lab import Lab, RunResult
+from riser._functions import (
+    BenchResult,
+    Comparison,
+    FitResult,
+    ModelResult,
+    bench,
+    compare,
+    fit,
+    model_bandwidth,
+    model_nic,
+    profile,
+    profiles,
+)
+from riser._lab import Enumerated, Lab, RunResult
 from riser._riser import (
+    ArgumentError,
     AtomicRequest,
+    CaptureError,
     ConfigRead,
     ConfigWrite,
     Cpu,
     DmaError,
+    FilterError,
     Function,
     HostError,
     Interrupted,
@@ -39,13 +56,21 @@ from riser._riser import (
 from riser._sweep import SweepResult, sweep
 
 __all__ = [
+    "ArgumentError",
     "AtomicRequest",
     "Bar",
+    "BenchResult",
+    "Capture",
+    "CaptureError",
+    "Comparison",
     "ConfigRead",
     "ConfigWrite",
     "Cpu",
     "Device",
     "DmaError",
+    "Enumerated",
+    "FilterError",
+    "FitResult",
     "Function",
     "HostError",
     "Interrupted",
@@ -54,6 +79,7 @@ __all__ = [
     "LabError",
     "Memory",
     "Message",
+    "ModelResult",
     "Msix",
     "Operation",
     "ReadRequest",
@@ -61,6 +87,7 @@ __all__ = [
     "RiserError",
     "RunFailed",
     "RunResult",
+    "Series",
     "Stuck",
     "SweepResult",
     "Table",
@@ -68,5 +95,13 @@ __all__ = [
     "TimedOut",
     "WriteRequest",
     "__version__",
+    "bench",
+    "compare",
+    "fit",
+    "model_bandwidth",
+    "model_nic",
+    "profile",
+    "profiles",
+    "read_capture",
     "sweep",
 ]

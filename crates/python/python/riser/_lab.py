@@ -3,16 +3,42 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from riser import _progress, _riser, _watchdog
+from riser import _capture, _functions, _progress, _riser, _watchdog
+from riser._capture import Capture, Series
 from riser._device import Device
 from riser._riser import LabError, Table
 
+if TYPE_CHECKING:
+    import tempfile
+
+    from plotly.graph_objects import Figure
+
 _Settings = Mapping[str, Any]
+
+
+class Enumerated(NamedTuple):
+    """What the enumeration of a lab's host has found."""
+
+    report: dict[str, Any]
+    """The object of `riser lspci --json`."""
+    spaces: dict[str, bytes]
+    """The configuration space of each function, by `bus:device.function` in hexadecimal: 4096 bytes, or 256 without PCI Express capability."""
+
+    @property
+    def functions(self) -> Table:
+        """A row for each function: IDs, place in the lab, class, link, interrupts; lists, as those of BARs, are in `report`."""
+        return _functions._table(self.report["functions"])
+
+    def _repr_html_(self) -> str:
+        from riser import _html
+
+        return _html.table(self.report["functions"], ("bdf", "path", "slot", "model", "class_name", "vendor_id", "device_id"))
 
 
 class RunResult:
@@ -22,9 +48,12 @@ class RunResult:
     or DuckDB by the Arrow PyCapsule interface.
     """
 
-    def __init__(self, inner: _riser.RunResult, lab: Lab) -> None:
+    def __init__(self, inner: _riser.RunResult, lab: Lab, capture: str | None = None, keep: object = None) -> None:
         self._inner = inner
         self._lab = lab
+        self._capture_path, self._keep = capture, keep
+        self._capture: Capture | None = None
+        self._registers: Enumerated | None = None
         self.report: dict[str, Any] = inner.report()
         """The report, as the object of `riser run --json`."""
 
@@ -59,6 +88,50 @@ class RunResult:
         if table is None:
             raise LabError("transactions were not asked for: Lab.run(transactions=True)")
         return table
+
+    @property
+    def capture(self) -> Capture:
+        """The capture of the run; one of `Lab.run(capture=True)` is gone with the last of its objects.
+
+        Raises:
+            LabError: it was not asked for, by `Lab.run(capture=True)` or with a path.
+        """
+        if self._capture_path is None:
+            raise LabError("a capture was not asked for: Lab.run(capture=True)")
+        if self._capture is None:
+            self._capture = _capture._open(self._capture_path, keep=self._keep)
+        return self._capture
+
+    def series(self, window_us: float | None = None) -> Series:
+        """The run over time: `Capture.series` of its capture."""
+        return self.capture.series(window_us)
+
+    @property
+    def credits(self) -> Table:
+        """A row for each TLP with the credits before and behind it: `Capture.credits`; known with `Lab.run(capture=True, dllps=True)`."""
+        return self.capture.credits
+
+    @property
+    def registers(self) -> Enumerated:
+        """What enumeration finds in the lab: `Lab.enumerate`, done when it is first asked for."""
+        if self._registers is None:
+            self._registers = self._lab.enumerate()
+        return self._registers
+
+    def plot_latencies(self) -> Figure:
+        """Mean latencies by their parts, a stacked bar for each kind of transaction: a plotly figure.
+
+        Raises:
+            ImportError: plotly is not there: `pip install 'riser[notebook]'`.
+        """
+        from riser import _plots
+
+        return _plots.latencies(self)
+
+    def _repr_html_(self) -> str:
+        from riser import _html
+
+        return _html.run(self)
 
     def device(self, slot: str) -> dict[str, Any]:
         """The counters of the device in this slot.
@@ -135,7 +208,7 @@ class Lab:
         self._add("slot", {"name": name, "device": device, **keys})
 
     def switch(self, name: str, **keys: Any) -> None:
-        """Add a switch; what hangs on it names it by `on`."""
+        """Add a switch; what hangs on it names it by `parent`."""
         self._add("switch", {"name": name, **keys})
 
     def fault(self, **keys: Any) -> None:
@@ -172,11 +245,23 @@ class Lab:
         """
         return self._inner().check()
 
+    def enumerate(self) -> Enumerated:
+        """Run the enumeration of the lab's host and nothing else, and read every configuration space, as `riser lspci`.
+
+        Raises:
+            LabError: the lab is not legal.
+            RunFailed: enumeration fails.
+        """
+        text, spaces = self._inner().enumerate()
+        report: dict[str, Any] = json.loads(text)
+        bdfs = [function["bdf"] for function in report["functions"]]
+        return Enumerated(report, dict(zip(bdfs, spaces, strict=True)))
+
     def run(
         self,
         *,
         seed: int | None = None,
-        capture: str | PathLike[str] | None = None,
+        capture: str | PathLike[str] | bool | None = None,
         tap: Literal["device", "root"] = "device",
         dllps: bool = False,
         transactions: bool = False,
@@ -187,7 +272,7 @@ class Lab:
 
         Args:
             seed: seed of all that is drawn, in place of the lab's.
-            capture: write every TLP to this pcapng file, which must not exist.
+            capture: write every TLP to this pcapng file, which must not exist; True: to one that is gone with the result.
             tap: the end of each link at which the capture is taken.
             dllps: write DLLPs too.
             transactions: keep every transaction, for `RunResult.transactions`.
@@ -201,11 +286,13 @@ class Lab:
             OSError: the capture cannot be written.
         """
         polls = _riser.Polls()
+        folder = _temporary() if capture is True else None
+        path = _capture_path(capture, folder)
         with _progress.shown(progress) as show, _watchdog.watching(polls, bool(self._objects)):
             try:
                 inner = self._inner().run(
                     seed=seed,
-                    capture=None if capture is None else fspath(capture),
+                    capture=path,
                     tap=tap,
                     dllps=dllps,
                     transactions=transactions,
@@ -214,10 +301,29 @@ class Lab:
                     polls=polls,
                 )
             except (_riser.RunFailed, _riser.Interrupted) as error:
-                error.result = RunResult(error.result, self)
+                error.result = RunResult(error.result, self, path, folder)
                 raise
-        return RunResult(inner, self)
+        return RunResult(inner, self, path, folder)
+
+    def _repr_html_(self) -> str:
+        from riser import _html
+
+        return _html.topology(self.check())
 
     def __repr__(self) -> str:
         return f"<riser.Lab {self._name}>"
+
+
+def _temporary() -> tempfile.TemporaryDirectory[str]:
+    # Imported where it is needed: it takes a tenth of the time that riser does.
+    import tempfile
+
+    return tempfile.TemporaryDirectory(prefix="riser-")
+
+
+def _capture_path(capture: str | PathLike[str] | bool | None, folder: tempfile.TemporaryDirectory[str] | None) -> str | None:
+    if folder is not None:
+        return str(Path(folder.name, "capture.pcapng"))
+    return None if capture is None or isinstance(capture, bool) else fspath(capture)
+
 

@@ -3,7 +3,6 @@
 //! passes Ctrl-C on; never measures or writes a result itself.
 
 use super::Args;
-use crate::commands::profiles;
 use crate::commands::report::{self, Head};
 use crate::failure::Failure;
 use crate::outputs::{Outputs, Place};
@@ -204,9 +203,9 @@ fn profile(args: &Args, host: &str, device: &str) -> Result<Machine, Failure> {
         let names = CONFIGURATIONS.map(|c| c.name.trim_start_matches(bench::configurations::CARD)).join(", ");
         return Err(Failure::usage(format!("{why}; configurations are all, {names}")));
     }
-    profiles::check(host, Some(device))?;
+    bench::ask::check_profiles(host, Some(device))?;
     let mut machine = Machine::profile(host, device);
-    super::link(args, host).map_err(Failure::usage)?;
+    args.ask().link(host).map_err(Failure::usage)?;
     machine.generation = args.generation.map_or(machine.generation, |n| n as u8);
     machine.lanes = args.lanes.map_or(machine.lanes, |n| n as u8);
     if let Some(mps) = one("--mps", &args.mps)? {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser model bw`: payload bandwidth by transfer size. Never computes a bandwidth itself.
 
-use super::link::{self, LinkArgs};
+use super::link::LinkArgs;
 use crate::commands::sizes::Sizes;
 use crate::failure::Failure;
 use crate::output;
@@ -126,11 +126,11 @@ fn print_table(params: &Params, rows: &[Bandwidth]) -> Result<(), Failure> {
     output::text(&format!(
         "{}: {}: raw {:.3} Gb/s, for TLPs {:.3} Gb/s",
         first.form.name(),
-        link::describe(params),
+        params.describe(),
         first.raw_gbps,
         first.tlp_gbps
     ))?;
-    if let Some(note) = link::flit_note(params) {
+    if let Some(note) = params.flit_note() {
         output::text(&note)?;
     }
     let cells = rows.iter().map(|row| {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The pictures of `riser model nic`: hands its curves to `riser-view`. Never draws.
 
-use super::link;
-use super::series::{Kind, Question, Series};
+use model::nic::{Kind, Question, Series};
 use view::figure::{Axis, FigurePage, LineChart, Stroke};
 
 /// Steps in which the upward axis ends.
@@ -22,7 +21,7 @@ pub(super) fn chart(question: &Question, series: &[Series]) -> LineChart {
         title: "Modelled throughput of a PCIe link and of NICs on it".to_owned(),
         subtitle: format!(
             "{}; {} ({})",
-            link::describe(&question.params),
+            question.params.describe(),
             question.form.name(),
             question.basis().text()
         ),
@@ -62,7 +61,7 @@ pub(super) fn columns(series: &[Series]) -> Vec<String> {
 /// A row for each size, in Gb/s.
 pub(super) fn rows(series: &[Series]) -> Vec<Vec<String>> {
     let sizes = series.first().map_or(&[][..], |s| &s.points);
-    let row = |(at, size): (usize, &super::series::Point)| {
+    let row = |(at, size): (usize, &model::nic::Point)| {
         let gbps =
             series.iter().map(|s| s.points.get(at).map_or(String::new(), |p| format!("{:.3}", p.gbps())));
         std::iter::once(size.size_bytes().to_string()).chain(gbps).collect()

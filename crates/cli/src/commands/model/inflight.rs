@@ -2,9 +2,9 @@
 //! `riser model inflight`: transfers that a NIC must have under way. Asks `riser-model` for every quotient, and `riser-bench`
 //! for the latency of a host; never mixes up which latency an answer rests on.
 
-use crate::commands::profiles;
 use crate::failure::Failure;
 use crate::output;
+use bench::ask::{check_profiles, link_to};
 use bench::{Plan, Test};
 use model::{IOMMU_MISS_NS, InFlight, QUOTED, Quoted, in_flight, packet_ns};
 use plug::values::{Gen, Lanes};
@@ -172,8 +172,8 @@ impl Args {
 
     fn measured(&self, host: &str) -> Result<Row, Failure> {
         let device = self.device.as_deref().unwrap_or("nfp6000");
-        profiles::check(host, Some(device))?;
-        let link = profiles::link(host, self.generation, self.lanes).map_err(Failure::usage)?;
+        check_profiles(host, Some(device))?;
+        let link = link_to(host, self.generation, self.lanes).map_err(Failure::usage)?;
         let over = match (link.generation, link.lanes) {
             (Some(Gen(rate)), Some(Lanes(width))) => format!("Gen{} x{}", rate.generation(), width.lanes()),
             _ => String::new(),

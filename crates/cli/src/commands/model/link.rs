@@ -3,7 +3,7 @@
 
 use crate::commands::words::{ADDRESSINGS, Word, one_of};
 use crate::failure::Failure;
-use model::{Addressing, Basis, Form, Params};
+use model::{Addressing, Form, Params};
 
 #[derive(clap::Args)]
 pub(super) struct LinkArgs {
@@ -54,32 +54,4 @@ impl LinkArgs {
         let params = Params::new(self.generation, self.lanes, self.mps, self.mrrs, self.rcb);
         Ok(Params { addressing: self.addr, ecrc: self.ecrc, ..params.map_err(Failure::usage)? })
     }
-}
-
-/// The link in a line: generation, lanes, sizes, addresses.
-pub(super) fn describe(params: &Params) -> String {
-    format!(
-        "Gen{} {}, MPS {}, MRRS {}, RCB {}, {}-bit addresses{}",
-        params.rate.generation(),
-        params.width,
-        params.mps,
-        params.mrrs,
-        params.rcb,
-        params.addressing.bits(),
-        if params.ecrc { ", ECRC" } else { "" }
-    )
-}
-
-/// What is to be said of generations 6 and 7 wherever a number of theirs stands.
-pub(super) fn flit_note(params: &Params) -> Option<String> {
-    (params.basis() == Basis::Arithmetic).then(|| {
-        format!(
-            "Generation {}: {}. Flits of 256 B with 236 B of TLPs; headers of {} B for MRd and MWr, {} B for CplD; no \
-             DLLPs. Not counted: SKP ordered sets, OHC, NOPs, replay.",
-            params.rate.generation(),
-            params.basis().text(),
-            params.request_overhead_bytes(),
-            params.completion_overhead_bytes()
-        )
-    })
 }

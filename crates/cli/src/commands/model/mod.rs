@@ -6,7 +6,6 @@ mod chart;
 mod inflight;
 mod link;
 mod nic;
-mod series;
 
 use super::sizes::Sizes;
 use crate::failure::Failure;

@@ -2,30 +2,21 @@
 //! `riser model nic`: what a link lets NICs and their drivers reach, by size of packet. Never computes a throughput itself.
 
 use super::chart;
-use super::link::{self, LinkArgs};
-use super::series::{Device, Question, Series};
+use super::link::LinkArgs;
 use crate::commands::sizes::Sizes;
 use crate::commands::words::{Word, one_of};
 use crate::failure::Failure;
 use crate::output;
 use crate::outputs::{Outputs, Place};
+use bench::packet_devices::{devices, names};
 use clap::ValueEnum;
-use lab::FileError;
-use model::{Basis, Description, Packeting, SHIPPED, Shipped};
-use serde::Serialize;
-use std::fs::File;
-use std::io::Read;
+use model::nic::{Answer, Question, Series, TABLE_SIZES};
+use model::{Packeting, Shipped};
 use std::path::{Path, PathBuf};
 use view::figure::MAX_SERIES;
 
-/// The sizes of a table where none are given: the ends of Figure 1, and both sides of some teeth.
-const TABLE_SIZES: [u32; 11] = [64, 128, 256, 257, 512, 513, 768, 769, 1024, 1280, 1500];
-
 /// The sizes of a picture where none are given: every one, so that teeth are sharp.
 const PICTURE_SIZES: std::ops::RangeInclusive<u32> = 64..=1500;
-
-/// Bytes of a description at most.
-const MAX_FILE_BYTES: u64 = 1 << 20;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -122,25 +113,6 @@ fn ethernet(text: &str) -> Result<f64, String> {
     inside.ok_or_else(|| "legal are 0.001 to 100000".to_owned())
 }
 
-/// What `--json` prints.
-#[derive(Serialize)]
-struct Answer {
-    form: model::Form,
-    basis: Basis,
-    #[serde(rename = "gen")]
-    generation: u8,
-    lanes: u8,
-    mps_bytes: u32,
-    mrrs_bytes: u32,
-    rcb_bytes: u32,
-    addr_bits: u8,
-    ecrc: bool,
-    traffic: Packeting,
-    ethernet_gbps: f64,
-    notes: Vec<String>,
-    series: Vec<Series>,
-}
-
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     if let Some(name) = &args.show {
         return show(name);
@@ -149,15 +121,15 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let given = super::expand(&args.sizes)?;
     let sizes = if given.is_empty() { TABLE_SIZES.to_vec() } else { given.clone() };
     let pictures = args.pictures()?;
-    let series = question.series(&sizes)?;
+    let series = question.series(&sizes).map_err(Failure::usage)?;
     if args.svg.is_some() || args.html.is_some() {
         let sizes = if given.is_empty() { PICTURE_SIZES.collect() } else { given };
-        write_pictures(pictures, &question, &series, &question.series(&sizes)?)?;
+        write_pictures(pictures, &question, &series, &question.series(&sizes).map_err(Failure::usage)?)?;
     }
     match if args.json { Format::Json } else { args.format } {
         Format::Text => print_table(&question, &series),
         Format::Csv => print_csv(&question, &series),
-        Format::Json => output::json(&answer(&question, series)),
+        Format::Json => output::json(&Answer::new(&question, series)),
     }
 }
 
@@ -172,23 +144,8 @@ impl Args {
     }
 
     fn question(&self) -> Result<Question, Failure> {
-        let devices = match self.devices.as_slice() {
-            [] => SHIPPED.iter().map(shipped).collect::<Result<Vec<_>, _>>()?,
-            given => given.iter().map(|name| device(name)).collect::<Result<Vec<_>, _>>()?,
-        };
         // Beside them stand the bare link and the Ethernet.
-        let most = MAX_SERIES - 2;
-        if devices.len() > most {
-            return Err(Failure::usage(format!("{} devices: legal are 1 to {most}", devices.len())));
-        }
-        let twice =
-            devices.iter().enumerate().find(|(at, d)| devices[..*at].iter().any(|e| e.name == d.name));
-        if let Some((_, device)) = twice {
-            return Err(Failure::usage(format!(
-                "two devices are called {}: legal are different names",
-                device.name
-            )));
-        }
+        let devices = devices(&self.devices, MAX_SERIES - 2)?;
         Ok(Question {
             params: self.link.params()?,
             form: self.link.form(),
@@ -204,51 +161,6 @@ fn show(name: &str) -> Result<(), Failure> {
         Some(found) => output::text(found.text.trim_end()),
         None => Err(Failure::usage(format!("no device {name:?} ships: legal are {}", names()))),
     }
-}
-
-fn names() -> String {
-    SHIPPED.map(|s| s.name).join(", ")
-}
-
-/// A device that ships, or the one that a file describes.
-fn device(name: &str) -> Result<Device, Failure> {
-    match Shipped::find(name) {
-        Some(found) => shipped(found),
-        None => read(Path::new(name)),
-    }
-}
-
-fn shipped(found: &Shipped) -> Result<Device, Failure> {
-    Ok(Device {
-        name: found.name.to_owned(),
-        title: found.title.to_owned(),
-        description: parse(Path::new(found.name), found.text)?,
-    })
-}
-
-fn read(path: &Path) -> Result<Device, Failure> {
-    let mut text = String::new();
-    let read = File::open(path).and_then(|f| f.take(MAX_FILE_BYTES + 1).read_to_string(&mut text));
-    read.map_err(|e| {
-        Failure::Run(format!("{}: {e}; the devices that ship are {}", path.display(), names()))
-    })?;
-    if text.len() as u64 > MAX_FILE_BYTES {
-        let why = format!("{}: larger than {MAX_FILE_BYTES} bytes, the most that is read", path.display());
-        return Err(Failure::Run(why));
-    }
-    let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    Ok(Device { title: name.clone(), name, description: parse(path, &text)? })
-}
-
-/// What is wrong is named with its line.
-fn parse(path: &Path, text: &str) -> Result<Description, Failure> {
-    Description::parse(text).map_err(|e| {
-        let error = match e.span {
-            Some(span) => FileError::at(path, text, span, e.message),
-            None => FileError::whole(path, e.message),
-        };
-        Failure::Run(error.to_string())
-    })
 }
 
 /// Notes, and from where on each device keeps up.
@@ -275,7 +187,7 @@ fn write_pictures(
 }
 
 fn print_table(question: &Question, series: &[Series]) -> Result<(), Failure> {
-    let head = format!("{}: {}", question.form.name(), link::describe(&question.params));
+    let head = format!("{}: {}", question.form.name(), question.params.describe());
     output::text(&format!("{head}; Gb/s of packets"))?;
     let columns = chart::columns(series);
     let heads: Vec<&str> = columns.iter().map(String::as_str).collect();
@@ -309,24 +221,5 @@ fn cell(text: &str) -> String {
         format!("\"{}\"", text.replace('"', "\"\""))
     } else {
         text.to_owned()
-    }
-}
-
-fn answer(question: &Question, series: Vec<Series>) -> Answer {
-    let Question { params, form, packeting, ethernet_gbps, .. } = question;
-    Answer {
-        form: *form,
-        basis: question.basis(),
-        generation: params.rate.generation(),
-        lanes: params.width.lanes(),
-        mps_bytes: params.mps.bytes(),
-        mrrs_bytes: params.mrrs.bytes(),
-        rcb_bytes: params.rcb.bytes(),
-        addr_bits: params.addressing.bits(),
-        ecrc: params.ecrc,
-        traffic: *packeting,
-        ethernet_gbps: *ethernet_gbps,
-        notes: question.notes(),
-        series,
     }
 }

@@ -2,7 +2,7 @@
 //! What functions are called: their class by its code (`PCI Code and ID Assignment 1.11`), their place by the lab.
 
 use super::decode::space::Space;
-use lab::{EnumeratedFunction, Place};
+use crate::{EnumeratedFunction, Place};
 
 /// Base class and sub-class, and their name.
 const CLASSES: [(u16, &str); 24] = [
@@ -58,7 +58,7 @@ pub(super) fn name(function: &EnumeratedFunction) -> String {
 }
 
 /// The line of a function, with its programming interface where `verbose`.
-pub(super) fn line(function: &EnumeratedFunction, verbose: bool) -> String {
+pub fn line(function: &EnumeratedFunction, verbose: bool) -> String {
     let space = Space(&function.bytes);
     let interface = match space.byte(9) {
         0 if space.is_bridge() && verbose => " (prog-if 00 [Normal decode])".to_owned(),

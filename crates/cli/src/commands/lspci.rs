@@ -1,27 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser lspci`: what enumeration finds in a lab, from `riser-lab`, in the manner of `lspci`.
-//!
-//! - [`decode`]: configuration spaces in words; [`names`]: what functions are called; [`select`]: which are shown;
-//! - [`json`]: the same as one object.
-
-mod decode;
-mod json;
-mod names;
-mod select;
-
-#[cfg(test)]
-mod tests;
+//! `riser lspci`: what enumeration finds in a lab, from `lab::lspci`.
 
 use super::labs::{self, Set};
 use crate::failure::Failure;
 use crate::output;
-use capture::{DeviceRegister, DeviceRegisters};
-use decode::Detail;
-use decode::space::Space;
-use lab::{Enumerated, EnumeratedFunction, Place};
+use lab::lspci::{Listing, Selection, hexdump, line, listing, tree};
+use lab::{Enumerated, EnumeratedFunction};
 use plug::Models;
-use select::Selection;
-use std::fmt::Write;
 use std::path::PathBuf;
 
 const EXAMPLE: &str = "\
@@ -88,9 +73,9 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     }
     let chosen = chosen(&found, args.select)?;
     if args.json {
-        output::json(&json::Listing::of(&path, &found, &chosen, &models.registers()))
+        output::json(&Listing::of(&path, &found, &chosen, &models.registers()))
     } else if args.hexdump {
-        output::text(&chosen.iter().map(|f| hexdump(&names::line(f, false), &f.bytes)).collect::<String>())
+        output::text(&chosen.iter().map(|f| hexdump(&line(f, false), &f.bytes)).collect::<String>())
     } else {
         output::text(listing(&found, &chosen, args.verbose, &models.registers()).trim_end())
     }
@@ -110,82 +95,4 @@ fn chosen(found: &Enumerated, selection: Option<Selection>) -> Result<Vec<&Enume
         return Err(Failure::Run(format!("no function {selection}: {there}")));
     }
     Ok(chosen)
-}
-
-fn listing(
-    found: &Enumerated,
-    chosen: &[&EnumeratedFunction],
-    verbose: u8,
-    devices: &DeviceRegisters,
-) -> String {
-    let mut text = String::new();
-    for function in chosen {
-        let space = Space(&function.bytes);
-        let _ = writeln!(text, "{}", names::line(function, verbose > 0));
-        if verbose > 0 {
-            let detail = Detail { fields: verbose > 1 };
-            text += &decode::function(&space, &sizes(found, function), detail);
-            if detail.fields {
-                text += &own_registers(found, function, devices);
-            }
-            text.push('\n');
-        }
-    }
-    text
-}
-
-/// The registers on the BARs of a function, by the names that its model gives them.
-fn own_registers(found: &Enumerated, function: &EnumeratedFunction, devices: &DeviceRegisters) -> String {
-    let named = registers_of(found, function, devices);
-    let mut text = String::from(if named.is_empty() { "" } else { "\tRegisters:\n" });
-    for DeviceRegister { bar, offset, bytes, name } in named {
-        let bar = bar.map_or_else(String::new, |bar| format!("BAR {bar} "));
-        let _ = writeln!(text, "\t\t{bar}+{offset:#x}: {name}, {bytes} B");
-    }
-    text
-}
-
-/// Of a function in a slot, what its model calls its registers.
-fn registers_of(
-    found: &Enumerated,
-    function: &EnumeratedFunction,
-    devices: &DeviceRegisters,
-) -> &'static [DeviceRegister] {
-    let known = found.system.get(function.bdf).filter(|_| matches!(function.place, Place::Slot { .. }));
-    known.map_or(&[], |known| devices.of(known.found.vendor, known.found.device))
-}
-
-/// Bytes of the BARs and of the ROM of a function, as enumeration has measured them.
-fn sizes(found: &Enumerated, function: &EnumeratedFunction) -> [u64; 7] {
-    let mut sizes = [0; 7];
-    // BARs of virtual functions read zero.
-    if let Some(known) = found.system.get(function.bdf).filter(|f| f.vf_of.is_none()) {
-        let bars = known.found.bars.iter().zip(&known.found.io_bars).map(|(memory, io)| memory.or(*io));
-        for (size, bar) in sizes.iter_mut().zip(bars.chain([known.rom])) {
-            *size = bar.map_or(0, |b| b.size);
-        }
-    }
-    sizes
-}
-
-/// As `lspci -t`; with what devices are called, as `lspci -tv`.
-fn tree(found: &Enumerated, named: bool) -> String {
-    found.system.tree_with(|bdf| {
-        let function = found.functions.iter().find(|f| f.bdf == bdf).filter(|_| named);
-        function.map_or_else(String::new, |f| format!("  {}", names::name(f)))
-    })
-}
-
-/// A configuration space as `lspci -F` reads it, below a line that names the function.
-pub(in crate::commands) fn hexdump(name: &str, space: &[u8]) -> String {
-    let mut text = format!("{name}\n");
-    for (line, bytes) in space.chunks(16).enumerate() {
-        let _ = write!(text, "{:02x}:", line * 16);
-        for byte in bytes {
-            let _ = write!(text, " {byte:02x}");
-        }
-        text.push('\n');
-    }
-    text.push('\n');
-    text
 }

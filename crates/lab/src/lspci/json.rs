@@ -4,16 +4,16 @@
 use super::decode::space::Space;
 use super::decode::{Link, LinkFacts};
 use super::{decode, names};
+use crate::{Enumerated, EnumeratedFunction, Place};
 use capture::{DeviceRegister, DeviceRegisters};
 use config::ext::sriov::VF_BAR0;
 use config::header::type0::BAR0;
 use host::firmware::{FoundBar, FoundBridge, FoundSriov, Function, Interrupt, Window};
-use lab::{Enumerated, EnumeratedFunction, Place};
 use serde::Serialize;
 
-/// The whole object.
+/// What enumeration found as one object, which `riser lspci --help` documents.
 #[derive(Serialize)]
-pub(super) struct Listing {
+pub struct Listing {
     lab: String,
     enumeration_ns: f64,
     config_requests: u64,
@@ -96,8 +96,8 @@ struct Capability {
 }
 
 impl Listing {
-    /// The chosen functions of what was found.
-    pub(super) fn of(
+    /// The chosen functions of what was found in the lab that is called `lab`.
+    pub fn of(
         lab: &str,
         found: &Enumerated,
         chosen: &[&EnumeratedFunction],

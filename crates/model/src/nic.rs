@@ -1,34 +1,67 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The curves of `riser model nic`: each device, what the link would carry of bare packets, and an Ethernet to keep up
-//! with. Asks `riser-model` for every number.
+//! What a link lets NICs reach, by size of packet: a curve for each device, one for what the link would carry of bare packets, and an
+//! Ethernet to keep up with.
 
-use crate::failure::Failure;
-use model::{Basis, Description, Dllps, Form, Packeting, Params, Throughput, Transfer, ethernet_gbps};
+use crate::{
+    Basis, Description, Dllps, Form, ModelError, Packeting, Params, Throughput, Transfer, ethernet_gbps,
+};
 use serde::Serialize;
 
+/// The sizes of a table where none are asked for: the ends of pcie-bench's Figure 1, and both sides of some teeth.
+pub const TABLE_SIZES: [u32; 11] = [64, 128, 256, 257, 512, 513, 768, 769, 1024, 1280, 1500];
+
 /// Sizes of packets over which a device is asked whether it keeps up with the Ethernet: those of pcie-bench's Figure 1.
-pub(super) const LINE_RATE_SIZES: std::ops::RangeInclusive<u32> = 64..=1500;
+pub const LINE_RATE_SIZES: std::ops::RangeInclusive<u32> = 64..=1500;
 
 /// A device by the name it is asked for, and the one that pictures show.
-pub(super) struct Device {
-    pub(super) name: String,
-    pub(super) title: String,
-    pub(super) description: Description,
+#[derive(Clone, Debug)]
+pub struct Device {
+    /// The name.
+    pub name: String,
+    /// What pictures call it.
+    pub title: String,
+    /// Its transactions.
+    pub description: Description,
 }
 
 /// What is asked of all sizes.
-pub(super) struct Question {
-    pub(super) params: Params,
-    pub(super) form: Form,
-    pub(super) packeting: Packeting,
-    pub(super) ethernet_gbps: f64,
-    pub(super) devices: Vec<Device>,
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// The link.
+    pub params: Params,
+    /// How to count.
+    pub form: Form,
+    /// Which packets are under way.
+    pub packeting: Packeting,
+    /// Rate of the Ethernet, Gb/s.
+    pub ethernet_gbps: f64,
+    /// The devices, of different names.
+    pub devices: Vec<Device>,
+}
+
+/// What is answered: the question, and its curves.
+#[derive(Clone, Debug, Serialize)]
+pub struct Answer {
+    form: Form,
+    basis: Basis,
+    #[serde(rename = "gen")]
+    generation: u8,
+    lanes: u8,
+    mps_bytes: u32,
+    mrrs_bytes: u32,
+    rcb_bytes: u32,
+    addr_bits: u8,
+    ecrc: bool,
+    traffic: Packeting,
+    ethernet_gbps: f64,
+    notes: Vec<String>,
+    series: Vec<Series>,
 }
 
 /// What a curve stands for.
-#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Kind {
+pub enum Kind {
     /// Packets alone, without descriptors and the like.
     Effective,
     /// What arrives by the wire of the network.
@@ -38,21 +71,25 @@ pub(super) enum Kind {
 }
 
 /// One curve.
-#[derive(Serialize)]
-pub(super) struct Series {
-    pub(super) name: String,
-    pub(super) title: String,
-    pub(super) kind: Kind,
+#[derive(Clone, Debug, Serialize)]
+pub struct Series {
+    /// `effective`, `ethernet`, or the name of a device.
+    pub name: String,
+    /// What pictures call it.
+    pub title: String,
+    /// What it stands for.
+    pub kind: Kind,
     /// Devices: from which size on the Ethernet's rate is held, up to the last of [`LINE_RATE_SIZES`].
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) holds_ethernet_from_bytes: Option<u32>,
-    pub(super) points: Vec<Point>,
+    pub holds_ethernet_from_bytes: Option<u32>,
+    /// A point for each size.
+    pub points: Vec<Point>,
 }
 
 /// What a curve says of one size.
-#[derive(Clone, Copy, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize)]
 #[serde(untagged)]
-pub(super) enum Point {
+pub enum Point {
     /// A bare rate.
     Rate {
         /// Bytes of a packet.
@@ -65,14 +102,16 @@ pub(super) enum Point {
 }
 
 impl Point {
-    pub(super) fn size_bytes(&self) -> u32 {
+    /// Bytes of a packet.
+    pub fn size_bytes(&self) -> u32 {
         match self {
             Point::Rate { size_bytes, .. } => *size_bytes,
             Point::Device(answer) => answer.size_bytes,
         }
     }
 
-    pub(super) fn gbps(&self) -> f64 {
+    /// Packets of one direction, Gb/s.
+    pub fn gbps(&self) -> f64 {
         match self {
             Point::Rate { throughput_gbps, .. } => *throughput_gbps,
             Point::Device(answer) => answer.throughput_gbps,
@@ -81,12 +120,16 @@ impl Point {
 }
 
 impl Question {
-    pub(super) fn basis(&self) -> Basis {
+    /// What the numbers rest on.
+    pub fn basis(&self) -> Basis {
         self.form.basis(&self.params)
     }
 
     /// All curves, in the order of Figure 1's legend.
-    pub(super) fn series(&self, sizes: &[u32]) -> Result<Vec<Series>, Failure> {
+    ///
+    /// # Errors
+    /// A size that is not legal, with what it was asked of.
+    pub fn series(&self, sizes: &[u32]) -> Result<Vec<Series>, String> {
         let mut all = vec![self.effective(sizes)?, self.ethernet(sizes)];
         for device in &self.devices {
             all.push(self.device(device, sizes)?);
@@ -94,14 +137,14 @@ impl Question {
         Ok(all)
     }
 
-    fn effective(&self, sizes: &[u32]) -> Result<Series, Failure> {
+    fn effective(&self, sizes: &[u32]) -> Result<Series, String> {
         let point = |size_bytes: &u32| {
             let transfer = Transfer::of(*size_bytes);
             let answer = match self.form {
-                Form::Exact => model::exact(&self.params, transfer, &Dllps::default()),
-                Form::Published => model::published(&self.params, transfer),
+                Form::Exact => crate::exact(&self.params, transfer, &Dllps::default()),
+                Form::Published => crate::published(&self.params, transfer),
             };
-            let answer = answer.map_err(Failure::usage)?;
+            let answer = answer.map_err(|e| e.to_string())?;
             let throughput_gbps = match self.packeting {
                 Packeting::Both => answer.read_write_gbps,
                 Packeting::Tx => answer.read_gbps,
@@ -114,7 +157,7 @@ impl Question {
             title: "Effective PCIe BW".to_owned(),
             kind: Kind::Effective,
             holds_ethernet_from_bytes: None,
-            points: sizes.iter().map(point).collect::<Result<_, Failure>>()?,
+            points: sizes.iter().map(point).collect::<Result<_, String>>()?,
         })
     }
 
@@ -132,9 +175,9 @@ impl Question {
         }
     }
 
-    fn device(&self, device: &Device, sizes: &[u32]) -> Result<Series, Failure> {
+    fn device(&self, device: &Device, sizes: &[u32]) -> Result<Series, String> {
         let Question { params, form, packeting, ethernet_gbps, .. } = self;
-        let refuse = |e| Failure::usage(format!("{}: {e}", device.name));
+        let refuse = |e: ModelError| format!("{}: {e}", device.name);
         let ask = |size: &u32| device.description.throughput(params, *form, *packeting, *size);
         let points: Result<Vec<Throughput>, _> = sizes.iter().map(ask).collect();
         let from = device.description.holds_ethernet_from(
@@ -154,8 +197,8 @@ impl Question {
     }
 
     /// What is to be known of the numbers, a paragraph each.
-    pub(super) fn notes(&self) -> Vec<String> {
-        let mut notes: Vec<String> = super::link::flit_note(&self.params).into_iter().collect();
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes: Vec<String> = self.params.flit_note().into_iter().collect();
         if self.form == Form::Published {
             notes.push(
                 "Published: Acks and UpdateFCs take the fixed share of both directions that pcie-bench charges."
@@ -185,9 +228,31 @@ impl Question {
     }
 }
 
+impl Answer {
+    /// The answer to `question` that `series` are.
+    pub fn new(question: &Question, series: Vec<Series>) -> Answer {
+        let Question { params, form, packeting, ethernet_gbps, .. } = question;
+        Answer {
+            form: *form,
+            basis: question.basis(),
+            generation: params.rate.generation(),
+            lanes: params.width.lanes(),
+            mps_bytes: params.mps.bytes(),
+            mrrs_bytes: params.mrrs.bytes(),
+            rcb_bytes: params.rcb.bytes(),
+            addr_bits: params.addressing.bits(),
+            ecrc: params.ecrc,
+            traffic: *packeting,
+            ethernet_gbps: *ethernet_gbps,
+            notes: question.notes(),
+            series,
+        }
+    }
+}
+
 impl Series {
     /// Of a device: from where on it keeps up.
-    pub(super) fn line_rate(&self, ethernet_gbps: f64) -> Option<String> {
+    pub fn line_rate(&self, ethernet_gbps: f64) -> Option<String> {
         let (first, last) = (LINE_RATE_SIZES.start(), LINE_RATE_SIZES.end());
         (self.kind == Kind::Device).then(|| match self.holds_ethernet_from_bytes {
             Some(from) => format!(

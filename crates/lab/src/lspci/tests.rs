@@ -2,9 +2,9 @@
 //! What `riser lspci -v` says of any bytes, against what `lspci -F -vvv` (package pciutils, 3.9.0) says of them, line by
 //! line. Skips, saying so, where there is no `lspci`.
 
-#[path = "../../../../config/tests/common/functions.rs"]
+#[path = "../../../config/tests/common/functions.rs"]
 mod functions;
-#[path = "../../../tests/common/lspci.rs"]
+#[path = "../../../cli/tests/common/lspci.rs"]
 #[expect(dead_code, reason = "the tests of the command use the rest")]
 mod oracle;
 

@@ -7,7 +7,7 @@ use tlp::Bdf;
 
 /// Functions by their IDs; what is not said is any.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Selection {
+pub struct Selection {
     bus: Option<u8>,
     device: Option<u8>,
     function: Option<u8>,
@@ -15,7 +15,7 @@ pub(crate) struct Selection {
 
 /// A text that selects nothing.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct SelectionError(String);
+pub struct SelectionError(String);
 
 impl fmt::Display for SelectionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -28,7 +28,7 @@ impl std::error::Error for SelectionError {}
 
 impl Selection {
     /// True for a function that is selected.
-    pub(crate) fn takes(&self, bdf: Bdf) -> bool {
+    pub fn takes(&self, bdf: Bdf) -> bool {
         let is = |wanted: Option<u8>, is: u8| wanted.is_none_or(|wanted| wanted == is);
         is(self.bus, bdf.bus()) && is(self.device, bdf.device()) && is(self.function, bdf.function())
     }

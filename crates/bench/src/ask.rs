@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a face is asked to measure, in numbers and names, lists of some among them: here it becomes plans, one for each combination, and
+//! they are measured row by row. Never shows anything.
+
+use crate::results::sheet::Entry;
+use crate::{DEFAULT_SIZES, Plan, Test, tests_named, usual_link};
+use devices::pcie_bench::{CARDS, card};
+use lab::Folder;
+use lab::profile::{self, HOSTS};
+use lab::schema::{Credits, Link};
+use plug::transfers::Pattern;
+use plug::values::{Gen, Lanes, MpsBytes, MrrsBytes, RcbBytes};
+use plug::{MemoryKind, Models};
+use std::path::Path;
+use std::str::FromStr;
+use std::sync::atomic::AtomicBool;
+
+/// Transfers that count, and those before them, at most.
+pub const MAX_TRANSFERS: u64 = 1 << 24;
+/// A transfer never crosses 4 KiB.
+const MAX_TRANSFER_BYTES: u32 = 4096;
+/// Sizes that one call measures at most.
+pub const MAX_SIZES: usize = 4096;
+/// Rows that one call measures at most.
+const MAX_ROWS: usize = 65_536;
+
+/// What is asked; what is empty or `None` is as the profiles and the model have it.
+#[derive(Clone, Debug, Default)]
+pub struct Ask {
+    /// Tests, or the suites `full` and `short`.
+    pub suite: Vec<String>,
+    /// Transfer sizes in bytes, 1 to 4096.
+    pub sizes: Vec<u32>,
+    /// The model that is measured.
+    pub model: Option<String>,
+    /// Host profile.
+    pub host: Option<String>,
+    /// Device profile.
+    pub device: Option<String>,
+    /// Generation of the link.
+    pub generation: Option<i64>,
+    /// Lanes.
+    pub lanes: Option<i64>,
+    /// Each Max_Payload_Size in bytes.
+    pub mps: Vec<i64>,
+    /// Each Max_Read_Request_Size in bytes.
+    pub mrrs: Vec<i64>,
+    /// The credits of the root port, each.
+    pub credits: Vec<RootCredits>,
+    /// Read Completion Boundary in bytes.
+    pub rcb: Option<i64>,
+    /// Where in memory the window lies.
+    pub memory: Option<MemoryKind>,
+    /// Bytes of the window.
+    pub window_bytes: Option<u64>,
+    /// Offset of each transfer from a cache line in bytes.
+    pub offset_bytes: Option<u32>,
+    /// Order of the units in the window.
+    pub pattern: Option<Pattern>,
+    /// Transfers that count.
+    pub transfers: Option<u64>,
+    /// Transfers before them.
+    pub warm_up: Option<u64>,
+    /// Each number of transfers under way.
+    pub outstanding: Vec<u16>,
+    /// Seed of the addresses.
+    pub seed: u64,
+}
+
+/// Why nothing is measured.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum AskError {
+    /// What is asked is not legal; the text says what is.
+    #[error("{0}")]
+    Wrong(String),
+    /// A profile that cannot be read.
+    #[error("{0}")]
+    Profile(String),
+}
+
+impl AskError {
+    /// What is asked is not legal.
+    pub fn wrong(why: impl ToString) -> AskError {
+        AskError::Wrong(why.to_string())
+    }
+}
+
+/// Why not all rows were measured.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Ended {
+    /// It was asked to end; how many of how many there are.
+    Interrupted(String),
+    /// A row has failed; why, and likewise.
+    Failed(String),
+}
+
+/// Credits that the root port advertises for requests; `None`: those of the link by default.
+#[derive(Clone, Copy, Debug)]
+pub struct RootCredits(Option<Credits>);
+
+impl FromStr for RootCredits {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<RootCredits, String> {
+        let legal = || {
+            "legal are `default`, PH:PD and PH:PD:NPH:NPD with headers 0 to 127 and data 0 to 2047, where 0 is infinite"
+                .to_owned()
+        };
+        if text == "default" {
+            return Ok(RootCredits(None));
+        }
+        let numbers: Vec<u16> =
+            text.split(':').map(str::parse).collect::<Result<_, _>>().map_err(|_| legal())?;
+        let (posted, non_posted) = match numbers[..] {
+            [ph, pd] => ((ph, pd), None),
+            [ph, pd, nph, npd] => ((ph, pd), Some((nph, npd))),
+            _ => return Err(legal()),
+        };
+        Ok(RootCredits(Some(Credits {
+            posted_header: Some(posted.0),
+            posted_data: Some(posted.1),
+            non_posted_header: non_posted.map(|(header, _)| header),
+            non_posted_data: non_posted.map(|(_, data)| data),
+            ..Credits::default()
+        })))
+    }
+}
+
+/// The link to `host` where it is measured: what is told, and else what its profile says.
+///
+/// # Errors
+/// A generation or width that there is not.
+pub fn link_to(host: &str, generation: Option<i64>, lanes: Option<i64>) -> Result<Link, String> {
+    let usual = usual_link(host);
+    Ok(Link {
+        generation: generation.map(Gen::try_from).transpose()?.or(usual.generation),
+        lanes: lanes.map(Lanes::try_from).transpose()?.or(usual.lanes),
+        ..usual
+    })
+}
+
+/// Refuses profiles that are not there, and files that are none.
+///
+/// # Errors
+/// The profiles that there are, or what is wrong with a file.
+pub fn check_profiles(host: &str, device: Option<&str>) -> Result<(), AskError> {
+    let here = Folder::default();
+    HOSTS.text(host, &here).map_err(AskError::wrong)?;
+    device.map_or(Ok(String::new()), |device| CARDS.text(device, &here)).map_err(AskError::wrong)?;
+    profile::host(host, Path::new("")).map_err(AskError::Profile)?;
+    device.map_or(Ok(()), |device| card(device, &here).map(drop)).map_err(AskError::Profile)
+}
+
+impl Ask {
+    /// A plan for each combination, in the order of the lists.
+    ///
+    /// # Errors
+    /// What is asked and not legal, or a profile that cannot be read.
+    pub fn plans(&self, models: &Models) -> Result<Vec<Plan>, AskError> {
+        let base = self.base(models)?;
+        let mps = each(&self.mps, base.link.mps_bytes, MpsBytes::try_from)?;
+        let mrrs = each(&self.mrrs, base.link.mrrs_bytes, MrrsBytes::try_from)?;
+        let credits = or_default(&self.credits, RootCredits(None));
+        let outstanding: Vec<Option<u16>> = match self.outstanding.is_empty() {
+            true => vec![None],
+            false => self.outstanding.iter().copied().map(Some).collect(),
+        };
+        let combinations = mps.len() * mrrs.len() * credits.len() * outstanding.len();
+        let rows = combinations.saturating_mul(base.tests.len() * base.sizes.len());
+        if rows > MAX_ROWS {
+            return Err(AskError::Wrong(format!("{rows} rows: legal are up to {MAX_ROWS}")));
+        }
+        let mut plans = Vec::with_capacity(combinations);
+        for mps in &mps {
+            for mrrs in &mrrs {
+                for credits in &credits {
+                    let link = link(&base.link, *mps, *mrrs, *credits).map_err(AskError::Wrong)?;
+                    let plan = Plan { link: link.clone(), ..base.clone() };
+                    plan.check().map_err(AskError::wrong)?;
+                    for outstanding in &outstanding {
+                        plans.push(Plan { link: link.clone(), outstanding: *outstanding, ..base.clone() });
+                    }
+                }
+            }
+        }
+        Ok(plans)
+    }
+
+    /// The link to `host`, but for what takes lists.
+    ///
+    /// # Errors
+    /// Values that a link cannot have.
+    pub fn link(&self, host: &str) -> Result<Link, String> {
+        let rcb_bytes = self.rcb.map(RcbBytes::try_from).transpose()?;
+        Ok(Link { rcb_bytes, ..link_to(host, self.generation, self.lanes)? })
+    }
+
+    /// The plan of all but what takes lists.
+    fn base(&self, models: &Models) -> Result<Plan, AskError> {
+        let defaults = Plan::default();
+        let model = match &self.model {
+            None => defaults.model,
+            Some(name) => models.offering(name).map_err(AskError::Wrong)?,
+        };
+        let mut tests = Vec::new();
+        for name in &self.suite {
+            tests.extend(tests_named(name, model.tests()).map_err(AskError::Wrong)?);
+        }
+        tests.sort_unstable();
+        tests.dedup();
+        let host = self.host.clone().unwrap_or(defaults.host);
+        let sizes = self.sizes()?;
+        self.check_ranges()?;
+        // Other models have profiles of their own.
+        check_profiles(&host, self.device.as_deref().filter(|_| self.model.is_none()))?;
+        let link = self.link(&host).map_err(AskError::Wrong)?;
+        Ok(Plan {
+            model,
+            tests,
+            sizes,
+            host,
+            device: self.device.clone(),
+            link,
+            window_bytes: self.window_bytes,
+            host_offset_bytes: self.offset_bytes,
+            pattern: self.pattern,
+            memory: self.memory,
+            latency_transfers: self.transfers.unwrap_or(defaults.latency_transfers),
+            bandwidth_transfers: self.transfers.unwrap_or(defaults.bandwidth_transfers),
+            warm_up: self.warm_up,
+            outstanding: None,
+            seed: self.seed,
+        })
+    }
+
+    fn sizes(&self) -> Result<Vec<u32>, AskError> {
+        if self.sizes.len() > MAX_SIZES {
+            return Err(AskError::Wrong(format!("more than {MAX_SIZES} sizes: take a larger STEP")));
+        }
+        if let Some(size) = self.sizes.iter().find(|size| !(1..=MAX_TRANSFER_BYTES).contains(*size)) {
+            return Err(AskError::Wrong(format!("size {size}: legal are 1 to {MAX_TRANSFER_BYTES}")));
+        }
+        Ok(if self.sizes.is_empty() { DEFAULT_SIZES.to_vec() } else { self.sizes.clone() })
+    }
+
+    fn check_ranges(&self) -> Result<(), AskError> {
+        let offset = self.offset_bytes.map(u64::from);
+        let outstanding = self.outstanding.iter().map(|n| ("outstanding", Some(u64::from(*n)), 1..=1024));
+        let given = [
+            ("window", self.window_bytes, 4096..=1 << 30),
+            ("offset", offset, 0..=63),
+            ("transfers", self.transfers, 1..=MAX_TRANSFERS),
+            ("warm_up", self.warm_up, 0..=MAX_TRANSFERS),
+        ];
+        for (name, value, legal) in given.into_iter().chain(outstanding) {
+            if let Some(value) = value.filter(|value| !legal.contains(value)) {
+                let (from, to) = legal.into_inner();
+                return Err(AskError::Wrong(format!("{name} {value}: legal are {from} to {to}")));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn or_default<T: Copy>(given: &[T], default: T) -> Vec<T> {
+    if given.is_empty() { vec![default] } else { given.to_vec() }
+}
+
+/// The values that are given, or else the usual one.
+fn each<T>(
+    given: &[i64],
+    usual: Option<T>,
+    value: impl Fn(i64) -> Result<T, String>,
+) -> Result<Vec<Option<T>>, AskError> {
+    match given {
+        [] => Ok(vec![usual]),
+        _ => given.iter().map(|n| value(*n).map(Some).map_err(AskError::Wrong)).collect(),
+    }
+}
+
+fn link(
+    base: &Link,
+    mps: Option<MpsBytes>,
+    mrrs: Option<MrrsBytes>,
+    credits: RootCredits,
+) -> Result<Link, String> {
+    let link = Link { mps_bytes: mps, mrrs_bytes: mrrs, root_credits: credits.0, ..base.clone() };
+    match lab::links::check(&link, &Link::default()).first() {
+        Some(fault) => {
+            let mps = mps.map_or(0, |MpsBytes(mps)| mps.bytes());
+            Err(format!("--mps {mps}, --credits: {}", fault.message))
+        }
+        None => Ok(link),
+    }
+}
+
+/// Every test of every size with every plan, but latencies, which have one transfer under way, not anew for other numbers of these.
+/// `told` hears of each row before it is measured: how many there are, how many in all, and which it is. Where `cancel` has become true
+/// or a row has failed, the rows that were finished, and why there are no more.
+///
+/// # Errors
+/// Where the first row has failed: why.
+pub fn measure(
+    plans: &[Plan],
+    cancel: &AtomicBool,
+    mut told: impl FnMut(usize, usize, Test, u32),
+) -> Result<(Vec<Entry>, Option<Ended>), String> {
+    let rows = rows(plans);
+    let all = rows.len();
+    let mut entries = Vec::new();
+    for (plan, test, size) in rows {
+        let done = entries.len();
+        told(done, all, test, size);
+        let ended = match plan.measure_unless(cancel, test, size) {
+            Ok(Some(row)) => {
+                entries.push(Entry { settings: plan.settings(test, size)?, row });
+                continue;
+            }
+            Ok(None) => Ended::Interrupted(format!("interrupted: {done} of {all} rows were measured")),
+            Err(why) if done == 0 => return Err(why.to_string()),
+            Err(why) => Ended::Failed(format!("{why}: {done} of {all} rows were measured")),
+        };
+        return Ok((entries, Some(ended)));
+    }
+    Ok((entries, None))
+}
+
+/// Plan, test and size of each row. A latency test has one transfer under way, so it is measured once for all numbers of these, which
+/// plans vary last.
+fn rows(plans: &[Plan]) -> Vec<(&Plan, Test, u32)> {
+    let mut rows = Vec::new();
+    for (at, plan) in plans.iter().enumerate() {
+        let first = at == 0 || plans[at - 1].outstanding.is_none() || !same_link(&plans[at - 1], plan);
+        for &test in plan.tests.iter().filter(|test| first || !test.is_latency()) {
+            rows.extend(plan.sizes.iter().map(|&size| (plan, test, size)));
+        }
+    }
+    rows
+}
+
+/// Whether two plans of one call differ in the transfers under way alone.
+fn same_link(a: &Plan, b: &Plan) -> bool {
+    let credits = |plan: &Plan| plan.link.root_credits.map(all);
+    (a.link.mps_bytes, a.link.mrrs_bytes, credits(a)) == (b.link.mps_bytes, b.link.mrrs_bytes, credits(b))
+}
+
+/// Of those that are asked for.
+fn all(credits: Credits) -> [Option<u16>; 4] {
+    let Credits { posted_header, posted_data, non_posted_header, non_posted_data, .. } = credits;
+    [posted_header, posted_data, non_posted_header, non_posted_data]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credits_are_read() {
+        for (text, expected) in [
+            ("16:64", [Some(16), Some(64), None, None]),
+            ("16:64:8:0", [Some(16), Some(64), Some(8), Some(0)]),
+        ] {
+            let Ok(RootCredits(Some(credits))) = text.parse() else { panic!("{text}") };
+            assert_eq!(all(credits), expected);
+        }
+        assert!(matches!("default".parse(), Ok(RootCredits(None))));
+        for text in ["", "16", "16:64:8", "1:2:3:4:5", "-1:4", "x:4", "65536:4"] {
+            assert!(text.parse::<RootCredits>().is_err_and(|e| e.contains("PH:PD")), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_legal_is_named() {
+        let ask = || Ask { suite: vec!["LAT_RD".into()], ..Ask::default() };
+        let cases = [
+            (Ask { window_bytes: Some(64), ..ask() }, "window 64: legal are 4096 to"),
+            (Ask { offset_bytes: Some(64), ..ask() }, "offset 64: legal are 0 to 63"),
+            (Ask { outstanding: vec![8, 0], ..ask() }, "outstanding 0: legal are 1 to 1024"),
+            (Ask { transfers: Some(0), ..ask() }, "transfers 0: legal are 1 to"),
+            (Ask { sizes: vec![4097], ..ask() }, "size 4097: legal are 1 to 4096"),
+            (Ask { suite: vec!["X".into()], ..ask() }, "no test `X`"),
+            (Ask { host: Some("nowhere".into()), ..ask() }, "nowhere"),
+        ];
+        for (wrong, says) in cases {
+            let error = wrong.plans(&devices::models()).unwrap_err();
+            assert!(error.to_string().contains(says), "{error}");
+        }
+    }
+}

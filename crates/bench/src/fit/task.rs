@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a face is asked to fit, in names and paths: here it becomes inputs of [`fit`](super::fit), and what they gave a report. Never
+//! fits, and never shows anything.
+
+use super::{Fitted, Input, Profile, Provenance, known_range};
+use crate::ask::AskError;
+use crate::compare::Comparison;
+use crate::configurations::{Configuration, Iommu, Sockets};
+use crate::results::sheet::SheetLink;
+use crate::results::{ResultSet, Tables};
+use crate::suite::Machine;
+use devices::pcie_bench::card;
+use lab::Folder;
+use lab::profile::HOSTS;
+use serde::Serialize;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+/// What is asked.
+#[derive(Clone, Debug)]
+pub struct Task {
+    /// Folders of results of one server.
+    pub data: Vec<PathBuf>,
+    /// The host profile to begin with; `None`: that of the configuration, or else xeon-e5-2637v3.
+    pub like: Option<String>,
+    /// What the server is, for the profile's description.
+    pub server: Option<String>,
+    /// Device profile of the card that measured.
+    pub device: Option<String>,
+    /// The IOMMU's mode, of configurations that are not known: off, 4k, 2m.
+    pub iommu: String,
+    /// Sockets of device, memory and program, of such configurations.
+    pub sockets: Vec<u8>,
+    /// Max_Payload_Size in bytes, of such configurations.
+    pub mps: u32,
+    /// Max_Read_Request_Size in bytes, of such configurations.
+    pub mrrs: u32,
+}
+
+/// What is fitted.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    /// The measurements with what they were made on: all of one server.
+    pub inputs: Vec<Input>,
+    /// The profile that it begins with.
+    pub like: String,
+    /// The same, to be fitted.
+    pub profile: Profile,
+    /// What does not agree.
+    pub warnings: Vec<String>,
+}
+
+impl Task {
+    /// Reads the results.
+    ///
+    /// # Errors
+    /// Results that cannot be read, or are of two servers; names that are none.
+    pub fn prepare(&self) -> Result<Prepared, AskError> {
+        let mut warnings = Vec::new();
+        let inputs = inputs(self, read(&self.data)?, &mut warnings)?;
+        let like = self.like.clone().unwrap_or_else(|| inputs[0].machine.host.clone());
+        let profile = Profile::parse(shipped(&like)?).map_err(AskError::Profile)?;
+        Ok(Prepared { inputs, like, profile, warnings })
+    }
+}
+
+/// What is told of a fit.
+#[derive(Serialize)]
+pub struct Report<'a> {
+    /// The profile.
+    profile: String,
+    /// Device profiles of the cards that measured.
+    devices: Vec<&'a str>,
+    /// What makes figures doubtful.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
+    figures: Vec<FigureReport>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    residuals: Option<&'a Comparison>,
+}
+
+#[derive(Serialize)]
+struct FigureReport {
+    figure: String,
+    value_ps: u64,
+    rows: usize,
+    last_step_ns: f64,
+    shown_by: &'static str,
+    /// On the servers whose profiles ship.
+    known_ps: Option<(u64, u64)>,
+}
+
+impl<'a> Report<'a> {
+    /// Of the profile at `profile`, fitted to `inputs`.
+    pub fn new(
+        profile: String,
+        inputs: &'a [Input],
+        fitted: &[Fitted],
+        residuals: Option<&'a Comparison>,
+    ) -> Report<'a> {
+        let figure = |f: &Fitted| FigureReport {
+            figure: f.name(),
+            value_ps: f.value_ps,
+            rows: f.rows,
+            last_step_ns: f.last_step_ns,
+            shown_by: f.parameter.shown_by(),
+            known_ps: known_range(f.parameter),
+        };
+        Report {
+            profile,
+            devices: devices(inputs),
+            warnings: warnings(fitted),
+            figures: fitted.iter().map(figure).collect(),
+            residuals,
+        }
+    }
+}
+
+/// What makes figures doubtful, a line each.
+pub fn warnings(fitted: &[Fitted]) -> Vec<String> {
+    fitted.iter().filter_map(|f| Some(format!("{} {}", f.name(), f.doubt()?))).collect()
+}
+
+impl Fitted {
+    /// The figure as a profile has it.
+    pub fn name(&self) -> String {
+        match self.parameter.place() {
+            (Some(table), key) => format!("{table}.{key}"),
+            (None, key) => key.into(),
+        }
+    }
+}
+
+/// The results in all folders.
+fn read(folders: &[PathBuf]) -> Result<ResultSet, AskError> {
+    let mut all = ResultSet::default();
+    for folder in folders {
+        let mut found = ResultSet::read(folder).map_err(|e| AskError::Profile(e.to_string()))?;
+        if let Some(name) = found.configurations.keys().find(|name| all.configurations.contains_key(*name)) {
+            return Err(AskError::Profile(format!(
+                "{}: there are results of {name} before",
+                folder.display()
+            )));
+        }
+        all.configurations.append(&mut found.configurations);
+    }
+    Ok(all)
+}
+
+/// The measurements with what they were made on: all of one server.
+fn inputs(task: &Task, data: ResultSet, warnings: &mut Vec<String>) -> Result<Vec<Input>, AskError> {
+    let inputs: Vec<Input> = data
+        .configurations
+        .into_iter()
+        .map(|(name, tables)| input(task, &name, tables, warnings))
+        .collect::<Result<_, _>>()?;
+    let Some(first) = inputs.first() else {
+        return Err(AskError::Profile("there are no results".into()));
+    };
+    let host = |input: &Input| input.tables.settings.as_ref().and_then(|s| s.get("host").cloned());
+    let server = |input: &Input| host(input).unwrap_or_else(|| input.machine.host.clone());
+    match inputs.iter().find(|input| server(input) != server(first)) {
+        Some(other) => Err(AskError::Profile(format!(
+            "results of two servers, {} of {} and {} of {}: give those of one",
+            first.machine.name,
+            server(first),
+            other.machine.name,
+            server(other)
+        ))),
+        None => Ok(inputs),
+    }
+}
+
+fn input(task: &Task, name: &str, tables: Tables, warnings: &mut Vec<String>) -> Result<Input, AskError> {
+    if let Some(configuration) = Configuration::named(name) {
+        let machine = Machine::configuration(configuration, task.device.as_deref().unwrap_or(PUBLISHED_CARD));
+        return Ok(Input { machine, tables, cmd_path_valid: configuration.cmd_path_valid });
+    }
+    let like = task.like.as_deref().unwrap_or("xeon-e5-2637v3");
+    let mut machine = Machine {
+        name: name.into(),
+        iommu: iommu(&task.iommu)?,
+        sockets: sockets(&task.sockets)?,
+        mps_bytes: task.mps,
+        mrrs_bytes: task.mrrs,
+        ..Machine::profile(like, &device(task, name, &tables, warnings)?)
+    };
+    if let Some(link) = tables.link().map_err(|e| AskError::Profile(format!("{name}: {e}")))? {
+        (machine.generation, machine.lanes) = (link.generation, link.lanes);
+        (machine.mps_bytes, machine.mrrs_bytes) = (link.mps_bytes, link.mrrs_bytes);
+    }
+    Ok(Input { machine, tables, cmd_path_valid: true })
+}
+
+/// The card of the published results.
+const PUBLISHED_CARD: &str = "nfp6000";
+
+/// Device profile of the card that measured: as it was said, or else as a table of riser's own names it.
+fn device(
+    task: &Task,
+    results: &str,
+    tables: &Tables,
+    warnings: &mut Vec<String>,
+) -> Result<String, AskError> {
+    let named = tables.settings.as_ref().and_then(|settings| settings.get("device"));
+    match (&task.device, named) {
+        (Some(device), Some(named)) if device != named => {
+            warnings.push(format!("{results}: measured with device `{named}`, fitted with `{device}`"));
+            Ok(device.clone())
+        }
+        (Some(device), _) => Ok(device.clone()),
+        (None, None) => Ok(PUBLISHED_CARD.into()),
+        (None, Some(named)) => match card(named, &Folder::default()) {
+            Ok(_) => Ok(named.clone()),
+            Err(why) => Err(AskError::Profile(format!("{results}: {why}; --device says which card it is"))),
+        },
+    }
+}
+
+/// The cards that measured, each once.
+pub fn devices(inputs: &[Input]) -> Vec<&str> {
+    let all: BTreeSet<&str> = inputs.iter().map(|input| input.machine.device.as_str()).collect();
+    all.into_iter().collect()
+}
+
+/// What the server is called in its results: the host that a table names, or the folder.
+fn server(input: &Input) -> &str {
+    let host = input.tables.settings.as_ref().and_then(|settings| settings.get("host"));
+    host.map_or(crate::score::short_name(&input.machine.name), String::as_str)
+}
+
+/// Where the figures of a fitted profile come from.
+pub fn provenance(task: &Task, inputs: &[Input], like: &str) -> Provenance {
+    let results: Vec<String> =
+        inputs.iter().map(|i| crate::score::short_name(&i.machine.name).to_owned()).collect();
+    let servers: BTreeSet<&str> = inputs.iter().map(server).collect();
+    let named = servers.into_iter().collect::<Vec<_>>().join(", ");
+    // Of configurations that are not known, the machine has the profile that was begun with for want of its own.
+    let is_own = inputs.iter().all(|input| {
+        Configuration::named(&input.machine.name).is_some_and(|configuration| configuration.profile == like)
+    });
+    let machine = &inputs[0].machine;
+    Provenance {
+        server: task.server.clone().unwrap_or_else(|| format!("{named}, fitted")),
+        results,
+        device: devices(inputs).join(", "),
+        link: SheetLink {
+            generation: machine.generation,
+            lanes: machine.lanes,
+            mps_bytes: machine.mps_bytes,
+            mrrs_bytes: machine.mrrs_bytes,
+        },
+        like: like.to_owned(),
+        is_own: is_own && task.server.is_none(),
+    }
+}
+
+fn iommu(mode: &str) -> Result<Iommu, AskError> {
+    let modes = [Iommu::Off, Iommu::Pages4k, Iommu::Pages2m];
+    let found = modes.into_iter().find(|m| m.in_labs() == mode);
+    found.ok_or_else(|| AskError::wrong(format!("--iommu {mode}: legal are off, 4k, 2m")))
+}
+
+fn sockets(of: &[u8]) -> Result<Sockets, AskError> {
+    match *of {
+        [device @ 0..=1, memory @ 0..=1, program @ 0..=1] => Ok(Sockets { device, memory, program }),
+        _ => Err(AskError::wrong("--sockets: legal are three numbers, each 0 or 1: device, memory, program")),
+    }
+}
+
+fn shipped(name: &str) -> Result<&'static str, AskError> {
+    let refused =
+        || AskError::wrong(format!("--like {name}: the host profiles that ship are {}", HOSTS.names()));
+    HOSTS.get(name).map(|s| s.text).ok_or_else(refused)
+}

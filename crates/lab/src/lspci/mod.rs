@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What [`enumerate`](crate::enumerate) found, in the manner of `lspci`. Never enumerates.
+//!
+//! - [`decode`]: configuration spaces in words; [`names`]: what functions are called; [`select`]: which are shown;
+//! - [`json`]: the same as one object.
+
+mod decode;
+mod json;
+mod names;
+mod select;
+
+#[cfg(test)]
+mod tests;
+
+pub use json::Listing;
+pub use names::line;
+pub use select::{Selection, SelectionError};
+
+use crate::{Enumerated, EnumeratedFunction, Place};
+use capture::{DeviceRegister, DeviceRegisters};
+use decode::Detail;
+use decode::space::Space;
+use std::fmt::Write;
+
+/// A line for each function; with `verbose` 1 what its registers say too, in the words of `lspci -vv`, and from 2 on every field of every
+/// register, and the registers on its BARs as `devices` names them.
+pub fn listing(
+    found: &Enumerated,
+    chosen: &[&EnumeratedFunction],
+    verbose: u8,
+    devices: &DeviceRegisters,
+) -> String {
+    let mut text = String::new();
+    for function in chosen {
+        let space = Space(&function.bytes);
+        let _ = writeln!(text, "{}", names::line(function, verbose > 0));
+        if verbose > 0 {
+            let detail = Detail { fields: verbose > 1 };
+            text += &decode::function(&space, &sizes(found, function), detail);
+            if detail.fields {
+                text += &own_registers(found, function, devices);
+            }
+            text.push('\n');
+        }
+    }
+    text
+}
+
+/// The registers on the BARs of a function, by the names that its model gives them.
+fn own_registers(found: &Enumerated, function: &EnumeratedFunction, devices: &DeviceRegisters) -> String {
+    let named = registers_of(found, function, devices);
+    let mut text = String::from(if named.is_empty() { "" } else { "\tRegisters:\n" });
+    for DeviceRegister { bar, offset, bytes, name } in named {
+        let bar = bar.map_or_else(String::new, |bar| format!("BAR {bar} "));
+        let _ = writeln!(text, "\t\t{bar}+{offset:#x}: {name}, {bytes} B");
+    }
+    text
+}
+
+/// Of a function in a slot, what its model calls its registers.
+fn registers_of(
+    found: &Enumerated,
+    function: &EnumeratedFunction,
+    devices: &DeviceRegisters,
+) -> &'static [DeviceRegister] {
+    let known = found.system.get(function.bdf).filter(|_| matches!(function.place, Place::Slot { .. }));
+    known.map_or(&[], |known| devices.of(known.found.vendor, known.found.device))
+}
+
+/// Bytes of the BARs and of the ROM of a function, as enumeration has measured them.
+fn sizes(found: &Enumerated, function: &EnumeratedFunction) -> [u64; 7] {
+    let mut sizes = [0; 7];
+    // BARs of virtual functions read zero.
+    if let Some(known) = found.system.get(function.bdf).filter(|f| f.vf_of.is_none()) {
+        let bars = known.found.bars.iter().zip(&known.found.io_bars).map(|(memory, io)| memory.or(*io));
+        for (size, bar) in sizes.iter_mut().zip(bars.chain([known.rom])) {
+            *size = bar.map_or(0, |b| b.size);
+        }
+    }
+    sizes
+}
+
+/// As `lspci -t`; with what devices are called, as `lspci -tv`.
+pub fn tree(found: &Enumerated, named: bool) -> String {
+    found.system.tree_with(|bdf| {
+        let function = found.functions.iter().find(|f| f.bdf == bdf).filter(|_| named);
+        function.map_or_else(String::new, |f| format!("  {}", names::name(f)))
+    })
+}
+
+/// A configuration space as `lspci -F` reads it, below a line that names the function.
+pub fn hexdump(name: &str, space: &[u8]) -> String {
+    let mut text = format!("{name}\n");
+    for (line, bytes) in space.chunks(16).enumerate() {
+        let _ = write!(text, "{:02x}:", line * 16);
+        for byte in bytes {
+            let _ = write!(text, " {byte:02x}");
+        }
+        text.push('\n');
+    }
+    text.push('\n');
+    text
+}

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Captures as tables. What is in a file, and what a filter keeps of it, `riser-capture` says; here it becomes columns.
+//!
+//! - [`columns`]: columns that grow, and batches. - [`stream`]: a capture read batch by batch.
+//! - [`tlps`], [`transactions`], [`others`]: what becomes of a record. - [`scan`]: what is known of a file before it is read.
+
+mod columns;
+mod others;
+mod scan;
+mod series;
+mod stream;
+mod tlps;
+mod transactions;
+
+use crate::error::{self, CaptureError};
+use crate::progress::Watch;
+use crate::table::Table;
+use capture::credits::Ledgers;
+use capture::{Bad, Filter, Kind, Reader, Record, Sieve, Stats, Timestamp};
+use columns::Batch;
+use pyo3::prelude::*;
+use scan::Scan;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use stream::{Batches, Rows};
+
+/// Records between two looks at what goes on outside.
+const SLICE: u64 = 65_536;
+
+/// When the times of a table begin.
+#[derive(Clone, Copy)]
+struct Clock {
+    epoch_ps: u128,
+}
+
+impl Clock {
+    /// Picoseconds since the epoch of the capture; `None` beyond the 106 days before and behind it that 64 bits hold.
+    fn ps(self, time: Timestamp) -> Option<i64> {
+        let (time, epoch) = (time.as_ps(), self.epoch_ps);
+        if time >= epoch {
+            i64::try_from(time - epoch).ok()
+        } else {
+            i64::try_from(epoch - time).ok().map(|ps| -ps)
+        }
+    }
+}
+
+/// A capture: a file that was looked through, and a filter over it.
+#[pyclass(frozen, module = "riser._riser")]
+pub(crate) struct Capture {
+    path: PathBuf,
+    filter: Option<Filter>,
+    /// A part of the file that cannot be read is an error.
+    strict: bool,
+    vc_of_tc: Option<[u8; 8]>,
+    scan: Scan,
+}
+
+#[pymethods]
+impl Capture {
+    /// Looks through the file once; its TLPs are read when a table is.
+    #[new]
+    #[pyo3(signature = (path, filter, strict, vc_of_tc, /))]
+    fn new(
+        py: Python<'_>,
+        path: PathBuf,
+        filter: Option<&str>,
+        strict: bool,
+        vc_of_tc: Option<[u8; 8]>,
+    ) -> PyResult<Capture> {
+        let filter = filter.map(|text| text.parse::<Filter>().map_err(error::of_filter)).transpose()?;
+        let scan = py.detach(|| Scan::of(&path, strict))?;
+        Ok(Capture { path, filter, strict, vc_of_tc, scan })
+    }
+
+    /// Frames of the file.
+    #[getter]
+    fn frames(&self) -> u64 {
+        self.scan.frames
+    }
+
+    /// When `time_ps` begins, picoseconds since 1970.
+    #[getter]
+    fn epoch_ps(&self) -> u128 {
+        self.scan.epoch_ps
+    }
+
+    fn tlps(&self) -> Table {
+        self.table(|of| tlps::Tlps::new(of.sieve(), of.clock()))
+    }
+
+    fn transactions(&self) -> Table {
+        self.table(|of| transactions::Transactions::new(of.filter.clone(), of.clock()))
+    }
+
+    fn credits(&self) -> Table {
+        self.table(|of| others::Credits::new(of.sieve(), of.ledgers(), of.clock()))
+    }
+
+    fn errors(&self) -> Table {
+        self.table(|of| others::Errors::new(of.sieve(), of.clock()))
+    }
+
+    /// What `riser trace --stats --json` prints.
+    fn stats(&self, py: Python<'_>) -> PyResult<String> {
+        py.detach(|| {
+            let (mut stats, mut sieve) = (Stats::new(), self.of().sieve());
+            self.each(|record| {
+                if sieve.keeps(record) {
+                    stats.add(record);
+                }
+                Ok(())
+            })?;
+            serde_json::to_string(&stats.report()).map_err(error::internal)
+        })
+    }
+
+    /// The length of an interval, and the tables of links, outstanding requests and credits.
+    #[pyo3(signature = (interval_ps, speed_bps, /))]
+    fn series(
+        &self,
+        py: Python<'_>,
+        interval_ps: Option<u64>,
+        speed_bps: Option<u64>,
+    ) -> PyResult<(u128, Table, Table, Table)> {
+        py.detach(|| {
+            let mut series = ::capture::series::Series::new(interval_ps, self.of().ledgers());
+            let mut sieve = self.of().sieve();
+            self.each(|record| match sieve.keeps(record) {
+                true => series.add(record).map_err(|why| CaptureError::new_err(self.said(&why))),
+                false => Ok(()),
+            })?;
+            series::tables(&series.report(speed_bps), self.of().clock())
+        })
+    }
+
+    /// The page of `riser trace --html`, of at most so many records; and how many it leaves out.
+    #[pyo3(signature = (most, /))]
+    fn page(&self, py: Python<'_>, most: u64) -> PyResult<(String, u64)> {
+        py.detach(|| {
+            let title = self.path.file_name().unwrap_or(self.path.as_os_str()).to_string_lossy();
+            let mut page = view::TracePage::new(&title).naming(riser_cli::models().registers());
+            let (mut sieve, mut left_out) = (self.of().sieve(), 0);
+            self.each(|record| {
+                if sieve.keeps(record) {
+                    if page.rows() < most {
+                        page.record(record);
+                    } else {
+                        left_out += 1;
+                    }
+                }
+                Ok(())
+            })?;
+            let mut html = Vec::new();
+            page.write(&mut html).map_err(error::internal)?;
+            Ok((String::from_utf8(html).map_err(error::internal)?, left_out))
+        })
+    }
+}
+
+/// What a view needs to know of a capture.
+#[derive(Clone)]
+struct Of {
+    filter: Option<Filter>,
+    vc_of_tc: Option<[u8; 8]>,
+    epoch_ps: u128,
+}
+
+impl Of {
+    fn sieve(&self) -> Sieve {
+        Sieve::new(self.filter.clone())
+    }
+
+    fn ledgers(&self) -> Ledgers {
+        self.vc_of_tc.map_or_else(Ledgers::new, Ledgers::with_map)
+    }
+
+    fn clock(&self) -> Clock {
+        Clock { epoch_ps: self.epoch_ps }
+    }
+}
+
+impl Capture {
+    fn of(&self) -> Of {
+        Of { filter: self.filter.clone(), vc_of_tc: self.vc_of_tc, epoch_ps: self.scan.epoch_ps }
+    }
+
+    /// A table that reads the file when it is read.
+    fn table<R: Rows + 'static>(&self, rows: impl Fn(&Of) -> R + Send + Sync + 'static) -> Table {
+        let (path, of, strict) = (self.path.clone(), self.of(), self.strict);
+        Table::lazy(R::Batch::schema(), move || {
+            let batches = Batches::open(&path, rows(&of), strict).map_err(error::of_opening)?;
+            Ok(Box::new(batches))
+        })
+    }
+
+    /// Sees every record of the file.
+    fn each(&self, mut see: impl FnMut(&Record<'_>) -> PyResult<()>) -> PyResult<()> {
+        let mut reader = open(&self.path)?;
+        let (mut watch, mut seen) = (Watch::new(None), 0_u64);
+        while let Some(record) = reader.next_record().map_err(|e| error::in_file(&self.path, &e))? {
+            match &record.kind {
+                Kind::Bad(Bad::File(fault)) if self.strict => {
+                    return Err(error::of_fault(&self.path, fault));
+                }
+                _ => see(&record)?,
+            }
+            seen += 1;
+            if seen.is_multiple_of(SLICE) {
+                watch.look(|| (format!("{seen} records"), None))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn said(&self, why: &impl std::fmt::Display) -> String {
+        format!("{}: {why}", self.path.display())
+    }
+}
+
+fn open(path: &Path) -> PyResult<Reader<File>> {
+    capture::open(path).map_err(error::of_opening)
+}

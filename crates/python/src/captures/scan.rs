@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A first look through a capture, frame by frame. Never decodes one.
+
+use super::{SLICE, open};
+use crate::error;
+use crate::progress::Watch;
+use capture::Item;
+use pyo3::PyResult;
+use std::path::Path;
+
+/// What is known of a file before its TLPs are read.
+pub(super) struct Scan {
+    pub(super) frames: u64,
+    /// 0 where times are virtual; else when the first frame was seen.
+    pub(super) epoch_ps: u128,
+}
+
+impl Scan {
+    /// # Errors
+    /// Where the file is no capture; where `strict`, also where a part of it cannot be read.
+    pub(super) fn of(path: &Path, strict: bool) -> PyResult<Scan> {
+        let mut reader = open(path)?;
+        let mut scan = Scan { frames: 0, epoch_ps: 0 };
+        let mut watch = Watch::new(None);
+        while let Some(item) = reader.next_item().map_err(|e| error::in_file(path, &e))? {
+            match item {
+                Item::Frame(frame) => {
+                    if scan.frames == 0 && !frame.timestamp.is_virtual() {
+                        scan.epoch_ps = frame.timestamp.as_ps();
+                    }
+                    scan.frames += 1;
+                }
+                Item::Fault(fault) if strict => return Err(error::of_fault(path, &fault)),
+                Item::Fault(_) => {}
+            }
+            if scan.frames.is_multiple_of(SLICE) {
+                watch.look(|| (format!("{} frames", scan.frames), None))?;
+            }
+        }
+        Ok(scan)
+    }
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A capture read as record batches, one when it is asked for: never holds more than a batch of it.
+
+use super::columns::{BATCH_ROWS, Batch};
+use arrow_array::{RecordBatch, RecordBatchReader};
+use arrow_schema::{ArrowError, SchemaRef};
+use capture::{Bad, Kind, Reader, Record};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+/// What becomes of the records of a capture: rows.
+pub(super) trait Rows: Send {
+    type Batch: Batch;
+
+    /// Sees the next record.
+    fn see(&mut self, record: &Record<'_>);
+
+    /// The capture has ended.
+    fn end(&mut self) {}
+
+    /// Puts into the columns what is ready for it, as far as there is room; returns how many rows they have.
+    fn settle(&mut self) -> usize;
+
+    fn batch(&mut self) -> &mut Self::Batch;
+}
+
+/// The batches of a capture.
+pub(super) struct Batches<R> {
+    path: PathBuf,
+    reader: Reader<File>,
+    rows: R,
+    /// A part of the file that cannot be read is an error.
+    strict: bool,
+    schema: SchemaRef,
+    ended: bool,
+}
+
+impl<R: Rows> Batches<R> {
+    pub(super) fn open(path: &Path, rows: R, strict: bool) -> Result<Batches<R>, capture::OpenError> {
+        let reader = capture::open(path)?;
+        Ok(Batches { path: path.to_owned(), reader, rows, strict, schema: R::Batch::schema(), ended: false })
+    }
+
+    /// Reads on until a batch is full, or the file ends.
+    fn fill(&mut self) -> Result<usize, ArrowError> {
+        loop {
+            let rows = self.rows.settle();
+            if rows >= BATCH_ROWS || self.ended {
+                return Ok(rows);
+            }
+            match self.reader.next_record() {
+                Ok(Some(Record { kind: Kind::Bad(Bad::File(fault)), .. })) if self.strict => {
+                    return Err(self.failed(&fault));
+                }
+                Ok(Some(record)) => self.rows.see(&record),
+                Ok(None) => {
+                    self.rows.end();
+                    self.ended = true;
+                }
+                Err(error) => {
+                    let text = format!("{}: {error}", self.path.display());
+                    return Err(ArrowError::IoError(text, error));
+                }
+            }
+        }
+    }
+
+    fn failed(&self, why: &impl std::fmt::Display) -> ArrowError {
+        ArrowError::ExternalError(format!("{}: {why}", self.path.display()).into())
+    }
+}
+
+impl<R: Rows> Iterator for Batches<R> {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self.fill() {
+            Ok(0) => None,
+            Ok(_) => Some(RecordBatch::try_new(self.schema.clone(), self.rows.batch().take())),
+            Err(error) => {
+                // Behind an error there is nothing more.
+                self.ended = true;
+                self.rows.batch().take();
+                Some(Err(error))
+            }
+        }
+    }
+}
+
+impl<R: Rows> RecordBatchReader for Batches<R> {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Long work on a thread of its own, while this one looks up at Ctrl-C and says how far it is.
+
+use crate::progress::Watch;
+use pyo3::prelude::*;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+/// Between two looks.
+const EVERY: Duration = Duration::from_millis(20);
+
+/// How far the work is: what it does, and a share from 0 to 1 where it is known.
+#[derive(Default)]
+pub(super) struct Far(Mutex<(String, Option<f64>)>);
+
+impl Far {
+    pub(super) fn tell(&self, text: String, share: Option<f64>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = (text, share);
+    }
+
+    fn look(&self) -> (String, Option<f64>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Does `work`, which ends soon once its flag is set: an exception, such as that of Ctrl-C, sets it. Called without the interpreter.
+pub(super) fn apart<T: Send>(
+    progress: Option<&Py<PyAny>>,
+    work: impl FnOnce(&AtomicBool, &Far) -> T + Send,
+) -> (T, Option<PyErr>) {
+    let (cancel, far) = (AtomicBool::new(false), Far::default());
+    thread::scope(|scope| {
+        let worker = scope.spawn(|| work(&cancel, &far));
+        let (mut watch, mut raised) = (Watch::new(progress), None);
+        while !worker.is_finished() {
+            thread::sleep(EVERY);
+            if raised.is_none() {
+                raised = watch.look(|| far.look()).err();
+                cancel.store(raised.is_some(), Ordering::Relaxed);
+            }
+        }
+        match worker.join() {
+            Ok(done) => (done, raised),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
+}

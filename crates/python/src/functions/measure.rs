@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! bench, compare and fit, from `riser-bench`.
+
+use super::apart::apart;
+use super::arguments::Arguments;
+use super::json;
+use crate::error;
+use ::bench::ask::{self, Ask, AskError, Ended, RootCredits};
+use ::bench::compare::compare_folders;
+use ::bench::fit::task::{Prepared, Report, Task, provenance};
+use ::bench::fit::{self, Fitted};
+use ::bench::results::sheet::{self, Entry};
+use ::bench::suite::Rule;
+use plug::MemoryKind;
+use plug::transfers::Pattern;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What `riser bench --json` prints.
+#[derive(Serialize)]
+struct Results<'a> {
+    warnings: Vec<String>,
+    interrupted: Option<&'a str>,
+    tests: &'a [Entry],
+}
+
+/// How work has ended: `done`, `failed`, with why, or the exception that has come in between.
+type End = (&'static str, String, Option<Py<PyAny>>);
+
+fn end(ended: &'static str, why: Option<String>, raised: Option<PyErr>) -> End {
+    let raised = raised.map(|error| Python::attach(|py| error.into_value(py).into_any()));
+    (ended, why.unwrap_or_default(), raised)
+}
+
+/// Measures; returns the JSON of the results, the CSV of `riser bench -o`, and how it has ended.
+#[pyfunction(name = "bench")]
+#[pyo3(signature = (arguments, progress, /))]
+pub(crate) fn bench_of(
+    py: Python<'_>,
+    arguments: &Bound<'_, PyDict>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<(String, String, End)> {
+    let ask = of_arguments(&Arguments(arguments))?;
+    py.detach(|| {
+        let plans = ask.plans(&riser_cli::models()).map_err(refused)?;
+        let warnings = plans.first().map(::bench::Plan::warnings).unwrap_or_default();
+        let (measured, raised) = apart(progress.as_ref(), |cancel, far| {
+            ask::measure(&plans, cancel, |done, all, test, size| {
+                far.tell(
+                    format!("{} {size} B, row {} of {all}", test.name(), done + 1),
+                    Some(done as f64 / all as f64),
+                );
+            })
+        });
+        let (entries, ended) = measured.map_err(error::RunFailed::new_err)?;
+        let (how, why) = match ended {
+            None => ("done", None),
+            Some(Ended::Interrupted(why)) => ("interrupted", Some(why)),
+            Some(Ended::Failed(why)) => ("failed", Some(why)),
+        };
+        let text = json(&Results { warnings, interrupted: why.as_deref(), tests: &entries })?;
+        let csv = sheet::write(&entries).map_err(error::internal)?;
+        Ok((text, csv, end(how, why, raised)))
+    })
+}
+
+fn refused(error: AskError) -> PyErr {
+    match error {
+        AskError::Wrong(why) => error::argument(why),
+        AskError::Profile(why) => error::LabError::new_err(why),
+    }
+}
+
+fn of_arguments(given: &Arguments<'_, '_>) -> PyResult<Ask> {
+    let credits = given.list::<String>("credits")?.into_iter().map(|text| {
+        text.parse::<RootCredits>().map_err(|legal| error::argument(format!("credits {text}: {legal}")))
+    });
+    Ok(Ask {
+        suite: given.list("suite")?,
+        sizes: given.list("size")?,
+        model: given.get("model")?,
+        host: given.get("host")?,
+        device: given.get("device")?,
+        generation: given.get("gen")?,
+        lanes: given.get("lanes")?,
+        mps: given.list("mps")?,
+        mrrs: given.list("mrrs")?,
+        credits: credits.collect::<PyResult<_>>()?,
+        rcb: given.get("rcb")?,
+        memory: given.word("addr", &[("32", MemoryKind::Low), ("64", MemoryKind::High)])?,
+        window_bytes: given.get("window")?,
+        offset_bytes: given.get("offset")?,
+        pattern: given
+            .word("pattern", &[("sequential", Pattern::Sequential), ("random", Pattern::Random)])?,
+        transfers: given.get("transfers")?,
+        warm_up: given.get("warm_up")?,
+        outstanding: given.list("outstanding")?,
+        seed: given.or("seed", 1)?,
+    })
+}
+
+/// Compares two folders of results; returns what `riser compare --json` prints.
+#[pyfunction(name = "compare")]
+#[pyo3(signature = (reference, other, skip, whole, /))]
+pub(crate) fn compare_of(
+    py: Python<'_>,
+    reference: PathBuf,
+    other: PathBuf,
+    skip: Option<PathBuf>,
+    whole: bool,
+) -> PyResult<String> {
+    py.detach(|| {
+        let compared = compare_folders(&reference, &other, skip.as_deref(), whole);
+        json(&compared.map_err(error::LabError::new_err)?.0)
+    })
+}
+
+/// Fits a profile; returns its text, what `riser fit --json` prints, and how it has ended. `work` is a file for copies.
+#[pyfunction(name = "fit")]
+#[pyo3(signature = (arguments, output, work, progress, /))]
+pub(crate) fn fit_of(
+    py: Python<'_>,
+    arguments: &Bound<'_, PyDict>,
+    output: String,
+    work: PathBuf,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<(String, String, End)> {
+    let given = Arguments(arguments);
+    let task = Task {
+        data: given.list("data")?,
+        like: given.get("like")?,
+        server: given.get("server")?,
+        device: given.get("device")?,
+        iommu: given.or("iommu", "off".to_owned())?,
+        sockets: given.or("sockets", vec![0, 0, 0])?,
+        mps: given.or("mps", 256)?,
+        mrrs: given.or("mrrs", 512)?,
+    };
+    let residuals = given.or("residuals", true)?.then_some(given.or("jobs", 2_usize)?);
+    if let Some(jobs) = residuals.filter(|jobs| !(1..=256).contains(jobs)) {
+        return Err(error::argument(format!("jobs {jobs}: legal are 1 to 256")));
+    }
+    py.detach(|| {
+        let mut prepared = task.prepare().map_err(refused)?;
+        let (fitted, raised) =
+            apart(progress.as_ref(), |cancel, far| fit_apart(&mut prepared, &work, cancel, far));
+        let (fitted, failed) = fitted;
+        if raised.is_none() {
+            failed.map_or(Ok(()), |why| Err(error::RunFailed::new_err(why)))?;
+            let shown = fit::nothing_shown(&fitted);
+            shown.map_or(Ok(()), |why| Err(error::LabError::new_err(why)))?;
+        }
+        let Prepared { inputs, like, mut profile, .. } = prepared;
+        profile.attribute(&provenance(&task, &inputs, &like), &fitted);
+        let report = |residuals| json(&Report::new(output.clone(), &inputs, &fitted, residuals));
+        let Some(jobs) = residuals.filter(|_| raised.is_none()) else {
+            let how = if raised.is_some() { "interrupted" } else { "done" };
+            return Ok((profile.text().to_owned(), report(None)?, end(how, None, raised)));
+        };
+        let (compared, raised) = apart(progress.as_ref(), |cancel, far| {
+            fit::residuals(&inputs, &Rule::quick(), &work, jobs, &mut |done, of| {
+                far.tell(format!("residuals, row {done} of {of}"), Some(done as f64 / of.max(1) as f64));
+                go_on(cancel)
+            })
+        });
+        let how = if raised.is_some() { "interrupted" } else { "done" };
+        let compared = match compared {
+            Ok(compared) => Some(compared),
+            Err(why) if raised.is_none() => return Err(error::RunFailed::new_err(why)),
+            Err(_) => None,
+        };
+        Ok((profile.text().to_owned(), report(compared.as_ref())?, end(how, None, raised)))
+    })
+}
+
+fn go_on(cancel: &AtomicBool) -> Result<(), String> {
+    if cancel.load(Ordering::Relaxed) { Err("interrupted".to_owned()) } else { Ok(()) }
+}
+
+/// The figures that were fitted, and why there are no more.
+fn fit_apart(
+    prepared: &mut Prepared,
+    work: &Path,
+    cancel: &AtomicBool,
+    far: &super::apart::Far,
+) -> (Vec<Fitted>, Option<String>) {
+    let mut so_far: Vec<Fitted> = Vec::new();
+    let fitted = fit::fit(&prepared.inputs, &mut prepared.profile, &Rule::quick(), work, |figure| {
+        far.tell(format!("{} {} ns", figure.name(), figure.value_ps as f64 / 1000.0), None);
+        so_far.retain(|other| other.parameter != figure.parameter);
+        so_far.push(figure.clone());
+        go_on(cancel)
+    });
+    match fitted {
+        Ok(fitted) => (fitted, None),
+        Err(why) => (so_far, Some(why)),
+    }
+}

@@ -1,0 +1,345 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Captures as tables, against the command, other readers of Arrow, and damaged files."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pandas
+import polars
+import pyarrow
+import pytest
+import riser
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+PING = "labs/ping.toml"
+FEW = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@pytest.fixture(scope="module")
+def ping(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A capture with DLLPs, configuration, messages, reads and writes."""
+    path = tmp_path_factory.mktemp("ping") / "ping.pcapng"
+    riser.Lab.from_toml(PING).run(capture=path, dllps=True)
+    return path
+
+
+def trace(path: Path, *args: str) -> list[dict[str, Any]]:
+    """The objects of `riser trace --json`, one after the other."""
+    command = [sys.executable, "-m", "riser", "trace", "--json", *args, os.fspath(path)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    decoder, objects, at = json.JSONDecoder(), [], 0
+    while at < len(done.stdout):
+        found, at = decoder.raw_decode(done.stdout, at)
+        objects.append(found)
+        at += 1
+    return objects
+
+
+def known(row: dict[str, Any]) -> dict[str, Any]:
+    """A row without what is missing, and without flags that are false, which objects of the command leave out."""
+    flags = ("damaged", "dropped", "truncated")
+    return {
+        name: value for name, value in row.items() if value is not None and not (name in flags and not value)
+    }
+
+
+def of_command(record: dict[str, Any], epoch_ps: int) -> dict[str, Any]:
+    """An object of the command as a row: what tables do not have is left out, and time begins at the epoch."""
+    row = {
+        name: value
+        for name, value in record.items()
+        if name not in ("means", "prefixes", "vlan", "interrupt", "function", "vector")
+    }
+    row["time_ps"] = row.pop("timestamp_ps") - epoch_ps
+    return row
+
+
+def compare_tlps(path: Path, *args: str, filter: str | None = None) -> int:
+    capture = riser.read_capture(path, filter)
+    records = trace(path, *args, *(() if filter is None else ("--filter", filter)))
+    tlps = [record for record in records if record["type"] not in ("dllp", "other", "error")]
+    rows = capture.tlps.to_dicts()
+    for row in rows:
+        row.pop("link")
+    assert [known(row) for row in rows] == [of_command(tlp, capture.epoch_ps) for tlp in tlps]
+    return len(rows)
+
+
+def test_tlps_are_those_of_the_command(ping: Path) -> None:
+    assert compare_tlps(ping) > 100
+    assert 0 < compare_tlps(ping, filter="type=MRd or status=SC") < compare_tlps(ping)
+    assert compare_tlps(ping, filter="time>1ps and dir=up") > 0
+
+
+def compare_transactions(path: Path, filter: str | None = None) -> int:
+    capture = riser.read_capture(path, filter)
+    *records, summary = trace(path, "--transactions", *(() if filter is None else ("--filter", filter)))
+    assert set(summary) == {"summary"}
+    for record in records:
+        if "errors" in record:
+            record["errors"] = ", ".join(record["errors"])
+        if record.get("status", "") is None:
+            del record["status"]
+    rows = capture.transactions.to_dicts()
+    assert [known(row) for row in rows] == [of_command(record, capture.epoch_ps) for record in records]
+    return len(rows)
+
+
+def test_transactions_are_those_of_the_command(ping: Path) -> None:
+    assert compare_transactions(ping) > 50
+    assert 0 < compare_transactions(ping, "type=MRd") < compare_transactions(ping)
+
+
+def test_credits_are_those_of_the_command(ping: Path) -> None:
+    def row_of(record: dict[str, Any]) -> dict[str, Any]:
+        credits = record["credits"] or {}
+        infinite = {
+            f"{of}_infinite": credits[f"{of}_after"] == "infinite" for of in ("header", "data") if credits
+        }
+        counts = {name: value for name, value in credits.items() if value != "infinite"}
+        return {"number": record["number"], "type": record["type"], **counts, **infinite}
+
+    rows = riser.read_capture(ping).credits.to_dicts()
+    for row in rows:
+        for name in ("time_ps", "link", "direction"):
+            row.pop(name)
+    assert [known(row) for row in rows] == [row_of(record) for record in trace(ping, "--credits")]
+    assert any(row["header_after"] is not None for row in rows)
+
+
+WIRESHARK = {
+    "type": "tlp.type_name",
+    "requester": "tlp.requester",
+    "completer": "tlp.completer",
+    "tag": "tlp.tag",
+    "address": "tlp.address",
+    "length_dw": "tlp.length_dw",
+    "request_bytes": "tlp.request_bytes",
+    "payload_bytes": "tlp.payload_bytes",
+    "status": "tlp.status",
+    "byte_count": "tlp.byte_count",
+    "register": "tlp.register",
+    "message_name": "tlp.message_name",
+}
+"""Columns, and the fields of the dissector of tools/wireshark."""
+
+
+def compare_with_wireshark(path: Path) -> int:
+    names = ["number", *WIRESHARK]
+    fields = [argument for field in ("frame.number", *WIRESHARK.values()) for argument in ("-e", field)]
+    command = [
+        "tshark",
+        "-n",
+        "-X",
+        "lua_script:tools/wireshark/riser.lua",
+        "-r",
+        os.fspath(path),
+        "-Y",
+        "tlp",
+        "-T",
+        "fields",
+    ]
+    done = subprocess.run([*command, *fields], check=True, capture_output=True, text=True)
+    texts = [dict(zip(names, line.split("\t"), strict=True)) for line in done.stdout.splitlines()]
+    seen = [
+        {name: text if not text[:1].isdigit() or ":" in text else int(text, 0) for name, text in row.items()}
+        for row in texts
+    ]
+    rows = [
+        {name: "" if row[name] is None else row[name] for name in names}
+        for row in riser.read_capture(path).tlps.to_dicts()
+    ]
+    assert rows == seen
+    return len(rows)
+
+
+@pytest.mark.skipif(shutil.which("tshark") is None, reason="Wireshark is not there")
+def test_tlps_are_those_of_wireshark(ping: Path) -> None:
+    assert compare_with_wireshark(ping) > 100
+
+
+def test_stats_are_those_of_the_command(ping: Path) -> None:
+    for filter in (None, "dir=up"):
+        (stats,) = trace(ping, "--stats", *(() if filter is None else ("--filter", filter)))
+        assert riser.read_capture(ping, filter).stats == stats
+
+
+def test_series_are_those_of_the_command(ping: Path) -> None:
+    (report,) = trace(ping, "--stats", "--interval", "2us")
+    series = riser.read_capture(ping).series(2)
+    assert series.interval_ps == report["interval_ps"] == 2_000_000
+    names = ["posted", "non_posted", "completion", "dllp"]
+    for of in ("links", "outstanding", "credits"):
+        expected = []
+        for interval in report["rows"]:
+            for row in interval[of]:
+                shares = row.pop("utilization_by_class", None)
+                row |= {f"{name}_utilization": share for name, share in zip(names, shares or [])}
+                row |= {
+                    f"{name}_infinite": row[f"{name}_min"] == "infinite"
+                    for name in ("header", "data")
+                    if of == "credits"
+                }
+                row = {name: value for name, value in row.items() if value != "infinite"}
+                expected.append({"start_ps": interval["start_ps"], **row})
+        rows = [
+            {name: value for name, value in row.items() if value is not None}
+            for row in getattr(series, of).to_dicts()
+        ]
+        assert rows == [{name: value for name, value in row.items() if value is not None} for row in expected]
+        assert rows
+
+
+def test_series_refuse_what_is_no_length(ping: Path) -> None:
+    capture = riser.read_capture(ping)
+    for length in (0, -1, float("nan"), float("inf"), 1e-9):
+        with pytest.raises(ValueError, match="window_us"):
+            capture.series(length)
+    with pytest.raises(riser.CaptureError, match="100000 rows"):
+        capture.series(1e-6)
+
+
+def test_every_library_reads_the_same(ping: Path) -> None:
+    tlps = riser.read_capture(ping).tlps
+    by_hand = tlps.to_dicts()
+    assert len(tlps) == len(by_hand)
+    arrow = pyarrow.table(tlps)
+    assert arrow.to_pylist() == by_hand
+    assert polars.DataFrame(tlps).to_dicts() == by_hand
+    counted = "select type, count(*) from arrow group by type order by type"
+    counts: dict[str, int] = {}
+    for row in by_hand:
+        counts[row["type"]] = counts.get(row["type"], 0) + 1
+    relation = duckdb.sql(counted)
+    assert relation is not None and relation.fetchall() == sorted(counts.items())
+    frame = pandas.DataFrame.from_arrow(tlps)
+    assert [str(kind) for kind in frame["type"]] == [row["type"] for row in by_hand]
+    assert list(frame["time_ps"]) == [row["time_ps"] for row in by_hand]
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> riser.RunResult:
+    """A run with a capture of more TLPs than a batch holds."""
+    path = tmp_path_factory.mktemp("many") / "many.pcapng"
+    lab = riser.Lab.from_toml("labs/speed/write.toml", set={"slot.card.pcie-bench.transfers": 50_000})
+    return lab.run(capture=path)
+
+
+def test_many_batches_are_one_table(many: riser.RunResult) -> None:
+    """The oracle counts what the fabric counted."""
+    tlps = many.capture.tlps
+    arrow = pyarrow.table(tlps)
+    assert arrow["type"].num_chunks > 1
+    assert arrow.num_rows == len(tlps) == sum(row["tlps"] for row in many.links.to_dicts())
+    assert polars.DataFrame(tlps)["number"].to_list() == list(range(1, len(tlps) + 1))
+
+
+@pytest.mark.parametrize(
+    "read", [lambda c: c.stats, lambda c: pyarrow.table(c.tlps), lambda c: polars.DataFrame(c.tlps)]
+)
+def test_other_threads_run_meanwhile(many: riser.RunResult, read: Callable[[riser.Capture], object]) -> None:
+    """Were the interpreter held, this thread could not look in three times while one read is under way."""
+    for _ in range(20):
+        looked = 0
+        with ThreadPoolExecutor(1) as pool:
+            reading = pool.submit(read, many.capture)
+            while not reading.done():
+                looked += reading.running()
+                time.sleep(0)
+        assert reading.result() is not None
+        if looked >= 3:
+            return
+    pytest.fail("no other thread had its turn in 20 reads")
+
+
+def test_filters_that_mean_nothing_are_errors(ping: Path) -> None:
+    with pytest.raises(riser.FilterError, match="column 6") as caught:
+        riser.read_capture(ping, "type=XYZ")
+    assert caught.value.column == 6
+    assert "legal is a type of TLP" in str(caught.value)
+
+
+def test_what_is_no_capture_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        riser.read_capture(tmp_path / "none.pcap")
+    path = tmp_path / "x.pcap"
+    path.write_bytes(b"no capture at all")
+    with pytest.raises(riser.CaptureError, match="x.pcap: no capture") as caught:
+        riser.read_capture(path)
+    assert caught.value.offset is None
+    with pytest.raises(ValueError, match="legal are"):
+        riser.read_capture(path, errors="ignore")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="legal are 8"):
+        riser.read_capture(path, vc_of_tc=[1] * 8)
+
+
+def test_a_capture_that_was_cut_short_says_where(ping: Path, tmp_path: Path) -> None:
+    whole = ping.read_bytes()
+    path = tmp_path / "cut.pcapng"
+    path.write_bytes(whole[:-10])
+    with pytest.raises(riser.CaptureError, match="cut.pcapng: at byte") as caught:
+        riser.read_capture(path)
+    offset = caught.value.offset
+    assert offset is not None and len(whole) - 400 < offset < len(whole)
+    capture = riser.read_capture(path, errors="skip")
+    (error,) = capture.errors.to_dicts()
+    assert (error["layer"], error["offset"], error["number"]) == ("file", offset, None)
+    # The last record of the whole file is what is lost.
+    assert capture.frames == riser.read_capture(ping).frames - 1
+
+
+def test_a_file_that_changes_meanwhile_is_an_error(ping: Path, tmp_path: Path) -> None:
+    path = tmp_path / "changes.pcapng"
+    path.write_bytes(ping.read_bytes())
+    tlps = riser.read_capture(path).tlps
+    path.write_bytes(ping.read_bytes()[:-10])
+    with pytest.raises(ValueError, match="at byte"):
+        tlps.to_dicts()
+    with pytest.raises(pyarrow.ArrowException, match="at byte"):
+        pyarrow.table(tlps)
+
+
+@FEW
+@given(
+    text=st.text(max_size=40)
+    | st.from_regex(r"(not )?(type|tag|time|status|len)[<>=!]+\w{1,4}( (and|or) \w+=\w+)?", fullmatch=True)
+)
+def test_filters_of_any_text_are_taken_or_refused(ping: Path, text: str) -> None:
+    try:
+        capture = riser.read_capture(ping, text)
+    except riser.FilterError as error:
+        assert 1 <= error.column <= len(text) + 1
+    else:
+        assert len(capture.tlps) <= capture.frames
+
+
+@FEW
+@given(data=st.data())
+def test_damaged_captures_are_read_or_refused(ping: Path, data: st.DataObject) -> None:
+    damaged = bytearray(ping.read_bytes())
+    for _ in range(data.draw(st.integers(0, 8))):
+        damaged[data.draw(st.integers(0, len(damaged) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    path = ping.with_name("damaged.pcapng")
+    path.write_bytes(damaged[: data.draw(st.integers(0, len(damaged)))])
+    try:
+        riser.read_capture(path).stats
+    except riser.CaptureError:
+        pass
+    try:
+        capture = riser.read_capture(path, errors="skip")
+        for table in (capture.tlps, capture.transactions, capture.credits, capture.errors):
+            pyarrow.table(table).validate(full=True)
+        capture.stats
+        capture.series()
+    except riser.CaptureError as error:
+        assert "no capture" in str(error)
