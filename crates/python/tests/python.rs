@@ -60,12 +60,12 @@ fn pytest(requirements: &str, tests: &[&str]) {
 
 #[test]
 fn the_package_passes_its_tests() {
-    let tests = ["--ignore=crates/python/tests/ray", "crates/python/tests"];
+    let tests = ["--ignore=crates/python/tests/cluster", "crates/python/tests"];
     pytest("crates/python/tests/requirements.txt", &tests);
 }
 
 #[test]
 #[ignore = "brings Ray; .ci/long python runs it"]
 fn sweeps_run_on_ray() {
-    pytest("crates/python/tests/ray/requirements.txt", &["-s", "crates/python/tests/ray"]);
+    pytest("crates/python/tests/cluster/requirements.txt", &["-s", "crates/python/tests/cluster"]);
 }

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import ray
 import riser
+
+ray: Any = pytest.importorskip("ray")
 
 LAB = "labs/sweeps/read.toml"
 METRICS: dict[str, Any] = {"hops": "tlp_hops", "gbps": "links.card.downstream.payload_gbps"}
