@@ -5,8 +5,9 @@
 //!   [`held`] and [`objects`] what belongs to a run, [`sight`] TLPs that are waited for.
 //! - [`command`]: the `riser` command that the wheel carries.
 //! - [`mod@lab`], [`run`]: labs, checked and run; [`progress`] and [`polls`] are what is seen of one meanwhile.
+//! - [`packet`]: TLPs as bytes. [`plain`]: values that JSON and TOML can say.
 //! - [`table`], [`tables`]: what a run has shown, as Arrow.
-//! - [`error`]: riser's exceptions.
+//! - [`error`]: riser's exceptions. [`interpreter`]: riser belongs to one interpreter.
 //!
 //! It converts and calls; what Python can say as well, the half in Python says. It never computes a result of its own, and
 //! never holds the interpreter while the fabric runs.
@@ -17,9 +18,12 @@ mod device;
 mod driver;
 mod error;
 mod held;
+mod interpreter;
 mod lab;
 mod objects;
 mod operation;
+mod packet;
+mod plain;
 mod polls;
 mod progress;
 mod run;
@@ -57,6 +61,8 @@ mod _riser {
     #[pymodule_export]
     use crate::operation::Operation;
     #[pymodule_export]
+    use crate::packet::{emit_tlp, parse_tlp, tlp_text};
+    #[pymodule_export]
     use crate::polls::Polls;
     #[pymodule_export]
     use crate::run::RunResult;
@@ -66,8 +72,12 @@ mod _riser {
     use crate::task::Task;
     use pyo3::prelude::*;
 
+    #[pymodule_export]
+    use crate::interpreter::refuse_others;
+
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        crate::interpreter::refuse_others(module.py())?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         crate::error::add_to(module)
     }

@@ -35,7 +35,12 @@ from riser._riser import (
     TimedOut,
     WriteRequest,
     __version__,
+    parse_tlp,
+    refuse_others,
+    tlp_text,
 )
+
+refuse_others()
 
 __all__ = [
     "AtomicRequest",
@@ -66,4 +71,6 @@ __all__ = [
     "TimedOut",
     "WriteRequest",
     "__version__",
+    "parse_tlp",
+    "tlp_text",
 ]

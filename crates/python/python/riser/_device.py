@@ -50,6 +50,10 @@ class Msix:
     pending_offset: int = 0xC00
 
 
+_REGISTERS_END = 1 << 24
+"""Offset below which registers lie. A file of registers has all bytes up to the last of them."""
+
+
 class Register:
     """A register of a device: a little-endian integer in a BAR.
 
@@ -73,10 +77,14 @@ class Register:
     def __init__(
         self, offset: int, *, bits: int = 32, bar: int = 0, reset: int = 0, writable: int | None = None
     ) -> None:
+        for name, value in (("offset", offset), ("bits", bits), ("bar", bar), ("reset", reset), ("writable", writable)):
+            if not isinstance(value, int) and (name, value) != ("writable", None):
+                raise RiserError(f"{name} of a register, {value!r}: legal are integers")
         if bits not in (8, 16, 32, 64):
             raise RiserError(f"register at {offset:#x}: bits of {bits}: legal are 8, 16, 32 and 64")
-        if offset < 0 or offset % (bits // 8):
-            raise RiserError(f"register at {offset:#x}: legal are multiples of its {bits // 8} B")
+        if offset % (bits // 8) or not 0 <= offset < _REGISTERS_END:
+            place = f"multiples of its {bits // 8} B, below {_REGISTERS_END:#x}"
+            raise RiserError(f"register at {offset:#x}: legal are {place}")
         self.offset, self.bits, self.bar, self.reset = offset, bits, bar, reset
         self.size = bits // 8
         self.writable = (1 << bits) - 1 if writable is None else writable
@@ -133,8 +141,8 @@ class _RegisterFile:
         return int.from_bytes(bytes_, "little")
 
     def set(self, register: Register, value: int) -> None:
-        if not 0 <= value < 1 << register.bits:
-            raise RiserError(f"register {register.name}: {value}: legal are {register.bits} bits")
+        if not isinstance(value, int) or not 0 <= value < 1 << register.bits:
+            raise RiserError(f"register {register.name}: {value!r}: legal are integers of {register.bits} bits")
         end = register.offset + register.size
         self._bars[register.bar][register.offset : end] = value.to_bytes(register.size, "little")
 

@@ -393,4 +393,16 @@ class Lab:
 
 def to_toml(value: dict[str, Any], /) -> str: ...
 def to_toml_value(value: object, /) -> str: ...
+def parse_tlp(data: _Buffer, /) -> dict[str, Any]:
+    """The fields of a TLP by the names of `riser trace --json`, with its `data` as bytes.
+
+    Raises:
+        RiserError: it is cut short, of no type that there is, or malformed.
+    """
+
+def tlp_text(data: _Buffer, /) -> str:
+    """A TLP as a line, as `riser trace --verbose` prints it."""
+
+def emit_tlp(data: _Buffer, /) -> bytes: ...
+def refuse_others() -> None: ...
 def main(args: list[str], /) -> int: ...
