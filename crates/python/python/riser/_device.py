@@ -213,6 +213,10 @@ class Device:
         own = [value for value in vars(cls).values() if isinstance(value, Register)]
         names = {register.name for register in own}
         cls._registers = [*(r for r in cls._registers if r.name not in names), *own]
+        for register in own:
+            for hook in (register._on_write, register._on_read):
+                if (name := getattr(hook, "__name__", None)) in vars(Device):
+                    raise RiserError(f"{cls.__name__}.{name}, which {register.name} calls: riser.Device has a method of that name")
         by_place = sorted(cls._registers, key=lambda r: (r.bar, r.offset))
         for one, next_ in zip(by_place, by_place[1:], strict=False):
             if one.bar == next_.bar and one.offset + one.size > next_.offset:
