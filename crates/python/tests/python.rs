@@ -40,11 +40,14 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Runs Python with the package and these arguments.
-fn python(args: &[&str]) {
+const OF_TESTS: &str = "crates/python/tests/requirements.txt";
+const OF_BENCHES: &str = "crates/python/bench/requirements.txt";
+
+/// Runs Python with the package, the wheels of this file and these arguments.
+fn python(wheels: &str, args: &[&str]) {
     let root = root();
     let run = Command::new(root.join("scripts/python.sh"))
-        .args(["--with", "crates/python/tests/requirements.txt"])
+        .args(["--with", wheels])
         .args(args)
         .current_dir(&root)
         .env("PYTHONPATH", package())
@@ -57,7 +60,23 @@ fn python(args: &[&str]) {
     }
 }
 
+const PYTEST: [&str; 7] = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "riser.testing"];
+
 #[test]
 fn the_package_passes_its_tests() {
-    python(&["-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "riser.testing", "crates/python/tests"]);
+    python(OF_TESTS, &[&PYTEST[..], &["crates/python/tests"]].concat());
+}
+
+/// Many TLPs through both codecs: with `RISER_TLPS`, as many of each test.
+#[test]
+#[ignore = "wants cocotb and cocotbext-pcie"]
+fn cocotbext_pcie_has_the_same_tlps() {
+    python(OF_BENCHES, &[&PYTEST[..], &["crates/python/tests/test_cocotbext.py"]].concat());
+}
+
+#[test]
+#[ignore = "boots a kernel"]
+fn a_device_in_python_lies_below_a_kernel() {
+    let page = ["crates/python/tests/test_devices_page.py", "-k", "guest", "--guest"];
+    python(OF_TESTS, &[&PYTEST[..], &page].concat());
 }

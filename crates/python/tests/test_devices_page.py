@@ -2,7 +2,6 @@
 """docs/python-devices.md and docs/cocotbext-pcie.md do what they say: their files are written down, run, and tested."""
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -82,8 +81,9 @@ def test_a_design_in_verilog_takes_a_driver(page: Path) -> None:
     assert "1 passed" in pytest_in(page, "test_scratch.py")
 
 
-@pytest.mark.skipif("RISER_GUEST" not in os.environ, reason="boots a kernel: RISER_GUEST=1")
-def test_the_device_works_under_a_guest(page: Path) -> None:
+def test_the_device_works_under_a_guest(page: Path, request: pytest.FixtureRequest) -> None:
+    if not request.config.getoption("--guest"):
+        pytest.skip("boots a kernel: --guest")
     text = (ROOT / "docs/python-devices.md").read_text()
     script = text.partition("riser guest run copier.toml --allow-native -- sh -c '")[2].partition("'\n")[0]
     out = run(page, *RISER, "guest", "run", "copier.toml", "--allow-native", "--", "sh", "-c", script, timeout=600)
