@@ -2,6 +2,9 @@
 """TLPs of cocotbext-pcie to and from riser's bytes: two codecs that know nothing of each other."""
 
 import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -115,6 +118,13 @@ def test_bytes_by_lot(data: bytes) -> None:
     for fields in (written, read):
         fields.pop("ecrc", None)
     assert written == read
+
+
+def test_the_page_does_what_it_says() -> None:
+    page = (Path(__file__).parents[3] / "docs/cocotbext-pcie.md").read_text()
+    program = page.partition("# tlps.py\n")[2].partition("```")[0]
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert f"prints `{done.stdout.strip()}`" in page
 
 
 def test_what_cannot_be_said_is_an_error() -> None:

@@ -46,6 +46,11 @@ def test_the_tests_of_the_page_pass(page: Path) -> None:
     assert "6 passed" in pytest_in(page, "test_copier.py", "test_mailbox.py")
 
 
+def test_the_page_for_users_of_cocotbext_pcie(tmp_path: Path) -> None:
+    write_files("cocotbext-pcie.md", tmp_path)
+    assert "1 passed" in pytest_in(tmp_path, "test_mover.py")
+
+
 def test_the_device_runs_in_python_and_by_the_command(page: Path) -> None:
     assert "copies 1" in run(page, sys.executable, "run_copier.py")
     report = json.loads(run(page, *RISER, "run", "copier.toml", "--allow-native", "--json", "--capture", "copier.pcapng"))
