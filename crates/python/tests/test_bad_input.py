@@ -204,7 +204,7 @@ def test_a_generator_is_a_coroutine_and_an_async_generator_is_none() -> None:
             yield from io.sleep(ns=4)  # type: ignore[misc]
 
     class Asynchronous(riser.Device):
-        async def run(self, io: riser.Io) -> Any:  # type: ignore[override]
+        async def run(self, io: riser.Io) -> Any:
             yield 1
 
     async def driver(cpu: Any, function: Any) -> None:
@@ -258,7 +258,8 @@ def test_objects_that_call_back_as_they_die() -> None:
             self.cpu, self.cycle = cpu, self
 
         def __del__(self) -> None:
-            for call in (lambda: self.cpu.spawn(nap(self.cpu)), lambda: self.cpu.memory.alloc(4), lambda: self.cpu.now_ps):
+            calls: list[Callable[[], Any]] = [lambda: self.cpu.spawn(nap(self.cpu)), lambda: self.cpu.now_ps]
+            for call in (*calls, lambda: self.cpu.memory.alloc(4)):
                 try:
                     call()
                 except riser.RiserError:

@@ -129,7 +129,7 @@ def test_the_page_does_what_it_says() -> None:
 
 def test_what_cannot_be_said_is_an_error() -> None:
     with pytest.raises(riser.RiserError, match="legal are objects of"):
-        to_bytes(b"x")  # type: ignore[arg-type]
+        to_bytes(b"x")
     message = core.Tlp()
     message.fmt_type = T.MSG_TO_RC
     with pytest.raises(riser.RiserError, match="cannot pack"):
