@@ -16,7 +16,7 @@ import sys
 from dma import cpu_seconds
 
 LAB = "labs/speed/write.toml"
-IN_PYTHON = "import sys, riser; riser.Lab.from_toml(sys.argv[1], set={'slot.0.traffic.transfers': int(sys.argv[2])}).run(progress=False)"
+IN_PYTHON = "import sys, riser; riser.Lab.from_toml(sys.argv[1], set={'slot.card.pcie-bench.transfers': int(sys.argv[2])}).run(progress=False)"
 IMPORT = "import time; begun = time.perf_counter(); import riser; print(time.perf_counter() - begun)"
 
 
@@ -29,7 +29,7 @@ def main() -> None:
 
     def by_command(*command: str) -> float:
         def run(transfers: int) -> float:
-            return cpu_seconds([*command, "run", LAB, "--set", f"slot.0.traffic.transfers={transfers}"])
+            return cpu_seconds([*command, "run", LAB, "--set", f"slot.card.pcie-bench.transfers={transfers}"])
 
         return run(asked.transfers) - run(1)
 

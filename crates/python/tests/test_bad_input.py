@@ -258,8 +258,9 @@ def test_objects_that_call_back_as_they_die() -> None:
             self.cpu, self.cycle = cpu, self
 
         def __del__(self) -> None:
-            calls: list[Callable[[], Any]] = [lambda: self.cpu.spawn(nap(self.cpu)), lambda: self.cpu.now_ps]
-            for call in (*calls, lambda: self.cpu.memory.alloc(4)):
+            cpu = self.cpu
+            calls: list[Callable[[], Any]] = [lambda: cpu.spawn(nap(cpu)), lambda: cpu.now_ps, lambda: cpu.memory.alloc(4)]
+            for call in calls:
                 try:
                     call()
                 except riser.RiserError:
