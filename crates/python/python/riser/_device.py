@@ -4,13 +4,10 @@
 from __future__ import annotations
 
 import copy
-import importlib
-import importlib.util
 import sys
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, TypeVar, overload
+from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar, overload
 
 from riser._riser import AtomicRequest, Cpu, Function, Io, ReadRequest, RiserError, WriteRequest
 
@@ -18,8 +15,7 @@ from riser._riser import AtomicRequest, Cpu, Function, Io, ReadRequest, RiserErr
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
-@dataclass(frozen=True)
-class Bar:
+class Bar(NamedTuple):
     """A BAR.
 
     Args:
@@ -33,8 +29,7 @@ class Bar:
     prefetchable: bool = False
 
 
-@dataclass(frozen=True)
-class Msix:
+class Msix(NamedTuple):
     """MSI-X: its table and pending bits lie in a BAR of the function.
 
     Args:
@@ -281,6 +276,9 @@ class Device:
 
 def load(name: str, folder: Path, settings: Mapping[str, Any]) -> Device:
     """An instance of the class `FILE.py:CLASS`, from `folder` on, or `MODULE:CLASS`."""
+    # What only this needs is not imported by all who import riser.
+    import importlib
+
     place, _, attribute = name.rpartition(":")
     module = _from_file(Path(folder) / place) if place.endswith(".py") else importlib.import_module(place)
     try:
@@ -294,6 +292,8 @@ def load(name: str, folder: Path, settings: Mapping[str, Any]) -> Device:
 
 
 def _from_file(path: Path) -> Any:
+    import importlib.util
+
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         raise RiserError(f"{path} cannot be imported")
