@@ -133,6 +133,43 @@ def test_registers_by_lot_raise_errors(places: list[Any], keywords: dict[str, An
         pass
 
 
+@settings(max_examples=100, deadline=None)
+@given(calls(["complete", "complete_counted", "fail", "apply"]), calls(["address", "io_address", "vector"]))
+def test_answers_by_lot_raise_errors(answers: Any, places: Any) -> None:
+    class Answers(riser.Device):
+        async def run(self, io: riser.Io) -> None:
+            while request := await io.next_request():
+                for name, arguments, keywords in answers:
+                    try:
+                        getattr(request, name)(*arguments, **keywords)
+                    except (riser.RiserError, TypeError, ValueError, OverflowError, AttributeError, BufferError, IndexError):
+                        pass
+
+    async def driver(cpu: Any, function: Any) -> None:
+        for length in (1, 4, 8, 100):
+            await cpu.write(function.address(0, 3), bytes(length))
+            try:
+                await cpu.within(cpu.read(function.address(0, 3), length), us=1)
+            except riser.RiserError:
+                pass
+        await attempt(cpu, function, function, places)
+
+    run(driver, Answers())
+
+
+KEYS = st.sampled_from(["link", "host", "slot", "switch", "fault", "limit_us", "seed", "version", "x", "a.b", ""])
+TABLES = st.dictionaries(st.sampled_from(["gen", "lanes", "name", "device", "profile", "python"]), VALUES, max_size=3)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.dictionaries(KEYS, st.one_of(VALUES, TABLES, st.lists(TABLES, max_size=2)), max_size=3), st.dictionaries(KEYS, VALUES, max_size=2))
+def test_labs_by_lot_raise_errors(keys: dict[str, Any], over: dict[str, Any]) -> None:
+    try:
+        riser.Lab(**keys).with_settings(over).check()
+    except riser.RiserError:
+        pass
+
+
 @settings(max_examples=300, deadline=None)
 @given(st.binary(max_size=80))
 def test_bytes_by_lot_are_tlps_or_errors(data: bytes) -> None:
@@ -141,6 +178,70 @@ def test_bytes_by_lot_are_tlps_or_errors(data: bytes) -> None:
     except riser.RiserError:
         return
     assert text.startswith("NetTLP: " + fields["type"])
+
+
+STEPS = st.sampled_from(["sleep", "nap", "read", "tlp", "within", "gather", "spawn", "await", "cancel", "drop", "raise", "pause"])
+PROGRAMS = st.lists(st.lists(st.tuples(STEPS, st.integers(0, 9)), max_size=15), min_size=1, max_size=5)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+@settings(max_examples=200, deadline=None)
+@given(PROGRAMS)
+def test_tasks_by_lot_end(programs: list[list[tuple[str, int]]]) -> None:
+    """Some tasks make, await, cancel and drop what they all share."""
+    ended: list[int] = []
+
+    async def driver(cpu: Any, function: Any) -> None:
+        shared: list[Any] = []
+
+        async def task(number: int, program: list[tuple[str, int]]) -> None:
+            for what, n in program:
+                chosen = shared[n % len(shared)] if shared else cpu.sleep(ns=n)
+                try:
+                    match what:
+                        case "sleep":
+                            shared.append(cpu.sleep(ns=n))
+                        case "nap":
+                            shared.append(nap(cpu))
+                        case "read":
+                            shared.append(cpu.read_u32(function.address(0, 4 * n)))
+                        case "tlp":
+                            shared.append(cpu.tlp("type=MRd"))
+                        case "within":
+                            shared.append(cpu.within(chosen, ns=n))
+                        case "gather":
+                            shared.append(cpu.gather(chosen, cpu.sleep(ns=n)))
+                        case "spawn":
+                            shared.append(cpu.spawn(chosen))
+                        case "await":
+                            await cpu.within(waits(chosen), us=1)
+                        case "cancel" if isinstance(chosen, riser.Task):
+                            chosen.cancel()
+                        case "drop" if shared:
+                            del shared[n % len(shared)]
+                        case "raise":
+                            shared.append(cpu.spawn(raises(n)))
+                        case "pause":
+                            await cpu.sleep(ns=n)
+                except (riser.RiserError, KeyError, RuntimeError):
+                    pass
+            ended.append(number)
+
+        await cpu.gather(*(task(number, program) for number, program in enumerate(programs)))
+
+    async def waits(awaitable: Any) -> None:
+        await awaitable
+
+    async def raises(n: int) -> None:
+        raise KeyError(n)
+
+    try:
+        run(driver, type("Registers", (riser.Device,), {f"r{n}": riser.Register(4 * n) for n in range(16)})())
+    except riser.RunFailed as failed:
+        # A task that nobody awaits has failed.
+        assert failed.__cause__ is not None
+        return
+    assert sorted(ended) == list(range(len(programs)))
 
 
 # Handles and operations in the wrong hands.
