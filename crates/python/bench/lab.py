@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """What Python adds to a lab without Python: CPU seconds of the command in Rust, of the same command from the package, and of
-`riser.Lab.run`; and the time of `import riser`.
+`riser.Lab.run`; and the CPU time of `import riser`.
 
     cargo build --release -p riser-cli
     python crates/python/bench/lab.py target/release/riser
@@ -17,7 +17,7 @@ from dma import cpu_seconds
 
 LAB = "labs/speed/write.toml"
 IN_PYTHON = "import sys, riser; riser.Lab.from_toml(sys.argv[1], set={'slot.card.pcie-bench.transfers': int(sys.argv[2])}).run(progress=False)"
-IMPORT = "import time; begun = time.perf_counter(); import riser; print(time.perf_counter() - begun)"
+IMPORT = "import time; begun = time.process_time(); import riser; print(time.process_time() - begun)"
 
 
 def main() -> None:
@@ -51,7 +51,7 @@ def main() -> None:
     for name, median in medians.items():
         print(f"{name}: {median:.3f} CPU-seconds, {median / medians['riser run'] - 1:+.1%}")
     imports = [float(subprocess.check_output([sys.executable, "-c", IMPORT])) for _ in range(20)]
-    print(f"import riser: {statistics.median(imports) * 1e3:.1f} ms")
+    print(f"import riser: {statistics.median(imports) * 1e3:.1f} ms of CPU")
 
 
 if __name__ == "__main__":
