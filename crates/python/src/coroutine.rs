@@ -7,22 +7,53 @@
 use crate::error::{RiserError, Stuck};
 use crate::operation::Operation;
 use crate::polls;
-use pyo3::exceptions::{PyStopIteration, PyTypeError};
+use pyo3::exceptions::{PyRecursionError, PyStopIteration, PyTypeError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use std::cell::{Cell, RefCell};
 use std::pin::Pin;
+use std::ptr;
 use std::task::{Context, Poll, Waker};
 
 /// Operations of a coroutine that may end at once, one after the other, before it waits for something: one that never waits lets no
 /// time pass, and its run would never end.
 const MAX_AT_ONCE: u32 = 1 << 16;
 
+/// Coroutines that are polled within one another, each through an operation of the one around it: no stack is deep enough for any
+/// number of them.
+const MAX_DEPTH: usize = 100;
+
 thread_local! {
     /// Operations since the poll has begun.
     static AT_ONCE: Cell<u32> = const { Cell::new(0) };
     /// The wakers of the tasks that are being polled, the innermost last.
     static POLLED: RefCell<Vec<Waker>> = const { RefCell::new(Vec::new()) };
+    /// The operation that was polled last and has not ended: its address.
+    static PENDING: Cell<*const Operation> = const { Cell::new(ptr::null()) };
+}
+
+/// Puts back what the run around this one was at, as it is dropped.
+struct Around {
+    at_once: u32,
+    polled: Vec<Waker>,
+}
+
+impl Drop for Around {
+    fn drop(&mut self) {
+        AT_ONCE.set(self.at_once);
+        POLLED.set(std::mem::take(&mut self.polled));
+    }
+}
+
+/// What `within` gives, a run: its coroutines are none of the run around it, if there is one.
+pub(crate) fn apart<T>(within: impl FnOnce() -> T) -> T {
+    let _around = Around { at_once: AT_ONCE.get(), polled: POLLED.take() };
+    within()
+}
+
+/// Notes that `operation` was polled and has not ended: it may be yielded now.
+pub(crate) fn note_pending(operation: &Operation) {
+    PENDING.set(operation);
 }
 
 /// The waker of the task that is being polled.
@@ -51,11 +82,22 @@ pub(crate) fn count() -> PyResult<()> {
     }
 }
 
-fn with_waker<T>(waker: &Waker, polled: impl FnOnce() -> T) -> T {
-    let is_outermost = POLLED.with_borrow_mut(|wakers| {
+/// What `polled` gives with this as the waker of the task.
+///
+/// # Errors
+/// Where coroutines are polled within one another too deep.
+fn with_waker<T>(waker: &Waker, polled: impl FnOnce() -> T) -> PyResult<T> {
+    let depth = POLLED.with_borrow_mut(|wakers| {
         wakers.push(waker.clone());
-        wakers.len() == 1
+        wakers.len()
     });
+    if depth > MAX_DEPTH {
+        POLLED.with_borrow_mut(Vec::pop);
+        let text =
+            format!("more than {MAX_DEPTH} coroutines within one another, each in `within(...)` of the last");
+        return Err(PyRecursionError::new_err(text));
+    }
+    let is_outermost = depth == 1;
     if is_outermost {
         AT_ONCE.set(0);
         polls::note(true);
@@ -65,7 +107,7 @@ fn with_waker<T>(waker: &Waker, polled: impl FnOnce() -> T) -> T {
     if is_outermost {
         polls::note(false);
     }
-    result
+    Ok(result)
 }
 
 /// The future of what a coroutine returns or raises. Dropped before its end it closes the coroutine.
@@ -94,7 +136,7 @@ impl Coroutine {
             return Poll::Ready(Err(RiserError::new_err("a coroutine was polled after its end")));
         };
         let result = match coroutine.bind(py).call_method1(intern!(py, "send"), (py.None(),)) {
-            Ok(yielded) if yielded.is_exact_instance_of::<Operation>() => return Poll::Pending,
+            Ok(yielded) if is_pending(&yielded) => return Poll::Pending,
             Ok(foreign) => Err(refused(coroutine.bind(py), &foreign)),
             Err(error) if error.is_instance_of::<PyStopIteration>(py) => {
                 error.value(py).getattr(intern!(py, "value")).map(Bound::unbind)
@@ -104,6 +146,11 @@ impl Coroutine {
         self.coroutine = None;
         Poll::Ready(result)
     }
+}
+
+/// Whether it is the operation that was polled just now, by `await`: one that was only yielded would wake nobody.
+fn is_pending(yielded: &Bound<'_, PyAny>) -> bool {
+    yielded.cast_exact::<Operation>().is_ok_and(|operation| ptr::eq(operation.get(), PENDING.get()))
 }
 
 /// What comes of throwing into `coroutine` what it has done: an exception with the place of the `await`.
@@ -123,7 +170,8 @@ impl Future for Coroutine {
     type Output = PyResult<Py<PyAny>>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        with_waker(cx.waker(), || Python::attach(|py| self.step(py)))
+        let stepped = with_waker(cx.waker(), || Python::attach(|py| self.step(py)));
+        stepped.unwrap_or_else(|error| Poll::Ready(Err(error)))
     }
 }
 

@@ -4,6 +4,7 @@
 
 use crate::error;
 use crate::objects;
+use crate::plain;
 use crate::polls::{self, Polls};
 use crate::run::{self, RunResult, Wanted};
 use ::lab::{Folder, LabFile, Overrides};
@@ -103,7 +104,7 @@ impl Lab {
 #[pyfunction]
 #[pyo3(signature = (value, /))]
 pub(crate) fn to_toml(value: &Bound<'_, PyAny>) -> PyResult<String> {
-    let table: toml::Table = pythonize::depythonize(value).map_err(not_toml)?;
+    let table: toml::Table = plain::read(value).map_err(not_toml)?;
     toml::to_string(&table).map_err(not_toml)
 }
 
@@ -111,7 +112,7 @@ pub(crate) fn to_toml(value: &Bound<'_, PyAny>) -> PyResult<String> {
 #[pyfunction]
 #[pyo3(signature = (value, /))]
 pub(crate) fn to_toml_value(value: &Bound<'_, PyAny>) -> PyResult<String> {
-    let value: toml::Value = pythonize::depythonize(value).map_err(not_toml)?;
+    let value: toml::Value = plain::read(value).map_err(not_toml)?;
     Ok(value.to_string())
 }
 

@@ -9,7 +9,8 @@
 //! - [`captures`]: captures as tables.
 //! - [`table`], [`tables`]: what a run has shown, as Arrow.
 //! - [`functions`]: bench, compare, fit, the closed forms; [`rows`]: tables of dicts.
-//! - [`error`]: riser's exceptions.
+//! - [`packet`]: TLPs as bytes. [`plain`]: values that JSON and TOML can say.
+//! - [`error`]: riser's exceptions. [`interpreter`]: riser belongs to one interpreter.
 //!
 //! It converts and calls; what Python can say as well, the half in Python says. It never computes a result of its own, and
 //! never holds the interpreter while the fabric runs.
@@ -22,9 +23,12 @@ mod driver;
 mod error;
 mod functions;
 mod held;
+mod interpreter;
 mod lab;
 mod objects;
 mod operation;
+mod packet;
+mod plain;
 mod polls;
 mod progress;
 mod rows;
@@ -70,6 +74,8 @@ mod _riser {
     #[pymodule_export]
     use crate::operation::Operation;
     #[pymodule_export]
+    use crate::packet::{emit_tlp, parse_tlp, tlp_text};
+    #[pymodule_export]
     use crate::polls::Polls;
     #[pymodule_export]
     use crate::rows::table;
@@ -83,8 +89,12 @@ mod _riser {
     use crate::task::Task;
     use pyo3::prelude::*;
 
+    #[pymodule_export]
+    use crate::interpreter::refuse_others;
+
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        crate::interpreter::refuse_others(module.py())?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         crate::error::add_to(module)
     }

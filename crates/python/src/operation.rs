@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What Python awaits: a future of riser's, and what it ends with.
 
-use crate::coroutine::{count, waker};
+use crate::coroutine::{self, count, waker};
 use crate::device::request;
 use crate::error::RiserError;
 use crate::held::Held;
@@ -9,8 +9,9 @@ use ::device::io::Request;
 use pyo3::exceptions::PyStopIteration;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::pin::Pin;
+use std::ptr;
 use std::task::{Context, Poll};
 use tlp::Payload;
 
@@ -38,23 +39,63 @@ impl Value {
 
 pub(crate) type Future = Pin<Box<dyn std::future::Future<Output = PyResult<Value>>>>;
 
+/// Operations within one another, as `within(within(...))` makes them: no stack is deep enough for any number of them.
+const MAX_NESTED: u8 = 32;
+
 /// Something that takes virtual time: `await` it, once. It is begun when it is first awaited.
 #[pyclass(frozen, module = "riser")]
-pub(crate) struct Operation(Held<RefCell<Option<Future>>>);
+pub(crate) struct Operation(Held<State>);
+
+struct State {
+    future: RefCell<Option<Future>>,
+    /// The task that awaits it, by the data of its waker.
+    awaited_by: Cell<*const ()>,
+    /// Operations within it, one in another.
+    nested: u8,
+}
+
+fn twice() -> PyErr {
+    RiserError::new_err("an operation was awaited twice: it can be awaited once")
+}
 
 impl Operation {
     pub(crate) fn new(future: impl std::future::Future<Output = PyResult<Value>> + 'static) -> Operation {
-        Operation(Held::new(RefCell::new(Some(Box::pin(future)))))
+        Operation::around(0, future).unwrap_or_else(|_| unreachable!("no operation is within it"))
     }
 
-    /// The future within.
+    /// An operation with so many within it.
+    ///
+    /// # Errors
+    /// Where these are too many.
+    pub(crate) fn around(
+        nested: u8,
+        future: impl std::future::Future<Output = PyResult<Value>> + 'static,
+    ) -> PyResult<Operation> {
+        if nested > MAX_NESTED {
+            let text = format!("more than {MAX_NESTED} operations within one another");
+            return Err(RiserError::new_err(text));
+        }
+        let future: Future = Box::pin(future);
+        let state = State { future: RefCell::new(Some(future)), awaited_by: Cell::new(ptr::null()), nested };
+        Ok(Operation(Held::new(state)))
+    }
+
+    /// The future within, for another to poll it, and how many operations are in that one then.
     ///
     /// # Errors
     /// Where it has ended, or is being awaited.
-    pub(crate) fn take(&self) -> PyResult<Future> {
+    pub(crate) fn take(&self) -> PyResult<(Future, u8)> {
         let state = self.0.get()?;
-        let future = state.try_borrow_mut().ok().and_then(|mut state| state.take());
-        future.ok_or_else(|| RiserError::new_err("an operation was awaited twice: it can be awaited once"))
+        if !state.awaited_by.get().is_null() {
+            return Err(twice());
+        }
+        Ok((state.take()?, state.nested + 1))
+    }
+}
+
+impl State {
+    fn take(&self) -> PyResult<Future> {
+        self.future.try_borrow_mut().ok().and_then(|mut future| future.take()).ok_or_else(twice)
     }
 }
 
@@ -73,10 +114,17 @@ impl Operation {
         let waker = waker()?;
         count()?;
         let state = slf.0.get()?;
-        let mut future = slf.take()?;
+        // Of two tasks that await it, one would never hear of its end.
+        let owner = state.awaited_by.replace(waker.data());
+        if !owner.is_null() && owner != waker.data() {
+            state.awaited_by.set(owner);
+            return Err(twice());
+        }
+        let mut future = state.take()?;
         match future.as_mut().poll(&mut Context::from_waker(&waker)) {
             Poll::Pending => {
-                *state.borrow_mut() = Some(future);
+                *state.future.borrow_mut() = Some(future);
+                coroutine::note_pending(&slf);
                 Ok(slf)
             }
             Poll::Ready(result) => Err(PyStopIteration::new_err((result?.into_any(slf.py())?,))),

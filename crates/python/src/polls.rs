@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! For how long Python has been in a coroutine of a run: so that one that never yields is found, by whoever looks from another thread.
 
+use crate::coroutine;
 use pyo3::prelude::*;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -41,10 +42,17 @@ fn now_ms() -> u64 {
     BEGINNING.elapsed().as_millis() as u64
 }
 
-/// What `within` gives; its coroutines are on this clock.
+/// What `within` gives, a run; its coroutines are on this clock. That of the run around it stands still: the coroutine that runs this one
+/// does something.
 pub(crate) fn with<T>(polls: &Polls, within: impl FnOnce() -> T) -> T {
     let before = CURRENT.replace(Some(Arc::clone(&polls.0)));
-    let result = within();
+    if let Some(clock) = &before {
+        clock.store(NONE, Ordering::Relaxed);
+    }
+    let result = coroutine::apart(within);
+    if let Some(clock) = &before {
+        clock.store(now_ms(), Ordering::Relaxed);
+    }
     CURRENT.set(before);
     result
 }

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A run of a lab, and what it has shown.
 
-use crate::device;
 use crate::error::{self, Interrupted, RunFailed, in_file, with_attribute};
+use crate::objects;
 use crate::progress::Watch;
 use crate::sight::{self, Sight, Waiting};
 use crate::table::Table;
 use crate::tables;
 use ::lab::{Assembly, CaptureHandle, CaptureOptions, Report, TransactionLogHandle};
 use fabric::{HostId, Limits, Side, Stop};
-use pyo3::exceptions::PyKeyboardInterrupt;
+use plug::Report as _;
+use pyo3::exceptions::{PyKeyboardInterrupt, PySystemExit};
 use pyo3::prelude::*;
 use std::fs::File;
 use std::io::BufWriter;
@@ -88,6 +89,11 @@ pub(crate) fn run(
     let (stop, interrupted) = drive(&mut assembly, ::lab::limit(limit_us), Watch::new(progress));
     let spent = riser_cli::cpu_seconds() - before;
     let transactions = taps.finish(&mut assembly)?;
+    let raised = Python::attach(|py| objects::reports().iter().find_map(|report| report.get().error(py)));
+    let (interrupted, raised) = match raised {
+        Some(error) if goes_on(&error) => (interrupted.or(Some(error)), None),
+        raised => (interrupted, raised),
+    };
     let mut report = assembly.report(name, &stop, spent);
     if interrupted.is_some() {
         report.outcome = "interrupted";
@@ -97,17 +103,24 @@ pub(crate) fn run(
         (Some(error), _) => Python::attach(|py| Err(result.of_interruption(py, error))),
         (None, stop @ (Stop::Failed(_) | Stop::NoProgress(_))) => Python::attach(|py| {
             let error = RunFailed::new_err(stop.to_string());
-            let raised = assembly.reports::<device::report::Report>();
-            error.set_cause(py, raised.into_iter().find_map(|(_, report)| report.get().error(py)));
+            error.set_cause(py, raised);
             Err(result.into_error(py, error))
         }),
         (None, _) => Ok(result),
     }
 }
 
+/// Whether what a device has raised is no error of it, but ends more than the run: Ctrl-C, `sys.exit()`.
+fn goes_on(error: &PyErr) -> bool {
+    Python::attach(|py| {
+        error.is_instance_of::<PyKeyboardInterrupt>(py) || error.is_instance_of::<PySystemExit>(py)
+    })
+}
+
 /// Where the run has stopped, and what has interrupted it. Where there are devices in Python, TLPs are shown to those who wait.
 fn drive(assembly: &mut Assembly, until: Time, mut watch: Watch<'_>) -> (Stop, Option<PyErr>) {
-    if assembly.report_of::<device::report::Report>().is_none() {
+    let reports = objects::reports();
+    if reports.is_empty() {
         let slice =
             |assembly: &mut Assembly| assembly.run(Limits { until, events: SLICE, ..Limits::default() });
         return to_the_end(assembly, until, &mut watch, slice);
@@ -116,7 +129,11 @@ fn drive(assembly: &mut Assembly, until: Time, mut watch: Watch<'_>) -> (Stop, O
     let sight = Sight::new(&links, behind);
     let waiting = sight.waiting();
     assembly.fabric.set_tap(Box::new(sight));
-    let slice = |assembly: &mut Assembly| seen(assembly, &waiting, until);
+    let slice = |assembly: &mut Assembly| match seen(assembly, &waiting, until) {
+        stop @ Stop::Failed(_) => stop,
+        // Of a driver whose slot has another device, the slot's report does not tell.
+        stop => reports.iter().find_map(|report| report.get().failure()).map_or(stop, Stop::Failed),
+    };
     sight::with(Rc::clone(&waiting), || to_the_end(assembly, until, &mut watch, slice))
 }
 

@@ -48,6 +48,18 @@ struct Wait {
     waker: RefCell<Option<Waker>>,
 }
 
+/// Takes one who waits away, as it is dropped: it may have waited for long enough.
+struct Gone {
+    waiting: Rc<Waiting>,
+    wait: Rc<Wait>,
+}
+
+impl Drop for Gone {
+    fn drop(&mut self) {
+        self.waiting.all.borrow_mut().retain(|wait| !Rc::ptr_eq(wait, &self.wait));
+    }
+}
+
 /// A tap that shows TLPs to those who wait, and all frames to another tap.
 pub(crate) struct Sight {
     waiting: Rc<Waiting>,
@@ -166,6 +178,7 @@ pub(crate) fn next(filter: &str) -> PyResult<Operation> {
     let wait = Rc::new(Wait { filter, seen: RefCell::default(), waker: RefCell::default() });
     Ok(Operation::new(async move {
         waiting.all.borrow_mut().push(Rc::clone(&wait));
+        let _gone = Gone { waiting, wait: Rc::clone(&wait) };
         let (json, data) = poll_fn(|cx| match wait.seen.take() {
             Some(seen) => Poll::Ready(seen),
             None => {

@@ -47,24 +47,27 @@ pub(crate) fn span(ps: Option<u64>, ns: Option<f64>, us: Option<f64>) -> PyResul
     }
 }
 
-/// The future of anything of riser's that can be awaited, or of a coroutine.
-pub(crate) fn future_of(awaitable: &Bound<'_, PyAny>) -> PyResult<operation::Future> {
+/// The future of anything of riser's that can be awaited, or of a coroutine; and how many operations are within one another then.
+fn future_of(awaitable: &Bound<'_, PyAny>) -> PyResult<(operation::Future, u8)> {
     if let Ok(operation) = awaitable.cast::<Operation>() {
         return operation.get().take();
     }
     if let Ok(task) = awaitable.cast::<Task>() {
-        return Ok(Box::pin(joined(task.get().0.get()?)));
+        return Ok((Box::pin(joined(task.get().0.get()?)), 0));
     }
     let coroutine = Coroutine::new(awaitable.clone(), "what is to be awaited")?;
-    Ok(Box::pin(async move { coroutine.await.map(Value::Any) }))
+    Ok((Box::pin(async move { coroutine.await.map(Value::Any) }), 0))
 }
 
 #[derive(Default)]
 struct State {
     result: Option<PyResult<Value>>,
     is_cancelled: bool,
+    is_taken: bool,
     /// True where somebody will take the result.
     is_awaited: bool,
+    /// True while somebody waits for the result.
+    is_joined: bool,
     /// Whoever awaits it, and the task itself.
     awaiting: Option<Waker>,
     own: Option<Waker>,
@@ -76,13 +79,40 @@ struct State {
 #[pyclass(frozen, module = "riser")]
 pub(crate) struct Task(Held<RefCell<State>>);
 
+/// Somebody who waits for the result of a task, until it is dropped.
+struct Joined(Rc<RefCell<State>>);
+
+impl Joined {
+    /// # Errors
+    /// Where somebody else waits, or has the result.
+    fn new(state: Rc<RefCell<State>>) -> PyResult<Joined> {
+        {
+            let mut state = state.borrow_mut();
+            if state.is_joined || state.is_taken {
+                return Err(RiserError::new_err("a task was awaited twice: it can be awaited once"));
+            }
+            (state.is_joined, state.is_awaited) = (true, true);
+        }
+        Ok(Joined(state))
+    }
+}
+
+impl Drop for Joined {
+    fn drop(&mut self) {
+        self.0.borrow_mut().is_joined = false;
+    }
+}
+
 /// Ends with the result of a task.
 async fn joined(state: Rc<RefCell<State>>) -> PyResult<Value> {
-    state.borrow_mut().is_awaited = true;
+    let joined = Joined::new(state)?;
     poll_fn(|cx| {
-        let mut state = state.borrow_mut();
+        let mut state = joined.0.borrow_mut();
         match state.result.take() {
-            Some(result) => Poll::Ready(result),
+            Some(result) => {
+                state.is_taken = true;
+                Poll::Ready(result)
+            }
             None if state.is_cancelled => Poll::Ready(Err(RiserError::new_err("the task was cancelled"))),
             None => {
                 state.awaiting = Some(cx.waker().clone());
@@ -103,14 +133,15 @@ async fn run(state: Rc<RefCell<State>>, executor: Rc<dyn Executor>, mut future: 
         future.as_mut().poll(cx).map(Some)
     });
     let Some(result) = result.await else { return };
-    let waker = {
-        let mut state = state.borrow_mut();
-        match result {
-            Err(error) if !state.is_awaited => executor.fail(error),
-            result => state.result = Some(result),
+    let is_awaited = state.borrow().is_awaited;
+    match result {
+        Err(error) if !is_awaited => {
+            state.borrow_mut().is_taken = true;
+            executor.fail(error);
         }
-        state.awaiting.take()
-    };
+        result => state.borrow_mut().result = Some(result),
+    }
+    let waker = state.borrow_mut().awaiting.take();
     if let Some(waker) = waker {
         waker.wake();
     }
@@ -123,11 +154,15 @@ impl Task {
         awaitable: &Bound<'_, PyAny>,
         is_awaited: bool,
     ) -> PyResult<Task> {
-        let future = future_of(awaitable)?;
+        let (future, _) = future_of(awaitable)?;
         let held = Held::new(RefCell::new(State { is_awaited, ..State::default() }));
         let job = run(held.get()?, Rc::clone(executor), future);
         if !executor.start(Box::pin(job)) {
-            return Err(RiserError::new_err(format!("more than {} tasks", exec::MAX_TASKS)));
+            let text = format!(
+                "no task begins any more: there are {}, or what it belongs to has ended",
+                exec::MAX_TASKS
+            );
+            return Err(RiserError::new_err(text));
         }
         Ok(Task(held))
     }
@@ -136,7 +171,7 @@ impl Task {
 fn cancel(state: &RefCell<State>) {
     let wakers = {
         let mut state = state.borrow_mut();
-        if state.result.is_some() {
+        if state.result.is_some() || state.is_taken {
             return;
         }
         state.is_cancelled = true;
@@ -178,8 +213,10 @@ pub(crate) fn gather(
     executor: &Rc<dyn Executor>,
     awaitables: &Bound<'_, pyo3::types::PyTuple>,
 ) -> PyResult<Operation> {
-    let spawn = |awaitable: Bound<'_, PyAny>| Task::spawn(executor, &awaitable, true)?.0.get();
-    let group = Group(awaitables.iter().map(spawn).collect::<PyResult<_>>()?);
+    let mut group = Group(Vec::with_capacity(awaitables.len()));
+    for awaitable in awaitables {
+        group.0.push(Task::spawn(executor, &awaitable, true)?.0.get()?);
+    }
     Ok(Operation::new(async move {
         let mut results = Vec::with_capacity(group.0.len());
         for state in &group.0 {
@@ -199,8 +236,8 @@ pub(crate) fn within(
     awaitable: &Bound<'_, PyAny>,
     duration: Duration,
 ) -> PyResult<Operation> {
-    let (future, executor) = (future_of(awaitable)?, Rc::clone(executor));
-    Ok(Operation::new(async move {
+    let ((future, nested), executor) = (future_of(awaitable)?, Rc::clone(executor));
+    Operation::around(nested, async move {
         match select(future, executor.sleep(duration)).await {
             Either::Left(result) => result,
             Either::Right(()) => {
@@ -208,5 +245,5 @@ pub(crate) fn within(
                 Err(TimedOut::new_err(format!("it has not ended within {ns} ns")))
             }
         }
-    }))
+    })
 }

@@ -40,13 +40,16 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Runs pytest over `tests` with the package and the wheels of a requirements file.
-fn pytest(requirements: &str, tests: &[&str]) {
-    let args = [&["-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "riser.testing"], tests].concat();
+const OF_TESTS: &str = "crates/python/tests/requirements.txt";
+const OF_CLUSTERS: &str = "crates/python/tests/cluster/requirements.txt";
+const OF_BENCHES: &str = "crates/python/bench/requirements.txt";
+
+/// Runs Python with the package, the wheels of this file and these arguments.
+fn python(wheels: &str, args: &[&str]) {
     let root = root();
     let run = Command::new(root.join("scripts/python.sh"))
-        .args(["--with", requirements])
-        .args(&args)
+        .args(["--with", wheels])
+        .args(args)
         .current_dir(&root)
         .env("PYTHONPATH", package())
         .env("PYTHONDONTWRITEBYTECODE", "1")
@@ -58,14 +61,30 @@ fn pytest(requirements: &str, tests: &[&str]) {
     }
 }
 
+const PYTEST: [&str; 7] = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "riser.testing"];
+
 #[test]
 fn the_package_passes_its_tests() {
     let tests = ["--ignore=crates/python/tests/cluster", "crates/python/tests"];
-    pytest("crates/python/tests/requirements.txt", &tests);
+    python(OF_TESTS, &[&PYTEST[..], &tests].concat());
 }
 
 #[test]
-#[ignore = "brings Ray; .ci/long python runs it"]
+#[ignore = "wants Ray"]
 fn sweeps_run_on_ray() {
-    pytest("crates/python/tests/cluster/requirements.txt", &["-s", "crates/python/tests/cluster"]);
+    python(OF_CLUSTERS, &[&PYTEST[..], &["-s", "crates/python/tests/cluster"]].concat());
+}
+
+/// Many TLPs through both codecs: with `RISER_TLPS`, as many of each test.
+#[test]
+#[ignore = "wants cocotb and cocotbext-pcie"]
+fn cocotbext_pcie_has_the_same_tlps() {
+    python(OF_BENCHES, &[&PYTEST[..], &["crates/python/tests/test_cocotbext.py"]].concat());
+}
+
+#[test]
+#[ignore = "boots a kernel"]
+fn a_device_in_python_lies_below_a_kernel() {
+    let page = ["crates/python/tests/test_devices_page.py", "-k", "guest", "--guest"];
+    python(OF_TESTS, &[&PYTEST[..], &page].concat());
 }

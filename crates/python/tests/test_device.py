@@ -409,6 +409,14 @@ def test_registers_that_are_not_legal_are_named() -> None:
         riser.Register(2)
     with pytest.raises(riser.RiserError, match="legal are 8, 16, 32 and 64"):
         riser.Register(0, bits=24)
+    with pytest.raises(riser.RiserError, match="method of that name"):
+
+        class Shadows(riser.Device):
+            go = riser.Register(0)
+
+            @go.on_write
+            async def serve(self, io: Any, request: Any) -> None: ...  # type: ignore[override]
+
     with pytest.raises(riser.RiserError, match="overlap"):
         type("Overlapping", (riser.Device,), {"a": riser.Register(0, bits=64), "b": riser.Register(4)})
 

@@ -52,8 +52,13 @@ from riser._riser import (
     TimedOut,
     WriteRequest,
     __version__,
+    parse_tlp,
+    refuse_others,
+    tlp_text,
 )
 from riser._sweep import SweepResult, sweep
+
+refuse_others()
 
 __all__ = [
     "ArgumentError",
@@ -100,8 +105,10 @@ __all__ = [
     "fit",
     "model_bandwidth",
     "model_nic",
+    "parse_tlp",
     "profile",
     "profiles",
     "read_capture",
     "sweep",
+    "tlp_text",
 ]

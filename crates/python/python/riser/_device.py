@@ -4,13 +4,10 @@
 from __future__ import annotations
 
 import copy
-import importlib
-import importlib.util
 import sys
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, TypeVar, overload
+from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar, overload
 
 from riser._riser import AtomicRequest, Cpu, Function, Io, ReadRequest, RiserError, WriteRequest
 
@@ -18,8 +15,7 @@ from riser._riser import AtomicRequest, Cpu, Function, Io, ReadRequest, RiserErr
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
-@dataclass(frozen=True)
-class Bar:
+class Bar(NamedTuple):
     """A BAR.
 
     Args:
@@ -33,8 +29,7 @@ class Bar:
     prefetchable: bool = False
 
 
-@dataclass(frozen=True)
-class Msix:
+class Msix(NamedTuple):
     """MSI-X: its table and pending bits lie in a BAR of the function.
 
     Args:
@@ -48,6 +43,10 @@ class Msix:
     bar: int = 0
     table_offset: int = 0x800
     pending_offset: int = 0xC00
+
+
+_REGISTERS_END = 1 << 24
+"""Offset below which registers lie. A file of registers has all bytes up to the last of them."""
 
 
 class Register:
@@ -73,10 +72,14 @@ class Register:
     def __init__(
         self, offset: int, *, bits: int = 32, bar: int = 0, reset: int = 0, writable: int | None = None
     ) -> None:
+        for name, value in (("offset", offset), ("bits", bits), ("bar", bar), ("reset", reset), ("writable", writable)):
+            if not isinstance(value, int) and (name, value) != ("writable", None):
+                raise RiserError(f"{name} of a register, {value!r}: legal are integers")
         if bits not in (8, 16, 32, 64):
             raise RiserError(f"register at {offset:#x}: bits of {bits}: legal are 8, 16, 32 and 64")
-        if offset < 0 or offset % (bits // 8):
-            raise RiserError(f"register at {offset:#x}: legal are multiples of its {bits // 8} B")
+        if offset % (bits // 8) or not 0 <= offset < _REGISTERS_END:
+            place = f"multiples of its {bits // 8} B, below {_REGISTERS_END:#x}"
+            raise RiserError(f"register at {offset:#x}: legal are {place}")
         self.offset, self.bits, self.bar, self.reset = offset, bits, bar, reset
         self.size = bits // 8
         self.writable = (1 << bits) - 1 if writable is None else writable
@@ -133,8 +136,8 @@ class _RegisterFile:
         return int.from_bytes(bytes_, "little")
 
     def set(self, register: Register, value: int) -> None:
-        if not 0 <= value < 1 << register.bits:
-            raise RiserError(f"register {register.name}: {value}: legal are {register.bits} bits")
+        if not isinstance(value, int) or not 0 <= value < 1 << register.bits:
+            raise RiserError(f"register {register.name}: {value!r}: legal are integers of {register.bits} bits")
         end = register.offset + register.size
         self._bars[register.bar][register.offset : end] = value.to_bytes(register.size, "little")
 
@@ -205,6 +208,10 @@ class Device:
         own = [value for value in vars(cls).values() if isinstance(value, Register)]
         names = {register.name for register in own}
         cls._registers = [*(r for r in cls._registers if r.name not in names), *own]
+        for register in own:
+            for hook in (register._on_write, register._on_read):
+                if (name := getattr(hook, "__name__", None)) in vars(Device):
+                    raise RiserError(f"{cls.__name__}.{name}, which {register.name} calls: riser.Device has a method of that name")
         by_place = sorted(cls._registers, key=lambda r: (r.bar, r.offset))
         for one, next_ in zip(by_place, by_place[1:], strict=False):
             if one.bar == next_.bar and one.offset + one.size > next_.offset:
@@ -269,6 +276,9 @@ class Device:
 
 def load(name: str, folder: Path, settings: Mapping[str, Any]) -> Device:
     """An instance of the class `FILE.py:CLASS`, from `folder` on, or `MODULE:CLASS`."""
+    # What only this needs is not imported by all who import riser.
+    import importlib
+
     place, _, attribute = name.rpartition(":")
     module = _from_file(Path(folder) / place) if place.endswith(".py") else importlib.import_module(place)
     try:
@@ -282,6 +292,8 @@ def load(name: str, folder: Path, settings: Mapping[str, Any]) -> Device:
 
 
 def _from_file(path: Path) -> Any:
+    import importlib.util
+
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         raise RiserError(f"{path} cannot be imported")

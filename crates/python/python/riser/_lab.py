@@ -198,14 +198,20 @@ class Lab:
         """Add a slot with this device: the name of a model, or an object.
 
         A dict under the name of the model holds its settings: `traffic={"flow": [...]}`. Of an object, `virtual_functions` says how
-        many the host is to enable, where not all that it has.
+        many the host is to enable, where not all that it has. `driver` of a slot with a design in Verilog (`device="rtl"`) is the name
+        of a model or an object, whose `driver` drives the design.
         """
         if isinstance(device, Device):
             count = keys.pop("virtual_functions", device.virtual_functions)
-            keys["python"] = {"object": len(self._objects), "virtual_functions": count}
-            self._objects.append(device)
+            keys["python"] = {"object": self._number_of(device), "virtual_functions": count}
             device = "python"
+        elif isinstance(driver := keys.get("driver"), Device):
+            keys |= {"driver": "python", "python": {"object": self._number_of(driver)}}
         self._add("slot", {"name": name, "device": device, **keys})
+
+    def _number_of(self, device: Device) -> int:
+        self._objects.append(device)
+        return len(self._objects) - 1
 
     def switch(self, name: str, **keys: Any) -> None:
         """Add a switch; what hangs on it names it by `parent`."""

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,8 +30,14 @@ def watching(polls: Polls, wanted: bool) -> Iterator[None]:
 
 
 def _watch(polls: Polls, thread: int, done: threading.Event) -> None:
+    import ctypes
+
+    waited = 0.0
     while not done.wait(min(1.0, PATIENCE_S / 4)):
         seconds = polls.seconds()
-        if seconds is not None and seconds > PATIENCE_S:
+        if seconds is None:
+            waited = 0.0
+        elif seconds > waited + PATIENCE_S:
+            # It may catch the first.
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(Stuck))
-            return
+            waited = seconds

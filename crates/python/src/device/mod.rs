@@ -114,6 +114,7 @@ impl Settings {
             return Err(Fault::at("virtual_functions", text));
         }
         let report = Shared::new(Report::new(device.clone().unbind()));
+        objects::add_report(&report);
         let author = Author { device: Rc::new(device.unbind()), report: report.clone() };
         let make = {
             let (author, pool, messages) = (author.clone(), site.payloads.clone(), description.messages());
@@ -151,7 +152,7 @@ impl Author {
     async fn live(self, io: ::device::Io, vf: Option<u16>) {
         let report = self.report.clone();
         let fail: Rc<dyn Fn(PyErr, tlp::Time)> =
-            Rc::new(move |error, now| report.change(|report| report.fail(error, now)));
+            Rc::new(move |error, now| drop(report.change(|report| report.fail(error, now))));
         let begun = Python::attach(|py| {
             let handle = Py::new(py, Io::new(io.clone(), vf, Rc::clone(&fail)))?;
             Coroutine::new(self.device.bind(py).call_method1("_live", (handle,))?, "what run() gives")

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a device in Python has done, and the exception by which it or its driver has failed.
 
+use crate::plain;
 use plug::Shown;
 use pyo3::prelude::*;
 use pyo3::types::{PyTracebackMethods, PyType};
@@ -20,9 +21,13 @@ impl Report {
         Report { device, failure: None, returned: None }
     }
 
-    /// Notes an exception that nobody has caught; the first one counts.
-    pub(crate) fn fail(&mut self, error: PyErr, now: Time) {
-        self.failure.get_or_insert((error, now));
+    /// Notes an exception that nobody has caught; the first one counts, and any other is given back: what it drops may run Python.
+    pub(crate) fn fail(&mut self, error: PyErr, now: Time) -> Option<PyErr> {
+        if self.failure.is_some() {
+            return Some(error);
+        }
+        self.failure = Some((error, now));
+        None
     }
 
     /// Notes that its coroutine has returned.
@@ -40,7 +45,7 @@ impl plug::Report for Report {
     fn shown(&self, _: Time) -> Shown {
         let counters = Python::attach(|py| {
             let counters = self.device.bind(py).call_method0("report")?;
-            Ok::<_, PyErr>(pythonize::depythonize::<serde_json::Map<_, _>>(&counters)?)
+            plain::read::<serde_json::Map<_, _>>(&counters)
         });
         let mut shown = Shown::new();
         match counters {

@@ -20,7 +20,7 @@ use std::rc::Rc;
 pub(crate) async fn drive(author: Author, cpu: ::host::Cpu, found: Vec<FoundFunction>) -> Result<(), String> {
     let shared = author.report.clone();
     let fail: Rc<dyn Fn(PyErr, tlp::Time)> =
-        Rc::new(move |error, now| shared.change(|report| report.fail(error, now)));
+        Rc::new(move |error, now| drop(shared.change(|report| report.fail(error, now))));
     let begun = Python::attach(|py| {
         let driver = author.device.bind(py).getattr("driver")?;
         if driver.is_none() {
