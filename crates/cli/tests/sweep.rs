@@ -41,7 +41,7 @@ fn the_sweeps_that_ship_come_to_what_they_ask_for() {
     let best = link["best"].as_array().unwrap();
     assert!(!best.is_empty());
     for (a, b) in best.iter().flat_map(|a| best.iter().map(move |b| (a, b))) {
-        let better = of(a, "payload_gbps") > of(b, "payload_gbps") && of(a, "lane_gts") < of(b, "lane_gts");
+        let better = of(a, "read_gbps") > of(b, "read_gbps") && of(a, "lane_gts") < of(b, "lane_gts");
         assert!(!better, "{a} is better than {b}");
     }
     for name in ["results.parquet", "report.html", "journal.jsonl"] {
@@ -53,14 +53,26 @@ fn the_sweeps_that_ship_come_to_what_they_ask_for() {
     {
         assert!(page.contains(word), "{word}");
     }
-    let cheapest = labs().join("cheapest.toml");
-    let cheapest = json(&["sweep", text(&cheapest), "-o", text(&out.join("cheapest")), "--json"]);
-    let [best] = &cheapest["best"].as_array().unwrap()[..] else { panic!("{cheapest:#}") };
-    assert!(of(best, "payload_gbps") >= 38.0, "{best}");
-    // Nothing that costs less reaches it with the whole budget: by the grid above, and half of that link by the wire alone.
-    let gts = best["settings"]["link.lanes"].as_f64().unwrap()
-        * best["settings"]["link.gen"].as_f64().unwrap().exp2();
-    assert!((38.0..=128.0).contains(&gts), "{best}");
+    // Halving comes to what all points with the whole budget come to.
+    let halving = labs().join("cheapest.toml");
+    let file = fs::read_to_string(&halving).unwrap();
+    let (head, rest) = file.split_once("[halving]").unwrap();
+    let grid = format!(
+        "{head}\"slot.card.pcie-bench.transfers\" = [4000]\n[metrics]{}",
+        rest.split_once("[metrics]").unwrap().1
+    );
+    fs::copy(labs().join("read.toml"), out.join("read.toml")).unwrap();
+    fs::write(out.join("grid.toml"), grid).unwrap();
+    let halving = json(&["sweep", text(&halving), "-o", text(&out.join("halving")), "--json"]);
+    let grid = json(&["sweep", text(&out.join("grid.toml")), "-o", text(&out.join("grid")), "--json"]);
+    assert_eq!((&halving["points"], &grid["points"]), (&184.into(), &140.into()));
+    let cost = |summary: &Value| -> Vec<f64> {
+        let best = summary["best"].as_array().unwrap();
+        assert!(!best.is_empty() && best.iter().all(|best| of(best, "read_gbps") >= 38.0), "{summary:#}");
+        best.iter().map(|best| of(best, "cost")).collect()
+    };
+    let (by_halving, by_grid) = (cost(&halving), cost(&grid));
+    assert!(by_halving.iter().chain(&by_grid).all(|cost| *cost == by_grid[0]), "{by_halving:?} {by_grid:?}");
 }
 
 const LAB: &str = "version = 1\n[[slot]]\nname = 'a'\ndevice = 'memory'\n";
