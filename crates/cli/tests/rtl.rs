@@ -79,13 +79,13 @@ fn a_design_answers_and_is_told_what_it_does_wrongly() {
     let counters = &report["devices"][0]["counters"];
     assert_eq!((&counters["packets_in"], &counters["packets_out"]), (&3.into(), &2.into()));
 
-    // A write of two double-words that has one is sent by nobody, and said.
+    // A write of two double-words that has one the block drops, and it is said.
     let wrong = run(&folder, &[("write", 28, 1), ("expect", 0, 0x1234_5670)], &[]);
     let report: serde_json::Value = serde_json::from_str(&wrong.stdout).unwrap();
     let finding = report["devices"][0]["counters"]["finding_1"].as_str().unwrap_or_default();
     assert_eq!(wrong.code, 0, "{}", wrong.stderr);
     assert!(
-        finding.contains("cycle ") && finding.contains("malformed") && finding.contains("40000002"),
+        finding.contains("cycle ") && finding.contains("16 B, whose header says 20 B: the block drops it"),
         "{finding}"
     );
 
@@ -116,6 +116,56 @@ fn a_design_answers_and_is_told_what_it_does_wrongly() {
         let is_told = other.stderr.contains("of another version of the design");
         assert!(other.code == 1 && is_told, "{name}: {}", other.stderr);
         fs::write(folder.path().join(name), before).unwrap();
+    }
+}
+
+/// What breaks a rule of a TLP's form leaves as it is, and the port above the slot drops it: a root port, or a switch that would send it on
+/// before its end.
+#[test]
+fn a_malformed_tlp_is_dropped_where_it_arrives() {
+    if !has_verilator() {
+        return;
+    }
+    // A write of one double-word with a last byte enable; a read of two across 4 KiB.
+    let read = (
+        "tx_data <= 64'h0000000000100000;\n            tx_last",
+        "tx_data <= 64'h00000ffc;\n            {tx_keep, tx_last} <= {8'h0f, 1'b1};\n            if (0) tx_last",
+    );
+    for (header, end, rule) in
+        [("40000001", ("", ""), "Byte Enables"), ("00000002", read, "does not cross a 4 KiB boundary")]
+    {
+        let source = SCRATCH.replace("40000002", header).replace(end.0, end.1);
+        let folder = folder(&source, DESIGN);
+        assert_eq!(build(&folder).code, 0);
+        for above in ["", "[[switch]]\nname = \"between\"\nforwarding = \"cut-through\"\n"] {
+            let parent = if above.is_empty() { "" } else { "parent = \"between\"\n" };
+            let lab = LAB.replace("[[slot]]\n", &format!("{above}[[slot]]\n{parent}"));
+            let steps = "[[slot.rtl.step]]\ndo = \"write\"\noffset = 28\nvalue = 1\n[[slot.rtl.step]]\ndo = \"expect\"\noffset = 0\nvalue = 0x12345670\n";
+            fs::write(folder.path().join("lab.toml"), format!("{lab}{steps}")).unwrap();
+            let capture = path(&folder, "c.pcapng");
+            let run = riser(&[
+                "run",
+                &path(&folder, "lab.toml"),
+                "--allow-native",
+                "--json",
+                "--force",
+                "--capture",
+                &capture,
+            ]);
+            assert_eq!(run.code, 0, "{}", run.stderr);
+            let report: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+            let counters = &report["devices"][0]["counters"];
+            let finding = counters["finding_1"].as_str().unwrap_or_default();
+            let is_told =
+                finding.contains("was sent as it is") && finding.contains(rule) && finding.contains(header);
+            assert!(is_told && counters["wrong_outputs"] == 1, "{counters}");
+            let links = report["links"].as_array().unwrap();
+            let directions = links.iter().flat_map(|link| link["directions"].as_array().unwrap());
+            let dropped = directions.filter(|direction| direction["malformed_tlps"] == 1).count();
+            assert_eq!(dropped, 1, "{above}");
+            let traced = riser(&["trace", &capture]);
+            assert_eq!(traced.stdout.matches("error in TLP: malformed TLP").count(), 1, "{above}");
+        }
     }
 }
 

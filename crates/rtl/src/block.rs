@@ -10,7 +10,7 @@ pub(crate) mod seven_series;
 use config::ConfigSpace;
 use descriptor::Stream;
 use device::seam::{Ready, Token};
-use endpoint::hard_block::{DesignInput, DesignOutput};
+use endpoint::hard_block::{DesignInput, DesignOutput, RefusedTlp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tlp::{Bdf, Class, Time};
@@ -40,6 +40,9 @@ pub(crate) trait Block {
 
     /// The next that the design sends.
     fn next_output(&mut self, class: Class) -> Option<DesignOutput>;
+
+    /// Whether a TLP of the design that is wrong for this reason leaves as it is.
+    fn sends_wrong(&self, why: &RefusedTlp) -> bool;
 
     /// Whether nothing is on its way in either direction.
     fn is_idle(&self) -> bool;

@@ -45,12 +45,16 @@ pub(crate) enum Rule {
     InterruptFunction(u32),
     #[error("an interrupt before the block has answered the one before it (sent, or fail)")]
     InterruptEarly,
-    #[error("the TLP is malformed: {0}")]
-    Tlp(String),
-    #[error("a TLP of {sent} B, whose header says {said} B")]
+    #[error("a TLP of {sent} B, whose header says {said} B: the block drops it (tx_err_drop)")]
     Length { sent: usize, said: usize },
+    #[error(
+        "a TLP whose header is not whole, or with prefixes that break a rule: the block drops it (tx_err_drop)"
+    )]
+    Header,
     #[error("the TLP was not sent: {0}")]
     Refused(String),
+    #[error("the TLP was sent as it is: {0}")]
+    SentWrong(String),
     #[error("a write by cfg_mgmt: riser's block writes no configuration register for a design")]
     RegisterWrite,
     #[error("{0}: riser's block does nothing for this input of a design")]

@@ -10,7 +10,7 @@ use crate::recording::Recorder;
 use crate::shown::{Shown, Way};
 use config::ConfigSpace;
 use device::seam::{Ready, ResetKind, Token};
-use endpoint::hard_block::{DesignInput, DesignOutput, DesignRequest, TlpDesign};
+use endpoint::hard_block::{DesignInput, DesignOutput, DesignRequest, RefusedTlp, TlpDesign};
 use plug::Shared;
 use tlp::{Bdf, Class, Duration, Time, Tlp};
 
@@ -188,6 +188,10 @@ impl TlpDesign for Rtl {
 
     fn is_ticking(&self) -> bool {
         self.block.is_idle()
+    }
+
+    fn sends_wrong(&self, why: &RefusedTlp) -> bool {
+        self.block.sends_wrong(why)
     }
 
     fn waits_for(&self) -> Option<String> {
