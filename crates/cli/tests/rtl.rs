@@ -64,6 +64,12 @@ fn a_design_answers_and_is_told_what_it_does_wrongly() {
     let folder = folder(SCRATCH, DESIGN);
     let not_built = run(&folder, &[], &[]);
     assert!(not_built.stderr.contains("`riser rtl build` makes it"), "{}", not_built.stderr);
+    let checked = riser(&["check", &path(&folder, "lab.toml")]);
+    assert!(
+        checked.stderr.contains("design.so: it is not built: `riser rtl build` makes it"),
+        "{}",
+        checked.stderr
+    );
     let built = build(&folder);
     assert_eq!((built.code, built.stderr.as_str()), (0, ""));
     assert!(Path::new(built.stdout.trim()).is_file(), "{}", built.stdout);
@@ -105,7 +111,8 @@ fn a_design_answers_and_is_told_what_it_does_wrongly() {
     // Native code runs when that is said, and the library must be of this design.
     let refused = riser(&["run", &path(&folder, "lab.toml")]);
     assert!(refused.code == 1 && refused.stderr.contains("--allow-native"), "{}", refused.stderr);
-    assert_eq!(riser(&["check", &path(&folder, "lab.toml")]).code, 0);
+    let checked = riser(&["check", &path(&folder, "lab.toml")]);
+    assert_eq!((checked.code, checked.stderr.as_str()), (0, ""));
     for (name, text) in [
         ("scratch.v", SCRATCH.replace("1234567", "1234568")),
         ("design.toml", DESIGN.replace("62_500_000", "125_000_000")),
@@ -115,6 +122,8 @@ fn a_design_answers_and_is_told_what_it_does_wrongly() {
         let other = run(&folder, &[], &[]);
         let is_told = other.stderr.contains("of another version of the design");
         assert!(other.code == 1 && is_told, "{name}: {}", other.stderr);
+        let checked = riser(&["check", &path(&folder, "lab.toml")]);
+        assert!(checked.stderr.contains("of another version of the design"), "{name}: {}", checked.stderr);
         fs::write(folder.path().join(name), before).unwrap();
     }
 }
@@ -209,6 +218,47 @@ fn a_design_that_cannot_go_on_ends_the_run() {
         let read = riser(&["trace", &capture, "--stats"]);
         assert_eq!(read.code, 0, "the capture is whole: {}", read.stderr);
     }
+}
+
+/// What waits for a clock without an edge is told when the design is built, with the clock's place.
+#[test]
+fn a_clock_that_stands_still_is_named() {
+    if !has_verilator() {
+        return;
+    }
+    let clocks = "wire slow, fast, fb, nobody;\nreg half, a, b, c, d;\n\
+        MMCME2_ADV #(.CLKIN1_PERIOD(10.0), .CLKFBOUT_MULT_F(10.0), .CLKOUT0_DIVIDE_F(10.0), .CLKOUT1_DIVIDE(30)) mmcm (\n\
+        .CLKIN1(sys_clk_p), .CLKFBIN(fb), .CLKFBOUT(fb), .CLKOUT0(fast), .CLKOUT1(slow));\n\
+        always @(posedge clk or posedge nobody) if (nobody) half <= 0; else half <= ~half;\n\
+        always @(posedge slow) a <= up;\nalways @(posedge nobody) b <= up;\n\
+        always @(posedge half) c <= up;\nalways @(posedge fast) d <= up;\n(* keep";
+    let source = SCRATCH.replacen("(* keep", clocks, 1);
+    let at = 1 + source.lines().position(|line| line.starts_with("wire slow")).unwrap();
+    let folder = folder(&source, DESIGN);
+    let built = build(&folder);
+    assert_eq!(built.code, 0, "{}", built.stderr);
+    let lines: Vec<&str> = built.stderr.lines().collect();
+    let [first, second] = lines[..] else { panic!("{lines:?}") };
+    let place = |line: usize| format!("{}:{line}", path(&folder, "scratch.v"));
+    for (line, parts) in [
+        (
+            first,
+            [format!("{}: the clock `nobody` stands still: nothing drives it", place(at)), place(at + 6)],
+        ),
+        (
+            second,
+            [
+                format!("{}: the clock `slow` stands still: `mmcm.CLKOUT1` would be 33333333 Hz", place(at)),
+                place(at + 5),
+            ],
+        ),
+    ] {
+        assert!(parts.iter().all(|part| line.contains(part)), "{parts:?} in {line}");
+    }
+    let with_clock = format!("{DESIGN}\n[[clock]]\nfrequency_hz = 33_333_333\n");
+    fs::write(folder.path().join("design.toml"), with_clock).unwrap();
+    let built = build(&folder);
+    assert!(!built.stderr.contains("slow"), "{}", built.stderr);
 }
 
 #[test]

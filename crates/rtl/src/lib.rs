@@ -4,7 +4,8 @@
 //!
 //! - [`Design`]: the file of a design; [`build()`] makes a library of it, with Verilator;
 //! - [`Settings`]: the model `rtl` of a slot, which loads that;
-//! - `source`, `standin`: instances in Verilog, and what is written around them; `complaints`: what Verilator says of both;
+//! - `source`, `standin`: instances in Verilog, and what is written around them; `complaints`: what Verilator says of both; `netlist`,
+//!   `still`: clocks without an edge;
 //! - `block`, `signals`: the ports of vendors' blocks, as data;
 //! - [`Recording`]: what a design is given, to measure what riser adds;
 //! - `seven_series`, `receive`, `transmit`, `status`: the 7-series block; `descriptor`: those with streams of descriptors; `common`, `kept`,
@@ -24,6 +25,7 @@ mod findings;
 mod kept;
 mod loader;
 mod model;
+mod netlist;
 mod receive;
 mod recording;
 mod registers;
@@ -35,12 +37,14 @@ mod source;
 mod space;
 mod standin;
 mod status;
+mod still;
 mod transmit;
 
 pub use block::BlockKind;
-pub use build::{BuildError, Options, Step, build};
+pub use build::{BuildError, Built, Options, Step, build};
 pub use design::{Alignment, Block, Clock, Design, Function, Msix, Reset, Sriov, Straddle, folder};
 pub use findings::Told;
 pub use model::Settings;
 pub use recording::{Recording, Replay, ReplayError};
 pub use source::{Connection, Instance, SourceError, instances};
+pub use still::StillClock;

@@ -18,7 +18,7 @@ use plug::site::NativeCode;
 use plug::{Fault, Model, Needs, Plugged, Shared, Site};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tlp::{Duration, PayloadPool, Time};
 
 /// A design in Verilog with a vendor's PCI Express block, under Verilator: `riser rtl build` makes its library. Its code runs with
@@ -81,9 +81,14 @@ impl Model for Settings {
         self.check_functions(&design)?;
         let told: Shared<Told> = Shared::default();
         let pool = site.payloads.clone();
+        let mut not_built = None;
         let instance = match site.native {
             NativeCode::Allowed => Some(self.instance(&path, &design, site.seed)?),
-            NativeCode::NotLoaded => None,
+            NativeCode::NotLoaded => {
+                let (library, fingerprint) = self.library(&path, &design)?;
+                not_built = Loaded::look(&library, &fingerprint).err();
+                None
+            }
             NativeCode::Refused => {
                 let why = "a lab that runs a design is run with --allow-native alone";
                 return Err(at(format!("{}: {why}", path.display())));
@@ -104,7 +109,7 @@ impl Model for Settings {
             0 => Plugged::block(block, native::driver(&self.step, &told)),
             _ => Plugged::block_with_virtual_functions(block, native::functions_driver(&self.step, &told)),
         };
-        let plugged = plugged.reporting(&told);
+        let plugged = plugged.reporting(&told).warning(not_built.map(|why| why.to_string()));
         Ok(if self.step.is_empty() { driven_by_models(plugged, &design) } else { plugged })
     }
 }
@@ -141,12 +146,19 @@ impl Settings {
         native::check_steps(&self.step, parts)
     }
 
-    fn instance(&self, path: &Path, design: &Design, seed: u64) -> Result<Loading, Fault> {
-        let at = |message: String| Fault::at("design", message);
+    /// The design's library, and the fingerprint that it must have.
+    fn library(&self, path: &Path, design: &Design) -> Result<(PathBuf, String), Fault> {
         let library = build::library(&design::folder(path), !self.waves.is_empty());
         let library = library.canonicalize().unwrap_or(library);
         let base = path.parent().unwrap_or(Path::new(""));
-        let fingerprint = build::fingerprint(design, base).map_err(|e| at(e.to_string()))?;
+        let fingerprint = build::fingerprint(design, base).map_err(|e| Fault::at("design", e.to_string()))?;
+        Ok((library, fingerprint))
+    }
+
+    fn instance(&self, path: &Path, design: &Design, seed: u64) -> Result<Loading, Fault> {
+        let at = |message: String| Fault::at("design", message);
+        let (library, fingerprint) = self.library(path, design)?;
+        let base = path.parent().unwrap_or(Path::new(""));
         let loaded = Loaded::open(&library, &fingerprint).map_err(|e| at(e.to_string()))?;
         let folder = design.includes.first().map_or_else(|| base.to_owned(), |include| base.join(include));
         let made = in_folder(&folder, || Instance::create(&loaded, seed));
