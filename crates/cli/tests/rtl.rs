@@ -462,3 +462,61 @@ fn waves_have_the_tlps_beside_the_signals() {
     let last = counts.next_back().unwrap_or_default();
     assert!(last.starts_with("b00000000000000000000000000000001 ") && !keep.is_empty(), "{last}");
 }
+
+/// A register that nothing resets reaches an answer: named are the answer, the port with its line, and the register. Where it is overwritten
+/// before anybody sees it, all is the same.
+#[test]
+fn what_no_reset_sets_is_found_where_it_matters() {
+    if !has_verilator() {
+        return;
+    }
+    let source = SCRATCH
+        .replacen(
+            "reg is_write;",
+            "reg is_write;\nreg [31:0] lost;\nwire [31:0] mixed = registers[5] ^ lost;",
+            1,
+        )
+        .replacen("registers[at][7:0]", "at == 5 ? mixed[7:0] : registers[at][7:0]", 1)
+        .replacen(
+            "if (rx_data[4:2] == 6)",
+            "if (rx_data[4:2] == 5) lost <= 0;\n            if (rx_data[4:2] == 6)",
+            1,
+        );
+    let line = |of: &str| 1 + source.lines().position(|line| line.contains(of)).unwrap();
+    let folder = folder(&source, DESIGN);
+    assert_eq!(riser(&["rtl", "build", &path(&folder, "design.toml"), "--waves"]).code, 0);
+    assert_eq!(build(&folder).code, 0);
+    let seeds = |steps: &[(&str, u32, u32)]| {
+        run(&folder, steps, &[]);
+        riser(&["rtl", "seeds", &path(&folder, "lab.toml"), "--allow-native", "--json"])
+    };
+    let same = seeds(&[("expect", 16, 0x1234_5674), ("write", 20, 7), ("expect", 20, 7)]);
+    assert_eq!(same.code, 0, "{}", same.stderr);
+    let report: serde_json::Value = serde_json::from_str(&same.stdout).unwrap();
+    assert_eq!((&report["seeds"], &report["parts"]), (&4.into(), &serde_json::Value::Null));
+
+    let parts = seeds(&[("expect", 16, 0x1234_5674), ("expect", 20, 0)]);
+    assert_eq!(parts.code, 1, "{}", parts.stderr);
+    let report: serde_json::Value = serde_json::from_str(&parts.stdout).unwrap();
+    let found = &report["parts"];
+    let what = found["what"].as_str().unwrap();
+    assert!(
+        what.starts_with("what leaves as number 2: with seed 1 CplD") && what.contains("in cycle "),
+        "{what}"
+    );
+    assert_eq!((&found["slot"], &found["seeds"]), (&"fpga".into(), &serde_json::json!([1, 2])));
+    let place = |line: usize| format!("{}:{line}: ", path(&folder, "scratch.v"));
+    let port = found["ports"][0].as_str().unwrap();
+    assert!(
+        port.starts_with(&format!("{}s_axis_tx_tdata of `block` in cycle ", place(line(".s_axis_tx_tdata")))),
+        "{port}"
+    );
+    if Command::new("fst2vcd").arg("--help").output().is_err() {
+        return eprintln!("skipped: no fst2vcd");
+    }
+    assert_eq!(
+        found["registers"],
+        serde_json::json!([format!("{}lost", place(line("reg [31:0] lost")))]),
+        "{found}"
+    );
+}

@@ -26,6 +26,9 @@ pub(crate) trait Block {
     /// Edges so far.
     fn cycle(&self) -> u64;
 
+    /// Whether it holds the design in reset.
+    fn in_reset(&self) -> bool;
+
     /// Time is here from now on.
     fn set_now(&mut self, now: Time);
 

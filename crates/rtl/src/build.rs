@@ -138,8 +138,7 @@ fn source_bytes(path: &Path) -> Result<Vec<u8>, BuildError> {
 pub fn build(file: &Path, options: &Options, progress: &mut dyn FnMut(Step)) -> Result<Built, BuildError> {
     let design = Design::read(file).map_err(BuildError::Design)?;
     let base = file.parent().unwrap_or(Path::new(""));
-    let paths = design.sources.iter().map(|source| base.join(source));
-    let (programs, paths): (Vec<PathBuf>, Vec<PathBuf>) = paths.partition(|path| is_program(path));
+    let [programs, paths] = sources(&design, base);
     let (path, instance) = find_block(&design, &paths)?;
     let block = standin::block(&design.module(), design.shape(), &instance, options.waves);
     let block = block.map_err(|unfit| {
@@ -147,7 +146,7 @@ pub fn build(file: &Path, options: &Options, progress: &mut dyn FnMut(Step)) -> 
         BuildError::Source { path: path.clone(), line: unfit.line, why }
     })?;
     let folder = design::folder(file);
-    let objects = folder.join(if options.waves { "obj-waves" } else { "obj" });
+    let objects = objects(&folder, options.waves);
     fs::create_dir_all(&objects).map_err(|why| BuildError::File { path: objects.clone(), why })?;
     for (name, text) in [
         ("riser_block.sv", &block),
@@ -171,6 +170,31 @@ pub fn build(file: &Path, options: &Options, progress: &mut dyn FnMut(Step)) -> 
 /// Whether it is a source of functions in C or C++ that the design calls.
 fn is_program(path: &Path) -> bool {
     path.extension().is_some_and(|extension| ["c", "cc", "cpp"].iter().any(|known| extension == *known))
+}
+
+/// Sources of functions that a design calls, and those of the design.
+fn sources(design: &Design, base: &Path) -> [Vec<PathBuf>; 2] {
+    let paths = design.sources.iter().map(|source| base.join(source));
+    let (programs, paths) = paths.partition(|path| is_program(path));
+    [programs, paths]
+}
+
+/// The one instance of the block in the design of a file in `base`, and its source.
+///
+/// # Errors
+/// Where there is none, or it cannot be read.
+pub(crate) fn block_of(design: &Design, base: &Path) -> Result<(PathBuf, Instance), BuildError> {
+    let [_, paths] = sources(design, base);
+    find_block(design, &paths)
+}
+
+/// The netlist that Verilator has written when it was built.
+pub(crate) fn netlist(folder: &Path, waves: bool) -> PathBuf {
+    objects(folder, waves).join("netlist.xml")
+}
+
+fn objects(folder: &Path, waves: bool) -> PathBuf {
+    folder.join(if waves { "obj-waves" } else { "obj" })
 }
 
 /// The one instance of the block, and its source.
@@ -228,7 +252,7 @@ impl Build<'_> {
     /// Clocks without an edge, where this Verilator writes a netlist.
     fn still_clocks(&self, sources: &[PathBuf]) -> Result<Option<Vec<StillClock>>, BuildError> {
         let (mut command, _) = self.verilator();
-        let path = self.objects.join("netlist.xml");
+        let path = netlist(self.folder, self.waves);
         command.args(["--xml-only", "--flatten", "-Wno-lint", "-Wno-style", "--xml-output"]).arg(&path);
         command.arg("-Mdir").arg(self.objects);
         self.add_sources(&mut command, sources);

@@ -7,7 +7,7 @@
 //! - `source`, `standin`: instances in Verilog, and what is written around them; `complaints`: what Verilator says of both; `netlist`,
 //!   `still`: clocks without an edge;
 //! - `block`, `signals`: the ports of vendors' blocks, as data;
-//! - [`Recording`]: what a design is given, to measure what riser adds;
+//! - [`Recording`]: what a design is given, to measure what riser adds; `trail`, `parting`, `vcd`: two runs of a design, compared;
 //! - `seven_series`, `receive`, `transmit`, `status`: the 7-series block; `descriptor`: those with streams of descriptors; `common`, `kept`,
 //!   `registers`: what they share;
 //! - `space`: configuration spaces; `slot`, `clocks`: a block and the design in time; `shown`: its TLPs in the waves.
@@ -26,6 +26,7 @@ mod kept;
 mod loader;
 mod model;
 mod netlist;
+mod parting;
 mod receive;
 mod recording;
 mod registers;
@@ -38,13 +39,16 @@ mod space;
 mod standin;
 mod status;
 mod still;
+mod trail;
 mod transmit;
+mod vcd;
 
 pub use block::BlockKind;
 pub use build::{BuildError, Built, Options, Step, build};
 pub use design::{Alignment, Block, Clock, Design, Function, Msix, Reset, Sriov, Straddle, folder};
 pub use findings::Told;
 pub use model::Settings;
+pub use parting::{Parting, compare_seeds};
 pub use recording::{Recording, Replay, ReplayError};
 pub use source::{Connection, Instance, SourceError, instances};
 pub use still::StillClock;

@@ -12,6 +12,7 @@ use crate::recording::Recorder;
 use crate::seven_series::SevenSeries;
 use crate::slot::Rtl;
 use crate::space;
+use crate::trail::{self, Look};
 use endpoint::{EndpointLimits, HardBlock, TagsPer};
 use plug::plugged::{HostTask, StandIn};
 use plug::site::NativeCode;
@@ -82,10 +83,17 @@ impl Model for Settings {
         let told: Shared<Told> = Shared::default();
         let pool = site.payloads.clone();
         let mut not_built = None;
+        let watched = match site.native {
+            NativeCode::Allowed => trail::begin(&design, path.clone(), &told),
+            _ => None,
+        };
         let instance = match site.native {
-            NativeCode::Allowed => Some(self.instance(&path, &design, site.seed)?),
+            NativeCode::Allowed => {
+                let look = watched.as_ref().map(|(_, look)| look);
+                Some(self.instance(&path, &design, look.map_or(site.seed, |look| look.seed), look)?)
+            }
             NativeCode::NotLoaded => {
-                let (library, fingerprint) = self.library(&path, &design)?;
+                let (library, fingerprint) = self.library(&path, &design, !self.waves.is_empty())?;
                 not_built = Loaded::look(&library, &fingerprint).err();
                 None
             }
@@ -99,6 +107,7 @@ impl Model for Settings {
         let (instance, recorder) = instance.unzip();
         let rtl = Rtl::new(instance, clocks, block, told.clone())
             .recorded(recorder.flatten())
+            .watched(watched.map(|(trail, _)| trail))
             .showing(!self.waves.is_empty());
         let functions = space::physical(&design, site.pcie)?;
         let mut block = HardBlock::new("rtl", functions, limits, pool, rtl).map_err(|e| at(e.to_string()))?;
@@ -147,26 +156,41 @@ impl Settings {
     }
 
     /// The design's library, and the fingerprint that it must have.
-    fn library(&self, path: &Path, design: &Design) -> Result<(PathBuf, String), Fault> {
-        let library = build::library(&design::folder(path), !self.waves.is_empty());
+    fn library(&self, path: &Path, design: &Design, waves: bool) -> Result<(PathBuf, String), Fault> {
+        let library = build::library(&design::folder(path), waves);
         let library = library.canonicalize().unwrap_or(library);
         let base = path.parent().unwrap_or(Path::new(""));
         let fingerprint = build::fingerprint(design, base).map_err(|e| Fault::at("design", e.to_string()))?;
         Ok((library, fingerprint))
     }
 
-    fn instance(&self, path: &Path, design: &Design, seed: u64) -> Result<Loading, Fault> {
+    /// The file of waves, if there is to be one, and when they begin and end.
+    fn waves_of(&self, path: &Path, look: Option<&Look>) -> Option<(PathBuf, [Time; 2])> {
+        if let Some(look) = look {
+            return look.waves.clone().map(|(waves, to)| (waves, [Time::ZERO, to]));
+        }
+        let window = [self.waves_from_us, self.waves_to_us].map(|us| Time::ZERO + Duration::from_us(us));
+        let base = path.parent().unwrap_or(Path::new(""));
+        (!self.waves.is_empty()).then(|| (base.join(&self.waves), window))
+    }
+
+    fn instance(
+        &self,
+        path: &Path,
+        design: &Design,
+        seed: u64,
+        look: Option<&Look>,
+    ) -> Result<Loading, Fault> {
         let at = |message: String| Fault::at("design", message);
-        let (library, fingerprint) = self.library(path, design)?;
+        let waves = self.waves_of(path, look);
+        let (library, fingerprint) = self.library(path, design, waves.is_some())?;
         let base = path.parent().unwrap_or(Path::new(""));
         let loaded = Loaded::open(&library, &fingerprint).map_err(|e| at(e.to_string()))?;
         let folder = design.includes.first().map_or_else(|| base.to_owned(), |include| base.join(include));
         let made = in_folder(&folder, || Instance::create(&loaded, seed));
         let mut instance =
             made.map_err(|e| at(format!("{}: {e}", folder.display())))?.map_err(|e| at(e.to_string()))?;
-        if !self.waves.is_empty() {
-            let waves = base.join(&self.waves);
-            let window = [self.waves_from_us, self.waves_to_us].map(|us| Time::ZERO + Duration::from_us(us));
+        if let Some((waves, window)) = waves {
             instance
                 .waves(&waves, window)
                 .map_err(|e| Fault::at("waves", format!("{}: {e}", waves.display())))?;

@@ -12,13 +12,14 @@ pub(crate) struct Place {
     pub(crate) line: usize,
 }
 
-/// What drives signals: an assignment, or a block of the design's.
+/// What drives signals: an assignment, with what it depends on in its block, if it is in one.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Driver {
     /// Signals whose edges it waits for; none where it follows what it reads.
     pub(crate) clocks: Vec<usize>,
     pub(crate) reads: Vec<usize>,
     pub(crate) writes: Vec<usize>,
+    /// Where the block is, or the assignment by itself.
     pub(crate) place: Place,
 }
 
@@ -71,6 +72,11 @@ impl Netlist {
         all
     }
 
+    /// The name of a signal that is nearest to the top.
+    pub(crate) fn highest(&self, signal: usize) -> &str {
+        self.names(signal).into_iter().min_by_key(|name| name.matches('.').count()).unwrap_or_default()
+    }
+
     /// Where a name is declared.
     pub(crate) fn place(&self, name: &str) -> Option<&Place> {
         self.places.get(self.names.get(name)?)
@@ -102,8 +108,9 @@ impl Netlist {
 
 /// An element that is open and matters.
 enum Open {
-    /// A block of the design's: what it does.
-    Block(Driver),
+    /// A block of the design's: what it waits for, and reads and writes beside its assignments; and those, each with what it reads and
+    /// writes.
+    Block(Driver, Vec<[Vec<usize>; 2]>),
     /// An assignment: the signals in each of its parts, the last of which is written; and how deep it is.
     Assignment {
         parts: Vec<Vec<usize>>,
@@ -177,7 +184,7 @@ impl Reader {
             }
             "ccall" | "funcref" | "taskref" => return Open::Call,
             _ if name.starts_with("always") => {
-                return Open::Block(Driver { place: place(), ..Driver::default() });
+                return Open::Block(Driver { place: place(), ..Driver::default() }, Vec::new());
             }
             _ if name.starts_with("assign") || name == "contassign" => {
                 let (place, is_alias) = (place(), name == "assignalias");
@@ -211,10 +218,9 @@ impl Reader {
         let (is_edge, is_call) = (has(|o| matches!(o, Open::Edge)), has(|o| matches!(o, Open::Call)));
         if let Some(Open::Assignment { parts, .. }) = self.open.iter_mut().rev().find(is_assignment) {
             parts.last_mut().into_iter().for_each(|part| part.push(signal));
+            return;
         }
-        if let Some(Open::Block(block)) =
-            self.open.iter_mut().rev().find(|open| matches!(open, Open::Block(_)))
-        {
+        if let Some(Open::Block(block, _)) = self.open.iter_mut().rev().find(is_block) {
             match is_edge {
                 true => block.clocks.push(signal),
                 false => block.reads.push(signal),
@@ -225,14 +231,23 @@ impl Reader {
         }
     }
 
+    /// A block is over: each of its assignments depends on all that it reads beside them.
+    fn block(&mut self, block: Driver, assignments: Vec<[Vec<usize>; 2]>) {
+        for [mut reads, writes] in assignments {
+            reads.extend(&block.reads);
+            self.netlist.drivers.push(Driver { reads, writes, ..block.clone() });
+        }
+        self.netlist.drivers.push(block);
+    }
+
     fn close(&mut self) {
         match self.open.pop() {
-            Some(Open::Block(block)) => self.netlist.drivers.push(block),
+            Some(Open::Block(block, assignments)) => self.block(block, assignments),
             Some(Open::Assignment { mut parts, place, is_alias, .. }) => {
                 let writes = parts.pop().unwrap_or_default();
                 let reads: Vec<usize> = parts.into_iter().flatten().collect();
-                match self.open.iter_mut().rev().find(|open| matches!(open, Open::Block(_) | Open::Once)) {
-                    Some(Open::Block(block)) => block.writes.extend(writes),
+                match self.open.iter_mut().rev().find(|open| is_block(open) || matches!(open, Open::Once)) {
+                    Some(Open::Block(_, assignments)) => assignments.push([reads, writes]),
                     Some(_) => {}
                     None if is_alias => {
                         for (a, b) in reads.iter().zip(&writes) {
@@ -246,6 +261,10 @@ impl Reader {
             _ => {}
         }
     }
+}
+
+fn is_block(open: &&mut Open) -> bool {
+    matches!(open, Open::Block(..))
 }
 
 fn is_assignment(open: &&mut Open) -> bool {

@@ -224,6 +224,10 @@ impl Block for SevenSeries {
         self.common.cycle
     }
 
+    fn in_reset(&self) -> bool {
+        self.common.in_reset()
+    }
+
     fn set_now(&mut self, now: Time) {
         self.common.now = now;
     }

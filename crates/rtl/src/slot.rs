@@ -8,6 +8,7 @@ use crate::findings::Told;
 use crate::loader::{Answer, Edges, Instance};
 use crate::recording::Recorder;
 use crate::shown::{Shown, Way};
+use crate::trail::Trail;
 use config::ConfigSpace;
 use device::seam::{Ready, ResetKind, Token};
 use endpoint::hard_block::{DesignInput, DesignOutput, DesignRequest, RefusedTlp, TlpDesign};
@@ -34,6 +35,8 @@ pub(crate) struct Rtl {
     is_fresh: bool,
     /// Keeps all of it, for a measurement.
     recorder: Option<Shared<Recorder>>,
+    /// Keeps what it does, to be compared.
+    trail: Option<Shared<Trail>>,
     /// What waves show of TLPs, where there are any.
     shown: Option<Box<Shown>>,
 }
@@ -42,6 +45,7 @@ pub(crate) struct Rtl {
 struct AtEdge<'a> {
     block: &'a mut dyn Block,
     recorder: Option<&'a Shared<Recorder>>,
+    trail: Option<&'a Shared<Trail>>,
 }
 
 impl Edges for AtEdge<'_> {
@@ -49,6 +53,10 @@ impl Edges for AtEdge<'_> {
         self.block.pass(passed);
         self.block.set_now(time);
         self.block.edge(read, driven);
+        // What is driven in reset is nothing yet.
+        if let Some(trail) = self.trail.filter(|_| !self.block.in_reset()) {
+            trail.change(|trail| trail.edge(self.block.cycle(), time, read));
+        }
         if let Some(recorder) = self.recorder {
             recorder.change(|recorder| recorder.edge(driven));
         }
@@ -74,6 +82,7 @@ impl Rtl {
             is_ahead: false,
             is_fresh: true,
             recorder: None,
+            trail: None,
             shown: None,
         }
     }
@@ -81,6 +90,11 @@ impl Rtl {
     /// Records what the design is given.
     pub(crate) fn recorded(self, recorder: Option<Shared<Recorder>>) -> Rtl {
         Rtl { recorder, ..self }
+    }
+
+    /// Keeps what the design does.
+    pub(crate) fn watched(self, trail: Option<Shared<Trail>>) -> Rtl {
+        Rtl { trail, ..self }
     }
 
     /// Shows TLPs in the waves.
@@ -100,7 +114,8 @@ impl Rtl {
         let evals = self.clocks.before(until);
         let (Some(instance), false) = (&mut self.instance, evals.is_empty()) else { return false };
         let words = self.block.words();
-        let mut edges = AtEdge { block: &mut *self.block, recorder: self.recorder.as_ref() };
+        let mut edges =
+            AtEdge { block: &mut *self.block, recorder: self.recorder.as_ref(), trail: self.trail.as_ref() };
         let fresh = std::mem::take(&mut self.is_fresh);
         match instance.run(evals, self.reset_until, words, &mut edges, fresh) {
             Ok(done) => {
@@ -167,6 +182,9 @@ impl TlpDesign for Rtl {
             return None;
         }
         let output = self.block.next_output(class)?;
+        if let Some(trail) = &self.trail {
+            trail.change(|trail| trail.leaves(self.block.cycle(), self.at, &output));
+        }
         if let DesignOutput::Tlp { tlp, .. } | DesignOutput::Relayed { tlp, .. } = &output {
             self.see(Way::Out, tlp);
         }

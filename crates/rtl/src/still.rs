@@ -2,7 +2,7 @@
 //! Clocks of a design that never have an edge: what waits for them never does anything. Knows no Verilog.
 
 use crate::netlist::{Driver, Netlist, Place};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// What moves: the clocks and the reset of the top that riser writes.
@@ -61,8 +61,12 @@ pub(crate) fn still_clocks(netlist: &Netlist) -> Vec<StillClock> {
     }
     let clock = |(signal, blocks): (usize, Vec<&Driver>)| StillClock {
         name: name(netlist, signal),
-        place: netlist.place(highest(netlist, signal)).cloned().unwrap_or_default(),
-        blocks: blocks.len(),
+        place: netlist.place(netlist.highest(signal)).cloned().unwrap_or_default(),
+        blocks: blocks
+            .iter()
+            .map(|block| (&block.place.file, block.place.line))
+            .collect::<BTreeSet<_>>()
+            .len(),
         first: blocks[0].place.clone(),
         why: why(netlist, signal),
     };
@@ -71,14 +75,8 @@ pub(crate) fn still_clocks(netlist: &Netlist) -> Vec<StillClock> {
     all
 }
 
-/// The name nearest to the top.
-fn highest(netlist: &Netlist, signal: usize) -> &str {
-    let names = netlist.names(signal);
-    names.into_iter().min_by_key(|name| name.matches('.').count()).unwrap_or_default()
-}
-
 fn name(netlist: &Netlist, signal: usize) -> String {
-    let name = highest(netlist, signal);
+    let name = netlist.highest(signal);
     name.strip_prefix("riser_design.").unwrap_or(name).to_owned()
 }
 

@@ -213,6 +213,10 @@ impl Block for Descriptors {
         self.inner.common.cycle
     }
 
+    fn in_reset(&self) -> bool {
+        self.inner.common.in_reset()
+    }
+
     fn set_now(&mut self, now: Time) {
         self.inner.common.now = now;
     }
