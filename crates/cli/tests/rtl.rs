@@ -448,10 +448,7 @@ fn waves_have_the_tlps_beside_the_signals() {
     });
     assert!(sizes[0] > sizes[1], "{sizes:?}");
     run(&folder, &[("expect", 4, 0x1234_5671)], &["--set", "slot.fpga.rtl.waves=w.fst"]);
-    let Ok(read) = Command::new("fst2vcd").arg(folder.path().join("w.fst")).output() else {
-        return eprintln!("skipped: no fst2vcd");
-    };
-    let text = String::from_utf8_lossy(&read.stdout);
+    let Some(text) = dump(&folder, "w.fst") else { return };
     let id = |name: &str| {
         let line = text.lines().find(|line| line.contains(&format!(" {name} "))).unwrap_or_default();
         line.split(' ').nth(3).unwrap_or_default().to_owned()
@@ -461,6 +458,69 @@ fn waves_have_the_tlps_beside_the_signals() {
         text.lines().filter(|line| line.ends_with(&format!(" {count}")) && line.starts_with('b'));
     let last = counts.next_back().unwrap_or_default();
     assert!(last.starts_with("b00000000000000000000000000000001 ") && !keep.is_empty(), "{last}");
+}
+
+/// A file of waves as text; none where there is no tool for that.
+fn dump(folder: &TempDir, name: &str) -> Option<String> {
+    let read = Command::new("fst2vcd").arg(folder.path().join(name)).output();
+    if read.is_err() {
+        eprintln!("skipped: no fst2vcd");
+    }
+    read.ok().map(|read| String::from_utf8_lossy(&read.stdout).into_owned())
+}
+
+/// Waves around a TLP: the lab is run once to find it, and again; the capture is that of one run.
+#[test]
+fn waves_begin_before_a_tlp() {
+    if !has_verilator() {
+        return;
+    }
+    let folder = folder(SCRATCH, DESIGN);
+    assert_eq!(riser(&["rtl", "build", &path(&folder, "design.toml"), "--waves"]).code, 0);
+    let steps = [("expect", 4, 0x1234_5671), ("write", 8, 1), ("expect", 8, 1)];
+    let with = |when: &str, more: &[&str]| {
+        let when = format!("slot.fpga.rtl.waves_when={when}");
+        let waves = [
+            "--set",
+            "slot.fpga.rtl.waves=w.fst",
+            "--set",
+            &when,
+            "--force",
+            "--capture",
+            &path(&folder, "c.pcapng"),
+        ];
+        run(&folder, &steps, &[&waves, more].concat())
+    };
+    let found = with(
+        "type=MRd and addr=0x80000008",
+        &["--set", "slot.fpga.rtl.waves_before_us=1", "--set", "slot.fpga.rtl.waves_after_us=2"],
+    );
+    assert_eq!((found.code, found.stderr.as_str()), (0, ""));
+    let traced =
+        riser(&["trace", &path(&folder, "c.pcapng"), "--json", "--filter", "type=MRd and addr=0x80000008"]);
+    let read: serde_json::Value = serde_json::from_str(traced.stdout.lines().next().unwrap()).unwrap();
+    assert_eq!(traced.stdout.lines().count(), 1);
+    let Some(text) = dump(&folder, "w.fst") else { return };
+    let times: Vec<u64> = text.lines().filter_map(|line| line.strip_prefix('#')?.parse().ok()).collect();
+    let at = read["timestamp_ps"].as_u64().unwrap_or_else(|| panic!("{read}"));
+    // The tap is at the device's end of the link, a clock before the block.
+    let (first, last) = (times[0], *times.last().unwrap());
+    assert!((at - 1_000_000..at - 900_000).contains(&first) && last < at + 2_100_000, "{first} {at} {last}");
+
+    let never = with("status=UR", &[]);
+    assert!(
+        never.code == 0 && never.stderr.contains("no TLP for which `status=UR` holds"),
+        "{}",
+        never.stderr
+    );
+    for (when, more, why) in [
+        ("statu=UR", &[][..], "filter, column 1"),
+        ("time>1us", &[], "not its transaction"),
+        ("status=UR", &["--set", "slot.fpga.rtl.waves_from_us=1"], "legal is this, or waves_from_us"),
+    ] {
+        let wrong = with(when, more);
+        assert!(wrong.code != 0 && wrong.stderr.contains(why), "`{why}` in {}", wrong.stderr);
+    }
 }
 
 /// A register that nothing resets reaches an answer: named are the answer, the port with its line, and the register. Where it is overwritten

@@ -10,7 +10,7 @@
 //! - [`Recording`]: what a design is given, to measure what riser adds; `trail`, `parting`, `vcd`: two runs of a design, compared;
 //! - `seven_series`, `receive`, `transmit`, `status`: the 7-series block; `descriptor`: those with streams of descriptors; `common`, `kept`,
 //!   `registers`: what they share;
-//! - `space`: configuration spaces; `slot`, `clocks`: a block and the design in time; `shown`: its TLPs in the waves.
+//! - `space`: configuration spaces; `slot`, `clocks`: a block and the design in time; `shown`: its TLPs in the waves; `trigger`: waves from a TLP on.
 //!
 //! Never parses an expression of Verilog, and never knows what a design does.
 
@@ -41,6 +41,7 @@ mod status;
 mod still;
 mod trail;
 mod transmit;
+mod trigger;
 mod vcd;
 
 pub use block::BlockKind;
@@ -52,3 +53,4 @@ pub use parting::{Parting, compare_seeds};
 pub use recording::{Recording, Replay, ReplayError};
 pub use source::{Connection, Instance, SourceError, instances};
 pub use still::StillClock;
+pub use trigger::Triggers;

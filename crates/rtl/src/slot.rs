@@ -9,6 +9,7 @@ use crate::loader::{Answer, Edges, Instance};
 use crate::recording::Recorder;
 use crate::shown::{Shown, Way};
 use crate::trail::Trail;
+use crate::trigger::Trigger;
 use config::ConfigSpace;
 use device::seam::{Ready, ResetKind, Token};
 use endpoint::hard_block::{DesignInput, DesignOutput, DesignRequest, RefusedTlp, TlpDesign};
@@ -37,6 +38,8 @@ pub(crate) struct Rtl {
     recorder: Option<Shared<Recorder>>,
     /// Keeps what it does, to be compared.
     trail: Option<Shared<Trail>>,
+    /// Looks for a TLP, from which on waves are wanted.
+    trigger: Option<Box<Trigger>>,
     /// What waves show of TLPs, where there are any.
     shown: Option<Box<Shown>>,
 }
@@ -83,6 +86,7 @@ impl Rtl {
             is_fresh: true,
             recorder: None,
             trail: None,
+            trigger: None,
             shown: None,
         }
     }
@@ -97,12 +101,20 @@ impl Rtl {
         Rtl { trail, ..self }
     }
 
+    /// Looks for a TLP.
+    pub(crate) fn looking(self, trigger: Option<Box<Trigger>>) -> Rtl {
+        Rtl { trigger, ..self }
+    }
+
     /// Shows TLPs in the waves.
     pub(crate) fn showing(self, tlps: bool) -> Rtl {
         Rtl { shown: tlps.then(Box::default), ..self }
     }
 
-    fn see(&mut self, way: Way, tlp: &Tlp) {
+    fn see(&mut self, way: Way, now: Time, tlp: &Tlp) {
+        if let Some(trigger) = &mut self.trigger {
+            trigger.see(way, now, tlp);
+        }
         if let (Some(shown), Some(instance)) = (&mut self.shown, &mut self.instance) {
             shown.see(way, tlp);
             instance.show(&shown.words);
@@ -157,7 +169,7 @@ impl TlpDesign for Rtl {
         self.is_fresh = true;
         match &input {
             DesignInput::Request(DesignRequest { tlp, .. }) | DesignInput::Completion { tlp, .. } => {
-                self.see(Way::In, tlp);
+                self.see(Way::In, now, tlp);
             }
             _ => {}
         }
@@ -186,7 +198,7 @@ impl TlpDesign for Rtl {
             trail.change(|trail| trail.leaves(self.block.cycle(), self.at, &output));
         }
         if let DesignOutput::Tlp { tlp, .. } | DesignOutput::Relayed { tlp, .. } = &output {
-            self.see(Way::Out, tlp);
+            self.see(Way::Out, self.at, tlp);
         }
         Some(output)
     }
