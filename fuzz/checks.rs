@@ -33,7 +33,7 @@ pub(crate) fn tlp(bytes: &[u8]) {
     let cut = Repr::parse_header(&bytes[..header.data.start]);
     assert_eq!(cut.as_ref(), Ok(&header));
     assert!(format!("{tlp:#}").starts_with(&tlp.to_string()));
-    assert_eq!(crc::check_ecrc(bytes), tlp.repr.td.then_some(!tlp.ecrc_wrong));
+    assert_eq!(crc::check_ecrc(bytes), tlp.repr.td.then_some(!tlp.has_wrong_ecrc()));
     received(&tlp);
     let mut out = vec![0xee; tlp.wire_len()];
     assert_eq!(tlp.emit(&mut out), out.len());

@@ -64,6 +64,12 @@ fn a_design_answers_and_is_told_what_it_does_wrongly() {
     let folder = folder(SCRATCH, DESIGN);
     let not_built = run(&folder, &[], &[]);
     assert!(not_built.stderr.contains("`riser rtl build` makes it"), "{}", not_built.stderr);
+    let checked = riser(&["check", &path(&folder, "lab.toml")]);
+    assert!(
+        checked.stderr.contains("design.so: it is not built: `riser rtl build` makes it"),
+        "{}",
+        checked.stderr
+    );
     let built = build(&folder);
     assert_eq!((built.code, built.stderr.as_str()), (0, ""));
     assert!(Path::new(built.stdout.trim()).is_file(), "{}", built.stdout);
@@ -79,15 +85,34 @@ fn a_design_answers_and_is_told_what_it_does_wrongly() {
     let counters = &report["devices"][0]["counters"];
     assert_eq!((&counters["packets_in"], &counters["packets_out"]), (&3.into(), &2.into()));
 
-    // A write of two double-words that has one is sent by nobody, and said.
+    // A write of two double-words that has one the block drops, and it is said.
     let wrong = run(&folder, &[("write", 28, 1), ("expect", 0, 0x1234_5670)], &[]);
     let report: serde_json::Value = serde_json::from_str(&wrong.stdout).unwrap();
     let finding = report["devices"][0]["counters"]["finding_1"].as_str().unwrap_or_default();
     assert_eq!(wrong.code, 0, "{}", wrong.stderr);
     assert!(
-        finding.contains("cycle ") && finding.contains("malformed") && finding.contains("40000002"),
+        finding.contains("cycle ") && finding.contains("16 B, whose header says 20 B: the block drops it"),
         "{finding}"
     );
+
+    // Where the lab denies that, the run goes on to its end, and has failed.
+    let denied = ["--set", "slot.fpga.rtl.deny_findings=true"];
+    let wrong = run(&folder, &[("write", 28, 1), ("expect", 0, 0x1234_5670)], &denied);
+    let report: serde_json::Value = serde_json::from_str(&wrong.stdout).unwrap();
+    assert_eq!((wrong.code, &report["outcome"]), (1, &"failed".into()), "{}", wrong.stderr);
+    assert!(wrong.stderr.contains("the design does 1 things wrongly (deny_findings), the first: cycle "));
+    assert_eq!(report["devices"][0]["counters"]["packets_out"], 2);
+    assert_eq!(run(&folder, &steps, &denied).code, 0);
+    // A link that the block cannot have.
+    for (set, is) in [("gen=3", "8 GT/s (link.gen = 3)"), ("lanes=16", "16 lanes")] {
+        let other = run(&folder, &steps, &["--set", &format!("slot.fpga.link.{set}")]);
+        let legal = "legal of \"7-series\" are link.gen 1 to 2 and link.lanes 1 to 8";
+        assert!(
+            other.code == 1 && other.stderr.contains(is) && other.stderr.contains(legal),
+            "{}",
+            other.stderr
+        );
+    }
 
     let dead =
         run(&folder, &[("write", 24, 1), ("expect", 0, 0)], &["--capture", &path(&folder, "c.pcapng")]);
@@ -105,7 +130,8 @@ fn a_design_answers_and_is_told_what_it_does_wrongly() {
     // Native code runs when that is said, and the library must be of this design.
     let refused = riser(&["run", &path(&folder, "lab.toml")]);
     assert!(refused.code == 1 && refused.stderr.contains("--allow-native"), "{}", refused.stderr);
-    assert_eq!(riser(&["check", &path(&folder, "lab.toml")]).code, 0);
+    let checked = riser(&["check", &path(&folder, "lab.toml")]);
+    assert_eq!((checked.code, checked.stderr.as_str()), (0, ""));
     for (name, text) in [
         ("scratch.v", SCRATCH.replace("1234567", "1234568")),
         ("design.toml", DESIGN.replace("62_500_000", "125_000_000")),
@@ -115,7 +141,59 @@ fn a_design_answers_and_is_told_what_it_does_wrongly() {
         let other = run(&folder, &[], &[]);
         let is_told = other.stderr.contains("of another version of the design");
         assert!(other.code == 1 && is_told, "{name}: {}", other.stderr);
+        let checked = riser(&["check", &path(&folder, "lab.toml")]);
+        assert!(checked.stderr.contains("of another version of the design"), "{name}: {}", checked.stderr);
         fs::write(folder.path().join(name), before).unwrap();
+    }
+}
+
+/// What breaks a rule of a TLP's form leaves as it is, and the port above the slot drops it: a root port, or a switch that would send it on
+/// before its end.
+#[test]
+fn a_malformed_tlp_is_dropped_where_it_arrives() {
+    if !has_verilator() {
+        return;
+    }
+    // A write of one double-word with a last byte enable; a read of two across 4 KiB.
+    let read = (
+        "tx_data <= 64'h0000000000100000;\n            tx_last",
+        "tx_data <= 64'h00000ffc;\n            {tx_keep, tx_last} <= {8'h0f, 1'b1};\n            if (0) tx_last",
+    );
+    for (header, end, rule) in
+        [("40000001", ("", ""), "Byte Enables"), ("00000002", read, "does not cross a 4 KiB boundary")]
+    {
+        let source = SCRATCH.replace("40000002", header).replace(end.0, end.1);
+        let folder = folder(&source, DESIGN);
+        assert_eq!(build(&folder).code, 0);
+        for above in ["", "[[switch]]\nname = \"between\"\nforwarding = \"cut-through\"\n"] {
+            let parent = if above.is_empty() { "" } else { "parent = \"between\"\n" };
+            let lab = LAB.replace("[[slot]]\n", &format!("{above}[[slot]]\n{parent}"));
+            let steps = "[[slot.rtl.step]]\ndo = \"write\"\noffset = 28\nvalue = 1\n[[slot.rtl.step]]\ndo = \"expect\"\noffset = 0\nvalue = 0x12345670\n";
+            fs::write(folder.path().join("lab.toml"), format!("{lab}{steps}")).unwrap();
+            let capture = path(&folder, "c.pcapng");
+            let run = riser(&[
+                "run",
+                &path(&folder, "lab.toml"),
+                "--allow-native",
+                "--json",
+                "--force",
+                "--capture",
+                &capture,
+            ]);
+            assert_eq!(run.code, 0, "{}", run.stderr);
+            let report: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+            let counters = &report["devices"][0]["counters"];
+            let finding = counters["finding_1"].as_str().unwrap_or_default();
+            let is_told =
+                finding.contains("was sent as it is") && finding.contains(rule) && finding.contains(header);
+            assert!(is_told && counters["wrong_outputs"] == 1, "{counters}");
+            let links = report["links"].as_array().unwrap();
+            let directions = links.iter().flat_map(|link| link["directions"].as_array().unwrap());
+            let dropped = directions.filter(|direction| direction["malformed_tlps"] == 1).count();
+            assert_eq!(dropped, 1, "{above}");
+            let traced = riser(&["trace", &capture]);
+            assert_eq!(traced.stdout.matches("error in TLP: malformed TLP").count(), 1, "{above}");
+        }
     }
 }
 
@@ -159,6 +237,47 @@ fn a_design_that_cannot_go_on_ends_the_run() {
         let read = riser(&["trace", &capture, "--stats"]);
         assert_eq!(read.code, 0, "the capture is whole: {}", read.stderr);
     }
+}
+
+/// What waits for a clock without an edge is told when the design is built, with the clock's place.
+#[test]
+fn a_clock_that_stands_still_is_named() {
+    if !has_verilator() {
+        return;
+    }
+    let clocks = "wire slow, fast, fb, nobody;\nreg half, a, b, c, d;\n\
+        MMCME2_ADV #(.CLKIN1_PERIOD(10.0), .CLKFBOUT_MULT_F(10.0), .CLKOUT0_DIVIDE_F(10.0), .CLKOUT1_DIVIDE(30)) mmcm (\n\
+        .CLKIN1(sys_clk_p), .CLKFBIN(fb), .CLKFBOUT(fb), .CLKOUT0(fast), .CLKOUT1(slow));\n\
+        always @(posedge clk or posedge nobody) if (nobody) half <= 0; else half <= ~half;\n\
+        always @(posedge slow) a <= up;\nalways @(posedge nobody) b <= up;\n\
+        always @(posedge half) c <= up;\nalways @(posedge fast) d <= up;\n(* keep";
+    let source = SCRATCH.replacen("(* keep", clocks, 1);
+    let at = 1 + source.lines().position(|line| line.starts_with("wire slow")).unwrap();
+    let folder = folder(&source, DESIGN);
+    let built = build(&folder);
+    assert_eq!(built.code, 0, "{}", built.stderr);
+    let lines: Vec<&str> = built.stderr.lines().collect();
+    let [first, second] = lines[..] else { panic!("{lines:?}") };
+    let place = |line: usize| format!("{}:{line}", path(&folder, "scratch.v"));
+    for (line, parts) in [
+        (
+            first,
+            [format!("{}: the clock `nobody` stands still: nothing drives it", place(at)), place(at + 6)],
+        ),
+        (
+            second,
+            [
+                format!("{}: the clock `slow` stands still: `mmcm.CLKOUT1` would be 33333333 Hz", place(at)),
+                place(at + 5),
+            ],
+        ),
+    ] {
+        assert!(parts.iter().all(|part| line.contains(part)), "{parts:?} in {line}");
+    }
+    let with_clock = format!("{DESIGN}\n[[clock]]\nfrequency_hz = 33_333_333\n");
+    fs::write(folder.path().join("design.toml"), with_clock).unwrap();
+    let built = build(&folder);
+    assert!(!built.stderr.contains("slow"), "{}", built.stderr);
 }
 
 #[test]
@@ -348,10 +467,7 @@ fn waves_have_the_tlps_beside_the_signals() {
     });
     assert!(sizes[0] > sizes[1], "{sizes:?}");
     run(&folder, &[("expect", 4, 0x1234_5671)], &["--set", "slot.fpga.rtl.waves=w.fst"]);
-    let Ok(read) = Command::new("fst2vcd").arg(folder.path().join("w.fst")).output() else {
-        return eprintln!("skipped: no fst2vcd");
-    };
-    let text = String::from_utf8_lossy(&read.stdout);
+    let Some(text) = dump(&folder, "w.fst") else { return };
     let id = |name: &str| {
         let line = text.lines().find(|line| line.contains(&format!(" {name} "))).unwrap_or_default();
         line.split(' ').nth(3).unwrap_or_default().to_owned()
@@ -361,4 +477,125 @@ fn waves_have_the_tlps_beside_the_signals() {
         text.lines().filter(|line| line.ends_with(&format!(" {count}")) && line.starts_with('b'));
     let last = counts.next_back().unwrap_or_default();
     assert!(last.starts_with("b00000000000000000000000000000001 ") && !keep.is_empty(), "{last}");
+}
+
+/// A file of waves as text; none where there is no tool for that.
+fn dump(folder: &TempDir, name: &str) -> Option<String> {
+    let read = Command::new("fst2vcd").arg(folder.path().join(name)).output();
+    if read.is_err() {
+        eprintln!("skipped: no fst2vcd");
+    }
+    read.ok().map(|read| String::from_utf8_lossy(&read.stdout).into_owned())
+}
+
+/// Waves around a TLP: the lab is run once to find it, and again; the capture is that of one run.
+#[test]
+fn waves_begin_before_a_tlp() {
+    if !has_verilator() {
+        return;
+    }
+    let folder = folder(SCRATCH, DESIGN);
+    assert_eq!(riser(&["rtl", "build", &path(&folder, "design.toml"), "--waves"]).code, 0);
+    let steps = [("expect", 4, 0x1234_5671), ("write", 8, 1), ("expect", 8, 1)];
+    let with = |when: &str, more: &[&str]| {
+        let when = format!("slot.fpga.rtl.waves_when={when}");
+        let waves = [
+            "--set",
+            "slot.fpga.rtl.waves=w.fst",
+            "--set",
+            &when,
+            "--force",
+            "--capture",
+            &path(&folder, "c.pcapng"),
+        ];
+        run(&folder, &steps, &[&waves, more].concat())
+    };
+    let found = with(
+        "type=MRd and addr=0x80000008",
+        &["--set", "slot.fpga.rtl.waves_before_us=1", "--set", "slot.fpga.rtl.waves_after_us=2"],
+    );
+    assert_eq!((found.code, found.stderr.as_str()), (0, ""));
+    let traced =
+        riser(&["trace", &path(&folder, "c.pcapng"), "--json", "--filter", "type=MRd and addr=0x80000008"]);
+    let read: serde_json::Value = serde_json::from_str(traced.stdout.lines().next().unwrap()).unwrap();
+    assert_eq!(traced.stdout.lines().count(), 1);
+    let Some(text) = dump(&folder, "w.fst") else { return };
+    let times: Vec<u64> = text.lines().filter_map(|line| line.strip_prefix('#')?.parse().ok()).collect();
+    let at = read["timestamp_ps"].as_u64().unwrap_or_else(|| panic!("{read}"));
+    // The tap is at the device's end of the link, a clock before the block.
+    let (first, last) = (times[0], *times.last().unwrap());
+    assert!((at - 1_000_000..at - 900_000).contains(&first) && last < at + 2_100_000, "{first} {at} {last}");
+
+    let never = with("status=UR", &[]);
+    assert!(
+        never.code == 0 && never.stderr.contains("no TLP for which `status=UR` holds"),
+        "{}",
+        never.stderr
+    );
+    for (when, more, why) in [
+        ("statu=UR", &[][..], "filter, column 1"),
+        ("time>1us", &[], "not its transaction"),
+        ("status=UR", &["--set", "slot.fpga.rtl.waves_from_us=1"], "legal is this, or waves_from_us"),
+    ] {
+        let wrong = with(when, more);
+        assert!(wrong.code != 0 && wrong.stderr.contains(why), "`{why}` in {}", wrong.stderr);
+    }
+}
+
+/// A register that nothing resets reaches an answer: named are the answer, the port with its line, and the register. Where it is overwritten
+/// before anybody sees it, all is the same.
+#[test]
+fn what_no_reset_sets_is_found_where_it_matters() {
+    if !has_verilator() {
+        return;
+    }
+    let source = SCRATCH
+        .replacen(
+            "reg is_write;",
+            "reg is_write;\nreg [31:0] lost;\nwire [31:0] mixed = registers[5] ^ lost;",
+            1,
+        )
+        .replacen("registers[at][7:0]", "at == 5 ? mixed[7:0] : registers[at][7:0]", 1)
+        .replacen(
+            "if (rx_data[4:2] == 6)",
+            "if (rx_data[4:2] == 5) lost <= 0;\n            if (rx_data[4:2] == 6)",
+            1,
+        );
+    let line = |of: &str| 1 + source.lines().position(|line| line.contains(of)).unwrap();
+    let folder = folder(&source, DESIGN);
+    assert_eq!(riser(&["rtl", "build", &path(&folder, "design.toml"), "--waves"]).code, 0);
+    assert_eq!(build(&folder).code, 0);
+    let seeds = |steps: &[(&str, u32, u32)]| {
+        run(&folder, steps, &[]);
+        riser(&["rtl", "seeds", &path(&folder, "lab.toml"), "--allow-native", "--json"])
+    };
+    let same = seeds(&[("expect", 16, 0x1234_5674), ("write", 20, 7), ("expect", 20, 7)]);
+    assert_eq!(same.code, 0, "{}", same.stderr);
+    let report: serde_json::Value = serde_json::from_str(&same.stdout).unwrap();
+    assert_eq!((&report["seeds"], &report["parts"]), (&4.into(), &serde_json::Value::Null));
+
+    let parts = seeds(&[("expect", 16, 0x1234_5674), ("expect", 20, 0)]);
+    assert_eq!(parts.code, 1, "{}", parts.stderr);
+    let report: serde_json::Value = serde_json::from_str(&parts.stdout).unwrap();
+    let found = &report["parts"];
+    let what = found["what"].as_str().unwrap();
+    assert!(
+        what.starts_with("what leaves as number 2: with seed 1 CplD") && what.contains("in cycle "),
+        "{what}"
+    );
+    assert_eq!((&found["slot"], &found["seeds"]), (&"fpga".into(), &serde_json::json!([1, 2])));
+    let place = |line: usize| format!("{}:{line}: ", path(&folder, "scratch.v"));
+    let port = found["ports"][0].as_str().unwrap();
+    assert!(
+        port.starts_with(&format!("{}s_axis_tx_tdata of `block` in cycle ", place(line(".s_axis_tx_tdata")))),
+        "{port}"
+    );
+    if Command::new("fst2vcd").arg("--help").output().is_err() {
+        return eprintln!("skipped: no fst2vcd");
+    }
+    assert_eq!(
+        found["registers"],
+        serde_json::json!([format!("{}lost", place(line("reg [31:0] lost")))]),
+        "{found}"
+    );
 }

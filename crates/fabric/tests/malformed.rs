@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use riser_fabric::{AddressMap, Fabric, Limits, LinkId, PortId, RootCounters, Side, Stop};
 use tlp::{
     Access, AddressType, AtomicOp, AtomicRequest, Attributes, Bdf, Body, Class, Completion, ConfigKind,
-    ConfigRequest, Data, Duration, IoRequest, MemoryOp, MemoryRequest, Message, MessageRouting, Mps,
+    ConfigRequest, Data, Duration, Flaw, IoRequest, MemoryOp, MemoryRequest, Message, MessageRouting, Mps,
     OperandSize, PayloadPool, Prefix, Prefixes, Rate, Repr, Span, Status, Tag, TcSet, Time, Tlp,
     TrafficClass, rules,
 };
@@ -396,7 +396,8 @@ fn any_tlp() -> impl Strategy<Value = Tlp> {
             let prefixes: Vec<Prefix> = prefixes.into_iter().map(|kind| Prefix(kind << 24)).collect();
             let prefixes = Prefixes::new(&prefixes).unwrap();
             let data = if carried { bytes(len) } else { Data::Counted(len as u32) };
-            Tlp { prefixes, ecrc_wrong, ..Tlp::new(repr, data).with_carry(carry) }
+            let flaw = if ecrc_wrong { Flaw::WrongEcrc } else { Flaw::None };
+            Tlp { prefixes, flaw, ..Tlp::new(repr, data).with_carry(carry) }
         })
 }
 
@@ -420,7 +421,7 @@ proptest! {
         // What is malformed, or has a wrong digest, is not answered.
         let limits = rules::Limits { mps: Mps::default(), tc_mapped: TcSet::ALL, local_prefixes: false, end_to_end_prefixes: 4 };
         let is_question = |t: &&Tlp| {
-            let is_good = rules::check_received(t, &limits).is_ok() && !(t.repr.td && t.ecrc_wrong);
+            let is_good = rules::check_received(t, &limits).is_ok() && !t.has_wrong_ecrc();
             t.class() == Class::NonPosted && is_good
         };
         let questions = tlps.iter().filter(is_question).count();
@@ -456,5 +457,37 @@ proptest! {
         let mut last = [0; 4];
         memory.read(0x3000, &mut last).unwrap();
         prop_assert_eq!(&last, b"last");
+    }
+}
+
+/// Bytes that break a rule of their form cross the link, are dropped by its other end, and give their credits back: as many as there are
+/// credits for many times over, and a good write behind each.
+#[test]
+fn bytes_that_are_no_tlp_are_dropped_where_they_arrive() {
+    let pool = PayloadPool::new();
+    let of = |words: &[u32]| {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
+        Tlp::of_malformed(&bytes, &pool).unwrap()
+    };
+    let rows = [
+        of(&[0x4000_0002, 0x0100_00ff, 0x0000_1ffc, 1, 2]),
+        of(&[0x0000_0002, 0x0100_05ff, 0x0000_1ffc]),
+        of(&[0x4000_0002, 0x0100_000f, 0x0000_1000, 1, 2]),
+        of(&[0x5f00_0001, 0x0100_000f, 0x0000_1000, 1]),
+        of(&[0x4a00_0001, 0x0100_2004, 0x0100_0000, 1]),
+    ];
+    for bad in rows {
+        let good = write(0x1000, &[1, 2, 3, 4]);
+        let (mut fabric, raw, memory) = send((0..MANY).flat_map(|_| [bad.clone(), good.clone()]));
+        assert_eq!(fabric.run(Limits::default()), Stop::Finished, "{bad}");
+        let root = RootCounters { memory_writes: MANY, ..RootCounters::default() };
+        assert_eq!((*fabric.root().counters(), raw.received().len()), (root, 0), "{bad}");
+        let at = |side| *fabric.port_counters(PortId::new(LinkId(0), side));
+        assert_eq!(at(Side::Root).malformed_tlps, MANY, "{bad}");
+        let mut bytes = [0; 8];
+        memory.read(0x1000, &mut bytes).unwrap();
+        assert_eq!(bytes, [1, 2, 3, 4, 0xee, 0xee, 0xee, 0xee]);
+        memory.read(0x1ffc, &mut bytes).unwrap();
+        assert_eq!(bytes, [0xee; 8], "{bad}");
     }
 }

@@ -163,9 +163,9 @@ fn errors_from_below_are_logged() {
     let unknown = Tag::from_bits(0x1f);
     let foreign = completion(below(0), bdf(0, 0, 0), unknown, Status::Success, 4);
     let mut wrong = mwr(below(0), 0x1000, 64);
-    (wrong.repr.td, wrong.ecrc_wrong) = (true, true);
+    (wrong.repr.td, wrong.flaw) = (true, Flaw::WrongEcrc);
     let mut long = mwr(below(0), 0x1000, 512);
-    (long.repr.td, long.ecrc_wrong) = (true, true);
+    (long.repr.td, long.flaw) = (true, Flaw::WrongEcrc);
     let refused = Some("Cpl UR of 00:00.0 to 10:00.0 tag 7");
     let local = |code| message(MessageRouting::Local, below(0), code);
     // Root Error Status of the message that it leads to (`PCIe 5.0 §7.8.4.10`).

@@ -319,7 +319,7 @@ fn what_ends_in_the_switch_has_its_ecrc_checked() {
                 rig
             });
             let sound = lines(&other.arrive(ingress, &tlp));
-            let wrong = Tlp { ecrc_wrong: true, repr: Repr { td: true, ..tlp.repr }, ..tlp.clone() };
+            let wrong = Tlp { flaw: Flaw::WrongEcrc, repr: Repr { td: true, ..tlp.repr }, ..tlp.clone() };
             let out = lines(&rig.arrive(ingress, &wrong));
             let Some(by) = by.filter(|_| checks) else {
                 assert_eq!(out, sound, "{what}, checked {checks}");
@@ -337,7 +337,7 @@ fn what_ends_in_the_switch_has_its_ecrc_checked() {
     let mut rig = rig();
     rig.set_extended(0, aer::ID, aer::CONTROL, 1 << 8);
     let long = write(function(HOST), 0x2000_0000, 512);
-    rig.arrive(0, &Tlp { ecrc_wrong: true, repr: Repr { td: true, ..long.repr }, ..long });
+    rig.arrive(0, &Tlp { flaw: Flaw::WrongEcrc, repr: Repr { td: true, ..long.repr }, ..long });
     assert_eq!(logged(&rig), [MALFORMED, 0, 0, 0], "malformed goes before");
 }
 

@@ -101,7 +101,7 @@ pub struct Counters {
     pub unmapped_tcs: u64,
     /// Receiver: frames whose framing was broken (Receiver Error, `PCIe 5.0 §4.2.1.4`, §4.2.2.3.3).
     pub receiver_errors: u64,
-    /// Receiver: TLPs with a good LCRC whose bytes form no TLP, discarded (Malformed TLP, `PCIe 5.0 §2.3`).
+    /// Receiver: TLPs with a good LCRC whose bytes form no TLP or break a rule of its form, discarded (Malformed TLP, `PCIe 5.0 §2.3`).
     pub malformed_tlps: u64,
     /// Receiver: UpdateFCs that break the rules of flow control, ignored (`PCIe 5.0 §2.6.1`).
     pub flow_control_protocol_errors: u64,

@@ -76,7 +76,10 @@ pub enum Notice {
 /// header of three DW is zero.
 pub fn header_log(tlp: &Tlp) -> [u32; 4] {
     let mut bytes = [0; 16];
-    tlp.repr.emit(&mut bytes);
+    match tlp.data.bytes() {
+        Some(all) if tlp.is_malformed() => return header_words(&all[..tlp.repr.header_len()]),
+        _ => tlp.repr.emit(&mut bytes),
+    };
     header_words(&bytes)
 }
 

@@ -10,10 +10,10 @@ pub(crate) mod seven_series;
 use config::ConfigSpace;
 use descriptor::Stream;
 use device::seam::{Ready, Token};
-use endpoint::hard_block::{DesignInput, DesignOutput};
+use endpoint::hard_block::{DesignInput, DesignOutput, RefusedTlp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tlp::{Bdf, Class, Time};
+use tlp::{Bdf, Class, Rate, Time};
 
 /// A block between a front and a design: the front's TLPs in and out, and edge by edge what the design reads and drives.
 pub(crate) trait Block {
@@ -25,6 +25,9 @@ pub(crate) trait Block {
 
     /// Edges so far.
     fn cycle(&self) -> u64;
+
+    /// Whether it holds the design in reset.
+    fn in_reset(&self) -> bool;
 
     /// Time is here from now on.
     fn set_now(&mut self, now: Time);
@@ -40,6 +43,9 @@ pub(crate) trait Block {
 
     /// The next that the design sends.
     fn next_output(&mut self, class: Class) -> Option<DesignOutput>;
+
+    /// Whether a TLP of the design that is wrong for this reason leaves as it is.
+    fn sends_wrong(&self, why: &RefusedTlp) -> bool;
 
     /// Whether nothing is on its way in either direction.
     fn is_idle(&self) -> bool;
@@ -91,6 +97,15 @@ impl BlockKind {
             BlockKind::SevenSeries => 128,
             BlockKind::Virtex7Gen3 | BlockKind::UltraScale => 256,
             BlockKind::UltraScalePlus => 512,
+        }
+    }
+
+    /// The highest rate of its link (PG054, PG023, PG156, PG213: "Features").
+    pub(crate) fn most_rate(self) -> Rate {
+        match self {
+            BlockKind::SevenSeries => Rate::Gt5,
+            BlockKind::Virtex7Gen3 | BlockKind::UltraScale => Rate::Gt8,
+            BlockKind::UltraScalePlus => Rate::Gt16,
         }
     }
 

@@ -5,8 +5,10 @@
 use crate::complaints::{Complaint, LOG, complaints};
 use crate::design::{self, Design, read_file};
 use crate::loader::ABI;
+use crate::netlist::Netlist;
 use crate::source::{self, Instance};
 use crate::standin;
+use crate::still::{StillClock, still_clocks};
 use plug::file::{FileErrors, digest};
 use std::fs;
 use std::io;
@@ -21,6 +23,8 @@ const MOST_LINES: usize = 12;
 const PRINT_FILE: &str = "print.h";
 /// Bytes of a source at most.
 const MOST_SOURCE_BYTES: u64 = 1 << 28;
+/// What stands between the design and riser.
+const SHIM: &str = include_str!("../verilog/shim.cpp");
 /// The file of the module around the design.
 const TOP_FILE: &str = "riser_top.sv";
 
@@ -29,6 +33,15 @@ const TOP_FILE: &str = "riser_top.sv";
 pub struct Options {
     /// With signals that can be written into a file of waves, which makes it slower.
     pub waves: bool,
+}
+
+/// What was built.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Built {
+    /// The library.
+    pub library: PathBuf,
+    /// Clocks of the design that never have an edge; none is known where Verilator writes no netlist.
+    pub still_clocks: Option<Vec<StillClock>>,
 }
 
 /// What a build is at.
@@ -104,10 +117,13 @@ pub(crate) fn library(folder: &Path, waves: bool) -> PathBuf {
 pub(crate) fn fingerprint(design: &Design, base: &Path) -> Result<String, BuildError> {
     let text = serde_json::to_string(design).unwrap_or_default();
     let mut parts = digest(text.as_bytes());
+    for ours in [SHIM, include_str!("../verilog/shown.v"), include_str!("../verilog/primitives.v")] {
+        parts += &digest(ours.as_bytes());
+    }
     for source in &design.sources {
         parts += &digest(&source_bytes(&base.join(source))?);
     }
-    Ok(format!("{}-{}", env!("CARGO_PKG_VERSION"), digest(parts.as_bytes())))
+    Ok(format!("{}-{ABI}-{}", env!("CARGO_PKG_VERSION"), digest(parts.as_bytes())))
 }
 
 /// A source, which is a file of some size.
@@ -115,15 +131,14 @@ fn source_bytes(path: &Path) -> Result<Vec<u8>, BuildError> {
     read_file(path, MOST_SOURCE_BYTES).map_err(|why| BuildError::File { path: path.to_owned(), why })
 }
 
-/// Builds the design of a file; the path of the library.
+/// Builds the design of a file.
 ///
 /// # Errors
 /// [`BuildError`]
-pub fn build(file: &Path, options: &Options, progress: &mut dyn FnMut(Step)) -> Result<PathBuf, BuildError> {
+pub fn build(file: &Path, options: &Options, progress: &mut dyn FnMut(Step)) -> Result<Built, BuildError> {
     let design = Design::read(file).map_err(BuildError::Design)?;
     let base = file.parent().unwrap_or(Path::new(""));
-    let paths = design.sources.iter().map(|source| base.join(source));
-    let (programs, paths): (Vec<PathBuf>, Vec<PathBuf>) = paths.partition(|path| is_program(path));
+    let [programs, paths] = sources(&design, base);
     let (path, instance) = find_block(&design, &paths)?;
     let block = standin::block(&design.module(), design.shape(), &instance, options.waves);
     let block = block.map_err(|unfit| {
@@ -131,14 +146,14 @@ pub fn build(file: &Path, options: &Options, progress: &mut dyn FnMut(Step)) -> 
         BuildError::Source { path: path.clone(), line: unfit.line, why }
     })?;
     let folder = design::folder(file);
-    let objects = folder.join(if options.waves { "obj-waves" } else { "obj" });
+    let objects = objects(&folder, options.waves);
     fs::create_dir_all(&objects).map_err(|why| BuildError::File { path: objects.clone(), why })?;
     for (name, text) in [
         ("riser_block.sv", &block),
         (TOP_FILE, &standin::top(&design)),
         ("riser_primitives.v", &standin::primitives(&design)),
         (PRINT_FILE, &include_str!("../verilog/print.h").to_owned()),
-        ("shim.cpp", &include_str!("../verilog/shim.cpp").to_owned()),
+        ("shim.cpp", &SHIM.to_owned()),
     ] {
         let path = folder.join(name);
         fs::write(&path, text).map_err(|why| BuildError::File { path, why })?;
@@ -147,13 +162,39 @@ pub fn build(file: &Path, options: &Options, progress: &mut dyn FnMut(Step)) -> 
     progress(Step::Verilator);
     build.verilate(&paths)?;
     build.check_widths(&path, &instance)?;
+    let still_clocks = build.still_clocks(&paths)?;
     progress(Step::Link);
-    build.link(&programs)
+    Ok(Built { library: build.link(&programs)?, still_clocks })
 }
 
 /// Whether it is a source of functions in C or C++ that the design calls.
 fn is_program(path: &Path) -> bool {
     path.extension().is_some_and(|extension| ["c", "cc", "cpp"].iter().any(|known| extension == *known))
+}
+
+/// Sources of functions that a design calls, and those of the design.
+fn sources(design: &Design, base: &Path) -> [Vec<PathBuf>; 2] {
+    let paths = design.sources.iter().map(|source| base.join(source));
+    let (programs, paths) = paths.partition(|path| is_program(path));
+    [programs, paths]
+}
+
+/// The one instance of the block in the design of a file in `base`, and its source.
+///
+/// # Errors
+/// Where there is none, or it cannot be read.
+pub(crate) fn block_of(design: &Design, base: &Path) -> Result<(PathBuf, Instance), BuildError> {
+    let [_, paths] = sources(design, base);
+    find_block(design, &paths)
+}
+
+/// The netlist that Verilator has written when it was built.
+pub(crate) fn netlist(folder: &Path, waves: bool) -> PathBuf {
+    objects(folder, waves).join("netlist.xml")
+}
+
+fn objects(folder: &Path, waves: bool) -> PathBuf {
+    folder.join(if waves { "obj-waves" } else { "obj" })
 }
 
 /// The one instance of the block, and its source.
@@ -186,29 +227,9 @@ struct Build<'a> {
 impl Build<'_> {
     /// Has Verilator write C++, and the compiler make objects of it.
     fn verilate(&self, sources: &[PathBuf]) -> Result<(), BuildError> {
-        let tool = std::env::var("VERILATOR").unwrap_or_else(|_| "verilator".to_owned());
-        let mut command = Command::new(&tool);
-        command.args([
-            "--cc",
-            "--build",
-            "-j",
-            "0",
-            "-O3",
-            "--top-module",
-            standin::TOP,
-            "--prefix",
-            "Vriser_top",
-        ]);
-        command.args([
-            "--x-assign",
-            "unique",
-            "--x-initial",
-            "unique",
-            "-Wno-fatal",
-            "-Wno-style",
-            "-Wno-TIMESCALEMOD",
-            "-Wno-PINMISSING",
-        ]);
+        let (mut command, tool) = self.verilator();
+        command.args(["--cc", "--build", "-j", "0", "-O3", "--prefix", "Vriser_top"]);
+        command.args(["--x-assign", "unique", "--x-initial", "unique", "-Wno-style"]);
         command.args(["-CFLAGS", "-fPIC -O3 -DVL_USER_FATAL -DVL_USER_FINISH -DVL_USER_STOP"]);
         // The makefile runs in the folder below.
         command.args(["-CFLAGS", &format!("-fvisibility=hidden -include ../{PRINT_FILE}"), "-Mdir"]);
@@ -216,12 +237,39 @@ impl Build<'_> {
         if self.waves {
             command.arg("--trace-fst");
         }
+        self.add_sources(&mut command, sources);
+        self.run(command, "verilator", LOG, &tool)
+    }
+
+    /// Verilator, and its name.
+    fn verilator(&self) -> (Command, String) {
+        let tool = std::env::var("VERILATOR").unwrap_or_else(|_| "verilator".to_owned());
+        let mut command = Command::new(&tool);
+        command.args(["--top-module", standin::TOP, "-Wno-fatal", "-Wno-TIMESCALEMOD", "-Wno-PINMISSING"]);
+        (command, tool)
+    }
+
+    /// Clocks without an edge, where this Verilator writes a netlist.
+    fn still_clocks(&self, sources: &[PathBuf]) -> Result<Option<Vec<StillClock>>, BuildError> {
+        let (mut command, _) = self.verilator();
+        let path = netlist(self.folder, self.waves);
+        command.args(["--xml-only", "--flatten", "-Wno-lint", "-Wno-style", "--xml-output"]).arg(&path);
+        command.arg("-Mdir").arg(self.objects);
+        self.add_sources(&mut command, sources);
+        if !command.output().is_ok_and(|output| output.status.success()) {
+            return Ok(None);
+        }
+        let bytes = fs::read(&path).map_err(|why| BuildError::File { path, why })?;
+        Ok(Some(still_clocks(&Netlist::read(&String::from_utf8_lossy(&bytes)))))
+    }
+
+    /// What a design's file says of its sources.
+    fn add_sources(&self, command: &mut Command, sources: &[PathBuf]) {
         command.args(&self.design.verilator);
         command.args(self.design.includes.iter().map(|path| format!("-I{}", self.base.join(path).display())));
         command.args(self.design.defines.iter().map(|(name, value)| format!("+define+{name}={value}")));
         command.arg("-v").arg(self.folder.join("riser_primitives.v"));
         command.arg(self.folder.join("riser_top.sv")).arg(self.folder.join("riser_block.sv")).args(sources);
-        self.run(command, "verilator", LOG, &tool)
     }
 
     /// Checks that what the block and the top are connected to is as wide as their ports.

@@ -2,6 +2,7 @@
 //! What all blocks have in common: time and reset, findings, and what waits for the link. Knows no stream.
 
 use crate::findings::{Rule, Told};
+use endpoint::hard_block::RefusedTlp;
 use plug::Shared;
 use std::collections::VecDeque;
 use tlp::{Class, Time, Tlp};
@@ -56,10 +57,19 @@ impl Common {
     }
 
     /// Tells that a TLP of the design was not sent.
-    pub(crate) fn refused(&self, tlp: &Tlp, why: &str) {
+    pub(crate) fn refused(&self, tlp: &Tlp, why: &RefusedTlp) {
+        self.found_in(tlp, &Rule::Refused(why.to_string()));
+    }
+
+    /// Tells that a TLP of the design is wrong, and was sent.
+    pub(crate) fn sent_wrong(&self, tlp: &Tlp, why: &RefusedTlp) {
+        self.found_in(tlp, &Rule::SentWrong(why.to_string()));
+    }
+
+    fn found_in(&self, tlp: &Tlp, rule: &Rule) {
         let mut bytes = vec![0; tlp.wire_len()];
         tlp.emit(&mut bytes);
-        self.found(&Rule::Refused(why.to_owned()), &bytes);
+        self.found(rule, &bytes);
     }
 
     /// Tells of errors that the design reports, each by its bit and the port's name, as they begin.

@@ -45,12 +45,16 @@ pub(crate) enum Rule {
     InterruptFunction(u32),
     #[error("an interrupt before the block has answered the one before it (sent, or fail)")]
     InterruptEarly,
-    #[error("the TLP is malformed: {0}")]
-    Tlp(String),
-    #[error("a TLP of {sent} B, whose header says {said} B")]
+    #[error("a TLP of {sent} B, whose header says {said} B: the block drops it (tx_err_drop)")]
     Length { sent: usize, said: usize },
+    #[error(
+        "a TLP whose header is not whole, or with prefixes that break a rule: the block drops it (tx_err_drop)"
+    )]
+    Header,
     #[error("the TLP was not sent: {0}")]
     Refused(String),
+    #[error("the TLP was sent as it is: {0}")]
+    SentWrong(String),
     #[error("a write by cfg_mgmt: riser's block writes no configuration register for a design")]
     RegisterWrite,
     #[error("{0}: riser's block does nothing for this input of a design")]
@@ -69,9 +73,16 @@ pub struct Told {
     /// The rule of each.
     kinds: Vec<Discriminant<Rule>>,
     pub(crate) failure: Option<String>,
+    /// A run with findings has failed.
+    pub(crate) denied: bool,
 }
 
 impl Told {
+    /// Nothing yet; `denied`: a run with findings has failed.
+    pub(crate) fn denying(denied: bool) -> Told {
+        Told { denied, ..Told::default() }
+    }
+
     /// Keeps what is wrong, with its cycle and the packet's bytes.
     pub(crate) fn found(&mut self, now: Time, cycle: u64, rule: &Rule, bytes: &[u8]) {
         self.wrong += 1;
@@ -108,5 +119,13 @@ impl Report for Told {
 
     fn failure(&self) -> Option<String> {
         self.failure.clone()
+    }
+
+    fn verdict(&self) -> Option<String> {
+        let first = self.findings.first().filter(|_| self.denied)?;
+        Some(format!(
+            "{} things that the design does wrongly (deny_findings), the first: {first}",
+            self.wrong
+        ))
     }
 }

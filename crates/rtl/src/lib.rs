@@ -4,12 +4,13 @@
 //!
 //! - [`Design`]: the file of a design; [`build()`] makes a library of it, with Verilator;
 //! - [`Settings`]: the model `rtl` of a slot, which loads that;
-//! - `source`, `standin`: instances in Verilog, and what is written around them; `complaints`: what Verilator says of both;
+//! - `source`, `standin`: instances in Verilog, and what is written around them; `complaints`: what Verilator says of both; `netlist`,
+//!   `still`: clocks without an edge;
 //! - `block`, `signals`: the ports of vendors' blocks, as data;
-//! - [`Recording`]: what a design is given, to measure what riser adds;
+//! - [`Recording`]: what a design is given, to measure what riser adds; `trail`, `parting`, `vcd`: two runs of a design, compared;
 //! - `seven_series`, `receive`, `transmit`, `status`: the 7-series block; `descriptor`: those with streams of descriptors; `common`, `kept`,
 //!   `registers`: what they share;
-//! - `space`: configuration spaces; `slot`, `clocks`: a block and the design in time; `shown`: its TLPs in the waves.
+//! - `space`: configuration spaces; `slot`, `clocks`: a block and the design in time; `shown`: its TLPs in the waves; `trigger`: waves from a TLP on.
 //!
 //! Never parses an expression of Verilog, and never knows what a design does.
 
@@ -24,6 +25,8 @@ mod findings;
 mod kept;
 mod loader;
 mod model;
+mod netlist;
+mod parting;
 mod receive;
 mod recording;
 mod registers;
@@ -35,12 +38,19 @@ mod source;
 mod space;
 mod standin;
 mod status;
+mod still;
+mod trail;
 mod transmit;
+mod trigger;
+mod vcd;
 
 pub use block::BlockKind;
-pub use build::{BuildError, Options, Step, build};
+pub use build::{BuildError, Built, Options, Step, build};
 pub use design::{Alignment, Block, Clock, Design, Function, Msix, Reset, Sriov, Straddle, folder};
 pub use findings::Told;
 pub use model::Settings;
+pub use parting::{Parting, compare_seeds};
 pub use recording::{Recording, Replay, ReplayError};
 pub use source::{Connection, Instance, SourceError, instances};
+pub use still::StillClock;
+pub use trigger::Triggers;

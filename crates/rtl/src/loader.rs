@@ -105,6 +105,8 @@ struct Ops {
 pub(crate) enum LoadError {
     #[error("{}: {why}: `riser rtl build` makes it", path.display())]
     Open { path: PathBuf, why: String },
+    #[error("{0}: `riser rtl build` makes it anew")]
+    Broken(String),
     #[error("{}: it is of another riser or of another version of the design: `riser rtl build` makes it anew", .0.display())]
     Other(PathBuf),
     #[error("{}: {why}", path.display())]
@@ -118,13 +120,26 @@ pub(crate) struct Loaded {
 }
 
 impl Loaded {
+    /// Looks at the library at `path` without loading it: no code of it runs.
+    ///
+    /// # Errors
+    /// As of [`open`](Self::open), as far as its bytes show.
+    pub(crate) fn look(path: &Path, fingerprint: &str) -> Result<(), LoadError> {
+        let said = |why: String| LoadError::Open { path: path.to_owned(), why };
+        check_built(path)?;
+        let bytes = std::fs::read(path).map_err(|e| said(e.to_string()))?;
+        let mut all = bytes.windows(fingerprint.len());
+        let is_there = all.any(|bytes| bytes == fingerprint.as_bytes());
+        is_there.then_some(()).ok_or_else(|| LoadError::Other(path.to_owned()))
+    }
+
     /// Loads the library at `path`, which must have this fingerprint.
     ///
     /// # Errors
     /// Where it is none, or of another build.
     pub(crate) fn open(path: &Path, fingerprint: &str) -> Result<Rc<Loaded>, LoadError> {
         let said = |why: String| LoadError::Open { path: path.to_owned(), why };
-        native::check_whole(path).map_err(|e| said(e.to_string()))?;
+        check_built(path)?;
         // SAFETY: initialisers of the library run: whoever asked for it has allowed its code to.
         let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) };
         let library = library.map_err(|e| said(e.to_string()))?;
@@ -151,6 +166,16 @@ impl Loaded {
         std::mem::forget(library);
         Ok(Rc::new(Loaded { path: path.to_owned(), ops }))
     }
+}
+
+/// Checks that there is a library, and that it is whole.
+fn check_built(path: &Path) -> Result<(), LoadError> {
+    if !path.exists() {
+        return Err(LoadError::Open { path: path.to_owned(), why: "it is not built".to_owned() });
+    }
+    // Its error names the path.
+    let whole = native::check_whole(path);
+    whole.map_err(|e| LoadError::Broken(e.to_string()))
 }
 
 /// A design that runs.

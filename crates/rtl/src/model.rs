@@ -12,13 +12,16 @@ use crate::recording::Recorder;
 use crate::seven_series::SevenSeries;
 use crate::slot::Rtl;
 use crate::space;
+use crate::trail::{self, Look};
+use crate::trigger::{self, Part};
+use capture::Filter;
 use endpoint::{EndpointLimits, HardBlock, TagsPer};
 use plug::plugged::{HostTask, StandIn};
 use plug::site::NativeCode;
 use plug::{Fault, Model, Needs, Plugged, Shared, Site};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tlp::{Duration, PayloadPool, Time};
 
 /// A design in Verilog with a vendor's PCI Express block, under Verilator: `riser rtl build` makes its library. Its code runs with
@@ -30,12 +33,23 @@ pub struct Settings {
     pub design: String,
     /// A file for all of its signals (FST), which needs `riser rtl build --waves`.
     pub waves: String,
+    /// The TLP at the block from which on waves are wanted, as a filter of `riser trace`: `status=UR`, `type=MWr and addr=0xfee00000`. `riser run`
+    /// then runs the lab twice: a run does the same each time.
+    pub waves_when: String,
+    /// With `waves_when`: from so many microseconds before it came first.
+    #[schemars(range(min = 0, max = 1_000_000_000))]
+    pub waves_before_us: u64,
+    /// With `waves_when`: to so many behind.
+    #[schemars(range(min = 1, max = 1_000_000_000))]
+    pub waves_after_us: u64,
     /// When they begin, in microseconds of virtual time.
     #[schemars(range(min = 0, max = 1_000_000_000_000_u64))]
     pub waves_from_us: u64,
     /// When they end.
     #[schemars(range(min = 1, max = 1_000_000_000_000_u64))]
     pub waves_to_us: u64,
+    /// A run in which the design does something wrongly fails, at its end: `wrong` of its report.
+    pub deny_findings: bool,
     /// Virtual functions that the host enables, where it is none with a kernel: as many as the design has, at most.
     #[schemars(range(min = 0, max = 252))]
     pub vfs: u16,
@@ -45,8 +59,20 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Settings {
-        let (design, waves, step) = Default::default();
-        Settings { design, waves, waves_from_us: 0, waves_to_us: LAST_US, vfs: 0, step }
+        let (design, waves, waves_when, step) = Default::default();
+        let [waves_from_us, waves_to_us, waves_before_us, waves_after_us] = [0, LAST_US, 5, 5];
+        Settings {
+            design,
+            waves,
+            waves_when,
+            waves_before_us,
+            waves_after_us,
+            waves_from_us,
+            waves_to_us,
+            deny_findings: false,
+            vfs: 0,
+            step,
+        }
     }
 }
 
@@ -71,7 +97,7 @@ impl Model for Settings {
                 format!("waves_to_us of {to}: legal are those beyond waves_from_us, {from}"),
             ));
         }
-        Ok(())
+        self.check_trigger()
     }
 
     fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault> {
@@ -79,11 +105,40 @@ impl Model for Settings {
         let path = site.folder.path().join(&self.design);
         let design = Design::read(&path).map_err(|e| at(e.to_string()))?;
         self.check_functions(&design)?;
-        let told: Shared<Told> = Shared::default();
+        check_link(&design, site)?;
+        let told = Shared::new(Told::denying(self.deny_findings));
         let pool = site.payloads.clone();
+        let mut not_built = None;
+        let part = match site.native {
+            NativeCode::Allowed => self.part()?,
+            _ => None,
+        };
+        let mut not_found = None;
+        let (trigger, around) = match part {
+            Some(Part::Look(trigger)) => (Some(trigger), Some(None)),
+            Some(Part::Write(at)) => {
+                not_found = at
+                    .is_none()
+                    .then(|| format!("waves_when: no TLP for which `{}` holds: no waves", self.waves_when));
+                (None, Some(at))
+            }
+            None => (None, None),
+        };
+        let watched = match site.native {
+            NativeCode::Allowed => trail::begin(&design, path.clone(), &told),
+            _ => None,
+        };
         let instance = match site.native {
-            NativeCode::Allowed => Some(self.instance(&path, &design, site.seed)?),
-            NativeCode::NotLoaded => None,
+            NativeCode::Allowed => {
+                let look = watched.as_ref().map(|(_, look)| look);
+                let waves = self.waves_of(&path, look, around);
+                Some(self.instance(&path, &design, look.map_or(site.seed, |look| look.seed), waves)?)
+            }
+            NativeCode::NotLoaded => {
+                let (library, fingerprint) = self.library(&path, &design, !self.waves.is_empty())?;
+                not_built = Loaded::look(&library, &fingerprint).err();
+                None
+            }
             NativeCode::Refused => {
                 let why = "a lab that runs a design is run with --allow-native alone";
                 return Err(at(format!("{}: {why}", path.display())));
@@ -94,6 +149,8 @@ impl Model for Settings {
         let (instance, recorder) = instance.unzip();
         let rtl = Rtl::new(instance, clocks, block, told.clone())
             .recorded(recorder.flatten())
+            .watched(watched.map(|(trail, _)| trail))
+            .looking(trigger)
             .showing(!self.waves.is_empty());
         let functions = space::physical(&design, site.pcie)?;
         let mut block = HardBlock::new("rtl", functions, limits, pool, rtl).map_err(|e| at(e.to_string()))?;
@@ -104,9 +161,27 @@ impl Model for Settings {
             0 => Plugged::block(block, native::driver(&self.step, &told)),
             _ => Plugged::block_with_virtual_functions(block, native::functions_driver(&self.step, &told)),
         };
-        let plugged = plugged.reporting(&told);
+        let plugged =
+            plugged.reporting(&told).warning(not_built.map(|why| why.to_string())).warning(not_found);
         Ok(if self.step.is_empty() { driven_by_models(plugged, &design) } else { plugged })
     }
+}
+
+/// Checks that the block has the link of its slot.
+fn check_link(design: &Design, site: &Site<'_>) -> Result<(), Fault> {
+    let (kind, rate, lanes) = (design.block.kind, site.pcie.rate, site.pcie.width.lanes());
+    let (most, most_lanes) = (kind.most_rate(), kind.most_lanes());
+    if rate <= most && u16::from(lanes) <= most_lanes {
+        return Ok(());
+    }
+    let name = serde_json::to_string(&kind).unwrap_or_default();
+    let [is, legal] = [rate, most].map(tlp::Rate::generation);
+    Err(Fault::at(
+        "design",
+        format!(
+            "a link of {rate} (link.gen = {is}) and {lanes} lanes: legal of {name} are link.gen 1 to {legal} and link.lanes 1 to {most_lanes}"
+        ),
+    ))
 }
 
 /// Where the host has no steps, the lab may name a model whose driver drives the design: by its first BAR of memory.
@@ -122,6 +197,41 @@ fn driven_by_models(plugged: Plugged, design: &Design) -> Plugged {
 }
 
 impl Settings {
+    /// Checks the TLP from which on waves are wanted.
+    fn check_trigger(&self) -> Result<(), Fault> {
+        if self.waves_when.is_empty() {
+            return Ok(());
+        }
+        let wrong = |why: &str| Err(Fault::at("waves_when", format!("waves_when: {why}")));
+        if self.waves.is_empty() {
+            return wrong("waves is missing: the file that they are written into");
+        }
+        if [self.waves_from_us, self.waves_to_us] != [0, LAST_US] {
+            return wrong("legal is this, or waves_from_us and waves_to_us");
+        }
+        match self.waves_when.parse::<Filter>() {
+            Ok(filter) if filter.asks_for_outcome() => {
+                wrong("legal is what a TLP says by itself, and not its transaction")
+            }
+            Ok(_) => Ok(()),
+            Err(e) => wrong(&e.to_string()),
+        }
+    }
+
+    /// What the design is to do for `waves_when`.
+    fn part(&self) -> Result<Option<Part>, Fault> {
+        if self.waves_when.is_empty() {
+            return Ok(None);
+        }
+        let wrong = |why: String| Fault::at("waves_when", format!("waves_when: {why}"));
+        let filter = self.waves_when.parse::<Filter>().map_err(|e| wrong(e.to_string()))?;
+        let part = trigger::part(filter);
+        let part = part.ok_or_else(|| {
+            wrong("legal is a lab that `riser run` runs, twice; else waves_from_us".to_owned())
+        });
+        part.map(Some)
+    }
+
     /// Checks the virtual functions and steps, which are of function 0.
     fn check_functions(&self, design: &Design) -> Result<(), Fault> {
         let sriov = design.function.sriov.as_ref();
@@ -141,20 +251,55 @@ impl Settings {
         native::check_steps(&self.step, parts)
     }
 
-    fn instance(&self, path: &Path, design: &Design, seed: u64) -> Result<Loading, Fault> {
-        let at = |message: String| Fault::at("design", message);
-        let library = build::library(&design::folder(path), !self.waves.is_empty());
+    /// The design's library, and the fingerprint that it must have.
+    fn library(&self, path: &Path, design: &Design, waves: bool) -> Result<(PathBuf, String), Fault> {
+        let library = build::library(&design::folder(path), waves);
         let library = library.canonicalize().unwrap_or(library);
         let base = path.parent().unwrap_or(Path::new(""));
-        let fingerprint = build::fingerprint(design, base).map_err(|e| at(e.to_string()))?;
+        let fingerprint = build::fingerprint(design, base).map_err(|e| Fault::at("design", e.to_string()))?;
+        Ok((library, fingerprint))
+    }
+
+    /// The file of waves, if there is to be one, and when they begin and end.
+    fn waves_of(
+        &self,
+        path: &Path,
+        look: Option<&Look>,
+        around: Option<Option<Time>>,
+    ) -> Option<(PathBuf, [Time; 2])> {
+        if let Some(look) = look {
+            return look.waves.clone().map(|(waves, to)| (waves, [Time::ZERO, to]));
+        }
+        let us = Duration::from_us;
+        let window = match around {
+            None => [self.waves_from_us, self.waves_to_us].map(|at| Time::ZERO + us(at)),
+            Some(None) => return None,
+            Some(Some(at)) => {
+                let before = us(self.waves_before_us).min(at.since(Time::ZERO));
+                [Time::ZERO + (at.since(Time::ZERO) - before), at + us(self.waves_after_us)]
+            }
+        };
+        let base = path.parent().unwrap_or(Path::new(""));
+        (!self.waves.is_empty()).then(|| (base.join(&self.waves), window))
+    }
+
+    fn instance(
+        &self,
+        path: &Path,
+        design: &Design,
+        seed: u64,
+        waves: Option<(PathBuf, [Time; 2])>,
+    ) -> Result<Loading, Fault> {
+        let at = |message: String| Fault::at("design", message);
+        let (library, fingerprint) =
+            self.library(path, design, waves.is_some() || !self.waves_when.is_empty())?;
+        let base = path.parent().unwrap_or(Path::new(""));
         let loaded = Loaded::open(&library, &fingerprint).map_err(|e| at(e.to_string()))?;
         let folder = design.includes.first().map_or_else(|| base.to_owned(), |include| base.join(include));
         let made = in_folder(&folder, || Instance::create(&loaded, seed));
         let mut instance =
             made.map_err(|e| at(format!("{}: {e}", folder.display())))?.map_err(|e| at(e.to_string()))?;
-        if !self.waves.is_empty() {
-            let waves = base.join(&self.waves);
-            let window = [self.waves_from_us, self.waves_to_us].map(|us| Time::ZERO + Duration::from_us(us));
+        if let Some((waves, window)) = waves {
             instance
                 .waves(&waves, window)
                 .map_err(|e| Fault::at("waves", format!("{}: {e}", waves.display())))?;

@@ -13,9 +13,9 @@ use crate::status;
 use crate::transmit::{Came, STREAM, Transmit};
 use config::ConfigSpace;
 use device::seam::{Ready, ResetKind, Token};
-use endpoint::hard_block::{DesignInput, DesignOutput, Target};
+use endpoint::hard_block::{DesignInput, DesignOutput, RefusedTlp, Target};
 use plug::Shared;
-use tlp::{Bdf, Class, PayloadPool, Time};
+use tlp::{Bdf, Class, PayloadPool, RuleId, Time};
 
 /// The block.
 pub(crate) struct SevenSeries {
@@ -39,6 +39,9 @@ pub(crate) struct SevenSeries {
     is_ready: bool,
     interrupt_taken: bool,
     register_read: bool,
+    /// A packet was dropped for its length, and that it is shown.
+    dropped: bool,
+    dropped_shown: bool,
     flr: bool,
     flr_shown: bool,
     /// The level that INTx was asked for.
@@ -81,6 +84,8 @@ impl SevenSeries {
             is_ready: false,
             interrupt_taken: false,
             register_read: false,
+            dropped: false,
+            dropped_shown: false,
             flr: false,
             flr_shown: false,
             intx: false,
@@ -113,6 +118,7 @@ impl SevenSeries {
             Came::Nothing => {}
             Came::Tlp(tlp) => self.leave(tlp.class(), DesignOutput::Tlp { function: 0, tlp: *tlp }),
             Came::Wrong(rule) => {
+                self.dropped |= matches!(rule, Rule::Length { .. } | Rule::Header | Rule::TooLong(_));
                 self.common.found(&rule, self.transmit.bytes());
                 self.transmit.forget();
             }
@@ -199,6 +205,11 @@ impl SevenSeries {
     }
 }
 
+/// Whether it is longer than Max_Payload_Size.
+fn is_length(why: &RefusedTlp) -> bool {
+    matches!(why, RefusedTlp::Malformed(malformed) if malformed.rule == RuleId::MaxPayloadSize)
+}
+
 impl Block for SevenSeries {
     fn words(&self) -> [usize; 2] {
         self.layout.words
@@ -211,6 +222,10 @@ impl Block for SevenSeries {
 
     fn cycle(&self) -> u64 {
         self.common.cycle
+    }
+
+    fn in_reset(&self) -> bool {
+        self.common.in_reset()
     }
 
     fn set_now(&mut self, now: Time) {
@@ -228,7 +243,11 @@ impl Block for SevenSeries {
                 self.receive.push(&request.tlp, Some(request.token), bar, from);
             }
             DesignInput::Completion { tlp, .. } => self.receive.push(&tlp, None, None, from),
-            DesignInput::Refused { tlp, why } => self.common.refused(&tlp, &why.to_string()),
+            DesignInput::Refused { tlp, why } => {
+                self.dropped |= is_length(&why);
+                self.common.refused(&tlp, &why);
+            }
+            DesignInput::SentWrong { tlp, why } => self.common.sent_wrong(&tlp, &why),
             DesignInput::Reset { kind, .. } => self.reset(kind),
             // The design has a timer of its own for that.
             _ => {}
@@ -248,6 +267,11 @@ impl Block for SevenSeries {
 
     fn next_output(&mut self, class: Class) -> Option<DesignOutput> {
         self.leaving.pop(class, self.common.cycle)
+    }
+
+    /// The block checks lengths, and nothing else (PG054: tx_err_drop).
+    fn sends_wrong(&self, why: &RefusedTlp) -> bool {
+        !is_length(why)
     }
 
     fn is_idle(&self) -> bool {
@@ -276,6 +300,10 @@ impl Block for SevenSeries {
         self.is_ready = !in_reset && waiting < TX_BUFFERS;
         outputs.set(Driven::TxReady, self.is_ready.into());
         outputs.set(Driven::TxBuffers, (TX_BUFFERS - waiting.min(TX_BUFFERS)) as u32);
+        if std::mem::replace(&mut self.dropped_shown, std::mem::take(&mut self.dropped)) || self.dropped_shown
+        {
+            outputs.set(Driven::TxDropped, self.dropped_shown.into());
+        }
         if std::mem::replace(&mut self.flr_shown, std::mem::take(&mut self.flr)) || self.flr_shown {
             outputs.set(Driven::FunctionLevelReset, self.flr_shown.into());
         }
@@ -290,7 +318,7 @@ impl Block for SevenSeries {
         self.common.is_up(self.common.in_reset())
             && self.is_idle()
             && !self.is_old
-            && !self.flr
+            && !(self.dropped || self.dropped_shown || self.flr)
             && !self.flr_shown
     }
 

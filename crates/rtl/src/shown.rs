@@ -15,6 +15,10 @@ pub(crate) enum Way {
     Out,
 }
 
+impl Way {
+    pub(crate) const ALL: [Way; 2] = [Way::In, Way::Out];
+}
+
 /// What is shown.
 #[derive(Default)]
 pub(crate) struct Shown {

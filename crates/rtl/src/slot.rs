@@ -8,9 +8,11 @@ use crate::findings::Told;
 use crate::loader::{Answer, Edges, Instance};
 use crate::recording::Recorder;
 use crate::shown::{Shown, Way};
+use crate::trail::Trail;
+use crate::trigger::Trigger;
 use config::ConfigSpace;
 use device::seam::{Ready, ResetKind, Token};
-use endpoint::hard_block::{DesignInput, DesignOutput, DesignRequest, TlpDesign};
+use endpoint::hard_block::{DesignInput, DesignOutput, DesignRequest, RefusedTlp, TlpDesign};
 use plug::Shared;
 use tlp::{Bdf, Class, Duration, Time, Tlp};
 
@@ -34,6 +36,10 @@ pub(crate) struct Rtl {
     is_fresh: bool,
     /// Keeps all of it, for a measurement.
     recorder: Option<Shared<Recorder>>,
+    /// Keeps what it does, to be compared.
+    trail: Option<Shared<Trail>>,
+    /// Looks for a TLP, from which on waves are wanted.
+    trigger: Option<Box<Trigger>>,
     /// What waves show of TLPs, where there are any.
     shown: Option<Box<Shown>>,
 }
@@ -42,6 +48,7 @@ pub(crate) struct Rtl {
 struct AtEdge<'a> {
     block: &'a mut dyn Block,
     recorder: Option<&'a Shared<Recorder>>,
+    trail: Option<&'a Shared<Trail>>,
 }
 
 impl Edges for AtEdge<'_> {
@@ -49,6 +56,10 @@ impl Edges for AtEdge<'_> {
         self.block.pass(passed);
         self.block.set_now(time);
         self.block.edge(read, driven);
+        // What is driven in reset is nothing yet.
+        if let Some(trail) = self.trail.filter(|_| !self.block.in_reset()) {
+            trail.change(|trail| trail.edge(self.block.cycle(), time, read));
+        }
         if let Some(recorder) = self.recorder {
             recorder.change(|recorder| recorder.edge(driven));
         }
@@ -74,6 +85,8 @@ impl Rtl {
             is_ahead: false,
             is_fresh: true,
             recorder: None,
+            trail: None,
+            trigger: None,
             shown: None,
         }
     }
@@ -83,12 +96,25 @@ impl Rtl {
         Rtl { recorder, ..self }
     }
 
+    /// Keeps what the design does.
+    pub(crate) fn watched(self, trail: Option<Shared<Trail>>) -> Rtl {
+        Rtl { trail, ..self }
+    }
+
+    /// Looks for a TLP.
+    pub(crate) fn looking(self, trigger: Option<Box<Trigger>>) -> Rtl {
+        Rtl { trigger, ..self }
+    }
+
     /// Shows TLPs in the waves.
     pub(crate) fn showing(self, tlps: bool) -> Rtl {
         Rtl { shown: tlps.then(Box::default), ..self }
     }
 
-    fn see(&mut self, way: Way, tlp: &Tlp) {
+    fn see(&mut self, way: Way, now: Time, tlp: &Tlp) {
+        if let Some(trigger) = &mut self.trigger {
+            trigger.see(way, now, tlp);
+        }
         if let (Some(shown), Some(instance)) = (&mut self.shown, &mut self.instance) {
             shown.see(way, tlp);
             instance.show(&shown.words);
@@ -100,7 +126,8 @@ impl Rtl {
         let evals = self.clocks.before(until);
         let (Some(instance), false) = (&mut self.instance, evals.is_empty()) else { return false };
         let words = self.block.words();
-        let mut edges = AtEdge { block: &mut *self.block, recorder: self.recorder.as_ref() };
+        let mut edges =
+            AtEdge { block: &mut *self.block, recorder: self.recorder.as_ref(), trail: self.trail.as_ref() };
         let fresh = std::mem::take(&mut self.is_fresh);
         match instance.run(evals, self.reset_until, words, &mut edges, fresh) {
             Ok(done) => {
@@ -142,7 +169,7 @@ impl TlpDesign for Rtl {
         self.is_fresh = true;
         match &input {
             DesignInput::Request(DesignRequest { tlp, .. }) | DesignInput::Completion { tlp, .. } => {
-                self.see(Way::In, tlp);
+                self.see(Way::In, now, tlp);
             }
             _ => {}
         }
@@ -167,8 +194,11 @@ impl TlpDesign for Rtl {
             return None;
         }
         let output = self.block.next_output(class)?;
+        if let Some(trail) = &self.trail {
+            trail.change(|trail| trail.leaves(self.block.cycle(), self.at, &output));
+        }
         if let DesignOutput::Tlp { tlp, .. } | DesignOutput::Relayed { tlp, .. } = &output {
-            self.see(Way::Out, tlp);
+            self.see(Way::Out, self.at, tlp);
         }
         Some(output)
     }
@@ -188,6 +218,10 @@ impl TlpDesign for Rtl {
 
     fn is_ticking(&self) -> bool {
         self.block.is_idle()
+    }
+
+    fn sends_wrong(&self, why: &RefusedTlp) -> bool {
+        self.block.sends_wrong(why)
     }
 
     fn waits_for(&self) -> Option<String> {

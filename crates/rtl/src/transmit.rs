@@ -5,6 +5,7 @@ use crate::block::seven_series::Read;
 use crate::findings::Rule;
 use crate::kept::Kept;
 use crate::signals::Inputs;
+use tlp::wire::Header;
 use tlp::{PayloadPool, Tlp};
 
 /// s_axis_tx_tuser: the packet is poisoned; it is to be forgotten.
@@ -112,13 +113,20 @@ impl Transmit {
     }
 }
 
-/// The TLP of these bytes.
+/// The rule that a packet breaks whose length is not that of its header.
+fn mislaid(bytes: &[u8]) -> Rule {
+    let Ok(header) = Header::new(bytes) else { return Rule::Header };
+    Rule::Length { sent: bytes.len(), said: header.tlp_len() }
+}
+
+/// The TLP of these bytes, be it malformed; none where it is not as long as its header says.
 pub(crate) fn whole(bytes: &[u8], is_poisoned: bool, pool: &PayloadPool) -> Came {
     match Tlp::parse(bytes, pool) {
-        Err(error) => Came::Wrong(Rule::Tlp(error.on_a_link().to_string())),
-        Ok(tlp) if tlp.wire_len() != bytes.len() => {
-            Came::Wrong(Rule::Length { sent: bytes.len(), said: tlp.wire_len() })
-        }
+        // Its receiver finds what is wrong with it.
+        Err(_) => match Tlp::of_malformed(bytes, pool) {
+            Some(tlp) => Came::Tlp(Box::new(tlp)),
+            None => Came::Wrong(mislaid(bytes)),
+        },
         Ok(mut tlp) => {
             tlp.repr.ep |= is_poisoned;
             Came::Tlp(Box::new(tlp))

@@ -90,14 +90,27 @@ pub struct Tlp {
     pub prefixes: Prefixes,
     /// In a read request: true where its completions shall carry bytes, false where they shall only count them. Not on the wire.
     pub carry: bool,
-    /// True where TD is set and the digest is not that of the TLP, since bits changed where no LCRC guards them. A
-    /// fault injector sets it, and a receiver that checks ECRC looks at it; without TD it has no meaning.
-    pub ecrc_wrong: bool,
+    /// What is wrong with it, if anything.
+    pub flaw: Flaw,
     /// The account to which its time is charged. Not on the wire.
     pub account: Account,
     /// Picoseconds for which its port sends nothing after it: of completions of a root complex that leaves gaps. Not
     /// on the wire.
     pub rest_ps: u16,
+}
+
+/// What is wrong with a TLP, beside what its header says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Flaw {
+    /// Nothing.
+    #[default]
+    None,
+    /// Where TD is set, the digest is not that of the TLP, since bits changed where no LCRC guards them. A fault injector says so, and a
+    /// receiver that checks ECRC looks at it; without TD it has no meaning.
+    WrongEcrc,
+    /// It breaks a rule of its form: `data` has all of its bytes, header and digest too, and `repr` only its class, Traffic Class, lengths
+    /// and transaction ([`Tlp::of_malformed`]). Its receiver drops it.
+    Malformed,
 }
 
 /// The account in which the time of a transaction is kept: a monitor gives it to a request, and the completer hands
@@ -133,7 +146,7 @@ impl Tlp {
             data,
             prefixes: Prefixes::NONE,
             carry: false,
-            ecrc_wrong: false,
+            flaw: Flaw::None,
             account: Account::NONE,
             rest_ps: 0,
         }
@@ -150,6 +163,18 @@ impl Tlp {
     #[inline]
     pub const fn class(&self) -> Class {
         self.repr.class()
+    }
+
+    /// True where it has a digest that is not its own.
+    #[inline]
+    pub const fn has_wrong_ecrc(&self) -> bool {
+        self.repr.td && matches!(self.flaw, Flaw::WrongEcrc)
+    }
+
+    /// True where its bytes break a rule of their form.
+    #[inline]
+    pub const fn is_malformed(&self) -> bool {
+        matches!(self.flaw, Flaw::Malformed)
     }
 
     /// True where a completer of this request that answers UR or CA leaves it to the requester to report the error:
@@ -172,7 +197,7 @@ impl Tlp {
 
     /// Writes the TLP to the start of `buf`: prefixes, header, data on its byte lanes with zeros on the others
     /// (counted data is zeros), and the ECRC where TD is set, its complement where it is to be
-    /// [wrong](Self::ecrc_wrong). Returns the number of bytes written, [`wire_len`](Self::wire_len).
+    /// [wrong](Flaw::WrongEcrc). Returns the number of bytes written, [`wire_len`](Self::wire_len).
     ///
     /// Data longer than the header says is cut off. Data of all the whole DWs, where the header names fewer bytes, is
     /// taken as the DWs themselves.
@@ -181,6 +206,10 @@ impl Tlp {
     /// Where `buf` is shorter than that; it cannot fail otherwise.
     pub fn emit(&self, buf: &mut [u8]) -> usize {
         let buf = &mut buf[..self.wire_len()];
+        if let (Flaw::Malformed, Some(bytes)) = (self.flaw, self.data.bytes()) {
+            buf.copy_from_slice(bytes);
+            return buf.len();
+        }
         let header_end = self.emit_header(buf);
         let rest = &mut buf[header_end..];
         let (lanes, digest) = rest.split_at_mut(self.repr.data_dw() as usize * 4);
@@ -188,7 +217,7 @@ impl Tlp {
         if !digest.is_empty() {
             let end = buf.len() - 4;
             let right = crc::ecrc(&buf[..end]);
-            let ecrc = if self.ecrc_wrong { !right } else { right };
+            let ecrc = if self.has_wrong_ecrc() { !right } else { right };
             buf[end..].copy_from_slice(&ecrc.to_be_bytes());
         }
         buf.len()
@@ -225,15 +254,15 @@ impl Tlp {
     }
 
     /// Reads a whole TLP, and copies into `pool` those bytes of its data that [`data`](Self::data) keeps. A digest that
-    /// does not fit sets [`ecrc_wrong`](Self::ecrc_wrong). Never panics.
+    /// does not fit is a [flaw](Flaw::WrongEcrc). Never panics.
     ///
     /// # Errors
     /// As [`Repr::parse`].
     pub fn parse(bytes: &[u8], pool: &PayloadPool) -> Result<Tlp, ParseError> {
         let parsed = Repr::parse(bytes)?;
-        let ecrc_wrong = parsed.ecrc_fits(bytes) == Some(false);
+        let flaw = if parsed.ecrc_fits(bytes) == Some(false) { Flaw::WrongEcrc } else { Flaw::None };
         let tlp = Tlp::from_lanes(parsed.repr, &bytes[parsed.data], pool);
-        Ok(Tlp { prefixes: parsed.prefixes, ecrc_wrong, ..tlp })
+        Ok(Tlp { prefixes: parsed.prefixes, flaw, ..tlp })
     }
 
     /// The TLP of a header and the bytes that followed it on the wire, for peers that send less or more than whole
@@ -259,7 +288,7 @@ impl fmt::Display for Tlp {
         if !f.alternate() {
             return Ok(());
         }
-        f.write_str(if self.repr.td && self.ecrc_wrong { ", wrong ECRC" } else { "" })?;
+        f.write_str(if self.has_wrong_ecrc() { ", wrong ECRC" } else { "" })?;
         self.prefixes.fmt(f)
     }
 }

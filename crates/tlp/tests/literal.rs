@@ -275,7 +275,7 @@ fn a_wrong_digest_is_known_and_written() {
     bytes.extend([0x00, 0x00, 0x80, 0x04, 0x1b, 0x00, 0x03, 0xff, 0x2f, 0x00, 0x10, 0x00]);
     bytes.extend(0x3cfa_bcca_u32.to_be_bytes());
     assert_eq!(crc::check_ecrc(&bytes), Some(true));
-    assert!(!Tlp::parse(&bytes, &pool).unwrap().ecrc_wrong);
+    assert!(!Tlp::parse(&bytes, &pool).unwrap().has_wrong_ecrc());
     let rows = [
         (1, Some(true)),
         (5, Some(false)),
@@ -291,7 +291,7 @@ fn a_wrong_digest_is_known_and_written() {
         assert_eq!(crc::check_ecrc(&changed), fits, "byte {byte}");
     }
     let mut wrong = Tlp::parse(&bytes, &pool).unwrap();
-    wrong.ecrc_wrong = true;
+    wrong.flaw = riser_tlp::Flaw::WrongEcrc;
     assert!(format!("{wrong:#}").contains(", TD, wrong ECRC, MR-IOV"));
     let mut out = [0; 24];
     wrong.emit(&mut out);

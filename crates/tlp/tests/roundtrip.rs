@@ -237,7 +237,8 @@ proptest! {
     #[test]
     fn every_tlp_comes_back(repr in repr(), prefixes in prefixes(), seed in any::<u8>(), wrong in any::<bool>()) {
         let pool = PayloadPool::new();
-        let tlp = Tlp { prefixes, ecrc_wrong: wrong && repr.td, ..tlp(repr, &pool, seed) };
+        let flaw = if wrong && repr.td { riser_tlp::Flaw::WrongEcrc } else { riser_tlp::Flaw::None };
+        let tlp = Tlp { prefixes, flaw, ..tlp(repr, &pool, seed) };
         let mut bytes = vec![0xee; tlp.wire_len()];
         prop_assert_eq!(tlp.emit(&mut bytes), repr.tlp_len() + tlp.prefixes.wire_len());
         prop_assert_eq!(crc::check_ecrc(&bytes), repr.td.then_some(!wrong));

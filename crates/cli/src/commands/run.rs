@@ -106,11 +106,19 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     }
     file.lab.native = args.native.leave();
     file.check_runs_alone().map_err(Failure::Run)?;
+    let interrupted = interrupt::flag()?;
+    let triggers = rtl::Triggers::begin();
     let mut assembly = lab::build(&file).map_err(Failure::Run)?;
+    if triggers.are_wanted() {
+        // Once to find when, and again with waves around it.
+        drive::drive(&mut assembly, file.lab.limit_us, &Taps::default(), &interrupted)?;
+        triggers.again();
+        drop(assembly);
+        assembly = lab::build(&file).map_err(Failure::Run)?;
+    }
     output::warn(assembly.warnings());
     let taps = Taps::open(&args, &file, &mut assembly)?;
     let before = cpu::seconds();
-    let interrupted = interrupt::flag()?;
     let stop = drive::drive(&mut assembly, file.lab.limit_us, &taps, &interrupted)?;
     let spent = cpu::seconds() - before;
     let written = taps.finish(&mut assembly);

@@ -48,7 +48,7 @@ impl<B: Behind> Front<B> {
             self.drop_request(None, tlp, Drop::Malformed);
             return false;
         }
-        if tlp.repr.td && tlp.ecrc_wrong && self.drops_wrong_ecrc(tlp) {
+        if tlp.has_wrong_ecrc() && self.drops_wrong_ecrc(tlp) {
             return false;
         }
         tlp.prefixes.is_empty() || !self.refuses_prefixes(tlp)

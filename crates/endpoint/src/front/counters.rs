@@ -79,6 +79,8 @@ device::counters! {
         bad_answers,
         /// Outputs that no endpoint can send: of another class than polled, a message of odd length, bytes beyond 2^64.
         bad_outputs,
+        /// TLPs of a design that are wrong and were sent as they are.
+        wrong_outputs,
         /// Function Level Resets.
         function_level_resets,
         /// Resets on the way from D3hot to D0.

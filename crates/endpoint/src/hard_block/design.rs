@@ -49,6 +49,13 @@ pub trait TlpDesign {
         MessageCodes::NONE
     }
 
+    /// Whether a TLP of its own that is wrong for this reason is sent as it is, as by a block without a checker, and comes back as
+    /// [`DesignInput::SentWrong`]. Asked where the link can carry it: [`RefusedTlp::may_be_sent`].
+    fn sends_wrong(&self, why: &RefusedTlp) -> bool {
+        let _ = why;
+        false
+    }
+
     /// One line on what it waits for, where it waits for anything.
     fn waits_for(&self) -> Option<String> {
         None
@@ -86,6 +93,14 @@ pub enum DesignInput {
         /// The TLP.
         tlp: Tlp,
         /// The reason.
+        why: RefusedTlp,
+    },
+    /// A TLP of the design is wrong, and was sent as it is ([`TlpDesign::sends_wrong`]): its receiver does what the specification says. A
+    /// request may get completions, or end as [`Lost`](DesignInput::Lost).
+    SentWrong {
+        /// The TLP, with Requester or Completer ID.
+        tlp: Tlp,
+        /// What is wrong with it.
         why: RefusedTlp,
     },
     /// The time that `poll_timeout` named has come.
@@ -136,7 +151,8 @@ pub enum Target {
 pub enum DesignOutput {
     /// Sends a TLP in the name of a function: Requester ID, Completer ID and attributes that the function may not set
     /// are corrected. The tag of a request is the design's choice, among those that software enabled and that are
-    /// free. A completion has Requester ID and tag of the request that it answers.
+    /// free. A completion has Requester ID and tag of the request that it answers. A [malformed](tlp::Flaw::Malformed) one is
+    /// sent or comes back, as the design has it ([`TlpDesign::sends_wrong`]).
     Tlp {
         /// The function that sends it.
         function: u16,
@@ -172,7 +188,7 @@ pub enum DesignOutput {
     },
 }
 
-/// Why a TLP of a design was not sent.
+/// Why a TLP of a design was not sent, or should not have been.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RefusedTlp {
@@ -213,4 +229,20 @@ pub enum RefusedTlp {
     /// A completion does not fit its request, or what remains of it.
     #[error("the completion does not fit its request")]
     Completion,
+}
+
+impl RefusedTlp {
+    /// Whether a link can carry such a TLP, and somebody answers it as the specification says: not where a register forbids to send, and
+    /// where nobody is there who sends.
+    pub fn may_be_sent(&self) -> bool {
+        match self {
+            RefusedTlp::NoFunction(_) | RefusedTlp::Class { .. } | RefusedTlp::Gated(_) => false,
+            RefusedTlp::Malformed(_)
+            | RefusedTlp::TooLong { .. }
+            | RefusedTlp::Kind
+            | RefusedTlp::Tag(_)
+            | RefusedTlp::NoRequest
+            | RefusedTlp::Completion => true,
+        }
+    }
 }

@@ -7,11 +7,13 @@
 //! - Out: requests are gated by Bus Master Enable, checked against what the specification and software allow, and followed until
 //!   their last completion, or their timeout; completions are checked against the request that they answer. What is refused goes back
 //!   to the design with the reason.
+//! - What is wrong may be sent as it is, where the design behind it is one without a checker: [`TlpDesign::sends_wrong`].
 //! - Unexpected and late completions, and those that do not fit, are dropped and logged, as by an endpoint.
 
 mod answering;
 mod design;
 mod requester;
+mod wrong;
 
 pub use design::{DesignInput, DesignOutput, DesignRequest, RefusedTlp, Target, TlpDesign};
 
@@ -29,9 +31,7 @@ use device::seam::{DmaError, Ready, ResetKind, Token};
 use link::Notice;
 use requester::{Issued, Requester};
 use tlp::message::MessageCodes;
-use tlp::{
-    Bdf, Body, Class, Completion, Limits, MemoryOp, PayloadPool, Repr, TagState, TcSet, Time, Tlp, rules,
-};
+use tlp::{Bdf, Body, Class, Completion, MemoryOp, PayloadPool, Repr, TagState, TcSet, Time, Tlp};
 
 /// A hard block with its design.
 pub struct HardBlock<D> {
@@ -145,9 +145,9 @@ impl<D: TlpDesign> HardBlock<D> {
         match finding {
             Finding::Malformed => {
                 issued.sent = None;
-                tags.rest(completion.tag, until);
+                function.behind.rest(completion.tag, until);
             }
-            _ if over => tags.release(completion.tag),
+            _ if over => function.behind.release(completion.tag),
             _ => {}
         }
         let unwanted = sent.is_none() && finding != Finding::Poisoned;
@@ -237,6 +237,7 @@ impl<D: TlpDesign> HardBlock<D> {
     /// Sends a TLP of the design, or tells it why not.
     fn send(&mut self, now: Time, class: Class, function: u16, mut tlp: Tlp, relayed: bool) -> Option<Tlp> {
         let checked = match &tlp.repr.body {
+            _ if tlp.is_malformed() => self.check_form(function, &tlp),
             Body::Completion(_) if class == Class::Completion && !relayed => {
                 let Front { functions, shared, .. } = &mut self.front;
                 self.answering.complete(now, functions, shared, &mut tlp)
@@ -246,13 +247,21 @@ impl<D: TlpDesign> HardBlock<D> {
         match checked {
             Ok(true) => return Some(tlp),
             Ok(false) => self.held = Some((function, tlp)),
+            Err(why) if why.may_be_sent() && self.design.sends_wrong(&why) => {
+                return self.send_wrong(now, function, tlp, why);
+            }
             Err(why) => {
-                self.front.shared.counters.bad_outputs += u64::from(!matches!(why, RefusedTlp::Gated(_)));
-                self.design.handle(now, DesignInput::Refused { tlp, why });
-                self.front.shared.wake_after_refusal(now);
+                self.refuse(now, tlp, why);
             }
         }
         None
+    }
+
+    /// Gives a TLP back to the design, which is not sent.
+    fn refuse(&mut self, now: Time, tlp: Tlp, why: RefusedTlp) {
+        self.front.shared.counters.bad_outputs += u64::from(!matches!(why, RefusedTlp::Gated(_)));
+        self.design.handle(now, DesignInput::Refused { tlp, why });
+        self.front.shared.wake_after_refusal(now);
     }
 
     fn send_held(&mut self, now: Time) -> Option<Tlp> {
@@ -281,13 +290,7 @@ impl<D: TlpDesign> HardBlock<D> {
             shared.counters.blocked_by_bus_master += 1;
             return Err(RefusedTlp::Gated(settings.not_bus_master()));
         }
-        let limits = Limits {
-            mps: settings.mps,
-            tc_mapped: TcSet::ALL,
-            local_prefixes: false,
-            end_to_end_prefixes: 4,
-        };
-        rules::check_received(tlp, &limits).map_err(RefusedTlp::Malformed)?;
+        wrong::check(tlp, settings.mps)?;
         tlp.repr.attr &= settings.attributes;
         tlp.repr.td = false;
         let id = at.id(shared);
@@ -326,11 +329,11 @@ impl<D: TlpDesign> HardBlock<D> {
             let Some((state, issued)) = tags.get(tag) else { return };
             let Issued { sent, known_as: (requester, known_tag), .. } = *issued;
             if state == TagState::Resting {
-                tags.release(tag);
+                self.front.functions[index].behind.release(tag);
                 continue;
             }
             issued.sent = None;
-            tags.rest(tag, now + quarantine);
+            self.front.functions[index].behind.rest(tag, now + quarantine);
             let Some(sent) = sent else { continue };
             self.front.shared.counters.completion_timeouts += 1;
             let (function, error) = (&mut self.front.functions[index], Uncorrectable::CompletionTimeout);

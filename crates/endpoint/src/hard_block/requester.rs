@@ -7,7 +7,10 @@ use crate::front::{Behind, Shared};
 use device::seam::ResetKind;
 use std::collections::VecDeque;
 use tlp::message::MessageCodes;
-use tlp::{Asked, Awaited, Bdf, Repr, Tag, TaggedRequests, Time, Tlp, TrafficClass};
+use tlp::{Asked, Awaited, Bdf, Repr, Tag, TagState, TaggedRequests, Time, Tlp, TrafficClass};
+
+/// Requests with tags in use that are followed at most; completions of those beyond are unexpected.
+const MOST_AGAIN: usize = 256;
 
 /// A request of the design.
 #[derive(Clone, Copy, Debug, Default)]
@@ -24,6 +27,8 @@ pub(super) struct Issued {
 pub(crate) struct Requester {
     messages: MessageCodes,
     pub(super) tags: TaggedRequests<Issued>,
+    /// Requests that were sent while their tag was in use, oldest first: each with its function's ID and its deadline.
+    again: VecDeque<(Repr, Bdf, Time)>,
     /// PM_PME messages to be sent.
     pub(super) parked: VecDeque<Tlp>,
     /// A reset of which the design has not been told yet.
@@ -45,6 +50,43 @@ impl Requester {
         *issued = Issued { awaited, sent: Some(*request), known_as };
         true
     }
+
+    /// Records a request that is sent though its tag is in use, or at rest: completions are of the older one until that has all of its
+    /// own. False where the tag is none that software enabled.
+    pub(super) fn issue_again(&mut self, id: Bdf, deadline: Time, request: &mut Repr) -> bool {
+        let (_, tag) = request.transaction();
+        match self.tags.get(tag).map(|(state, _)| state) {
+            Some(TagState::Waiting) => {
+                if self.again.len() < MOST_AGAIN {
+                    self.again.push_back((*request, id, deadline));
+                }
+                request.set_transaction(id, tag);
+                true
+            }
+            Some(TagState::Resting) => {
+                self.tags.release(tag);
+                self.issue(id, Some(tag), deadline, request)
+            }
+            _ => false,
+        }
+    }
+
+    /// Frees a tag, or follows the next request that was sent with it.
+    pub(super) fn release(&mut self, tag: Tag) {
+        self.tags.release(tag);
+        let next = self.again.iter().position(|(request, ..)| request.transaction().1 == tag);
+        if let Some((mut request, id, deadline)) = next.and_then(|at| self.again.remove(at)) {
+            self.issue(id, Some(tag), deadline, &mut request);
+        }
+    }
+
+    /// Lets the tag of a request that was given up rest, but where another was sent with it.
+    pub(super) fn rest(&mut self, tag: Tag, until: Time) {
+        match self.again.iter().any(|(request, ..)| request.transaction().1 == tag) {
+            true => self.release(tag),
+            false => self.tags.rest(tag, until),
+        }
+    }
 }
 
 impl Behind for Requester {
@@ -55,6 +97,7 @@ impl Behind for Requester {
         Requester {
             messages: messages.unwrap_or(MessageCodes::NONE),
             tags: TaggedRequests::default(),
+            again: VecDeque::new(),
             parked: VecDeque::new(),
             was_reset: None,
         }
@@ -96,6 +139,7 @@ impl Behind for Requester {
     /// Behind a reset of the link no completion is under way, and the design begins with the tags that it likes.
     fn reset(&mut self, _now: Time, kind: ResetKind, until: Time, _shared: &mut Shared) {
         self.parked.clear();
+        self.again.clear();
         match kind {
             ResetKind::FunctionLevel => self.tags.void(until, |issued| issued.sent = None),
             _ => self.tags.release_all(),

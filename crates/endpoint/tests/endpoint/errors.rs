@@ -95,7 +95,7 @@ fn cause(bench: &mut Bench, cause: Cause) {
 }
 
 fn wrong_ecrc(tlp: Tlp) -> Tlp {
-    Tlp { repr: Repr { td: true, ..tlp.repr }, ecrc_wrong: true, ..tlp }
+    Tlp { repr: Repr { td: true, ..tlp.repr }, flaw: Flaw::WrongEcrc, ..tlp }
 }
 
 fn too_long() -> Tlp {

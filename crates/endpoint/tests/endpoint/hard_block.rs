@@ -19,6 +19,7 @@ struct Moves {
     outputs: [VecDeque<DesignOutput>; 3],
     taken: VecDeque<Token>,
     timeout: Option<Time>,
+    sends_wrong: bool,
 }
 
 /// A design whose every move a test makes; it takes requests by itself.
@@ -44,6 +45,10 @@ impl TlpDesign for Scripted {
 
     fn poll_timeout(&self) -> Option<Time> {
         self.0.borrow().timeout
+    }
+
+    fn sends_wrong(&self, _: &RefusedTlp) -> bool {
+        self.0.borrow().sends_wrong
     }
 
     fn messages(&self, function: u16) -> message::MessageCodes {
@@ -519,4 +524,85 @@ fn a_design_has_virtual_functions() {
         .unwrap()
         .with_virtual_functions(0, virtual_space());
     assert!(matches!(refused.map(|_| ()), Err(EndpointError::NoSriov(0))));
+}
+
+/// A block without a checker sends what is wrong as it is, with its own ID, and says what is wrong with it.
+#[test]
+fn what_is_wrong_leaves_from_a_block_without_a_checker() {
+    let mut block = Block::new();
+    block.design.0.borrow_mut().sends_wrong = true;
+    let pool = PayloadPool::new();
+    let of = |words: &[u32]| {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
+        Tlp::of_malformed(&bytes, &pool).unwrap()
+    };
+    let across = of(&[0x4000_0002, 0xffff_00ff, 0x0000_0ffc, 1, 2]);
+    let read_across = of(&[0x0000_0002, 0xffff_05ff, 0x0000_0ffc]);
+    block.handle(mrd(3, BAR0, 4));
+    let [request] = &block.requests()[..] else { panic!("one request") };
+    let mut stray = answers(request, 4).remove(0);
+    stray.repr.set_transaction(HOST, Tag::from_bits(9));
+    // MPS 256, MRRS 512; tags 0 to 31.
+    type Row = (Tlp, fn(&RefusedTlp) -> bool);
+    let rows: [Row; 6] = [
+        (across, |why| matches!(why, RefusedTlp::Malformed(m) if m.rule == RuleId::Crosses4K)),
+        (read_across, |why| matches!(why, RefusedTlp::Malformed(m) if m.rule == RuleId::Crosses4K)),
+        (
+            mwr(0x1000, &[0; 512]),
+            |why| matches!(why, RefusedTlp::Malformed(m) if m.rule == RuleId::MaxPayloadSize),
+        ),
+        (dma(0, 1, 0x1000, 1024), |why| matches!(why, RefusedTlp::TooLong { .. })),
+        (memory(MemoryOp::ReadLocked, 2, 0x1000, 4, Data::NONE), |why| matches!(why, RefusedTlp::Kind)),
+        (stray, |why| matches!(why, RefusedTlp::NoRequest)),
+    ];
+    for (tlp, is_told) in rows {
+        let class = tlp.class();
+        block.sends(0, tlp.clone());
+        let left = block.poll(class).unwrap_or_else(|| panic!("{tlp}"));
+        let mut bytes = vec![0; left.wire_len()];
+        left.emit(&mut bytes);
+        assert_eq!(
+            (left.is_malformed(), &bytes[4..6]),
+            (tlp.is_malformed(), &EP.bits().to_be_bytes()[..]),
+            "{tlp}"
+        );
+        let [DesignInput::SentWrong { why, .. }] = &block.inputs()[..] else { panic!("{tlp}") };
+        assert!(is_told(why), "{tlp}: {why}");
+    }
+    assert_eq!(block.port.counters().wrong_outputs, 6);
+    // Its requests are followed: nobody answers a malformed one, which ends by timeout.
+    block.port.handle_timeout(us(60_000));
+    let lost = |i| if let DesignInput::Lost { tag, why, .. } = i { Some((tag.bits(), why)) } else { None };
+    let mut lost: Vec<_> = block.inputs().into_iter().filter_map(lost).collect();
+    lost.sort_by_key(|(tag, _)| *tag);
+    assert_eq!(lost, [1, 2, 5].map(|tag| (tag, DmaError::CompletionTimeout)));
+    // Nothing leaves while software forbids it, and no tag that software did not enable.
+    block.sends(0, dma(0, 32, 0x1000, 4));
+    assert_eq!(block.refused(Class::NonPosted), [RefusedTlp::Tag(32)]);
+    block.port.write_config(Time::ZERO, EP, COMMAND, 0xf, 0x2);
+    block.sends(0, of(&[0x4000_0002, 0xffff_00ff, 0x0000_0ffc, 1, 2]));
+    assert_eq!(block.refused(Class::Posted), [RefusedTlp::Gated(DmaError::BusMasterDisabled)]);
+}
+
+/// A tag that is used twice: both are sent, and completions go to the older request first.
+#[test]
+fn a_tag_that_is_used_twice_leaves_twice() {
+    let mut block = Block::new();
+    block.design.0.borrow_mut().sends_wrong = true;
+    for address in [0x1000, 0x2000] {
+        block.sends(0, dma(0x100, 7, address, 8));
+        let left = block.poll(Class::NonPosted).unwrap();
+        assert_eq!(left.repr.transaction(), (EP, Tag::from_bits(7)));
+    }
+    assert!(matches!(&block.inputs()[..], [DesignInput::SentWrong { why: RefusedTlp::Tag(7), .. }]));
+    for address in [0x1000, 0x2000] {
+        let asked = Asked::of(&dma(EP.bits(), 7, address, 8).repr).unwrap();
+        let repr = asked.with_data(HOST, 0, 8);
+        block.handle(Tlp::new(repr, Data::Counted(8)));
+        let inputs = block.inputs();
+        let [DesignInput::Completion { tlp, .. }] = &inputs[..] else { panic!("{inputs:?}") };
+        assert_eq!(tlp.repr.transaction(), (Bdf::from_bits(0x100), Tag::from_bits(7)));
+    }
+    assert_eq!(block.port.counters().unexpected_completions, 0);
+    assert_eq!(block.port.waits_for(), None);
 }

@@ -409,7 +409,7 @@ fn ecrc_is_generated_where_enabled() {
 fn ecrc_is_checked_where_enabled() {
     let wrong = |td: bool| {
         let mut tlp = mwr(BAR0, &[1, 2, 3, 4]);
-        (tlp.repr.td, tlp.ecrc_wrong) = (td, true);
+        (tlp.repr.td, tlp.flaw) = (td, Flaw::WrongEcrc);
         tlp
     };
     for (control, td, taken) in [(0, true, 1), (1 << 8, true, 0), (1 << 8, false, 1)] {

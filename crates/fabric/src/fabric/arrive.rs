@@ -99,8 +99,8 @@ impl Fabric {
         let Some(coming) = state.inbound.front_mut() else { return };
         // If frames were held up behind one another, several heads may arrive before the first frame is whole: only
         // that TLP goes on, and the others after it.
-        let intact = coming.odd.is_none() && !coming.passed;
-        let Some(tlp) = tlp_of(coming.frame, &sender.port).filter(|_| intact) else { return };
+        let intact = |tlp: &&Tlp| coming.odd.is_none() && !coming.passed && !tlp.is_malformed();
+        let Some(tlp) = tlp_of(coming.frame, &sender.port).filter(intact) else { return };
         if !state.port.expects(coming.frame) {
             return;
         }

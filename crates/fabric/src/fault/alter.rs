@@ -2,7 +2,7 @@
 //! What a fault writes into a frame before its CRC is made, as a defect in a sender or in a switch on the way would. It
 //! ignores who sends or receives the frame.
 
-use tlp::{Bdf, Body, Data, Dllp, FlowControlKind, PayloadPool, Status, Tag, Tlp};
+use tlp::{Bdf, Body, Data, Dllp, Flaw, FlowControlKind, PayloadPool, Status, Tag, Tlp};
 
 /// A change of content. A frame without the field, such as Completion Status in a request, stays as it is. The digest
 /// of a TLP becomes wrong, except when data is poisoned, which it does not cover (`PCIe 5.0 §2.7.1`).
@@ -83,7 +83,9 @@ impl Alteration {
             _ => {
                 let mut altered = tlp.clone();
                 self.set(&mut altered)?;
-                altered.ecrc_wrong |= self != Alteration::Poison;
+                if self != Alteration::Poison && !altered.is_malformed() {
+                    altered.flaw = Flaw::WrongEcrc;
+                }
                 Some(Ok(altered))
             }
         }
@@ -148,5 +150,5 @@ fn flip(tlp: &Tlp, dw: usize, bits: u32) -> Result<Tlp, [u32; 4]> {
         Data::Counted(_) => Data::Counted(read.data.len() as u32),
         Data::Carried(_) => read.data,
     };
-    Ok(Tlp { data, carry: tlp.carry, account: tlp.account, ecrc_wrong: true, ..read })
+    Ok(Tlp { data, carry: tlp.carry, account: tlp.account, flaw: Flaw::WrongEcrc, ..read })
 }

@@ -21,7 +21,7 @@ impl RootComplex {
             self.base.counters.malformed += 1;
             return self.base.discard(port, now, Some(Uncorrectable::MalformedTlp), tlp);
         }
-        if tlp.repr.td && tlp.ecrc_wrong && self.checks_ecrc(port, tlp) {
+        if tlp.has_wrong_ecrc() && self.checks_ecrc(port, tlp) {
             self.base.counters.ecrc_errors += 1;
             return self.base.discard(port, now, Some(Uncorrectable::Ecrc), tlp);
         }

@@ -42,7 +42,7 @@ impl Switch {
             return self.malformed(arrival, port, port, tlp);
         }
         let destination = self.route(port, tlp);
-        if tlp.repr.td && tlp.ecrc_wrong && self.drops_wrong_ecrc(arrival, destination, tlp) {
+        if tlp.has_wrong_ecrc() && self.drops_wrong_ecrc(arrival, destination, tlp) {
             return;
         }
         // If the same function refuses the TLP, only that error counts (`PCIe 5.0 §6.2.3.2.3`).

@@ -71,6 +71,14 @@ impl Port {
         accepted
     }
 
+    /// A TLP whose bytes break a rule was sent so: true, as it goes no further.
+    #[cold]
+    fn lose_malformed(&mut self, now: Time, tlp: &Tlp) -> bool {
+        self.counters.malformed_tlps += 1;
+        self.lose(now, tlp, Notice::MalformedTlp { header: header_log(tlp) });
+        true
+    }
+
     /// A frame has arrived whole, and was lost in a buffer of the port's: an Uncorrectable Internal Error. A TLP is acknowledged, and
     /// its credits go back.
     #[cold]
@@ -121,7 +129,9 @@ impl Port {
             return false;
         }
         match self.receiver.receive(now, sequence) {
-            Verdict::Accept => self.accept(now, tlp),
+            Verdict::Accept => {
+                self.accept(now, tlp) && !(tlp.is_malformed() && self.lose_malformed(now, tlp))
+            }
             Verdict::Duplicate => {
                 self.counters.duplicate_tlps += 1;
                 self.pending |= pending::ACK;

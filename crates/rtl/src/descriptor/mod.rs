@@ -30,7 +30,7 @@ use crate::signals::{Inputs, Layout, Outputs};
 use completer::Completer;
 use config::ConfigSpace;
 use device::seam::{Ready, ResetKind, Token};
-use endpoint::hard_block::{DesignInput, DesignOutput};
+use endpoint::hard_block::{DesignInput, DesignOutput, RefusedTlp};
 use functions::Functions;
 use interrupts::Interrupts;
 use plug::Shared;
@@ -213,6 +213,10 @@ impl Block for Descriptors {
         self.inner.common.cycle
     }
 
+    fn in_reset(&self) -> bool {
+        self.inner.common.in_reset()
+    }
+
     fn set_now(&mut self, now: Time) {
         self.inner.common.now = now;
     }
@@ -226,8 +230,9 @@ impl Block for Descriptors {
             }
             DesignInput::Refused { tlp, why } => {
                 self.requester.refused(&tlp);
-                self.inner.common.refused(&tlp, &why.to_string());
+                self.inner.common.refused(&tlp, &why);
             }
+            DesignInput::SentWrong { tlp, why } => self.inner.common.sent_wrong(&tlp, &why),
             DesignInput::Reset { function, kind } => self.reset(function, kind),
             _ => {}
         }
@@ -252,6 +257,11 @@ impl Block for Descriptors {
             note => self.interrupts.left(note),
         }
         Some(output)
+    }
+
+    /// The guides leave it to the design to keep the rules; a tag that software has not enabled cannot be followed.
+    fn sends_wrong(&self, why: &RefusedTlp) -> bool {
+        !matches!(why, RefusedTlp::Tag(_))
     }
 
     fn is_idle(&self) -> bool {

@@ -187,7 +187,7 @@ pub fn check_received(tlp: &Tlp, limits: &Limits) -> Result<(), Malformed> {
         _ => false,
     };
     let fits = repr.data_dw() * 4 <= limits.mps.bytes() && limits.tc_mapped.contains(repr.tc);
-    if is_plain && fits && tlp.prefixes.is_empty() && tlp.is_whole() {
+    if is_plain && fits && tlp.prefixes.is_empty() && tlp.is_whole() && !tlp.is_malformed() {
         return Ok(());
     }
     check_closely(tlp, limits)
@@ -195,6 +195,9 @@ pub fn check_received(tlp: &Tlp, limits: &Limits) -> Result<(), Malformed> {
 
 #[cold]
 fn check_closely(tlp: &Tlp, limits: &Limits) -> Result<(), Malformed> {
+    if let (true, Some(bytes)) = (tlp.is_malformed(), tlp.data.bytes()) {
+        return Repr::parse(bytes).map_or_else(|error| Err(error.on_a_link()), |_| Ok(()));
+    }
     if !tlp.is_whole() {
         return Err(Malformed { rule: RuleId::Length, found: tlp.data.len() as u64 });
     }

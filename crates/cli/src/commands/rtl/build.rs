@@ -15,7 +15,7 @@ Examples:
   riser run lab.toml --allow-native
 
 The lab has device = \"rtl\" and rtl.design = \"litepcie.toml\" in a slot. The design stays as it is. The module of the vendor's block is replaced by a stand-in with the ports that the design's instance has, and \
-primitives that are missing by what they do. All that is made goes below riser-rtl beside the file. The library's file goes to standard output; --json prints one object: design, library.
+primitives that are missing by what they do. All that is made goes below riser-rtl beside the file. The library's file goes to standard output; clocks that never have an edge go to standard error; --json prints one object: design, library, still_clocks.
 Needed are verilator (VERILATOR names another), a C++ compiler (CXX), make and zlib.";
 
 /// Build the library of a design, with Verilator
@@ -39,6 +39,8 @@ pub(super) struct Args {
 struct Built {
     design: PathBuf,
     library: PathBuf,
+    /// Clocks of the design that never have an edge, each with its place.
+    still_clocks: Vec<String>,
 }
 
 pub(super) fn run(Args { design, waves, json }: &Args) -> Result<(), Failure> {
@@ -52,9 +54,14 @@ pub(super) fn run(Args { design, waves, json }: &Args) -> Result<(), Failure> {
     };
     let built = rtl::build(design, &Options { waves: *waves }, &mut told);
     bar.finish_and_clear();
-    let library = built.map_err(|e| Failure::Run(e.to_string()))?;
+    let rtl::Built { library, still_clocks } = built.map_err(|e| Failure::Run(e.to_string()))?;
+    if still_clocks.is_none() {
+        output::note("warning: clocks that stand still are not looked for: this Verilator has no --xml-only");
+    }
+    let still_clocks: Vec<String> = still_clocks.iter().flatten().map(ToString::to_string).collect();
+    output::warn(&still_clocks);
     match json {
-        true => output::json(&Built { design: design.clone(), library }),
+        true => output::json(&Built { design: design.clone(), library, still_clocks }),
         false => output::text(&library.display().to_string()),
     }
 }

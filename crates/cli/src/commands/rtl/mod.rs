@@ -2,6 +2,7 @@
 //! `riser rtl`: designs for FPGAs in slots, from `riser-rtl`.
 
 mod build;
+mod seeds;
 mod speed;
 
 use crate::failure::Failure;
@@ -11,6 +12,7 @@ use plug::Models;
 const EXAMPLES: &str = "\
 Examples:
   riser rtl build litepcie.toml
+  riser rtl seeds lab.toml --allow-native
   riser rtl speed lab.toml --allow-native";
 
 /// Make designs for FPGAs ready for a slot, and measure them
@@ -24,12 +26,14 @@ pub(crate) struct Args {
 #[derive(Subcommand)]
 enum Command {
     Build(build::Args),
+    Seeds(seeds::Args),
     Speed(speed::Args),
 }
 
 pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     match &args.command {
         Command::Build(args) => build::run(args),
+        Command::Seeds(args) => seeds::run(args, models),
         Command::Speed(args) => speed::run(args, models),
     }
 }

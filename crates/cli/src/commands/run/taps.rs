@@ -9,6 +9,7 @@ use std::fs::File;
 use std::io;
 
 /// The files, and what goes into them.
+#[derive(Default)]
 pub(super) struct Taps {
     capture: Option<(Output, CaptureHandle<File>)>,
     log: Option<(Output, TransactionLogHandle<File>)>,

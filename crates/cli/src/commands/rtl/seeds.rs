@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `riser rtl seeds`: whether what no reset sets matters, from `riser-rtl` and `riser-lab`.
+
+use crate::commands::labs::{self, Native, Set};
+use crate::failure::Failure;
+use crate::output;
+use fabric::Limits;
+use lab::LabFile;
+use plug::Models;
+use rtl::Parting;
+use serde::Serialize;
+use std::path::PathBuf;
+
+const EXAMPLE: &str = "\
+Examples:
+  riser rtl build design.toml --waves
+  riser rtl seeds lab.toml --allow-native
+  riser rtl seeds lab.toml --allow-native --seeds 8 --json
+
+The same lab is run with several initial values of what no reset of a design sets: an X in a simulator with four states. All else is the same, the lab's own seed too. What leaves each design (TLPs and interrupts, \
+with their cycles) has to be the same. Where two runs part, the exit status is 1, and told are the first of these, the first ports of the block that are driven otherwise, with the line of their connection, and, where the \
+design is built with --waves and fst2vcd (of GTKWave) is there, registers that differ from the beginning and reach those ports, each with its place. A register of one bit begins alike in half of all pairs \
+of runs: more seeds see more. --json prints one object: lab, seeds, parts: {slot, seeds, what, ports, registers, note} or null.";
+
+/// Run a lab with several initial values of its designs, and say where the runs part
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLE)]
+pub(super) struct Args {
+    /// The lab
+    #[arg(value_name = "LAB.toml")]
+    lab: PathBuf,
+
+    /// How many initial values there are
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(2..=1000))]
+    seeds: u64,
+
+    #[command(flatten)]
+    set: Set,
+
+    #[command(flatten)]
+    native: Native,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Seeds {
+    lab: String,
+    seeds: u64,
+    parts: Option<Parts>,
+}
+
+#[derive(Serialize)]
+struct Parts {
+    slot: String,
+    seeds: [u64; 2],
+    what: String,
+    ports: Vec<String>,
+    registers: Vec<String>,
+    note: Option<String>,
+}
+
+pub(super) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
+    let (mut file, lab) = labs::read(models, &args.lab, &args.set)?;
+    file.lab.native = args.native.leave();
+    file.check_runs_alone().map_err(Failure::Run)?;
+    let seeds: Vec<u64> = (1..=args.seeds).collect();
+    let parting = rtl::compare_seeds(&seeds, || run_lab(&file)).map_err(Failure::Run)?;
+    let slot = |n: usize| {
+        let mut designs = file.lab.slot.iter().filter(|slot| slot.device.get_ref() == "rtl");
+        designs.nth(n).map_or_else(|| n.to_string(), |slot| slot.name.get_ref().clone())
+    };
+    let said = parting.as_ref().map(|parting| format!("{lab}: slot {}: {parting}", slot(parting.design)));
+    if args.json {
+        let parts = parting.map(|parting| {
+            let slot = slot(parting.design);
+            let Parting { seeds, what, ports, registers, note, .. } = parting;
+            Parts { slot, seeds, what, ports, registers, note }
+        });
+        output::json(&Seeds { lab, seeds: args.seeds, parts })?;
+    } else if said.is_none() {
+        output::text(&format!("{lab}: {} initial values, and the same leaves its designs", args.seeds))?;
+    }
+    said.map_or(Ok(()), |said| Err(Failure::Run(said)))
+}
+
+/// Runs the lab; how it ended.
+fn run_lab(file: &LabFile) -> Result<String, String> {
+    let mut assembly = lab::build(file)?;
+    let stop = assembly.run(Limits { until: lab::limit(file.lab.limit_us), ..Limits::default() });
+    Ok(stop.to_string())
+}

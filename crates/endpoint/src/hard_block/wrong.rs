@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! TLPs of a design that are wrong and leave as they are, as from a vendor's block without a checker. Never decides which: the design
+//! does, by [`TlpDesign::sends_wrong`].
+
+use super::{DesignInput, HardBlock, RefusedTlp, TlpDesign};
+use tlp::{Body, Class, Limits, Mps, TcSet, Time, Tlp, rules};
+
+/// Checks the form of a TLP, as its receiver will.
+pub(super) fn check(tlp: &Tlp, mps: Mps) -> Result<(), RefusedTlp> {
+    let limits = Limits { mps, tc_mapped: TcSet::ALL, local_prefixes: false, end_to_end_prefixes: 4 };
+    rules::check_received(tlp, &limits).map_err(RefusedTlp::Malformed)
+}
+
+impl<D: TlpDesign> HardBlock<D> {
+    /// What is wrong with bytes that break a rule of their form.
+    pub(super) fn check_form(&self, function: u16, tlp: &Tlp) -> Result<bool, RefusedTlp> {
+        let at = self.front.functions.get(usize::from(function));
+        let at = at.ok_or(RefusedTlp::NoFunction(function))?;
+        check(tlp, at.settings.mps).map(|()| true)
+    }
+
+    /// Sends a TLP as it is, but for the ID of its function, and follows a request; gives it back where the function may not issue
+    /// requests.
+    pub(super) fn send_wrong(
+        &mut self,
+        now: Time,
+        function: u16,
+        mut tlp: Tlp,
+        why: RefusedTlp,
+    ) -> Option<Tlp> {
+        if let Err(gated) = self.prepare(now, function, &mut tlp, &why) {
+            self.refuse(now, tlp, gated);
+            return None;
+        }
+        self.front.shared.counters.wrong_outputs += 1;
+        self.design.handle(now, DesignInput::SentWrong { tlp: tlp.clone(), why });
+        Some(tlp)
+    }
+
+    fn prepare(
+        &mut self,
+        now: Time,
+        function: u16,
+        tlp: &mut Tlp,
+        why: &RefusedTlp,
+    ) -> Result<(), RefusedTlp> {
+        let shared = &mut self.front.shared;
+        let at = self.front.functions.get_mut(usize::from(function));
+        let at = at.ok_or(RefusedTlp::NoFunction(function))?;
+        let settings = &at.settings;
+        let is_gated = !matches!(tlp.repr.body, Body::Message(_) | Body::Completion(_));
+        if is_gated && !settings.bus_master {
+            shared.counters.blocked_by_bus_master += 1;
+            return Err(RefusedTlp::Gated(settings.not_bus_master()));
+        }
+        let (id, (_, tag)) = (at.id(shared), tlp.repr.transaction());
+        let as_known = tlp.repr;
+        if tlp.is_malformed() {
+            tlp.sign_malformed(id, tag, &shared.pool);
+        } else {
+            tlp.repr.attr &= settings.attributes;
+            tlp.repr.td = false;
+            match &mut tlp.repr.body {
+                Body::Completion(completion) => completion.completer = id,
+                _ => tlp.repr.set_transaction(id, tag),
+            }
+        }
+        if tlp.class() != Class::NonPosted {
+            return Ok(());
+        }
+        let deadline = settings.completion_timeout.map_or(Time::MAX, |timeout| now + timeout);
+        let (tags, mut followed) = (settings.tags, as_known);
+        let lent = shared.tags.as_mut().and_then(|pool| pool.lend(&mut at.behind.tags, tags, Some(tag)));
+        let is_followed = at.behind.issue(id, Some(tag), deadline, &mut followed)
+            || (shared.tags.is_none() && at.behind.issue_again(id, deadline, &mut followed));
+        if let Some(pool) = &mut shared.tags {
+            pool.settle(&mut at.behind.tags, lent);
+        }
+        // A request whose tag is none that software enabled has nobody to follow it.
+        if is_followed { Ok(()) } else { Err(*why) }
+    }
+}

@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! An `X` that matters: a lab is run with several initial values of what no reset sets, and what leaves its designs is compared. Where two
+//! runs part, the first port, and the registers that differ from the beginning and reach it, are named. Never runs a lab itself.
+
+use crate::build;
+use crate::design::{self, Design};
+use crate::netlist::Netlist;
+use crate::trail::{Left, Look, Trail, Watch, What};
+use crate::vcd::{self, Compared};
+use plug::Shared;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use tlp::{Duration, Repr, Time};
+
+/// Registers and ports that are named at most.
+const MOST_NAMED: usize = 8;
+
+/// Where two runs of a lab part.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Parting {
+    /// The design, by its place among those of the lab.
+    pub design: usize,
+    /// The seeds of both runs.
+    pub seeds: [u64; 2],
+    /// What leaves the design otherwise, or how a run ends.
+    pub what: String,
+    /// The first ports of the block that the design drives otherwise, with place, cycle and values.
+    pub ports: Vec<String>,
+    /// Registers that differ from the beginning and reach those ports, the nearest first, each with its place.
+    pub registers: Vec<String>,
+    /// Why there are none, where they were not looked for.
+    pub note: Option<String>,
+}
+
+impl fmt::Display for Parting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b] = self.seeds;
+        write!(f, "runs with seeds {a} and {b} part: {}", self.what)?;
+        for port in &self.ports {
+            write!(f, "\n  first driven otherwise: {port}")?;
+        }
+        for register in &self.registers {
+            write!(f, "\n  differs from the beginning: {register}")?;
+        }
+        self.note.iter().try_for_each(|note| write!(f, "\n  {note}"))
+    }
+}
+
+/// What is known of a run.
+struct Run {
+    seed: u64,
+    trails: Vec<Shared<Trail>>,
+    outcome: String,
+}
+
+/// Compares runs of a lab with these seeds of initial values, two at least; `run` runs it and says how it ended. `None`: they do the same.
+///
+/// # Errors
+/// What `run` says, where the lab has no design that runs, and where more happens than is kept.
+pub fn compare_seeds(
+    seeds: &[u64],
+    mut run: impl FnMut() -> Result<String, String>,
+) -> Result<Option<Parting>, String> {
+    let mut one = |look: Look| {
+        let (seed, watch) = (look.seed, Watch::begin(look));
+        let outcome = run();
+        Ok::<Run, String>(Run { seed, trails: watch.end(), outcome: outcome? })
+    };
+    let mut first: Option<Run> = None;
+    for seed in seeds {
+        let next = one(Look { seed: *seed, ..Look::default() })?;
+        if next.trails.is_empty() {
+            return Err("no slot of the lab has a design that runs".to_owned());
+        }
+        if next.trails.iter().any(|trail| !trail.get().is_whole()) {
+            return Err(
+                "more leaves the design than is kept: a lab with less to do, or limit_us, ends sooner"
+                    .to_owned(),
+            );
+        }
+        let Some(first) = &first else {
+            first = Some(next);
+            continue;
+        };
+        if let Some((design, what)) = difference(first, &next) {
+            return look_closely([first, &next], design, what, &mut one).map(Some);
+        }
+    }
+    Ok(None)
+}
+
+/// The first design that does something else, and what.
+fn difference(a: &Run, b: &Run) -> Option<(usize, String)> {
+    let pairs = a.trails.iter().zip(&b.trails).enumerate();
+    let parts = pairs.filter_map(|(n, (of_a, of_b))| {
+        let (of_a, of_b) = (of_a.get(), of_b.get());
+        let at =
+            (0..of_a.left.len().max(of_b.left.len())).find(|at| of_a.left.get(*at) != of_b.left.get(*at))?;
+        let [now_a, now_b] = [of_a.left.get(at), of_b.left.get(at)];
+        let when = [now_a, now_b].into_iter().flatten().map(|left| left.at).min()?;
+        let said = |seed: u64, left: Option<&Left>| match left {
+            Some(left) => format!("with seed {seed} {left}"),
+            None => format!("with seed {seed} none"),
+        };
+        Some((
+            when,
+            n,
+            format!("what leaves as number {}: {}; {}", at + 1, said(a.seed, now_a), said(b.seed, now_b)),
+        ))
+    });
+    if let Some((_, design, what)) = parts.min_by_key(|(when, design, _)| (*when, *design)) {
+        return Some((design, what));
+    }
+    let ends = |run: &Run| {
+        let failures = run.trails.iter().map(|trail| trail.get().told.get().failure.clone());
+        (run.outcome.clone(), failures.collect::<Vec<_>>())
+    };
+    (ends(a) != ends(b)).then(|| {
+        let [a, b] = [a, b].map(|run| format!("with seed {} {}", run.seed, run.outcome));
+        (0, format!("how it ends: {a}; {b}"))
+    })
+}
+
+impl fmt::Display for Left {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.what {
+            What::Tlp { head, len, .. } => {
+                let shown: String = head.iter().take(len).map(|byte| format!("{byte:02x}")).collect();
+                match Repr::parse_header(&head[..len.min(head.len())]) {
+                    Ok(parsed) => write!(f, "{}, {shown}", parsed.repr)?,
+                    Err(_) => write!(f, "a malformed TLP, {shown}")?,
+                }
+                f.write_str(if len > head.len() { ".." } else { "" })?;
+            }
+            What::Interrupt { function, vector } => write!(f, "interrupt {vector} of function {function}")?,
+            What::Intx { function, asserted } => {
+                write!(
+                    f,
+                    "INTx of function {function} {}",
+                    if asserted { "asserted" } else { "deasserted" }
+                )?;
+            }
+            What::Other => f.write_str("a PM_PME")?,
+        }
+        write!(f, ", in cycle {} ({} ns)", self.cycle, self.at.as_ps() / 1000)
+    }
+}
+
+/// Runs both again, to see more of where they part.
+fn look_closely(
+    runs: [&Run; 2],
+    design: usize,
+    what: String,
+    one: &mut impl FnMut(Look) -> Result<Run, String>,
+) -> Result<Parting, String> {
+    let [a, b] = runs.map(|run| run.trails[design].clone());
+    let seeds = runs.map(|run| run.seed);
+    let mut parting = Parting { design, seeds, what, ports: Vec::new(), registers: Vec::new(), note: None };
+    let Some((cycle, time)) = first_driven(&a.get(), &b.get()) else {
+        parting.note = Some("the design drives the same".to_owned());
+        return Ok(parting);
+    };
+    let path = a.get().path.clone();
+    let folder = design::folder(&path);
+    let has_waves = build::library(&folder, true).is_file();
+    let waves = seeds.map(|seed| folder.join(format!("seed-{seed}.fst")));
+    let mut kept = Vec::new();
+    for (seed, waves) in seeds.iter().zip(&waves) {
+        let waves = has_waves.then(|| (waves.clone(), time + Duration::from_ps(1)));
+        let run = one(Look { seed: *seed, at: Some((design, cycle)), waves })?;
+        kept.push(run.trails[design].get().kept().to_vec());
+    }
+    let source = Source::of(&path)?;
+    let names = source.ports(&a.get(), [&kept[0], &kept[1]], cycle, &mut parting.ports);
+    let registers = match has_waves {
+        false => Err("`riser rtl build --waves` lets registers be named too".to_owned()),
+        true => source.registers(&folder, &names, [&waves[0], &waves[1]], time),
+    };
+    waves.iter().for_each(|waves| _ = std::fs::remove_file(waves));
+    match registers {
+        Ok(registers) if registers.is_empty() => {
+            parting.note = Some("no register that reaches it differs from the beginning".to_owned());
+        }
+        Ok(registers) => parting.registers = registers,
+        Err(why) => parting.note = Some(why),
+    }
+    Ok(parting)
+}
+
+/// The first cycle in which both drive something else, and its time.
+fn first_driven(a: &Trail, b: &Trail) -> Option<(u64, Time)> {
+    let at = (0..a.driven.len().max(b.driven.len())).find(|at| a.driven.get(*at) != b.driven.get(*at))?;
+    let of = |trail: &Trail| Some((trail.driven.get(at)?.0, *trail.times.get(at)?));
+    [of(a), of(b)].into_iter().flatten().min()
+}
+
+/// A design's sources, as far as its block is concerned.
+struct Source {
+    path: PathBuf,
+    instance: crate::source::Instance,
+}
+
+impl Source {
+    fn of(file: &Path) -> Result<Source, String> {
+        let design = Design::read(file).map_err(|e| e.to_string())?;
+        let base = file.parent().unwrap_or(Path::new(""));
+        let (path, instance) = build::block_of(&design, base).map_err(|e| e.to_string())?;
+        Ok(Source { path, instance })
+    }
+
+    /// The names of the ports that differ; some of them are told.
+    fn ports(
+        &self,
+        trail: &Trail,
+        kept: [&[u32]; 2],
+        cycle: u64,
+        told: &mut Vec<String>,
+    ) -> Vec<&'static str> {
+        let mut names = Vec::new();
+        for (name, at, bits) in &trail.masks.ports {
+            let [a, b] = kept.map(|words| value(words, *at, *bits));
+            if a == b {
+                continue;
+            }
+            names.push(*name);
+            if told.len() < MOST_NAMED {
+                let connection = self.instance.connections.iter().find(|connection| connection.port == *name);
+                let line = connection.map_or(self.instance.line, |connection| connection.line);
+                let place = format!("{}:{line}", self.path.display());
+                let block = &self.instance.name;
+                told.push(format!("{place}: {name} of `{block}` in cycle {cycle}: 0x{a} and 0x{b}"));
+            }
+        }
+        names
+    }
+
+    /// Registers that differ from the beginning and reach these ports, by the waves of both runs.
+    fn registers(
+        &self,
+        folder: &Path,
+        ports: &[&str],
+        waves: [&Path; 2],
+        before: Time,
+    ) -> Result<Vec<String>, String> {
+        let xml = std::fs::read(build::netlist(folder, true)).map_err(|e| format!("no netlist: {e}"))?;
+        let netlist = Netlist::read(&String::from_utf8_lossy(&xml));
+        let [a, b] = waves.map(dump);
+        let (mut a, mut b) = (a?, b?);
+        let compared = vcd::compare([a.1, b.1], before.as_ps()).map_err(|e| format!("waves: {e}"));
+        // What it still has to say goes nowhere.
+        for child in [&mut a.0, &mut b.0] {
+            _ = child.kill();
+            _ = child.wait();
+        }
+        let mut by_signal = BTreeMap::<usize, Compared>::new();
+        for (name, compared) in compared? {
+            let name = name.strip_prefix("riser_top.").unwrap_or(&name);
+            let Some(signal) = netlist.signal(name) else { continue };
+            // Elements of a memory are one signal.
+            let all = by_signal.entry(signal).or_insert(Compared { ever: false, always: false });
+            (all.ever, all.always) = (all.ever | compared.ever, all.always | compared.always);
+        }
+        let ends: Vec<String> = ports.iter().map(|port| format!(".{}.{port}", self.instance.name)).collect();
+        Ok(reaching(&netlist, &ends, &by_signal))
+    }
+}
+
+/// Registers before the signals whose names end so, the nearest first, on ways of signals that differ.
+fn reaching(netlist: &Netlist, ends: &[String], compared: &BTreeMap<usize, Compared>) -> Vec<String> {
+    let mut drivers = vec![Vec::new(); netlist.signals().len()];
+    for driver in &netlist.drivers {
+        driver.writes.iter().for_each(|signal| drivers[*signal].push(driver));
+    }
+    let is_end = |signal: &usize| {
+        netlist.names(*signal).iter().any(|name| ends.iter().any(|end| name.ends_with(end.as_str())))
+    };
+    let known: BTreeSet<usize> = compared.keys().copied().collect();
+    let mut waiting: VecDeque<usize> = known.iter().copied().filter(is_end).collect();
+    let mut seen: BTreeSet<usize> = waiting.iter().copied().collect();
+    let mut found = Vec::new();
+    while let Some(signal) = waiting.pop_front() {
+        let name = netlist.highest(signal);
+        let is_ours = name.rsplit('.').next().is_some_and(|last| last.starts_with("riser_"));
+        if found.len() == MOST_NAMED || is_ours {
+            continue;
+        }
+        let is_register = drivers[signal].iter().any(|driver| !driver.clocks.is_empty());
+        if is_register && compared.get(&signal).is_some_and(|c| c.always) {
+            let place = netlist.place(name).cloned().unwrap_or_default();
+            let name = name.strip_prefix("riser_design.").unwrap_or(name);
+            found.push(format!("{}:{}: {name}", place.file, place.line));
+            continue;
+        }
+        let reads = drivers[signal].iter().flat_map(|driver| &driver.reads);
+        let ways = reads.filter(|read| compared.get(read).is_none_or(|c| c.ever));
+        waiting.extend(ways.filter(|read| seen.insert(**read)));
+    }
+    found
+}
+
+/// A file of waves as a value change dump.
+fn dump(waves: &Path) -> Result<(Child, BufReader<ChildStdout>), String> {
+    let mut command = Command::new("fst2vcd");
+    command.arg("-f").arg(waves).stdout(Stdio::piped()).stderr(Stdio::null());
+    let why = |why: String| {
+        format!(
+            "fst2vcd, by which registers are named, cannot be run: {why} (Debian: apt-get install gtkwave)"
+        )
+    };
+    let mut child = command.spawn().map_err(|e| why(e.to_string()))?;
+    let out = child.stdout.take().ok_or_else(|| why("no output".to_owned()))?;
+    Ok((child, BufReader::new(out)))
+}
+
+/// These bits in hexadecimal.
+fn value(words: &[u32], at: u16, bits: u16) -> String {
+    let bit = |n: u16| words.get(usize::from(n / 32)).copied().unwrap_or(0) >> (n % 32) & 1;
+    let digit = |first: u16| (first..(first + 4).min(bits)).rev().fold(0, |all, n| all << 1 | bit(at + n));
+    (0..bits).step_by(4).rev().map(|first| char::from_digit(digit(first), 16).unwrap_or('?')).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_are_shown_as_a_number() {
+        let words = [0x8000_0001, 0x0000_00f3];
+        assert_eq!([value(&words, 31, 9), value(&words, 0, 1), value(&words, 32, 8)], ["1e7", "1", "f3"]);
+    }
+}
