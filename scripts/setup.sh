@@ -58,6 +58,7 @@ need_package ip "tests put tools into network namespaces with it" iproute2
 need_package ping "tests ping through the simple NIC with it" iputils-ping
 need_package lspci "tests read dumps of configuration space with it" pciutils
 need_package verilator "tests put a design for an FPGA into a slot with it" verilator g++ make zlib1g-dev
+need_package yosys "tests look at what the DMA engine in RTL takes of an FPGA with it"
 need_package cpio "tests read a guest's files with it"
 need_package cc "tests compile programs with LibTLP in C" gcc libc6-dev
 need_package c++ "tests compile its headers as C++" g++

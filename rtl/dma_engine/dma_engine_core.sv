@@ -84,7 +84,8 @@ module dma_engine_core #(
     logic [7:0] request_target, first_target, request_tag, first_tag, asked, passed;
     logic [PAIR-1:0] request_pair, first_pair;
     logic [95:0] request_given, first_given;
-    logic [NUMBER-1:0] number;
+    logic [NUMBER-2:0] number;
+    logic first_reads;
 
     dma_engine_fifo #(
         .WIDTH(REQUEST),
@@ -102,17 +103,19 @@ module dma_engine_core #(
         .room(queue_room)
     );
 
+    // Completions pass reads, and writes do: numbers of reads, the upper half, come in no order with those of writes, and nobody waits for them.
+    assign first_reads = first_kind == 2'd0;
     dma_engine_order #(
-        .NUMBER(NUMBER)
+        .NUMBER(NUMBER - 1)
     ) order (
         .clk,
         .rst,
-        .ask(request),
-        .send(first_taken),
+        .ask(request && request_kind != 2'd0),
+        .send(first_taken && !first_reads),
         .may_send,
         .number,
-        .back(rq_back),
-        .back_numbers(rq_back_numbers),
+        .back(rq_back & ~{rq_back_numbers[2*NUMBER-1], rq_back_numbers[NUMBER-1]}),
+        .back_numbers({rq_back_numbers[NUMBER+:NUMBER-1], rq_back_numbers[0+:NUMBER-1]}),
         .asked,
         .passed
     );
@@ -143,8 +146,8 @@ module dma_engine_core #(
         .loop_read,
         .loop_row(loop_read_row),
         .loop_data(loop_read_data),
-        .may_send,
-        .number,
+        .may_send(may_send || first_reads),
+        .number({first_reads, number}),
         .rq_tdata,
         .rq_tkeep,
         .rq_tlast,
@@ -176,7 +179,7 @@ module dma_engine_core #(
     logic [ROW:0] give_rows, rows_free;
     logic [NOTE-1:0] give_note, looked;
     logic [TAG-1:0] tail_tag, next_tag, head_tag, look, completion_tag, ended_tag;
-    logic looked_failed, looked_dropped, completion_open, ended, failed;
+    logic looked_failed, looked_dropped, completion_open, ended, heard, heard_first, failed;
     logic [ROW-1:0] looked_row, row;
     logic [ROW+LANE-1:0] completion_place;
 
@@ -219,6 +222,8 @@ module dma_engine_core #(
         .completion_bytes,
         .completion_offset,
         .ended,
+        .heard,
+        .heard_first,
         .failed,
         .ended_tag
     );
@@ -248,6 +253,8 @@ module dma_engine_core #(
         .write_rows(buffer_rows),
         .write_data(buffer_data),
         .ended,
+        .heard,
+        .heard_first,
         .failed,
         .ended_tag
     );
@@ -384,6 +391,7 @@ module dma_engine_core #(
         .access_done,
         .access_read,
         .queue_room,
+        .sent(first_taken),
         .request,
         .request_kind,
         .request_logic,

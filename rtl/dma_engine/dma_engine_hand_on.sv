@@ -2,7 +2,7 @@
 // Hands the data of reads on, one read behind the other: to the check of integers, to a loop-back, to the store of descriptors, or to nobody.
 // Rows of the buffer hold double-words as they came; they are shifted by 0 to 3 bytes to stand as the stream has them.
 // Handshake: `job` with `job_ready` takes a read, whose data are all there; `done` stays until `done_taken`, with `wrong` where integers are not
-// those expected. Two jobs may wait while one runs. The loop-back has room for what comes, and descriptors have, too.
+// those expected. One job may wait while one runs. The loop-back has room for what comes, and descriptors have, too.
 // It never looks at an address, and never waits for anybody but `done_taken`.
 module dma_engine_hand_on #(
     parameter int DATA_WIDTH = 256,
@@ -59,7 +59,6 @@ module dma_engine_hand_on #(
     // ---- jobs that wait ----
     localparam int JOB = 4 + 3 + 67 + 13 + 2 + ROW + PAIR + SLOT + 1;
     logic waits, takes;
-    logic [1:0] room;
     logic [2:0] next_kind;
     logic [3:0] next_code, code, work_code;
     logic [66:0] next_position;
@@ -70,20 +69,15 @@ module dma_engine_hand_on #(
     logic [SLOT-1:0] next_slot;
     logic next_unreadable;
 
-    dma_engine_fifo #(
-        .WIDTH(JOB),
-        .DEPTH(2)
-    ) jobs (
-        .clk,
-        .rst,
-        .push(job),
-        .din({job_code, job_kind, job_position, job_bytes, job_offset, job_row, job_pair, job_slot, job_unreadable}),
-        .pop(takes),
-        .dout({next_code, next_kind, next_position, next_bytes, next_offset, next_row, next_pair, next_slot, next_unreadable}),
-        .valid(waits),
-        .room
-    );
-    assign job_ready = room != 2'd0;
+    logic [JOB-1:0] waiting;
+    always_ff @(posedge clk) begin
+        if (job) waiting <= {job_code, job_kind, job_position, job_bytes, job_offset, job_row, job_pair, job_slot, job_unreadable};
+        if (rst) waits <= 1'b0;
+        else if (job) waits <= 1'b1;
+        else if (takes) waits <= 1'b0;
+    end
+    assign {next_code, next_kind, next_position, next_bytes, next_offset, next_row, next_pair, next_slot, next_unreadable} = waiting;
+    assign job_ready = !waits;
     assign takes = waits && (!runs || (goes_on && is_last));
 
     // ---- the job that runs ----

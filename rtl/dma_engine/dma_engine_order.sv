@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Knows how far requests have come: those of the RQ stream have sequence numbers, which the block gives back where no completion can pass
+// Knows how far writes have come: those of the RQ stream have sequence numbers, which the block gives back where no completion can pass
 // them any more (PG156, PG213: pcie_rq_seq_num). Whoever wants to be behind all that was asked for by now takes `asked` as its ticket, and
 // waits until that has `passed`.
 // Handshake: `may_send` is clear while as many are under way as there are numbers. Numbers that do not come back (the block dropped
@@ -10,7 +10,7 @@ module dma_engine_order #(
 ) (
     input logic clk,
     input logic rst,
-    input logic ask,   // a request was put into the queue
+    input logic ask,   // a write was put into the queue
     input logic send,  // one was taken by the block
     output logic may_send,
     output logic [NUMBER-1:0] number,  // of the request that is sent next

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // riser's DMA engine behind pcie4_uscale_plus_0 (PG213), as an example design has it: the block, by its published ports, and the user side.
-// The block is generated with 256 bits at 250 MHz, double-word alignment, no straddling, tags by the client, 8 bits wide, MSI-X outside of the block.
+// The block is generated with 256 or 512 bits at 250 MHz, double-word alignment, no straddling, tags by the client, 8 bits wide, MSI-X outside of the block.
 module dma_engine_pcie4_uscale_plus #(
     parameter int FUNCTIONS = 2,   // the physical function, and 64 virtual ones at most
     parameter int LANES = 8,
+    parameter int DATA_WIDTH = 256,  // of the streams: 256 or 512
     parameter int DEVICE_ENTRIES = 8,
     parameter int H2D_ENGINES = 1,
     parameter int D2H_ENGINES = 1
@@ -16,15 +17,18 @@ module dma_engine_pcie4_uscale_plus #(
     input logic sys_clk_gt,
     input logic sys_reset
 );
+    // `tuser` is as wide as the guide says.
+    localparam bit WIDE = DATA_WIDTH == 512;
+    localparam int RQ_USER = WIDE ? 137 : 62, RC_USER = WIDE ? 161 : 75, CQ_USER = WIDE ? 183 : 88, CC_USER = WIDE ? 81 : 33;
     logic user_clk, user_reset;
-    logic [255:0] rq_tdata, rc_tdata, cq_tdata, cc_tdata;
-    logic [7:0] rq_tkeep, rc_tkeep, cq_tkeep, cc_tkeep;
+    logic [DATA_WIDTH-1:0] rq_tdata, rc_tdata, cq_tdata, cc_tdata;
+    logic [DATA_WIDTH/32-1:0] rq_tkeep, rc_tkeep, cq_tkeep, cc_tkeep;
     logic rq_tlast, rc_tlast, cq_tlast, cc_tlast, rq_tvalid, rc_tvalid, cq_tvalid, cc_tvalid, rc_tready, cq_tready;
     logic [3:0] rq_tready, cc_tready;  // four copies of one signal
-    logic [61:0] rq_tuser;
-    logic [74:0] rc_tuser;
-    logic [87:0] cq_tuser;
-    logic [32:0] cc_tuser;
+    logic [RQ_USER-1:0] rq_tuser;
+    logic [RC_USER-1:0] rc_tuser;
+    logic [CQ_USER-1:0] cq_tuser;
+    logic [CC_USER-1:0] cc_tuser;
     logic [5:0] seq_num0, seq_num1;
     logic seq_num_vld0, seq_num_vld1, np_req;
     logic [1:0] max_payload;
@@ -108,7 +112,7 @@ module dma_engine_pcie4_uscale_plus #(
     /* verilator lint_on PINMISSING */
 
     dma_engine_user #(
-        .DATA_WIDTH(256),
+        .DATA_WIDTH(DATA_WIDTH),
         .FUNCTIONS(FUNCTIONS),
         .H2D_ENGINES(H2D_ENGINES),
         .D2H_ENGINES(D2H_ENGINES),
@@ -119,10 +123,10 @@ module dma_engine_pcie4_uscale_plus #(
         .PFS(4),
         .VFS(252),
         .NUMBER(6),
-        .RQ_USER(62),
-        .RC_USER(75),
-        .CQ_USER(88),
-        .CC_USER(33)
+        .RQ_USER(RQ_USER),
+        .RC_USER(RC_USER),
+        .CQ_USER(CQ_USER),
+        .CC_USER(CC_USER)
     ) user (
         .user_clk,
         .user_reset,

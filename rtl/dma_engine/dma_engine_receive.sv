@@ -30,6 +30,8 @@ module dma_engine_receive #(
     output logic [DATA_WIDTH-1:0] write_data,
 
     output logic ended,
+    output logic heard,       // a completion of a read that is open is whole
+    output logic heard_first, // and it is the first
     output logic failed,
     output logic [TAG-1:0] ended_tag
 );
@@ -85,6 +87,7 @@ module dma_engine_receive #(
                 // Where the block ends a request for an error, the code says so.
                 last_of_read <= completed || error_code == BAD_STATUS || error_code == NO_DATA || error_code == BY_RESET ||
                                 error_code == TIMEOUT;
+                heard_first <= byte_count == bytes;
                 base <= place + (ROW + LANE)'(begins) - (ROW + LANE)'(3);
                 left <= dwords + 11'd3;
             end else begin
@@ -125,6 +128,7 @@ module dma_engine_receive #(
         for (int b = 0; b < LANES; b++)
             write_rows[b*ROW+:ROW] = base[LANE+:ROW] + ROW'(LANE'(b) < base[LANE-1:0]);
 
+    assign heard = beat && beat_last && known;
     assign ended = beat && beat_last && known && last_of_read;
     assign failed = beat && beat_last && known && wrong;
 endmodule

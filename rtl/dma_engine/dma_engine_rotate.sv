@@ -4,16 +4,17 @@
 (* keep_hierarchy *)
 module dma_engine_rotate #(
     parameter int LANES = 32,  // a power of two
-    parameter int WIDTH = 8
+    parameter int WIDTH = 8,
+    parameter int STAGES = $clog2(LANES)  // of powers of two, the least first
 ) (
     input logic [LANES*WIDTH-1:0] in,
-    input logic [$clog2(LANES)-1:0] amount,
+    input logic [STAGES-1:0] amount,
     output logic [LANES*WIDTH-1:0] out
 );
     localparam int BITS = LANES * WIDTH;
 
     always_comb begin
         out = in;
-        for (int s = 0; s < $clog2(LANES); s++) if (amount[s]) out = (out << (WIDTH << s)) | (out >> (BITS - (WIDTH << s)));
+        for (int s = 0; s < STAGES; s++) if (amount[s]) out = (out << (WIDTH << s)) | (out >> (BITS - (WIDTH << s)));
     end
 endmodule

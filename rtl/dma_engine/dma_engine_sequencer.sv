@@ -54,6 +54,7 @@ module dma_engine_sequencer #(
 
     // ---- requests ----
     input logic [QUEUE:0] queue_room,
+    input logic sent,  // one of the queue
     output logic request,
     output logic [1:0] request_kind,
     output logic [1:0] request_logic,
@@ -168,17 +169,17 @@ module dma_engine_sequencer #(
     );
 
     logic store_write;
-    logic [DESCRIPTOR_WORD-1:0] store_at, store_to;
+    logic [DESCRIPTOR_WORD-1:0] store_at;
     logic [63:0] store_data, store_read;
     if (DESCRIPTOR_WORDS > 256) begin : big_store
         dma_engine_block_ram #(.WIDTH(64), .DEPTH(DESCRIPTOR_WORDS)) store_ram (
-            .clk, .write({8{store_write}}), .write_address(store_to), .write_data(store_data),
+            .clk, .write({8{store_write}}), .write_address(store_at), .write_data(store_data),
             .read(1'b1), .read_address(store_at), .read_data(store_read)
         );
     end else begin : small_store
         logic [63:0] now;
         dma_engine_ram #(.WIDTH(64), .DEPTH(DESCRIPTOR_WORDS)) store_ram (
-            .clk, .write(store_write), .write_address(store_to), .write_data(store_data), .read_address(store_at), .read_data(now)
+            .clk, .write(store_write), .write_address(store_at), .write_data(store_data), .read_address(store_at), .read_data(now)
         );
         always_ff @(posedge clk) store_read <= now;
     end
@@ -302,6 +303,7 @@ module dma_engine_sequencer #(
     logic is_flr, is_initial, first_dropped, unsettled;
     logic [7:0] ticket;
     logic resetting;
+    logic [QUEUE:0] unsent;  // requests in the queue that were asked for before the reset
     logic [FUNCTION-1:0] reset_of;
     logic direction;     // whose visit is next: 0 H2D, 1 D2H
     logic [10:0] share, share_h2d, share_d2h;  // bytes that are left of the turn

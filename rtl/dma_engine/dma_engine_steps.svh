@@ -73,8 +73,10 @@
         case (state)
             FETCH_ASK: store_at = DESCRIPTOR_WORD'({e, place[PLACE-1:0], 2'd0});
             FETCH_ADDRESS: store_at = DESCRIPTOR_WORD'({e, place[PLACE-1:0], 2'd1});
-            FETCH_BYTES: store_at = DESCRIPTOR_WORD'({e, place[PLACE-1:0], 2'd2});
-            TELL_STATUS: store_at = DESCRIPTOR_WORD'({e, place[PLACE-1:0], 2'd2});
+            FETCH_BYTES, FETCH_FLAGS: store_at = DESCRIPTOR_WORD'({e, place[PLACE-1:0], 2'd2});
+            TELL_STATUS, TELL_CODE: store_at = DESCRIPTOR_WORD'({e, place[PLACE-1:0], 2'd2});
+            TELL_MOVED: store_at = DESCRIPTOR_WORD'({e, place[PLACE-1:0], 2'd3});
+            RESET_DESCRIPTORS: store_at = DESCRIPTOR_WORD'({reset_of, count[LOCAL+PLACE+1:0]});
             default: store_at = DESCRIPTOR_WORD'({access_function, access_address[1+:LOCAL+PLACE+2]});
         endcase
         case (state)
@@ -154,11 +156,6 @@
             TELL_MOVED: store_data = {23'd0, tell_moved};
             default: store_data = '0;
         endcase
-        case (state)
-            ACCESS: store_to = store_at;
-            RESET_DESCRIPTORS: store_to = DESCRIPTOR_WORD'({reset_of, count[LOCAL+PLACE+1:0]});
-            default: store_to = DESCRIPTOR_WORD'({e, place[PLACE-1:0], 1'b1, state == TELL_MOVED});
-        endcase
     end
 
     always_comb begin
@@ -190,7 +187,7 @@
         endcase
 
         fetched_write = is_start || state == ABORT_END || state == RESET_WORDS || (state == ABORTED && words_read[31:0] == fetched) ||
-                        (state == FETCH_ASK && in_host && ring_fits) || state == FETCH_FLAGS || (state == LOAD && loads) ||
+                        (state == FETCH_ASK && in_host && ring_fits) || keeps_slot || (state == LOAD && loads) ||
                         (state == ACCOUNT && !looked_dropped && note_kind == FETCH);
         case (state)
             ABORT_END: fetched_data = {!stands_still, 1'b0, 4'd0, 3'd0, words_read[63:32]};
@@ -329,7 +326,8 @@
         free = state == ACCOUNT;
         done_taken = state == ACCOUNT;
         drop = (state == ABORT_WALK || state == RESET_WALK) && walk_matches;
-        keeps_slot = state == FETCH_FLAGS;
+        // Descriptors that come from host memory go first.
+        keeps_slot = state == FETCH_FLAGS && !slot_write;
         slot_to = slot_write ? slot : {e, ready_first};
         slot_raw = slot_write ? descriptor : {store_read[31:0], kept_bytes, kept_address};
         slot_bad = slot_write && unreadable;
@@ -353,7 +351,8 @@
         if (us_over) scan <= armed;
         flr_seen <= flr_seen & flr;
         initial_reset <= initial_reset | (was_there & ~there);
-        if (resetting && $signed(8'(passed - ticket)) >= 0) begin
+        if (sent && unsent != '0) unsent <= unsent - 1'b1;
+        if (resetting && unsent == '0 && $signed(8'(passed - ticket)) >= 0) begin
             resetting <= 1'b0;
             flr_done[reset_of] <= !is_initial;
         end
@@ -454,6 +453,7 @@
             end
             RESET_END: begin
                 ticket <= asked;
+                unsent <= (QUEUE + 1)'(2 ** QUEUE) - queue_room - (QUEUE + 1)'(sent);
                 if (is_flr) begin
                     resetting <= 1'b1;
                     initial_reset[reset_of] <= 1'b0;
@@ -505,7 +505,7 @@
                 kept_bytes <= store_read;
                 state <= FETCH_FLAGS;
             end
-            FETCH_FLAGS: state <= VISIT_NEXT;
+            FETCH_FLAGS: if (keeps_slot) state <= VISIT_NEXT;
             STAND_STILL: begin
                 pending[e] <= 1'b1;
                 state <= IDLE;

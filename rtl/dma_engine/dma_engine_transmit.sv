@@ -120,6 +120,7 @@ module dma_engine_transmit #(
     logic [NUMBER-1:0] second_number;
     logic [LANES-1:0] second_keep;
     logic [DATA_WIDTH-1:0] data, turned, earlier, merged;
+    logic [DATA_WIDTH-1:0] to_half, earlier_to_half;  // turned but for half a row
 
     always_ff @(posedge clk)
         if (rst) begin
@@ -153,12 +154,17 @@ module dma_engine_transmit #(
 
     dma_engine_rotate #(
         .LANES(DATA_WIDTH / 8),
-        .WIDTH(8)
+        .WIDTH(8),
+        .STAGES(BYTE - 1)
     ) rotate (
         .in(data),
-        .amount(second_turn),
-        .out(turned)
+        .amount(second_turn[BYTE-2:0]),
+        .out(to_half)
     );
+    // All rows of a request are turned alike: half a row is, with the choice of the row, one LUT.
+    localparam int HALF = DATA_WIDTH / 2;
+    assign turned = second_turn[BYTE-1] ? {to_half[HALF-1:0], to_half[DATA_WIDTH-1:HALF]} : to_half;
+    assign earlier = second_turn[BYTE-1] ? {earlier_to_half[HALF-1:0], earlier_to_half[DATA_WIDTH-1:HALF]} : earlier_to_half;
     // What wraps belongs to the next beat.
     logic [DATA_WIDTH/8-1:0] wrapped;
     assign wrapped = ~({DATA_WIDTH / 8{1'b1}} << second_turn);
@@ -170,7 +176,7 @@ module dma_engine_transmit #(
     assign advance = !rq_tvalid || rq_tready;
 
     always_ff @(posedge clk) begin
-        if (advance && second_loads) earlier <= turned;
+        if (advance && second_loads) earlier_to_half <= to_half;
         if (rst) rq_tvalid <= 1'b0;
         else if (advance) rq_tvalid <= second_emits;
         if (advance && second_emits) begin

@@ -4,7 +4,7 @@
 //
 //     head ... next ... tail      head: who is taken back next; next: whose data are handed on next; tail: who is given out next
 //
-// Handshake: `give` only while `room`; `ready` says that all of the place at `next` is there, `step` goes on to the one behind; `free` takes
+// Handshake: `give` only while `room`; `step` and `free` only beside a `look` at that place; `ready` says that all of the place at `next` is there, `step` goes on to the one behind; `free` takes
 // `head` back. `looked` reads what is noted of a place, `drop`, not beside `give`, notes that nobody waits for it any more.
 // It never gives out a tag or a row that is in use.
 module dma_engine_window #(
@@ -52,37 +52,81 @@ module dma_engine_window #(
     output logic [12:0] completion_bytes,
     output logic [1:0] completion_offset,
     input logic ended,
+    input logic heard,            // a completion of a read is whole, its first one or not
+    input logic heard_first,
     input logic failed,
     input logic [TAG-1:0] ended_tag
 );
     localparam int SHAPE = ROW + LANE + 13 + 2;
     logic [TAG:0] head, next, tail;
     logic [ROW:0] row_tail, row_head;
-    logic [TAGS-1:0] open, bad;
-    logic [ROW:0] head_rows;
+    logic was_bad;
+    logic [ROW:0] looked_end;
+    logic [ROW-1:0] next_row;
     logic [SHAPE-1:0] shape;
 
-    assign room = (TAG + 1)'(tail - head) != (TAG + 1)'(TAGS);
+    assign room = (TAG + 1)'(tail - head) != (TAG + 1)'(TAGS) && !closes && !sweeps;
     assign rows_free = (ROW + 1)'(ROWS) - (row_tail - row_head);
     assign is_empty = tail == head;
     assign is_quiet = next == head;
     assign tail_tag = tail[TAG-1:0];
     assign next_tag = next[TAG-1:0];
     assign head_tag = head[TAG-1:0];
-    assign ready = next != tail && !open[next_tag];
+    assign ready = next != tail && next_ended == next[TAG];
+
+    // ---- what has ended: of each tag, the lap in which it last has (a place's lap is the upper bit of its number) ----
+    // Places without a read end behind their giving out. After reset all tags have ended in the lap before the first.
+    logic sweeps, closes, next_ended, completion_ended, end_write, end_lap;
+    logic [TAG:0] swept;
+    logic [TAG-1:0] end_tag, last_tag;
+    function automatic logic lap_of(input logic [TAG-1:0] tag);
+        lap_of = tail[TAG] ^ (tag >= tail[TAG-1:0]);
+    endfunction
+    assign sweeps = !swept[TAG];
+    assign end_write = sweeps || ended || closes;
+    assign last_tag = tail[TAG-1:0] - 1'b1;
+    assign end_tag = sweeps ? swept[TAG-1:0] : ended ? ended_tag : last_tag;
+    assign end_lap = sweeps || lap_of(end_tag);
+    assign completion_open = completion_ended != lap_of(completion_tag) && !(closes && completion_tag == last_tag);
+    dma_engine_ram #(
+        .WIDTH(1),
+        .DEPTH(TAGS)
+    ) ends_by_place (
+        .clk,
+        .write(end_write),
+        .write_address(end_tag),
+        .write_data(end_lap),
+        .read_address(next_tag),
+        .read_data(next_ended)
+    );
+    dma_engine_ram #(
+        .WIDTH(1),
+        .DEPTH(TAGS)
+    ) ends_by_completion (
+        .clk,
+        .write(end_write),
+        .write_address(end_tag),
+        .write_data(end_lap),
+        .read_address(completion_tag),
+        .read_data(completion_ended)
+    );
 
     // ---- what is noted ----
+    // Of rows, where a place ends: the next one begins there. Who steps or frees looks at that place.
+    logic [ROW:0] row_end;
+    assign row_end = row_tail + give_rows;
+    assign looked_row = next_row;
     assign shape = {row_tail[ROW-1:0], give_lane, give_bytes, give_offset};
     dma_engine_ram #(
-        .WIDTH(ROW + 15 + NOTE),
+        .WIDTH(ROW + 16 + NOTE),
         .DEPTH(TAGS)
     ) notes (
         .clk,
         .write(give),
         .write_address(tail_tag),
-        .write_data({row_tail[ROW-1:0], give_bytes, give_offset, give_note}),
+        .write_data({row_end, give_bytes, give_offset, give_note}),
         .read_address(look),
-        .read_data({looked_row, looked_bytes, looked_offset, looked})
+        .read_data({looked_end, looked_bytes, looked_offset, looked})
     );
     dma_engine_ram #(
         .WIDTH(SHAPE),
@@ -95,19 +139,29 @@ module dma_engine_window #(
         .read_address(completion_tag),
         .read_data({completion_place, completion_bytes, completion_offset})
     );
+    // Of a read that is under way it says nothing before its first completion.
     dma_engine_ram #(
-        .WIDTH(ROW + 1),
+        .WIDTH(1),
         .DEPTH(TAGS)
-    ) rows (
+    ) bad (
         .clk,
-        .write(give),
-        .write_address(tail_tag),
-        .write_data(give_rows),
-        .read_address(head_tag),
-        .read_data(head_rows)
+        .write(heard),
+        .write_address(ended_tag),
+        .write_data(failed || (was_bad && !heard_first)),
+        .read_address(look),
+        .read_data(looked_failed)
     );
-    assign completion_open = open[completion_tag];
-    assign looked_failed = bad[look];
+    dma_engine_ram #(
+        .WIDTH(1),
+        .DEPTH(TAGS)
+    ) bad_so_far (
+        .clk,
+        .write(heard),
+        .write_address(ended_tag),
+        .write_data(failed || (was_bad && !heard_first)),
+        .read_address(ended_tag),
+        .read_data(was_bad)
+    );
     dma_engine_ram #(
         .WIDTH(1),
         .DEPTH(TAGS)
@@ -123,20 +177,18 @@ module dma_engine_window #(
     always_ff @(posedge clk)
         if (rst) begin
             {head, next, tail} <= '0;
-            {row_head, row_tail} <= '0;
-            open <= '0;
+            {row_head, row_tail, next_row} <= '0;
+            swept <= '0;
+            closes <= 1'b0;
         end else begin
             tail <= tail + (TAG + 1)'(give);
             next <= next + (TAG + 1)'(step);
             head <= head + (TAG + 1)'(free);
-            if (give) row_tail <= row_tail + give_rows;
-            if (free) row_head <= row_head + head_rows;
-            if (ended) open[ended_tag] <= 1'b0;
-            if (failed) bad[ended_tag] <= 1'b1;
-            if (give) begin
-                open[tail_tag] <= give_read;
-                bad[tail_tag] <= 1'b0;
-            end
+            if (give) row_tail <= row_end;
+            if (step) next_row <= looked_end[ROW-1:0];
+            if (free) row_head <= looked_end;
+            swept <= swept + (TAG + 1)'(sweeps);
+            closes <= (closes && (ended || sweeps)) || (give && !give_read);
         end
 
 `ifdef FORMAL

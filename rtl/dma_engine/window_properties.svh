@@ -8,7 +8,16 @@
     logic [ROW-1:0] f_row;     // and some row
     always_ff @(posedge clk) if (rst) f_row <= give_rows[ROW-1:0];
     logic f_tag_used, f_row_used;             // told by what was given and freed alone
-    logic [ROW:0] f_into, f_from_head;
+    logic [ROW:0] f_into, f_from_head, head_rows;
+    assign head_rows = (ROW + 1)'(looked_end - row_head);
+    // Which tags wait for completions, told by what was given and ended alone.
+    logic [TAGS-1:0] open;
+    always_ff @(posedge clk)
+        if (rst) open <= '0;
+        else begin
+            if (ended) open[ended_tag] <= 1'b0;
+            if (give) open[tail_tag] <= give_read;
+        end
     logic f_gives_row, f_frees_row;
     assign f_into = {1'b0, ROW'(f_row - row_tail[ROW-1:0])};
     assign f_gives_row = give && f_into < give_rows;
@@ -22,7 +31,8 @@
         else begin
             assume (!give || (room && give_rows <= rows_free));
             assume (!step || ready);
-            assume (!free || !is_quiet);
+            assume (!free || (!is_quiet && look == head_tag));
+            assume (!step || look == next_tag);
             assume (!(give && drop));
             assume (!ended || open[ended_tag]);
             assume (!failed || open[ended_tag]);
@@ -42,6 +52,8 @@
             assert (f_row_used == (f_from_head < (ROW + 1)'(row_tail - row_head)));
 `endif
             f_row_used <= (f_row_used && !f_frees_row) || f_gives_row;
+            assert (sweeps || completion_open == open[completion_tag]);
+            assert (!ready || !open[next_tag]);
             // What holds all of it together.
             assert ((TAG + 1)'(tail - head) <= (TAG + 1)'(TAGS));
             assert ((TAG + 1)'(next - head) <= (TAG + 1)'(tail - head));

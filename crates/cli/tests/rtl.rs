@@ -599,3 +599,19 @@ fn what_no_reset_sets_is_found_where_it_matters() {
         "{found}"
     );
 }
+
+/// What the DMA engine takes of an FPGA, by Yosys: no more than its limits say. Skipped, with a message, where there is no Yosys, and by another
+/// version of it than that of the limits.
+#[test]
+fn the_engine_takes_no_more_of_an_fpga_than_it_may() {
+    if Command::new("yosys").arg("-V").stdout(Stdio::null()).status().is_err() {
+        return eprintln!("skipped: no yosys");
+    }
+    let out = tempfile::tempdir().unwrap();
+    let report = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../rtl/dma_engine/synth/report.sh");
+    let output = Command::new(report).env("OUT", out.path()).env_remove("PARAMETERS").output().unwrap();
+    let [said, complaint] =
+        [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    assert!(output.status.success() && said.contains("| 1 PF + 1 VF | "), "{said}{complaint}");
+    eprint!("{said}{complaint}");
+}

@@ -138,9 +138,9 @@ impl<T> Leaving<T> {
         self.queues.iter().all(VecDeque::is_empty)
     }
 
-    /// Forgets those that `keep` is false of.
-    pub(crate) fn retain(&mut self, keep: impl Fn(&T) -> bool) {
-        self.queues.iter_mut().for_each(|queue| queue.retain(|waiting| keep(&waiting.what)));
+    /// All that wait, to be changed in their places.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.queues.iter_mut().flatten().map(|waiting| &mut waiting.what)
     }
 
     pub(crate) fn clear(&mut self) {

@@ -2,17 +2,22 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # What the core takes of a 7-series part, by `synth_xilinx -family xc7 -flatten` of Yosys: report.sh [FUNCTIONS...], the physical one among them.
 # LUT are those of logic; LUT of memories are RAM32M and RAM64M (4 each), and single ones. BRAM is in units of RAMB36.
+# Fails where it is more than limits.txt allows, which is of one version of Yosys: with another nothing is compared.
 set -eu
 cd "$(dirname "$0")/.."
 OUT=${OUT:-build/synth}
 PARAMETERS=${PARAMETERS:-}
 mkdir -p "$OUT"
+version=$(yosys -V | cut -d ' ' -f 2)
+limits=$(sed -n 's/.* with Yosys \([0-9.]*\):.*/\1/p' synth/limits.txt)
+[ "$version" = "$limits" ] || echo "Yosys $version: limits are of $limits, and not looked at" >&2
+over=0
 printf '| %s | %s | %s | %s | %s | %s |\n|---|---|---|---|---|---|\n' functions "LUT of logic" "LUT of memories" LUT FF BRAM
 for functions in ${*:-2}; do
     yosys -q -p "read_verilog -sv -I. dma_engine_*.sv; chparam -set FUNCTIONS $functions $PARAMETERS dma_engine_core;
         synth_xilinx -family xc7 -flatten -top dma_engine_core; tee -o $OUT/$functions.txt stat" >"$OUT/$functions.log" 2>&1
     # Of several modules, the sum stands last.
-    awk -v functions="1 PF + $((functions - 1)) VF" '
+    row=$(awk -v functions="1 PF + $((functions - 1)) VF" '
         /^===/ { logic = ff = ram = bram = 0 }
         $1 ~ /^LUT[1-6]$/ { logic += $2 }
         $1 ~ /^FD[RSCP]E$/ { ff += $2 }
@@ -23,5 +28,13 @@ for functions in ${*:-2}; do
         $1 == "RAM256X1S" { ram += 4 * $2 }
         $1 ~ /^RAMB36/ { bram += $2 }
         $1 ~ /^RAMB18/ { bram += $2 / 2 }
-        END { printf "| %s | %d | %d | %d | %d | %g |\n", functions, logic, ram, logic + ram, ff, bram }' "$OUT/$functions.txt"
+        END { printf "| %s | %d | %d | %d | %d | %g |\n", functions, logic, ram, logic + ram, ff, bram }' "$OUT/$functions.txt")
+    echo "$row"
+    [ -z "$PARAMETERS" ] && [ "$version" = "$limits" ] || continue
+    # Columns of the row: functions, LUT of logic, LUT of memories, LUT, FF, BRAM.
+    echo "$row" | awk -F '|' -v functions="$functions" '
+        NR == FNR { lut = $5; ff = $6; bram = $7; next }
+        $0 !~ /^#/ { split($0, most, " "); if (most[1] == functions && (lut > most[2] || ff > most[3] || bram > most[4])) exit 1 }
+    ' - synth/limits.txt || { echo "$functions functions: more than limits.txt allows" >&2; over=1; }
 done
+exit $over

@@ -6,6 +6,8 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod loads;
+mod pair;
 mod script;
 
 use common::command;
@@ -25,6 +27,7 @@ use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
 use tlp::{Bdf, Duration, Time};
 
 /// What is there on each host: its name, its script, and its table in a lab.
@@ -36,7 +39,7 @@ const DEVICES: [(&str, &str, &str); 3] = [
 const SCRAMBLER: &str = "library = 'scrambler.so'\nsettings = 'piece=512'\nclass = 0x108000\nvectors = 1\n\
     bars = [{ bar = 0, kind = 'memory64', size_bytes = 4096 }]\n";
 /// The DMA engine in RTL behind UltraScale's block.
-const ENGINE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../rtl/dma_engine/pcie3_ultrascale.toml");
+const ENGINE: &str = "pcie3_ultrascale";
 /// What the engine's parameters decide, as settings do the model's: entries of the device's rings, and that it has a virtual function.
 const PARAMETERS: [&str; 2] = ["r32 0 0x8", "capabilities"];
 /// Random accesses of the memory, before those of its script.
@@ -65,7 +68,7 @@ impl Model for Scripted {
         let mut plugged = match self.device.as_str() {
             "memory" => memory::Settings::default().plug(site)?,
             "dma-engine" => dma_engine::Settings { vfs: 0, ..Default::default() }.plug(site)?,
-            "rtl" => rtl::Settings { design: ENGINE.to_owned(), ..Default::default() }.plug(site)?,
+            "rtl" => rtl::Settings { design: engine_file(ENGINE), ..Default::default() }.plug(site)?,
             _ => toml::from_str::<native::Settings>(SCRAMBLER).unwrap().plug(site)?,
         };
         let script = self.script.clone();
@@ -248,14 +251,38 @@ fn a_device_does_below_a_kernel_what_it_does_on_the_simulated_host() {
     }
 }
 
+fn has_verilator() -> bool {
+    let found = Command::new("verilator").arg("--version").stdout(Stdio::null()).status().is_ok();
+    if !found {
+        eprintln!("skipped: no verilator");
+    }
+    found
+}
+
+/// The file of the engine in RTL behind a block.
+fn engine_file(block: &str) -> String {
+    format!("{}/../../rtl/dma_engine/{block}.toml", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// That, built; once for all tests.
+fn built(block: &str) -> String {
+    static BUILT: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    let (mut built, path) = (BUILT.lock().unwrap(), engine_file(block));
+    if !built.contains(&path) {
+        let output = command(&["rtl", "build", &path]).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        built.push(path.clone());
+    }
+    path
+}
+
 /// The engine in RTL does what the model does, its configuration space and resets included.
 #[test]
 fn the_engine_in_rtl_does_what_the_model_does() {
-    if Command::new("verilator").arg("--version").stdout(Stdio::null()).status().is_err() {
-        return eprintln!("skipped: no verilator");
+    if !has_verilator() {
+        return;
     }
-    let built = command(&["rtl", "build", ENGINE]).output().unwrap();
-    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    built(ENGINE);
     let programs = Programs::compile();
     let (_, text, _) = DEVICES[1];
     let of_both = text.lines().filter(|line| !PARAMETERS.contains(line));

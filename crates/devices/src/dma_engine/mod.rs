@@ -317,7 +317,7 @@ impl Model for Settings {
             host_offset_bytes: Workload::only("host_offset_bytes", workload.host_offset_bytes.as_ref(), 0)?,
             pattern: Workload::only("pattern", workload.pattern.as_ref(), Pattern::Sequential)?,
             cut_writes: Some(Box::new(|address, bytes, mps| {
-                let pieces = movers::pieces(address, bytes.into(), WRITE_BYTES);
+                let pieces = movers::write_pieces(address, bytes.into(), mps.bytes());
                 pieces.flat_map(|(at, len)| request_pieces(at, len, mps.bytes())).collect()
             })),
             ..Offer::new(

@@ -205,7 +205,7 @@ async fn write_all(run: &Run, descriptors: &Channel<Descriptor>) {
 
 async fn write_one(run: &Run, descriptor: &Descriptor) -> (ErrorCode, u64) {
     let mut moved = 0;
-    for (address, len) in pieces(descriptor.address, descriptor.bytes, WRITE_BYTES) {
+    for (address, len) in write_pieces(descriptor.address, descriptor.bytes, run.function.io.mps().bytes()) {
         let fifo = match &*run.behind.borrow() {
             Behind::Fifo(fifo) => Some(Rc::clone(fifo)),
             Behind::Logic(_) | Behind::Plain => None,
@@ -245,6 +245,15 @@ pub(super) fn pieces(address: u64, bytes: u64, most: u32) -> impl Iterator<Item 
     })
 }
 
+/// A transfer to the host, cut at multiples of [`WRITE_BYTES`], and before at the first one of Max_Payload_Size, so that all of its TLPs end
+/// at multiples of that.
+pub(super) fn write_pieces(address: u64, bytes: u64, mps: u32) -> impl Iterator<Item = (u64, u32)> {
+    let most = u64::from(mps.min(WRITE_BYTES));
+    let head = ((most - address % most) % most).min(bytes);
+    let rest = pieces(address.wrapping_add(head), bytes - head, WRITE_BYTES);
+    (head > 0).then_some((address, head as u32)).into_iter().chain(rest)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -256,5 +265,15 @@ mod tests {
         assert_eq!(pieces(0x11f8, 1024), [(0x11f8, 8), (0x1200, 512), (0x1400, 504)]);
         assert_eq!(pieces(0x1000, 0), []);
         assert_eq!(pieces(u64::MAX, 1), [(u64::MAX, 1)]);
+    }
+
+    #[test]
+    fn writes_end_at_multiples_of_a_payload() {
+        let pieces = |address, bytes, mps| write_pieces(address, bytes, mps).collect::<Vec<_>>();
+        assert_eq!(pieces(0x1000, 1024, 256), [(0x1000, 512), (0x1200, 512)]);
+        assert_eq!(pieces(0x100c, 800, 256), [(0x100c, 244), (0x1100, 256), (0x1200, 300)]);
+        assert_eq!(pieces(0x100c, 800, 1024), [(0x100c, 500), (0x1200, 300)]);
+        assert_eq!(pieces(0x10ff, 1, 128), [(0x10ff, 1)]);
+        assert_eq!(pieces(0x1000, 0, 128), []);
     }
 }

@@ -144,7 +144,7 @@ impl Completer {
         };
         debug_assert!(matches!(tlp.repr.body, Body::Completion(_)), "made of a CC descriptor");
         let Some(function) = inner.functions.index(slot) else { return Ok(()) };
-        let output = DesignOutput::Tlp { function, tlp };
+        let output = Some(DesignOutput::Tlp { function, tlp });
         // In no order with RQ: a design that wants one waits for the sequence number.
         inner.leaving.push_free(Class::Completion, inner.common.from(), Sent { output, note: Note::Nothing });
         Ok(())

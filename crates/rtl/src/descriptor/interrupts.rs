@@ -117,7 +117,7 @@ impl Interrupts {
 
     fn send(&self, inner: &mut Inner, output: DesignOutput, note: Note) {
         inner.common.told.change(|told| told.interrupts += u64::from(note != Note::Intx));
-        inner.leaving.push(Class::Posted, inner.common.from(), Sent { output, note });
+        inner.leaving.push(Class::Posted, inner.common.from(), Sent { output: Some(output), note });
     }
 
     /// MSI or MSI-X, as it begins to be asked for.

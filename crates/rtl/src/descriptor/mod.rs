@@ -57,9 +57,10 @@ pub(crate) struct Options {
     pub(crate) tags: u16,
 }
 
-/// What waits for the link, with what is told to the design when it leaves.
+/// What waits for the link, with what is told to the design when it leaves. Where its function was reset meanwhile, nothing does, and the
+/// design is told in its turn all the same: who waits for a sequence number gets it.
 struct Sent {
-    output: DesignOutput,
+    output: Option<DesignOutput>,
     note: Note,
 }
 
@@ -67,9 +68,11 @@ impl Sent {
     /// The front's index of the function that sends it.
     fn function(&self) -> Option<u16> {
         match self.output {
-            DesignOutput::Tlp { function, .. }
-            | DesignOutput::Interrupt { function, .. }
-            | DesignOutput::Intx { function, .. } => Some(function),
+            Some(
+                DesignOutput::Tlp { function, .. }
+                | DesignOutput::Interrupt { function, .. }
+                | DesignOutput::Intx { function, .. },
+            ) => Some(function),
             _ => None,
         }
     }
@@ -206,6 +209,11 @@ impl Block for Descriptors {
 
     fn configured(&mut self, function: u16, id: Bdf, config: &ConfigSpace) {
         self.inner.functions.follow(function, id, config);
+        if let Some(slot) = self.inner.functions.slot_of_index(function)
+            && self.inner.functions.registers(slot).command() >> 2 & 1 == 1
+        {
+            self.requester.may_request(slot);
+        }
         self.is_old = true;
     }
 
@@ -229,7 +237,7 @@ impl Block for Descriptors {
                 self.requester.lost(&mut self.inner, requester, tag, why);
             }
             DesignInput::Refused { tlp, why } => {
-                self.requester.refused(&tlp);
+                self.requester.refused(&mut self.inner, &tlp);
                 self.inner.common.refused(&tlp, &why);
             }
             DesignInput::SentWrong { tlp, why } => self.inner.common.sent_wrong(&tlp, &why),
@@ -250,13 +258,17 @@ impl Block for Descriptors {
     }
 
     fn next_output(&mut self, class: Class) -> Option<DesignOutput> {
-        let Sent { output, note } = self.inner.leaving.pop(class, self.inner.common.cycle)?;
-        match note {
-            Note::Nothing => {}
-            Note::Sequence(number) => self.requester.left(number),
-            note => self.interrupts.left(note),
+        loop {
+            let Sent { output, note } = self.inner.leaving.pop(class, self.inner.common.cycle)?;
+            match note {
+                Note::Nothing => {}
+                Note::Sequence(number) => self.requester.left(number),
+                note => self.interrupts.left(note),
+            }
+            if output.is_some() {
+                return output;
+            }
         }
-        Some(output)
     }
 
     /// The guides leave it to the design to keep the rules; a tag that software has not enabled cannot be followed.

@@ -16,7 +16,7 @@ use crate::signals::{Inputs, Outputs};
 use crate::transmit::{self, whole};
 use device::seam::DmaError;
 use endpoint::hard_block::DesignOutput;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use tlp::{Bdf, Body, Class, Span, Status, Tag, Tlp};
 
 /// A request that waits for a tag.
@@ -35,6 +35,8 @@ pub(super) struct Requester {
     /// Lanes that are a unit of alignment, in address-aligned mode.
     unit: Option<usize>,
     untagged: VecDeque<Untagged>,
+    /// Functions that were reset, until software lets them issue requests again.
+    were_reset: BTreeSet<Slot>,
     /// Tags and sequence numbers to be shown, and how many a cycle.
     new_tags: VecDeque<u8>,
     sequences: VecDeque<u8>,
@@ -62,6 +64,7 @@ impl Requester {
             client_tags: options.client_tags,
             unit: unit_of(options),
             untagged: VecDeque::new(),
+            were_reset: BTreeSet::new(),
             new_tags: VecDeque::new(),
             sequences: VecDeque::new(),
             ports: if is_plus && lanes == 16 { 2 } else { 1 },
@@ -74,6 +77,7 @@ impl Requester {
         self.rq.reset();
         self.rc.reset();
         self.untagged.clear();
+        self.were_reset.clear();
         self.new_tags.clear();
         self.sequences.clear();
         self.tags = Tags::new(self.tags.count() as u16);
@@ -81,9 +85,16 @@ impl Requester {
 
     /// Ends the requests of a function that was reset: each gets its end from the block.
     pub(super) fn function_reset(&mut self, inner: &mut Inner, slot: Slot) {
+        self.were_reset.insert(slot);
+        for waiting in self.untagged.iter().filter(|waiting| waiting.slot == slot) {
+            let note = Note::Sequence(waiting.sequence);
+            inner.leaving.push(Class::NonPosted, inner.common.from(), Sent { output: None, note });
+        }
         self.untagged.retain(|waiting| waiting.slot != slot);
         let function = inner.functions.index(slot);
-        inner.leaving.retain(|sent| sent.function() != function);
+        let forgotten =
+            inner.leaving.iter_mut().filter(|sent| function.is_some() && sent.function() == function);
+        forgotten.for_each(|sent| sent.output = None);
         let tags: Vec<u16> = self.tags.of(Some(slot)).collect();
         for tag in tags {
             if let Some(entry) = self.tags.rest(tag, inner.common.now) {
@@ -142,11 +153,21 @@ impl Requester {
         self.rc.push(packet);
     }
 
-    /// A request was not sent: it waits for nothing.
-    pub(super) fn refused(&mut self, tlp: &Tlp) {
-        if tlp.class() == Class::NonPosted {
-            let (_, tag) = tlp.repr.transaction();
-            self.tags.release(tag.bits());
+    /// Software lets a function issue requests.
+    pub(super) fn may_request(&mut self, slot: Slot) {
+        self.were_reset.remove(&slot);
+    }
+
+    /// A request was not sent: it waits for nothing. One that was on its way as its function was reset gets its end as those that the block
+    /// had by then.
+    pub(super) fn refused(&mut self, inner: &mut Inner, tlp: &Tlp) {
+        if tlp.class() != Class::NonPosted {
+            return;
+        }
+        let (_, tag) = tlp.repr.transaction();
+        let Some(entry) = self.tags.release(tag.bits()) else { return };
+        if self.were_reset.contains(&entry.slot) {
+            self.end(inner, entry, tag.bits(), ErrorCode::FunctionLevelReset);
         }
     }
 
@@ -278,7 +299,7 @@ impl Requester {
     fn send(&mut self, inner: &mut Inner, slot: Slot, tlp: Tlp, sequence: u8) {
         let Some(function) = inner.functions.index(slot) else { return };
         let (class, from) = (tlp.class(), inner.common.from());
-        let output = DesignOutput::Tlp { function, tlp };
+        let output = Some(DesignOutput::Tlp { function, tlp });
         inner.leaving.push(class, from, Sent { output, note: Note::Sequence(sequence) });
     }
 
