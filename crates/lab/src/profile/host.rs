@@ -12,7 +12,9 @@ use plug::profile::{Figure, check, check_version};
 use plug::values::{Gen, Lanes, MpsBytes, MrrsBytes, Picoseconds, RcbBytes};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 use tlp::Duration;
 
 /// What the root complex and the memory of a host cost. A latency is a delay that requests share, a service time one that
@@ -111,18 +113,28 @@ pub(crate) fn host_in(name: &str, base: &Folder) -> Result<HostProfile, String> 
 pub fn host_link(name: &str, base: &Path) -> Result<Link, String> {
     let file = file_in(name, &Folder::from(base))?;
     Ok(Link {
-        generation: file.generation.map(|figure| figure.value),
-        lanes: file.lanes.map(|figure| figure.value),
-        mps_bytes: file.mps_bytes.map(|figure| figure.value),
-        mrrs_bytes: file.mrrs_bytes.map(|figure| figure.value),
+        generation: file.generation.as_ref().map(|figure| figure.value),
+        lanes: file.lanes.as_ref().map(|figure| figure.value),
+        mps_bytes: file.mps_bytes.as_ref().map(|figure| figure.value),
+        mrrs_bytes: file.mrrs_bytes.as_ref().map(|figure| figure.value),
         ..Link::default()
     })
 }
 
-fn file_in(name: &str, base: &Folder) -> Result<HostFile, String> {
+/// The file of a profile. One that ships is the same each time, and is read once: sweeps ask thousands of times.
+fn file_in(name: &str, base: &Folder) -> Result<Arc<HostFile>, String> {
+    static SHIPPED: Mutex<BTreeMap<&str, Arc<HostFile>>> = Mutex::new(BTreeMap::new());
+    let known = || SHIPPED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(file) = known().get(name) {
+        return Ok(Arc::clone(file));
+    }
     let (path, file): (_, HostFile) = HOSTS.read(name, base)?;
     check_version(file.version, &path)?;
     file.check(&path)?;
+    let file = Arc::new(file);
+    if let Some(shipped) = HOSTS.get(name) {
+        known().insert(shipped.name, Arc::clone(&file));
+    }
     Ok(file)
 }
 
