@@ -15,8 +15,8 @@ use serde::Serialize;
 
 /// Rates of the Ethernet that are legal, Gb/s.
 const ETHERNET_GBPS: std::ops::RangeInclusive<f64> = 0.001..=100_000.0;
-/// Curves of devices that one call draws at most.
-const MAX_DEVICES: usize = 16;
+/// Curves of devices that one picture holds, beside those of the bare link and the Ethernet.
+const MAX_DEVICES: usize = view::figure::MAX_SERIES - 2;
 
 /// Bandwidth by transfer size; returns a list of what `riser model bw --json` prints.
 #[pyfunction]
