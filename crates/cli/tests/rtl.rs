@@ -95,6 +95,27 @@ fn a_design_answers_and_is_told_what_it_does_wrongly() {
         "{finding}"
     );
 
+    // Where the lab denies that, the run goes on to its end, and has failed.
+    let denied = ["--set", "slot.fpga.rtl.deny_findings=true"];
+    let wrong = run(&folder, &[("write", 28, 1), ("expect", 0, 0x1234_5670)], &denied);
+    let report: serde_json::Value = serde_json::from_str(&wrong.stdout).unwrap();
+    assert_eq!((wrong.code, &report["outcome"]), (1, &"failed".into()), "{}", wrong.stderr);
+    assert!(
+        wrong.stderr.contains("1 things that the design does wrongly (deny_findings), the first: cycle ")
+    );
+    assert_eq!(report["devices"][0]["counters"]["packets_out"], 2);
+    assert_eq!(run(&folder, &steps, &denied).code, 0);
+    // A link that the block cannot have.
+    for (set, is) in [("gen=3", "8 GT/s (link.gen = 3)"), ("lanes=16", "16 lanes")] {
+        let other = run(&folder, &steps, &["--set", &format!("slot.fpga.link.{set}")]);
+        let legal = "legal of \"7-series\" are link.gen 1 to 2 and link.lanes 1 to 8";
+        assert!(
+            other.code == 1 && other.stderr.contains(is) && other.stderr.contains(legal),
+            "{}",
+            other.stderr
+        );
+    }
+
     let dead =
         run(&folder, &[("write", 24, 1), ("expect", 0, 0)], &["--capture", &path(&folder, "c.pcapng")]);
     assert_eq!(dead.code, 1);

@@ -333,13 +333,20 @@ impl Assembly {
         handle
     }
 
-    /// Runs the fabric as [`Fabric::run`] does. A device that has failed ends it.
+    /// Runs the fabric as [`Fabric::run`] does. A device that has failed ends it; at its end, so does one that gives the run a bad name.
     pub fn run(&mut self, limits: Limits) -> Stop {
         let stop = self.fabric.run(limits);
         let failure =
             |slot: &SlotInfo| Some(format!("slot `{}`: {}", slot.name, slot.report.as_ref()?.failure()?));
+        let verdict =
+            |slot: &SlotInfo| Some(format!("slot `{}`: {}", slot.name, slot.report.as_ref()?.verdict()?));
         match stop {
             Stop::Failed(_) => stop,
+            Stop::Paused => self.slots.iter().find_map(failure).map_or(stop, Stop::Failed),
+            _ if self.slots.iter().any(|slot| verdict(slot).is_some()) => {
+                let why = self.slots.iter().find_map(failure).or_else(|| self.slots.iter().find_map(verdict));
+                why.map_or(stop, Stop::Failed)
+            }
             _ => self.slots.iter().find_map(failure).map_or(stop, Stop::Failed),
         }
     }

@@ -106,6 +106,8 @@ pub trait AnyReport {
     fn transfers(&self) -> Option<(u64, u64)>;
     /// See [`Report::failure`].
     fn failure(&self) -> Option<String>;
+    /// See [`Report::verdict`].
+    fn verdict(&self) -> Option<String>;
     /// The [`Shared`] itself.
     fn as_any(&self) -> &dyn Any;
 }
@@ -121,6 +123,10 @@ impl<R: Report> AnyReport for Shared<R> {
 
     fn failure(&self) -> Option<String> {
         self.get().failure()
+    }
+
+    fn verdict(&self) -> Option<String> {
+        self.get().verdict()
     }
 
     fn as_any(&self) -> &dyn Any {

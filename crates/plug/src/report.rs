@@ -19,6 +19,11 @@ pub trait Report: 'static {
     fn failure(&self) -> Option<String> {
         None
     }
+
+    /// Why the run has failed though the device went on to its end.
+    fn verdict(&self) -> Option<String> {
+        None
+    }
 }
 
 /// Names and values of a report.

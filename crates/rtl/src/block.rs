@@ -13,7 +13,7 @@ use device::seam::{Ready, Token};
 use endpoint::hard_block::{DesignInput, DesignOutput, RefusedTlp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tlp::{Bdf, Class, Time};
+use tlp::{Bdf, Class, Rate, Time};
 
 /// A block between a front and a design: the front's TLPs in and out, and edge by edge what the design reads and drives.
 pub(crate) trait Block {
@@ -97,6 +97,15 @@ impl BlockKind {
             BlockKind::SevenSeries => 128,
             BlockKind::Virtex7Gen3 | BlockKind::UltraScale => 256,
             BlockKind::UltraScalePlus => 512,
+        }
+    }
+
+    /// The highest rate of its link (PG054, PG023, PG156, PG213: "Features").
+    pub(crate) fn most_rate(self) -> Rate {
+        match self {
+            BlockKind::SevenSeries => Rate::Gt5,
+            BlockKind::Virtex7Gen3 | BlockKind::UltraScale => Rate::Gt8,
+            BlockKind::UltraScalePlus => Rate::Gt16,
         }
     }
 

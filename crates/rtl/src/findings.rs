@@ -73,9 +73,16 @@ pub struct Told {
     /// The rule of each.
     kinds: Vec<Discriminant<Rule>>,
     pub(crate) failure: Option<String>,
+    /// A run with findings has failed.
+    pub(crate) denied: bool,
 }
 
 impl Told {
+    /// Nothing yet; `denied`: a run with findings has failed.
+    pub(crate) fn denying(denied: bool) -> Told {
+        Told { denied, ..Told::default() }
+    }
+
     /// Keeps what is wrong, with its cycle and the packet's bytes.
     pub(crate) fn found(&mut self, now: Time, cycle: u64, rule: &Rule, bytes: &[u8]) {
         self.wrong += 1;
@@ -112,5 +119,13 @@ impl Report for Told {
 
     fn failure(&self) -> Option<String> {
         self.failure.clone()
+    }
+
+    fn verdict(&self) -> Option<String> {
+        let first = self.findings.first().filter(|_| self.denied)?;
+        Some(format!(
+            "{} things that the design does wrongly (deny_findings), the first: {first}",
+            self.wrong
+        ))
     }
 }

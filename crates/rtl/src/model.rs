@@ -48,6 +48,8 @@ pub struct Settings {
     /// When they end.
     #[schemars(range(min = 1, max = 1_000_000_000_000_u64))]
     pub waves_to_us: u64,
+    /// A run in which the design does something wrongly fails, at its end: `wrong` of its report.
+    pub deny_findings: bool,
     /// Virtual functions that the host enables, where it is none with a kernel: as many as the design has, at most.
     #[schemars(range(min = 0, max = 252))]
     pub vfs: u16,
@@ -67,6 +69,7 @@ impl Default for Settings {
             waves_after_us,
             waves_from_us,
             waves_to_us,
+            deny_findings: false,
             vfs: 0,
             step,
         }
@@ -102,7 +105,8 @@ impl Model for Settings {
         let path = site.folder.path().join(&self.design);
         let design = Design::read(&path).map_err(|e| at(e.to_string()))?;
         self.check_functions(&design)?;
-        let told: Shared<Told> = Shared::default();
+        check_link(&design, site)?;
+        let told = Shared::new(Told::denying(self.deny_findings));
         let pool = site.payloads.clone();
         let mut not_built = None;
         let part = match site.native {
@@ -161,6 +165,23 @@ impl Model for Settings {
             plugged.reporting(&told).warning(not_built.map(|why| why.to_string())).warning(not_found);
         Ok(if self.step.is_empty() { driven_by_models(plugged, &design) } else { plugged })
     }
+}
+
+/// Checks that the block has the link of its slot.
+fn check_link(design: &Design, site: &Site<'_>) -> Result<(), Fault> {
+    let (kind, rate, lanes) = (design.block.kind, site.pcie.rate, site.pcie.width.lanes());
+    let (most, most_lanes) = (kind.most_rate(), kind.most_lanes());
+    if rate <= most && u16::from(lanes) <= most_lanes {
+        return Ok(());
+    }
+    let name = serde_json::to_string(&kind).unwrap_or_default();
+    let [is, legal] = [rate, most].map(tlp::Rate::generation);
+    Err(Fault::at(
+        "design",
+        format!(
+            "a link of {rate} (link.gen = {is}) and {lanes} lanes: legal of {name} are link.gen 1 to {legal} and link.lanes 1 to {most_lanes}"
+        ),
+    ))
 }
 
 /// Where the host has no steps, the lab may name a model whose driver drives the design: by its first BAR of memory.
