@@ -100,7 +100,9 @@ fn a_design_answers_and_is_told_what_it_does_wrongly() {
     let wrong = run(&folder, &[("write", 28, 1), ("expect", 0, 0x1234_5670)], &denied);
     let report: serde_json::Value = serde_json::from_str(&wrong.stdout).unwrap();
     assert_eq!((wrong.code, &report["outcome"]), (1, &"failed".into()), "{}", wrong.stderr);
-    assert!(wrong.stderr.contains("the design does 1 things wrongly (deny_findings), the first: cycle "));
+    assert!(
+        wrong.stderr.contains("1 things that the design does wrongly (deny_findings), the first: cycle ")
+    );
     assert_eq!(report["devices"][0]["counters"]["packets_out"], 2);
     assert_eq!(run(&folder, &steps, &denied).code, 0);
     // A link that the block cannot have.

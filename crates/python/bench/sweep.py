@@ -26,7 +26,7 @@ def over(points: int) -> dict[str, Any]:
         "link.gen": [3, 4],
         "link.lanes": [1, 2, 4, 8, 16],
         "slot.card.pcie-bench.outstanding": {"from": 1, "to": max(2, points // (10 * seeds)), "step": 1},
-        "seed": list(range(seeds)),
+        "seed": list(range(1, seeds + 1)),
     }
 
 
