@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What the notebooks of the studies share: short runs, tables, figures, and two measures."""
+"""What the notebooks of the studies share: their short form, tables, figures, and two measures."""
 
 from __future__ import annotations
 
@@ -62,13 +62,6 @@ def jain(shares: Iterable[float]) -> float:
     values = list(shares)
     squares = sum(value * value for value in values)
     return sum(values) ** 2 / (len(values) * squares) if squares else 0.0
-
-
-def percentile(values: Iterable[float], per_cent: float) -> float:
-    """The least value that so many per cent of all do not exceed (nearest rank)."""
-    ordered = sorted(values)
-    rank = -(-len(ordered) * per_cent // 100)
-    return ordered[max(int(rank) - 1, 0)]
 
 
 def explained(rows: Sequence[dict[str, Any]], keys: Sequence[str], metric: str) -> dict[str, float]:
