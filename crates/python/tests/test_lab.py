@@ -135,5 +135,6 @@ def test_ctrl_c_ends_a_run_with_what_was_done() -> None:
 def test_examples_of_the_docs_run() -> None:
     import riser._lab
 
-    results = doctest.testmod(riser._lab)
-    assert results.attempted and not results.failed
+    for module in (riser, riser._lab):
+        results = doctest.testmod(module)
+        assert results.attempted and not results.failed

@@ -2,9 +2,10 @@
 """A PCI Express slot in software.
 
     >>> import riser
-    >>> lab = riser.Lab(gen=4, lanes=8)
-    >>> lab.slot("disk", "traffic", transfers=1000)  # doctest: +SKIP
-    >>> result = lab.run()  # doctest: +SKIP
+    >>> lab = riser.Lab(link={"gen": 4, "lanes": 8})
+    >>> lab.slot("card", "pcie-bench", **{"pcie-bench": {"test": "BW_RD", "transfers": 1000}})
+    >>> lab.run().device("card")["transfers"]
+    1000
 
 A `Lab` is a lab file, read or built in code; `Lab.run` gives a `RunResult`, whose tables any library that speaks Arrow reads.
 Time is in integer picoseconds where a name ends with `_ps`, in nanoseconds with `_ns`; bandwidth in Gb/s of 10^9; sizes in bytes.
