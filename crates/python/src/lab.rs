@@ -44,11 +44,11 @@ impl Lab {
 
     /// What enumeration finds: the JSON of `riser lspci`, and the configuration space of each function, in the same order.
     fn enumerate(&self, py: Python<'_>) -> PyResult<(String, Vec<Cow<'static, [u8]>>)> {
-        py.detach(|| {
+        self.detached(py, || {
             let file = self.file(NativeCode::NotLoaded)?;
             let found = ::lab::enumerate(&file).map_err(error::RunFailed::new_err)?;
             let all: Vec<_> = found.functions.iter().collect();
-            let registers = riser_cli::models().registers();
+            let registers = crate::models().registers();
             let listing = ::lab::lspci::Listing::of(&self.name.to_string_lossy(), &found, &all, &registers);
             let text = serde_json::to_string(&listing).map_err(error::internal)?;
             Ok((text, found.functions.into_iter().map(|function| Cow::Owned(function.bytes)).collect()))
@@ -72,8 +72,7 @@ impl Lab {
     ) -> PyResult<RunResult> {
         let wanted = Wanted::new(capture, tap, dllps, transactions)?;
         self.detached(py, || {
-            let native = if allow_native { NativeCode::Allowed } else { NativeCode::Refused };
-            let mut file = self.file(native)?;
+            let mut file = self.file(NativeCode::allowed(allow_native))?;
             file.lab.seed = seed.unwrap_or(file.lab.seed);
             file.check_runs_alone().map_err(error::LabError::new_err)?;
             let assembly = ::lab::build(&file).map_err(error::LabError::new_err)?;

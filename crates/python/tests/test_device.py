@@ -77,6 +77,18 @@ def test_a_copier_copies() -> None:
     assert result.device("dut")["dma_reads"] == 4
 
 
+def test_enumeration_finds_an_object_and_runs_have_its_registers() -> None:
+    lab = riser.Lab()
+    lab.slot("dut", Copier())
+    (bdf,) = [bdf for bdf in lab.enumerate().spaces if bdf.startswith("01:")]
+    device = Copier()
+
+    async def driver(cpu: riser.Cpu, function: riser.Function) -> None:
+        assert function.bdf == bdf
+
+    assert bdf in run(device, driver).registers.spaces
+
+
 def test_runs_are_deterministic() -> None:
     async def driver(cpu: riser.Cpu, function: riser.Function) -> None:
         await copy(cpu, function, 5000)
