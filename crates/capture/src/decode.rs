@@ -200,6 +200,28 @@ impl<R: Read> Reader<R> {
     }
 }
 
+impl<'a> Record<'a> {
+    /// The record of a TLP that was never in a file: these bytes, seen at `interface` at this time.
+    pub fn of_tlp(
+        interface: &'a Interface,
+        timestamp: Timestamp,
+        bytes: &'a [u8],
+        origin: Origin,
+    ) -> Record<'a> {
+        Record {
+            number: 1,
+            timestamp,
+            interface: Some(interface),
+            captured_len: bytes.len(),
+            original_len: bytes.len(),
+            mark: Mark::default(),
+            truncated: false,
+            path: None,
+            kind: decode_tlp(bytes, bytes.len(), origin),
+        }
+    }
+}
+
 impl Record<'_> {
     /// The record of a fault of the file itself.
     pub const fn of_fault(fault: Fault) -> Record<'static> {

@@ -341,18 +341,17 @@ impl Assembly {
 
     /// `stop`, or the failure of a device: for callers that run the fabric themselves.
     pub fn or_failed(&self, stop: Stop) -> Stop {
-        let failure =
-            |slot: &SlotInfo| Some(format!("slot `{}`: {}", slot.name, slot.report.as_ref()?.failure()?));
-        let verdict =
-            |slot: &SlotInfo| Some(format!("slot `{}`: {}", slot.name, slot.report.as_ref()?.verdict()?));
+        let told = |what: fn(&dyn AnyReport) -> Option<String>| {
+            self.slots
+                .iter()
+                .find_map(|slot| Some(format!("slot `{}`: {}", slot.name, what(&**slot.report.as_ref()?)?)))
+        };
         match stop {
             Stop::Failed(_) => stop,
-            Stop::Paused => self.slots.iter().find_map(failure).map_or(stop, Stop::Failed),
-            _ if self.slots.iter().any(|slot| verdict(slot).is_some()) => {
-                let why = self.slots.iter().find_map(failure).or_else(|| self.slots.iter().find_map(verdict));
-                why.map_or(stop, Stop::Failed)
-            }
-            _ => self.slots.iter().find_map(failure).map_or(stop, Stop::Failed),
+            Stop::Paused => told(|report| report.failure()).map_or(stop, Stop::Failed),
+            _ => told(|report| report.failure())
+                .or_else(|| told(|report| report.verdict()))
+                .map_or(stop, Stop::Failed),
         }
     }
 
@@ -362,16 +361,11 @@ impl Assembly {
         known.reduce(|(done, all), (more, of)| (done + more, all + of))
     }
 
-    /// The reports that are an `R`, each with the number of its slot.
-    pub fn reports<R: DeviceFigures>(&self) -> impl Iterator<Item = (usize, Shared<R>)> + '_ {
-        self.slots.iter().enumerate().filter_map(|(n, slot)| {
-            Some((n, slot.report.as_ref()?.as_any().downcast_ref::<Shared<R>>()?.clone()))
-        })
-    }
-
     /// The report of the first device whose report is an `R`, with the number of its slot.
     pub fn find_report<R: DeviceFigures>(&self) -> Option<(usize, Shared<R>)> {
-        self.reports().next()
+        self.slots.iter().enumerate().find_map(|(n, slot)| {
+            Some((n, slot.report.as_ref()?.as_any().downcast_ref::<Shared<R>>()?.clone()))
+        })
     }
 
     /// As [`find_report`](Self::find_report), without the slot.

@@ -58,6 +58,6 @@ pub use plug::file::{FileError, FileErrors, Folder, KeptFiles, Overrides};
 pub use read::{LabFile, Reader, parse, parse_in, parse_with, read, read_with};
 pub use report::Report;
 pub use services::HotPlugEvent;
-pub use tap::{CaptureHandle, CaptureOptions, CaptureTap, TappedLink};
+pub use tap::{CaptureHandle, CaptureOptions, CaptureTap, TappedLink, way};
 pub use toml::Spanned;
 pub use transactions::{TransactionLogHandle, TransactionReport};

@@ -8,7 +8,7 @@ use link::Frame;
 use std::cell::RefCell;
 use std::io::{self, Write};
 use std::rc::Rc;
-use tlp::{Class, Time};
+use tlp::Time;
 
 /// What a capture shows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,7 +67,7 @@ impl<W: Write> State<W> {
         let Some(writer) = self.writer.as_mut().filter(|_| self.error.is_none()) else { return };
         let result = match frame {
             Frame::Tlp { tlp, .. } => {
-                writer.write_tlp_marked(interface, time, tlp, origin(direction, tlp.class()), mark)
+                writer.write_tlp_marked(interface, time, tlp, Origin::of(way(direction), tlp.class()), mark)
             }
             Frame::Dllp(dllp) => writer.write_dllp_marked(interface, time, dllp, mark),
         };
@@ -210,10 +210,10 @@ pub(crate) fn flush<T>(
     error.as_ref().map_or(Ok(()), |e| Err(io::Error::new(e.kind(), e.to_string())))
 }
 
-/// Which side issued the request that a TLP is or completes.
-fn origin(direction: Direction, class: Class) -> Origin {
-    match (direction, class == Class::Completion) {
-        (Direction::Upstream, false) | (Direction::Downstream, true) => Origin::Device,
-        (Direction::Upstream, true) | (Direction::Downstream, false) => Origin::Host,
+/// The direction as captures have it.
+pub fn way(direction: Direction) -> Way {
+    match direction {
+        Direction::Downstream => Way::Downstream,
+        Direction::Upstream => Way::Upstream,
     }
 }

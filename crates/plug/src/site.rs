@@ -50,6 +50,13 @@ pub enum NativeCode {
     Allowed,
 }
 
+impl NativeCode {
+    /// Whether it may run, where somebody was asked for leave.
+    pub const fn allowed(is_allowed: bool) -> NativeCode {
+        if is_allowed { NativeCode::Allowed } else { NativeCode::Refused }
+    }
+}
+
 /// What devices of one lab share, by its type.
 #[derive(Default)]
 pub struct Common(BTreeMap<TypeId, Box<dyn Any>>);

@@ -86,7 +86,7 @@ mod _riser {
     #[pymodule_export]
     use crate::table::Table;
     #[pymodule_export]
-    use crate::task::Task;
+    use crate::task::{Task, Tasks};
     use pyo3::prelude::*;
 
     #[pymodule_export]

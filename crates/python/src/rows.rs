@@ -2,9 +2,8 @@
 //! A table of dicts: the columns are their keys, in the order in which they come.
 
 use crate::error;
-use crate::table::{Table, arrow_error};
-use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray, UInt64Array};
-use arrow_schema::{Field, Schema};
+use crate::table::Table;
+use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, StringArray, UInt64Array};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyString};
 use std::sync::Arc;
@@ -31,14 +30,8 @@ pub(crate) fn table(rows: Vec<Bound<'_, PyDict>>) -> PyResult<Table> {
             }
         }
     }
-    let columns = names.iter().map(|name| column(name, &rows)).collect::<PyResult<Vec<_>>>()?;
-    let field = |(name, array): (&String, &ArrayRef)| Field::new(name, array.data_type().clone(), true);
-    let schema = Arc::new(Schema::new(names.iter().zip(&columns).map(field).collect::<Vec<_>>()));
-    if columns.is_empty() {
-        return Ok(Table::new(schema, Vec::new()));
-    }
-    let batch = RecordBatch::try_new(schema.clone(), columns).map_err(arrow_error)?;
-    Ok(Table::new(schema, vec![batch]))
+    let of = |name: String| column(&name, &rows).map(|column| (name, column));
+    Table::of_columns(names.into_iter().map(of).collect::<PyResult<_>>()?)
 }
 
 fn column(name: &str, rows: &[Bound<'_, PyDict>]) -> PyResult<ArrayRef> {

@@ -6,10 +6,9 @@ use crate::error::{self, RiserError};
 use crate::operation::{Operation, Value};
 use ::capture::Direction as Way;
 use ::capture::filter::{Filter, FilterError};
-use ::capture::reader::LINKTYPE_ETHERNET;
 use ::capture::render::JsonRecord;
-use ::capture::{Interface, Kind, Mark, Origin, Outcome, Record, Resolution, Timestamp, TlpRecord};
-use fabric::{Direction, Side, Tap, TapRecord};
+use ::capture::{Interface, Origin, Outcome, Record, Timestamp};
+use fabric::{Side, Tap, TapRecord};
 use link::Frame;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -19,7 +18,7 @@ use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
-use tlp::{Class, Tlp};
+use tlp::Tlp;
 
 thread_local! {
     /// Those who wait in the run on this thread; the innermost last.
@@ -65,6 +64,8 @@ pub(crate) struct Sight {
     waiting: Rc<Waiting>,
     /// By link and direction.
     interfaces: Vec<[Interface; 2]>,
+    /// Those of the TLP that is shown.
+    bytes: Vec<u8>,
     behind: Option<Box<dyn Tap>>,
 }
 
@@ -79,20 +80,11 @@ pub(crate) fn with<T>(waiting: Rc<Waiting>, within: impl FnOnce() -> T) -> T {
 impl Sight {
     /// A sight of links with these names, before another tap.
     pub(crate) fn new(links: &[String], behind: Option<Box<dyn Tap>>) -> Sight {
-        let interface = |n: usize, name: &str, direction: Way| Interface {
-            name: format!("link{n}:{}", direction.name()),
-            description: name.to_owned(),
-            link_type: LINKTYPE_ETHERNET,
-            resolution: Resolution::PICOSECONDS,
-            offset_s: 0,
-            snaplen: 0,
-            direction: Some(direction),
-            link: n as u16,
-            speed_bps: None,
+        let both = |(n, name): (usize, &String)| {
+            [Way::Downstream, Way::Upstream].map(|way| Interface::of_link(n as u16, way, name))
         };
-        let both =
-            |(n, name): (usize, &String)| [Way::Downstream, Way::Upstream].map(|way| interface(n, name, way));
-        Sight { waiting: Rc::default(), interfaces: links.iter().enumerate().map(both).collect(), behind }
+        let interfaces = links.iter().enumerate().map(both).collect();
+        Sight { waiting: Rc::default(), interfaces, bytes: Vec::new(), behind }
     }
 
     /// Those to whom it shows TLPs.
@@ -100,10 +92,14 @@ impl Sight {
         Rc::clone(&self.waiting)
     }
 
-    fn show(&self, record: &TapRecord<'_>, tlp: &Tlp) {
+    fn show(&mut self, record: &TapRecord<'_>, tlp: &Tlp) {
         let Some(interface) = self.interfaces.get(record.link.0 as usize) else { return };
-        let interface = &interface[record.direction as usize];
-        let shown = record_of(record, tlp, interface);
+        self.bytes.clear();
+        self.bytes.resize(tlp.wire_len(), 0);
+        tlp.emit(&mut self.bytes);
+        let (way, time) = (::lab::way(record.direction), Timestamp::from_ps(record.time.as_ps().into()));
+        let origin = Origin::of(way, tlp.class());
+        let shown = Record::of_tlp(&interface[record.direction as usize], time, &self.bytes, origin);
         self.waiting.all.borrow_mut().retain(|wait| {
             let holds = wait.filter.holds(&shown, &Outcome::default());
             if holds {
@@ -116,34 +112,6 @@ impl Sight {
             }
             !holds
         });
-    }
-}
-
-fn record_of<'a>(record: &TapRecord<'_>, tlp: &'a Tlp, interface: &'a Interface) -> Record<'a> {
-    let is_completion = tlp.class() == Class::Completion;
-    let origin = match (record.direction, is_completion) {
-        (Direction::Upstream, false) | (Direction::Downstream, true) => Origin::Device,
-        _ => Origin::Host,
-    };
-    let bytes = tlp.wire_len();
-    Record {
-        number: 1,
-        timestamp: Timestamp::from_ps(record.time.as_ps().into()),
-        interface: Some(interface),
-        captured_len: bytes,
-        original_len: bytes,
-        mark: Mark::default(),
-        truncated: false,
-        path: None,
-        kind: Kind::Tlp(TlpRecord {
-            repr: tlp.repr,
-            prefixes: tlp.prefixes.clone(),
-            ecrc: None,
-            data: tlp.data.bytes().unwrap_or_default(),
-            payload_bytes: tlp.data.len(),
-            wire_len: bytes,
-            origin,
-        }),
     }
 }
 

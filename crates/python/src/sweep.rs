@@ -6,12 +6,11 @@
 use crate::error::{self, RiserError};
 use crate::held::Held;
 use crate::progress::Watch;
-use crate::table::{Table, arrow_error};
+use crate::table::Table;
 use ::sweep::pool::{Done, Workers, run};
 use ::sweep::results::{Column, Values};
-use ::sweep::{Outcome, Point, Record, Run, RunError, Start, TextFile, page, results};
-use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
-use arrow_schema::{Field, Schema};
+use ::sweep::{Outcome, Pace, Point, Record, Run, RunError, Start, TextFile, page, results};
+use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, StringArray};
 use plug::site::NativeCode;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -22,6 +21,9 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+
+/// The work of a task of a scheduler other than the pool: its own cost is some milliseconds.
+const TASK: Duration = Duration::from_millis(500);
 
 /// A sweep that was read and found good.
 #[pyclass(frozen, module = "riser._riser")]
@@ -48,17 +50,11 @@ impl Sweep {
         lab: Option<(String, PathBuf)>,
         allow_native: bool,
     ) -> PyResult<Sweep> {
-        let native = if allow_native { NativeCode::Allowed } else { NativeCode::Refused };
+        let native = NativeCode::allowed(allow_native);
         let lab = lab.map(|(text, path)| TextFile { path, text });
         let read =
             py.detach(|| ::sweep::Sweep::parse(&crate::models(), TextFile { path: name, text }, lab, native));
         read.map(Sweep).map_err(|errors| error::of_files(py, &errors))
-    }
-
-    /// Points of all rounds.
-    #[getter]
-    fn points(&self) -> u64 {
-        self.0.points()
     }
 
     /// All that a worker needs, on this machine or another.
@@ -94,9 +90,15 @@ impl SweepWorker {
     }
 }
 
+/// A sweep under way, and how many points make a chunk.
+struct Course {
+    run: Run<'static>,
+    pace: Pace,
+}
+
 /// A sweep under way.
 #[pyclass(frozen, module = "riser._riser")]
-pub(crate) struct SweepRun(Held<RefCell<Run<'static>>>);
+pub(crate) struct SweepRun(Held<RefCell<Course>>);
 
 #[pymethods]
 impl SweepRun {
@@ -116,19 +118,18 @@ impl SweepRun {
         };
         let journal = journal.as_deref().map(|path| (path, start));
         let run = Run::owned(sweep.0.clone(), journal).map_err(failed)?;
-        Ok(SweepRun(Held::new(RefCell::new(run))))
+        Ok(SweepRun(Held::new(RefCell::new(Course { run, pace: Pace::of(TASK) }))))
     }
 
-    /// Up to `most` points that nobody has; None where none are left, or where records have to come first.
-    fn next_chunk(&self, most: usize) -> PyResult<Option<String>> {
-        let points = self.0.get()?.borrow_mut().next_chunk(most);
+    /// Points that nobody has, as many as one of `workers` is to have at a time; None where none are left, or where records have to come
+    /// first.
+    fn next_chunk(&self, workers: usize) -> PyResult<Option<String>> {
+        let course = self.0.get()?;
+        let Course { run, pace } = &mut *course.borrow_mut();
+        let at = run.progress();
+        let most = pace.chunk(at.points - at.recorded - at.handed_out, workers);
+        let points = run.next_chunk(most);
         (!points.is_empty()).then(|| serde_json::to_string(&points).map_err(error::internal)).transpose()
-    }
-
-    /// Takes back points that will have no record from whoever has them.
-    fn give_back(&self, points: &str) -> PyResult<()> {
-        self.0.get()?.borrow_mut().give_back(&json::<Vec<Point>>(points)?);
-        Ok(())
     }
 
     /// The points one by one: for a chunk that a worker has died with.
@@ -137,9 +138,14 @@ impl SweepRun {
         points.iter().map(|point| serde_json::to_string(&[point]).map_err(error::internal)).collect()
     }
 
-    /// Takes in records.
-    fn accept(&self, records: &str) -> PyResult<()> {
-        self.0.get()?.borrow_mut().accept(json(records)?).map(drop).map_err(failed)
+    /// Takes in records, which have taken so many CPU seconds together.
+    fn accept(&self, records: &str, cpu_seconds: f64) -> PyResult<()> {
+        let records: Vec<Record> = json(records)?;
+        let course = self.0.get()?;
+        let Course { run, pace } = &mut *course.borrow_mut();
+        let each = Duration::try_from_secs_f64(cpu_seconds / records.len().max(1) as f64).unwrap_or_default();
+        records.iter().for_each(|_| pace.learn(each));
+        run.accept(records).map(drop).map_err(failed)
     }
 
     /// Gives each of the points the record that every process that ran it has died.
@@ -147,20 +153,20 @@ impl SweepRun {
         let points: Vec<Point> = json(points)?;
         let records =
             points.iter().map(|point| Record::without_run(point.number, Outcome::Crashed, why)).collect();
-        self.0.get()?.borrow_mut().accept(records).map(drop).map_err(failed)
+        self.0.get()?.borrow_mut().run.accept(records).map(drop).map_err(failed)
     }
 
     /// Whether every point has a record.
     #[getter]
     fn is_done(&self) -> PyResult<bool> {
-        Ok(self.0.get()?.borrow().is_done())
+        Ok(self.0.get()?.borrow().run.is_done())
     }
 
     /// Points in all, recorded, recorded before this run, not finished, the round from 0 and how many there are.
     fn progress(&self) -> PyResult<(u64, u64, u64, u64, usize, usize)> {
-        let run = self.0.get()?;
-        let run = run.borrow();
-        let at = run.progress();
+        let course = self.0.get()?;
+        let course = course.borrow();
+        let at = course.run.progress();
         Ok((at.points, at.recorded, at.resumed, at.failed, at.round, at.rounds))
     }
 
@@ -175,7 +181,7 @@ impl SweepRun {
     ) -> PyResult<(f64, f64, u64, u64)> {
         let held = self.0.get()?;
         let mut of_thread = held.borrow_mut();
-        let sweep = &mut *of_thread;
+        let sweep = &mut of_thread.run;
         let workers = Workers { command: command.into_iter().map(Into::into).collect(), count };
         let (watch, stopped) = (Mutex::new(Watch::new(progress.as_ref())), Mutex::new(None));
         let (recorded, points) = (AtomicU64::new(sweep.progress().recorded), sweep.progress().points);
@@ -199,31 +205,31 @@ impl SweepRun {
 
     /// What is in the journal is on the disk.
     fn sync(&self) -> PyResult<()> {
-        self.0.get()?.borrow().sync().map_err(failed)
+        self.0.get()?.borrow().run.sync().map_err(failed)
     }
 
     /// A row for each point that has a record, in their order.
     fn table(&self) -> PyResult<Table> {
-        table(&results::columns(&self.0.get()?.borrow()))
+        table(&results::columns(&self.0.get()?.borrow().run))
     }
 
     /// The numbers of the points that none is better than by all aims.
     fn front(&self) -> PyResult<Vec<u64>> {
-        let run = self.0.get()?;
-        let run = run.borrow();
+        let course = self.0.get()?;
+        let run = &course.borrow().run;
         Ok(::sweep::front(run.sweep(), run.records()))
     }
 
     /// Writes the Parquet file to `path`.
     fn write_parquet(&self, path: PathBuf) -> PyResult<()> {
-        let columns = results::columns(&self.0.get()?.borrow());
+        let columns = results::columns(&self.0.get()?.borrow().run);
         results::write_parquet(&columns, File::create(path)?)?;
         Ok(())
     }
 
     /// Writes the page to `path`.
     fn write_page(&self, path: PathBuf) -> PyResult<()> {
-        let page = page::report(&self.0.get()?.borrow());
+        let page = page::report(&self.0.get()?.borrow().run);
         let mut out = BufWriter::new(File::create(path)?);
         page.write(&mut out)?;
         Ok(out.flush()?)
@@ -240,11 +246,5 @@ fn table(columns: &[Column]) -> PyResult<Table> {
             Values::Text(all) => Arc::new(StringArray::from_iter(all.iter().map(Option::as_deref))),
         }
     };
-    let arrays: Vec<ArrayRef> = columns.iter().map(|column| array(&column.values)).collect();
-    let fields = columns.iter().zip(&arrays);
-    let fields: Vec<Field> =
-        fields.map(|(column, array)| Field::new(&column.name, array.data_type().clone(), true)).collect();
-    let schema = Arc::new(Schema::new(fields));
-    let batch = RecordBatch::try_new(schema.clone(), arrays).map_err(arrow_error)?;
-    Ok(Table::new(schema, vec![batch]))
+    Table::of_columns(columns.iter().map(|column| (column.name.clone(), array(&column.values))).collect())
 }

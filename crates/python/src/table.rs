@@ -4,12 +4,12 @@
 use crate::progress::Watch;
 use arrow_array::ffi::FFI_ArrowSchema;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
-use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
-use arrow_schema::{ArrowError, SchemaRef};
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchIterator, RecordBatchReader};
+use arrow_schema::{ArrowError, Field, Schema, SchemaRef};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyList};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// Batches, one after the other.
 pub(crate) type Batches = Box<dyn RecordBatchReader + Send>;
@@ -42,6 +42,18 @@ impl Table {
     /// A table of these batches, all of this schema.
     pub(crate) fn new(schema: SchemaRef, batches: Vec<RecordBatch>) -> Table {
         Table { schema, rows: Rows::Held(batches) }
+    }
+
+    /// A table of these columns, each with its name.
+    pub(crate) fn of_columns(columns: Vec<(String, ArrayRef)>) -> PyResult<Table> {
+        let field = |(name, array): &(String, ArrayRef)| Field::new(name, array.data_type().clone(), true);
+        let schema = Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()));
+        if columns.is_empty() {
+            return Ok(Table::new(schema, Vec::new()));
+        }
+        let arrays = columns.into_iter().map(|(_, array)| array).collect();
+        let batch = RecordBatch::try_new(schema.clone(), arrays).map_err(arrow_error)?;
+        Ok(Table::new(schema, vec![batch]))
     }
 
     /// A table that `make` makes whenever it is read.

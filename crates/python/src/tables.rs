@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Tables of what reports say: their objects become rows, and the names of JSON those of columns.
 
-use crate::table::{Table, arrow_error};
+use crate::table::Table;
 use ::lab::Report;
 use arrow_array::builder::{BooleanBuilder, Float64Builder, StringBuilder, UInt64Builder};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
 use arrow_array::{Array, ArrayRef, RecordBatch};
-use arrow_schema::{DataType, Field, Schema};
+use arrow_schema::DataType;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use serde_json::{Map, Value};
@@ -149,12 +149,8 @@ fn with(head: &[(&str, Value)], mut row: Row) -> Row {
 
 /// A table with these columns; a value that a row has not is missing there.
 fn table(columns: &[Column], rows: &[Row]) -> PyResult<Table> {
-    let fields: Vec<Field> =
-        columns.iter().map(|(name, kind)| Field::new(*name, kind.clone(), true)).collect();
-    let schema = Arc::new(Schema::new(fields));
-    let arrays: Vec<ArrayRef> = columns.iter().map(|(name, kind)| column(name, kind, rows)).collect();
-    let batch = RecordBatch::try_new(schema.clone(), arrays).map_err(arrow_error)?;
-    Ok(Table::new(schema, vec![batch]))
+    let of = |(name, kind): &Column| ((*name).to_owned(), column(name, kind, rows));
+    Table::of_columns(columns.iter().map(of).collect())
 }
 
 fn column(name: &str, kind: &DataType, rows: &[Row]) -> ArrayRef {

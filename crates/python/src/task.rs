@@ -8,19 +8,20 @@ use crate::operation::{self, Operation, Value};
 use exec::{Either, Sleep, select};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyList;
+use pyo3::types::{PyList, PyTuple};
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
-use tlp::Duration;
+use tlp::{Duration, Time};
 
 /// A future without a result.
 pub(crate) type Job = Pin<Box<dyn Future<Output = ()>>>;
 
 /// An executor, and who hears of a task that fails with nobody awaiting it.
 pub(crate) trait Executor {
+    fn now(&self) -> Time;
     fn sleep(&self, duration: Duration) -> Sleep;
     /// Starts a task. False where there is no room.
     fn start(&self, job: Job) -> bool;
@@ -29,7 +30,7 @@ pub(crate) trait Executor {
 }
 
 /// The span of `ps`, `ns` and `us`, of which one is given.
-pub(crate) fn span(ps: Option<u64>, ns: Option<f64>, us: Option<f64>) -> PyResult<Duration> {
+fn span(ps: Option<u64>, ns: Option<f64>, us: Option<f64>) -> PyResult<Duration> {
     let of = |value: f64, in_ps: f64| {
         let ps = value * in_ps;
         let is_legal = ps.is_finite() && (0.0..9.0e18).contains(&ps);
@@ -149,11 +150,7 @@ async fn run(state: Rc<RefCell<State>>, executor: Rc<dyn Executor>, mut future: 
 
 impl Task {
     /// Starts `awaitable` as a task.
-    pub(crate) fn spawn(
-        executor: &Rc<dyn Executor>,
-        awaitable: &Bound<'_, PyAny>,
-        is_awaited: bool,
-    ) -> PyResult<Task> {
+    fn spawn(executor: &Rc<dyn Executor>, awaitable: &Bound<'_, PyAny>, is_awaited: bool) -> PyResult<Task> {
         let (future, _) = future_of(awaitable)?;
         let held = Held::new(RefCell::new(State { is_awaited, ..State::default() }));
         let job = run(held.get()?, Rc::clone(executor), future);
@@ -209,10 +206,7 @@ impl Drop for Group {
 }
 
 /// The results of all of `awaitables`, which run beside each other, as a list; the first error cancels the others.
-pub(crate) fn gather(
-    executor: &Rc<dyn Executor>,
-    awaitables: &Bound<'_, pyo3::types::PyTuple>,
-) -> PyResult<Operation> {
+fn gather(executor: &Rc<dyn Executor>, awaitables: &Bound<'_, PyTuple>) -> PyResult<Operation> {
     let mut group = Group(Vec::with_capacity(awaitables.len()));
     for awaitable in awaitables {
         group.0.push(Task::spawn(executor, &awaitable, true)?.0.get()?);
@@ -231,7 +225,7 @@ pub(crate) fn gather(
 }
 
 /// The result of `awaitable`, if it ends within `duration`.
-pub(crate) fn within(
+fn within(
     executor: &Rc<dyn Executor>,
     awaitable: &Bound<'_, PyAny>,
     duration: Duration,
@@ -246,4 +240,62 @@ pub(crate) fn within(
             }
         }
     })
+}
+
+/// Time, and tasks beside each other: what devices and drivers have in common.
+#[pyclass(frozen, subclass, module = "riser")]
+pub(crate) struct Tasks(Held<Rc<dyn Executor>>);
+
+impl Tasks {
+    pub(crate) fn of(executor: Rc<dyn Executor>) -> Tasks {
+        Tasks(Held::new(executor))
+    }
+}
+
+#[pymethods]
+impl Tasks {
+    /// Virtual time, in picoseconds.
+    #[getter]
+    fn now_ps(&self) -> PyResult<u64> {
+        Ok(self.0.get()?.now().as_ps())
+    }
+
+    /// Virtual time, in nanoseconds.
+    #[getter]
+    fn now_ns(&self) -> PyResult<f64> {
+        Ok(self.now_ps()? as f64 / 1e3)
+    }
+
+    /// Wait for a span of virtual time: one of `ps`, `ns` and `us`.
+    #[pyo3(signature = (*, ps = None, ns = None, us = None))]
+    fn sleep(&self, ps: Option<u64>, ns: Option<f64>, us: Option<f64>) -> PyResult<Operation> {
+        let sleep = self.0.get()?.sleep(span(ps, ns, us)?);
+        Ok(Operation::new(async move {
+            sleep.await;
+            Ok(Value::Nothing)
+        }))
+    }
+
+    /// Start a coroutine or an operation beside this one; `await` the task for its result.
+    fn spawn(&self, awaitable: &Bound<'_, PyAny>) -> PyResult<Task> {
+        Task::spawn(&*self.0.get()?, awaitable, false)
+    }
+
+    /// The results of all of these, which run beside each other, as a list. The first error cancels the others.
+    #[pyo3(signature = (*awaitables))]
+    fn gather(&self, awaitables: &Bound<'_, PyTuple>) -> PyResult<Operation> {
+        gather(&*self.0.get()?, awaitables)
+    }
+
+    /// The result of `awaitable`, if it ends within a span of virtual time; `TimedOut` else, and it is cancelled.
+    #[pyo3(signature = (awaitable, *, ps = None, ns = None, us = None))]
+    fn within(
+        &self,
+        awaitable: &Bound<'_, PyAny>,
+        ps: Option<u64>,
+        ns: Option<f64>,
+        us: Option<f64>,
+    ) -> PyResult<Operation> {
+        within(&*self.0.get()?, awaitable, span(ps, ns, us)?)
+    }
 }

@@ -6,6 +6,7 @@ use crate::design::Design;
 use crate::findings::Told;
 use endpoint::hard_block::DesignOutput;
 use plug::Shared;
+use plug::file::hash;
 use std::cell::RefCell;
 use std::path::PathBuf;
 use tlp::{Time, Tlp};
@@ -128,7 +129,9 @@ impl Trail {
         self.masks.apply(read, &mut self.next);
         if self.next != self.now && self.driven.len() < MOST_DRIVEN {
             self.now.clone_from(&self.next);
-            self.driven.push((cycle, hash(self.now.iter().flat_map(|word| word.to_le_bytes()))));
+            self.bytes.clear();
+            self.bytes.extend(self.now.iter().flat_map(|word| word.to_le_bytes()));
+            self.driven.push((cycle, hash(&self.bytes)));
             self.times.push(time);
         }
     }
@@ -162,13 +165,8 @@ impl Trail {
         tlp.emit(&mut self.bytes);
         let mut head = [0; HEAD];
         head.iter_mut().zip(&self.bytes).for_each(|(to, byte)| *to = *byte);
-        What::Tlp { head, len: self.bytes.len(), hash: hash(self.bytes.iter().copied()) }
+        What::Tlp { head, len: self.bytes.len(), hash: hash(&self.bytes) }
     }
-}
-
-/// FNV-1a.
-fn hash(bytes: impl Iterator<Item = u8>) -> u64 {
-    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }
 
 /// Which bits of what a design drives mean something: those of streams while they are valid, and of data the lanes that are kept.

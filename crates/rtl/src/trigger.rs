@@ -3,12 +3,10 @@
 //! no waves itself.
 
 use crate::shown::Way;
-use capture::{
-    Direction, Filter, Interface, Kind, Mark, Origin, Outcome, Record, Resolution, Timestamp, TlpRecord,
-};
+use capture::{Direction, Filter, Interface, Origin, Outcome, Record, Timestamp};
 use plug::Shared;
 use std::cell::RefCell;
-use tlp::{Repr, Time, Tlp};
+use tlp::{Time, Tlp};
 
 thread_local! {
     /// The runs of a lab under way by this thread.
@@ -70,7 +68,7 @@ pub(crate) fn part(filter: Filter) -> Option<Part> {
         }
         let found = Shared::default();
         runs.found.push(found.clone());
-        let interfaces = Way::ALL.map(interface);
+        let interfaces = Way::ALL.map(|way| Interface::of_link(0, direction(way), ""));
         Some(Part::Look(Box::new(Trigger { filter, found, interfaces, bytes: Vec::new() })))
     })
 }
@@ -92,51 +90,19 @@ impl Trigger {
         self.bytes.clear();
         self.bytes.resize(tlp.wire_len(), 0);
         tlp.emit(&mut self.bytes);
-        let is_completion = tlp.class() == tlp::Class::Completion;
-        let origin = if (way == Way::Out) == is_completion { Origin::Host } else { Origin::Device };
-        let record = Record {
-            number: 1,
-            timestamp: Timestamp::from_ps(now.as_ps().into()),
-            interface: Some(&self.interfaces[way as usize]),
-            captured_len: self.bytes.len(),
-            original_len: self.bytes.len(),
-            mark: Mark::default(),
-            truncated: false,
-            path: None,
-            kind: kind(&self.bytes, origin),
-        };
+        let origin = Origin::of(direction(way), tlp.class());
+        let time = Timestamp::from_ps(now.as_ps().into());
+        let record = Record::of_tlp(&self.interfaces[way as usize], time, &self.bytes, origin);
         if self.filter.holds(&record, &Outcome::default()) {
             self.found.change(|found| *found = Some(now));
         }
     }
 }
 
-fn kind(bytes: &[u8], origin: Origin) -> Kind<'_> {
-    match Repr::parse(bytes) {
-        Err(error) => Kind::Bad(capture::Bad::Tlp(error)),
-        Ok(parsed) => Kind::Tlp(TlpRecord {
-            ecrc: None,
-            payload_bytes: parsed.data.len(),
-            wire_len: parsed.tlp_len(),
-            data: &bytes[parsed.data.clone()],
-            repr: parsed.repr,
-            prefixes: parsed.prefixes,
-            origin,
-        }),
-    }
-}
-
-/// The link of the slot, as a capture of it would have it.
-fn interface(way: Way) -> Interface {
-    Interface {
-        name: String::new(),
-        description: String::new(),
-        link_type: capture::reader::LINKTYPE_ETHERNET,
-        resolution: Resolution::PICOSECONDS,
-        offset_s: 0,
-        snaplen: 0,
-        direction: Some(if way == Way::In { Direction::Downstream } else { Direction::Upstream }),
-        link: 0,
-        speed_bps: None,
+/// The way as captures have it.
+fn direction(way: Way) -> Direction {
+    match way {
+        Way::In => Direction::Downstream,
+        Way::Out => Direction::Upstream,
     }
 }

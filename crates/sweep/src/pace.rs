@@ -9,25 +9,39 @@ const CHUNK: Duration = Duration::from_millis(200);
 pub(crate) const MOST: usize = 500;
 
 /// Learns from records what a point costs.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Pace {
+    /// The work of a chunk.
+    work: Duration,
     /// CPU seconds of a point, lately.
     cost: Option<f64>,
 }
 
+impl Default for Pace {
+    /// Chunks for processes of this machine.
+    fn default() -> Pace {
+        Pace::of(CHUNK)
+    }
+}
+
 impl Pace {
+    /// Chunks of so much work.
+    pub const fn of(work: Duration) -> Pace {
+        Pace { work, cost: None }
+    }
+
     /// A point has taken so much CPU time.
     pub fn learn(&mut self, cpu: Duration) {
         let cpu = cpu.as_secs_f64();
         self.cost = Some(self.cost.map_or(cpu, |cost| cost + (cpu - cost) / 16.0));
     }
 
-    /// Points of the next chunk, where so many are left for so many workers: about 0.2 s of work, less towards the end, so that all end
+    /// Points of the next chunk, where so many are left for so many workers: as much work as it is to have, less towards the end, so that all end
     /// together.
     pub fn chunk(&self, left: u64, workers: usize) -> usize {
         let Some(cost) = self.cost else { return 1 };
         let share = left / (2 * workers.max(1) as u64);
-        let enough = CHUNK.as_secs_f64() / cost.max(1e-9);
+        let enough = self.work.as_secs_f64() / cost.max(1e-9);
         (enough as u64).min(share).clamp(1, MOST as u64) as usize
     }
 }

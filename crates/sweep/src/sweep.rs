@@ -97,7 +97,7 @@ impl Sweep {
     pub(crate) fn unpacked(models: &Models, packed: Packed) -> Result<Sweep, FileErrors> {
         let Packed { file, lab, files, native } = packed;
         let parsed = file::parse(&file.path, &file.text)?;
-        let native = if native { NativeCode::Allowed } else { NativeCode::Refused };
+        let native = NativeCode::allowed(native);
         let reader = Reader::new(models);
         let mut sweep =
             Sweep { file, lab, files: KeptFiles::new(), folder: Folder::default(), parsed, reader, native };

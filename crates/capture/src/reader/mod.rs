@@ -80,6 +80,17 @@ pub struct Interface {
 }
 
 impl Interface {
+    /// One way of a link of riser's, as its captures have it: with timestamps from the start of the run on.
+    pub fn of_link(link: u16, way: Direction, description: &str) -> Interface {
+        Interface {
+            name: format!("link{link}:{}", way.name()),
+            description: description.to_owned(),
+            direction: Some(way),
+            link,
+            ..Interface::new(LINKTYPE_ETHERNET, Resolution::PICOSECONDS, 0)
+        }
+    }
+
     /// Without a name, and with timestamps from the epoch on.
     fn new(link_type: u16, resolution: Resolution, snaplen: u32) -> Interface {
         Interface {

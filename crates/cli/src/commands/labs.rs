@@ -42,7 +42,7 @@ pub(crate) struct Native {
 impl Native {
     /// As the library takes it.
     pub(super) fn leave(self) -> NativeCode {
-        if self.allow_native { NativeCode::Allowed } else { NativeCode::Refused }
+        NativeCode::allowed(self.allow_native)
     }
 }
 

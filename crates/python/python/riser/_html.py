@@ -8,7 +8,7 @@ from html import escape
 from typing import Any
 
 _COLORS = ("#4c78a8", "#f58518", "#54a24b", "#e45756", "#72b7b2", "#b279a2", "#ff9da6", "#9d755d", "#bab0ac")
-_PARTS = (
+PARTS = (
     "queue",
     "credit_wait",
     "serialization",
@@ -19,6 +19,7 @@ _PARTS = (
     "switch",
     "completer",
 )
+"""The parts of a latency, in their order."""
 
 
 def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
@@ -54,7 +55,7 @@ def bars(rows: Sequence[Mapping[str, Any]]) -> str:
     for at, row in enumerate(rows):
         y, x = 22 * at, 180.0
         drawn.append(f'<text x="0" y="{y + 14}">{escape(row["slot"])} {escape(row["kind"])}</text>')
-        for part, color in zip(_PARTS, _COLORS):
+        for part, color in zip(PARTS, _COLORS):
             width = 420 * row[f"{part}_ns"] / longest
             what = f"{part.replace('_', ' ')} {row[f'{part}_ns']:.1f} ns"
             drawn.append(
@@ -65,7 +66,7 @@ def bars(rows: Sequence[Mapping[str, Any]]) -> str:
     legend = "".join(
         f'<rect x="{76 * at}" y="{22 * len(rows) + 8}" width="10" height="10" fill="{color}"/>'
         f'<text x="{76 * at + 13}" y="{22 * len(rows) + 17}" font-size="10">{part.replace("_", " ")}</text>'
-        for at, (part, color) in enumerate(zip(_PARTS, _COLORS))
+        for at, (part, color) in enumerate(zip(PARTS, _COLORS))
     )
     return f'<svg width="700" height="{22 * len(rows) + 24}" font-size="12" font-family="sans-serif">{"".join(drawn)}{legend}</svg>'
 

@@ -11,22 +11,11 @@ try:
 except ImportError as error:
     raise ImportError("figures need plotly: pip install 'riser[notebook]'") from error
 
+from riser._html import PARTS
+
 if TYPE_CHECKING:
     from riser._capture import Series
     from riser._lab import RunResult
-
-PARTS = (
-    "queue",
-    "credit_wait",
-    "serialization",
-    "wire",
-    "replay",
-    "root_complex",
-    "memory",
-    "switch",
-    "completer",
-)
-"""The parts of a latency, in their order."""
 
 
 def _figure(traces: Sequence[Any], title: str, x: str, y: str, **layout: Any) -> go.Figure:

@@ -13,10 +13,6 @@ from typing import Any
 from riser import _progress, _riser
 from riser._riser import RiserError
 
-_CHUNK_S = 0.5
-"""CPU seconds of a task: a task's own cost is some milliseconds."""
-_MOST = 2000
-"""Points of a task at most."""
 _RETRIES = 3
 """How often a task is begun again whose worker has died."""
 _LOOK_S = 0.5
@@ -66,7 +62,6 @@ class _Driver:
         self._ray, self._task, self._packed, self._run, self._count, self._show = ray, task, packed, run, count, show
         self._under_way: dict[Any, str] = {}
         self._singly: list[str] = []
-        self._cost_s: float | None = None
         self._costs = {"cpu_seconds": 0.0, "simulation_cpu_seconds": 0.0, "tasks": 0.0, "tasks_died": 0.0}
 
     def drive(self) -> dict[str, float]:
@@ -84,19 +79,11 @@ class _Driver:
     def _give_out(self) -> None:
         # One task for each worker, and one that waits for it: back-pressure.
         while len(self._under_way) < 2 * self._count:
-            points = self._singly.pop() if self._singly else self._run.next_chunk(self._chunk())
+            points = self._singly.pop() if self._singly else self._run.next_chunk(self._count)
             if points is None:
                 return
             self._under_way[self._task.remote(self._packed, points)] = points
             self._costs["tasks"] += 1
-
-    def _chunk(self) -> int:
-        """Points of the next task: less towards the end, so that all end together."""
-        if self._cost_s is None:
-            return 1
-        points, recorded, *_ = self._run.progress()
-        share = (points - recorded) // (4 * self._count)
-        return max(1, min(int(_CHUNK_S / max(self._cost_s, 1e-9)), share, _MOST))
 
     def _take_in(self) -> None:
         ready, _ = self._ray.wait(list(self._under_way), num_returns=1, timeout=_LOOK_S)
@@ -122,9 +109,7 @@ class _Driver:
             else:
                 self._singly += singly
             return
-        cost = cpu / max(1, len(self._run.singly(points)))
-        self._cost_s = cost if self._cost_s is None else self._cost_s + (cost - self._cost_s) / 4
         self._costs["cpu_seconds"] += cpu
         self._costs["simulation_cpu_seconds"] += simulation
-        self._run.accept(records)
+        self._run.accept(records, cpu)
 

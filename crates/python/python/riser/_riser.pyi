@@ -85,7 +85,9 @@ class Task(Generic[_T]):
     def cancel(self) -> None:
         """End it where it awaits; whoever awaits the task gets an error."""
 
-class _Tasks:
+class Tasks:
+    """Time, and tasks beside each other: what devices and drivers have in common."""
+
     @property
     def now_ps(self) -> int:
         """Virtual time, in picoseconds."""
@@ -111,7 +113,7 @@ class _Tasks:
         """The result of `awaitable`, if it ends within a span of virtual time; `TimedOut` else, and it is cancelled."""
 
 @final
-class Io(_Tasks):
+class Io(Tasks):
     """What a device may do: DMA, interrupts, messages, time, tasks of its own. Its operations raise `DmaError`."""
 
     @property
@@ -324,7 +326,7 @@ class Memory:
     def write_u64(self, address: int, value: int) -> None: ...
 
 @final
-class Cpu(_Tasks):
+class Cpu(Tasks):
     """What a driver may do on the simulated host. Its operations raise `HostError`."""
 
     @property
@@ -425,8 +427,6 @@ class Lab:
 @final
 class Sweep:
     def __new__(cls, text: str, name: str, lab: tuple[str, str] | None, allow_native: bool, /) -> Sweep: ...
-    @property
-    def points(self) -> int: ...
     def pack(self) -> str: ...
 
 @final
@@ -437,10 +437,9 @@ class SweepWorker:
 @final
 class SweepRun:
     def __new__(cls, sweep: Sweep, journal: str | None, start: str, /) -> SweepRun: ...
-    def next_chunk(self, most: int) -> str | None: ...
-    def give_back(self, points: str) -> None: ...
+    def next_chunk(self, workers: int) -> str | None: ...
     def singly(self, points: str) -> list[str]: ...
-    def accept(self, records: str) -> None: ...
+    def accept(self, records: str, cpu_seconds: float) -> None: ...
     def crashed(self, points: str, why: str) -> None: ...
     @property
     def is_done(self) -> bool: ...

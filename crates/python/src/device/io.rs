@@ -5,13 +5,12 @@ use crate::device::bytes::Bytes;
 use crate::error::dma;
 use crate::held::Held;
 use crate::operation::{Operation, Value};
-use crate::task::{self, Executor, Job, Task};
+use crate::task::{Executor, Job, Tasks};
 use ::device::DmaError;
 use ::device::io::DmaOptions;
 use exec::Sleep;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
 use std::rc::Rc;
 use tlp::{Attributes, Duration, MessageRouting, Time, TrafficClass};
 
@@ -24,6 +23,10 @@ pub(crate) struct Life {
 }
 
 impl Executor for Life {
+    fn now(&self) -> Time {
+        self.io.now()
+    }
+
     fn sleep(&self, duration: Duration) -> Sleep {
         self.io.sleep(duration)
     }
@@ -34,25 +37,27 @@ impl Executor for Life {
     }
 
     fn fail(&self, error: PyErr) {
-        (self.fail)(error, self.io.now());
+        (self.fail)(error, self.now());
     }
 }
 
 /// What a device may do: DMA, interrupts, messages, time, tasks of its own.
-#[pyclass(frozen, module = "riser")]
+#[pyclass(frozen, module = "riser", extends = Tasks)]
 pub(crate) struct Io(Held<Rc<Life>>);
 
 impl Io {
-    pub(crate) fn new(io: ::device::Io, vf: Option<u16>, fail: Rc<dyn Fn(PyErr, Time)>) -> Io {
-        Io(Held::new(Rc::new(Life { io, vf, fail })))
+    pub(crate) fn new(
+        py: Python<'_>,
+        io: ::device::Io,
+        vf: Option<u16>,
+        fail: Rc<dyn Fn(PyErr, Time)>,
+    ) -> PyResult<Py<Io>> {
+        let life = Rc::new(Life { io, vf, fail });
+        Py::new(py, (Io(Held::new(Rc::clone(&life))), Tasks::of(life)))
     }
 
     fn life(&self) -> PyResult<Rc<Life>> {
         Ok(Rc::clone(&*self.0.get()?))
-    }
-
-    fn executor(&self) -> PyResult<Rc<dyn Executor>> {
-        Ok(self.life()?)
     }
 
     fn posted(&self, posted: impl Future<Output = Result<(), DmaError>> + 'static) -> Operation {
@@ -84,18 +89,6 @@ fn options(
 
 #[pymethods]
 impl Io {
-    /// Virtual time, in picoseconds.
-    #[getter]
-    fn now_ps(&self) -> PyResult<u64> {
-        Ok(self.life()?.io.now().as_ps())
-    }
-
-    /// Virtual time, in nanoseconds.
-    #[getter]
-    fn now_ns(&self) -> PyResult<f64> {
-        Ok(self.now_ps()? as f64 / 1e3)
-    }
-
     /// Number of the virtual function from 0; None of the physical one.
     #[getter]
     fn vf(&self) -> PyResult<Option<u16>> {
@@ -246,39 +239,6 @@ impl Io {
             64 => Ok(atomic(io.compare_swap(address, compare, value))),
             _ => Err(bad_bits(bits)),
         }
-    }
-
-    /// Wait for a span of virtual time: one of `ps`, `ns` and `us`.
-    #[pyo3(signature = (*, ps = None, ns = None, us = None))]
-    fn sleep(&self, ps: Option<u64>, ns: Option<f64>, us: Option<f64>) -> PyResult<Operation> {
-        let sleep = self.life()?.io.sleep(task::span(ps, ns, us)?);
-        Ok(Operation::new(async move {
-            sleep.await;
-            Ok(Value::Nothing)
-        }))
-    }
-
-    /// Start a coroutine or an operation beside this one; `await` the task for its result.
-    fn spawn(&self, awaitable: &Bound<'_, PyAny>) -> PyResult<Task> {
-        Task::spawn(&self.executor()?, awaitable, false)
-    }
-
-    /// The results of all of these, which run beside each other, as a list. The first error cancels the others.
-    #[pyo3(signature = (*awaitables))]
-    fn gather(&self, awaitables: &Bound<'_, PyTuple>) -> PyResult<Operation> {
-        task::gather(&self.executor()?, awaitables)
-    }
-
-    /// The result of `awaitable`, if it ends within a span of virtual time; `TimedOut` else, and it is cancelled.
-    #[pyo3(signature = (awaitable, *, ps = None, ns = None, us = None))]
-    fn within(
-        &self,
-        awaitable: &Bound<'_, PyAny>,
-        ps: Option<u64>,
-        ns: Option<f64>,
-        us: Option<f64>,
-    ) -> PyResult<Operation> {
-        task::within(&self.executor()?, awaitable, task::span(ps, ns, us)?)
     }
 }
 

@@ -27,7 +27,7 @@ use report::Report;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::rc::Rc;
-use tlp::PayloadPool;
+use tlp::{PayloadPool, Time};
 
 /// A device in Python: an instance of a class derived from `riser.Device`, which holds its driver too.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -142,6 +142,12 @@ pub(crate) struct Author {
 }
 
 impl Author {
+    /// Takes an exception that nobody has caught, and when it was raised.
+    pub(crate) fn fail(&self) -> Rc<dyn Fn(PyErr, Time)> {
+        let report = self.report.clone();
+        Rc::new(move |error, now| drop(report.change(|report| report.fail(error, now))))
+    }
+
     /// The device of a function, whose coroutine begins anew with each reset.
     fn device(&self, vf: Option<u16>, pool: &PayloadPool) -> AsyncDevice {
         let author = self.clone();
@@ -150,11 +156,9 @@ impl Author {
 
     /// One life of a function.
     async fn live(self, io: ::device::Io, vf: Option<u16>) {
-        let report = self.report.clone();
-        let fail: Rc<dyn Fn(PyErr, tlp::Time)> =
-            Rc::new(move |error, now| drop(report.change(|report| report.fail(error, now))));
+        let fail = self.fail();
         let begun = Python::attach(|py| {
-            let handle = Py::new(py, Io::new(io.clone(), vf, Rc::clone(&fail)))?;
+            let handle = Io::new(py, io.clone(), vf, Rc::clone(&fail))?;
             Coroutine::new(self.device.bind(py).call_method1("_live", (handle,))?, "what run() gives")
         });
         let ended = match begun {

@@ -9,12 +9,11 @@ use crate::error::host;
 use crate::held::Held;
 use crate::operation::{Operation, Value};
 use crate::sight;
-use crate::task::{self, Executor, Job, Task};
+use crate::task::{Executor, Job, Tasks};
 use ::host::HostError;
 use exec::Sleep;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
 use std::rc::Rc;
 use tlp::message::MessageCodes;
 use tlp::{Duration, Payload, Time};
@@ -26,6 +25,10 @@ pub(crate) struct Program {
 }
 
 impl Executor for Program {
+    fn now(&self) -> Time {
+        self.cpu.now()
+    }
+
     fn sleep(&self, duration: Duration) -> Sleep {
         self.cpu.sleep(duration)
     }
@@ -36,25 +39,22 @@ impl Executor for Program {
     }
 
     fn fail(&self, error: PyErr) {
-        (self.fail)(error, self.cpu.now());
+        (self.fail)(error, self.now());
     }
 }
 
 /// What a host program may do: reach devices, memory, wait for interrupts, time, tasks of its own.
-#[pyclass(frozen, module = "riser")]
+#[pyclass(frozen, module = "riser", extends = Tasks)]
 pub(crate) struct Cpu(Held<Rc<Program>>);
 
 impl Cpu {
-    pub(crate) fn new(cpu: ::host::Cpu, fail: Rc<dyn Fn(PyErr, Time)>) -> Cpu {
-        Cpu(Held::new(Rc::new(Program { cpu, fail })))
+    pub(crate) fn new(py: Python<'_>, cpu: ::host::Cpu, fail: Rc<dyn Fn(PyErr, Time)>) -> PyResult<Py<Cpu>> {
+        let program = Rc::new(Program { cpu, fail });
+        Py::new(py, (Cpu(Held::new(Rc::clone(&program))), Tasks::of(program)))
     }
 
     fn program(&self) -> PyResult<Rc<Program>> {
         Ok(Rc::clone(&*self.0.get()?))
-    }
-
-    fn executor(&self) -> PyResult<Rc<dyn Executor>> {
-        Ok(self.program()?)
     }
 
     /// The operation of what `access` does with the processor.
@@ -82,18 +82,6 @@ fn nothing((): ()) -> Value {
 
 #[pymethods]
 impl Cpu {
-    /// Virtual time, in picoseconds.
-    #[getter]
-    fn now_ps(&self) -> PyResult<u64> {
-        Ok(self.program()?.cpu.now().as_ps())
-    }
-
-    /// Virtual time, in nanoseconds.
-    #[getter]
-    fn now_ns(&self) -> PyResult<f64> {
-        Ok(self.now_ps()? as f64 / 1e3)
-    }
-
     /// The host's memory.
     #[getter]
     fn memory(&self) -> PyResult<Memory> {
@@ -216,38 +204,5 @@ impl Cpu {
     /// object of `riser trace --json` as a dict, with its `data`.
     fn tlp(&self, filter: &str) -> PyResult<Operation> {
         sight::next(filter)
-    }
-
-    /// Wait for a span of virtual time: one of `ps`, `ns` and `us`.
-    #[pyo3(signature = (*, ps = None, ns = None, us = None))]
-    fn sleep(&self, ps: Option<u64>, ns: Option<f64>, us: Option<f64>) -> PyResult<Operation> {
-        let sleep = self.program()?.cpu.sleep(task::span(ps, ns, us)?);
-        Ok(Operation::new(async move {
-            sleep.await;
-            Ok(Value::Nothing)
-        }))
-    }
-
-    /// Start a coroutine or an operation beside this one; `await` the task for its result.
-    fn spawn(&self, awaitable: &Bound<'_, PyAny>) -> PyResult<Task> {
-        Task::spawn(&self.executor()?, awaitable, false)
-    }
-
-    /// The results of all of these, which run beside each other, as a list. The first error cancels the others.
-    #[pyo3(signature = (*awaitables))]
-    fn gather(&self, awaitables: &Bound<'_, PyTuple>) -> PyResult<Operation> {
-        task::gather(&self.executor()?, awaitables)
-    }
-
-    /// The result of `awaitable`, if it ends within a span of virtual time; `TimedOut` else, and it is cancelled.
-    #[pyo3(signature = (awaitable, *, ps = None, ns = None, us = None))]
-    fn within(
-        &self,
-        awaitable: &Bound<'_, PyAny>,
-        ps: Option<u64>,
-        ns: Option<f64>,
-        us: Option<f64>,
-    ) -> PyResult<Operation> {
-        task::within(&self.executor()?, awaitable, task::span(ps, ns, us)?)
     }
 }

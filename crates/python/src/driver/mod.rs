@@ -18,15 +18,13 @@ use std::rc::Rc;
 
 /// Drives the functions of a device, the physical one first, by the coroutine of its object; an object without one has none to run.
 pub(crate) async fn drive(author: Author, cpu: ::host::Cpu, found: Vec<FoundFunction>) -> Result<(), String> {
-    let shared = author.report.clone();
-    let fail: Rc<dyn Fn(PyErr, tlp::Time)> =
-        Rc::new(move |error, now| drop(shared.change(|report| report.fail(error, now))));
+    let fail = author.fail();
     let begun = Python::attach(|py| {
         let driver = author.device.bind(py).getattr("driver")?;
         if driver.is_none() {
             return Ok(None);
         }
-        let handle = Py::new(py, Cpu::new(cpu.clone(), Rc::clone(&fail)))?;
+        let handle = Cpu::new(py, cpu.clone(), Rc::clone(&fail))?;
         let function = Function::all(py, &found)?;
         Coroutine::new(driver.call1((handle, function))?, "what driver() gives").map(Some)
     });

@@ -67,7 +67,8 @@ pub(crate) fn bench_of(
     })
 }
 
-fn refused(error: AskError) -> PyErr {
+/// The exception of a question that is not legal.
+pub(super) fn refused(error: AskError) -> PyErr {
     match error {
         AskError::Wrong(why) => error::argument(why),
         AskError::Profile(why) => error::LabError::new_err(why),

@@ -3,11 +3,11 @@
 
 use super::arguments::Arguments;
 use super::json;
+use super::measure::refused;
 use crate::error;
 use ::lab::profile::{HOSTS, Shelf, Shipped};
 use ::model::nic::{Answer, Question, TABLE_SIZES};
 use ::model::{Addressing, Dllps, Form, Measured, Packeting, Params, Transfer};
-use bench::ask::AskError;
 use devices::pcie_bench::CARDS;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -66,10 +66,7 @@ pub(crate) fn model_nic(arguments: &Bound<'_, PyDict>) -> PyResult<String> {
         form: form(&given)?,
         packeting: given.word("traffic", &traffic)?.unwrap_or(Packeting::Both),
         ethernet_gbps,
-        devices: devices.map_err(|error| match error {
-            AskError::Wrong(why) => error::argument(why),
-            AskError::Profile(why) => error::LabError::new_err(why),
-        })?,
+        devices: devices.map_err(refused)?,
     };
     let sizes = given.list("size")?;
     let sizes = if sizes.is_empty() { TABLE_SIZES.to_vec() } else { sizes };
