@@ -7,13 +7,13 @@ use crate::encap::{
     self, Datagram, EncapError, Foreign, Layer, MESSAGING, NETTLP_LEN, NettlpHeader, Origin, PORT_CONFIG_OLD,
     PORT_MESSAGING, PORT_SESSION, Parsed, PortUse, Vlans,
 };
-use crate::reader::{Fault, Frame, Interface, LINKTYPE_ETHERNET, Mark, Reader};
+use crate::reader::{Direction, Fault, Frame, Interface, LINKTYPE_ETHERNET, Mark, Reader};
 use crate::session;
 use crate::superpacket::{Part, Parts};
 use crate::time::Timestamp;
 use std::io::{self, Read};
 use std::net::IpAddr;
-use tlp::{Body, Dllp, DllpError, MemoryOp, ParseError, Prefixes, Repr};
+use tlp::{Body, Class, Dllp, DllpError, MemoryOp, ParseError, Prefixes, Repr};
 
 /// What a capture holds at one place.
 #[derive(Clone, Debug)]
@@ -197,6 +197,19 @@ impl<R: Read> Reader<R> {
             Ok(record) => record,
             Err(fault) => Record::of_fault(fault),
         }))
+    }
+}
+
+impl Origin {
+    /// That of a TLP of this class which goes this way.
+    #[must_use]
+    pub const fn of(way: Direction, class: Class) -> Origin {
+        match (way, class) {
+            (Direction::Upstream, Class::Posted | Class::NonPosted)
+            | (Direction::Downstream, Class::Completion) => Origin::Device,
+            (Direction::Upstream, Class::Completion)
+            | (Direction::Downstream, Class::Posted | Class::NonPosted) => Origin::Host,
+        }
     }
 }
 

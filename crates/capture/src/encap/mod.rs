@@ -15,10 +15,9 @@
 
 mod ipv6;
 
-use crate::reader::Direction;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
-use tlp::{Class, Tag};
+use tlp::Tag;
 
 /// Bytes that [`emit_header`] writes: Ethernet 14, IPv4 20, UDP 8, NetTLP 6.
 pub const HEADER_LEN: usize = ETHERNET_LEN + IPV4_LEN + UDP_LEN + NETTLP_LEN;
@@ -73,17 +72,6 @@ impl Origin {
         match self {
             Origin::Device => "device",
             Origin::Host => "host",
-        }
-    }
-
-    /// That of a TLP of this class which goes this way.
-    #[must_use]
-    pub const fn of(way: Direction, class: Class) -> Origin {
-        match (way, class) {
-            (Direction::Upstream, Class::Posted | Class::NonPosted)
-            | (Direction::Downstream, Class::Completion) => Origin::Device,
-            (Direction::Upstream, Class::Completion)
-            | (Direction::Downstream, Class::Posted | Class::NonPosted) => Origin::Host,
         }
     }
 }
