@@ -58,14 +58,20 @@ pub fn cpu_seconds() -> f64 {
 /// }
 /// ```
 pub fn main_with(models: Models) -> ExitCode {
-    ExitCode::from(run_with(models, std::env::args_os()))
+    let itself = std::env::current_exe().map(OsString::from).into_iter().collect();
+    ExitCode::from(run_with(models, itself, std::env::args_os()))
 }
 
-/// As [`main_with`], with these arguments, the first of which is the command's name; returns the exit status.
-pub fn run_with<A: Into<OsString> + Clone>(models: Models, args: impl IntoIterator<Item = A>) -> u8 {
+/// As [`main_with`], with these arguments, the first of which is the command's name; `itself` is how other processes, such as workers, run
+/// the same command: a program, and what stands before its arguments. Returns the exit status.
+pub fn run_with<A: Into<OsString> + Clone>(
+    models: Models,
+    itself: Vec<OsString>,
+    args: impl IntoIterator<Item = A>,
+) -> u8 {
     interrupt::outlive_file_limits();
     match Cli::try_parse_from(args) {
-        Ok(cli) => failure::status(cli.command.run(&models)),
+        Ok(cli) => failure::status(cli.command.run(&models, itself)),
         Err(error) => failure::refuse_arguments(&error),
     }
 }

@@ -59,6 +59,18 @@ def test_files_are_the_same_whatever_the_number_of_workers(tmp_path: Path) -> No
     assert b"<html" in (tmp_path / "1" / "report.html").read_bytes()
 
 
+def test_the_command_of_the_package_sweeps(tmp_path: Path) -> None:
+    """Its workers run the same Python: the program of the process is the interpreter."""
+    (tmp_path / "read.toml").write_text(Path(LAB).read_text())
+    (tmp_path / "s.toml").write_text(
+        'version = 1\nlab = "read.toml"\n[over]\n"link.gen" = [3, 4]\n[metrics]\nhops = "tlp_hops"\n'
+    )
+    command = [sys.executable, "-m", "riser", "sweep", str(tmp_path / "s.toml"), "-o", str(tmp_path / "out")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert polars.read_parquet(tmp_path / "out" / "results.parquet")["link.gen"].to_list() == [3, 4]
+
+
 def test_a_lab_in_code_and_what_was_set_over_it() -> None:
     lab = riser.Lab(link={"gen": 3, "lanes": 8}).with_settings({"link.lanes": 16})
     lab.slot("nic", "simple-nic")

@@ -32,6 +32,7 @@ pub(crate) use cpu::seconds as cpu_seconds;
 use crate::failure::Failure;
 use clap::Subcommand;
 use plug::Models;
+use std::ffi::OsString;
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
@@ -57,7 +58,8 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    pub(crate) fn run(self, models: &Models) -> Result<(), Failure> {
+    /// `itself` is how other processes run this command.
+    pub(crate) fn run(self, models: &Models, itself: Vec<OsString>) -> Result<(), Failure> {
         match self {
             Command::Run(args) => run::run(args, models),
             Command::Check(args) => check::run(args, models),
@@ -75,7 +77,7 @@ impl Command {
             Command::Paper(args) => paper::run(args),
             Command::Profiles(args) => profiles::run(args),
             Command::Rtl(args) => rtl::run(&args, models),
-            Command::Sweep(args) => sweep::run(args, models),
+            Command::Sweep(args) => sweep::run(args, models, itself),
             Command::Trace(args) => trace::run(args, models),
         }
     }

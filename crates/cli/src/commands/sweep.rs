@@ -88,7 +88,7 @@ const JOURNAL: &str = "journal.jsonl";
 const PARQUET: &str = "results.parquet";
 const PAGE: &str = "report.html";
 
-pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
+pub(crate) fn run(args: Args, models: &Models, itself: Vec<OsString>) -> Result<(), Failure> {
     let Some(path) = args.file.as_deref().filter(|_| !args.worker) else {
         worker::prepare();
         return Ok(worker::serve(models, io::stdin().lock(), io::stdout())?);
@@ -103,7 +103,7 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     };
     let journal = files.folder.join(JOURNAL);
     let mut run = Run::begin(&sweep, Some((&journal, start))).map_err(failed)?;
-    let done = drive(&args, &mut run)?;
+    let done = drive(&args, &mut run, itself)?;
     let summary = show::Summary::of(&run, &done, begun.elapsed(), &files.folder);
     let stopped = done.stopped && !run.is_done();
     if !stopped {
@@ -124,10 +124,12 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     }
 }
 
-fn drive(args: &Args, run: &mut Run<'_>) -> Result<pool::Done, Failure> {
+fn drive(args: &Args, run: &mut Run<'_>, itself: Vec<OsString>) -> Result<pool::Done, Failure> {
     let count = args.workers.unwrap_or_else(|| available_parallelism().map_or(1, usize::from));
-    let itself = std::env::current_exe().map_err(|e| Failure::Run(format!("workers: {e}")))?;
-    let command = vec![OsString::from(itself), "sweep".into(), "--worker".into()];
+    if itself.is_empty() {
+        return Err(Failure::Run("workers: the system does not say what this program is".into()));
+    }
+    let command = itself.into_iter().chain(["sweep".into(), "--worker".into()]).collect();
     let flag = interrupt::flag()?;
     let bar = progress::bar("{bar:30} {pos}/{len} points, {eta} left{msg}");
     bar.set_length(run.progress().points);

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from riser import _progress, _riser
+from riser import _command, _progress, _riser
 from riser._lab import Lab
 from riser._riser import Interrupted, Table
 
@@ -174,7 +173,7 @@ def _written(path: Path, write: Any) -> None:
 def _by_processes(
     run: _riser.SweepRun, workers: int | None, show: _progress.Show | None
 ) -> dict[str, float]:
-    command = [sys.executable, "-m", "riser", "sweep", "--worker"]
+    command = [*_command.ITSELF, "sweep", "--worker"]
     count = workers or len(os.sched_getaffinity(0))
     cpu, simulation, started, died = run.by_processes(command, count, show)
     return {
