@@ -3,7 +3,7 @@
 //! (`PCIe 5.0 §3.6.3.1`). Sequence numbers are not on NetTLP's wire; captures of riser that hold DLLPs tell a TLP's
 //! [place](crate::Mark::place). Where there is none, every TLP counts as taken, and nothing is ever guessed.
 
-use crate::decode::Record;
+use crate::decode::{Bad, Kind, Record};
 use crate::reader::{Direction, Mark};
 use crate::time::Timestamp;
 use std::collections::BTreeMap;
@@ -78,6 +78,15 @@ impl Sequences {
             None if mark.is_lost() => Arrival::Lost,
             None => Arrival::Taken { first_seen: time, retries: 0 },
             Some(place) => self.receivers.entry(way(record)).or_default().see(place, mark, time),
+        }
+    }
+
+    /// Passes over a record that nobody counts: what comes behind it is as if it had been seen.
+    pub fn pass(&mut self, record: &Record<'_>) {
+        match &record.kind {
+            Kind::Tlp(_) => _ = self.tlp(record),
+            Kind::Bad(Bad::File(_)) => self.hole(),
+            Kind::Dllp(_) | Kind::Other(_) | Kind::Bad(_) => {}
         }
     }
 

@@ -84,6 +84,11 @@ impl Stats {
         None
     }
 
+    /// Passes over a record that a filter leaves out: it is not counted, but those behind it are still in order.
+    pub fn pass(&mut self, record: &Record<'_>) {
+        self.sequences.pass(record);
+    }
+
     /// The matcher, with the transactions that still wait.
     pub const fn matcher(&self) -> &Matcher {
         &self.matcher

@@ -343,3 +343,13 @@ def test_damaged_captures_are_read_or_refused(ping: Path, data: st.DataObject) -
         capture.series()
     except riser.CaptureError as error:
         assert "no capture" in str(error)
+
+
+@pytest.mark.parametrize("keep", ["type=MRd or type=CplD", "dir=up", "requester=01:00.0", "type=MWr"])
+def test_dllps_change_nothing_of_what_a_filter_keeps(keep: str) -> None:
+    """Their captures tell the places of TLPs, which a filter leaves gaps in."""
+    runs = [riser.Lab.from_toml("labs/ping.toml").run(capture=True, dllps=dllps) for dllps in (True, False)]
+    found, expected = (riser.read_capture(run.capture.path, f"({keep}) and not type=dllp") for run in runs)
+    names = ("tlps", "types", "transactions", "waiting", "requesters", "out_of_order")
+    assert [found.stats[name] for name in names] == [expected.stats[name] for name in names]
+    assert found.series(1).outstanding.to_dicts() == expected.series(1).outstanding.to_dicts()

@@ -137,6 +137,12 @@ impl Series {
         Ok(())
     }
 
+    /// Passes over a record that a filter leaves out: it is not counted, but what those behind it find is as it was.
+    pub fn pass(&mut self, record: &Record<'_>) {
+        self.sequences.pass(record);
+        self.ledgers.see(record);
+    }
+
     fn tlp(&mut self, record: &Record<'_>, tlp: &TlpRecord<'_>, at: u128) {
         let class = tlp.repr.format().class.index();
         let traffic = self.traffic(record, at);

@@ -108,6 +108,8 @@ impl Capture {
             self.each(|record| {
                 if sieve.keeps(record) {
                     stats.add(record);
+                } else {
+                    stats.pass(record);
                 }
                 Ok(())
             })?;
@@ -128,7 +130,10 @@ impl Capture {
             let mut sieve = self.of().sieve();
             self.each(|record| match sieve.keeps(record) {
                 true => series.add(record).map_err(|why| CaptureError::new_err(self.said(&why))),
-                false => Ok(()),
+                false => {
+                    series.pass(record);
+                    Ok(())
+                }
             })?;
             series::tables(&series.report(speed_bps), self.of().clock())
         })

@@ -25,6 +25,8 @@ fn series(args: &Args, file: &str, interval: Interval) -> Result<Report, Failure
     for_each_record(args, file, |record| {
         if sieve.keeps(record) {
             series.add(record).map_err(|error| Failure::Run(format!("{file}: {error}")))?;
+        } else {
+            series.pass(record);
         }
         Ok(())
     })?;

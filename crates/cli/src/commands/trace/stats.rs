@@ -16,6 +16,8 @@ fn stats(args: &Args, file: &str) -> Result<Report, Failure> {
     for_each_record(args, file, |record| {
         if sieve.keeps(record) {
             stats.add(record);
+        } else {
+            stats.pass(record);
         }
         Ok(())
     })?;
