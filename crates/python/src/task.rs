@@ -29,11 +29,14 @@ pub(crate) trait Executor {
     fn fail(&self, error: PyErr);
 }
 
+/// Picoseconds that nobody sleeps for: a hundred days and some.
+const MOST_PS: u64 = 9_000_000_000_000_000_000;
+
 /// The span of `ps`, `ns` and `us`, of which one is given.
 fn span(ps: Option<u64>, ns: Option<f64>, us: Option<f64>) -> PyResult<Duration> {
     let of = |value: f64, in_ps: f64| {
         let ps = value * in_ps;
-        let is_legal = ps.is_finite() && (0.0..9.0e18).contains(&ps);
+        let is_legal = ps.is_finite() && (0.0..MOST_PS as f64).contains(&ps);
         is_legal.then(|| Duration::from_ps(ps.round() as u64)).ok_or_else(|| {
             PyValueError::new_err(format!(
                 "a time of {value}: legal are finite numbers from 0 on, to 100 days"
@@ -41,7 +44,8 @@ fn span(ps: Option<u64>, ns: Option<f64>, us: Option<f64>) -> PyResult<Duration>
         })
     };
     match (ps, ns, us) {
-        (Some(ps), None, None) => Ok(Duration::from_ps(ps)),
+        (Some(ps @ 0..MOST_PS), None, None) => Ok(Duration::from_ps(ps)),
+        (Some(ps), None, None) => of(ps as f64, 1.0),
         (None, Some(ns), None) => of(ns, 1e3),
         (None, None, Some(us)) => of(us, 1e6),
         _ => Err(PyValueError::new_err("legal is one of `ps`, `ns` and `us`")),

@@ -156,6 +156,9 @@ def test_an_exception_ends_the_run_with_its_traceback(where: str) -> None:
     assert isinstance(cause(caught.value), ValueError)
     if where in ("run", "task"):
         assert "at 700 ns of virtual time" in str(caught.value)
+    # With the time and the place.
+    assert " ns of virtual time: ValueError: a fault in " in str(caught.value)
+    assert "test_device.py" in str(caught.value)
     assert caught.value.result.outcome == "failed"
 
 
@@ -407,6 +410,8 @@ def test_a_class_of_a_file_runs_by_the_command(tmp_path: Path) -> None:
         ("msix", riser.Msix(0), "MSI-X"),
         ("virtual_functions", 257, "257"),
         ("messages", [300], "messages"),
+        ("class_code", 1 << 24, "24 bits"),
+        ("class_code", -1, "class_code"),
     ],
 )
 def test_attributes_that_are_not_legal_are_named(name: str, value: Any, match: str) -> None:
@@ -429,6 +434,9 @@ def test_registers_that_are_not_legal_are_named() -> None:
             @go.on_write
             async def serve(self, io: Any, request: Any) -> None: ...  # type: ignore[override]
 
+    for register, has in ((riser.Register(4096), "it has 4096 B"), (riser.Register(0, bar=3), "no such BAR")):
+        with pytest.raises(riser.RiserError, match=f"register at .*{has}"):
+            run(type("Beyond", (riser.Device,), {"register": register})())
     with pytest.raises(riser.RiserError, match="overlap"):
         type("Overlapping", (riser.Device,), {"a": riser.Register(0, bits=64), "b": riser.Register(4)})
 

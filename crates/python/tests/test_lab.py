@@ -94,6 +94,11 @@ def test_errors_have_places_and_legal_values() -> None:
     assert "simpel" in message
 
 
+def test_what_never_ends_is_no_lab() -> None:
+    with pytest.raises(riser.LabError, match="16 MiB"):
+        riser.Lab.from_toml("/dev/zero")
+
+
 def test_what_toml_cannot_say_is_an_error() -> None:
     lab = riser.Lab(link={"gen": None})
     with pytest.raises(riser.LabError):

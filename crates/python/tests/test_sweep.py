@@ -102,7 +102,9 @@ def test_what_is_not_legal_is_named() -> None:
         riser.sweep(lab, {"link.gen": [3]}, {"hops": "tlp_hops"})
     with pytest.raises(ValueError, match="legal are"):
         riser.sweep(LAB, OVER, METRICS, on="rey")
-    with pytest.raises(ValueError, match="legal are 1 to 1024"):
+    with pytest.raises(riser.ArgumentError, match="no journal without output"):
+        riser.sweep(LAB, OVER, METRICS, resume=True)
+    with pytest.raises(riser.ArgumentError, match="legal are 1 to 1024"):
         riser.sweep(LAB, OVER, METRICS, workers=0)
 
 

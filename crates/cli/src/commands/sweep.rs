@@ -38,7 +38,7 @@ A point whose lab is none, fails or makes no progress has that for its outcome; 
 Where the first point that finishes lacks a metric that has no `default`, the sweep ends.
 
 --json prints one object: sweep, lab, points, recorded, resumed, outcomes by name, best (the points that none is better than, \
-each with settings and metrics), wall_seconds, cpu_seconds of all processes, simulation_cpu_seconds, workers_started, workers_died, and files.
+each with settings and metrics), wall_seconds, cpu_seconds of all processes, simulation_cpu_seconds, workers_started, workers_died, and folder.
 Ctrl-C ends a sweep with its journal whole. The exit status is 0 where every point has a record, whatever its outcome.";
 
 /// Run a lab over ranges of its settings

@@ -155,7 +155,7 @@ class Capture:
 def _above_zero(name: str, value: float, factor: float) -> int:
     scaled = round(value * factor) if 0 < value < 2**64 / factor else 0
     if scaled < 1:
-        raise _riser.ArgumentError(f"{name} {value}: legal are numbers above 0, to 1/{factor:g}")
+        raise _riser.ArgumentError(f"{name} {value}: legal are 1/{factor:g} to {2**64 / factor:g}")
     return scaled
 
 

@@ -263,6 +263,16 @@ class Device:
         """Counters for the run's report: names and what JSON can say."""
         return {}
 
+    def _check(self) -> None:
+        """Each register lies in a BAR."""
+        for register in type(self)._registers:
+            bar = self.bars.get(register.bar)
+            if bar is None or register.offset + register.size > bar.size:
+                has = "there is no such BAR" if bar is None else f"it has {bar.size} B"
+                raise RiserError(
+                    f"{type(self).__name__}.{register.name} at {register.offset:#x} of BAR {register.bar}: {has}"
+                )
+
     def _live(self, io: Io) -> Coroutine[Any, Any, None]:
         """Begin a life of the function that `io` belongs to."""
         target = self

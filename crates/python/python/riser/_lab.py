@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 _Settings = Mapping[str, Any]
 
+_MAX_CHARACTERS = 16 << 20
+"""Of a lab file: what never ends is not read."""
+
 
 class Enumerated(NamedTuple):
     """What the enumeration of a lab's host has found."""
@@ -176,8 +179,13 @@ class Lab:
 
         Raises:
             OSError: the file cannot be read.
+            LabError: it is longer than any lab.
         """
-        return cls.from_text(Path(path).read_text(), name=fspath(path), set=set)
+        with open(path, encoding="utf-8") as file:
+            text = file.read(_MAX_CHARACTERS + 1)
+        if len(text) > _MAX_CHARACTERS:
+            raise LabError(f"{fspath(path)}: longer than {_MAX_CHARACTERS >> 20} MiB: it is no lab")
+        return cls.from_text(text, name=fspath(path), set=set)
 
     @classmethod
     def from_text(cls, text: str, *, name: str = "lab", set: _Settings | None = None) -> Lab:

@@ -11,7 +11,7 @@ import importlib
 from typing import Any
 
 from riser import _progress, _riser
-from riser._riser import RiserError
+from riser._riser import ArgumentError, RiserError
 
 _RETRIES = 3
 """How often a task is begun again whose worker has died."""
@@ -34,7 +34,7 @@ def _points(packed: str, points: str) -> tuple[str, float, float]:
 
 def _joined(address: str) -> Any:
     if address != "ray" and address != "auto" and not address.startswith("ray://"):
-        raise ValueError(f"on `{address}`: legal are None, `ray`, `auto` and `ray://HOST:PORT`")
+        raise ArgumentError(f"on `{address}`: legal are None, `ray`, `auto` and `ray://HOST:PORT`")
     try:
         ray: Any = importlib.import_module("ray")
     except ImportError:

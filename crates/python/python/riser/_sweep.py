@@ -13,7 +13,7 @@ from typing import Any
 
 from riser import _command, _progress, _riser
 from riser._lab import Lab
-from riser._riser import Interrupted, Table
+from riser._riser import ArgumentError, Interrupted, Table
 
 _JOURNAL, _PARQUET, _PAGE = "journal.jsonl", "results.parquet", "report.html"
 
@@ -87,6 +87,7 @@ def sweep(
         progress: show how far it is; None: where it takes over two seconds and there is a terminal or a notebook.
 
     Raises:
+        ArgumentError: an argument is not legal.
         LabError: the lab, a key, a range or a metric is not legal; names the place and the legal values.
         RiserError: the journal is of another sweep, or is there already.
         Interrupted: Ctrl-C; `result` is what was found, and `resume=True` goes on.
@@ -119,7 +120,7 @@ def _text(keys: Mapping[str, Any]) -> str:
 
 def _start(resume: bool, force: bool) -> str:
     if resume and force:
-        raise ValueError("resume and force: legal is one of both")
+        raise ArgumentError("resume and force: legal is one of both")
     return "resume" if resume else "force" if force else "new"
 
 
@@ -132,10 +133,12 @@ def _run(
     progress: bool | None,
 ) -> SweepResult:
     folder = None if output is None else Path(fspath(output))
+    if folder is None and start == "resume":
+        raise ArgumentError("resume: there is no journal without output, the folder of the sweep that it goes on with")
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
     if workers is not None and not 1 <= workers <= 1024:
-        raise ValueError(f"workers of {workers}: legal are 1 to 1024")
+        raise ArgumentError(f"workers of {workers}: legal are 1 to 1024")
     run = _riser.SweepRun(inner, None if folder is None else fspath(folder / _JOURNAL), start)
     costs: dict[str, float] = {}
     try:
@@ -149,7 +152,8 @@ def _run(
     except KeyboardInterrupt:
         run.sync()
         points, recorded, *_ = run.progress()
-        stopped = Interrupted(f"interrupted: {recorded} of {points} points are recorded; resume=True goes on")
+        how = "no folder was given to go on from" if folder is None else "resume=True goes on"
+        stopped = Interrupted(f"interrupted: {recorded} of {points} points are recorded; {how}")
         stopped.result = SweepResult(run, folder, costs)
         raise stopped from None
     if folder is not None:

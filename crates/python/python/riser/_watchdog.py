@@ -13,6 +13,14 @@ PATIENCE_S = 10.0
 """Seconds of the wall clock after which a coroutine that has not yielded gets a `Stuck`, where it is."""
 
 
+class _Late(Stuck):
+    def __str__(self) -> str:
+        return f"a coroutine has not yielded for {PATIENCE_S:g} s of the wall clock"
+
+
+_Late.__name__ = _Late.__qualname__ = Stuck.__name__
+
+
 @contextmanager
 def watching(polls: Polls, wanted: bool) -> Iterator[None]:
     """Watch the coroutines that this thread runs, if they are in Python."""
@@ -39,5 +47,5 @@ def _watch(polls: Polls, thread: int, done: threading.Event) -> None:
             waited = 0.0
         elif seconds > waited + PATIENCE_S:
             # It may catch the first.
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(Stuck))
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(_Late))
             waited = seconds

@@ -33,7 +33,7 @@ impl Description {
                 vendor,
                 device: number(device, "device_id")?,
                 revision: number(device, "revision_id")?,
-                class: number(device, "class_code")?,
+                class: class_code(device)?,
                 subsystem_vendor: number(device, "subsystem_vendor_id")?,
                 subsystem: number(device, "subsystem_id")?,
             },
@@ -104,6 +104,16 @@ where
 {
     let value = device.getattr(name)?;
     value.extract().map_err(|error| named(device, name, &value, &error))
+}
+
+fn class_code(device: &Bound<'_, PyAny>) -> PyResult<u32> {
+    match number(device, "class_code")? {
+        code @ 0..=0xff_ffff => Ok(code),
+        code => Err(RiserError::new_err(format!(
+            "{}.class_code = {code:#x}: legal are 24 bits",
+            device.get_type()
+        ))),
+    }
 }
 
 fn named(device: &Bound<'_, PyAny>, name: &str, value: &Bound<'_, PyAny>, why: &PyErr) -> PyErr {

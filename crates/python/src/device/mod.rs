@@ -107,7 +107,8 @@ impl Settings {
         device: Bound<'_, PyAny>,
         site: &Site<'_>,
     ) -> Result<Plugged, Fault> {
-        let description = Description::of(&device).map_err(|e| at(py, "class", &e))?;
+        let described = Description::of(&device).and_then(|it| device.call_method0("_check").map(|_| it));
+        let description = described.map_err(|e| at(py, "class", &e))?;
         if self.virtual_functions > description.vfs() && site.native != NativeCode::NotLoaded {
             let (asked, has) = (self.virtual_functions, description.vfs());
             let text = format!("virtual_functions of {asked}: legal are 0 to {has}, those of the class");

@@ -76,6 +76,13 @@ impl Cpu {
     }
 }
 
+fn check_register(register_dw: u16) -> PyResult<()> {
+    match register_dw {
+        0..=1023 => Ok(()),
+        _ => Err(PyValueError::new_err(format!("register_dw of {register_dw}: legal are 0 to 1023"))),
+    }
+}
+
 fn nothing((): ()) -> Value {
     Value::Nothing
 }
@@ -127,6 +134,7 @@ impl Cpu {
 
     /// Read configuration register `register_dw`, a DW number from 0 to 1023.
     fn config_read(&self, function: &Function, register_dw: u16) -> PyResult<Operation> {
+        check_register(register_dw)?;
         let id = function.id();
         self.operation(
             move |cpu| async move { cpu.config_read(id, register_dw).await.map(u64::from) },
@@ -143,6 +151,7 @@ impl Cpu {
         value: u32,
         byte_enables: u8,
     ) -> PyResult<Operation> {
+        check_register(register_dw)?;
         let id = function.id();
         if byte_enables > 0xf {
             return Err(PyValueError::new_err(format!(

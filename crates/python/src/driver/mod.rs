@@ -13,6 +13,7 @@ use crate::device::report;
 use ::host::firmware::FoundFunction;
 use cpu::Cpu;
 use function::Function;
+use plug::Report as _;
 use pyo3::prelude::*;
 use std::rc::Rc;
 
@@ -36,6 +37,7 @@ pub(crate) async fn drive(author: Author, cpu: ::host::Cpu, found: Vec<FoundFunc
     ended.map_err(|error| {
         let text = Python::attach(|py| report::text(py, &error));
         fail(error, cpu.now());
-        text
+        // With its place and the time, and what has failed before it.
+        author.report.get().failure().unwrap_or(text)
     })
 }
