@@ -7,9 +7,11 @@ use crate::values::Gen;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use std::collections::BTreeSet;
+use std::any::{Any, TypeId};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use tlp::Rate;
 
 /// Bytes of the largest profile that is read.
@@ -44,7 +46,7 @@ pub struct Shelf {
 }
 
 /// The part of a profile that describes it.
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 struct Head {
     description: String,
     not_predicted: Option<String>,
@@ -55,7 +57,7 @@ struct Head {
 impl Shipped {
     /// The profile's own line on what it is.
     pub fn description(&self) -> String {
-        self.head().map_or_else(|e| e.to_string(), |head| head.description)
+        self.head().map_or_else(|e| e, |head| head.description)
     }
 
     /// The profile's own line on what it is known not to predict.
@@ -63,8 +65,24 @@ impl Shipped {
         self.head().ok()?.not_predicted
     }
 
-    fn head(&self) -> Result<Head, toml::de::Error> {
-        toml::from_str(self.text)
+    fn head(&self) -> Result<Head, String> {
+        self.once(head)
+    }
+
+    /// What `make` makes of the text, made once for all labs that ask.
+    fn once<T: Clone + Send + 'static>(
+        &self,
+        make: impl FnOnce(&str) -> Result<T, String>,
+    ) -> Result<T, String> {
+        static MADE: Mutex<BTreeMap<(TypeId, &str), Box<dyn Any + Send>>> = Mutex::new(BTreeMap::new());
+        let key = (TypeId::of::<T>(), self.text);
+        let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(made) = made.get(&key).and_then(|made| made.downcast_ref::<T>()) {
+            return Ok(made.clone());
+        }
+        let new = make(self.text)?;
+        made.insert(key, Box::new(new.clone()));
+        Ok(new)
     }
 }
 
@@ -93,11 +111,25 @@ impl Shelf {
     /// Neither ships nor can be read, or what is wrong with it.
     pub fn read<T>(&self, name: &str, folder: &Folder) -> Result<(PathBuf, T), String>
     where
-        T: DeserializeOwned + JsonSchema,
+        T: DeserializeOwned + JsonSchema + Clone + Send + 'static,
     {
+        self.made(name, folder, |path, text| parse(path, text).map_err(|e| e.to_string()))
+    }
+
+    /// The path of the profile `name`, and what `make` makes of that and its text.
+    fn made<T: Clone + Send + 'static>(
+        &self,
+        name: &str,
+        folder: &Folder,
+        make: impl FnOnce(&Path, &str) -> Result<T, String>,
+    ) -> Result<(PathBuf, T), String> {
+        if let Some(shipped) = self.get(name) {
+            let path = PathBuf::from(shipped.name);
+            return shipped.once(|text| make(&path, text)).map(|made| (path, made));
+        }
         let (path, text) = self.find(name, folder)?;
-        let file = parse(&path, &text).map_err(|e| e.to_string())?;
-        Ok((path, file))
+        let made = make(&path, &text)?;
+        Ok((path, made))
     }
 
     fn find(&self, name: &str, folder: &Folder) -> Result<(PathBuf, String), String> {
@@ -126,8 +158,8 @@ impl Shelf {
         folder: &Folder,
         rates: impl IntoIterator<Item = Rate>,
     ) -> Option<String> {
-        let (_, text) = self.find(name, folder).ok()?;
-        let Gen(measured) = toml::from_str::<Head>(&text).ok()?.generation?.value;
+        let (_, head) = self.made(name, folder, |_, text| head(text)).ok()?;
+        let Gen(measured) = head.generation?.value;
         let others: BTreeSet<u8> =
             rates.into_iter().filter(|rate| *rate != measured).map(Rate::generation).collect();
         let others: Vec<String> = others.iter().map(|generation| format!("Gen{generation}")).collect();
@@ -148,10 +180,14 @@ fn read_text(folder: &Folder, name: &str) -> io::Result<String> {
     String::from_utf8(folder.read(name, MAX_FILE_BYTES)?).map_err(not_text)
 }
 
-fn parse<T: DeserializeOwned + JsonSchema>(path: &Path, text: &str) -> Result<T, FileErrors> {
+fn head(text: &str) -> Result<Head, String> {
+    toml::from_str(text).map_err(|e| e.to_string())
+}
+
+fn parse<T: DeserializeOwned + JsonSchema + 'static>(path: &Path, text: &str) -> Result<T, FileErrors> {
     let overrides = Overrides::default();
     let source = Source { path, text, overrides: &overrides };
-    source.read(source.tree()?, &Schema::of::<T>()).map_err(|unread| unread.errors.into_iter().collect())
+    source.read(source.tree()?, &Schema::shared::<T>()).map_err(|unread| unread.errors.into_iter().collect())
 }
 
 /// Refuses `value` of `key` in the file at `path` where it is not `min` to `max`.

@@ -18,6 +18,10 @@ use std::thread;
 /// Bytes of its standard error that are kept, the last ones.
 const TOLD: usize = 4_096;
 
+/// glibc's `malloc` keeps what a lab has given back, up to 256 MiB, for the lab of the next point; other ones ignore this.
+const KEEP_MEMORY: [(&str, &str); 2] =
+    [("MALLOC_TRIM_THRESHOLD_", "268435456"), ("MALLOC_MMAP_THRESHOLD_", "33554432")];
+
 /// What is heard of a worker.
 pub(super) enum Event {
     Said(Reply),
@@ -69,6 +73,7 @@ impl Worker {
         let (program, arguments) = command.split_first().ok_or("no command for workers")?;
         let mut child = Command::new(program)
             .args(arguments)
+            .envs(KEEP_MEMORY)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
