@@ -74,7 +74,8 @@ impl Shipped {
         &self,
         make: impl FnOnce(&str) -> Result<T, String>,
     ) -> Result<T, String> {
-        static MADE: Mutex<BTreeMap<(TypeId, &str), Box<dyn Any + Send>>> = Mutex::new(BTreeMap::new());
+        type Made = BTreeMap<(TypeId, &'static str), Box<dyn Any + Send>>;
+        static MADE: Mutex<Made> = Mutex::new(Made::new());
         let key = (TypeId::of::<T>(), self.text);
         let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(made) = made.get(&key).and_then(|made| made.downcast_ref::<T>()) {

@@ -4,7 +4,7 @@
 use ::lab::FileErrors;
 use capture::{Fault, FilterError as Unmeant, OpenError};
 use pyo3::create_exception;
-use pyo3::exceptions::{PyException, PyKeyboardInterrupt, PyOSError, PyValueError};
+use pyo3::exceptions::{PyException, PyKeyboardInterrupt, PyOSError, PyOverflowError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple, PyType};
@@ -114,6 +114,23 @@ pub(crate) fn argument(why: String) -> PyErr {
     })
 }
 
+/// What is wrong with a value that is to be a `T`, and could not be made one.
+pub(crate) fn unfit<T>(py: Python<'_>, why: &PyErr) -> String {
+    let legal = match std::any::type_name::<T>() {
+        "u8" => "0 to 255",
+        "u16" => "0 to 65535",
+        "u32" => "0 to 4294967295",
+        "u64" | "usize" => "0 to 18446744073709551615",
+        _ => "",
+    };
+    match legal {
+        legal if !legal.is_empty() && why.is_instance_of::<PyOverflowError>(py) => {
+            format!("not within {legal}")
+        }
+        _ => why.value(py).to_string(),
+    }
+}
+
 /// Adds the exceptions to the module.
 pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
@@ -143,7 +160,12 @@ pub(crate) fn of_files(py: Python<'_>, errors: &FileErrors) -> PyErr {
 /// The exception for a file that the system refuses.
 pub(crate) fn in_file(path: &Path, error: &io::Error) -> PyErr {
     match error.raw_os_error() {
-        Some(code) => PyOSError::new_err((code, error.to_string(), path.to_owned())),
+        // Python says the code and the path itself.
+        Some(code) => {
+            let why = error.to_string();
+            let why = why.split(" (os error").next().unwrap_or_default().to_owned();
+            PyOSError::new_err((code, why, path.display().to_string()))
+        }
         None => PyOSError::new_err(format!("{}: {error}", path.display())),
     }
 }

@@ -66,7 +66,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"suite": "LAT_XX"}, "no test `LAT_XX`: there are LAT_RD"),
     ({"size": 4097}, "size 4097: legal are 1 to 4096"),
     ({"size": "many"}, "size 'many'"),
-    ({"size": [-1]}, "size -1"),
+    ({"size": [-1]}, "size -1: not within 0 to 4294967295"),
     ({"gen": 9}, "legal are"),
     ({"lanes": 3}, "legal are"),
     ({"mps": 100}, "legal are"),

@@ -154,7 +154,13 @@ fn there(at: &Json) -> Vec<String> {
             let named = |v: &Json| {
                 Some(names(v.as_array()?)).filter(|all| all.iter().any(|n| n.parse::<u64>().is_err()))
             };
-            map.keys().cloned().chain(map.values().filter_map(named).flatten()).collect()
+            let mut all: Vec<String> = map.keys().cloned().collect();
+            for name in map.values().filter_map(named).flatten() {
+                if !all.contains(&name) {
+                    all.push(name);
+                }
+            }
+            all
         }
         Json::Array(list) => names(list),
         _ => Vec::new(),
@@ -198,7 +204,7 @@ mod tests {
     #[test]
     fn what_is_not_there_is_told_with_what_is() {
         for (path, why) in [
-            ("hops", "no `hops` in the report: there are devices, links, outcome, tlp_hops, nic, nic"),
+            ("hops", "no `hops` in the report: there are devices, links, outcome, tlp_hops, nic"),
             ("links.disk.gen", "no `disk` in `links`: there are nic"),
             (
                 "links.nic.transactions.dma_write.requests",

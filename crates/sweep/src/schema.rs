@@ -121,7 +121,8 @@ pub struct Metric {
     /// Where it stands in the report that `riser run --json` prints: names with dots between.
     pub path: Option<String>,
     /// What it is computed by: `+ - * /`, parentheses, `min(a, b)`, `max(a, b)`, `log2(a)`, `exp2(a)`, numbers, metrics that
-    /// stand above, and keys of `[over]` (between quotes where they are no plain names).
+    /// stand above, and keys of `[over]` (between quotes where they are no plain names). It has no value where one of these has none,
+    /// and where it is no finite number.
     pub expr: Option<String>,
     /// Where the aim is: what is best.
     pub aim: Option<Aim>,

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a device in Python says of itself by its attributes, as configuration spaces. Never says what it does.
 
-use crate::error::RiserError;
+use crate::error::{self, RiserError};
 use config::{Bar, Builder, ConfigSpace, Identity, MsiLayout, MsixLayout, PcieLayout, SriovLayout};
 use plug::{Fault, Site};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyDictMethods};
+use std::fmt::Display;
 use tlp::message::MessageCodes;
 
 /// Attributes of a device.
@@ -103,7 +104,7 @@ where
     T: for<'a> FromPyObject<'a, 'py, Error = PyErr>,
 {
     let value = device.getattr(name)?;
-    value.extract().map_err(|error| named(device, name, &value, &error))
+    value.extract().map_err(|why| named(device, name, &value, error::unfit::<T>(device.py(), &why)))
 }
 
 fn class_code(device: &Bound<'_, PyAny>) -> PyResult<u32> {
@@ -116,7 +117,7 @@ fn class_code(device: &Bound<'_, PyAny>) -> PyResult<u32> {
     }
 }
 
-fn named(device: &Bound<'_, PyAny>, name: &str, value: &Bound<'_, PyAny>, why: &PyErr) -> PyErr {
+fn named(device: &Bound<'_, PyAny>, name: &str, value: &Bound<'_, PyAny>, why: impl Display) -> PyErr {
     let class = device.get_type();
     RiserError::new_err(format!("{class}.{name} = {value}: {why}"))
 }
@@ -127,7 +128,7 @@ fn bars(device: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<(u8, Bar)>> {
     let each =
         |(number, bar): (Bound<'_, PyAny>, Bound<'_, PyAny>)| Ok((number.extract::<u8>()?, one_bar(&bar)?));
     let read = || value.cast::<PyDict>()?.iter().map(each).collect::<PyResult<Vec<_>>>();
-    read().map_err(|error| named(device, name, &value, &error))
+    read().map_err(|error| named(device, name, &value, error))
 }
 
 fn one_bar(bar: &Bound<'_, PyAny>) -> PyResult<Bar> {
@@ -156,5 +157,5 @@ fn msix(device: &Bound<'_, PyAny>) -> PyResult<Option<MsixLayout>> {
             pending: (bar, pending),
         }))
     };
-    read().map_err(|error: PyErr| named(device, "msix", &msix, &error))
+    read().map_err(|error: PyErr| named(device, "msix", &msix, error))
 }

@@ -55,6 +55,6 @@ fn of<'py, T: FromPyObjectOwned<'py>>(name: &str, value: &Bound<'py, PyAny>) -> 
     value.extract::<T>().map_err(|why| {
         let why: PyErr = why.into();
         let shown = value.repr().map_or_else(|_| "?".to_owned(), |shown| shown.to_string());
-        error::argument(format!("{name} {shown}: {}", why.value(value.py())))
+        error::argument(format!("{name} {shown}: {}", error::unfit::<T>(value.py(), &why)))
     })
 }
