@@ -5,7 +5,7 @@ FUZZ_SECONDS ?= 60
 PREFIX ?= /usr/local
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo guest-demo rtl-demo test ci long check-format lint unit bench fuzz fmt doc reference libtlp registers device-header
+.PHONY: help setup demo guest-demo rtl-demo test ci long check-format lint unit bench hops fuzz fmt doc reference libtlp registers device-header
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ unit:
 
 bench: ## measure speed
 	cargo bench --workspace
+
+hops: ## count the instructions of a TLP-hop, by part, into docs/speed.md
+	scripts/hops.py
 
 fuzz: ## fuzz each parser for FUZZ_SECONDS
 	@scripts/fuzz.sh $(FUZZ_SECONDS)
