@@ -3,7 +3,7 @@
 
     python crates/python/bench/sweep.py [POINTS [TRANSFERS]]
 
-Each point is TRANSFERS reads of 256 B; with 8,000, which it is unless told, about 7 ms of simulation.
+Each point is TRANSFERS reads of 256 B; with 12,000, which it is unless told, about 9 ms of simulation.
 Busy is CPU time of all processes over wall time and cores, on a machine that has nothing else to do; simulation is its share of that.
 """
 
@@ -56,7 +56,7 @@ def measure(name: str, points: int, transfers: int, **how: Any) -> None:
 
 def main() -> None:
     """Measure each way."""
-    points, transfers = (int(n) for n in (sys.argv[1:] + ["10000", "8000"][len(sys.argv) - 1 :]))
+    points, transfers = (int(n) for n in (sys.argv[1:] + ["10000", "12000"][len(sys.argv) - 1 :]))
     for workers in (1, 2):
         measure("processes", points, transfers, workers=workers)
     try:

@@ -35,9 +35,10 @@ pub(crate) enum Order {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum Reply {
+    // The first that fits is taken: the most frequent one comes first.
+    Ran { record: Record, cpu_ns: u64, simulation_ns: u64 },
     Ready { ready: bool },
     Refused { refused: String },
-    Ran { record: Record, cpu_ns: u64, simulation_ns: u64 },
     Panic { panic: String },
 }
 

@@ -29,6 +29,8 @@ pub(super) struct Llc {
     ways: usize,
     /// The ways of cores in each set.
     core_ways: usize,
+    /// Whether all lines are foreign.
+    is_foreign: bool,
 }
 
 impl Llc {
@@ -37,12 +39,21 @@ impl Llc {
         let ways = profile.ways.clamp(2, 64) as usize;
         let sets = (profile.capacity_bytes / LINE_BYTES / ways as u64).max(MIN_SETS);
         let ddio_ways = (profile.ddio_ways as usize).clamp(1, ways - 1);
-        Llc { entries: vec![FOREIGN; sets as usize * ways], sets, ways, core_ways: ways - ddio_ways }
+        Llc {
+            entries: vec![FOREIGN; sets as usize * ways],
+            sets,
+            ways,
+            core_ways: ways - ddio_ways,
+            is_foreign: true,
+        }
     }
 
     /// Fills the cache with foreign lines.
     pub(super) fn thrash(&mut self) {
-        self.entries.fill(FOREIGN);
+        if !self.is_foreign {
+            self.entries.fill(FOREIGN);
+            self.is_foreign = true;
+        }
     }
 
     /// The last writer of the line of `address`, if the cache holds it.
@@ -65,6 +76,7 @@ impl Llc {
             self.use_entry(set, at, entry);
             return true;
         }
+        self.is_foreign = false;
         let last = match by {
             Writer::Core => set + self.core_ways - 1,
             Writer::Device => set + self.ways - 1,

@@ -94,6 +94,11 @@ struct Caches {
     eviction_latency: Duration,
 }
 
+/// The random numbers of a seed, apart from those that others draw with it.
+fn random(seed: u64) -> Xoshiro256PlusPlus {
+    Xoshiro256PlusPlus::seed_from_u64(seed ^ 0x6d65_6d6f_7279)
+}
+
 /// The other socket: what is there, and what it costs.
 struct Numa {
     figures: NumaProfile,
@@ -103,7 +108,7 @@ struct Numa {
 
 impl MemorySystem {
     /// The memory system of `profile` for this many root ports; `None` if the profile describes none.
-    pub(crate) fn new(profile: &HostProfile, ports: usize, seed: u64) -> Option<Box<MemorySystem>> {
+    pub(crate) fn new(profile: &HostProfile, ports: usize) -> Option<Box<MemorySystem>> {
         let settings = &profile.settings;
         let iommu = profile.iommu.as_ref().zip(settings.iommu);
         let iommu = iommu.map(|(iommu, page_size)| Iommu::new(iommu, page_size, ports));
@@ -122,10 +127,15 @@ impl MemorySystem {
             noise: profile.noise.clone(),
             power: (!profile.power.is_empty()).then(|| Power::new(&profile.power)),
             turns: vec![Turns::default(); ports],
-            rng: Xoshiro256PlusPlus::seed_from_u64(seed ^ 0x6d65_6d6f_7279),
+            rng: random(0),
             counters: MemoryCounters::default(),
         };
         system.does_anything().then(|| Box::new(system))
+    }
+
+    /// From now on it draws with `seed`.
+    pub(crate) fn seed(&mut self, seed: u64) {
+        self.rng = random(seed);
     }
 
     fn does_anything(&self) -> bool {

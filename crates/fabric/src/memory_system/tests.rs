@@ -57,8 +57,14 @@ fn sockets(device_socket: u8, memory_socket: u8, program_socket: u8) -> HostSett
     HostSettings { iommu: None, device_socket, memory_socket, program_socket }
 }
 
+fn seeded(profile: &HostProfile, ports: usize, seed: u64) -> Box<MemorySystem> {
+    let mut system = MemorySystem::new(profile, ports).unwrap();
+    system.seed(seed);
+    system
+}
+
 fn system(settings: HostSettings) -> Box<MemorySystem> {
-    MemorySystem::new(&profile(settings), 2, 1).unwrap()
+    seeded(&profile(settings), 2, 1)
 }
 
 fn access(address: u64, len: u32) -> Access {
@@ -160,7 +166,7 @@ fn a_sleeping_root_complex_is_woken_once() {
     let wake = vec![WeightedLatency { parts_per_billion: 1_000_000_000, latency: ns(650) }];
     let power = vec![PowerProfile { idle: ns(100), wake }];
     let profile = HostProfile { power, ..HostProfile::ideal() };
-    let mut system = MemorySystem::new(&profile, 1, 1).unwrap();
+    let mut system = seeded(&profile, 1, 1);
     assert_eq!(system.translate(&access(0, 64), at(1000)), at(1650));
     assert_eq!(system.translate(&access(0, 64), at(1010)), at(1650));
     system.stay_awake(at(2000));
@@ -170,10 +176,10 @@ fn a_sleeping_root_complex_is_woken_once() {
 
 #[test]
 fn a_host_without_such_parts_has_no_memory_system() {
-    assert!(MemorySystem::new(&HostProfile::ideal(), 4, 0).is_none());
+    assert!(MemorySystem::new(&HostProfile::ideal(), 4).is_none());
     // An IOMMU that is off, and another socket with nothing on it.
     let bare = HostProfile { llc: None, dram: None, ..profile(sockets(0, 0, 0)) };
-    assert!(MemorySystem::new(&bare, 4, 0).is_none());
+    assert!(MemorySystem::new(&bare, 4).is_none());
 }
 
 proptest! {
@@ -187,7 +193,7 @@ proptest! {
         let settings = HostSettings { iommu: Some(PageSize::Kib4), ..sockets(0, 0, 0) };
         let noise = vec![WeightedLatency { parts_per_billion: 300_000_000, latency: ns(1000) }];
         let profile = HostProfile { noise, ..profile(settings) };
-        let mut systems = [(); 2].map(|()| MemorySystem::new(&profile, 2, seed).unwrap());
+        let mut systems = [(); 2].map(|()| seeded(&profile, 2, seed));
         let mut written = std::collections::BTreeSet::new();
         for (n, (line, is_write)) in (0..).zip(accesses) {
             let access = access(line * 64, 64);
@@ -214,7 +220,7 @@ fn memory_sleeps_and_lines_that_were_read_stay() {
     let mut profile = profile(sockets(0, 0, 0));
     profile.llc.as_mut().unwrap().read_allocate = true;
     profile.dram.as_mut().unwrap().sleep = Some(PowerProfile { idle: ns(100), wake: always(650) });
-    let mut system = MemorySystem::new(&profile, 1, 1).unwrap();
+    let mut system = seeded(&profile, 1, 1);
     assert_eq!(system.read(&access(0, 64), at(1000)), ns(80 + 650), "memory sleeps");
     assert_eq!(
         system.read(&access(0, 64), at(5000)),
@@ -226,7 +232,7 @@ fn memory_sleeps_and_lines_that_were_read_stay() {
 
     let depth = |idle: u64, wake: u64| PowerProfile { idle: ns(idle), wake: always(wake) };
     profile.power = vec![depth(100, 60), depth(600, 640)];
-    let mut system = MemorySystem::new(&profile, 1, 1).unwrap();
+    let mut system = seeded(&profile, 1, 1);
     assert_eq!(system.translate(&access(0, 64), at(1000)), at(1640), "the deepest that it came to");
     assert_eq!(system.read(&access(0, 64), at(1640)), ns(80), "which wakes memory too");
     assert_eq!(system.translate(&access(0, 64), at(1800)), at(1860), "lightly");

@@ -56,16 +56,11 @@ impl Memory {
         Memory {
             contents,
             granted: Vec::new(),
-            system: MemorySystem::new(profile, ports, 0),
+            system: MemorySystem::new(profile, ports),
             read_free_at: Time::ZERO,
             write_free_at: Time::ZERO,
             write_visible_at: Time::ZERO,
         }
-    }
-
-    /// From now on the memory system draws with `seed`.
-    pub(super) fn seed(&mut self, profile: &HostProfile, ports: usize, seed: u64) {
-        self.system = MemorySystem::new(profile, ports, seed);
     }
 
     /// The memory system, where the profile describes one.

@@ -307,7 +307,9 @@ impl RootComplex {
     /// From now on memory draws with `seed`.
     #[must_use]
     pub fn with_seed(mut self, seed: u64) -> RootComplex {
-        self.base.memory.seed(&self.base.profile, self.base.ports.len(), seed);
+        if let Some(system) = self.base.memory.system() {
+            system.seed(seed);
+        }
         self
     }
 
