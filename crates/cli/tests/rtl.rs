@@ -427,6 +427,33 @@ fn what_descriptors_say_wrongly_is_told_and_errors_reach_the_design() {
     assert_eq!(report["devices"][0]["counters"]["received_unsupported"], 64);
 }
 
+/// A design that uses more tags than its slot has waits for ever: the run ends, and says why.
+#[test]
+fn a_design_with_more_tags_than_its_slot_is_told() {
+    if !has_verilator() {
+        return;
+    }
+    let design = format!(
+        "{COPY_FILE}reset.active_low = [\"reset_n\"]\n[block]\nkind = \"ultrascale\"\ndata_width_bits = 256\nuser_clock_hz = 250_000_000\n{COPY_FUNCTION}"
+    );
+    let folder = folder(COPY, &design);
+    assert_eq!(build(&folder).code, 0);
+    let steps = format!("{BUFFERS}{}{{ do = \"interrupt\", vector = 0 }},\n", page(0, "of = \"a\""));
+    let (outcome, _) = copy(&folder, "", &steps);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let with = |tags: &str| {
+        let tags = format!("slot.fpga.tags={tags}");
+        riser(&["run", &path(&folder, "lab.toml"), "--allow-native", "--json", "--set", &tags])
+    };
+    let few = with("16");
+    let why = "48 things that the design does wrongly, the first: cycle ";
+    let legal = "s_axis_rq: tag 16: legal are 0 to 15, by `tags` of the slot";
+    assert!(few.code != 0 && few.stderr.contains(why) && few.stderr.contains(legal), "{}", few.stderr);
+    let many = with("257");
+    let legal = "257 tags (tags of the slot): legal of \"ultrascale\" are 1 to 256";
+    assert!(many.code == 1 && many.stderr.contains(legal), "{}", many.stderr);
+}
+
 /// A virtual function copies in its own name, and interrupts. The clock is slow, as VFs are left alone for 100 ms (PCIe 5.0 §9.3.3.3.1).
 #[test]
 fn a_virtual_function_copies_and_interrupts() {

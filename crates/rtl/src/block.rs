@@ -122,6 +122,11 @@ impl BlockKind {
         }
     }
 
+    /// Tags that its slot may have: those that its streams have bits for.
+    pub(crate) fn most_tags(self) -> u16 {
+        256
+    }
+
     /// Physical and virtual functions that a design may have.
     pub(crate) fn legal_functions(self) -> [u16; 2] {
         match self {

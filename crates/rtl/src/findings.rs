@@ -37,8 +37,8 @@ pub(crate) enum Rule {
     Function(u8),
     #[error("s_axis_rq: tag {0} is in use by an earlier request")]
     TagInUse(u8),
-    #[error("s_axis_rq: tag {tag}: the block has {tags}, from 0 on")]
-    TagRange { tag: u8, tags: u16 },
+    #[error("s_axis_rq: tag {tag}: legal are 0 to {last}, {of}")]
+    TagRange { tag: u8, last: u16, of: TagsOf },
     #[error("cfg_interrupt_msi_int of {0:#x}: legal is one bit at a time")]
     Vectors(u32),
     #[error("an interrupt of function {0}, which is none of the design's, or is not enabled")]
@@ -61,6 +61,15 @@ pub(crate) enum Rule {
     Error(&'static str),
 }
 
+/// Who says how many tags there are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+pub(crate) enum TagsOf {
+    #[error("as many as the block has")]
+    Block,
+    #[error("by `tags` of the slot")]
+    Slot,
+}
+
 /// What is known of a design that runs.
 #[derive(Clone, Default, Debug)]
 pub struct Told {
@@ -81,6 +90,12 @@ impl Told {
     /// Nothing yet; `denied`: a run with findings has failed.
     pub(crate) fn denying(denied: bool) -> Told {
         Told { denied, ..Told::default() }
+    }
+
+    /// How much is wrong, if anything is, and what was first.
+    pub(crate) fn wrong(&self) -> Option<String> {
+        let first = self.findings.first()?;
+        Some(format!("{} things that the design does wrongly, the first: {first}", self.wrong))
     }
 
     /// Keeps what is wrong, with its cycle and the packet's bytes.
@@ -122,10 +137,7 @@ impl Report for Told {
     }
 
     fn verdict(&self) -> Option<String> {
-        let first = self.findings.first().filter(|_| self.denied)?;
-        Some(format!(
-            "{} things that the design does wrongly (deny_findings), the first: {first}",
-            self.wrong
-        ))
+        let wrong = self.wrong().filter(|_| self.denied)?;
+        Some(wrong.replacen("wrongly", "wrongly (deny_findings)", 1))
     }
 }

@@ -6,7 +6,7 @@ use crate::build;
 use crate::clocks::Clocks;
 use crate::descriptor::{Descriptors, Options};
 use crate::design::{self, Alignment, Design, Straddle};
-use crate::findings::Told;
+use crate::findings::{TagsOf, Told};
 use crate::loader::{Instance, Loaded};
 use crate::recording::Recorder;
 use crate::seven_series::SevenSeries;
@@ -106,6 +106,7 @@ impl Model for Settings {
         let design = Design::read(&path).map_err(|e| at(e.to_string()))?;
         self.check_functions(&design)?;
         check_link(&design, site)?;
+        check_tags(&design, site.tags)?;
         let told = Shared::new(Told::denying(self.deny_findings));
         let pool = site.payloads.clone();
         let mut not_built = None;
@@ -182,6 +183,16 @@ fn check_link(design: &Design, site: &Site<'_>) -> Result<(), Fault> {
             "a link of {rate} (link.gen = {is}) and {lanes} lanes: legal of {name} are link.gen 1 to {legal} and link.lanes 1 to {most_lanes}"
         ),
     ))
+}
+
+/// Checks that the block can send the tags of its slot: where there are more, software enables those of 10 bits, which are others.
+fn check_tags(design: &Design, tags: u16) -> Result<(), Fault> {
+    let most = design.block.kind.most_tags();
+    if tags <= most {
+        return Ok(());
+    }
+    let name = serde_json::to_string(&design.block.kind).unwrap_or_default();
+    Err(Fault::at("design", format!("{tags} tags (tags of the slot): legal of {name} are 1 to {most}")))
 }
 
 /// Where the host has no steps, the lab may name a model whose driver drives the design: by its first BAR of memory.
@@ -347,6 +358,7 @@ fn block(
         virtual_functions: design.virtual_functions(),
         msix_inside: settings.msix_inside,
         tags: tags.min(settings.kind.tags()),
+        tags_of: if tags < settings.kind.tags() { TagsOf::Slot } else { TagsOf::Block },
     };
     let limits =
         EndpointLimits { max_outstanding_reads: options.tags, tags_per: TagsPer::Endpoint, ..limits };

@@ -224,7 +224,11 @@ impl TlpDesign for Rtl {
         self.block.sends_wrong(why)
     }
 
+    /// What is wrong is often the reason.
     fn waits_for(&self) -> Option<String> {
-        (!self.block.is_idle()).then(|| format!("packets of a design, in cycle {}", self.block.cycle()))
+        let packets = || format!("packets of a design, in cycle {}", self.block.cycle());
+        let parts = [(!self.block.is_idle()).then(packets), self.told.get().wrong()];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        (!parts.is_empty()).then(|| parts.join("; "))
     }
 }

@@ -28,6 +28,7 @@ impl Bench {
             virtual_functions: vec![0],
             msix_inside: false,
             tags: 256,
+            tags_of: TagsOf::Block,
         };
         let mut block = Descriptors::new(&options, PayloadPool::new(), Shared::default());
         let space = Builder::type0(Identity::default()).pcie(PcieLayout::default()).usual().build().unwrap();
