@@ -129,10 +129,12 @@ impl Model for Settings {
             NativeCode::Allowed => trail::begin(&design, path.clone(), &told),
             _ => None,
         };
+        let mut is_shown = false;
         let instance = match site.native {
             NativeCode::Allowed => {
                 let look = watched.as_ref().map(|(_, look)| look);
                 let waves = self.waves_of(&path, look, around);
+                is_shown = waves.is_some();
                 Some(self.instance(&path, &design, look.map_or(site.seed, |look| look.seed), waves)?)
             }
             NativeCode::NotLoaded => {
@@ -152,7 +154,7 @@ impl Model for Settings {
             .recorded(recorder.flatten())
             .watched(watched.map(|(trail, _)| trail))
             .looking(trigger)
-            .showing(!self.waves.is_empty());
+            .showing(is_shown);
         let functions = space::physical(&design, site.pcie)?;
         let mut block = HardBlock::new("rtl", functions, limits, pool, rtl).map_err(|e| at(e.to_string()))?;
         for (physical, config) in space::virtual_ones(&design, site.pcie)? {

@@ -12,6 +12,7 @@ use crate::trail::Trail;
 use crate::trigger::Trigger;
 use config::ConfigSpace;
 use device::seam::{Ready, ResetKind, Token};
+use endpoint::LinkCredits;
 use endpoint::hard_block::{DesignInput, DesignOutput, DesignRequest, RefusedTlp, TlpDesign};
 use plug::Shared;
 use tlp::{Bdf, Class, Duration, Time, Tlp};
@@ -40,7 +41,7 @@ pub(crate) struct Rtl {
     trail: Option<Shared<Trail>>,
     /// Looks for a TLP, from which on waves are wanted.
     trigger: Option<Box<Trigger>>,
-    /// What waves show of TLPs, where there are any.
+    /// What waves show of TLPs and credits, where there are any.
     shown: Option<Box<Shown>>,
 }
 
@@ -106,9 +107,9 @@ impl Rtl {
         Rtl { trigger, ..self }
     }
 
-    /// Shows TLPs in the waves.
-    pub(crate) fn showing(self, tlps: bool) -> Rtl {
-        Rtl { shown: tlps.then(Box::default), ..self }
+    /// Shows TLPs and credits in the waves, where there are any.
+    pub(crate) fn showing(self, waves: bool) -> Rtl {
+        Rtl { shown: waves.then(Box::default), ..self }
     }
 
     fn see(&mut self, way: Way, now: Time, tlp: &Tlp) {
@@ -181,6 +182,18 @@ impl TlpDesign for Rtl {
         while self.block.ready() == Ready::NONE && self.pass_edges(until) {}
         self.is_ahead = self.at > before;
         self.block.tell();
+    }
+
+    fn shows_credits(&self) -> bool {
+        self.shown.is_some()
+    }
+
+    fn handle_credits(&mut self, credits: &LinkCredits) {
+        if let (Some(shown), Some(instance)) = (&mut self.shown, &mut self.instance)
+            && shown.see_credits(credits)
+        {
+            instance.show(&shown.words);
+        }
     }
 
     fn configured(&mut self, now: Time, function: u16, id: Bdf, config: &ConfigSpace) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The seam between a front and a design that speaks TLPs. Knows no front.
 
+use crate::port::LinkCredits;
 use config::ConfigSpace;
 use device::seam::{BarIndex, DmaError, Ready, ResetKind, Token};
 use tlp::message::MessageCodes;
@@ -36,6 +37,16 @@ pub trait TlpDesign {
     /// As [`TlpPort::run_ahead`](crate::TlpPort::run_ahead).
     fn run_ahead(&mut self, until: Time) {
         let _ = until;
+    }
+
+    /// As [`TlpPort::shows_credits`](crate::TlpPort::shows_credits).
+    fn shows_credits(&self) -> bool {
+        false
+    }
+
+    /// As [`TlpPort::handle_credits`](crate::TlpPort::handle_credits).
+    fn handle_credits(&mut self, credits: &LinkCredits) {
+        let _ = credits;
     }
 
     /// The registers of a function, as software or a reset has left them, and its ID.

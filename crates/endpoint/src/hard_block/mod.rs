@@ -24,7 +24,7 @@ use crate::front::requests::Question;
 use crate::front::{
     Counters, EndpointError, EndpointLimits, Front, MAX_REFUSED_PER_POLL, MAX_STALE_PER_POLL, earlier,
 };
-use crate::port::{CreditReturn, TlpPort};
+use crate::port::{CreditReturn, LinkCredits, TlpPort};
 use answering::Answering;
 use config::{ConfigSpace, Uncorrectable};
 use device::seam::{DmaError, Ready, ResetKind, Token};
@@ -443,6 +443,14 @@ impl<D: TlpDesign> TlpPort for HardBlock<D> {
     fn run_ahead(&mut self, until: Time) {
         let until = self.next_deadline().map_or(until, |at| at.min(until));
         self.design.run_ahead(until);
+    }
+
+    fn shows_credits(&self) -> bool {
+        self.design.shows_credits()
+    }
+
+    fn handle_credits(&mut self, credits: &LinkCredits) {
+        self.design.handle_credits(credits);
     }
 
     fn handle_notice(&mut self, now: Time, notice: Notice) {

@@ -2,7 +2,9 @@
 //! `riser rtl build`, and designs in slots: what is built runs, and what a design does wrongly is told. Skipped, with a message, where there is no
 //! Verilator.
 
+#[path = "../common/mod.rs"]
 mod common;
+mod credits;
 
 use common::{Outcome, riser};
 use std::fs;
@@ -10,12 +12,12 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
-const SCRATCH: &str = include_str!("../../rtl/examples/scratch.v");
-const DESIGN: &str = include_str!("../../rtl/examples/scratch.toml");
+const SCRATCH: &str = include_str!("../../../rtl/examples/scratch.v");
+const DESIGN: &str = include_str!("../../../rtl/examples/scratch.toml");
 const LAB: &str = "version = 1\nlimit_us = 100\n[[slot]]\nname = \"fpga\"\ndevice = \"rtl\"\nlink = { gen = 2, lanes = 1 }\nrtl.design = \"design.toml\"\n";
 
 /// A design with streams of descriptors, and how its file begins.
-const COPY: &str = include_str!("../../rtl/examples/copy.v");
+const COPY: &str = include_str!("../../../rtl/examples/copy.v");
 const COPY_FILE: &str = "version = 1\ntop = \"copy\"\nsources = [\"scratch.v\"]\n";
 const COPY_FUNCTION: &str = "[function]\nmsi_vectors = 0\nintx = false\nmsix = { vectors = 4, bar = 0, table = 0x1000, pending = 0x1800 }\nbars = [{ bar = 0, kind = \"memory64\", size_bytes = 0x10000 }]\n";
 /// A source and a destination.
