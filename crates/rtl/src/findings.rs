@@ -20,7 +20,7 @@ pub(crate) enum Rule {
     #[error(
         "{0}_tkeep of {1:#x}: legal are whole double-words from the first lane on, all of them but in the last beat"
     )]
-    Keep(&'static str, u32),
+    Keep(&'static str, u64),
     #[error("{0}: a packet that is longer than any TLP")]
     TooLong(&'static str),
     #[error("{0}_tuser: {1}")]
@@ -45,11 +45,9 @@ pub(crate) enum Rule {
     InterruptFunction(u32),
     #[error("an interrupt before the block has answered the one before it (sent, or fail)")]
     InterruptEarly,
-    #[error("a TLP of {sent} B, whose header says {said} B: the block drops it (tx_err_drop)")]
+    #[error("a TLP of {sent} B, whose header says {said} B: the block drops it")]
     Length { sent: usize, said: usize },
-    #[error(
-        "a TLP whose header is not whole, or with prefixes that break a rule: the block drops it (tx_err_drop)"
-    )]
+    #[error("a TLP whose header is not whole, or with prefixes that break a rule: the block drops it")]
     Header,
     #[error("the TLP was not sent: {0}")]
     Refused(String),

@@ -12,6 +12,7 @@ use crate::recording::Recorder;
 use crate::seven_series::SevenSeries;
 use crate::slot::Rtl;
 use crate::space;
+use crate::tlp_stream::TlpStream;
 use crate::trail::{self, Look};
 use crate::trigger::{self, Part};
 use capture::Filter;
@@ -24,7 +25,7 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use tlp::{Duration, PayloadPool, Time};
 
-/// A design in Verilog with a vendor's PCI Express block, under Verilator: `riser rtl build` makes its library. Its code runs with
+/// A design in Verilog with a PCI Express block, under Verilator: `riser rtl build` makes its library. Its code runs with
 /// `--allow-native` alone.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -347,8 +348,14 @@ fn block(
         ..EndpointLimits::default()
     };
     let (shape, latency) = (design.shape(), settings.latency_cycles);
-    if settings.kind == BlockKind::SevenSeries {
-        return (Box::new(SevenSeries::new(shape, latency, pool.clone(), told.clone())), limits);
+    match settings.kind {
+        BlockKind::SevenSeries => {
+            return (Box::new(SevenSeries::new(shape, latency, pool.clone(), told.clone())), limits);
+        }
+        BlockKind::TlpStream => {
+            return (Box::new(TlpStream::new(shape, latency, pool.clone(), told.clone())), limits);
+        }
+        _ => {}
     }
     let Straddle { rq, rc, cq, cc } = settings.straddle;
     let options = Options {

@@ -5,6 +5,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod credits;
+mod stream;
 
 use common::{Outcome, riser};
 use std::fs;
@@ -314,6 +315,21 @@ fn what_cannot_be_built_names_its_place() {
             "virtual functions",
         ),
         (SCRATCH.to_owned(), DESIGN.replace("7-series", "8-series"), "7-series"),
+        (
+            SCRATCH.to_owned(),
+            DESIGN.replace("7-series", "tlp-stream").replace("= 64", "= 512\nstraddle = { rc = 2 }"),
+            "block.straddle.rc = 2: legal are 1 to 1",
+        ),
+        (
+            SCRATCH.to_owned(),
+            DESIGN.replace("7-series", "tlp-stream").replace("= 64", "= 64\nmsix_inside = true"),
+            "block.msix_inside",
+        ),
+        (
+            SCRATCH.replace("pcie_7x", "riser_tlp_stream"),
+            DESIGN.replace("7-series", "tlp-stream"),
+            "`riser_tlp_stream` has no port `user_clk_out`",
+        ),
         (SCRATCH.to_owned(), DESIGN.replace("\"scratch\"", "\"a; b\""), "legal is a name as Verilog has it"),
     ];
     for (source, design, why) in rows {

@@ -252,10 +252,8 @@ impl Block for Descriptors {
     }
 
     fn ready(&self) -> Ready {
-        let cycle = self.inner.common.cycle;
-        let of = |class: Class| Ready::when(self.inner.leaving.is_due(class, cycle), Ready::output(class));
         let taken = Ready::when(self.completer.cq.has_taken(), Ready::TAKEN);
-        Class::ALL.iter().fold(taken, |all, class| all.or(of(*class)))
+        self.inner.leaving.ready(self.inner.common.cycle).or(taken)
     }
 
     fn next_output(&mut self, class: Class) -> Option<DesignOutput> {
