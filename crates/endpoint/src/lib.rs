@@ -23,5 +23,6 @@ pub use self::endpoint::{
     TagsPer, VirtualFunctions,
 };
 pub use hard_block::{HardBlock, TlpDesign};
-pub use port::{CreditReturn, TlpPort, detected_error};
+pub use link::UnusedCredits;
+pub use port::{CreditReturn, LinkCredits, TlpPort, detected_error};
 pub use raw::RawDevice;

@@ -3,7 +3,7 @@
 
 use config::{Correctable, DetectedError, Uncorrectable};
 use device::seam::Ready;
-use link::Notice;
+use link::{Notice, UnusedCredits};
 use tlp::{Class, TcSet, Time, Tlp, TrafficClass};
 
 /// Receive-buffer space that a port gives back for a TLP it has consumed.
@@ -23,6 +23,15 @@ impl CreditReturn {
     pub const fn of(tlp: &Tlp) -> CreditReturn {
         CreditReturn { tc: tlp.repr.tc, class: tlp.class(), data_credits: tlp.data_credits() }
     }
+}
+
+/// What both ends of a link may still send on VC0, by [`Class::index`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LinkCredits {
+    /// This end.
+    pub here: [UnusedCredits; 3],
+    /// The other end.
+    pub there: [UnusedCredits; 3],
 }
 
 /// The error that a port has seen, with the header that it saw (zeros where it saw none), as an owner with registers
@@ -86,6 +95,18 @@ pub trait TlpPort {
     /// names when what comes of them is to be polled. For speed alone.
     fn run_ahead(&mut self, until: Time) {
         let _ = until;
+    }
+
+    /// Whether it shows the credits of its link to somebody. Asked once, and of a port with a clock
+    /// ([`is_ticking`](Self::is_ticking)) alone.
+    fn shows_credits(&self) -> bool {
+        false
+    }
+
+    /// Takes the credits of its link, as they are from its next edge on: before the port is called for it, and before
+    /// [`run_ahead`](Self::run_ahead), where it [shows](Self::shows_credits) them.
+    fn handle_credits(&mut self, credits: &LinkCredits) {
+        let _ = credits;
     }
 
     /// Takes a notice of the link's port: errors of the layers below, which an owner with registers logs

@@ -27,7 +27,7 @@ use crate::switch::Switch;
 use crate::tap::{Direction, Tap, TapRecord};
 use crate::topology::{HostId, LinkEvent, PortId, Side};
 use crate::wire::{Odd, PortState};
-use endpoint::TlpPort;
+use endpoint::{LinkCredits, TlpPort};
 use hosts::Hosts;
 use link::{Counters, Port, SentFrame};
 use std::collections::VecDeque;
@@ -53,6 +53,8 @@ struct Slot {
     device: Box<dyn TlpPort>,
     /// It has a clock that always runs, and may run ahead.
     is_clocked: bool,
+    /// It shows the credits of its link.
+    shows_credits: bool,
     timer_at: Time,
     /// One TLP per class that the device has given but whose virtual channel has no room.
     held: [Option<Tlp>; 3],
@@ -347,6 +349,9 @@ impl Fabric {
     }
 
     fn slot_timer(&mut self, n: usize) {
+        if self.slots[n].shows_credits {
+            self.show_credits(n);
+        }
         let slot = &mut self.slots[n];
         if slot.timer_at == self.now {
             slot.timer_at = Time::MAX;
@@ -370,9 +375,22 @@ impl Fabric {
         self.pump(port);
         let slot = &mut self.slots[n];
         slot.timer_at = at;
+        if slot.shows_credits {
+            self.show_credits(n);
+        }
+        let slot = &mut self.slots[n];
         let until = self.queue.next_time().min(self.known_until).min(self.now + MOST_AHEAD);
         slot.device.run_ahead(until);
         self.arm_slot(n);
+    }
+
+    #[cold]
+    fn show_credits(&mut self, n: usize) {
+        let slot = &mut self.slots[n];
+        let here = &self.ports[slot.port];
+        let there = &self.ports[here.id.peer().index()];
+        let [here, there] = [here, there].map(|end| end.port.unused_credits());
+        slot.device.handle_credits(&LinkCredits { here, there });
     }
 
     /// Requests the timer of a slot's device, where that is earlier than the one requested.

@@ -14,6 +14,15 @@ const fn mask(field_bits: u32, scale: Scale) -> u16 {
     (u16::MAX as u32 >> (16 - field_bits - scale.shift())) as u16
 }
 
+/// What a sender has of one class and has not used: CREDIT_LIMIT less CREDITS_CONSUMED (`PCIe 6.0 §2.6.1.1`). `None`: infinite.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UnusedCredits {
+    /// Headers.
+    pub header: Option<u16>,
+    /// Units of 16 B of data.
+    pub data: Option<u16>,
+}
+
 /// Sender's side of one type of credit: CREDITS_CONSUMED and CREDIT_LIMIT (`PCIe 5.0 §2.6.1.1`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct TxCredit {
@@ -109,6 +118,11 @@ impl TxCredits {
     /// Unused header and data credits; `None`: infinite.
     pub(crate) const fn available(&self) -> (Option<u16>, Option<u16>) {
         (self.header.available(), self.data.available())
+    }
+
+    /// The same by name.
+    pub(crate) const fn unused(&self) -> UnusedCredits {
+        UnusedCredits { header: self.header.available(), data: self.data.available() }
     }
 }
 

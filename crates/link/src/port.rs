@@ -13,6 +13,7 @@ use crate::arbiter::Arbiter;
 use crate::channel::Channel;
 use crate::config::{FlowControlMode, PortConfig};
 use crate::counters::Counters;
+use crate::credit::UnusedCredits;
 use crate::frame::{Damage, Frame, Sent, SentFrame, Transmission};
 use crate::init::{FeatureExchange, State};
 use crate::notice::{Notice, Notices};
@@ -450,6 +451,11 @@ impl Port {
         }
         self.wire.hold(now, until, &mut self.counters);
         self.replay.hold(now, until.max(now));
+    }
+
+    /// The unused credits of VC0, by [`Class::index`]: zero before an InitFC has said how many there are.
+    pub fn unused_credits(&self) -> [UnusedCredits; 3] {
+        self.channels[0].tx.map(|credits| credits.unused())
     }
 
     /// Counters of the transmit direction and of errors at the receiver.

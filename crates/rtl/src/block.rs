@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The ports of vendors' blocks as data: what a stand-in of the same name has, and which of them riser reads and drives.
+//! The ports of vendors' blocks, and of riser's own, as data: what a stand-in of the same name has, and which of them riser reads and drives.
 //!
 //! At each edge of the user clock riser gets the values of all [`Role::Read`] ports as one vector, in the order of the table from bit 0
 //! on, and gives those of all [`Role::Driven`] ports as another.
 
 pub(crate) mod descriptor;
 pub(crate) mod seven_series;
+pub(crate) mod tlp_stream;
 
 use config::ConfigSpace;
 use descriptor::Stream;
@@ -63,7 +64,7 @@ pub(crate) trait Block {
     fn tell(&self);
 }
 
-/// A vendor's block.
+/// A block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub enum BlockKind {
     /// 7 Series Integrated Block for PCI Express (PG054): `pcie_7x`, and `pcie_s7` of LiteX; Gen2.
@@ -78,6 +79,9 @@ pub enum BlockKind {
     /// UltraScale+ Devices Integrated Block for PCI Express (PG213): `pcie4_uscale_plus_0`.
     #[serde(rename = "ultrascale-plus")]
     UltraScalePlus,
+    /// TLPs as they are, on a stream each way: `riser_tlp_stream`, which is no vendor's.
+    #[serde(rename = "tlp-stream")]
+    TlpStream,
 }
 
 impl BlockKind {
@@ -88,6 +92,7 @@ impl BlockKind {
             BlockKind::Virtex7Gen3 => "pcie3_7x_0",
             BlockKind::UltraScale => "pcie3_ultrascale_0",
             BlockKind::UltraScalePlus => "pcie4_uscale_plus_0",
+            BlockKind::TlpStream => "riser_tlp_stream",
         }
     }
 
@@ -96,7 +101,7 @@ impl BlockKind {
         match self {
             BlockKind::SevenSeries => 128,
             BlockKind::Virtex7Gen3 | BlockKind::UltraScale => 256,
-            BlockKind::UltraScalePlus => 512,
+            BlockKind::UltraScalePlus | BlockKind::TlpStream => 512,
         }
     }
 
@@ -106,12 +111,13 @@ impl BlockKind {
             BlockKind::SevenSeries => Rate::Gt5,
             BlockKind::Virtex7Gen3 | BlockKind::UltraScale => Rate::Gt8,
             BlockKind::UltraScalePlus => Rate::Gt16,
+            BlockKind::TlpStream => Rate::Gt32,
         }
     }
 
     /// Lanes of its link at most.
     pub(crate) fn most_lanes(self) -> u16 {
-        if self == BlockKind::UltraScalePlus { 16 } else { 8 }
+        if matches!(self, BlockKind::UltraScalePlus | BlockKind::TlpStream) { 16 } else { 8 }
     }
 
     /// Tags of all functions together (PG023, PG156, PG213: "Tag Management for Non-Posted Transactions").
@@ -119,13 +125,19 @@ impl BlockKind {
         match self {
             BlockKind::Virtex7Gen3 | BlockKind::UltraScale => 64,
             BlockKind::SevenSeries | BlockKind::UltraScalePlus => 256,
+            BlockKind::TlpStream => 768,
         }
+    }
+
+    /// Tags that its slot may have: those that its streams have bits for.
+    pub(crate) fn most_tags(self) -> u16 {
+        if self == BlockKind::TlpStream { 768 } else { 256 }
     }
 
     /// Physical and virtual functions that a design may have.
     pub(crate) fn legal_functions(self) -> [u16; 2] {
         match self {
-            BlockKind::SevenSeries => [1, 0],
+            BlockKind::SevenSeries | BlockKind::TlpStream => [1, 0],
             BlockKind::Virtex7Gen3 | BlockKind::UltraScale => [2, 6],
             BlockKind::UltraScalePlus => [4, 252],
         }
@@ -134,7 +146,7 @@ impl BlockKind {
     /// Physical and virtual functions for which its ports have room.
     pub(crate) fn functions(self) -> [u16; 2] {
         match self {
-            BlockKind::SevenSeries => [1, 0],
+            BlockKind::SevenSeries | BlockKind::TlpStream => [1, 0],
             BlockKind::Virtex7Gen3 => [2, 6],
             BlockKind::UltraScale => [4, 8],
             BlockKind::UltraScalePlus => [4, 252],
@@ -147,6 +159,7 @@ impl BlockKind {
             BlockKind::Virtex7Gen3 => &[descriptor::ALL, descriptor::GEN3, descriptor::VIRTEX7],
             BlockKind::UltraScale => &[descriptor::ALL, descriptor::GEN3, descriptor::ULTRASCALE],
             BlockKind::UltraScalePlus => &[descriptor::ALL, descriptor::ULTRASCALE_PLUS],
+            BlockKind::TlpStream => &[tlp_stream::PORTS],
         };
         tables.iter().flat_map(|table| table.iter())
     }
@@ -157,6 +170,22 @@ pub(crate) trait Named: Copy {
     /// Its number, as [`Role`] has it.
     fn index(self) -> usize;
 }
+
+/// Ports by their places in a list, as their [`Role`]s number them.
+macro_rules! numbered {
+    ($(#[$doc:meta])* $name:ident { $($port:ident),* $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub(crate) enum $name { $($port),* }
+
+        impl $crate::block::Named for $name {
+            fn index(self) -> usize {
+                self as usize
+            }
+        }
+    };
+}
+use numbered;
 
 /// A port of a block, by the name and width that its product guide has.
 #[derive(Clone, Copy, Debug)]
@@ -270,7 +299,7 @@ mod tests {
     #[test]
     fn tables_are_sound() {
         use BlockKind::*;
-        for kind in [SevenSeries, Virtex7Gen3, UltraScale, UltraScalePlus] {
+        for kind in [SevenSeries, Virtex7Gen3, UltraScale, UltraScalePlus, TlpStream] {
             let (mut names, mut read, mut driven) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
             for port in kind.ports() {
                 assert!(names.insert(port.name), "{kind:?}: {}", port.name);

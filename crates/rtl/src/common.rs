@@ -2,6 +2,7 @@
 //! What all blocks have in common: time and reset, findings, and what waits for the link. Knows no stream.
 
 use crate::findings::{Rule, Told};
+use device::seam::Ready;
 use endpoint::hard_block::RefusedTlp;
 use plug::Shared;
 use std::collections::VecDeque;
@@ -121,6 +122,12 @@ impl<T> Leaving<T> {
         let posted = self.queues[Class::Posted.index()].front().map_or(u64::MAX, |first| first.stamp);
         let first = self.queues[class.index()].front();
         first.is_some_and(|first| first.from <= cycle && first.stamp <= posted)
+    }
+
+    /// The classes of which something may leave.
+    pub(crate) fn ready(&self, cycle: u64) -> Ready {
+        let of = |class: &Class| Ready::when(self.is_due(*class, cycle), Ready::output(*class));
+        Class::ALL.iter().fold(Ready::NONE, |all, class| all.or(of(class)))
     }
 
     pub(crate) fn pop(&mut self, class: Class, cycle: u64) -> Option<T> {

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// Bytes of a design's file at most.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// A design in Verilog or SystemVerilog with a vendor's PCI Express block. Paths are relative to the file.
+/// A design in Verilog or SystemVerilog with a PCI Express block. Paths are relative to the file.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Design {
@@ -45,7 +45,7 @@ pub struct Design {
     /// Clocks beside the block's.
     #[serde(default, rename = "clock")]
     pub clocks: Vec<Clock>,
-    /// The vendor's block.
+    /// The block.
     pub block: Block,
     /// The function that it is: what its tool writes into its configuration space.
     #[serde(default)]
@@ -77,16 +77,16 @@ pub struct Clock {
     pub frequency_hz: u64,
 }
 
-/// The vendor's block.
+/// The block.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Block {
     /// Which one.
     pub kind: BlockKind,
-    /// The name of its module, where it is not that of the vendor.
+    /// The name of its module, where it is not that of the kind.
     #[serde(default)]
     pub module: Option<String>,
-    /// Bits of the streams' data: 64 or 128; 256 with streams of descriptors, and 512 of UltraScale+.
+    /// Bits of the streams' data: 64 or 128; 256 but of 7-series, and 512 of UltraScale+ and streams of TLPs.
     #[schemars(range(min = 64, max = 512), extend("powerOfTwo" = true))]
     pub data_width_bits: u16,
     /// Lanes of its link.
@@ -328,9 +328,15 @@ impl Design {
                 kind.most_lanes()
             ));
         }
-        let address_aligned = self.block.alignment == Alignment::Address;
+        let is_stream = kind == BlockKind::TlpStream;
+        if is_stream && self.block.msix_inside {
+            return Err(format!(
+                "block.msix_inside = true: legal of {name} is false: the table is the design's"
+            ));
+        }
+        let may_straddle = self.block.alignment != Alignment::Address && !is_stream;
         let most = |rc: bool| match (bits, rc) {
-            _ if address_aligned => 1,
+            _ if !may_straddle => 1,
             (512, true) => 4,
             (512, false) | (256, true) => 2,
             _ => 1,
@@ -344,7 +350,7 @@ impl Design {
         ] {
             if value > most {
                 return Err(format!(
-                    "block.straddle.{key} = {value}: legal are 1 to {most} with {bits} bits and this alignment"
+                    "block.straddle.{key} = {value}: legal are 1 to {most} with {bits} bits and this alignment, of {name}"
                 ));
             }
         }

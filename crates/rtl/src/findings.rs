@@ -20,7 +20,7 @@ pub(crate) enum Rule {
     #[error(
         "{0}_tkeep of {1:#x}: legal are whole double-words from the first lane on, all of them but in the last beat"
     )]
-    Keep(&'static str, u32),
+    Keep(&'static str, u64),
     #[error("{0}: a packet that is longer than any TLP")]
     TooLong(&'static str),
     #[error("{0}_tuser: {1}")]
@@ -37,19 +37,17 @@ pub(crate) enum Rule {
     Function(u8),
     #[error("s_axis_rq: tag {0} is in use by an earlier request")]
     TagInUse(u8),
-    #[error("s_axis_rq: tag {tag}: the block has {tags}, from 0 on")]
-    TagRange { tag: u8, tags: u16 },
+    #[error("s_axis_rq: tag {tag}: legal are 0 to {last}, {of}")]
+    TagRange { tag: u8, last: u16, of: TagsOf },
     #[error("cfg_interrupt_msi_int of {0:#x}: legal is one bit at a time")]
     Vectors(u32),
     #[error("an interrupt of function {0}, which is none of the design's, or is not enabled")]
     InterruptFunction(u32),
     #[error("an interrupt before the block has answered the one before it (sent, or fail)")]
     InterruptEarly,
-    #[error("a TLP of {sent} B, whose header says {said} B: the block drops it (tx_err_drop)")]
+    #[error("a TLP of {sent} B, whose header says {said} B: the block drops it")]
     Length { sent: usize, said: usize },
-    #[error(
-        "a TLP whose header is not whole, or with prefixes that break a rule: the block drops it (tx_err_drop)"
-    )]
+    #[error("a TLP whose header is not whole, or with prefixes that break a rule: the block drops it")]
     Header,
     #[error("the TLP was not sent: {0}")]
     Refused(String),
@@ -59,6 +57,15 @@ pub(crate) enum Rule {
     RegisterWrite,
     #[error("{0}: riser's block does nothing for this input of a design")]
     Error(&'static str),
+}
+
+/// Who says how many tags there are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+pub(crate) enum TagsOf {
+    #[error("as many as the block has")]
+    Block,
+    #[error("by `tags` of the slot")]
+    Slot,
 }
 
 /// What is known of a design that runs.
@@ -81,6 +88,12 @@ impl Told {
     /// Nothing yet; `denied`: a run with findings has failed.
     pub(crate) fn denying(denied: bool) -> Told {
         Told { denied, ..Told::default() }
+    }
+
+    /// How much is wrong, if anything is, and what was first.
+    pub(crate) fn wrong(&self) -> Option<String> {
+        let first = self.findings.first()?;
+        Some(format!("{} things that the design does wrongly, the first: {first}", self.wrong))
     }
 
     /// Keeps what is wrong, with its cycle and the packet's bytes.
@@ -122,10 +135,7 @@ impl Report for Told {
     }
 
     fn verdict(&self) -> Option<String> {
-        let first = self.findings.first().filter(|_| self.denied)?;
-        Some(format!(
-            "{} things that the design does wrongly (deny_findings), the first: {first}",
-            self.wrong
-        ))
+        let wrong = self.wrong().filter(|_| self.denied)?;
+        Some(wrong.replacen("wrongly", "wrongly (deny_findings)", 1))
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! RTL in a slot: a design for an FPGA with its vendor's PCI Express block, under Verilator. The design stays as it is; the block's module is
+//! RTL in a slot: a design for an FPGA with its vendor's PCI Express block, or streams of TLPs, under Verilator. The design stays as it is; the block's module is
 //! replaced by a stand-in of the same name and ports, behind which riser's front and the block's streams are.
 //!
 //! - [`Design`]: the file of a design; [`build()`] makes a library of it, with Verilator;
@@ -8,8 +8,8 @@
 //!   `still`: clocks without an edge;
 //! - `block`, `signals`: the ports of vendors' blocks, as data;
 //! - [`Recording`]: what a design is given, to measure what riser adds; `trail`, `parting`, `vcd`: two runs of a design, compared;
-//! - `seven_series`, `receive`, `transmit`, `status`: the 7-series block; `descriptor`: those with streams of descriptors; `common`, `kept`,
-//!   `registers`: what they share;
+//! - `seven_series`, `receive`, `status`: the 7-series block; `descriptor`: those with streams of descriptors; `tlp_stream`: TLPs as they are,
+//!   of no vendor's block; `transmit`, `common`, `kept`, `registers`: what they share;
 //! - `space`: configuration spaces; `slot`, `clocks`: a block and the design in time; `shown`: its TLPs in the waves; `trigger`: waves from a TLP on.
 //!
 //! Never parses an expression of Verilog, and never knows what a design does.
@@ -39,6 +39,7 @@ mod space;
 mod standin;
 mod status;
 mod still;
+mod tlp_stream;
 mod trail;
 mod transmit;
 mod trigger;

@@ -5,6 +5,7 @@
 #![allow(unsafe_code, reason = "the library of a design is called here")]
 
 use crate::complaints::explained;
+use crate::shown::WORDS;
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
@@ -14,7 +15,7 @@ use thiserror::Error;
 use tlp::Time;
 
 /// Version of what stands between riser and a library.
-pub(crate) const ABI: u32 = 3;
+pub(crate) const ABI: u32 = 4;
 const ENTRY: &str = "riser_rtl_entry";
 const ERROR_BYTES: usize = 1024;
 
@@ -301,7 +302,7 @@ impl Instance {
     }
 
     /// Shows these words in the waves from the next edge on.
-    pub(crate) fn show(&mut self, words: &[u32; 10]) {
+    pub(crate) fn show(&mut self, words: &[u32; WORDS]) {
         // SAFETY: the model is alive, and the library copies as many words.
         unsafe { (self.library.ops.show)(self.model.as_ptr(), words.as_ptr()) }
     }

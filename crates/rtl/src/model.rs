@@ -6,12 +6,13 @@ use crate::build;
 use crate::clocks::Clocks;
 use crate::descriptor::{Descriptors, Options};
 use crate::design::{self, Alignment, Design, Straddle};
-use crate::findings::Told;
+use crate::findings::{TagsOf, Told};
 use crate::loader::{Instance, Loaded};
 use crate::recording::Recorder;
 use crate::seven_series::SevenSeries;
 use crate::slot::Rtl;
 use crate::space;
+use crate::tlp_stream::TlpStream;
 use crate::trail::{self, Look};
 use crate::trigger::{self, Part};
 use capture::Filter;
@@ -24,7 +25,7 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use tlp::{Duration, PayloadPool, Time};
 
-/// A design in Verilog with a vendor's PCI Express block, under Verilator: `riser rtl build` makes its library. Its code runs with
+/// A design in Verilog with a PCI Express block, under Verilator: `riser rtl build` makes its library. Its code runs with
 /// `--allow-native` alone.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -106,6 +107,7 @@ impl Model for Settings {
         let design = Design::read(&path).map_err(|e| at(e.to_string()))?;
         self.check_functions(&design)?;
         check_link(&design, site)?;
+        check_tags(&design, site.tags)?;
         let told = Shared::new(Told::denying(self.deny_findings));
         let pool = site.payloads.clone();
         let mut not_built = None;
@@ -128,10 +130,12 @@ impl Model for Settings {
             NativeCode::Allowed => trail::begin(&design, path.clone(), &told),
             _ => None,
         };
+        let mut is_shown = false;
         let instance = match site.native {
             NativeCode::Allowed => {
                 let look = watched.as_ref().map(|(_, look)| look);
                 let waves = self.waves_of(&path, look, around);
+                is_shown = waves.is_some();
                 Some(self.instance(&path, &design, look.map_or(site.seed, |look| look.seed), waves)?)
             }
             NativeCode::NotLoaded => {
@@ -151,7 +155,7 @@ impl Model for Settings {
             .recorded(recorder.flatten())
             .watched(watched.map(|(trail, _)| trail))
             .looking(trigger)
-            .showing(!self.waves.is_empty());
+            .showing(is_shown);
         let functions = space::physical(&design, site.pcie)?;
         let mut block = HardBlock::new("rtl", functions, limits, pool, rtl).map_err(|e| at(e.to_string()))?;
         for (physical, config) in space::virtual_ones(&design, site.pcie)? {
@@ -182,6 +186,16 @@ fn check_link(design: &Design, site: &Site<'_>) -> Result<(), Fault> {
             "a link of {rate} (link.gen = {is}) and {lanes} lanes: legal of {name} are link.gen 1 to {legal} and link.lanes 1 to {most_lanes}"
         ),
     ))
+}
+
+/// Checks that the block can send the tags of its slot: where there are more, software enables those of 10 bits, which are others.
+fn check_tags(design: &Design, tags: u16) -> Result<(), Fault> {
+    let most = design.block.kind.most_tags();
+    if tags <= most {
+        return Ok(());
+    }
+    let name = serde_json::to_string(&design.block.kind).unwrap_or_default();
+    Err(Fault::at("design", format!("{tags} tags (tags of the slot): legal of {name} are 1 to {most}")))
 }
 
 /// Where the host has no steps, the lab may name a model whose driver drives the design: by its first BAR of memory.
@@ -334,8 +348,14 @@ fn block(
         ..EndpointLimits::default()
     };
     let (shape, latency) = (design.shape(), settings.latency_cycles);
-    if settings.kind == BlockKind::SevenSeries {
-        return (Box::new(SevenSeries::new(shape, latency, pool.clone(), told.clone())), limits);
+    match settings.kind {
+        BlockKind::SevenSeries => {
+            return (Box::new(SevenSeries::new(shape, latency, pool.clone(), told.clone())), limits);
+        }
+        BlockKind::TlpStream => {
+            return (Box::new(TlpStream::new(shape, latency, pool.clone(), told.clone())), limits);
+        }
+        _ => {}
     }
     let Straddle { rq, rc, cq, cc } = settings.straddle;
     let options = Options {
@@ -347,6 +367,7 @@ fn block(
         virtual_functions: design.virtual_functions(),
         msix_inside: settings.msix_inside,
         tags: tags.min(settings.kind.tags()),
+        tags_of: if tags < settings.kind.tags() { TagsOf::Slot } else { TagsOf::Block },
     };
     let limits =
         EndpointLimits { max_outstanding_reads: options.tags, tags_per: TagsPer::Endpoint, ..limits };

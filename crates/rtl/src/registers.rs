@@ -58,10 +58,27 @@ impl Registers {
         self.msi.map_or(0, |at| self.behind(at, 0) >> 16)
     }
 
+    /// Message Address of MSI: its lower and upper half.
+    pub(crate) fn msi_address(&self) -> [u32; 2] {
+        let at = |dw| self.msi.map_or(0, |msi| self.behind(msi, dw));
+        [at(1), if self.has_long_msi() { at(2) } else { 0 }]
+    }
+
+    /// Message Data of MSI.
+    pub(crate) fn msi_data(&self) -> u32 {
+        let at = if self.has_long_msi() { 3 } else { 2 };
+        self.msi.map_or(0, |msi| self.behind(msi, at) & 0xffff)
+    }
+
+    /// 64 Bit Address Capable, of MSI.
+    fn has_long_msi(&self) -> bool {
+        self.msi_control() >> 7 & 1 == 1
+    }
+
     /// Mask bits of MSI, where it has them.
     pub(crate) fn msi_mask(&self) -> u32 {
         let control = self.msi_control();
-        let at = if control >> 7 & 1 == 1 { 4 } else { 3 };
+        let at = if self.has_long_msi() { 4 } else { 3 };
         self.msi.filter(|_| control >> 8 & 1 == 1).map_or(0, |msi| self.behind(msi, at))
     }
 

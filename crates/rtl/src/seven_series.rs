@@ -10,7 +10,7 @@ use crate::receive::Receive;
 use crate::registers::Registers;
 use crate::signals::{Inputs, Layout, Outputs, Ports};
 use crate::status;
-use crate::transmit::{Came, STREAM, Transmit};
+use crate::transmit::{Beat, Came, STREAM, Transmit};
 use config::ConfigSpace;
 use device::seam::{Ready, ResetKind, Token};
 use endpoint::hard_block::{DesignInput, DesignOutput, RefusedTlp, Target};
@@ -48,6 +48,9 @@ pub(crate) struct SevenSeries {
     intx: bool,
 }
 
+/// s_axis_tx_tuser: the packet is poisoned; it is to be forgotten.
+const ERR_FWD: u32 = 1 << 1;
+const DISCONTINUE: u32 = 1 << 3;
 /// Inputs by which a design reports errors, which riser's block does not.
 const ERRORS: [(Read, &str); 9] = [
     (Read::ErrorCorrectable, "cfg_err_cor"),
@@ -108,13 +111,22 @@ impl SevenSeries {
     }
 
     fn transmit(&mut self, inputs: Inputs<'_>) {
-        if !self.transmit.is_kept(inputs, self.is_ready) {
+        let user = inputs.get(Read::TxUser);
+        let beat = Beat {
+            lanes: inputs.lanes(Read::TxData),
+            keep: inputs.get(Read::TxKeep).into(),
+            is_last: inputs.is(Read::TxLast),
+            is_poisoned: user & ERR_FWD != 0,
+            is_given_up: user & DISCONTINUE != 0,
+        };
+        let is_valid = inputs.is(Read::TxValid);
+        if !self.transmit.is_kept(&beat, is_valid, self.is_ready) {
             self.common.found(&Rule::Kept(STREAM), &[]);
         }
-        if !self.is_ready || !inputs.is(Read::TxValid) {
+        if !self.is_ready || !is_valid {
             return;
         }
-        match self.transmit.take(inputs, &self.pool) {
+        match self.transmit.take(&beat, u32::to_be_bytes, &self.pool) {
             Came::Nothing => {}
             Came::Tlp(tlp) => self.leave(tlp.class(), DesignOutput::Tlp { function: 0, tlp: *tlp }),
             Came::Wrong(rule) => {
@@ -259,10 +271,7 @@ impl Block for SevenSeries {
     }
 
     fn ready(&self) -> Ready {
-        let of =
-            |class: Class| Ready::when(self.leaving.is_due(class, self.common.cycle), Ready::output(class));
-        let taken = Ready::when(self.receive.has_taken(), Ready::TAKEN);
-        Class::ALL.iter().fold(taken, |all, class| all.or(of(*class)))
+        self.leaving.ready(self.common.cycle).or(Ready::when(self.receive.has_taken(), Ready::TAKEN))
     }
 
     fn next_output(&mut self, class: Class) -> Option<DesignOutput> {

@@ -1,10 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! TLPs for the waves: the last each way as signals of the stand-in (`verilog/shown.v`), beside the design's own. Knows no block.
+//! TLPs and credits for the waves: the last TLP each way, and what both ends of the link may still send, as signals of the stand-in
+//! (`verilog/shown.v`), beside the design's own. Knows no block.
 
+use endpoint::LinkCredits;
 use tlp::Tlp;
 
 /// Words of one way: a count, and the header's four double-words, the last one first.
-const WORDS: usize = 5;
+const TLP_WORDS: usize = 5;
+/// Words of the credits of one way: for each class data in the upper half and headers in the lower, then a bit for each of these six that
+/// is infinite.
+const CREDIT_WORDS: usize = 4;
+const CREDITS: usize = 2 * TLP_WORDS;
+/// All of it.
+pub(crate) const WORDS: usize = CREDITS + 2 * CREDIT_WORDS;
 
 /// Which way a TLP goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,7 +30,8 @@ impl Way {
 /// What is shown.
 #[derive(Default)]
 pub(crate) struct Shown {
-    pub(crate) words: [u32; 2 * WORDS],
+    pub(crate) words: [u32; WORDS],
+    credits: Option<LinkCredits>,
     bytes: Vec<u8>,
 }
 
@@ -32,7 +41,7 @@ impl Shown {
         self.bytes.clear();
         self.bytes.resize(tlp.wire_len(), 0);
         tlp.emit(&mut self.bytes);
-        let [count, header @ ..] = &mut self.words[WORDS * way as usize..][..WORDS] else { return };
+        let [count, header @ ..] = &mut self.words[TLP_WORDS * way as usize..][..TLP_WORDS] else { return };
         *count = count.wrapping_add(1);
         // Prefixes have Fmt 100 (`PCIe 5.0 §2.2.1`).
         let dws = self.bytes.as_chunks::<4>().0.iter().skip_while(|dw| dw[0] >> 5 == 0b100);
@@ -45,11 +54,30 @@ impl Shown {
             header[0] = 0;
         }
     }
+
+    /// Shows these credits from the next edge on; false where they are shown already.
+    pub(crate) fn see_credits(&mut self, credits: &LinkCredits) -> bool {
+        if self.credits.replace(*credits) == Some(*credits) {
+            return false;
+        }
+        let LinkCredits { here, there } = credits;
+        for (way, classes) in [(Way::In, there), (Way::Out, here)] {
+            let words = &mut self.words[CREDITS + CREDIT_WORDS * way as usize..][..CREDIT_WORDS];
+            words.fill(0);
+            for (n, unused) in classes.iter().enumerate() {
+                let [header, data] = [unused.header, unused.data];
+                words[n] = u32::from(header.unwrap_or(0)) | u32::from(data.unwrap_or(0)) << 16;
+                words[3] |= (u32::from(header.is_none()) | u32::from(data.is_none()) << 1) << (2 * n);
+            }
+        }
+        true
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use endpoint::UnusedCredits;
     use tlp::{Bdf, Body, Data, MemoryOp, MemoryRequest, Repr, Span, Tag};
 
     #[test]
@@ -60,6 +88,17 @@ mod tests {
         let mut shown = Shown::default();
         shown.see(Way::Out, &Tlp::new(Repr::new(Body::Memory(read)), Data::NONE));
         assert_eq!(shown.words[..5], [0; 5]);
-        assert_eq!(shown.words[5..], [1, 0, 0x1000, 0x0100_07ff, 0x0000_0010]);
+        assert_eq!(shown.words[5..10], [1, 0, 0x1000, 0x0100_07ff, 0x0000_0010]);
+    }
+
+    #[test]
+    fn credits_are_shown_by_class_and_infinite_ones_as_such() {
+        let of = |header, data| UnusedCredits { header, data };
+        let here = [of(Some(12), Some(0x234)), of(Some(1), None), of(None, None)];
+        let (mut shown, there) = (Shown::default(), [of(None, None); 3]);
+        let credits = LinkCredits { here, there };
+        assert!(shown.see_credits(&credits) && !shown.see_credits(&credits));
+        assert_eq!(shown.words[10..14], [0, 0, 0, 0b11_1111]);
+        assert_eq!(shown.words[14..], [0x0234_000c, 1, 0, 0b11_1000]);
     }
 }

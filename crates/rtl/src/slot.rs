@@ -12,6 +12,7 @@ use crate::trail::Trail;
 use crate::trigger::Trigger;
 use config::ConfigSpace;
 use device::seam::{Ready, ResetKind, Token};
+use endpoint::LinkCredits;
 use endpoint::hard_block::{DesignInput, DesignOutput, DesignRequest, RefusedTlp, TlpDesign};
 use plug::Shared;
 use tlp::{Bdf, Class, Duration, Time, Tlp};
@@ -40,7 +41,7 @@ pub(crate) struct Rtl {
     trail: Option<Shared<Trail>>,
     /// Looks for a TLP, from which on waves are wanted.
     trigger: Option<Box<Trigger>>,
-    /// What waves show of TLPs, where there are any.
+    /// What waves show of TLPs and credits, where there are any.
     shown: Option<Box<Shown>>,
 }
 
@@ -106,9 +107,9 @@ impl Rtl {
         Rtl { trigger, ..self }
     }
 
-    /// Shows TLPs in the waves.
-    pub(crate) fn showing(self, tlps: bool) -> Rtl {
-        Rtl { shown: tlps.then(Box::default), ..self }
+    /// Shows TLPs and credits in the waves, where there are any.
+    pub(crate) fn showing(self, waves: bool) -> Rtl {
+        Rtl { shown: waves.then(Box::default), ..self }
     }
 
     fn see(&mut self, way: Way, now: Time, tlp: &Tlp) {
@@ -183,6 +184,18 @@ impl TlpDesign for Rtl {
         self.block.tell();
     }
 
+    fn shows_credits(&self) -> bool {
+        self.shown.is_some()
+    }
+
+    fn handle_credits(&mut self, credits: &LinkCredits) {
+        if let (Some(shown), Some(instance)) = (&mut self.shown, &mut self.instance)
+            && shown.see_credits(credits)
+        {
+            instance.show(&shown.words);
+        }
+    }
+
     fn configured(&mut self, now: Time, function: u16, id: Bdf, config: &ConfigSpace) {
         self.run_to(now);
         self.is_fresh = true;
@@ -224,7 +237,11 @@ impl TlpDesign for Rtl {
         self.block.sends_wrong(why)
     }
 
+    /// What is wrong is often the reason.
     fn waits_for(&self) -> Option<String> {
-        (!self.block.is_idle()).then(|| format!("packets of a design, in cycle {}", self.block.cycle()))
+        let packets = || format!("packets of a design, in cycle {}", self.block.cycle());
+        let parts = [(!self.block.is_idle()).then(packets), self.told.get().wrong()];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        (!parts.is_empty()).then(|| parts.join("; "))
     }
 }

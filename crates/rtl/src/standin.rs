@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Writes Verilog: the module that stands in for a vendor's block, with the ports that the user's instance has, and the top around the
+//! Writes Verilog: the module that stands in for the block, with the ports that the user's instance has, and the top around the
 //! user's. Never reads a source.
 
 use crate::block::{Port, Role, Shape};

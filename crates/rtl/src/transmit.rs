@@ -1,22 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Packets of the design, out of beats of the 7-series block's transmit stream (PG054), and what is wrong with them. Knows no link.
+//! Packets of the design, out of beats of a transmit stream that has TLPs as they are, and what is wrong with them. Knows no port, and no link.
 
-use crate::block::seven_series::Read;
 use crate::findings::Rule;
 use crate::kept::Kept;
-use crate::signals::Inputs;
 use tlp::wire::Header;
 use tlp::{PayloadPool, Tlp};
-
-/// s_axis_tx_tuser: the packet is poisoned; it is to be forgotten.
-const ERR_FWD: u32 = 1 << 1;
-const DISCONTINUE: u32 = 1 << 3;
 
 /// Its name.
 pub(crate) const STREAM: &str = "s_axis_tx";
 
 /// Words of the longest packet: prefixes, header, data and digest.
 const MAX_WORDS: usize = 4 + 4 + 1024 + 1;
+
+/// What a stream shows.
+#[derive(Clone, Copy)]
+pub(crate) struct Beat<'a> {
+    pub(crate) lanes: &'a [u32],
+    /// A bit for each byte.
+    pub(crate) keep: u64,
+    pub(crate) is_last: bool,
+    /// The packet is poisoned; it is to be forgotten.
+    pub(crate) is_poisoned: bool,
+    pub(crate) is_given_up: bool,
+}
 
 /// What came of a beat.
 pub(crate) enum Came {
@@ -55,25 +61,22 @@ impl Transmit {
     }
 
     /// Whether the stream keeps its rule: what is shown stays until it is taken.
-    pub(crate) fn is_kept(&mut self, inputs: Inputs<'_>, is_ready: bool) -> bool {
-        let control = [inputs.get(Read::TxKeep), inputs.get(Read::TxLast)];
-        let beat = || inputs.lanes(Read::TxData).iter().copied().chain(control);
-        self.kept.check(inputs.is(Read::TxValid), is_ready, beat)
+    pub(crate) fn is_kept(&mut self, beat: &Beat<'_>, is_valid: bool, is_ready: bool) -> bool {
+        let control = [beat.keep as u32, (beat.keep >> 32) as u32, beat.is_last.into()];
+        self.kept.check(is_valid, is_ready, || beat.lanes.iter().copied().chain(control))
     }
 
-    /// Takes a beat.
-    pub(crate) fn take(&mut self, inputs: Inputs<'_>, pool: &PayloadPool) -> Came {
-        let (lanes, is_last) = (inputs.lanes(Read::TxData), inputs.is(Read::TxLast));
-        let keep = inputs.get(Read::TxKeep);
+    /// Takes a beat, whose lanes have these bytes.
+    pub(crate) fn take(&mut self, beat: &Beat<'_>, bytes_of: fn(u32) -> [u8; 4], pool: &PayloadPool) -> Came {
+        let Beat { lanes, keep, is_last, .. } = *beat;
         let count = (keep.trailing_ones() / 4) as usize;
         let all = lanes.len();
         let is_legal = keep.count_ones() == 4 * count as u32 && count > 0 && (is_last || count == all);
-        let user = inputs.get(Read::TxUser);
-        self.is_poisoned |= user & ERR_FWD != 0;
+        self.is_poisoned |= beat.is_poisoned;
         for word in &lanes[..count] {
-            self.bytes.extend_from_slice(&word.to_be_bytes());
+            self.bytes.extend_from_slice(&bytes_of(*word));
         }
-        if user & DISCONTINUE != 0 {
+        if beat.is_given_up {
             return self.ended(Came::Nothing);
         }
         if self.is_lost {

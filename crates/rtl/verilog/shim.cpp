@@ -87,8 +87,8 @@ struct Model {
     // A call that never came back: the design has crashed.
     bool is_under_way = false;
     uint32_t clocks_before = 0;
-    // The last TLP each way.
-    uint32_t shown[10] = {};
+    // The last TLP each way, and credits.
+    uint32_t shown[18] = {};
     // When waves are written.
     uint64_t waves_from_ps = 0, waves_to_ps = UINT64_MAX;
 #if VM_TRACE

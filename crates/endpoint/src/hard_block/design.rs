@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The seam between a front and a design that speaks TLPs. Knows no front.
 
+use crate::port::LinkCredits;
 use config::ConfigSpace;
 use device::seam::{BarIndex, DmaError, Ready, ResetKind, Token};
 use tlp::message::MessageCodes;
@@ -36,6 +37,16 @@ pub trait TlpDesign {
     /// As [`TlpPort::run_ahead`](crate::TlpPort::run_ahead).
     fn run_ahead(&mut self, until: Time) {
         let _ = until;
+    }
+
+    /// As [`TlpPort::shows_credits`](crate::TlpPort::shows_credits).
+    fn shows_credits(&self) -> bool {
+        false
+    }
+
+    /// As [`TlpPort::handle_credits`](crate::TlpPort::handle_credits).
+    fn handle_credits(&mut self, credits: &LinkCredits) {
+        let _ = credits;
     }
 
     /// The registers of a function, as software or a reset has left them, and its ID.
@@ -220,9 +231,21 @@ pub enum RefusedTlp {
     /// No function behind a slot sends such a request: configuration, I/O, locked reads, deferrable writes.
     #[error("no function of a slot sends such a request")]
     Kind,
-    /// The tag is in use, or at rest after a timeout, or not enabled.
-    #[error("tag {0} is not free, or not enabled")]
+    /// The tag is in use, or at rest after a timeout.
+    #[error("tag {0} is not free")]
     Tag(u16),
+    /// The tag is none of the function's: as many as it may have requests outstanding, of those that software has enabled.
+    #[error(
+        "tag {tag}: legal are {first} to {last}, by the requests that may be outstanding, Extended Tag Field Enable and 10-Bit Tag Requester Enable"
+    )]
+    TagRange {
+        /// The tag.
+        tag: u16,
+        /// The first that is legal.
+        first: u16,
+        /// The last.
+        last: u16,
+    },
     /// A completion matches no request that is to be answered.
     #[error("it answers no request")]
     NoRequest,
@@ -232,11 +255,14 @@ pub enum RefusedTlp {
 }
 
 impl RefusedTlp {
-    /// Whether a link can carry such a TLP, and somebody answers it as the specification says: not where a register forbids to send, and
-    /// where nobody is there who sends.
+    /// Whether a link can carry such a TLP, and somebody answers it as the specification says: not where a register forbids to send, where
+    /// nobody is there who sends, and where nobody could follow it by its tag.
     pub fn may_be_sent(&self) -> bool {
         match self {
-            RefusedTlp::NoFunction(_) | RefusedTlp::Class { .. } | RefusedTlp::Gated(_) => false,
+            RefusedTlp::NoFunction(_)
+            | RefusedTlp::Class { .. }
+            | RefusedTlp::Gated(_)
+            | RefusedTlp::TagRange { .. } => false,
             RefusedTlp::Malformed(_)
             | RefusedTlp::TooLong { .. }
             | RefusedTlp::Kind

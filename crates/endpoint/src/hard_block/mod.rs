@@ -24,14 +24,14 @@ use crate::front::requests::Question;
 use crate::front::{
     Counters, EndpointError, EndpointLimits, Front, MAX_REFUSED_PER_POLL, MAX_STALE_PER_POLL, earlier,
 };
-use crate::port::{CreditReturn, TlpPort};
+use crate::port::{CreditReturn, LinkCredits, TlpPort};
 use answering::Answering;
 use config::{ConfigSpace, Uncorrectable};
 use device::seam::{DmaError, Ready, ResetKind, Token};
 use link::Notice;
 use requester::{Issued, Requester};
 use tlp::message::MessageCodes;
-use tlp::{Bdf, Body, Class, Completion, MemoryOp, PayloadPool, Repr, TagState, TcSet, Time, Tlp};
+use tlp::{Bdf, Body, Class, Completion, MemoryOp, PayloadPool, Repr, Tag, TagState, TcSet, Time, Tlp};
 
 /// A hard block with its design.
 pub struct HardBlock<D> {
@@ -308,7 +308,7 @@ impl<D: TlpDesign> HardBlock<D> {
             pool.settle(&mut at.behind.tags, lent);
         }
         if !issued && !relayed {
-            return Err(RefusedTlp::Tag(tag.bits()));
+            return Err(refused_tag(tag, settings.tags));
         }
         let is_read = matches!(tlp.repr.body, Body::Memory(_));
         shared.counters.dma_reads += u64::from(issued && is_read);
@@ -352,6 +352,15 @@ impl<D: TlpDesign> HardBlock<D> {
     fn take(&mut self, token: Token) -> bool {
         let requests = &mut self.front.shared.requests;
         requests.function_of(token).is_some_and(|function| requests.take(function, token))
+    }
+}
+
+/// Why a request may not have this tag, of a function with these tags: the first, and their number.
+fn refused_tag(tag: Tag, (first, count): (u16, u16)) -> RefusedTlp {
+    let (tag, last) = (tag.bits(), first + count - 1);
+    match (first..=last).contains(&tag) {
+        true => RefusedTlp::Tag(tag),
+        false => RefusedTlp::TagRange { tag, first, last },
     }
 }
 
@@ -434,6 +443,14 @@ impl<D: TlpDesign> TlpPort for HardBlock<D> {
     fn run_ahead(&mut self, until: Time) {
         let until = self.next_deadline().map_or(until, |at| at.min(until));
         self.design.run_ahead(until);
+    }
+
+    fn shows_credits(&self) -> bool {
+        self.design.shows_credits()
+    }
+
+    fn handle_credits(&mut self, credits: &LinkCredits) {
+        self.design.handle_credits(credits);
     }
 
     fn handle_notice(&mut self, now: Time, notice: Notice) {

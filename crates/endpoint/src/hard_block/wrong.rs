@@ -2,7 +2,7 @@
 //! TLPs of a design that are wrong and leave as they are, as from a vendor's block without a checker. Never decides which: the design
 //! does, by [`TlpDesign::sends_wrong`].
 
-use super::{DesignInput, HardBlock, RefusedTlp, TlpDesign};
+use super::{DesignInput, HardBlock, RefusedTlp, TlpDesign, refused_tag};
 use tlp::{Body, Class, Limits, Mps, TcSet, Time, Tlp, rules};
 
 /// Checks the form of a TLP, as its receiver will.
@@ -28,7 +28,7 @@ impl<D: TlpDesign> HardBlock<D> {
         mut tlp: Tlp,
         why: RefusedTlp,
     ) -> Option<Tlp> {
-        if let Err(gated) = self.prepare(now, function, &mut tlp, &why) {
+        if let Err(gated) = self.prepare(now, function, &mut tlp) {
             self.refuse(now, tlp, gated);
             return None;
         }
@@ -37,13 +37,7 @@ impl<D: TlpDesign> HardBlock<D> {
         Some(tlp)
     }
 
-    fn prepare(
-        &mut self,
-        now: Time,
-        function: u16,
-        tlp: &mut Tlp,
-        why: &RefusedTlp,
-    ) -> Result<(), RefusedTlp> {
+    fn prepare(&mut self, now: Time, function: u16, tlp: &mut Tlp) -> Result<(), RefusedTlp> {
         let shared = &mut self.front.shared;
         let at = self.front.functions.get_mut(usize::from(function));
         let at = at.ok_or(RefusedTlp::NoFunction(function))?;
@@ -76,7 +70,7 @@ impl<D: TlpDesign> HardBlock<D> {
         if let Some(pool) = &mut shared.tags {
             pool.settle(&mut at.behind.tags, lent);
         }
-        // A request whose tag is none that software enabled has nobody to follow it.
-        if is_followed { Ok(()) } else { Err(*why) }
+        // A request whose tag is none of the function's has nobody to follow it.
+        if is_followed { Ok(()) } else { Err(refused_tag(tag, tags)) }
     }
 }

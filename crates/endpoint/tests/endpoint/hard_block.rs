@@ -269,9 +269,9 @@ fn functions_of_one_pool_have_no_tag_in_common() {
     let mut block = Block::of(vec![space(), space()], limits);
     block.sends(0, dma(0, 2, 0x1000, 4));
     let first = block.poll(Class::NonPosted).unwrap();
-    for tag in [2, 4] {
+    for (tag, why) in [(2, RefusedTlp::Tag(2)), (4, RefusedTlp::TagRange { tag: 4, first: 0, last: 3 })] {
         block.sends(1, dma(0, tag, 0x1000, 4));
-        assert_eq!(block.refused(Class::NonPosted), [RefusedTlp::Tag(tag)]);
+        assert_eq!(block.refused(Class::NonPosted), [why]);
     }
     let mut stray = answer(&first).remove(0);
     if let Body::Completion(c) = &mut stray.repr.body {
@@ -311,7 +311,7 @@ fn what_may_not_leave_comes_back() {
     // MPS 256, MRRS 512; tags 0 to 31.
     let rows: [(u16, Tlp, RefusedTlp); 7] = [
         (0, dma(0, 1, 0x1000, 1024), RefusedTlp::TooLong { bytes: 1024, mrrs: 512 }),
-        (0, dma(0, 32, 0x1000, 4), RefusedTlp::Tag(32)),
+        (0, dma(0, 32, 0x1000, 4), RefusedTlp::TagRange { tag: 32, first: 0, last: 31 }),
         (2, dma(0, 1, 0x1000, 4), RefusedTlp::NoFunction(2)),
         (0, cfg(Access::Read, EP, 0, 0xf, &[]), RefusedTlp::Kind),
         (0, memory(MemoryOp::ReadLocked, 1, 0x1000, 4, Data::NONE), RefusedTlp::Kind),
@@ -578,7 +578,10 @@ fn what_is_wrong_leaves_from_a_block_without_a_checker() {
     assert_eq!(lost, [1, 2, 5].map(|tag| (tag, DmaError::CompletionTimeout)));
     // Nothing leaves while software forbids it, and no tag that software did not enable.
     block.sends(0, dma(0, 32, 0x1000, 4));
-    assert_eq!(block.refused(Class::NonPosted), [RefusedTlp::Tag(32)]);
+    assert_eq!(block.refused(Class::NonPosted), [RefusedTlp::TagRange { tag: 32, first: 0, last: 31 }]);
+    // Nor is a malformed read of such a tag: two double-words across 4 KiB.
+    block.sends(0, of(&[0x0000_0002, 0xffff_20ff, 0x0000_0ffc]));
+    assert_eq!(block.refused(Class::NonPosted), [RefusedTlp::TagRange { tag: 32, first: 0, last: 31 }]);
     block.port.write_config(Time::ZERO, EP, COMMAND, 0xf, 0x2);
     block.sends(0, of(&[0x4000_0002, 0xffff_00ff, 0x0000_0ffc, 1, 2]));
     assert_eq!(block.refused(Class::Posted), [RefusedTlp::Gated(DmaError::BusMasterDisabled)]);

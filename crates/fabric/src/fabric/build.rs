@@ -386,7 +386,9 @@ fn check_credits(tree: &Tree, config: &FabricConfig) -> Result<(), TopologyError
 impl Slot {
     fn new(port: usize, device: Box<dyn TlpPort>) -> Slot {
         let is_clocked = device.poll_timeout().is_some() && device.is_ticking();
-        Slot { port, device, is_clocked, timer_at: Time::MAX, held: [const { None }; 3], holds: 0 }
+        let shows_credits = is_clocked && device.shows_credits();
+        let held = [const { None }; 3];
+        Slot { port, device, is_clocked, shows_credits, timer_at: Time::MAX, held, holds: 0 }
     }
 }
 

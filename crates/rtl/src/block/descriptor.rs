@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Ports of the blocks with streams of descriptors: Virtex-7 Gen3 (PG023), UltraScale (PG156), UltraScale+ (PG213). Data only.
 
-use super::{BlockKind, Named, Port, Role, Shape, Width, port};
+use super::{BlockKind, Port, Role, Shape, Width, numbered, port};
 
 /// A stream of the block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,20 +31,6 @@ impl Stream {
             (Stream::Cc, _) => 33,
         }
     }
-}
-
-macro_rules! numbered {
-    ($(#[$doc:meta])* $name:ident { $($port:ident),* $(,)? }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-        pub(crate) enum $name { $($port),* }
-
-        impl Named for $name {
-            fn index(self) -> usize {
-                self as usize
-            }
-        }
-    };
 }
 
 numbered!(

@@ -123,7 +123,8 @@ impl Interrupts {
     /// MSI or MSI-X, as it begins to be asked for.
     fn message(&mut self, inner: &mut Inner, inputs: Inputs<'_>) {
         let (msi, msix) = (inputs.get(Read::Msi), inputs.is(Read::Msix));
-        let new_msix = msix && !std::mem::replace(&mut self.msix, msix);
+        let new_msix = msix && !self.msix;
+        self.msix = msix;
         let new_msi = if msix { 0 } else { msi & !self.msi };
         self.msi = msi;
         if !new_msix && new_msi == 0 {

@@ -25,7 +25,7 @@ mod unpack;
 use crate::block::descriptor::{Driven, Read};
 use crate::block::{Block, BlockKind, Shape};
 use crate::common::{Common, Leaving};
-use crate::findings::{Rule, Told};
+use crate::findings::{Rule, TagsOf, Told};
 use crate::signals::{Inputs, Layout, Outputs};
 use completer::Completer;
 use config::ConfigSpace;
@@ -53,8 +53,9 @@ pub(crate) struct Options {
     pub(crate) virtual_functions: Vec<u16>,
     /// The block has the MSI-X tables.
     pub(crate) msix_inside: bool,
-    /// Tags of all functions together.
+    /// Tags of all functions together, and whose they are.
     pub(crate) tags: u16,
+    pub(crate) tags_of: TagsOf,
 }
 
 /// What waits for the link, with what is told to the design when it leaves. Where its function was reset meanwhile, nothing does, and the
@@ -251,10 +252,8 @@ impl Block for Descriptors {
     }
 
     fn ready(&self) -> Ready {
-        let cycle = self.inner.common.cycle;
-        let of = |class: Class| Ready::when(self.inner.leaving.is_due(class, cycle), Ready::output(class));
         let taken = Ready::when(self.completer.cq.has_taken(), Ready::TAKEN);
-        Class::ALL.iter().fold(taken, |all, class| all.or(of(*class)))
+        self.inner.leaving.ready(self.inner.common.cycle).or(taken)
     }
 
     fn next_output(&mut self, class: Class) -> Option<DesignOutput> {
@@ -271,7 +270,7 @@ impl Block for Descriptors {
         }
     }
 
-    /// The guides leave it to the design to keep the rules; a tag that software has not enabled cannot be followed.
+    /// The guides leave it to the design to keep the rules; a tag that is in use cannot be followed.
     fn sends_wrong(&self, why: &RefusedTlp) -> bool {
         !matches!(why, RefusedTlp::Tag(_))
     }

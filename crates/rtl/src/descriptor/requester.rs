@@ -11,7 +11,7 @@ use super::{Inner, Note, Options, Sent};
 use crate::block::BlockKind;
 use crate::block::descriptor::{Driven, Read, Stream};
 use crate::common::TX_BUFFERS;
-use crate::findings::Rule;
+use crate::findings::{Rule, TagsOf};
 use crate::signals::{Inputs, Outputs};
 use crate::transmit::{self, whole};
 use device::seam::DmaError;
@@ -31,6 +31,7 @@ pub(super) struct Requester {
     pub(super) rq: Take,
     pub(super) rc: Show,
     tags: Tags,
+    tags_of: TagsOf,
     client_tags: bool,
     /// Lanes that are a unit of alignment, in address-aligned mode.
     unit: Option<usize>,
@@ -61,6 +62,7 @@ impl Requester {
             rq: Take::new(Stream::Rq, lanes, rq > 1),
             rc: Show::new(Stream::Rc, lanes, rc),
             tags: Tags::new(options.tags),
+            tags_of: options.tags_of,
             client_tags: options.client_tags,
             unit: unit_of(options),
             untagged: VecDeque::new(),
@@ -290,7 +292,9 @@ impl Requester {
         let entry = Entry { slot, requester, next: first_byte(tlp), since: inner.common.now };
         let tags = self.tags.count();
         match () {
-            () if usize::from(tag) >= tags => Err(Rule::TagRange { tag, tags: tags as u16 }),
+            () if usize::from(tag) >= tags => {
+                Err(Rule::TagRange { tag, last: tags as u16 - 1, of: self.tags_of })
+            }
             () if !self.tags.claim(tag, entry) => Err(Rule::TagInUse(tag)),
             () => Ok(()),
         }

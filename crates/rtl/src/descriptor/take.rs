@@ -158,7 +158,7 @@ impl Take {
         }
         let count = keep.trailing_ones() as usize;
         if keep.count_ones() as usize != count || count == 0 || (!is_last && count != self.lanes) {
-            return Err(Rule::Keep(self.name(), keep));
+            return Err(Rule::Keep(self.name(), keep.into()));
         }
         self.add(inputs, 0, count)?;
         if is_last {

@@ -28,6 +28,7 @@ impl Bench {
             virtual_functions: vec![0],
             msix_inside: false,
             tags: 256,
+            tags_of: TagsOf::Block,
         };
         let mut block = Descriptors::new(&options, PayloadPool::new(), Shared::default());
         let space = Builder::type0(Identity::default()).pcie(PcieLayout::default()).usual().build().unwrap();
@@ -102,6 +103,25 @@ fn a_completion_timeout_ends_a_request_with_its_error_code() {
     assert_eq!(bench.completion(), None, "its only one");
     bench.block.handle(lost(DmaError::Malformed));
     assert_eq!(bench.completion(), None, "nothing waits");
+}
+
+/// Each MSI-X that is asked for is answered, and not the first alone: here it fails, as MSI-X is not enabled.
+#[test]
+fn every_msix_is_answered() {
+    let mut bench = Bench::new(true);
+    for _ in 0..3 {
+        bench.set(Read::Msix, 1);
+        bench.edges(1);
+        bench.set(Read::Msix, 0);
+        let answers: Vec<u32> = (0..3)
+            .map(|_| {
+                let answer = bench.get(Driven::InterruptFailed);
+                bench.edges(1);
+                answer
+            })
+            .collect();
+        assert_eq!(answers, [1, 0, 0]);
+    }
 }
 
 #[test]

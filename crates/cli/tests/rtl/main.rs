@@ -2,7 +2,10 @@
 //! `riser rtl build`, and designs in slots: what is built runs, and what a design does wrongly is told. Skipped, with a message, where there is no
 //! Verilator.
 
+#[path = "../common/mod.rs"]
 mod common;
+mod credits;
+mod stream;
 
 use common::{Outcome, riser};
 use std::fs;
@@ -10,12 +13,12 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
-const SCRATCH: &str = include_str!("../../rtl/examples/scratch.v");
-const DESIGN: &str = include_str!("../../rtl/examples/scratch.toml");
+const SCRATCH: &str = include_str!("../../../rtl/examples/scratch.v");
+const DESIGN: &str = include_str!("../../../rtl/examples/scratch.toml");
 const LAB: &str = "version = 1\nlimit_us = 100\n[[slot]]\nname = \"fpga\"\ndevice = \"rtl\"\nlink = { gen = 2, lanes = 1 }\nrtl.design = \"design.toml\"\n";
 
 /// A design with streams of descriptors, and how its file begins.
-const COPY: &str = include_str!("../../rtl/examples/copy.v");
+const COPY: &str = include_str!("../../../rtl/examples/copy.v");
 const COPY_FILE: &str = "version = 1\ntop = \"copy\"\nsources = [\"scratch.v\"]\n";
 const COPY_FUNCTION: &str = "[function]\nmsi_vectors = 0\nintx = false\nmsix = { vectors = 4, bar = 0, table = 0x1000, pending = 0x1800 }\nbars = [{ bar = 0, kind = \"memory64\", size_bytes = 0x10000 }]\n";
 /// A source and a destination.
@@ -312,6 +315,21 @@ fn what_cannot_be_built_names_its_place() {
             "virtual functions",
         ),
         (SCRATCH.to_owned(), DESIGN.replace("7-series", "8-series"), "7-series"),
+        (
+            SCRATCH.to_owned(),
+            DESIGN.replace("7-series", "tlp-stream").replace("= 64", "= 512\nstraddle = { rc = 2 }"),
+            "block.straddle.rc = 2: legal are 1 to 1",
+        ),
+        (
+            SCRATCH.to_owned(),
+            DESIGN.replace("7-series", "tlp-stream").replace("= 64", "= 64\nmsix_inside = true"),
+            "block.msix_inside",
+        ),
+        (
+            SCRATCH.replace("pcie_7x", "riser_tlp_stream"),
+            DESIGN.replace("7-series", "tlp-stream"),
+            "`riser_tlp_stream` has no port `user_clk_out`",
+        ),
         (SCRATCH.to_owned(), DESIGN.replace("\"scratch\"", "\"a; b\""), "legal is a name as Verilog has it"),
     ];
     for (source, design, why) in rows {
@@ -425,6 +443,33 @@ fn what_descriptors_say_wrongly_is_told_and_errors_reach_the_design() {
     let (outcome, report) = copy(&folder, "", &steps);
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     assert_eq!(report["devices"][0]["counters"]["received_unsupported"], 64);
+}
+
+/// A design that uses more tags than its slot has waits for ever: the run ends, and says why.
+#[test]
+fn a_design_with_more_tags_than_its_slot_is_told() {
+    if !has_verilator() {
+        return;
+    }
+    let design = format!(
+        "{COPY_FILE}reset.active_low = [\"reset_n\"]\n[block]\nkind = \"ultrascale\"\ndata_width_bits = 256\nuser_clock_hz = 250_000_000\n{COPY_FUNCTION}"
+    );
+    let folder = folder(COPY, &design);
+    assert_eq!(build(&folder).code, 0);
+    let steps = format!("{BUFFERS}{}{{ do = \"interrupt\", vector = 0 }},\n", page(0, "of = \"a\""));
+    let (outcome, _) = copy(&folder, "", &steps);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let with = |tags: &str| {
+        let tags = format!("slot.fpga.tags={tags}");
+        riser(&["run", &path(&folder, "lab.toml"), "--allow-native", "--json", "--set", &tags])
+    };
+    let few = with("16");
+    let why = "48 things that the design does wrongly, the first: cycle ";
+    let legal = "s_axis_rq: tag 16: legal are 0 to 15, by `tags` of the slot";
+    assert!(few.code != 0 && few.stderr.contains(why) && few.stderr.contains(legal), "{}", few.stderr);
+    let many = with("257");
+    let legal = "257 tags (tags of the slot): legal of \"ultrascale\" are 1 to 256";
+    assert!(many.code == 1 && many.stderr.contains(legal), "{}", many.stderr);
 }
 
 /// A virtual function copies in its own name, and interrupts. The clock is slow, as VFs are left alone for 100 ms (PCIe 5.0 §9.3.3.3.1).

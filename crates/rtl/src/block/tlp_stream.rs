@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Ports of `riser_tlp_stream`, which is no vendor's: whole TLPs in both directions. Data only.
+
+use super::{Port, Role, Width, numbered, port};
+
+numbered!(
+    /// Inputs that riser reads.
+    Read { TxData, TxKeep, TxLast, TxValid, RxReady, ResetN }
+);
+
+numbered!(
+    /// Outputs that riser drives.
+    Driven {
+        RxData, RxKeep, RxLast, RxValid, RxUser, TxReady, Reset, LinkUp, Bus, Device, Function, MaxPayload,
+        MaxReadRequest, BusMaster, ExtendedTag, TenBitTag, MsiEnable, MultipleMessages, MsiAddress, MsiData, MsiMask,
+        MsixEnable, MsixMask, FunctionLevelReset,
+    }
+);
+
+const BIT: Width = Width::Bits(1);
+
+const fn read(name: &'static str, width: Width, which: Read, absent: u64) -> Port {
+    port(name, width, Role::Read(which as u16, absent))
+}
+
+const fn driven(name: &'static str, width: Width, which: Driven) -> Port {
+    port(name, width, Role::Driven(which as u16))
+}
+
+/// All ports.
+pub(super) const PORTS: &[Port] = &[
+    // data first, so that their lanes are whole words of both vectors
+    read("s_axis_tx_tdata", Width::Data, Read::TxData, 0),
+    driven("m_axis_rx_tdata", Width::Data, Driven::RxData),
+    // clock and reset
+    port("user_clk", BIT, Role::Clock),
+    driven("user_reset", BIT, Driven::Reset),
+    driven("user_lnk_up", BIT, Driven::LinkUp),
+    read("sys_rst_n", BIT, Read::ResetN, 1),
+    // TLPs of the design
+    read("s_axis_tx_tkeep", Width::Keep, Read::TxKeep, 0),
+    read("s_axis_tx_tlast", BIT, Read::TxLast, 0),
+    read("s_axis_tx_tvalid", BIT, Read::TxValid, 0),
+    driven("s_axis_tx_tready", BIT, Driven::TxReady),
+    // TLPs for it
+    driven("m_axis_rx_tkeep", Width::Keep, Driven::RxKeep),
+    driven("m_axis_rx_tlast", BIT, Driven::RxLast),
+    driven("m_axis_rx_tvalid", BIT, Driven::RxValid),
+    driven("m_axis_rx_tuser", Width::Bits(6), Driven::RxUser),
+    read("m_axis_rx_tready", BIT, Read::RxReady, 1),
+    // what software has set
+    driven("cfg_bus_number", Width::Bits(8), Driven::Bus),
+    driven("cfg_device_number", Width::Bits(5), Driven::Device),
+    driven("cfg_function_number", Width::Bits(3), Driven::Function),
+    driven("cfg_max_payload", Width::Bits(3), Driven::MaxPayload),
+    driven("cfg_max_read_req", Width::Bits(3), Driven::MaxReadRequest),
+    driven("cfg_bus_master_enable", BIT, Driven::BusMaster),
+    driven("cfg_ext_tag_enable", BIT, Driven::ExtendedTag),
+    driven("cfg_10b_tag_requester_enable", BIT, Driven::TenBitTag),
+    driven("cfg_msi_enable", BIT, Driven::MsiEnable),
+    driven("cfg_msi_mmenable", Width::Bits(3), Driven::MultipleMessages),
+    driven("cfg_msi_address", Width::Bits(64), Driven::MsiAddress),
+    driven("cfg_msi_data", Width::Bits(16), Driven::MsiData),
+    driven("cfg_msi_mask", Width::Bits(32), Driven::MsiMask),
+    driven("cfg_msix_enable", BIT, Driven::MsixEnable),
+    driven("cfg_msix_mask", BIT, Driven::MsixMask),
+    driven("cfg_function_level_reset", BIT, Driven::FunctionLevelReset),
+];

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `riser_tlp_stream` around a design, which is no vendor's block: TLPs as they are, each way on a stream, and what software has set.
+//! Configuration space, decoding and credits are the [`front`](endpoint::HardBlock)'s. Never knows a library, and what the design is.
+
+mod receive;
+#[cfg(test)]
+mod tests;
+
+use crate::block::tlp_stream::{Driven, Read};
+use crate::block::{Block, Shape};
+use crate::common::{Common, Leaving, TX_BUFFERS};
+use crate::findings::{Rule, Told};
+use crate::registers::Registers;
+use crate::signals::{Inputs, Layout, Outputs};
+use crate::transmit::{Beat, Came, STREAM, Transmit};
+use config::ConfigSpace;
+use device::seam::{Ready, ResetKind, Token};
+use endpoint::hard_block::{DesignInput, DesignOutput, RefusedTlp, Target};
+use plug::Shared;
+use receive::Receive;
+use tlp::{Bdf, Class, PayloadPool, Time};
+
+/// The block.
+pub(crate) struct TlpStream {
+    layout: Layout,
+    lanes: usize,
+    pool: PayloadPool,
+    common: Common,
+    receive: Receive,
+    transmit: Transmit,
+    leaving: Leaving<DesignOutput>,
+    registers: Registers,
+    /// What is driven, and whether the status in it is old.
+    driven: Vec<u32>,
+    is_old: bool,
+    is_ready: bool,
+    flr: bool,
+    flr_shown: bool,
+}
+
+impl TlpStream {
+    pub(crate) fn new(shape: Shape, latency: u32, pool: PayloadPool, told: Shared<Told>) -> TlpStream {
+        TlpStream {
+            layout: Layout::of(shape),
+            lanes: usize::from(shape.data_bits / 32),
+            pool,
+            common: Common::new(latency, told),
+            receive: Receive::default(),
+            transmit: Transmit::default(),
+            leaving: Leaving::default(),
+            registers: Registers::default(),
+            driven: Vec::new(),
+            is_old: true,
+            is_ready: false,
+            flr: false,
+            flr_shown: false,
+        }
+    }
+
+    fn reset(&mut self, kind: ResetKind) {
+        self.receive.reset();
+        self.transmit.reset();
+        self.leaving.clear();
+        match kind {
+            ResetKind::FunctionLevel => self.flr = true,
+            _ => self.common.reset(),
+        }
+    }
+
+    fn waiting(&self) -> usize {
+        Class::ALL.iter().map(|class| self.leaving.waiting(*class)).sum()
+    }
+
+    fn transmit(&mut self, inputs: Inputs<'_>) {
+        let keep = u64::from(inputs.get(Read::TxKeep)) | u64::from(inputs.field(Read::TxKeep, 32, 32)) << 32;
+        let (lanes, is_last) = (inputs.lanes(Read::TxData), inputs.is(Read::TxLast));
+        let beat = Beat { lanes, keep, is_last, is_poisoned: false, is_given_up: false };
+        if !self.transmit.is_kept(&beat, inputs.is(Read::TxValid), self.is_ready) {
+            self.common.found(&Rule::Kept(STREAM), &[]);
+        }
+        if !self.is_ready || !inputs.is(Read::TxValid) {
+            return;
+        }
+        match self.transmit.take(&beat, u32::to_le_bytes, &self.pool) {
+            Came::Nothing => {}
+            Came::Tlp(tlp) => {
+                let (class, output) = (tlp.class(), DesignOutput::Tlp { function: 0, tlp: *tlp });
+                self.leaving.push(class, self.common.from(), output);
+            }
+            Came::Wrong(rule) => {
+                self.common.found(&rule, self.transmit.bytes());
+                self.transmit.forget();
+            }
+        }
+    }
+
+    fn receive(&mut self, inputs: Inputs<'_>, outputs: &mut Outputs<'_>, is_up: bool) {
+        let is_ready = is_up && inputs.is(Read::RxReady);
+        let beat = is_up.then(|| self.receive.next(self.common.cycle, self.lanes, is_ready)).flatten();
+        outputs.set(Driven::RxValid, beat.is_some().into());
+        let Some(beat) = beat else { return };
+        outputs.set_lanes(Driven::RxData, &beat.lanes);
+        let keep = u64::MAX >> (64 - 4 * beat.kept);
+        outputs.set_wide(Driven::RxKeep, &[keep as u32, (keep >> 32) as u32]);
+        outputs.set(Driven::RxLast, beat.is_last.into());
+        outputs.set(Driven::RxUser, beat.bars);
+    }
+
+    /// Shows what the registers say.
+    fn show_registers(&self, outputs: &mut Outputs<'_>) {
+        let registers = &self.registers;
+        let id = u32::from(registers.id);
+        let [device, device2] = [2, 10].map(|at| registers.pcie(at));
+        let (msi, msix) = (registers.msi_control(), registers.msix_control());
+        for (port, value) in [
+            (Driven::Bus, id >> 8),
+            (Driven::Device, id >> 3 & 0x1f),
+            (Driven::Function, id & 0b111),
+            (Driven::MaxPayload, device >> 5 & 0b111),
+            (Driven::MaxReadRequest, device >> 12 & 0b111),
+            (Driven::BusMaster, registers.command() >> 2 & 1),
+            (Driven::ExtendedTag, device >> 8 & 1),
+            (Driven::TenBitTag, device2 >> 12 & 1),
+            (Driven::MsiEnable, msi & 1),
+            (Driven::MultipleMessages, msi >> 4 & 0b111),
+            (Driven::MsiData, registers.msi_data()),
+            (Driven::MsiMask, registers.msi_mask()),
+            (Driven::MsixEnable, msix >> 15 & 1),
+            (Driven::MsixMask, msix >> 14 & 1),
+        ] {
+            outputs.set(port, value);
+        }
+        outputs.set_wide(Driven::MsiAddress, &registers.msi_address());
+    }
+}
+
+impl Block for TlpStream {
+    fn words(&self) -> [usize; 2] {
+        self.layout.words
+    }
+
+    fn configured(&mut self, _: u16, id: Bdf, config: &ConfigSpace) {
+        self.registers.follow(id, config);
+        self.is_old = true;
+    }
+
+    fn cycle(&self) -> u64 {
+        self.common.cycle
+    }
+
+    fn in_reset(&self) -> bool {
+        self.common.in_reset()
+    }
+
+    fn set_now(&mut self, now: Time) {
+        self.common.now = now;
+    }
+
+    fn handle(&mut self, input: DesignInput) {
+        let from = self.common.from();
+        match input {
+            DesignInput::Request(request) => {
+                let bar = match request.target {
+                    Target::Bar { bar, .. } => Some(bar.0),
+                    _ => None,
+                };
+                self.receive.push(&request.tlp, Some(request.token), bar, from);
+            }
+            DesignInput::Completion { tlp, .. } => self.receive.push(&tlp, None, None, from),
+            DesignInput::Refused { tlp, why } => self.common.refused(&tlp, &why),
+            DesignInput::SentWrong { tlp, why } => self.common.sent_wrong(&tlp, &why),
+            DesignInput::Reset { kind, .. } => self.reset(kind),
+            // The design has a timer of its own for that.
+            _ => {}
+        }
+    }
+
+    fn next_taken(&mut self) -> Option<Token> {
+        self.receive.next_taken()
+    }
+
+    fn ready(&self) -> Ready {
+        self.leaving.ready(self.common.cycle).or(Ready::when(self.receive.has_taken(), Ready::TAKEN))
+    }
+
+    fn next_output(&mut self, class: Class) -> Option<DesignOutput> {
+        self.leaving.pop(class, self.common.cycle)
+    }
+
+    /// It looks at nothing but that a TLP is as long as its header says.
+    fn sends_wrong(&self, _: &RefusedTlp) -> bool {
+        true
+    }
+
+    fn is_idle(&self) -> bool {
+        self.receive.is_empty() && self.transmit.is_empty() && self.leaving.is_empty()
+    }
+
+    fn edge(&mut self, read: &[u32], driven: &mut [u32]) {
+        let (layout, mut words) = (std::mem::take(&mut self.layout), std::mem::take(&mut self.driven));
+        words.resize(driven.len(), 0);
+        let inputs = Inputs { layout: &layout, words: read };
+        let mut outputs = Outputs { layout: &layout, words: &mut words };
+        self.common.cycle += 1;
+        let in_reset = self.common.in_reset() || !inputs.is(Read::ResetN);
+        let is_up = self.common.is_up(in_reset);
+        outputs.set(Driven::Reset, in_reset.into());
+        outputs.set(Driven::LinkUp, is_up.into());
+        if !in_reset {
+            self.transmit(inputs);
+        }
+        self.receive(inputs, &mut outputs, is_up);
+        self.is_ready = !in_reset && self.waiting() < TX_BUFFERS;
+        outputs.set(Driven::TxReady, self.is_ready.into());
+        self.flr_shown = std::mem::take(&mut self.flr);
+        outputs.set(Driven::FunctionLevelReset, self.flr_shown.into());
+        if std::mem::take(&mut self.is_old) {
+            self.show_registers(&mut outputs);
+        }
+        driven.copy_from_slice(&words);
+        (self.layout, self.driven) = (layout, words);
+    }
+
+    fn rests(&self) -> bool {
+        let is_up = self.common.is_up(self.common.in_reset());
+        is_up && self.is_idle() && !self.is_old && !self.flr && !self.flr_shown
+    }
+
+    fn pass(&mut self, edges: u64) {
+        self.common.cycle += edges;
+    }
+
+    fn tell(&self) {
+        self.common.told.change(|told| {
+            told.cycles = self.common.cycle;
+            (told.packets_in, told.packets_out) = (self.receive.packets, self.transmit.packets);
+        });
+    }
+}
