@@ -15,7 +15,7 @@ use thiserror::Error;
 use tlp::Time;
 
 /// Version of what stands between riser and a library.
-pub(crate) const ABI: u32 = 4;
+pub(crate) const ABI: u32 = 5;
 const ENTRY: &str = "riser_rtl_entry";
 const ERROR_BYTES: usize = 1024;
 

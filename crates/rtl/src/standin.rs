@@ -10,6 +10,9 @@ use std::fmt::Write;
 /// The module around the design, whose first clock is the block's user clock.
 pub(crate) const TOP: &str = "riser_top";
 
+/// What is done at an edge of the block.
+const EDGE: &str = include_str!("../verilog/edge.v");
+
 /// A port of the instance that the block has not.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Unfit {
@@ -38,20 +41,16 @@ pub(crate) fn block(module: &str, shape: Shape, instance: &Instance, waves: bool
     };
     let mut values: Vec<String> = shape.read().map(value).collect();
     values.reverse();
+    let (values, last_read, last_driven) = (values.join(", "), read - 1, driven - 1);
     let mut text = format!(
         "module {module}{} (\n    {}\n);\n\
-         import \"DPI-C\" function void riser_edge(input bit [{}:0] read, output bit [{}:0] driven);\n\
+         import \"DPI-C\" function bit riser_edge(input bit [{last_read}:0] read, output bit [{last_driven}:0] driven);\n\
          wire riser_clock = {TOP}.riser_clock[0];\n\
-         wire [{}:0] riser_read = {{{}}};\n\
-         bit [{}:0] riser_driven, riser_next;\n\
-         always @(posedge riser_clock) begin\n    riser_edge(riser_read, riser_next);\n    riser_driven <= riser_next;\nend\n",
+         wire [{last_read}:0] riser_read = {{{values}}};\n\
+         bit [{last_read}:0] riser_before;\n\
+         bit [{last_driven}:0] riser_driven, riser_next;\n{EDGE}",
         parameters(instance),
         declared.join(",\n    "),
-        read - 1,
-        driven - 1,
-        read - 1,
-        values.join(", "),
-        driven - 1,
     );
     for (port, at) in shape.driven().filter(|(port, _)| has(port)) {
         let bits = shape.bits(port.width);
@@ -107,7 +106,7 @@ pub(crate) fn top(design: &Design) -> String {
     let parameters =
         if parameters.is_empty() { String::new() } else { format!(" #({})", parameters.join(", ")) };
     format!(
-        "module {TOP} (input wire [{}:0] riser_clock, input wire riser_reset_n);\n{}{parameters} riser_design (\n    {}\n);\nendmodule\n",
+        "module {TOP} (input wire [{}:0] riser_clock, input wire riser_reset_n, input wire riser_asks);\n{}{parameters} riser_design (\n    {}\n);\nendmodule\n",
         clocks - 1,
         design.top,
         connections.join(",\n    ")

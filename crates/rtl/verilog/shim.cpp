@@ -49,12 +49,10 @@ struct Run {
 struct Last {
     std::vector<uint32_t> read, driven;
     bool may_rest = false;
-    // It does: it was the same twice.
-    bool rests = false;
 };
 
-// Who is asked at an edge, within a call of this library.
-thread_local void (*edge_of)(void* user, const uint32_t* read, uint32_t* driven) = nullptr;
+// Who is asked at an edge, within a call of this library: whether edges that read the same change nothing, and nobody need be asked.
+thread_local bool (*edge_of)(void* user, const uint32_t* read, uint32_t* driven) = nullptr;
 thread_local void* user_of = nullptr;
 // Where to go on when the design crashes; none while no code of it runs.
 thread_local sigjmp_buf* escape = nullptr;
@@ -86,6 +84,8 @@ struct Model {
     Last last;
     // A call that never came back: the design has crashed.
     bool is_under_way = false;
+    // Somebody wants to be asked at the next edge, whatever the design shows.
+    bool asks = true;
     uint32_t clocks_before = 0;
     // The last TLP each way, and credits.
     uint32_t shown[18] = {};
@@ -99,6 +99,7 @@ struct Model {
         context.time(time_ps);
         top->riser_clock = clocks;
         top->riser_reset_n = reset_n;
+        top->riser_asks = asks;
         is_under_way = true;
         top->eval();
         is_under_way = false;
@@ -125,28 +126,21 @@ bool same(const std::vector<uint32_t>& before, const uint32_t* now, size_t words
     return before.size() == words && std::memcmp(before.data(), now, words * sizeof(uint32_t)) == 0;
 }
 
-void ask(void* user, const uint32_t* read, uint32_t* driven) {
-    auto& asked = *static_cast<Asked*>(user);
-    auto& [run, last, time_ps, stops, blocks] = asked;
+bool ask(void* user, const uint32_t* read, uint32_t* driven) {
+    auto& [run, last, time_ps, stops, blocks] = *static_cast<Asked*>(user);
     ++blocks;
-    if (last.rests && same(last.read, read, run.words[0])) {
-        ++run.passed;
-        std::memcpy(driven, last.driven.data(), run.words[1] * sizeof(uint32_t));
-        return;
-    }
     sigjmp_buf* const back = std::exchange(escape, nullptr);
     const uint32_t answer = run.edge(run.user, time_ps, run.passed, read, driven);
     escape = back;
     run.passed = 0;
     stops = answer & STOPS;
     const bool could = std::exchange(last.may_rest, answer & RESTS);
-    last.rests = false;
-    if (!last.may_rest) return;
-    last.rests = could && same(last.read, read, run.words[0]) && same(last.driven, driven, run.words[1]);
-    if (!last.rests) {
-        last.read.assign(read, read + run.words[0]);
-        last.driven.assign(driven, driven + run.words[1]);
-    }
+    if (!last.may_rest) return false;
+    // It does where it was the same twice.
+    if (could && same(last.read, read, run.words[0]) && same(last.driven, driven, run.words[1])) return true;
+    last.read.assign(read, read + run.words[0]);
+    last.driven.assign(driven, driven + run.words[1]);
+    return false;
 }
 
 void say(char* error, size_t len, const std::string& why) { std::snprintf(error, len, "%s", why.c_str()); }
@@ -186,7 +180,7 @@ template <class Work> int guarded(char* error, size_t len, Work work) {
 
 void* create(uint64_t seed, char* error, size_t len) {
     std::unique_ptr<Model> made;
-    edge_of = [](void*, const uint32_t*, uint32_t*) {};
+    edge_of = [](void*, const uint32_t*, uint32_t*) { return false; };
     model_of = nullptr;
     const int failed = guarded(error, len, [&] {
         made = std::make_unique<Model>();
@@ -213,8 +207,8 @@ void destroy(void* handle) {
 }
 
 // The source names the block once; what stands around it may leave it out, or have it several times.
-void check_blocks(unsigned blocks, bool rises) {
-    if (!rises || blocks == 1) return;
+void check_blocks(unsigned blocks) {
+    if (blocks == 1) return;
     throw Ended{blocks == 0 ? "the block is not in the design as it was built: no edge of its clock reaches it"
                             : std::to_string(blocks) + " blocks are in the design as it was built: legal is one"};
 }
@@ -225,7 +219,10 @@ int run(void* handle, Run* run, uint8_t fresh, char* error, size_t len) {
     auto* model = static_cast<Model*>(handle);
     Asked asked{*run, model->last};
     model_of = model;
-    if (fresh) model->last.may_rest = model->last.rests = false;
+    if (fresh) {
+        model->last.may_rest = false;
+        model->asks = true;
+    }
     user_of = &asked;
     edge_of = ask;
     return guarded(error, len, [&] {
@@ -233,7 +230,13 @@ int run(void* handle, Run* run, uint8_t fresh, char* error, size_t len) {
             const Eval& at = run->evals[run->done++];
             asked.time_ps = at.time_ps;
             model->eval(at.clocks, at.time_ps >= run->reset_until_ps, at.time_ps);
-            check_blocks(std::exchange(asked.blocks, 0), at.clocks & ~std::exchange(model->clocks_before, at.clocks) & 1);
+            if (!(at.clocks & ~std::exchange(model->clocks_before, at.clocks) & 1)) continue;
+            if (model->asks || asked.blocks) {
+                check_blocks(std::exchange(asked.blocks, 0));
+                model->asks = false;
+            } else {
+                ++run->passed;
+            }
         }
     });
 }
@@ -249,10 +252,12 @@ int replay(void* handle, const Eval* evals, size_t count, uint64_t reset_until_p
     Next next{driven, words};
     model_of = model;
     user_of = &next;
+    model->asks = true;
     edge_of = [](void* user, const uint32_t*, uint32_t* to) {
         auto* next = static_cast<Next*>(user);
         std::memcpy(to, next->driven, next->words * sizeof(uint32_t));
         next->driven += next->words;
+        return false;
     };
     return guarded(error, len, [&] {
         for (const Eval* at = evals; at != evals + count; ++at) {
@@ -300,7 +305,7 @@ struct Ops {
 const Ops ops = {RISER_ABI, sizeof(Ops), RISER_FINGERPRINT, create, destroy, run, waves, replay, show};
 }  // namespace
 
-extern "C" void riser_edge(const svBitVecVal* read, svBitVecVal* driven) { edge_of(user_of, read, driven); }
+extern "C" svBit riser_edge(const svBitVecVal* read, svBitVecVal* driven) { return edge_of(user_of, read, driven); }
 
 extern "C" void riser_show(svBitVecVal* shown) {
     if (model_of) std::memcpy(shown, model_of->shown, sizeof model_of->shown);
