@@ -49,6 +49,12 @@ pub(crate) enum Rule {
     Length { sent: usize, said: usize },
     #[error("a TLP whose header is not whole, or with prefixes that break a rule: the block drops it")]
     Header,
+    #[error(
+        "its header leaves as {leaves}: reserved bits are zero, and an address below 4 GiB takes 3 double-words (PCIe 6.0 §2.2.4.1)"
+    )]
+    Altered { leaves: String },
+    #[error("TD is set, and the digest is not its ECRC (PCIe 6.0 §2.7.1)")]
+    Digest,
     #[error("the TLP was not sent: {0}")]
     Refused(String),
     #[error("the TLP was sent as it is: {0}")]
@@ -103,13 +109,18 @@ impl Told {
         let of_it = self.kinds.iter().filter(|other| **other == kind).count();
         if of_it < MOST_OF_A_RULE && self.findings.len() < MOST_FINDINGS {
             self.kinds.push(kind);
-            let shown: String = bytes.iter().take(MOST_BYTES).map(|byte| format!("{byte:02x}")).collect();
+            let shown = hex(&bytes[..bytes.len().min(MOST_BYTES)]);
             let more = if bytes.len() > MOST_BYTES { ".." } else { "" };
             let bytes = if bytes.is_empty() { String::new() } else { format!(": {shown}{more}") };
             let ns = now.as_ps() / 1000;
             self.findings.push(format!("cycle {cycle}, {ns} ns: {rule}{bytes}"));
         }
     }
+}
+
+/// Bytes, as findings show them.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl Report for Told {

@@ -8,6 +8,8 @@ use crate::complaints::explained;
 use crate::shown::WORDS;
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::fs::{self, File};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::rc::Rc;
@@ -174,9 +176,34 @@ fn check_built(path: &Path) -> Result<(), LoadError> {
     if !path.exists() {
         return Err(LoadError::Open { path: path.to_owned(), why: "it is not built".to_owned() });
     }
+    if !path.is_file() {
+        return Err(LoadError::Open { path: path.to_owned(), why: "it is no file".to_owned() });
+    }
     // Its error names the path.
     let whole = native::check_whole(path);
     whole.map_err(|e| LoadError::Broken(e.to_string()))
+}
+
+/// What a file of waves begins with: the type and the length of its first block.
+const WAVES: [u8; 9] = [0, 0, 0, 0, 0, 0, 0, 0x01, 0x49];
+
+/// Refuses to write waves over what are none.
+fn check_waves(path: &Path) -> Result<(), String> {
+    // None is there, or an empty one.
+    if fs::metadata(path).map_or(true, |about| about.is_file() && about.len() == 0) {
+        return Ok(());
+    }
+    let mut head = [0; WAVES.len()];
+    let is_waves = path.is_file()
+        && File::open(path).and_then(|mut file| file.read_exact(&mut head)).is_ok()
+        && head == WAVES;
+    match is_waves {
+        true => Ok(()),
+        false => {
+            Err("it is there, and holds no waves (FST): legal is a new name, or that of a file of waves"
+                .into())
+        }
+    }
 }
 
 /// A design that runs.
@@ -310,8 +337,9 @@ impl Instance {
     /// Writes all signals into this file from `from` on, until `to`.
     ///
     /// # Errors
-    /// Where the file cannot be made, or the library was built without waves.
+    /// Where the file cannot be made, another one is there, or the library was built without waves.
     pub(crate) fn waves(&mut self, path: &Path, [from, to]: [Time; 2]) -> Result<(), String> {
+        check_waves(path)?;
         let path = CString::new(path.as_os_str().as_encoded_bytes())
             .map_err(|_| "a name of a file without zero bytes is legal".to_owned())?;
         // SAFETY: the model is alive, and the name ends with a zero.

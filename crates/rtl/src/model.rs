@@ -32,7 +32,7 @@ use tlp::{Duration, PayloadPool, Time};
 pub struct Settings {
     /// The file of the design: a path relative to the lab file.
     pub design: String,
-    /// A file for all of its signals (FST), which needs `riser rtl build --waves`.
+    /// A file for all of its signals (FST), which needs `riser rtl build --waves`: a new one, or one that holds waves.
     pub waves: String,
     /// The TLP at the block from which on waves are wanted, as a filter of `riser trace`: `status=UR`, `type=MWr and addr=0xfee00000`. `riser run`
     /// then runs the lab twice: a run does the same each time.

@@ -128,7 +128,13 @@ impl SevenSeries {
         }
         match self.transmit.take(&beat, u32::to_be_bytes, &self.pool) {
             Came::Nothing => {}
-            Came::Tlp(tlp) => self.leave(tlp.class(), DesignOutput::Tlp { function: 0, tlp: *tlp }),
+            Came::Tlp(tlp, odd) => {
+                if let Some(rule) = odd {
+                    self.common.found(&rule, self.transmit.bytes());
+                    self.transmit.forget();
+                }
+                self.leave(tlp.class(), DesignOutput::Tlp { function: 0, tlp: *tlp });
+            }
             Came::Wrong(rule) => {
                 self.dropped |= matches!(rule, Rule::Length { .. } | Rule::Header | Rule::TooLong(_));
                 self.common.found(&rule, self.transmit.bytes());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Packets of the design, out of beats of a transmit stream that has TLPs as they are, and what is wrong with them. Knows no port, and no link.
 
-use crate::findings::Rule;
+use crate::findings::{Rule, hex};
 use crate::kept::Kept;
 use tlp::wire::Header;
 use tlp::{PayloadPool, Tlp};
@@ -28,11 +28,14 @@ pub(crate) struct Beat<'a> {
 pub(crate) enum Came {
     /// A part of a packet, or one that the design has given up.
     Nothing,
-    /// A whole packet.
-    Tlp(Box<Tlp>),
+    /// A whole packet, and a rule that it breaks although it leaves.
+    Tlp(Box<Tlp>, Option<Rule>),
     /// It is none.
     Wrong(Rule),
 }
+
+/// Bytes of the longest header, without prefixes.
+const MAX_HEADER_BYTES: usize = 16;
 
 #[derive(Default)]
 pub(crate) struct Transmit {
@@ -97,7 +100,8 @@ impl Transmit {
             None => {
                 self.packets += 1;
                 let came = whole(&self.bytes, self.is_poisoned, pool);
-                if matches!(came, Came::Wrong(_)) { came } else { self.ended(came) }
+                let is_told = matches!(came, Came::Wrong(_) | Came::Tlp(_, Some(_)));
+                if is_told { came } else { self.ended(came) }
             }
         }
     }
@@ -122,17 +126,57 @@ fn mislaid(bytes: &[u8]) -> Rule {
     Rule::Length { sent: bytes.len(), said: header.tlp_len() }
 }
 
+/// The rule that a packet breaks whose header leaves otherwise than it came.
+fn altered(bytes: &[u8], tlp: &Tlp) -> Option<Rule> {
+    let mut header = [0; MAX_HEADER_BYTES];
+    let len = tlp.repr.emit(&mut header);
+    let came = &bytes[tlp.prefixes.wire_len()..];
+    (!came.starts_with(&header[..len])).then(|| Rule::Altered { leaves: hex(&header[..len]) })
+}
+
 /// The TLP of these bytes, be it malformed; none where it is not as long as its header says.
 pub(crate) fn whole(bytes: &[u8], is_poisoned: bool, pool: &PayloadPool) -> Came {
     match Tlp::parse(bytes, pool) {
         // Its receiver finds what is wrong with it.
         Err(_) => match Tlp::of_malformed(bytes, pool) {
-            Some(tlp) => Came::Tlp(Box::new(tlp)),
+            Some(tlp) => Came::Tlp(Box::new(tlp), None),
             None => Came::Wrong(mislaid(bytes)),
         },
         Ok(mut tlp) => {
+            let odd = if tlp.has_wrong_ecrc() { Some(Rule::Digest) } else { altered(bytes, &tlp) };
             tlp.repr.ep |= is_poisoned;
-            Came::Tlp(Box::new(tlp))
+            Came::Tlp(Box::new(tlp), odd)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rows: the bytes of a packet, and how it leaves.
+    #[test]
+    fn what_leaves_otherwise_than_it_came_is_told() {
+        let altered = |leaves: &str| Some(Rule::Altered { leaves: leaves.to_owned() });
+        let rows = [
+            ("400000010100000f0000100061626364", None),
+            ("600000010100000f000000010000100061626364", None),
+            // Four double-words for an address that three hold.
+            ("600000010100000f000000000000100061626364", altered("400000010100000f00001000")),
+            ("200000010100000f0000000000001000", altered("000000010100000f00001000")),
+            // Bits of the address that no address has.
+            ("400000010100000f0000100361626364", altered("400000010100000f00001000")),
+            // A digest that is none.
+            ("400080010100000f000010006162636400000000", Some(Rule::Digest)),
+        ];
+        for (sent, rule) in rows {
+            let digits = sent.as_bytes().chunks(2);
+            let bytes: Vec<u8> =
+                digits.map(|two| u8::from_str_radix(str::from_utf8(two).unwrap(), 16).unwrap()).collect();
+            match whole(&bytes, false, &PayloadPool::new()) {
+                Came::Tlp(_, odd) => assert_eq!(odd, rule, "{sent}"),
+                _ => panic!("{sent}: no TLP"),
+            }
         }
     }
 }

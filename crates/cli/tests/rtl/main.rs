@@ -513,6 +513,13 @@ fn waves_have_the_tlps_beside_the_signals() {
         fs::metadata(folder.path().join("w.fst")).unwrap().len()
     });
     assert!(sizes[0] > sizes[1], "{sizes:?}");
+    for other in ["design.toml", "scratch.v", "lab.toml"] {
+        let waves = format!("slot.fpga.rtl.waves={other}");
+        let refused = run(&folder, &[("expect", 4, 0x1234_5671)], &["--set", &waves]);
+        assert_eq!(refused.code, 1);
+        assert!(refused.stderr.contains("it is there, and holds no waves"), "{other}: {}", refused.stderr);
+        assert!(fs::read_to_string(folder.path().join(other)).is_ok_and(|text| !text.is_empty()), "{other}");
+    }
     run(&folder, &[("expect", 4, 0x1234_5671)], &["--set", "slot.fpga.rtl.waves=w.fst"]);
     let Some(text) = dump(&folder, "w.fst") else { return };
     let id = |name: &str| {

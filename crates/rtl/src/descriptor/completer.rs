@@ -138,7 +138,7 @@ impl Completer {
         let number = completion(came, &mut inner.bytes)?;
         let slot = inner.functions.slot_of_number(number).ok_or(Rule::Function(number))?;
         let tlp: Tlp = match whole(&inner.bytes, false, &inner.pool) {
-            transmit::Came::Tlp(tlp) => *tlp,
+            transmit::Came::Tlp(tlp, _) => *tlp,
             transmit::Came::Wrong(rule) => return Err(rule),
             transmit::Came::Nothing => return Ok(()),
         };

@@ -270,7 +270,7 @@ impl Requester {
         let asked = request(came, &mut inner.bytes)?;
         let slot = inner.functions.slot_of_number(asked.function).ok_or(Rule::Function(asked.function))?;
         let tlp = match whole(&inner.bytes, false, &inner.pool) {
-            transmit::Came::Tlp(tlp) => *tlp,
+            transmit::Came::Tlp(tlp, _) => *tlp,
             transmit::Came::Wrong(rule) => return Err(rule),
             transmit::Came::Nothing => return Ok(()),
         };

@@ -83,7 +83,11 @@ impl TlpStream {
         }
         match self.transmit.take(&beat, u32::to_le_bytes, &self.pool) {
             Came::Nothing => {}
-            Came::Tlp(tlp) => {
+            Came::Tlp(tlp, odd) => {
+                if let Some(rule) = odd {
+                    self.common.found(&rule, self.transmit.bytes());
+                    self.transmit.forget();
+                }
                 let (class, output) = (tlp.class(), DesignOutput::Tlp { function: 0, tlp: *tlp });
                 self.leaving.push(class, self.common.from(), output);
             }
