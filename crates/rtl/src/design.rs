@@ -89,7 +89,7 @@ pub struct Block {
     /// Bits of the streams' data: 64 or 128; 256 but of 7-series, and 512 of UltraScale+ and streams of TLPs.
     #[schemars(range(min = 64, max = 512), extend("powerOfTwo" = true))]
     pub data_width_bits: u16,
-    /// Lanes of its link.
+    /// Lanes of its link: that of its slot has no more.
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 16), extend("powerOfTwo" = true))]
     pub lanes: u16,

@@ -174,7 +174,7 @@ impl Model for Settings {
 /// Checks that the block has the link of its slot.
 fn check_link(design: &Design, site: &Site<'_>) -> Result<(), Fault> {
     let (kind, rate, lanes) = (design.block.kind, site.pcie.rate, site.pcie.width.lanes());
-    let (most, most_lanes) = (kind.most_rate(), kind.most_lanes());
+    let (most, most_lanes) = (kind.most_rate(), design.block.lanes);
     if rate <= most && u16::from(lanes) <= most_lanes {
         return Ok(());
     }
@@ -183,7 +183,7 @@ fn check_link(design: &Design, site: &Site<'_>) -> Result<(), Fault> {
     Err(Fault::at(
         "design",
         format!(
-            "a link of {rate} (link.gen = {is}) and {lanes} lanes: legal of {name} are link.gen 1 to {legal} and link.lanes 1 to {most_lanes}"
+            "a link of {rate} (link.gen = {is}) and {lanes} lanes: legal of {name} with block.lanes = {most_lanes} are link.gen 1 to {legal} and link.lanes 1 to {most_lanes}"
         ),
     ))
 }

@@ -110,7 +110,7 @@ fn waves_have_the_credits_of_the_link() {
         return;
     }
     let design = format!(
-        "{COPY_FILE}reset.active_low = [\"reset_n\"]\n[block]\nkind = \"ultrascale\"\ndata_width_bits = 256\nuser_clock_hz = 250_000_000\n{COPY_FUNCTION}"
+        "{COPY_FILE}reset.active_low = [\"reset_n\"]\n[block]\nkind = \"ultrascale\"\ndata_width_bits = 256\nlanes = 8\nuser_clock_hz = 250_000_000\n{COPY_FUNCTION}"
     );
     let folder = folder(COPY, &design);
     assert_eq!(riser(&["rtl", "build", &path(&folder, "design.toml"), "--waves"]).code, 0);

@@ -111,7 +111,7 @@ fn a_design_answers_and_is_told_what_it_does_wrongly() {
     // A link that the block cannot have.
     for (set, is) in [("gen=3", "8 GT/s (link.gen = 3)"), ("lanes=16", "16 lanes")] {
         let other = run(&folder, &steps, &["--set", &format!("slot.fpga.link.{set}")]);
-        let legal = "legal of \"7-series\" are link.gen 1 to 2 and link.lanes 1 to 8";
+        let legal = "legal of \"7-series\" with block.lanes = 1 are link.gen 1 to 2 and link.lanes 1 to 1";
         assert!(
             other.code == 1 && other.stderr.contains(is) && other.stderr.contains(legal),
             "{}",
@@ -418,7 +418,7 @@ fn what_descriptors_say_wrongly_is_told_and_errors_reach_the_design() {
         return;
     }
     let design = format!(
-        "{COPY_FILE}reset.active_low = [\"reset_n\"]\n[block]\nkind = \"ultrascale\"\ndata_width_bits = 256\nuser_clock_hz = 250_000_000\n{COPY_FUNCTION}"
+        "{COPY_FILE}reset.active_low = [\"reset_n\"]\n[block]\nkind = \"ultrascale\"\ndata_width_bits = 256\nlanes = 8\nuser_clock_hz = 250_000_000\n{COPY_FUNCTION}"
     );
     let folder = folder(COPY, &design);
     assert_eq!(build(&folder).code, 0);
@@ -452,7 +452,7 @@ fn a_design_with_more_tags_than_its_slot_is_told() {
         return;
     }
     let design = format!(
-        "{COPY_FILE}reset.active_low = [\"reset_n\"]\n[block]\nkind = \"ultrascale\"\ndata_width_bits = 256\nuser_clock_hz = 250_000_000\n{COPY_FUNCTION}"
+        "{COPY_FILE}reset.active_low = [\"reset_n\"]\n[block]\nkind = \"ultrascale\"\ndata_width_bits = 256\nlanes = 8\nuser_clock_hz = 250_000_000\n{COPY_FUNCTION}"
     );
     let folder = folder(COPY, &design);
     assert_eq!(build(&folder).code, 0);
@@ -479,7 +479,7 @@ fn a_virtual_function_copies_and_interrupts() {
         return;
     }
     let design = format!(
-        "{COPY_FILE}reset.active_low = [\"reset_n\"]\ndefines.PLUS = \"1\"\nparameters = {{ RQ = \"62\", CQ = \"88\" }}\n[block]\nkind = \"ultrascale-plus\"\ndata_width_bits = 256\nuser_clock_hz = 4_000_000\nstraddle = {{ rc = 2 }}\n{COPY_FUNCTION}[function.sriov]\nvfs = 8\ndevice_id = 0xa038\nbars = [{{ bar = 0, kind = \"memory64\", size_bytes = 0x4000 }}]\nmsix = {{ vectors = 4, bar = 0, table = 0x1000, pending = 0x1800 }}\n"
+        "{COPY_FILE}reset.active_low = [\"reset_n\"]\ndefines.PLUS = \"1\"\nparameters = {{ RQ = \"62\", CQ = \"88\" }}\n[block]\nkind = \"ultrascale-plus\"\ndata_width_bits = 256\nlanes = 8\nuser_clock_hz = 4_000_000\nstraddle = {{ rc = 2 }}\n{COPY_FUNCTION}[function.sriov]\nvfs = 8\ndevice_id = 0xa038\nbars = [{{ bar = 0, kind = \"memory64\", size_bytes = 0x4000 }}]\nmsix = {{ vectors = 4, bar = 0, table = 0x1000, pending = 0x1800 }}\n"
     );
     let folder = folder(COPY, &design);
     assert_eq!(build(&folder).code, 0);
