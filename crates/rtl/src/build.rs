@@ -6,6 +6,7 @@ use crate::complaints::{Complaint, LOG, complaints};
 use crate::design::{self, Design, read_file};
 use crate::loader::ABI;
 use crate::netlist::Netlist;
+use crate::runtime::Runtime;
 use crate::source::{self, Instance};
 use crate::standin;
 use crate::still::{StillClock, still_clocks};
@@ -16,11 +17,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use thiserror::Error;
 
+/// The C++ compiler, as errors name it.
+const COMPILER: &str = "the C++ compiler";
 /// Lines of a tool's complaint that are shown.
 const MOST_LINES: usize = 12;
 
 /// Where what a design prints is sent elsewhere.
 const PRINT_FILE: &str = "print.h";
+const PRINT: &str = include_str!("../verilog/print.h");
 /// Bytes of a source at most.
 const MOST_SOURCE_BYTES: u64 = 1 << 28;
 /// What stands between the design and riser.
@@ -33,6 +37,12 @@ const TOP_FILE: &str = "riser_top.sv";
 pub struct Options {
     /// With signals that can be written into a file of waves, which makes it slower.
     pub waves: bool,
+}
+
+impl From<(PathBuf, io::Error)> for BuildError {
+    fn from((path, why): (PathBuf, io::Error)) -> BuildError {
+        BuildError::File { path, why }
+    }
 }
 
 /// What was built.
@@ -152,7 +162,7 @@ pub fn build(file: &Path, options: &Options, progress: &mut dyn FnMut(Step)) -> 
         ("riser_block.sv", &block),
         (TOP_FILE, &standin::top(&design)),
         ("riser_primitives.v", &standin::primitives(&design)),
-        (PRINT_FILE, &include_str!("../verilog/print.h").to_owned()),
+        (PRINT_FILE, &PRINT.to_owned()),
         ("shim.cpp", &SHIM.to_owned()),
     ] {
         let path = folder.join(name);
@@ -291,44 +301,52 @@ impl Build<'_> {
         }
     }
 
+    /// How Verilator's library and what is around it are compiled.
+    fn flags(&self, verilator: &Path) -> Vec<String> {
+        let waves = u8::from(self.waves);
+        let mut flags: Vec<String> =
+            ["-std=c++17", "-O3", "-fPIC", "-fvisibility=hidden"].map(str::to_owned).into();
+        flags.extend([format!("-DVM_TRACE={waves}"), format!("-DVM_TRACE_FST={waves}")]);
+        flags.extend(
+            ["include", "include/vltstd"].map(|path| format!("-I{}", verilator.join(path).display())),
+        );
+        flags.extend(["-DVL_USER_FATAL", "-DVL_USER_FINISH", "-DVL_USER_STOP"].map(str::to_owned));
+        // By its name: it stands in the folder of Verilator's library and in that of the design.
+        flags.extend(["-include", PRINT_FILE].map(str::to_owned));
+        flags
+    }
+
     /// Makes the library.
     fn link(&self, programs: &[PathBuf]) -> Result<PathBuf, BuildError> {
         let library = library(self.folder, self.waves);
         let part = library.with_extension("so.part");
         let include = verilator_root(self.objects);
         let tool = std::env::var("CXX").unwrap_or_else(|_| "c++".to_owned());
+        let flags = self.flags(&include);
+        let runtime = Runtime {
+            tool: tool.clone(),
+            flags: flags.clone(),
+            include: include.join("include"),
+            names: runtime(self.objects).collect(),
+            header: (PRINT_FILE, PRINT),
+        };
+        let compile = |command| self.run(command, COMPILER, "runtime.log", &tool);
+        let objects = runtime.objects(self.folder, compile)?;
         let mut command = Command::new(&tool);
-        command.args([
-            "-std=c++17",
-            "-O3",
-            "-fPIC",
-            "-shared",
-            "-fvisibility=hidden",
-            "-Wl,-Bsymbolic",
-            "-Wl,-z,defs",
-        ]);
+        command.args(flags).args(["-shared", "-Wl,-Bsymbolic", "-Wl,-z,defs"]);
         command.args([
             format!("-DRISER_ABI={ABI}"),
             format!("-DRISER_FINGERPRINT=\"{}\"", fingerprint(self.design, self.base)?),
         ]);
-        command
-            .arg(format!("-DVM_TRACE={}", u8::from(self.waves)))
-            .arg(format!("-DVM_TRACE_FST={}", u8::from(self.waves)));
-        command.arg("-I").arg(self.objects);
-        for path in ["include", "include/vltstd"] {
-            command.arg("-I").arg(include.join(path));
-        }
-        command.args(["-DVL_USER_FATAL", "-DVL_USER_FINISH", "-DVL_USER_STOP"]);
-        command.arg("-include").arg(self.folder.join(PRINT_FILE)).arg(self.folder.join("shim.cpp"));
+        command.arg("-I").arg(self.folder).arg("-I").arg(self.objects).arg(self.folder.join("shim.cpp"));
         for program in programs {
             let language = if program.extension().is_some_and(|end| end == "c") { "c" } else { "c++" };
             command.args(["-x", language]).arg(program);
         }
         command.args(["-x", "none"]);
-        command.args(runtime(self.objects).map(|name| include.join("include").join(name + ".cpp")));
-        command.arg(self.objects.join("Vriser_top__ALL.a"));
+        command.args(objects).arg(self.objects.join("Vriser_top__ALL.a"));
         command.args(["-lz", "-lpthread", "-o"]).arg(&part);
-        self.run(command, "the C++ compiler", "compiler.log", &tool)?;
+        self.run(command, COMPILER, "compiler.log", &tool)?;
         fs::rename(&part, &library).map_err(|why| BuildError::File { path: library.clone(), why })?;
         Ok(library)
     }

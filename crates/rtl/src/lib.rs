@@ -30,6 +30,7 @@ mod parting;
 mod receive;
 mod recording;
 mod registers;
+mod runtime;
 mod seven_series;
 mod shown;
 mod signals;

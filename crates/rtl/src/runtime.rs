@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Verilator's own library, compiled once for all designs: its objects are kept in the user's cache, by what they were made of. Never
+//! knows a design.
+
+use plug::file::digest;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Files of Verilator's that its library is made of, and how it is compiled.
+pub(crate) struct Runtime {
+    /// The C++ compiler.
+    pub(crate) tool: String,
+    /// Arguments of it, but for the sources.
+    pub(crate) flags: Vec<String>,
+    /// The folder of the sources.
+    pub(crate) include: PathBuf,
+    /// Their names, without an ending.
+    pub(crate) names: Vec<String>,
+    /// A header that the arguments name, and its text.
+    pub(crate) header: (&'static str, &'static str),
+}
+
+impl Runtime {
+    /// The objects; where there are none yet, `compile` runs a compiler that is to make them in a folder. Without a cache of the user's they
+    /// stand in `beside`.
+    ///
+    /// # Errors
+    /// Those of `compile`, and those of the file system with the path.
+    pub(crate) fn objects<E>(
+        &self,
+        beside: &Path,
+        compile: impl FnOnce(Command) -> Result<(), E>,
+    ) -> Result<Vec<PathBuf>, E>
+    where
+        E: From<(PathBuf, io::Error)>,
+    {
+        let kept = cache().unwrap_or_else(|| beside.to_owned()).join(self.key());
+        let objects = self.names.iter().map(|name| kept.join(name).with_extension("o")).collect();
+        if kept.is_dir() {
+            return Ok(objects);
+        }
+        // Another build may be at the same: whoever is done first has made it.
+        let part = kept.with_extension(std::process::id().to_string());
+        let (header, text) = self.header;
+        let ready = fs::create_dir_all(&part).and_then(|()| fs::write(part.join(header), text));
+        ready.map_err(|why| (part.clone(), why))?;
+        let mut command = Command::new(&self.tool);
+        command.current_dir(&part).args(&self.flags).arg("-c");
+        command.args(self.names.iter().map(|name| self.source(name)));
+        let made = compile(command);
+        let moved = made.map(|()| fs::rename(&part, &kept));
+        let _ = fs::remove_dir_all(&part);
+        match moved? {
+            Err(why) if !kept.is_dir() => Err((kept, why).into()),
+            _ => Ok(objects),
+        }
+    }
+
+    fn source(&self, name: &str) -> PathBuf {
+        self.include.join(name).with_extension("cpp")
+    }
+
+    /// What tells its objects from others: the compiler, its arguments, and the sources with the version that their headers say.
+    fn key(&self) -> String {
+        let version = Command::new(&self.tool).arg("--version").output();
+        let mut all = version.map_or_else(|_| Vec::new(), |output| output.stdout);
+        for text in [&self.tool, &self.flags.join("\n"), self.header.1] {
+            all.extend_from_slice(text.as_bytes());
+        }
+        let sources = self.names.iter().map(|name| self.source(name));
+        for path in sources.chain([self.include.join("verilated_config.h"), self.include.join("verilated.h")])
+        {
+            all.extend_from_slice(path.as_os_str().as_encoded_bytes());
+            all.extend(fs::read(&path).unwrap_or_default());
+        }
+        digest(&all)
+    }
+}
+
+/// The cache of the user, where there is one.
+fn cache() -> Option<PathBuf> {
+    let of = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let folder = of("XDG_CACHE_HOME").or_else(|| Some(of("HOME")?.join(".cache")))?;
+    Some(folder.join("riser/verilator"))
+}
