@@ -103,7 +103,8 @@ fn outlives_its_adapter(scheme: &str) {
     for _ in 0..2 {
         nets.ping_host(3, "0.05");
         adapter.kill();
-        std::thread::sleep(std::time::Duration::from_secs(1));
+        // Over ports, nothing but its absence tells: long enough for a look at it on a machine that does much else.
+        std::thread::sleep(std::time::Duration::from_secs(3));
         adapter = start();
     }
     nets.ping_host(3, "0.05");
