@@ -117,18 +117,14 @@ pub(crate) fn argument(why: String) -> PyErr {
 /// What is wrong with a value that is to be a `T`, and could not be made one.
 pub(crate) fn unfit<T>(py: Python<'_>, why: &PyErr) -> String {
     let legal = match std::any::type_name::<T>() {
-        "u8" => "0 to 255",
-        "u16" => "0 to 65535",
-        "u32" => "0 to 4294967295",
-        "u64" | "usize" => "0 to 18446744073709551615",
-        _ => "",
+        "u8" => Some("0 to 255"),
+        "u16" => Some("0 to 65535"),
+        "u32" => Some("0 to 4294967295"),
+        "u64" | "usize" => Some("0 to 18446744073709551615"),
+        _ => None,
     };
-    match legal {
-        legal if !legal.is_empty() && why.is_instance_of::<PyOverflowError>(py) => {
-            format!("not within {legal}")
-        }
-        _ => why.value(py).to_string(),
-    }
+    let legal = legal.filter(|_| why.is_instance_of::<PyOverflowError>(py));
+    legal.map_or_else(|| why.value(py).to_string(), |legal| format!("not within {legal}"))
 }
 
 /// Adds the exceptions to the module.

@@ -39,12 +39,6 @@ pub struct Options {
     pub waves: bool,
 }
 
-impl From<(PathBuf, io::Error)> for BuildError {
-    fn from((path, why): (PathBuf, io::Error)) -> BuildError {
-        BuildError::File { path, why }
-    }
-}
-
 /// What was built.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Built {
@@ -113,6 +107,12 @@ pub enum BuildError {
         /// All of them.
         log: PathBuf,
     },
+}
+
+impl From<(PathBuf, io::Error)> for BuildError {
+    fn from((path, why): (PathBuf, io::Error)) -> BuildError {
+        BuildError::File { path, why }
+    }
 }
 
 /// The library that was built.

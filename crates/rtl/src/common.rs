@@ -3,7 +3,7 @@
 
 use crate::findings::{Rule, Told};
 use device::seam::Ready;
-use endpoint::hard_block::RefusedTlp;
+use endpoint::hard_block::{DesignRequest, RefusedTlp, Target};
 use plug::Shared;
 use std::collections::VecDeque;
 use tlp::{Class, Time, Tlp};
@@ -68,8 +68,8 @@ impl Common {
     }
 
     fn found_in(&self, tlp: &Tlp, rule: &Rule) {
-        let mut bytes = vec![0; tlp.wire_len()];
-        tlp.emit(&mut bytes);
+        let mut bytes = Vec::new();
+        emit(tlp, &mut bytes);
         self.found(rule, &bytes);
     }
 
@@ -83,6 +83,21 @@ impl Common {
             }
         }
         self.errors = now;
+    }
+}
+
+/// The bytes of a TLP, in a buffer that is used again.
+pub(crate) fn emit(tlp: &Tlp, bytes: &mut Vec<u8>) {
+    bytes.clear();
+    bytes.resize(tlp.wire_len(), 0);
+    tlp.emit(bytes);
+}
+
+/// The BAR that a request is for, where it is for one.
+pub(crate) fn bar_of(request: &DesignRequest) -> Option<u8> {
+    match request.target {
+        Target::Bar { bar, .. } => Some(bar.0),
+        _ => None,
     }
 }
 

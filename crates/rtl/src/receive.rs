@@ -2,6 +2,7 @@
 //! Packets for the design, as beats of the 7-series block's receive stream (PG054): a double-word of the TLP on each lane, its first byte
 //! in bits 31:24. A stream of 128 bits may have a packet begin in its upper half. Knows no link.
 
+use crate::common::emit;
 use device::seam::Token;
 use std::collections::VecDeque;
 use tlp::Tlp;
@@ -50,9 +51,7 @@ pub(crate) struct Receive {
 
 impl Receive {
     pub(crate) fn push(&mut self, tlp: &Tlp, token: Option<Token>, bar: Option<u8>, from: u64) {
-        self.bytes.clear();
-        self.bytes.resize(tlp.wire_len(), 0);
-        tlp.emit(&mut self.bytes);
+        emit(tlp, &mut self.bytes);
         let mut words = self.spare.pop().unwrap_or_default();
         words.clear();
         words.extend(self.bytes.as_chunks::<4>().0.iter().map(|bytes| u32::from_be_bytes(*bytes)));

@@ -4,7 +4,7 @@
 
 use crate::block::seven_series::{Driven, Read};
 use crate::block::{Block, Shape};
-use crate::common::{Common, Leaving, TX_BUFFERS};
+use crate::common::{Common, Leaving, TX_BUFFERS, bar_of};
 use crate::findings::{Rule, Told};
 use crate::receive::Receive;
 use crate::registers::Registers;
@@ -13,7 +13,7 @@ use crate::status;
 use crate::transmit::{Beat, Came, STREAM, Transmit};
 use config::ConfigSpace;
 use device::seam::{Ready, ResetKind, Token};
-use endpoint::hard_block::{DesignInput, DesignOutput, RefusedTlp, Target};
+use endpoint::hard_block::{DesignInput, DesignOutput, RefusedTlp};
 use plug::Shared;
 use tlp::{Bdf, Class, PayloadPool, RuleId, Time};
 
@@ -126,20 +126,14 @@ impl SevenSeries {
         if !self.is_ready || !is_valid {
             return;
         }
-        match self.transmit.take(&beat, u32::to_be_bytes, &self.pool) {
-            Came::Nothing => {}
-            Came::Tlp(tlp, odd) => {
-                if let Some(rule) = odd {
-                    self.common.found(&rule, self.transmit.bytes());
-                    self.transmit.forget();
-                }
-                self.leave(tlp.class(), DesignOutput::Tlp { function: 0, tlp: *tlp });
-            }
-            Came::Wrong(rule) => {
-                self.dropped |= matches!(rule, Rule::Length { .. } | Rule::Header | Rule::TooLong(_));
-                self.common.found(&rule, self.transmit.bytes());
-                self.transmit.forget();
-            }
+        let Came { tlp, rule } = self.transmit.take(&beat, u32::to_be_bytes, &self.pool);
+        if let Some(rule) = rule {
+            self.dropped |= matches!(rule, Rule::Length { .. } | Rule::Header | Rule::TooLong(_));
+            self.common.found(&rule, self.transmit.bytes());
+            self.transmit.forget();
+        }
+        if let Some(tlp) = tlp {
+            self.leave(tlp.class(), DesignOutput::Tlp { function: 0, tlp });
         }
     }
 
@@ -254,11 +248,7 @@ impl Block for SevenSeries {
         let from = self.common.from();
         match input {
             DesignInput::Request(request) => {
-                let bar = match request.target {
-                    Target::Bar { bar, .. } => Some(bar.0),
-                    _ => None,
-                };
-                self.receive.push(&request.tlp, Some(request.token), bar, from);
+                self.receive.push(&request.tlp, Some(request.token), bar_of(&request), from);
             }
             DesignInput::Completion { tlp, .. } => self.receive.push(&tlp, None, None, from),
             DesignInput::Refused { tlp, why } => {

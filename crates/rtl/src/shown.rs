@@ -2,6 +2,7 @@
 //! TLPs and credits for the waves: the last TLP each way, and what both ends of the link may still send, as signals of the stand-in
 //! (`verilog/shown.v`), beside the design's own. Knows no block.
 
+use crate::common::emit;
 use endpoint::LinkCredits;
 use tlp::Tlp;
 
@@ -38,9 +39,7 @@ pub(crate) struct Shown {
 impl Shown {
     /// Shows this TLP from the next edge on.
     pub(crate) fn see(&mut self, way: Way, tlp: &Tlp) {
-        self.bytes.clear();
-        self.bytes.resize(tlp.wire_len(), 0);
-        tlp.emit(&mut self.bytes);
+        emit(tlp, &mut self.bytes);
         let [count, header @ ..] = &mut self.words[TLP_WORDS * way as usize..][..TLP_WORDS] else { return };
         *count = count.wrapping_add(1);
         // Prefixes have Fmt 100 (`PCIe 5.0 §2.2.1`).

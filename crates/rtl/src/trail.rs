@@ -2,6 +2,7 @@
 //! What a design does in a run that others can see: what leaves it, and what it drives. Two runs can be compared by it.
 
 use crate::block::{Port, Shape, Width};
+use crate::common::emit;
 use crate::design::Design;
 use crate::findings::Told;
 use endpoint::hard_block::DesignOutput;
@@ -160,9 +161,7 @@ impl Trail {
     }
 
     fn tlp(&mut self, tlp: &Tlp) -> What {
-        self.bytes.clear();
-        self.bytes.resize(tlp.wire_len(), 0);
-        tlp.emit(&mut self.bytes);
+        emit(tlp, &mut self.bytes);
         let mut head = [0; HEAD];
         head.iter_mut().zip(&self.bytes).for_each(|(to, byte)| *to = *byte);
         What::Tlp { head, len: self.bytes.len(), hash: hash(&self.bytes) }

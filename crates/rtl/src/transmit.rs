@@ -24,14 +24,13 @@ pub(crate) struct Beat<'a> {
     pub(crate) is_given_up: bool,
 }
 
-/// What came of a beat.
-pub(crate) enum Came {
-    /// A part of a packet, or one that the design has given up.
-    Nothing,
-    /// A whole packet, and a rule that it breaks although it leaves.
-    Tlp(Box<Tlp>, Option<Rule>),
-    /// It is none.
-    Wrong(Rule),
+/// What came of a beat: neither where it is a part of a packet, or the end of one that the design has given up.
+#[derive(Default)]
+pub(crate) struct Came {
+    /// A whole packet.
+    pub(crate) tlp: Option<Tlp>,
+    /// A rule that it breaks, with or without a TLP that leaves: it is to be told, and the packet forgotten.
+    pub(crate) rule: Option<Rule>,
 }
 
 /// Bytes of the longest header, without prefixes.
@@ -49,8 +48,7 @@ pub(crate) struct Transmit {
 
 impl Transmit {
     pub(crate) fn reset(&mut self) {
-        self.bytes.clear();
-        (self.is_poisoned, self.is_lost) = (false, false);
+        self.end();
         self.kept.reset();
     }
 
@@ -79,31 +77,34 @@ impl Transmit {
         for word in &lanes[..count] {
             self.bytes.extend_from_slice(&bytes_of(*word));
         }
-        if beat.is_given_up {
-            return self.ended(Came::Nothing);
-        }
-        if self.is_lost {
+        if beat.is_given_up || self.is_lost {
             self.bytes.clear();
-            return if is_last { self.ended(Came::Nothing) } else { Came::Nothing };
+            if beat.is_given_up || is_last {
+                self.end();
+            }
+            return Came::default();
         }
         let wrong = match () {
             () if !is_legal => Some(Rule::Keep(STREAM, keep)),
             () if self.bytes.len() > 4 * MAX_WORDS => Some(Rule::TooLong(STREAM)),
             () => None,
         };
-        match wrong {
-            Some(rule) => {
-                self.is_lost = !is_last;
-                Came::Wrong(rule)
-            }
-            None if !is_last => Came::Nothing,
-            None => {
-                self.packets += 1;
-                let came = whole(&self.bytes, self.is_poisoned, pool);
-                let is_told = matches!(came, Came::Wrong(_) | Came::Tlp(_, Some(_)));
-                if is_told { came } else { self.ended(came) }
-            }
+        if wrong.is_some() {
+            self.is_lost = !is_last;
+            return Came { tlp: None, rule: wrong };
         }
+        if !is_last {
+            return Came::default();
+        }
+        self.packets += 1;
+        let (tlp, rule) = match whole(&self.bytes, self.is_poisoned, pool) {
+            Ok((tlp, odd)) => (Some(tlp), odd),
+            Err(rule) => (None, Some(rule)),
+        };
+        if rule.is_none() {
+            self.end();
+        }
+        Came { tlp, rule }
     }
 
     /// Forgets the packet, once what is wrong with it was told.
@@ -113,10 +114,9 @@ impl Transmit {
         }
     }
 
-    fn ended(&mut self, came: Came) -> Came {
+    fn end(&mut self) {
         self.bytes.clear();
         (self.is_poisoned, self.is_lost) = (false, false);
-        came
     }
 }
 
@@ -134,20 +134,22 @@ fn altered(bytes: &[u8], tlp: &Tlp) -> Option<Rule> {
     (!came.starts_with(&header[..len])).then(|| Rule::Altered { leaves: hex(&header[..len]) })
 }
 
-/// The TLP of these bytes, be it malformed; none where it is not as long as its header says.
-pub(crate) fn whole(bytes: &[u8], is_poisoned: bool, pool: &PayloadPool) -> Came {
-    match Tlp::parse(bytes, pool) {
+/// The TLP of these bytes, be it malformed, and a rule that it breaks although it leaves.
+///
+/// # Errors
+/// Where it is not as long as its header says.
+pub(crate) fn whole(
+    bytes: &[u8],
+    is_poisoned: bool,
+    pool: &PayloadPool,
+) -> Result<(Tlp, Option<Rule>), Rule> {
+    let Ok(mut tlp) = Tlp::parse(bytes, pool) else {
         // Its receiver finds what is wrong with it.
-        Err(_) => match Tlp::of_malformed(bytes, pool) {
-            Some(tlp) => Came::Tlp(Box::new(tlp), None),
-            None => Came::Wrong(mislaid(bytes)),
-        },
-        Ok(mut tlp) => {
-            let odd = if tlp.has_wrong_ecrc() { Some(Rule::Digest) } else { altered(bytes, &tlp) };
-            tlp.repr.ep |= is_poisoned;
-            Came::Tlp(Box::new(tlp), odd)
-        }
-    }
+        return Tlp::of_malformed(bytes, pool).map(|tlp| (tlp, None)).ok_or_else(|| mislaid(bytes));
+    };
+    let odd = if tlp.has_wrong_ecrc() { Some(Rule::Digest) } else { altered(bytes, &tlp) };
+    tlp.repr.ep |= is_poisoned;
+    Ok((tlp, odd))
 }
 
 #[cfg(test)]
@@ -173,10 +175,8 @@ mod tests {
             let digits = sent.as_bytes().chunks(2);
             let bytes: Vec<u8> =
                 digits.map(|two| u8::from_str_radix(str::from_utf8(two).unwrap(), 16).unwrap()).collect();
-            match whole(&bytes, false, &PayloadPool::new()) {
-                Came::Tlp(_, odd) => assert_eq!(odd, rule, "{sent}"),
-                _ => panic!("{sent}: no TLP"),
-            }
+            let (_, odd) = whole(&bytes, false, &PayloadPool::new()).unwrap();
+            assert_eq!(odd, rule, "{sent}");
         }
     }
 }

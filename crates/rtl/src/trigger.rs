@@ -2,6 +2,7 @@
 //! Waves from a TLP on: a run does the same each time, so a lab is run once to find when the TLP comes, and again with waves around that time. Writes
 //! no waves itself.
 
+use crate::common::emit;
 use crate::shown::Way;
 use capture::{Direction, Filter, Interface, Origin, Outcome, Record, Timestamp};
 use plug::Shared;
@@ -87,9 +88,7 @@ impl Trigger {
         if self.found.get().is_some() {
             return;
         }
-        self.bytes.clear();
-        self.bytes.resize(tlp.wire_len(), 0);
-        tlp.emit(&mut self.bytes);
+        emit(tlp, &mut self.bytes);
         let origin = Origin::of(direction(way), tlp.class());
         let time = Timestamp::from_ps(now.as_ps().into());
         let record = Record::of_tlp(&self.interfaces[way as usize], time, &self.bytes, origin);

@@ -109,10 +109,7 @@ fn waves_have_the_credits_of_the_link() {
     if !has_verilator() {
         return;
     }
-    let design = format!(
-        "{COPY_FILE}reset.active_low = [\"reset_n\"]\n[block]\nkind = \"ultrascale\"\ndata_width_bits = 256\nlanes = 8\nuser_clock_hz = 250_000_000\n{COPY_FUNCTION}"
-    );
-    let folder = folder(COPY, &design);
+    let folder = copy_behind_ultrascale();
     assert_eq!(riser(&["rtl", "build", &path(&folder, "design.toml"), "--waves"]).code, 0);
     let few = "root_credits = { posted_header = 40, posted_data = 200, non_posted_header = 20 }";
     // Copies of more and more, each with some silence behind it.

@@ -44,6 +44,14 @@ fn path(folder: &TempDir, name: &str) -> String {
     folder.path().join(name).display().to_string()
 }
 
+/// The design of descriptors, with a block of eight lanes and 256 bits.
+fn copy_behind_ultrascale() -> TempDir {
+    let design = format!(
+        "{COPY_FILE}reset.active_low = [\"reset_n\"]\n[block]\nkind = \"ultrascale\"\ndata_width_bits = 256\nlanes = 8\nuser_clock_hz = 250_000_000\n{COPY_FUNCTION}"
+    );
+    folder(COPY, &design)
+}
+
 fn build(folder: &TempDir) -> Outcome {
     riser(&["rtl", "build", &path(folder, "design.toml")])
 }
@@ -417,10 +425,7 @@ fn what_descriptors_say_wrongly_is_told_and_errors_reach_the_design() {
     if !has_verilator() {
         return;
     }
-    let design = format!(
-        "{COPY_FILE}reset.active_low = [\"reset_n\"]\n[block]\nkind = \"ultrascale\"\ndata_width_bits = 256\nlanes = 8\nuser_clock_hz = 250_000_000\n{COPY_FUNCTION}"
-    );
-    let folder = folder(COPY, &design);
+    let folder = copy_behind_ultrascale();
     assert_eq!(build(&folder).code, 0);
     for (number, why) in [
         (2, "s_axis_rq: 32 double-words of data, of which the descriptor says 33"),
@@ -451,10 +456,7 @@ fn a_design_with_more_tags_than_its_slot_is_told() {
     if !has_verilator() {
         return;
     }
-    let design = format!(
-        "{COPY_FILE}reset.active_low = [\"reset_n\"]\n[block]\nkind = \"ultrascale\"\ndata_width_bits = 256\nlanes = 8\nuser_clock_hz = 250_000_000\n{COPY_FUNCTION}"
-    );
-    let folder = folder(COPY, &design);
+    let folder = copy_behind_ultrascale();
     assert_eq!(build(&folder).code, 0);
     let steps = format!("{BUFFERS}{}{{ do = \"interrupt\", vector = 0 }},\n", page(0, "of = \"a\""));
     let (outcome, _) = copy(&folder, "", &steps);

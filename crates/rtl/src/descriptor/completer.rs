@@ -11,9 +11,9 @@ use crate::block::descriptor::{Driven, Read, Stream};
 use crate::common::TX_BUFFERS;
 use crate::findings::Rule;
 use crate::signals::{Inputs, Outputs};
-use crate::transmit::{self, whole};
+use crate::transmit::whole;
 use endpoint::hard_block::{DesignOutput, DesignRequest, Target};
-use tlp::{Body, Class, Tlp};
+use tlp::{Body, Class};
 
 /// The largest number of `pcie_cq_np_req_count`.
 const MOST_NON_POSTED: u32 = 32;
@@ -137,11 +137,7 @@ impl Completer {
         let came = Came { words: &packet.words, enables: [0; 2], gap };
         let number = completion(came, &mut inner.bytes)?;
         let slot = inner.functions.slot_of_number(number).ok_or(Rule::Function(number))?;
-        let tlp: Tlp = match whole(&inner.bytes, false, &inner.pool) {
-            transmit::Came::Tlp(tlp, _) => *tlp,
-            transmit::Came::Wrong(rule) => return Err(rule),
-            transmit::Came::Nothing => return Ok(()),
-        };
+        let (tlp, _) = whole(&inner.bytes, false, &inner.pool)?;
         debug_assert!(matches!(tlp.repr.body, Body::Completion(_)), "made of a CC descriptor");
         let Some(function) = inner.functions.index(slot) else { return Ok(()) };
         let output = Some(DesignOutput::Tlp { function, tlp });

@@ -13,7 +13,7 @@ use crate::block::descriptor::{Driven, Read, Stream};
 use crate::common::TX_BUFFERS;
 use crate::findings::{Rule, TagsOf};
 use crate::signals::{Inputs, Outputs};
-use crate::transmit::{self, whole};
+use crate::transmit::whole;
 use device::seam::DmaError;
 use endpoint::hard_block::DesignOutput;
 use std::collections::{BTreeSet, VecDeque};
@@ -269,11 +269,7 @@ impl Requester {
         let came = Came { words: &packet.words, enables: packet.enables, gap };
         let asked = request(came, &mut inner.bytes)?;
         let slot = inner.functions.slot_of_number(asked.function).ok_or(Rule::Function(asked.function))?;
-        let tlp = match whole(&inner.bytes, false, &inner.pool) {
-            transmit::Came::Tlp(tlp, _) => *tlp,
-            transmit::Came::Wrong(rule) => return Err(rule),
-            transmit::Came::Nothing => return Ok(()),
-        };
+        let (tlp, _) = whole(&inner.bytes, false, &inner.pool)?;
         match tlp.class() {
             Class::NonPosted if self.client_tags => {
                 self.claim(inner, &tlp, slot, asked.tag)?;

@@ -8,14 +8,14 @@ mod tests;
 
 use crate::block::tlp_stream::{Driven, Read};
 use crate::block::{Block, Shape};
-use crate::common::{Common, Leaving, TX_BUFFERS};
+use crate::common::{Common, Leaving, TX_BUFFERS, bar_of};
 use crate::findings::{Rule, Told};
 use crate::registers::Registers;
 use crate::signals::{Inputs, Layout, Outputs};
 use crate::transmit::{Beat, Came, STREAM, Transmit};
 use config::ConfigSpace;
 use device::seam::{Ready, ResetKind, Token};
-use endpoint::hard_block::{DesignInput, DesignOutput, RefusedTlp, Target};
+use endpoint::hard_block::{DesignInput, DesignOutput, RefusedTlp};
 use plug::Shared;
 use receive::Receive;
 use tlp::{Bdf, Class, PayloadPool, Time};
@@ -81,20 +81,13 @@ impl TlpStream {
         if !self.is_ready || !inputs.is(Read::TxValid) {
             return;
         }
-        match self.transmit.take(&beat, u32::to_le_bytes, &self.pool) {
-            Came::Nothing => {}
-            Came::Tlp(tlp, odd) => {
-                if let Some(rule) = odd {
-                    self.common.found(&rule, self.transmit.bytes());
-                    self.transmit.forget();
-                }
-                let (class, output) = (tlp.class(), DesignOutput::Tlp { function: 0, tlp: *tlp });
-                self.leaving.push(class, self.common.from(), output);
-            }
-            Came::Wrong(rule) => {
-                self.common.found(&rule, self.transmit.bytes());
-                self.transmit.forget();
-            }
+        let Came { tlp, rule } = self.transmit.take(&beat, u32::to_le_bytes, &self.pool);
+        if let Some(rule) = rule {
+            self.common.found(&rule, self.transmit.bytes());
+            self.transmit.forget();
+        }
+        if let Some(tlp) = tlp {
+            self.leaving.push(tlp.class(), self.common.from(), DesignOutput::Tlp { function: 0, tlp });
         }
     }
 
@@ -164,11 +157,7 @@ impl Block for TlpStream {
         let from = self.common.from();
         match input {
             DesignInput::Request(request) => {
-                let bar = match request.target {
-                    Target::Bar { bar, .. } => Some(bar.0),
-                    _ => None,
-                };
-                self.receive.push(&request.tlp, Some(request.token), bar, from);
+                self.receive.push(&request.tlp, Some(request.token), bar_of(&request), from);
             }
             DesignInput::Completion { tlp, .. } => self.receive.push(&tlp, None, None, from),
             DesignInput::Refused { tlp, why } => self.common.refused(&tlp, &why),

@@ -2,6 +2,7 @@
 //! TLPs for the design, as beats of a stream: the bytes of the specification, the first of them in bits 7:0, each TLP from the first lane on.
 //! Knows no link.
 
+use crate::common::emit;
 use device::seam::Token;
 use std::collections::VecDeque;
 use tlp::Tlp;
@@ -49,9 +50,7 @@ pub(super) struct Receive {
 
 impl Receive {
     pub(super) fn push(&mut self, tlp: &Tlp, token: Option<Token>, bar: Option<u8>, from: u64) {
-        self.bytes.clear();
-        self.bytes.resize(tlp.wire_len(), 0);
-        tlp.emit(&mut self.bytes);
+        emit(tlp, &mut self.bytes);
         let mut words = self.spare.pop().unwrap_or_default();
         words.clear();
         words.extend(self.bytes.as_chunks::<4>().0.iter().map(|bytes| u32::from_le_bytes(*bytes)));
