@@ -2,18 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Where a TLP-hop's instructions go: runs the labs of labs/speed under cachegrind and writes docs/speed.md.
 
-    scripts/hops.py [--check] [RISER]
-
-RISER is a release build of riser with `RUSTFLAGS="--cfg rustix_use_libc"` (valgrind does not know the vDSO of some kernels); without it,
-one is built into target/hops. Each lab runs twice, short and long: what the second does beyond the first, divided by its further hops, is
-the cost of a hop, and start and end of a run are none of it. Counts of instructions do not depend on the machine's load.
-
---check writes nothing, and fails where a lab's instructions a hop are over those in docs/speed.md by more than 2 %.
+Each lab runs twice, short and long: what the second does beyond the first, divided by its further hops, is the cost of a hop, and start and
+end of a run are none of it. Counts of instructions do not depend on the machine's load.
 """
 
+import argparse
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -140,13 +137,25 @@ def check(labs: list[dict], page: str) -> None:
 
 def main() -> None:
     """Measure, and write or check the page."""
-    arguments = sys.argv[1:]
-    only_checks = "--check" in arguments
-    given = [argument for argument in arguments if argument != "--check"]
-    riser = given[0] if given else built()
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "riser",
+        nargs="?",
+        help='a release build with RUSTFLAGS="--cfg rustix_use_libc", as valgrind does not know the vDSO of some kernels; without it, '
+        "one is built into target/hops",
+    )
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="write nothing, and fail where a lab's instructions a hop are over those in docs/speed.md by more than 2 %%",
+    )
+    arguments = parser.parse_args()
+    if not shutil.which("valgrind"):
+        sys.exit("hops: valgrind is missing (Debian: apt-get install valgrind)")
+    riser = arguments.riser or built()
     labs = [measure(riser, *lab) for lab in LABS]
     page = PAGE.read_text()
-    if only_checks:
+    if arguments.check:
         return check(labs, page)
     before, rest = page.split(BEGIN)
     after = rest.split(END)[1]
