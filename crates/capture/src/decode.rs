@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A frame becomes a [`Record`]: a TLP, a DLLP, something else, or a named fault. Copies nothing, allocates nothing and
-//! never panics. What is `inline` or `cold` here and in [`reader`](crate::reader) makes `examples/throughput` decode about a
-//! sixth faster.
+//! never panics.
 
 use crate::encap::{
     self, Datagram, EncapError, Foreign, Layer, MESSAGING, NETTLP_LEN, NettlpHeader, Origin, PORT_CONFIG_OLD,
     PORT_MESSAGING, PORT_SESSION, Parsed, PortUse, Vlans,
 };
-use crate::reader::{Direction, Fault, Frame, Interface, LINKTYPE_ETHERNET, Mark, Reader};
+use crate::reader::{Direction, Fault, Frame, Interface, LINKTYPE_ETHERNET, Mark, Reader, Step};
 use crate::session;
 use crate::superpacket::{Part, Parts};
 use crate::time::Timestamp;
@@ -53,6 +52,19 @@ pub struct Path {
     pub destination_port: u16,
     /// The NetTLP header, where there is one.
     pub nettlp: Option<NettlpHeader>,
+}
+
+impl Path {
+    fn of(d: &Datagram<'_>, nettlp: Option<NettlpHeader>) -> Path {
+        Path {
+            vlans: d.vlans,
+            source: d.source,
+            source_port: d.source_port,
+            destination: d.destination,
+            destination_port: d.destination_port,
+            nettlp,
+        }
+    }
 }
 
 /// What a record is.
@@ -187,16 +199,25 @@ impl<R: Read> Reader<R> {
     ///
     /// # Errors
     /// Those of the underlying reader.
-    #[inline]
     pub fn next_record(&mut self) -> io::Result<Option<Record<'_>>> {
-        let next = self.next_with(|frame, part| match part {
-            None => decode_first(&frame),
-            Some(part) => (decode_part(&frame, part), None),
-        })?;
-        Ok(next.map(|found| match found {
-            Ok(record) => record,
-            Err(fault) => Record::of_fault(fault),
-        }))
+        if let Some(part) = self.next_part() {
+            return Ok(Some(decode_part(&self.frame().0, part)));
+        }
+        match self.advance()? {
+            Step::Frame => {}
+            Step::Fault(fault) => return Ok(Some(Record::of_fault(fault))),
+            Step::End => return Ok(None),
+        }
+        let (frame, kept) = self.frame();
+        let record = decode(&frame);
+        if may_be_several(&record.kind)
+            && let Some(parts) = Parts::of(frame.bytes, frame.original_len)
+        {
+            let first = parts.first();
+            *kept = Some((parts, 1));
+            return Ok(Some(decode_part(&frame, first)));
+        }
+        Ok(Some(record))
     }
 }
 
@@ -261,61 +282,15 @@ impl Record<'_> {
 }
 
 /// Decodes a frame.
-#[inline]
 pub fn decode<'a>(frame: &Frame<'a>) -> Record<'a> {
-    let (path, kind, truncated) = decode_frame(frame);
-    record_of(frame, [frame.bytes.len(), frame.original_len], path, kind, truncated)
-}
-
-/// The record of a frame, or of a part of it: `lengths` are the bytes captured and those on the wire.
-#[inline]
-fn record_of<'a>(
-    frame: &Frame<'a>,
-    lengths: [usize; 2],
-    path: Option<Path>,
-    kind: Kind<'a>,
-    truncated: bool,
-) -> Record<'a> {
-    Record {
-        number: frame.number,
-        timestamp: frame.timestamp,
-        interface: Some(frame.interface),
-        captured_len: lengths[0],
-        original_len: lengths[1],
-        mark: frame.mark,
-        truncated,
-        path,
-        kind,
-    }
-}
-
-fn decode_frame<'a>(frame: &Frame<'a>) -> (Option<Path>, Kind<'a>, bool) {
+    let lengths = [frame.bytes.len(), frame.original_len];
     if frame.interface.link_type != LINKTYPE_ETHERNET {
-        return (None, Kind::Bad(Bad::LinkType(frame.interface.link_type)), false);
+        return record_of(frame, lengths, None, Kind::Bad(Bad::LinkType(frame.interface.link_type)));
     }
     match encap::parse(frame.bytes, frame.original_len) {
-        Ok(Parsed::Datagram(datagram)) => {
-            let (path, kind) = decode_datagram(&datagram);
-            match (datagram.truncated, kind) {
-                (None, kind) => (path, kind, false),
-                // A TLP's header tells what there should have been.
-                (Some(_), kind @ Kind::Tlp(_)) => (path, kind, true),
-                (Some(error), _) => (None, Kind::Bad(Bad::Encap(error)), false),
-            }
-        }
-        Ok(Parsed::Foreign(foreign)) => (None, Kind::Other(Other::Foreign(foreign)), false),
-        Err(error) => (None, Kind::Bad(Bad::Encap(error)), false),
-    }
-}
-
-/// Decodes a frame, or the first of several datagrams in it; the kernel may have carried some as one.
-fn decode_first<'a>(frame: &Frame<'a>) -> (Record<'a>, Option<Parts>) {
-    let record = decode(frame);
-    let may_be_several =
-        matches!(record.kind, Kind::Bad(Bad::TlpLength { .. }) | Kind::Other(Other::Nettlp(session::SEALED)));
-    match may_be_several.then(|| Parts::of(frame.bytes, frame.original_len)).flatten() {
-        None => (record, None),
-        Some(parts) => (decode_part(frame, parts.first()), Some(parts)),
+        Ok(Parsed::Datagram(datagram)) => decode_datagram(frame, lengths, &datagram),
+        Ok(Parsed::Foreign(foreign)) => record_of(frame, lengths, None, Kind::Other(Other::Foreign(foreign))),
+        Err(error) => record_of(frame, lengths, None, Kind::Bad(Bad::Encap(error))),
     }
 }
 
@@ -326,20 +301,45 @@ fn decode_part<'a>(frame: &Frame<'a>, part: Part) -> Record<'a> {
         return decode(frame);
     };
     let datagram = part.of(&whole);
-    let (path, kind) = decode_datagram(&datagram);
     let lengths = [datagram.payload.len(), datagram.payload_len].map(|len| whole.payload_at + len);
-    record_of(frame, lengths, path, kind, false)
+    decode_datagram(frame, lengths, &datagram)
 }
 
-fn decode_datagram<'a>(d: &Datagram<'a>) -> (Option<Path>, Kind<'a>) {
-    let mut path = Path {
-        vlans: d.vlans,
-        source: d.source,
-        source_port: d.source_port,
-        destination: d.destination,
-        destination_port: d.destination_port,
-        nettlp: None,
-    };
+/// The record of a frame, or of a part of it: `lengths` are the bytes captured and those on the wire.
+fn record_of<'a>(frame: &Frame<'a>, lengths: [usize; 2], path: Option<Path>, kind: Kind<'a>) -> Record<'a> {
+    Record {
+        number: frame.number,
+        timestamp: frame.timestamp,
+        interface: Some(frame.interface),
+        captured_len: lengths[0],
+        original_len: lengths[1],
+        mark: frame.mark,
+        truncated: false,
+        path,
+        kind,
+    }
+}
+
+/// The kernel may have carried several datagrams as one.
+fn may_be_several(kind: &Kind<'_>) -> bool {
+    matches!(kind, Kind::Bad(Bad::TlpLength { .. }) | Kind::Other(Other::Nettlp(session::SEALED)))
+}
+
+fn decode_datagram<'a>(frame: &Frame<'a>, lengths: [usize; 2], d: &Datagram<'a>) -> Record<'a> {
+    let (nettlp, kind) = decode_payload(d);
+    match &d.truncated {
+        // A TLP's header tells what there should have been.
+        Some(error) if !matches!(kind, Kind::Tlp(_)) => {
+            record_of(frame, lengths, None, Kind::Bad(Bad::Encap(*error)))
+        }
+        truncated => {
+            let truncated = truncated.is_some();
+            Record { truncated, ..record_of(frame, lengths, Some(Path::of(d, nettlp)), kind) }
+        }
+    }
+}
+
+fn decode_payload<'a>(d: &Datagram<'a>) -> (Option<NettlpHeader>, Kind<'a>) {
     let port_use = PortUse::between(d.source_port, d.destination_port);
     let other = match port_use {
         PortUse::Nettlp(MESSAGING) => Some(Other::Nettlp(message_name(d))),
@@ -349,19 +349,18 @@ fn decode_datagram<'a>(d: &Datagram<'a>) -> (Option<Path>, Kind<'a>) {
         PortUse::Tlp(_) | PortUse::Dllp | PortUse::Session => None,
     };
     if let Some(other) = other {
-        return (Some(path), Kind::Other(other));
+        return (None, Kind::Other(other));
     }
     let (header, rest) = match NettlpHeader::parse(d.payload) {
         Ok(parsed) => parsed,
-        Err(error) => return (Some(path), Kind::Bad(Bad::Encap(error))),
+        Err(error) => return (None, Kind::Bad(Bad::Encap(error))),
     };
-    path.nettlp = Some(header);
     let kind = match port_use {
         PortUse::Tlp(origin) => decode_tlp(rest, d.payload_len - NETTLP_LEN, origin),
         PortUse::Session => decode_session(header, rest, d),
         _ => Dllp::parse(rest).map_or_else(|error| Kind::Bad(Bad::Dllp(error)), Kind::Dllp),
     };
-    (Some(path), kind)
+    (Some(header), kind)
 }
 
 /// What a message of NetTLP's is: questions have four bytes and go to its port, answers come from it and are told by their lengths.

@@ -20,9 +20,9 @@ pub struct Stats {
     first: Option<Timestamp>,
     last: Timestamp,
     by_format: [u64; FORMATS.len()],
-    read_sizes: BTreeMap<u32, u64>,
-    write_sizes: BTreeMap<u32, u64>,
-    completion_sizes: BTreeMap<u32, u64>,
+    read_sizes: Sizes,
+    write_sizes: Sizes,
+    completion_sizes: Sizes,
     requesters: BTreeMap<Requester, RequesterCounts>,
     errors: BTreeMap<(Layer, &'static str), u64>,
     sequences: Sequences,
@@ -47,6 +47,24 @@ impl Tags {
 
     fn list(&self) -> Vec<u16> {
         (0..Tag::COUNT).filter(|tag| self.0[usize::from(tag / 64)] >> (tag % 64) & 1 == 1).collect()
+    }
+}
+
+/// How often each size occurs, by bytes: at most the 4 KiB of a TLP's data.
+#[derive(Clone, Debug, Default)]
+struct Sizes(Vec<u64>);
+
+impl Sizes {
+    fn count(&mut self, bytes: usize) {
+        if self.0.len() <= bytes {
+            self.0.resize(bytes + 1, 0);
+        }
+        self.0[bytes] += 1;
+    }
+
+    fn report(&self) -> Vec<SizeCount> {
+        let sizes = self.0.iter().zip(0..).filter(|(count, _)| **count > 0);
+        sizes.map(|(count, bytes)| SizeCount { bytes, count: *count }).collect()
     }
 }
 
@@ -96,11 +114,12 @@ impl Stats {
 
     fn add_tlp(&mut self, record: &Record<'_>, tlp: &TlpRecord<'_>) -> Option<Match> {
         let link = record.interface.map_or(0, |interface| interface.link);
-        self.by_format[tlp.repr.format().id as usize] += 1;
+        let format = tlp.repr.format();
+        self.by_format[format.id as usize] += 1;
         self.counted.payload_bytes += tlp.payload_bytes as u64;
         self.counted.captured_payload_bytes += tlp.data.len() as u64;
         self.add_size(tlp);
-        self.add_requester(link, tlp);
+        self.add_requester(link, tlp, format.class);
         match self.sequences.tlp(record) {
             Arrival::Taken { .. } => Some(self.matcher.see(record.number, record.timestamp, link, &tlp.repr)),
             Arrival::Again => {
@@ -115,27 +134,24 @@ impl Stats {
     }
 
     fn add_size(&mut self, tlp: &TlpRecord<'_>) {
-        let (sizes, size) = match &tlp.repr.body {
-            Body::Memory(m) if m.op.is_read() => (&mut self.read_sizes, m.span.byte_count()),
-            Body::Memory(m) => (&mut self.write_sizes, m.span.byte_count()),
-            Body::Completion(c) if c.length_dw.is_some() => {
-                (&mut self.completion_sizes, tlp.payload_bytes as u32)
+        match &tlp.repr.body {
+            Body::Memory(m) => {
+                let sizes = if m.op.is_read() { &mut self.read_sizes } else { &mut self.write_sizes };
+                sizes.count(m.span.byte_count() as usize);
             }
-            Body::Completion(_) | Body::Io(_) | Body::Atomic(_) | Body::Config(_) | Body::Message(_) => {
-                return;
-            }
-        };
-        *sizes.entry(size).or_default() += 1;
+            Body::Completion(c) if c.length_dw.is_some() => self.completion_sizes.count(tlp.payload_bytes),
+            Body::Completion(_) | Body::Io(_) | Body::Atomic(_) | Body::Config(_) | Body::Message(_) => {}
+        }
     }
 
-    fn add_requester(&mut self, link: u16, tlp: &TlpRecord<'_>) {
+    fn add_requester(&mut self, link: u16, tlp: &TlpRecord<'_>, class: Class) {
         let (id, tag) = tlp.repr.transaction();
         let requester = Requester { link, id };
         if self.requesters.len() == MAX_REQUESTERS && !self.requesters.contains_key(&requester) {
             return;
         }
         let counts = self.requesters.entry(requester).or_default();
-        match tlp.repr.format().class {
+        match class {
             Class::Completion => counts.completions += 1,
             Class::NonPosted => {
                 counts.requests += 1;
@@ -160,9 +176,9 @@ impl Stats {
             duration_ps: self.first.map_or(0, |first| self.last.since_ps(first)),
             tlps: self.by_format.iter().sum(),
             types,
-            read_sizes: sizes(&self.read_sizes),
-            write_sizes: sizes(&self.write_sizes),
-            completion_sizes: sizes(&self.completion_sizes),
+            read_sizes: self.read_sizes.report(),
+            write_sizes: self.write_sizes.report(),
+            completion_sizes: self.completion_sizes.report(),
             requesters: self.requester_reports(),
             transactions: self.matcher.counts(),
             waiting: self.matcher.waiting().count() as u64,
@@ -185,10 +201,6 @@ impl Stats {
         };
         self.requesters.iter().map(report).collect()
     }
-}
-
-fn sizes(counts: &BTreeMap<u32, u64>) -> Vec<SizeCount> {
-    counts.iter().map(|(bytes, count)| SizeCount { bytes: *bytes, count: *count }).collect()
 }
 
 /// What a capture holds.

@@ -7,9 +7,7 @@
 //!  | 6, class | Payload Length | Next Hdr   | Hop Lim. | source | destination | extension headers, UDP
 //! ```
 
-use super::{
-    EncapError, Foreign, Layer, PROTOCOL_UDP, Parsed, UDP_LEN, Vlans, be16, cut_short, parse_udp, require,
-};
+use super::{EncapError, Foreign, Layer, PROTOCOL_UDP, Parsed, UDP_LEN, Vlans, be16, parse_udp, require};
 use std::net::{IpAddr, Ipv6Addr};
 
 /// Extension headers that are skipped in one packet; RFC 8200, section 4.1, recommends each at most once, and knows seven.
@@ -64,7 +62,7 @@ pub(super) fn parse(
     }
     let addresses = (address(packet, 8), address(packet, 24));
     let frame = &frame[..ip + captured.len()];
-    cut_short(parse_udp(vlans, addresses, frame, ip + at, total.saturating_sub(at)), truncated)
+    parse_udp(vlans, addresses, frame, ip + at, total.saturating_sub(at), truncated)
 }
 
 fn fragment(offset: u32, ports: Option<(u16, u16)>) -> EncapError {

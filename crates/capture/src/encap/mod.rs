@@ -421,37 +421,24 @@ fn parse_ipv4(vlans: Vlans, frame: &[u8], ip: usize, wire_len: usize) -> Result<
     }
     let addresses = (address(packet, 12), address(packet, 16));
     let end = ip + total.min(packet.len());
-    let parsed = parse_udp(vlans, addresses, &frame[..end], ip + header_len, total - header_len);
-    cut_short(parsed, truncated)
+    parse_udp(vlans, addresses, &frame[..end], ip + header_len, total - header_len, truncated)
 }
 
-/// What a packet holds of which the wire had too little. What is no UDP datagram then is nothing else either.
-fn cut_short(
-    parsed: Result<Parsed<'_>, EncapError>,
-    truncated: Option<EncapError>,
-) -> Result<Parsed<'_>, EncapError> {
-    match (parsed, truncated) {
-        (parsed, None) => parsed,
-        (Ok(Parsed::Datagram(datagram)), truncated) => {
-            Ok(Parsed::Datagram(Datagram { truncated, ..datagram }))
-        }
-        (_, Some(error)) => Err(error),
-    }
-}
-
-/// `frame` up to the end of the IP packet, with UDP from `at` on, of which the wire had `wire_len` bytes.
+/// `frame` up to the end of the IP packet, with UDP from `at` on, of which the wire had `wire_len` bytes. Of a packet of which
+/// it had too little, that is what is wrong where there is no datagram.
 fn parse_udp(
     vlans: Vlans,
     (source, destination): (IpAddr, IpAddr),
     frame: &[u8],
     at: usize,
     wire_len: usize,
+    truncated: Option<EncapError>,
 ) -> Result<Parsed<'_>, EncapError> {
     let segment = &frame[at.min(frame.len())..];
-    require(segment, Layer::Udp, UDP_LEN)?;
+    require(segment, Layer::Udp, UDP_LEN).map_err(|error| truncated.unwrap_or(error))?;
     let length = usize::from(be16(segment, 4));
     if length < UDP_LEN || length > wire_len {
-        return Err(EncapError::UdpLength { length, max: wire_len });
+        return Err(truncated.unwrap_or(EncapError::UdpLength { length, max: wire_len }));
     }
     Ok(Parsed::Datagram(Datagram {
         vlans,
@@ -462,7 +449,7 @@ fn parse_udp(
         payload_at: at + UDP_LEN,
         payload: &segment[UDP_LEN..length.min(segment.len())],
         payload_len: length - UDP_LEN,
-        truncated: None,
+        truncated,
     }))
 }
 

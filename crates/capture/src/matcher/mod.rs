@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The transaction matcher: finds the request that a completion answers, by link, requester and tag. Memory is bounded by
 //! [`MAX_OUTSTANDING`], beyond which the oldest request is given up, and [`MAX_REQUESTERS`]. Never allocates once its maps
-//! have grown.
+//! have grown. Tags come again and again, so a tag keeps its place when nothing waits under it any longer.
 //!
 //! Captures taken from a mirroring switch may show a tag's next request before the last completion of the one before,
 //! as NetTLP's `p4600-write-64blk.pcap` does. So one earlier request a tag goes on waiting beside the newest; it no longer
@@ -15,12 +15,15 @@ pub use transaction::{Ack, Errors, Requester, Target, Transaction};
 use crate::reader::Direction;
 use crate::time::Timestamp;
 use serde::Serialize;
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
-use tlp::{Body, Class, Completion, Repr, Status, Tag};
+use tlp::{Bdf, Body, Class, Completion, Repr, Status, Tag};
 
 /// Most requests that wait for completions at a time; beyond, the oldest is given up and counted as expired.
 pub const MAX_OUTSTANDING: usize = 65_536;
+/// Most places of tags that are kept, those under which nothing waits included.
+const MAX_PLACES: usize = 2 * MAX_OUTSTANDING;
+/// From this many waiting requests on their order is kept, until there are half as many.
+const MANY: usize = MAX_OUTSTANDING / 2;
 /// Most requesters, by link, whose outstanding requests are counted apart.
 pub const MAX_REQUESTERS: usize = 65_536;
 
@@ -108,7 +111,22 @@ pub(crate) struct Packet<'a> {
     pub(crate) terms: u64,
 }
 
-/// What waits under one tag; not both are empty.
+/// A tag of a requester: link, Requester ID and tag, 16 bits each from bit 32 down, so that it is compared at once.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Place(u64);
+
+impl Place {
+    fn new(requester: Requester, tag: Tag) -> Place {
+        let Requester { link, id } = requester;
+        Place(u64::from(link) << 32 | u64::from(id.bits()) << 16 | u64::from(tag.bits()))
+    }
+
+    const fn requester(self) -> Requester {
+        Requester { link: (self.0 >> 32) as u16, id: Bdf::from_bits((self.0 >> 16) as u16) }
+    }
+}
+
+/// What waits under one tag.
 #[derive(Clone, Debug, Default)]
 struct Slot {
     newest: Option<Transaction>,
@@ -118,9 +136,12 @@ struct Slot {
 /// Matches completions with requests.
 #[derive(Clone, Debug, Default)]
 pub struct Matcher {
-    waiting: BTreeMap<(Requester, Tag), Slot>,
-    /// Requests in their order, to find the oldest; those that have ended are cleared away now and then.
-    order: VecDeque<(u64, Requester, Tag)>,
+    waiting: BTreeMap<Place, Slot>,
+    /// Tags under which something waits.
+    busy_tags: usize,
+    /// Requests in their order, to find the oldest where [`MANY`] wait, else empty; those that have ended are cleared away
+    /// now and then.
+    order: VecDeque<(u64, Place)>,
     outstanding: BTreeMap<Requester, Outstanding>,
     counts: Counts,
     given_up: VecDeque<Transaction>,
@@ -184,7 +205,7 @@ impl Matcher {
 
     /// Requests that wait now.
     pub fn waiting(&self) -> impl Iterator<Item = &Transaction> {
-        self.waiting.values().flat_map(|slot| slot.earlier.iter().chain(&slot.newest))
+        self.waiting.values().flat_map(Slot::all)
     }
 
     /// Outstanding requests by requester.
@@ -204,7 +225,7 @@ impl Matcher {
         tag: Tag,
         number: u64,
     ) -> Option<&mut Transaction> {
-        let slot = self.waiting.get_mut(&(requester, tag))?;
+        let slot = self.waiting.get_mut(&Place::new(requester, tag))?;
         [&mut slot.newest, &mut slot.earlier].into_iter().flatten().find(|t| t.request_number == number)
     }
 
@@ -215,7 +236,7 @@ impl Matcher {
         tag: Tag,
         only: bool,
     ) -> Option<&mut Transaction> {
-        match self.waiting.get_mut(&(requester, tag))? {
+        match self.waiting.get_mut(&Place::new(requester, tag))? {
             Slot { newest: Some(_), earlier: Some(_) } if only => None,
             Slot { newest: Some(newest), .. } => Some(newest),
             Slot { earlier, .. } => earlier.as_mut(),
@@ -233,6 +254,7 @@ impl Matcher {
         let mut left: Vec<Transaction> =
             slots.flat_map(|slot| [slot.earlier, slot.newest]).flatten().collect();
         left.sort_by_key(|t| t.request_number);
+        self.busy_tags = 0;
         self.order.clear();
         left
     }
@@ -241,7 +263,8 @@ impl Matcher {
         self.counts.requests += 1;
         let mut request = Transaction::of_request(packet);
         let (requester, tag, number) = (request.requester, request.tag, request.request_number);
-        match self.waiting.get_mut(&(requester, tag)) {
+        let place = Place::new(requester, tag);
+        match self.waiting.get_mut(&place) {
             Some(Slot { newest: Some(newest), .. }) if newest.is_repeated_by(&request) => {
                 newest.seen_again(packet);
                 self.counts.repeats += 1;
@@ -255,7 +278,7 @@ impl Matcher {
                     self.counts.given_up += 1;
                     self.give_up(oldest, Errors::empty());
                 }
-                self.remember(number, requester, tag);
+                self.remember(number, place);
                 return Match::TagReuse;
             }
             _ => {}
@@ -264,11 +287,16 @@ impl Matcher {
             self.counts.untracked += 1;
             return Match::Untracked;
         }
-        if self.waiting.len() == MAX_OUTSTANDING {
+        if self.busy_tags == MAX_OUTSTANDING {
             self.expire_oldest();
         }
-        self.waiting.entry((requester, tag)).or_default().newest = Some(request);
-        self.remember(number, requester, tag);
+        if self.waiting.len() == MAX_PLACES {
+            self.waiting.retain(|_, slot| slot.is_busy());
+        }
+        let slot = self.waiting.entry(place).or_default();
+        self.busy_tags += usize::from(!slot.is_busy());
+        slot.newest = Some(request);
+        self.remember(number, place);
         Match::Request
     }
 
@@ -282,26 +310,37 @@ impl Matcher {
         true
     }
 
-    /// Notes the place of a request in the order; where most of the order has ended, clears it away.
-    fn remember(&mut self, number: u64, requester: Requester, tag: Tag) {
-        if self.order.len() >= 64.max(4 * self.waiting.len()) {
-            let waiting = &self.waiting;
-            self.order.retain(|(number, requester, tag)| {
-                waiting.get(&(*requester, *tag)).is_some_and(|slot| slot.holds(*number))
-            });
+    /// Notes the place of a request, the newest, in the order; where most of the order has ended, clears it away.
+    fn remember(&mut self, number: u64, place: Place) {
+        if self.order.is_empty() {
+            if self.busy_tags >= MANY {
+                self.order.extend(
+                    self.waiting
+                        .iter()
+                        .flat_map(|(place, slot)| slot.all().map(|waiting| (waiting.request_number, *place))),
+                );
+                self.order.make_contiguous().sort_unstable();
+            }
+            return;
         }
-        self.order.push_back((number, requester, tag));
+        if self.busy_tags < MANY / 2 {
+            self.order.clear();
+            return;
+        }
+        if self.order.len() >= 4 * self.busy_tags {
+            let waiting = &self.waiting;
+            self.order.retain(|(number, place)| waiting.get(place).is_some_and(|slot| slot.holds(*number)));
+        }
+        self.order.push_back((number, place));
     }
 
     /// Gives the oldest request up, with all else that waits under its tag.
     fn expire_oldest(&mut self) {
-        while let Some((number, requester, tag)) = self.order.pop_front() {
-            let Entry::Occupied(entry) = self.waiting.entry((requester, tag)) else { continue };
-            if !entry.get().holds(number) {
-                continue;
-            }
-            let slot = entry.remove();
-            self.lower_outstanding(requester, slot.newest.is_some());
+        while let Some((number, place)) = self.order.pop_front() {
+            let Some(slot) = self.waiting.get_mut(&place).filter(|slot| slot.holds(number)) else { continue };
+            let slot = std::mem::take(slot);
+            self.busy_tags -= 1;
+            self.lower_outstanding(place.requester(), slot.newest.is_some());
             for transaction in [slot.earlier, slot.newest].into_iter().flatten() {
                 self.counts.expired += 1;
                 self.give_up(transaction, Errors::EXPIRED);
@@ -325,14 +364,14 @@ impl Matcher {
 
     fn completion(&mut self, packet: &Packet<'_>, completion: &Completion) -> Match {
         let requester = Requester { link: packet.link, id: completion.requester };
-        let Entry::Occupied(mut entry) = self.waiting.entry((requester, completion.tag)) else {
+        let place = Place::new(requester, completion.tag);
+        let Some(slot) = self.waiting.get_mut(&place).filter(|slot| slot.is_busy()) else {
             self.counts.unmatched += 1;
             return Match::Unmatched;
         };
-        let slot = entry.get_mut();
         let is_newest = slot.newest_answers(completion);
-        let place = if is_newest { &mut slot.newest } else { &mut slot.earlier };
-        let Some(transaction) = place else { return Match::Unmatched };
+        let answered = if is_newest { &mut slot.newest } else { &mut slot.earlier };
+        let Some(transaction) = answered else { return Match::Unmatched };
         self.answered = Some(transaction.request_number);
         if !transaction.expects(completion) {
             if transaction.is_answered_again_by(completion) {
@@ -346,10 +385,8 @@ impl Matcher {
         if !transaction.is_ended_by(packet, completion) {
             return Match::Partial;
         }
-        let ended = place.take();
-        if slot.newest.is_none() && slot.earlier.is_none() {
-            entry.remove();
-        }
+        let ended = answered.take();
+        self.busy_tags -= usize::from(!slot.is_busy());
         self.counts.completed += 1;
         self.counts.failed += u64::from(completion.status != Status::Success);
         self.lower_outstanding(requester, is_newest);
@@ -366,7 +403,15 @@ impl Slot {
         }
     }
 
+    fn all(&self) -> impl Iterator<Item = &Transaction> {
+        self.earlier.iter().chain(&self.newest)
+    }
+
+    const fn is_busy(&self) -> bool {
+        self.newest.is_some() || self.earlier.is_some()
+    }
+
     fn holds(&self, number: u64) -> bool {
-        [&self.newest, &self.earlier].into_iter().flatten().any(|t| t.request_number == number)
+        self.all().any(|waiting| waiting.request_number == number)
     }
 }

@@ -296,7 +296,7 @@ pub enum Item<'a> {
 }
 
 /// What a format finds at the window: `bytes` counts back from the window's start once it has moved on.
-#[derive(Clone)]
+#[derive(Default)]
 struct Found {
     timestamp: Timestamp,
     interface_id: u32,
@@ -308,11 +308,12 @@ struct Found {
     mark: Mark,
 }
 
-enum Step {
-    Frame(Found),
+/// What comes next in a file.
+pub(crate) enum Step {
+    /// A frame, told as [`Found`].
+    Frame,
+    /// What cannot be read.
     Fault(Fault),
-    /// A block without a frame was passed over; look again.
-    Again,
     End,
 }
 
@@ -326,16 +327,11 @@ pub struct Reader<R> {
     source: Source<R>,
     format: Format,
     interfaces: Interfaces,
-    frames: u64,
-    /// Of the last frame, where it holds several datagrams.
-    rest: Option<Rest>,
-}
-
-/// Datagrams of a frame that were not handed out yet.
-struct Rest {
+    /// The frame that was taken last, and its place among all.
     found: Found,
-    parts: Parts,
-    next: usize,
+    frames: u64,
+    /// Its datagrams, where it holds several, and which of them is next.
+    parts: Option<(Parts, usize)>,
 }
 
 /// Opens a capture file.
@@ -366,7 +362,10 @@ impl<R: Read> Reader<R> {
         let mut source = Source::new(inner);
         let mut interfaces = Interfaces::default();
         match Format::detect(&mut source, &mut interfaces) {
-            Ok(Ok(format)) => Ok(Reader { source, format, interfaces, frames: 0, rest: None }),
+            Ok(Ok(format)) => {
+                let found = Found::default();
+                Ok(Reader { source, format, interfaces, found, frames: 0, parts: None })
+            }
             Ok(Err(what)) => Err(OpenError::NotACapture { path: name.to_owned(), what }),
             Err(error) => Err(OpenError::Io { path: name.to_owned(), error }),
         }
@@ -394,78 +393,51 @@ impl<R: Read> Reader<R> {
     ///
     /// # Errors
     /// Those of the underlying reader.
-    #[inline]
     pub fn next_item(&mut self) -> io::Result<Option<Item<'_>>> {
-        Ok(self.advance()?.map(|found| match found {
-            Ok(found) => Item::Frame(frame(&self.source, &self.interfaces, self.frames, &found)),
-            Err(fault) => Item::Fault(fault),
-        }))
+        Ok(match self.advance()? {
+            Step::Frame => Some(Item::Frame(self.frame().0)),
+            Step::Fault(fault) => Some(Item::Fault(fault)),
+            Step::End => None,
+        })
     }
 
-    /// The next frame by `look`, which may say that it holds several datagrams, and then is given them one by one; `None` at the
-    /// end of the file.
-    #[inline]
-    pub(crate) fn next_with<'a, T>(
-        &'a mut self,
-        look: impl FnOnce(Frame<'a>, Option<Part>) -> (T, Option<Parts>),
-    ) -> io::Result<Option<Result<T, Fault>>> {
-        if let Some(mut rest) = self.rest.take() {
-            let of = frame(&self.source, &self.interfaces, self.frames, &rest.found);
-            let (record, _) = look(of, Some(rest.parts.part(rest.next)));
-            rest.next += 1;
-            self.rest = Some(rest).filter(|rest| rest.next < rest.parts.count());
-            return Ok(Some(Ok(record)));
+    /// The next datagram of the last frame, where not all were handed out.
+    pub(crate) fn next_part(&mut self) -> Option<Part> {
+        let (parts, next) = self.parts.as_mut()?;
+        let part = (*next < parts.count()).then(|| parts.part(*next));
+        *next += 1;
+        if part.is_none() {
+            self.parts = None;
         }
-        let found = match self.advance()? {
-            None => return Ok(None),
-            Some(Err(fault)) => return Ok(Some(Err(fault))),
-            Some(Ok(found)) => found,
+        part
+    }
+
+    /// The frame that was taken from the file last, and where to keep its datagrams, where it holds several, and the next of them.
+    pub(crate) fn frame(&mut self) -> (Frame<'_>, &mut Option<(Parts, usize)>) {
+        let Found { timestamp, interface_id, original_len, ref bytes, record_len, mark } = self.found;
+        let frame = Frame {
+            number: self.frames,
+            timestamp,
+            interface_id,
+            interface: &self.interfaces.list[interface_id as usize],
+            bytes: self.source.behind(record_len - bytes.start, bytes.len()),
+            original_len: original_len.max(bytes.len()),
+            mark,
         };
-        let (record, parts) = look(frame(&self.source, &self.interfaces, self.frames, &found), None);
-        if let Some(parts) = parts {
-            self.rest = Some(Rest { found, parts, next: 1 }).filter(|rest| rest.parts.count() > 1);
+        (frame, &mut self.parts)
+    }
+
+    /// Takes what comes next from the file.
+    pub(crate) fn advance(&mut self) -> io::Result<Step> {
+        let step = match &mut self.format {
+            Format::Pcap(pcap) => pcap.step(&mut self.source, &mut self.found)?,
+            Format::Pcapng(pcapng) => pcapng.step(&mut self.source, &mut self.interfaces, &mut self.found)?,
+        };
+        if let Step::Frame = step {
+            self.source.skip(self.found.record_len);
+            self.frames += 1;
         }
-        Ok(Some(Ok(record)))
-    }
-
-    /// Takes the next frame from the file, or what could not be read.
-    #[inline]
-    fn advance(&mut self) -> io::Result<Option<Result<Found, Fault>>> {
-        let found = loop {
-            let step = match &mut self.format {
-                Format::Pcap(pcap) => pcap.step(&mut self.source)?,
-                Format::Pcapng(pcapng) => pcapng.step(&mut self.source, &mut self.interfaces)?,
-            };
-            match step {
-                Step::Frame(found) => break found,
-                Step::Fault(fault) => return Ok(Some(Err(fault))),
-                Step::Again => {}
-                Step::End => return Ok(None),
-            }
-        };
-        self.source.skip(found.record_len);
-        self.frames += 1;
-        Ok(Some(Ok(found)))
-    }
-}
-
-/// The frame that was taken from the file last.
-#[inline]
-fn frame<'a, R: Read>(
-    source: &'a Source<R>,
-    interfaces: &'a Interfaces,
-    number: u64,
-    found: &Found,
-) -> Frame<'a> {
-    let back = found.record_len - found.bytes.start;
-    Frame {
-        number,
-        timestamp: found.timestamp,
-        interface_id: found.interface_id,
-        interface: &interfaces.list[found.interface_id as usize],
-        bytes: source.behind(back, found.bytes.len()),
-        original_len: found.original_len.max(found.bytes.len()),
-        mark: found.mark,
+        Ok(step)
     }
 }
 
@@ -561,16 +533,15 @@ enum Order {
 }
 
 impl Order {
-    #[inline]
     fn u16(self, bytes: &[u8], at: usize) -> u16 {
-        let b = [bytes[at], bytes[at + 1]];
-        if self == Order::Big { u16::from_be_bytes(b) } else { u16::from_le_bytes(b) }
+        let word = u16::from_le_bytes([bytes[at], bytes[at + 1]]);
+        if self == Order::Big { word.swap_bytes() } else { word }
     }
 
-    #[inline]
     fn u32(self, bytes: &[u8], at: usize) -> u32 {
-        let b = [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
-        if self == Order::Big { u32::from_be_bytes(b) } else { u32::from_le_bytes(b) }
+        let bytes = &bytes[at..at + 4];
+        let word = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        if self == Order::Big { word.swap_bytes() } else { word }
     }
 
     fn u64(self, bytes: &[u8], at: usize) -> u64 {

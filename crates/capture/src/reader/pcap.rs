@@ -60,8 +60,8 @@ impl Pcap {
         Ok((Pcap { order, resolution, last_second: None }, interface))
     }
 
-    #[inline]
-    pub(super) fn step<R: Read>(&mut self, source: &mut Source<R>) -> io::Result<Step> {
+    /// Looks at the next record; a frame is told at `found`.
+    pub(super) fn step<R: Read>(&mut self, source: &mut Source<R>, found: &mut Found) -> io::Result<Step> {
         if !source.need(RECORD_HEADER_LEN)? {
             return Ok(cut_short(source, RECORD_HEADER_LEN));
         }
@@ -75,14 +75,15 @@ impl Pcap {
         }
         self.last_second = Some(header.second);
         let units = u64::from(header.second) * self.units_per_second() + u64::from(header.fraction);
-        Ok(Step::Frame(Found {
+        *found = Found {
             timestamp: Timestamp::from_units(units, self.resolution, 0),
             interface_id: 0,
             original_len: header.original as usize,
             bytes: RECORD_HEADER_LEN..record_len,
             record_len,
             mark: Mark::default(),
-        }))
+        };
+        Ok(Step::Frame)
     }
 
     fn units_per_second(&self) -> u64 {

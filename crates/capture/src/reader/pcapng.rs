@@ -61,44 +61,49 @@ impl Pcapng {
         Pcapng { order: Order::Little, by_riser: false, skipped_blocks: 0 }
     }
 
-    #[inline]
+    /// Goes on to the next block that holds a frame, which is told at `found`.
     pub(super) fn step<R: Read>(
         &mut self,
         source: &mut Source<R>,
         interfaces: &mut Interfaces,
+        found: &mut Found,
     ) -> io::Result<Step> {
-        if !source.need(BLOCK_OVERHEAD)? {
-            return Ok(cut_short(source, BLOCK_OVERHEAD));
-        }
-        let kind = self.order.u32(source.window(), 0);
-        if kind == SECTION_HEADER
-            && let Err(what) = self.begin_section(source.window(), interfaces)
-        {
-            return self.resync(source, what);
-        }
-        let length = self.order.u32(source.window(), 4);
-        let len = length as usize;
-        if !legal_length(len) || (kind == SECTION_HEADER && len < MIN_SECTION_LEN) {
-            return self.resync(source, Defect::BlockLength(length));
-        }
-        if !source.need(len)? {
-            return self.last_block(source, len);
-        }
-        let trailer = self.order.u32(source.window(), len - 4);
-        if trailer != length {
-            return self.resync(source, Defect::BlockTrailer(length, trailer));
-        }
-        let body = &source.window()[BLOCK_HEAD..len - 4];
-        match self.block(kind, body, len, interfaces) {
-            Ok(Some(found)) => return Ok(Step::Frame(found)),
-            Ok(None) => source.skip(len),
-            Err(what) => {
-                let offset = source.offset();
-                source.skip(len);
-                return Ok(Step::Fault(Fault::Block { offset, what }));
+        loop {
+            if !source.need(BLOCK_OVERHEAD)? {
+                return Ok(cut_short(source, BLOCK_OVERHEAD));
+            }
+            let kind = self.order.u32(source.window(), 0);
+            if kind == SECTION_HEADER
+                && let Err(what) = self.begin_section(source.window(), interfaces)
+            {
+                return self.resync(source, what);
+            }
+            let length = self.order.u32(source.window(), 4);
+            let len = length as usize;
+            if !legal_length(len) || (kind == SECTION_HEADER && len < MIN_SECTION_LEN) {
+                return self.resync(source, Defect::BlockLength(length));
+            }
+            if !source.need(len)? {
+                return self.last_block(source, len);
+            }
+            let trailer = self.order.u32(source.window(), len - 4);
+            if trailer != length {
+                return self.resync(source, Defect::BlockTrailer(length, trailer));
+            }
+            let body = &source.window()[BLOCK_HEAD..len - 4];
+            match self.block(kind, body, interfaces, found) {
+                Ok(true) => {
+                    found.record_len = len;
+                    return Ok(Step::Frame);
+                }
+                Ok(false) => source.skip(len),
+                Err(what) => {
+                    let offset = source.offset();
+                    source.skip(len);
+                    return Ok(Step::Fault(Fault::Block { offset, what }));
+                }
             }
         }
-        Ok(Step::Again)
     }
 
     // A section ends what the one before it said: byte order and interfaces.
@@ -112,37 +117,42 @@ impl Pcapng {
         Ok(())
     }
 
-    #[inline]
+    /// Says whether the block holds a frame, and where.
     fn block(
         &mut self,
         kind: u32,
         body: &[u8],
-        len: usize,
         interfaces: &mut Interfaces,
-    ) -> Result<Option<Found>, Defect> {
+        found: &mut Found,
+    ) -> Result<bool, Defect> {
         match kind {
-            ENHANCED_PACKET | OBSOLETE_PACKET => self.packet(kind, body, len, interfaces).map(Some),
-            INTERFACE_DESCRIPTION => self.describe(body, interfaces).map(|()| None),
+            ENHANCED_PACKET | OBSOLETE_PACKET => self.packet(kind, body, interfaces, found).map(|()| true),
+            INTERFACE_DESCRIPTION => self.describe(body, interfaces).map(|()| false),
             SECTION_HEADER => match self.order.u16(body, 4) {
                 1 => {
                     self.by_riser = self.is_by_riser(body);
-                    Ok(None)
+                    Ok(false)
                 }
                 version => Err(Defect::Version(version)),
             },
-            SIMPLE_PACKET => self.simple(body, len, interfaces).map(Some),
+            SIMPLE_PACKET => self.simple(body, interfaces, found).map(|()| true),
             // Name resolution, statistics, secrets, custom blocks, those for local use: nothing to show.
             _ if kind & LOCAL_USE != 0 || KNOWN_TYPES.contains(&kind) => {
                 self.skipped_blocks += 1;
-                Ok(None)
+                Ok(false)
             }
             _ => Err(Defect::UnknownBlock(kind)),
         }
     }
 
     // The first word of the obsolete one holds interface number and drop count of 16 bits each.
-    #[inline]
-    fn packet(&self, kind: u32, body: &[u8], len: usize, interfaces: &Interfaces) -> Result<Found, Defect> {
+    fn packet(
+        &self,
+        kind: u32,
+        body: &[u8],
+        interfaces: &Interfaces,
+        found: &mut Found,
+    ) -> Result<(), Defect> {
         if body.len() < 20 {
             return Err(Defect::ShortBlock(kind));
         }
@@ -157,17 +167,15 @@ impl Pcapng {
         }
         let units = u64::from(self.order.u32(body, 4)) << 32 | u64::from(self.order.u32(body, 8));
         let start = BLOCK_HEAD + 20;
-        Ok(Found {
-            timestamp: Timestamp::from_units(units, interface.resolution, interface.offset_s),
-            interface_id,
-            original_len: self.order.u32(body, 16) as usize,
-            bytes: start..start + captured,
-            record_len: len,
-            mark: match body.get(20 + captured.next_multiple_of(4)..) {
-                None | Some([]) => Mark::default(),
-                Some(options) => self.mark(options),
-            },
-        })
+        found.timestamp = Timestamp::from_units(units, interface.resolution, interface.offset_s);
+        found.interface_id = interface_id;
+        found.original_len = self.order.u32(body, 16) as usize;
+        found.bytes = start..start + captured;
+        found.mark = match body.get(20 + captured.next_multiple_of(4)..) {
+            None | Some([]) => Mark::default(),
+            Some(options) => self.mark(options),
+        };
+        Ok(())
     }
 
     fn mark(&self, options: &[u8]) -> Mark {
@@ -192,7 +200,7 @@ impl Pcapng {
     }
 
     // No timestamp, interface 0, and as many bytes as its snap length allows.
-    fn simple(&self, body: &[u8], len: usize, interfaces: &Interfaces) -> Result<Found, Defect> {
+    fn simple(&self, body: &[u8], interfaces: &Interfaces, found: &mut Found) -> Result<(), Defect> {
         let interface = known(interfaces, 0)?;
         if body.len() < 4 {
             return Err(Defect::ShortBlock(SIMPLE_PACKET));
@@ -201,9 +209,8 @@ impl Pcapng {
         let snaplen = if interface.snaplen == 0 { usize::MAX } else { interface.snaplen as usize };
         let captured = original_len.min(snaplen).min(body.len() - 4);
         let start = BLOCK_HEAD + 4;
-        let bytes = start..start + captured;
-        let mark = Mark::default();
-        Ok(Found { timestamp: Timestamp::ZERO, interface_id: 0, original_len, bytes, record_len: len, mark })
+        *found = Found { original_len, bytes: start..start + captured, ..Found::default() };
+        Ok(())
     }
 
     fn describe(&self, body: &[u8], interfaces: &mut Interfaces) -> Result<(), Defect> {

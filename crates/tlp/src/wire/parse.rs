@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reads bytes as a [`Repr`], and writes it back.
 
-use super::{Header, ParseError, Part, body};
+use super::{Header, ParseError, Part, body, plain};
 use crate::format::{Family, FormatId};
 use crate::{AddressType, Attributes, Prefix, Prefixes, Repr, crc, rules};
 use core::ops::Range;
@@ -45,14 +45,14 @@ impl Repr {
     /// and [`ParseError::Malformed`] where the bytes go on behind them.
     #[inline]
     pub fn parse(bytes: &[u8]) -> Result<Parsed, ParseError> {
-        match super::plain::parse(bytes) {
-            Some(parsed) => Ok(parsed),
-            None => Repr::parse_closely(bytes),
+        match plain::parse_header(bytes) {
+            Some(parsed) if parsed.data.end == bytes.len() => Ok(parsed),
+            _ => Repr::parse_closely(bytes),
         }
     }
 
     /// Parses in the general way, which names what is wrong.
-    pub(super) fn parse_closely(bytes: &[u8]) -> Result<Parsed, ParseError> {
+    fn parse_closely(bytes: &[u8]) -> Result<Parsed, ParseError> {
         let header = Header::new(bytes)?;
         let parsed = from_header(&header)?;
         let truncated = |part, needed| ParseError::Truncated { part, needed, have: bytes.len() };
@@ -72,7 +72,13 @@ impl Repr {
     /// # Errors
     /// [`ParseError::Truncated`] where the header is not complete, [`ParseError::UnknownType`], and
     /// [`ParseError::Malformed`] where a field breaks a rule of [`rules::RULES`].
+    #[inline]
     pub fn parse_header(bytes: &[u8]) -> Result<Parsed, ParseError> {
+        plain::parse_header(bytes).map_or_else(|| Repr::parse_header_closely(bytes), Ok)
+    }
+
+    /// Reads a header in the general way, which names what is wrong.
+    pub(super) fn parse_header_closely(bytes: &[u8]) -> Result<Parsed, ParseError> {
         from_header(&Header::new(bytes)?)
     }
 

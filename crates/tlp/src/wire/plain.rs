@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A fast path for nearly all traffic: MRd, MWr, Cpl and CplD that are whole and legal, without prefixes, TH, LN and
-//! TD. Never says what is wrong with a TLP, and never reads one differently from the general way.
+//! A fast path for nearly all traffic: legal headers of MRd, MWr, Cpl and CplD without prefixes, TH, LN and TD. Never says what is wrong with a TLP, and never reads one differently from the general way.
 
 use super::body::{completion, length_dw, tag};
 use super::{Parsed, field};
@@ -11,9 +10,9 @@ use crate::{
 /// The bits that are clear in such a TLP.
 const RARE: u32 = field::TH.place(1) | field::LN.place(1) | field::TD.place(1);
 
-/// Reads a whole TLP; `None` where it is not such a TLP, or breaks a rule.
+/// Reads a header, and looks at nothing behind it; `None` where it is not such a header, or breaks a rule.
 #[inline]
-pub(super) fn parse(bytes: &[u8]) -> Option<Parsed> {
+pub(super) fn parse_header(bytes: &[u8]) -> Option<Parsed> {
     let (&[first, ..], rest) = bytes.split_first_chunk::<12>()?;
     let dws: [u32; 3] = core::array::from_fn(|n| super::dw(bytes, n));
     if dws[0] & RARE != 0 {
@@ -29,9 +28,6 @@ pub(super) fn parse(bytes: &[u8]) -> Option<Parsed> {
         _ => return None,
     };
     let end = header_len + if has_data { length_dw(dws[0]) as usize * 4 } else { 0 };
-    if bytes.len() != end {
-        return None;
-    }
     let attr = field::ATTR_2.of(dws[0]) << 2 | field::ATTR_1_0.of(dws[0]);
     let repr = Repr {
         tc: TrafficClass::from_bits(field::TC.of(dws[0]) as u8),
@@ -69,8 +65,8 @@ mod tests {
     use std::vec;
 
     fn both(bytes: &[u8]) {
-        if let Some(parsed) = parse(bytes) {
-            assert_eq!(Repr::parse_closely(bytes), Ok(parsed));
+        if let Some(parsed) = parse_header(bytes) {
+            assert_eq!(Repr::parse_header_closely(bytes), Ok(parsed));
         }
     }
 
@@ -81,7 +77,7 @@ mod tests {
         {
             let mut bytes = vec![first, 0, 0, len, 0x1a, 0, 7, if len == 1 { 0x0f } else { 0xff }];
             bytes.resize(header + if first & 0x40 == 0 { 0 } else { usize::from(len) * 4 }, 0);
-            assert!(parse(&bytes).is_some(), "{bytes:02x?}");
+            assert!(parse_header(&bytes).is_some(), "{bytes:02x?}");
             both(&bytes);
             // Every bit of the header changed, alone.
             for bit in 0..header * 8 {
