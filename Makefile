@@ -59,6 +59,7 @@ reference: ## write anew what docs/ and README.md have from the code and from co
 	RISER_UPDATE_DOCS=1 cargo test --quiet -p riser-lab --test reference
 	RISER_UPDATE_DOCS=1 cargo test --quiet -p riser-capture --test reference
 	RISER_UPDATE_DOCS=1 cargo test --quiet -p riser-sweep --test reference
+	RISER_UPDATE_DOCS=1 cargo test --quiet -p riser-rtl --test reference
 	RISER_UPDATE_DOCS=1 cargo test --quiet -p riser-cli --test new
 	RISER_UPDATE_DOCS=1 cargo test --quiet -p riser-cli --test docs
 

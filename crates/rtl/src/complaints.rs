@@ -28,16 +28,17 @@ pub(crate) fn complaints(log: &str) -> impl Iterator<Item = Complaint<'_>> {
 }
 
 impl Complaint<'_> {
-    /// Whether an input is connected to a signal that is narrower than it. Constants are extended, of wider signals the rest is nothing, and
-    /// of a wide output some bits may be wanted: so designs mean it.
+    /// Whether an input is connected to a signal that is narrower than it, or data of a stream to a signal of another width. Constants are
+    /// extended, of wider signals the rest is nothing, and of a wide output some bits may be wanted: so designs mean it.
     pub(crate) fn is_misfit(&self) -> bool {
-        let is_port =
-            self.what.contains("Input port connection '") && !self.what.contains("connection's CONST ");
-        let bits = |before: &str| {
-            let rest = self.what.split_once(before)?.1;
-            rest.split(' ').next()?.parse::<u32>().ok()
-        };
-        self.kind.starts_with("WIDTH") && is_port && bits(" generates ") < bits(" expects ")
+        let word = |before: &str| self.what.split_once(before)?.1.split([' ', '\'']).next();
+        let bits = |before: &str| word(before)?.parse::<u32>().ok();
+        let is_data = word("port connection '")
+            .is_some_and(|port| ["tdata", "tkeep"].iter().any(|of_width| port.ends_with(of_width)));
+        let (expects, generates) = (bits(" expects "), bits(" generates "));
+        let is_narrow = self.what.contains("Input port connection '") && generates < expects;
+        let is_constant = self.what.contains("connection's CONST ");
+        self.kind.starts_with("WIDTH") && !is_constant && (is_narrow || (is_data && generates != expects))
     }
 }
 
@@ -66,6 +67,7 @@ mod tests {
         %Warning-WIDTH: a/b.v:13:3: Input port connection 'cfg_dsn' expects 64 bits on the pin connection, but pin connection's CONST '1'h0' generates 1 bits.\n\
         %Warning-WIDTH: a/b.v:14:3: Input port connection 's_axis_rq_tuser' expects 62 bits on the pin connection, but pin connection's VARREF 'u' generates 256 bits.\n\
         %Warning-WIDTH: a/b.v:15:3: Output port connection 's_axis_rq_tready' expects 4 bits on the pin connection, but pin connection's VARREF 'r' generates 1 bits.\n\
+        %Warning-WIDTH: a/b.v:16:3: Output port connection 'm_axis_rc_tdata' expects 128 bits on the pin connection, but pin connection's VARREF 'd' generates 256 bits.\n\
         %Warning-UNOPTFLAT: a/b.v:20:8: Signal unoptimizable: Circular combinational logic: 'riser_top.riser_design.a'\n\
         %Warning-: odd\n%Warning-X: no place\n";
 
@@ -73,7 +75,7 @@ mod tests {
     fn a_log_is_read_by_lines() {
         let misfits: Vec<(&str, usize)> =
             complaints(LOG).filter(Complaint::is_misfit).map(|c| (c.path, c.line)).collect();
-        assert_eq!(misfits, [("a/b.v", 12)]);
+        assert_eq!(misfits, [("a/b.v", 12), ("a/b.v", 16)]);
         assert_eq!(loops(LOG), ["riser_top.riser_design.a (a/b.v:20)"]);
     }
 }

@@ -167,6 +167,9 @@ impl<'s> Key<'s> {
             v == name || v.as_array().is_some_and(|all| all.iter().any(|t| t == name))
         };
         let kind = self.target.get("type").or_else(|| self.get("type"));
+        if self.get("additionalProperties").is_some_and(Value::is_object) {
+            return "table of names".to_owned();
+        }
         let name = ["integer", "number", "string"]
             .into_iter()
             .find(|name| kind.is_some_and(|v| is(name, v)))
