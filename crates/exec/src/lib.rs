@@ -87,10 +87,38 @@ impl Inbox {
     }
 }
 
-/// Tasks of an executor that were woken through wakers while it ran, by one another: nobody else need hear of these.
+/// Tasks in the order of their wakes, each at most once.
+#[derive(Default)]
+struct Ready {
+    queue: VecDeque<u32>,
+    /// By task: whether it stands there.
+    holds: Vec<bool>,
+}
+
+impl Ready {
+    /// Makes `task` the last, unless it is there.
+    #[inline]
+    fn add(&mut self, task: u32) {
+        if let Some(holds) = self.holds.get_mut(task as usize)
+            && !std::mem::replace(holds, true)
+        {
+            self.queue.push_back(task);
+        }
+    }
+
+    /// Takes the first. A wake from now on counts.
+    #[inline]
+    fn pop(&mut self) -> Option<u32> {
+        let task = self.queue.pop_front()?;
+        self.holds[task as usize] = false;
+        Some(task)
+    }
+}
+
+/// What an executor shares with the wakers of its tasks.
 struct Own {
     inbox: Arc<Inbox>,
-    woken: RefCell<Vec<u32>>,
+    ready: RefCell<Ready>,
 }
 
 thread_local! {
@@ -114,7 +142,7 @@ impl Wake for TaskWaker {
     fn wake_by_ref(self: &Arc<Self>) {
         let is_own = RUNNING.with_borrow(|running| {
             let own = running.as_ref().filter(|own| Arc::ptr_eq(&own.inbox, &self.inbox));
-            own.inspect(|own| own.woken.borrow_mut().push(self.task)).is_some()
+            own.inspect(|own| own.ready.borrow_mut().add(self.task)).is_some()
         });
         if !is_own && !self.in_inbox.swap(true, Ordering::AcqRel) {
             self.inbox.push(self.task);
@@ -136,8 +164,6 @@ struct Slot {
     future: Cell<Option<TaskFuture>>,
     waker: Waker,
     signal: Arc<TaskWaker>,
-    /// True while it stands in the list of ready tasks.
-    ready: Cell<bool>,
     /// On whose behalf it runs, if that was said.
     label: RefCell<Option<Rc<str>>>,
 }
@@ -156,12 +182,8 @@ impl Tasks {
 
 /// A set of tasks. No method holds a borrow while a future or waker of the program runs, so these may call back.
 pub struct Executor {
-    /// Tasks woken through wakers; all of them were woken after those in `ready`.
-    inbox: Arc<Inbox>,
-    /// The same while it runs, from within.
+    /// Woken tasks; those woken from elsewhere than from within it while it runs wait in the inbox.
     own: Rc<Own>,
-    /// Woken tasks in the order of their wakes, each at most once.
-    ready: RefCell<VecDeque<u32>>,
     tasks: RefCell<Tasks>,
     /// The task that is being polled, or [`NOBODY`].
     current: Cell<u32>,
@@ -175,11 +197,8 @@ pub struct Executor {
 
 impl Default for Executor {
     fn default() -> Executor {
-        let inbox = Arc::<Inbox>::default();
         Executor {
-            own: Rc::new(Own { inbox: Arc::clone(&inbox), woken: RefCell::default() }),
-            inbox,
-            ready: RefCell::default(),
+            own: Rc::new(Own { inbox: Arc::default(), ready: RefCell::default() }),
             tasks: RefCell::default(),
             current: Cell::new(NOBODY),
             polls: Cell::new(0),
@@ -193,13 +212,13 @@ impl Default for Executor {
 impl Executor {
     /// Sets the bell to be rung where a task is woken through its waker.
     pub fn set_bell(&self, bell: Bell) {
-        *self.inbox.bell() = Some(bell);
+        *self.own.inbox.bell() = Some(bell);
     }
 
     /// True where [`run`](Self::run) would poll a task.
     #[inline]
     pub fn has_ready(&self) -> bool {
-        (!self.ready.borrow().is_empty() || self.inbox.any()) && !self.closed.get()
+        (!self.own.ready.borrow().queue.is_empty() || self.own.inbox.any()) && !self.closed.get()
     }
 
     /// Polls woken tasks until none is, or the polls of this instant are used up.
@@ -226,7 +245,9 @@ impl Executor {
     /// Leaves `task` unpolled: it keeps its place until time moves on.
     #[cold]
     fn stop_spinning(&self, task: u32) {
-        self.ready.borrow_mut().push_front(task);
+        let ready = &mut self.own.ready.borrow_mut();
+        ready.holds[task as usize] = true;
+        ready.queue.push_front(task);
         self.spinning.set(task);
     }
 
@@ -349,6 +370,7 @@ impl Executor {
             let index = tasks.free.pop().unwrap_or_else(|| {
                 let index = tasks.slots.len() as u32;
                 tasks.slots.push(Rc::new(self.new_slot(index)));
+                self.own.ready.borrow_mut().holds.push(false);
                 index
             });
             let slot = &tasks.slots[index as usize];
@@ -361,13 +383,12 @@ impl Executor {
     }
 
     fn new_slot(&self, task: u32) -> Slot {
-        let signal =
-            Arc::new(TaskWaker { task, in_inbox: AtomicBool::new(false), inbox: self.inbox.clone() });
+        let inbox = Arc::clone(&self.own.inbox);
+        let signal = Arc::new(TaskWaker { task, in_inbox: AtomicBool::new(false), inbox });
         Slot {
             future: Cell::new(None),
             waker: Waker::from(signal.clone()),
             signal,
-            ready: Cell::new(false),
             label: RefCell::default(),
         }
     }
@@ -376,39 +397,27 @@ impl Executor {
     #[inline]
     fn wake_task(&self, task: u32) {
         self.empty_inbox();
-        self.add_ready(&self.tasks.borrow(), task);
+        self.own.ready.borrow_mut().add(task);
     }
 
-    #[inline]
-    fn add_ready(&self, tasks: &Tasks, task: u32) {
-        let Some(slot) = tasks.slots.get(task as usize) else { return };
-        if !slot.ready.replace(true) {
-            self.ready.borrow_mut().push_back(task);
-        }
-    }
-
-    /// Moves the tasks woken through wakers to the ready ones, before anyone else is woken or polled.
+    /// Moves the tasks woken from elsewhere to the ready ones, before anyone else is woken or polled.
     #[inline]
     fn empty_inbox(&self) {
-        if self.inbox.any() {
+        if self.own.inbox.any() {
             self.take_inbox();
-        }
-        if !self.own.woken.borrow().is_empty() {
-            let tasks = self.tasks.borrow();
-            self.own.woken.borrow_mut().drain(..).for_each(|task| self.add_ready(&tasks, task));
         }
     }
 
     #[cold]
     fn take_inbox(&self) {
         let tasks = self.tasks.borrow();
-        let mut inbox = self.inbox.lock();
-        self.inbox.any.store(false, Ordering::Release);
+        let mut inbox = self.own.inbox.lock();
+        self.own.inbox.any.store(false, Ordering::Release);
         for task in inbox.drain(..) {
             let Some(slot) = tasks.slots.get(task as usize) else { continue };
             // Cleared before the poll, so that a wake during it counts; by a swap, so that the cause of the wake is seen.
             slot.signal.in_inbox.swap(false, Ordering::AcqRel);
-            self.add_ready(&tasks, task);
+            self.own.ready.borrow_mut().add(task);
         }
     }
 
@@ -418,13 +427,11 @@ impl Executor {
             return None;
         }
         self.empty_inbox();
-        self.ready.borrow_mut().pop_front()
+        self.own.ready.borrow_mut().pop()
     }
 
     fn poll_task(&self, task: u32) {
         let Some(slot) = self.tasks.borrow().slots.get(task as usize).map(Rc::clone) else { return };
-        // Cleared before the poll, so that a wake during it counts.
-        slot.ready.set(false);
         let Some(mut future) = slot.future.take() else { return };
         self.current.set(task);
         let pending = future.as_mut().poll(&mut Context::from_waker(&slot.waker)).is_pending();

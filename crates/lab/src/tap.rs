@@ -6,6 +6,7 @@ use capture::{Direction as Way, Mark, Origin};
 use fabric::{Direction, Side, Tap, TapRecord};
 use link::Frame;
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::rc::Rc;
 use tlp::Time;
@@ -30,13 +31,16 @@ impl Default for CaptureOptions {
 struct State<W: Write> {
     writer: Option<Writer<W>>,
     error: Option<io::Error>,
-    /// By link: the frame that is leaving the end that the tap sits at, seen when its first symbol left, and stamped
-    /// when its last one has. It waits here, so that the capture is in order of time.
-    leaving: Vec<Option<Leaving>>,
+    /// Frames that are leaving the ends that the tap sits at, at most one of a link: seen when the first symbol left, and
+    /// stamped when the last one has. They wait here in the order of that time, then of links, in which they are written.
+    leaving: VecDeque<Leaving>,
+    /// By link: when its latest frame has left.
+    left_at: Vec<Time>,
 }
 
 struct Leaving {
     time: Time,
+    link: usize,
     interface: InterfaceId,
     direction: Direction,
     frame: Frame,
@@ -74,15 +78,19 @@ impl<W: Write> State<W> {
         self.error = result.err();
     }
 
+    /// Keeps a frame until it has left.
+    fn keep(&mut self, leaving: Leaving) {
+        self.left_at[leaving.link] = leaving.time;
+        let is_before = |other: &Leaving| (other.time, other.link) < (leaving.time, leaving.link);
+        let at = self.leaving.iter().rposition(is_before).map_or(0, |n| n + 1);
+        self.leaving.insert(at, leaving);
+    }
+
     /// Writes what has left by `now`.
     fn write_left(&mut self, now: Time) {
-        loop {
-            let times =
-                self.leaving.iter().enumerate().filter_map(|(link, l)| Some((l.as_ref()?.time, link)));
-            let Some((_, link)) = times.min().filter(|(time, _)| *time <= now) else { return };
-            let Some(Leaving { time, interface, direction, frame, mark }) = self.leaving[link].take() else {
-                return;
-            };
+        while self.leaving.front().is_some_and(|leaving| leaving.time <= now)
+            && let Some(Leaving { time, interface, direction, frame, mark, .. }) = self.leaving.pop_front()
+        {
             self.write(time, interface, direction, &frame, mark);
         }
     }
@@ -114,8 +122,9 @@ impl<W: Write> CaptureTap<W> {
         }
         // What is cut from now on is a capture, if an empty one.
         writer.flush()?;
-        let leaving = links.iter().map(|_| None).collect();
-        let state = Rc::new(RefCell::new(State { writer: Some(writer), error: None, leaving }));
+        let left_at = vec![Time::ZERO; links.len()];
+        let state = State { writer: Some(writer), error: None, leaving: VecDeque::new(), left_at };
+        let state = Rc::new(RefCell::new(state));
         let places = links.iter().map(|_| [0; 2]).collect();
         Ok((CaptureTap { state: state.clone(), interfaces, places, options }, CaptureHandle(state)))
     }
@@ -134,10 +143,9 @@ impl<W: Write> Tap for CaptureTap<W> {
         let mut state = self.state.borrow_mut();
         if direction == Direction::of_sender(record.at) {
             // The wire is free again: the one before has left.
-            if let Some(before) = state.leaving[link].as_ref().map(|l| l.time) {
-                state.write_left(before);
-            }
-            state.leaving[link] = Some(Leaving { time, interface, direction, frame: frame.clone(), mark });
+            let before = state.left_at[link];
+            state.write_left(before);
+            state.keep(Leaving { time, link, interface, direction, frame: frame.clone(), mark });
         } else {
             state.write_left(time);
             state.write(time, interface, direction, frame, mark);
