@@ -46,6 +46,9 @@ bench: ## measure speed
 hops: ## count the instructions of a TLP-hop, by part, into docs/speed.md
 	scripts/hops.py
 
+pgo: ## build riser with profile-guided optimisation, and say where it is
+	@scripts/pgo.sh
+
 fuzz: ## fuzz each parser for FUZZ_SECONDS
 	@scripts/fuzz.sh $(FUZZ_SECONDS)
 

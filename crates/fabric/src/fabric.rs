@@ -441,6 +441,9 @@ fn show(
     tlp: Option<&Tlp>,
     odd: Option<&Odd>,
 ) {
+    if !tap.looks_at(at) {
+        return;
+    }
     let Some(frame) = &frame.whole(tlp) else { return };
     let (link, direction) = (from.link(), Direction::of_sender(from.side()));
     let damaged = odd.and_then(|odd| odd.harm.as_ref()).is_some_and(|harm| harm.is_damage());

@@ -134,7 +134,7 @@ impl<W: Write> Tap for CaptureTap<W> {
     fn frame(&mut self, record: &TapRecord<'_>) {
         let TapRecord { time, link, direction, frame, .. } = *record;
         let of_link_layer = matches!(frame, Frame::Dllp(_)) || record.damaged || record.dropped;
-        if record.at != self.options.at || (of_link_layer && !self.options.dllps) {
+        if of_link_layer && !self.options.dllps {
             return;
         }
         let mark = self.mark(record);
@@ -150,6 +150,10 @@ impl<W: Write> Tap for CaptureTap<W> {
             state.write_left(time);
             state.write(time, interface, direction, frame, mark);
         }
+    }
+
+    fn looks_at(&self, end: Side) -> bool {
+        end == self.options.at
     }
 
     fn sees_refreshes(&self) -> bool {

@@ -123,7 +123,7 @@ impl Tap for Sight {
         {
             self.show(record, tlp);
         }
-        if let Some(behind) = &mut self.behind {
+        if let Some(behind) = self.behind.as_mut().filter(|behind| behind.looks_at(record.at)) {
             behind.frame(record);
         }
     }

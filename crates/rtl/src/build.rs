@@ -287,10 +287,13 @@ impl Build<'_> {
         let log = fs::read_to_string(self.folder.join(LOG)).unwrap_or_default();
         let lines = instance.connections.iter().map(|connection| connection.line);
         let lines = instance.line..=lines.max().unwrap_or(instance.line);
-        let top = self.folder.join(TOP_FILE);
+        let has = |port: &str| instance.connections.iter().any(|connection| connection.port == port);
+        // Verilator has a path's shortest name.
+        let whole = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let (top, source) = (whole(&self.folder.join(TOP_FILE)), whole(path));
         let is_here = |c: &Complaint<'_>| {
-            let place = Path::new(c.path);
-            place == top || (place == path && lines.contains(&c.line))
+            let place = whole(Path::new(c.path));
+            place == top || (place == source && lines.contains(&c.line) && c.port().is_some_and(has))
         };
         match complaints(&log).find(|c| c.is_misfit() && is_here(c)) {
             Some(Complaint { path, line, what, .. }) => {

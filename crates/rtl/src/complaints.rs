@@ -27,18 +27,29 @@ pub(crate) fn complaints(log: &str) -> impl Iterator<Item = Complaint<'_>> {
     })
 }
 
-impl Complaint<'_> {
+impl<'a> Complaint<'a> {
     /// Whether an input is connected to a signal that is narrower than it, or data of a stream to a signal of another width. Constants are
     /// extended, of wider signals the rest is nothing, and of a wide output some bits may be wanted: so designs mean it.
     pub(crate) fn is_misfit(&self) -> bool {
-        let word = |before: &str| self.what.split_once(before)?.1.split([' ', '\'']).next();
-        let bits = |before: &str| word(before)?.parse::<u32>().ok();
-        let is_data = word("port connection '")
-            .is_some_and(|port| ["tdata", "tkeep"].iter().any(|of_width| port.ends_with(of_width)));
+        let bits = |before: &str| self.word(before)?.parse::<u32>().ok();
+        let is_data =
+            self.port().is_some_and(|port| ["tdata", "tkeep"].iter().any(|data| port.ends_with(data)));
         let (expects, generates) = (bits(" expects "), bits(" generates "));
+        // A constant of type `int` has 32 bits, and is called a variable.
+        let is_data = is_data && !(generates == Some(32) && expects < generates);
         let is_narrow = self.what.contains("Input port connection '") && generates < expects;
         let is_constant = self.what.contains("connection's CONST ");
         self.kind.starts_with("WIDTH") && !is_constant && (is_narrow || (is_data && generates != expects))
+    }
+
+    /// The port of an instance that it is about.
+    pub(crate) fn port(&self) -> Option<&'a str> {
+        self.word("port connection '")
+    }
+
+    /// What stands behind these words, up to a blank or a quotation mark.
+    fn word(&self, before: &str) -> Option<&'a str> {
+        self.what.split_once(before)?.1.split([' ', '\'']).next()
     }
 }
 
@@ -68,6 +79,7 @@ mod tests {
         %Warning-WIDTH: a/b.v:14:3: Input port connection 's_axis_rq_tuser' expects 62 bits on the pin connection, but pin connection's VARREF 'u' generates 256 bits.\n\
         %Warning-WIDTH: a/b.v:15:3: Output port connection 's_axis_rq_tready' expects 4 bits on the pin connection, but pin connection's VARREF 'r' generates 1 bits.\n\
         %Warning-WIDTH: a/b.v:16:3: Output port connection 'm_axis_rc_tdata' expects 128 bits on the pin connection, but pin connection's VARREF 'd' generates 256 bits.\n\
+        %Warning-WIDTH: a/b.v:17:3: Input port connection 's_axis_rq_tkeep' expects 8 bits on the pin connection, but pin connection's VARREF 'ALL' generates 32 bits.\n\
         %Warning-UNOPTFLAT: a/b.v:20:8: Signal unoptimizable: Circular combinational logic: 'riser_top.riser_design.a'\n\
         %Warning-: odd\n%Warning-X: no place\n";
 

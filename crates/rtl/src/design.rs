@@ -21,7 +21,7 @@ pub struct Design {
     pub version: u32,
     /// The module at the top.
     pub top: String,
-    /// Sources, in Verilog or SystemVerilog, and in C or C++ where the design calls functions. Those of the vendor's block and primitives are
+    /// Sources, one at least, in Verilog or SystemVerilog, and in C or C++ where the design calls functions. Those of the vendor's block and primitives are
     /// not needed.
     pub sources: Vec<String>,
     /// Folders for include files, and for files that the design reads: it runs in the first of them, else in the file's own.
@@ -36,13 +36,13 @@ pub struct Design {
     /// Further arguments of Verilator.
     #[serde(default)]
     pub verilator: Vec<String>,
-    /// Inputs of the top that have one value all the time, as Verilog has it, or are connected to one of its outputs.
+    /// Inputs of the top that have one value all the time, as Verilog has it, or the name of one of its outputs.
     #[serde(default)]
     pub ties: BTreeMap<String, String>,
     /// Inputs of the top that are the slot's reset (PERST#).
     #[serde(default)]
     pub reset: Reset,
-    /// Clocks beside the block's.
+    /// Clocks beside the block's, 15 at most.
     #[serde(default, rename = "clock")]
     pub clocks: Vec<Clock>,
     /// The block.
@@ -89,7 +89,7 @@ pub struct Block {
     /// Bits of the streams' data: 64 or 128; 256 but of 7-series, and 512 of UltraScale+ and streams of TLPs.
     #[schemars(range(min = 64, max = 512), extend("powerOfTwo" = true))]
     pub data_width_bits: u16,
-    /// Lanes of its link: that of its slot has no more.
+    /// Lanes of its link: that of its slot has no more. 8 at most, 16 of UltraScale+ and streams of TLPs.
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 16), extend("powerOfTwo" = true))]
     pub lanes: u16,
@@ -125,7 +125,7 @@ pub enum Alignment {
     Address,
 }
 
-/// Packets that may begin in a beat of each stream: 1 where they do not straddle.
+/// Packets that may begin in a beat of each stream: 1 where they do not straddle, as with data in the lane of their address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Straddle {
@@ -167,7 +167,7 @@ pub struct Function {
     /// Class: base class, sub-class and programming interface, 8 bits each.
     #[schemars(range(min = 0, max = 16_777_215))]
     pub class: u32,
-    /// BARs.
+    /// BARs; one of 4 KiB, of memory below 4 GiB, unless told.
     pub bars: Vec<native::BarSettings>,
     /// MSI vectors: a power of two up to 32, or 0.
     #[schemars(range(min = 0, max = 32))]
@@ -209,9 +209,9 @@ pub struct Msix {
     /// BAR of the table and of the pending bits.
     #[schemars(range(min = 0, max = 5))]
     pub bar: u8,
-    /// Offset of the table.
+    /// Offset of the table: a multiple of 8.
     pub table: u32,
-    /// Offset of the pending bits.
+    /// Offset of the pending bits: a multiple of 8, beside the table.
     pub pending: u32,
 }
 
@@ -239,6 +239,44 @@ impl Default for Function {
             sriov: None,
             function_level_reset: false,
         }
+    }
+}
+
+impl Function {
+    fn check(&self, key: &str) -> Result<(), String> {
+        if self.msi_vectors > 0 && !self.msi_vectors.is_power_of_two() {
+            return Err(format!("{key}.msi_vectors: legal are powers of two up to 32, and 0"));
+        }
+        if let Some(msix) = &self.msix {
+            msix.check(&format!("{key}.msix"), &self.bars)?;
+        }
+        if let Some(Sriov { bars, msix: Some(msix), .. }) = &self.sriov {
+            msix.check(&format!("{key}.sriov.msix"), bars)?;
+        }
+        Ok(())
+    }
+}
+
+impl Msix {
+    /// Table and pending bits lie in a memory BAR, beside each other, in units of 8 bytes (`PCIe 5.0 §7.7.2`).
+    fn check(&self, key: &str, bars: &[native::BarSettings]) -> Result<(), String> {
+        let is_its = |bar: &&native::BarSettings| bar.bar == self.bar && bar.kind != native::BarKind::Io;
+        let Some(bar) = bars.iter().find(is_its) else {
+            return Err(format!("{key}.bar = {}: legal are memory BARs that are there", self.bar));
+        };
+        let [table, pending] = [self.table, self.pending].map(u64::from);
+        let vectors = u64::from(self.vectors);
+        let (table_end, pending_end) = (table + vectors * 16, pending + vectors.div_ceil(64) * 8);
+        for (name, at, end) in [("table", table, table_end), ("pending", pending, pending_end)] {
+            if at % 8 != 0 || end > bar.size_bytes {
+                let most = (bar.size_bytes + at).saturating_sub(end);
+                return Err(format!("{key}.{name} = {at}: legal are multiples of 8 up to {most}"));
+            }
+        }
+        if table < pending_end && pending < table_end {
+            return Err(format!("{key}.pending = {pending}: the table is there, up to {table_end}"));
+        }
+        Ok(())
     }
 }
 
@@ -302,10 +340,9 @@ impl Design {
         if self.clocks.len() > MAX_CLOCKS {
             return Err(format!("{} clocks: legal are {MAX_CLOCKS}", self.clocks.len()));
         }
-        for function in self.functions() {
-            if function.msi_vectors > 0 && !function.msi_vectors.is_power_of_two() {
-                return Err("function.msi_vectors: legal are powers of two up to 32, and 0".to_owned());
-            }
+        for (n, function) in self.functions().enumerate() {
+            let key = if n == 0 { "function".to_owned() } else { format!("other_function.{}", n - 1) };
+            function.check(&key)?;
         }
         self.check_block()?;
         Ok(self)
@@ -412,7 +449,7 @@ pub(crate) fn read_file(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
 /// Clocks beside the block's at most.
 const MAX_CLOCKS: usize = 15;
 
-fn is_name(text: &str) -> bool {
+pub(crate) fn is_name(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '$')
 }

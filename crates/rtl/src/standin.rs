@@ -3,7 +3,7 @@
 //! user's. Never reads a source.
 
 use crate::block::{Port, Role, Shape};
-use crate::design::Design;
+use crate::design::{Design, is_name};
 use crate::source::Instance;
 use std::fmt::Write;
 
@@ -100,7 +100,12 @@ pub(crate) fn top(design: &Design) -> String {
     let reset = &design.reset;
     connections.extend(reset.active_low.iter().map(|port| format!(".{port}(riser_reset_n)")));
     connections.extend(reset.active_high.iter().map(|port| format!(".{port}(~riser_reset_n)")));
-    connections.extend(design.ties.iter().map(|(port, value)| format!(".{port}({value})")));
+    // A name is that of another port: alone it would be a new net that nothing drives.
+    let tied = |value: &str| match is_name(value) {
+        true => format!("riser_design.{value}"),
+        false => value.to_owned(),
+    };
+    connections.extend(design.ties.iter().map(|(port, value)| format!(".{port}({})", tied(value))));
     let parameters: Vec<String> =
         design.parameters.iter().map(|(name, value)| format!(".{name}({value})")).collect();
     let parameters =

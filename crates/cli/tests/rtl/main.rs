@@ -311,6 +311,12 @@ fn what_cannot_be_built_names_its_place() {
             DESIGN.to_owned(),
             "scratch.v:32: Input port connection 's_axis_tx_tkeep' expects 8 bits",
         ),
+        (
+            SCRATCH.to_owned(),
+            DESIGN.replace("= 64", "= 128").replace("\"scratch.v\"", "\"./scratch.v\""),
+            "scratch.v:30: Output port connection 'm_axis_rx_tdata' expects 128 bits",
+        ),
+        (SCRATCH.to_owned(), format!("ties.sys_clk_n = \"no_such\"\n{DESIGN}"), "riser_design.no_such"),
         (twice, DESIGN.to_owned(), "a second `pcie_7x`: the first is at"),
         (SCRATCH.replace("wire clk,", "wire clk;;, "), DESIGN.to_owned(), "verilator failed:"),
         (SCRATCH.to_owned(), DESIGN.replace("\"reset_n\"", "\"no_such\""), "no_such"),
@@ -321,6 +327,23 @@ fn what_cannot_be_built_names_its_place() {
             SCRATCH.to_owned(),
             format!("{DESIGN}[function]\nsriov = {{ vfs = 1, device_id = 1 }}\n"),
             "virtual functions",
+        ),
+        (
+            SCRATCH.to_owned(),
+            format!("{DESIGN}[[other_function]]\nmsi_vectors = 3\n"),
+            "other_function.0.msi_vectors: legal are powers of two",
+        ),
+        (
+            SCRATCH.to_owned(),
+            format!("{DESIGN}[function]\nmsix = {{ vectors = 2, bar = 0, table = 4, pending = 2048 }}\n"),
+            "function.msix.table = 4: legal are multiples of 8 up to 4064",
+        ),
+        (
+            SCRATCH.to_owned(),
+            format!(
+                "{DESIGN}[function.sriov]\nvfs = 1\ndevice_id = 1\nmsix = {{ vectors = 2, bar = 0, table = 0, pending = 2048 }}\n"
+            ),
+            "function.sriov.msix.bar = 0: legal are memory BARs that are there",
         ),
         (SCRATCH.to_owned(), DESIGN.replace("7-series", "8-series"), "7-series"),
         (

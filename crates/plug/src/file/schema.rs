@@ -91,8 +91,10 @@ impl Schema {
         Some(match (key.is_table(), key.legal().as_str(), key.kind().as_str()) {
             (true, ..) => if key.is_list() { "tables" } else { "a table" }.to_owned(),
             (false, "-", "boolean") => "true, false".to_owned(),
-            (false, "-", kind) if !key.is_list() => format!("{kind}s"),
-            (false, "-", kind) => kind.to_owned(),
+            (false, "-", kind) => match kind.split_once(" of ") {
+                Some((one, what)) => format!("{one}s of {what}"),
+                None => format!("{kind}s"),
+            },
             (false, legal, _) => legal.to_owned(),
         })
     }
@@ -168,7 +170,7 @@ impl<'s> Key<'s> {
         };
         let kind = self.target.get("type").or_else(|| self.get("type"));
         if self.get("additionalProperties").is_some_and(Value::is_object) {
-            return "table of names".to_owned();
+            return "table of strings".to_owned();
         }
         let name = ["integer", "number", "string"]
             .into_iter()
