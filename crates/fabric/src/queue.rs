@@ -78,6 +78,8 @@ struct Entry {
 const NEAR_MAX: usize = 128;
 /// Number of events in the wheel from which on the list takes all of them back.
 const FEW: usize = 48;
+/// Number of events that the empty list takes from the wheel at least: of a wheel of few busy links among many at rest each slot has one.
+const BATCH: usize = 32;
 
 impl SortedQueue {
     /// Inserts `event` at `time`, after all events already at that time.
@@ -168,7 +170,7 @@ impl SortedQueue {
         loop {
             let first = wheel.take_first(|entry| near.push(entry));
             self.later_from = first.filter(|_| wheel.len() > 0).map_or(Time::MAX, wheel::start_of);
-            if !takes_all || wheel.len() == 0 {
+            if wheel.len() == 0 || (!takes_all && near.len() >= BATCH) {
                 break;
             }
         }
