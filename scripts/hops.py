@@ -23,12 +23,62 @@ BEGIN, END = "<!-- table: scripts/hops.py -->", "<!-- end -->"
 
 #: Name, lab, further arguments, and the key that sets its length, with a short and a long one.
 LABS = [
-    ("writes", "write", [], "slot.card.pcie-bench.transfers", (20_000, 60_000)),
-    ("writes, payload carried", "write", ["slot.card.pcie-bench.carry=true"], "slot.card.pcie-bench.transfers", (20_000, 60_000)),
-    ("reads", "read", [], "slot.card.pcie-bench.transfers", (20_000, 60_000)),
-    ("reads, payload carried", "read", ["slot.card.pcie-bench.carry=true"], "slot.card.pcie-bench.transfers", (20_000, 60_000)),
-    ("reads, host of a profile", "read", ['host.profile="xeon-e5-2637v3"'], "slot.card.pcie-bench.transfers", (20_000, 60_000)),
-    ("tree of 8 devices", "tree", [], "limit_us", (100, 300)),
+    ("writes", "labs/speed/write.toml", [], "slot.card.pcie-bench.transfers", (20_000, 60_000)),
+    ("writes, payload carried", "labs/speed/write.toml", ["slot.card.pcie-bench.carry=true"], "slot.card.pcie-bench.transfers", (20_000, 60_000)),
+    ("reads", "labs/speed/read.toml", [], "slot.card.pcie-bench.transfers", (20_000, 60_000)),
+    ("reads, payload carried", "labs/speed/read.toml", ["slot.card.pcie-bench.carry=true"], "slot.card.pcie-bench.transfers", (20_000, 60_000)),
+    ("reads, host of a profile", "labs/speed/read.toml", ['host.profile="xeon-e5-2637v3"'], "slot.card.pcie-bench.transfers", (20_000, 60_000)),
+    ("tree of 8 devices", "labs/speed/tree.toml", [], "limit_us", (100, 300)),
+]
+
+WRITES = """
+[[slot]]
+name = "card-{n}"
+device = "pcie-bench"
+[slot.pcie-bench]
+test = "BW_WR"
+size_bytes = 256
+outstanding = 32
+transfers = 100_000_000
+carry = false
+"""
+HEAD = "version = 1\n[link]\ngen = 3\nlanes = 16\nmps_bytes = 256\n"
+
+
+def flow(name: str, kind: str, count: int, more: str = "") -> str:
+    """A flow of a traffic generator's slot."""
+    return f'[[slot.traffic.flow]]\nname = "{name}"\nkind = "{kind}"\nsize_bytes = 256\ncount = {count}\n{more}'
+
+
+def writers(count: int) -> str:
+    """A lab of cards that write, each at a root port of its own."""
+    return HEAD + "".join(WRITES.format(n=n) for n in range(count))
+
+
+def idle(count: int) -> str:
+    """Slots whose devices write once."""
+    return "".join(f'[[slot]]\nname = "idle-{n}"\ndevice = "traffic"\n{flow("once", "write", 1)}' for n in range(count))
+
+
+def forest(switches: int, devices: int) -> str:
+    """A lab of one switch with switches below it, each with as many devices, which write and read as in labs/speed/tree.toml."""
+    text = HEAD + '[[switch]]\nname = "top"\n'
+    for switch in range(switches):
+        text += f'[[switch]]\nname = "switch-{switch}"\nparent = "top"\n'
+        for n in range(devices):
+            text += f'[[slot]]\nname = "device-{switch}-{n}"\ndevice = "traffic"\nparent = "switch-{switch}"\n'
+            text += flow("writes", "write", 250_000) + flow("reads", "read", 250_000, "outstanding = 32\n")
+    return text
+
+
+#: What grows: name, lab as text, the key that sets its length, and a short and a long one.
+GROWTH = [
+    ("one card that writes", writers(1), "limit_us", (300, 700)),
+    ("the same, ten times as far into the run", writers(1), "limit_us", (3_000, 3_400)),
+    ("eight cards, each at its root port", writers(8), "limit_us", (300, 350)),
+    ("one card beside 30 idle slots", writers(1) + idle(30), "limit_us", (600, 1_000)),
+    ("two switches below a switch, 8 devices each", forest(2, 8), "limit_us", (500, 700)),
+    ("eight switches below a switch, 8 devices each", forest(8, 8), "limit_us", (2_500, 2_700)),
 ]
 
 #: Parts by the beginning of a source file's path below crates/, the first that fits.
@@ -63,7 +113,7 @@ def counted(riser: str, lab: str, settings: list[str]) -> tuple[int, int, dict[s
     with tempfile.TemporaryDirectory() as folder:
         out = f"{folder}/out"
         command = ["valgrind", "--tool=cachegrind", "--cache-sim=yes", "--branch-sim=yes", f"--cachegrind-out-file={out}", riser]
-        command += ["run", f"labs/speed/{lab}.toml", "--json"] + [word for one in settings for word in ("--set", one)]
+        command += ["run", lab, "--json"] + [word for one in settings for word in ("--set", one)]
         ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
         if ran.returncode:
             sys.exit(f"hops: {' '.join(command)}: {ran.stderr}")
@@ -98,8 +148,27 @@ def measure(riser: str, name: str, lab: str, settings: list[str], key: str, leng
     return {"name": name, "hops": hops, "events": (long[1] - short[1]) / hops, "cost": cost}
 
 
+def grown(riser: str, name: str, lab: str, key: str, lengths: tuple[int, int]) -> dict:
+    """The cost of a hop of a lab that is given as text."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "lab.toml"
+        path.write_text(lab)
+        return measure(riser, name, str(path), [], key, lengths)
+
+
+def peak_mb(riser: str, transfers: int) -> float:
+    """The most memory that a run of so many writes has, in MB."""
+    command = [riser, "run", "labs/speed/write.toml", "--set", f"slot.card.pcie-bench.transfers={transfers}"]
+    child = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode:
+        sys.exit(f"hops: {' '.join(command)}: exit code {child.returncode}")
+    return usage.ru_maxrss / 1e3
+
+
 def table(labs: list[dict]) -> str:
-    """Two tables: sums of each lab, and instructions by part."""
+    """Sums of each lab."""
 
     def total(lab: dict, *events: str) -> float:
         return sum(part.get(event, 0.0) for part in lab["cost"].values() for event in events)
@@ -108,8 +177,12 @@ def table(labs: list[dict]) -> str:
     for lab in labs:
         figures = (total(lab, "Ir"), lab["events"], total(lab, "Dr", "Dw"), total(lab, "D1mr", "D1mw"), total(lab, "Bcm", "Bim"))
         lines.append(f"| {lab['name']} | {figures[0]:.0f} | {figures[1]:.2f} | {figures[2]:.0f} | {figures[3]:.1f} | {figures[4]:.1f} |")
-    lines += ["", "Instructions a hop, by the source file that they come from:", "", "| part | " + " | ".join(lab["name"] for lab in labs) + " |"]
-    lines.append("|---|" + "---:|" * len(labs))
+    return "\n".join(lines)
+
+
+def table_of_parts(labs: list[dict]) -> str:
+    """Instructions of each lab by part."""
+    lines = ["| part | " + " | ".join(lab["name"] for lab in labs) + " |", "|---|" + "---:|" * len(labs)]
     for part in [name for name, _ in PARTS] + [REST]:
         row = [lab["cost"].get(part, {}).get("Ir", 0.0) for lab in labs]
         lines.append(f"| {part} | " + " | ".join(f"{count:.0f}" for count in row) + " |")
@@ -154,12 +227,17 @@ def main() -> None:
         sys.exit("hops: valgrind is missing (Debian: apt-get install valgrind)")
     riser = arguments.riser or built()
     labs = [measure(riser, *lab) for lab in LABS]
+    growth = [grown(riser, *lab) for lab in GROWTH]
     page = PAGE.read_text()
     if arguments.check:
-        return check(labs, page)
+        return check(labs + growth, page)
+    short, long = (peak_mb(riser, transfers) for transfers in (100_000, 1_000_000))
+    text = [table(labs), "Instructions a hop, by the source file that they come from:", table_of_parts(labs)]
+    text += ["What grows, and what a hop then costs:", table(growth)]
+    text.append(f"The most memory of a run of 100,000 writes is {short:.0f} MB, of 1,000,000 {long:.0f} MB.")
     before, rest = page.split(BEGIN)
     after = rest.split(END)[1]
-    PAGE.write_text(f"{before}{BEGIN}\n{table(labs)}\n{END}{after}")
+    PAGE.write_text(f"{before}{BEGIN}\n" + "\n\n".join(text) + f"\n{END}{after}")
 
 
 if __name__ == "__main__":
