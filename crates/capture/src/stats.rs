@@ -3,7 +3,7 @@
 
 use crate::decode::{Bad, Kind, Record, TlpRecord};
 use crate::encap::Layer;
-use crate::matcher::{Counts, MAX_REQUESTERS, Match, Matcher, Requester};
+use crate::matcher::{Counts, MAX_REQUESTERS, Matcher, Requester};
 use crate::render::dllp_name;
 use crate::sequence::{Arrival, Sequences};
 use crate::time::Timestamp;
@@ -74,8 +74,8 @@ impl Stats {
         Stats::default()
     }
 
-    /// Counts a record; says what it means for the transactions under way, where it is a TLP that arrived.
-    pub fn add(&mut self, record: &Record<'_>) -> Option<Match> {
+    /// Counts a record.
+    pub fn add(&mut self, record: &Record<'_>) {
         if record.number > 0 {
             self.counted.frames += 1;
             self.counted.captured_bytes += record.captured_len as u64;
@@ -89,7 +89,7 @@ impl Stats {
                     self.sequences.tlp(record);
                 }
             }
-            Kind::Tlp(tlp) => return self.add_tlp(record, tlp),
+            Kind::Tlp(tlp) => self.add_tlp(record, tlp),
             Kind::Dllp(dllp) => *self.counted.dllps.entry(dllp_name(dllp)).or_default() += 1,
             Kind::Other(_) => self.counted.others += 1,
             Kind::Bad(bad) => {
@@ -99,7 +99,6 @@ impl Stats {
                 *self.errors.entry((bad.layer(), bad.kind())).or_default() += 1;
             }
         }
-        None
     }
 
     /// Passes over a record that a filter leaves out: it is not counted, but those behind it are still in order.
@@ -112,7 +111,7 @@ impl Stats {
         &self.matcher
     }
 
-    fn add_tlp(&mut self, record: &Record<'_>, tlp: &TlpRecord<'_>) -> Option<Match> {
+    fn add_tlp(&mut self, record: &Record<'_>, tlp: &TlpRecord<'_>) {
         let link = record.interface.map_or(0, |interface| interface.link);
         let format = tlp.repr.format();
         self.by_format[format.id as usize] += 1;
@@ -121,15 +120,11 @@ impl Stats {
         self.add_size(tlp);
         self.add_requester(link, tlp, format.class);
         match self.sequences.tlp(record) {
-            Arrival::Taken { .. } => Some(self.matcher.see(record.number, record.timestamp, link, &tlp.repr)),
-            Arrival::Again => {
-                self.matcher.count_repeat();
-                Some(Match::Repeat)
+            Arrival::Taken { .. } => {
+                self.matcher.see(record.number, record.timestamp, link, &tlp.repr);
             }
-            Arrival::OutOfOrder | Arrival::Lost => {
-                self.counted.out_of_order += 1;
-                None
-            }
+            Arrival::Again => self.matcher.count_repeat(),
+            Arrival::OutOfOrder | Arrival::Lost => self.counted.out_of_order += 1,
         }
     }
 

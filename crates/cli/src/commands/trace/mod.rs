@@ -289,13 +289,14 @@ fn read<R: Read>(
     file: &str,
     mut each: impl FnMut(&Record<'_>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    // An error of reading names its file; one of writing is the output's.
-    while let Some(record) =
-        reader.next_record().map_err(|error| Failure::Run(format!("{}: {error}", shown(file))))?
-    {
-        each(&record)?;
+    loop {
+        match reader.next_record() {
+            Ok(Some(record)) => each(&record)?,
+            Ok(None) => return Ok(()),
+            // An error of reading names its file; one of writing is the output's.
+            Err(error) => return Err(Failure::Run(format!("{}: {error}", shown(file)))),
+        }
     }
-    Ok(())
 }
 
 /// Says on standard error how many records of a file could not be read.
