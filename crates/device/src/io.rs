@@ -191,7 +191,6 @@ impl Shared {
     }
 
     /// Runs tasks until all wait for something that is not here.
-    #[inline]
     fn run(&self) {
         self.core.exec.run();
         while self.held_back.get() {
@@ -613,7 +612,6 @@ impl AsyncDevice {
         (self.start)(Io { shared: Rc::clone(&self.shared) });
     }
 
-    #[inline]
     fn is_empty(&self, class: Class) -> bool {
         match class {
             Class::Posted => self.shared.core.is_empty(POSTED),

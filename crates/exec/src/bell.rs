@@ -67,13 +67,11 @@ impl Bells {
     }
 
     /// True where a bell was rung.
-    #[inline]
     pub fn any(&self) -> bool {
         self.0.any.load(Ordering::Acquire)
     }
 
     /// Takes the last bell that was rung; it may be rung again from now on.
-    #[inline]
     pub fn take(&mut self) -> Option<u16> {
         if self.any() { self.take_one() } else { None }
     }

@@ -72,13 +72,11 @@ impl<O: Outgoing, E> Core<O, E> {
     }
 
     /// Virtual time, as last told.
-    #[inline]
     pub fn now(&self) -> Time {
         self.clock.now.get()
     }
 
     /// Sets virtual time to `now`. Sleepers are woken by [`advance`](Self::advance) alone.
-    #[inline]
     pub fn set_now(&self, now: Time) {
         if self.clock.now.replace(now) != now {
             self.exec.begin_instant();
@@ -101,13 +99,11 @@ impl<O: Outgoing, E> Core<O, E> {
     }
 
     /// True where [`pop`](Self::pop) would find nothing.
-    #[inline]
     pub fn is_empty(&self, queue: usize) -> bool {
         self.state.borrow().queues[queue].is_empty()
     }
 
     /// Accepts the next output of `queue`.
-    #[inline]
     pub fn pop(&self, queue: usize) -> Option<O> {
         let (item, sleeper, next) = {
             let queue = &mut self.state.borrow_mut().queues[queue];
@@ -123,32 +119,27 @@ impl<O: Outgoing, E> Core<O, E> {
 
     /// The queues with outputs since they were last looked at: a bit for each queue, by its index, and those that
     /// [`tell`](Self::tell) has set.
-    #[inline]
     pub fn news(&self) -> u8 {
         self.news.get()
     }
 
     /// Clears the news.
-    #[inline]
     pub fn forget_news(&self) {
         self.news.set(0);
     }
 
     /// The queues that may hold something: as [`news`](Self::news), but until [`see`](Self::see) says that nothing is left.
-    #[inline]
     pub fn filled(&self) -> u8 {
         self.filled.get()
     }
 
     /// Notes that something was put out at `index`.
-    #[inline]
     pub fn tell(&self, index: usize) {
         self.news.set(self.news.get() | 1 << index);
         self.filled.set(self.filled.get() | 1 << index);
     }
 
     /// Notes a look at `index`; `empty` where nothing is left there.
-    #[inline]
     pub fn see(&self, index: usize, empty: bool) {
         self.news.set(self.news.get() & !(1 << index));
         if empty {

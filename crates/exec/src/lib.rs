@@ -77,7 +77,6 @@ impl Inbox {
         self.bell.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    #[inline]
     fn any(&self) -> bool {
         self.any.load(Ordering::Acquire)
     }
@@ -107,7 +106,6 @@ impl Ready {
     }
 
     /// Takes the first. A wake from now on counts.
-    #[inline]
     fn pop(&mut self) -> Option<u32> {
         let task = self.queue.pop_front()?;
         self.holds[task as usize] = false;
@@ -135,6 +133,7 @@ struct TaskWaker {
 }
 
 impl Wake for TaskWaker {
+    #[inline]
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
@@ -216,13 +215,11 @@ impl Executor {
     }
 
     /// True where [`run`](Self::run) would poll a task.
-    #[inline]
     pub fn has_ready(&self) -> bool {
         (!self.own.ready.borrow().queue.is_empty() || self.own.inbox.any()) && !self.closed.get()
     }
 
     /// Polls woken tasks until none is, or the polls of this instant are used up.
-    #[inline]
     pub fn run(&self) {
         if !self.has_ready() {
             return;
@@ -252,13 +249,11 @@ impl Executor {
     }
 
     /// Begins a new instant, as time has moved on.
-    #[inline]
     pub fn begin_instant(&self) {
         self.polls.set(0);
     }
 
     /// True where tasks are ready, and the polls of this instant are used up.
-    #[inline]
     pub fn is_spinning(&self) -> bool {
         self.polls.get() >= MAX_POLLS_PER_INSTANT && self.has_ready()
     }
@@ -401,7 +396,6 @@ impl Executor {
     }
 
     /// Moves the tasks woken from elsewhere to the ready ones, before anyone else is woken or polled.
-    #[inline]
     fn empty_inbox(&self) {
         if self.own.inbox.any() {
             self.take_inbox();
@@ -421,7 +415,6 @@ impl Executor {
         }
     }
 
-    #[inline]
     fn next_ready(&self) -> Option<u32> {
         if self.closed.get() {
             return None;

@@ -28,7 +28,6 @@ impl<T> Default for OutQueue<T> {
 }
 
 impl<T> OutQueue<T> {
-    #[inline]
     pub(crate) fn has_room(&self) -> bool {
         self.entries.len() < MAX_OUTPUTS
     }
@@ -37,21 +36,18 @@ impl<T> OutQueue<T> {
         self.entries.len()
     }
 
-    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
     /// Appends an entry with an item; `sleeper` is woken when it is accepted. (The item is passed as it lies in its
     /// future, since unpacking it on the way costs more than all else here.)
-    #[inline]
     pub(crate) fn push(&mut self, item: Option<T>, sleeper: Option<Sleeper>) -> u64 {
         self.entries.push_back(Entry { item, sleeper });
         self.head + self.entries.len() as u64 - 1
     }
 
     /// Accepts the next entry.
-    #[inline]
     pub(crate) fn pop(&mut self) -> Option<(T, Option<Sleeper>)> {
         while let Some(entry) = self.entries.pop_front() {
             self.head += 1;
@@ -62,7 +58,6 @@ impl<T> OutQueue<T> {
         None
     }
 
-    #[inline]
     pub(crate) fn is_accepted(&self, number: u64) -> bool {
         number < self.head
     }

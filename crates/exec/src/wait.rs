@@ -29,7 +29,6 @@ pub struct WaitList {
 
 impl WaitList {
     /// True where nobody waits before the holder of `ticket` (or before a newcomer).
-    #[inline]
     pub fn is_turn(&self, ticket: Option<u64>) -> bool {
         self.waiting.front().is_none_or(|(first, _)| Some(*first) == ticket)
     }

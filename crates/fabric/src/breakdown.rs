@@ -52,7 +52,6 @@ impl Breakdown {
 
     /// Adds a transaction that took `latency`: `parts` and `spent` together. The rest of it is only asked for if it
     /// stands out.
-    #[inline]
     pub(crate) fn add(
         &mut self,
         latency: Duration,
@@ -139,7 +138,6 @@ impl Breakdown {
 }
 
 /// Log-linear: below 2^9 ps one bucket per picosecond, then 512 to each power of two.
-#[inline]
 const fn bucket_of(ps: u64) -> usize {
     let ps = if ps >> MAX_BITS == 0 { ps } else { (1 << MAX_BITS) - 1 };
     if ps >> SUB_BITS == 0 {

@@ -69,13 +69,11 @@ impl Slot {
     }
 
     /// The Traffic Classes of `class` that the device may be asked for, or that a held TLP may go with.
-    #[inline]
     fn room(&self, class: Class, port: &Port) -> TcSet {
         let room = port.room(class);
         if self.holds == 0 { room } else { self.room_beside_held(class, room, port) }
     }
 
-    #[inline]
     fn holds(&self, class: Class) -> bool {
         self.holds & 1 << class.index() != 0
     }

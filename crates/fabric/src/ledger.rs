@@ -129,7 +129,6 @@ impl Ledger {
     }
 
     /// Opens the account of request `tlp`, begun by a device (`Side::Device`) or the host at `now`; returns its name.
-    #[inline]
     pub(crate) fn open(&mut self, now: Time, link: usize, asking: Side, tlp: &Tlp) -> Account {
         let Request { kind, requester, tag, bytes } = Request::of(asking, tlp);
         let generation = self.next_generation;
@@ -155,7 +154,6 @@ impl Ledger {
     }
 
     /// Enters the note of another part.
-    #[inline]
     pub(crate) fn take(&mut self, note: Note) {
         match note {
             Note::Charge { account, stage, until } => self.charge(account, stage, until),
@@ -189,7 +187,6 @@ impl Ledger {
         }
     }
 
-    #[inline]
     fn entry(&mut self, account: Account) -> Option<&mut Entry> {
         let generation = account.0 >> INDEX_BITS;
         let entry = self.entries.get_mut(account.0 as usize % MAX_ACCOUNTS)?;
@@ -197,7 +194,6 @@ impl Ledger {
     }
 
     /// The transaction is in `stage` until `until`.
-    #[inline]
     pub(crate) fn charge(&mut self, account: Account, stage: Stage, until: Time) {
         if let Some(entry) = self.entry(account) {
             entry.charge(stage, until);
@@ -206,7 +202,6 @@ impl Ledger {
 
     /// A TLP of the transaction goes onto the wire for the first time, from `start` to `end`, and will arrive at
     /// `arrival`; before that it waited for credits at the head of its queue for `credit_wait`.
-    #[inline]
     pub(crate) fn sent(
         &mut self,
         account: Account,
@@ -240,7 +235,6 @@ impl Ledger {
     }
 
     /// A device hands on `tlp` at `now`: a request, whose account it opens, or a completion.
-    #[inline]
     pub(crate) fn leaving(&mut self, now: Time, link: usize, class: Class, tlp: &Tlp) -> Account {
         match class {
             Class::Completion => self.answering(now, tlp),
@@ -267,7 +261,6 @@ impl Ledger {
     }
 
     /// A request has reached the device in slot `slot`: only now is it known which device the host asks.
-    #[inline]
     pub(crate) fn reached(&mut self, account: Account, slot: u32) {
         if let Some(entry) = self.entry(account).filter(|e| e.asking == Side::Root) {
             entry.link = slot as u16;
@@ -275,20 +268,17 @@ impl Ledger {
     }
 
     /// Like [`close`](Self::close), at the device in slot `slot`.
-    #[inline]
     pub(crate) fn close_at(&mut self, tlp: &Tlp, slot: u32, stage: Stage, end: Time) {
         self.reached(tlp.account, slot);
         self.close(tlp, stage, end);
     }
 
     /// A write reaches the memory system at `asked`, and is visible from `visible` on.
-    #[inline]
     pub(crate) fn written(&mut self, account: Account, asked: Time, visible: Time) {
         self.end(account, Status::Success, [(Stage::RootComplex, asked), (Stage::Memory, visible)]);
     }
 
     /// A completion has reached the requester, or a posted TLP its receiver, at `end`; until then it is in `stage`.
-    #[inline]
     pub(crate) fn close(&mut self, tlp: &Tlp, stage: Stage, end: Time) {
         self.end(tlp.account, ended_with(tlp), [(stage, end); 2]);
     }
@@ -302,7 +292,6 @@ impl Ledger {
     }
 
     /// The last two stages go to the sums directly: reading parts that were just written one by one is slow.
-    #[inline]
     fn end(&mut self, account: Account, status: Status, last: [(Stage, Time); 2]) {
         let index = account.0 % MAX_ACCOUNTS as u32;
         let Some(entry) = self.entry(account) else { return };
@@ -340,7 +329,6 @@ impl Entry {
     };
 
     /// Time charged ahead stays charged: a time before `last` adds nothing.
-    #[inline]
     fn charge(&mut self, stage: Stage, until: Time) {
         self.parts.add(stage, until.since(self.last));
         self.last = self.last.max(until);
@@ -365,7 +353,6 @@ impl Entry {
 }
 
 /// How `tlp` ends its transaction.
-#[inline]
 pub(crate) fn ended_with(tlp: &Tlp) -> Status {
     match &tlp.repr.body {
         Body::Completion(c) => c.status,
@@ -374,7 +361,6 @@ pub(crate) fn ended_with(tlp: &Tlp) -> Status {
 }
 
 /// The account of `tlp`; none for a completion that is not the last of its request.
-#[inline]
 fn only_last(tlp: &Tlp) -> Account {
     match &tlp.repr.body {
         Body::Completion(c) if !c.is_last() => Account::NONE,
@@ -384,7 +370,6 @@ fn only_last(tlp: &Tlp) -> Account {
 
 impl Request {
     /// The kind of transaction that `tlp` begins; interrupts cannot be told from other writes yet.
-    #[inline]
     fn of(asking: Side, tlp: &Tlp) -> Request {
         use TransactionKind as K;
         let len = tlp.data.len() as u32;

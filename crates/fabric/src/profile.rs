@@ -96,7 +96,6 @@ impl HostProfile {
     /// data: that of the lines behind the first [`LONG_READ_LINES`]. Completions wait for those, and so none leaves before its
     /// lines are there. LAT_DMA_RD shows it on a host with a Max_Read_Request_Size of 4096 (Broadwell, lat_dma_sizes.csv): 178 ns
     /// more for 512 B than for 64 B, and as everywhere 167 to 176 ns more, little beyond the wire's time, for each further 512 B.
-    #[inline]
     pub(crate) fn hidden_service(&self, address: u64, len: u32, line_time: Duration) -> Duration {
         self.read_line_service.min(line_time) * lines(address, len).saturating_sub(LONG_READ_LINES)
     }

@@ -43,7 +43,6 @@ pub(crate) enum Event {
 
 impl Event {
     /// The event that calls the root complex of `host` for `due`.
-    #[inline]
     pub(crate) fn of_root(host: HostId, due: Due) -> Event {
         match due {
             Due::Drained(port) => Event::Drained(OfHost::new(host, port)),
@@ -104,7 +103,6 @@ impl SortedQueue {
     }
 
     /// Takes the first event if it is due by `until`: putting it back would move it behind others of its time.
-    #[inline]
     pub(crate) fn pop_until(&mut self, until: Time) -> Option<(Time, Event)> {
         let Entry { time, event } = *self.near.last()?;
         if time > until {
@@ -132,7 +130,6 @@ impl SortedQueue {
         moved.into_iter().for_each(|(time, event)| self.push(time + span, event));
     }
 
-    #[inline]
     fn insert(near: &mut Vec<Entry>, entry: Entry) {
         near.push(entry);
         let mut places = near.iter_mut().rev();

@@ -32,7 +32,6 @@ pub(crate) struct Odd {
 
 impl InFlight {
     /// A frame; `again` is its TLP if this is a replay.
-    #[inline]
     pub(crate) fn new(frame: SentFrame, again: Option<&Tlp>, tail: Duration) -> InFlight {
         let odd = again.map(|tlp| Box::new(Odd { again: Some(tlp.clone()), ..Odd::default() }));
         InFlight { frame, odd, tail, passed: false }
@@ -82,13 +81,11 @@ impl TimerEvents {
     const NONE: TimerEvents = TimerEvents { first: Time::MAX, second: Time::MAX, third: Time::MAX };
 
     /// Puts an event before the first.
-    #[inline]
     fn put(&mut self, at: Time) {
         *self = TimerEvents { first: at, second: self.first, third: self.second };
     }
 
     /// Removes the event of `now`, which has come.
-    #[inline]
     fn come(&mut self, now: Time) {
         if self.first == now {
             *self = TimerEvents { first: self.second, second: self.third, third: Time::MAX };
@@ -152,7 +149,6 @@ impl PortState {
     }
 
     /// Puts a frame on its way, to arrive at `arrival`.
-    #[inline]
     pub(crate) fn push_inbound(&mut self, sent: InFlight, arrival: Time, queue: &mut SortedQueue) {
         let tail = sent.tail;
         self.inbound.push_back(sent);
@@ -164,7 +160,6 @@ impl PortState {
     }
 
     /// Time from a frame's header to its last symbol, if it is sent from `start` to `end` and the receiver needs it.
-    #[inline]
     pub(crate) fn tail(&self, start: Time, end: Time, tlp: Option<&Tlp>) -> Duration {
         match tlp {
             Some(tlp) if self.cuts_through => tail(start, end, tlp),
@@ -174,7 +169,6 @@ impl PortState {
 
     /// Requests the events that the port needs next. An earlier pending event serves as well; if it turns out to be too
     /// early, another is requested.
-    #[inline]
     pub(crate) fn arm(&mut self, now: Time, queue: &mut SortedQueue) {
         if let Some(at) = self.port.transmit_ready_at() {
             let at = at.max(now);
@@ -213,7 +207,6 @@ impl PortState {
     }
 
     /// The owner has been asked, and may still have TLPs of the classes in `outputs`.
-    #[inline]
     pub(crate) fn note_outputs(&mut self, outputs: u8) {
         let open = |class: &Class| outputs & 1 << class.index() != 0 && !self.port.room(*class).is_empty();
         self.asks_again = outputs != 0 && Class::ALL.iter().any(open);

@@ -201,7 +201,6 @@ impl HostMemory {
     }
 
     /// True where a DMA is allowed: see [`Memory::lets_dma`].
-    #[inline]
     pub fn lets_dma(&self, dma: &DmaAccess) -> bool {
         match &self.held {
             Held::Pages(pages) => pages.lets_dma(dma),

@@ -50,23 +50,19 @@ impl TlpPort for Gate {
         self.device.handle_tlp(now, tlp);
     }
 
-    #[inline]
     fn poll_tlp(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
         if self.open || class == Class::Completion { self.device.poll_tlp(now, class, room) } else { None }
     }
 
-    #[inline]
     fn ready(&self) -> Ready {
         let earlier = if self.credits.is_empty() { Ready::NONE } else { Ready::TAKEN };
         self.device.ready().or(earlier)
     }
 
-    #[inline]
     fn poll_credits(&mut self) -> Option<CreditReturn> {
         if self.credits.is_empty() { self.device.poll_credits() } else { self.credits.pop_front() }
     }
 
-    #[inline]
     fn poll_timeout(&self) -> Option<Time> {
         if self.open { self.device.poll_timeout() } else { None }
     }

@@ -93,13 +93,11 @@ impl Channel {
     }
 
     /// TLPs may flow.
-    #[inline]
     pub(crate) fn is_active(&self) -> bool {
         self.init.state() == State::Active
     }
 
     /// Chooses the next TLP again; returns the classes whose heads lack credits, by [`Class::index`].
-    #[inline]
     pub(crate) fn select(&mut self, store: &TlpStore) -> u8 {
         if !self.is_active() {
             self.head = None;

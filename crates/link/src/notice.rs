@@ -128,7 +128,6 @@ impl Notices {
         self.waiting.push_back(notice);
     }
 
-    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }

@@ -165,7 +165,6 @@ impl Port {
     }
 
     /// DL_Active: the credits of VC0 are known, and its TLPs may flow.
-    #[inline]
     pub fn is_active(&self) -> bool {
         self.channels[0].is_active()
     }
@@ -177,7 +176,6 @@ impl Port {
 
     /// The Traffic Classes whose transmit queue has room for a TLP of `class`. A TLP may be queued before DL_Active; it
     /// then waits. A Traffic Class that is not mapped travels on VC0, for the other end to judge.
-    #[inline]
     pub fn room(&self, class: Class) -> TcSet {
         self.room[class.index()]
     }
@@ -192,14 +190,12 @@ impl Port {
         self.room(class).contains(TrafficClass::default())
     }
 
-    #[inline]
     fn channel_of(&self, tc: TrafficClass) -> usize {
         usize::from(self.channel_of[usize::from(tc.bits())])
     }
 
     /// Takes a TLP to send, whose Traffic Class is in [`room`](Self::room). Without room it still keeps the TLP, at the
     /// cost of an allocation.
-    #[inline]
     pub fn enqueue(&mut self, now: Time, tlp: Tlp) {
         let account = tlp.account;
         self.enqueue_for(now, tlp, account);
@@ -207,7 +203,6 @@ impl Port {
 
     /// Like [`enqueue`](Self::enqueue), with `account` in place of the TLP's own: it is written here, where the TLP
     /// stays. Writing it just before the TLP moves here would make the move wait for the write.
-    #[inline]
     pub fn enqueue_for(&mut self, now: Time, tlp: Tlp, account: Account) {
         let class = tlp.class();
         let index = self.channel_of(tlp.repr.tc);
@@ -250,14 +245,12 @@ impl Port {
 
     /// When the wire is free (which may be in the past), if there is something to send; `None` if nothing can be sent
     /// without a further input.
-    #[inline]
     pub fn transmit_ready_at(&self) -> Option<Time> {
         (self.pending != 0 || self.sendable != 0).then(|| self.wire.free_at())
     }
 
     /// The next frame onto the wire, if the wire is free at `now` and something may go. A due SKP ordered set goes
     /// before it, so `start` may be later than `now`.
-    #[inline]
     pub fn poll_transmit(&mut self, now: Time) -> Option<Transmission> {
         let Sent { frame, start, end, wait } =
             if self.may_send(now) { self.send_next(now)? } else { return None };
@@ -270,7 +263,6 @@ impl Port {
 
     /// Whether [`poll_transmit`](Self::poll_transmit) has a frame. Asking this first has the same effect as that without a
     /// frame.
-    #[inline]
     pub fn may_send(&mut self, now: Time) -> bool {
         if now < self.wire.free_at() {
             return false;
@@ -284,7 +276,6 @@ impl Port {
 
     /// The TLP that was sent with this sequence number, until it is acknowledged. One that was sent once is thus still
     /// here when it arrives; a replayed one may be gone, since an earlier copy may have arrived and been acknowledged.
-    #[inline]
     pub fn unacknowledged(&self, sequence: u16) -> Option<&Tlp> {
         self.store.get(self.replay.get(Sequence::from_bits(sequence))?)
     }
@@ -314,7 +305,6 @@ impl Port {
     }
 
     /// Like [`accepts_frame`](Self::accepts_frame), for an undamaged frame whose TLP, if it is one, is `tlp`.
-    #[inline]
     pub fn accepts_sent(&mut self, now: Time, frame: SentFrame, tlp: Option<&Tlp>) -> bool {
         match (frame, tlp) {
             (SentFrame::Tlp { sequence }, Some(tlp)) => self.receive_tlp(now, sequence, tlp),
@@ -328,20 +318,17 @@ impl Port {
 
     /// Whether the TLP that was just not handed up was new and in order, but had no credits or no Traffic Class in use,
     /// so that it is acknowledged and will not come again. True once.
-    #[inline]
     pub fn poll_refused(&mut self) -> bool {
         std::mem::take(&mut self.refused)
     }
 
     /// The next notice for the port's owner, oldest first. Ask after every call except [`enqueue`](Self::enqueue),
     /// [`return_credits`](Self::return_credits) and those that change nothing.
-    #[inline]
     pub fn poll_notice(&mut self) -> Option<Notice> {
         if self.notices.is_empty() { None } else { self.notices.next() }
     }
 
     /// Whether [`poll_notice`](Self::poll_notice) has a notice.
-    #[inline]
     pub fn has_notice(&self) -> bool {
         !self.notices.is_empty()
     }
@@ -352,7 +339,6 @@ impl Port {
     }
 
     /// The receiver has taken a TLP of `tc` and `class` with `data_credits` units of 16 B out of its buffer.
-    #[inline]
     pub fn return_credits(&mut self, now: Time, tc: TrafficClass, class: Class, data_credits: u32) {
         if let Some(buffer) = &mut self.buffer {
             buffer.used = buffer.used.saturating_sub(1);
@@ -368,7 +354,6 @@ impl Port {
     }
 
     /// When to call [`handle_timeout`](Self::handle_timeout) next.
-    #[inline]
     pub fn poll_timeout(&self) -> Option<Time> {
         let data_link = self.receiver.deadline().min(self.replay.deadline());
         let updates = self.updates.news_deadline().min(self.updates.refresh_deadline());
@@ -438,7 +423,6 @@ impl Port {
     /// Whether this port has sent the link into retraining because REPLAY_NUM rolled over, and until when. Ask after
     /// [`handle_timeout`](Self::handle_timeout) and after a frame that was no TLP to hand up; then tell the other end
     /// by [`hold`](Self::hold). Returned once.
-    #[inline]
     pub fn poll_retrain(&mut self) -> Option<Time> {
         self.retrains_until.take()
     }
@@ -459,7 +443,6 @@ impl Port {
     }
 
     /// Counters of the transmit direction and of errors at the receiver.
-    #[inline]
     pub fn counters(&self) -> &Counters {
         &self.counters
     }

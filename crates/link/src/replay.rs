@@ -178,7 +178,6 @@ impl ReplayBuffer {
     }
 
     /// The TLP with this sequence number, if it is not acknowledged.
-    #[inline]
     pub(crate) fn get(&self, sequence: Sequence) -> Option<Handle> {
         let age = sequence.since(self.ackd_seq);
         (age != 0 && age <= self.len()).then(|| self.ring[self.index(sequence)].handle)

@@ -29,7 +29,6 @@ impl Stalls {
     }
 
     /// Sets the classes of `channel` whose heads lack credits; `replay`: the replay buffer blocks a head that has them.
-    #[inline]
     pub(crate) fn set(&mut self, channel: usize, classes: u8, replay: bool) {
         // Usually nothing is or was blocked.
         if self.blocked == 0 && classes == 0 && !replay {
@@ -41,7 +40,6 @@ impl Stalls {
     }
 
     /// Sets whether the replay buffer blocks a head that has its credits.
-    #[inline]
     pub(crate) fn set_replay(&mut self, blocked: bool) {
         self.blocked = self.blocked & !(1 << REPLAY) | u32::from(blocked) << REPLAY;
     }
@@ -56,14 +54,12 @@ impl Stalls {
     }
 
     /// How long the head of `class` on `channel`, which leaves now, has waited for credits.
-    #[inline]
     pub(crate) fn take_wait(&mut self, channel: usize, class: Class) -> Duration {
         std::mem::take(&mut self.waited[channel * CLASSES + class.index()])
     }
 
     /// Starts and ends stalls by what is blocked at `now`, when the wire is or will be free. A stall that ends when it
     /// begins does not count.
-    #[inline]
     pub(crate) fn note(&mut self, now: Time, counters: &mut Counters) {
         let changed = self.blocked ^ self.noted;
         if changed != 0 {

@@ -24,7 +24,6 @@ impl TlpStore {
     }
 
     /// Keeps a TLP with `account` in place of its own.
-    #[inline]
     pub(crate) fn insert(&mut self, tlp: Tlp, account: Account) -> Handle {
         let handle = self.free.pop().unwrap_or_else(|| self.grow());
         self.slots[handle.0 as usize].insert(tlp).account = account;
@@ -37,7 +36,6 @@ impl TlpStore {
         Handle(self.slots.len() as u32 - 1)
     }
 
-    #[inline]
     pub(crate) fn get(&self, handle: Handle) -> Option<&Tlp> {
         self.slots[handle.0 as usize].as_ref()
     }
@@ -50,7 +48,6 @@ impl TlpStore {
         tlp
     }
 
-    #[inline]
     pub(crate) fn remove(&mut self, handle: Handle) {
         self.slots[handle.0 as usize] = None;
         self.free.push(handle);

@@ -140,7 +140,6 @@ impl Serializer {
     }
 
     /// When the last symbol of the last frame has left, rounded down.
-    #[inline]
     pub(crate) fn free_at(&self) -> Time {
         Time::from_ps(self.free.ps)
     }
@@ -174,13 +173,11 @@ impl Serializer {
     }
 
     /// Keeps the wire idle for `gap` after the last frame.
-    #[inline]
     pub(crate) fn rest(&mut self, gap: Duration) {
         self.free.ps = self.free.ps.saturating_add(gap.as_ps());
     }
 
     /// Sends `bytes` from `now`, or once the wire is free and due SKPs are out; returns the first and last instant.
-    #[inline]
     pub(crate) fn send(&mut self, now: Time, bytes: u32, counters: &mut Counters) -> (Time, Time) {
         let mut start = self.free;
         if now.as_ps() > start.ps {

@@ -22,7 +22,6 @@ pub(crate) struct Lengths {
 }
 
 impl Lengths {
-    #[inline]
     pub(crate) fn of(tlp: &Tlp) -> Lengths {
         Lengths {
             header: (tlp.prefixes.wire_len() + tlp.repr.header_len()) as u8,
@@ -80,7 +79,6 @@ impl TransmitQueue {
         TransmitQueue { fifos, waiting: 0, capacity, next_stamp: 0 }
     }
 
-    #[inline]
     pub(crate) fn has_room(&self, class: Class) -> bool {
         self.fifos[class.index()].len() < self.capacity
     }
@@ -117,7 +115,6 @@ impl TransmitQueue {
     }
 
     /// The oldest head that credits and ordering rules let go, and the heads that lack credits.
-    #[inline]
     pub(crate) fn oldest_sendable(&self, credits: &[TxCredits; 3], store: &TlpStore) -> Choice {
         if self.waiting & self.waiting.wrapping_sub(1) == 0 {
             self.only_sendable(credits)
@@ -146,7 +143,6 @@ impl TransmitQueue {
     }
 
     /// `oldest_sendable` when TLPs of at most one class wait, so that the ordering rules hold back none.
-    #[inline]
     fn only_sendable(&self, credits: &[TxCredits; 3]) -> Choice {
         let index = self.waiting.trailing_zeros() as usize;
         let Some(head) = self.fifos.get(index).and_then(VecDeque::front) else {
@@ -161,7 +157,6 @@ impl TransmitQueue {
 
     /// Whether `head` may pass all older posted requests. Within a class TLPs keep their order; the other columns of
     /// the ordering table never forbid passing.
-    #[inline]
     fn may_leave(&self, class: Class, head: &Queued, store: &TlpStore) -> bool {
         let first = self.fifos[Class::Posted.index()].front();
         class == Class::Posted

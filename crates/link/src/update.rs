@@ -74,7 +74,6 @@ impl UpdateSchedule {
     }
 
     /// Credits of `class` on `channel` were returned; returns the kinds to report at once.
-    #[inline]
     pub(crate) fn returned(&mut self, now: Time, channel: usize, class: Class, urgent: bool) -> u32 {
         let bit = bit(channel, class) & self.running;
         if bit == 0 || urgent {
@@ -89,13 +88,11 @@ impl UpdateSchedule {
 
     /// The sender of `class` on `channel` has used the credits it knows of; returns the kinds to report at once: this
     /// one, if it has news.
-    #[inline]
     pub(crate) fn used_up(&self, channel: usize, class: Class) -> u32 {
         self.news & bit(channel, class)
     }
 
     /// An UpdateFC of `kind`, given by its bit number, is sent.
-    #[inline]
     pub(crate) fn told(&mut self, now: Time, kind: usize) {
         self.told_at[kind] = now;
         self.news &= !(1 << kind);
@@ -164,13 +161,11 @@ impl UpdateSchedule {
     }
 
     /// When news must be reported; [`Time::MAX`]: never.
-    #[inline]
     pub(crate) fn news_deadline(&self) -> Time {
         self.news_at
     }
 
     /// When the refresh is due; [`Time::MAX`]: never.
-    #[inline]
     pub(crate) fn refresh_deadline(&self) -> Time {
         self.refresh_at
     }

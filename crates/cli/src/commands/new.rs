@@ -84,6 +84,12 @@ const MANIFEST_END: &str = "
 [profile.dev]
 opt-level = 1
 debug = \"line-tables-only\"
+
+# As riser's own: a simulation calls across crates all the time, and nothing catches a panic.
+[profile.release]
+panic = \"abort\"
+lto = \"thin\"
+codegen-units = 1
 ";
 
 /// The longest name in bytes.

@@ -159,7 +159,6 @@ impl Work {
 impl Function<Work> {
     /// The polls that may find something under way here, whatever the device says. While posted TLPs wait, the other
     /// polls count too: they must note that they were held up.
-    #[inline]
     pub(crate) fn ready(&self) -> Ready {
         Ready::when(!self.behind.posted.is_empty(), Ready::ALL)
             .or(Ready::when(self.may_interrupt_late(), Ready::output(Class::Posted)))
@@ -252,7 +251,6 @@ impl Function<Work> {
     }
 
     /// Decides what becomes of a write.
-    #[inline]
     fn begin_write(&mut self, shared: &mut Shared, write: &DmaWrite, room: TcSet) -> Begun {
         let len = write.data.len();
         let Some(last) = (len as u64).checked_sub(1) else { return Begun::Refused };
@@ -373,7 +371,6 @@ impl Function<Work> {
     /// True where new requests have to wait for a write that is being split. What the device does behind a write may not
     /// pass it (`PCIe 5.0 §2.4.1`, entries B2a and D2a), and only the device knows what is behind: with one channel nothing
     /// new is taken meanwhile. With several all is taken, and each waits for posted TLPs of its own Traffic Class.
-    #[inline]
     pub(super) fn waits_for_posted(&mut self, shared: &Shared) -> bool {
         if self.behind.posted.is_empty() {
             return false;
@@ -388,7 +385,6 @@ impl Function<Work> {
     }
 
     /// Whether a read may leave at once; `None` where it is refused.
-    #[inline]
     fn may_read(&mut self, now: Time, shared: &mut Shared, read: &DmaRead, room: TcSet) -> Option<bool> {
         shared.counters.dma_reads += 1;
         let end = u64::from(read.len.saturating_sub(1)).checked_add(read.address);
@@ -443,7 +439,6 @@ impl Function<Work> {
 
     // ---- time and reset ----
 
-    #[inline]
     pub(crate) fn poll_timeout(&self) -> Option<Time> {
         earlier(self.behind.device.poll_timeout(), self.behind.reads.tags.next_deadline())
     }

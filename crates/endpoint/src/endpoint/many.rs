@@ -127,7 +127,6 @@ impl Agenda {
         self.deadlines.set(index, function.poll_timeout().unwrap_or(Time::MAX));
     }
 
-    #[inline]
     fn touch(&mut self, functions: &[Function<Work>], index: usize) {
         self.ask(&functions[index], index);
         self.ask_stirred(functions);
@@ -166,7 +165,6 @@ impl Agenda {
     }
 
     /// True where a function has something to send for which the pool has a tag.
-    #[inline]
     fn has_for_tags(&self, shared: &Shared) -> bool {
         self.marks[WITH_A_TAG].count > 0 && shared.tags.as_ref().is_some_and(|pool| pool.has_free())
     }
@@ -208,7 +206,6 @@ impl Endpoint {
     }
 
     /// Asks a function again; to be called where what it has to do may have changed.
-    #[inline]
     pub(super) fn touch(&mut self, index: usize) {
         if let Some(agenda) = &mut self.agenda {
             agenda.touch(&self.front.functions, index);

@@ -229,7 +229,6 @@ impl Endpoint {
     }
 
     /// Hands a request to the device of a function; `bar` and `offset` have no meaning for a request to no BAR.
-    #[inline]
     fn hand_on(&mut self, now: Time, index: usize, tlp: Tlp, bar: BarIndex, offset: u64) {
         let (credit, question) = (CreditReturn::of(&tlp), Question::of_any(&tlp));
         let (tc, attr) = (tlp.repr.tc, tlp.repr.attr);
@@ -257,7 +256,6 @@ impl Endpoint {
     }
 
     /// The polls that find something already under way here, with one function; outputs of its device come on top.
-    #[inline]
     fn own_ready(&self) -> Ready {
         if let Some(ready) = self.own.get() {
             return ready;
@@ -336,7 +334,6 @@ impl TlpPort for Endpoint {
         self.next_tlp(now, class, room)
     }
 
-    #[inline]
     fn ready(&self) -> Ready {
         match &self.agenda {
             None => self.own_ready().or(self.front.functions[0].behind.device.ready()),
@@ -411,7 +408,6 @@ impl TlpPort for Endpoint {
 }
 
 /// The operation that a request asks of a device; `None` for a completion.
-#[inline]
 fn operation(tlp: Tlp, bar: BarIndex, offset: u64) -> Option<RequestOp> {
     let data = tlp.data;
     Some(match tlp.repr.body {

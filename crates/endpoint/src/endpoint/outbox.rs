@@ -31,13 +31,11 @@ impl<T> Outbox<T> {
         Outbox { current: None, parked: VecDeque::new(), limit }
     }
 
-    #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.current.is_none() && self.parked.is_empty()
     }
 
     /// True where an entry of `tc` is here, behind which a new one has to wait.
-    #[inline]
     pub(super) fn holds(&self, tc: TrafficClass) -> bool {
         !self.is_empty() && self.oldest(tc).is_some()
     }
@@ -49,7 +47,6 @@ impl<T> Outbox<T> {
     }
 
     /// True while the device may be asked for more.
-    #[inline]
     pub(super) fn has_room(&self) -> bool {
         self.parked.len() < self.limit || self.fullest() < self.limit
     }
@@ -74,7 +71,6 @@ impl<T> Outbox<T> {
 
     /// Selects what to send next: the entry that is being sent, or the first that waits, for which there is room and
     /// `may_go` (of its Traffic Class and stamp) is true. True where there is one.
-    #[inline]
     pub(super) fn select(&mut self, room: TcSet, may_go: impl Fn(TrafficClass, u64) -> bool) -> bool {
         match &self.current {
             Some(current) if room.contains(current.tc) => true,
@@ -85,7 +81,6 @@ impl<T> Outbox<T> {
 
     /// [Selects](Self::select) among the entries that no older TLP of `posted` holds back. Sets `is_held` if posted TLPs may
     /// be why there is none.
-    #[inline]
     pub(super) fn select_behind<P>(&mut self, room: TcSet, posted: &Outbox<P>, is_held: &mut bool) -> bool {
         let found = self.select(room, |tc, stamp| posted.oldest(tc).is_none_or(|p| stamp < p));
         *is_held |= !found && !posted.is_empty();
@@ -108,13 +103,11 @@ impl<T> Outbox<T> {
     }
 
     /// The entry that is being sent.
-    #[inline]
     pub(super) fn current(&mut self) -> Option<&mut T> {
         self.current.as_mut().map(|e| &mut e.item)
     }
 
     /// Removes the entry that was being sent, which is done.
-    #[inline]
     pub(super) fn finish(&mut self) -> Option<T> {
         self.current.take().map(|e| e.item)
     }

@@ -120,7 +120,6 @@ impl ReadEngine {
         Some(read_request(requester, span, tag, options, carry))
     }
 
-    #[inline]
     fn cursor(&mut self, read: DmaRead, settings: &Settings) -> Cursor {
         let DmaRead { id, address, len, carry, mut options, .. } = read;
         options.attr &= settings.attributes;
@@ -142,7 +141,6 @@ impl ReadEngine {
     }
 
     /// The next TLP of what is [`select`](Self::select)ed, if there is a tag for it.
-    #[inline]
     pub(crate) fn next_request(&mut self, now: Time, requester: Bdf, settings: &Settings) -> Option<Tlp> {
         match self.outbox.current()? {
             NonPosted::Read(_) => self.next_read(now, requester, settings),
@@ -190,7 +188,6 @@ impl ReadEngine {
         index
     }
 
-    #[inline]
     fn next_read(&mut self, now: Time, requester: Bdf, settings: &Settings) -> Option<Tlp> {
         let NonPosted::Read(cursor) = self.outbox.current()? else { return None };
         let (span, tag) = cursor.ask(&mut self.tags, &mut self.dmas, now, settings)?;

@@ -86,7 +86,6 @@ impl<B: Behind> Function<B> {
 
 impl Shared {
     /// Notes that the last completion of a request of `tc` has left.
-    #[inline]
     pub(crate) fn answer_left(&mut self, now: Time, tc: TrafficClass) {
         if self.requests.answered(tc) {
             self.wake_at(now); // the credits were perhaps polled before

@@ -38,7 +38,6 @@ pub(crate) struct Place {
 
 impl<B: Behind> Front<B> {
     /// Whether a TLP is looked at further: it is not malformed, its ECRC is not wrong, and its prefixes are supported.
-    #[inline]
     pub(crate) fn admits(&mut self, tlp: &Tlp) -> bool {
         if !self.shared.own.virtual_errors.is_empty() {
             self.log_virtual_errors();
@@ -71,7 +70,6 @@ impl<B: Behind> Front<B> {
     }
 
     /// A token for a request that function `index` gets; `None` where there are too many.
-    #[inline]
     pub(crate) fn take_in(
         &mut self,
         index: usize,

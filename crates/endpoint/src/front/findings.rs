@@ -32,7 +32,6 @@ pub(crate) enum Finding {
 
 /// Judges a completion against the request of its tag, of which `awaited` gives the bytes that are still to come. The
 /// tag of a request that was given up is freed with its last completion.
-#[inline]
 pub(crate) fn judge<T>(
     tags: &mut TaggedRequests<T>,
     awaited: impl Fn(&T) -> Awaited,
@@ -76,7 +75,6 @@ impl<B: Behind> Front<B> {
         index.or_else(|| self.former_function(completion.requester))
     }
 
-    #[inline]
     pub(crate) fn finding(&mut self, index: Option<usize>, finding: Finding, tlp: &Tlp) {
         match finding {
             Finding::Good => self.shared.counters.completions += 1,

@@ -75,13 +75,11 @@ impl<B: Behind> Function<B> {
     }
 
     /// Requester ID and Completer ID.
-    #[inline]
     pub(crate) fn id(&self, shared: &Shared) -> Bdf {
         Bdf::from_bits(shared.bus_device.wrapping_add(self.distance))
     }
 
     /// The completer of its completions.
-    #[inline]
     pub(crate) fn completer(&self, shared: &Shared) -> Completer {
         Completer { id: self.id(shared), attributes: self.settings.completion_attributes }
     }
@@ -93,7 +91,6 @@ impl<B: Behind> Function<B> {
     }
 
     /// Gives the pool of tags, where there is one, those that it has released.
-    #[inline]
     pub(crate) fn return_tags(&mut self, shared: &mut Shared) {
         if let Some(pool) = &mut shared.tags {
             self.behind.return_tags(pool);
@@ -101,7 +98,6 @@ impl<B: Behind> Function<B> {
     }
 
     /// True where what was accepted at `stamp` is older than all posted TLPs of `tc` that wait.
-    #[inline]
     pub(super) fn precedes_posted(&self, tc: TrafficClass, stamp: u64) -> bool {
         self.behind.oldest_posted(tc).is_none_or(|posted| stamp < posted)
     }

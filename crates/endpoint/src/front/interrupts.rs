@@ -76,13 +76,11 @@ impl<B: Behind> Function<B> {
     }
 
     /// True where an interrupt that was masked may be due.
-    #[inline]
     pub(crate) fn may_interrupt_late(&self) -> bool {
         self.settings.may_unmask && self.has_pending()
     }
 
     /// The write of an interrupt that was masked and no longer is, if there is one.
-    #[inline]
     pub(crate) fn late_interrupt(&mut self, shared: &mut Shared, room: TcSet) -> Option<Tlp> {
         if self.settings.may_unmask { self.unmasked_interrupt(shared, room) } else { None }
     }
@@ -132,7 +130,6 @@ impl<B: Behind> Function<B> {
 }
 
 /// The MWr of a span.
-#[inline]
 pub(crate) fn memory_write(
     requester: Bdf,
     span: Span,

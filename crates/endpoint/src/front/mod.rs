@@ -148,7 +148,6 @@ impl Shared {
     }
 
     /// The polls that find something here.
-    #[inline]
     pub(crate) fn ready(&self) -> Ready {
         self.own.ready().or(Ready::when(self.requests.has_credit(), Ready::TAKEN))
     }
@@ -211,7 +210,6 @@ impl Shared {
 }
 
 /// The earlier of two times, either of which may be absent.
-#[inline]
 pub(crate) fn earlier(a: Option<Time>, b: Option<Time>) -> Option<Time> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.min(b)),

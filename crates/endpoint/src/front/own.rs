@@ -43,7 +43,6 @@ struct OwnCompletion {
 
 impl Own {
     /// The polls that find something here.
-    #[inline]
     pub(crate) fn ready(&self) -> Ready {
         Ready::when(self.posted, Ready::output(Class::Posted))
             .or(Ready::when(!self.completions.is_empty(), Ready::output(Class::Completion)))

@@ -60,7 +60,6 @@ impl Reply {
 
 impl Question {
     /// The question of `tlp` about the bytes of `span`.
-    #[inline]
     pub(crate) fn of(tlp: &Tlp, span: Span, reply: Reply) -> Question {
         let (requester, tag) = tlp.repr.transaction();
         let (tc, attr) = (tlp.repr.tc, tlp.repr.attr);

@@ -145,7 +145,6 @@ impl Settings {
     }
 }
 
-#[inline]
 fn find(windows: &[Option<BarWindow>; 6], address: u64, len: u64) -> Option<Place> {
     let place = |(bar, window): (u8, &Option<BarWindow>)| {
         let offset = window.as_ref()?.offset_of(address, len)?;

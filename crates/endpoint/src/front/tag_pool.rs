@@ -41,7 +41,6 @@ impl TagPool {
     }
 
     /// True where a function may get a tag, if there is one that software lets it use.
-    #[inline]
     pub(crate) fn has_free(&self) -> bool {
         self.in_use() < self.limit
     }
@@ -84,7 +83,6 @@ impl TagPool {
     }
 
     /// Takes back the tags that a function has released.
-    #[inline]
     pub(crate) fn reclaim<T>(&mut self, tags: &mut TaggedRequests<T>) {
         while let Some(tag) = tags.take_back() {
             if !self.is_free(tag) {

@@ -77,14 +77,12 @@ impl Routes {
     }
 
     /// True if every request from the secondary side may go up: Bus Master Enable is set, and no Access Control Service.
-    #[inline]
     pub(crate) fn lets_all_up(&self) -> bool {
         self.windows.bus_master_enable && self.acs.is_empty()
     }
 
     /// Whether a request from the secondary side may go on at all (ACS Source Validation, ACS Translation Blocking,
     /// `PCIe 5.0 §6.12.1.1`).
-    #[inline]
     pub(crate) fn lets_up(&self, tlp: &Tlp) -> bool {
         if self.acs.is_empty() {
             return true;
@@ -97,7 +95,6 @@ impl Routes {
 
     /// The verdict on a request from the secondary side to the peer with this port number (`PCIe 5.0 §6.12.3`, Table
     /// 6-10).
-    #[inline]
     pub(crate) fn request_to_peer(&self, tlp: &Tlp, peer: usize) -> PeerToPeer {
         if self.acs.is_empty() {
             return PeerToPeer::Direct;
@@ -120,7 +117,6 @@ impl Routes {
 
     /// The verdict on a completion from the secondary side to a peer: ACS P2P Completion Redirect sends it up, unless
     /// it has Relaxed Ordering (`PCIe 5.0 §6.12.1.1`).
-    #[inline]
     pub(crate) fn completion_to_peer(&self, tlp: &Tlp) -> PeerToPeer {
         let relaxed = tlp.repr.attr.contains(tlp::Attributes::RELAXED_ORDERING);
         if self.acs.contains(Acs::COMPLETION_REDIRECT) && !relaxed {
@@ -131,7 +127,6 @@ impl Routes {
     }
 
     /// ACS Upstream Forwarding: a TLP from below goes up even if its target lies below (`PCIe 5.0 §6.12.1.1`).
-    #[inline]
     pub(crate) fn forwards_upstream(&self) -> bool {
         self.acs.contains(Acs::UPSTREAM_FORWARDING)
     }

@@ -127,7 +127,6 @@ impl Fabric {
     }
 
     /// If `id` has sent its link into retraining, silences the other end too.
-    #[inline]
     pub(super) fn tell_retrain(&mut self, id: PortId) {
         if let Some(until) = self.ports[id.index()].port.poll_retrain() {
             self.ports[id.peer().index()].port.hold(self.now, until);
@@ -137,7 +136,6 @@ impl Fabric {
 }
 
 /// The TLP of a frame that `sender` has sent, if it is one that is not acknowledged.
-#[inline]
 fn tlp_of(frame: SentFrame, sender: &Port) -> Option<&Tlp> {
     match frame {
         SentFrame::Tlp { sequence } => sender.unacknowledged(sequence),

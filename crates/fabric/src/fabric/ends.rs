@@ -28,7 +28,6 @@ impl Fabric {
     }
 
     /// Called before every event; usually no limit is near.
-    #[inline]
     pub(super) fn check_end(&mut self, limits: &Limits) -> Option<Stop> {
         let goes_on = !self.ends
             && self.now.since(self.last_progress) < LULL

@@ -19,7 +19,6 @@ pub(super) trait Giver {
     fn outputs(&self) -> u8;
 
     /// The Traffic Classes of `class` that it may be asked for.
-    #[inline]
     fn room(&self, class: Class, port: &Port) -> TcSet {
         port.room(class)
     }
@@ -69,13 +68,11 @@ pub(super) trait Giver {
     }
 }
 
-#[inline]
 fn give_back(port: &mut Port, now: Time, credit: CreditReturn) {
     port.return_credits(now, credit.tc, credit.class, credit.data_credits);
 }
 
 /// The first of a set of classes, bits by [`Class::index`].
-#[inline]
 fn first_class(set: u8) -> Option<Class> {
     Class::ALL.get(set.trailing_zeros() as usize).copied()
 }
@@ -90,14 +87,12 @@ pub(super) struct RootOutput<'a> {
 }
 
 impl<'a> RootOutput<'a> {
-    #[inline]
     pub(super) fn of(root: &'a mut RootComplex, port: usize, link: LinkId) -> RootOutput<'a> {
         RootOutput { root, port, link: link.0 as usize, moved: false }
     }
 }
 
 impl Giver for RootOutput<'_> {
-    #[inline]
     fn outputs(&self) -> u8 {
         self.root.outputs(self.port)
     }
@@ -107,7 +102,6 @@ impl Giver for RootOutput<'_> {
         self.root.poll_tlp(self.port, now, class, room)
     }
 
-    #[inline]
     fn account(&mut self, ledger: &mut Ledger, _now: Time, class: Class, tlp: &Tlp) -> Account {
         self.moved = true;
         match self.root.poll_asked(class) {
@@ -116,7 +110,6 @@ impl Giver for RootOutput<'_> {
         }
     }
 
-    #[inline]
     fn return_credits(&mut self, port: &mut Port, now: Time) -> bool {
         for credit in self.root.owed_credits(self.port).drain(..) {
             give_back(port, now, credit);
@@ -134,7 +127,6 @@ pub(super) struct SlotOutput<'a> {
 }
 
 impl<'a> SlotOutput<'a> {
-    #[inline]
     pub(super) fn of(slot: &'a mut Slot, number: usize) -> SlotOutput<'a> {
         let ready = slot.device.ready();
         SlotOutput { slot, number, ready }
@@ -142,12 +134,10 @@ impl<'a> SlotOutput<'a> {
 }
 
 impl Giver for SlotOutput<'_> {
-    #[inline]
     fn outputs(&self) -> u8 {
         self.ready.outputs() | self.slot.holds
     }
 
-    #[inline]
     fn room(&self, class: Class, port: &Port) -> TcSet {
         self.slot.room(class, port)
     }
@@ -163,12 +153,10 @@ impl Giver for SlotOutput<'_> {
         if room.contains(tc) { given } else { self.slot.hold(class, given) }
     }
 
-    #[inline]
     fn account(&mut self, ledger: &mut Ledger, now: Time, class: Class, tlp: &Tlp) -> Account {
         ledger.leaving(now, self.number, class, tlp)
     }
 
-    #[inline]
     fn return_credits(&mut self, port: &mut Port, now: Time) -> bool {
         while self.ready.contains(Ready::TAKEN)
             && let Some(credit) = self.slot.device.poll_credits()
@@ -187,7 +175,6 @@ pub(super) struct SwitchPort<'a> {
 }
 
 impl Giver for SwitchPort<'_> {
-    #[inline]
     fn outputs(&self) -> u8 {
         self.switch.outputs(self.port)
     }
@@ -197,13 +184,11 @@ impl Giver for SwitchPort<'_> {
         self.switch.poll_tlp(self.port, now, class, room)
     }
 
-    #[inline]
     fn account(&mut self, ledger: &mut Ledger, now: Time, _class: Class, tlp: &Tlp) -> Account {
         ledger.charge(tlp.account, Stage::Switch, now);
         tlp.account
     }
 
-    #[inline]
     fn return_credits(&mut self, port: &mut Port, now: Time) -> bool {
         while let Some(credit) = self.switch.poll_credits(self.port) {
             give_back(port, now, credit);

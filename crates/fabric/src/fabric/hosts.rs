@@ -50,14 +50,12 @@ impl Hosts {
 impl Index<HostId> for Hosts {
     type Output = HostSide;
 
-    #[inline]
     fn index(&self, id: HostId) -> &HostSide {
         if id == HostId::FIRST { &self.first } else { &self.others[id.index() - 1] }
     }
 }
 
 impl IndexMut<HostId> for Hosts {
-    #[inline]
     fn index_mut(&mut self, id: HostId) -> &mut HostSide {
         if id == HostId::FIRST { &mut self.first } else { &mut self.others[id.index() - 1] }
     }
@@ -127,7 +125,6 @@ impl HostSide {
 }
 
 /// Accounts for a turn and waits for its end.
-#[inline]
 fn heed_turn(id: HostId, turn: &Turn, queue: &mut SortedQueue, ledger: &mut Ledger) {
     ledger.served(turn);
     if turn.ready > turn.now {

@@ -362,7 +362,6 @@ impl Fabric {
     }
 
     /// Carries out what root complexes ask of the links at their root ports.
-    #[inline]
     pub(super) fn obey_roots(&mut self) {
         if !self.actions.is_empty() {
             self.obey_root_ports();

@@ -93,7 +93,6 @@ impl Fabric {
     }
 
     /// Sends a frame if one may go. It is called far more often than one may.
-    #[inline]
     fn transmit(&mut self, index: usize) -> Put {
         if self.ports[index].port.may_send(self.now) { self.send(index) } else { Put::Nothing }
     }
@@ -134,7 +133,6 @@ impl Fabric {
 
     /// Refills the queues from the owner. False if it has nothing more, however much room there is.
     // What it calls is not inlined, so that no owner pays for the registers of another.
-    #[inline]
     fn refill(&mut self, index: usize) -> bool {
         match self.ports[index].owner {
             Owner::Root(host, n) => {

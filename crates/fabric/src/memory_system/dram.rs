@@ -29,7 +29,6 @@ impl Dram {
     }
 
     /// How long memory takes to wake for a request at `asked`.
-    #[inline]
     pub(super) fn wake(&mut self, asked: Time, rng: &mut Xoshiro256PlusPlus) -> Duration {
         let Some(power) = &mut self.power else { return Duration::ZERO };
         power.wake(asked, rng).0.since(asked)
@@ -44,7 +43,6 @@ impl Dram {
 
     /// Extra time for the line at `address` over one from the cache, requested at `asked`. Requests of one bank take
     /// turns in the order in which they came to the host, whatever held them up there.
-    #[inline]
     pub(super) fn read_line(&mut self, address: u64, asked: Time) -> Duration {
         match &mut self.banks {
             Some(banks) => banks.turn(address, asked) + self.latency,
@@ -53,7 +51,6 @@ impl Dram {
     }
 
     /// Extra time for a line that comes from the cache of a core while memory is asked for it as well.
-    #[inline]
     pub(super) fn snooped_line(&mut self, address: u64, asked: Time) -> Duration {
         match &mut self.banks {
             Some(banks) if banks.speculative_reads => banks.turn(address, asked),

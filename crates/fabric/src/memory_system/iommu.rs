@@ -93,7 +93,6 @@ impl Iommu {
     }
 
     /// Whether the whole request is mapped.
-    #[inline]
     pub(super) fn maps(&self, requester: Bdf, address: u64, len: u32) -> bool {
         if self.windows.is_empty() {
             return true;
@@ -104,7 +103,6 @@ impl Iommu {
     }
 
     /// When a request that comes through root port `port` at `at` is translated. It must lie within one page.
-    #[inline]
     pub(super) fn translate(
         &mut self,
         access: &Access,
@@ -137,7 +135,6 @@ impl Iommu {
     }
 
     /// The latest translated request has its turn at memory until `at`: the batch of walks ends no earlier.
-    #[inline]
     pub(super) fn served(&mut self, at: Time) {
         self.walks.ends_at = self.walks.ends_at.max(at);
     }
@@ -152,7 +149,6 @@ impl Iommu {
     }
 
     /// The page number, and that number with its requester.
-    #[inline]
     fn page(&self, requester: Bdf, address: u64) -> (u64, u64) {
         let page = address >> self.page_shift;
         (page, u64::from(requester.bits()) << 48 | page & 0xffff_ffff_ffff)

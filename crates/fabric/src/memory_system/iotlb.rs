@@ -43,7 +43,6 @@ impl Iotlb {
     }
 
     /// When `page` of the requester in `key` is or will be there; `None` if it is neither there nor on its way.
-    #[inline]
     pub(super) fn look(&mut self, key: u64, page: u64) -> Option<Time> {
         let set = self.set(page);
         let way = self.keys[set..set + self.ways].iter().position(|k| *k == key)?;

@@ -57,7 +57,6 @@ impl Llc {
     }
 
     /// The last writer of the line of `address`, if the cache holds it.
-    #[inline]
     pub(super) fn look(&mut self, address: u64) -> Option<Writer> {
         let (set, key) = self.place(address);
         let at = self.find(set, key)?;
@@ -68,7 +67,6 @@ impl Llc {
 
     /// `by` writes to the line of `address`. True if the cache holds it: it keeps its way. Otherwise it replaces the
     /// least recently used line in the ways of `by`.
-    #[inline]
     pub(super) fn write(&mut self, address: u64, by: Writer) -> bool {
         let (set, key) = self.place(address);
         let entry = key | by as u32;
@@ -96,14 +94,12 @@ impl Llc {
     }
 
     /// The first entry of the set of `address`, and the tag.
-    #[inline]
     fn place(&self, address: u64) -> (usize, u32) {
         let line = address / LINE_BYTES;
         let (tag, set) = (line / self.sets, line % self.sets);
         (set as usize * self.ways, (tag as u32) << 2)
     }
 
-    #[inline]
     fn find(&self, set: usize, key: u32) -> Option<usize> {
         let entries = &self.entries[set..set + self.ways];
         // The tag matches, and the line is not foreign.
@@ -111,7 +107,6 @@ impl Llc {
     }
 
     /// Puts `entry` at `at`, as the latest of its run.
-    #[inline]
     fn use_entry(&mut self, set: usize, at: usize, entry: u32) {
         let devices = set + self.core_ways;
         let first = if at < devices { set } else { devices };

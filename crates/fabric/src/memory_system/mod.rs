@@ -155,7 +155,6 @@ impl MemorySystem {
     }
 
     /// Whether the whole request is mapped; counts a fault if not.
-    #[inline]
     pub(crate) fn maps(&mut self, requester: Bdf, address: u64, len: u32) -> bool {
         let mapped = self.iommu.as_ref().is_none_or(|iommu| iommu.maps(requester, address, len));
         self.counters.translation_faults += u64::from(!mapped);
@@ -163,7 +162,6 @@ impl MemorySystem {
     }
 
     /// When a request that reaches the memory system at `at` is translated; the root complex is awake.
-    #[inline]
     pub(crate) fn translate(&mut self, access: &Access, at: Time) -> Time {
         let mut at = at;
         if let Some(power) = &mut self.power {
@@ -181,7 +179,6 @@ impl MemorySystem {
     }
 
     /// Stays awake until `until`, since there is work.
-    #[inline]
     pub(crate) fn stay_awake(&mut self, until: Time) {
         if let Some(power) = &mut self.power {
             power.stay_awake(until);
@@ -189,13 +186,11 @@ impl MemorySystem {
     }
 
     /// When the writes that came through `port` are visible.
-    #[inline]
     pub(crate) fn visible_at(&self, port: usize) -> Time {
         self.turns[port].visible_at
     }
 
     /// Serves a read through `port` from `at` on, after those before it; returns when it has been served.
-    #[inline]
     pub(crate) fn take_read(&mut self, port: usize, at: Time, service: Duration) -> Time {
         let free_at = &mut self.turns[port].read_free_at;
         *free_at = at.max(*free_at) + service;
@@ -204,7 +199,6 @@ impl MemorySystem {
     }
 
     /// Serves a write in the same way.
-    #[inline]
     pub(crate) fn take_write(&mut self, port: usize, at: Time, service: Duration) -> Time {
         let free_at = &mut self.turns[port].write_free_at;
         *free_at = at.max(*free_at) + service;
@@ -213,7 +207,6 @@ impl MemorySystem {
     }
 
     /// The latest request will have been served by then, which the IOMMU needs to know.
-    #[inline]
     fn served(&mut self, at: Time) -> Time {
         if let Some(iommu) = &mut self.iommu {
             iommu.served(at);
@@ -222,7 +215,6 @@ impl MemorySystem {
     }
 
     /// A write through `port` is visible at `at`, but not before earlier ones; returns the time.
-    #[inline]
     pub(crate) fn show(&mut self, port: usize, at: Time) -> Time {
         let visible_at = &mut self.turns[port].visible_at;
         *visible_at = (*visible_at).max(at);
@@ -230,7 +222,6 @@ impl MemorySystem {
     }
 
     /// Extra time for a read that came at `asked`, over one of lines that a device has written.
-    #[inline]
     pub(crate) fn read(&mut self, access: &Access, asked: Time) -> Duration {
         let mut latency = Duration::ZERO;
         for line in lines(access) {
@@ -240,7 +231,6 @@ impl MemorySystem {
     }
 
     /// Extra time until a write that came at `asked` is visible, over one of lines in the cache.
-    #[inline]
     pub(crate) fn write(&mut self, access: &Access, asked: Time) -> Duration {
         let end = access.address + u64::from(access.len);
         let mut latency = Duration::ZERO;
@@ -251,7 +241,6 @@ impl MemorySystem {
         latency
     }
 
-    #[inline]
     fn read_line(&mut self, line: u64, asked: Time) -> Duration {
         let Some(caches) = &mut self.caches else {
             self.counters.read_lines_missed += 1;
@@ -299,7 +288,6 @@ impl MemorySystem {
 
     /// A missing line is allocated here, wherever its memory is. If it is written as a whole, it waits for the line
     /// that it evicts; if not, it must be fetched, which takes longer than the eviction.
-    #[inline]
     fn write_line(&mut self, line: u64, whole: bool, asked: Time) -> Duration {
         let Some(caches) = &mut self.caches else { return Duration::ZERO };
         let from_remote = caches.remote.as_mut().is_some_and(|remote| remote.forget(line));
@@ -330,7 +318,6 @@ impl Caches {
 }
 
 /// Addresses of the lines that a request touches.
-#[inline]
 fn lines(access: &Access) -> impl Iterator<Item = u64> + use<> {
     let first = access.address / LINE_BYTES;
     let last = (access.address + u64::from(access.len.max(1)) - 1) / LINE_BYTES;

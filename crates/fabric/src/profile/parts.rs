@@ -158,7 +158,6 @@ pub struct CompletionProfile {
 impl CompletionProfile {
     /// For how many picoseconds nothing follows a completion of `bytes` from `address` on, the `last` of its read or not, of a
     /// read that is `cut` to `unit_bytes` or not and whose lines took `late` beyond a hit.
-    #[inline]
     pub(crate) fn rest_ps(&self, address: u64, bytes: u32, last: bool, cut: bool, late: Duration) -> u16 {
         let dws = ((address % 4) as u32 + bytes).div_ceil(4);
         // What a shorter one leaves behind goes while the next is gathered.
@@ -171,7 +170,6 @@ impl CompletionProfile {
     }
 
     /// Bytes of the next completion of a read of which `sent` bytes have left and `left` remain, from `address` on.
-    #[inline]
     pub(crate) fn piece(&self, address: u64, sent: u32, left: u32, mps: Mps, rcb: Rcb) -> u32 {
         let usual = completion_piece(address, left, mps, rcb);
         let line = rcb.bytes();

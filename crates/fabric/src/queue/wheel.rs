@@ -86,7 +86,6 @@ impl Wheel {
     }
 
     /// Inserts an event whose slot is not before the first.
-    #[inline]
     pub(super) fn push(&mut self, entry: Entry) {
         let slot = slot_of(entry.time);
         if slot - self.first < SLOTS {
@@ -97,7 +96,6 @@ impl Wheel {
         self.far.push(Reverse(Far { entry, sequence }));
     }
 
-    #[inline]
     fn push_into(&mut self, slot: u64, entry: Entry) {
         let node = self.node(Node { entry, next: NONE });
         let index = (slot % SLOTS) as usize;
@@ -112,7 +110,6 @@ impl Wheel {
         self.in_slots += 1;
     }
 
-    #[inline]
     fn node(&mut self, node: Node) -> u32 {
         let index = self.free;
         if let Some(free) = self.nodes.get_mut(index as usize) {

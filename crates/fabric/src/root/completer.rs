@@ -58,7 +58,6 @@ impl Job {
         Job { address, byte_count, action, data, ..Job::asked(port, tlp, Asked::of_non_posted(&tlp.repr)) }
     }
 
-    #[inline]
     fn asked(port: usize, tlp: &Tlp, asked: Asked) -> Job {
         let Awaited { first_byte, byte_count } = asked.bytes;
         Job {
@@ -78,7 +77,6 @@ impl Job {
         }
     }
 
-    #[inline]
     pub(super) fn read(port: usize, tlp: &Tlp, m: &MemoryRequest) -> Job {
         Job::asked(port, tlp, Asked::of_read(&tlp.repr, m))
     }
@@ -175,7 +173,6 @@ impl Base {
         Some(self.leave_port(now, out))
     }
 
-    #[inline]
     fn count(&mut self, job: &Job) {
         *match job.action {
             Action::Read | Action::Passed => &mut self.counters.memory_reads,

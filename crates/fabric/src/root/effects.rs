@@ -61,7 +61,6 @@ pub(super) struct Effects {
 
 impl Effects {
     /// Has the root complex called at `at`.
-    #[inline]
     pub(super) fn wake(&mut self, at: Time, due: Due) {
         self.all.push(Effect::Wake(at, due));
     }
@@ -76,7 +75,6 @@ impl Effects {
         self.wake(at, Due::Port(port as u32));
     }
 
-    #[inline]
     pub(super) fn push(&mut self, effect: Effect) {
         self.all.push(effect);
     }

@@ -65,7 +65,6 @@ impl Function {
     }
 
     /// True if the link carries TLPs and nothing holds it down.
-    #[inline]
     pub(super) fn is_open(&self) -> bool {
         self.up && self.held.is_empty()
     }
@@ -88,7 +87,6 @@ impl Function {
 
 impl RootPort {
     /// True if the host may not send `tlp`: the link is down, or AtomicOp Egress Blocking stops it (`PCIe 5.0 §6.15`).
-    #[inline]
     pub(super) fn is_blocked(&self, body: &Body) -> bool {
         let Some(function) = &self.function else { return false };
         !function.is_open() || function.routes.blocks_atomics && matches!(body, Body::Atomic(_))
@@ -264,7 +262,6 @@ impl Base {
     }
 
     /// The root port that claims a memory request of the host to `address`; the lowest number wins.
-    #[inline]
     pub(super) fn port_of_address(&self, address: u64) -> Option<usize> {
         let bare = self.map.port_of_address(address, self.ports.len());
         if !self.has_functions {

@@ -177,7 +177,6 @@ impl RootComplex {
 impl Base {
     /// What a root port accepts: no local prefixes, and as many End-End prefixes as its function says, or four without
     /// a function. A link hands on no TLP of a Traffic Class that it does not map.
-    #[inline]
     fn limits(&self, port: usize, tlp: &Tlp) -> Limits {
         let port = &self.ports[port];
         let end_to_end_prefixes = match &port.function {

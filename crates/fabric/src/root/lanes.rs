@@ -26,13 +26,11 @@ impl<T> Lanes<T> {
         Lanes { queues, filled: TcSet::NONE }
     }
 
-    #[inline]
     pub(super) fn push(&mut self, tc: TrafficClass, item: T) {
         self.queues[usize::from(tc.bits())].push_back(item);
         self.filled = self.filled.or(TcSet::of(tc));
     }
 
-    #[inline]
     pub(super) fn pop(&mut self, tc: TrafficClass) -> Option<T> {
         let queue = &mut self.queues[usize::from(tc.bits())];
         let item = queue.pop_front();
@@ -42,7 +40,6 @@ impl<T> Lanes<T> {
         item
     }
 
-    #[inline]
     pub(super) fn front(&self, tc: TrafficClass) -> Option<&T> {
         self.queues[usize::from(tc.bits())].front()
     }
@@ -63,7 +60,6 @@ impl<T> Lanes<T> {
         self.queues.iter_mut().flat_map(|queue| queue.drain(..)).collect()
     }
 
-    #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.filled.is_empty()
     }
@@ -72,7 +68,6 @@ impl<T> Lanes<T> {
         self.queues.iter().map(VecDeque::len).sum()
     }
 
-    #[inline]
     pub(super) fn len_of(&self, tc: TrafficClass) -> usize {
         self.queues[usize::from(tc.bits())].len()
     }
@@ -80,7 +75,6 @@ impl<T> Lanes<T> {
 
 impl<T: Stamped> Lanes<T> {
     /// Of the classes in `room`, the one whose first item is the oldest for which `may_go` is true.
-    #[inline]
     pub(super) fn oldest(
         &self,
         room: TcSet,

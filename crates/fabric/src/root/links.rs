@@ -173,7 +173,6 @@ impl Base {
     }
 
     /// Returns the credits of a TLP that has left to the root port that it came in through.
-    #[inline]
     pub(super) fn give_back(&mut self, now: Time, credit: Option<(u32, CreditReturn)>) {
         if let Some((from, credit)) = credit {
             self.ports[from as usize].credits.push(credit);

@@ -93,7 +93,6 @@ impl Memory {
     }
 
     /// The memory that `requester` reaches.
-    #[inline]
     fn of(&self, requester: Bdf) -> &HostMemory {
         if self.granted.is_empty() { &self.contents } else { self.granted_to(requester) }
     }
@@ -127,7 +126,6 @@ impl Memory {
 
     /// Takes the next turn for a write that comes at `now`. Returns when its room is free again; it is visible later,
     /// which holds up only reads.
-    #[inline]
     pub(super) fn take_write(
         &mut self,
         p: &HostProfile,

@@ -381,31 +381,26 @@ impl RootComplex {
 
     /// When the host issued the TLP of `class` that [`poll_tlp`](Self::poll_tlp) has just returned, if its transaction
     /// begins with it.
-    #[inline]
     pub(crate) fn poll_asked(&mut self, class: Class) -> Option<Asked> {
         if class == Class::Completion { None } else { self.base.asked.take() }
     }
 
     /// The effects of calls, in order; the caller must take all of them after each call.
-    #[inline]
     pub(crate) fn effects(&mut self) -> &mut Vec<Effect> {
         &mut self.base.effects.all
     }
 
     /// The classes with TLPs to send at root port `port`, now or soon: bits by [`Class::index`].
-    #[inline]
     pub(crate) fn outputs(&self, port: usize) -> u8 {
         self.base.ports[port].outputs()
     }
 
     /// True if root port `port` has credits to return.
-    #[inline]
     pub(crate) fn owes_credits(&self, port: usize) -> bool {
         !self.base.ports[port].credits.is_empty()
     }
 
     /// Credits of TLPs that left the receive buffer of root port `port`, oldest first; the caller takes all of them.
-    #[inline]
     pub(crate) fn owed_credits(&mut self, port: usize) -> &mut Vec<CreditReturn> {
         &mut self.base.ports[port].credits
     }
@@ -538,7 +533,6 @@ impl RootPort {
         }
     }
 
-    #[inline]
     fn outputs(&self) -> u8 {
         let posted = u8::from(!self.posted_out.is_empty()) << Class::Posted.index();
         let non_posted = u8::from(!self.non_posted_out.is_empty()) << Class::NonPosted.index();
@@ -547,7 +541,6 @@ impl RootPort {
     }
 
     /// True if the link carries TLPs and nothing holds it down; always true for a bare port.
-    #[inline]
     fn is_open(&self) -> bool {
         self.function.as_ref().is_none_or(|function| function.is_open())
     }
@@ -578,7 +571,6 @@ impl RootPort {
     }
 
     /// True if no posted request of the same Traffic Class is older.
-    #[inline]
     fn passes(&self, tc: TrafficClass, stamp: u64) -> bool {
         self.posted_out.front(tc).is_none_or(|p| p.stamp > stamp)
     }

@@ -43,7 +43,6 @@ impl Arbiter {
     }
 
     /// The input of `waiting` whose turn it is; `None` if it is empty. Changes nothing.
-    #[inline]
     pub(super) fn next(&self, waiting: Inputs) -> Option<usize> {
         let with_turns = self.weights.as_ref().map_or(Inputs::MAX, |w| w.with_turns);
         // If no waiting input has turns left, a new round begins.
@@ -54,7 +53,6 @@ impl Arbiter {
     }
 
     /// `input` has sent a TLP.
-    #[inline]
     pub(super) fn took(&mut self, input: usize) {
         self.last = input as u32;
         if let Some(weights) = &mut self.weights {

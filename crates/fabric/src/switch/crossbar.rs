@@ -74,13 +74,11 @@ struct Input {
 }
 
 impl Input {
-    #[inline]
     fn front(&self, class: Class, tc: usize) -> Option<&Entry> {
         self.queues[class.index()][tc].front()
     }
 
     /// A TLP has left a queue.
-    #[inline]
     fn empties(&mut self, class: Class, tc: usize) {
         if self.queues[class.index()][tc].is_empty() {
             let gone = TcSet::of(TrafficClass::from_bits(tc as u8));
@@ -139,7 +137,6 @@ impl Crossbar {
     }
 
     /// Whether `input` may hold one more TLP of `class`.
-    #[inline]
     pub(super) fn has_room(&self, input: usize, class: Class) -> bool {
         let input = &self.inputs[input];
         input.held[class.index()] < input.limit[class.index()]
@@ -151,18 +148,15 @@ impl Crossbar {
     }
 
     /// Whether `entry` takes room of its input: while its credits are owed, or because the switch itself sends it.
-    #[inline]
     fn counts(&self, input: usize, entry: &Entry) -> bool {
         entry.credit.is_some() || input >= self.egresses
     }
 
-    #[inline]
     fn pair(&self, input: usize, egress: usize, tc: usize) -> usize {
         (input * self.egresses + egress) * 8 + tc
     }
 
     /// Queues a TLP.
-    #[inline]
     pub(super) fn push(&mut self, now: Time, input: usize, mut entry: Entry) {
         let (class, tc) = (entry.tlp.class(), usize::from(entry.tlp.repr.tc.bits()));
         entry.place = self.place(input, &entry, class, tc);
@@ -181,7 +175,6 @@ impl Crossbar {
         }
     }
 
-    #[inline]
     fn place(&mut self, input: usize, entry: &Entry, class: Class, tc: usize) -> u64 {
         let index = self.pair(input, usize::from(entry.egress), tc);
         let pair = &mut self.pairs[index];
@@ -212,7 +205,6 @@ impl Crossbar {
     }
 
     /// Times mostly come in order, except for cut-through.
-    #[inline]
     fn set_timer(&mut self, timer: Timer) {
         let later = self.timers.iter().rev().take_while(|other| other.at > timer.at).count();
         if later == 0 {
@@ -223,7 +215,6 @@ impl Crossbar {
     }
 
     /// When the next TLP becomes due.
-    #[inline]
     pub(super) fn next_timer(&self) -> Option<Time> {
         self.timers.front().map(|timer| timer.at)
     }
@@ -237,7 +228,6 @@ impl Crossbar {
         }
     }
 
-    #[inline]
     fn mark_head(&mut self, now: Time, input: usize, class: Class, tc: usize) {
         let Some(head) = self.inputs[input].front(class, tc) else { return };
         let egress = usize::from(head.egress);
@@ -248,21 +238,18 @@ impl Crossbar {
     }
 
     /// True if the head of a queue of `input` is due, and every posted TLP that it may not pass has left.
-    #[inline]
     fn may_go(&self, input: usize, class: Class, tc: usize, head: &Entry, now: Time) -> bool {
         let pair = || self.pairs[self.pair(input, usize::from(head.egress), tc)];
         head.leave_at <= now && (class == Class::Posted || pair().left >= head.place)
     }
 
     /// The classes with a TLP that may go to `egress`, on any Traffic Class: bits by [`Class::index`].
-    #[inline]
     pub(super) fn outputs(&self, egress: usize) -> u8 {
         let [posted, non_posted, completion] = self.due[egress].map(|inputs| u8::from(inputs != 0));
         posted | non_posted << 1 | completion << 2
     }
 
     /// An egress port that may have something new to send; each is named once until it may again.
-    #[inline]
     pub(super) fn poll_touched(&mut self) -> Option<usize> {
         let egress = self.touched.trailing_zeros();
         self.touched &= self.touched.wrapping_sub(1);
@@ -270,14 +257,12 @@ impl Crossbar {
     }
 
     /// Has `egress` named by [`poll_touched`](Self::poll_touched).
-    #[inline]
     pub(super) fn touch(&mut self, egress: usize) {
         self.touched |= 1 << egress;
     }
 
     /// The TLP of `class` that goes to `egress` next, of a Traffic Class in `room`. This takes its turn; the TLP must
     /// then be [taken](Self::take).
-    #[inline]
     pub(super) fn next(&mut self, egress: usize, now: Time, class: Class, room: TcSet) -> Option<Next> {
         let mut waiting = self.due[egress][class.index()];
         let arbiter = &self.arbiters[egress][class.index()];
@@ -293,7 +278,6 @@ impl Crossbar {
     }
 
     /// The Traffic Class of the TLP that `input` would send: among those that may go, the one due the longest.
-    #[inline]
     fn sendable(&self, input: usize, egress: usize, now: Time, class: Class, room: TcSet) -> Option<usize> {
         let mut left = self.inputs[input].filled[class.index()].and(room).bits();
         let mut best: Option<(Time, usize)> = None;
@@ -312,13 +296,11 @@ impl Crossbar {
     }
 
     /// Looks at the TLP that [`next`](Self::next) has named.
-    #[inline]
     pub(super) fn head(&self, next: Next) -> Option<&Entry> {
         self.inputs[next.input].front(next.class, next.tc)
     }
 
     /// Takes the TLP that [`next`](Self::next) has named.
-    #[inline]
     pub(super) fn take(&mut self, now: Time, next: Next) -> Option<Entry> {
         let Next { input, class, tc } = next;
         let head = self.inputs[input].front(class, tc)?;
@@ -337,7 +319,6 @@ impl Crossbar {
 
     /// A posted TLP has left: those behind it may go. Nobody needs to be told, since whoever takes posted TLPs asks for
     /// the others next.
-    #[inline]
     fn posted_left(&mut self, now: Time, input: usize, egress: usize, tc: usize) {
         let pair = self.pair(input, egress, tc);
         self.pairs[pair].left += 1;
@@ -350,7 +331,6 @@ impl Crossbar {
     }
 
     /// A queue of `input` has a new head: whether `egress` has one due, and where the new one goes.
-    #[inline]
     fn refresh(&mut self, now: Time, input: usize, egress: usize, class: Class, tc: usize) {
         let state = &self.inputs[input];
         let mut left = state.filled[class.index()].bits();

@@ -76,7 +76,6 @@ impl Switch {
         true
     }
 
-    #[inline]
     fn forward(&mut self, arrival: Arrival, port: usize, egress: usize, tlp: Tlp) {
         if let Some((to, credit)) = self.places.answered(&tlp) {
             self.return_credit(to, credit);

@@ -69,7 +69,6 @@ const fn turned(wires: u8, by: usize) -> u8 {
 
 impl Switch {
     /// A posted TLP leaves upstream: gathers it if needed; returns what the upstream port sends, if anything.
-    #[inline]
     pub(super) fn gather(&mut self, entry: Entry) -> Option<Tlp> {
         match &entry.tlp.repr.body {
             Body::Message(Message { routing: MessageRouting::Local | MessageRouting::Gathered, .. })

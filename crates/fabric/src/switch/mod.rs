@@ -178,7 +178,6 @@ struct PortLink {
 
 impl PortLink {
     /// True if it carries TLPs and nothing holds it down.
-    #[inline]
     fn is_open(&self) -> bool {
         self.up && self.held.is_empty()
     }
@@ -270,7 +269,6 @@ impl Switch {
     }
 
     /// Which polls of `port` may find something now. `false` is certain; `true` may find nothing.
-    #[inline]
     pub fn ready(&self, port: usize) -> Ready {
         let taken = if self.credits[port].is_empty() { Ready::NONE } else { Ready::TAKEN };
         let outputs = self.outputs(port);
@@ -279,14 +277,12 @@ impl Switch {
     }
 
     /// The classes with TLPs to send at `port`, on any Traffic Class: bits by [`Class::index`].
-    #[inline]
     pub(crate) fn outputs(&self, port: usize) -> u8 {
         self.crossbar.outputs(port)
     }
 
     /// The next TLP of `class` to send at `port`, of one of the Traffic Classes in `room`. Ask for posted TLPs first:
     /// one that leaves may let go a read or a completion behind it.
-    #[inline]
     pub fn poll_tlp(&mut self, port: usize, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
         loop {
             let next = self.crossbar.next(port, now, class, room)?;
@@ -310,7 +306,6 @@ impl Switch {
         }
     }
 
-    #[inline]
     fn count(&mut self, input: usize, port: usize) {
         if input < self.bridges.len() {
             self.counters.forwarded += 1;
@@ -319,13 +314,11 @@ impl Switch {
     }
 
     /// The credits of the next TLP received at `port` that has left the receive buffer.
-    #[inline]
     pub fn poll_credits(&mut self, port: usize) -> Option<CreditReturn> {
         self.credits[port].pop_front()
     }
 
     /// The next port that may now be able to send or to return credits; each is named once until it may again.
-    #[inline]
     pub fn poll_touched(&mut self) -> Option<usize> {
         self.crossbar.poll_touched()
     }
@@ -341,7 +334,6 @@ impl Switch {
     }
 
     /// When to call [`handle_timeout`](Self::handle_timeout) next.
-    #[inline]
     pub fn poll_timeout(&self) -> Option<Time> {
         self.crossbar.next_timer()
     }
@@ -378,7 +370,6 @@ impl Switch {
         self.crossbar.is_empty()
     }
 
-    #[inline]
     fn return_credit(&mut self, port: usize, credit: CreditReturn) {
         self.credits[port].push_back(credit);
         self.crossbar.touch(port);
@@ -396,7 +387,6 @@ impl Switch {
     }
 
     /// When a TLP may leave through `egress` if its header arrives at `now` and its last symbol at `tail_at`.
-    #[inline]
     fn leave_at(&self, now: Time, tail_at: Time, tlp: &Tlp, egress: usize) -> Time {
         let SwitchTiming { latency, mode } = self.timing;
         match mode {

@@ -22,7 +22,6 @@ impl Places {
     }
 
     /// `tlp` of port `from` leaves: returns the place that is now free; a request that needs an answer keeps its own.
-    #[inline]
     pub(super) fn left(
         &mut self,
         tlp: &Tlp,
@@ -37,7 +36,6 @@ impl Places {
     }
 
     /// The place of the request whose last completion `tlp` is.
-    #[inline]
     pub(super) fn answered(&mut self, tlp: &Tlp) -> Option<(usize, CreditReturn)> {
         match &tlp.repr.body {
             Body::Completion(c) if self.keeps && c.is_last() => self.kept.remove(&(c.requester, c.tag)),

@@ -87,7 +87,6 @@ enum Target {
 }
 
 impl Target {
-    #[inline]
     fn is_claimed(self, routes: &Routes) -> bool {
         match self {
             Target::Memory(address) => routes.windows.claims_memory(address),
@@ -96,7 +95,6 @@ impl Target {
     }
 
     /// The target lies behind the bridge, even if the bridge lets no requests down: then none from below goes up.
-    #[inline]
     fn is_behind(self, routes: &Routes) -> bool {
         match self {
             Target::Memory(address) => routes.windows.holds_memory(address),
@@ -107,7 +105,6 @@ impl Target {
 
 impl Switch {
     /// Where `tlp`, received at `ingress`, goes.
-    #[inline]
     pub(super) fn route(&self, ingress: usize, tlp: &Tlp) -> Destination {
         let to = match &tlp.repr.body {
             Body::Memory(m) => self.request(ingress, tlp, Target::Memory(m.span.address())),
@@ -124,7 +121,6 @@ impl Switch {
     }
 
     /// The verdict of the egress port on a TLP to it.
-    #[inline]
     fn leave(&self, egress: usize, tlp: &Tlp, to: Destination) -> Destination {
         let routes = &self.routes[egress];
         let link = &self.links[egress];
@@ -146,7 +142,6 @@ impl Switch {
         to
     }
 
-    #[inline]
     fn request(&self, ingress: usize, tlp: &Tlp, target: Target) -> Destination {
         if ingress != 0 {
             return self.request_from_below(ingress, tlp, target);
@@ -158,7 +153,6 @@ impl Switch {
     }
 
     /// The downstream port other than `but` that claims `target`.
-    #[inline]
     fn claimed_below(&self, target: Target, but: usize) -> Option<usize> {
         (1..self.routes.len()).find(|port| *port != but && target.is_claimed(&self.routes[*port]))
     }
@@ -188,7 +182,6 @@ impl Switch {
         }
     }
 
-    #[inline]
     fn completion(&self, ingress: usize, tlp: &Tlp, requester: Bdf) -> Destination {
         let redirects = |from: &Routes| from.completion_to_peer(tlp);
         let to = self.by_id(ingress, requester, redirects);
@@ -201,7 +194,6 @@ impl Switch {
     }
 
     /// The port whose function has this ID. Downstream ports have none until they have a bus number.
-    #[inline]
     fn function(&self, id: Bdf) -> Option<usize> {
         let up = &self.routes[0];
         if id == up.id {
@@ -212,7 +204,6 @@ impl Switch {
     }
 
     /// The destination of a TLP to function `id`, by its bus number.
-    #[inline]
     fn by_id(&self, ingress: usize, id: Bdf, to_peer: impl Fn(&Routes) -> PeerToPeer) -> Destination {
         let (from, up, bus) = (&self.routes[ingress], &self.routes[0], id.bus());
         if ingress != 0 && from.windows.claims_bus(bus) {

@@ -106,7 +106,6 @@ impl Pages {
     }
 
     /// The region that holds all of these bytes.
-    #[inline]
     fn find(&self, address: u64, len: usize) -> Option<&RefCell<Region>> {
         let [low_end, high_end] = self.ends;
         let end = address.checked_add(len as u64)?;

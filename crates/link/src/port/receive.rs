@@ -117,7 +117,6 @@ impl Port {
         active && self.buffer.is_none() && self.receiver.expects(Sequence::from_bits(sequence))
     }
 
-    #[inline]
     pub(super) fn receive_tlp(&mut self, now: Time, sequence: u16, tlp: &Tlp) -> bool {
         match self.channels[0].init.state() {
             State::Active => {}
@@ -180,7 +179,6 @@ impl Port {
         self.note_init();
     }
 
-    #[inline]
     fn accept(&mut self, now: Time, tlp: &Tlp) -> bool {
         // A Nak that has not left yet would ask for the TLP that has just come.
         self.pending &= !pending::NAK;

@@ -72,7 +72,6 @@ impl Port {
         Some(Sent { frame: SentFrame::Tlp { sequence }, start, end, wait })
     }
 
-    #[inline]
     fn count_new(&mut self, channel: usize, lengths: Lengths) {
         self.counters.tlps += 1;
         self.counters.payload_bytes += u64::from(lengths.data);

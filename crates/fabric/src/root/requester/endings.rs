@@ -53,7 +53,6 @@ impl RootComplex {
     }
 
     /// A tag is free: parts of split reads that wait for one go on.
-    #[inline]
     fn release(&mut self, port: usize, tag: Tag, now: Time) {
         let tags = &mut self.base.ports[port].tags;
         if let Some((_, pending)) = tags.get(tag) {
@@ -120,7 +119,6 @@ impl Base {
     }
 
     /// A request through `port` is no longer open.
-    #[inline]
     fn no_longer_open(&mut self, port: usize) {
         if self.ports[port].function.as_ref().is_some_and(|function| function.is_contained()) {
             self.follow_busy(port);
