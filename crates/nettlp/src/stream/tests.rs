@@ -273,9 +273,10 @@ fn exchange(world: &mut World, count: usize) -> Time {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
+    /// With 26 % of loss, one case in hundreds has the 13 timeouts in a row that end a session, as they should.
     #[test]
     fn every_tlp_comes_once_and_in_order(
-        seed: u64, loss in 0u64..30, doubling in 0u64..30, reordering in 0u64..60, sealed: bool, window in 1u16..100,
+        seed: u64, loss in 0u64..15, doubling in 0u64..30, reordering in 0u64..60, sealed: bool, window in 1u16..100,
     ) {
         let key = sealed.then(|| Key::new([seed as u8; 32]));
         let options = AcceptorOptions { window, key: key.clone(), ..options() };
