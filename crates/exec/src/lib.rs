@@ -111,6 +111,12 @@ impl Ready {
         self.holds[task as usize] = false;
         Some(task)
     }
+
+    /// Makes a task that was taken the first again.
+    fn put_back(&mut self, task: u32) {
+        self.holds[task as usize] = true;
+        self.queue.push_front(task);
+    }
 }
 
 /// What an executor shares with the wakers of its tasks.
@@ -242,9 +248,7 @@ impl Executor {
     /// Leaves `task` unpolled: it keeps its place until time moves on.
     #[cold]
     fn stop_spinning(&self, task: u32) {
-        let ready = &mut self.own.ready.borrow_mut();
-        ready.holds[task as usize] = true;
-        ready.queue.push_front(task);
+        self.own.ready.borrow_mut().put_back(task);
         self.spinning.set(task);
     }
 

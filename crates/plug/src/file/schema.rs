@@ -169,8 +169,8 @@ impl<'s> Key<'s> {
             v == name || v.as_array().is_some_and(|all| all.iter().any(|t| t == name))
         };
         let kind = self.target.get("type").or_else(|| self.get("type"));
-        if self.get("additionalProperties").is_some_and(Value::is_object) {
-            return "table of strings".to_owned();
+        if let Some(Value::Object(values)) = self.get("additionalProperties") {
+            return format!("table of {}s", values.get("type").and_then(Value::as_str).unwrap_or("value"));
         }
         let name = ["integer", "number", "string"]
             .into_iter()
