@@ -29,7 +29,7 @@ use crate::topology::{HostId, LinkEvent, PortId, Side};
 use crate::wire::{Odd, PortState};
 use endpoint::{LinkCredits, TlpPort};
 use hosts::Hosts;
-use link::{Counters, Port, SentFrame};
+use link::{Counters, Frame, Port};
 use std::collections::VecDeque;
 use tlp::{Class, Duration, TcSet, Time, Tlp};
 
@@ -430,19 +430,10 @@ impl Fabric {
 
 /// Shows a frame to a tap. Not inlined: taps are rare, and every frame would pay for the copy of the TLP.
 #[inline(never)]
-fn show(
-    tap: &mut dyn Tap,
-    time: Time,
-    from: PortId,
-    at: Side,
-    frame: SentFrame,
-    tlp: Option<&Tlp>,
-    odd: Option<&Odd>,
-) {
+fn show(tap: &mut dyn Tap, time: Time, from: PortId, at: Side, frame: Frame<&Tlp>, odd: Option<&Odd>) {
     if !tap.looks_at(at) {
         return;
     }
-    let Some(frame) = &frame.whole(tlp) else { return };
     let (link, direction) = (from.link(), Direction::of_sender(from.side()));
     let damaged = odd.and_then(|odd| odd.harm.as_ref()).is_some_and(|harm| harm.is_damage());
     let dropped = odd.is_some_and(|odd| odd.dropped);

@@ -8,7 +8,7 @@ pub use alter::Alteration;
 
 use crate::tap::Direction;
 use crate::topology::LinkId;
-use link::{Damage, Frame, Port, SentFrame};
+use link::{Damage, Frame, Port};
 use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use schemars::JsonSchema;
@@ -132,7 +132,7 @@ pub struct FaultRule {
 }
 
 impl FrameKind {
-    fn matches(self, frame: &Frame) -> bool {
+    fn matches(self, frame: Frame<&Tlp>) -> bool {
         match (self, frame) {
             (FrameKind::Any, _) | (FrameKind::Tlp, Frame::Tlp { .. }) | (FrameKind::Dllp, Frame::Dllp(_)) => {
                 true
@@ -211,36 +211,36 @@ impl Harm {
         !self.damage.is_empty() || self.broken_framing || self.malformed.is_some()
     }
 
-    /// The TLP that arrives if `sent` was sent.
-    pub(crate) fn tlp<'a>(&'a self, sent: Option<&'a Tlp>) -> Option<&'a Tlp> {
-        self.tlp.as_ref().or(sent)
+    /// What arrives where `sent` was sent.
+    pub(crate) fn alter<'a>(&'a self, sent: Frame<&'a Tlp>) -> Frame<&'a Tlp> {
+        match (sent, &self.tlp) {
+            (Frame::Tlp { sequence, .. }, Some(tlp)) => Frame::Tlp { sequence, tlp },
+            _ => sent,
+        }
     }
 
-    /// The frame arrives at `port`; `tlp` is its TLP. True if that must be handed on.
+    /// The frame arrives at `port`. True if its TLP must be handed on.
     #[cold]
-    pub(crate) fn arrive(&self, port: &mut Port, now: Time, frame: SentFrame, tlp: Option<&Tlp>) -> bool {
+    pub(crate) fn arrive(&self, port: &mut Port, now: Time, frame: Frame<&Tlp>) -> bool {
         if self.broken_framing {
-            port.receive_broken_frame(now, matches!(frame, SentFrame::Tlp { .. }));
+            port.receive_broken_frame(now, matches!(frame, Frame::Tlp { .. }));
             return false;
         }
-        if let (Some(header), Some(tlp), SentFrame::Tlp { sequence }) = (self.malformed, tlp, frame) {
+        if let (Some(header), Frame::Tlp { sequence, tlp }) = (self.malformed, frame) {
             let _ = port.receive_malformed(now, sequence, tlp, header);
             return false;
         }
         if self.damage.is_empty() {
-            return match self.internal {
+            match self.internal {
                 Some(InternalError::Uncorrectable) => {
-                    port.receive_into_broken_buffer(now, frame, tlp);
-                    false
+                    port.receive_into_broken_buffer(now, frame);
+                    return false;
                 }
-                Some(InternalError::Corrected) => {
-                    port.note_corrected_buffer();
-                    port.accepts_sent(now, frame, tlp)
-                }
-                None => port.accepts_sent(now, frame, tlp),
-            };
+                Some(InternalError::Corrected) => port.note_corrected_buffer(),
+                None => {}
+            }
         }
-        frame.whole(tlp).is_some_and(|frame| port.accepts_frame(now, &frame, &self.damage))
+        port.handle_damaged(now, frame, &self.damage)
     }
 }
 
@@ -298,7 +298,7 @@ impl Faults {
 
     /// The verdict on `frame`. All rules see it as it was sent; their alterations then follow each other.
     #[cold]
-    pub(crate) fn judge(&mut self, frame: &Frame) -> Verdict {
+    pub(crate) fn judge(&mut self, frame: Frame<&Tlp>) -> Verdict {
         let mut verdict = Verdict::default();
         let mut flips = self.bit_errors(frame.bit_len());
         for at in 0..self.rules.len() {
@@ -337,17 +337,11 @@ impl Verdict {
     }
 
     /// Bits of the frame that arrives instead of `frame`.
-    fn bit_len(&self, frame: &Frame) -> u32 {
-        match (&self.harm, frame) {
-            (Some(harm), Frame::Tlp { sequence, .. }) => {
-                let altered = |tlp: &Tlp| Frame::Tlp { sequence: *sequence, tlp: tlp.clone() }.bit_len();
-                harm.tlp.as_ref().map_or_else(|| frame.bit_len(), altered)
-            }
-            _ => frame.bit_len(),
-        }
+    fn bit_len(&self, frame: Frame<&Tlp>) -> u32 {
+        self.harm.as_ref().map_or(frame, |harm| harm.alter(frame)).bit_len()
     }
 
-    fn add(&mut self, action: FaultAction, frame: &Frame) {
+    fn add(&mut self, action: FaultAction, frame: Frame<&Tlp>) {
         match action {
             FaultAction::Corrupt => {}
             FaultAction::Drop => self.dropped = true,
@@ -360,9 +354,9 @@ impl Verdict {
         }
     }
 
-    fn alter(&mut self, alteration: Alteration, frame: &Frame) {
+    fn alter(&mut self, alteration: Alteration, frame: Frame<&Tlp>) {
         match frame {
-            Frame::Dllp(sent) => self.dllp = alteration.dllp(self.dllp.unwrap_or(*sent)).or(self.dllp),
+            Frame::Dllp(sent) => self.dllp = alteration.dllp(self.dllp.unwrap_or(sent)).or(self.dllp),
             Frame::Tlp { tlp: sent, .. } => {
                 let now = self.harm.as_ref().and_then(|harm| harm.tlp.as_ref()).unwrap_or(sent);
                 match alteration.tlp(now) {
@@ -376,7 +370,7 @@ impl Verdict {
 }
 
 impl RuleState {
-    fn hit(&mut self, frame: &Frame) -> Option<(FaultAction, Option<u64>)> {
+    fn hit(&mut self, frame: Frame<&Tlp>) -> Option<(FaultAction, Option<u64>)> {
         if !self.rule.kind.matches(frame) {
             return None;
         }

@@ -3,7 +3,7 @@
 
 use crate::topology::{LinkId, Side};
 use link::Frame;
-use tlp::Time;
+use tlp::{Time, Tlp};
 
 /// The direction of a frame on its link.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -45,7 +45,7 @@ pub struct TapRecord<'a> {
     /// The direction of the frame.
     pub direction: Direction,
     /// The frame, as it was sent.
-    pub frame: &'a Frame,
+    pub frame: Frame<&'a Tlp>,
     /// True if bits flipped on the way: the receiver will reject it.
     pub damaged: bool,
     /// True if a fault rule dropped it on the way.

@@ -4,7 +4,7 @@
 use crate::fault::{Cut, Faults, Harm};
 use crate::queue::{Event, SortedQueue};
 use crate::topology::{Owner, PortId};
-use link::{Port, SentFrame, TLP_FRAMING_BYTES};
+use link::{Frame, Port, SentFrame, TLP_FRAMING_BYTES};
 use std::collections::VecDeque;
 use tlp::{Class, Duration, Time, Tlp};
 
@@ -118,28 +118,31 @@ impl PortState {
         }
     }
 
-    /// Sends a frame, whose TLP is `tlp`, to arrive here at `arrival` unless a fault prevents it. Returns whether the
+    /// Sends a frame, which is `frame` with its TLP, to arrive here at `arrival` unless a fault prevents it. Returns whether the
     /// link is cut.
     #[cold]
     pub(crate) fn send_by_rules(
         &mut self,
         mut sent: InFlight,
-        tlp: Option<&Tlp>,
+        frame: Frame<&Tlp>,
         arrival: Time,
         queue: &mut SortedQueue,
     ) -> Option<Cut> {
-        let frame = sent.frame.whole(tlp)?;
-        let verdict = self.faults.judge(&frame);
+        let verdict = self.faults.judge(frame);
         let arrival = (arrival + verdict.delay).max(self.faults.not_before);
         if verdict.delay > Duration::ZERO {
             self.faults.not_before = arrival;
         }
-        sent.frame = verdict.dllp.map_or(sent.frame, SentFrame::Dllp);
+        sent.frame = verdict.dllp.map_or(sent.frame, Frame::Dllp);
         if verdict.dropped || verdict.harm.is_some() {
             let odd = sent.odd.get_or_insert_default();
             (odd.harm, odd.dropped) = (verdict.harm, verdict.dropped);
         }
         // The sender may have forgotten the TLP when the second copy arrives.
+        let tlp = match frame {
+            Frame::Tlp { tlp, .. } => Some(tlp),
+            Frame::Dllp(_) => None,
+        };
         let twin = verdict.doubled.then(|| InFlight::new(sent.frame, tlp, Duration::ZERO));
         self.push_inbound(sent, arrival, queue);
         if let Some(twin) = twin {

@@ -11,14 +11,14 @@ use config::{Bar, Builder, Identity, PcieLayout};
 use device::io::Request;
 use device::{AsyncDevice, Io};
 use endpoint::{Endpoint, EndpointConfig, EndpointLimits, FunctionConfig, TlpPort};
-use link::{Damage, Frame, Port};
+use link::{Frame, Port};
 use riser_fabric::{Limits, RootCounters, Stop};
 use std::collections::VecDeque;
 use tlp::rules::{RULES, RuleId};
 use tlp::{
-    Access, AddressType, AtomicOp, AtomicRequest, Attributes, Bdf, Body, Class, Completion, ConfigKind,
-    ConfigRequest, Data, Duration, IoRequest, MemoryOp, MemoryRequest, Message, MessageRouting, OperandSize,
-    PayloadPool, Prefix, Prefixes, Rate, Repr, Span, Status, Tag, Time, Tlp, TrafficClass,
+    Access, Account, AddressType, AtomicOp, AtomicRequest, Attributes, Bdf, Body, Class, Completion,
+    ConfigKind, ConfigRequest, Data, Duration, IoRequest, MemoryOp, MemoryRequest, Message, MessageRouting,
+    OperandSize, PayloadPool, Prefix, Prefixes, Rate, Repr, Span, Status, Tag, Time, Tlp, TrafficClass,
 };
 
 /// Who sends them.
@@ -315,7 +315,9 @@ impl Wire {
     fn run(&mut self, mut tlps: VecDeque<Tlp>, endpoint: &mut Endpoint) {
         for _ in 0..1_000_000 {
             while tlps.front().is_some_and(|tlp| self.ports[0].has_room(tlp.class())) {
-                tlps.pop_front().into_iter().for_each(|tlp| self.ports[0].enqueue(self.now, tlp));
+                tlps.pop_front()
+                    .into_iter()
+                    .for_each(|tlp| self.ports[0].enqueue(self.now, tlp, Account::NONE));
             }
             self.pull(endpoint);
             (0..2).for_each(|side| self.transmit(side));
@@ -335,7 +337,7 @@ impl Wire {
             while self.ports[1].has_room(class)
                 && let Some(tlp) = endpoint.poll_tlp(self.now, class, tlp::TcSet::ALL)
             {
-                self.ports[1].enqueue(self.now, tlp);
+                self.ports[1].enqueue(self.now, tlp, Account::NONE);
             }
         }
         while let Some(credit) = endpoint.poll_credits() {
@@ -345,7 +347,8 @@ impl Wire {
 
     fn transmit(&mut self, side: usize) {
         while let Some(sent) = self.ports[side].poll_transmit(self.now) {
-            self.flight[1 - side].push_back((sent.end, sent.frame));
+            let frame = self.ports[side].lend(sent.frame).unwrap().cloned();
+            self.flight[1 - side].push_back((sent.end, frame));
         }
     }
 
@@ -366,7 +369,10 @@ impl Wire {
             }
             while self.flight[side].front().is_some_and(|(at, _)| *at <= now) {
                 let Some((_, frame)) = self.flight[side].pop_front() else { break };
-                let Some(tlp) = self.ports[side].handle_frame(now, frame, &Damage::none()) else { continue };
+                if !self.ports[side].handle_frame(now, frame.as_ref()) {
+                    continue;
+                }
+                let Frame::Tlp { tlp, .. } = frame else { continue };
                 if side == 1 {
                     endpoint.handle_tlp(now, tlp);
                 } else {

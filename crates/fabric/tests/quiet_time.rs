@@ -67,7 +67,7 @@ impl Tap for Watch {
         if let Frame::Tlp { sequence, tlp } = r.frame {
             let tag = tlp.repr.transaction().1.bits();
             let lost = r.damaged || r.dropped;
-            self.seen.borrow_mut().push((r.time, r.link.0, r.at, r.direction, *sequence, tag, lost));
+            self.seen.borrow_mut().push((r.time, r.link.0, r.at, r.direction, sequence, tag, lost));
         }
     }
     fn sees_refreshes(&self) -> bool {

@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::rc::Rc;
-use tlp::Time;
+use tlp::{Time, Tlp};
 
 /// What a capture shows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,13 +67,20 @@ pub struct CaptureTap<W: Write> {
 }
 
 impl<W: Write> State<W> {
-    fn write(&mut self, time: Time, interface: InterfaceId, direction: Direction, frame: &Frame, mark: Mark) {
+    fn write(
+        &mut self,
+        time: Time,
+        interface: InterfaceId,
+        direction: Direction,
+        frame: Frame<&Tlp>,
+        mark: Mark,
+    ) {
         let Some(writer) = self.writer.as_mut().filter(|_| self.error.is_none()) else { return };
         let result = match frame {
             Frame::Tlp { tlp, .. } => {
                 writer.write_tlp_marked(interface, time, tlp, Origin::of(way(direction), tlp.class()), mark)
             }
-            Frame::Dllp(dllp) => writer.write_dllp_marked(interface, time, dllp, mark),
+            Frame::Dllp(dllp) => writer.write_dllp_marked(interface, time, &dllp, mark),
         };
         self.error = result.err();
     }
@@ -91,7 +98,7 @@ impl<W: Write> State<W> {
         while self.leaving.front().is_some_and(|leaving| leaving.time <= now)
             && let Some(Leaving { time, interface, direction, frame, mark, .. }) = self.leaving.pop_front()
         {
-            self.write(time, interface, direction, &frame, mark);
+            self.write(time, interface, direction, frame.as_ref(), mark);
         }
     }
 }
@@ -145,7 +152,7 @@ impl<W: Write> Tap for CaptureTap<W> {
             // The wire is free again: the one before has left.
             let before = state.left_at[link];
             state.write_left(before);
-            state.keep(Leaving { time, link, interface, direction, frame: frame.clone(), mark });
+            state.keep(Leaving { time, link, interface, direction, frame: frame.cloned(), mark });
         } else {
             state.write_left(time);
             state.write(time, interface, direction, frame, mark);
@@ -170,7 +177,7 @@ impl<W: Write> CaptureTap<W> {
         let place = match record.frame {
             Frame::Tlp { sequence, .. } => {
                 let latest = &mut self.places[record.link.0 as usize][record.direction as usize];
-                *latest = place_near(*latest, *sequence);
+                *latest = place_near(*latest, sequence);
                 Some(*latest)
             }
             Frame::Dllp(_) => None,

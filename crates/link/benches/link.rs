@@ -6,7 +6,7 @@
 mod common;
 
 use common::{Joined, World, write};
-use riser_link::{Damage, Port, PortConfig};
+use riser_link::{Frame, Port, PortConfig};
 use std::fs;
 use std::hint::black_box;
 use tlp::{Attributes, Class, Data, Duration, Mps, PayloadPool, Rate, Time, Tlp, Width};
@@ -72,20 +72,24 @@ fn run_bare(name: &str, tlp: &Tlp) {
 
 fn exchange(a: &mut Port, b: &mut Port, now: Time, tlp: &Tlp) -> Time {
     if a.has_room(Class::Posted) {
-        a.enqueue(now, tlp.clone());
+        a.enqueue(now, tlp.clone(), tlp.account);
     }
     let now = a.transmit_ready_at().unwrap_or(now).max(now);
     let Some(sent) = a.poll_transmit(now) else { return now };
     let now = sent.end;
-    if let Some(tlp) = b.handle_frame(now, sent.frame, &Damage::none()) {
-        b.return_credits(now, tlp.repr.tc, tlp.class(), black_box(&tlp).data_credits());
+    if let Some(frame @ Frame::Tlp { tlp, .. }) = a.lend(sent.frame)
+        && b.handle_frame(now, frame)
+    {
+        b.return_credits(now, tlp.repr.tc, tlp.class(), black_box(tlp).data_credits());
     }
     if b.poll_timeout().is_some_and(|t| t <= now) {
         b.handle_timeout(now);
     }
     while b.transmit_ready_at().is_some_and(|t| t <= now) {
         let Some(sent) = b.poll_transmit(now) else { break };
-        let _ = a.handle_frame(now, sent.frame, &Damage::none());
+        if let Some(frame) = b.lend(sent.frame) {
+            a.handle_frame(now, frame);
+        }
     }
     now
 }

@@ -15,24 +15,59 @@ const SEQUENCE_BYTES: usize = 2;
 const LCRC_BYTES: usize = 4;
 const DLLP_BYTES: usize = 6;
 
-/// A TLP with its sequence number, or a DLLP.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Frame {
+/// A TLP with its sequence number, or a DLLP. `T` is the TLP itself, one that is lent, or nothing where it stays at its
+/// sender ([`SentFrame`]).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Frame<T = Tlp> {
     /// A TLP and its sequence number.
     Tlp {
         /// Sequence number, 0 to 4095.
         sequence: u16,
         /// The TLP itself.
-        tlp: Tlp,
+        tlp: T,
     },
     /// A DLLP, which has no sequence number.
     Dllp(Dllp),
 }
 
+/// A frame that a port has sent. Its TLP stays in the replay buffer, from where [`Port::lend`](crate::Port::lend) lends it.
+pub type SentFrame = Frame<()>;
+
+impl SentFrame {
+    /// The frame with its TLP; `None` if it is a TLP and that is missing.
+    #[must_use]
+    pub fn with<T>(self, tlp: Option<T>) -> Option<Frame<T>> {
+        match self {
+            Frame::Tlp { sequence, .. } => Some(Frame::Tlp { sequence, tlp: tlp? }),
+            Frame::Dllp(dllp) => Some(Frame::Dllp(dllp)),
+        }
+    }
+}
+
 impl Frame {
+    /// The frame, its TLP lent.
+    #[must_use]
+    pub fn as_ref(&self) -> Frame<&Tlp> {
+        match self {
+            Frame::Tlp { sequence, tlp } => Frame::Tlp { sequence: *sequence, tlp },
+            Frame::Dllp(dllp) => Frame::Dllp(*dllp),
+        }
+    }
+}
+
+impl Frame<&Tlp> {
+    /// The frame with a copy of its TLP.
+    #[must_use]
+    pub fn cloned(self) -> Frame {
+        match self {
+            Frame::Tlp { sequence, tlp } => Frame::Tlp { sequence, tlp: tlp.clone() },
+            Frame::Dllp(dllp) => Frame::Dllp(dllp),
+        }
+    }
+
     /// Bits that can be damaged: those of sequence number, TLP and LCRC, or of the DLLP with its CRC. Damage to framing
     /// symbols is not modelled; it would lose the frame as well.
-    pub fn bit_len(&self) -> u32 {
+    pub fn bit_len(self) -> u32 {
         8 * match self {
             Frame::Tlp { tlp, .. } => (SEQUENCE_BYTES + tlp.wire_len() + LCRC_BYTES) as u32,
             Frame::Dllp(_) => DLLP_BYTES as u32,
@@ -40,7 +75,7 @@ impl Frame {
     }
 
     /// Bytes on the wire, framing included.
-    pub fn wire_bytes(&self) -> u32 {
+    pub fn wire_bytes(self) -> u32 {
         match self {
             Frame::Tlp { tlp, .. } => tlp.wire_len() as u32 + TLP_FRAMING_BYTES,
             Frame::Dllp(_) => DLLP_WIRE_BYTES,
@@ -49,9 +84,9 @@ impl Frame {
 
     /// Whether the receiver accepts this frame despite `damage`.
     #[cold]
-    pub(crate) fn survives(&self, damage: &Damage) -> bool {
+    pub(crate) fn survives(self, damage: &Damage) -> bool {
         match self {
-            Frame::Tlp { sequence, tlp } => tlp_survives(*sequence, tlp, damage),
+            Frame::Tlp { sequence, tlp } => tlp_survives(sequence, tlp, damage),
             Frame::Dllp(dllp) => dllp_survives(dllp, damage),
         }
     }
@@ -72,52 +107,24 @@ fn tlp_survives(sequence: u16, tlp: &Tlp, damage: &Damage) -> bool {
     sequence < 4096 && crc::lcrc(sequence, tlp).to_be_bytes() == lcrc
 }
 
-fn dllp_survives(dllp: &Dllp, damage: &Damage) -> bool {
+fn dllp_survives(dllp: Dllp, damage: &Damage) -> bool {
     let mut bytes = dllp.emit();
     damage.apply(&mut bytes);
     let [a, b, c, d, high, low] = bytes;
     crc::dllp([a, b, c, d]) == u16::from_be_bytes([high, low])
 }
 
-/// A frame that a port sends, without a copy of its TLP.
-///
-/// A whole [`Frame`] copies the TLP, which is then moved on; a simulation that holds both ports does without.
+/// A frame that a port sends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Sent<F = SentFrame> {
-    /// The frame, its TLP by sequence number only.
-    pub frame: F,
+pub struct Sent {
+    /// The frame.
+    pub frame: SentFrame,
     /// When its first symbol leaves: at the time of the call, or after an SKP ordered set.
     pub start: Time,
     /// When its last symbol has left.
     pub end: Time,
     /// How the TLP has waited, if this is its first transmission; replays and DLLPs have no wait.
     pub wait: Option<QueueWait>,
-}
-
-/// A whole frame that a port sends.
-pub type Transmission = Sent<Frame>;
-
-/// A frame with only the sequence number of a TLP; [`Port::unacknowledged`](crate::Port::unacknowledged) has the TLP.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum SentFrame {
-    /// A TLP, which stays in the replay buffer.
-    Tlp {
-        /// Sequence number, 0 to 4095.
-        sequence: u16,
-    },
-    /// A DLLP, which is copied.
-    Dllp(Dllp),
-}
-
-impl SentFrame {
-    /// The whole frame; `tlp` is its TLP, and `None` is returned if that is missing.
-    #[must_use]
-    pub fn whole(self, tlp: Option<&Tlp>) -> Option<Frame> {
-        match self {
-            SentFrame::Tlp { sequence } => Some(Frame::Tlp { sequence, tlp: tlp?.clone() }),
-            SentFrame::Dllp(dllp) => Some(Frame::Dllp(dllp)),
-        }
-    }
 }
 
 /// How a TLP has waited in the transmit queue, from [`enqueue`](crate::Port::enqueue) until its first symbol left.
@@ -202,6 +209,7 @@ mod tests {
     #[test]
     fn the_crc_finds_single_flips_and_bursts() {
         for frame in frames() {
+            let frame = frame.as_ref();
             for bit in 0..frame.bit_len() {
                 assert!(!frame.survives(&[bit].into_iter().collect()), "{frame:?} bit {bit}");
                 let burst: Damage = [bit, (bit + 7) % frame.bit_len()].into_iter().collect();
@@ -213,7 +221,7 @@ mod tests {
     #[test]
     fn two_flips_of_one_bit_are_none() {
         for frame in frames() {
-            assert!(frame.survives(&[9, 9].into_iter().collect()));
+            assert!(frame.as_ref().survives(&[9, 9].into_iter().collect()));
         }
     }
 
@@ -221,7 +229,7 @@ mod tests {
     fn lengths() {
         let [write, ..] = frames();
         // The header has 16 B; 61 B of data are padded to 64.
-        assert_eq!((write.wire_bytes(), write.bit_len()), (88, 8 * 86));
+        assert_eq!((write.as_ref().wire_bytes(), write.as_ref().bit_len()), (88, 8 * 86));
         let six: Damage = (0..6).collect();
         assert_eq!(six.bits().collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5]);
     }

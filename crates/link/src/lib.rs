@@ -3,7 +3,7 @@
 //! Layer's transmit gating by credits, as a state machine without a clock or I/O.
 //!
 //! ```text
-//!          enqueue                                       handle_frame -> Tlp
+//!          enqueue                                       handle_frame: a TLP
 //!             |                                                ^
 //!   for each channel (channel):
 //!   transmit queue, ordering (tx, order)              credit check (credit)
@@ -50,9 +50,7 @@ pub use arbiter::{PhaseError, PhaseTable, VcArbitration, VcScheme};
 pub use config::{ConfigError, CreditLimit, FlowControlMode, PortConfig, ReplayTimerRule};
 pub use counters::{Counters, DllpCounters, VcCounters};
 pub use credit::UnusedCredits;
-pub use frame::{
-    DLLP_WIRE_BYTES, Damage, Frame, QueueWait, Sent, SentFrame, TLP_FRAMING_BYTES, Transmission,
-};
+pub use frame::{DLLP_WIRE_BYTES, Damage, Frame, QueueWait, Sent, SentFrame, TLP_FRAMING_BYTES};
 pub use notice::{Notice, header_log};
 pub use order::{Passing, may_pass};
 pub use port::{Lost, Port};

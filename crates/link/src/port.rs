@@ -14,7 +14,7 @@ use crate::channel::Channel;
 use crate::config::{FlowControlMode, PortConfig};
 use crate::counters::Counters;
 use crate::credit::UnusedCredits;
-use crate::frame::{Damage, Frame, Sent, SentFrame, Transmission};
+use crate::frame::{Damage, Frame, Sent, SentFrame};
 use crate::init::{FeatureExchange, State};
 use crate::notice::{Notice, Notices};
 use crate::replay::ReplayBuffer;
@@ -43,8 +43,7 @@ mod pending {
 ///
 /// After every call of `start`, `enqueue`, `handle_frame`, `return_credits`, `handle_timeout`, `retrain` and of
 /// `poll_transmit` itself, ask [`transmit_ready_at`](Port::transmit_ready_at) and [`poll_timeout`](Port::poll_timeout)
-/// again. Call [`poll_transmit`](Port::poll_transmit) after [`enqueue`](Port::enqueue), so that the wait of a blocked
-/// TLP is counted from then on.
+/// again.
 pub struct Port {
     pending: u64,
     /// Channels that have a TLP to send and credits for it, by [`Vc::index`].
@@ -194,16 +193,10 @@ impl Port {
         usize::from(self.channel_of[usize::from(tc.bits())])
     }
 
-    /// Takes a TLP to send, whose Traffic Class is in [`room`](Self::room). Without room it still keeps the TLP, at the
-    /// cost of an allocation.
-    pub fn enqueue(&mut self, now: Time, tlp: Tlp) {
-        let account = tlp.account;
-        self.enqueue_for(now, tlp, account);
-    }
-
-    /// Like [`enqueue`](Self::enqueue), with `account` in place of the TLP's own: it is written here, where the TLP
-    /// stays. Writing it just before the TLP moves here would make the move wait for the write.
-    pub fn enqueue_for(&mut self, now: Time, tlp: Tlp, account: Account) {
+    /// Takes a TLP to send, whose Traffic Class is in [`room`](Self::room), with `account` in place of its own: it is
+    /// written here, where the TLP stays. Writing it just before the TLP moves here would make the move wait for the write.
+    /// Without room the port still keeps the TLP, at the cost of an allocation.
+    pub fn enqueue(&mut self, now: Time, tlp: Tlp, account: Account) {
         let class = tlp.class();
         let index = self.channel_of(tlp.repr.tc);
         let lengths = Lengths::of(&tlp);
@@ -217,6 +210,7 @@ impl Port {
         }
         if !behind_others {
             self.select(index);
+            self.stalls.note(self.wire.free_at().max(now), &mut self.counters);
         }
         if lengths.data > self.admits {
             self.check_admitted(index, class, lengths);
@@ -249,71 +243,45 @@ impl Port {
         (self.pending != 0 || self.sendable != 0).then(|| self.wire.free_at())
     }
 
-    /// The next frame onto the wire, if the wire is free at `now` and something may go. A due SKP ordered set goes
-    /// before it, so `start` may be later than `now`.
-    pub fn poll_transmit(&mut self, now: Time) -> Option<Transmission> {
-        let Sent { frame, start, end, wait } =
-            if self.may_send(now) { self.send_next(now)? } else { return None };
-        let tlp = match frame {
-            SentFrame::Tlp { sequence } => self.unacknowledged(sequence),
-            SentFrame::Dllp(_) => None,
-        };
-        Some(Transmission { frame: frame.whole(tlp)?, start, end, wait })
-    }
-
-    /// Whether [`poll_transmit`](Self::poll_transmit) has a frame. Asking this first has the same effect as that without a
-    /// frame.
-    pub fn may_send(&mut self, now: Time) -> bool {
+    /// The next frame onto the wire, if the wire is free at `now` and something may go
+    /// ([`transmit_ready_at`](Self::transmit_ready_at)). A due SKP ordered set goes before it, so `start` may be later than
+    /// `now`.
+    #[inline]
+    pub fn poll_transmit(&mut self, now: Time) -> Option<Sent> {
         if now < self.wire.free_at() {
-            return false;
+            return None;
         }
-        let any = self.pending != 0 || self.sendable != 0;
-        if !any {
-            self.stalls.note(now, &mut self.counters);
-        }
-        any
+        if self.pending != 0 { self.transmit_pending(now) } else { self.transmit_new(now) }
     }
 
-    /// The TLP that was sent with this sequence number, until it is acknowledged. One that was sent once is thus still
-    /// here when it arrives; a replayed one may be gone, since an earlier copy may have arrived and been acknowledged.
-    pub fn unacknowledged(&self, sequence: u16) -> Option<&Tlp> {
-        self.store.get(self.replay.get(Sequence::from_bits(sequence))?)
-    }
-
-    /// A frame has arrived, its last symbol at `now`. Returns the TLP to hand up if the frame is a good, new one in
-    /// order; the receiver then holds its credits until [`return_credits`](Self::return_credits).
-    pub fn handle_frame(&mut self, now: Time, frame: Frame, damage: &Damage) -> Option<Tlp> {
-        let accepted = self.accepts_frame(now, &frame, damage);
+    /// A frame that was sent, with its TLP; `None` where that was acknowledged. One that was sent once is thus still here
+    /// when it arrives; a replayed one may be gone, since an earlier copy may have arrived and been acknowledged.
+    pub fn lend(&self, frame: SentFrame) -> Option<Frame<&Tlp>> {
         match frame {
-            Frame::Tlp { tlp, .. } if accepted => Some(tlp),
-            Frame::Tlp { .. } | Frame::Dllp(_) => None,
-        }
-    }
-
-    /// Like [`handle_frame`](Self::handle_frame), for callers who keep the frame: true if it is a TLP to hand up.
-    pub fn accepts_frame(&mut self, now: Time, frame: &Frame, damage: &Damage) -> bool {
-        if !damage.is_empty() && !self.survives(frame, damage) {
-            return false;
-        }
-        match frame {
-            Frame::Tlp { sequence, tlp } => self.receive_tlp(now, *sequence, tlp),
-            Frame::Dllp(dllp) => {
-                self.receive_dllp(now, *dllp);
-                false
+            Frame::Tlp { sequence, .. } => {
+                let handle = self.replay.get(Sequence::from_bits(sequence))?;
+                Some(Frame::Tlp { sequence, tlp: self.store.get(handle)? })
             }
+            Frame::Dllp(dllp) => Some(Frame::Dllp(dllp)),
         }
     }
 
-    /// Like [`accepts_frame`](Self::accepts_frame), for an undamaged frame whose TLP, if it is one, is `tlp`.
-    pub fn accepts_sent(&mut self, now: Time, frame: SentFrame, tlp: Option<&Tlp>) -> bool {
-        match (frame, tlp) {
-            (SentFrame::Tlp { sequence }, Some(tlp)) => self.receive_tlp(now, sequence, tlp),
-            (SentFrame::Tlp { .. }, None) => false,
-            (SentFrame::Dllp(dllp), _) => {
+    /// A frame has arrived, its last symbol at `now`. True if it is a TLP to hand up: a new one in order. The receiver then
+    /// holds its credits until [`return_credits`](Self::return_credits).
+    #[inline]
+    pub fn handle_frame(&mut self, now: Time, frame: Frame<&Tlp>) -> bool {
+        match frame {
+            Frame::Tlp { sequence, tlp } => self.receive_tlp(now, sequence, tlp),
+            Frame::Dllp(dllp) => {
                 self.receive_dllp(now, dllp);
                 false
             }
         }
+    }
+
+    /// Like [`handle_frame`](Self::handle_frame), for a frame of which bits flipped on the way.
+    pub fn handle_damaged(&mut self, now: Time, frame: Frame<&Tlp>, damage: &Damage) -> bool {
+        (damage.is_empty() || self.survives(frame, damage)) && self.handle_frame(now, frame)
     }
 
     /// Whether the TLP that was just not handed up was new and in order, but had no credits or no Traffic Class in use,

@@ -4,8 +4,10 @@
 mod common;
 
 use common::{Fate, Joined, World, assert_counters_add_up, id_of, write};
-use riser_link::{CreditLimit, Damage, Frame, Port, PortConfig};
-use tlp::{Attributes, Class, Dllp, Duration, FlowControl, FlowControlKind, Mps, Rate, Time, Tlp, Vc, Width};
+use riser_link::{CreditLimit, Frame, Port, PortConfig};
+use tlp::{
+    Account, Attributes, Class, Dllp, Duration, FlowControl, FlowControlKind, Mps, Rate, Time, Tlp, Vc, Width,
+};
 
 /// `count` writes of 64 B from side 0, and a rule for frames: side, number of the frame on its side, frame.
 struct Script<F> {
@@ -263,7 +265,7 @@ fn active_port(config: PortConfig) -> Port {
         for class in Class::ALL {
             let fc = FlowControl::new(kind, class, Vc::VC0, 1, 16);
             let frame = Frame::Dllp(Dllp::FlowControl(fc));
-            assert_eq!(port.handle_frame(Time::from_ps(1), frame, &Damage::none()), None);
+            assert!(!port.handle_frame(Time::from_ps(1), frame));
         }
     }
     while let Some(t) = port.transmit_ready_at() {
@@ -291,13 +293,10 @@ fn credits_returned_before_dl_active_are_told() {
     drain(&mut port, 3);
     for class in Class::ALL {
         let fc = FlowControl::new(FlowControlKind::InitFc1, class, Vc::VC0, 1, 16);
-        assert_eq!(
-            port.handle_frame(Time::from_ps(1), Frame::Dllp(Dllp::FlowControl(fc)), &Damage::none()),
-            None
-        );
+        assert!(!port.handle_frame(Time::from_ps(1), Frame::Dllp(Dllp::FlowControl(fc))));
     }
     assert!(!port.is_active());
-    assert!(port.handle_frame(Time::from_ps(2), frame(0), &Damage::none()).is_some());
+    assert!(port.handle_frame(Time::from_ps(2), frame(0).as_ref()));
     port.return_credits(Time::from_ps(2), tlp::TrafficClass::default(), Class::Posted, 16);
     drain(&mut port, 20);
     assert!(port.is_active());
@@ -325,16 +324,16 @@ fn a_sender_beyond_its_credits_is_counted() {
     config.rx_buffer[0] = CreditLimit::finite(2, 32);
     let mut port = active_port(config);
     let now = at(1);
-    assert!(port.handle_frame(now, frame(0), &Damage::none()).is_some());
-    assert!(port.handle_frame(now, frame(1), &Damage::none()).is_some());
-    assert!(port.handle_frame(now, frame(2), &Damage::none()).is_none());
+    assert!(port.handle_frame(now, frame(0).as_ref()));
+    assert!(port.handle_frame(now, frame(1).as_ref()));
+    assert!(!port.handle_frame(now, frame(2).as_ref()));
     assert_eq!(port.counters().receiver_overflows, 1);
     assert_eq!((port.poll_refused(), port.poll_refused()), (true, false), "once");
     port.return_credits(now, tlp::TrafficClass::default(), Class::Posted, 16);
-    assert!(port.handle_frame(now, frame(3), &Damage::none()).is_some());
+    assert!(port.handle_frame(now, frame(3).as_ref()));
     // A duplicate is no loss, and a TLP that comes too early will come again.
     for sequence in [3, 9] {
-        assert!(port.handle_frame(now, frame(sequence), &Damage::none()).is_none());
+        assert!(!port.handle_frame(now, frame(sequence).as_ref()));
         assert!(!port.poll_refused());
     }
 }
@@ -349,12 +348,12 @@ fn foreign_dllps_do_no_harm() {
         Dllp::Ack { sequence: 0xffff },
         Dllp::FlowControl(FlowControl::new(FlowControlKind::UpdateFc, Class::Posted, Vc::from_bits(3), 0, 0)),
     ] {
-        assert_eq!(port.handle_frame(at(1), Frame::Dllp(dllp), &Damage::none()), None);
+        assert!(!port.handle_frame(at(1), Frame::Dllp(dllp)));
     }
     assert_eq!(port.counters().data_link_protocol_errors, 2);
     assert_eq!(port.counters().replay_num_rollovers, 0);
-    port.enqueue(at(1), write(0, 0x100, 256, Attributes::empty()));
-    port.enqueue(at(1), write(1, 0x100, 256, Attributes::empty()));
+    port.enqueue(at(1), write(0, 0x100, 256, Attributes::empty()), Account::NONE);
+    port.enqueue(at(1), write(1, 0x100, 256, Attributes::empty()), Account::NONE);
     assert!(port.poll_transmit(at(2)).is_some());
     assert!(port.poll_transmit(at(3)).is_none());
     assert_eq!(port.state_line(), "no posted header credits; 1 TLPs unacknowledged");
@@ -368,9 +367,9 @@ fn state_lines_name_what_is_missing() {
     assert_eq!(port.state_line(), "flow-control initialization: waits for InitFC1");
     let mut port = active_port(config());
     let update = FlowControl::new(FlowControlKind::UpdateFc, Class::Posted, Vc::VC0, 9, 3);
-    let _ = port.handle_frame(at(1), Frame::Dllp(Dllp::FlowControl(update)), &Damage::none());
+    let _ = port.handle_frame(at(1), Frame::Dllp(Dllp::FlowControl(update)));
     assert!(port.has_room(Class::Posted));
-    port.enqueue(at(1), write(0, 0x100, 256, Attributes::empty()));
+    port.enqueue(at(1), write(0, 0x100, 256, Attributes::empty()), Account::NONE);
     assert_eq!(port.state_line(), "no posted data credits: needs 16, has 3");
     assert_eq!(port.transmit_ready_at(), None);
 }

@@ -6,8 +6,8 @@ mod common;
 use common::{Fate, Joined, World, id_of, write};
 use riser_link::{CreditLimit, Damage, Frame, Notice, Port, PortConfig, header_log};
 use tlp::{
-    Attributes, Class, Dllp, Duration, FlowControl, FlowControlKind, Mps, Rate, TcSet, TcVcMap, Time, Tlp,
-    TrafficClass, Vc, Width,
+    Account, Attributes, Class, Dllp, Duration, FlowControl, FlowControlKind, Mps, Rate, TcSet, TcVcMap,
+    Time, Tlp, TrafficClass, Vc, Width,
 };
 
 fn config(rate: Rate) -> PortConfig {
@@ -36,7 +36,7 @@ fn talk(port: &mut Port) {
 }
 
 fn hear(port: &mut Port, now: Time, dllp: Dllp) {
-    assert_eq!(port.handle_frame(now, Frame::Dllp(dllp), &Damage::none()), None);
+    assert!(!port.handle_frame(now, Frame::Dllp(dllp)));
 }
 
 /// A port in DL_Active whose sender and receiver have two credits of each class, 32 of data; at 8 GT/s.
@@ -76,7 +76,7 @@ fn update(class: Class, header: u8, data: u16) -> Dllp {
 /// Sends `count` TLPs, sequence numbers from zero.
 fn send(port: &mut Port, count: u16) {
     for id in 0..count {
-        port.enqueue(at(1), write(id, 0x100, 64, Attributes::empty()));
+        port.enqueue(at(1), write(id, 0x100, 64, Attributes::empty()), Account::NONE);
         talk(port);
     }
 }
@@ -98,18 +98,22 @@ fn time_out(port: &mut Port, times: u32) {
 fn each_error_is_told_as_the_specification_names_it() {
     type Row = (&'static str, fn(&mut Port), &'static [Notice]);
     let rows: [Row; 21] = [
-        ("§3.6.3.1: a good TLP", |p| drop(p.handle_frame(at(1), tlp(0), &Damage::none())), &[]),
-        ("§3.6.3.1: LCRC", |p| drop(p.handle_frame(at(1), tlp(0), &flipped())), &[Notice::BadTlp]),
+        ("§3.6.3.1: a good TLP", |p| assert!(p.handle_frame(at(1), tlp(0).as_ref())), &[]),
+        (
+            "§3.6.3.1: LCRC",
+            |p| assert!(!p.handle_damaged(at(1), tlp(0).as_ref(), &flipped())),
+            &[Notice::BadTlp],
+        ),
         (
             "§3.6.3.1: a TLP is missing",
-            |p| drop(p.handle_frame(at(1), tlp(1), &Damage::none())),
+            |p| assert!(!p.handle_frame(at(1), tlp(1).as_ref())),
             &[Notice::BadTlp],
         ),
         (
             "§3.6.3.1: behind a gap nothing is reported again",
             |p| {
                 for n in 1..5 {
-                    let _ = p.handle_frame(at(1), tlp(n), &Damage::none());
+                    assert!(!p.handle_frame(at(1), tlp(n).as_ref()));
                     talk(p);
                     let told = drain(p);
                     assert_eq!(told.is_empty(), n > 1, "{told:?}");
@@ -119,17 +123,14 @@ fn each_error_is_told_as_the_specification_names_it() {
         ),
         (
             "§3.6.3.1: a duplicate is no error",
-            |p| (0..2).for_each(|_| drop(p.handle_frame(at(1), tlp(0), &Damage::none()))),
+            |p| (0..2).for_each(|n| assert_eq!(p.handle_frame(at(1), tlp(0).as_ref()), n == 0)),
             &[],
         ),
         (
             "§3.6.2.2: CRC of a DLLP",
             |p| {
-                drop(p.handle_frame(
-                    at(1),
-                    Frame::Dllp(Dllp::Ack { sequence: 0 }),
-                    &[7].into_iter().collect(),
-                ))
+                let ack = Frame::Dllp(Dllp::Ack { sequence: 0 });
+                assert!(!p.handle_damaged(at(1), ack, &[7].into_iter().collect()));
             },
             &[Notice::BadDllp],
         ),
@@ -194,7 +195,7 @@ fn each_error_is_told_as_the_specification_names_it() {
         (
             // MWr of 64 DW from 0x1_0000_2000: requester 01:00.0, tag 2.
             "§2.6.1.2: beyond the credits",
-            |p| (0..3).for_each(|n| drop(p.handle_frame(at(1), tlp(n), &Damage::none()))),
+            |p| (0..3).for_each(|n| assert_eq!(p.handle_frame(at(1), tlp(n).as_ref()), n < 2)),
             &[Notice::ReceiverOverflow { header: [0x6000_0040, 0x0100_02ff, 1, 0x2000] }],
         ),
         (
@@ -206,7 +207,7 @@ fn each_error_is_told_as_the_specification_names_it() {
                 assert_eq!((p.poll_refused(), p.counters().malformed_tlps), (true, 1));
                 // Its credits went back: both can be used.
                 for n in 1..3 {
-                    assert!(p.handle_frame(at(1), tlp(n), &Damage::none()).is_some());
+                    assert!(p.handle_frame(at(1), tlp(n).as_ref()));
                 }
             },
             &[Notice::MalformedTlp { header: [0x5f00_0001, 2, 3, 4] }],
@@ -232,7 +233,7 @@ fn an_unmapped_traffic_class_is_malformed() {
     sent.repr.tc = TrafficClass::from_bits(5);
     let header = header_log(&sent);
     assert_eq!(header[0], 0x6050_0001, "TC in bits 22:20");
-    assert!(port.handle_frame(at(1), Frame::Tlp { sequence: 0, tlp: sent }, &Damage::none()).is_none());
+    assert!(!port.handle_frame(at(1), Frame::Tlp { sequence: 0, tlp: &sent }));
     assert_eq!(drain(&mut port), [up(Rate::Gt8), Notice::MalformedTlp { header }]);
 }
 
@@ -347,15 +348,15 @@ fn a_link_that_is_down_hears_nothing() {
     assert_eq!(port.take_down(at(1), false), []);
     hear(&mut port, at(1), Dllp::Ack { sequence: 5 });
     hear(&mut port, at(1), update(Class::Posted, 129, 0));
-    assert_eq!(port.handle_frame(at(1), tlp(0), &Damage::none()), None);
-    assert_eq!(port.handle_frame(at(1), tlp(0), &flipped()), None);
+    assert!(!port.handle_frame(at(1), tlp(0).as_ref()));
+    assert!(!port.handle_damaged(at(1), tlp(0).as_ref(), &flipped()));
     port.receive_broken_frame(at(1), true);
     assert_eq!(drain(&mut port), [Notice::Down { surprise: false }]);
     assert_eq!(port.transmit_ready_at(), None);
     port.bring_up(at(2));
     initialize(&mut port, at(2));
     assert_eq!(drain(&mut port), [up(Rate::Gt8)]);
-    assert!(port.handle_frame(at(3), tlp(0), &Damage::none()).is_some(), "sequence numbers begin anew");
+    assert!(port.handle_frame(at(3), tlp(0).as_ref()), "sequence numbers begin anew");
 }
 
 /// Credits of TLPs from before the link went down no longer count; those of later ones do.
@@ -363,7 +364,7 @@ fn a_link_that_is_down_hears_nothing() {
 fn credits_of_before_are_not_counted_again() {
     let mut port = active();
     for n in 0..2 {
-        assert!(port.handle_frame(at(1), tlp(n), &Damage::none()).is_some());
+        assert!(port.handle_frame(at(1), tlp(n).as_ref()));
     }
     let _ = port.take_down(at(1), true);
     port.bring_up(at(2));
@@ -371,18 +372,18 @@ fn credits_of_before_are_not_counted_again() {
     let back = |port: &mut Port| port.return_credits(at(3), TrafficClass::default(), Class::Posted, 16);
     (0..2).for_each(|_| back(&mut port));
     for n in 0..2 {
-        assert!(port.handle_frame(at(3), tlp(n), &Damage::none()).is_some());
+        assert!(port.handle_frame(at(3), tlp(n).as_ref()));
     }
-    assert!(port.handle_frame(at(3), tlp(2), &Damage::none()).is_none(), "two credits, as advertised");
+    assert!(!port.handle_frame(at(3), tlp(2).as_ref()), "two credits, as advertised");
     back(&mut port);
-    assert!(port.handle_frame(at(3), tlp(3), &Damage::none()).is_some());
+    assert!(port.handle_frame(at(3), tlp(3).as_ref()));
     // An owner that has dropped its TLPs returns no credits for them.
     let _ = port.take_down(at(4), true);
     port.forget_received();
     port.bring_up(at(5));
     initialize(&mut port, at(5));
     for n in 0..5 {
-        assert!(port.handle_frame(at(6), tlp(n), &Damage::none()).is_some());
+        assert!(port.handle_frame(at(6), tlp(n).as_ref()));
         back(&mut port);
     }
 }
@@ -409,20 +410,20 @@ fn what_no_credits_admit_is_told_of() {
     // 512 B are all of the 32 credits.
     for (bytes, told) in [(512, None), (528, Some(needs(33)))] {
         let mut port = active();
-        port.enqueue(at(1), write(0, 0x100, bytes, Attributes::empty()));
+        port.enqueue(at(1), write(0, 0x100, bytes, Attributes::empty()), Account::NONE);
         talk(&mut port);
         assert_eq!(drain(&mut port), Vec::from_iter(told), "{bytes} B to an active port");
         assert!(!port.is_idle());
         let mut early = Port::new(config(Rate::Gt8));
         early.start(Time::ZERO);
-        early.enqueue(Time::ZERO, write(0, 0x100, 16, Attributes::empty()));
-        early.enqueue(Time::ZERO, write(1, 0x100, bytes, Attributes::empty()));
+        early.enqueue(Time::ZERO, write(0, 0x100, 16, Attributes::empty()), Account::NONE);
+        early.enqueue(Time::ZERO, write(1, 0x100, bytes, Attributes::empty()), Account::NONE);
         initialize(&mut early, Time::from_ps(1));
         assert_eq!(
             drain(&mut early),
             Vec::from_iter(told.into_iter().chain([up(Rate::Gt8)])),
             "{bytes} B before"
         );
-        assert!(early.unacknowledged(0).is_some());
+        assert!(early.lend(Frame::Tlp { sequence: 0, tlp: () }).is_some());
     }
 }

@@ -80,9 +80,9 @@ impl World for Traffic {
     fn fate(&mut self, _side: usize, _nth: u64, frame: &Frame) -> Fate {
         match self.rng.below(512) {
             draw if draw < self.loss => Fate::Lost,
-            draw if draw < 2 * self.loss => {
-                Fate::Damaged([self.rng.below(u64::from(frame.bit_len())) as u32].into_iter().collect())
-            }
+            draw if draw < 2 * self.loss => Fate::Damaged(
+                [self.rng.below(u64::from(frame.as_ref().bit_len())) as u32].into_iter().collect(),
+            ),
             _ => Fate::Intact,
         }
     }

@@ -85,7 +85,7 @@ impl World for Traffic {
             return Fate::Intact;
         }
         let flips: Vec<u32> =
-            (0..frame.bit_len()).filter(|_| self.rng.next() < self.bit_error_rate).collect();
+            (0..frame.as_ref().bit_len()).filter(|_| self.rng.next() < self.bit_error_rate).collect();
         if flips.is_empty() { Fate::Intact } else { Fate::Damaged(flips.into_iter().collect()) }
     }
 }

@@ -6,8 +6,8 @@ use super::{Fabric, show};
 use crate::stages::Stage;
 use crate::topology::{HostId, Owner, PortId};
 use crate::wire::{InFlight, Odd};
-use link::{Port, SentFrame};
-use tlp::{Class, Tlp};
+use link::{Frame, SentFrame};
+use tlp::Class;
 
 impl Fabric {
     /// The oldest frame on its way to `id` arrives.
@@ -38,27 +38,30 @@ impl Fabric {
             None => (None, None, false),
             Some(Odd { again, harm, dropped }) => (again.as_ref(), harm.as_deref(), *dropped),
         };
-        let tlp = again.or_else(|| tlp_of(frame, &sender.port));
-        let tlp = harm.map_or(tlp, |harm| harm.tlp(tlp));
+        let lent = if again.is_some() { frame.with(again) } else { sender.port.lend(frame) };
+        let Some(frame) = lent.map(|frame| harm.map_or(frame, |harm| harm.alter(frame))) else { return };
         if let Some(tap) = &mut self.tap {
-            show(tap.as_mut(), now, id.peer(), id.side(), frame, tlp, odd);
+            show(tap.as_mut(), now, id.peer(), id.side(), frame, odd);
         }
         if dropped {
             return;
         }
         let accepted = match harm {
-            None => state.port.accepts_sent(now, frame, tlp),
-            Some(harm) => harm.arrive(&mut state.port, now, frame, tlp),
+            None => state.port.handle_frame(now, frame),
+            Some(harm) => harm.arrive(&mut state.port, now, frame),
         };
-        let Some(tlp) = tlp.filter(|_| accepted) else {
-            // The TLP is acknowledged, but has no effect. A duplicate may be of a TLP that had one.
-            if let Some(tlp) = tlp
-                && state.port.poll_refused()
-            {
-                self.ledger.drop(tlp.account);
+        let tlp = match frame {
+            Frame::Tlp { tlp, .. } if accepted => tlp,
+            _ => {
+                // The TLP is acknowledged, but has no effect. A duplicate may be of a TLP that had one.
+                if let Frame::Tlp { tlp, .. } = frame
+                    && state.port.poll_refused()
+                {
+                    self.ledger.drop(tlp.account);
+                }
+                self.tell_retrain(id);
+                return self.pump_link(id.index());
             }
-            self.tell_retrain(id);
-            return self.pump_link(id.index());
         };
         self.totals.tlp_hops += 1;
         self.last_progress = now;
@@ -99,9 +102,9 @@ impl Fabric {
         let Some(coming) = state.inbound.front_mut() else { return };
         // If frames were held up behind one another, several heads may arrive before the first frame is whole: only
         // that TLP goes on, and the others after it.
-        let intact = |tlp: &&Tlp| coming.odd.is_none() && !coming.passed && !tlp.is_malformed();
-        let Some(tlp) = tlp_of(coming.frame, &sender.port).filter(intact) else { return };
-        if !state.port.expects(coming.frame) {
+        let Some(Frame::Tlp { tlp, .. }) = sender.port.lend(coming.frame) else { return };
+        let intact = coming.odd.is_none() && !coming.passed && !tlp.is_malformed();
+        if !intact || !state.port.expects(coming.frame) {
             return;
         }
         coming.passed = true;
@@ -132,13 +135,5 @@ impl Fabric {
             self.ports[id.peer().index()].port.hold(self.now, until);
             self.silence.note(self.now, until, self.last_progress);
         }
-    }
-}
-
-/// The TLP of a frame that `sender` has sent, if it is one that is not acknowledged.
-fn tlp_of(frame: SentFrame, sender: &Port) -> Option<&Tlp> {
-    match frame {
-        SentFrame::Tlp { sequence } => sender.unacknowledged(sequence),
-        SentFrame::Dllp(_) => None,
     }
 }

@@ -63,7 +63,7 @@ pub(super) trait Giver {
         // The TLP moves only once more, into the port: each move of a freshly written TLP waits for the writes.
         let Some(tlp) = self.give(now, class, room) else { return false };
         let account = self.account(ledger, now, class, &tlp);
-        port.port.enqueue_for(now, tlp, account);
+        port.port.enqueue(now, tlp, account);
         true
     }
 }

@@ -11,7 +11,7 @@ use crate::topology::{HostId, LinkChange, LinkConfig, LinkEvent, LinkId, Owner, 
 use crate::wire::InFlight;
 use bitflags::bitflags;
 use config::SlotEvent;
-use link::{Lost, Notice, SentFrame};
+use link::{Frame, Lost, Notice};
 use std::collections::BTreeSet;
 use tlp::{Class, Duration, Rate, Time, Width};
 
@@ -278,8 +278,8 @@ impl Fabric {
         let state = &self.ports[index];
         let passed = state.inbound.iter().filter(|coming| coming.passed && !coming.is_lost());
         let passed = passed.filter_map(|coming| match coming.frame {
-            SentFrame::Tlp { sequence } => Some(sequence),
-            SentFrame::Dllp(_) => None,
+            Frame::Tlp { sequence, .. } => Some(sequence),
+            Frame::Dllp(_) => None,
         });
         (0..SEQUENCE_NUMBERS).filter(|n| state.port.has_received(*n)).chain(passed).collect()
     }

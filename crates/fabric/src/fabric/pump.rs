@@ -7,7 +7,7 @@ use crate::host_slot::HostSlot;
 use crate::queue::Event;
 use crate::topology::{HostId, Owner};
 use crate::wire::InFlight;
-use link::{Sent, SentFrame};
+use link::{Frame, Sent};
 
 /// What has gone onto a wire.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -94,7 +94,8 @@ impl Fabric {
 
     /// Sends a frame if one may go. It is called far more often than one may.
     fn transmit(&mut self, index: usize) -> Put {
-        if self.ports[index].port.may_send(self.now) { self.send(index) } else { Put::Nothing }
+        let ready = self.ports[index].port.transmit_ready_at();
+        if ready.is_some_and(|at| at <= self.now) { self.send(index) } else { Put::Nothing }
     }
 
     #[inline(never)]
@@ -103,18 +104,17 @@ impl Fabric {
         let id = self.ports[index].id;
         let ends = [index, id.peer().index()];
         let Ok([state, peer]) = self.ports.get_disjoint_mut(ends) else { return Put::Nothing };
-        let sent = state.port.send_next(now);
-        let Some(Sent { frame, start, end, wait }) = &sent else { return Put::Nothing };
+        let sent = state.port.poll_transmit(now);
         // The parts just written are read one by one: reading them as a whole would wait for the writes.
-        let (frame, tlp) = match frame {
-            SentFrame::Tlp { sequence } => {
-                (SentFrame::Tlp { sequence: *sequence }, state.port.unacknowledged(*sequence))
-            }
-            SentFrame::Dllp(dllp) => (SentFrame::Dllp(*dllp), None),
-        };
+        let Some(Sent { frame, start, end, wait }) = &sent else { return Put::Nothing };
+        let Some(lent) = state.port.lend(*frame) else { return Put::Nothing };
         if let Some(tap) = &mut self.tap {
-            show(tap.as_mut(), *end, id, id.side(), frame, tlp, None);
+            show(tap.as_mut(), *end, id, id.side(), lent, None);
         }
+        let tlp = match lent {
+            Frame::Tlp { tlp, .. } => Some(tlp),
+            Frame::Dllp(_) => None,
+        };
         let arrival = *end + peer.propagation;
         if let (Some(tlp), Some(wait)) = (tlp, wait) {
             self.ledger.sent(tlp.account, *start, *end, arrival, wait.credit_wait);
@@ -122,10 +122,10 @@ impl Fabric {
         let again = tlp.filter(|_| wait.is_none());
         let tail = peer.tail(*start, *end, tlp);
         let put = if wait.is_some() { Put::NewTlp } else { Put::Other };
-        let in_flight = InFlight::new(frame, again, tail);
+        let in_flight = InFlight::new(*frame, again, tail);
         if peer.faults.none() {
             peer.push_inbound(in_flight, arrival, &mut self.queue);
-        } else if let Some(cut) = peer.send_by_rules(in_flight, tlp, arrival, &mut self.queue) {
+        } else if let Some(cut) = peer.send_by_rules(in_flight, lent, arrival, &mut self.queue) {
             self.cut(id.link(), cut);
         }
         put

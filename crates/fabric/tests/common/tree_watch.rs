@@ -99,9 +99,9 @@ impl Watch {
 }
 
 impl Seen {
-    fn send(&mut self, link: u32, down: bool, frame: &Frame) {
+    fn send(&mut self, link: u32, down: bool, frame: Frame<&Tlp>) {
         match frame {
-            Frame::Tlp { sequence, tlp } => self.consume(link, down, *sequence, tlp),
+            Frame::Tlp { sequence, tlp } => self.consume(link, down, sequence, tlp),
             // What a receiver says is of the other direction; it counts when it arrives.
             Frame::Dllp(Dllp::FlowControl(fc)) if fc.kind == FlowControlKind::InitFc1 => {
                 let way = self.ways.entry((link, !down)).or_default();
@@ -173,7 +173,7 @@ impl Seen {
         match record.frame {
             Frame::Tlp { sequence, tlp } => {
                 let (requester, tag) = tlp.repr.transaction();
-                mix(u64::from(*sequence) << 32 | u64::from(requester.bits()) << 16 | u64::from(tag.bits()));
+                mix(u64::from(sequence) << 32 | u64::from(requester.bits()) << 16 | u64::from(tag.bits()));
                 mix(tlp.data.len() as u64);
                 tlp.data.bytes().iter().flat_map(|bytes| bytes.iter()).for_each(|byte| mix(u64::from(*byte)));
             }

@@ -13,7 +13,7 @@ use tlp::{Class, DataLinkFeature, Dllp, FlowControl, FlowControlKind, Time, Tlp,
 impl Port {
     /// Whether a damaged frame passes its CRC; otherwise handles the error.
     #[cold]
-    pub(super) fn survives(&mut self, frame: &Frame, damage: &Damage) -> bool {
+    pub(super) fn survives(&mut self, frame: Frame<&Tlp>, damage: &Damage) -> bool {
         if frame.survives(damage) {
             self.counters.undetected_errors += 1;
             return true;
@@ -82,15 +82,15 @@ impl Port {
     /// A frame has arrived whole, and was lost in a buffer of the port's: an Uncorrectable Internal Error. A TLP is acknowledged, and
     /// its credits go back.
     #[cold]
-    pub fn receive_into_broken_buffer(&mut self, now: Time, frame: SentFrame, sent: Option<&Tlp>) {
-        match (frame, sent) {
-            (SentFrame::Tlp { sequence }, Some(sent)) => {
-                if self.receive_tlp(now, sequence, sent) {
-                    self.lose(now, sent, Notice::UncorrectableInternal);
+    pub fn receive_into_broken_buffer(&mut self, now: Time, frame: Frame<&Tlp>) {
+        match frame {
+            Frame::Tlp { sequence, tlp } => {
+                if self.receive_tlp(now, sequence, tlp) {
+                    self.lose(now, tlp, Notice::UncorrectableInternal);
                 }
             }
-            _ if self.down => {}
-            _ => self.notices.error(Notice::UncorrectableInternal),
+            Frame::Dllp(_) if self.down => {}
+            Frame::Dllp(_) => self.notices.error(Notice::UncorrectableInternal),
         }
     }
 
@@ -112,7 +112,7 @@ impl Port {
     /// Whether a TLP with this sequence number, of which only the header has come, will be accepted if the rest arrives
     /// intact and the sender keeps to its credits. Without flow control that is unknown.
     pub fn expects(&self, frame: SentFrame) -> bool {
-        let SentFrame::Tlp { sequence } = frame else { return false };
+        let Frame::Tlp { sequence, .. } = frame else { return false };
         let active = self.channels[0].init.state() == State::Active;
         active && self.buffer.is_none() && self.receiver.expects(Sequence::from_bits(sequence))
     }

@@ -2,7 +2,7 @@
 //! The transmit half of a port: what goes onto the wire. Never waits.
 
 use super::{Port, pending};
-use crate::frame::{DLLP_WIRE_BYTES, QueueWait, Sent, SentFrame, TLP_FRAMING_BYTES};
+use crate::frame::{DLLP_WIRE_BYTES, Frame, QueueWait, Sent, TLP_FRAMING_BYTES};
 use crate::notice::Notice;
 use crate::tx::Lengths;
 use tlp::{Class, Dllp, Duration, FlowControlKind, Time};
@@ -38,15 +38,11 @@ impl Port {
         self.stalls.set_replay(self.sendable != self.ready);
     }
 
-    /// Like [`poll_transmit`](Self::poll_transmit), without copying the TLP, right after [`may_send`](Self::may_send) has
-    /// returned true, which it does not check again.
     #[inline]
-    pub fn send_next(&mut self, now: Time) -> Option<Sent> {
-        if self.pending == 0 { self.transmit_new(now) } else { self.transmit_pending(now) }
-    }
-
-    #[inline]
-    fn transmit_new(&mut self, now: Time) -> Option<Sent> {
+    pub(super) fn transmit_new(&mut self, now: Time) -> Option<Sent> {
+        if self.sendable == 0 {
+            return None;
+        }
         let index = self.arbiter.pick(self.sendable);
         let channel = &mut self.channels[index];
         let (class, lengths) = channel.head?;
@@ -69,7 +65,7 @@ impl Port {
             self.fit();
         }
         self.stalls.note(end, &mut self.counters);
-        Some(Sent { frame: SentFrame::Tlp { sequence }, start, end, wait })
+        Some(Sent { frame: Frame::Tlp { sequence, tlp: () }, start, end, wait })
     }
 
     fn count_new(&mut self, channel: usize, lengths: Lengths) {
@@ -84,7 +80,7 @@ impl Port {
     }
 
     #[inline(never)]
-    fn transmit_pending(&mut self, now: Time) -> Option<Sent> {
+    pub(super) fn transmit_pending(&mut self, now: Time) -> Option<Sent> {
         let first = self.pending.trailing_zeros() as usize;
         match 1_u64 << first {
             pending::NAK => self.transmit_nak(now),
@@ -101,7 +97,7 @@ impl Port {
     fn transmit_dllp(&mut self, now: Time, dllp: Dllp) -> Option<Sent> {
         let (start, end) = self.wire.send(now, DLLP_WIRE_BYTES, &mut self.counters);
         self.counters.dllp_bytes += u64::from(DLLP_WIRE_BYTES);
-        Some(Sent { frame: SentFrame::Dllp(dllp), start, end, wait: None })
+        Some(Sent { frame: Frame::Dllp(dllp), start, end, wait: None })
     }
 
     // A Nak also acknowledges, as an Ack would.
@@ -157,7 +153,7 @@ impl Port {
         self.replay.sent(end);
         self.counters.replayed_tlps += 1;
         self.counters.replay_bytes += u64::from(lengths.wire());
-        Some(Sent { frame: SentFrame::Tlp { sequence }, start, end, wait: None })
+        Some(Sent { frame: Frame::Tlp { sequence, tlp: () }, start, end, wait: None })
     }
 
     /// Starts a replay, after REPLAY_TIMER or a Nak (`PCIe 5.0 §3.6.2.1`).

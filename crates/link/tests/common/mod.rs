@@ -190,7 +190,8 @@ impl Joined {
                     *held = Some(tlp);
                     break;
                 }
-                port.enqueue(self.now, tlp);
+                let account = tlp.account;
+                port.enqueue(self.now, tlp, account);
                 added = true;
             }
         }
@@ -218,7 +219,10 @@ impl Joined {
         let now = self.now;
         let s = &mut self.sides[side];
         let Some((_, frame, damage)) = s.inbound.pop_front() else { return };
-        let Some(tlp) = s.port.handle_frame(now, frame, &damage) else { return };
+        if !s.port.handle_damaged(now, frame.as_ref(), &damage) {
+            return;
+        }
+        let Frame::Tlp { tlp, .. } = frame else { return };
         let (tc, class, data) = (tlp.repr.tc, tlp.class(), tlp.data_credits());
         // Buffers drain in order, whatever each asks for.
         let earliest = s.drains.back().map_or(now, |d| d.0);
@@ -244,13 +248,14 @@ impl Joined {
         }
         let nth = s.sent;
         s.sent += 1;
-        let damage = match world.fate(side, nth, &sent.frame) {
+        let frame = s.port.lend(sent.frame).expect("a TLP that was just sent").cloned();
+        let damage = match world.fate(side, nth, &frame) {
             Fate::Intact => Damage::none(),
             Fate::Damaged(damage) => damage,
             Fate::Lost => return true,
         };
         let at = sent.end + self.propagation;
-        self.sides[1 - side].inbound.push_back((at, sent.frame, damage));
+        self.sides[1 - side].inbound.push_back((at, frame, damage));
         true
     }
 }
