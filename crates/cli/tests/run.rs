@@ -118,6 +118,19 @@ fn what_a_run_reports() {
     assert!(report["root_complex"]["interrupts"].as_u64() > Some(0));
 }
 
+#[test]
+fn latencies_are_left_out_where_asked() {
+    let without = ["run", "--json", "--no-latencies", &lab("ping.toml")];
+    let (with, without) = (json(&["run", "--json", &lab("ping.toml")]), json(&without));
+    assert!(with["links"][0]["transactions"].as_array().is_some_and(|kinds| !kinds.is_empty()));
+    assert_eq!(without["links"][0]["transactions"], Value::Array(Vec::new()));
+    for key in ["simulated_ns", "events", "tlp_hops", "devices"] {
+        assert_eq!(with[key], without[key], "{key}");
+    }
+    let text = riser_ok(&["run", "--no-latencies", &lab("ping.toml")]);
+    assert!(!text.contains("How long transactions took"), "{text}");
+}
+
 /// Writes of a Traffic Class that is on no channel: counted, named by the link's line, and by none where nothing is wrong.
 #[test]
 fn errors_are_named() {

@@ -211,6 +211,12 @@ impl Fabric {
         self.ledger.clear_breakdowns();
     }
 
+    /// Whether accounts of transactions are kept, as they are at first. Without them there are no breakdowns, no totals and
+    /// nothing for a transaction tap to see, of what begins from now on; all else is the same, and a hop costs less.
+    pub fn keep_accounts(&mut self, keep: bool) {
+        self.ledger.is_kept = keep;
+    }
+
     /// Number of transactions, by outcome.
     pub fn account_totals(&self) -> AccountTotals {
         self.ledger.totals()

@@ -88,6 +88,8 @@ struct Request {
 
 /// All accounts, and the sums over closed ones.
 pub(crate) struct Ledger {
+    /// Whether accounts are opened: without them nothing is counted.
+    pub(crate) is_kept: bool,
     entries: Vec<Entry>,
     free: Vec<u32>,
     next_generation: u32,
@@ -100,6 +102,7 @@ pub(crate) struct Ledger {
 impl Ledger {
     pub(crate) fn new(links: usize) -> Ledger {
         Ledger {
+            is_kept: true,
             entries: Vec::with_capacity(MAX_ACCOUNTS),
             free: Vec::with_capacity(MAX_ACCOUNTS),
             next_generation: 1,
@@ -130,6 +133,9 @@ impl Ledger {
 
     /// Opens the account of request `tlp`, begun by a device (`Side::Device`) or the host at `now`; returns its name.
     pub(crate) fn open(&mut self, now: Time, link: usize, asking: Side, tlp: &Tlp) -> Account {
+        if !self.is_kept {
+            return Account::NONE;
+        }
         let Request { kind, requester, tag, bytes } = Request::of(asking, tlp);
         let generation = self.next_generation;
         self.next_generation = if generation + 1 == GENERATIONS { 1 } else { generation + 1 };

@@ -448,3 +448,24 @@ proptest! {
         prop_assert!(replay == 0 || replays(Side::Root) + replays(Side::Device) > 0);
     }
 }
+
+/// Without accounts nobody is told of transactions, and all else is as with them.
+#[test]
+fn without_accounts_only_the_accounts_are_missing() {
+    let outcome = |keep: bool| {
+        let raw = Raw::new();
+        let nth = |n| if n % 3 == 0 { read(0x1000, 256) } else { write(0x1000, 64) };
+        (0..20).for_each(|n| raw.send(50_000 + n * 300, nth(n)));
+        let mut fabric = System::new().raw(slow(), &raw).without_program();
+        fabric.keep_accounts(keep);
+        let all = watch(&mut fabric);
+        assert_eq!(fabric.run(Limits::default()), Stop::Finished);
+        let told = (all.0.borrow().len(), fabric.account_totals().opened);
+        let arrivals: Vec<_> = raw.0.borrow().received().iter().map(|(at, tlp)| (*at, tlp.repr)).collect();
+        let counters = *fabric.port_counters(PortId::new(LinkId(0), Side::Device));
+        (told, (fabric.now(), fabric.totals(), counters, arrivals))
+    };
+    let (with, without) = (outcome(true), outcome(false));
+    assert_eq!((with.0, without.0), ((20, 20), (0, 0)));
+    assert_eq!(with.1, without.1);
+}

@@ -56,6 +56,8 @@ impl Task<'_> {
         )?;
         let mut assembly = lab::build_with(&LabFile { lab, base: ".".into() }, host)?;
         let results = assembly.measured().ok_or("no device of the lab measures transfers")?;
+        // The card measures all that is written.
+        assembly.fabric.keep_accounts(false);
         let mut run = Run { fabric: &mut assembly.fabric, results: &results, cancel };
         match self.key.test.is_latency() {
             true => self.latency(&mut run, batch, batches),

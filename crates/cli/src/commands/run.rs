@@ -83,6 +83,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "OUT.jsonl")]
     transactions_json: Option<PathBuf>,
 
+    /// Do not count where transactions spend their time: the report has no latencies, and the run is quicker
+    #[arg(long, conflicts_with = "transactions_json")]
+    no_latencies: bool,
+
     /// Overwrite the files of --capture and --transactions-json where they exist
     #[arg(long)]
     force: bool,
@@ -117,6 +121,7 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
         assembly = lab::build(&file).map_err(Failure::Run)?;
     }
     output::warn(assembly.warnings());
+    assembly.fabric.keep_accounts(!args.no_latencies);
     let taps = Taps::open(&args, &file, &mut assembly)?;
     let before = cpu::seconds();
     let stop = drive::drive(&mut assembly, file.lab.limit_us, &taps, &interrupted)?;

@@ -92,7 +92,6 @@ fn hot_plug(events: &[HotPlugReport], f: &mut Formatter<'_>) -> fmt::Result {
 }
 
 fn transactions(links: &[LinkReport], f: &mut Formatter<'_>) -> fmt::Result {
-    write!(f, "\n\nHow long transactions took and where, in ns")?;
     let all = links.iter().flat_map(|link| link.transactions.iter().map(move |t| (&link.slot, t)));
     let rows = all.flat_map(|(slot, t)| {
         let head = move |which: &str| match which {
@@ -102,7 +101,7 @@ fn transactions(links: &[LinkReport], f: &mut Formatter<'_>) -> fmt::Result {
         t.rows().into_iter().map(move |(which, whole, parts)| (head(which), whole, parts))
     });
     match table::parts(&["slot", "kind", "requests", ""], rows.collect()) {
-        Some(table) => write!(f, "\n{table}"),
+        Some(table) => write!(f, "\n\nHow long transactions took and where, in ns\n{table}"),
         None => Ok(()),
     }
 }
