@@ -2,7 +2,7 @@
 //! Root ports as functions: type 1 functions of bus 0, root port `n` being 00:(n+1).0 (`PCIe 5.0 §7.3.1`). Handles
 //! configuration requests to them and their effects, errors and interrupts. It never routes.
 
-use super::{Base, RootComplex, RootPort};
+use super::{Base, RootComplex, RootPort, Watch};
 use crate::bridge::{Action, Bridge, Held, Routes};
 use crate::topology::MSI_WINDOW;
 use config::cap::pcie::LINK_CAPABILITIES;
@@ -100,7 +100,11 @@ impl RootPort {
         self.config.rcb = function.bridge.space().rcb();
         self.config.completion_attributes = function.bridge.space().completion_attributes();
         let contained = function.held.contains(Held::CONTAINED);
-        self.watched = passes_peers || contained || !function.routes.lets_all_up();
+        self.watch = match function.routes.lets_all_up() && !contained {
+            true if passes_peers => Watch::BesideMemory,
+            true => Watch::Nothing,
+            false => Watch::Everything,
+        };
     }
 }
 

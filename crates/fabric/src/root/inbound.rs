@@ -5,7 +5,7 @@ use super::completer::Job;
 use super::effects::Due;
 use super::memory::Service;
 use super::peer::Verdict;
-use super::{Base, ROOT_ID, RootComplex};
+use super::{Base, ROOT_ID, RootComplex, Watch};
 use crate::memory_system::Access;
 use crate::topology::MSI_WINDOW;
 use config::{Side, Uncorrectable};
@@ -61,7 +61,7 @@ impl RootComplex {
     }
 
     fn write(&mut self, port: usize, now: Time, m: &MemoryRequest, tlp: &Tlp) {
-        if self.base.ports[port].watched && !self.lets_post(port, now, tlp) {
+        if self.base.must_judge(port, tlp) && !self.lets_post(port, now, tlp) {
             return;
         }
         if tlp.prefixes.has_reserved() {
@@ -104,7 +104,7 @@ impl RootComplex {
     }
 
     fn start(&mut self, port: usize, now: Time, tlp: &Tlp) {
-        if self.base.ports[port].watched && !self.lets_start(port, now, tlp) {
+        if self.base.must_judge(port, tlp) && !self.lets_start(port, now, tlp) {
             return;
         }
         self.base.return_credits(port, tlp);
@@ -175,6 +175,18 @@ impl RootComplex {
 }
 
 impl Base {
+    /// Whether it is open where a request goes, and whether it may.
+    #[inline]
+    fn must_judge(&self, port: usize, tlp: &Tlp) -> bool {
+        match (self.ports[port].watch, &tlp.repr.body) {
+            (Watch::Nothing, _) => false,
+            (Watch::BesideMemory, Body::Memory(m)) => {
+                !self.memory.contains(m.requester, m.span.first_byte(), m.span.byte_count())
+            }
+            _ => true,
+        }
+    }
+
     /// What a root port accepts: no local prefixes, and as many End-End prefixes as its function says, or four without
     /// a function. A link hands on no TLP of a Traffic Class that it does not map.
     fn limits(&self, port: usize, tlp: &Tlp) -> Limits {

@@ -2,7 +2,7 @@
 //! Messages that reach a root port: for its function, for the host program, or for nobody (`PCIe 5.0 §2.2.8`). None
 //! passes between root ports (§2.2.8.6 leaves it open).
 
-use super::Base;
+use super::{Base, Watch};
 use super::peer::Verdict;
 use crate::stages::Stage;
 use config::{Side, Uncorrectable};
@@ -22,7 +22,7 @@ pub(super) const FOR_PROGRAM: MessageCodes = MessageCodes::of(&[VENDOR_DEFINED_T
 impl Base {
     /// Messages that end here go to the host program, except those for a root port's function.
     pub(super) fn message(&mut self, port: usize, now: Time, m: &Message, tlp: &Tlp) {
-        if self.ports[port].watched && !self.lets_message(port, now, tlp) {
+        if self.ports[port].watch != Watch::Nothing && !self.lets_message(port, now, tlp) {
             return;
         }
         self.counters.messages += 1;

@@ -178,10 +178,20 @@ struct Base {
 /// Most posted TLPs of the host of one Traffic Class that wait at a root port; further ones wait in the program.
 const MAX_POSTED_OUT: usize = 16;
 
+/// The requests from below that must be judged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Watch {
+    /// None: all are for memory, or for nobody.
+    Nothing,
+    /// Those that memory does not answer: they may be for another root port.
+    BesideMemory,
+    /// Each.
+    Everything,
+}
+
 struct RootPort {
     config: PortSettings,
-    /// True if every request from below must be judged.
-    watched: bool,
+    watch: Watch,
     /// Max_Payload_Size of a preset port.
     preset_mps: Mps,
     function: Option<Box<Function>>,
@@ -516,7 +526,7 @@ impl RootPort {
         let function = space.and_then(|space| Function::new(space, number, preset)).map(Box::new);
         RootPort {
             config: PortSettings { mps, rcb, completion_attributes: Attributes::COMPLETED },
-            watched: false,
+            watch: Watch::Nothing,
             preset_mps: mps,
             function,
             tags: requester::tags(profile.max_host_requests_per_port),
