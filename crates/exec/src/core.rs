@@ -5,11 +5,11 @@
 //! a future dropped before the host has accepted the operation takes it back, so that it never happened; one dropped
 //! later gives up its result.
 
-use super::Executor;
 use super::calls::Calls;
 use super::queue::OutQueue;
 use super::timers::{TimerKey, Timers};
 use super::wait::wake;
+use super::{Executor, Own};
 use std::cell::{Cell, RefCell};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -22,11 +22,11 @@ pub trait Outgoing: Unpin {
     fn set_id(&mut self, id: u32);
 }
 
-/// Virtual time as last told, and the sleepers.
-#[derive(Default)]
-pub(crate) struct Clock {
+/// Virtual time as last told, and the sleepers among the tasks.
+struct Clock {
     now: Cell<Time>,
     timers: RefCell<Timers>,
+    tasks: Rc<Own>,
 }
 
 struct State<O, E> {
@@ -59,16 +59,10 @@ impl<O: Outgoing, E> Core<O, E> {
     }
 
     fn with_calls(pool: PayloadPool, now: Time, calls: Calls<E>) -> Core<O, E> {
-        let clock = Clock { now: Cell::new(now), timers: RefCell::default() };
+        let exec = Executor::default();
+        let clock = Clock { now: Cell::new(now), timers: RefCell::default(), tasks: Rc::clone(&exec.own) };
         let state = RefCell::new(State { queues: Default::default(), calls });
-        Core {
-            exec: Executor::default(),
-            pool,
-            clock: Rc::new(clock),
-            state,
-            news: Cell::default(),
-            filled: Cell::default(),
-        }
+        Core { exec, pool, clock: Rc::new(clock), state, news: Cell::default(), filled: Cell::default() }
     }
 
     /// Virtual time, as last told.
@@ -88,8 +82,8 @@ impl<O: Outgoing, E> Core<O, E> {
         self.set_now(now);
         loop {
             let due = self.clock.timers.borrow_mut().pop_due(now);
-            let Some(waker) = due else { return };
-            waker.wake();
+            let Some(sleeper) = due else { return };
+            self.exec.own.wake(sleeper);
         }
     }
 
@@ -111,7 +105,7 @@ impl<O: Outgoing, E> Core<O, E> {
             (item, sleeper, queue.room.first())
         };
         if let Some(sleeper) = sleeper {
-            self.exec.wake(sleeper);
+            self.exec.own.wake(sleeper);
         }
         wake(next);
         Some(item)
@@ -158,7 +152,7 @@ impl<O: Outgoing, E> Core<O, E> {
             (sleeper, next)
         };
         if let Some(sleeper) = sleeper {
-            self.exec.wake(sleeper);
+            self.exec.own.wake(sleeper);
         }
         next.into_iter().for_each(wake);
     }
@@ -202,7 +196,7 @@ impl<O: Outgoing, E> Core<O, E> {
             }
             queue.room.leave(&mut turn.ticket);
             let item = turn.item.as_mut()?;
-            let sleeper = self.exec.sleeper(waker);
+            let sleeper = self.exec.own.sleeper(waker);
             let (id, sleeper) = if called { (calls.begin(sleeper), None) } else { (0, Some(sleeper)) };
             item.set_id(id);
             let number = queue.push(turn.item.take(), sleeper);
@@ -227,14 +221,14 @@ impl<O: Outgoing, E> Core<O, E> {
         if queue.is_accepted(number) {
             return Poll::Ready(());
         }
-        queue.set_sleeper(number, self.exec.sleeper(waker));
+        queue.set_sleeper(number, self.exec.own.sleeper(waker));
         Poll::Pending
     }
 
     fn poll_call(&self, queue: usize, id: u32, waker: &Waker) -> Poll<Result<Data, E>> {
         let (result, next) = {
             let State { queues, calls } = &mut *self.state.borrow_mut();
-            let result = calls.poll(id, || self.exec.sleeper(waker));
+            let result = calls.poll(id, || self.exec.own.sleeper(waker));
             (result, queues[queue].room.first())
         };
         wake(next.filter(|_| result.is_ready()));
@@ -394,7 +388,7 @@ impl Future for Sleep {
         }
         // `Time::MAX` means never.
         if this.deadline < Time::MAX {
-            timers.sleep(&mut this.key, this.deadline, cx.waker());
+            timers.sleep(&mut this.key, this.deadline, this.clock.tasks.sleeper(cx.waker()));
         }
         Poll::Pending
     }

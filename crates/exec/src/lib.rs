@@ -119,10 +119,62 @@ impl Ready {
     }
 }
 
-/// What an executor shares with the wakers of its tasks.
+/// What an executor shares with those who wake its tasks.
 struct Own {
     inbox: Arc<Inbox>,
+    /// Woken tasks; those woken from elsewhere than from within it while it runs wait in the inbox.
     ready: RefCell<Ready>,
+    tasks: RefCell<Tasks>,
+    /// The task that is being polled, or [`NOBODY`].
+    current: Cell<u32>,
+}
+
+impl Own {
+    /// Tells whom `waker` wakes.
+    #[inline]
+    fn sleeper(&self, waker: &Waker) -> Sleeper {
+        let task = self.current.get();
+        match self.tasks.borrow().slots.get(task as usize) {
+            Some(slot) if slot.waker.will_wake(waker) => Sleeper::Task(task),
+            _ => Sleeper::Waker(waker.clone()),
+        }
+    }
+
+    /// Wakes a sleeper.
+    #[inline]
+    fn wake(&self, sleeper: Sleeper) {
+        match sleeper {
+            Sleeper::Task(task) => self.wake_task(task),
+            Sleeper::Waker(waker) => waker.wake(),
+        }
+    }
+
+    /// Makes `task` the last of the ready ones, unless it is among them.
+    #[inline]
+    fn wake_task(&self, task: u32) {
+        self.empty_inbox();
+        self.ready.borrow_mut().add(task);
+    }
+
+    /// Moves the tasks woken from elsewhere to the ready ones, before anyone else is woken or polled.
+    fn empty_inbox(&self) {
+        if self.inbox.any() {
+            self.take_inbox();
+        }
+    }
+
+    #[cold]
+    fn take_inbox(&self) {
+        let tasks = self.tasks.borrow();
+        let mut inbox = self.inbox.lock();
+        self.inbox.any.store(false, Ordering::Release);
+        for task in inbox.drain(..) {
+            let Some(slot) = tasks.slots.get(task as usize) else { continue };
+            // Cleared before the poll, so that a wake during it counts; by a swap, so that the cause of the wake is seen.
+            slot.signal.in_inbox.swap(false, Ordering::AcqRel);
+            self.ready.borrow_mut().add(task);
+        }
+    }
 }
 
 thread_local! {
@@ -187,11 +239,7 @@ impl Tasks {
 
 /// A set of tasks. No method holds a borrow while a future or waker of the program runs, so these may call back.
 pub struct Executor {
-    /// Woken tasks; those woken from elsewhere than from within it while it runs wait in the inbox.
     own: Rc<Own>,
-    tasks: RefCell<Tasks>,
-    /// The task that is being polled, or [`NOBODY`].
-    current: Cell<u32>,
     /// Polls at this instant.
     polls: Cell<u32>,
     /// The last task polled when the polls of this instant were used up, or [`NOBODY`].
@@ -202,10 +250,14 @@ pub struct Executor {
 
 impl Default for Executor {
     fn default() -> Executor {
-        Executor {
-            own: Rc::new(Own { inbox: Arc::default(), ready: RefCell::default() }),
+        let own = Own {
+            inbox: Arc::default(),
+            ready: RefCell::default(),
             tasks: RefCell::default(),
             current: Cell::new(NOBODY),
+        };
+        Executor {
+            own: Rc::new(own),
             polls: Cell::new(0),
             spinning: Cell::new(NOBODY),
             refused: Cell::new(0),
@@ -276,32 +328,13 @@ impl Executor {
     }
 
     fn label_of(&self, task: u32) -> Option<Rc<str>> {
-        self.tasks.borrow().slots.get(task as usize)?.label.borrow().clone()
+        self.own.tasks.borrow().slots.get(task as usize)?.label.borrow().clone()
     }
 
     /// Sets on whose behalf the task that is being polled runs from now on, as do those that it spawns.
     pub fn set_label(&self, label: &str) {
-        if let Some(slot) = self.tasks.borrow().slots.get(self.current.get() as usize) {
+        if let Some(slot) = self.own.tasks.borrow().slots.get(self.own.current.get() as usize) {
             *slot.label.borrow_mut() = Some(label.into());
-        }
-    }
-
-    /// Tells whom `waker` wakes.
-    #[inline]
-    pub(crate) fn sleeper(&self, waker: &Waker) -> Sleeper {
-        let task = self.current.get();
-        match self.tasks.borrow().slots.get(task as usize) {
-            Some(slot) if slot.waker.will_wake(waker) => Sleeper::Task(task),
-            _ => Sleeper::Waker(waker.clone()),
-        }
-    }
-
-    /// Wakes a sleeper.
-    #[inline]
-    pub(crate) fn wake(&self, sleeper: Sleeper) {
-        match sleeper {
-            Sleeper::Task(task) => self.wake_task(task),
-            Sleeper::Waker(waker) => waker.wake(),
         }
     }
 
@@ -327,12 +360,12 @@ impl Executor {
 
     /// True where a further task has room.
     pub fn has_room(&self) -> bool {
-        self.tasks.borrow().live() < MAX_TASKS
+        self.own.tasks.borrow().live() < MAX_TASKS
     }
 
     /// Tasks that have not ended.
     pub fn live(&self) -> usize {
-        self.tasks.borrow().live()
+        self.own.tasks.borrow().live()
     }
 
     /// Tasks that were refused for want of room.
@@ -348,9 +381,9 @@ impl Executor {
     /// Drops every task, oldest slot first, and takes no new ones.
     pub fn close(&self) {
         self.closed.set(true);
-        let count = self.tasks.borrow().slots.len();
+        let count = self.own.tasks.borrow().slots.len();
         for index in 0..count {
-            let future = self.tasks.borrow().slots[index].future.take();
+            let future = self.own.tasks.borrow().slots[index].future.take();
             drop(future);
         }
     }
@@ -365,7 +398,7 @@ impl Executor {
 
     fn insert(&self, future: TaskFuture) {
         let index = {
-            let mut tasks = self.tasks.borrow_mut();
+            let mut tasks = self.own.tasks.borrow_mut();
             let index = tasks.free.pop().unwrap_or_else(|| {
                 let index = tasks.slots.len() as u32;
                 tasks.slots.push(Rc::new(self.new_slot(index)));
@@ -374,11 +407,12 @@ impl Executor {
             });
             let slot = &tasks.slots[index as usize];
             slot.future.set(Some(future));
-            let label = tasks.slots.get(self.current.get() as usize).and_then(|s| s.label.borrow().clone());
+            let label =
+                tasks.slots.get(self.own.current.get() as usize).and_then(|s| s.label.borrow().clone());
             *slot.label.borrow_mut() = label;
             index
         };
-        self.wake_task(index);
+        self.own.wake_task(index);
     }
 
     fn new_slot(&self, task: u32) -> Slot {
@@ -392,53 +426,26 @@ impl Executor {
         }
     }
 
-    /// Makes `task` the last of the ready ones, unless it is among them.
-    #[inline]
-    fn wake_task(&self, task: u32) {
-        self.empty_inbox();
-        self.own.ready.borrow_mut().add(task);
-    }
-
-    /// Moves the tasks woken from elsewhere to the ready ones, before anyone else is woken or polled.
-    fn empty_inbox(&self) {
-        if self.own.inbox.any() {
-            self.take_inbox();
-        }
-    }
-
-    #[cold]
-    fn take_inbox(&self) {
-        let tasks = self.tasks.borrow();
-        let mut inbox = self.own.inbox.lock();
-        self.own.inbox.any.store(false, Ordering::Release);
-        for task in inbox.drain(..) {
-            let Some(slot) = tasks.slots.get(task as usize) else { continue };
-            // Cleared before the poll, so that a wake during it counts; by a swap, so that the cause of the wake is seen.
-            slot.signal.in_inbox.swap(false, Ordering::AcqRel);
-            self.own.ready.borrow_mut().add(task);
-        }
-    }
-
     fn next_ready(&self) -> Option<u32> {
         if self.closed.get() {
             return None;
         }
-        self.empty_inbox();
+        self.own.empty_inbox();
         self.own.ready.borrow_mut().pop()
     }
 
     fn poll_task(&self, task: u32) {
-        let Some(slot) = self.tasks.borrow().slots.get(task as usize).map(Rc::clone) else { return };
+        let Some(slot) = self.own.tasks.borrow().slots.get(task as usize).map(Rc::clone) else { return };
         let Some(mut future) = slot.future.take() else { return };
-        self.current.set(task);
+        self.own.current.set(task);
         let pending = future.as_mut().poll(&mut Context::from_waker(&slot.waker)).is_pending();
-        self.current.set(NOBODY);
+        self.own.current.set(NOBODY);
         if pending {
             slot.future.set(Some(future));
             return;
         }
         drop(future);
-        self.tasks.borrow_mut().free.push(task);
+        self.own.tasks.borrow_mut().free.push(task);
     }
 }
 

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The sleepers of a program, by the time at which each wakes.
 
-use super::wait::keep_waker;
+use super::Sleeper;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::task::Waker;
 use tlp::Time;
 
 /// The key of a sleeper; stale once that was woken or cancelled.
@@ -16,7 +15,7 @@ pub(crate) struct TimerKey {
 
 struct Slot {
     number: u64,
-    waker: Option<Waker>,
+    sleeper: Option<Sleeper>,
 }
 
 /// Sleepers, woken in the order of their times, and at one time in the order in which they began. There are as many
@@ -42,23 +41,23 @@ impl Timers {
     }
 
     /// Sleeps until `time`; a sleeper that `key` names goes on until then.
-    pub(crate) fn sleep(&mut self, key: &mut Option<TimerKey>, time: Time, waker: &Waker) {
+    pub(crate) fn sleep(&mut self, key: &mut Option<TimerKey>, time: Time, sleeper: Sleeper) {
         match key.filter(|key| self.is_live(key)) {
-            Some(key) => keep_waker(&mut self.slots[key.slot as usize].waker, waker),
-            None => *key = Some(self.insert(time, waker.clone())),
+            Some(key) => self.slots[key.slot as usize].sleeper = Some(sleeper),
+            None => *key = Some(self.insert(time, sleeper)),
         }
     }
 
-    /// Removes the next sleeper whose time has come at `now`; returns its waker.
-    pub(crate) fn pop_due(&mut self, now: Time) -> Option<Waker> {
+    /// Removes the next sleeper whose time has come at `now`; returns whom to wake.
+    pub(crate) fn pop_due(&mut self, now: Time) -> Option<Sleeper> {
         let Reverse((time, _, slot)) = *self.heap.peek()?;
         if time > now {
             return None;
         }
         self.heap.pop();
-        let waker = self.release(slot);
+        let sleeper = self.release(slot);
         self.drop_stale_top();
-        waker
+        sleeper
     }
 
     /// Cancels a sleeper.
@@ -72,14 +71,14 @@ impl Timers {
         }
     }
 
-    fn insert(&mut self, time: Time, waker: Waker) -> TimerKey {
+    fn insert(&mut self, time: Time, sleeper: Sleeper) -> TimerKey {
         self.next_number += 1;
         let number = self.next_number;
         let slot = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot { number: 0, waker: None });
+            self.slots.push(Slot { number: 0, sleeper: None });
             self.slots.len() as u32 - 1
         });
-        self.slots[slot as usize] = Slot { number, waker: Some(waker) };
+        self.slots[slot as usize] = Slot { number, sleeper: Some(sleeper) };
         self.heap.push(Reverse((time, number, slot)));
         TimerKey { slot, number }
     }
@@ -88,11 +87,11 @@ impl Timers {
         self.slots[key.slot as usize].number == key.number
     }
 
-    fn release(&mut self, slot: u32) -> Option<Waker> {
+    fn release(&mut self, slot: u32) -> Option<Sleeper> {
         let place = &mut self.slots[slot as usize];
         place.number = 0;
         self.free.push(slot);
-        place.waker.take()
+        place.sleeper.take()
     }
 
     // Removes stale entries at the top, so that `next` always names a sleeper.
@@ -114,16 +113,16 @@ mod tests {
     fn cancelled_sleepers_are_neither_named_nor_kept() {
         let mut timers = Timers::default();
         let mut first = None;
-        timers.sleep(&mut first, Time::from_ps(u64::MAX - 1), Waker::noop());
+        timers.sleep(&mut first, Time::from_ps(u64::MAX - 1), Sleeper::Task(0));
         for ps in 0..10_000 {
             let mut key = None;
-            timers.sleep(&mut key, Time::from_ps(ps), Waker::noop());
+            timers.sleep(&mut key, Time::from_ps(ps), Sleeper::Task(0));
             assert_eq!(timers.next(), Some(Time::from_ps(ps)));
             timers.cancel(&mut key);
         }
         for ps in 0..10_000 {
             let mut key = None;
-            timers.sleep(&mut key, Time::from_ps(u64::MAX - ps), Waker::noop());
+            timers.sleep(&mut key, Time::from_ps(u64::MAX - ps), Sleeper::Task(0));
             timers.cancel(&mut key);
         }
         assert_eq!((timers.len(), timers.next()), (1, Some(Time::from_ps(u64::MAX - 1))));

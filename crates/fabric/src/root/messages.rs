@@ -2,8 +2,8 @@
 //! Messages that reach a root port: for its function, for the host program, or for nobody (`PCIe 5.0 §2.2.8`). None
 //! passes between root ports (§2.2.8.6 leaves it open).
 
-use super::{Base, Watch};
 use super::peer::Verdict;
+use super::{Base, Watch};
 use crate::stages::Stage;
 use config::{Side, Uncorrectable};
 use host::{HostInput, HostMessage};
