@@ -17,7 +17,7 @@ const SWEEPS: [&str; 4] = [
 ];
 
 fn rule() -> Rule {
-    Rule { latency_batch: 128, latency_batches: 6, warm_up_lines: 8192, ..Rule::quick() }
+    Rule { latency_batch: 128, latency_batches: 6, seen_lines: 8192, ..Rule::quick() }
 }
 
 fn text(name: &str) -> &'static str {

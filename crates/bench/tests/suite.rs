@@ -119,7 +119,7 @@ fn suite(folder: &Path, experiments: &[&str]) -> Suite {
     Suite {
         machines: vec![Machine::profile("ideal", "nfp6000")],
         experiments: experiments.iter().map(|name| Experiment::named(name).unwrap()).collect(),
-        rule: Rule { warm_up_lines: 64, ..rule },
+        rule: Rule { seen_lines: 64, ..rule },
         extra: Extra::default(),
         seed: 1,
         jobs: 2,

@@ -192,17 +192,7 @@ impl Card {
     fn next(&self) -> (u64, (bool, bool)) {
         let issued = self.issued.replace(self.issued.get() + 1);
         let address = self.window.wrapping_add(self.units.borrow_mut().next_offset());
-        (address, self.kind(issued))
-    }
-
-    /// Whether transfer number `issued` writes, and whether it reads.
-    fn kind(&self, issued: u64) -> (bool, bool) {
-        match self.settings.test {
-            Test::LatRd | Test::BwRd => (false, true),
-            Test::BwWr => (true, false),
-            Test::LatWrRd => (true, true),
-            Test::BwRdWr => (!issued.is_multiple_of(2), issued.is_multiple_of(2)),
-        }
+        (address, self.settings.nth(issued))
     }
 
     /// A transfer that began at `start` has ended.

@@ -158,21 +158,21 @@ fn lines_behind_the_eighth_are_fetched_while_completions_leave() {
 #[test]
 fn a_read_takes_longer_by_the_figure_of_its_line() {
     use CachePreparation::{ThrashByHost, WriteByDevice, WriteByHost};
-    let by_host = WriteByHost { address: BUFFER, bytes: 4096 };
-    let by_device = WriteByDevice { requester: requester(0), address: BUFFER, bytes: 4096, passes: 2 };
+    let by_host = || WriteByHost { address: BUFFER, bytes: 4096 };
+    let by_device = || WriteByDevice { requester: requester(0), address: BUFFER, bytes: 4096, passes: 2 };
     let rows = [
         ((0, 0, 0), ThrashByHost, 80),
-        ((0, 0, 0), by_host, 40),
-        ((0, 0, 0), by_device, 0),
-        ((0, 0, 1), by_host, 94),
-        ((0, 1, 0), by_host, 40),
-        ((0, 1, 1), by_host, 120),
-        ((0, 1, 1), by_device, 0),
+        ((0, 0, 0), by_host(), 40),
+        ((0, 0, 0), by_device(), 0),
+        ((0, 0, 1), by_host(), 94),
+        ((0, 1, 0), by_host(), 40),
+        ((0, 1, 1), by_host(), 120),
+        ((0, 1, 1), by_device(), 0),
     ];
     for ((device_socket, memory_socket, program_socket), preparation, expected) in rows {
         let settings = HostSettings { iommu: None, device_socket, memory_socket, program_socket };
         let asks = [(0, 50_000, MemoryOp::Read, BUFFER, 64)];
-        let excess = excess(modelled(settings), &[preparation], &asks);
+        let excess = excess(modelled(settings), std::slice::from_ref(&preparation), &asks);
         assert_eq!(excess, [expected], "{device_socket}{memory_socket}{program_socket} {preparation:?}");
     }
 }
@@ -180,7 +180,7 @@ fn a_read_takes_longer_by_the_figure_of_its_line() {
 /// Reading allocates nothing; writing does, and a preparation goes over what was there before.
 #[test]
 fn states_follow_one_another() {
-    let warm = CachePreparation::WriteByHost { address: BUFFER, bytes: 4096 };
+    let warm = || CachePreparation::WriteByHost { address: BUFFER, bytes: 4096 };
     let read = |at, address| (0, at, MemoryOp::Read, address, 64);
     let write = |at, address| (0, at, MemoryOp::Write, address, 64);
     let asks = [
@@ -190,9 +190,9 @@ fn states_follow_one_another() {
         read(80_000, BUFFER),
         read(90_000, BUFFER + 64),
     ];
-    let cold = [warm, CachePreparation::ThrashByHost];
+    let cold = [warm(), CachePreparation::ThrashByHost];
     assert_eq!(excess(modelled(local()), &cold, &asks), [80, 80, 26, 0, 80]);
-    assert_eq!(excess(modelled(local()), &[warm], &asks), [40, 40, 0, 0, 40]);
+    assert_eq!(excess(modelled(local()), &[warm()], &asks), [40, 40, 0, 0, 40]);
 }
 
 /// A read right behind a write of the same root port waits until it is visible, which an eviction or a fetch puts off; one
@@ -210,7 +210,7 @@ fn a_read_waits_for_the_writes_of_its_port() {
     // Bytes of the write, whether the lines are there, and how much later the write is visible.
     let rows = [(64, true, 0), (64, false, 26), (8, true, 0), (8, false, 80)];
     let behind = |bytes, warm: bool| {
-        let preparation = if warm { vec![device] } else { Vec::new() };
+        let preparation = if warm { vec![device.clone()] } else { Vec::new() };
         latencies(modelled(local()), &preparation, &asks(bytes, 0))[1]
     };
     let base_64 = behind(64, true);
@@ -221,7 +221,7 @@ fn a_read_waits_for_the_writes_of_its_port() {
         let missed = if warm { 0 } else { 80 };
         assert_eq!((behind(bytes, warm) - base) / 1000, expected + missed, "{bytes} {warm}");
     }
-    let alone = latencies(modelled(local()), &[device], &asks(64, 1)[1..])[0];
+    let alone = latencies(modelled(local()), std::slice::from_ref(&device), &asks(64, 1)[1..])[0];
     assert_eq!(latencies(modelled(local()), &[device], &asks(64, 1))[1], alone);
     assert!(
         base_64 > alone + 600_000,

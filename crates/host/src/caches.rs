@@ -5,7 +5,7 @@
 use tlp::Bdf;
 
 /// How caches and translation caches are prepared; the names are those of pcie-bench (SIGCOMM'18, section 4).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CachePreparation {
     /// The host writes over much more memory than its caches hold: nothing of a benchmark's buffer is left in them.
     ThrashByHost,
@@ -37,5 +37,14 @@ pub enum CachePreparation {
         bytes: u64,
         /// Seed of the random places.
         seed: u64,
+    },
+    /// The device reads and writes at these places, in order.
+    TransfersOfDevice {
+        /// The function that reads and writes.
+        requester: Bdf,
+        /// Bytes of each transfer.
+        bytes: u32,
+        /// The address of each, and whether it writes.
+        places: Vec<(u64, bool)>,
     },
 }

@@ -96,7 +96,14 @@ impl Machine {
     ///
     /// # Errors
     /// A setting of the link that is not legal.
-    pub(super) fn lab(&self, key: &Key, transfers: u64, warm_up: u64, seed: u64) -> Result<Lab, String> {
+    pub(super) fn lab(
+        &self,
+        key: &Key,
+        transfers: u64,
+        warm_up: u64,
+        seen: u64,
+        seed: u64,
+    ) -> Result<Lab, String> {
         let bench = Bench {
             test: test(key.test),
             profile: self.device.clone(),
@@ -113,6 +120,7 @@ impl Machine {
             outstanding: None,
             transfers,
             warm_up,
+            seen_by_caches: seen,
             carry: false,
             memory: MemoryKind::High,
         };

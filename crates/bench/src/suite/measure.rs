@@ -51,7 +51,8 @@ impl Task<'_> {
         let lab = self.machine.lab(
             &self.key,
             batch * batches,
-            self.rule.warm_up(&self.key, reads_stay),
+            self.rule.warm_up(&self.key),
+            self.rule.seen(&self.key, reads_stay),
             self.seed,
         )?;
         let mut assembly = lab::build_with(&LabFile { lab, base: ".".into() }, host)?;

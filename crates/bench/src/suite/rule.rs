@@ -25,9 +25,9 @@ pub struct Rule {
     pub stable_batches: u64,
     /// What counts as no change of a bandwidth, in parts of a million.
     pub tolerance_ppm: u64,
-    /// Cache lines that a test which writes a large window writes before its transfers count: until lines are evicted
+    /// Cache lines that a test which writes a large window has written before its first transfer: until lines are evicted
     /// from the share of the cache that writes of devices may use as fast as they enter it.
-    pub warm_up_lines: u64,
+    pub seen_lines: u64,
 }
 
 impl Default for Rule {
@@ -40,7 +40,7 @@ impl Default for Rule {
             bandwidth_batches: 24,
             stable_batches: 3,
             tolerance_ppm: 1000,
-            warm_up_lines: 49_152,
+            seen_lines: 49_152,
         }
     }
 }
@@ -78,19 +78,22 @@ impl Rule {
         }
     }
 
-    /// Transfers before those that count: two batches of a bandwidth (for queues to fill) or a few samples; of tests that
-    /// write, as many as touch the window three times, or [`Rule::warm_up_lines`]; and so of tests that read where lines that
-    /// were read stay in the cache (`reads_stay`).
-    pub fn warm_up(&self, key: &Key, reads_stay: bool) -> u64 {
-        let base = if key.test.is_latency() { 64 } else { 2 * self.batch(key, false) };
+    /// Transfers before those that count: two batches of a bandwidth, for queues to fill, or a few samples.
+    pub fn warm_up(&self, key: &Key) -> u64 {
+        if key.test.is_latency() { 64 } else { 2 * self.batch(key, false) }
+    }
+
+    /// Transfers before these that the caches have seen: of tests that write, as many as touch the window three times, or
+    /// [`Rule::seen_lines`]; and so of tests that read where lines that were read stay in the cache (`reads_stay`).
+    pub fn seen(&self, key: &Key, reads_stay: bool) -> u64 {
         if !reads_stay && matches!(key.test, Test::LatCmdRd | Test::LatDmaRd | Test::BwDmaRd) {
-            return base;
+            return 0;
         }
         let lines = (u64::from(key.size_bytes) + u64::from(key.host_offset_bytes)).div_ceil(64).max(1);
         let window_lines = key.window_bytes / 64;
         // All of such a cache fills, not DDIO's share alone.
-        let most = if reads_stay { 4 * self.warm_up_lines } else { self.warm_up_lines };
-        base.max((3 * window_lines).min(most) / lines)
+        let most = if reads_stay { 4 * self.seen_lines } else { self.seen_lines };
+        (3 * window_lines).min(most) / lines
     }
 }
 
@@ -103,19 +106,19 @@ mod tests {
     fn batches_and_warm_ups() {
         let rule = Rule::default();
         let row = |name: &str, line: usize| Experiment::named(name).unwrap().rows()[line];
-        // Name, row, batch, warm-up.
-        for (name, line, batch, warm_up) in [
-            ("lat_dma_sizes", 0, 1024, 64),
-            ("lat_dma_sweep_wrrd_rnd_64", 11, 1024, 49_152),
-            ("lat_dma_sweep_wrrd_rnd_64", 0, 1024, 384),
-            ("bw_dma_sz_sweep", 0, 2048, 4096),
-            ("bw_dma_sz_sweep", 39, 352, 704),
-            ("bw_dma_win_sweep_wr_rnd_512", 12, 512, 6144),
+        // Name, row, batch, warm-up, transfers that the caches have seen.
+        for (name, line, batch, warm_up, seen) in [
+            ("lat_dma_sizes", 0, 1024, 64, 0),
+            ("lat_dma_sweep_wrrd_rnd_64", 11, 1024, 64, 49_152),
+            ("lat_dma_sweep_wrrd_rnd_64", 0, 1024, 64, 384),
+            ("bw_dma_sz_sweep", 0, 2048, 4096, 0),
+            ("bw_dma_sz_sweep", 39, 352, 704, 0),
+            ("bw_dma_win_sweep_wr_rnd_512", 12, 512, 1024, 6144),
         ] {
             let key = row(name, line);
             assert_eq!(
-                (rule.batch(&key, false), rule.warm_up(&key, false)),
-                (batch, warm_up),
+                (rule.batch(&key, false), rule.warm_up(&key), rule.seen(&key, false)),
+                (batch, warm_up, seen),
                 "{name} {line}"
             );
         }

@@ -3,6 +3,7 @@
 
 use super::CacheState;
 use super::settings::{BUFFER_BYTES, Settings};
+use super::units::Units;
 use super::{BAR, DONE_VECTOR, ERROR, ERRORS, LAYOUT, WINDOW};
 use crate::control;
 use device::DmaError;
@@ -19,7 +20,7 @@ const CHUNK_BYTES: u64 = 4 << 20;
 const WARMING_PASSES: u32 = 2;
 
 /// The window of a benchmark in host memory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Window {
     /// Its bytes.
     pub bytes: u64,
@@ -29,12 +30,19 @@ pub struct Window {
     pub cache: CacheState,
     /// Seed of the places that the device thrashes.
     pub seed: u64,
+    /// Bytes of a transfer.
+    pub size_bytes: u32,
+    /// Where in it transfers have been that the caches have seen, and whether they wrote.
+    pub seen: Vec<(u64, bool)>,
 }
 
 impl Window {
-    /// That of `settings`, in `memory`.
-    pub const fn of(settings: &Settings, memory: MemoryKind) -> Window {
-        Window { bytes: settings.window_bytes, memory, cache: settings.cache, seed: settings.seed }
+    /// That of `settings`, in `memory`. Where caches have seen transfers, these must have been checked.
+    pub fn of(settings: &Settings, memory: MemoryKind) -> Window {
+        let Settings { window_bytes: bytes, cache, seed, size_bytes, .. } = *settings;
+        let offsets = if settings.seen == 0 { Vec::new() } else { Units::seen(settings).collect() };
+        let seen = (0..).zip(offsets).map(|(n, offset)| (offset, settings.nth(n).0)).collect();
+        Window { bytes, memory, cache, seed, size_bytes, seen }
     }
 
     /// Bytes of host memory that it takes: those of the whole buffer where the device thrashes it.
@@ -65,7 +73,8 @@ pub async fn driver(cpu: Cpu, function: FoundFunction, window: Window) -> Result
     let said = |e: HostError| format!("{function}: {e}");
     let address = window.alloc(&cpu, &function)?;
     cpu.write_u64(function.address(BAR, WINDOW)?, address).await.map_err(said)?;
-    prepare(&cpu, &function, window, address).await;
+    prepare(&cpu, &function, &window, address).await;
+    show_transfers(&cpu, &function, window, address).await;
     match control::run(&cpu, &function, LAYOUT, DONE_VECTOR).await? {
         control::DONE => Ok(()),
         control::FAILED => {
@@ -81,7 +90,7 @@ pub async fn driver(cpu: Cpu, function: FoundFunction, window: Window) -> Result
 }
 
 /// Brings the caches into the state that `window` asks for: always from a cold one.
-async fn prepare(cpu: &Cpu, function: &FoundFunction, window: Window, address: u64) {
+async fn prepare(cpu: &Cpu, function: &FoundFunction, window: &Window, address: u64) {
     cpu.extension(CachePreparation::ThrashByHost).await;
     let (requester, bytes) = (function.bdf, window.bytes);
     let further = match window.cache {
@@ -96,4 +105,14 @@ async fn prepare(cpu: &Cpu, function: &FoundFunction, window: Window, address: u
         }
     };
     cpu.extension(further).await;
+}
+
+/// Brings them from there into the state that transfers have left which were before the first.
+async fn show_transfers(cpu: &Cpu, function: &FoundFunction, window: Window, address: u64) {
+    if window.seen.is_empty() {
+        return;
+    }
+    let places = window.seen.into_iter().map(|(offset, writes)| (address + offset, writes)).collect();
+    let (requester, bytes) = (function.bdf, window.size_bytes);
+    cpu.extension(CachePreparation::TransfersOfDevice { requester, bytes, places }).await;
 }

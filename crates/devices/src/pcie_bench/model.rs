@@ -45,6 +45,10 @@ pub struct Bench {
     pub transfers: u64,
     /// Transfers before them that do not count.
     pub warm_up: u64,
+    /// Transfers before all of these that the host's caches have seen, as they are at the start, in no time: writes of a
+    /// window that is larger than the cache take long to bring it into the state that they leave.
+    #[schemars(range(max = 1_048_576))]
+    pub seen_by_caches: u64,
     /// Whether bytes are carried, or only counted.
     pub carry: bool,
     /// Where the window lies.
@@ -67,6 +71,7 @@ impl Default for Bench {
             outstanding: None,
             transfers: of_card.transfers,
             warm_up: of_card.warm_up,
+            seen_by_caches: of_card.seen,
             carry: of_card.carry,
             memory: MemoryKind::High,
         }
@@ -109,16 +114,18 @@ impl Model for Bench {
     }
 
     fn needs(&self) -> Needs {
-        let window = self.window(0);
+        let window = self.window();
         let (bytes, alignment) = (window.memory_bytes(), window.alignment());
         Needs { window: Some(plug::Window { memory: self.memory, bytes, alignment }), ..Needs::default() }
     }
 
     fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault> {
         let settings = self.settings(site)?;
-        let (results, window) = (Shared::default(), self.window(site.seed));
-        let function = function(settings, site.pcie, site.payloads, &results).map_err(|e| e.to_string())?;
-        let plugged = Plugged::new(function, move |cpu, found| driver(cpu, found, window));
+        let results = Shared::default();
+        let function =
+            function(settings.clone(), site.pcie, site.payloads, &results).map_err(|e| e.to_string())?;
+        let window = Window::of(&settings, self.memory);
+        let plugged = Plugged::new(function, move |cpu, found| driver(cpu, found, window.clone()));
         let extrapolated = CARDS.extrapolated(&self.profile, site.folder, [site.pcie.rate]);
         Ok(plugged.reporting(&results).measuring(&results).warning(extrapolated))
     }
@@ -135,8 +142,10 @@ impl Model for Bench {
 }
 
 impl Bench {
-    fn window(&self, seed: u64) -> Window {
-        Window { bytes: self.window_bytes, memory: self.memory, cache: self.cache, seed }
+    /// Its window as far as it is known before it is plugged in.
+    fn window(&self) -> Window {
+        let Bench { window_bytes, cache, .. } = *self;
+        Window::of(&Settings { window_bytes, cache, ..Settings::default() }, self.memory)
     }
 
     fn settings(&self, site: &Site<'_>) -> Result<Settings, Fault> {
@@ -153,6 +162,7 @@ impl Bench {
             outstanding: self.outstanding.unwrap_or(card.outstanding.value),
             transfers: self.transfers,
             warm_up: self.warm_up,
+            seen: self.seen_by_caches,
             carry: self.carry,
             max_payload_bytes: site.pcie.mps_supported.bytes(),
             max_read_request_bytes: site.mrrs.bytes(),

@@ -2,6 +2,7 @@
 //! What a benchmark is to do, and what makes that impossible.
 
 use super::costs::{CardCosts, ChannelCosts};
+use super::units::MAX_TABLE;
 use plug::transfers::{CacheState, Pattern, Test, Transfers};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -43,6 +44,8 @@ pub struct Settings {
     pub transfers: u64,
     /// Transfers before them that do not count.
     pub warm_up: u64,
+    /// Transfers before all of these that the host's caches have seen, as they are at the start; at most [`MAX_TABLE`].
+    pub seen: u64,
     /// Whether bytes are carried, or only counted.
     pub carry: bool,
     /// Max_Payload_Size that the firmware will set, by which the card cuts writes.
@@ -70,6 +73,7 @@ impl Default for Settings {
             outstanding: 32,
             transfers: 10_000,
             warm_up: 100,
+            seen: 0,
             carry: false,
             max_payload_bytes: 256,
             max_read_request_bytes: 512,
@@ -108,6 +112,9 @@ pub enum SettingsError {
     /// Transfers.
     #[error("{0} transfers: legal are 1 to {MAX_LATENCIES} in a latency test, from 1 in a bandwidth test")]
     Transfers(u64),
+    /// Transfers that the caches have seen.
+    #[error("{0} transfers that the caches have seen: legal are 0 to {MAX_TABLE}")]
+    Seen(u64),
     /// Offset in the card's memory.
     #[error("device offset of {0} bytes: legal are 0 to 63")]
     DeviceOffset(u32),
@@ -141,6 +148,16 @@ impl Settings {
         if self.test.is_latency() { 1 } else { self.outstanding }
     }
 
+    /// Whether transfer number `n` writes, and whether it reads.
+    pub(super) fn nth(&self, n: u64) -> (bool, bool) {
+        match self.test {
+            Test::LatRd | Test::BwRd => (false, true),
+            Test::BwWr => (true, false),
+            Test::LatWrRd => (true, true),
+            Test::BwRdWr => (!n.is_multiple_of(2), n.is_multiple_of(2)),
+        }
+    }
+
     /// What it will measure, before it was started.
     pub fn results(&self) -> Transfers {
         Transfers::of(self.test, self.warm_up, self.transfers)
@@ -161,6 +178,9 @@ impl Settings {
         }
         if self.transfers == 0 || self.test.is_latency() && self.transfers > MAX_LATENCIES {
             return Err(SettingsError::Transfers(self.transfers));
+        }
+        if self.seen > MAX_TABLE {
+            return Err(SettingsError::Seen(self.seen));
         }
         if self.device_offset_bytes > 63 {
             return Err(SettingsError::DeviceOffset(self.device_offset_bytes));

@@ -13,6 +13,9 @@ use rand_xoshiro::Xoshiro256StarStar;
 /// Entries of the card's table of random units.
 pub const MAX_TABLE: u64 = 1 << 20;
 
+/// What makes the seed of transfers that were another than that of transfers to come.
+const SEEN_SEED: u64 = 1 << 63;
+
 const PAGE_BYTES: u64 = 4096;
 const LINE_BYTES: u64 = 64;
 
@@ -66,6 +69,23 @@ impl Units {
             }
         };
         Units { table, layout, host_offset, count, next: 0 }
+    }
+
+    /// Offsets of the transfers that the caches have seen, in order: of units in the order of the window, those before the
+    /// first; of random ones, others than are to come.
+    pub fn seen(settings: &Settings) -> impl Iterator<Item = u64> {
+        let transfers = settings.seen.min(MAX_TABLE);
+        let seed = settings.seed ^ SEEN_SEED;
+        let mut units = Units::new(&Settings { transfers, warm_up: 0, seed, ..settings.clone() });
+        // To go over the window again in the same order leaves the same.
+        let count = match settings.pattern {
+            Pattern::Sequential => transfers.min(units.count),
+            Pattern::Random => transfers,
+        };
+        if settings.pattern == Pattern::Sequential {
+            units.next = (units.count - count) % units.count;
+        }
+        (0..count).map(move |_| units.next_offset())
     }
 
     /// How many different units there are.
@@ -167,6 +187,23 @@ mod tests {
         assert_eq!(offsets[..18], offsets[18..]);
         let many = Units::new(&Settings { transfers: u64::MAX, ..few });
         assert_eq!(many.table.len() as u64, MAX_TABLE);
+    }
+
+    #[test]
+    fn what_the_caches_have_seen_comes_before_the_first() {
+        let of = |seen, pattern| {
+            let settings = Settings { seen, ..settings(64, 0, 512, pattern) };
+            Units::seen(&settings).collect::<Vec<u64>>()
+        };
+        assert_eq!(of(3, Pattern::Sequential), [320, 384, 448]);
+        assert_eq!(of(8, Pattern::Sequential), (0..8).map(|n| n * 64).collect::<Vec<u64>>());
+        assert_eq!(of(1000, Pattern::Sequential), of(8, Pattern::Sequential));
+        assert_eq!((of(0, Pattern::Random), of(1000, Pattern::Random).len()), (vec![], 1000));
+        let to_come: Vec<u64> = {
+            let mut units = Units::new(&settings(64, 0, 512, Pattern::Random));
+            (0..1000).map(|_| units.next_offset()).collect()
+        };
+        assert_ne!(of(1000, Pattern::Random), to_come);
     }
 
     proptest! {

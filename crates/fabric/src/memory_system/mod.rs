@@ -262,19 +262,29 @@ impl MemorySystem {
 
     /// A line outside the local cache. Remote memory costs the same whether or not the remote cache holds the line.
     fn read_elsewhere(&mut self, line: u64, asked: Time) -> Duration {
-        if let (Some(Numa { figures, memory: false, .. }), Some(caches)) = (&self.numa, &mut self.caches)
-            && caches.remote.as_mut().is_some_and(|remote| remote.look(line).is_some())
-        {
+        if self.is_remote(line) {
             self.counters.read_lines_remote += 1;
-            return figures.remote_snoop_latency;
+            return self.numa.as_ref().map_or(Duration::ZERO, |numa| numa.figures.remote_snoop_latency);
         }
         self.counters.read_lines_missed += 1;
+        self.allocate_read(line);
+        self.fetch(line, asked)
+    }
+
+    /// Whether the remote cache holds a line of local memory.
+    fn is_remote(&mut self, line: u64) -> bool {
+        let here = self.numa.as_ref().is_some_and(|numa| !numa.memory);
+        let remote = self.caches.as_mut().and_then(|caches| caches.remote.as_mut());
+        here && remote.is_some_and(|remote| remote.look(line).is_some())
+    }
+
+    /// A line that no cache held is read: some caches keep it.
+    fn allocate_read(&mut self, line: u64) {
         if let Some(caches) = &mut self.caches
             && caches.read_allocate
         {
             caches.local.write(line, Writer::Device);
         }
-        self.fetch(line, asked)
     }
 
     /// Fetches a line from memory.

@@ -17,8 +17,8 @@ const MAX_PASSES: u32 = 4;
 
 impl MemorySystem {
     /// Carries out `preparation`; writes of a device come through root port `port`.
-    pub(crate) fn prepare(&mut self, preparation: CachePreparation, port: usize) {
-        match preparation {
+    pub(crate) fn prepare(&mut self, preparation: &CachePreparation, port: usize) {
+        match *preparation {
             CachePreparation::ThrashByHost => {
                 if let Some(caches) = &mut self.caches {
                     caches.local.thrash();
@@ -42,6 +42,14 @@ impl MemorySystem {
                     self.write_by_device(port, requester, address.wrapping_add(line * LINE_BYTES));
                 }
             }
+            CachePreparation::TransfersOfDevice { requester, bytes, ref places } => {
+                for &(address, writes) in places {
+                    lines(address, bytes.into()).for_each(|line| match writes {
+                        true => self.write_by_device(port, requester, line),
+                        false => self.read_by_device(port, requester, line),
+                    });
+                }
+            }
         }
     }
 
@@ -58,10 +66,22 @@ impl MemorySystem {
         }
     }
 
-    fn write_by_device(&mut self, port: usize, requester: Bdf, line: u64) {
+    fn read_by_device(&mut self, port: usize, requester: Bdf, line: u64) {
+        self.translate_for_device(port, requester, line);
+        let is_here = self.caches.as_mut().is_some_and(|caches| caches.local.look(line).is_some());
+        if !is_here && !self.is_remote(line) {
+            self.allocate_read(line);
+        }
+    }
+
+    fn translate_for_device(&mut self, port: usize, requester: Bdf, line: u64) {
         if let Some(iommu) = &mut self.iommu {
             iommu.touch(port, requester, line, &mut self.rng);
         }
+    }
+
+    fn write_by_device(&mut self, port: usize, requester: Bdf, line: u64) {
+        self.translate_for_device(port, requester, line);
         let Some(caches) = &mut self.caches else { return };
         if let Some(remote) = &mut caches.remote {
             remote.forget(line);

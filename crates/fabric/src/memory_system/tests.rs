@@ -77,24 +77,24 @@ fn access(address: u64, len: u32) -> Access {
 fn every_line_costs_what_its_place_says() {
     use CachePreparation::{ThrashByHost, WriteByDevice, WriteByHost};
     let (address, bytes) = (WINDOW, 8192);
-    let by_host = WriteByHost { address, bytes };
-    let by_device = WriteByDevice { requester: device(), address, bytes, passes: 2 };
+    let by_host = || WriteByHost { address, bytes };
+    let by_device = || WriteByDevice { requester: device(), address, bytes, passes: 2 };
     let rows = [
         ((0, 0, 0), ThrashByHost, [80, 26, 80, 0], "cold"),
-        ((0, 0, 0), by_host, [40, 0, 0, 0], "host-warmed"),
-        ((0, 0, 0), by_device, [0, 0, 0, 0], "device-warmed"),
-        ((1, 1, 1), by_host, [40, 0, 0, 0], "the same on the other socket"),
+        ((0, 0, 0), by_host(), [40, 0, 0, 0], "host-warmed"),
+        ((0, 0, 0), by_device(), [0, 0, 0, 0], "device-warmed"),
+        ((1, 1, 1), by_host(), [40, 0, 0, 0], "the same on the other socket"),
         ((0, 0, 1), ThrashByHost, [80, 26, 80, 0], "cold, program elsewhere"),
-        ((0, 0, 1), by_host, [94, 26, 94, 0], "warmed by a program elsewhere"),
+        ((0, 0, 1), by_host(), [94, 26, 94, 0], "warmed by a program elsewhere"),
         ((0, 1, 0), ThrashByHost, [120, 99, 120, 0], "memory elsewhere"),
-        ((0, 1, 0), by_host, [40, 0, 0, 0], "memory elsewhere, but the line is here"),
-        ((0, 1, 0), by_device, [0, 0, 0, 0], "a device's lines are here wherever memory is"),
-        ((0, 1, 1), by_host, [120, 99, 120, 0], "both elsewhere"),
-        ((0, 1, 1), by_device, [0, 0, 0, 0], "both elsewhere, but written by a device"),
+        ((0, 1, 0), by_host(), [40, 0, 0, 0], "memory elsewhere, but the line is here"),
+        ((0, 1, 0), by_device(), [0, 0, 0, 0], "a device's lines are here wherever memory is"),
+        ((0, 1, 1), by_host(), [120, 99, 120, 0], "both elsewhere"),
+        ((0, 1, 1), by_device(), [0, 0, 0, 0], "both elsewhere, but written by a device"),
     ];
     for ((d, m, p), preparation, expected, why) in rows {
         let mut system = system(sockets(d, m, p));
-        system.prepare(preparation, 0);
+        system.prepare(&preparation, 0);
         let read = |system: &mut MemorySystem| system.read(&access(WINDOW, 64), at(0));
         let first = read(&mut system);
         let whole = system.write(&access(WINDOW, 64), at(0));
@@ -107,7 +107,7 @@ fn every_line_costs_what_its_place_says() {
 #[test]
 fn the_slowest_line_counts() {
     let mut system = system(sockets(0, 0, 0));
-    system.prepare(CachePreparation::WriteByHost { address: WINDOW, bytes: 128 }, 0);
+    system.prepare(&CachePreparation::WriteByHost { address: WINDOW, bytes: 128 }, 0);
     // Rows: address, bytes, cost; lines 0 and 1 are warm, 2 is not.
     let rows = [(0, 128, 40), (64, 64, 40), (64, 65, 80), (127, 1, 40), (128, 1, 80), (0, 4096, 80)];
     for (offset, len, expected) in rows {
@@ -125,13 +125,38 @@ fn the_slowest_line_counts() {
 fn a_window_that_a_device_thrashes_is_hit_as_far_as_ddio_goes() {
     let mut system = system(sockets(0, 0, 0));
     let (address, bytes) = (WINDOW, 64 * 64 * 64);
-    system.prepare(CachePreparation::ThrashByDevice { requester: device(), address, bytes, seed: 3 }, 0);
+    system.prepare(&CachePreparation::ThrashByDevice { requester: device(), address, bytes, seed: 3 }, 0);
     let lines = bytes / 64;
     for line in 0..lines {
         system.read(&access(address + line * 64, 64), at(0));
     }
     // Two ways of 64 sets, all of them of this window by now.
     assert_eq!(system.counters().read_lines_hit, 128);
+}
+
+/// Transfers that are said to have been leave the caches as transfers do.
+#[test]
+fn transfers_that_were_leave_what_transfers_leave() {
+    for (read_allocate, program) in [(false, 0), (true, 0), (true, 1)] {
+        let mut profile = profile(sockets(0, 0, program));
+        profile.llc.as_mut().unwrap().read_allocate = read_allocate;
+        let (mut told, mut seen) = (seeded(&profile, 2, 1), seeded(&profile, 2, 1));
+        let prepared = CachePreparation::WriteByHost { address: WINDOW, bytes: 64 * 100 };
+        [&mut told, &mut seen].into_iter().for_each(|system| system.prepare(&prepared, 0));
+        // 100 B at each: two lines, or three.
+        let places: Vec<(u64, bool)> = (0..700).map(|n| (WINDOW + n * 7919 % 60_000, n % 3 == 0)).collect();
+        for &(address, writes) in &places {
+            let access = access(address, 100);
+            let _ = if writes { seen.write(&access, at(0)) } else { seen.read(&access, at(0)) };
+        }
+        told.prepare(&CachePreparation::TransfersOfDevice { requester: device(), bytes: 100, places }, 0);
+        let read_all = |system: &mut MemorySystem| -> Vec<Duration> {
+            (0..1_000).map(|line| system.read(&access(WINDOW + line * 64, 64), at(0))).collect()
+        };
+        let (told, seen) = (read_all(&mut told), read_all(&mut seen));
+        assert_eq!(told, seen, "{read_allocate} {program}");
+        assert!([ns(0), ns(80)].iter().all(|cost| seen.contains(cost)), "some hit, some miss");
+    }
 }
 
 #[test]
@@ -153,7 +178,7 @@ fn preparation_fills_the_iotlb_too() {
     assert_eq!([translate(&mut system, 1, 0), translate(&mut system, 1, 1000)], [260, 3]);
     let requester = device();
     let write = CachePreparation::WriteByDevice { requester, address: 8 << 12, bytes: 4 << 12, passes: 1 };
-    system.prepare(write, 0);
+    system.prepare(&write, 0);
     let latencies = [(8, 2000), (11, 3000), (1, 4000)].map(|(page, when)| translate(&mut system, page, when));
     assert_eq!(latencies, [3, 3, 260], "four pages of four entries: no superpages here");
     system.restrict(requester, 0, 4096);

@@ -347,10 +347,11 @@ impl RootComplex {
     }
 
     /// Puts the caches into a known state.
-    fn prepare_cache(&mut self, preparation: CachePreparation) {
+    fn prepare_cache(&mut self, preparation: &CachePreparation) {
         let port = match preparation {
             CachePreparation::WriteByDevice { requester, .. }
-            | CachePreparation::ThrashByDevice { requester, .. } => self.base.port_of_bus(requester.bus()),
+            | CachePreparation::ThrashByDevice { requester, .. }
+            | CachePreparation::TransfersOfDevice { requester, .. } => self.base.port_of_bus(requester.bus()),
             CachePreparation::ThrashByHost | CachePreparation::WriteByHost { .. } => None,
         };
         if let Some(system) = self.base.memory.system() {

@@ -152,7 +152,7 @@ impl RootComplex {
             }
             HostOutput::Extension(request) => {
                 match request.downcast_ref() {
-                    Some(preparation) => self.prepare_cache(*preparation),
+                    Some(preparation) => self.prepare_cache(preparation),
                     None => self.base.counters.unsupported_requests += 1,
                 }
                 return Ok(None);
