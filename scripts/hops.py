@@ -24,6 +24,7 @@ BEGIN, END = "<!-- table: scripts/hops.py -->", "<!-- end -->"
 #: Name, lab, further arguments, and the key that sets its length, with a short and a long one.
 LABS = [
     ("writes", "labs/speed/write.toml", [], "slot.card.pcie-bench.transfers", (20_000, 60_000)),
+    ("writes, without latencies", "labs/speed/write.toml", ["--no-latencies"], "slot.card.pcie-bench.transfers", (20_000, 60_000)),
     ("writes, payload carried", "labs/speed/write.toml", ["slot.card.pcie-bench.carry=true"], "slot.card.pcie-bench.transfers", (20_000, 60_000)),
     ("reads", "labs/speed/read.toml", [], "slot.card.pcie-bench.transfers", (20_000, 60_000)),
     ("reads, payload carried", "labs/speed/read.toml", ["slot.card.pcie-bench.carry=true"], "slot.card.pcie-bench.transfers", (20_000, 60_000)),
@@ -109,11 +110,11 @@ def part_of(file: str, function: str) -> str:
 
 
 def counted(riser: str, lab: str, settings: list[str]) -> tuple[int, int, dict[str, Counter[str]]]:
-    """Hops and events of a run, and what cachegrind counts in each part."""
+    """Hops and events of a run with these options and settings, and what cachegrind counts in each part."""
     with tempfile.TemporaryDirectory() as folder:
         out = f"{folder}/out"
         command = ["valgrind", "--tool=cachegrind", "--cache-sim=yes", "--branch-sim=yes", f"--cachegrind-out-file={out}", riser]
-        command += ["run", lab, "--json"] + [word for one in settings for word in ("--set", one)]
+        command += ["run", lab, "--json"] + [word for one in settings for word in ((one,) if one.startswith("--") else ("--set", one))]
         ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
         if ran.returncode:
             sys.exit(f"hops: {' '.join(command)}: {ran.stderr}")

@@ -427,3 +427,24 @@ fn what_no_credits_admit_is_told_of() {
         assert!(early.lend(Frame::Tlp { sequence: 0, tlp: () }).is_some());
     }
 }
+
+/// A TLP without credits waits from when the wire is free for it: whether it came before the credits were known or after,
+/// and though nobody asks the port for a frame meanwhile.
+#[test]
+fn a_stall_begins_when_the_wire_is_free() {
+    let needs_more = || write(0, 0x100, 528, Attributes::empty());
+    let update = FlowControl::new(FlowControlKind::UpdateFc, Class::Posted, Vc::VC0, 2, 33);
+    let stalled = |port: &mut Port| {
+        hear(port, at(7), Dllp::FlowControl(update));
+        let counters = port.counters();
+        (counters.credit_stalls[0], Duration::from_ps(counters.credit_stall_ps[0]))
+    };
+    let mut port = active();
+    port.enqueue(at(3), needs_more(), Account::NONE);
+    assert_eq!(stalled(&mut port), (1, Duration::from_us(4)));
+    let mut early = Port::new(config(Rate::Gt8));
+    early.start(Time::ZERO);
+    early.enqueue(Time::ZERO, needs_more(), Account::NONE);
+    initialize(&mut early, at(2));
+    assert_eq!(stalled(&mut early), (1, Duration::from_us(5)), "since the credits are known");
+}

@@ -103,10 +103,7 @@ impl Llc {
     fn find(&self, set: usize, key: u32) -> Option<usize> {
         let entries = &self.entries[set..set + self.ways];
         // The tag matches, and the line is not foreign.
-        let is_it = |entry: &u32| (entry ^ key).wrapping_sub(1) < 3;
-        // Most lines of a large window are not there, and to look at all entries takes a few instructions.
-        let is_there = entries.iter().fold(false, |found, entry| found | is_it(entry));
-        if is_there { entries.iter().position(is_it).map(|way| set + way) } else { None }
+        entries.iter().position(|entry| (entry ^ key).wrapping_sub(1) < 3).map(|way| set + way)
     }
 
     /// Puts `entry` at `at`, as the latest of its run.

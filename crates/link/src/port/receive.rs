@@ -331,6 +331,7 @@ impl Port {
             self.admit_waiting(index);
             self.settled = self.settled.or(self.config.tc_vc.classes(Vc::from_bits(index as u8)));
             self.select(index);
+            self.stalls.note(self.wire.free_at().max(now), &mut self.counters);
             if index == 0 {
                 self.start_other_channels();
                 self.note_up();
