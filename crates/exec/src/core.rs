@@ -399,3 +399,28 @@ impl Drop for Sleep {
         self.clock.timers.borrow_mut().cancel(&mut self.key);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Nothing;
+
+    impl Outgoing for Nothing {
+        fn set_id(&mut self, _: u32) {}
+    }
+
+    #[test]
+    fn a_sleeping_task_goes_with_its_core() {
+        let (core, held) = (Core::<Nothing, ()>::new(PayloadPool::new()), Rc::new(()));
+        let (sleep, kept) = (core.sleep_until(Time::from_ps(5)), Rc::clone(&held));
+        core.exec.spawn(async move {
+            sleep.await;
+            drop(kept);
+        });
+        core.exec.run();
+        assert_eq!((Rc::strong_count(&held), core.poll_timeout()), (2, Some(Time::from_ps(5))));
+        drop(core);
+        assert_eq!(Rc::strong_count(&held), 1);
+    }
+}

@@ -449,6 +449,13 @@ impl Executor {
     }
 }
 
+impl Drop for Executor {
+    fn drop(&mut self) {
+        // A task that sleeps holds on to the place of all tasks.
+        self.close();
+    }
+}
+
 /// Why a future was not made a task; it was dropped unpolled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum SpawnError {

@@ -40,8 +40,10 @@ impl Window {
     /// That of `settings`, in `memory`. Where caches have seen transfers, these must have been checked.
     pub fn of(settings: &Settings, memory: MemoryKind) -> Window {
         let Settings { window_bytes: bytes, cache, seed, size_bytes, .. } = *settings;
-        let offsets = if settings.seen == 0 { Vec::new() } else { Units::seen(settings).collect() };
-        let seen = (0..).zip(offsets).map(|(n, offset)| (offset, settings.nth(n).0)).collect();
+        let offsets: Vec<u64> = if settings.seen == 0 { Vec::new() } else { Units::seen(settings).collect() };
+        // The last of them comes right before transfer 0: reads and writes that take turns do so from there back.
+        let before = (1..=offsets.len() as u64).rev();
+        let seen = offsets.into_iter().zip(before).map(|(offset, n)| (offset, settings.nth(n).0)).collect();
         Window { bytes, memory, cache, seed, size_bytes, seen }
     }
 
@@ -115,4 +117,30 @@ async fn show_transfers(cpu: &Cpu, function: &FoundFunction, window: Window, add
     let places = window.seen.into_iter().map(|(offset, writes)| (address + offset, writes)).collect();
     let (requester, bytes) = (function.bdf, window.size_bytes);
     cpu.extension(CachePreparation::TransfersOfDevice { requester, bytes, places }).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plug::transfers::{Pattern, Test};
+
+    /// Rows: units, transfers seen, and of the last pass the unit of each and whether it was written. Transfer 0, a read, goes
+    /// to unit 0.
+    #[test]
+    fn reads_and_writes_take_turns_up_to_the_first_transfer() {
+        type Row<'a> = (u64, u64, &'a [(u64, bool)]);
+        let rows: [Row<'_>; 4] = [
+            (4, 3, &[(1, true), (2, false), (3, true)]),
+            (4, 4, &[(0, false), (1, true), (2, false), (3, true)]),
+            (3, 3, &[(0, true), (1, false), (2, true)]),
+            (3, 100, &[(0, false), (1, true), (2, false), (0, true), (1, false), (2, true)]),
+        ];
+        for (units, seen, expected) in rows {
+            let (test, pattern) = (Test::BwRdWr, Pattern::Sequential);
+            let settings = Settings { test, pattern, seen, window_bytes: units * 64, ..Settings::default() };
+            let expected: Vec<(u64, bool)> =
+                expected.iter().map(|&(unit, writes)| (unit * 64, writes)).collect();
+            assert_eq!(Window::of(&settings, MemoryKind::High).seen, expected, "{units} units, {seen} seen");
+        }
+    }
 }

@@ -45,8 +45,9 @@ pub struct Bench {
     pub transfers: u64,
     /// Transfers before them that do not count.
     pub warm_up: u64,
-    /// Transfers before all of these that the host's caches have seen, as they are at the start, in no time: writes of a
-    /// window that is larger than the cache take long to bring it into the state that they leave.
+    /// Transfers that the host's caches and IOTLB know of at the start, besides what `cache` says: they are as if so many had
+    /// come before, but no time has passed. In sequence those go to the units before the first one, at random to others than
+    /// those of the run. The state in which lines of a large window leave as fast as they enter is long to reach otherwise.
     #[schemars(range(max = 1_048_576))]
     pub seen_by_caches: u64,
     /// Whether bytes are carried, or only counted.

@@ -71,19 +71,20 @@ impl Units {
         Units { table, layout, host_offset, count, next: 0 }
     }
 
-    /// Offsets of the transfers that the caches have seen, in order: of units in the order of the window, those before the
-    /// first; of random ones, others than are to come.
+    /// Offsets of the transfers that the caches have seen, in order: in the order of the window, of those before the first;
+    /// at random, of others than are to come.
     pub fn seen(settings: &Settings) -> impl Iterator<Item = u64> {
         let transfers = settings.seen.min(MAX_TABLE);
         let seed = settings.seed ^ SEEN_SEED;
         let mut units = Units::new(&Settings { transfers, warm_up: 0, seed, ..settings.clone() });
-        // To go over the window again in the same order leaves the same.
         let count = match settings.pattern {
-            Pattern::Sequential => transfers.min(units.count),
+            // Further passes leave the same. Where reads and writes take turns at an odd number of units, a unit is read in
+            // one pass and written in the next.
+            Pattern::Sequential => transfers.min(2 * units.count),
             Pattern::Random => transfers,
         };
         if settings.pattern == Pattern::Sequential {
-            units.next = (units.count - count) % units.count;
+            units.next = (units.count - count % units.count) % units.count;
         }
         (0..count).map(move |_| units.next_offset())
     }
@@ -197,7 +198,8 @@ mod tests {
         };
         assert_eq!(of(3, Pattern::Sequential), [320, 384, 448]);
         assert_eq!(of(8, Pattern::Sequential), (0..8).map(|n| n * 64).collect::<Vec<u64>>());
-        assert_eq!(of(1000, Pattern::Sequential), of(8, Pattern::Sequential));
+        assert_eq!(of(11, Pattern::Sequential)[..4], [320, 384, 448, 0]);
+        assert_eq!(of(1000, Pattern::Sequential), of(8, Pattern::Sequential).repeat(2));
         assert_eq!((of(0, Pattern::Random), of(1000, Pattern::Random).len()), (vec![], 1000));
         let to_come: Vec<u64> = {
             let mut units = Units::new(&settings(64, 0, 512, Pattern::Random));

@@ -38,6 +38,7 @@ impl Fabric {
             None => (None, None, false),
             Some(Odd { again, harm, dropped }) => (again.as_ref(), harm.as_deref(), *dropped),
         };
+        // Only after an Ack that a fault has altered is the TLP gone before it arrives.
         let lent = if again.is_some() { frame.with(again) } else { sender.port.lend(frame) };
         let Some(frame) = lent.map(|frame| harm.map_or(frame, |harm| harm.alter(frame))) else { return };
         if let Some(tap) = &mut self.tap {
