@@ -434,7 +434,7 @@ impl Fabric {
     }
 }
 
-/// Shows a frame to a tap. Not inlined: taps are rare, and every frame would pay for the copy of the TLP.
+/// Shows a frame to a tap. Not inlined: taps are rare.
 #[inline(never)]
 fn show(tap: &mut dyn Tap, time: Time, from: PortId, at: Side, frame: Frame<&Tlp>, odd: Option<&Odd>) {
     if !tap.looks_at(at) {

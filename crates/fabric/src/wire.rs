@@ -139,11 +139,7 @@ impl PortState {
             (odd.harm, odd.dropped) = (verdict.harm, verdict.dropped);
         }
         // The sender may have forgotten the TLP when the second copy arrives.
-        let tlp = match frame {
-            Frame::Tlp { tlp, .. } => Some(tlp),
-            Frame::Dllp(_) => None,
-        };
-        let twin = verdict.doubled.then(|| InFlight::new(sent.frame, tlp, Duration::ZERO));
+        let twin = verdict.doubled.then(|| InFlight::new(sent.frame, frame.tlp(), Duration::ZERO));
         self.push_inbound(sent, arrival, queue);
         if let Some(twin) = twin {
             self.push_inbound(twin, arrival, queue);

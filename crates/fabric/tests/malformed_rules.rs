@@ -372,7 +372,7 @@ impl Wire {
                 if !self.ports[side].handle_frame(now, frame.as_ref()) {
                     continue;
                 }
-                let Frame::Tlp { tlp, .. } = frame else { continue };
+                let Some(tlp) = frame.tlp() else { continue };
                 if side == 1 {
                     endpoint.handle_tlp(now, tlp);
                 } else {

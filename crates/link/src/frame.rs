@@ -33,6 +33,17 @@ pub enum Frame<T = Tlp> {
 /// A frame that a port has sent. Its TLP stays in the replay buffer, from where [`Port::lend`](crate::Port::lend) lends it.
 pub type SentFrame = Frame<()>;
 
+impl<T> Frame<T> {
+    /// The TLP, or what stands for it; `None` of a DLLP.
+    #[must_use]
+    pub fn tlp(self) -> Option<T> {
+        match self {
+            Frame::Tlp { tlp, .. } => Some(tlp),
+            Frame::Dllp(_) => None,
+        }
+    }
+}
+
 impl SentFrame {
     /// The frame with its TLP; `None` if it is a TLP and that is missing.
     #[must_use]

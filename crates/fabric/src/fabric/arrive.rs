@@ -51,18 +51,15 @@ impl Fabric {
             None => state.port.handle_frame(now, frame),
             Some(harm) => harm.arrive(&mut state.port, now, frame),
         };
-        let tlp = match frame {
-            Frame::Tlp { tlp, .. } if accepted => tlp,
-            _ => {
-                // The TLP is acknowledged, but has no effect. A duplicate may be of a TLP that had one.
-                if let Frame::Tlp { tlp, .. } = frame
-                    && state.port.poll_refused()
-                {
-                    self.ledger.drop(tlp.account);
-                }
-                self.tell_retrain(id);
-                return self.pump_link(id.index());
+        let Some(tlp) = frame.tlp().filter(|_| accepted) else {
+            // The TLP is acknowledged, but has no effect. A duplicate may be of a TLP that had one.
+            if let Some(tlp) = frame.tlp()
+                && state.port.poll_refused()
+            {
+                self.ledger.drop(tlp.account);
             }
+            self.tell_retrain(id);
+            return self.pump_link(id.index());
         };
         self.totals.tlp_hops += 1;
         self.last_progress = now;
@@ -103,7 +100,7 @@ impl Fabric {
         let Some(coming) = state.inbound.front_mut() else { return };
         // If frames were held up behind one another, several heads may arrive before the first frame is whole: only
         // that TLP goes on, and the others after it.
-        let Some(Frame::Tlp { tlp, .. }) = sender.port.lend(coming.frame) else { return };
+        let Some(tlp) = sender.port.lend(coming.frame).and_then(Frame::tlp) else { return };
         let intact = coming.odd.is_none() && !coming.passed && !tlp.is_malformed();
         if !intact || !state.port.expects(coming.frame) {
             return;

@@ -7,7 +7,7 @@ use crate::host_slot::HostSlot;
 use crate::queue::Event;
 use crate::topology::{HostId, Owner};
 use crate::wire::InFlight;
-use link::{Frame, Sent};
+use link::Sent;
 
 /// What has gone onto a wire.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -111,10 +111,7 @@ impl Fabric {
         if let Some(tap) = &mut self.tap {
             show(tap.as_mut(), *end, id, id.side(), lent, None);
         }
-        let tlp = match lent {
-            Frame::Tlp { tlp, .. } => Some(tlp),
-            Frame::Dllp(_) => None,
-        };
+        let tlp = lent.tlp();
         let arrival = *end + peer.propagation;
         if let (Some(tlp), Some(wait)) = (tlp, wait) {
             self.ledger.sent(tlp.account, *start, *end, arrival, wait.credit_wait);

@@ -222,7 +222,7 @@ impl Joined {
         if !s.port.handle_damaged(now, frame.as_ref(), &damage) {
             return;
         }
-        let Frame::Tlp { tlp, .. } = frame else { return };
+        let Some(tlp) = frame.tlp() else { return };
         let (tc, class, data) = (tlp.repr.tc, tlp.class(), tlp.data_credits());
         // Buffers drain in order, whatever each asks for.
         let earliest = s.drains.back().map_or(now, |d| d.0);
