@@ -59,12 +59,12 @@ doc: ## build the API documentation, warnings as errors
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc --workspace --no-deps
 
 reference: ## write anew what docs/ and README.md have from the code and from commands
-	RISER_UPDATE_DOCS=1 cargo test --quiet -p riser-lab --test reference
-	RISER_UPDATE_DOCS=1 cargo test --quiet -p riser-capture --test reference
-	RISER_UPDATE_DOCS=1 cargo test --quiet -p riser-sweep --test reference
-	RISER_UPDATE_DOCS=1 cargo test --quiet -p riser-rtl --test reference
-	RISER_UPDATE_DOCS=1 cargo test --quiet -p riser-cli --test new
-	RISER_UPDATE_DOCS=1 cargo test --quiet -p riser-cli --test docs
+	RISER_UPDATE_DOCS=1 cargo test --locked --quiet -p riser-lab --test it reference::
+	RISER_UPDATE_DOCS=1 cargo test --locked --quiet -p riser-capture --test it reference::
+	RISER_UPDATE_DOCS=1 cargo test --locked --quiet -p riser-sweep --test it reference::
+	RISER_UPDATE_DOCS=1 cargo test --locked --quiet -p riser-rtl --test it reference::
+	RISER_UPDATE_DOCS=1 cargo test --locked --quiet -p riser-cli --test it new::
+	RISER_UPDATE_DOCS=1 cargo test --locked --quiet -p riser-cli --test it docs::
 
 registers: ## write what comes from the description of the DMA engine's registers
 	@scripts/python.sh registers/generate.py

@@ -2,7 +2,7 @@
 //! What must hold for a kernel's memory, whatever it holds: called by the fuzz target, and by the tests of `riser-introspect` on every
 //! seed and on random bytes. What is broken panics.
 
-#[path = "../crates/introspect/tests/common/machine.rs"]
+#[path = "../crates/introspect/tests/it/machine.rs"]
 pub(crate) mod machine;
 
 use machine::{Kind, Machine, PID_OF_CODE, Plan};

@@ -2,7 +2,7 @@
 //! What must hold for pseudo memory, whatever TLPs come: called by the fuzz target, and by the tests of `riser-nettlp` on every
 //! seed and on random bytes. What is broken panics.
 
-#[path = "../crates/nettlp/tests/common/memo.rs"]
+#[path = "../crates/nettlp/tests/it/common/memo.rs"]
 mod memo;
 
 use memo::Memo;

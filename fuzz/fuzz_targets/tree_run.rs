@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Any tree of switches, any traffic, any trouble: see `crates/fabric/tests/common/tree_checks.rs`.
+//! Any tree of switches, any traffic, any trouble: see `crates/fabric/tests/it/common/tree/checks.rs`.
 #![no_main]
 
 extern crate riser_config as config;
@@ -9,7 +9,7 @@ extern crate riser_host as host;
 extern crate riser_link as link;
 extern crate riser_tlp as tlp;
 
-#[path = "../../crates/fabric/tests/common/tree.rs"]
+#[path = "../../crates/fabric/tests/it/common/tree.rs"]
 mod tree;
 
 use tree::checks::{Case, run};

@@ -2,14 +2,12 @@
 //! What the `async` form of a device costs against the direct one: nanoseconds for each DMA write, DMA read and register
 //! read, with 32 writes or reads always ready, driven as an endpoint would, without links or memory behind it.
 
-#![allow(missing_docs, reason = "the macros of the harness make undocumented functions")]
-
-use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use riser_device::io::{DmaOptions, Request};
 use riser_device::{AsyncDevice, BarIndex, DmaId, DmaRead, DmaWrite, Io};
 use riser_device::{Device, Input, Output, RequestOp, Token, seam};
 use std::collections::VecDeque;
 use std::hint::black_box;
+use testkit::print_cost;
 use tlp::{Class, Data, Span, Time};
 
 const WORKERS: u64 = 32;
@@ -149,29 +147,19 @@ fn ask_registers(device: &mut dyn Device, span: Span) {
     }
 }
 
-fn seam_cost(c: &mut Criterion) {
+fn main() {
     let forms = |reads, asynchronous: fn() -> AsyncDevice| -> [(&str, Box<dyn Device>); 2] {
         [("direct", Box::new(Direct::new(reads))), ("async", Box::new(asynchronous()))]
     };
     let span = Span::covering(0x1000, 4).expect("one DW");
-    let mut group = c.benchmark_group("seam");
-    group.throughput(Throughput::Elements(ROUND));
     for (form, mut device) in forms(false, writers) {
-        group.bench_function(BenchmarkId::new("dma_write", form), |b| b.iter(|| pull_writes(&mut *device)));
+        print_cost(&format!("DMA write, {form}"), ROUND, || pull_writes(&mut *device));
     }
     for (form, mut device) in forms(true, readers) {
         let mut under_way = VecDeque::new();
-        group.bench_function(BenchmarkId::new("dma_read", form), |b| {
-            b.iter(|| serve_reads(&mut *device, &mut under_way));
-        });
+        print_cost(&format!("DMA read, {form}"), ROUND, || serve_reads(&mut *device, &mut under_way));
     }
     for (form, mut device) in forms(true, || AsyncDevice::new(answer)) {
-        group.bench_function(BenchmarkId::new("register_read", form), |b| {
-            b.iter(|| ask_registers(&mut *device, span))
-        });
+        print_cost(&format!("register read, {form}"), ROUND, || ask_registers(&mut *device, span));
     }
-    group.finish();
 }
-
-criterion_group!(benches, seam_cost);
-criterion_main!(benches);

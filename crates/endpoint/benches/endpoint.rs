@@ -3,40 +3,31 @@
 //! outstanding), and each register read, with a device that costs next to nothing; alone, and as one of many virtual
 //! functions.
 
-// What the macros of criterion make has no documentation.
-#![allow(missing_docs)]
-
-#[path = "../tests/common/load.rs"]
+#[path = "../tests/it/load.rs"]
+#[allow(dead_code, unreachable_pub, reason = "the tests use the rest")]
 mod load;
 
-use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use load::Load;
 use riser_endpoint::EndpointLimits;
+use testkit::print_cost;
 
-fn endpoint(c: &mut Criterion) {
-    let mut group = c.benchmark_group("endpoint");
-    group.throughput(Throughput::Elements(load::ROUND));
+fn main() {
     for carry in [false, true] {
         let name = if carry { "carried" } else { "counted" };
         let (mut writes, mut reads) = (Load::new(carry), Load::new(carry));
-        group.bench_function(format!("write 256 B {name}"), |b| b.iter(|| writes.writes()));
-        group.bench_function(format!("read 256 B {name}"), |b| b.iter(|| reads.reads()));
+        print_cost(&format!("write 256 B, {name}"), load::ROUND, || writes.writes());
+        print_cost(&format!("read 256 B, {name}"), load::ROUND, || reads.reads());
     }
     for count in [1, 8, 255] {
         let functions = || Load::virtual_functions(count, EndpointLimits::default());
         let (mut writes, mut reads) = (functions(), functions());
         let mut registers = functions();
         let name = |what: &str| format!("{what}, {count} virtual functions");
-        group.bench_function(name("write 256 B"), |b| b.iter(|| writes.writes()));
-        group.bench_function(name("read 256 B"), |b| b.iter(|| reads.reads()));
-        group.bench_function(name("register read"), |b| {
-            b.iter(|| registers.virtual_register_reads(u64::from(count) - 1));
-        });
+        print_cost(&name("write 256 B"), load::ROUND, || writes.writes());
+        print_cost(&name("read 256 B"), load::ROUND, || reads.reads());
+        let last = u64::from(count) - 1;
+        print_cost(&name("register read"), load::ROUND, || registers.virtual_register_reads(last));
     }
     let mut registers = Load::new(true);
-    group.bench_function("register read", |b| b.iter(|| registers.register_reads()));
-    group.finish();
+    print_cost("register read", load::ROUND, || registers.register_reads());
 }
-
-criterion_group!(benches, endpoint);
-criterion_main!(benches);

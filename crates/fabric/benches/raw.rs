@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Hops per CPU-second of link and fabric alone, with a raw-TLP device: the bound for the layers above.
 
-#[path = "../tests/common/mod.rs"]
+#[path = "../tests/it/common/mod.rs"]
+#[allow(dead_code, unreachable_pub, reason = "the tests use the rest")]
 mod common;
 
 use common::sources::{Source, Sources};
@@ -9,15 +10,12 @@ use common::system::System;
 use common::{Stream, fabric, link};
 use link::{PhaseTable, VcArbitration};
 use riser_fabric::{Fabric, Limits};
-use std::fs;
 use tlp::{Data, MemoryOp, PayloadPool, Rate, TcVcMap};
 
 const REQUESTS: u64 = 2_000_000;
 
-/// CPU time of this thread in seconds, as Linux counts it, without that of other threads.
 fn cpu_seconds() -> f64 {
-    let text = fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
-    text.split(' ').next().and_then(|ns| ns.parse::<f64>().ok()).unwrap_or(f64::NAN) / 1e9
+    testkit::cpu_ns() / 1e9
 }
 
 /// Runs `fabric` if the command line asks for `name` or for nothing.

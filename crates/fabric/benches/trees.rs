@@ -1,24 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Hops per CPU-second of trees of switches, with raw-TLP devices that send writes and reads of 256 B as fast as they may.
 
-#[path = "../tests/common/mod.rs"]
+#[path = "../tests/it/common/mod.rs"]
+#[allow(dead_code, unreachable_pub, reason = "the tests use the rest")]
 mod common;
-#[path = "../tests/common/trees.rs"]
-mod trees;
 
 use common::link;
+use common::trees::tree;
 use riser_fabric::{Fabric, Limits};
 use std::fs;
 use tlp::Rate;
-use trees::tree;
 
 /// Total requests of all devices.
 const REQUESTS: u64 = 1_000_000;
 
-/// CPU time of this thread in seconds, as Linux counts it, without that of other threads.
 fn cpu_seconds() -> f64 {
-    let text = fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
-    text.split(' ').next().and_then(|ns| ns.parse::<f64>().ok()).unwrap_or(f64::NAN) / 1e9
+    testkit::cpu_ns() / 1e9
 }
 
 /// Peak memory of this process in MB.

@@ -41,7 +41,7 @@ Every structure of configuration space that functions have, register by register
 S, sticky, is kept by all resets but a fundamental one), and what a change of it changes. Bits that are named in no row are
 reserved and read zero. A field that is *inert* may be written and reads back, to no other effect, for the reason that stands
 there; what every other one changes is seen by a test, which
-[register_witnesses.rs](../../crates/fabric/tests/register_witnesses.rs) names. `riser lspci LAB.toml -vv` shows all of these
+[register_witnesses.rs](../../crates/fabric/tests/it/register_witnesses.rs) names. `riser lspci LAB.toml -vv` shows all of these
 in a lab.
 
 Offsets are from the start of the structure; a register that is repeated, as for each BAR or lane, stands once.

@@ -17,6 +17,9 @@
 //! Pointers and numbers of C are taken at their word in ffi, fd and header alone. The library never starts threads, never prints,
 //! never allocates per TLP, and never panics on a datagram.
 
+// `tlp` is also the name of this library, by which C links it.
+extern crate riser_tlp as tlp;
+
 mod ask;
 mod callbacks;
 mod dma;

@@ -2,20 +2,15 @@
 //! The cost of a TLP in two joined ports, in nanoseconds of CPU time, best of five. "Ports alone" runs only the crate;
 //! the others add the small event loop of the tests.
 
-#[path = "../tests/common/mod.rs"]
+#[path = "../tests/it/common/mod.rs"]
+#[allow(dead_code, unreachable_pub, reason = "the tests use the rest")]
 mod common;
 
 use common::{Joined, World, write};
 use riser_link::{Frame, Port, PortConfig};
-use std::fs;
 use std::hint::black_box;
+use testkit::cpu_ns;
 use tlp::{Attributes, Class, Data, Duration, Mps, PayloadPool, Rate, Time, Tlp, Width};
-
-/// CPU time of this thread in nanoseconds, as Linux tells it.
-fn cpu_ns() -> f64 {
-    let text = fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
-    text.split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(f64::NAN)
-}
 
 struct Writes {
     tlp: Tlp,

@@ -241,9 +241,10 @@ mod tests {
         assert_eq!(error, Err(ModelError::DllpsInFlits(6)));
     }
 
-    /// What simulations with an ideal host reached: the table that `crates/bench/tests/agreement.rs` keeps.
-    const SIMULATED: &str =
-        include_str!("../../bench/tests/snapshots/agreement__simulation_wire_and_closed_form_agree.snap");
+    /// What simulations with an ideal host reached: the table that `crates/bench/tests/it/agreement.rs` keeps.
+    const SIMULATED: &str = include_str!(
+        "../../bench/tests/it/snapshots/it__agreement__simulation_wire_and_closed_form_agree.snap"
+    );
 
     /// A row of that table: by how many percent the closed form alone is off, and for which test.
     fn off_percent(line: &str) -> Option<(&str, f64)> {

@@ -3,7 +3,7 @@
 //!
 //! `cargo run --release -p riser-view --example page CAPTURE|TLPS OUT.html`
 
-#[path = "../tests/common/generate.rs"]
+#[path = "../tests/it/common/generate.rs"]
 #[allow(dead_code, reason = "tests use the rest")]
 mod generate;
 

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0 OR MIT
 -- The tables of TLP formats, TLP prefixes, messages and DLLP types (PCIe 5.0 Tables 2-3, 2-38, 2-39, F-1, 3-1):
--- literal rows. crates/capture/tests/dissector.rs reads those of TLPs and messages and holds them against riser's own.
+-- literal rows. crates/capture/tests/it/dissector.rs reads those of TLPs and messages and holds them against riser's own.
 -- Never touches a packet.
 
 local formats = {}

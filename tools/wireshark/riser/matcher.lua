@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0 OR MIT
 -- Finds the request that a completion answers, by link, requester and tag: the rules of riser's own matcher
--- (crates/capture/src/matcher), which crates/capture/tests/dissector.rs holds it against. Sees every TLP once, in
+-- (crates/capture/src/matcher), which crates/capture/tests/it/dissector.rs holds it against. Sees every TLP once, in
 -- the order of the capture, and remembers by frame what it found. Never touches a packet.
 --
 -- Completions that never come are not forgotten: beyond MAX_OUTSTANDING requests that wait, the oldest is given up.

@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: Apache-2.0 OR MIT
 -- What makes a TLP malformed, and what a sender should not do though receivers let it pass: the rows of riser's own
 -- table (crates/tlp/src/rules) that the bytes of a TLP alone decide, under the same names.
--- crates/capture/tests/dissector.rs holds the two against each other, by name and by behaviour.
+-- crates/capture/tests/it/dissector.rs holds the two against each other, by name and by behaviour.
 
 local info = require "riser.info"
 

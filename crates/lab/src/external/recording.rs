@@ -294,15 +294,11 @@ impl<'a> Recording<'a> {
 }
 
 #[cfg(test)]
-#[path = "../../tests/common/bytes.rs"]
-mod written;
-
-#[cfg(test)]
 mod tests {
-    use super::written::Bytes;
     use super::*;
     use crate::external::record::{RecordSize, Recorder};
     use proptest::prelude::*;
+    use testkit::Bytes;
 
     fn lab() -> RecordedLab {
         let files = Some([("b.toml".to_owned(), vec![0, 0xff])].into());

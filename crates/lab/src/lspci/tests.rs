@@ -2,24 +2,18 @@
 //! What `riser lspci -v` says of any bytes, against what `lspci -F -vvv` (package pciutils, 3.9.0) says of them, line by
 //! line. Skips, saying so, where there is no `lspci`.
 
-#[path = "../../../config/tests/common/functions.rs"]
-mod functions;
-#[path = "../../../cli/tests/common/lspci.rs"]
-#[expect(dead_code, reason = "the tests of the command use the rest")]
-mod oracle;
-
 use super::decode::space::{Space, size};
 use super::decode::{self, Detail};
 use super::select::Selection;
 use config::ext::acs::AcsLayout;
 use config::ext::ltr;
 use config::{
-    AtomicSupport, AtsLayout, Bar, Builder, ConfigSpace, DpcLayout, Identity, MsiLayout, MsiOptions,
-    MsixLayout, PasidLayout, PcieLayout, PmLayout, PortType, PtmLayout, ResizableBar, SlotLayout,
-    SriovLayout, VcLayout, VsecLayout,
+    AtomicSupport, Bar, Builder, ConfigSpace, DpcLayout, MsiLayout, MsiOptions, MsixLayout, PcieLayout,
+    PmLayout, PortType, PtmLayout, SlotLayout, VcLayout,
 };
-use functions::{identity, with_all_extended};
 use proptest::prelude::*;
+use testkit::functions::{identity, with_all_extended};
+use testkit::lspci as oracle;
 use tlp::{Bdf, Rate, Width};
 
 const PLAIN: Detail = Detail { fields: false };

@@ -6,7 +6,6 @@ mod checks;
 
 use super::*;
 use proptest::prelude::*;
-use std::path::Path;
 use tlp::{Mps, Rcb, split};
 
 const REQUESTER: Bdf = Bdf::from_bits(0x1b00);
@@ -132,13 +131,10 @@ fn a_refusal_of_the_rest_leaves_what_was_before_it() {
 /// Which seeds of the fuzz target bring their read to its end without a failure.
 #[test]
 fn seeds() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/libtlp_gather");
-    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let mut found: Vec<_> = files
-        .map(|path| (path.file_name().unwrap().to_string_lossy().into_owned(), std::fs::read(path).unwrap()))
+    let found: Vec<_> = testkit::seeds("libtlp_gather")
+        .into_iter()
         .map(|(name, script)| (name, checks::gather(&script)))
         .collect();
-    found.sort();
     let expected = [
         ("aborted", false),
         ("doubled", true),

@@ -1,0 +1,574 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The Wireshark dissector (`tools/wireshark`) in stock `tshark`, held against riser's own decoder, renderer and matcher:
+//! its tables, and what it shows of every record. Where `tshark` or the captures are missing, this says that it skips.
+
+use crate::common;
+use crate::dissect;
+
+use crate::common::{DAMAGED, DROPPED, Link, read_and_answer};
+use crate::dissect::capture::FrameWriter;
+use crate::dissect::compare::{compare, compare_tolerated};
+use crate::dissect::joined::{compare_joined, file_of, frame_between};
+use crate::dissect::random::{Random, mixture};
+use crate::dissect::story::story;
+use crate::dissect::tables::{MessageRow, TlpRow, message_rows, rule_rows, tlp_rows};
+use crate::dissect::tshark::{Tshark, Values};
+use riser_capture::matcher::Errors;
+use riser_capture::transactions::Tracker;
+use riser_capture::{Direction, Mark, Reader};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use tlp::format::Family;
+use tlp::message::{MESSAGES, MessageData};
+use tlp::rules::{RULES, Rule, RuleId};
+use tlp::{Class, Dllp, FORMATS};
+
+/// The Lua table of formats is riser's own, row by row.
+#[test]
+fn the_table_of_formats_is_that_of_riser() {
+    let family = |family| match family {
+        Family::Memory => "memory",
+        Family::Io => "io",
+        Family::Atomic => "atomic",
+        Family::Config => "config",
+        Family::Message => "message",
+        Family::Completion => "completion",
+    };
+    let class = |class| match class {
+        Class::Posted => "P",
+        Class::NonPosted => "NP",
+        Class::Completion => "Cpl",
+    };
+    let riser: Vec<TlpRow> = FORMATS
+        .iter()
+        .map(|row| TlpRow {
+            fmt: row.fmt,
+            type_bits: row.type_bits,
+            mask: row.type_mask,
+            name: row.name.to_owned(),
+            header_dw: row.header_dw,
+            data: row.has_data,
+            class: class(row.class).to_owned(),
+            family: family(row.family).to_owned(),
+        })
+        .collect();
+    assert_eq!(tlp_rows(), riser);
+}
+
+/// Rules of the first byte, of what is missing and of the size: other expert items tell of them.
+const NOT_OF_THE_HEADER: [RuleId; 5] =
+    [RuleId::ReservedFmt, RuleId::ReservedType, RuleId::PrefixedHeader, RuleId::Length, RuleId::Digest];
+
+fn is_of_header(rule: &&Rule) -> bool {
+    !rule.is_of_receiver() && !NOT_OF_THE_HEADER.contains(&rule.id)
+}
+
+/// The Lua rules are those of riser that a header decides: name, section and text, in their order.
+#[test]
+fn the_rules_are_those_of_riser() {
+    let (tolerated, malformed): (Vec<&Rule>, Vec<&Rule>) =
+        RULES.iter().filter(is_of_header).partition(|rule| rule.is_tolerated());
+    let riser = malformed.into_iter().chain(tolerated);
+    let riser: Vec<[String; 3]> =
+        riser.map(|rule| [format!("{:?}", rule.id), rule.section.to_owned(), rule.text.to_owned()]).collect();
+    let lua = rule_rows();
+    for (lua, riser) in lua.iter().zip(&riser) {
+        assert_eq!(lua, riser);
+    }
+    assert_eq!(lua.len(), riser.len());
+}
+
+/// The Lua table of messages is riser's own, row by row.
+#[test]
+fn the_table_of_messages_is_that_of_riser() {
+    let riser: Vec<MessageRow> = MESSAGES
+        .iter()
+        .map(|row| MessageRow {
+            code: row.code,
+            subtype: row.subtype,
+            name: row.name.to_owned(),
+            routings: row.routings,
+            data_dw: match row.data {
+                MessageData::Never => Some(0),
+                MessageData::Dw(dw) => Some(dw as u8),
+                MessageData::Free => None,
+            },
+            tc0: row.tc0.map(|rule| format!("{rule:?}")),
+        })
+        .collect();
+    assert_eq!(message_rows(), riser);
+}
+
+#[test]
+fn the_captures_of_nettlp() {
+    let (Some(tshark), Some(captures)) = (Tshark::find(), testkit::shared_data("nettlp-captures")) else {
+        return;
+    };
+    let mut files: Vec<PathBuf> = Vec::new();
+    for folder in std::fs::read_dir(captures).unwrap() {
+        let entries = std::fs::read_dir(folder.unwrap().path()).unwrap();
+        files.extend(entries.map(|entry| entry.unwrap().path()));
+    }
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "pcap"));
+    files.sort();
+    assert!(!files.is_empty());
+    // Starting tshark takes longer than reading these.
+    let (left, right) = files.split_at(files.len() / 2);
+    let run = |files: &[PathBuf]| files.iter().for_each(|file| drop(check(&tshark, file, false)));
+    std::thread::scope(|scope| {
+        scope.spawn(|| run(left));
+        run(right);
+    });
+}
+
+fn check(tshark: &Tshark, path: &Path, verbose: bool) -> Vec<Values> {
+    let rows = tshark.read(path, verbose);
+    compare(&std::fs::read(path).unwrap(), &rows, verbose);
+    rows
+}
+
+/// Counts the rows that have `field`.
+fn count(rows: &[Values], field: &str) -> usize {
+    rows.iter().filter(|row| row.has(field)).count()
+}
+
+/// What riser's own writer makes of every type, of DLLPs, and of two links with the same tags.
+#[test]
+fn a_capture_of_riser() {
+    let Some(tshark) = Tshark::find() else { return };
+    let file = dissect::TempFile::new("story", &story());
+    let rows = check(&tshark, &file.path, false);
+    // Each way to match, each link and each kind of DLLP is in it.
+    for field in [
+        "tlp.request_in",
+        "tlp.response_in",
+        "tlp.response_time",
+        "tlp.expert.repeat",
+        "tlp.expert.tag_reuse",
+        "tlp.expert.unexpected",
+        "tlp.expert.unanswered",
+        "tlp.expert.status",
+        "tlp.expert.retry",
+        "tlp.expert.byte_count",
+        "tlp.expert.not_captured",
+        "dllp.header_credits",
+        "dllp.sequence",
+        "dllp.features.scaled_fc",
+    ] {
+        assert!(count(&rows, field) > 0, "{field}");
+    }
+    let names: BTreeSet<&str> = rows.iter().filter_map(|row| row.get("tlp.type_name")).collect();
+    assert!(FORMATS.iter().all(|row| names.contains(row.name)), "{names:?}");
+    assert_eq!(rows.iter().filter_map(|row| row.get("dllp.name")).collect::<BTreeSet<_>>().len(), 12);
+}
+
+/// `PCIe 5.0 §3.6.2.1`, §3.6.3.1: what was damaged or dropped, what its receiver discards behind it, and what came again.
+fn with_faults() -> Vec<u8> {
+    let sound = Mark::default();
+    let (first, first_answer) = read_and_answer(1, 0x1000, 64);
+    let (second, second_answer) = read_and_answer(2, 0x2000, 64);
+    let (third, third_answer) = read_and_answer(3, 0x3000, 64);
+    let mut link = Link::new();
+    link.ack(true, 4095).ack(false, 4095);
+    link.tlp(true, &first, DAMAGED).tlp(true, &second, sound);
+    link.dllp(false, Dllp::Nak { sequence: 4095 }, sound);
+    link.again(true, &first, 0, sound).again(true, &second, 1, sound);
+    // Its Ack is lost, so both come once more.
+    link.dllp(false, Dllp::Ack { sequence: 1 }, DAMAGED);
+    link.again(true, &first, 0, sound).again(true, &second, 1, sound).ack(false, 1);
+    // Completions that were damaged and dropped, and one that has come and is sent again.
+    link.tlp(false, &first_answer, DAMAGED).tlp(false, &second_answer, DROPPED);
+    link.again(false, &first_answer, 0, sound).again(false, &second_answer, 1, sound);
+    link.again(false, &second_answer, 1, sound).ack(true, 1);
+    link.tlp(true, &third, sound).wait_ps(5_000).tlp(false, &third_answer, sound);
+    // What nobody asked for.
+    link.tlp(false, &third_answer, sound);
+    link.finish()
+}
+
+/// What riser's tracker says of each TLP, the dissector shows, where Wireshark lets it see what the capture says of frames.
+#[test]
+fn what_was_lost_on_the_way_counts_as_lost() {
+    let Some(tshark) = Tshark::find() else { return };
+    let bytes = with_faults();
+    let file = dissect::TempFile::new("faults", &bytes);
+    for passes in [&["-2", "-Y", "frame"][..], &[]] {
+        compare_with_tracker(&bytes, &tshark.read_with(&file.path, false, passes));
+    }
+    // Without a filter the first of two passes sees nothing of frames: what is lost is still shown, and what comes again is
+    // the same TLP again, never unexpected.
+    let rows = tshark.read_with(&file.path, false, &["-2"]);
+    assert_eq!(count(&rows, "tlp.expert.lost"), 3);
+    assert_eq!(count(&rows, "tlp.expert.repeat"), 8);
+    let details = tshark.details(&file.path);
+    assert!(details.contains("[Response time: 0.000000006 seconds (6 ns)]"), "{details}");
+}
+
+fn compare_with_tracker(bytes: &[u8], rows: &[Values]) {
+    let mut reader = Reader::new(std::io::Cursor::new(bytes)).unwrap();
+    let mut tracker = Tracker::new();
+    let mut seen = [0; 6];
+    while let Some(record) = reader.next_record().unwrap() {
+        let outcome = tracker.see(&record, 0);
+        let row = &rows[record.number as usize - 1];
+        let Some(tlp) = record.tlp() else { continue };
+        let lost = record.mark.is_lost();
+        let is_out_of_order = !lost && !outcome.taken && !outcome.replay;
+        let is_unexpected = outcome.errors.contains(Errors::UNEXPECTED_COMPLETION);
+        let shown = ["lost", "out_of_order", "repeat", "unexpected"];
+        let expected = [lost, is_out_of_order, outcome.replay, is_unexpected];
+        for (n, (expert, expected)) in shown.iter().zip(expected).enumerate() {
+            assert_eq!(row.has(&format!("tlp.expert.{expert}")), expected, "{expert}: {row:?}");
+            seen[n] += usize::from(expected);
+        }
+        assert_eq!(row.number("tlp.request_in"), outcome.request, "{row:?}");
+        let response_ns = outcome.response_ps.map(|ps| ps / 1000);
+        assert_eq!(row.nanoseconds("tlp.response_time"), response_ns, "{row:?}");
+        seen[4] += usize::from(response_ns.is_some());
+        let how = if record.mark.dropped { "dropped on the way" } else { "damaged on the way" };
+        assert_eq!(row.get("tlp.lost"), lost.then_some(how), "{row:?}");
+        let remark = if lost { format!(" [{how}]") } else { String::new() };
+        assert_eq!(row.get("_ws.col.Info"), Some(format!("{}{remark}", tlp.repr).as_str()));
+        seen[5] += 1;
+    }
+    // None of them goes unseen.
+    assert_eq!(seen, [3, 1, 3, 1, 3, 14]);
+}
+
+/// The rules of a header that no row breaks.
+fn never_broken(rows: &[Values], field: &str, tolerated: bool) -> Vec<String> {
+    let broken = rows.iter().filter_map(|row| row.get(field)).flat_map(|rules| rules.split(','));
+    let broken: BTreeSet<&str> = broken.collect();
+    let rules = RULES.iter().filter(is_of_header).filter(|rule| rule.is_tolerated() == tolerated);
+    rules.map(|rule| format!("{:?}", rule.id)).filter(|rule| !broken.contains(rule.as_str())).collect()
+}
+
+/// Thousands of TLPs and DLLPs at random, most of them nearly legal: both decoders say the same of each, and no byte makes
+/// the dissector fail.
+#[test]
+fn bytes_at_random() {
+    let Some(tshark) = Tshark::find() else { return };
+    let mut random = Random::new(0x7157_0a2e);
+    let bytes = mixture(&mut random, 4000);
+    let file = dissect::TempFile::new("random", &bytes);
+    let rows = check(&tshark, &file.path, true);
+    compare_tolerated(&bytes, &rows);
+    assert_eq!(never_broken(&rows, "tlp.tolerated_rule", true), [""; 0]);
+    assert_eq!(never_broken(&rows, "tlp.malformed_rule", false), [""; 0]);
+    for kind in
+        ["malformed", "unknown_type", "truncated", "length", "ecrc", "poisoned", "tolerated", "no_digest"]
+    {
+        let field = format!("tlp.expert.{kind}");
+        assert!(count(&rows, &field) > 10, "{field}: {}", count(&rows, &field));
+    }
+    for field in ["tlp.prefix", "tlp.st", "dllp.expert.crc", "dllp.expert.length", "tlp.request_in"] {
+        assert!(count(&rows, field) > 10, "{field}: {}", count(&rows, field));
+    }
+}
+
+/// Copied to a folder of plugins, as README.md says, it is loaded without being asked for.
+#[test]
+#[cfg(target_os = "linux")]
+fn installed_as_a_plugin() {
+    let (Some(tshark), Some(captures)) = (Tshark::find(), testkit::shared_data("nettlp-captures")) else {
+        return;
+    };
+    let home = dissect::TempFile::folder("home");
+    let plugins = home.path.join(".local/lib/wireshark/plugins");
+    std::fs::create_dir_all(plugins.join("riser")).unwrap();
+    for file in tshark.lua_files() {
+        std::fs::copy(tshark.folder().join(&file), plugins.join(&file)).unwrap();
+    }
+    let line = tshark.read_installed(&home.path, &captures.join("x520/x520-64B-1pkt.pcap"));
+    assert!(line.contains("TLP 64 MRd, len 16, requester 19:00.0, tag 0x02"), "{line}");
+}
+
+/// UDP port, bytes behind the NetTLP header, and some of the fields that are shown with their values.
+type Literal = (u16, &'static str, &'static [(&'static str, &'static str)]);
+
+/// ECRCs were made with zlib's CRC-32 over the bytes with bit 0 of Type and EP set (`PCIe 5.0 §2.7.1`), CRCs of DLLPs bit by
+/// bit as §3.5.1 says; the others are drawn by hand from the paragraph named.
+const LITERAL: &[Literal] = &[
+    // §2.2.8.1: Assert_INTA, local.
+    (
+        0x3000,
+        "34000000 01000020 00000000 00000000",
+        &[("tlp.message_name", "Assert_INTA"), ("tlp.routing", "4"), ("tlp.requester", "01:00.0")],
+    ),
+    // §2.2.8.6: Vendor_Defined Type 1 by ID to 02:03.4, vendor 8086h.
+    (
+        0x3001,
+        "32000000 0100017f 021c8086 deadbeef",
+        &[
+            ("tlp.message_name", "Vendor_Defined_Type_1"),
+            ("tlp.message_target", "02:03.4"),
+            ("tlp.vendor_id", "32902"),
+        ],
+    ),
+    // §6.20: PASID 12345h with Execute Requested before an MRd; §2.2.6.2: tag 301h.
+    (
+        0x3301,
+        "91112345 00880001 0100010f 00001000",
+        &[
+            ("tlp.prefix.pasid", "74565"),
+            ("tlp.prefix.pasid.execute", "1"),
+            ("tlp.prefix.pasid.privileged", "0"),
+            ("tlp.prefix.name", "PASID"),
+            ("tlp.tag", "769"),
+        ],
+    ),
+    // §2.2.7.1: TH in an MRd: ST A5h in place of the Byte Enables; Extended TPH prefix with ST[15:8] 5Ah.
+    (
+        0x3002,
+        "905a0000 00010002 010002a5 00001003",
+        &[
+            ("tlp.st", "165"),
+            ("tlp.ph", "3"),
+            ("tlp.first_be", "15"),
+            ("tlp.last_be", "15"),
+            ("tlp.prefix.st_high", "90"),
+        ],
+    ),
+    // §2.2.7.1: TH in an MWr: ST 3Ch in place of the tag.
+    (0x3000, "40010001 01003c0f 00001001 11223344", &[("tlp.st", "60"), ("tlp.ph", "1"), ("tlp.tag", "0")]),
+    // §2.2.7: CAS of 64 bits at 1_0000_0008h.
+    (
+        0x3004,
+        "6e000004 01000400 00000001 00000008 0000000000000001 0000000000000002",
+        &[("tlp.type_name", "CAS"), ("tlp.operand_bytes", "8"), ("tlp.address", "4294967304")],
+    ),
+    // §2.7.1, ECRC of an MRd: good, then with a bit wrong.
+    (0x3003, "00008004 1b0003ff 2f001000 cbe0911a", &[("tlp.ecrc_status", "good")]),
+    (0x3003, "00008004 1b0003ff 2f001000 cbe0911b", &[("tlp.ecrc_status", "bad")]),
+    // §2.7.1: an end-to-end prefix is covered as it is, a local one is not.
+    (0x3003, "80abcdef 90110000 00008004 1b0003ff 2f001000 3cfabcca", &[("tlp.ecrc_status", "good")]),
+    // §3.5, Table 3-1: the types that flow control and Ack leave over. CRCs by the algorithm of §3.5.1.
+    (
+        0x2ffe,
+        "02800001 3156",
+        &[("dllp.name", "Data_Link_Feature"), ("dllp.feature_ack", "1"), ("dllp.features.scaled_fc", "1")],
+    ),
+    (
+        0x2ffe,
+        "80c3f0ff 6968",
+        &[("dllp.name", "UpdateFC"), ("dllp.hdr_scale", "3"), ("dllp.data_scale", "3")],
+    ),
+];
+
+#[test]
+fn literal_packets() {
+    let Some(tshark) = Tshark::find() else { return };
+    let mut file = FrameWriter::new();
+    for (port, bytes, _) in LITERAL {
+        file.write(Direction::Upstream, *port, &common::hex(bytes), usize::MAX);
+    }
+    let file = dissect::TempFile::new("literal", &file.finish());
+    let shown = tshark.read(&file.path, false);
+    for ((_, bytes, expected), shown) in LITERAL.iter().zip(&shown) {
+        for (field, value) in *expected {
+            assert_eq!(shown.number_or_text(field).as_deref(), Some(*value), "{field} of {bytes}");
+        }
+    }
+}
+
+/// Data whose last byte is missing: upstream's writes of one DW are such, and no other TLP is.
+#[test]
+fn data_with_a_byte_missing() {
+    let Some(tshark) = Tshark::find() else { return };
+    let mut file = FrameWriter::new();
+    let tlps = [
+        "40000001 1a000003 00001000 010203",
+        "40000002 1a0000ff 00001000 01020304 050607",
+        "4a642001 816c0b63 600c5033 df8877",
+        "44000001 1a00000f 01000004 010203",
+        "4c000001 1a000000 00001000 010203",
+    ];
+    for tlp in tlps {
+        file.write(Direction::Upstream, 0x3000, &common::hex(tlp), usize::MAX);
+    }
+    let file = dissect::TempFile::new("missing", &file.finish());
+    let rows = check(&tshark, &file.path, false);
+    let is_bad: Vec<bool> = rows.iter().map(|row| row.has("tlp.expert.length")).collect();
+    assert_eq!(is_bad, [false, true, true, true, true]);
+}
+
+/// Whether it goes to the adapter, number, what follows it, and fields with their values.
+type OfSession = (bool, u64, &'static str, &'static [(&'static str, &'static str)]);
+
+/// The table of `nettlp::stream::record`, byte by byte.
+const SESSION: &[OfSession] = &[
+    (
+        true,
+        1 << 47,
+        "ff01 00000000000000a1 0001 0001 0200 1036 0003 010203 000000",
+        &[
+            ("nettlp.what", "session Hello"),
+            ("nettlp.session.number", "0"),
+            ("nettlp.session.id", "161"),
+            ("nettlp.session.version", "1"),
+            ("nettlp.session.features", "1"),
+            ("nettlp.session.window", "512"),
+            ("nettlp.session.longest", "4150"),
+            ("nettlp.session.noise", "010203"),
+        ],
+    ),
+    (
+        false,
+        1 << 47 | 7,
+        "ff02 0000000000000009 00000000000000a1 0001 0000 0400 1036 0000",
+        &[
+            ("nettlp.what", "session HelloAck"),
+            ("nettlp.session.number", "7"),
+            ("nettlp.session.id", "9"),
+            ("nettlp.session.nonce", "161"),
+            ("nettlp.session.window", "1024"),
+        ],
+    ),
+    (
+        false,
+        1 << 47 | 8,
+        "ff04 0000000000000009 0000000000000102 0000000000000502 81",
+        &[
+            ("nettlp.what", "session Ack"),
+            ("nettlp.session.kind", "4"),
+            ("nettlp.session.next", "258"),
+            ("nettlp.session.limit", "1282"),
+            ("nettlp.session.bitmap", "81"),
+        ],
+    ),
+    (
+        false,
+        1 << 47,
+        "ff07 0000000000000000 00000000000000a1 0003",
+        &[
+            ("nettlp.what", "session Refused"),
+            ("nettlp.session.nonce", "161"),
+            ("nettlp.session.reason", "3"),
+        ],
+    ),
+    (true, 1 << 47, "ff08 0000000000000009", &[("nettlp.what", "session Bye")]),
+    (true, 1 << 47, "ff63", &[("nettlp.what", "session control, unknown"), ("nettlp.session.kind", "99")]),
+    (
+        true,
+        1 << 47 | 5,
+        "1234",
+        &[("nettlp.what", "session control, sealed"), ("nettlp.session.number", "5")],
+    ),
+    (true, 5, "4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a", &[("nettlp.what", "session, sealed or no TLP")]),
+    (
+        true,
+        0x7f12_3456_789a,
+        "00000001 1b0003ff 00001000",
+        &[("nettlp.what", "session, sealed or no TLP"), ("nettlp.session.number", "139716164221082")],
+    ),
+    (
+        true,
+        0x7f12_3456_789b,
+        "00000001 1b00030f 00001000",
+        &[
+            ("nettlp.what", "TLP"),
+            ("nettlp.origin", "device"),
+            ("tlp.type_name", "MRd"),
+            ("tlp.tag", "3"),
+            ("nettlp.session.number", "139716164221083"),
+        ],
+    ),
+    (
+        false,
+        1,
+        "4a000001 00000004 1b000300 01020304",
+        &[("nettlp.origin", "device"), ("tlp.type_name", "CplD"), ("tlp.request_in", "10")],
+    ),
+];
+
+/// Sessions between riser's peers: records by name and field, TLPs as TLPs, what is sealed as such.
+#[test]
+fn sessions() {
+    let Some(tshark) = Tshark::find() else { return };
+    let mut file = FrameWriter::new();
+    for (to_adapter, number, rest, _) in SESSION {
+        file.write_session(*to_adapter, *number, &common::hex(rest), usize::MAX);
+    }
+    let file = dissect::TempFile::new("session", &file.finish());
+    let shown = check(&tshark, &file.path, false);
+    for ((_, number, rest, expected), shown) in SESSION.iter().zip(&shown) {
+        for (field, value) in *expected {
+            let found = match *field {
+                // Bytes, which look like numbers.
+                "nettlp.session.noise" | "nettlp.session.bitmap" => {
+                    shown.get(field).map(|hex| hex.replace(':', ""))
+                }
+                _ => shown.number_or_text(field),
+            };
+            assert_eq!(found.as_deref(), Some(*value), "{field} of {number:#x} {rest}: {shown:?}");
+        }
+    }
+}
+
+/// What other programs capture: messages and their answers, a frame that was cut on the wire.
+#[test]
+fn messages_and_frames_that_were_cut_on_the_wire() {
+    let Some(tshark) = Tshark::find() else { return };
+    let nettlp = [0; 6];
+    let write = [&nettlp, &[0x40, 0, 0, 8, 0x1a, 0, 0, 0xff, 0, 0, 0x10, 0][..], &[7; 32]].concat();
+    let frames = [
+        frame_between(40_000, 0x2fff, &[2, 0, 0, 0], usize::MAX),
+        frame_between(0x2fff, 40_000, &[0, 0x1b], usize::MAX),
+        frame_between(0x5001, 40_000, &[0x3c, 0, 0, 0, 0, 0], usize::MAX),
+        frame_between(0x3000, 0x3000, &write, 42 + 18 + 8),
+    ];
+    let file = file_of(&frames.clone().map(|frame| (frame, usize::MAX)));
+    let shown = tshark.read(&dissect::TempFile::new("several", &file).path, false);
+    let mut reader = riser_capture::Reader::new(&file[..]).unwrap();
+    let mut names = vec![Vec::new(); frames.len()];
+    while let Some(record) = reader.next_record().unwrap() {
+        let of = |name: &str| name.to_owned();
+        let name = match &record.kind {
+            riser_capture::Kind::Tlp(tlp) => of(tlp.repr.name()),
+            riser_capture::Kind::Other(other) => other.to_string(),
+            riser_capture::Kind::Bad(bad) => panic!("{bad}"),
+            riser_capture::Kind::Dllp(_) => unreachable!("there are none"),
+        };
+        names[record.number as usize - 1].push(name);
+    }
+    let expected = [
+        "NetTLP messaging, which device is it?",
+        "NetTLP messaging, which device it is",
+        "NetTLP configuration",
+        "MWr",
+    ];
+    for ((row, names), expected) in shown.iter().zip(&names).zip(expected) {
+        assert_eq!(names.join(","), expected);
+        let what = row.get("tlp.type_name").unwrap_or_else(|| row.get("_ws.col.Info").unwrap_or_default());
+        assert_eq!(what, expected, "{row:?}");
+        assert!(!row.has("tlp.malformed_rule"), "{row:?}");
+    }
+    assert_eq!(shown[3].get("tlp.captured_bytes"), Some("8"));
+}
+
+/// What the kernel carried as one is shown as the TLPs that it was, each with its place among the transactions.
+#[test]
+fn datagrams_that_were_joined() {
+    let Some(tshark) = Tshark::find() else { return };
+    let (bytes, expected) = dissect::joined::capture();
+    let file = dissect::TempFile::new("joined", &bytes);
+    for passes in [&["-2", "-Y", "frame"][..], &["-2"]] {
+        let rows = tshark.read_with(&file.path, false, passes);
+        assert_eq!(compare_joined(&bytes, &rows), expected);
+    }
+}
+
+/// A run that was cut on the wire within a datagram is none: neither takes it for one.
+#[test]
+fn joined_datagrams_that_were_cut_on_the_wire() {
+    let Some(tshark) = Tshark::find() else { return };
+    let write = [&[0; 6], &[0x40, 0, 0, 8, 0x1a, 0, 0, 0xff, 0, 0, 0x10, 0][..], &[7; 32]].concat();
+    let frame = frame_between(0x3000, 0x3000, &write.repeat(3), 42 + 2 * write.len() + 20);
+    let bytes = file_of(&[(frame, usize::MAX)]);
+    let rows = tshark.read(&dissect::TempFile::new("cut", &bytes).path, false);
+    let mut reader = Reader::new(&bytes[..]).unwrap();
+    assert!(reader.next_record().unwrap().unwrap().tlp().is_none());
+    assert!(reader.next_record().unwrap().is_none());
+    assert_eq!(rows[0].get("tlp.type_name"), Some("MWr"));
+    assert!(rows[0].has("tlp.expert.length"), "{:?}", rows[0]);
+}

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Integration tests of `riser-capture`, one module per subject.
+
+#[path = "../../../../fuzz/checks_capture.rs"]
+mod checks_capture;
+#[path = "../../../../fuzz/checks_filter.rs"]
+mod checks_filter;
+mod common;
+mod dissect;
+mod dissector;
+mod encapsulation;
+mod files;
+mod filter;
+mod golden;
+mod names;
+mod nettlp_captures;
+mod properties;
+mod reference;
+mod seeds;
+mod tracker;
+mod transactions;
+mod tshark;
+mod views;

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The DMA engine's Linux driver for tests: its sources, and programs for guests.
+
+use crate::common::{Outcome, riser};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+pub(crate) fn drivers() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../drivers/linux")
+}
+
+/// Copies the module's sources, without what a build has left beside them.
+fn copy(from: &Path, to: &Path) {
+    for entry in fs::read_dir(from).unwrap().map(|entry| entry.unwrap().path()) {
+        let name = entry.file_name().unwrap();
+        let is_source = entry.extension().is_some_and(|e| e == "c" || e == "h") || name == "Kbuild";
+        if is_source && !name.to_string_lossy().ends_with(".mod.c") {
+            fs::copy(&entry, to.join(name)).unwrap();
+        }
+    }
+}
+
+/// Builds the DMA engine's module for a kernel, in a folder of this name and with these arguments of make: where it is, and what was said;
+/// why not, where the parts cannot be fetched.
+pub(crate) fn build(name: &str, kernel: &str, arguments: &[&str]) -> Result<(PathBuf, Outcome), String> {
+    build_module(&drivers(), "riser_dma.ko", name, kernel, arguments)
+}
+
+/// The same of a module whose sources are in a folder of its own.
+pub(crate) fn build_module(
+    sources: &Path,
+    module: &str,
+    name: &str,
+    kernel: &str,
+    arguments: &[&str],
+) -> Result<(PathBuf, Outcome), String> {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    copy(sources, &folder);
+    let common = ["guest", "build", folder.to_str().unwrap(), "--kernel", kernel, "--"];
+    let outcome = riser(&[&common, arguments].concat());
+    let cannot = ["cannot fetch", "building needs a user namespace"];
+    if cannot.iter().any(|why| outcome.stderr.contains(why)) {
+        return Err(outcome.stderr);
+    }
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let module = folder.join(module);
+    assert_eq!(outcome.stdout, format!("{}\n", module.display()));
+    Ok((module, outcome))
+}
+
+/// Compiles a program for a guest, which has no libraries of its own for it, against the driver's headers.
+pub(crate) fn compile(sources: &[PathBuf], to: &Path) {
+    let linux = drivers();
+    let mut compiler = Command::new("cc");
+    compiler.args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-static", "-o"]).arg(to);
+    compiler.arg("-I").arg(&linux).arg("-I").arg(linux.join("lib")).args(sources);
+    assert!(compiler.status().unwrap().success(), "{}", to.display());
+}

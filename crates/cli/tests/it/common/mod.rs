@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Runs the `riser` binary and looks at what comes out. Never looks inside it.
+
+pub(crate) mod driver;
+pub(crate) mod nets;
+pub(crate) mod pages;
+pub(crate) mod programs;
+
+use std::process::{Command, Stdio};
+
+/// What a finished command left behind.
+pub(crate) struct Outcome {
+    /// Exit status.
+    pub(crate) code: i32,
+    /// Standard output.
+    pub(crate) stdout: String,
+    /// Standard error.
+    pub(crate) stderr: String,
+}
+
+/// The command, with these arguments.
+pub(crate) fn command(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_riser"));
+    command.args(args).stdin(Stdio::null());
+    command
+}
+
+/// Runs it to its end.
+pub(crate) fn riser(args: &[&str]) -> Outcome {
+    let output = command(args).output().expect("riser starts");
+    Outcome {
+        code: output.status.code().expect("riser ends by itself"),
+        stdout: String::from_utf8(output.stdout).expect("UTF-8"),
+        stderr: String::from_utf8(output.stderr).expect("UTF-8"),
+    }
+}
+
+/// Runs it, expects success and silence on standard error, and gives what it printed. It may warn of a profile beyond its links:
+/// some labs that ship have links of all generations on one host.
+pub(crate) fn riser_ok(args: &[&str]) -> String {
+    let outcome = riser(args);
+    let stderr: Vec<_> =
+        outcome.stderr.lines().filter(|line| !line.contains("they are extrapolated")).collect();
+    assert_eq!((outcome.code, stderr.as_slice()), (0, &[""; 0][..]), "riser {}", args.join(" "));
+    outcome.stdout
+}
+
+/// Runs it with standard output closed after one byte, as `| head -c 1` does.
+pub(crate) fn riser_whose_reader_leaves(args: &[&str]) -> (i32, String) {
+    use std::io::Read;
+    let mut child =
+        command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("riser starts");
+    let mut one = [0];
+    child.stdout.take().expect("piped").read_exact(&mut one).expect("a byte of output");
+    let output = child.wait_with_output().expect("riser ends");
+    (
+        output.status.code().expect("riser ends by itself"),
+        String::from_utf8_lossy(&output.stderr).into_owned(),
+    )
+}

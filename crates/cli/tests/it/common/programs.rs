@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! C programs below `crates/`, for tests of the command. Never skips silently: prints a line if there is no C compiler.
+
+use std::path::PathBuf;
+use testkit::c;
+
+/// Compiles one C file below `crates/` with the C library, once a run.
+pub(crate) fn program(source: &str) -> Option<PathBuf> {
+    let cc = c::compiler("cc")?;
+    Some(c::program(cc, &testkit::root().join("crates").join(source), &["-std=gnu99"]))
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The engine in RTL with as many functions as its blocks have, and 512 bits wide: the model's driver keeps all functions busy at once, checks every
+//! byte, and says how fast that is beside the model.
+
+use crate::conformance::{engine_file, has_verilator};
+use devices::dma_engine::{Report, RingOf, Settings, driver};
+use fabric::{Limits, Stop};
+use lab::build;
+use plug::site::NativeCode;
+use plug::{Fault, Model, Needs, Plugged, Shared, Site, Task};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::cell::RefCell;
+use std::fs;
+use std::path::Path;
+
+/// The RTL takes no more than so many hundredths of what the model takes, and beside that a time for each descriptor of all engines together,
+/// which share one sequencer.
+const HUNDREDTHS: u64 = 125;
+const SEQUENCER_PS: u64 = 80_000;
+
+thread_local! {
+    static REPORT: RefCell<Shared<Report>> = RefCell::default();
+}
+
+/// The engine with the model's driver.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct Loaded {
+    /// Of the design; none for the model.
+    design: String,
+    load: Settings,
+}
+
+impl Model for Loaded {
+    const NAME: &'static str = "loaded";
+
+    fn needs(&self) -> Needs {
+        Needs { virtual_functions: self.load.vfs, ..Needs::default() }
+    }
+
+    fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault> {
+        let (load, report) = (self.load.clone(), Shared::new(Report::default()));
+        let mut plugged = match self.design.is_empty() {
+            true => load.plug(site)?,
+            false => {
+                let design = self.design.clone();
+                rtl::Settings { design, vfs: load.vfs, ..Default::default() }.plug(site)?
+            }
+        };
+        let functions = usize::from(load.vfs) + 1;
+        report.change(|r| r.functions.resize_with(functions, Default::default));
+        REPORT.set(report.clone());
+        plugged.task = Task::Functions(Box::new(move |cpu, found| {
+            let (load, report) = (load.clone(), report.clone());
+            Box::pin(async move { driver(cpu, found, load, report).await })
+        }));
+        Ok(plugged)
+    }
+}
+
+/// A variant of the engine: its block, what is otherwise in its file, and the slot's.
+struct Variant {
+    block: &'static str,
+    vfs: u16,
+    tags: u16,
+    bits: u16,
+}
+
+impl Variant {
+    /// Its file, built in a folder.
+    fn built(&self, folder: &Path) -> String {
+        let original = engine_file(self.block);
+        let (text, sources) =
+            (fs::read_to_string(&original).unwrap(), Path::new(&original).parent().unwrap());
+        let wide = format!("\nparameters.DATA_WIDTH = \"{}\"\nparameters.LANES = \"16\"", self.bits);
+        let more = if self.bits == 512 { wide } else { String::new() };
+        let text = text
+            .replace("    \"dma_engine_", &format!("    \"{}/dma_engine_", sources.display()))
+            .replace(
+                "[\".\"]",
+                &format!("[\"{}\"]\nparameters.FUNCTIONS = \"{}\"{more}", sources.display(), self.vfs + 1),
+            )
+            .replace("vfs = 1\n", &format!("vfs = {}\n", self.vfs));
+        let text = match self.bits {
+            512 => text
+                .replace("data_width_bits = 256\nlanes = 8", "data_width_bits = 512\nlanes = 16")
+                .replace("8'b0", "16'b0"),
+            _ => text,
+        };
+        let file = folder.join(format!("{}-{}.toml", self.block, self.bits));
+        fs::write(&file, text).unwrap();
+        rtl::build(&file, &rtl::Options::default(), &mut |_| {}).unwrap_or_else(|e| panic!("{e}"));
+        file.display().to_string()
+    }
+
+    /// Of each engine.
+    fn transfers(&self, size_bytes: u32) -> u32 {
+        let few = if self.vfs > 8 { 64 } else { 256 };
+        (few * 4096 / size_bytes).clamp(4, few)
+    }
+
+    /// All functions with transfers of a size on one side; picoseconds, and Gb/s of all together each way.
+    fn run(&self, design: &str, size_bytes: u32) -> (u64, f64) {
+        let transfers = self.transfers(size_bytes);
+        let load = Settings {
+            vfs: self.vfs,
+            window: self.tags,
+            transfers,
+            size_bytes,
+            ring: RingOf::Host,
+            ..Default::default()
+        };
+        let lanes = self.bits / 32;
+        let text = format!(
+            "version = 1\nhost.high_memory_mib = 4096\nlink.lanes = {lanes}\n[[slot]]\nname = 'x'\ndevice = 'loaded'\n\
+             tags = {}\n[slot.loaded]\ndesign = '{design}'\n[slot.loaded.load]\n{}",
+            self.tags,
+            toml::to_string(&load).unwrap()
+        );
+        let models = riser_cli::models().with::<Loaded>();
+        let path = Path::new("lab.toml");
+        let mut file =
+            lab::parse_in(&models, path, &text, lab::Folder::of(path)).unwrap_or_else(|e| panic!("{e}"));
+        file.lab.native = NativeCode::Allowed;
+        let mut lab = build(&file).unwrap();
+        assert_eq!(lab.run(Limits::default()), Stop::Finished, "{design}, {size_bytes} B");
+        let report = REPORT.take();
+        let report = report.get();
+        let functions = usize::from(self.vfs) + 1;
+        let ends: Vec<_> = (0..functions).map(|n| report.elapsed(n, lab.fabric.now()).as_ps()).collect();
+        let last = ends.into_iter().max().unwrap();
+        let bits = 8 * u64::from(transfers) * u64::from(size_bytes) * functions as u64;
+        (last, bits as f64 * 1000.0 / last as f64)
+    }
+}
+
+/// Every function is busy both ways; every byte is checked by the device and the driver.
+fn all_functions_are_busy(variant: &Variant, sizes: &[u32]) {
+    if !has_verilator() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let design = variant.built(folder.path());
+    for &size in sizes {
+        let [(model, model_rate), (rtl, rate)] = ["", &design].map(|design| variant.run(design, size));
+        let Variant { block, vfs, bits, .. } = variant;
+        eprintln!(
+            "{block}, {bits} bits, 1 PF + {vfs} VF, {size} B: {rate:.1} Gb/s each way, {model_rate:.1} of the model"
+        );
+        let descriptors = 2 * (u64::from(*vfs) + 1) * u64::from(variant.transfers(size));
+        let most = model * HUNDREDTHS / 100 + descriptors * SEQUENCER_PS;
+        assert!(rtl <= most, "{size} B: {rtl} ps, {model} ps of the model");
+    }
+}
+
+const SIZES: [u32; 4] = [64, 1024, 4096, 65_536];
+
+#[test]
+#[ignore = "of .ci/long rtl"]
+fn seven_functions_behind_virtex_7() {
+    all_functions_are_busy(&Variant { block: "pcie3_7x", vfs: 6, tags: 64, bits: 256 }, &SIZES);
+}
+
+#[test]
+#[ignore = "of .ci/long rtl"]
+fn seven_functions_behind_ultrascale() {
+    all_functions_are_busy(&Variant { block: "pcie3_ultrascale", vfs: 6, tags: 64, bits: 256 }, &SIZES);
+}
+
+#[test]
+#[ignore = "of .ci/long rtl"]
+fn all_65_functions_behind_ultrascale_plus() {
+    all_functions_are_busy(&Variant { block: "pcie4_uscale_plus", vfs: 64, tags: 256, bits: 256 }, &SIZES);
+}
+
+#[test]
+#[ignore = "of .ci/long rtl"]
+fn streams_of_512_bits() {
+    all_functions_are_busy(&Variant { block: "pcie4_uscale_plus", vfs: 1, tags: 256, bits: 512 }, &SIZES);
+}

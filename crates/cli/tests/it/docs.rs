@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the documentation says is so: its links lead somewhere, its code is code that runs, its commands exist, and
+//! they print what stands below them. Never edits a page unless `RISER_UPDATE_DOCS` is set, as `make reference` does.
+
+use crate::common::pages::{Part, parts, rerun, settle};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+/// All Markdown files below `folder`.
+fn markdown(folder: &Path, found: &mut Vec<PathBuf>) {
+    for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if path.is_dir() && !name.starts_with('.') && !["target", "out", "templates"].contains(&name.as_str())
+        {
+            markdown(&path, found);
+        } else if name.ends_with(".md") {
+            found.push(path);
+        }
+    }
+    found.sort();
+}
+
+fn pages() -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    markdown(&root(), &mut found);
+    assert!(found.len() >= 6, "{found:?}");
+    found
+}
+
+/// What stands in `](...)` of a text.
+fn links(text: &str) -> impl Iterator<Item = &str> {
+    text.split("](").skip(1).filter_map(|rest| rest.split(')').next())
+}
+
+/// The anchor that a heading has: lower case, blanks as hyphens, other signs left out.
+fn anchor(heading: &str) -> String {
+    let kept = heading.trim().chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+    kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
+}
+
+fn has_anchor(page: &str, wanted: &str) -> bool {
+    let text = parts(page).into_iter().filter_map(|p| if let Part::Text(t) = p { Some(t) } else { None });
+    let headings = text.flat_map(str::lines).filter(|l| l.starts_with('#'));
+    headings.map(|l| anchor(l.trim_start_matches('#'))).any(|a| a == wanted)
+}
+
+/// Why a link of `page` leads nowhere.
+fn broken(page: &Path, text: &str, link: &str) -> Option<String> {
+    if link.contains("://") {
+        return None;
+    }
+    let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+    let target = page.parent().unwrap().join(file);
+    let there =
+        if file.is_empty() { text.to_owned() } else { fs::read_to_string(&target).unwrap_or_default() };
+    let right = (file.is_empty() || target.exists()) && (anchor.is_empty() || has_anchor(&there, anchor));
+    (!right).then(|| format!("{}: {link}", page.display()))
+}
+
+#[test]
+fn links_lead_somewhere() {
+    let mut wrong = Vec::new();
+    let mut count = 0;
+    for page in pages() {
+        let text = read(&page);
+        for part in parts(&text) {
+            if let Part::Text(prose) = part {
+                count += links(prose).count();
+                wrong.extend(links(prose).filter_map(|link| broken(&page, &text, link)));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "links that lead nowhere:\n{}", wrong.join("\n"));
+    assert!(count > 5, "{count} links");
+}
+
+/// The check itself.
+#[test]
+fn broken_links_are_found() {
+    let page = root().join("README.md");
+    let text = "# A `b` C\n\n```\n# not a heading\n```\n";
+    for (link, right) in [
+        ("CONTRIBUTING.md", true),
+        ("https://example.org/x", true),
+        ("#a-b-c", true),
+        ("docs/architecture.md#the-picture", true),
+        ("NO-SUCH.md", false),
+        ("#not-a-heading", false),
+        ("docs/architecture.md#no-such", false),
+    ] {
+        assert_eq!(broken(&page, text, link).is_none(), right, "{link}");
+    }
+}
+
+/// A folder to run a page's commands in: with the labs, and nothing else.
+fn folder_for(page: &Path) -> PathBuf {
+    let name = page.file_name().unwrap();
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("docs").join(name);
+    let _ = fs::remove_dir_all(&folder);
+    for labs in ["labs", "labs/sweeps"] {
+        fs::create_dir_all(folder.join(labs)).unwrap();
+        for entry in fs::read_dir(root().join(labs)).unwrap().map(Result::unwrap) {
+            if entry.path().is_file() {
+                fs::copy(entry.path(), folder.join(labs).join(entry.file_name())).unwrap();
+            }
+        }
+    }
+    folder
+}
+
+/// What `riser ...`, perhaps through a pipe, prints in `folder`.
+fn shell(line: &str, folder: &Path) -> String {
+    let riser = Path::new(env!("CARGO_BIN_EXE_riser")).parent().unwrap();
+    let path = format!("{}:{}", riser.display(), std::env::var("PATH").unwrap());
+    let output = Command::new("sh")
+        .args(["-c", line])
+        .current_dir(folder)
+        .env("PATH", path)
+        .env("HOME", folder)
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && stderr.is_empty(), "{line}: {}\n{stderr}", output.status);
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn make_has(target: &str) -> bool {
+    read(&root().join("Makefile")).lines().any(|l| l.starts_with(&format!("{target}:")))
+}
+
+/// What a command prints, or `None` for one that is only looked up: it exists.
+fn printed(line: &str, folder: &Path) -> Option<String> {
+    if line.starts_with("riser ") || line.starts_with("mkdir ") {
+        return Some(shell(line, folder));
+    }
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let exists = match words[..] {
+        ["make", target, ..] => make_has(target),
+        ["cargo", "install", "--path", path] => root().join(path).join("Cargo.toml").is_file(),
+        // Other programs, which are not ours to run.
+        ["wireshark" | "tshark" | "cp", ..] => true,
+        _ => false,
+    };
+    assert!(exists, "no such command: {line}");
+    None
+}
+
+/// The tutorial's are run where they belong, in the crate that it is about.
+#[test]
+fn commands_print_what_the_pages_say() {
+    let mut count = 0;
+    for page in pages().into_iter().filter(|page| !page.ends_with("docs/tutorial.md")) {
+        let text = read(&page);
+        let folder = folder_for(&page);
+        let mut anew = text.clone();
+        for part in parts(&text) {
+            if let Part::Block { language: "console", text: block } = part {
+                anew = anew.replace(block, &rerun(block, |line| printed(line, &folder)));
+                count += 1;
+            }
+        }
+        settle(&page, &text, &anew);
+    }
+    assert!(count >= 4, "{count} blocks");
+}
+
+/// What stands below a command of a page, line by line.
+fn below(page: &str, command: &str) -> Vec<String> {
+    let text = read(&root().join(page));
+    let begin = format!("$ {command}");
+    let lines = text.lines().skip_while(|line| !line.starts_with(&begin)).skip(1);
+    lines.take_while(|line| !line.starts_with("$ ") && !line.starts_with("```")).map(str::to_owned).collect()
+}
+
+/// Rows: a page, a command on it, and what the text around it says that each line is.
+#[test]
+fn pictures_are_those_of_which_the_text_speaks() {
+    let interrupt = "MWr, len 1, requester 01:00.0, tag 0x00, last 0x0, first 0xf, Addr 0xfee00000";
+    for (page, command, lines) in [
+        (
+            "README.md",
+            "riser trace out/ping.pcapng --filter",
+            &[
+                (interrupt, ""),
+                ("MWr, len 11", "Addr 0x00004000"),
+                ("MWr, len 4", "Addr 0x00002000"),
+                (interrupt, ""),
+                (interrupt, ""),
+                ("MWr, len 25", "Addr 0x00004800"),
+                ("MWr, len 4", "Addr 0x00002010"),
+                (interrupt, ""),
+            ][..],
+        ),
+        (
+            "docs/tutorial.md",
+            "cargo run -q -- trace out/copier.pcapng --filter",
+            &[
+                ("BAR 0 source = ", "Addr 0x4000000000"),
+                ("BAR 0 destination = ", "Addr 0x4000000008"),
+                ("BAR 0 length = 0x10000", "Addr 0x4000000010"),
+                ("BAR 0 doorbell = 0x1", "Addr 0x4000000014"),
+                ("MRd, len 128, requester 01:00.0", "Addr 0x00001000"),
+                ("MRd, len 128, requester 01:00.0", "Addr 0x00001200"),
+                ("MRd, len 128, requester 01:00.0", "Addr 0x00001400"),
+                ("MRd, len 128, requester 01:00.0", "Addr 0x00001600"),
+            ],
+        ),
+    ] {
+        let shown = below(page, command);
+        assert_eq!(shown.len(), lines.len(), "{page}: {shown:#?}");
+        for (line, (what, place)) in shown.iter().zip(lines) {
+            assert!(line.contains(what) && line.contains(place), "{page}: `{what}`, `{place}` in {line}");
+        }
+    }
+}
+
+/// Each row of the table of commands: its commands are there, and have the arguments that it names.
+#[test]
+fn the_table_of_commands_is_that_of_the_help() {
+    let page = read(&root().join("README.md"));
+    let help = |words: &[&str]| {
+        let riser = Command::new(env!("CARGO_BIN_EXE_riser")).args(words).arg("--help").output().unwrap();
+        assert!(riser.status.success(), "riser {}", words.join(" "));
+        String::from_utf8(riser.stdout).unwrap()
+    };
+    let mut named = Vec::new();
+    for row in page.lines().filter_map(|line| line.strip_prefix("| `riser ")) {
+        let cell = row.split(" | ").next().unwrap().replace("\\|", "|");
+        for command in cell.trim_end_matches('`').split("`, `riser ") {
+            let is_word = |word: &&str| word.chars().all(|c| c.is_ascii_lowercase() || c == '|');
+            let words: Vec<&str> = command.split_whitespace().take_while(is_word).collect();
+            named.push(words[0].to_owned());
+            let (last, above) = words.split_last().unwrap();
+            for word in last.split('|') {
+                let text = help(&[above, &[word]].concat());
+                let flags = command.split(|c: char| !c.is_ascii_lowercase() && c != '-');
+                for flag in flags.filter(|word| word.starts_with("--")) {
+                    assert!(
+                        text.contains(&format!("{flag} ")) || text.contains(&format!("{flag}\n")),
+                        "{flag} of {word}"
+                    );
+                }
+            }
+        }
+    }
+    let listed = help(&[]);
+    let all =
+        listed.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    for name in all.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help") {
+        assert!(named.iter().any(|n| n == name), "README.md has no row for `riser {name}`");
+    }
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The endpoint under test by the kernel's own driver `pci_endpoint_test` and tool `pcitest`, both built of Debian's source of the kernel that
+//! runs: every BAR, every vector of each kind of interrupt that the mode has, and transfers each way of 1 B to 1 MiB under each.
+
+use crate::common::{command, riser};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+/// Bytes of transfers: around what payloads, requests and pages are cut at, and those of the kernel's `pcitest.sh`.
+const SIZES: [u32; 31] = [
+    1, 2, 3, 4, 7, 8, 63, 64, 65, 127, 128, 129, 255, 256, 257, 511, 512, 513, 1023, 1024, 1025, 4095, 4096,
+    4097, 65_535, 65_536, 65_537, 1_024_000, 1_024_001, 1_048_575, 1_048_576,
+];
+/// Cases of a kind of interrupt: each size is read, written and copied.
+const TRANSFERS: usize = 3 * SIZES.len();
+
+/// What each script begins with: each case is a line with the kind of interrupts before it.
+const BEGIN: &str = "cd /share; kind=none\n\
+    pcitest() { printf \"$kind \"; /share/pcitest \"$@\" || true; }\n\
+    kind() { kind=$1; /share/pcitest -i $1 >/tmp/set; grep -q '\tOKAY' /tmp/set || { cat /tmp/set; exit 1; }; }\n\
+    bars() { for bar in 0 1 2 3 4 5; do pcitest -b $bar; done; }\n\
+    transfers() { for bytes in $SIZES; do for way in -r -w -c; do pcitest $way -s $bytes; done; done; }\n\
+    complaints() { ! dmesg | grep -E 'BUG:|WARNING:|Call Trace|Oops|PCIe Bus Error|DMAR.*fault|nobody cared'; }\n";
+
+/// The kernel: Debian's 6.1, or what RISER_KERNEL says.
+fn kernel() -> String {
+    std::env::var("RISER_KERNEL").unwrap_or("6.1".to_owned())
+}
+
+/// The folder with module and tool for the kernel, built once; `None`, with a line on standard error, where they cannot be fetched.
+fn built(kernel: &str) -> Option<&'static Path> {
+    static BUILT: OnceLock<Option<PathBuf>> = OnceLock::new();
+    BUILT.get_or_init(|| build(kernel)).as_deref()
+}
+
+fn build(kernel: &str) -> Option<PathBuf> {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("endpoint-test-{kernel}"));
+    let mut arguments = vec!["guest", "build", folder.to_str().unwrap(), "--kernel", kernel];
+    for file in ["drivers/misc/pci_endpoint_test.c", "tools/pci/pcitest.c"] {
+        arguments.extend(["--from-kernel", file]);
+    }
+    let outcome = riser(&arguments);
+    if ["cannot fetch", "building needs a user namespace"].iter().any(|why| outcome.stderr.contains(why)) {
+        eprintln!("skipped: {}", outcome.stderr);
+        return None;
+    }
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert_eq!(outcome.stdout, format!("{}\n", folder.join("pci_endpoint_test.ko").display()));
+    let mut compiler = Command::new("cc");
+    compiler.args(["-O2", "-static", "-o"]).args(["pcitest", "pcitest.c"].map(|file| folder.join(file)));
+    assert!(compiler.status().unwrap().success());
+    Some(folder)
+}
+
+/// Runs a script below the lab that ships. How many cases it had, all of which have passed.
+fn cases(arguments: &[&str], script: &str) -> Option<usize> {
+    let kernel = &*kernel();
+    let folder = built(kernel)?;
+    let lab = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs/guest/endpoint-test.toml");
+    let sizes = SIZES.map(|size| size.to_string()).join(" ");
+    let script = format!("SIZES='{sizes}'\n{BEGIN}{script}\ncomplaints\n");
+    let mut riser =
+        command(&["guest", "run", lab.to_str().unwrap(), "--kernel", kernel, "--time-limit", "200"]);
+    riser.arg("--module").arg(folder.join("pci_endpoint_test.ko")).arg("--share").arg(folder);
+    riser.args(arguments).args(["--", "sh", "-c", &script]).stdin(Stdio::null());
+    let output = riser.output().unwrap();
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{stdout}{stderr}");
+    assert_eq!(stderr, "", "nothing is to be said");
+    let lines: Vec<&str> = stdout.lines().collect();
+    let failed: Vec<_> = lines.iter().filter(|line| !line.ends_with("\tOKAY")).collect();
+    assert!(failed.is_empty(), "{failed:#?}");
+    assert_eq!(lines.iter().collect::<BTreeSet<_>>().len(), lines.len(), "each case once");
+    Some(lines.len())
+}
+
+/// A VMD has no INTx, and a single MSI.
+#[test]
+fn behind_a_vmd() {
+    let Some(cases) = cases(&[], "bars; kind 1; pcitest -m 1; transfers") else { return };
+    assert_eq!(cases, 6 + 1 + TRANSFERS);
+}
+
+/// A VMD has vectors of their own for NVMe alone: an endpoint of that class gets as many as are left of the VMD's.
+#[test]
+#[ignore = "of .ci/long endpoint"]
+fn vectors_of_a_vmd() {
+    let [class, vectors] = ["slot.test.endpoint-test.class=0x010802", "slot.test.endpoint-test.msix=62"];
+    let script = "kind 2; for n in $(seq 62); do pcitest -x $n; done; transfers";
+    let Some(cases) = cases(&["--set", class, "--set", vectors], script) else { return };
+    assert_eq!(cases, 62 + TRANSFERS);
+}
+
+/// INTx is a level, which the driver ends by reading the status.
+#[test]
+fn in_direct_mode() {
+    let Some(cases) = cases(&["--direct", "--iommu"], "bars; kind 0; pcitest -l; transfers") else { return };
+    assert_eq!(cases, 6 + 1 + TRANSFERS);
+}
+
+/// Each vector by itself; several of MSI take the IOMMU, which remaps them.
+#[test]
+#[ignore = "of .ci/long endpoint"]
+fn by_messages_in_direct_mode() {
+    let script = "kind 1; for n in $(seq 32); do pcitest -m $n; done; transfers\n\
+        kind 2; for n in $(seq 64); do pcitest -x $n; done; transfers";
+    let Some(cases) = cases(&["--direct", "--iommu"], script) else { return };
+    assert_eq!(cases, 32 + 64 + 2 * TRANSFERS);
+}
+
+/// Without an IOMMU there is one vector of MSI, and all else; the driver is unloaded and loaded again between interrupts by INTx.
+#[test]
+fn without_an_iommu_and_loaded_again() {
+    let script = "for n in 1 2 3; do rmmod pci_endpoint_test; insmod pci_endpoint_test.ko irq_type=0; kind 0; kind=again$n\n\
+        pcitest -l; pcitest -r; pcitest -w; pcitest -c; done\n\
+        kind 1; pcitest -m 1; kind 2; pcitest -x 64";
+    if let Some(cases) = cases(&["--direct"], script) {
+        assert_eq!(cases, 3 * 4 + 2);
+    }
+}
+
+/// What is wrong with --from-kernel is told, with what is legal; what is in the folder stays.
+#[test]
+fn files_that_the_kernel_has_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    for (file, why) in [
+        ("../etc/passwd", "is no file of the kernel's source: a path in it is expected"),
+        ("/etc/passwd", "is no file of the kernel's source"),
+        ("drivers//x.c", "is no file of the kernel's source"),
+        ("-x", "is no file of the kernel's source"),
+        ("drivers/misc/none.c", "drivers/misc/none.c: not in Debian's source of Linux 6.1"),
+    ] {
+        let outcome = riser(&["guest", "build", path, &format!("--from-kernel={file}")]);
+        if outcome.stderr.contains("cannot fetch") || outcome.stderr.contains("needs a user namespace") {
+            return eprintln!("skipped: {}", outcome.stderr);
+        }
+        assert!(
+            outcome.code == 2 && outcome.stderr.contains(why),
+            "{file}: {} {}",
+            outcome.code,
+            outcome.stderr
+        );
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Devices that a stock kernel has one by one, in domain 0000: INTx, several MSI vectors, MSI-X, an emulated IOMMU; and several guests on
+//! one fabric. Drivers in the guest are the kernel's own, and a program in user space behind them (`probe.c`).
+
+use crate::common;
+
+use crate::common::{Outcome, command, riser_ok};
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// A folder with a lab, and one that guests share.
+struct Rig(tempfile::TempDir);
+
+impl Rig {
+    fn new(lab: &str) -> Rig {
+        let rig = Rig(tempfile::tempdir().unwrap());
+        fs::write(rig.path("lab.toml"), lab).unwrap();
+        fs::create_dir(rig.path("share")).unwrap();
+        rig
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    /// Puts the probe into the shared folder.
+    fn with_probe(self) -> Rig {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/guest_direct/probe.c");
+        let mut gcc = Command::new("gcc");
+        gcc.args(["-O1", "-Wall", "-Werror", "-static", "-o", &self.path("share/probe")]).arg(source);
+        assert!(gcc.status().unwrap().success(), "gcc makes the probe");
+        self
+    }
+
+    /// Runs guests with these arguments; `script` is what each runs.
+    fn run(&self, arguments: &[&str], script: &str) -> Outcome {
+        fs::write(self.path("share/script"), format!("d=/sys/bus/pci/devices\n{script}\n")).unwrap();
+        let mut riser = command(&["guest", "run", &self.path("lab.toml"), "--share", &self.path("share")]);
+        riser.args(["--time-limit", "120"]).args(arguments).args(["--", "sh", "/share/script"]);
+        let output = riser.stdin(Stdio::null()).output().unwrap();
+        let outcome = Outcome {
+            code: output.status.code().expect("riser ends by itself"),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        };
+        assert_eq!(outcome.code, 0, "{}{}", outcome.stdout, outcome.stderr);
+        outcome
+    }
+}
+
+/// Engines with each kind of interrupt, at a switch, in slots of these names.
+fn engines(kinds: &[(&str, &str)]) -> String {
+    let mut lab = "version = 1\n[[switch]]\nname = 's'\n".to_owned();
+    for (name, kind) in kinds {
+        lab += &format!(
+            "[[slot]]\nname = '{name}'\ndevice = 'dma-engine'\nparent = 's'\n[slot.dma-engine]\nvfs = 0\ninterrupts = '{kind}'\n"
+        );
+    }
+    lab
+}
+
+/// Lines of a capture of these TLPs.
+fn trace(capture: &str, filter: &str) -> Vec<String> {
+    riser_ok(&["trace", capture, "--filter", filter]).lines().map(str::to_owned).collect()
+}
+
+/// Two devices share INTA of their root port, which one of them asserts; the kernel masks by Interrupt Disable, the device clears.
+#[test]
+fn intx_is_a_level_that_uio_waits_for() {
+    let rig =
+        Rig::new(&engines(&[("a", "intx"), ("x", "msi-x"), ("b", "msi-x"), ("c", "msi-x"), ("w", "intx")]));
+    let rig = rig.with_probe();
+    let capture = rig.path("run.pcapng");
+    let script = "lspci -n -d 7269: | cut -d' ' -f1,3\nf=0000:05:00.0\n\
+        echo uio_pci_generic >$d/$f/driver_override; echo $f >/sys/bus/pci/drivers_probe\n\
+        /share/probe uio $f\ngrep -c uio_pci_generic /proc/interrupts\n\
+        lab cut w; setpci -s $f 0.l; lab restore w; sleep 1; echo 1 >$d/$f/reset; setpci -s $f 0.l\n/share/probe uio $f";
+    let outcome = rig.run(&["--direct", "--module", "uio_pci_generic", "--capture", &capture], script);
+    let turn = |n: u32| format!("uio: count {n} register 2 disabled 1 status 1 cleared 1 data 1\n");
+    let functions: String = (1..6).map(|n| format!("{n:02}:00.0 7269:0007\n")).collect();
+    // A link that is cut reads as all ones; a reset puts the function back into its place, and it does the same again.
+    let turns = |first: u32| turn(first) + &turn(first + 1) + &turn(first + 2);
+    assert_eq!(outcome.stdout, functions + &turns(1) + "1\nffffffff\n00077269\n" + &turns(4));
+    // The device says INTA, its port of the switch turns that by its number: 4 of 4, so that it is that of the first device too.
+    let lines = |text: &str| trace(&capture, "type=Msg").iter().filter(|line| line.contains(text)).count();
+    assert_eq!((lines(" Assert_INTA"), lines(" Deassert_INTA")), (12, 12));
+}
+
+/// Memory without a descriptor is reached by messages: the data and the interrupt behind them come in their order, and what a device reads
+/// is waited for. A record of it runs again.
+#[test]
+fn memory_without_a_descriptor_is_reached_by_messages() {
+    let rig = Rig::new(&engines(&[("w", "intx"), ("x", "msi-x")])).with_probe();
+    let (capture, record, again) = (rig.path("run.pcapng"), rig.path("run.rec"), rig.path("again.pcapng"));
+    let script = "f=0000:01:00.0; echo uio_pci_generic >$d/$f/driver_override; echo $f >/sys/bus/pci/drivers_probe\n\
+        /share/probe uio $f\nf=0000:02:00.0; echo vfio-pci >$d/$f/driver_override; echo $f >/sys/bus/pci/drivers_probe\n\
+        /share/probe vfio $f msix";
+    let apart = ["-object", "memory-backend-ram,id=apart,size=512M", "-machine", "memory-backend=apart"];
+    let apart = apart.map(|word| format!("--qemu-argument={word}"));
+    let mut arguments = vec!["--direct", "--iommu", "--capture", &capture, "--record", &record, "--json"];
+    arguments.extend(["--append", "iommu=pt", "--module", "uio_pci_generic"]);
+    arguments.extend(["--module", "vfio_iommu_type1", "--module", "vfio-pci"]);
+    arguments.extend(apart.iter().map(String::as_str));
+    let outcome = rig.run(&arguments, script);
+    for turn in 1..=3 {
+        let line = format!("uio: count {turn} register 2 disabled 1 status 1 cleared 1 data 1\n");
+        assert!(outcome.stderr.contains(&line), "{}", outcome.stderr);
+    }
+    assert!(outcome.stderr.contains("msix: h2d event 1 done 2 failed 0\n"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("msix: beyond event 1 done 3 failed 1\n"), "{}", outcome.stderr);
+    assert!(!outcome.stderr.contains("are lost"), "{}", outcome.stderr);
+    let report: serde_json::Value = serde_json::from_str(&outcome.stdout).unwrap();
+    let maps = |name: &str| report["guest"][name].as_u64().unwrap();
+    assert!(maps("maps") > 0 && maps("maps") == maps("maps_without_descriptor"), "{}", report["guest"]);
+    riser_ok(&["guest", "replay", &record, "--capture", &again]);
+    assert!(fs::read(capture).unwrap() == fs::read(again).unwrap(), "the captures differ");
+}
+
+/// The kernel's own VFIO hands devices to a program, whose addresses the emulated IOMMU translates; each vector is counted by itself, and
+/// what is not mapped is refused.
+#[test]
+fn a_program_drives_devices_through_vfio_behind_an_iommu() {
+    let rig = Rig::new(&engines(&[("x", "msi-x"), ("m", "msi"), ("w", "intx")])).with_probe();
+    let (capture, record, again) = (rig.path("run.pcapng"), rig.path("run.rec"), rig.path("again.pcapng"));
+    let script = "echo 7269 0007 >/sys/bus/pci/drivers/vfio-pci/new_id\n\
+        for p in '01:00.0 msix' '02:00.0 msi' '03:00.0 intx'; do /share/probe vfio 0000:$p || exit; done\n\
+        dmesg | grep -c -e 'DMAR: IOMMU enabled' -e 'DMAR-IR: Enabled IRQ remapping'";
+    let outcome = rig.run(
+        &[
+            "--direct",
+            "--iommu",
+            "--module",
+            "vfio_iommu_type1",
+            "--module",
+            "vfio-pci",
+            "--capture",
+            &capture,
+            "--record",
+            &record,
+        ],
+        script,
+    );
+    let lines = |how: &str, vectors: &str| {
+        format!(
+            "{how}: {vectors} vectors\n\
+            {how}: d2h event 1 data 1\n{how}: h2d event 1 done 1 failed 0\n\
+            {how}: d2h event 1 data 1\n{how}: h2d event 1 done 2 failed 0\n\
+            {how}: beyond event 1 done 3 failed 1\n"
+        )
+    };
+    let expected = lines("msix", "2 of 2") + &lines("msi", "2 of 2") + &lines("intx", "1 of 1") + "2\n";
+    assert_eq!(outcome.stdout, expected);
+    for function in ["03:00.0", "04:00.0", "05:00.0"] {
+        let refused = format!(
+            "DMA of {function} was refused: the machine has not mapped the 256 bytes at 0x7664000 for a read"
+        );
+        assert!(outcome.stderr.contains(&refused), "{}", outcome.stderr);
+    }
+    assert!(!outcome.stderr.contains("DMA_UNMAP"), "{}", outcome.stderr);
+    // On the wire: the addresses are those that the program chose, at the bus numbers that riser gave.
+    let reads = trace(&capture, "type=MRd");
+    let of = |bdf: &str, text: &str| reads.iter().any(|line| line.contains(bdf) && line.contains(text));
+    for function in ["03:00.0", "04:00.0", "05:00.0"] {
+        assert!(of(function, "0x07654400"), "{function}: {reads:?}");
+    }
+    riser_ok(&["guest", "replay", &record, "--capture", &again]);
+    assert!(fs::read(capture).unwrap() == fs::read(again).unwrap(), "the captures differ");
+}
+
+/// Two guests on one fabric: each finds its own devices alone, and where both have the same address, each one's DMA reaches its own memory.
+#[test]
+fn two_guests_share_a_fabric_and_nothing_else() {
+    let lab = "version = 1\n[[external_host]]\nname = 'a'\n[[external_host]]\nname = 'b'\n\
+        [[slot]]\nname = 'first'\ndevice = 'dma-engine'\nparent = 'a'\n[slot.dma-engine]\nvfs = 0\n\
+        [[slot]]\nname = 'clock'\ndevice = 'clock'\nparent = 'a'\n\
+        [[slot]]\nname = 'second'\ndevice = 'dma-engine'\nparent = 'b'\n[slot.dma-engine]\nvfs = 0\n";
+    let rig = Rig::new(lab).with_probe();
+    let capture = rig.path("run.pcapng");
+    let script = "seed=7; [ $RISER_HOST = a ] || seed=1007\nlspci -n -d 7269: | grep -v :0100 | cut -d' ' -f1,3\n\
+        f=10000:01:00.0; setpci -s $f 4.w=6\n/share/probe memory $f $seed write\n>/share/done.$RISER_HOST\n\
+        until [ -e /share/done.a ] && [ -e /share/done.b ]; do sleep 0.1; done\n/share/probe memory $f $seed look";
+    let outcome = rig.run(&["--append", "memmap=1M$0x10000000 iomem=relaxed", "--capture", &capture], script);
+    let of = |host: &str| -> Vec<&str> {
+        outcome.stdout.lines().filter_map(|line| line.strip_prefix(&format!("{host}: "))).collect()
+    };
+    let done = ["write: done 1 failed 0 data 1", "look: done 1 failed 0 data 1"];
+    assert_eq!(of("a"), [&["10000:01:00.0 7269:0007", "10000:02:00.0 7269:000a"][..], &done].concat());
+    assert_eq!(of("b"), [&["10000:01:00.0 7269:0007"][..], &done].concat());
+    // Both wrote to the same address, each over its own link.
+    let links: std::collections::BTreeSet<String> = trace(&capture, "type=MWr")
+        .iter()
+        .filter(|line| line.contains("Addr 0x10000400"))
+        .filter_map(|line| line.split(' ').nth(1).map(str::to_owned))
+        .collect();
+    assert_eq!(links.len(), 2, "{links:?}");
+}
+
+/// Commands for one guest each; what is wrong is told before any begins.
+#[test]
+fn each_guest_may_have_a_command_of_its_own() {
+    let lab = "version = 1\n[[external_host]]\nname = 'a'\n[[external_host]]\nname = 'b'\n\
+        [[slot]]\nname = 'first'\ndevice = 'clock'\nparent = 'a'\n[[slot]]\nname = 'second'\ndevice = 'clock'\nparent = 'b'\n";
+    let rig = Rig::new(lab);
+    let (path, log) = (rig.path("lab.toml"), rig.path("log"));
+    let run = |arguments: &[&str]| common::riser(&[&["guest", "run", &path][..], arguments].concat());
+    for (arguments, says) in [
+        (&[][..], "guest `a`: several guests need a command for each"),
+        (&["--guest", "c=true"], "--guest `c=true`: NAME=COMMAND is legal, of the guests a, b"),
+        (&["--guest", "a=true", "--guest", "a=false"], "--guest: `a` is named twice"),
+        (
+            &["--assign", "v=first.virtfn0", "--", "true"],
+            "--assign: legal where the lab has one host outside",
+        ),
+        (&["--gdb", "--", "true"], "--gdb: a debugger is waited for by one guest"),
+    ] {
+        let outcome = run(arguments);
+        assert!(outcome.code == 2 && outcome.stderr.contains(says), "{arguments:?}: {}", outcome.stderr);
+    }
+    let outcome = run(&["--log", &log, "--json", "--guest", "b=echo only; exit 5", "--", "echo", "both"]);
+    assert_eq!(outcome.code, 5, "{}", outcome.stderr);
+    let mut said: Vec<&str> = outcome.stderr.lines().collect();
+    said.sort_unstable();
+    assert_eq!(said, ["a: both", "b: only"]);
+    let report: serde_json::Value = serde_json::from_str(&outcome.stdout).unwrap();
+    assert_eq!((&report["status"], &report["guests"][1]["host"]), (&5.into(), &"b".into()));
+    assert!(report["guests"][0]["guest"]["reads"].as_u64().unwrap() > 1000);
+    for host in ["a", "b"] {
+        assert!(fs::read_to_string(format!("{log}.{host}")).unwrap().contains("Linux version"));
+    }
+}
+
+/// With instructions for a clock, and a fabric whose time stands still between accesses, a guest that polls does the same twice: what it
+/// prints, by its clock and by the fabric's, its kernel's log with the times in it, and every TLP with its time.
+#[test]
+fn a_guest_that_counts_instructions_repeats_itself() {
+    let lab =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs/clock.toml")).unwrap();
+    let runs = [1, 2].map(|n| {
+        let rig = Rig::new(&lab);
+        let capture = rig.path("run.pcapng");
+        let output =
+            command(&["guest", "run", &rig.path("lab.toml"), "--icount", "3", "--capture", &capture])
+                .args([
+                    "--time-limit",
+                    "120",
+                    "--",
+                    "sh",
+                    "-c",
+                    "dmesg; lspci -vvv; lab time; cat /proc/uptime",
+                ])
+                .output()
+                .unwrap();
+        assert!(output.status.success(), "run {n}: {}", String::from_utf8_lossy(&output.stderr));
+        (String::from_utf8(output.stdout).unwrap(), fs::read(capture).unwrap())
+    });
+    let [first, second] = runs;
+    assert!(first.0.contains("10000:") && first.0.lines().count() > 300, "{}", first.0);
+    for (one, other) in first.0.lines().zip(second.0.lines()) {
+        assert_eq!(one, other);
+    }
+    assert_eq!(first.0.len(), second.0.len());
+    assert!(first.1 == second.1, "the captures differ");
+}

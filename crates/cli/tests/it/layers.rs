@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The house rules that the compiler does not keep: arrows between crates point downward (docs/architecture.md), each
+//! crate says what it never does, and files stay legible. Reads the sources of the workspace, never runs them.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The levels of the house: a crate may use what has a lower number, never its equal. A new crate gets its line here.
+const LEVELS: [(&str, u32); 26] = [
+    ("riser-tlp", 0),
+    ("riser-vm", 0),
+    ("riser-introspect", 0),
+    ("riser-config", 1),
+    ("riser-link", 1),
+    ("riser-exec", 1),
+    ("riser-model", 1),
+    ("riser-device", 2),
+    ("riser-capture", 2),
+    ("riser-endpoint", 3),
+    ("riser-host", 3),
+    ("riser-plug", 4),
+    ("riser-devices", 5),
+    ("riser-native", 5),
+    ("riser-fabric", 6),
+    ("riser-nettlp", 6),
+    ("riser-guest", 6),
+    ("riser-rtl", 6),
+    ("riser-lab", 7),
+    ("riser-bench", 8),
+    ("riser-view", 7),
+    ("riser-sweep", 8),
+    ("riser-cli", 9),
+    ("riser-libtlp", 9),
+    (TESTKIT, 10),
+    ("riser-python", 10),
+];
+
+/// The longest source file, in lines before its tests.
+const MAX_LINES: usize = 800;
+
+/// The rigs that tests share. Every crate's tests may use it, and its rigs may use every crate but the interfaces.
+const TESTKIT: &str = "riser-testkit";
+
+const SPDX: &str = "// SPDX-License-Identifier: Apache-2.0 OR MIT";
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+fn manifest(path: &Path) -> toml::Table {
+    read(path).parse().unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+/// The folders of the crates, in order of their names.
+fn crates() -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = fs::read_dir(root().join("crates"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.join("Cargo.toml").is_file())
+        .collect();
+    found.sort();
+    assert!(!found.is_empty());
+    found
+}
+
+/// All Rust files below a folder.
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for path in entries.map(|entry| entry.unwrap().path()) {
+        if path.is_dir() && !path.ends_with("target") {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+fn all_sources() -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for folder in ["crates", "examples", "fuzz"] {
+        sources(&root().join(folder), &mut found);
+    }
+    found
+}
+
+/// Names of the packages that a manifest depends on, in any of its tables: for building, for tests, for one target. For tests, without the
+/// testkit. `workspace` maps the names of shared dependencies to their packages.
+fn dependencies(table: &toml::Table, workspace: &BTreeMap<String, String>) -> Vec<String> {
+    let mut found = Vec::new();
+    for (key, value) in table {
+        let Some(inner) = value.as_table() else { continue };
+        if key.ends_with("dependencies") {
+            let packages = inner.iter().map(|(name, how)| package(name, how, workspace));
+            found.extend(packages.filter(|package| key != "dev-dependencies" || package != TESTKIT));
+        } else if key == "target" {
+            for target in inner.values().filter_map(toml::Value::as_table) {
+                found.extend(dependencies(target, workspace));
+            }
+        }
+    }
+    found
+}
+
+/// The package that a dependency's line means.
+fn package(name: &str, how: &toml::Value, workspace: &BTreeMap<String, String>) -> String {
+    let renamed = how.get("package").and_then(toml::Value::as_str);
+    let inherited = how.get("workspace").and_then(|_| workspace.get(name)).map(String::as_str);
+    renamed.or(inherited).unwrap_or(name).to_owned()
+}
+
+fn workspace_packages() -> BTreeMap<String, String> {
+    let root = manifest(&root().join("Cargo.toml"));
+    let shared = root["workspace"]["dependencies"].as_table().unwrap();
+    shared.iter().map(|(name, how)| (name.clone(), package(name, how, &BTreeMap::new()))).collect()
+}
+
+/// What is wrong with the arrows of one manifest.
+fn wrong_arrows(manifest: &toml::Table, workspace: &BTreeMap<String, String>) -> Vec<String> {
+    let levels = BTreeMap::from(LEVELS);
+    let name = manifest["package"]["name"].as_str().unwrap();
+    let Some(own) = levels.get(name) else {
+        return vec![format!("{name} has no level: give it one in this test and in docs/architecture.md")];
+    };
+    let ours = dependencies(manifest, workspace).into_iter().filter(|d| d.starts_with("riser-"));
+    ours.filter(|d| levels.get(d.as_str()).is_none_or(|level| level >= own))
+        .map(|d| {
+            format!(
+                "{name} (level {own}) uses {d} (level {:?}), which is not below it",
+                levels.get(d.as_str())
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn arrows_point_downward() {
+    let workspace = workspace_packages();
+    let wrong: Vec<String> =
+        crates().iter().flat_map(|c| wrong_arrows(&manifest(&c.join("Cargo.toml")), &workspace)).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The check itself: arrows to the side and upward are found in every table, under any name.
+#[test]
+fn wrong_arrows_are_found() {
+    let workspace = BTreeMap::from([("fabric".to_owned(), "riser-fabric".to_owned())]);
+    for (tables, count) in [
+        ("[dependencies]\nriser-tlp = { path = \"../tlp\" }\nserde = \"1\"", 0),
+        ("[dependencies]\nriser-config = { path = \"../config\" }", 1),
+        ("[dev-dependencies]\nfabric = { workspace = true }", 1),
+        ("[build-dependencies]\nx = { package = \"riser-device\", path = \"../device\" }", 1),
+        ("[target.'cfg(unix)'.dependencies]\nfabric.workspace = true", 1),
+        ("[dependencies]\nriser-unheard-of = \"1\"", 1),
+        ("[dependencies]\nriser-testkit = { path = \"../testkit\" }", 1),
+        ("[dev-dependencies]\nriser-testkit = { path = \"../testkit\" }", 0),
+    ] {
+        let text = format!("[package]\nname = \"riser-link\"\n{tables}");
+        assert_eq!(wrong_arrows(&text.parse().unwrap(), &workspace).len(), count, "{tables}");
+    }
+    let stranger = "[package]\nname = \"riser-stranger\"".parse().unwrap();
+    assert_eq!(wrong_arrows(&stranger, &workspace).len(), 1);
+}
+
+/// `use fabric::*;` brings the public modules of a crate with it: one that has a crate's name would make that name ambiguous.
+#[test]
+fn no_public_module_has_the_name_of_a_crate() {
+    let workspace = workspace_packages();
+    let ours: Vec<String> = workspace
+        .iter()
+        .filter(|(_, p)| p.starts_with("riser-"))
+        .map(|(n, _)| format!("pub mod {n};"))
+        .collect();
+    assert!(ours.contains(&"pub mod fabric;".to_owned()));
+    for folder in crates() {
+        let file = folder.join("src/lib.rs");
+        let wrong = file.is_file().then(|| read(&file)).into_iter().flat_map(|text| {
+            text.lines().filter(|l| ours.iter().any(|o| o == l)).map(str::to_owned).collect::<Vec<_>>()
+        });
+        assert_eq!(wrong.collect::<Vec<_>>(), Vec::<String>::new(), "{}", file.display());
+    }
+}
+
+/// The head of a crate is its promise.
+#[test]
+fn each_crate_says_what_it_never_does() {
+    for folder in crates() {
+        let file = ["src/lib.rs", "src/main.rs"].map(|f| folder.join(f)).into_iter().find(|f| f.is_file());
+        let file = file.unwrap_or_else(|| panic!("{} has neither lib.rs nor main.rs", folder.display()));
+        let text = read(&file);
+        let head: String = text.lines().skip(1).take_while(|line| line.starts_with("//!")).collect();
+        assert!(head.to_lowercase().contains("never"), "{}: the head says nothing of never", file.display());
+    }
+}
+
+#[test]
+fn each_file_starts_with_its_licence_and_a_head() {
+    let bad: Vec<String> = all_sources()
+        .iter()
+        .filter(|path| {
+            let text = read(path);
+            let mut lines = text.lines();
+            lines.next() != Some(SPDX)
+                || !lines.next().is_some_and(|l| l.trim_end().len() > 3 && l.starts_with("//!"))
+        })
+        .map(|path| path.display().to_string())
+        .collect();
+    assert!(bad.is_empty(), "first {SPDX:?}, then a head of `//!`, in:\n{}", bad.join("\n"));
+}
+
+/// Lines before the tests of a file.
+fn lines_without_tests(text: &str) -> usize {
+    text.lines().take_while(|line| *line != "#[cfg(test)]").count()
+}
+
+#[test]
+fn files_stay_legible() {
+    assert_eq!(lines_without_tests("a\nb\n#[cfg(test)]\nmod tests {}\n"), 2);
+    let in_src = |path: &&PathBuf| path.components().any(|c| c.as_os_str() == "src");
+    for path in all_sources().iter().filter(in_src) {
+        let lines = lines_without_tests(&read(path));
+        assert!(lines <= MAX_LINES, "{}: {lines} lines, at most {MAX_LINES}", path.display());
+    }
+}
+
+/// The places where `unsafe` may stand, by crate and file: the C library, the loaders of devices in C and of RTL, and mapped guest memory.
+const UNSAFE: [(&str, &[&str]); 4] = [
+    ("guest", &["memory.rs"]),
+    ("libtlp", &["fd.rs", "ffi.rs", "header.rs", "header/tests.rs"]),
+    ("native", &["loader.rs"]),
+    ("rtl", &["loader.rs"]),
+];
+
+/// Whether a text does what is unsafe: a type of functions that are unsafe to call does not.
+fn is_unsafe(text: &str) -> bool {
+    let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+    let words =
+        ["unsafe {", "unsafe fn ", "unsafe impl ", "unsafe trait ", "#[unsafe(", "unsafe extern \"C\" {"];
+    code.into_iter().any(|line| words.iter().any(|word| line.contains(word)))
+}
+
+#[test]
+fn unsafe_stands_in_its_places_alone() {
+    for (text, is) in [
+        ("let x = unsafe { y() };", true),
+        ("pub unsafe fn f() {}", true),
+        ("// unsafe { is only spoken of }", false),
+        ("type F = unsafe extern \"C\" fn(u32);", false),
+        ("unsafe_code = \"forbid\"", false),
+    ] {
+        assert_eq!(is_unsafe(text), is, "{text}");
+    }
+    for folder in crates() {
+        let name = folder.file_name().unwrap().to_string_lossy().into_owned();
+        let places = UNSAFE.iter().find(|(place, _)| *place == name).map_or(&[][..], |(_, files)| files);
+        let lints = manifest(&folder.join("Cargo.toml"))["lints"].as_table().unwrap().clone();
+        assert_eq!(
+            lints.contains_key("workspace"),
+            places.is_empty(),
+            "{name}: the workspace's lints forbid `unsafe`"
+        );
+        let mut files = Vec::new();
+        sources(&folder.join("src"), &mut files);
+        let mut found: Vec<&Path> = files
+            .iter()
+            .filter(|file| is_unsafe(&read(file)))
+            .map(|file| file.strip_prefix(folder.join("src")).unwrap())
+            .collect();
+        let mut named: Vec<&Path> = places.iter().map(Path::new).collect();
+        named.sort();
+        found.sort();
+        assert_eq!(found, named, "{name}: `unsafe`");
+    }
+}

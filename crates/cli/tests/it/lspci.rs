@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `riser lspci` on whole labs: what it shows is what the real `lspci` reads from its dump, and what the lab says.
+
+use testkit::lspci as oracle;
+
+use crate::common::{riser, riser_ok};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// A switch with four slots, one of them empty.
+const SWITCH: &str = r#"
+version = 1
+[link]
+gen = 4
+lanes = 4
+mps_bytes = 256
+mrrs_bytes = 1024
+[[switch]]
+name = "sw"
+downstream_ports = 4
+[[slot]]
+name = "nic"
+device = "simple-nic"
+parent = "sw"
+[[slot]]
+name = "ram"
+device = "memory"
+parent = "sw"
+port = 3
+link = { gen = 1, lanes = 1 }
+[[slot]]
+name = "disk"
+device = "disk"
+parent = "sw"
+port = 4
+"#;
+
+/// Switches below switches, beside a slot of the root complex.
+const DEEP: &str = r#"
+version = 1
+[[switch]]
+name = "one"
+[[switch]]
+name = "two"
+parent = "one"
+[[switch]]
+name = "three"
+parent = "two"
+downstream_ports = 2
+[[slot]]
+name = "deepest"
+device = "pcie-bench"
+parent = "three"
+port = 2
+[[slot]]
+name = "beside"
+device = "counter"
+parent = "two"
+[[slot]]
+name = "near"
+device = "mmio"
+"#;
+
+/// A lab in a file of its own.
+fn lab(name: &str, text: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("lspci-{name}.toml"));
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+fn shipped(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs").join(name)
+}
+
+fn labs() -> [PathBuf; 5] {
+    let [seven, tree, sriov] = ["seven.toml", "tree.toml", "sriov.toml"].map(shipped);
+    [lab("switch", SWITCH), lab("deep", DEEP), seven, tree, sriov]
+}
+
+fn run(lab: &Path, args: &[&str]) -> String {
+    let all: Vec<&str> = ["lspci", lab.to_str().unwrap()].iter().chain(args).copied().collect();
+    riser_ok(&all)
+}
+
+#[test]
+fn the_real_lspci_reads_the_dump_and_says_the_same() {
+    for lab in labs() {
+        let dump = run(&lab, &["--hexdump"]);
+        let Some(theirs) = oracle::lspci(&dump, &["-vvv", "-n"]) else { return };
+        oracle::assert_clean(&theirs);
+        let ours = run(&lab, &["-v"]);
+        let (ours, theirs) = (oracle::functions(&ours), oracle::functions(&theirs));
+        assert_eq!(ours.len(), theirs.len(), "{}", lab.display());
+        for ((head, ours), (their_head, theirs)) in ours.into_iter().zip(theirs) {
+            assert_eq!(head.split(' ').next(), their_head.split(' ').next());
+            oracle::assert_same(ours, theirs);
+        }
+    }
+}
+
+#[test]
+fn the_tree_is_that_of_lspci() {
+    for lab in labs() {
+        let Some(theirs) = oracle::lspci(&run(&lab, &["--hexdump"]), &["-t"]) else { return };
+        assert_eq!(run(&lab, &["--tree"]).trim_end(), theirs.trim_end(), "{}", lab.display());
+    }
+}
+
+#[test]
+fn names_are_those_of_the_lab() {
+    assert_eq!(
+        run(&lab("names", SWITCH), &[]),
+        "\
+00:01.0 PCI bridge: Riser Root Port, to sw (rev 00)
+01:00.0 PCI bridge: Riser Upstream Port of sw (rev 00)
+02:00.0 PCI bridge: Riser Downstream Port 1 of sw, to nic (rev 00)
+02:01.0 PCI bridge: Riser Downstream Port 2 of sw (rev 00)
+02:02.0 PCI bridge: Riser Downstream Port 3 of sw, to ram (rev 00)
+02:03.0 PCI bridge: Riser Downstream Port 4 of sw, to disk (rev 00)
+03:00.0 Ethernet controller: nic (simple-nic) (rev 01)
+05:00.0 RAM memory: ram (memory) (rev 01)
+06:00.0 Mass storage controller: disk (disk) (rev 01)
+"
+    );
+}
+
+#[test]
+fn the_tree_with_names() {
+    let tree = run(&lab("named-tree", DEEP), &["--tree", "-v"]);
+    for name in ["  deepest (pcie-bench)\n", "  beside (counter)\n", "  near (mmio)\n"] {
+        assert!(tree.contains(name), "{name} in\n{tree}");
+    }
+    let plain: Vec<&str> = tree.lines().map(|l| l.split("  ").next().unwrap_or(l)).collect();
+    assert!(plain[0].starts_with("-[0000:00]-+-01.0-["), "{tree}");
+}
+
+/// Registers that the lab's figures and enumeration's policy decide.
+#[test]
+fn registers_hold_what_the_lab_says() {
+    let lab = lab("registers", SWITCH);
+    for (function, line) in [
+        // From [link]: gen, lanes.
+        ("00:01.0", "LnkSta: Speed 16GT/s, Width x4"),
+        ("00:01.0", "Bus: primary=00, secondary=01,"),
+        ("01:00.0", "Express (v2) Upstream Port, MSI 00"),
+        ("01:00.0", "Bus: primary=01, secondary=02,"),
+        ("02:02.0", "Slot #3, PowerLimit"),
+        ("02:02.0", "LnkSta: Speed 2.5GT/s, Width x1"),
+        ("05:00.0", "LnkSta: Speed 2.5GT/s, Width x1"),
+        // From [link]: mps_bytes, the least below the root port (Policy, MpsPolicy::Path), and mrrs_bytes.
+        ("03:00.0", "MaxPayload 256 bytes, MaxReadReq 1024 bytes"),
+        ("03:00.0", "Control: I/O- Mem+ BusMaster+"),
+        ("06:00.0", "MSI: Enable+"),
+    ] {
+        let text = run(&lab, &["-v", "-s", function]);
+        let lines: Vec<String> =
+            text.lines().map(|l| l.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+        assert!(lines.iter().any(|l| l.contains(line)), "{function}: {line} in\n{text}");
+    }
+}
+
+#[test]
+fn twice_v_names_every_field() {
+    let text = run(&shipped("ping.toml"), &["-vv", "-s", "00:01.0"]);
+    for line in ["[018] ", "Secondary Bus Number = 1 (RW)", "Max_Payload_Size = "] {
+        assert!(text.contains(line), "{line} in\n{text}");
+    }
+}
+
+#[test]
+fn json_says_the_same() {
+    let all: Value = serde_json::from_str(&run(&lab("json", SWITCH), &["--json"])).unwrap();
+    assert!(all["config_requests"].as_u64().unwrap() > 100, "{all}");
+    assert!(all["enumeration_ns"].as_f64().unwrap() > 1_000.0, "{all}");
+    let functions = all["functions"].as_array().unwrap();
+    assert_eq!(functions.len(), 9);
+    let of = |bdf: &str| functions.iter().find(|f| f["bdf"] == bdf).unwrap();
+    let ram = of("05:00.0");
+    for (key, value) in [
+        ("path", "01.0/00.0/02.0/00.0".into()),
+        ("slot", "ram".into()),
+        ("model", "memory".into()),
+        ("parent", "02:02.0".into()),
+        ("class_name", "RAM memory".into()),
+        ("switch", Value::Null),
+        ("bridge", Value::Null),
+        ("vf_of", Value::Null),
+        ("mrrs_bytes", 1024.into()),
+    ] {
+        assert_eq!(ram[key], value, "{key}");
+    }
+    assert_eq!((&ram["link"]["gen"], &ram["link"]["lanes"]), (&1.into(), &1.into()));
+    let bar = &ram["bars"][0];
+    let (address, size) = (bar["address"].as_u64().unwrap(), bar["size_bytes"].as_u64().unwrap());
+    // A BAR lies within the windows of every bridge above it.
+    for bridge in ["00:01.0", "01:00.0", "02:02.0"] {
+        let windows = &of(bridge)["bridge"];
+        let holds = |w: &Value| {
+            let (base, len) = (w["base"].as_u64()?, w["size_bytes"].as_u64()?);
+            (base <= address && address + size <= base + len).then_some(())
+        };
+        assert!(
+            holds(&windows["memory"]).or(holds(&windows["prefetchable"])).is_some(),
+            "{bridge}: {windows}"
+        );
+    }
+    assert_eq!((&of("02:02.0")["switch"], &of("02:02.0")["port"]), (&"sw".into(), &3.into()));
+    let names: Vec<&str> =
+        ram["capabilities"].as_array().unwrap().iter().map(|c| c["name"].as_str().unwrap()).collect();
+    assert!(names.contains(&"Express"), "{names:?}");
+}
+
+/// Virtual functions: registers of their own that are reserved are those of the physical function.
+#[test]
+fn virtual_functions_are_told_by_their_physical_one() {
+    let all: Value = serde_json::from_str(&run(&shipped("sriov.toml"), &["--json"])).unwrap();
+    let functions = all["functions"].as_array().unwrap();
+    let (physical, virtuals): (Vec<&Value>, Vec<&Value>) =
+        functions.iter().filter(|f| f["slot"] == "card").partition(|f| f["vf_of"].is_null());
+    // The lab says: vfs = 4, gen = 3, lanes = 8, mrrs_bytes = 512.
+    assert_eq!((physical.len(), virtuals.len()), (1, 4));
+    assert_eq!(physical[0]["sriov"]["num_vfs"], 4);
+    for (n, vf) in (1..).zip(virtuals) {
+        assert_eq!(vf["bdf"], format!("01:00.{n}"));
+        assert_eq!(vf["vf_of"], "01:00.0");
+        assert_eq!((&vf["link"]["gen"], &vf["link"]["lanes"]), (&3.into(), &8.into()));
+        assert_eq!(vf["mrrs_bytes"], 512);
+        assert_eq!(vf["bars"][0]["kind"], "memory64");
+    }
+}
+
+/// The same lab, the same bytes.
+#[test]
+fn twice_is_the_same() {
+    let lab = lab("twice", DEEP);
+    assert_eq!(run(&lab, &["--hexdump"]), run(&lab, &["--hexdump"]));
+}
+
+#[test]
+fn a_dump_is_registers_and_nothing_else() {
+    let dump = run(&shipped("ping.toml"), &["--hexdump", "-s", "01:00.0"]);
+    let mut lines = dump.lines();
+    assert_eq!(lines.next(), Some("01:00.0 Ethernet controller: nic (simple-nic) (rev 01)"));
+    for at in (0..4096).step_by(16) {
+        let line = lines.next().unwrap();
+        let (offset, bytes) = line.split_once(": ").unwrap();
+        assert_eq!(u16::from_str_radix(offset, 16), Ok(at), "{line}");
+        let bytes: Vec<&str> = bytes.split(' ').collect();
+        assert!(bytes.len() == 16 && bytes.iter().all(|b| u8::from_str_radix(b, 16).is_ok()), "{line}");
+    }
+    assert!(lines.all(str::is_empty));
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    let ping = shipped("ping.toml");
+    let ping = ping.to_str().unwrap();
+    for (args, code, says) in [
+        (&["lspci", "no-such.toml"][..], 1, "riser: no-such.toml"),
+        (
+            &["lspci", ping, "-s", "05:00.0"],
+            1,
+            "no function 05:00.0: there are 2 functions, 00:01.0 to 01:00.0",
+        ),
+        (&["lspci", ping, "-s", "05:20.0"], 2, "legal are [BUS:][DEVICE][.FUNCTION]"),
+        (&["lspci", ping, "--tree", "--json"], 2, "cannot be used with"),
+        (&["lspci"], 2, "LAB.toml"),
+    ] {
+        let outcome = riser(args);
+        assert_eq!((outcome.code, outcome.stdout.as_str()), (code, ""), "{args:?}: {}", outcome.stderr);
+        assert!(outcome.stderr.contains(says), "{args:?}: {}", outcome.stderr);
+    }
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Integration tests of `riser-cli`, one module per subject.
+
+mod captures;
+mod common;
+mod compare;
+#[cfg(target_os = "linux")]
+mod conformance;
+mod dma_driver;
+#[cfg(unix)]
+mod docs;
+mod endpoint_test;
+mod fit;
+mod guest;
+#[cfg(target_os = "linux")]
+mod guest_clock;
+mod guest_direct;
+#[cfg(target_os = "linux")]
+mod guest_ends;
+#[cfg(target_os = "linux")]
+mod guest_mmio;
+#[cfg(target_os = "linux")]
+mod guest_nettlp;
+mod layers;
+mod live;
+#[cfg(unix)]
+mod lspci;
+mod model;
+#[cfg(target_os = "linux")]
+mod native;
+mod nettlp_adapter;
+#[cfg(unix)]
+mod nettlp_client;
+mod nettlp_device;
+#[cfg(unix)]
+mod new;
+mod nic;
+mod nvme;
+mod outputs;
+mod passthrough;
+mod psmem;
+#[cfg(target_os = "linux")]
+mod random_writes;
+mod rtl;
+mod run;
+mod shells;
+mod snic;
+#[cfg(unix)]
+mod suite;
+#[cfg(unix)]
+mod sweep;
+mod torture;
+mod trace;
+mod trace_page;
+mod upstream;
+mod usage;

@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `riser model bw` and `nic`: JSON, tables, pictures, and what they refuse. The figures themselves are tested in `riser-model`; here
+//! stand those that are printed elsewhere. Never calls the library.
+
+use crate::common::{riser, riser_ok, riser_whose_reader_leaves};
+use serde_json::Value;
+use std::fs;
+use std::path::PathBuf;
+
+fn bw(args: &str) -> Value {
+    let args: Vec<&str> = ["model", "bw", "--json"].into_iter().chain(args.split_whitespace()).collect();
+    serde_json::from_str(&riser_ok(&args)).expect("JSON")
+}
+
+fn number(object: &Value, name: &str) -> f64 {
+    object[name].as_f64().unwrap_or_else(|| panic!("{name} in {object}"))
+}
+
+/// 57.88: pcie-bench §3 (whose raw rate, 8 * 7.87 = 62.96, is 63.015 before rounding). 52.9: 57.88 * 256/280.
+#[test]
+fn published_figures() {
+    let answer = bw("--form published --size 256 --gen 3 --lanes 8 --mps 256 --mrrs 512");
+    assert_eq!(answer["form"], "published");
+    assert!((number(&answer, "tlp_gbps") - 57.884_766).abs() < 1e-6);
+    assert!((number(&answer, "raw_gbps") - 63.015_385).abs() < 1e-6);
+    assert!((number(&answer, "write_gbps") - 52.923_215).abs() < 1e-6);
+    assert_eq!(answer["equations"]["btx_write_bytes"], 280);
+    let gen1 = bw("--form published --size 64 --gen 1 --lanes 1 --mps 128");
+    assert!((number(&gen1, "tlp_gbps") - 1.859_777).abs() < 1e-6);
+}
+
+#[test]
+fn exact_is_the_default_and_says_where_bytes_go() {
+    let answer = bw("--size 256");
+    assert_eq!(answer["form"], "exact");
+    assert!((number(&answer, "write_gbps") - 57.456_527).abs() < 1e-6);
+    assert_eq!(answer["write"]["up"]["overhead_bytes"], 24);
+    assert_eq!(answer["read"]["bottleneck"], "down");
+}
+
+#[test]
+fn the_question_is_repeated() {
+    let question =
+        "--gen 4 --lanes 16 --mps 512 --mrrs 1024 --rcb 128 --addr 32 --ecrc --offset 4 --size 100";
+    let answer = bw(question);
+    for (name, value) in [
+        ("gen", 4),
+        ("lanes", 16),
+        ("mps_bytes", 512),
+        ("mrrs_bytes", 1024),
+        ("rcb_bytes", 128),
+        ("addr_bits", 32),
+        ("size_bytes", 100),
+        ("offset_bytes", 4),
+    ] {
+        assert_eq!(answer[name], value, "{name}");
+    }
+    assert_eq!(answer["ecrc"], true);
+    for name in ["raw_gbps", "tlp_gbps", "write_gbps", "read_gbps", "read_write_gbps"] {
+        assert!(number(&answer, name) > 0.0, "{name}");
+    }
+}
+
+#[test]
+fn several_sizes_are_rows() {
+    for (sizes, want) in [
+        ("64 128 --size 1500", vec![64, 128, 1500]),
+        ("8..64", vec![8, 16, 32, 64]),
+        ("8..60", vec![8, 16, 32]),
+        ("64..70:3", vec![64, 67, 70]),
+    ] {
+        let answer = bw(&format!("--size {sizes}"));
+        let rows = answer["rows"].as_array().expect("rows");
+        let got: Vec<u64> = rows.iter().filter_map(|row| row["size_bytes"].as_u64()).collect();
+        assert_eq!(got, want, "{sizes}");
+    }
+}
+
+/// Counted DLLPs replace the rule for the kind that they name only: 62.847344 * 256/(280 + 8).
+#[test]
+fn measured_dllps() {
+    let (with, without) = (bw("--size 256 --dllps write=1,0"), bw("--size 256"));
+    assert!((number(&with, "write_gbps") - 55.864_305).abs() < 1e-6);
+    assert_eq!(with["read_gbps"], without["read_gbps"]);
+}
+
+#[test]
+fn the_table_has_a_line_per_size() {
+    let text = riser_ok(&["model", "bw", "--size", "256", "512"]);
+    let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(lines.len(), 4, "{text}");
+    assert_eq!(lines[0][..3], ["exact:", "Gen3", "x8,"]);
+    assert_eq!(lines[2], ["256", "57.457", "57.761", "52.682"]);
+}
+
+#[test]
+fn refusals_name_the_legal_values() {
+    for (args, says) in [
+        ("--size 0", "legal are 1 to 16777216"),
+        ("--size 64 --gen 8", "legal are 1, 2, 3, 4, 5, 6, 7"),
+        ("--size 64 --gen 6 --form published", "the published form knows 1, 2, 3, 4, 5"),
+        ("--size 64 --gen 7 --dllps write=1,0", "counted DLLPs at generation 7"),
+        ("--size 64 --lanes 5", "legal are 1, 2, 4, 8, 12, 16, 32"),
+        ("--size 64 --mps 100", "128, 256, 512"),
+        ("--size 64 --rcb 32", "legal are 64, 128"),
+        ("--size 64 --addr 16", "possible values: 32, 64"),
+        ("--size 64 --form typo", "possible values: exact, published"),
+        ("--size 64..8", "legal are N, A..B and A..B:STEP"),
+        ("--size 1..16777216:1", "more than 100000 sizes"),
+        ("--size 64 --offset 4096", "legal are 0 to 4095"),
+        ("--size 64 --offset 4 --form published", "the exact form takes others"),
+        ("--size 64 --dllps write=1", "legal are write, read or read_write"),
+        ("--size 64 --dllps write=-1,0", "legal are finite numbers from 0 on"),
+        ("--size 64 --dllps write=1,0 --form published", "only --form exact"),
+    ] {
+        let all: Vec<&str> = ["model", "bw"].into_iter().chain(args.split_whitespace()).collect();
+        let outcome = riser(&all);
+        assert_eq!(outcome.code, 2, "{args}");
+        assert!(outcome.stderr.starts_with("riser: ") && outcome.stderr.contains(says), "{}", outcome.stderr);
+    }
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_failure() {
+    let (code, stderr) = riser_whose_reader_leaves(&["model", "bw", "--size", "1..20000:1", "--json"]);
+    assert_eq!((code, stderr.as_str()), (0, ""));
+}
+
+/// 472 of 512 Gb/s (236 of 256 B), 256 of 256 + 16 B: arithmetic, and every output says so.
+#[test]
+fn flit_mode_is_arithmetic() {
+    let answer = bw("--size 256 --gen 6");
+    assert!((number(&answer, "write_gbps") - 472.0 * 256.0 / 272.0).abs() < 1e-6);
+    let words = "specification's arithmetic, not simulation";
+    assert_eq!(answer["basis"], words);
+    for args in [
+        &["model", "bw", "--size", "256", "--gen", "7"][..],
+        &["model", "nic", "--gen", "6"],
+        &["model", "nic", "--gen", "6", "--json"],
+        &["model", "nic", "--gen", "6", "--format", "csv"],
+    ] {
+        assert!(riser_ok(args).contains(words), "{args:?}");
+    }
+    let out = out("flits");
+    let (svg, html) = (out.join("f.svg"), out.join("f.html"));
+    riser_ok(&["model", "nic", "--gen", "6", "--svg", text(&svg), "--html", text(&html)]);
+    for path in [svg, html] {
+        assert!(fs::read_to_string(&path).unwrap().contains(words), "{}", path.display());
+    }
+    assert!(!riser_ok(&["model", "nic"]).contains("arithmetic"));
+}
+
+fn nic(args: &str) -> String {
+    let args: Vec<&str> = ["model", "nic"].into_iter().chain(args.split_whitespace()).collect();
+    riser_ok(&args)
+}
+
+/// An empty folder for one test.
+fn out(name: &str) -> PathBuf {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("model").join(name);
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+fn text(path: &std::path::Path) -> &str {
+    path.to_str().expect("UTF-8")
+}
+
+/// Figure 1 of pcie-bench: 57.884766 Gb/s for TLPs, times 512 of 752 B up for the simple NIC, of 584 B for bare packets;
+/// 40 * 512/536 for the Ethernet. The other sums stand in `riser-model`'s tests.
+#[test]
+fn figure_1() {
+    let table = nic("--form published --size 512");
+    let lines: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(lines[0][..3], ["published:", "Gen3", "x8,"]);
+    assert_eq!(lines[2], ["512", "50.748", "38.209", "39.411", "47.359", "47.556"]);
+    for says in
+        ["the header of the freelist's read is left out", "Simple NIC holds 40 Gb/s Ethernet from 567 B on"]
+    {
+        assert!(table.contains(says), "{table}");
+    }
+    assert!(!nic("--size 512").contains("left out"), "the exact form leaves nothing out");
+    let csv = nic("--form published --size 512 --device simple --format csv");
+    assert_eq!(
+        csv,
+        "form,basis,gen,lanes,size_bytes,effective_gbps,ethernet_gbps,simple_gbps\n\
+         published,closed form as published,3,8,512,50.748,38.209,39.411\n"
+    );
+}
+
+#[test]
+fn the_answer_for_programs() {
+    let answer: Value =
+        serde_json::from_str(&nic("--json --size 64 512 --traffic rx --ethernet 100")).unwrap();
+    assert_eq!((&answer["traffic"], &answer["form"]), (&Value::from("rx"), &Value::from("exact")));
+    assert_eq!(number(&answer, "ethernet_gbps"), 100.0);
+    let series = answer["series"].as_array().unwrap();
+    let names: Vec<&str> = series.iter().filter_map(|s| s["name"].as_str()).collect();
+    assert_eq!(names, ["effective", "ethernet", "simple", "82599-kernel", "82599-dpdk"]);
+    let simple = &series[2]["points"][1];
+    assert_eq!((&simple["size_bytes"], &simple["bottleneck"]), (&Value::from(512), &Value::from("up")));
+    // RX alone: MRd, 2 MWr of 256 B, MWr of 16 B, interrupt, CplD of the head pointer.
+    assert_eq!(number(&simple["up"], "tlps"), 6.0);
+    assert_eq!(number(&simple["up"], "overhead_bytes"), 24.0 * 5.0 + 20.0);
+    assert_eq!(number(&simple["up"], "data_bytes"), 512.0 + 16.0 + 4.0 + 4.0);
+}
+
+/// What is printed for copying is read again, and is the same device.
+#[test]
+fn devices_from_files() {
+    let path = out("devices").join("mine.toml");
+    fs::write(&path, riser_ok(&["model", "nic", "--show", "simple"])).unwrap();
+    let table = riser_ok(&["model", "nic", "--size", "512", "--device", text(&path), "simple"]);
+    let row: Vec<&str> = table.lines().nth(2).unwrap().split_whitespace().collect();
+    assert!(table.lines().nth(1).unwrap().contains("mine") && row[3] == row[4], "{table}");
+}
+
+#[test]
+fn pictures_are_not_overwritten_unasked() {
+    let out = out("pictures");
+    let (svg, html) = (out.join("a.svg"), out.join("deeper/a.html"));
+    let args = ["model", "nic", "--size", "64..1500:16", "--svg", text(&svg), "--html", text(&html)];
+    riser_ok(&args);
+    let (first, page) = (fs::read_to_string(&svg).unwrap(), fs::read_to_string(&html).unwrap());
+    for says in
+        ["Effective PCIe BW", "40G Ethernet", "Simple NIC", "Modern NIC (DPDK driver)", "packet size (B)"]
+    {
+        assert!(first.contains(says) && page.contains(says), "{says}");
+    }
+    for foreign in ["<script", "src=", "href=", "https:"] {
+        assert!(!page.contains(foreign), "{foreign}");
+    }
+    let again = riser(&args);
+    assert!(again.code == 1 && again.stderr.contains("--force overwrites it"), "{}", again.stderr);
+    riser_ok(&[&args[..], &["--force"]].concat());
+    assert_eq!(fs::read_to_string(&svg).unwrap(), first, "the same question is the same bytes");
+}
+
+#[test]
+fn refusals_of_nic() {
+    let bad = out("refusals").join("bad.toml");
+    let kind =
+        "version = 1\nkind = \"packet-device\"\ndescription = \"x\"\n\n[[transactions]]\nwhat = \"w\"\n";
+    fs::write(&bad, format!("{kind}direction = \"up\"\n")).unwrap();
+    let sends = out("sends").join("sends.toml");
+    let rest = "direction = \"tx\"\nkind = \"dma_read\"\nbytes = \"packet\"\nper = 1\nsource = \"s\"\n";
+    fs::write(&sends, format!("{kind}{rest}")).unwrap();
+    let bad_place = format!("{}:7:13: ", bad.display());
+    for (args, code, says) in [
+        (&["--gen", "8"][..], 2, "legal are 1, 2, 3, 4, 5, 6, 7"),
+        (&["--gen", "6", "--form", "published"], 2, "the published form knows 1, 2, 3, 4, 5"),
+        (&["--size", "0"], 2, "transfer of 0 bytes: legal are 1 to 16777216"),
+        (&["--size", "8..4"], 2, "legal are N, A..B"),
+        (&["--device", "simple", "simple"], 2, "two devices are called simple"),
+        (&["--size", "20000000"], 2, "legal are 1 to 16777216"),
+        (&["--size", "1..16777216:1"], 2, "more than 100000 sizes"),
+        (&["--ethernet", "0"], 2, "legal are 0.001 to 100000"),
+        (&["--traffic", "up"], 2, "possible values: both, tx, rx"),
+        (&["--format", "xml"], 2, "possible values: text, csv, json"),
+        (&["--show", "nic"], 2, "legal are simple, 82599-kernel, 82599-dpdk"),
+        (&["--device", "no-such"], 1, "the devices that ship are simple, 82599-kernel, 82599-dpdk"),
+        (&["--device", text(&bad)], 1, &bad_place),
+        (&["--device", text(&bad)], 1, "expected `tx` or `rx`"),
+        (&["--device", text(&sends), "--traffic", "rx"], 2, "sends: no transaction of the device serves"),
+    ] {
+        let outcome = riser(&[&["model", "nic"][..], args].concat());
+        assert_eq!(outcome.code, code, "{args:?}: {}", outcome.stderr);
+        assert!(outcome.stderr.starts_with("riser: ") && outcome.stderr.contains(says), "{}", outcome.stderr);
+    }
+}
+
+#[test]
+fn help_has_examples() {
+    for args in [&["model", "--help"][..], &["model", "bw", "--help"], &["model", "nic", "--help"]] {
+        assert!(riser_ok(args).contains("Examples:\n  riser model "), "{args:?}");
+    }
+}
+
+/// The three answers: SIGCOMM'18 §2 has 900 ns over 30 ns, §7 560 to 666 ns over 29.6 ns, and a host is measured.
+#[test]
+fn transfers_in_flight_say_which_latency_they_rest_on() {
+    let ask = |more: &[&str]| -> Value {
+        let args: Vec<&str> = ["model", "inflight", "--json"].iter().chain(more).copied().collect();
+        serde_json::from_str(&riser_ok(&args)).expect("JSON")
+    };
+    let answer = ask(&[]);
+    let rows = answer["rows"].as_array().unwrap();
+    let needed = |row: &Value| (row["needed_min"].as_u64().unwrap(), row["needed_max"].as_u64().unwrap());
+    assert_eq!(rows.iter().map(needed).collect::<Vec<_>>(), [(30, 30), (19, 23)]);
+    assert!(
+        rows[0]["source"].as_str().unwrap().contains("§2")
+            && rows[1]["source"].as_str().unwrap().contains("§7")
+    );
+    assert!(rows[1]["note"].as_str().unwrap().contains("the paper says 30"), "{answer}");
+    // 64 + 20 B at 100 Gb/s: 6.72 ns. 330 more ns of an IOMMU: 1230 / 30 and 996 / 29.6.
+    let given = ask(&["--size", "64", "--ethernet", "100", "--latency", "500"]);
+    assert_eq!(needed(&given["rows"][0]), (75, 75));
+    let miss = ask(&["--iommu-miss", "--latency", "section-2", "section-7"]);
+    assert_eq!((needed(&miss["rows"][0]).1, needed(&miss["rows"][1]).1), (41, 34));
+    let host = ask(&["--host", "ideal", "--device", "ideal"]);
+    let (row, ns) = (&host["rows"][0], number(&host["rows"][0], "latency_ns_max"));
+    assert!(row["source"].as_str().unwrap().contains("host profile ideal"), "{host}");
+    assert_eq!(needed(row).0, (ns / 29.6).ceil() as u64);
+    let text = riser_ok(&["model", "inflight"]);
+    assert!(
+        text.contains("30 under way: 900 ns / 30.0 ns = 30.0") && text.contains("19 to 23 under way"),
+        "{text}"
+    );
+}
+
+#[test]
+fn latencies_that_are_none_are_refused() {
+    for (given, says) in [
+        ("0", "legal are section-2, section-7"),
+        ("700..600", "legal are section-2, section-7"),
+        ("section-3", "legal are section-2, section-7"),
+    ] {
+        let output = riser(&["model", "inflight", "--latency", given]);
+        assert_eq!(output.code, 2, "{given}");
+        assert!(output.stderr.contains(says), "{given}: {}", output.stderr);
+    }
+    assert_eq!(riser(&["model", "inflight", "--host", "no-such-host"]).code, 2);
+}
+
+/// The link of `--host` is what its profile says, or what is asked for, and is told; what belongs to a host is refused without one.
+#[test]
+fn a_host_is_measured_over_its_own_link() {
+    let size = ["model", "inflight", "--size", "64", "--ethernet", "100"];
+    let host = ["--host", "xeon-platinum-8480", "--device", "ideal"];
+    let row = |more: &[&str]| -> (String, f64) {
+        let text = riser_ok(&[&size[..], &host, more, &["--json"]].concat());
+        let row = serde_json::from_str::<Value>(&text).unwrap()["rows"][0].clone();
+        (row["source"].as_str().unwrap().to_owned(), number(&row, "latency_ns_min"))
+    };
+    let (own, narrow) = (row(&[]), row(&["--lanes", "4"]));
+    assert!(own.0.ends_with("device profile ideal, Gen5 x16"), "{own:?}");
+    assert!(narrow.0.ends_with("Gen5 x4") && own.1 < narrow.1, "{own:?} {narrow:?}");
+    let older = riser(&[&size[..], &host, &["--gen", "4"]].concat());
+    assert!(
+        older.stderr.contains("figures of Gen5 links: on Gen4 they are extrapolated"),
+        "{}",
+        older.stderr
+    );
+    for flag in [["--device", "ideal"], ["--gen", "4"], ["--lanes", "4"]] {
+        let output = riser(&[&size[..], &flag].concat());
+        assert_eq!(output.code, 2, "{flag:?}");
+        assert!(output.stderr.contains("--host"), "{flag:?}: {}", output.stderr);
+    }
+}

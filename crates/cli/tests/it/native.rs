@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Devices in C and C++ in a lab, under the sanitizers; and libraries that do what is wrong, each of which is told.
+
+use crate::common::{command, riser};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What a sanitised library needs: it is loaded into a program that was not compiled so.
+const SANITIZERS: &[&str] = &["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g"];
+
+fn native() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../native").canonicalize().unwrap()
+}
+
+fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("native").join(name);
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+/// Compiles a library; `None` where there is no compiler, which is said.
+fn library(source: &str, flags: &[&str], out: &Path) -> Option<()> {
+    let (compiler, standard) =
+        if source.ends_with(".cpp") { ("c++", "-std=c++17") } else { ("cc", "-std=c11") };
+    let compiled = Command::new(compiler)
+        .args([standard, "-Wall", "-Wextra", "-Werror", "-O1", "-shared", "-fPIC", "-I"])
+        .arg(native().join("include"))
+        .args(flags)
+        .arg(native().join(source))
+        .arg("-o")
+        .arg(out)
+        .output();
+    let Ok(compiled) = compiled else {
+        eprintln!("no {compiler}: skipped");
+        return None;
+    };
+    assert!(compiled.status.success(), "{source}: {}", String::from_utf8_lossy(&compiled.stderr));
+    Some(())
+}
+
+/// The libraries of the sanitizers, to be loaded before all others.
+fn preloads() -> String {
+    let path = |name: &str| {
+        let found = Command::new("cc").arg(format!("-print-file-name={name}")).output().unwrap();
+        String::from_utf8(found.stdout).unwrap().trim().to_owned()
+    };
+    format!("{}:{}", path("libasan.so"), path("libubsan.so"))
+}
+
+/// Runs riser with the sanitizers: exit status, and both outputs.
+fn sanitized(args: &[&str]) -> (Option<i32>, String) {
+    let output = command(args)
+        .env("LD_PRELOAD", preloads())
+        .env("ASAN_OPTIONS", "detect_leaks=0:abort_on_error=0:exitcode=99")
+        .output()
+        .unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8_lossy(&text).into_owned())
+}
+
+#[test]
+fn examples_run_in_their_labs_under_the_sanitizers() {
+    for (name, source) in [("scrambler", "examples/scrambler.c"), ("histogram", "examples/histogram.cpp")] {
+        let folder = folder(name);
+        let lab = folder.join("lab.toml");
+        fs::copy(native().join(format!("examples/{name}.toml")), &lab).unwrap();
+        let lab = lab.to_str().unwrap();
+        let Some(()) = library(source, SANITIZERS, &folder.join(format!("{name}.so"))) else { return };
+        let (status, said) = sanitized(&["run", lab, "--allow-native"]);
+        assert!(status == Some(0) && said.contains("finished after"), "{name}: {said}");
+        assert!(said.contains("card (native): ") && said.contains("dma_writes"), "{said}");
+        // As often as it comes: the device is reset.
+        let hot = [
+            "--set",
+            "slot.card.hot_plug=true",
+            "--set",
+            "outage.0={slot=\"card\",kind=\"removal\",at_us=1,until_us=50}",
+        ];
+        let (status, said) = sanitized(&[&["run", lab, "--allow-native"][..], &hot].concat());
+        assert!(status == Some(0) && said.contains("its driver has ended"), "{name}: {said}");
+        // Two runs are one.
+        let json = || {
+            let mut report: serde_json::Value =
+                serde_json::from_str(&riser_json(lab, folder.as_path())).unwrap();
+            report["cpu_seconds"] = serde_json::Value::Null;
+            report
+        };
+        assert_eq!(json(), json());
+    }
+}
+
+/// The same without the sanitizers.
+fn riser_json(lab: &str, folder: &Path) -> String {
+    let source = if lab.contains("scrambler") { "examples/scrambler.c" } else { "examples/histogram.cpp" };
+    library(source, &[], &folder.join(Path::new(source).with_extension("so").file_name().unwrap()));
+    let run = riser(&["run", lab, "--allow-native", "--json"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    run.stdout
+}
+
+const BROKEN: &str = r#"
+version = 1
+[[slot]]
+name = "card"
+device = "native"
+[slot.native]
+library = "broken.so"
+step = [{ do = "expect", value = 0 }, { do = "sleep", value = 2000 }]
+"#;
+
+/// A lab with the broken library, made with these flags.
+fn broken(name: &str, flags: &[&str]) -> Option<String> {
+    let folder = folder(name);
+    library("tests/c/broken.c", flags, &folder.join("broken.so"))?;
+    let lab = folder.join("lab.toml");
+    fs::write(&lab, BROKEN).unwrap();
+    Some(lab.to_str().unwrap().to_owned())
+}
+
+#[test]
+fn what_a_library_does_wrong_is_told_and_crashes_nothing() {
+    let Some(lab) = broken("wrong", SANITIZERS) else { return };
+    for (wrong, says) in [
+        ("twice", "an answer to request 0, which waits for none"),
+        ("token", "an answer to request 7, which waits for none"),
+        ("length", "3 B answer request 0: legal are the 4 that it asks for"),
+        ("status", "status 9 answers request 0: legal are 0 to 3"),
+        ("retry", "Retry answers request 0: legal is it for deferrable writes alone"),
+        ("taken", "poll_taken: there is no request 100"),
+        ("id", "with id 0, which is under way"),
+        ("huge", "a read of 1073741824 B: legal are up to 1048576"),
+        ("class", "RISER_READ where an output of RISER_POSTED was polled"),
+        ("kind", "an output of kind 77: legal are 1 to 9"),
+        ("vector", "interrupt vector 9: the function has 1, from 0 on"),
+        ("null", "a message of 4 B without data"),
+        ("long", "a message of 8192 B: legal are multiples of 4 up to 4096"),
+        ("route", "a message routed 255: legal are 0 to 5"),
+        ("end", "a write of 8 B at 0xfffffffffffffffc: legal are addresses below 2^64"),
+        ("endless", "an answer to request 0, which waits for none"),
+        ("timer", "next_timer: 65536 times at"),
+    ] {
+        let set = format!("slot.card.native.settings={wrong}");
+        // With a limit too, which comes before the host would give up.
+        for limit in [&[][..], &["--set", "limit_us=5000"]] {
+            let args = [&["run", &lab, "--allow-native", "--set", &set], limit].concat();
+            let (status, said) = sanitized(&args);
+            assert!(
+                status == Some(1)
+                    && said.contains(says)
+                    && said.contains("card")
+                    && said.contains("broken.so: "),
+                "{wrong} {limit:?}: {status:?} {said}"
+            );
+            // The one that is never to be answered is not.
+            let is_answered = !said.contains("completion_timeouts") || wrong == "endless";
+            assert!(is_answered, "{wrong}: {said}");
+        }
+    }
+    // A good one, and what shows that the sanitizers look.
+    let (status, said) = sanitized(&["run", &lab, "--allow-native"]);
+    assert_eq!(status, Some(0), "{said}");
+    let (status, said) =
+        sanitized(&["run", &lab, "--allow-native", "--set", "slot.card.native.settings=overflow"]);
+    assert!(status != Some(0) && said.contains("AddressSanitizer: heap-buffer-overflow"), "{said}");
+}
+
+#[test]
+fn what_is_no_device_is_told_with_its_place() {
+    let Some(lab) = broken("good", &[]) else { return };
+    let Some(no_entry) = broken("no-entry", &["-DNO_ENTRY", "-Wno-unused-function"]) else { return };
+    let Some(no_ops) = broken("no-ops", &["-DNO_OPS"]) else { return };
+    let Some(no_write) = broken("no-write", &["-DNO_WRITE"]) else { return };
+    let Some(version) = broken("version", &["-DABI=2"]) else { return };
+    let Some(missing) = broken("missing", &["-DMISSING"]) else { return };
+    let Some(cut) = broken("cut", &[]) else { return };
+    let library = Path::new(&cut).with_file_name("broken.so");
+    fs::write(&library, &fs::read(&library).unwrap()[..8192]).unwrap();
+    let folder_of_a_name = folder("is-a-folder").join("lab.toml");
+    fs::write(&folder_of_a_name, BROKEN).unwrap();
+    fs::create_dir_all(folder_of_a_name.with_file_name("broken.so")).unwrap();
+    let no_library = folder("no-library").join("lab.toml");
+    fs::write(&no_library, BROKEN).unwrap();
+    let text = folder("text").join("lab.toml");
+    fs::write(&text, BROKEN).unwrap();
+    fs::write(text.with_file_name("broken.so"), "no library at all ".repeat(64)).unwrap();
+    let (no_library, text) = (no_library.to_str().unwrap(), text.to_str().unwrap());
+    for (lab, set, says) in [
+        (no_library, "", "lab.toml:7:11: slot `card`: library "),
+        (no_library, "", "broken.so: there is no such file"),
+        (folder_of_a_name.to_str().unwrap(), "", "broken.so: it is no regular file"),
+        (text, "", "broken.so: it is no whole shared library: "),
+        (&cut, "", "broken.so: it is no whole shared library: "),
+        (&missing, "", "undefined symbol: missing"),
+        (&no_entry, "", "broken.so: no symbol riser_device_entry"),
+        (&no_ops, "", "riser_device_entry gives nothing for version 1 of the ABI"),
+        (&no_write, "", "broken.so: no function write: create, destroy, "),
+        (
+            &version,
+            "",
+            "broken.so: version 2 of the ABI with 112 B of functions: this riser has version 1 with 112 B",
+        ),
+        (&lab, "settings=refuse", "broken.so: create: no such device today"),
+        (&lab, "settings=silent", "broken.so: create: it gives no reason"),
+        (&lab, "vectors=3", "vectors of 3: legal are powers of two up to 32 of msi"),
+        (&lab, "step.0.bar=2", "step 0: bar of 2: the device has [0]"),
+        (&lab, "step.0.bytes=3", "step 0: bytes of 3: legal are 4 and 8"),
+        (&lab, "step.0={do=\"write\",of=\"x\"}", "step 0: of of `x`: legal are buffers before it"),
+        (
+            &lab,
+            "step.0={do=\"compare\",name=\"x\"}",
+            "step 0: name of `x`: legal are buffers before it: there is none",
+        ),
+        (&lab, "step.0={do=\"interrupt\",vector=7}", "step 0: vector of 7: the device has 1, from 0 on"),
+        (&lab, "step.0.offset=4094", "step 0: 4 B at offset 4094: BAR 0 has 4096 B"),
+        (
+            &lab,
+            "step.1.value=1000000000001",
+            "step 1: value of 1000000000001: legal are 0 to 1000000000000 ns",
+        ),
+        (&lab, "step.1.offset=8", "step 1: offset has no effect here: legal are value"),
+        (&lab, "settings=\"a\\u0000b\"", "settings hold a zero byte"),
+        (&lab, "libary=\"x\"", "unknown field `libary`"),
+    ] {
+        let set = format!("slot.card.native.{set}");
+        let set: &[&str] = if set.ends_with('.') { &[] } else { &["--set", &set] };
+        let run = riser(&[&["run", lab, "--allow-native"], set].concat());
+        assert!([1, 2].contains(&run.code) && run.stderr.contains(says), "{says}: {}", run.stderr);
+        assert!(run.stderr.contains("card") || run.stderr.contains("libary"), "{}", run.stderr);
+    }
+}
+
+/// Nothing of a library runs but where it is allowed: this one ends the process as soon as it is loaded.
+#[test]
+fn native_code_runs_where_it_is_allowed_alone() {
+    let folder = folder("allowed");
+    let source = folder.join("fatal.c");
+    fs::write(
+        &source,
+        "#include <stdlib.h>\n__attribute__((constructor)) static void loaded(void) { _Exit(77); }\n",
+    )
+    .unwrap();
+    let Some(()) = library(source.to_str().unwrap(), &[], &folder.join("broken.so")) else { return };
+    let lab = folder.join("lab.toml");
+    fs::write(&lab, BROKEN).unwrap();
+    let lab = lab.to_str().unwrap();
+    assert_eq!(riser(&["run", lab, "--allow-native"]).code, 77);
+    for args in [&["check", lab][..], &["lspci", lab], &["lspci", lab, "-vv"]] {
+        let run = riser(args);
+        assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{args:?}");
+    }
+    assert!(riser(&["lspci", lab]).stdout.contains("card (native)"));
+    for args in [&["run", lab][..], &["nettlp", "adapter", lab, "--allow", "127.0.0.1,all,rw"]] {
+        let run = riser(args);
+        let says = "a lab that runs native code is run with --allow-native alone";
+        assert!(
+            run.code == 1 && run.stderr.contains(says) && run.stderr.contains("slot `card`"),
+            "{args:?}: {}",
+            run.stderr
+        );
+    }
+}
+
+/// What `make device-header` installs is all that a library needs.
+#[test]
+fn the_installed_header_is_enough() {
+    let folder = folder("installed");
+    let run = |program: &str, args: &[&str]| {
+        let path = folder.join("lib/pkgconfig");
+        Command::new(program).args(args).env("PKG_CONFIG_PATH", path).output()
+    };
+    let install = native().join("install.sh");
+    let installed = run(install.to_str().unwrap(), &[folder.to_str().unwrap()]).unwrap();
+    assert!(installed.status.success(), "{}", String::from_utf8_lossy(&installed.stderr));
+    assert_eq!(run(install.to_str().unwrap(), &["relative"]).unwrap().status.code(), Some(2));
+    let (Ok(flags), source) =
+        (run("pkg-config", &["--cflags", "riser-device"]), native().join("examples/scrambler.c"))
+    else {
+        eprintln!("no pkg-config: skipped");
+        return;
+    };
+    let flags = String::from_utf8(flags.stdout).unwrap();
+    assert!(flags.contains("include"), "{flags}");
+    let out = folder.join("scrambler.so");
+    let args = ["-shared", "-fPIC", flags.trim(), source.to_str().unwrap(), "-o", out.to_str().unwrap()];
+    let Ok(compiled) = run("cc", &args) else { return };
+    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+}

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `riser nettlp device`: models of labs behind `riser nettlp adapter`, over sockets on the loopback, 127.64.x.y.
+
+use crate::common::nets::{Running, count};
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn riser(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_riser"));
+    command.args(args).current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."));
+    command
+}
+
+fn scratch(name: &str, text: &str) -> String {
+    let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("nettlp-device");
+    fs::create_dir_all(&dir).unwrap();
+    let path = dir.join(name);
+    fs::write(&path, text).unwrap();
+    path.display().to_string()
+}
+
+/// A lab behind an adapter whose host's program drives the model; what both say in the end.
+fn drive(net: &str, lab: &[&str], model: &[&str], scheme: &str) -> (Value, Value) {
+    let (there, here) = (format!("{net}.1"), format!("{net}.2"));
+    let rule = format!("{here},all,rw");
+    let own = ["nettlp", "adapter", "--listen", &there, "--allow", &rule, "--until-done", "--json"];
+    let adapter = Running::start(riser(&[&own, lab].concat()), "Ctrl-C");
+    let own = ["nettlp", "device", "--remote", &there, "--local", &here, "--scheme", scheme, "--json"];
+    let device = Running::start(riser(&[&own, model].concat()), "Ctrl-C");
+    let adapter = serde_json::from_str(&adapter.finish()).unwrap();
+    (adapter, device.interrupt_json())
+}
+
+fn check(adapter: &Value, device: &Value, scheme: &str) {
+    assert_eq!(adapter["lab"]["outcome"], "finished", "{adapter}");
+    assert_eq!(device["session"], scheme == "session");
+    for name in ["malformed", "unexpected_completions", "not_carried", "lost_interrupts"] {
+        assert_eq!(count(device, name), 0, "{device}");
+    }
+}
+
+#[test]
+fn memory_is_written_and_read_back() {
+    for (n, scheme) in ["session", "tagged"].into_iter().enumerate() {
+        let lab = ["labs/nettlp/mmio.toml", "--set", "slot.adapter.nettlp-adapter.start_after_ms=1000"];
+        let model = ["memory", "--set", "size_bytes=131072"];
+        let (adapter, device) = drive(&format!("127.64.{n}"), &lab, &model, scheme);
+        check(&adapter, &device, scheme);
+        let counters = &adapter["lab"]["devices"][0]["counters"];
+        assert!(count(counters, "host_writes") >= 65536 / 256 && count(counters, "host_reads") >= 128);
+        assert_eq!(count(counters, "host_timeouts"), 0, "{counters}");
+    }
+}
+
+/// The driver of the model runs on the adapter's host: rings, doorbells, data and interrupts take the way over UDP.
+#[test]
+fn a_dma_engine_moves_data_both_ways() {
+    let settings = scratch("dma.toml", "vfs = 0\nwindow = 8\n");
+    for (n, scheme) in ["session", "tagged"].into_iter().enumerate() {
+        let model = ["dma-engine", "--settings", &settings, "--set", "window=16"];
+        let (adapter, device) = drive(&format!("127.64.1{n}"), &["labs/nettlp/dma.toml"], &model, scheme);
+        check(&adapter, &device, scheme);
+        assert!(
+            count(&device, "interrupts") > 0 && count(&device, "sent_tlps") > 64 * 2048 / 256,
+            "{device}"
+        );
+        let counters = &adapter["lab"]["devices"][0]["counters"];
+        assert!(count(counters, "peer_reads") >= 64 * 2048 / 512, "{counters}");
+        assert!(count(counters, "peer_writes") >= 64 * 2048 / 256, "{counters}");
+    }
+}
+
+/// A path with another Max_Payload_Size than adapters have.
+#[test]
+fn longer_payloads_are_taken_where_they_are_announced() {
+    let lab = ["labs/nettlp/dma.toml", "--set", "link.mps_bytes=512"];
+    let model = ["dma-engine", "--set", "vfs=0", "--mps", "512"];
+    let (adapter, device) = drive("127.64.50", &lab, &model, "session");
+    check(&adapter, &device, "session");
+}
+
+/// AtomicOps of the device reach the memory of the adapter's host.
+#[test]
+fn a_device_may_issue_atomic_ops() {
+    let lab = scratch(
+        "counter.toml",
+        "version = 1\n[[slot]]\nname = \"adapter\"\ndevice = \"nettlp-adapter\"\ndriver = \"counter\"\n",
+    );
+    for (n, scheme) in ["session", "tagged"].into_iter().enumerate() {
+        let (adapter, device) = drive(&format!("127.64.6{n}"), &[&lab], &["counter"], scheme);
+        check(&adapter, &device, scheme);
+    }
+}
+
+/// Rows: arguments, and what is said.
+#[test]
+fn what_cannot_stand_behind_an_adapter_is_named() {
+    let bad = scratch("bad.toml", "vfs = 0\nwindow = \"wide\"\n");
+    let remote = ["--remote", "127.64.20.1", "--local", "127.64.20.2"];
+    for (args, why) in [
+        (&["nothing"][..], "no model `nothing`: legal are clock, counter, disk"),
+        (&["memory", "--set", "size=1"], "unknown field `size`, expected one of `size_bytes`"),
+        (&["memory", "--set", "size_bytes=17"], "size_bytes of 17: legal are"),
+        (
+            &["dma-engine", "--settings", &bad],
+            "bad.toml:2:10: window is string \"wide\": legal are 0 to 1024",
+        ),
+        (&["dma-engine"], "an adapter shows one function, and this has virtual ones; legal is none"),
+        (&["traffic"], "missing field `flow`"),
+        (
+            &["traffic", "--set", "flow=[{name=\"f\",kind=\"write\",count=1}]"],
+            "it is no device behind an endpoint",
+        ),
+        (&["memory", "--bar", "6"], "0..=5"),
+    ] {
+        let output = riser(&[&["nettlp", "device"], args, &remote].concat()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        // A file that is wrong is no wrong argument.
+        let code = if args.contains(&"--settings") { 1 } else { 2 };
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
+        assert!(said.contains(why), "{args:?}: {said}");
+    }
+}
+
+/// A slot's driver is another model's only where its device stands for one elsewhere.
+#[test]
+fn a_driver_without_its_device_is_refused() {
+    let slot = "version = 1\n[[slot]]\nname = \"a\"\n";
+    for (keys, why) in [
+        ("device = \"memory\"\ndriver = \"dma-engine\"\n", "the device has a driver of its own: legal are"),
+        (
+            "device = \"nettlp-adapter\"\ndriver = \"nic\"\n",
+            "unknown device `nic`, expected one of `clock`, `counter`",
+        ),
+        (
+            "device = \"nettlp-adapter\"\ndriver = \"dma-engine\"\n[slot.dma-engine]\nvfs = \"x\"\n",
+            "vfs is string \"x\": legal are 0 to 256",
+        ),
+    ] {
+        let lab = scratch("driver.toml", &format!("{slot}{keys}"));
+        let output = riser(&["check", &lab]).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && said.contains(why), "{keys}: {said}");
+    }
+}
+
+/// A record comes to its limit, and the run goes on; it is run again as far as it goes, is refused as that of another lab, and is an error
+/// where it is cut off.
+#[test]
+fn records_are_bounded_and_held_against_their_lab() {
+    let (lab, record) = ("labs/nettlp/mmio.toml", scratch("limited.rec", ""));
+    let set = [
+        "slot.adapter.nettlp-adapter.start_after_ms=1000",
+        "slot.adapter.nettlp-adapter.exercise_bytes=2000000",
+    ];
+    let set = ["--set", set[0], "--set", set[1]];
+    let more = ["--record", &record, "--record-limit-mib", "1", "--force", "--timing", "lagging"];
+    let model = ["memory", "--set", "size_bytes=2097152"];
+    let (adapter, device) = drive("127.64.30", &[&[lab], &set[..], &more].concat(), &model, "session");
+    check(&adapter, &device, "session");
+    let bytes = count(&adapter["record"], "bytes");
+    assert!(count(&adapter["record"], "left_out") > 100 && bytes <= 1 << 20, "{adapter}");
+    assert_eq!(bytes, fs::metadata(&record).unwrap().len());
+    assert!(adapter["lag"]["dropped_us"].is_number(), "{adapter}");
+
+    let replay = |args: &[&str]| {
+        let output = riser(&[&["nettlp", "replay"], args].concat()).output().unwrap();
+        (output.status.code(), output.stdout, String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, out, said) = replay(&[&[&record, "--json", "--lab", lab], &set[..]].concat());
+    let report: Value = serde_json::from_slice(&out).unwrap();
+    assert_eq!(
+        (code, &report["full"], &report["complete"]),
+        (Some(0), &true.into(), &false.into()),
+        "{said}"
+    );
+    assert!(count(&report, "inputs") > 1000, "{report}");
+    for (args, why) in [
+        (
+            &["--lab", "labs/nettlp/host.toml"][..],
+            "made with another lab: its text is not that of labs/nettlp/host.toml",
+        ),
+        (&["--lab", lab], "made with another lab: its --set is not that of labs/nettlp/mmio.toml"),
+    ] {
+        let (code, _, said) = replay(&[&[&record[..]], args].concat());
+        assert!(code == Some(1) && said.contains(why), "{said}");
+    }
+    let (code, _, said) = replay(&[&[&record[..]], &set[..]].concat());
+    assert!(code == Some(2) && said.contains("--set is for --lab"), "{said}");
+    let whole = fs::read(&record).unwrap();
+    fs::write(&record, &whole[..whole.len() - 700]).unwrap();
+    let (code, out, said) = replay(&[&record, "--json"]);
+    assert!(
+        code == Some(1) && said.contains(": the record is cut off, legal behind its last whole entry"),
+        "{said}"
+    );
+    let report: Value = serde_json::from_slice(&out).unwrap();
+    assert_eq!((&report["full"], &report["complete"]), (&false.into(), &false.into()));
+}
+
+/// A lab with a host outside is drawn, and run by nobody here.
+#[test]
+fn a_lab_with_a_host_outside_is_refused_where_nobody_is() {
+    let text = "version = 1\n[[external_host]]\nname = \"guest\"\n[[slot]]\nname = \"a\"\ndevice = \"memory\"\nparent = \"guest\"\n";
+    let lab = scratch("outside.toml", text);
+    let output = riser(&["check", &lab]).output().unwrap();
+    assert!(
+        output.status.success() && String::from_utf8_lossy(&output.stdout).contains("host guest (external)")
+    );
+    let adapter = ["nettlp", "adapter", &lab, "--allow", "127.64.40.2,all,rw", "--listen", "127.64.40.1"];
+    for args in [&["run", &lab][..], &["lspci", &lab], &adapter] {
+        let output = riser(args).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{args:?}: {said}");
+        assert!(said.contains("host `guest` is external: somebody outside stands above it"), "{said}");
+    }
+}

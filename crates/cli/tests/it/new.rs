@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `riser new`: what it writes compiles outside of this repository, and gets from riser what riser's own devices get.
+
+use crate::common::pages::{Part, parts, rerun, settle};
+use crate::common::riser;
+use serde_json::Value;
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// A folder that is empty, outside of the workspace: always the same one for a checkout, so that what was built there need not be
+/// built again.
+fn outside(name: &str) -> PathBuf {
+    let mut hasher = DefaultHasher::new();
+    root().hash(&mut hasher);
+    let folder = std::env::temp_dir().join(format!("riser-new-{:x}-{name}", hasher.finish()));
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Where the crate is built: not beside riser's own, since either build would have the other's crates built anew.
+fn target() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("outside")
+}
+
+/// A crate, as somebody works in it.
+struct Crate(PathBuf);
+
+impl Crate {
+    fn cargo(&self, args: &[&str]) {
+        let cargo = Command::new(env!("CARGO"))
+            .args(args)
+            .args(["--offline", "--quiet"])
+            .env("CARGO_TARGET_DIR", target())
+            // Whether it compiles and runs is asked here, not how fast: so it takes half the time.
+            .env("CARGO_PROFILE_DEV_OPT_LEVEL", "0")
+            .env("CARGO_PROFILE_DEV_DEBUG", "0")
+            .current_dir(&self.0)
+            .output()
+            .unwrap();
+        let (out, err) = (text(&cargo.stdout), text(&cargo.stderr));
+        assert!(cargo.status.success(), "cargo {}:\n{out}\n{err}", args.join(" "));
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        Command::new(target().join("debug/copier")).args(args).current_dir(&self.0).output().unwrap()
+    }
+
+    fn ok(&self, args: &[&str]) -> String {
+        let run = self.run(args);
+        assert!(run.status.success() && run.stderr.is_empty(), "{args:?}: {}", text(&run.stderr));
+        text(&run.stdout)
+    }
+
+    /// What a command of the tutorial prints; `None` for one that is not run here.
+    fn printed(&self, line: &str, commands: &mut usize) -> Option<String> {
+        let Some(arguments) = line.strip_prefix("cargo run -q -- ") else {
+            let known = ["cargo install --path crates/cli", "riser new copier", "cd copier", "cargo test"];
+            assert!(known.contains(&line) || line.starts_with("wireshark "), "no such command: {line}");
+            return None;
+        };
+        *commands += 1;
+        let line = format!("'{}' {arguments}", target().join("debug/copier").display());
+        let output = Command::new("sh").args(["-c", &line]).current_dir(&self.0).output().unwrap();
+        // A guest has things to say beside what its command prints.
+        let is_silent = output.stderr.is_empty() || arguments.starts_with("guest ");
+        assert!(output.status.success() && is_silent, "{line}: {}", text(&output.stderr));
+        Some(text(&output.stdout))
+    }
+
+    fn json(&self, args: &[&str]) -> Value {
+        serde_json::from_str(&self.ok(args)).unwrap()
+    }
+}
+
+#[test]
+fn a_crate_outside_gets_what_riser_s_own_devices_get() {
+    let folder = outside("crate");
+    let path = folder.join("copier");
+    let written = riser(&[
+        "new",
+        "copier",
+        "--json",
+        "--path",
+        path.to_str().unwrap(),
+        "--riser",
+        root().to_str().unwrap(),
+    ]);
+    assert_eq!(written.code, 0, "{}", written.stderr);
+    let written: Value = serde_json::from_str(&written.stdout).unwrap();
+    let files: Vec<&str> = written["files"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    assert!(files.contains(&"labs/copier.toml") && files.len() == 16, "{files:?}");
+    for file in &files {
+        let text = fs::read_to_string(path.join(file)).unwrap();
+        assert!(
+            !text.contains("my-device") && !text.contains("my_device") && !text.contains("SPDX"),
+            "{file}"
+        );
+    }
+    // What riser is built with, whatever registries say today.
+    fs::copy(root().join("Cargo.lock"), path.join("Cargo.lock")).unwrap();
+    let copier = Crate(path);
+    copier.cargo(&["test"]);
+    copier.cargo(&["build"]);
+    tutorial(&copier, &files);
+    lab_commands(&copier);
+    captures(&copier);
+    measurements(&copier);
+    faults_and_hot_plug(&copier);
+    bad_input(&copier);
+    linux_driver(&copier, &files);
+    fs::remove_dir_all(folder).unwrap();
+}
+
+/// Its code is that of the crate, and its commands print what stands below them.
+fn tutorial(copier: &Crate, files: &[&str]) {
+    let sources: Vec<String> =
+        files.iter().map(|file| fs::read_to_string(copier.0.join(file)).unwrap()).collect();
+    let page = root().join("docs/tutorial.md");
+    let text = fs::read_to_string(&page).unwrap();
+    let (mut anew, mut lines, mut commands) = (text.clone(), 0, 0);
+    for part in parts(&text) {
+        match part {
+            Part::Block { language: "rust", text } => {
+                assert!(
+                    sources.iter().any(|source| source.contains(text)),
+                    "in no file of the crate:\n{text}"
+                );
+                lines += text.lines().count();
+            }
+            Part::Block { language: "console", text: block } => {
+                anew = anew.replace(block, &rerun(block, |line| copier.printed(line, &mut commands)));
+            }
+            _ => {}
+        }
+    }
+    assert!(lines > 50 && commands > 10, "{lines} lines of code, {commands} commands");
+    settle(&page, &text, &anew);
+}
+
+const LAB: &str = "labs/copier.toml";
+
+fn lab_commands(copier: &Crate) {
+    assert!(copier.ok(&["check", LAB]).contains("card"));
+    let report = copier.json(&["run", LAB, "--json"]);
+    let device = &report["devices"][0];
+    assert_eq!(
+        (device["model"].as_str(), device["counters"]["bytes"].as_u64()),
+        (Some("copier"), Some(262_144))
+    );
+    assert!(copier.ok(&["run", LAB]).contains("card (copier): "), "the report in text");
+    let functions = copier.ok(&["lspci", LAB, "-vv", "--set", "slot.card.copier.vfs=2"]);
+    assert_eq!(functions.matches("BAR 0 +0x14: doorbell, 4 B").count(), 3, "{functions}");
+    let listed = copier.json(&["lspci", LAB, "--json"]);
+    let registers = &listed["functions"][1]["registers"];
+    assert_eq!(
+        (registers[3]["name"].as_str(), registers[3]["offset"].as_u64()),
+        (Some("doorbell"), Some(0x14))
+    );
+    // Two runs are one.
+    let run = || {
+        let mut report = copier.json(&["run", LAB, "--json", "--set", "slot.card.copier.vfs=2"]);
+        report["cpu_seconds"] = Value::Null;
+        report
+    };
+    assert_eq!(run(), run());
+}
+
+fn captures(copier: &Crate) {
+    let capture = "out/all.pcapng";
+    copier.ok(&["run", LAB, "--capture", capture]);
+    let doorbell = copier.ok(&["trace", capture, "--filter", "type=MWr and dir=down"]);
+    assert_eq!(doorbell.matches("doorbell").count(), 4, "{doorbell}");
+    let ended = copier.ok(&["trace", capture, "--transactions", "--filter", "type=MRd and dir=down"]);
+    assert_eq!((ended.matches("checksum").count(), ended.matches("status").count()), (4, 4), "{ended}");
+    copier.ok(&["trace", capture, "--html", "out/all.html"]);
+    let page = fs::read_to_string(copier.0.join("out/all.html")).unwrap();
+    assert!(page.starts_with("<!DOCTYPE html>") && page.len() > 50_000);
+    assert!(copier.ok(&["trace", capture, "--stats"]).contains("MRd"));
+}
+
+fn measurements(copier: &Crate) {
+    let bench =
+        ["bench", "--model", "copier", "--size", "256", "1024", "--transfers", "2000", "--warm-up", "500"];
+    let results = copier.json(&[&bench[..], &["--json"]].concat());
+    let rows = results["tests"].as_array().unwrap();
+    assert_eq!(rows.len(), 2, "{rows:?}");
+    for row in rows {
+        assert_eq!((row["device"].as_str(), row["test"].as_str()), (Some("copier"), Some("BW_RDWR")));
+        let of = |key: &str| row[key].as_f64().unwrap();
+        let share = of("bandwidth_gbps") / of("model_exact_gbps");
+        assert!((0.5..1.01).contains(&share), "{row}");
+    }
+    copier.ok(&[&bench[..], &["-o", "out/bench"]].concat());
+    copier.ok(&["compare", "out/bench", "out/bench"]);
+    // riser's own are there too.
+    assert!(copier.ok(&["bench", "--suite", "LAT_RD", "--size", "64"]).contains("LAT_RD"));
+}
+
+fn faults_and_hot_plug(copier: &Crate) {
+    let lab = fs::read_to_string(copier.0.join(LAB)).unwrap();
+    let fault = "[[fault]]\nslot = \"card\"\ndirection = \"upstream\"\nframes = \"posted\"\nnth = 1\nevery = 5\naction = \"drop\"\n";
+    fs::write(copier.0.join("labs/faults.toml"), format!("{lab}\n{fault}")).unwrap();
+    let report = copier.json(&["run", "labs/faults.toml", "--json"]);
+    let upstream = &report["links"][0]["directions"].as_array().unwrap()[1];
+    assert!(upstream["replays"].as_u64() > Some(0), "{upstream}");
+    assert_eq!(report["devices"][0]["counters"]["bytes"].as_u64(), Some(262_144));
+
+    let outage = "[[outage]]\nslot = \"card\"\nkind = \"removal\"\nat_us = 20\nuntil_us = 200\n";
+    let hot = lab.replace("device = \"copier\"", "device = \"copier\"\nhot_plug = true");
+    fs::write(copier.0.join("labs/hotplug.toml"), format!("{hot}\n{outage}")).unwrap();
+    let report = copier.json(&["run", "labs/hotplug.toml", "--json"]);
+    let events = report["hot_plug"].to_string();
+    assert!(report["outcome"] == "finished" && events.contains("card"), "{report}");
+    // All four copies after it came back, and those before.
+    assert!(report["devices"][0]["counters"]["copies"].as_u64() > Some(4), "{report}");
+}
+
+fn bad_input(copier: &Crate) {
+    for (set, status, says) in [
+        ("slot.card.copier.copies=0", 2, "copies of 0: legal are 1 to 100000"),
+        ("slot.card.copier.pieces=1", 2, "unknown field `pieces`, expected one of `copies`, `copy_bytes`"),
+        ("slot.card.copier.copy_bytes=100", 1, "piece_bytes of 512: at most the 100 of a copy"),
+        ("slot.card.device=\"muver\"", 1, "unknown device `muver`, expected one of"),
+    ] {
+        let run = copier.run(&["run", LAB, "--set", set]);
+        let error = text(&run.stderr);
+        assert!(run.status.code() == Some(status) && error.contains(says), "{set}: {error}");
+    }
+    let run = copier.run(&["bench", "--model", "copier", "--size", "256", "--pattern", "random"]);
+    assert!(text(&run.stderr).contains("pattern of random: legal is sequential"), "{}", text(&run.stderr));
+}
+
+/// The commands of the page on drivers, those of the workflow among them; torture, which takes a minute, only where RISER_TORTURE is set.
+fn linux_driver(copier: &Crate, files: &[&str]) {
+    let page = fs::read_to_string(root().join("docs/drivers.md")).unwrap();
+    let mut ran = Vec::new();
+    for part in parts(&page) {
+        match part {
+            Part::Block { language: "c", text: code } => {
+                let holds = |file: &&str| fs::read_to_string(copier.0.join(file)).unwrap().contains(code);
+                assert!(files.iter().any(holds), "in no file of the crate:\n{code}");
+            }
+            Part::Block { language: "sh", text: block } => {
+                for line in block.lines().filter(|line| line.starts_with("cargo run -q -- ")) {
+                    if line.contains("torture") && std::env::var_os("RISER_TORTURE").is_none() {
+                        ran.push((line.to_owned(), String::new()));
+                        continue;
+                    }
+                    let printed = copier.printed(line, &mut 0).unwrap();
+                    assert!(!printed.contains("FAILED"), "{line}:\n{printed}");
+                    ran.push((line.to_owned(), printed));
+                }
+            }
+            _ => {}
+        }
+    }
+    let of = |command: &str| &ran.iter().find(|(line, _)| line.contains(command)).unwrap().1;
+    assert_eq!(of("test.sh").matches("ok: ").count(), 8, "{}", of("test.sh"));
+    assert!(of("trace").contains("BAR 0 doorbell = 0x1") && of("trace").contains("Bus Master Enable"));
+    let workflow = fs::read_to_string(copier.0.join(".github/workflows/linux.yml")).unwrap();
+    let commands: Vec<_> =
+        workflow.lines().filter_map(|l| l.trim().strip_prefix("- run: cargo run")).collect();
+    for command in &commands {
+        assert!(ran.iter().any(|(line, _)| line.ends_with(command)), "not on the page: {command}");
+    }
+    assert_eq!(commands.len(), 3);
+}
+
+/// Names that no crate or model can have, and folders that are there: refused, and nothing is written.
+#[test]
+fn what_cannot_be_is_refused_untouched() {
+    let folder = outside("refused");
+    let there = folder.join("there");
+    fs::create_dir(&there).unwrap();
+    fs::write(there.join("mine"), "mine").unwrap();
+    let at = |name: &str| folder.join(name).display().to_string();
+    let riser_root = root().display().to_string();
+    for (args, says) in [
+        (vec!["My", "--path", &at("a")], "name `My`: legal are small letters, digits and single hyphens"),
+        (vec!["1st", "--path", &at("a")], "legal are"),
+        (vec!["a--b", "--path", &at("a")], "legal are"),
+        (vec!["link", "--path", &at("a")], "no key of a slot"),
+        (vec!["match", "--path", &at("a")], "Rust, C, cargo or riser use it themselves"),
+        (
+            vec!["memory", "--path", &at("a")],
+            "riser has a model of this name; there are clock, counter, disk",
+        ),
+        (vec!["mine", "--path", &at("there")], "there: is there already"),
+        (vec!["mine", "--path", &at("none/mine")], "none/mine: "),
+        (
+            vec!["mine", "--path", &at("a"), "--riser", &at("there")],
+            "no checkout of riser, it has no crates/plug",
+        ),
+        (vec!["mine", "--path", &at("a"), "--riser", &at("none")], "No such file"),
+    ] {
+        let run = riser(&[&["new"], &args[..]].concat());
+        assert!(run.code != 0 && run.stderr.contains(says), "{args:?}: {}", run.stderr);
+    }
+    let left: Vec<_> = fs::read_dir(&folder).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(left, ["there"]);
+    assert_eq!(fs::read_to_string(there.join("mine")).unwrap(), "mine");
+
+    // Without a checkout: the repository, for every crate of riser.
+    assert_eq!(riser(&["new", "mine", "--path", &at("mine")]).code, 0);
+    let manifest: toml::Table = fs::read_to_string(folder.join("mine/Cargo.toml")).unwrap().parse().unwrap();
+    let ours: toml::Table =
+        fs::read_to_string(Path::new(&riser_root).join("Cargo.toml")).unwrap().parse().unwrap();
+    let repository = ours["workspace"]["package"]["repository"].as_str();
+    for table in ["dependencies", "dev-dependencies"] {
+        for (name, how) in manifest[table].as_table().unwrap() {
+            let ours = !["serde", "schemars"].contains(&name.as_str());
+            assert_eq!(how.get("git").and_then(toml::Value::as_str), repository.filter(|_| ours), "{name}");
+        }
+    }
+    fs::remove_dir_all(folder).unwrap();
+}

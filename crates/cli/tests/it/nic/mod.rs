@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! NICs below a stock kernel, with the programs that the world uses, ethtool, ping and iperf3: the 82574L under Debian's e1000e, the simple
+//! NIC under the driver of drivers/linux/nic, in a slot and on the far side of UDP.
+
+use crate::common::driver;
+use crate::common::nets;
+mod over_nettlp;
+use crate::common::programs;
+
+use crate::common::{Outcome, command, riser};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::OnceLock;
+
+/// What each script begins with.
+const BEGIN: &str = "set -e\ncomplaints() { ! dmesg | grep -E 'BUG:|WARNING:|Call Trace|Oops|PCIe Bus Error|Hardware Unit Hang|NETDEV WATCHDOG'; }\n\
+    up() { ip addr add 192.0.2.1/24 dev eth0; ip link set eth0 up; until ip link show eth0 | grep -q 'state UP'; do sleep 0.1; done; }\n";
+
+/// Runs a script below a lab that ships, with the stock driver.
+fn run(lab: &str, arguments: &[&str], script: &str) -> Outcome {
+    run_with("e1000e", lab, arguments, script)
+}
+
+/// Runs a script below a lab that ships.
+fn run_with(module: &str, lab: &str, arguments: &[&str], script: &str) -> Outcome {
+    // Not of a shared folder, which does not survive a sleep.
+    let script = format!("{BEGIN}{script}\n");
+    let lab = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs/guest").join(lab);
+    let lab = lab.to_str().unwrap();
+    let mut riser = command(&["guest", "run", lab, "--module", module, "--time-limit", "400"]);
+    for package in ["ethtool", "iperf3", "iputils-ping", "iproute2"] {
+        riser.args(["--package", package]);
+    }
+    let output =
+        riser.args(arguments).args(["--", "sh", "-c", &script]).stdin(Stdio::null()).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let outcome = Outcome {
+        code: output.status.code().expect("riser ends by itself"),
+        stdout: text(&output.stdout),
+        stderr: text(&output.stderr),
+    };
+    assert_eq!(outcome.code, 0, "{}{}", outcome.stdout, outcome.stderr);
+    outcome
+}
+
+/// Two processors, one for the guest and one for riser.
+const BOTH: &str = "0,1";
+
+/// A sleep in D3hot.
+const SLEEP: &str = "k=/sys/kernel/debug; [ -d $k/dynamic_debug ] || mount -t debugfs none $k; echo 'file pci-driver.c +p' >$k/dynamic_debug/control\n\
+    echo platform >/sys/power/pm_test; echo freeze >/sys/power/state; dmesg | grep 'e1000e.*Suspend power state' | grep -o D3hot; sleep 3\n";
+
+/// Unload and reload under traffic: afterwards nothing is lost.
+const AGAIN: &str = "for n in 1 2; do ping -q -f -w 4 192.0.2.2 >/dev/null & sleep 1; rmmod e1000e; sleep 0.3; modprobe e1000e; sleep 0.5; up; wait; done\n\
+    ping -q -f -c 1000 192.0.2.2 | grep -o '[0-9]* received'\ncomplaints\n";
+
+/// In direct mode the driver's own test passes, with interrupts by INTx; it takes three of the five vectors, and
+/// ten thousand pings all come back.
+#[test]
+fn the_driver_tests_the_nic_in_direct_mode() {
+    let script = format!(
+        "up; ethtool -t eth0 offline | grep -oE '(PASS|[0-9]+)$'; up 2>/dev/null || true; sleep 4\n\
+         ethtool -i eth0 | head -1; grep -c 'eth0' /proc/interrupts\n\
+         ping -q -f -c 10000 192.0.2.2 | grep -o '[0-9]* received'\n\
+         ethtool -S eth0 | grep -E ' (rx_errors|tx_errors|rx_missed_errors|rx_no_buffer_count): 0$' | wc -l\n{AGAIN}"
+    );
+    let outcome = run("nic.toml", &["--direct"], &script);
+    let lines: Vec<&str> = outcome.stdout.lines().collect();
+    let expected =
+        ["PASS", "0", "0", "0", "0", "0", "driver: e1000e", "3", "10000 received", "4", "1000 received"];
+    assert_eq!(lines, expected, "{}", outcome.stderr);
+}
+
+/// Behind a VMD the driver finds the same NIC. There is no INTx, which its test of interrupts asks for: the other four pass. It
+/// sleeps in D3hot; in direct mode the ports are QEMU's, which do not come back from that.
+#[test]
+fn the_driver_works_behind_a_vmd() {
+    let script = format!(
+        "up; ethtool -t eth0 offline | grep -oE '[0-9]+$' || true; sleep 4\n\
+         ping -q -f -c 10000 192.0.2.2 | grep -o '[0-9]* received'\n{SLEEP}{AGAIN}"
+    );
+    let outcome = run("nic.toml", &[], &script);
+    let lines: Vec<&str> = outcome.stdout.lines().collect();
+    assert_eq!(
+        lines,
+        ["0", "0", "1", "0", "0", "10000 received", "D3hot", "1000 received"],
+        "{}",
+        outcome.stderr
+    );
+}
+
+/// Two NICs of riser's, joined by their cables, and two of QEMU's own e1000e beside them, each pair in two network namespaces: TCP both ways, in
+/// turn, with segmentation and checksums by the NIC. `--nocapture` in a release build prints the rates.
+fn iperf(mode: &[&str]) {
+    let seconds = std::env::var("RISER_IPERF_SECONDS").unwrap_or("5".to_owned());
+    let script = format!(
+        "of() {{ for i in /sys/class/net/*; do grep -q $1 $i/address && echo ${{i##*/}}; done; }}\n\
+         pair() {{ for end in 1 2; do eval i=\\$$end; ip netns add $3$end; ip link set $i netns $3$end; \
+         ip -n $3$end addr add 192.0.2.$end/24 dev $i; ip -n $3$end link set $i up; done; }}\n\
+         pair $(of 0a) $(of 0b) riser; pair $(of 1a) $(of 1b) qemu; sleep 4\n\
+         for who in riser qemu; do ip netns exec ${{who}}2 iperf3 -s -D; done; sleep 1\n\
+         for way in '' -R; do for who in riser qemu; do ip netns exec ${{who}}1 iperf3 -c 192.0.2.2 -t {seconds} -f m $way | \
+         grep receiver | sed -E 's/.*Bytes +([0-9.]+) .*/\\1/'; done; done\n\
+         i=$(ip netns exec riser1 ls /sys/class/net | grep eth)\n\
+         ip netns exec riser1 ethtool -k $i | grep -cE '^(tcp-segmentation-offload|rx-checksumming|tx-checksumming): on'\n\
+         ip netns exec riser1 ethtool -S $i | grep -E ' (rx_csum_offload_errors|rx_crc_errors|tx_errors): 0$' | wc -l\n\
+         ip netns exec riser1 ping -q -f -c 1000 192.0.2.2 | grep -o '[0-9]* received'; complaints"
+    );
+    let others = [("0", "02:00:00:00:00:1a"), ("1", "02:00:00:00:00:1b")];
+    let others: Vec<String> = others
+        .iter()
+        .flat_map(|(n, mac)| {
+            [
+                ("netdev", format!("hubport,id=n{n},hubid=0")),
+                ("device", format!("e1000e,netdev=n{n},mac={mac}")),
+            ]
+        })
+        .flat_map(|(kind, what)| [format!("--qemu-argument=-{kind}"), format!("--qemu-argument={what}")])
+        .collect();
+    let arguments = others.iter().map(String::as_str).chain(["--cable", "a=b"]).chain(mode.iter().copied());
+    let outcome = run("nics.toml", &arguments.collect::<Vec<_>>(), &script);
+    let lines: Vec<&str> = outcome.stdout.lines().collect();
+    let rates: Vec<f64> = lines[..4].iter().map(|line| line.parse().unwrap()).collect();
+    for (way, rates) in ["out", "in"].iter().zip(rates.chunks(2)) {
+        println!(
+            "{mode:?} {way}: {} Mb/s; QEMU's own {}; {:.0} %",
+            rates[0],
+            rates[1],
+            100. * rates[0] / rates[1]
+        );
+    }
+    assert!(rates.iter().all(|rate| *rate > 5.0), "{rates:?}");
+    assert_eq!(lines[4..], ["3", "3", "1000 received"], "{}", outcome.stderr);
+}
+
+#[test]
+#[ignore = "of .ci/long nic"]
+fn iperf3_both_ways_in_direct_mode() {
+    iperf(&["--direct"]);
+    iperf(&["--direct", "--cpus", BOTH]);
+}
+
+#[test]
+#[ignore = "of .ci/long nic"]
+fn iperf3_both_ways_behind_a_vmd() {
+    iperf(&[]);
+    iperf(&["--cpus", BOTH]);
+}
+
+/// What a script about the simple NIC's driver begins with: two of them, the other one in a network namespace of its own.
+const FAR: &str = "load() { insmod /share/riser_nic.ko; }\n\
+    join() { ip link set eth1 netns far; ip -n far addr add 192.0.2.2/24 dev eth1; ip -n far link set eth1 up; up; }\n\
+    pings() { ping -q -f -c $1 192.0.2.2 | grep -o '[0-9]* received'; }\n\
+    ip netns add far; join\n";
+
+/// The kernel that RISER_KERNEL names.
+fn kernel() -> String {
+    std::env::var("RISER_KERNEL").unwrap_or("6.1".to_owned())
+}
+
+/// The simple NIC's driver, built without a warning.
+fn simple_driver() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let kernel = kernel();
+        let (sources, folder) = (driver::drivers().join("nic"), format!("nic-{kernel}"));
+        let built = driver::build_module(&sources, "riser_nic.ko", &folder, &kernel, &["W=1", "C=2"]);
+        let (module, said) = built.unwrap();
+        assert!(!said.stderr.contains("warning") && said.stderr.contains("CHECK"), "{}", said.stderr);
+        module
+    })
+}
+
+/// Runs a script with two NICs that are joined.
+fn run_simple(mode: &[&str], script: &str) -> Outcome {
+    let (module, kernel) = (simple_driver(), kernel());
+    let share = module.parent().unwrap().to_str().unwrap();
+    let arguments = ["--cable", "a=b", "--share", share, "--kernel", &kernel];
+    let script = format!("{FAR}{script}\ncomplaints");
+    run_with(module.to_str().unwrap(), "simple-nics.toml", &[&arguments, mode].concat(), &script)
+}
+
+/// Its interface goes down and comes up; the module goes under traffic and comes back; nothing is lost, and nothing is left under way.
+const SIMPLE: &str = "ethtool -i eth0 | head -1; ethtool eth0 | grep -o 'Link detected: yes'\n\
+    for n in 1 2 3; do ip link set eth0 down; ip link set eth0 up; done; until ping -q -c 1 192.0.2.2 >/dev/null; do :; done\n\
+    pings $count\n\
+    ethtool -S eth0 | grep -E ' (rx_bad_lengths|restarts): 0$' | wc -l\n\
+    for n in 1 2; do ping -q -f -w 3 192.0.2.2 >/dev/null & sleep 1; rmmod riser_nic; load; sleep 0.3; join; wait; done; pings 500\n";
+
+fn simple(mode: &[&str], pings: u32) {
+    let outcome = run_simple(mode, &format!("count={pings}\n{SIMPLE}"));
+    let lines: Vec<&str> = outcome.stdout.lines().collect();
+    let all = format!("{pings} received");
+    let expected = ["driver: riser_nic", "Link detected: yes", &all, "2", "500 received"];
+    assert_eq!(lines, expected, "{}", outcome.stderr);
+}
+
+#[test]
+fn the_simple_nic_has_a_driver() {
+    simple(&[], 1000);
+}
+
+#[test]
+#[ignore = "of .ci/long nic"]
+fn the_simple_nic_s_driver_loses_none_of_ten_thousand() {
+    simple(&[], 10_000);
+    simple(&["--direct", "--iommu"], 10_000);
+}
+
+/// TCP to the NIC in the other namespace and from there, in turn.
+fn iperf_both_ways() -> String {
+    let seconds = std::env::var("RISER_IPERF_SECONDS").unwrap_or("5".to_owned());
+    format!(
+        "ip netns exec far iperf3 -s -D; sleep 1\n\
+         for way in '' -R; do iperf3 -c 192.0.2.2 -t {seconds} -f m $way | grep -E 'receiver' | sed -E 's/.*Bytes +([0-9.]+) .*/\\1/'; done"
+    )
+}
+
+/// Prints what came of it.
+fn show_rates(what: &str, stdout: &str) {
+    println!("Mb/s out and in, {what}:\n{stdout}");
+    let rates: Vec<f64> = stdout.lines().map(|line| line.parse().unwrap()).collect();
+    assert!(rates.len() == 2 && rates.iter().all(|rate| *rate > 5.0), "{rates:?}");
+}
+
+#[test]
+#[ignore = "of .ci/long nic"]
+fn iperf3_both_ways_between_simple_nics() {
+    for mode in [&[][..], &["--direct", "--iommu"]] {
+        let outcome = run_simple(mode, &iperf_both_ways());
+        show_rates(&format!("{mode:?}"), &outcome.stdout);
+    }
+}
+
+/// What cannot be a cable is refused before anything starts.
+#[test]
+fn cables_that_cannot_be() {
+    let lab = format!("{}/../../labs/guest/nics.toml", env!("CARGO_MANIFEST_DIR"));
+    let rows = [
+        ("a", "SLOT=SLOT and SLOT=tap:NAME are legal"),
+        ("a=tap:", "SLOT=SLOT and SLOT=tap:NAME are legal"),
+        ("a=c", "`c`: legal are a, b, whose NICs have `cable = \"outside\"`, and tap:NAME behind the ="),
+        ("a=a", "`a`: its cable is taken already"),
+    ];
+    for (cable, why) in rows {
+        let outcome = riser(&["guest", "run", &lab, "--cable", cable, "--", "true"]);
+        assert_eq!(outcome.code, 2, "{}", outcome.stderr);
+        assert!(outcome.stderr.contains(why), "{}", outcome.stderr);
+    }
+}

@@ -1,0 +1,541 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Files that commands write: never two outputs in one file, never over an input, whole or not at all, and directly where
+//! no file can be. Never looks inside riser.
+
+use crate::common::{Outcome, command};
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A folder of one test's own, empty.
+fn folder(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("outputs").join(name);
+    let _ = fs::remove_dir_all(&path);
+    fs::create_dir_all(&path).unwrap();
+    path.canonicalize().unwrap()
+}
+
+fn lab(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs").join(name).canonicalize().unwrap()
+}
+
+/// An experiment of the suite, and the file of its rows.
+const SUITE: &str = "bench --format pcie-bench --host ideal --suite lat_cmd_sizes";
+const RESULT: &str = "a/nfp6000_ideal/lat_cmd_sizes.csv";
+
+/// A lab that goes on for minutes.
+fn endless(folder: &Path) -> PathBuf {
+    let text = "version = 1\n[[slot]]\nname = \"card\"\ndevice = \"traffic\"\n[[slot.traffic.flow]]\nname = \"w\"\nkind = \"write\"\ncount = 1000000000000\n";
+    let path = folder.join("endless.toml");
+    fs::write(&path, text).unwrap();
+    path
+}
+
+/// Runs riser in a folder.
+fn riser_in(folder: &Path, line: &str) -> Outcome {
+    let args: Vec<&str> = line.split_whitespace().collect();
+    let output = command(&args).current_dir(folder).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Outcome { code: output.status.code().unwrap(), stdout: text(output.stdout), stderr: text(output.stderr) }
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let name = |entry: fs::DirEntry| entry.file_name().into_string().unwrap();
+    let mut names: Vec<String> = fs::read_dir(folder).unwrap().map(|entry| name(entry.unwrap())).collect();
+    names.sort();
+    names
+}
+
+/// Files that have no name yet.
+fn parts(folder: &Path) -> Vec<String> {
+    names(folder).into_iter().filter(|name| name.ends_with(".part")).collect()
+}
+
+/// Waits until `is_so`, a minute at most.
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{what}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn signal(child: &Child, name: &str) {
+    let killed = Command::new("kill").args([&format!("-{name}"), &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+}
+
+/// A folder with two names of one file, a folder behind a link, results, and what commands read.
+fn prepared(name: &str) -> PathBuf {
+    let folder = folder(name);
+    fs::copy(lab("ping.toml"), folder.join("ping.toml")).unwrap();
+    assert_eq!(riser_in(&folder, "run ping.toml --capture in.pcapng").code, 0);
+    fs::write(folder.join("one"), "mine").unwrap();
+    fs::hard_link(folder.join("one"), folder.join("two")).unwrap();
+    symlink("one", folder.join("link")).unwrap();
+    symlink(".", folder.join("here")).unwrap();
+    symlink("new", folder.join("dangling")).unwrap();
+    let shown = riser_in(&folder, "model nic --show simple");
+    fs::write(folder.join("nic.toml"), shown.stdout).unwrap();
+    fs::copy(lab("nettlp/host.toml"), folder.join("nettlp.toml")).unwrap();
+    let measured = riser_in(&folder, &format!("{SUITE} -o a"));
+    assert_eq!(measured.code, 0, "{}", measured.stderr);
+    folder
+}
+
+#[test]
+fn two_outputs_are_two_files_and_an_output_is_no_input() {
+    let folder = prepared("refused");
+    let before = names(&folder);
+    let rows = [
+        ("run ping.toml --capture z --transactions-json z", "one file for two outputs"),
+        ("run ping.toml --capture z --transactions-json ./z --force", "one file for two outputs"),
+        ("run ping.toml --capture z --transactions-json here/z", "one file for two outputs"),
+        ("run ping.toml --capture none/z --transactions-json none/../none/z", "one file for two outputs"),
+        ("run ping.toml --capture dangling --transactions-json new", "one file for two outputs"),
+        ("run ping.toml --capture one --transactions-json two --force", "one file for two outputs"),
+        ("run ping.toml --capture one --transactions-json link --force", "one file for two outputs"),
+        ("run ping.toml --capture - --transactions-json -", "one file for two outputs"),
+        ("run ping.toml --capture - --transactions-json /dev/stdout", "one file for two outputs"),
+        ("run ping.toml --capture here/ping.toml --force", "it is an input"),
+        ("run ping.toml --transactions-json ping.toml --force", "it is an input"),
+        ("model nic --svg q --html q --force", "one file for two outputs"),
+        ("model nic --device nic.toml --svg nic.toml --force", "it is an input"),
+        ("paper gem5-mmio --svg q --html ./q", "one file for two outputs"),
+        ("trace in.pcapng --html in.pcapng --force", "it is an input"),
+        ("trace in.pcapng --perfetto here/in.pcapng --force", "it is an input"),
+        ("SUITE -o a --html RESULT --force", "one file for two outputs"),
+        ("SUITE -o a --html a/nfp6000_ideal/riser.json --force", "one file for two outputs"),
+        ("compare a a --html RESULT --force", "it is an input"),
+        ("fit a -o RESULT --force", "it is an input"),
+        (
+            "nettlp adapter nettlp.toml --allow 127.0.0.2,all,rw --capture z --record ./z",
+            "one file for two outputs",
+        ),
+        (
+            "nettlp adapter nettlp.toml --allow 127.0.0.2,all,rw --record nettlp.toml --force",
+            "it is an input",
+        ),
+    ];
+    for (line, why) in rows {
+        let machine = names(&folder.join("a"));
+        let line = line.replace("SUITE", SUITE).replace("RESULT", RESULT);
+        let outcome = riser_in(&folder, &line);
+        assert_ne!(outcome.code, 0, "{line}");
+        assert!(
+            outcome.stderr.contains(why) && outcome.stdout.is_empty(),
+            "{line}: {}{}",
+            outcome.stderr,
+            outcome.stdout
+        );
+        assert_eq!((names(&folder), names(&folder.join("a"))), (before.clone(), machine), "{line}");
+    }
+    assert_eq!(fs::read(folder.join("one")).unwrap(), b"mine");
+}
+
+/// The file that is overwritten keeps its mode, and what it is called by.
+#[test]
+fn what_is_overwritten_keeps_its_place() {
+    let folder = folder("overwritten");
+    fs::copy(lab("ping.toml"), folder.join("ping.toml")).unwrap();
+    fs::write(folder.join("old"), "mine").unwrap();
+    fs::set_permissions(folder.join("old"), fs::Permissions::from_mode(0o640)).unwrap();
+    symlink("old", folder.join("link")).unwrap();
+    let refused = riser_in(&folder, "run ping.toml --capture link");
+    assert!(
+        refused.code == 1 && refused.stderr.contains("link exists: --force overwrites it"),
+        "{}",
+        refused.stderr
+    );
+    assert_eq!(fs::read(folder.join("old")).unwrap(), b"mine");
+    assert_eq!(riser_in(&folder, "run ping.toml --capture link --force").code, 0);
+    assert!(fs::symlink_metadata(folder.join("link")).unwrap().is_symlink());
+    assert!(fs::read(folder.join("old")).unwrap().starts_with(&[0x0a, 0x0d, 0x0d, 0x0a]));
+    assert_eq!(fs::metadata(folder.join("old")).unwrap().permissions().mode() & 0o777, 0o640);
+    assert_eq!(names(&folder), ["link", "old", "ping.toml"]);
+}
+
+/// Begins to run a lab without an end, and waits until its capture has so many bytes.
+fn running(folder: &Path, args: &[&str], bytes: u64) -> Child {
+    endless(folder);
+    let mut child = command(&[&["run", "endless.toml"], args].concat());
+    let child = child.current_dir(folder).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    until("a capture grows", || {
+        parts(folder)
+            .iter()
+            .any(|part| fs::metadata(folder.join(part)).is_ok_and(|about| about.len() > bytes))
+    });
+    child
+}
+
+#[test]
+fn ctrl_c_ends_a_run_with_its_report_and_whole_files() {
+    for name in ["INT", "TERM", "HUP"] {
+        ends_a_run(name);
+    }
+}
+
+fn ends_a_run(name: &str) {
+    let folder = folder(&format!("ctrl-c-{name}"));
+    let args = ["--capture", "z.pcapng", "--transactions-json", "z.jsonl", "--json"];
+    let child = running(&folder, &args, 1 << 18);
+    signal(&child, name);
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    assert!(
+        said.starts_with("riser: interrupted after ") && said.ends_with(" us of virtual time\n"),
+        "{said}"
+    );
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["outcome"], "interrupted");
+    assert!(report["links"][0]["directions"][1]["tlps"].as_u64() > Some(1000), "{report}");
+    assert_eq!(names(&folder), ["endless.toml", "z.jsonl", "z.pcapng"]);
+    let shown = riser_in(&folder, "trace z.pcapng --stats");
+    assert_eq!((shown.code, shown.stderr.as_str()), (0, ""));
+    let lines = fs::read_to_string(folder.join("z.jsonl")).unwrap();
+    assert!(lines.ends_with("}\n") && lines.lines().count() > 1000);
+}
+
+/// What was killed has no name, and is readable up to its last whole record; so is what was cut anywhere.
+#[test]
+fn a_capture_that_was_cut_is_readable_to_its_last_whole_record() {
+    let folder = folder("killed");
+    let mut child = running(&folder, &["--capture", "z.pcapng"], 1 << 18);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let [part] = &parts(&folder)[..] else { panic!("{:?}", names(&folder)) };
+    assert!(part.starts_with("z.pcapng."), "{part}");
+    let shown = riser_in(&folder, &format!("trace {part}"));
+    assert_eq!(shown.code, 0, "{}", shown.stderr);
+    // The kernel may have taken a part of the last block.
+    let (faults, records): (Vec<&str>, Vec<&str>) =
+        shown.stdout.lines().partition(|line| line.contains("the file ends within a record"));
+    let whole = records.len();
+    assert!(whole > 1000 && faults.len() <= 1, "{whole} {faults:?}");
+    let mut bytes = fs::read(folder.join(part)).unwrap();
+    let end = faults.first().and_then(|line| line.split("at byte ").nth(1)?.split(':').next()?.parse().ok());
+    bytes.truncate(end.unwrap_or(bytes.len()));
+    for cut in [1, 3, 30, 100] {
+        fs::write(folder.join("cut.pcapng"), &bytes[..bytes.len() - cut]).unwrap();
+        let shown = riser_in(&folder, "trace cut.pcapng");
+        assert_eq!(shown.code, 0);
+        assert!(shown.stderr.contains("could not be read"), "{}", shown.stderr);
+        let lines: Vec<&str> = shown.stdout.lines().collect();
+        assert!(lines.last().unwrap().contains("the file ends within a record"), "{:?}", lines.last());
+        let records = lines.len() - 1;
+        assert!(records < whole && whole - records <= 2, "{records} of {whole}, cut by {cut}");
+        let Ok(tshark) = Command::new("tshark").args(["-r", "cut.pcapng"]).current_dir(&folder).output()
+        else {
+            continue;
+        };
+        let said = String::from_utf8_lossy(&tshark.stderr);
+        assert!(said.contains("cut short"), "{said}");
+        assert_eq!(String::from_utf8_lossy(&tshark.stdout).lines().count(), records, "cut by {cut}");
+    }
+}
+
+/// Errors and signals leave nothing, or what was there.
+#[test]
+fn what_is_not_whole_was_never_there() {
+    let folder = folder("limits");
+    endless(&folder);
+    fs::write(folder.join("old"), "mine").unwrap();
+    // A limit on the bytes of a file stands for a full disk.
+    for name in ["old", "new"] {
+        let riser = env!("CARGO_BIN_EXE_riser");
+        let line =
+            format!("trap '' XFSZ; ulimit -f 256; exec {riser} run endless.toml --force --capture {name}");
+        let output = Command::new("sh").args(["-c", &line]).current_dir(&folder).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.starts_with(&format!("riser: {name}: File too large")), "{said}");
+        assert_eq!(names(&folder), ["endless.toml", "old"]);
+    }
+    assert_eq!(fs::read(folder.join("old")).unwrap(), b"mine");
+    let full = riser_in(&folder, "run endless.toml --capture /dev/full");
+    assert!(full.code == 1 && full.stderr.starts_with("riser: /dev/full: No space left"), "{}", full.stderr);
+    // A command that knows no Ctrl-C, while it waits for the rest of its input.
+    for (name, status) in [("INT", 130), ("TERM", 143), ("HUP", 129)] {
+        let mut child = command(&["trace", "-", "--perfetto", "z.json"]);
+        let mut child = child.current_dir(&folder).stdin(Stdio::piped()).spawn().unwrap();
+        let _open = child.stdin.take();
+        until("a file without a name", || !parts(&folder).is_empty());
+        signal(&child, name);
+        assert_eq!(child.wait().unwrap().code(), Some(status));
+        assert_eq!(names(&folder), ["endless.toml", "old"]);
+    }
+}
+
+/// `nohup` means it.
+#[test]
+fn a_hangup_that_is_ignored_stays_ignored() {
+    let folder = folder("nohup");
+    endless(&folder);
+    let line = format!(
+        "trap '' HUP; exec {} run endless.toml --capture z > report 2>&1",
+        env!("CARGO_BIN_EXE_riser")
+    );
+    let mut child = Command::new("sh").args(["-c", &line]).current_dir(&folder).spawn().unwrap();
+    until("a file without a name", || !parts(&folder).is_empty());
+    thread::sleep(Duration::from_millis(500));
+    signal(&child, "HUP");
+    thread::sleep(Duration::from_millis(500));
+    assert_eq!(child.try_wait().unwrap(), None);
+    signal(&child, "INT");
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(names(&folder), ["endless.toml", "report", "z"]);
+}
+
+/// Errors name what was asked for, not what riser calls it meanwhile.
+#[test]
+fn names_of_files_are_the_users() {
+    let folder = folder("names");
+    fs::copy(lab("ping.toml"), folder.join("ping.toml")).unwrap();
+    // No file can be made in it, by anybody.
+    let refused = riser_in(&folder, "run ping.toml --capture /proc/1/z");
+    assert_eq!(refused.stderr, "riser: /proc/1/z: No such file or directory (os error 2)\n");
+    for bytes in [243, 244, 250, 255] {
+        let name = "z".repeat(bytes);
+        let outcome = riser_in(&folder, &format!("run ping.toml --capture {name}"));
+        assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""), "{bytes}");
+        assert_eq!(names(&folder), ["ping.toml", &name]);
+        fs::remove_file(folder.join(name)).unwrap();
+    }
+    let outcome = riser_in(&folder, &format!("run ping.toml --capture {}", "z".repeat(256)));
+    assert!(outcome.code == 1 && outcome.stderr.contains("z: File name too long"), "{}", outcome.stderr);
+}
+
+/// `--force` is no way around the mode of a file. Root may write to all of them, so that this runs as somebody else.
+#[test]
+fn what_may_not_be_written_to_is_not_replaced() {
+    use std::os::unix::process::CommandExt;
+    const NOBODY: u32 = 65_534;
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let riser = folder.path().join("riser");
+    fs::copy(env!("CARGO_BIN_EXE_riser"), &riser).unwrap();
+    fs::copy(lab("ping.toml"), folder.path().join("ping.toml")).unwrap();
+    fs::set_permissions(folder.path().join("ping.toml"), fs::Permissions::from_mode(0o444)).unwrap();
+    fs::write(folder.path().join("theirs"), "theirs").unwrap();
+    fs::set_permissions(folder.path().join("theirs"), fs::Permissions::from_mode(0o444)).unwrap();
+    let is_root = Command::new("id").arg("-u").output().unwrap().stdout == b"0\n";
+    let run = |line: &str| {
+        let mut command = Command::new(&riser);
+        command.args(line.split_whitespace()).current_dir(folder.path());
+        let output = if is_root { command.uid(NOBODY).gid(NOBODY) } else { &mut command }.output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let why =
+        "riser: theirs: Permission denied (os error 13): --force overwrites only what may be written to\n";
+    let capture = "run ping.toml --force --capture";
+    assert_eq!(run(&format!("{capture} theirs")), (Some(1), why.to_owned()));
+    assert_eq!(fs::read(folder.path().join("theirs")).unwrap(), b"theirs");
+    for _ in 0..2 {
+        assert_eq!(run(&format!("{capture} own")), (Some(0), String::new()));
+    }
+    let suite = format!("{SUITE} --fresh --force -o a");
+    assert_eq!(run(&suite), (Some(0), String::new()));
+    fs::set_permissions(folder.path().join(RESULT), fs::Permissions::from_mode(0o444)).unwrap();
+    let why = format!("riser: {RESULT}: Permission denied (os error 13)\n");
+    assert_eq!(run(&suite), (Some(1), why));
+}
+
+/// A measurement whose file is a pipe that nobody reads says so, and ends at the first Ctrl-C.
+#[test]
+fn a_pipe_without_a_reader_is_no_trap() {
+    let folder = folder("unread");
+    fs::create_dir(folder.join("out")).unwrap();
+    assert!(Command::new("mkfifo").arg(folder.join("out/results.json")).status().unwrap().success());
+    let args = ["bench", "--suite", "LAT_RD", "--size", "64", "--transfers", "10", "-o", "out"];
+    let mut child = command(&args);
+    let child = child.current_dir(&folder).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = child.spawn().unwrap();
+    let mut said = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    said.read_line(&mut line).unwrap();
+    assert_eq!(line, "riser: out/results.json: waiting for a reader of this pipe; Ctrl-C ends it\n");
+    signal(&child, "INT");
+    line.clear();
+    said.read_line(&mut line).unwrap();
+    assert_eq!(line, "riser: interrupted: out/results.json: nobody has read it\n");
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    assert!(String::from_utf8(output.stdout).unwrap().contains("LAT_RD"), "the table is shown");
+    assert_eq!(names(&folder.join("out")), ["results.json"]);
+}
+
+#[test]
+fn a_second_ctrl_c_ends_at_once() {
+    let folder = folder("twice");
+    endless(&folder);
+    // Nobody reads the capture: the run hangs at its first full pipe.
+    let args = ["run", "endless.toml", "--capture", "-", "--transactions-json", "z.jsonl"];
+    let mut child = command(&args);
+    let mut child = child.current_dir(&folder).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    until("a file without a name", || !parts(&folder).is_empty());
+    thread::sleep(Duration::from_millis(1000));
+    signal(&child, "INT");
+    thread::sleep(Duration::from_millis(300));
+    assert!(child.try_wait().unwrap().is_none(), "the first Ctrl-C waits for the pipe");
+    signal(&child, "INT");
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(names(&folder), ["endless.toml"]);
+}
+
+/// Pipes and `-` give the bytes of the file, and the report goes to standard error.
+#[test]
+fn pipes_are_written_directly() {
+    let folder = folder("pipes");
+    fs::copy(lab("ping.toml"), folder.join("ping.toml")).unwrap();
+    let to_file = riser_in(&folder, "run ping.toml --json --capture z");
+    let expected = fs::read(folder.join("z")).unwrap();
+    for out in ["-", "/dev/stdout"] {
+        let output =
+            command(&["run", "ping.toml", "--json", "--capture", out]).current_dir(&folder).output().unwrap();
+        assert!(output.status.success() && output.stdout == expected, "{out}");
+        let report = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap()["links"].clone();
+        assert_eq!(report(&String::from_utf8(output.stderr).unwrap()), report(&to_file.stdout), "{out}");
+    }
+    assert!(Command::new("mkfifo").arg(folder.join("pipe")).status().unwrap().success());
+    let path = folder.join("pipe");
+    let reader = thread::spawn(move || fs::read(path).unwrap());
+    let outcome = riser_in(&folder, "run ping.toml --json --capture pipe");
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""), "no --force");
+    assert!(reader.join().unwrap() == expected);
+    assert_eq!(names(&folder), ["ping.toml", "pipe", "z"]);
+    // A reader that leaves ends the run, quietly.
+    endless(&folder);
+    let line = format!("{} run endless.toml --capture - | head -c 100 | wc -c", env!("CARGO_BIN_EXE_riser"));
+    let output = Command::new("sh").args(["-c", &line]).current_dir(&folder).output().unwrap();
+    assert_eq!((output.stdout, output.stderr), (b"100\n".to_vec(), Vec::new()));
+}
+
+/// Runs riser with bytes on its standard input.
+fn with_input(folder: &Path, line: &str, bytes: &[u8]) -> Outcome {
+    let args: Vec<&str> = line.split_whitespace().collect();
+    let mut child = command(&args);
+    let child = child.current_dir(folder).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = child.spawn().unwrap();
+    let (mut stdin, bytes) = (child.stdin.take().unwrap(), bytes.to_vec());
+    let writer = thread::spawn(move || _ = stdin.write_all(&bytes));
+    let output = child.wait_with_output().unwrap();
+    writer.join().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Outcome { code: output.status.code().unwrap(), stdout: text(output.stdout), stderr: text(output.stderr) }
+}
+
+#[test]
+fn standard_input_is_a_file_too() {
+    let folder = folder("stdin");
+    fs::copy(lab("ping.toml"), folder.join("ping.toml")).unwrap();
+    assert_eq!(riser_in(&folder, "run ping.toml --capture z").code, 0);
+    let capture = fs::read(folder.join("z")).unwrap();
+    for view in ["", "--stats --json", "--transactions", "--stats --interval auto"] {
+        let piped = with_input(&folder, &format!("trace {view} -"), &capture);
+        assert_eq!((piped.code, piped.stderr.as_str()), (0, ""), "{view}");
+        assert!(piped.stdout == riser_in(&folder, &format!("trace {view} z")).stdout, "{view}");
+    }
+    for (line, bytes) in [("trace - --html page", &capture[..]), ("trace - --perfetto events", &capture)] {
+        let piped = with_input(&folder, line, bytes);
+        assert_eq!((piped.code, piped.stderr.as_str()), (0, ""), "{line}");
+    }
+    assert_eq!(names(&folder), ["events", "page", "ping.toml", "z"]);
+    for line in ["trace - -", "check - -", "check ping.toml - -"] {
+        let twice = with_input(&folder, line, &capture);
+        assert_eq!((twice.code, twice.stdout.as_str()), (2, ""), "{line}");
+        assert_eq!(twice.stderr, "riser: -: standard input is read once\n", "{line}");
+    }
+    // A lab, whose relative files are looked for in the current folder.
+    let text = fs::read_to_string(folder.join("ping.toml")).unwrap();
+    for line in ["run -", "check -", "lspci -"] {
+        let (piped, named) =
+            (with_input(&folder, line, text.as_bytes()), riser_in(&folder, &line.replace('-', "ping.toml")));
+        assert_eq!((piped.code, piped.stderr.as_str()), (0, ""), "{line}");
+        let steady =
+            |text: &str| text.replace("<stdin>", "ping.toml").split(" in 0.").next().unwrap().to_owned();
+        assert_eq!(steady(&piped.stdout), steady(&named.stdout), "{line}");
+    }
+    let replayed = fs::read_to_string(lab("replay.toml")).unwrap();
+    let captured = replayed
+        .lines()
+        .find_map(|line| line.strip_prefix("capture = "))
+        .unwrap()
+        .trim_matches('"')
+        .to_owned();
+    let missing = with_input(&folder, "check -", replayed.as_bytes());
+    assert!(missing.code == 1 && missing.stderr.starts_with("riser: <stdin>:"), "{}", missing.stderr);
+    fs::copy(lab("replay.toml").with_file_name(&captured), folder.join("card.pcap")).unwrap();
+    let there = with_input(&folder, "check -", replayed.replace(&captured, "card.pcap").as_bytes());
+    assert_eq!((there.code, there.stderr.as_str()), (0, ""));
+    // Its files are inputs.
+    let over = with_input(
+        &folder,
+        "run - --force --capture card.pcap",
+        replayed.replace(&captured, "card.pcap").as_bytes(),
+    );
+    assert!(over.code == 2 && over.stderr.contains("it is an input"), "{}", over.stderr);
+}
+
+/// What riser shows on a terminal; `script` has one.
+fn on_terminal(folder: &Path, line: &str) -> Option<String> {
+    let line = format!("timeout --foreground -s INT 5 {} {line}", env!("CARGO_BIN_EXE_riser"));
+    let output = Command::new("script")
+        .args(["-qec", &line, "/dev/null"])
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .output();
+    Some(String::from_utf8_lossy(&output.ok()?.stdout).into_owned())
+}
+
+#[test]
+fn a_long_run_shows_how_far_it_is_on_a_terminal() {
+    let folder = folder("progress");
+    let text = fs::read_to_string(endless(&folder)).unwrap();
+    fs::write(folder.join("limit.toml"), text.replace("version = 1", "version = 1\nlimit_us = 100000000"))
+        .unwrap();
+    let Some(shown) = on_terminal(&folder, "run limit.toml --json") else {
+        eprintln!("skipped: `script` is not there");
+        return;
+    };
+    for part in [
+        " us simulated, ",
+        " % of limit_us, ",
+        " % of 1000000000000 transfers, ",
+        " M events/s",
+        "\"interrupted\"",
+    ] {
+        assert!(shown.contains(part), "`{part}` in {shown}");
+    }
+}
+
+#[test]
+fn ctrl_c_keeps_the_rows_of_a_table() {
+    let folder = folder("rows");
+    let args =
+        ["bench", "--suite", "LAT_RD", "BW_WR", "--size", "64", "--transfers", "2000", "-o", "out", "--json"];
+    let whole = riser_in(&folder, &args.join(" "));
+    assert_eq!(whole.code, 0, "{}", whole.stderr);
+    let args = args.join(" ").replace("2000", "16000000") + " --force";
+    let args: Vec<&str> = args.split_whitespace().collect();
+    let child =
+        command(&args).current_dir(&folder).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    thread::sleep(Duration::from_secs(2));
+    signal(&child, "INT");
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = report["tests"].as_array().unwrap().len();
+    assert_eq!(said, format!("riser: interrupted: {rows} of 2 rows were measured\n"));
+    assert_eq!(report["interrupted"], format!("interrupted: {rows} of 2 rows were measured"));
+    let written: serde_json::Value =
+        serde_json::from_slice(&fs::read(folder.join("out/results.json")).unwrap()).unwrap();
+    // No row at all replaces nothing.
+    let kept = if rows == 0 { serde_json::from_str(&whole.stdout).unwrap() } else { report };
+    assert_eq!(written, kept);
+}

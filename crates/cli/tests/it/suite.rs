@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `riser bench --format pcie-bench` as a process: what it refuses, what it writes, and what Ctrl-C leaves.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+fn riser(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_riser"));
+    command.args(["bench", "--format", "pcie-bench"]).args(args);
+    command
+}
+
+/// A folder of its own for each test, empty.
+fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = fs::remove_dir_all(&folder);
+    folder
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn wrong_usage_is_refused_before_anything_is_measured() {
+    for (args, message) in [
+        (&["--host", "ideal"][..], "needs -o"),
+        (&["-o", "x"], "needs --host: all, a configuration"),
+        (&["-o", "x", "--host", "ideal", "--window", "4096"], "--window: the experiments of"),
+        (
+            &["-o", "x", "--host", "ideal", "--suite", "long"],
+            "no experiment `long`: there are full, short, lat_cmd_sizes",
+        ),
+        (&["-o", "x", "--host", "ideal", "--only", "bw"], "no experiment `bw`: there are lat_cmd_sizes"),
+        (
+            &["-o", "x", "--host", "ideal", "--suite", "short", "--only", "lat_cmd_off_rd"],
+            "not of this suite",
+        ),
+        (&["-o", "x", "--host", "vax"], "no host profile `vax`"),
+        (&["-o", "x", "--host", "all", "--mps", "128"], "a configuration says them itself"),
+        (&["-o", "x", "--host", "ideal", "--jobs", "0"], "0 is not in 1..=256"),
+    ] {
+        let output = riser(args).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {}", said(&output));
+        assert!(said(&output).contains(message), "{args:?}: {}", said(&output));
+    }
+    let table = Command::new(env!("CARGO_BIN_EXE_riser")).args(["bench", "--fresh"]).output().unwrap();
+    assert_eq!(table.status.code(), Some(2));
+    assert!(said(&table).contains("--fresh is for --format pcie-bench alone"));
+}
+
+/// Names of what is in a folder, in order.
+fn names(folder: &Path) -> Vec<String> {
+    let name =
+        |entry: std::io::Result<fs::DirEntry>| entry.unwrap().file_name().to_string_lossy().into_owned();
+    let mut names: Vec<String> = fs::read_dir(folder).into_iter().flatten().map(name).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn ctrl_c_leaves_what_is_complete_and_the_next_run_goes_on() {
+    let out = folder("ctrl-c");
+    let (path, files) = (out.to_string_lossy().into_owned(), out.join("nfp6000_ideal"));
+    let all = [
+        "--host",
+        "ideal",
+        "-o",
+        &path,
+        "--jobs",
+        "1",
+        "--only",
+        "lat_cmd_sizes,bw_dma_off_rd,bw_dma_off_wr",
+    ];
+    let child = riser(&all).stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !files.join("lat_cmd_sizes.csv").exists() {
+        assert!(Instant::now() < deadline, "nothing was written");
+        sleep(Duration::from_millis(5));
+    }
+    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", said(&output));
+    assert!(
+        said(&output).contains("experiments left: the same command goes on with them"),
+        "{}",
+        said(&output)
+    );
+    assert_eq!(names(&files), ["lat_cmd_sizes.csv", "riser.json"]);
+
+    let rest =
+        riser(&["--host", "ideal", "-o", &path, "--only", "lat_cmd_sizes", "--json"]).output().unwrap();
+    assert_eq!(rest.status.code(), Some(0), "{}", said(&rest));
+    let summary: serde_json::Value = serde_json::from_slice(&rest.stdout).unwrap();
+    assert_eq!((&summary["experiments_kept"], &summary["rows_measured"]), (&1.into(), &0.into()));
+}

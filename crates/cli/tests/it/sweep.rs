@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `riser sweep` from outside: the sweeps that ship, and what is left of one that is ended.
+
+use crate::common::{command, riser, riser_ok};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+fn labs() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs/sweeps").canonicalize().unwrap()
+}
+
+fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sweep").join(name);
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+fn json(args: &[&str]) -> Value {
+    serde_json::from_str(&riser_ok(args)).unwrap()
+}
+
+#[test]
+fn the_sweeps_that_ship_come_to_what_they_ask_for() {
+    let out = folder("ship");
+    let link = json(&["sweep", text(&labs().join("link.toml")), "-o", text(&out.join("link")), "--json"]);
+    assert_eq!((&link["recorded"], &link["outcomes"]["finished"]), (&126.into(), &126.into()));
+    let of = |best: &Value, metric: &str| best["metrics"][metric].as_f64().unwrap();
+    let best = link["best"].as_array().unwrap();
+    assert!(!best.is_empty());
+    for (a, b) in best.iter().flat_map(|a| best.iter().map(move |b| (a, b))) {
+        let better = of(a, "read_gbps") > of(b, "read_gbps") && of(a, "lane_gts") < of(b, "lane_gts");
+        assert!(!better, "{a} is better than {b}");
+    }
+    for name in ["results.parquet", "report.html", "journal.jsonl"] {
+        assert!(fs::metadata(out.join("link").join(name)).unwrap().len() > 1_000, "{name}");
+    }
+    let page = fs::read_to_string(out.join("link/report.html")).unwrap();
+    for word in
+        ["\"parallel\":{\"axes\":[{\"label\":\"link.gen\"", "\"key\":\"pareto\"", "\"key\":\"response-0\""]
+    {
+        assert!(page.contains(word), "{word}");
+    }
+    // Halving comes to what all points with the whole budget come to.
+    let halving = labs().join("cheapest.toml");
+    let file = fs::read_to_string(&halving).unwrap();
+    let (head, rest) = file.split_once("[halving]").unwrap();
+    let grid = format!(
+        "{head}\"slot.card.pcie-bench.transfers\" = [4000]\n[metrics]{}",
+        rest.split_once("[metrics]").unwrap().1
+    );
+    fs::copy(labs().join("read.toml"), out.join("read.toml")).unwrap();
+    fs::write(out.join("grid.toml"), grid).unwrap();
+    let halving = json(&["sweep", text(&halving), "-o", text(&out.join("halving")), "--json"]);
+    let grid = json(&["sweep", text(&out.join("grid.toml")), "-o", text(&out.join("grid")), "--json"]);
+    assert_eq!((&halving["points"], &grid["points"]), (&184.into(), &140.into()));
+    let cost = |summary: &Value| -> Vec<f64> {
+        let best = summary["best"].as_array().unwrap();
+        assert!(!best.is_empty() && best.iter().all(|best| of(best, "read_gbps") >= 38.0), "{summary:#}");
+        best.iter().map(|best| of(best, "cost")).collect()
+    };
+    let (by_halving, by_grid) = (cost(&halving), cost(&grid));
+    assert!(by_halving.iter().chain(&by_grid).all(|cost| *cost == by_grid[0]), "{by_halving:?} {by_grid:?}");
+}
+
+const LAB: &str = "version = 1\n[[slot]]\nname = 'a'\ndevice = 'memory'\n";
+const SWEEP: &str = "version = 1\nlab = 'lab.toml'\n[over]\n'link.gen' = [1, 2, 3, 4, 5]\n'slot.a.memory.exercise_bytes' = { from = 64, to = 16384, step = 64 }\n[metrics]\nns = { path = 'simulated_ns', aim = 'minimize' }\n";
+const POINTS: usize = 1_280;
+
+fn written(name: &str) -> PathBuf {
+    let folder = folder(name);
+    fs::write(folder.join("lab.toml"), LAB).unwrap();
+    fs::write(folder.join("sweep.toml"), SWEEP).unwrap();
+    folder
+}
+
+fn begin(folder: &Path, more: &[&str]) -> Child {
+    let args = [&["sweep", "sweep.toml", "-o", "out"], more].concat();
+    command(&args).current_dir(folder).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// The points of the journal, in the order in which they came; a last line that is not whole is none.
+fn journalled(folder: &Path) -> Vec<u64> {
+    let text = fs::read_to_string(folder.join("out/journal.jsonl")).unwrap_or_default();
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    let point = |line: &str| serde_json::from_str::<Value>(&line[17..]).unwrap()["point"].as_u64().unwrap();
+    whole.lines().skip(1).map(point).collect()
+}
+
+/// Waits until some more points are recorded than there were.
+fn wait_for_records(folder: &Path, before: usize) {
+    let begun = Instant::now();
+    while journalled(folder).len() < before + 20 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "no record comes");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn signal(child: &Child, name: &str) {
+    assert!(
+        Command::new("kill").args([&format!("-{name}"), &child.id().to_string()]).status().unwrap().success()
+    );
+}
+
+#[test]
+fn a_sweep_that_was_killed_goes_on_and_comes_to_the_same_bytes() {
+    let (straight, killed) = (written("straight"), written("killed"));
+    assert!(begin(&straight, &["--workers", "1"]).wait_with_output().unwrap().status.success());
+    let mut seen = BTreeSet::new();
+    for (turn, with) in ["KILL", "INT", "TERM"].into_iter().enumerate() {
+        let more: &[&str] = if turn == 0 { &["--workers", "3"] } else { &["--workers", "2", "--resume"] };
+        let child = begin(&killed, more);
+        wait_for_records(&killed, seen.len());
+        signal(&child, with);
+        let output = child.wait_with_output().unwrap();
+        let now = journalled(&killed);
+        let as_set: BTreeSet<u64> = now.iter().copied().collect();
+        assert_eq!(as_set.len(), now.len(), "a point twice");
+        assert!(as_set.is_superset(&seen) && as_set.len() < POINTS, "{turn}: {}", as_set.len());
+        seen = as_set;
+        if with != "KILL" {
+            let told = String::from_utf8(output.stderr).unwrap();
+            let says = format!(
+                "riser: interrupted: {} of {POINTS} points are recorded; the same command with --resume goes on\n",
+                seen.len()
+            );
+            assert_eq!((output.status.code(), told), (Some(130), says));
+        }
+        assert!(!killed.join("out/results.parquet").exists());
+    }
+    let last = begin(&killed, &["--resume", "--json"]).wait_with_output().unwrap();
+    let summary: Value = serde_json::from_slice(&last.stdout).unwrap();
+    assert_eq!((&summary["resumed"], &summary["recorded"]), (&seen.len().into(), &POINTS.into()));
+    let mut all = journalled(&killed);
+    all.sort_unstable();
+    assert_eq!(all, (0..POINTS as u64).collect::<Vec<_>>());
+    for name in ["results.parquet", "report.html"] {
+        let read = |folder: &Path| fs::read(folder.join("out").join(name)).unwrap();
+        assert!(read(&straight) == read(&killed), "{name} differs");
+    }
+}
+
+#[test]
+fn nothing_is_overwritten_unasked() {
+    let folder = written("there");
+    fs::write(folder.join("sweep.toml"), SWEEP.replace("to = 16384", "to = 128")).unwrap();
+    let run = |more: &[&str]| {
+        let output = begin(&folder, more).wait_with_output().unwrap();
+        (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    assert_eq!(run(&[]), (0, String::new()));
+    let before = fs::read(folder.join("out/journal.jsonl")).unwrap();
+    assert_eq!(
+        run(&[]),
+        (
+            1,
+            "riser: out/journal.jsonl is there already: --resume goes on with it, --force begins anew\n"
+                .into()
+        )
+    );
+    assert_eq!(fs::read(folder.join("out/journal.jsonl")).unwrap(), before);
+    // Nothing is left to do: the results are written again.
+    assert_eq!(run(&["--resume"]), (0, String::new()));
+    assert_eq!(fs::read(folder.join("out/journal.jsonl")).unwrap(), before);
+    fs::write(folder.join("lab.toml"), format!("{LAB}# changed\n")).unwrap();
+    let (code, told) = run(&["--resume"]);
+    assert!(
+        code == 1
+            && told.contains(
+                "is of another sweep: this one, its lab, a file that the lab names or riser has changed since"
+            ),
+        "{told}"
+    );
+    assert_eq!(run(&["--force"]), (0, String::new()));
+    assert_eq!(run(&["--force", "--resume"]).0, 2);
+}
+
+#[test]
+fn what_is_wrong_is_told() {
+    let folder = written("wrong");
+    for (file, code, says) in [
+        (
+            SWEEP.replace("'simulated_ns'", "'simulated'"),
+            1,
+            "riser: point 0: metric `ns`: no `simulated` in the report: there are cpu_seconds, devices, events, ",
+        ),
+        (
+            SWEEP.replace("link.gen", "link.generation"),
+            1,
+            "riser: sweep.toml:4:1: unknown field `generation`, expected one of `gen`",
+        ),
+        (
+            SWEEP.replace("lab.toml", "no.toml"),
+            1,
+            "riser: sweep.toml:2:7: lab `no.toml`: No such file or directory",
+        ),
+    ] {
+        fs::write(folder.join("sweep.toml"), file).unwrap();
+        let output = begin(&folder, &["--force"]).wait_with_output().unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert!(told.starts_with(says), "{told}");
+        assert_eq!(output.status.code(), Some(code));
+    }
+    for args in [&["sweep"][..], &["sweep", "a.toml", "--worker"], &["sweep", "a.toml", "--workers", "0"]] {
+        assert_eq!(riser(args).code, 2, "{args:?}");
+    }
+    assert!(riser(&["sweep", "no-such.toml"]).stderr.starts_with("riser: no-such.toml: No such file"));
+}

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What holds for every command: help with an example, exit statuses, where errors go. Never tests a result.
+
+use crate::common::{riser, riser_ok};
+
+/// The commands and those below them, as their help lists them.
+fn commands(path: &[&str], found: &mut Vec<Vec<String>>) {
+    let help = riser_ok(&[path, &["--help"]].concat());
+    found.push(path.iter().map(|s| (*s).to_owned()).collect());
+    let listed =
+        help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    for name in listed.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help") {
+        commands(&[path, &[name]].concat(), found);
+    }
+}
+
+/// Columns of help at most, which is clap's own limit.
+const HELP_COLUMNS: usize = 100;
+
+#[test]
+fn each_help_has_an_example_that_names_the_command() {
+    let mut all = Vec::new();
+    commands(&[], &mut all);
+    assert!(all.contains(&vec!["model".to_owned(), "bw".to_owned()]), "{all:?}");
+    for path in all {
+        let mut args: Vec<&str> = path.iter().map(String::as_str).collect();
+        let name = format!("  riser {}", args.join(" "));
+        args.push("--help");
+        let help = riser_ok(&args);
+        let example = help.lines().skip_while(|line| !line.starts_with("Example")).skip(1);
+        let example: Vec<&str> = example.take_while(|line| !line.is_empty()).collect();
+        assert!(example.iter().any(|line| line.starts_with(&name)), "{name}: {help}");
+        // One too long for a line is broken where the next word no longer fits, and cannot be copied.
+        let breaks = |pair: &[&str]| {
+            let next = pair[1].split_whitespace().next().unwrap_or_default();
+            next != "riser" && pair[0].len() + 1 + next.len() > HELP_COLUMNS
+        };
+        assert!(!example.windows(2).any(breaks), "{name}: {example:#?}");
+    }
+}
+
+/// Every command that others do not stand below, but for those whose output is a file of its own kind.
+#[test]
+fn each_command_prints_json() {
+    let mut all = Vec::new();
+    commands(&[], &mut all);
+    let leaves = all.iter().filter(|path| !all.iter().any(|p| p.len() > path.len() && p.starts_with(path)));
+    let mut without = Vec::new();
+    for path in leaves {
+        let args: Vec<&str> = path.iter().map(String::as_str).chain(["--help"]).collect();
+        if !riser_ok(&args).contains("--json") {
+            without.push(path.join(" "));
+        }
+    }
+    assert_eq!(without, ["check", "completions", "man"]);
+}
+
+#[test]
+fn wrong_usage_is_status_2_and_one_prefix() {
+    for args in [
+        &["nonsense"][..],
+        &[],
+        &["model"],
+        &["model", "bw"],
+        &["model", "bw", "--size", "64", "--lane", "8"],
+        &["model", "bw", "--size", "64", "--lanes", "3"],
+    ] {
+        let outcome = riser(args);
+        assert_eq!((outcome.code, outcome.stdout.as_str()), (2, ""), "{args:?}");
+        assert!(outcome.stderr.starts_with("riser: "), "{args:?}: {}", outcome.stderr);
+        assert!(!outcome.stderr.contains("error:"), "{args:?}: {}", outcome.stderr);
+    }
+}
+
+/// What is wrong with an argument is wrong usage, in `--set` too; what is wrong with a file is a run that failed.
+#[test]
+fn arguments_and_files_have_statuses_of_their_own() {
+    let lab = concat!(env!("CARGO_MANIFEST_DIR"), "/../../labs/ping.toml");
+    let bad = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("usage-bad.toml");
+    std::fs::write(&bad, "version = 3\n").unwrap();
+    let bad = bad.to_str().unwrap();
+    for command in ["run", "check", "lspci"] {
+        for (args, status, said) in [
+            (&[lab, "--set", "nonsense"][..], 2, "--set nonsense: legal are KEY=VALUE"),
+            (&[lab, "--set", "slot.nic.link.gen=9"], 2, "generation 9: legal are 1, 2, 3, 4, 5"),
+            (&[lab, "--set", "host.profile=./none"], 2, "labs/none: No such file"),
+            (&[bad], 1, "usage-bad.toml:1:11: version of 3"),
+            (&[bad, "--set", "colour=3"], 1, "usage-bad.toml:1:11: version of 3"),
+            (&["/none.toml"], 1, "/none.toml: No such file"),
+        ] {
+            let outcome = riser(&[&[command], args].concat());
+            assert_eq!(
+                (outcome.code, outcome.stdout.as_str()),
+                (status, ""),
+                "{command} {args:?}: {}",
+                outcome.stderr
+            );
+            assert!(outcome.stderr.contains(said), "{command} {args:?}: {}", outcome.stderr);
+        }
+    }
+    for more in [&[][..], &["--format", "pcie-bench", "-o", "/none"]] {
+        for (host, status) in [("cray-1", 2), (bad, 1)] {
+            let outcome = riser(&[&["bench", "--host", host], more].concat());
+            assert_eq!(outcome.code, status, "{more:?}: {}", outcome.stderr);
+        }
+    }
+}
+
+/// Of what is given without end it is told what helps.
+#[test]
+fn errors_do_not_echo_all_that_was_given() {
+    let long = "x".repeat(100_000);
+    let lab = concat!(env!("CARGO_MANIFEST_DIR"), "/../../labs/ping.toml");
+    for args in [
+        &["run", lab, "--set", &format!("slot.nic.{long}=1")][..],
+        &["run", lab, "--set", &format!("slot.nic.device={long}")],
+        &["run", lab, "--set", &format!("slot.nic.link.gen='{long}'")],
+        &["run", &long],
+        &["bench", "--host", &long],
+        &["bench", "--lanes", &long],
+        &["bench", &format!("--{long}")],
+        &["trace", lab, "--filter", &long],
+    ] {
+        let outcome = riser(args);
+        assert!(outcome.code != 0 && outcome.stderr.contains(" characters ...]"), "{}", outcome.stderr.len());
+        assert!(outcome.stderr.len() < 3_000, "{}", outcome.stderr);
+    }
+}
+
+#[test]
+fn version() {
+    assert_eq!(riser_ok(&["--version"]), concat!("riser ", env!("CARGO_PKG_VERSION"), "\n"));
+}
+
+#[test]
+fn bench_names_the_legal_values() {
+    for (args, said) in [
+        (["--warm-up", "16777217"], "'16777217' for '--warm-up <N>': 16777217 is not in 0..=16777216"),
+        (["--transfers", "0"], "'0' for '--transfers <N>': 0 is not in 1..=16777216"),
+        // Whatever the type could hold.
+        (["--outstanding", "0"], "0 is not in 1..=1024"),
+        (["--outstanding", "1025"], "1025 is not in 1..=1024"),
+        (["--outstanding", "65536"], "65536 is not in 1..=1024"),
+        (["--offset", "64"], "64 is not in 0..=63"),
+        (["--offset", "4294967296"], "4294967296 is not in 0..=63"),
+        (["--window", "4095"], "4095 is not in 4096..=1073741824"),
+        (["--jobs", "257"], "257 is not in 1..=256"),
+        (["-o", "-"], "-o -: legal are folders"),
+    ] {
+        let outcome = riser(&[&["bench", "--suite", "LAT_RD", "--size", "64"][..], &args].concat());
+        assert!(outcome.code == 2 && outcome.stderr.contains(said), "{args:?}: {}", outcome.stderr);
+    }
+}
+
+#[test]
+fn seeds_that_are_none_are_told_the_legal_ones() {
+    let adapter = ["nettlp", "adapter", "labs/nettlp/host.toml", "--allow", "127.0.0.2,all,rw"];
+    for args in [&["run", "labs/ping.toml"][..], &["bench"], &adapter] {
+        for seed in ["-1", "x", "18446744073709551616"] {
+            let outcome = riser(&[args, &["--seed", seed]].concat());
+            assert_eq!(outcome.code, 2, "{args:?}: {}", outcome.stderr);
+            let legal = format!(
+                "'{seed}' for '--seed <SEED>': legal are whole numbers from 0 to 18446744073709551615"
+            );
+            assert!(outcome.stderr.contains(&legal), "{args:?}: {}", outcome.stderr);
+        }
+    }
+}
+
+/// Who is not in an adapter's list hears nothing, as where nobody is: what to look at is said.
+#[test]
+fn a_read_without_an_answer_says_where_to_look() {
+    let silent = |port| std::net::UdpSocket::bind(("127.13.62.1", port)).unwrap();
+    let silent: Vec<_> = (0x3000..=0x300f).map(silent).collect();
+    let read =
+        ["nettlp", "read", "0", "4", "--remote", "127.13.62.1", "--local", "127.13.62.2", "-b", "1b:00.0"];
+    let outcome =
+        riser(&[&read[..], &["--scheme", "paper", "--timeout-ms", "20", "--retries", "1"]].concat());
+    assert_eq!(outcome.code, 1, "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("stayed unanswered"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("-l names the address that its --allow has"), "{}", outcome.stderr);
+    drop(silent);
+}

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Dumps read by `lspci -F` (Debian package pciutils, 3.9.0 when this was written), compared field by field with what was
+//! built and written. Skips, saying so, where there is no lspci.
+
+use riser_config::header::type1;
+use riser_config::*;
+use testkit::functions::identity;
+use tlp::{Mps, Rate, Width};
+
+/// What `lspci -F FILE -vvv` prints for a dump; `None` where it is not installed.
+fn lspci(dump: &str) -> Option<String> {
+    let text = testkit::lspci::lspci(dump, &["-vvv", "-nn"])?;
+    // What a vendor means by bytes of its own, lspci cannot know, and says so.
+    let known: String = text.lines().filter(|l| !l.contains("Vendor Specific Information")).collect();
+    for complaint in ["!!!", "<access denied>", "<?>", "Unknown"] {
+        assert!(!known.contains(complaint), "{complaint} in\n{text}");
+    }
+    Some(text)
+}
+
+/// Every row stands in the text, as whole words of one line: white space counts as one blank.
+fn holds(text: &str, rows: &[&str]) {
+    let lines: Vec<String> =
+        text.lines().map(|l| l.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    for row in rows {
+        assert!(lines.iter().any(|l| l.contains(row)), "no \"{row}\" in\n{text}");
+    }
+}
+
+#[test]
+fn an_endpoint() {
+    let mut space = Builder::type0(identity(0x02_00_00))
+        .bar(0, Bar::memory64(64 << 10).prefetchable())
+        .bar(2, Bar::memory32(4096))
+        .bar(4, Bar::io(32))
+        .expansion_rom(64 << 10)
+        .interrupt_pin(1)
+        .power_management_with(PmLayout { pme: true, ..PmLayout::default() })
+        .msi(MsiLayout { vectors: 8 })
+        .msi_options(MsiOptions { masking: true, address_32: false })
+        .pcie(PcieLayout { ten_bit_tag: true, width: Width::new(8).unwrap(), ..PcieLayout::default() })
+        .msix(MsixLayout { vectors: 16, table: (2, 0), pending: (2, 0x800) })
+        .vendor_specific(&[1, 2, 3, 4, 5])
+        .build()
+        .unwrap();
+    for (dw, value) in [
+        (4, 0x4000_0000),
+        (5, 0x20),
+        (6, 0xe000_0000),
+        (8, 0x1000),
+        (12, 0xe001_0001),
+        (1, 0x0507),
+        (0x4c / 4, 0xfee0_0000),
+        (0x54 / 4, 0x4021),
+        (0x48 / 4, 0x0021_0000),
+        (0x58 / 4, 0x0f),
+        (0x60 / 4 + 2, 0x0000_295f),
+    ] {
+        space.write(dw, 0xf, value);
+    }
+    space.set_msi_pending(0x2);
+    space.set_transactions_pending(true);
+    let Some(text) = lspci(&space.hexdump("01:00.0", "Ethernet controller")) else { return };
+    holds(
+        &text,
+        &[
+            "01:00.0 Ethernet controller [0200]: Device [1234:abcd] (rev 07)",
+            "Device [5678:9abc]",
+            "Control: I/O+ Mem+ BusMaster+ SpecCycle- MemWINV- VGASnoop- ParErr- Stepping- SERR+ FastB2B- DisINTx+",
+            "Status: Cap+ 66MHz- UDF- FastB2B- ParErr- DEVSEL=fast >TAbort- <TAbort- <MAbort- >SERR- <PERR- INTx-",
+            "Interrupt: pin A routed to IRQ 0",
+            "Region 0: Memory at 2040000000 (64-bit, prefetchable)",
+            "Region 2: Memory at e0000000 (32-bit, non-prefetchable)",
+            "Region 4: I/O ports at 1000",
+            "Expansion ROM at e0010000",
+            "Capabilities: [40] Power Management version 3",
+            "Flags: PMEClk- DSI- D1- D2- AuxCurrent=0mA PME(D0+,D1-,D2-,D3hot+,D3cold-)",
+            "Status: D0 NoSoftRst+ PME-Enable- DSel=0 DScale=0 PME-",
+            "Capabilities: [48] MSI: Enable+ Count=4/8 Maskable+ 64bit+",
+            "Address: 00000000fee00000 Data: 4021",
+            "Masking: 0000000f Pending: 00000002",
+            "Capabilities: [60] Express (v2) Endpoint, MSI 00",
+            "DevCap: MaxPayload 512 bytes, PhantFunc 0, Latency L0s <64ns, L1 <1us",
+            "ExtTag+ AttnBtn- AttnInd- PwrInd- RBE+ FLReset+ SlotPowerLimit 0W",
+            "DevCtl: CorrErr+ NonFatalErr+ FatalErr+ UnsupReq+",
+            "RlxdOrd+ ExtTag+ PhantFunc- AuxPwr- NoSnoop+ FLReset-",
+            "MaxPayload 512 bytes, MaxReadReq 512 bytes",
+            "DevSta: CorrErr- NonFatalErr- FatalErr- UnsupReq- AuxPwr- TransPend+",
+            "LnkCap: Port #0, Speed 8GT/s, Width x8, ASPM not supported",
+            "ClockPM- Surprise- LLActRep- BwNot- ASPMOptComp+",
+            "LnkCtl: ASPM Disabled; RCB 64 bytes, Disabled- CommClk-",
+            "LnkSta: Speed 8GT/s, Width x8",
+            "TrErr- Train- SlotClk- DLActive- BWMgmt- ABWMgmt-",
+            "DevCap2: Completion Timeout: Range ABCD, TimeoutDis+ NROPrPrP- LTR-",
+            "10BitTagComp+ 10BitTagReq+ OBFF Not Supported, ExtFmt- EETLPPrefix-",
+            "LnkCap2: Supported Link Speeds: 2.5-8GT/s, Crosslink- Retimer- 2Retimers- DRS-",
+            "LnkCtl2: Target Link Speed: 8GT/s, EnterCompliance- SpeedDis-",
+            "MSI-X: Enable- Count=16 Masked-",
+            "Vector table: BAR=2 offset=00000000",
+            "PBA: BAR=2 offset=00000800",
+            "Vendor Specific Information: Len=08",
+        ],
+    );
+}
+
+/// A port with the windows that firmware sets, and the slot below it.
+fn port(layout: PcieLayout) -> ConfigSpace {
+    let mut space = Builder::type1(identity(0x06_04_00))
+        .interrupt_pin(1)
+        .power_management()
+        .msi(MsiLayout { vectors: 1 })
+        .pcie(layout)
+        .build()
+        .unwrap();
+    for (dw, value) in [
+        (1, 0x0107),
+        (type1::BUS_NUMBERS, 0x0004_0201),
+        (type1::IO_SECONDARY_STATUS, 0x2010),
+        (type1::MEMORY, 0xe01f_e000),
+        (type1::PREFETCHABLE, 0x0001_0001),
+        (type1::PREFETCHABLE_BASE_UPPER, 0x20),
+        (type1::PREFETCHABLE_LIMIT_UPPER, 0x21),
+        (15, 0x0002_0000),
+    ] {
+        space.write(dw, 0xf, value);
+    }
+    space
+}
+
+const BRIDGE: [&str; 10] = [
+    "PCI bridge [0604]: Device [1234:abcd] (rev 07) (prog-if 00 [Normal decode])",
+    "Control: I/O+ Mem+ BusMaster+ SpecCycle- MemWINV- VGASnoop- ParErr- Stepping- SERR+ FastB2B- DisINTx-",
+    "Bus: primary=01, secondary=02, subordinate=04, sec-latency=0",
+    "I/O behind bridge: 00001000-00002fff [size=8K] [32-bit]",
+    "Memory behind bridge: e0000000-e01fffff [size=2M] [32-bit]",
+    "Prefetchable memory behind bridge: 0000002000000000-00000021000fffff [size=4097M] [64-bit]",
+    "Secondary status: 66MHz- FastB2B- ParErr- DEVSEL=fast >TAbort- <TAbort- <MAbort- <SERR- <PERR-",
+    "BridgeCtl: Parity- SERR+ NoISA- VGA- VGA16- MAbort- >Reset- FastB2B-",
+    "Device [5678:9abc]",
+    "MSI: Enable- Count=1/1 Maskable- 64bit+",
+];
+
+#[test]
+fn a_root_port_with_a_hot_plug_slot() {
+    let slot = SlotLayout { power_limit_value: 25, ..SlotLayout::with_all(5) };
+    let mut space = port(PcieLayout {
+        slot: Some(slot),
+        rate: Rate::Gt16,
+        width: Width::new(4).unwrap(),
+        port_number: 3,
+        mps_supported: Mps::new(256).unwrap(),
+        ltr: true,
+        end_end_prefixes: 4,
+        atomics: AtomicSupport::all(),
+        ..PcieLayout::port(PortType::RootPort)
+    });
+    let pcie = space.pcie_capability().unwrap();
+    space.write(pcie + 6, 0b0011, 0x1179);
+    space.write(pcie + 7, 0b0011, 0x0018);
+    space.write(pcie + 10, 0b0011, 0x0420);
+    space.set_slot_event(SlotEvent::Presence { present: true });
+    space.set_slot_event(SlotEvent::LinkState);
+    space.set_link_status(Rate::Gt8, Width::new(2).unwrap(), true, false);
+    space.root_pme(0x0200);
+    let Some(text) = lspci(&space.hexdump("00:01.0", "PCI bridge")) else { return };
+    holds(&text, &BRIDGE);
+    holds(
+        &text,
+        &[
+            "Express (v2) Root Port (Slot+), MSI 00",
+            "DevCap: MaxPayload 256 bytes, PhantFunc 0",
+            "ExtTag+ RBE+",
+            "LnkCap: Port #3, Speed 16GT/s, Width x4, ASPM not supported",
+            "ClockPM- Surprise+ LLActRep+ BwNot+ ASPMOptComp+",
+            "LnkSta: Speed 8GT/s, Width x2",
+            "TrErr- Train- SlotClk- DLActive+ BWMgmt- ABWMgmt-",
+            "SltCap: AttnBtn+ PwrCtrl+ MRL+ AttnInd+ PwrInd+ HotPlug+ Surprise+",
+            "Slot #5, PowerLimit 25W; Interlock- NoCompl-",
+            "SltCtl: Enable: AttnBtn+ PwrFlt- MRL- PresDet+ CmdCplt+ HPIrq+ LinkChg+",
+            "Control: AttnInd On, PwrInd On, Power- Interlock-",
+            "SltSta: Status: AttnBtn- PowerFlt- MRL- CmdCplt- PresDet+ Interlock-",
+            "Changed: MRL- PresDet+ LinkState+",
+            "RootCap: CRSVisible+",
+            "RootCtl: ErrCorrectable- ErrNon-Fatal- ErrFatal- PMEIntEna+ CRSVisible+",
+            "RootSta: PME ReqID 0200, PMEStatus+ PMEPending-",
+            "DevCap2: Completion Timeout: Range ABCD, TimeoutDis+ NROPrPrP- LTR+",
+            "10BitTagComp+ 10BitTagReq- OBFF Not Supported, ExtFmt+ EETLPPrefix+, MaxEETLPPrefixes 4",
+            "FRS- LN System CLS Not Supported, TPHComp- ExtTPHComp- ARIFwd+",
+            "AtomicOpsCap: Routing+ 32bit+ 64bit+ 128bitCAS+",
+            "DevCtl2: Completion Timeout: 50us to 50ms, TimeoutDis- LTR+ 10BitTagReq- OBFF Disabled, ARIFwd+",
+            "LnkCap2: Supported Link Speeds: 2.5-16GT/s",
+        ],
+    );
+}
+
+#[test]
+fn switch_ports() {
+    for (layout, rows) in [
+        (
+            PcieLayout::port(PortType::Upstream),
+            &[
+                "Express (v2) Upstream Port, MSI 00",
+                "ExtTag+ AttnBtn- AttnInd- PwrInd- RBE+ SlotPowerLimit 10W",
+            ][..],
+        ),
+        (
+            PcieLayout { port_number: 2, ..PcieLayout::port(PortType::Downstream) },
+            &[
+                "Express (v2) Downstream Port (Slot-), MSI 00",
+                "LnkCap: Port #2, Speed 8GT/s, Width x16",
+                "LnkCtl: ASPM Disabled; Disabled- CommClk-",
+                "ClockPM- Surprise+ LLActRep+ BwNot+ ASPMOptComp+",
+                "ARIFwd+",
+                "AtomicOpsCap: Routing+",
+            ][..],
+        ),
+    ] {
+        let mut space = port(layout);
+        if layout.port == PortType::Upstream {
+            space.set_slot_power_limit(100, 1);
+        }
+        let Some(text) = lspci(&space.hexdump("01:00.0", "PCI bridge")) else { return };
+        holds(&text, &BRIDGE);
+        holds(&text, rows);
+    }
+}
+
+/// A whole tree: `lspci -t` draws the bridges from their bus numbers.
+#[test]
+fn a_tree() {
+    let mut root = port(PcieLayout::port(PortType::RootPort));
+    root.write(type1::BUS_NUMBERS, 0xf, 0x0004_0100);
+    let mut up = port(PcieLayout::port(PortType::Upstream));
+    up.write(type1::BUS_NUMBERS, 0xf, 0x0004_0201);
+    let mut down = port(PcieLayout::port(PortType::Downstream));
+    down.write(type1::BUS_NUMBERS, 0xf, 0x0003_0302);
+    let endpoint = Builder::type0(identity(0x02_00_00)).pcie(PcieLayout::default()).build().unwrap();
+    let functions = [("00:01.0", root), ("01:00.0", up), ("02:00.0", down), ("03:00.0", endpoint)];
+    let dump: String = functions.iter().map(|(bdf, space)| space.hexdump(bdf, "function")).collect();
+    let Some(_) = lspci(&dump) else { return };
+    let Some(drawn) = testkit::lspci::lspci(&dump, &["-t"]) else { return };
+    assert_eq!(drawn.trim(), "-[0000:00]---01.0-[01-04]----00.0-[02-04]----00.0-[03]----00.0");
+}

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Extended capabilities as `lspci -F` (package `pciutils`) reads them. Skips, saying so, where `lspci` is missing.
+
+use riser_config::cap::pcie::device_control;
+use riser_config::ext::{acs, aer, dpc, ltr, resizable, sriov, vc};
+use riser_config::*;
+use testkit::functions::{identity, with_all_extended};
+use tlp::{Bdf, Rate, Width};
+
+/// What `lspci -F FILE -vvv -n` prints of these spaces; `None` where there is no `lspci`.
+fn lspci(dump: &str) -> Option<String> {
+    testkit::lspci::lspci(dump, &["-vvv", "-n"])
+}
+
+fn gen5(port: PortType) -> PcieLayout {
+    PcieLayout { rate: Rate::Gt32, width: Width::ALL[2], ..PcieLayout::port(port) }
+}
+
+fn endpoint() -> ConfigSpace {
+    let endpoint = Builder::type0(identity(0x02_00_00))
+        .bar(0, Bar::memory64(16 << 20).prefetchable())
+        .pcie(PcieLayout { end_end_prefixes: 2, ..gen5(PortType::Endpoint) });
+    with_all_extended(endpoint).build().unwrap()
+}
+
+fn root_port() -> ConfigSpace {
+    Builder::type1(identity(0x06_04_00))
+        .pcie(gen5(PortType::RootPort))
+        .advanced_error_reporting()
+        .access_control(AcsLayout::port(8))
+        .downstream_port_containment(DpcLayout { interrupt_message: 3, root_port: true })
+        .precision_time(PtmLayout { requester: false, responder: true, root: true, granularity_ns: 10 })
+        .virtual_channels(VcLayout { vcs: 4, low_priority: 0, weighted: false, weighted_ports: true })
+        .link_capabilities()
+        .build()
+        .unwrap()
+}
+
+/// What lspci 3.9.0 knows by name alone: it prints `<?>` behind these, whatever they hold.
+const NAMES_ONLY: [&str; 5] = [
+    "Data Link Feature <?>",
+    "Physical Layer 16.0 GT/s <?>",
+    "Lane Margining at the Receiver <?>",
+    "Port Arbitration Table",
+    "Vendor Specific Information: ID=0077 Rev=2 Len=010 <?>",
+];
+
+fn assert_clean(text: &str) {
+    for line in text.lines() {
+        assert!(!line.contains("!!!") && !line.contains("access denied"), "{line}");
+        let known = NAMES_ONLY.iter().any(|name| line.contains(name));
+        assert!(known || !line.contains("<?>"), "{line}");
+    }
+}
+
+/// The lines below `Capabilities: [at ..] title`, trimmed.
+fn section<'a>(text: &'a str, title: &str) -> Vec<&'a str> {
+    let mut lines = text.lines().skip_while(|l| !(l.contains("Capabilities: [") && l.contains(title)));
+    assert!(lines.next().is_some(), "no {title}");
+    lines.take_while(|l| l.starts_with("\t\t")).map(str::trim).collect()
+}
+
+fn assert_section(text: &str, title: &str, expected: &[&str]) {
+    assert_eq!(section(text, title), expected, "{title}");
+}
+
+fn set(space: &mut ConfigSpace, id: u16, dw: u16, byte_enables: u8, value: u32) {
+    let at = space.extended_capability(id).unwrap() + dw;
+    space.write(at, byte_enables, value);
+}
+
+#[test]
+fn every_extended_capability_of_an_endpoint() {
+    let mut space = endpoint();
+    set(&mut space, ltr::ID, 1, 0xf, 0x1003_1003);
+    set(&mut space, resizable::ID, 2, 0b0010, 5 << 8);
+    set(&mut space, vc::ID, 8, 0xf, 0x8100_00f0);
+    let Some(text) = lspci(&space.hexdump("01:00.0", "Ethernet controller")) else { return };
+    assert_clean(&text);
+    for line in [
+        "Device Serial Number 00-11-22-ff-fe-33-44-55",
+        "Vendor Specific Information: ID=0077 Rev=2 Len=010 <?>",
+        "Physical Layer 16.0 GT/s <?>",
+        "Lane Margining at the Receiver <?>",
+        "Data Link Feature <?>",
+        "Extended Capability ID 0x2a",
+    ] {
+        assert!(text.contains(line), "{line}");
+    }
+    let rows: [(&str, &[&str]); 10] = [
+        ("(ARI)", &["ARICap:\tMFVC- ACS-, Next Function: 3", "ARICtl:\tMFVC- ACS-, Function Group: 0"]),
+        (
+            "(ATS)",
+            &["ATSCap:\tInvalidate Queue Depth: 00", "ATSCtl:\tEnable-, Smallest Translation Unit: 00"],
+        ),
+        (
+            "(PRI)",
+            &[
+                "PRICtl: Enable- Reset-",
+                "PRISta: RF- UPRGI- Stopped+",
+                "Page Request Capacity: 00000040, Page Request Allocation: 00000000",
+            ],
+        ),
+        ("(PASID)", &["PASIDCap: Exec+ Priv+, Max PASID Width: 14", "PASIDCtl: Enable- Exec- Priv-"]),
+        ("Latency Tolerance Reporting", &["Max snoop latency: 3145728ns", "Max no snoop latency: 3145728ns"]),
+        (
+            "L1 PM Substates",
+            &[
+                "L1SubCap: PCI-PM_L1.2+ PCI-PM_L1.1+ ASPM_L1.2+ ASPM_L1.1+ L1_PM_Substates+",
+                "PortCommonModeRestoreTime=40us PortTPowerOnTime=10us",
+                "L1SubCtl1: PCI-PM_L1.2- PCI-PM_L1.1- ASPM_L1.2- ASPM_L1.1-",
+                "T_CommonMode=0us LTR1.2_Threshold=0ns",
+                "L1SubCtl2: T_PwrOn=10us",
+            ],
+        ),
+        (
+            "Precision Time Measurement",
+            &[
+                "PTMCap: Requester:+ Responder:- Root:-",
+                "PTMClockGranularity: 4ns",
+                "PTMControl: Enabled:- RootSelected:-",
+                "PTMEffectiveGranularity: Unknown",
+            ],
+        ),
+        (
+            "Virtual Channel",
+            &[
+                "Caps:\tLPEVC=1 RefClk=100ns PATEntryBits=1",
+                "Arb:\tFixed+ WRR32+ WRR64- WRR128-",
+                "Ctrl:\tArbSelect=Fixed",
+                "Status:\tInProgress-",
+                "Port Arbitration Table [210] <?>", // of channels: it is lspci's name for both
+                "VC0:\tCaps:\tPATOffset=00 MaxTimeSlots=1 RejSnoopTrans-",
+                "Arb:\tFixed+ WRR32- WRR64- WRR128- TWRR128- WRR256-",
+                "Ctrl:\tEnable+ ID=0 ArbSelect=Fixed TC/VC=ff",
+                "Status:\tNegoPending- InProgress-",
+                "VC1:\tCaps:\tPATOffset=00 MaxTimeSlots=1 RejSnoopTrans-",
+                "Arb:\tFixed+ WRR32- WRR64- WRR128- TWRR128- WRR256-",
+                "Ctrl:\tEnable+ ID=1 ArbSelect=Fixed TC/VC=f0",
+                "Status:\tNegoPending- InProgress-",
+            ],
+        ),
+        (
+            "Resizable BAR",
+            &["BAR 0: current size: 32MB, supported: 1MB 2MB 4MB 8MB 16MB 32MB 64MB 128MB 256MB"],
+        ),
+        ("Secondary PCI Express", &["LnkCtl3: LnkEquIntrruptEn- PerformEqu-", "LaneErrStat: 0"]),
+    ];
+    for (title, lines) in rows {
+        assert_section(&text, title, lines);
+    }
+}
+
+#[test]
+fn single_root_virtualization_field_by_field() {
+    let mut space = endpoint();
+    for (dw, value) in [(4, 12), (8, 2), (9, 0xe000_0000), (10, 0x42), (13, 0xf7e0_0000), (2, 0x19)] {
+        set(&mut space, sriov::ID, dw, 0xf, value);
+    }
+    let state = space.sriov().unwrap();
+    let (first, fourth) = (space.vf_bar(0).unwrap(), space.vf_bar(4).unwrap());
+    let Some(text) = lspci(&space.hexdump("01:00.0", "Ethernet controller")) else { return };
+    assert_clean(&text);
+    let sign = |on: bool| if on { '+' } else { '-' };
+    let control = format!(
+        "IOVCtl:\tEnable{} Migration- Interrupt- MSE{} ARIHierarchy{} 10BitTagReq{}",
+        sign(state.enabled),
+        sign(state.memory_enable),
+        sign(state.ari_hierarchy),
+        sign(state.ten_bit_tag)
+    );
+    assert_eq!(control, "IOVCtl:\tEnable+ Migration- Interrupt- MSE+ ARIHierarchy+ 10BitTagReq-");
+    let numbers = state.numbering;
+    let numbering =
+        format!("VF offset: {}, stride: {}, Device ID: abce", numbers.first_offset, numbers.stride);
+    assert_eq!((first.size, fourth.size, state.page_size), (8 << 10, 8 << 10, 8 << 10));
+    let total = state.total_vfs;
+    assert_section(
+        &text,
+        "(SR-IOV)",
+        &[
+            "IOVCap:\tMigration- 10BitTagReq- Interrupt Message Number: 000",
+            &control,
+            "IOVSta:\tMigration-",
+            &format!(
+                "Initial VFs: {total}, Total VFs: {total}, Number of VFs: {}, Function Dependency Link: 00",
+                12
+            ),
+            &numbering,
+            "Supported Page Size: 00000553, System Page Size: 00000002",
+            &format!("Region 0: Memory at {:016x} (64-bit, prefetchable)", first.address),
+            &format!("Region 4: Memory at {:08x} (32-bit, non-prefetchable)", fourth.address),
+            "VF Migration: offset: 00000000, BIR: 0",
+        ],
+    );
+    assert_eq!((first.address, fourth.address), (0x42_e000_0000, 0xf7e0_0000));
+}
+
+/// Errors logged here, then what lspci says of Advanced Error Reporting.
+#[test]
+fn advanced_error_reporting_field_by_field() {
+    let mut space = root_port();
+    let control = space.pcie_capability().unwrap() + 2;
+    let reporting = device_control::CORRECTABLE_REPORTING | device_control::NON_FATAL_REPORTING;
+    space.write(control, 0b0001, reporting);
+    set(&mut space, aer::ID, aer::UNCORRECTABLE_MASK, 0xf, Uncorrectable::CompletionTimeout.mask());
+    set(&mut space, aer::ID, aer::CORRECTABLE_MASK, 0xf, Correctable::BadDllp.mask());
+    set(&mut space, aer::ID, aer::SEVERITY, 0xf, Uncorrectable::PoisonedTlp.mask());
+    set(&mut space, aer::ID, aer::ROOT_COMMAND, 0xf, 5);
+    set(&mut space, aer::ID, aer::CONTROL, 0xf, aer::control::ECRC_CHECK);
+    let header = [0x4000_0001, 0x0300_000f, 0xdead_bee0, 0];
+    let source = Bdf::from_bits(0x0308);
+    let _ = space.log(ErrorReport::new(Uncorrectable::Ecrc).header(header));
+    let _ = space.log(ErrorReport::new(Uncorrectable::CompletionTimeout));
+    let _ = space.log(ErrorReport::new(Uncorrectable::SurpriseDown));
+    let _ = space.log(ErrorReport::new(Correctable::ReplayTimerTimeout));
+    space.root_error(ErrorMessage::Correctable, source);
+    space.root_error(ErrorMessage::Fatal, source);
+    set(&mut space, acs::ID, 1, 0b0100, 0x0015_0000);
+    set(&mut space, dpc::ID, 1, 0b0100, 0x000a_0000);
+    assert!(space.dpc_message(ErrorMessage::NonFatal, source));
+    let Some(text) = lspci(&space.hexdump("00:01.0", "PCI bridge")) else { return };
+    assert_clean(&text);
+    assert_section(
+        &text,
+        "Advanced Error Reporting",
+        &[
+            "UESta:\tDLP- SDES+ TLP- FCP- CmpltTO+ CmpltAbrt- UnxCmplt- RxOF- MalfTLP- ECRC+ UnsupReq- ACSViol-",
+            "UEMsk:\tDLP- SDES- TLP- FCP- CmpltTO+ CmpltAbrt- UnxCmplt- RxOF- MalfTLP- ECRC- UnsupReq- ACSViol-",
+            "UESvrt:\tDLP- SDES- TLP+ FCP- CmpltTO- CmpltAbrt- UnxCmplt- RxOF- MalfTLP- ECRC- UnsupReq- ACSViol-",
+            "CESta:\tRxErr- BadTLP- BadDLLP- Rollover- Timeout+ AdvNonFatalErr-",
+            "CEMsk:\tRxErr- BadTLP- BadDLLP+ Rollover- Timeout- AdvNonFatalErr-",
+            "AERCap:\tFirst Error Pointer: 13, ECRCGenCap+ ECRCGenEn- ECRCChkCap+ ECRCChkEn+",
+            "MultHdrRecCap- MultHdrRecEn- TLPPfxPres- HdrLogCap+",
+            "HeaderLog: 40000001 0300000f deadbee0 00000000",
+            "RootCmd: CERptEn+ NFERptEn- FERptEn+",
+            "RootSta: CERcvd+ MultCERcvd- UERcvd+ MultUERcvd-",
+            "FirstFatal+ NonFatalMsg- FatalMsg+ IntMsg 0",
+            "ErrorSrc: ERR_COR: 0308 ERR_FATAL/NONFATAL: 0308",
+        ],
+    );
+    assert_section(
+        &text,
+        "Access Control Services",
+        &[
+            "ACSCap:\tSrcValid+ TransBlk+ ReqRedir+ CmpltRedir+ UpstreamFwd+ EgressCtrl+ DirectTrans+",
+            "ACSCtl:\tSrcValid+ TransBlk- ReqRedir+ CmpltRedir- UpstreamFwd+ EgressCtrl- DirectTrans-",
+        ],
+    );
+    assert_section(
+        &text,
+        "Downstream Port Containment",
+        &[
+            "DpcCap:\tINT Msg #3, RPExt+ PoisonedTLP+ SwTrigger+ RP PIO Log 9, DL_ActiveErr+",
+            "DpcCtl:\tTrigger:2 Cmpl- INT+ ErrCor- PoisonedTLP- SwTrigger- DL_ActiveErr-",
+            "DpcSta:\tTrigger+ Reason:01 INT+ RPBusy- TriggerExt:00 RP PIO ErrPtr:1f",
+            "Source:\t0308",
+        ],
+    );
+}
+
+#[test]
+fn a_root_ports_channels() {
+    let Some(text) = lspci(&root_port().hexdump("00:01.0", "PCI bridge")) else { return };
+    assert_clean(&text);
+    let lines = section(&text, "Virtual Channel");
+    assert_eq!(lines[0], "Caps:\tLPEVC=0 RefClk=100ns PATEntryBits=8");
+    assert_eq!(
+        lines.iter().filter(|l| l.contains("Fixed+ WRR32+ WRR64- WRR128- TWRR128- WRR256-")).count(),
+        4
+    );
+    assert_eq!(lines.iter().filter(|l| **l == "Port Arbitration Table <?>").count(), 4);
+    assert_eq!(
+        section(&text, "Precision Time Measurement")[..2],
+        ["PTMCap: Requester:- Responder:+ Root:+", "PTMClockGranularity: 10ns"]
+    );
+}

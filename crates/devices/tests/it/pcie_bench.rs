@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The benchmark device on a host whose every DMA read takes 500 ns and whose writes take no time.
+
+use crate::common::{Event, Loopback, found};
+use config::PcieLayout;
+use host::AsyncProgram;
+use host::caches::CachePreparation;
+use plug::MemoryKind;
+use riser_devices::pcie_bench::*;
+use std::collections::BTreeMap;
+use tlp::{Duration, PayloadPool};
+
+/// Runs a benchmark; what it measured, and what passed.
+fn run(settings: &Settings) -> (Result<(), String>, Transfers, Loopback) {
+    run_on(settings, |_| {})
+}
+
+fn run_on(
+    settings: &Settings,
+    prepare: impl FnOnce(&mut Loopback),
+) -> (Result<(), String>, Transfers, Loopback) {
+    let results = plug::Shared::default();
+    let bench = function(settings.clone(), PcieLayout::default(), &PayloadPool::new(), &results).unwrap();
+    let mut host = Loopback::new(bench);
+    prepare(&mut host);
+    let window = Window::of(settings, MemoryKind::High);
+    let start = |cpu| driver(cpu, found(0, BAR_BYTES), window);
+    let mut program = AsyncProgram::new(host.memory.clone(), start);
+    let outcome = host.run(&mut program);
+    (outcome, results.take(), host)
+}
+
+fn settings(test: Test) -> Settings {
+    Settings { test, transfers: 200, warm_up: 10, outstanding: 8, ..Settings::default() }
+}
+
+fn reads(host: &Loopback) -> Vec<u64> {
+    let address = |e: &Event| if let Event::DmaRead(address, _) = e { Some(*address) } else { None };
+    host.log.iter().filter_map(address).collect()
+}
+
+fn writes(host: &Loopback) -> Vec<u64> {
+    let address = |e: &Event| if let Event::DmaWrite(address, _) = e { Some(*address) } else { None };
+    host.log.iter().filter_map(address).collect()
+}
+
+#[test]
+fn lat_rd_is_one_read_at_a_time_and_each_is_timed() {
+    let (outcome, results, host) = run(&settings(Test::LatRd));
+    assert_eq!(outcome, Ok(()));
+    assert_eq!(results.latencies_ps, vec![500_000; 200]);
+    assert_eq!(
+        (results.transfers, results.ended, results.bytes_read, results.bytes_written),
+        (200, 210, 12_800, 0)
+    );
+    assert_eq!(results.elapsed(), Duration::from_us(100));
+    assert_eq!((host.most_reads, results.phase), (1, Phase::Done));
+    assert_eq!(host.log.iter().filter(|e| **e == Event::Interrupt(0)).count(), 1);
+}
+
+#[test]
+fn lat_wrrd_reads_where_it_wrote() {
+    let (outcome, results, host) = run(&Settings { carry: true, ..settings(Test::LatWrRd) });
+    assert_eq!(outcome, Ok(()));
+    assert_eq!((results.bytes_read, results.bytes_written), (12_800, 12_800));
+    assert_eq!(results.latencies_ps.len(), 200);
+    let dma: Vec<&Event> =
+        host.log.iter().filter(|e| matches!(e, Event::DmaRead(..) | Event::DmaWrite(..))).collect();
+    assert_eq!(dma.len(), 420);
+    for pair in dma.chunks(2) {
+        let [Event::DmaWrite(written, bytes), Event::DmaRead(read, 64)] = pair else { panic!("{pair:?}") };
+        assert_eq!((written, bytes.len()), (read, 64));
+    }
+}
+
+#[test]
+fn bw_rd_keeps_as_many_reads_under_way_as_it_is_told() {
+    for outstanding in [1, 8, 32] {
+        let (outcome, results, host) = run(&Settings { outstanding, ..settings(Test::BwRd) });
+        assert_eq!(outcome, Ok(()));
+        assert_eq!(host.most_reads, usize::from(outstanding));
+        assert!(results.latencies_ps.is_empty());
+        assert_eq!((results.transfers, results.bytes_read), (200, 12_800));
+        // The load goes on until the last that counts has ended, and then stops.
+        let issued = reads(&host).len() as u64;
+        assert!((210..210 + 2 * u64::from(outstanding)).contains(&issued), "{issued}");
+        assert_eq!(results.ended, issued);
+    }
+    let one = run(&Settings { outstanding: 1, ..settings(Test::BwRd) }).1;
+    assert_eq!(one.elapsed(), Duration::from_us(100), "200 times 500 ns");
+}
+
+#[test]
+fn bw_wr_only_writes_and_bw_rdwr_does_both_in_turn() {
+    let (outcome, results, host) = run(&Settings { carry: true, ..settings(Test::BwWr) });
+    assert_eq!((outcome, results.bytes_read, results.bytes_written), (Ok(()), 0, 12_800));
+    assert_eq!(reads(&host).len(), 0);
+
+    let both = Settings { transfers: 2_000, ..settings(Test::BwRdWr) };
+    let (outcome, results, host) = run(&both);
+    assert_eq!(outcome, Ok(()));
+    assert_eq!(results.bytes_read + results.bytes_written, 2_000 * 64);
+    let (reads, writes) = (reads(&host).len(), writes(&host).len());
+    assert!(reads.abs_diff(writes) <= 1, "{reads} reads, {writes} writes");
+}
+
+#[test]
+fn transfers_stay_in_the_window_at_their_offset() {
+    let odd = Settings { host_offset_bytes: 5, size_bytes: 100, window_bytes: 8192, ..settings(Test::BwRd) };
+    let (_, _, host) = run(&odd);
+    // The window is the first that was taken from high memory; 32 units of 128 B in each 4 KiB.
+    let mut seen = BTreeMap::new();
+    for address in reads(&host) {
+        let offset = address - (4 << 30);
+        assert!(offset + 100 <= 8192 && offset % 128 == 5);
+        *seen.entry(offset).or_insert(0) += 1;
+    }
+    assert!(seen.len() > 40 && seen.len() <= 64, "random: {} of 64 units in 210 draws", seen.len());
+    let sequential = Settings { pattern: Pattern::Sequential, ..odd };
+    let expected: Vec<u64> = (0..64).map(|n| (4 << 30) + n * 128 + 5).collect();
+    assert_eq!(reads(&run(&sequential).2)[..64], expected);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    let run = |seed| run(&Settings { seed, ..settings(Test::BwRdWr) }).2.log;
+    assert_eq!(run(3), run(3));
+    assert_ne!(run(3), run(4));
+}
+
+#[test]
+fn without_a_warm_up_it_measures_from_the_start() {
+    let (_, results, _) = run(&Settings { warm_up: 0, ..settings(Test::LatRd) });
+    assert_eq!((results.transfers, results.ended), (200, 200));
+    assert_eq!(results.elapsed(), Duration::from_us(100));
+}
+
+/// Latency figures of the card, and the latency that they lead to over 500 ns of the host, in ns: read, write and read.
+#[test]
+fn what_the_card_costs_is_added() {
+    let ns = Duration::from_ns;
+    let write = WriteCosts { pull: ns(40), ..WriteCosts::default() };
+    let read = ReadCosts { push: ns(7), push_word: ns(1), ..ReadCosts::default() };
+    let rows = [
+        (CardCosts { dma_issue: ns(100), ..CardCosts::default() }, CardPath::Dma, 600, 700),
+        (CardCosts { dma_issue: ns(100), dma_done: ns(50), ..CardCosts::default() }, CardPath::Dma, 650, 800),
+        (CardCosts { write, ..CardCosts::default() }, CardPath::Dma, 500, 540),
+        (CardCosts { read, ..CardCosts::default() }, CardPath::Dma, 515, 515),
+        (CardCosts { dma_issue: ns(100), write, read, ..CardCosts::default() }, CardPath::Command, 500, 500),
+        (
+            CardCosts { command_issue: ns(60), command_done: ns(40), ..CardCosts::default() },
+            CardPath::Command,
+            600,
+            600,
+        ),
+        (CardCosts { command_word: ns(1), ..CardCosts::default() }, CardPath::Command, 508, 508),
+    ];
+    for (costs, path, alone, behind) in rows {
+        let timed = |test| run(&Settings { costs, path, ..settings(test) }).1.latencies_ps;
+        assert_eq!(timed(Test::LatRd), vec![alone * 1_000; 200], "{costs:?}");
+        assert_eq!(timed(Test::LatWrRd), vec![behind * 1_000; 200], "{costs:?}");
+    }
+}
+
+/// Stages take one transfer after the other: figures, test, ns between transfers of 64 B.
+#[test]
+fn stages_bound_bandwidth() {
+    let ns = Duration::from_ns;
+    let none = CardCosts::default();
+    let rows = [
+        (CardCosts { write: WriteCosts { pull: ns(100), ..none.write }, ..none }, Test::BwWr, 100),
+        (CardCosts { read: ReadCosts { push: ns(100), ..none.read }, ..none }, Test::BwRd, 100),
+        (CardCosts { read: ReadCosts { slots: 4, ..none.read }, ..none }, Test::BwRd, 125),
+    ];
+    for (costs, test, between) in rows {
+        let (_, results, host) = run(&Settings { costs, outstanding: 32, ..settings(test) });
+        assert_eq!(results.elapsed(), ns(between) * 200, "{costs:?}");
+        assert!(costs.read.slots == 0 || host.most_reads == 4, "{}", host.most_reads);
+    }
+}
+
+/// A read of four requests takes four slots at once and gives each back: with six slots there is one read at a time.
+#[test]
+fn long_reads_are_cut_and_share_slots() {
+    let read = ReadCosts { slots: 6, request_bytes: 512, ..ReadCosts::default() };
+    let costs = CardCosts { read, ..CardCosts::default() };
+    let long = Settings { costs, size_bytes: 2048, outstanding: 88, carry: true, ..settings(Test::BwRd) };
+    let (outcome, results, host) = run(&long);
+    assert_eq!((outcome, results.bytes_read), (Ok(()), 200 * 2048));
+    assert_eq!(results.elapsed(), Duration::from_ns(500) * 200, "one after the other");
+    let lengths: Vec<u32> =
+        host.log.iter().filter_map(|e| if let Event::DmaRead(_, n) = e { Some(*n) } else { None }).collect();
+    assert!(lengths.iter().all(|n| *n == 512) && host.most_reads == 4, "{}", host.most_reads);
+}
+
+/// Read requests end at multiples of Max_Read_Request_Size, but no further apart than the card would have them. Rows: the
+/// card's figure, Max_Read_Request_Size, and the requests of 2048 B at offset 64 of a multiple of either.
+#[test]
+fn requests_end_where_max_read_request_size_says() {
+    let rows: [(u32, u32, &[u32]); 4] = [
+        (4096, 512, &[448, 512, 512, 512, 64]),
+        (4096, 1024, &[960, 1024, 64]),
+        (4096, 4096, &[2048]),
+        (512, 4096, &[448, 512, 512, 512, 64]),
+    ];
+    for (request_bytes, max_read_request_bytes, expected) in rows {
+        let read = ReadCosts { slots: 20, request_bytes, ..ReadCosts::default() };
+        let costs = CardCosts { read, ..CardCosts::default() };
+        let one = Settings {
+            costs,
+            max_read_request_bytes,
+            size_bytes: 2048,
+            window_bytes: 4096,
+            host_offset_bytes: 63,
+            outstanding: 1,
+            pattern: Pattern::Sequential,
+            ..settings(Test::BwRd)
+        };
+        let (_, _, host) = run(&one);
+        let lengths =
+            host.log.iter().filter_map(|e| if let Event::DmaRead(_, n) = e { Some(*n) } else { None });
+        // At offset 63 the first is a byte longer, and the last shorter.
+        let mut expected = expected.to_vec();
+        if expected.len() > 1 {
+            expected[0] += 1;
+            *expected.last_mut().unwrap() -= 1;
+        }
+        assert_eq!(lengths.take(expected.len()).collect::<Vec<_>>(), expected, "{max_read_request_bytes}");
+    }
+}
+
+#[test]
+fn writes_leave_as_the_card_cuts_them() {
+    let write = WriteCosts { boundary_bytes: 128, full_bytes: 256, ..WriteCosts::default() };
+    let costs = CardCosts { dma_done: Duration::from_ns(1), write, ..CardCosts::default() };
+    let odd = Settings { costs, size_bytes: 300, host_offset_bytes: 1, carry: true, ..settings(Test::BwWr) };
+    let sequential = Settings { pattern: Pattern::Sequential, outstanding: 1, ..odd };
+    let (_, _, host) = run(&sequential);
+    let cut: Vec<(u64, usize)> = host
+        .log
+        .iter()
+        .filter_map(|e| {
+            if let Event::DmaWrite(at, data) = e { Some((*at - (4 << 30), data.len())) } else { None }
+        })
+        .collect();
+    assert_eq!(cut[..5], [(1, 127), (128, 128), (256, 45), (321, 63), (384, 128)]);
+}
+
+/// The card's clock tells multiples of its tick, and transfers begin at any place between two: the mean is right.
+#[test]
+fn latencies_are_those_of_the_cards_clock() {
+    let costs = CardCosts {
+        clock: CardClock { mhz: 1200, tick_cycles: 16 },
+        loop_time: Duration::from_ns(190),
+        loop_spread: Duration::from_ns(20),
+        ..CardCosts::default()
+    };
+    let (_, results, _) = run(&Settings { costs, transfers: 4_000, ..settings(Test::LatRd) });
+    let legal = [493_333, 506_667];
+    assert!(results.latencies_ps.iter().all(|ps| legal.contains(ps)));
+    let mean = results.latencies_ps.iter().sum::<u64>() / 4_000;
+    assert!((499_500..500_500).contains(&mean), "{mean}");
+    let each = results.elapsed().as_ps() / 4_000;
+    assert!((699_000..701_000).contains(&each), "500 ns and a loop of 190 to 210: {each}");
+}
+
+#[test]
+fn the_driver_prepares_the_caches() {
+    use CachePreparation::*;
+    let (address, requester, bytes) = (4 << 30, found(0, BAR_BYTES).bdf, 8192);
+    let rows = [
+        (CacheState::Cold, vec![ThrashByHost]),
+        (CacheState::HostWarm, vec![ThrashByHost, WriteByHost { address, bytes }]),
+        (CacheState::DeviceWarm, vec![ThrashByHost, WriteByDevice { requester, address, bytes, passes: 2 }]),
+    ];
+    for (cache, prepared) in rows {
+        let (outcome, _, host) = run(&Settings { cache, ..settings(Test::BwRd) });
+        assert_eq!((outcome, host.prepared), (Ok(()), prepared));
+    }
+    let (outcome, _, host) =
+        run_on(&Settings { cache: CacheState::DeviceThrash, ..settings(Test::BwRd) }, |host| {
+            host.memory = host::HostMemory::new(16 << 20, 64 << 20).unwrap();
+        });
+    let thrash = ThrashByDevice { requester, address, bytes: 64 << 20, seed: 1 };
+    assert_eq!((outcome, host.prepared), (Ok(()), vec![ThrashByHost, thrash]));
+}
+
+#[test]
+fn a_failed_transfer_ends_the_test() {
+    for error in ERRORS {
+        let (outcome, results, host) = run_on(&settings(Test::BwRd), |host| host.fail_reads = Some(error));
+        let message = format!("function 01:00.0 [7269:0000]: a transfer failed: {error}");
+        assert_eq!(outcome, Err(message));
+        assert_eq!((results.failure, results.phase, results.transfers), (Some(error), Phase::Done, 0));
+        assert!(reads(&host).len() <= 8, "the workers stop");
+    }
+    let beyond = Settings { window_bytes: 1 << 30, ..settings(Test::BwRd) };
+    assert!(
+        run(&beyond).0.unwrap_err().starts_with("function 01:00.0 [7269:0000], window: 1073741824 bytes")
+    );
+}
+
+/// The window may be written in halves; status is read-only; a second start while the first runs is nothing; and a test
+/// may be run again.
+#[test]
+fn registers() {
+    let results = plug::Shared::default();
+    let slow = settings(Test::LatRd);
+    let bench = function(slow, PcieLayout::default(), &PayloadPool::new(), &results).unwrap();
+    let mut host = Loopback::new(bench);
+    let mut program = AsyncProgram::new(host.memory.clone(), async |cpu| {
+        let base = found(0, BAR_BYTES).address(0, 0)?;
+        let text = |e: host::HostError| e.to_string();
+        let (status, idle, running, done) = (base + 12, 0, 1, 2);
+        assert_eq!(cpu.read_u32(status).await, Ok(idle));
+        cpu.write_u32(base, 0x1000).await.map_err(text)?;
+        cpu.write_u32(base + 4, 0x1).await.map_err(text)?;
+        assert_eq!(cpu.read_u64(base).await, Ok(0x1_0000_1000));
+        cpu.write(base, [0xffu8; 16]).await.map_err(text)?;
+        cpu.write_u32(status, done).await.map_err(text)?;
+        assert_eq!((cpu.read_u64(base).await, cpu.read_u32(status).await), (Ok(0x1_0000_1000), Ok(idle)));
+        for _ in 0..2 {
+            for _ in 0..2 {
+                cpu.write_u32(base + 8, 1).await.map_err(text)?;
+                assert_eq!(cpu.read_u32(status).await, Ok(running));
+            }
+            cpu.interrupt(32).await;
+            assert_eq!(cpu.read_u32(status).await, Ok(done));
+        }
+        assert!(cpu.read_u32(base + 20).await.is_err(), "no register there");
+        Ok::<(), String>(())
+    });
+    host.run(&mut program).unwrap();
+    assert_eq!(reads(&host).len(), 420, "two runs");
+    assert_eq!(results.get().transfers, 200, "of the second run");
+}
+
+/// Settings that are refused, and what is said.
+#[test]
+fn settings_that_are_not_legal_are_refused() {
+    let ok = Settings::default;
+    let rows = [
+        (
+            Settings { size_bytes: 0, ..ok() },
+            "transfers of 0 bytes at host offset 0: legal are sizes from 1 and offsets 0 to 63, together at most 4096",
+        ),
+        (
+            Settings { size_bytes: 4096, host_offset_bytes: 1, ..ok() },
+            "transfers of 4096 bytes at host offset 1: legal are sizes from 1 and offsets 0 to 63, together at most 4096",
+        ),
+        (
+            Settings { host_offset_bytes: 64, ..ok() },
+            "transfers of 64 bytes at host offset 64: legal are sizes from 1 and offsets 0 to 63, together at most 4096",
+        ),
+        (
+            Settings { window_bytes: 127, size_bytes: 65, ..ok() },
+            "window of 127 bytes: legal are 128 (one unit) to 274877906944",
+        ),
+        (Settings { outstanding: 0, ..ok() }, "0 transfers under way: legal are 1 to 1024"),
+        (
+            Settings { transfers: 0, ..ok() },
+            "0 transfers: legal are 1 to 16777216 in a latency test, from 1 in a bandwidth test",
+        ),
+        (
+            Settings { transfers: 1 << 25, test: Test::LatRd, ..ok() },
+            "33554432 transfers: legal are 1 to 16777216 in a latency test, from 1 in a bandwidth test",
+        ),
+        (Settings { device_offset_bytes: 64, ..ok() }, "device offset of 64 bytes: legal are 0 to 63"),
+        (
+            Settings { path: CardPath::Command, size_bytes: 129, ..ok() },
+            "transfers of 129 bytes by the command interface: legal are 1 to 128",
+        ),
+    ];
+    for (settings, message) in rows {
+        assert_eq!(settings.check().unwrap_err().to_string(), message);
+    }
+}

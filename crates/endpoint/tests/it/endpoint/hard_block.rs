@@ -1,0 +1,611 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A design of raw TLPs behind a front: what reaches it, which of its TLPs leave, and what the front answers itself.
+
+use crate::endpoint::harness::*;
+use config::{Builder, ConfigSpace, Identity, PcieLayout};
+use device::*;
+use riser_endpoint::hard_block::{
+    DesignInput, DesignOutput, DesignRequest, HardBlock, RefusedTlp, Target, TlpDesign,
+};
+use riser_endpoint::*;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+use tlp::*;
+
+#[derive(Default)]
+struct Moves {
+    inputs: Vec<DesignInput>,
+    outputs: [VecDeque<DesignOutput>; 3],
+    taken: VecDeque<Token>,
+    timeout: Option<Time>,
+    sends_wrong: bool,
+}
+
+/// A design whose every move a test makes; it takes requests by itself.
+#[derive(Clone, Default)]
+struct Scripted(Rc<RefCell<Moves>>);
+
+impl TlpDesign for Scripted {
+    fn handle(&mut self, _now: Time, input: DesignInput) {
+        let moves = &mut *self.0.borrow_mut();
+        if let DesignInput::Request(request) = &input {
+            moves.taken.push_back(request.token);
+        }
+        moves.inputs.push(input);
+    }
+
+    fn poll_output(&mut self, _now: Time, class: Class) -> Option<DesignOutput> {
+        self.0.borrow_mut().outputs[class.index()].pop_front()
+    }
+
+    fn poll_taken(&mut self) -> Option<Token> {
+        self.0.borrow_mut().taken.pop_front()
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.0.borrow().timeout
+    }
+
+    fn sends_wrong(&self, _: &RefusedTlp) -> bool {
+        self.0.borrow().sends_wrong
+    }
+
+    fn messages(&self, function: u16) -> message::MessageCodes {
+        if function == 1 { message::MessageCodes::of(&[0x7e]) } else { message::MessageCodes::NONE }
+    }
+}
+
+struct Block {
+    port: HardBlock<Scripted>,
+    design: Scripted,
+}
+
+impl Block {
+    /// Two functions as those of [`Bench::with_functions`]; 32 tags, since extended ones are not enabled.
+    fn new() -> Block {
+        Block::of(vec![space(), space()], EndpointLimits::default())
+    }
+
+    fn of(spaces: Vec<ConfigSpace>, limits: EndpointLimits) -> Block {
+        let design = Scripted::default();
+        let count = spaces.len() as u16;
+        let mut port = HardBlock::new("block", spaces, limits, PayloadPool::new(), design.clone()).unwrap();
+        for f in 0..count {
+            let bar = BAR0 + u64::from(f) * 0x1_0000;
+            let id = Bdf::from_bits(EP.bits() + f);
+            for (dw, value) in [
+                (4, bar as u32),
+                (5, (bar >> 32) as u32),
+                (6, BAR2 as u32 + u32::from(f) * 0x1000),
+                (COMMAND, 0x6),
+                (DEVICE_CONTROL, 0x2830),
+            ] {
+                port.write_config(Time::ZERO, id, dw, 0xf, value);
+            }
+        }
+        design.0.borrow_mut().inputs.clear();
+        Block { port, design }
+    }
+
+    fn push(&self, output: DesignOutput) {
+        let class = match &output {
+            DesignOutput::Tlp { tlp, .. } | DesignOutput::Relayed { tlp, .. } => tlp.class(),
+            _ => Class::Posted,
+        };
+        self.design.0.borrow_mut().outputs[class.index()].push_back(output);
+    }
+
+    fn sends(&self, function: u16, tlp: Tlp) {
+        self.push(DesignOutput::Tlp { function, tlp });
+    }
+
+    fn poll(&mut self, class: Class) -> Option<Tlp> {
+        assert!(self.port.ready().contains(Ready::output(class)));
+        self.port.poll_tlp(Time::ZERO, class, TcSet::ALL)
+    }
+
+    fn handle(&mut self, tlp: Tlp) {
+        self.port.handle_tlp(Time::ZERO, tlp);
+    }
+
+    fn inputs(&self) -> Vec<DesignInput> {
+        std::mem::take(&mut self.design.0.borrow_mut().inputs)
+    }
+
+    fn requests(&self) -> Vec<DesignRequest> {
+        let request = |i| if let DesignInput::Request(r) = i { Some(r) } else { None };
+        self.inputs().into_iter().filter_map(request).collect()
+    }
+
+    /// Why the design's TLPs were not sent.
+    fn refused(&mut self, class: Class) -> Vec<RefusedTlp> {
+        assert!(self.poll(class).is_none());
+        let refused = |i| if let DesignInput::Refused { why, .. } = i { Some(why) } else { None };
+        self.inputs().into_iter().filter_map(refused).collect()
+    }
+}
+
+/// A read of host memory with a tag and a Requester ID as the design says.
+fn dma(requester: u16, tag: u16, address: u64, len: u32) -> Tlp {
+    let mut tlp = mrd(tag, address, len);
+    tlp.repr.set_transaction(Bdf::from_bits(requester), Tag::from_bits(tag));
+    tlp
+}
+
+/// Completions of a read that the design has got, with bytes of its own, cut at `piece` bytes.
+fn answers(request: &DesignRequest, piece: u32) -> Vec<Tlp> {
+    let asked = Asked::of(&request.tlp.repr).unwrap();
+    let bytes: Vec<u8> = (0..asked.bytes.byte_count).map(|n| byte_at(u64::from(n))).collect();
+    let cut = |(n, part): (usize, &[u8])| {
+        let repr = asked.with_data(Bdf::default(), n as u32 * piece, part.len() as u32);
+        Tlp::new(repr, Data::Carried(PayloadPool::new().copy(part)))
+    };
+    bytes.chunks(piece as usize).enumerate().map(cut).collect()
+}
+
+#[test]
+fn requests_to_bars_come_out_as_tlps_and_are_answered_by_them() {
+    let mut block = Block::new();
+    block.handle(mwr(BAR0 + 0x1_0040, &[1, 2, 3, 4]));
+    block.handle(mrd(7, BAR0 + 0x100, 256));
+    let [write, read] = &block.requests()[..] else { panic!("two requests") };
+    let at = |bar, offset| Target::Bar { bar: BarIndex(bar), offset };
+    assert_eq!((write.function, write.target), (1, at(0, 0x40)));
+    assert_eq!(write.tlp.data.bytes(), Some(&[1, 2, 3, 4][..]));
+    assert_eq!((read.function, read.target), (0, at(0, 0x100)));
+    // Their credits return as it takes them.
+    assert_eq!(std::iter::from_fn(|| block.port.poll_credits()).count(), 2);
+
+    let sent = answers(read, 128);
+    for tlp in &sent {
+        block.sends(0, tlp.clone());
+        let left = block.poll(Class::Completion).unwrap();
+        let (ours, theirs) = (completion(&left), completion(tlp));
+        assert_eq!(ours, Completion { completer: EP, ..theirs }, "the Completer ID is put right");
+        assert_eq!(left.data, tlp.data);
+    }
+    // The request was answered: any further completion answers nothing.
+    block.sends(0, sent[0].clone());
+    assert_eq!(block.refused(Class::Completion), [RefusedTlp::NoRequest]);
+}
+
+#[test]
+fn what_the_front_knows_itself_never_reaches_the_design() {
+    let mut block = Block::new();
+    // A register, an address of nobody, the MSI-X table, a message that function 0 does not take, a function that is not there.
+    block.handle(cfg(Access::Read, EP, 0, 0xf, &[]));
+    block.handle(mrd(1, 0x5000, 4));
+    block.handle(mrd(2, BAR2, 4));
+    block.handle(cfg(Access::Read, Bdf::from_bits(EP.bits() + 5), 0, 0xf, &[]));
+    let left: Vec<Completion> =
+        std::iter::from_fn(|| block.poll(Class::Completion)).map(|t| completion(&t)).collect();
+    let statuses: Vec<Status> = left.iter().map(|c| c.status).collect();
+    let (good, bad) = (Status::Success, Status::UnsupportedRequest);
+    assert_eq!(statuses, [good, bad, good, bad]);
+    assert!(block.requests().is_empty());
+
+    // Function 1 takes this one.
+    let (routing, requester) = (MessageRouting::Local, HOST);
+    let (tag, header) = (Tag::default(), [0; 8]);
+    let message = |code| Message { routing, requester, tag, code, header, length_dw: None };
+    let message = |code| Tlp::new(Repr::new(Body::Message(message(code))), Data::NONE);
+    block.handle(message(0x7e));
+    let [request] = &block.requests()[..] else { panic!("one message") };
+    assert_eq!((request.function, request.target), (1, Target::Function));
+}
+
+#[test]
+fn a_design_reads_with_tags_of_its_own() {
+    let mut block = Block::new();
+    // Tag 21 of either function; what stands for the Requester ID is the design's own business.
+    for (function, requester) in [(0, 0x1234), (1, 0)] {
+        block.sends(function, dma(requester, 21, 0x7_0040, 256));
+        let read = block.poll(Class::NonPosted).unwrap();
+        assert_eq!(read.repr.transaction(), (Bdf::from_bits(EP.bits() + function), Tag::from_bits(21)));
+        for answer in answer(&read) {
+            block.handle(answer);
+        }
+        let back: Vec<Tlp> = block
+            .inputs()
+            .into_iter()
+            .filter_map(|i| if let DesignInput::Completion { tlp, .. } = i { Some(tlp) } else { None })
+            .collect();
+        assert!(back.iter().all(|t| t.repr.transaction() == (Bdf::from_bits(requester), Tag::from_bits(21))));
+        let bytes: Vec<u8> = back.iter().flat_map(|t| t.data.bytes().unwrap().to_vec()).collect();
+        assert_eq!(bytes, (0x7_0040..0x7_0140).map(byte_at).collect::<Vec<u8>>());
+        assert!(completion(back.last().unwrap()).is_last());
+    }
+    assert_eq!(block.port.counters().completions, 2);
+    // The tag is free again, and taken while it is under way.
+    block.sends(0, dma(0, 21, 0x1000, 4));
+    assert!(block.poll(Class::NonPosted).is_some());
+    block.sends(0, dma(0, 21, 0x1000, 4));
+    assert_eq!(block.refused(Class::NonPosted), [RefusedTlp::Tag(21)]);
+}
+
+/// Requesters behind the design, with the same tags: each hears of its own, and one that finds no tag waits for it.
+#[test]
+fn requesters_behind_a_design_borrow_tags() {
+    let mut block = Block::new();
+    for n in 0..33u16 {
+        block.push(DesignOutput::Relayed { function: 0, tlp: dma(0x4000 + n, 5, 0x1000 * u64::from(n), 8) });
+    }
+    let mut sent: Vec<Tlp> = std::iter::from_fn(|| block.poll(Class::NonPosted)).collect();
+    let mut tags: Vec<u16> = sent.iter().map(|t| t.repr.transaction().1.bits()).collect();
+    assert!(sent.iter().all(|t| t.repr.transaction().0 == EP));
+    tags.sort_unstable();
+    assert_eq!(tags, (0..32).collect::<Vec<u16>>(), "all that are enabled");
+    block.handle(answer(&sent[30])[0].clone());
+    sent.extend(block.poll(Class::NonPosted));
+    assert_eq!(sent.len(), 33, "its tag went to the one that waited");
+    for read in sent.iter().enumerate().filter(|(n, _)| *n != 30).map(|(_, read)| read) {
+        block.handle(answer(read)[0].clone());
+    }
+    let mut heard: Vec<(u16, u64)> = block
+        .inputs()
+        .into_iter()
+        .filter_map(|i| if let DesignInput::Completion { tlp, .. } = i { Some(tlp) } else { None })
+        .map(|t| {
+            assert_eq!(t.repr.transaction().1.bits(), 5);
+            (t.repr.transaction().0.bits(), u64::from(t.data.bytes().unwrap()[0]))
+        })
+        .collect();
+    heard.sort_unstable();
+    let expected = (0..33u16).map(|n| (0x4000 + n, u64::from(byte_at(0x1000 * u64::from(n)))));
+    assert_eq!(heard, expected.collect::<Vec<_>>());
+}
+
+/// Where functions share their tags, one that another function has is not free, for a request of the design's own tag or for one
+/// that borrows; and it comes back with its last completion, or when its rest is over.
+#[test]
+fn functions_of_one_pool_have_no_tag_in_common() {
+    let limits = EndpointLimits {
+        max_outstanding_reads: 4,
+        tags_per: TagsPer::Endpoint,
+        completion_timeout: Duration::from_us(60),
+        ..EndpointLimits::default()
+    };
+    let mut block = Block::of(vec![space(), space()], limits);
+    block.sends(0, dma(0, 2, 0x1000, 4));
+    let first = block.poll(Class::NonPosted).unwrap();
+    for (tag, why) in [(2, RefusedTlp::Tag(2)), (4, RefusedTlp::TagRange { tag: 4, first: 0, last: 3 })] {
+        block.sends(1, dma(0, tag, 0x1000, 4));
+        assert_eq!(block.refused(Class::NonPosted), [why]);
+    }
+    let mut stray = answer(&first).remove(0);
+    if let Body::Completion(c) = &mut stray.repr.body {
+        c.requester = Bdf::from_bits(EP.bits() + 1);
+    }
+    block.handle(stray);
+    assert_eq!((block.port.counters().unexpected_completions, block.inputs().len()), (1, 0));
+    block.handle(answer(&first).remove(0));
+    block.sends(1, dma(0, 2, 0x1000, 4));
+    let second = block.poll(Class::NonPosted).unwrap();
+    assert_eq!(second.repr.transaction(), (Bdf::from_bits(EP.bits() + 1), Tag::from_bits(2)));
+
+    for n in 0..5 {
+        block.push(DesignOutput::Relayed { function: n % 2, tlp: dma(0x4000 + n, 5, 0x1000, 8) });
+    }
+    let sent: Vec<Tlp> = std::iter::from_fn(|| block.poll(Class::NonPosted)).collect();
+    let tags = |sent: &[Tlp]| sent.iter().map(|t| t.repr.transaction().1.bits()).collect::<Vec<_>>();
+    assert_eq!(tags(&sent), [3, 0, 1], "behind the last, around the one in use");
+    block.handle(answer(&second).remove(0));
+    assert_eq!(tags(&[block.poll(Class::NonPosted).unwrap()]), [2], "to the one that waited");
+    assert!(block.poll(Class::NonPosted).is_none());
+    block.port.handle_timeout(us(60));
+    assert!(block.poll(Class::NonPosted).is_none(), "they rest");
+    block.handle(answer(&sent[1]).remove(0));
+    assert_eq!(tags(&[block.poll(Class::NonPosted).unwrap()]), [0], "a late completion was its last");
+    block.port.handle_timeout(us(120));
+    block.sends(0, dma(0, 3, 0x1000, 4));
+    assert!(block.poll(Class::NonPosted).is_some(), "the rest of the others is over");
+}
+
+/// What the specification or software does not allow is not sent, and the design hears why.
+#[test]
+fn what_may_not_leave_comes_back() {
+    let mut block = Block::new();
+    let mut long = mwr(0x1000, &[0; 512]);
+    long.repr.ep = true;
+    // MPS 256, MRRS 512; tags 0 to 31.
+    let rows: [(u16, Tlp, RefusedTlp); 7] = [
+        (0, dma(0, 1, 0x1000, 1024), RefusedTlp::TooLong { bytes: 1024, mrrs: 512 }),
+        (0, dma(0, 32, 0x1000, 4), RefusedTlp::TagRange { tag: 32, first: 0, last: 31 }),
+        (2, dma(0, 1, 0x1000, 4), RefusedTlp::NoFunction(2)),
+        (0, cfg(Access::Read, EP, 0, 0xf, &[]), RefusedTlp::Kind),
+        (0, memory(MemoryOp::ReadLocked, 1, 0x1000, 4, Data::NONE), RefusedTlp::Kind),
+        (0, memory(MemoryOp::WriteDeferrable, 1, 0x1000, 4, Data::Counted(4)), RefusedTlp::Kind),
+        (
+            0,
+            long,
+            RefusedTlp::Malformed(rules::check_received(&mwr(0x1000, &[0; 512]), &limits()).unwrap_err()),
+        ),
+    ];
+    let bad = rows.len() as u64;
+    for (function, tlp, why) in rows {
+        let class = tlp.class();
+        block.sends(function, tlp);
+        assert_eq!(block.refused(class), [why]);
+    }
+    assert_eq!(block.port.counters().bad_outputs, bad);
+
+    // Bus Master Enable cleared (`PCIe 5.0 §7.5.1.1.3`): no requests, but messages and completions.
+    block.handle(mrd(3, BAR0, 4));
+    let [request] = &block.requests()[..] else { panic!("one request") };
+    let answer = answers(request, 4).remove(0);
+    block.port.write_config(Time::ZERO, EP, COMMAND, 0xf, 0x2);
+    for tlp in [mwr(0x1000, &[0; 4]), dma(0, 1, 0x1000, 4)] {
+        let class = tlp.class();
+        block.sends(0, tlp);
+        assert_eq!(block.refused(class), [RefusedTlp::Gated(DmaError::BusMasterDisabled)]);
+    }
+    block.sends(0, answer);
+    assert!(block.poll(Class::Completion).is_some());
+    block.sends(1, mwr(0x1000, &[0; 4]));
+    assert!(block.poll(Class::Posted).is_some(), "the other function may");
+    assert_eq!(block.port.counters().blocked_by_bus_master, 2);
+}
+
+fn limits() -> Limits {
+    let mps = Mps::new(256).unwrap();
+    Limits { mps, tc_mapped: TcSet::ALL, local_prefixes: false, end_to_end_prefixes: 4 }
+}
+
+#[test]
+fn completions_that_do_not_fit_their_request_come_back() {
+    let mut block = Block::new();
+    block.handle(mrd(3, BAR0 + 4, 256));
+    let [request] = &block.requests()[..] else { panic!("one request") };
+    let good = answers(request, 128);
+    type Wrong = fn(&mut Completion);
+    let rows: [Wrong; 4] = [
+        |c| c.byte_count = 255,
+        |c| c.lower_address = 8,
+        |c| c.length_dw = Some(31),
+        |c| c.status = Status::ConfigRetry,
+    ];
+    for wrong in rows {
+        let mut tlp = good[0].clone();
+        if let Body::Completion(c) = &mut tlp.repr.body {
+            wrong(c);
+        }
+        block.sends(0, tlp);
+        assert_eq!(block.refused(Class::Completion), [RefusedTlp::Completion]);
+    }
+    block.sends(0, good[1].clone());
+    assert_eq!(block.refused(Class::Completion), [RefusedTlp::Completion], "out of order");
+    // An error in the middle of it is its last, and logged (`PCIe 5.0 §2.3.1`).
+    block.sends(0, good[0].clone());
+    assert!(block.poll(Class::Completion).is_some());
+    let asked = Asked::of(&request.tlp.repr).unwrap();
+    block.sends(0, Tlp::new(asked.without_data(HOST, Status::CompleterAbort), Data::NONE));
+    let abort = completion(&block.poll(Class::Completion).unwrap());
+    assert_eq!((abort.status, abort.completer), (Status::CompleterAbort, EP));
+    assert_eq!(block.port.counters().completer_aborts, 1);
+}
+
+/// A read without an answer ends after the completion timeout, is logged, and its tag rests until the late answer has come.
+#[test]
+fn reads_time_out() {
+    let limits = EndpointLimits { completion_timeout: Duration::from_us(60), ..EndpointLimits::default() };
+    let mut block = Block::of(vec![space()], limits);
+    block.sends(0, dma(0x77, 3, 0x1000, 4));
+    let read = block.poll(Class::NonPosted).unwrap();
+    assert_eq!(block.port.poll_timeout(), Some(us(60)));
+    block.port.handle_timeout(us(60));
+    let inputs = block.inputs();
+    let [DesignInput::Lost { function: 0, requester, tag, why: DmaError::CompletionTimeout }] = &inputs[..]
+    else {
+        panic!("{inputs:?}")
+    };
+    assert_eq!((requester.bits(), tag.bits()), (0x77, 3));
+    let status = block.port.config(0).unwrap().read(AER_STATUS);
+    assert_eq!(status, 1 << 14, "Completion Timeout Status (`PCIe 5.0 §7.8.4.2`)");
+    block.sends(0, dma(0x77, 3, 0x1000, 4));
+    assert_eq!(block.refused(Class::NonPosted), [RefusedTlp::Tag(3)]);
+    block.handle(answer(&read)[0].clone());
+    assert!(block.inputs().is_empty(), "nobody hears of late ones");
+    assert_eq!(block.port.counters().late_completions, 1);
+    block.sends(0, dma(0x77, 3, 0x1000, 4));
+    assert!(block.poll(Class::NonPosted).is_some());
+}
+
+/// A Function Level Reset voids what one function has under way; that of the other goes on.
+#[test]
+fn a_reset_is_told_and_voids() {
+    let mut block = Block::of(vec![resettable(), resettable()], EndpointLimits::default());
+    for function in 0..2 {
+        block.sends(function, dma(0, 9, 0x1000, 4));
+    }
+    let reads = [block.poll(Class::NonPosted).unwrap(), block.poll(Class::NonPosted).unwrap()];
+    block.handle(cfg(Access::Write, EP, DEVICE_CONTROL_RESETTABLE, 0xf, &(1u32 << 15).to_le_bytes()));
+    let inputs = block.inputs();
+    assert!(
+        matches!(inputs[..], [DesignInput::Reset { function: 0, kind: ResetKind::FunctionLevel }]),
+        "{inputs:?}"
+    );
+    for read in &reads {
+        block.handle(answer(read)[0].clone());
+    }
+    let inputs = block.inputs();
+    assert!(matches!(inputs[..], [DesignInput::Completion { function: 1, .. }]), "{inputs:?}");
+    assert_eq!(block.port.counters().swallowed_completions, 1);
+}
+
+/// Behind a reset of the link nothing is under way: the design reads with the tag whose completion never came.
+#[test]
+fn a_link_that_went_down_frees_all_tags() {
+    let mut block = Block::new();
+    block.sends(0, dma(0, 9, 0x1000, 4));
+    assert!(block.poll(Class::NonPosted).is_some());
+    block.port.handle_notice(Time::ZERO, link::Notice::Down { surprise: false });
+    block.handle(cfg(Access::Write, EP, COMMAND, 0xf, &6u32.to_le_bytes()));
+    block.sends(0, dma(0, 9, 0x2000, 4));
+    assert!(block.poll(Class::NonPosted).is_some());
+}
+
+const DEVICE_CONTROL_RESETTABLE: u16 = 0x40 / 4 + 2;
+
+fn resettable() -> ConfigSpace {
+    let pcie = PcieLayout { function_level_reset: true, ..PcieLayout::default() };
+    Builder::type0(Identity { vendor: 0x1234, device: 1, ..Identity::default() }).pcie(pcie).build().unwrap()
+}
+
+/// Vectors become what software has set up: MSI here (`PCIe 5.0 §6.1.4`); masked ones wait.
+#[test]
+fn interrupts_are_the_fronts() {
+    let mut block = Block::new();
+    for (dw, value) in [(MSI + 1, 0xfee0_0000u32), (MSI + 3, 0x40), (MSI, 0x0021_0000)] {
+        block.port.write_config(Time::ZERO, EP, dw, 0xf, value);
+    }
+    block.push(DesignOutput::Interrupt { function: 0, vector: 2 });
+    let write = block.poll(Class::Posted).unwrap();
+    assert_eq!(request(&write).span.address(), 0xfee0_0000);
+    assert_eq!(write.data.bytes(), Some(&[0x42, 0, 0, 0][..]));
+    block.push(DesignOutput::Interrupt { function: 9, vector: 0 });
+    assert!(block.poll(Class::Posted).is_none());
+    assert_eq!(block.port.counters().bad_outputs, 1);
+}
+
+/// A table of MSI-X that is the design's: accesses to it reach the design. Else the front answers.
+#[test]
+fn msix_tables_are_the_designs_where_that_is_said() {
+    for msix_in_device in [false, true] {
+        let space = Builder::type0(Identity::default())
+            .bar(0, config::Bar::memory64(0x1_0000))
+            .pcie(PcieLayout::default())
+            .msix(config::MsixLayout { vectors: 4, table: (0, 0x1000), pending: (0, 0x2000) })
+            .build()
+            .unwrap();
+        let limits = EndpointLimits { msix_in_device, ..EndpointLimits::default() };
+        let mut block = Block::of(vec![space], limits);
+        block.handle(mrd(1, BAR0 + 0x1000, 4));
+        block.handle(mrd(2, BAR0 + 0x2000, 4));
+        assert_eq!(block.requests().len(), if msix_in_device { 2 } else { 0 });
+    }
+}
+
+/// Virtual functions of a design come with VF Enable, each known by its index and ID.
+#[test]
+fn a_design_has_virtual_functions() {
+    use crate::endpoint::virtual_functions::{CONTROL, SRIOV, VF_ENABLE, VF_MSE, physical, virtual_space};
+    let design = Scripted::default();
+    let limits = EndpointLimits { msix_in_device: true, ..EndpointLimits::default() };
+    let port =
+        HardBlock::new("block", vec![physical(3)], limits, PayloadPool::new(), design.clone()).unwrap();
+    let mut port = port.with_virtual_functions(0, virtual_space()).unwrap();
+    let at = port.config(0).unwrap().extended_capability(SRIOV).unwrap();
+    let base = 0x20_0000_0000_u64;
+    for (dw, value) in [
+        (COMMAND, 0x6),
+        (at + 4, 2),
+        (at + 9, base as u32),
+        (at + 10, (base >> 32) as u32),
+        (at + CONTROL, VF_ENABLE | VF_MSE | 1 << 4),
+    ] {
+        port.write_config(Time::ZERO, EP, dw, 0xf, value);
+    }
+    let mut block = Block { port, design };
+    let _ = block.inputs();
+    block.handle(mrd(1, base + 0x4000, 4));
+    block.handle(mrd(2, base + 0x8000, 4));
+    let requests = block.requests();
+    assert_eq!(requests.iter().map(|r| r.function).collect::<Vec<_>>(), [2], "two are enabled: 1 and 2");
+    let mut answer = answers(&requests[0], 4);
+    block.sends(2, answer.remove(0));
+    let mut sent = || match block.poll(Class::Completion).unwrap().repr.body {
+        Body::Completion(sent) => (sent.status, sent.completer.bits() - EP.bits()),
+        _ => panic!("a completion"),
+    };
+    assert_eq!(sent(), (Status::UnsupportedRequest, 0), "of the third, which is not enabled");
+    assert_eq!(sent(), (Status::Success, 2));
+    let refused = HardBlock::new("b", vec![space()], limits, PayloadPool::new(), Scripted::default())
+        .unwrap()
+        .with_virtual_functions(0, virtual_space());
+    assert!(matches!(refused.map(|_| ()), Err(EndpointError::NoSriov(0))));
+}
+
+/// A block without a checker sends what is wrong as it is, with its own ID, and says what is wrong with it.
+#[test]
+fn what_is_wrong_leaves_from_a_block_without_a_checker() {
+    let mut block = Block::new();
+    block.design.0.borrow_mut().sends_wrong = true;
+    let pool = PayloadPool::new();
+    let of = |words: &[u32]| {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
+        Tlp::of_malformed(&bytes, &pool).unwrap()
+    };
+    let across = of(&[0x4000_0002, 0xffff_00ff, 0x0000_0ffc, 1, 2]);
+    let read_across = of(&[0x0000_0002, 0xffff_05ff, 0x0000_0ffc]);
+    block.handle(mrd(3, BAR0, 4));
+    let [request] = &block.requests()[..] else { panic!("one request") };
+    let mut stray = answers(request, 4).remove(0);
+    stray.repr.set_transaction(HOST, Tag::from_bits(9));
+    // MPS 256, MRRS 512; tags 0 to 31.
+    type Row = (Tlp, fn(&RefusedTlp) -> bool);
+    let rows: [Row; 6] = [
+        (across, |why| matches!(why, RefusedTlp::Malformed(m) if m.rule == RuleId::Crosses4K)),
+        (read_across, |why| matches!(why, RefusedTlp::Malformed(m) if m.rule == RuleId::Crosses4K)),
+        (
+            mwr(0x1000, &[0; 512]),
+            |why| matches!(why, RefusedTlp::Malformed(m) if m.rule == RuleId::MaxPayloadSize),
+        ),
+        (dma(0, 1, 0x1000, 1024), |why| matches!(why, RefusedTlp::TooLong { .. })),
+        (memory(MemoryOp::ReadLocked, 2, 0x1000, 4, Data::NONE), |why| matches!(why, RefusedTlp::Kind)),
+        (stray, |why| matches!(why, RefusedTlp::NoRequest)),
+    ];
+    for (tlp, is_told) in rows {
+        let class = tlp.class();
+        block.sends(0, tlp.clone());
+        let left = block.poll(class).unwrap_or_else(|| panic!("{tlp}"));
+        let mut bytes = vec![0; left.wire_len()];
+        left.emit(&mut bytes);
+        assert_eq!(
+            (left.is_malformed(), &bytes[4..6]),
+            (tlp.is_malformed(), &EP.bits().to_be_bytes()[..]),
+            "{tlp}"
+        );
+        let [DesignInput::SentWrong { why, .. }] = &block.inputs()[..] else { panic!("{tlp}") };
+        assert!(is_told(why), "{tlp}: {why}");
+    }
+    assert_eq!(block.port.counters().wrong_outputs, 6);
+    // Its requests are followed: nobody answers a malformed one, which ends by timeout.
+    block.port.handle_timeout(us(60_000));
+    let lost = |i| if let DesignInput::Lost { tag, why, .. } = i { Some((tag.bits(), why)) } else { None };
+    let mut lost: Vec<_> = block.inputs().into_iter().filter_map(lost).collect();
+    lost.sort_by_key(|(tag, _)| *tag);
+    assert_eq!(lost, [1, 2, 5].map(|tag| (tag, DmaError::CompletionTimeout)));
+    // Nothing leaves while software forbids it, and no tag that software did not enable.
+    block.sends(0, dma(0, 32, 0x1000, 4));
+    assert_eq!(block.refused(Class::NonPosted), [RefusedTlp::TagRange { tag: 32, first: 0, last: 31 }]);
+    // Nor is a malformed read of such a tag: two double-words across 4 KiB.
+    block.sends(0, of(&[0x0000_0002, 0xffff_20ff, 0x0000_0ffc]));
+    assert_eq!(block.refused(Class::NonPosted), [RefusedTlp::TagRange { tag: 32, first: 0, last: 31 }]);
+    block.port.write_config(Time::ZERO, EP, COMMAND, 0xf, 0x2);
+    block.sends(0, of(&[0x4000_0002, 0xffff_00ff, 0x0000_0ffc, 1, 2]));
+    assert_eq!(block.refused(Class::Posted), [RefusedTlp::Gated(DmaError::BusMasterDisabled)]);
+}
+
+/// A tag that is used twice: both are sent, and completions go to the older request first.
+#[test]
+fn a_tag_that_is_used_twice_leaves_twice() {
+    let mut block = Block::new();
+    block.design.0.borrow_mut().sends_wrong = true;
+    for address in [0x1000, 0x2000] {
+        block.sends(0, dma(0x100, 7, address, 8));
+        let left = block.poll(Class::NonPosted).unwrap();
+        assert_eq!(left.repr.transaction(), (EP, Tag::from_bits(7)));
+    }
+    assert!(matches!(&block.inputs()[..], [DesignInput::SentWrong { why: RefusedTlp::Tag(7), .. }]));
+    for address in [0x1000, 0x2000] {
+        let asked = Asked::of(&dma(EP.bits(), 7, address, 8).repr).unwrap();
+        let repr = asked.with_data(HOST, 0, 8);
+        block.handle(Tlp::new(repr, Data::Counted(8)));
+        let inputs = block.inputs();
+        let [DesignInput::Completion { tlp, .. }] = &inputs[..] else { panic!("{inputs:?}") };
+        assert_eq!(tlp.repr.transaction(), (Bdf::from_bits(0x100), Tag::from_bits(7)));
+    }
+    assert_eq!(block.port.counters().unexpected_completions, 0);
+    assert_eq!(block.port.waits_for(), None);
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Faults by rule: what the protocol heals, heals; what it cannot, ends in the error that the specification names.
+
+use crate::common::link;
+use crate::common::system::{System, Told, bar, bytes, text};
+use Direction::{Downstream, Upstream};
+use FaultAction::{Corrupt, Drop};
+use device::io::Request;
+use device::{DmaError, Io};
+use endpoint::EndpointLimits;
+use link::Counters;
+use riser_fabric::{
+    Direction, Fabric, FaultAction, FaultRule, FrameKind, Limits, LinkId, PortId, Side, Stop,
+};
+use tlp::{Class, Duration, Rate, Time};
+
+const LEN: u32 = 4096;
+
+/// A system whose device, when told to, reads 4 KiB at 0x4000 and writes them to 0x8000; what the read ended with.
+fn copy(rules: &[(Direction, FrameKind, u64, u64, FaultAction)]) -> (Fabric, Told<Result<(), DmaError>>) {
+    let mut system = System::new();
+    system.memory.write(0x4000, &bytes(9, LEN.into())).unwrap();
+    for &(direction, kind, nth, every, action) in rules {
+        system.faults.push(FaultRule { link: LinkId(0), direction, kind, nth, every, chance: None, action });
+    }
+    let ended = Told::new();
+    let told = ended.clone();
+    let limits = EndpointLimits { completion_timeout: Duration::from_us(100), ..EndpointLimits::default() };
+    let fabric = system
+        .device_with(link(Rate::Gt8, 8, 256), limits, move |io: Io| {
+            let told = told.clone();
+            async move {
+                let Some(Request::Write(_)) = io.next_request().await else { return Ok(()) };
+                let read = io.dma_read(0x4000, LEN).await;
+                told.set(read.as_ref().map(|_| ()).map_err(|e| *e));
+                if let Ok(data) = read {
+                    io.dma_write(0x8000, data).await?;
+                }
+                io.interrupt(0).await
+            }
+        })
+        .with_program(|cpu, found| async move {
+            cpu.write_u32(bar(&found[0], 0), 1).await.map_err(text)?;
+            cpu.interrupt(found[0].vector(0)).await;
+            // Long enough for every REPLAY_TIMER: 24,000 symbols of 1 ns.
+            cpu.sleep(Duration::from_us(30)).await;
+            let mut copy = vec![0; LEN as usize];
+            cpu.memory().read(0x8000, &mut copy).map_err(text)?;
+            if copy == bytes(9, LEN.into()) { Ok(()) } else { Err("not copied".into()) }
+        });
+    (fabric, ended)
+}
+
+fn counters(fabric: &Fabric, side: Side) -> Counters {
+    *fabric.port_counters(PortId::new(LinkId(0), side))
+}
+
+/// Rows: what goes wrong, and what must be seen at the root's port and the device's, beside a copy that is right.
+#[test]
+fn what_the_link_heals() {
+    use FrameKind::{Ack, Any, Class as Of, Config, Dllp, Tlp, UpdateFc};
+    type Seen = fn(&Counters, &Counters) -> bool;
+    type Rules = &'static [(Direction, FrameKind, u64, u64, FaultAction)];
+    let rows: [(&str, Rules, Seen); 10] = [
+        ("a completion is corrupted", &[(Downstream, Of(Class::Completion), 3, 0, Corrupt)], |r, d| {
+            d.bad_lcrc == 1 && d.dllps.nak == 1 && r.nak_received == 1 && r.replayed_tlps > 0
+        }),
+        ("a completion is lost", &[(Downstream, Of(Class::Completion), 3, 0, Drop)], |r, d| {
+            d.out_of_sequence > 0 && d.dllps.nak == 1 && r.replayed_tlps > 0
+        }),
+        // The last of all that goes down: no later TLP shows the gap, only REPLAY_TIMER does.
+        ("the last completion is lost", &[(Downstream, Of(Class::Completion), 16, 0, Drop)], |r, d| {
+            d.dllps.nak == 0 && r.replay_timeouts == 1 && r.replayed_tlps == 1
+        }),
+        ("every third write is corrupted", &[(Upstream, Of(Class::Posted), 1, 3, Corrupt)], |r, d| {
+            r.bad_lcrc > 5 && d.replayed_tlps > 5
+        }),
+        ("a configuration request is lost", &[(Downstream, Config, 5, 0, Drop)], |r, _| r.replayed_tlps == 1),
+        ("every second Ack is lost", &[(Downstream, Ack, 2, 2, Drop)], |_, d| d.replayed_tlps < 50),
+        // The device sends again what had arrived.
+        ("the last Ack is lost", &[(Downstream, Ack, 5, 0, Drop)], |r, d| {
+            d.replay_timeouts == 1 && r.duplicate_tlps > 0
+        }),
+        (
+            "every UpdateFC is lost",
+            &[(Upstream, UpdateFc, 1, 1, Drop), (Downstream, UpdateFc, 1, 1, Drop)],
+            |_, _| true,
+        ),
+        (
+            "every fifth DLLP is corrupted",
+            &[(Upstream, Dllp, 5, 5, Corrupt), (Downstream, Dllp, 5, 5, Corrupt)],
+            |r, d| r.bad_dllp_crc + d.bad_dllp_crc > 3,
+        ),
+        (
+            "every seventh frame is lost, both ways",
+            &[(Upstream, Any, 7, 7, Drop), (Downstream, Tlp, 7, 7, Drop)],
+            |r, d| r.replayed_tlps > 0 && d.replayed_tlps > 0,
+        ),
+    ];
+    for (what, rules, seen) in rows {
+        let (mut fabric, ended) = copy(rules);
+        assert_eq!(fabric.run(Limits::default()), Stop::Finished, "{what}");
+        assert_eq!(ended.get(), Some(Ok(())), "{what}");
+        let (root, device) = (counters(&fabric, Side::Root), counters(&fabric, Side::Device));
+        assert!(seen(&root, &device), "{what}: root {root:?}, device {device:?}");
+        for port in [root, device] {
+            assert_eq!(port.classified_bytes(), port.wire_bytes, "{what}");
+        }
+    }
+}
+
+/// The completions never come through, whatever is sent again: the device's own timer ends the read. What goes up still
+/// goes, so the host hears of it.
+#[test]
+fn completions_that_never_arrive_end_in_the_devices_timeout() {
+    let (mut fabric, ended) = copy(&[(Downstream, FrameKind::Class(Class::Completion), 5, 1, Drop)]);
+    assert_eq!(fabric.run(Limits::default()), Stop::Failed("not copied".into()));
+    assert_eq!(ended.get(), Some(Err(DmaError::CompletionTimeout)));
+    assert!(fabric.now() > Time::ZERO + Duration::from_us(100));
+    let counts = fabric.slot_counts(0);
+    let count = |name| counts.iter().find(|(n, _)| *n == name).map_or(0, |(_, n)| *n);
+    assert_eq!((count("dma_reads_failed"), count("interrupts")), (1, 1));
+    assert!(count("completion_timeouts") > 0);
+}
+
+/// A rule counts only the frames that it names, on its link and in its direction.
+#[test]
+fn rules_keep_to_their_link_and_direction() {
+    let (mut fabric, _) = copy(&[(Downstream, FrameKind::Class(Class::Posted), 2, 0, Drop)]);
+    // There is only one posted TLP down.
+    assert_eq!(fabric.run(Limits::default()), Stop::Finished);
+    assert_eq!(counters(&fabric, Side::Root).replayed_tlps, 0);
+    let (mut whole, _) = copy(&[]);
+    assert_eq!(whole.run(Limits::default()), Stop::Finished);
+    assert_eq!(whole.totals(), fabric.totals());
+}

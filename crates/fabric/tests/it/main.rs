@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Integration tests of `riser-fabric`, one module per subject.
+
+mod accounts;
+mod allocations;
+mod common;
+mod config_retry;
+mod endings;
+mod fault_actions;
+mod faults;
+mod flow_control;
+mod hard_block;
+mod host_memory;
+mod hosts;
+mod link_changes;
+mod malformed;
+mod malformed_rules;
+mod memory_system;
+mod ordering;
+mod ordering_table;
+mod quiet_time;
+mod register_witnesses;
+mod root_ports;
+mod root_ports_peer;
+mod root_registers;
+mod root_rig;
+mod switch_allocations;
+mod switch_errors;
+mod switch_links;
+mod switch_order;
+mod switch_registers;
+mod switch_rig;
+mod switch_routing;
+mod timeouts;
+mod trees_conservation;
+mod trees_deadlock;
+mod trees_fairness;
+mod trees_firmware;
+mod trees_timing;
+mod virtual_channels;
+mod wire;

@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What writable registers of bridges change, where no other test here is about it: seen in the TLPs that a switch takes and
+//! sends. Which test sees which register: `register_witnesses.rs`. Never looks inside.
+
+use crate::switch_rig::*;
+use config::ext::{aer, dpc};
+use config::{Builder, Identity, PcieLayout, PortType, SlotEvent, SlotLayout};
+use link::Notice;
+use riser_fabric::switch::{Action, Forwarding, PortArbitration, Switch};
+use tlp::*;
+
+const HOST: u8 = 0;
+
+fn function(bus: u8) -> Bdf {
+    bdf(bus, 0, 0)
+}
+
+fn poisoned(tlp: Tlp) -> Tlp {
+    Tlp { repr: Repr { ep: true, ..tlp.repr }, ..tlp }
+}
+
+fn pcie(rig: &Rig, port: u8, dw: u16) -> u16 {
+    rig.switch.space(usize::from(port)).pcie_capability().unwrap() + dw
+}
+
+/// What leaves with a write to a register beside its completion.
+fn told_by_write(rig: &mut Rig, port: u8, dw: u16, first_be: u8, value: u32) -> Vec<String> {
+    let kind = if port == 0 { ConfigKind::Type0 } else { ConfigKind::Type1 };
+    let body = ConfigRequest { op: Access::Write, kind, ..config_to(Rig::id(port), dw, first_be) };
+    let data = Data::Carried(PayloadPool::new().copy(&value.to_le_bytes()));
+    let mut told = lines(&rig.arrive(0, &Tlp::new(Repr::new(Body::Config(body)), data)));
+    told.retain(|line| *line != format!("0: Cpl SC of {}", Rig::id(port)));
+    told
+}
+
+/// The rig with a wide upstream port: I/O from 1000h and prefetchable memory from 4 GiB on, all there is of both.
+fn wide() -> Rig {
+    let mut rig = Rig::new();
+    for (dw, enables, value) in
+        [(7, 0x3, 0xf010), (12, 0xf, 0xffff_0000), (9, 0xf, 0xfff0_0000), (10, 0xf, 1), (11, 0xf, 0xff)]
+    {
+        rig.set(0, dw, enables, value);
+    }
+    // The prefetchable window of port 1: 10_0000_0000 to 10_0fff_ffff.
+    for (dw, value) in [(9, 0x0ff0_0000), (10, 0x10), (11, 0x10)] {
+        rig.set(1, dw, 0xf, value);
+    }
+    rig
+}
+
+/// Where a read of memory goes that the host makes.
+fn to_memory(address: u64) -> Tlp {
+    read(function(HOST), address, 4)
+}
+
+fn to_io(address: u32) -> Tlp {
+    io_read(function(HOST), address)
+}
+
+fn to_bus(bus: u8) -> Tlp {
+    config_read(ConfigKind::Type1, function(bus))
+}
+
+/// `PCIe 5.0 §7.5.1.3`: each register of bus numbers and windows of port 1 moves one end of what it claims. The register, what
+/// is written to it; a request just at that end, and whether port 1 has it before and behind the write.
+#[test]
+fn each_register_moves_its_end_of_a_window() {
+    let rows: [(&str, u16, u8, u32, Tlp, bool, bool); 20] = [
+        ("Secondary Bus Number", 6, 0b0010, 0x0700, to_bus(3), true, false),
+        ("Subordinate Bus Number", 6, 0b0100, 0x0006_0000, to_bus(6), false, true),
+        ("I/O Base, up", 7, 0b0001, 0x20, to_io(0x1ffc), true, false),
+        ("I/O Base, it stays", 7, 0b0001, 0x10, to_io(0x1000), true, true),
+        ("I/O Limit, up", 7, 0b0010, 0x4000, to_io(0x4ffc), false, true),
+        ("I/O Limit, not beyond", 7, 0b0010, 0x4000, to_io(0x5000), false, false),
+        ("I/O Base Upper", 12, 0b0011, 0x0001, to_io(0x1000), true, false),
+        ("I/O Limit Upper", 12, 0b1100, 0x0001_0000, to_io(0x1_1ffc), false, true),
+        ("I/O Limit Upper, not beyond", 12, 0b1100, 0x0001_0000, to_io(0x1_2000), false, false),
+        ("Memory Base, up", 8, 0b0011, 0x1010, to_memory(0x100f_fffc), true, false),
+        ("Memory Base, from there", 8, 0b0011, 0x1010, to_memory(0x1010_0000), true, true),
+        ("Memory Limit, down", 8, 0b1100, 0x1fe0_0000, to_memory(0x1ff0_0000), true, false),
+        ("Memory Limit, up to there", 8, 0b1100, 0x1fe0_0000, to_memory(0x1fef_fffc), true, true),
+        ("Prefetchable Base", 9, 0b0011, 0x0010, to_memory(0x10_0000_0000), true, false),
+        ("Prefetchable Base, from there", 9, 0b0011, 0x0010, to_memory(0x10_0010_0000), true, true),
+        ("Prefetchable Limit", 9, 0b1100, 0x1000_0000, to_memory(0x10_1000_0000), false, true),
+        ("Prefetchable Base Upper", 10, 0xf, 0x0f, to_memory(0xf_0000_0000), false, true),
+        ("Prefetchable Base Upper, not below", 10, 0xf, 0x0f, to_memory(0xe_fff0_0000), false, false),
+        ("Prefetchable Limit Upper", 11, 0xf, 0x11, to_memory(0x11_0fff_fffc), false, true),
+        ("Prefetchable Limit Upper, not beyond", 11, 0xf, 0x11, to_memory(0x11_1000_0000), false, false),
+    ];
+    for (what, dw, enables, value, tlp, before, behind) in rows {
+        let mut rig = wide();
+        let has = |rig: &mut Rig| lines(&rig.arrive(0, &tlp)).iter().any(|line| line.starts_with("1: "));
+        assert_eq!(has(&mut rig), before, "{what}: before");
+        rig.set(1, dw, enables, value);
+        assert_eq!(has(&mut rig), behind, "{what}: behind");
+    }
+}
+
+/// `PCIe 5.0 §7.5.1.3.13`: ISA Enable (bit 18 of the DW) leaves the upper 768 bytes of each KiB out of the I/O window below 64
+/// KiB; VGA Enable (bit 19) claims A0000h to BFFFFh and the ports 3B0h to 3BBh and 3C0h to 3DFh, with all their aliases of
+/// 10 address bits; with VGA 16-bit Decode (bit 20) without these.
+#[test]
+fn isa_and_vga() {
+    let (isa, vga, vga_16) = (1 << 18, 1 << 19, 1 << 19 | 1 << 20);
+    let rows = [
+        (0, to_io(0x1100), true),
+        (isa, to_io(0x1100), false),
+        (isa, to_io(0x10fc), true),
+        (0, to_memory(0xa_0000), false),
+        (vga, to_memory(0xa_0000), true),
+        (vga, to_memory(0xb_fffc), true),
+        (vga, to_memory(0xc_0000), false),
+        (0, to_io(0x3c0), false),
+        (vga, to_io(0x3c0), true),
+        (vga, to_io(0x3bc), false),
+        (vga, to_io(0x7c0), true),
+        (vga_16, to_io(0x3c0), true),
+        (vga_16, to_io(0x7c0), false),
+    ];
+    for (control, tlp, claimed) in rows {
+        let mut rig = Rig::new();
+        // The upstream port claims what VGA has, and its aliases, in any case.
+        rig.set(0, 15, 0x4, vga);
+        rig.set(1, 15, 0x4, control);
+        let out = lines(&rig.arrive(0, &tlp));
+        assert_eq!(out.iter().any(|line| line.starts_with("1: ")), claimed, "{control:#x}, {tlp}: {out:?}");
+    }
+}
+
+/// `PCIe 5.0 §7.5.1.1.4`, §7.5.1.3.7: the bits of Status (DW 1) and Secondary Status (DW 7) of port 1 that a TLP or message
+/// sets; ones clear them.
+#[test]
+fn events_of_both_statuses_are_set_and_cleared() {
+    let error = |code| message(MessageRouting::ToRootComplex, function(3), code);
+    let (parity, system) = (1 << 31, 1 << 30);
+    let config_write = {
+        let body = ConfigRequest { op: Access::Write, ..config_to(Rig::id(1), 6, 0xf) };
+        Tlp::new(Repr::new(Body::Config(body)), Data::Carried(PayloadPool::new().copy(&[9; 4])))
+    };
+    let rows = [
+        // Not advisory: its ERR_NONFATAL is a Signaled System Error.
+        ("poisoned, from above", 0, poisoned(config_write), (parity | system, 0)),
+        ("poisoned, from below", 1, poisoned(write(function(3), 0x8000_0000, 4)), (0, parity)),
+        ("ERR_NONFATAL from below", 1, error(0x31), (system, system)),
+        ("ERR_COR from below", 1, error(0x30), (0, 0)),
+    ];
+    for (what, ingress, tlp, expected) in rows {
+        let mut rig = Rig::new();
+        rig.set(1, 1, 0x3, 0x0107);
+        rig.arrive(ingress, &tlp);
+        let events = |rig: &mut Rig| (rig.get(1, 1) & 0xf900_0000, rig.get(1, 7) & 0xf900_0000);
+        assert_eq!(events(&mut rig), expected, "{what}");
+        rig.set(1, 1, 0xc, 0xf900_0000);
+        assert_eq!(events(&mut rig), (0, expected.1), "{what}: ones to Status");
+        rig.set(1, 7, 0xc, 0xf900_0000);
+        assert_eq!(events(&mut rig), (0, 0), "{what}: ones to Secondary Status");
+    }
+}
+
+/// A switch whose port 1 has a slot with all that slots may have.
+fn with_full_slot() -> Rig {
+    let slot = SlotLayout {
+        number: 1,
+        hot_plug: true,
+        attention_button: true,
+        power_controller: true,
+        mrl_sensor: true,
+        occupied: true,
+        ..SlotLayout::default()
+    };
+    let pcie = PcieLayout { slot: Some(slot), ..PcieLayout::port(PortType::Downstream) };
+    let space = Builder::type1(Identity::default()).interrupt_pin(1).pcie(pcie).build().unwrap();
+    let mut config = config(1, Forwarding::StoreAndForward, PortArbitration::RoundRobin);
+    config.downstream[0].space = space;
+    let mut rig = Rig { switch: Switch::new(config).unwrap(), now: Time::ZERO };
+    for (port, lanes) in [(0, 16), (1, 8)] {
+        rig.switch.handle_notice(port, rig.now, Notice::Up { rate: RATE, width: width(lanes) });
+    }
+    rig.set(0, 6, 0xf, 0x0003_0201);
+    rig.drain();
+    let events = pcie_of(&rig);
+    rig.set(1, events, 0xc, 0x1ff << 16);
+    rig
+}
+
+fn pcie_of(rig: &Rig) -> u16 {
+    pcie(rig, 1, 6)
+}
+
+/// `PCIe 5.0 §6.7.3.4`, §7.5.3.10, §7.5.3.11: each event of a slot interrupts where its own enable and Hot-Plug Interrupt Enable
+/// (bit 5 of Slot Control) are set; its bit of Slot Status, cleared by a one, ends the interrupt. The event, its enable in Slot
+/// Control, its bit of the DW.
+#[test]
+fn each_event_of_a_slot_has_its_enable() {
+    let rows = [
+        (Some(SlotEvent::AttentionButton), 1 << 0, 16),
+        (Some(SlotEvent::PowerFault), 1 << 1, 17),
+        (Some(SlotEvent::MrlSensor { open: true }), 1 << 2, 18),
+        (Some(SlotEvent::Presence { present: false }), 1 << 3, 19),
+        // Each write to Slot Control is a command.
+        (None, 1 << 4, 20),
+        (Some(SlotEvent::LinkState), 1 << 12, 24),
+    ];
+    const HOT_PLUG_INTERRUPT: u32 = 1 << 5;
+    const ALL: u32 = 0x103f;
+    for (event, enable, bit) in rows {
+        for (control, interrupts) in [
+            (enable | HOT_PLUG_INTERRUPT, true),
+            (enable, false),
+            // All others, but the event that the write itself brings about.
+            (ALL & !enable & !(1 << 4), false),
+        ] {
+            let mut rig = with_full_slot();
+            let slot = pcie_of(&rig);
+            let mut told = told_by_write(&mut rig, 1, slot, 0x3, control);
+            if let Some(event) = event {
+                rig.switch.handle_slot(1, rig.now, event);
+                told.extend(lines(&rig.drain()));
+            }
+            let expected = if interrupts { vec!["0: Assert_INTA of 01:00.0"] } else { vec![] };
+            assert_eq!(told, expected, "{event:?}, Slot Control {control:#x}");
+            assert_eq!(rig.get(1, slot) >> bit & 1, 1, "{event:?} is logged in any case");
+            let told = told_by_write(&mut rig, 1, slot, 0xc, 1 << bit);
+            let expected = if interrupts { vec!["0: Deassert_INTA of 01:00.0"] } else { vec![] };
+            // Writing Slot Status is no command.
+            assert_eq!(told, expected, "{event:?}, Slot Control {control:#x}: cleared");
+            assert_eq!(rig.get(1, slot) >> bit & 1, 0, "{event:?} is cleared");
+        }
+    }
+}
+
+/// Link Training (bit 27 of the DW) while the link below goes through Recovery; then Link Bandwidth Management Status (bit 30),
+/// which interrupts where bit 10 of Link Control enables it (`PCIe 5.0 §7.5.3.7`, `§7.5.3.8`).
+#[test]
+fn a_link_that_has_retrained_interrupts_where_that_is_enabled() {
+    for enabled in [false, true] {
+        let mut rig = with_full_slot();
+        let link = pcie_of(&rig) - 2;
+        rig.set(1, link, 0x3, u32::from(enabled) << 10);
+        let seen = |rig: &mut Rig| [27, 30].map(|bit| rig.get(1, link) >> bit & 1);
+        let wire = |what: &str| if enabled { vec![format!("0: {what}_INTA of 01:00.0")] } else { vec![] };
+        rig.switch.handle_training(1, rig.now, true);
+        assert_eq!((lines(&rig.drain()), seen(&mut rig)), (vec![], [1, 0]));
+        rig.switch.handle_training(1, rig.now, false);
+        assert_eq!((lines(&rig.drain()), seen(&mut rig)), (wire("Assert"), [0, 1]));
+        assert_eq!(told_by_write(&mut rig, 1, link, 0xc, 1 << 30), wire("Deassert"));
+        assert_eq!(seen(&mut rig), [0, 0]);
+    }
+}
+
+/// Interrupt Disable, bit 10 of Command (`PCIe 5.0 §7.5.1.1.3`): the wire of a bridge goes, and Interrupt Status (bit 19 of the
+/// DW) says all the same that it would be there.
+#[test]
+fn interrupt_disable_takes_the_wire_of_a_bridge() {
+    let mut rig = with_full_slot();
+    let slot = pcie_of(&rig);
+    rig.set(1, slot, 0x3, 1 | 1 << 5);
+    rig.switch.handle_slot(1, rig.now, SlotEvent::AttentionButton);
+    assert_eq!(lines(&rig.drain()), ["0: Assert_INTA of 01:00.0"]);
+    assert_eq!(told_by_write(&mut rig, 1, 1, 0x3, 1 << 10), ["0: Deassert_INTA of 01:00.0"]);
+    assert_eq!(rig.get(1, 1) >> 19 & 1, 1, "Interrupt Status");
+    assert_eq!(told_by_write(&mut rig, 1, 1, 0x3, 0), ["0: Assert_INTA of 01:00.0"]);
+}
+
+/// DL_Active ERR_COR Enable, bit 23 of the DW of DPC Control (`PCIe 5.0 §6.2.10.5`): a link that comes up sends ERR_COR, where
+/// Device Control reports such.
+#[test]
+fn a_link_that_comes_up_is_told_of_where_that_is_enabled() {
+    for (control, reporting, expected) in
+        [(1 << 23, 1, vec!["0: ERR_COR of 02:01.0"]), (0, 1, vec![]), (1 << 23, 0, vec![])]
+    {
+        let mut rig = Rig::new();
+        let device_control = pcie(&rig, 2, 2);
+        rig.set(2, device_control, 0x1, reporting);
+        rig.set_extended(2, dpc::ID, dpc::CONTROL, control);
+        rig.switch.handle_notice(2, rig.now, Notice::Down { surprise: false });
+        rig.drain();
+        rig.switch.handle_notice(2, rig.now, Notice::Up { rate: RATE, width: width(8) });
+        let mut told = lines(&rig.drain());
+        told.retain(|line| line.starts_with("0: "));
+        assert_eq!(told, expected, "DPC Control {control:#x}, Device Control {reporting:#x}");
+    }
+}
+
+/// DPC Interrupt Status, bit 3 of DPC Status (`PCIe 5.0 §6.2.10.1`): cleared, it ends the interrupt, and the port stays
+/// contained; DPC Trigger Status, bit 0, ends that.
+#[test]
+fn each_status_of_containment_ends_its_own() {
+    let mut rig = Rig::new();
+    // Trigger Enable 01b, Interrupt Enable; then Software Trigger.
+    rig.set_extended(1, dpc::ID, dpc::CONTROL, 1 << 16 | 1 << 19);
+    let at = rig.switch.space(1).extended_capability(dpc::ID).unwrap();
+    let told = told_by_write(&mut rig, 1, at + dpc::CONTROL, 0xf, 1 << 16 | 1 << 19 | 1 << 22);
+    assert_eq!(told, ["0: Assert_INTA of 01:00.0"]);
+    assert_eq!(rig.actions(), [(1, Action::Disable)]);
+    assert_eq!(told_by_write(&mut rig, 1, at + dpc::STATUS, 0x1, 1 << 3), ["0: Deassert_INTA of 01:00.0"]);
+    assert_eq!((rig.actions(), rig.extended(1, dpc::ID, dpc::STATUS) & 0b1001), (vec![], 0b0001));
+    assert_eq!(told_by_write(&mut rig, 1, at + dpc::STATUS, 0x1, 1 << 0), [""; 0]);
+    assert_eq!(
+        (rig.actions(), rig.extended(1, dpc::ID, dpc::STATUS) & 0b1001),
+        (vec![(1, Action::Enable)], 0)
+    );
+}
+
+/// Header Log Overflow, bit 15 of Correctable Error Status (`PCIe 5.0 §6.2.4.2`): a second header finds the log taken; a one clears
+/// the bit, and the mask of that name keeps ERR_COR back.
+#[test]
+fn a_header_that_finds_the_log_taken_is_told_of() {
+    for (mask, told) in [(0, 1), (1 << 15, 0)] {
+        let mut rig = Rig::new();
+        let control = pcie(&rig, 0, 2);
+        rig.set(0, control, 0x1, 0x1);
+        rig.set_extended(0, aer::ID, aer::CORRECTABLE_MASK, mask);
+        let nobody = write(function(HOST), 0x3800_0000, 4);
+        assert_eq!(lines(&rig.arrive(0, &nobody)), [""; 0]);
+        assert_eq!(lines(&rig.arrive(0, &nobody)), vec!["0: ERR_COR of 01:00.0"; told], "mask {mask:#x}");
+        assert_eq!(rig.extended(0, aer::ID, aer::CORRECTABLE_STATUS), 1 << 15);
+        rig.set_extended(0, aer::ID, aer::CORRECTABLE_STATUS, 1 << 15);
+        assert_eq!(rig.extended(0, aer::ID, aer::CORRECTABLE_STATUS), 0);
+    }
+}

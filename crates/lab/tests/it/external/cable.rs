@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The cable of a NIC in a lab leads outside: frames leave and come, and a record brings them again.
+
+use devices::ethernet::{Arrival, Cable, EthernetPort, FrameFromWire, Peer, Station};
+use riser_lab::external::{Clock, Driver, RecordedLab, Replay};
+use riser_lab::{Assembly, CaptureHandle, CaptureOptions, build, parse_in};
+use std::collections::VecDeque;
+use std::net::Ipv4Addr;
+use std::path::Path;
+use testkit::Bytes;
+use tlp::{Duration, Time};
+
+const LAB: &str = "version = 1\n[[slot]]\nname = \"nic\"\ndevice = \"simple-nic\"\n\
+    [slot.simple-nic]\ncable = \"outside\"\npings = 5\nping_bytes = 600\n";
+
+fn capture(lab: &mut Assembly) -> (Bytes, CaptureHandle<Bytes>) {
+    let bytes = Bytes::default();
+    let handle = lab.capture(bytes.clone(), CaptureOptions::default()).unwrap();
+    (bytes, handle)
+}
+
+#[test]
+fn frames_leave_and_come_and_come_again() {
+    let file = parse_in(&devices::models(), Path::new("nic.toml"), LAB, "".into()).unwrap();
+    let (mut lab, record) = (Driver::new(build(&file).unwrap(), Clock::Wall), Bytes::default());
+    let (path, text) = ("nic.toml".to_owned(), LAB.to_owned());
+    let recorded = RecordedLab { path, text, set: Vec::new(), seed: 0, files: Some([].into()) };
+    lab.record(Box::new(record.clone()), &recorded, u64::MAX);
+    let (live, handle) = capture(lab.assembly_mut());
+    let door = lab.door::<Cable>().unwrap();
+    let station = Station { mac: [2, 0, 0, 0, 0, 2], ip: Ipv4Addr::new(192, 0, 2, 2) };
+    let mut peer = Peer { station, latency: Duration::from_us(33) };
+    let (mut now, mut on_wire) = (Time::ZERO, VecDeque::<(Time, Vec<u8>)>::new());
+    while lab.assembly().fabric.host_outcome().is_none() && now < Time::ZERO + Duration::from_ms(10) {
+        now += Duration::from_ps(3_141_592);
+        lab.drain(now, |_| {});
+        while let Some(frame) = door.place.frame_to_wire() {
+            let answer = peer.transmit(&frame);
+            on_wire.extend(answer.map(|Arrival { after, frame }| (now + after, frame)));
+        }
+        while let Some((at, frame)) = on_wire.pop_front_if(|(at, _)| *at <= now) {
+            lab.inject(at, &door, FrameFromWire(&frame));
+        }
+    }
+    assert_eq!((lab.assembly().fabric.host_outcome(), lab.failure()), (Some(&Ok(())), None));
+    // ARP and five echo requests, and their answers.
+    let counters = door.place.counters();
+    assert_eq!((counters.from_wire, counters.to_wire, counters.from_wire_lost), (6, 6, 0));
+    lab.finish(now).unwrap();
+    lab.assembly_mut().fabric.take_tap();
+    handle.finish().unwrap();
+
+    let record = record.0.take();
+    let mut replay = Replay::new(&record, &devices::models()).unwrap();
+    let (again, handle) = capture(replay.assembly_mut());
+    let mut replayed = replay.run().unwrap();
+    replayed.assembly.fabric.take_tap();
+    handle.finish().unwrap();
+    assert!(replayed.complete && replayed.inputs == 6);
+    assert!(*live.0.borrow() == *again.0.borrow(), "the captures differ");
+    let report = replayed.assembly.report("nic", &fabric::Stop::Finished, 0.0);
+    assert_eq!(report.devices[0].counters["pings_answered"], 5);
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Integration tests of `riser-lab`, one module per subject.
+
+mod atomics;
+mod bad_labs;
+mod captures;
+mod channels;
+#[path = "../../../../fuzz/checks_lab.rs"]
+mod checks_lab;
+#[path = "../../../../fuzz/checks_record.rs"]
+mod checks_record;
+mod draw;
+mod early_end;
+mod errors_rig;
+mod errors_table;
+mod external;
+mod faults;
+mod host_model;
+mod hotplug;
+mod hotplug_rig;
+mod hotplug_switches;
+mod kinds;
+mod links;
+mod nettlp;
+mod nettlp_devices;
+mod nfp6000;
+mod one_slot;
+mod own_model;
+mod packet_nic;
+mod reference;
+mod seeds;
+mod settings;
+mod sriov;
+mod tags;
+mod transactions;

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Every seed of the fuzz target holds what the target asks for, and is good or bad as its name says.
+
+use crate::checks_lab as checks;
+use crate::checks_record;
+use testkit::seeds;
+
+#[test]
+fn seeds_hold() {
+    let good: Vec<_> = seeds("lab_parse")
+        .into_iter()
+        .filter(|(_, bytes)| checks::lab(bytes))
+        .map(|(name, _)| name)
+        .collect();
+    assert_eq!(good, ["every_key.toml", "least.toml"]);
+}
+
+#[test]
+fn seeds_of_records_hold() {
+    let seeds = seeds("lab_record").into_iter();
+    let good: Vec<_> =
+        seeds.filter_map(|(name, bytes)| Some((name, checks_record::record(&bytes)?))).collect();
+    // One that is cut off is none.
+    let names: Vec<(&str, u64)> = good.iter().map(|(name, inputs)| (name.as_str(), *inputs)).collect();
+    let expected = [("4_full.rec", 1), ("4_good.rec", 3), ("4_least.rec", 0)];
+    let earlier = [("files.rec", 0), ("good.rec", 6), ("set.rec", 0)];
+    assert_eq!(names, [expected, earlier].concat());
+}

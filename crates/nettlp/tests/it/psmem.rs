@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Requests as bytes, and what pseudo memory does with them. Never a socket: a carrier that remembers.
+
+use crate::common::memo::Memo;
+use proptest::prelude::*;
+use riser_capture::encap::Origin;
+use riser_nettlp::carrier::Arrival;
+use riser_nettlp::completer::Image;
+use riser_nettlp::psmem::{Psmem, WAITING_MAX, Window, serve};
+use riser_tlp::{Bdf, Body, MemoryOp, Mps, Repr, Status, Tag};
+use std::sync::Arc;
+
+const BASE: u64 = 0xfe00_0000;
+
+fn psmem(bytes: u64) -> Psmem<Window> {
+    let image = Arc::new(Image::zeroes(bytes).unwrap());
+    Psmem::new(Bdf::from_bits(0x1b00), Mps::new(256).unwrap(), Window { base: BASE, image })
+}
+
+fn handle(psmem: &mut Psmem<Window>, tlp: &[u8]) {
+    psmem.handle(&Arrival { origin: Origin::Host, tlp, sequence: 0, timestamp: 0 });
+}
+
+fn answers(psmem: &mut Psmem<Window>) -> Vec<Vec<u8>> {
+    let mut kept = Memo::with_room(1000);
+    psmem.answer(&mut kept);
+    kept.sent.into_iter().map(|(_, _, bytes)| bytes).collect()
+}
+
+fn hex(text: &str) -> Vec<u8> {
+    let digits: Vec<u8> = text.bytes().filter(|b| !b.is_ascii_whitespace()).collect();
+    digits.chunks(2).map(|d| u8::from_str_radix(std::str::from_utf8(d).unwrap(), 16).unwrap()).collect()
+}
+
+/// In an endpoint's place, completions of one read end at multiples of 128 B (`PCIe 5.0 §2.3.1.1`).
+#[test]
+fn completions_are_cut_as_an_endpoints_are() {
+    let mut psmem = psmem(4096);
+    // MRd of 120h bytes at 40h beyond the base.
+    handle(&mut psmem, &hex("00000048 000003ff fe000040"));
+    let lengths: Vec<usize> = answers(&mut psmem).iter().map(|bytes| bytes.len() - 12).collect();
+    assert_eq!(lengths, [0xc0, 0x60]);
+    // At 20h, with Max_Payload_Size 256: up to 100h.
+    handle(&mut psmem, &hex("00000088 000003ff fe000020"));
+    let lengths: Vec<usize> = answers(&mut psmem).iter().map(|bytes| bytes.len() - 12).collect();
+    assert_eq!(lengths, [0xe0, 0x100, 0x40]);
+}
+
+/// What is written, what is asked, what is answered: rows of what upstream's `psmem` gets wrong. Headers by `PCIe 5.0
+/// §2.2.7` and §2.2.9.
+#[test]
+fn requests_and_their_answers() {
+    let rows: &[(&str, &str, &str, &[&str])] = &[
+        (
+            "one byte, in its lane; the lanes that were not asked for are 0",
+            "40000001 00000004 fe000000 1111aa11",
+            "00000001 00000306 fe000000",
+            &["4a000001 1b000002 00000301 0000aa00"],
+        ),
+        ("behind the end", "", "00000001 0000030f fe001000", &["0a000000 1b002004 00000300"]),
+        ("below the base", "", "00000001 0000070f fdfffffc", &["0a000000 1b002004 0000077c"]),
+        (
+            "across 4 KiB, which no host asks for",
+            "",
+            "00000002 00000fff fe000ffc",
+            &["0a000000 1b002004 00000f7c"],
+        ),
+        ("zero length: one DW", "", "00000001 00000300 fe000010", &["4a000001 1b000001 00000310 00000000"]),
+        (
+            "old LibTLP's write of one byte, in three",
+            "40000001 00000001 fe000020 000077",
+            "00000001 0000030f fe000020",
+            &["4a000001 1b000004 00000320 77000000"],
+        ),
+        ("I/O", "", "02000001 0000050f 00000080", &["0a000000 1b002004 00000500"]),
+        ("no TLP", "", "ff000000", &[]),
+    ];
+    for (what, write, read, expected) in rows {
+        let mut psmem = psmem(0x1000);
+        if !write.is_empty() {
+            handle(&mut psmem, &hex(write));
+        }
+        handle(&mut psmem, &hex(read));
+        let expected: Vec<Vec<u8>> = expected.iter().map(|e| hex(e)).collect();
+        assert_eq!(answers(&mut psmem), expected, "{what}");
+    }
+}
+
+/// 512 bytes from an odd address: cut where the Read Completion Boundary is, not from the start on.
+#[test]
+fn completions_end_at_the_boundary() {
+    let mut psmem = psmem(0x1000);
+    handle(&mut psmem, &hex("00000081 000003fe fe000004"));
+    let lengths: Vec<(usize, u8)> = answers(&mut psmem).iter().map(|tlp| (tlp.len() - 12, tlp[11])).collect();
+    assert_eq!(lengths, [(252, 0x05), (256, 0x00), (8, 0x00)]);
+}
+
+/// What finds no room waits, in order, and nothing is answered twice.
+#[test]
+fn what_finds_no_room_waits() {
+    let mut psmem = psmem(0x1000);
+    for tag in 0..5_u8 {
+        handle(&mut psmem, &[0, 0, 0, 1, 0, 0, tag, 0xf, 0xfe, 0, 0, 0]);
+    }
+    let (mut kept, mut turns) = (Memo::default(), 0);
+    while psmem.waiting() > 0 {
+        kept.room.set(2);
+        psmem.answer(&mut kept);
+        turns += 1;
+    }
+    let tags: Vec<_> = kept.sent.iter().map(|(origin, tag, _)| (*origin, *tag)).collect();
+    assert_eq!(tags, [0, 1, 2, 3, 4].map(|tag| (Origin::Host, tag)));
+    assert_eq!((turns, psmem.completer_counters().reads, psmem.counters().unanswered), (3, 5, 0));
+}
+
+/// In a session nothing but a TLP of its own tells the adapter where the host's requests go: a Vendor_Defined message of
+/// Type 1 (`PCIe 5.0 §2.2.8.6`), Msg 30h, code 7fh.
+#[test]
+fn in_a_session_it_speaks_first() {
+    let (mut kept, mut turns) = (Memo::with_room(10), 0);
+    serve(&mut kept, &mut psmem(0x1000), false, |_| {
+        turns += 1;
+        turns < 3
+    })
+    .unwrap();
+    let announced = hex("30000000 1b00007f 00000000 00000000");
+    assert_eq!(kept.sent, [(Origin::Device, 0, announced)]);
+}
+
+#[test]
+fn too_many_that_wait_are_dropped_and_counted() {
+    let mut psmem = psmem(0x1000);
+    for _ in 0..WAITING_MAX + 3 {
+        handle(&mut psmem, &[0, 0, 0, 1, 0, 0, 0, 0xf, 0xfe, 0, 0, 0]);
+    }
+    assert_eq!((psmem.waiting(), psmem.counters().unanswered), (WAITING_MAX, 3));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// What is written is what is read, wherever it lies; beside it nothing changes.
+    #[test]
+    fn what_is_written_is_read(offset in 0_u64..0xf00, data in proptest::collection::vec(any::<u8>(), 1..256)) {
+        let mut psmem = psmem(0x1000);
+        let address = BASE + offset;
+        let mut expected = vec![0; 0x1000];
+        expected[offset as usize..][..data.len()].copy_from_slice(&data);
+        let (mut at, mut rest) = (address, &data[..]);
+        while !rest.is_empty() {
+            let len = tlp::split::request_piece(at, rest.len() as u32, 256) as usize;
+            let span = tlp::Span::covering(at, len as u32).unwrap();
+            let request = tlp::MemoryRequest {
+                op: MemoryOp::Write, requester: Bdf::default(), tag: Tag::default(), span,
+            };
+            let repr = Repr::new(Body::Memory(request));
+            let mut tlp = vec![0; repr.tlp_len()];
+            let header = repr.emit(&mut tlp);
+            tlp[header + span.lead() as usize..][..len].copy_from_slice(&rest[..len]);
+            handle(&mut psmem, &tlp);
+            (at, rest) = (at + len as u64, &rest[len..]);
+        }
+        // 1024 DW.
+        handle(&mut psmem, &hex("00000000 000003ff fe000000"));
+        let found: Vec<u8> = answers(&mut psmem).iter().flat_map(|tlp| tlp[12..].to_vec()).collect();
+        prop_assert_eq!(found, expected);
+    }
+
+    /// Foreign bytes never panic, and never are answered but by one completion or what a read asks for.
+    #[test]
+    fn foreign_bytes_never_panic(first in any::<u8>(), rest in proptest::collection::vec(any::<u8>(), 0..40)) {
+        let mut psmem = psmem(0x1000);
+        handle(&mut psmem, &[&[first][..], &rest].concat());
+        handle(&mut psmem, &rest);
+        for tlp in answers(&mut psmem) {
+            let parsed = Repr::parse(&tlp).unwrap();
+            let Body::Completion(c) = parsed.repr.body else { panic!("{:?}", parsed.repr) };
+            prop_assert!(c.length_dw.is_some() || c.status == Status::UnsupportedRequest);
+        }
+    }
+}

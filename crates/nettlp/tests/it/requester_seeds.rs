@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Every seed of the fuzz target of the requester, and random scripts. Never looks inside it.
+
+use crate::checks_requester as checks;
+
+use proptest::prelude::*;
+use testkit::seeds;
+
+#[test]
+fn what_must_hold_holds_for_every_seed() {
+    let seeds = seeds("nettlp_requester");
+    assert!(seeds.len() >= 5, "{seeds:?}");
+    for (_, seed) in seeds {
+        checks::requester(&seed);
+    }
+}
+
+/// A step of a script that means something.
+fn step() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        (any::<u8>(), 0u8..2, any::<u8>()).prop_map(|(a, h, l)| vec![0, a, h, l]),
+        (any::<u8>(), any::<u8>()).prop_map(|(a, l)| vec![132, a, 0, l]),
+        Just(vec![1; 4]),
+        prop::collection::vec(any::<u8>(), 0..40).prop_map(|d| [&[2, d.len() as u8], &d[..]].concat()),
+        (any::<u8>(), any::<u8>(), prop_oneof![Just(0), Just(64), any::<u8>()]).prop_map(|(t, s, x)| vec![
+            3,
+            t,
+            if x == 0 { 0 } else { s },
+            x
+        ]),
+        any::<u8>().prop_map(|us| vec![4, us]),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn what_must_hold_holds_for_random_scripts(steps in prop::collection::vec(step(), 0..120)) {
+        checks::requester(&steps.concat());
+    }
+
+    #[test]
+    fn what_must_hold_holds_for_random_bytes(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        checks::requester(&bytes);
+    }
+}

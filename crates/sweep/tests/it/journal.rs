@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Journals: what was written is read, whatever is cut off is run again, whatever is changed is found.
+
+use crate::common;
+
+use crate::common::{GRID, finish, parquet, sweep};
+use proptest::prelude::*;
+use riser_sweep::journal::{self, Header, Start, written};
+use riser_sweep::{Outcome, Record, Run, RunError, Value};
+use std::fs;
+
+fn records() -> impl Strategy<Value = Vec<Record>> {
+    let value = prop_oneof![
+        Just(None),
+        any::<bool>().prop_map(|b| Some(Value::Boolean(b))),
+        any::<i64>().prop_map(|n| Some(Value::Integer(n))),
+        (prop::num::f64::NORMAL | prop::num::f64::SUBNORMAL | prop::num::f64::ZERO)
+            .prop_map(|x| Some(Value::Float(x))),
+        "\\PC{0,8}".prop_map(|s| Some(Value::Text(s))),
+    ];
+    let outcome = prop::sample::select(&Outcome::ALL[..]);
+    let record = (0..1000u64, outcome, prop::collection::vec(value, 0..4), prop::option::of(".{0,12}"));
+    prop::collection::vec(
+        record.prop_map(|(point, outcome, metrics, error)| Record { point, outcome, metrics, error }),
+        0..8,
+    )
+}
+
+fn text_of(records: &[Record]) -> String {
+    let header = written(&Header::new("f".into(), 1000));
+    header + &records.iter().map(written).collect::<String>()
+}
+
+proptest! {
+    /// To the last bit of every number.
+    #[test]
+    fn what_was_written_is_read(records in records()) {
+        let contents = journal::read(text_of(&records).as_bytes()).unwrap();
+        prop_assert_eq!(contents.records, records);
+    }
+
+    /// Cut anywhere: the whole lines before are there, and nothing else.
+    #[test]
+    fn a_torn_end_counts_as_not_written(records in records()) {
+        let text = text_of(&records);
+        let bytes = text.as_bytes();
+        for len in 0..=bytes.len() {
+            let contents = journal::read(&bytes[..len]).unwrap();
+            let lines = bytes[..len].iter().filter(|b| **b == b'\n').count();
+            prop_assert_eq!(&contents.records[..], &records[..lines.saturating_sub(1)]);
+            prop_assert_eq!(contents.header.is_some(), lines > 0);
+            prop_assert!(contents.whole_bytes <= len);
+        }
+    }
+
+    /// Any bit of it turned over: the line is found, or is the last one and counts as not written; no wrong record is ever read. Two lines
+    /// are the last one where the end of the one before it is lost.
+    #[test]
+    fn a_changed_bit_is_found(records in records(), at in any::<prop::sample::Index>(), bit in 0..8u32) {
+        let mut bytes = text_of(&records).into_bytes();
+        let at = at.index(bytes.len());
+        let before_last = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at).nth_back(1);
+        let lost = if before_last == Some(at) { 2 } else { 1 };
+        bytes[at] ^= 1 << bit;
+        match journal::read(&bytes) {
+            Ok(contents) => prop_assert_eq!(&contents.records[..], &records[..records.len().saturating_sub(lost)]),
+            Err((line, _)) => prop_assert!(line >= 1 && line <= records.len() + 1),
+        }
+    }
+}
+
+/// A sweep that ended anywhere, even within a line, goes on, and comes to the same file; no point has two lines.
+#[test]
+fn a_sweep_goes_on_from_any_byte() {
+    let folder = tempfile::tempdir().unwrap();
+    let (whole, cut) = (folder.path().join("whole"), folder.path().join("cut"));
+    let sweep = sweep(GRID).unwrap();
+    let mut run = Run::begin(&sweep, Some((&whole, Start::New))).unwrap();
+    finish(&mut run, 9);
+    let (wanted, bytes) = (parquet(&run), fs::read(&whole).unwrap());
+    drop(run);
+    for len in (0..bytes.len()).step_by(131) {
+        fs::write(&cut, &bytes[..len]).unwrap();
+        let mut run = Run::begin(&sweep, Some((&cut, Start::Resume))).unwrap();
+        let kept = bytes[..len].iter().filter(|b| **b == b'\n').count().saturating_sub(1) as u64;
+        assert_eq!((run.progress().recorded, run.progress().resumed), (kept, kept));
+        finish(&mut run, 11);
+        assert_eq!(parquet(&run), wanted);
+        drop(run);
+        let contents = journal::read(&fs::read(&cut).unwrap()).unwrap();
+        let mut points: Vec<u64> = contents.records.iter().map(|record| record.point).collect();
+        points.sort_unstable();
+        assert_eq!(points, (0..60).collect::<Vec<_>>(), "cut at {len}");
+    }
+}
+
+#[test]
+fn what_is_no_journal_of_this_sweep_is_refused_and_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal");
+    let sweep = sweep(GRID).unwrap();
+    let other = common::sweep(&GRID.replace("[1, 3, 5]", "[1, 3]")).unwrap();
+    finish(&mut Run::begin(&other, Some((&path, Start::Resume))).unwrap(), 99);
+    let before = fs::read(&path).unwrap();
+    let refused = |start, says: &str| {
+        let error = Run::begin(&sweep, Some((&path, start))).unwrap_err().to_string();
+        assert!(error.contains(says), "{error}");
+    };
+    refused(Start::New, "is there already: --resume goes on with it, --force begins anew");
+    refused(Start::Resume, "is of another sweep");
+    let held = Run::begin(&other, Some((&path, Start::Resume))).unwrap();
+    refused(Start::Force, "is in use by another process");
+    drop(held);
+    assert_eq!(fs::read(&path).unwrap(), before);
+    // A line in the middle.
+    let mut damaged = before.clone();
+    damaged[200] ^= 1;
+    fs::write(&path, &damaged).unwrap();
+    let error = Run::begin(&other, Some((&path, Start::Resume))).unwrap_err();
+    assert!(
+        matches!(error, RunError::Journal(_))
+            && error.to_string().contains("its checksum is not that of its text"),
+        "{error}"
+    );
+    fs::write(&path, "some other text\n".repeat(20)).unwrap();
+    let error = Run::begin(&other, Some((&path, Start::Resume))).unwrap_err().to_string();
+    assert!(error.contains(":1: "), "{error}");
+    // Anew, where it is asked for.
+    finish(&mut Run::begin(&sweep, Some((&path, Start::Force))).unwrap(), 99);
+    assert_eq!(journal::read(&fs::read(&path).unwrap()).unwrap().records.len(), 60);
+}

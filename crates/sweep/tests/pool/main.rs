@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Workers that are processes: whatever their number, and whatever becomes of them, each point has one record and the file is the same.
+//! This program is its own worker, with a device that ends its process if it is told to, so it has a `main` of its own.
+
+#[path = "../it/common/mod.rs"]
+#[allow(dead_code, reason = "the other tests use the rest")]
+mod common;
+
+use common::{GRID, LAB, finish, parquet, sweep_of};
+use libtest_mimic::{Arguments, Trial};
+use plug::{Fault, Model, Models, Plugged, Site};
+use riser_sweep::pool::{self, Done, Workers};
+use riser_sweep::{Outcome, Run, RunError, Start, Sweep, journal, worker};
+use rustix::process::{Pid, Signal, kill_process};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+/// A memory that may end its process as it is plugged in.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct Fatal {
+    /// What it does: 0 nothing, 1 aborts, 2 panics, 3 exits with status 7.
+    #[schemars(range(min = 0, max = 9))]
+    end: u32,
+    /// Bytes that its driver writes.
+    #[schemars(range(min = 0, max = 65_536))]
+    bytes: u32,
+}
+
+impl Model for Fatal {
+    const NAME: &'static str = "fatal";
+
+    fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault> {
+        match self.end {
+            1 => std::process::abort(),
+            2 => panic!("a device that panics"),
+            3 => std::process::exit(7),
+            _ => {}
+        }
+        let memory = devices::memory::Settings { exercise_bytes: Some(self.bytes), ..Default::default() };
+        memory.plug(site)
+    }
+}
+
+fn models() -> Models {
+    devices::models().with::<Fatal>()
+}
+
+fn main() {
+    if std::env::args().any(|argument| argument == "--worker") {
+        worker::prepare();
+        worker::serve(&models(), std::io::stdin().lock(), std::io::stdout()).unwrap();
+        return;
+    }
+    let tests: [(&str, fn()); 6] = [
+        ("the_number_of_workers_changes_nothing", the_number_of_workers_changes_nothing),
+        ("what_a_worker_dies_at_is_a_record", what_a_worker_dies_at_is_a_record),
+        ("workers_that_are_killed_lose_and_repeat_nothing", workers_that_are_killed_lose_and_repeat_nothing),
+        ("a_sweep_that_is_stopped_goes_on", a_sweep_that_is_stopped_goes_on),
+        ("halving_by_workers_is_halving", halving_by_workers_is_halving),
+        ("what_is_no_worker_is_told", what_is_no_worker_is_told),
+    ];
+    // Each looks at the workers of its process, so there is one at a time in it.
+    let arguments = Arguments { test_threads: Some(1), ..Arguments::from_args() };
+    let trial = |(name, test): (&str, fn())| {
+        Trial::test(name, move || {
+            test();
+            Ok(())
+        })
+    };
+    libtest_mimic::run(&arguments, tests.map(trial).into()).exit();
+}
+
+fn workers(count: usize) -> Workers {
+    Workers { command: vec![std::env::current_exe().unwrap().into(), "--worker".into()], count }
+}
+
+fn straight(sweep: &Sweep) -> Vec<u8> {
+    let mut run = Run::begin(sweep, None).unwrap();
+    finish(&mut run, 100);
+    parquet(&run)
+}
+
+fn drive(run: &mut Run<'_>, count: usize) -> Done {
+    pool::run(run, &workers(count), || false, |_| {}).unwrap()
+}
+
+/// The points of a journal, as often as they stand in it.
+fn journalled(path: &Path) -> Vec<u64> {
+    let contents = journal::read(&fs::read(path).unwrap()).unwrap();
+    let mut points: Vec<u64> = contents.records.iter().map(|record| record.point).collect();
+    points.sort_unstable();
+    points
+}
+
+fn the_number_of_workers_changes_nothing() {
+    let sweep = sweep_of(&models(), GRID, LAB).unwrap();
+    let wanted = straight(&sweep);
+    for count in [1, 2, 5] {
+        let mut run = Run::begin(&sweep, None).unwrap();
+        let done = drive(&mut run, count);
+        assert_eq!(parquet(&run), wanted, "{count}");
+        assert_eq!((done.died, done.stopped), (0, false));
+        assert!(done.simulation <= done.cpu && done.simulation > Duration::ZERO);
+    }
+}
+
+const FATAL: &str = "version = 1\n[[slot]]\nname = 'a'\ndevice = 'fatal'\n[slot.fatal]\nbytes = 64\n";
+
+fn what_a_worker_dies_at_is_a_record() {
+    // The first and the last value are tried by the master.
+    let file = "version = 1\nlab = 'lab.toml'\n[over]\n'slot.a.fatal.bytes' = [4, 8, 12, 16]\n'slot.a.fatal.end' = [0, 1, 2, 3, 4]\n[metrics]\nhops = 'tlp_hops'\n";
+    let sweep = sweep_of(&models(), file, FATAL).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal");
+    let mut files = Vec::new();
+    for count in [1, 3] {
+        let mut run = Run::begin(&sweep, Some((&path, Start::Force))).unwrap();
+        let done = drive(&mut run, count);
+        for n in 0..20 {
+            let record = run.record_of(n).unwrap();
+            let why = record.error.as_deref();
+            match n % 5 {
+                0 | 4 => assert_eq!((record.outcome, why), (Outcome::Finished, None)),
+                1 => assert_eq!(why, Some("the process was ended by signal 6, 3 times")),
+                2 => assert_eq!(
+                    why,
+                    Some("riser has panicked, which is an error of its own: a device that panics")
+                ),
+                _ => assert_eq!(why, Some("the process ended with status 7, 3 times")),
+            }
+            assert_eq!(record.outcome == Outcome::Crashed, ![0, 4].contains(&(n % 5)));
+        }
+        // Four points for each of two ways to die, each three times alone, and once at most before with others.
+        assert!((24..=32).contains(&done.died), "{done:?}");
+        files.push(parquet(&run));
+        assert_eq!(journalled(&path), (0..20).collect::<Vec<_>>());
+    }
+    assert_eq!(files[0], files[1]);
+}
+
+/// The workers of this process.
+fn children() -> Vec<i32> {
+    let own = std::process::id().to_string();
+    let processes =
+        fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let is_ours = |pid: &i32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(1)) == Some(own.as_str())
+    };
+    processes.filter(is_ours).collect()
+}
+
+fn workers_that_are_killed_lose_and_repeat_nothing() {
+    if !Path::new("/proc/self/stat").exists() {
+        println!("no /proc: skipped");
+        return;
+    }
+    let file = GRID.replace("to = 160, step = 16", "to = 16384, step = 64").replace("[1, 3, 5]", "[3]");
+    let sweep = sweep_of(&models(), &file, LAB).unwrap();
+    let wanted = straight(&sweep);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal");
+    let mut run = Run::begin(&sweep, Some((&path, Start::New))).unwrap();
+    let (over, killed) = (AtomicBool::new(false), AtomicU32::new(0));
+    let done = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for turn in 0.. {
+                std::thread::sleep(Duration::from_millis(60));
+                if over.load(Ordering::Relaxed) {
+                    return;
+                }
+                let all = children();
+                let victim = all.get(turn % all.len().max(1)).and_then(|pid| Pid::from_raw(*pid));
+                if victim.is_some_and(|pid| kill_process(pid, Signal::KILL).is_ok()) {
+                    killed.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        });
+        let done = drive(&mut run, 8);
+        over.store(true, Ordering::Relaxed);
+        done
+    });
+    assert!(done.died > 0 && killed.load(Ordering::Relaxed) > 0, "{done:?}");
+    assert_eq!(journalled(&path), (0..sweep.points()).collect::<Vec<_>>());
+    assert_eq!(parquet(&run), wanted);
+}
+
+fn a_sweep_that_is_stopped_goes_on() {
+    let sweep = sweep_of(&models(), GRID, LAB).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal");
+    let mut turns = 0;
+    loop {
+        let start = if turns == 0 { Start::New } else { Start::Resume };
+        let mut run = Run::begin(&sweep, Some((&path, start))).unwrap();
+        let stop = AtomicBool::new(false);
+        let before = run.progress().recorded;
+        let done = pool::run(
+            &mut run,
+            &workers(2),
+            || stop.load(Ordering::Relaxed),
+            |at| {
+                stop.store(at.recorded > before + 10, Ordering::Relaxed);
+            },
+        );
+        turns += 1;
+        if !done.unwrap().stopped {
+            assert_eq!(parquet(&run), straight(&sweep));
+            break;
+        }
+        assert!(children().is_empty(), "workers are left");
+    }
+    assert!(turns > 1);
+    assert_eq!(journalled(&path), (0..60).collect::<Vec<_>>());
+}
+
+fn halving_by_workers_is_halving() {
+    let file = "version = 1\nlab = 'lab.toml'\n[sample]\nmethod = 'sobol'\npoints = 40\n[over]\n'link.gen' = [1, 2, 3, 4, 5]\n'link.lanes' = [1, 2, 4, 8]\n[halving]\nbudget = 'slot.a.memory.exercise_bytes'\nleast = 64\nmost = 4096\n[metrics]\nns = { path = 'simulated_ns', aim = 'minimize' }\n";
+    let sweep = sweep_of(&models(), file, LAB).unwrap();
+    let mut run = Run::begin(&sweep, None).unwrap();
+    drive(&mut run, 3);
+    assert_eq!(parquet(&run), straight(&sweep));
+}
+
+fn what_is_no_worker_is_told() {
+    let sweep = sweep_of(&models(), GRID, LAB).unwrap();
+    let error = |command: &[&str]| {
+        let command = command.iter().map(OsString::from).collect();
+        let mut run = Run::begin(&sweep, None).unwrap();
+        match pool::run(&mut run, &Workers { command, count: 2 }, || false, |_| {}) {
+            Err(RunError::Worker(why)) => why,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(error(&["/no/such/program"]).starts_with("worker /no/such/program: No such file"));
+    let dead = error(&["sh", "-c", "echo no module named riser >&2; exit 3"]);
+    assert_eq!(
+        dead,
+        "10 workers in a row have ended before they were ready; the last one ended with status 3:\nno module named riser"
+    );
+    assert!(
+        error(&["sh", "-c", "echo hello; exec cat"])
+            .contains("the last one has said `hello`, which is no reply")
+    );
+    assert_eq!(error(&[]), "no command for workers");
+}

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Headless Chromium through the DevTools protocol on two pipes: opens a page, evaluates in it, clicks, and notes all
+//! that goes wrong. Never goes to a network.
+
+use crate::{once, runner};
+use serde_json::{Value, json};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// The view in CSS pixels.
+const WIDTH: u32 = 1400;
+const HEIGHT: u32 = 900;
+/// No test sends more messages.
+const MESSAGES: u64 = 10_000;
+
+/// One tab of a browser that all tests of a run share, because its start takes longer than most of them. Only one test at a time has a tab.
+pub struct Browser {
+    to: File,
+    from: BufReader<File>,
+    /// Number of the last message. No two turns use the same, so an answer to an earlier turn is not taken for one's own.
+    next: u64,
+    target: Value,
+    session: Option<String>,
+    problems: Vec<String>,
+    /// Released after the tab is closed.
+    _turn: File,
+}
+
+/// The browser's command if it is installed.
+fn command() -> Option<&'static str> {
+    let works = |name: &&str| {
+        let version = Command::new(name).arg("--version").stderr(Stdio::null()).output();
+        version.is_ok_and(|output| output.status.success())
+    };
+    ["chromium", "chromium-browser"].into_iter().find(works)
+}
+
+/// Starts the browser with its pipes in `folder`. It ends with this run.
+fn start(folder: &Path) -> Result<(), String> {
+    let command = command().ok_or("skipped: chromium is not installed")?;
+    let pipes = [folder.join("to"), folder.join("from")];
+    assert!(Command::new("mkfifo").args(&pipes).status().unwrap().success());
+    // Chromium has both pipes open in both directions: it goes on between two tests.
+    let script = format!(
+        "{command} --headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage \
+         --no-first-run --disable-background-networking --disable-component-update --disable-sync \
+         --force-color-profile=srgb --window-size={WIDTH},{HEIGHT} --user-data-dir=\"$3\" --remote-debugging-pipe \
+         3<>\"$1\" 4<>\"$2\" &
+         while kill -0 {runner} && kill -0 $!; do sleep 0.5; done; kill $!; wait",
+        runner = runner(),
+    );
+    Command::new("sh")
+        .args(["-c", &script, "sh"])
+        .args(&pipes)
+        .arg(folder.join("profile"))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        // The end of one test is not the end of the browser.
+        .process_group(0)
+        .spawn()
+        .unwrap();
+    Ok(())
+}
+
+impl Browser {
+    /// Waits for the browser and opens a tab. Without Chromium, prints that the test is skipped and returns `None`.
+    pub fn take() -> Option<Browser> {
+        let folder = once("browser", start).map_err(|why| println!("{why}")).ok()?;
+        let mut turn = File::options().create(true).append(true).open(folder.join("turn")).unwrap();
+        turn.lock().unwrap();
+        // A byte for each turn: numbers of messages are 32 bits.
+        turn.write_all(b".").unwrap();
+        let next = turn.metadata().unwrap().len() * MESSAGES;
+        let to = File::options().write(true).open(folder.join("to")).unwrap();
+        let from = BufReader::new(File::open(folder.join("from")).unwrap());
+        let (target, session) = (Value::Null, None);
+        let mut browser = Browser { to, from, next, target, session, problems: Vec::new(), _turn: turn };
+        browser.target =
+            browser.call("Target.createTarget", json!({"url": "about:blank"}))["targetId"].clone();
+        let attach = json!({"targetId": browser.target, "flatten": true});
+        let session = browser.call("Target.attachToTarget", attach);
+        browser.session = session["sessionId"].as_str().map(str::to_owned);
+        for domain in ["Page.enable", "Runtime.enable", "Log.enable", "Network.enable"] {
+            browser.call(domain, json!({}));
+        }
+        Some(browser)
+    }
+
+    /// Calls a method and waits for its result.
+    pub fn call(&mut self, method: &str, params: Value) -> Value {
+        self.next += 1;
+        let mut message = json!({"id": self.next, "method": method, "params": params});
+        if let Some(session) = &self.session {
+            message["sessionId"] = session.clone().into();
+        }
+        self.to.write_all(format!("{message}\0").as_bytes()).unwrap();
+        loop {
+            let answer = self.receive();
+            if answer["id"] == self.next {
+                assert!(answer["error"].is_null(), "{method}: {}", answer["error"]);
+                return answer["result"].clone();
+            }
+        }
+    }
+
+    /// The next message to this tab, or to the browser while there is no tab.
+    fn receive(&mut self) -> Value {
+        loop {
+            let mut bytes = Vec::new();
+            self.from.read_until(0, &mut bytes).unwrap();
+            assert_eq!(bytes.pop(), Some(0), "the browser has ended");
+            // A test that was killed may have left half a message, and messages to its own tab.
+            let message: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+            if message.is_object() && message["sessionId"].as_str() == self.session.as_deref() {
+                self.note(&message);
+                return message;
+            }
+        }
+    }
+
+    fn note(&mut self, message: &Value) {
+        let params = &message["params"];
+        match message["method"].as_str() {
+            Some("Runtime.exceptionThrown") => self.problems.push(params["exceptionDetails"].to_string()),
+            Some("Runtime.consoleAPICalled") if params["type"] == "error" => {
+                self.problems.push(params["args"].to_string());
+            }
+            Some("Log.entryAdded") => self.problems.push(params["entry"].to_string()),
+            Some("Network.requestWillBeSent") => {
+                let url = params["request"]["url"].as_str().unwrap_or_default();
+                if !["file:", "data:", "blob:", "about:"].iter().any(|own| url.starts_with(own)) {
+                    self.problems.push(format!("asks for {url}"));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Opens a page of a file, with what stands behind `#`, and waits until it has read and drawn all.
+    pub fn open(&mut self, page: &Path, hash: &str) {
+        self.call("Page.navigate", json!({"url": "about:blank"}));
+        let url = format!("file://{}#{hash}", page.display());
+        self.call("Page.navigate", json!({"url": url}));
+        while self.receive()["method"] != "Page.loadEventFired" {}
+        let ready = "new Promise(resolve => { const look = () => document.documentElement.dataset.ready ? \
+                     resolve(riser.idle()) : setTimeout(look, 20); look(); }).then(() => true)";
+        assert_eq!(self.eval(ready), true);
+    }
+
+    /// The value of an expression in the page; a promise's when it is there.
+    pub fn eval(&mut self, expression: &str) -> Value {
+        let params = json!({"expression": expression, "awaitPromise": true, "returnByValue": true});
+        let answer = self.call("Runtime.evaluate", params);
+        assert!(answer["exceptionDetails"].is_null(), "{expression}: {}", answer["exceptionDetails"]);
+        answer["result"]["value"].clone()
+    }
+
+    /// Clicks at a place of the view, CSS pixels.
+    pub fn click(&mut self, x: f64, y: f64) {
+        for kind in ["mouseMoved", "mousePressed", "mouseReleased"] {
+            let button = if kind == "mouseMoved" { "none" } else { "left" };
+            let params = json!({"type": kind, "x": x, "y": y, "button": button, "clickCount": 1});
+            self.call("Input.dispatchMouseEvent", params);
+        }
+    }
+
+    /// Clicks in the middle of the element that an expression gives.
+    pub fn click_on(&mut self, element: &str) {
+        let place = format!(
+            "(() => {{ const b = ({element}).getBoundingClientRect(); return [b.x + b.width / 2, b.y + b.height / 2]; }})()"
+        );
+        let place = self.eval(&place);
+        self.click(place[0].as_f64().unwrap(), place[1].as_f64().unwrap());
+    }
+
+    /// Presses a key.
+    pub fn key(&mut self, key: &str) {
+        let (text, code) = match key {
+            "Enter" => ("\r", 13),
+            key if key.len() == 1 => (key, 0),
+            _ => ("", 0),
+        };
+        for kind in ["keyDown", "keyUp"] {
+            let text = if kind == "keyDown" { text } else { "" };
+            let params = json!({"type": kind, "key": key, "text": text, "windowsVirtualKeyCode": code});
+            self.call("Input.dispatchKeyEvent", params);
+        }
+    }
+
+    /// Gives the view another size, CSS pixels; its own again with 0.
+    pub fn size(&mut self, width: u32, height: u32) {
+        let params = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
+        self.call("Emulation.setDeviceMetricsOverride", params);
+    }
+
+    /// Writes what is seen to a PNG.
+    pub fn picture(&mut self, path: &Path) {
+        use base64::Engine;
+        let shot = self.call("Page.captureScreenshot", json!({"format": "png"}));
+        let png = base64::engine::general_purpose::STANDARD.decode(shot["data"].as_str().unwrap()).unwrap();
+        std::fs::write(path, png).unwrap();
+    }
+
+    /// All that went wrong so far: exceptions, errors on the console, requests to a network.
+    pub fn problems(&mut self) -> Vec<String> {
+        let own = self.eval("document.documentElement.dataset.errors");
+        let mut problems = std::mem::take(&mut self.problems);
+        if own != "0" {
+            problems.push(format!("the page counts {own} errors"));
+        }
+        problems
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        let close =
+            json!({"id": self.next + 1, "method": "Target.closeTarget", "params": {"targetId": self.target}});
+        // A browser that has ended has no tab.
+        let _ = self.to.write_all(format!("{close}\0").as_bytes());
+    }
+}

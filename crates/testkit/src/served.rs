@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! An adapter with memory behind it, on sockets and a thread of its own. Never outlives its test.
+
+use nettlp::adapter::{Adapter, Function, MemoryBackend, PeerCounters, Registers, Settings, Strangers};
+use nettlp::allow::{AllowList, Rule};
+use nettlp::completer::{CompleterCounters, Image};
+use nettlp::net::{AdapterOptions, AdapterSockets, Clock, Network, SocketCounters, serve};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use tlp::{Bdf, Mps};
+
+/// What an adapter has counted.
+pub struct Counted {
+    /// Counters by peer.
+    pub peers: BTreeMap<IpAddr, PeerCounters>,
+    /// Datagrams that no rule allows.
+    pub strangers: Strangers,
+    /// Requests and their completions.
+    pub completer: CompleterCounters,
+    /// Datagrams and system calls.
+    pub sockets: SocketCounters,
+}
+
+/// An adapter that serves.
+pub struct Served {
+    /// The memory that it serves.
+    pub image: Arc<Image>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<Counted>>,
+}
+
+/// Its requester ID.
+pub const ID: Bdf = Bdf::from_bits(0x1b00);
+
+impl Served {
+    /// Serves `image` at `address` under these rules; with `filter`, the kernel drops what strangers send.
+    pub fn start(address: IpAddr, image: Image, rules: &[&str], mps: u32, filter: bool) -> Served {
+        let allow = AllowList::new(rules.iter().map(|r| r.parse::<Rule>().unwrap())).unwrap();
+        let peers = if filter { allow.addresses().map(Network::from).collect() } else { Vec::new() };
+        let options = AdapterOptions { peers, ..AdapterOptions::new(address) };
+        let mut sockets = AdapterSockets::bind(&options).unwrap();
+        let image = Arc::new(image);
+        let function = Arc::new(Function::new(Registers::new(ID)).unwrap());
+        let (shared, stop) = (Arc::clone(&image), Arc::new(AtomicBool::new(false)));
+        let stopped = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || {
+            let backend = MemoryBackend::new(shared, function, Mps::new(mps).unwrap());
+            let scheme = capture::encap::PortScheme::Tagged;
+            let mut adapter = Adapter::new(Settings { allow, id: ID, device: None, scheme }, backend);
+            let go_on =
+                |_: &mut Adapter<MemoryBackend>, _: &AdapterSockets, _| !stopped.load(Ordering::Relaxed);
+            serve(&mut sockets, &mut adapter, Clock::new(), false, go_on).unwrap();
+            Counted {
+                peers: adapter.peers().map(|(address, counters)| (address, *counters)).collect(),
+                strangers: adapter.strangers(),
+                completer: adapter.backend().completer_counters(),
+                sockets: sockets.counters(),
+            }
+        });
+        Served { image, stop, thread: Some(thread) }
+    }
+
+    /// Ends it, and says what it has counted.
+    pub fn stop(mut self) -> Counted {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.take().unwrap().join().unwrap()
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}

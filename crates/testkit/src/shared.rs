@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Results that many tests need and that are slow to make: libraries, kernel modules, designs, boots. `cargo nextest` runs each test in a process
+//! of its own, so they are shared through files. Never shares between two runs.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+/// Folders of this many runs are kept; older ones are removed.
+const KEPT_RUNS: usize = 3;
+
+/// Returns the folder that `make` has filled. The first test of a run that asks for `name` calls `make` with an empty folder; the others wait for it
+/// and get the same folder. A run is one call of `cargo nextest run`, or one test executable under `cargo test`.
+///
+/// # Errors
+/// The error of `make`, for every test that asks: for example why a tool cannot be installed.
+pub fn once(name: &str, make: impl FnOnce(&Path) -> Result<(), String>) -> Result<PathBuf, String> {
+    let run = run_folder();
+    let folder = run.join(name);
+    let (done, failed) = (run.join(format!("{name}.done")), run.join(format!("{name}.failed")));
+    let lock = File::create(run.join(format!("{name}.lock"))).unwrap();
+    lock.lock().unwrap();
+    if done.exists() {
+        return Ok(folder);
+    }
+    if let Ok(why) = fs::read_to_string(&failed) {
+        return Err(why);
+    }
+    // A test that panicked in `make` left a part.
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    match make(&folder) {
+        Ok(()) => File::create(done).map(drop).unwrap(),
+        Err(why) => {
+            fs::write(failed, &why).unwrap();
+            return Err(why);
+        }
+    }
+    Ok(folder)
+}
+
+/// Process whose end is the end of this run: nextest, or this test executable.
+pub fn runner() -> u32 {
+    match std::env::var_os("NEXTEST_RUN_ID") {
+        Some(_) => std::os::unix::process::parent_id(),
+        None => std::process::id(),
+    }
+}
+
+/// The folder of this run.
+fn run_folder() -> PathBuf {
+    let all = crate::tmp().join("shared");
+    let run = std::env::var("NEXTEST_RUN_ID").unwrap_or_else(|_| format!("process-{}", std::process::id()));
+    let folder = all.join(run);
+    if !folder.exists() {
+        fs::create_dir_all(&folder).unwrap();
+        remove_old_runs(&all);
+    }
+    folder
+}
+
+fn remove_old_runs(all: &Path) {
+    let runs = fs::read_dir(all).unwrap().filter_map(Result::ok);
+    let mut runs: Vec<_> =
+        runs.filter_map(|run| Some((run.metadata().ok()?.modified().ok()?, run.path()))).collect();
+    runs.sort();
+    let old = runs.len().saturating_sub(KEPT_RUNS);
+    // Two tests may remove the same folder.
+    runs[..old].iter().for_each(|(_, folder)| _ = fs::remove_dir_all(folder));
+}

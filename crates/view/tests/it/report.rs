@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The report's page as bytes: what it holds, what it refuses, and what it never does. Opens no browser.
+
+use crate::common::report::{report, text_of};
+use proptest::prelude::*;
+use riser_view::report::{Figure, Plot, Report, Series, Table};
+use serde_json::{Value, json};
+
+fn data(page: &str) -> Value {
+    let (_, rest) = page.split_once("<script type=\"application/json\" id=\"report\">").unwrap();
+    serde_json::from_str(rest.split_once("</script>").unwrap().0).unwrap()
+}
+
+#[test]
+fn the_page_holds_the_report() {
+    let page = text_of(&report());
+    assert!(page.starts_with("<!DOCTYPE html>") && page.ends_with("</html>\n"));
+    assert!(page.contains("<title>Bandwidths &amp; &lt;latencies&gt; - riser report</title>"));
+    let data = data(&page);
+    assert_eq!(data, serde_json::to_value(report()).unwrap());
+    assert_eq!(data["figures"][0]["plots"][0]["x"], json!({"label": "Window", "unit": "", "scale": "bytes"}));
+    let series = &data["figures"][0]["plots"][0]["series"];
+    assert_eq!(series[0]["bars"]["low"], json!([480.0, 480.0, 540.5]));
+    assert_eq!((&series[1]["look"], series[1].get("bars")), (&json!("points"), None));
+}
+
+#[test]
+fn the_same_report_is_the_same_bytes() {
+    assert_eq!(text_of(&report()), text_of(&report()));
+}
+
+#[test]
+fn nothing_is_asked_of_a_network() {
+    let page = text_of(&report());
+    assert!(page.contains("http-equiv=\"Content-Security-Policy\" content=\"default-src 'none';"));
+    for asks in ["http://", "https://", " src=", "<link", "@import", "url("] {
+        assert!(!page.contains(asks), "the page has {asks}");
+    }
+}
+
+#[test]
+fn what_cannot_be_shown_is_refused_before_a_byte_is_written() {
+    type Change = fn(&mut Report);
+    let series = |r: &mut Report, change: fn(&mut Series)| change(&mut r.figures[0].plots[0].series[0]);
+    let rows: [(Change, &str); 7] = [
+        (
+            |r| r.tables[0].rows[1].push(String::new()),
+            "table \"Errors\" has a row of 3 cells: legal are as many as its",
+        ),
+        (
+            |r| r.figures[1].key = "figure7".into(),
+            "figure key \"figure7\": legal are letters, digits and hyphens, each",
+        ),
+        (|r| r.figures[1].key = "a b".into(), "figure key \"a b\""),
+        (|r| r.figures[1].key.clear(), "figure key \"\""),
+        (
+            |r| r.figures[0].plots[0].series[0].y[1] = f64::NAN,
+            "series \"cold\" has a value that is no finite number",
+        ),
+        (
+            |r| r.figures[0].plots[0].series[1].x.clear(),
+            "series \"<b>warm\" has columns of [0, 3] values: legal are equal",
+        ),
+        (
+            |r| r.figures[0].plots[0].series[0].bars.as_mut().unwrap().high.push(1.0),
+            "series \"cold\" has columns of [3, 3, 3, 4] values",
+        ),
+    ];
+    for (change, says) in rows {
+        let mut report = report();
+        change(&mut report);
+        let mut out = Vec::new();
+        let error = report.write(&mut out).unwrap_err();
+        assert!(error.to_string().starts_with(says), "{error}");
+        assert_eq!((error.kind(), out.len()), (std::io::ErrorKind::InvalidInput, 0));
+    }
+    let mut infinite = report();
+    series(&mut infinite, |s| s.bars.as_mut().unwrap().low[0] = f64::NEG_INFINITY);
+    assert!(infinite.check().is_err());
+}
+
+prop_compose! {
+    fn any_series()(name in ".{0,20}", points in prop::collection::vec(any::<(i32, i32)>(), 0..5)) -> Series {
+        // Eighths: reading JSON back is exact for them.
+        let (x, y) = points.into_iter().map(|(x, y)| (f64::from(x) / 8.0, f64::from(y) / 8.0)).unzip();
+        Series { name, x, y, ..Series::default() }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    /// Foreign text of any kind stays data.
+    #[test]
+    fn any_text_stays_text(
+        title in ".{0,30}", note in ".{0,30}", cell in "[<>/a-z\"'&]{0,20}",
+        series in prop::collection::vec(any_series(), 0..3),
+    ) {
+        let report = Report {
+            title: format!("{title}</script><script>alert(1)</script>"),
+            notes: vec![note],
+            tables: vec![Table { title: "t".into(), columns: vec!["c".into()], rows: vec![vec![cell]], folded: false }],
+            figures: vec![Figure { key: "f".into(), plots: vec![Plot { series, ..Plot::default() }], ..Figure::default() }],
+        };
+        let page = text_of(&report);
+        prop_assert!(!page.contains("<script>alert"));
+        prop_assert_eq!(data(&page), serde_json::to_value(&report).unwrap());
+    }
+}

@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Real kernels in real machines. What is not in the user's cache yet is fetched.
+
+use crate::common;
+
+use crate::common::{Heard, ends_soon, gone, options, outputs};
+use std::fs;
+use std::io::{Read, Seek, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::process::Child;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+use vm::kernel::Image;
+use vm::machine::{Gdb, Icount, Input, Report};
+use vm::{End, Kernel, Load, Machine, Options, Programs, Which};
+
+fn shell(script: &str) -> Vec<String> {
+    ["sh", "-c", script].map(str::to_owned).to_vec()
+}
+
+fn run(options: Options) -> (Report, Heard) {
+    let heard = Heard::default();
+    let report = Machine::start(options, outputs(&heard)).unwrap().wait();
+    (report, heard)
+}
+
+fn named(name: &str, parameters: &str) -> Load {
+    Load { module: Which::Named(name.to_owned()), parameters: parameters.to_owned() }
+}
+
+#[test]
+fn a_command_runs_and_its_words_and_status_come_back() {
+    let mut options = options("6.1");
+    // Its output is no terminal's; a process that it leaves behind holds the machine up no longer.
+    let script = "sleep 500 & printf 'out\\r\\n\\001'; echo no >&2; echo anew >/dev/stderr; uname -r >/dev/stdout; \
+                  echo \"$WHAT\"; lspci -n; seven";
+    options.command = shell(script);
+    options.scripts = vec![("seven".to_owned(), "exit 7".to_owned())];
+    options.environment = vec![("WHAT".to_owned(), "it's $HOME".to_owned())];
+    let (report, heard) = run(options);
+    assert_eq!(report.end, End::Exited(7), "{}", heard.log());
+    let out = heard.stdout();
+    assert!(
+        out.starts_with("out\r\n\u{1}6.1.") && out.contains("\nit's $HOME\n00:00.0 0600: 8086:"),
+        "{out:?}"
+    );
+    assert_eq!(heard.stderr(), "no\nanew\n");
+    let log = heard.log();
+    assert!(log.contains("Linux version 6.1.") && !log.contains('\r'), "{log}");
+    let boot = report.boot_cpu.unwrap();
+    println!("boot: {boot:?} of CPU, {:?} by the clock", report.boot.unwrap());
+    // Ten CPU-seconds to a shell are what riser promises.
+    assert!(boot.as_secs() < 10, "{boot:?}");
+}
+
+/// A second kernel, with two CPUs, modules of both kinds, a shared folder, and more input than any buffer on the way holds.
+#[test]
+fn modules_folders_and_input_reach_the_guest() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder_name = folder.path().join("a, b");
+    fs::create_dir(&folder_name).unwrap();
+    fs::write(folder_name.join("in"), "from outside").unwrap();
+    let bytes: Vec<u8> =
+        (0..3_000_000u32).flat_map(|n| (n.wrapping_mul(2_654_435_761) >> 24).to_le_bytes()).collect();
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(&bytes).unwrap();
+    file.rewind().unwrap();
+
+    let mut options = options("6.12");
+    options.smp = 2;
+    let own = options.kernel.modules.file("nlmon").unwrap().to_owned();
+    options.modules =
+        vec![named("dummy", "numdummies=3"), Load { module: Which::File(own), parameters: String::new() }];
+    options.share = Some(folder_name.clone());
+    options.input = Input::From(Arc::new(file.into()));
+    options.command = shell(
+        "cat /share/in >&2; cat >/share/out; ls -d /sys/class/net/dummy2 /sys/module/nlmon >&2; nproc >&2; \
+         modprobe -r dummy && modprobe dummy numdummies=1 && ls /sys/class/net >&2; cat /share/out; \
+         lspci -vv 2>&1 >/dev/null | cat >&2; modprobe --version | head -n 1 | cut -c 1-12 >&2",
+    );
+    let (report, heard) = run(options);
+    assert_eq!(report.end, End::Exited(0), "{}{}", heard.log(), heard.stderr());
+    let expected = "from outside/sys/class/net/dummy2\n/sys/module/nlmon\n2\ndummy0\nlo\nkmod version\n";
+    assert_eq!(heard.stderr(), expected);
+    assert!(heard.stdout_bytes() == bytes, "{} bytes of {}", heard.stdout_bytes().len(), bytes.len());
+    assert!(fs::read(folder_name.join("out")).unwrap() == bytes);
+}
+
+/// No package but busybox, and the kernel as distributions ship it.
+#[test]
+fn a_kernel_and_a_busybox_of_the_users_do() {
+    let mut options = options("6.1");
+    let Image::File(vmlinux) = &options.kernel.image else { panic!("{:?}", options.kernel) };
+    let bzimage = vmlinux.with_file_name("bzImage");
+    options.kernel = Kernel::open(&bzimage, Some(&vmlinux.with_file_name("modules"))).unwrap();
+    assert!(matches!(options.kernel.image, Image::Unpacked(_)));
+    assert!(options.kernel.release.as_ref().unwrap().starts_with("6.1."));
+    options.programs = Programs::busybox(options.programs.busybox_path()).unwrap();
+    options.modules = vec![named("dummy", "numdummies=0")];
+    let script = "modprobe -r dummy && modprobe dummy numdummies=2 && ls -d /sys/class/net/dummy1";
+    options.command = shell(script);
+    let (report, heard) = run(options.clone());
+    assert_eq!(
+        (report.end, heard.stdout().as_str()),
+        (End::Exited(0), "/sys/class/net/dummy1\n"),
+        "{}",
+        heard.log()
+    );
+
+    // One that QEMU cannot enter as a vmlinux is entered as it is.
+    options.kernel.image = Image::File(bzimage);
+    let (report, heard) = run(options.clone());
+    assert_eq!(report.end, End::Exited(0), "{}", heard.log());
+
+    options.kernel.modules = common::options("6.12").kernel.modules;
+    let why = Machine::start(options, outputs(&heard)).unwrap_err().to_string();
+    assert!(why.contains("is built for Linux 6.12.") && why.ends_with(" is expected"), "{why}");
+}
+
+#[test]
+fn a_panic_a_power_off_and_a_reboot_are_told_apart() {
+    for (script, end) in [
+        ("echo c >/proc/sysrq-trigger", End::Panicked("sysrq triggered crash".to_owned())),
+        ("poweroff -f", End::PoweredOff),
+        ("reboot -f", End::Rebooted),
+    ] {
+        let mut options = options("6.1");
+        options.command = shell(script);
+        let (report, heard) = run(options);
+        assert_eq!(report.end, end, "{}", heard.log());
+    }
+}
+
+#[test]
+fn a_machine_is_polled_and_stopped() {
+    let mut options = options("6.1");
+    options.command = shell("echo up; sleep 1000");
+    let allowed = common::cpus("self");
+    let first = allowed.split(['-', ',']).next().unwrap();
+    options.cpus = vec![first.parse().unwrap()];
+    let heard = Heard::default();
+    let mut machine = Machine::start(options, outputs(&heard)).unwrap();
+    while heard.stdout() != "up\n" {
+        assert_eq!(machine.poll(), None, "{}", heard.log());
+        thread::sleep(Duration::from_millis(10));
+    }
+    let pid = machine.pid();
+    assert!(!common::readable(machine.as_fd()));
+    assert!(!gone(pid));
+    assert_eq!(common::cpus(&pid.to_string()), first);
+    assert_eq!(common::cpus("self"), allowed);
+    assert_eq!(machine.stop().end, End::Stopped);
+    assert!(gone(pid));
+}
+
+#[test]
+fn a_machine_that_is_dropped_leaves_nothing() {
+    let machine = Machine::start(options("6.1"), outputs(&Heard::default())).unwrap();
+    let pid = machine.pid();
+    drop(machine);
+    assert!(gone(pid));
+}
+
+#[test]
+fn a_time_limit_ends_a_guest_that_hangs() {
+    let mut options = options("6.1");
+    options.time_limit = Some(Duration::from_millis(300));
+    let mut machine = Machine::start(options, outputs(&Heard::default())).unwrap();
+    while !common::readable(machine.as_fd()) {
+        thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(machine.poll().unwrap().end, End::TimedOut { ready: false });
+}
+
+#[test]
+fn a_module_that_cannot_be_loaded_is_named() {
+    let mut options = options("6.1");
+    // QEMU's processor has no VMX.
+    options.modules = vec![named("kvm-intel", "")];
+    let (report, heard) = run(options);
+    let End::Failed(why) = &report.end else { panic!("{report:?} {}", heard.log()) };
+    assert!(why.starts_with("module kvm_intel.ko: ") && why.contains("not supported"), "{why}");
+}
+
+/// The init has no port to say it by.
+#[test]
+fn what_the_machine_itself_needs_is_named_too() {
+    let mut options = options("6.1");
+    options.append = "module_blacklist=virtio_console".to_owned();
+    let (report, heard) = run(options);
+    let End::Failed(why) = &report.end else { panic!("{report:?} {}", heard.log()) };
+    assert!(why.starts_with("module virtio_console.ko: insmod: "), "{why}");
+}
+
+#[test]
+fn a_debugger_is_waited_for() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let mut options = options("6.1");
+    options.gdb = Some(Gdb(address));
+    options.command = vec!["true".to_owned()];
+    let heard = Heard::default();
+    let machine = Machine::start(options, outputs(&heard)).unwrap();
+    let mut debugger = loop {
+        match TcpStream::connect(address) {
+            Ok(stream) => break stream,
+            Err(_) => thread::sleep(Duration::from_millis(10)),
+        }
+    };
+    thread::sleep(Duration::from_millis(500));
+    assert_eq!(heard.log(), "");
+    // The remote protocol's "go on", with the sum of its letters.
+    debugger.write_all(b"+$c#63").unwrap();
+    assert_eq!(machine.wait().end, End::Exited(0), "{}", heard.log());
+}
+
+#[test]
+fn what_qemu_refuses_is_told_in_its_words() {
+    let mut options = options("6.1");
+    options.qemu_arguments = ["-device", "no-such-device"].map(Into::into).to_vec();
+    let (report, _) = run(options);
+    let End::Qemu(why) = &report.end else { panic!("{report:?}") };
+    assert!(why.contains("exit status: 1") && why.contains("no-such-device"), "{why}");
+}
+
+#[test]
+fn outputs_that_fail_end_the_machine() {
+    struct Full;
+    impl Write for Full {
+        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+            Err(std::io::Error::other("no room"))
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut outputs = outputs(&Heard::default());
+    outputs.log = Box::new(Full);
+    let report = Machine::start(options("6.1"), outputs).unwrap().wait();
+    assert_eq!(report.end, End::Outputs("no room".to_owned()));
+}
+
+/// What the tests below start this program anew for.
+#[test]
+#[ignore = "is started by other tests"]
+fn child() {
+    let mut options = options("6.1");
+    let heard = Heard::default();
+    if std::env::var_os("VM_TERMINAL").is_some() {
+        options.input = Input::Terminal;
+        if std::env::var_os("VM_HANGS").is_some() {
+            // No instruction is executed.
+            options.qemu_arguments = vec!["-S".into()];
+        }
+        let mut outputs = outputs(&heard);
+        outputs.stdout = Box::new(std::io::stdout());
+        let report = Machine::start(options, outputs).unwrap().wait();
+        println!("<{:?}>", report.end);
+    } else {
+        options.command = shell("sleep 1000");
+        let machine = Machine::start(options, outputs(&heard)).unwrap();
+        println!("<{}>", machine.pid());
+        machine.wait();
+    }
+}
+
+#[test]
+fn a_caller_that_is_killed_takes_qemu_with_it() {
+    let mut child = common::again("boot::child").stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut text = String::new();
+    let mut stdout = child.stdout.take().unwrap();
+    while !text.contains('>') {
+        let mut byte = [0];
+        stdout.read_exact(&mut byte).unwrap();
+        text.push(char::from(byte[0]));
+    }
+    let pid: u32 = text.split(['<', '>']).nth(1).unwrap().parse().unwrap();
+    assert!(!gone(pid));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(ends_soon(pid));
+}
+
+/// A shell in a guest on a terminal of this test's.
+struct Typist {
+    terminal: fs::File,
+    child: Child,
+    seen: String,
+}
+
+impl Typist {
+    fn new(environment: &[(&str, &str)]) -> Typist {
+        let (terminal, theirs) = common::terminal(31, 97);
+        let mut command = common::again("boot::child");
+        command.env("VM_TERMINAL", "yes").env("TERM", "vt100").envs(environment.iter().copied());
+        command.stdin(theirs.try_clone().unwrap()).stdout(theirs);
+        Typist { terminal, child: command.spawn().unwrap(), seen: String::new() }
+    }
+
+    fn types(&mut self, keys: &str) {
+        self.terminal.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// What is seen until these words are.
+    fn sees(&mut self, words: &str) -> String {
+        while !self.seen.contains(words) {
+            let mut bytes = [0; 1000];
+            let count =
+                self.terminal.read(&mut bytes).unwrap_or_else(|e| panic!("{e} behind {:?}", self.seen));
+            self.seen.push_str(&String::from_utf8_lossy(&bytes[..count]));
+        }
+        std::mem::take(&mut self.seen)
+    }
+}
+
+#[test]
+fn a_shell_has_the_terminal() {
+    let mut typist = Typist::new(&[]);
+    typist.sees("# ");
+    typist.types("tty; stty size; echo $TERM\r");
+    let answer = typist.sees("vt100\r\n");
+    assert!(answer.contains("/dev/hvc0\r\n31 97\r\nvt100\r\n"), "{answer:?}");
+    // The guest's terminal has its own Ctrl-C, for whoever runs on it: that is the sleep once it has said so.
+    typist.types("sh -c 'echo asle''ep; exec sleep 500'\r");
+    typist.sees("asleep\r\n");
+    typist.types("\x03");
+    typist.sees("# ");
+    typist.types("exit 5\r");
+    typist.sees("<Exited(5)>");
+    assert!(typist.child.wait().unwrap().success());
+}
+
+#[test]
+fn the_keys_that_end_a_machine_are_heard_while_the_guest_hangs() {
+    let mut typist = Typist::new(&[("VM_HANGS", "yes")]);
+    while !common::is_raw(&typist.terminal) {
+        thread::sleep(Duration::from_millis(10));
+    }
+    typist.types("anything");
+    typist.types("\x01x");
+    typist.sees("<Stopped>");
+    assert!(typist.child.wait().unwrap().success());
+}
+
+/// Two boots whose logs have the same times to the microsecond.
+#[test]
+fn a_clock_that_counts_instructions_repeats_itself() {
+    let logs = [0, 1].map(|_| {
+        let mut options = options("6.1");
+        options.icount = Some(Icount { shift: 1, sleep: false });
+        options.command = shell("date +%Y; dmesg | tail -1; cat /proc/sys/kernel/random/uuid");
+        let (report, heard) = run(options);
+        assert_eq!(report.end, End::Exited(0), "{}", heard.log());
+        assert!(heard.stdout().starts_with("2026\n"), "{}", heard.stdout());
+        heard.log() + &heard.stdout()
+    });
+    let [one, other] = &logs;
+    for (one, other) in one.lines().zip(other.lines()) {
+        assert_eq!(one, other);
+    }
+}

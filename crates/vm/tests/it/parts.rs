@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What is said where a part cannot be had, and that nothing is taken that Debian has not signed. By mirrors of our own making: no
+//! network is used.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use vm::{Cache, Error, Parts, Programs, Progress, Sources};
+
+fn sources(cache: &Path, mirror: &str) -> Sources {
+    Sources { cache: Cache::new(cache), mirror: Some(mirror.to_owned()), keyring: None }
+}
+
+/// The words with which a kernel is not fetched. Nothing is left of the trial but the lock.
+fn refusal(cache: &Path, sources: Sources) -> String {
+    let mut tell = |_: Progress<'_>| true;
+    let why = Parts::new(sources, &mut tell).kernel("6.1").unwrap_err().to_string();
+    for entry in fs::read_dir(cache).unwrap() {
+        assert_eq!(entry.unwrap().file_name(), "lock", "{why}");
+    }
+    why
+}
+
+/// A mirror with a release that nobody has signed.
+fn unsigned(folder: &Path) -> String {
+    let lists = folder.join("dists/bookworm/main/binary-amd64");
+    fs::create_dir_all(&lists).unwrap();
+    fs::write(lists.join("Packages"), "").unwrap();
+    let release = "Origin: Debian\nSuite: oldstable\nCodename: bookworm\nArchitectures: amd64\nComponents: main\n\
+                   Date: Sat, 10 Jun 2023 08:53:33 UTC\nSHA256:\n \
+                   e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855 0 main/binary-amd64/Packages\n";
+    fs::write(folder.join("dists/bookworm/Release"), release).unwrap();
+    format!("file:{}", folder.display())
+}
+
+#[test]
+fn what_is_not_signed_is_refused() {
+    let (cache, mirror) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let why = refusal(cache.path(), sources(cache.path(), &unsigned(mirror.path())));
+    assert!(
+        why.starts_with("cannot fetch Linux 6.1: apt-get update: ") && why.contains("is not signed"),
+        "{why}"
+    );
+    assert!(why.contains("--kernel FILE") && why.contains("--modules DIR"), "{why}");
+}
+
+#[test]
+fn what_others_have_signed_is_refused() {
+    let (cache, mirror) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let address = unsigned(mirror.path());
+    let release = mirror.path().join("dists/bookworm/Release");
+    // Signed in form.
+    let text = fs::read_to_string(&release).unwrap();
+    let signature = "-----BEGIN PGP SIGNATURE-----\n\niHUEABYKAB0WIQ==\n=AAAA\n-----END PGP SIGNATURE-----\n";
+    let signed = format!("-----BEGIN PGP SIGNED MESSAGE-----\nHash: SHA512\n\n{text}{signature}");
+    fs::write(release.with_file_name("InRelease"), signed).unwrap();
+    let why = refusal(cache.path(), sources(cache.path(), &address));
+    assert!(why.contains("apt-get update: ") && (why.contains("sign") || why.contains("GPG")), "{why}");
+}
+
+#[test]
+fn a_mirror_that_does_not_answer_is_told() {
+    let cache = tempfile::tempdir().unwrap();
+    // A port on which nobody listens.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    drop(listener);
+    let why = refusal(cache.path(), sources(cache.path(), &format!("http://127.0.0.1:{port}/debian")));
+    assert!(why.contains("cannot fetch Linux 6.1: apt-get update: ") && why.contains("onnect"), "{why}");
+}
+
+#[test]
+fn a_keyring_that_is_missing_is_named() {
+    let cache = tempfile::tempdir().unwrap();
+    let mut sources = sources(cache.path(), "file:/nowhere");
+    sources.keyring = Some(PathBuf::from("/nowhere/keys.gpg"));
+    let why = refusal(cache.path(), sources);
+    assert!(why.contains("there is no keyring /nowhere/keys.gpg"), "{why}");
+}
+
+/// More lines in sources would be more options, such as to trust without keys.
+#[test]
+fn mirrors_and_keyrings_are_one_word() {
+    let cache = tempfile::tempdir().unwrap();
+    for mirror in ["file:/a\nTrusted: yes", "file:/a file:/b", ""] {
+        let why = refusal(cache.path(), sources(cache.path(), mirror));
+        assert!(why.starts_with(&format!("the mirror {mirror:?}: ")), "{why}");
+    }
+    let keyring = cache.path().join("a keyring");
+    fs::write(&keyring, "").unwrap();
+    let mut sources = sources(&cache.path().join("cache"), "file:/a");
+    sources.keyring = Some(keyring);
+    assert!(refusal(&cache.path().join("cache"), sources).contains("a keyring\": one word"));
+}
+
+#[test]
+fn options_outside_of_what_is_legal_are_refused_before_anything_is_fetched() {
+    let cache = tempfile::tempdir().unwrap();
+    let mut tell = |progress: Progress<'_>| panic!("{progress:?}");
+    let mut parts = Parts::new(sources(cache.path(), "file:/nowhere"), &mut tell);
+    let why = parts.kernel("5.10").unwrap_err().to_string();
+    assert_eq!(why, "no kernel \"5.10\": 6.1, 6.12, 6.12-debug, or the file of a bzImage or vmlinux");
+    assert!(parts.programs(&["--allow-unauthenticated"]).unwrap_err().to_string().contains("is no name of"));
+    let many: Vec<String> = (0..50).map(|n| format!("package{n}")).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    assert!(parts.programs(&many).unwrap_err().to_string().contains("200 are legal"));
+}
+
+#[test]
+fn a_fetch_can_be_stopped() {
+    let cache = tempfile::tempdir().unwrap();
+    let mut tell = |_: Progress<'_>| false;
+    let stopped = Parts::new(sources(cache.path(), "file:/nowhere"), &mut tell).kernel("6.1");
+    assert!(matches!(stopped, Err(Error::Stopped)), "{stopped:?}");
+}
+
+#[test]
+fn programs_of_the_users_are_looked_at() {
+    let mut tell = |_: Progress<'_>| true;
+    let cache = tempfile::tempdir().unwrap();
+    let mut parts = Parts::new(sources(cache.path(), "file:/nowhere"), &mut tell);
+    let why = parts.qemu_at(Path::new("/nowhere/qemu"), &[]).unwrap_err().to_string();
+    assert!(why.starts_with("/nowhere/qemu: no such file"), "{why}");
+    let why = parts.qemu_at(Path::new("/bin/true"), &[]).unwrap_err().to_string();
+    assert!(why.starts_with("/bin/true: no QEMU: it answers --version with"), "{why}");
+    let old = cache.path().join("qemu");
+    fs::write(&old, "#!/bin/sh\necho QEMU emulator version 7.2.0\n").unwrap();
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(&old, executable).unwrap();
+    let why = parts.qemu_at(&old, &[]).unwrap_err().to_string();
+    assert!(why.ends_with("qemu: QEMU 7.2; 10.1 or later is needed"), "{why}");
+    fs::write(&old, "#!/bin/sh\necho QEMU emulator version 10.1.0\n").unwrap();
+    assert!(parts.qemu_at(&old, &[]).is_ok());
+    let why = parts.qemu_at(&old, &["vfio-user-pci"]).unwrap_err().to_string();
+    assert!(why.ends_with("this QEMU 10.1 has no device vfio-user-pci"), "{why}");
+
+    let why = Programs::busybox(Path::new("/bin/sh")).unwrap_err().to_string();
+    assert!(why.contains("it needs libraries"), "{why}");
+    assert!(
+        Programs::busybox(&old).unwrap_err().to_string().contains("a program (ELF, 64 bits) is expected")
+    );
+}
+
+/// What the test below starts this program anew for, without what it needs.
+#[test]
+#[ignore = "is started by another test"]
+fn child() {
+    let mut tell = |_: Progress<'_>| true;
+    match Cache::of_user() {
+        Err(why) => println!("<{why}>"),
+        Ok(cache) => {
+            let mut parts = Parts::new(Sources { cache, mirror: None, keyring: None }, &mut tell);
+            println!("<{}>", parts.qemu(&[]).unwrap_err());
+        }
+    }
+}
+
+#[test]
+fn a_machine_without_apt_or_a_home_is_told_what_to_give() {
+    let cache = tempfile::tempdir().unwrap();
+    let home = cache.path().to_str().unwrap();
+    for (environment, expected) in [
+        (
+            vec![("HOME", home)],
+            "there is no apt-get here, which Debian and its relatives have; give a QEMU of version 10.1 or later (--qemu FILE)",
+        ),
+        (vec![], "neither XDG_CACHE_HOME nor HOME is an absolute path"),
+        (vec![("HOME", "relative")], "neither XDG_CACHE_HOME nor HOME is an absolute path"),
+    ] {
+        let mut command = crate::common::again("parts::child");
+        command.env_clear().env("PATH", "/nowhere").envs(environment);
+        let said = String::from_utf8(command.output().unwrap().stdout).unwrap();
+        assert!(said.contains(expected), "{said}");
+    }
+}
