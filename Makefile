@@ -5,10 +5,10 @@ FUZZ_SECONDS ?= 60
 PREFIX ?= /usr/local
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo guest-demo rtl-demo test ci long check-format lint unit bench hops fuzz fmt doc reference libtlp registers device-header
+.PHONY: help setup demo guest-demo rtl-demo test ci long check check-format deny advisories lint unit bench hops fuzz fmt doc reference libtlp registers device-header
 
 help: ## list these commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## install what tests and demo use beside Rust
 	@scripts/setup.sh
@@ -22,26 +22,36 @@ guest-demo: ## show a stock Linux kernel on the fabric
 rtl-demo: ## show a design for an FPGA in a slot, with its own Linux driver
 	@scripts/rtl-demo.sh
 
-test: setup check-format lint unit ## all set-up, then every test
+test: setup check-format deny unit lint ## all set-up, then every test
 
 ci: ## exactly what CI runs
 	.ci/run
 
-long: ## what takes too long for CI; about five hours
-	.ci/long
+long: ## run what takes too long for CI, five hours in all; PARTS="trees rtl" runs some parts
+	.ci/long $(PARTS)
+
+check: ## compile everything, and run nothing
+	cargo check --locked --workspace --all-targets
 
 check-format:
 	cargo fmt --all --check
 
-lint:
-	cargo clippy --workspace --all-targets -- -D warnings
+deny: ## check licences, banned crates and sources of dependencies
+	cargo deny --locked check licenses bans sources
 
-# Compiles the examples too, and runs those in the documentation.
-unit:
-	cargo test --workspace
+advisories: ## check dependencies for security advisories; needs the internet
+	cargo deny --locked check advisories
+
+lint: ## run clippy, warnings as errors
+	cargo clippy --locked --workspace --all-targets -- -D warnings
+
+# Doc tests are no executables, so nextest does not run them.
+unit: ## run all tests
+	cargo nextest run --locked --workspace
+	cargo test --locked --workspace --doc
 
 bench: ## measure speed
-	cargo bench --workspace
+	cargo bench --locked --workspace
 
 hops: ## count the instructions of a TLP-hop, by part, into docs/speed.md
 	scripts/hops.py
@@ -56,7 +66,7 @@ fmt: ## format all code
 	cargo fmt --all
 
 doc: ## build the API documentation, warnings as errors
-	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc --workspace --no-deps
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc --locked --workspace --no-deps
 
 reference: ## write anew what docs/ and README.md have from the code and from commands
 	RISER_UPDATE_DOCS=1 cargo test --locked --quiet -p riser-lab --test it reference::

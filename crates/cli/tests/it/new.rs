@@ -28,23 +28,66 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Where the crate is built: not beside riser's own, since either build would have the other's crates built anew.
+/// True if the crate is built as its author builds it: with riser's crates compiled anew, in a target folder and a profile of its own. Otherwise
+/// it shares what this workspace has built already, which saves minutes.
+fn alone() -> bool {
+    std::env::var_os("RISER_NEW_ALONE").is_some()
+}
+
 fn target() -> PathBuf {
-    Path::new(env!("CARGO_TARGET_TMPDIR")).join("outside")
+    let tmp = testkit::tmp();
+    if alone() { tmp.join("outside") } else { tmp.parent().unwrap().to_owned() }
+}
+
+/// Makes the folder of a crate a workspace like riser's own, of riser's crates and this one, so that Cargo finds riser's crates built. Cargo
+/// identifies a crate by its path below the root of the workspace and by its features.
+fn share_workspace(copier: &Path) {
+    let folder = copier.parent().unwrap();
+    std::os::unix::fs::symlink(root().join("crates"), folder.join("crates")).unwrap();
+    let workspace = fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    let members = workspace.replace("\"templates/*\"", "\"copier\"");
+    assert_ne!(members, workspace);
+    fs::write(folder.join("Cargo.toml"), members).unwrap();
+    fs::copy(root().join("Cargo.lock"), folder.join("Cargo.lock")).unwrap();
+    let manifest = fs::read_to_string(copier.join("Cargo.toml")).unwrap();
+    let (member, _) = manifest.split_once("# It stands alone").unwrap();
+    let crates = |folder: &Path| folder.join("crates").display().to_string();
+    fs::write(copier.join("Cargo.toml"), member.replace(&crates(&root()), &crates(folder))).unwrap();
 }
 
 /// A crate, as somebody works in it.
 struct Crate(PathBuf);
 
 impl Crate {
+    /// Runs its tests and builds its program.
+    fn build(&self) {
+        if alone() {
+            // What riser is built with, whatever registries say today.
+            fs::copy(root().join("Cargo.lock"), self.0.join("Cargo.lock")).unwrap();
+            self.cargo(&["test"]);
+            self.cargo(&["build"]);
+        } else {
+            // The whole workspace is selected for the features, and only this crate has a test of this name.
+            share_workspace(&self.0);
+            self.cargo(&["test", "--workspace", "--test", "lab"]);
+        }
+    }
+
     fn cargo(&self, args: &[&str]) {
-        let cargo = Command::new(env!("CARGO"))
+        let mut cargo = Command::new(env!("CARGO"));
+        // Cargo has told this test of its own package, and build scripts would run again for that.
+        let is_own = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+        for (name, _) in std::env::vars_os().filter(|(name, _)| is_own(&name.to_string_lossy())) {
+            cargo.env_remove(name);
+        }
+        if alone() {
+            // Whether it compiles and runs is tested here, not how fast.
+            cargo.env("CARGO_PROFILE_DEV_OPT_LEVEL", "0").env("CARGO_PROFILE_DEV_DEBUG", "0");
+        }
+        let cargo = cargo
             .args(args)
             .args(["--offline", "--quiet"])
             .env("CARGO_TARGET_DIR", target())
-            // Whether it compiles and runs is asked here, not how fast: so it takes half the time.
-            .env("CARGO_PROFILE_DEV_OPT_LEVEL", "0")
-            .env("CARGO_PROFILE_DEV_DEBUG", "0")
             .current_dir(&self.0)
             .output()
             .unwrap();
@@ -107,11 +150,8 @@ fn a_crate_outside_gets_what_riser_s_own_devices_get() {
             "{file}"
         );
     }
-    // What riser is built with, whatever registries say today.
-    fs::copy(root().join("Cargo.lock"), path.join("Cargo.lock")).unwrap();
     let copier = Crate(path);
-    copier.cargo(&["test"]);
-    copier.cargo(&["build"]);
+    copier.build();
     tutorial(&copier, &files);
     lab_commands(&copier);
     captures(&copier);

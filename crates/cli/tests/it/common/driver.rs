@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The DMA engine's Linux driver for tests: its sources, and programs for guests.
 
-use crate::common::{Outcome, riser};
+use crate::common::riser;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use testkit::once;
 
 pub(crate) fn drivers() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../drivers/linux")
@@ -21,34 +22,42 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Builds the DMA engine's module for a kernel, in a folder of this name and with these arguments of make: where it is, and what was said;
-/// why not, where the parts cannot be fetched.
-pub(crate) fn build(name: &str, kernel: &str, arguments: &[&str]) -> Result<(PathBuf, Outcome), String> {
-    build_module(&drivers(), "riser_dma.ko", name, kernel, arguments)
+/// Builds the DMA engine's module for a kernel with these arguments of make, once a run. `check` judges what make printed.
+///
+/// # Errors
+/// Why the parts cannot be fetched.
+pub(crate) fn build(
+    name: &str,
+    kernel: &str,
+    arguments: &[&str],
+    check: impl FnOnce(&str),
+) -> Result<PathBuf, String> {
+    build_module(&drivers(), "riser_dma.ko", name, kernel, arguments, check)
 }
 
-/// The same of a module whose sources are in a folder of its own.
+/// Builds a module whose sources are in a folder of its own, in the same way.
 pub(crate) fn build_module(
     sources: &Path,
     module: &str,
     name: &str,
     kernel: &str,
     arguments: &[&str],
-) -> Result<(PathBuf, Outcome), String> {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    let _ = fs::remove_dir_all(&folder);
-    fs::create_dir_all(&folder).unwrap();
-    copy(sources, &folder);
-    let common = ["guest", "build", folder.to_str().unwrap(), "--kernel", kernel, "--"];
-    let outcome = riser(&[&common, arguments].concat());
-    let cannot = ["cannot fetch", "building needs a user namespace"];
-    if cannot.iter().any(|why| outcome.stderr.contains(why)) {
-        return Err(outcome.stderr);
-    }
-    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
-    let module = folder.join(module);
-    assert_eq!(outcome.stdout, format!("{}\n", module.display()));
-    Ok((module, outcome))
+    check: impl FnOnce(&str),
+) -> Result<PathBuf, String> {
+    let folder = once(name, |folder| {
+        copy(sources, folder);
+        let common = ["guest", "build", folder.to_str().unwrap(), "--kernel", kernel, "--"];
+        let outcome = riser(&[&common, arguments].concat());
+        let cannot = ["cannot fetch", "building needs a user namespace"];
+        if cannot.iter().any(|why| outcome.stderr.contains(why)) {
+            return Err(outcome.stderr);
+        }
+        assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+        assert_eq!(outcome.stdout, format!("{}\n", folder.join(module).display()));
+        check(&outcome.stderr);
+        Ok(())
+    })?;
+    Ok(folder.join(module))
 }
 
 /// Compiles a program for a guest, which has no libraries of its own for it, against the driver's headers.

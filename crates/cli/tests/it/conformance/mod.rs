@@ -23,7 +23,7 @@ use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Mutex;
+use testkit::once;
 use tlp::{Bdf, Duration, Time};
 
 /// What is there on each host: its name, its script, and its table in a lab.
@@ -260,15 +260,15 @@ fn engine_file(block: &str) -> String {
     format!("{}/../../rtl/dma_engine/{block}.toml", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// That, built; once for all tests.
+/// That, built once a run.
 fn built(block: &str) -> String {
-    static BUILT: Mutex<Vec<String>> = Mutex::new(Vec::new());
-    let (mut built, path) = (BUILT.lock().unwrap(), engine_file(block));
-    if !built.contains(&path) {
+    let path = engine_file(block);
+    let build = |_: &Path| {
         let output = command(&["rtl", "build", &path]).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        built.push(path.clone());
-    }
+        Ok(())
+    };
+    once(&format!("rtl-{block}"), build).expect("it builds or panics");
     path
 }
 

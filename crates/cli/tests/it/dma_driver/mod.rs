@@ -16,7 +16,6 @@ use crate::guest::rig::Guest;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
 
 /// The tests of `caller.c`, and how many lines they say in all.
 const CALLS: &str =
@@ -58,11 +57,11 @@ const BEGIN: &str = "I=/share/riser-dma-integers\nS=/sys/class/riser_dma\n\
 
 /// Builds the module for a kernel; why not, where the parts cannot be fetched.
 fn build(kernel: &str) -> Result<PathBuf, String> {
-    let (module, outcome) = driver::build(&format!("dma_driver-{kernel}"), kernel, &["W=1", "C=2"])?;
-    // sparse has looked at all files.
-    let looked = outcome.stderr.lines().filter(|line| line.contains("CHECK")).count();
-    assert_eq!((looked, outcome.stderr.contains("warning")), (8, false), "{}", outcome.stderr);
-    Ok(module)
+    driver::build(&format!("dma_driver-{kernel}"), kernel, &["W=1", "C=2"], |said| {
+        // sparse has looked at all files.
+        let looked = said.lines().filter(|line| line.contains("CHECK")).count();
+        assert_eq!((looked, said.contains("warning")), (8, false), "{said}");
+    })
 }
 
 /// The kernel that a test runs in, which is usually this one.
@@ -70,12 +69,9 @@ fn kernel(usually: &str) -> String {
     std::env::var("RISER_KERNEL").unwrap_or(usually.to_owned())
 }
 
-/// The module for a kernel, built once; `None`, with a line on standard error, where that cannot be.
+/// The module for a kernel, built once a run. `None`, with a line on standard error, if its parts cannot be fetched.
 fn module(kernel: &str) -> Option<String> {
-    static OLD: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    static NEW: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    let slot = if kernel == "6.1" { &OLD } else { &NEW };
-    match slot.get_or_init(|| build(kernel)) {
+    match build(kernel) {
         Ok(module) => Some(module.to_str().unwrap().to_owned()),
         Err(why) => {
             eprintln!("skipped: {why}");

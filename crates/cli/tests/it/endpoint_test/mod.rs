@@ -6,7 +6,7 @@ use crate::common::{command, riser};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::OnceLock;
+use testkit::once;
 
 /// Bytes of transfers: around what payloads, requests and pages are cut at, and those of the kernel's `pcitest.sh`.
 const SIZES: [u32; 31] = [
@@ -29,29 +29,27 @@ fn kernel() -> String {
     std::env::var("RISER_KERNEL").unwrap_or("6.1".to_owned())
 }
 
-/// The folder with module and tool for the kernel, built once; `None`, with a line on standard error, where they cannot be fetched.
-fn built(kernel: &str) -> Option<&'static Path> {
-    static BUILT: OnceLock<Option<PathBuf>> = OnceLock::new();
-    BUILT.get_or_init(|| build(kernel)).as_deref()
+/// The folder with module and tool for the kernel, built once a run. `None`, with a line on standard error, if they cannot be fetched.
+fn built(kernel: &str) -> Option<PathBuf> {
+    let name = format!("endpoint-test-{kernel}");
+    once(&name, |folder| build(kernel, folder)).map_err(|why| eprintln!("skipped: {why}")).ok()
 }
 
-fn build(kernel: &str) -> Option<PathBuf> {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("endpoint-test-{kernel}"));
+fn build(kernel: &str, folder: &Path) -> Result<(), String> {
     let mut arguments = vec!["guest", "build", folder.to_str().unwrap(), "--kernel", kernel];
     for file in ["drivers/misc/pci_endpoint_test.c", "tools/pci/pcitest.c"] {
         arguments.extend(["--from-kernel", file]);
     }
     let outcome = riser(&arguments);
     if ["cannot fetch", "building needs a user namespace"].iter().any(|why| outcome.stderr.contains(why)) {
-        eprintln!("skipped: {}", outcome.stderr);
-        return None;
+        return Err(outcome.stderr);
     }
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     assert_eq!(outcome.stdout, format!("{}\n", folder.join("pci_endpoint_test.ko").display()));
     let mut compiler = Command::new("cc");
     compiler.args(["-O2", "-static", "-o"]).args(["pcitest", "pcitest.c"].map(|file| folder.join(file)));
     assert!(compiler.status().unwrap().success());
-    Some(folder)
+    Ok(())
 }
 
 /// Runs a script below the lab that ships. How many cases it had, all of which have passed.
@@ -63,7 +61,7 @@ fn cases(arguments: &[&str], script: &str) -> Option<usize> {
     let script = format!("SIZES='{sizes}'\n{BEGIN}{script}\ncomplaints\n");
     let mut riser =
         command(&["guest", "run", lab.to_str().unwrap(), "--kernel", kernel, "--time-limit", "200"]);
-    riser.arg("--module").arg(folder.join("pci_endpoint_test.ko")).arg("--share").arg(folder);
+    riser.arg("--module").arg(folder.join("pci_endpoint_test.ko")).arg("--share").arg(&folder);
     riser.args(arguments).args(["--", "sh", "-c", &script]).stdin(Stdio::null());
     let output = riser.output().unwrap();
     let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));

@@ -9,7 +9,6 @@ use crate::common::{Outcome, command};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::OnceLock;
 
 const LAB: &str = "version = 1\n[link]\ngen = 3\nlanes = 8\nmps_bytes = 256\nmrrs_bytes = 512\n[[slot]]\nname = 'card'\ndevice = 'dma-engine'\n\
     [slot.dma-engine]\nvfs = 4\n";
@@ -22,16 +21,9 @@ const BEGIN: &str = "I=/share/riser-dma-integers\nd=/sys/bus/pci/devices\n\
 const ENABLE: &str =
     "echo 0 >$d/10000:01:00.0/sriov_drivers_autoprobe; echo 4 >$d/10000:01:00.0/sriov_numvfs\n";
 
-/// The module, built once; `None`, with a line on standard error, where that cannot be.
-fn module() -> Option<&'static str> {
-    static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    match BUILT.get_or_init(|| Ok(driver::build("passthrough", "6.1", &[])?.0)) {
-        Ok(module) => module.to_str(),
-        Err(why) => {
-            eprintln!("skipped: {why}");
-            None
-        }
-    }
+/// The module, built once a run. `None`, with a line on standard error, if its parts cannot be fetched.
+fn module() -> Option<PathBuf> {
+    driver::build("passthrough", "6.1", &[], |_| {}).map_err(|why| eprintln!("skipped: {why}")).ok()
 }
 
 /// Runs guests below the lab, each with its script; `None` where the driver cannot be built.
@@ -46,7 +38,7 @@ fn run(scripts: &[(&str, &str)], assigned: &[&str]) -> Option<Outcome> {
     let stray = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/passthrough/stray.c");
     compile(&[stray], &share.join("stray"));
     let mut riser = command(&["guest", "run", lab.to_str().unwrap(), "--share", share.to_str().unwrap()]);
-    riser.args(["--module", module, "--time-limit", "180"]);
+    riser.arg("--module").arg(module).args(["--time-limit", "180"]);
     assigned.iter().for_each(|assigned| _ = riser.args(["--assign", assigned]));
     for (name, script) in scripts {
         fs::write(share.join(name), format!("{BEGIN}{script}\n")).unwrap();
