@@ -4,7 +4,7 @@
 //
 //   agent FUNCTION SCRIPT
 
-#include "../../../../examples/guest/function.h"
+#include "../../../../../examples/guest/function.h"
 #include <time.h>
 
 #define PAGES 8

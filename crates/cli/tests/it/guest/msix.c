@@ -4,8 +4,8 @@
 //
 //   msix FUNCTION...
 
-#include "../../../../drivers/linux/riser_dma_registers.h"
-#include "../../../../examples/guest/function.h"
+#include "../../../../../drivers/linux/riser_dma_registers.h"
+#include "../../../../../examples/guest/function.h"
 
 #define FUNCTIONS 8
 #define ENABLE 0x8000

@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "../../../../drivers/linux/riser_dma_registers.h"
+#include "../../../../../drivers/linux/riser_dma_registers.h"
 
 #define H2D RISER_DMA_ENGINE(0)
 #define D2H RISER_DMA_ENGINE(1)

@@ -4,7 +4,7 @@
 //
 //   mmio ROUNDS ACCESSES
 
-#include "../../../../examples/guest/clock.h"
+#include "../../../../../examples/guest/clock.h"
 #include <time.h>
 
 #define MOST 100

@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "../../../../drivers/linux/riser_dma_registers.h"
+#include "../../../../../drivers/linux/riser_dma_registers.h"
 
 static volatile uint8_t *bar;
 

@@ -4,7 +4,7 @@
 //
 //   scribble SECONDS SEED
 
-#include "../../../../examples/guest/function.h"
+#include "../../../../../examples/guest/function.h"
 #include <time.h>
 
 #define MOST 64
