@@ -5,7 +5,7 @@ FUZZ_SECONDS ?= 60
 PREFIX ?= /usr/local
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo guest-demo rtl-demo test ci long check check-format deny advisories lint unit bench hops fuzz fmt doc reference libtlp registers device-header
+.PHONY: help setup demo guest-demo rtl-demo test ci long check check-format deny advisories lint unit benches bench hops fuzz fmt doc reference libtlp registers device-header
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,7 +22,10 @@ guest-demo: ## show a stock Linux kernel on the fabric
 rtl-demo: ## show a design for an FPGA in a slot, with its own Linux driver
 	@scripts/rtl-demo.sh
 
-test: setup check-format deny unit lint ## all set-up, then every test
+# Clippy is the compiler of riser's own crates here: it lints while it compiles. `make lint` would check all dependencies once more, which costs minutes.
+test: export RUSTC_WORKSPACE_WRAPPER = clippy-driver
+test: export CLIPPY_ARGS = -Dwarnings__CLIPPY_HACKERY__
+test: setup check-format deny unit benches ## all set-up, then every test; warnings are errors
 
 ci: ## exactly what CI runs
 	.ci/run
@@ -49,6 +52,9 @@ lint: ## run clippy, warnings as errors
 unit: ## run all tests
 	cargo nextest run --locked --workspace
 	cargo test --locked --workspace --doc
+
+benches: ## compile the benchmarks
+	cargo test --locked --workspace --benches --no-run
 
 bench: ## measure speed
 	cargo bench --locked --workspace

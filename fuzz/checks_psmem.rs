@@ -3,7 +3,7 @@
 //! seed and on random bytes. What is broken panics.
 
 #[path = "../crates/nettlp/tests/it/common/memo.rs"]
-mod memo;
+pub(crate) mod memo;
 
 use memo::Memo;
 use riser_capture::encap::Origin;

@@ -22,8 +22,7 @@ pub fn print_cost(name: &str, items: u64, mut round: impl FnMut()) {
             round();
             rounds += 1;
             let spent = cpu_ns() - start;
-            // Also ends if the time is NaN.
-            if !(spent < REPETITION_NS) {
+            if spent >= REPETITION_NS || spent.is_nan() {
                 return spent / (rounds * items) as f64;
             }
         }

@@ -39,6 +39,7 @@ fn command() -> Option<&'static str> {
 }
 
 /// Starts the browser with its pipes in `folder`. It ends with this run.
+#[expect(clippy::zombie_processes, reason = "it outlives the test that starts it")]
 fn start(folder: &Path) -> Result<(), String> {
     let command = command().ok_or("skipped: chromium is not installed")?;
     let pipes = [folder.join("to"), folder.join("from")];

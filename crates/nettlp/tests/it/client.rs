@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A client against an adapter with memory behind it, and against a carrier in memory. Loopback, 127.12.x.y.
 
-use crate::common::memo::Memo;
+use crate::checks_psmem::memo::Memo;
 use capture::encap::Origin;
 use riser_nettlp::client::control::{Config, ConfigPort, ControlError, Messaging};
 use riser_nettlp::client::{Callbacks, Client, ClientError, Incoming, Replies, Transfer};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Requests as bytes, and what pseudo memory does with them. Never a socket: a carrier that remembers.
 
-use crate::common::memo::Memo;
+use crate::checks_psmem::memo::Memo;
 use proptest::prelude::*;
 use riser_capture::encap::Origin;
 use riser_nettlp::carrier::Arrival;

@@ -7,12 +7,11 @@
 //! in the end: of memory, locks, mappings, or what leaks. `.ci/long kernel` does that.
 
 use crate::common::driver;
-use crate::guest::rig;
+use crate::guest::rig::{self, Guest, SharedBoot};
 mod speed;
 
 use crate::common::driver::drivers;
 use crate::common::{command, riser, riser_ok};
-use crate::guest::rig::Guest;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -53,7 +52,49 @@ const BEGIN: &str = "I=/share/riser-dma-integers\nS=/sys/class/riser_dma\n\
     # Until what was begun before is under way; where the kernel watches itself, all takes longer.\n\
     soon() { if [ -e /sys/kernel/debug/kmemleak ]; then sleep 2; else usleep 300000; fi; }\n\
     # until N COMMAND: tries it N tenths of a second.\n\
-    until_() { n=$1; shift; until \"$@\" >/dev/null 2>&1 || [ $n = 0 ]; do usleep 100000; n=$((n - 1)); done; }\n";
+    until_() { n=$1; shift; until \"$@\" >/dev/null 2>&1 || [ $n = 0 ]; do usleep 100000; n=$((n - 1)); done; }\n\
+    # reload PARAMETERS: as after a boot, whatever a script before has left.\n\
+    reload() { echo 0 >$d/10000:01:00.0/sriov_numvfs; echo 0 >/proc/sys/vm/nr_hugepages; rmmod riser_dma; insmod /share/riser_dma.ko \"$@\"; until_ 50 ls /dev/riser_dma0; }\n";
+
+/// Scripts that share a boot of 6.1. The last one pulls the card out, after which lockdep may watch no more.
+fn scripts() -> Vec<(&'static str, String)> {
+    let few_places = format!("reload ring=device ring_entries=4\n{}", call_script());
+    vec![
+        ("calls", call_script()),
+        ("few-places", few_places),
+        ("integers", format!("reload\n{INTEGERS}")),
+        ("killed", format!("reload\n{KILLED}")),
+        ("python", format!("reload\n{PYTHON}")),
+        ("sizes", format!("reload mps=128 mrrs=256\n{SIZES}")),
+        ("unbound", format!("reload\n{}", unbound())),
+        ("pulled-out", format!("reload\n{}", pulled_out())),
+    ]
+}
+
+/// Scripts that share a boot of 6.12.
+fn newer_scripts() -> Vec<(&'static str, String)> {
+    vec![("dmabufs", DMABUFS.to_owned()), ("by-lot", format!("reload\n{}", by_lot()))]
+}
+
+/// What one of the scripts that share a boot has said. `None` if the driver cannot be built.
+fn shared(script: &str, usual_kernel: &str, scripts: &[(&'static str, String)]) -> Option<Guest> {
+    let kernel = kernel(usual_kernel);
+    let module = module(&kernel)?;
+    let name = format!("dma_driver-boot-{usual_kernel}");
+    let arguments = ["--kernel", &kernel, "--memory", "1024", "--module", &module, "--package", "python3"];
+    let scripts: Vec<_> =
+        scripts.iter().map(|(name, text)| (*name, format!("{BEGIN}{text}\n{END}"))).collect();
+    let boot = SharedBoot { name: &name, lab: LAB, arguments: &arguments, scripts: &scripts };
+    let guest = boot.guest(script, |share| {
+        compile(share);
+        fs::copy(&module, share.join("riser_dma.ko")).unwrap();
+        let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/dma_driver/python.py");
+        fs::copy(own, share.join("python.py")).unwrap();
+        fs::copy(drivers().join("lib/riser_dma.py"), share.join("riser_dma.py")).unwrap();
+    });
+    check_log(&guest);
+    Some(guest)
+}
 
 /// Builds the module for a kernel; why not, where the parts cannot be fetched.
 fn build(kernel: &str) -> Result<PathBuf, String> {
@@ -92,27 +133,15 @@ fn compile(share: &Path) {
     programs.iter().for_each(|(name, sources)| driver::compile(sources, &share.join(name)));
 }
 
-/// A guest with the driver, `parameters` behind its name; `None` where it cannot be built.
+/// A guest with the driver, `parameters` behind its name. `None` if the driver cannot be built.
 fn guest(lab: &str, usual_kernel: &str, parameters: &str, script: &str, arguments: &[&str]) -> Option<Guest> {
-    guest_with(lab, usual_kernel, parameters, script, arguments, |share, _| compile(share))
-}
-
-/// The same, with what `fill` puts into the folder that is /share, of the module beside others.
-fn guest_with(
-    lab: &str,
-    usual_kernel: &str,
-    parameters: &str,
-    script: &str,
-    arguments: &[&str],
-    fill: impl FnOnce(&Path, &Path),
-) -> Option<Guest> {
     let kernel = kernel(usual_kernel);
     let module = module(&kernel)?;
     let loaded = format!("{module}{parameters}");
     let arguments =
         [&["--kernel", &kernel, "--memory", "1024", "--module", loaded.trim_end()], arguments].concat();
     let script = format!("{BEGIN}{script}\n{END}");
-    let guest = Guest::with_files(lab, &script, &arguments, |share| fill(share, Path::new(&module)));
+    let guest = Guest::with_files(lab, &script, &arguments, compile);
     check_log(&guest);
     Some(guest)
 }
@@ -166,14 +195,10 @@ fn assert_calls(guest: &Guest) {
     assert_eq!(guest.said("pins"), "0 pinned\n");
 }
 
-fn calls(kernel: &str, parameters: &str, arguments: &[&str]) {
-    let Some(guest) = guest(LAB, kernel, parameters, &call_script(), arguments) else { return };
-    assert_calls(&guest);
-}
-
 #[test]
 fn calls_are_answered_by_6_1() {
-    calls("6.1", "", &[]);
+    let Some(guest) = shared("calls", "6.1", &scripts()) else { return };
+    assert_calls(&guest);
 }
 
 /// The same driver and programs drive the engine in RTL, behind UltraScale's block: the physical function and a virtual one, and what is right and
@@ -199,11 +224,12 @@ fn the_engine_in_rtl_is_driven() {
     assert_calls(&guest);
 }
 
+const DMABUFS: &str = "echo == calls\n/share/caller /dev/riser_dma0 dmabufs\necho == pins\npins";
+
 /// Memory of others: pages of a file (udmabuf) and of the system's heap, which 6.12 has.
 #[test]
 fn dmabufs_are_imported() {
-    let script = "echo == calls\n/share/caller /dev/riser_dma0 dmabufs\necho == pins\npins";
-    let Some(guest) = guest(LAB, "6.12", "", script, &[]) else { return };
+    let Some(guest) = shared("dmabufs", "6.12", &newer_scripts()) else { return };
     let answers: Vec<_> =
         lines(&guest, "calls").into_iter().filter(|line| !line.starts_with("-- ")).collect();
     assert!(answers.len() == 2 * 9 && answers.iter().all(|line| line.ends_with(": ok")), "{answers:#?}");
@@ -213,27 +239,30 @@ fn dmabufs_are_imported() {
 #[test]
 #[ignore = "of .ci/long kernel"]
 fn calls_are_answered_by_6_12_on_two_processors() {
-    calls("6.12", "", &["--smp", "2"]);
+    let Some(guest) = guest(LAB, "6.12", "", &call_script(), &["--smp", "2"]) else { return };
+    assert_calls(&guest);
 }
 
 #[test]
 fn calls_are_answered_with_a_ring_of_few_places_in_the_device() {
-    calls("6.1", " ring=device ring_entries=4", &[]);
+    let Some(guest) = shared("few-places", "6.1", &scripts()) else { return };
+    assert_calls(&guest);
 }
+
+const INTEGERS: &str = "echo 4 >$d/10000:01:00.0/sriov_numvfs; echo 8 >/proc/sys/vm/nr_hugepages\n\
+    echo == functions\ncat $S/riser_dma?/function\n\
+    echo == small\n$I --small -n 2 /dev/riser_dma0 /dev/riser_dma3\n\
+    echo == huge\n$I --huge -s 4194304 -n 2 /dev/riser_dma0 /dev/riser_dma4\n\
+    echo == batch\n$I --small -s 4096 -n 256 -b /dev/riser_dma1; $I --huge -s 65536 -n 64 -b -p /dev/riser_dma1\n\
+    echo == polling\n$I --small -s 65536 -n 4 -p /dev/riser_dma2\n\
+    echo == device\necho 'device 512' >$S/riser_dma2/ring; cat $S/riser_dma2/ring; $I --small -s 4194304 -n 1 /dev/riser_dma2\n\
+    echo == gap\nfor n in 0 2; do $I --small -d h2d -s 8192 -n 1 -g /dev/riser_dma$n; $I --small -d h2d -s 8192 -n 3 -g -b /dev/riser_dma$n; done";
 
 /// The paper's tests, §IV-E: integers to the device and from it, of physical and virtual functions, ordinary and huge pages, one by one and at
 /// once, polled for and by interrupts, with either ring; and the device finds one that is missing.
 #[test]
 fn integers_go_both_ways_through_all_functions() {
-    let script = "echo 4 >$d/10000:01:00.0/sriov_numvfs; echo 8 >/proc/sys/vm/nr_hugepages\n\
-        echo == functions\ncat $S/riser_dma?/function\n\
-        echo == small\n$I --small -n 2 /dev/riser_dma0 /dev/riser_dma3\n\
-        echo == huge\n$I --huge -s 4194304 -n 2 /dev/riser_dma0 /dev/riser_dma4\n\
-        echo == batch\n$I --small -s 4096 -n 256 -b /dev/riser_dma1; $I --huge -s 65536 -n 64 -b -p /dev/riser_dma1\n\
-        echo == polling\n$I --small -s 65536 -n 4 -p /dev/riser_dma2\n\
-        echo == device\necho 'device 512' >$S/riser_dma2/ring; cat $S/riser_dma2/ring; $I --small -s 4194304 -n 1 /dev/riser_dma2\n\
-        echo == gap\nfor n in 0 2; do $I --small -d h2d -s 8192 -n 1 -g /dev/riser_dma$n; $I --small -d h2d -s 8192 -n 3 -g -b /dev/riser_dma$n; done";
-    let Some(guest) = guest(LAB, "6.1", "", script, &[]) else { return };
+    let Some(guest) = shared("integers", "6.1", &scripts()) else { return };
     assert_eq!(lines(&guest, "functions"), ["0", "1", "2", "3", "4"]);
     // 1 KiB to 4 MiB, both directions, two functions.
     assert_rates(&guest, "small", 13 * 2 * 2);
@@ -246,41 +275,41 @@ fn integers_go_both_ways_through_all_functions() {
     assert!(gaps.len() == 4 && gaps.iter().all(|line| line.ends_with(": the gap was found")), "{gaps:#?}");
 }
 
+const KILLED: &str = "echo 1 >$d/10000:01:00.0/sriov_numvfs\n\
+    echo == undisturbed\n$I --small -s 1048576 -n 40 /dev/riser_dma1 & other=$!\n\
+    for n in 1 2 3 4 5; do\n\
+      $I --small -s 4194304 -n 100000 -d h2d /dev/riser_dma0 >/dev/null & p=$!\n\
+      $I --small -s 65536 -n 2048 -b -d d2h /dev/riser_dma0 >/dev/null & q=$!\n\
+      soon; kill -9 $p $q; wait $p; r=$?; wait $q; echo $r $? >>/tmp/killed\n\
+    done\nwait $other\n\
+    echo == killed\ncat /tmp/killed\n\
+    echo == pins\npins\n\
+    echo == after\n$I --small -s 65536 -n 4 /dev/riser_dma0";
+
 /// Two processes are killed in the midst of transfers, and what a third does on the same engines and another function is whole.
 #[test]
 fn the_killed_leave_nothing_and_disturb_nobody() {
-    let script = "echo 1 >$d/10000:01:00.0/sriov_numvfs\n\
-        echo == undisturbed\n$I --small -s 1048576 -n 40 /dev/riser_dma1 & other=$!\n\
-        for n in 1 2 3 4 5; do\n\
-          $I --small -s 4194304 -n 100000 -d h2d /dev/riser_dma0 >/dev/null & p=$!\n\
-          $I --small -s 65536 -n 2048 -b -d d2h /dev/riser_dma0 >/dev/null & q=$!\n\
-          soon; kill -9 $p $q; wait $p; r=$?; wait $q; echo $r $? >>/tmp/killed\n\
-        done\nwait $other\n\
-        echo == killed\ncat /tmp/killed\n\
-        echo == pins\npins\n\
-        echo == after\n$I --small -s 65536 -n 4 /dev/riser_dma0";
-    let Some(guest) = guest(LAB, "6.1", "", script, &[]) else { return };
+    let Some(guest) = shared("killed", "6.1", &scripts()) else { return };
     assert_rates(&guest, "undisturbed", 2);
     assert_eq!(lines(&guest, "killed"), ["137 137"; 5]);
     assert_eq!(guest.said("pins"), "0 pinned\n");
     assert_rates(&guest, "after", 2);
 }
 
-/// Unbound under load: files that are open say so, nothing stays pinned, and the module goes and comes.
-#[test]
-fn a_function_is_unbound_under_load() {
+fn unbound() -> String {
     let load = "$I --small -s 4194304 -n 100000 -d d2h /dev/riser_dma0 & p=$!\n$I --small -s 4194304 -n 100000 -d h2d -p /dev/riser_dma1 & q=$!\nsoon\n";
-    let script = format!(
+    format!(
         "echo 2 >$d/10000:01:00.0/sriov_numvfs\necho == unbind\n{load}rmmod riser_dma 2>/dev/null; echo in use: $?\n\
          echo 10000:01:00.0 >/sys/bus/pci/drivers/riser_dma/unbind\nwait $p; echo $?; wait $q; echo $?\n\
          echo == pins\npins; ls /dev | grep -c riser; rmmod riser_dma; echo $?\n\
          echo == again\ninsmod /share/riser_dma.ko; $I --small -s 65536 -n 4 /dev/riser_dma0"
-    );
-    let fill = |share: &Path, module: &Path| {
-        compile(share);
-        fs::copy(module, share.join("riser_dma.ko")).unwrap();
-    };
-    let Some(guest) = guest_with(LAB, "6.1", "", &script, &[], fill) else { return };
+    )
+}
+
+/// Unbound under load: files that are open say so, nothing stays pinned, and the module goes and comes.
+#[test]
+fn a_function_is_unbound_under_load() {
+    let Some(guest) = shared("unbound", "6.1", &scripts()) else { return };
     let unbound: Vec<_> =
         guest.said("unbind").lines().filter(|line| line.ends_with("No such device")).collect();
     assert_eq!(unbound.len(), 2, "{}", guest.said("unbind"));
@@ -289,12 +318,10 @@ fn a_function_is_unbound_under_load() {
     assert_rates(&guest, "again", 2);
 }
 
-/// Pulled out, and its link cut, under load; a doorbell that is poisoned is rung again, and a function that is reset is there again.
-#[test]
-fn a_function_is_pulled_out_cut_off_and_reset_under_load() {
+fn pulled_out() -> String {
     let load =
         |kind: &str| format!("$I --small -s 4194304 -n 100000 -d h2d {kind} /dev/riser_dma0 & p=$!\nsoon\n");
-    let script = format!(
+    format!(
         "echo == remove\n{}lab remove card\nwait $p; echo $?; until_ 50 sh -c '! ls /dev/riser_dma0'; lab insert card; until_ 100 ls /dev/riser_dma0\n\
          echo == inserted\n$I --small -s 65536 -n 4 /dev/riser_dma0\n\
          echo == cut\n{}lab cut card 100000\nwait $p; echo $?; until_ 60 sh -c '! ls /dev/riser_dma0'; until_ 300 ls /dev/riser_dma0; soon\n\
@@ -306,8 +333,13 @@ fn a_function_is_pulled_out_cut_off_and_reset_under_load() {
         load(""),
         load("-p"),
         load("")
-    );
-    let Some(guest) = guest(LAB, "6.1", "", &script, &[]) else { return };
+    )
+}
+
+/// Pulled out, and its link cut, under load; a doorbell that is poisoned is rung again, and a function that is reset is there again.
+#[test]
+fn a_function_is_pulled_out_cut_off_and_reset_under_load() {
+    let Some(guest) = shared("pulled-out", "6.1", &scripts()) else { return };
     for heading in ["remove", "cut"] {
         guest.has(heading, ": No such device\n1\n");
     }
@@ -380,12 +412,15 @@ fn each_transfer_that_asks_for_it_interrupts() {
     }
 }
 
-/// Four processes that call by lot, and one that resets functions and changes settings beside them: ten seconds; `.ci/long random-calls` an hour.
-#[test]
-fn nothing_breaks_whatever_is_called() {
-    let (seconds, seed) = (rig::times("RISER_SECONDS", 10), rig::times("RISER_SEED", 1));
+/// How long it runs, which calls.
+fn lot() -> (u32, u32) {
+    (rig::times("RISER_SECONDS", 10), rig::times("RISER_SEED", 1))
+}
+
+fn by_lot() -> String {
+    let (seconds, seed) = lot();
     // Where the kernel can have allocations and copies fail, all kinds of them do, without a word.
-    let script = format!(
+    format!(
         "echo 4 >$d/10000:01:00.0/sriov_numvfs; echo 8 >/proc/sys/vm/nr_hugepages\n\
          P=/sys/module/riser_dma/parameters; echo 300 >$P/timeout_ms; echo 100 >$P/close_timeout_ms\n\
          for f in failslab fail_page_alloc fail_usercopy; do\n\
@@ -394,38 +429,42 @@ fn nothing_breaks_whatever_is_called() {
            done\n\
          done\n\
          echo == calls\n/share/random {seed} {seconds} 4\necho == pins\npins"
-    );
-    let Some(guest) = guest(LAB, "6.12", "", &script, &[]) else { return };
+    )
+}
+
+/// Four processes that call by lot, and one that resets functions and changes settings beside them: ten seconds; `.ci/long random-calls` an hour.
+#[test]
+fn nothing_breaks_whatever_is_called() {
+    let Some(guest) = shared("by-lot", "6.12", &newer_scripts()) else { return };
     let said = guest.said("calls");
     eprintln!("{said}");
     let first: Vec<_> = said.split_whitespace().collect();
     let counted =
         |of: &str| first[first.iter().position(|word| *word == of).unwrap() - 1].parse::<u32>().unwrap();
-    assert!(said.contains(" 0 violations\n") && counted("calls,") > 10 * seconds, "{said}");
+    assert!(said.contains(" 0 violations\n") && counted("calls,") > 10 * lot().0, "{said}");
     assert_eq!(guest.said("pins"), "0 pinned\n");
 }
+
+const SIZES: &str = "echo 1 >$d/10000:01:00.0/sriov_numvfs\n\
+    show() { cat $S/riser_dma0/max_payload_size $S/riser_dma0/max_read_request_size $S/riser_dma0/payload_bytes $S/riser_dma1/payload_bytes $S/riser_dma1/read_bytes; }\n\
+    try() { echo $2 2>/dev/null >$S/riser_dma0/$1 && echo taken || echo refused; }\n\
+    echo == first\nshow\n\
+    echo == path\necho $((0x$(setpci -s 10000:00:01.0 CAP_EXP+8.w) >> 5 & 7))\nfor m in 512 4096 100 0 -1 x 256; do try max_payload_size $m; done\n\
+    echo == reads\nfor m in 1024 8192 100 0; do try max_read_request_size $m; done\n\
+    echo == then\nshow; ls $S/riser_dma1 | grep -c 'max_\\|vf_weights'\n\
+    echo == weights\ntry vf_weights '1 7'; cat $S/riser_dma0/vf_weights $S/riser_dma1/weight\n\
+    for w in '0 1' '5 1' '1 0' '1 256' '1' '1 2 3'; do try vf_weights \"$w\"; done\n\
+    echo == ring\nfor r in 'host 16' 'device 512' 'device 99999' 'host' 'memory 8' 'host 4294967296' 'host 0' 'host 12'; do try ring \"$r\"; cat $S/riser_dma0/ring; done";
 
 /// Sizes of TLPs: by parameters and attributes, no more than the path takes, and none of a virtual function's own.
 #[test]
 fn sizes_follow_the_path() {
-    let script = "echo 1 >$d/10000:01:00.0/sriov_numvfs\n\
-        show() { cat $S/riser_dma0/max_payload_size $S/riser_dma0/max_read_request_size $S/riser_dma0/payload_bytes $S/riser_dma1/payload_bytes $S/riser_dma1/read_bytes; }\n\
-        try() { echo $2 2>/dev/null >$S/riser_dma0/$1 && echo taken || echo refused; }\n\
-        echo == first\nshow\n\
-        echo == path\necho $((0x$(setpci -s 10000:00:01.0 CAP_EXP+8.w) >> 5 & 7))\nfor m in 512 4096 100 0 -1 x 256; do try max_payload_size $m; done\n\
-        echo == reads\nfor m in 1024 8192 100 0; do try max_read_request_size $m; done\n\
-        echo == then\nshow; ls $S/riser_dma1 | grep -c 'max_\\|vf_weights'\n\
-        echo == weights\ntry vf_weights '1 7'; cat $S/riser_dma0/vf_weights $S/riser_dma1/weight\n\
-        for w in '0 1' '5 1' '1 0' '1 256' '1' '1 2 3'; do try vf_weights \"$w\"; done\n\
-        echo == ring\nfor r in 'host 16' 'device 512' 'device 99999' 'host' 'memory 8' 'host 4294967296' 'host 0' 'host 12'; do try ring \"$r\"; cat $S/riser_dma0/ring; done";
     // Linux leaves ports as they are where it is not told otherwise: at 128 bytes, which is then all that the path takes.
-    for (append, port, takes, payload) in
-        [("", "0", "refused", "128"), ("pci=pcie_bus_safe", "1", "taken", "256")]
-    {
-        let arguments = ["--append", append];
-        let Some(guest) = guest(LAB, "6.1", " mps=128 mrrs=256", script, &arguments) else { return };
-        assert_sizes(&guest, (port, takes, payload));
-    }
+    let Some(left) = shared("sizes", "6.1", &scripts()) else { return };
+    assert_sizes(&left, ("0", "refused", "128"));
+    let arguments = ["--append", "pci=pcie_bus_safe"];
+    let Some(safe) = guest(LAB, "6.1", " mps=128 mrrs=256", SIZES, &arguments) else { return };
+    assert_sizes(&safe, ("1", "taken", "256"));
 }
 
 /// Panics where the sizes are not those of a path whose root port has that Max_Payload_Size, which takes 256 bytes or does not.
@@ -441,16 +480,12 @@ fn assert_sizes(guest: &Guest, (port, takes, payload): (&str, &str, &str)) {
     assert_eq!(lines(guest, "ring"), [&ring[..], &refused].concat());
 }
 
+const PYTHON: &str = "echo == said\npython3 /share/python.py";
+
 /// The Python module: both directions, a gap, a register, a batch of a registered buffer, polling.
 #[test]
 fn python_moves_data() {
-    let fill = |share: &Path, _: &Path| {
-        let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/dma_driver/python.py");
-        fs::copy(own, share.join("python.py")).unwrap();
-        fs::copy(drivers().join("lib/riser_dma.py"), share.join("riser_dma.py")).unwrap();
-    };
-    let script = "echo == said\npython3 /share/python.py";
-    let Some(guest) = guest_with(LAB, "6.1", "", script, &["--package", "python3"], fill) else { return };
+    let Some(guest) = shared("python", "6.1", &scripts()) else { return };
     let expected = [
         "engines 1 1",
         "received True",

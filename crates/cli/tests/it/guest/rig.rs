@@ -5,6 +5,7 @@ use crate::common::{Outcome, command};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use testkit::once;
 
 const PRELUDE: &str = include_str!("prelude.sh");
 
@@ -14,10 +15,11 @@ pub(crate) fn times(variable: &str, usually: u32) -> u32 {
         .map_or(usually, |text| text.parse().unwrap_or_else(|e| panic!("{variable}={text}: {e}")))
 }
 
-/// A lab of its own, and what a guest that runs a script below it has said: by the headings that the script makes with `== NAME`.
+/// What a guest has said below a lab, by the headings that its script makes with `== NAME`.
 pub(crate) struct Guest {
-    folder: tempfile::TempDir,
+    share: PathBuf,
     pub(crate) outcome: Outcome,
+    _folder: Option<tempfile::TempDir>,
 }
 
 impl Guest {
@@ -35,25 +37,12 @@ impl Guest {
     /// The same, with what `fill` puts into the folder that is /share.
     pub(crate) fn with_files(lab: &str, script: &str, arguments: &[&str], fill: impl FnOnce(&Path)) -> Guest {
         let folder = tempfile::tempdir().unwrap();
-        let (file, share) = (folder.path().join("lab.toml"), folder.path().join("share"));
-        fs::write(&file, lab).unwrap();
-        fs::create_dir(&share).unwrap();
-        fs::write(share.join("prelude"), PRELUDE).unwrap();
-        fs::write(share.join("script"), format!(". /share/prelude\ndmesg -c >/dev/null\n{script}\n"))
-            .unwrap();
-        fill(&share);
-        let mut riser = command(&["guest", "run"]);
-        // A round takes some seconds, and a kernel that watches itself several times as long as others.
-        let time_limit = (times("RISER_TIME_LIMIT", 120) + 10 * times("RISER_ROUNDS", 0)).to_string();
-        riser.arg(&file).arg("--share").arg(&share).args(["--time-limit", &time_limit]).args(arguments);
-        let output = riser.args(["--", "sh", "/share/script"]).stdin(Stdio::null()).output().unwrap();
-        let outcome = Outcome {
-            code: output.status.code().expect("riser ends by itself"),
-            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-        };
+        let outcome = boot(folder.path(), lab, arguments, time_limit(), |share| {
+            fs::write(share.join("script"), with_prelude(script)).unwrap();
+            fill(share);
+        });
         assert_eq!(outcome.code, 0, "{}{}", outcome.stdout, outcome.stderr);
-        Guest { folder, outcome }
+        Guest { share: folder.path().join("share"), outcome, _folder: Some(folder) }
     }
 
     /// What stands below a heading.
@@ -68,11 +57,78 @@ impl Guest {
     }
 
     pub(crate) fn shared(&self, name: &str) -> String {
-        fs::read_to_string(self.path(name)).unwrap()
+        fs::read_to_string(self.share.join(name)).unwrap()
     }
+}
 
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join("share").join(name)
+/// Seconds that a script may take. A round takes some seconds, and a kernel that watches itself several times as long as others.
+fn time_limit() -> u32 {
+    times("RISER_TIME_LIMIT", 120) + 10 * times("RISER_ROUNDS", 0)
+}
+
+fn with_prelude(script: &str) -> String {
+    format!(". /share/prelude\ndmesg -c >/dev/null\n{script}\n")
+}
+
+/// Boots a guest with its files in `folder`, and runs /share/script in it.
+fn boot(folder: &Path, lab: &str, arguments: &[&str], seconds: u32, fill: impl FnOnce(&Path)) -> Outcome {
+    let (file, share) = (folder.join("lab.toml"), folder.join("share"));
+    fs::write(&file, lab).unwrap();
+    fs::create_dir(&share).unwrap();
+    fs::write(share.join("prelude"), PRELUDE).unwrap();
+    fill(&share);
+    let mut riser = command(&["guest", "run"]);
+    riser.arg(&file).arg("--share").arg(&share).args(["--time-limit", &seconds.to_string()]).args(arguments);
+    let output = riser.args(["--", "sh", "/share/script"]).stdin(Stdio::null()).output().unwrap();
+    Outcome {
+        code: output.status.code().expect("riser ends by itself"),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+/// Scripts that share a boot, in the order in which they run. Each has a time limit of its own, and none sees how another one ends.
+pub(crate) struct SharedBoot<'a> {
+    /// Name of the folder that keeps what was said.
+    pub(crate) name: &'a str,
+    pub(crate) lab: &'a str,
+    pub(crate) arguments: &'a [&'a str],
+    /// Name and text of each.
+    pub(crate) scripts: &'a [(&'a str, String)],
+}
+
+impl SharedBoot<'_> {
+    /// Boots the guest, if no test of this run has done so yet, and returns what one of the scripts has said.
+    pub(crate) fn guest(&self, script: &str, fill: impl FnOnce(&Path)) -> Guest {
+        let folder = once(self.name, |folder| {
+            let seconds = time_limit() * self.scripts.len() as u32;
+            let outcome = boot(folder, self.lab, self.arguments, seconds, |share| {
+                let mut all = String::new();
+                for (name, text) in self.scripts {
+                    fs::write(share.join(format!("script-{name}")), with_prelude(text)).unwrap();
+                    all += &format!(
+                        "echo '=== {name}'; timeout {} sh /share/script-{name}; echo; echo \"=== end {name} $?\"\n",
+                        time_limit()
+                    );
+                }
+                fs::write(share.join("script"), all).unwrap();
+                fill(share);
+            });
+            fs::write(folder.join("stdout"), outcome.stdout).unwrap();
+            fs::write(folder.join("stderr"), outcome.stderr).unwrap();
+            Ok(())
+        });
+        let folder = folder.expect("it boots or panics");
+        let [stdout, stderr] =
+            ["stdout", "stderr"].map(|file| fs::read_to_string(folder.join(file)).unwrap());
+        let begin = stdout.split(&format!("=== {script}\n")).nth(1);
+        let begin = begin.unwrap_or_else(|| panic!("{script} did not begin:\n{stdout}{stderr}"));
+        let (said, status) = begin
+            .split_once(&format!("\n=== end {script} "))
+            .unwrap_or_else(|| panic!("{script} did not end:\n{begin}{stderr}"));
+        assert_eq!(status.lines().next(), Some("0"), "status of {script}:\n{said}{stderr}");
+        let outcome = Outcome { code: 0, stdout: said.to_owned(), stderr };
+        Guest { share: folder.join("share"), outcome, _folder: None }
     }
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Rigs of these tests: memory, peers with upstream's habits, and paths that lose, delay and rewrite datagrams. Holds no test.
 
-pub(crate) mod memo;
 pub(crate) mod proxy;
 pub(crate) mod rewritten;
 pub(crate) mod stamped;
