@@ -13,7 +13,7 @@ mkdir -p "$pgo"
 
 # Build scripts are not counted: they are for the host, and flags are for the target.
 build() {
-    RUSTFLAGS="$1" CARGO_TARGET_DIR="$pgo/$2" cargo build --release --target "$host" -p riser-cli
+    RUSTFLAGS="$1" CARGO_TARGET_DIR="$pgo/$2" cargo build --locked --release --target "$host" -p riser-cli
 }
 
 build "-Cprofile-generate=$pgo/counts" counting

@@ -14,11 +14,11 @@ python() { scripts/python.sh --with "$example/requirements.txt" "$@"; }
 title() { printf '\n== %s\n' "$*"; }
 show() { echo "\$ $*"; "$@"; }
 
-riser=$(ls -t "$target/release/riser" "$target/debug/riser" 2>/dev/null | head -1 || true)
+riser=$(ls -t "$target"/{release,quick,debug}/riser 2>/dev/null | head -1 || true)
 if [ -z "$riser" ]; then
     echo "building riser (the first time takes a few minutes)" >&2
-    cargo build --release --quiet -p riser-cli
-    riser=$target/release/riser
+    cargo build --locked --profile quick --quiet -p riser-cli
+    riser=$target/quick/riser
 fi
 riser=$(realpath "$riser")
 start=$SECONDS

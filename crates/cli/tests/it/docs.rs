@@ -145,7 +145,7 @@ fn printed(line: &str, folder: &Path) -> Option<String> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let exists = match words[..] {
         ["make", target, ..] => make_has(target),
-        ["cargo", "install", "--path", path] => root().join(path).join("Cargo.toml").is_file(),
+        ["cargo", "install", "--locked", "--path", path] => root().join(path).join("Cargo.toml").is_file(),
         // Other programs, which are not ours to run.
         ["wireshark" | "tshark" | "cp", ..] => true,
         _ => false,
