@@ -67,3 +67,59 @@ fn remove_old_runs(all: &Path) {
     // Two tests may remove the same folder.
     runs[..old].iter().for_each(|(_, folder)| _ = fs::remove_dir_all(folder));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    #[test]
+    fn makes_a_result_once_for_many_threads() {
+        let made = AtomicU32::new(0);
+        let make = |folder: &Path| {
+            made.fetch_add(1, Ordering::Relaxed);
+            fs::write(folder.join("result"), "7").unwrap();
+            Ok(())
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    let folder = once("made-once", make).unwrap();
+                    assert_eq!(fs::read_to_string(folder.join("result")).unwrap(), "7");
+                });
+            }
+        });
+        assert_eq!(made.into_inner(), 1);
+    }
+
+    #[test]
+    fn gives_the_first_error_to_all() {
+        assert_eq!(once("failed", |_| Err("no compiler".to_owned())), Err("no compiler".to_owned()));
+        assert_eq!(once("failed", |_| Ok(())), Err("no compiler".to_owned()));
+    }
+
+    #[test]
+    fn makes_again_what_a_panic_left() {
+        let panics = |folder: &Path| {
+            fs::write(folder.join("part"), "").unwrap();
+            panic!("in the midst of it")
+        };
+        assert!(std::panic::catch_unwind(|| once("half", panics)).is_err());
+        let folder = once("half", |_| Ok(())).unwrap();
+        assert!(!folder.join("part").exists());
+    }
+
+    #[test]
+    fn keeps_the_newest_runs() {
+        let all = crate::tmp().join(format!("runs-{}", std::process::id()));
+        for run in ["a", "b", "c", "d", "e"] {
+            fs::create_dir_all(all.join(run)).unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        remove_old_runs(&all);
+        let mut left: Vec<_> = fs::read_dir(&all).unwrap().map(|run| run.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["c", "d", "e"]);
+        fs::remove_dir_all(all).unwrap();
+    }
+}
