@@ -9,7 +9,7 @@ extern crate riser_host as host;
 extern crate riser_link as link;
 extern crate riser_tlp as tlp;
 
-#[path = "../../crates/fabric/tests/it/common/tree.rs"]
+#[path = "../../crates/fabric/tests/it/common/tree/mod.rs"]
 mod tree;
 
 use tree::checks::{Case, run};

@@ -146,7 +146,11 @@ fn printed(line: &str, folder: &Path) -> Option<String> {
     let exists = match words[..] {
         ["make", target, ..] => make_has(target),
         ["cargo", "install", "--locked", "--path", path] => root().join(path).join("Cargo.toml").is_file(),
+        ["cargo", "nextest", "run", "-p", package, ..] | ["cargo", "test", "-p", package, ..] => {
+            package.strip_prefix("riser-").is_some_and(|name| root().join("crates").join(name).is_dir())
+        }
         // Other programs, which are not ours to run.
+        ["cargo", "nextest", "run", "--workspace", ..] => true,
         ["wireshark" | "tshark" | "cp", ..] => true,
         _ => false,
     };

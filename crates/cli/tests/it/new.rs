@@ -108,7 +108,8 @@ impl Crate {
     /// What a command of the tutorial prints; `None` for one that is not run here.
     fn printed(&self, line: &str, commands: &mut usize) -> Option<String> {
         let Some(arguments) = line.strip_prefix("cargo run -q -- ") else {
-            let known = ["cargo install --locked --path crates/cli", "riser new copier", "cd copier", "cargo test"];
+            let known =
+                ["cargo install --locked --path crates/cli", "riser new copier", "cd copier", "cargo test"];
             assert!(known.contains(&line) || line.starts_with("wireshark "), "no such command: {line}");
             return None;
         };

@@ -429,6 +429,7 @@ const CONTAINMENTS: &[Case] = &[
 /// Downstream Port Containment at root ports and at ports of a switch triggers, and the link recovers, again and again; as long as
 /// nobody ends it, what is below reads as all ones.
 #[test]
+#[ignore = "of .ci/long guest"]
 fn the_kernel_contains_errors_and_recovers() {
     let cases: String = CONTAINMENTS.iter().map(Case::script).collect();
     let by_hand = "echo == by hand\necho 10000:03:00.0:pcie208 >/sys/bus/pci_express/drivers/dpc/unbind\n\

@@ -180,6 +180,7 @@ const DIRECT: &[&str] = &["--direct"];
 const MANY: &str = "tx_done=1 tx_frames=64 rx_buffers=64";
 
 #[test]
+#[ignore = "of .ci/long nic"]
 fn the_simple_nic_s_driver_over_nettlp() {
     nothing_is_lost("session", "session", DIRECT, "", 300);
 }
@@ -194,6 +195,7 @@ fn the_simple_nic_s_driver_over_nettlp_loses_none_of_ten_thousand() {
 
 /// Where nothing counts the frames that were sent, two vectors that are one tell nothing.
 #[test]
+#[ignore = "of .ci/long nic"]
 fn the_simple_nic_s_driver_refuses_vectors_that_are_one() {
     let Some(nets) = Nets::new("one") else { return };
     let script = "insmod /share/riser_nic.ko; ! [ -e /sys/class/net/eth0 ]; dmesg | grep -o 'its vectors are one, and no tx_done'\necho loaded\n";

@@ -21,7 +21,7 @@ struct Rig {
 }
 
 fn tests() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it")
 }
 
 impl Rig {
@@ -63,6 +63,7 @@ impl Rig {
 
 /// Every fault here is one that the link mends, or that the kernel is told of. Without a module there is nothing to torture.
 #[test]
+#[ignore = "of .ci/long torture"]
 fn what_was_acknowledged_is_there() {
     let rig = Rig::nvme("torture-nvme");
     let fixed = ["--faults", "8", "--seed", "4", "--time-limit", "300", "--workload", WRITES];
@@ -78,6 +79,7 @@ fn what_was_acknowledged_is_there() {
 
 /// The second round of the workload ends the first kernel by a panic, behind the second fault: another machine has the rest, unless a file keeps one.
 #[test]
+#[ignore = "of .ci/long torture"]
 fn another_machine_has_the_rest() {
     let rig = Rig::nvme("torture-panics");
     let workload = "if [ -e /tmp/ran ] && [ ! -e /share/panicked ]; then until grep -q ^2 /tmp/torture/at; do sleep 0.1; done; echo 'BUG: of a trial' >/dev/kmsg; sleep 1; \
