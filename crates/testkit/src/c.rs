@@ -18,7 +18,7 @@ pub fn compiler(name: &'static str) -> Option<&'static str> {
     works.then_some(name)
 }
 
-/// The sanitizers' flags; none, with a line on standard error, if the compiler has no libraries for them.
+/// Flags of the sanitizers. Empty if the compiler has no libraries for them; then prints a line on standard error.
 fn sanitizers(cc: &str) -> &'static [&'static str] {
     let works = once(&format!("sanitizers-{}", file_name(cc)), |folder| {
         let (source, program) = (folder.join("empty.c"), folder.join("empty"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Functions with all that a configuration space can have, for tests of what others make of them.
+//! Functions with every capability that a configuration space can have, for tests of programs that read them. Never reads one.
 
 use config::{
     AtsLayout, Bar, Builder, Identity, PasidLayout, PtmLayout, ResizableBar, SriovLayout, VcLayout,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The real `lspci` (package pciutils, 3.9.0 when this was written): what it prints of a dump, and its lines compared with those of `riser lspci -v`.
-//! Never knows what was built.
+//! Runs the real `lspci` (package pciutils, 3.9.0 when this was written) on a dump, and compares its lines with those of `riser lspci -v`. Never
+//! builds a configuration space.
 
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// Tells the dumps of one process apart.
 static DUMPS: AtomicU32 = AtomicU32::new(0);
 
-/// What `lspci -F` prints of a dump with these arguments; `None`, saying so, where there is no `lspci`.
+/// Returns the output of `lspci -F` for a dump, with these arguments. Prints that the test is skipped and returns `None` if there is no `lspci`.
 pub fn lspci(dump: &str, args: &[&str]) -> Option<String> {
-    // It wants a file that it can open by name.
+    // `lspci -F` takes a file name.
     let number = DUMPS.fetch_add(1, Ordering::Relaxed);
     let path = std::env::temp_dir().join(format!("riser-lspci-{}-{number}", std::process::id()));
     std::fs::write(&path, dump).unwrap();
@@ -34,7 +34,7 @@ const NAMES_ONLY: [(&str, &str); 4] = [
 /// The VC Arbitration Table, and what `lspci` calls it.
 const TABLE: (&str, &str) = ("VC Arbitration Table [", "Port Arbitration Table [");
 
-/// What `lspci` 3.9.0 prints `<?>` behind, whatever it holds.
+/// Names that `lspci` 3.9.0 always follows with `<?>`.
 const UNKNOWN: [&str; 5] = [
     "Data Link Feature <?>",
     "Physical Layer 16.0 GT/s <?>",
@@ -43,7 +43,7 @@ const UNKNOWN: [&str; 5] = [
     "Vendor Specific Information: ",
 ];
 
-/// Panics where `lspci` complains of anything but what it does not know.
+/// Panics if `lspci` complains, except about capabilities that it does not know.
 pub fn assert_clean(text: &str) {
     for line in text.lines() {
         for complaint in ["!!!", "access denied", "Unknown header"] {

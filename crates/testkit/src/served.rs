@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! An adapter with memory behind it, on sockets and a thread of its own. Never outlives its test.
+//! A NetTLP adapter that serves memory over sockets, in its own thread. Never outlives its test.
 
 use nettlp::adapter::{Adapter, Function, MemoryBackend, PeerCounters, Registers, Settings, Strangers};
 use nettlp::allow::{AllowList, Rule};
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use tlp::{Bdf, Mps};
 
-/// What an adapter has counted.
+/// Counters of an adapter.
 pub struct Counted {
     /// Counters by peer.
     pub peers: BTreeMap<IpAddr, PeerCounters>,
@@ -24,7 +24,7 @@ pub struct Counted {
     pub sockets: SocketCounters,
 }
 
-/// An adapter that serves.
+/// A running adapter.
 pub struct Served {
     /// The memory that it serves.
     pub image: Arc<Image>,
@@ -32,11 +32,11 @@ pub struct Served {
     thread: Option<JoinHandle<Counted>>,
 }
 
-/// Its requester ID.
+/// Requester ID of the adapter.
 pub const ID: Bdf = Bdf::from_bits(0x1b00);
 
 impl Served {
-    /// Serves `image` at `address` under these rules; with `filter`, the kernel drops what strangers send.
+    /// Starts serving `image` at `address` under these rules. With `filter`, the kernel drops datagrams of unknown peers.
     pub fn start(address: IpAddr, image: Image, rules: &[&str], mps: u32, filter: bool) -> Served {
         let allow = AllowList::new(rules.iter().map(|r| r.parse::<Rule>().unwrap())).unwrap();
         let peers = if filter { allow.addresses().map(Network::from).collect() } else { Vec::new() };
@@ -63,7 +63,7 @@ impl Served {
         Served { image, stop, thread: Some(thread) }
     }
 
-    /// Ends it, and says what it has counted.
+    /// Stops the adapter and returns its counters.
     pub fn stop(mut self) -> Counted {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.take().unwrap().join().unwrap()

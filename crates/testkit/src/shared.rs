@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Results that many tests need and that are slow to make: libraries, kernel modules, designs, boots. `cargo nextest` runs each test in a process
-//! of its own, so they are shared through files. Never shares between two runs.
+//! Slow results that many tests need: libraries, kernel modules, designs, boots. `cargo nextest` runs each test in its own process, so tests share
+//! these results through files. Never shares between two runs.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

@@ -53,7 +53,7 @@ const BEGIN: &str = "I=/share/riser-dma-integers\nS=/sys/class/riser_dma\n\
     soon() { if [ -e /sys/kernel/debug/kmemleak ]; then sleep 2; else usleep 300000; fi; }\n\
     # until N COMMAND: tries it N tenths of a second.\n\
     until_() { n=$1; shift; until \"$@\" >/dev/null 2>&1 || [ $n = 0 ]; do usleep 100000; n=$((n - 1)); done; }\n\
-    # reload PARAMETERS: as after a boot, whatever a script before has left.\n\
+    # reload PARAMETERS: restores the state after a boot.\n\
     reload() { echo 0 >$d/10000:01:00.0/sriov_numvfs; echo 0 >/proc/sys/vm/nr_hugepages; rmmod riser_dma; insmod /share/riser_dma.ko \"$@\"; until_ 50 ls /dev/riser_dma0; }\n";
 
 /// Scripts that share a boot of 6.1. The last one pulls the card out, after which lockdep may watch no more.
@@ -76,7 +76,7 @@ fn newer_scripts() -> Vec<(&'static str, String)> {
     vec![("dmabufs", DMABUFS.to_owned()), ("by-lot", format!("reload\n{}", by_lot()))]
 }
 
-/// What one of the scripts that share a boot has said. `None` if the driver cannot be built.
+/// Returns the output of one of the scripts that share a boot. `None` if the driver cannot be built.
 fn shared(script: &str, usual_kernel: &str, scripts: &[(&'static str, String)]) -> Option<Guest> {
     let kernel = kernel(usual_kernel);
     let module = module(&kernel)?;
@@ -413,7 +413,7 @@ fn each_transfer_that_asks_for_it_interrupts() {
     }
 }
 
-/// How long it runs, which calls.
+/// Seconds that the program runs, and its seed.
 fn lot() -> (u32, u32) {
     (rig::times("RISER_SECONDS", 10), rig::times("RISER_SEED", 1))
 }

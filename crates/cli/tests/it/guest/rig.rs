@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Boots a guest below which a lab lies, runs a script in it, and takes what it says apart.
+//! Boots a guest above a lab, runs a script in it, and splits its output by headings.
 
 use crate::common::{Outcome, command};
 use std::fs;
@@ -15,7 +15,7 @@ pub(crate) fn times(variable: &str, usually: u32) -> u32 {
         .map_or(usually, |text| text.parse().unwrap_or_else(|e| panic!("{variable}={text}: {e}")))
 }
 
-/// What a guest has said below a lab, by the headings that its script makes with `== NAME`.
+/// Output of a guest's script, split by the headings that the script prints as `== NAME`.
 pub(crate) struct Guest {
     share: PathBuf,
     pub(crate) outcome: Outcome,
@@ -27,14 +27,14 @@ impl Guest {
         Guest::with_programs(lab, script, arguments, &[])
     }
 
-    /// The same, with these programs in C of this folder at /share.
+    /// Runs a script with these C programs of this folder in /share.
     pub(crate) fn with_programs(lab: &str, script: &str, arguments: &[&str], programs: &[&str]) -> Guest {
         Guest::with_files(lab, script, arguments, |share| {
             programs.iter().for_each(|name| compile(name, &share.join(name)));
         })
     }
 
-    /// The same, with what `fill` puts into the folder that is /share.
+    /// Runs a script with the files that `fill` writes to /share.
     pub(crate) fn with_files(lab: &str, script: &str, arguments: &[&str], fill: impl FnOnce(&Path)) -> Guest {
         let folder = tempfile::tempdir().unwrap();
         let outcome = boot(folder.path(), lab, arguments, time_limit(), |share| {
@@ -45,7 +45,7 @@ impl Guest {
         Guest { share: folder.path().join("share"), outcome, _folder: Some(folder) }
     }
 
-    /// What stands below a heading.
+    /// Returns the lines below a heading.
     pub(crate) fn said(&self, heading: &str) -> &str {
         let after = self.outcome.stdout.split(&format!("== {heading}\n")).nth(1);
         let after = after.unwrap_or_else(|| panic!("no `{heading}` in {}", self.outcome.stdout));
@@ -61,7 +61,7 @@ impl Guest {
     }
 }
 
-/// Seconds that a script may take. A round takes some seconds, and a kernel that watches itself several times as long as others.
+/// Time limit of a script in seconds. A round takes some seconds; a debug kernel takes several times as long as others.
 fn time_limit() -> u32 {
     times("RISER_TIME_LIMIT", 120) + 10 * times("RISER_ROUNDS", 0)
 }
@@ -70,7 +70,7 @@ fn with_prelude(script: &str) -> String {
     format!(". /share/prelude\ndmesg -c >/dev/null\n{script}\n")
 }
 
-/// Boots a guest with its files in `folder`, and runs /share/script in it.
+/// Boots a guest whose files are in `folder`, and runs /share/script in it.
 fn boot(folder: &Path, lab: &str, arguments: &[&str], seconds: u32, fill: impl FnOnce(&Path)) -> Outcome {
     let (file, share) = (folder.join("lab.toml"), folder.join("share"));
     fs::write(&file, lab).unwrap();
@@ -87,9 +87,9 @@ fn boot(folder: &Path, lab: &str, arguments: &[&str], seconds: u32, fill: impl F
     }
 }
 
-/// Scripts that share a boot, in the order in which they run. Each has a time limit of its own, and none sees how another one ends.
+/// Scripts that share a boot, in the order in which they run. Each has its own time limit. The failure of one does not stop the next.
 pub(crate) struct SharedBoot<'a> {
-    /// Name of the folder that keeps what was said.
+    /// Name of the folder that keeps the output.
     pub(crate) name: &'a str,
     pub(crate) lab: &'a str,
     pub(crate) arguments: &'a [&'a str],
@@ -98,7 +98,7 @@ pub(crate) struct SharedBoot<'a> {
 }
 
 impl SharedBoot<'_> {
-    /// Boots the guest, if no test of this run has done so yet, and returns what one of the scripts has said.
+    /// Returns the output of one script. Boots the guest if no other test of this run has done so.
     pub(crate) fn guest(&self, script: &str, fill: impl FnOnce(&Path)) -> Guest {
         let folder = once(self.name, |folder| {
             let seconds = time_limit() * self.scripts.len() as u32;

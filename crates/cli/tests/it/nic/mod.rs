@@ -3,9 +3,7 @@
 //! NIC under the driver of drivers/linux/nic, in a slot and on the far side of UDP.
 
 use crate::common::driver;
-use crate::common::nets;
 mod over_nettlp;
-use crate::common::programs;
 
 use crate::common::{Outcome, command, riser};
 use std::path::{Path, PathBuf};
@@ -40,6 +38,15 @@ fn run_with(module: &str, lab: &str, arguments: &[&str], script: &str) -> Outcom
     };
     assert_eq!(outcome.code, 0, "{}{}", outcome.stdout, outcome.stderr);
     outcome
+}
+
+/// Fetches the guests' programs into the user's cache: a guest in a network namespace cannot.
+fn fetch_programs() {
+    let boot = |_: &Path| {
+        run("nic.toml", &[], "true");
+        Ok(())
+    };
+    testkit::once("nic-programs", boot).expect("it boots or panics");
 }
 
 /// Two processors, one for the guest and one for riser.

@@ -2,9 +2,9 @@
 //! The simple NIC's driver in a stock kernel, and the device on the far side of UDP, with a tap interface for its cable: `riser nettlp snic`,
 //! and a program in C with upstream's habits. Skipped, with a message, where there are no network namespaces or no C compiler.
 
-use super::nets::{Nets, Running, command, count, ip, riser_in, text};
-use super::{BEGIN, iperf_both_ways, kernel, show_rates, simple_driver};
-use crate::nic::programs::program;
+use crate::common::nets::{Nets, Running, command, count, ip, riser_in, text};
+use super::{BEGIN, fetch_programs, iperf_both_ways, kernel, show_rates, simple_driver};
+use crate::common::programs::program;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -57,6 +57,7 @@ struct Guest {
 impl Guest {
     /// Boots up to the driver's load.
     fn boot(name: &str, (net, here, there): Ends<'_>, lab: &str, more: &[&str], script: &str) -> Guest {
+        fetch_programs();
         let share = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("nic-{name}"));
         let _ = fs::remove_dir_all(&share);
         fs::create_dir_all(&share).unwrap();
