@@ -2,8 +2,8 @@
 //! The simple NIC's driver in a stock kernel, and the device on the far side of UDP, with a tap interface for its cable: `riser nettlp snic`,
 //! and a program in C with upstream's habits. Skipped, with a message, where there are no network namespaces or no C compiler.
 
-use crate::common::nets::{Nets, Running, command, count, ip, riser_in, text};
 use super::{BEGIN, fetch_programs, iperf_both_ways, kernel, show_rates, simple_driver};
+use crate::common::nets::{Nets, Running, command, count, ip, riser_in, text};
 use crate::common::programs::program;
 use std::fs;
 use std::path::{Path, PathBuf};
