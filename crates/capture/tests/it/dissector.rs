@@ -3,9 +3,8 @@
 //! its tables, and what it shows of every record. Where `tshark` or the captures are missing, this says that it skips.
 
 use crate::common;
-use crate::dissect;
-
 use crate::common::{DAMAGED, DROPPED, Link, read_and_answer};
+use crate::dissect;
 use crate::dissect::capture::FrameWriter;
 use crate::dissect::compare::{compare, compare_tolerated};
 use crate::dissect::joined::{compare_joined, file_of, frame_between};

@@ -2,7 +2,6 @@
 //! The filter: what each term holds for, what is wrong with an expression, and that nothing breaks it.
 
 use crate::checks_filter as checks;
-
 use crate::common::{DAMAGED, Link, completion, memory, read_and_answer, reader, sample, write};
 use proptest::prelude::*;
 use riser_capture::filter::terms::FIELDS;

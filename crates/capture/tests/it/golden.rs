@@ -2,7 +2,6 @@
 //! A small capture, byte for byte, and what is read from it.
 
 use crate::common;
-
 use crate::common::{hex, lines, objects, sample};
 
 /// Checked against `tshark` 4.0 (see `tshark.rs`) and the pcapng draft.

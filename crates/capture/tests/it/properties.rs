@@ -2,7 +2,6 @@
 //! What is written is read; what is damaged is accounted for; nothing panics.
 
 use crate::checks_capture as checks;
-
 use crate::common::{mrd_frame, reader, sample};
 use proptest::prelude::*;
 use riser_capture::{Direction, Kind, Origin, Reader, Writer, encap};

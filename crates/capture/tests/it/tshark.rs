@@ -2,7 +2,6 @@
 //! Stock `tshark` reads what we write. Where it is not installed, this says that it skips.
 
 use crate::common;
-
 use std::process::Command;
 
 #[test]

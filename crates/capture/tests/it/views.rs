@@ -2,7 +2,6 @@
 //! Captures over time, credits TLP by TLP, and trace events, from captures written for the purpose.
 
 use crate::common;
-
 use crate::common::{DAMAGED, Link, completion, read_and_answer, reader, sample, write};
 use riser_capture::credits::{Available, Ledgers};
 use riser_capture::series::{AUTOMATIC_ROWS, Report, Series, speed_bps};

@@ -8,10 +8,7 @@ use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
-}
+use testkit::root;
 
 /// A folder that is empty, outside of the workspace: always the same one for a checkout, so that what was built there need not be
 /// built again.

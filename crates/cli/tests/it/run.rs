@@ -5,11 +5,8 @@
 use crate::common::{riser, riser_ok};
 use serde_json::Value;
 use std::fs;
-use std::path::{Path, PathBuf};
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
-}
+use std::path::Path;
+use testkit::root;
 
 fn lab(name: &str) -> String {
     root().join("labs").join(name).display().to_string()

@@ -2,10 +2,9 @@
 //! A warm fabric allocates nothing per event: a run of ten times the length allocates as much.
 
 use crate::common;
-use crate::common::trees;
-
 use crate::common::sources::{Source, Sources};
 use crate::common::system::{Raw, System, bar, text};
+use crate::common::trees;
 use crate::common::{Stream, fabric, link};
 use device::Io;
 use device::io::Request;

@@ -3,7 +3,6 @@
 //! written against the trait alone, as a kernel or another simulator would be.
 
 use crate::common;
-
 use crate::root_rig::{End, bdf, below, message, root_port, space, window};
 use config::{Bar, Builder, ConfigSpace, Identity, MsiLayout, PcieLayout};
 use device::io::Request;

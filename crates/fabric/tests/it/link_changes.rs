@@ -3,7 +3,6 @@
 //! arrives, how fast, and what it costs.
 
 use crate::common;
-
 use crate::common::link;
 use crate::common::sources::{Source, Sources};
 use crate::common::system::{Arrivals, System, text};

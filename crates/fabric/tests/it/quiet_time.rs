@@ -3,7 +3,6 @@
 //! to see each refresh, so that all of them are events.
 
 use crate::common;
-
 use crate::common::system::System;
 use device::Ready;
 use endpoint::{CreditReturn, TlpPort};

@@ -4,7 +4,6 @@
 //! its own, which knows capacities and weights and no TLP.
 
 use crate::common::tree;
-
 use crate::common::tree::watch::Watch;
 use crate::common::tree::{LinkPlan, RunPlan, TreePlan};
 use device::Ready;

@@ -4,7 +4,6 @@
 //! ends its work, and every credit comes back.
 
 use crate::common::tree;
-
 use crate::common::tree::checks::{Case, Trouble};
 use crate::common::tree::watch::Watch;
 use crate::common::tree::{RunPlan, TreePlan};

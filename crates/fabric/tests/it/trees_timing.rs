@@ -3,7 +3,6 @@
 //! widths, against arithmetic that knows symbol times and latencies and nothing else.
 
 use crate::common::tree;
-
 use crate::common::tree::watch::Watch;
 use crate::common::tree::{LinkPlan, RunPlan, TreePlan};
 use endpoint::{RawDevice, TlpPort};

@@ -3,7 +3,6 @@
 //! without a channel leads to.
 
 use crate::common;
-
 use crate::common::link;
 use crate::common::sources::{Source, Sources, write};
 use crate::common::system::{Arrivals, Raw, System, credits};

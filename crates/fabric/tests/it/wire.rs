@@ -2,7 +2,6 @@
 //! The simulation agrees with its own wire, credits bound what they should, and errors lose nothing.
 
 use crate::common;
-
 use crate::common::{Stream, fabric, link};
 use link::{CreditLimit, Frame};
 use riser_fabric::{Fabric, Limits, LinkConfig, LinkId, PortId, Side, Stop, Tap, TapRecord};

@@ -2,7 +2,6 @@
 //! Conversations with a session, message by message; the bytes are the protocol's own.
 
 use crate::client;
-
 use crate::client::{QEMU, Wire, command, longs, message, sent, version, words};
 use proptest::prelude::*;
 use riser_guest::vfio_user::{

@@ -2,7 +2,6 @@
 //! The socket: a client in a thread of its own, with descriptors.
 
 use crate::client;
-
 use crate::client::{QEMU, command, cut, longs, version, words};
 use riser_guest::memory::Memory;
 use riser_guest::net::{ListenError, Server, wait};

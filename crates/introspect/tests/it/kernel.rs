@@ -2,7 +2,6 @@
 //! Kernels of machines that are made for it, wherever they lie, and however their memory is spoilt.
 
 use crate::checks_introspect as checks;
-
 use crate::checks_introspect::machine::{Kind, Machine, PID_OF_CODE, Plan};
 use proptest::prelude::*;
 use riser_introspect::{Btf, BtfError, Code, Error, Levels, Search, find};

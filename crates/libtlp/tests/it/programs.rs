@@ -3,7 +3,6 @@
 //! silently where there is no compiler.
 
 use crate::common;
-
 use crate::common::{GNU99, Peer, completions, contents, here, hex, is_read, program, tlp_of};
 use riser_tlp::{Bdf, Body, MemoryOp, MemoryRequest, Repr, Span, Status, Tag};
 use std::io::{BufRead, BufReader};

@@ -2,7 +2,6 @@
 //! An adapter with memory behind it, and clients as upstream's behave, over the loopback: 127.13.x.y and ::1.
 
 use crate::common::upstream;
-
 use crate::common::upstream::{Config, Failed, Nettlp, message};
 use capture::encap::Origin;
 use riser_nettlp::carrier::{Carrier, Wait};

@@ -2,7 +2,6 @@
 //! Any datagrams: the seeds of the fuzz targets, and random ones, through what the targets check. Opens no socket.
 
 use crate::checks_nettlp as checks;
-
 use proptest::collection::vec;
 use proptest::prelude::*;
 use testkit::seeds;

@@ -2,7 +2,6 @@
 //! Every seed of the fuzz target of the requester, and random scripts. Never looks inside it.
 
 use crate::checks_requester as checks;
-
 use proptest::prelude::*;
 use testkit::seeds;
 

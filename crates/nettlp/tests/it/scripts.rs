@@ -3,7 +3,6 @@
 
 use crate::checks_psmem;
 use crate::checks_runs;
-
 use proptest::collection::vec;
 use proptest::prelude::*;
 use testkit::seeds;

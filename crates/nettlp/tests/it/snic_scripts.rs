@@ -2,7 +2,6 @@
 //! Every seed of the fuzz target of the simple NIC as device software, and random scripts. Never opens a socket.
 
 use crate::checks_snic as checks;
-
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use testkit::seeds;

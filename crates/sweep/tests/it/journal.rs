@@ -2,7 +2,6 @@
 //! Journals: what was written is read, whatever is cut off is run again, whatever is changed is found.
 
 use crate::common;
-
 use crate::common::{GRID, finish, parquet, sweep};
 use proptest::prelude::*;
 use riser_sweep::journal::{self, Header, Start, written};

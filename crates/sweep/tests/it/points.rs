@@ -2,7 +2,6 @@
 //! Which points a sweep has, what is wrong with sweep files, and what becomes of points: in one process.
 
 use crate::common;
-
 use crate::common::{GRID, finish, parquet, sweep};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;

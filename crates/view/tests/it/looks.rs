@@ -3,7 +3,6 @@
 //! both. Without Chromium these tests say that they skip.
 
 use crate::common;
-
 use crate::common::{generate, page_file, types};
 use serde_json::json;
 use testkit::browser::Browser;

@@ -2,7 +2,6 @@
 //! Real kernels in real machines. What is not in the user's cache yet is fetched.
 
 use crate::common;
-
 use crate::common::{Heard, ends_soon, gone, options, outputs};
 use std::fs;
 use std::io::{Read, Seek, Write};

@@ -25,6 +25,23 @@ pub(crate) fn command(args: &[&str]) -> Command {
     command
 }
 
+/// Runs a command whose output may hold any bytes, such as that of a guest.
+pub(crate) fn finish(command: &mut Command) -> Outcome {
+    let output = command.stdin(Stdio::null()).output().expect("it starts");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let code = output.status.code().expect("it ends by itself");
+    Outcome { code, stdout: text(&output.stdout), stderr: text(&output.stderr) }
+}
+
+/// True if Verilator is installed. Otherwise prints that the test is skipped if there is no Verilator.
+pub(crate) fn has_verilator() -> bool {
+    let found = Command::new("verilator").arg("--version").stdout(Stdio::null()).status().is_ok();
+    if !found {
+        eprintln!("skipped: no verilator");
+    }
+    found
+}
+
 /// Runs it to its end.
 pub(crate) fn riser(args: &[&str]) -> Outcome {
     let output = command(args).output().expect("riser starts");

@@ -2,7 +2,8 @@
 //! The engine in RTL with as many functions as its blocks have, and 512 bits wide: the model's driver keeps all functions busy at once, checks every
 //! byte, and says how fast that is beside the model.
 
-use crate::conformance::{engine_file, has_verilator};
+use crate::common::has_verilator;
+use crate::conformance::engine_file;
 use devices::dma_engine::{Report, RingOf, Settings, driver};
 use fabric::{Limits, Stop};
 use lab::build;

@@ -6,7 +6,7 @@ mod loads;
 mod pair;
 mod script;
 
-use crate::common::command;
+use crate::common::{command, has_verilator};
 use devices::{dma_engine, memory};
 use fabric::{Limits, Stop};
 use lab::remote::{LabBackend, Timing};
@@ -245,14 +245,6 @@ fn a_device_does_below_a_kernel_what_it_does_on_the_simulated_host() {
         assert!(!simulated.contains("late"), "{simulated}");
         assert_eq!(differences(&simulated, kernel), [], "{device}");
     }
-}
-
-fn has_verilator() -> bool {
-    let found = Command::new("verilator").arg("--version").stdout(Stdio::null()).status().is_ok();
-    if !found {
-        eprintln!("skipped: no verilator");
-    }
-    found
 }
 
 /// The file of the engine in RTL behind a block.

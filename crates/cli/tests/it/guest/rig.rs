@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Boots a guest above a lab, runs a script in it, and splits its output by headings.
 
-use crate::common::{Outcome, command};
+use crate::common::{Outcome, command, finish};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use testkit::once;
 
 const PRELUDE: &str = include_str!("prelude.sh");
@@ -79,12 +79,7 @@ fn boot(folder: &Path, lab: &str, arguments: &[&str], seconds: u32, fill: impl F
     fill(&share);
     let mut riser = command(&["guest", "run"]);
     riser.arg(&file).arg("--share").arg(&share).args(["--time-limit", &seconds.to_string()]).args(arguments);
-    let output = riser.args(["--", "sh", "/share/script"]).stdin(Stdio::null()).output().unwrap();
-    Outcome {
-        code: output.status.code().expect("riser ends by itself"),
-        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-    }
+    finish(riser.args(["--", "sh", "/share/script"]))
 }
 
 /// Scripts that share a boot, in the order in which they run. Each has its own time limit. The failure of one does not stop the next.

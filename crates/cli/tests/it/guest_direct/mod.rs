@@ -3,7 +3,6 @@
 //! one fabric. Drivers in the guest are the kernel's own, and a program in user space behind them (`probe.c`).
 
 use crate::common;
-
 use crate::common::{Outcome, command, riser_ok};
 use std::fs;
 use std::path::Path;

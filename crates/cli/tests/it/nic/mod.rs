@@ -2,12 +2,10 @@
 //! NICs below a stock kernel, with the programs that the world uses, ethtool, ping and iperf3: the 82574L under Debian's e1000e, the simple
 //! NIC under the driver of drivers/linux/nic, in a slot and on the far side of UDP.
 
-use crate::common::driver;
 mod over_nettlp;
 
-use crate::common::{Outcome, command, riser};
+use crate::common::{Outcome, command, driver, finish, riser};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 
 /// What each script begins with.
 const BEGIN: &str = "set -e\ncomplaints() { ! dmesg | grep -E 'BUG:|WARNING:|Call Trace|Oops|PCIe Bus Error|Hardware Unit Hang|NETDEV WATCHDOG'; }\n\
@@ -28,14 +26,7 @@ fn run_with(module: &str, lab: &str, arguments: &[&str], script: &str) -> Outcom
     for package in ["ethtool", "iperf3", "iputils-ping", "iproute2"] {
         riser.args(["--package", package]);
     }
-    let output =
-        riser.args(arguments).args(["--", "sh", "-c", &script]).stdin(Stdio::null()).output().unwrap();
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let outcome = Outcome {
-        code: output.status.code().expect("riser ends by itself"),
-        stdout: text(&output.stdout),
-        stderr: text(&output.stderr),
-    };
+    let outcome = finish(riser.args(arguments).args(["--", "sh", "-c", &script]));
     assert_eq!(outcome.code, 0, "{}{}", outcome.stdout, outcome.stderr);
     outcome
 }

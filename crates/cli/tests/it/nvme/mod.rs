@@ -3,12 +3,9 @@
 //! names another kernel, `RISER_FIO_SECONDS` says for how long fio
 //! writes and reads, in place of one pass.
 
-use crate::common::driver;
-
-use crate::common::{Outcome, command};
+use crate::common::{Outcome, command, driver, finish};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 
 /// What each script begins with.
 const BEGIN: &str = "set -e\n\
@@ -44,14 +41,7 @@ fn run(name: &str, settings: &str, arguments: &[&str], script: &str) -> Outcome 
     for package in ["nvme-cli", "fio", "e2fsprogs"] {
         riser.args(["--package", package]);
     }
-    let riser = riser.args(arguments).args(["--share", share, "--", "sh", "-c", &script]);
-    let output = riser.stdin(Stdio::null()).output().unwrap();
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let outcome = Outcome {
-        code: output.status.code().expect("riser ends by itself"),
-        stdout: text(&output.stdout),
-        stderr: text(&output.stderr),
-    };
+    let outcome = finish(riser.args(arguments).args(["--share", share, "--", "sh", "-c", &script]));
     assert_eq!(outcome.code, 0, "{}{}", outcome.stdout, outcome.stderr);
     outcome
 }

@@ -2,13 +2,10 @@
 //! Virtual functions of the DMA engine in guests of their own, while another guest has the physical one: all move data at once, one is
 //! killed and begins again, and one tries to reach what is not its own. Kernels and driver are as in `dma_driver`.
 
-use crate::common::driver;
-
-use crate::common::driver::{compile, drivers};
-use crate::common::{Outcome, command};
+use crate::common::driver::{self, compile, drivers};
+use crate::common::{Outcome, command, finish};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 
 const LAB: &str = "version = 1\n[link]\ngen = 3\nlanes = 8\nmps_bytes = 256\nmrrs_bytes = 512\n[[slot]]\nname = 'card'\ndevice = 'dma-engine'\n\
     [slot.dma-engine]\nvfs = 4\n";
@@ -44,10 +41,7 @@ fn run(scripts: &[(&str, &str)], assigned: &[&str]) -> Option<Outcome> {
         fs::write(share.join(name), format!("{BEGIN}{script}\n")).unwrap();
         riser.args(["--guest", &format!("{name}=sh /share/{name}")]);
     }
-    let output = riser.stdin(Stdio::null()).output().unwrap();
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let code = output.status.code().expect("riser ends by itself");
-    Some(Outcome { code, stdout: text(&output.stdout), stderr: text(&output.stderr) })
+    Some(finish(&mut riser))
 }
 
 /// The lines that a guest has said.

@@ -5,7 +5,7 @@
 mod credits;
 mod stream;
 
-use crate::common::{Outcome, riser};
+use crate::common::{Outcome, has_verilator, riser};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -21,14 +21,6 @@ const COPY_FILE: &str = "version = 1\ntop = \"copy\"\nsources = [\"scratch.v\"]\
 const COPY_FUNCTION: &str = "[function]\nmsi_vectors = 0\nintx = false\nmsix = { vectors = 4, bar = 0, table = 0x1000, pending = 0x1800 }\nbars = [{ bar = 0, kind = \"memory64\", size_bytes = 0x10000 }]\n";
 /// A source and a destination.
 const BUFFERS: &str = "{ do = \"buffer\", name = \"a\", bytes = 4096, fill = \"count\" }, { do = \"buffer\", name = \"b\", bytes = 4096 },\n";
-
-fn has_verilator() -> bool {
-    let found = Command::new("verilator").arg("--version").stdout(Stdio::null()).status().is_ok();
-    if !found {
-        eprintln!("skipped: no verilator");
-    }
-    found
-}
 
 /// A folder with a design and its file.
 fn folder(source: &str, design: &str) -> TempDir {

@@ -3,7 +3,6 @@
 //! does not go on is replaced. The long ones: `RISER_KERNEL` names another kernel, `RISER_FAULTS` says how many, `RISER_SEED` which.
 
 use crate::common::driver;
-
 use crate::common::{Outcome, riser};
 use serde_json::Value;
 use std::fs;

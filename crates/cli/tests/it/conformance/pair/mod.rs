@@ -9,7 +9,8 @@ mod program;
 mod streams;
 mod watch;
 
-use crate::conformance::{built, has_verilator};
+use crate::common::has_verilator;
+use crate::conformance::built;
 use devices::dma_engine;
 use fabric::{Limits, Stop};
 use lab::{LabFile, build};
