@@ -5,6 +5,8 @@ FUZZ_SECONDS ?= 60
 PREFIX ?= /usr/local
 
 .DEFAULT_GOAL := help
+# `make -j` would run tests before set-up ends.
+.NOTPARALLEL:
 .PHONY: help setup demo guest-demo rtl-demo test ci long check check-format deny advisories lint unit benches bench hops fuzz fmt doc reference libtlp registers device-header
 
 help: ## list these commands

@@ -30,8 +30,7 @@ may_install() {
     [ "$(id -u)" = 0 ] || sudo -n true 2>/dev/null
 }
 
-# The command $1, used for $2, from the Debian package $3 (of the command's name where it is not said); with it those
-# named behind.
+# Installs the command $1, used for $2, from the Debian package $3 (by default of the same name), and the packages of the arguments after $3.
 need_package() {
     command -v "$1" >/dev/null && return
     local package="${3:-$1}"

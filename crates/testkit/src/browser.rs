@@ -50,7 +50,7 @@ fn start(folder: &Path) -> Result<(), String> {
          --no-first-run --disable-background-networking --disable-component-update --disable-sync \
          --force-color-profile=srgb --window-size={WIDTH},{HEIGHT} --user-data-dir=\"$3\" --remote-debugging-pipe \
          3<>\"$1\" 4<>\"$2\" &
-         while kill -0 {runner} && kill -0 $!; do sleep 0.5; done; kill $!; wait",
+         while kill -0 {runner} && kill -0 $!; do sleep 0.5; done; kill $!; wait; rm \"$1\" \"$2\"",
         runner = runner(),
     );
     Command::new("sh")
@@ -76,7 +76,8 @@ impl Browser {
         // A byte for each turn: numbers of messages are 32 bits.
         turn.write_all(b".").unwrap();
         let next = turn.metadata().unwrap().len() * MESSAGES;
-        let to = File::options().write(true).open(folder.join("to")).unwrap();
+        // Without the browser there are no pipes.
+        let to = File::options().write(true).open(folder.join("to")).expect("the browser has ended");
         let from = BufReader::new(File::open(folder.join("from")).unwrap());
         let (target, session) = (Value::Null, None);
         let mut browser = Browser { to, from, next, target, session, problems: Vec::new(), _turn: turn };

@@ -4,9 +4,11 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::{Duration, SystemTime};
 
-/// Folders of this many runs are kept; older ones are removed.
-const KEPT_RUNS: usize = 3;
+/// Folders of runs that began earlier are removed. No run takes so long.
+const MAX_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Returns the folder that `make` has filled. The first test of a run that asks for `name` calls `make` with an empty folder; the others wait for it
 /// and get the same folder. A run is one call of `cargo nextest run`, or one test executable under `cargo test`.
@@ -46,11 +48,22 @@ pub fn runner() -> u32 {
     }
 }
 
-/// The folder of this run.
+/// Name of this run: nextest's ID, or for `cargo test` the process and its time, since process IDs repeat.
+fn run_name() -> &'static str {
+    static NAME: OnceLock<String> = OnceLock::new();
+    NAME.get_or_init(|| {
+        let own = || {
+            let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            format!("process-{}-{}", std::process::id(), time.as_nanos())
+        };
+        std::env::var("NEXTEST_RUN_ID").unwrap_or_else(|_| own())
+    })
+}
+
+/// Folder of this run.
 fn run_folder() -> PathBuf {
     let all = crate::tmp().join("shared");
-    let run = std::env::var("NEXTEST_RUN_ID").unwrap_or_else(|_| format!("process-{}", std::process::id()));
-    let folder = all.join(run);
+    let folder = all.join(run_name());
     if !folder.exists() {
         fs::create_dir_all(&folder).unwrap();
         remove_old_runs(&all);
@@ -59,19 +72,25 @@ fn run_folder() -> PathBuf {
 }
 
 fn remove_old_runs(all: &Path) {
+    let is_old = |run: &fs::DirEntry| {
+        let modified = run.metadata().and_then(|metadata| metadata.modified());
+        // A clock that was set back gives no age: the folder stays.
+        modified.is_ok_and(|time| time.elapsed().is_ok_and(|age| age > MAX_AGE))
+    };
     let runs = fs::read_dir(all).unwrap().filter_map(Result::ok);
-    let mut runs: Vec<_> =
-        runs.filter_map(|run| Some((run.metadata().ok()?.modified().ok()?, run.path()))).collect();
-    runs.sort();
-    let old = runs.len().saturating_sub(KEPT_RUNS);
     // Two tests may remove the same folder.
-    runs[..old].iter().for_each(|(_, folder)| _ = fs::remove_dir_all(folder));
+    runs.filter(is_old).for_each(|run| _ = fs::remove_dir_all(run.path()));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::sync::atomic::{AtomicU32, Ordering};
+
+    /// A name that no other try of a test uses.
+    fn own(name: &str) -> String {
+        format!("{name}-{}", std::process::id())
+    }
 
     #[test]
     fn makes_a_result_once_for_many_threads() {
@@ -84,7 +103,7 @@ mod tests {
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
-                    let folder = once("made-once", make).unwrap();
+                    let folder = once(&own("made-once"), make).unwrap();
                     assert_eq!(fs::read_to_string(folder.join("result")).unwrap(), "7");
                 });
             }
@@ -94,8 +113,8 @@ mod tests {
 
     #[test]
     fn gives_the_first_error_to_all() {
-        assert_eq!(once("failed", |_| Err("no compiler".to_owned())), Err("no compiler".to_owned()));
-        assert_eq!(once("failed", |_| Ok(())), Err("no compiler".to_owned()));
+        assert_eq!(once(&own("failed"), |_| Err("no compiler".to_owned())), Err("no compiler".to_owned()));
+        assert_eq!(once(&own("failed"), |_| Ok(())), Err("no compiler".to_owned()));
     }
 
     #[test]
@@ -104,22 +123,23 @@ mod tests {
             fs::write(folder.join("part"), "").unwrap();
             panic!("in the midst of it")
         };
-        assert!(std::panic::catch_unwind(|| once("half", panics)).is_err());
-        let folder = once("half", |_| Ok(())).unwrap();
+        assert!(std::panic::catch_unwind(|| once(&own("half"), panics)).is_err());
+        let folder = once(&own("half"), |_| Ok(())).unwrap();
         assert!(!folder.join("part").exists());
     }
 
     #[test]
-    fn keeps_the_newest_runs() {
+    fn removes_runs_older_than_a_day() {
         let all = crate::tmp().join(format!("runs-{}", std::process::id()));
-        for run in ["a", "b", "c", "d", "e"] {
+        for (run, hours) in [("new", 0), ("long", 23), ("old", 25)] {
             fs::create_dir_all(all.join(run)).unwrap();
-            std::thread::sleep(std::time::Duration::from_millis(20));
+            let time = SystemTime::now() - Duration::from_secs(hours * 60 * 60);
+            File::open(all.join(run)).unwrap().set_modified(time).unwrap();
         }
         remove_old_runs(&all);
         let mut left: Vec<_> = fs::read_dir(&all).unwrap().map(|run| run.unwrap().file_name()).collect();
         left.sort();
-        assert_eq!(left, ["c", "d", "e"]);
+        assert_eq!(left, ["long", "new"]);
         fs::remove_dir_all(all).unwrap();
     }
 }

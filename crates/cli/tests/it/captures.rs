@@ -12,9 +12,10 @@ use std::process::Command;
 const DEVICE_PORTS: u64 = 0x3000;
 const HOST_PORTS: u64 = 0x4000;
 
-fn capture(lab: &str, more: &[&str]) -> (String, Value) {
-    let lab = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs").join(lab);
-    let name = format!("{}{}.pcapng", lab.file_stem().unwrap().to_string_lossy(), more.join(""));
+/// Runs `labs/ping.toml` for a test: its capture and its report.
+fn capture(test: &str, more: &[&str]) -> (String, Value) {
+    let lab = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs/ping.toml");
+    let name = format!("captures-{test}{}.pcapng", more.join(""));
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name).display().to_string();
     let lab = lab.display().to_string();
     let report = riser_ok(&[&["run", "--json", "--force", "--capture", &out, &lab], more].concat());
@@ -34,7 +35,7 @@ fn sum(report: &Value, key: &str) -> u64 {
 #[test]
 fn a_capture_holds_what_the_counters_say() {
     for more in [&["--dllps"][..], &["--dllps", "--tap", "root"], &[]] {
-        let (path, report) = capture("ping.toml", more);
+        let (path, report) = capture("counters", more);
         let records = trace(&path);
         let dllps = records.iter().filter(|r| r["type"] == "dllp").count() as u64;
         let tlps = records.len() as u64 - dllps;
@@ -57,7 +58,7 @@ fn a_capture_holds_what_the_counters_say() {
 
 #[test]
 fn ports_are_those_of_nettlp() {
-    let (path, _) = capture("ping.toml", &[]);
+    let (path, _) = capture("ports", &[]);
     let records = trace(&path);
     let mut seen = [0; 2];
     for record in &records {

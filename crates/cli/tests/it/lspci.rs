@@ -72,9 +72,10 @@ fn shipped(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs").join(name)
 }
 
-fn labs() -> [PathBuf; 5] {
+fn labs(test: &str) -> [PathBuf; 5] {
     let [seven, tree, sriov] = ["seven.toml", "tree.toml", "sriov.toml"].map(shipped);
-    [lab("switch", SWITCH), lab("deep", DEEP), seven, tree, sriov]
+    let own = |name: &str, text| lab(&format!("{test}-{name}"), text);
+    [own("switch", SWITCH), own("deep", DEEP), seven, tree, sriov]
 }
 
 fn run(lab: &Path, args: &[&str]) -> String {
@@ -84,7 +85,7 @@ fn run(lab: &Path, args: &[&str]) -> String {
 
 #[test]
 fn the_real_lspci_reads_the_dump_and_says_the_same() {
-    for lab in labs() {
+    for lab in labs("dump") {
         let dump = run(&lab, &["--hexdump"]);
         let Some(theirs) = oracle::lspci(&dump, &["-vvv", "-n"]) else { return };
         oracle::assert_clean(&theirs);
@@ -100,7 +101,7 @@ fn the_real_lspci_reads_the_dump_and_says_the_same() {
 
 #[test]
 fn the_tree_is_that_of_lspci() {
-    for lab in labs() {
+    for lab in labs("tree") {
         let Some(theirs) = oracle::lspci(&run(&lab, &["--hexdump"]), &["-t"]) else { return };
         assert_eq!(run(&lab, &["--tree"]).trim_end(), theirs.trim_end(), "{}", lab.display());
     }

@@ -64,7 +64,7 @@ impl Crate {
             self.cargo(&["test"]);
             self.cargo(&["build"]);
         } else {
-            // The whole workspace is selected for the features, and only this crate has a test of this name.
+            // `--workspace` gives riser's crates the features with which they were built. Only this crate has a test `lab`.
             share_workspace(&self.0);
             self.cargo(&["test", "--workspace", "--test", "lab"]);
         }

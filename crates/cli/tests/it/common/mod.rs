@@ -33,7 +33,7 @@ pub(crate) fn finish(command: &mut Command) -> Outcome {
     Outcome { code, stdout: text(&output.stdout), stderr: text(&output.stderr) }
 }
 
-/// True if Verilator is installed. Otherwise prints that the test is skipped if there is no Verilator.
+/// True if Verilator is installed. Otherwise prints that the test is skipped.
 pub(crate) fn has_verilator() -> bool {
     let found = Command::new("verilator").arg("--version").stdout(Stdio::null()).status().is_ok();
     if !found {

@@ -27,7 +27,7 @@ const LAB: &str = "version = 1\n[link]\ngen = 3\nlanes = 8\nmps_bytes = 256\nmrr
 /// One function without virtual ones, which may interrupt otherwise than by MSI-X.
 const ALONE: &str = "version = 1\n[[slot]]\nname = 'card'\ndevice = 'dma-engine'\n";
 
-/// What a kernel says that has found something, its own watching aside where it has none.
+/// Words of a kernel that has found a fault. The last ones come only from a debug kernel.
 const COMPLAINTS: [&str; 9] = [
     "BUG:",
     "WARNING:",
@@ -54,7 +54,7 @@ const BEGIN: &str = "I=/share/riser-dma-integers\nS=/sys/class/riser_dma\n\
     # until N COMMAND: tries it N tenths of a second.\n\
     until_() { n=$1; shift; until \"$@\" >/dev/null 2>&1 || [ $n = 0 ]; do usleep 100000; n=$((n - 1)); done; }\n\
     # reload PARAMETERS: restores the state after a boot.\n\
-    reload() { echo 0 >$d/10000:01:00.0/sriov_numvfs; echo 0 >/proc/sys/vm/nr_hugepages; rmmod riser_dma; insmod /share/riser_dma.ko \"$@\"; until_ 50 ls /dev/riser_dma0; }\n";
+    reload() { echo 0 >$d/10000:01:00.0/sriov_numvfs; echo 0 >/proc/sys/vm/nr_hugepages; { rmmod riser_dma && insmod /share/riser_dma.ko \"$@\"; } || exit 1; until_ 50 ls /dev/riser_dma0; }\n";
 
 /// Scripts that share a boot of 6.1. The last one pulls the card out, after which lockdep may watch no more.
 fn scripts() -> Vec<(&'static str, String)> {

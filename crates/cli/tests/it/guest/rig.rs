@@ -96,7 +96,8 @@ impl SharedBoot<'_> {
     /// Returns the output of one script. Boots the guest if no other test of this run has done so.
     pub(crate) fn guest(&self, script: &str, fill: impl FnOnce(&Path)) -> Guest {
         let folder = once(self.name, |folder| {
-            let seconds = time_limit() * self.scripts.len() as u32;
+            // Usually a script takes a small part of its time. The sum stays below the time limit of a test.
+            let seconds = time_limit() * (self.scripts.len() as u32).div_ceil(2);
             let outcome = boot(folder, self.lab, self.arguments, seconds, |share| {
                 let mut all = String::new();
                 for (name, text) in self.scripts {
@@ -111,23 +112,25 @@ impl SharedBoot<'_> {
             });
             fs::write(folder.join("stdout"), outcome.stdout).unwrap();
             fs::write(folder.join("stderr"), outcome.stderr).unwrap();
+            fs::write(folder.join("code"), outcome.code.to_string()).unwrap();
             Ok(())
         });
         let folder = folder.expect("it boots or panics");
-        let [stdout, stderr] =
-            ["stdout", "stderr"].map(|file| fs::read_to_string(folder.join(file)).unwrap());
+        let [stdout, stderr, code] =
+            ["stdout", "stderr", "code"].map(|file| fs::read_to_string(folder.join(file)).unwrap());
         let begin = stdout.split(&format!("=== {script}\n")).nth(1);
         let begin = begin.unwrap_or_else(|| panic!("{script} did not begin:\n{stdout}{stderr}"));
         let (said, status) = begin
             .split_once(&format!("\n=== end {script} "))
             .unwrap_or_else(|| panic!("{script} did not end:\n{begin}{stderr}"));
         assert_eq!(status.lines().next(), Some("0"), "status of {script}:\n{said}{stderr}");
+        assert_eq!(code, "0", "status of riser:\n{stderr}");
         let outcome = Outcome { code: 0, stdout: said.to_owned(), stderr };
         Guest { share: folder.join("share"), outcome, _folder: None }
     }
 }
 
-/// For a guest, which has no libraries of its own for it.
+/// Compiles a C program statically, since the guest has no libraries.
 fn compile(name: &str, to: &Path) {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/it/guest/{name}.c"));
     let mut compiler = Command::new("cc");
