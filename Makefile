@@ -2,6 +2,8 @@
 # The few commands of this project. `make` alone lists them.
 
 FUZZ_SECONDS ?= 60
+# One more than there are cores: many tests wait for sockets and clocks.
+TEST_THREADS ?= $(shell expr $$(nproc) + 1)
 PREFIX ?= /usr/local
 
 .DEFAULT_GOAL := help
@@ -52,7 +54,7 @@ lint: ## run clippy, warnings as errors
 
 # Doc tests are no executables, so nextest does not run them.
 unit: ## run all tests
-	cargo nextest run --locked --workspace
+	cargo nextest run --locked --workspace --test-threads $(TEST_THREADS)
 	cargo test --locked --workspace --doc
 
 benches: ## compile the benchmarks

@@ -46,7 +46,9 @@ impl Echo {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
-            while !stopped.load(Ordering::Relaxed) {
+            loop {
+                // What was sent before the stop is still read.
+                let ending = stopped.load(Ordering::Relaxed);
                 let wait = Wait::AtMost(Duration::from_ms(10));
                 sockets
                     .poll(wait, |out, port, from, bytes| match out.send(port, from, bytes) {
@@ -56,8 +58,10 @@ impl Echo {
                     })
                     .unwrap();
                 sockets.flush().unwrap();
+                if ending {
+                    return sockets.session_counters();
+                }
             }
-            sockets.session_counters()
         });
         Echo { stop, thread: Some(thread) }
     }

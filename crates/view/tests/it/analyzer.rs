@@ -97,8 +97,9 @@ const BURSTS: &str = "(() => {
 fn idle_time_is_folded_and_unfolded() {
     let Some(mut browser) = Browser::take() else { return };
     let page = page_file("folds", &exchange(2));
+    browser.open(&page, "tab=summary");
     for tab in ["latency", "tags", "throughput", "outstanding", "credits"] {
-        browser.open(&page, &format!("tab={tab}"));
+        browser.eval(&format!("riser.showTab('{tab}').then(() => riser.idle())"));
         let folded = browser.eval(BURSTS);
         let [a, b, c, d] = [0, 1, 2, 3].map(|at| folded[at].as_f64().unwrap());
         assert!(b - a > 300.0 && d - c > 300.0 && c > b, "{tab}: {folded}");

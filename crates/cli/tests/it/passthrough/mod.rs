@@ -57,6 +57,7 @@ fn is_rate(line: &&&str) -> bool {
 /// Four guests with a virtual function each and the one with the physical function move integers both ways and check them. One of them is
 /// killed in the midst of it, twice, and begins again; nobody else sees anything of that.
 #[test]
+#[ignore = "of .ci/long guest"]
 fn guests_move_data_at_once_and_one_is_killed() {
     let root = format!(
         "{ENABLE}for g in a b c d; do lab start $g; done\n\
