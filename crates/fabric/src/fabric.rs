@@ -25,6 +25,7 @@ use crate::queue::{Event, SortedQueue};
 use crate::stages::{TransactionKind, TransactionTap};
 use crate::switch::Switch;
 use crate::tap::{Direction, Tap, TapRecord};
+use crate::timer::TimerEvents;
 use crate::topology::{HostId, LinkEvent, PortId, Side};
 use crate::wire::{Odd, PortState};
 use endpoint::{LinkCredits, TlpPort};
@@ -55,7 +56,7 @@ struct Slot {
     is_clocked: bool,
     /// It shows the credits of its link.
     shows_credits: bool,
-    timer_at: Time,
+    timer: TimerEvents,
     /// One TLP per class that the device has given but whose virtual channel has no room.
     held: [Option<Tlp>; 3],
     /// The classes of the held TLPs, bits by [`Class::index`].
@@ -116,7 +117,7 @@ struct SwitchState {
     switch: Switch,
     /// Indices of its ports, the upstream port first; `None` for downstream ports without a link.
     ports: Vec<Option<usize>>,
-    timer_at: Time,
+    timer: TimerEvents,
 }
 
 /// A running fabric.
@@ -357,9 +358,7 @@ impl Fabric {
             self.show_credits(n);
         }
         let slot = &mut self.slots[n];
-        if slot.timer_at == self.now {
-            slot.timer_at = Time::MAX;
-        }
+        slot.timer.come(self.now);
         if slot.device.poll_timeout().is_some_and(|at| at <= self.now) {
             if !slot.device.is_ticking() {
                 self.last_progress = self.now;
@@ -373,12 +372,11 @@ impl Fabric {
     /// Pumps the port of a device with a clock, which then runs ahead to the next event.
     fn pump_ahead(&mut self, n: usize, port: usize) {
         let slot = &mut self.slots[n];
-        let at = slot.timer_at;
         // Its next edge is none to run to until it has run ahead.
-        slot.timer_at = self.now;
+        let timer = std::mem::replace(&mut slot.timer, TimerEvents::closed());
         self.pump(port);
         let slot = &mut self.slots[n];
-        slot.timer_at = at;
+        slot.timer = timer;
         if slot.shows_credits {
             self.show_credits(n);
         }
@@ -401,18 +399,15 @@ impl Fabric {
     fn arm_slot(&mut self, n: usize) {
         let slot = &mut self.slots[n];
         if let Some(at) = slot.device.poll_timeout().map(|at| at.max(self.now))
-            && at < slot.timer_at
+            && slot.timer.request(at)
         {
-            slot.timer_at = at;
             self.queue.push(at, Event::SlotTimer(n as u32));
         }
     }
 
     fn switch_timer(&mut self, n: usize) {
         let state = &mut self.switches[n];
-        if state.timer_at == self.now {
-            state.timer_at = Time::MAX;
-        }
+        state.timer.come(self.now);
         if state.switch.poll_timeout().is_some_and(|at| at <= self.now) {
             self.last_progress = self.now;
             state.switch.handle_timeout(self.now);

@@ -2,6 +2,7 @@
 //! The CPU side of the simulated host: one host program in front of the root complex.
 
 use crate::root::RootComplex;
+use crate::timer::TimerEvents;
 use host::{HostInput, HostOutput, HostProgram};
 use tlp::Time;
 
@@ -13,7 +14,7 @@ const MAX_OUTPUTS_PER_STEP: u32 = 64;
 pub(crate) struct HostSlot {
     program: Box<dyn HostProgram>,
     pending: Option<HostOutput>,
-    timer_at: Time,
+    timer: TimerEvents,
     /// When the program last issued as many requests as a step takes.
     busy_at: Option<Time>,
     /// True if the program has more to issue.
@@ -22,7 +23,7 @@ pub(crate) struct HostSlot {
 
 impl HostSlot {
     pub(crate) fn new(program: Box<dyn HostProgram>) -> HostSlot {
-        HostSlot { program, pending: None, timer_at: Time::MAX, busy_at: None, goes_on: false }
+        HostSlot { program, pending: None, timer: TimerEvents::none(), busy_at: None, goes_on: false }
     }
 
     pub(crate) fn outcome(&self) -> Option<Result<(), String>> {
@@ -102,11 +103,8 @@ impl HostSlot {
 
     /// When to step the program again: at once if it has more to issue, and at its timer.
     pub(crate) fn wakes(&mut self, now: Time) -> [Option<Time>; 2] {
-        if self.timer_at <= now {
-            self.timer_at = Time::MAX;
-        }
-        let timer = self.program.poll_timeout().map(|at| at.max(now)).filter(|at| *at < self.timer_at);
-        self.timer_at = timer.unwrap_or(self.timer_at);
+        self.timer.come(now);
+        let timer = self.program.poll_timeout().map(|at| at.max(now)).filter(|at| self.timer.request(*at));
         [std::mem::take(&mut self.goes_on).then_some(now), timer]
     }
 }

@@ -36,6 +36,7 @@ mod bridge;
 mod ledger;
 mod memory_system;
 mod queue;
+mod timer;
 mod wire;
 
 pub use breakdown::Breakdown;

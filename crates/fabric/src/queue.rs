@@ -42,6 +42,11 @@ pub(crate) enum Event {
 }
 
 impl Event {
+    /// Whether it is of a port or of a frame on its way there. All others do something outside the links.
+    pub(crate) fn is_of_port(self) -> bool {
+        matches!(self, Event::Arrive(_) | Event::Head(_) | Event::Transmit(_) | Event::PortTimer(_))
+    }
+
     /// The event that calls the root complex of `host` for `due`.
     pub(crate) fn of_root(host: HostId, due: Due) -> Event {
         match due {
@@ -115,19 +120,34 @@ impl SortedQueue {
         Some((time, event))
     }
 
-    /// All events that wait, in no order. It looks at each.
-    pub(crate) fn waiting(&self) -> impl Iterator<Item = (Time, Event)> {
-        let later = self.wheel.iter().flat_map(|wheel| wheel.entries());
+    /// The events that wait, in no order: each [of a port](Event::is_of_port), and of the others at least those that are
+    /// due soon, and the first. So the cost does not grow with the number of timers that wait.
+    pub(crate) fn next_of_each(&self) -> impl Iterator<Item = (Time, Event)> {
+        let later = self.wheel.iter().flat_map(|wheel| wheel.next_of_each());
         self.near.iter().chain(later).map(|entry| (entry.time, entry.event))
     }
 
-    /// Puts off those events that `moves` by `span`; there they come behind all that wait now. It moves each event.
+    /// Puts off those events of ports that `moves` by `span`; there they come after all that wait now.
     #[cold]
     pub(crate) fn put_off(&mut self, span: Duration, moves: impl Fn(Time, Event) -> bool) {
-        let all: Vec<_> = std::iter::from_fn(|| self.pop_until(Time::MAX)).collect();
-        let (moved, kept): (Vec<_>, Vec<_>) = all.into_iter().partition(|(time, event)| moves(*time, *event));
-        kept.into_iter().for_each(|(time, event)| self.push(time, event));
-        moved.into_iter().for_each(|(time, event)| self.push(time + span, event));
+        let mut moved = Vec::new();
+        let mut goes = |entry: &Entry| {
+            let goes = entry.event.is_of_port() && moves(entry.time, entry.event);
+            if goes {
+                moved.push(*entry);
+            }
+            goes
+        };
+        self.near.reverse();
+        self.near.retain(|entry| !goes(entry));
+        self.near.reverse();
+        if let Some(wheel) = &mut self.wheel {
+            wheel.remove_of_ports(goes);
+        }
+        if self.near.is_empty() {
+            self.advance();
+        }
+        moved.into_iter().for_each(|entry| self.push(entry.time + span, entry.event));
     }
 
     fn insert(near: &mut Vec<Entry>, entry: Entry) {
@@ -211,6 +231,7 @@ impl Default for SortedQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::topology::Side;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
@@ -251,6 +272,38 @@ mod tests {
         assert_eq!((queue.is_empty(), queue.pop_until(Time::MAX)), (true, None));
     }
 
+    /// Two of three events are of ports.
+    fn is_of_port(n: u32) -> bool {
+        !n.is_multiple_of(3)
+    }
+
+    /// The event that tests give number `n`.
+    fn event(n: u32) -> Event {
+        let port = PortId::new(LinkId(n / 2), if n.is_multiple_of(2) { Side::Root } else { Side::Device });
+        if is_of_port(n) { Event::PortTimer(port) } else { Event::SlotTimer(n) }
+    }
+
+    /// Ten thousand timers wait, as a hundred links do: what is looked at, for how long nothing but links has something to
+    /// do, does not grow with them, nor is any of them moved.
+    #[test]
+    fn a_look_visits_ports_and_not_timers() {
+        let count = |timers: u32| {
+            let mut queue = SortedQueue::default();
+            for port in (0..300).filter(|&n| is_of_port(n)) {
+                queue.push(Time::from_ps(30_000_000), event(port));
+            }
+            for n in 0..timers {
+                queue.push(Time::ZERO + Duration::from_us(50_000 + u64::from(n)), Event::SlotTimer(n));
+            }
+            let before = queue.next_of_each().count();
+            queue.put_off(Duration::from_ms(1), |_, event| event.is_of_port());
+            assert_eq!(queue.len(), 200 + timers as usize);
+            (before, queue.next_of_each().count())
+        };
+        let (few, many) = (count(100), count(10_000));
+        assert!(many.0 <= few.0 + NEAR_MAX && many.1 <= few.1 + NEAR_MAX, "{few:?}, {many:?}");
+    }
+
     /// Delays as in a tree of links: none, short, within the reach of the wheel and beyond, some of them equal.
     fn delay() -> impl Strategy<Value = u64> {
         prop_oneof![Just(0), Just(4096), 0..5_000u64, 0..1_000_000u64, 0..40_000_000u64, Just(1 << 20)]
@@ -267,19 +320,19 @@ mod tests {
             let (mut queue, mut model) = (SortedQueue::default(), BTreeMap::new());
             let mut now = 0;
             for (n, (delay, pops)) in steps.into_iter().enumerate() {
-                queue.push(Time::from_ps(now + delay), Event::SlotTimer(n as u32));
+                queue.push(Time::from_ps(now + delay), event(n as u32));
                 model.insert((Time::from_ps(now + delay), n as u32), ());
                 let pops = if model.len() > waiting { pops } else { 0 };
                 for _ in 0..pops {
                     let Some(((time, n), ())) = model.pop_first() else { break };
                     prop_assert_eq!(queue.next_time(), time);
-                    prop_assert_eq!(queue.pop(), Some((time, Event::SlotTimer(n))));
+                    prop_assert_eq!(queue.pop(), Some((time, event(n))));
                     now = time.as_ps();
                 }
                 prop_assert_eq!(queue.len(), model.len());
             }
             let left: Vec<_> = std::iter::from_fn(|| queue.pop()).collect();
-            let expected: Vec<_> = model.into_keys().map(|(time, n)| (time, Event::SlotTimer(n))).collect();
+            let expected: Vec<_> = model.into_keys().map(|(time, n)| (time, event(n))).collect();
             prop_assert_eq!(left, expected);
         }
 
@@ -290,18 +343,20 @@ mod tests {
         ) {
             let (mut queue, mut expected) = (SortedQueue::default(), Vec::new());
             for (n, delay) in (0..).zip(delays) {
-                queue.push(Time::from_ps(delay), Event::SlotTimer(n));
-                let moved = n % every == 0;
+                queue.push(Time::from_ps(delay), event(n));
+                let moved = is_of_port(n) && n % every == 0;
                 expected.push((delay + if moved { span } else { 0 }, moved, n));
             }
-            queue.put_off(Duration::from_ps(span), |_, event| matches!(event, Event::SlotTimer(n) if n % every == 0));
+            queue.put_off(Duration::from_ps(span), |_, moves| (0..300).any(|n| n % every == 0 && moves == event(n)));
             // Of those that moved, the order is by the time before.
             expected.sort_unstable();
-            let mut waiting: Vec<Time> = queue.waiting().map(|(time, _)| time).collect();
-            waiting.sort_unstable();
-            let expected: Vec<_> =
-                expected.into_iter().map(|(ps, _, n)| (Time::from_ps(ps), Event::SlotTimer(n))).collect();
-            prop_assert_eq!(waiting, expected.iter().map(|(time, _)| *time).collect::<Vec<_>>());
+            let expected: Vec<_> = expected.into_iter().map(|(ps, _, n)| (Time::from_ps(ps), event(n))).collect();
+            let next = |of_ports| move |(_, event): &(Time, Event)| event.is_of_port() == of_ports;
+            let mut of_ports: Vec<Time> = queue.next_of_each().filter(next(true)).map(|(time, _)| time).collect();
+            of_ports.sort_unstable();
+            prop_assert_eq!(of_ports, expected.iter().copied().filter(next(true)).map(|(time, _)| time).collect::<Vec<_>>());
+            let first = queue.next_of_each().filter(next(false)).map(|(time, _)| time).min();
+            prop_assert_eq!(first, expected.iter().copied().find(next(false)).map(|(time, _)| time));
             prop_assert_eq!(std::iter::from_fn(|| queue.pop()).collect::<Vec<_>>(), expected);
         }
     }

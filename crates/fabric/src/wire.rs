@@ -3,6 +3,7 @@
 
 use crate::fault::{Cut, Faults, Harm};
 use crate::queue::{Event, SortedQueue};
+use crate::timer::TimerEvents;
 use crate::topology::{Owner, PortId};
 use link::{Frame, Port, SentFrame, TLP_FRAMING_BYTES};
 use std::collections::VecDeque;
@@ -64,33 +65,8 @@ pub(crate) struct PortState {
     /// True if the owner may have more TLPs than it was last asked for.
     pub(crate) asks_again: bool,
     transmit_at: Time,
-    /// The pending events of its timer, the earliest last; nearly always all of them.
+    /// The pending events of its timer.
     timers: TimerEvents,
-}
-
-/// Due times of a timer's events in the queue, as far as there is room to remember them. A short timer that runs beside
-/// a long one must not leave an event of the long one behind each time.
-#[derive(Clone, Copy)]
-struct TimerEvents {
-    first: Time,
-    second: Time,
-    third: Time,
-}
-
-impl TimerEvents {
-    const NONE: TimerEvents = TimerEvents { first: Time::MAX, second: Time::MAX, third: Time::MAX };
-
-    /// Puts an event before the first.
-    fn put(&mut self, at: Time) {
-        *self = TimerEvents { first: at, second: self.first, third: self.second };
-    }
-
-    /// Removes the event of `now`, which has come.
-    fn come(&mut self, now: Time) {
-        if self.first == now {
-            *self = TimerEvents { first: self.second, second: self.third, third: Time::MAX };
-        }
-    }
 }
 
 /// Frames in flight for which a direction has room without growing: more than any board of a few nanoseconds holds.
@@ -114,7 +90,7 @@ impl PortState {
             cuts_through: false,
             asks_again: true,
             transmit_at: Time::MAX,
-            timers: TimerEvents::NONE,
+            timers: TimerEvents::none(),
         }
     }
 
@@ -178,8 +154,7 @@ impl PortState {
         }
         if let Some(at) = self.port.poll_timeout() {
             let at = at.max(now);
-            if at < self.timers.first {
-                self.timers.put(at);
+            if self.timers.request(at) {
                 queue.push(at, Event::PortTimer(self.id));
             }
         }
@@ -189,18 +164,19 @@ impl PortState {
     /// waits. Frames on their way, and what their faults and the owner add to that, are seen elsewhere.
     pub(crate) fn only_refreshes(&self, peer: &PortState) -> bool {
         let due = self.port.poll_timeout().unwrap_or(Time::MAX);
-        due == self.timers.first && self.port.only_refreshes(&peer.port)
+        due == self.timers.first() && self.port.only_refreshes(&peer.port)
     }
 
     /// When the event of its timer comes; [`Time::MAX`]: none waits.
     pub(crate) fn timer_at(&self) -> Time {
-        self.timers.first
+        self.timers.first()
     }
 
     /// Lets `intervals` of refreshes pass, whose event is put off by `span`; returns the number of frames.
     pub(crate) fn skip_refreshes(&mut self, intervals: u64, span: Duration) -> u64 {
-        if self.timers.first < Time::MAX {
-            self.timers.first += span;
+        let first = self.timers.first();
+        if first < Time::MAX {
+            self.timers.put_off_first(first + span);
         }
         self.port.skip_refreshes(intervals)
     }

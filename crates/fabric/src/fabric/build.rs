@@ -13,6 +13,7 @@ use crate::queue::SortedQueue;
 use crate::root::{MAX_ROOT_FUNCTIONS, RootComplex, RootPortConfig};
 use crate::switch::Switch;
 use crate::tap::Direction;
+use crate::timer::TimerEvents;
 use crate::topology::{AddressMap, HostId, LinkConfig, LinkId, OfHost, Owner, PortId, Side};
 use crate::wire::PortState;
 use config::ConfigSpace;
@@ -304,7 +305,7 @@ impl Fabric {
         }
         for (n, SwitchSlot { link, switch, .. }) in config.switches.into_iter().enumerate() {
             links.push(link);
-            switches.push(SwitchState { switch, ports: tree.switch_ports(n), timer_at: Time::MAX });
+            switches.push(SwitchState { switch, ports: tree.switch_ports(n), timer: TimerEvents::none() });
         }
         let mut ports = ports(&tree, &links, &config.faults, config.seed);
         for port in &mut ports {
@@ -388,7 +389,7 @@ impl Slot {
         let is_clocked = device.poll_timeout().is_some() && device.is_ticking();
         let shows_credits = is_clocked && device.shows_credits();
         let held = [const { None }; 3];
-        Slot { port, device, is_clocked, shows_credits, timer_at: Time::MAX, held, holds: 0 }
+        Slot { port, device, is_clocked, shows_credits, timer: TimerEvents::none(), held, holds: 0 }
     }
 }
 

@@ -85,9 +85,8 @@ impl Fabric {
         self.obey_switch(n);
         let Some(state) = self.switches.get_mut(n) else { return };
         if let Some(at) = state.switch.poll_timeout().map(|at| at.max(self.now))
-            && at < state.timer_at
+            && state.timer.request(at)
         {
-            state.timer_at = at;
             self.queue.push(at, Event::SwitchTimer(n as u32));
         }
     }

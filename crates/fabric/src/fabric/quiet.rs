@@ -41,10 +41,7 @@ impl Fabric {
         if !self.host_started || !self.ports.iter().all(|state| rests(&state.port)) {
             return None;
         }
-        let upkeep = |event| {
-            matches!(event, Event::Arrive(_) | Event::Head(_) | Event::Transmit(_) | Event::PortTimer(_))
-        };
-        let others = self.queue.waiting().filter(|(_, event)| !upkeep(*event));
+        let others = self.queue.next_of_each().filter(|(_, event)| !event.is_of_port());
         Some(others.map(|(time, _)| time).min().unwrap_or(Time::MAX))
     }
 
@@ -79,7 +76,7 @@ impl Fabric {
     /// How many intervals end before anything but refreshes is due; `None` if too few do, or something is under way.
     fn quiet_intervals(&self, limits: &Limits) -> Option<u64> {
         let (mut refreshes, mut limit) = (0, self.quiet_limit(limits));
-        for (time, event) in self.queue.waiting() {
+        for (time, event) in self.queue.next_of_each() {
             if is_refresh(&self.ports, time, event) {
                 refreshes += 1;
             } else {

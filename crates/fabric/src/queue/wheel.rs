@@ -27,6 +27,8 @@ struct Far {
     sequence: u64,
 }
 
+type FarEvents = BinaryHeap<Reverse<Far>>;
+
 /// The wheel; it allocates nothing for an event once it has held as many.
 pub(super) struct Wheel {
     /// First and last node of each slot.
@@ -36,7 +38,9 @@ pub(super) struct Wheel {
     /// Head of the list of free nodes.
     free: u32,
     in_slots: usize,
-    far: BinaryHeap<Reverse<Far>>,
+    /// Events beyond the reach of the slots: those of ports, of which there are few for each port, and all others.
+    far_of_ports: FarEvents,
+    far: FarEvents,
     next_sequence: u64,
     /// Number of the first slot, counted from time zero; the wheel covers this one and the next [`SLOTS`] - 1.
     first: u64,
@@ -61,23 +65,25 @@ impl Wheel {
             nodes: Vec::with_capacity(1024),
             free: NONE,
             in_slots: 0,
-            far: BinaryHeap::with_capacity(1024),
+            far_of_ports: FarEvents::with_capacity(1024),
+            far: FarEvents::new(),
             next_sequence: 0,
             first: 0,
         }
     }
 
     pub(super) fn len(&self) -> usize {
-        self.in_slots + self.far.len()
+        self.in_slots + self.far_of_ports.len() + self.far.len()
     }
 
-    /// All events, in no order.
-    pub(super) fn entries(&self) -> impl Iterator<Item = &Entry> {
+    /// The events in slots, all of ports, and the first of the others, in no order.
+    pub(super) fn next_of_each(&self) -> impl Iterator<Item = &Entry> {
         let node = |at: u32| self.nodes.get(at as usize);
         let list = move |&(first, _): &(u32, u32)| {
             std::iter::successors(node(first), move |n| node(n.next)).map(|n| &n.entry)
         };
-        self.slots.iter().flat_map(list).chain(self.far.iter().map(|far| &far.0.entry))
+        let far = self.far_of_ports.iter().chain(self.far.peek());
+        self.slots.iter().flat_map(list).chain(far.map(|far| &far.0.entry))
     }
 
     /// Moves the empty wheel to begin at slot `first`.
@@ -93,7 +99,8 @@ impl Wheel {
         }
         let sequence = self.next_sequence;
         self.next_sequence += 1;
-        self.far.push(Reverse(Far { entry, sequence }));
+        let far = if entry.event.is_of_port() { &mut self.far_of_ports } else { &mut self.far };
+        far.push(Reverse(Far { entry, sequence }));
     }
 
     fn push_into(&mut self, slot: u64, entry: Entry) {
@@ -123,12 +130,21 @@ impl Wheel {
 
     /// Hands the events of the first slot that has any to `take`, those of one time in order. Returns the slot after
     /// it, which is now the first; `None` if there is no event.
-    pub(super) fn take_first(&mut self, mut take: impl FnMut(Entry)) -> Option<u64> {
+    pub(super) fn take_first(&mut self, take: impl FnMut(Entry)) -> Option<u64> {
         if self.in_slots == 0 {
-            self.first = slot_of(self.far.peek()?.0.entry.time);
+            self.first = slot_of(self.first_far()?.peek()?.0.entry.time);
             self.fetch_far();
         }
         let slot = self.first + self.first_filled()?;
+        self.empty(slot, take);
+        self.first = slot + 1;
+        // Before any later insertion there: these events came earlier.
+        self.fetch_far();
+        Some(self.first)
+    }
+
+    /// Hands the events of `slot` to `take`.
+    fn empty(&mut self, slot: u64, mut take: impl FnMut(Entry)) {
         let index = (slot % SLOTS) as usize;
         self.filled[index / 64] &= !(1 << (index % 64));
         let (mut at, _) = std::mem::replace(&mut self.slots[index], (NONE, NONE));
@@ -139,10 +155,19 @@ impl Wheel {
             self.in_slots -= 1;
             at = next;
         }
-        self.first = slot + 1;
-        // Before any later insertion there: these events came earlier.
-        self.fetch_far();
-        Some(self.first)
+    }
+
+    /// Removes the events for which `goes` is true, which are of ports. It is asked in the order of time and sequence.
+    #[cold]
+    pub(super) fn remove_of_ports(&mut self, mut goes: impl FnMut(&Entry) -> bool) {
+        let mut entries = Vec::new();
+        for slot in self.first..self.first + SLOTS {
+            self.empty(slot, |entry| entries.push(entry));
+            entries.sort_by_key(|entry| entry.time);
+            entries.drain(..).filter(|entry| !goes(entry)).for_each(|entry| self.push_into(slot, entry));
+        }
+        let far = std::mem::take(&mut self.far_of_ports).into_sorted_vec();
+        self.far_of_ports = far.into_iter().rev().filter(|far| !goes(&far.0.entry)).collect();
     }
 
     /// The distance from the first slot to the first one that holds events.
@@ -165,10 +190,24 @@ impl Wheel {
 
     /// Moves the events that have come within reach to the wheel.
     fn fetch_far(&mut self) {
-        while self.far.peek().is_some_and(|far| slot_of(far.0.entry.time) - self.first < SLOTS) {
-            let Some(Reverse(Far { entry, .. })) = self.far.pop() else { return };
+        while (self.reaches(&self.far_of_ports) || self.reaches(&self.far))
+            && let Some(Reverse(Far { entry, .. })) = self.first_far().and_then(FarEvents::pop)
+        {
             self.push_into(slot_of(entry.time), entry);
         }
+    }
+
+    /// Whether the first of these events is within reach.
+    fn reaches(&self, far: &FarEvents) -> bool {
+        far.peek().is_some_and(|far| slot_of(far.0.entry.time) - self.first < SLOTS)
+    }
+
+    /// Those far events among which the first is; `None` if there are none.
+    fn first_far(&mut self) -> Option<&mut FarEvents> {
+        // The order is reversed, and nothing comes before all.
+        let of_ports = self.far_of_ports.peek() > self.far.peek();
+        let far = if of_ports { &mut self.far_of_ports } else { &mut self.far };
+        (!far.is_empty()).then_some(far)
     }
 }
 

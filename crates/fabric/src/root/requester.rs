@@ -8,6 +8,7 @@ use super::function::config_header;
 use super::links::host_error;
 use super::{Base, MAX_POSTED_OUT, Outbound, ROOT_ID, RootComplex, RootPort};
 use crate::profile::HostProfile;
+use crate::timer::TimerEvents;
 use device::OutMessage;
 use host::{HostError, HostInput, HostOutput, HostReadId};
 use tlp::split::request_piece;
@@ -20,8 +21,8 @@ use tlp::{
 /// Issues requests for the host; the tags in use belong to [root ports](super::RootPort).
 pub(super) struct Requester {
     timeout: Duration,
-    /// When the scheduled call comes; [`Time::MAX`]: none is scheduled.
-    timer_at: Time,
+    /// Calls at the earliest deadline of all tags.
+    timer: TimerEvents,
 }
 
 /// A request that a tag of a root port names. The tag of one that has failed rests until the last completion has come, or
@@ -84,7 +85,7 @@ impl RootPort {
 
 impl Requester {
     pub(super) fn new(profile: &HostProfile) -> Requester {
-        Requester { timeout: profile.completion_timeout, timer_at: Time::MAX }
+        Requester { timeout: profile.completion_timeout, timer: TimerEvents::none() }
     }
 
     /// Gives a request a tag; returns its header with the tag.
@@ -109,8 +110,7 @@ impl Requester {
 
     /// Schedules one call for all tags, at the earliest deadline.
     fn watch(&mut self, deadline: Time, effects: &mut Effects) {
-        if deadline < self.timer_at {
-            self.timer_at = deadline;
+        if self.timer.request(deadline) {
             effects.wake(deadline, Due::Timer);
         }
     }

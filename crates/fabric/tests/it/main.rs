@@ -32,6 +32,7 @@ mod switch_registers;
 mod switch_rig;
 mod switch_routing;
 mod timeouts;
+mod timers;
 mod trees_conservation;
 mod trees_deadlock;
 mod trees_fairness;

@@ -127,7 +127,8 @@ fn compile(share: &Path) {
     let library = linux.join("lib/libriser_dma.c");
     let programs = [
         ("riser-dma-integers", vec![linux.join("lib/integers.c"), library.clone()]),
-        ("caller", vec![own.join("caller.c"), library]),
+        ("caller", vec![own.join("caller.c"), library.clone()]),
+        ("many", vec![own.join("many.c"), library]),
         ("random", vec![own.join("random/main.c"), own.join("random/calls.c")]),
     ];
     programs.iter().for_each(|(name, sources)| driver::compile(sources, &share.join(name)));
@@ -295,6 +296,29 @@ fn the_killed_leave_nothing_and_disturb_nobody() {
     assert_eq!(lines(&guest, "killed"), ["137 137"; 5]);
     assert_eq!(guest.said("pins"), "0 pinned\n");
     assert_rates(&guest, "after", 2);
+}
+
+/// Fifty processes at once, then fifty that are killed, then the state of the root port, a rebind and transfers.
+const MANY: &str = "echo == whole\n/share/many /dev/riser_dma0 50\n\
+    echo == killed\n/share/many /dev/riser_dma0 50 kill\n\
+    echo == pins\npins\n\
+    echo == port\nsetpci -s 10000:00:01.0 VENDOR_ID\n\
+    echo == after\nb=/sys/bus/pci/drivers/riser_dma; echo 10000:01:00.0 >$b/unbind; echo 10000:01:00.0 >$b/bind\n\
+    until_ 50 ls /dev/riser_dma0; $I --small -s 65536 -n 4 /dev/riser_dma0";
+
+/// Completion timers of what has ended do not hold up the fabric, so the guest sees the root port and the card in time.
+#[test]
+#[ignore = "of .ci/long guest"]
+fn fifty_processes_leave_the_fabric_running() {
+    let lab = include_str!("../../../../../labs/sriov.toml");
+    for processors in ["1", "2"] {
+        let Some(guest) = guest(lab, "6.1", "", MANY, &["--smp", processors]) else { return };
+        assert_eq!(guest.said("whole"), "50 ended, 0 killed\n");
+        assert_eq!(guest.said("killed"), "0 ended, 50 killed\n");
+        assert_eq!(guest.said("pins"), "0 pinned\n");
+        assert_ne!(guest.said("port"), "ffff\n");
+        assert_rates(&guest, "after", 2);
+    }
 }
 
 fn unbound() -> String {

@@ -286,7 +286,7 @@ const fn asks_for_data(body: &Body) -> bool {
 impl RootComplex {
     /// Expires the completion timers that are due by `now`.
     pub(crate) fn handle_timeout(&mut self, now: Time) {
-        self.requester.timer_at = Time::MAX;
+        self.requester.timer.come(now);
         let mut next = Time::MAX;
         for port in 0..self.base.ports.len() {
             while let Some(tag) = self.base.ports[port].tags.due(now) {

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A timer whose events the queue cannot take back: remembers which of them still wait, so that no second one is
+//! requested. Never reads a clock.
+
+use tlp::Time;
+
+/// Due times of one timer's events in the queue.
+///
+/// A timer that moves later needs no new event: the earlier one serves as well, and requests the next if it comes too
+/// early. A short timeout that expires again and again while a long one runs thus leaves one event of the long one, not
+/// one for each time. The queue holds as many events of a timer as it has had ever shorter timeouts at one time, however
+/// long it runs.
+pub(crate) struct TimerEvents {
+    /// The earliest; [`Time::MAX`]: none waits.
+    first: Time,
+    /// The others, the earliest last.
+    later: Vec<Time>,
+}
+
+/// Events beyond the first for which there is room without allocation.
+const LATER: usize = 4;
+
+impl TimerEvents {
+    /// No event waits.
+    pub(crate) fn none() -> TimerEvents {
+        TimerEvents { first: Time::MAX, later: Vec::with_capacity(LATER) }
+    }
+
+    /// A timer for which no event is requested.
+    pub(crate) fn closed() -> TimerEvents {
+        TimerEvents { first: Time::ZERO, later: Vec::new() }
+    }
+
+    /// Whether an event must be put into the queue for a timer that is due at `at`; if so, it counts as waiting.
+    #[inline]
+    pub(crate) fn request(&mut self, at: Time) -> bool {
+        let is_new = at < self.first;
+        if is_new {
+            if self.first < Time::MAX {
+                self.later.push(self.first);
+            }
+            self.first = at;
+        }
+        is_new
+    }
+
+    /// Forgets the events due by `now`: they have come, or come at this instant.
+    #[inline]
+    pub(crate) fn come(&mut self, now: Time) {
+        while self.first <= now {
+            self.first = self.later.pop().unwrap_or(Time::MAX);
+        }
+    }
+
+    /// When the first event comes; [`Time::MAX`]: none waits.
+    #[inline]
+    pub(crate) fn first(&self) -> Time {
+        self.first
+    }
+
+    /// The first event is put off to `at`, perhaps beyond others.
+    pub(crate) fn put_off_first(&mut self, at: Time) {
+        self.first = at;
+    }
+}
