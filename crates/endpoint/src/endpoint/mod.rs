@@ -270,15 +270,24 @@ impl Endpoint {
     #[inline(always)]
     fn next_tlp(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
         if self.front.shared.ready().contains(Ready::output(class)) {
-            let own = self.front.next_own(now, class, room);
-            if own.is_some() {
-                return own;
-            }
+            return self.next_in_turn(now, class, room);
         }
         if self.agenda.is_none() {
             return self.poll_function(now, class, room, 0);
         }
         self.next_of_functions(now, class, room)
+    }
+
+    /// The same where the front has something to send itself: it and the functions take turns.
+    #[cold]
+    fn next_in_turn(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
+        let goes_first = self.front.goes_first(class);
+        let first = if goes_first { self.front.next_own(now, class, room) } else { None };
+        let tlp = first.or_else(|| match self.agenda {
+            None => self.poll_function(now, class, room, 0),
+            Some(_) => self.next_of_functions(now, class, room),
+        });
+        if goes_first { tlp } else { tlp.or_else(|| self.front.next_own(now, class, room)) }
     }
 
     fn next_with_digest(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {

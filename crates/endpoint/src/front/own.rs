@@ -22,6 +22,9 @@ pub(crate) struct Own {
     errors: VecDeque<(u64, u16, ErrorMessage)>,
     /// True where something of class posted waits.
     posted: bool,
+    /// True, by [`Class::index`], if the front has sent the last TLP and has more: now it is the functions' turn. So an
+    /// error that each message causes anew, as with a REPLAY_TIMER that is too short, does not keep back all else.
+    yields: [bool; 3],
     /// Errors of virtual functions that are not logged yet; few, as they are logged before the next TLP is looked at.
     pub(crate) virtual_errors: Vec<(u16, ErrorReport)>,
     pub(crate) pins: Pins,
@@ -82,10 +85,21 @@ impl Shared {
 }
 
 impl<B: Behind> Front<B> {
+    /// Whether what the front has to send goes before what the functions have, in this poll. The message of an interrupt
+    /// pin always does, since what a device does next may not pass it.
+    pub(crate) fn goes_first(&mut self, class: Class) -> bool {
+        if class == Class::Posted {
+            self.log_virtual_errors();
+        }
+        let own = &mut self.shared.own;
+        let yields = std::mem::take(&mut own.yields[class.index()]);
+        !yields || class == Class::Posted && own.pins.is_due()
+    }
+
     /// The next TLP of `class` that the front itself sends.
     #[cold]
     pub(crate) fn next_own(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
-        match class {
+        let tlp = match class {
             Class::Posted => {
                 let message = self.next_plain(room);
                 self.shared.own.refresh();
@@ -93,13 +107,15 @@ impl<B: Behind> Front<B> {
             }
             Class::NonPosted => None,
             Class::Completion => self.next_own_completion(now, room),
-        }
+        };
+        let own = &mut self.shared.own;
+        own.yields[class.index()] = tlp.is_some() && own.ready().contains(Ready::output(class));
+        tlp
     }
 
     /// The next message, always of TC0. PME_TO_Ack speaks for all functions (`PCIe 5.0 §5.3.3.2.1`).
     fn next_plain(&mut self, room: TcSet) -> Option<Tlp> {
         let tc = TrafficClass::default();
-        self.log_virtual_errors();
         if !room.contains(tc) {
             return None;
         }

@@ -393,12 +393,15 @@ impl<D: TlpDesign> TlpPort for HardBlock<D> {
     }
 
     fn poll_tlp(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
-        let own = match class {
-            _ if !self.front.shared.ready().contains(Ready::output(class)) => None,
-            _ => self.front.next_own(now, class, room),
-        };
-        let own = own.or_else(|| if class == Class::Posted { self.next_of_front(room) } else { None });
-        let mut tlp = own.or_else(|| self.next_of_design(now, class))?;
+        // The front and the functions take turns.
+        let has_own = self.front.shared.ready().contains(Ready::output(class));
+        let goes_first = has_own && self.front.goes_first(class);
+        let first = if goes_first { self.front.next_own(now, class, room) } else { None };
+        let tlp = first
+            .or_else(|| if class == Class::Posted { self.next_of_front(room) } else { None })
+            .or_else(|| self.next_of_design(now, class));
+        let waits = has_own && !goes_first;
+        let mut tlp = tlp.or_else(|| if waits { self.front.next_own(now, class, room) } else { None })?;
         if self.front.ecrc_generation {
             self.front.add_digest(&mut tlp);
         }

@@ -342,3 +342,56 @@ fn poison_of_what_is_refused_shows_in_status() {
         assert_eq!((logged(&bench, 0).0, bench.config(COMMAND) & 1 << 31), (1 << 20, parity));
     }
 }
+
+/// The first letters of what leaves: messages and memory writes, or completions by their status.
+fn kind(tlp: &Tlp) -> char {
+    match tlp.repr.body {
+        Body::Message(_) => 'm',
+        Body::Memory(_) => 'w',
+        Body::Completion(c) if c.status == Status::Success => 's',
+        _ => 'u',
+    }
+}
+
+/// A link whose REPLAY_TIMER is shorter than the round trip may cause an error by each message: that keeps back neither
+/// DMA nor what may not pass it.
+#[test]
+fn error_messages_and_dma_take_turns() {
+    for functions in [1, 2] {
+        let mut bench = bench_of(functions);
+        (0..3).for_each(|n| bench.probe().push(Class::Posted, write(0x1000 * n, Data::Counted(64))));
+        bench.endpoint.handle_notice(Time::ZERO, Notice::ReplayTimeout);
+        let mut sent = String::new();
+        for _ in 0..8 {
+            bench.endpoint.handle_notice(Time::ZERO, Notice::ReplayTimeout);
+            sent.push(kind(&bench.poll(Class::Posted).unwrap()));
+        }
+        assert_eq!(sent, "mwmwmwmm", "{functions} functions");
+    }
+}
+
+/// A few errors, each told before the next: the message goes first.
+#[test]
+fn one_error_message_goes_before_dma() {
+    let mut bench = bench();
+    (0..3).for_each(|n| bench.probe().push(Class::Posted, write(0x1000 * n, Data::Counted(64))));
+    let mut sent = String::new();
+    for _ in 0..2 {
+        bench.endpoint.handle_notice(Time::ZERO, Notice::ReplayTimeout);
+        (0..2).for_each(|_| sent.push(kind(&bench.poll(Class::Posted).unwrap())));
+    }
+    assert_eq!(sent, "mwmw");
+}
+
+#[test]
+fn refusals_and_completions_of_a_device_take_turns() {
+    let mut bench = bench();
+    (0..3).for_each(|tag| bench.handle(mrd(tag, BAR0, 4)));
+    for token in bench.probe().tokens() {
+        let result = Ok(Data::Counted(4));
+        bench.probe().push(Class::Completion, Output::Complete { token, result });
+    }
+    (3..8).for_each(|tag| bench.handle(mrd(tag, 0x1000, 4)));
+    let sent: String = bench.poll_all(Class::Completion).iter().map(kind).collect();
+    assert_eq!(sent, "usususuu");
+}

@@ -4,6 +4,7 @@
 use crate::endpoint::harness::*;
 use config::{Builder, ConfigSpace, Identity, PcieLayout};
 use device::*;
+use link::Notice;
 use riser_endpoint::hard_block::{
     DesignInput, DesignOutput, DesignRequest, HardBlock, RefusedTlp, Target, TlpDesign,
 };
@@ -608,4 +609,22 @@ fn a_tag_that_is_used_twice_leaves_twice() {
     }
     assert_eq!(block.port.counters().unexpected_completions, 0);
     assert_eq!(block.port.waits_for(), None);
+}
+
+#[test]
+fn error_messages_and_what_a_design_posts_take_turns() {
+    let mut block = Block::new();
+    block.port.write_config(Time::ZERO, EP, DEVICE_CONTROL, 0xf, 0x2831);
+    for n in 0..3 {
+        let write = memory(MemoryOp::Write, 0, 0x1000 * n, 64, Data::Counted(64));
+        block.sends(0, write);
+    }
+    let mut sent = String::new();
+    block.port.handle_notice(Time::ZERO, Notice::ReplayTimeout);
+    for _ in 0..8 {
+        block.port.handle_notice(Time::ZERO, Notice::ReplayTimeout);
+        let tlp = block.poll(Class::Posted).unwrap();
+        sent.push(if matches!(tlp.repr.body, Body::Message(_)) { 'm' } else { 'w' });
+    }
+    assert_eq!(sent, "mwmwmwmm");
 }
