@@ -8,6 +8,7 @@ use crate::external::host::{HostPlace, HostSeat, OutsideMemory, ROOT};
 use crate::external::journal::Journal;
 use crate::external::{Commands, LINKS};
 use crate::gate::Gate;
+use crate::links::replays_early;
 use crate::models::Sites;
 use crate::read::LabFile;
 use crate::report::{DeviceReport, HotPlugReport, LinkReport, Report, directions};
@@ -113,6 +114,7 @@ pub(crate) fn build_program(
     let mut sites = Sites::new(file, &payloads, &memory, host.completion_timeout, &tree, native);
     let mut warnings: Vec<String> = profile::extrapolation::of_host(file).into_iter().collect();
     let links = bridges::all_links(lab, &tree);
+    warnings.extend(lab.hanging().zip(&links).filter_map(|(h, link)| replays_early(h.name.get_ref(), link)));
     let (paths, ids) = (tree.slot_paths(), tree.slot_ids());
     for (n, slot) in lab.slot.iter().enumerate() {
         let name = slot.name.get_ref().clone();

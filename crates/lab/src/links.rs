@@ -158,6 +158,20 @@ pub fn config(common: &Link, own: &Link) -> LinkConfig {
     }
 }
 
+/// A warning if an end of the link that leads to `name` sends TLPs again before their Acks can arrive.
+pub(crate) fn replays_early(name: &str, link: &LinkConfig) -> Option<String> {
+    let ends = [(&link.root, &link.device), (&link.device, &link.root)];
+    ends.into_iter().find_map(|(port, other)| {
+        let (timeout, trip) = (port.replay_timeout(), port.ack_round_trip(other, link.propagation));
+        (timeout < trip).then(|| {
+            format!(
+                "link of `{name}`: REPLAY_TIMER of {timeout} is shorter than the round trip of {trip} (both ways, Ack latency limit \
+                 and Ack): TLPs that have arrived are sent again (PCIe 5.0 §3.6.2.1)"
+            )
+        })
+    })
+}
+
 /// Max_Payload_Size of both ends: 256 B where the lab says nothing.
 pub fn mps(link: &Link) -> Mps {
     // 256 bytes are always legal.

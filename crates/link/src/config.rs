@@ -2,7 +2,9 @@
 //! The settings of a port, as plain data; [`PortConfig::validate`] alone judges them.
 
 use crate::arbiter::VcArbitration;
+use crate::frame::DLLP_WIRE_BYTES;
 use crate::sequence::MAX_UNACKNOWLEDGED;
+use crate::timing::{Timers, wire_time};
 use std::collections::BTreeMap;
 use thiserror::Error;
 use tlp::{Class, Duration, Mps, Rate, Scale, TcVcMap, Vc, Width};
@@ -263,6 +265,19 @@ impl PortConfig {
             return Err(ConfigError::ReplayBytes { value: self.replay_buffer_bytes, min });
         }
         self.validate_timers()
+    }
+
+    /// REPLAY_TIMER at this port's rate and width (`PCIe 5.0 §3.6.2.1`).
+    pub fn replay_timeout(&self) -> Duration {
+        Timers::new(self, self.rate, self.width).replay
+    }
+
+    /// The longest time from the last symbol of a TLP to that of its Ack from `other`, the other end of an otherwise idle
+    /// link of this `propagation`: both ways, the Ack latency limit (`PCIe 5.0 §3.6.3.1`) and the Ack itself. A shorter
+    /// [`replay_timeout`](Self::replay_timeout) has TLPs sent again that have arrived.
+    pub fn ack_round_trip(&self, other: &PortConfig, propagation: Duration) -> Duration {
+        let limit = Timers::new(other, other.rate, other.width).ack;
+        propagation + limit + wire_time(DLLP_WIRE_BYTES.into(), other.rate, other.width) + propagation
     }
 
     /// Credits that the receiver advertises for `vc`, by [`Class::index`].

@@ -156,3 +156,38 @@ fn errors_are_those_counts_that_are_not_zero() {
         assert_eq!(json["root_complex"][name], count, "{name}");
     }
 }
+
+/// Rows: keys, and the two times of the warning. Of a link without credits, REPLAY_TIMER is three times the Ack latency.
+#[test]
+fn a_replay_timer_shorter_than_the_round_trip_is_warned_of() {
+    let rows = [
+        ("", None),
+        ("[link]\npropagation_ps = 1_000_000", None),
+        ("[link]\nreplay_timer = \"rev3\"", None),
+        // Gen3 x8 and 256 B: 203 symbols of 1 ns; an Ack is one symbol on each lane.
+        ("[link]\nreplay_timer = \"rev3\"\npropagation_ps = 202_000", None),
+        (
+            "[link]\nreplay_timer = \"rev3\"\npropagation_ps = 203_000",
+            Some("609.000 ns is shorter than the round trip of 610.000 ns"),
+        ),
+        (
+            "[link]\nack_latency_symbols = 23_999\npropagation_ps = 1_000",
+            Some("24000.000 ns is shorter than the round trip of 24002.000 ns"),
+        ),
+        ("[link]\nflow_control = \"none\"\nack_latency_symbols = 100\npropagation_ps = 99_000", None),
+        (
+            "[link]\nflow_control = \"none\"\nack_latency_symbols = 100\npropagation_ps = 100_000",
+            Some("300.000 ns is shorter than the round trip of 301.000 ns"),
+        ),
+    ];
+    for (keys, expected) in rows {
+        let assembly = build(&file(keys)).unwrap();
+        let expected = expected.map(|times| {
+            format!(
+                "link of `card`: REPLAY_TIMER of {times} (both ways, Ack latency limit and Ack): TLPs that have arrived are sent \
+                 again (PCIe 5.0 §3.6.2.1)"
+            )
+        });
+        assert_eq!(assembly.warnings(), Vec::from_iter(expected), "{keys}");
+    }
+}
