@@ -28,6 +28,9 @@ pub struct NonPostedWrites<P> {
     write: Option<Tlp>,
     /// A posted TLP that is no plain write, taken while looking for a write.
     posted: Option<Tlp>,
+    /// The posted TLP was taken after the posted class had been polled: asks to be polled again, once. After that, room
+    /// for the TLP brings the next poll.
+    polls_again: bool,
     /// The read of no bytes that waits for all writes.
     flush: Option<Tlp>,
     /// Of completions that ended here.
@@ -46,6 +49,7 @@ impl<P: TlpPort> NonPostedWrites<P> {
             free: (FIRST_TAG..FIRST_TAG + TAGS).collect(),
             write: None,
             posted: None,
+            polls_again: false,
             flush: None,
             credits: VecDeque::with_capacity(usize::from(TAGS)),
             own_completions: 0,
@@ -69,7 +73,10 @@ impl<P: TlpPort> NonPostedWrites<P> {
         }
         match self.port.poll_tlp(now, Class::Posted, room) {
             Some(tlp) if is_plain_write(&tlp) => self.write = Some(tlp),
-            other => self.posted = other,
+            other => {
+                self.polls_again = other.is_some();
+                self.posted = other;
+            }
         }
     }
 
@@ -131,6 +138,7 @@ impl<P: TlpPort> TlpPort for NonPostedWrites<P> {
             Class::Completion => self.port.poll_tlp(now, class, room),
             Class::Posted => {
                 self.take_posted(now, room);
+                self.polls_again = false;
                 self.posted.take()
             }
             Class::NonPosted => {
@@ -173,11 +181,12 @@ impl<P: TlpPort> TlpPort for NonPostedWrites<P> {
 
     /// The port's own timeout; now if a posted TLP was taken after the posted class had been polled.
     fn poll_timeout(&self) -> Option<Time> {
-        if self.posted.is_some() { Some(self.now) } else { self.port.poll_timeout() }
+        if self.polls_again { Some(self.now) } else { self.port.poll_timeout() }
     }
 
     fn handle_timeout(&mut self, now: Time) {
         self.now = now;
+        self.polls_again = false;
         self.port.handle_timeout(now);
     }
 
@@ -259,6 +268,10 @@ mod tests {
         let mut port = NonPostedWrites::new(raw);
         assert!(port.poll_tlp(Time::ZERO, Class::NonPosted, ALL).is_none());
         assert_eq!(port.poll_timeout(), Some(Time::ZERO), "it is to be asked for again");
+        // Without room the class is not polled now, but when there is room.
+        port.handle_timeout(Time::ZERO);
+        assert_eq!(port.poll_timeout(), None, "time must not stand still");
+        assert!(port.ready().contains(Ready::output(Class::Posted)));
         let posted = port.poll_tlp(Time::ZERO, Class::Posted, ALL).unwrap();
         assert!(matches!(posted.repr.body, Body::Memory(m) if m.op == MemoryOp::Write));
     }

@@ -27,6 +27,7 @@ mod nfp6000;
 mod one_slot;
 mod own_model;
 mod packet_nic;
+mod progress;
 mod reference;
 mod seeds;
 mod settings;
