@@ -17,7 +17,7 @@ use endpoint::CreditReturn;
 use host::HostError;
 use std::collections::VecDeque;
 use tlp::split::request_piece;
-use tlp::{Account, Body, Class, Data, MemoryOp, Span, Status, Time, Tlp};
+use tlp::{Account, Attributes, Body, Class, Data, MemoryOp, Repr, Span, Status, Time, Tlp};
 
 /// Bytes of the reads that a split read becomes, and their alignment: one cache line, as the root complex of the
 /// capture `root-complex/mrd-512byte-rc.pcap` of NetTLP has it.
@@ -46,13 +46,23 @@ struct Split {
     egress: usize,
     /// When its first part is at the root port.
     at: Time,
+    /// Header and prefixes of its parts, but for the span and the transaction ID.
+    part: Tlp,
     address: u64,
     byte_count: u32,
     issued: u32,
     done: u32,
     failed: Option<Status>,
-    carry: bool,
     bytes: Vec<u8>,
+}
+
+/// The form of the parts of `read`. They keep its Traffic Class (`PCIe 5.0 §2.2.6.6`), so that the writes before it push
+/// them (§2.4.1), and No Snoop, Relaxed Ordering, hint and prefixes. They lose ID-based Ordering, since their Requester ID is another
+/// one: with it, they could pass those writes.
+fn part_of(read: &Tlp) -> Tlp {
+    let attr = read.repr.attr & Attributes::COMPLETED;
+    let repr = Repr { attr, td: false, ..read.repr };
+    Tlp { prefixes: read.prefixes.clone(), ..Tlp::new(repr, Data::NONE).with_carry(read.carry) }
 }
 
 /// Traffic between root ports: its rule, and split reads by number; numbers are reused.
@@ -280,9 +290,10 @@ impl RootComplex {
         let job = Job::passed(port, tlp, &m);
         let (address, byte_count) = (job.address, job.byte_count);
         let job = self.completer.insert(job);
-        let (issued, done, failed, carry) = (0, 0, None, tlp.carry);
-        let bytes = if carry { vec![0; byte_count as usize] } else { Vec::new() };
-        let split = Split { job, egress, at, address, byte_count, issued, done, failed, carry, bytes };
+        let (issued, done, failed) = (0, 0, None);
+        let bytes = if tlp.carry { vec![0; byte_count as usize] } else { Vec::new() };
+        let part = part_of(tlp);
+        let split = Split { job, egress, at, part, address, byte_count, issued, done, failed, bytes };
         let number = self.peers.insert(split);
         self.issue_parts(number, now);
     }
@@ -291,7 +302,7 @@ impl RootComplex {
     fn issue_parts(&mut self, number: u32, now: Time) {
         loop {
             let split = &self.peers.splits[number as usize];
-            let (egress, offset, carry, at) = (split.egress, split.issued, split.carry, split.at);
+            let (egress, offset, at) = (split.egress, split.issued, split.at);
             let (address, left) = (split.address + u64::from(offset), split.byte_count - offset);
             if left == 0 {
                 return;
@@ -306,14 +317,16 @@ impl RootComplex {
             // A part never crosses a line, so it always has a span.
             let Ok(span) = Span::covering(address, len) else { return };
             let RootComplex { requester, base, .. } = self;
-            let (asker, body) = (Asker::Part { split: number, offset }, memory(MemoryOp::Read, span));
-            let Some(repr) = requester.take_tag(base, egress, now, asker, body) else {
+            let asker = Asker::Part { split: number, offset };
+            let request = Repr { body: memory(MemoryOp::Read, span), ..split.part.repr };
+            let Some(repr) = requester.take_tag(base, egress, now, asker, request) else {
                 return self.peers.waiting.push_back(number);
             };
+            let tlp = Tlp { repr, ..split.part.clone() };
             self.peers.splits[number as usize].issued += len;
             self.base.function_counters.split_parts += 1;
             let stamp = self.base.stamp();
-            let (tlp, at) = (Tlp::new(repr, Data::NONE).with_carry(carry), at.max(now));
+            let at = at.max(now);
             self.base.ports[egress]
                 .non_posted_out
                 .push(tlp.repr.tc, Outbound { stamp, at, asked: None, tlp, credit: None });
@@ -360,7 +373,7 @@ impl RootComplex {
     fn rebuild(&mut self, number: u32, now: Time) {
         let split = &mut self.peers.splits[number as usize];
         let (failed, job) = (split.failed, split.job);
-        let data = match split.carry {
+        let data = match split.part.carry {
             true => Data::Carried(self.base.payloads.copy(&std::mem::take(&mut split.bytes))),
             false => Data::Counted(split.byte_count),
         };

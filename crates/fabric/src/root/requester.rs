@@ -88,18 +88,17 @@ impl Requester {
         Requester { timeout: profile.completion_timeout, timer: TimerEvents::none() }
     }
 
-    /// Gives a request a tag; returns its header with the tag.
+    /// Gives `request` a tag; returns its header with Requester ID and tag.
     pub(super) fn take_tag(
         &mut self,
         base: &mut Base,
         port: usize,
         now: Time,
         asker: Asker,
-        body: Body,
+        mut request: Repr,
     ) -> Option<Repr> {
         let deadline = now + self.timeout;
         let (tag, pending) = base.ports[port].tags.take(deadline)?;
-        let mut request = Repr::new(body);
         request.set_transaction(ROOT_ID, tag);
         (pending.asker, pending.request) = (asker, request);
         (pending.retrying, pending.retry_until) = (false, None);
@@ -321,7 +320,7 @@ impl RootComplex {
             self.base.tell_after_both_ways(now, HostInput::Done { id, result });
             return Some(None);
         }
-        let repr = self.requester.take_tag(&mut self.base, port, now, Asker::Host(id), body)?;
+        let repr = self.requester.take_tag(&mut self.base, port, now, Asker::Host(id), Repr::new(body))?;
         if let Body::Config(c) = repr.body
             && let Some(pending) = self.base.ports[port].open_request(c.tag)
         {

@@ -4,7 +4,8 @@
 use crate::root_rig::*;
 use config::ext::aer;
 use host::memory::HostMemory;
-use riser_fabric::{Fabric, HostId, LinkChange, LinkEvent, LinkId, PeerToPeer};
+use link::CreditLimit;
+use riser_fabric::{Fabric, HostId, LinkChange, LinkConfig, LinkEvent, LinkId, PeerToPeer};
 use tlp::*;
 
 /// When devices send: firmware is done by then.
@@ -191,6 +192,60 @@ fn split_reads_of_any_length() {
         let answered: u32 = completions.map(|tlp| tlp.data.len() as u32).sum();
         assert_eq!(answered, len, "{len} B at {offset:#x}");
         check_accounts(&fabric, 0);
+    }
+}
+
+/// Parts have the Traffic Class (`PCIe 5.0 §2.2.6.6`), attributes and prefixes of the read, but not ID-based Ordering, which would let
+/// them pass writes of the read's requester. So have the completions that answer the read.
+#[test]
+fn parts_keep_traffic_class_attributes_and_prefixes() {
+    let rig = Rig { mode: PeerToPeer::Split, ..Rig::new() };
+    let (tc, prefixes) =
+        (TrafficClass::from_bits(3), Prefixes::new(&[Prefix::pasid(5, false, false)]).unwrap());
+    let mut read = mrd(below(0), window(1), 128);
+    (read.repr.tc, read.repr.attr, read.prefixes) = (tc, Attributes::all(), prefixes.clone());
+    read.repr.th = Some(Hint { ph: ProcessingHint::Requester, st: 9 });
+    let fabric = run(&rig, 0, vec![read.clone()]);
+    let parts = rig.ends[1].received();
+    let reads: Vec<&Tlp> = parts.iter().filter(|tlp| tlp.class() == Class::NonPosted).collect();
+    assert_eq!(reads.len(), 2);
+    for part in reads {
+        assert_eq!((part.repr.tc, part.repr.attr), (tc, Attributes::COMPLETED));
+        assert_eq!((part.repr.th, &part.prefixes), (read.repr.th, &prefixes));
+    }
+    let received = rig.ends[0].received();
+    let answer = received.iter().find(|tlp| tlp.class() == Class::Completion).unwrap();
+    assert_eq!((answer.repr.tc, answer.repr.attr), (tc, Attributes::COMPLETED));
+    check_accounts(&fabric, 0);
+}
+
+/// A link whose device takes one write at a time and is far away.
+fn far_and_tight(mps: u32) -> LinkConfig {
+    let mut config = link(mps);
+    config.propagation = Duration::from_ns(500);
+    config.device.rx_buffer[Class::Posted.index()] = CreditLimit::finite(1, 16);
+    config
+}
+
+/// A read on TC1 stays behind the writes on TC1 before it (`PCIe 5.0 §2.4.1`, entry B2a), also where these wait for credits.
+#[test]
+fn a_read_on_another_traffic_class_pushes_writes() {
+    for mode in [PeerToPeer::Forward, PeerToPeer::Split] {
+        let rig = Rig { mode, link: far_and_tight, ..Rig::new() };
+        let on_tc1 = |mut tlp: Tlp| {
+            tlp.repr.tc = TrafficClass::from_bits(1);
+            tlp
+        };
+        let tlps = vec![
+            mwr(below(0), window(1), 256),
+            mwr(below(0), window(1) + 256, 256),
+            mrd(below(0), window(1), 128),
+        ];
+        run(&rig, 0, tlps.into_iter().map(on_tc1).collect());
+        let received = rig.ends[1].received();
+        let read = received.iter().position(|tlp| tlp.class() == Class::NonPosted).unwrap();
+        let writes = |tlp: &&Tlp| matches!(tlp.repr.body, Body::Memory(m) if m.op == MemoryOp::Write);
+        assert_eq!(received[..read].iter().filter(writes).count(), 2, "{mode:?}");
     }
 }
 

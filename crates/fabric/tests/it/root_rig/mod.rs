@@ -181,6 +181,8 @@ pub(crate) struct Rig {
     pub(crate) mps: [u32; 2],
     /// End-to-end prefixes that each root port takes.
     pub(crate) end_end_prefixes: u8,
+    /// The link of a slot with this Max_Payload_Size.
+    pub(crate) link: fn(u32) -> LinkConfig,
 }
 
 impl Rig {
@@ -198,6 +200,7 @@ impl Rig {
             preset: false,
             mps: [256; 2],
             end_end_prefixes: 4,
+            link,
         }
     }
 
@@ -209,7 +212,8 @@ impl Rig {
         let memory = HostMemory::new(1 << 20, 1 << 20).unwrap();
         let payloads = PayloadPool::new();
         let program = AsyncProgram::with_pool(payloads.clone(), memory.clone(), program);
-        let slot = |(end, mps): (&End, u32)| SlotConfig::on_root_port(link(mps), Box::new(end.clone()));
+        let slot =
+            |(end, mps): (&End, u32)| SlotConfig::on_root_port((self.link)(mps), Box::new(end.clone()));
         let mut fabric = Fabric::new(FabricConfig {
             hosts: vec![HostConfig {
                 profile: self.host.clone(),
@@ -250,7 +254,7 @@ pub(crate) fn finish(fabric: &mut Fabric) {
     assert!(matches!(fabric.run(Limits::default()), Stop::Finished), "the program comes to its end");
 }
 
-fn link(mps: u32) -> LinkConfig {
+pub(crate) fn link(mps: u32) -> LinkConfig {
     let port = PortConfig::new(Rate::Gt8, Width::new(8).unwrap(), Mps::new(mps).unwrap());
     let (root, device, propagation) = (port.clone(), port, Duration::from_ns(2));
     LinkConfig { root, device, propagation, rcb: None, bit_error_rate: 0 }
@@ -377,6 +381,7 @@ pub(crate) fn served_with(request: &Tlp, completer: Bdf, status: Status) -> Opti
     };
     let tlp = completion(completer, requester, tag, status, len);
     let mut tlp = Tlp { account: request.account, ..tlp };
+    (tlp.repr.tc, tlp.repr.attr) = (request.repr.tc, request.repr.attr & Attributes::COMPLETED);
     if let Body::Completion(c) = &mut tlp.repr.body
         && c.length_dw.is_some()
     {
