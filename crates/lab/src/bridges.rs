@@ -94,11 +94,13 @@ pub(crate) fn bound_completions(end: &mut PortConfig) {
     credits.data = credits.data.or(COMPLETION_CREDITS.data);
 }
 
-/// The switches of `lab`, each with its link; `below` are the links of all slots and then of all switches.
+/// The switches of `lab`, each with its link; `below` are the links of all slots and then of all switches. A place that a
+/// request [keeps](Switch::keep_places) is free after `place_timeout`.
 pub(crate) fn switches(
     lab: &Lab,
     tree: &Tree,
     below: &[LinkConfig],
+    place_timeout: Duration,
     payloads: &PayloadPool,
 ) -> Result<Vec<SwitchSlot>, String> {
     let slot = |(n, switch): (usize, &schema::Switch)| {
@@ -107,7 +109,7 @@ pub(crate) fn switches(
         let config = switch_config(switch, n, tree, below, &link, payloads);
         let mut built = Switch::new(config?).map_err(|e| format!("switch `{name}`: {e}"))?;
         if switch.keep_places {
-            built.keep_places();
+            built.keep_places(place_timeout);
         }
         Ok(SwitchSlot { link, above: tree.switches[n], switch: built })
     };

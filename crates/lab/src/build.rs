@@ -136,9 +136,11 @@ pub(crate) fn build_program(
         seats.push(Seat { name, path, id: ids[n], work, hot_plug });
     }
     let seats = boot::arrange(lab, &tree, seats);
-    let switches = bridges::switches(lab, &tree, &links, &payloads)?;
     let first = lab.host.outside.then(|| seat(ROOT, HostId::FIRST, &payloads, &mut places, &journal));
     let outside = outside(file, &tree, &links, &mut places, &journal)?;
+    let others = outside.iter().map(|other| other.profile.completion_timeout);
+    let place_timeout = others.fold(host.completion_timeout, Duration::max);
+    let switches = bridges::switches(lab, &tree, &links, place_timeout, &payloads)?;
     let commands = Commands::of(lab);
     if lab.is_joined_by_hosts() {
         let place = Rc::new(commands.clone());

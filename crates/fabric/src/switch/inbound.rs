@@ -77,8 +77,8 @@ impl Switch {
     }
 
     fn forward(&mut self, arrival: Arrival, port: usize, egress: usize, tlp: Tlp) {
-        if let Some((to, credit)) = self.places.answered(&tlp) {
-            self.return_credit(to, credit);
+        if let Some(place) = self.places.answered(&tlp) {
+            self.return_place(place);
         }
         if tlp.repr.ep && tlp.class() != Class::Completion {
             self.bridges[egress].space_mut().note_poisoned_sent(link_side(egress));

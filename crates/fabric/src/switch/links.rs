@@ -87,7 +87,7 @@ impl Switch {
         // The link starts again with all its credits.
         self.credits[port].clear();
         self.crossbar.disown(port);
-        self.places.forget(port);
+        self.places.link_down(port).into_iter().for_each(|place| self.return_place(place));
         if port == 0 {
             return self.reset_from_above(now);
         }

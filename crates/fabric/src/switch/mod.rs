@@ -40,6 +40,7 @@ use crossbar::{Crossbar, Entry};
 use device::Ready;
 use endpoint::CreditReturn;
 use link::{TLP_FRAMING_BYTES, wire_time};
+use places::Place;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -243,9 +244,11 @@ impl Switch {
     }
 
     /// From now on a non-posted request keeps its place in the receive buffer, and its credits, until its last completion
-    /// has come back, as in bridges with room for the response to every request they let in (IISWC'18, §V-A).
-    pub fn keep_places(&mut self) {
-        self.places.keep_all();
+    /// has come back, as in bridges with room for the response to every request they let in (IISWC'18, §V-A). A request
+    /// without an answer gives its place back when the link that it left through goes down, or after `timeout`, by when its
+    /// requester has given it up (`PCIe 5.0 §2.8`).
+    pub fn keep_places(&mut self, timeout: Duration) {
+        self.places.keep_all(timeout);
     }
 
     /// Number of ports, the upstream port included.
@@ -288,10 +291,10 @@ impl Switch {
             let next = self.crossbar.next(port, now, class, room)?;
             let head = self.crossbar.head(next)?;
             let is_message = matches!(head.tlp.repr.body, Body::Message(_));
-            if let Some((to, credit)) = head.credit
-                && let Some((to, credit)) = self.places.left(&head.tlp, to.into(), credit)
+            if let Some((of, credit)) = head.credit
+                && let Some(free) = self.places.left(&head.tlp, Place { port: of.into(), credit }, port, now)
             {
-                self.return_credit(to, credit);
+                self.return_place(free);
             }
             let entry = self.crossbar.take(now, next);
             if port != 0 || !is_message {
@@ -335,12 +338,15 @@ impl Switch {
 
     /// When to call [`handle_timeout`](Self::handle_timeout) next.
     pub fn poll_timeout(&self) -> Option<Time> {
-        self.crossbar.next_timer()
+        [self.crossbar.next_timer(), self.places.next_timeout()].into_iter().flatten().min()
     }
 
     /// Handles the time that `poll_timeout` named: ports may be touched.
     pub fn handle_timeout(&mut self, now: Time) {
         self.crossbar.expire(now);
+        while let Some(place) = self.places.timed_out(now) {
+            self.return_place(place);
+        }
     }
 
     /// TLPs of `class` in the receive buffer of `port`.
@@ -368,6 +374,10 @@ impl Switch {
     /// True if no TLP is in the switch.
     pub fn is_empty(&self) -> bool {
         self.crossbar.is_empty()
+    }
+
+    fn return_place(&mut self, Place { port, credit }: Place) {
+        self.return_credit(port, credit);
     }
 
     fn return_credit(&mut self, port: usize, credit: CreditReturn) {

@@ -2,50 +2,93 @@
 //! Places in receive buffers that requests keep until they are answered, as in bridges with room for the response to
 //! every request they let in (gem5's, IISWC'18, §V-A). Switches of the specification free a place as soon as a TLP has
 //! left it, and so does this one unless told otherwise. The paper does not say when places are free; here it is when
-//! the answer is in the switch. This module never decides where a TLP goes.
+//! the answer is in the switch. The place of a request that is never answered is free when the link that it left through goes
+//! down, or after a completion timeout. This module never decides where a TLP goes.
 
 use endpoint::CreditReturn;
-use std::collections::BTreeMap;
-use tlp::{Bdf, Body, Class, Tag, Tlp};
+use std::collections::{BTreeMap, BTreeSet};
+use tlp::{Bdf, Body, Class, Duration, Tag, Time, Tlp};
+
+/// Requester ID and tag, which name a request.
+type Key = (Bdf, Tag);
+
+/// A place in the receive buffer of a port.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Place {
+    pub(super) port: usize,
+    pub(super) credit: CreditReturn,
+}
+
+struct Kept {
+    place: Place,
+    /// The port that its request left through.
+    egress: usize,
+    /// When it is free without an answer.
+    until: Time,
+}
 
 /// The places of requests that have left and await an answer. Bounded by the receive buffers.
 #[derive(Default)]
 pub(super) struct Places {
-    keeps: bool,
-    kept: BTreeMap<(Bdf, Tag), (usize, CreditReturn)>,
+    /// How long a request keeps its place; `None` if it keeps none.
+    timeout: Option<Duration>,
+    kept: BTreeMap<Key, Kept>,
+    /// When each is free without an answer.
+    ends: BTreeSet<(Time, Key)>,
 }
 
 impl Places {
-    /// From now on requests keep their places.
-    pub(super) fn keep_all(&mut self) {
-        self.keeps = true;
+    /// From now on requests keep their places, for `timeout` at most.
+    pub(super) fn keep_all(&mut self, timeout: Duration) {
+        self.timeout = Some(timeout);
     }
 
-    /// `tlp` of port `from` leaves: returns the place that is now free; a request that needs an answer keeps its own.
-    pub(super) fn left(
-        &mut self,
-        tlp: &Tlp,
-        from: usize,
-        credit: CreditReturn,
-    ) -> Option<(usize, CreditReturn)> {
-        if !self.keeps || tlp.class() != Class::NonPosted {
-            return Some((from, credit));
-        }
-        // An earlier request of the same requester and tag was never answered: its place is no longer lost.
-        self.kept.insert(tlp.repr.transaction(), (from, credit))
+    /// `tlp` leaves `place` through `egress`: returns the place that is now free; a request that needs an answer keeps
+    /// its own.
+    pub(super) fn left(&mut self, tlp: &Tlp, place: Place, egress: usize, now: Time) -> Option<Place> {
+        let Some(timeout) = self.timeout.filter(|_| tlp.class() == Class::NonPosted) else {
+            return Some(place);
+        };
+        let (key, until) = (tlp.repr.transaction(), now + timeout);
+        // An earlier request of the same requester and tag was never answered.
+        let earlier = self.free(key);
+        self.kept.insert(key, Kept { place, egress, until });
+        self.ends.insert((until, key));
+        earlier
     }
 
     /// The place of the request whose last completion `tlp` is.
-    pub(super) fn answered(&mut self, tlp: &Tlp) -> Option<(usize, CreditReturn)> {
+    pub(super) fn answered(&mut self, tlp: &Tlp) -> Option<Place> {
         match &tlp.repr.body {
-            Body::Completion(c) if self.keeps && c.is_last() => self.kept.remove(&(c.requester, c.tag)),
+            Body::Completion(c) if self.timeout.is_some() && c.is_last() => self.free((c.requester, c.tag)),
             _ => None,
         }
     }
 
-    /// The link of `port` starts again with all places free.
-    pub(super) fn forget(&mut self, port: usize) {
-        self.kept.retain(|_, (of, _)| *of != port);
+    /// When the next place is free without an answer.
+    pub(super) fn next_timeout(&self) -> Option<Time> {
+        self.ends.first().map(|(until, _)| *until)
+    }
+
+    /// The next place that is free by `now` without an answer.
+    pub(super) fn timed_out(&mut self, now: Time) -> Option<Place> {
+        let (until, key) = *self.ends.first()?;
+        if until <= now { self.free(key) } else { None }
+    }
+
+    /// The link of `port` is down and starts again with all places free: returns those of other ports that no answer
+    /// through it will free.
+    pub(super) fn link_down(&mut self, port: usize) -> Vec<Place> {
+        let gone = |kept: &Kept| kept.place.port == port || kept.egress == port;
+        let keys: Vec<Key> = self.kept.iter().filter(|(_, kept)| gone(kept)).map(|(key, _)| *key).collect();
+        let freed = keys.into_iter().filter_map(|key| self.free(key));
+        freed.filter(|place| place.port != port).collect()
+    }
+
+    fn free(&mut self, key: Key) -> Option<Place> {
+        let Kept { place, until, .. } = self.kept.remove(&key)?;
+        self.ends.remove(&(until, key));
+        Some(place)
     }
 }
 
@@ -75,20 +118,60 @@ mod tests {
         Tlp::new(Repr::new(Body::Completion(body)), Data::NONE)
     }
 
+    const TIMEOUT: Duration = Duration::from_us(50);
+
+    fn at(us: u64) -> Time {
+        Time::ZERO + Duration::from_us(us)
+    }
+
+    /// A place of a read in the receive buffer of `port`.
+    fn place(port: usize) -> Place {
+        Place { port, credit: CreditReturn::of(&read(1)) }
+    }
+
     #[test]
     fn a_place_is_free_at_once_or_with_the_answer() {
-        let credit = CreditReturn::of(&read(1));
         let mut places = Places::default();
-        assert_eq!(places.left(&read(1), 2, credit), Some((2, credit)), "as the specification has it");
+        assert_eq!(places.left(&read(1), place(2), 0, at(0)), Some(place(2)), "as the specification has it");
         assert_eq!(places.answered(&answer(1)), None);
-        places.keep_all();
-        assert_eq!(places.left(&read(1), 2, credit), None);
+        places.keep_all(TIMEOUT);
+        assert_eq!(places.left(&read(1), place(2), 0, at(0)), None);
         assert_eq!(places.answered(&answer(7)), None, "another request's");
-        assert_eq!(places.answered(&answer(1)), Some((2, credit)));
-        assert_eq!(places.answered(&answer(1)), None, "once");
-        assert_eq!(places.left(&answer(1), 2, credit), Some((2, credit)), "nothing answers a completion");
-        assert_eq!(places.left(&read(3), 4, credit), None);
-        places.forget(4);
+        assert_eq!(places.answered(&answer(1)), Some(place(2)));
+        assert_eq!((places.answered(&answer(1)), places.next_timeout()), (None, None), "once");
+        assert_eq!(
+            places.left(&answer(1), place(2), 0, at(0)),
+            Some(place(2)),
+            "nothing answers a completion"
+        );
+    }
+
+    #[test]
+    fn a_place_without_an_answer_is_free_after_the_timeout() {
+        let mut places = Places::default();
+        places.keep_all(TIMEOUT);
+        places.left(&read(1), place(2), 0, at(0));
+        places.left(&read(2), place(3), 0, at(10));
+        assert_eq!((places.next_timeout(), places.timed_out(at(49))), (Some(at(50)), None));
+        assert_eq!((places.timed_out(at(50)), places.timed_out(at(50))), (Some(place(2)), None));
+        assert_eq!(
+            places.left(&read(2), place(4), 0, at(55)),
+            Some(place(3)),
+            "its requester has given it up"
+        );
+        assert_eq!((places.answered(&answer(2)), places.next_timeout()), (Some(place(4)), None));
+    }
+
+    #[test]
+    fn a_link_that_goes_down_frees_the_places_of_requests_that_left_through_it() {
+        let mut places = Places::default();
+        places.keep_all(TIMEOUT);
+        places.left(&read(1), place(0), 4, at(0));
+        places.left(&read(2), place(0), 3, at(0));
+        places.left(&read(3), place(4), 0, at(0));
+        assert_eq!(places.link_down(4), [place(0)]);
+        assert_eq!(places.answered(&answer(1)), None, "free already");
         assert_eq!(places.answered(&answer(3)), None, "its link has begun anew");
+        assert_eq!((places.answered(&answer(2)), places.next_timeout()), (Some(place(0)), None));
     }
 }

@@ -18,6 +18,7 @@ mod malformed_rules;
 mod memory_system;
 mod ordering;
 mod ordering_table;
+mod places;
 mod quiet_time;
 mod register_witnesses;
 mod root_ports;
