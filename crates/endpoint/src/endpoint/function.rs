@@ -96,6 +96,10 @@ impl Behind for Work {
     }
 
     fn is_pending(&self) -> bool {
+        self.reads.is_pending()
+    }
+
+    fn holds_tags(&self) -> bool {
         self.reads.tags.in_use() > 0
     }
 

@@ -91,6 +91,12 @@ impl ReadEngine {
         self.dmas.iter().filter(|d| d.state == DmaState::Running).count()
     }
 
+    /// True while a request is neither completed, nor timed out, nor void.
+    pub(crate) fn is_pending(&self) -> bool {
+        let pending = |(state, part): (TagState, &Part)| state == TagState::Waiting && part.owner.is_some();
+        self.tags.requests().any(pending)
+    }
+
     /// Begins to split a read when its turn has come, or at once.
     pub(crate) fn begin(&mut self, read: DmaRead, settings: &Settings, stamp: u64, at_once: bool) {
         let tc = read.options.tc;

@@ -82,8 +82,12 @@ pub(crate) trait Behind {
     /// The Message Codes that it takes.
     fn messages(&self) -> MessageCodes;
 
-    /// True while completions may still come for it: Transactions Pending (`PCIe 5.0 §7.5.3.5`).
+    /// Transactions Pending (`PCIe 5.0 §7.5.3.5`): true while a request of it is neither completed, nor timed out, nor void by a
+    /// reset (§6.6.2).
     fn is_pending(&self) -> bool;
+
+    /// True while completions may still come for it, or its tags rest.
+    fn holds_tags(&self) -> bool;
 
     /// The stamp of the oldest posted TLP of `tc` that it has accepted and not yet sent.
     fn oldest_posted(&self, tc: TrafficClass) -> Option<u64>;

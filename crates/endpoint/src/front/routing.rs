@@ -186,7 +186,7 @@ impl<B: Behind> Front<B> {
     pub(crate) fn former_function(&self, id: Bdf) -> Option<usize> {
         let distance = id.bits().wrapping_sub(self.shared.bus_device);
         let former =
-            |f: &Function<B>| f.physical.is_some() && f.distance == distance && f.behind.is_pending();
+            |f: &Function<B>| f.physical.is_some() && f.distance == distance && f.behind.holds_tags();
         self.functions.iter().position(former)
     }
 

@@ -122,6 +122,12 @@ impl Behind for Requester {
         None
     }
 
+        let pending =
+            |(state, issued): (TagState, &Issued)| state == TagState::Waiting && issued.sent.is_some();
+        self.tags.requests().any(pending)
+    }
+
+    fn holds_tags(&self) -> bool {
     fn hold(&mut self) {}
 
     fn park(&mut self, _stamp: u64, tlp: Tlp) {

@@ -628,3 +628,27 @@ fn error_messages_and_what_a_design_posts_take_turns() {
     }
     assert_eq!(sent, "mwmwmwmm");
 }
+
+/// Transactions Pending of a design's function: see `reset::transactions_pending_ends_with_a_timeout_and_with_flr`.
+#[test]
+fn transactions_pending_of_a_design_ends_with_a_timeout_and_with_flr() {
+    let limits = EndpointLimits { completion_timeout: Duration::from_us(50), ..EndpointLimits::default() };
+    for reset in [false, true] {
+        let mut block = Block::of(vec![space()], limits);
+        let pending = |block: &mut Block| {
+            block.handle(cfg(Access::Read, EP, DEVICE_CONTROL, 0xf, &[]));
+            block.poll(Class::Completion).unwrap().data.bytes().unwrap()[2] >> 5 & 1
+        };
+        block.sends(0, dma(0, 1, 0x1000, 64));
+        assert!(block.poll(Class::NonPosted).is_some());
+        assert_eq!(pending(&mut block), 1);
+        if reset {
+            block.handle(cfg(Access::Write, EP, DEVICE_CONTROL, 0b0011, &[0x30, 0xa9]));
+            block.poll(Class::Completion).unwrap();
+        } else {
+            block.port.handle_timeout(us(50));
+        }
+        assert_eq!(pending(&mut block), 0, "reset: {reset}");
+        assert!(block.port.waits_for().is_some_and(|what| what.contains("1 tags in use")), "reset: {reset}");
+    }
+}

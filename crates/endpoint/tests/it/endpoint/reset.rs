@@ -94,18 +94,46 @@ fn flr_returns_the_credits_of_what_was_not_taken() {
     assert_eq!(bench.credits(), [(1, 4), (0, 0), (0, 0)], "function 1 is as it was");
 }
 
+/// Transactions Pending, as a configuration read shows it.
+fn pending(bench: &mut Bench) -> u8 {
+    bench.handle(cfg(Access::Read, EP, DEVICE_CONTROL, 0xf, &[]));
+    bench.poll(Class::Completion).unwrap().data.bytes().unwrap()[2] >> 5 & 1
+}
+
 #[test]
 fn transactions_pending_shows_until_all_have_come() {
     let mut bench = Bench::new(EndpointLimits::default());
     bench.probe().push(Class::NonPosted, read(1, 0x1000, 64));
+    bench.probe().push(Class::NonPosted, read(2, 0x2000, 1024));
     let asked = bench.poll_all(Class::NonPosted);
-    let pending = |bench: &mut Bench| {
-        bench.handle(cfg(Access::Read, EP, DEVICE_CONTROL, 0xf, &[]));
-        bench.poll(Class::Completion).unwrap().data.bytes().unwrap()[2] >> 5 & 1
-    };
     assert_eq!(pending(&mut bench), 1);
     answer(&asked[0]).into_iter().for_each(|c| bench.handle(c));
+    bench.handle(refuse(&asked[1], Status::CompleterAbort));
+    assert_eq!(bench.probe().done().len(), 2, "the second read has failed");
+    assert_eq!(pending(&mut bench), 1, "but its second request is not completed");
+    answer(&asked[2]).into_iter().for_each(|c| bench.handle(c));
     assert_eq!(pending(&mut bench), 0);
+}
+
+/// `PCIe 5.0 §7.5.3.5`: requests that the completion timeout has terminated are not pending, though their tags rest; §6.6.2: a Function
+/// Level Reset clears the bit, though completions may still come.
+#[test]
+fn transactions_pending_ends_with_a_timeout_and_with_flr() {
+    let limits = EndpointLimits { completion_timeout: Duration::from_us(50), ..EndpointLimits::default() };
+    for reset in [false, true] {
+        let mut bench = Bench::new(limits);
+        bench.probe().push(Class::NonPosted, read(1, 0x1000, 4096));
+        bench.poll_all(Class::NonPosted);
+        assert_eq!(pending(&mut bench), 1);
+        if reset {
+            function_level_reset(&mut bench);
+            bench.poll(Class::Completion).unwrap();
+        } else {
+            bench.advance(us(50));
+        }
+        assert_eq!(pending(&mut bench), 0, "reset: {reset}");
+        assert_eq!(bench.endpoint.tags(0), Some((8, 256)), "reset: {reset}: no completion has come");
+    }
 }
 
 #[test]
