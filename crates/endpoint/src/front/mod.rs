@@ -227,6 +227,8 @@ pub(crate) struct Front<B: Behind> {
     pub(crate) functions: Vec<Function<B>>,
     /// The number of physical functions.
     pub(crate) physical: usize,
+    /// True where it is an ARI device: each physical function has the ARI capability (`PCIe 5.0 §6.13`).
+    alternative_routing: bool,
     /// Virtual functions, by the number of their physical one.
     virtual_functions: BTreeMap<u16, VfSet<B::Device>>,
     routes: Routes,
@@ -251,8 +253,9 @@ impl<B: Behind> Front<B> {
         if !(1..=256).contains(&functions.len()) {
             return Err(EndpointError::Functions(functions.len()));
         }
-        let alternative = functions.iter().all(|(config, _)| config.extended_capability(ARI).is_some());
-        if functions.len() > 8 && !alternative {
+        let alternative_routing =
+            functions.iter().all(|(config, _)| config.extended_capability(ARI).is_some());
+        if functions.len() > 8 && !alternative_routing {
             return Err(EndpointError::Ari(functions.len()));
         }
         let shared = Shared::new(limits, pool);
@@ -260,6 +263,7 @@ impl<B: Behind> Front<B> {
         let functions: Vec<Function<B>> = (0..).zip(functions).map(function).collect();
         let mut front = Front {
             physical: functions.len(),
+            alternative_routing,
             functions,
             virtual_functions: BTreeMap::new(),
             routes: Routes::default(),

@@ -130,10 +130,10 @@ impl<B: Behind> Front<B> {
         self.routes.finish();
     }
 
-    /// The bits of an ID that name a function of the captured bus (`PCIe 5.0 §6.13`): eight where the endpoint has more
-    /// than eight functions, or virtual ones, as the function number then takes the place of the device number; else three.
+    /// The bits of an ID that name a function of the captured bus (`PCIe 5.0 §6.13`): eight of an ARI device, or one with
+    /// virtual functions, as the function number then takes the place of the device number; else three.
     fn function_bits(&self) -> u16 {
-        let wide = self.physical > 8 || !self.virtual_functions.is_empty();
+        let wide = self.alternative_routing || !self.virtual_functions.is_empty();
         if wide { 0xff } else { 0b111 }
     }
 

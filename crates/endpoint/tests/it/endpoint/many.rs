@@ -455,3 +455,23 @@ fn a_numbering_that_gives_two_functions_one_id_is_refused() {
         "Offset 65535 and VF Stride 1",
     );
 }
+
+/// With ARI the function number has eight bits (`PCIe 5.0 §6.13`), however few functions there are: others are completed with UR, and a
+/// write to them moves no ID. Without, the device number is the captured one's, whatever it is.
+#[test]
+fn an_ari_device_answers_for_its_own_functions_only() {
+    let plain = || Builder::type0(Identity::default()).pcie(PcieLayout::default()).build().unwrap();
+    for (alternative, expected) in [(true, Status::UnsupportedRequest), (false, Status::Success)] {
+        let spaces = if alternative { vec![space(0), space(1)] } else { vec![plain(), plain()] };
+        let mut bench = Bench::of(EndpointLimits::default(), spaces);
+        let mut write_to = |function: u16| {
+            let id = Bdf::from_bits(EP.bits() + function);
+            bench.handle(cfg(Access::Write, id, COMMAND, 0b0011, &[6, 0]));
+            completion(&bench.poll(Class::Completion).unwrap()).status
+        };
+        assert_eq!([0, 1].map(&mut write_to), [Status::Success; 2]);
+        assert_eq!([0x08, 0xf9].map(&mut write_to), [expected; 2], "03:01.0 and 03:1f.1");
+        let moved = if alternative { EP.bits() } else { EP.bits() + 0xf8 };
+        assert_eq!(bench.endpoint.function_id(0), Some(Bdf::from_bits(moved)));
+    }
+}
