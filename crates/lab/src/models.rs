@@ -4,13 +4,13 @@
 use crate::read::LabFile;
 use crate::schema::{Lab, Slot};
 use crate::tree::Tree;
-use crate::{bridges, build, links};
+use crate::{bridges, build, channels, links};
 use config::PcieLayout;
 use host::memory::HostMemory;
 use plug::file::Schema;
 use plug::site::{Common, NativeCode};
 use plug::{Fault, Models, Plugged, Site};
-use tlp::{Bdf, Duration, Mps, Mrrs, PayloadPool};
+use tlp::{Bdf, Duration, Mps, Mrrs, PayloadPool, TcSet};
 
 /// What is legal in a lab file whose slots may have these models.
 pub fn schema(models: &Models) -> Schema {
@@ -33,6 +33,8 @@ pub(crate) struct Sites<'a> {
     native: NativeCode,
     /// Max_Payload_Size on the path of each slot, as enumeration will set it.
     path_mps: Vec<Mps>,
+    /// The Traffic Classes that each link on the path of a slot maps.
+    path_tcs: Vec<TcSet>,
     ids: Vec<Bdf>,
 }
 
@@ -50,8 +52,9 @@ impl<'a> Sites<'a> {
         tree: &Tree,
         native: NativeCode,
     ) -> Sites<'a> {
-        let (path_mps, ids) = (bridges::path_mps(&file.lab, tree), tree.slot_ids());
-        Sites { file, payloads, memory, completion_timeout, common: Common::default(), native, path_mps, ids }
+        let (path_mps, path_tcs) = (bridges::path_mps(&file.lab, tree), channels::path_tcs(&file.lab, tree));
+        let (ids, common) = (tree.slot_ids(), Common::default());
+        Sites { file, payloads, memory, completion_timeout, common, native, path_mps, path_tcs, ids }
     }
 
     /// The device that slot number `n` names.
@@ -69,6 +72,7 @@ impl<'a> Sites<'a> {
             pcie: PcieLayout { ten_bit_tag: tags > 256, ..links::layout(&link) },
             mps: self.path_mps.get(n).copied().unwrap_or(link.device.mps),
             mrrs,
+            tcs: self.path_tcs.get(n).copied().unwrap_or(TcSet::ALL),
             tags,
             id: self.ids.get(n).copied().unwrap_or_default(),
             done_vector: raw_vector(n),

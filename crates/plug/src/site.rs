@@ -6,7 +6,7 @@ use config::PcieLayout;
 use host::memory::HostMemory;
 use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
-use tlp::{Bdf, Duration, Mps, Mrrs, PayloadPool};
+use tlp::{Bdf, Duration, Mps, Mrrs, PayloadPool, TcSet};
 
 /// A slot of a lab, for the model that is plugged into it.
 pub struct Site<'a> {
@@ -16,6 +16,8 @@ pub struct Site<'a> {
     pub mps: Mps,
     /// Max_Read_Request_Size that the host will set.
     pub mrrs: Mrrs,
+    /// The Traffic Classes that each link of the path maps to a virtual channel (`PCIe 5.0 §2.5.2`).
+    pub tcs: TcSet,
     /// Reads that a function may have under way at most: its tags, or those of all functions together.
     pub tags: u16,
     /// The ID that a function there has.

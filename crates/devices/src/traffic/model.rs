@@ -7,7 +7,7 @@ use plug::{Fault, MemoryKind, Model, Plugged, RawEnd, Shared, Shown, Site, gbps,
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use tlp::{Attributes, Duration, Time, TrafficClass};
+use tlp::{Attributes, Duration, TcSet, Time, TrafficClass};
 
 /// Flows of raw TLPs, each with its type, size, Traffic Class and rate; measures what each of them gets. The generator stands
 /// below the transaction layer of an endpoint: it has no configuration space, and begins when its link is up.
@@ -32,7 +32,7 @@ pub struct FlowSettings {
     #[serde(default = "default_size")]
     #[schemars(range(min = 0, max = 4096))]
     pub size_bytes: u32,
-    /// Traffic Class, which the link's map puts on a virtual channel.
+    /// Traffic Class, which each link on the path maps to a virtual channel.
     #[serde(default)]
     #[schemars(range(min = 0, max = 7))]
     pub tc: u8,
@@ -130,6 +130,7 @@ impl FlowSettings {
                 format!("flow `{name}`: size_bytes of {size_bytes}: at most {most} in one TLP{why}");
             return Err(Fault::at(&format!("flow.{n}.size_bytes"), message));
         }
+        self.check_tc(n, site.tcs)?;
         let address = self.memory.alloc(site.memory, *window_bytes, 4096).map_err(|e| {
             Fault::at(&format!("flow.{n}.window_bytes"), format!("flow `{name}`: window: {e}"))
         })?;
@@ -149,6 +150,22 @@ impl FlowSettings {
             count: self.count,
             outstanding: self.outstanding,
         })
+    }
+
+    /// Checks that the requests of flow number `n` get through: a receiver drops what it does not map (`PCIe 5.0 §2.5.3`).
+    fn check_tc(&self, n: usize, mapped: TcSet) -> Result<(), Fault> {
+        if mapped.contains(TrafficClass::from_bits(self.tc)) {
+            return Ok(());
+        }
+        let legal = (0..8).filter(|tc| mapped.contains(TrafficClass::from_bits(*tc)));
+        let legal: Vec<String> = legal.map(|tc| tc.to_string()).collect();
+        let message = format!(
+            "flow `{}`: tc of {}: legal are {}, which each link of its path maps to a virtual channel (PCIe 5.0 §2.5.2)",
+            self.name,
+            self.tc,
+            legal.join(", ")
+        );
+        Err(Fault::at(&format!("flow.{n}.tc"), message))
     }
 }
 

@@ -269,6 +269,18 @@ fn what_is_wrong_is_named_with_its_place_and_the_legal_values() {
             (9, 8),
             &["slot `a`: a second flow named `f`", "unique in a slot"],
         ),
+        (
+            lab("traffic", "[[slot.link.vc]]\nid = 0\ntcs = [0]\n[[slot.link.vc]]\nid = 1\n[[slot.traffic.flow]]\nname = \"f\"\nkind = \"write\"\ntc = 2\n"),
+            (13, 6),
+            &["slot `a`: flow `f`: tc of 2: legal are 0, 1, which each link of its path maps", "§2.5.2"],
+        ),
+        (
+            "version = 1\n[[switch]]\nname = \"s\"\n[[switch.link.vc]]\nid = 0\ntcs = [0]\n[[slot]]\nname = \"a\"\n\
+             device = \"traffic\"\nparent = \"s\"\n[[slot.traffic.flow]]\nname = \"f\"\nkind = \"read\"\ntc = 1\n"
+                .into(),
+            (14, 6),
+            &["slot `a`: flow `f`: tc of 1: legal are 0, which"],
+        ),
         (lab("replay", "[slot.replay]\ncapture = \"gone.pcap\"\n"), (6, 11), &["slot `a`", "gone.pcap", "No such file"]),
         (lab("replay", "[slot.replay]\ncapture = \"Cargo.toml\"\n"), (6, 11), &["slot `a`", "Cargo.toml"]),
         (

@@ -19,7 +19,7 @@ use plug::site::Common;
 use plug::{End, Models, Plan, Shown, Site};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
-use tlp::{Mps, Mrrs, PayloadPool, Time};
+use tlp::{Mps, Mrrs, PayloadPool, TcSet, Time};
 
 const EXAMPLE: &str = "\
 Examples:
@@ -226,6 +226,7 @@ impl Args {
             pcie: PcieLayout::default(),
             mps: settings.mps,
             mrrs: Mrrs::default(),
+            tcs: TcSet::ALL,
             tags: settings.limits.max_outstanding_reads,
             id: tlp::Bdf::default(),
             done_vector: 0,
