@@ -129,7 +129,7 @@ pub(crate) fn build_program(
         slots.push(SlotInfo { name: name.clone(), model, report, measured });
         let joint = |place| Joint { name: format!("slot {name}"), place, behind: Behind::Slot(n) };
         places.extend(plugged.place.map(joint));
-        let device = end(slot, plugged.end, &payloads)?;
+        let device = end(lab, slot, plugged.end, &payloads)?;
         ends.push(SlotConfig { link: links[n].clone(), above: tree.slots[n], device });
         let hot_plug = tree.hot_plug[n].then(|| faults::plan(lab, n));
         let (path, work) = (paths[n].clone(), Work::Task(plugged.task));
@@ -181,6 +181,7 @@ pub(crate) fn build_program(
         fabric.root_mut().restrict_dma(function, first, bytes);
     }
     fabric.root_mut().set_peer_to_peer(lab.host.peer_to_peer);
+    fabric.set_lenient_completions(lab.lenient_completions);
     channels::changes(lab).into_iter().for_each(|change| fabric.schedule(change));
     faults::outages(lab).into_iter().for_each(|outage| fabric.schedule(outage));
     let links = lab.hanging().zip(&links).map(|(h, link)| LinkInfo::new(h.name.get_ref(), link)).collect();
@@ -246,14 +247,15 @@ fn patient(lab: &Lab, host: HostProfile) -> HostProfile {
 }
 
 /// What stands at the end of the slot's link.
-fn end(slot: &Slot, end: End, payloads: &PayloadPool) -> Result<Box<dyn TlpPort>, String> {
+fn end(lab: &Lab, slot: &Slot, end: End, payloads: &PayloadPool) -> Result<Box<dyn TlpPort>, String> {
     let function = match end {
         End::Raw(device) => return Ok(Box::new(Gate::new(device))),
         End::Block(block) => return Ok(block),
         End::Function(end) => *end,
     };
     let name = slot.name.get_ref();
-    endpoint(name, limits(slot), function, payloads).map_err(|e| format!("slot `{name}`: {e}"))
+    let limits = EndpointLimits { lenient_completions: lab.lenient_completions, ..limits(slot) };
+    endpoint(name, limits, function, payloads).map_err(|e| format!("slot `{name}`: {e}"))
 }
 
 /// The limits of the slot's endpoint.

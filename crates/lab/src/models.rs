@@ -74,6 +74,7 @@ impl<'a> Sites<'a> {
             mrrs,
             tcs: self.path_tcs.get(n).copied().unwrap_or(TcSet::ALL),
             tags,
+            lenient_completions: lab.lenient_completions,
             id: self.ids.get(n).copied().unwrap_or_default(),
             done_vector: raw_vector(n),
             completion_timeout: self.completion_timeout,

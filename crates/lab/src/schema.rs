@@ -29,6 +29,12 @@ pub struct Lab {
     /// Virtual time in microseconds after which the run ends in any case. Without it, a run ends when all is done or
     /// nothing can go on.
     pub limit_us: Option<u64>,
+    /// Endpoints and root complexes take completions whose Traffic Class, No Snoop or Relaxed Ordering differ from those of the
+    /// request, as raw-TLP devices may send them. Otherwise such a completion is a malformed TLP, as `PCIe 5.0 §2.3.2` strongly
+    /// recommends, and its request fails. Completions of NetTLP peers and of RTL behind a block always have the fields of the
+    /// request. Default: false.
+    #[serde(default)]
+    pub lenient_completions: bool,
     /// The host.
     #[serde(default)]
     pub host: Host,
@@ -73,6 +79,7 @@ impl Default for Lab {
             version: Spanned::new(0..0, 1),
             seed: 0,
             limit_us: None,
+            lenient_completions: false,
             host: Host::default(),
             external_host: Vec::new(),
             link: Link::default(),

@@ -20,6 +20,8 @@ pub struct Site<'a> {
     pub tcs: TcSet,
     /// Reads that a function may have under way at most: its tags, or those of all functions together.
     pub tags: u16,
+    /// Completions whose Traffic Class or attributes differ from those of their request are taken.
+    pub lenient_completions: bool,
     /// The ID that a function there has.
     pub id: Bdf,
     /// Interrupt vector by which a raw-TLP device, which no enumeration finds, says that it has ended.

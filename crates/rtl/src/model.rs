@@ -156,6 +156,7 @@ impl Model for Settings {
             .watched(watched.map(|(trail, _)| trail))
             .looking(trigger)
             .showing(is_shown);
+        let limits = EndpointLimits { lenient_completions: site.lenient_completions, ..limits };
         let functions = space::physical(&design, site.pcie)?;
         let mut block = HardBlock::new("rtl", functions, limits, pool, rtl).map_err(|e| at(e.to_string()))?;
         for (physical, config) in space::virtual_ones(&design, site.pcie)? {

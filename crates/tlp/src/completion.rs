@@ -90,6 +90,14 @@ impl Asked {
     }
 }
 
+/// Whether `completion` has the Traffic Class `tc` of its request, and No Snoop and Relaxed Ordering as in its attributes
+/// `attr` (`PCIe 5.0 §2.2.9`). ID-based Ordering is not compared: a completer need not repeat it (§2.3.2).
+#[must_use]
+#[inline]
+pub fn repeats(completion: &Repr, tc: TrafficClass, attr: Attributes) -> bool {
+    completion.tc == tc && (completion.attr ^ attr) & Attributes::COMPLETED == Attributes::empty()
+}
+
 /// The bytes that a request asks for, or the rest of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Awaited {

@@ -47,7 +47,7 @@ use crate::front::claim::{Claim, Place};
 use crate::front::configure::config_value;
 use crate::front::findings::Finding;
 use crate::front::requests::Question;
-use crate::front::{Front, earlier};
+use crate::front::{Front, Function, earlier};
 use crate::port::{CreditReturn, TlpPort};
 use config::ConfigSpace;
 use device::seam::{BarIndex, Device, Input, Ready, Request, RequestOp, ResetKind};
@@ -245,8 +245,8 @@ impl Endpoint {
         };
         let (function, shared) = (&mut self.front.functions[index], &self.front.shared);
         let until = now + function.quarantine(shared);
-        let mps = function.settings.mps.bytes();
-        let (finding, done) = function.behind.reads.complete(completion, tlp, mps, until, &shared.pool);
+        let Function { behind, settings, .. } = function;
+        let (finding, done) = behind.reads.complete(completion, tlp, settings, until, &shared.pool);
         self.front.finding(Some(index), finding, tlp);
         self.front.functions[index].return_tags(&mut self.front.shared);
         if let Some(done) = done {

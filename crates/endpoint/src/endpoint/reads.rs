@@ -209,11 +209,11 @@ impl ReadEngine {
         &mut self,
         completion: &Completion,
         tlp: &Tlp,
-        mps: u32,
+        settings: &Settings,
         quarantine_until: Time,
         pool: &PayloadPool,
     ) -> (Finding, Option<Done>) {
-        let finding = judge(&mut self.tags, |part| part.awaited, completion, tlp, mps);
+        let finding = judge(&mut self.tags, Part::expected, completion, tlp, settings);
         let owner = match finding {
             Finding::Unexpected | Finding::Late => return (finding, None),
             _ => self.tags.get(completion.tag).and_then(|(_, part)| part.owner),

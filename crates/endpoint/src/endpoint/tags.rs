@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The request that each tag of an endpoint names, and its part of a transfer. Never knows which tags are free.
 
+use crate::front::findings::Expected;
 use tlp::{
     AtomicOp, AtomicRequest, Attributes, Awaited, Bdf, Body, Hint, MemoryOp, MemoryRequest, OperandSize,
     Repr, Span, Tag, TrafficClass,
@@ -17,6 +18,13 @@ pub(crate) struct Part {
     pub(crate) offset: u32,
     /// The request as it was sent.
     pub(crate) sent: Option<Sent>,
+}
+
+impl Part {
+    /// What its request expects of its completions.
+    pub(crate) fn expected(&self) -> Expected {
+        Expected { awaited: self.awaited, repeated: self.sent.map(|sent| (sent.tc, sent.attr)) }
+    }
 }
 
 /// The request that a tag names, as the Header Log is to have it should it time out (`PCIe 5.0 §7.8.4.7`).

@@ -3,11 +3,13 @@
 //! logged. Never knows what becomes of the data.
 
 use super::errors::LoggedTlp;
+use super::settings::Settings;
 use super::{Behind, Front};
 use crate::port::CreditReturn;
 use config::Uncorrectable;
 use config::header::status;
-use tlp::{Awaited, Completion, Status, TagState, TaggedRequests, Tlp};
+use tlp::completion::repeats;
+use tlp::{Attributes, Awaited, Completion, Status, TagState, TaggedRequests, Tlp, TrafficClass};
 
 /// The verdict on a completion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,14 +32,22 @@ pub(crate) enum Finding {
     Aborted,
 }
 
-/// Judges a completion against the request of its tag, of which `awaited` gives the bytes that are still to come. The
-/// tag of a request that was given up is freed with its last completion.
+/// What a request expects of its completions.
+pub(crate) struct Expected {
+    /// The bytes that are still to come.
+    pub(crate) awaited: Awaited,
+    /// Traffic Class and attributes of the request; `None` where nobody wants its answer any more.
+    pub(crate) repeated: Option<(TrafficClass, Attributes)>,
+}
+
+/// Judges a completion against the request of its tag, of which `expected` says what it asks for. The tag of a request
+/// that was given up is freed with its last completion.
 pub(crate) fn judge<T>(
     tags: &mut TaggedRequests<T>,
-    awaited: impl Fn(&T) -> Awaited,
+    expected: impl Fn(&T) -> Expected,
     completion: &Completion,
     tlp: &Tlp,
-    mps: u32,
+    settings: &Settings,
 ) -> Finding {
     match tags.get(completion.tag) {
         None | Some((TagState::Free, _)) => Finding::Unexpected,
@@ -47,12 +57,19 @@ pub(crate) fn judge<T>(
             }
             Finding::Late
         }
-        Some((TagState::Waiting, request)) => match completion.status {
-            Status::Success => fit(completion, tlp, awaited(request), mps),
-            Status::UnsupportedRequest => Finding::Unsupported,
-            Status::CompleterAbort => Finding::Aborted,
-            Status::ConfigRetry => Finding::Malformed,
-        },
+        Some((TagState::Waiting, request)) => {
+            let Expected { awaited, repeated } = expected(request);
+            let differs = |(tc, attr)| !repeats(&tlp.repr, tc, attr);
+            if repeated.is_some_and(differs) && !settings.lenient_completions {
+                return Finding::Malformed;
+            }
+            match completion.status {
+                Status::Success => fit(completion, tlp, awaited, settings.mps.bytes()),
+                Status::UnsupportedRequest => Finding::Unsupported,
+                Status::CompleterAbort => Finding::Aborted,
+                Status::ConfigRetry => Finding::Malformed,
+            }
+        }
     }
 }
 

@@ -26,13 +26,16 @@ pub struct EndpointLimits {
     /// Cut reads at multiples of Max_Read_Request_Size, so that only the first and last are shorter; else each is as
     /// long as it may be from where the last one ended.
     pub align_reads: bool,
+    /// Completions whose Traffic Class, No Snoop or Relaxed Ordering differ from those of their request are taken; else they are
+    /// malformed, as `PCIe 5.0 §2.3.2` strongly recommends.
+    pub lenient_completions: bool,
     /// MSI-X tables and Pending Bit Arrays are the device's own: accesses to them reach it as any others, and it writes its messages
     /// itself. Else the front has them.
     pub msix_in_device: bool,
 }
 
 impl Default for EndpointLimits {
-    /// 256 reads of each function, 50 ms, 256 requests, 128 B, 16 MiB, not aligned, MSI-X in the front.
+    /// 256 reads of each function, 50 ms, 256 requests, 128 B, 16 MiB, not aligned, not lenient, MSI-X in the front.
     fn default() -> EndpointLimits {
         EndpointLimits {
             max_outstanding_reads: 256,
@@ -42,6 +45,7 @@ impl Default for EndpointLimits {
             rcb: Rcb::ENDPOINT,
             max_dma_len: 16 << 20,
             align_reads: false,
+            lenient_completions: false,
             msix_in_device: false,
         }
     }

@@ -16,6 +16,8 @@ pub(crate) struct Settings {
     pub(crate) mps: Mps,
     pub(crate) mrrs: Mrrs,
     pub(crate) align_reads: bool,
+    /// See [`EndpointLimits::lenient_completions`].
+    pub(crate) lenient_completions: bool,
     /// Attributes that requests may have.
     pub(crate) attributes: Attributes,
     /// Attributes of requests that their completions may have.
@@ -62,6 +64,7 @@ impl Settings {
             mps: config.mps(),
             mrrs: config.mrrs(),
             align_reads: limits.align_reads,
+            lenient_completions: limits.lenient_completions,
             attributes: config.request_attributes(),
             completion_attributes: config.completion_attributes(),
             completion_timeout: config.completion_timeout(limits.completion_timeout),

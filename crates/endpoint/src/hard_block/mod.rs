@@ -130,8 +130,8 @@ impl<D: TlpDesign> HardBlock<D> {
     fn completed(&mut self, now: Time, index: usize, mut tlp: Tlp, completion: &Completion) {
         let function = &mut self.front.functions[index];
         let until = now + function.quarantine(&self.front.shared);
-        let (mps, tags) = (function.settings.mps.bytes(), &mut function.behind.tags);
-        let finding = judge(tags, |issued| issued.awaited, completion, &tlp, mps);
+        let tags = &mut function.behind.tags;
+        let finding = judge(tags, Issued::expected, completion, &tlp, &function.settings);
         let issued = match tags.get(completion.tag) {
             Some((TagState::Waiting, issued)) => issued,
             _ => return self.front.finding(Some(index), finding, &tlp),

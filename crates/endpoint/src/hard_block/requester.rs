@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a hard block keeps for each function: the requests that the design has issued, by tag. Never calls the design.
 
+use crate::front::findings::Expected;
 use crate::front::settings::Settings;
 use crate::front::tag_pool::TagPool;
 use crate::front::{Behind, Shared};
@@ -21,6 +22,13 @@ pub(super) struct Issued {
     pub(super) sent: Option<Repr>,
     /// Requester ID and tag that the design knows it by.
     pub(super) known_as: (Bdf, Tag),
+}
+
+impl Issued {
+    /// What it expects of its completions.
+    pub(super) fn expected(&self) -> Expected {
+        Expected { awaited: self.awaited, repeated: self.sent.map(|sent| (sent.tc, sent.attr)) }
+    }
 }
 
 /// See the [module](self).
@@ -114,6 +122,12 @@ impl Behind for Requester {
     }
 
     fn is_pending(&self) -> bool {
+        let pending =
+            |(state, issued): (TagState, &Issued)| state == TagState::Waiting && issued.sent.is_some();
+        self.tags.requests().any(pending)
+    }
+
+    fn holds_tags(&self) -> bool {
         self.tags.in_use() > 0
     }
 
@@ -122,12 +136,6 @@ impl Behind for Requester {
         None
     }
 
-        let pending =
-            |(state, issued): (TagState, &Issued)| state == TagState::Waiting && issued.sent.is_some();
-        self.tags.requests().any(pending)
-    }
-
-    fn holds_tags(&self) -> bool {
     fn hold(&mut self) {}
 
     fn park(&mut self, _stamp: u64, tlp: Tlp) {

@@ -3,7 +3,7 @@
 //! does, by [`TlpDesign::sends_wrong`].
 
 use super::{DesignInput, HardBlock, RefusedTlp, TlpDesign, refused_tag};
-use tlp::{Body, Class, Limits, Mps, TcSet, Time, Tlp, rules};
+use tlp::{Body, Class, Limits, Mps, Repr, TcSet, Time, Tlp, rules};
 
 /// Checks the form of a TLP, as its receiver will.
 pub(super) fn check(tlp: &Tlp, mps: Mps) -> Result<(), RefusedTlp> {
@@ -63,7 +63,7 @@ impl<D: TlpDesign> HardBlock<D> {
             return Ok(());
         }
         let deadline = settings.completion_timeout.map_or(Time::MAX, |timeout| now + timeout);
-        let (tags, mut followed) = (settings.tags, as_known);
+        let (tags, mut followed) = (settings.tags, Repr { attr: tlp.repr.attr, ..as_known });
         let lent = shared.tags.as_mut().and_then(|pool| pool.lend(&mut at.behind.tags, tags, Some(tag)));
         let is_followed = at.behind.issue(id, Some(tag), deadline, &mut followed)
             || (shared.tags.is_none() && at.behind.issue_again(id, deadline, &mut followed));

@@ -144,6 +144,13 @@ impl Fabric {
         &mut self.hosts[HostId::FIRST].root
     }
 
+    /// Sets whether the root complexes take completions whose Traffic Class, No Snoop or Relaxed Ordering differ from those of
+    /// their request from now on; else they are malformed, as `PCIe 5.0 §2.3.2` strongly recommends.
+    pub fn set_lenient_completions(&mut self, lenient: bool) {
+        let Hosts { first, others } = &mut self.hosts;
+        std::iter::once(first).chain(others).for_each(|host| host.root.set_lenient_completions(lenient));
+    }
+
     /// The root complex of `host`.
     ///
     /// # Errors

@@ -115,7 +115,7 @@ pub struct RootCounters {
     /// Requests that no memory answers, and messages that nobody takes: UR.
     pub unsupported_requests: u64,
     /// TLPs that break a rule of their format, such as more data than Max_Payload_Size: dropped, as
-    /// `PCIe 5.0 §2.2.9` and §6.2.3.4 say.
+    /// `PCIe 5.0 §2.2.9` and §6.2.3.4 say; and completions that do not fit their request (§2.3.2), which fail it.
     pub malformed: u64,
     /// TLPs with a wrong ECRC: dropped (`PCIe 5.0 §2.7.1`). Root ports check every ECRC that there is.
     pub ecrc_errors: u64,

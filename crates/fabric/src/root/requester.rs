@@ -21,6 +21,8 @@ use tlp::{
 /// Issues requests for the host; the tags in use belong to [root ports](super::RootPort).
 pub(super) struct Requester {
     timeout: Duration,
+    /// Completions may have another Traffic Class and other attributes than their request.
+    lenient_completions: bool,
     /// Calls at the earliest deadline of all tags.
     timer: TimerEvents,
 }
@@ -85,7 +87,8 @@ impl RootPort {
 
 impl Requester {
     pub(super) fn new(profile: &HostProfile) -> Requester {
-        Requester { timeout: profile.completion_timeout, timer: TimerEvents::none() }
+        let timeout = profile.completion_timeout;
+        Requester { timeout, lenient_completions: false, timer: TimerEvents::none() }
     }
 
     /// Gives `request` a tag; returns its header with Requester ID and tag.
@@ -138,6 +141,11 @@ impl Pending {
 }
 
 impl RootComplex {
+    /// See [`Fabric::set_lenient_completions`](crate::Fabric::set_lenient_completions).
+    pub(crate) fn set_lenient_completions(&mut self, lenient: bool) {
+        self.requester.lenient_completions = lenient;
+    }
+
     /// Takes a request of the host program; gives it back if there is no room for it yet. Returns the root port that it
     /// left through, if any, which must be pumped.
     pub(crate) fn accept(&mut self, now: Time, output: HostOutput) -> Result<Option<usize>, HostOutput> {

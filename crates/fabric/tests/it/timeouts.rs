@@ -9,7 +9,10 @@ use host::HostError;
 use riser_fabric::{AddressMap, Limits, LinkConfig, Stop};
 use std::cell::RefCell;
 use std::rc::Rc;
-use tlp::{Bdf, Body, Completion, Data, Duration, MemoryOp, PayloadPool, Rate, Repr, Status, Tag, Time, Tlp};
+use tlp::{
+    Attributes, Bdf, Body, Completion, Data, Duration, MemoryOp, PayloadPool, Rate, Repr, Status, Tag, Time,
+    Tlp, TrafficClass,
+};
 
 const TIMEOUT: Duration = Duration::from_us(200);
 
@@ -154,32 +157,49 @@ fn answers_that_do_not_fit() {
     let half = [7u8; 32];
     let whole = [9u8; 64];
     let bad = Err(HostError::BadCompletion);
-    type Row = (&'static str, Vec<Tlp>, Result<u8, HostError>, u64);
+    let on_tc1 = |mut tlp: Tlp| {
+        tlp.repr.tc = TrafficClass::from_bits(1);
+        tlp
+    };
+    let relaxed = |mut tlp: Tlp| {
+        tlp.repr.attr = Attributes::RELAXED_ORDERING;
+        tlp
+    };
+    // Last, unexpected and malformed completions.
+    type Row = (&'static str, Vec<Tlp>, Result<u8, HostError>, (u64, u64));
     let rows: Vec<Row> = vec![
         (
             "in halves",
             vec![answer(0, Status::Success, 64, Some(&half)), answer(0, Status::Success, 32, Some(&half))],
             Ok(7),
-            0,
+            (0, 0),
         ),
         (
             "UR",
             vec![answer(0, Status::UnsupportedRequest, 64, None)],
             Err(HostError::Completion(CompletionError::UnsupportedRequest)),
-            0,
+            (0, 0),
         ),
         (
             "CA",
             vec![answer(0, Status::CompleterAbort, 64, None)],
             Err(HostError::Completion(CompletionError::CompleterAbort)),
-            0,
+            (0, 0),
         ),
         // Legal for configuration requests alone (`PCIe 5.0 §2.3.2`).
-        ("CRS", vec![answer(0, Status::ConfigRetry, 64, None)], bad, 0),
-        ("no data", vec![answer(0, Status::Success, 64, None)], bad, 0),
-        ("wrong count", vec![answer(0, Status::Success, 60, Some(&whole))], bad, 0),
-        ("wrong address", vec![elsewhere(answer(0, Status::Success, 64, Some(&whole)))], bad, 0),
-        ("too much data", vec![answer(0, Status::Success, 128, Some(&[1; 128]))], bad, 0),
+        ("CRS", vec![answer(0, Status::ConfigRetry, 64, None)], bad, (0, 1)),
+        ("no data", vec![answer(0, Status::Success, 64, None)], bad, (0, 1)),
+        ("wrong count", vec![answer(0, Status::Success, 60, Some(&whole))], bad, (0, 1)),
+        ("wrong address", vec![elsewhere(answer(0, Status::Success, 64, Some(&whole)))], bad, (0, 1)),
+        ("too much data", vec![answer(0, Status::Success, 128, Some(&[1; 128]))], bad, (0, 1)),
+        ("another Traffic Class", vec![on_tc1(answer(0, Status::Success, 64, Some(&whole)))], bad, (0, 1)),
+        (
+            "UR on another Traffic Class",
+            vec![on_tc1(answer(0, Status::UnsupportedRequest, 64, None))],
+            bad,
+            (0, 1),
+        ),
+        ("another attribute", vec![relaxed(answer(0, Status::Success, 64, Some(&whole)))], bad, (0, 1)),
         (
             "poisoned first half",
             vec![
@@ -187,16 +207,16 @@ fn answers_that_do_not_fit() {
                 answer(0, Status::Success, 32, Some(&half)),
             ],
             bad,
-            1,
+            (1, 0),
         ),
         (
             "another's",
             vec![answer(1, Status::Success, 64, Some(&whole)), answer(0, Status::Success, 64, Some(&whole))],
             Ok(9),
-            1,
+            (1, 0),
         ),
     ];
-    for (what, answers, expected, unexpected) in rows {
+    for (what, answers, expected, (unexpected, malformed)) in rows {
         let raw = Raw::new();
         // The host reads at 10 us and 60 us.
         for (n, tlp) in answers.into_iter().enumerate() {
@@ -217,7 +237,12 @@ fn answers_that_do_not_fit() {
         });
         assert_eq!(fabric.run(Limits::default()), Stop::Finished, "{what}");
         // One of the last two answers nothing.
-        assert_eq!(fabric.root().counters().unexpected_completions, unexpected + 1, "{what}");
+        let counters = fabric.root().counters();
+        assert_eq!(
+            (counters.unexpected_completions, counters.malformed),
+            (unexpected + 1, malformed),
+            "{what}"
+        );
         let asked = raw
             .received()
             .iter()

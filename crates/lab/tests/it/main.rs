@@ -9,6 +9,8 @@ mod channels;
 mod checks_lab;
 #[path = "../../../../fuzz/checks_record.rs"]
 mod checks_record;
+mod completions;
+mod completions;
 mod draw;
 mod early_end;
 mod errors_rig;

@@ -228,6 +228,7 @@ impl Args {
             mrrs: Mrrs::default(),
             tcs: TcSet::ALL,
             tags: settings.limits.max_outstanding_reads,
+            lenient_completions: settings.limits.lenient_completions,
             id: tlp::Bdf::default(),
             done_vector: 0,
             completion_timeout: settings.limits.completion_timeout,

@@ -174,6 +174,18 @@ fn rows() -> Vec<Row> {
             }),
             uncorrectable: 1 << 18, correctable: 0, device_status: 0b0100,
             header: [0x4a00_0001, 0x0000_0008, 0x0300_0000, 0], message: FATAL },
+        Row { name: "malformed completion: another Traffic Class (2.3.2)", cause: Cause::Answered(|asked| {
+                let tlp = answer(asked).remove(0);
+                Tlp { repr: Repr { tc: TrafficClass::from_bits(1), ..tlp.repr }, ..tlp }
+            }),
+            uncorrectable: 1 << 18, correctable: 0, device_status: 0b0100,
+            header: [0x4a10_0001, 0x0000_0004, 0x0300_0000, 0], message: FATAL },
+        Row { name: "malformed completion: Relaxed Ordering that was not asked for (2.3.2)", cause: Cause::Answered(|asked| {
+                let tlp = answer(asked).remove(0);
+                Tlp { repr: Repr { attr: Attributes::RELAXED_ORDERING, ..tlp.repr }, ..tlp }
+            }),
+            uncorrectable: 1 << 18, correctable: 0, device_status: 0b0100,
+            header: [0x4a00_2001, 0x0000_0004, 0x0300_0000, 0], message: FATAL },
         Row { name: "ECRC", cause: Cause::Arrives(wrong_ecrc(mrd(5, BAR2 + 0x400, 4))),
             uncorrectable: 1 << 19, correctable: 0, device_status: 0b0010,
             header: [0x0000_8001, 0x0000_050f, 0xf000_0400, 0], message: NONFATAL },

@@ -652,3 +652,23 @@ fn transactions_pending_of_a_design_ends_with_a_timeout_and_with_flr() {
         assert!(block.port.waits_for().is_some_and(|what| what.contains("1 tags in use")), "reset: {reset}");
     }
 }
+
+/// `PCIe 5.0 §2.3.2`: the design learns that its request is lost, unless the block is lenient.
+#[test]
+fn completions_with_another_traffic_class_are_malformed_unless_lenient() {
+    for lenient_completions in [false, true] {
+        let limits = EndpointLimits { lenient_completions, ..EndpointLimits::default() };
+        let mut block = Block::of(vec![space()], limits);
+        block.sends(0, dma(0, 1, 0x1000, 4));
+        let read = block.poll(Class::NonPosted).unwrap();
+        let mut completion = answer(&read).remove(0);
+        completion.repr.tc = TrafficClass::from_bits(1);
+        block.handle(completion);
+        let [input] = &block.inputs()[..] else { panic!("one input") };
+        match input {
+            DesignInput::Lost { why: DmaError::Malformed, .. } => assert!(!lenient_completions),
+            DesignInput::Completion { .. } => assert!(lenient_completions),
+            other => panic!("{other:?}"),
+        }
+    }
+}

@@ -339,7 +339,8 @@ pub(crate) fn answer_with(pool: &PayloadPool, tlp: &Tlp, mut cut: impl FnMut(u64
             (address..).zip(out).for_each(|(a, byte)| *byte = byte_at(a));
         });
         let data = if tlp.carry { Data::Carried(payload) } else { Data::Counted(piece) };
-        all.push(Tlp::new(Repr::new(Body::Completion(body)), data));
+        let (tc, attr) = (tlp.repr.tc, tlp.repr.attr & Attributes::COMPLETED);
+        all.push(Tlp::new(Repr { tc, attr, ..Repr::new(Body::Completion(body)) }, data));
         address = address.wrapping_add(u64::from(piece));
         remaining -= piece;
     }

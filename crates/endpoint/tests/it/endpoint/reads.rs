@@ -35,6 +35,43 @@ fn reads_are_split_and_put_together_in_any_order() {
     assert_eq!(bench.credits()[2].0, counters.completions as u32);
 }
 
+/// What is changed in a completion, and whether it then still repeats what its request has. ID-based Ordering is not compared
+/// (`PCIe 5.0 §2.3.2`).
+const CHANGES: [(fn(&mut Repr), bool); 5] = [
+    (|_| {}, true),
+    (|repr| repr.attr ^= Attributes::ID_BASED_ORDERING, true),
+    (|repr| repr.attr ^= Attributes::NO_SNOOP, false),
+    (|repr| repr.attr ^= Attributes::RELAXED_ORDERING, false),
+    (|repr| repr.tc = TrafficClass::default(), false),
+];
+
+#[test]
+fn completions_with_another_traffic_class_or_attribute_are_malformed_unless_lenient() {
+    let options = DmaOptions::tc(TrafficClass::from_bits(2)).with_attr(Attributes::COMPLETED);
+    for lenient_completions in [false, true] {
+        for (n, (change, repeats)) in CHANGES.into_iter().enumerate() {
+            let limits = EndpointLimits { lenient_completions, ..EndpointLimits::default() };
+            let mut bench = Bench::new(limits);
+            for id in [1, 2] {
+                let read = DmaRead::new(DmaId(id), 0x1000, 4).with_options(options.clone());
+                bench.probe().push(Class::NonPosted, Output::Read(read));
+            }
+            let [served, refused] = &asked(&mut bench)[..] else { panic!("two requests") };
+            for mut tlp in [answer(served).remove(0), refuse(refused, Status::UnsupportedRequest)] {
+                change(&mut tlp.repr);
+                bench.handle(tlp);
+            }
+            let results: Vec<_> =
+                bench.probe().done().into_iter().map(|(_, result)| result.map(|_| ())).collect();
+            let expected = match repeats || lenient_completions {
+                true => [Ok(()), Err(DmaError::UnsupportedRequest)],
+                false => [Err(DmaError::Malformed); 2],
+            };
+            assert_eq!(results, expected, "change {n}, lenient: {lenient_completions}");
+        }
+    }
+}
+
 #[test]
 fn aligned_splitting_cuts_at_multiples_of_mrrs() {
     let mut bench = Bench::new(EndpointLimits { align_reads: true, ..EndpointLimits::default() });

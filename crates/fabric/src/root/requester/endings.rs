@@ -11,6 +11,7 @@ use config::header;
 use config::{RpPioFailure, Side, Uncorrectable};
 use device::CompletionError;
 use host::{HostError, HostInput};
+use tlp::completion::repeats;
 use tlp::{
     Access, Body, Completion, ConfigRequest, Data, Duration, IoRequest, MemoryOp, PayloadPool, Repr, Status,
     Tag, TagState, Time, Tlp,
@@ -20,6 +21,29 @@ use tlp::{
 const CRS_RETRY_INTERVAL: Duration = Duration::from_us(10);
 /// The data of a configuration read after the root complex has given up.
 const ALL_ONES: u32 = u32::MAX;
+
+/// Why a completion does not serve its request.
+#[derive(Clone, Copy)]
+enum Failure {
+    /// The completer refused the request.
+    Refused(CompletionError),
+    /// CRS.
+    Retry,
+    /// The data is poisoned.
+    Poisoned,
+    /// It does not fit the request (`PCIe 5.0 §2.3.2`).
+    Malformed,
+}
+
+impl From<Failure> for HostError {
+    fn from(failure: Failure) -> HostError {
+        match failure {
+            Failure::Refused(error) => HostError::Completion(error),
+            Failure::Retry => HostError::ConfigRetry,
+            Failure::Poisoned | Failure::Malformed => HostError::BadCompletion,
+        }
+    }
+}
 
 impl RootComplex {
     /// CRS has answered the request with `tag`. True if it is repeated, or has ended by CRS Software Visibility or
@@ -136,7 +160,8 @@ impl RootComplex {
         }
         match self.base.ports[port].tags.get(c.tag) {
             Some((TagState::Waiting, pending)) if !pending.retrying => {
-                let Some(result) = pending.take(&c, tlp, &self.base.payloads) else { return };
+                let lenient = self.requester.lenient_completions;
+                let Some(result) = pending.take(&c, tlp, &self.base.payloads, lenient) else { return };
                 self.end(port, now, &c, tlp, result);
             }
             Some((TagState::Resting, _)) => {
@@ -152,12 +177,12 @@ impl RootComplex {
     }
 
     /// An open request has its answer.
-    fn end(&mut self, port: usize, now: Time, c: &Completion, tlp: &Tlp, result: Result<Data, HostError>) {
+    fn end(&mut self, port: usize, now: Time, c: &Completion, tlp: &Tlp, result: Result<Data, Failure>) {
         let Some(&mut Pending { asker, request, .. }) = self.base.ports[port].open_request(c.tag) else {
             return;
         };
-        if let Err(error) = &result
-            && self.fail(port, now, request, tlp, *error)
+        if let Err(failure) = &result
+            && self.fail(port, now, request, tlp, *failure)
         {
             return;
         }
@@ -168,25 +193,29 @@ impl RootComplex {
             tags.rest(c.tag, tags.deadline(c.tag));
             self.base.no_longer_open(port);
         }
+        let result = result.map_err(HostError::from);
         self.tell_asker(now + self.base.profile.root_complex_latency, asker, result, now);
     }
 
-    /// An open request has failed with `error`, by `tlp`. True if it goes on nevertheless.
+    /// An open request has failed, by `tlp`. True if it goes on nevertheless.
     #[cold]
-    fn fail(&mut self, port: usize, now: Time, request: Repr, tlp: &Tlp, error: HostError) -> bool {
-        match error {
-            HostError::ConfigRetry => return self.come_again(port, request.transaction().1, now),
-            HostError::Completion(CompletionError::UnsupportedRequest) => {
+    fn fail(&mut self, port: usize, now: Time, request: Repr, tlp: &Tlp, failure: Failure) -> bool {
+        match failure {
+            Failure::Retry => return self.come_again(port, request.transaction().1, now),
+            Failure::Refused(CompletionError::UnsupportedRequest) => {
                 self.base.request_failed(port, now, request, RpPioFailure::UnsupportedRequest);
             }
-            HostError::Completion(CompletionError::CompleterAbort) => {
+            Failure::Refused(_) => {
                 self.base.request_failed(port, now, request, RpPioFailure::CompleterAbort);
             }
             // Advisory, since the requester learns of it (`PCIe 5.0 §6.2.3.2.4.3`).
-            _ if tlp.repr.ep => {
+            Failure::Poisoned => {
                 self.base.log(port, now, Uncorrectable::PoisonedTlp, true, Side::Secondary, tlp);
             }
-            _ => {}
+            Failure::Malformed => {
+                self.base.counters.malformed += 1;
+                self.base.log(port, now, Uncorrectable::MalformedTlp, false, Side::Secondary, tlp);
+            }
         }
         false
     }
@@ -219,31 +248,44 @@ impl RootComplex {
 }
 
 impl Pending {
-    /// Takes a completion; returns the result once the request is served or has failed.
-    fn take(&mut self, c: &Completion, tlp: &Tlp, pool: &PayloadPool) -> Option<Result<Data, HostError>> {
-        let refused = |error| Some(Err(HostError::Completion(error)));
+    /// Takes a completion; returns the result once the request is served or has failed. Traffic Class and attributes need
+    /// not be those of the request if it is `lenient`.
+    fn take(
+        &mut self,
+        c: &Completion,
+        tlp: &Tlp,
+        pool: &PayloadPool,
+        lenient: bool,
+    ) -> Option<Result<Data, Failure>> {
+        let refused = |error| Some(Err(Failure::Refused(error)));
+        if !lenient && !repeats(&tlp.repr, self.request.tc, self.request.attr) {
+            return Some(Err(Failure::Malformed));
+        }
         match c.status {
             Status::Success => {}
             Status::UnsupportedRequest => return refused(CompletionError::UnsupportedRequest),
             Status::CompleterAbort => return refused(CompletionError::CompleterAbort),
-            Status::ConfigRetry if self.may_be_retried() => return Some(Err(HostError::ConfigRetry)),
-            Status::ConfigRetry => return Some(Err(HostError::BadCompletion)),
+            Status::ConfigRetry if self.may_be_retried() => return Some(Err(Failure::Retry)),
+            Status::ConfigRetry => return Some(Err(Failure::Malformed)),
         }
-        if tlp.repr.ep || c.locked != self.is_memory(MemoryOp::ReadLocked) {
-            return Some(Err(HostError::BadCompletion));
+        if c.locked != self.is_memory(MemoryOp::ReadLocked) {
+            return Some(Err(Failure::Malformed));
         }
         match (&self.request.body, c.length_dw) {
             (body, None) if !asks_for_data(body) => Some(Ok(Data::NONE)),
             (Body::Io(io), Some(1)) if io.op == Access::Read && tlp.data.len() == 4 => {
+                if tlp.repr.ep {
+                    return Some(Err(Failure::Poisoned));
+                }
                 let (first, len) = (io.first_be.trailing_zeros(), io.first_be.count_ones());
                 Some(Ok(match &tlp.data {
                     Data::Carried(_) => tlp.data.slice(first as usize, len as usize),
                     Data::Counted(_) => Data::Carried(pool.fill(len as usize, |_| {})),
                 }))
             }
-            (Body::Io(_), _) => Some(Err(HostError::BadCompletion)),
-            (body, Some(_)) if asks_for_data(body) => self.gather(c, &tlp.data, pool),
-            _ => Some(Err(HostError::BadCompletion)),
+            (Body::Io(_), _) => Some(Err(Failure::Malformed)),
+            (body, Some(_)) if asks_for_data(body) => self.gather(c, tlp, pool),
+            _ => Some(Err(Failure::Malformed)),
         }
     }
 
@@ -257,15 +299,18 @@ impl Pending {
     }
 
     /// Adds a part of the data. Data that the device only counts reads as zeros.
-    fn gather(&mut self, c: &Completion, data: &Data, pool: &PayloadPool) -> Option<Result<Data, HostError>> {
-        let here = data.len();
+    fn gather(&mut self, c: &Completion, tlp: &Tlp, pool: &PayloadPool) -> Option<Result<Data, Failure>> {
+        let here = tlp.data.len();
         if self.awaited.place_next(c) != Ok(here as u32) {
-            return Some(Err(HostError::BadCompletion));
+            return Some(Err(Failure::Malformed));
+        }
+        if tlp.repr.ep {
+            return Some(Err(Failure::Poisoned));
         }
         self.awaited = self.awaited.behind(here as u32);
         let is_whole = self.awaited.byte_count == 0;
-        match data {
-            Data::Carried(_) if is_whole && self.bytes.is_empty() => return Some(Ok(data.clone())),
+        match &tlp.data {
+            Data::Carried(_) if is_whole && self.bytes.is_empty() => return Some(Ok(tlp.data.clone())),
             Data::Carried(bytes) => self.bytes.extend_from_slice(bytes),
             Data::Counted(_) => self.bytes.resize(self.bytes.len() + here, 0),
         }
