@@ -46,8 +46,8 @@ pub struct Switch {
     pub weights: Option<Spanned<Vec<u16>>>,
     /// Whether a request that is to be answered keeps its place in the receive buffer, and its credits, until its last
     /// completion has come back: as in gem5's bridges (IISWC'18, §V-A), which have room for the response of every request they
-    /// let in. Without an answer the place is free when the link that the request left through goes down, or after the longest
-    /// completion timeout of the lab's hosts. Default: false.
+    /// let in. Without an answer the place is free when the link that the request left through goes down, or after the
+    /// completion timeout of the host's profile, the longest of several. Default: false.
     #[serde(default)]
     pub keep_places: bool,
     /// What its upstream link has of its own. The receive buffers of downstream ports are the `root_credits` of the links
