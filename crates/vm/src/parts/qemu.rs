@@ -122,10 +122,12 @@ fn check(command: Vec<OsString>, devices: &[&str], watch: &mut Watch) -> Result<
     if version < OLDEST {
         return Err(bad_file(&program, format!("QEMU {version}; {OLDEST} or later is needed")));
     }
-    let help = ask(&["-device", "help"])?.stdout;
     for device in devices {
-        if !help.lines().any(|line| line.starts_with(&format!("name \"{device}\""))) {
-            return Err(bad_file(&program, format!("this QEMU {version} has no device {device}")));
+        // `-device help` loads every module that QEMU finds, and ends at one of another build.
+        let help = ask(&["-no-user-config", "-device", &format!("{device},help")])?;
+        if !help.stdout.contains(&format!("{device} options:")) {
+            let why = format!("this QEMU {version} has no device {device}; it says: {}", help.complaint());
+            return Err(bad_file(&program, why));
         }
     }
     Ok(Qemu { command, version })

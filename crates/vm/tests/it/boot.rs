@@ -54,6 +54,35 @@ fn a_command_runs_and_its_words_and_status_come_back() {
     assert!(boot.as_secs() < 10, "{boot:?}");
 }
 
+/// What the test below starts this program anew for.
+#[test]
+#[ignore = "is started by another test"]
+fn qemu() {
+    let mut tell = |_: vm::Progress<'_>| true;
+    let found = vm::Parts::new(common::sources(), &mut tell).qemu(&["vfio-user-pci"]);
+    println!("<{}>", found.map_or_else(|why| why.to_string(), |qemu| qemu.version.to_string()));
+}
+
+/// A module of another build registers what it has when it is loaded, and QEMU then aborts at the next one.
+#[test]
+fn modules_of_another_qemu_do_no_harm() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("module.c");
+    let text = "extern void register_dso_module_init(void (*)(void), int);\nstatic void nothing(void) {}\n\
+        __attribute__((constructor)) static void begin(void) { register_dso_module_init(nothing, 3); }\n\
+        void qemu_module_dummy(void) {}\n";
+    fs::write(&source, text).unwrap();
+    for name in ["hw-display-virtio-gpu", "hw-display-virtio-gpu-pci", "hw-usb-host"] {
+        let module = folder.path().join(format!("{name}.so"));
+        let mut compiler = std::process::Command::new("cc");
+        compiler.args(["-shared", "-fPIC", "-o"]).arg(module).arg(&source);
+        assert!(compiler.status().unwrap().success());
+    }
+    let output = common::again("boot::qemu").env("QEMU_MODULE_DIR", folder.path()).output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.contains("<1"), "{said}");
+}
+
 /// A second kernel, with two CPUs, modules of both kinds, a shared folder, and more input than any buffer on the way holds.
 #[test]
 fn modules_folders_and_input_reach_the_guest() {

@@ -130,8 +130,13 @@ fn programs_of_the_users_are_looked_at() {
     assert!(why.ends_with("qemu: QEMU 7.2; 10.1 or later is needed"), "{why}");
     fs::write(&old, "#!/bin/sh\necho QEMU emulator version 10.1.0\n").unwrap();
     assert!(parts.qemu_at(&old, &[]).is_ok());
+    fs::write(
+        &old,
+        "#!/bin/sh\necho QEMU emulator version 10.1.0; [ \"$1\" = --version ] || echo what it says >&2\n",
+    )
+    .unwrap();
     let why = parts.qemu_at(&old, &["vfio-user-pci"]).unwrap_err().to_string();
-    assert!(why.ends_with("this QEMU 10.1 has no device vfio-user-pci"), "{why}");
+    assert!(why.ends_with("this QEMU 10.1 has no device vfio-user-pci; it says: what it says"), "{why}");
 
     let why = Programs::busybox(Path::new("/bin/sh")).unwrap_err().to_string();
     assert!(why.contains("it needs libraries"), "{why}");
