@@ -34,6 +34,14 @@ pub enum Error {
         /// What the user can give in its place.
         instead: String,
     },
+    /// A part in the cache does not work.
+    #[error("{why}; if {} is damaged, remove it, and it is fetched anew", folder.display())]
+    Part {
+        /// The part's folder.
+        folder: PathBuf,
+        /// What does not work.
+        why: String,
+    },
     /// A kernel could not be built.
     #[error("{0}")]
     Build(String),

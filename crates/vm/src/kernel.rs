@@ -4,9 +4,10 @@
 //! A bzImage is taken apart by its setup header (Documentation/arch/x86/boot.rst of the kernel), an ELF file is looked at for the
 //! note by which QEMU enters it (PVH).
 
-use crate::error::{Result, bad_file, read};
+use crate::error::{Context, Result, bad_file, read};
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Endianness, elf};
+use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -69,6 +70,28 @@ pub fn open(path: &Path) -> Result<Opened> {
     match has_entry(&unpacked).map_err(|what| bad_file(path, format!("in the payload: {what}")))? {
         true => Ok(Opened { image: Image::Unpacked(unpacked), release }),
         false => Ok(Opened { image: Image::File(path.to_owned()), release }),
+    }
+}
+
+/// Refuses a file that ends before its last section does (`e_shoff` of its header), if it is a vmlinux.
+pub(crate) fn check_length(path: &Path) -> Result<()> {
+    let mut header = Vec::new();
+    let file = File::open(path).context(|| path.display().to_string())?;
+    let length = file.metadata().context(|| path.display().to_string())?.len();
+    file.take(size_of::<elf::FileHeader64<Endianness>>() as u64)
+        .read_to_end(&mut header)
+        .context(|| path.display().to_string())?;
+    let expected = match elf::FileHeader64::<Endianness>::parse(&*header) {
+        Ok(header) => {
+            let endian = header.endian().unwrap_or_default();
+            let sections = u64::from(header.e_shnum(endian)) * u64::from(header.e_shentsize(endian));
+            header.e_shoff(endian).saturating_add(sections)
+        }
+        Err(_) => PAYLOAD_LENGTH as u64,
+    };
+    match length >= expected {
+        true => Ok(()),
+        false => Err(bad_file(path, format!("{length} bytes; {expected} or more are expected"))),
     }
 }
 

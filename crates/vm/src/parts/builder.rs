@@ -4,7 +4,7 @@
 //! headers is used, nor is root needed.
 
 use super::apt::Apt;
-use super::command::{run, tethered};
+use super::command::{exists, run, tethered};
 use super::qemu::merge;
 use super::{GUEST_ARCHITECTURE, KERNELS, Parts, guest, watched};
 use crate::error::{Context, Error, Result, bad_file};
@@ -47,7 +47,8 @@ exec tar -xf /build/$package.tar.xz -C /src --no-same-owner --transform='s,.*/,,
 pub(super) const BUILD: &str = "/build";
 
 /// Becomes a command in the root $1, with the folder $2 as [`SOURCE`] and $3 as [`BUILD`], where they are named.
-const ENTER: &str = "root=$1 source=$2 build=$3; shift 3
+/// (`chroot` is where a user's path does not lead on Debian.)
+const ENTER: &str = "root=$1 source=$2 build=$3 PATH=$PATH:/usr/sbin:/sbin; shift 3
 { [ -z \"$source\" ] || mount --bind \"$source\" \"$root/src\"; } && { [ -z \"$build\" ] || { mkdir -p \"$root/build\" && mount --bind \"$build\" \"$root/build\"; }; } &&
 mount --rbind /dev \"$root/dev\" && mount --rbind /proc \"$root/proc\" && mount -t tmpfs tmp \"$root/tmp\" &&
 exec chroot \"$root\" /usr/bin/env -i PATH=/usr/bin:/usr/sbin HOME=/tmp LC_ALL=C \"$@\"";
@@ -114,8 +115,16 @@ impl Parts<'_> {
         Ok(Builder { root, build: None, release })
     }
 
-    /// Says what is wrong where the system lets users make no namespaces, before anything is fetched.
+    /// Says what is wrong where the system lets users make no namespaces, or the cache cannot run programs, before anything is fetched.
     pub(super) fn check_namespaces(&mut self) -> Result<()> {
+        self.sources.cache.check_programs()?;
+        if !exists(NAMESPACE[0]) {
+            let why = format!(
+                "building needs the program {} (of util-linux), which is not on the path",
+                NAMESPACE[0]
+            );
+            return Err(Error::Option(why));
+        }
         let mut command = tethered(NAMESPACE[0]);
         command.args(&NAMESPACE[1..]).arg("true");
         let tried = run(command, &mut self.watch, |watch| watch.look())?;

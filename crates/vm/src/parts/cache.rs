@@ -4,7 +4,7 @@
 
 use super::Watch;
 use crate::error::{Context, Error, Result};
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, StatVfsMountFlags, flock, statvfs, syncfs};
 use rustix::io::Errno;
 use std::env;
 use std::fs::{self, File};
@@ -14,6 +14,9 @@ use std::time::Duration;
 
 /// How long to wait before a lock is tried again.
 const AGAIN: Duration = Duration::from_millis(100);
+
+/// What to do about a folder that will not do.
+const OTHER: &str = "--cache DIR or XDG_CACHE_HOME names another folder";
 
 /// What begins the name of a part that is not whole.
 const UNFINISHED: &str = "unfinished-";
@@ -69,7 +72,7 @@ impl Cache {
         if let Some(found) = self.get(name) {
             return Ok(found);
         }
-        fs::create_dir_all(&self.folder).context(|| self.folder.display().to_string())?;
+        fs::create_dir_all(&self.folder).context(|| self.cannot_write())?;
         let _lock = self.lock("lock", watch)?;
         // Another run may have made it meanwhile.
         if let Some(found) = self.get(name) {
@@ -78,7 +81,7 @@ impl Cache {
         self.clean()?;
         let unfinished = self.folder.join(format!("{UNFINISHED}{name}"));
         fs::create_dir(&unfinished).context(|| unfinished.display().to_string())?;
-        let filled = fill(&unfinished, watch);
+        let filled = fill(&unfinished, watch).and_then(|()| sync(&unfinished));
         let whole = self.folder.join(name);
         let done =
             filled.and_then(|()| fs::rename(&unfinished, &whole).context(|| whole.display().to_string()));
@@ -90,6 +93,35 @@ impl Cache {
                 Err(error)
             }
         }
+    }
+
+    fn cannot_write(&self) -> String {
+        format!("cannot write the cache {} ({OTHER})", self.folder.display())
+    }
+
+    /// Refuses a cache on a file system from which no program can be run.
+    pub(super) fn check_programs(&self) -> Result<()> {
+        let there = self.folder.ancestors().find(|path| path.exists()).unwrap_or(&self.folder);
+        // A system that does not say is asked by the program itself.
+        let is_noexec = statvfs(there).is_ok_and(|found| found.f_flag.contains(StatVfsMountFlags::NOEXEC));
+        match is_noexec {
+            true => Err(self.refused("its file system is mounted noexec, so that no program of it can run")),
+            false => Ok(()),
+        }
+    }
+
+    /// Refuses a path that a list of folders cannot hold, as the loader takes one (`--library-path`, ld.so(8)).
+    pub(super) fn check_list(&self) -> Result<()> {
+        // The loader of the real path is started.
+        let real = self.folder.canonicalize().unwrap_or(self.folder.clone());
+        match real.as_os_str().as_encoded_bytes().iter().any(|byte| b":;".contains(byte)) {
+            true => Err(self.refused("the loader of QEMU takes no path with `:` or `;`")),
+            false => Ok(()),
+        }
+    }
+
+    fn refused(&self, why: &str) -> Error {
+        Error::Option(format!("the cache {}: {why}; {OTHER}", self.folder.display()))
     }
 
     /// Removes what runs have left that were killed. Under the lock nobody is at work.
@@ -108,7 +140,8 @@ impl Cache {
     pub(super) fn lock(&self, name: &str, watch: &mut Watch) -> Result<File> {
         let path = self.folder.join(name);
         let what = || path.display().to_string();
-        let file = File::options().create(true).append(true).open(&path).context(what)?;
+        let file = File::options().create(true).append(true).open(&path);
+        let file = file.context(|| self.cannot_write())?;
         loop {
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => return Ok(file),
@@ -120,6 +153,12 @@ impl Cache {
             }
         }
     }
+}
+
+/// Has the system write a folder out, so that a part is whole also after a power failure.
+fn sync(folder: &Path) -> Result<()> {
+    let what = || folder.display().to_string();
+    syncfs(File::open(folder).context(what)?).context(what)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! Programs for the guest: busybox, and packages with all that they depend on, ready to be put into an initramfs.
 
 use super::apt::Apt;
-use super::{GUEST_ARCHITECTURE, GUEST_RELEASE, Parts};
+use super::{GUEST_ARCHITECTURE, GUEST_RELEASE, Parts, of_part};
 use crate::error::{Context, Error, Result, bad_file, read};
 use std::collections::BTreeSet;
 use std::fs;
@@ -40,9 +40,13 @@ impl Programs {
     /// # Errors
     /// It is not there, or no program of x86-64, or one that needs libraries.
     pub fn busybox(path: &Path) -> Result<Programs> {
-        let bytes = read(path)?;
-        match crate::parts::qemu::interpreter(&bytes) {
-            Ok(None) => Ok(Programs { busybox: path.to_owned(), packages: Vec::new() }),
+        Programs::new(path.to_owned(), Vec::new())
+    }
+
+    fn new(busybox: PathBuf, packages: Vec<PathBuf>) -> Result<Programs> {
+        let path = &busybox;
+        match crate::parts::qemu::interpreter(&read(path)?) {
+            Ok(None) => Ok(Programs { busybox, packages }),
             Ok(Some(loader)) => {
                 let why = format!(
                     "it needs libraries (its loader is {loader}); a busybox that is linked statically is expected"
@@ -74,7 +78,7 @@ impl Programs {
             }
         }
         packages.sort();
-        Ok(Programs { busybox: file, packages })
+        Programs::new(file, packages)
     }
 }
 
@@ -109,7 +113,7 @@ impl Parts<'_> {
             let apt = Apt::open(&folder.join("apt"), GUEST_RELEASE, GUEST_ARCHITECTURE, sources, watch)?;
             apt.unpack(&names, Some(GUEST_RELEASE), &folder.join("packages"), watch)
         })?;
-        Programs::of_packages(&folder.join("packages"), &named)
+        of_part(&folder, Programs::of_packages(&folder.join("packages"), &named))
     }
 }
 

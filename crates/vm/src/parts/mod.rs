@@ -145,14 +145,7 @@ impl<'a> Parts<'a> {
                 settle_kernel(&folder.join("packages").join(&package), folder).map_err(Failure::Other)
             },
         )?;
-        let modules = Modules::below(&folder.join("modules"))?;
-        let image = match folder.join("vmlinux") {
-            file if file.is_file() => Image::File(file),
-            _ => Image::File(folder.join("bzImage")),
-        };
-        // It was written when the kernel was unpacked; without it modules are compared with each other alone.
-        let release = fs::read_to_string(folder.join("release")).ok();
-        Ok(Kernel { image, modules, release })
+        of_part(&folder, settled_kernel(&folder))
     }
 
     /// A part of this name in the cache.
@@ -173,6 +166,27 @@ impl<'a> Parts<'a> {
             fs::remove_dir_all(&apt).context(|| apt.display().to_string())
         })
     }
+}
+
+/// The kernel in a folder that [`settle_kernel`] has made.
+fn settled_kernel(folder: &Path) -> Result<Kernel> {
+    let modules = Modules::below(&folder.join("modules"))?;
+    let vmlinux = folder.join("vmlinux");
+    let image = if vmlinux.exists() { vmlinux } else { folder.join("bzImage") };
+    kernel::check_length(&image)?;
+    // It was written when the kernel was unpacked; without it modules are compared with each other alone.
+    let release = fs::read_to_string(folder.join("release")).ok();
+    Ok(Kernel { image: Image::File(image), modules, release })
+}
+
+/// Names the folder of a part that does not work.
+fn of_part<T>(folder: &Path, part: Result<T>) -> Result<T> {
+    part.map_err(|error| match error {
+        Error::Io { .. } | Error::File { .. } => {
+            Error::Part { folder: folder.to_owned(), why: error.to_string() }
+        }
+        error => error,
+    })
 }
 
 impl Kernel {

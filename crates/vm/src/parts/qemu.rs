@@ -3,7 +3,7 @@
 
 use super::apt::Apt;
 use super::command::{find, run, tethered};
-use super::{Parts, Watch};
+use super::{Parts, Watch, of_part};
 use crate::error::{Context, Error, Result, bad_file};
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Endianness, elf};
@@ -64,6 +64,8 @@ impl Parts<'_> {
             "aarch64" => "arm64",
             other => other,
         };
+        self.sources.cache.check_programs()?;
+        self.sources.cache.check_list()?;
         let instead = format!("a QEMU of version {OLDEST} or later (--qemu FILE)");
         let name = format!("qemu-{architecture}");
         let folder = self.fetch(&name, "QEMU", &instead, |sources, folder, watch| {
@@ -81,13 +83,7 @@ impl Parts<'_> {
             },
             (error, _) => error,
         })?;
-        let program = folder.join("usr/bin").join(PROGRAM);
-        let mut command = loader(&program, &folder)?;
-        command.push(program.into_os_string());
-        for data in ["usr/share/qemu", "usr/share/seabios"] {
-            command.extend([OsString::from("-L"), folder.join(data).into_os_string()]);
-        }
-        check(command, devices, &mut self.watch)
+        of_part(&folder, command(&folder).and_then(|command| check(command, devices, &mut self.watch)))
     }
 
     /// The QEMU that the user names, if it has all these devices.
@@ -101,6 +97,17 @@ impl Parts<'_> {
         let program = std::path::absolute(program).unwrap_or(program.to_owned());
         check(vec![program.into_os_string()], devices, &mut self.watch)
     }
+}
+
+/// What starts the QEMU in a folder that [`settle`] has made.
+fn command(folder: &Path) -> Result<Vec<OsString>> {
+    let program = folder.join("usr/bin").join(PROGRAM);
+    let mut command = loader(&program, folder)?;
+    command.push(program.into_os_string());
+    for data in ["usr/share/qemu", "usr/share/seabios"] {
+        command.extend([OsString::from("-L"), folder.join(data).into_os_string()]);
+    }
+    Ok(command)
 }
 
 /// What QEMU itself says of its version and its devices.

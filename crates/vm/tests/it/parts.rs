@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use vm::{Cache, Error, Parts, Programs, Progress, Sources};
 
 fn sources(cache: &Path, mirror: &str) -> Sources {
@@ -145,18 +146,130 @@ fn programs_of_the_users_are_looked_at() {
     );
 }
 
-/// What the test below starts this program anew for, without what it needs.
+/// A kernel as it is kept; `image` is what there is of its vmlinux.
+fn settle_kernel(cache: &Path, image: &[u8]) -> PathBuf {
+    let folder = cache.join("kernel-6.1");
+    fs::create_dir_all(folder.join("modules")).unwrap();
+    fs::write(folder.join("modules/modules.builtin"), "kernel/a.ko\n").unwrap();
+    fs::write(folder.join("release"), "6.1.0-1-amd64").unwrap();
+    fs::write(folder.join("vmlinux"), image).unwrap();
+    folder
+}
+
+/// The header of an ELF file for x86-64 with sections up to byte `end`.
+fn elf(end: u64) -> Vec<u8> {
+    let mut header = vec![0; 64];
+    header[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
+    header[0x12] = 62;
+    header[0x28..0x30].copy_from_slice(&end.to_le_bytes());
+    header
+}
+
+/// As a power failure leaves them, or a disk.
+#[test]
+fn damaged_parts_are_named_with_what_to_do() {
+    let cache = tempfile::tempdir().unwrap();
+    let mut tell = |progress: Progress<'_>| panic!("{progress:?}");
+    let mut parts = Parts::new(sources(cache.path(), "file:/nowhere"), &mut tell);
+    let check = |why: String, file: &Path, folder: &Path| {
+        let (file, folder) = (file.display().to_string(), folder.display().to_string());
+        assert!(why.starts_with(&format!("{file}: ")), "{why}");
+        assert!(
+            why.ends_with(&format!("if {folder} is damaged, remove it, and it is fetched anew")),
+            "{why}"
+        );
+    };
+    for image in [vec![], elf(65)] {
+        let folder = settle_kernel(cache.path(), &image);
+        check(parts.kernel("6.1").unwrap_err().to_string(), &folder.join("vmlinux"), &folder);
+    }
+    settle_kernel(cache.path(), &elf(64));
+    parts.kernel("6.1").unwrap();
+
+    let folder = cache.path().join("programs-bash_busybox-static_kmod");
+    let busybox = folder.join("packages/busybox-static/bin/busybox");
+    fs::create_dir_all(busybox.parent().unwrap()).unwrap();
+    fs::write(&busybox, "").unwrap();
+    check(parts.programs(&[]).unwrap_err().to_string(), &busybox, &folder);
+}
+
+/// What the tests below start this program anew for, without what it needs.
 #[test]
 #[ignore = "is started by another test"]
 fn child() {
     let mut tell = |_: Progress<'_>| true;
-    match Cache::of_user() {
+    let cache = std::env::var_os("VM_CACHE").map_or_else(Cache::of_user, |folder| Ok(Cache::new(folder)));
+    match cache {
         Err(why) => println!("<{why}>"),
         Ok(cache) => {
             let mut parts = Parts::new(Sources { cache, mirror: None, keyring: None }, &mut tell);
-            println!("<{}>", parts.qemu(&[]).unwrap_err());
+            let why = match std::env::var_os("VM_BUILDS") {
+                None => parts.qemu(&[]).unwrap_err(),
+                Some(_) => parts.builder("6.1").unwrap_err(),
+            };
+            println!("<{why}>");
         }
     }
+}
+
+/// The words of [`child`] with these variables alone.
+fn child_says(environment: &[(&str, &str)]) -> String {
+    let mut command = crate::common::again("parts::child");
+    command.env_clear().env("PATH", "/nowhere").envs(environment.iter().copied());
+    String::from_utf8(command.output().unwrap().stdout).unwrap()
+}
+
+/// Nothing is fetched, nor any folder made.
+#[test]
+fn caches_that_cannot_hold_programs_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["a:b", "a;b"] {
+        let cache = folder.path().join(name);
+        let said = child_says(&[("VM_CACHE", cache.to_str().unwrap())]);
+        let expected = format!(
+            "<the cache {}: the loader of QEMU takes no path with `:` or `;`; --cache DIR or XDG_CACHE_HOME names another folder>",
+            cache.display()
+        );
+        assert!(said.contains(&expected) && !cache.exists(), "{said}");
+    }
+    // Nobody can write there.
+    let said = child_says(&[("VM_CACHE", "/proc/riser/cache")]);
+    let expected =
+        "<cannot write the cache /proc/riser/cache (--cache DIR or XDG_CACHE_HOME names another folder): ";
+    assert!(said.contains(expected), "{said}");
+}
+
+/// In a namespace of its own: this user's file system stays as it is.
+#[test]
+fn cache_on_a_file_system_without_programs_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = folder.path().to_str().unwrap();
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user", "--mount", "sh", "-c"]);
+    command.args(["mount -t tmpfs -o noexec none \"$VM_CACHE\" || exit 7; PATH=/nowhere; \"$@\"", "sh"]);
+    command.arg(std::env::current_exe().unwrap()).args([
+        "parts::child",
+        "--exact",
+        "--ignored",
+        "--nocapture",
+    ]);
+    let output = command.env("VM_CACHE", cache).output().unwrap();
+    if !output.status.success() {
+        return eprintln!("skipped: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    let said = String::from_utf8(output.stdout).unwrap();
+    let expected =
+        format!("<the cache {cache}: its file system is mounted noexec, so that no program of it can run; ");
+    assert!(said.contains(&expected), "{said}");
+}
+
+#[test]
+fn builder_without_unshare_names_it() {
+    let cache = tempfile::tempdir().unwrap();
+    settle_kernel(cache.path(), &elf(64));
+    let said = child_says(&[("VM_CACHE", cache.path().to_str().unwrap()), ("VM_BUILDS", "yes")]);
+    let expected = "<building needs the program unshare (of util-linux), which is not on the path>";
+    assert!(said.contains(expected), "{said}");
 }
 
 #[test]
@@ -171,9 +284,7 @@ fn a_machine_without_apt_or_a_home_is_told_what_to_give() {
         (vec![], "neither XDG_CACHE_HOME nor HOME is an absolute path"),
         (vec![("HOME", "relative")], "neither XDG_CACHE_HOME nor HOME is an absolute path"),
     ] {
-        let mut command = crate::common::again("parts::child");
-        command.env_clear().env("PATH", "/nowhere").envs(environment);
-        let said = String::from_utf8(command.output().unwrap().stdout).unwrap();
+        let said = child_says(&environment);
         assert!(said.contains(expected), "{said}");
     }
 }
