@@ -60,6 +60,10 @@ done
 [ "$control" ] || failed "no port vm.control: has the kernel virtio_pci and virtio_console?"
 exec 3>"$control"
 load /vm/modules
+# shellcheck disable=SC2154 # Of /vm/settings.
+for file in $expected; do
+    [ -e "$file" ] || failed "$file is not there when all modules are loaded"
+done
 if [ "$share" ]; then
     said=$(mount -t 9p -o trans=virtio,version=9p2000.L,msize=262144 share /share 2>&1) || failed "share: $said"
 fi

@@ -77,6 +77,8 @@ pub(crate) struct Work {
     pub(crate) input: bool,
     /// A folder of the machine's is mounted.
     pub(crate) share: bool,
+    /// Files that are there once the modules are loaded.
+    pub(crate) expected: Vec<String>,
     /// Variables of its environment.
     pub(crate) environment: Vec<(String, String)>,
     /// Scripts of the machine's in its path: name and text.
@@ -138,6 +140,7 @@ fn settings(work: &Work) -> Result<String> {
     let flag = |name: &str, set: bool| format!("{name}={}\n", if set { "yes" } else { "" });
     let mut text = flag("share", work.share) + &flag("input", work.input);
     text += &flag("terminal", work.terminal.is_some());
+    text += &format!("expected={}\n", quoted(&work.expected.join(" ")));
     if let Some((rows, columns)) = work.terminal {
         text += &format!("rows={rows}\ncolumns={columns}\n");
     }

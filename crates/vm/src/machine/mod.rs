@@ -69,6 +69,8 @@ pub struct Options {
     pub qemu_arguments: Vec<OsString>,
     /// Modules to be loaded before the command, in this order, each behind what it needs.
     pub modules: Vec<Load>,
+    /// Files of the guest's that are there once its modules are loaded: without one, the guest has failed.
+    pub expected: Vec<String>,
     /// The command and its arguments; none is a shell.
     pub command: Vec<String>,
     /// Variables of the command's environment.
@@ -98,6 +100,7 @@ impl Options {
             append: String::new(),
             qemu_arguments: Vec::new(),
             modules: Vec::new(),
+            expected: Vec::new(),
             command: Vec::new(),
             environment: Vec::new(),
             scripts: Vec::new(),
@@ -149,6 +152,8 @@ pub enum End {
         /// The command had begun.
         ready: bool,
     },
+    /// The guest has said nothing, though the machine's own processor (KVM) was to run it.
+    Silent,
     /// [`Machine::stop`], or Ctrl-A x at the terminal.
     Stopped,
     /// QEMU ended by itself; what it said.
@@ -183,6 +188,9 @@ impl fmt::Display for End {
             End::TimedOut { ready: false } => {
                 f.write_str("the time limit was over before the guest had begun")
             }
+            End::Silent => f.write_str(
+                "the guest has said nothing for a minute: /dev/kvm seems not to work here; without --kvm, QEMU emulates the processor",
+            ),
             End::Stopped => f.write_str("the guest was stopped"),
             End::Qemu(what) => write!(f, "QEMU ended: {what}"),
             End::Outputs(what) => write!(f, "the guest's words could not be passed on: {what}"),
@@ -323,6 +331,7 @@ fn work(options: &Options) -> Result<Work> {
         terminal,
         input: matches!(options.input, Input::From(_)),
         share: options.share.is_some(),
+        expected: options.expected.clone(),
         environment,
         scripts: options.scripts.clone(),
     })

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The thread that starts QEMU and sees to its end: carries bytes between the guest and the caller, and finds out how it ended.
 
-use super::arguments::{INITRAMFS, KERNEL, PORTS, Port, WIRES, arguments};
+use super::arguments::{Accelerator, INITRAMFS, KERNEL, PORTS, Port, WIRES, arguments};
 use super::console::Console;
 use super::terminal::{Keys, Raw};
 use super::{End, Input, Options, Outputs, Report};
@@ -31,6 +31,8 @@ const WORDS: usize = 16 << 10;
 const LINE: usize = 64 << 10;
 /// How long the init may take from the command's end to its own, and QEMU from being told to end.
 const GRACE: Duration = Duration::from_secs(10);
+/// How long a guest may take to its first word where the machine's own processor runs it.
+const SILENCE: Duration = Duration::from_secs(60);
 
 /// The wires to QEMU.
 pub(super) struct Wires {
@@ -123,6 +125,8 @@ pub(super) struct Supervisor {
     words: Vec<u8>,
     /// When QEMU is killed.
     deadline: Option<Instant>,
+    /// When it is killed if the guest has said nothing.
+    silent_until: Option<Instant>,
 }
 
 impl Supervisor {
@@ -156,6 +160,9 @@ impl Supervisor {
             qmp: Vec::new(),
             words: Vec::new(),
             deadline: None,
+            // A system that has KVM and does not let it run says nothing.
+            silent_until: (options.accelerator == Accelerator::Kvm && options.gdb.is_none())
+                .then(|| Instant::now() + SILENCE),
         })
     }
 
@@ -246,6 +253,10 @@ impl Supervisor {
                 let ready = self.known.ready.is_some();
                 self.finish(child, End::TimedOut { ready });
             }
+            if self.silent_until.is_some_and(|until| Instant::now() >= until) {
+                self.silent_until = None;
+                self.finish(child, End::Silent);
+            }
         }
     }
 
@@ -278,7 +289,8 @@ impl Supervisor {
         }
         // The last, so that what was said before the end is heard before it.
         sources.push((Source::Process, process.as_fd(), PollFlags::IN));
-        let timeout = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let next = self.deadline.into_iter().chain(self.silent_until).min();
+        let timeout = next.map(|next| next.saturating_duration_since(Instant::now()));
         let timeout =
             timeout.map(|t| Timespec { tv_sec: t.as_secs() as i64, tv_nsec: t.subsec_nanos().into() });
         let mut polled: Vec<PollFd> =
@@ -307,6 +319,9 @@ impl Supervisor {
             return Ok(false);
         }
         let bytes = &bytes[..count];
+        if port != Port::Qmp {
+            self.silent_until = None;
+        }
         match port {
             Port::Log => self.outputs.log.write_all(&self.console.take(bytes))?,
             Port::Stdout | Port::Terminal => pass(&mut self.outputs.stdout, bytes)?,
