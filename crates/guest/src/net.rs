@@ -24,7 +24,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendFlags, recvmsg, send,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendFlags, recv, recvmsg, send,
 };
 use smallvec::SmallVec;
 use std::cell::Cell;
@@ -41,6 +41,8 @@ const RECEIVE: usize = 64 << 10;
 const RECEIVES: usize = 16;
 /// How long a client that has not yet said its version keeps the next one waiting.
 const SILENCE: Duration = Duration::from_secs(1);
+/// How often it is looked whether a client that wants nothing takes answers.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// The socket of a device, and who is connected to it.
 #[derive(Debug)]
@@ -59,12 +61,27 @@ struct Client {
     socket: OwnedFd,
     session: Session,
     came: Instant,
+    /// When it was last looked whether it takes answers, and what that gave.
+    looked: Instant,
+    is_deaf: bool,
 }
 
 impl Client {
     /// Whether it only keeps others from coming.
     fn is_silent(&self) -> bool {
         !self.session.is_open() && !self.session.is_over() && self.came.elapsed() > SILENCE
+    }
+
+    /// Ends the session of a client that takes nothing any more. A client that is about to close its socket may look so for a moment.
+    fn look(&mut self) {
+        if !self.session.is_open() || self.looked.elapsed() < LOOK {
+            return;
+        }
+        let was_deaf = std::mem::replace(&mut self.is_deaf, takes_nothing(&self.socket));
+        self.looked = Instant::now();
+        if was_deaf && self.is_deaf {
+            self.session.hang_up(HangUp::Deaf);
+        }
     }
 }
 
@@ -100,6 +117,7 @@ impl Server {
         let is_done = self.client.as_ref().is_some_and(|client| client.session.is_done());
         let is_silent = self.client.as_ref().is_some_and(Client::is_silent);
         if self.is_idle.take() && !is_done && !is_silent {
+            self.client.iter_mut().for_each(Client::look);
             return Ok(false);
         }
         self.flush();
@@ -155,9 +173,11 @@ impl Server {
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return,
                 Err(errno) => {
-                    // Nobody takes it any longer.
+                    // Nobody takes it any longer. A client that is there all the same is deaf, see `Client::look`.
                     session.sent(usize::MAX);
-                    session.closed(Some(errno));
+                    if !(errno == Errno::PIPE && may_send(socket)) {
+                        session.closed(Some(errno));
+                    }
                 }
             }
         }
@@ -168,6 +188,12 @@ impl Server {
         if let Some(client) = &mut self.client {
             client.session.hang_up(why);
         }
+    }
+
+    /// Descriptors that a client may give for interrupts, of which one kind is in use at a time.
+    #[must_use]
+    pub fn vectors(&self) -> usize {
+        self.shape.irqs.iter().copied().max().unwrap_or_default() as usize
     }
 
     /// The session with the client that is there.
@@ -202,7 +228,8 @@ impl Server {
         let Some((socket, peer)) = self.listener.accept()? else { return Ok(()) };
         self.peer = Some(peer);
         if peer.is_served {
-            self.client = Some(Client { socket, session: Session::new(&self.shape), came: Instant::now() });
+            let (session, came) = (Session::new(&self.shape), Instant::now());
+            self.client = Some(Client { socket, session, came, looked: came, is_deaf: false });
         }
         Ok(())
     }
@@ -293,6 +320,17 @@ fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> Result<(usize, Vec<OwnedFd>, 
         }
     }
     Ok((received.bytes, fds, received.flags.contains(ReturnFlags::CTRUNC)))
+}
+
+/// Whether the other end is closed for what it receives, and not for what it sends.
+fn takes_nothing(socket: &OwnedFd) -> bool {
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    matches!(send(socket, &[], flags), Err(Errno::PIPE)) && may_send(socket)
+}
+
+/// Whether the other end may still send, and has nothing under way.
+fn may_send(socket: &OwnedFd) -> bool {
+    matches!(recv(socket, &mut [0], RecvFlags::DONTWAIT | RecvFlags::PEEK), Err(Errno::AGAIN))
 }
 
 /// Whether a descriptor is one of `eventfd`.

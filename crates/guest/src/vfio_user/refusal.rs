@@ -204,6 +204,12 @@ pub enum HangUp {
     /// The device is not there.
     #[error("the device is not there")]
     Absent,
+    /// The peer has closed its half of the connection for what it receives. QEMU does so after an answer that it has given up waiting for,
+    /// and reads all ones from then on.
+    #[error(
+        "the peer takes no answers any more, as QEMU does after one that came later than its x-msg-timeout"
+    )]
+    Deaf,
     /// A descriptor for an interrupt that is none of `eventfd`.
     #[error("DEVICE_SET_IRQS with a descriptor that is no event descriptor")]
     NotAnEvent,
@@ -233,6 +239,14 @@ pub enum HangUp {
         /// Where.
         address: u64,
     },
+}
+
+impl HangUp {
+    /// Whether the peer may run on, without the device.
+    #[must_use]
+    pub fn leaves_peer(&self) -> bool {
+        !matches!(self, HangUp::Closed | HangUp::ClosedWithin | HangUp::Failed(_) | HangUp::Absent)
+    }
 }
 
 /// What is wrong with a VERSION.

@@ -76,6 +76,22 @@ fn map(id: u16, address: u64, offset: u64) -> Vec<u8> {
     command(id, 2, &[words(&[32, 3]), longs(&[offset, address, 0x1000])].concat())
 }
 
+/// QEMU shuts its receiving half down after an answer that it does not wait for any more, and stays connected.
+#[test]
+fn client_that_takes_no_answers_is_sent_away() {
+    for has_answer in [false, true] {
+        let (_folder, path) = place();
+        let mut server = Server::bind(&path, shape()).unwrap();
+        let mut stream = connect(&mut server);
+        if has_answer {
+            stream.write_all(&command(5, 4, &words(&[16, 0, 0, 0]))).unwrap();
+        }
+        stream.shutdown(std::net::Shutdown::Read).unwrap();
+        let Event::HangUp(why) = next(&mut server) else { panic!() };
+        assert!(why == HangUp::Deaf && why.leaves_peer(), "{why:?}");
+    }
+}
+
 #[test]
 fn memory_and_interrupts_by_descriptors() {
     let (_folder, path) = place();

@@ -136,6 +136,8 @@ pub enum Told {
     Misplaced(String),
     /// It has gone.
     Gone(HangUp),
+    /// It is there without what it had: it runs on, and reads all ones.
+    Lost(HangUp),
 }
 
 impl Guest {
@@ -200,6 +202,11 @@ impl Guest {
     /// The sockets.
     pub(super) fn servers(&self) -> impl Iterator<Item = &Server> {
         self.clients.iter().map(|client| &client.server)
+    }
+
+    /// Descriptors that its machines may give for interrupts.
+    pub fn vectors(&self) -> usize {
+        self.servers().map(Server::vectors).sum()
     }
 
     /// What all machines have done so far.
@@ -313,7 +320,9 @@ impl Guest {
             }
             Event::HangUp(why) => {
                 // All is as it left it, until it is told.
-                told(lab, &self.clients[n].name, Told::Gone(why));
+                let is_lost = self.clients[n].is_there && why.leaves_peer();
+                let what = if is_lost { Told::Lost(why) } else { Told::Gone(why) };
+                told(lab, &self.clients[n].name, what);
                 self.leave(n, lab, now, told);
             }
             Event::Irqs(event) => self.irqs(n, event),
