@@ -5,7 +5,7 @@ use super::hexdump::hexdump;
 use super::machine::{Kept, MachineArgs, load};
 use super::members::{Member, Members, State};
 use super::report::Report;
-use super::seat::{Assigned, Seat, SeatArgs, hosts, links, machines, tell};
+use super::seat::{Assigned, Seat, SeatArgs, hosts, links, lost, machines, tell};
 use crate::commands::cpu;
 use crate::commands::outside::{Opened, Opening};
 use crate::failure::Failure;
@@ -48,7 +48,7 @@ In the guest, `lab cut NAME` cuts the link of a slot or switch, and `lab help` s
 --json prints one object in the end, and what the command prints goes to standard error: status, boot_cpu_seconds, \
 qemu_cpu_seconds, guest: {clients, reads, writes, resets, interrupts, ...}, guests: [{host, ...}] where there are several, lab: what \
 `riser run --json` prints.
-The exit status is the command's, of several guests that of the first in order which failed; 1 where there is none, since the guest failed.";
+The exit status is the command's, of several guests that of the first in order which failed; 1 where there is none, since the guest failed, or has lost its lab.";
 
 /// What keeps something of a machine.
 const KEEPING: [&str; 3] = ["--capture", "--record", "--hexdump"];
@@ -149,12 +149,14 @@ struct Keep<'a> {
     /// The places whose registers are wanted, as they are when the first machine goes.
     hexdump: Option<&'a [String]>,
     registers: Option<String>,
+    /// What a machine has lost while it ran: it is of no use any more.
+    lost: Option<String>,
     stop: &'a AtomicBool,
 }
 
 impl Keeper for Keep<'_> {
     fn told(&mut self, lab: &mut Driver, _: usize, device: &str, told: Told) {
-        if let (Some(places), None, Told::Gone(_)) = (self.hexdump, &self.registers, &told) {
+        if let (Some(places), None, Told::Gone(_) | Told::Lost(_)) = (self.hexdump, &self.registers, &told) {
             self.registers = Some(hexdump(lab, places));
         }
         if matches!(told, Told::Joined) {
@@ -163,13 +165,16 @@ impl Keeper for Keep<'_> {
         if let Told::Misplaced(why) = &told {
             self.members.misplaced(device, why);
         }
-        tell(device, &told, true);
+        match &told {
+            Told::Lost(why) => drop(self.lost.get_or_insert(format!("{device}: {}", lost(why)))),
+            _ => tell(device, &told, true),
+        }
     }
 
     fn goes_on(&mut self) -> bool {
         let runs = self.members.run();
         let is_wanted = self.members.overseer.is_none_or(Overseer::goes_on);
-        !self.stop.load(Ordering::Relaxed) && runs && is_wanted
+        !self.stop.load(Ordering::Relaxed) && runs && is_wanted && self.lost.is_none()
     }
 
     fn obey(&mut self, command: &str) -> Option<Result<String, String>> {
@@ -198,7 +203,7 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
         args.start(&mut opened, (&hosts, &assigned), commands, &options, folder.path())?;
     let sockets = Sockets::of(folder, &seats);
     let hexdump_of = hexdump_to.is_some().then_some(&*places);
-    let mut keep = Keep { members, sockets, hexdump: hexdump_of, registers: None, stop: &stop };
+    let mut keep = Keep { members, sockets, hexdump: hexdump_of, registers: None, lost: None, stop: &stop };
     let served = lab::machine::serve(
         &mut opened.driver,
         seats.iter_mut().map(|seat| &mut seat.guest),
@@ -207,7 +212,7 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
         (args.machine.pace(), || clock.now()),
         &mut keep,
     );
-    let Keep { mut members, sockets, registers, .. } = keep;
+    let Keep { mut members, sockets, registers, lost, .. } = keep;
     drop(sockets);
     members.stop();
     if let Some(place) = hexdump_to {
@@ -222,7 +227,8 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     if let Some(why) = opened.driver.failure() {
         return Err(Failure::Run(why.to_owned()));
     }
-    members.end(&stop)
+    members.end(&stop)?;
+    lost.map_or(Ok(()), |why| Err(Failure::Run(why)))
 }
 
 impl Args {
@@ -340,6 +346,7 @@ impl Args {
         arguments.extend(["-chardev", &chardev, "-device", port].map(str::to_owned));
         options.qemu_arguments.splice(0..0, arguments.into_iter().map(OsString::from));
         options.modules.splice(0..0, self.seat.module(machine).map(load));
+        options.expected.extend(self.seat.expected(machine).map(str::to_owned));
         options.scripts.push(("lab".to_owned(), include_str!("lab.sh").to_owned()));
         options.environment.push(("RISER_HOST".to_owned(), name.to_owned()));
         if let Some(program) = &self.program {

@@ -13,6 +13,7 @@ use lab::external::{Door, LINKS};
 use lab::machine::{Carrier, Cord, Guest, LinkSocket, Places, Told};
 use plug::Place;
 use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -20,6 +21,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 const HOT_PLUG: &str = "ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off";
 /// An IOMMU that follows what the kernel maps for each device; QEMU wants it before all whom it serves.
 const IOMMU: &str = "intel-iommu,intremap=on,caching-mode=on";
+/// How long QEMU waits for an answer, in ms: a day. It reads all ones from then on, and riser may be stopped, or the whole computer asleep.
+const TIMEOUT_MS: u32 = 86_400_000;
+/// What a kernel has that has found the VMD: the first bus of its domain.
+const DOMAIN: &str = "/sys/class/pci_bus/10000:00";
 /// Functions of a machine at most: QEMU's host bridge has 32 devices, some of which are the machine's own.
 const MAX_FUNCTIONS: usize = 24;
 
@@ -166,7 +171,7 @@ impl SeatArgs {
         socket: &Path,
         assigned: &[(Assigned, PathBuf)],
     ) -> Result<Seat, Failure> {
-        let failed = |e: &dyn std::fmt::Display| Failure::Run(format!("host `{host}`: {e}"));
+        let failed = |e: &dyn Display| Failure::Run(format!("host `{host}`: {e}"));
         let place = format!("host {host}");
         let door = door::<HostPlace>(opened, &place)?;
         let make = |folder: &Path| {
@@ -241,6 +246,11 @@ impl SeatArgs {
         }
     }
 
+    /// What there is in a kernel that has found the lab.
+    pub(super) fn expected(&self, machine: Option<&str>) -> Option<&'static str> {
+        (!self.is_direct(machine)).then_some(DOMAIN)
+    }
+
     /// The module by which the kernel finds the lab.
     pub(super) fn module(&self, machine: Option<&str>) -> Option<&'static str> {
         (!self.is_direct(machine)).then_some("vmd")
@@ -261,7 +271,14 @@ fn device(socket: &Path, bus: Option<&str>, waits: bool) -> String {
     let path = serde_json::Value::from(socket.display().to_string());
     let bus = bus.map(|bus| format!(r#","bus":"{bus}""#)).unwrap_or_default();
     let waits = if waits { r#","x-no-posted-writes":true"# } else { "" };
-    format!(r#"{{"driver":"vfio-user-pci","socket":{{"path":{path},"type":"unix"}}{bus}{waits}}}"#)
+    format!(
+        r#"{{"driver":"vfio-user-pci","socket":{{"path":{path},"type":"unix"}},"x-msg-timeout":{TIMEOUT_MS}{bus}{waits}}}"#
+    )
+}
+
+/// What is said of a machine that runs on without its device.
+pub(super) fn lost(why: &impl Display) -> String {
+    format!("the machine has lost the device, and reads all ones there: {why}")
 }
 
 /// Lines about machines that have been written, and the most that are: a machine can do wrong without end.
@@ -299,9 +316,25 @@ pub(super) fn tell(device: &str, told: &Told, quiet: bool) {
             "{device}: {count} writes of devices are lost: the machine, whose memory has no descriptor, has not taken them"
         )),
         Told::Misplaced(why) => output::note(format_args!("{device}: {why}")),
+        Told::Lost(why) => output::note(format_args!("{device}: {}", lost(why))),
         Told::Came(_) | Told::Joined | Told::Gone(_) if quiet => {}
         Told::Came(peer) => output::note(format_args!("{device}: process {} is connected", peer.process)),
         Told::Joined => output::note(format_args!("{device}: the machine has it")),
         Told::Gone(why) => output::note(format_args!("{device}: the machine has gone: {why}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// QEMU's own 5 s are over where riser is stopped, or whoever reads a capture.
+    #[test]
+    fn qemu_waits_for_answers_for_a_day() {
+        let device: serde_json::Value =
+            serde_json::from_str(&device(Path::new("a \"b\""), Some("c"), true)).unwrap();
+        assert_eq!(device["x-msg-timeout"], 24 * 60 * 60 * 1000);
+        assert_eq!((&device["socket"]["path"], &device["bus"]), (&"a \"b\"".into(), &"c".into()));
+        assert_eq!(device["x-no-posted-writes"], true);
     }
 }
