@@ -4,7 +4,7 @@
 //! It reads arguments, calls, and prints. It never computes a result of its own, and never overwrites a file unasked.
 //!
 //! - [`commands`]: one file per command; a new one is three lines in its `mod.rs`.
-//! - [`mod@interrupt`], Ctrl-C.
+//! - [`mod@interrupt`], Ctrl-C. - [`open_files`], the limit of open files.
 //! - [`input`]: files that are read. - [`outputs`]: files that are written. - [`output`]: tables and JSON on standard output.
 //! - [`progress`]: what is shown meanwhile.
 //! - [`failure`]: what goes to standard error, and the exit status.
@@ -13,6 +13,7 @@ mod commands;
 mod failure;
 mod input;
 mod interrupt;
+mod open_files;
 mod output;
 mod outputs;
 mod progress;
@@ -70,6 +71,7 @@ pub fn run_with<A: Into<OsString> + Clone>(
     args: impl IntoIterator<Item = A>,
 ) -> u8 {
     interrupt::outlive_file_limits();
+    open_files::raise_limit();
     match Cli::try_parse_from(args) {
         Ok(cli) => failure::status(cli.command.run(&models, itself)),
         Err(error) => failure::refuse_arguments(&error),

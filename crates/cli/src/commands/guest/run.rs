@@ -5,7 +5,7 @@ use super::hexdump::hexdump;
 use super::machine::{Kept, MachineArgs, load};
 use super::members::{Member, Members, State};
 use super::report::Report;
-use super::seat::{Assigned, Seat, SeatArgs, hosts, links, lost, machines, tell};
+use super::seat::{Assigned, Seat, SeatArgs, check_files, hosts, links, lost, machines, tell};
 use crate::commands::cpu;
 use crate::commands::outside::{Opened, Opening};
 use crate::failure::Failure;
@@ -312,6 +312,7 @@ impl Args {
         for (n, host) in hosts.iter().enumerate() {
             seats.push(self.seat.seat(opened, host, &folder.join(format!("host{n}")), &assigned)?);
         }
+        check_files(&seats)?;
         let is_one_of_several = commands.len() > 1;
         for (n, ((seat, machine), command)) in machines(&seats).zip(commands).enumerate() {
             let socket = folder.join(format!("links{n}"));

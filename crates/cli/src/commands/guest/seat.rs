@@ -5,7 +5,7 @@ use super::uplink::UplinkArgs;
 use crate::commands::outside::Opened;
 use crate::commands::tap::Tap;
 use crate::failure::Failure;
-use crate::output;
+use crate::{open_files, output};
 use devices::ethernet::Cable;
 use lab::LabFile;
 use lab::external::host::HostPlace;
@@ -264,6 +264,14 @@ fn door<P: Place + Clone>(opened: &Opened, name: &str) -> Result<Door<P>, Failur
 /// A socket at `path` for commands to the lab's links.
 pub(super) fn links(opened: &Opened, path: &Path) -> Result<LinkSocket, Failure> {
     LinkSocket::bind(door(opened, LINKS)?, path).map_err(|e| Failure::Run(e.to_string()))
+}
+
+/// Refuses machines that need more files than may be open.
+pub(super) fn check_files(seats: &[Seat]) -> Result<(), Failure> {
+    let (clients, vectors) = seats.iter().fold((0, 0), |(clients, vectors), seat| {
+        (clients + seat.guest.sockets().count(), vectors + seat.guest.vectors())
+    });
+    open_files::check(clients, vectors)
 }
 
 /// The value of QEMU's argument `-device` for a device at `socket`.

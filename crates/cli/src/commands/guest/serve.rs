@@ -2,7 +2,7 @@
 //! `riser guest serve`: a lab's hierarchy for virtual machines that somebody else starts, from `riser-lab` and `riser-guest`.
 
 use super::report::Report;
-use super::seat::{Seat, SeatArgs, hosts, links, machines, tell};
+use super::seat::{Seat, SeatArgs, check_files, hosts, links, machines, tell};
 use crate::commands::cpu;
 use crate::commands::outside::Opening;
 use crate::failure::Failure;
@@ -71,6 +71,7 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     for host in &hosts {
         seats.push(args.seat.seat(&mut opened, host, &path(host), &assigned)?);
     }
+    check_files(&seats)?;
     let links = args.links.as_deref().map(|path| links(&opened, path)).transpose()?;
     let mut links: Vec<_> = links.into_iter().collect();
     let mut carriers = args.seat.carriers(&opened)?;
