@@ -164,9 +164,11 @@ impl SourceArgs {
 impl MachineArgs {
     /// The name of the module that is loaded last.
     pub(super) fn last_module(&self) -> Option<String> {
-        let file = self.module.last()?.split(' ').next()?;
-        let name = Path::new(file).file_name()?.to_str()?;
-        Some(name.split(".ko").next().unwrap_or(name).replace('-', "_"))
+        let name = match load(self.module.last()?).module {
+            Which::File(path) => path.file_stem()?.to_str()?.to_owned(),
+            Which::Named(name) => name,
+        };
+        Some(name.replace('-', "_"))
     }
 
     /// The machine as asked for, its parts fetched where they are missing. `is_shell`: its command is one.
@@ -305,14 +307,21 @@ fn show(bar: &ProgressBar, progress: Progress<'_>) {
     }
 }
 
-/// A module as `--module` names it.
+/// A module as `--module` names it. The path of a file may have blanks: it ends with the first `.ko` before one that makes the path of a file.
 pub(super) fn load(given: &str) -> Load {
-    let (name, parameters) = given.split_once(' ').unwrap_or((given, ""));
-    let module = match name.ends_with(".ko") {
-        true => Which::File(name.into()),
-        false => Which::Named(name.to_owned()),
+    let ends = given.match_indices(' ').map(|(at, _)| at).chain([given.len()]);
+    let files = || ends.clone().map(|end| given.split_at(end)).filter(|(file, _)| file.ends_with(".ko"));
+    let file = files().find(|(file, _)| Path::new(file).is_file());
+    // Of one that is missing, parameters are no part.
+    let file = file.or_else(|| files().find(|(file, _)| !file.contains('=')));
+    let (module, parameters) = match file {
+        Some((file, parameters)) => (Which::File(file.into()), parameters),
+        None => {
+            let (name, parameters) = given.split_once(' ').unwrap_or((given, ""));
+            (Which::Named(name.to_owned()), parameters)
+        }
     };
-    Load { module, parameters: parameters.to_owned() }
+    Load { module, parameters: parameters.trim_start_matches(' ').to_owned() }
 }
 
 /// The end of the kernel's log.
@@ -369,6 +378,28 @@ impl Kept {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn path_of_module_may_have_blanks() {
+        let folder = tempfile::tempdir().unwrap();
+        let there = folder.path().join("my a=b drivers/x.ko");
+        std::fs::create_dir(there.parent().unwrap()).unwrap();
+        std::fs::write(&there, "").unwrap();
+        let there = there.to_str().unwrap();
+        let with_parameters = format!("{there} a=1 b=2.ko");
+        for (given, file, name, parameters) in [
+            ("nvme", false, "nvme", ""),
+            ("nvme poll_queues=2 x=y", false, "nvme", "poll_queues=2 x=y"),
+            ("none/x.ko a=1", true, "none/x.ko", "a=1"),
+            ("my none/x.ko", true, "my none/x.ko", ""),
+            ("x file=a.ko", false, "x", "file=a.ko"),
+            (there, true, there, ""),
+            (&with_parameters, true, there, "a=1 b=2.ko"),
+        ] {
+            let module = if file { Which::File(name.into()) } else { Which::Named(name.to_owned()) };
+            assert_eq!(load(given), Load { module, parameters: parameters.to_owned() }, "{given}");
+        }
+    }
 
     #[test]
     fn a_log_is_shown_from_its_complaint_on() {

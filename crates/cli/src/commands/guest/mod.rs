@@ -12,6 +12,7 @@ mod report;
 mod run;
 mod seat;
 mod serve;
+mod sockets;
 mod torture;
 mod uplink;
 

@@ -6,6 +6,7 @@ use super::machine::{Kept, MachineArgs, load};
 use super::members::{Member, Members, State};
 use super::report::Report;
 use super::seat::{Assigned, Seat, SeatArgs, check_files, hosts, links, lost, machines, tell};
+use super::sockets;
 use crate::commands::cpu;
 use crate::commands::outside::{Opened, Opening};
 use crate::failure::Failure;
@@ -195,9 +196,10 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
         .try_for_each(|name| args.machine.claim(&mut lab.outputs, (names.len() > 1).then_some(name)))?;
     let mut opened = lab.open(Clock::Virtual)?;
     let mut carriers = args.seat.carriers(&opened)?;
+    drop(sockets::folder()?);
     let options = args.machine.options(args.command.is_empty(), &stop)?;
     args.machine.place(names.len(), opened.driver.assembly().fabric.is_clocked())?;
-    let folder = tempfile::tempdir().map_err(|e| Failure::Run(format!("a folder for the socket: {e}")))?;
+    let folder = sockets::folder()?;
     let (before, clock) = (cpu::seconds(), WallClock::new());
     let Started { mut seats, mut links, members } =
         args.start(&mut opened, (&hosts, &assigned), commands, &options, folder.path())?;
@@ -341,7 +343,8 @@ impl Args {
         links: &Path,
         is_one_of_several: bool,
     ) -> Options {
-        let chardev = format!("socket,id=links,path={}", links.display());
+        // In QEMU's options a comma ends a value, two are one.
+        let chardev = format!("socket,id=links,path={}", links.display().to_string().replace(',', ",,"));
         let port = "virtserialport,chardev=links,name=riser.links";
         let mut arguments = self.seat.arguments(seat, machine, self.machine.pace() == Pace::Still);
         arguments.extend(["-chardev", &chardev, "-device", port].map(str::to_owned));
