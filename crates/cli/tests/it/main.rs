@@ -10,6 +10,8 @@ mod dma_driver;
 #[cfg(unix)]
 mod docs;
 mod endpoint_test;
+#[cfg(target_os = "linux")]
+mod environments;
 mod fit;
 mod guest;
 #[cfg(target_os = "linux")]

@@ -30,7 +30,7 @@ fn kernel() -> String {
 }
 
 /// The folder with module and tool for the kernel, built once a run. `None`, with a line on standard error, if they cannot be fetched.
-fn built(kernel: &str) -> Option<PathBuf> {
+pub(crate) fn built(kernel: &str) -> Option<PathBuf> {
     let name = format!("endpoint-test-{kernel}");
     once(&name, |folder| build(kernel, folder)).map_err(|why| eprintln!("skipped: {why}")).ok()
 }

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Guests on machines as people have them: limits, paths, variables and caches of all kinds. A guest whose lab is not there never ends with
+//! status 0.
+
+use crate::common::{Outcome, command, finish};
+use crate::endpoint_test::built;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::fs;
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use vm::Cache;
+
+/// The path of an ordinary user of Debian's.
+const PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/games:/usr/games";
+
+/// A module with a parameter.
+const MODULE: &str = "#include <linux/module.h>\nstatic int value;\nmodule_param(value, int, 0444);\nMODULE_LICENSE(\"GPL\");\n";
+
+/// What a script of a guest says if the lab is there.
+const COUNT: &str = "ls -d /sys/bus/pci/devices/10000:* | wc -l";
+/// Functions of labs/tree.toml, with those of root ports and switches.
+const DEVICES: &str = "14";
+
+fn lab(name: &str) -> PathBuf {
+    testkit::root().join("labs").join(name)
+}
+
+fn cache() -> PathBuf {
+    Cache::of_user().unwrap().folder().to_owned()
+}
+
+/// Has a command run by a shell, after this line.
+fn after(line: &str, command: &Command) -> Command {
+    let mut shell = Command::new("sh");
+    shell
+        .args(["-c", &format!("{line}; exec \"$@\""), "sh"])
+        .arg(command.get_program())
+        .args(command.get_args());
+    shell.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    shell
+}
+
+fn guest(lab: &Path, arguments: &[&str], script: &str) -> Command {
+    let mut riser = command(&["guest", "run", "--time-limit", "120"]);
+    riser.arg(lab).args(arguments).args(["--", "sh", "-c", script]);
+    riser
+}
+
+/// Nothing is fetched before, nor booted.
+#[test]
+fn what_cannot_work_is_said_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = folder.path().join("cache");
+    let run = || {
+        let mut riser = command(&["guest", "run", "--cache"]);
+        riser.arg(&cache).arg(lab("tree.toml")).args(["--", "true"]);
+        riser
+    };
+    let mut missing = run();
+    missing.env("TMPDIR", "/nowhere/at/all");
+    let outcome = finish(&mut missing);
+    assert_eq!((outcome.code, cache.exists()), (1, false), "{}", outcome.stderr);
+    let expected =
+        "riser: no folder for sockets in /nowhere/at/all (TMPDIR names another): No such file or directory";
+    assert!(outcome.stderr.starts_with(expected), "{}", outcome.stderr);
+}
+
+/// `serve` needs no parts.
+#[test]
+fn too_few_files_for_the_vectors_of_a_lab_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("sockets");
+    let vectors = ["--set", "slot.test.endpoint-test.msix=2048"];
+    for (limit, arguments, expected) in [
+        (
+            "ulimit -n 64",
+            &["--direct"][..],
+            "at most 64 files may be open here; a lab with 64 interrupt vectors",
+        ),
+        ("ulimit -n 1024", &["--direct", vectors[0], vectors[1]], "; a lab with 2048 interrupt vectors"),
+    ] {
+        let mut serve = command(&["guest", "serve", "--socket"]);
+        serve.arg(&socket).arg(lab("guest/endpoint-test.toml")).args(arguments);
+        let outcome = finish(&mut after(limit, &serve));
+        assert_eq!(outcome.code, 1, "{}", outcome.stderr);
+        assert!(
+            outcome.stderr.contains(expected) && outcome.stderr.contains("(ulimit -n)"),
+            "{}",
+            outcome.stderr
+        );
+    }
+}
+
+/// One boot with all that must not matter: few files, an ordinary user's path, blanks and other special characters in all paths, a locale
+/// and variables of other tools.
+#[test]
+fn boot_with_odd_paths_limits_and_variables() {
+    let folder = tempfile::tempdir().unwrap();
+    let odd = folder.path().join("it's my, \"own\" & 100% $HOME; a=b");
+    let (drivers, share, cached) = (odd.join("my drivers"), odd.join("share"), odd.join("my cache"));
+    [&drivers, &share, &odd.join("t")].iter().for_each(|path| fs::create_dir_all(path).unwrap());
+    fs::write(drivers.join("Kbuild"), "obj-m := odd.o\n").unwrap();
+    fs::write(drivers.join("odd.c"), MODULE).unwrap();
+    fs::write(share.join("in"), "from outside\n").unwrap();
+    let file = odd.join("my lab.toml");
+    fs::copy(lab("tree.toml"), &file).unwrap();
+    fs::create_dir_all(cache()).unwrap();
+    // A path with `;` cannot hold QEMU.
+    let odd_cache = folder.path().join("my, cache & all");
+    symlink(cache(), &odd_cache).unwrap();
+    symlink(cache(), &cached).unwrap();
+
+    let mut build = command(&["guest", "build"]);
+    build.arg(&drivers).arg("--cache").arg(&cached);
+    strange(&mut build, &odd);
+    let built = finish(&mut build);
+    if ["cannot fetch", "needs a user namespace"].iter().any(|why| built.stderr.contains(why)) {
+        return eprintln!("skipped: {}", built.stderr);
+    }
+    let module = drivers.join("odd.ko");
+    assert_eq!((built.code, built.stdout), (0, format!("{}\n", module.display())), "{}", built.stderr);
+
+    let script = format!("{COUNT}; cat /share/in /sys/module/odd/parameters/value");
+    let module = format!("{} value=17", module.display());
+    let (share, odd_cache) = (share.to_str().unwrap(), odd_cache.to_str().unwrap());
+    let mut riser = guest(&file, &["--module", &module, "--share", share, "--cache", odd_cache], &script);
+    strange(&mut riser, &odd);
+    let Outcome { code, stdout, stderr } = finish(&mut after("ulimit -Sn 64", &riser));
+    assert_eq!((code, stdout.as_str(), stderr.as_str()), (0, "14\nfrom outside\n17\n", ""));
+}
+
+/// Variables as users and other tools set them.
+fn strange(command: &mut Command, folder: &Path) {
+    command.env("PATH", PATH).env("TMPDIR", folder.join("t")).env("HOME", "/nowhere");
+    for (name, value) in [
+        ("LC_ALL", "tr_TR.UTF-8"),
+        ("LANGUAGE", "de:fr"),
+        ("TZ", "Asia/Kathmandu"),
+        ("ARCH", "arm64"),
+        ("CROSS_COMPILE", "aarch64-linux-gnu-"),
+        ("MAKEFLAGS", "-n"),
+        ("QEMU_AUDIO_DRV", "none"),
+        ("QEMU_MODULE_DIR", "/usr/lib"),
+        ("LD_LIBRARY_PATH", "/nowhere"),
+        ("XDG_CACHE_HOME", "relative"),
+        ("XDG_RUNTIME_DIR", "/nowhere"),
+        ("http_proxy", "http://127.0.0.1:9"),
+        ("GREP_OPTIONS", "--color=always"),
+        ("POSIXLY_CORRECT", "1"),
+    ] {
+        command.env(name, value);
+    }
+}
+
+/// Ends a guest whose riser stands still for some seconds while its kernel looks for devices.
+fn stopped(arguments: &[&str], seconds: u64) -> Outcome {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let arguments = [&["--log", log.to_str().unwrap()], arguments].concat();
+    let mut riser = guest(&lab("tree.toml"), &arguments, COUNT);
+    let riser = riser.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let begun = Instant::now();
+    while !fs::read_to_string(&log).unwrap_or_default().contains(" 10000:") {
+        assert!(begun.elapsed() < Duration::from_secs(100), "the kernel comes to no lab");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    signal(&riser, Signal::SIGSTOP);
+    std::thread::sleep(Duration::from_secs(seconds));
+    signal(&riser, Signal::SIGCONT);
+    ended(riser)
+}
+
+fn signal(process: &Child, signal: Signal) {
+    kill(Pid::from_raw(process.id() as i32), signal).unwrap();
+}
+
+fn ended(process: Child) -> Outcome {
+    let output = process.wait_with_output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let code = output.status.code().unwrap_or(-1);
+    Outcome { code, stdout: text(&output.stdout), stderr: text(&output.stderr) }
+}
+
+#[test]
+#[ignore = "of .ci/long environments"]
+fn riser_that_is_stopped_during_the_boot_keeps_the_lab() {
+    let Outcome { code, stdout, stderr } = stopped(&[], 12);
+    assert_eq!((code, stdout.trim()), (0, DEVICES), "{stderr}");
+}
+
+/// Whoever reads a capture pauses, as `less` does.
+#[test]
+#[ignore = "of .ci/long environments"]
+fn reader_of_a_capture_that_pauses_keeps_the_lab() {
+    let mut riser = guest(&lab("tree.toml"), &["--capture", "-"], COUNT);
+    let mut riser = riser.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut capture = riser.stdout.take().unwrap();
+    capture.read_exact(&mut vec![0; 300_000]).unwrap();
+    std::thread::sleep(Duration::from_secs(12));
+    std::io::copy(&mut capture, &mut std::io::sink()).unwrap();
+    let Outcome { code, stderr, .. } = ended(riser);
+    assert_eq!((code, stderr.trim()), (0, DEVICES));
+}
+
+/// QEMU gives up after a second here, by a program in its place.
+#[test]
+#[ignore = "of .ci/long environments"]
+fn machine_that_has_given_up_waiting_fails_the_run() {
+    let (folder, qemu) = (tempfile::tempdir().unwrap(), cache().join("qemu-amd64"));
+    let libraries = qemu.join("usr/lib/x86_64-linux-gnu");
+    let words = [
+        &libraries.join("ld-linux-x86-64.so.2"),
+        Path::new("--library-path"),
+        &libraries,
+        &qemu.join("usr/bin/qemu-system-x86_64"),
+        Path::new("-L"),
+        &qemu.join("usr/share/qemu"),
+        Path::new("-L"),
+        &qemu.join("usr/share/seabios"),
+    ];
+    let words = words.map(|word| format!("'{}'", word.display())).join(" ");
+    let impatient = folder.path().join("qemu");
+    let text = format!(
+        "#!/bin/sh\nfor word; do shift; set -- \"$@\" \"$(printf %s \"$word\" | sed s/86400000/1000/)\"; done\nexec {words} \"$@\"\n"
+    );
+    fs::write(&impatient, text).unwrap();
+    fs::set_permissions(&impatient, PermissionsExt::from_mode(0o755)).unwrap();
+    let Outcome { code, stdout, stderr } = stopped(&["--qemu", impatient.to_str().unwrap()], 4);
+    assert_eq!(code, 1, "{stdout}{stderr}");
+    assert!(
+        stderr
+            .contains("the machine has lost the device, and reads all ones there: the peer takes no answers"),
+        "{stderr}"
+    );
+}
+
+/// The driver of the VMD needs MSI-X.
+#[test]
+#[ignore = "of .ci/long environments"]
+fn kernel_that_finds_no_lab_fails_the_run() {
+    let Outcome { code, stdout, stderr } =
+        finish(&mut guest(&lab("tree.toml"), &["--append", "pci=nomsi"], "true"));
+    assert_eq!(code, 1, "{stdout}{stderr}");
+    assert!(stderr.contains("/sys/class/pci_bus/10000:00 is not there"), "{stderr}");
+}
+
+#[test]
+#[ignore = "of .ci/long environments"]
+fn kvm_works_or_is_named() {
+    let Outcome { code, stderr, .. } = finish(&mut guest(&lab("tree.toml"), &["--kvm"], "true"));
+    assert!(code == 0 || code == 1 && stderr.to_lowercase().contains("kvm"), "{code} {stderr}");
+}
+
+/// More vectors than a usual soft limit has files.
+#[test]
+#[ignore = "of .ci/long environments"]
+fn vectors_beyond_the_soft_limit_of_files_work() {
+    let Some(driver) = built("6.1") else { return };
+    let (share, module) = (driver.to_str().unwrap(), driver.join("pci_endpoint_test.ko"));
+    let vectors = "slot.test.endpoint-test.msix=2048";
+    let arguments = ["--set", vectors, "--smp", "11", "--direct", "--iommu", "--share", share, "--module"];
+    let arguments = [&arguments[..], &[module.to_str().unwrap()]].concat();
+    let script = "cd /share; ./pcitest -i 2; ./pcitest -x 1; ./pcitest -x 2048";
+    let riser = guest(&lab("guest/endpoint-test.toml"), &arguments, script);
+    let Outcome { code, stdout, stderr } = finish(&mut after("ulimit -Sn 1024", &riser));
+    assert_eq!((code, stdout.matches("\tOKAY").count()), (0, 3), "{stdout}{stderr}");
+}
+
+/// Runs riser in a mount namespace whose /mnt this line of a shell has made of the cache, $1.
+fn with_mounts(options: &[&str], line: &str, riser: &Command) -> Option<Outcome> {
+    let mut shell = Command::new("unshare");
+    shell.arg("--mount").args(options).args([
+        "sh",
+        "-c",
+        &format!("{line} || exit 77; shift; exec \"$@\""),
+        "sh",
+    ]);
+    shell.arg(cache()).arg(riser.get_program()).args(riser.get_args());
+    let outcome = finish(&mut shell);
+    if outcome.code == 77 {
+        eprintln!("skipped: {}", outcome.stderr);
+        return None;
+    }
+    Some(outcome)
+}
+
+#[test]
+#[ignore = "of .ci/long environments"]
+fn cache_that_is_read_only_will_do() {
+    let riser = guest(&lab("tree.toml"), &["--cache", "/mnt"], COUNT);
+    let mounts = "mount --bind \"$1\" /mnt && mount -o remount,bind,ro /mnt";
+    let Some(outcome) = with_mounts(&["--user", "--map-root-user"], mounts, &riser) else { return };
+    assert_eq!((outcome.code, outcome.stdout.trim()), (0, DEVICES), "{}", outcome.stderr);
+}
+
+/// For root alone, who becomes one; anybody else is one.
+#[test]
+#[ignore = "of .ci/long environments"]
+fn ordinary_user_builds_and_boots() {
+    if fs::metadata("/proc/self").unwrap().uid() != 0 {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let drivers = folder.path().join("drivers");
+    fs::create_dir(&drivers).unwrap();
+    fs::write(drivers.join("Kbuild"), "obj-m := odd.o\n").unwrap();
+    fs::write(drivers.join("odd.c"), MODULE).unwrap();
+    let (file, script) = (folder.path().join("lab.toml"), folder.path().join("script"));
+    fs::copy(lab("tree.toml"), &file).unwrap();
+    let steps = format!(
+        "#!/bin/sh\nset -e\n/mnt/riser guest build {0} --cache /mnt/cache\n\
+         exec /mnt/riser guest run {1} --cache /mnt/cache --module {0}/odd.ko -- sh -c '{COUNT}'\n",
+        drivers.display(),
+        file.display()
+    );
+    fs::write(&script, steps).unwrap();
+    let user = "1234";
+    for path in [folder.path(), &drivers] {
+        chown(path, Some(1234), Some(1234)).unwrap();
+    }
+    let mut riser = Command::new("setpriv");
+    riser.args(["--reuid", user, "--regid", user, "--clear-groups", "--no-new-privs"]);
+    riser.args(["env", "-i", &format!("PATH={PATH}"), "HOME=/nowhere", "sh"]).arg(&script);
+    let binary = env!("CARGO_BIN_EXE_riser");
+    let mounts = format!(
+        "mount -t tmpfs none /mnt && mkdir /mnt/cache && touch /mnt/riser && mount --bind \"$1\" /mnt/cache && \
+         mount --bind '{binary}' /mnt/riser"
+    );
+    let Some(outcome) = with_mounts(&[], &mounts, &riser) else { return };
+    let module = drivers.join("odd.ko");
+    let expected = format!("{}\n{DEVICES}\n", module.display());
+    assert_eq!((outcome.code, outcome.stdout), (0, expected), "{}", outcome.stderr);
+}
