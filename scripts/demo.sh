@@ -17,8 +17,7 @@ show() {
 }
 
 echo "building riser (the first time takes a few minutes)" >&2
-cargo build --locked --profile quick --quiet -p riser-cli
-riser=${CARGO_TARGET_DIR:-target}/quick/riser
+riser=$(scripts/built.sh riser --profile quick --quiet -p riser-cli)
 
 title "A device in software: the simple NIC answers a ping through the fabric (labs/ping.toml)"
 show run labs/ping.toml --capture "$out/ping.pcapng" --force

@@ -6,17 +6,11 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 out=out/guest-demo
-target=${CARGO_TARGET_DIR:-target}
 mkdir -p "$out/share"
 
 title() { printf '\n== %s\n' "$*"; }
 
-riser=$(ls -t "$target"/{release,quick,debug}/riser 2>/dev/null | head -1 || true)
-if [ -z "$riser" ]; then
-    echo "building riser (the first time takes a few minutes)" >&2
-    cargo build --locked --profile quick --quiet -p riser-cli
-    riser=$target/quick/riser
-fi
+riser=$(scripts/riser.sh)
 
 cat >"$out/lab.toml" <<'END'
 version = 1

@@ -193,8 +193,8 @@ def table_of_parts(labs: list[dict]) -> str:
 def built() -> str:
     """A riser that valgrind runs."""
     environment = os.environ | {"RUSTFLAGS": "--cfg rustix_use_libc", "CARGO_TARGET_DIR": str(ROOT / "target/hops")}
-    subprocess.run(["cargo", "build", "--locked", "--release", "-p", "riser-cli"], cwd=ROOT, env=environment, check=True)
-    return str(ROOT / "target/hops/release/riser")
+    command = ["scripts/built.sh", "riser", "--release", "-p", "riser-cli"]
+    return subprocess.run(command, cwd=ROOT, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
 
 
 def check(labs: list[dict], page: str) -> None:

@@ -10,10 +10,15 @@ if [ "${1:-}" = --with ]; then
     wanted=$2
     shift 2
 fi
+# Other packages and places of the user's are none of its.
+unset PYTHONHOME PYTHONPATH PIP_TARGET PIP_PREFIX
+export PIP_USER=0
 venv=target/python/$(dirname "$wanted" | tr / -)
-if ! cmp -s "$wanted" "$venv/installed"; then
-    python3 -m venv "$venv" || exit 77
+# Packages are those of one version of Python.
+state=$(python3 --version && cat "$wanted") || exit 77
+if [ "$(cat "$venv/installed" 2>/dev/null)" != "$state" ]; then
+    python3 -m venv --clear "$venv" || exit 77
     "$venv/bin/pip" install --quiet --disable-pip-version-check --requirement "$wanted" || exit 77
-    cp "$wanted" "$venv/installed"
+    echo "$state" >"$venv/installed"
 fi
 PATH="$PWD/$venv/bin:$PATH" exec "$venv/bin/python" "$@"

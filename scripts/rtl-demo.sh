@@ -8,19 +8,12 @@ cd "$(dirname "$0")/.."
 
 out=$PWD/out/rtl-demo
 example=$PWD/examples/litepcie
-target=${CARGO_TARGET_DIR:-target}
 seconds=${RTL_DEMO_SECONDS:-100}
 python() { scripts/python.sh --with "$example/requirements.txt" "$@"; }
 title() { printf '\n== %s\n' "$*"; }
 show() { echo "\$ $*"; "$@"; }
 
-riser=$(ls -t "$target"/{release,quick,debug}/riser 2>/dev/null | head -1 || true)
-if [ -z "$riser" ]; then
-    echo "building riser (the first time takes a few minutes)" >&2
-    cargo build --locked --profile quick --quiet -p riser-cli
-    riser=$target/quick/riser
-fi
-riser=$(realpath "$riser")
+riser=$(scripts/riser.sh)
 start=$SECONDS
 mkdir -p "$out/share" "$out/driver"
 

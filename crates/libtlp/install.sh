@@ -13,8 +13,7 @@ if [ "${1:-}" = --no-build ]; then
 else
     [ $# -le 1 ] || { echo "usage: install.sh [PREFIX]" >&2; exit 2; }
     prefix="${1:-/usr/local}"
-    (cd "$here" && cargo build --locked --release --package riser-libtlp)
-    built="${CARGO_TARGET_DIR:-$here/../../target}/release"
+    built="$(dirname "$(cd "$here" && ../../scripts/built.sh libtlp.a --release --package riser-libtlp)")"
 fi
 case "$prefix" in
     /*) ;;
