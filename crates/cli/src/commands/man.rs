@@ -6,7 +6,7 @@ use crate::outputs::{Outputs, Place};
 use crate::{Cli, output};
 use clap::CommandFactory;
 use clap_mangen::Man;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -40,6 +40,9 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let Some(folder) = args.output else {
         return output::text(page(find(&riser, &args.command)?)?.trim_end());
     };
+    if folder == Path::new("-") {
+        return Err(Failure::usage("-o -: legal are folders; without -o one page goes to standard output"));
+    }
     let mut outputs = Outputs::new(args.force);
     let mut places: Vec<(Place, &clap::Command)> = Vec::new();
     for command in all(&riser) {

@@ -13,7 +13,7 @@ use view::TracePage;
 pub(super) fn run(args: &Args, models: &Models, out: &Path) -> Result<(), Failure> {
     let [file] = args.files.as_slice() else { return Err(Failure::usage("--html takes one file")) };
     let mut outputs = Outputs::new(args.force);
-    outputs.reads(Path::new(file));
+    outputs.reads(file);
     let place = outputs.claim("--html", out)?;
     let mut page = TracePage::new(&super::shown(file)).naming(models.registers());
     for_each_record(args, file, |record| {

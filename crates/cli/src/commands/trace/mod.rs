@@ -19,6 +19,7 @@ use capture::{Filter, Reader, Record, Sieve};
 use clap::ValueEnum;
 use plug::Models;
 use serde::Serialize;
+use std::borrow::Cow;
 use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -61,7 +62,7 @@ Acks, replays, lost frames and credits are seen where DLLPs were captured, as by
 pub(crate) struct Args {
     /// Captures: pcap or pcapng; - is standard input
     #[arg(value_name = "FILE", required_unless_present = "interface")]
-    files: Vec<String>,
+    files: Vec<PathBuf>,
 
     /// Capture on this interface until Ctrl-C, in place of files; needs root or CAP_NET_RAW
     #[arg(short, long, value_name = "IFACE", conflicts_with_all = ["files", "html", "perfetto"])]
@@ -166,15 +167,15 @@ fn vc_map(text: &str) -> Result<[u8; 8], String> {
 #[derive(Serialize)]
 struct OfFile<'a, T> {
     #[serde(skip_serializing_if = "Option::is_none")]
-    file: Option<&'a str>,
+    file: Option<Cow<'a, str>>,
     #[serde(flatten)]
     of: T,
 }
 
 pub(crate) fn run(mut args: Args, models: &Models) -> Result<(), Failure> {
     // To the views an interface is a file that ends late.
-    args.files.extend(args.interface.clone());
-    input::check(args.files.iter().map(Path::new))?;
+    args.files.extend(args.interface.as_ref().map(PathBuf::from));
+    input::check(args.files.iter().map(PathBuf::as_path))?;
     if let Some(out) = &args.html {
         return html::run(&args, models, out);
     }
@@ -215,8 +216,8 @@ impl Args {
         self.files.len() > 1
     }
 
-    fn of_file<'a, T>(&self, file: &'a str, of: T) -> OfFile<'a, T> {
-        OfFile { file: self.names_files().then_some(file), of }
+    fn of_file<'a, T>(&self, file: &'a Path, of: T) -> OfFile<'a, T> {
+        OfFile { file: self.names_files().then(|| file.to_string_lossy()), of }
     }
 }
 
@@ -224,7 +225,7 @@ impl Args {
 fn reports<T: Serialize>(
     args: &Args,
     json: bool,
-    report: impl Fn(&str) -> Result<T, Failure>,
+    report: impl Fn(&Path) -> Result<T, Failure>,
     print: impl Fn(&T) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     if json && args.names_files() {
@@ -237,7 +238,7 @@ fn reports<T: Serialize>(
             return output::json(&report);
         }
         if args.names_files() {
-            output::text(&format!("==> {file} <=="))?;
+            output::text(&format!("==> {} <==", file.display()))?;
         }
         print(&report)
     })
@@ -249,19 +250,18 @@ fn stdout(args: &Args) -> BufWriter<Box<dyn Write>> {
     BufWriter::with_capacity(bytes, output::stream())
 }
 
-fn open(file: &str) -> Result<Reader<Box<dyn Read>>, Failure> {
-    Reader::named(input::open(Path::new(file))?, &shown(file))
-        .map_err(|error| Failure::Run(error.to_string()))
+fn open(file: &Path) -> Result<Reader<Box<dyn Read>>, Failure> {
+    Reader::named(input::open(file)?, &shown(file)).map_err(|error| Failure::Run(error.to_string()))
 }
 
 /// What messages and pages call a file.
-fn shown(file: &str) -> String {
-    input::name(Path::new(file)).display().to_string()
+fn shown(file: &Path) -> String {
+    input::name(file).display().to_string()
 }
 
 fn for_each_record(
     args: &Args,
-    file: &str,
+    file: &Path,
     each: impl FnMut(&Record<'_>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let Some(interface) = &args.interface else { return read(open(file)?, file, each) };
@@ -286,7 +286,7 @@ fn for_each_record(
 
 fn read<R: Read>(
     mut reader: Reader<R>,
-    file: &str,
+    file: &Path,
     mut each: impl FnMut(&Record<'_>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     loop {
@@ -300,7 +300,7 @@ fn read<R: Read>(
 }
 
 /// Says on standard error how many records of a file could not be read.
-fn tell_bad(file: &str, bad: u64) {
+fn tell_bad(file: &Path, bad: u64) {
     if bad > 0 {
         output::note(format_args!(
             "{}: could not be read, as said in their places: {bad} of the records",

@@ -11,7 +11,7 @@ pub(super) fn run(args: &Args, out: &Path) -> Result<(), Failure> {
     let [file] = args.files.as_slice() else { return Err(Failure::usage("--perfetto takes one file")) };
     let filter = args.filter()?;
     let mut outputs = Outputs::new(args.force);
-    outputs.reads(Path::new(file));
+    outputs.reads(file);
     let output = outputs.claim("--perfetto", out)?.open()?;
     let failed = |error| output.failed(&error);
     let mut writer = output.writer().and_then(|file| Writer::new(file, filter)).map_err(failed)?;

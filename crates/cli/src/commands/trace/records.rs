@@ -11,12 +11,13 @@ use plug::Models;
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::io::Write;
+use std::path::Path;
 
 pub(super) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     let mut out = stdout(args);
     for file in &args.files {
         if args.names_files() && !args.json {
-            writeln!(out, "==> {file} <==")?;
+            writeln!(out, "==> {} <==", file.display())?;
         }
         let sieve = args.sieve()?;
         let bad = if args.credits {
@@ -38,7 +39,7 @@ pub(super) fn append_json(object: &impl Serialize, line: &mut String) {
 /// Writes a line for each record that the sieve keeps, and says how many of the file could not be read.
 fn write_records(
     args: &Args,
-    file: &str,
+    file: &Path,
     mut sieve: Sieve,
     mut names: Names,
     out: &mut impl Write,
@@ -85,7 +86,7 @@ struct WithCredits<'a> {
 
 fn write_credits(
     args: &Args,
-    file: &str,
+    file: &Path,
     mut sieve: Sieve,
     mut ledgers: Ledgers,
     out: &mut impl Write,
@@ -112,7 +113,8 @@ fn write_credits(
     if unknown > 0 {
         out.flush()?;
         output::note(format_args!(
-            "{file}: credits of {unknown} TLPs are not known: captures with DLLPs from the start of the link on tell them"
+            "{}: credits of {unknown} TLPs are not known: captures with DLLPs from the start of the link on tell them",
+            file.display()
         ));
     }
     Ok(bad)

@@ -6,6 +6,7 @@ use crate::failure::Failure;
 use crate::output;
 use capture::Direction;
 use capture::series::{Report, Row, Series, WayRow};
+use std::path::Path;
 
 pub(super) fn run(args: &Args, interval: Interval) -> Result<(), Failure> {
     let format = args.format.unwrap_or(if args.json { Format::Json } else { Format::Text });
@@ -16,7 +17,7 @@ pub(super) fn run(args: &Args, interval: Interval) -> Result<(), Failure> {
     reports(args, format == Format::Json, |file| series(args, file, interval), print)
 }
 
-fn series(args: &Args, file: &str, interval: Interval) -> Result<Report, Failure> {
+fn series(args: &Args, file: &Path, interval: Interval) -> Result<Report, Failure> {
     let interval_ps = match interval {
         Interval::Automatic => None,
         Interval::Ps(ps) => Some(ps),
@@ -24,7 +25,7 @@ fn series(args: &Args, file: &str, interval: Interval) -> Result<Report, Failure
     let (mut series, mut sieve) = (Series::new(interval_ps, args.ledgers()), args.sieve()?);
     for_each_record(args, file, |record| {
         if sieve.keeps(record) {
-            series.add(record).map_err(|error| Failure::Run(format!("{file}: {error}")))?;
+            series.add(record).map_err(|error| Failure::Run(format!("{}: {error}", file.display())))?;
         } else {
             series.pass(record);
         }

@@ -6,12 +6,13 @@ use crate::failure::Failure;
 use crate::output;
 use capture::Stats;
 use capture::stats::Report;
+use std::path::Path;
 
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     reports(args, args.json, |file| stats(args, file), |report| output::text(&report.to_string()))
 }
 
-fn stats(args: &Args, file: &str) -> Result<Report, Failure> {
+fn stats(args: &Args, file: &Path) -> Result<Report, Failure> {
     let (mut stats, mut sieve) = (Stats::new(), args.sieve()?);
     for_each_record(args, file, |record| {
         if sieve.keeps(record) {

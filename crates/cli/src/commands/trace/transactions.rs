@@ -11,13 +11,14 @@ use capture::{Filter, Kind};
 use plug::Models;
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::path::Path;
 
 pub(super) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     let filter = args.filter()?;
     let mut out = stdout(args);
     for file in &args.files {
         if args.names_files() && !args.json {
-            writeln!(out, "==> {file} <==")?;
+            writeln!(out, "==> {} <==", file.display())?;
         }
         let (report, bad) =
             write_transactions(args, file, filter.as_ref(), OfRequests::new(models.registers()), &mut out)?;
@@ -36,7 +37,7 @@ pub(super) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
 
 fn write_transactions(
     args: &Args,
-    file: &str,
+    file: &Path,
     filter: Option<&Filter>,
     mut names: OfRequests,
     out: &mut impl Write,
