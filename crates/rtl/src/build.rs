@@ -10,18 +10,18 @@ use crate::runtime::Runtime;
 use crate::source::{self, Instance};
 use crate::standin;
 use crate::still::{StillClock, still_clocks};
+use crate::tool::{Tool, reason};
 use plug::file::{FileErrors, digest};
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
 use thiserror::Error;
 
 /// The C++ compiler, as errors name it.
 const COMPILER: &str = "the C++ compiler";
-/// Lines of a tool's complaint that are shown.
-const MOST_LINES: usize = 12;
-
 /// Where what a design prints is sent elsewhere.
 const PRINT_FILE: &str = "print.h";
 const PRINT: &str = include_str!("../verilog/print.h");
@@ -237,31 +237,45 @@ struct Build<'a> {
 impl Build<'_> {
     /// Has Verilator write C++, and the compiler make objects of it.
     fn verilate(&self, sources: &[PathBuf]) -> Result<(), BuildError> {
-        let (mut command, tool) = self.verilator();
-        command.args(["--cc", "--build", "-j", "0", "-O3", "--prefix", "Vriser_top"]);
+        let (tool, mut command) = self.verilator();
+        command.args(["--cc", "-j", "0", "-O3", "--prefix", "Vriser_top"]);
         command.args(["--x-assign", "unique", "--x-initial", "unique", "-Wno-style"]);
         command.args(["-CFLAGS", "-fPIC -O3 -DVL_USER_FATAL -DVL_USER_FINISH -DVL_USER_STOP"]);
         // The makefile runs in the folder below.
         command.args(["-CFLAGS", &format!("-fvisibility=hidden -include ../{PRINT_FILE}"), "-Mdir"]);
-        command.arg(self.objects).args(["-MAKEFLAGS", "OPT_FAST=-O3"]);
+        command.arg(self.objects);
         if self.waves {
             command.arg("--trace-fst");
         }
         self.add_sources(&mut command, sources);
-        self.run(command, "verilator", LOG, &tool)
+        self.run(&tool, command, "verilator", LOG)?;
+        self.make()
     }
 
-    /// Verilator, and its name.
-    fn verilator(&self) -> (Command, String) {
-        let tool = std::env::var("VERILATOR").unwrap_or_else(|_| "verilator".to_owned());
-        let mut command = Command::new(&tool);
+    /// Compiles what Verilator wrote. `verilator --build` would do so, but not in a folder with special characters in its path.
+    fn make(&self) -> Result<(), BuildError> {
+        // The rules of this file name the sources, without quotes. Verilator itself checks whether these have changed.
+        let _ = fs::remove_file(self.objects.join("Vriser_top__ver.d"));
+        let make = Tool::from_env("MAKE", "make");
+        let mut command = make.command();
+        let jobs = thread::available_parallelism().map_or(1, usize::from);
+        command.current_dir(self.objects).args(["-f", "Vriser_top.mk", &format!("-j{jobs}"), "OPT_FAST=-O3"]);
+        // Verilator's makefile refuses a folder with blanks in its path, but uses none of the path.
+        command.args(["CURDIR=.", &format!("CXX={}", compiler().for_make())]);
+        self.run(&make, command, COMPILER, "make.log")
+    }
+
+    /// Verilator, and a command that runs it.
+    fn verilator(&self) -> (Tool, Command) {
+        let tool = Tool::from_env("VERILATOR", "verilator");
+        let mut command = tool.command();
         command.args(["--top-module", standin::TOP, "-Wno-fatal", "-Wno-TIMESCALEMOD", "-Wno-PINMISSING"]);
-        (command, tool)
+        (tool, command)
     }
 
     /// Clocks without an edge, where this Verilator writes a netlist.
     fn still_clocks(&self, sources: &[PathBuf]) -> Result<Option<Vec<StillClock>>, BuildError> {
-        let (mut command, _) = self.verilator();
+        let (_, mut command) = self.verilator();
         let path = netlist(self.folder, self.waves);
         command.args(["--xml-only", "--flatten", "-Wno-lint", "-Wno-style", "--xml-output"]).arg(&path);
         command.arg("-Mdir").arg(self.objects);
@@ -276,7 +290,7 @@ impl Build<'_> {
     /// What a design's file says of its sources.
     fn add_sources(&self, command: &mut Command, sources: &[PathBuf]) {
         command.args(&self.design.verilator);
-        command.args(self.design.includes.iter().map(|path| format!("-I{}", self.base.join(path).display())));
+        command.args(self.design.includes.iter().map(|path| include(&self.base.join(path))));
         command.args(self.design.defines.iter().map(|(name, value)| format!("+define+{name}={value}")));
         command.arg("-v").arg(self.folder.join("riser_primitives.v"));
         command.arg(self.folder.join("riser_top.sv")).arg(self.folder.join("riser_block.sv")).args(sources);
@@ -324,7 +338,7 @@ impl Build<'_> {
         let library = library(self.folder, self.waves);
         let part = library.with_extension("so.part");
         let include = verilator_root(self.objects);
-        let tool = std::env::var("CXX").unwrap_or_else(|_| "c++".to_owned());
+        let tool = compiler();
         let flags = self.flags(&include);
         let runtime = Runtime {
             tool: tool.clone(),
@@ -333,9 +347,9 @@ impl Build<'_> {
             names: runtime(self.objects).collect(),
             header: (PRINT_FILE, PRINT),
         };
-        let compile = |command| self.run(command, COMPILER, "runtime.log", &tool);
-        let objects = runtime.objects(self.folder, compile)?;
-        let mut command = Command::new(&tool);
+        let objects =
+            runtime.objects(self.folder, |command| self.run(&tool, command, COMPILER, "runtime.log"))?;
+        let mut command = tool.command();
         command.args(flags).args(["-shared", "-Wl,-Bsymbolic", "-Wl,-z,defs"]);
         command.args([
             format!("-DRISER_ABI={ABI}"),
@@ -349,28 +363,43 @@ impl Build<'_> {
         command.args(["-x", "none"]);
         command.args(objects).arg(self.objects.join("Vriser_top__ALL.a"));
         command.args(["-lz", "-lpthread", "-o"]).arg(&part);
-        self.run(command, COMPILER, "compiler.log", &tool)?;
+        self.run(&tool, command, COMPILER, "compiler.log")?;
         fs::rename(&part, &library).map_err(|why| BuildError::File { path: library.clone(), why })?;
         Ok(library)
     }
 
-    /// Runs a tool, and keeps what it says in `log`.
-    fn run(&self, mut command: Command, name: &'static str, log: &str, tool: &str) -> Result<(), BuildError> {
-        let output = command.output().map_err(|why| BuildError::NoTool { tool: tool.to_owned(), why })?;
+    /// Runs a command of `tool`, and keeps what it says in `log`. `name` is the tool's in errors.
+    fn run(
+        &self,
+        tool: &Tool,
+        mut command: Command,
+        name: &'static str,
+        log: &str,
+    ) -> Result<(), BuildError> {
+        let output = command.output().map_err(|why| BuildError::NoTool { tool: tool.name(), why })?;
         let said = [&output.stdout[..], &output.stderr].concat();
         let log = self.folder.join(log);
         fs::write(&log, &said).map_err(|why| BuildError::File { path: log.clone(), why })?;
-        if output.status.success() {
-            return Ok(());
+        match output.status.success() {
+            true => Ok(()),
+            false => {
+                let said = reason(&String::from_utf8_lossy(&said), output.status);
+                Err(BuildError::Tool { tool: name, said, log })
+            }
         }
-        let said = String::from_utf8_lossy(&said).into_owned();
-        let errors: Vec<&str> = said
-            .lines()
-            .filter(|line| line.contains("rror") || line.contains("cannot find"))
-            .take(MOST_LINES)
-            .collect();
-        Err(BuildError::Tool { tool: name, said: errors.join("\n"), log })
     }
+}
+
+/// The C++ compiler.
+fn compiler() -> Tool {
+    Tool::from_env("CXX", "c++")
+}
+
+/// The option that has a folder searched for include files.
+fn include(folder: &Path) -> OsString {
+    let mut option = OsString::from("-I");
+    option.push(folder);
+    option
 }
 
 /// The parts of Verilator's own library that the design needs: a makefile that it has written says so.

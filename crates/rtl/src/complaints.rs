@@ -20,10 +20,13 @@ pub(crate) struct Complaint<'a> {
 pub(crate) fn complaints(log: &str) -> impl Iterator<Item = Complaint<'_>> {
     log.lines().filter_map(|line| {
         let (kind, rest) = line.strip_prefix("%Warning-")?.split_once(": ")?;
-        let (place, what) = rest.split_once(": ")?;
-        let mut parts = place.rsplitn(3, ':');
-        let (_column, line, path) = (parts.next()?, parts.next()?, parts.next()?);
-        Some(Complaint { kind, path, line: line.parse().ok()?, what })
+        // A path may have a colon and a blank too.
+        rest.match_indices(": ").find_map(|(end, _)| {
+            let mut parts = rest[..end].rsplitn(3, ':');
+            let (column, line, path) = (parts.next()?, parts.next()?, parts.next()?);
+            let (Ok(line), Ok(_)) = (line.parse(), column.parse::<usize>()) else { return None };
+            Some(Complaint { kind, path, line, what: &rest[end + 2..] })
+        })
     })
 }
 
@@ -81,13 +84,14 @@ mod tests {
         %Warning-WIDTH: a/b.v:16:3: Output port connection 'm_axis_rc_tdata' expects 128 bits on the pin connection, but pin connection's VARREF 'd' generates 256 bits.\n\
         %Warning-WIDTH: a/b.v:17:3: Input port connection 's_axis_rq_tkeep' expects 8 bits on the pin connection, but pin connection's VARREF 'ALL' generates 32 bits.\n\
         %Warning-UNOPTFLAT: a/b.v:20:8: Signal unoptimizable: Circular combinational logic: 'riser_top.riser_design.a'\n\
+        %Warning-WIDTH: a: b/c.v:21:3: Input port connection 's_axis_tx_tkeep' expects 8 bits on the pin connection, but pin connection's VARREF 'k' generates 4 bits.\n\
         %Warning-: odd\n%Warning-X: no place\n";
 
     #[test]
     fn a_log_is_read_by_lines() {
         let misfits: Vec<(&str, usize)> =
             complaints(LOG).filter(Complaint::is_misfit).map(|c| (c.path, c.line)).collect();
-        assert_eq!(misfits, [("a/b.v", 12), ("a/b.v", 16)]);
+        assert_eq!(misfits, [("a/b.v", 12), ("a/b.v", 16), ("a: b/c.v", 21)]);
         assert_eq!(loops(LOG), ["riser_top.riser_design.a (a/b.v:20)"]);
     }
 }

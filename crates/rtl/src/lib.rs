@@ -4,6 +4,7 @@
 //!
 //! - [`Design`]: the file of a design; [`build()`] makes a library of it, with Verilator;
 //! - [`Settings`]: the model `rtl` of a slot, which loads that;
+//! - `tool`, `runtime`: the programs that a build runs, and Verilator's own library;
 //! - `source`, `standin`: instances in Verilog, and what is written around them; `complaints`: what Verilator says of both; `netlist`,
 //!   `still`: clocks without an edge;
 //! - `block`, `signals`: the ports of vendors' blocks, as data;
@@ -41,6 +42,7 @@ mod standin;
 mod status;
 mod still;
 mod tlp_stream;
+mod tool;
 mod trail;
 mod transmit;
 mod trigger;

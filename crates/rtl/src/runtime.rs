@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Verilator's own library, compiled once for all designs: its objects are kept in the user's cache, by what they were made of. Never
-//! knows a design.
+//! knows a design, nor needs a cache that can be written.
 
+use crate::tool::Tool;
 use plug::file::digest;
 use std::fs;
 use std::io;
@@ -11,7 +12,7 @@ use std::process::Command;
 /// Files of Verilator's that its library is made of, and how it is compiled.
 pub(crate) struct Runtime {
     /// The C++ compiler.
-    pub(crate) tool: String,
+    pub(crate) tool: Tool,
     /// Arguments of it, but for the sources.
     pub(crate) flags: Vec<String>,
     /// The folder of the sources.
@@ -23,30 +24,43 @@ pub(crate) struct Runtime {
 }
 
 impl Runtime {
-    /// The objects; where there are none yet, `compile` runs a compiler that is to make them in a folder. Without a cache of the user's they
-    /// stand in `beside`.
+    /// Returns the objects. If there are none yet, `compile` runs a compiler that makes them in the user's cache, or in `beside` if there
+    /// is no cache, or none that can be written.
     ///
     /// # Errors
     /// Those of `compile`, and those of the file system with the path.
     pub(crate) fn objects<E>(
         &self,
         beside: &Path,
-        compile: impl FnOnce(Command) -> Result<(), E>,
+        compile: impl Fn(Command) -> Result<(), E>,
     ) -> Result<Vec<PathBuf>, E>
     where
         E: From<(PathBuf, io::Error)>,
     {
-        let kept = cache().unwrap_or_else(|| beside.to_owned()).join(self.key());
-        let objects = self.names.iter().map(|name| kept.join(name).with_extension("o")).collect();
+        let key = self.key();
+        let here = || self.folder(beside.join(&key), &compile);
+        let kept = match cache() {
+            // A full disk looks like a failure of the compiler.
+            Some(cache) => self.folder(cache.join(&key), &compile).or_else(|_| here()),
+            None => here(),
+        }?;
+        Ok(self.names.iter().map(|name| kept.join(name).with_extension("o")).collect())
+    }
+
+    /// Returns `kept`, with the objects in it.
+    fn folder<E>(&self, kept: PathBuf, compile: impl Fn(Command) -> Result<(), E>) -> Result<PathBuf, E>
+    where
+        E: From<(PathBuf, io::Error)>,
+    {
         if kept.is_dir() {
-            return Ok(objects);
+            return Ok(kept);
         }
         // Another build may be at the same: whoever is done first has made it.
         let part = kept.with_extension(std::process::id().to_string());
         let (header, text) = self.header;
         let ready = fs::create_dir_all(&part).and_then(|()| fs::write(part.join(header), text));
         ready.map_err(|why| (part.clone(), why))?;
-        let mut command = Command::new(&self.tool);
+        let mut command = self.tool.command();
         command.current_dir(&part).args(&self.flags).arg("-c");
         command.args(self.names.iter().map(|name| self.source(name)));
         let made = compile(command);
@@ -54,7 +68,7 @@ impl Runtime {
         let _ = fs::remove_dir_all(&part);
         match moved? {
             Err(why) if !kept.is_dir() => Err((kept, why).into()),
-            _ => Ok(objects),
+            _ => Ok(kept),
         }
     }
 
@@ -64,9 +78,9 @@ impl Runtime {
 
     /// What tells its objects from others: the compiler, its arguments, and the sources with the version that their headers say.
     fn key(&self) -> String {
-        let version = Command::new(&self.tool).arg("--version").output();
+        let version = self.tool.command().arg("--version").output();
         let mut all = version.map_or_else(|_| Vec::new(), |output| output.stdout);
-        for text in [&self.tool, &self.flags.join("\n"), self.header.1] {
+        for text in [&self.tool.name(), &self.flags.join("\n"), self.header.1] {
             all.extend_from_slice(text.as_bytes());
         }
         let sources = self.names.iter().map(|name| self.source(name));
@@ -79,9 +93,9 @@ impl Runtime {
     }
 }
 
-/// The cache of the user, where there is one.
+/// The cache of the user, if there is one. A relative path is invalid, and ignored (XDG Base Directory Specification 0.8).
 fn cache() -> Option<PathBuf> {
-    let of = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let of = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let folder = of("XDG_CACHE_HOME").or_else(|| Some(of("HOME")?.join(".cache")))?;
     Some(folder.join("riser/verilator"))
 }

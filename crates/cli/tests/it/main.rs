@@ -12,6 +12,8 @@ mod docs;
 mod endpoint_test;
 #[cfg(target_os = "linux")]
 mod environments;
+#[cfg(target_os = "linux")]
+mod environments_rtl;
 mod fit;
 mod guest;
 #[cfg(target_os = "linux")]

@@ -17,7 +17,7 @@ Examples:
 The lab has device = \"rtl\" and rtl.design = \"litepcie.toml\" in a slot. The design stays as it is. The module of the vendor's block is replaced by a stand-in with the ports that the design's instance has, and \
 primitives that are missing by what they do. All that is made goes below riser-rtl beside the file. The library's file goes to standard output; clocks that never have an edge go to standard error; --json prints one object: design, library, still_clocks.
 block.kind of the file is 7-series, virtex7-gen3, ultrascale or ultrascale-plus, or tlp-stream for a design without a vendor's block: TLPs as they are, to and from an instance of riser_tlp_stream.
-Needed are verilator (VERILATOR names another), a C++ compiler (CXX), make and zlib.";
+Needed are verilator (VERILATOR names another), a C++ compiler (CXX), make (MAKE) and zlib. These variables may have arguments: CXX=\"ccache g++\".";
 
 /// Build the library of a design, with Verilator
 #[derive(clap::Args)]
