@@ -40,6 +40,7 @@ pub(crate) struct Place {
     path: PathBuf,
     target: Target,
     force: bool,
+    part: Option<Part>,
 }
 
 /// A file that is being written. One that is dropped before [`finish`](Self::finish) was never there.
@@ -115,7 +116,7 @@ impl Outputs {
             Target::Standard => output::divert(),
             _ => {}
         }
-        Ok(Place { path: path.to_owned(), target, force: self.force })
+        Ok(Place { path: path.to_owned(), target, force: self.force, part: None })
     }
 
     /// A file that the command writes by itself: no other output may be there.
@@ -143,18 +144,32 @@ impl Outputs {
 }
 
 impl Place {
+    /// Makes the unfinished file, and the folders where it goes, so that a command which cannot write there fails before its work. A
+    /// pipe is opened by [`open`](Self::open) alone, which waits for its reader.
+    ///
+    /// # Errors
+    /// Those of the file system; another run writes the file.
+    pub(crate) fn prepare(mut self) -> Result<Place, Failure> {
+        if let Target::File { path, .. } = &self.target {
+            self.part = Some(Part::begin(path.clone(), self.force).map_err(|e| failed(&self.path, &e))?);
+        }
+        Ok(self)
+    }
+
     /// Begins to write, in folders that are made where they are not there.
     ///
     /// # Errors
     /// Those of the file system.
     pub(crate) fn open(self) -> Result<Output, Failure> {
-        let Place { path, target, force } = self;
+        let Place { path, target, force, part } = self;
         let to = match target {
             Target::Standard => output::standard().map(To::Direct),
             // A pipe; what is read by nobody has no end of waiting.
             Target::Device(Some(_)) => Ok(To::Direct(pipe::open(&path)?)),
             Target::Device(None) => OpenOptions::new().write(true).open(&path).map(To::Direct),
-            Target::File { path: target, .. } => Part::begin(target, force).map(To::Whole),
+            Target::File { path: target, .. } => {
+                part.map_or_else(|| Part::begin(target, force), Ok).map(To::Whole)
+            }
         };
         let to = to.map_err(|e| failed(&path, &e))?;
         Ok(Output { path, to })

@@ -105,6 +105,13 @@ impl Folder {
         Ok(Folder { path, record: Record { version: VERSION, riser, machine, experiments } })
     }
 
+    /// Makes the folder, and checks that files can be made in it.
+    pub(super) fn prepare(&self) -> Result<(), SuiteError> {
+        let path = self.path.join(format!("{}.part", std::process::id()));
+        let made = fs::create_dir_all(&self.path).and_then(|()| fs::File::create(&path));
+        made.and_then(|_| fs::remove_file(&path)).map_err(|e| failed(&self.path, &e))
+    }
+
     /// True where the experiment's files are all there, made with the same parameters, and may stay.
     ///
     /// # Errors

@@ -172,6 +172,9 @@ impl Suite {
                 let measured = rows.iter().map(|_| None).collect();
                 items.push(Item { machine, experiment, parameters, rows, measured, missing, files });
             }
+            if items.last().is_some_and(|item| item.machine == machine) {
+                folder.prepare()?;
+            }
         }
         Ok(items)
     }

@@ -260,7 +260,8 @@ fn files(args: &Args) -> Result<Option<[Place; 2]>, Failure> {
     let mut outputs = Outputs::new(args.force);
     reads_profiles(args, &mut outputs);
     let mut claim = |name: &str| outputs.claim("-o", &folder.join(name));
-    Ok(Some([claim("results.json")?, claim("results.csv")?]))
+    let [json, csv] = [claim("results.json")?, claim("results.csv")?];
+    Ok(Some([json.prepare()?, csv.prepare()?]))
 }
 
 /// Profiles that are files are inputs.

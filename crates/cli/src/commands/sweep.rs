@@ -11,7 +11,6 @@ use crate::{interrupt, output, progress};
 use clap::builder::RangedU64ValueParser;
 use plug::Models;
 use std::ffi::OsString;
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -177,9 +176,8 @@ fn claim(args: &Args, path: &Path, sweep: &Sweep) -> Result<Files, Failure> {
     }
     outputs.claim_own("-o", &journal)?;
     let [parquet, page] = [PARQUET, PAGE].map(|name| outputs.claim("-o", &folder.join(name)));
-    let files = Files { parquet: parquet?, page: page?, folder: folder.clone() };
-    fs::create_dir_all(&folder).map_err(|e| Failure::Run(format!("{}: {e}", folder.display())))?;
-    Ok(files)
+    let (parquet, page) = (parquet?, page?);
+    Ok(Files { parquet: parquet.prepare()?, page: page.prepare()?, folder })
 }
 
 fn write(files: Files, run: &Run<'_>) -> Result<(), Failure> {

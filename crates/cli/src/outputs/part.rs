@@ -3,6 +3,8 @@
 //! Never asks where a file may be.
 
 use crate::interrupt;
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -32,11 +34,17 @@ impl Part {
     /// In the folder of `target`, which is made where it is not there.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// Those of the file system; another run writes `target`.
     pub(super) fn begin(target: PathBuf, force: bool) -> io::Result<Part> {
         let folder = target.parent().unwrap_or(Path::new("/"));
         fs::create_dir_all(folder)?;
-        let file = WorkFile::begin(folder, &prefix(target.file_name().unwrap_or_default()), SUFFIX)?;
+        let prefix = prefix(target.file_name().unwrap_or_default());
+        let file = WorkFile::begin(folder, &prefix, SUFFIX)?;
+        // Some file systems have no locks.
+        let _ = flock(file.file()?, FlockOperation::NonBlockingLockExclusive);
+        if others(folder, &prefix)?.any(|path| path != file.path() && is_locked(&path)) {
+            return Err(io::Error::new(io::ErrorKind::ResourceBusy, "another run is writing this file"));
+        }
         if let Ok(old) = fs::metadata(&target) {
             file.file()?.set_permissions(old.permissions())?;
         }
@@ -78,6 +86,23 @@ fn prefix(name: &OsStr) -> OsString {
     let mut prefix = OsStr::from_bytes(&bytes[..end]).to_os_string();
     prefix.push(".");
     prefix
+}
+
+/// Unfinished files of this prefix. Those of runs that were killed are among them.
+fn others(folder: &Path, prefix: &OsStr) -> io::Result<impl Iterator<Item = PathBuf>> {
+    let prefix = prefix.as_bytes().to_owned();
+    let is_one = move |name: &[u8]| {
+        let random = name.strip_prefix(&*prefix).and_then(|rest| rest.strip_suffix(SUFFIX.as_bytes()));
+        random.is_some_and(|random| random.len() == RANDOM)
+    };
+    let entries = fs::read_dir(folder)?.flatten();
+    Ok(entries.filter(move |entry| is_one(entry.file_name().as_bytes())).map(|entry| entry.path()))
+}
+
+/// Whether a run that is alive writes it.
+fn is_locked(path: &Path) -> bool {
+    let tried = File::open(path).map(|file| flock(file, FlockOperation::NonBlockingLockShared));
+    matches!(tried, Ok(Err(Errno::WOULDBLOCK)))
 }
 
 /// A file that is gone when the command ends, however it ends.

@@ -369,6 +369,37 @@ fn a_pipe_without_a_reader_is_no_trap() {
     assert_eq!(names(&folder.join("out")), ["results.json"]);
 }
 
+/// A run that cannot write its results fails before it measures.
+#[test]
+fn outputs_are_claimed_before_the_work() {
+    let folder = folder("claimed");
+    fs::copy(lab("ping.toml"), folder.join("ping.toml")).unwrap();
+    // No file can be made in it, by anybody.
+    for line in [
+        "bench --suite LAT_RD --size 64 --transfers 10 -o /proc/1/z",
+        "paper gem5-mmio --svg /proc/1/z",
+        &format!("{SUITE} -o /proc/1/z"),
+    ] {
+        let refused = riser_in(&folder, line);
+        assert_eq!((refused.code, refused.stdout.as_str()), (1, ""), "{line}");
+        assert!(refused.stderr.starts_with("riser: /proc/1/z"), "{line}: {}", refused.stderr);
+    }
+    let mut first = running(&folder, &["--capture", "z.pcapng"], 1 << 18);
+    for force in ["", "--force"] {
+        let second = riser_in(&folder, &format!("run endless.toml --capture z.pcapng {force}"));
+        assert_eq!(
+            (second.code, second.stderr.as_str()),
+            (1, "riser: z.pcapng: another run is writing this file\n")
+        );
+    }
+    assert_eq!(riser_in(&folder, "run ping.toml --capture other.pcapng").code, 0);
+    first.kill().unwrap();
+    first.wait().unwrap();
+    // What a killed run has left stands in nobody's way.
+    assert_eq!(parts(&folder).len(), 1);
+    assert_eq!(riser_in(&folder, "run ping.toml --capture z.pcapng").code, 0);
+}
+
 #[test]
 fn a_second_ctrl_c_ends_at_once() {
     let folder = folder("twice");

@@ -278,7 +278,7 @@ fn page(args: &Args, suite: &Suite) -> Result<Option<Place>, Failure> {
     for path in suite.files() {
         outputs.claim_own("-o", &path)?;
     }
-    outputs.claim_if("--html", args.public.html.as_deref())
+    outputs.claim_if("--html", args.public.html.as_deref())?.map(Place::prepare).transpose()
 }
 
 /// The page of all that the folder holds.

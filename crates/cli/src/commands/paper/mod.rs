@@ -58,6 +58,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let mut outputs = Outputs::new(args.force);
     let svg = outputs.claim_if("--svg", args.svg.as_deref())?;
     let html = outputs.claim_if("--html", args.html.as_deref())?;
+    let (svg, html) = (svg.map(Place::prepare).transpose()?, html.map(Place::prepare).transpose()?);
     let pictures = args.svg.is_some() || args.html.is_some();
     let reports = match args.name.as_deref() {
         None if pictures => return Err(Failure::usage("--svg and --html draw one experiment: name it")),
