@@ -25,7 +25,7 @@ use std::process::ExitCode;
 
 /// A PCI Express slot in software: write a device, watch its packets, measure how fast it will be.
 #[derive(Parser)]
-#[command(name = "riser", version, propagate_version = true, after_help = EXAMPLE)]
+#[command(name = "riser", version = env!("RISER_VERSION"), propagate_version = true, after_help = EXAMPLE)]
 struct Cli {
     #[command(subcommand)]
     command: commands::Command,

@@ -21,7 +21,7 @@ Writes a crate that compiles: a device with registers, a doorbell, DMA and an MS
 a lab, a test, and a main that is all of `riser` with this device beside riser's own: `cargo run -- run labs/my-device.toml`. \
 docs/tutorial.md goes through it. Beside it, a driver for Linux, a test of it in a guest, and a workflow for CI, which \
 docs/drivers.md goes through.
-riser is not on crates.io yet, so that the crate depends on riser's repository, or with --riser on a checkout.
+riser is not on crates.io yet, so that the crate depends on riser's repository at this riser's commit, or with --riser on a checkout.
 --json prints one object: name, path, files: [...].";
 
 /// Write a crate with a device of your own: device, driver, lab and test
@@ -168,7 +168,7 @@ fn body(text: &str) -> &str {
     }
 }
 
-/// The manifest, with riser at `checkout`, or else at its repository.
+/// The manifest, with riser at `checkout`, or else at its repository, pinned to the commit that this command is built from.
 fn manifest(name: &str, checkout: Option<&Path>) -> String {
     let text = MANIFEST.1.split_once("[package]").map_or(MANIFEST.1, |(_, package)| package);
     let text = match checkout {
@@ -178,7 +178,11 @@ fn manifest(name: &str, checkout: Option<&Path>) -> String {
             text.replace(CRATES, &format!("path = {}", path.trim_end_matches('"')))
         }
         None => {
-            let git = format!("git = \"{}\"", env!("CARGO_PKG_REPOSITORY"));
+            let rev = match env!("RISER_COMMIT") {
+                "" => String::new(),
+                commit => format!(", rev = \"{commit}\""),
+            };
+            let git = format!("git = \"{}\"{rev}", env!("CARGO_PKG_REPOSITORY"));
             let lines = text.lines().map(|line| match line.split_once(CRATES) {
                 Some((before, after)) => {
                     format!("{before}{git}{}\n", after.split_once('"').map_or("", |(_, rest)| rest))

@@ -2,6 +2,7 @@
 //! What holds for every command: help with an example, exit statuses, where errors go. Never tests a result.
 
 use crate::common::{riser, riser_ok};
+use std::process::Command;
 
 /// The commands and those below them, as their help lists them.
 fn commands(path: &[&str], found: &mut Vec<Vec<String>>) {
@@ -129,7 +130,14 @@ fn errors_do_not_echo_all_that_was_given() {
 
 #[test]
 fn version() {
-    assert_eq!(riser_ok(&["--version"]), concat!("riser ", env!("CARGO_PKG_VERSION"), "\n"));
+    let head = Command::new("git").args(["rev-parse", "HEAD"]).output();
+    let version = match head {
+        Ok(head) if head.status.success() => {
+            format!("{} ({})", env!("CARGO_PKG_VERSION"), String::from_utf8_lossy(&head.stdout[..12]))
+        }
+        _ => env!("CARGO_PKG_VERSION").to_owned(),
+    };
+    assert_eq!(riser_ok(&["--version"]), format!("riser {version}\n"));
 }
 
 #[test]
