@@ -53,6 +53,24 @@ fn without_middle(text: &str, most: usize) -> String {
     format!("{head}[... {} characters ...]{tail}", all - first - last)
 }
 
+/// Bytes of an unknown key that may be a slip of the pen.
+const MAX_KEY_BYTES: usize = 64;
+
+/// `message`, and where it is one of the TOML reader's on an unknown word, the legal word that is meant: one that differs in a third of
+/// its letters at most.
+fn suggested(message: String) -> String {
+    let is_unknown = ["unknown field `", "unknown variant `"].iter().any(|begin| message.contains(begin));
+    let mut words = message.split('`').skip(1).step_by(2);
+    let Some(given) = words.next().filter(|given| is_unknown && given.len() <= MAX_KEY_BYTES) else {
+        return message;
+    };
+    let nearest = words.map(|legal| (strsim::osa_distance(given, legal), legal)).min();
+    match nearest.filter(|(distance, _)| *distance <= given.len() / 3) {
+        Some((_, legal)) => format!("{message}; did you mean `{legal}`?"),
+        None => message,
+    }
+}
+
 /// An error in a lab file or a profile: one message that names the place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FileError {
@@ -71,7 +89,7 @@ pub struct FileError {
 impl FileError {
     /// An error of the file as a whole.
     pub fn whole(path: &Path, message: impl Into<String>) -> FileError {
-        let message = brief(&message.into()).into_owned();
+        let message = brief(&suggested(message.into())).into_owned();
         FileError { path: path.into(), place: None, line: None, message, is_setting: false }
     }
 
@@ -183,6 +201,21 @@ mod tests {
         let text = "version = 1\nlanes = 3\n";
         let error = FileError::at(Path::new("a.toml"), text, 20..21, "3 lanes");
         assert_eq!(error.to_string(), "a.toml:2:9: 3 lanes\n2 | lanes = 3\n            ^");
+    }
+
+    #[test]
+    fn an_unknown_word_has_the_one_that_is_meant() {
+        for (message, suggestion) in [
+            ("unknown field `nmbers`, expected one of `step`, `numbers`", "; did you mean `numbers`?"),
+            ("unknown field `lnaes`, expected `lanes`", "; did you mean `lanes`?"),
+            ("unknown variant `drpo`, expected one of `drop`, `double`", "; did you mean `drop`?"),
+            ("unknown field `colour`, expected one of `step`, `numbers`", ""),
+            ("unknown field `a`, there are no fields", ""),
+            ("unknown field ``, expected `b`", ""),
+            ("`lnaes` of 3: legal are `lanes`", ""),
+        ] {
+            assert_eq!(FileError::whole(Path::new("a"), message).message, format!("{message}{suggestion}"));
+        }
     }
 
     #[test]
