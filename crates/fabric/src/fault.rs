@@ -129,6 +129,17 @@ pub struct FaultRule {
     pub chance: Option<u64>,
     /// What happens to the frame.
     pub action: FaultAction,
+    /// When the rule ends.
+    pub limit: FaultLimit,
+}
+
+/// When a rule ends; by default it never does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct FaultLimit {
+    /// Number of frames that suffer at most.
+    pub count: Option<u64>,
+    /// Time from the start of the rule in which frames that arrive suffer.
+    pub duration: Option<Duration>,
 }
 
 impl FrameKind {
@@ -265,6 +276,9 @@ pub(crate) struct Cut {
 struct RuleState {
     rule: FaultRule,
     seen: u64,
+    suffered: u64,
+    /// Frames that arrive later do not suffer.
+    until: Time,
 }
 
 /// The faults of one direction of one link.
@@ -281,33 +295,41 @@ const MAX_FLIPS: u32 = 16;
 
 impl Faults {
     pub(crate) fn new(rules: Vec<FaultRule>, bit_error_rate: u64, seed: u64) -> Faults {
-        let rules = rules.into_iter().map(|rule| RuleState { rule, seen: 0 }).collect();
+        let rules = rules.into_iter().map(|rule| RuleState::new(rule, Time::ZERO)).collect();
         let rng = Xoshiro256PlusPlus::seed_from_u64(seed);
         Faults { rules, bit_error_rate, rng, not_before: Time::ZERO }
     }
 
     /// Adds a rule, which counts from the next frame on.
-    pub(crate) fn push(&mut self, rule: FaultRule) {
-        self.rules.push(RuleState { rule, seen: 0 });
+    pub(crate) fn push(&mut self, rule: FaultRule, now: Time) {
+        self.rules.push(RuleState::new(rule, now));
     }
 
-    /// True if no frame can ever suffer, which keeps the hot path short.
+    /// Ends all rules.
+    pub(crate) fn clear(&mut self) {
+        self.rules.clear();
+    }
+
+    /// True if no frame can suffer unless a rule is added, which keeps the hot path short.
     pub(crate) fn none(&self) -> bool {
-        self.rules.is_empty() && self.bit_error_rate == 0
+        self.rules.is_empty() && self.bit_error_rate == 0 && self.not_before == Time::ZERO
     }
 
-    /// The verdict on `frame`. All rules see it as it was sent; their alterations then follow each other.
+    /// The verdict on `frame`, which arrives at `arrival` if no rule delays it. All rules see it as it was sent; their alterations
+    /// then follow each other.
     #[cold]
-    pub(crate) fn judge(&mut self, frame: Frame<&Tlp>) -> Verdict {
+    pub(crate) fn judge(&mut self, frame: Frame<&Tlp>, arrival: Time) -> Verdict {
         let mut verdict = Verdict::default();
         let mut flips = self.bit_errors(frame.bit_len());
         for at in 0..self.rules.len() {
-            let Some((action, chance)) = self.rules[at].hit(frame) else { continue };
+            let Some((action, chance)) = self.rules[at].hit(frame, arrival) else { continue };
             if chance.is_none_or(|chance| self.rng.next_u64() < chance) {
+                self.rules[at].suffered += 1;
                 flips = flips.max(u32::from(action == FaultAction::Corrupt));
                 verdict.add(action, frame);
             }
         }
+        self.rules.retain(|state| !state.is_over(arrival));
         if flips != 0 {
             let bits = verdict.bit_len(frame);
             let damage = (0..flips).map(|_| self.bit(bits)).collect();
@@ -370,8 +392,17 @@ impl Verdict {
 }
 
 impl RuleState {
-    fn hit(&mut self, frame: Frame<&Tlp>) -> Option<(FaultAction, Option<u64>)> {
-        if !self.rule.kind.matches(frame) {
+    fn new(rule: FaultRule, now: Time) -> RuleState {
+        let until = rule.limit.duration.map_or(Time::MAX, |duration| now + duration);
+        RuleState { rule, seen: 0, suffered: 0, until }
+    }
+
+    fn is_over(&self, arrival: Time) -> bool {
+        arrival > self.until || self.rule.limit.count.is_some_and(|count| self.suffered >= count)
+    }
+
+    fn hit(&mut self, frame: Frame<&Tlp>, arrival: Time) -> Option<(FaultAction, Option<u64>)> {
+        if self.is_over(arrival) || !self.rule.kind.matches(frame) {
             return None;
         }
         self.seen += 1;

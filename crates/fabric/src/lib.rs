@@ -44,7 +44,9 @@ pub use fabric::{
     Above, Fabric, FabricConfig, HostConfig, LinkName, MAX_HOSTS, NoHost, RunTotals, SlotConfig, SwitchSlot,
     TopologyError,
 };
-pub use fault::{Alteration, FaultAction, FaultRule, FrameKind, InternalError, TlpFilter, TlpType};
+pub use fault::{
+    Alteration, FaultAction, FaultLimit, FaultRule, FrameKind, InternalError, TlpFilter, TlpType,
+};
 pub use ledger::{AccountTotals, MAX_ACCOUNTS};
 pub use memory_system::MemoryCounters;
 pub use profile::HostProfile;

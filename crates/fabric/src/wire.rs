@@ -104,10 +104,12 @@ impl PortState {
         arrival: Time,
         queue: &mut SortedQueue,
     ) -> Option<Cut> {
-        let verdict = self.faults.judge(frame);
+        let verdict = self.faults.judge(frame, arrival);
         let arrival = (arrival + verdict.delay).max(self.faults.not_before);
         if verdict.delay > Duration::ZERO {
             self.faults.not_before = arrival;
+        } else if self.faults.not_before < arrival {
+            self.faults.not_before = Time::ZERO;
         }
         sent.frame = verdict.dllp.map_or(sent.frame, Frame::Dllp);
         if verdict.dropped || verdict.harm.is_some() {

@@ -39,6 +39,12 @@ pub struct Fault {
     /// Then each that comes this many later, TLPs that are sent again included. Without it, no other.
     #[serde(default)]
     pub every: u64,
+    /// Number of frames that suffer at most. Default: no limit.
+    #[schemars(with = "Option<u64>", range(min = 1))]
+    pub count: Option<Spanned<u64>>,
+    /// Milliseconds in which frames suffer, from the start of the run, or from the command `lab fault` on. Default: no limit.
+    #[schemars(with = "Option<u64>", range(min = 1, max = 1_000_000_000))]
+    pub for_ms: Option<Spanned<u64>>,
     /// Chance with which each of these suffers, 0 to 1. Default: 1.
     pub probability: Option<Chance>,
     /// What happens to it.

@@ -6,9 +6,10 @@ use crate::hotplug::Plan;
 use crate::read::{Checked, Wrong, check_known, found, wrong};
 use crate::schema::Lab;
 use fabric::{
-    Alteration, Direction, FaultAction, FaultRule, FrameKind, InternalError, LinkChange, LinkEvent, LinkId,
-    TlpFilter,
+    Alteration, Direction, FaultAction, FaultLimit, FaultRule, FrameKind, InternalError, LinkChange,
+    LinkEvent, LinkId, TlpFilter,
 };
+use plug::file::Schema;
 use tlp::{Class, Duration, Status, Tag, Time};
 use toml::Spanned;
 
@@ -149,11 +150,42 @@ fn check_fault(lab: &Lab, fault: &Fault) -> Vec<Wrong> {
     found([check_name(lab, &fault.slot), check_nth(fault), check_filter(fault), check_parameters(fault)])
 }
 
+/// Reads a fault that is no part of a file, as `KEY = VALUE, ...`, and checks all but its link.
+///
+/// # Errors
+/// The first that is wrong, and what is legal.
+pub(crate) fn read_command(keys: &str) -> Result<Fault, String> {
+    #[derive(serde::Deserialize)]
+    struct Holder<T> {
+        fault: T,
+    }
+    let text = format!("fault = {{ {keys} }}");
+    let wrong = |e: toml::de::Error| e.message().to_owned();
+    let Holder { fault } = toml::from_str::<Holder<Fault>>(&text).map_err(wrong)?;
+    check_command(&fault)?;
+    let Holder { fault: given } = toml::from_str::<Holder<serde_json::Value>>(&text).map_err(wrong)?;
+    let outside = Schema::shared::<Fault>().check(&given).into_iter().next();
+    outside.map_or(Ok(fault), |outside| Err(outside.message))
+}
+
+/// Lists the keys of a fault with their legal values, those first that it must have; `names` are those of slots and switches.
+pub(crate) fn legal_keys(names: &str) -> String {
+    let schema = Schema::shared::<Fault>();
+    let must = schema.required();
+    let of = |key: &&str| match *key {
+        "slot" => format!("slot ({names})"),
+        key => format!("{key} ({})", schema.legal(&[key.to_owned()]).unwrap_or_default()),
+    };
+    let list = |keys: &[&str]| keys.iter().map(of).collect::<Vec<_>>().join(", ");
+    let more: Vec<&str> = schema.keys("").into_iter().filter(|key| !must.contains(key)).collect();
+    format!("{}, and if wanted {}", list(&must), list(&more))
+}
+
 /// Checks a fault that is no part of a file, but for its link.
 ///
 /// # Errors
 /// The first that is wrong, and what is legal.
-pub(crate) fn check_command(fault: &Fault) -> Result<(), String> {
+fn check_command(fault: &Fault) -> Result<(), String> {
     let all = [check_nth(fault), check_filter(fault), check_parameters(fault)];
     all.into_iter().collect::<Checked>().map_err(|wrong| wrong.message)
 }
@@ -243,6 +275,10 @@ pub(crate) fn rule(fault: &Fault, link: LinkId) -> FaultRule {
         every: fault.every,
         chance: fault.probability.map(|p| p.0),
         action: action(fault),
+        limit: FaultLimit {
+            count: fault.count.as_ref().map(|count| *count.get_ref()),
+            duration: fault.for_ms.as_ref().map(|ms| Duration::from_ms(*ms.get_ref())),
+        },
     }
 }
 
@@ -332,8 +368,10 @@ pub(crate) fn draw(fault: &Fault) -> String {
         every => format!("the {}, then every {}", ordinal(nth), ordinal(every)),
     };
     let some = if fault.probability.is_some() { ", some of them" } else { "" };
+    let most = fault.count.as_ref().map_or(String::new(), |count| format!(", {} at most", count.get_ref()));
+    let ms = fault.for_ms.as_ref().map_or(String::new(), |ms| format!(", for {} ms", ms.get_ref()));
     let (slot, frames, done) = (fault.slot.get_ref(), frames(fault), done(*fault.action.get_ref()));
-    format!("fault on {slot}, {direction}: {frames} {done}, {which}{some}")
+    format!("fault on {slot}, {direction}: {frames} {done}, {which}{some}{most}{ms}")
 }
 
 /// `outage of nic from 5 us to 9 us: cut`.

@@ -73,7 +73,16 @@ impl Fabric {
             Direction::Downstream => Side::Device,
         };
         if let Some(state) = self.ports.get_mut(PortId::new(rule.link, into).index()) {
-            state.faults.push(rule);
+            state.faults.push(rule, self.now);
+        }
+    }
+
+    /// Ends all fault rules of a link, in both directions. A link that is cut stays so, and its bit error rate stays.
+    pub fn clear_faults(&mut self, link: LinkId) {
+        for side in [Side::Root, Side::Device] {
+            if let Some(state) = self.ports.get_mut(PortId::new(link, side).index()) {
+                state.faults.clear();
+            }
         }
     }
 

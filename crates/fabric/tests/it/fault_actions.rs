@@ -9,8 +9,8 @@ use device::{DmaError, Io};
 use endpoint::EndpointLimits;
 use link::Counters;
 use riser_fabric::{
-    Alteration, Direction, Fabric, FaultAction, FaultRule, FrameKind, Limits, LinkId, PortId, RootCounters,
-    Side, Stop, TlpFilter, TlpType,
+    Alteration, Direction, Fabric, FaultAction, FaultLimit, FaultRule, FrameKind, Limits, LinkId, PortId,
+    RootCounters, Side, Stop, TlpFilter, TlpType,
 };
 use tlp::{Bdf, Class, Duration, Rate, Status, Tag, Time};
 
@@ -52,7 +52,16 @@ fn copy(rate: Rate, rules: &[FaultRule]) -> (Fabric, Ended) {
 }
 
 fn rule(direction: Direction, kind: FrameKind, nth: u64, action: FaultAction) -> FaultRule {
-    FaultRule { link: LinkId(0), direction, kind, nth, every: 0, chance: None, action }
+    FaultRule {
+        link: LinkId(0),
+        direction,
+        kind,
+        nth,
+        every: 0,
+        chance: None,
+        action,
+        limit: Default::default(),
+    }
 }
 
 fn of_type(ty: TlpType) -> FrameKind {
@@ -226,4 +235,17 @@ fn a_chance_is_drawn_from_the_seed() {
     let (doubled, _) = run();
     assert!((1..=4).contains(&doubled), "{doubled} of 5");
     assert_eq!(run(), run());
+}
+
+#[test]
+fn a_rule_ends_after_its_count() {
+    let limit = FaultLimit { count: Some(2), duration: None };
+    let twice = FaultRule {
+        every: 1,
+        limit,
+        ..rule(Upstream, FrameKind::Class(Class::Posted), 1, FaultAction::Double)
+    };
+    let (mut fabric, _) = copy(Rate::Gt8, &[twice]);
+    assert_eq!(fabric.run(Limits::default()), Stop::Finished);
+    assert_eq!(counters(&fabric, Side::Root).duplicate_tlps, 2);
 }

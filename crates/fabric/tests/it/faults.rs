@@ -21,7 +21,16 @@ fn copy(rules: &[(Direction, FrameKind, u64, u64, FaultAction)]) -> (Fabric, Tol
     let mut system = System::new();
     system.memory.write(0x4000, &bytes(9, LEN.into())).unwrap();
     for &(direction, kind, nth, every, action) in rules {
-        system.faults.push(FaultRule { link: LinkId(0), direction, kind, nth, every, chance: None, action });
+        system.faults.push(FaultRule {
+            link: LinkId(0),
+            direction,
+            kind,
+            nth,
+            every,
+            chance: None,
+            action,
+            limit: Default::default(),
+        });
     }
     let ended = Told::new();
     let told = ended.clone();

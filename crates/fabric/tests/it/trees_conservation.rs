@@ -108,6 +108,7 @@ fn headers_that_come_together_go_through_once() {
             every: 0,
             chance: None,
             action: FaultAction::Delay(Duration::from_us(1)),
+            limit: Default::default(),
         };
         let nodes = leaf_0(&[Kind::WritePeer(1), Kind::ReadPeer(1), Kind::WriteHost], 90);
         let case = Case::by_hand(pair(), nodes, vec![fault], Vec::new(), Trouble::Frames);

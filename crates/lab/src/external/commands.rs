@@ -10,9 +10,9 @@
 //! attention NAME              somebody presses the slot's attention button
 //! speed NAME GEN LANES        the link retrains, and has that generation and as many lanes from then on
 //! fault KEY = VALUE, ...      a fault, as [[fault]] of a lab has it; frames are counted from now on
+//! clear [NAME]                faults end, those of the lab's file too: of one link, or all
 //! ```
 
-use crate::fault_schema::Fault;
 use crate::schema::{Hanging, Lab};
 use crate::{faults, links};
 use fabric::{Fabric, FaultRule, LinkChange, LinkEvent, LinkId};
@@ -26,8 +26,17 @@ use tlp::{Duration, Rate, Time, Width};
 pub const LINKS: &str = "links";
 /// Most bytes of a command.
 pub const MAX_COMMAND_BYTES: usize = 4096;
-/// The commands.
-pub(crate) const VERBS: &str = "cut, restore, remove, insert, attention, speed, fault";
+/// The commands, with what follows each.
+pub(crate) const FORMS: [&str; 8] = [
+    "cut NAME [MICROSECONDS]",
+    "restore NAME",
+    "remove NAME",
+    "insert NAME",
+    "attention NAME",
+    "speed NAME GEN LANES",
+    "fault KEY = VALUE, ...",
+    "clear [NAME]",
+];
 
 /// The place of commands; clones are handles on the same.
 #[derive(Clone, Default)]
@@ -62,6 +71,7 @@ enum Act {
     /// After so long.
     Link(Duration, LinkId, LinkChange),
     Fault(FaultRule),
+    Clear(LinkId),
 }
 
 impl Commands {
@@ -87,6 +97,7 @@ impl Commands {
         let acts = match verb {
             "fault" => self.fault(rest)?,
             "speed" => self.speed(rest)?,
+            "clear" => self.clear(rest)?,
             _ => self.link(verb, rest)?,
         };
         Ok(LabCommand { text: text.to_owned(), acts })
@@ -100,7 +111,7 @@ impl Commands {
             "remove" => LinkChange::Remove,
             "insert" => LinkChange::Insert,
             "attention" => LinkChange::PressAttention,
-            _ => return Err(format!("no command `{verb}`: legal are {VERBS}")),
+            _ => return Err(format!("no command `{verb}`: legal are {}", FORMS.join("; "))),
         };
         let name = words.next().ok_or_else(|| format!("{verb}: of what? There are {}", self.names()))?;
         let (link, Known { hot_plug, controls, .. }) = self.find(name)?;
@@ -142,17 +153,20 @@ impl Commands {
     }
 
     fn fault(&self, rest: &str) -> Result<Vec<Act>, String> {
-        #[derive(serde::Deserialize)]
-        struct Holder {
-            fault: Fault,
-        }
         let rest = rest.trim();
         let keys = rest.strip_prefix('{').and_then(|keys| keys.strip_suffix('}')).unwrap_or(rest);
-        let text = format!("fault = {{ {keys} }}");
-        let Holder { fault } = toml::from_str(&text).map_err(|e| format!("fault: {}", e.message()))?;
+        let wrong = |why: String| format!("fault: {why}; legal are {}", faults::legal_keys(&self.names()));
+        let fault = faults::read_command(keys).map_err(wrong)?;
         let (link, _) = self.find(fault.slot.get_ref())?;
-        faults::check_command(&fault).map_err(|message| format!("fault: {message}"))?;
         Ok(vec![Act::Fault(faults::rule(&fault, link))])
+    }
+
+    /// Ends the faults of the link that is named, or of all.
+    fn clear(&self, rest: &str) -> Result<Vec<Act>, String> {
+        match rest.trim() {
+            "" => Ok((0..self.0.links.len()).map(|n| Act::Clear(LinkId(n as u32))).collect()),
+            name => Ok(vec![Act::Clear(self.find(name)?.0)]),
+        }
     }
 
     fn find(&self, name: &str) -> Result<(LinkId, &Known), String> {
@@ -171,6 +185,7 @@ impl Commands {
         for act in self.0.taken.take() {
             match act {
                 Act::Fault(rule) => fabric.add_fault(rule),
+                Act::Clear(link) => fabric.clear_faults(link),
                 Act::Link(after, link, change) => {
                     fabric.schedule(LinkEvent { at: fabric.now() + after, link, change });
                 }

@@ -21,7 +21,7 @@ mod replay;
 pub mod tlps;
 
 pub use clock::{Clock, Lag, SLICE_EVENTS};
-pub(crate) use commands::VERBS;
+pub(crate) use commands::FORMS;
 pub use commands::{Commands, LINKS, LabCommand, MAX_COMMAND_BYTES};
 pub use driver::{Door, Driver};
 pub use record::{RecordSize, RecordedLab};

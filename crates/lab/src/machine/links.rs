@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Commands to the links of a lab, by a Unix socket: each line is one, and is answered by a line, `ok` or `error: WHY`. What they are
-//! says [`Commands`]; `time` is answered by the fabric's picoseconds, `help` by the names of commands.
+//! says [`Commands`]; `time` is answered by the fabric's picoseconds, `help` by the commands.
 
 use super::serve::Keeper;
-use crate::external::{Commands, Door, Driver, MAX_COMMAND_BYTES, VERBS};
+use crate::external::{Commands, Door, Driver, FORMS, MAX_COMMAND_BYTES};
 use guest::listener::{ListenError, Listener};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -96,7 +96,8 @@ impl Client {
         while let Some(end) = self.line.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = self.line.drain(..=end).collect();
             let line = String::from_utf8_lossy(&line);
-            let answer = match keeper.obey(line.trim()).unwrap_or_else(|| obey(door, lab, now, &line)) {
+            let obeyed = keeper.obey(line.trim());
+            let answer = match obeyed.unwrap_or_else(|| obey(door, lab, now, &line, keeper.commands())) {
                 Ok(text) if text.is_empty() => "ok".to_owned(),
                 Ok(text) => format!("ok {text}"),
                 Err(why) => format!("error: {}", why.replace('\n', " ")),
@@ -125,10 +126,22 @@ impl Client {
 
 /// # Errors
 /// What is wrong with the command.
-fn obey(door: &Door<Commands>, lab: &mut Driver, now: Time, line: &str) -> Result<String, String> {
-    match line.trim() {
+fn obey(
+    door: &Door<Commands>,
+    lab: &mut Driver,
+    now: Time,
+    line: &str,
+    more: &[&str],
+) -> Result<String, String> {
+    let legal = || [&FORMS[..], &["time", "help"], more].concat().join("; ");
+    match line.split_whitespace().next().unwrap_or("") {
         "time" => return Ok(lab.now().as_ps().to_string()),
-        "help" => return Ok(format!("{VERBS}, time, help")),
+        "help" => return Ok(legal()),
+        verb if line.len() <= MAX_COMMAND_BYTES
+            && !FORMS.iter().any(|form| form.split(' ').next() == Some(verb)) =>
+        {
+            return Err(format!("no command `{verb}`: legal are {}", legal()));
+        }
         _ => {}
     }
     let command = door.place.parse(line)?;

@@ -128,6 +128,7 @@ fn a_lost_write_is_sent_again() {
         every: 0,
         chance: None,
         action: FaultAction::Drop,
+        limit: Default::default(),
     };
     let mut lab = plug(OneSlot { faults: vec![fault], ..OneSlot::default() }, true).unwrap();
     assert_eq!(lab.fabric.run(Limits::default()), Stop::Finished);

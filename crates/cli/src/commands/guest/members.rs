@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use vm::machine::{End, Report};
 use vm::{Machine, Options};
 
-/// What may be said of a guest that has virtual functions, by `lab VERB NAME` in any.
-const VERBS: &str = "start, kill, state";
+/// What may be said of a guest that has virtual functions, by `lab` in any. The last is done in the guest, by asking for the state.
+pub(super) const COMMANDS: [&str; 4] = ["start NAME", "kill NAME", "state NAME", "wait NAME"];
 
 /// A guest.
 pub(super) struct Member {
@@ -167,7 +167,7 @@ impl Members<'_> {
     /// Obeys what is said of a guest; `None`: it is said of something else.
     pub(super) fn obey(&mut self, command: &str) -> Option<Result<String, String>> {
         let (verb, name) = command.split_once(' ').unwrap_or((command, ""));
-        if !VERBS.split(", ").any(|known| known == verb) {
+        if !["start", "kill", "state"].contains(&verb) {
             return None;
         }
         let several = self.are_several();

@@ -100,7 +100,16 @@ impl System {
         every: u64,
         action: FaultAction,
     ) -> System {
-        self.faults.push(FaultRule { link: LinkId(0), direction, kind, nth, every, chance: None, action });
+        self.faults.push(FaultRule {
+            link: LinkId(0),
+            direction,
+            kind,
+            nth,
+            every,
+            chance: None,
+            action,
+            limit: Default::default(),
+        });
         self
     }
 

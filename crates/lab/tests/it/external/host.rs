@@ -171,6 +171,52 @@ fn commands_reach_the_links_and_run_again() {
     assert_eq!((again == capture, end), (true, RecordEnd::Whole));
 }
 
+/// Faults of commands end after `count` frames, after `for_ms`, and by `clear`; so says a record of them.
+#[test]
+fn faults_end() {
+    let (mut lab, kept) = Kept::begin(u64::MAX);
+    let mut machines = run_pair(&mut lab);
+    let links: Door<Commands> = lab.door_named("links").unwrap();
+    let order = |lab: &mut Driver, text: &str| {
+        let command = links.place.parse(text).unwrap();
+        lab.inject(lab.now(), &links, command);
+    };
+    let id = |lab: &mut Driver, machine: &mut Machine| {
+        let function = Bdf::new(4, 0, 0).unwrap();
+        let read =
+            machine.ask(lab, |id| HostOutput::ConfigRead { id, function, register_dw: 0, byte_enables: 0xf });
+        read.map(|value| value.bytes().unwrap().to_vec())
+    };
+    let there = Ok(vec![0x69, 0x72, 0xfe, 0x7f]);
+    let aborted = Err(HostError::Completion(CompletionError::CompleterAbort));
+    let fault = |more: &str| {
+        format!(
+            "fault slot = 'a2', direction = 'upstream', frames = 'completion', nth = 1, every = 1, action = 'set-status', status = 'completer-abort'{more}"
+        )
+    };
+    order(&mut lab, &fault(", count = 2"));
+    assert_eq!(
+        [(); 3].map(|()| id(&mut lab, &mut machines[0])),
+        [aborted.clone(), aborted.clone(), there.clone()]
+    );
+    order(&mut lab, &fault(", for_ms = 1"));
+    assert_eq!(id(&mut lab, &mut machines[0]), aborted);
+    let end = lab.now() + Duration::from_ms(2);
+    lab.drain(end, |_| {});
+    assert_eq!(id(&mut lab, &mut machines[0]), there);
+    for clear in ["clear", "clear a2"] {
+        order(&mut lab, &fault(""));
+        assert_eq!([(); 3].map(|()| id(&mut lab, &mut machines[0])), [(); 3].map(|()| aborted.clone()));
+        order(&mut lab, "clear a1");
+        assert_eq!(id(&mut lab, &mut machines[0]), aborted, "another link's");
+        order(&mut lab, clear);
+        assert_eq!(id(&mut lab, &mut machines[0]), there);
+    }
+    let (record, capture) = kept.end(&mut lab, Duration::ZERO);
+    let (again, end, _) = again(&record).unwrap();
+    assert_eq!((again == capture, end), (true, RecordEnd::Whole));
+}
+
 /// A reset leaves nothing of what a host has set up, and touches no other host; it runs again from a record.
 #[test]
 fn a_host_that_begins_anew_finds_all_as_it_was() {
@@ -206,7 +252,12 @@ fn commands_that_cannot_be_meant_are_refused() {
     let lab = driver(PAIR);
     let links: Door<Commands> = lab.door_named("links").unwrap();
     for (text, why) in [
-        ("", "no command ``: legal are cut, restore, remove, insert, attention, speed, fault"),
+        (
+            "",
+            "no command ``: legal are cut NAME [MICROSECONDS]; restore NAME; remove NAME; insert NAME; attention NAME; \
+             speed NAME GEN LANES; fault KEY = VALUE, ...; clear [NAME]",
+        ),
+        ("clear c", "no slot or switch `c`: there are a1, b1, a2, b2, a, b"),
         ("cut", "cut: of what? There are a1, b1, a2, b2, a, b"),
         ("cut c", "no slot or switch `c`: there are a1, b1, a2, b2, a, b"),
         ("cut a1 soon", "cut a1 soon: legal are microseconds, of `cut` alone, to 10^9"),
@@ -218,13 +269,30 @@ fn commands_that_cannot_be_meant_are_refused() {
         ("speed a1 0 8", "speed a1: generation 0: legal are 1 to 3"),
         ("speed a1 1 3", "speed a1: 3 lanes: legal are those of a link, to 8"),
         ("speed a1 1 16", "speed a1: 16 lanes: legal are those of a link, to 8"),
-        ("fault slot = 'a1'", "fault: missing field `direction`"),
+        ("fault slot = 'a1'", "fault: missing field `direction`; legal are "),
+        ("fault slot=1", "fault: invalid type: integer `1`, expected a string; legal are "),
+        (
+            "fault slot = 'a1', direction = 'upstream', frames = 'tlp', nth = 1, action = 'drop', count = 0",
+            "fault: count of 0: legal are 1 to ",
+        ),
         (
             "fault slot = 'a1', direction = 'upstream', frames = 'tlp', nth = 0, action = 'drop'",
-            "fault: nth of 0: frames are counted from 1",
+            "fault: nth of 0: frames are counted from 1; legal are ",
         ),
     ] {
-        assert_eq!(links.place.parse(text).err().as_deref(), Some(why), "{text}");
+        let refused = links.place.parse(text).err().unwrap();
+        assert!(refused.starts_with(why) && (refused == why || why.ends_with(' ')), "{text}: {refused}");
+    }
+    // All keys, those first that a fault must have, with all that each may be.
+    let refused = links.place.parse("fault").err().unwrap();
+    for legal in [
+        "slot (a1, b1, a2, b2, a, b)",
+        "direction (`upstream`, `downstream`)",
+        "`corrected-internal`",
+        "and if wanted ",
+        "for_ms (1 to 1000000000)",
+    ] {
+        assert!(refused.contains(legal), "{legal}: {refused}");
     }
     assert!(links.place.parse(&"x".repeat(5000)).err().unwrap().contains("legal are 4096"));
 }

@@ -19,7 +19,13 @@ fn many_command_links_at_once() {
     assert_eq!(all[1].ask("ard\n"), "ok\n");
     assert_eq!(
         all[1].ask("help\n"),
-        "ok cut, restore, remove, insert, attention, speed, fault, time, help\n"
+        "ok cut NAME [MICROSECONDS]; restore NAME; remove NAME; insert NAME; attention NAME; speed NAME GEN LANES; \
+         fault KEY = VALUE, ...; clear [NAME]; time; help\n"
+    );
+    let foo = all[1].ask("foo bar\n");
+    assert!(
+        foo.starts_with("error: no command `foo`: legal are cut NAME") && foo.ends_with("; time; help\n"),
+        "{foo}"
     );
     assert!(all[1].ask("fault slot = 'card' }\n").starts_with("error: fault: "));
     drop(all.pop());

@@ -217,6 +217,7 @@ fn fault(
         every: u64::from(chance.is_some()),
         chance,
         action,
+        limit: Default::default(),
     }
 }
 
