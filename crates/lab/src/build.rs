@@ -347,11 +347,7 @@ impl Assembly {
 
     /// `stop`, or the failure of a device: for callers that run the fabric themselves.
     pub fn or_failed(&self, stop: Stop) -> Stop {
-        let told = |what: fn(&dyn AnyReport) -> Option<String>| {
-            self.slots
-                .iter()
-                .find_map(|slot| Some(format!("slot `{}`: {}", slot.name, what(&**slot.report.as_ref()?)?)))
-        };
+        let told = |what: fn(&dyn AnyReport) -> Option<String>| self.said(what).next();
         match stop {
             Stop::Failed(_) => stop,
             Stop::Paused => told(|report| report.failure()).map_or(stop, Stop::Failed),
@@ -359,6 +355,30 @@ impl Assembly {
                 .or_else(|| told(|report| report.verdict()))
                 .map_or(stop, Stop::Failed),
         }
+    }
+
+    /// What the reports of slots say, each with the slot's name.
+    fn said(&self, what: fn(&dyn AnyReport) -> Option<String>) -> impl Iterator<Item = String> {
+        let of =
+            move |slot: &SlotInfo| Some(format!("slot `{}`: {}", slot.name, what(&**slot.report.as_ref()?)?));
+        self.slots.iter().filter_map(of)
+    }
+
+    /// What devices have done wrongly since this was asked last, a line each. `told` counts what was told of each slot; it begins empty.
+    pub fn new_findings(&self, told: &mut Vec<usize>) -> Vec<String> {
+        told.resize(self.slots.len(), 0);
+        let mut lines = Vec::new();
+        for (slot, told) in self.slots.iter().zip(told) {
+            let new = slot.report.as_ref().map_or(Vec::new(), |report| report.findings(*told));
+            *told += new.len();
+            lines.extend(new.into_iter().map(|finding| format!("slot `{}`: {finding}", slot.name)));
+        }
+        lines
+    }
+
+    /// How much devices have done wrongly, a line for each that has.
+    pub fn wrong(&self) -> Vec<String> {
+        self.said(|report| report.wrong()).collect()
     }
 
     /// Transfers done so far, and those to be done in all, of the devices that know; `None` where none does.

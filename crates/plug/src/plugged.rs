@@ -106,6 +106,10 @@ pub trait AnyReport {
     fn transfers(&self) -> Option<(u64, u64)>;
     /// See [`Report::failure`].
     fn failure(&self) -> Option<String>;
+    /// See [`Report::findings`].
+    fn findings(&self, told: usize) -> Vec<String>;
+    /// See [`Report::wrong`].
+    fn wrong(&self) -> Option<String>;
     /// See [`Report::verdict`].
     fn verdict(&self) -> Option<String>;
     /// The [`Shared`] itself.
@@ -123,6 +127,14 @@ impl<R: Report> AnyReport for Shared<R> {
 
     fn failure(&self) -> Option<String> {
         self.get().failure()
+    }
+
+    fn findings(&self, told: usize) -> Vec<String> {
+        self.get().findings(told)
+    }
+
+    fn wrong(&self) -> Option<String> {
+        self.get().wrong()
     }
 
     fn verdict(&self) -> Option<String> {

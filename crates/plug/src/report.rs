@@ -20,6 +20,16 @@ pub trait Report: 'static {
         None
     }
 
+    /// The things that the device has done wrongly, without the first `told`, a line each.
+    fn findings(&self, _told: usize) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// How much the device has done wrongly, if anything; it may be more than there are findings.
+    fn wrong(&self) -> Option<String> {
+        None
+    }
+
     /// Why the run has failed though the device went on to its end.
     fn verdict(&self) -> Option<String> {
         None

@@ -99,7 +99,10 @@ impl Told {
     /// How much is wrong, if anything is, and what was first.
     pub(crate) fn wrong(&self) -> Option<String> {
         let first = self.findings.first()?;
-        Some(format!("{} things that the design does wrongly, the first: {first}", self.wrong))
+        Some(match self.wrong {
+            1 => format!("1 thing that the design does wrongly: {first}"),
+            count => format!("{count} things that the design does wrongly, the first: {first}"),
+        })
     }
 
     /// Keeps what is wrong, with its cycle and the packet's bytes.
@@ -143,6 +146,14 @@ impl Report for Told {
 
     fn failure(&self) -> Option<String> {
         self.failure.clone()
+    }
+
+    fn findings(&self, told: usize) -> Vec<String> {
+        self.findings.get(told..).map_or(Vec::new(), <[String]>::to_vec)
+    }
+
+    fn wrong(&self) -> Option<String> {
+        self.wrong()
     }
 
     fn verdict(&self) -> Option<String> {

@@ -39,6 +39,9 @@ pub trait Keeper {
     /// Hears what is to be known of a host's machines, by its number, and of which of their devices.
     fn told(&mut self, lab: &mut Driver, guest: usize, device: &str, what: Told);
 
+    /// Looks at the lab, before each turn.
+    fn look(&mut self, _lab: &Driver) {}
+
     /// Whether to go on. Asked after each turn, at least every 20 ms.
     fn goes_on(&mut self) -> bool;
 
@@ -48,6 +51,11 @@ pub trait Keeper {
     /// What is wrong with it.
     fn obey(&mut self, _command: &str) -> Option<Result<String, String>> {
         None
+    }
+
+    /// Returns the commands that [`obey`](Self::obey) knows, with what follows each.
+    fn commands(&self) -> &'static [&'static str] {
+        &[]
     }
 }
 
@@ -73,6 +81,7 @@ pub fn serve<'g>(
     let mut is_commanded = false;
     let mut held_since = None;
     while lab.failure().is_none() && keeper.goes_on() {
+        keeper.look(lab);
         let begun = clock();
         time = paced.waited(begun);
         let now = |lab: &Driver| if is_still { lab.now() } else { time };

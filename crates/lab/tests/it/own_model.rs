@@ -54,6 +54,8 @@ impl Default for Adder {
 struct Sum {
     sum: u64,
     bad: bool,
+    /// Numbers that it does not like.
+    large: Vec<u32>,
 }
 
 impl Report for Sum {
@@ -63,12 +65,23 @@ impl Report for Sum {
             false => Shown::of(&BTreeMap::from([("sum", self.sum)])),
         }
     }
+
+    fn findings(&self, told: usize) -> Vec<String> {
+        self.large.iter().skip(told).map(|number| format!("{number} is large")).collect()
+    }
+
+    fn wrong(&self) -> Option<String> {
+        (!self.large.is_empty()).then(|| format!("{} large numbers", self.large.len()))
+    }
 }
 
 async fn device(io: Io, sum: Shared<Sum>) {
     while let Some(request) = io.next_request().await {
         match request {
-            Request::Write(write) => sum.change(|s| s.sum += u64::from(write.u32())),
+            Request::Write(write) => sum.change(|s| {
+                s.sum += u64::from(write.u32());
+                s.large.extend((write.u32() > 16).then_some(write.u32()));
+            }),
             Request::Read(read) => read.complete(sum.get().sum as u32),
             _ => {}
         }
@@ -107,7 +120,7 @@ impl Model for Adder {
             .pcie(site.pcie)
             .usual()
             .build()?;
-        let sum = Shared::new(Sum { sum: 0, bad: self.report == Kind::Bad });
+        let sum = Shared::new(Sum { bad: self.report == Kind::Bad, ..Sum::default() });
         let told = sum.clone();
         let device = Box::new(AsyncDevice::new(move |io| device(io, told.clone())));
         let settings = self.clone();
@@ -150,6 +163,18 @@ fn it_runs_and_reports() {
         assert_eq!(report.devices[0].counters[name], value);
         assert!(assembly.report_of::<Sum>().is_some_and(|s| s.get().sum > 0));
     }
+}
+
+#[test]
+fn findings_are_told_once_as_they_occur() {
+    let lab = parse(&models(), Path::new("own.toml"), &lab("numbers = 4\nstep = 8\n")).unwrap();
+    let mut assembly = build(&LabFile { lab, base: ".".into() }).unwrap();
+    let mut told = Vec::new();
+    assert_eq!(assembly.new_findings(&mut told), [""; 0]);
+    assembly.fabric.run(fabric::Limits::default());
+    assert_eq!(assembly.new_findings(&mut told), ["slot `a`: 24 is large"]);
+    assert_eq!(assembly.new_findings(&mut told), [""; 0]);
+    assert_eq!(assembly.wrong(), ["slot `a`: 1 large numbers"]);
 }
 
 #[test]

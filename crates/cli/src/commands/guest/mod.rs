@@ -2,6 +2,7 @@
 //! `riser guest`: a real kernel on a lab's fabric. Nothing but naming is done here.
 
 mod build;
+mod findings;
 mod hexdump;
 mod kernel;
 mod machine;

@@ -91,8 +91,9 @@ impl Report {
     pub(super) fn text(&self) -> Result<(), Failure> {
         let GuestCounters { clients, reads, writes, interrupts, .. } = self.guest;
         output::text(&format!(
-            "{}: {clients} machines, {reads} reads, {writes} writes, {interrupts} interrupts; {:.3} us simulated, {} TLP-hops in {:.3} s of CPU",
+            "{}: {clients} machine{}, {reads} reads, {writes} writes, {interrupts} interrupts; {:.3} us simulated, {} TLP-hops in {:.3} s of CPU",
             self.lab.lab,
+            if clients == 1 { "" } else { "s" },
             self.lab.simulated_ns / 1_000.0,
             self.lab.tlp_hops,
             self.lab.cpu_seconds

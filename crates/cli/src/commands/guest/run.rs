@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser guest run`: a lab below a stock kernel, started and ended together, from `riser-vm`, `riser-lab` and `riser-guest`.
 
+use super::findings::Findings;
 use super::hexdump::hexdump;
 use super::machine::{Kept, MachineArgs, load};
-use super::members::{Member, Members, State};
+use super::members::{COMMANDS, Member, Members, State};
 use super::report::Report;
 use super::seat::{Assigned, Seat, SeatArgs, check_files, hosts, links, lost, machines, tell};
 use super::sockets;
@@ -11,6 +12,7 @@ use crate::commands::cpu;
 use crate::commands::outside::{Opened, Opening};
 use crate::failure::Failure;
 use crate::interrupt;
+use crate::outputs::Place;
 use lab::LabFile;
 use lab::external::{Clock, Driver};
 use lab::machine::{Keeper, LinkSocket, Pace, Told};
@@ -152,6 +154,7 @@ struct Keep<'a> {
     registers: Option<String>,
     /// What a machine has lost while it ran: it is of no use any more.
     lost: Option<String>,
+    findings: Findings,
     stop: &'a AtomicBool,
 }
 
@@ -172,6 +175,10 @@ impl Keeper for Keep<'_> {
         }
     }
 
+    fn look(&mut self, lab: &Driver) {
+        self.findings.tell(lab);
+    }
+
     fn goes_on(&mut self) -> bool {
         let runs = self.members.run();
         let is_wanted = self.members.overseer.is_none_or(Overseer::goes_on);
@@ -180,6 +187,10 @@ impl Keeper for Keep<'_> {
 
     fn obey(&mut self, command: &str) -> Option<Result<String, String>> {
         self.members.obey(command)
+    }
+
+    fn commands(&self) -> &'static [&'static str] {
+        &COMMANDS
     }
 }
 
@@ -194,6 +205,7 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     names
         .iter()
         .try_for_each(|name| args.machine.claim(&mut lab.outputs, (names.len() > 1).then_some(name)))?;
+    let hexdump_to = hexdump_to.map(Place::prepare).transpose()?;
     let mut opened = lab.open(Clock::Virtual)?;
     let mut carriers = args.seat.carriers(&opened)?;
     drop(sockets::folder()?);
@@ -205,7 +217,8 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
         args.start(&mut opened, (&hosts, &assigned), commands, &options, folder.path())?;
     let sockets = Sockets::of(folder, &seats);
     let hexdump_of = hexdump_to.is_some().then_some(&*places);
-    let mut keep = Keep { members, sockets, hexdump: hexdump_of, registers: None, lost: None, stop: &stop };
+    let (registers, lost, findings) = (None, None, Findings::default());
+    let mut keep = Keep { members, sockets, hexdump: hexdump_of, registers, lost, findings, stop: &stop };
     let served = lab::machine::serve(
         &mut opened.driver,
         seats.iter_mut().map(|seat| &mut seat.guest),
@@ -214,7 +227,7 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
         (args.machine.pace(), || clock.now()),
         &mut keep,
     );
-    let Keep { mut members, sockets, registers, lost, .. } = keep;
+    let Keep { mut members, sockets, registers, lost, findings, .. } = keep;
     drop(sockets);
     members.stop();
     if let Some(place) = hexdump_to {
@@ -222,6 +235,7 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     }
     let ended_at = *served.as_ref().unwrap_or(&opened.driver.now());
     opened.kept.finish(&mut opened.driver, ended_at)?;
+    findings.end(&opened.driver);
     if args.json {
         Report::new(&opened, &seats, &members.all, cpu::seconds() - before).json()?;
     }

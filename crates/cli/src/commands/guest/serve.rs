@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser guest serve`: a lab's hierarchy for virtual machines that somebody else starts, from `riser-lab` and `riser-guest`.
 
+use super::findings::Findings;
 use super::report::Report;
 use super::seat::{Seat, SeatArgs, check_files, hosts, links, machines, tell};
 use crate::commands::cpu;
@@ -82,17 +83,20 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
         output::note(format_args!("serving {} at {}; Ctrl-C ends it", opened.name, path(name).display()));
         output::note(format_args!("QEMU's arguments{of}:\n{}", arguments(&args.seat, seat, machine)));
     }
+    let mut keep = Keep(&stop, Findings::default());
     let served = lab::machine::serve(
         &mut opened.driver,
         seats.iter_mut().map(|seat| &mut seat.guest),
         links.as_mut_slice(),
         &mut carriers,
         (Pace::Clock { slow: 1 }, || clock.now()),
-        &mut Keep(&stop),
+        &mut keep,
     );
+    let Keep(_, findings) = keep;
     let spent = cpu::seconds() - before;
     let ended_at = *served.as_ref().unwrap_or(&opened.driver.now());
     opened.kept.finish(&mut opened.driver, ended_at)?;
+    findings.end(&opened.driver);
     let report = Report::new(&opened, &seats, &[], spent);
     if args.json {
         report.json()?
@@ -104,11 +108,15 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
 }
 
 /// Tells all of machines that somebody else starts and ends.
-struct Keep<'a>(&'a AtomicBool);
+struct Keep<'a>(&'a AtomicBool, Findings);
 
 impl Keeper for Keep<'_> {
     fn told(&mut self, _: &mut Driver, _: usize, device: &str, told: Told) {
         tell(device, &told, false);
+    }
+
+    fn look(&mut self, lab: &Driver) {
+        self.1.tell(lab);
     }
 
     fn goes_on(&mut self) -> bool {

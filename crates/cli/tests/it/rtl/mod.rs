@@ -5,7 +5,7 @@
 mod credits;
 mod stream;
 
-use crate::common::{Outcome, has_verilator, riser};
+use crate::common::{Outcome, command, finish, has_verilator, riser};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -101,9 +101,7 @@ fn a_design_answers_and_is_told_what_it_does_wrongly() {
     let wrong = run(&folder, &[("write", 28, 1), ("expect", 0, 0x1234_5670)], &denied);
     let report: serde_json::Value = serde_json::from_str(&wrong.stdout).unwrap();
     assert_eq!((wrong.code, &report["outcome"]), (1, &"failed".into()), "{}", wrong.stderr);
-    assert!(
-        wrong.stderr.contains("1 things that the design does wrongly (deny_findings), the first: cycle ")
-    );
+    assert!(wrong.stderr.contains("1 thing that the design does wrongly (deny_findings): cycle "));
     assert_eq!(report["devices"][0]["counters"]["packets_out"], 2);
     assert_eq!(run(&folder, &steps, &denied).code, 0);
     // A link that the block cannot have.
@@ -485,6 +483,36 @@ fn a_design_with_more_tags_than_its_slot_is_told() {
     let many = with("257");
     let legal = "257 tags (tags of the slot): legal of \"ultrascale\" are 1 to 256";
     assert!(many.code == 1 && many.stderr.contains(legal), "{}", many.stderr);
+}
+
+/// `riser guest run` tells findings as they occur, and their number at the end.
+#[test]
+#[ignore = "of .ci/long rtl"]
+fn a_run_with_a_guest_tells_findings() {
+    if !has_verilator() {
+        return;
+    }
+    let folder = folder(SCRATCH, DESIGN);
+    assert_eq!(build(&folder).code, 0);
+    let lab = path(&folder, "lab.toml");
+    fs::write(&lab, LAB.replace("limit_us = 100\n", "")).unwrap();
+    // A write to register 7 has the design send a TLP whose Length is wrong.
+    let script =
+        "d=/sys/bus/pci/devices/10000:01:00.0; echo 1 >$d/enable; bar=$(head -1 $d/resource | cut -d' ' -f1)
+        for n in 1 2; do devmem $((bar + 28)) 32 1; usleep 300000; echo after $n >&2; done";
+    let args = ["guest", "run", &lab, "--allow-native", "--time-limit", "200", "--", "sh", "-c", script];
+    let run = finish(&mut command(&args));
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let told: Vec<&str> =
+        run.stderr.lines().filter(|line| line.contains("fpga") || line.starts_with("after")).collect();
+    let [first, "after 1", second, "after 2", all] = told[..] else { panic!("{}", run.stderr) };
+    for finding in [first, second] {
+        assert!(finding.starts_with("riser: slot `fpga`: cycle "), "{finding}");
+    }
+    assert!(
+        all.starts_with("riser: slot `fpga`: 2 things that the design does wrongly, the first: cycle "),
+        "{all}"
+    );
 }
 
 /// A virtual function copies in its own name, and interrupts. The clock is slow, as VFs are left alone for 100 ms (PCIe 5.0 §9.3.3.3.1).
