@@ -35,9 +35,11 @@ fn reads_are_split_and_put_together_in_any_order() {
     assert_eq!(bench.credits()[2].0, counters.completions as u32);
 }
 
+type Change = fn(&mut Repr);
+
 /// What is changed in a completion, and whether it then still repeats what its request has. ID-based Ordering is not compared
 /// (`PCIe 5.0 §2.3.2`).
-const CHANGES: [(fn(&mut Repr), bool); 5] = [
+const CHANGES: [(Change, bool); 5] = [
     (|_| {}, true),
     (|repr| repr.attr ^= Attributes::ID_BASED_ORDERING, true),
     (|repr| repr.attr ^= Attributes::NO_SNOOP, false),
