@@ -41,8 +41,8 @@ const RECEIVE: usize = 64 << 10;
 const RECEIVES: usize = 16;
 /// How long a client that has not yet said its version keeps the next one waiting.
 const SILENCE: Duration = Duration::from_secs(1);
-/// How often it is looked whether a client that wants nothing takes answers.
-const LOOK: Duration = Duration::from_secs(1);
+/// How often it is looked whether a client that wants nothing takes answers: often enough for a guest that ends soon after.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// The socket of a device, and who is connected to it.
 #[derive(Debug)]
