@@ -45,7 +45,7 @@ fn after(line: &str, command: &Command) -> Command {
 }
 
 fn guest(lab: &Path, arguments: &[&str], script: &str) -> Command {
-    let mut riser = command(&["guest", "run", "--time-limit", "120"]);
+    let mut riser = command(&["guest", "run", "--time-limit", "300"]);
     riser.arg(lab).args(arguments).args(["--", "sh", "-c", script]);
     riser
 }
