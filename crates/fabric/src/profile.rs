@@ -33,14 +33,14 @@ pub struct HostProfile {
     pub write_line_service: Duration,
     /// From the arrival of an interrupt message to the program that waits for it.
     pub interrupt_latency: Duration,
-    /// How long the host waits for a completion (`PCIe 5.0 §2.8`).
+    /// How long the host waits for a completion (`PCIe 5.0 §2.8`), unless Device Control 2 of a root port says otherwise.
     pub completion_timeout: Duration,
     /// Read Completion Boundary, at which completions may be cut.
     pub rcb: Rcb,
     /// Reads of one Traffic Class that a root port has under way in the memory system at most; further ones wait in the
     /// receive buffer and hold their credits. Each Traffic Class has as many, so that none waits for another.
     pub max_reads_per_port: u32,
-    /// Non-posted requests of the host that one root port has under way at most: 5-bit tags give 32.
+    /// Non-posted requests of the host that one root port has under way at most: 5-bit tags give 32, 8-bit tags 256.
     pub max_host_requests_per_port: u16,
     /// The last-level cache; `None`: every line costs the same.
     pub llc: Option<LlcProfile>,

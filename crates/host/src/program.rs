@@ -262,4 +262,9 @@ pub enum HostError {
     /// No device answers at this address or ID.
     #[error("no device answers there")]
     NoDevice,
+    /// The root port may not issue AtomicOps (`PCIe 5.0 §7.5.3.16`).
+    #[error(
+        "AtomicOp Requester Enable or Bus Master Enable of the root port is clear; AtomicOps need both (§7.5.3.16)"
+    )]
+    AtomicsDisabled,
 }

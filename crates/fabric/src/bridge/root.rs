@@ -3,7 +3,9 @@
 //! messages and PMEs, and logs failed requests of the root complex. The ports of switches do not use them.
 
 use super::Bridge;
-use config::cap::pcie::{DEVICE_CONTROL, device_control::MPS};
+use config::cap::pcie::{
+    DEVICE_CONTROL, DEVICE_CONTROL_2, device_control::MPS, device_control_2::ATOMIC_REQUESTER,
+};
 use config::ext::aer;
 use config::header::{COMMAND_STATUS, command, status};
 use config::register::{get, put};
@@ -12,14 +14,17 @@ use tlp::{Bdf, Body, Mps, Tlp};
 
 impl Bridge {
     /// Sets the registers as firmware leaves them, for devices that nobody enumerates: Memory Space, I/O Space and Bus
-    /// Master Enable, and this Max_Payload_Size if the port supports it.
+    /// Master Enable, AtomicOp Requester Enable, and this Max_Payload_Size if the port supports it.
     pub(crate) fn preset(&mut self, mps: Mps) {
         let enables = command::IO_SPACE | command::MEMORY_SPACE | command::BUS_MASTER;
         let _ = self.space.write(COMMAND_STATUS, 0b0011, enables);
         if let Some(at) = self.space.pcie_capability() {
-            let at = at + DEVICE_CONTROL;
-            let others = self.space.read(at) & !MPS;
-            let _ = self.space.write(at, 0b0011, others | put(MPS, mps.encoding().into()));
+            let mut set = |dw: u16, bits: u32, value: u32| {
+                let others = self.space.read(at + dw) & !bits;
+                let _ = self.space.write(at + dw, 0b0011, others | value);
+            };
+            set(DEVICE_CONTROL, MPS, put(MPS, mps.encoding().into()));
+            set(DEVICE_CONTROL_2, ATOMIC_REQUESTER, ATOMIC_REQUESTER);
         }
         self.refresh();
     }

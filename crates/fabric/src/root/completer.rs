@@ -304,7 +304,7 @@ impl Completer {
         {
             return Some(tlp);
         }
-        let PortSettings { mps, rcb, completion_attributes, .. } = base.ports[port].config;
+        let PortSettings { mps, rcb, completion_attributes, ecrc, .. } = base.ports[port].config;
         let job = &mut self.jobs[number as usize];
         let completer = Bdf::default();
         let at = job.asked.bytes.first_byte + u64::from(job.sent);
@@ -315,7 +315,7 @@ impl Completer {
             true => base.profile.completions.piece(at, job.sent, left, mps, rcb),
             false => left,
         };
-        let repr = job.completion(completer, piece, completion_attributes);
+        let repr = Repr { td: ecrc, ..job.completion(completer, piece, completion_attributes) };
         let data = if with_data { job.data.slice(job.sent as usize, piece as usize) } else { Data::NONE };
         let rest_ps = match with_data {
             true => base.profile.completions.rest_ps(at, piece, piece == left, job.unit.is_some(), job.late),

@@ -2,17 +2,23 @@
 //! Root ports as functions: type 1 functions of bus 0, root port `n` being 00:(n+1).0 (`PCIe 5.0 §7.3.1`). Handles
 //! configuration requests to them and their effects, errors and interrupts. It never routes.
 
-use super::{Base, RootComplex, RootPort, Watch};
+use super::{Base, PortSettings, RootComplex, RootPort, Watch};
 use crate::bridge::{Action, Bridge, Held, Routes};
 use crate::topology::MSI_WINDOW;
 use config::cap::pcie::LINK_CAPABILITIES;
 use config::{ConfigSpace, Effects, Side, SlotEvent, Uncorrectable};
 use host::{HostError, HostInput, HostInterrupt, Wire};
 use serde::Serialize;
-use tlp::{Access, Bdf, Body, ConfigKind, ConfigRequest, Data, Mps, Rate, Repr, Tag, Time, Tlp, Width};
+use tlp::{
+    Access, Bdf, Body, ConfigKind, ConfigRequest, Data, Duration, Mps, Rate, Repr, Tag, Time, Tlp, Width,
+};
 
 /// Most root ports that are functions: device 0 of bus 0 is the host itself.
 pub const MAX_ROOT_FUNCTIONS: usize = 31;
+
+/// Tags of the host's requests with Extended Tag Field Enable, and without it (`PCIe 5.0 §2.2.6.2`).
+const MAX_TAGS: u16 = 256;
+const SHORT_TAGS: u16 = 32;
 
 /// Counters of root ports with configuration spaces.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
@@ -92,13 +98,36 @@ impl RootPort {
         !function.is_open() || function.routes.blocks_atomics && matches!(body, Body::Atomic(_))
     }
 
+    /// Whether the root port may issue a request: an AtomicOp needs AtomicOp Requester Enable and Bus Master Enable
+    /// (`PCIe 5.0 §7.5.3.16`).
+    pub(super) fn may_issue(&self, body: &Body) -> bool {
+        let enabled = |function: &Function| {
+            function.routes.windows.bus_master_enable && function.bridge.space().atomic_requester_enable()
+        };
+        !matches!(body, Body::Atomic(_)) || self.function.as_deref().is_none_or(enabled)
+    }
+
+    /// How long a tag rests whose request was given up: as long as requests wait, or as they would by default.
+    pub(super) fn rest(&self) -> Duration {
+        self.config.completion_timeout.or(self.bare.completion_timeout).unwrap_or_default()
+    }
+
     /// Copies the registers that are read often.
     pub(super) fn follow_registers(&mut self, passes_peers: bool) {
         let Some(function) = &mut self.function else { return };
         function.routes = function.bridge.routes();
-        self.config.mps = function.routes.mps;
-        self.config.rcb = function.bridge.space().rcb();
-        self.config.completion_attributes = function.bridge.space().completion_attributes();
+        let space = function.bridge.space();
+        self.config = PortSettings {
+            mps: function.routes.mps,
+            rcb: space.rcb(),
+            completion_attributes: space.completion_attributes(),
+            request_attributes: space.request_attributes(),
+            mrrs: space.mrrs().bytes(),
+            completion_timeout: self.bare.completion_timeout.and_then(|own| space.completion_timeout(own)),
+            ecrc: space.ecrc_generation(),
+        };
+        let tags = if space.extended_tag_enable() { MAX_TAGS } else { SHORT_TAGS };
+        self.tags.set_range(0, self.max_requests.min(tags));
         let contained = function.held.contains(Held::CONTAINED);
         self.watch = match function.routes.lets_all_up() && !contained {
             true if passes_peers => Watch::BesideMemory,

@@ -117,7 +117,7 @@ pub struct RootCounters {
     /// TLPs that break a rule of their format, such as more data than Max_Payload_Size: dropped, as
     /// `PCIe 5.0 §2.2.9` and §6.2.3.4 say; and completions that do not fit their request (§2.3.2), which fail it.
     pub malformed: u64,
-    /// TLPs with a wrong ECRC: dropped (`PCIe 5.0 §2.7.1`). Root ports check every ECRC that there is.
+    /// TLPs with a wrong ECRC: dropped (`PCIe 5.0 §2.7.1`). Root ports that are functions check it with ECRC Check Enable.
     pub ecrc_errors: u64,
     /// Poisoned writes, AtomicOps, messages and interrupts: ignored, as `PCIe 5.0 §2.7.2.2` asks of memory.
     pub poisoned: u64,
@@ -178,6 +178,9 @@ struct Base {
 /// Most posted TLPs of the host of one Traffic Class that wait at a root port; further ones wait in the program.
 const MAX_POSTED_OUT: usize = 16;
 
+/// The longest memory read (`PCIe 5.0 §2.2.7`).
+const MAX_READ_BYTES: u32 = 4096;
+
 /// The requests from below that must be judged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Watch {
@@ -191,12 +194,14 @@ enum Watch {
 
 struct RootPort {
     config: PortSettings,
+    /// The settings without registers.
+    bare: PortSettings,
     watch: Watch,
-    /// Max_Payload_Size of a preset port.
-    preset_mps: Mps,
     function: Option<Box<Function>>,
     /// Tags of the host's requests.
     tags: TaggedRequests<Pending>,
+    /// Most requests of the host under way.
+    max_requests: u16,
     /// Requests of the host on their way out, each with its place in the program's order.
     posted_out: Lanes<Outbound>,
     non_posted_out: Lanes<Outbound>,
@@ -224,6 +229,14 @@ struct PortSettings {
     rcb: Rcb,
     /// Attributes of a request that its completions may copy.
     completion_attributes: Attributes,
+    /// Attributes that messages of the host may have.
+    request_attributes: Attributes,
+    /// Max_Read_Request_Size of the host's reads, in bytes; the most that there is for a bare port.
+    mrrs: u32,
+    /// How long a request of the host waits; `None`: without end.
+    completion_timeout: Option<Duration>,
+    /// TLPs of the root complex have an ECRC.
+    ecrc: bool,
 }
 
 struct Outbound {
@@ -273,7 +286,6 @@ impl RootComplex {
         let ports: Vec<RootPort> =
             ports.into_iter().enumerate().map(|(n, config)| RootPort::new(n, config, &profile)).collect();
         let has_functions = ports.iter().any(|p| p.function.is_some());
-        let requester = Requester::new(&profile);
         let base = Base {
             program_messages: messages::FOR_PROGRAM,
             memory: Memory::new(memory, &profile, ports.len()),
@@ -290,7 +302,7 @@ impl RootComplex {
             effects: Effects::default(),
             stamps: 0,
         };
-        let (completer, peers) = (Completer::default(), Peers::default());
+        let (completer, requester, peers) = (Completer::default(), Requester::default(), Peers::default());
         let mut root = RootComplex { base, completer, requester, peers };
         root.set_peer_to_peer(PeerToPeer::default());
         root
@@ -308,7 +320,7 @@ impl RootComplex {
     pub fn preset(&mut self, port: usize) {
         let passes = self.base.passes_peers;
         if let Some(port) = self.base.ports.get_mut(port) {
-            let mps = port.preset_mps;
+            let mps = port.bare.mps;
             port.function.iter_mut().for_each(|function| function.bridge.preset(mps));
             port.follow_registers(passes);
         }
@@ -454,7 +466,7 @@ impl RootComplex {
         self.base.inbox.is_coming(now)
             || self.completer.in_memory > 0
             || self.base.ports.iter().any(|p| {
-                p.tags.in_use() > 0
+                p.tags.next_deadline().is_some()
                     || !p.draining.is_empty()
                     || [&p.posted_out, &p.non_posted_out, &p.passing].into_iter().any(leaving)
             })
@@ -525,12 +537,22 @@ impl RootPort {
         let RootPortConfig { mps, rcb, space, preset } = config;
         let preset = preset.then_some(mps);
         let function = space.and_then(|space| Function::new(space, number, preset)).map(Box::new);
+        let bare = PortSettings {
+            mps,
+            rcb,
+            completion_attributes: Attributes::COMPLETED,
+            request_attributes: Attributes::all(),
+            mrrs: MAX_READ_BYTES,
+            completion_timeout: Some(profile.completion_timeout),
+            ecrc: false,
+        };
         RootPort {
-            config: PortSettings { mps, rcb, completion_attributes: Attributes::COMPLETED },
+            config: bare,
+            bare,
             watch: Watch::Nothing,
-            preset_mps: mps,
             function,
             tags: requester::tags(profile.max_host_requests_per_port),
+            max_requests: profile.max_host_requests_per_port,
             posted_out: Lanes::with_capacity(MAX_POSTED_OUT),
             non_posted_out: Lanes::with_capacity(0),
             ready: Lanes::with_capacity(64),

@@ -3,7 +3,8 @@
 //! module leaves requests to memory alone.
 //!
 //! A TLP that is passed on keeps its credits until it leaves, so that nothing waits here without bound. A split read
-//! ([`PeerToPeer::Split`]) takes a place in the memory system instead, and returns its credits.
+//! ([`PeerToPeer::Split`]) takes a place in the memory system instead, and returns its credits. Reads of the host beyond
+//! Max_Read_Request_Size are split in the same way.
 
 use super::completer::Job;
 use super::effects::Effect;
@@ -14,10 +15,10 @@ use crate::stages::Stage;
 use crate::topology::MSI_WINDOW;
 use config::{Side, Uncorrectable};
 use endpoint::CreditReturn;
-use host::HostError;
+use host::{HostError, HostInput, HostReadId};
 use std::collections::VecDeque;
 use tlp::split::request_piece;
-use tlp::{Account, Attributes, Body, Class, Data, MemoryOp, Repr, Span, Status, Time, Tlp};
+use tlp::{Account, Attributes, Body, Class, Data, MemoryOp, MemoryRequest, Repr, Span, Status, Time, Tlp};
 
 /// Bytes of the reads that a split read becomes, and their alignment: one cache line, as the root complex of the
 /// capture `root-complex/mrd-512byte-rc.pcap` of NetTLP has it.
@@ -40,9 +41,18 @@ pub(super) enum Verdict {
 
 use Verdict::{Closed, Dropped, Here, Peer, Refused};
 
+/// Whose read was split, and into which parts.
+#[derive(Clone, Copy)]
+enum Whole {
+    /// The job of a device's read, into lines.
+    Device(u32),
+    /// A read of the host, into requests of `mrrs` bytes; when it was issued.
+    Host { id: HostReadId, mrrs: u32, asked: Time },
+}
+
 /// A read that was split.
 struct Split {
-    job: u32,
+    whole: Whole,
     egress: usize,
     /// When its first part is at the root port.
     at: Time,
@@ -52,8 +62,19 @@ struct Split {
     byte_count: u32,
     issued: u32,
     done: u32,
-    failed: Option<Status>,
+    failed: Option<HostError>,
     bytes: Vec<u8>,
+}
+
+impl Split {
+    /// Bytes of the part that begins at `offset`.
+    fn part_len(&self, offset: u32) -> u32 {
+        let (address, left) = (self.address + u64::from(offset), self.byte_count - offset);
+        match self.whole {
+            Whole::Device(_) => part_len(address, left),
+            Whole::Host { mrrs, .. } => request_piece(address, left, mrrs),
+        }
+    }
 }
 
 /// The form of the parts of `read`. They keep its Traffic Class (`PCIe 5.0 §2.2.6.6`), so that the writes before it push
@@ -153,7 +174,7 @@ impl Base {
             // A piece never crosses 4 KiB, so it always has a span.
             let Ok(span) = Span::covering(first + u64::from(sent), piece) else { break };
             let mut part = Tlp { data: tlp.data.slice(sent as usize, piece as usize), ..tlp.clone() };
-            part.repr.body = Body::Memory(tlp::MemoryRequest { span, ..m });
+            part.repr.body = Body::Memory(MemoryRequest { span, ..m });
             sent += piece;
             let last = sent == len;
             part.account = if last { tlp.account } else { Account::NONE };
@@ -292,10 +313,41 @@ impl RootComplex {
         let job = self.completer.insert(job);
         let (issued, done, failed) = (0, 0, None);
         let bytes = if tlp.carry { vec![0; byte_count as usize] } else { Vec::new() };
-        let part = part_of(tlp);
-        let split = Split { job, egress, at, part, address, byte_count, issued, done, failed, bytes };
+        let (part, whole) = (part_of(tlp), Whole::Device(job));
+        let split = Split { whole, egress, at, part, address, byte_count, issued, done, failed, bytes };
         let number = self.peers.insert(split);
         self.issue_parts(number, now);
+    }
+
+    /// Splits a read of the host into requests of at most Max_Read_Request_Size (`PCIe 5.0 §7.5.3.4`). `None`: no tag is
+    /// free. So each split read has a part under way, or waits for tags of others.
+    pub(super) fn split_of_host(
+        &mut self,
+        now: Time,
+        id: HostReadId,
+        egress: usize,
+        read: &MemoryRequest,
+    ) -> Option<Option<usize>> {
+        let port = &self.base.ports[egress];
+        if !port.tags.has_free() {
+            return None;
+        }
+        let (address, byte_count) = (read.span.first_byte(), read.span.byte_count());
+        let split = Split {
+            whole: Whole::Host { id, mrrs: port.config.mrrs, asked: now },
+            egress,
+            at: now + self.base.profile.root_complex_latency,
+            part: Tlp::new(Repr::new(Body::Memory(*read)), Data::NONE).with_carry(true),
+            address,
+            byte_count,
+            issued: 0,
+            done: 0,
+            failed: None,
+            bytes: vec![0; byte_count as usize],
+        };
+        let number = self.peers.insert(split);
+        self.issue_parts(number, now);
+        Some(Some(egress))
     }
 
     /// Sends parts while there are tags; then waits for one.
@@ -303,33 +355,39 @@ impl RootComplex {
         loop {
             let split = &self.peers.splits[number as usize];
             let (egress, offset, at) = (split.egress, split.issued, split.at);
-            let (address, left) = (split.address + u64::from(offset), split.byte_count - offset);
-            if left == 0 {
+            let (address, len) = (split.address + u64::from(offset), split.part_len(offset));
+            if len == 0 {
                 return;
             }
-            let len = part_len(address, left);
             if !self.base.ports[egress].is_open() {
                 self.peers.splits[number as usize].issued += len;
                 // The last part frees the number.
                 let over = self.part_done(number, offset, Err(HostError::NoDevice), now);
                 if over { return } else { continue }
             }
-            // A part never crosses a line, so it always has a span.
+            // A part never crosses 4 KiB, so it always has a span.
             let Ok(span) = Span::covering(address, len) else { return };
             let RootComplex { requester, base, .. } = self;
             let asker = Asker::Part { split: number, offset };
-            let request = Repr { body: memory(MemoryOp::Read, span), ..split.part.repr };
+            let Body::Memory(MemoryRequest { op, .. }) = split.part.repr.body else { return };
+            let request = Repr { body: memory(op, span), ..split.part.repr };
             let Some(repr) = requester.take_tag(base, egress, now, asker, request) else {
                 return self.peers.waiting.push_back(number);
             };
             let tlp = Tlp { repr, ..split.part.clone() };
+            let asked = match split.whole {
+                Whole::Host { asked, .. } => Some(asked),
+                Whole::Device(_) => {
+                    self.base.function_counters.split_parts += 1;
+                    None
+                }
+            };
             self.peers.splits[number as usize].issued += len;
-            self.base.function_counters.split_parts += 1;
             let stamp = self.base.stamp();
             let at = at.max(now);
             self.base.ports[egress]
                 .non_posted_out
-                .push(tlp.repr.tc, Outbound { stamp, at, asked: None, tlp, credit: None });
+                .push(tlp.repr.tc, Outbound { stamp, at, asked, tlp, credit: None });
             self.base.effects.wake_port(egress, at);
         }
     }
@@ -351,7 +409,7 @@ impl RootComplex {
         now: Time,
     ) -> bool {
         let split = &mut self.peers.splits[number as usize];
-        let len = part_len(split.address + u64::from(offset), split.byte_count - offset);
+        let len = split.part_len(offset);
         split.done += len;
         match result {
             Ok(data) => {
@@ -360,7 +418,7 @@ impl RootComplex {
                     place.copy_from_slice(bytes);
                 }
             }
-            Err(error) => split.failed = split.failed.or(Some(status_of(error))),
+            Err(error) => split.failed = split.failed.or(Some(error)),
         }
         let over = split.done == split.byte_count;
         if over {
@@ -369,17 +427,25 @@ impl RootComplex {
         over
     }
 
-    /// All parts are there: the root complex completes the read.
+    /// All parts are there: the root complex completes the read, or hands the host its data.
     fn rebuild(&mut self, number: u32, now: Time) {
         let split = &mut self.peers.splits[number as usize];
-        let (failed, job) = (split.failed, split.job);
+        let (failed, whole) = (split.failed, split.whole);
         let data = match split.part.carry {
             true => Data::Carried(self.base.payloads.copy(&std::mem::take(&mut split.bytes))),
             false => Data::Counted(split.byte_count),
         };
         self.peers.free.push(number);
-        let ready = now + self.base.profile.root_complex_latency * 2;
-        let account = self.completer.finish(job, data, failed);
+        let latency = self.base.profile.root_complex_latency;
+        let job = match whole {
+            Whole::Device(job) => job,
+            Whole::Host { id, .. } => {
+                let result = failed.map_or(Ok(data), Err);
+                return self.base.tell_host(now + latency, HostInput::Done { id, result });
+            }
+        };
+        let ready = now + latency * 2;
+        let account = self.completer.finish(job, data, failed.map(status_of));
         self.base.effects.charge(account, Stage::Completer, now);
         self.base.effects.charge(account, Stage::RootComplex, ready);
         self.completer.in_memory += 1;
@@ -421,7 +487,10 @@ impl RootComplex {
             .port_of_bus(request.repr.transaction().0.bus())
             .filter(|&to| self.base.ports[to].is_open());
         match (answers::completion(request, id, status), to) {
-            (Some(tlp), Some(to)) => self.base.pass(to, now, tlp, None),
+            (Some(mut tlp), Some(to)) => {
+                tlp.repr.td = self.base.ports[to].config.ecrc;
+                self.base.pass(to, now, tlp, None);
+            }
             _ => self.base.effects.drop(request.account),
         }
     }

@@ -7,24 +7,28 @@ use super::effects::{Due, Effects};
 use super::function::config_header;
 use super::links::host_error;
 use super::{Base, MAX_POSTED_OUT, Outbound, ROOT_ID, RootComplex, RootPort};
-use crate::profile::HostProfile;
 use crate::timer::TimerEvents;
 use device::OutMessage;
 use host::{HostError, HostInput, HostOutput, HostReadId};
 use tlp::split::request_piece;
 use tlp::{
-    Access, Asked, AtomicOp, AtomicRequest, Awaited, Bdf, Body, ConfigRequest, Data, Duration, IoRequest,
-    MemoryOp, MemoryRequest, Message, MessageRouting, Repr, Span, Tag, TagState, TaggedRequests, Time, Tlp,
+    Access, Asked, AtomicOp, AtomicRequest, Awaited, Bdf, Body, ConfigRequest, Data, IoRequest, MemoryOp,
+    MemoryRequest, Message, MessageRouting, Repr, Span, Tag, TagState, TaggedRequests, Time, Tlp,
     TrafficClass,
 };
 
 /// Issues requests for the host; the tags in use belong to [root ports](super::RootPort).
 pub(super) struct Requester {
-    timeout: Duration,
     /// Completions may have another Traffic Class and other attributes than their request.
     lenient_completions: bool,
     /// Calls at the earliest deadline of all tags.
     timer: TimerEvents,
+}
+
+impl Default for Requester {
+    fn default() -> Requester {
+        Requester { lenient_completions: false, timer: TimerEvents::none() }
+    }
 }
 
 /// A request that a tag of a root port names. The tag of one that has failed rests until the last completion has come, or
@@ -49,7 +53,7 @@ pub(super) struct Pending {
 pub(super) enum Asker {
     /// The host program.
     Host(HostReadId),
-    /// A read between root ports, of which this request is a part.
+    /// A read that was split, of which this request is a part.
     Part {
         /// Number of the split read.
         split: u32,
@@ -76,6 +80,11 @@ impl RootPort {
         self.tags.requests().filter(is_open).count()
     }
 
+    /// When a request that is issued `now` has waited too long; [`Time::MAX`]: never.
+    fn deadline(&self, now: Time) -> Time {
+        self.config.completion_timeout.map_or(Time::MAX, |timeout| now + timeout)
+    }
+
     /// The open request with this tag.
     fn open_request(&mut self, tag: Tag) -> Option<&mut Pending> {
         match self.tags.get(tag) {
@@ -86,11 +95,6 @@ impl RootPort {
 }
 
 impl Requester {
-    pub(super) fn new(profile: &HostProfile) -> Requester {
-        let timeout = profile.completion_timeout;
-        Requester { timeout, lenient_completions: false, timer: TimerEvents::none() }
-    }
-
     /// Gives `request` a tag; returns its header with Requester ID and tag.
     pub(super) fn take_tag(
         &mut self,
@@ -100,7 +104,8 @@ impl Requester {
         asker: Asker,
         mut request: Repr,
     ) -> Option<Repr> {
-        let deadline = now + self.timeout;
+        let deadline = base.ports[port].deadline(now);
+        request.td = base.ports[port].config.ecrc;
         let (tag, pending) = base.ports[port].tags.take(deadline)?;
         request.set_transaction(ROOT_ID, tag);
         (pending.asker, pending.request) = (asker, request);
@@ -293,14 +298,16 @@ impl RootComplex {
         let length_dw = (!data.is_empty()).then_some((data.len() / 4) as u16);
         let (requester, tag) = (ROOT_ID, Tag::default());
         let body = Message { routing: *routing, requester, tag, code: *code, header: *header, length_dw };
-        let repr = Repr { tc: options.tc, attr: options.attr, ..Repr::new(Body::Message(body)) };
+        let repr = Repr { tc: options.tc, ..Repr::new(Body::Message(body)) };
         let tlp = Tlp { prefixes: options.prefixes.clone(), ..Tlp::new(repr, data.clone()) };
         for port in ports {
             if !self.base.ports[port].is_open() {
                 self.base.refuse_unsent(port, now, &tlp);
                 continue;
             }
-            self.base.send(port, now, tlp.clone());
+            let mut tlp = tlp.clone();
+            tlp.repr.attr = options.attr & self.base.ports[port].config.request_attributes;
+            self.base.send(port, now, tlp);
             self.base.effects.wake_port(port, now);
         }
         Some(None)
@@ -322,11 +329,22 @@ impl RootComplex {
             self.base.tell_host(now, HostInput::Done { id, result: Err(HostError::NoDevice) });
             return Some(None);
         };
+        if !self.base.ports[port].may_issue(&body) {
+            self.base.tell_host(now, HostInput::Done { id, result: Err(HostError::AtomicsDisabled) });
+            return Some(None);
+        }
         if self.base.ports[port].is_blocked(&body) {
             let status = self.base.refuse_unsent(port, now, &Tlp::new(Repr::new(body), data));
             let result = Err(host_error(status));
             self.base.tell_after_both_ways(now, HostInput::Done { id, result });
             return Some(None);
+        }
+        let mrrs = self.base.ports[port].config.mrrs;
+        if let Body::Memory(m) = &body
+            && m.op.is_read()
+            && request_piece(m.span.first_byte(), m.span.byte_count(), mrrs) < m.span.byte_count()
+        {
+            return self.split_of_host(now, id, port, m);
         }
         let repr = self.requester.take_tag(&mut self.base, port, now, Asker::Host(id), Repr::new(body))?;
         if let Body::Config(c) = repr.body
@@ -352,11 +370,12 @@ impl Base {
     }
 
     /// Queues a request of the host after all earlier ones.
-    pub(super) fn send(&mut self, port: usize, now: Time, tlp: Tlp) {
+    pub(super) fn send(&mut self, port: usize, now: Time, mut tlp: Tlp) {
         let at = now + self.profile.root_complex_latency;
         let stamp = self.stamp();
         let posted = tlp.class() == tlp::Class::Posted;
         let p = &mut self.ports[port];
+        tlp.repr.td = p.config.ecrc;
         let out = if posted { &mut p.posted_out } else { &mut p.non_posted_out };
         out.push(tlp.repr.tc, Outbound { stamp, at, asked: Some(now), tlp, credit: None });
         if at > now {

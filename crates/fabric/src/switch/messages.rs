@@ -92,7 +92,7 @@ impl Switch {
         let asserted = code < DEASSERT_INTA;
         let (wire, asserted) = self.wires.set(source, code & 3, asserted)?;
         let first = if asserted { ASSERT_INTA } else { DEASSERT_INTA };
-        Some(plain(self.bridges[0].id(), MessageRouting::Local, first + wire))
+        Some(self.protected(plain(self.bridges[0].id(), MessageRouting::Local, first + wire)))
     }
 
     /// `port` has acknowledged PME_Turn_Off; the upstream port does when all have (`PCIe 5.0 §5.3.3.2.1`).
@@ -101,7 +101,8 @@ impl Switch {
             return None;
         }
         self.gathering &= !(1 << port);
-        (self.gathering == 0).then(|| plain(self.bridges[0].id(), MessageRouting::Gathered, PME_TO_ACK))
+        let ack = plain(self.bridges[0].id(), MessageRouting::Gathered, PME_TO_ACK);
+        (self.gathering == 0).then(|| self.protected(ack))
     }
 
     /// Sends a message from the upstream port out of every downstream port whose link is up. Its credits return with

@@ -391,9 +391,22 @@ impl Switch {
     }
 
     /// Sends a TLP of the switch itself.
-    fn send_own(&mut self, now: Time, entry: Entry) {
+    fn send_own(&mut self, now: Time, mut entry: Entry) {
+        entry.tlp = self.protected(entry.tlp);
         let input = self.own_input(usize::from(entry.egress));
         self.crossbar.push(now, input, entry);
+    }
+
+    /// A TLP of the switch itself, with an ECRC if ECRC Generation Enable of the function that sends it is set
+    /// (`PCIe 5.0 §2.7.1`).
+    fn protected(&self, mut tlp: Tlp) -> Tlp {
+        let sender = match tlp.repr.body {
+            Body::Completion(c) => c.completer,
+            _ => tlp.repr.transaction().0,
+        };
+        let generates = |bridge: &Bridge| bridge.id() == sender && bridge.space().ecrc_generation();
+        tlp.repr.td = self.bridges.iter().any(generates);
+        tlp
     }
 
     /// When a TLP may leave through `egress` if its header arrives at `now` and its last symbol at `tail_at`.

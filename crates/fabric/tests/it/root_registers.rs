@@ -4,7 +4,11 @@
 
 use crate::root_rig::*;
 use config::ext::{aer, dpc};
-use host::Cpu;
+use device::CompletionError;
+use device::io::OutMessage;
+use device::seam::DmaOptions;
+use host::{Cpu, HostError};
+use riser_fabric::{Limits, Stop};
 use tlp::*;
 
 /// Root Status, DW 8 of the capability: PME Requester ID, PME Status (bit 16), PME Pending (bit 17).
@@ -165,5 +169,233 @@ fn completions_have_ido_where_that_is_enabled() {
         let received = rig.ends[0].received();
         let completions = received.iter().filter(|tlp| tlp.class() == Class::Completion);
         assert_eq!(completions.map(|tlp| tlp.repr.attr).collect::<Vec<_>>(), [expected; 2], "{control_2:#x}");
+    }
+}
+
+/// Bits of Device Control: the four that report errors, as [`set_up`] leaves it, with MPS 256 B; Extended Tag Field Enable.
+const REPORTING: u32 = 0x2f;
+const EXTENDED_TAG: u32 = 1 << 8;
+
+/// Completion Timeout Value and Disable, bits 3:0 and 4 of Device Control 2 (`PCIe 5.0 §2.8`, Table 7-27): after reset the profile's
+/// timeout, which is 500 us here; then the end of the range that is named; or none. Each root port has its own.
+#[test]
+fn a_request_waits_as_long_as_device_control_2_says() {
+    let rows = [
+        (0b0_0000, Some(Duration::from_us(500))),
+        (0b0_0001, Some(Duration::from_us(100))),
+        (0b0_0010, Some(Duration::from_ms(10))),
+        (0b0_0101, Some(Duration::from_ms(55))),
+        (0b1_0001, None),
+    ];
+    for (control_2, timeout) in rows {
+        let rig = Rig::new();
+        // The first tag's completion, later than all of these.
+        rig.ends[0].send(99_000_000, completion(below(0), bdf(0, 0, 0), Tag::default(), Status::Success, 4));
+        let fabric = rig.run(move |cpu| async move {
+            write(&cpu, 0, pcie(0, 10), 0x1, control_2).await;
+            let start = cpu.now();
+            let (here, there) = host::join(cpu.read_u32(window(0)), async {
+                let other = cpu.read_u32(window(1)).await;
+                (other, cpu.now().since(start))
+            })
+            .await;
+            assert_eq!(there, (Err(HostError::CompletionTimeout), Duration::from_us(500)), "the other port");
+            match timeout {
+                None => assert_eq!(here, Ok(0), "{control_2:#b}"),
+                Some(timeout) => {
+                    assert_eq!(here, Err(HostError::CompletionTimeout), "{control_2:#b}");
+                    let took = cpu.now().since(start);
+                    assert_eq!(took, timeout.max(Duration::from_us(500)), "{control_2:#b}");
+                }
+            }
+            Ok(())
+        });
+        let timeouts = fabric.root().counters().completion_timeouts;
+        assert_eq!(timeouts, 1 + u64::from(timeout.is_some()), "{control_2:#b}");
+    }
+}
+
+/// A request that waits without end, and that nobody answers, is told of as such and not waited for.
+#[test]
+fn a_request_without_timeout_that_is_lost_stops_the_run() {
+    let rig = Rig::new();
+    let mut fabric = rig.fabric(|cpu| async move {
+        set_up(&cpu).await;
+        write(&cpu, 0, pcie(0, 10), 0x1, 1 << 4).await;
+        cpu.read_u32(window(0)).await.map(|_| ()).map_err(|e| e.to_string())
+    });
+    let Stop::NoProgress(lines) = fabric.run(Limits::default()) else { panic!("nothing happens any more") };
+    assert!(lines.iter().any(|line| line.contains("1 completions of host requests")), "{lines:?}");
+}
+
+/// Max_Read_Request_Size, bits 14:12 of Device Control (`PCIe 5.0 §7.5.3.4`): where a read of the host is cut. All parts
+/// together are its answer; one that is refused fails it.
+#[test]
+fn reads_of_the_host_are_cut_at_max_read_request_size() {
+    let rows: [(u32, u64, u32, &[(u64, u32)]); 5] = [
+        (0, 0, 128, &[(0, 128)]),
+        (0, 0, 512, &[(0, 128), (128, 128), (256, 128), (384, 128)]),
+        (0, 3, 260, &[(3, 125), (128, 128), (256, 7)]),
+        (1, 0, 512, &[(0, 256), (256, 256)]),
+        (1, 4, 256, &[(4, 256)]),
+    ];
+    for (encoding, offset, len, parts) in rows {
+        for tags in [2, 32] {
+            for refused in [false, true] {
+                let mut rig = Rig::new();
+                rig.host.max_host_requests_per_port = tags;
+                let last = window(0) + parts.last().unwrap().0;
+                rig.ends[0].answer(move |request| {
+                    let is_last = matches!(request.repr.body, Body::Memory(m) if m.span.first_byte() == last);
+                    let status =
+                        if refused && is_last { Status::UnsupportedRequest } else { Status::Success };
+                    served_with(request, below(0), status)
+                });
+                rig.run(move |cpu| async move {
+                    let control = REPORTING | EXTENDED_TAG | encoding << 12;
+                    write(&cpu, 0, pcie(0, 2), 0x3, control).await;
+                    let (first, second) =
+                        host::join(cpu.read(window(0) + offset, len), cpu.read(window(0) + offset, len))
+                            .await;
+                    for read in [first, second] {
+                        if refused {
+                            let unsupported = HostError::Completion(CompletionError::UnsupportedRequest);
+                            assert_eq!(read.err(), Some(unsupported));
+                        } else {
+                            let bytes = (0..u64::from(len)).map(|n| ((window(0) + offset + n) % 251) as u8);
+                            assert_eq!(read.unwrap()[..], bytes.collect::<Vec<_>>());
+                        }
+                    }
+                    Ok(())
+                });
+                let mut asked: Vec<(u64, u32)> = Vec::new();
+                for tlp in rig.ends[0].received() {
+                    let Body::Memory(m) = tlp.repr.body else { continue };
+                    asked.push((m.span.first_byte() - window(0), m.span.byte_count()));
+                }
+                let mut twice = [parts, parts].concat();
+                asked.sort_unstable();
+                twice.sort_unstable();
+                assert_eq!(asked, twice, "{encoding}, {offset:#x} {len} B, {tags} tags");
+            }
+        }
+    }
+}
+
+/// A split read whose parts nobody answers ends with the timeout, and its tags rest.
+#[test]
+fn a_split_read_may_time_out() {
+    let rig = Rig::new();
+    let fabric = rig.run(|cpu| async move {
+        let start = cpu.now();
+        assert_eq!(cpu.read(window(0), 4096).await.err(), Some(HostError::CompletionTimeout));
+        assert_eq!(cpu.now().since(start), Duration::from_us(500) + LATENCY);
+        Ok(())
+    });
+    assert_eq!(fabric.root().counters().completion_timeouts, 8);
+}
+
+/// Extended Tag Field Enable, bit 8 of Device Control (`PCIe 5.0 §2.2.6.2`): without it a root port has 32 tags, of however
+/// many requests its host can wait for.
+#[test]
+fn without_extended_tags_there_are_32() {
+    for (enable, most) in [(EXTENDED_TAG, 48), (0, 32)] {
+        let mut rig = Rig::new();
+        rig.host.max_host_requests_per_port = 48;
+        rig.run(move |cpu| async move {
+            write(&cpu, 0, pcie(0, 2), 0x3, REPORTING | enable).await;
+            for n in 0..60 {
+                let own = cpu.clone();
+                cpu.spawn(async move { own.read_u32(window(0) + n * 4).await });
+            }
+            cpu.sleep(Duration::from_us(400)).await;
+            Ok(())
+        });
+        assert_eq!(rig.ends[0].lines().len(), most, "{enable:#x}");
+    }
+}
+
+/// AtomicOp Requester Enable, bit 6 of Device Control 2 (`PCIe 5.0 §7.5.3.16`): AtomicOps of the host need it, and Bus Master
+/// Enable. A port that starts as firmware leaves it has both.
+#[test]
+fn atomics_of_the_host_need_their_enable() {
+    let rows = [(1 << 6, 0x7, true), (0, 0x7, false), (1 << 6, 0x3, false)];
+    for (control_2, command, issued) in rows {
+        let rig = Rig::new();
+        rig.ends[0].serve(below(0));
+        rig.run(move |cpu| async move {
+            write(&cpu, 0, pcie(0, 10), 0x1, control_2).await;
+            write(&cpu, 0, 1, 0x3, command).await;
+            let expected = (!issued).then_some(HostError::AtomicsDisabled);
+            assert_eq!(cpu.fetch_add(window(0), 1u32).await.err(), expected);
+            Ok(())
+        });
+        assert_eq!(rig.ends[0].lines().len(), usize::from(issued), "{control_2:#x}, {command:#x}");
+    }
+    let preset = Rig { preset: true, ..Rig::new() };
+    let fabric = preset.fabric(|_| async { Ok(()) });
+    assert!(fabric.root().space(0).unwrap().atomic_requester_enable());
+}
+
+/// ECRC Generation Enable, bit 6 of Advanced Error Capabilities and Control (`PCIe 5.0 §2.7.1`): all that the root complex sends
+/// through this port has an ECRC. What comes from another port stays as it is.
+#[test]
+fn ecrc_is_generated_where_enabled() {
+    for (control, td) in [(1 << 6, true), (0, false)] {
+        let rig = Rig::new();
+        rig.ends[0].serve(below(0));
+        let peer = mwr(below(1), window(0), 4);
+        for (at, end, tlp) in [
+            (50_000, 0, mrd(below(0), 0x1000, 64)),
+            (51_000, 0, mrd(below(0), 0xf000_0000, 64)),
+            (52_000, 1, peer),
+        ] {
+            rig.ends[end].send(at, tlp);
+        }
+        rig.run(move |cpu| async move {
+            write(&cpu, 0, extended(0, aer::ID, aer::CONTROL), 0xf, control).await;
+            assert!(cpu.read_u32(window(0)).await.is_ok());
+            cpu.write_u32(window(0), 1).await.unwrap();
+            assert!(cpu.read(window(0), 1024).await.is_err(), "a completion that does not fit");
+            cpu.send_message(below(0), OutMessage::new(MessageRouting::Local, 0x7f)).await;
+            cpu.sleep_until(Time::ZERO + Duration::from_us(60)).await;
+            Ok(())
+        });
+        let own = rig.ends[0].received();
+        let (peers, own): (Vec<_>, Vec<_>) = own
+            .iter()
+            .filter(|tlp| !line(tlp).starts_with("Set_Slot_Power_Limit"))
+            .partition(|tlp| tlp.repr.transaction().0 == below(1));
+        assert_eq!(peers.iter().map(|tlp| tlp.repr.td).collect::<Vec<_>>(), [false]);
+        assert!(own.len() >= 7, "{:?}", rig.ends[0].lines());
+        for tlp in own {
+            assert_eq!(tlp.repr.td, td, "{}", line(tlp));
+        }
+    }
+}
+
+/// Enable Relaxed Ordering and Enable No Snoop, bits 4 and 11 of Device Control, and IDO Request Enable, bit 8 of Device Control 2
+/// (`PCIe 5.0 §2.2.6.4`): the attributes that messages of the host may have.
+#[test]
+fn messages_of_the_host_have_the_attributes_that_are_enabled() {
+    let rows = [
+        (0, 0, Attributes::empty()),
+        (1 << 4, 0, Attributes::RELAXED_ORDERING),
+        (1 << 11, 0, Attributes::NO_SNOOP),
+        (0, 1 << 8, Attributes::ID_BASED_ORDERING),
+    ];
+    for (control, control_2, expected) in rows {
+        let rig = Rig::new();
+        rig.run(move |cpu| async move {
+            write(&cpu, 0, pcie(0, 2), 0x3, control).await;
+            write(&cpu, 0, pcie(0, 10), 0x3, control_2).await;
+            let options = DmaOptions { attr: Attributes::all(), ..DmaOptions::default() };
+            let vendor = OutMessage::new(MessageRouting::Local, 0x7f).with_options(options);
+            cpu.send_message(below(0), vendor).await;
+            cpu.sleep(Duration::from_us(10)).await;
+            Ok(())
+        });
+        let last = rig.ends[0].received().pop().unwrap();
+        assert_eq!(last.repr.attr, expected, "{control:#x}, {control_2:#x}");
     }
 }

@@ -302,6 +302,48 @@ fn each_status_of_containment_ends_its_own() {
     );
 }
 
+/// ECRC Generation Enable, bit 6 of Advanced Error Capabilities and Control (`PCIe 5.0 §2.7.1`): what the function of a port sends
+/// has an ECRC: completions, error messages, interrupts. What is only passed on stays as it is.
+#[test]
+fn ecrc_is_generated_where_enabled() {
+    for (generating, td) in [(None, [false; 2]), (Some(0), [true, false]), (Some(1), [false, true])] {
+        let mut rig = Rig::new();
+        for (port, capability) in [(0, pcie(&rig, 0, 2)), (1, pcie(&rig, 1, 2))] {
+            rig.set(port, capability, 0x1, 0x9);
+            rig.set_extended(port, aer::ID, aer::CORRECTABLE_MASK, 0);
+        }
+        if let Some(port) = generating {
+            rig.set_extended(port, aer::ID, aer::CONTROL, 1 << 6);
+        }
+        let to = |port: u8| {
+            config_read(if port == 0 { ConfigKind::Type0 } else { ConfigKind::Type1 }, Rig::id(port))
+        };
+        for port in [0, 1] {
+            let answer = rig.arrive(0, &to(port));
+            assert_eq!(
+                td_of(&answer),
+                [td[usize::from(port)]],
+                "a completion of port {port}, {generating:?}"
+            );
+        }
+        // Refused by the upstream port: a completion, and ERR_COR.
+        let refused = rig.arrive(0, &read(function(HOST), 0x3800_0000, 4));
+        assert_eq!(td_of(&refused), [td[0]; 2], "{}", lines(&refused).join("; "));
+        // A wire of port 1 leaves as the upstream port's.
+        let slot = pcie_of(&rig);
+        rig.set(1, slot, 0x3, 1 << 3 | 1 << 5);
+        rig.switch.handle_slot(1, rig.now, SlotEvent::Presence { present: false });
+        let wire = rig.drain();
+        assert_eq!(td_of(&wire), [td[0]], "{}", lines(&wire).join("; "));
+        let passed = rig.arrive(1, &write(function(3), 0x8000_0000, 4));
+        assert_eq!(td_of(&passed), [false]);
+    }
+}
+
+fn td_of(sent: &[(usize, Tlp)]) -> Vec<bool> {
+    sent.iter().map(|(_, tlp)| tlp.repr.td).collect()
+}
+
 /// Header Log Overflow, bit 15 of Correctable Error Status (`PCIe 5.0 §6.2.4.2`): a second header finds the log taken; a one clears
 /// the bit, and the mask of that name keeps ERR_COR back.
 #[test]
@@ -317,5 +359,161 @@ fn a_header_that_finds_the_log_taken_is_told_of() {
         assert_eq!(rig.extended(0, aer::ID, aer::CORRECTABLE_STATUS), 1 << 15);
         rig.set_extended(0, aer::ID, aer::CORRECTABLE_STATUS, 1 << 15);
         assert_eq!(rig.extended(0, aer::ID, aer::CORRECTABLE_STATUS), 0);
+    }
+}
+
+/// PowerState (`PCIe 5.0 §5.3.1.4.1`): in D3hot a port claims no memory and no I/O, and forwards no requests upstream.
+#[test]
+fn a_port_in_d3hot_claims_and_forwards_no_memory() {
+    let rows = [
+        (0, to_memory(0x1000_0000), false),
+        (0, to_io(0x1000), false),
+        (0, to_bus(3), true),
+        (1, write(function(3), 0x8000_0000, 4), false),
+    ];
+    for (ingress, tlp, passes) in rows {
+        let mut rig = Rig::new();
+        let pm = rig.switch.space(1).capability(1).unwrap() + 1;
+        for (state, passes) in [(0b11, passes), (0b00, true)] {
+            rig.set(1, pm, 0x1, state);
+            let out = lines(&rig.arrive(ingress, &tlp));
+            let there = format!("{}: {}", 1 - ingress, tlp.repr.name().replace("CfgRd1", "CfgRd0"));
+            assert_eq!(out.contains(&there), passes, "{tlp}, PowerState {state:#b}: {out:?}");
+        }
+    }
+}
+
+/// LTR Mechanism Enable, bit 10 of Device Control 2 (`PCIe 5.0 §6.18`): with it a downstream port takes LTR messages, to no effect.
+#[test]
+fn ltr_is_taken_where_it_is_enabled() {
+    for enabled in [true, false] {
+        let pcie = PcieLayout { ltr: true, ..PcieLayout::port(PortType::Downstream) };
+        let space = Builder::type1(Identity::default()).pcie(pcie).advanced_error_reporting();
+        let mut config = config(1, Forwarding::StoreAndForward, PortArbitration::RoundRobin);
+        config.downstream[0].space = space.build().unwrap();
+        let mut rig = Rig { switch: Switch::new(config).unwrap(), now: Time::ZERO };
+        for port in [0, 1] {
+            rig.switch.handle_notice(port, rig.now, Notice::Up { rate: RATE, width: width(8) });
+        }
+        rig.set(0, 6, 0xf, 0x0003_0201);
+        let control_2 = self::pcie(&rig, 1, 10);
+        rig.set(1, control_2, 0x3, u32::from(enabled) << 10);
+        rig.arrive(1, &message(MessageRouting::Local, function(3), 0x10));
+        let unsupported = rig.extended(1, aer::ID, aer::UNCORRECTABLE_STATUS);
+        assert_eq!(unsupported, if enabled { 0 } else { 1 << 20 });
+    }
+}
+
+/// `PCIe 5.0 §6.2.5`, `§7.5.3.4`: errors of a port itself are told of where Device Control or SERR# Enable of Command reports them.
+/// Their bits of Device Status, which ones clear, are set in any case.
+#[test]
+fn own_errors_have_their_enables() {
+    let (cor, non_fatal, fatal, unsupported) = (1 << 0, 1 << 1, 1 << 2, 1 << 3);
+    let nobody = 0x3800_0000;
+    let refused = || read(function(HOST), nobody, 4);
+    let posted = || write(function(HOST), nobody, 4);
+    let malformed = || write(function(HOST), nobody, 512);
+    // What comes, Device Control, SERR#, message, Device Status.
+    let rows: [(&str, Tlp, u32, bool, Option<&str>, u32); 9] = [
+        ("a write, nothing enabled", posted(), 0, false, None, 0b1010),
+        ("a write, without Non-Fatal", posted(), cor | fatal | unsupported, false, None, 0b1010),
+        ("a write, without UR", posted(), cor | non_fatal | fatal, false, None, 0b1010),
+        ("a write, by both", posted(), non_fatal | unsupported, false, Some("ERR_NONFATAL"), 0b1010),
+        ("a write, by SERR#", posted(), 0, true, Some("ERR_NONFATAL"), 0b1010),
+        ("malformed, without Fatal", malformed(), cor | non_fatal | unsupported, false, None, 0b0100),
+        ("malformed, by Fatal", malformed(), fatal, false, Some("ERR_FATAL"), 0b0100),
+        ("a read, without Correctable", refused(), non_fatal | fatal | unsupported, false, None, 0b1001),
+        ("a read, by Correctable", refused(), cor | unsupported, false, Some("ERR_COR"), 0b1001),
+    ];
+    for (what, tlp, control, serr, told, device_status) in rows {
+        let mut rig = Rig::new();
+        rig.set_extended(0, aer::ID, aer::CORRECTABLE_MASK, 0);
+        let device_control = pcie(&rig, 0, 2);
+        rig.set(0, device_control, 0x1, control);
+        rig.set(0, 1, 0x3, 0x0007 | u32::from(serr) << 8);
+        let mut out = lines(&rig.arrive(0, &tlp));
+        out.retain(|line| line.contains("ERR_"));
+        assert_eq!(out, Vec::from_iter(told.map(|told| format!("0: {told} of 01:00.0"))), "{what}");
+        assert_eq!(rig.get(0, device_control) >> 16 & 0xf, device_status, "{what}");
+        rig.set(0, device_control, 0x4, device_status << 16);
+        assert_eq!(rig.get(0, device_control) >> 16 & 0xf, 0, "{what}: cleared");
+    }
+}
+
+/// Every error of the link of a port, and a wrong ECRC: its status, its mask, its severity (`PCIe 5.0 §7.8.4`).
+#[test]
+fn errors_are_masked_and_have_their_severity() {
+    let header = [0x6000_0001, 0x0300_000f, 0, 0];
+    let (correctable, uncorrectable) = (aer::CORRECTABLE_STATUS, aer::UNCORRECTABLE_STATUS);
+    let rows = [
+        (Some(Notice::ReceiverError), correctable, 0, "ERR_COR"),
+        (Some(Notice::BadTlp), correctable, 6, "ERR_COR"),
+        (Some(Notice::BadDllp), correctable, 7, "ERR_COR"),
+        (Some(Notice::ReplayRollover), correctable, 8, "ERR_COR"),
+        (Some(Notice::ReplayTimeout), correctable, 12, "ERR_COR"),
+        (Some(Notice::CorrectedInternal), correctable, 14, "ERR_COR"),
+        (Some(Notice::DataLinkProtocol), uncorrectable, 4, "ERR_FATAL"),
+        (Some(Notice::FlowControlProtocol), uncorrectable, 13, "ERR_FATAL"),
+        (Some(Notice::ReceiverOverflow { header }), uncorrectable, 17, "ERR_FATAL"),
+        (Some(Notice::MalformedTlp { header }), uncorrectable, 18, "ERR_FATAL"),
+        (Some(Notice::UncorrectableInternal), uncorrectable, 22, "ERR_FATAL"),
+        (None, uncorrectable, 19, "ERR_NONFATAL"),
+    ];
+    for (notice, status, bit, told) in rows {
+        for (masked, turned) in [(false, false), (true, false), (false, true)] {
+            let mut rig = Rig::new();
+            let device_control = pcie(&rig, 0, 2);
+            rig.set(0, device_control, 0x1, 0xf);
+            let mask = if masked { 1 << bit } else { 0 };
+            let of_status = |dw| if status == dw { mask } else { 0 };
+            rig.set_extended(0, aer::ID, aer::CORRECTABLE_MASK, of_status(correctable));
+            rig.set_extended(0, aer::ID, aer::UNCORRECTABLE_MASK, of_status(uncorrectable));
+            rig.set_extended(0, aer::ID, aer::CONTROL, 1 << 8);
+            if turned {
+                let severity = rig.extended(0, aer::ID, aer::SEVERITY);
+                rig.set_extended(0, aer::ID, aer::SEVERITY, severity ^ 1 << bit);
+            }
+            match notice {
+                Some(notice) => rig.switch.handle_notice(0, rig.now, notice),
+                None => {
+                    let mut tlp = write(function(HOST), 0x3800_0000, 4);
+                    (tlp.repr.td, tlp.flaw) = (true, Flaw::WrongEcrc);
+                    rig.put(0, &tlp);
+                }
+            }
+            let expected = match told {
+                _ if masked => None,
+                "ERR_FATAL" if turned => Some("ERR_NONFATAL"),
+                "ERR_NONFATAL" if turned => Some("ERR_FATAL"),
+                told => Some(told),
+            };
+            let out = lines(&rig.drain());
+            let what = format!("{notice:?}, masked {masked}, turned {turned}");
+            assert_eq!(out, Vec::from_iter(expected.map(|told| format!("0: {told} of 01:00.0"))), "{what}");
+            assert_eq!(rig.extended(0, aer::ID, status) >> bit & 1, 1, "{what}: status");
+            rig.set_extended(0, aer::ID, status, 1 << bit);
+            assert_eq!(rig.extended(0, aer::ID, status) >> bit & 1, 0, "{what}: a one clears it");
+        }
+    }
+}
+
+/// Message Address, Message Upper Address and Message Data (`PCIe 5.0 §7.7.1`): where a port's own interrupt is written, and what.
+#[test]
+fn an_msi_is_what_its_registers_say() {
+    for (low, high, data) in
+        [(0xfee0_0000, 0, 0x41), (0xfee1_0004, 0, 0x41), (0xfee0_0000, 1, 0x41), (0xfee0_0000, 0, 2)]
+    {
+        let mut rig = Rig::new();
+        let msi = rig.switch.space(1).msi_capability().unwrap();
+        for (dw, value) in [(1, low), (2, high), (3, data), (0, 1 << 16)] {
+            rig.set(1, msi + dw, 0xf, value);
+        }
+        let slot = pcie_of(&rig);
+        rig.set(1, slot, 0x3, 1 << 3 | 1 << 5);
+        rig.switch.handle_slot(1, rig.now, SlotEvent::Presence { present: false });
+        let out = rig.drain();
+        let Body::Memory(m) = out[0].1.repr.body else { panic!("an MSI is a write: {}", out[0].1) };
+        assert_eq!(m.span.address(), u64::from(high) << 32 | u64::from(low));
+        assert_eq!(out[0].1.data.bytes(), Some(&data.to_le_bytes()[..]));
     }
 }

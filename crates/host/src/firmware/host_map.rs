@@ -64,6 +64,7 @@ impl Default for HostMap {
 /// | Extended Tag Field Enable | where the function supports it |
 /// | 10-Bit Tag Requester Enable | where the function supports it, and it, its root port and every port between them complete 10-bit tags; requests to peers elsewhere are not looked at |
 /// | VF 10-Bit Tag Requester Enable | where the physical function has 10-bit tags enabled and its VFs support them |
+/// | AtomicOp Requester Enable | in every root port; drivers set it in functions that ask for it |
 /// | ARI Forwarding Enable | in a port that supports it above a device with ARI |
 /// | Relaxed Ordering, No Snoop | in every function |
 /// | Completion Timeout, LTR, IDO | left as after reset |

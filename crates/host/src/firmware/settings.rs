@@ -171,8 +171,12 @@ impl Config<'_> {
             | put(device_control::MPS, mps.encoding().into())
             | put(device_control::MRRS, mrrs.encoding().into());
         self.write(pcie.at + pcie::DEVICE_CONTROL, LOW_HALF, control).await?;
-        if ten_bit && pcie.device_capabilities_2 & device::TEN_BIT_REQUESTER != 0 {
-            self.change(pcie.at + pcie::DEVICE_CONTROL_2, 0, device_control_2::TEN_BIT_TAG).await?;
+        let ten_bit = ten_bit && pcie.device_capabilities_2 & device::TEN_BIT_REQUESTER != 0;
+        let is_root = pcie.port == Some(PortType::RootPort);
+        let control_2 =
+            bit(ten_bit, device_control_2::TEN_BIT_TAG) | bit(is_root, device_control_2::ATOMIC_REQUESTER);
+        if control_2 != 0 {
+            self.change(pcie.at + pcie::DEVICE_CONTROL_2, 0, control_2).await?;
         }
         Ok(())
     }

@@ -53,8 +53,8 @@ class HostError(RiserError):
     """An access of a driver to a device or to memory has failed."""
 
     reason: str
-    """`unsupported-request`, `completer-abort`, `retry`, `config-retry`, `completion-timeout`, `bad-completion` or `no-device`; of
-    memory it has none."""
+    """`unsupported-request`, `completer-abort`, `retry`, `config-retry`, `completion-timeout`, `bad-completion`, `no-device` or
+    `atomics-disabled`; of memory it has none."""
 
 class TimedOut(RiserError):
     """What was awaited `within` a span of virtual time has not ended in it."""

@@ -52,7 +52,7 @@ impl RootComplex {
     fn come_again(&mut self, port: usize, tag: Tag, now: Time) -> bool {
         let Some(function) = &self.base.ports[port].function else { return false };
         let shows = function.bridge.space().crs_software_visibility();
-        let until = now + self.requester.timeout;
+        let until = now + self.base.profile.completion_timeout;
         let Some(pending) = self.base.ports[port].open_request(tag) else { return false };
         let Body::Config(c) = pending.request.body else { return false };
         let is_read = c.op == Access::Read;
@@ -91,8 +91,9 @@ impl RootComplex {
 
     /// Repeats the request with `tag`.
     fn ask_again(&mut self, port: usize, tag: Tag, now: Time) {
+        let deadline = self.base.ports[port].deadline(now);
         let tags = &mut self.base.ports[port].tags;
-        tags.postpone(tag, now + self.requester.timeout);
+        tags.postpone(tag, deadline);
         let Some((_, pending)) = tags.get(tag) else { return };
         pending.retrying = false;
         pending.begin();
@@ -113,6 +114,8 @@ impl RootComplex {
             Asker::Host(id) => self.base.tell_host(at, HostInput::Done { id, result }),
             Asker::Part { split, offset } => {
                 self.part_done(split, offset, result, now);
+                // The program may have waited for the tag.
+                self.base.effects.wake(now, Due::Host);
             }
         }
     }
@@ -189,8 +192,10 @@ impl RootComplex {
         if result.is_ok() || c.is_last() {
             self.release(port, c.tag, now);
         } else {
+            let rested = now + self.base.ports[port].rest();
             let tags = &mut self.base.ports[port].tags;
-            tags.rest(c.tag, tags.deadline(c.tag));
+            tags.rest(c.tag, tags.deadline(c.tag).min(rested));
+            self.requester.watch(rested, &mut self.base.effects);
             self.base.no_longer_open(port);
         }
         let result = result.map_err(HostError::from);
@@ -343,7 +348,7 @@ impl RootComplex {
     }
 
     fn expire(&mut self, now: Time, port: usize, tag: Tag) {
-        let until = now + self.requester.timeout;
+        let until = now + self.base.ports[port].rest();
         let tags = &mut self.base.ports[port].tags;
         match tags.get(tag) {
             Some((TagState::Waiting, pending)) if pending.retrying => self.ask_again(port, tag, now),

@@ -16,7 +16,8 @@ use host::memory::HostMemory;
 use host::{AsyncProgram, Cpu};
 use link::PortConfig;
 use riser_fabric::{
-    Fabric, FabricConfig, HostConfig, HostProfile, Limits, LinkConfig, PeerToPeer, SlotConfig, Stop,
+    Fabric, FabricConfig, FaultRule, HostConfig, HostProfile, Limits, LinkConfig, PeerToPeer, SlotConfig,
+    Stop,
 };
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -56,7 +57,8 @@ pub(crate) fn space_with(n: u8, end_end_prefixes: u8) -> ConfigSpace {
     let slot = SlotLayout {
         number: u16::from(n) + 1,
         hot_plug: true,
-        no_command_completed: true,
+        attention_button: true,
+        power_controller: true,
         occupied: true,
         ..SlotLayout::default()
     };
@@ -181,6 +183,7 @@ pub(crate) struct Rig {
     pub(crate) mps: [u32; 2],
     /// End-to-end prefixes that each root port takes.
     pub(crate) end_end_prefixes: u8,
+    pub(crate) faults: Vec<FaultRule>,
     /// The link of a slot with this Max_Payload_Size.
     pub(crate) link: fn(u32) -> LinkConfig,
 }
@@ -200,6 +203,7 @@ impl Rig {
             preset: false,
             mps: [256; 2],
             end_end_prefixes: 4,
+            faults: Vec::new(),
             link,
         }
     }
@@ -224,7 +228,7 @@ impl Rig {
             }],
             slots: self.ends.iter().zip(self.mps).map(slot).collect(),
             switches: Vec::new(),
-            faults: Vec::new(),
+            faults: self.faults.clone(),
             seed: 1,
         })
         .unwrap();
