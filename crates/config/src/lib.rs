@@ -8,6 +8,7 @@
 //!   Each structure is a table of fields ([`register::Structure`]) with the attribute, name and purpose of every bit;
 //!   [`structures`] lists them all, [`inert`] the bits that software may write to no effect.
 //!
+//! - [`kinds`]: what software may write in endpoints, virtual functions, switch ports and root ports.
 //! - [`errors`], [`containment`]: what becomes of an error.
 //!
 //! A device author declares a function in a few lines:
@@ -38,6 +39,7 @@ mod effects;
 pub mod errors;
 pub mod ext;
 pub mod header;
+pub mod kinds;
 pub mod reference;
 pub mod register;
 pub mod space;
@@ -65,5 +67,6 @@ pub use ext::resizable::ResizableBar;
 pub use ext::sriov::{SriovLayout, SriovState, VfBarWindow, VfNumbering};
 pub use ext::vc::{Arbitration, VcLayout, VcState};
 pub use ext::vendor::VsecLayout;
+pub use kinds::FunctionKind;
 pub use reference::{inert, structures};
 pub use space::{ConfigSpace, ResetScope};

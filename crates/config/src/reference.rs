@@ -2,7 +2,8 @@
 //! Every structure, register and field that this crate knows, as data for a reference page. Never holds state.
 
 use crate::cap::{msi, msix, pcie, pm, ssid, vendor};
-use crate::register::Structure;
+use crate::kinds::{FunctionKind, WritableField};
+use crate::register::{Field, Structure};
 use crate::{ext, header};
 use std::fmt::Write;
 
@@ -76,29 +77,54 @@ pub fn bit_ranges(bits: u32) -> String {
     text
 }
 
-/// A page in Markdown: a table for each structure, with every field, its attribute, and what it changes.
+/// A page in Markdown: a table for each structure, with every field, its attribute, the kinds of functions in which software
+/// may write it, and what it changes.
 pub fn markdown() -> String {
+    let writable = FunctionKind::ALL.map(|kind| (kind, kind.writable()));
     let mut page = String::new();
     for structure in structures() {
         let _ = writeln!(page, "## {}\n\n`{}`\n", structure.name, structure.source);
         page.push_str(
-            "| offset | register | bits | field | attribute | what it changes |\n|---|---|---|---|---|---|\n",
+            "| offset | register | bits | field | attribute | written in | what it changes |\n|---|---|---|---|---|---|---|\n",
         );
         for word in structure.words {
             for field in word.fields {
-                let what = match field.inert {
-                    Some(why) => format!("inert: {why}"),
-                    None => field.does.to_owned(),
+                let here = |f: &WritableField| {
+                    (f.structure, f.register, f.field) == (structure.name, word.name, field.name)
                 };
+                let kinds = writable.iter().filter_map(|(kind, all)| {
+                    let field = all.iter().find(|f| here(f))?;
+                    Some((*kind, field.inert))
+                });
+                let kinds: Vec<(FunctionKind, Option<&str>)> = kinds.collect();
                 let (offset, bits) = (word.dw * 4, bit_ranges(field.bits));
+                let names: Vec<&str> = kinds.iter().map(|(kind, _)| kind.short()).collect();
                 let _ = writeln!(
                     page,
-                    "| {offset:02x}h | {} | {bits} | {} | {} | {what} |",
-                    word.name, field.name, field.attribute
+                    "| {offset:02x}h | {} | {bits} | {} | {} | {} | {} |",
+                    word.name,
+                    field.name,
+                    field.attribute,
+                    names.join(", "),
+                    what_changes(field, &kinds)
                 );
             }
         }
         page.push('\n');
     }
     page
+}
+
+/// What the field changes, or why nothing: everywhere, or in some kinds of functions.
+fn what_changes(field: &Field, kinds: &[(FunctionKind, Option<&str>)]) -> String {
+    if let Some(why) = field.inert {
+        return format!("inert: {why}");
+    }
+    let mut text = field.does.to_owned();
+    for (kind, why) in kinds {
+        if let Some(why) = why {
+            let _ = write!(text, "; inert in {}: {why}", kind.name());
+        }
+    }
+    text
 }

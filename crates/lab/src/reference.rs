@@ -39,8 +39,11 @@ const REGISTERS: &str = "\
 
 Every structure of configuration space that functions have, register by register: who may change a field (`PCIe 5.0 Table 7-2`:
 S, sticky, is kept by all resets but a fundamental one), and what a change of it changes. Bits that are named in no row are
-reserved and read zero. A field that is *inert* may be written and reads back, to no other effect, for the reason that stands
-there; what every other one changes is seen by a test, which
+reserved and read zero.
+
+*Written in* names the kinds of functions in which software may write the field: E endpoints, VF virtual functions, S ports of
+switches, R root ports. In all others it is read-only. A field that is *inert*, everywhere or in one kind, may be written and reads
+back, to no other effect, for the reason that stands there. What every other one changes is seen by a test for each kind, which
 [register_witnesses.rs](../../crates/fabric/tests/it/register_witnesses.rs) names. `riser lspci LAB.toml -vv` shows all of these
 in a lab.
 

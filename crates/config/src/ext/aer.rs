@@ -255,12 +255,15 @@ impl AerLayout {
     pub const fn uncorrectable(&self) -> u32 {
         use Uncorrectable::*;
         let routing = AtomicOpEgressBlocked.mask() | TlpPrefixBlocked.mask();
-        let downstream = SurpriseDown.mask() | PoisonedTlpEgressBlocked.mask();
+        let downstream = SurpriseDown.mask() | PoisonedTlpEgressBlocked.mask() | AcsViolation.mask();
+        // A port aborts no request of its own accord, and a switch waits for no completion.
+        let switch = CompleterAbort.mask() | CompletionTimeout.mask();
         let absent = McBlockedTlp.mask()
             | match self.role {
                 AerRole::Endpoint => routing | downstream,
-                AerRole::UpstreamPort => downstream,
-                AerRole::DownstreamPort | AerRole::RootPort => 0,
+                AerRole::UpstreamPort => downstream | switch,
+                AerRole::DownstreamPort => switch,
+                AerRole::RootPort => CompleterAbort.mask(),
             };
         let mut all = 0;
         let mut i = 0;

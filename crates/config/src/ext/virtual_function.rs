@@ -10,7 +10,7 @@ use crate::space::Capabilities;
 ///
 /// - Device Control but Initiate Function Level Reset, Device Control 2, Link Control, Link Status, Link Control 2 and
 ///   Link Status 2;
-/// - masks, severities and enables of Advanced Error Reporting.
+/// - masks, severities and enables of Advanced Error Reporting, and the status of errors that belong to no function.
 pub(crate) fn restrict(registers: &mut [Register], capabilities: &Capabilities) {
     if let Some(start) = capabilities.pcie {
         let mut without = |dw: u16, bits: u32| reserve(registers, start + dw, bits);
@@ -23,6 +23,21 @@ pub(crate) fn restrict(registers: &mut [Register], capabilities: &Capabilities) 
         for dw in [aer::UNCORRECTABLE_MASK, aer::SEVERITY, aer::CORRECTABLE_MASK] {
             reserve(registers, start + dw, !0);
         }
+        let of_link = {
+            use aer::Uncorrectable::*;
+            [
+                DataLinkProtocol,
+                FlowControlProtocol,
+                ReceiverOverflow,
+                MalformedTlp,
+                Ecrc,
+                UncorrectableInternal,
+            ]
+        };
+        let of_link = of_link.iter().fold(0, |all, error| all | error.mask());
+        reserve(registers, start + aer::UNCORRECTABLE_STATUS, of_link);
+        let own = aer::Correctable::AdvisoryNonFatal.mask() | aer::Correctable::HeaderLogOverflow.mask();
+        reserve(registers, start + aer::CORRECTABLE_STATUS, !own);
         let enables =
             aer::control::ECRC_GENERATION | aer::control::ECRC_CHECK | aer::control::MULTIPLE_HEADERS;
         reserve(registers, start + aer::CONTROL, enables);

@@ -21,6 +21,7 @@ mod ordering_table;
 mod places;
 mod quiet_time;
 mod register_witnesses;
+mod root_bridges;
 mod root_ports;
 mod root_ports_peer;
 mod root_registers;

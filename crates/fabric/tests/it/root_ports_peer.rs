@@ -311,6 +311,7 @@ fn access_control_services() {
     const TRANSLATION_BLOCKING: u32 = 1 << 1;
     const REDIRECT: u32 = 1 << 2;
     const EGRESS_CONTROL: u32 = 1 << 5;
+    const DIRECT_TRANSLATED: u32 = 1 << 6;
     let translated = |mut tlp: Tlp| {
         tlp.repr.at = AddressType::Translated;
         tlp
@@ -327,6 +328,8 @@ fn access_control_services() {
         (EGRESS_CONTROL, mwr(own, window(1), 64), 0b01, 1, 0),
         (EGRESS_CONTROL, mwr(own, window(1), 64), 0b10, 0, 1),
         (EGRESS_CONTROL | REDIRECT, mwr(own, window(1), 64), 0b10, 1, 0),
+        (EGRESS_CONTROL, translated(mwr(own, window(1), 64)), 0b10, 0, 1),
+        (EGRESS_CONTROL | DIRECT_TRANSLATED, translated(mwr(own, window(1), 64)), 0b10, 1, 0),
     ];
     for (services, tlp, vector, there, violations) in rows {
         let rig = Rig::new();

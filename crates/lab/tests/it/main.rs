@@ -34,5 +34,6 @@ mod reference;
 mod seeds;
 mod settings;
 mod sriov;
+mod switch_links;
 mod tags;
 mod transactions;

@@ -313,6 +313,25 @@ fn further_headers_are_recorded_where_that_is_enabled() {
     }
 }
 
+/// Header Log Overflow, bit 15 of Correctable Error Status (`PCIe 5.0 §6.2.4.2`): a second header finds the log taken; a one clears
+/// the bit, and the mask of that name keeps ERR_COR back.
+#[test]
+fn a_header_that_finds_the_log_taken_is_told_of() {
+    for (mask, told) in [(0, &[0x30][..]), (1 << 15, &[][..])] {
+        let mut bench = bench();
+        bench.write_capability(0, PCI_EXPRESS, 2, 0x1);
+        bench.write_extended(0, AER, 5, mask);
+        for _ in 0..2 {
+            bench.handle(mwr(0x1000, &[0; 4]));
+        }
+        let codes: Vec<u8> = bench.messages().into_iter().map(|(code, _)| code).collect();
+        assert_eq!(codes, told, "mask {mask:#x}");
+        assert_eq!(bench.extended(0, AER, 4), 1 << 15);
+        bench.write_extended(0, AER, 4, 1 << 15);
+        assert_eq!(bench.extended(0, AER, 4), 0);
+    }
+}
+
 /// Correctable Error Status is cleared bit by bit (`PCIe 5.0 §7.8.4.5`).
 #[test]
 fn correctable_errors_are_cleared_one_by_one() {

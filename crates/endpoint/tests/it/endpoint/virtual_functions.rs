@@ -432,6 +432,13 @@ fn msix_is_each_ones_own() {
         assert_eq!(request(&sent).requester, Vfs::id(n));
         assert_eq!(sent.data.bytes(), Some(&[0x40 + n as u8, 0, 0, 0][..]));
     }
+    // Function Mask, bit 30 of Message Control.
+    let at = vfs.bench.endpoint.config_of(Vfs::id(1)).unwrap().msix_capability().unwrap();
+    vfs.write(1, at, 1 << 31 | 1 << 30);
+    vfs.probe(1).push(Class::Posted, Output::Interrupt { vector: 1 });
+    assert!(vfs.bench.poll(Class::Posted).is_none(), "all masked");
+    vfs.write(1, at, 1 << 31);
+    assert!(vfs.bench.poll(Class::Posted).is_some());
     vfs.probe(0).push(Class::Posted, Output::Interrupt { vector: 0 });
     assert!(vfs.bench.poll(Class::Posted).is_none(), "masked");
     vfs.bench.handle(mrd(1, VF_BASE + 0x3000, 8));
@@ -455,6 +462,96 @@ fn errors_of_one_are_its_own() {
     };
     assert_eq!((status(&mut vfs, 0), status(&mut vfs, 1)), (0, 1 << 12));
     assert_eq!(vfs.bench.extended(0, AER, 1), 0);
+}
+
+/// Errors of one virtual function: its bits of Uncorrectable and Correctable Error Status and of Device Status, which ones clear. Those of
+/// errors that belong to no function are not there (`PCIe 5.0 §9.4.2`).
+#[test]
+fn each_error_of_one_shows_in_its_status() {
+    const AER: u16 = 0x0001;
+    const ADVISORY: u32 = 1 << 13;
+    type Event = fn(&mut Vfs);
+    let poisoned: Event = |vfs| {
+        let mut tlp = mwr(VF_BASE, &[0; 4]);
+        tlp.repr.ep = true;
+        vfs.bench.handle(tlp);
+    };
+    let unanswered: Event = |vfs| {
+        vfs.probe(0).push(Class::NonPosted, read(1, 0x1000, 4));
+        assert!(vfs.bench.poll(Class::NonPosted).is_some());
+        vfs.bench.endpoint.handle_timeout(us(60));
+    };
+    let aborted: Event = |vfs| {
+        vfs.bench.handle(mrd(7, VF_BASE, 4));
+        let token = vfs.probe(0).tokens()[0];
+        let result = Err(CompletionError::CompleterAbort);
+        vfs.probe(0).push(Class::Completion, Output::Complete { token, result });
+        assert!(vfs.bench.poll(Class::Completion).is_some());
+    };
+    let unexpected: Event = |vfs| {
+        vfs.probe(0).push(Class::NonPosted, read(1, 0x1000, 4));
+        let asked = vfs.bench.poll(Class::NonPosted).unwrap();
+        let answer = answer(&asked).remove(0);
+        vfs.bench.handle(answer.clone());
+        vfs.bench.handle(answer);
+    };
+    let unsupported: Event = |vfs| {
+        let (tag, operand) = (Tag::from_bits(2), OperandSize::Bits32);
+        let op = AtomicOp::FetchAdd;
+        let body = AtomicRequest { op, operand, requester: HOST, tag, address: VF_BASE };
+        vfs.bench.handle(Tlp::new(Repr::new(Body::Atomic(body)), Data::Counted(4)));
+    };
+    // Event; uncorrectable, correctable, Device Status.
+    let rows = [
+        ("poisoned", poisoned, 1 << 12, 0, 0b0010),
+        ("completion timeout", unanswered, 1 << 14, 0, 0b0010),
+        ("completer abort", aborted, 1 << 15, ADVISORY, 0b0001),
+        ("unexpected completion", unexpected, 1 << 16, ADVISORY, 0b0001),
+        ("unsupported request", unsupported, 1 << 20, ADVISORY, 0b1001),
+    ];
+    for (what, event, uncorrectable, correctable, device) in rows {
+        for turned in [false, true] {
+            let limits =
+                EndpointLimits { completion_timeout: Duration::from_us(50), ..EndpointLimits::default() };
+            let mut vfs = enabled(limits, 2);
+            vfs.bench.write_extended(0, AER, 5, 0);
+            if turned {
+                vfs.bench.write_extended(0, AER, 3, uncorrectable);
+            }
+            event(&mut vfs);
+            let config = vfs.bench.endpoint.config_of(Vfs::id(0)).unwrap();
+            let (aer, pcie) = (config.extended_capability(AER).unwrap(), config.pcie_capability().unwrap());
+            let device = if turned { 0b0100 | device & 0b1000 } else { device };
+            let correctable = if turned { 0 } else { correctable };
+            let registers = [
+                (aer + 1, !0, uncorrectable),
+                (aer + 4, !0, correctable),
+                (pcie + 2, 0xf << 16, device << 16),
+            ];
+            for (register, mask, bits) in registers {
+                assert_eq!(vfs.read(0, register) & mask, bits, "{what}, turned {turned}");
+                vfs.write(0, register, bits);
+                assert_eq!(vfs.read(0, register) & mask, 0, "{what}: cleared");
+            }
+        }
+    }
+}
+
+/// Header Log Overflow of a virtual function: its second header finds the log taken (`PCIe 5.0 §6.2.4.2`).
+#[test]
+fn a_second_header_of_one_overflows() {
+    const AER: u16 = 0x0001;
+    let mut vfs = enabled(EndpointLimits::default(), 1);
+    vfs.bench.write_extended(0, AER, 5, 0);
+    for _ in 0..2 {
+        let mut poisoned = mwr(VF_BASE, &[0; 4]);
+        poisoned.repr.ep = true;
+        vfs.bench.handle(poisoned);
+    }
+    let at = vfs.bench.endpoint.config_of(Vfs::id(0)).unwrap().extended_capability(AER).unwrap() + 4;
+    assert_eq!(vfs.read(0, at), 1 << 15);
+    vfs.write(0, at, 1 << 15);
+    assert_eq!(vfs.read(0, at), 0);
 }
 
 /// Function numbers of eight bits take the place of the device number (`PCIe 5.0 §6.13`).
