@@ -68,7 +68,10 @@ fn the_page_has_every_field() {
     let rows = page.lines().filter(|l| l.starts_with("| ") && l.contains("h | ")).count();
     assert_eq!(rows, fields);
     assert!(page.contains(
-        "| 3ch | Interrupt Line, Interrupt Pin, Bridge Control | 22 | Secondary Bus Reset | RW | hot"
+        "| 3ch | Interrupt Line, Interrupt Pin, Bridge Control | 22 | Secondary Bus Reset | RW | S, R | hot"
+    ));
+    assert!(page.contains(
+        "| Max_Read_Request_Size | RW | E, S, R | where reads are cut; inert in switch ports: a switch port sends"
     ));
     assert_eq!(Attribute::Rw1cs.to_string(), "RW1CS");
 }
