@@ -10,7 +10,6 @@ mod checks_lab;
 #[path = "../../../../fuzz/checks_record.rs"]
 mod checks_record;
 mod completions;
-mod completions;
 mod draw;
 mod early_end;
 mod errors_rig;
