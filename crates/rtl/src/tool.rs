@@ -63,9 +63,11 @@ impl Tool {
 
 /// Returns the lines of a failed program's output that name an error, else its last lines, else its exit status. Never empty.
 pub(crate) fn reason(said: &str, status: ExitStatus) -> String {
+    // Verilator ends with its whole command line where it was killed or not found.
+    let is_reason = |line: &&str| !line.trim().is_empty() && !line.contains("%Error: Command Failed");
+    let lines: Vec<&str> = said.lines().filter(is_reason).collect();
     let is_error = |line: &&str| line.contains("rror") || line.contains("cannot find");
-    let errors: Vec<&str> = said.lines().filter(is_error).take(MAX_LINES).collect();
-    let lines: Vec<&str> = said.lines().filter(|line| !line.trim().is_empty()).collect();
+    let errors: Vec<&str> = lines.iter().copied().filter(is_error).take(MAX_LINES).collect();
     match (&errors[..], &lines[..]) {
         ([], []) => status.to_string(),
         ([], lines) => lines[lines.len().saturating_sub(MAX_LINES)..].join("\n"),
@@ -100,6 +102,10 @@ mod tests {
         for (said, reason_of_it) in [
             ("a.cpp:1: error: x\nmore\nld: cannot find -lz\n", "a.cpp:1: error: x\nld: cannot find -lz"),
             ("a.cpp:1: Fehler: x\n\n", "a.cpp:1: Fehler: x"),
+            (
+                "sh: 1: /none/verilator_bin: not found\n%Error: Command Failed x\n",
+                "sh: 1: /none/verilator_bin: not found",
+            ),
             ("", "exit status: 1"),
         ] {
             assert_eq!(reason(said, failed), reason_of_it);

@@ -59,7 +59,7 @@ const MAX_KEY_BYTES: usize = 64;
 /// `message`, and where it is one of the TOML reader's on an unknown word, the legal word that is meant: one that differs in a third of
 /// its letters at most.
 fn suggested(message: String) -> String {
-    let is_unknown = ["unknown field `", "unknown variant `"].iter().any(|begin| message.contains(begin));
+    let is_unknown = message.starts_with("unknown ") && message.contains("`, expected ");
     let mut words = message.split('`').skip(1).step_by(2);
     let Some(given) = words.next().filter(|given| is_unknown && given.len() <= MAX_KEY_BYTES) else {
         return message;
@@ -209,6 +209,7 @@ mod tests {
             ("unknown field `nmbers`, expected one of `step`, `numbers`", "; did you mean `numbers`?"),
             ("unknown field `lnaes`, expected `lanes`", "; did you mean `lanes`?"),
             ("unknown variant `drpo`, expected one of `drop`, `double`", "; did you mean `drop`?"),
+            ("unknown device `nmve`, expected one of `nic`, `nvme`", "; did you mean `nvme`?"),
             ("unknown field `colour`, expected one of `step`, `numbers`", ""),
             ("unknown field `a`, there are no fields", ""),
             ("unknown field ``, expected `b`", ""),
