@@ -2,7 +2,7 @@
 //! What must hold for runs: datagrams that leave or come in one call (`UDP_SEGMENT`, `UDP_GRO`). Called by the fuzz target, and by
 //! the tests of `riser-nettlp` on every seed and on random bytes. What is broken panics.
 
-use riser_nettlp::stream::{Accepted, Acceptor, AcceptorOptions, Connector, Run, Session};
+use riser_nettlp::stream::{Accepted, Acceptor, AcceptorOptions, Connector, HELLOS, Run, Session};
 use riser_tlp::{Duration, Time};
 use std::net::SocketAddr;
 
@@ -63,7 +63,7 @@ impl Path {
             manual_release: false,
         };
         let mut server = Acceptor::new(options, Box::new(|| 77));
-        let mut connector = Connector::new(Time::ZERO, 5, 64, LONGEST, None).expect("randomness");
+        let mut connector = Connector::new(Time::ZERO, 5, 64, LONGEST, None, HELLOS).expect("randomness");
         let hello = connector.poll_transmit(Time::ZERO).expect("a first Hello").expect("at once");
         let Accepted::Reply(Some(answer)) = server.handle(Time::ZERO, None, peer(), &hello) else {
             panic!("no answer to a Hello")

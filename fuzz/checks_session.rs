@@ -4,7 +4,7 @@
 
 use riser_nettlp::auth::Key;
 use riser_nettlp::stream::record::{self, CONTROL_BIT, Datagram, RecordBytes};
-use riser_nettlp::stream::{Accepted, Acceptor, AcceptorOptions, Connector, RING_DATAGRAMS, Session};
+use riser_nettlp::stream::{Accepted, Acceptor, AcceptorOptions, Connector, HELLOS, RING_DATAGRAMS, Session};
 use riser_tlp::{Duration, Time};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -53,7 +53,7 @@ fn open(key: Option<&Key>) -> Pair {
         manual_release: false,
     };
     let mut acceptor = Acceptor::new(options, Box::new(|| 77));
-    let mut connector = Connector::new(Time::ZERO, 5, 16, 600, key).expect("randomness");
+    let mut connector = Connector::new(Time::ZERO, 5, 16, 600, key, HELLOS).expect("randomness");
     let hello = connector.poll_transmit(Time::ZERO).expect("a first Hello").expect("at once");
     let Accepted::Reply(Some(answer)) = acceptor.handle(Time::ZERO, None, peer(), &hello) else {
         panic!("no answer to a Hello")

@@ -9,7 +9,7 @@ use riser_nettlp::auth::Key;
 use riser_nettlp::carrier::SendError;
 use riser_nettlp::completer::Image;
 use riser_nettlp::requester::{self, Nowhere, Requester, Rest};
-use riser_nettlp::stream::{Accepted, Acceptor, AcceptorOptions, Connector, Session};
+use riser_nettlp::stream::{Accepted, Acceptor, AcceptorOptions, Connector, HELLOS, Session};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
@@ -87,7 +87,7 @@ fn open(key: Option<&Key>) -> (Session, Acceptor, usize) {
         manual_release: true,
     };
     let mut acceptor = Acceptor::new(options, Box::new(|| 77));
-    let mut connector = Connector::new(Time::ZERO, 5, WINDOW, LONGEST, key).expect("randomness");
+    let mut connector = Connector::new(Time::ZERO, 5, WINDOW, LONGEST, key, HELLOS).expect("randomness");
     let hello = connector.poll_transmit(Time::ZERO).expect("a first Hello").expect("at once");
     let Accepted::Reply(Some(answer)) = acceptor.handle(Time::ZERO, None, peer(), &hello) else {
         panic!("no answer to a Hello")

@@ -6,6 +6,7 @@ use super::session::{SessionCarrier, SessionConnectOptions};
 use super::socket::OpenError;
 use super::tagged::{TaggedCarrier, TaggedOptions};
 use crate::carrier::{Arrival, Carrier, SendError, Wait};
+use crate::stream::FEW_HELLOS;
 use capture::encap::Origin;
 use std::io;
 use std::ops::RangeInclusive;
@@ -39,7 +40,7 @@ pub enum AnyCarrier {
     Session(SessionCarrier),
 }
 
-/// Tries a session (at most 60 ms of silence), and falls back to upstream's ports if nobody answers or the peer refuses.
+/// Tries a session (at most 300 ms of silence), and falls back to upstream's ports if nobody answers or the peer refuses.
 /// Blocks meanwhile. With a pre-shared key there is no falling back: who asks for authentication does not go without; nor is
 /// there toward a peer that demands one.
 ///
@@ -47,9 +48,11 @@ pub enum AnyCarrier {
 /// Those of [`TaggedCarrier::connect`]; with a key, those of [`SessionCarrier::connect`].
 pub fn connect(options: &ConnectOptions) -> Result<AnyCarrier, OpenError> {
     if let Some(session) = &options.session {
-        match SessionCarrier::connect(session) {
+        let is_required = session.is_authenticated();
+        let hellos = if is_required { session.hellos } else { session.hellos.min(FEW_HELLOS) };
+        match SessionCarrier::connect(&SessionConnectOptions { hellos, ..session.clone() }) {
             Ok(carrier) => return Ok(AnyCarrier::Session(carrier)),
-            Err(OpenError::NoSession(_) | OpenError::Refused { .. }) if !session.is_authenticated() => {}
+            Err(OpenError::NoSession(_) | OpenError::Refused { .. }) if !is_required => {}
             Err(error) => return Err(error),
         }
     }

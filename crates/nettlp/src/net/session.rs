@@ -8,7 +8,7 @@ use super::tagged::{nothing_is_zero, origin_at_device};
 use crate::auth::Key;
 use crate::carrier::{Arrival, Carrier, SendError, Wait};
 use crate::stream::record::{MAX_WINDOW, Refusal};
-use crate::stream::{ConnectError, Connector, Session, SessionCounters, SessionError};
+use crate::stream::{ConnectError, Connector, HELLOS, Session, SessionCounters, SessionError};
 use capture::encap::{NETTLP_LEN, Origin, PORT_SESSION};
 use nix::sys::socket::MsgFlags;
 use std::io;
@@ -44,12 +44,15 @@ pub struct SessionConnectOptions {
     pub window: Option<u16>,
     /// Whether to use segmentation and receive offload, where the kernel has them.
     pub offload: bool,
+    /// Offers until a silent peer is given up; the wait after each is twice the one before.
+    pub hellos: u32,
 }
 
 impl SessionConnectOptions {
     /// Without authentication, with the window that the socket's buffer holds.
     pub fn new(remote: IpAddr, local: Option<IpAddr>) -> SessionConnectOptions {
-        SessionConnectOptions { remote, local, port: PORT_SESSION, key: None, window: None, offload: true }
+        let (port, key, window, offload, hellos) = (PORT_SESSION, None, None, true, HELLOS);
+        SessionConnectOptions { remote, local, port, key, window, offload, hellos }
     }
 
     /// Whether a pre-shared key is set.
@@ -94,7 +97,7 @@ pub(super) fn random() -> io::Result<u64> {
 }
 
 impl SessionCarrier {
-    /// Opens a session. Blocks until the peer has answered, at most 60 ms.
+    /// Opens a session. Blocks until the peer has answered, by default at most 2.54 s.
     ///
     /// # Errors
     /// Where nobody answers or the peer refuses; see [`OpenError`].
@@ -105,8 +108,8 @@ impl SessionCarrier {
         let clock = Clock::new();
         let window = window(&socket, options.window);
         let nonce = random().map_err(OpenError::io("making a nonce"))?;
-        let connector =
-            Connector::new(clock.now(), nonce, window, MAX_DATAGRAM_BYTES as u16, options.key.as_ref());
+        let (longest, key) = (MAX_DATAGRAM_BYTES as u16, options.key.as_ref());
+        let connector = Connector::new(clock.now(), nonce, window, longest, key, options.hellos);
         let session = connector
             .and_then(|connector| shake_hands(&socket, clock, connector))
             .map_err(|error| open_error(options, error))?;

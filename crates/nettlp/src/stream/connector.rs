@@ -6,16 +6,18 @@ use super::session::{Agreed, Session};
 use crate::auth::{Handshake, Key};
 use tlp::{Duration, Time};
 
-/// Hellos sent before nobody is held to be there.
-const HELLOS: u32 = 3;
-/// Time between them.
-const HELLO_INTERVAL: Duration = Duration::from_ms(20);
+/// Hellos until a peer counts as silent, 2.54 s after the first: an adapter on a busy machine may answer late.
+pub const HELLOS: u32 = 7;
+/// Hellos if there is another way to the peer: it counts as silent after 300 ms.
+pub const FEW_HELLOS: u32 = 4;
+/// Wait for an answer to the first Hello. Each later wait is twice as long as the one before.
+const FIRST_WAIT: Duration = Duration::from_ms(20);
 
 /// Why there is no session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ConnectError {
     /// No answer to any Hello.
-    #[error("no answer to {HELLOS} offers of a session")]
+    #[error("no answer to any offer of a session")]
     Silent,
     /// The adapter does not want one.
     #[error(transparent)]
@@ -34,7 +36,8 @@ pub struct Connector {
     nonce: u64,
     offer: Offer,
     handshake: Option<Handshake>,
-    sent: u32,
+    hellos: u32,
+    wait: Duration,
     next_at: Time,
 }
 
@@ -48,8 +51,8 @@ pub(super) fn prologue(nonce: u64, offer: &Offer) -> Vec<u8> {
 }
 
 impl Connector {
-    /// Begins. `nonce` is random; `window` TLPs (at most [`MAX_WINDOW`]) and datagrams of up to `longest` bytes are
-    /// taken here; `key` demands authentication.
+    /// Begins, to send up to `hellos` Hellos. `nonce` is random; `window` TLPs (at most [`MAX_WINDOW`]) and datagrams of up to
+    /// `longest` bytes are taken here; `key` demands authentication.
     ///
     /// # Errors
     /// [`ConnectError::NoRandomness`].
@@ -59,6 +62,7 @@ impl Connector {
         window: u16,
         longest: u16,
         key: Option<&Key>,
+        hellos: u32,
     ) -> Result<Connector, ConnectError> {
         let features = if key.is_some() { Offer::AUTHENTICATED } else { 0 };
         let window = window.clamp(1, MAX_WINDOW);
@@ -70,7 +74,7 @@ impl Connector {
                 Some(begun.ok_or(ConnectError::NoRandomness)?)
             }
         };
-        Ok(Connector { nonce, offer, handshake, sent: 0, next_at: now })
+        Ok(Connector { nonce, offer, handshake, hellos, wait: FIRST_WAIT, next_at: now })
     }
 
     /// The Hello to be sent now, if one is due.
@@ -81,11 +85,9 @@ impl Connector {
         if now < self.next_at {
             return Ok(None);
         }
-        if self.sent == HELLOS {
-            return Err(ConnectError::Silent);
-        }
-        self.sent += 1;
-        self.next_at = now + HELLO_INTERVAL;
+        self.hellos = self.hellos.checked_sub(1).ok_or(ConnectError::Silent)?;
+        self.next_at = now + self.wait;
+        self.wait = self.wait + self.wait;
         let noise = self.handshake.as_ref().map_or(&[][..], Handshake::message);
         Ok(Some(RecordBytes::new(0, self.nonce, &Record::Hello { offer: self.offer, noise })))
     }

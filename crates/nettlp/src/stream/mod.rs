@@ -25,7 +25,7 @@ mod transmit;
 mod tests;
 
 pub use acceptor::{Accepted, Acceptor, AcceptorCounters, AcceptorOptions, MAX_OPENING};
-pub use connector::{ConnectError, Connector};
+pub use connector::{ConnectError, Connector, FEW_HELLOS, HELLOS};
 pub use session::{Session, SessionCounters, SessionError};
 pub use transmit::Run;
 

@@ -119,7 +119,7 @@ impl World {
         client_key: Option<&Key>,
         options: AcceptorOptions,
     ) -> World {
-        let connector = Connector::new(Time::ZERO, seed ^ 0xabcd, window, 600, client_key).unwrap();
+        let connector = Connector::new(Time::ZERO, seed ^ 0xabcd, window, 600, client_key, HELLOS).unwrap();
         World {
             now: Time::ZERO,
             network: Network::new(seed, faults),
@@ -300,7 +300,7 @@ proptest! {
         let faults = Faults { loss, doubling, reordering: 30 };
         let mut world = World::new(seed, faults, 64, key.as_ref(), AcceptorOptions { key: key.clone(), ..options() });
         world.connect();
-        prop_assert!(world.now <= Time::ZERO + Duration::from_ms(60));
+        prop_assert!(world.now <= Time::ZERO + Duration::from_ms(2_540));
         match world.connect_error {
             Some(error) => prop_assert_eq!(error, ConnectError::Silent),
             None => drop(exchange(&mut world, 20)),
@@ -538,7 +538,7 @@ fn a_bye_frees_the_place_at_once() {
 
 /// A session, opened by hand, for the client at `from`.
 fn open(acceptor: &mut Acceptor, now: Time, from: SocketAddr, nonce: u64) -> Result<Session, ConnectError> {
-    let mut connector = Connector::new(now, nonce, 64, 600, None)?;
+    let mut connector = Connector::new(now, nonce, 64, 600, None, HELLOS)?;
     let hello = connector.poll_transmit(now)?.unwrap();
     let Accepted::Reply(Some(answer)) = acceptor.handle(now, acceptor.find(from), from, &hello) else {
         panic!("no answer to a Hello")
@@ -614,12 +614,43 @@ fn a_client_that_began_anew_takes_its_own_place() {
 }
 
 #[test]
+fn hellos_back_off_until_a_peer_counts_as_silent() {
+    let rows: [(u32, &[u64], u64); 2] =
+        [(HELLOS, &[0, 20, 60, 140, 300, 620, 1260], 2540), (FEW_HELLOS, &[0, 20, 60, 140], 300)];
+    for (hellos, at_ms, silent_ms) in rows {
+        let mut connector = Connector::new(Time::ZERO, 1, 64, 600, None, hellos).unwrap();
+        for &ms in at_ms {
+            let now = Time::ZERO + Duration::from_ms(ms);
+            assert_eq!(connector.poll_timeout(), now);
+            assert!(connector.poll_transmit(now).unwrap().is_some());
+            assert_eq!(connector.poll_transmit(now), Ok(None));
+        }
+        assert_eq!(connector.poll_timeout(), Time::ZERO + Duration::from_ms(silent_ms));
+        assert_eq!(connector.poll_transmit(connector.poll_timeout()), Err(ConnectError::Silent));
+    }
+}
+
+#[test]
+fn late_answer_to_first_hello_opens_session() {
+    let mut connector = Connector::new(Time::ZERO, 1, 64, 600, None, HELLOS).unwrap();
+    let first = connector.poll_transmit(Time::ZERO).unwrap().unwrap();
+    let now = Time::ZERO + Duration::from_ms(2_000);
+    while connector.poll_timeout() < now {
+        connector.poll_transmit(connector.poll_timeout()).unwrap();
+    }
+    let Accepted::Reply(Some(answer)) = acceptor(options()).handle(now, None, address(), &first) else {
+        panic!("no answer to a Hello")
+    };
+    assert!(connector.handle(now, &answer).unwrap().is_some());
+}
+
+#[test]
 fn a_flood_of_hellos_takes_bounded_room_and_no_session() {
     let mut acceptor = acceptor(options());
     let served = open(&mut acceptor, Time::ZERO, address(), 1).unwrap();
     for port in 6000..=u16::MAX {
         let from = SocketAddr::from(([127, 0, 0, 3], port));
-        let mut connector = Connector::new(Time::ZERO, u64::from(port), 64, 600, None).unwrap();
+        let mut connector = Connector::new(Time::ZERO, u64::from(port), 64, 600, None, HELLOS).unwrap();
         let hello = connector.poll_transmit(Time::ZERO).unwrap().unwrap();
         assert!(matches!(acceptor.handle(Time::ZERO, None, from, &hello), Accepted::Reply(Some(_))));
     }

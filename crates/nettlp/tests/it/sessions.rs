@@ -42,10 +42,16 @@ struct Echo {
 
 impl Echo {
     fn start(options: &AdapterOptions) -> Echo {
+        Echo::start_after(options, std::time::Duration::ZERO)
+    }
+
+    /// Opens the sockets at once, and looks at them for the first time after `pause`.
+    fn start_after(options: &AdapterOptions, pause: std::time::Duration) -> Echo {
         let mut sockets = AdapterSockets::bind(options).unwrap();
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
+            std::thread::sleep(pause);
             loop {
                 // What was sent before the stop is still read.
                 let ending = stopped.load(Ordering::Relaxed);
@@ -199,6 +205,16 @@ fn with_a_session_port_a_session_is_found() {
     exchange(&mut carrier, 1000);
     drop(carrier);
     assert_eq!(echo.stop().closed, 1);
+}
+
+#[test]
+fn adapter_that_answers_after_a_second_gives_sessions() {
+    let key = Some(Key::new([7; 32]));
+    let options = AdapterOptions { key: key.clone(), ..only_sessions(ip(34, 1)) };
+    let echo = Echo::start_after(&options, std::time::Duration::from_secs(1));
+    let session = SessionConnectOptions { key, ..SessionConnectOptions::new(ip(34, 1), Some(ip(34, 2))) };
+    exchange(&mut SessionCarrier::connect(&session).unwrap(), 10);
+    assert_eq!(echo.stop().opened, 1);
 }
 
 /// An acknowledgement ends the wait of a carrier that is dropped; each would take 100 ms otherwise, far more than all need.
