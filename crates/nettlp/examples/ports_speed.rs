@@ -1,20 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reads over upstream's ports, one at a time for each tag, from an adapter with memory, and from the simplest responder that
-//! there could be: a thread for each tag, which waits in one blocking socket. Never decides which is better: it prints both.
+//! Reads over upstream's ports, one at a time for each tag, by riser and by the simplest programs that there could be: a server
+//! and a client with a thread for each tag, which waits in one blocking socket. Never decides which is better: it prints all.
 //!
 //! ```sh
-//! cargo run --release -p riser-nettlp --example ports_speed             # all of it: 1, 2, 4, 8 tags
-//! cargo run --release -p riser-nettlp --example ports_speed -- 9 300    # rounds, ms of each
+//! cargo run --release -p riser-nettlp --example ports_speed                # 1, 2, 4, 8 and 16 tags
+//! cargo run --release -p riser-nettlp --example ports_speed -- 9 300       # rounds, ms of each
+//! cargo run --release -p riser-nettlp --example ports_speed -- 9 300 8     # tags
 //! ```
 //!
-//! Each round runs both after one another, as processes of their own, so that a machine that changes its speed changes both.
+//! Each round runs all pairs one after another, with servers as processes of their own, so that a machine that changes its speed
+//! changes all of them.
 
+use nix::time::{ClockId, clock_getcpuclockid, clock_gettime};
+use nix::unistd::Pid;
 use riser_nettlp::adapter::{Adapter, Function, MemoryBackend, Registers, Settings};
 use riser_nettlp::allow::AllowList;
+use riser_nettlp::client::Client;
 use riser_nettlp::completer::Image;
-use riser_nettlp::net::{AdapterOptions, AdapterSockets, Clock, default_threads, serve};
+use riser_nettlp::net::{
+    AdapterOptions, AdapterSockets, Clock, TaggedCarrier, TaggedOptions, default_threads, serve,
+};
+use riser_nettlp::requester::{self, Nowhere, Rest};
 use std::io::{self, BufRead, BufReader, Read};
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+use std::ops::RangeInclusive;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::thread;
@@ -24,6 +33,7 @@ use tlp::{Bdf, Mps};
 const HERE: Ipv4Addr = Ipv4Addr::new(127, 61, 77, 2);
 const THERE: Ipv4Addr = Ipv4Addr::new(127, 61, 77, 1);
 const MEMORY: u64 = 1 << 20;
+const TAGS: [u16; 5] = [1, 2, 4, 8, 16];
 /// Bytes of each read.
 const READ: usize = 256;
 /// NetTLP header, header of a read, header of a completion.
@@ -33,14 +43,14 @@ const COMPLETION: usize = NETTLP + 12;
 
 fn main() -> io::Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
+    let number = |text: &str| text.parse::<usize>().map_err(io::Error::other);
     match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["serve", "adapter", _] => serve_adapter(),
-        ["serve", "responder", tags] => serve_responder(tags.parse().map_err(io::Error::other)?),
-        [] => compare(7, 300),
-        [rounds, ms] => {
-            compare(rounds.parse().map_err(io::Error::other)?, ms.parse().map_err(io::Error::other)?)
-        }
-        _ => Err(io::Error::other("legal are no arguments, or ROUNDS MS")),
+        ["serve", "riser", _] => serve_adapter(),
+        ["serve", "naive", tags] => serve_responder(number(tags)? as u16),
+        [] => compare(9, 300, &TAGS),
+        [rounds, ms] => compare(number(rounds)?, number(ms)? as u64, &TAGS),
+        [rounds, ms, tags] => compare(number(rounds)?, number(ms)? as u64, &[number(tags)? as u16]),
+        _ => Err(io::Error::other("legal are no arguments, or ROUNDS MS [TAGS]")),
     }
 }
 
@@ -55,8 +65,7 @@ fn serve_adapter() -> io::Result<()> {
     let id = Bdf::from_bits(0x1b00);
     let function = Arc::new(Function::new(Registers::new(id)).map_err(io::Error::other)?);
     let image = Arc::new(Image::zeroes(MEMORY)?);
-    let count =
-        std::env::var("RISER_THREADS").ok().and_then(|n| n.parse().ok()).unwrap_or_else(default_threads);
+    let count = default_threads();
     let bind = |thread| {
         AdapterSockets::bind(&AdapterOptions { share: (thread, count), ..AdapterOptions::new(THERE.into()) })
     };
@@ -115,7 +124,7 @@ fn answer(request: &[u8], memory: &[u8]) -> [u8; COMPLETION + READ] {
 }
 
 /// One client of upstream's kind; says how many reads it made.
-fn client(tag: u16, until: Instant) -> io::Result<u64> {
+fn thread_client(tag: u16, until: Instant) -> io::Result<u64> {
     let socket = port(HERE, THERE, tag)?;
     socket.set_read_timeout(Some(Duration::from_millis(500)))?;
     let (mut reads, mut answer) = (0, [0; 2048]);
@@ -133,7 +142,47 @@ fn client(tag: u16, until: Instant) -> io::Result<u64> {
     Ok(reads)
 }
 
-/// What a server did: reads a second, and microseconds of CPU time for each; and those of its clients.
+/// One client of riser's, with as many reads under way as it has tags; says how many reads it made.
+fn riser_client(tags: RangeInclusive<u16>, until: Instant) -> io::Result<u64> {
+    let under_way = tags.len() as u64;
+    let options = TaggedOptions { local: Some(HERE.into()), ..TaggedOptions::new(THERE.into(), tags) };
+    let carrier = TaggedCarrier::connect(&options).map_err(io::Error::other)?;
+    let settings = requester::Settings::for_carrier(&carrier, Bdf::from_bits(0x1a00), Rest::LOOPBACK);
+    let mut client = Client::new(carrier, settings);
+    let (mut asked, mut reads) = (0, 0);
+    let mut is_over = false;
+    while !is_over || asked > reads {
+        while !is_over && asked - reads < under_way {
+            let address = asked * READ as u64 % MEMORY;
+            client.requester().read(address, READ as u64, asked).map_err(io::Error::other)?;
+            asked += 1;
+        }
+        client.turn(&mut Nowhere, &mut (), tlp::Duration::from_ms(500)).map_err(io::Error::other)?;
+        while let Some(done) = client.requester().poll_done() {
+            done.result.map_err(io::Error::other)?;
+            reads += 1;
+        }
+        is_over = Instant::now() >= until;
+    }
+    assert_eq!(client.counters().timed_out, 0);
+    Ok(reads)
+}
+
+/// Reads until then with clients of this kind, and how many they were: naive ones have a thread for each tag, riser's one for each
+/// core.
+fn read_with(client: &str, tags: u16, until: Instant) -> io::Result<u64> {
+    let count = if client == "riser" { default_threads().min(tags) } else { tags };
+    let first = move |thread: u16| thread * tags / count;
+    let threads: Vec<_> = (0..count)
+        .map(|thread| match client {
+            "riser" => thread::spawn(move || riser_client(first(thread)..=first(thread + 1) - 1, until)),
+            _ => thread::spawn(move || thread_client(thread, until)),
+        })
+        .collect();
+    threads.into_iter().map(|thread| thread.join().map_err(|_| io::ErrorKind::Other.into()).flatten()).sum()
+}
+
+/// Reads a second, and microseconds of CPU time for each, of the server and of the clients.
 #[derive(Clone, Copy)]
 struct Run {
     rate: f64,
@@ -141,7 +190,7 @@ struct Run {
     client_us: f64,
 }
 
-fn run(server: &str, tags: u16, time: Duration) -> io::Result<Run> {
+fn run((server, client): (&str, &str), tags: u16, time: Duration) -> io::Result<Run> {
     let own = std::env::current_exe()?;
     let mut child = Command::new(own)
         .args(["serve", server, &tags.to_string()])
@@ -150,61 +199,51 @@ fn run(server: &str, tags: u16, time: Duration) -> io::Result<Run> {
         .spawn()?;
     let mut ready = String::new();
     BufReader::new(child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?).read_line(&mut ready)?;
-    let pid = child.id().to_string();
-    let before = (cpu_us(&pid)?, cpu_us("self")?);
-    let start = Instant::now();
-    let threads: Vec<_> = (0..tags).map(|tag| thread::spawn(move || client(tag, start + time))).collect();
-    let mut reads = 0;
-    for thread in threads {
-        reads += thread.join().map_err(|_| io::Error::other("a client panicked"))??;
-    }
-    let seconds = start.elapsed().as_secs_f64();
-    let after = (cpu_us(&pid)?, cpu_us("self")?);
+    let clock = clock_getcpuclockid(Pid::from_raw(child.id() as i32))?;
+    let cpu_us = || -> io::Result<[f64; 2]> { Ok([us(clock)?, us(ClockId::CLOCK_PROCESS_CPUTIME_ID)?]) };
+    let (start, before) = (Instant::now(), cpu_us()?);
+    let reads = read_with(client, tags, start + time)? as f64;
+    let (seconds, after) = (start.elapsed().as_secs_f64(), cpu_us()?);
     drop(child.stdin.take());
     child.wait()?;
-    let each = |before: f64, after: f64| (after - before) / reads as f64;
-    let (server_us, client_us) = (each(before.0, after.0), each(before.1, after.1));
-    Ok(Run { rate: reads as f64 / seconds, server_us, client_us })
+    let [server_us, client_us] = [0, 1].map(|end| (after[end] - before[end]) / reads);
+    Ok(Run { rate: reads / seconds, server_us, client_us })
 }
 
-/// CPU time of a process so far: `utime` and `stime` of proc_pid_stat(5), ticks of 10 ms.
-fn cpu_us(pid: &str) -> io::Result<f64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    // Behind the name, which may hold anything.
-    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-    let ticks = |index: usize| fields.get(index).and_then(|field| field.parse::<f64>().ok()).unwrap_or(0.0);
-    Ok((ticks(11) + ticks(12)) * 10_000.0)
+fn us(clock: ClockId) -> io::Result<f64> {
+    Ok(Duration::from(clock_gettime(clock)?).as_secs_f64() * 1e6)
 }
 
-fn compare(rounds: usize, ms: u64) -> io::Result<()> {
+/// Servers and clients; the first pair is what the others are compared with.
+const PAIRS: [(&str, &str); 4] =
+    [("naive", "naive"), ("riser", "naive"), ("naive", "riser"), ("riser", "riser")];
+
+fn compare(rounds: usize, ms: u64, tags: &[u16]) -> io::Result<()> {
     println!("reads of {READ} B, one at a time for each tag; medians of {rounds} rounds of {ms} ms");
-    println!(
-        "{:>4} {:>12} {:>12} {:>7}   CPU us a read: server, clients",
-        "tags", "responder/s", "adapter/s", "ratio"
-    );
-    for tags in [1, 2, 4, 8] {
-        let (mut responder, mut adapter) = (Vec::new(), Vec::new());
+    println!("tags  server client    reads/s  ratio  CPU us a read: server client  both");
+    for &tags in tags {
+        let mut runs: [Vec<Run>; PAIRS.len()] = Default::default();
         for _ in 0..rounds {
-            responder.push(run("responder", tags, Duration::from_millis(ms))?);
-            adapter.push(run("adapter", tags, Duration::from_millis(ms))?);
+            for (runs, pair) in runs.iter_mut().zip(PAIRS) {
+                runs.push(run(pair, tags, Duration::from_millis(ms))?);
+            }
         }
-        let ratios = adapter.iter().zip(&responder).map(|(a, r)| a.rate / r.rate).collect();
-        let of = |runs: &[Run], figure: fn(&Run) -> f64| median(runs.iter().map(figure).collect());
-        println!(
-            "{tags:>4} {:>12.0} {:>12.0} {:>7.2}   responder {:.1} {:.1}, adapter {:.1} {:.1}",
-            of(&responder, |r| r.rate),
-            of(&adapter, |r| r.rate),
-            median(ratios),
-            of(&responder, |r| r.server_us),
-            of(&responder, |r| r.client_us),
-            of(&adapter, |r| r.server_us),
-            of(&adapter, |r| r.client_us),
-        );
+        for (pair, of_pair) in PAIRS.iter().zip(&runs) {
+            let ratio = median(of_pair.iter().zip(&runs[0]).map(|(run, naive)| run.rate / naive.rate));
+            let of = |figure: fn(&Run) -> f64| median(of_pair.iter().map(figure));
+            let [rate, server, client, both] =
+                [of(|r| r.rate), of(|r| r.server_us), of(|r| r.client_us), of(|r| r.server_us + r.client_us)];
+            println!(
+                "{tags:>4}  {:6} {:6} {rate:>10.0} {ratio:>6.2} {server:>22.2} {client:>6.2} {both:>5.2}",
+                pair.0, pair.1
+            );
+        }
     }
     Ok(())
 }
 
-fn median(mut figures: Vec<f64>) -> f64 {
+fn median(figures: impl Iterator<Item = f64>) -> f64 {
+    let mut figures: Vec<f64> = figures.collect();
     figures.sort_by(f64::total_cmp);
     figures[figures.len() / 2]
 }

@@ -33,11 +33,16 @@ thread_local! {
     static HEADERS_SEND: RefCell<MultiHeaders<SockaddrStorage>> = RefCell::new(MultiHeaders::preallocate(BATCH, None));
 }
 
+/// Receptions of one datagram each, between two that look for more.
+const SINGLES: u32 = 8;
+
 /// Where datagrams are received to.
 #[derive(Debug)]
 pub(super) struct Buffers {
     bytes: Box<[u8]>,
     control: Vec<u8>,
+    /// Receptions of one datagram that may come before the next looks for more; 0: several came last time.
+    singles: u32,
 }
 
 /// What is known of a datagram before it is looked at.
@@ -61,7 +66,7 @@ impl Received {
 impl Buffers {
     pub(super) fn new() -> Buffers {
         let bytes = vec![0; (BATCH * SLOT_BYTES).max(1 << 16)].into_boxed_slice();
-        Buffers { bytes, control: nix::cmsg_space!(i32, u32) }
+        Buffers { bytes, control: nix::cmsg_space!(i32, u32), singles: 0 }
     }
 
     /// Receives once, with control messages; gives the bytes, which may be several datagrams. `WouldBlock` where there is
@@ -87,7 +92,27 @@ impl Buffers {
         Ok((received, &self.bytes[..received.len]))
     }
 
-    /// Receives one datagram, and asks for nothing else: the least work where no more are expected.
+    /// Receives what waits, as [`receive_many`](Self::receive_many) does, or one datagram of it: while datagrams come one by one,
+    /// the call for one is the cheaper.
+    pub(super) fn receive(
+        &mut self,
+        socket: &UdpSocket,
+        ipv6: bool,
+        flags: MsgFlags,
+        mut each: impl FnMut(Option<SocketAddr>, &[u8]),
+    ) -> io::Result<usize> {
+        if let Some(left) = self.singles.checked_sub(1) {
+            let (from, datagram) = self.receive_alone(socket, flags & MsgFlags::MSG_DONTWAIT)?;
+            each(from, datagram);
+            self.singles = left;
+            return Ok(1);
+        }
+        let count = self.receive_many(socket, ipv6, flags, each)?;
+        self.singles = if count == 1 { SINGLES } else { 0 };
+        Ok(count)
+    }
+
+    /// Receives one datagram, and asks for nothing else.
     pub(super) fn receive_alone(
         &mut self,
         socket: &UdpSocket,

@@ -176,22 +176,20 @@ impl TaggedCarrier {
         let (scheme, counters) = (self.scheme, &mut self.counters);
         let mut taken = 0;
         let count =
-            self.buffers.receive_many(
-                &port.socket,
-                self.ipv6,
-                flags,
-                |_, bytes| match NettlpHeader::parse(bytes) {
+            self.buffers.receive(&port.socket, self.ipv6, flags, |_, bytes| {
+                match NettlpHeader::parse(bytes) {
                     Ok((header, tlp)) if tlp.len() <= MAX_TLP_BYTES => {
                         let origin = Self::origin(scheme, port.number, tlp);
                         take(Arrival { origin, tlp, sequence: header.sequence, timestamp: header.timestamp });
                         taken += 1;
                     }
                     _ => counters.malformed_datagrams += 1,
-                },
-            )?;
+                }
+            })?;
         counters.receive_calls += 1;
         counters.received_datagrams += count as u64;
-        (self.hot, self.single) = (index, count == 1);
+        // One request at a time: the answer is to what was sent last.
+        (self.single, self.hot) = (count == 1 && index == self.hot, index);
         Ok(taken)
     }
 

@@ -99,7 +99,7 @@ pub(crate) struct Args {
     #[arg(short = 'L', long, value_name = "BYTES", default_value = "256", value_parser = number)]
     len: u64,
 
-    /// Threads, each with tags or a session of its own
+    /// Threads, each with tags or a session of its own; over ports, one for each core is fastest
     #[arg(short = 'N', long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=MAX_THREADS))]
     threads: u64,
 
