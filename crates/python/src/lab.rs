@@ -56,13 +56,14 @@ impl Lab {
     }
 
     /// Runs the lab to its end. `progress` is called now and then with what is done, and a share of it where that is known.
-    #[pyo3(signature = (*, seed, capture, tap, dllps, transactions, allow_native, progress, polls))]
+    #[pyo3(signature = (*, seed, capture, force, tap, dllps, transactions, allow_native, progress, polls))]
     #[expect(clippy::too_many_arguments, reason = "names in Python")]
     fn run(
         &self,
         py: Python<'_>,
         seed: Option<u64>,
         capture: Option<PathBuf>,
+        force: bool,
         tap: &str,
         dllps: bool,
         transactions: bool,
@@ -70,7 +71,7 @@ impl Lab {
         progress: Option<Py<PyAny>>,
         polls: &Polls,
     ) -> PyResult<RunResult> {
-        let wanted = Wanted::new(capture, tap, dllps, transactions)?;
+        let wanted = Wanted::new(capture, force, tap, dllps, transactions)?;
         self.detached(py, || {
             let mut file = self.file(NativeCode::allowed(allow_native))?;
             file.lab.seed = seed.unwrap_or(file.lab.seed);

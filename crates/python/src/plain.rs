@@ -2,36 +2,49 @@
 //! Values of Python that JSON and TOML can say, as Rust has them.
 
 use crate::error::RiserError;
+use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
+use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyRange, PyString, PyTuple, PyType};
 use serde::de::DeserializeOwned;
 
 /// Lists and dicts within one another: one that holds itself would never end.
 const MAX_DEPTH: u32 = 64;
 
-/// `value` as Rust has it.
+/// Values of a range: one that is much longer is a mistake, and would take all memory.
+const MAX_RANGE: usize = 1 << 20;
+
+/// `value` as Rust has it. A range is the list of its values; so is what has `tolist()`, as the arrays and scalars of numpy have.
 ///
 /// # Errors
 /// Where it, or something in it, is nothing that JSON can say, or lies too deep.
 pub(crate) fn read<T: DeserializeOwned>(value: &Bound<'_, PyAny>) -> PyResult<T> {
-    check(value, MAX_DEPTH)?;
-    pythonize::depythonize(value).map_err(|error| RiserError::new_err(error.to_string()))
+    pythonize::depythonize(&plain(value, MAX_DEPTH)?).map_err(|error| RiserError::new_err(error.to_string()))
 }
 
-fn check(value: &Bound<'_, PyAny>, depth: u32) -> PyResult<()> {
+/// `value` of Python's own types alone.
+fn plain<'py>(value: &Bound<'py, PyAny>, depth: u32) -> PyResult<Bound<'py, PyAny>> {
+    let py = value.py();
     let Some(depth) = depth.checked_sub(1) else {
         return Err(RiserError::new_err(format!(
             "lists and dicts more than {MAX_DEPTH} deep within one another"
         )));
     };
     if let Ok(dict) = value.cast::<PyDict>() {
-        return dict.values().iter().try_for_each(|value| check(&value, depth));
+        let made = PyDict::new(py);
+        dict.iter().try_for_each(|(key, value)| made.set_item(key, plain(&value, depth)?))?;
+        return Ok(made.into_any());
     }
-    if let Ok(list) = value.cast::<PyList>() {
-        return list.iter().try_for_each(|value| check(&value, depth));
+    if let Ok(range) = value.cast::<PyRange>()
+        && !range.len().is_ok_and(|len| len <= MAX_RANGE)
+    {
+        return Err(RiserError::new_err(format!("{range}: legal are ranges of up to {MAX_RANGE} values")));
     }
-    if let Ok(tuple) = value.cast::<PyTuple>() {
-        return tuple.iter().try_for_each(|value| check(&value, depth));
+    if value.is_instance_of::<PyList>()
+        || value.is_instance_of::<PyTuple>()
+        || value.is_instance_of::<PyRange>()
+    {
+        let values: Vec<_> = value.try_iter()?.map(|value| plain(&value?, depth)).collect::<PyResult<_>>()?;
+        return Ok(PyList::new(py, values)?.into_any());
     }
     let is_plain = value.is_none()
         || value.is_instance_of::<PyString>()
@@ -39,10 +52,13 @@ fn check(value: &Bound<'_, PyAny>, depth: u32) -> PyResult<()> {
         || value.is_instance_of::<PyInt>()
         || value.is_instance_of::<PyFloat>();
     if is_plain {
-        return Ok(());
+        return Ok(value.clone());
     }
     let kind = value.get_type();
+    if !value.is_instance_of::<PyType>() && value.hasattr(intern!(py, "tolist"))? {
+        return plain(&value.call_method0(intern!(py, "tolist"))?, depth);
+    }
     Err(RiserError::new_err(format!(
-        "a value of type {kind}: legal are dict, list, tuple, str, int, float, bool and None"
+        "a value of type {kind}: legal are dict, list, tuple, range, str, int, float, bool, None, and arrays and scalars of numpy"
     )))
 }

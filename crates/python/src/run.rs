@@ -12,9 +12,9 @@ use fabric::{HostId, Limits, Side, Stop};
 use plug::Report as _;
 use pyo3::exceptions::{PyKeyboardInterrupt, PySystemExit};
 use pyo3::prelude::*;
-use std::fs::File;
-use std::io::BufWriter;
-use std::path::PathBuf;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter};
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use tlp::Time;
@@ -27,6 +27,7 @@ const PYTHON_SLICE: u64 = 256;
 /// What a run is to write down beside its report.
 pub(crate) struct Wanted {
     capture: Option<PathBuf>,
+    force: bool,
     options: CaptureOptions,
     transactions: bool,
 }
@@ -34,6 +35,7 @@ pub(crate) struct Wanted {
 impl Wanted {
     pub(crate) fn new(
         capture: Option<PathBuf>,
+        force: bool,
         tap: &str,
         dllps: bool,
         transactions: bool,
@@ -43,7 +45,19 @@ impl Wanted {
             "root" => Side::Root,
             _ => return Err(error::argument(format!("tap `{tap}`: legal are `device` and `root`"))),
         };
-        Ok(Wanted { capture, options: CaptureOptions { at, dllps }, transactions })
+        Ok(Wanted { capture, force, options: CaptureOptions { at, dllps }, transactions })
+    }
+}
+
+/// A new file at `path`; with `force` it takes the place of a file that may be written to. Whoever reads that one keeps it.
+fn create(path: &Path, force: bool) -> io::Result<File> {
+    match path.canonicalize() {
+        Ok(there) if force && there.is_file() => {
+            OpenOptions::new().write(true).open(&there)?;
+            fs::remove_file(&there)?;
+            File::create_new(there)
+        }
+        _ => File::create_new(path),
     }
 }
 
@@ -56,7 +70,7 @@ struct Taps {
 impl Taps {
     fn open(assembly: &mut Assembly, wanted: Wanted) -> PyResult<Taps> {
         let begin = |path: PathBuf| {
-            let file = File::create_new(&path).map_err(|e| in_file(&path, &e))?;
+            let file = create(&path, wanted.force).map_err(|e| in_file(&path, &e))?;
             let handle = assembly.capture(BufWriter::new(file), wanted.options);
             handle.map_err(|e| in_file(&path, &e)).map(|handle| (path, handle))
         };
@@ -126,7 +140,7 @@ fn drive(assembly: &mut Assembly, until: Time, mut watch: Watch<'_>) -> (Stop, O
         return to_the_end(assembly, until, &mut watch, slice);
     }
     let (links, behind) = (assembly.link_names(), assembly.fabric.take_tap());
-    let sight = Sight::new(&links, behind);
+    let sight = Sight::new(&links, crate::models().registers(), behind);
     let waiting = sight.waiting();
     assembly.fabric.set_tap(Box::new(sight));
     let slice = |assembly: &mut Assembly| match seen(assembly, &waiting, until) {

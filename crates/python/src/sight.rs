@@ -6,6 +6,7 @@ use crate::error::{self, RiserError};
 use crate::operation::{Operation, Value};
 use ::capture::Direction as Way;
 use ::capture::filter::{Filter, FilterError};
+use ::capture::names::{DeviceRegisters, Names};
 use ::capture::render::JsonRecord;
 use ::capture::{Interface, Origin, Outcome, Record, Timestamp};
 use fabric::{Side, Tap, TapRecord};
@@ -18,7 +19,10 @@ use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
-use tlp::Tlp;
+use tlp::{Body, Tlp};
+
+/// Bytes of the data of a configuration read.
+const DW_BYTES: usize = 4;
 
 thread_local! {
     /// Those who wait in the run on this thread; the innermost last.
@@ -64,6 +68,9 @@ pub(crate) struct Sight {
     waiting: Rc<Waiting>,
     /// By link and direction.
     interfaces: Vec<[Interface; 2]>,
+    names: Names,
+    /// TLPs that have passed, as a capture at the device's end would number them.
+    number: u64,
     /// Those of the TLP that is shown.
     bytes: Vec<u8>,
     behind: Option<Box<dyn Tap>>,
@@ -78,13 +85,14 @@ pub(crate) fn with<T>(waiting: Rc<Waiting>, within: impl FnOnce() -> T) -> T {
 }
 
 impl Sight {
-    /// A sight of links with these names, before another tap.
-    pub(crate) fn new(links: &[String], behind: Option<Box<dyn Tap>>) -> Sight {
+    /// A sight of links with these names, before another tap; `devices` knows the registers of devices.
+    pub(crate) fn new(links: &[String], devices: DeviceRegisters, behind: Option<Box<dyn Tap>>) -> Sight {
         let both = |(n, name): (usize, &String)| {
             [Way::Downstream, Way::Upstream].map(|way| Interface::of_link(n as u16, way, name))
         };
         let interfaces = links.iter().enumerate().map(both).collect();
-        Sight { waiting: Rc::default(), interfaces, bytes: Vec::new(), behind }
+        let (names, bytes) = (Names::new(devices), Vec::new());
+        Sight { waiting: Rc::default(), interfaces, names, number: 0, bytes, behind }
     }
 
     /// Those to whom it shows TLPs.
@@ -100,10 +108,13 @@ impl Sight {
         let (way, time) = (::lab::way(record.direction), Timestamp::from_ps(record.time.as_ps().into()));
         let origin = Origin::of(way, tlp.class());
         let shown = Record::of_tlp(&interface[record.direction as usize], time, &self.bytes, origin);
+        let shown = Record { number: self.number, ..shown };
+        let meaning = self.names.see(&shown);
         self.waiting.all.borrow_mut().retain(|wait| {
             let holds = wait.filter.holds(&shown, &Outcome::default());
             if holds {
-                let json = serde_json::to_value(JsonRecord::new(&shown)).unwrap_or_default();
+                let json = JsonRecord::new(&shown).with_meaning(meaning.as_ref());
+                let json = serde_json::to_value(json).unwrap_or_default();
                 *wait.seen.borrow_mut() = Some((json, tlp.data.bytes().unwrap_or_default().to_vec()));
                 self.waiting.has_news.set(true);
                 if let Some(waker) = wait.waker.borrow_mut().take() {
@@ -115,13 +126,26 @@ impl Sight {
     }
 }
 
+/// Whether [`Names`] may learn from a TLP: of configuration, or a write to an MSI-X table. DMA, most of the traffic, teaches nothing.
+fn teaches(way: Way, tlp: &Tlp) -> bool {
+    match &tlp.repr.body {
+        Body::Config(_) => true,
+        Body::Completion(_) => tlp.data.len() <= DW_BYTES,
+        Body::Memory(request) => matches!(way, Way::Downstream) && !request.op.is_read(),
+        _ => false,
+    }
+}
+
 impl Tap for Sight {
     fn frame(&mut self, record: &TapRecord<'_>) {
-        if let (Frame::Tlp { tlp, .. }, Side::Device, false) =
-            (record.frame, record.at, record.damaged || record.dropped)
-            && !self.waiting.all.borrow().is_empty()
-        {
-            self.show(record, tlp);
+        if let (Frame::Tlp { tlp, .. }, Side::Device) = (record.frame, record.at) {
+            self.number += 1;
+            let is_lost = record.damaged || record.dropped;
+            if !is_lost
+                && (teaches(::lab::way(record.direction), tlp) || !self.waiting.all.borrow().is_empty())
+            {
+                self.show(record, tlp);
+            }
         }
         if let Some(behind) = self.behind.as_mut().filter(|behind| behind.looks_at(record.at)) {
             behind.frame(record);

@@ -12,10 +12,13 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 import riser
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+np: Any = numpy
 
 Driver = Callable[[riser.Cpu, riser.Function], Coroutine[Any, Any, None]]
 
@@ -439,6 +442,56 @@ def test_registers_that_are_not_legal_are_named() -> None:
             run(type("Beyond", (riser.Device,), {"register": register})())
     with pytest.raises(riser.RiserError, match="overlap"):
         type("Overlapping", (riser.Device,), {"a": riser.Register(0, bits=64), "b": riser.Register(4)})
+
+
+def test_registers_do_not_lie_where_msix_is() -> None:
+    three, many = riser.Msix(3), riser.Msix(65, table_offset=0x400)
+    # MSI-X, offset of a register, what it overlaps.
+    rows = [
+        (three, 0x7FC, None),
+        (three, 0x800, "table .BAR 0, 0x800 to 0x82f"),
+        (three, 0x82C, "table"),
+        (three, 0x830, None),
+        (many, 0xC0C, "pending bits .BAR 0, 0xc00 to 0xc0f"),
+        (many, 0xC10, None),
+    ]
+    for msix, offset, overlapped in rows:
+        of_class = {"register": riser.Register(offset), "msix": msix}
+        if overlapped is None:
+            type("Apart", (riser.Device,), of_class)
+            continue
+        with pytest.raises(riser.RiserError, match=f"register register at {offset:#x} overlaps the MSI-X {overlapped}"):
+            type("Overlapping", (riser.Device,), of_class)
+    # In another BAR it lies apart; of an object alone it is seen when that is plugged in.
+    other = {"register": riser.Register(0x800), "bars": {0: riser.Bar(4096), 2: riser.Bar(4096)}}
+    type("Apart", (riser.Device,), other | {"msix": riser.Msix(3, bar=2)})
+    device = type("Late", (riser.Device,), other)()
+    device.msix = riser.Msix(3)
+    with pytest.raises(riser.RiserError, match="overlaps the MSI-X table"):
+        run(device)
+
+
+def test_data_and_numbers_of_numpy() -> None:
+    class Reads(riser.Device):
+        sum = riser.Register(np.int64(8), bits=np.uint8(32), reset=np.uint16(7), writable=np.uint32(0xFFFF))
+        messages = np.array([0x7F])
+
+        async def run(self, io: riser.Io) -> None:
+            self.sum = np.uint32(3)
+            await super().run(io)
+
+    async def driver(cpu: riser.Cpu, function: riser.Function) -> None:
+        assert await cpu.read_u32(np.uint64(function.address(np.int8(0), np.int16(8)))) == 3
+        buffer = cpu.memory.alloc(np.int64(64))
+        for data in (np.arange(4, dtype=np.uint32), np.arange(16, dtype=np.uint8).reshape(4, 4), np.zeros(0, np.uint8)):
+            cpu.memory.write(buffer, data)
+            assert cpu.memory.read(buffer, data.nbytes) == data.tobytes()
+        with pytest.raises(TypeError, match="contiguous arrays of numpy"):
+            cpu.memory.write(buffer, np.arange(8, dtype=np.uint32)[::2])
+        await cpu.take_messages(np.array([0x7E]))
+        await cpu.sleep(ns=np.float32(1.5))
+
+    run(Reads(), driver)
 
 
 @settings(max_examples=40, deadline=None)

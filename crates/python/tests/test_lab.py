@@ -9,12 +9,17 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
+import numpy
 import pandas
 import polars
 import pyarrow
 import pytest
 import riser
+from riser import _riser
+
+np: Any = numpy
 
 PING = "labs/ping.toml"
 
@@ -113,6 +118,46 @@ def test_captures_are_those_of_the_command(tmp_path: Path) -> None:
     assert own.read_bytes() == by_command.read_bytes()
     with pytest.raises(FileExistsError):
         riser.Lab.from_toml(PING).run(capture=own)
+
+
+def test_forced_capture_replaces_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "x.pcapng"
+    lab = riser.Lab.from_toml(PING)
+    lab.run(capture=path)
+    written = path.read_bytes()
+    lab.run(capture=path, force=True, dllps=True)
+    longer = path.read_bytes()
+    assert len(longer) > len(written)
+    with pytest.raises(riser.LabError):
+        riser.Lab(link={"gen": 9}).run(capture=path, force=True)
+    assert path.read_bytes() == longer, "a lab that does not run replaces nothing"
+    lab.run(capture=path, force=True)
+    assert path.read_bytes() == written
+    with pytest.raises(FileExistsError):
+        lab.run(capture=tmp_path, force=True)
+
+
+def test_numbers_and_lists_of_numpy_are_those_of_python() -> None:
+    rows = [
+        (np.int64(-4), "-4"),
+        (np.uint8(8), "8"),
+        (np.float32(0.5), "0.5"),
+        (np.bool_(True), "true"),
+        (np.array(3), "3"),
+        (np.arange(64, 67), "[64, 65, 66]"),
+        (range(64, 67), "[64, 65, 66]"),
+        (np.array([[1, 2], [3, 4]]), "[[1, 2], [3, 4]]"),
+        ((range(2), [np.str_("a")]), '[[0, 1], ["a"]]'),
+        ({"points": np.int16(7)}, "{ points = 7 }"),
+    ]
+    for value, toml in rows:
+        assert _riser.to_toml_value(value) == toml
+    lab = riser.Lab(link={"gen": np.int64(4), "lanes": np.uint8(8)})
+    lab.slot("nic", "simple-nic")
+    assert lab.with_settings({"link.gen": np.int32(2)}).run().links.to_dicts()[0]["gen"] == 2
+    for value, legal in ((range(10**30), "ranges of up to"), (object(), "numpy"), (np.int64, "numpy")):
+        with pytest.raises(riser.LabError, match=legal):
+            riser.Lab(seed=value).run()
 
 
 LONG = """

@@ -10,9 +10,12 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy
 import polars
 import pytest
 import riser
+
+np: Any = numpy
 
 LAB = "labs/sweeps/read.toml"
 OVER: dict[str, Any] = {"link.gen": [3, 4, 5], "slot.card.pcie-bench.outstanding": [1, 8, 64]}
@@ -122,6 +125,18 @@ def test_devices_in_python_are_swept_by_their_class(tmp_path: Path) -> None:
     over = {"slot.a.python.settings.step": [1, 5]}
     found = riser.sweep(lab, over, {"twice": "devices.a.counters.twice"}, allow_native=True)
     assert [row["twice"] for row in found.table.to_dicts()] == [2, 10]
+
+
+def test_files_have_the_mode_of_any_new_file(tmp_path: Path) -> None:
+    (tmp_path / "new").touch()
+    over: dict[str, Any] = {"link.gen": range(3, 5), "slot.card.pcie-bench.outstanding": np.array([1])}
+    riser.sweep(LAB, over, {"hops": "tlp_hops"}, output=tmp_path)
+    files = ["journal.jsonl", "results.parquet", "report.html"]
+    assert {(tmp_path / name).stat().st_mode for name in files} == {(tmp_path / "new").stat().st_mode}
+    (tmp_path / "report.html").chmod(0o640)
+    riser.sweep(LAB, over, {"hops": "tlp_hops"}, output=tmp_path, force=True)
+    assert (tmp_path / "report.html").stat().st_mode & 0o777 == 0o640
+    assert not list(tmp_path.glob("*.part"))
 
 
 INTERRUPTED = """

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Tests of devices by the fixture `slot`, as a user writes them."""
 
+import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -97,6 +99,57 @@ def test_captures_are_taken_beside(slot: testing.Slot, tmp_path: Any) -> None:
     slot.run(Reader(), driver, capture=tmp_path / "x.pcapng")
     command = [sys.executable, "-m", "riser", "trace", str(tmp_path / "x.pcapng"), "--filter", "type=MRd and dir=up"]
     assert len(subprocess.run(command, capture_output=True, check=True).stdout.splitlines()) == 1
+
+
+def test_fixture_replaces_its_own_capture_and_no_other_file(slot: testing.Slot, tmp_path: Path) -> None:
+    path = tmp_path / "x.pcapng"
+    slot.run("simple-nic", capture=path)
+    first = path.read_bytes()
+    path.write_bytes(first[:-8])
+    slot.run("simple-nic", capture=path)
+    assert path.read_bytes() == first
+    path.write_text("notes")
+    with pytest.raises(FileExistsError):
+        slot.run("simple-nic", capture=path)
+    assert path.read_text() == "notes"
+    slot.run("simple-nic", capture=path, force=True)
+    assert path.read_bytes() == first
+
+
+# Fields of the packets of a capture, which nothing has that was never in a file.
+OF_PACKETS = {"source", "destination", "source_port", "destination_port", "nettlp_sequence", "nettlp_timestamp"}
+
+
+def test_tlp_has_the_fields_of_the_trace(slot: testing.Slot, tmp_path: Path) -> None:
+    class Interrupts(riser.Device):
+        msix = riser.Msix(vectors=3)
+        go = riser.Register(0x10)
+
+        @go.on_write
+        async def raise_it(self, io: riser.Io, value: int) -> None:
+            await io.interrupt(value)
+
+    seen: list[dict[str, Any]] = []
+
+    async def driver(cpu: riser.Cpu, function: riser.Function) -> None:
+        for filter in ("type=CfgRd0", "type=MWr and dir=down", "type=MWr and dir=up"):
+            waits = cpu.spawn(cpu.tlp(filter))
+            await cpu.config_read(function, 0)
+            await cpu.write_u32(function.address(0, 0x10), 2)
+            await cpu.interrupt(function.vector(2))
+            seen.append(await waits)
+
+    slot.run(Interrupts(), driver, capture=tmp_path / "x.pcapng")
+    command = [sys.executable, "-m", "riser", "trace", str(tmp_path / "x.pcapng"), "--json", "--hex"]
+    lines = subprocess.run(command, capture_output=True, check=True).stdout.splitlines()
+    for one in seen:
+        traced = json.loads(lines[one["number"] - 1])
+        assert {k: v for k, v in one.items() if k != "data"} == {
+            k: v for k, v in traced.items() if k not in OF_PACKETS and k != "data"
+        }
+        assert one["data"] == bytes.fromhex(traced.get("data", ""))
+    assert (seen[2]["interrupt"], seen[2]["vector"]) == ("MSI-X", 2)
+    assert "means" in seen[0] and "means" in seen[1]
 
 
 STUCK = """

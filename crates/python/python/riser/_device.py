@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import operator
 import sys
 from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
@@ -45,6 +46,13 @@ class Msix(NamedTuple):
     pending_offset: int = 0xC00
 
 
+def _integer(what: str, value: Any) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise RiserError(f"{what}, {value!r}: legal are integers") from None
+
+
 _REGISTERS_END = 1 << 24
 """Offset below which registers lie. A file of registers has all bytes up to the last of them."""
 
@@ -72,17 +80,15 @@ class Register:
     def __init__(
         self, offset: int, *, bits: int = 32, bar: int = 0, reset: int = 0, writable: int | None = None
     ) -> None:
-        for name, value in (("offset", offset), ("bits", bits), ("bar", bar), ("reset", reset), ("writable", writable)):
-            if not isinstance(value, int) and (name, value) != ("writable", None):
-                raise RiserError(f"{name} of a register, {value!r}: legal are integers")
+        offset, bits = _integer("offset of a register", offset), _integer("bits of a register", bits)
         if bits not in (8, 16, 32, 64):
             raise RiserError(f"register at {offset:#x}: bits of {bits}: legal are 8, 16, 32 and 64")
         if offset % (bits // 8) or not 0 <= offset < _REGISTERS_END:
             place = f"multiples of its {bits // 8} B, below {_REGISTERS_END:#x}"
             raise RiserError(f"register at {offset:#x}: legal are {place}")
-        self.offset, self.bits, self.bar, self.reset = offset, bits, bar, reset
-        self.size = bits // 8
-        self.writable = (1 << bits) - 1 if writable is None else writable
+        self.offset, self.bits, self.size = offset, bits, bits // 8
+        self.bar, self.reset = _integer("bar of a register", bar), _integer("reset of a register", reset)
+        self.writable = (1 << bits) - 1 if writable is None else _integer("writable of a register", writable)
         self.name = f"{offset:#x}"
         self._on_write: Callable[..., Any] | None = None
         self._on_read: Callable[..., Any] | None = None
@@ -116,6 +122,23 @@ class Register:
         return function
 
 
+def _check_msix(owner: type, msix: Msix | None, registers: list[Register]) -> None:
+    """No register lies in the MSI-X table or its pending bits: a write there would never come to the device."""
+    if msix is None:
+        return
+    vectors = _integer("vectors of Msix", msix.vectors)
+    for what, offset, size in (
+        ("table", _integer("table_offset of Msix", msix.table_offset), 16 * vectors),
+        ("pending bits", _integer("pending_offset of Msix", msix.pending_offset), 8 * -(-vectors // 64)),
+    ):
+        for register in registers:
+            if register.bar == msix.bar and register.offset < offset + size and offset < register.offset + register.size:
+                place = f"BAR {register.bar}, {offset:#x} to {offset + size - 1:#x}"
+                raise RiserError(
+                    f"{owner.__name__}: register {register.name} at {register.offset:#x} overlaps the MSI-X {what} ({place})"
+                )
+
+
 class _RegisterFile:
     """The bytes of the registers of one function, by BAR."""
 
@@ -136,7 +159,8 @@ class _RegisterFile:
         return int.from_bytes(bytes_, "little")
 
     def set(self, register: Register, value: int) -> None:
-        if not isinstance(value, int) or not 0 <= value < 1 << register.bits:
+        value = _integer(f"register {register.name}", value)
+        if not 0 <= value < 1 << register.bits:
             raise RiserError(f"register {register.name}: {value!r}: legal are integers of {register.bits} bits")
         end = register.offset + register.size
         self._bars[register.bar][register.offset : end] = value.to_bytes(register.size, "little")
@@ -216,6 +240,8 @@ class Device:
         for one, next_ in zip(by_place, by_place[1:], strict=False):
             if one.bar == next_.bar and one.offset + one.size > next_.offset:
                 raise RiserError(f"{cls.__name__}: registers {one.name} and {next_.name} overlap")
+        if isinstance(cls.msix, Msix):
+            _check_msix(cls, cls.msix, cls._registers)
 
     @property
     def _file(self) -> _RegisterFile:
@@ -264,7 +290,8 @@ class Device:
         return {}
 
     def _check(self) -> None:
-        """Each register lies in a BAR."""
+        """Each register lies in a BAR, and not where MSI-X is."""
+        _check_msix(type(self), self.msix, type(self)._registers)
         for register in type(self)._registers:
             bar = self.bars.get(register.bar)
             if bar is None or register.offset + register.size > bar.size:

@@ -276,6 +276,7 @@ class Lab:
         *,
         seed: int | None = None,
         capture: str | PathLike[str] | bool | None = None,
+        force: bool = False,
         tap: Literal["device", "root"] = "device",
         dllps: bool = False,
         transactions: bool = False,
@@ -286,7 +287,8 @@ class Lab:
 
         Args:
             seed: seed of all that is drawn, in place of the lab's.
-            capture: write every TLP to this pcapng file, which must not exist; True: to one that is gone with the result.
+            capture: write every TLP to this pcapng file; True: to one that is gone with the result.
+            force: replace the file of `capture` if it exists.
             tap: the end of each link at which the capture is taken.
             dllps: write DLLPs too.
             transactions: keep every transaction, for `RunResult.transactions`.
@@ -297,6 +299,7 @@ class Lab:
             LabError: the lab is not legal.
             RunFailed: it failed or made no progress; `result` is what it has shown.
             Interrupted: Ctrl-C; `result` is what it has shown.
+            FileExistsError: the file of `capture` exists, and `force` is not given.
             OSError: the capture cannot be written.
         """
         polls = _riser.Polls()
@@ -307,6 +310,7 @@ class Lab:
                 inner = self._inner().run(
                     seed=seed,
                     capture=path,
+                    force=force,
                     tap=tap,
                     dllps=dllps,
                     transactions=transactions,

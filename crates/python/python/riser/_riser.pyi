@@ -360,7 +360,8 @@ class Cpu(Tasks):
     def tlp(self, filter: str) -> Operation[dict[str, Any]]:
         """The next TLP that passes the device's end of a link and that `filter` holds for (`riser trace --filter`).
 
-        Ends with its object of `riser trace --json`, and its `data`.
+        Ends with its object of `riser trace --json`, and its `data` as bytes. Fields of the packets of a file, `source` to
+        `nettlp_timestamp`, are not there.
         """
 
 @final
@@ -416,6 +417,7 @@ class Lab:
         *,
         seed: int | None,
         capture: str | None,
+        force: bool,
         tap: str,
         dllps: bool,
         transactions: bool,

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
+import secrets
+import shutil
 from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
 from pathlib import Path
@@ -163,11 +164,13 @@ def _run(
 
 
 def _written(path: Path, write: Any) -> None:
-    """Write a file that has its name when it is whole."""
-    handle, part = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}.", suffix=".part")
-    os.close(handle)
+    """Write a file that has its name when it is whole, with the mode of the one that was there, or that of any new file."""
+    part = path.with_name(f"{path.name}.{secrets.token_hex(3)}.part")
+    part.touch(exist_ok=False)
     try:
-        write(part)
+        if path.exists():
+            shutil.copymode(path, part)
+        write(fspath(part))
         os.replace(part, path)
     except BaseException:
         os.unlink(part)

@@ -18,6 +18,8 @@ The fixture `slot` is there wherever riser is installed (or by `pytest -p riser.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -62,7 +64,7 @@ class Slot:
             device: an object, or the name of a model.
             driver: a coroutine function of `cpu` and `function`, in place of the device's own.
             slot: further keys of the slot, such as the settings of a model.
-            run: what `Lab.run` takes.
+            run: what `Lab.run` takes. The file of `capture` is replaced if it is a capture of riser, as of the last time.
 
         Raises:
             What the driver or the device raises, as it is.
@@ -77,6 +79,8 @@ class Slot:
         lab.slot("dut", device, **keys)
         for fault in self._faults:
             lab.fault(**fault)
+        if "force" not in run:
+            run["force"] = _is_own(run.get("capture"))
         from riser._riser import RunFailed
 
         try:
@@ -86,6 +90,15 @@ class Slot:
                 failed.__cause__.add_note(str(failed).partition("\n")[0])
                 raise failed.__cause__ from None
             raise
+
+
+def _is_own(path: object) -> bool:
+    """Whether riser has written the capture at this path: its first block says so."""
+    if not isinstance(path, str | PathLike) or not Path(path).is_file():
+        return False
+    with open(path, "rb") as file:
+        block = file.read(256)
+    return block.startswith(b"\n\r\r\n") and b"riser" in block
 
 
 def _driven(device: Device, driver: Driver | None) -> Device:

@@ -3,11 +3,12 @@
 
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyBufferError, PyTypeError};
+use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyMemoryView};
 use tlp::{Payload, PayloadPool};
 
-/// `bytes`, or anything that gives them by the buffer protocol: `bytearray`, `memoryview`, arrays of numpy.
+/// `bytes`, or the bytes of anything that has a buffer: `bytearray`, `memoryview`, arrays of numpy of any type.
 pub(crate) enum Bytes<'py> {
     Plain(Bound<'py, PyBytes>),
     Buffer(Python<'py>, PyBuffer<u8>),
@@ -20,10 +21,11 @@ impl<'py> FromPyObject<'_, 'py> for Bytes<'py> {
         if let Ok(bytes) = any.cast::<PyBytes>() {
             return Ok(Bytes::Plain(bytes.to_owned()));
         }
-        let buffer = PyBuffer::get(&any).map_err(|_| {
+        let as_bytes = || PyMemoryView::from(&any)?.call_method1(intern!(any.py(), "cast"), ("B",));
+        let buffer = PyBuffer::get(&any).or_else(|_: PyErr| PyBuffer::get(&as_bytes()?)).map_err(|_| {
             let kind = any.get_type();
             PyTypeError::new_err(format!(
-                "data of type {kind}: legal is what gives bytes by the buffer protocol"
+                "data of type {kind}: legal are bytes, bytearray, memoryview and contiguous arrays of numpy"
             ))
         })?;
         Ok(Bytes::Buffer(any.py(), buffer))

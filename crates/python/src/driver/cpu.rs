@@ -210,7 +210,8 @@ impl Cpu {
     }
 
     /// The next TLP that passes the device's end of a link and that `filter` holds for, in the language of `riser trace --filter`: its
-    /// object of `riser trace --json` as a dict, with its `data`.
+    /// object of `riser trace --json` as a dict, with its `data` as bytes. Fields of the packets of a file, `source` to
+    /// `nettlp_timestamp`, are not there.
     fn tlp(&self, filter: &str) -> PyResult<Operation> {
         sight::next(filter)
     }
