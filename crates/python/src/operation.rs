@@ -7,7 +7,9 @@ use crate::error::RiserError;
 use crate::held::Held;
 use ::device::io::Request;
 use pyo3::exceptions::PyStopIteration;
+use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::PyBytes;
 use std::cell::{Cell, RefCell};
 use std::pin::Pin;
@@ -42,14 +44,60 @@ pub(crate) type Future = Pin<Box<dyn std::future::Future<Output = PyResult<Value
 /// Operations within one another, as `within(within(...))` makes them: no stack is deep enough for any number of them.
 const MAX_NESTED: u8 = 32;
 
-/// Something that takes virtual time: `await` it, once. It is begun when it is first awaited.
+/// Something that takes virtual time: `await` it, once. It is begun when it is first awaited; one that never is warns.
 #[pyclass(frozen, module = "riser")]
-pub(crate) struct Operation(Held<State>);
+pub(crate) struct Operation {
+    state: Held<State>,
+    origin: Option<Origin>,
+}
+
+/// Where a program has made an operation: the byte of its code at which it was. The line is looked up if it is needed.
+struct Origin {
+    code: Py<PyAny>,
+    instruction: i32,
+}
+
+impl Origin {
+    /// Where the program is now; `None` where Python runs no code.
+    fn here() -> Option<Origin> {
+        static GET_FRAME: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        Python::attach(|py| {
+            let frame = GET_FRAME.import(py, "sys", "_getframe").ok()?.call0().ok()?;
+            let instruction = frame.getattr(intern!(py, "f_lasti")).ok()?.extract().ok()?;
+            Some(Origin { code: frame.getattr(intern!(py, "f_code")).ok()?.unbind(), instruction })
+        })
+    }
+
+    /// Warns that the operation was never awaited. An exception of which Python is in the middle stays.
+    fn warn(&self, py: Python<'_>) {
+        let raised = PyErr::take(py);
+        let warned = py
+            .import(intern!(py, "riser._unawaited"))
+            .and_then(|module| module.call_method1(intern!(py, "warn"), (&self.code, self.instruction)));
+        if let Err(error) = warned {
+            error.write_unraisable(py, None);
+        }
+        if let Some(raised) = raised {
+            raised.restore(py);
+        }
+    }
+}
+
+impl Drop for Operation {
+    fn drop(&mut self) {
+        let (Ok(state), Some(origin)) = (self.state.get(), &self.origin) else { return };
+        if state.is_unused() {
+            Python::try_attach(|py| origin.warn(py));
+        }
+    }
+}
 
 struct State {
     future: RefCell<Option<Future>>,
     /// The task that awaits it, by the data of its waker.
     awaited_by: Cell<*const ()>,
+    /// Whether anybody has awaited it, even in vain.
+    is_awaited: Cell<bool>,
     /// Operations within it, one in another.
     nested: u8,
 }
@@ -76,8 +124,13 @@ impl Operation {
             return Err(RiserError::new_err(text));
         }
         let future: Future = Box::pin(future);
-        let state = State { future: RefCell::new(Some(future)), awaited_by: Cell::new(ptr::null()), nested };
-        Ok(Operation(Held::new(state)))
+        let state = State {
+            future: RefCell::new(Some(future)),
+            awaited_by: Cell::new(ptr::null()),
+            is_awaited: Cell::new(false),
+            nested,
+        };
+        Ok(Operation { state: Held::new(state), origin: Origin::here() })
     }
 
     /// The future within, for another to poll it, and how many operations are in that one then.
@@ -85,7 +138,7 @@ impl Operation {
     /// # Errors
     /// Where it has ended, or is being awaited.
     pub(crate) fn take(&self) -> PyResult<(Future, u8)> {
-        let state = self.0.get()?;
+        let state = self.state.get()?;
         if !state.awaited_by.get().is_null() {
             return Err(twice());
         }
@@ -94,6 +147,11 @@ impl Operation {
 }
 
 impl State {
+    /// Whether nobody has awaited it or taken it.
+    fn is_unused(&self) -> bool {
+        !self.is_awaited.get() && self.future.try_borrow().is_ok_and(|future| future.is_some())
+    }
+
     fn take(&self) -> PyResult<Future> {
         self.future.try_borrow_mut().ok().and_then(|mut future| future.take()).ok_or_else(twice)
     }
@@ -111,9 +169,13 @@ impl Operation {
 
     /// Polls it: yields itself while it has not ended.
     fn __next__(slf: PyRef<'_, Self>) -> PyResult<PyRef<'_, Self>> {
+        let state = slf.state.get();
+        if let Ok(state) = &state {
+            state.is_awaited.set(true);
+        }
         let waker = waker()?;
         count()?;
-        let state = slf.0.get()?;
+        let state = state?;
         // Of two tasks that await it, one would never hear of its end.
         let owner = state.awaited_by.replace(waker.data());
         if !owner.is_null() && owner != waker.data() {

@@ -471,6 +471,49 @@ def test_registers_do_not_lie_where_msix_is() -> None:
         run(device)
 
 
+def test_an_operation_that_is_not_awaited_warns_with_its_place() -> None:
+    async def driver(cpu: riser.Cpu, function: riser.Function) -> None:
+        base = function.address()
+        for _ in range(3):
+            cpu.write_u32(base, 1)
+        kept = cpu.within(
+            cpu.read_u32(base),
+            us=1,
+        )
+        await cpu.read_u32(base)
+        del kept
+        later = cpu.sleep(ns=1)
+        await cpu.spawn(cpu.sleep(ns=1))
+        await cpu.gather(cpu.sleep(ns=1), cpu.within(cpu.sleep(ns=1), us=1))
+        assert isinstance(later, riser.Operation)
+
+    with pytest.warns(RuntimeWarning) as caught:
+        run(riser.Device(), driver)
+    first = driver.__code__.co_firstlineno
+    assert [(Path(w.filename), w.lineno - first) for w in caught] == [(Path(__file__), n) for n in (3, 3, 3, 4, 10)]
+    text = str(caught[0].message)
+    assert text == f"an operation was never awaited in {driver.__qualname__}(), so it did nothing"
+
+    # As an error it has nobody to go to, and the run goes on.
+    command = [sys.executable, "-W", "error", "-c", FORGETS]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "RuntimeWarning: an operation was never awaited in driver()" in done.stderr and done.stdout == "finished\n"
+
+
+FORGETS = """
+import riser
+
+async def driver(cpu, function):
+    cpu.read_u32(function.address())
+
+device = riser.Device()
+device.driver = driver
+lab = riser.Lab()
+lab.slot("dut", device)
+print(lab.run().outcome)
+"""
+
+
 def test_data_and_numbers_of_numpy() -> None:
     class Reads(riser.Device):
         sum = riser.Register(np.int64(8), bits=np.uint8(32), reset=np.uint16(7), writable=np.uint32(0xFFFF))

@@ -67,7 +67,7 @@ _Buffer = bytes | bytearray | memoryview
 
 @final
 class Operation(Generic[_T]):
-    """Something that takes virtual time: `await` it, once. It is begun when it is first awaited."""
+    """Something that takes virtual time: `await` it, once. It is begun when it is first awaited; one that never is warns."""
 
     def __await__(self) -> Generator[Any, Any, _T]: ...
 
