@@ -8,8 +8,9 @@ use pyo3::exceptions::{PyException, PyKeyboardInterrupt, PyOSError, PyOverflowEr
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple, PyType};
+use std::fmt::Display;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 create_exception!(riser, RiserError, PyException, "An error of riser: the base of all of them.");
 create_exception!(
@@ -23,7 +24,7 @@ create_exception!(
     riser,
     RunFailed,
     RiserError,
-    "A run has failed or made no progress. `result` is what it has shown up to there."
+    "A run has failed or made no progress, or every point of a sweep was refused. `result` is what it has shown up to there."
 );
 create_exception!(
     riser,
@@ -106,10 +107,40 @@ fn argument_error(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
     Ok(ARGUMENT_ERROR.get_or_try_init(py, make)?.bind(py))
 }
 
+/// Options of the command that are `True` in Python.
+const FLAGS: [&str; 3] = ["allow_native", "force", "resume"];
+
+/// A text of riser's other crates, with the arguments of Python in place of the options of the command that it names.
+pub(crate) fn in_python(text: impl Display) -> String {
+    let text = text.to_string();
+    let mut parts = text.split("--");
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let is_option = part.starts_with(|c: char| c.is_ascii_lowercase());
+        // Elsewhere than at the start of a word it is part of a name.
+        if !is_option || !(out.is_empty() || out.ends_with([' ', '`', '(', '\n'])) {
+            out.push_str("--");
+            out.push_str(part);
+            continue;
+        }
+        let end = part.find(|c: char| !c.is_ascii_lowercase() && c != '-').unwrap_or(part.len());
+        let name = part[..end].replace('-', "_");
+        out.push_str(&name);
+        out.push_str(if FLAGS.contains(&name.as_str()) { "=True" } else { "" });
+        out.push_str(&part[end..]);
+    }
+    out
+}
+
+/// The exception for a lab or another file that is not legal.
+pub(crate) fn lab(why: impl Display) -> PyErr {
+    LabError::new_err(in_python(why))
+}
+
 /// The exception for an argument that is not legal.
 pub(crate) fn argument(why: String) -> PyErr {
     Python::attach(|py| match argument_error(py) {
-        Ok(kind) => PyErr::from_type(kind.clone(), why),
+        Ok(kind) => PyErr::from_type(kind.clone(), in_python(why)),
         Err(error) => error,
     })
 }
@@ -147,10 +178,10 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
 pub(crate) fn of_files(py: Python<'_>, errors: &FileErrors) -> PyErr {
     let each = errors.all().iter().map(|error| {
         let place = error.place.map_or((None, None), |(line, column)| (Some(line), Some(column)));
-        (error.path.clone(), place.0, place.1, error.message.clone())
+        (PathBuf::from(in_python(error.path.display())), place.0, place.1, in_python(&error.message))
     });
     let each: Vec<_> = each.collect();
-    with_attribute(py, LabError::new_err(errors.to_string()), "errors", each)
+    with_attribute(py, lab(errors), "errors", each)
 }
 
 /// The exception for a file that the system refuses.

@@ -37,7 +37,7 @@ impl Lab {
     fn check(&self, py: Python<'_>) -> PyResult<String> {
         self.detached(py, || {
             let file = self.file(NativeCode::NotLoaded)?;
-            ::lab::build(&file).map_err(error::LabError::new_err)?;
+            ::lab::build(&file).map_err(error::lab)?;
             Ok(::lab::draw(&file.lab))
         })
     }
@@ -75,8 +75,8 @@ impl Lab {
         self.detached(py, || {
             let mut file = self.file(NativeCode::allowed(allow_native))?;
             file.lab.seed = seed.unwrap_or(file.lab.seed);
-            file.check_runs_alone().map_err(error::LabError::new_err)?;
-            let assembly = ::lab::build(&file).map_err(error::LabError::new_err)?;
+            file.check_runs_alone().map_err(error::lab)?;
+            let assembly = ::lab::build(&file).map_err(error::lab)?;
             let (name, limit_us) = (self.name.to_string_lossy(), file.lab.limit_us);
             polls::with(polls, || run::run(&name, limit_us, assembly, wanted, progress.as_ref()))
         })
@@ -117,5 +117,5 @@ pub(crate) fn to_toml_value(value: &Bound<'_, PyAny>) -> PyResult<String> {
 }
 
 fn not_toml(why: impl std::fmt::Display) -> PyErr {
-    error::LabError::new_err(format!("TOML cannot say this: {why}"))
+    error::lab(format!("TOML cannot say this: {why}"))
 }

@@ -30,7 +30,7 @@ const TASK: Duration = Duration::from_millis(500);
 pub(crate) struct Sweep(::sweep::Sweep);
 
 fn failed(error: RunError) -> PyErr {
-    RiserError::new_err(error.to_string())
+    RiserError::new_err(error::in_python(error))
 }
 
 fn json<T: serde::de::DeserializeOwned>(text: &str) -> PyResult<T> {
@@ -220,6 +220,11 @@ impl SweepRun {
         Ok(::sweep::front(run.sweep(), run.records()))
     }
 
+    /// The first error, if every point was refused.
+    fn refusal(&self) -> PyResult<Option<String>> {
+        Ok(self.0.get()?.borrow().run.refusal().map(error::in_python))
+    }
+
     /// Writes the Parquet file to `path`.
     fn write_parquet(&self, path: PathBuf) -> PyResult<()> {
         let columns = results::columns(&self.0.get()?.borrow().run);
@@ -238,13 +243,16 @@ impl SweepRun {
 
 /// The columns of a sweep's results.
 fn table(columns: &[Column]) -> PyResult<Table> {
-    let array = |values: &Values| -> ArrayRef {
-        match values {
+    let array = |column: &Column| -> ArrayRef {
+        match &column.values {
             Values::Boolean(all) => Arc::new(BooleanArray::from(all.clone())),
             Values::Integer(all) => Arc::new(Int64Array::from(all.clone())),
             Values::Float(all) => Arc::new(Float64Array::from(all.clone())),
+            Values::Text(all) if column.name == "error" => {
+                Arc::new(StringArray::from_iter(all.iter().map(|why| why.as_ref().map(error::in_python))))
+            }
             Values::Text(all) => Arc::new(StringArray::from_iter(all.iter().map(Option::as_deref))),
         }
     };
-    Table::of_columns(columns.iter().map(|column| (column.name.clone(), array(&column.values))).collect())
+    Table::of_columns(columns.iter().map(|column| (column.name.clone(), array(column))).collect())
 }

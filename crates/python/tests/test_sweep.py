@@ -139,6 +139,27 @@ def test_files_have_the_mode_of_any_new_file(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.part"))
 
 
+def test_a_sweep_of_refused_points_fails_and_names_arguments(tmp_path: Path) -> None:
+    lab = riser.Lab()
+    lab.slot("a", "python", python={"class": "nic.py:Nic"})
+    with pytest.raises(riser.RunFailed, match="all 2 were refused.*allow_native=True") as caught:
+        riser.sweep(lab, {"link.gen": [3, 4]}, {"hops": "tlp_hops"}, output=tmp_path)
+    assert [row["outcome"] for row in caught.value.result.table.to_dicts()] == ["refused"] * 2
+    with pytest.raises(riser.RiserError) as there:
+        riser.sweep(lab, {"link.gen": [3, 4]}, {"hops": "tlp_hops"}, output=tmp_path)
+    with pytest.raises(riser.LabError) as native:
+        lab.run()
+    with pytest.raises(riser.LabError) as setting:
+        lab.with_settings({"link.gen": 9}).run()
+    row = caught.value.result.table.to_dicts()[0]
+    texts = [str(caught.value), str(there.value), str(native.value), str(setting.value), row["error"]]
+    assert not [text for text in texts if "--" in text]
+    assert "resume=True" in texts[1] and "force=True" in texts[1]
+    # One point that runs is enough.
+    found = riser.sweep(LAB, {"link.gen": [3, 9]}, {"hops": "tlp_hops"})
+    assert {row["outcome"] for row in found.table.to_dicts()} == {"finished", "refused"}
+
+
 INTERRUPTED = """
 import riser, sys
 over = {"slot.card.pcie-bench.outstanding": {"from": 1, "to": 256, "step": 1}, "link.gen": [1, 2, 3, 4, 5]}

@@ -181,6 +181,14 @@ impl<'s> Run<'s> {
         self.progress.recorded == self.progress.points
     }
 
+    /// The first error, if there are records and every one is of a point that was refused.
+    pub fn refusal(&self) -> Option<&str> {
+        let mut records = self.records.iter().flatten();
+        let first = records.next().filter(|first| first.outcome == Outcome::Refused)?;
+        let all = records.all(|record| record.outcome == Outcome::Refused);
+        first.error.as_deref().filter(|_| all)
+    }
+
     /// How far it is.
     pub fn progress(&self) -> &Progress {
         &self.progress

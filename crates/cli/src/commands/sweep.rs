@@ -38,7 +38,7 @@ Where the first point that finishes lacks a metric that has no `default`, the sw
 
 --json prints one object: sweep, lab, points, recorded, resumed, outcomes by name, best (the points that none is better than, \
 each with settings and metrics), wall_seconds, cpu_seconds of all processes, simulation_cpu_seconds, workers_started, workers_died, and folder.
-Ctrl-C ends a sweep with its journal whole. The exit status is 0 where every point has a record, whatever its outcome.";
+Ctrl-C ends a sweep with its journal whole. The exit status is 0 if every point has a record, whatever its outcome, and 1 if every point was refused.";
 
 /// Run a lab over ranges of its settings
 #[derive(clap::Args)]
@@ -119,7 +119,12 @@ pub(crate) fn run(args: Args, models: &Models, itself: Vec<OsString>) -> Result<
             run.progress().recorded,
             run.progress().points
         ))),
-        false => Ok(()),
+        false => run.refusal().map_or(Ok(()), |why| {
+            let count = run.progress().points;
+            Err(Failure::Run(format!(
+                "no point was run: all {count} were refused, the first for this: {why}"
+            )))
+        }),
     }
 }
 

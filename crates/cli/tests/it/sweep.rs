@@ -214,3 +214,18 @@ fn what_is_wrong_is_told() {
     }
     assert!(riser(&["sweep", "no-such.toml"]).stderr.starts_with("riser: no-such.toml: No such file"));
 }
+
+#[test]
+fn a_sweep_of_refused_points_writes_them_and_fails() {
+    let folder = written("refused");
+    let lab = "version = 1\n[[slot]]\nname = 'a'\ndevice = 'native'\nnative.library = 'lab.toml'\n";
+    fs::write(folder.join("lab.toml"), lab).unwrap();
+    let bytes = "'slot.a.memory.exercise_bytes' = { from = 64, to = 16384, step = 64 }\n";
+    fs::write(folder.join("sweep.toml"), SWEEP.replace(bytes, "")).unwrap();
+    let output = begin(&folder, &[]).wait_with_output().unwrap();
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(told.starts_with("riser: no point was run: all 5 were refused, the first for this: "), "{told}");
+    assert!(told.contains("--allow-native"), "{told}");
+    assert_eq!((output.status.code(), journalled(&folder).len()), (Some(1), 5));
+    assert!(String::from_utf8(output.stdout).unwrap().contains("5 of 5 points: 5 refused"));
+}

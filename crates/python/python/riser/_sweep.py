@@ -14,7 +14,7 @@ from typing import Any
 
 from riser import _command, _progress, _riser
 from riser._lab import Lab
-from riser._riser import ArgumentError, Interrupted, Table
+from riser._riser import ArgumentError, Interrupted, RunFailed, Table
 
 _JOURNAL, _PARQUET, _PAGE = "journal.jsonl", "results.parquet", "report.html"
 
@@ -91,6 +91,7 @@ def sweep(
         ArgumentError: an argument is not legal.
         LabError: the lab, a key, a range or a metric is not legal; names the place and the legal values.
         RiserError: the journal is of another sweep, or is there already.
+        RunFailed: every point was refused; `result` has them.
         Interrupted: Ctrl-C; `result` is what was found, and `resume=True` goes on.
     """
     lab = lab if isinstance(lab, Lab) else Lab.from_toml(lab)
@@ -160,7 +161,12 @@ def _run(
     if folder is not None:
         _written(folder / _PARQUET, run.write_parquet)
         _written(folder / _PAGE, run.write_page)
-    return SweepResult(run, folder, costs)
+    found = SweepResult(run, folder, costs)
+    if (why := run.refusal()) is not None:
+        failed = RunFailed(f"no point was run: all {len(found)} were refused, the first for this: {why}")
+        failed.result = found
+        raise failed
+    return found
 
 
 def _written(path: Path, write: Any) -> None:

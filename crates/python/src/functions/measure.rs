@@ -71,7 +71,7 @@ pub(crate) fn bench_of(
 pub(super) fn refused(error: AskError) -> PyErr {
     match error {
         AskError::Wrong(why) => error::argument(why),
-        AskError::Profile(why) => error::LabError::new_err(why),
+        AskError::Profile(why) => error::lab(why),
     }
 }
 
@@ -115,7 +115,7 @@ pub(crate) fn compare_of(
 ) -> PyResult<String> {
     py.detach(|| {
         let compared = compare_folders(&reference, &other, skip.as_deref(), whole);
-        json(&compared.map_err(error::LabError::new_err)?.0)
+        json(&compared.map_err(error::lab)?.0)
     })
 }
 
@@ -152,7 +152,7 @@ pub(crate) fn fit_of(
         if raised.is_none() {
             failed.map_or(Ok(()), |why| Err(error::RunFailed::new_err(why)))?;
             let shown = fit::nothing_shown(&fitted);
-            shown.map_or(Ok(()), |why| Err(error::LabError::new_err(why)))?;
+            shown.map_or(Ok(()), |why| Err(error::lab(why)))?;
         }
         let Prepared { inputs, like, mut profile, .. } = prepared;
         profile.attribute(&provenance(&task, &inputs, &like), &fitted);
