@@ -3,10 +3,12 @@
 
 use crate::decode::{Bad, Kind, Record, TlpRecord};
 use crate::encap::Layer;
-use crate::matcher::{Counts, MAX_REQUESTERS, Matcher, Requester};
+use crate::filter::terms::is_error;
+use crate::matcher::{Counts, Errors, MAX_REQUESTERS, Match, Matcher, Requester};
 use crate::render::dllp_name;
 use crate::sequence::{Arrival, Sequences};
 use crate::time::Timestamp;
+use crate::transactions::Outcome;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -82,6 +84,7 @@ impl Stats {
             self.first = Some(self.first.map_or(record.timestamp, |first| first.min(record.timestamp)));
             self.last = self.last.max(record.timestamp);
         }
+        let mut outcome = Outcome::default();
         match &record.kind {
             Kind::Tlp(_) | Kind::Dllp(_) if record.mark.is_lost() => {
                 self.counted.lost += 1;
@@ -89,7 +92,7 @@ impl Stats {
                     self.sequences.tlp(record);
                 }
             }
-            Kind::Tlp(tlp) => self.add_tlp(record, tlp),
+            Kind::Tlp(tlp) => outcome = self.add_tlp(record, tlp),
             Kind::Dllp(dllp) => *self.counted.dllps.entry(dllp_name(dllp)).or_default() += 1,
             Kind::Other(_) => self.counted.others += 1,
             Kind::Bad(bad) => {
@@ -99,6 +102,7 @@ impl Stats {
                 *self.errors.entry((bad.layer(), bad.kind())).or_default() += 1;
             }
         }
+        self.counted.error_records += u64::from(is_error(record, &outcome));
     }
 
     /// Passes over a record that a filter leaves out: it is not counted, but those behind it are still in order.
@@ -111,7 +115,8 @@ impl Stats {
         &self.matcher
     }
 
-    fn add_tlp(&mut self, record: &Record<'_>, tlp: &TlpRecord<'_>) {
+    /// Counts a TLP, and says what it means for the transactions, as far as errors ask for it.
+    fn add_tlp(&mut self, record: &Record<'_>, tlp: &TlpRecord<'_>) -> Outcome {
         let link = record.interface.map_or(0, |interface| interface.link);
         let format = tlp.repr.format();
         self.by_format[format.id as usize] += 1;
@@ -121,11 +126,12 @@ impl Stats {
         self.add_requester(link, tlp, format.class);
         match self.sequences.tlp(record) {
             Arrival::Taken { .. } => {
-                self.matcher.see(record.number, record.timestamp, link, &tlp.repr);
+                return outcome_of(&self.matcher.see(record.number, record.timestamp, link, &tlp.repr));
             }
             Arrival::Again => self.matcher.count_repeat(),
             Arrival::OutOfOrder | Arrival::Lost => self.counted.out_of_order += 1,
         }
+        Outcome::default()
     }
 
     fn add_size(&mut self, tlp: &TlpRecord<'_>) {
@@ -198,6 +204,16 @@ impl Stats {
     }
 }
 
+/// What of a match decides about errors.
+fn outcome_of(matched: &Match) -> Outcome {
+    let (errors, probe) = match matched {
+        Match::Complete(transaction) => (transaction.errors, transaction.is_probe),
+        Match::Unmatched => (Errors::UNEXPECTED_COMPLETION, false),
+        _ => (Errors::empty(), false),
+    };
+    Outcome { errors, probe, taken: !matches!(matched, Match::Repeat), ..Outcome::default() }
+}
+
 /// What a capture holds.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Report {
@@ -235,9 +251,11 @@ pub struct Report {
     pub lost: u64,
     /// TLPs that their receiver discarded, since one before them was lost.
     pub out_of_order: u64,
-    /// All errors.
+    /// Records that the filter `error` holds for: those that cannot be read, are lost, or failed in a transaction.
+    pub error_records: u64,
+    /// Records that cannot be read, and parts of the file.
     pub error_total: u64,
-    /// Errors by layer and kind.
+    /// Of these, how many by layer and kind.
     pub errors: Vec<ErrorCount>,
 }
 
@@ -344,6 +362,7 @@ impl Report {
             ("non-posted", t.requests),
             ("completed", t.completed),
             ("completed with error", t.failed),
+            ("bus probes, UR", t.probes),
             ("not completed", self.waiting),
             ("seen again", t.repeats),
             ("tag reused meanwhile", t.tag_reuses),
@@ -366,7 +385,7 @@ impl Report {
                 writeln!(f, "{what:<24}{count:>12}")?;
             }
         }
-        writeln!(f, "{} errors", self.error_total)?;
+        writeln!(f, "{:<24}{:>12}", "records with errors", self.error_records)?;
         for error in &self.errors {
             let name = format!("{}: {}", error.layer, error.error);
             writeln!(f, "  {name:<34}{:>12}", error.count)?;

@@ -89,15 +89,16 @@ impl Filter {
         self.root.holds(&|n| self.terms[n].holds(record, outcome))
     }
 
-    /// Whether what it asks for is known only from the transactions of a capture: `time`, `latency`, `error`, `replay`.
+    /// Whether what it asks for is known only from the transactions of a capture: `time`, `latency`, `error`, `probe`, `replay`.
     pub fn asks_for_outcome(&self) -> bool {
         self.terms.iter().any(Term::asks_for_outcome)
     }
 
-    /// The terms that hold for a record by itself, a bit each.
+    /// The terms that hold for a record by itself, a bit each; those that ask for transactions hold for these as a whole.
     pub fn terms(&self, record: &Record<'_>) -> u64 {
         let outcome = Outcome::default();
-        let bit = |(n, term): (usize, &Term)| u64::from(term.holds(record, &outcome)) << n;
+        let holds = |term: &Term| !term.asks_for_outcome() && term.holds(record, &outcome);
+        let bit = |(n, term): (usize, &Term)| u64::from(holds(term)) << n;
         self.terms.iter().enumerate().map(bit).sum()
     }
 

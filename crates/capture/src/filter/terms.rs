@@ -64,7 +64,7 @@ impl Field {
 /// The longest time, in picoseconds.
 const MAX_PS: u128 = u128::MAX >> 1;
 
-const TERMS: [Field; 33] = [
+const TERMS: [Field; 34] = [
     word("type", "a type of TLP, dllp, other or error", "what the record is", Word::Type),
     number("tag", "0 to 1023, or a range such as 0..32", "tag of a TLP", Number::Tag, 1023),
     id("requester", "Requester ID of a TLP", Id::Requester),
@@ -139,8 +139,13 @@ const TERMS: [Field; 33] = [
     flag("completion", "a completion", Flag::Completion),
     flag(
         "error",
-        "cannot be read; failed, poisoned, bad ECRC, damaged, dropped, unexpected or duplicate tag",
+        "cannot be read; failed, poisoned, bad ECRC, damaged, dropped, unexpected or duplicate tag; no bus probe",
         Flag::Error,
+    ),
+    flag(
+        "probe",
+        "Unsupported Request to a read of the Vendor ID of a function that is not there: enumeration",
+        Flag::Probe,
     ),
     flag("poisoned", "EP is set", Flag::Poisoned),
     word("ecrc", "good or bad; none for any", "a TLP whose ECRC was checked", Word::Ecrc).or(Flag::Ecrc),
@@ -230,6 +235,7 @@ enum Flag {
     Request,
     Completion,
     Error,
+    Probe,
     Poisoned,
     Ecrc,
     Prefix,
@@ -481,6 +487,7 @@ impl Term {
             Test::Number(Number::Time, range) => within(transaction.response_ps(), range),
             Test::Number(Number::Latency, range) => within(transaction.first_data_ps(), range),
             Test::Flag(Flag::Error) => Some(!transaction.errors.is_empty()),
+            Test::Flag(Flag::Probe) => Some(transaction.is_probe),
             Test::Flag(Flag::Replay) => Some(transaction.retries > 0),
             _ => None,
         };
@@ -490,7 +497,8 @@ impl Term {
     pub(super) fn asks_for_outcome(&self) -> bool {
         matches!(
             self.test,
-            Test::Number(Number::Time | Number::Latency, _) | Test::Flag(Flag::Error | Flag::Replay)
+            Test::Number(Number::Time | Number::Latency, _)
+                | Test::Flag(Flag::Error | Flag::Probe | Flag::Replay)
         )
     }
 }
@@ -544,14 +552,19 @@ impl Flag {
             Flag::Dropped => record.mark.dropped,
             Flag::Lost => record.mark.is_lost(),
             Flag::Replay => outcome.replay,
+            Flag::Probe => outcome.probe,
             Flag::Error => is_error(record, outcome),
         }
     }
 }
 
-fn is_error(record: &Record<'_>, outcome: &Outcome) -> bool {
-    let failed =
-        |t: &TlpRecord<'_>| matches!(&t.repr.body, Body::Completion(c) if c.status != Status::Success);
+/// Whether a record is an error; `outcome` says what it means for the transactions. A status counts once, where the completion
+/// is taken, and not that of a bus probe.
+pub(crate) fn is_error(record: &Record<'_>, outcome: &Outcome) -> bool {
+    let fails = outcome.taken && !outcome.probe;
+    let failed = |t: &TlpRecord<'_>| {
+        fails && matches!(&t.repr.body, Body::Completion(c) if c.status != Status::Success)
+    };
     matches!(record.kind, What::Bad(_))
         || record.mark.is_lost()
         || outcome

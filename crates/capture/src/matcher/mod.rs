@@ -15,7 +15,7 @@ pub use transaction::{Ack, Errors, Requester, Target, Transaction};
 use crate::reader::Direction;
 use crate::time::Timestamp;
 use serde::Serialize;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tlp::{Bdf, Body, Class, Completion, Repr, Status, Tag};
 
 /// Most requests that wait for completions at a time; beyond, the oldest is given up and counted as expired.
@@ -24,6 +24,8 @@ pub const MAX_OUTSTANDING: usize = 65_536;
 const MAX_PLACES: usize = 2 * MAX_OUTSTANDING;
 /// From this many waiting requests on their order is kept, until there are half as many.
 const MANY: usize = MAX_OUTSTANDING / 2;
+/// Offset of the Vendor ID, by which a bus is probed (`PCIe 5.0 §7.5.1.1.1`).
+const VENDOR_ID: u16 = 0;
 /// Most requesters, by link, whose outstanding requests are counted apart.
 pub const MAX_REQUESTERS: usize = 65_536;
 
@@ -71,8 +73,10 @@ pub struct Counts {
     pub untracked: u64,
     /// Transactions that ended.
     pub completed: u64,
-    /// Of them, ended by a status other than success.
+    /// Of them, ended by a status other than success, bus probes left out.
     pub failed: u64,
+    /// Of them, bus probes: Unsupported Request to a read of the Vendor ID of a function that is not there.
+    pub probes: u64,
     /// Completions without a request.
     pub unmatched: u64,
     /// Matched completions whose Byte Count is not what remained.
@@ -143,6 +147,8 @@ pub struct Matcher {
     /// now and then.
     order: VecDeque<(u64, Place)>,
     outstanding: BTreeMap<Requester, Outstanding>,
+    /// Functions that have answered a configuration read.
+    present: BTreeSet<Bdf>,
     counts: Counts,
     given_up: VecDeque<Transaction>,
     keeps_given_up: bool,
@@ -385,10 +391,21 @@ impl Matcher {
         if !transaction.is_ended_by(packet, completion) {
             return Match::Partial;
         }
+        match (transaction.config_read(), completion.status) {
+            (Some((function, _)), Status::Success) => _ = self.present.insert(function),
+            (Some((function, VENDOR_ID)), Status::UnsupportedRequest)
+                if !self.present.contains(&function) =>
+            {
+                transaction.set_probe();
+            }
+            _ => {}
+        }
+        let is_probe = transaction.is_probe;
         let ended = answered.take();
         self.busy_tags -= usize::from(!slot.is_busy());
         self.counts.completed += 1;
-        self.counts.failed += u64::from(completion.status != Status::Success);
+        self.counts.probes += u64::from(is_probe);
+        self.counts.failed += u64::from(completion.status != Status::Success && !is_probe);
         self.lower_outstanding(requester, is_newest);
         ended.map_or(Match::Unmatched, Match::Complete)
     }

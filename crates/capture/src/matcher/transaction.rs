@@ -152,6 +152,9 @@ pub struct Transaction {
     pub end: Timestamp,
     /// What is wrong with it.
     pub errors: Errors,
+    /// Unsupported Request to a bus probe: a read of the Vendor ID of a function that has answered no configuration read
+    /// before, so that it is not there (`PCIe 5.0 §2.3.2`). The status is then no error.
+    pub is_probe: bool,
     /// What acknowledged the request.
     pub ack: Ack,
     /// What acknowledged the last completion.
@@ -241,6 +244,7 @@ impl Transaction {
             first_data: None,
             end: packet.time,
             errors: packet.errors,
+            is_probe: false,
             ack: Ack::Unknown,
             completion_ack: Ack::Unknown,
             unacked: 0,
@@ -291,6 +295,22 @@ impl Transaction {
         self.data_bytes = self.data_bytes.saturating_add(bytes);
         self.remaining = self.remaining.saturating_sub(bytes);
         self.remaining == 0 || completion.status != Status::Success
+    }
+
+    /// The function whose configuration space it reads, and the offset there; `None` for other requests.
+    pub(super) const fn config_read(&self) -> Option<(Bdf, u16)> {
+        match (self.format, self.target) {
+            (FormatId::CfgRd0 | FormatId::CfgRd1, Target::Register { function, offset }) => {
+                Some((function, offset))
+            }
+            _ => None,
+        }
+    }
+
+    /// Marks a transaction that ended with Unsupported Request as a bus probe.
+    pub(super) fn set_probe(&mut self) {
+        self.is_probe = true;
+        self.errors.remove(Errors::UNSUPPORTED_REQUEST);
     }
 
     /// Names what never came.

@@ -38,6 +38,8 @@ pub struct Outcome {
     pub first_data_ps: Option<u128>,
     /// What is wrong with the transaction that ends here; an unexpected completion.
     pub errors: Errors,
+    /// The transaction that ends here is a bus probe ([`Transaction::is_probe`]).
+    pub probe: bool,
     /// The TLP was seen before.
     pub replay: bool,
     /// The TLP was taken, as far as the capture tells: neither lost nor out of order, nor seen before.
@@ -190,7 +192,7 @@ impl Tracker {
                 outcome.request = Some(transaction.request_number);
                 outcome.response_ps = transaction.response_ps();
                 outcome.first_data_ps = transaction.first_data_ps();
-                outcome.errors = transaction.errors;
+                (outcome.errors, outcome.probe) = (transaction.errors, transaction.is_probe);
                 self.end(transaction);
             }
             Match::Unmatched => {

@@ -28,6 +28,7 @@
 //! | `completion_ack_number`, `completion_ack_ps` | likewise of the last completion, from it on | where known |
 //! | `ack` | `none`: the capture would tell, but none came | likewise |
 //! | `means` | what its request means: configuration registers by name and field, interrupts, registers of devices | where the capture tells, and it was asked for |
+//! | `probe` | true: Unsupported Request to a read of the Vendor ID of a function that is not there, which is no error | bus probes |
 //! | `errors` | list of names, see [`Errors::names`](crate::matcher::Errors::names) | where there are any |
 
 use crate::matcher::{Ack, Errors, Target, Transaction};
@@ -63,6 +64,9 @@ pub fn append_line(t: &Transaction, digits: u8, out: &mut String) {
     append_acks(t, out);
     if t.retries > 0 {
         number(out, ", ", t.retries.into(), if t.retries == 1 { " retry" } else { " retries" });
+    }
+    if t.is_probe {
+        out.push_str("; bus probe");
     }
     let mut lead = "; error: ";
     for name in t.errors.names() {
@@ -180,6 +184,7 @@ impl Serialize for JsonTransaction<'_> {
         o.ack(["completion_ack_number", "completion_ack_ps"], t.completion_ack, t.end)?;
         let is_missing = [t.ack, t.completion_ack].contains(&Ack::None);
         o.some("ack", is_missing.then_some("none"))?;
+        o.flag("probe", t.is_probe)?;
         let errors: Vec<&str> = t.errors.names().collect();
         o.some("errors", Some(errors).filter(|errors| !errors.is_empty()))?;
         o.some("means", self.meaning.map(Text))?;

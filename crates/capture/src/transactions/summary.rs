@@ -106,6 +106,7 @@ pub struct Summary {
     types: BTreeMap<&'static str, OfType>,
     errors: BTreeMap<&'static str, u64>,
     with_errors: u64,
+    probes: u64,
 }
 
 impl Summary {
@@ -123,14 +124,14 @@ impl Summary {
         of.bytes += u64::from(t.bytes);
         of.data_bytes += u64::from(t.data_bytes);
         let ps = |ps: Option<u128>| ps.and_then(|ps| u64::try_from(ps).ok());
-        if t.errors.is_empty() {
+        self.probes += u64::from(t.is_probe);
+        if t.errors.is_empty() && !t.is_probe {
             ps(t.response_ps()).into_iter().for_each(|ps| of.response.add(ps));
             ps(t.first_data_ps()).into_iter().for_each(|ps| of.first_data.add(ps));
-        } else {
-            self.with_errors += 1;
-            for name in t.errors.names() {
-                *self.errors.entry(name).or_default() += 1;
-            }
+        }
+        self.with_errors += u64::from(!t.errors.is_empty());
+        for name in t.errors.names() {
+            *self.errors.entry(name).or_default() += 1;
         }
         if let Ack::Seen { time, .. } = t.ack {
             ps(Some(time.since_ps(t.start))).into_iter().for_each(|ps| of.ack.add(ps));
@@ -154,6 +155,7 @@ impl Summary {
             transactions: self.types.values().map(|of| of.count).sum(),
             types: self.types.iter().map(of).collect(),
             with_errors: self.with_errors,
+            probes: self.probes,
             errors: self.errors.clone(),
             lost_tlps: tracker.lost(),
             expired: tracker.matcher().counts().expired,
@@ -170,6 +172,8 @@ pub struct Report {
     pub types: Vec<TypeSummary>,
     /// Transactions with an error.
     pub with_errors: u64,
+    /// Bus probes: reads of the Vendor ID of functions that are not there, which no error is.
+    pub probes: u64,
     /// Errors by name; a transaction may have several.
     pub errors: BTreeMap<&'static str, u64>,
     /// TLPs that were damaged, dropped or discarded as out of order on the way.
@@ -193,7 +197,7 @@ pub struct TypeSummary {
     pub request_bytes: u64,
     /// Bytes of data that completions brought.
     pub data_bytes: u64,
-    /// From the first request to the last completion, picoseconds; of those without errors.
+    /// From the first request to the last completion, picoseconds; of those without errors, bus probes left out.
     pub response_ps: Option<Spread>,
     /// From the first request to the first data, picoseconds; likewise.
     pub first_data_ps: Option<Spread>,
@@ -203,7 +207,11 @@ pub struct TypeSummary {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{} transactions, {} with errors", self.transactions, self.with_errors)?;
+        write!(f, "{} transactions, {} with errors", self.transactions, self.with_errors)?;
+        if self.probes > 0 {
+            write!(f, ", {} bus probes", self.probes)?;
+        }
+        writeln!(f)?;
         let head = ["type", "transactions", "TLPs", "retries", "bytes", "data bytes"];
         let [name, rest @ ..] = head;
         write!(f, "{name:<10}")?;

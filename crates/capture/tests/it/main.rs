@@ -14,6 +14,7 @@ mod filter;
 mod golden;
 mod names;
 mod nettlp_captures;
+mod probes;
 mod properties;
 mod reference;
 mod seeds;

@@ -17,7 +17,7 @@
 //! | `held` | varint | data bytes of a TLP that were captured |
 //! | `sequence`, `stamp` | varint, signed | NetTLP header, less that of the last row of the interface |
 //! | `place` | varint, signed | 1 more than the place of a TLP in its lane ([`Mark`](capture::Mark)), 0 for none, less that of the last row of the interface |
-//! | `outcome` | varint | bit 0 seen before, bit 1 taken, from bit 2 on what is wrong ([`Outcome`](capture::Outcome)) |
+//! | `outcome` | varint | bit 0 seen before, bit 1 taken, bit 2 ends a bus probe, from bit 3 on what is wrong ([`Outcome`](capture::Outcome)) |
 //! | `back` | varint | frame number, less that of the request that a completion answers; 0 is none |
 //! | `response` | varint | 1 more than the response time in ps where a transaction is completed here, else 0 |
 //! | `waited` | varint | of it, 1 more than the ps from the first data on; 0 where no data came |

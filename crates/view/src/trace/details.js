@@ -189,7 +189,7 @@ function transactionFields(store, headers, request, answers) {
   const bytes = headers.requestBytes(request);
   const done = response >= 0;
   return [
-    ["State", done ? "complete" : answers.length > 0 ? "not all answered" : "not answered"],
+    ["State", store.probe[answers.at(-1)] ? "bus probe: no such function" : done ? "complete" : answers.length > 0 ? "not all answered" : "not answered"],
     ["Wrong with it", answers.length > 0 ? errorNames(store.errors[answers[answers.length - 1]]) : ""],
     ["Response time", duration(response)],
     ["To first data", duration(first)],

@@ -131,6 +131,7 @@ function filterFields(store, headers) {
     request: { flag: (row) => tlp(row) && !headers.isCompletion(row) },
     completion: { flag: headers.isCompletion },
     error: { flag: (row) => isError(store, headers, row) },
+    probe: { flag: (row) => store.probe[row] === 1 },
     poisoned: { flag: headers.poisoned },
     ecrc: { ...named((row) => store.ecrc[row] > 0, (row) => (store.ecrc[row] === 3 ? "bad" : "good"), (text) => oneOf(text, ["good", "bad"])), flag: (row) => store.ecrc[row] > 0 },
     prefix: { flag: (row) => store.prefixed[row] === 1 },
@@ -265,13 +266,13 @@ function pasidOf(store, row) {
   return prefix ? parseInt(prefix, 16) & 0xf_ffff : -1;
 }
 
-/** What cannot be read, was lost or failed, is poisoned, or is not what its transaction expects. */
+/** What cannot be read, was lost or failed, is poisoned, or is not what its transaction expects; no bus probe. */
 function isError(store, headers, row) {
   if (store.kind[row] === KIND.bad || isLost(store, row)) return true;
   if (store.kind[row] !== KIND.tlp) return false;
   if (store.errors[row] & (ERRORS.unexpected | ERRORS.byteCount | ERRORS.duplicateTag)) return true;
   if (headers.poisoned(row) || store.ecrc[row] === 3) return true;
-  return headers.isCompletion(row) && headers.status(row) !== 0;
+  return isAnswer(store, row) && store.probe[row] === 0 && headers.status(row) !== 0;
 }
 
 /** Rows that a predicate takes, among those loaded. */

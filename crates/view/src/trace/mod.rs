@@ -229,7 +229,8 @@ fn kind_bits(tlp: &TlpRecord<'_>) -> u8 {
 
 fn put_outcome(outcome: &Outcome, row: &mut Row) {
     let cut = |ps: u128| u64::try_from(ps).unwrap_or(u64::MAX);
-    row.outcome = u16::from(outcome.replay) | u16::from(outcome.taken) << 1 | outcome.errors.bits() << 2;
+    let bits = [outcome.replay, outcome.taken, outcome.probe];
+    row.outcome = bits.iter().rev().fold(outcome.errors.bits(), |all, bit| all << 1 | u16::from(*bit));
     row.back = outcome.request.map_or(0, |request| row.number.saturating_sub(request));
     row.response_ps = outcome.response_ps.map(cut);
     row.first_data_ps = outcome.first_data_ps.map(cut);

@@ -23,6 +23,7 @@ function makeStore(meta) {
     host: new Uint8Array(n),
     role: new Uint8Array(n),
     errors: new Uint16Array(n),
+    probe: new Uint8Array(n),
     first: new Uint8Array(n),
     dw: [new Uint32Array(n), new Uint32Array(n), new Uint32Array(n), new Uint32Array(n)],
     interface: new Uint16Array(n),
@@ -192,7 +193,8 @@ function readLinks(store, columns, from, to) {
     const back = columns.back.varint();
     const response = columns.response.varint() - 1;
     const waited = columns.waited.varint() - 1;
-    store.errors[row] = outcome >> 2;
+    store.errors[row] = outcome >> 3;
+    store.probe[row] = (outcome >> 2) & 1;
     store.role[row] = roleOf(store, row, outcome, back, response);
     if (back > 0) link(store, row, store.rowOf[store.number[row] - back], response, waited);
   }
@@ -224,7 +226,7 @@ function roleOf(store, row, outcome, back, response) {
   if (outcome & 1) return ROLE.replay;
   if (store.kind[row] !== KIND.tlp || !(outcome & 2)) return ROLE.none;
   if (back > 0) return response >= 0 ? ROLE.complete : ROLE.partial;
-  if ((outcome >> 2) & ERRORS.unexpected) return ROLE.unexpected;
+  if ((outcome >> 3) & ERRORS.unexpected) return ROLE.unexpected;
   return store.nonPosted[store.first[row]] ? ROLE.request : ROLE.none;
 }
 
@@ -242,6 +244,11 @@ function link(store, row, request, response, waited) {
 /** The request of a row that answers one; the row itself where it is a request; -1 for all others. */
 function requestOf(store, row) {
   return store.role[row] === ROLE.request ? row : store.request[row];
+}
+
+/** Whether a row is a completion that was taken. */
+function isAnswer(store, row) {
+  return [ROLE.partial, ROLE.complete, ROLE.unexpected].includes(store.role[row]);
 }
 
 /** Whether a row never reached its receiver in good order. */

@@ -4,8 +4,8 @@ use riser_capture::transactions::{Summary, Tracker, append_line};
 use riser_capture::{Direction, InterfaceId, Mark, Origin, Reader, Writer};
 use std::io::Cursor;
 use tlp::{
-    Bdf, Body, Class, Completion, Data, Dllp, FlowControl, FlowControlKind, MemoryOp, MemoryRequest,
-    PayloadPool, Repr, Span, Status, Tag, Time, Tlp, Vc,
+    Access, Bdf, Body, Class, Completion, ConfigKind, ConfigRequest, Data, Dllp, FlowControl,
+    FlowControlKind, MemoryOp, MemoryRequest, PayloadPool, Repr, Span, Status, Tag, Time, Tlp, Vc,
 };
 
 pub(crate) fn memory(op: MemoryOp, requester: u16, tag: u16, address: u64, len: u32, data: Data) -> Tlp {
@@ -164,6 +164,61 @@ impl Link {
     pub(crate) fn finish(self) -> Vec<u8> {
         self.writer.finish().unwrap()
     }
+}
+
+/// A capture of several links, without DLLPs; every TLP a nanosecond after the one before.
+pub(crate) struct Links {
+    writer: Writer<Vec<u8>>,
+    taps: Vec<[InterfaceId; 2]>,
+    ps: u64,
+}
+
+impl Links {
+    /// A link to each of these slots and switches, as `riser run --capture` describes it.
+    pub(crate) fn new(slots: &[&str]) -> Links {
+        let mut writer = Writer::new(Vec::new()).unwrap();
+        let ways = [Direction::Downstream, Direction::Upstream];
+        let mut taps = Vec::new();
+        for (link, slot) in slots.iter().enumerate() {
+            let text = |way: Direction| format!("{slot}, {}, at the device", way.name());
+            taps.push(ways.map(|way| writer.tap(link as u16, way, &text(way)).unwrap()));
+        }
+        Links { writer, taps, ps: 0 }
+    }
+
+    /// A TLP on a link.
+    pub(crate) fn tlp(&mut self, link: usize, up: bool, tlp: &Tlp) -> &mut Links {
+        self.ps += 1_000;
+        let origin = if up == (tlp.class() == Class::Completion) { Origin::Host } else { Origin::Device };
+        let tap = self.taps[link][usize::from(up)];
+        self.writer.write_tlp(tap, Time::from_ps(self.ps), tlp, origin).unwrap();
+        self
+    }
+
+    /// A request and what answers it, each over these links in turn: the completion comes back over them from the last on.
+    pub(crate) fn exchange(&mut self, way: &[(usize, bool)], request: &Tlp, answer: &Tlp) -> &mut Links {
+        way.iter().for_each(|&(link, up)| _ = self.tlp(link, up, request));
+        way.iter().rev().for_each(|&(link, up)| _ = self.tlp(link, !up, answer));
+        self
+    }
+
+    pub(crate) fn finish(self) -> Vec<u8> {
+        self.writer.finish().unwrap()
+    }
+}
+
+/// A configuration read of the host, of a register of function `completer`.
+pub(crate) fn config_read(kind: ConfigKind, completer: u16, register: u16, tag: u16) -> Tlp {
+    let request = ConfigRequest {
+        op: Access::Read,
+        kind,
+        requester: Bdf::default(),
+        tag: Tag::new(tag).unwrap(),
+        completer: Bdf::from_bits(completer),
+        register_dw: register / 4,
+        first_be: 0xf,
+    };
+    Tlp::new(Repr::new(Body::Config(request)), Data::NONE)
 }
 
 /// The lines of the transactions of a capture, and its summary as it prints.
