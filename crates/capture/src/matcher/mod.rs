@@ -7,15 +7,22 @@
 //! as NetTLP's `p4600-write-64blk.pcap` does. So one earlier request a tag goes on waiting beside the newest; it no longer
 //! counts as outstanding, since its requester has let go of the tag.
 
+mod hop;
+mod posted;
 mod transaction;
 
+pub(crate) use hop::Root;
+pub use hop::{Hop, Leg};
+pub(crate) use posted::MAX_POSTED;
 pub(crate) use transaction::named_bytes;
 pub use transaction::{Ack, Errors, Requester, Target, Transaction};
 
 use crate::reader::Direction;
 use crate::time::Timestamp;
+use posted::Posted;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::RangeInclusive;
 use tlp::{Bdf, Body, Class, Completion, Repr, Status, Tag};
 
 /// Most requests that wait for completions at a time; beyond, the oldest is given up and counted as expired.
@@ -54,13 +61,15 @@ pub enum Match {
     Unmatched,
 }
 
-/// How many TLPs were of each kind; every TLP is of one.
+/// How many TLPs were of each kind. A transaction that several links show counts where it was seen first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Counts {
     /// Posted requests.
     pub posted: u64,
     /// Non-posted requests, those counted below included.
     pub requests: u64,
+    /// Requests seen again on a further link, as they are forwarded.
+    pub forwarded: u64,
     /// TLPs seen again.
     pub repeats: u64,
     /// Requests under a tag whose earlier request still waited.
@@ -115,18 +124,24 @@ pub(crate) struct Packet<'a> {
     pub(crate) terms: u64,
 }
 
-/// A tag of a requester: link, Requester ID and tag, 16 bits each from bit 32 down, so that it is compared at once.
+/// A tag of a requester: Requester ID, tag and link, 16 bits each from bit 32 down, so that it is compared at once, and those of
+/// all links stand together.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Place(u64);
 
 impl Place {
     fn new(requester: Requester, tag: Tag) -> Place {
         let Requester { link, id } = requester;
-        Place(u64::from(link) << 32 | u64::from(id.bits()) << 16 | u64::from(tag.bits()))
+        Place(u64::from(id.bits()) << 32 | u64::from(tag.bits()) << 16 | u64::from(link))
     }
 
     const fn requester(self) -> Requester {
-        Requester { link: (self.0 >> 32) as u16, id: Bdf::from_bits((self.0 >> 16) as u16) }
+        Requester { link: self.0 as u16, id: Bdf::from_bits((self.0 >> 32) as u16) }
+    }
+
+    /// The same tag on all links.
+    const fn of_all_links(self) -> RangeInclusive<Place> {
+        Place(self.0 & !0xffff)..=Place(self.0 | 0xffff)
     }
 }
 
@@ -154,6 +169,12 @@ pub struct Matcher {
     keeps_given_up: bool,
     /// Number of the request that the latest completion answered.
     answered: Option<u64>,
+    /// Where the transaction was seen first whose request the latest TLP forwards.
+    forwards: Option<Root>,
+    posted: Posted,
+    /// The link of the first TLP, and whether there was one on another.
+    first_link: Option<u16>,
+    has_links: bool,
 }
 
 impl Matcher {
@@ -184,11 +205,14 @@ impl Matcher {
     }
 
     pub(crate) fn packet(&mut self, packet: &Packet<'_>) -> Match {
+        self.has_links |= *self.first_link.get_or_insert(packet.link) != packet.link;
+        self.forwards = None;
         match (&packet.repr.body, packet.repr.format().class) {
             (Body::Completion(completion), _) => self.completion(packet, completion),
             (_, Class::NonPosted) => self.request(packet),
             _ => {
-                self.counts.posted += 1;
+                self.forwards = self.posted.see(packet, self.has_links);
+                self.count_request(|counts| &mut counts.posted);
                 Match::Posted
             }
         }
@@ -209,9 +233,19 @@ impl Matcher {
         self.answered
     }
 
-    /// Requests that wait now.
+    /// Where the transaction was seen first whose request the latest TLP forwards; `None` where it forwards none.
+    pub(crate) const fn forwards(&self) -> Option<Root> {
+        self.forwards
+    }
+
+    /// Whether TLPs of more than one link were seen.
+    pub(crate) const fn has_links(&self) -> bool {
+        self.has_links
+    }
+
+    /// Transactions that wait now, where they were seen first.
     pub fn waiting(&self) -> impl Iterator<Item = &Transaction> {
-        self.waiting.values().flat_map(Slot::all)
+        self.waiting.values().flat_map(Slot::all).filter(|waiting| waiting.hop_of.is_none())
     }
 
     /// Outstanding requests by requester.
@@ -265,11 +299,30 @@ impl Matcher {
         left
     }
 
+    /// Counts the latest request: where it was seen first as what it is, on further links as forwarded.
+    fn count_request(&mut self, kind: impl Fn(&mut Counts) -> &mut u64) {
+        let counts = &mut self.counts;
+        *(if self.forwards.is_some() { &mut counts.forwarded } else { kind(counts) }) += 1;
+    }
+
+    /// The transaction that a request on a further link belongs to.
+    fn root_of(&self, request: &Transaction, place: Place) -> Option<Root> {
+        if !self.has_links {
+            return None;
+        }
+        let same_tag = self.waiting.range(place.of_all_links()).flat_map(|(_, slot)| slot.all());
+        let root =
+            same_tag.filter(|waiting| waiting.is_forwarded_as(request)).max_by_key(|t| t.request_number)?;
+        Some(Root { link: root.requester.link, number: root.request_number })
+    }
+
     fn request(&mut self, packet: &Packet<'_>) -> Match {
-        self.counts.requests += 1;
         let mut request = Transaction::of_request(packet);
         let (requester, tag, number) = (request.requester, request.tag, request.request_number);
         let place = Place::new(requester, tag);
+        request.hop_of = self.root_of(&request, place);
+        self.forwards = request.hop_of;
+        self.count_request(|counts| &mut counts.requests);
         match self.waiting.get_mut(&place) {
             Some(Slot { newest: Some(newest), .. }) if newest.is_repeated_by(&request) => {
                 newest.seen_again(packet);
@@ -400,12 +453,14 @@ impl Matcher {
             }
             _ => {}
         }
-        let is_probe = transaction.is_probe;
+        if transaction.hop_of.is_none() {
+            let (is_probe, failed) = (transaction.is_probe, completion.status != Status::Success);
+            self.counts.completed += 1;
+            self.counts.probes += u64::from(is_probe);
+            self.counts.failed += u64::from(failed && !is_probe);
+        }
         let ended = answered.take();
         self.busy_tags -= usize::from(!slot.is_busy());
-        self.counts.completed += 1;
-        self.counts.probes += u64::from(is_probe);
-        self.counts.failed += u64::from(completion.status != Status::Success && !is_probe);
         self.lower_outstanding(requester, is_newest);
         ended.map_or(Match::Unmatched, Match::Complete)
     }

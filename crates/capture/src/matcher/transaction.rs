@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A request and what has answered it. Never looks at other transactions.
 
-use super::Packet;
+use super::{Hop, Packet, Root};
 use crate::reader::Direction;
 use crate::time::Timestamp;
 use tlp::{Bdf, Body, Class, Completion, Format, FormatId, Repr, Status, Tag};
@@ -95,7 +95,7 @@ pub enum Ack {
 }
 
 /// What a request is for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Target {
     /// Memory, I/O: address of the first byte. Of an unexpected completion its Lower Address.
     Address(u64),
@@ -138,7 +138,7 @@ pub struct Transaction {
     pub data_bytes: u32,
     /// Completions so far.
     pub completions: u32,
-    /// TLPs of it that were seen again, or that never arrived and were sent again.
+    /// TLPs of it that were seen again on a link, or that never arrived and were sent again.
     pub retries: u32,
     /// Status of the last completion; `None` before the first.
     pub status: Option<Status>,
@@ -159,7 +159,11 @@ pub struct Transaction {
     pub ack: Ack,
     /// What acknowledged the last completion.
     pub completion_ack: Ack,
-    /// Its TLPs that wait for their Ack.
+    /// The further links that it was seen on, in the order in which the request came there.
+    pub hops: Vec<Hop>,
+    /// The transaction that this one is a hop of.
+    pub(crate) hop_of: Option<Root>,
+    /// What it waits for once it is answered: Acks of its TLPs, or a further link.
     pub(crate) unacked: u32,
     /// The terms of a filter that hold for one of its TLPs, a bit each.
     pub(crate) terms: u64,
@@ -188,10 +192,11 @@ impl Transaction {
         Format::get(self.format).class == Class::Posted
     }
 
-    /// TLPs of it that were seen, retries included.
+    /// TLPs of it that were seen on all links, retries included.
     pub fn packets(&self) -> u32 {
         let request = u32::from(!self.errors.contains(Errors::UNEXPECTED_COMPLETION));
-        request + self.completions + self.retries
+        let further: u32 = self.hops.iter().map(|hop| hop.packets).sum();
+        request + self.completions + self.retries + further
     }
 
     /// Data per response time, in megabits per second; `None` where no data came, or in no time.
@@ -247,6 +252,8 @@ impl Transaction {
             is_probe: false,
             ack: Ack::Unknown,
             completion_ack: Ack::Unknown,
+            hops: Vec::new(),
+            hop_of: None,
             unacked: 0,
             terms: packet.terms,
             latest_byte_count: None,

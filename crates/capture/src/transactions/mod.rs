@@ -2,6 +2,9 @@
 //! Whole transactions of a capture: a request with its completions, its Ack and its replays, handed out once nothing more
 //! can come. Memory is bounded by the matcher's limits and by [`MAX_UNACKED`] TLPs a direction that wait for their Ack.
 //!
+//! A transaction that several links show is one, where it was seen first, with a [`Hop`](crate::matcher::Hop) for each further
+//! link. A posted request of such a capture is handed out when it can come on no further link.
+//!
 //! Which Ack covers a TLP is known only where the capture tells each TLP's [place](crate::Mark::place); else it is
 //! [`Ack::Unknown`].
 
@@ -12,7 +15,7 @@ pub use render::{JsonTransaction, append_json, append_line};
 pub use summary::{MAX_VALUES, Quantiles, Report, Spread, Summary, TypeSummary};
 
 use crate::decode::{Bad, Ecrc, Kind, Record, TlpRecord};
-use crate::matcher::{Ack, Errors, Match, Matcher, Packet, Requester, Transaction};
+use crate::matcher::{Ack, Errors, MAX_POSTED, Match, Matcher, Packet, Requester, Root, Transaction};
 use crate::sequence::{Arrival, MAX_UNACKED, Sequences, Way, opposite, way};
 use crate::time::Timestamp;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -44,8 +47,10 @@ pub struct Outcome {
     pub replay: bool,
     /// The TLP was taken, as far as the capture tells: neither lost nor out of order, nor seen before.
     pub taken: bool,
-    /// Number of the record of the request that the TLP answers.
+    /// Number of the record of the request that the TLP answers, on its link.
     pub request: Option<u64>,
+    /// Number of the record of the request that the TLP forwards: where that was seen first.
+    pub forwards: Option<u64>,
 }
 
 /// Puts the transactions of a capture together.
@@ -60,8 +65,10 @@ pub struct Tracker {
     unacked: BTreeMap<Way, VecDeque<Unacked>>,
     /// Ways on which Acks were seen.
     acked_ways: BTreeSet<Way>,
-    /// Transactions that have ended but for an Ack, by number of the request.
+    /// Transactions that have ended but for an Ack or a further link, by number of the request.
     held: BTreeMap<u64, Transaction>,
+    /// Posted requests that may come on a further link, in their order.
+    posted: VecDeque<u64>,
     ended: VecDeque<Transaction>,
     lost: u64,
     again: u64,
@@ -82,6 +89,7 @@ impl Tracker {
             unacked: BTreeMap::new(),
             acked_ways: BTreeSet::new(),
             held: BTreeMap::new(),
+            posted: VecDeque::new(),
             ended: VecDeque::new(),
             lost: 0,
             again: 0,
@@ -113,14 +121,18 @@ impl Tracker {
 
     /// Ends the capture: what still waits for completions or Acks ends as it is, in the order of the requests.
     pub fn finish(&mut self) {
-        let mut left = std::mem::take(&mut self.held).into_values().collect::<Vec<_>>();
+        let mut hops = Vec::new();
         for mut transaction in self.matcher.drain() {
             transaction.give_up(Errors::empty());
-            left.push(transaction);
+            match transaction.hop_of {
+                Some(root) => hops.push((root, transaction)),
+                None => _ = self.held.insert(transaction.request_number, transaction),
+            }
         }
-        left.sort_by_key(|t| t.request_number);
-        self.ended.extend(left);
+        hops.iter().for_each(|(root, hop)| self.add_hop(*root, hop));
+        self.ended.extend(std::mem::take(&mut self.held).into_values());
         self.unacked.clear();
+        self.posted.clear();
     }
 
     /// The matcher, with counts of what was seen and of requests outstanding.
@@ -175,12 +187,15 @@ impl Tracker {
         let (id, tag) = packet.repr.transaction();
         let requester = Requester { link: packet.link, id };
         let matched = self.matcher.packet(packet);
-        let mut outcome = Outcome { taken: true, ..Outcome::default() };
+        let forwards = self.matcher.forwards();
+        let mut outcome =
+            Outcome { taken: true, forwards: forwards.map(|root| root.number), ..Outcome::default() };
         match matched {
             Match::Posted => {
                 let mut posted = Transaction::of_request(packet);
+                posted.hop_of = forwards;
                 self.await_ack(&mut posted, place, way, false);
-                self.end(posted);
+                self.end_posted(posted);
             }
             Match::Request | Match::TagReuse => self.await_ack_of_waiting(requester, tag, place, way, false),
             Match::Partial => {
@@ -211,11 +226,52 @@ impl Tracker {
     }
 
     fn end(&mut self, transaction: Transaction) {
-        if transaction.unacked == 0 {
-            self.ended.push_back(transaction);
-        } else {
-            self.held.insert(transaction.request_number, transaction);
+        match transaction.hop_of {
+            Some(root) => self.add_hop(root, &transaction),
+            None if transaction.unacked == 0 => self.ended.push_back(transaction),
+            None => _ = self.held.insert(transaction.request_number, transaction),
         }
+    }
+
+    /// Ends a posted request: where there are several links, when it can come on no further one.
+    fn end_posted(&mut self, mut posted: Transaction) {
+        if posted.hop_of.is_some() || !self.matcher.has_links() {
+            return self.end(posted);
+        }
+        posted.unacked += 1;
+        self.posted.push_back(posted.request_number);
+        self.end(posted);
+        if self.posted.len() > MAX_POSTED
+            && let Some(oldest) = self.posted.pop_front()
+        {
+            self.settle_held(oldest, |_| ());
+        }
+    }
+
+    /// Adds what was seen on a further link to its transaction, where that is not yet over.
+    fn add_hop(&mut self, root: Root, hop: &Transaction) {
+        let requester = Requester { link: root.link, id: hop.requester.id };
+        let whole = match self.held.get_mut(&root.number) {
+            Some(held) => Some(held),
+            None => self.matcher.waiting_mut(requester, hop.tag, root.number),
+        };
+        if let Some(whole) = whole {
+            whole.add_hop(hop);
+        }
+    }
+
+    /// Settles one of what a held transaction waits for, and hands it out where that was the last. Returns false where none with
+    /// this number is held.
+    fn settle_held(&mut self, number: u64, settle: impl FnOnce(&mut Transaction)) -> bool {
+        let Some(held) = self.held.get_mut(&number) else { return false };
+        held.unacked = held.unacked.saturating_sub(1);
+        settle(held);
+        if held.unacked == 0
+            && let Some(ended) = self.held.remove(&number)
+        {
+            self.ended.push_back(ended);
+        }
+        true
     }
 
     // Where two requests wait under a tag, whose completion it was is left open.
@@ -279,22 +335,14 @@ impl Tracker {
     fn settle(&mut self, unacked: Unacked, by: Option<(u64, Timestamp)>) {
         let Unacked { requester, tag, request, is_completion, .. } = unacked;
         let ack = by.map_or(Ack::Unknown, |(number, time)| Ack::Seen { number, time });
-        let settle = |t: &mut Transaction| {
-            t.unacked = t.unacked.saturating_sub(1);
+        let note = |t: &mut Transaction| {
             *(if is_completion { &mut t.completion_ack } else { &mut t.ack }) = ack;
         };
-        match self.held.get_mut(&request) {
-            Some(held) => {
-                settle(held);
-                if held.unacked == 0
-                    && let Some(ended) = self.held.remove(&request)
-                {
-                    self.ended.push_back(ended);
-                }
-            }
-            None => {
-                self.matcher.waiting_mut(requester, tag, request).map(settle);
-            }
+        if !self.settle_held(request, note)
+            && let Some(waiting) = self.matcher.waiting_mut(requester, tag, request)
+        {
+            waiting.unacked = waiting.unacked.saturating_sub(1);
+            note(waiting);
         }
     }
 

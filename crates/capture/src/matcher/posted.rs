@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Which posted request is one that was seen before on another link. Nothing answers a posted request, and its tag says
+//! nothing, so its header tells: switches forward posted requests of one header in their order (`PCIe 5.0 §2.4.1`), and the
+//! oldest that has not been on a link is the one that comes there.
+//!
+//! Memory is bounded by [`MAX_POSTED`]. Headers are looked up only where a capture shows more than one link.
+
+use super::{Packet, Root, Target, named_bytes};
+use crate::reader::Direction;
+use std::collections::{BTreeMap, VecDeque};
+use tlp::{Bdf, Body, MessageRouting};
+
+/// Most posted requests that may still come on a further link; beyond, the oldest comes no more.
+pub(crate) const MAX_POSTED: usize = 4096;
+
+/// What a posted request keeps from link to link: requester, format, target, bytes and Traffic Class.
+type Header = (Bdf, u8, Target, u32, u8);
+
+/// A posted request, and the links that it has been seen on.
+#[derive(Clone, Debug)]
+struct Sight {
+    root: Root,
+    is_upstream: bool,
+    further: Vec<u16>,
+}
+
+/// The latest posted requests.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Posted {
+    /// In their order, each where it was seen first.
+    latest: VecDeque<(Header, Sight)>,
+    /// By header, in their order; empty while there is one link.
+    by_header: BTreeMap<Header, VecDeque<Sight>>,
+}
+
+impl Posted {
+    /// Sees a posted request. Returns where it was seen first, if that was on another link.
+    pub(super) fn see(&mut self, packet: &Packet<'_>, has_links: bool) -> Option<Root> {
+        // A local message is never forwarded (`PCIe 5.0 §2.2.8`).
+        if matches!(&packet.repr.body, Body::Message(m) if m.routing == MessageRouting::Local) {
+            return None;
+        }
+        let header = header_of(packet);
+        if has_links {
+            self.index();
+            if let Some(root) = self.forwarded(&header, packet) {
+                return Some(root);
+            }
+        }
+        self.remember(header, packet, has_links);
+        None
+    }
+
+    /// Begins to look headers up, once there is a second link.
+    fn index(&mut self) {
+        if self.by_header.is_empty() {
+            for (header, sight) in &self.latest {
+                self.by_header.entry(*header).or_default().push_back(sight.clone());
+            }
+        }
+    }
+
+    /// The oldest of this header that may come on the packet's link now: nothing goes upstream again.
+    fn forwarded(&mut self, header: &Header, packet: &Packet<'_>) -> Option<Root> {
+        let link = packet.link;
+        let goes_up = packet.direction == Some(Direction::Upstream);
+        let is_due = |sight: &&mut Sight| {
+            sight.root.link != link && !sight.further.contains(&link) && (sight.is_upstream || !goes_up)
+        };
+        let sight = self.by_header.get_mut(header)?.iter_mut().find(is_due)?;
+        sight.further.push(link);
+        Some(sight.root)
+    }
+
+    fn remember(&mut self, header: Header, packet: &Packet<'_>, has_links: bool) {
+        let root = Root { link: packet.link, number: packet.number };
+        let is_upstream = packet.direction == Some(Direction::Upstream);
+        let sight = Sight { root, is_upstream, further: Vec::new() };
+        if has_links {
+            self.by_header.entry(header).or_default().push_back(sight.clone());
+        }
+        self.latest.push_back((header, sight));
+        if self.latest.len() > MAX_POSTED
+            && let Some((oldest, ..)) = self.latest.pop_front()
+            && let Some(sights) = self.by_header.get_mut(&oldest)
+        {
+            sights.pop_front();
+            if sights.is_empty() {
+                self.by_header.remove(&oldest);
+            }
+        }
+    }
+}
+
+fn header_of(packet: &Packet<'_>) -> Header {
+    let repr = packet.repr;
+    let (requester, _) = repr.transaction();
+    (requester, repr.format().id as u8, Target::of(repr), named_bytes(repr), repr.tc.bits())
+}
