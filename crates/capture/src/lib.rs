@@ -54,7 +54,7 @@ pub use encap::{Origin, PortScheme};
 pub use filter::{Filter, FilterError, Sieve};
 pub use matcher::{Match, Matcher, Transaction};
 pub use names::{DeviceRegister, DeviceRegisters, Meaning, Names};
-pub use reader::{Direction, Fault, Frame, Interface, Item, Mark, OpenError, Reader, open};
+pub use reader::{Direction, End, Fault, Frame, Interface, Item, Mark, OpenError, Reader, open};
 pub use stats::Stats;
 pub use time::{Resolution, Timestamp};
 pub use transactions::{Outcome, Tracker};

@@ -218,8 +218,10 @@ impl<W: Write> Writer<W> {
         if !self.named.insert((link, direction)) {
             return;
         }
-        let name =
-            record.interface.map_or("", |interface| interface.name.split(':').next().unwrap_or_default());
+        let name = record.interface.map_or("", |interface| match &*interface.slot {
+            "" => interface.name.split(':').next().unwrap_or_default(),
+            slot => slot,
+        });
         let link_name = if name.is_empty() { format!("link {link}") } else { name.to_owned() };
         let way_name = direction.map_or("frames", Direction::name);
         for (what, name) in [("process_name", link_name.as_str()), ("thread_name", way_name)] {

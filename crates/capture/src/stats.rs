@@ -6,12 +6,13 @@ use crate::encap::Layer;
 use crate::filter::terms::is_error;
 use crate::matcher::{Counts, Errors, MAX_REQUESTERS, Match, Matcher, Requester};
 use crate::render::dllp_name;
-use crate::sequence::{Arrival, Sequences};
+use crate::sequence::{Arrival, Sequences, way};
 use crate::time::Timestamp;
 use crate::transactions::Outcome;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 use tlp::{Bdf, Body, Class, FORMATS, Tag};
 
 /// Counts records.
@@ -33,6 +34,7 @@ pub struct Stats {
 
 #[derive(Clone, Debug, Default)]
 struct RequesterCounts {
+    slot: Arc<str>,
     requests: u64,
     completions: u64,
     tags: Tags,
@@ -117,16 +119,20 @@ impl Stats {
 
     /// Counts a TLP, and says what it means for the transactions, as far as errors ask for it.
     fn add_tlp(&mut self, record: &Record<'_>, tlp: &TlpRecord<'_>) -> Outcome {
-        let link = record.interface.map_or(0, |interface| interface.link);
         let format = tlp.repr.format();
         self.by_format[format.id as usize] += 1;
         self.counted.payload_bytes += tlp.payload_bytes as u64;
         self.counted.captured_payload_bytes += tlp.data.len() as u64;
         self.add_size(tlp);
-        self.add_requester(link, tlp, format.class);
+        self.add_requester(record, tlp, format.class);
         match self.sequences.tlp(record) {
             Arrival::Taken { .. } => {
-                return outcome_of(&self.matcher.see(record.number, record.timestamp, link, &tlp.repr));
+                return outcome_of(&self.matcher.see(
+                    record.number,
+                    record.timestamp,
+                    way(record),
+                    &tlp.repr,
+                ));
             }
             Arrival::Again => self.matcher.count_repeat(),
             Arrival::OutOfOrder | Arrival::Lost => self.counted.out_of_order += 1,
@@ -145,13 +151,16 @@ impl Stats {
         }
     }
 
-    fn add_requester(&mut self, link: u16, tlp: &TlpRecord<'_>, class: Class) {
+    fn add_requester(&mut self, record: &Record<'_>, tlp: &TlpRecord<'_>, class: Class) {
         let (id, tag) = tlp.repr.transaction();
-        let requester = Requester { link, id };
+        let requester = Requester { link: way(record).0, id };
         if self.requesters.len() == MAX_REQUESTERS && !self.requesters.contains_key(&requester) {
             return;
         }
-        let counts = self.requesters.entry(requester).or_default();
+        let counts = self.requesters.entry(requester).or_insert_with(|| RequesterCounts {
+            slot: record.interface.map_or_else(Arc::default, |interface| Arc::clone(&interface.slot)),
+            ..RequesterCounts::default()
+        });
         match class {
             Class::Completion => counts.completions += 1,
             Class::NonPosted => {
@@ -194,6 +203,7 @@ impl Stats {
             self.matcher.outstanding().map(|(r, o)| (r, o.max)).collect();
         let report = |(requester, counts): (&Requester, &RequesterCounts)| RequesterReport {
             link: requester.link,
+            slot: counts.slot.to_string(),
             requester: Id(requester.id),
             requests: counts.requests,
             completions: counts.completions,
@@ -273,6 +283,9 @@ pub struct SizeCount {
 pub struct RequesterReport {
     /// Number of the link, from 0 on.
     pub link: u16,
+    /// The slot or switch that the link leads to, where the capture names it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub slot: String,
     /// Requester ID.
     pub requester: Id,
     /// Requests, posted ones too.
@@ -346,9 +359,11 @@ impl Report {
         if self.requesters.is_empty() {
             return Ok(());
         }
-        writeln!(f, "requester  link      requests   completions  outstanding  tags")?;
+        let link = |r: &RequesterReport| if r.slot.is_empty() { r.link.to_string() } else { r.slot.clone() };
+        let width = self.requesters.iter().map(|r| link(r).chars().count()).max().unwrap_or(0).max(4);
+        writeln!(f, "requester  {:>width$}      requests   completions  outstanding  tags", "link")?;
         for r in &self.requesters {
-            write!(f, "  {:<9}{:>4}{:>14}", r.requester.0.to_string(), r.link, r.requests)?;
+            write!(f, "  {:<9}{:>width$}{:>14}", r.requester.0.to_string(), link(r), r.requests)?;
             writeln!(f, "{:>14}{:>13}  {}", r.completions, r.max_outstanding, ranges(&r.tags))?;
         }
         Ok(())
@@ -360,6 +375,7 @@ impl Report {
         let rows = [
             ("posted", t.posted),
             ("non-posted", t.requests),
+            ("forwarded", t.forwarded),
             ("completed", t.completed),
             ("completed with error", t.failed),
             ("bus probes, UR", t.probes),

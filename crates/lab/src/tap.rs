@@ -2,7 +2,7 @@
 //! A tap that writes what it sees into a capture.
 
 use capture::writer::{InterfaceId, Writer};
-use capture::{Direction as Way, Mark, Origin};
+use capture::{Direction as Way, End, Interface, Mark, Origin};
 use fabric::{Direction, Side, Tap, TapRecord};
 use link::Frame;
 use std::cell::RefCell;
@@ -120,10 +120,10 @@ impl<W: Write> CaptureTap<W> {
         let mut interfaces = Vec::new();
         for (n, TappedLink { slot, speed_bps }) in links.iter().enumerate() {
             let end = match options.at {
-                Side::Root => "root port",
-                Side::Device => "device",
+                Side::Root => End::Root,
+                Side::Device => End::Device,
             };
-            let text = |way: Way| format!("{slot}, {}, at the {end}", way.name());
+            let text = |way: Way| Interface::description(slot, way, end);
             let mut tap = |way: Way| writer.tap_with_speed(n as u16, way, &text(way), *speed_bps);
             interfaces.push([tap(Way::Downstream)?, tap(Way::Upstream)?]);
         }

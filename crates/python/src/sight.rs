@@ -8,7 +8,7 @@ use ::capture::Direction as Way;
 use ::capture::filter::{Filter, FilterError};
 use ::capture::names::{DeviceRegisters, Names};
 use ::capture::render::JsonRecord;
-use ::capture::{Interface, Origin, Outcome, Record, Timestamp};
+use ::capture::{End, Interface, Origin, Outcome, Record, Timestamp};
 use fabric::{Side, Tap, TapRecord};
 use link::Frame;
 use pyo3::exceptions::PyValueError;
@@ -88,7 +88,8 @@ impl Sight {
     /// A sight of links with these names, before another tap; `devices` knows the registers of devices.
     pub(crate) fn new(links: &[String], devices: DeviceRegisters, behind: Option<Box<dyn Tap>>) -> Sight {
         let both = |(n, name): (usize, &String)| {
-            [Way::Downstream, Way::Upstream].map(|way| Interface::of_link(n as u16, way, name))
+            [Way::Downstream, Way::Upstream]
+                .map(|way| Interface::of_link(n as u16, way, &Interface::description(name, way, End::Device)))
         };
         let interfaces = links.iter().enumerate().map(both).collect();
         let (names, bytes) = (Names::new(devices), Vec::new());

@@ -47,7 +47,7 @@ def trace(path: Path, *args: str) -> list[dict[str, Any]]:
 
 def known(row: dict[str, Any]) -> dict[str, Any]:
     """A row without what is missing, and without flags that are false, which objects of the command leave out."""
-    flags = ("damaged", "dropped", "truncated")
+    flags = ("damaged", "dropped", "truncated", "probe")
     return {
         name: value for name, value in row.items() if value is not None and not (name in flags and not value)
     }
@@ -58,7 +58,7 @@ def of_command(record: dict[str, Any], epoch_ps: int) -> dict[str, Any]:
     row = {
         name: value
         for name, value in record.items()
-        if name not in ("means", "prefixes", "vlan", "interrupt", "function", "vector")
+        if name not in ("means", "prefixes", "vlan", "interrupt", "function", "vector", "hops")
     }
     row["time_ps"] = row.pop("timestamp_ps") - epoch_ps
     return row

@@ -13,6 +13,8 @@
 //! where the field is missing, neither `=` nor `!=` holds, but `not` turns it round. For a transaction each term holds
 //! where it holds for its request or for any of its completions, `time` and `latency` for the whole.
 //!
+//! A field is defined once, in that list, which a page takes as JSON.
+//!
 //! An expression is compiled to a tree of at most [`MAX_TERMS`] terms; asking it allocates nothing. Parsing never panics.
 
 mod parse;

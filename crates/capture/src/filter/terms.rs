@@ -1,23 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The terms of a filter: what each field means, its legal values, and whether it holds. Never parses an expression.
+//!
+//! [`FIELDS`] is the definition of all of them as data: a page takes it as JSON, and knows fields, flags, legal values and messages
+//! from it.
 
 use super::values::{self, duration_ps, integer};
 use crate::decode::{Kind as What, Record, TlpRecord};
 use crate::matcher::{Errors, Target, Transaction, named_bytes};
+use crate::render::object::Object;
 use crate::render::{class_name, dllp_name, status_name};
 use crate::transactions::{Outcome, errors_of};
+use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::fmt;
 use std::ops::Range;
 use tlp::{Bdf, Body, Dllp, Repr, Status};
 
 /// A field or flag.
-#[derive(Clone, Copy)]
-pub(super) struct Field {
-    name: &'static str,
+#[derive(Clone, Copy, Debug)]
+pub struct Field {
+    /// Its name.
+    pub name: &'static str,
     /// Its legal values; empty for a flag.
-    legal: &'static str,
-    /// What it is.
-    what: &'static str,
+    pub legal: &'static str,
+    /// What it is, or holds for.
+    pub what: &'static str,
     /// What a value of it is; `None` for a flag.
     value: Option<Value>,
     /// What it holds for where it stands alone; `None` where it needs a value.
@@ -25,12 +31,14 @@ pub(super) struct Field {
 }
 
 /// How the text of a value is read.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 enum Value {
     /// A number, and the largest that there is.
     Number(Number, u128),
     /// An address, or a range of addresses.
     Address,
+    /// The number of a link, or its slot.
+    Link,
     /// Anything else is a word, which is equal or is not.
     Word(Word),
     /// Of a function.
@@ -64,7 +72,8 @@ impl Field {
 /// The longest time, in picoseconds.
 const MAX_PS: u128 = u128::MAX >> 1;
 
-const TERMS: [Field; 34] = [
+/// Every field and flag.
+pub const FIELDS: [Field; 36] = [
     word("type", "a type of TLP, dllp, other or error", "what the record is", Word::Type),
     number("tag", "0 to 1023, or a range such as 0..32", "tag of a TLP", Number::Tag, 1023),
     id("requester", "Requester ID of a TLP", Id::Requester),
@@ -119,7 +128,15 @@ const TERMS: [Field; 34] = [
         Word::Origin,
     ),
     word("interface", "a name such as link0:upstream", "interface that saw it", Word::Interface),
-    number("link", "a number, or a range", "link that it was seen on, from 0 on", Number::Link, 0xffff),
+    Field {
+        name: "link",
+        legal: "a number, a range, or the name of a slot or switch",
+        what: "link that it was seen on: its number from 0 on, or what it leads to",
+        value: Some(Value::Link),
+        flag: None,
+    },
+    word("slot", "the name of a slot or switch", "what the link leads to that it was seen on", Word::Slot),
+    word("end", "root or device", "end of the link at which it was seen", Word::End),
     number(
         "number",
         "a number, or a range",
@@ -156,15 +173,33 @@ const TERMS: [Field; 34] = [
     flag("replay", "a TLP seen before", Flag::Replay),
 ];
 
-/// Fields and flags: name, legal values (empty for a flag), what it is.
-pub const FIELDS: [(&str, &str, &str); TERMS.len()] = {
-    let (mut all, mut at) = ([("", "", ""); TERMS.len()], 0);
-    while at < TERMS.len() {
-        all[at] = (TERMS[at].name, TERMS[at].legal, TERMS[at].what);
-        at += 1;
+/// What a page has to know of a field.
+///
+/// `kind`: how its value is read, `null` for a flag: `number`, `duration` (picoseconds between two records), `instant`
+/// (picoseconds since the start of the capture's clock), `address`, `id`, `link` or `word`. `max`: the largest number, where a double
+/// holds it. `words`: what a word may be, each with what records have for it, whatever the case; `null` where any text is one.
+/// `is_flag`: it may stand alone.
+impl Serialize for Field {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (kind, max, words) = match self.value {
+            None => (None, None, None),
+            Some(Value::Number(number, max)) => (Some(number.kind()), u32::try_from(max).ok(), None),
+            Some(Value::Address) => (Some("address"), None, None),
+            Some(Value::Link) => (Some("link"), None, None),
+            Some(Value::Id(_)) => (Some("id"), None, None),
+            Some(Value::Word(word)) => (Some("word"), None, word.legal()),
+        };
+        let mut o = Object(serializer.serialize_map(None)?);
+        o.put("name", self.name)?;
+        o.put("legal", self.legal)?;
+        o.put("what", self.what)?;
+        o.put("kind", kind)?;
+        o.put("max", max)?;
+        o.put("words", words)?;
+        o.put("is_flag", self.flag.is_some())?;
+        o.0.end()
     }
-    all
-};
+}
 
 /// How a field compares with a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -248,6 +283,8 @@ enum Flag {
 /// A field that is a word, as the lines of records have it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Word {
+    Slot,
+    End,
     Type,
     Status,
     Direction,
@@ -291,12 +328,12 @@ pub(super) struct Term {
 
 /// Every name, for messages.
 pub(super) fn names() -> String {
-    TERMS.map(|field| field.name).join(", ")
+    FIELDS.map(|field| field.name).join(", ")
 }
 
 impl Field {
     fn named(name: &str) -> Option<Field> {
-        TERMS.into_iter().find(|field| field.name == name)
+        FIELDS.into_iter().find(|field| field.name == name)
     }
 
     /// The field of this name, to be compared with a value.
@@ -337,6 +374,10 @@ impl Field {
                 values::range(text).or_else(single).filter(|range| range.end <= 1 << 64).map(Test::Touches)
             }
             Value::Address => Number::FirstByte.test(u64::MAX.into(), op, text),
+            Value::Link => Number::Link.test(0xffff, op, text).or_else(|| {
+                let is_name = op.is_equality() && !text.is_empty();
+                is_name.then(|| Test::Word(Word::Slot, text.to_owned()))
+            }),
             Value::Word(word) => word.named(text).map(|name| Test::Word(word, name.to_owned())),
             Value::Id(id) => text.parse().ok().map(|function| Test::Id(id, function)),
         }
@@ -344,9 +385,18 @@ impl Field {
 }
 
 impl Number {
+    /// How a page reads it.
+    const fn kind(self) -> &'static str {
+        match self {
+            Number::Time | Number::Latency => "duration",
+            Number::Timestamp => "instant",
+            _ => "number",
+        }
+    }
+
     fn test(self, max: u128, op: Op, text: &str) -> Option<Test> {
-        let is_duration = matches!(self, Number::Time | Number::Latency | Number::Timestamp);
-        let value = |text| if is_duration { duration_ps(text) } else { integer(text) };
+        let is_number = self.kind() == "number";
+        let value = |text| if is_number { integer(text) } else { duration_ps(text) };
         let legal = |value: &u128| *value <= max;
         if op.is_equality()
             && let Some((first, end)) = text.split_once("..")
@@ -401,6 +451,8 @@ impl Word {
             (Word::Type, kind) => kind.type_name(),
             (Word::Direction, _) => record.interface?.direction?.name(),
             (Word::Interface, _) => &record.interface?.name,
+            (Word::Slot, _) => Some(&*record.interface?.slot).filter(|slot| !slot.is_empty())?,
+            (Word::End, _) => record.interface?.end?.name(),
             (Word::Dllp, What::Dllp(dllp)) => dllp_name(dllp),
             (Word::Class, What::Dllp(Dllp::FlowControl(fc))) => class_name(fc.class),
             (Word::Class, _) => class_name(tlp?.repr.format().class),
@@ -415,10 +467,18 @@ impl Word {
 
     /// As records have it: what a value means; `None` where it is not legal.
     fn named(self, text: &str) -> Option<&str> {
+        let Some(words) = self.legal() else {
+            return Some(text).filter(|text| self != Word::Dllp || values::is_dllp(text));
+        };
+        words.into_iter().find(|(word, _)| word.eq_ignore_ascii_case(text)).map(|(_, name)| name)
+    }
+
+    /// What it may be, and what records have for it; `None` where it may be any text.
+    fn legal(self) -> Option<Vec<(&'static str, &'static str)>> {
         let words: &[(&str, &str)] = match self {
-            Word::Type => return values::type_of(text),
-            Word::Dllp => return Some(text).filter(|text| values::is_dllp(text)),
-            Word::Interface => return Some(text),
+            Word::Type => return Some(values::types().map(|name| (name, name)).collect()),
+            Word::Dllp | Word::Interface | Word::Slot => return None,
+            Word::End => &[("root", "root"), ("device", "device")],
             Word::Status => &[("success", "SC"), ("SC", "SC"), ("UR", "UR"), ("CRS", "CRS"), ("CA", "CA")],
             Word::Direction => &[
                 ("up", "upstream"),
@@ -437,7 +497,7 @@ impl Word {
             Word::Origin => &[("device", "device"), ("host", "host")],
             Word::Ecrc => &[("good", "good"), ("bad", "bad")],
         };
-        words.iter().find(|(word, _)| word.eq_ignore_ascii_case(text)).map(|(_, name)| *name)
+        Some(words.to_vec())
     }
 }
 

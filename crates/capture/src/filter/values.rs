@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The values of a filter, from text. Each function gives `None` for what is no legal value, and never panics.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use tlp::FORMATS;
 
@@ -43,11 +44,10 @@ pub fn duration_ps(text: &str) -> Option<u128> {
     Some(u128::from(whole) * 10u128.pow(digits as u32) + fraction / 10)
 }
 
-/// The name of a type of record.
-pub(super) fn type_of(text: &str) -> Option<&'static str> {
-    let others = ["dllp", "other", "error"].into_iter().find(|name| *name == text);
-    let is_named = |name: &&str| name.eq_ignore_ascii_case(text);
-    others.or_else(|| FORMATS.iter().map(|format| format.name).find(is_named))
+/// The names of the types of records.
+pub(super) fn types() -> impl Iterator<Item = &'static str> {
+    let tlps: BTreeSet<&str> = FORMATS.iter().map(|format| format.name).collect();
+    tlps.into_iter().chain(["dllp", "other", "error"])
 }
 
 /// True for what may be the name of a DLLP.

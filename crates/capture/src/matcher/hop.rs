@@ -6,6 +6,7 @@
 use super::Transaction;
 use crate::reader::Direction;
 use crate::time::Timestamp;
+use std::sync::Arc;
 use tlp::FormatId;
 
 /// Where a transaction was seen first.
@@ -21,6 +22,8 @@ pub(crate) struct Root {
 pub struct Hop {
     /// Number of the link.
     pub link: u16,
+    /// The slot or switch that the link leads to; empty where the capture does not tell.
+    pub slot: Arc<str>,
     /// Which way the request went there.
     pub direction: Option<Direction>,
     /// Number of the request's record.
@@ -34,10 +37,12 @@ pub struct Hop {
 }
 
 /// What a transaction took from one of its links to the next and back.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Leg {
     /// Number of the link.
     pub link: u16,
+    /// The slot or switch that the link leads to; empty where the capture does not tell.
+    pub slot: Arc<str>,
     /// Which way the request went there.
     pub direction: Option<Direction>,
     /// Number of the request's record.
@@ -49,22 +54,42 @@ pub struct Leg {
     pub latency_ps: Option<u128>,
 }
 
+impl Hop {
+    /// What a transaction is on its own link.
+    fn of(t: &Transaction) -> Hop {
+        Hop {
+            link: t.requester.link,
+            slot: Arc::clone(&t.slot),
+            direction: t.direction,
+            request_number: t.request_number,
+            start: t.start,
+            end: t.end,
+            packets: 1 + t.completions,
+        }
+    }
+}
+
 impl Transaction {
     /// Its way, link by link, from the first that shows it; one leg where it was seen on one link.
     pub fn legs(&self) -> Vec<Leg> {
-        let seen = |hop: &Hop| (hop.link, hop.direction, hop.request_number, hop.start, hop.end);
-        let first = (self.requester.link, self.direction, self.request_number, self.start, self.end);
-        let links: Vec<_> = std::iter::once(first).chain(self.hops.iter().map(seen)).collect();
-        let leg = |(at, &(link, direction, request_number, start, end)): (usize, &_)| {
-            let next = links.get(at + 1).map(|&(_, _, _, start, end)| (start, end));
-            let latency_ps = match (self.completions, next) {
+        let first = Hop::of(self);
+        let links: Vec<&Hop> = std::iter::once(&first).chain(&self.hops).collect();
+        let leg = |(at, hop): (usize, &&Hop)| {
+            let response = |hop: &Hop| hop.end.since_ps(hop.start);
+            let latency_ps = match (self.completions, links.get(at + 1)) {
                 (0, None) => None,
-                (0, Some((next, _))) => Some(next.since_ps(start)),
-                (_, None) => Some(end.since_ps(start)),
-                (_, Some((first, last))) => Some(end.since_ps(start).saturating_sub(last.since_ps(first))),
+                (0, Some(next)) => Some(next.start.since_ps(hop.start)),
+                (_, None) => Some(response(hop)),
+                (_, Some(next)) => Some(response(hop).saturating_sub(response(next))),
             };
-            let since_start_ps = Timestamp::since_ps(start, self.start);
-            Leg { link, direction, request_number, since_start_ps, latency_ps }
+            Leg {
+                link: hop.link,
+                slot: Arc::clone(&hop.slot),
+                direction: hop.direction,
+                request_number: hop.request_number,
+                since_start_ps: hop.start.since_ps(self.start),
+                latency_ps,
+            }
         };
         links.iter().enumerate().map(leg).collect()
     }
@@ -92,14 +117,7 @@ impl Transaction {
         self.errors |= hop.errors;
         self.terms |= hop.terms;
         self.retries += hop.retries;
-        let new = Hop {
-            link: hop.requester.link,
-            direction: hop.direction,
-            request_number: hop.request_number,
-            start: hop.start,
-            end: hop.end,
-            packets: hop.packets() - hop.retries,
-        };
+        let new = Hop::of(hop);
         // Inner links end first, and stand last.
         let at = self.hops.partition_point(|known| known.request_number < new.request_number);
         self.hops.insert(at, new);

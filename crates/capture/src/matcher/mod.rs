@@ -18,11 +18,13 @@ pub(crate) use transaction::named_bytes;
 pub use transaction::{Ack, Errors, Requester, Target, Transaction};
 
 use crate::reader::Direction;
+use crate::sequence::Way;
 use crate::time::Timestamp;
 use posted::Posted;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 use tlp::{Bdf, Body, Class, Completion, Repr, Status, Tag};
 
 /// Most requests that wait for completions at a time; beyond, the oldest is given up and counted as expired.
@@ -114,6 +116,8 @@ pub(crate) struct Packet<'a> {
     pub(crate) retries: u32,
     /// Number of the link.
     pub(crate) link: u16,
+    /// The slot that the link leads to; empty where the capture does not tell.
+    pub(crate) slot: &'a Arc<str>,
     /// Which way it goes.
     pub(crate) direction: Option<Direction>,
     /// Its header.
@@ -188,8 +192,8 @@ impl Matcher {
         Matcher { keeps_given_up: true, ..Matcher::default() }
     }
 
-    /// Sees a TLP on link `link`: number and time of its record say which it was.
-    pub fn see(&mut self, number: u64, time: Timestamp, link: u16, repr: &Repr) -> Match {
+    /// Sees a TLP on its way along a link: number and time of its record say which it was.
+    pub fn see(&mut self, number: u64, time: Timestamp, (link, direction): Way, repr: &Repr) -> Match {
         let (errors, terms) = (Errors::empty(), 0);
         self.packet(&Packet {
             number,
@@ -197,7 +201,8 @@ impl Matcher {
             first_seen: time,
             retries: 0,
             link,
-            direction: None,
+            slot: &Arc::default(),
+            direction,
             repr,
             errors,
             terms,
@@ -236,11 +241,6 @@ impl Matcher {
     /// Where the transaction was seen first whose request the latest TLP forwards; `None` where it forwards none.
     pub(crate) const fn forwards(&self) -> Option<Root> {
         self.forwards
-    }
-
-    /// Whether TLPs of more than one link were seen.
-    pub(crate) const fn has_links(&self) -> bool {
-        self.has_links
     }
 
     /// Transactions that wait now, where they were seen first.

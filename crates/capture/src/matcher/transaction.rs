@@ -4,6 +4,7 @@
 use super::{Hop, Packet, Root};
 use crate::reader::Direction;
 use crate::time::Timestamp;
+use std::sync::Arc;
 use tlp::{Bdf, Body, Class, Completion, Format, FormatId, Repr, Status, Tag};
 
 /// A requester as seen on one link.
@@ -118,8 +119,10 @@ pub enum Target {
 /// A request and what has answered it so far.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Transaction {
-    /// Who asked, and where it was seen.
+    /// Who asked, and where it was seen first.
     pub requester: Requester,
+    /// The slot or switch that this link leads to; empty where the capture does not tell.
+    pub slot: Arc<str>,
     /// Its tag.
     pub tag: Tag,
     /// Type of the request; of an unexpected completion, its own.
@@ -233,6 +236,7 @@ impl Transaction {
         let (id, tag) = packet.repr.transaction();
         Transaction {
             requester: Requester { link: packet.link, id },
+            slot: Arc::clone(packet.slot),
             tag,
             format: packet.repr.format().id,
             direction: packet.direction,

@@ -15,7 +15,7 @@ pub(crate) mod pcapng;
 mod source;
 
 use crate::superpacket::{Part, Parts};
-use crate::time::{Resolution, Timestamp};
+use crate::time::{Resolution, Timestamp, append_decimal};
 use serde::Serialize;
 use source::Source;
 use std::collections::BTreeMap;
@@ -23,6 +23,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Link type of Ethernet (`LINKTYPE_ETHERNET`), the one that is decoded.
 pub const LINKTYPE_ETHERNET: u16 = 1;
@@ -56,6 +57,35 @@ impl Direction {
     }
 }
 
+/// An end of a link, where a tap sits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum End {
+    /// The root port, or the downstream port of a switch.
+    Root,
+    /// The device, or the upstream port of a switch.
+    Device,
+}
+
+impl End {
+    /// `root` or `device`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            End::Root => "root",
+            End::Device => "device",
+        }
+    }
+
+    /// As descriptions of interfaces have it.
+    const fn described(self) -> &'static str {
+        match self {
+            End::Root => "root port",
+            End::Device => "device",
+        }
+    }
+}
+
 /// An interface of a capture.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Interface {
@@ -75,6 +105,12 @@ pub struct Interface {
     pub direction: Option<Direction>,
     /// Which link it sits on: interfaces whose names agree up to the colon share a number; the first is 0.
     pub link: u16,
+    /// The slot or switch that the link leads to, as the description of captures of riser has it; else empty.
+    pub slot: Arc<str>,
+    /// At which end of the link it sits, where the description says so.
+    pub end: Option<End>,
+    /// True where the capture describes other links too.
+    pub has_others: bool,
     /// Data bits per second that its wire carries, encoding taken off (`if_speed`); `None` where the capture does not say.
     pub speed_bps: Option<u64>,
 }
@@ -82,12 +118,40 @@ pub struct Interface {
 impl Interface {
     /// One way of a link of riser's, as its captures have it: with timestamps from the start of the run on.
     pub fn of_link(link: u16, way: Direction, description: &str) -> Interface {
-        Interface {
+        let mut interface = Interface {
             name: format!("link{link}:{}", way.name()),
-            description: description.to_owned(),
             direction: Some(way),
             link,
             ..Interface::new(LINKTYPE_ETHERNET, Resolution::PICOSECONDS, 0)
+        };
+        interface.describe(description);
+        interface
+    }
+
+    /// The description of one way of the link to a slot or switch, seen at one end, as captures of riser have it.
+    pub fn description(slot: &str, way: Direction, end: End) -> String {
+        format!("{slot}, {}, at the {}", way.name(), end.described())
+    }
+
+    /// Takes a description, and the slot and the end that it names.
+    fn describe(&mut self, description: &str) {
+        description.clone_into(&mut self.description);
+        let Some((rest, at)) = description.rsplit_once(", at the ") else { return };
+        let ways = [", upstream", ", downstream"];
+        let slot = ways.into_iter().find_map(|way| rest.strip_suffix(way));
+        let end = [End::Root, End::Device].into_iter().find(|end| end.described() == at);
+        if let (Some(slot), Some(end)) = (slot, end) {
+            (self.slot, self.end) = (slot.into(), Some(end));
+        }
+    }
+
+    /// Appends what the link is called: its slot, or its number.
+    pub fn append_link(link: u16, slot: &str, out: &mut String) {
+        if slot.is_empty() {
+            out.push_str("link");
+            append_decimal(out, link.into(), 1);
+        } else {
+            out.push_str(slot);
         }
     }
 
@@ -102,6 +166,9 @@ impl Interface {
             snaplen,
             direction: None,
             link: 0,
+            slot: Arc::default(),
+            end: None,
+            has_others: false,
             speed_bps: None,
         }
     }
@@ -481,6 +548,10 @@ impl Interfaces {
         };
         interface.link = self.link(link);
         interface.direction = direction;
+        interface.has_others = self.links.len() > 1;
+        if interface.has_others {
+            self.list.iter_mut().for_each(|other| other.has_others = true);
+        }
         self.list.push(interface);
         Ok(())
     }

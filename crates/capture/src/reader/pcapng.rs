@@ -221,7 +221,7 @@ impl Pcapng {
         let mut interface = Interface::new(link_type, Resolution::MICROSECONDS, snaplen);
         self.options(&body[8..], |code, value| match (code, value) {
             (IF_NAME, name) => interface.name = text(name),
-            (IF_DESCRIPTION, description) => interface.description = text(description),
+            (IF_DESCRIPTION, description) => interface.describe(&text(description)),
             (IF_TSRESOL, [byte, ..]) => interface.resolution = Resolution::from_byte(*byte),
             (IF_SPEED, speed) if speed.len() == 8 => {
                 interface.speed_bps = Some(self.order.u64(speed, 0)).filter(|bps| *bps > 0);

@@ -11,6 +11,7 @@
 //! | `number` | place among the frames of the file, from 1 | all but faults of the file |
 //! | `timestamp_ps` | picoseconds since 1970, in riser's captures since the start of the run | as `number` |
 //! | `interface`, `direction` | name; `downstream`, `upstream` | where the capture names interfaces |
+//! | `slot`, `end` | the slot or switch that the link leads to; `root`, `device`: at which end of the link it was seen | captures of riser |
 //! | `damaged`, `dropped` | true: bits were flipped on the way; it vanished on the way | where the capture says so |
 //! | `truncated` | true: the wire had fewer bytes than IP says | TLPs |
 //! | `tlp_sequence` | 0 to 4095: the TLP's sequence number | TLPs of captures of riser with DLLPs |
@@ -115,6 +116,8 @@ impl Serialize for JsonRecord<'_> {
         o.some("timestamp_ps", in_file.then_some(record.timestamp))?;
         o.some("interface", named.map(|interface| &interface.name))?;
         o.some("direction", named.and_then(|interface| interface.direction))?;
+        o.some("slot", named.map(|interface| &*interface.slot).filter(|slot| !slot.is_empty()))?;
+        o.some("end", named.and_then(|interface| interface.end))?;
         o.flag("damaged", record.mark.damaged)?;
         o.flag("dropped", record.mark.dropped)?;
         o.flag("truncated", record.truncated)?;

@@ -11,6 +11,7 @@ pub use json::{JsonRecord, json, prefix_name};
 use crate::decode::{Ecrc, Kind, Other, Record, TlpRecord};
 use crate::encap::Foreign;
 use crate::names::Meaning;
+use crate::reader::Interface;
 use crate::time::append_decimal;
 use std::fmt::{self, Write};
 use std::net::IpAddr;
@@ -56,16 +57,27 @@ fn append_prefix(record: &Record<'_>, out: &mut String) {
     let Some(interface) = record.interface else { return };
     record.timestamp.append_to(out, interface.resolution.digits());
     out.push(' ');
-    if !interface.name.is_empty() {
-        out.push_str(&interface.name);
-        out.push(' ');
-    }
+    append_interface(interface, out);
     let Some(p) = &record.path else { return };
     out.push_str(if p.source.is_ipv6() { "IP6 " } else { "IP " });
     append_end(p.source, p.source_port, out);
     out.push_str(" > ");
     append_end(p.destination, p.destination_port, out);
     out.push_str(": ");
+}
+
+/// The link by its slot, and the direction; else the name that the capture gives.
+fn append_interface(interface: &Interface, out: &mut String) {
+    if let (Some(direction), false) = (interface.direction, interface.slot.is_empty()) {
+        out.push_str(&interface.slot);
+        out.push(':');
+        out.push_str(direction.name());
+    } else if interface.name.is_empty() {
+        return;
+    } else {
+        out.push_str(&interface.name);
+    }
+    out.push(' ');
 }
 
 fn append_end(address: IpAddr, port: u16, out: &mut String) {

@@ -84,6 +84,7 @@ pub struct Series {
     automatic: bool,
     bins: BTreeMap<u128, Bin>,
     speeds: BTreeMap<Way, u64>,
+    slots: BTreeMap<u16, String>,
     levels: BTreeMap<Requester, Level>,
     latest_ps: u128,
     sequences: Sequences,
@@ -99,6 +100,7 @@ impl Series {
             automatic: interval_ps.is_none(),
             bins: BTreeMap::new(),
             speeds: BTreeMap::new(),
+            slots: BTreeMap::new(),
             levels: BTreeMap::new(),
             latest_ps: 0,
             sequences: Sequences::new(),
@@ -157,9 +159,9 @@ impl Series {
         if !matches!(self.sequences.tlp(record), Arrival::Taken { .. }) {
             return;
         }
-        let link = way(record).0;
-        self.matcher.see(record.number, record.timestamp, link, &tlp.repr);
-        let requester = Requester { link, id: tlp.repr.transaction().0 };
+        let way = way(record);
+        self.matcher.see(record.number, record.timestamp, way, &tlp.repr);
+        let requester = Requester { link: way.0, id: tlp.repr.transaction().0 };
         let now = self.matcher.outstanding_of(requester).now;
         self.level(requester, now, at);
     }
@@ -168,6 +170,10 @@ impl Series {
         let way = way(record);
         if let Some(speed) = record.interface.and_then(|interface| interface.speed_bps) {
             self.speeds.insert(way, speed);
+        }
+        if let Some(slot) = record.interface.map(|interface| &interface.slot).filter(|slot| !slot.is_empty())
+        {
+            self.slots.entry(way.0).or_insert_with(|| slot.to_string());
         }
         self.bin(at).ways.entry(way).or_default()
     }
@@ -252,7 +258,7 @@ impl Series {
         if self.automatic {
             self.choose_interval();
         }
-        report::report(self.interval_ps, self.bins, &self.speeds, speed_bps)
+        report::report(self.interval_ps, self.bins, self.slots, &self.speeds, speed_bps)
     }
 
     /// The shortest of 1, 2 and 5 times a power of ten that gives few enough rows.

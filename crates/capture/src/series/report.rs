@@ -18,6 +18,8 @@ use tlp::Class;
 pub struct Report {
     /// Length of an interval, picoseconds.
     pub interval_ps: u128,
+    /// The slot or switch that each link leads to, by number of the link; of those that the capture names.
+    pub slots: BTreeMap<u16, String>,
     /// The intervals, from the first to the last with a frame.
     pub rows: Vec<Row>,
 }
@@ -101,6 +103,7 @@ pub struct CreditRow {
 pub(super) fn report(
     interval_ps: u128,
     mut bins: BTreeMap<u128, Bin>,
+    slots: BTreeMap<u16, String>,
     speeds: &BTreeMap<Way, u64>,
     speed_bps: Option<u64>,
 ) -> Report {
@@ -128,7 +131,7 @@ pub(super) fn report(
             credits: bin.credits.iter().map(|(id, left)| credit_row(id, *left)).collect(),
         }
     });
-    Report { interval_ps, rows: rows.collect() }
+    Report { interval_ps, slots, rows: rows.collect() }
 }
 
 fn way_row((link, direction): Way, t: &Traffic, speed_bps: Option<u64>, interval_ps: u128) -> WayRow {
@@ -164,6 +167,11 @@ fn credit_row(id: &LedgerId, (header_min, data_min): (Available, Available)) -> 
 pub const CSV_HEADER: &str = "start_ps,interval_ps,link,direction,of,measure,value\n";
 
 impl Report {
+    /// What a link is called: its slot, or its number.
+    pub fn link(&self, link: u16) -> String {
+        self.slots.get(&link).cloned().unwrap_or_else(|| link.to_string())
+    }
+
     /// Appends it as CSV, the header included.
     pub fn append_csv(&self, out: &mut String) {
         out.push_str(CSV_HEADER);

@@ -19,6 +19,7 @@ use crate::matcher::{Ack, Errors, MAX_POSTED, Match, Matcher, Packet, Requester,
 use crate::sequence::{Arrival, MAX_UNACKED, Sequences, Way, opposite, way};
 use crate::time::Timestamp;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use tlp::{Dllp, Tag};
 
 /// A TLP that waits for its Ack.
@@ -69,6 +70,8 @@ pub struct Tracker {
     held: BTreeMap<u64, Transaction>,
     /// Posted requests that may come on a further link, in their order.
     posted: VecDeque<u64>,
+    /// Whether the capture has more than one link.
+    has_links: bool,
     ended: VecDeque<Transaction>,
     lost: u64,
     again: u64,
@@ -90,6 +93,7 @@ impl Tracker {
             acked_ways: BTreeSet::new(),
             held: BTreeMap::new(),
             posted: VecDeque::new(),
+            has_links: false,
             ended: VecDeque::new(),
             lost: 0,
             again: 0,
@@ -157,12 +161,15 @@ impl Tracker {
             Arrival::Taken { first_seen, retries } => (first_seen, retries),
             Arrival::Again | Arrival::OutOfOrder | Arrival::Lost => (record.timestamp, 0),
         };
+        let no_slot = Arc::default();
+        self.has_links |= record.interface.is_some_and(|interface| interface.has_others);
         let packet = Packet {
             number: record.number,
             time: record.timestamp,
             first_seen,
             retries,
             link: way.0,
+            slot: record.interface.map_or(&no_slot, |interface| &interface.slot),
             direction: way.1,
             repr: &tlp.repr,
             errors: errors_of(tlp),
@@ -235,7 +242,7 @@ impl Tracker {
 
     /// Ends a posted request: where there are several links, when it can come on no further one.
     fn end_posted(&mut self, mut posted: Transaction) {
-        if posted.hop_of.is_some() || !self.matcher.has_links() {
+        if posted.hop_of.is_some() || !self.has_links {
             return self.end(posted);
         }
         posted.unacked += 1;

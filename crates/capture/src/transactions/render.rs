@@ -11,7 +11,8 @@
 //! | `type` | type of the request; `Cpl`, `CplD`, `CplLk`, `CplDLk` of an unexpected completion | all |
 //! | `number` | of the request's record, from 1 | all |
 //! | `timestamp_ps` | when the request was first seen: picoseconds since 1970, in riser's captures since the start of the run | all |
-//! | `link`, `direction` | number from 0 on; `downstream`, `upstream`: of the request | all; where the capture names it |
+//! | `link`, `direction` | number from 0 on; `downstream`, `upstream`: of the request, where it was seen first | all; where the capture names it |
+//! | `slot` | the slot or switch that this link leads to | where the capture names it |
 //! | `requester`, `tag`, `tc` | `bus:device.function` in hexadecimal; 0 to 1023; 0 to 7 | all |
 //! | `address` | of the first byte; of an unexpected completion its Lower Address | all but configuration requests, messages |
 //! | `completer`, `register` | the function, as `requester`; byte offset in its configuration space | configuration requests |
@@ -23,16 +24,18 @@
 //! | `latency_ps` | from the first request to the last completion | answered |
 //! | `first_data_ps` | from the first request to the first data | answered with data |
 //! | `throughput_mbps` | `data_bytes` per `latency_ps`, megabits per second | answered with data |
-//! | `packets`, `retries` | TLPs seen, and of them those sent again | all |
+//! | `packets`, `retries` | TLPs seen on all links, and of them those sent again | all |
 //! | `ack_number`, `ack_ps` | record of the Ack or Nak that covers the request; from the request to it | where known |
 //! | `completion_ack_number`, `completion_ack_ps` | likewise of the last completion, from it on | where known |
 //! | `ack` | `none`: the capture would tell, but none came | likewise |
 //! | `means` | what its request means: configuration registers by name and field, interrupts, registers of devices | where the capture tells, and it was asked for |
 //! | `probe` | true: Unsupported Request to a read of the Vendor ID of a function that is not there, which is no error | bus probes |
+//! | `hops` | list, link by link: `link`, `slot`, `direction`, `number` of the request's record; `since_start_ps`, from the first request to the one there; `latency_ps`, from there to the next link and back, on the last until its answer, null where nothing answers | seen on several links |
 //! | `errors` | list of names, see [`Errors::names`](crate::matcher::Errors::names) | where there are any |
 
-use crate::matcher::{Ack, Errors, Target, Transaction};
+use crate::matcher::{Ack, Errors, Leg, Target, Transaction};
 use crate::names::Meaning;
+use crate::reader::{Direction, Interface};
 use crate::render::object::{self, Object, Text};
 use crate::render::{append_bdf, append_hex, status_name};
 use crate::time::{Timestamp, append_decimal};
@@ -45,8 +48,8 @@ pub fn append_line(t: &Transaction, digits: u8, out: &mut String) {
     out.push(' ');
     out.push_str(Format::get(t.format).name);
     if let Some(direction) = t.direction {
-        out.push_str(" link");
-        append_decimal(out, t.requester.link.into(), 1);
+        out.push(' ');
+        Interface::append_link(t.requester.link, &t.slot, out);
         out.push(':');
         out.push_str(direction.name());
     }
@@ -62,6 +65,7 @@ pub fn append_line(t: &Transaction, digits: u8, out: &mut String) {
         append_answer(t, out);
     }
     append_acks(t, out);
+    append_hops(t, out);
     if t.retries > 0 {
         number(out, ", ", t.retries.into(), if t.retries == 1 { " retry" } else { " retries" });
     }
@@ -133,6 +137,23 @@ fn append_acks(t: &Transaction, out: &mut String) {
     }
 }
 
+/// Link by link, what it took to the next one and back.
+fn append_hops(t: &Transaction, out: &mut String) {
+    if t.hops.is_empty() {
+        return;
+    }
+    let mut lead = ", over ";
+    for leg in t.legs() {
+        out.push_str(lead);
+        Interface::append_link(leg.link, &leg.slot, out);
+        if let Some(ps) = leg.latency_ps {
+            out.push(' ');
+            append_ns(ps, out);
+        }
+        lead = " > ";
+    }
+}
+
 /// Picoseconds as nanoseconds, with three digits behind the point.
 fn append_ns(ps: u128, out: &mut String) {
     let ps = narrow(ps);
@@ -170,6 +191,7 @@ impl Serialize for JsonTransaction<'_> {
         o.put("number", t.request_number)?;
         o.put("timestamp_ps", t.start)?;
         o.put("link", t.requester.link)?;
+        o.some("slot", Some(&*t.slot).filter(|slot| !slot.is_empty()))?;
         o.some("direction", t.direction)?;
         o.put("requester", Text(t.requester.id))?;
         o.put("tag", t.tag.bits())?;
@@ -188,7 +210,36 @@ impl Serialize for JsonTransaction<'_> {
         let errors: Vec<&str> = t.errors.names().collect();
         o.some("errors", Some(errors).filter(|errors| !errors.is_empty()))?;
         o.some("means", self.meaning.map(Text))?;
+        let legs = t.legs();
+        let hops: Vec<JsonLeg<'_>> = legs.iter().map(JsonLeg::new).collect();
+        o.some("hops", Some(hops).filter(|hops| hops.len() > 1))?;
         o.0.end()
+    }
+}
+
+/// A link of a transaction that several show.
+#[derive(serde::Serialize)]
+struct JsonLeg<'a> {
+    link: u16,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    slot: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    direction: Option<Direction>,
+    number: u64,
+    since_start_ps: u64,
+    latency_ps: Option<u64>,
+}
+
+impl JsonLeg<'_> {
+    fn new(leg: &Leg) -> JsonLeg<'_> {
+        JsonLeg {
+            link: leg.link,
+            slot: &leg.slot,
+            direction: leg.direction,
+            number: leg.request_number,
+            since_start_ps: narrow(leg.since_start_ps),
+            latency_ps: leg.latency_ps.map(narrow),
+        }
     }
 }
 

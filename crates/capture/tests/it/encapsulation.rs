@@ -7,6 +7,7 @@ use riser_capture::encap::{
     emit_header, internet_checksum, parse,
 };
 use riser_capture::{Direction, Frame, Interface, Kind, Mark, Resolution, Timestamp, decode};
+use std::sync::Arc;
 use tlp::Tag;
 
 fn ethernet() -> Interface {
@@ -19,6 +20,9 @@ fn ethernet() -> Interface {
         snaplen: 0,
         direction: None,
         link: 0,
+        slot: Arc::default(),
+        end: None,
+        has_others: false,
         speed_bps: None,
     }
 }

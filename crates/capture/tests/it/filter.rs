@@ -4,7 +4,7 @@
 use crate::checks_filter as checks;
 use crate::common::{DAMAGED, Link, completion, memory, read_and_answer, reader, sample, write};
 use proptest::prelude::*;
-use riser_capture::filter::terms::FIELDS;
+use riser_capture::filter::terms::{FIELDS, Field};
 use riser_capture::transactions::Tracker;
 use riser_capture::{Filter, Mark, Outcome, Sieve};
 use tlp::{Data, MemoryOp, Prefix, Prefixes, Status, Tlp};
@@ -217,9 +217,11 @@ fn what_is_wrong_is_said_with_its_place() {
 /// Every field of the list is one, with a legal value or none.
 #[test]
 fn the_list_of_fields_is_complete() {
-    let values =
-        ["=MRd", "=5", "=01:00.0", "=0x1000", "=UR", ">1us", "=up", "=P", "=host", "=x", "=Ack", "=good", ""];
-    for (field, legal, what) in FIELDS {
+    let values = [
+        "=MRd", "=5", "=01:00.0", "=0x1000", "=UR", ">1us", "=up", "=P", "=host", "=x", "=Ack", "=good",
+        "=root", "",
+    ];
+    for Field { name: field, legal, what, .. } in FIELDS {
         let forms: Vec<&str> =
             values.into_iter().filter(|value| format!("{field}{value}").parse::<Filter>().is_ok()).collect();
         assert!(!forms.is_empty() && !what.is_empty(), "{field}");

@@ -133,7 +133,7 @@ transactions
   posted                           2
   non-posted                       1
   completed                        1
-0 errors
+records with errors                0
 ";
     assert_eq!(stats.report().to_string(), expected);
     let json = serde_json::to_value(stats.report()).unwrap();

@@ -12,6 +12,7 @@ mod encapsulation;
 mod files;
 mod filter;
 mod golden;
+mod hops;
 mod names;
 mod nettlp_captures;
 mod probes;

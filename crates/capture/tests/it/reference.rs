@@ -3,7 +3,7 @@
 //! page unless `RISER_UPDATE_DOCS` is set, as `make reference` does.
 
 use crate::common::{DAMAGED, Link, objects, read_and_answer, sample, write};
-use riser_capture::filter::terms::FIELDS;
+use riser_capture::filter::terms::{FIELDS, Field};
 use riser_capture::transactions::{Tracker, append_json};
 use riser_capture::{Mark, Reader};
 use std::fs;
@@ -26,9 +26,9 @@ fn table_of(source: &str) -> String {
 
 fn table_of_filter() -> String {
     let head = "| term | values | holds for, or is |\n|---|---|---|\n".to_owned();
-    FIELDS
-        .iter()
-        .fold(head, |table, (name, values, what)| table + &format!("| `{name}` | {values} | {what} |\n"))
+    FIELDS.iter().fold(head, |table, Field { name, legal, what, .. }| {
+        table + &format!("| `{name}` | {legal} | {what} |\n")
+    })
 }
 
 /// The page with `table` between the marks of `name`.

@@ -23,7 +23,7 @@ fn story(tlps: &[Repr]) -> (Vec<&'static str>, Matcher) {
     let mut told = Vec::new();
     for (i, repr) in tlps.iter().enumerate() {
         let time = Timestamp::from_ps(1000 * i as u128);
-        told.push(match matcher.see(i as u64 + 1, time, 0, repr) {
+        told.push(match matcher.see(i as u64 + 1, time, (0, None), repr) {
             Match::Posted => "posted",
             Match::Request => "request",
             Match::Repeat => "repeat",
@@ -152,7 +152,7 @@ fn unaligned() -> Repr {
 fn a_transaction_says_what_it_was() {
     let (_, mut matcher) = story(&[read(7, 0x1000, 512), answer(7, 512, 64)]);
     assert_eq!(matcher.waiting().count(), 1);
-    let last = matcher.see(9, Timestamp::from_ps(5_000), 0, &answer(7, 256, 64));
+    let last = matcher.see(9, Timestamp::from_ps(5_000), (0, None), &answer(7, 256, 64));
     let Match::Complete(t) = last else { panic!("{last:?}") };
     let seen = (t.request_number, t.target, t.bytes, t.remaining, t.completions);
     assert_eq!(seen, (1, Target::Address(0x1000), 512, 0, 2));
@@ -202,10 +202,10 @@ fn configuration_ends_with_its_completion() {
 fn links_and_requesters_are_told_apart() {
     let mut matcher = Matcher::new();
     for link in [0, 1] {
-        assert_eq!(matcher.see(1, Timestamp::ZERO, link, &read(1, 0, 64)), Match::Request);
+        assert_eq!(matcher.see(1, Timestamp::ZERO, (link, None), &read(1, 0, 64)), Match::Request);
     }
     let other = memory(MemoryOp::Read, 0x1a00, 1, 0, 64, Data::NONE).repr;
-    assert_eq!(matcher.see(2, Timestamp::ZERO, 0, &other), Match::Request);
+    assert_eq!(matcher.see(2, Timestamp::ZERO, (0, None), &other), Match::Request);
     assert_eq!(matcher.outstanding().count(), 3);
 }
 
@@ -215,7 +215,7 @@ fn memory_is_bounded() {
     let all = (0..65u16).flat_map(|requester| (0..1024).map(move |tag| (requester, tag)));
     for (requester, tag) in all {
         let repr = memory(MemoryOp::Read, requester, tag, 0, 64, Data::NONE).repr;
-        matcher.see(1, Timestamp::ZERO, 0, &repr);
+        matcher.see(1, Timestamp::ZERO, (0, None), &repr);
     }
     assert_eq!(matcher.waiting().count(), MAX_OUTSTANDING);
     assert_eq!(matcher.counts().expired, 65 * 1024 - MAX_OUTSTANDING as u64);

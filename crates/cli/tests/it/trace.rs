@@ -429,3 +429,46 @@ fn a_name_is_no_command_to_a_terminal() {
     let shown = riser(&["trace", named]).stdout;
     assert!(shown.contains("l\u{fffd}nk0") && !shown.contains('\u{1b}'));
 }
+
+/// A healthy tree: bus probes are no errors in any view, and what passes switches counts once.
+#[test]
+fn tree_shows_no_errors_and_each_transaction_once() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let lab = root.join("labs/tree.toml").display().to_string();
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tree.pcapng").display().to_string();
+    riser_ok(&["run", &lab, "--capture", &file, "--force"]);
+    assert_eq!(riser_ok(&["trace", &file, "--filter", "error"]), "");
+    let failed = riser_ok(&["trace", &file, "--transactions", "--filter", "error"]);
+    assert!(failed.trim_start().starts_with("0 transactions, 0 with errors"), "{failed}");
+    let stats: Value = serde_json::from_str(&riser_ok(&["trace", &file, "--stats", "--json"])).unwrap();
+    let counts = &stats["transactions"];
+    assert_eq!((&stats["error_records"], &counts["failed"]), (&Value::from(0), &Value::from(0)));
+
+    let lines = json_lines(&riser_ok(&["trace", &file, "--transactions", "--json", "--filter", "probe"]));
+    let (summary, probes) = lines.split_last().unwrap();
+    assert_eq!(summary["summary"]["probes"], counts["probes"]);
+    assert_eq!((probes.len() as u64, summary["summary"]["transactions"].as_u64()), (60, Some(60)));
+    // The disk's 6,400 deferrable writes pass two switches.
+    let lines = json_lines(&riser_ok(&[
+        "trace",
+        &file,
+        "--transactions",
+        "--json",
+        "--filter",
+        "slot=disk and type=DMWr",
+    ]));
+    let (summary, writes) = lines.split_last().unwrap();
+    assert_eq!(summary["summary"]["transactions"], 6400);
+    for write in writes {
+        let hops = write["hops"].as_array().unwrap();
+        assert!(
+            hops.iter().map(|hop| hop["slot"].as_str().unwrap()).eq(["disk", "lower", "upper"]),
+            "{write}"
+        );
+        let sum: u64 = hops.iter().map(|hop| hop["latency_ps"].as_u64().unwrap()).sum();
+        assert_eq!(write["latency_ps"], sum, "{write}");
+    }
+    assert!(
+        riser_ok(&["trace", &file, "--filter", "link=adder"]).lines().all(|line| line.contains(" adder:"))
+    );
+}

@@ -18,6 +18,8 @@ batch! {
         link: Numbers<UInt16Type>,
         interface: Names<String>,
         direction: Names<&'static str>,
+        slot: Names<String>,
+        end: Names<&'static str>,
         r#type: Names<&'static str>,
         origin: Names<&'static str>,
         requester: Names<Bdf>,
@@ -160,6 +162,9 @@ impl Columns {
         let named = interface.filter(|interface| !interface.name.is_empty());
         self.interface.put_str(row, named.map(|interface| interface.name.as_str()));
         self.direction.put(row, named.and_then(|interface| interface.direction).map(|way| way.name()));
+        let slot = named.map(|interface| &*interface.slot);
+        self.slot.put_str(row, slot.filter(|slot| !slot.is_empty()));
+        self.end.put(row, named.and_then(|interface| interface.end).map(|end| end.name()));
         self.damaged.put(row, record.mark.damaged);
         self.dropped.put(row, record.mark.dropped);
         self.truncated.put(row, record.truncated);

@@ -2,7 +2,7 @@
 //! Transactions as rows: columns are the fields of `riser trace --transactions --json` (`capture::transactions`).
 
 use super::Clock;
-use super::columns::{BATCH_ROWS, Batch, Names, Numbers, Texts, batch};
+use super::columns::{BATCH_ROWS, Batch, Flags, Names, Numbers, Texts, batch};
 use super::stream::Rows;
 use arrow_array::types::{Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
 use capture::matcher::{Ack, Errors, Target};
@@ -17,6 +17,7 @@ batch! {
         time_ps: Numbers<Int64Type>,
         link: Numbers<UInt16Type>,
         direction: Names<&'static str>,
+        slot: Names<String>,
         r#type: Names<&'static str>,
         requester: Names<Bdf>,
         tag: Numbers<UInt16Type>,
@@ -40,6 +41,7 @@ batch! {
         completion_ack_number: Numbers<UInt64Type>,
         completion_ack_ps: Numbers<UInt64Type>,
         ack: Names<&'static str>,
+        probe: Flags,
         errors: Texts,
     }
 }
@@ -98,6 +100,7 @@ impl Columns {
         self.time_ps.put(row, clock.ps(t.start));
         self.link.put(row, t.requester.link);
         self.direction.put(row, t.direction.map(|way| way.name()));
+        self.slot.put_str(row, Some(&*t.slot).filter(|slot| !slot.is_empty()));
         self.r#type.put(row, Some(Format::get(t.format).name));
         self.requester.put(row, Some(t.requester.id));
         self.tag.put(row, t.tag.bits());
@@ -115,6 +118,7 @@ impl Columns {
         self.completion_ack_number.put(row, number);
         self.completion_ack_ps.put(row, ps);
         self.ack.put(row, [t.ack, t.completion_ack].contains(&Ack::None).then_some("none"));
+        self.probe.put(row, t.is_probe);
         if !t.errors.is_empty() {
             self.errors.put(row, Some(t.errors.names().collect::<Vec<_>>().join(", ")));
         }

@@ -5,6 +5,7 @@ use super::tshark::Values;
 use riser_capture::decode::{Other, decode};
 use riser_capture::encap::{EncapError, HEADER_LEN, NETTLP_LEN};
 use riser_capture::matcher::{Match, Matcher};
+use riser_capture::sequence::way;
 use riser_capture::{Bad, Item, Kind, Reader, Record, TlpRecord, render};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -192,8 +193,7 @@ fn compare_match(
     matcher: &mut Matcher,
     responses: &mut BTreeMap<u64, u64>,
 ) {
-    let link = record.interface.unwrap().link;
-    let matched = matcher.see(record.number, record.timestamp, link, &tlp.repr);
+    let matched = matcher.see(record.number, record.timestamp, way(record), &tlp.repr);
     let shown = shown_match(tlp, row);
     let plain = |word| Matched { word, request_in: shown.request_in, response_ns: None };
     let expected = match matched {

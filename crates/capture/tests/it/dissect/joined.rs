@@ -6,6 +6,7 @@ use super::compare::{NUMBERS, TEXTS, compare_bad};
 use super::tshark::{Values, parse_nanoseconds};
 use crate::common;
 use riser_capture::matcher::{Match, Matcher};
+use riser_capture::sequence::way;
 use riser_capture::{Kind, Reader, Record, render};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -160,8 +161,8 @@ impl Expected {
         matcher: &mut Matcher,
         responses: &mut BTreeMap<u64, Vec<u64>>,
     ) {
-        let (Some(tlp), Some(interface)) = (record.tlp(), record.interface) else { return };
-        match matcher.see(record.number, record.timestamp, interface.link, &tlp.repr) {
+        let Some(tlp) = record.tlp() else { return };
+        match matcher.see(record.number, record.timestamp, way(record), &tlp.repr) {
             Match::Complete(transaction) => {
                 responses.entry(transaction.request_number).or_default().push(record.number);
                 self.request_in.push(transaction.request_number);

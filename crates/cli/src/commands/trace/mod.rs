@@ -34,7 +34,7 @@ Examples:
   riser trace --stats *.pcap
   riser trace --transactions --filter 'type=MRd and time>1us' capture.pcapng
   riser trace --stats --interval 10us --format csv capture.pcapng > series.csv
-  riser trace --credits --filter 'dir=up and class=P' capture.pcapng
+  riser trace --credits --filter 'slot=nic and dir=up' capture.pcapng
   riser trace --html capture.html capture.pcapng
   riser trace --perfetto capture.json capture.pcapng
   riser trace -i lo --filter 'type=MWr' --capture live.pcap

@@ -46,13 +46,13 @@ fn print(report: &Report) -> Result<(), Failure> {
     let header = "from us,link,direction,TLPs,payload B,P Gb/s,NP Gb/s,Cpl Gb/s,DLLP Gb/s,busy %";
     let header: Vec<&str> = header.split(',').collect();
     let links = report.rows.iter().flat_map(|row| row.links.iter().map(move |way| (row, way)));
-    output::table(&header, links.map(|(row, way)| link_row(report.interval_ps, row, way)))?;
+    output::table(&header, links.map(|(row, way)| link_row(report, row, way)))?;
     if report.rows.iter().any(|row| !row.outstanding.is_empty()) {
         output::text("\noutstanding requests")?;
         let rows = report.rows.iter().flat_map(|row| row.outstanding.iter().map(move |o| (row, o)));
         let cells = |(row, o): (&Row, &capture::series::OutstandingRow)| {
             let requester = o.requester.0.to_string();
-            vec![start(row), o.link.to_string(), requester, o.max.to_string(), format!("{:.3}", o.mean)]
+            vec![start(row), report.link(o.link), requester, o.max.to_string(), format!("{:.3}", o.mean)]
         };
         output::table(&["from us", "link", "requester", "max", "mean"], rows.map(cells))?;
     }
@@ -62,7 +62,7 @@ fn print(report: &Report) -> Result<(), Failure> {
         let cells = |(row, c): (&Row, &capture::series::CreditRow)| {
             let counts = [c.header_min.to_string(), c.data_min.to_string()];
             let class = format!("{} vc {}", c.class, c.vc);
-            [start(row), c.link.to_string(), direction(c.direction), class]
+            [start(row), report.link(c.link), direction(c.direction), class]
                 .into_iter()
                 .chain(counts)
                 .collect()
@@ -72,11 +72,11 @@ fn print(report: &Report) -> Result<(), Failure> {
     Ok(())
 }
 
-fn link_row(interval_ps: u128, row: &Row, way: &WayRow) -> Vec<String> {
-    let gbps = |bytes: u64| format!("{:.3}", bytes as f64 * 8_000.0 / interval_ps as f64);
+fn link_row(report: &Report, row: &Row, way: &WayRow) -> Vec<String> {
+    let gbps = |bytes: u64| format!("{:.3}", bytes as f64 * 8_000.0 / report.interval_ps as f64);
     let busy = way.utilization.map_or_else(|| "-".to_owned(), |share| format!("{:.1}", share * 100.0));
     let tlps = way.posted_tlps + way.non_posted_tlps + way.completion_tlps;
-    let mut cells = vec![start(row), way.link.to_string(), direction(way.direction), tlps.to_string()];
+    let mut cells = vec![start(row), report.link(way.link), direction(way.direction), tlps.to_string()];
     cells.push(way.payload_bytes.to_string());
     cells.extend([way.posted_bytes, way.non_posted_bytes, way.completion_bytes, way.dllp_bytes].map(gbps));
     cells.push(busy);

@@ -47,6 +47,7 @@ fn write_transactions(
     let mut show = |tracker: &mut Tracker, names: &mut OfRequests, digits: u8| -> Result<(), Failure> {
         while let Some(t) = tracker.next_ended() {
             let meaning = names.take(t.request_number);
+            t.hops.iter().for_each(|hop| _ = names.take(hop.request_number));
             if filter.is_none_or(|filter| filter.holds_for(&t)) {
                 summary.add(&t);
                 line.clear();
