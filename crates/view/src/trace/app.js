@@ -20,6 +20,8 @@ const app = {
   sort: null,
   /** Transactions that the filter lets through; what the list has of them or of records, in its order. */
   unitRows: null,
+  /** The rows that plots show, where these are not those of records. */
+  plotRows: null,
   ordered: null,
   /** Lines of the list: rows, how deep each is, and each row's place. Null: all rows, none below another. */
   shown: { rows: null, depths: null, places: null },
@@ -51,12 +53,19 @@ function start() {
   app.list = makeList(byId("list"), listSource, clickInList);
   applyTheme(hashState().theme ?? "auto");
   showTitle(meta.title);
+  showFilterHelp(meta.filter);
   makeTabs();
   showHead();
   listen();
   showSummary();
   const first = document.querySelector("script.chunk");
   pending = (first ? takeChunk(first) : Promise.resolve()).then(firstPaint);
+}
+
+/** Every field and flag of the filter, as the capture crate defines them. */
+function showFilterHelp(fields) {
+  const items = fields.flatMap(({ name, legal, what }) => [make("dt", "", name), make("dd", "", what, ...(legal ? [make("i", "", `: ${legal}`)] : []))]);
+  byId("filter-help").replaceChildren(...items);
 }
 
 /** The file's name whole; of the folders before it what there is room for. */
@@ -73,11 +82,16 @@ async function takeChunk(element) {
   mark.rows = String(app.store.count);
 }
 
-/** Makes room for the longest number, with the triangle of a transaction before it, and the longest time. */
+/** Makes room for the longest number, with the triangle of a transaction before it, the longest time, and names of links. */
 function fitColumns() {
   const { store } = app;
-  const room = { number: String(store.number[store.count - 1] ?? 0).length + 2, time: timeText(store.end, store.meta.digits).length };
-  for (const [name, text] of Object.entries({ number: "Frame", time: "Time, µs" })) {
+  const links = store.meta.interfaces.map((face) => (face.slot || String(face.link)).length);
+  const room = {
+    number: String(store.number[store.count - 1] ?? 0).length + 2,
+    time: timeText(store.end, store.meta.digits).length,
+    link: Math.min(Math.max(0, ...links), 12),
+  };
+  for (const [name, text] of Object.entries({ number: "Frame", time: "Time, µs", link: "Link" })) {
     byId("rows").style.setProperty(`--${name}`, String(Math.max(room[name], text.length) + 1));
   }
 }
@@ -223,7 +237,7 @@ async function drawNow() {
   app.cloud = null;
   if (view.key !== "latency" && view.key !== "cdf") app.aside.replaceChildren();
   const note = await view.draw(app);
-  showNote(view, note);
+  showNote(view, plotRows()?.length === 0 ? nothing(`The filter keeps no ${app.mode === "records" ? "record" : "transaction"}.`) : note);
   listenToPlot();
   placeLines(app);
   mark.drawn = view.key;
@@ -344,6 +358,11 @@ const KEYS = {
 function onKey(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || byId("help").open) return;
   if (event.target === byId("expression")) {
+    if (event.key === "Enter") {
+      setFilter(byId("expression").value);
+      // One that cannot be read stays to be mended; else keys are keys again.
+      if (mark.filterError === undefined) byId("list").focus();
+    }
     if (event.key === "Escape") {
       setFilter("");
       byId("list").focus();
@@ -372,12 +391,7 @@ function onPlotSize() {
 }
 
 function listen() {
-  byId("filter").addEventListener("submit", (event) => {
-    event.preventDefault();
-    setFilter(byId("expression").value);
-    // One that cannot be read stays to be mended; else keys are keys again.
-    if (mark.filterError === undefined) byId("list").focus();
-  });
+  byId("help-close").addEventListener("click", () => byId("help").close());
   byId("expression").addEventListener("search", () => setFilter(byId("expression").value));
   for (const name of ["records", "transactions"]) byId(`mode-${name}`).addEventListener("click", () => setMode(name));
   byId("unfold-all").addEventListener("click", toggleAll);
@@ -436,7 +450,12 @@ function saveHash() {
     marks: marksText(app),
   };
   const text = Object.entries(state).filter(([, value]) => value !== "").map(([name, value]) => `${name}=${encodeURIComponent(value)}`);
-  history.replaceState(null, "", `#${text.join("&")}`);
+  try {
+    history.replaceState(null, "", `#${text.join("&")}`);
+  } catch (error) {
+    // A frame without an origin of its own may not write its address.
+    if (error.name !== "SecurityError") throw error;
+  }
   hashWritten = location.hash;
 }
 
@@ -460,6 +479,8 @@ const interfaceOfPage = {
   showTab,
   setRange,
   units,
+  /** The fields of the filter, by name. */
+  fields: () => filterFields(app.store, app.headers),
   /** What a row means; empty where the capture does not tell. */
   means: (row) => meaningOf(app.store, row),
   /** Where a time is in the plot, pixels from its left; NaN out of view. */

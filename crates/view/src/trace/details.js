@@ -53,6 +53,7 @@ function frameFields(store, row) {
     ["Time", store.number[row] > 0 ? `${timeText(store.time[row], store.meta.digits)} µs` : ""],
     ["Since the one before", row > 0 && store.number[row] > 0 ? deltaText(store.time[row] - store.time[row - 1]) : ""],
     [store.meta.is_virtual ? "In the run" : "UTC", store.number[row] > 0 ? clockText(store, row) : ""],
+    ["Link", linkName(store, row)],
     ["Interface", face?.name ?? ""],
     ["", face?.description ?? ""],
     ["VLAN", path?.vlan.join(", ") ?? ""],
@@ -170,16 +171,16 @@ function dllpFields(store, row) {
   ];
 }
 
-/** The request, its completions, and how long they took. */
+/** The request, its completions, and how long they took, on each link that shows them. */
 function transactionSection(store, headers, row, go) {
-  const request = requestOf(store, row);
+  const root = rootOf(store, row);
+  const request = store.hops.has(root) ? root : transactionOf(store, row);
   if (request < 0) return null;
-  const answers = answersOf(store, request);
-  const rows = [request, ...answers];
+  const rows = rowsOf(store, request);
   const steps = make("ol", "steps");
   for (const step of rows.slice(0, 200)) steps.append(stepItem(store, headers, step, request, row, go));
   if (rows.length > 200) steps.append(make("li", "", `and ${rows.length - 200} more`));
-  const whole = section("Transaction", transactionFields(store, headers, request, answers));
+  const whole = section("Transaction", transactionFields(store, headers, request, answersOf(store, request)));
   whole.append(steps);
   return whole;
 }
@@ -187,15 +188,28 @@ function transactionSection(store, headers, row, go) {
 function transactionFields(store, headers, request, answers) {
   const [response, first] = [store.response[request], store.firstData[request]];
   const bytes = headers.requestBytes(request);
-  const done = response >= 0;
   return [
-    ["State", store.probe[answers.at(-1)] ? "bus probe: no such function" : done ? "complete" : answers.length > 0 ? "not all answered" : "not answered"],
+    ["State", stateOf(store, request, answers)],
     ["Wrong with it", answers.length > 0 ? errorNames(store.errors[answers[answers.length - 1]]) : ""],
     ["Response time", duration(response)],
     ["To first data", duration(first)],
     ["Throughput", response > 0 && headers.hasAddress(request) ? rateText((bytes * 8 * 1e12) / response) : ""],
     ["Completions", String(answers.length)],
+    ...legFields(store, request),
   ];
+}
+
+function stateOf(store, request, answers) {
+  if (store.nonPosted[store.first[request]] === 0) return "posted";
+  if (answers.length === 0) return "not answered";
+  if (store.probe[answers.at(-1)]) return "bus probe: no such function";
+  return store.response[request] >= 0 ? "complete" : "not all answered";
+}
+
+/** Link by link, what a transaction took to the next one and back. */
+function legFields(store, root) {
+  if (!store.hops.has(root)) return [];
+  return [...legsOf(store, root)].map(([request, ps]) => [`From ${linkName(store, request)} on`, duration(ps)]);
 }
 
 function errorNames(bits) {
@@ -205,7 +219,8 @@ function errorNames(bits) {
 function stepItem(store, headers, step, request, row, go) {
   const time = step === request ? "" : ` +${duration(store.time[step] - store.time[request])}`;
   const payload = headers.payload(step);
-  const text = `${store.number[step]} ${headers.typeName(step)}${time}${payload > 0 ? `, ${payload} B` : ""}`;
+  const link = store.hops.has(request) ? ` ${linkName(store, step)}` : "";
+  const text = `${store.number[step]} ${headers.typeName(step)}${link}${time}${payload > 0 ? `, ${payload} B` : ""}`;
   const button = make("button", step === row ? "current" : "", text);
   button.type = "button";
   button.addEventListener("click", () => go(step));

@@ -68,17 +68,17 @@ class FilterParser {
     return inner;
   }
   term() {
-    const names = Object.keys(this.fields).join(", ");
+    const names = [...this.fields.keys()].join(", ");
     const name = this.tokens[this.at++];
-    if (name?.kind !== "word") throw new FilterError(`a field is missing: ${names}`);
-    const field = this.fields[name.text];
-    if (!field) throw new FilterError(`no field "${name.text}": there are ${names}`);
-    if (this.tokens[this.at]?.kind !== "operator") return this.lift(flagTerm(field, name.text), name.text);
+    if (name?.kind !== "word") throw new FilterError(`expected a term: legal are ${names}`);
+    const field = this.fields.get(name.text);
+    if (!field) throw new FilterError(`unknown field "${name.text}": legal are ${names}`);
+    if (this.tokens[this.at]?.kind !== "operator") return this.lift(flagTerm(field), name.text);
     const operator = this.tokens[this.at++].text;
     const value = this.tokens[this.at++];
-    if (value?.kind !== "word" && value?.kind !== "quoted") throw new FilterError(`${name.text} ${operator} needs a value`);
-    if (!field.compare) throw new FilterError(`${name.text} stands alone, without an operator`);
-    return this.lift(field.compare(operator, value.text), name.text);
+    if (field.kind === null) throw new FilterError(`${name.text} stands alone: it has no value`);
+    if (value?.kind !== "word" && value?.kind !== "quoted") throw new FilterError(`expected a value for ${name.text}: legal is ${field.legal}`);
+    return this.lift(comparison(field, operator, value.text), name.text);
   }
 }
 
@@ -92,116 +92,138 @@ function parseFilter(text, fields, lift = (holds) => holds) {
   return new FilterParser(text, fields, lift).whole();
 }
 
-function flagTerm(field, name) {
-  if (!field.flag) throw new FilterError(`${name} needs an operator: ${Object.keys(OPERATORS).join(" ")}`);
+function flagTerm(field) {
+  if (!field.is_flag) throw new FilterError(`${field.name} needs a value: legal is ${field.legal}`);
   return field.flag;
 }
 
-/** The fields of rows in `store`, each with `compare(operator, value)`, a `flag`, or both. Names and meaning are those of
- *  the capture crate: a term holds for a row that has the field. */
+/** The fields of rows in `store` by name: what the capture crate says of each (`meta.filter`: `name`, `legal`, `what`, `kind`, `max`,
+ *  `words`, `is_flag`), with `of(row)`, its value or undefined where a row lacks it, and `flag(row)`. */
 function filterFields(store, headers) {
-  const tlp = (row) => store.kind[row] === KIND.tlp;
+  const [values, flags] = [rowValues(store, headers), rowFlags(store, headers)];
+  return new Map(store.meta.filter.map((field) => [field.name, { ...field, store, headers, of: values[field.name], slot: values.slot, flag: flags[field.name] }]));
+}
+
+const KIND_NAMES = ["", "dllp", "other", "error"];
+
+/** What rows have of each field. */
+function rowValues(store, headers) {
   const face = (row) => store.meta.interfaces[store.interface[row] - 1];
-  const flow = (row) => flowControlOf(store, row);
-  const dllp = (row) => store.kind[row] === KIND.dllp;
+  const when = (has, get) => (row) => (has(row) ? get(row) : undefined);
+  const tlp = (row) => store.kind[row] === KIND.tlp;
+  const ends = (row) => store.role[row] === ROLE.complete;
   return {
-    type: typeField(store, headers),
-    tag: numeric(tlp, headers.tag),
-    requester: numeric(tlp, headers.requester, parseId),
-    completer: numeric((row) => tlp(row) && headers.hasCompleter(row), headers.completer, parseId),
-    addr: addressField(headers),
-    status: named(headers.isCompletion, (row) => statusOf(store, headers, row), statusName),
-    time: numeric((row) => store.role[row] === ROLE.complete, (row) => store.response[row], parseDuration),
-    latency: numeric((row) => store.role[row] === ROLE.complete && store.firstData[row] >= 0, (row) => store.firstData[row], parseDuration),
-    timestamp: numeric((row) => store.number[row] > 0, (row) => store.time[row], (text) => sinceStart(store, text)),
-    dir: named((row) => face(row)?.direction, (row) => face(row).direction, directionName),
-    len: numeric((row) => tlp(row) && hasLength(headers, row), headers.lengthDw),
-    bytes: numeric(tlp, (row) => bytesNamed(headers, row)),
-    tc: numeric(tlp, (row) => (store.dw[0][row] >>> 20) & 7),
-    vc: numeric((row) => flow(row) !== null, (row) => flow(row).vc),
-    pasid: numeric((row) => pasidOf(store, row) >= 0, (row) => pasidOf(store, row)),
-    code: numeric((row) => headers.family(row) === "message", headers.code),
-    class: named((row) => classOf(store, headers, row), (row) => classOf(store, headers, row), flowClassName),
-    origin: named(tlp, (row) => (store.host[row] ? "host" : "device"), (text) => oneOf(text, ["host", "device"])),
-    interface: named((row) => face(row) !== undefined, (row) => face(row).name, (text) => text),
-    link: numeric((row) => face(row) !== undefined, (row) => face(row).link),
-    number: numeric((row) => store.number[row] > 0, (row) => store.number[row]),
-    dllp: { ...named(dllp, (row) => textOf(store, row).toLowerCase(), (text) => text.toLowerCase()), flag: dllp },
-    tlp: { flag: tlp },
-    request: { flag: (row) => tlp(row) && !headers.isCompletion(row) },
-    completion: { flag: headers.isCompletion },
-    error: { flag: (row) => isError(store, headers, row) },
-    probe: { flag: (row) => store.probe[row] === 1 },
-    poisoned: { flag: headers.poisoned },
-    ecrc: { ...named((row) => store.ecrc[row] > 0, (row) => (store.ecrc[row] === 3 ? "bad" : "good"), (text) => oneOf(text, ["good", "bad"])), flag: (row) => store.ecrc[row] > 0 },
-    prefix: { flag: (row) => store.prefixed[row] === 1 },
-    damaged: { flag: (row) => store.damaged[row] === 1 },
-    dropped: { flag: (row) => store.dropped[row] === 1 },
-    lost: { flag: (row) => isLost(store, row) },
-    replay: { flag: (row) => store.role[row] === ROLE.replay },
+    type: (row) => headers.format(row)?.name ?? KIND_NAMES[store.kind[row]],
+    tag: when(tlp, headers.tag),
+    requester: when(tlp, headers.requester),
+    completer: when((row) => tlp(row) && headers.hasCompleter(row), headers.completer),
+    status: when(headers.isCompletion, (row) => statusOf(store, headers, row)),
+    time: when(ends, (row) => store.response[row]),
+    latency: when((row) => ends(row) && store.firstData[row] >= 0, (row) => store.firstData[row]),
+    timestamp: when((row) => store.number[row] > 0, (row) => store.time[row]),
+    dir: (row) => face(row)?.direction ?? undefined,
+    len: when((row) => tlp(row) && hasLength(headers, row), headers.lengthDw),
+    bytes: when(tlp, (row) => bytesNamed(headers, row)),
+    tc: when(tlp, (row) => (store.dw[0][row] >>> 20) & 7),
+    vc: (row) => flowControlOf(store, row)?.vc,
+    pasid: when((row) => pasidOf(store, row) >= 0, (row) => pasidOf(store, row)),
+    code: when((row) => headers.family(row) === "message", headers.code),
+    class: (row) => headers.format(row)?.class ?? flowControlOf(store, row)?.class,
+    origin: when(tlp, (row) => (store.host[row] ? "host" : "device")),
+    interface: (row) => face(row)?.name,
+    link: (row) => face(row)?.link,
+    slot: (row) => face(row)?.slot || undefined,
+    end: (row) => face(row)?.end ?? undefined,
+    number: when((row) => store.number[row] > 0, (row) => store.number[row]),
+    dllp: when((row) => store.kind[row] === KIND.dllp, (row) => textOf(store, row).toLowerCase()),
+    ecrc: when((row) => store.ecrc[row] > 0, (row) => (store.ecrc[row] === 3 ? "bad" : "good")),
+  };
+}
+
+/** For which rows each flag holds. */
+function rowFlags(store, headers) {
+  const tlp = (row) => store.kind[row] === KIND.tlp;
+  return {
+    dllp: (row) => store.kind[row] === KIND.dllp,
+    tlp,
+    request: (row) => tlp(row) && !headers.isCompletion(row),
+    completion: headers.isCompletion,
+    error: (row) => isError(store, headers, row),
+    probe: (row) => store.probe[row] === 1,
+    poisoned: headers.poisoned,
+    ecrc: (row) => store.ecrc[row] > 0,
+    prefix: (row) => store.prefixed[row] === 1,
+    damaged: (row) => store.damaged[row] === 1,
+    dropped: (row) => store.dropped[row] === 1,
+    lost: (row) => isLost(store, row),
+    replay: (row) => store.role[row] === ROLE.replay,
   };
 }
 
 const isEquality = (operator) => operator === "=" || operator === "!=";
 
+/** A field compared with a value: a function from row to true or false. */
+function comparison(field, operator, text) {
+  switch (field.kind) {
+    case "address":
+      return addressTerm(field, operator, text);
+    case "link":
+      return Number.isNaN(parseNumber(text.split("..")[0])) ? wordTerm(field, operator, text, field.slot) : numberTerm(field, operator, text, parseNumber);
+    case "word":
+      return wordTerm(field, operator, text, field.of);
+    case "id":
+      if (!isEquality(operator)) throw notANumber(field);
+      return numberTerm(field, operator, text, parseId);
+    case "instant":
+      return numberTerm(field, operator, text, (time) => sinceStart(field.store, time));
+    default:
+      return numberTerm(field, operator, text, field.kind === "duration" ? parseDuration : parseNumber);
+  }
+}
+
+function illegal(field, text) {
+  return new FilterError(`"${text}" is no value of ${field.name}: legal is ${field.legal}`);
+}
+
+function notANumber(field) {
+  return new FilterError(`${field.name} is not a number: legal are = and !=`);
+}
+
 /** A field of numbers: compared, or in a range without its end. */
-function numeric(has, get, read = parseNumber) {
-  return {
-    compare: (operator, text) => {
-      const [from, to] = text.split("..").map(read);
-      if (Number.isNaN(from) || Number.isNaN(to)) throw new FilterError(`"${text}" is no value of this field`);
-      if (to === undefined) return (row) => Boolean(has(row)) && OPERATORS[operator](get(row), from);
-      if (!isEquality(operator)) throw new FilterError("a range compares with = and != only");
-      return (row) => Boolean(has(row)) && (get(row) >= from && get(row) < to) === (operator === "=");
-    },
+function numberTerm(field, operator, text, read) {
+  const [from, to, ...more] = text.split("..").map(read);
+  const isRange = to !== undefined;
+  const wrong = Number.isNaN(from) || from > (field.max ?? Infinity) || (isRange && !(from < to));
+  if (wrong || more.length > 0 || (isRange && !isEquality(operator))) throw illegal(field, text);
+  const holds = isRange ? (value) => (value >= from && value < to) === (operator === "=") : (value) => OPERATORS[operator](value, from);
+  return (row) => {
+    const value = field.of(row);
+    return value !== undefined && holds(value);
   };
 }
 
-/** A field of names. */
-function named(has, get, read) {
-  return {
-    compare: (operator, text) => {
-      if (!isEquality(operator)) throw new FilterError(`names compare with = and != only, not ${operator}`);
-      const name = read(text);
-      return (row) => Boolean(has(row)) && (get(row) === name) === (operator === "=");
-    },
-  };
-}
-
-function oneOf(text, legal) {
-  if (legal.includes(text)) return text;
-  throw new FilterError(`"${text}" is none of ${legal.join(", ")}`);
-}
-
-/** `type`: of a TLP, whatever its case; else dllp, other or error. */
-function typeField(store, headers) {
-  const others = { dllp: KIND.dllp, other: KIND.other, error: KIND.bad };
-  const names = new Set(store.meta.formats.map((format) => format.name.toLowerCase()));
-  return {
-    compare: (operator, text) => {
-      if (!isEquality(operator)) throw new FilterError(`names compare with = and != only, not ${operator}`);
-      const name = text.toLowerCase();
-      const kind = others[text];
-      if (kind === undefined && !names.has(name)) throw new FilterError(`"${text}" is no type: ${[...names].join(", ")}, dllp, other, error`);
-      const is = (row) => (kind === undefined ? headers.format(row)?.name.toLowerCase() === name : store.kind[row] === kind);
-      return (row) => is(row) === (operator === "=");
-    },
+/** A field of words: those that are legal, whatever the case, or any text. */
+function wordTerm(field, operator, text, of) {
+  if (!isEquality(operator)) throw notANumber(field);
+  const known = field.words?.find(([word]) => word.toLowerCase() === text.toLowerCase());
+  if (field.words && !known) throw illegal(field, text);
+  const name = known?.[1] ?? (field.name === "dllp" ? text.toLowerCase() : text);
+  return (row) => {
+    const value = of(row);
+    return value !== undefined && (value === name) === (operator === "=");
   };
 }
 
 /** `addr`: requests that touch an address or a range of them; with < and others, their first byte. */
-function addressField(headers) {
-  return {
-    compare: (operator, text) => {
-      const [from, to] = text.split("..").map(parseBig);
-      if (from === undefined) throw new FilterError(`"${text}" is no address: 0x1000, or 0x1000..0x2000`);
-      const first = (row) => addressOf(headers, row) + BigInt(headers.lead(row));
-      if (!isEquality(operator)) return (row) => headers.hasAddress(row) && OPERATORS[operator](first(row), from);
-      const end = to ?? from + 1n;
-      const touches = (row) => first(row) < end && first(row) + BigInt(headers.requestBytes(row)) > from;
-      return (row) => headers.hasAddress(row) && touches(row) === (operator === "=");
-    },
-  };
+function addressTerm(field, operator, text) {
+  const { headers } = field;
+  const [from, to] = text.split("..").map(parseBig);
+  if (from === undefined) throw illegal(field, text);
+  const first = (row) => addressOf(headers, row) + BigInt(headers.lead(row));
+  if (!isEquality(operator)) return (row) => headers.hasAddress(row) && OPERATORS[operator](first(row), from);
+  const end = to ?? from + 1n;
+  const touches = (row) => first(row) < end && first(row) + BigInt(headers.requestBytes(row)) > from;
+  return (row) => headers.hasAddress(row) && touches(row) === (operator === "=");
 }
 
 function parseNumber(text) {
@@ -212,10 +234,10 @@ function parseBig(text) {
   return /^(0x[0-9a-f]+|[0-9]+)$/i.test(text) ? BigInt(text) : undefined;
 }
 
-/** The 16 bits of a `bus:device.function`. */
+/** The 16 bits of a `bus:device.function`; NaN where it is none. */
 function parseId(text) {
   const parts = /^([0-9a-f]{1,2}):([01]?[0-9a-f])\.([0-7])$/i.exec(text);
-  if (!parts) throw new FilterError(`"${text}" is no bus:device.function such as 01:00.0`);
+  if (!parts) return NaN;
   return (parseInt(parts[1], 16) << 8) | (parseInt(parts[2], 16) << 3) | Number(parts[3]);
 }
 
@@ -227,26 +249,6 @@ function sinceStart(store, text) {
 
 function statusOf(store, headers, row) {
   return store.meta.statuses[headers.status(row)];
-}
-
-function statusName(text) {
-  const upper = text.toUpperCase();
-  return oneOf(upper === "SUCCESS" ? "SC" : upper, ["SC", "UR", "CRS", "CA"]);
-}
-
-function directionName(text) {
-  const names = { up: "upstream", down: "downstream" };
-  return oneOf(names[text] ?? text, ["upstream", "downstream"]);
-}
-
-function flowClassName(text) {
-  const names = { p: "P", posted: "P", np: "NP", nonposted: "NP", cpl: "Cpl", completion: "Cpl" };
-  return oneOf(names[text.toLowerCase()] ?? text, ["P", "NP", "Cpl"]);
-}
-
-/** The flow-control class of a TLP or of a flow-control DLLP. */
-function classOf(store, headers, row) {
-  return headers.format(row)?.class ?? flowControlOf(store, row)?.class;
 }
 
 function hasLength(headers, row) {

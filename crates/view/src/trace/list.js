@@ -147,6 +147,7 @@ function cellsOf(store, headers, row, before) {
     time: timed ? timeText(store.time[row], store.meta.digits) : "",
     delta: timed && before >= 0 ? deltaText(store.time[row] - store.time[before]) : "",
     way: { up: "▲", down: "▼" }[lane.direction] ?? "",
+    link: linkName(store, row),
     type: headers.typeName(row),
     requester: isTlp ? idText(headers.requester(row)) : "",
     tag: isTlp && hasTag(headers, row) ? `0x${hex(headers.tag(row), 2)}` : "",
@@ -155,6 +156,12 @@ function cellsOf(store, headers, row, before) {
     status: isTlp ? statusCell(store, headers, row) : "",
     latency: latencyCell(store, row),
   };
+}
+
+/** What the link of a row is called: the slot that it leads to, else its number; empty where the capture names no links. */
+function linkName(store, row) {
+  const face = store.meta.interfaces[store.interface[row] - 1];
+  return face?.slot || (face?.direction ? String(face.link) : "");
 }
 
 /** With as many digits as latencies where it is as small as these. */

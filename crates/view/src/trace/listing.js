@@ -10,6 +10,7 @@ const COLUMNS = [
   { key: "time", text: "Time, µs" },
   { key: "delta", text: "Since last", down: true },
   { key: "way", text: "", title: "Direction" },
+  { key: "link", text: "Link" },
   { key: "type", text: "Type" },
   { key: "requester", text: "Requester" },
   { key: "tag", text: "Tag" },
@@ -44,16 +45,25 @@ function cellsAt(place) {
   const { store, headers } = app;
   const row = rowAt(place);
   const cells = cellsOf(store, headers, row, place > 0 ? rowAt(place - 1) : -1);
-  if (!isUnit(place)) return cells;
-  const answers = answersOf(store, row).length;
-  const count = answers > 0 ? `, ${answers} completion${answers === 1 ? "" : "s"}` : "";
+  if (!isUnit(place)) return { ...cells, info: cells.info + legText(place, row) };
+  const [answers, links] = [answersOf(store, row).length, linksOf(store, row).length];
+  const several = (count, what) => `, ${count} ${what}${count === 1 ? "" : "s"}`;
+  const count = (answers > 0 ? several(answers, "completion") : "") + (links > 1 ? several(links, "link") : "");
   return { ...cells, number: `${app.open.has(row) ? "▾" : "▸"} ${cells.number}`, info: cells.info + count, status: unitStatus(store, headers, row) };
 }
 
+/** Of a request of an unfolded transaction that several links show: what it took to the next link and back. */
+function legText(place, row) {
+  const root = rootOf(app.store, row);
+  if (app.mode !== "transactions" || depthAt(place) !== 1 || !app.store.hops.has(root)) return "";
+  const ps = legsOf(app.store, root).get(row);
+  return ps >= 0 ? `, ${duration(ps)} from here on` : "";
+}
+
 function rowKind(row, place) {
-  const request = app.selected >= 0 ? requestOf(app.store, app.selected) : -1;
-  const same = request >= 0 && requestOf(app.store, row) === request ? " same" : "";
-  const failed = isError(app.store, app.headers, row) ? " failed" : "";
+  const request = app.selected >= 0 ? transactionOf(app.store, app.selected) : -1;
+  const same = request >= 0 && transactionOf(app.store, row) === request ? " same" : "";
+  const failed = isWrong(place) ? " failed" : "";
   const marked = app.marks.has(row) ? " marked" : "";
   const cursor = CURSORS.filter((name) => app.cursors[name] === app.store.time[row]).map((name) => ` at-${name}`).join("");
   return `${app.headers.className(row)} depth${depthAt(place)}${same}${failed}${marked}${cursor}`;
@@ -79,7 +89,7 @@ function placesOf(rows) {
 
 /** Puts the list together anew: what the filter lets through, in its order. */
 function arrange() {
-  app.unitRows = null;
+  app.unitRows = app.plotRows = null;
   const rows = app.mode === "transactions" ? unitsShown() : app.rows;
   app.ordered = app.sort ? inOrder(rows ?? Uint32Array.from({ length: app.store.count }, (_, row) => row)) : rows;
   unfoldList();
@@ -107,6 +117,13 @@ function unitsShown() {
   const { rows } = units();
   app.unitRows ??= app.unitHolds ? rows.filter(app.unitHolds) : rows;
   return app.unitRows;
+}
+
+/** The rows that plots show, those of the list: records, or all TLPs of the transactions that the filter lets through; null for all. */
+function plotRows() {
+  if (app.mode === "records" || !app.unitHolds) return app.rows;
+  app.plotRows ??= Uint32Array.from([...unitsShown()].flatMap((unit) => units().tlps(unit))).sort();
+  return app.plotRows;
 }
 
 function inOrder(rows) {
@@ -138,6 +155,7 @@ function setMode(mode) {
   arrange();
   showCount();
   saveHash();
+  return refresh();
 }
 
 /** By a column: first one way, then the other, then as captured. */
@@ -256,22 +274,22 @@ function move(step) {
 
 /** The next or previous packet of the transaction that is selected. */
 function moveInTransaction(step) {
-  const request = app.selected >= 0 ? requestOf(app.store, app.selected) : -1;
+  const request = app.selected >= 0 ? transactionOf(app.store, app.selected) : -1;
   if (request < 0) return;
-  const rows = [request, ...answersOf(app.store, request)];
+  const rows = rowsOf(app.store, request);
   const at = rows.indexOf(app.selected);
   go(rows[Math.min(rows.length - 1, Math.max(0, at + step))]);
 }
 
 /** The longest latency; where one of the longest is selected, the next longest. */
 function goToWorst() {
-  const worst = worstLatencies(app.store, app.rows, 20);
+  const worst = worstLatencies(app.store, plotRows(), 20);
   const at = worst.indexOf(app.selected);
   if (worst.length > 0) go(worst[(at + 1) % worst.length]);
 }
 
 function goToLatency(type, latency) {
-  const found = requestsOf(app.store, app.rows).find((row) => app.store.response[row] === latency && app.headers.typeName(row) === type);
+  const found = requestsOf(app.store, plotRows()).find((row) => app.store.response[row] === latency && app.headers.typeName(row) === type);
   if (found !== undefined) go(found);
 }
 
@@ -279,7 +297,13 @@ function goToError() {
   const count = listSource.count();
   const from = app.selected < 0 ? 0 : placeOf(app.selected, true) + 1;
   for (let i = 0; i < count; i++) {
-    const row = rowAt((from + i) % count);
-    if (isError(app.store, app.headers, row)) return select(row);
+    const place = (from + i) % count;
+    if (isWrong(place)) return select(rowAt(place), true, place);
   }
+}
+
+/** Whether the line at a place is an error, as the filter `error` has it: of a transaction, any of its TLPs, or that it failed. */
+function isWrong(place) {
+  const of = (row) => isError(app.store, app.headers, row);
+  return (isUnit(place) ? ofAnyTlp(of, "error") : of)(rowAt(place));
 }

@@ -232,6 +232,7 @@ fn put_outcome(outcome: &Outcome, row: &mut Row) {
     let bits = [outcome.replay, outcome.taken, outcome.probe];
     row.outcome = bits.iter().rev().fold(outcome.errors.bits(), |all, bit| all << 1 | u16::from(*bit));
     row.back = outcome.request.map_or(0, |request| row.number.saturating_sub(request));
+    row.forwards = outcome.forwards.map_or(0, |first| row.number.saturating_sub(first));
     row.response_ps = outcome.response_ps.map(cut);
     row.first_data_ps = outcome.first_data_ps.map(cut);
 }

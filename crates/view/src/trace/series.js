@@ -8,12 +8,12 @@ function forRows(store, rows, see) {
   else for (let row = 0; row < store.count; row++) see(row);
 }
 
-/** Requests that rows are, answer or repeat, each once and in order. */
+/** Requests of the transactions that rows are part of, each once, where it was seen first, and in order. */
 function requestsOf(store, rows) {
   const seen = new Uint8Array(store.count);
   let count = 0;
   forRows(store, rows, (row) => {
-    const request = requestOf(store, row);
+    const request = transactionOf(store, row);
     if (request < 0 || seen[request] !== 0) return;
     seen[request] = 1;
     count++;

@@ -40,6 +40,9 @@ function makeStore(meta) {
     ecrc: new Uint8Array(n),
     prefixed: new Uint8Array(n),
     request: new Int32Array(n).fill(-1),
+    /** Of a request that was forwarded: where it was seen first; and there, the rows of the further links. */
+    root: new Int32Array(n).fill(-1),
+    hops: new Map(),
     firstAnswer: new Int32Array(n).fill(-1),
     lastAnswer: new Int32Array(n).fill(-1),
     response: new Float64Array(n).fill(NaN),
@@ -191,11 +194,13 @@ function readLinks(store, columns, from, to) {
   for (let row = from; row < to; row++) {
     const outcome = columns.outcome.varint();
     const back = columns.back.varint();
+    const forwards = columns.forwards.varint();
     const response = columns.response.varint() - 1;
     const waited = columns.waited.varint() - 1;
     store.errors[row] = outcome >> 3;
     store.probe[row] = (outcome >> 2) & 1;
     store.role[row] = roleOf(store, row, outcome, back, response);
+    if (forwards > 0) addHop(store, row, store.rowOf[store.number[row] - forwards]);
     if (back > 0) link(store, row, store.rowOf[store.number[row] - back], response, waited);
   }
 }
@@ -230,6 +235,13 @@ function roleOf(store, row, outcome, back, response) {
   return store.nonPosted[store.first[row]] ? ROLE.request : ROLE.none;
 }
 
+/** A request on a further link, and where it was seen first. */
+function addHop(store, row, root) {
+  if (root < 0) return;
+  store.root[row] = root;
+  store.hops.set(root, [...(store.hops.get(root) ?? []), row]);
+}
+
 /** A completion and its request; of the last one also how long it all took. */
 function link(store, row, request, response, waited) {
   if (request < 0) return;
@@ -241,9 +253,41 @@ function link(store, row, request, response, waited) {
   if (waited >= 0) store.firstData[row] = store.firstData[request] = response - waited;
 }
 
-/** The request of a row that answers one; the row itself where it is a request; -1 for all others. */
+/** The request of a row that answers one, on its link; the row itself where it is a request; -1 for all others. */
 function requestOf(store, row) {
   return store.role[row] === ROLE.request ? row : store.request[row];
+}
+
+/** Where a request was seen first, of whichever link it is. */
+function rootOf(store, request) {
+  return store.root[request] >= 0 ? store.root[request] : request;
+}
+
+/** The request of the transaction that a row is part of, where it was seen first; -1 for rows that nothing answers. */
+function transactionOf(store, row) {
+  const request = requestOf(store, row);
+  return request < 0 ? -1 : rootOf(store, request);
+}
+
+/** A request on each of its links, in the order in which it came there. */
+function linksOf(store, root) {
+  return [root, ...(store.hops.get(root) ?? [])];
+}
+
+/** The rows of a transaction: the request on each link, and what answers it there. */
+function rowsOf(store, root) {
+  return linksOf(store, root).flatMap((request) => [request, ...answersOf(store, request)]).sort((a, b) => a - b);
+}
+
+/** By request of a transaction on each of its links, what it took from there to the next link and back, ps: of the last one until its
+ *  answer, of what nothing answers to the next one only; NaN where that is not known. */
+function legsOf(store, root) {
+  const links = linksOf(store, root);
+  return new Map(links.map((request, i) => {
+    const next = links[i + 1];
+    if (store.nonPosted[store.first[root]] === 0) return [request, next === undefined ? NaN : store.time[next] - store.time[request]];
+    return [request, store.response[request] - (next === undefined ? 0 : store.response[next])];
+  }));
 }
 
 /** Whether a row is a completion that was taken. */

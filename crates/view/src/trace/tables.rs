@@ -4,6 +4,7 @@
 
 use super::columns::COLUMNS;
 use super::payload::Share;
+use capture::filter::terms::{FIELDS, Field};
 use capture::matcher::Counts;
 use capture::render::{class_name, status_name};
 use capture::{Interface, Record, Timestamp};
@@ -147,6 +148,7 @@ impl Tables {
             statuses: (0..8).map(|bits| status_name(Status::from_bits(bits))).collect(),
             transactions,
             payloads,
+            filter: &FIELDS,
         }
     }
 }
@@ -174,6 +176,8 @@ pub struct Meta {
     transactions: Counts,
     /// A block of data bytes for each that is not 0.
     payloads: Vec<Share>,
+    /// Fields and flags of the filter.
+    filter: &'static [Field],
 }
 
 #[derive(Serialize)]
@@ -182,6 +186,8 @@ struct MetaInterface {
     description: String,
     direction: Option<&'static str>,
     link: u16,
+    slot: String,
+    end: Option<&'static str>,
 }
 
 impl MetaInterface {
@@ -191,6 +197,8 @@ impl MetaInterface {
             description: interface.description.clone(),
             direction: interface.direction.map(capture::Direction::name),
             link: interface.link,
+            slot: interface.slot.to_string(),
+            end: interface.end.map(capture::End::name),
         }
     }
 }

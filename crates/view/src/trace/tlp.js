@@ -189,7 +189,7 @@ function laneOf(face, path) {
   if (face?.direction) {
     const way = face.direction === "upstream" ? "up" : "down";
     const other = way === "up" ? "down" : "up";
-    const lane = { name: `link ${face.link} ${way}`, direction: way, link: face.link };
+    const lane = { name: `${face.slot || `link ${face.link}`} ${way}`, direction: way, link: face.link };
     return [`${face.link} ${way}`, { ...lane, back: `${face.link} ${other}` }];
   }
   if (!path) return ["-", { name: face?.name || "unknown", direction: "", link: face?.link ?? 0, back: "" }];

@@ -19,14 +19,14 @@ function makeUnits(store, headers) {
     rows: unitRows(store, standsFor),
     /** The transaction of a TLP, however often it was sent. */
     unitOf: (row) => leaderOf(store, standsFor(row)),
-    /** Rows of TLPs: the request however often it was sent, then its completions likewise. */
-    tlps: (unit) => [unit, ...answersOf(store, unit)].flatMap(sent),
+    /** Rows of TLPs on all links, in their order: requests and completions, however often each was sent. */
+    tlps: (unit) => rowsOf(store, unit).flatMap(sent),
     /** Whether any of them was sent more than once. */
-    isRetried: (unit) => [unit, ...answersOf(store, unit)].some((main) => copies.has(main)),
+    isRetried: (unit) => rowsOf(store, unit).some((main) => copies.has(main)),
     /** Whether it is a request without all of its answer. */
     hasFailed: (unit) => store.role[unit] === ROLE.request && !(store.response[unit] >= 0),
     /** The lines below a unit, each with its depth: TLPs, and below each what names it. */
-    unfold: (unit) => [unit, ...answersOf(store, unit)].flatMap((main) => linesOf(store, main, sent(main), acks, naks)),
+    unfold: (unit) => rowsOf(store, unit).flatMap((main) => linesOf(store, main, sent(main), acks, naks)),
     /** The first Ack or Nak that names a TLP; -1 where none came. */
     ackOf: (main) => acks[main],
   };
@@ -52,7 +52,7 @@ function copiesOf(store, headers) {
 
 /** The unit that a TLP belongs to. */
 function leaderOf(store, row) {
-  return store.request[row] >= 0 ? store.request[row] : row;
+  return rootOf(store, store.request[row] >= 0 ? store.request[row] : row);
 }
 
 /** The first row of each transaction, in their order. */
@@ -96,6 +96,7 @@ function sortKeys(store, headers, statusAt) {
     number: (row) => store.number[row],
     time: (row) => store.time[row],
     way: (row) => headers.lane.of(row),
+    link: (row) => linkName(store, row),
     type: (row) => headers.typeName(row),
     requester: (row) => (isTlp(row) ? headers.requester(row) : NaN),
     tag: (row) => (isTlp(row) && hasTag(headers, row) ? headers.tag(row) : NaN),

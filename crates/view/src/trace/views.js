@@ -81,7 +81,7 @@ async function drawCloud(app, groups, yAxis, yScale, extra = () => []) {
 }
 
 async function drawLatency(app) {
-  const points = latencyPoints(app.store, app.headers, app.rows);
+  const points = latencyPoints(app.store, app.headers, plotRows());
   const range = rangeInView(app);
   const inside = groupsWithin(points, range);
   const most = inside.reduce((m, group) => group.y.reduce((a, b) => Math.max(a, b), m), 0);
@@ -90,7 +90,7 @@ async function drawLatency(app) {
   const log = app.options.log && least > 0 && inside.length > 0;
   const ends = log ? [Math.log10((least / unit.ps) * 0.8), Math.log10((most / unit.ps) * 1.25)] : [0, (most / unit.ps) * 1.08 || 1];
   const more = { type: log ? "log" : "linear", range: ends, rangemode: "normal" };
-  app.worst = worstLatencies(app.store, app.rows, 20);
+  app.worst = worstLatencies(app.store, plotRows(), 20);
   // Before the plot: they take of its room.
   showWorst(app);
   const any = await drawCloud(app, points, { title: `Latency, ${unit.name}`, more }, unit.ps, (scale) => [worstTrace(app, scale, range)]);
@@ -127,7 +127,7 @@ function showWorst(app) {
 }
 
 async function drawDistribution(app) {
-  const types = latenciesByType(app.store, app.headers, app.rows);
+  const types = latenciesByType(app.store, app.headers, plotRows());
   const most = types.reduce((m, { sorted }) => Math.max(m, sorted[sorted.length - 1]), 0);
   const unit = unitOf(most / 2);
   const tail = app.options.tail;
@@ -162,7 +162,7 @@ function showQuantiles(app, types) {
 }
 
 async function drawTags(app) {
-  const { groups, names } = tagPoints(app.store, app.headers, app.rows, 4);
+  const { groups, names } = tagPoints(app.store, app.headers, plotRows(), 4);
   const tags = groups.list().reduce((m, group) => group.y.reduce((a, b) => Math.max(a, b), m), 0);
   const room = 0.04 * (tags + 1) + 0.4;
   const more = { range: [-room, tags + room], rangemode: "normal", zeroline: false };
@@ -194,7 +194,7 @@ async function drawThroughput(app) {
   const time = timeInView(app);
   const bins = Math.max(40, Math.floor(app.host.clientWidth / 5));
   const edges = edgesInView(app, bins);
-  const lanes = throughput(store, headers, app.rows, edges, app.options.dataOnly ? headers.payload : headers.tlpBytes);
+  const lanes = throughput(store, headers, plotRows(), edges, app.options.dataOnly ? headers.payload : headers.tlpBytes);
   const x = edges.map(time.toX);
   const shown = busiest(lanes, MAX_LANES);
   const named = new Set();
@@ -250,7 +250,7 @@ function rateTraces(classes, x, place, named) {
 async function drawOutstanding(app) {
   const most = 8;
   const time = timeInView(app);
-  const series = outstanding(app.store, app.headers, app.rows, most);
+  const series = outstanding(app.store, app.headers, plotRows(), most);
   const traces = series.flatMap(({ name, steps }, i) => {
     const look = { name, colour: colour(`series${i % SERIES_COLOURS}`), dash: i >= SERIES_COLOURS ? "dot" : "solid", yaxis: "y", showlegend: true };
     return stepTraces(app, steps, time, 1, look);
@@ -333,7 +333,7 @@ function creditNote(lanes, what) {
 }
 
 async function drawSummary(app) {
-  const { types, requesters } = summaryOf(app.store, app.headers, app.rows);
+  const { types, requesters } = summaryOf(app.store, app.headers, plotRows());
   const byType = [...types].sort((a, b) => b[1].rows - a[1].rows);
   const typeRows = byType.map(([name, sum]) => [filterLink(app, typeFilter(app.store, name), name), grouped(sum.rows), sum.bytes > 0 ? grouped(sum.bytes) : ""]);
   const byRequester = [...requesters].sort((a, b) => b[1].requests - a[1].requests).slice(0, 100);

@@ -313,13 +313,13 @@ fn a_wrong_filter_says_what_is_legal() {
     browser.open(&page, "tab=summary");
     let all = browser.eval("document.documentElement.dataset.shown");
     let rows = [
-        ("typ=MRd", "no field \"typ\": there are type, tag,"),
-        ("type", "type needs an operator"),
-        ("type<MRd", "= and != only"),
-        ("type=MRb", "is no type: mrd,"),
+        ("typ=MRd", "unknown field \"typ\": legal are type, tag,"),
+        ("type", "type needs a value: legal is a type of TLP"),
+        ("type<MRd", "type is not a number: legal are = and !="),
+        ("type=MRb", "\"MRb\" is no value of type: legal is a type of TLP"),
         ("(tag=1", "not closed"),
         ("tag=1 tag=2", "where and, or was due"),
-        ("tag=x", "no value"),
+        ("tag=x", "\"x\" is no value of tag: legal is 0 to 1023"),
         ("requester=1", "bus:device.function such as 01:00.0"),
         ("", ""),
     ];

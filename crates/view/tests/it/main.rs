@@ -9,3 +9,4 @@ mod page;
 mod parallel_browser;
 mod report;
 mod report_browser;
+mod tree_browser;

@@ -137,8 +137,8 @@ fn decode(chunk: &[u8]) -> Vec<(Row, String)> {
     let mut dws = [column("dw0"), column("dw1"), column("dw2"), column("dw3")];
     let (mut length, mut cut, mut held) = (column("length"), column("cut"), column("held"));
     let (mut sequence, mut stamp, mut place) = (column("sequence"), column("stamp"), column("place"));
-    let (mut outcome, mut back, mut response, mut waited) =
-        (column("outcome"), column("back"), column("response"), column("waited"));
+    let (mut outcome, mut back, mut forwards, mut response, mut waited) =
+        (column("outcome"), column("back"), column("forwards"), column("response"), column("waited"));
     let mut means = column("means");
     let mut headers = std::collections::BTreeMap::<(u8, u8), ([u32; 4], u32)>::new();
     let mut lanes = std::collections::BTreeMap::<u32, (u16, u32, u64)>::new();
@@ -187,6 +187,7 @@ fn decode(chunk: &[u8]) -> Vec<(Row, String)> {
             place: lane.2,
             outcome: outcome.varint() as u16,
             back: back.varint(),
+            forwards: forwards.varint(),
             response_ps,
             first_data_ps,
         };
@@ -199,7 +200,7 @@ prop_compose! {
     fn any_row()(
         kind: u8, number: u64, time_ps: i64, interface in 0u32..=256, path: u32, text: u32,
         header: [u32; 4], sizes in (0u32..70_000, 0u32..70_000), held: u32, sequence: u16, stamp: u32, place: u64,
-        outcome: u16, back: u64, times in prop::option::of((0u64..1 << 62, prop::option::of(0u64..1 << 61))),
+        outcome: u16, (back, forwards) in (any::<u64>(), any::<u64>()), times in prop::option::of((0u64..1 << 62, prop::option::of(0u64..1 << 61))),
     ) -> Row {
         let mut header = header;
         let dws = match kind & 3 {
@@ -212,7 +213,7 @@ prop_compose! {
         let first_data_ps = times.and_then(|(response, first)| first.map(|first| first.min(response)));
         Row {
             number, time_ps, kind, interface, path, text, header, captured: sizes.0.min(sizes.1), original: sizes.0,
-            held, sequence, stamp, place, outcome, back, response_ps, first_data_ps,
+            held, sequence, stamp, place, outcome, back, forwards, response_ps, first_data_ps,
         }
     }
 }

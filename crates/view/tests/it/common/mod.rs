@@ -3,6 +3,7 @@
 pub(crate) mod exchange;
 pub(crate) mod generate;
 pub(crate) mod report;
+pub(crate) mod tree;
 pub(crate) mod types;
 
 use capture::{Filter, Reader, Record, Tracker, Transaction};
