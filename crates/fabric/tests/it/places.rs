@@ -2,14 +2,14 @@
 //! Requests that keep their places in a switch and are never answered: the switch, which has one place, lets the next one in.
 
 use crate::common::link;
-use crate::common::system::credits;
-use crate::root_rig::{End, below, finish, served};
+use crate::common::system::{credits, text};
+use crate::root_rig::{End, bdf, below, served};
 use crate::switch_rig;
 use host::memory::HostMemory;
 use host::{AsyncProgram, Cpu, HostError};
 use riser_fabric::{
-    Above, AddressMap, Fabric, FabricConfig, Forwarding, HostConfig, HostId, HostProfile, LinkChange,
-    LinkEvent, LinkId, PortArbitration, SlotConfig, Switch, SwitchSlot,
+    Above, AddressMap, Fabric, FabricConfig, Forwarding, HostConfig, HostId, HostProfile, Limits, LinkChange,
+    LinkEvent, LinkId, PortArbitration, SlotConfig, Stop, Switch, SwitchSlot,
 };
 use tlp::{Class, Duration, PayloadPool, Rate, Time};
 
@@ -39,7 +39,11 @@ where
     Fut: Future<Output = Result<(), String>> + 'static,
 {
     let (memory, payloads) = (HostMemory::new(1 << 20, 0).unwrap(), PayloadPool::new());
-    let program = AsyncProgram::with_pool(payloads.clone(), memory.clone(), program);
+    let program = AsyncProgram::with_pool(payloads.clone(), memory.clone(), |cpu: Cpu| async move {
+        // The switch captures its ID; until then it has that of the root complex.
+        cpu.config_write(bdf(1, 0, 0), 1, 0x3, 0x0006).await.map_err(text)?;
+        program(cpu).await
+    });
     let profile = HostProfile { completion_timeout: TIMEOUT, ..HostProfile::ideal() };
     let root_ports = Vec::new();
     let mut up = link(Rate::Gt8, 16, 256);
@@ -76,7 +80,7 @@ fn a_place_is_free_again_after_the_completion_timeout() {
             other => Err(format!("{other:?}")),
         }
     });
-    finish(&mut fabric);
+    assert_eq!(fabric.run(Limits::default()), Stop::Finished);
 }
 
 #[test]
@@ -89,7 +93,7 @@ fn a_place_is_free_again_when_the_link_below_goes_down() {
         let second = cpu.read_u32(base).await;
         let in_time = cpu.now() < Time::ZERO + TIMEOUT;
         match (first.await, second, in_time) {
-            (Err(HostError::CompletionTimeout), Ok(_), true) => Ok(()),
+            (Ok(Err(HostError::CompletionTimeout)), Ok(_), true) => Ok(()),
             other => Err(format!("{other:?}")),
         }
     });
@@ -97,5 +101,5 @@ fn a_place_is_free_again_when_the_link_below_goes_down() {
         let at = Time::ZERO + Duration::from_us(us);
         fabric.schedule(LinkEvent { at, link: LinkId(0), change });
     }
-    finish(&mut fabric);
+    assert_eq!(fabric.run(Limits::default()), Stop::Finished);
 }

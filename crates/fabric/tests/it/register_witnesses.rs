@@ -24,6 +24,7 @@ const COMMAND: &str = "Command, Status";
 const DEVICE_CONTROL: &str = "Device Control, Device Status";
 const DEVICE_CONTROL_2: &str = "Device Control 2, Device Status 2";
 const LINK_CONTROL: &str = "Link Control, Link Status";
+const LINK_CONTROL_2: &str = "Link Control 2, Link Status 2";
 const SLOT_CONTROL: &str = "Slot Control, Slot Status";
 const BRIDGE_CONTROL: &str = "Interrupt Line, Interrupt Pin, Bridge Control";
 const IO: &str = "I/O Base, I/O Limit, Secondary Status";

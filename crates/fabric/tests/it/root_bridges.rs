@@ -6,8 +6,8 @@ use crate::root_rig::*;
 use config::ext::{aer, dpc};
 use host::{Cpu, HostError};
 use riser_fabric::{
-    Alteration, Direction, Fabric, FaultAction, FaultRule, FrameKind, InternalError, LinkChange, LinkConfig,
-    LinkEvent, LinkId,
+    Alteration, Direction, Fabric, FaultAction, FaultLimit, FaultRule, FrameKind, InternalError, LinkChange,
+    LinkConfig, LinkEvent, LinkId,
 };
 use tlp::*;
 
@@ -377,7 +377,16 @@ struct Found {
 }
 
 fn fault(direction: Direction, kind: FrameKind, action: FaultAction) -> Vec<FaultRule> {
-    vec![FaultRule { link: LinkId(0), direction, kind, nth: 1, every: 0, chance: None, action }]
+    vec![FaultRule {
+        link: LinkId(0),
+        direction,
+        kind,
+        nth: 1,
+        every: 0,
+        limit: FaultLimit::default(),
+        chance: None,
+        action,
+    }]
 }
 
 fn found(what: &'static str, status: u16, bit: u32, faults: Vec<FaultRule>) -> Found {

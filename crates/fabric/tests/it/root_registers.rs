@@ -194,7 +194,7 @@ fn a_request_waits_as_long_as_device_control_2_says() {
         let fabric = rig.run(move |cpu| async move {
             write(&cpu, 0, pcie(0, 10), 0x1, control_2).await;
             let start = cpu.now();
-            let (here, there) = host::join(cpu.read_u32(window(0)), async {
+            let (here, there) = host::cpu::join(cpu.read_u32(window(0)), async {
                 let other = cpu.read_u32(window(1)).await;
                 (other, cpu.now().since(start))
             })
@@ -255,7 +255,7 @@ fn reads_of_the_host_are_cut_at_max_read_request_size() {
                     let control = REPORTING | EXTENDED_TAG | encoding << 12;
                     write(&cpu, 0, pcie(0, 2), 0x3, control).await;
                     let (first, second) =
-                        host::join(cpu.read(window(0) + offset, len), cpu.read(window(0) + offset, len))
+                        host::cpu::join(cpu.read(window(0) + offset, len), cpu.read(window(0) + offset, len))
                             .await;
                     for read in [first, second] {
                         if refused {
@@ -389,7 +389,7 @@ fn messages_of_the_host_have_the_attributes_that_are_enabled() {
         rig.run(move |cpu| async move {
             write(&cpu, 0, pcie(0, 2), 0x3, control).await;
             write(&cpu, 0, pcie(0, 10), 0x3, control_2).await;
-            let options = DmaOptions { attr: Attributes::all(), ..DmaOptions::default() };
+            let options = DmaOptions::default().with_attr(Attributes::all());
             let vendor = OutMessage::new(MessageRouting::Local, 0x7f).with_options(options);
             cpu.send_message(below(0), vendor).await;
             cpu.sleep(Duration::from_us(10)).await;
