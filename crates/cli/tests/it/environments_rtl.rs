@@ -14,8 +14,8 @@ const SCRATCH: &str = include_str!("../../../rtl/examples/scratch.v");
 const DESIGN: &str = include_str!("../../../rtl/examples/scratch.toml");
 const LAB: &str = "version = 1\nlimit_us = 100\n[[slot]]\nname = \"fpga\"\ndevice = \"rtl\"\nlink = { gen = 2, lanes = 1 }\n\
     rtl.design = \"scratch.toml\"\n[[slot.rtl.step]]\ndo = \"expect\"\noffset = 4\nvalue = 0x1234_5671\n";
-/// A folder whose name has every character that a shell, make or Verilator reads.
-const ODD: &str = "a b'\"$(X)#:&;`*?!~%=,@[é\\";
+/// A folder whose name has the characters that a shell or make reads. Verilator itself replaces `$(NAME)` and `${NAME}` in paths.
+const ODD: &str = "a b'\"($b#:&;`*?!~%=,@[é\\";
 
 /// A folder with a design, and a lab that runs it.
 fn design(folder: &Path) {
