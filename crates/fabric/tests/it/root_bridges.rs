@@ -152,7 +152,8 @@ fn own_errors_have_their_enables() {
     let malformed = || mwr(below(0), 0x1000, 512);
     let refused = || mrd(below(0), 0xf000_0000, 64);
     // What comes, Device Control, SERR#, Root Error Status, Device Status.
-    let rows: [(&str, fn() -> Tlp, u32, bool, u32, u32); 9] = [
+    type Row = (&'static str, fn() -> Tlp, u32, bool, u32, u32);
+    let rows: [Row; 9] = [
         ("a write, nothing enabled", unclaimed, 0, false, 0, 0b1010),
         ("a write, without Non-Fatal", unclaimed, cor | fatal | unsupported, false, 0, 0b1010),
         ("a write, without UR", unclaimed, cor | non_fatal | fatal, false, 0, 0b1010),
@@ -184,7 +185,8 @@ fn own_errors_have_their_enables() {
 #[test]
 fn events_of_both_statuses_are_set_and_cleared() {
     let closed = || poisoned(mwr(below(0), window(1), 4));
-    let rows: [(&str, fn() -> Tlp, u16, u32); 3] = [
+    type Row = (&'static str, fn() -> Tlp, u16, u32);
+    let rows: [Row; 3] = [
         ("poisoned", || poisoned(mwr(below(0), 0x1000, 4)), SECONDARY_STATUS, 1 << 31),
         ("ERR_NONFATAL", || error(below(0), 0x31), SECONDARY_STATUS, 1 << 30),
         ("a read of a foreign function", || mrd(bdf(0x30, 0, 0), window(1), 4), SECONDARY_STATUS, 1 << 27),

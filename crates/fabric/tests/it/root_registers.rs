@@ -232,7 +232,8 @@ fn a_request_without_timeout_that_is_lost_stops_the_run() {
 /// together are its answer; one that is refused fails it.
 #[test]
 fn reads_of_the_host_are_cut_at_max_read_request_size() {
-    let rows: [(u32, u64, u32, &[(u64, u32)]); 5] = [
+    type Row = (u32, u64, u32, &'static [(u64, u32)]);
+    let rows: [Row; 5] = [
         (0, 0, 128, &[(0, 128)]),
         (0, 0, 512, &[(0, 128), (128, 128), (256, 128), (384, 128)]),
         (0, 3, 260, &[(3, 125), (128, 128), (256, 7)]),

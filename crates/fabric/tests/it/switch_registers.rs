@@ -414,7 +414,8 @@ fn own_errors_have_their_enables() {
     let posted = || write(function(HOST), nobody, 4);
     let malformed = || write(function(HOST), nobody, 512);
     // What comes, Device Control, SERR#, message, Device Status.
-    let rows: [(&str, Tlp, u32, bool, Option<&str>, u32); 9] = [
+    type Row = (&'static str, Tlp, u32, bool, Option<&'static str>, u32);
+    let rows: [Row; 9] = [
         ("a write, nothing enabled", posted(), 0, false, None, 0b1010),
         ("a write, without Non-Fatal", posted(), cor | fatal | unsupported, false, None, 0b1010),
         ("a write, without UR", posted(), cor | non_fatal | fatal, false, None, 0b1010),
