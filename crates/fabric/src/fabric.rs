@@ -19,6 +19,7 @@ pub use hosts::NoHost;
 
 use crate::breakdown::Breakdown;
 use crate::bridge::Action;
+use crate::flow::Flow;
 use crate::ledger::{AccountTotals, Ledger};
 use crate::progress::{Limits, Silence, Stop};
 use crate::queue::{Event, SortedQueue};
@@ -195,6 +196,11 @@ impl Fabric {
     /// Counters of `port`: what it has sent, and errors that it has received.
     pub fn port_counters(&self, port: PortId) -> &Counters {
         self.ports[port.index()].port.counters()
+    }
+
+    /// The data that `port` has sent, and for how long.
+    pub fn flow(&self, port: PortId) -> Flow {
+        self.ports[port.index()].flow
     }
 
     /// Counters of the device in slot `n`.

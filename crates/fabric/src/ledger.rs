@@ -225,6 +225,21 @@ impl Ledger {
         entry.charge(Stage::Wire, arrival);
     }
 
+    /// Whether the data of `tlp` are part of a [`Flow`](crate::Flow). Only the account of a completion of one DW tells whether
+    /// it answers a configuration request.
+    pub(crate) fn is_flow(&mut self, tlp: &Tlp) -> bool {
+        use TransactionKind as K;
+        match (&tlp.repr.body, tlp.repr.data_dw()) {
+            (_, 0) => false,
+            (Body::Memory(_) | Body::Atomic(_), _) => true,
+            (Body::Completion(_), 1) => self
+                .entry(tlp.account)
+                .is_some_and(|entry| !matches!(entry.kind, K::HostConfig | K::HostIo | K::DmaOther)),
+            (Body::Completion(_), _) => true,
+            _ => false,
+        }
+    }
+
     /// The other end accepts a replayed TLP of the transaction.
     #[cold]
     pub(crate) fn arrived_again(&mut self, account: Account, now: Time) {

@@ -33,6 +33,7 @@ pub mod tap;
 pub mod topology;
 
 mod bridge;
+mod flow;
 mod ledger;
 mod memory_system;
 mod queue;
@@ -47,6 +48,7 @@ pub use fabric::{
 pub use fault::{
     Alteration, FaultAction, FaultLimit, FaultRule, FrameKind, InternalError, TlpFilter, TlpType,
 };
+pub use flow::Flow;
 pub use ledger::{AccountTotals, MAX_ACCOUNTS};
 pub use memory_system::MemoryCounters;
 pub use profile::HostProfile;

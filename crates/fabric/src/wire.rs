@@ -2,6 +2,7 @@
 //! A port as the fabric holds it: its link layer, the frames on their way to it, and its pending events.
 
 use crate::fault::{Cut, Faults, Harm};
+use crate::flow::Flow;
 use crate::queue::{Event, SortedQueue};
 use crate::timer::TimerEvents;
 use crate::topology::{Owner, PortId};
@@ -64,6 +65,8 @@ pub(crate) struct PortState {
     pub(crate) cuts_through: bool,
     /// True if the owner may have more TLPs than it was last asked for.
     pub(crate) asks_again: bool,
+    /// The data that it has sent.
+    pub(crate) flow: Flow,
     transmit_at: Time,
     /// The pending events of its timer.
     timers: TimerEvents,
@@ -89,6 +92,7 @@ impl PortState {
             faults,
             cuts_through: false,
             asks_again: true,
+            flow: Flow::default(),
             transmit_at: Time::MAX,
             timers: TimerEvents::none(),
         }

@@ -5,9 +5,9 @@ mod text;
 
 use crate::services::HotPlugEvent;
 use crate::transactions::TransactionReport;
-use fabric::{Direction, Fabric, LinkId, MemoryCounters, PortId, RootCounters, Side};
+use fabric::{Direction, Fabric, Flow, LinkId, MemoryCounters, PortId, RootCounters, Side};
 use link::Counters;
-use plug::gbps;
+use plug::{gbps, ns};
 use serde::Serialize;
 use tlp::Duration;
 
@@ -130,6 +130,11 @@ pub struct DirectionReport {
     pub replays: u64,
     /// How often a TLP had to wait for credits, all classes.
     pub credit_stalls: u64,
+    /// Time in which the flow was active: from the first to the last TLP with data of memory requests, AtomicOps or their
+    /// completions. Configuration and I/O are not part of it. 0 if there was no such TLP.
+    pub active_ns: f64,
+    /// Data rate of the flow over `active_ns`; 0 if there was none.
+    pub active_gbps: f64,
     /// For how long, all classes.
     pub credit_stall_ns: f64,
     /// How often a TLP had to wait for the replay buffer.
@@ -215,14 +220,22 @@ pub struct DeviceReport {
 
 /// The two directions of link `n` in `fabric`.
 pub fn directions(fabric: &Fabric, n: u32) -> Vec<DirectionReport> {
-    let at = |side| fabric.port_counters(PortId::new(LinkId(n), side));
     let now = fabric.now().as_ps();
     [(Side::Root, Side::Device), (Side::Device, Side::Root)]
-        .map(|(sender, receiver)| direction(Direction::of_sender(sender), at(sender), at(receiver), now))
+        .map(|sides| {
+            let (sender, receiver) = (PortId::new(LinkId(n), sides.0), PortId::new(LinkId(n), sides.1));
+            let counters = [fabric.port_counters(sender), fabric.port_counters(receiver)];
+            direction(Direction::of_sender(sides.0), counters, fabric.flow(sender), now)
+        })
         .to_vec()
 }
 
-fn direction(direction: Direction, sent: &Counters, received: &Counters, now_ps: u64) -> DirectionReport {
+fn direction(
+    direction: Direction,
+    [sent, received]: [&Counters; 2],
+    flow: Flow,
+    now_ps: u64,
+) -> DirectionReport {
     DirectionReport {
         direction: direction.name(),
         tlps: sent.tlps,
@@ -247,6 +260,8 @@ fn direction(direction: Direction, sent: &Counters, received: &Counters, now_ps:
         damaged_frames: received.bad_lcrc + received.bad_dllp_crc,
         replay_timeouts: sent.replay_timeouts,
         retrains: sent.replay_num_rollovers,
+        active_ns: ns(flow.active()),
+        active_gbps: gbps(flow.bytes(), flow.active()),
         link_changes: sent.link_changes,
         unmapped_tcs: received.unmapped_tcs,
         full_buffer_drops: received.full_buffer_drops,

@@ -44,6 +44,8 @@ const LINKS: &[Column] = &[
     ("skp_bytes", COUNT),
     ("utilization", REAL),
     ("payload_gbps", REAL),
+    ("active_ns", REAL),
+    ("active_gbps", REAL),
     ("replays", COUNT),
     ("credit_stalls", COUNT),
     ("credit_stall_ns", REAL),

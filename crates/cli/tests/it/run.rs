@@ -154,6 +154,17 @@ fn the_lab_of_starved_credits() {
     assert!(of(1, "credit_stalls") > 1000, "{report}");
     // Gen3 x8, MPS 256: 57.88 Gb/s is what SIGCOMM'18 says of the wire.
     assert!(gbps(0) > 57.0 && gbps(1) < 57.0 / 3.0, "{} and {} Gb/s", gbps(0), gbps(1));
+    // The links' rates while data flowed are those that the devices have measured; over the whole run both are the same.
+    let rate = |n: usize, key: &str| report["links"][n]["directions"][1][key].as_f64().unwrap();
+    for n in [0, 1] {
+        let (active, measured) = (rate(n, "active_gbps"), gbps(n));
+        assert!((active / measured - 1.0).abs() < 0.01, "{active} and {measured} Gb/s");
+        assert!(rate(n, "active_ns") < report["simulated_ns"].as_f64().unwrap());
+    }
+    assert!((rate(0, "payload_gbps") - rate(1, "payload_gbps")).abs() < 0.1);
+    let text = riser_ok(&["run", &lab("credits.toml")]);
+    let head = text.lines().find(|line| line.contains("direction")).unwrap();
+    assert!(head.contains("run Gb/s") && head.contains("active Gb/s"), "{head}");
 }
 
 #[test]

@@ -114,6 +114,9 @@ impl Fabric {
         let arrival = *end + peer.propagation;
         if let (Some(tlp), Some(wait)) = (tlp, wait) {
             self.ledger.sent(tlp.account, *start, *end, arrival, wait.credit_wait);
+            if self.ledger.is_flow(tlp) {
+                state.flow.add(4 * tlp.repr.data_dw(), *start, *end);
+            }
         }
         let again = tlp.filter(|_| wait.is_none());
         let tail = peer.tail(*start, *end, tlp);

@@ -40,7 +40,9 @@ fn links(links: &[LinkReport]) -> String {
         "payload B",
         "wire B",
         "busy %",
-        "Gb/s",
+        "run Gb/s",
+        "active us",
+        "active Gb/s",
         "replays",
         "stalls",
     ];
@@ -56,6 +58,8 @@ fn links(links: &[LinkReport]) -> String {
             format!("{:.1}", d.utilization * 100.0),
             format!("{:.3}", d.payload_gbps),
             d.replays.to_string(),
+            format!("{:.3}", d.active_ns / 1_000.0),
+            format!("{:.3}", d.active_gbps),
             d.credit_stalls.to_string(),
         ]
     };

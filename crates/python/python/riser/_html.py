@@ -81,6 +81,7 @@ def run(result: Any) -> str:
         "wire_bytes",
         "utilization",
         "payload_gbps",
+        "active_gbps",
         "credit_stalls",
         "replays",
     )

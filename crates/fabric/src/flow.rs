@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The flow of data in one direction of a link. It decides nothing.
+
+use tlp::{Duration, Time};
+
+/// Data that one end of a link has sent: of memory requests, AtomicOps and their completions, without replays. Those of
+/// configuration and I/O requests are not in it, so that enumeration is no part of a flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Flow {
+    bytes: u64,
+    start: Option<Time>,
+    end: Time,
+}
+
+impl Flow {
+    pub(crate) fn add(&mut self, bytes: u32, start: Time, end: Time) {
+        self.bytes += u64::from(bytes);
+        self.start = self.start.or(Some(start));
+        self.end = end;
+    }
+
+    /// Bytes, as on the wire: whole DWs.
+    pub const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// From the first symbol of the first TLP with data to the last symbol of the last one.
+    pub fn active(&self) -> Duration {
+        self.start.map_or(Duration::ZERO, |start| self.end.since(start))
+    }
+}
