@@ -313,7 +313,8 @@ pub fn measure(
         told(done, all, test, size);
         let ended = match plan.measure_unless(cancel, test, size) {
             Ok(Some(row)) => {
-                entries.push(Entry { settings: plan.settings(test, size)?, row });
+                let (settings, basis) = (plan.settings(test, size)?, plan.basis(test, size)?);
+                entries.push(Entry { settings, row, basis });
                 continue;
             }
             Ok(None) => Ended::Interrupted(format!("interrupted: {done} of {all} rows were measured")),

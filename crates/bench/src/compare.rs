@@ -9,6 +9,7 @@ use crate::experiments::Key;
 use crate::pairing::{by_key, find, in_common, paired};
 use crate::results::{Figures, ResultRow, ResultSet, Tables};
 use crate::score::{GroupScore, family, mean, percent, relative_error, score};
+use lab::profile::Basis;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,6 +17,13 @@ use std::path::Path;
 /// What two sets of results have in common and where they differ.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Comparison {
+    /// How the figures of the profiles are known that the reference rests on; left out of results that do not say it, such as
+    /// measurements.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reference_basis: Option<Basis>,
+    /// The same of the other set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub other_basis: Option<Basis>,
     /// Every experiment that both have, by configuration and name.
     pub experiments: Vec<ExperimentComparison>,
     /// The same in families of experiments, by name.
@@ -197,6 +205,8 @@ fn comparison(reference: &ResultSet, other: &ResultSet, skip: Option<&ResultSet>
     let score = if whole { all } else { score(&in_common(reference, other), other, skip) };
     let scored = Scored { rows: rows_of(&score), reference_rows, missing_rows_count: whole };
     let mut comparison = Comparison {
+        reference_basis: reference.basis(),
+        other_basis: other.basis(),
         experiments: Vec::new(),
         families: Vec::new(),
         missing: missing(reference, other),

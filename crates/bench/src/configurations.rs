@@ -3,6 +3,7 @@
 //! device, memory and program are. Source of every figure: `hosts.json` of the published data, which was derived from the
 //! hosts' own records. What a server costs is a matter of its host profile.
 
+use crate::results::sheet::SheetLink;
 use std::fmt;
 
 /// Whether DMA goes through an IOMMU, and by which pages.
@@ -78,6 +79,12 @@ pub struct Configuration {
 }
 
 impl Configuration {
+    /// Its link.
+    pub const fn link(&self) -> SheetLink {
+        let (mps_bytes, mrrs_bytes) = (self.mps_bytes, self.mrrs_bytes);
+        SheetLink { generation: GENERATION, lanes: LANES, mps_bytes, mrrs_bytes }
+    }
+
     /// The configuration of that name, with or without the card's prefix `nfp6000-1.2GHz_`.
     pub fn named(name: &str) -> Option<&'static Configuration> {
         CONFIGURATIONS.iter().find(|c| c.name == name || c.name.strip_prefix(CARD) == Some(name))

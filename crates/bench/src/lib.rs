@@ -26,6 +26,7 @@ pub mod results;
 pub mod score;
 pub mod suite;
 
+mod basis;
 mod jobs;
 mod pairing;
 mod plan;

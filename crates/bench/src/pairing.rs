@@ -106,7 +106,7 @@ fn places(set: &ResultSet) -> BTreeMap<&String, &Place> {
 /// The rows of `sheet` in the experiments of `like`; those that none of them has stay where they are.
 fn sorted_like(sheet: &Tables, like: &Tables) -> Tables {
     let rows = by_key(sheet.experiments.values().flatten());
-    let mut sorted = Tables { settings: sheet.settings.clone(), ..Tables::default() };
+    let mut sorted = Tables { settings: sheet.settings.clone(), basis: sheet.basis, ..Tables::default() };
     let mut used = BTreeSet::new();
     for (experiment, theirs) in &like.experiments {
         let found: Vec<ResultRow> =

@@ -6,10 +6,11 @@ use crate::results::sheet::Settings;
 use crate::stats::Latencies;
 use devices::pcie_bench::{Bench, CardPath};
 use fabric::{Fabric, Limits, LinkId, PortId, Side, Stop};
+use lab::profile::{Basis, HostBasis};
 use lab::report::utilization;
 use lab::schema::{self, Host, Lab, Slot};
 use lab::transactions::{TransactionReport, transactions};
-use lab::{Assembly, LabFile, Spanned};
+use lab::{Assembly, Folder, LabFile, Spanned};
 use link::Counters;
 use model::{Addressing, Dllps, Measured, Params, TlpCount, Transfer};
 use plug::transfers::{Offer, Phase, Test, Transfers};
@@ -201,7 +202,8 @@ impl Plan {
         let mut assembly = lab::build(file).map_err(fail)?;
         let results =
             assembly.measured().ok_or_else(|| fail("no device of the lab measures transfers".into()))?;
-        let counted = run(&mut assembly.fabric, &results, cancel).map_err(fail)?;
+        let host = *assembly.host_basis();
+        let counted = run(&mut assembly.fabric, &host, &results, cancel).map_err(fail)?;
         let taken = results.take();
         let bandwidth = match test.is_latency() {
             true => None,
@@ -218,6 +220,20 @@ impl Plan {
             downstream: counted.down,
             transactions: counted.transactions,
         })
+    }
+
+    /// How the figures of the profiles are known that a row of `test` rests on.
+    ///
+    /// # Errors
+    /// What the model cannot do of it.
+    pub fn basis(&self, test: Test, size: u32) -> Result<Basis, String> {
+        let offer = self.offer(test, size, 0).map_err(|fault| fault.message)?;
+        let host = HostBasis::of(&self.host_of_lab(), &Folder::default());
+        Ok(crate::basis::of(&host, offer.basis, test))
+    }
+
+    fn host_of_lab(&self) -> Host {
+        Host { profile: Spanned::new(0..0, self.host.clone()), ..Host::default() }
     }
 
     /// All that a row of `test` is measured with.
@@ -259,7 +275,7 @@ impl Plan {
         let offer = self.offer_of(test, size, warm_up)?;
         Ok(Lab {
             seed: self.seed,
-            host: Host { profile: Spanned::new(0..0, self.host.clone()), ..Host::default() },
+            host: self.host_of_lab(),
             link: self.link.clone(),
             slot: vec![Slot::of("card", offer.plan)],
             ..Lab::default()
@@ -406,13 +422,19 @@ impl Counted {
     }
 }
 
-fn run(fabric: &mut Fabric, results: &Shared<Transfers>, cancel: &AtomicBool) -> Result<Counted, String> {
+fn run(
+    fabric: &mut Fabric,
+    host: &HostBasis,
+    results: &Shared<Transfers>,
+    cancel: &AtomicBool,
+) -> Result<Counted, String> {
     let start = until(fabric, results, cancel, Phase::Measuring)?;
     fabric.clear_breakdowns();
     let end = until(fabric, results, cancel, Phase::Done)?;
     let elapsed_ps = end.at.since(start.at).as_ps();
     let delta = |i: usize| DirectionDelta::between(&start.counters[i], &end.counters[i], elapsed_ps);
-    let counted = Counted { elapsed_ps, up: delta(0), down: delta(1), transactions: transactions(fabric, 0) };
+    let counted =
+        Counted { elapsed_ps, up: delta(0), down: delta(1), transactions: transactions(fabric, 0, host) };
     match fabric.run(Limits::default()) {
         Stop::Finished => Ok(counted),
         stop => Err(stop.to_string()),

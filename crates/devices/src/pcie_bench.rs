@@ -28,7 +28,7 @@ mod slots;
 mod staged;
 mod units;
 
-pub use card::{CARDS, DeviceFile, DeviceKind, card};
+pub use card::{CARDS, DeviceFile, DeviceKind, card, card_basis};
 pub use costs::{CardClock, CardCosts, ChannelCosts, ReadCosts, WriteCosts};
 pub use driver::{Window, driver};
 pub use model::Bench;

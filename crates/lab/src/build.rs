@@ -10,6 +10,7 @@ use crate::external::{Commands, LINKS};
 use crate::gate::Gate;
 use crate::links::replays_early;
 use crate::models::Sites;
+use crate::profile::{Aspect, Basis, HostBasis};
 use crate::read::LabFile;
 use crate::report::{DeviceReport, HotPlugReport, LinkReport, Report, directions};
 use crate::schema::{self, ExternalHost, Lab, Slot};
@@ -21,7 +22,7 @@ use crate::{channels, faults, host_schema, profile};
 use endpoint::{Endpoint, EndpointConfig, EndpointError, EndpointLimits, TagsPer, TlpPort};
 use fabric::{
     Fabric, FabricConfig, HostConfig, HostId, HostProfile, Limits, LinkConfig, LinkName, SlotConfig, Stop,
-    TopologyError,
+    TopologyError, TransactionKind,
 };
 use host::cpu::AsyncProgram;
 use host::firmware::HostMap;
@@ -50,6 +51,8 @@ pub struct Assembly {
     pub(crate) links: Vec<LinkInfo>,
     pub(crate) hot_plug: Log,
     pub(crate) warnings: Vec<String>,
+    /// How the figures of the host are known.
+    pub(crate) host_basis: HostBasis,
     /// Where the outside joins.
     pub(crate) places: Vec<Joint>,
     /// What somebody outside does to links.
@@ -64,6 +67,7 @@ pub(crate) struct SlotInfo {
     pub(crate) model: String,
     pub(crate) report: Option<Box<dyn AnyReport>>,
     pub(crate) measured: Option<Shared<Transfers>>,
+    pub(crate) basis: Option<Basis>,
 }
 
 /// What reports say of a link.
@@ -125,8 +129,8 @@ pub(crate) fn build_program(
             }
         }
         let model = slot.device.get_ref().clone();
-        let (report, measured) = (plugged.report, plugged.measured);
-        slots.push(SlotInfo { name: name.clone(), model, report, measured });
+        let (report, measured, basis) = (plugged.report, plugged.measured, plugged.basis);
+        slots.push(SlotInfo { name: name.clone(), model, report, measured, basis });
         let joint = |place| Joint { name: format!("slot {name}"), place, behind: Behind::Slot(n) };
         places.extend(plugged.place.map(joint));
         let device = end(lab, slot, plugged.end, &payloads)?;
@@ -185,8 +189,20 @@ pub(crate) fn build_program(
     channels::changes(lab).into_iter().for_each(|change| fabric.schedule(change));
     faults::outages(lab).into_iter().for_each(|outage| fabric.schedule(outage));
     let links = lab.hanging().zip(&links).map(|(h, link)| LinkInfo::new(h.name.get_ref(), link)).collect();
-    let (seed, set) = (lab.seed, lab.set.clone());
-    Ok(Assembly { fabric, seed, set, slots, links, hot_plug, warnings, places, commands, journal })
+    let (seed, set, host_basis) = (lab.seed, lab.set.clone(), HostBasis::of(&lab.host, &file.base));
+    Ok(Assembly {
+        fabric,
+        seed,
+        set,
+        slots,
+        links,
+        hot_plug,
+        warnings,
+        host_basis,
+        places,
+        commands,
+        journal,
+    })
 }
 
 /// The hosts outside, each with its place.
@@ -414,6 +430,11 @@ impl Assembly {
         &self.warnings
     }
 
+    /// How the figures of the host's profile are known.
+    pub fn host_basis(&self) -> &HostBasis {
+        &self.host_basis
+    }
+
     /// What the hot-plug drivers of the host have seen and done, in the order of time.
     pub fn hot_plug_events(&self) -> Vec<HotPlugEvent> {
         self.hot_plug.events()
@@ -422,7 +443,9 @@ impl Assembly {
     /// What has happened, up to `stop`, for `cpu_seconds`.
     pub fn report(&self, lab: &str, stop: &Stop, cpu_seconds: f64) -> Report {
         let totals = self.fabric.totals();
+        let links: Vec<_> = (0..).zip(&self.links).map(|(n, link)| self.link_report(n, link)).collect();
         Report {
+            basis: self.basis(&links),
             lab: lab.to_owned(),
             set: self.set.clone(),
             seed: self.seed,
@@ -434,7 +457,7 @@ impl Assembly {
             tlp_hops: totals.tlp_hops,
             cpu_seconds,
             hot_plug: self.hot_plug.events().iter().map(HotPlugReport::new).collect(),
-            links: (0..).zip(&self.links).map(|(n, link)| self.link_report(n, link)).collect(),
+            links,
             root_complex: *self.fabric.root().counters(),
             memory_system: self.fabric.root().memory_counters().copied(),
             devices: (0..).zip(&self.slots).map(|(n, slot)| self.device_report(n, slot)).collect(),
@@ -448,8 +471,24 @@ impl Assembly {
             lanes: link.lanes,
             mps_bytes: link.mps_bytes,
             directions: directions(&self.fabric, n),
-            transactions: transactions(&self.fabric, n),
+            transactions: transactions(&self.fabric, n, &self.host_basis),
         }
+    }
+
+    /// The weakest basis of what the report says: of its transactions and devices, or of what devices could ask of the host.
+    /// Interrupts are left out: no profile has measured them.
+    fn basis(&self, links: &[LinkReport]) -> Basis {
+        let kinds = links.iter().flat_map(|link| &link.transactions);
+        let of_kinds = kinds.filter(|t| t.kind != TransactionKind::Interrupt.name()).map(|t| t.basis);
+        let of_host = [Aspect::ReadLatency, Aspect::WriteLatency].map(|aspect| self.host_basis.get(aspect));
+        let of_devices = self.slots.iter().filter_map(|slot| slot.basis);
+        of_kinds
+            .max()
+            .or(of_host.into_iter().max())
+            .into_iter()
+            .chain(of_devices)
+            .max()
+            .unwrap_or(Basis::Assumed)
     }
 
     fn device_report(&self, n: usize, slot: &SlotInfo) -> DeviceReport {
@@ -461,7 +500,7 @@ impl Assembly {
             .collect();
         let shown = slot.report.as_ref().map(|report| report.shown(self.fabric.now()));
         counters.extend(shown.map(Shown::into_map).unwrap_or_default());
-        DeviceReport { slot: slot.name.clone(), model: slot.model.clone(), counters }
+        DeviceReport { slot: slot.name.clone(), model: slot.model.clone(), basis: slot.basis, counters }
     }
 }
 

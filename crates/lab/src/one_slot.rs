@@ -37,6 +37,7 @@ use crate::bridges;
 use crate::build::{Assembly, DRAIN_MARGIN, LinkInfo, SlotInfo, endpoint};
 use crate::external::journal::Journal;
 use crate::links;
+use crate::profile::HostBasis;
 use crate::schema::Link;
 use crate::services::{Log, Terms};
 use crate::tree::Tree;
@@ -137,7 +138,7 @@ impl OneSlot {
         let start = move |cpu: Cpu| boot::boot(cpu, map, seats, Terms { drain, ..Terms::default() });
         let program = AsyncProgram::with_pool(payloads.clone(), memory.clone(), start);
         let (name, model) = (self.name.clone(), "own".to_owned());
-        let slots = vec![SlotInfo { name, model, report: None, measured: None }];
+        let slots = vec![SlotInfo { name, model, report: None, measured: None, basis: None }];
         let links = vec![LinkInfo::new(&self.name, &link)];
         let fabric = Fabric::new(FabricConfig {
             hosts: vec![HostConfig {
@@ -161,6 +162,7 @@ impl OneSlot {
             links,
             hot_plug: Log::default(),
             warnings: Vec::new(),
+            host_basis: HostBasis::ASSUMED,
             commands: Default::default(),
             places: Vec::new(),
             journal: Journal::default(),

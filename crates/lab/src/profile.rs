@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Profiles of hosts: what they cost, each figure with its source.
 
+mod basis;
 pub(crate) mod extrapolation;
 mod host;
 mod host_parts;
 
 pub(crate) use host::host_in;
 
+pub use basis::{Aspect, HostBasis};
 pub use host::{HostFile, HostKind, host, host_link};
 pub use host_parts::{
     BanksTable, CompletionsTable, DramTable, IommuTable, LatencyRow, LlcTable, NumaTable, PageWalkCacheTable,
     PowerTable,
 };
 
-pub use plug::profile::{Figure, Shelf, Shipped};
+pub use plug::profile::{Basis, Figure, Shelf, Shipped};
 
 /// One that ships.
 macro_rules! ships {

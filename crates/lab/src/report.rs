@@ -3,6 +3,7 @@
 
 mod text;
 
+use crate::profile::Basis;
 use crate::services::HotPlugEvent;
 use crate::transactions::TransactionReport;
 use fabric::{Direction, Fabric, Flow, LinkId, MemoryCounters, PortId, RootCounters, Side};
@@ -26,6 +27,9 @@ pub struct Report {
     /// What of the host's and the devices' profiles is extrapolated on the lab's links; a line each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+    /// How the figures of the profiles are known that the latencies and rates rest on: as the weakest of them, but for
+    /// interrupts. Transactions and devices have their own.
+    pub basis: Basis,
     /// Why it failed or made no progress; a line each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<String>,
@@ -126,15 +130,15 @@ pub struct DirectionReport {
     pub utilization: f64,
     /// Data rate over the whole run.
     pub payload_gbps: f64,
-    /// TLPs sent again.
-    pub replays: u64,
-    /// How often a TLP had to wait for credits, all classes.
-    pub credit_stalls: u64,
     /// Time in which the flow was active: from the first to the last TLP with data of memory requests, AtomicOps or their
     /// completions. Configuration and I/O are not part of it. 0 if there was no such TLP.
     pub active_ns: f64,
     /// Data rate of the flow over `active_ns`; 0 if there was none.
     pub active_gbps: f64,
+    /// TLPs sent again.
+    pub replays: u64,
+    /// How often a TLP had to wait for credits, all classes.
+    pub credit_stalls: u64,
     /// For how long, all classes.
     pub credit_stall_ns: f64,
     /// How often a TLP had to wait for the replay buffer.
@@ -214,6 +218,9 @@ pub struct DeviceReport {
     pub slot: String,
     /// Its model.
     pub model: String,
+    /// How the figures of its profile are known; left out of models without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub basis: Option<Basis>,
     /// Counts by name.
     pub counters: serde_json::Map<String, serde_json::Value>,
 }
@@ -253,6 +260,8 @@ fn direction(
         skp_bytes: sent.skp_bytes,
         utilization: utilization(&Counters::default(), sent, now_ps),
         payload_gbps: gbps(sent.payload_bytes, Duration::from_ps(now_ps)),
+        active_ns: ns(flow.active()),
+        active_gbps: gbps(flow.bytes(), flow.active()),
         replays: sent.replayed_tlps,
         credit_stalls: sent.credit_stalls.iter().sum(),
         credit_stall_ns: sent.credit_stall_ps.iter().sum::<u64>() as f64 / 1_000.0,
@@ -260,8 +269,6 @@ fn direction(
         damaged_frames: received.bad_lcrc + received.bad_dllp_crc,
         replay_timeouts: sent.replay_timeouts,
         retrains: sent.replay_num_rollovers,
-        active_ns: ns(flow.active()),
-        active_gbps: gbps(flow.bytes(), flow.active()),
         link_changes: sent.link_changes,
         unmapped_tcs: received.unmapped_tcs,
         full_buffer_drops: received.full_buffer_drops,

@@ -2,6 +2,7 @@
 //! Where transactions have spent their time, for reports and as a file with a line for each. Never measures: the fabric
 //! does ([`fabric::stages`] says what each part is).
 
+use crate::profile::{Aspect, Basis, HostBasis};
 use crate::tap;
 use capture::render::status_name;
 use fabric::{Breakdown, Fabric, Parts, Stage, Transaction, TransactionKind, TransactionTap};
@@ -20,6 +21,8 @@ pub struct TransactionReport {
     pub kind: &'static str,
     /// How many: request TLPs.
     pub requests: u64,
+    /// How the figures of the host are known that the latencies rest on.
+    pub basis: Basis,
     /// The least latency.
     pub latency_ns_min: f64,
     /// Half of them took no longer (nearest rank).
@@ -131,11 +134,12 @@ impl OneReport {
 }
 
 impl TransactionReport {
-    fn of(kind: TransactionKind, sum: &Breakdown) -> TransactionReport {
+    fn of(kind: TransactionKind, sum: &Breakdown, basis: Basis) -> TransactionReport {
         let (median, p99) = (sum.quantile(500), sum.quantile(990));
         TransactionReport {
             kind: kind.name(),
             requests: sum.count(),
+            basis,
             latency_ns_min: ns(sum.least().latency()),
             latency_ns_median: ns(median.latency()),
             latency_ns_mean: ns(sum.sums().total()) / sum.count() as f64,
@@ -164,9 +168,11 @@ impl TransactionReport {
     }
 }
 
-/// The transactions on link `n` in `fabric` that have ended, by kind; kinds that there were none of are left out.
-pub fn transactions(fabric: &Fabric, n: u32) -> Vec<TransactionReport> {
-    let of = |kind| fabric.breakdown(n, kind).map(|sum| TransactionReport::of(kind, sum));
+/// The transactions on link `n` in `fabric` that have ended, by kind; kinds that there were none of are left out. `host` says
+/// how the figures of the host are known.
+pub fn transactions(fabric: &Fabric, n: u32, host: &HostBasis) -> Vec<TransactionReport> {
+    let basis = |kind| host.get(Aspect::of(kind));
+    let of = |kind| fabric.breakdown(n, kind).map(|sum| TransactionReport::of(kind, sum, basis(kind)));
     TransactionKind::ALL.into_iter().filter_map(of).collect()
 }
 

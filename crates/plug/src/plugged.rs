@@ -3,6 +3,7 @@
 
 use crate::model::Fault;
 use crate::place::Place;
+use crate::profile::Basis;
 use crate::report::{Report, Shown};
 use crate::shared::Shared;
 use crate::transfers::Transfers;
@@ -96,6 +97,8 @@ pub struct Plugged {
     pub measured: Option<Shared<Transfers>>,
     /// Warnings to whoever runs it, a line each.
     pub warnings: Vec<String>,
+    /// How the figures of its profile are known, if it has one.
+    pub basis: Option<Basis>,
 }
 
 /// The report of a device, whatever its type.
@@ -198,7 +201,17 @@ impl Plugged {
     }
 
     fn at(end: End, task: Task) -> Plugged {
-        Plugged { end, task, report: None, measured: None, place: None, stand_in: None, warnings: Vec::new() }
+        let warnings = Vec::new();
+        Plugged {
+            end,
+            task,
+            report: None,
+            measured: None,
+            place: None,
+            stand_in: None,
+            warnings,
+            basis: None,
+        }
     }
 
     /// A raw-TLP device; the host waits for interrupt `vector`, by which it says that it has ended.
@@ -226,6 +239,12 @@ impl Plugged {
     pub fn warning(mut self, line: Option<String>) -> Plugged {
         self.warnings.extend(line);
         self
+    }
+
+    /// With a profile whose figures are known like this.
+    #[must_use]
+    pub fn resting_on(self, basis: Option<Basis>) -> Plugged {
+        Plugged { basis, ..self }
     }
 
     /// With transfers that are measured here.

@@ -5,13 +5,13 @@
 use crate::file::{FileErrors, Folder, Overrides, Schema, Source};
 use crate::values::Gen;
 use schemars::JsonSchema;
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use tlp::Rate;
 
 /// Bytes of the largest profile that is read.
@@ -23,8 +23,72 @@ const MAX_FILE_BYTES: u64 = 1 << 20;
 pub struct Figure<T> {
     /// The figure, in the unit that its key names.
     pub value: T,
-    /// Paper section, data file, data sheet or specification.
+    /// Paper section, data file, data sheet or specification. Its first words say how the figure is known ([`Basis`]).
     pub source: String,
+}
+
+/// How a figure is known, the best first. A result has the basis of the weakest figure that it rests on.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Basis {
+    /// Measured, or looked up in a data sheet, a specification or a record.
+    Measured,
+    /// Fitted to measurements.
+    Fitted,
+    /// Assumed: a guess, a figure of another machine, or a definition.
+    Assumed,
+}
+
+/// How sources begin whose figures are not measured.
+const BEGINNINGS: [(&str, Basis); 9] = [
+    ("fit", Basis::Fitted),
+    // The measurements would show more than this.
+    ("not seen", Basis::Fitted),
+    ("not told apart", Basis::Fitted),
+    ("not ", Basis::Assumed),
+    ("assumed", Basis::Assumed),
+    ("guess", Basis::Assumed),
+    ("as ", Basis::Assumed),
+    ("median of", Basis::Assumed),
+    ("by definition", Basis::Assumed),
+];
+
+impl Basis {
+    /// The basis of a figure with this source, which the first words tell.
+    #[must_use]
+    pub fn of_source(source: &str) -> Basis {
+        let found = BEGINNINGS.iter().find(|(beginning, _)| source.starts_with(beginning));
+        found.map_or(Basis::Measured, |(_, basis)| *basis)
+    }
+
+    /// Its name in output.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Basis::Measured => "measured",
+            Basis::Fitted => "fitted",
+            Basis::Assumed => "assumed",
+        }
+    }
+
+    /// The bases of several figures in words: one if all have the same, or else that of each.
+    #[must_use]
+    pub fn in_words(bases: &[(&str, Basis)]) -> String {
+        let mut names: BTreeMap<Basis, Vec<&str>> = BTreeMap::new();
+        for (name, basis) in bases {
+            let of = names.entry(*basis).or_default();
+            if !of.contains(name) {
+                of.push(name);
+            }
+        }
+        match names.len() {
+            1 => names.into_keys().map(|basis| basis.name().to_owned()).collect(),
+            _ => {
+                let each = |(basis, of): (Basis, Vec<&str>)| format!("{} ({})", basis.name(), of.join(", "));
+                names.into_iter().map(each).collect::<Vec<_>>().join(", ")
+            }
+        }
+    }
 }
 
 /// A profile that ships: its name and its text.
@@ -52,6 +116,7 @@ struct Head {
     not_predicted: Option<String>,
     #[serde(rename = "gen")]
     generation: Option<Figure<Gen>>,
+    kept_gen: Option<Figure<Gen>>,
 }
 
 impl Shipped {
@@ -160,20 +225,46 @@ impl Shelf {
         rates: impl IntoIterator<Item = Rate>,
     ) -> Option<String> {
         let (_, head) = self.made(name, folder, |_, text| head(text)).ok()?;
-        let Gen(measured) = head.generation?.value;
-        let others: BTreeSet<u8> =
-            rates.into_iter().filter(|rate| *rate != measured).map(Rate::generation).collect();
-        let others: Vec<String> = others.iter().map(|generation| format!("Gen{generation}")).collect();
-        (!others.is_empty()).then(|| {
-            format!(
-                "{} profile `{name}` has figures of Gen{} links: on {} they are extrapolated: {}",
-                self.kind,
-                measured.generation(),
-                others.join(", "),
-                self.extrapolated
-            )
-        })
+        let rates: BTreeSet<u8> = rates.into_iter().map(Rate::generation).collect();
+        let line = |figures: &str, of: Option<Figure<Gen>>| {
+            let Gen(measured) = of?.value;
+            let measured = measured.generation();
+            let others = rates.iter().filter(|rate| **rate != measured);
+            let others = others.map(|rate| format!("Gen{rate}")).collect::<Vec<_>>().join(", ");
+            let (kind, what) = (self.kind, self.extrapolated);
+            (!others.is_empty()).then(|| {
+                format!(
+                    "{kind} profile `{name}` has {figures} of Gen{measured} links: on {others} they are extrapolated: {what}"
+                )
+            })
+        };
+        let kept = "figures that a fit has kept from another profile,";
+        let lines = [line("figures", head.generation), line(kept, head.kept_gen)];
+        lines.into_iter().flatten().reduce(|own, kept| format!("{own}; {kept}"))
     }
+
+    /// How the figures at `places`, each a table (or none) and a key, of the profile `name` are known: as the weakest of those
+    /// that it has. `None` if it has none of them, or there is no such profile.
+    pub fn basis(&self, name: &str, folder: &Folder, places: &[(&str, &str)]) -> Option<Basis> {
+        let (_, all) = self.made(name, folder, |_, text| bases(text).map(Arc::new)).ok()?;
+        places.iter().filter_map(|&(table, key)| all.get(&(table.to_owned(), key.to_owned())).copied()).max()
+    }
+}
+
+/// How each figure of a profile is known, by table (or "") and key.
+fn bases(text: &str) -> Result<BTreeMap<(String, String), Basis>, String> {
+    let profile: toml::Table = text.parse().map_err(|e: toml::de::Error| e.to_string())?;
+    let mut all = BTreeMap::new();
+    let mut add = |table: &str, of: &toml::Table| {
+        for (key, figure) in of {
+            if let Some(source) = figure.get("source").and_then(toml::Value::as_str) {
+                all.insert((table.to_owned(), key.clone()), Basis::of_source(source));
+            }
+        }
+    };
+    add("", &profile);
+    profile.iter().for_each(|(name, of)| of.as_table().into_iter().for_each(|of| add(name, of)));
+    Ok(all)
 }
 
 fn read_text(folder: &Folder, name: &str) -> io::Result<String> {
@@ -211,4 +302,40 @@ pub fn check_version(version: u32, path: &Path) -> Result<(), String> {
         return Ok(());
     }
     Err(format!("{}: version {version}: this riser reads version 1", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Basis;
+
+    #[test]
+    fn first_words_of_a_source_tell_the_basis() {
+        use Basis::{Assumed, Fitted, Measured};
+        for (source, basis) in [
+            ("measured: 52.77 GB/s of writes", Measured),
+            ("hosts.json: 15 MiB", Measured),
+            ("PCIe 5.0 §2.8: 50 us to 50 ms by default", Measured),
+            ("fit: 5 rows", Fitted),
+            ("fit", Fitted),
+            ("not seen: writes are bound by the card", Fitted),
+            ("not told apart from root_complex_latency_ps", Fitted),
+            ("not given", Assumed),
+            ("not measured by pcie-bench", Assumed),
+            ("as xeon-e5-2630v4: fit: 5 rows", Assumed),
+            ("guess: a hit in the cache", Assumed),
+            ("by definition", Assumed),
+        ] {
+            assert_eq!(Basis::of_source(source), basis, "{source}");
+        }
+    }
+
+    #[test]
+    fn one_basis_for_all_or_that_of_each() {
+        use Basis::{Assumed, Fitted};
+        assert_eq!(Basis::in_words(&[("a", Fitted), ("b", Fitted)]), "fitted");
+        assert_eq!(
+            Basis::in_words(&[("a", Assumed), ("b", Fitted), ("a", Assumed)]),
+            "fitted (b), assumed (a)"
+        );
+    }
 }

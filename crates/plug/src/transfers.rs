@@ -3,6 +3,7 @@
 //! what came of it. Never measures anything itself.
 
 use crate::model::{Fault, Model, Plan};
+use crate::profile::Basis;
 use crate::report::{Report, Shown, gbps, ns};
 use crate::values::MemoryKind;
 use device::DmaError;
@@ -160,6 +161,8 @@ pub struct Offer {
     pub memory: MemoryKind,
     /// What its driver has the host's caches hold at the start.
     pub cache: CacheState,
+    /// How the figures of its profile are known that the workload rests on, if it has a profile.
+    pub basis: Option<Basis>,
     /// How its writes are cut, where not by Max_Payload_Size and 4 KiB alone.
     pub cut_writes: Option<CutWrites>,
 }
@@ -177,6 +180,7 @@ impl Offer {
             pattern: Pattern::Sequential,
             memory,
             cache: CacheState::Cold,
+            basis: None,
             cut_writes: None,
         }
     }

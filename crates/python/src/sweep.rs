@@ -225,6 +225,11 @@ impl SweepRun {
         Ok(self.0.get()?.borrow().run.refusal().map(error::in_python))
     }
 
+    /// What `Lab.run` warns of in the labs of points, a line each.
+    fn warnings(&self) -> PyResult<Vec<String>> {
+        Ok(self.0.get()?.borrow().run.warnings())
+    }
+
     /// Writes the Parquet file to `path`.
     fn write_parquet(&self, path: PathBuf) -> PyResult<()> {
         let columns = results::columns(&self.0.get()?.borrow().run);

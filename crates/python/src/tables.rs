@@ -68,6 +68,7 @@ const LATENCIES: &[Column] = &[
     ("slot", TEXT),
     ("kind", TEXT),
     ("requests", COUNT),
+    ("basis", TEXT),
     ("latency_ns_min", REAL),
     ("latency_ns_median", REAL),
     ("latency_ns_mean", REAL),

@@ -24,7 +24,7 @@ const MAX_METRICS: usize = 256;
 /// Axes at most that Sobol points have numbers for.
 pub(crate) const MAX_SOBOL: usize = crate::sobol::DIMENSIONS;
 /// Columns of the results that are no metric.
-pub(crate) const RESERVED: [&str; 6] = ["point", "round", "config", "outcome", "feasible", "error"];
+pub(crate) const RESERVED: [&str; 7] = ["point", "round", "config", "feasible", "basis", "outcome", "error"];
 
 /// What a sweep file says.
 #[derive(Clone, PartialEq, Debug)]

@@ -4,6 +4,8 @@
 use crate::figures::{Dimension, Figures};
 use crate::results::{Values, columns};
 use crate::run::Run;
+use plug::profile::Basis;
+use std::collections::BTreeMap;
 use view::report::{Axis, Bars, Coordinate, Figure, Look, Parallel, Plot, Report, Scale, Series, Table};
 
 /// Metrics whose responses are shown, at most.
@@ -27,6 +29,8 @@ fn notes(run: &Run<'_>, figures: &Figures) -> Vec<String> {
     let lab = run.sweep().lab().path.display();
     let mut notes =
         vec![format!("{} points of {lab}, {} of them not finished.", progress.points, progress.failed)];
+    notes.extend(basis(run).map(|basis| format!("Basis of the metrics: {basis}.")));
+    notes.extend(run.warnings().into_iter().map(|line| format!("Warning: {line}.")));
     if figures.without > 0 {
         notes.push(format!(
             "{} points that did not finish or lack a metric are in no figure.",
@@ -40,6 +44,21 @@ fn notes(run: &Run<'_>, figures: &Figures) -> Vec<String> {
         ));
     }
     notes
+}
+
+/// How the figures of the profiles are known that the metrics rest on, by the number of points if it differs.
+fn basis(run: &Run<'_>) -> Option<String> {
+    let mut counts: BTreeMap<Basis, u64> = BTreeMap::new();
+    for basis in run.records().iter().flatten().filter_map(|record| record.basis) {
+        *counts.entry(basis).or_default() += 1;
+    }
+    match counts.len() {
+        0 | 1 => counts.into_keys().next().map(|basis| basis.name().to_owned()),
+        _ => {
+            let of = |(basis, points): (Basis, u64)| format!("{} in {points} points", basis.name());
+            Some(counts.into_iter().map(of).collect::<Vec<_>>().join(", "))
+        }
+    }
 }
 
 fn all(figures: &Figures) -> Vec<Figure> {

@@ -2,6 +2,7 @@
 //! Points and what became of them. Never runs one.
 
 use crate::value::Value;
+use plug::profile::Basis;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -101,13 +102,20 @@ pub struct Record {
     /// Why it did not finish, or what of its metrics is not there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// How the figures of the profiles are known that its metrics rest on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub basis: Option<Basis>,
+    /// Whether its run has warnings: [`Run::warnings`](crate::Run::warnings) has their text.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_warnings: bool,
 }
 
 impl Record {
     /// A point that has nothing but an error.
     pub fn without_run(point: u64, outcome: Outcome, error: impl Into<String>) -> Record {
         let error: String = error.into();
-        Record { point, outcome, metrics: Vec::new(), error: Some(plug::file::brief(&error).into_owned()) }
+        let error = Some(plug::file::brief(&error).into_owned());
+        Record { point, outcome, metrics: Vec::new(), error, basis: None, has_warnings: false }
     }
 
     /// Metric number `n`, where it is a number.

@@ -55,7 +55,8 @@ const FILES: &str = "## Results
 
 `results.parquet` has a row for each point, sorted by `point`. Its columns are `point`; with halving `round`, `config` (the point of the
 first round with the same settings) and the budget's key; the keys; the metrics; `feasible`, where a metric has a bound: the run is
-whole and all bounds are kept; `outcome`; `error`. A column is of integers where all its values are, else of doubles where they are
+whole and all bounds are kept; `basis`: how the figures of the profiles are known that the metrics rest on (`measured`, `fitted` or
+`assumed`, whichever is the weakest); `outcome`; `error`. A column is of integers where all its values are, else of doubles where they are
 numbers, else of booleans or text. The file is the same, byte by byte, whatever the number of workers and however often the sweep was
 interrupted. Outcomes:
 
@@ -74,7 +75,8 @@ rounded up, with `eta` times the budget, until that is `most`.
 
 `journal.jsonl` has a line for each record as it came, behind a first line that says which sweep it is of: a fingerprint of the sweep
 file, the lab, the files that it names, and riser's version. A line is a checksum of its text (FNV-1a, 64 bits, in hexadecimal), a
-blank, and one JSON object: `{\"point\": 3, \"outcome\": \"finished\", \"metrics\": [...]}`, with `error` where there is one. A last line that
+blank, and one JSON object: `{\"point\": 3, \"outcome\": \"finished\", \"metrics\": [...], \"basis\": \"assumed\"}`, with `error` where there is one, and
+`has_warnings` if `riser run` warns of its settings. A last line that
 is not whole counts as not written; any other that was changed is an error.
 
 ## Workers

@@ -20,7 +20,7 @@ const GROUP: usize = 1 << 16;
 /// A column.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Column {
-    /// Its name: a key, a metric, or one of `point`, `round`, `outcome`, `feasible` and `error`.
+    /// Its name: a key, a metric, or one of `point`, `round`, `feasible`, `basis`, `outcome` and `error`.
     pub name: String,
     /// A value for each row.
     pub values: Values,
@@ -86,7 +86,7 @@ impl Values {
 }
 
 /// The records of a run as columns, a row for each, sorted by point: `point`, `round` and the budget's key where there are rounds, the
-/// keys, the metrics, `feasible` where a metric has bounds, `outcome`, `error`.
+/// keys, the metrics, `feasible` where a metric has bounds, `basis`, `outcome`, `error`.
 pub fn columns(run: &Run<'_>) -> Vec<Column> {
     let sweep = run.sweep();
     let rows: Vec<&Record> = run.records().iter().flatten().collect();
@@ -116,6 +116,8 @@ pub fn columns(run: &Run<'_>) -> Vec<Column> {
         let is = |record: &&Record| Some(Value::Boolean(sweep.is_feasible(record)));
         columns.push(column("feasible", rows.iter().map(is).collect()));
     }
+    let basis = |record: &&Record| Some(Value::Text(record.basis?.name().to_owned()));
+    columns.push(column("basis", rows.iter().map(basis).collect()));
     let outcome = |record: &&Record| Some(Value::Text(record.outcome.name().to_owned()));
     columns.push(column("outcome", rows.iter().map(outcome).collect()));
     let errors = rows.iter().map(|record| record.error.clone()).collect();

@@ -6,6 +6,7 @@ use crate::journal::{Header, Journal, JournalError, Start};
 use crate::ranking;
 use crate::record::{Outcome, Point, Record};
 use crate::sweep::Sweep;
+use plug::profile::Basis;
 use std::borrow::Cow;
 use std::collections::{BTreeSet, VecDeque};
 use std::path::Path;
@@ -13,6 +14,8 @@ use thiserror::Error;
 
 /// Points that are tried one by one until one finishes, before all others: what is wrong with a metric shows there.
 const MOST_PROBES: u64 = 8;
+/// Points whose labs are looked at for the text of their warnings.
+const MOST_LOOKS: usize = 64;
 
 /// Why a sweep cannot go on.
 #[derive(Debug, Error)]
@@ -210,6 +213,24 @@ impl<'s> Run<'s> {
         let place = number.checked_sub(self.sweep.rounds()[round as usize].first)?;
         let config = *self.configs.get(round as usize)?.get(place as usize)?;
         Some(Point { number, config, round })
+    }
+
+    /// What `riser run` warns of in the labs of the points, each line once, with how many points have warnings. Looks at
+    /// so many of these at most as tell all that a sweep is likely to have.
+    pub fn warnings(&self) -> Vec<String> {
+        let warned: Vec<u64> =
+            self.records.iter().flatten().filter(|record| record.has_warnings).map(|r| r.point).collect();
+        let mut lines = BTreeSet::new();
+        for number in warned.iter().step_by(warned.len().div_ceil(MOST_LOOKS).max(1)) {
+            lines.extend(self.point(*number).map(|point| self.sweep.warnings_of(&point)).unwrap_or_default());
+        }
+        let points = format!("{} of {} points have warnings", warned.len(), self.progress.points);
+        lines.into_iter().map(|line| format!("{line} ({points})")).collect()
+    }
+
+    /// How the figures of the profiles are known that the metrics rest on: as the weakest of all points.
+    pub fn basis(&self) -> Option<Basis> {
+        self.records.iter().flatten().filter_map(|record| record.basis).max()
     }
 
     /// Waits until the journal is on the disk.

@@ -282,7 +282,14 @@ impl Sweep {
         let (outcome, why) = outcome(&ended);
         let error: Vec<String> = why.into_iter().chain(missing).collect();
         let error = (!error.is_empty()).then(|| plug::file::brief(&error.join("; ")).into_owned());
-        Some(Record { point: point.number, outcome, metrics, error })
+        let (basis, has_warnings) = (Some(report.basis), !report.warnings.is_empty());
+        Some(Record { point: point.number, outcome, metrics, error, basis, has_warnings })
+    }
+
+    /// What `riser run` warns of in the lab of a point, a line each.
+    pub(crate) fn warnings_of(&self, point: &Point) -> Vec<String> {
+        let assembly = self.lab_of(point).ok().and_then(|file| lab::build(&file).ok());
+        assembly.map_or_else(Vec::new, |assembly| assembly.warnings().to_vec())
     }
 
     /// Whether a record keeps all bounds of the metrics.

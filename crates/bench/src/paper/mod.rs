@@ -24,6 +24,8 @@ mod table;
 
 pub use table::{Cell, Chart, Column, Line, Report, Table};
 
+use crate::basis;
+
 /// How much of everything is run. The simulation has no noise: more only adds more of the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Effort {
@@ -109,6 +111,8 @@ pub struct Experiment {
     pub title: &'static str,
     /// Paper, and where in it.
     pub source: &'static str,
+    /// Host profiles that its labs have.
+    pub hosts: &'static [&'static str],
     run: fn(&Effort) -> Result<Report, PaperError>,
 }
 
@@ -120,6 +124,7 @@ impl Experiment {
     pub fn run(&self, effort: &Effort) -> Result<Report, PaperError> {
         let mut report = (self.run)(effort)?;
         (report.experiment, report.title, report.source) = (self.name, self.title, self.source);
+        report.basis = self.hosts.iter().map(|host| basis::of_both_ways(host)).max();
         Ok(report)
     }
 }
@@ -130,90 +135,105 @@ pub const EXPERIMENTS: &[Experiment] = &[
         name: "gem5-mmio",
         title: "register read latency over root complex latency",
         source: "IISWC'18, Table II",
+        hosts: &["gem5"],
         run: gem5::mmio,
     },
     Experiment {
         name: "gem5-switch-latency",
         title: "disk throughput over switch latency",
         source: "IISWC'18, Figure 9(a), at the device",
+        hosts: &["gem5"],
         run: gem5::switch_latency,
     },
     Experiment {
         name: "gem5-width",
         title: "disk throughput over link width",
         source: "IISWC'18, Figure 9(b), at the device",
+        hosts: &["gem5"],
         run: gem5::width,
     },
     Experiment {
         name: "gem5-replay-buffer",
         title: "timeouts over the size of replay buffers",
         source: "IISWC'18, Figure 9(c), at the device",
+        hosts: &["gem5"],
         run: gem5::replay_buffer,
     },
     Experiment {
         name: "gem5-port-buffer",
         title: "timeouts over the size of port buffers",
         source: "IISWC'18, Figure 9(d), at the device",
+        hosts: &["gem5"],
         run: gem5::port_buffer,
     },
     Experiment {
         name: "chipyard-latency",
         title: "read latency over lanes and payload",
         source: "Chipyard PCIe (2022), Figure 6",
+        hosts: &["chipyard"],
         run: chipyard::latency,
     },
     Experiment {
         name: "chipyard-bandwidth",
         title: "effective and total bandwidth of writes at Gen3 x16",
         source: "Chipyard PCIe (2022), Figure 7",
+        hosts: &["ideal"],
         run: chipyard::bandwidth,
     },
     Experiment {
         name: "chipyard-nic",
         title: "a NIC close to the core and over PCIe, and what batching recovers",
         source: "Chipyard PCIe (2022), Figures 9 and 10",
+        hosts: &["ideal"],
         run: chipyard::nic,
     },
     Experiment {
         name: "dma-engine-figure6",
         title: "transfers of the DMA engine from the device to the host, over their size",
         source: "DMA engine (ReConFig'15), Figure 6",
+        hosts: &["xeon-e5-2620v2"],
         run: dma_engine::figure6,
     },
     Experiment {
         name: "dma-engine-figure7",
         title: "transfers of the DMA engine from the host to the device, over their size",
         source: "DMA engine (ReConFig'15), Figure 7",
+        hosts: &["xeon-e5-2620v2"],
         run: dma_engine::figure7,
     },
     Experiment {
         name: "dma-engine-beyond",
         title: "the DMA engine with many functions, scattered pages, an IOMMU, small transfers, later generations",
         source: "DMA engine (ReConFig'15), beyond its measurements",
+        hosts: &["xeon-e5-2637v3", "xeon-gold-6342", "xeon-platinum-8480"],
         run: dma_engine::beyond,
     },
     Experiment {
         name: "pcie-bench-figure1",
         title: "three NICs and their drivers as devices, over the size of frames",
         source: "pcie-bench (SIGCOMM'18), Figure 1",
+        hosts: &["ideal", "xeon-e5-2637v3"],
         run: pcie_bench::nics,
     },
     Experiment {
         name: "pcie-bench-figure2",
         title: "a frame to the cable and back, and how much of that is PCI Express",
         source: "pcie-bench (SIGCOMM'18), Figure 2",
+        hosts: &["xeon-e5-2637v3"],
         run: pcie_bench::round_trip,
     },
     Experiment {
         name: "pcie-bench-in-flight",
         title: "a NIC's rate over the transfers that it may have under way",
         source: "pcie-bench (SIGCOMM'18), §2 and §7",
+        hosts: &["xeon-e5-2637v3"],
         run: pcie_bench::in_flight,
     },
     Experiment {
         name: "nvme-queue-depth",
         title: "an NVMe controller over the depth of its queue: where the time goes, and what limits it",
         source: "no paper: NVMe 1.4 on links of today",
+        hosts: &["xeon-e5-2637v3", "xeon-platinum-8480"],
         run: nvme::queue_depth,
     },
 ];

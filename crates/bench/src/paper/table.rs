@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What an experiment shows, as data: tables, notes and a chart. Never lays anything out.
 
+use lab::profile::Basis;
 use serde::{Serialize, Serializer};
 
 /// The result of an experiment.
@@ -12,6 +13,8 @@ pub struct Report {
     pub title: &'static str,
     /// Paper, and where in it.
     pub source: &'static str,
+    /// How the figures of its host profiles are known: as the weakest of them. The notes say what the devices rest on.
+    pub basis: Option<Basis>,
     /// Lab files that were varied, relative to the project.
     pub labs: Vec<&'static str>,
     /// The tables.

@@ -26,6 +26,7 @@ pub mod write;
 pub use read::{MAX_BYTES, MAX_FILES, MAX_ROWS, ResultsError, parse_distributions, parse_table};
 
 use crate::experiments::Key;
+use lab::profile::Basis;
 use std::collections::BTreeMap;
 
 /// Results of any number of configurations.
@@ -45,7 +46,22 @@ pub struct Tables {
     pub distributions: BTreeMap<String, Vec<Vec<CdfPoint>>>,
     /// Of results in riser's own form: what they were measured on, by column. Their experiments are tests.
     pub settings: Option<BTreeMap<&'static str, String>>,
+    /// Of a folder of the public form that riser has written: what it was measured on, as its [record](RECORD) has it.
+    pub machine: Option<BTreeMap<String, String>>,
+    /// How the figures of the profiles are known that the results rest on, as the weakest of them; `None` of results that do
+    /// not say it, such as measurements.
+    pub basis: Option<Basis>,
 }
+
+impl ResultSet {
+    /// How the figures of the profiles are known that the results rest on: as the weakest of all configurations.
+    pub fn basis(&self) -> Option<Basis> {
+        self.configurations.values().filter_map(|tables| tables.basis).max()
+    }
+}
+
+/// Name of the file that records what a folder of `riser bench --format pcie-bench` holds.
+pub const RECORD: &str = "riser.json";
 
 /// A row of a file.
 #[derive(Clone, Copy, PartialEq, Debug)]

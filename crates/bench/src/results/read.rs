@@ -5,9 +5,14 @@
 use super::number::{parse, parse_integer};
 use super::sheet::{self, is_sheet};
 use super::write::{BANDWIDTH, KEY, LATENCY};
-use super::{BandwidthFigures, CdfPoint, Figures, LatencyFigures, ResultRow, ResultSet, Spread, Tables};
+use super::{
+    BandwidthFigures, CdfPoint, Figures, LatencyFigures, RECORD, ResultRow, ResultSet, Spread, Tables,
+};
 use crate::experiments::{Key, UnknownName};
 use csv::StringRecord;
+use lab::profile::Basis;
+use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::fmt::{self, Display};
 use std::fs;
 use std::io::Read;
@@ -150,6 +155,14 @@ impl ResultSet {
                 }
             }
         }
+        if !tables.is_empty()
+            && let Some(record) = record(&folder.join(RECORD))?
+        {
+            let known = |name: &String| tables.experiments.contains_key(name);
+            let own = record.experiments.iter().filter(|(name, _)| known(name));
+            tables.basis = own.filter_map(|(_, experiment)| experiment.basis).max();
+            tables.machine = Some(record.machine);
+        }
         Ok(tables)
     }
 }
@@ -159,6 +172,26 @@ impl Tables {
     pub fn is_empty(&self) -> bool {
         self.experiments.is_empty()
     }
+}
+
+/// The part of a folder's record that says what was measured on, and on what the results rest.
+#[derive(Deserialize)]
+struct Record {
+    machine: BTreeMap<String, String>,
+    experiments: BTreeMap<String, RecordedExperiment>,
+}
+
+#[derive(Deserialize)]
+struct RecordedExperiment {
+    basis: Option<Basis>,
+}
+
+fn record(path: &Path) -> Result<Option<Record>, ResultsError> {
+    if !path.is_file() {
+        return Ok(None);
+    }
+    let read = serde_json::from_slice::<Record>(&bytes_of(path)?);
+    read.map(Some).map_err(|e| ResultsError::whole(path, format!("no record of a suite: {e}")))
 }
 
 fn name_of(folder: &Path) -> String {

@@ -7,15 +7,18 @@
 //! outstanding,transfers,warm_up,seed                          and how
 //! test,path,cache,pattern,...,window_bytes,size_bytes         the row's key, in the words of lab files
 //! latency_ns_min,...,bandwidth_gbps,...,link_ns,up_...        what came out; empty where a test has no such figure
+//! basis                                                       how the figures of the profiles are known that this rests on
 //! ```
 //!
 //! What differs in the first columns is a configuration of its own. Nothing is written to disk here.
 
 use super::read::{Line, Measurable, ResultsError, each_line, lacking};
 use super::{BandwidthFigures, Figures, LatencyFigures, ResultRow, Spread, Tables};
+use crate::configurations::Configuration;
 use crate::experiments::{Cache, Key, Pattern, Test};
 use crate::row::Row;
 use devices::pcie_bench::{CacheState, CardPath};
+use lab::profile::Basis;
 use plug::transfers;
 use serde::Serialize;
 use serde_json::Value;
@@ -84,14 +87,32 @@ pub struct SheetLink {
 }
 
 impl Tables {
-    /// The link of results in riser's own form; `None` of the public form, which does not say it.
+    /// The link of the results of configuration `name`: as they say themselves, or that of the published configuration;
+    /// `None` for others' results of the public form, which do not say it.
+    ///
+    /// # Errors
+    /// As [`link`](Self::link).
+    pub fn link_of(&self, name: &str) -> Result<Option<SheetLink>, String> {
+        Ok(self.link()?.or_else(|| Configuration::named(name).map(Configuration::link)))
+    }
+
+    /// What the results say of their machine: a column of riser's own form, or a word of riser's record.
+    pub(crate) fn said(&self, word: &str) -> Option<&str> {
+        let own = self.settings.as_ref().and_then(|settings| settings.get(word));
+        own.or_else(|| self.machine.as_ref()?.get(word)).map(String::as_str)
+    }
+
+    /// The link of results in riser's own form, or in a folder with riser's record; `None` for others' results of the public
+    /// form.
     ///
     /// # Errors
     /// A column of it that is no number.
     pub fn link(&self) -> Result<Option<SheetLink>, String> {
-        let Some(settings) = &self.settings else { return Ok(None) };
+        if self.settings.is_none() && self.machine.is_none() {
+            return Ok(None);
+        }
         let number = |column: &str| {
-            let text = settings.get(column).map_or("", String::as_str);
+            let text = self.said(column).unwrap_or_default();
             text.parse::<u32>().map_err(|_| format!("{column} `{text}`: legal are whole numbers"))
         };
         let small = |column: &str| {
@@ -115,6 +136,8 @@ pub struct Entry {
     /// Its results.
     #[serde(flatten)]
     pub row: Row,
+    /// How the figures of the profiles are known that the results rest on.
+    pub basis: Basis,
 }
 
 /// The columns of the file, in their order: fields of an entry, `up_` and `down_` those of its directions.
@@ -124,7 +147,7 @@ const COLUMNS: &str = "host,device,gen,lanes,mps_bytes,mrrs_bytes,rcb_bytes,post
     latency_ns_p95,latency_ns_p99,latency_ns_p999,latency_ns_max,bandwidth_gbps,read_gbps,write_gbps,transactions_per_s,\
     model_exact_gbps,model_published_gbps,link_ns,up_utilization,up_credit_stalls,up_credit_stall_ns,up_replay_buffer_stalls,\
     up_replay_buffer_stall_ns,down_utilization,down_credit_stalls,down_credit_stall_ns,down_replay_buffer_stalls,\
-    down_replay_buffer_stall_ns";
+    down_replay_buffer_stall_ns,basis";
 
 /// What a file must have to be read: whose results they are, and the keys of its rows.
 const REQUIRED: &str = "host,device,gen,lanes,mps_bytes,mrrs_bytes,test,cache,pattern,host_offset_bytes,device_offset_bytes,\
@@ -211,20 +234,22 @@ pub(crate) type Place = BTreeMap<&'static str, String>;
 /// # Errors
 /// The first line that is not of the format.
 pub(super) fn parse(path: &Path, bytes: &[u8]) -> Result<BTreeMap<String, Tables>, ResultsError> {
-    let mut rows: Vec<(Place, ResultRow)> = Vec::new();
+    let mut rows: Vec<(Place, ResultRow, Option<Basis>)> = Vec::new();
     each_line(path, bytes, |line| {
         if !line.repeats_header() {
             line.check_rows(rows.len())?;
-            rows.push((place(line)?, row(line)?));
+            let basis = line.is_given("basis")?.then(|| line.one_of("basis", &BASES)).transpose()?;
+            rows.push((place(line)?, row(line)?, basis));
         }
         Ok(())
     })?;
-    let varying = varying(rows.iter().map(|(place, _)| place));
+    let varying = varying(rows.iter().map(|(place, ..)| place));
     let mut found: BTreeMap<String, Tables> = BTreeMap::new();
-    for (place, row) in rows {
+    for (place, row, basis) in rows {
         let tables = found.entry(name(&place, &varying)).or_default();
         tables.experiments.entry(experiment(row.key.test).into()).or_default().push(row);
         tables.settings.get_or_insert_default().extend(place);
+        tables.basis = tables.basis.max(basis);
     }
     Ok(found)
 }
@@ -300,6 +325,13 @@ fn row(line: &Line<'_>) -> Result<ResultRow, ResultsError> {
     };
     Ok(ResultRow { key, figures })
 }
+
+/// How figures are known.
+const BASES: [(&str, Basis); 3] = [
+    (Basis::Measured.name(), Basis::Measured),
+    (Basis::Fitted.name(), Basis::Fitted),
+    (Basis::Assumed.name(), Basis::Assumed),
+];
 
 /// Orders of units, as lab files call them.
 const PATTERNS: [(&str, Pattern); 2] = [("sequential", Pattern::Sequential), ("random", Pattern::Random)];

@@ -4,6 +4,8 @@
 //! The record is written before the files that it names; so a run that ends between the two leaves a record of files that
 //! are not there, which the next run makes, and never a file that nothing is known of.
 
+use crate::results::RECORD;
+use lab::profile::Basis;
 use plug::file::digest;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -11,8 +13,6 @@ use std::fs;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// Name of the file that records what a folder holds.
-pub const RECORD: &str = "riser.json";
 /// Bytes of a record that is read at most.
 const MAX_RECORD_BYTES: u64 = 4 << 20;
 /// Version of the record's form.
@@ -76,6 +76,9 @@ struct Entry {
     rows: usize,
     /// Samples or transfers of all rows.
     samples: u64,
+    /// How the figures of the profiles are known that its rows rest on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    basis: Option<Basis>,
     /// Digest of each of its files.
     files: BTreeMap<String, String>,
 }
@@ -152,13 +155,14 @@ impl Folder {
         &mut self,
         experiment: &str,
         parameters: &str,
-        rows: usize,
-        samples: u64,
+        (rows, samples): (usize, u64),
+        basis: Basis,
         files: &[(String, String)],
     ) -> Result<(), SuiteError> {
         fs::create_dir_all(&self.path).map_err(|e| failed(&self.path, &e))?;
         let digests = files.iter().map(|(name, text)| (name.clone(), digest(text.as_bytes()))).collect();
-        let entry = Entry { parameters: parameters.into(), rows, samples, files: digests };
+        let entry =
+            Entry { parameters: parameters.into(), rows, samples, basis: Some(basis), files: digests };
         let parts: Vec<PathBuf> =
             files.iter().map(|(name, text)| part(&self.path.join(name), text)).collect::<Result<_, _>>()?;
         self.record.experiments.insert(experiment.into(), entry);

@@ -8,7 +8,7 @@ use crate::plan::usual_link;
 use devices::pcie_bench::{self, Bench, CARDS, CacheState, CardPath};
 use lab::Folder;
 use lab::Spanned;
-use lab::profile::{self, HOSTS, Shelf};
+use lab::profile::{self, Basis, HOSTS, HostBasis, Shelf};
 use lab::schema::{Host, IommuPages, Lab, Link, Slot};
 use plug::MemoryKind;
 use plug::values::{Gen, Lanes, MpsBytes, MrrsBytes};
@@ -79,6 +79,13 @@ impl Machine {
         let Some(rate) = Rate::from_generation(self.generation) else { return Vec::new() };
         let of = |shelf: &Shelf, name: &str| shelf.extrapolated(name, &Folder::default(), [rate]);
         [of(&HOSTS, &self.host), of(&CARDS, &self.device)].into_iter().flatten().collect()
+    }
+
+    /// How the figures of the profiles are known that the rows of `test` rest on.
+    pub(crate) fn basis(&self, of: Test) -> Basis {
+        let here = Folder::default();
+        let card = pcie_bench::card_basis(&self.device, &here, test(of), path(of));
+        crate::basis::of(&HostBasis::of(&self.host(), &here), card, test(of))
     }
 
     /// What the profiles say, so that a change of theirs is noticed: the text of each.

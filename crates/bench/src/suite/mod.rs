@@ -15,7 +15,8 @@ mod measure;
 mod rule;
 mod run;
 
-pub use folder::{RECORD, SuiteError};
+pub use crate::results::RECORD;
+pub use folder::SuiteError;
 pub use machine::Machine;
 pub use rule::Rule;
 pub use run::{Extra, Outcome, Progress, Suite};

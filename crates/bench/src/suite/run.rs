@@ -2,13 +2,14 @@
 //! A whole suite: rows by as many jobs as there are, files as they are complete.
 
 use super::figures::sample_line;
-use super::folder::{self, Folder, Leave, SuiteError};
+use super::folder::{Folder, Leave, SuiteError};
 use super::machine::Machine;
 use super::measure::{Measured, Task};
 use super::rule::Rule;
 use crate::experiments::{Experiment, Key};
 use crate::jobs::for_each;
-use crate::results::{Figures, ResultRow, write};
+use crate::results::{Figures, RECORD, ResultRow, write};
+use lab::profile::Basis;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -144,7 +145,7 @@ impl Suite {
                 .iter()
                 .flat_map(|&experiment| Files { experiment, extra: &self.extra }.names());
             let folder = self.folder.join(&machine.name);
-            files.chain([folder::RECORD.to_owned()]).map(move |file| folder.join(file)).collect::<Vec<_>>()
+            files.chain([RECORD.to_owned()]).map(move |file| folder.join(file)).collect::<Vec<_>>()
         };
         self.machines.iter().flat_map(of).collect()
     }
@@ -226,7 +227,8 @@ impl Suite {
             let all: Vec<Measured> = item.measured.iter_mut().filter_map(Option::take).collect();
             let samples = all.iter().map(|m| samples(&m.row)).sum();
             let (name, files) = (item.experiment.name, item.files.texts(&all));
-            folders[item.machine].write(name, &item.parameters, all.len(), samples, &files)?;
+            let basis = self.machines[item.machine].basis_of(item.experiment);
+            folders[item.machine].write(name, &item.parameters, (all.len(), samples), basis, &files)?;
             outcome.written += 1;
         }
         Ok(Some(at))
@@ -289,7 +291,28 @@ fn time_series(all: &[Measured]) -> String {
     std::iter::once("cycles,ns\r\n".to_owned()).chain(all.iter().enumerate().map(row)).collect()
 }
 
+impl Suite {
+    /// How the figures of the profiles are known that the experiments rest on, each by its name.
+    pub fn bases(&self) -> Vec<(&'static str, Basis)> {
+        let of = |machine: &Machine| {
+            self.experiments.iter().map(|e| (e.name, machine.basis_of(e))).collect::<Vec<_>>()
+        };
+        let mut weakest: BTreeMap<&'static str, Basis> = BTreeMap::new();
+        for (name, basis) in self.machines.iter().flat_map(of) {
+            let known = weakest.entry(name).or_insert(basis);
+            *known = basis.max(*known);
+        }
+        weakest.into_iter().collect()
+    }
+}
+
 impl Machine {
+    /// How the figures of the profiles are known that an experiment rests on.
+    fn basis_of(&self, experiment: &Experiment) -> Basis {
+        let bases = experiment.rows().into_iter().map(|row| self.basis(row.test));
+        bases.max().unwrap_or(Basis::Assumed)
+    }
+
     /// All that it is, for records.
     fn in_words(&self) -> BTreeMap<String, String> {
         let sockets = &self.sockets;

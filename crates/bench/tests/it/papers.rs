@@ -2,7 +2,9 @@
 //! The experiments of published papers: what they show with the least effort, and what must hold whatever the effort.
 
 use insta::assert_snapshot;
+use lab::profile::Basis;
 use riser_bench::paper::{Cell, EXPERIMENTS, Effort, Report, Table, experiment};
+use std::path::Path;
 
 fn run(name: &str) -> Report {
     experiment(name).unwrap().run(&Effort::least()).unwrap_or_else(|e| panic!("{name}: {e}"))
@@ -28,6 +30,33 @@ fn text(report: &Report) -> String {
         format!("{}\n{}{rows}", t.title, row(t.columns.iter().map(|c| c.key.to_owned()).collect()))
     };
     report.tables.iter().map(table).collect::<Vec<_>>().join("\n")
+}
+
+/// A report says how its hosts are known, whose profiles are those that its labs name.
+#[test]
+fn reports_have_their_basis() {
+    let basis = |name: &str| run(name).basis.map(Basis::name);
+    assert_eq!(
+        basis("gem5-mmio"),
+        Some("assumed"),
+        "memory costs nothing there, which the paper does not say"
+    );
+    assert_eq!(basis("dma-engine-figure6"), Some("fitted"));
+    for experiment in EXPERIMENTS {
+        for host in experiment.hosts {
+            assert!(lab::profile::HOSTS.get(host).is_some(), "{}: {host}", experiment.name);
+        }
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    for name in ["gem5-mmio", "chipyard-latency", "dma-engine-figure6", "nvme-queue-depth"] {
+        for lab in run(name).labs {
+            let text = std::fs::read_to_string(root.join(lab)).unwrap();
+            let profile =
+                text.lines().find_map(|line| line.strip_prefix("profile = ")).unwrap_or("\"ideal\"");
+            let hosts = experiment(name).unwrap().hosts;
+            assert!(hosts.contains(&profile.trim_matches('"')), "{name}, {lab}: {hosts:?}");
+        }
+    }
 }
 
 /// A read and its completion each cross the root complex once, to the picosecond.

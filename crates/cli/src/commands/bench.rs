@@ -14,6 +14,7 @@ use bench::Plan;
 use bench::ask::{self, Ask, Ended, MAX_TRANSFERS, RootCredits};
 use bench::results::sheet::{self, Entry};
 use clap::builder::RangedU64ValueParser;
+use lab::profile::Basis;
 use plug::transfers::Pattern;
 use plug::{MemoryKind, Models};
 use serde::Serialize;
@@ -35,15 +36,17 @@ test is a run of its own, of --transfers transfers behind a warm-up that does no
 reads as writes end, so its warm-up grows where it has to, unless --warm-up says how long it is.
 Bandwidths are payload of one direction in 10^9 bits per second. `model exact` counts wire bytes and is fed the DLLPs \
 that the run counted, with writes cut where the device profile cuts them; `published` is the paper's form; `wire` is raw rate less SKPs, times payload by wire bytes counted. \
+`basis` says how the figures of the profiles are known that a row rests on: measured (or looked up), fitted (to measurements) or assumed, whichever \
+is the weakest; `riser profiles show NAME` has the source of each.
 Where a figure is under the model, the link's table says why: it was not busy, and TLPs stood still for want of credits or of room in \
 the replay buffer, or nothing was there to send.
 
 -o writes results.csv, in which every row has all settings in columns, so that files can be put one behind the other; `riser compare` \
 and `riser fit` read it. --json prints one object, which results.json holds too: interrupted (where not all \
-rows were measured: why), tests: [{host, device, gen, lanes, mps_bytes, mrrs_bytes, \
+rows were measured: why), basis, tests: [{host, device, gen, lanes, mps_bytes, mrrs_bytes, \
 rcb_bytes, {posted,non_posted}_{header,data}_credits, addr_bits, outstanding, transfers, warm_up, seed, path, cache, pattern, \
 host_offset_bytes, device_offset_bytes, window_bytes, test, size_bytes, latency_ns_{min,median,mean,p95,p99,p999,max} or \
-bandwidth_gbps, read_gbps, write_gbps, transactions_per_s, model_exact_gbps, model_published_gbps, wire_gbps, link_ns, and upstream and \
+bandwidth_gbps, read_gbps, write_gbps, transactions_per_s, model_exact_gbps, model_published_gbps, wire_gbps, link_ns, and basis, upstream and \
 downstream with tlps, dllps, payload_bytes, wire_bytes, utilization, credit_stalls, credit_stall_ns, replay_buffer_stalls, ..., and \
 transactions as those of `riser run --json`}]. \
 Requests are timed by the fabric, from transmit queue to last completion or to where a write is seen; a latency test is timed \
@@ -167,6 +170,9 @@ struct Results<'a> {
     /// Where not all rows were measured: how many of how many, and why.
     #[serde(skip_serializing_if = "Option::is_none")]
     interrupted: Option<String>,
+    /// How the figures of the profiles are known that the rows rest on: as the weakest of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    basis: Option<Basis>,
     tests: &'a [Entry],
 }
 
@@ -184,7 +190,8 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
         Some(Failure::Interrupted(why) | Failure::Run(why)) => Some(why.clone()),
         _ => None,
     };
-    let results = Results { warnings, interrupted: why, tests: &entries };
+    let basis = entries.iter().map(|entry| entry.basis).max();
+    let results = Results { warnings, interrupted: why, basis, tests: &entries };
     // Nothing is no reason to replace what an earlier run has left.
     let saved = files.filter(|_| !entries.is_empty()).map_or(Ok(()), |files| save(files, &results));
     if args.json {

@@ -6,6 +6,7 @@ use crate::failure::Failure;
 use crate::output;
 use crate::outputs::{Outputs, Place};
 use bench::compare::{Comparison, Missing, MissingRow, Scored, Worst, compare_folders};
+use lab::profile::Basis;
 use std::path::{Path, PathBuf};
 use view::report::Table;
 
@@ -23,7 +24,7 @@ The score says how well B predicts those rows of A that it has: mean absolute er
 sweeps leave their plateau), edge (steps at TLP boundaries) and rank (order of a file's rows). With --whole it is of all rows of A, and \
 one that B lacks counts as an error of 100 %.
 
---json prints one object: experiments: [{configuration, experiment, family, quantity, rows, missing, mean_absolute_error_percent, \
+--json prints one object: reference_basis and other_basis (how the figures of the profiles are known that results rest on, if they say so), experiments: [{configuration, experiment, family, quantity, rows, missing, mean_absolute_error_percent, \
 mean_error_percent, worst: {test, pattern, cache, host_offset_bytes, device_offset_bytes, window_bytes, size_bytes, \
 reference, other, error_percent}}], families, missing and additional (configurations, experiments, rows), and score: \
 [{group, rows, mape_percent, mape_percent_by_configuration, knee_percent, edge_percent, rank_percent}], and scored: {rows, \
@@ -99,6 +100,7 @@ fn head(args: &Args, label: &str, comparison: &Comparison) -> Head {
         args.other.display(),
         args.reference.display()
     )];
+    notes.extend(bases([label, &args.other.display().to_string()], comparison));
     let sets = [(&args.other, &comparison.missing), (&args.reference, &comparison.additional)];
     let lacking = missing(&sets.map(|(set, missing)| (set.display().to_string(), missing)));
     for (set, missing) in sets {
@@ -149,6 +151,13 @@ fn row_name(row: &MissingRow) -> String {
     format!("{}/{} {}", row.configuration, row.experiment, row.key)
 }
 
+/// How the figures of the profiles are known that each of two sets rests on, if it says so: a line each.
+fn bases([reference, other]: [&str; 2], comparison: &Comparison) -> Vec<String> {
+    let sets = [(reference, comparison.reference_basis), (other, comparison.other_basis)];
+    let line = |(set, basis): (&str, Option<Basis>)| Some(format!("Basis of {set}: {}.", basis?.name()));
+    sets.into_iter().filter_map(line).collect()
+}
+
 fn print(comparison: &Comparison) -> Result<(), Failure> {
     for table in [experiments(comparison), families(comparison), scores(comparison)] {
         let heads: Vec<&str> = table.columns.iter().map(String::as_str).collect();
@@ -156,6 +165,7 @@ fn print(comparison: &Comparison) -> Result<(), Failure> {
         output::table(&heads, table.rows)?;
         output::text("")?;
     }
+    bases(["A", "B"], comparison).iter().try_for_each(|line| output::text(line))?;
     for (set, missing) in [("B", &comparison.missing), ("A", &comparison.additional)] {
         for line in lacks(set, missing) {
             output::text(&line)?;

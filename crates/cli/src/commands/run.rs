@@ -25,12 +25,14 @@ Examples:
   riser run - --capture - < labs/ping.toml | riser trace -
 
 Runs until the host's programs are done, nothing can go on, or the lab's limit_us comes. --json prints one object:
-  lab, set (what --set has given), seed, outcome (finished, failed, time-limit, no-progress, interrupted), reasons, simulated_ns, events, tlp_hops, cpu_seconds, \
+  lab, set (what --set has given), seed, outcome (finished, failed, time-limit, no-progress, interrupted), warnings, basis, reasons, simulated_ns, events, tlp_hops, cpu_seconds, \
   links: [{slot, gen, lanes, mps_bytes, directions: [{direction, tlps, dllps, payload_bytes, wire_bytes, utilization, \
-  payload_gbps, active_ns, active_gbps, replays, credit_stalls, ...}], transactions: [{kind, requests, latency_ns_{min,median,mean,p99,max}, means of the parts \
+  payload_gbps, active_ns, active_gbps, replays, credit_stalls, ...}], transactions: [{kind, requests, basis, latency_ns_{min,median,mean,p99,max}, means of the parts \
   (queue_ns, credit_wait_ns, serialization_ns, wire_ns, replay_ns, root_complex_ns, memory_ns, switch_ns, completer_ns), min, median, \
   p99, max: one such transaction each, {requester, tag, bytes, start_ns, latency_ns and its parts}}]}], \
-  root_complex: {...}, devices: [{slot, model, counters: {...}}]
+  root_complex: {...}, devices: [{slot, model, basis, counters: {...}}]
+The basis says how the figures of the profiles are known that the latencies of a kind rest on: measured (or looked up), fitted (to measurements) or \
+assumed, whichever is the weakest; that of the report is the weakest of all but interrupts. `riser profiles show NAME` has the source of each figure.
 A link's table has two rates of data for each direction: `run Gb/s` over the whole run (payload_gbps), and `active Gb/s` over the time from the \
 first to the last TLP with data of memory requests, AtomicOps or their completions (active_ns). Busy is a share of the whole run.
 Errors have lines of their own: counts, by their names in JSON, that are not zero, of each link by direction and of the root \

@@ -31,12 +31,13 @@ or successive halving toward an aim), and [metrics]: figures of what `riser run 
 
 Each point is run by one of --workers processes. Writes to the folder of -o
   journal.jsonl    each record as it comes: --resume goes on with it, and runs no point again that has a record
-  results.parquet  a row for each point, in order: settings, metrics, outcome, error; the same bytes whatever the number of workers
+  results.parquet  a row for each point, in order: settings, metrics, basis, outcome, error; the same bytes whatever the number of workers
   report.html      parallel coordinates, Pareto front, response over each parameter
 A point whose lab is none, fails or makes no progress has that for its outcome; so has one that a worker dies at, each of three times. \
 Where the first point that finishes lacks a metric that has no `default`, the sweep ends.
 
---json prints one object: sweep, lab, points, recorded, resumed, outcomes by name, best (the points that none is better than, \
+--json prints one object: sweep, lab, points, recorded, resumed, outcomes by name, warnings (what `riser run` warns of in some of the labs; on standard \
+error too), basis (how the figures of the profiles are known that the metrics rest on: measured, fitted or assumed, whichever is the weakest), best (the points that none is better than, \
 each with settings and metrics), wall_seconds, cpu_seconds of all processes, simulation_cpu_seconds, workers_started, workers_died, and folder.
 Ctrl-C ends a sweep with its journal whole. The exit status is 0 if every point has a record, whatever its outcome, and 1 if every point was refused.";
 
@@ -104,6 +105,7 @@ pub(crate) fn run(args: Args, models: &Models, itself: Vec<OsString>) -> Result<
     let mut run = Run::begin(&sweep, Some((&journal, start))).map_err(failed)?;
     let done = drive(&args, &mut run, itself)?;
     let summary = show::Summary::of(&run, &done, begun.elapsed(), &files.folder);
+    output::warn(&summary.warnings);
     let stopped = done.stopped && !run.is_done();
     if !stopped {
         write(files, &run)?;

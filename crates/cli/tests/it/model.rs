@@ -335,6 +335,10 @@ fn a_host_is_measured_over_its_own_link() {
     };
     let (own, narrow) = (row(&[]), row(&["--lanes", "4"]));
     assert!(own.0.ends_with("device profile ideal, Gen5 x16"), "{own:?}");
+    // Nobody has measured it: it is simulated, on latencies that are assumed.
+    assert!(own.0.starts_with("simulated: LAT_RD"), "{own:?}");
+    let text = riser_ok(&[&size[..], &host].concat());
+    assert!(text.contains("\n  basis: assumed\n") && !text.contains("measured"), "{text}");
     assert!(narrow.0.ends_with("Gen5 x4") && own.1 < narrow.1, "{own:?} {narrow:?}");
     let older = riser(&[&size[..], &host, &["--gen", "4"]].concat());
     assert!(

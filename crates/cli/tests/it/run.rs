@@ -167,6 +167,33 @@ fn the_lab_of_starved_credits() {
     assert!(head.contains("run Gb/s") && head.contains("active Gb/s"), "{head}");
 }
 
+/// Every latency says how the figures are known that it rests on.
+#[test]
+fn reports_have_their_basis() {
+    let of = |profile: &str| {
+        let profile = format!("host.profile={profile}");
+        json(&["run", "--json", "--set", &profile, &lab("credits.toml")])
+    };
+    let fitted = of("xeon-e5-2637v3");
+    let basis = |kind: &str| {
+        let kinds = fitted["links"][0]["transactions"].as_array().unwrap();
+        kinds.iter().find(|t| t["kind"] == kind).unwrap()["basis"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(
+        (basis("dma_write"), basis("host_config"), basis("interrupt")),
+        ("fitted".into(), "fitted".into(), "assumed".into())
+    );
+    assert_eq!((&fitted["basis"], &of("ideal")["basis"]), (&"fitted".into(), &"assumed".into()));
+    let text = riser_ok(&["run", "--set", "host.profile=xeon-e5-2637v3", &lab("credits.toml")]);
+    let line = text.lines().find(|line| line.starts_with("How long")).unwrap();
+    assert!(
+        line.ends_with(
+            "basis: fitted (dma_write, host_write, host_read, host_config, host_message), assumed (interrupt)"
+        ),
+        "{line}"
+    );
+}
+
 #[test]
 fn the_lab_of_faults() {
     let report = json(&["run", "--json", &lab("faults.toml")]);

@@ -49,6 +49,14 @@ fn the_sweeps_that_ship_come_to_what_they_ask_for() {
     {
         assert!(page.contains(word), "{word}");
     }
+    // Its host is fitted to Gen3 links, and `riser run` warns on others.
+    let warned = link["warnings"][0].as_str().unwrap();
+    assert!(warned.contains("has figures of Gen3 links: on Gen4 they are extrapolated"), "{link}");
+    assert!(warned.ends_with("(84 of 126 points have warnings)"), "{link}");
+    assert!(page.contains(&format!("Warning: {warned}")), "{warned}");
+    assert_eq!(link["basis"], "fitted", "{link}");
+    let (file, folder) = (labs().join("link.toml"), out.join("link"));
+    assert!(riser(&["sweep", text(&file), "-o", text(&folder), "--resume"]).stderr.contains(warned));
     // Halving comes to what all points with the whole budget come to.
     let halving = labs().join("cheapest.toml");
     let file = fs::read_to_string(&halving).unwrap();

@@ -3,9 +3,10 @@
 //! does with them.
 
 use super::costs::{CardClock, CardCosts, ChannelCosts, ReadCosts, WriteCosts};
-use super::settings::MAX_OUTSTANDING;
+use super::settings::{CardPath, MAX_OUTSTANDING};
 use plug::file::Folder;
-use plug::profile::{Figure, Shelf, Shipped, check, check_version};
+use plug::profile::{Basis, Figure, Shelf, Shipped, check, check_version};
+use plug::transfers::Test;
 use plug::values::{Gen, Picoseconds};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -105,6 +106,29 @@ pub struct DeviceFile {
     /// A read has a channel for so much longer for each 128 bytes, in proportion.
     pub channel_read_128_bytes_ps: Option<Figure<Picoseconds>>,
 }
+
+/// How the figures of the card's profile `name` are known that a test by `path` rests on: as the weakest of them. `None` if the
+/// card costs nothing there.
+pub fn card_basis(name: &str, folder: &Folder, test: Test, path: CardPath) -> Option<Basis> {
+    let keys = match (test, path) {
+        (Test::LatRd | Test::LatWrRd, CardPath::Command) => COMMAND.to_vec(),
+        (Test::LatRd | Test::LatWrRd, CardPath::Dma) => DMA.to_vec(),
+        (Test::BwRd, _) => READ_RATE.to_vec(),
+        (Test::BwWr, _) => WRITE_RATE.to_vec(),
+        (Test::BwRdWr, _) => [READ_RATE, WRITE_RATE].concat(),
+    };
+    let places: Vec<_> = keys.into_iter().map(|key| ("", key)).collect();
+    CARDS.basis(name, folder, &places)
+}
+
+/// Figures that a latency by the command interface rests on.
+const COMMAND: [&str; 3] = ["command_issue_ps", "command_done_ps", "command_word_ps"];
+/// Figures that a latency by the DMA interface rests on.
+const DMA: [&str; 3] = ["dma_issue_ps", "dma_done_ps", "push_ps"];
+/// Figures that the rate of reads rests on.
+const READ_RATE: [&str; 4] = ["read_slots", "push_ps", "push_word_ps", "frame_read_ps"];
+/// Figures that the rate of writes rests on.
+const WRITE_RATE: [&str; 4] = ["write_boundary_bytes", "pull_ps", "pull_burst_ps", "frame_beat_bytes"];
 
 /// The kind of a device profile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]

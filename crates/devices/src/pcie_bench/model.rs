@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The benchmark device as a lab names it, and what a run of it shows.
 
-use super::card::{CARDS, card};
+use super::card::{CARDS, card, card_basis};
 use super::{CacheState, CardPath, Pattern, Settings, Test, Window, driver, function};
 use crate::{device_id, registers_of};
 use plug::file::Folder;
@@ -109,6 +109,7 @@ impl Model for Bench {
             host_offset_bytes: bench.host_offset_bytes,
             pattern: bench.pattern,
             cache: bench.cache,
+            basis: card_basis(&bench.profile, folder, bench.test, bench.path),
             cut_writes: Some(Box::new(move |address, size, mps| write.tlps(address, size, mps).collect())),
             ..Offer::new(bench.clone(), bench.window_bytes, bench.memory)
         })
@@ -128,7 +129,8 @@ impl Model for Bench {
         let window = Window::of(&settings, self.memory);
         let plugged = Plugged::new(function, move |cpu, found| driver(cpu, found, window.clone()));
         let extrapolated = CARDS.extrapolated(&self.profile, site.folder, [site.pcie.rate]);
-        Ok(plugged.reporting(&results).measuring(&results).warning(extrapolated))
+        let basis = card_basis(&self.profile, site.folder, self.test, self.path);
+        Ok(plugged.reporting(&results).measuring(&results).warning(extrapolated).resting_on(basis))
     }
 
     fn check_together(&self) -> Result<(), Fault> {

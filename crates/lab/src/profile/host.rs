@@ -33,6 +33,8 @@ pub struct HostFile {
     /// extrapolated. Without it, they hold on any.
     #[serde(rename = "gen")]
     pub generation: Option<Figure<Gen>>,
+    /// Generation of the links of those figures that `riser fit` has kept from another server's profile, if it is another one.
+    pub kept_gen: Option<Figure<Gen>>,
     /// Lanes of these links. They, and the two sizes behind them, are what `riser bench` takes where it is not told; labs say
     /// themselves what their links are.
     pub lanes: Option<Figure<Lanes>>,

@@ -2,6 +2,7 @@
 //! A report as people read it: `riser run` prints it as it is, and so can whoever runs a lab in code. Never measures.
 
 use super::{DeviceReport, DirectionReport, HotPlugReport, LinkReport, Report};
+use crate::profile::Basis;
 use crate::table;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -57,9 +58,9 @@ fn links(links: &[LinkReport]) -> String {
             d.wire_bytes.to_string(),
             format!("{:.1}", d.utilization * 100.0),
             format!("{:.3}", d.payload_gbps),
-            d.replays.to_string(),
             format!("{:.3}", d.active_ns / 1_000.0),
             format!("{:.3}", d.active_gbps),
+            d.replays.to_string(),
             d.credit_stalls.to_string(),
         ]
     };
@@ -105,9 +106,17 @@ fn transactions(links: &[LinkReport], f: &mut Formatter<'_>) -> fmt::Result {
         t.rows().into_iter().map(move |(which, whole, parts)| (head(which), whole, parts))
     });
     match table::parts(&["slot", "kind", "requests", ""], rows.collect()) {
-        Some(table) => write!(f, "\n\nHow long transactions took and where, in ns\n{table}"),
+        Some(table) => {
+            write!(f, "\n\nHow long transactions took and where, in ns; basis: {}\n{table}", basis(links))
+        }
         None => Ok(()),
     }
+}
+
+/// How the figures are known that the latencies rest on.
+fn basis(links: &[LinkReport]) -> String {
+    let all = links.iter().flat_map(|link| &link.transactions).map(|t| (t.kind, t.basis));
+    Basis::in_words(&all.collect::<Vec<_>>())
 }
 
 fn device(device: &DeviceReport, f: &mut Formatter<'_>) -> fmt::Result {

@@ -49,7 +49,7 @@ fn run() -> (String, Vec<Vec<TransactionReport>>) {
     let mut assembly = build(&LabFile { lab, base: "".into() }).unwrap();
     let handle = assembly.log_transactions(Vec::new());
     assert_eq!(assembly.fabric.run(Limits::default()), Stop::Finished);
-    let reports = (0..2).map(|n| transactions(&assembly.fabric, n)).collect();
+    let reports = (0..2).map(|n| transactions(&assembly.fabric, n, assembly.host_basis())).collect();
     (String::from_utf8(handle.finish().unwrap().unwrap()).unwrap(), reports)
 }
 

@@ -24,11 +24,13 @@ class SweepResult:
 
     def __init__(self, run: _riser.SweepRun, folder: Path | None, costs: dict[str, float]) -> None:
         self.table: Table = run.table()
-        """A row for each point that has a record, in the order of points: settings, metrics, `outcome`, `error`."""
+        """A row for each point that has a record, in the order of points: settings, metrics, `basis`, `outcome`, `error`."""
         self.folder = folder
         """The folder with `journal.jsonl`, `results.parquet` and `report.html`, if one was asked for."""
         self.costs = costs
         """Where CPU seconds have gone: `cpu_seconds` of points, of these `simulation_cpu_seconds`; workers started and died."""
+        self.warnings: list[str] = run.warnings()
+        """What `Lab.run` warns of in the labs of points, such as figures that are extrapolated."""
         self._best = run.front()
 
     @property

@@ -3,6 +3,7 @@
 
 use crate::common;
 use crate::common::{GRID, finish, parquet, sweep};
+use plug::profile::Basis;
 use proptest::prelude::*;
 use riser_sweep::journal::{self, Header, Start, written};
 use riser_sweep::{Outcome, Record, Run, RunError, Value};
@@ -20,7 +21,10 @@ fn records() -> impl Strategy<Value = Vec<Record>> {
     let outcome = prop::sample::select(&Outcome::ALL[..]);
     let record = (0..1000u64, outcome, prop::collection::vec(value, 0..4), prop::option::of(".{0,12}"));
     prop::collection::vec(
-        record.prop_map(|(point, outcome, metrics, error)| Record { point, outcome, metrics, error }),
+        record.prop_map(|(point, outcome, metrics, error)| {
+            let (basis, has_warnings) = ((point % 2 == 0).then_some(Basis::Fitted), point % 3 == 0);
+            Record { point, outcome, metrics, error, basis, has_warnings }
+        }),
         0..8,
     )
 }

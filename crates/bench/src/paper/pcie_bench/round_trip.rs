@@ -116,7 +116,7 @@ fn measure(
             .set("slot.0.packet-nic.frames", i64::from(effort.frames));
         let (report, assembly, _) = setup.device::<packet_nic::Report>()?;
         let trip = median(&report.trips).ok_or_else(|| PaperError::Run(format!("{LAB}: no round trip")))?;
-        let all = transactions(&assembly.fabric, 0);
+        let all = transactions(&assembly.fabric, 0, assembly.host_basis());
         let later = if report.interrupts == 0 { visible_later(&all) } else { 0.0 };
         let trip = Shown::of(&trip, later);
         way.table.rows.push(row(size, &trip, paper));

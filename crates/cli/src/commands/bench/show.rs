@@ -5,6 +5,7 @@ use crate::failure::Failure;
 use crate::output;
 use bench::results::sheet::{Entry, Settings};
 use bench::{DEFAULT_WARM_UP, Plan, Row};
+use lab::profile::Basis;
 use lab::table::{self, PartsRow};
 
 /// A setting that a sweep varies: its column, and its value.
@@ -25,6 +26,8 @@ const SWEPT: [Swept; 4] = [
 pub(super) fn all(plans: &[Plan], entries: &[Entry]) -> Result<(), Failure> {
     let swept: Vec<Swept> = SWEPT.into_iter().filter(|swept| differs(entries, *swept)).collect();
     head(plans, entries, &swept)?;
+    let bases: Vec<_> = entries.iter().map(|e| (e.row.test, e.basis)).collect();
+    output::text(&format!("basis: {}", Basis::in_words(&bases)))?;
     if entries.iter().any(|e| e.row.bandwidth.is_some()) {
         output::text("\nBandwidth, payload of one direction in Gb/s")?;
         let columns = ["simulated", "model exact", "off %", "published", "M transfers/s"];

@@ -14,10 +14,10 @@ use bench::suite::{Extra, Machine, Outcome, Rule, Suite, SuiteError};
 use clap::ValueEnum;
 use clap::builder::RangedU64ValueParser;
 use lab::Folder;
-use lab::profile::HOSTS;
+use lab::profile::{Basis, HOSTS};
 use plug::values::{MpsBytes, MrrsBytes};
 use serde::Serialize;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
 
@@ -92,6 +92,9 @@ impl PublicArgs {
 struct Summary<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
+    /// How the figures of the profiles are known that the experiments rest on: as the weakest of them, and by experiment.
+    basis: Option<Basis>,
+    experiments_basis: BTreeMap<&'static str, Basis>,
     folder: &'a Path,
     configurations: Vec<&'a str>,
     rows_measured: usize,
@@ -254,6 +257,8 @@ fn show(args: &Args, suite: &Suite, outcome: &Outcome) -> Result<(), Failure> {
     if args.json {
         return output::json(&Summary {
             warnings: warnings(suite),
+            basis: suite.bases().into_iter().map(|(_, basis)| basis).max(),
+            experiments_basis: suite.bases().into_iter().collect(),
             folder: &suite.folder,
             configurations: suite.machines.iter().map(|m| m.name.as_str()).collect(),
             rows_measured: rows,
@@ -265,9 +270,10 @@ fn show(args: &Args, suite: &Suite, outcome: &Outcome) -> Result<(), Failure> {
     }
     let folders = suite.machines.len();
     output::text(&format!(
-        "{}: {folders} configuration{}, {written} experiments written, {kept} kept; {rows} rows of {samples} samples",
+        "{}: {folders} configuration{}, {written} experiments written, {kept} kept; {rows} rows of {samples} samples; basis: {}",
         suite.folder.display(),
-        if folders == 1 { "" } else { "s" }
+        if folders == 1 { "" } else { "s" },
+        Basis::in_words(&suite.bases())
     ))
 }
 
@@ -287,7 +293,10 @@ fn html(page: Place, suite: &Suite) -> Result<(), Failure> {
     let names: Vec<&str> = suite.machines.iter().map(|m| m.name.as_str()).collect();
     let head = Head {
         title: "pcie-bench on riser".into(),
-        notes: vec![format!("Simulated: {}.", names.join(", "))],
+        notes: vec![
+            format!("Simulated: {}.", names.join(", ")),
+            format!("Basis of the figures: {}.", Basis::in_words(&suite.bases())),
+        ],
         tables: Vec::new(),
     };
     report::write_html(page, head, &results, None)

@@ -7,6 +7,7 @@ use crate::output;
 use bench::ask::{check_profiles, link_to};
 use bench::{Plan, Test};
 use model::{IOMMU_MISS_NS, InFlight, QUOTED, Quoted, in_flight, packet_ns};
+use plug::profile::Basis;
 use plug::values::{Gen, Lanes};
 use serde::Serialize;
 use std::str::FromStr;
@@ -21,7 +22,10 @@ Examples:
 Without --latency and --host: both latencies that pcie-bench (SIGCOMM'18) prints
 for 128 B, each over the time from packet to packet that stands beside it.
 
---json prints {\"rows\": [OBJECT, ...]}: source, frame_bytes, ethernet_gbps,
+The basis of an answer says how its latency is known: measured (by the paper),
+fitted (simulated on figures that are fitted to measurements) or assumed.
+
+--json prints {\"rows\": [OBJECT, ...]}: source, basis, frame_bytes, ethernet_gbps,
 packet_ns, latency_ns_min, latency_ns_max, exact_min, exact_max, needed_min,
 needed_max, paper_needed, note.";
 
@@ -41,11 +45,11 @@ pub(super) struct Args {
     #[arg(long, value_name = "LATENCY", num_args = 1..)]
     latency: Vec<Latency>,
 
-    /// Also measure it: LAT_RD of this size on a host profile
+    /// Also simulate it: LAT_RD of this size on a host profile
     #[arg(long, value_name = "PROFILE", num_args = 1..)]
     host: Vec<String>,
 
-    /// The card of --host: a device profile; default: nfp6000. `ideal` costs nothing, so that the host alone is measured
+    /// The card of --host: a device profile; default: nfp6000. `ideal` costs nothing, so that the latency is that of the host alone
     #[arg(long, value_name = "PROFILE", requires = "host")]
     device: Option<String>,
 
@@ -95,10 +99,20 @@ impl FromStr for Latency {
     }
 }
 
+/// A latency, and where it is from.
+struct Known {
+    source: String,
+    basis: Basis,
+    least_ns: f64,
+    most_ns: f64,
+}
+
 /// One answer, with what it rests on.
 #[derive(Serialize)]
 struct Row {
     source: String,
+    /// How the latency is known.
+    basis: Basis,
     frame_bytes: u32,
     ethernet_gbps: f64,
     packet_ns: f64,
@@ -120,7 +134,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     }
     let mut rows = latencies.iter().map(|l| args.row(*l)).collect::<Result<Vec<_>, _>>()?;
     for host in &args.host {
-        rows.push(args.measured(host)?);
+        rows.push(args.simulated(host)?);
     }
     if args.json { output::json_of("rows", &rows) } else { args.print(&rows) }
 }
@@ -138,20 +152,22 @@ impl Args {
     fn row(&self, latency: Latency) -> Result<Row, Failure> {
         match latency {
             Latency::Given(least, most) => {
-                self.answer("as given".into(), least, most, self.packet_ns()?, None, String::new())
+                let (source, basis) = ("as given".into(), Basis::Assumed);
+                let known = Known { source, basis, least_ns: least, most_ns: most };
+                self.answer(known, self.packet_ns()?, None, String::new())
             }
             Latency::Quoted(q) => self.quoted(q),
         }
     }
 
     fn quoted(&self, q: &Quoted) -> Result<Row, Failure> {
-        let (least, most) = (q.least_ns, q.most_ns);
+        let (source, basis) = (q.source.to_owned(), Basis::Measured);
+        let known = Known { source, basis, least_ns: q.least_ns, most_ns: q.most_ns };
         if !self.is_papers() {
             let note = format!("the latency is one of {PAPER_BYTES} B");
-            return self.answer(q.source.to_owned(), least, most, self.packet_ns()?, None, note);
+            return self.answer(known, self.packet_ns()?, None, note);
         }
-        let mut row =
-            self.answer(q.source.to_owned(), least, most, q.packet_ns, Some(q.says), String::new())?;
+        let mut row = self.answer(known, q.packet_ns, Some(q.says), String::new())?;
         row.note = self.said(q, &row)?;
         Ok(row)
     }
@@ -170,7 +186,7 @@ impl Args {
         })
     }
 
-    fn measured(&self, host: &str) -> Result<Row, Failure> {
+    fn simulated(&self, host: &str) -> Result<Row, Failure> {
         let device = self.device.as_deref().unwrap_or("nfp6000");
         check_profiles(host, Some(device))?;
         let link = link_to(host, self.generation, self.lanes).map_err(Failure::usage)?;
@@ -181,20 +197,20 @@ impl Args {
         let plan = Plan { host: host.to_owned(), device: Some(device.to_owned()), link, ..Plan::default() };
         output::warn(&plan.warnings());
         let row = plan.measure(Test::LatRd, self.size).map_err(|e| Failure::Run(e.to_string()))?;
-        let Some(latency) = row.latency else { return Err(Failure::Run("no latency was measured".into())) };
+        let Some(latency) = row.latency else { return Err(Failure::Run("LAT_RD gave no latency".into())) };
         let ns = latency.latency_ns_median;
+        let basis = plan.basis(Test::LatRd, self.size).map_err(Failure::Run)?;
         let source = format!(
-            "measured: LAT_RD of {} B, median, host profile {host}, device profile {device}, {over}",
+            "simulated: LAT_RD of {} B, median, host profile {host}, device profile {device}, {over}",
             self.size
         );
-        self.answer(source, ns, ns, self.packet_ns()?, None, String::new())
+        let known = Known { source, basis, least_ns: ns, most_ns: ns };
+        self.answer(known, self.packet_ns()?, None, String::new())
     }
 
     fn answer(
         &self,
-        source: String,
-        least_ns: f64,
-        most_ns: f64,
+        Known { source, basis, least_ns, most_ns }: Known,
         packet_ns: f64,
         paper_needed: Option<u32>,
         note: String,
@@ -207,6 +223,7 @@ impl Args {
         let source = if miss > 0.0 { format!("{source}; and {miss} ns of IOMMU") } else { source };
         Ok(Row {
             source,
+            basis,
             frame_bytes: self.size,
             ethernet_gbps: self.ethernet,
             packet_ns,
@@ -225,18 +242,19 @@ impl Args {
         output::text(&format!("Frames of {} B at {} Gb/s, each direction:", self.size, self.ethernet))?;
         for row in rows {
             output::text(&format!(
-                "\n{} under way: {} ns / {:.1} ns = {}\n  {}",
+                "\n{} under way: {} ns / {:.1} ns = {}\n  {}\n  basis: {}",
                 range(row.needed_min, row.needed_max, |n| n.to_string()),
                 range(row.latency_ns_min, row.latency_ns_max, |ns| format!("{ns:.0}")),
                 row.packet_ns,
                 range(row.exact_min, row.exact_max, |n| format!("{n:.1}")),
                 row.source,
+                row.basis.name(),
             ))?;
             if !row.note.is_empty() {
                 output::text(&format!("  {}", row.note))?;
             }
         }
-        output::text("\nReads of descriptors come beside.")
+        output::text("\nDescriptor reads are not included; add them.")
     }
 }
 

@@ -43,6 +43,7 @@ pub(super) fn page(report: &Report) -> Result<FigurePage, Failure> {
     let rows = table.map_or(Vec::new(), |t| {
         t.rows.iter().map(|row| row.iter().map(|cell| cell.text()).collect()).collect()
     });
-    let notes = report.notes.clone();
+    let basis = report.basis.map(|basis| format!("Basis of the hosts' figures: {}.", basis.name()));
+    let notes = basis.into_iter().chain(report.notes.clone()).collect();
     Ok(FigurePage { chart: chart(report)?, notes, columns, rows })
 }

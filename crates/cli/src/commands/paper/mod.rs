@@ -20,7 +20,7 @@ Examples:
 Each experiment is a lab of labs/papers with one thing varied; the paper's own figures stand beside riser's, with what is to \
 be known of both below.
 
---json prints one object: experiments: [{experiment, title, source, labs, tables: [{title, rows}], notes}]; rows \
+--json prints one object: experiments: [{experiment, title, source, basis (how the figures of its host profiles are known: measured, fitted or assumed), labs, tables: [{title, rows}], notes}]; rows \
 are objects with units in their names. Without a name, {experiments: [{name, title, source}]}.";
 
 /// Run the experiments of published papers, and print the papers' figures beside riser's
@@ -111,6 +111,9 @@ fn show(n: usize, report: &Report) -> Result<(), Failure> {
     output::text(&format!("{before}{}: {} ({})", report.experiment, report.title, report.source))?;
     if !report.labs.is_empty() {
         output::text(&format!("varies {}", report.labs.join(", ")))?;
+    }
+    if let Some(basis) = report.basis {
+        output::text(&format!("basis of the hosts' figures: {}", basis.name()))?;
     }
     report.tables.iter().try_for_each(show_table)?;
     report.notes.iter().try_for_each(|note| output::text(&format!("\n{}", folded(note))))

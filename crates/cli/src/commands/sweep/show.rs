@@ -2,6 +2,7 @@
 //! What a sweep prints at its end. Never looks into a run.
 
 use crate::commands::cpu;
+use lab::profile::Basis;
 use serde::{Serialize, Serializer};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
@@ -25,6 +26,12 @@ pub(super) struct Summary {
     recorded: u64,
     resumed: u64,
     outcomes: BTreeMap<&'static str, u64>,
+    /// What `riser run` warns of in the labs of points.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) warnings: Vec<String>,
+    /// How the figures of the profiles are known that the metrics rest on: as the weakest of all points.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    basis: Option<Basis>,
     best: Vec<Best>,
     wall_seconds: f64,
     cpu_seconds: f64,
@@ -75,6 +82,8 @@ impl Summary {
             recorded: progress.recorded,
             resumed: progress.resumed,
             outcomes,
+            warnings: run.warnings(),
+            basis: run.basis(),
             best: best.into_iter().filter_map(|n| Some(row(run, run.record_of(n)?))).collect(),
             wall_seconds: wall.as_secs_f64(),
             cpu_seconds: cpu::seconds() + cpu::of_children(),
@@ -118,6 +127,9 @@ impl fmt::Display for Summary {
             self.outcomes.iter().map(|(name, count)| format!("{count} {name}")).collect();
         if !outcomes.is_empty() {
             write!(f, ": {}", outcomes.join(", "))?;
+        }
+        if let Some(basis) = self.basis {
+            write!(f, "; basis: {}", basis.name())?;
         }
         if let Some(first) = self.best.first() {
             let shown = self.best.iter().take(MAX_BEST);

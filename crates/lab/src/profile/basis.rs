@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How the figures of a host's profile are known that a result rests on. Never changes a figure.
+
+use super::HOSTS;
+use crate::schema::{Host, IommuPages};
+use fabric::TransactionKind;
+use plug::file::Folder;
+use plug::profile::Basis;
+
+/// What a result says of a host, each of which rests on figures of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Aspect {
+    /// How long a device's read takes.
+    ReadLatency,
+    /// How long a device's write takes until it is visible.
+    WriteLatency,
+    /// How fast devices read.
+    ReadRate,
+    /// How fast devices write.
+    WriteRate,
+    /// How long an interrupt takes.
+    Interrupt,
+    /// How long a request of the host takes, or a message.
+    Access,
+}
+
+/// Table (or "") and key of a figure.
+type Place = (&'static str, &'static str);
+
+const ROOT_COMPLEX: Place = ("", "root_complex_latency_ps");
+const READ_LATENCY: [Place; 6] = [
+    ROOT_COMPLEX,
+    ("", "memory_read_latency_ps"),
+    ("", "read_request_service_ps"),
+    ("", "read_line_service_ps"),
+    ("llc", "core_snoop_latency_ps"),
+    ("dram", "latency_ps"),
+];
+const WRITE_LATENCY: [Place; 5] = [
+    ROOT_COMPLEX,
+    ("", "memory_write_latency_ps"),
+    ("", "write_request_service_ps"),
+    ("", "write_line_service_ps"),
+    ("llc", "eviction_latency_ps"),
+];
+const READ_RATE: [Place; 4] = [
+    ("", "read_request_service_ps"),
+    ("", "read_line_service_ps"),
+    ("completions", "gap_ps"),
+    ("completions", "request_gap_ps"),
+];
+const WRITE_RATE: [Place; 2] = [("", "write_request_service_ps"), ("", "write_line_service_ps")];
+const INTERRUPT: [Place; 2] = [ROOT_COMPLEX, ("", "interrupt_latency_ps")];
+/// What the IOMMU adds, if it is on.
+const IOMMU: [Place; 3] =
+    [("iommu", "hit_latency_ps"), ("iommu", "page_walk_latency_ps"), ("iommu", "walkers")];
+/// What the other socket adds, if the lab uses it.
+const NUMA: [Place; 3] = [
+    ("numa", "remote_snoop_latency_ps"),
+    ("numa", "remote_memory_latency_ps"),
+    ("numa", "remote_eviction_latency_ps"),
+];
+
+impl Aspect {
+    /// All, in the order of [`HostBasis`].
+    const ALL: [Aspect; 6] = [
+        Aspect::ReadLatency,
+        Aspect::WriteLatency,
+        Aspect::ReadRate,
+        Aspect::WriteRate,
+        Aspect::Interrupt,
+        Aspect::Access,
+    ];
+
+    const fn places(self) -> &'static [Place] {
+        match self {
+            Aspect::ReadLatency => &READ_LATENCY,
+            Aspect::WriteLatency => &WRITE_LATENCY,
+            Aspect::ReadRate => &READ_RATE,
+            Aspect::WriteRate => &WRITE_RATE,
+            Aspect::Interrupt => &INTERRUPT,
+            Aspect::Access => &[ROOT_COMPLEX],
+        }
+    }
+
+    /// What the latency of a transaction of this kind is.
+    #[must_use]
+    pub const fn of(kind: TransactionKind) -> Aspect {
+        use TransactionKind as K;
+        match kind {
+            K::DmaRead | K::DmaAtomic => Aspect::ReadLatency,
+            K::DmaWrite | K::DmaDeferrableWrite => Aspect::WriteLatency,
+            K::Interrupt => Aspect::Interrupt,
+            _ => Aspect::Access,
+        }
+    }
+}
+
+/// How the figures of a host are known, by aspect: each as the weakest figure that it rests on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HostBasis([Basis; Aspect::ALL.len()]);
+
+impl HostBasis {
+    /// Of a host without a profile.
+    pub(crate) const ASSUMED: HostBasis = HostBasis([Basis::Assumed; Aspect::ALL.len()]);
+
+    /// Of the host of a lab in `folder`.
+    pub fn of(host: &Host, folder: &Folder) -> HostBasis {
+        let sockets = [&host.device_socket, &host.memory_socket, &host.program_socket].map(|s| *s.get_ref());
+        let has_far = sockets.iter().any(|socket| *socket != sockets[0]);
+        let has_iommu = *host.iommu.get_ref() != IommuPages::Off;
+        HostBasis(Aspect::ALL.map(|aspect| {
+            let mut places = aspect.places().to_vec();
+            let is_dma = !matches!(aspect, Aspect::Interrupt | Aspect::Access);
+            places.extend(IOMMU.iter().filter(|_| is_dma && has_iommu));
+            places.extend(NUMA.iter().filter(|_| is_dma && has_far));
+            // A profile that cannot be read is an error where it is used.
+            HOSTS.basis(host.profile.get_ref(), folder, &places).unwrap_or(Basis::Assumed)
+        }))
+    }
+
+    /// The basis of one aspect.
+    #[must_use]
+    pub const fn get(&self, aspect: Aspect) -> Basis {
+        self.0[aspect as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use toml::Spanned;
+
+    /// Each with what differs within it.
+    #[test]
+    fn profiles_have_the_basis_of_their_weakest_figure() {
+        use Basis::{Assumed, Fitted};
+        for (profile, iommu, aspect, basis) in [
+            ("ideal", IommuPages::Off, Aspect::ReadLatency, Assumed),
+            ("xeon-platinum-8480", IommuPages::Off, Aspect::ReadLatency, Assumed),
+            ("xeon-gold-6342", IommuPages::Off, Aspect::WriteRate, Assumed),
+            ("xeon-e5-2637v3", IommuPages::Off, Aspect::ReadLatency, Fitted),
+            ("xeon-e5-2637v3", IommuPages::Off, Aspect::ReadRate, Fitted),
+            ("xeon-e5-2637v3", IommuPages::Off, Aspect::Interrupt, Assumed),
+            // Its gaps are those of other servers.
+            ("xeon-e5-2620v3", IommuPages::Off, Aspect::ReadLatency, Fitted),
+            ("xeon-e5-2620v3", IommuPages::Off, Aspect::ReadRate, Assumed),
+            // Its page walk is a guess.
+            ("xeon-e3-1226v3", IommuPages::Off, Aspect::ReadLatency, Fitted),
+            ("xeon-e3-1226v3", IommuPages::Kib4, Aspect::ReadLatency, Assumed),
+        ] {
+            let host = Host {
+                profile: Spanned::new(0..0, profile.to_owned()),
+                iommu: Spanned::new(0..0, iommu),
+                ..Host::default()
+            };
+            let found = HostBasis::of(&host, &Folder::from("")).get(aspect);
+            assert_eq!(found, basis, "{profile}, {iommu:?}, {aspect:?}");
+        }
+    }
+}
