@@ -2,31 +2,38 @@
 //! Figure 1, and the closed forms beside Figure 4. Asks `riser-model` for every value.
 
 use super::{Figure, Line, Plot, Point, Quantity, Role};
+use crate::results::sheet::SheetLink;
 use model::{Bandwidth, Form, ModelError, Packeting, Params, SHIPPED, Transfer, ethernet_gbps};
 
-/// The Ethernet that both figures compare with, in Gb/s.
-const ETHERNET_GBPS: f64 = 40.0;
+/// Rates of Ethernet in Gb/s (IEEE 802.3), of which each link is compared with the greatest that its symbols can carry: as in the
+/// paper, a Gen3 x8 link with 40 Gb/s.
+const ETHERNETS_GBPS: [f64; 7] = [1.0, 10.0, 40.0, 100.0, 200.0, 400.0, 800.0];
 /// Packet sizes of Figure 1 in bytes.
 const PACKETS: std::ops::RangeInclusive<u32> = 64..=1500;
 /// Transfer sizes of the closed form beside Figure 4 in bytes.
 const TRANSFERS: std::ops::RangeInclusive<u32> = 16..=2048;
 
-/// Generation, lanes and RCB of every host of the paper (section 6): RCB in bytes.
-const LINK: (u8, u8, u32) = (3, 8, 64);
+/// The link of the paper's Figure 1 (section 3).
+const PAPER: SheetLink = SheetLink { generation: 3, lanes: 8, mps_bytes: 256, mrrs_bytes: 512 };
+/// Read Completion Boundary of every measured host, in bytes.
+const RCB_BYTES: u32 = 64;
 
-pub(super) fn figure1() -> Figure {
+/// The figure of `link`, or else of the paper's.
+pub(super) fn figure1(link: Option<SheetLink>) -> Figure {
+    let link = link.unwrap_or(PAPER);
     let mut figure = Figure {
         key: "figure1",
         title: "Figure 1: PCIe bandwidth and what NICs get of it",
-        text: "Closed forms of a Gen 3 x8 link with MPS 256, MRRS 512 and 64-bit addresses (paper, section 3), in their \
-               published form: payload each way where both ways are used at once, and the packets that NICs with their \
-               drivers move through the link. Nothing here is measured or simulated; riser model nic has more.",
+        text: "Closed forms of a link with 64-bit addresses (paper, section 3), in their published form: payload each way \
+               where both ways are used at once, and the packets that NICs with their drivers move through the link. The \
+               link is that of the results if all of them have the same one, or else the paper's. Nothing here is measured or \
+               simulated; riser model nic has more.",
         notes: Vec::new(),
         plots: Vec::new(),
     };
-    match nics() {
+    match nics(link) {
         Ok(lines) => figure.plots.push(Plot {
-            title: "Throughput by packet size".to_owned(),
+            title: format!("Throughput by packet size, {}", in_words(link)),
             x: Quantity::PacketBytes,
             y: Quantity::BandwidthGbps,
             lines,
@@ -36,12 +43,12 @@ pub(super) fn figure1() -> Figure {
     figure
 }
 
-fn nics() -> Result<Vec<Line>, String> {
-    let params = params(256, 512).map_err(|e| e.to_string())?;
+fn nics(link: SheetLink) -> Result<Vec<Line>, String> {
+    let params = params(link).map_err(|e| e.to_string())?;
     let effective = curve(&params, PACKETS, |b| b.read_write_gbps).map_err(|e| e.to_string())?;
     let mut lines = vec![
         Line { name: "Effective PCIe BW".to_owned(), role: Role::Model, group: 0, points: effective },
-        ethernet(PACKETS, 5),
+        ethernet(&params, PACKETS),
     ];
     for (at, shipped) in SHIPPED.iter().enumerate() {
         let device = model::Description::parse(shipped.text).map_err(|e| e.message)?;
@@ -54,9 +61,14 @@ fn nics() -> Result<Vec<Line>, String> {
     Ok(lines)
 }
 
-fn params(mps_bytes: u32, mrrs_bytes: u32) -> Result<Params, ModelError> {
-    let (generation, lanes, rcb_bytes) = LINK;
-    Params::new(generation, lanes, mps_bytes, mrrs_bytes, rcb_bytes)
+fn params(link: SheetLink) -> Result<Params, ModelError> {
+    let SheetLink { generation, lanes, mps_bytes, mrrs_bytes } = link;
+    Params::new(generation, lanes, mps_bytes, mrrs_bytes, RCB_BYTES)
+}
+
+fn in_words(link: SheetLink) -> String {
+    let SheetLink { generation, lanes, mps_bytes, mrrs_bytes } = link;
+    format!("Gen{generation} x{lanes}, MPS {mps_bytes}, MRRS {mrrs_bytes}")
 }
 
 const fn plain(x: f64, y: f64) -> Point {
@@ -71,20 +83,23 @@ fn curve(
     sizes.map(|size| Ok(plain(f64::from(size), of(&model::published(params, Transfer::of(size))?)))).collect()
 }
 
-/// Packets on an Ethernet, without FCS, preamble and gap.
-fn ethernet(sizes: impl Iterator<Item = u32>, group: usize) -> Line {
-    let points = sizes.map(|size| plain(f64::from(size), ethernet_gbps(ETHERNET_GBPS, size))).collect();
-    Line { name: format!("{ETHERNET_GBPS}G Ethernet"), role: Role::Mark, group, points }
+/// Packets on an Ethernet, without FCS, preamble and gap: on the one that belongs to the link.
+fn ethernet(params: &Params, sizes: impl Iterator<Item = u32>) -> Line {
+    let raw = params.raw_gbps();
+    let [slowest, ..] = ETHERNETS_GBPS;
+    let rate = ETHERNETS_GBPS.into_iter().rfind(|rate| *rate <= raw).unwrap_or(slowest);
+    let points = sizes.map(|size| plain(f64::from(size), ethernet_gbps(rate, size))).collect();
+    Line { name: format!("{rate}G Ethernet"), role: Role::Mark, group: 5, points }
 }
 
-/// What stands beside the bandwidths of a test: the closed form of a link with these sizes in bytes, and the Ethernet.
-pub(super) fn beside(mps_bytes: u32, mrrs_bytes: u32, of: impl Fn(&Bandwidth) -> f64) -> Vec<Line> {
-    let model = params(mps_bytes, mrrs_bytes).and_then(|params| curve(&params, TRANSFERS, of));
-    let model = model.ok().map(|points| Line {
-        name: "Model (published form)".to_owned(),
-        role: Role::Mark,
-        group: 2,
-        points,
-    });
-    model.into_iter().chain([ethernet(TRANSFERS, 5)]).collect()
+/// The lines next to the bandwidths of a test over `link`: its closed form, and the Ethernet.
+///
+/// # Errors
+/// A link that cannot be.
+pub(super) fn beside(link: SheetLink, of: impl Fn(&Bandwidth) -> f64) -> Result<[Line; 2], String> {
+    let said = |e: ModelError| format!("No model of {}: {e}.", in_words(link));
+    let params = params(link).map_err(said)?;
+    let points = curve(&params, TRANSFERS, of).map_err(said)?;
+    let name = format!("Model (published form), {}", in_words(link));
+    Ok([Line { name, role: Role::Mark, group: 2, points }, ethernet(&params, TRANSFERS)])
 }

@@ -125,7 +125,7 @@ pub fn figures(run: &ResultSet, reference: Option<(&str, &ResultSet)>) -> Vec<Fi
     let sets = Sets::new(run, reference);
     let mut figures = tables::figures(run, sets.reference());
     let mut paper = vec![
-        closed::figure1(),
+        closed::figure1(sets.only_link()),
         sweeps::figure4(&sets),
         sweeps::figure5(&sets),
         spread::figure6(&sets),

@@ -4,7 +4,8 @@
 use super::{Line, Point, Role};
 use crate::experiments::{Cache, Key, Test};
 use crate::pairing::{find, renamed};
-use crate::results::{Figures, ResultRow, ResultSet, Tables};
+use crate::results::sheet::SheetLink;
+use crate::results::{Figures, RECORD, ResultRow, ResultSet, Tables};
 use crate::score::short_name;
 
 /// The results that figures are drawn from.
@@ -29,6 +30,25 @@ impl<'a> Sets<'a> {
     /// Names of all configurations of the run, without the card's.
     pub(super) fn names(&self) -> Vec<String> {
         self.run.configurations.keys().map(|name| short_name(name).to_owned()).collect()
+    }
+
+    /// The link that a configuration of the run was measured over.
+    ///
+    /// # Errors
+    /// Why it is not known, for the notes of a figure.
+    pub(super) fn link(&self, name: &str) -> Result<SheetLink, String> {
+        let unknown = |why: String| format!("No model of {name}: {why}.");
+        let (name, tables) =
+            find(self.run, name).ok_or_else(|| unknown("it is not in the results".into()))?;
+        let link = tables.link_of(name).map_err(unknown)?;
+        link.ok_or_else(|| unknown(format!("its link is not known: the folder has no {RECORD}")))
+    }
+
+    /// The link of all configurations of the run; `None` if they have several.
+    pub(super) fn only_link(&self) -> Option<SheetLink> {
+        let mut links = self.run.configurations.keys().map(|name| self.link(name).ok());
+        let first = links.next()??;
+        links.all(|link| link == Some(first)).then_some(first)
     }
 
     /// What to draw of `candidates`, of which the paper shows the first: this one, or else the first that the run has; and
@@ -81,10 +101,7 @@ impl<'a> Sets<'a> {
         let of = |set: &ResultSet| tables(set, subject).map(|found| points(&found)).unwrap_or_default();
         let run = Line { name: name.to_owned(), role: Role::Run, group, points: of(self.run) };
         if run.points.is_empty() {
-            let said = format!("Not in the results: {experiment} of {}.", subject.join(" and "));
-            if !notes.contains(&said) {
-                notes.push(said);
-            }
+            push_once(notes, format!("Not in the results: {experiment} of {}.", subject.join(" and ")));
         }
         let reference = self.reference.as_ref().map(|(label, set)| Line {
             name: format!("{name}, {label}"),
@@ -93,6 +110,13 @@ impl<'a> Sets<'a> {
             points: of(set),
         });
         std::iter::once(run).chain(reference).filter(|line| !line.points.is_empty()).collect()
+    }
+}
+
+/// Adds a note, unless it is there.
+pub(super) fn push_once(notes: &mut Vec<String>, note: String) {
+    if !notes.contains(&note) {
+        notes.push(note);
     }
 }
 

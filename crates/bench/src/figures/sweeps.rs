@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Figures 4, 5 and 7: bandwidth and latency by transfer size and by window.
 
-use super::sets::{Sets, Subject, points, rows, size, window};
+use super::sets::{Sets, Subject, points, push_once, rows, size, window};
 use super::{Figure, Plot, Quantity, closed};
-use crate::configurations::Configuration;
 use crate::experiments::{Cache, Test};
 use crate::results::Tables;
 use model::Bandwidth;
@@ -40,8 +39,10 @@ pub(super) fn figure4(sets: &Sets<'_>) -> Figure {
             if lines.is_empty() {
                 continue;
             }
-            let (mps, mrrs) = sizes_of(&subject[0]);
-            lines.extend(closed::beside(mps, mrrs, of));
+            match sets.link(&subject[0]).and_then(|link| closed::beside(link, of)) {
+                Ok(beside) => lines.extend(beside),
+                Err(why) => push_once(&mut notes, why),
+            }
             let title = format!("{name}, {}", subject[0]);
             plots.push(Plot { title, x: Quantity::TransferBytes, y: Quantity::BandwidthGbps, lines });
         }
@@ -50,16 +51,11 @@ pub(super) fn figure4(sets: &Sets<'_>) -> Figure {
         key: "figure4",
         title: "Figure 4: Bandwidth by transfer size, warm cache",
         text: "DMA reads, writes, and both in turn (one direction counted), to a window of 8 KiB that the host has written, \
-               at places drawn from it; beside them the closed form of the link (MPS 256 and MRRS 512 where the configuration is \
-               not a published one) and what 40 Gb/s Ethernet asks.",
+               at places drawn from it; next to them the closed form of the results' link, and what an Ethernet of about its \
+               rate asks.",
         notes,
         plots,
     }
-}
-
-/// Max_Payload_Size and Max_Read_Request_Size of a configuration in bytes; for one's own, the paper's.
-fn sizes_of(configuration: &str) -> (u32, u32) {
-    Configuration::named(configuration).map_or((256, 512), |c| (c.mps_bytes, c.mrrs_bytes))
 }
 
 pub(super) fn figure5(sets: &Sets<'_>) -> Figure {

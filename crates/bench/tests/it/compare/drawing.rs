@@ -2,10 +2,16 @@
 //! The paper's figures from results: which lines, which values, and what is said of what is missing.
 
 use crate::compare::made::{add, key, row, set, whole};
+use lab::profile::Basis;
+use model::{Params, Transfer, published};
 use riser_bench::experiments::{Cache, Key, Test};
 use riser_bench::figures::{Figure, Plot, Quantity, Role, figures};
+use riser_bench::results::write::table;
 use riser_bench::results::{CdfPoint, ResultSet};
+use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::fs;
+use std::path::Path;
 
 const HSW: &str = "nfp6000-1.2GHz_hsw-Xeon-E5-2637v3_supermicro";
 const SNB: &str = "nfp6000-1.2GHz_snb-Xeon-E5-2630_dell-t620";
@@ -107,6 +113,50 @@ fn others_stand_in_and_measurements_over_them() {
         whole("lat_dma_details", value).into_iter().filter(|r| r.key.size_bytes == 64),
     );
     insta::assert_snapshot!(text(&figures(&run, Some(("measured", &measured)))[1..4]));
+}
+
+/// A folder as `riser bench --format pcie-bench` leaves it says what its link was: the closed form is that of this link, and the
+/// Ethernet belongs to it.
+#[test]
+fn the_model_follows_the_link_of_the_results() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("figures-link/card_host");
+    fs::create_dir_all(&folder).unwrap();
+    let experiment = "bw_dma_sz_sweep";
+    fs::write(folder.join(format!("{experiment}.csv")), table(&whole(experiment, value))).unwrap();
+    for (link, ethernet) in [
+        ((5, 16, 256, 512), 400.0),
+        ((4, 16, 512, 4096), 200.0),
+        ((3, 8, 256, 512), 40.0),
+        ((1, 1, 128, 128), 1.0),
+    ] {
+        let (generation, lanes, mps, mrrs) = link;
+        let words = [("gen", generation.to_string()), ("lanes", lanes.to_string())];
+        let sizes = [("mps_bytes", mps.to_string()), ("mrrs_bytes", mrrs.to_string())];
+        let machine: BTreeMap<&str, String> = words.into_iter().chain(sizes).collect();
+        let record =
+            serde_json::json!({"machine": machine, "experiments": {experiment: {"basis": "fitted"}}});
+        fs::write(folder.join("riser.json"), record.to_string()).unwrap();
+        let results = ResultSet::read(&folder).unwrap();
+        assert_eq!(results.basis(), Some(Basis::Fitted));
+        let figures = figures(&results, None);
+        let plots = &figures.iter().find(|figure| figure.key == "figure4").unwrap().plots;
+        let params = Params::new(generation, lanes, mps, mrrs, 64).unwrap();
+        let model = published(&params, Transfer::of(2048)).unwrap();
+        for (plot, gbps) in plots.iter().zip([model.read_gbps, model.write_gbps, model.read_write_gbps]) {
+            let line = |role: &str| plot.lines.iter().find(|line| line.name.contains(role)).unwrap();
+            let closed = line("Model (published form), Gen");
+            assert!(closed.name.ends_with(&format!("Gen{generation} x{lanes}, MPS {mps}, MRRS {mrrs}")));
+            assert_eq!(closed.points.last().map(|p| (p.x, p.y)), Some((2048.0, gbps)), "{link:?}");
+            let asked = line("G Ethernet");
+            assert_eq!(asked.name, format!("{ethernet}G Ethernet"), "{link:?}");
+            assert_eq!(asked.points.last().map(|p| p.y), Some(model::ethernet_gbps(ethernet, 2048)));
+        }
+        let first = &figures.iter().find(|figure| figure.key == "figure1").unwrap().plots[0];
+        assert!(
+            first.title.ends_with(&format!("Gen{generation} x{lanes}, MPS {mps}, MRRS {mrrs}")),
+            "{first:?}"
+        );
+    }
 }
 
 /// Two sizes and two windows with 1 and 8 transfers under way, as the command's own tables have them.
