@@ -10,14 +10,15 @@ mod markdown;
 pub use markdown::{ablation, insert, scores};
 
 use crate::configurations::{CONFIGURATIONS, Configuration};
-use crate::fit::{self, DATA_SHEET, Input, Parameter, Profile, middle};
+use crate::experiments::Test;
+use crate::fit::{self, Begun, DATA_SHEET, Input, Parameter, Profile, middle};
 use crate::predict::{Target, predict};
 use crate::results::{ResultSet, Tables};
 use crate::score::{GroupScore, score};
 use crate::suite::{Machine, Rule};
 use devices::pcie_bench::CARDS;
 use lab::Folder;
-use lab::profile::HOSTS;
+use lab::profile::{Basis, HOSTS};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -100,6 +101,16 @@ pub fn thinned(data: &ResultSet, step: usize) -> ResultSet {
 }
 
 impl Fidelity<'_> {
+    /// How the figures of the shipped profiles are known that the scores rest on: as the weakest of all rows.
+    pub fn basis(&self) -> Option<Basis> {
+        let of = |target: Target<'_>| {
+            let tests: BTreeSet<Test> =
+                target.measured.experiments.values().flatten().map(|row| row.key.test).collect();
+            tests.into_iter().map(|test| target.machine.basis(test)).max()
+        };
+        self.targets().into_iter().filter_map(of).max()
+    }
+
     /// The scores of the profiles that ship.
     ///
     /// # Errors
@@ -123,7 +134,8 @@ impl Fidelity<'_> {
             profile.adopt(&own, &DDIO_SHARE)?;
             let inputs = self.inputs(configuration);
             let of = targets.len();
-            fit::fit(&inputs, &mut profile, &self.rule, &file, |_| {
+            // The sister stands for the server: what no row shows is taken from it.
+            fit::fit(&inputs, &mut profile, Begun::Own, &self.rule, &file, |_| {
                 progress("fits", at, of);
                 Ok(())
             })?;

@@ -4,14 +4,16 @@
 //! Each fitted figure shows alone in some rows, once those before it are known (see [`Parameter`]): nine in latencies, and two
 //! more in bandwidths where there are such. So no search is needed: those rows are simulated with the profile as it is, and the
 //! figure takes up the median difference of a transfer's time. Two rounds make up for what figures do to each other. Figures
-//! that none of the rows shows keep what the profile had; [`known_range`] says how far apart servers are in them. All other
-//! bandwidths are never looked at: they have to follow.
+//! that the rows do not determine keep what the profile had ([`Evidence`] says why); [`known_range`] says how far apart servers
+//! are in them. A figure that no server can have is an error. All other bandwidths are never looked at: they have to follow.
 
+mod evidence;
 mod parameters;
 mod provenance;
 pub mod task;
 mod text;
 
+pub use evidence::{Begun, Evidence};
 pub use parameters::Parameter;
 pub use provenance::Provenance;
 pub use text::{DATA_SHEET, Profile};
@@ -43,8 +45,10 @@ pub struct Input {
 pub struct Fitted {
     /// The figure.
     pub parameter: Parameter,
-    /// Its value in picoseconds.
+    /// Its value in picoseconds; 0 if the profile has none.
     pub value_ps: u64,
+    /// Whether and how the data determine it.
+    pub evidence: Evidence,
     /// Rows that it was fitted on; none: it is as it was.
     pub rows: usize,
     /// Median of what these rows were off in the last round, in nanoseconds, before the figure took it up.
@@ -72,6 +76,9 @@ const STEP_NS: f64 = 1.0;
 /// The same, as a share of the figure.
 const STEP_SHARE: f64 = 0.05;
 
+/// Beyond so many times the greatest of the known servers, a latency is no server's.
+const FAR: u64 = 10;
+
 /// Rounds through all figures.
 const ROUNDS: usize = 2;
 /// Rows of a configuration that a figure is fitted on at most.
@@ -81,24 +88,26 @@ const TICK_NS: f64 = 40.0 / 3.0;
 /// Each round runs with the same seed: what differs is the figure.
 const SEED: u64 = 1;
 
-/// Fits `profile` to `inputs`, whose machines are made to use it. Work copies are written to `file`. `progress` is told of
-/// each figure as it is fitted, and ends all by an error.
+/// Fits `profile` to `inputs`, whose machines are made to use it; `begun` says whose it is before. Work copies are written to
+/// `file`. `progress` is told of each figure as it is fitted, and ends all by an error.
 ///
 /// # Errors
-/// A row that cannot be simulated, a file that cannot be written, or what `progress` says.
+/// A row that cannot be simulated, a figure that no server can have, a file that cannot be written, or what `progress` says.
 pub fn fit(
     inputs: &[Input],
     profile: &mut Profile,
+    begun: Begun,
     rule: &Rule,
     file: &Path,
     mut progress: impl FnMut(&Fitted) -> Result<(), String>,
 ) -> Result<Vec<Fitted>, String> {
+    let evidence = evidence::of(inputs, begun, |parameter| profile.get(parameter).is_some());
     let mut fitted = Vec::new();
     for _ in 0..ROUNDS {
         fitted.clear();
-        for parameter in Parameter::ALL {
+        for &(parameter, evidence) in &evidence {
             profile.write(file)?;
-            let step = step(inputs, profile, rule, parameter, file)?;
+            let step = step(inputs, profile, rule, (parameter, evidence), file)?;
             progress(&step)?;
             fitted.push(step);
         }
@@ -107,18 +116,14 @@ pub fn fit(
     Ok(fitted)
 }
 
-/// Where no row has shown any of the figures, that this is so, and which rows would.
+/// If the rows determine none of the figures, a text that says so, and which rows would.
 pub fn nothing_shown(fitted: &[Fitted]) -> Option<String> {
     if fitted.iter().any(|figure| figure.rows > 0) {
         return None;
     }
-    let rows = Parameter::ALL.map(|parameter| {
-        let (table, key) = parameter.place();
-        let table = table.map_or(String::new(), |table| format!("{table}."));
-        format!("\n  {table}{key}: {}", parameter.shown_by())
-    });
+    let rows = Parameter::ALL.map(|parameter| format!("\n  {}: {}", parameter.name(), parameter.shown_by()));
     Some(format!(
-        "no row of the results shows any figure, so that nothing is fitted. Figures, and what shows them:{}",
+        "no row of the results shows any figure alone, so that nothing is fitted. Figures, and what shows them:{}",
         rows.concat()
     ))
 }
@@ -149,27 +154,54 @@ fn step(
     inputs: &[Input],
     profile: &mut Profile,
     rule: &Rule,
-    parameter: Parameter,
+    (parameter, evidence): (Parameter, Evidence),
     file: &Path,
 ) -> Result<Fitted, String> {
-    let before = profile.get(parameter);
+    let before = profile.get(parameter).unwrap_or_default();
+    let kept =
+        Fitted { parameter, value_ps: before, evidence, rows: 0, last_step_ns: 0.0, is_at_bound: false };
+    let shown = match evidence {
+        Evidence::Rows => parameter,
+        Evidence::Together(with) => with,
+        _ => return Ok(kept),
+    };
     let mut differences = Vec::new();
     for input in inputs {
         let machine = input.machine_on(file);
-        for row in input.rows_of(parameter) {
+        for row in input.rows_of(shown) {
             differences.push(difference(&machine, row, rule)? / parameter.gain(&machine, &row.key));
         }
     }
     let rows = differences.len();
     let last_step_ns = middle(&mut differences);
-    let (rows, before) = if let Some(before) = before { (rows, before) } else { (0, 0) };
-    if rows == 0 {
-        return Ok(Fitted { parameter, value_ps: before, rows, last_step_ns, is_at_bound: false });
-    }
     let asked = (before as f64 + last_step_ns * 1000.0).round();
+    check_physical(parameter, asked)?;
     let value_ps = asked.clamp(0.0, parameter.most_ps() as f64) as u64;
-    profile.set(parameter, value_ps, rows)?;
-    Ok(Fitted { parameter, value_ps, rows, last_step_ns, is_at_bound: asked != value_ps as f64 })
+    let source = match evidence {
+        Evidence::Together(with) => {
+            format!("fit: {rows} rows, {}, with {} as it was", shown.shown_by(), with.name())
+        }
+        _ => format!("fit: {rows} rows, {}", shown.shown_by()),
+    };
+    profile.set(parameter, value_ps, &source)?;
+    Ok(Fitted { value_ps, rows, last_step_ns, is_at_bound: asked != value_ps as f64, ..kept })
+}
+
+/// # Errors
+/// A latency that no server can have. Rows scatter by a tick of the card's clock, so that nothing may be a little less.
+fn check_physical(parameter: Parameter, asked_ps: f64) -> Result<(), String> {
+    let Some((_, known)) = known_range(parameter).filter(|_| !parameter.is_of_bandwidth()) else {
+        return Ok(());
+    };
+    let [asked, most] = [asked_ps, (FAR * known) as f64].map(|ps| ps / 1000.0);
+    if (-TICK_NS..=most).contains(&asked) {
+        return Ok(());
+    }
+    Err(format!(
+        "{}: the rows ask for {asked:.1} ns; legal are 0 to {most:.1} ns, {FAR} times the most of the known servers: look at the \
+         unit of the latencies, and at what they were measured with (--device, --iommu)",
+        parameter.name()
+    ))
 }
 
 /// The median: single rows met something else (an earlier experiment's lines in a cache, a stale IOTLB).

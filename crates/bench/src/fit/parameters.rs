@@ -72,6 +72,15 @@ impl Parameter {
         }
     }
 
+    /// The figure as messages have it.
+    #[must_use]
+    pub fn name(self) -> String {
+        match self.place() {
+            (Some(table), key) => format!("{table}.{key}"),
+            (None, key) => key.into(),
+        }
+    }
+
     /// Whether bandwidths show it; latencies show all others.
     #[must_use]
     pub const fn is_of_bandwidth(self) -> bool {
@@ -95,6 +104,28 @@ impl Parameter {
             Parameter::RootComplex => 2.0,
             Parameter::CompletionGap => f64::from((key.size_bytes / machine.mps_bytes).max(1)),
             _ => 1.0,
+        }
+    }
+
+    /// The figures that its rows show too: it is alone in them once these are known.
+    pub(super) const fn needs(self) -> &'static [Parameter] {
+        match self {
+            Parameter::RootComplex | Parameter::CompletionGap => &[],
+            Parameter::CoreSnoop | Parameter::Dram | Parameter::Write | Parameter::RemoteSnoop => {
+                &[Parameter::RootComplex]
+            }
+            Parameter::PageWalk | Parameter::RemoteMemory => &[Parameter::RootComplex, Parameter::Dram],
+            Parameter::Eviction | Parameter::RemoteEviction => &[Parameter::RootComplex, Parameter::Write],
+            Parameter::RequestGap => &[Parameter::CompletionGap],
+        }
+    }
+
+    /// Figures whose rows show this one if it has none of its own, each with a small part of a latency: that part stays
+    /// as it was.
+    pub(super) const fn stand_ins(self) -> &'static [Parameter] {
+        match self {
+            Parameter::RootComplex => &[Parameter::CoreSnoop, Parameter::Dram],
+            _ => &[],
         }
     }
 

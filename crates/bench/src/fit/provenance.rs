@@ -2,7 +2,7 @@
 //! Whose figures a fitted profile has: its description, its head, and the source of each figure. Never changes a value but the
 //! generation of the links.
 
-use super::{Fitted, Profile};
+use super::{Fitted, Parameter, Profile};
 use crate::results::sheet::SheetLink;
 use toml_edit::{Item, Table, TableLike, Value, value};
 
@@ -21,6 +21,8 @@ pub struct Provenance {
     pub like: String,
     /// True where that one is this server's own: what was not fitted anew is this server's too.
     pub is_own: bool,
+    /// What is doubtful about the figures, a line each.
+    pub warnings: Vec<String>,
 }
 
 impl Profile {
@@ -32,9 +34,22 @@ impl Profile {
         if !of.is_own {
             table.insert("description", value(of.server.as_str()));
             table.remove("not_predicted");
+            let measured_over = value_of(table, "gen");
             set_link(table, of.link);
+            keep_generation(table, of, measured_over);
         }
-        let places = fitted.iter().filter(|f| f.rows > 0).map(|f| f.parameter.place()).collect();
+        let mut places: Vec<Place> =
+            fitted.iter().filter(|f| f.rows > 0).map(|f| f.parameter.place()).collect();
+        if places.contains(&Parameter::RootComplex.place())
+            && let Some(figure) = table.get_mut(IN_THE_SUM).and_then(Item::as_table_like_mut)
+        {
+            let source = format!(
+                "fit: with root_complex_latency_ps, as only its sum with twice that shows; split as {}",
+                of.like
+            );
+            figure.insert("source", value(source));
+            places.push((None, IN_THE_SUM));
+        }
         Borrowed { of, fitted: places }.mark(table, None);
         for (name, key) in comments(table) {
             let kept = if of.is_own { without_fits(&name) } else { String::new() };
@@ -64,16 +79,35 @@ impl Provenance {
         let shown = |name: &str| name.escape_debug().to_string();
         let (results, device) = (results.iter().map(|name| shown(name)).collect::<Vec<_>>(), shown(device));
         let others = shown(&others);
+        let warnings = self.warnings.iter().map(|line| format!("# Warning: {}\n", shown(line)));
+        let warnings: String = warnings.collect();
         format!(
             "# Fitted by `riser fit` to the results {}, with device profile\n# {device}. Figures whose source begins with \"fit:\" are \
-             this server's own; {others}.\n",
+             this server's own; {others}.\n{warnings}",
             results.join(", ")
         )
     }
 }
 
+/// Rows show only the sum of this figure and twice the root complex's latency, so that a fit of the one is a fit of the other.
+const IN_THE_SUM: &str = "memory_read_latency_ps";
+
+fn value_of(table: &Table, key: &str) -> Option<i64> {
+    table.get(key)?.as_table_like()?.get("value")?.as_integer()
+}
+
+/// Says over which links the figures were measured that are kept from another server, if over those of another generation: so
+/// that riser goes on to say that they are extrapolated.
+fn keep_generation(table: &mut Table, of: &Provenance, measured_over: Option<i64>) {
+    let Some(kept) = measured_over.filter(|kept| *kept != i64::from(of.link.generation)) else { return };
+    let mut figure = toml_edit::InlineTable::new();
+    figure.insert("value", Value::from(kept));
+    figure.insert("source", Value::from(format!("the links of {}", of.like)));
+    table.insert("kept_gen", value(figure));
+}
+
 /// The keys that say what the link was.
-const LINK: [&str; 4] = ["gen", "lanes", "mps_bytes", "mrrs_bytes"];
+const LINK: [&str; 5] = ["gen", "lanes", "mps_bytes", "mrrs_bytes", "kept_gen"];
 
 /// The generation, and of the others those that the profile says.
 fn set_link(table: &mut Table, link: SheetLink) {
@@ -167,7 +201,7 @@ fn first_figure(table: &Table) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fit::Parameter;
+    use crate::fit::Evidence;
 
     const TEXT: &str = r#"# SPDX-License-Identifier: Apache-2.0 OR MIT
 version = 1
@@ -181,6 +215,7 @@ not_predicted = "the tide"
 
 # The sum shows.
 root_complex_latency_ps = { value = 5, source = "fit: 9 rows" }
+memory_read_latency_ps = { value = 9, source = "guess" }
 rcb_bytes = { value = 64, source = "records" }
 
 [dram]
@@ -200,11 +235,22 @@ latency_ps = { value = 7, source = "fit: 3 rows" }
             link: SheetLink { generation: 4, lanes: 16, mps_bytes: 128, mrrs_bytes: 4096 },
             like: "its-own".into(),
             is_own,
+            warnings: vec!["dram.latency_ps: not determined".into()],
         };
-        profile.set(Parameter::RootComplex, 6, 2).unwrap();
-        let parameter =
-            |parameter, rows| Fitted { parameter, value_ps: 6, rows, last_step_ns: 0.0, is_at_bound: false };
-        profile.attribute(&of, &[parameter(Parameter::RootComplex, 2), parameter(Parameter::Dram, 0)]);
+        profile.set(Parameter::RootComplex, 6, "fit: 2 rows").unwrap();
+        let figure = |parameter, evidence, rows| Fitted {
+            parameter,
+            value_ps: 6,
+            evidence,
+            rows,
+            last_step_ns: 0.0,
+            is_at_bound: false,
+        };
+        let fitted = [
+            figure(Parameter::RootComplex, Evidence::Rows, 2),
+            figure(Parameter::Dram, Evidence::Missing, 0),
+        ];
+        profile.attribute(&of, &fitted);
         profile.text()
     }
 
@@ -221,8 +267,11 @@ lanes = { value = 16, source = "the links of the results" }
 
 # Fitted by `riser fit` to the results one, two, with device profile
 # nfp6000. Figures whose source begins with "fit:" are this server's own; the others are those of its-own, and say so.
-root_complex_latency_ps = { value = 6, source = "fit: 2 rows, reads of lines that the device wrote, windows up to 256 KiB" }
+# Warning: dram.latency_ps: not determined
+root_complex_latency_ps = { value = 6, source = "fit: 2 rows" }
+memory_read_latency_ps = { value = 9, source = "fit: with root_complex_latency_ps, as only its sum with twice that shows; split as its-own" }
 rcb_bytes = { value = 64, source = "as its-own: records" }
+kept_gen = { value = 3, source = "the links of its-own" }
 
 [dram]
 latency_ps = { value = 7, source = "as its-own: fit: 3 rows" }

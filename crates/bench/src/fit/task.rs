@@ -2,16 +2,16 @@
 //! What a face is asked to fit, in names and paths: here it becomes inputs of [`fit`](super::fit), and what they gave a report. Never
 //! fits, and never shows anything.
 
-use super::{Fitted, Input, Profile, Provenance, known_range};
+use super::{Begun, Evidence, Fitted, Input, Parameter, Profile, Provenance, known_range};
 use crate::ask::AskError;
 use crate::compare::Comparison;
-use crate::configurations::{Configuration, Iommu, Sockets};
+use crate::configurations::{Configuration, GENERATION, Iommu, Sockets};
 use crate::results::sheet::SheetLink;
 use crate::results::{ResultSet, Tables};
 use crate::suite::Machine;
 use devices::pcie_bench::card;
 use lab::Folder;
-use lab::profile::HOSTS;
+use lab::profile::{Basis, HOSTS};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -21,7 +21,8 @@ use std::path::PathBuf;
 pub struct Task {
     /// Folders of results of one server.
     pub data: Vec<PathBuf>,
-    /// The host profile to begin with; `None`: that of the configuration, or else xeon-e5-2637v3.
+    /// The host profile to begin with; `None`: that of the configuration, or else of a server with links of the generation of
+    /// the results.
     pub like: Option<String>,
     /// What the server is, for the profile's description.
     pub server: Option<String>,
@@ -46,6 +47,8 @@ pub struct Prepared {
     pub like: String,
     /// The same, to be fitted.
     pub profile: Profile,
+    /// Whose it is.
+    pub begun: Begun,
     /// What does not agree.
     pub warnings: Vec<String>,
 }
@@ -60,7 +63,29 @@ impl Task {
         let inputs = inputs(self, read(&self.data)?, &mut warnings)?;
         let like = self.like.clone().unwrap_or_else(|| inputs[0].machine.host.clone());
         let profile = Profile::parse(shipped(&like)?).map_err(AskError::Profile)?;
-        Ok(Prepared { inputs, like, profile, warnings })
+        let begun = if is_own(&inputs, &like) { Begun::Own } else { Begun::Another };
+        for input in &inputs {
+            let extrapolated = Machine { host: like.clone(), ..input.machine.clone() }.warnings();
+            warnings
+                .extend(extrapolated.into_iter().filter(|line| !warnings.contains(line)).collect::<Vec<_>>());
+        }
+        Ok(Prepared { inputs, like, profile, begun, warnings })
+    }
+}
+
+/// Whether the profile `like` is that of the server that was measured. Of configurations that are not known, it is begun with
+/// for want of their own.
+fn is_own(inputs: &[Input], like: &str) -> bool {
+    inputs.iter().all(|input| Configuration::named(&input.machine.name).is_some_and(|c| c.profile == like))
+}
+
+/// The host profile to begin with for links of this generation: of Gen3 a measured server's, of newer ones those that are
+/// partly assumed.
+const fn usual_like(generation: u8) -> &'static str {
+    match generation {
+        0..=3 => "xeon-e5-2637v3",
+        4 => "xeon-gold-6342",
+        _ => "xeon-platinum-8480",
     }
 }
 
@@ -83,6 +108,14 @@ pub struct Report<'a> {
 struct FigureReport {
     figure: String,
     value_ps: u64,
+    /// Whether the data determine it; if not, it is as it was.
+    determined: bool,
+    /// How it is known now; left out if the profile has no such figure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    basis: Option<Basis>,
+    /// Why it is as it was, or what it was fitted with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
     rows: usize,
     last_step_ns: f64,
     shown_by: &'static str,
@@ -91,44 +124,46 @@ struct FigureReport {
 }
 
 impl<'a> Report<'a> {
-    /// Of the profile at `profile`, fitted to `inputs`.
+    /// Of `profile`, which is written to `path` and was fitted to `inputs`.
     pub fn new(
-        profile: String,
+        path: String,
+        profile: &Profile,
         inputs: &'a [Input],
-        fitted: &[Fitted],
+        (fitted, warnings): (&[Fitted], Vec<String>),
         residuals: Option<&'a Comparison>,
     ) -> Report<'a> {
         let figure = |f: &Fitted| FigureReport {
-            figure: f.name(),
+            figure: f.parameter.name(),
             value_ps: f.value_ps,
+            determined: f.evidence.determines(),
+            basis: profile.basis(f.parameter),
+            reason: f.evidence.reason(f.parameter),
             rows: f.rows,
             last_step_ns: f.last_step_ns,
             shown_by: f.parameter.shown_by(),
             known_ps: known_range(f.parameter),
         };
-        Report {
-            profile,
-            devices: devices(inputs),
-            warnings: warnings(fitted),
-            figures: fitted.iter().map(figure).collect(),
-            residuals,
-        }
+        let figures = fitted.iter().map(figure).collect();
+        Report { profile: path, devices: devices(inputs), warnings, figures, residuals }
     }
 }
 
-/// What makes figures doubtful, a line each.
-pub fn warnings(fitted: &[Fitted]) -> Vec<String> {
-    fitted.iter().filter_map(|f| Some(format!("{} {}", f.name(), f.doubt()?))).collect()
-}
+/// Figures of every server: a profile in which the data do not determine one of them is another server's to that part.
+const OF_EVERY_SERVER: [Parameter; 4] =
+    [Parameter::RootComplex, Parameter::CoreSnoop, Parameter::Dram, Parameter::Write];
 
-impl Fitted {
-    /// The figure as a profile has it.
-    pub fn name(&self) -> String {
-        match self.parameter.place() {
-            (Some(table), key) => format!("{table}.{key}"),
-            (None, key) => key.into(),
-        }
-    }
+/// What makes figures doubtful, a line each: what `prepared` has found, figures that the data do not determine, and
+/// figures that are at a bound or have not settled.
+pub fn warnings(prepared: &[String], begun: Begun, fitted: &[Fitted]) -> Vec<String> {
+    let undetermined = |f: &&Fitted| match f.evidence {
+        Evidence::Rows | Evidence::Absent => false,
+        Evidence::Missing => begun == Begun::Another && OF_EVERY_SERVER.contains(&f.parameter),
+        Evidence::Together(_) | Evidence::NotApart(_) => true,
+    };
+    let reason = |f: &Fitted| Some(format!("{}: {}", f.parameter.name(), f.evidence.reason(f.parameter)?));
+    let undetermined = fitted.iter().filter(undetermined).filter_map(reason);
+    let doubts = fitted.iter().filter_map(|f| Some(format!("{} {}", f.parameter.name(), f.doubt()?)));
+    prepared.iter().cloned().chain(undetermined).chain(doubts).collect()
 }
 
 /// The results in all folders.
@@ -176,16 +211,18 @@ fn input(task: &Task, name: &str, tables: Tables, warnings: &mut Vec<String>) ->
         let machine = Machine::configuration(configuration, task.device.as_deref().unwrap_or(PUBLISHED_CARD));
         return Ok(Input { machine, tables, cmd_path_valid: configuration.cmd_path_valid });
     }
-    let like = task.like.as_deref().unwrap_or("xeon-e5-2637v3");
+    let link = tables.link().map_err(|e| AskError::Profile(format!("{name}: {e}")))?;
+    let usual = usual_like(link.map_or(GENERATION, |link| link.generation));
+    let like = task.like.as_deref().unwrap_or(usual);
     let mut machine = Machine {
         name: name.into(),
-        iommu: iommu(&task.iommu)?,
+        iommu: iommu(tables.said("iommu").unwrap_or(&task.iommu))?,
         sockets: sockets(&task.sockets)?,
         mps_bytes: task.mps,
         mrrs_bytes: task.mrrs,
         ..Machine::profile(like, &device(task, name, &tables, warnings)?)
     };
-    if let Some(link) = tables.link().map_err(|e| AskError::Profile(format!("{name}: {e}")))? {
+    if let Some(link) = link {
         (machine.generation, machine.lanes) = (link.generation, link.lanes);
         (machine.mps_bytes, machine.mrrs_bytes) = (link.mps_bytes, link.mrrs_bytes);
     }
@@ -202,7 +239,7 @@ fn device(
     tables: &Tables,
     warnings: &mut Vec<String>,
 ) -> Result<String, AskError> {
-    let named = tables.settings.as_ref().and_then(|settings| settings.get("device"));
+    let named = tables.said("device").or_else(|| tables.said("device_profile"));
     match (&task.device, named) {
         (Some(device), Some(named)) if device != named => {
             warnings.push(format!("{results}: measured with device `{named}`, fitted with `{device}`"));
@@ -211,7 +248,7 @@ fn device(
         (Some(device), _) => Ok(device.clone()),
         (None, None) => Ok(PUBLISHED_CARD.into()),
         (None, Some(named)) => match card(named, &Folder::default()) {
-            Ok(_) => Ok(named.clone()),
+            Ok(_) => Ok(named.to_owned()),
             Err(why) => Err(AskError::Profile(format!("{results}: {why}; --device says which card it is"))),
         },
     }
@@ -229,16 +266,12 @@ fn server(input: &Input) -> &str {
     host.map_or(crate::score::short_name(&input.machine.name), String::as_str)
 }
 
-/// Where the figures of a fitted profile come from.
-pub fn provenance(task: &Task, inputs: &[Input], like: &str) -> Provenance {
+/// Where the figures of a fitted profile come from, and what is doubtful about them.
+pub fn provenance(task: &Task, inputs: &[Input], like: &str, warnings: &[String]) -> Provenance {
     let results: Vec<String> =
         inputs.iter().map(|i| crate::score::short_name(&i.machine.name).to_owned()).collect();
     let servers: BTreeSet<&str> = inputs.iter().map(server).collect();
     let named = servers.into_iter().collect::<Vec<_>>().join(", ");
-    // Of configurations that are not known, the machine has the profile that was begun with for want of its own.
-    let is_own = inputs.iter().all(|input| {
-        Configuration::named(&input.machine.name).is_some_and(|configuration| configuration.profile == like)
-    });
     let machine = &inputs[0].machine;
     Provenance {
         server: task.server.clone().unwrap_or_else(|| format!("{named}, fitted")),
@@ -251,7 +284,8 @@ pub fn provenance(task: &Task, inputs: &[Input], like: &str) -> Provenance {
             mrrs_bytes: machine.mrrs_bytes,
         },
         like: like.to_owned(),
-        is_own: is_own && task.server.is_none(),
+        is_own: is_own(inputs, like) && task.server.is_none(),
+        warnings: warnings.to_vec(),
     }
 }
 

@@ -2,6 +2,7 @@
 //! The text of a host profile whose figures are replaced while comments and order stay. Knows no figure but by its place.
 
 use super::Parameter;
+use lab::profile::Basis;
 use std::path::Path;
 use toml_edit::{DocumentMut, Item, TableLike, value};
 
@@ -39,24 +40,32 @@ impl Profile {
 
     /// A figure in picoseconds; `None` where the profile has no such part.
     pub fn get(&self, parameter: Parameter) -> Option<u64> {
+        u64::try_from(self.at(parameter)?.get("value")?.as_integer()?).ok()
+    }
+
+    /// How a figure is known; `None` where the profile has no such part.
+    pub fn basis(&self, parameter: Parameter) -> Option<Basis> {
+        Some(Basis::of_source(self.at(parameter)?.get("source")?.as_str()?))
+    }
+
+    fn at(&self, parameter: Parameter) -> Option<&dyn TableLike> {
         let (table, key) = parameter.place();
         let table = match table {
             None => self.document.as_table() as &dyn TableLike,
             Some(name) => self.document.get(name)?.as_table_like()?,
         };
-        let figure = table.get(key)?.as_table_like()?.get("value")?.as_integer()?;
-        u64::try_from(figure).ok()
+        table.get(key)?.as_table_like()
     }
 
-    /// Sets a figure, which was fitted on so many rows.
+    /// Sets a figure and its source.
     ///
     /// # Errors
     /// Where the profile has no such part.
-    pub fn set(&mut self, parameter: Parameter, ps: u64, rows: usize) -> Result<(), String> {
+    pub fn set(&mut self, parameter: Parameter, ps: u64, source: &str) -> Result<(), String> {
         let missing = || format!("the profile has no `{}`", parameter.place().1);
         let figure = self.figure(parameter).and_then(Item::as_table_like_mut).ok_or_else(missing)?;
         figure.insert("value", value(i64::try_from(ps).unwrap_or(i64::MAX)));
-        figure.insert("source", value(format!("fit: {rows} rows, {}", parameter.shown_by())));
+        figure.insert("source", value(source));
         Ok(())
     }
 
@@ -129,13 +138,10 @@ mod tests {
         assert_eq!(profile.get(Parameter::RootComplex), Some(5));
         assert_eq!(profile.get(Parameter::Dram), Some(7));
         assert_eq!(profile.get(Parameter::PageWalk), None);
-        profile.set(Parameter::Dram, 80_000, 3).unwrap();
-        let expected = TEXT.replace(
-            "value = 7, source = \"x\"",
-            "value = 80000, source = \"fit: 3 rows, reads of cold windows up to 256 KiB\"",
-        );
+        profile.set(Parameter::Dram, 80_000, "fit: 3 rows").unwrap();
+        let expected = TEXT.replace("value = 7, source = \"x\"", "value = 80000, source = \"fit: 3 rows\"");
         assert_eq!(profile.text(), expected);
-        assert!(profile.set(Parameter::PageWalk, 1, 1).is_err());
+        assert!(profile.set(Parameter::PageWalk, 1, "fit").is_err());
         profile.edit(&["dram", "latency_ps"], Some(9));
         assert_eq!(profile.get(Parameter::Dram), Some(9));
         profile.edit(&["iommu", "walkers"], Some(9));

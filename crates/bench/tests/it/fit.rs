@@ -2,9 +2,10 @@
 //! A fit finds what is there: measurements that one profile made are given to another, which takes its figures.
 
 use riser_bench::configurations::{Iommu, Sockets};
-use riser_bench::experiments::{Experiment, Key};
-use riser_bench::fit::{DATA_SHEET, Input, Parameter, Profile, fit, known_range};
-use riser_bench::results::Tables;
+use riser_bench::experiments::{Cache, Experiment, Key, Test};
+use riser_bench::fit::task::warnings;
+use riser_bench::fit::{Begun, DATA_SHEET, Evidence, Input, Parameter, Profile, fit, known_range};
+use riser_bench::results::{Figures, ResultRow, Tables};
 use riser_bench::suite::{Machine, Rule, measure_row};
 use std::path::Path;
 
@@ -50,7 +51,7 @@ fn figures_of_another_server_are_found_again() {
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("fit.toml");
     let mut profile = Profile::parse(text("xeon-e5-2620v2")).unwrap();
     profile.adopt(text("xeon-e5-2630v4"), &DATA_SHEET).unwrap();
-    let fitted = fit(&inputs, &mut profile, &rule(), &file, |_| Ok(())).unwrap();
+    let fitted = fit(&inputs, &mut profile, Begun::Another, &rule(), &file, |_| Ok(())).unwrap();
     let truth = Profile::parse(text("xeon-e5-2630v4")).unwrap();
     for figure in &fitted {
         let (is, was) = (figure.value_ps, truth.get(figure.parameter).unwrap());
@@ -84,13 +85,69 @@ fn gaps_are_found_in_bandwidths() {
     let gaps = [Parameter::CompletionGap, Parameter::RequestGap];
     let truth = gaps.map(|gap| profile.get(gap).unwrap());
     for gap in gaps {
-        profile.set(gap, 0, 0).unwrap();
+        profile.set(gap, 0, "none").unwrap();
     }
-    let fitted = fit(&inputs, &mut profile, &rule(), &file, |_| Ok(())).unwrap();
+    let fitted = fit(&inputs, &mut profile, Begun::Own, &rule(), &file, |_| Ok(())).unwrap();
     for figure in fitted {
         match gaps.iter().position(|gap| *gap == figure.parameter) {
             None => assert_eq!(figure.rows, 0, "{figure:?}"),
             Some(at) => assert!(figure.value_ps.abs_diff(truth[at]) <= 150, "{figure:?} for {}", truth[at]),
         }
+    }
+}
+
+/// Host-warm reads alone do not tell the core's part from the root complex's: the data determine the sum, the core's part stays,
+/// and what is predicted is right all the same.
+#[test]
+fn without_lines_of_the_device_the_sum_is_fitted() {
+    let keep = |key: &Key| {
+        key.window_bytes == 65_536
+            && key.test.is_latency()
+            && matches!(key.cache, Cache::HostWarm | Cache::Cold)
+    };
+    let inputs = [made_by("xeon-e5-2630v4", Iommu::Off, Sockets::default(), keep)];
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("fit-sum.toml");
+    let mut profile = Profile::parse(text("xeon-e5-2637v3")).unwrap();
+    let snoop = profile.get(Parameter::CoreSnoop);
+    let fitted = fit(&inputs, &mut profile, Begun::Another, &rule(), &file, |_| Ok(())).unwrap();
+    let evidence = |parameter| fitted.iter().find(|f| f.parameter == parameter).unwrap().evidence;
+    assert_eq!(evidence(Parameter::RootComplex), Evidence::Together(Parameter::CoreSnoop));
+    assert_eq!(evidence(Parameter::CoreSnoop), Evidence::NotApart(Parameter::RootComplex));
+    assert_eq!(evidence(Parameter::Dram), Evidence::Rows);
+    assert_eq!(evidence(Parameter::PageWalk), Evidence::Missing);
+    assert_eq!(profile.get(Parameter::CoreSnoop), snoop);
+    assert!(profile.get(Parameter::Dram) > snoop, "cold reads are slower than warm ones: {}", profile.text());
+    // Both kinds of reads come out as they were.
+    let machine = Machine { host: file.to_string_lossy().into_owned(), ..inputs[0].machine.clone() };
+    let is_read = |row: &&ResultRow| matches!(row.key.test, Test::LatCmdRd | Test::LatDmaRd);
+    for row in inputs[0].tables.experiments.values().flatten().filter(is_read) {
+        let again = measure_row(&machine, row.key, &rule(), 1).unwrap();
+        let off = (again.value() - row.value()).abs();
+        assert!(off < 15.0, "{}: {} for {}", row.key, again.value(), row.value());
+    }
+    let warned = warnings(&[], Begun::Another, &fitted);
+    assert!(
+        warned.iter().any(|line| line.starts_with("llc.core_snoop_latency_ps: not determined")),
+        "{warned:?}"
+    );
+    assert!(warned.iter().any(|line| line.starts_with("root_complex_latency_ps: fitted on")), "{warned:?}");
+}
+
+/// A thousand times as long, as where picoseconds stand for nanoseconds; and shorter than the card alone takes.
+#[test]
+fn latencies_that_no_server_has_are_refused() {
+    let keep = |key: &Key| key.window_bytes == 65_536 && key.cache == Cache::HostWarm;
+    let made = made_by("xeon-e5-2630v4", Iommu::Off, Sockets::default(), keep);
+    for (factor, asked) in [(1000.0, "legal are 0 to"), (0.2, "the rows ask for -")] {
+        let mut input = made.clone();
+        for row in input.tables.experiments.values_mut().flatten() {
+            if let Figures::Latency(figures) = &mut row.figures {
+                figures.ns = figures.ns.scaled(|ns| factor * ns);
+            }
+        }
+        let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("fit-absurd.toml");
+        let mut profile = Profile::parse(text("xeon-e5-2637v3")).unwrap();
+        let why = fit(&[input], &mut profile, Begun::Another, &rule(), &file, |_| Ok(())).unwrap_err();
+        assert!(why.starts_with("root_complex_latency_ps: the rows ask for") && why.contains(asked), "{why}");
     }
 }

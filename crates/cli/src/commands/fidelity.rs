@@ -14,6 +14,7 @@ use bench::score::GroupScore;
 use bench::suite::Rule;
 use clap::ValueEnum;
 use clap::builder::RangedU64ValueParser;
+use lab::profile::Basis;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fs;
@@ -31,7 +32,7 @@ of that no more is used than the size of its cache and how it was set; each fitt
 other servers. --all does both, and again with one mechanism after the other switched off (on one row of eleven); it takes half \
 an hour. --page writes the tables between the marks of that page.
 
---json prints one object: as_shipped, configuration_left_out, server_left_out, and with --all every_eleventh_row and without: \
+--json prints one object: basis (how the figures of the shipped profiles are known: as the weakest of all rows), as_shipped, configuration_left_out, server_left_out, and with --all every_eleventh_row and without: \
 [{name, scores}], each of them scores as `riser compare --json` has them.";
 
 /// Score the profiles that ship against measurements
@@ -82,6 +83,8 @@ pub(crate) struct Args {
 /// What `--json` prints.
 #[derive(Serialize)]
 struct Report {
+    /// How the figures of the shipped profiles are known: as the weakest of all rows.
+    basis: Option<Basis>,
     as_shipped: Vec<GroupScore>,
     #[serde(flatten)]
     left_out: BTreeMap<LeftOut, Vec<GroupScore>>,
@@ -145,7 +148,7 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
     };
     let shipped = fidelity.shipped(&mut say).map_err(Failure::Run)?;
     let left_out = left_out(&args, &fidelity, &mut say)?;
-    let mut report = Report { as_shipped: shipped, left_out, ablations: None };
+    let mut report = Report { basis: fidelity.basis(), as_shipped: shipped, left_out, ablations: None };
     if !args.json {
         show(&args, "scores", &report.scores())?;
     }

@@ -7,7 +7,7 @@ use crate::outputs::{Outputs, WorkFile};
 use crate::progress;
 use bench::compare::Comparison;
 use bench::fit::task::{self, Prepared, Report, Task, devices, provenance};
-use bench::fit::{self, Fitted, Input};
+use bench::fit::{self, Evidence, Fitted, Input, Profile};
 use bench::suite::Rule;
 use clap::builder::RangedU64ValueParser;
 use std::io::Write;
@@ -25,14 +25,18 @@ DIR holds results of one server in pcie-bench's public form: EXPERIMENT.csv, or 
 `riser bench -o` writes it, which says itself what its link and its card were. For several modes of the server give several. Configurations of the \
 published data are known by the names of their folders; of others, --iommu, --sockets, --mps and --mrrs say what they were measured on.
 
-The profile begins as that of --like. What no row shows stays, and says whose it is; description and head are of the server that was \
-fitted. Each figure is fitted on the rows in which it is alone once those before it are known: nine on latencies, and the two gaps \
-of completions on bandwidths of reads, where there are any. Of a figure that no row shows it is said how far the known servers are \
-apart in it; where no row shows any figure, nothing is written. A figure at its bound, and one that has not settled, are told with \
-a warning. The residuals are of every row, most bandwidths among them, which nothing was fitted on.
+The profile begins as that of --like. Each figure is fitted on the rows in which it is alone once those before it are known: nine on \
+latencies, and the two gaps of completions on bandwidths of reads. The report says which figures the data determine. The others stay \
+as they were, and their sources say whose they are. Without reads of lines that the device wrote, the root complex is fitted on \
+reads of host-warmed or cold lines, and what a core or memory adds to these stays as it was.
+A latency below zero or beyond ten times the most of the known servers is an error, and so are rows that determine no figure: \
+nothing is written then. Warnings go to standard error, to JSON, and as comments into the profile: figures that the data do not \
+determine though every server has them, figures at their bound, figures that have not settled, figures of links of another \
+generation (kept_gen in the profile, so that whatever uses it warns too).
+The residuals are of every row, most bandwidths among them, which nothing was fitted on.
 
---json prints one object: profile, devices, warnings where there are any, figures: [{figure, value_ps, rows, last_step_ns, shown_by, known_ps: [least, greatest]}], and residuals as `riser compare \
---json` has them.";
+--json prints one object: profile, devices, warnings where there are any, figures: [{figure, value_ps, determined, basis, reason, \
+rows, last_step_ns, shown_by, known_ps: [least, greatest]}], and residuals as `riser compare --json` has them.";
 
 /// Fit a host profile to results of a server
 #[derive(clap::Args)]
@@ -46,7 +50,8 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "PROFILE.toml")]
     output: PathBuf,
 
-    /// The host profile to begin with: one that ships. Default: that of the configuration, or else xeon-e5-2637v3
+    /// The host profile to begin with: one that ships. Default: that of the configuration, or else by the generation of the
+    /// results: xeon-e5-2637v3 (up to Gen3), xeon-gold-6342 (Gen4), xeon-platinum-8480 (Gen5)
     #[arg(long, value_name = "PROFILE")]
     like: Option<String>,
 
@@ -93,33 +98,38 @@ pub(crate) struct Args {
 
 pub(super) fn run(args: Args) -> Result<(), Failure> {
     let task = args.task();
-    let Prepared { inputs, like, mut profile, warnings } = task.prepare()?;
-    output::warn(&warnings);
+    let Prepared { inputs, like, mut profile, begun, warnings } = task.prepare()?;
     let mut outputs = Outputs::new(args.force);
     args.data.iter().for_each(|folder| outputs.reads(folder));
     let mut out = outputs.claim("-o", &args.output)?.open()?;
     let work = WorkFile::new().map_err(|e| Failure::Run(format!("a work copy of the profile: {e}")))?;
     let rule = Rule::quick();
     let bar = progress::spinner("{spinner} fitting, {elapsed}: {msg}");
-    let fitted = fit::fit(&inputs, &mut profile, &rule, work.path(), |f| {
-        bar.set_message(format!("{} {} ns", f.name(), f.value_ps as f64 / 1000.0));
+    let fitted = fit::fit(&inputs, &mut profile, begun, &rule, work.path(), |f| {
+        bar.set_message(format!("{} {} ns", f.parameter.name(), f.value_ps as f64 / 1000.0));
         bar.tick();
         Ok(())
     });
     bar.finish_and_clear();
-    let fitted = fitted.map_err(Failure::Run)?;
+    let fitted = fitted.map_err(|why| {
+        // They may be the cause.
+        output::warn(&warnings);
+        Failure::Run(why)
+    })?;
+    let warnings = task::warnings(&warnings, begun, &fitted);
+    output::warn(&warnings);
     if let Some(why) = fit::nothing_shown(&fitted) {
         return Err(Failure::Run(format!("{}: {why}", paths(&args.data))));
     }
-    profile.attribute(&provenance(&task, &inputs, &like), &fitted);
+    profile.attribute(&provenance(&task, &inputs, &like, &warnings), &fitted);
     out.write_all(profile.text().as_bytes()).map_err(|e| out.failed(&e))?;
     out.finish()?;
     let residuals = match args.no_residuals {
         true => None,
         false => Some(residuals(&args, &inputs, &rule, work.path())?),
     };
-    let told = Told { args: &args, inputs: &inputs, fitted: &fitted, residuals: residuals.as_ref() };
-    output::warn(&task::warnings(&fitted));
+    let residuals = residuals.as_ref();
+    let told = Told { args: &args, profile: &profile, inputs: &inputs, fitted: &fitted, warnings, residuals };
     if args.json { told.json() } else { told.print() }
 }
 
@@ -154,38 +164,57 @@ fn residuals(args: &Args, inputs: &[Input], rule: &Rule, profile: &Path) -> Resu
     compared.map_err(Failure::Run)
 }
 
-/// How sure a figure is that no row shows.
+/// How sure a figure is that the data do not determine.
 fn unseen(fitted: &Fitted) -> String {
     let ns = |ps: u64| ps as f64 / 1000.0;
-    match fit::known_range(fitted.parameter) {
-        Some((least, most)) => {
+    match (fitted.evidence, fit::known_range(fitted.parameter)) {
+        (Evidence::Absent, _) => "none: not in the profile".into(),
+        (_, Some((least, most))) => {
             format!("none: as it was; {:.1} to {:.1} on known servers", ns(least), ns(most))
         }
-        None => "none: as it was".into(),
+        (_, None) => "none: as it was".into(),
     }
+}
+
+/// The figures that the data determine, or those that they do not, in a line.
+fn names(fitted: &[Fitted], determined: bool) -> String {
+    let of = fitted.iter().filter(|f| f.evidence.determines() == determined).map(|f| f.parameter.name());
+    let names = of.collect::<Vec<_>>().join(", ");
+    if names.is_empty() { "none".into() } else { names }
 }
 
 /// What is told of a fit.
 struct Told<'a> {
     args: &'a Args,
+    profile: &'a Profile,
     inputs: &'a [Input],
     fitted: &'a [Fitted],
+    warnings: Vec<String>,
     residuals: Option<&'a Comparison>,
 }
 
 impl Told<'_> {
-    fn json(&self) -> Result<(), Failure> {
-        let profile = self.args.output.display().to_string();
-        output::json(&Report::new(profile, self.inputs, self.fitted, self.residuals))
+    fn json(self) -> Result<(), Failure> {
+        let path = self.args.output.display().to_string();
+        let figures = (self.fitted, self.warnings);
+        output::json(&Report::new(path, self.profile, self.inputs, figures, self.residuals))
     }
 
-    fn print(&self) -> Result<(), Failure> {
+    fn print(self) -> Result<(), Failure> {
         let row = |f: &Fitted| {
             let rows = if f.rows == 0 { unseen(f) } else { f.rows.to_string() };
             let value = format!("{:.1}", f.value_ps as f64 / 1000.0);
-            vec![f.name(), value, rows, format!("{:+.2}", f.last_step_ns), f.parameter.shown_by().to_owned()]
+            vec![
+                f.parameter.name(),
+                value,
+                rows,
+                format!("{:+.2}", f.last_step_ns),
+                f.parameter.shown_by().to_owned(),
+            ]
         };
         output::table(&["figure", "ns", "rows", "last step ns", "shown by"], self.fitted.iter().map(row))?;
+        output::text(&format!("\ndetermined by the data: {}", names(self.fitted, true)))?;
+        output::text(&format!("as before: {}", names(self.fitted, false)))?;
         if let Some(comparison) = self.residuals {
             output::text("")?;
             let row = |e: &bench::compare::ExperimentComparison| {

@@ -7,11 +7,12 @@ use super::json;
 use crate::error;
 use ::bench::ask::{self, Ask, AskError, Ended, RootCredits};
 use ::bench::compare::compare_folders;
-use ::bench::fit::task::{Prepared, Report, Task, provenance};
+use ::bench::fit::task::{self, Prepared, Report, Task, provenance};
 use ::bench::fit::{self, Fitted};
 use ::bench::results::sheet::{self, Entry};
 use ::bench::suite::Rule;
 use plug::MemoryKind;
+use plug::profile::Basis;
 use plug::transfers::Pattern;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -24,6 +25,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 struct Results<'a> {
     warnings: Vec<String>,
     interrupted: Option<&'a str>,
+    basis: Option<Basis>,
     tests: &'a [Entry],
 }
 
@@ -61,7 +63,8 @@ pub(crate) fn bench_of(
             Some(Ended::Interrupted(why)) => ("interrupted", Some(why)),
             Some(Ended::Failed(why)) => ("failed", Some(why)),
         };
-        let text = json(&Results { warnings, interrupted: why.as_deref(), tests: &entries })?;
+        let basis = entries.iter().map(|entry| entry.basis).max();
+        let text = json(&Results { warnings, interrupted: why.as_deref(), basis, tests: &entries })?;
         let csv = sheet::write(&entries).map_err(error::internal)?;
         Ok((text, csv, end(how, why, raised)))
     })
@@ -154,9 +157,13 @@ pub(crate) fn fit_of(
             let shown = fit::nothing_shown(&fitted);
             shown.map_or(Ok(()), |why| Err(error::lab(why)))?;
         }
-        let Prepared { inputs, like, mut profile, .. } = prepared;
-        profile.attribute(&provenance(&task, &inputs, &like), &fitted);
-        let report = |residuals| json(&Report::new(output.clone(), &inputs, &fitted, residuals));
+        let Prepared { inputs, like, mut profile, begun, warnings } = prepared;
+        let warnings = task::warnings(&warnings, begun, &fitted);
+        profile.attribute(&provenance(&task, &inputs, &like, &warnings), &fitted);
+        let report = |residuals| {
+            let figures = (&fitted[..], warnings.clone());
+            json(&Report::new(output.clone(), &profile, &inputs, figures, residuals))
+        };
         let Some(jobs) = residuals.filter(|_| raised.is_none()) else {
             let how = if raised.is_some() { "interrupted" } else { "done" };
             return Ok((profile.text().to_owned(), report(None)?, end(how, None, raised)));
@@ -189,8 +196,9 @@ fn fit_apart(
     far: &super::apart::Far,
 ) -> (Vec<Fitted>, Option<String>) {
     let mut so_far: Vec<Fitted> = Vec::new();
-    let fitted = fit::fit(&prepared.inputs, &mut prepared.profile, &Rule::quick(), work, |figure| {
-        far.tell(format!("{} {} ns", figure.name(), figure.value_ps as f64 / 1000.0), None);
+    let Prepared { inputs, profile, begun, .. } = prepared;
+    let fitted = fit::fit(inputs, profile, *begun, &Rule::quick(), work, |figure| {
+        far.tell(format!("{} {} ns", figure.parameter.name(), figure.value_ps as f64 / 1000.0), None);
         so_far.retain(|other| other.parameter != figure.parameter);
         so_far.push(figure.clone());
         go_on(cancel)

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Which figures of a server its measurements determine, and on which rows. Never simulates a row.
+
+use super::{Input, Parameter};
+
+/// What a figure of the profile rests on before any row is looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Begun {
+    /// The profile is that of the server itself, or stands for it: a figure that no row shows is known.
+    Own,
+    /// The profile is another server's: a figure that no row shows is not known.
+    Another,
+}
+
+/// On what a figure is fitted, or why it stays as it was.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Evidence {
+    /// Rows that show it alone.
+    Rows,
+    /// Rows that show it together with this figure, which stays as it was: the data have none that show it alone.
+    Together(Parameter),
+    /// None: no row shows it.
+    Missing,
+    /// None: the rows that show it show this figure too, which the data do not determine.
+    NotApart(Parameter),
+    /// None: the profile has no such figure.
+    Absent,
+}
+
+impl Evidence {
+    /// Whether the data determine the figure.
+    pub const fn determines(self) -> bool {
+        matches!(self, Evidence::Rows | Evidence::Together(_))
+    }
+
+    /// Why the figure stays as it was, or what it rests on beside its own rows; `None` for a figure with rows of its own.
+    pub fn reason(self, parameter: Parameter) -> Option<String> {
+        let shown_by = parameter.shown_by();
+        match self {
+            Evidence::Rows => None,
+            Evidence::Together(with) => Some(format!(
+                "fitted on {}, for want of {shown_by}: {} stays as it was, and what it is off by is in this figure",
+                with.shown_by(),
+                with.name()
+            )),
+            Evidence::Missing => Some(format!("not determined, stays as it was: needs {shown_by}")),
+            Evidence::NotApart(from) => Some(format!(
+                "not determined, stays as it was: its rows do not tell it apart from {}, which needs {}",
+                from.name(),
+                from.shown_by()
+            )),
+            Evidence::Absent => {
+                Some("not determined: the profile that the fit begins with has no such figure".into())
+            }
+        }
+    }
+}
+
+/// The evidence for each of [`Parameter::ALL`], in its order. `has` says which figures the profile has.
+pub(super) fn of(
+    inputs: &[Input],
+    begun: Begun,
+    has: impl Fn(Parameter) -> bool,
+) -> Vec<(Parameter, Evidence)> {
+    let shown = |parameter| inputs.iter().any(|input| !input.rows_of(parameter).is_empty());
+    let mut all: Vec<(Parameter, Evidence)> = Vec::new();
+    for parameter in Parameter::ALL {
+        // Of two figures that are fitted together, the sum is known, which is all that others need.
+        let known = |other: &Parameter| {
+            let by = |(of, evidence): &(Parameter, Evidence)| {
+                of == other && evidence.determines() || *evidence == Evidence::Together(*other)
+            };
+            begun == Begun::Own || all.iter().any(by)
+        };
+        let taken = |(_, evidence): &(Parameter, Evidence)| *evidence == Evidence::Together(parameter);
+        let stand_in = parameter.stand_ins().iter().find(|other| begun == Begun::Another && shown(**other));
+        let evidence = match parameter.needs().iter().find(|other| !known(other)) {
+            _ if !has(parameter) => Evidence::Absent,
+            _ if !shown(parameter) => stand_in.map_or(Evidence::Missing, |with| Evidence::Together(*with)),
+            Some(unknown) => Evidence::NotApart(*unknown),
+            None => match all.iter().find(|of| taken(of)) {
+                Some((taker, _)) => Evidence::NotApart(*taker),
+                None => Evidence::Rows,
+            },
+        };
+        all.push((parameter, evidence));
+    }
+    all
+}
