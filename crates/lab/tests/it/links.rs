@@ -157,35 +157,32 @@ fn errors_are_those_counts_that_are_not_zero() {
     }
 }
 
-/// Rows: keys, and the two times of the warning. Of a link without credits, REPLAY_TIMER is three times the Ack latency.
+/// Rows: keys, and the two times of the warning in nanoseconds. Of a link without credits, REPLAY_TIMER is three times the Ack latency.
 #[test]
 fn a_replay_timer_shorter_than_the_round_trip_is_warned_of() {
+    // Gen2 x8 and 256 B: the Ack latency limit is 158 symbols of 2 ns; an Ack is one symbol on each lane.
+    let gen2 = "[link]\ngen = 2\nlanes = 8";
     let rows = [
-        ("", None),
-        ("[link]\npropagation_ps = 1_000_000", None),
-        ("[link]\nreplay_timer = \"rev3\"", None),
-        // Gen3 x8 and 256 B: 203 symbols of 1 ns; an Ack is one symbol on each lane.
-        ("[link]\nreplay_timer = \"rev3\"\npropagation_ps = 202_000", None),
+        (String::new(), None),
+        ("[link]\npropagation_ps = 1_000_000".to_owned(), None),
+        (format!("{gen2}\nreplay_timer = \"rev3\"\npropagation_ps = 315_000"), None),
+        (format!("{gen2}\nreplay_timer = \"rev3\"\npropagation_ps = 316_000"), Some((948, 950))),
+        (format!("{gen2}\nack_latency_symbols = 23_999\npropagation_ps = 1_000"), Some((48_000, 48_002))),
         (
-            "[link]\nreplay_timer = \"rev3\"\npropagation_ps = 203_000",
-            Some("609.000 ns is shorter than the round trip of 610.000 ns"),
+            format!("{gen2}\nflow_control = \"none\"\nack_latency_symbols = 100\npropagation_ps = 199_000"),
+            None,
         ),
         (
-            "[link]\nack_latency_symbols = 23_999\npropagation_ps = 1_000",
-            Some("24000.000 ns is shorter than the round trip of 24002.000 ns"),
-        ),
-        ("[link]\nflow_control = \"none\"\nack_latency_symbols = 100\npropagation_ps = 99_000", None),
-        (
-            "[link]\nflow_control = \"none\"\nack_latency_symbols = 100\npropagation_ps = 100_000",
-            Some("300.000 ns is shorter than the round trip of 301.000 ns"),
+            format!("{gen2}\nflow_control = \"none\"\nack_latency_symbols = 100\npropagation_ps = 200_000"),
+            Some((600, 602)),
         ),
     ];
     for (keys, expected) in rows {
-        let assembly = build(&file(keys)).unwrap();
-        let expected = expected.map(|times| {
+        let assembly = build(&file(&keys)).unwrap();
+        let expected = expected.map(|(timer, trip)| {
             format!(
-                "link of `card`: REPLAY_TIMER of {times} (both ways, Ack latency limit and Ack): TLPs that have arrived are sent \
-                 again (PCIe 5.0 §3.6.2.1)"
+                "link of `card`: REPLAY_TIMER of {timer}.000 ns is shorter than the round trip of {trip}.000 ns (both ways, \
+                 Ack latency limit and Ack): TLPs that have arrived are sent again (PCIe 5.0 §3.6.2.1)"
             )
         });
         assert_eq!(assembly.warnings(), Vec::from_iter(expected), "{keys}");

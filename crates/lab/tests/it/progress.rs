@@ -112,7 +112,7 @@ const DEVICES: [&str; 4] = [
     "device = 'disk'\n[slot.disk]\nsectors = 4\nwrites = 'non-posted'\nrequest_bytes = 128\naccess_latency_ns = 100\n",
     "device = 'disk'\n[slot.disk]\nsectors = 4\nwrites = 'posted'\nrequest_bytes = 64\naccess_latency_ns = 100\n",
     "device = 'pcie-bench'\n[slot.pcie-bench]\ntest = 'BW_RDWR'\nsize_bytes = 300\ntransfers = 60\nwarm_up = 0\n",
-    "device = 'dma-engine'\n[slot.dma-engine]\ntransfers = 3\nsize_bytes = 2048\nring_entries = 8\n",
+    "device = 'dma-engine'\n[slot.dma-engine]\nvfs = 0\ntransfers = 3\nsize_bytes = 2048\nring_entries = 8\n",
 ];
 
 fn cases() -> ProptestConfig {
