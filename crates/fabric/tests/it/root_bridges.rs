@@ -577,7 +577,8 @@ fn what_exceeds_the_credits_overflows() {
             }
             cpu.sleep(Duration::from_us(300)).await;
             assert_eq!(aer(&cpu, 0, aer::UNCORRECTABLE_STATUS).await >> 17 & 1, 1);
-            assert_eq!(aer(&cpu, 0, aer::ROOT_STATUS).await & 0x7c, expected & 0x7c);
+            // How many writes overflow is not of interest: bit 3, more than one error, may be set.
+            assert_eq!(aer(&cpu, 0, aer::ROOT_STATUS).await & 0x74, expected & 0x74);
             Ok(())
         });
     }

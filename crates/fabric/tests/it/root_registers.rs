@@ -359,7 +359,7 @@ fn ecrc_is_generated_where_enabled() {
             cpu.write_u32(window(0), 1).await.unwrap();
             assert!(cpu.read(window(0), 1024).await.is_err(), "a completion that does not fit");
             cpu.send_message(below(0), OutMessage::new(MessageRouting::Local, 0x7f)).await;
-            cpu.sleep_until(Time::ZERO + Duration::from_us(60)).await;
+            cpu.sleep(Duration::from_us(60)).await;
             Ok(())
         });
         let own = rig.ends[0].received();

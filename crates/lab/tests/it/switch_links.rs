@@ -9,6 +9,7 @@ use tlp::Duration;
 #[test]
 fn a_link_below_a_switch_retrains_at_the_target_link_speed() {
     run(&[], |lab| async move {
+        lab.cpu.sleep_until(GO).await;
         let (control, control_2) = (lab.pcie(DOWN_A, 4), lab.pcie(DOWN_A, 12));
         for (target, speed) in [(1, 1), (2, 2), (3, 3), (5, 3)] {
             lab.write(DOWN_A, control_2, 0b0001, target).await;

@@ -500,6 +500,7 @@ fn each_error_of_one_shows_in_its_status() {
         let op = AtomicOp::FetchAdd;
         let body = AtomicRequest { op, operand, requester: HOST, tag, address: VF_BASE };
         vfs.bench.handle(Tlp::new(Repr::new(Body::Atomic(body)), Data::Counted(4)));
+        assert!(vfs.bench.poll(Class::Completion).is_some());
     };
     // Event; uncorrectable, correctable, Device Status.
     let rows = [
