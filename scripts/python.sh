@@ -1,13 +1,18 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # Runs a Python program with the wheels that it needs, which are put into target/python once: those of registers/requirements.txt, or of
-# the file behind --with. Exit status 77: they cannot be had.
+# the file behind --with. A folder behind --path has further packages. Exit status 77: they cannot be had.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 wanted=registers/requirements.txt
 if [ "${1:-}" = --with ]; then
     wanted=$2
+    shift 2
+fi
+path=
+if [ "${1:-}" = --path ]; then
+    path=$2
     shift 2
 fi
 # Other packages and places of the user's are none of its.
@@ -21,4 +26,5 @@ if [ "$(cat "$venv/installed" 2>/dev/null)" != "$state" ]; then
     "$venv/bin/pip" install --quiet --disable-pip-version-check --requirement "$wanted" || exit 77
     echo "$state" >"$venv/installed"
 fi
+[ -z "$path" ] || export PYTHONPATH=$path
 PATH="$PWD/$venv/bin:$PATH" exec "$venv/bin/python" "$@"

@@ -63,8 +63,10 @@ impl Tool {
 
 /// Returns the lines of a failed program's output that name an error, else its last lines, else its exit status. Never empty.
 pub(crate) fn reason(said: &str, status: ExitStatus) -> String {
-    // Verilator ends with its whole command line where it was killed or not found.
-    let is_reason = |line: &&str| !line.trim().is_empty() && !line.contains("%Error: Command Failed");
+    // Verilator ends with its whole command line where it was killed or not found, and make with the rule that failed.
+    let no_reason = ["%Error: Command Failed", ": *** ["];
+    let is_reason =
+        |line: &&str| !line.trim().is_empty() && !no_reason.iter().any(|text| line.contains(text));
     let lines: Vec<&str> = said.lines().filter(is_reason).collect();
     let is_error = |line: &&str| line.contains("rror") || line.contains("cannot find");
     let errors: Vec<&str> = lines.iter().copied().filter(is_error).take(MAX_LINES).collect();
@@ -101,7 +103,7 @@ mod tests {
         let failed = ExitStatus::from_raw(1 << 8);
         for (said, reason_of_it) in [
             ("a.cpp:1: error: x\nmore\nld: cannot find -lz\n", "a.cpp:1: error: x\nld: cannot find -lz"),
-            ("a.cpp:1: Fehler: x\n\n", "a.cpp:1: Fehler: x"),
+            ("a.cpp:1: Fehler: x\nmake: *** [/x.mk:239: x.o] Error 1\n", "a.cpp:1: Fehler: x"),
             (
                 "sh: 1: /none/verilator_bin: not found\n%Error: Command Failed x\n",
                 "sh: 1: /none/verilator_bin: not found",

@@ -126,22 +126,23 @@ fn latencies_are_left_out_where_asked() {
     assert!(!text.contains("How long transactions took"), "{text}");
 }
 
-/// Writes of a Traffic Class that is on no channel: counted, named by the link's line, and by none where nothing is wrong.
+/// An Ack of a TLP that was never sent: counted, and named by the line of its link. A run without errors names none.
 #[test]
 fn errors_are_named() {
-    let text = "version = 1\n[[slot]]\nname = \"card\"\ndevice = \"traffic\"\n[slot.link]\nvc = [{ id = 0, tcs = [0] }]\n\
-                [[slot.traffic.flow]]\nname = \"w\"\nkind = \"write\"\ntc = 3\ncount = 10\n";
-    let path = write("unmapped.toml", text);
+    let good = "version = 1\n[[slot]]\nname = \"card\"\ndevice = \"traffic\"\n\
+                [[slot.traffic.flow]]\nname = \"w\"\nkind = \"write\"\ncount = 10\n";
+    let fault = "[[fault]]\nslot = \"card\"\ndirection = \"downstream\"\nframes = \"ack\"\nnth = 1\n\
+                 action = \"shift-sequence\"\nsequence_ahead = 100\n";
+    let path = write("strange-ack.toml", &format!("{good}{fault}"));
     let shown = riser_ok(&["run", &path]);
     let lines: Vec<&str> = shown.lines().filter(|l| l.starts_with("errors, ")).collect();
-    assert_eq!(lines, ["errors, card: upstream unmapped_tcs 10"]);
-    let up = &json(&["run", "--json", &path])["links"][0]["directions"][1];
-    assert_eq!(up["unmapped_tcs"], 10, "{up}");
-    for key in ["receiver_overflows", "data_link_protocol_errors", "undetected_errors"] {
-        assert_eq!(up[key], 0, "{key} of {up}");
+    assert_eq!(lines, ["errors, card: downstream data_link_protocol_errors 1"]);
+    let down = &json(&["run", "--json", &path])["links"][0]["directions"][0];
+    assert_eq!(down["data_link_protocol_errors"], 1, "{down}");
+    for key in ["receiver_overflows", "unmapped_tcs", "undetected_errors"] {
+        assert_eq!(down[key], 0, "{key} of {down}");
     }
-    let good = write("mapped.toml", &text.replace("tc = 3", "tc = 0"));
-    assert!(!riser_ok(&["run", &good]).contains("errors"));
+    assert!(!riser_ok(&["run", &write("no-errors.toml", good)]).contains("errors"));
 }
 
 /// Credits for two writes against room for all: what a round trip moves.

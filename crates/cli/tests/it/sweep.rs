@@ -198,7 +198,7 @@ fn what_is_wrong_is_told() {
         (
             SWEEP.replace("'simulated_ns'", "'simulated'"),
             1,
-            "riser: point 0: metric `ns`: no `simulated` in the report: there are cpu_seconds, devices, events, ",
+            "riser: point 0: metric `ns`: no `simulated` in the report: there are basis, cpu_seconds, devices, events, ",
         ),
         (
             SWEEP.replace("link.gen", "link.generation"),

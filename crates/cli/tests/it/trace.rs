@@ -422,12 +422,12 @@ fn a_name_is_no_command_to_a_terminal() {
     let named = path.to_str().unwrap();
     riser_ok(&["run", lab, "--capture", named, "--force", "--json"]);
     let mut capture = fs::read(&path).unwrap();
-    let at: Vec<usize> = (0..capture.len() - 4).filter(|&at| &capture[at..at + 5] == b"link0").collect();
+    let at: Vec<usize> = (0..capture.len() - 3).filter(|&at| &capture[at..at + 4] == b"nic,").collect();
     assert!(!at.is_empty());
     at.into_iter().for_each(|at| capture[at + 1] = 0x1b);
     fs::write(&path, capture).unwrap();
     let shown = riser(&["trace", named]).stdout;
-    assert!(shown.contains("l\u{fffd}nk0") && !shown.contains('\u{1b}'));
+    assert!(shown.contains("n\u{fffd}c:") && !shown.contains('\u{1b}'));
 }
 
 /// A healthy tree: bus probes are no errors in any view, and what passes switches counts once.

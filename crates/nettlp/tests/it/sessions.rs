@@ -433,5 +433,6 @@ fn a_peer_with_many_idle_sessions_locks_nobody_out() {
     assert_eq!((idle.len(), refused), (16, 48));
     exchange(&mut open(other).unwrap(), 100);
     drop(idle);
-    assert_eq!(adapter.stop().refused, 48);
+    // A Hello that a busy machine answers late is sent, and refused, again.
+    assert!(adapter.stop().refused >= 48);
 }

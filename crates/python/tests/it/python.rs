@@ -48,10 +48,10 @@ const OF_BENCHES: &str = "crates/python/bench/requirements.txt";
 fn python(wheels: &str, args: &[&str]) {
     let root = root();
     let run = Command::new(root.join("scripts/python.sh"))
-        .args(["--with", wheels])
+        .args(["--with", wheels, "--path"])
+        .arg(package())
         .args(args)
         .current_dir(&root)
-        .env("PYTHONPATH", package())
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .status()
         .unwrap();
