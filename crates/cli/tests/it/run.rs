@@ -142,7 +142,7 @@ fn errors_are_named() {
     for key in ["receiver_overflows", "unmapped_tcs", "undetected_errors"] {
         assert_eq!(down[key], 0, "{key} of {down}");
     }
-    assert!(!riser_ok(&["run", &write("no-errors.toml", good)]).contains("errors"));
+    assert!(!riser_ok(&["run", &write("plain.toml", good)]).contains("errors"));
 }
 
 /// Credits for two writes against room for all: what a round trip moves.
