@@ -51,7 +51,8 @@ fn ns_per_event(mut fabric: Fabric, timers: u64) -> f64 {
 }
 
 fn main() {
-    let cases: [(&str, fn() -> Fabric); 2] = [("busy, 64 devices", busy), ("idle, 8 devices", idle)];
+    type Case = (&'static str, fn() -> Fabric);
+    let cases: [Case; 2] = [("busy, 64 devices", busy), ("idle, 8 devices", idle)];
     for (name, make) in cases {
         // In turns, so that a change of the machine's speed meets both.
         let rounds: Vec<[f64; 2]> = (0..5).map(|_| [0, TIMERS].map(|n| ns_per_event(make(), n))).collect();
