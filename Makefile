@@ -9,7 +9,7 @@ PREFIX ?= /usr/local
 .DEFAULT_GOAL := help
 # `make -j` would run tests before set-up ends.
 .NOTPARALLEL:
-.PHONY: help setup demo guest-demo rtl-demo test ci long check check-format deny advisories lint unit benches bench hops fuzz fmt doc reference libtlp registers device-header
+.PHONY: help setup demo guest-demo rtl-demo test wheels ci long check check-format deny advisories lint unit benches bench hops fuzz fmt doc reference libtlp registers device-header
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,7 +29,11 @@ rtl-demo: ## show a design for an FPGA in a slot, with its own Linux driver
 # Clippy is the compiler of riser's own crates here: it lints while it compiles. `make lint` would check all dependencies once more, which costs minutes.
 test: export RUSTC_WORKSPACE_WRAPPER = clippy-driver
 test: export CLIPPY_ARGS = -Dwarnings__CLIPPY_HACKERY__
-test: setup check-format deny unit benches ## all set-up, then every test; warnings are errors
+test: setup wheels check-format deny unit benches ## all set-up, then every test; warnings are errors
+
+# Tests of Python say that they are skipped where their wheels cannot be had.
+wheels:
+	-@scripts/python.sh --with crates/python/tests/requirements.txt -c ''
 
 ci: ## exactly what CI runs
 	.ci/run

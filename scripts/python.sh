@@ -22,6 +22,7 @@ venv=target/python/$(dirname "$wanted" | tr / -)
 # Packages are those of one version of Python.
 state=$(python3 --version && cat "$wanted") || exit 77
 if [ "$(cat "$venv/installed" 2>/dev/null)" != "$state" ]; then
+    echo "python.sh: installing the wheels of $wanted" >&2
     python3 -m venv --clear "$venv" || exit 77
     "$venv/bin/pip" install --quiet --disable-pip-version-check --requirement "$wanted" || exit 77
     echo "$state" >"$venv/installed"

