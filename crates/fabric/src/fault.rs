@@ -142,6 +142,19 @@ pub struct FaultLimit {
     pub duration: Option<Duration>,
 }
 
+impl FaultRule {
+    /// The `nth` matching frame alone suffers `action`, always; the rule never ends.
+    pub fn new(
+        link: LinkId,
+        direction: Direction,
+        kind: FrameKind,
+        nth: u64,
+        action: FaultAction,
+    ) -> FaultRule {
+        FaultRule { link, direction, kind, nth, every: 0, chance: None, action, limit: FaultLimit::default() }
+    }
+}
+
 impl FrameKind {
     fn matches(self, frame: Frame<&Tlp>) -> bool {
         match (self, frame) {

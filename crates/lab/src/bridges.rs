@@ -209,10 +209,11 @@ pub(crate) fn all_links(lab: &Lab, tree: &Tree) -> Vec<LinkConfig> {
 }
 
 /// Max_Payload_Size on the path of each slot, as enumeration sets it ([`MpsPolicy::Path`](host::firmware::MpsPolicy)): the
-/// least of all links below its root port, and 128 B where a slot of a switch there is hot-plug capable.
-pub(crate) fn path_mps(lab: &Lab, tree: &Tree) -> Vec<Mps> {
+/// least of all links below its root port, and 128 B where a slot of a switch there is hot-plug capable. `links` are
+/// [all](all_links).
+pub(crate) fn path_mps(tree: &Tree, links: &[LinkConfig]) -> Vec<Mps> {
     let mut least: BTreeMap<usize, Mps> = BTreeMap::new();
-    for (n, link) in all_links(lab, tree).iter().enumerate() {
+    for (n, link) in links.iter().enumerate() {
         let own = if tree.hot_plug[n] && !tree.is_at_root(n) {
             Mps::default()
         } else {
@@ -221,5 +222,5 @@ pub(crate) fn path_mps(lab: &Lab, tree: &Tree) -> Vec<Mps> {
         let of_port = least.entry(tree.root_link(n)).or_insert(own);
         *of_port = own.min(*of_port);
     }
-    (0..lab.slot.len()).map(|n| least.get(&tree.root_link(n)).copied().unwrap_or_default()).collect()
+    (0..tree.slots.len()).map(|n| least.get(&tree.root_link(n)).copied().unwrap_or_default()).collect()
 }

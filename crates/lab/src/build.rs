@@ -115,9 +115,9 @@ pub(crate) fn build_program(
     let mut seats: Vec<Seat> = Vec::new();
     let (mut places, journal) = (Vec::new(), Journal::default());
     let tree = Tree::of(lab).map_err(|e| e.message)?;
-    let mut sites = Sites::new(file, &payloads, &memory, host.completion_timeout, &tree, native);
-    let mut warnings: Vec<String> = profile::extrapolation::of_host(file).into_iter().collect();
     let links = bridges::all_links(lab, &tree);
+    let mut sites = Sites::new(file, &payloads, &memory, host.completion_timeout, &tree, &links, native);
+    let mut warnings: Vec<String> = profile::extrapolation::of_host(file).into_iter().collect();
     warnings.extend(lab.hanging().zip(&links).filter_map(|(h, link)| replays_early(h.name.get_ref(), link)));
     let (paths, ids) = (tree.slot_paths(), tree.slot_ids());
     for (n, slot) in lab.slot.iter().enumerate() {
@@ -270,17 +270,17 @@ fn end(lab: &Lab, slot: &Slot, end: End, payloads: &PayloadPool) -> Result<Box<d
         End::Function(end) => *end,
     };
     let name = slot.name.get_ref();
-    let limits = EndpointLimits { lenient_completions: lab.lenient_completions, ..limits(slot) };
-    endpoint(name, limits, function, payloads).map_err(|e| format!("slot `{name}`: {e}"))
+    endpoint(name, limits(lab, slot), function, payloads).map_err(|e| format!("slot `{name}`: {e}"))
 }
 
 /// The limits of the slot's endpoint.
-pub(crate) fn limits(slot: &Slot) -> EndpointLimits {
+pub(crate) fn limits(lab: &Lab, slot: &Slot) -> EndpointLimits {
     let tags_per = match slot.tags_per {
         schema::TagsPer::Function => TagsPer::Function,
         schema::TagsPer::Endpoint => TagsPer::Endpoint,
     };
-    let mut limits = EndpointLimits { tags_per, ..EndpointLimits::default() };
+    let lenient_completions = lab.lenient_completions;
+    let mut limits = EndpointLimits { tags_per, lenient_completions, ..EndpointLimits::default() };
     if let Some(tags) = &slot.tags {
         limits.max_outstanding_reads = *tags.get_ref();
     }
@@ -475,20 +475,15 @@ impl Assembly {
         }
     }
 
-    /// The weakest basis of what the report says: of its transactions and devices, or of what devices could ask of the host.
-    /// Interrupts are left out: no profile has measured them.
+    /// Returns the weakest basis of the report's transactions and devices. Without transactions, that of the host's latencies
+    /// counts. Interrupts do not count: no profile has measured them.
     fn basis(&self, links: &[LinkReport]) -> Basis {
         let kinds = links.iter().flat_map(|link| &link.transactions);
         let of_kinds = kinds.filter(|t| t.kind != TransactionKind::Interrupt.name()).map(|t| t.basis);
-        let of_host = [Aspect::ReadLatency, Aspect::WriteLatency].map(|aspect| self.host_basis.get(aspect));
-        let of_devices = self.slots.iter().filter_map(|slot| slot.basis);
-        of_kinds
-            .max()
-            .or(of_host.into_iter().max())
-            .into_iter()
-            .chain(of_devices)
-            .max()
-            .unwrap_or(Basis::Assumed)
+        let [read, write] =
+            [Aspect::ReadLatency, Aspect::WriteLatency].map(|aspect| self.host_basis.get(aspect));
+        let of_host = of_kinds.max().unwrap_or(read.max(write));
+        self.slots.iter().filter_map(|slot| slot.basis).fold(of_host, Basis::max)
     }
 
     fn device_report(&self, n: usize, slot: &SlotInfo) -> DeviceReport {

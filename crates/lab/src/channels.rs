@@ -6,7 +6,7 @@ use crate::link_schema::{Arbitration, VirtualChannel};
 use crate::links;
 use crate::schema::{Credits, Lab, Link};
 use crate::tree::Tree;
-use fabric::{LinkChange, LinkEvent, LinkId};
+use fabric::{LinkChange, LinkConfig, LinkEvent, LinkId};
 use link::{CreditLimit, PhaseTable, VcArbitration, VcScheme};
 use std::collections::BTreeMap;
 use tlp::{Duration, TcSet, TcVcMap, Time, TrafficClass, Vc};
@@ -100,12 +100,12 @@ pub(crate) fn buffers(
     (others, first)
 }
 
-/// The Traffic Classes that each link on the path of a slot maps to a virtual channel.
-pub(crate) fn path_tcs(lab: &Lab, tree: &Tree) -> Vec<TcSet> {
-    let mapped: Vec<TcSet> =
-        lab.hanging().map(|own| links::config(&lab.link, own.link).root.tc_vc.mapped()).collect();
-    let on_path = |slot| tree.way_up(slot).fold(TcSet::ALL, |all, link| all.and(mapped[link]));
-    (0..lab.slot.len()).map(on_path).collect()
+/// The Traffic Classes that each link on the path of a slot maps to a virtual channel. `links` are
+/// [all](crate::bridges::all_links).
+pub(crate) fn path_tcs(tree: &Tree, links: &[LinkConfig]) -> Vec<TcSet> {
+    let mapped = |link: usize| links[link].root.tc_vc.mapped();
+    let on_path = |slot| tree.way_up(slot).fold(TcSet::ALL, |all, link| all.and(mapped(link)));
+    (0..tree.slots.len()).map(on_path).collect()
 }
 
 /// The changes of links of `lab`; reading the lab has refused those of unknown slots.

@@ -6,6 +6,7 @@ use crate::schema::{Lab, Slot};
 use crate::tree::Tree;
 use crate::{bridges, build, channels, links};
 use config::PcieLayout;
+use fabric::LinkConfig;
 use host::memory::HostMemory;
 use plug::file::Schema;
 use plug::site::{Common, NativeCode};
@@ -44,15 +45,17 @@ const fn raw_vector(n: usize) -> u16 {
 }
 
 impl<'a> Sites<'a> {
+    /// `links` are those of all slots and then of all switches ([`bridges::all_links`]).
     pub(crate) fn new(
         file: &'a LabFile,
         payloads: &'a PayloadPool,
         memory: &'a HostMemory,
         completion_timeout: Duration,
         tree: &Tree,
+        links: &[LinkConfig],
         native: NativeCode,
     ) -> Sites<'a> {
-        let (path_mps, path_tcs) = (bridges::path_mps(&file.lab, tree), channels::path_tcs(&file.lab, tree));
+        let (path_mps, path_tcs) = (bridges::path_mps(tree, links), channels::path_tcs(tree, links));
         let (ids, common) = (tree.slot_ids(), Common::default());
         Sites { file, payloads, memory, completion_timeout, common, native, path_mps, path_tcs, ids }
     }
@@ -63,7 +66,7 @@ impl<'a> Sites<'a> {
     /// What its model says of its settings.
     pub(crate) fn plug(&mut self, n: usize, slot: &Slot) -> Result<Plugged, Fault> {
         let lab = &self.file.lab;
-        let tags = build::limits(slot).max_outstanding_reads;
+        let tags = build::limits(lab, slot).max_outstanding_reads;
         let link = links::config(&lab.link, &slot.link);
         let mrrs = links::merge(&lab.link, &slot.link).mrrs_bytes.map_or_else(Mrrs::default, |m| m.0);
         let plan = slot.plan.as_ref();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reads a lab file and checks what its types alone cannot: everything wrong is found before anything runs, and told at once.
 
-use crate::bridges::LONGEST_NON_POSTED;
+use crate::bridges::{LONGEST_NON_POSTED, all_links};
 use crate::build::host_memory;
 use crate::links::LinkFault;
 use crate::models::{self, Sites};
@@ -292,7 +292,8 @@ fn check_devices(place: &Place<'_>, file: &LabFile) -> Vec<Wrong> {
     };
     let payloads = PayloadPool::new();
     let Ok(tree) = Tree::of(lab) else { return Vec::new() };
-    let mut sites = Sites::new(file, &payloads, &memory, Duration::MAX, &tree, NativeCode::NotLoaded);
+    let links = all_links(lab, &tree);
+    let mut sites = Sites::new(file, &payloads, &memory, Duration::MAX, &tree, &links, NativeCode::NotLoaded);
     let mut errors = Vec::new();
     for (n, own) in lab.hanging().enumerate() {
         let below = match lab.slot.get(n).map(|slot| (slot, sites.plug(n, slot))) {

@@ -71,7 +71,7 @@ impl Basis {
         }
     }
 
-    /// The bases of several figures in words: one if all have the same, or else that of each.
+    /// Names the bases of several figures: one name if all have the same basis, otherwise each basis with its figures.
     #[must_use]
     pub fn in_words(bases: &[(&str, Basis)]) -> String {
         let mut names: BTreeMap<Basis, Vec<&str>> = BTreeMap::new();
@@ -243,28 +243,38 @@ impl Shelf {
         lines.into_iter().flatten().reduce(|own, kept| format!("{own}; {kept}"))
     }
 
-    /// How the figures at `places`, each a table (or none) and a key, of the profile `name` are known: as the weakest of those
-    /// that it has. `None` if it has none of them, or there is no such profile.
-    pub fn basis(&self, name: &str, folder: &Folder, places: &[(&str, &str)]) -> Option<Basis> {
-        let (_, all) = self.made(name, folder, |_, text| bases(text).map(Arc::new)).ok()?;
-        places.iter().filter_map(|&(table, key)| all.get(&(table.to_owned(), key.to_owned())).copied()).max()
+    /// The bases of the figures of the profile `name`; `None` if there is no such profile.
+    pub fn bases(&self, name: &str, folder: &Folder) -> Option<Bases> {
+        self.made(name, folder, |_, text| Bases::of(text)).ok().map(|(_, bases)| bases)
     }
 }
 
-/// How each figure of a profile is known, by table (or "") and key.
-fn bases(text: &str) -> Result<BTreeMap<(String, String), Basis>, String> {
-    let profile: toml::Table = text.parse().map_err(|e: toml::de::Error| e.to_string())?;
-    let mut all = BTreeMap::new();
-    let mut add = |table: &str, of: &toml::Table| {
-        for (key, figure) in of {
-            if let Some(source) = figure.get("source").and_then(toml::Value::as_str) {
-                all.insert((table.to_owned(), key.clone()), Basis::of_source(source));
+/// The basis of each figure of a profile. Clones share it.
+#[derive(Clone)]
+pub struct Bases(Arc<BTreeMap<(String, String), Basis>>);
+
+impl Bases {
+    fn of(text: &str) -> Result<Bases, String> {
+        let profile: toml::Table = text.parse().map_err(|e: toml::de::Error| e.to_string())?;
+        let mut all = BTreeMap::new();
+        let mut add = |table: &str, of: &toml::Table| {
+            for (key, figure) in of {
+                if let Some(source) = figure.get("source").and_then(toml::Value::as_str) {
+                    all.insert((table.to_owned(), key.clone()), Basis::of_source(source));
+                }
             }
-        }
-    };
-    add("", &profile);
-    profile.iter().for_each(|(name, of)| of.as_table().into_iter().for_each(|of| add(name, of)));
-    Ok(all)
+        };
+        add("", &profile);
+        profile.iter().for_each(|(name, of)| of.as_table().into_iter().for_each(|of| add(name, of)));
+        Ok(Bases(Arc::new(all)))
+    }
+
+    /// Returns the weakest basis of the figures at `places`, each a table (or "") and a key. `None` if the profile has none of
+    /// these figures.
+    pub fn weakest(&self, places: &[(&str, &str)]) -> Option<Basis> {
+        let of = |&(table, key): &(&str, &str)| self.0.get(&(table.to_owned(), key.to_owned())).copied();
+        places.iter().filter_map(of).max()
+    }
 }
 
 fn read_text(folder: &Folder, name: &str) -> io::Result<String> {

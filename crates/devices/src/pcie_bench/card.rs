@@ -107,8 +107,8 @@ pub struct DeviceFile {
     pub channel_read_128_bytes_ps: Option<Figure<Picoseconds>>,
 }
 
-/// How the figures of the card's profile `name` are known that a test by `path` rests on: as the weakest of them. `None` if the
-/// card costs nothing there.
+/// Returns the weakest basis of those figures of the card's profile `name` that a test by `path` depends on. `None` if the card
+/// costs nothing there.
 pub fn card_basis(name: &str, folder: &Folder, test: Test, path: CardPath) -> Option<Basis> {
     let keys = match (test, path) {
         (Test::LatRd | Test::LatWrRd, CardPath::Command) => COMMAND.to_vec(),
@@ -118,7 +118,7 @@ pub fn card_basis(name: &str, folder: &Folder, test: Test, path: CardPath) -> Op
         (Test::BwRdWr, _) => [READ_RATE, WRITE_RATE].concat(),
     };
     let places: Vec<_> = keys.into_iter().map(|key| ("", key)).collect();
-    CARDS.basis(name, folder, &places)
+    CARDS.bases(name, folder)?.weakest(&places)
 }
 
 /// Figures that a latency by the command interface rests on.

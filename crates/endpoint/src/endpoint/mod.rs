@@ -272,6 +272,12 @@ impl Endpoint {
         if self.front.shared.ready().contains(Ready::output(class)) {
             return self.next_in_turn(now, class, room);
         }
+        self.next_of_devices(now, class, room)
+    }
+
+    /// The next TLP of `class` that a device has given.
+    #[inline(always)]
+    fn next_of_devices(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
         if self.agenda.is_none() {
             return self.poll_function(now, class, room, 0);
         }
@@ -283,10 +289,7 @@ impl Endpoint {
     fn next_in_turn(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
         let goes_first = self.front.goes_first(class);
         let first = if goes_first { self.front.next_own(now, class, room) } else { None };
-        let tlp = first.or_else(|| match self.agenda {
-            None => self.poll_function(now, class, room, 0),
-            Some(_) => self.next_of_functions(now, class, room),
-        });
+        let tlp = first.or_else(|| self.next_of_devices(now, class, room));
         if goes_first { tlp } else { tlp.or_else(|| self.front.next_own(now, class, room)) }
     }
 

@@ -52,16 +52,7 @@ fn copy(rate: Rate, rules: &[FaultRule]) -> (Fabric, Ended) {
 }
 
 fn rule(direction: Direction, kind: FrameKind, nth: u64, action: FaultAction) -> FaultRule {
-    FaultRule {
-        link: LinkId(0),
-        direction,
-        kind,
-        nth,
-        every: 0,
-        chance: None,
-        action,
-        limit: Default::default(),
-    }
+    FaultRule::new(LinkId(0), direction, kind, nth, action)
 }
 
 fn of_type(ty: TlpType) -> FrameKind {

@@ -9,9 +9,7 @@ use device::io::Request;
 use device::{DmaError, Io};
 use endpoint::EndpointLimits;
 use link::Counters;
-use riser_fabric::{
-    Direction, Fabric, FaultAction, FaultRule, FrameKind, Limits, LinkId, PortId, Side, Stop,
-};
+use riser_fabric::{Direction, Fabric, FaultAction, FrameKind, Limits, LinkId, PortId, Side, Stop};
 use tlp::{Class, Duration, Rate, Time};
 
 const LEN: u32 = 4096;
@@ -21,16 +19,7 @@ fn copy(rules: &[(Direction, FrameKind, u64, u64, FaultAction)]) -> (Fabric, Tol
     let mut system = System::new();
     system.memory.write(0x4000, &bytes(9, LEN.into())).unwrap();
     for &(direction, kind, nth, every, action) in rules {
-        system.faults.push(FaultRule {
-            link: LinkId(0),
-            direction,
-            kind,
-            nth,
-            every,
-            chance: None,
-            action,
-            limit: Default::default(),
-        });
+        system = system.fault(direction, kind, nth, every, action);
     }
     let ended = Told::new();
     let told = ended.clone();

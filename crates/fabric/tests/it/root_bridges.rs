@@ -6,8 +6,8 @@ use crate::root_rig::*;
 use config::ext::{aer, dpc};
 use host::{Cpu, HostError};
 use riser_fabric::{
-    Alteration, Direction, Fabric, FaultAction, FaultLimit, FaultRule, FrameKind, InternalError, LinkChange,
-    LinkConfig, LinkEvent, LinkId,
+    Alteration, Direction, Fabric, FaultAction, FaultRule, FrameKind, InternalError, LinkChange, LinkConfig,
+    LinkEvent, LinkId,
 };
 use tlp::*;
 
@@ -184,29 +184,27 @@ fn own_errors_have_their_enables() {
 /// from below sets, and ones clear.
 #[test]
 fn events_of_both_statuses_are_set_and_cleared() {
-    let closed = || poisoned(mwr(below(0), window(1), 4));
-    type Row = (&'static str, fn() -> Tlp, u16, u32);
-    let rows: [Row; 3] = [
-        ("poisoned", || poisoned(mwr(below(0), 0x1000, 4)), SECONDARY_STATUS, 1 << 31),
-        ("ERR_NONFATAL", || error(below(0), 0x31), SECONDARY_STATUS, 1 << 30),
-        ("a read of a foreign function", || mrd(bdf(0x30, 0, 0), window(1), 4), SECONDARY_STATUS, 1 << 27),
+    let rows = [
+        ("poisoned", poisoned(mwr(below(0), 0x1000, 4)), 1 << 31),
+        ("ERR_NONFATAL", error(below(0), 0x31), 1 << 30),
+        ("a read of a foreign function", mrd(bdf(0x30, 0, 0), window(1), 4), 1 << 27),
     ];
-    for (what, tlp, register, bit) in rows {
+    for (what, tlp, bit) in rows {
         let rig = Rig::new();
-        rig.ends[0].send(50_000, tlp());
+        rig.ends[0].send(50_000, tlp);
         rig.run(move |cpu| async move {
             set_acs(&cpu, 0, 1 << 0).await;
             cpu.sleep_until(Time::ZERO + Duration::from_us(60)).await;
-            let events = async |cpu: &Cpu| read(cpu, 0, register).await & 0xf900_0000;
+            let events = async |cpu: &Cpu| read(cpu, 0, SECONDARY_STATUS).await & 0xf900_0000;
             assert_eq!(events(&cpu).await, bit, "{what}");
-            write(&cpu, 0, register, 0xc, 0xf900_0000).await;
+            write(&cpu, 0, SECONDARY_STATUS, 0xc, 0xf900_0000).await;
             assert_eq!(events(&cpu).await, 0, "{what}: ones clear it");
             Ok(())
         });
     }
     // A poisoned request to a link that is down was received by that port from its primary side.
     let rig = Rig::new();
-    rig.ends[0].send(50_000, closed());
+    rig.ends[0].send(50_000, poisoned(mwr(below(0), window(1), 4)));
     rig.run(|cpu| async move {
         write(&cpu, 1, pcie(1, 4), 0x1, 1 << 4).await;
         cpu.sleep_until(Time::ZERO + Duration::from_us(60)).await;
@@ -235,10 +233,7 @@ fn interrupt_disable_takes_the_wire() {
     assert_eq!(fabric.root().wires(0), 0);
 }
 
-/// What comes at 50 us to the link of root port 0.
-type Comes = (LinkChange, &'static str);
-
-/// Runs `set_up` of registers, then has `change` happen, then runs `program`.
+/// Sets up the registers and runs `before`; then has `change` happen to the link of root port 0, at 50 us, and runs `program`.
 fn with_change(
     change: LinkChange,
     before: impl AsyncFnOnce(Cpu) + 'static,
@@ -264,12 +259,12 @@ fn with_change(
 fn each_event_of_a_slot_has_its_enable() {
     const HOT_PLUG_INTERRUPT: u32 = 1 << 5;
     const ALL: u32 = 0x1029;
-    let rows: [(Comes, u32, u32); 3] = [
-        ((LinkChange::PressAttention, "the attention button"), 1 << 0, 16),
-        ((LinkChange::Remove, "a card that goes"), 1 << 3, 19),
-        ((LinkChange::Cut, "the link"), 1 << 12, 24),
+    let rows = [
+        (LinkChange::PressAttention, "the attention button", 1 << 0, 16),
+        (LinkChange::Remove, "a card that goes", 1 << 3, 19),
+        (LinkChange::Cut, "the link", 1 << 12, 24),
     ];
-    for ((change, what), enable, bit) in rows {
+    for (change, what, enable, bit) in rows {
         for (control, interrupts) in [
             (enable | HOT_PLUG_INTERRUPT, true),
             (enable, false),
@@ -362,7 +357,8 @@ fn ecrc_is_checked_where_enabled() {
     }
 }
 
-/// An error that root port 0 finds.
+/// An error that a root port finds.
+#[derive(Clone)]
 struct Found {
     what: &'static str,
     /// Its register of status, and its bit there.
@@ -378,20 +374,13 @@ struct Found {
     fatal: bool,
 }
 
-fn fault(direction: Direction, kind: FrameKind, action: FaultAction) -> Vec<FaultRule> {
-    vec![FaultRule {
-        link: LinkId(0),
-        direction,
-        kind,
-        nth: 1,
-        every: 0,
-        limit: FaultLimit::default(),
-        chance: None,
-        action,
-    }]
+/// A fault of the `nth` frame of `kind` on the link of root port 0.
+fn fault(direction: Direction, kind: FrameKind, nth: u64, action: FaultAction) -> FaultRule {
+    FaultRule::new(LinkId(0), direction, kind, nth, action)
 }
 
-fn found(what: &'static str, status: u16, bit: u32, faults: Vec<FaultRule>) -> Found {
+fn found(what: &'static str, status: u16, bit: u32, faults: impl Into<Vec<FaultRule>>) -> Found {
+    let faults = faults.into();
     let fatal = status == aer::UNCORRECTABLE_STATUS;
     Found { what, status, bit, faults, tlp: None, registers: Vec::new(), at: 0, fatal }
 }
@@ -406,34 +395,29 @@ fn all_found() -> Vec<Found> {
     use Direction::{Downstream, Upstream};
     const CORRECTABLE: u16 = aer::CORRECTABLE_STATUS;
     const UNCORRECTABLE: u16 = aer::UNCORRECTABLE_STATUS;
-    let completion = || FrameKind::Class(Class::Completion);
+    let to_completion = |action| [fault(Upstream, FrameKind::Class(Class::Completion), 1, action)];
     let credits = |header| FaultAction::Alter(Alteration::Credits { header, data: 0 });
     let internal = FaultAction::InternalError;
     let prefix = Prefixes::new(&[Prefix::pasid(5, false, false)]).unwrap();
     let to_peer = mrd(below(0), window(1), 64);
     // The first one answers Set_Slot_Power_Limit, before registers are set up.
-    let second = |kind, action| vec![FaultRule { nth: 2, ..fault(Upstream, kind, action).remove(0) }];
-    let dropped = |times: u64| {
-        let drop = fault(Downstream, FrameKind::Class(Class::NonPosted), FaultAction::Drop);
-        (1..=times).map(|nth| FaultRule { nth, ..drop[0].clone() }).collect::<Vec<_>>()
+    let second = |kind, action| [fault(Upstream, kind, 2, action)];
+    let dropped = |times| {
+        let drop = |nth| fault(Downstream, FrameKind::Class(Class::NonPosted), nth, FaultAction::Drop);
+        (1..=times).map(drop).collect::<Vec<_>>()
     };
     vec![
-        found("Receiver Error", CORRECTABLE, 0, fault(Upstream, completion(), FaultAction::BreakFraming)),
-        found("Bad TLP", CORRECTABLE, 6, fault(Upstream, completion(), FaultAction::Corrupt)),
+        found("Receiver Error", CORRECTABLE, 0, to_completion(FaultAction::BreakFraming)),
+        found("Bad TLP", CORRECTABLE, 6, to_completion(FaultAction::Corrupt)),
         found("Bad DLLP", CORRECTABLE, 7, second(FrameKind::Ack, FaultAction::Corrupt)),
         found("Replay Timer Timeout", CORRECTABLE, 12, dropped(1)),
         found("REPLAY_NUM Rollover", CORRECTABLE, 8, dropped(4)),
-        found(
-            "Corrected Internal",
-            CORRECTABLE,
-            14,
-            fault(Upstream, completion(), internal(InternalError::Corrected)),
-        ),
+        found("Corrected Internal", CORRECTABLE, 14, to_completion(internal(InternalError::Corrected))),
         found(
             "Uncorrectable Internal",
             UNCORRECTABLE,
             22,
-            fault(Upstream, completion(), internal(InternalError::Uncorrectable)),
+            to_completion(internal(InternalError::Uncorrectable)),
         ),
         found(
             "Data Link Protocol",
@@ -442,12 +426,7 @@ fn all_found() -> Vec<Found> {
             second(FrameKind::Ack, FaultAction::Alter(Alteration::Sequence(100))),
         ),
         found("Flow Control Protocol", UNCORRECTABLE, 13, second(FrameKind::UpdateFc, credits(128))),
-        found(
-            "Surprise Down",
-            UNCORRECTABLE,
-            5,
-            fault(Upstream, completion(), FaultAction::Cut { restore_after: None }),
-        ),
+        found("Surprise Down", UNCORRECTABLE, 5, to_completion(FaultAction::Cut { restore_after: None })),
         // ACS Source Validation; AtomicOp Egress Blocking; End-End TLP Prefix Blocking; Poisoned TLP Egress Blocking.
         sent(
             "ACS Violation",
@@ -530,23 +509,23 @@ fn errors_are_masked_and_have_their_severity() {
     const COR: u32 = 0x01;
     const COR_AGAIN: u32 = 0x03;
     let (non_fatal, fatal) = (0x24, 0x54);
-    for n in 0..all_found().len() {
-        let error = || all_found().remove(n);
-        let Found { what, fatal: is_fatal, status, .. } = error();
+    for error in all_found() {
+        let Found { what, fatal: is_fatal, status, .. } = error;
+        let root_status = |masked, turned| root_status(error.clone(), masked, turned);
         if status == aer::CORRECTABLE_STATUS {
-            let plain = root_status(error(), false, false);
+            let plain = root_status(false, false);
             assert!([COR, COR_AGAIN].contains(&plain), "{what}: {plain:#x}");
-            assert_eq!(root_status(error(), true, false), 0, "{what}, masked");
+            assert_eq!(root_status(true, false), 0, "{what}, masked");
             continue;
         }
         let uncorrectable = |status: u32| status & !COR_AGAIN;
         // An advisory error that is not fatal is correctable.
-        let plain = root_status(error(), false, false);
+        let plain = root_status(false, false);
         let expected = if is_fatal { fatal } else { non_fatal };
         assert!(uncorrectable(plain) == expected || !is_fatal && plain == COR, "{what}: {plain:#x}");
-        assert_eq!(uncorrectable(root_status(error(), true, false)), 0, "{what}, masked");
+        assert_eq!(uncorrectable(root_status(true, false)), 0, "{what}, masked");
         let expected = if is_fatal { non_fatal } else { fatal };
-        assert_eq!(uncorrectable(root_status(error(), false, true)), expected, "{what}, the other severity");
+        assert_eq!(uncorrectable(root_status(false, true)), expected, "{what}, the other severity");
     }
 }
 
@@ -555,9 +534,8 @@ fn errors_are_masked_and_have_their_severity() {
 fn what_exceeds_the_credits_overflows() {
     for (masked, turned, expected) in [(false, false, 0x54), (true, false, 0), (false, true, 0x24)] {
         let credits = FaultAction::Alter(Alteration::Credits { header: 8, data: 100 });
-        let mut rule = fault(Direction::Downstream, FrameKind::UpdateFc, credits);
-        rule[0].every = 1;
-        let mut rig = Rig { faults: rule, ..Rig::new() };
+        let rule = fault(Direction::Downstream, FrameKind::UpdateFc, 1, credits);
+        let mut rig = Rig { faults: vec![FaultRule { every: 1, ..rule }], ..Rig::new() };
         rig.link = |mps| {
             let mut both = link(mps);
             both.root.rx_buffer[Class::Posted.index()] = link::CreditLimit::finite(2, 32);

@@ -100,16 +100,8 @@ fn leaf_0(kinds: &[Kind], count: usize) -> Vec<NodePlan> {
 #[test]
 fn headers_that_come_together_go_through_once() {
     for nth in [1, 5, 30] {
-        let fault = FaultRule {
-            link: LinkId(0),
-            direction: Direction::Upstream,
-            kind: FrameKind::Tlp,
-            nth,
-            every: 0,
-            chance: None,
-            action: FaultAction::Delay(Duration::from_us(1)),
-            limit: Default::default(),
-        };
+        let delay = FaultAction::Delay(Duration::from_us(1));
+        let fault = FaultRule::new(LinkId(0), Direction::Upstream, FrameKind::Tlp, nth, delay);
         let nodes = leaf_0(&[Kind::WritePeer(1), Kind::ReadPeer(1), Kind::WriteHost], 90);
         let case = Case::by_hand(pair(), nodes, vec![fault], Vec::new(), Trouble::Frames);
         let outcome = run(&case).unwrap();

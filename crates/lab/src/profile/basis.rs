@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How the figures of a host's profile are known that a result rests on. Never changes a figure.
+//! The basis of results: how the figures of the host's profile that they depend on are known. Never changes a figure.
 
 use super::HOSTS;
 use crate::schema::{Host, IommuPages};
@@ -7,7 +7,7 @@ use fabric::TransactionKind;
 use plug::file::Folder;
 use plug::profile::Basis;
 
-/// What a result says of a host, each of which rests on figures of its own.
+/// A property of a host that results show. Each depends on figures of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Aspect {
     /// How long a device's read takes.
@@ -51,10 +51,10 @@ const READ_RATE: [Place; 4] = [
 ];
 const WRITE_RATE: [Place; 2] = [("", "write_request_service_ps"), ("", "write_line_service_ps")];
 const INTERRUPT: [Place; 2] = [ROOT_COMPLEX, ("", "interrupt_latency_ps")];
-/// What the IOMMU adds, if it is on.
+/// Figures of the IOMMU, for labs in which it is on.
 const IOMMU: [Place; 3] =
     [("iommu", "hit_latency_ps"), ("iommu", "page_walk_latency_ps"), ("iommu", "walkers")];
-/// What the other socket adds, if the lab uses it.
+/// Figures of the other socket, for labs that use it.
 const NUMA: [Place; 3] = [
     ("numa", "remote_snoop_latency_ps"),
     ("numa", "remote_memory_latency_ps"),
@@ -83,7 +83,7 @@ impl Aspect {
         }
     }
 
-    /// What the latency of a transaction of this kind is.
+    /// Returns the aspect that the latency of a transaction of this kind shows.
     #[must_use]
     pub const fn of(kind: TransactionKind) -> Aspect {
         use TransactionKind as K;
@@ -96,26 +96,27 @@ impl Aspect {
     }
 }
 
-/// How the figures of a host are known, by aspect: each as the weakest figure that it rests on.
+/// The basis of each aspect of a host: that of the weakest figure that the aspect depends on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HostBasis([Basis; Aspect::ALL.len()]);
 
 impl HostBasis {
-    /// Of a host without a profile.
+    /// The basis of a host without a profile.
     pub(crate) const ASSUMED: HostBasis = HostBasis([Basis::Assumed; Aspect::ALL.len()]);
 
-    /// Of the host of a lab in `folder`.
+    /// Returns the basis of the host of a lab in `folder`.
     pub fn of(host: &Host, folder: &Folder) -> HostBasis {
         let sockets = [&host.device_socket, &host.memory_socket, &host.program_socket].map(|s| *s.get_ref());
         let has_far = sockets.iter().any(|socket| *socket != sockets[0]);
         let has_iommu = *host.iommu.get_ref() != IommuPages::Off;
+        // A profile that cannot be read is an error where it is used.
+        let Some(bases) = HOSTS.bases(host.profile.get_ref(), folder) else { return HostBasis::ASSUMED };
         HostBasis(Aspect::ALL.map(|aspect| {
             let mut places = aspect.places().to_vec();
             let is_dma = !matches!(aspect, Aspect::Interrupt | Aspect::Access);
             places.extend(IOMMU.iter().filter(|_| is_dma && has_iommu));
             places.extend(NUMA.iter().filter(|_| is_dma && has_far));
-            // A profile that cannot be read is an error where it is used.
-            HOSTS.basis(host.profile.get_ref(), folder, &places).unwrap_or(Basis::Assumed)
+            bases.weakest(&places).unwrap_or(Basis::Assumed)
         }))
     }
 
@@ -131,7 +132,7 @@ mod tests {
     use super::*;
     use toml::Spanned;
 
-    /// Each with what differs within it.
+    /// Rows: profile, IOMMU, aspect, basis.
     #[test]
     fn profiles_have_the_basis_of_their_weakest_figure() {
         use Basis::{Assumed, Fitted};

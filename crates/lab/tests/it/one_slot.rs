@@ -120,16 +120,8 @@ fn its_report_is_text() {
 /// The tutorial says that a lost frame does no harm.
 #[test]
 fn a_lost_write_is_sent_again() {
-    let fault = FaultRule {
-        link: LinkId(0),
-        direction: Direction::Upstream,
-        kind: FrameKind::Class(Class::Posted),
-        nth: 2,
-        every: 0,
-        chance: None,
-        action: FaultAction::Drop,
-        limit: Default::default(),
-    };
+    let writes = FrameKind::Class(Class::Posted);
+    let fault = FaultRule::new(LinkId(0), Direction::Upstream, writes, 2, FaultAction::Drop);
     let mut lab = plug(OneSlot { faults: vec![fault], ..OneSlot::default() }, true).unwrap();
     assert_eq!(lab.fabric.run(Limits::default()), Stop::Finished);
     let report = serde_json::to_value(lab.report("own", &Stop::Finished, 0.0)).unwrap();

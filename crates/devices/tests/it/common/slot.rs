@@ -10,9 +10,8 @@ use host::firmware::MSI_ADDRESS;
 use host::{AsyncProgram, HostError, HostInput, HostMemory, HostOutput, HostProgram, HostReadId};
 use std::collections::{BTreeMap, VecDeque};
 use tlp::{
-    Access, Asked, Attributes, Bdf, Body, Class, Completion, ConfigKind, ConfigRequest, Data, Duration,
-    MemoryOp, MemoryRequest, Mps, PayloadPool, Rcb, Repr, Span, Status, Tag, Time, Tlp,
-    split::completion_piece,
+    Access, Asked, Bdf, Body, Class, Completion, ConfigKind, ConfigRequest, Data, Duration, MemoryOp,
+    MemoryRequest, Mps, PayloadPool, Rcb, Repr, Span, Status, Tag, Time, Tlp, split::completion_piece,
 };
 
 pub(crate) struct Slot {
@@ -142,7 +141,7 @@ impl Slot {
 
     fn on_tlp(&mut self, tlp: Tlp, program: &mut AsyncProgram) {
         match tlp.repr.body {
-            Body::Memory(m) if m.op == MemoryOp::Read => self.on_read(m, &tlp),
+            Body::Memory(m) if m.op == MemoryOp::Read => self.on_read(&tlp),
             Body::Memory(m) if m.span.address() == MSI_ADDRESS => {
                 let data = tlp.data.bytes().unwrap();
                 let vector = u16::from_le_bytes([data[0], data[1]]);
@@ -159,42 +158,28 @@ impl Slot {
         }
     }
 
-    fn on_read(&mut self, m: MemoryRequest, read: &Tlp) {
-        let (first, len) = (m.span.first_byte(), m.span.byte_count());
+    fn on_read(&mut self, read: &Tlp) {
+        let asked = Asked::of(&read.repr).expect("a read is answered");
+        let (first, len) = (asked.bytes.first_byte, asked.bytes.byte_count);
         self.log.push(Event::DmaRead(first, len));
         let Ok(bytes) = self.memory.payload(&self.pool, first, len as usize) else {
-            return self.refuse(read);
+            // Nothing is there.
+            let refusal = asked.without_data(Bdf::default(), Status::UnsupportedRequest);
+            return self.answer(Tlp::new(refusal, Data::NONE));
         };
         let bytes = Data::Carried(bytes);
         let all = if read.carry { bytes } else { Data::Counted(len) };
         let mut done = 0;
         while done < len {
-            let address = first + u64::from(done);
-            let piece = completion_piece(address, len - done, self.mps, Rcb::default());
-            let completion = Completion {
-                locked: false,
-                completer: Bdf::default(),
-                requester: m.requester,
-                tag: m.tag,
-                status: Status::Success,
-                bcm: false,
-                byte_count: (len - done) as u16,
-                lower_address: (address & 0x7f) as u8,
-                length_dw: Some(Span::covering(address, piece).unwrap().length_dw() as u16),
-            };
+            let piece = completion_piece(first + u64::from(done), len - done, self.mps, Rcb::default());
             let data = all.slice(done as usize, piece as usize);
-            let (tc, attr) = (read.repr.tc, read.repr.attr & Attributes::COMPLETED);
-            let repr = Repr { tc, attr, ..Repr::new(Body::Completion(completion)) };
-            let tlp = Tlp::new(repr, data).with_carry(read.carry);
-            self.answers.push_back((self.now + Duration::from_ns(500), tlp));
+            let repr = asked.with_data(Bdf::default(), done, piece);
+            self.answer(Tlp::new(repr, data).with_carry(read.carry));
             done += piece;
         }
     }
 
-    /// Nothing is there.
-    fn refuse(&mut self, read: &Tlp) {
-        let asked = Asked::of(&read.repr).expect("a read is answered");
-        let tlp = Tlp::new(asked.without_data(Bdf::default(), Status::UnsupportedRequest), Data::NONE);
+    fn answer(&mut self, tlp: Tlp) {
         self.answers.push_back((self.now + Duration::from_ns(500), tlp));
     }
 

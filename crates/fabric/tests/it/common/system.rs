@@ -100,16 +100,7 @@ impl System {
         every: u64,
         action: FaultAction,
     ) -> System {
-        self.faults.push(FaultRule {
-            link: LinkId(0),
-            direction,
-            kind,
-            nth,
-            every,
-            chance: None,
-            action,
-            limit: Default::default(),
-        });
+        self.faults.push(FaultRule { every, ..FaultRule::new(LinkId(0), direction, kind, nth, action) });
         self
     }
 

@@ -427,16 +427,7 @@ where
     let stop = fabric.run(Limits { until: GO, ..Limits::default() });
     assert_eq!(stop, Stop::TimeLimit, "the program waits for its faults");
     for &(link, direction, kind, (nth, every), action) in faults {
-        fabric.add_fault(FaultRule {
-            link,
-            direction,
-            kind,
-            nth,
-            every,
-            chance: None,
-            action,
-            limit: Default::default(),
-        });
+        fabric.add_fault(FaultRule { every, ..FaultRule::new(link, direction, kind, nth, action) });
     }
     assert_eq!(fabric.run(Limits::default()), Stop::Finished);
 }

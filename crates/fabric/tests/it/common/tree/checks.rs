@@ -209,16 +209,11 @@ fn fault(
     let (kind, action) = action(c);
     // By chance, since what is sent again in the same order would meet a rule that counts at the same place for ever.
     let chance = c.of(&[None, Some(u64::MAX / 3), Some(u64::MAX / 20), Some(u64::MAX / 100)]);
-    FaultRule {
-        link: LinkId(c.below(tree.links()) as u32),
-        direction: c.of(&[Direction::Upstream, Direction::Downstream]),
-        kind,
-        nth: 1 + c.below(30) as u64,
-        every: u64::from(chance.is_some()),
-        chance,
-        action,
-        limit: Default::default(),
-    }
+    let link = LinkId(c.below(tree.links()) as u32);
+    let direction = c.of(&[Direction::Upstream, Direction::Downstream]);
+    let nth = 1 + c.below(30) as u64;
+    let every = u64::from(chance.is_some());
+    FaultRule { every, chance, ..FaultRule::new(link, direction, kind, nth, action) }
 }
 
 /// Faults that the Data Link Layer repairs.
