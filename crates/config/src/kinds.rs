@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Kinds of functions: which fields software may write in each, and which of these have no effect there. Never used by a
-//! function at work: for the reference and for tests.
+//! Kinds of functions: the fields that software may write in each, and those of them that have no effect there. For the
+//! reference page and for tests; a running fabric never uses it.
 
 use crate::cap::{msi, pcie};
 use crate::ext::acs;
@@ -15,10 +15,10 @@ use crate::{
 };
 use tlp::{Rate, Width};
 
-/// Functions whose registers do the same.
+/// A kind of functions: their registers have the same effects.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum FunctionKind {
-    /// A function of an endpoint: a physical one, where there are others.
+    /// A function of an endpoint; with SR-IOV, a physical function.
     Endpoint,
     /// A virtual function.
     VirtualFunction,
@@ -37,7 +37,7 @@ pub struct WritableField {
     pub register: &'static str,
     /// The field's name.
     pub field: &'static str,
-    /// Why nothing changes with it in this kind, if that is so.
+    /// Why the field has no effect in this kind; `None` if it has one.
     pub inert: Option<&'static str>,
 }
 
@@ -124,7 +124,7 @@ impl FunctionKind {
         }
     }
 
-    /// What its functions are called.
+    /// Returns the plural name of its functions.
     pub const fn name(self) -> &'static str {
         match self {
             Endpoint => "endpoints",
@@ -164,7 +164,7 @@ impl FunctionKind {
         written.map(describe).collect()
     }
 
-    /// Functions that together have all that one of this kind may have.
+    /// Returns functions that together have every structure that this kind may have.
     fn spaces(self) -> Vec<ConfigSpace> {
         let all = match self {
             Endpoint => vec![endpoint()],
@@ -176,7 +176,7 @@ impl FunctionKind {
     }
 }
 
-/// The structure and the names of the registers of this DW. A register that is repeated stands in its table once.
+/// Returns the structure and the register names of this DW. A table lists a repeated register once.
 fn place(space: &ConfigSpace, dw: u16, register: &Register) -> Option<(Structure, &'static str)> {
     let (structure, start) = structure_at(space, dw)?;
     let same = |word: &&Word| word.fields == register.fields;
@@ -185,7 +185,7 @@ fn place(space: &ConfigSpace, dw: u16, register: &Register) -> Option<(Structure
     Some((structure, word.name))
 }
 
-/// The structure that has this DW, and its first one.
+/// Returns the structure that contains this DW, and the first DW of the structure.
 fn structure_at(space: &ConfigSpace, dw: u16) -> Option<(Structure, u16)> {
     const FIRST_CAPABILITY: u16 = 0x40 / 4;
     if dw < FIRST_CAPABILITY {
@@ -256,7 +256,7 @@ fn endpoint() -> Builder {
         .link_capabilities()
 }
 
-/// As the VFs of riser's devices are.
+/// A virtual function with the capabilities that VFs of riser's devices have.
 fn virtual_function() -> Builder {
     Builder::virtual_function(identity(0))
         .msix(MsixLayout { vectors: 8, table: (0, 0), pending: (0, 0x800) })

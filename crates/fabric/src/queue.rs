@@ -120,14 +120,14 @@ impl SortedQueue {
         Some((time, event))
     }
 
-    /// The events that wait, in no order: each [of a port](Event::is_of_port), and of the others at least those that are
-    /// due soon, and the first. So the cost does not grow with the number of timers that wait.
+    /// Returns waiting events, in no order: all [of ports](Event::is_of_port); of the others at least the first and those that
+    /// are due soon. The cost does not grow with the number of waiting timers.
     pub(crate) fn next_of_each(&self) -> impl Iterator<Item = (Time, Event)> {
         let later = self.wheel.iter().flat_map(|wheel| wheel.next_of_each());
         self.near.iter().chain(later).map(|entry| (entry.time, entry.event))
     }
 
-    /// Puts off those events of ports that `moves` by `span`; there they come after all that wait now.
+    /// Postpones by `span` the events of ports for which `moves` is true. Events that wait now for the same time come first.
     #[cold]
     pub(crate) fn put_off(&mut self, span: Duration, moves: impl Fn(Time, Event) -> bool) {
         let mut moved = Vec::new();

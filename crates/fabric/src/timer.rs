@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A timer whose events the queue cannot take back: remembers which of them still wait, so that no second one is
-//! requested. Never reads a clock.
+//! The events of one timer in the queue, which cannot remove them. Remembers which still wait, so that no event is requested
+//! twice. Never reads a clock.
 
 use tlp::Time;
 
 /// Due times of one timer's events in the queue.
 ///
-/// A timer that moves later needs no new event: the earlier one serves as well, and requests the next if it comes too
-/// early. A short timeout that expires again and again while a long one runs thus leaves one event of the long one, not
-/// one for each time. The queue holds as many events of a timer as it has had ever shorter timeouts at one time, however
-/// long it runs.
+/// A timer that moves later needs no new event: the waiting one comes too early and requests the next. If a short timeout
+/// expires many times while a long one runs, the queue therefore holds one event of the long one, not one for each time. A
+/// new event is needed only if the timer moves earlier than all that wait, so their number does not grow with the run.
 pub(crate) struct TimerEvents {
-    /// The earliest; [`Time::MAX`]: none waits.
+    /// The earliest; [`Time::MAX`] if no event waits.
     first: Time,
     /// The others, the earliest last.
     later: Vec<Time>,
@@ -52,7 +51,7 @@ impl TimerEvents {
         }
     }
 
-    /// When the first event comes; [`Time::MAX`]: none waits.
+    /// Returns the time of the first event; [`Time::MAX`] if none waits.
     #[inline]
     pub(crate) fn first(&self) -> Time {
         self.first

@@ -373,14 +373,15 @@ impl Assembly {
         }
     }
 
-    /// What the reports of slots say, each with the slot's name.
+    /// Asks the report of each slot for `what`; prefixes each answer with the slot's name.
     fn said(&self, what: fn(&dyn AnyReport) -> Option<String>) -> impl Iterator<Item = String> {
         let of =
             move |slot: &SlotInfo| Some(format!("slot `{}`: {}", slot.name, what(&**slot.report.as_ref()?)?));
         self.slots.iter().filter_map(of)
     }
 
-    /// What devices have done wrongly since this was asked last, a line each. `told` counts what was told of each slot; it begins empty.
+    /// Returns the findings on devices since the last call, a line each. `told` counts the findings returned so far for each
+    /// slot; pass an empty one first.
     pub fn new_findings(&self, told: &mut Vec<usize>) -> Vec<String> {
         told.resize(self.slots.len(), 0);
         let mut lines = Vec::new();
@@ -392,7 +393,7 @@ impl Assembly {
         lines
     }
 
-    /// How much devices have done wrongly, a line for each that has.
+    /// Returns how much devices have done wrong, a line for each such device.
     pub fn wrong(&self) -> Vec<String> {
         self.said(|report| report.wrong()).collect()
     }

@@ -272,9 +272,9 @@ impl PortConfig {
         Timers::new(self, self.rate, self.width).replay
     }
 
-    /// The longest time from the last symbol of a TLP to that of its Ack from `other`, the other end of an otherwise idle
-    /// link of this `propagation`: both ways, the Ack latency limit (`PCIe 5.0 §3.6.3.1`) and the Ack itself. A shorter
-    /// [`replay_timeout`](Self::replay_timeout) has TLPs sent again that have arrived.
+    /// Returns the longest time from the last symbol of a TLP to the last symbol of its Ack, on an otherwise idle link. `other`
+    /// is the other end. The time consists of the `propagation` both ways, the Ack latency limit (`PCIe 5.0 §3.6.3.1`) and the
+    /// Ack itself. With a shorter [`replay_timeout`](Self::replay_timeout), TLPs that have arrived are sent again.
     pub fn ack_round_trip(&self, other: &PortConfig, propagation: Duration) -> Duration {
         let limit = Timers::new(other, other.rate, other.width).ack;
         propagation + limit + wire_time(DLLP_WIRE_BYTES.into(), other.rate, other.width) + propagation

@@ -241,7 +241,7 @@ impl Plugged {
         self
     }
 
-    /// With a profile whose figures are known like this.
+    /// Sets the basis of the figures of its profile.
     #[must_use]
     pub fn resting_on(self, basis: Option<Basis>) -> Plugged {
         Plugged { basis, ..self }

@@ -20,12 +20,12 @@ pub trait Report: 'static {
         None
     }
 
-    /// The things that the device has done wrongly, without the first `told`, a line each.
+    /// Returns the findings on the device's behaviour after the first `told`, a line each.
     fn findings(&self, _told: usize) -> Vec<String> {
         Vec::new()
     }
 
-    /// How much the device has done wrongly, if anything; it may be more than there are findings.
+    /// Returns how much the device has done wrong, if anything. It may be more than the findings.
     fn wrong(&self) -> Option<String> {
         None
     }

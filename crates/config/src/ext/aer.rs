@@ -256,7 +256,7 @@ impl AerLayout {
         use Uncorrectable::*;
         let routing = AtomicOpEgressBlocked.mask() | TlpPrefixBlocked.mask();
         let downstream = SurpriseDown.mask() | PoisonedTlpEgressBlocked.mask() | AcsViolation.mask();
-        // A port aborts no request of its own accord, and a switch waits for no completion.
+        // No port aborts requests of its own accord. A switch has no requests of its own that await completions.
         let switch = CompleterAbort.mask() | CompletionTimeout.mask();
         let absent = McBlockedTlp.mask()
             | match self.role {

@@ -10,7 +10,7 @@ use crate::space::Capabilities;
 ///
 /// - Device Control but Initiate Function Level Reset, Device Control 2, Link Control, Link Status, Link Control 2 and
 ///   Link Status 2;
-/// - masks, severities and enables of Advanced Error Reporting, and the status of errors that belong to no function.
+/// - masks, severities and enables of Advanced Error Reporting, and the status of errors that are not specific to a function.
 pub(crate) fn restrict(registers: &mut [Register], capabilities: &Capabilities) {
     if let Some(start) = capabilities.pcie {
         let mut without = |dw: u16, bits: u32| reserve(registers, start + dw, bits);

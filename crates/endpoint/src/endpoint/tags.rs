@@ -21,7 +21,7 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// What its request expects of its completions.
+    /// Returns the fields that completions of its request must have.
     pub(crate) fn expected(&self) -> Expected {
         Expected { awaited: self.awaited, repeated: self.sent.map(|sent| (sent.tc, sent.attr)) }
     }

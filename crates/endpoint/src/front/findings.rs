@@ -32,16 +32,16 @@ pub(crate) enum Finding {
     Aborted,
 }
 
-/// What a request expects of its completions.
+/// The fields that completions of a request must have.
 pub(crate) struct Expected {
     /// The bytes that are still to come.
     pub(crate) awaited: Awaited,
-    /// Traffic Class and attributes of the request; `None` where nobody wants its answer any more.
+    /// Traffic Class and attributes of the request; `None` if the transfer no longer needs the answer.
     pub(crate) repeated: Option<(TrafficClass, Attributes)>,
 }
 
-/// Judges a completion against the request of its tag, of which `expected` says what it asks for. The tag of a request
-/// that was given up is freed with its last completion.
+/// Judges a completion against the request of its tag, whose expectation `expected` returns. If that request was given up,
+/// its last completion frees the tag.
 pub(crate) fn judge<T>(
     tags: &mut TaggedRequests<T>,
     expected: impl Fn(&T) -> Expected,

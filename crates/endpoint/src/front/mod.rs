@@ -82,11 +82,11 @@ pub(crate) trait Behind {
     /// The Message Codes that it takes.
     fn messages(&self) -> MessageCodes;
 
-    /// Transactions Pending (`PCIe 5.0 §7.5.3.5`): true while a request of it is neither completed, nor timed out, nor void by a
-    /// reset (§6.6.2).
+    /// Transactions Pending (`PCIe 5.0 §7.5.3.5`): true while one of its requests is open. A completion, a timeout or a reset
+    /// (§6.6.2) closes a request.
     fn is_pending(&self) -> bool;
 
-    /// True while completions may still come for it, or its tags rest.
+    /// True while late completions may still arrive for it: a tag is in use or rests.
     fn holds_tags(&self) -> bool;
 
     /// The stamp of the oldest posted TLP of `tc` that it has accepted and not yet sent.

@@ -22,8 +22,8 @@ pub(crate) struct Own {
     errors: VecDeque<(u64, u16, ErrorMessage)>,
     /// True where something of class posted waits.
     posted: bool,
-    /// True, by [`Class::index`], if the front has sent the last TLP and has more: now it is the functions' turn. So an
-    /// error that each message causes anew, as with a REPLAY_TIMER that is too short, does not keep back all else.
+    /// By [`Class::index`]: true if the front has sent the last TLP and has more, so that it is the functions' turn. With a
+    /// REPLAY_TIMER that is too short, each error message causes another error; without turns, these would block the functions.
     yields: [bool; 3],
     /// Errors of virtual functions that are not logged yet; few, as they are logged before the next TLP is looked at.
     pub(crate) virtual_errors: Vec<(u16, ErrorReport)>,
@@ -85,8 +85,8 @@ impl Shared {
 }
 
 impl<B: Behind> Front<B> {
-    /// Whether what the front has to send goes before what the functions have, in this poll. The message of an interrupt
-    /// pin always does, since what a device does next may not pass it.
+    /// Returns whether the front's TLPs go before those of the functions in this poll. The message of an interrupt pin always
+    /// goes first, since later TLPs of the device may not pass it.
     pub(crate) fn goes_first(&mut self, class: Class) -> bool {
         if class == Class::Posted {
             self.log_virtual_errors();

@@ -25,7 +25,7 @@ pub(super) struct Issued {
 }
 
 impl Issued {
-    /// What it expects of its completions.
+    /// Returns the fields that its completions must have.
     pub(super) fn expected(&self) -> Expected {
         Expected { awaited: self.awaited, repeated: self.sent.map(|sent| (sent.tc, sent.attr)) }
     }

@@ -157,7 +157,8 @@ impl Wheel {
         }
     }
 
-    /// Removes the events for which `goes` is true, which are of ports. It is asked in the order of time and sequence.
+    /// Removes the events for which `goes` is true; it may be true for events of ports only. Calls it in the order of time and
+    /// sequence.
     #[cold]
     pub(super) fn remove_of_ports(&mut self, mut goes: impl FnMut(&Entry) -> bool) {
         let mut entries = Vec::new();
@@ -202,7 +203,7 @@ impl Wheel {
         far.peek().is_some_and(|far| slot_of(far.0.entry.time) - self.first < SLOTS)
     }
 
-    /// Those far events among which the first is; `None` if there are none.
+    /// Returns the heap that holds the first far event; `None` if both are empty.
     fn first_far(&mut self) -> Option<&mut FarEvents> {
         // The order is reversed, and nothing comes before all.
         let of_ports = self.far_of_ports.peek() > self.far.peek();

@@ -41,7 +41,7 @@ pub(super) enum Verdict {
 
 use Verdict::{Closed, Dropped, Here, Peer, Refused};
 
-/// Whose read was split, and into which parts.
+/// The read that was split, and the size of its parts.
 #[derive(Clone, Copy)]
 enum Whole {
     /// The job of a device's read, into lines.
@@ -77,9 +77,9 @@ impl Split {
     }
 }
 
-/// The form of the parts of `read`. They keep its Traffic Class (`PCIe 5.0 §2.2.6.6`), so that the writes before it push
-/// them (§2.4.1), and No Snoop, Relaxed Ordering, hint and prefixes. They lose ID-based Ordering, since their Requester ID is another
-/// one: with it, they could pass those writes.
+/// Returns the header and prefixes for the parts of `read`. They keep its Traffic Class (`PCIe 5.0 §2.2.6.6`), so that they
+/// push the writes before it (§2.4.1). They also keep No Snoop, Relaxed Ordering, hint and prefixes. They lose ID-based
+/// Ordering: their Requester ID differs from that of the writes, so with it they could pass them.
 fn part_of(read: &Tlp) -> Tlp {
     let attr = read.repr.attr & Attributes::COMPLETED;
     let repr = Repr { attr, td: false, ..read.repr };
@@ -319,8 +319,8 @@ impl RootComplex {
         self.issue_parts(number, now);
     }
 
-    /// Splits a read of the host into requests of at most Max_Read_Request_Size (`PCIe 5.0 §7.5.3.4`). `None`: no tag is
-    /// free. So each split read has a part under way, or waits for tags of others.
+    /// Splits a read of the host into requests of at most Max_Read_Request_Size (`PCIe 5.0 §7.5.3.4`). Returns `None` if no
+    /// tag is free, so that each split read begins with a part under way.
     pub(super) fn split_of_host(
         &mut self,
         now: Time,

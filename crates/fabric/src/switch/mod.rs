@@ -244,9 +244,9 @@ impl Switch {
     }
 
     /// From now on a non-posted request keeps its place in the receive buffer, and its credits, until its last completion
-    /// has come back, as in bridges with room for the response to every request they let in (IISWC'18, §V-A). A request
-    /// without an answer gives its place back when the link that it left through goes down, or after `timeout`, by when its
-    /// requester has given it up (`PCIe 5.0 §2.8`).
+    /// is in the switch, as in bridges with room for the response to every request they let in (IISWC'18, §V-A). If there is
+    /// no completion, the place is free when the link that the request left through goes down, or after `timeout`: at
+    /// least the requester's completion timeout (`PCIe 5.0 §2.8`).
     pub fn keep_places(&mut self, timeout: Duration) {
         self.places.keep_all(timeout);
     }

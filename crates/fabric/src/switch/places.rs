@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Places in receive buffers that requests keep until they are answered, as in bridges with room for the response to
-//! every request they let in (gem5's, IISWC'18, §V-A). Switches of the specification free a place as soon as a TLP has
-//! left it, and so does this one unless told otherwise. The paper does not say when places are free; here it is when
-//! the answer is in the switch. The place of a request that is never answered is free when the link that it left through goes
-//! down, or after a completion timeout. This module never decides where a TLP goes.
+//! every request they let in (gem5's, IISWC'18, §V-A). By default a place is free as soon as its TLP has left, as the
+//! specification has it. The paper does not say when places are free. Here the place is free when the completion is in the
+//! switch, when the link that the request left through goes down, or after a completion timeout. This module never decides
+//! where a TLP goes.
 
 use endpoint::CreditReturn;
 use std::collections::{BTreeMap, BTreeSet};

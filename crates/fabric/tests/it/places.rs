@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Requests that keep their places in a switch and are never answered: the switch, which has one place, lets the next one in.
+//! A switch with one place, kept by a request that is never answered: the switch lets the next request in all the same.
 
 use crate::common::link;
 use crate::common::system::{credits, text};
@@ -40,7 +40,7 @@ where
 {
     let (memory, payloads) = (HostMemory::new(1 << 20, 0).unwrap(), PayloadPool::new());
     let program = AsyncProgram::with_pool(payloads.clone(), memory.clone(), |cpu: Cpu| async move {
-        // The switch captures its ID; until then it has that of the root complex.
+        // The switch captures its ID from this write; before it, its ID is that of the root complex.
         cpu.config_write(bdf(1, 0, 0), 1, 0x3, 0x0006).await.map_err(text)?;
         program(cpu).await
     });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! For every bit that software may write in functions of a kind (endpoints, virtual functions, switch ports, root ports) and that is
-//! not inert there: the test that sees what it changes in functions of this kind, in TLPs and in what programs read. A writable field
-//! that is in no row, a row of no such field, and a row whose test there is not, fail. Runs none of these tests.
+//! The test of each writable field in each kind of functions (endpoints, virtual functions, switch ports, root ports). That test
+//! sees the effect of the field in TLPs and in what programs read. Fields that are inert in a kind need none. Fails if a field is
+//! in no row or in several, if a row names a field that is not writable or inert, or if its test does not exist. Runs none of these tests.
 
 use config::{FunctionKind, structures};
 use std::collections::BTreeMap;

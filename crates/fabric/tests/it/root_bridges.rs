@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What writable registers that every bridge has change at root ports: seen by the host program and by the device behind. For
-//! switch ports see `switch_registers.rs`; which test sees which register: `register_witnesses.rs`. Never looks inside.
+//! Effects of the registers of bridges at root ports, as the host program and the device below see them. For switch ports see
+//! `switch_registers.rs`; `register_witnesses.rs` lists the test of each register. Never looks inside.
 
 use crate::root_rig::*;
 use config::ext::{aer, dpc};
@@ -125,7 +125,7 @@ fn a_port_in_d3hot_claims_no_memory() {
     }
 }
 
-/// A write that nobody takes, which the port itself reports as not fatal.
+/// A write to an address that nobody claims. The port itself reports it as non-fatal.
 fn unclaimed() -> Tlp {
     mwr(below(0), 0xf000_0000, 4)
 }
@@ -151,7 +151,7 @@ fn own_errors_have_their_enables() {
     let (cor, non_fatal, fatal, unsupported) = (1 << 0, 1 << 1, 1 << 2, 1 << 3);
     let malformed = || mwr(below(0), 0x1000, 512);
     let refused = || mrd(below(0), 0xf000_0000, 64);
-    // What comes, Device Control, SERR#, Root Error Status, Device Status.
+    // Name, TLP that arrives, Device Control, SERR#, Root Error Status, Device Status.
     type Row = (&'static str, fn() -> Tlp, u32, bool, u32, u32);
     let rows: [Row; 9] = [
         ("a write, nothing enabled", unclaimed, 0, false, 0, 0b1010),
@@ -365,7 +365,7 @@ struct Found {
     status: u16,
     bit: u32,
     faults: Vec<FaultRule>,
-    /// What comes from the device.
+    /// A TLP from the device.
     tlp: Option<Tlp>,
     /// Registers of root port 0, and of root port 1.
     registers: Vec<(u8, u16, u8, u32)>,
@@ -503,7 +503,7 @@ fn root_status(error: Found, masked: bool, turned: bool) -> u32 {
 /// Advisory Non-Fatal Error of the correctable ones.
 const ADVISORY: u32 = 1 << 13;
 
-/// Every error of the link below, and those of what may leave: its status, its mask, its severity (`PCIe 5.0 §7.8.4`).
+/// Status, mask and severity of every error of the link below and of egress blocking (`PCIe 5.0 §7.8.4`).
 #[test]
 fn errors_are_masked_and_have_their_severity() {
     const COR: u32 = 0x01;
@@ -572,7 +572,7 @@ fn containment_has_its_enables() {
         refused(device::CompletionError::CompleterAbort),
     );
     let (interrupt, correctable) = (1 << 19, 1 << 20);
-    // DPC Control, message; triggered, answer, interrupts, ERR_COR of its own.
+    // DPC Control, message; whether it triggers, error of a read, interrupts, ERR_COR of the port itself.
     let rows = [
         (0, 0x33, false, None, 0, 0),
         (0b01 << 16, 0x31, false, None, 0, 0),

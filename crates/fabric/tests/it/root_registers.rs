@@ -176,8 +176,8 @@ fn completions_have_ido_where_that_is_enabled() {
 const REPORTING: u32 = 0x2f;
 const EXTENDED_TAG: u32 = 1 << 8;
 
-/// Completion Timeout Value and Disable, bits 3:0 and 4 of Device Control 2 (`PCIe 5.0 §2.8`, Table 7-27): after reset the profile's
-/// timeout, which is 500 us here; then the end of the range that is named; or none. Each root port has its own.
+/// Completion Timeout Value and Disable, bits 3:0 and 4 of Device Control 2 (`PCIe 5.0 §2.8`, Table 7-27): after reset the
+/// profile's timeout, here 500 us. A value selects the end of its range; Disable means none. Each root port has its own.
 #[test]
 fn a_request_waits_as_long_as_device_control_2_says() {
     let rows = [
@@ -215,7 +215,7 @@ fn a_request_waits_as_long_as_device_control_2_says() {
     }
 }
 
-/// A request that waits without end, and that nobody answers, is told of as such and not waited for.
+/// With Completion Timeout Disable, a request that is never answered stops the run, which names it.
 #[test]
 fn a_request_without_timeout_that_is_lost_stops_the_run() {
     let rig = Rig::new();
@@ -283,7 +283,7 @@ fn reads_of_the_host_are_cut_at_max_read_request_size() {
     }
 }
 
-/// A split read whose parts nobody answers ends with the timeout, and its tags rest.
+/// If the parts of a split read are not answered, the read ends with the timeout, and its tags rest.
 #[test]
 fn a_split_read_may_time_out() {
     let rig = Rig::new();
@@ -339,7 +339,7 @@ fn atomics_of_the_host_need_their_enable() {
 }
 
 /// ECRC Generation Enable, bit 6 of Advanced Error Capabilities and Control (`PCIe 5.0 §2.7.1`): all that the root complex sends
-/// through this port has an ECRC. What comes from another port stays as it is.
+/// through this port has an ECRC. TLPs of another port stay as they are.
 #[test]
 fn ecrc_is_generated_where_enabled() {
     for (control, td) in [(1 << 6, true), (0, false)] {

@@ -303,7 +303,7 @@ fn each_status_of_containment_ends_its_own() {
 }
 
 /// ECRC Generation Enable, bit 6 of Advanced Error Capabilities and Control (`PCIe 5.0 §2.7.1`): what the function of a port sends
-/// has an ECRC: completions, error messages, interrupts. What is only passed on stays as it is.
+/// has an ECRC: completions, error messages, interrupts. Forwarded TLPs stay as they are.
 #[test]
 fn ecrc_is_generated_where_enabled() {
     for (generating, td) in [(None, [false; 2]), (Some(0), [true, false]), (Some(1), [false, true])] {
@@ -404,8 +404,8 @@ fn ltr_is_taken_where_it_is_enabled() {
     }
 }
 
-/// `PCIe 5.0 §6.2.5`, `§7.5.3.4`: errors of a port itself are told of where Device Control or SERR# Enable of Command reports them.
-/// Their bits of Device Status, which ones clear, are set in any case.
+/// `PCIe 5.0 §6.2.5`, `§7.5.3.4`: a port sends messages about its own errors if Device Control or SERR# Enable of Command says so.
+/// Their bits of Device Status are set in any case, and ones clear them.
 #[test]
 fn own_errors_have_their_enables() {
     let (cor, non_fatal, fatal, unsupported) = (1 << 0, 1 << 1, 1 << 2, 1 << 3);
@@ -413,7 +413,7 @@ fn own_errors_have_their_enables() {
     let refused = || read(function(HOST), nobody, 4);
     let posted = || write(function(HOST), nobody, 4);
     let malformed = || write(function(HOST), nobody, 512);
-    // What comes, Device Control, SERR#, message, Device Status.
+    // Name, TLP that arrives, Device Control, SERR#, message, Device Status.
     type Row = (&'static str, Tlp, u32, bool, Option<&'static str>, u32);
     let rows: [Row; 9] = [
         ("a write, nothing enabled", posted(), 0, false, None, 0b1010),

@@ -13,7 +13,7 @@ fn at(ms: u64) -> Time {
     Time::ZERO + Duration::from_ms(ms)
 }
 
-/// Events handled until `ms`, without those that are reckoned and not run.
+/// Returns the number of events handled until `ms`. Those passed over do not count.
 fn handled(fabric: &mut Fabric, ms: u64) -> u64 {
     assert_eq!(fabric.run(Limits { until: at(ms), ..Limits::default() }), Stop::TimeLimit);
     let totals = fabric.totals();

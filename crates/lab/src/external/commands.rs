@@ -26,7 +26,7 @@ use tlp::{Duration, Rate, Time, Width};
 pub const LINKS: &str = "links";
 /// Most bytes of a command.
 pub const MAX_COMMAND_BYTES: usize = 4096;
-/// The commands, with what follows each.
+/// The commands, each with its arguments.
 pub(crate) const FORMS: [&str; 8] = [
     "cut NAME [MICROSECONDS]",
     "restore NAME",
@@ -161,7 +161,7 @@ impl Commands {
         Ok(vec![Act::Fault(faults::rule(&fault, link))])
     }
 
-    /// Ends the faults of the link that is named, or of all.
+    /// Ends the faults of the link with this name, or of all links.
     fn clear(&self, rest: &str) -> Result<Vec<Act>, String> {
         match rest.trim() {
             "" => Ok((0..self.0.links.len()).map(|n| Act::Clear(LinkId(n as u32))).collect()),

@@ -53,7 +53,7 @@ pub trait Keeper {
         None
     }
 
-    /// Returns the commands that [`obey`](Self::obey) knows, with what follows each.
+    /// Returns the commands that [`obey`](Self::obey) knows, each with its arguments.
     fn commands(&self) -> &'static [&'static str] {
         &[]
     }

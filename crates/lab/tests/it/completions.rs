@@ -18,7 +18,8 @@ use tlp::{Attributes, Class, TcSet, Time, Tlp, TrafficClass};
 /// Bytes of the reads whose completions are changed.
 const BYTES: u32 = 64;
 
-/// An endpoint behind which the completions of its reads get Relaxed Ordering, and those that it sends another Traffic Class.
+/// An endpoint whose completions are changed. Those that it receives get Relaxed Ordering, those that it sends another Traffic
+/// Class.
 struct Changed(Endpoint);
 
 fn is_changed(tlp: &Tlp) -> bool {
@@ -79,7 +80,7 @@ async fn device(io: Io) {
     }
 }
 
-/// Fails with what has come of the device's read, and of the host's.
+/// Returns, as its error, whether the device's read and the host's have succeeded.
 async fn driver(cpu: Cpu, found: FoundFunction) -> Result<(), String> {
     let memory = cpu.memory().alloc(4096, 4096).map_err(|e| e.to_string())?;
     let register = found.address(0, 0)?;

@@ -56,8 +56,8 @@ fn without_middle(text: &str, most: usize) -> String {
 /// Bytes of an unknown key that may be a slip of the pen.
 const MAX_KEY_BYTES: usize = 64;
 
-/// `message`, and where it is one of the TOML reader's on an unknown word, the legal word that is meant: one that differs in a third of
-/// its letters at most.
+/// Returns `message`. If the TOML reader does not know a word, adds the nearest legal word that differs in at most a third of the
+/// letters.
 fn suggested(message: String) -> String {
     let is_unknown = message.starts_with("unknown ") && message.contains("`, expected ");
     let mut words = message.split('`').skip(1).step_by(2);

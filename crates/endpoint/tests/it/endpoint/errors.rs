@@ -355,7 +355,7 @@ fn poison_of_what_is_refused_shows_in_status() {
     }
 }
 
-/// The first letters of what leaves: messages and memory writes, or completions by their status.
+/// The letter of a TLP: `m` for a message, `w` for a memory write, `s` for a successful completion, `u` for UR.
 fn kind(tlp: &Tlp) -> char {
     match tlp.repr.body {
         Body::Message(_) => 'm',
@@ -365,8 +365,8 @@ fn kind(tlp: &Tlp) -> char {
     }
 }
 
-/// A link whose REPLAY_TIMER is shorter than the round trip may cause an error by each message: that keeps back neither
-/// DMA nor what may not pass it.
+/// If REPLAY_TIMER is shorter than the round trip, each error message may cause another error. This must not block DMA, nor
+/// TLPs that may not pass DMA.
 #[test]
 fn error_messages_and_dma_take_turns() {
     for functions in [1, 2] {
@@ -382,7 +382,7 @@ fn error_messages_and_dma_take_turns() {
     }
 }
 
-/// A few errors, each told before the next: the message goes first.
+/// Each error is reported before the next one occurs: its message goes first.
 #[test]
 fn one_error_message_goes_before_dma() {
     let mut bench = bench();

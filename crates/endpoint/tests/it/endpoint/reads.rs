@@ -37,8 +37,8 @@ fn reads_are_split_and_put_together_in_any_order() {
 
 type Change = fn(&mut Repr);
 
-/// What is changed in a completion, and whether it then still repeats what its request has. ID-based Ordering is not compared
-/// (`PCIe 5.0 §2.3.2`).
+/// Rows: a change of a completion; whether its Traffic Class and attributes still match the request. ID-based Ordering is
+/// not compared (`PCIe 5.0 §2.3.2`).
 const CHANGES: [(Change, bool); 5] = [
     (|_| {}, true),
     (|repr| repr.attr ^= Attributes::ID_BASED_ORDERING, true),
