@@ -117,7 +117,7 @@ impl Stats {
         &self.matcher
     }
 
-    /// Counts a TLP, and says what it means for the transactions, as far as errors ask for it.
+    /// Counts a TLP. Returns its effect on the transactions, with the fields that errors depend on.
     fn add_tlp(&mut self, record: &Record<'_>, tlp: &TlpRecord<'_>) -> Outcome {
         let format = tlp.repr.format();
         self.by_format[format.id as usize] += 1;
@@ -214,7 +214,7 @@ impl Stats {
     }
 }
 
-/// What of a match decides about errors.
+/// The fields of an outcome that errors depend on.
 fn outcome_of(matched: &Match) -> Outcome {
     let (errors, probe) = match matched {
         Match::Complete(transaction) => (transaction.errors, transaction.is_probe),
@@ -261,11 +261,11 @@ pub struct Report {
     pub lost: u64,
     /// TLPs that their receiver discarded, since one before them was lost.
     pub out_of_order: u64,
-    /// Records that the filter `error` holds for: those that cannot be read, are lost, or failed in a transaction.
+    /// Records that the filter `error` matches: unreadable, lost, or with an error in a transaction.
     pub error_records: u64,
     /// Records that cannot be read, and parts of the file.
     pub error_total: u64,
-    /// Of these, how many by layer and kind.
+    /// Records that cannot be read, by layer and kind.
     pub errors: Vec<ErrorCount>,
 }
 

@@ -13,7 +13,7 @@
 //! where the field is missing, neither `=` nor `!=` holds, but `not` turns it round. For a transaction each term holds
 //! where it holds for its request or for any of its completions, `time` and `latency` for the whole.
 //!
-//! A field is defined once, in that list, which a page takes as JSON.
+//! [`terms::FIELDS`] defines each field once; the trace page takes it as JSON.
 //!
 //! An expression is compiled to a tree of at most [`MAX_TERMS`] terms; asking it allocates nothing. Parsing never panics.
 
@@ -91,12 +91,12 @@ impl Filter {
         self.root.holds(&|n| self.terms[n].holds(record, outcome))
     }
 
-    /// Whether what it asks for is known only from the transactions of a capture: `time`, `latency`, `error`, `probe`, `replay`.
+    /// Whether it has a term that is known only from the transactions of a capture: `time`, `latency`, `error`, `probe`, `replay`.
     pub fn asks_for_outcome(&self) -> bool {
         self.terms.iter().any(Term::asks_for_outcome)
     }
 
-    /// The terms that hold for a record by itself, a bit each; those that ask for transactions hold for these as a whole.
+    /// Returns one bit for each term that holds for the record by itself. Bits of terms that need the whole transaction are 0.
     pub fn terms(&self, record: &Record<'_>) -> u64 {
         let outcome = Outcome::default();
         let holds = |term: &Term| !term.asks_for_outcome() && term.holds(record, &outcome);

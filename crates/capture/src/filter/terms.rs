@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The terms of a filter: what each field means, its legal values, and whether it holds. Never parses an expression.
 //!
-//! [`FIELDS`] is the definition of all of them as data: a page takes it as JSON, and knows fields, flags, legal values and messages
-//! from it.
+//! [`FIELDS`] defines all of them as data. The trace page takes it as JSON for its own fields, flags, legal values and messages.
 
 use super::values::{self, duration_ps, integer};
 use crate::decode::{Kind as What, Record, TlpRecord};
@@ -22,7 +21,7 @@ pub struct Field {
     pub name: &'static str,
     /// Its legal values; empty for a flag.
     pub legal: &'static str,
-    /// What it is, or holds for.
+    /// Description of the field, or of the records that the flag holds for.
     pub what: &'static str,
     /// What a value of it is; `None` for a flag.
     value: Option<Value>,
@@ -37,7 +36,7 @@ enum Value {
     Number(Number, u128),
     /// An address, or a range of addresses.
     Address,
-    /// The number of a link, or its slot.
+    /// Number of a link, or name of the slot or switch that it leads to.
     Link,
     /// Anything else is a word, which is equal or is not.
     Word(Word),
@@ -173,12 +172,14 @@ pub const FIELDS: [Field; 36] = [
     flag("replay", "a TLP seen before", Flag::Replay),
 ];
 
-/// What a page has to know of a field.
+/// A field as the trace page reads it.
 ///
-/// `kind`: how its value is read, `null` for a flag: `number`, `duration` (picoseconds between two records), `instant`
-/// (picoseconds since the start of the capture's clock), `address`, `id`, `link` or `word`. `max`: the largest number, where a double
-/// holds it. `words`: what a word may be, each with what records have for it, whatever the case; `null` where any text is one.
-/// `is_flag`: it may stand alone.
+/// - `name`, `legal`, `what`: as in [`Field`].
+/// - `kind`: how its value is read: `number`, `duration` (picoseconds between two records), `instant` (picoseconds since the
+///   start of the capture's clock), `address`, `id`, `link` or `word`; `null` for a flag.
+/// - `max`: the largest number, if it has at most 32 bits.
+/// - `words`: pairs of a legal word, in any case, and the value in records; `null` if any text is legal.
+/// - `is_flag`: the field may stand alone.
 impl Serialize for Field {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let (kind, max, words) = match self.value {
@@ -385,7 +386,7 @@ impl Field {
 }
 
 impl Number {
-    /// How a page reads it.
+    /// The field's `kind` in JSON.
     const fn kind(self) -> &'static str {
         match self {
             Number::Time | Number::Latency => "duration",
@@ -465,7 +466,7 @@ impl Word {
         })
     }
 
-    /// As records have it: what a value means; `None` where it is not legal.
+    /// Returns the value in records for a word of an expression; `None` if the word is not legal.
     fn named(self, text: &str) -> Option<&str> {
         let Some(words) = self.legal() else {
             return Some(text).filter(|text| self != Word::Dllp || values::is_dllp(text));
@@ -473,7 +474,7 @@ impl Word {
         words.into_iter().find(|(word, _)| word.eq_ignore_ascii_case(text)).map(|(_, name)| name)
     }
 
-    /// What it may be, and what records have for it; `None` where it may be any text.
+    /// Legal words, each with its value in records; `None` if any text is legal.
     fn legal(self) -> Option<Vec<(&'static str, &'static str)>> {
         let words: &[(&str, &str)] = match self {
             Word::Type => return Some(values::types().map(|name| (name, name)).collect()),
@@ -618,8 +619,8 @@ impl Flag {
     }
 }
 
-/// Whether a record is an error; `outcome` says what it means for the transactions. A status counts once, where the completion
-/// is taken, and not that of a bus probe.
+/// Whether a record is an error; `outcome` is its effect on the transactions. The status of a completion counts only if the
+/// completion was taken and does not end a bus probe.
 pub(crate) fn is_error(record: &Record<'_>, outcome: &Outcome) -> bool {
     let fails = outcome.taken && !outcome.probe;
     let failed = |t: &TlpRecord<'_>| {

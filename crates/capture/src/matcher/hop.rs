@@ -9,7 +9,7 @@ use crate::time::Timestamp;
 use std::sync::Arc;
 use tlp::FormatId;
 
-/// Where a transaction was seen first.
+/// The request's record on the link that showed the transaction first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Root {
     pub(crate) link: u16,
@@ -17,14 +17,14 @@ pub(crate) struct Root {
     pub(crate) number: u64,
 }
 
-/// A transaction on a further link.
+/// A transaction on one of its links.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Hop {
     /// Number of the link.
     pub link: u16,
-    /// The slot or switch that the link leads to; empty where the capture does not tell.
+    /// The slot or switch that the link leads to; empty if the capture does not name it.
     pub slot: Arc<str>,
-    /// Which way the request went there.
+    /// Direction of the request there.
     pub direction: Option<Direction>,
     /// Number of the request's record.
     pub request_number: u64,
@@ -36,26 +36,18 @@ pub struct Hop {
     pub packets: u32,
 }
 
-/// What a transaction took from one of its links to the next and back.
+/// The part of a transaction's way from one of its links to the next and back.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Leg {
-    /// Number of the link.
-    pub link: u16,
-    /// The slot or switch that the link leads to; empty where the capture does not tell.
-    pub slot: Arc<str>,
-    /// Which way the request went there.
-    pub direction: Option<Direction>,
-    /// Number of the request's record.
-    pub request_number: u64,
-    /// From the first request to the request here, in picoseconds.
-    pub since_start_ps: u128,
-    /// From here to the next link, both ways for a transaction that is answered; on the last link, until its answer. `None`
-    /// where nothing answers, and where no next link follows. The legs of an answered transaction sum up to its response.
+    /// The transaction on the link where the leg begins.
+    pub hop: Hop,
+    /// Picoseconds from here to the next link; for an answered transaction, of both ways. On the last link: until its answer.
+    /// `None` if there is neither an answer nor a next link. The legs of an answered transaction sum up to its response time.
     pub latency_ps: Option<u128>,
 }
 
 impl Hop {
-    /// What a transaction is on its own link.
+    /// The transaction on the link that showed it first.
     fn of(t: &Transaction) -> Hop {
         Hop {
             link: t.requester.link,
@@ -70,32 +62,26 @@ impl Hop {
 }
 
 impl Transaction {
-    /// Its way, link by link, from the first that shows it; one leg where it was seen on one link.
+    /// Returns its way, link by link, from the first that shows it. A transaction on one link has one leg.
     pub fn legs(&self) -> Vec<Leg> {
         let first = Hop::of(self);
-        let links: Vec<&Hop> = std::iter::once(&first).chain(&self.hops).collect();
-        let leg = |(at, hop): (usize, &&Hop)| {
-            let response = |hop: &Hop| hop.end.since_ps(hop.start);
-            let latency_ps = match (self.completions, links.get(at + 1)) {
+        let nexts = self.hops.iter().map(Some).chain([None]);
+        let response = |hop: &Hop| hop.end.since_ps(hop.start);
+        let leg = |(hop, next): (&Hop, Option<&Hop>)| {
+            let latency_ps = match (self.completions, next) {
                 (0, None) => None,
                 (0, Some(next)) => Some(next.start.since_ps(hop.start)),
                 (_, None) => Some(response(hop)),
                 (_, Some(next)) => Some(response(hop).saturating_sub(response(next))),
             };
-            Leg {
-                link: hop.link,
-                slot: Arc::clone(&hop.slot),
-                direction: hop.direction,
-                request_number: hop.request_number,
-                since_start_ps: hop.start.since_ps(self.start),
-                latency_ps,
-            }
+            Leg { hop: hop.clone(), latency_ps }
         };
-        links.iter().enumerate().map(leg).collect()
+        std::iter::once(&first).chain(&self.hops).zip(nexts).map(leg).collect()
     }
 
-    /// True where `request`, on another link, is this request, forwarded: the same but for what a bridge makes of a
-    /// configuration request of Type 1. One of Type 0 is never forwarded (`PCIe 5.0 §7.3.3`), and nothing goes upstream again.
+    /// Whether `request`, on another link, is this request, forwarded. It is the same request, except that a bridge may turn a
+    /// configuration request of Type 1 into Type 0. A request of Type 0 is never forwarded (`PCIe 5.0 §7.3.3`), and a request
+    /// that does not go upstream never turns upstream.
     pub(super) fn is_forwarded_as(&self, request: &Transaction) -> bool {
         let kept = |t: &Transaction| (t.target, t.bytes, t.tc);
         let goes_up_again =
@@ -112,7 +98,7 @@ impl Transaction {
             }
     }
 
-    /// Adds what was seen of it on a further link.
+    /// Adds the same transaction on a further link.
     pub(crate) fn add_hop(&mut self, hop: &Transaction) {
         self.errors |= hop.errors;
         self.terms |= hop.terms;

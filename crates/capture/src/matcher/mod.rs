@@ -84,9 +84,9 @@ pub struct Counts {
     pub untracked: u64,
     /// Transactions that ended.
     pub completed: u64,
-    /// Of them, ended by a status other than success, bus probes left out.
+    /// Completed transactions with a status other than success, without bus probes.
     pub failed: u64,
-    /// Of them, bus probes: Unsupported Request to a read of the Vendor ID of a function that is not there.
+    /// Completed transactions that are bus probes: Unsupported Request to a read of the Vendor ID of an absent function.
     pub probes: u64,
     /// Completions without a request.
     pub unmatched: u64,
@@ -116,8 +116,8 @@ pub(crate) struct Packet<'a> {
     pub(crate) retries: u32,
     /// Number of the link.
     pub(crate) link: u16,
-    /// The slot that the link leads to; empty where the capture does not tell.
-    pub(crate) slot: &'a Arc<str>,
+    /// The slot or switch that the link leads to, if the capture has interfaces.
+    pub(crate) slot: Option<&'a Arc<str>>,
     /// Which way it goes.
     pub(crate) direction: Option<Direction>,
     /// Its header.
@@ -128,8 +128,8 @@ pub(crate) struct Packet<'a> {
     pub(crate) terms: u64,
 }
 
-/// A tag of a requester: Requester ID, tag and link, 16 bits each from bit 32 down, so that it is compared at once, and those of
-/// all links stand together.
+/// A tag of a requester: Requester ID, tag and link, 16 bits each from bit 32 down. It is compared as one integer, and the
+/// places of one tag on all links are adjacent.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Place(u64);
 
@@ -173,7 +173,7 @@ pub struct Matcher {
     keeps_given_up: bool,
     /// Number of the request that the latest completion answered.
     answered: Option<u64>,
-    /// Where the transaction was seen first whose request the latest TLP forwards.
+    /// If the latest TLP is a forwarded request, the first record of its transaction.
     forwards: Option<Root>,
     posted: Posted,
     /// The link of the first TLP, and whether there was one on another.
@@ -192,7 +192,7 @@ impl Matcher {
         Matcher { keeps_given_up: true, ..Matcher::default() }
     }
 
-    /// Sees a TLP on its way along a link: number and time of its record say which it was.
+    /// Sees a TLP that passes a link in a direction. `number` and `time` are those of its record.
     pub fn see(&mut self, number: u64, time: Timestamp, (link, direction): Way, repr: &Repr) -> Match {
         let (errors, terms) = (Errors::empty(), 0);
         self.packet(&Packet {
@@ -201,7 +201,7 @@ impl Matcher {
             first_seen: time,
             retries: 0,
             link,
-            slot: &Arc::default(),
+            slot: None,
             direction,
             repr,
             errors,
@@ -238,7 +238,7 @@ impl Matcher {
         self.answered
     }
 
-    /// Where the transaction was seen first whose request the latest TLP forwards; `None` where it forwards none.
+    /// Returns the first record of the transaction if the latest TLP is a forwarded request.
     pub(crate) const fn forwards(&self) -> Option<Root> {
         self.forwards
     }
@@ -299,13 +299,13 @@ impl Matcher {
         left
     }
 
-    /// Counts the latest request: where it was seen first as what it is, on further links as forwarded.
+    /// Counts the latest request by `kind`, or as forwarded if another link showed it before.
     fn count_request(&mut self, kind: impl Fn(&mut Counts) -> &mut u64) {
         let counts = &mut self.counts;
         *(if self.forwards.is_some() { &mut counts.forwarded } else { kind(counts) }) += 1;
     }
 
-    /// The transaction that a request on a further link belongs to.
+    /// Returns the transaction that `request` belongs to, if another link showed it before.
     fn root_of(&self, request: &Transaction, place: Place) -> Option<Root> {
         if !self.has_links {
             return None;

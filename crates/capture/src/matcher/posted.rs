@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which posted request is one that was seen before on another link. Nothing answers a posted request, and its tag says
-//! nothing, so its header tells: switches forward posted requests of one header in their order (`PCIe 5.0 §2.4.1`), and the
-//! oldest that has not been on a link is the one that comes there.
+//! Recognizes posted requests that another link showed before. A posted request has no completion, and its tag identifies
+//! nothing, so requests are compared by header. Switches forward posted requests with equal headers in order
+//! (`PCIe 5.0 §2.4.1`): the next one on a link is the oldest that the link has not shown.
 //!
-//! Memory is bounded by [`MAX_POSTED`]. Headers are looked up only where a capture shows more than one link.
+//! Memory is bounded by [`MAX_POSTED`]. Headers are compared only if a capture has more than one link.
 
 use super::{Packet, Root, Target, named_bytes};
 use crate::reader::Direction;
 use std::collections::{BTreeMap, VecDeque};
 use tlp::{Bdf, Body, MessageRouting};
 
-/// Most posted requests that may still come on a further link; beyond, the oldest comes no more.
+/// Most posted requests that may still come on a further link. Beyond them, the oldest is dropped.
 pub(crate) const MAX_POSTED: usize = 4096;
 
-/// What a posted request keeps from link to link: requester, format, target, bytes and Traffic Class.
+/// Fields of a posted request that forwarding keeps: requester, format, target, bytes and Traffic Class.
 type Header = (Bdf, u8, Target, u32, u8);
 
-/// A posted request, and the links that it has been seen on.
+/// A posted request, and the links that have shown it.
 #[derive(Clone, Debug)]
 struct Sight {
     root: Root,
@@ -27,14 +27,14 @@ struct Sight {
 /// The latest posted requests.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Posted {
-    /// In their order, each where it was seen first.
+    /// In order of their first records.
     latest: VecDeque<(Header, Sight)>,
     /// By header, in their order; empty while there is one link.
     by_header: BTreeMap<Header, VecDeque<Sight>>,
 }
 
 impl Posted {
-    /// Sees a posted request. Returns where it was seen first, if that was on another link.
+    /// Sees a posted request. Returns its first record if another link showed it before.
     pub(super) fn see(&mut self, packet: &Packet<'_>, has_links: bool) -> Option<Root> {
         // A local message is never forwarded (`PCIe 5.0 §2.2.8`).
         if matches!(&packet.repr.body, Body::Message(m) if m.routing == MessageRouting::Local) {
@@ -51,7 +51,7 @@ impl Posted {
         None
     }
 
-    /// Begins to look headers up, once there is a second link.
+    /// Indexes the requests by header when a second link appears.
     fn index(&mut self) {
         if self.by_header.is_empty() {
             for (header, sight) in &self.latest {
@@ -60,7 +60,8 @@ impl Posted {
         }
     }
 
-    /// The oldest of this header that may come on the packet's link now: nothing goes upstream again.
+    /// Returns the oldest request with this header that may come on the packet's link now. A request that does not go upstream
+    /// never turns upstream.
     fn forwarded(&mut self, header: &Header, packet: &Packet<'_>) -> Option<Root> {
         let link = packet.link;
         let goes_up = packet.direction == Some(Direction::Upstream);

@@ -119,9 +119,9 @@ pub enum Target {
 /// A request and what has answered it so far.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Transaction {
-    /// Who asked, and where it was seen first.
+    /// Requester, and the link that showed the request first.
     pub requester: Requester,
-    /// The slot or switch that this link leads to; empty where the capture does not tell.
+    /// The slot or switch that this link leads to; empty if the capture does not name it.
     pub slot: Arc<str>,
     /// Its tag.
     pub tag: Tag,
@@ -162,11 +162,11 @@ pub struct Transaction {
     pub ack: Ack,
     /// What acknowledged the last completion.
     pub completion_ack: Ack,
-    /// The further links that it was seen on, in the order in which the request came there.
+    /// The transaction on further links, in the order in which the request came there.
     pub hops: Vec<Hop>,
     /// The transaction that this one is a hop of.
     pub(crate) hop_of: Option<Root>,
-    /// What it waits for once it is answered: Acks of its TLPs, or a further link.
+    /// Number of events that it waits for after its answer: Acks of its TLPs, or the request on a further link.
     pub(crate) unacked: u32,
     /// The terms of a filter that hold for one of its TLPs, a bit each.
     pub(crate) terms: u64,
@@ -236,7 +236,7 @@ impl Transaction {
         let (id, tag) = packet.repr.transaction();
         Transaction {
             requester: Requester { link: packet.link, id },
-            slot: Arc::clone(packet.slot),
+            slot: packet.slot.cloned().unwrap_or_default(),
             tag,
             format: packet.repr.format().id,
             direction: packet.direction,
@@ -308,7 +308,7 @@ impl Transaction {
         self.remaining == 0 || completion.status != Status::Success
     }
 
-    /// The function whose configuration space it reads, and the offset there; `None` for other requests.
+    /// Function and offset of a configuration read; `None` for other requests.
     pub(super) const fn config_read(&self) -> Option<(Bdf, u16)> {
         match (self.format, self.target) {
             (FormatId::CfgRd0 | FormatId::CfgRd1, Target::Register { function, offset }) => {

@@ -77,7 +77,7 @@ impl End {
         }
     }
 
-    /// As descriptions of interfaces have it.
+    /// The end in descriptions of interfaces.
     const fn described(self) -> &'static str {
         match self {
             End::Root => "root port",
@@ -128,12 +128,12 @@ impl Interface {
         interface
     }
 
-    /// The description of one way of the link to a slot or switch, seen at one end, as captures of riser have it.
+    /// Describes one direction of the link to a slot or switch, seen at one end, for captures of riser.
     pub fn description(slot: &str, way: Direction, end: End) -> String {
         format!("{slot}, {}, at the {}", way.name(), end.described())
     }
 
-    /// Takes a description, and the slot and the end that it names.
+    /// Sets the description, and the slot and the end that it names.
     fn describe(&mut self, description: &str) {
         description.clone_into(&mut self.description);
         let Some((rest, at)) = description.rsplit_once(", at the ") else { return };
@@ -145,7 +145,7 @@ impl Interface {
         }
     }
 
-    /// Appends what the link is called: its slot, or its number.
+    /// Appends the name of a link: its slot or switch, or `link` and its number.
     pub fn append_link(link: u16, slot: &str, out: &mut String) {
         if slot.is_empty() {
             out.push_str("link");

@@ -18,7 +18,7 @@ use tlp::Class;
 pub struct Report {
     /// Length of an interval, picoseconds.
     pub interval_ps: u128,
-    /// The slot or switch that each link leads to, by number of the link; of those that the capture names.
+    /// Slot or switch that each link leads to, by number of the link. Only links that the capture names.
     pub slots: BTreeMap<u16, String>,
     /// The intervals, from the first to the last with a frame.
     pub rows: Vec<Row>,
@@ -167,7 +167,7 @@ fn credit_row(id: &LedgerId, (header_min, data_min): (Available, Available)) -> 
 pub const CSV_HEADER: &str = "start_ps,interval_ps,link,direction,of,measure,value\n";
 
 impl Report {
-    /// What a link is called: its slot, or its number.
+    /// Returns the name of a link: its slot or switch, or its number.
     pub fn link(&self, link: u16) -> String {
         self.slots.get(&link).cloned().unwrap_or_else(|| link.to_string())
     }

@@ -2,8 +2,9 @@
 //! Whole transactions of a capture: a request with its completions, its Ack and its replays, handed out once nothing more
 //! can come. Memory is bounded by the matcher's limits and by [`MAX_UNACKED`] TLPs a direction that wait for their Ack.
 //!
-//! A transaction that several links show is one, where it was seen first, with a [`Hop`](crate::matcher::Hop) for each further
-//! link. A posted request of such a capture is handed out when it can come on no further link.
+//! A transaction on several links is handed out once. It has the link that showed it first, and a
+//! [`Hop`](crate::matcher::Hop) for each further link. If a capture has several links, a posted request is handed out after
+//! 4096 later ones, or at the end.
 //!
 //! Which Ack covers a TLP is known only where the capture tells each TLP's [place](crate::Mark::place); else it is
 //! [`Ack::Unknown`].
@@ -19,7 +20,6 @@ use crate::matcher::{Ack, Errors, MAX_POSTED, Match, Matcher, Packet, Requester,
 use crate::sequence::{Arrival, MAX_UNACKED, Sequences, Way, opposite, way};
 use crate::time::Timestamp;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::Arc;
 use tlp::{Dllp, Tag};
 
 /// A TLP that waits for its Ack.
@@ -48,9 +48,9 @@ pub struct Outcome {
     pub replay: bool,
     /// The TLP was taken, as far as the capture tells: neither lost nor out of order, nor seen before.
     pub taken: bool,
-    /// Number of the record of the request that the TLP answers, on its link.
+    /// Number of the request's record, on the link of the completion.
     pub request: Option<u64>,
-    /// Number of the record of the request that the TLP forwards: where that was seen first.
+    /// For a forwarded request, number of the record that showed it first.
     pub forwards: Option<u64>,
 }
 
@@ -66,7 +66,7 @@ pub struct Tracker {
     unacked: BTreeMap<Way, VecDeque<Unacked>>,
     /// Ways on which Acks were seen.
     acked_ways: BTreeSet<Way>,
-    /// Transactions that have ended but for an Ack or a further link, by number of the request.
+    /// Answered transactions that wait for an Ack or a further link, by number of the request.
     held: BTreeMap<u64, Transaction>,
     /// Posted requests that may come on a further link, in their order.
     posted: VecDeque<u64>,
@@ -161,7 +161,6 @@ impl Tracker {
             Arrival::Taken { first_seen, retries } => (first_seen, retries),
             Arrival::Again | Arrival::OutOfOrder | Arrival::Lost => (record.timestamp, 0),
         };
-        let no_slot = Arc::default();
         self.has_links |= record.interface.is_some_and(|interface| interface.has_others);
         let packet = Packet {
             number: record.number,
@@ -169,7 +168,7 @@ impl Tracker {
             first_seen,
             retries,
             link: way.0,
-            slot: record.interface.map_or(&no_slot, |interface| &interface.slot),
+            slot: record.interface.map(|interface| &interface.slot),
             direction: way.1,
             repr: &tlp.repr,
             errors: errors_of(tlp),
@@ -240,7 +239,7 @@ impl Tracker {
         }
     }
 
-    /// Ends a posted request: where there are several links, when it can come on no further one.
+    /// Ends a posted request. If there are several links, it is held until it can come on no further one.
     fn end_posted(&mut self, mut posted: Transaction) {
         if posted.hop_of.is_some() || !self.has_links {
             return self.end(posted);
@@ -255,7 +254,7 @@ impl Tracker {
         }
     }
 
-    /// Adds what was seen on a further link to its transaction, where that is not yet over.
+    /// Adds `hop` to its transaction, unless that is over.
     fn add_hop(&mut self, root: Root, hop: &Transaction) {
         let requester = Requester { link: root.link, id: hop.requester.id };
         let whole = match self.held.get_mut(&root.number) {
@@ -267,8 +266,8 @@ impl Tracker {
         }
     }
 
-    /// Settles one of what a held transaction waits for, and hands it out where that was the last. Returns false where none with
-    /// this number is held.
+    /// Settles one event that a held transaction waits for, and hands the transaction out after the last one. Returns false if
+    /// none with this number is held.
     fn settle_held(&mut self, number: u64, settle: impl FnOnce(&mut Transaction)) -> bool {
         let Some(held) = self.held.get_mut(&number) else { return false };
         held.unacked = held.unacked.saturating_sub(1);

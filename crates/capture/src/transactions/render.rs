@@ -137,7 +137,7 @@ fn append_acks(t: &Transaction, out: &mut String) {
     }
 }
 
-/// Link by link, what it took to the next one and back.
+/// The time from each link to the next one and back.
 fn append_hops(t: &Transaction, out: &mut String) {
     if t.hops.is_empty() {
         return;
@@ -145,7 +145,7 @@ fn append_hops(t: &Transaction, out: &mut String) {
     let mut lead = ", over ";
     for leg in t.legs() {
         out.push_str(lead);
-        Interface::append_link(leg.link, &leg.slot, out);
+        Interface::append_link(leg.hop.link, &leg.hop.slot, out);
         if let Some(ps) = leg.latency_ps {
             out.push(' ');
             append_ns(ps, out);
@@ -210,9 +210,10 @@ impl Serialize for JsonTransaction<'_> {
         let errors: Vec<&str> = t.errors.names().collect();
         o.some("errors", Some(errors).filter(|errors| !errors.is_empty()))?;
         o.some("means", self.meaning.map(Text))?;
-        let legs = t.legs();
-        let hops: Vec<JsonLeg<'_>> = legs.iter().map(JsonLeg::new).collect();
-        o.some("hops", Some(hops).filter(|hops| hops.len() > 1))?;
+        // Most transactions have one link: legs are made only for the others.
+        let legs = if t.hops.is_empty() { Vec::new() } else { t.legs() };
+        let hops: Vec<JsonLeg<'_>> = legs.iter().map(|leg| JsonLeg::new(leg, t.start)).collect();
+        o.some("hops", Some(hops).filter(|hops| !hops.is_empty()))?;
         o.0.end()
     }
 }
@@ -231,14 +232,14 @@ struct JsonLeg<'a> {
 }
 
 impl JsonLeg<'_> {
-    fn new(leg: &Leg) -> JsonLeg<'_> {
+    fn new(Leg { hop, latency_ps }: &Leg, start: Timestamp) -> JsonLeg<'_> {
         JsonLeg {
-            link: leg.link,
-            slot: &leg.slot,
-            direction: leg.direction,
-            number: leg.request_number,
-            since_start_ps: narrow(leg.since_start_ps),
-            latency_ps: leg.latency_ps.map(narrow),
+            link: hop.link,
+            slot: &hop.slot,
+            direction: hop.direction,
+            number: hop.request_number,
+            since_start_ps: narrow(hop.start.since_ps(start)),
+            latency_ps: latency_ps.map(narrow),
         }
     }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! pcap and pcapng as others write them, and as they come when they are damaged.
 
-use crate::common::{hex, lines, mrd_frame, objects, reader, sample};
-use riser_capture::{Item, OpenError, Reader, Stats, Timestamp};
+use crate::common::{hex, lines, mrd_frame, objects, reader, report, sample};
+use riser_capture::{Item, OpenError, Reader, Timestamp};
 use std::io::Cursor;
 
 #[derive(Clone, Copy)]
@@ -358,12 +358,8 @@ fn reads_in_pieces_are_joined() {
         }
     }
     let file = sample();
-    let mut reader = Reader::new(Dribble(&file)).unwrap();
-    let mut stats = Stats::new();
-    while let Some(record) = reader.next_record().unwrap() {
-        stats.add(&record);
-    }
-    assert_eq!((stats.report().frames, stats.report().error_total), (5, 0));
+    let report = report(Reader::new(Dribble(&file)).unwrap());
+    assert_eq!((report.frames, report.error_total), (5, 0));
 }
 
 #[test]

@@ -2,24 +2,12 @@
 //! The filter: what each term holds for, what is wrong with an expression, and that nothing breaks it.
 
 use crate::checks_filter as checks;
-use crate::common::{DAMAGED, Link, completion, memory, read_and_answer, reader, sample, write};
+use crate::common::{DAMAGED, Link, completion, kept, memory, read_and_answer, reader, sample, write};
 use proptest::prelude::*;
 use riser_capture::filter::terms::{FIELDS, Field};
 use riser_capture::transactions::Tracker;
-use riser_capture::{Filter, Mark, Outcome, Sieve};
+use riser_capture::{Filter, Mark, Outcome};
 use tlp::{Data, MemoryOp, Prefix, Prefixes, Status, Tlp};
-
-/// The numbers of the records that a filter holds for.
-fn kept(capture: &[u8], expression: &str) -> Vec<u64> {
-    let mut sieve = Sieve::new(Some(expression.parse().unwrap_or_else(|e| panic!("{e}"))));
-    let (mut reader, mut numbers) = (reader(capture), Vec::new());
-    while let Some(record) = reader.next_record().unwrap() {
-        if sieve.keeps(&record) {
-            numbers.push(record.number);
-        }
-    }
-    numbers
-}
 
 /// Record 1: MRd of 8 B at 0x1000 by 01:00.0, tag 5, upstream. 2: its CplD, downstream. 3: UpdateFC-P, upstream. 4: MWr of
 /// the host, 00:00.0, tag 0x13, 4 B at 0xa0000010, downstream. 5: MWr of 256 B at 0x2_0000_0000, tag 6, upstream.

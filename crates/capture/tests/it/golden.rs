@@ -106,12 +106,7 @@ fn objects_of_a_small_capture() {
 
 #[test]
 fn report_of_a_small_capture() {
-    let bytes = sample();
-    let mut reader = common::reader(&bytes);
-    let mut stats = riser_capture::Stats::new();
-    while let Some(record) = reader.next_record().unwrap() {
-        stats.add(&record);
-    }
+    let report = common::report(common::reader(&sample()));
     let expected = "\
 5 frames, 310 bytes captured, over 1999999000.004 ns
 4 TLPs with 268 bytes of data, 12 of them captured
@@ -135,8 +130,8 @@ transactions
   completed                        1
 records with errors                0
 ";
-    assert_eq!(stats.report().to_string(), expected);
-    let json = serde_json::to_value(stats.report()).unwrap();
+    assert_eq!(report.to_string(), expected);
+    let json = serde_json::to_value(report).unwrap();
     assert_eq!(json["requesters"][1]["max_outstanding"], 1);
     assert_eq!(json["read_sizes"][0], serde_json::json!({"bytes": 8, "count": 1}));
     assert_eq!(json["duration_ps"], 1_999_999_000_004u64);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A transaction that several links show is one, with what it took on each; and what only looks like one is not.
+//! A transaction on several links is one, with a latency for each link; requests that only look alike stay apart.
 
 use crate::common::{
-    Links, completion, config_read, lines, objects, read_and_answer, reader, transaction_lines, write,
+    Links, completion, config_read, kept, lines, objects, read_and_answer, reader, report, transaction_lines,
+    write,
 };
 use riser_capture::transactions::{Tracker, append_json};
-use riser_capture::{Filter, Sieve, Stats, Transaction};
+use riser_capture::{Filter, Transaction};
 use serde_json::{Value, json};
 use tlp::{Bdf, Body, ConfigKind, Data, Message, MessageRouting, Repr, Status, Tag, Tlp};
 
@@ -57,11 +58,7 @@ fn read_over_three_links_is_one_transaction() {
 #[test]
 fn statistics_count_a_forwarded_request_once() {
     let capture = read_through_the_tree();
-    let (mut reader, mut stats) = (reader(&capture), Stats::new());
-    while let Some(record) = reader.next_record().unwrap() {
-        stats.add(&record);
-    }
-    let report = stats.report();
+    let report = report(reader(&capture));
     let counts = report.transactions;
     assert_eq!((counts.requests, counts.forwarded, counts.completed, report.waiting), (1, 2, 1, 0));
     assert!(
@@ -78,7 +75,7 @@ fn posted_requests_are_followed_in_their_order() {
     for link in [2, 2, 1, 2, 1, 0, 0] {
         links.tlp(link, true, &write);
     }
-    let numbers = |t: &Transaction| t.legs().iter().map(|leg| leg.request_number).collect::<Vec<_>>();
+    let numbers = |t: &Transaction| t.legs().iter().map(|leg| leg.hop.request_number).collect::<Vec<_>>();
     let all = transactions(&links.finish(), None);
     assert_eq!(all.iter().map(numbers).collect::<Vec<_>>(), [vec![1, 3, 6], vec![2, 5, 7], vec![4]]);
     assert_eq!(
@@ -177,12 +174,7 @@ fn records_are_shown_and_filtered_by_slot_link_and_end() {
     ];
     for (expression, numbers, whole) in rows {
         let filter: Filter = expression.parse().unwrap();
-        let (mut reader, mut sieve, mut kept) =
-            (reader(&capture), Sieve::new(Some(filter.clone())), Vec::new());
-        while let Some(record) = reader.next_record().unwrap() {
-            kept.extend(sieve.keeps(&record).then_some(record.number));
-        }
-        assert_eq!(kept, numbers, "{expression}");
+        assert_eq!(kept(&capture, expression), numbers, "{expression}");
         let held = transactions(&capture, Some(&filter)).iter().filter(|t| filter.holds_for(t)).count();
         assert_eq!(held, whole, "{expression}");
     }

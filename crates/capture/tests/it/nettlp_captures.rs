@@ -3,17 +3,13 @@
 //! part of riser: `RISER_SHARED_DATA` says where they lie, else `../shared/data` beside the workspace. Without them these
 //! tests say that they skip.
 
+use crate::common;
 use riser_capture::stats::{Report, SizeCount};
 use riser_capture::transactions::{Spread, Summary, Tracker};
-use riser_capture::{Stats, open, render};
+use riser_capture::{open, render};
 
 fn report(capture: &str) -> Option<Report> {
-    let mut reader = open(testkit::shared_data("nettlp-captures")?.join(capture)).unwrap();
-    let mut stats = Stats::new();
-    while let Some(record) = reader.next_record().unwrap() {
-        stats.add(&record);
-    }
-    Some(stats.report())
+    Some(common::report(open(testkit::shared_data("nettlp-captures")?.join(capture)).unwrap()))
 }
 
 fn lines(capture: &str) -> Option<Vec<String>> {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Bus probes: Unsupported Request to a read of the Vendor ID of a function that is not there is no error, in any view.
 
-use crate::common::{Links, completion, config_read, reader, transaction_lines};
-use riser_capture::{Sieve, Stats};
+use crate::common::{Links, completion, config_read, kept, reader, report, transaction_lines};
 use tlp::{ConfigKind, Data, Status, Tlp};
 
 const VENDOR_ID: u16 = 0;
@@ -34,17 +33,6 @@ fn capture() -> Vec<u8> {
     links.finish()
 }
 
-fn kept(capture: &[u8], expression: &str) -> Vec<u64> {
-    let mut sieve = Sieve::new(Some(expression.parse().unwrap()));
-    let (mut reader, mut numbers) = (reader(capture), Vec::new());
-    while let Some(record) = reader.next_record().unwrap() {
-        if sieve.keeps(&record) {
-            numbers.push(record.number);
-        }
-    }
-    numbers
-}
-
 #[test]
 fn filter_tells_probes_from_errors() {
     let capture = capture();
@@ -56,11 +44,7 @@ fn filter_tells_probes_from_errors() {
 #[test]
 fn statistics_and_transactions_count_what_the_filter_keeps() {
     let capture = capture();
-    let (mut reader, mut stats) = (reader(&capture), Stats::new());
-    while let Some(record) = reader.next_record().unwrap() {
-        stats.add(&record);
-    }
-    let report = stats.report();
+    let report = report(reader(&capture));
     let transactions = report.transactions;
     assert_eq!((report.error_records, transactions.failed, transactions.probes), (3, 3, 2));
     let text = report.to_string();

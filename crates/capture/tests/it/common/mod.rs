@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What several tests need: sample TLPs, and capture files built by hand.
 use riser_capture::transactions::{Summary, Tracker, append_line};
-use riser_capture::{Direction, InterfaceId, Mark, Origin, Reader, Writer};
-use std::io::Cursor;
+use riser_capture::{Direction, InterfaceId, Mark, Origin, Reader, Sieve, Stats, Writer, stats};
+use std::io::{Cursor, Read};
 use tlp::{
     Access, Bdf, Body, Class, Completion, ConfigKind, ConfigRequest, Data, Dllp, FlowControl,
     FlowControlKind, MemoryOp, MemoryRequest, PayloadPool, Repr, Span, Status, Tag, Time, Tlp, Vc,
@@ -59,6 +59,27 @@ pub(crate) fn sample() -> Vec<u8> {
 
 pub(crate) fn reader(bytes: &[u8]) -> Reader<Cursor<&[u8]>> {
     Reader::new(Cursor::new(bytes)).unwrap()
+}
+
+/// Statistics of all records.
+pub(crate) fn report<R: Read>(mut reader: Reader<R>) -> stats::Report {
+    let mut stats = Stats::new();
+    while let Some(record) = reader.next_record().unwrap() {
+        stats.add(&record);
+    }
+    stats.report()
+}
+
+/// Numbers of the records that a filter keeps.
+pub(crate) fn kept(capture: &[u8], expression: &str) -> Vec<u64> {
+    let mut sieve = Sieve::new(Some(expression.parse().unwrap_or_else(|e| panic!("{e}"))));
+    let (mut reader, mut numbers) = (reader(capture), Vec::new());
+    while let Some(record) = reader.next_record().unwrap() {
+        if sieve.keeps(&record) {
+            numbers.push(record.number);
+        }
+    }
+    numbers
 }
 
 /// The lines of a capture.
@@ -195,7 +216,7 @@ impl Links {
         self
     }
 
-    /// A request and what answers it, each over these links in turn: the completion comes back over them from the last on.
+    /// A request over these links in order, and its completion over them in reverse order.
     pub(crate) fn exchange(&mut self, way: &[(usize, bool)], request: &Tlp, answer: &Tlp) -> &mut Links {
         way.iter().for_each(|&(link, up)| _ = self.tlp(link, up, request));
         way.iter().rev().for_each(|&(link, up)| _ = self.tlp(link, !up, answer));
