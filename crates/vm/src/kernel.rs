@@ -75,12 +75,12 @@ pub fn open(path: &Path) -> Result<Opened> {
 
 /// Refuses a file that ends before its last section does (`e_shoff` of its header), if it is a vmlinux.
 pub(crate) fn check_length(path: &Path) -> Result<()> {
+    let what = || path.display().to_string();
+    let file = File::open(path).context(what)?;
+    let length = file.metadata().context(what)?.len();
     let mut header = Vec::new();
-    let file = File::open(path).context(|| path.display().to_string())?;
-    let length = file.metadata().context(|| path.display().to_string())?.len();
-    file.take(size_of::<elf::FileHeader64<Endianness>>() as u64)
-        .read_to_end(&mut header)
-        .context(|| path.display().to_string())?;
+    let header_size = size_of::<elf::FileHeader64<Endianness>>() as u64;
+    file.take(header_size).read_to_end(&mut header).context(what)?;
     let expected = match elf::FileHeader64::<Endianness>::parse(&*header) {
         Ok(header) => {
             let endian = header.endian().unwrap_or_default();

@@ -10,7 +10,6 @@ mod markdown;
 pub use markdown::{ablation, insert, scores};
 
 use crate::configurations::{CONFIGURATIONS, Configuration};
-use crate::experiments::Test;
 use crate::fit::{self, Begun, DATA_SHEET, Input, Parameter, Profile, middle};
 use crate::predict::{Target, predict};
 use crate::results::{ResultSet, Tables};
@@ -101,12 +100,10 @@ pub fn thinned(data: &ResultSet, step: usize) -> ResultSet {
 }
 
 impl Fidelity<'_> {
-    /// How the figures of the shipped profiles are known that the scores rest on: as the weakest of all rows.
+    /// The weakest basis of the shipped profiles' figures that the scores rest on.
     pub fn basis(&self) -> Option<Basis> {
         let of = |target: Target<'_>| {
-            let tests: BTreeSet<Test> =
-                target.measured.experiments.values().flatten().map(|row| row.key.test).collect();
-            tests.into_iter().map(|test| target.machine.basis(test)).max()
+            target.machine.basis(target.measured.experiments.values().flatten().map(|row| row.key.test))
         };
         self.targets().into_iter().filter_map(of).max()
     }

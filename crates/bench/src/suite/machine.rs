@@ -12,6 +12,7 @@ use lab::profile::{self, Basis, HOSTS, HostBasis, Shelf};
 use lab::schema::{Host, IommuPages, Lab, Link, Slot};
 use plug::MemoryKind;
 use plug::values::{Gen, Lanes, MpsBytes, MrrsBytes};
+use std::collections::BTreeSet;
 use std::path::Path;
 use tlp::Rate;
 
@@ -81,8 +82,12 @@ impl Machine {
         [of(&HOSTS, &self.host), of(&CARDS, &self.device)].into_iter().flatten().collect()
     }
 
-    /// How the figures of the profiles are known that the rows of `test` rest on.
-    pub(crate) fn basis(&self, of: Test) -> Basis {
+    /// The weakest basis of the profiles' figures that these tests rest on, each test looked up once; `None` without tests.
+    pub(crate) fn basis(&self, tests: impl Iterator<Item = Test>) -> Option<Basis> {
+        tests.collect::<BTreeSet<Test>>().into_iter().map(|test| self.basis_of_test(test)).max()
+    }
+
+    fn basis_of_test(&self, of: Test) -> Basis {
         let here = Folder::default();
         let card = pcie_bench::card_basis(&self.device, &here, test(of), path(of));
         crate::basis::of(&HostBasis::of(&self.host(), &here), card, test(of))

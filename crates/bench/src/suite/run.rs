@@ -292,25 +292,19 @@ fn time_series(all: &[Measured]) -> String {
 }
 
 impl Suite {
-    /// How the figures of the profiles are known that the experiments rest on, each by its name.
+    /// The weakest basis of the profiles' figures that each experiment rests on, by name in alphabetical order.
     pub fn bases(&self) -> Vec<(&'static str, Basis)> {
-        let of = |machine: &Machine| {
-            self.experiments.iter().map(|e| (e.name, machine.basis_of(e))).collect::<Vec<_>>()
-        };
-        let mut weakest: BTreeMap<&'static str, Basis> = BTreeMap::new();
-        for (name, basis) in self.machines.iter().flat_map(of) {
-            let known = weakest.entry(name).or_insert(basis);
-            *known = basis.max(*known);
-        }
-        weakest.into_iter().collect()
+        let of = |e: &Experiment| self.machines.iter().map(|machine| machine.basis_of(e)).max();
+        let mut bases: Vec<_> = self.experiments.iter().filter_map(|e| Some((e.name, of(e)?))).collect();
+        bases.sort_unstable();
+        bases
     }
 }
 
 impl Machine {
-    /// How the figures of the profiles are known that an experiment rests on.
+    /// The weakest basis of the profiles' figures that an experiment rests on.
     fn basis_of(&self, experiment: &Experiment) -> Basis {
-        let bases = experiment.rows().into_iter().map(|row| self.basis(row.test));
-        bases.max().unwrap_or(Basis::Assumed)
+        self.basis(experiment.rows().into_iter().map(|row| row.test)).unwrap_or(Basis::Assumed)
     }
 
     /// All that it is, for records.

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Guests on machines as people have them: limits, paths, variables and caches of all kinds. A guest whose lab is not there never ends with
-//! status 0.
+//! Guests under unusual limits, paths, variables and caches. A run without its lab never exits with status 0.
 
 use crate::common::{Outcome, command, finish};
 use crate::endpoint_test::built;
@@ -14,13 +13,13 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use vm::Cache;
 
-/// The path of an ordinary user of Debian's.
+/// PATH of an ordinary user on Debian.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/games:/usr/games";
 
 /// A module with a parameter.
 const MODULE: &str = "#include <linux/module.h>\nstatic int value;\nmodule_param(value, int, 0444);\nMODULE_LICENSE(\"GPL\");\n";
 
-/// What a script of a guest says if the lab is there.
+/// Script for a guest that prints the number of functions below the lab's VMD.
 const COUNT: &str = "ls -d /sys/bus/pci/devices/10000:* | wc -l";
 /// Functions of labs/tree.toml, with those of root ports and switches.
 const DEVICES: &str = "14";
@@ -50,9 +49,9 @@ fn guest(lab: &Path, arguments: &[&str], script: &str) -> Command {
     riser
 }
 
-/// Nothing is fetched before, nor booted.
+/// The run fails before it fetches or boots anything.
 #[test]
-fn what_cannot_work_is_said_at_once() {
+fn missing_tmpdir_fails_before_the_work() {
     let folder = tempfile::tempdir().unwrap();
     let cache = folder.path().join("cache");
     let run = || {
@@ -179,10 +178,7 @@ fn signal(process: &Child, signal: Signal) {
 }
 
 fn ended(process: Child) -> Outcome {
-    let output = process.wait_with_output().unwrap();
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let code = output.status.code().unwrap_or(-1);
-    Outcome { code, stdout: text(&output.stdout), stderr: text(&output.stderr) }
+    Outcome::of(&process.wait_with_output().unwrap())
 }
 
 #[test]
@@ -192,7 +188,7 @@ fn riser_that_is_stopped_during_the_boot_keeps_the_lab() {
     assert_eq!((code, stdout.trim()), (0, DEVICES), "{stderr}");
 }
 
-/// Whoever reads a capture pauses, as `less` does.
+/// The reader of a capture may pause, as `less` does.
 #[test]
 #[ignore = "of .ci/long environments"]
 fn reader_of_a_capture_that_pauses_keeps_the_lab() {
@@ -297,7 +293,7 @@ fn cache_that_is_read_only_will_do() {
     assert_eq!((outcome.code, outcome.stdout.trim()), (0, DEVICES), "{}", outcome.stderr);
 }
 
-/// For root alone, who becomes one; anybody else is one.
+/// Runs only for root, which switches to an ordinary user; other users are ordinary already.
 #[test]
 #[ignore = "of .ci/long environments"]
 fn ordinary_user_builds_and_boots() {

@@ -254,11 +254,12 @@ fn experiments(args: &Args) -> Result<Vec<&'static Experiment>, Failure> {
 
 fn show(args: &Args, suite: &Suite, outcome: &Outcome) -> Result<(), Failure> {
     let Outcome { rows, samples, written, kept, left } = *outcome;
+    let bases = suite.bases();
     if args.json {
         return output::json(&Summary {
             warnings: warnings(suite),
-            basis: suite.bases().into_iter().map(|(_, basis)| basis).max(),
-            experiments_basis: suite.bases().into_iter().collect(),
+            basis: bases.iter().map(|(_, basis)| *basis).max(),
+            experiments_basis: bases.into_iter().collect(),
             folder: &suite.folder,
             configurations: suite.machines.iter().map(|m| m.name.as_str()).collect(),
             rows_measured: rows,
@@ -273,7 +274,7 @@ fn show(args: &Args, suite: &Suite, outcome: &Outcome) -> Result<(), Failure> {
         "{}: {folders} configuration{}, {written} experiments written, {kept} kept; {rows} rows of {samples} samples; basis: {}",
         suite.folder.display(),
         if folders == 1 { "" } else { "s" },
-        Basis::in_words(&suite.bases())
+        Basis::in_words(&bases)
     ))
 }
 

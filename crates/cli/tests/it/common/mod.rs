@@ -6,7 +6,7 @@ pub(crate) mod nets;
 pub(crate) mod pages;
 pub(crate) mod programs;
 
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 /// What a finished command left behind.
 pub(crate) struct Outcome {
@@ -18,6 +18,15 @@ pub(crate) struct Outcome {
     pub(crate) stderr: String,
 }
 
+impl Outcome {
+    /// The outcome of a process that no signal ended. Bytes that are not UTF-8 are replaced.
+    pub(crate) fn of(output: &Output) -> Outcome {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let code = output.status.code().expect("it ends by itself");
+        Outcome { code, stdout: text(&output.stdout), stderr: text(&output.stderr) }
+    }
+}
+
 /// The command, with these arguments.
 pub(crate) fn command(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_riser"));
@@ -25,12 +34,9 @@ pub(crate) fn command(args: &[&str]) -> Command {
     command
 }
 
-/// Runs a command whose output may hold any bytes, such as that of a guest.
+/// Runs a command. Its output may have any bytes, as the output of a guest.
 pub(crate) fn finish(command: &mut Command) -> Outcome {
-    let output = command.stdin(Stdio::null()).output().expect("it starts");
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let code = output.status.code().expect("it ends by itself");
-    Outcome { code, stdout: text(&output.stdout), stderr: text(&output.stderr) }
+    Outcome::of(&command.stdin(Stdio::null()).output().expect("it starts"))
 }
 
 /// True if Verilator is installed. Otherwise prints that the test is skipped.

@@ -3,10 +3,10 @@
 //! one fabric. Drivers in the guest are the kernel's own, and a program in user space behind them (`probe.c`).
 
 use crate::common;
-use crate::common::{Outcome, command, riser_ok};
+use crate::common::{Outcome, command, finish, riser_ok};
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 /// A folder with a lab, and one that guests share.
 struct Rig(tempfile::TempDir);
@@ -37,12 +37,7 @@ impl Rig {
         fs::write(self.path("share/script"), format!("d=/sys/bus/pci/devices\n{script}\n")).unwrap();
         let mut riser = command(&["guest", "run", &self.path("lab.toml"), "--share", &self.path("share")]);
         riser.args(["--time-limit", "120"]).args(arguments).args(["--", "sh", "/share/script"]);
-        let output = riser.stdin(Stdio::null()).output().unwrap();
-        let outcome = Outcome {
-            code: output.status.code().expect("riser ends by itself"),
-            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-        };
+        let outcome = finish(&mut riser);
         assert_eq!(outcome.code, 0, "{}{}", outcome.stdout, outcome.stderr);
         outcome
     }
