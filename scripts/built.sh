@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# Builds with cargo, and prints the path of a file that was built. Cargo is asked for it: CARGO_BUILD_TARGET and cargo's configuration move it.
+# Builds with cargo, and prints the path of a built file. The path comes from cargo, since CARGO_BUILD_TARGET and cargo's configuration change it.
 #
 #   scripts/built.sh FILE [ARGUMENT...]     arguments of `cargo build`
 set -euo pipefail

@@ -15,7 +15,7 @@ if [ "${1:-}" = --path ]; then
     path=$2
     shift 2
 fi
-# Other packages and places of the user's are none of its.
+# Ignores packages and folders that the user's environment adds.
 unset PYTHONHOME PYTHONPATH PIP_TARGET PIP_PREFIX
 export PIP_USER=0
 venv=target/python/$(dirname "$wanted" | tr / -)

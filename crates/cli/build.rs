@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Tells the command the commit that it is built from, if it is built in a checkout of riser. Never fails without git.
+//! Passes the commit of the checkout to the command, if it is built in a checkout of riser. Never fails without git.
 
 use std::path::Path;
 use std::process::Command;
 
-/// Digits of the commit that the version has.
+/// Digits of the commit in the version.
 const SHOWN: usize = 12;
 
-/// What git prints, if there is a checkout.
+/// Output of git; `None` if git is missing or fails.
 fn git(args: &[&str]) -> Option<String> {
     let output = Command::new("git").args(args).output().ok().filter(|output| output.status.success())?;
     Some(String::from_utf8(output.stdout).ok()?.trim().to_owned())
@@ -16,7 +16,7 @@ fn git(args: &[&str]) -> Option<String> {
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize();
-    // The sources may lie in a checkout of something else.
+    // The sources may be part of another project's checkout.
     let is_ours = git(&["rev-parse", "--show-toplevel"])
         .is_some_and(|top| root.is_ok_and(|root| root == Path::new(&top)));
     let commit = git(&["rev-parse", "HEAD"]).filter(|_| is_ours);

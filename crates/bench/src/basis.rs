@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How the figures of host and card are known that a test rests on.
+//! The basis (measured, fitted, assumed) of the profile figures that a test depends on.
 
 use lab::profile::{Aspect, Basis, HostBasis};
 use lab::schema::Host;
 use lab::{Folder, Spanned};
 use plug::transfers::Test;
 
-/// The weakest of what the latencies of reads and writes rest on, on the host of this profile.
+/// The weakest basis of read and write latencies on the host with this profile.
 pub(crate) fn of_both_ways(host: &str) -> Basis {
     let host = Host { profile: Spanned::new(0..0, host.to_owned()), ..Host::default() };
     let host = HostBasis::of(&host, &Folder::default());
     host.get(Aspect::ReadLatency).max(host.get(Aspect::WriteLatency))
 }
 
-/// The weakest of what the test shows of the host, and of the card.
+/// The weakest basis of the host and card figures that `test` depends on.
 pub(crate) fn of(host: &HostBasis, card: Option<Basis>, test: Test) -> Basis {
     let aspects: &[Aspect] = match test {
         Test::LatRd => &[Aspect::ReadLatency],
         Test::LatWrRd => &[Aspect::ReadLatency, Aspect::WriteLatency],
-        // A card has so many reads under way at most, so that their latency bounds their rate.
+        // The number of outstanding reads is limited, so their latency limits their rate.
         Test::BwRd => &[Aspect::ReadLatency, Aspect::ReadRate],
         Test::BwWr => &[Aspect::WriteRate],
         Test::BwRdWr => &[Aspect::ReadLatency, Aspect::ReadRate, Aspect::WriteRate],

@@ -1,29 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How many files this process and those that it starts may have open (`ulimit -n`).
+//! The limit of open files of this process and its children (`ulimit -n`).
 
 use crate::failure::Failure;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use std::fs;
 
-/// More than any lab takes. Where the hard limit is far above it, some programs that riser starts go through all numbers below the soft one.
+/// More files than any lab opens. The soft limit stays at that even if the hard limit is far higher: some child processes close every
+/// descriptor below the soft limit.
 const ENOUGH: u64 = 1 << 16;
 
-/// Files of a client, beside those of its interrupts: its socket, and the memory that it hands over.
+/// Files of a client, in addition to one for each interrupt: its socket, and its shared memory.
 const OF_CLIENT: usize = 32;
-/// Files that a run opens later, and those that QEMU has of its own.
+/// Files that a run opens later, and QEMU's own files.
 const OTHERS: usize = 64;
 
-/// Raises the soft limit as far as the hard one allows: the usual 1024 are for programs that use `select`.
+/// Raises the soft limit, at most to the hard one. The usual 1024 protects programs that call `select`; riser does not.
 pub(crate) fn raise_limit() {
     if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
         && soft < ENOUGH
     {
-        // Where it cannot be had, the soft limit stays.
+        // On failure the soft limit stays.
         let _ = setrlimit(Resource::RLIMIT_NOFILE, hard.min(ENOUGH).max(soft), hard);
     }
 }
 
-/// Refuses what takes more files than may be open: machines with so many clients and interrupts.
+/// Fails if machines with that many clients and interrupts would exceed the limit.
 pub(crate) fn check(clients: usize, vectors: usize) -> Result<(), Failure> {
     let Ok((limit, _)) = getrlimit(Resource::RLIMIT_NOFILE) else { return Ok(()) };
     let open = fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);

@@ -144,8 +144,8 @@ impl Outputs {
 }
 
 impl Place {
-    /// Makes the unfinished file, and the folders where it goes, so that a command which cannot write there fails before its work. A
-    /// pipe is opened by [`open`](Self::open) alone, which waits for its reader.
+    /// Creates the unfinished file and its folders, so that a command without write access fails before its work. Pipes are left to
+    /// [`open`](Self::open), which waits for a reader.
     ///
     /// # Errors
     /// Those of the file system; another run writes the file.

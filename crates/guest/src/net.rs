@@ -41,7 +41,7 @@ const RECEIVE: usize = 64 << 10;
 const RECEIVES: usize = 16;
 /// How long a client that has not yet said its version keeps the next one waiting.
 const SILENCE: Duration = Duration::from_secs(1);
-/// How often it is looked whether a client that wants nothing takes answers: often enough for a guest that ends soon after.
+/// Interval between checks whether an idle client still receives: short enough for a guest that ends soon after.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// The socket of a device, and who is connected to it.
@@ -61,7 +61,7 @@ struct Client {
     socket: OwnedFd,
     session: Session,
     came: Instant,
-    /// When it was last looked whether it takes answers, and what that gave.
+    /// Time of the last check whether it still receives; `is_deaf` has the result.
     looked: Instant,
     is_deaf: bool,
 }
@@ -72,7 +72,7 @@ impl Client {
         !self.session.is_open() && !self.session.is_over() && self.came.elapsed() > SILENCE
     }
 
-    /// Ends the session of a client that takes nothing any more. A client that is about to close its socket may look so for a moment.
+    /// Ends the session of a client that has stopped to receive. Two looks must agree: a client that closes its socket looks so for a moment.
     fn look(&mut self) {
         if !self.session.is_open() || self.looked.elapsed() < LOOK {
             return;
@@ -173,7 +173,7 @@ impl Server {
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return,
                 Err(errno) => {
-                    // Nobody takes it any longer. A client that is there all the same is deaf, see `Client::look`.
+                    // The peer no longer receives. `Client::look` ends the session if it stays connected.
                     session.sent(usize::MAX);
                     if !(errno == Errno::PIPE && may_send(socket)) {
                         session.closed(Some(errno));
@@ -322,13 +322,13 @@ fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> Result<(usize, Vec<OwnedFd>, 
     Ok((received.bytes, fds, received.flags.contains(ReturnFlags::CTRUNC)))
 }
 
-/// Whether the other end is closed for what it receives, and not for what it sends.
+/// Whether the peer has closed its receiving half only.
 fn takes_nothing(socket: &OwnedFd) -> bool {
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
     matches!(send(socket, &[], flags), Err(Errno::PIPE)) && may_send(socket)
 }
 
-/// Whether the other end may still send, and has nothing under way.
+/// Whether the peer may still send, and nothing waits to be received.
 fn may_send(socket: &OwnedFd) -> bool {
     matches!(recv(socket, &mut [0], RecvFlags::DONTWAIT | RecvFlags::PEEK), Err(Errno::AGAIN))
 }

@@ -8,8 +8,7 @@
 //! cargo run --release -p riser-nettlp --example ports_speed -- 9 300 8     # tags
 //! ```
 //!
-//! Each round runs all pairs one after another, with servers as processes of their own, so that a machine that changes its speed
-//! changes all of them.
+//! Each round runs all pairs in turn, each with its server in a separate process. So changes of the machine's speed affect all pairs.
 
 use nix::time::{ClockId, clock_getcpuclockid, clock_gettime};
 use nix::unistd::Pid;
@@ -142,7 +141,7 @@ fn thread_client(tag: u16, until: Instant) -> io::Result<u64> {
     Ok(reads)
 }
 
-/// One client of riser's, with as many reads under way as it has tags; says how many reads it made.
+/// Runs a client of riser with as many outstanding reads as it has tags. Returns its number of reads.
 fn riser_client(tags: RangeInclusive<u16>, until: Instant) -> io::Result<u64> {
     let under_way = tags.len() as u64;
     let options = TaggedOptions { local: Some(HERE.into()), ..TaggedOptions::new(THERE.into(), tags) };

@@ -110,14 +110,14 @@ fn argument_error(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
 /// Options of the command that are `True` in Python.
 const FLAGS: [&str; 3] = ["allow_native", "force", "resume"];
 
-/// A text of riser's other crates, with the arguments of Python in place of the options of the command that it names.
+/// Replaces the options of the command in a text (`--allow-native`) by the arguments of Python.
 pub(crate) fn in_python(text: impl Display) -> String {
     let text = text.to_string();
     let mut parts = text.split("--");
     let mut out = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         let is_option = part.starts_with(|c: char| c.is_ascii_lowercase());
-        // Elsewhere than at the start of a word it is part of a name.
+        // Within a word, `--` is part of a name.
         if !is_option || !(out.is_empty() || out.ends_with([' ', '`', '(', '\n'])) {
             out.push_str("--");
             out.push_str(part);

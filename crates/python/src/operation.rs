@@ -51,14 +51,14 @@ pub(crate) struct Operation {
     origin: Option<Origin>,
 }
 
-/// Where a program has made an operation: the byte of its code at which it was. The line is looked up if it is needed.
+/// Code and instruction where a program made an operation. The line is looked up only for a warning.
 struct Origin {
     code: Py<PyAny>,
     instruction: i32,
 }
 
 impl Origin {
-    /// Where the program is now; `None` where Python runs no code.
+    /// The current instruction; `None` if Python runs no code.
     fn here() -> Option<Origin> {
         static GET_FRAME: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         Python::attach(|py| {
@@ -96,7 +96,7 @@ struct State {
     future: RefCell<Option<Future>>,
     /// The task that awaits it, by the data of its waker.
     awaited_by: Cell<*const ()>,
-    /// Whether anybody has awaited it, even in vain.
+    /// Whether it has been awaited, even without success.
     is_awaited: Cell<bool>,
     /// Operations within it, one in another.
     nested: u8,
@@ -147,7 +147,7 @@ impl Operation {
 }
 
 impl State {
-    /// Whether nobody has awaited it or taken it.
+    /// Whether it has been neither awaited nor taken.
     fn is_unused(&self) -> bool {
         !self.is_awaited.get() && self.future.try_borrow().is_ok_and(|future| future.is_some())
     }

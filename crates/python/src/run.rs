@@ -49,7 +49,7 @@ impl Wanted {
     }
 }
 
-/// A new file at `path`; with `force` it takes the place of a file that may be written to. Whoever reads that one keeps it.
+/// Creates a file at `path`. With `force` it replaces a writable file; processes that have the old one open keep it.
 fn create(path: &Path, force: bool) -> io::Result<File> {
     match path.canonicalize() {
         Ok(there) if force && there.is_file() => {

@@ -225,7 +225,7 @@ impl SweepRun {
         Ok(self.0.get()?.borrow().run.refusal().map(error::in_python))
     }
 
-    /// What `Lab.run` warns of in the labs of points, a line each.
+    /// Warnings of `Lab.run` for the labs of points, one per line.
     fn warnings(&self) -> PyResult<Vec<String>> {
         Ok(self.0.get()?.borrow().run.warnings())
     }

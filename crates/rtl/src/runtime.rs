@@ -24,8 +24,8 @@ pub(crate) struct Runtime {
 }
 
 impl Runtime {
-    /// Returns the objects. If there are none yet, `compile` runs a compiler that makes them in the user's cache, or in `beside` if there
-    /// is no cache, or none that can be written.
+    /// Returns the objects. If they do not exist yet, `compile` runs a compiler that writes them to the user's cache. If there is no
+    /// writable cache, it writes them to `beside`.
     ///
     /// # Errors
     /// Those of `compile`, and those of the file system with the path.

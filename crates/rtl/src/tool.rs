@@ -5,7 +5,7 @@ use std::env;
 use std::path::{self, Path};
 use std::process::{Command, ExitStatus};
 
-/// Lines of a failed program's output that are shown.
+/// Most lines of a failed program's output in an error.
 const MAX_LINES: usize = 12;
 /// Variables of others that change what make, and Python in Verilator's makefile, do: options and files of an outer make among them.
 const FOREIGN: [&str; 5] = ["MAKEFLAGS", "MFLAGS", "MAKEFILES", "PYTHONHOME", "PYTHONPATH"];

@@ -215,8 +215,8 @@ impl<'s> Run<'s> {
         Some(Point { number, config, round })
     }
 
-    /// What `riser run` warns of in the labs of the points, each line once, with how many points have warnings. Looks at
-    /// so many of these at most as tell all that a sweep is likely to have.
+    /// Warnings of `riser run` for the labs of the points, each once, with the number of points that have warnings. Looks at a
+    /// sample of these points only.
     pub fn warnings(&self) -> Vec<String> {
         let warned: Vec<u64> =
             self.records.iter().flatten().filter(|record| record.has_warnings).map(|r| r.point).collect();

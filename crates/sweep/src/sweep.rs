@@ -286,7 +286,7 @@ impl Sweep {
         Some(Record { point: point.number, outcome, metrics, error, basis, has_warnings })
     }
 
-    /// What `riser run` warns of in the lab of a point, a line each.
+    /// Warnings of `riser run` for the lab of a point, one per line.
     pub(crate) fn warnings_of(&self, point: &Point) -> Vec<String> {
         let assembly = self.lab_of(point).ok().and_then(|file| lab::build(&file).ok());
         assembly.map_or_else(Vec::new, |assembly| assembly.warnings().to_vec())

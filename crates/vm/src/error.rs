@@ -39,7 +39,7 @@ pub enum Error {
     Part {
         /// The part's folder.
         folder: PathBuf,
-        /// What does not work.
+        /// The failure.
         why: String,
     },
     /// A kernel could not be built.

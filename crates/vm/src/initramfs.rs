@@ -77,7 +77,7 @@ pub(crate) struct Work {
     pub(crate) input: bool,
     /// A folder of the machine's is mounted.
     pub(crate) share: bool,
-    /// Files that are there once the modules are loaded.
+    /// Files that must exist after the modules are loaded.
     pub(crate) expected: Vec<String>,
     /// Variables of its environment.
     pub(crate) environment: Vec<(String, String)>,

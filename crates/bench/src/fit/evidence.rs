@@ -3,27 +3,27 @@
 
 use super::{Input, Parameter};
 
-/// What a figure of the profile rests on before any row is looked at.
+/// Origin of the profile before the fit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Begun {
-    /// The profile is that of the server itself, or stands for it: a figure that no row shows is known.
+    /// The profile is the measured server's own, or stands for it: figures that no row shows are known.
     Own,
-    /// The profile is another server's: a figure that no row shows is not known.
+    /// The profile is another server's: figures that no row shows are unknown.
     Another,
 }
 
-/// On what a figure is fitted, or why it stays as it was.
+/// Rows that a figure is fitted on, or the reason why it is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Evidence {
     /// Rows that show it alone.
     Rows,
     /// Rows that show it together with this figure, which stays as it was: the data have none that show it alone.
     Together(Parameter),
-    /// None: no row shows it.
+    /// Not fitted: no row shows it.
     Missing,
-    /// None: the rows that show it show this figure too, which the data do not determine.
+    /// Not fitted: the rows that show it also show this figure, which the data do not determine.
     NotApart(Parameter),
-    /// None: the profile has no such figure.
+    /// Not fitted: the profile has no such figure.
     Absent,
 }
 
@@ -33,7 +33,7 @@ impl Evidence {
         matches!(self, Evidence::Rows | Evidence::Together(_))
     }
 
-    /// Why the figure stays as it was, or what it rests on beside its own rows; `None` for a figure with rows of its own.
+    /// Why the figure is kept, or which other figure its rows show; `None` for a figure that rows show alone.
     pub fn reason(self, parameter: Parameter) -> Option<String> {
         let shown_by = parameter.shown_by();
         match self {
@@ -65,7 +65,7 @@ pub(super) fn of(
     let shown = |parameter| inputs.iter().any(|input| !input.rows_of(parameter).is_empty());
     let mut all: Vec<(Parameter, Evidence)> = Vec::new();
     for parameter in Parameter::ALL {
-        // Of two figures that are fitted together, the sum is known, which is all that others need.
+        // If two figures are fitted together, their sum is known, and others need no more.
         let known = |other: &Parameter| {
             let by = |(of, evidence): &(Parameter, Evidence)| {
                 of == other && evidence.determines() || *evidence == Evidence::Together(*other)

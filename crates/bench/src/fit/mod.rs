@@ -76,7 +76,7 @@ const STEP_NS: f64 = 1.0;
 /// The same, as a share of the figure.
 const STEP_SHARE: f64 = 0.05;
 
-/// Beyond so many times the greatest of the known servers, a latency is no server's.
+/// A latency beyond this multiple of the largest one of the known servers is an error.
 const FAR: u64 = 10;
 
 /// Rounds through all figures.

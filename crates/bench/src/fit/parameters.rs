@@ -72,7 +72,7 @@ impl Parameter {
         }
     }
 
-    /// The figure as messages have it.
+    /// Name in messages: `TABLE.KEY`, or the key alone.
     #[must_use]
     pub fn name(self) -> String {
         match self.place() {
@@ -120,8 +120,7 @@ impl Parameter {
         }
     }
 
-    /// Figures whose rows show this one if it has none of its own, each with a small part of a latency: that part stays
-    /// as it was.
+    /// Figures whose rows can stand in if no row shows this one alone. They add a small part to the latency, which is kept.
     pub(super) const fn stand_ins(self) -> &'static [Parameter] {
         match self {
             Parameter::RootComplex => &[Parameter::CoreSnoop, Parameter::Dram],

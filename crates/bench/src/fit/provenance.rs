@@ -21,7 +21,7 @@ pub struct Provenance {
     pub like: String,
     /// True where that one is this server's own: what was not fitted anew is this server's too.
     pub is_own: bool,
-    /// What is doubtful about the figures, a line each.
+    /// Doubts about the figures, one per line.
     pub warnings: Vec<String>,
 }
 

@@ -21,8 +21,7 @@ use std::path::PathBuf;
 pub struct Task {
     /// Folders of results of one server.
     pub data: Vec<PathBuf>,
-    /// The host profile to begin with; `None`: that of the configuration, or else of a server with links of the generation of
-    /// the results.
+    /// The host profile to begin with; `None`: the configuration's, or else one of a server with links of the results' generation.
     pub like: Option<String>,
     /// What the server is, for the profile's description.
     pub server: Option<String>,
@@ -73,14 +72,13 @@ impl Task {
     }
 }
 
-/// Whether the profile `like` is that of the server that was measured. Of configurations that are not known, it is begun with
-/// for want of their own.
+/// Whether `like` is the profile of the measured server. False for unknown configurations, which have no profile.
 fn is_own(inputs: &[Input], like: &str) -> bool {
     inputs.iter().all(|input| Configuration::named(&input.machine.name).is_some_and(|c| c.profile == like))
 }
 
-/// The host profile to begin with for links of this generation: of Gen3 a measured server's, of newer ones those that are
-/// partly assumed.
+/// The host profile to begin with for links of this generation: a measured server's up to Gen3, partly assumed ones for newer
+/// links.
 const fn usual_like(generation: u8) -> &'static str {
     match generation {
         0..=3 => "xeon-e5-2637v3",
@@ -124,7 +122,7 @@ struct FigureReport {
 }
 
 impl<'a> Report<'a> {
-    /// Of `profile`, which is written to `path` and was fitted to `inputs`.
+    /// Report on `profile`, which was fitted to `inputs` and is written to `path`.
     pub fn new(
         path: String,
         profile: &Profile,
@@ -152,8 +150,8 @@ impl<'a> Report<'a> {
 const OF_EVERY_SERVER: [Parameter; 4] =
     [Parameter::RootComplex, Parameter::CoreSnoop, Parameter::Dram, Parameter::Write];
 
-/// What makes figures doubtful, a line each: what `prepared` has found, figures that the data do not determine, and
-/// figures that are at a bound or have not settled.
+/// Doubts about the figures, one per line: those of `prepared`, figures that the data do not determine, and figures that are
+/// at a bound or have not settled.
 pub fn warnings(prepared: &[String], begun: Begun, fitted: &[Fitted]) -> Vec<String> {
     let undetermined = |f: &&Fitted| match f.evidence {
         Evidence::Rows | Evidence::Absent => false,
@@ -266,7 +264,7 @@ fn server(input: &Input) -> &str {
     host.map_or(crate::score::short_name(&input.machine.name), String::as_str)
 }
 
-/// Where the figures of a fitted profile come from, and what is doubtful about them.
+/// Origin of the figures of a fitted profile, and the doubts about them.
 pub fn provenance(task: &Task, inputs: &[Input], like: &str, warnings: &[String]) -> Provenance {
     let results: Vec<String> =
         inputs.iter().map(|i| crate::score::short_name(&i.machine.name).to_owned()).collect();

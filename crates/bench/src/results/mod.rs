@@ -46,7 +46,7 @@ pub struct Tables {
     pub distributions: BTreeMap<String, Vec<Vec<CdfPoint>>>,
     /// Of results in riser's own form: what they were measured on, by column. Their experiments are tests.
     pub settings: Option<BTreeMap<&'static str, String>>,
-    /// Of a folder of the public form that riser has written: what it was measured on, as its [record](RECORD) has it.
+    /// The machine of the measurements, from the [record](RECORD) of a folder of the public form that riser has written.
     pub machine: Option<BTreeMap<String, String>>,
     /// How the figures of the profiles are known that the results rest on, as the weakest of them; `None` of results that do
     /// not say it, such as measurements.

@@ -174,7 +174,7 @@ impl Tables {
     }
 }
 
-/// The part of a folder's record that says what was measured on, and on what the results rest.
+/// The part of a folder's record that has the machine and the basis of the results.
 #[derive(Deserialize)]
 struct Record {
     machine: BTreeMap<String, String>,

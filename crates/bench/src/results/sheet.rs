@@ -87,8 +87,8 @@ pub struct SheetLink {
 }
 
 impl Tables {
-    /// The link of the results of configuration `name`: as they say themselves, or that of the published configuration;
-    /// `None` for others' results of the public form, which do not say it.
+    /// The link of the results of configuration `name`, from the results or the published configuration. `None` for other
+    /// results of the public form, which do not record it.
     ///
     /// # Errors
     /// As [`link`](Self::link).
@@ -96,7 +96,7 @@ impl Tables {
         Ok(self.link()?.or_else(|| Configuration::named(name).map(Configuration::link)))
     }
 
-    /// What the results say of their machine: a column of riser's own form, or a word of riser's record.
+    /// A property of the machine: a column of riser's own form, or an entry of riser's record.
     pub(crate) fn said(&self, word: &str) -> Option<&str> {
         let own = self.settings.as_ref().and_then(|settings| settings.get(word));
         own.or_else(|| self.machine.as_ref()?.get(word)).map(String::as_str)

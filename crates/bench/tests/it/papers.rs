@@ -32,7 +32,7 @@ fn text(report: &Report) -> String {
     report.tables.iter().map(table).collect::<Vec<_>>().join("\n")
 }
 
-/// A report says how its hosts are known, whose profiles are those that its labs name.
+/// Each report has the basis of its hosts, and the hosts are the profiles that its labs name.
 #[test]
 fn reports_have_their_basis() {
     let basis = |name: &str| run(name).basis.map(Basis::name);

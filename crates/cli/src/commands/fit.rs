@@ -176,7 +176,7 @@ fn unseen(fitted: &Fitted) -> String {
     }
 }
 
-/// The figures that the data determine, or those that they do not, in a line.
+/// The names of the figures that the data determine, or of the others, in a line.
 fn names(fitted: &[Fitted], determined: bool) -> String {
     let of = fitted.iter().filter(|f| f.evidence.determines() == determined).map(|f| f.parameter.name());
     let names = of.collect::<Vec<_>>().join(", ");

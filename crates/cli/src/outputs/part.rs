@@ -88,7 +88,7 @@ fn prefix(name: &OsStr) -> OsString {
     prefix
 }
 
-/// Unfinished files of this prefix. Those of runs that were killed are among them.
+/// Returns the unfinished files with this prefix, including those of killed runs.
 fn others(folder: &Path, prefix: &OsStr) -> io::Result<impl Iterator<Item = PathBuf>> {
     let prefix = prefix.as_bytes().to_owned();
     let is_one = move |name: &[u8]| {
@@ -99,7 +99,7 @@ fn others(folder: &Path, prefix: &OsStr) -> io::Result<impl Iterator<Item = Path
     Ok(entries.filter(move |entry| is_one(entry.file_name().as_bytes())).map(|entry| entry.path()))
 }
 
-/// Whether a run that is alive writes it.
+/// Whether a running process writes it.
 fn is_locked(path: &Path) -> bool {
     let tried = File::open(path).map(|file| flock(file, FlockOperation::NonBlockingLockShared));
     matches!(tried, Ok(Err(Errno::WOULDBLOCK)))

@@ -61,7 +61,7 @@ fn builds_and_runs_below_an_odd_folder() {
     let scratch = tempfile::tempdir().unwrap();
     let folder = scratch.path().join(ODD);
     design(&folder);
-    // Empty variables are those that nobody has set.
+    // Empty variables count as unset.
     builds(&folder, &[("CXX", ""), ("VERILATOR", ""), ("MAKEFLAGS", "-n"), ("PYTHONHOME", "/none")]);
     let ran = finish(command(&["run", "lab.toml", "--allow-native"]).current_dir(&folder));
     assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
@@ -152,7 +152,7 @@ fn tiny_crate(folder: &Path) {
         .unwrap();
 }
 
-/// What a script prints in `folder`, whose cargo has no settings but these.
+/// Output of a script that runs in `folder`. Cargo has only the settings of the folder and `target`.
 fn script(folder: &Path, name: &str, args: &[&str], target: Option<&str>) -> PathBuf {
     let mut command = Command::new(testkit::root().join("scripts").join(name));
     command.args(args).current_dir(folder).env_remove("CARGO_TARGET_DIR").env_remove("CARGO_BUILD_TARGET");

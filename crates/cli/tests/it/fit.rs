@@ -142,9 +142,9 @@ fn a_table_says_which_card_measured() {
     }
 }
 
-/// Measurements of a Gen5 server without lines of the device: the profile begins with that of a Gen5 server, the report says what the
-/// data determine, and warnings are on standard error, in JSON and in the profile. A profile of Gen3 to begin with is said to be
-/// extrapolated, and so is whatever uses what was fitted.
+/// Fits measurements of a Gen5 server without reads of lines that the device wrote. The fit begins with the profile of a Gen5 server, and
+/// the report lists what the data determine. Warnings go to standard error, JSON and the profile. If the fit begins with a Gen3 profile, it
+/// warns of extrapolation, and so do later runs with the fitted profile.
 #[test]
 fn a_fit_says_what_the_data_determine() {
     let at = folder("determined");

@@ -335,7 +335,7 @@ fn a_host_is_measured_over_its_own_link() {
     };
     let (own, narrow) = (row(&[]), row(&["--lanes", "4"]));
     assert!(own.0.ends_with("device profile ideal, Gen5 x16"), "{own:?}");
-    // Nobody has measured it: it is simulated, on latencies that are assumed.
+    // No measurement exists: the value is simulated with assumed latencies.
     assert!(own.0.starts_with("simulated: LAT_RD"), "{own:?}");
     let text = riser_ok(&[&size[..], &host].concat());
     assert!(text.contains("\n  basis: assumed\n") && !text.contains("measured"), "{text}");

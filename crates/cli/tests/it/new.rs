@@ -359,7 +359,7 @@ fn what_cannot_be_is_refused_untouched() {
         for (name, how) in manifest[table].as_table().unwrap() {
             let ours = !["serde", "schemars"].contains(&name.as_str());
             assert_eq!(how.get("git").and_then(toml::Value::as_str), repository.filter(|_| ours), "{name}");
-            // What is built there is what wrote it.
+            // The crate builds the riser that wrote it.
             let commit = Some(env!("RISER_COMMIT")).filter(|commit| ours && !commit.is_empty());
             assert_eq!(how.get("rev").and_then(toml::Value::as_str), commit, "{name}");
         }

@@ -296,7 +296,7 @@ fn a_hangup_that_is_ignored_stays_ignored() {
 fn names_of_files_are_the_users() {
     let folder = folder("names");
     fs::copy(lab("ping.toml"), folder.join("ping.toml")).unwrap();
-    // No file can be made in it, by anybody.
+    // Not even root can create a file there.
     let refused = riser_in(&folder, "run ping.toml --capture /proc/1/z");
     assert_eq!(refused.stderr, "riser: /proc/1/z: No such file or directory (os error 2)\n");
     for bytes in [243, 244, 250, 255] {
@@ -374,7 +374,7 @@ fn a_pipe_without_a_reader_is_no_trap() {
 fn outputs_are_claimed_before_the_work() {
     let folder = folder("claimed");
     fs::copy(lab("ping.toml"), folder.join("ping.toml")).unwrap();
-    // No file can be made in it, by anybody.
+    // Not even root can create a file there.
     for line in [
         "bench --suite LAT_RD --size 64 --transfers 10 -o /proc/1/z",
         "paper gem5-mmio --svg /proc/1/z",
@@ -395,7 +395,7 @@ fn outputs_are_claimed_before_the_work() {
     assert_eq!(riser_in(&folder, "run ping.toml --capture other.pcapng").code, 0);
     first.kill().unwrap();
     first.wait().unwrap();
-    // What a killed run has left stands in nobody's way.
+    // The unfinished file of a killed run does not block the next run.
     assert_eq!(parts(&folder).len(), 1);
     assert_eq!(riser_in(&folder, "run ping.toml --capture z.pcapng").code, 0);
 }

@@ -155,7 +155,7 @@ fn the_lab_of_starved_credits() {
     assert!(of(1, "credit_stalls") > 1000, "{report}");
     // Gen3 x8, MPS 256: 57.88 Gb/s is what SIGCOMM'18 says of the wire.
     assert!(gbps(0) > 57.0 && gbps(1) < 57.0 / 3.0, "{} and {} Gb/s", gbps(0), gbps(1));
-    // The links' rates while data flowed are those that the devices have measured; over the whole run both are the same.
+    // The active rates of the links are the rates that the devices have measured. Over the whole run both links have the same rate.
     let rate = |n: usize, key: &str| report["links"][n]["directions"][1][key].as_f64().unwrap();
     for n in [0, 1] {
         let (active, measured) = (rate(n, "active_gbps"), gbps(n));

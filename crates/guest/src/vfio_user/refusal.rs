@@ -204,8 +204,7 @@ pub enum HangUp {
     /// The device is not there.
     #[error("the device is not there")]
     Absent,
-    /// The peer has closed its half of the connection for what it receives. QEMU does so after an answer that it has given up waiting for,
-    /// and reads all ones from then on.
+    /// The peer has closed its receiving half. QEMU does so when an answer comes later than its timeout, and reads all ones from then on.
     #[error(
         "the peer takes no answers any more, as QEMU does after one that came later than its x-msg-timeout"
     )]

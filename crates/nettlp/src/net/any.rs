@@ -40,9 +40,8 @@ pub enum AnyCarrier {
     Session(SessionCarrier),
 }
 
-/// Tries a session (at most 300 ms of silence), and falls back to upstream's ports if nobody answers or the peer refuses.
-/// Blocks meanwhile. With a pre-shared key there is no falling back: who asks for authentication does not go without; nor is
-/// there toward a peer that demands one.
+/// Opens a session, or falls back to upstream's ports if the peer refuses or does not answer for 300 ms. Blocks meanwhile.
+/// With a pre-shared key it never falls back, nor if the peer demands a key.
 ///
 /// # Errors
 /// Those of [`TaggedCarrier::connect`]; with a key, those of [`SessionCarrier::connect`].

@@ -188,7 +188,7 @@ impl TaggedCarrier {
             })?;
         counters.receive_calls += 1;
         counters.received_datagrams += count as u64;
-        // One request at a time: the answer is to what was sent last.
+        // With one request at a time, the answer comes on the port that sent last.
         (self.single, self.hot) = (count == 1 && index == self.hot, index);
         Ok(taken)
     }

@@ -53,7 +53,7 @@ impl Echo {
         let thread = std::thread::spawn(move || {
             std::thread::sleep(pause);
             loop {
-                // What was sent before the stop is still read.
+                // TLPs that were sent before the stop are still received.
                 let ending = stopped.load(Ordering::Relaxed);
                 let wait = Wait::AtMost(Duration::from_ms(10));
                 sockets

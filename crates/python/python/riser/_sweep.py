@@ -30,7 +30,7 @@ class SweepResult:
         self.costs = costs
         """Where CPU seconds have gone: `cpu_seconds` of points, of these `simulation_cpu_seconds`; workers started and died."""
         self.warnings: list[str] = run.warnings()
-        """What `Lab.run` warns of in the labs of points, such as figures that are extrapolated."""
+        """Warnings of `Lab.run` for the labs of points, such as extrapolated figures."""
         self._best = run.front()
 
     @property
@@ -172,7 +172,7 @@ def _run(
 
 
 def _written(path: Path, write: Any) -> None:
-    """Write a file that has its name when it is whole, with the mode of the one that was there, or that of any new file."""
+    """Write a file under a temporary name and rename it when complete. It keeps the mode of the file that it replaces."""
     part = path.with_name(f"{path.name}.{secrets.token_hex(3)}.part")
     part.touch(exist_ok=False)
     try:

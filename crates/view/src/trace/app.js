@@ -453,7 +453,7 @@ function saveHash() {
   try {
     history.replaceState(null, "", `#${text.join("&")}`);
   } catch (error) {
-    // A frame without an origin of its own may not write its address.
+    // A sandboxed frame (opaque origin) may not change its URL.
     if (error.name !== "SecurityError") throw error;
   }
   hashWritten = location.hash;

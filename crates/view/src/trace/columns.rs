@@ -19,7 +19,7 @@
 //! | `place` | varint, signed | 1 more than the place of a TLP in its lane ([`Mark`](capture::Mark)), 0 for none, less that of the last row of the interface |
 //! | `outcome` | varint | bit 0 seen before, bit 1 taken, bit 2 ends a bus probe, from bit 3 on what is wrong ([`Outcome`](capture::Outcome)) |
 //! | `back` | varint | frame number, less that of the request that a completion answers; 0 is none |
-//! | `forwards` | varint | frame number, less that of the same request on the link that showed it first; 0 is none |
+//! | `forwards` | varint | of a forwarded request: frame number, less that of its first record on another link; else 0 |
 //! | `response` | varint | 1 more than the response time in ps where a transaction is completed here, else 0 |
 //! | `waited` | varint | of it, 1 more than the ps from the first data on; 0 where no data came |
 //! | `means` | varint, text | length in bytes and UTF-8 of what a TLP means ([`Meaning`](capture::Meaning)); 0 for none |
@@ -123,7 +123,7 @@ pub struct Row {
     pub outcome: u16,
     /// Frame number, less that of the request that it answers; 0 is none.
     pub back: u64,
-    /// Frame number, less that of the same request on the link that showed it first; 0 is none.
+    /// For a forwarded request: frame number, less that of its first record on another link; else 0.
     pub forwards: u64,
     /// Response time of the transaction that it completes, ps.
     pub response_ps: Option<u64>,

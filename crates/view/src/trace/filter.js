@@ -106,7 +106,7 @@ function filterFields(store, headers) {
 
 const KIND_NAMES = ["", "dllp", "other", "error"];
 
-/** What rows have of each field. */
+/** The value of each field, by row; undefined if the row lacks the field. */
 function rowValues(store, headers) {
   const face = (row) => store.meta.interfaces[store.interface[row] - 1];
   const when = (has, get) => (row) => (has(row) ? get(row) : undefined);
@@ -202,7 +202,7 @@ function numberTerm(field, operator, text, read) {
   };
 }
 
-/** A field of words: those that are legal, whatever the case, or any text. */
+/** A term of a field of words: legal words in any case, or any text. */
 function wordTerm(field, operator, text, of) {
   if (!isEquality(operator)) throw notANumber(field);
   const known = field.words?.find(([word]) => word.toLowerCase() === text.toLowerCase());
@@ -234,7 +234,7 @@ function parseBig(text) {
   return /^(0x[0-9a-f]+|[0-9]+)$/i.test(text) ? BigInt(text) : undefined;
 }
 
-/** The 16 bits of a `bus:device.function`; NaN where it is none. */
+/** The 16 bits of a `bus:device.function`; NaN if the text has another form. */
 function parseId(text) {
   const parts = /^([0-9a-f]{1,2}):([01]?[0-9a-f])\.([0-7])$/i.exec(text);
   if (!parts) return NaN;
@@ -268,7 +268,7 @@ function pasidOf(store, row) {
   return prefix ? parseInt(prefix, 16) & 0xf_ffff : -1;
 }
 
-/** What cannot be read, was lost or failed, is poisoned, or is not what its transaction expects; no bus probe. */
+/** Whether a row is an error: unreadable, lost, failed, poisoned, or not expected by its transaction. Bus probes are not errors. */
 function isError(store, headers, row) {
   if (store.kind[row] === KIND.bad || isLost(store, row)) return true;
   if (store.kind[row] !== KIND.tlp) return false;

@@ -158,7 +158,7 @@ function cellsOf(store, headers, row, before) {
   };
 }
 
-/** What the link of a row is called: the slot that it leads to, else its number; empty where the capture names no links. */
+/** The name of a row's link: the slot that it leads to, else its number; empty if the capture names no links. */
 function linkName(store, row) {
   const face = store.meta.interfaces[store.interface[row] - 1];
   return face?.slot || (face?.direction ? String(face.link) : "");

@@ -52,7 +52,7 @@ function cellsAt(place) {
   return { ...cells, number: `${app.open.has(row) ? "▾" : "▸"} ${cells.number}`, info: cells.info + count, status: unitStatus(store, headers, row) };
 }
 
-/** Of a request of an unfolded transaction that several links show: what it took to the next link and back. */
+/** For a request in an unfolded transaction on several links: the time to the next link and back. */
 function legText(place, row) {
   const root = rootOf(app.store, row);
   if (app.mode !== "transactions" || depthAt(place) !== 1 || !app.store.hops.has(root)) return "";
@@ -119,7 +119,7 @@ function unitsShown() {
   return app.unitRows;
 }
 
-/** The rows that plots show, those of the list: records, or all TLPs of the transactions that the filter lets through; null for all. */
+/** The rows of the plots, as in the list: records, or all TLPs of the transactions that the filter keeps; null for all. */
 function plotRows() {
   if (app.mode === "records" || !app.unitHolds) return app.rows;
   app.plotRows ??= Uint32Array.from([...unitsShown()].flatMap((unit) => units().tlps(unit))).sort();

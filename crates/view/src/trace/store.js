@@ -40,7 +40,7 @@ function makeStore(meta) {
     ecrc: new Uint8Array(n),
     prefixed: new Uint8Array(n),
     request: new Int32Array(n).fill(-1),
-    /** Of a request that was forwarded: where it was seen first; and there, the rows of the further links. */
+    /** For a forwarded request, the row that showed it first; by that row, the rows on further links. */
     root: new Int32Array(n).fill(-1),
     hops: new Map(),
     firstAnswer: new Int32Array(n).fill(-1),
@@ -258,7 +258,7 @@ function requestOf(store, row) {
   return store.role[row] === ROLE.request ? row : store.request[row];
 }
 
-/** Where a request was seen first, of whichever link it is. */
+/** The row that showed a request first, on whichever link. */
 function rootOf(store, request) {
   return store.root[request] >= 0 ? store.root[request] : request;
 }
@@ -279,8 +279,8 @@ function rowsOf(store, root) {
   return linksOf(store, root).flatMap((request) => [request, ...answersOf(store, request)]).sort((a, b) => a - b);
 }
 
-/** By request of a transaction on each of its links, what it took from there to the next link and back, ps: of the last one until its
- *  answer, of what nothing answers to the next one only; NaN where that is not known. */
+/** By the row of the request on each link: picoseconds from there to the next link and back. On the last link: until the answer. Without
+ *  an answer: to the next link only. NaN if unknown. */
 function legsOf(store, root) {
   const links = linksOf(store, root);
   return new Map(links.map((request, i) => {

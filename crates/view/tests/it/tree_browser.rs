@@ -47,7 +47,7 @@ fn transaction_over_two_links_is_one_row() {
         .filter((f) => (f.is_flag && !f.flag) || (f.kind && f.kind !== 'address' && !f.of)).map((f) => f.name)";
     assert_eq!(browser.eval(missing), json!([]));
     browser.eval("riser.setFilter('')");
-    // The next error is none of enumeration.
+    // The next error is not a bus probe.
     browser.key("e");
     assert_eq!(browser.eval("document.documentElement.dataset.selected"), FAILED.to_string());
 
@@ -63,7 +63,7 @@ fn transaction_over_two_links_is_one_row() {
     let all = transactions(&bytes, None).len();
     assert_eq!(browser.eval("Number(document.documentElement.dataset.shown)"), all);
 
-    // One unfolds to its TLPs on each link, and says what it took on each: 1,200 ns, of which 400 ns from the switch on.
+    // A transaction unfolds to its TLPs on each link, with the times: 1,200 ns in all, 400 ns of them from the switch on.
     browser.eval("riser.select(3)");
     browser.key("Enter");
     assert_eq!(column(&mut browser, "link")[1..6], ["disk", "disk", "switch", "switch", "disk"]);
@@ -76,7 +76,7 @@ fn transaction_over_two_links_is_one_row() {
     let details = browser.eval("document.getElementById('details').innerText");
     assert!(details.as_str().unwrap().contains("From switch on\n400 ns"), "{details}");
 
-    // Plots show the transactions of the list, and say where there are none.
+    // Plots show the transactions of the list, or a note if the list is empty.
     browser.eval("riser.showTab('latency')");
     browser.eval("riser.setFilter('slot=disk and tag=2 and time>1us')");
     let shown =
@@ -91,7 +91,7 @@ fn transaction_over_two_links_is_one_row() {
     assert_eq!(browser.problems(), Vec::<String>::new());
 }
 
-/// What a page in a frame does by itself: it waits until it is ready, filters by the keyboard, and tells the page around it.
+/// Script of the page in a frame: waits until the page is ready, filters by the keyboard, and reports to the outer page.
 const IN_FRAME: &str = "<script>(async () => {
   const { dataset } = document.documentElement;
   while (!dataset.ready && performance.now() < 10000) await new Promise((done) => setTimeout(done, 20));

@@ -69,7 +69,7 @@ pub struct Options {
     pub qemu_arguments: Vec<OsString>,
     /// Modules to be loaded before the command, in this order, each behind what it needs.
     pub modules: Vec<Load>,
-    /// Files of the guest's that are there once its modules are loaded: without one, the guest has failed.
+    /// Files that must exist in the guest after its modules are loaded. If one is missing, the guest fails.
     pub expected: Vec<String>,
     /// The command and its arguments; none is a shell.
     pub command: Vec<String>,
@@ -152,7 +152,7 @@ pub enum End {
         /// The command had begun.
         ready: bool,
     },
-    /// The guest has said nothing, though the machine's own processor (KVM) was to run it.
+    /// The guest has printed nothing for a minute under KVM.
     Silent,
     /// [`Machine::stop`], or Ctrl-A x at the terminal.
     Stopped,

@@ -31,7 +31,7 @@ const WORDS: usize = 16 << 10;
 const LINE: usize = 64 << 10;
 /// How long the init may take from the command's end to its own, and QEMU from being told to end.
 const GRACE: Duration = Duration::from_secs(10);
-/// How long a guest may take to its first word where the machine's own processor runs it.
+/// How long a guest under KVM may take to its first output.
 const SILENCE: Duration = Duration::from_secs(60);
 
 /// The wires to QEMU.
@@ -125,7 +125,7 @@ pub(super) struct Supervisor {
     words: Vec<u8>,
     /// When QEMU is killed.
     deadline: Option<Instant>,
-    /// When it is killed if the guest has said nothing.
+    /// When QEMU is killed if the guest has printed nothing.
     silent_until: Option<Instant>,
 }
 
@@ -160,7 +160,7 @@ impl Supervisor {
             qmp: Vec::new(),
             words: Vec::new(),
             deadline: None,
-            // A system that has KVM and does not let it run says nothing.
+            // On some systems /dev/kvm exists, but the guest never runs.
             silent_until: (options.accelerator == Accelerator::Kvm && options.gdb.is_none())
                 .then(|| Instant::now() + SILENCE),
         })

@@ -47,7 +47,7 @@ exec tar -xf /build/$package.tar.xz -C /src --no-same-owner --transform='s,.*/,,
 pub(super) const BUILD: &str = "/build";
 
 /// Becomes a command in the root $1, with the folder $2 as [`SOURCE`] and $3 as [`BUILD`], where they are named.
-/// (`chroot` is where a user's path does not lead on Debian.)
+/// (On Debian, `chroot` is in /usr/sbin, which is not in the PATH of ordinary users.)
 const ENTER: &str = "root=$1 source=$2 build=$3 PATH=$PATH:/usr/sbin:/sbin; shift 3
 { [ -z \"$source\" ] || mount --bind \"$source\" \"$root/src\"; } && { [ -z \"$build\" ] || { mkdir -p \"$root/build\" && mount --bind \"$build\" \"$root/build\"; }; } &&
 mount --rbind /dev \"$root/dev\" && mount --rbind /proc \"$root/proc\" && mount -t tmpfs tmp \"$root/tmp\" &&
@@ -115,7 +115,7 @@ impl Parts<'_> {
         Ok(Builder { root, build: None, release })
     }
 
-    /// Says what is wrong where the system lets users make no namespaces, or the cache cannot run programs, before anything is fetched.
+    /// Fails before anything is fetched if users may not make namespaces, or no program in the cache can run.
     pub(super) fn check_namespaces(&mut self) -> Result<()> {
         self.sources.cache.check_programs()?;
         if !exists(NAMESPACE[0]) {

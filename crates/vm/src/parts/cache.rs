@@ -15,7 +15,7 @@ use std::time::Duration;
 /// How long to wait before a lock is tried again.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// What to do about a folder that will not do.
+/// The user's way to another cache, for error messages.
 const OTHER: &str = "--cache DIR or XDG_CACHE_HOME names another folder";
 
 /// What begins the name of a part that is not whole.
@@ -99,10 +99,10 @@ impl Cache {
         format!("cannot write the cache {} ({OTHER})", self.folder.display())
     }
 
-    /// Refuses a cache on a file system from which no program can be run.
+    /// Refuses a cache on a file system that is mounted `noexec`.
     pub(super) fn check_programs(&self) -> Result<()> {
         let there = self.folder.ancestors().find(|path| path.exists()).unwrap_or(&self.folder);
-        // A system that does not say is asked by the program itself.
+        // If the call fails, the first program that is started shows it.
         let is_noexec = statvfs(there).is_ok_and(|found| found.f_flag.contains(StatVfsMountFlags::NOEXEC));
         match is_noexec {
             true => Err(self.refused("its file system is mounted noexec, so that no program of it can run")),
@@ -110,9 +110,9 @@ impl Cache {
         }
     }
 
-    /// Refuses a path that a list of folders cannot hold, as the loader takes one (`--library-path`, ld.so(8)).
+    /// Refuses a path with a separator of the loader's `--library-path` (ld.so(8)).
     pub(super) fn check_list(&self) -> Result<()> {
-        // The loader of the real path is started.
+        // QEMU starts by its real path.
         let real = self.folder.canonicalize().unwrap_or(self.folder.clone());
         match real.as_os_str().as_encoded_bytes().iter().any(|byte| b":;".contains(byte)) {
             true => Err(self.refused("the loader of QEMU takes no path with `:` or `;`")),
@@ -155,7 +155,7 @@ impl Cache {
     }
 }
 
-/// Has the system write a folder out, so that a part is whole also after a power failure.
+/// Writes the file system of a folder to disk, so that a part is complete even after a power failure.
 fn sync(folder: &Path) -> Result<()> {
     let what = || folder.display().to_string();
     syncfs(File::open(folder).context(what)?).context(what)

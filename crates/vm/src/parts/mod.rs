@@ -168,7 +168,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// The kernel in a folder that [`settle_kernel`] has made.
+/// Returns the kernel in a folder of [`settle_kernel`].
 fn settled_kernel(folder: &Path) -> Result<Kernel> {
     let modules = Modules::below(&folder.join("modules"))?;
     let vmlinux = folder.join("vmlinux");
@@ -179,7 +179,7 @@ fn settled_kernel(folder: &Path) -> Result<Kernel> {
     Ok(Kernel { image: Image::File(image), modules, release })
 }
 
-/// Names the folder of a part that does not work.
+/// Adds the folder of the part to an error.
 fn of_part<T>(folder: &Path, part: Result<T>) -> Result<T> {
     part.map_err(|error| match error {
         Error::Io { .. } | Error::File { .. } => {

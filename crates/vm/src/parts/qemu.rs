@@ -99,7 +99,7 @@ impl Parts<'_> {
     }
 }
 
-/// What starts the QEMU in a folder that [`settle`] has made.
+/// Returns the command that starts the QEMU in a folder of [`settle`].
 fn command(folder: &Path) -> Result<Vec<OsString>> {
     let program = folder.join("usr/bin").join(PROGRAM);
     let mut command = loader(&program, folder)?;
@@ -130,7 +130,7 @@ fn check(command: Vec<OsString>, devices: &[&str], watch: &mut Watch) -> Result<
         return Err(bad_file(&program, format!("QEMU {version}; {OLDEST} or later is needed")));
     }
     for device in devices {
-        // `-device help` loads every module that QEMU finds, and ends at one of another build.
+        // `-device help` loads every module that QEMU finds, and fails at a module of another build.
         let help = ask(&["-no-user-config", "-device", &format!("{device},help")])?;
         if !help.stdout.contains(&format!("{device} options:")) {
             let why = format!("this QEMU {version} has no device {device}; it says: {}", help.complaint());

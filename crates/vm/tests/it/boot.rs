@@ -54,7 +54,7 @@ fn a_command_runs_and_its_words_and_status_come_back() {
     assert!(boot.as_secs() < 10, "{boot:?}");
 }
 
-/// What the test below starts this program anew for.
+/// Child process of the test below.
 #[test]
 #[ignore = "is started by another test"]
 fn qemu() {
@@ -278,7 +278,7 @@ fn outputs_that_fail_end_the_machine() {
     assert_eq!(report.end, End::Outputs("no room".to_owned()));
 }
 
-/// What the tests below start this program anew for.
+/// Child process of the tests below.
 #[test]
 #[ignore = "is started by other tests"]
 fn child() {

@@ -193,7 +193,7 @@ fn damaged_parts_are_named_with_what_to_do() {
     check(parts.programs(&[]).unwrap_err().to_string(), &busybox, &folder);
 }
 
-/// What the tests below start this program anew for, without what it needs.
+/// Child process of the tests below, which run it without something that it needs.
 #[test]
 #[ignore = "is started by another test"]
 fn child() {
@@ -219,7 +219,7 @@ fn child_says(environment: &[(&str, &str)]) -> String {
     String::from_utf8(command.output().unwrap().stdout).unwrap()
 }
 
-/// Nothing is fetched, nor any folder made.
+/// Fails before a fetch, and makes no folder.
 #[test]
 fn caches_that_cannot_hold_programs_are_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -232,14 +232,14 @@ fn caches_that_cannot_hold_programs_are_refused() {
         );
         assert!(said.contains(&expected) && !cache.exists(), "{said}");
     }
-    // Nobody can write there.
+    // Not writable, even for root.
     let said = child_says(&[("VM_CACHE", "/proc/riser/cache")]);
     let expected =
         "<cannot write the cache /proc/riser/cache (--cache DIR or XDG_CACHE_HOME names another folder): ";
     assert!(said.contains(expected), "{said}");
 }
 
-/// In a namespace of its own: this user's file system stays as it is.
+/// Mounts in a mount namespace, so the file system of the user does not change.
 #[test]
 fn cache_on_a_file_system_without_programs_is_refused() {
     let folder = tempfile::tempdir().unwrap();

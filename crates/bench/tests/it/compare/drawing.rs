@@ -115,8 +115,7 @@ fn others_stand_in_and_measurements_over_them() {
     insta::assert_snapshot!(text(&figures(&run, Some(("measured", &measured)))[1..4]));
 }
 
-/// A folder as `riser bench --format pcie-bench` leaves it says what its link was: the closed form is that of this link, and the
-/// Ethernet belongs to it.
+/// A folder of `riser bench --format pcie-bench` records its link. The closed form and the Ethernet are drawn for that link.
 #[test]
 fn the_model_follows_the_link_of_the_results() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("figures-link/card_host");

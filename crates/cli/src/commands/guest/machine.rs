@@ -307,12 +307,13 @@ fn show(bar: &ProgressBar, progress: Progress<'_>) {
     }
 }
 
-/// A module as `--module` names it. The path of a file may have blanks: it ends with the first `.ko` before one that makes the path of a file.
+/// Parses the value of `--module`. A path may have blanks: it ends at the first `.ko` before a blank, or at the end, that makes it the
+/// path of an existing file.
 pub(super) fn load(given: &str) -> Load {
     let ends = given.match_indices(' ').map(|(at, _)| at).chain([given.len()]);
     let files = || ends.clone().map(|end| given.split_at(end)).filter(|(file, _)| file.ends_with(".ko"));
     let file = files().find(|(file, _)| Path::new(file).is_file());
-    // Of one that is missing, parameters are no part.
+    // The path of a missing file ends before any parameter.
     let file = file.or_else(|| files().find(|(file, _)| !file.contains('=')));
     let (module, parameters) = match file {
         Some((file, parameters)) => (Which::File(file.into()), parameters),

@@ -152,7 +152,7 @@ struct Keep<'a> {
     /// The places whose registers are wanted, as they are when the first machine goes.
     hexdump: Option<&'a [String]>,
     registers: Option<String>,
-    /// What a machine has lost while it ran: it is of no use any more.
+    /// The device that a running machine has lost, and why. The run ends then.
     lost: Option<String>,
     findings: Findings,
     stop: &'a AtomicBool,
@@ -357,7 +357,7 @@ impl Args {
         links: &Path,
         is_one_of_several: bool,
     ) -> Options {
-        // In QEMU's options a comma ends a value, two are one.
+        // In QEMU's options a comma ends a value; a doubled comma is part of it.
         let chardev = format!("socket,id=links,path={}", links.display().to_string().replace(',', ",,"));
         let port = "virtserialport,chardev=links,name=riser.links";
         let mut arguments = self.seat.arguments(seat, machine, self.machine.pace() == Pace::Still);

@@ -21,9 +21,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 const HOT_PLUG: &str = "ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off";
 /// An IOMMU that follows what the kernel maps for each device; QEMU wants it before all whom it serves.
 const IOMMU: &str = "intel-iommu,intremap=on,caching-mode=on";
-/// How long QEMU waits for an answer, in ms: a day. It reads all ones from then on, and riser may be stopped, or the whole computer asleep.
+/// How long QEMU waits for an answer, in ms: a day, since riser may be stopped or the computer suspended. After that QEMU reads all ones.
 const TIMEOUT_MS: u32 = 86_400_000;
-/// What a kernel has that has found the VMD: the first bus of its domain.
+/// First bus of the VMD's domain. It exists if the kernel has found the VMD.
 const DOMAIN: &str = "/sys/class/pci_bus/10000:00";
 /// Functions of a machine at most: QEMU's host bridge has 32 devices, some of which are the machine's own.
 const MAX_FUNCTIONS: usize = 24;
@@ -246,7 +246,7 @@ impl SeatArgs {
         }
     }
 
-    /// What there is in a kernel that has found the lab.
+    /// The file that exists if the kernel has found the lab.
     pub(super) fn expected(&self, machine: Option<&str>) -> Option<&'static str> {
         (!self.is_direct(machine)).then_some(DOMAIN)
     }
@@ -284,7 +284,7 @@ fn device(socket: &Path, bus: Option<&str>, waits: bool) -> String {
     )
 }
 
-/// What is said of a machine that runs on without its device.
+/// Message about a machine that runs on without its device.
 pub(super) fn lost(why: &impl Display) -> String {
     format!("the machine has lost the device, and reads all ones there: {why}")
 }
@@ -336,7 +336,7 @@ pub(super) fn tell(device: &str, told: &Told, quiet: bool) {
 mod tests {
     use super::*;
 
-    /// QEMU's own 5 s are over where riser is stopped, or whoever reads a capture.
+    /// QEMU's default of 5 s is too short if riser, or the reader of its capture, is stopped.
     #[test]
     fn qemu_waits_for_answers_for_a_day() {
         let device: serde_json::Value =

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where `riser guest run` has the sockets by which QEMU and it meet.
+//! The folder of the sockets between `riser guest run` and QEMU.
 
 use crate::failure::Failure;
 use std::env;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// Bytes of a folder's path that leave enough of the 107 that a socket's may have (unix(7)).
+/// Longest path of the folder in bytes: the path of a socket has at most 107 (unix(7)).
 const LONGEST: usize = 60;
-/// Where they are if TMPDIR is longer.
+/// The folder's parent if the path of TMPDIR is longer.
 const SHORT: &str = "/tmp";
 
-/// A new folder, in TMPDIR if that is short enough.
+/// Creates the folder, in TMPDIR if its path is short enough.
 pub(super) fn folder() -> Result<TempDir, Failure> {
     let folder = place(env::temp_dir());
     let failed = |why: &str| {
@@ -39,7 +39,7 @@ mod tests {
     fn long_tmpdir_gives_way_to_a_short_one() {
         let folder = tempfile::tempdir().unwrap();
         let long = folder.path().join("x".repeat(100));
-        // One that is missing is told by its name.
+        // A missing folder is kept, so that the error names it.
         assert_eq!(place(long.clone()), long);
         std::fs::create_dir(&long).unwrap();
         assert_eq!(place(long), Path::new(SHORT));

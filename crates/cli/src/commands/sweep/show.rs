@@ -26,7 +26,7 @@ pub(super) struct Summary {
     recorded: u64,
     resumed: u64,
     outcomes: BTreeMap<&'static str, u64>,
-    /// What `riser run` warns of in the labs of points.
+    /// Warnings of `riser run` for the labs of points.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) warnings: Vec<String>,
     /// How the figures of the profiles are known that the metrics rest on: as the weakest of all points.

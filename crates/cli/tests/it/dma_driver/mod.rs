@@ -306,7 +306,7 @@ const MANY: &str = "echo == whole\n/share/many /dev/riser_dma0 50\n\
     echo == after\nb=/sys/bus/pci/drivers/riser_dma; echo 10000:01:00.0 >$b/unbind; echo 10000:01:00.0 >$b/bind\n\
     until_ 50 ls /dev/riser_dma0; $I --small -s 65536 -n 4 /dev/riser_dma0";
 
-/// Completion timers of what has ended do not hold up the fabric, so the guest sees the root port and the card in time.
+/// Completion timers of finished requests do not hold up the fabric, so the guest finds the root port and the card in time.
 #[test]
 #[ignore = "of .ci/long guest"]
 fn fifty_processes_leave_the_fabric_running() {
