@@ -29,7 +29,7 @@ rtl-demo: ## show a design for an FPGA in a slot, with its own Linux driver
 # Clippy is the compiler of riser's own crates here: it lints while it compiles. `make lint` would check all dependencies once more, which costs minutes.
 test: export RUSTC_WORKSPACE_WRAPPER = clippy-driver
 test: export CLIPPY_ARGS = -Dwarnings__CLIPPY_HACKERY__
-test: setup wheels check-format deny unit benches ## all set-up, then every test; warnings are errors
+test: setup wheels check-format deny unit ## all set-up, then every test; warnings are errors
 
 # Tests of Python say that they are skipped where their wheels cannot be had.
 wheels:
@@ -87,7 +87,7 @@ reference: ## write anew what docs/ and README.md have from the code and from co
 	RISER_UPDATE_DOCS=1 cargo test --locked --quiet -p riser-capture --test it reference::
 	RISER_UPDATE_DOCS=1 cargo test --locked --quiet -p riser-sweep --test it reference::
 	RISER_UPDATE_DOCS=1 cargo test --locked --quiet -p riser-rtl --test it reference::
-	RISER_UPDATE_DOCS=1 cargo test --locked --quiet -p riser-cli --test it new::
+	RISER_UPDATE_DOCS=1 cargo test --locked --quiet -p riser-cli --test it new:: -- --include-ignored
 	RISER_UPDATE_DOCS=1 cargo test --locked --quiet -p riser-cli --test it docs::
 
 registers: ## write what comes from the description of the DMA engine's registers

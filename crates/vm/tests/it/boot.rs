@@ -169,6 +169,7 @@ fn a_power_off_and_a_reboot_are_told_apart() {
 }
 
 #[test]
+#[ignore = "of .ci/long guest"]
 fn a_machine_is_polled_and_stopped() {
     let mut options = options("6.1");
     options.command = shell("echo up; sleep 1000");
@@ -221,6 +222,7 @@ fn a_module_that_cannot_be_loaded_is_named() {
 
 /// The init has no port to say it by.
 #[test]
+#[ignore = "of .ci/long guest"]
 fn what_the_machine_itself_needs_is_named_too() {
     let mut options = options("6.1");
     options.append = "module_blacklist=virtio_console".to_owned();
@@ -230,6 +232,7 @@ fn what_the_machine_itself_needs_is_named_too() {
 }
 
 #[test]
+#[ignore = "of .ci/long guest"]
 fn a_debugger_is_waited_for() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

@@ -11,6 +11,7 @@ fn bar(line: &str) -> (u64, u64) {
 }
 
 #[test]
+#[ignore = "of .ci/long guest"]
 fn bars_move_and_grow_and_windows_follow() {
     let lab = "version = 1\n[[slot]]\nname = 'large'\ndevice = 'memory'\n[slot.memory]\nlargest_bytes = 8589934592\n\
         [[switch]]\nname = 's'\n[[slot]]\nname = 'deep'\ndevice = 'memory'\nparent = 's'\n\

@@ -382,6 +382,7 @@ fn page(function: u16, source: &str) -> String {
 }
 
 #[test]
+#[ignore = "of .ci/long rtl"]
 fn designs_with_descriptors_copy_memory_in_every_width() {
     if !has_verilator() {
         return;

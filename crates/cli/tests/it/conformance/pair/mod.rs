@@ -119,6 +119,7 @@ fn from_environment(name: &str) -> Option<u64> {
 
 /// So many operations; of the RTL behind one block after the other where it is many.
 #[test]
+#[ignore = "of .ci/long rtl"]
 fn model_and_rtl_ask_for_the_same() {
     if !has_verilator() {
         return;
