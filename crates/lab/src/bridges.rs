@@ -24,13 +24,14 @@ const BRIDGE_CLASS: u32 = 0x06_0400;
 const COMPLETION_CREDITS: CreditLimit = CreditLimit::finite(127, 2047);
 
 /// The configuration space of the port of `kind` at `end` of its link; `number` tells the ports of a switch or root complex
-/// apart.
+/// apart. `has_interrupts`: it has MSI.
 pub(crate) fn space(
     kind: PortType,
     end: &PortConfig,
     number: u8,
     slot: Option<SlotLayout>,
     rcb: Rcb,
+    has_interrupts: bool,
 ) -> Result<ConfigSpace, String> {
     let device = match kind {
         PortType::RootPort => 0x0100,
@@ -54,11 +55,9 @@ pub(crate) fn space(
         rcb,
         ..PcieLayout::port(kind)
     };
-    let builder = Builder::type1(identity)
-        .power_management()
-        .msi(MsiLayout { vectors: 1 })
-        .pcie(pcie)
-        .advanced_error_reporting();
+    let builder = Builder::type1(identity).power_management();
+    let builder = if has_interrupts { builder.msi(MsiLayout { vectors: 1 }) } else { builder };
+    let builder = builder.pcie(pcie).advanced_error_reporting();
     let builder = if kind.is_above_link() { with_port_services(builder, kind) } else { builder };
     builder.link_capabilities().build().map_err(|e| e.to_string())
 }
@@ -82,7 +81,8 @@ pub(crate) fn root_ports(
     let port = |(n, link): (usize, usize)| {
         let slot = slot_layout(tree, n + 1, Some(link));
         let link = &links[link];
-        space(PortType::RootPort, &link.root, n as u8 + 1, Some(slot), link.rcb.unwrap_or(rcb))
+        let (rcb, has_interrupts) = (link.rcb.unwrap_or(rcb), tree.has_interrupts(host));
+        space(PortType::RootPort, &link.root, n as u8 + 1, Some(slot), rcb, has_interrupts)
     };
     tree.root_links(host).enumerate().map(port).collect()
 }
@@ -154,7 +154,7 @@ fn port_config(
     slot: Option<SlotLayout>,
 ) -> Result<SwitchPortConfig, String> {
     Ok(SwitchPortConfig {
-        space: space(kind, end, port as u8, slot, Rcb::default())?,
+        space: space(kind, end, port as u8, slot, Rcb::default(), true)?,
         buffer_tlps: buffer_tlps(end),
         rate: end.rate,
         width: end.width,
@@ -208,10 +208,16 @@ pub(crate) fn all_links(lab: &Lab, tree: &Tree) -> Vec<LinkConfig> {
     lab.hanging().enumerate().map(link).collect()
 }
 
-/// Max_Payload_Size on the path of each slot, as enumeration sets it ([`MpsPolicy::Path`](host::firmware::MpsPolicy)): the
-/// least of all links below its root port, and 128 B where a slot of a switch there is hot-plug capable. `links` are
+/// Max_Payload_Size on the path of each slot, as enumeration sets it ([`MpsPolicy::Path`](host::firmware::MpsPolicy)). `links` are
 /// [all](all_links).
 pub(crate) fn path_mps(tree: &Tree, links: &[LinkConfig]) -> Vec<Mps> {
+    let least = least_mps(tree, links);
+    (0..tree.slots.len()).map(|n| least.get(&tree.root_link(n)).copied().unwrap_or_default()).collect()
+}
+
+/// The largest Max_Payload_Size that all below a root port support, by the number of its link: the least of all links there, and 128 B
+/// where a slot of a switch is hot-plug capable. `links` are [all](all_links).
+pub(crate) fn least_mps(tree: &Tree, links: &[LinkConfig]) -> BTreeMap<usize, Mps> {
     let mut least: BTreeMap<usize, Mps> = BTreeMap::new();
     for (n, link) in links.iter().enumerate() {
         let own = if tree.hot_plug[n] && !tree.is_at_root(n) {
@@ -222,5 +228,5 @@ pub(crate) fn path_mps(tree: &Tree, links: &[LinkConfig]) -> Vec<Mps> {
         let of_port = least.entry(tree.root_link(n)).or_insert(own);
         *of_port = own.min(*of_port);
     }
-    (0..tree.slots.len()).map(|n| least.get(&tree.root_link(n)).copied().unwrap_or_default()).collect()
+    least
 }

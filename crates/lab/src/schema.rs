@@ -169,6 +169,9 @@ pub struct Host {
     pub outside: bool,
     /// What becomes of requests of devices below one root port to devices below another.
     pub peer_to_peer: PeerToPeer,
+    /// Whether root ports signal interrupts by MSI: for errors (AER), containment (DPC), power management (PME) and hot-plug. A kernel
+    /// starts no services at root ports without them. Behind a VMD their handlers then do not run at each interrupt of a device.
+    pub root_port_interrupts: bool,
     /// MiB of memory below 2 GiB, where 32-bit addresses reach.
     #[schemars(with = "u32", range(min = 1, max = 2048))]
     pub low_memory_mib: Spanned<u32>,
@@ -200,6 +203,7 @@ impl Default for Host {
         Host {
             profile: Spanned::new(0..0, "ideal".into()),
             outside: false,
+            root_port_interrupts: true,
             low_memory_mib: Spanned::new(0..0, 256),
             high_memory_mib: Spanned::new(0..0, 1024),
             peer_to_peer: PeerToPeer::default(),
@@ -225,6 +229,9 @@ pub struct ExternalHost {
     /// Timing of its root complex and memory, as in `[host]`.
     #[schemars(with = "Option<String>", extend("default" = "ideal"))]
     pub profile: Option<Spanned<String>>,
+    /// Whether its root ports signal interrupts, as in `[host]`.
+    #[serde(default = "yes")]
+    pub root_port_interrupts: bool,
 }
 
 impl ExternalHost {

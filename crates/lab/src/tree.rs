@@ -31,8 +31,8 @@ pub(crate) struct Tree {
     pub(crate) controls: Vec<bool>,
     /// Buses behind that of each slot that its virtual functions need.
     pub(crate) buses_behind: Vec<u8>,
-    /// Hosts: the simulated one, then those outside.
-    hosts: usize,
+    /// Whether the root ports of each host signal interrupts: of the simulated one, then of those outside.
+    root_port_interrupts: Vec<bool>,
 }
 
 /// Bus numbers while they are given.
@@ -77,9 +77,12 @@ impl Tree {
             hot_plug: hanging.iter().map(|h| h.hot_plug).collect(),
             controls: hanging.iter().map(|h| h.controls).collect(),
             buses_behind: lab.slot.iter().map(buses_behind).collect(),
-            hosts: 1 + lab.external_host.len(),
+            root_port_interrupts: std::iter::once(lab.host.root_port_interrupts)
+                .chain(lab.external_host.iter().map(|host| host.root_port_interrupts))
+                .collect(),
         };
         tree.check_buses(&hanging)?;
+        tree.check_hot_plug(&hanging)?;
         Ok(tree)
     }
 
@@ -97,9 +100,26 @@ impl Tree {
         })
     }
 
+    /// Refuses a hot-plug slot at a root port without interrupts: nobody would hear of its events.
+    fn check_hot_plug(&self, hanging: &[Hanging<'_>]) -> Result<(), Wrong> {
+        let deaf = |n: &usize| matches!(self.above(*n), Above::RootPort(host) if self.hot_plug[*n] && !self.has_interrupts(host));
+        let Some(n) = (0..hanging.len()).find(deaf) else { return Ok(()) };
+        let name = hanging[n].name;
+        let message = format!(
+            "`{}` is hot-plug capable (hot_plug = true), but its root port has no interrupts for that (root_port_interrupts = false)",
+            name.get_ref()
+        );
+        Err(Wrong { span: name.span(), message })
+    }
+
+    /// Whether the root ports of `host` signal interrupts.
+    pub(crate) fn has_interrupts(&self, host: HostId) -> bool {
+        self.root_port_interrupts[host.0 as usize]
+    }
+
     /// The hosts.
     pub(crate) fn host_ids(&self) -> impl Iterator<Item = HostId> + use<> {
-        (0..self.hosts as u32).map(HostId)
+        (0..self.root_port_interrupts.len() as u32).map(HostId)
     }
 
     /// Buses of a host, with bus 0.
@@ -165,7 +185,7 @@ impl Tree {
             hot_plug: vec![false],
             controls: vec![false],
             buses_behind: vec![0],
-            hosts: 1,
+            root_port_interrupts: vec![true],
         }
     }
 

@@ -27,6 +27,8 @@ const FIRST_QUIET: Duration = Duration::from_ms(20);
 const QUIET_EVENTS: u64 = 1000;
 /// How far the fabric runs ahead of the outside before it is checked again for outputs.
 const STEP: Duration = Duration::from_ns(500);
+/// The same where nobody outside waits for an answer.
+const SETTLE_STEP: Duration = Duration::from_us(2);
 /// How long, in virtual time, an input may keep somebody outside waiting while the fabric runs ahead.
 const PATIENCE: Duration = Duration::from_ms(20);
 
@@ -204,7 +206,7 @@ impl Driver {
             match self.quiet_until() {
                 Some(at) if at > limit => return,
                 Some(at) => self.run_until(at + Duration::from_ps(1)),
-                None => self.run_until((self.now() + STEP).min(limit)),
+                None => self.run_until((self.now() + SETTLE_STEP).min(limit)),
             }
             leave(self);
         }

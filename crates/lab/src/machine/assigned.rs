@@ -29,6 +29,7 @@ impl Guest {
         let mut names = found.iter().map(|placed| placed.name.clone()).collect::<Vec<_>>().into_iter();
         self.below.known(found);
         lab.inject(lab.now(), &self.door, HostRequest::reset());
+        self.place(lab).map_err(GuestError::Places)?;
         for (machine, functions, folder) in machines {
             for name in names.by_ref().take(*functions) {
                 self.listen(Some(machine.clone()), name, folder)?;

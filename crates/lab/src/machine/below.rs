@@ -3,6 +3,7 @@
 //! them all functions, one by one. The VMD's client is the first, those of functions follow.
 
 use super::client::Whose;
+use super::handover::Handover;
 use super::placing::{self, Placed, Places, Placing, Resetting};
 use super::virtual_functions::{Site, Written};
 use config::header::type1;
@@ -22,24 +23,37 @@ const OF_FUNCTIONS: u32 = 1 << 30;
 /// An access: by which client, and its name there.
 pub(super) type Who = (usize, Token);
 
+/// What firmware does before the machine begins.
+enum Firmware {
+    /// It sets the root ports of a hierarchy.
+    HandsOver(Handover),
+    /// It puts functions into their places.
+    Places(Box<Places>),
+}
+
 pub(super) struct Below {
     vmd: Option<Box<Vmd<Who>>>,
-    places: Option<Places>,
+    firmware: Firmware,
     placed: Vec<Placed>,
     direct: Direct<Who>,
 }
 
 impl Below {
-    /// A hierarchy.
-    pub(super) fn vmd(vmd: Vmd<Who>) -> Below {
+    /// A hierarchy, with what firmware leaves in its root ports.
+    pub(super) fn vmd(vmd: Vmd<Who>, handover: Handover) -> Below {
         let direct = Direct::new(Vec::new(), PayloadPool::new());
-        Below { vmd: Some(Box::new(vmd)), places: None, placed: Vec::new(), direct }
+        Below {
+            vmd: Some(Box::new(vmd)),
+            firmware: Firmware::HandsOver(handover),
+            placed: Vec::new(),
+            direct,
+        }
     }
 
     /// Functions that are yet to be placed.
     pub(super) fn direct(places: Places) -> Below {
         let direct = Direct::new(Vec::new(), PayloadPool::new());
-        Below { vmd: None, places: Some(places), placed: Vec::new(), direct }
+        Below { vmd: None, firmware: Firmware::Places(Box::new(places)), placed: Vec::new(), direct }
     }
 
     /// What functions are called, in the order of their clients.
@@ -180,9 +194,12 @@ impl Below {
         self.placed.get(n).filter(|_| self.direct.is_there(n)).map(placing::reset)
     }
 
-    /// Host code that puts functions into their places.
-    pub(super) fn code(&self) -> Option<impl FnOnce(Cpu) -> Placing + use<>> {
-        self.places.as_ref().map(Places::code)
+    /// Host code: what firmware does before the machine begins.
+    pub(super) fn code(&self) -> Box<dyn FnOnce(Cpu) -> Placing> {
+        match &self.firmware {
+            Firmware::HandsOver(handover) => Box::new(handover.code()),
+            Firmware::Places(places) => Box::new(places.code()),
+        }
     }
 
     /// They are there. The machine has those that were there first; one that has gone since stays where it was.

@@ -11,8 +11,11 @@ const MOST_COMPUTED: Duration = Duration::from_ms(2);
 /// The least that the fabric's time advances by, however long that takes.
 const LEAST_STEP: Duration = Duration::from_us(1);
 
-/// The fabric's time goes with the clock, stands still while riser computes, and makes up for that at twice the speed: so what takes
-/// its time on a wire takes no longer beside a fabric that is busy.
+/// How far the fabric's time advances at once while riser makes up for what it computed: then it looks at the machines.
+const CATCH_UP: Duration = Duration::from_us(50);
+
+/// The fabric's time goes with the clock and stands still while riser computes. Riser makes up for that: a frame on a wire takes as
+/// long beside a busy fabric as beside an idle one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Paced {
     /// The fabric's time when it was `seen` outside.
@@ -21,6 +24,8 @@ pub(super) struct Paced {
     owed: Duration,
     /// The fabric's time goes at this part of the clock's.
     slow: u64,
+    /// Makes up without a wait, by [`CATCH_UP`] at a time. If not: at twice the speed of the clock, while riser waits.
+    at_once: bool,
     /// What the fabric's time advances by at most.
     step: Duration,
     /// What it has advanced by last.
@@ -28,17 +33,19 @@ pub(super) struct Paced {
 }
 
 impl Paced {
-    /// Begins at zero, `slow` times as slow as the clock.
-    pub(super) fn new(outside: Time, slow: u32) -> Paced {
+    /// Begins at zero, `slow` times as slow as the clock. `at_once`: riser has a processor of its own, so that it may make up for the time
+    /// that it computes as soon as it can.
+    pub(super) fn new(outside: Time, slow: u32, at_once: bool) -> Paced {
         let (owed, advanced) = (Duration::ZERO, Duration::ZERO);
         let (slow, step) = (slow.max(1).into(), Duration::MAX);
-        Paced { time: Time::ZERO, seen: outside, owed, slow, step, advanced }
+        Paced { time: Time::ZERO, seen: outside, owed, slow, at_once, step, advanced }
     }
 
     /// The fabric's time when it is `outside` there, and riser has waited since it was [computing](Self::computed).
     pub(super) fn waited(&mut self, outside: Time) -> Time {
         let passed = outside.since(self.seen);
-        let made_up = passed.min(self.owed);
+        let most = if self.at_once { passed.max(CATCH_UP) } else { passed };
+        let made_up = self.owed.min(most);
         self.owed = self.owed - made_up;
         let all = Duration::from_ps((passed + made_up).as_ps() / self.slow);
         self.advanced = all.min(self.step);
@@ -68,6 +75,9 @@ impl Paced {
     pub(super) fn until(&self, at: Time) -> Duration {
         let left = Duration::from_ps(at.since(self.time).min(self.step).as_ps().saturating_mul(self.slow));
         let half = Duration::from_ps(left.as_ps().div_ceil(2));
+        if self.at_once {
+            return left - left.min(self.owed);
+        }
         if half <= self.owed { half } else { left - self.owed }
     }
 }
@@ -81,7 +91,7 @@ mod tests {
     #[test]
     fn it_stands_still_and_makes_up_for_that() {
         let outside = |us| Time::ZERO + US(us);
-        let mut paced = Paced::new(outside(1000), 1);
+        let mut paced = Paced::new(outside(1000), 1, false);
         assert_eq!(paced.waited(outside(1010)), outside(10));
         paced.computed(outside(1040));
         assert_eq!(paced.waited(outside(1040)), outside(10));
@@ -93,11 +103,26 @@ mod tests {
         assert_eq!(paced.waited(outside(901_121)), outside(121));
     }
 
+    #[test]
+    fn with_a_processor_of_its_own_it_makes_up_at_once() {
+        let outside = |us| Time::ZERO + US(us);
+        let mut paced = Paced::new(outside(1000), 1, true);
+        paced.computed(outside(1120));
+        // 120 us are owed: nothing is waited for, and riser looks at the machines every 50 us.
+        assert_eq!(paced.until(outside(110)), US(0));
+        assert_eq!(paced.waited(outside(1120)), outside(50));
+        assert_eq!(paced.waited(outside(1120)), outside(100));
+        assert_eq!(paced.until(outside(130)), US(10));
+        assert_eq!(paced.waited(outside(1130)), outside(130));
+        // What it waited for counts in full.
+        assert_eq!(paced.waited(outside(21_130)), outside(20_130));
+    }
+
     /// Riser computes for 90 us at each of the fabric's: it looks at the machines every 2 ms.
     #[test]
     fn what_takes_long_is_done_in_small_steps() {
         let mut now = Time::ZERO;
-        let mut paced = Paced::new(now, 10);
+        let mut paced = Paced::new(now, 10, false);
         for _ in 0..20 {
             let before = paced.time;
             now += US(5000);

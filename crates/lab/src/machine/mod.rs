@@ -16,6 +16,7 @@ mod client;
 mod clock;
 mod cords;
 mod errand;
+mod handover;
 mod links;
 mod messages;
 mod placing;
@@ -25,6 +26,7 @@ mod spaces;
 mod virtual_functions;
 
 pub use cords::{Carrier, Cord, Wire};
+pub use handover::Handover;
 pub use links::LinkSocket;
 pub use placing::Places;
 pub use seat::{Guest, GuestCounters, GuestError, Socket, Told};

@@ -4,6 +4,7 @@
 use super::below::Below;
 use super::client::{Client, Memories};
 use super::errand;
+use super::handover::Handover;
 use super::placing::Places;
 use crate::external::host::{HostPlace, HostRequest, MapError};
 use crate::external::{Door, Driver};
@@ -141,14 +142,21 @@ pub enum Told {
 }
 
 impl Guest {
-    /// Seats a machine at a place of the lab, below a VMD, and listens for it at `socket`.
+    /// Seats a machine at a place of the lab, below a VMD, after firmware has set the root ports, and listens for it at `socket`.
     ///
     /// # Errors
-    /// The layout is not legal, or nobody can listen there.
-    pub fn new(door: Door<HostPlace>, layout: Layout, socket: &Path) -> Result<Guest, GuestError> {
-        let below = Below::vmd(Vmd::new(layout, PayloadPool::new())?);
+    /// The layout is not legal, the firmware fails, or nobody can listen there.
+    pub fn new(
+        lab: &mut Driver,
+        door: Door<HostPlace>,
+        (layout, handover): (Layout, Handover),
+        socket: &Path,
+    ) -> Result<Guest, GuestError> {
+        let below = Below::vmd(Vmd::new(layout, PayloadPool::new())?, handover);
         let clients = vec![Client::new(None, "vmd".to_owned(), Server::bind(socket, below.shape(0))?)];
-        Ok(Guest { door, clients, below })
+        let mut guest = Guest { door, clients, below };
+        guest.place(lab).map_err(GuestError::Places)?;
+        Ok(guest)
     }
 
     /// Seats a machine that gets each function as a device of its own, after riser's firmware has put them into their places; listens
@@ -486,10 +494,9 @@ impl Guest {
         }
     }
 
-    /// Has the firmware put functions that a machine gets one by one into their places.
-    fn place(&mut self, lab: &mut Driver) -> Result<(), String> {
-        let Some(code) = self.below.code() else { return Ok(()) };
-        let placed = self.run(lab, code)?;
+    /// Has the firmware do what it does before the machine begins: see [`Below::code`].
+    pub(super) fn place(&mut self, lab: &mut Driver) -> Result<(), String> {
+        let placed = self.run(lab, self.below.code())?;
         self.below.placed(placed);
         Ok(())
     }

@@ -12,7 +12,7 @@ use std::io;
 use tlp::{Duration, Time};
 
 /// What an access of a machine has set off has this long, in the fabric's time, to end before the machine goes on.
-const SETTLE: Duration = Duration::from_us(50);
+const SETTLE: Duration = Duration::from_us(10);
 /// The same where the fabric's time stands still between accesses.
 const SETTLE_STILL: Duration = Duration::from_ms(1);
 /// How long one machine that does not take what devices write to its memory may hold up all others.
@@ -28,6 +28,8 @@ pub enum Pace {
     Clock {
         /// How many times slower than that clock it goes.
         slow: u32,
+        /// Riser has a processor of its own: it makes up at once, where it would otherwise wait and go at twice the speed.
+        own_processor: bool,
     },
     /// Only while something is done: a machine's accesses are taken one by one, and each ends when all that it has set off has. So a machine
     /// that does the same finds the same, at the same times.
@@ -75,8 +77,11 @@ pub fn serve<'g>(
 ) -> io::Result<Time> {
     let mut guests: Vec<&mut Guest> = guests.collect();
     let is_still = pace == Pace::Still;
-    let slow = if let Pace::Clock { slow } = pace { slow } else { 1 };
-    let (mut paced, mut time) = (Paced::new(clock(), slow), Time::ZERO);
+    let (slow, own_processor) = match pace {
+        Pace::Clock { slow, own_processor } => (slow, own_processor),
+        Pace::Still => (1, false),
+    };
+    let (mut paced, mut time) = (Paced::new(clock(), slow, own_processor), Time::ZERO);
     let settle = if is_still { SETTLE_STILL } else { SETTLE };
     let mut is_commanded = false;
     let mut held_since = None;

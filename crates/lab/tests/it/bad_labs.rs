@@ -605,6 +605,19 @@ proptest! {
     }
 }
 
+#[test]
+fn hot_plug_needs_interrupts_of_the_root_port() {
+    let lab = |keys: &str| {
+        format!("version = 1\n{keys}\n[[slot]]\nname = \"a\"\ndevice = \"mmio\"\nhot_plug = true\n")
+    };
+    let error = refused(&lab("[host]\nroot_port_interrupts = false")).to_string();
+    let words = "`a` is hot-plug capable (hot_plug = true), but its root port has no interrupts for that (root_port_interrupts = false)";
+    assert!(error.contains(words), "{error}");
+    let of_switch =
+        lab("[host]\nroot_port_interrupts = false\n[[switch]]\nname = \"s\"") + "parent = \"s\"\n";
+    parse(&models(), Path::new("lab.toml"), &of_switch).unwrap();
+}
+
 /// Rows: what follows a lab with a slot `a` that is hot-plug capable, a slot `b` that is not, and a switch `s`; the words of
 /// the refusal.
 #[test]

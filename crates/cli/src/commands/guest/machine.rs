@@ -193,16 +193,23 @@ impl MachineArgs {
         Ok(options)
     }
 
-    /// How the fabric's time goes.
-    pub(super) fn pace(&self) -> Pace {
-        if self.icount.is_some() { Pace::Still } else { Pace::Clock { slow: self.slow } }
+    /// Whether the fabric's time stands still between accesses.
+    pub(super) fn is_still(&self) -> bool {
+        self.icount.is_some()
+    }
+
+    /// How the fabric's time goes; `own_processor`: as [`place`](Self::place) says.
+    pub(super) fn pace(&self, own_processor: bool) -> Pace {
+        if self.is_still() { Pace::Still } else { Pace::Clock { slow: self.slow, own_processor } }
     }
 
     /// Has this process, and what it starts, run on the processors that are best for so many guests. `computes`: the lab has work to do
-    /// all the time.
-    pub(super) fn place(&self, guests: usize, computes: bool) -> Result<(), Failure> {
-        let at_work = self.smp as usize * guests + usize::from(computes);
-        placement::place(self.cpus.as_ref(), at_work).map_err(|why| Failure::Usage(format!("--cpus: {why}")))
+    /// all the time. Whether that leaves one to this process that no virtual CPU needs.
+    pub(super) fn place(&self, guests: usize, computes: bool) -> Result<bool, Failure> {
+        let virtual_cpus = self.smp as usize * guests;
+        placement::place(self.cpus.as_ref(), virtual_cpus + usize::from(computes))
+            .map_err(|why| Failure::Usage(format!("--cpus: {why}")))?;
+        Ok(placement::usable().len() > virtual_cpus)
     }
 
     /// What several machines cannot have.

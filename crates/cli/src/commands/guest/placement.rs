@@ -54,7 +54,7 @@ pub(super) fn place(asked: Option<&Cpus>, at_work: usize) -> Result<(), String> 
 }
 
 /// The processors that this thread may run on.
-fn usable() -> Vec<usize> {
+pub(super) fn usable() -> Vec<usize> {
     let Ok(mine) = sched_getaffinity(Pid::from_raw(0)) else { return Vec::new() };
     (0..CpuSet::count()).filter(|cpu| mine.is_set(*cpu).unwrap_or(false)).collect()
 }

@@ -15,7 +15,7 @@ use crate::interrupt;
 use crate::outputs::Place;
 use lab::LabFile;
 use lab::external::{Clock, Driver};
-use lab::machine::{Keeper, LinkSocket, Pace, Told};
+use lab::machine::{Keeper, LinkSocket, Told};
 use nettlp::net::Clock as WallClock;
 use plug::Models;
 use std::ffi::OsString;
@@ -210,7 +210,7 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     let mut carriers = args.seat.carriers(&opened)?;
     drop(sockets::folder()?);
     let options = args.machine.options(args.command.is_empty(), &stop)?;
-    args.machine.place(names.len(), opened.driver.assembly().fabric.is_clocked())?;
+    let own_processor = args.machine.place(names.len(), opened.driver.assembly().fabric.is_clocked())?;
     let folder = sockets::folder()?;
     let (before, clock) = (cpu::seconds(), WallClock::new());
     let Started { mut seats, mut links, members } =
@@ -224,7 +224,7 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
         seats.iter_mut().map(|seat| &mut seat.guest),
         &mut links,
         &mut carriers,
-        (args.machine.pace(), || clock.now()),
+        (args.machine.pace(own_processor), || clock.now()),
         &mut keep,
     );
     let Keep { mut members, sockets, registers, lost, findings, .. } = keep;
@@ -360,7 +360,7 @@ impl Args {
         // In QEMU's options a comma ends a value; a doubled comma is part of it.
         let chardev = format!("socket,id=links,path={}", links.display().to_string().replace(',', ",,"));
         let port = "virtserialport,chardev=links,name=riser.links";
-        let mut arguments = self.seat.arguments(seat, machine, self.machine.pace() == Pace::Still);
+        let mut arguments = self.seat.arguments(seat, machine, self.machine.is_still());
         arguments.extend(["-chardev", &chardev, "-device", port].map(str::to_owned));
         options.qemu_arguments.splice(0..0, arguments.into_iter().map(OsString::from));
         options.modules.splice(0..0, self.seat.module(machine).map(load));

@@ -10,7 +10,7 @@ use devices::ethernet::Cable;
 use lab::LabFile;
 use lab::external::host::HostPlace;
 use lab::external::{Door, LINKS};
-use lab::machine::{Carrier, Cord, Guest, LinkSocket, Places, Told};
+use lab::machine::{Carrier, Cord, Guest, Handover, LinkSocket, Places, Told};
 use plug::Place;
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -184,7 +184,8 @@ impl SeatArgs {
             Guest::direct(&mut opened.driver, door, places, socket)
         } else {
             let layout = lab::machine::layout(&opened.file, &place).map_err(|e| failed(&e))?;
-            Guest::new(door, layout, socket)
+            let handover = Handover::new(&opened.file, &place).map_err(|e| failed(&e))?;
+            Guest::new(&mut opened.driver, door, (layout, handover), socket)
         };
         let mut guest = guest.map_err(|e| failed(&e))?;
         if !assigned.is_empty() {

@@ -2,6 +2,7 @@
 //! `riser guest serve`: a lab's hierarchy for virtual machines that somebody else starts, from `riser-lab` and `riser-guest`.
 
 use super::findings::Findings;
+use super::placement;
 use super::report::Report;
 use super::seat::{Seat, SeatArgs, check_files, hosts, links, machines, tell};
 use crate::commands::cpu;
@@ -76,6 +77,8 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     let links = args.links.as_deref().map(|path| links(&opened, path)).transpose()?;
     let mut links: Vec<_> = links.into_iter().collect();
     let mut carriers = args.seat.carriers(&opened)?;
+    // A machine that somebody else starts has at least one virtual CPU.
+    let own_processor = placement::usable().len() > names.len();
     let (before, clock) = (cpu::seconds(), WallClock::new());
     for (seat, machine) in machines(&seats) {
         let name = machine.unwrap_or(&seat.host);
@@ -89,7 +92,7 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
         seats.iter_mut().map(|seat| &mut seat.guest),
         links.as_mut_slice(),
         &mut carriers,
-        (Pace::Clock { slow: 1 }, || clock.now()),
+        (Pace::Clock { slow: 1, own_processor }, || clock.now()),
         &mut keep,
     );
     let Keep(_, findings) = keep;

@@ -42,6 +42,7 @@ fn a_kernel_finds_the_hierarchy_that_riser_has() {
         [[slot]]\nname = 'near'\ndevice = 'memory'\nparent = 'a'\n[[slot]]\nname = 'far'\ndevice = 'memory'\nparent = 'c'\n\
         [[slot]]\nname = 'nic'\ndevice = 'simple-nic'\nparent = 'c'\n[[slot]]\nname = 'clock'\ndevice = 'clock'\n";
     let script = "lspci -xxxx >/share/dump\necho == tree\nlspci -n -tv\n\
+        echo == payloads\nsetpci -d 7269: CAP_EXP+8.w\n\
         echo == resources\nfor f in $d/10000*; do echo ${f##*/} $(head -1 $f/resource); done\necho == end";
     let folder = tempfile::tempdir().unwrap();
     let hexdump = folder.path().join("dump");
@@ -52,6 +53,11 @@ fn a_kernel_finds_the_hierarchy_that_riser_has() {
     let differ: Vec<_> = ours.iter().filter(|(at, bytes)| theirs.get(at) != Some(bytes)).collect();
     assert_eq!((theirs.len(), differ), (ours.len(), vec![]));
     guest.has("tree", "[10000:00]-+-01.0-[01]");
+    // Firmware has set the root ports to 256 B, and the kernel follows for all below.
+    let device_controls: Vec<_> =
+        guest.said("payloads").lines().map(|line| u16::from_str_radix(line, 16).unwrap()).collect();
+    assert_eq!(device_controls.len(), 2 + 3 + 5 + 4);
+    assert!(device_controls.iter().all(|control| control >> 5 & 7 == 1), "{device_controls:04x?}");
     for line in guest
         .said("resources")
         .lines()

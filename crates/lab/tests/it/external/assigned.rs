@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Virtual functions for clients of their own, below one that has the hierarchy: by messages of vfio-user alone, without a kernel.
 
-use crate::external::client::{BASE, COMMAND, CONFIG, Client, D2H, H2D, RAM};
+use crate::external::client::{BASE, COMMAND, CONFIG, Client, D2H, ECAM, H2D, RAM};
 use crate::external::served::Served;
+use config::cap::pcie;
 use config::ext::sriov;
 use config::header::type1;
 use devices::dma_engine::{Stream, registers};
 
-/// The VMD's regions: configuration space of its domain, and its window, of which it is told where it is.
-const ECAM: u32 = 0;
+/// The VMD's window, of which it is told where it is.
 const VMD_BAR4: u64 = 0x20;
 const WINDOW: u32 = 0x8000_0000;
 const PORT: u64 = 1 << 15;
@@ -19,7 +19,10 @@ const BUS_NUMBERS: u64 = PORT + type1::BUS_NUMBERS as u64 * 4;
 
 /// What a kernel does behind a VMD: bus numbers, windows and BARs, and `vfs` virtual functions.
 fn enumerate(client: &mut Client, vfs: u32) {
+    let express = client.capability(PORT, pcie::ID).unwrap();
     let mut write = |at: u64, value: u32| client.write(ECAM, at, &value.to_le_bytes());
+    // Payloads of 128 B, as the functions have them after a reset.
+    write(express + u64::from(pcie::DEVICE_CONTROL) * 4, 0);
     write(BUS_NUMBERS, 0x02_0100);
     write(PORT + 0x20, (WINDOW + 0xf0_0000) | WINDOW >> 16 | 0x10);
     write(PORT + COMMAND, 6);

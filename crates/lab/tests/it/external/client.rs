@@ -17,6 +17,8 @@ pub(crate) const H2D: u64 = registers::ENGINE;
 pub(crate) const D2H: u64 = H2D + registers::ENGINE_STRIDE;
 pub(crate) const COMMAND: u64 = 4;
 /// The region that is configuration space.
+/// Region of a VMD with configuration space of its domain.
+pub(crate) const ECAM: u32 = 0;
 pub(crate) const CONFIG: u32 = 7;
 
 pub(crate) struct Client {
@@ -104,6 +106,11 @@ impl Client {
         asked.is_ok() && socket.read_to_end(&mut said).is_err()
     }
 
+    /// Resets its device.
+    pub(crate) fn reset(&mut self) {
+        self.ask(13, &[]);
+    }
+
     /// Takes its memory back.
     pub(crate) fn unmap(&mut self) {
         let words = [24u32, 0].map(u32::to_ne_bytes).concat();
@@ -113,6 +120,19 @@ impl Client {
     pub(crate) fn read(&mut self, region: u32, offset: u64) -> u32 {
         let reply = self.ask(9, &Client::access(region, offset, 4));
         u32::from_ne_bytes(reply[16..].try_into().unwrap())
+    }
+
+    /// Where in the VMD's [`ECAM`] a capability of `function`, which begins there, is.
+    pub(crate) fn capability(&mut self, function: u64, id: u8) -> Option<u64> {
+        let mut at = self.read(ECAM, function + 0x34) & 0xfc;
+        while at != 0 {
+            let head = self.read(ECAM, function + u64::from(at));
+            if head as u8 == id {
+                return Some(function + u64::from(at));
+            }
+            at = head >> 8 & 0xfc;
+        }
+        None
     }
 
     pub(crate) fn write(&mut self, region: u32, offset: u64, bytes: &[u8]) {

@@ -11,3 +11,4 @@ mod machine;
 mod messages;
 mod served;
 mod tlps;
+mod vmd;

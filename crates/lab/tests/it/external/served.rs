@@ -2,7 +2,9 @@
 //! A lab with one card, served in a thread of its own to clients at sockets.
 
 use riser_lab::external::{Clock, Driver, LINKS};
-use riser_lab::machine::{Guest, GuestCounters, Keeper, LinkSocket, Pace, Places, Told, layout, serve};
+use riser_lab::machine::{
+    Guest, GuestCounters, Handover, Keeper, LinkSocket, Pace, Places, Told, layout, serve,
+};
 use riser_lab::{LabFile, build, parse_in};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -46,8 +48,7 @@ impl Served {
         let card = LAB.replace("vfs = 0", "vfs = 2");
         let other = LAB.replace("version = 1", "").replace("card", "other").replace("vfs = 0", "vfs = 1");
         Served::start_with(name, card + &other, |lab, file, folder| {
-            let (door, layout) = (lab.door_named(ROOT).unwrap(), layout(file, ROOT).unwrap());
-            let mut guest = Guest::new(door, layout, &folder.join("vmd")).unwrap();
+            let mut guest = behind_vmd(lab, file, folder);
             let places =
                 Places::of_virtual_functions(file, ROOT, ["card.virtfn1", "other.virtfn0", "card.virtfn0"])
                     .unwrap();
@@ -56,6 +57,11 @@ impl Served {
             guest.assign(lab, &places, &machines).unwrap();
             guest
         })
+    }
+
+    /// A card that one client has behind a VMD, in a lab with these keys too.
+    pub(crate) fn start_vmd(name: &str, keys: &str) -> Served {
+        Served::start_with(name, format!("{LAB}{keys}"), behind_vmd)
     }
 
     fn start_with(
@@ -77,6 +83,12 @@ impl Served {
     }
 }
 
+fn behind_vmd(lab: &mut Driver, file: &LabFile, folder: &Path) -> Guest {
+    let (door, layout) = (lab.door_named(ROOT).unwrap(), layout(file, ROOT).unwrap());
+    let handover = Handover::new(file, ROOT).unwrap();
+    Guest::new(lab, door, (layout, handover), &folder.join("vmd")).unwrap()
+}
+
 fn serve_until(
     text: &str,
     seat: impl FnOnce(&mut Driver, &LabFile, &Path) -> Guest,
@@ -96,7 +108,7 @@ fn serve_until(
         std::iter::once(&mut guest),
         &mut [links],
         &mut [],
-        (Pace::Clock { slow: 1 }, clock),
+        (Pace::Clock { slow: 1, own_processor: false }, clock),
         &mut counts,
     )
     .unwrap();
