@@ -26,8 +26,8 @@ guest-demo: ## show a stock Linux kernel on the fabric
 rtl-demo: ## show a design for an FPGA in a slot, with its own Linux driver
 	@scripts/rtl-demo.sh
 
-# Clippy is the compiler of riser's own crates here: it lints while it compiles. `make lint` would check all dependencies once more, which costs minutes.
-test: export RUSTC_WORKSPACE_WRAPPER = clippy-driver
+# Clippy is the compiler of riser's own crates here. `make lint` would check all dependencies once more, which costs minutes.
+test: export RUSTC_WORKSPACE_WRAPPER = $(CURDIR)/scripts/test-rustc.sh
 test: export CLIPPY_ARGS = -Dwarnings__CLIPPY_HACKERY__
 test: setup wheels check-format deny unit ## all set-up, then every test; warnings are errors
 

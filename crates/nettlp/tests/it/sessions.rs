@@ -420,7 +420,8 @@ fn a_peer_with_many_idle_sessions_locks_nobody_out() {
         SessionCarrier::connect(&SessionConnectOptions { key: Some(key.clone()), ..options })
     };
     let (mut idle, mut refused) = (Vec::new(), 0);
-    for _ in 0..64 {
+    // Few, so that a busy machine is done before idle sessions give up their places.
+    for _ in 0..20 {
         match open(greedy) {
             Ok(mut carrier) => {
                 exchange(&mut carrier, 1);
@@ -430,9 +431,9 @@ fn a_peer_with_many_idle_sessions_locks_nobody_out() {
             Err(error) => panic!("{error}"),
         }
     }
-    assert_eq!((idle.len(), refused), (16, 48));
+    assert_eq!((idle.len(), refused), (16, 4));
     exchange(&mut open(other).unwrap(), 100);
     drop(idle);
     // A Hello that a busy machine answers late is sent, and refused, again.
-    assert!(adapter.stop().refused >= 48);
+    assert!(adapter.stop().refused >= 4);
 }
