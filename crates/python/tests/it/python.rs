@@ -61,12 +61,20 @@ fn python(wheels: &str, args: &[&str]) {
     }
 }
 
+const STUDIES: &str = "crates/python/tests/test_studies.py";
+
 const PYTEST: [&str; 7] = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "riser.testing"];
 
 #[test]
 fn the_package_passes_its_tests() {
-    let tests = ["--ignore=crates/python/tests/cluster", "crates/python/tests"];
-    python(OF_TESTS, &[&PYTEST[..], &tests].concat());
+    let others = ["--ignore=crates/python/tests/cluster", "--ignore", STUDIES];
+    python(OF_TESTS, &[&PYTEST[..], &others, &["crates/python/tests"]].concat());
+}
+
+#[test]
+#[ignore = "of .ci/long python"]
+fn the_notebooks_of_studies_run() {
+    python(OF_TESTS, &[&PYTEST[..], &[STUDIES]].concat());
 }
 
 #[test]
