@@ -118,12 +118,18 @@ impl Nvme {
 
     /// Carries out a command: its status, without Do Not Retry, and DW 0.
     pub(crate) fn run(&mut self, queue: usize, command: Command) -> (u16, u32) {
+        let (status, result) = self.run_to_status_field(queue, command);
+        (status & 0x7ff, result)
+    }
+
+    /// Carries out a command: its Status Field without the phase, and DW 0.
+    pub(crate) fn run_to_status_field(&mut self, queue: usize, command: Command) -> (u16, u32) {
         let cid = self.submit(queue, command);
         self.host.wait(Duration::from_us(100));
         let (ended, status, result) = self.reap(queue).expect("it ends");
         assert_eq!(ended, cid);
         self.give_back(queue);
-        (status & 0x7ff, result)
+        (status, result)
     }
 }
 

@@ -87,11 +87,24 @@ impl Status {
     pub(super) const UNRECOVERED_READ: Status = Status(0x281);
     pub(super) const COMPARE_FAILURE: Status = Status(0x285);
 
-    /// The field of a completion, without its phase; what would fail again says so (Do Not Retry).
+    /// Statuses after which the same command may succeed: its cause may pass. All others name what is wrong with the command itself, or
+    /// blocks that no retry makes readable.
+    const TRANSIENT: [Status; 8] = [
+        Status::ID_CONFLICT,
+        Status::DATA_TRANSFER,
+        Status::INTERNAL,
+        Status::ABORT_REQUESTED,
+        Status::SQ_DELETED,
+        Status::ASYNC_EVENT_LIMIT,
+        Status::QUEUE_DELETION,
+        Status::WRITE_FAULT,
+    ];
+
+    /// Returns the Status Field of a completion without its phase. Do Not Retry is set if the same command is expected to fail again
+    /// (NVMe 1.4 §4.6.1).
     pub(super) fn field(self) -> u16 {
-        let again = [Status::SUCCESS, Status::ABORT_REQUESTED, Status::SQ_DELETED, Status::INTERNAL];
-        let dnr = if again.contains(&self) { 0 } else { 1 << 14 };
-        self.0 | dnr
+        let may_retry = self == Status::SUCCESS || Status::TRANSIENT.contains(&self);
+        self.0 | if may_retry { 0 } else { 1 << 14 }
     }
 }
 

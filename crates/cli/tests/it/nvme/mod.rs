@@ -170,6 +170,25 @@ fn queues_of_two_processors_in_direct_mode() {
     );
 }
 
+/// Each lost completion of a read of host memory ends a command with a transient Data Transfer Error. Linux sends it again, and fio sees no error.
+/// Reads of 128 B have one completion each: a missing one in the middle would be a malformed TLP.
+#[test]
+#[ignore = "of .ci/long nvme"]
+fn lost_completions_are_no_errors_for_fio() {
+    let script = "setpci -s 10000:01:00.0 CAP_EXP+8.w=0:7000\n\
+        lab fault 'slot = \"ssd\", direction = \"downstream\", frames = \"completion\", nth = 500, every = 701, count = 5, \
+        action = \"set-requester\", new_requester = \"1f:1f.7\"'\n\
+        fio_ --filename=/dev/nvme0n1 --size=16m --rw=randwrite --verify=crc32c | verified\n\
+        nvme error-log /dev/nvme0 -e 16 | grep -c 'status_field.*: 0x4 '\n\
+        dmesg | grep -c 'I/O error' || true";
+    // A command that cannot be read stops the controller, which Linux resets after this time.
+    let outcome = run("nvme-lost", "", &["--append", "nvme_core.io_timeout=2"], script);
+    let lines: Vec<&str> = outcome.stdout.lines().collect();
+    let [fio, errors, complaints] = lines[..] else { panic!("{}{}", outcome.stdout, outcome.stderr) };
+    assert_eq!((fio, complaints), ("error 0 read", "0"), "{}", outcome.stderr);
+    assert!((1..=5).contains(&errors.parse().unwrap()), "{errors} data transfer errors");
+}
+
 /// Reads and writes of 4 KiB at a depth of 32, by riser's controller and by QEMU's own in the same guest, in turn; and what a capture costs.
 /// Prints the medians: `--ignored --nocapture` in a release build.
 #[test]
