@@ -3,8 +3,8 @@
 //! of `riser-devices` on random scripts. What is broken panics.
 
 use riser_config::PcieLayout;
-use riser_device::{BarIndex, Device, DmaError, Input, Output, Request, RequestOp, Token};
-use riser_devices::ethernet::{Cable, MAX_FRAMES_TO_WIRE};
+use riser_device::{BarIndex, Device, DmaError, Input, Output, Request, RequestOp, ResetKind, Token};
+use riser_devices::ethernet::{Cable, LinkInput, MAX_FRAMES_TO_WIRE, Modes, WireCounters};
 use riser_devices::intel_82574::{Counters, Layout, function};
 use riser_plug::Shared;
 use riser_tlp::{Class, Data, Duration, PayloadPool, Span, Time};
@@ -114,6 +114,24 @@ impl Bench {
         self.settle();
     }
 
+    pub(crate) fn cable(&self) -> &Cable {
+        &self.cable
+    }
+
+    pub(crate) fn wire(&self) -> WireCounters {
+        self.cable.counters()
+    }
+
+    pub(crate) fn link(&mut self, input: LinkInput) {
+        self.cable.change_link(input);
+        self.settle();
+    }
+
+    pub(crate) fn reset(&mut self) {
+        self.device.handle(self.now, Input::Reset(ResetKind::Hot));
+        self.settle();
+    }
+
     /// What has been sent.
     pub(crate) fn sent(&self) -> Vec<Vec<u8>> {
         std::iter::from_fn(|| self.cable.frame_to_wire()).collect()
@@ -216,7 +234,7 @@ pub(crate) fn driver(mut script: &[u8]) -> Counters {
         script = rest;
         let value = u32::from_le_bytes([*b, *c, *a >> 4, *c]);
         let register = u64::from(REGISTERS[usize::from(*a) % REGISTERS.len()]);
-        match op % 8 {
+        match op % 9 {
             0 => bench.write(register, value),
             1 => bench.write(register, u32::from(*b) | u32::from(*c) << 8),
             2 => _ = bench.read(register),
@@ -224,13 +242,17 @@ pub(crate) fn driver(mut script: &[u8]) -> Counters {
             4 => bench.write_bytes(u64::from(*b) << 9 | u64::from(*c), &vec![*a; usize::from(*a % 9)]),
             5 => bench.store(usize::from(*a) << 4, &[*b, *c, 0, 0, *c, 0, *b, *a]),
             6 => bench.frame(&vec![*b; usize::from(*c) * 40]),
+            7 => bench.link(match Modes::from_bits(*a) {
+                Some(modes) => LinkInput::Far(modes),
+                None => LinkInput::Plugged(*b % 2 == 0),
+            }),
             _ => bench.wait(Duration::from_us(u64::from(*a))),
         }
         out += count(&bench.sent());
     }
     bench.wait(Duration::from_ms(2000));
     out += count(&bench.sent());
-    let (counters, wire) = (bench.counters(), bench.cable.counters());
+    let (counters, wire) = (bench.counters(), bench.wire());
     assert_eq!(wire.from_wire, bench.pushed);
     assert!(out + wire.to_wire_lost <= counters.tx_frames, "{counters:?}");
     counters
@@ -267,7 +289,7 @@ pub(crate) fn network(script: &[u8]) -> Counters {
         }
     }
     let waiting = u64::from(bench.cable.inbox().len() as u32);
-    let (counters, wire) = (bench.counters(), bench.cable.counters());
+    let (counters, wire) = (bench.counters(), bench.wire());
     let accounted =
         counters.rx_frames + counters.filtered + counters.refused_frames + wire.from_wire_lost + waiting;
     // One may be held, until there is a buffer.

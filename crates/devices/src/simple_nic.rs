@@ -36,7 +36,7 @@ pub use driver::{PingReport, PingSettings, Pings, driver};
 pub use settings::{CableEnd, Settings};
 pub use station::{RX_BUFFERS, StationCounters, StationReport, StationSettings, station};
 
-use crate::ethernet::{EthernetPort, Inbox, MAX_FRAMES_ON_WIRE, inbox};
+use crate::ethernet::{EthernetPort, Inbox, MAX_FRAMES_ON_WIRE, Modes, inbox};
 use crate::queue::Queue;
 use crate::{device_id, identity};
 use config::{Bar, BuildError, Builder, MsiLayout, PcieLayout};
@@ -215,6 +215,7 @@ impl Nic {
 
     /// Answers register reads and writes; three tasks beside it do the work.
     async fn run(self: Rc<Nic>) {
+        self.offer(false);
         self.io.spawn(self.clone().transmitter());
         self.io.spawn(self.clone().buffer_reader());
         self.io.spawn(self.clone().receiver());
@@ -235,6 +236,7 @@ impl Nic {
         self.registers.borrow_mut().write(write);
         self.registers.borrow_mut().set_u32(register::TX_DONE, self.tx_done.get());
         let enabled = self.is_enabled();
+        self.offer(enabled);
         let doorbells = match write {
             w if w.at(self.bar, register::TX_INDEX) => &self.tx_doorbells,
             w if w.at(self.bar, register::RX_INDEX) => &self.rx_doorbells,
@@ -248,6 +250,11 @@ impl Nic {
 
     fn is_enabled(&self) -> bool {
         self.registers.borrow().u32(register::ENABLED) & 1 == 1
+    }
+
+    /// The other end of the cable sees a carrier while the device is enabled.
+    fn offer(&self, is_enabled: bool) {
+        self.wire.borrow_mut().offer(if is_enabled { Modes::ALL } else { Modes::NONE });
     }
 
     /// Disabled: the rings begin anew.

@@ -2,7 +2,8 @@
 //! A cable whose other end is outside the lab: its owner brings frames to the NIC and takes those of the NIC. Knows no clock and no
 //! transport.
 
-use super::{Arrival, EthernetPort, Inbox, MAX_FRAMES_ON_WIRE, inbox};
+use super::{Arrival, EthernetPort, Inbox, MAX_FRAMES_ON_WIRE, Modes, inbox};
+use crate::queue::Queue;
 use plug::Place;
 use plug::place::Input;
 use std::cell::RefCell;
@@ -24,18 +25,51 @@ pub struct WireCounters {
     pub to_wire: u64,
     /// Frames to the wire that were lost because too many waited.
     pub to_wire_lost: u64,
+    /// Frames of either direction that were lost because the link was down.
+    pub without_link: u64,
 }
 
-/// The cable; clones are handles on the same.
+/// The cable; clones are handles on the same. It is plugged in, and the other end offers all modes, until a [`LinkInput`] says otherwise.
 #[derive(Clone)]
 pub struct Cable {
     inbox: Inbox,
-    wire: Rc<RefCell<(VecDeque<Vec<u8>>, WireCounters)>>,
+    wire: Rc<RefCell<Wire>>,
+    changes: Rc<Queue<()>>,
+}
+
+struct Wire {
+    frames: VecDeque<Vec<u8>>,
+    counters: WireCounters,
+    is_plugged: bool,
+    /// Modes of the NIC.
+    near: Modes,
+    /// Modes of the other end.
+    far: Modes,
+}
+
+impl WireCounters {
+    /// The losses, for a report.
+    pub fn losses(&self) -> [(&'static str, u64); 2] {
+        [("no_link_frames", self.without_link), ("wire_lost_frames", self.from_wire_lost + self.to_wire_lost)]
+    }
+}
+
+impl Wire {
+    fn partner(&self) -> Modes {
+        if self.is_plugged { self.far } else { Modes::NONE }
+    }
 }
 
 impl Default for Cable {
     fn default() -> Cable {
-        Cable { inbox: inbox(), wire: Rc::default() }
+        let wire = Wire {
+            frames: VecDeque::new(),
+            counters: WireCounters::default(),
+            is_plugged: true,
+            near: Modes::NONE,
+            far: Modes::ALL,
+        };
+        Cable { inbox: inbox(), wire: Rc::new(RefCell::new(wire)), changes: Rc::new(Queue::new(1)) }
     }
 }
 
@@ -45,12 +79,16 @@ impl Cable {
         Rc::clone(&self.inbox)
     }
 
-    /// A frame has come from the wire, without FCS; false where it is lost because too many wait.
+    /// A frame has come from the wire, without FCS; false where it is lost: too many wait, or the cable is unplugged.
     pub fn frame_from_wire(&self, frame: &[u8]) -> bool {
+        let mut wire = self.wire.borrow_mut();
+        wire.counters.from_wire += 1;
+        if !wire.is_plugged {
+            wire.counters.without_link += 1;
+            return false;
+        }
         let taken = self.inbox.push(frame.to_vec());
-        let counters = &mut self.wire.borrow_mut().1;
-        counters.from_wire += 1;
-        counters.from_wire_lost += u64::from(!taken);
+        wire.counters.from_wire_lost += u64::from(!taken);
         taken
     }
 
@@ -61,35 +99,84 @@ impl Cable {
 
     /// The next frame for the wire.
     pub fn frame_to_wire(&self) -> Option<Vec<u8>> {
-        let (frames, counters) = &mut *self.wire.borrow_mut();
-        let frame = frames.pop_front()?;
-        counters.to_wire += 1;
+        let mut wire = self.wire.borrow_mut();
+        let frame = wire.frames.pop_front()?;
+        wire.counters.to_wire += 1;
         Some(frame)
     }
 
     /// What has passed it.
     pub fn counters(&self) -> WireCounters {
-        self.wire.borrow().1
+        self.wire.borrow().counters
+    }
+
+    /// Returns the modes that the other end sees; [`Modes::NONE`] if the NIC's link is down or the cable is unplugged.
+    pub fn offered(&self) -> Modes {
+        let wire = self.wire.borrow();
+        if wire.is_plugged { wire.near } else { Modes::NONE }
+    }
+
+    /// Returns the modes of the other end, also if the cable is unplugged.
+    pub fn far(&self) -> Modes {
+        self.wire.borrow().far
+    }
+
+    /// Changes the state of the link. Without carrier, frames that wait for the wire are lost and counted. True if the NIC sees a
+    /// change.
+    pub fn change_link(&self, input: LinkInput) -> bool {
+        let mut wire = self.wire.borrow_mut();
+        let before = wire.partner();
+        match input {
+            LinkInput::Far(modes) => wire.far = modes,
+            LinkInput::Plugged(is_plugged) => wire.is_plugged = is_plugged,
+        }
+        if wire.partner() == Modes::NONE {
+            wire.counters.without_link += wire.frames.len() as u64;
+            wire.frames.clear();
+        }
+        let is_change = wire.partner() != before;
+        if is_change {
+            // One that waits already tells of this change too.
+            self.changes.push(());
+        }
+        is_change
     }
 }
 
 impl EthernetPort for Cable {
     fn transmit(&mut self, frame: &[u8]) -> Option<Arrival> {
-        let (frames, counters) = &mut *self.wire.borrow_mut();
-        if frames.len() < MAX_FRAMES_TO_WIRE {
-            frames.push_back(frame.to_vec());
+        let wire = &mut *self.wire.borrow_mut();
+        if wire.partner() == Modes::NONE {
+            wire.counters.without_link += 1;
+        } else if wire.frames.len() < MAX_FRAMES_TO_WIRE {
+            wire.frames.push_back(frame.to_vec());
         } else {
-            counters.to_wire_lost += 1;
+            wire.counters.to_wire_lost += 1;
         }
         // What comes back comes by itself.
         None
     }
+
+    fn offer(&mut self, modes: Modes) {
+        self.wire.borrow_mut().near = modes;
+    }
+
+    fn partner(&self) -> Modes {
+        self.wire.borrow().partner()
+    }
+
+    fn partner_changes(&self) -> Option<Rc<Queue<()>>> {
+        Some(Rc::clone(&self.changes))
+    }
 }
 
-/// In a lab: a frame is an input, as it is.
+/// In a lab: a frame is an input, as it is; and so is a [`LinkInput`], which is shorter than any frame.
 impl Place for Cable {
     fn take_recorded(&self, now: Time, input: &[u8]) -> Result<bool, String> {
-        Ok(FrameFromWire(input).join(self, now))
+        Ok(match LinkInput::parse(input)? {
+            Some(link) => link.join(self, now),
+            None => FrameFromWire(input).join(self, now),
+        })
     }
 
     fn awaits_fabric(&self) -> bool {
@@ -97,7 +184,7 @@ impl Place for Cable {
     }
 
     fn has_output(&self) -> bool {
-        !self.wire.borrow().0.is_empty()
+        !self.wire.borrow().frames.is_empty()
     }
 
     /// Frames wait up to their limit, and are lost beyond it, as on a wire that leads nowhere.
@@ -115,5 +202,49 @@ impl Input<Cable> for FrameFromWire<'_> {
 
     fn join(self, cable: &Cable, _: Time) -> bool {
         cable.frame_from_wire(self.0)
+    }
+}
+
+/// A change of the link's state from outside.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LinkInput {
+    /// The other end offers these modes from now on.
+    Far(Modes),
+    /// The cable is plugged in, or it is not.
+    Plugged(bool),
+}
+
+impl LinkInput {
+    /// The first of two bytes in a record.
+    const FAR: u8 = 0;
+    const PLUGGED: u8 = 1;
+
+    /// `None` if the bytes are those of a frame.
+    fn parse(input: &[u8]) -> Result<Option<LinkInput>, String> {
+        let &[kind, value] = input else { return Ok(None) };
+        let link = match (kind, Modes::from_bits(value)) {
+            (LinkInput::FAR, Some(modes)) => LinkInput::Far(modes),
+            (LinkInput::PLUGGED, _) if value < 2 => LinkInput::Plugged(value == 1),
+            _ => {
+                return Err(format!(
+                    "link state {kind:02x} {value:02x}: legal are 00 00 to 00 1f, 01 00, 01 01"
+                ));
+            }
+        };
+        Ok(Some(link))
+    }
+}
+
+impl Input<Cable> for LinkInput {
+    fn emit(&self, out: &mut Vec<u8>) {
+        let bytes = match *self {
+            LinkInput::Far(modes) => [LinkInput::FAR, modes.bits()],
+            LinkInput::Plugged(is_plugged) => [LinkInput::PLUGGED, is_plugged.into()],
+        };
+        out.extend_from_slice(&bytes);
+    }
+
+    fn join(self, cable: &Cable, _: Time) -> bool {
+        cable.change_link(self)
     }
 }

@@ -3,10 +3,12 @@
 
 mod cable;
 mod frames;
+mod modes;
 mod peer;
 
-pub use cable::{Cable, FrameFromWire, MAX_FRAMES_TO_WIRE, WireCounters};
+pub use cable::{Cable, FrameFromWire, LinkInput, MAX_FRAMES_TO_WIRE, WireCounters};
 pub use frames::{Arp, BROADCAST, Echo, Frame, FrameError, Kind, MacAddress, Station};
+pub use modes::{Mode, Modes};
 pub use peer::{Arrival, EthernetPort, Peer};
 
 use crate::queue::Queue;

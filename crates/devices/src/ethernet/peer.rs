@@ -2,13 +2,28 @@
 //! The other end of the cable: a station that answers ARP and ping. Knows no clock; how long its answers take is told
 //! with each.
 
-use super::{Arp, Echo, Frame, Kind, Station};
+use super::{Arp, Echo, Frame, Kind, Modes, Station};
+use crate::queue::Queue;
+use std::rc::Rc;
 use tlp::Duration;
 
 /// What stands at the other end of a NIC's cable.
 pub trait EthernetPort {
     /// A frame has left the NIC; what comes back for it, if anything does.
     fn transmit(&mut self, frame: &[u8]) -> Option<Arrival>;
+
+    /// Sets the modes that the NIC offers; with [`Modes::NONE`] its end of the link is down.
+    fn offer(&mut self, _modes: Modes) {}
+
+    /// Returns what the other end offers; [`Modes::NONE`] if there is no carrier.
+    fn partner(&self) -> Modes {
+        Modes::ALL
+    }
+
+    /// Returns the queue that gets an item after each change of [`partner`](Self::partner); `None` if that never changes.
+    fn partner_changes(&self) -> Option<Rc<Queue<()>>> {
+        None
+    }
 }
 
 /// A frame that is on its way to the NIC.

@@ -3,7 +3,8 @@
 //! that pings through it. What it has and has not is in `docs/nics.md`; section numbers are those of Intel's 82574 data sheet.
 //!
 //! - `registers`: where they are, and which bits may be written. - `nic`: what reading and writing does. - `interrupts`: causes, masks,
-//!   vectors. - `transmit`, `receive`: rings and filters. - `offload`: checksums and segments. - `phy`: the PHY and the NVM.
+//!   vectors. - `transmit`, `receive`: rings and filters. - `split`: frames over buffers. - `offload`: checksums and segments.
+//!   - `phy`: the PHY and the NVM.
 
 mod driver;
 mod interrupts;
@@ -102,7 +103,7 @@ pub struct Counters {
     pub lost_frames: u64,
     /// Frames that had to wait for a buffer.
     pub no_buffer: u64,
-    /// Frames refused: too short or too long to send, or to be split into header and data.
+    /// Frames refused: too short or too long to send, or received with a reserved type of descriptor.
     pub refused_frames: u64,
     /// Descriptors refused: of no bytes or too many.
     pub refused_descriptors: u64,
@@ -200,9 +201,10 @@ impl Model for Settings {
             Fault::at("mac", message)
         })?;
         let negotiation = Duration::from_us(self.negotiation_us.into());
-        let (layout, seen) = (Layout { mac, negotiation, pcie: site.pcie }, Seen::default());
-        let (pool, counters) = (site.payloads, &seen.counters);
         let cable = (self.cable == CableEnd::Outside).then(Cable::default);
+        let layout = Layout { mac, negotiation, pcie: site.pcie };
+        let seen = Seen { cable: cable.clone(), ..Seen::default() };
+        let (pool, counters) = (site.payloads, &seen.counters);
         let function = match (&cable, self.cable) {
             (Some(cable), _) => function(layout, pool, cable.clone(), cable.inbox(), counters),
             (None, CableEnd::Loop) => function(layout, pool, Loop(self.peer_latency), inbox(), counters),
@@ -242,6 +244,7 @@ fn mac(text: &str) -> Option<MacAddress> {
 struct Seen {
     counters: Shared<Counters>,
     pings: PingReport,
+    cable: Option<Cable>,
 }
 
 impl Report for Seen {
@@ -265,6 +268,7 @@ impl Report for Seen {
                 ("dma_errors", dma_errors),
                 ("pings_answered", trips.len() as u64),
             ])
+            .with_counts(self.cable.iter().flat_map(|cable| cable.counters().losses()))
             .with("ping_round_trips_ns", trips)
     }
 }

@@ -3,10 +3,10 @@
 
 use super::Counters;
 use super::interrupts::Lines;
-use super::phy::{self, NVM_WORDS, Phy};
+use super::phy::{self, Link, NVM_WORDS, Phy};
 use super::receive::Buffers;
-use super::registers::{self as r, cause, ctrl, statistics, status};
-use crate::ethernet::{EthernetPort, Inbox};
+use super::registers::{self as r, cause, ctrl, rctl, statistics, status};
+use crate::ethernet::{EthernetPort, Inbox, Mode, Modes};
 use crate::queue::Queue;
 use device::io::{Either, ReadRequest, RegisterFile, Request, WriteRequest, select};
 use device::{BarIndex, CompletionError, Io};
@@ -45,7 +45,10 @@ pub(super) struct Nic {
     /// Frames on their way to it.
     pub(super) on_wire: Cell<usize>,
     phy: RefCell<Phy>,
-    is_negotiated: Cell<bool>,
+    /// Modes that this end offers.
+    offered: Cell<Modes>,
+    /// The negotiated mode.
+    mode: Cell<Option<Mode>>,
     negotiations: Queue<()>,
     /// How often its rings have begun anew.
     pub(super) lives: Cell<u32>,
@@ -70,7 +73,8 @@ impl Nic {
             wire_bytes: Cell::new(0),
             on_wire: Cell::new(0),
             phy: RefCell::default(),
-            is_negotiated: Cell::new(false),
+            offered: Cell::default(),
+            mode: Cell::default(),
             negotiations: Queue::new(1),
             lives: Cell::new(0),
             window: Cell::new(0),
@@ -86,6 +90,7 @@ impl Nic {
         self.io.spawn(self.clone().receiver());
         self.io.spawn(self.clone().interrupter());
         self.io.spawn(self.clone().negotiator());
+        self.io.spawn(self.clone().partner_watcher());
         self.negotiate();
         while let Some(request) = self.io.next_request().await {
             match request {
@@ -159,9 +164,16 @@ impl Nic {
     }
 
     fn status(&self) -> u32 {
-        let up = if self.is_up() { status::LU | 1 } else { 0 };
+        let link = self.link_mode().map_or(status::SPEED_1000, |Mode { mbps, is_full_duplex }| {
+            let speed = match mbps {
+                1000 => status::SPEED_1000,
+                100 => status::SPEED_100,
+                _ => 0,
+            };
+            status::LU | u32::from(is_full_duplex) | speed
+        });
         let master = if self.u32(r::CTRL) & ctrl::MASTER_DISABLE == 0 { status::MASTER_ENABLE } else { 0 };
-        self.u32(r::STATUS) & !status::MASTER_ENABLE | up | master
+        self.u32(r::STATUS) & !status::MASTER_ENABLE | link | master
     }
 
     // ---- writes ----
@@ -201,8 +213,9 @@ impl Nic {
             r::WUS => self.set(r::WUS, before & !value),
             r::SWSM => self.set(r::SWSM, value & 0xb),
             r::TCTL => self.tx.iter().for_each(|queue| _ = queue.push(())),
-            _ => self.doorbell(register),
+            _ => {}
         }
+        self.doorbell(register);
     }
 
     /// Registers of rings: of a queue each, 100h apart.
@@ -228,12 +241,12 @@ impl Nic {
         if value & ctrl::PHY_RST != 0 {
             *self.phy.borrow_mut() = Phy::default();
         }
-        if value & ctrl::PHY_RST != 0 || (value & !before) & ctrl::SLU != 0 {
+        if value & ctrl::PHY_RST != 0 || (value ^ before) & ctrl::SLU != 0 {
             self.negotiate();
         }
     }
 
-    /// CTRL.RST: all but the PHY.
+    /// CTRL.RST: all but the PHY's registers.
     fn reset(&self) {
         let (registers, _) = r::files();
         *self.registers.borrow_mut() = registers;
@@ -242,6 +255,9 @@ impl Nic {
         self.lines.reset();
         self.raise(0);
         self.load_nvm();
+        // SLU is zero: the link is down, of which no interrupt tells.
+        self.mode.set(None);
+        self.negotiate();
     }
 
     /// RAL and RAH of the first address.
@@ -270,7 +286,7 @@ impl Nic {
         let (register, op) = ((value >> 16 & 0x1f) as u8, value >> 26 & 0b11);
         let answer = match op {
             _ if value >> 21 & 0x1f != phy::ADDRESS => ERROR,
-            0b10 => u32::from(self.phy.borrow().read(register, self.is_up())),
+            0b10 => u32::from(self.phy.borrow().read(register, self.link())),
             0b01 => {
                 if self.phy.borrow_mut().write(register, value as u16) {
                     self.negotiate();
@@ -289,17 +305,31 @@ impl Nic {
 
     /// True where the link is up, or looped back.
     pub(super) fn is_up(&self) -> bool {
-        self.u32(r::CTRL) & ctrl::SLU != 0 && self.is_negotiated.get() || self.is_loop()
+        self.link_mode().is_some()
+    }
+
+    /// Returns speed and duplex of the link; `None` if it is down.
+    pub(super) fn link_mode(&self) -> Option<Mode> {
+        let is_set_up = self.u32(r::CTRL) & ctrl::SLU != 0;
+        if self.is_loop() { Some(Mode::GIGABIT) } else { self.mode.get().filter(|_| is_set_up) }
+    }
+
+    fn link(&self) -> Link {
+        Link { mode: self.link_mode(), partner: self.card.wire.borrow().partner() }
     }
 
     /// True where what is sent comes back, and nothing else does.
     pub(super) fn is_loop(&self) -> bool {
-        self.phy.borrow().is_loop() || self.u32(r::RCTL) & 0b11 << 6 == r::rctl::LBM_MAC
+        self.phy.borrow().is_loop() || self.u32(r::RCTL) & 0b11 << 6 == rctl::LBM_MAC
     }
 
-    /// The link goes down, and comes up when it is negotiated.
+    /// Takes the link down, tells the other end the modes of this one, and starts a negotiation.
     fn negotiate(&self) {
-        if self.is_negotiated.replace(false) {
+        let is_set_up = self.u32(r::CTRL) & ctrl::SLU != 0;
+        let offered = if is_set_up { self.phy.borrow().offered() } else { Modes::NONE };
+        self.offered.set(offered);
+        self.card.wire.borrow_mut().offer(offered);
+        if self.mode.take().is_some() {
             self.raise(cause::LSC);
         }
         self.negotiations.push(());
@@ -310,10 +340,21 @@ impl Nic {
             self.negotiations.pop().await;
             let again = || select(self.negotiations.pop(), self.io.sleep(self.card.negotiation));
             while matches!(again().await, Either::Left(())) {}
-            if self.phy.borrow().is_powered() {
-                self.is_negotiated.set(true);
+            let partner = self.card.wire.borrow().partner();
+            if let Some(mode) = self.offered.get().common(partner).best() {
+                self.mode.set(Some(mode));
                 self.raise(cause::LSC);
+                self.tx.iter().for_each(|queue| _ = queue.push(()));
             }
+        }
+    }
+
+    /// Starts a negotiation after each change of the other end's modes.
+    async fn partner_watcher(self: Rc<Nic>) {
+        let changes = self.card.wire.borrow().partner_changes();
+        while let Some(changes) = &changes {
+            changes.pop().await;
+            self.negotiate();
         }
     }
 }

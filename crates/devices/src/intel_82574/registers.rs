@@ -37,7 +37,7 @@ const LOW_16: u32 = 0xffff;
 
 rows! {
     CTRL 0x0, 0x7bff_3fff, 0x0000_0201, "CTRL";
-    STATUS 0x8, 0, 0x0008_0080, "STATUS";
+    STATUS 0x8, 0, 0x0008_0000, "STATUS";
     EECD 0x10, 0x1cf, 0x0000_1300, "EECD";
     EERD 0x14, 0, 0x2, "EERD";
     CTRL_EXT 0x18, ALL, 0, "CTRL_EXT";
@@ -126,6 +126,8 @@ pub(super) mod ctrl {
 /// STATUS.
 pub(super) mod status {
     pub(crate) const LU: u32 = 1 << 1;
+    pub(crate) const SPEED_100: u32 = 1 << 6;
+    pub(crate) const SPEED_1000: u32 = 1 << 7;
     pub(crate) const MASTER_ENABLE: u32 = 1 << 19;
 }
 

@@ -5,7 +5,7 @@ use super::nic::Nic;
 use super::offload::{Context, Span, segments};
 use super::receive::{MAX_FRAME, VLAN_BYTES};
 use super::registers::{self as r, cause, ctrl, statistics, tctl};
-use crate::ethernet::MAX_FRAMES_ON_WIRE;
+use crate::ethernet::{MAX_FRAMES_ON_WIRE, Mode};
 use device::DmaError;
 use std::rc::Rc;
 use tlp::Duration;
@@ -17,8 +17,7 @@ const MAX_BUFFER: u32 = 24 << 10;
 /// Bytes of a packet at most, before it is cut into segments: 64 KiB of IP, and headers.
 const MAX_PACKET: usize = 68 << 10;
 const DESCRIPTOR_BYTES: u32 = 16;
-/// The time of a byte of 1000BASE-T, and what a frame takes besides its own: preamble, FCS and gap (IEEE 802.3 §3.2, §4.4.2).
-const BYTE: Duration = Duration::from_ns(8);
+/// Bytes on the wire besides those of the frame: preamble, FCS and gap (IEEE 802.3 §3.2, §4.4.2).
 const BESIDES_BYTES: u64 = 8 + 4 + 12;
 
 /// Commands of descriptors, bits 31:24 of the third word.
@@ -163,7 +162,8 @@ impl Nic {
             // The wire takes its time; it is another frame's after that.
             let on_wire = self.wire_bytes.take();
             if on_wire > 0 {
-                self.io.sleep(BYTE * on_wire).await;
+                let mbps = self.link_mode().unwrap_or(Mode::GIGABIT).mbps;
+                self.io.sleep(Duration::from_ns(8000 / u64::from(mbps)) * on_wire).await;
             }
             self.done(queue, index, at(index), descriptor).await?;
         }

@@ -76,9 +76,9 @@ impl Model for Settings {
     }
 
     fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault> {
-        let (bar, shown) = (BarIndex(self.bar), Seen::default());
-        let peer = Peer { station: PEER, latency: self.peer_latency };
         let cable = (self.cable == CableEnd::Outside).then(Cable::default);
+        let (bar, shown) = (BarIndex(self.bar), Seen { cable: cable.clone(), ..Seen::default() });
+        let peer = Peer { station: PEER, latency: self.peer_latency };
         let function = match &cable {
             None => function(bar, site.pcie, site.payloads, peer, &shown.counters),
             Some(cable) => {
@@ -109,6 +109,7 @@ impl Model for Settings {
 struct Seen {
     counters: Shared<Counters>,
     pings: PingReport,
+    cable: Option<Cable>,
 }
 
 impl Report for Seen {
@@ -128,6 +129,7 @@ impl Report for Seen {
                 ("dma_errors", dma_errors),
                 ("pings_answered", trips.len() as u64),
             ])
+            .with_counts(self.cable.iter().flat_map(|cable| cable.counters().losses()))
             .with("ping_round_trips_ns", trips)
     }
 }

@@ -18,6 +18,7 @@ fn the_nvm_has_the_address_and_its_checksum() {
         })
         .collect();
     assert_eq!(words[..3], [0x0002, 0x0000, 0x0100]);
+    assert_eq!(words[0xf] & 0x6000, 0, "no management");
     assert_eq!(words.iter().fold(0, |sum: u16, word| sum.wrapping_add(*word)), 0xbaba);
 }
 

@@ -20,6 +20,7 @@ mod dma_engine;
 mod endpoint;
 mod endpoint_test;
 mod intel_82574;
+mod intel_82574_link;
 mod memory;
 mod nvme;
 mod packet_nic;

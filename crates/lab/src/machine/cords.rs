@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is put into the cables of NICs that lead outside: the cable of another slot, or a wire of this machine. A frame that comes is an
-//! input, and recorded as one.
+//! What is put into the cables of NICs that lead outside: the cable of another slot, or a wire of this machine. Frames and changes of the
+//! link are inputs, and recorded as such.
 
 use crate::external::{Door, Driver};
-use devices::ethernet::{Cable, FrameFromWire, MAX_FRAMES_TO_WIRE};
+use devices::ethernet::{Cable, FrameFromWire, LinkInput, MAX_FRAMES_TO_WIRE};
 use std::io;
 use std::os::fd::BorrowedFd;
 use tlp::Time;
@@ -89,8 +89,10 @@ impl Carrier for Cord {
     fn carry(&mut self, lab: &mut Driver) {
         match &mut self.to {
             To::Slot(other) => {
-                pass(lab, &self.door, other);
-                pass(lab, other, &self.door);
+                for (from, to) in [(&self.door, &*other), (other, &self.door)] {
+                    pass(lab, from, to);
+                    tell_link(lab, from, to);
+                }
             }
             To::Wire(wire) => {
                 while let Some(frame) = self.door.place.frame_to_wire() {
@@ -111,6 +113,39 @@ fn pass(lab: &mut Driver, from: &Door<Cable>, to: &Door<Cable>) {
         let Some(frame) = from.place.frame_to_wire() else { return };
         lab.inject(lab.now(), to, FrameFromWire(&frame));
     }
+}
+
+/// Passes changed modes of one NIC to the other one.
+fn tell_link(lab: &mut Driver, from: &Door<Cable>, to: &Door<Cable>) {
+    let offered = from.place.offered();
+    if to.place.far() != offered {
+        lab.inject(lab.now(), to, LinkInput::Far(offered));
+    }
+}
+
+/// The command that plugs and unplugs a cable.
+pub(super) const FORM: &str = "cable NAME down|up";
+
+/// Obeys [`FORM`]: the arguments are `words`.
+///
+/// # Errors
+/// What is wrong with the command, and what is legal.
+pub(super) fn plug(lab: &mut Driver, now: Time, words: &[&str]) -> Result<(), String> {
+    let &[name, state] = words else {
+        return Err(format!("cable {}: legal is {FORM}", words.join(" ")));
+    };
+    let is_plugged = match state {
+        "down" => false,
+        "up" => true,
+        _ => return Err(format!("cable {name} {state}: legal are down, up")),
+    };
+    let door = lab.door_named::<Cable>(&format!("slot {name}")).ok_or_else(|| {
+        let names: Vec<&str> = lab.doors::<Cable>().map(|name| name.trim_start_matches("slot ")).collect();
+        let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        format!("no NIC `{name}` with `cable = \"outside\"`: there are {names}")
+    })?;
+    lab.inject(now, &door, LinkInput::Plugged(is_plugged));
+    Ok(())
 }
 
 /// Takes frames of a wire; says how many were none.

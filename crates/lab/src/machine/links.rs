@@ -2,6 +2,7 @@
 //! Commands to the links of a lab, by a Unix socket: each line is one, and is answered by a line, `ok` or `error: WHY`. What they are
 //! says [`Commands`]; `time` is answered by the fabric's picoseconds, `help` by the commands.
 
+use super::cords;
 use super::serve::Keeper;
 use crate::external::{Commands, Door, Driver, FORMS, MAX_COMMAND_BYTES};
 use guest::listener::{ListenError, Listener};
@@ -133,8 +134,10 @@ fn obey(
     line: &str,
     more: &[&str],
 ) -> Result<String, String> {
-    let legal = || [&FORMS[..], &["time", "help"], more].concat().join("; ");
-    match line.split_whitespace().next().unwrap_or("") {
+    let legal = || [&FORMS[..], &[cords::FORM, "time", "help"], more].concat().join("; ");
+    let words: Vec<&str> = line.split_whitespace().collect();
+    match words.first().copied().unwrap_or("") {
+        "cable" => return cords::plug(lab, now, &words[1..]).map(|()| String::new()),
         "time" => return Ok(lab.now().as_ps().to_string()),
         "help" => return Ok(legal()),
         verb if line.len() <= MAX_COMMAND_BYTES

@@ -10,6 +10,7 @@ if [ "$1" = help ] || [ $# = 0 ]; then
     echo "lab speed NAME GEN LANES      the link retrains, and has that generation and as many lanes from then on"
     echo "lab fault KEY = VALUE, ...    a fault, as [[fault]] of a lab file; frames are counted from now on"
     echo "lab clear [NAME]              faults end, those of the lab's file too: of one link, or all"
+    echo "lab cable NAME down|up        the cable of a NIC (cable = outside) is pulled out, put back"
     echo "lab time                      the fabric's time in picoseconds"
     echo "lab start NAME, kill NAME     a guest that has virtual functions (--assign) begins, ends at once"
     echo "lab wait NAME                 until such a guest has ended, with its exit status"

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The cable of a NIC in a lab leads outside: frames leave and come, and a record brings them again.
 
-use devices::ethernet::{Arrival, Cable, EthernetPort, FrameFromWire, Peer, Station};
+use devices::ethernet::{Arrival, Cable, EthernetPort, FrameFromWire, LinkInput, Modes, Peer, Station};
 use riser_lab::external::{Clock, Driver, RecordedLab, Replay};
+use riser_lab::machine::{Carrier, Cord};
 use riser_lab::{Assembly, CaptureHandle, CaptureOptions, build, parse_in};
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
@@ -60,4 +61,59 @@ fn frames_leave_and_come_and_come_again() {
     assert!(*live.0.borrow() == *again.0.borrow(), "the captures differ");
     let report = replayed.assembly.report("nic", &fabric::Stop::Finished, 0.0);
     assert_eq!(report.devices[0].counters["pings_answered"], 5);
+}
+
+/// Two NICs and their drivers, which bring the links up and send nothing. The first one's PCI Express link is cut after 10 ms.
+const TWO: &str = "version = 1\n[[slot]]\nname = \"a\"\ndevice = \"intel-82574\"\nhot_plug = true\n\
+    [slot.intel-82574]\ncable = \"outside\"\npings = 0\n\
+    [[slot]]\nname = \"b\"\ndevice = \"intel-82574\"\n[slot.intel-82574]\ncable = \"outside\"\npings = 0\nmac = \"02:00:00:00:00:02\"\n\
+    [[outage]]\nslot = \"a\"\nat_us = 10_000\n";
+
+/// Modes that each NIC sees at the other end of its cable.
+fn ends(lab: &Driver) -> [Modes; 2] {
+    ["slot a", "slot b"].map(|name| lab.door_named::<Cable>(name).unwrap().place.partner())
+}
+
+#[test]
+fn the_other_end_of_a_cable_sees_the_link_go_and_come() {
+    let file = parse_in(&devices::models(), Path::new("nics.toml"), TWO, "".into()).unwrap();
+    let (mut lab, record) = (Driver::new(build(&file).unwrap(), Clock::Wall), Bytes::default());
+    let (path, text) = ("nics.toml".to_owned(), TWO.to_owned());
+    let recorded = RecordedLab { path, text, set: Vec::new(), seed: 0, files: Some([].into()) };
+    lab.record(Box::new(record.clone()), &recorded, u64::MAX);
+    let (live, handle) = capture(lab.assembly_mut());
+    let door = |lab: &Driver, name: &str| lab.door_named::<Cable>(name).unwrap();
+    let mut cord = Cord::between(door(&lab, "slot a"), door(&lab, "slot b"));
+    let mut now = Time::ZERO;
+    let mut pass = |lab: &mut Driver, ms: u64| {
+        for _ in 0..ms * 10 {
+            now += Duration::from_us(100);
+            lab.drain(now, |lab| cord.carry(lab));
+        }
+        now
+    };
+    pass(&mut lab, 5);
+    assert_eq!((ends(&lab), lab.failure()), ([Modes::ALL; 2], None));
+    // A cable that is pulled out at one end takes the carrier of both.
+    for (is_plugged, expected) in [(false, Modes::NONE), (true, Modes::ALL)] {
+        let (a, at) = (door(&lab, "slot a"), pass(&mut lab, 0));
+        lab.inject(at, &a, LinkInput::Plugged(is_plugged));
+        pass(&mut lab, 1);
+        assert_eq!(ends(&lab), [expected; 2], "plugged: {is_plugged}");
+    }
+    // A card whose link is cut is reset, and its end of the cable goes down.
+    let end = pass(&mut lab, 4);
+    assert_eq!(ends(&lab), [Modes::ALL, Modes::NONE]);
+    lab.finish(end).unwrap();
+    lab.assembly_mut().fabric.take_tap();
+    handle.finish().unwrap();
+
+    let record = record.0.take();
+    let mut replay = Replay::new(&record, &devices::models()).unwrap();
+    let (again, handle) = capture(replay.assembly_mut());
+    let mut replayed = replay.run().unwrap();
+    replayed.assembly.fabric.take_tap();
+    handle.finish().unwrap();
+    assert!(replayed.complete);
+    assert!(*live.0.borrow() == *again.0.borrow(), "the captures differ");
 }

@@ -20,12 +20,17 @@ fn many_command_links_at_once() {
     assert_eq!(
         all[1].ask("help\n"),
         "ok cut NAME [MICROSECONDS]; restore NAME; remove NAME; insert NAME; attention NAME; speed NAME GEN LANES; \
-         fault KEY = VALUE, ...; clear [NAME]; time; help\n"
+         fault KEY = VALUE, ...; clear [NAME]; cable NAME down|up; time; help\n"
     );
     let foo = all[1].ask("foo bar\n");
     assert!(
         foo.starts_with("error: no command `foo`: legal are cut NAME") && foo.ends_with("; time; help\n"),
         "{foo}"
+    );
+    assert_eq!(all[1].ask("cable card off\n"), "error: cable card off: legal are down, up\n");
+    assert_eq!(
+        all[1].ask("cable card down\n"),
+        "error: no NIC `card` with `cable = \"outside\"`: there are none\n"
     );
     assert!(all[1].ask("fault slot = 'card' }\n").starts_with("error: fault: "));
     drop(all.pop());
