@@ -13,6 +13,7 @@ mod offload;
 mod phy;
 mod receive;
 mod registers;
+mod split;
 mod transmit;
 
 pub use driver::{PingReport, PingSettings, Pings, driver};
@@ -181,7 +182,8 @@ fn config_space(layout: Layout) -> Result<ConfigSpace, BuildError> {
         .power_management_with(PmLayout { no_soft_reset: false, pme: true })
         .msi(MsiLayout { vectors: 1 })
         .msix(MSIX)
-        .pcie(layout.pcie)
+        // Device Capabilities bit 28 is zero in the data sheet.
+        .pcie(PcieLayout { function_level_reset: false, ..layout.pcie })
         .usual()
         .serial_number(u64::from_be_bytes([a, b, c, 0xff, 0xff, d, e, f]))
         .build()

@@ -210,6 +210,8 @@ impl Nic {
             r::IMS => self.unmask(value, 0),
             r::IMC => self.unmask(0, value),
             r::PBA => self.set(r::PBA, value & 0x3f | (40 - (value & 0x3f).min(40)) << 16),
+            // The prefetched descriptors are of the old type.
+            r::RCTL if (before ^ value) & rctl::DTYP != 0 => self.buffers.borrow_mut().forget(),
             r::WUS => self.set(r::WUS, before & !value),
             r::SWSM => self.set(r::SWSM, value & 0xb),
             r::TCTL => self.tx.iter().for_each(|queue| _ = queue.push(())),

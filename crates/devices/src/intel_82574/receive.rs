@@ -4,6 +4,7 @@
 use super::nic::Nic;
 use super::offload::{check, fcs};
 use super::registers::{self as r, cause, ctrl, rctl, statistics};
+use super::split::{self, BUFFERS, Layout, UNIT_BYTES};
 use device::DmaError;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -13,7 +14,6 @@ pub(super) const MAX_SHORT: usize = 1514;
 /// The same where they are (§10.2.5.1: 9234 with FCS).
 pub(super) const MAX_FRAME: usize = 9230;
 pub(super) const VLAN_BYTES: usize = 4;
-const DESCRIPTOR_BYTES: u32 = 16;
 /// Descriptors that are read at a time at most.
 const BATCH: u32 = 32;
 /// What stands six times ones and sixteen times an address behind it in a magic packet.
@@ -35,9 +35,9 @@ mod state {
     pub(super) const IPE: u32 = 1 << 30;
 }
 
-/// Addresses of buffers that have been read of the ring, from its head on.
+/// Addresses of buffers that have been read of the ring, from its head on: those of a descriptor each.
 #[derive(Default)]
-pub(super) struct Buffers(VecDeque<u64>);
+pub(super) struct Buffers(VecDeque<[u64; BUFFERS]>);
 
 impl Buffers {
     pub(super) fn forget(&mut self) {
@@ -171,11 +171,10 @@ impl Nic {
     /// Puts a frame into buffers of the ring, when there are any.
     async fn receive(&self, mut frame: Vec<u8>, passed: Passed) -> Result<(), DmaError> {
         let control = self.u32(r::RCTL);
-        if control & rctl::DTYP != 0 {
-            // Split headers are not modelled.
+        let Some(layout) = Layout::of(control, self.u32(r::PSRCTL)) else {
             self.counters.change(|c| c.refused_frames += 1);
             return Ok(());
-        }
+        };
         self.count_received(&frame);
         let mut state = state::DD | self.checksums(&frame);
         state |= if passed == Passed::Inexactly { state::PIF } else { 0 };
@@ -187,14 +186,24 @@ impl Nic {
         if control & rctl::SECRC == 0 {
             frame.extend(fcs(&frame));
         }
-        let size = buffer_bytes(control);
-        let count = frame.len().div_ceil(size);
-        let life = self.lives.get();
-        for (n, piece) in frame.chunks(size).enumerate() {
-            let Some((index, address)) = self.buffer(life).await? else { return Ok(()) };
+        let header = layout.header(&frame);
+        let pieces = layout.cut(&frame, header);
+        let (life, count) = (self.lives.get(), pieces.len());
+        for (n, parts) in pieces.into_iter().enumerate() {
+            let Some((index, addresses)) = self.buffer(life, layout).await? else { return Ok(()) };
+            for (address, part) in addresses.into_iter().zip(parts).filter(|(_, part)| !part.is_empty()) {
+                self.io.dma_write(address, part).await?;
+            }
             let state = state | if n + 1 == count { state::EOP } else { 0 };
-            self.io.dma_write(address, piece).await?;
-            self.write_back(index, address, piece.len(), state, tag.unwrap_or(0)).await?;
+            let tag = tag.unwrap_or(0);
+            let at = self.descriptor_at(index);
+            if layout.is_split {
+                let header = header.filter(|_| n == 0);
+                self.io.dma_write(at, &split::write_back(parts, state, tag, header)[..]).await?;
+            } else {
+                let bytes = self.written_back(addresses[0], parts[0].len(), state, tag);
+                self.io.dma_write(at, &bytes[..]).await?;
+            }
         }
         self.counters.change(|c| c.rx_frames += 1);
         self.raise(cause::RXT0 | cause::RXQ0);
@@ -229,8 +238,8 @@ impl Nic {
         ip | tcp | say(checked.udp.filter(|_| checks_tcp), state::TCPCS | state::UDPCS, state::TCPE)
     }
 
-    /// The next buffer and the number of its descriptor, once there is one; `None` where all begins anew before.
-    async fn buffer(&self, life: u32) -> Result<Option<(u32, u64)>, DmaError> {
+    /// The buffers of the next descriptor and its number, once there is one; `None` where all begins anew before.
+    async fn buffer(&self, life: u32, layout: Layout) -> Result<Option<(u32, [u64; BUFFERS])>, DmaError> {
         let mut has_waited = false;
         loop {
             if self.lives.get() != life || self.u32(r::RCTL) & rctl::EN == 0 {
@@ -239,13 +248,15 @@ impl Nic {
             }
             let head = self.u32(r::RDH);
             let first = self.buffers.borrow_mut().0.pop_front();
-            if let Some(address) = first {
-                let entries = self.entries();
-                self.set(r::RDH, if head + 1 < entries { head + 1 } else { 0 });
-                return Ok(Some((head, address)));
+            let (entries, units) = (self.u32(r::RDLEN) / UNIT_BYTES, layout.descriptor_units());
+            if let Some(addresses) = first {
+                self.set(r::RDH, if head + units < entries { head + units } else { 0 });
+                return Ok(Some((head, addresses)));
             }
-            let (tail, entries) = (self.u32(r::RDT), self.entries());
-            if head == tail || head >= entries || tail >= entries {
+            let tail = self.u32(r::RDT);
+            let end = if tail > head { tail } else { entries };
+            let count = (end.saturating_sub(head) / units).min(BATCH);
+            if head == tail || count == 0 || tail >= entries {
                 if !std::mem::replace(&mut has_waited, true) {
                     self.count(statistics::RNBC, 1);
                     self.counters.change(|c| c.no_buffer += 1);
@@ -254,47 +265,34 @@ impl Nic {
                 self.rx.pop().await;
                 continue;
             }
-            let count = (if tail > head { tail } else { entries } - head).min(BATCH);
-            let bytes = self.io.dma_read(self.descriptor_at(head), count * DESCRIPTOR_BYTES).await?;
+            let each = units * UNIT_BYTES;
+            let bytes = self.io.dma_read(self.descriptor_at(head), count * each).await?;
             if self.u32(r::RDH) == head {
-                let addresses = bytes.as_chunks::<16>().0.iter().filter_map(|d| d.first_chunk().copied());
-                self.buffers.borrow_mut().0 = addresses.map(u64::from_le_bytes).collect();
+                self.buffers.borrow_mut().0 = bytes.chunks_exact(each as usize).map(addresses).collect();
             }
         }
     }
 
-    fn entries(&self) -> u32 {
-        self.u32(r::RDLEN) / DESCRIPTOR_BYTES
-    }
-
     fn descriptor_at(&self, index: u32) -> u64 {
         let base = u64::from(self.u32(r::RDBAL)) | u64::from(self.u32(r::RDBAH)) << 32;
-        base.wrapping_add(u64::from(index * DESCRIPTOR_BYTES))
+        base.wrapping_add(u64::from(index * UNIT_BYTES))
     }
 
-    /// Writes a descriptor back, in the form that RFCTL names.
-    async fn write_back(
-        &self,
-        index: u32,
-        address: u64,
-        len: usize,
-        state: u32,
-        tag: u16,
-    ) -> Result<(), DmaError> {
+    /// Returns a descriptor with one buffer as it is written back, in the form that RFCTL names.
+    fn written_back(&self, address: u64, len: usize, state: u32, tag: u16) -> Vec<u8> {
         const EXTEN: u32 = 1 << 15;
         let behind = [(len as u16).to_le_bytes(), tag.to_le_bytes()].concat();
-        let bytes = if self.u32(r::RFCTL) & EXTEN != 0 {
+        if self.u32(r::RFCTL) & EXTEN != 0 {
             [&[0; 8][..], &state.to_le_bytes(), &behind].concat()
         } else {
             let (status, errors) = (state as u8, (state >> 24) as u8);
             [&address.to_le_bytes()[..], &behind[..2], &[0, 0, status, errors], &behind[2..]].concat()
-        };
-        self.io.dma_write(self.descriptor_at(index), &bytes[..]).await
+        }
     }
 }
 
-/// Bytes of a receive buffer (§10.2.5.1).
-fn buffer_bytes(control: u32) -> usize {
-    let size = 2048 >> (control >> 16 & 0b11);
-    if control & rctl::BSEX != 0 { size * 16 } else { size }
+/// Reads the addresses of a descriptor. If that has 16 bytes, only the first is one.
+fn addresses(descriptor: &[u8]) -> [u64; BUFFERS] {
+    let words = descriptor.as_chunks::<8>().0;
+    std::array::from_fn(|n| words.get(n).map_or(0, |word| u64::from_le_bytes(*word)))
 }

@@ -145,6 +145,7 @@ pub(super) mod rctl {
     pub(crate) const LPE: u32 = 1 << 5;
     pub(crate) const LBM_MAC: u32 = 1 << 6;
     pub(crate) const DTYP: u32 = 0b11 << 10;
+    pub(crate) const DTYP_SPLIT: u32 = 0b01 << 10;
     pub(crate) const BAM: u32 = 1 << 15;
     pub(crate) const VFE: u32 = 1 << 18;
     pub(crate) const BSEX: u32 = 1 << 25;

@@ -2,8 +2,24 @@
 //! The 82574L, register by register; and whatever a driver or a network does to it.
 
 use crate::checks_nic::{Bench, driver, network};
+use config::PcieLayout;
+use plug::Shared;
 use proptest::prelude::*;
-use tlp::Duration;
+use riser_devices::ethernet::{Cable, inbox};
+use riser_devices::intel_82574::{Layout, function};
+use tlp::{Duration, PayloadPool};
+
+/// Device Capabilities bit 28 is zero, whatever the slot's link could offer.
+#[test]
+fn the_function_has_no_function_level_reset() {
+    let pcie = PcieLayout { function_level_reset: true, ..PcieLayout::default() };
+    let layout = Layout { mac: [2, 0, 0, 0, 0, 1], negotiation: Duration::from_us(10), pcie };
+    let made = function(layout, &PayloadPool::new(), Cable::default(), inbox(), &Shared::default()).unwrap();
+    let byte = |at: u32| made.config.read(at as u16 / 4) >> (8 * (at % 4)) & 0xff;
+    let all = std::iter::successors(Some(byte(0x34)), |at| Some(byte(at + 1)).filter(|next| *next != 0));
+    let express = all.into_iter().find(|at| byte(*at) == 0x10).unwrap();
+    assert_eq!(made.config.read(express as u16 / 4 + 1) >> 28 & 1, 0);
+}
 
 /// Words of the NVM as EERD reads them: the address, and a sum of BABAh.
 #[test]

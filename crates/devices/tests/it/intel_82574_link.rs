@@ -136,3 +136,33 @@ fn the_wire_has_the_rate_that_both_ends_advertise() {
     assert_eq!(link(&mut bench), (UP, BMSR_LINK, LSC));
     takes(&mut bench, 2, Duration::from_ns(67_199), Duration::from_ns(67_201));
 }
+
+/// A frame of 3,000 B in a packet split descriptor: a header of 128 B, then pages of 4 KiB, as `e1000e` asks for it with an MTU above 1500.
+#[test]
+fn long_frames_are_split_into_header_and_pages() {
+    let mut bench = up();
+    for (n, address) in [0x10000_u64, 0x11000, 0x12000, 0x13000].into_iter().enumerate() {
+        bench.store(0x1000 + 8 * n, &address.to_le_bytes());
+    }
+    bench.write(0x100, 0x0400_8022 | 1 << 10);
+    bench.write(0x2170, 4 << 16 | 4 << 8 | 1);
+    bench.write(0x5008, 1 << 15);
+    bench.write(0x2810, 0);
+    // Head and tail count in 16 B: two descriptors.
+    bench.write(0x2818, 4);
+    // UDP over IPv4: 42 bytes of headers.
+    let mut frame = vec![0x5a; 6000];
+    frame[..15].copy_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0, 0x45]);
+    frame[15..24].copy_from_slice(&[0, 0x17, 0x62, 0, 0, 0, 0, 64, 17]);
+    frame[5000] = 0xa5;
+    bench.frame(&frame);
+    assert_eq!(bench.load(0x10000, 42), &frame[..42]);
+    assert_eq!(bench.load(0x11000, 4096), &frame[42..42 + 4096]);
+    assert_eq!(bench.load(0x12000, 6000 - 4138), &frame[4138..]);
+    let words: Vec<u16> =
+        bench.load(0x1000, 32).as_chunks().0.iter().map(|b| u16::from_le_bytes(*b)).collect();
+    assert_eq!(words[4] & 0b11, 0b11, "DD and EOP");
+    // Length 0, VLAN, HDRSP and the header's bytes, lengths 1 to 3.
+    assert_eq!(words[6..12], [42, 0, 1 << 15 | 42, 4096, 6000 - 4138, 0]);
+    assert_eq!((bench.read(0x2810), bench.counters().rx_frames), (2, 1));
+}

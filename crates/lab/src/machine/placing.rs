@@ -6,7 +6,7 @@ use super::host_of;
 use super::virtual_functions::{Site, VirtualFunction, place_virtual};
 use crate::LabFile;
 use crate::tree::HOT_PLUG_BUSES;
-use config::cap::{msi, msix, pcie};
+use config::cap::{msi, msix, pcie, pm};
 use config::ext::sriov;
 use config::header::{self, type0};
 use config::register::get;
@@ -18,6 +18,8 @@ use tlp::{Bdf, Duration};
 
 /// How long a function may take for a reset (`PCIe 5.0 §6.6.2`).
 const FLR_TIME: Duration = Duration::from_ms(100);
+/// How long a function may take to D3hot and back (`PCIe 5.0 §5.9`).
+const POWER_TIME: Duration = Duration::from_ms(10);
 const LOW_HALF: u8 = 0b0011;
 const ALL_BYTES: u8 = 0b1111;
 
@@ -27,10 +29,35 @@ pub(super) struct Placed {
     /// The slot's name, and for functions other than 0 of its device `.N` behind it.
     pub(super) name: String,
     pub(super) facts: Facts,
-    /// DW number of Device Control, of a function that can be reset by it.
-    flr: Option<u16>,
+    resets: Vec<ResetStep>,
     /// Of a virtual function, by what it is found again.
     pub(super) site: Option<Site>,
+}
+
+/// A write to the low half of a register, as part of a reset.
+#[derive(Clone, Copy, Debug)]
+struct ResetStep {
+    /// DW number of the register.
+    register: u16,
+    clear: u32,
+    set: u32,
+    /// How long it takes.
+    time: Duration,
+}
+
+/// Returns how a function is reset: by FLR (`PCIe 5.0 §6.6.2`); without that by a return from D3hot, if it does a soft reset there (§5.3.1.4).
+async fn reset_steps(cpu: &Cpu, function: &Function) -> Result<Vec<ResetStep>, HostError> {
+    let able = pcie::device_capabilities::FUNCTION_LEVEL_RESET;
+    if let Some(facts) = function.pcie.filter(|facts| facts.device_capabilities & able != 0) {
+        let (register, set) = (facts.at + pcie::DEVICE_CONTROL, pcie::device_control::INITIATE_FLR);
+        return Ok(vec![ResetStep { register, clear: 0, set, time: FLR_TIME }]);
+    }
+    let Some(at) = function.capability(pm::ID) else { return Ok(Vec::new()) };
+    let register = at + pm::CONTROL;
+    let control = cpu.config_read(function.bdf(), register).await?;
+    let step = |set| ResetStep { register, clear: pm::POWER_STATE, set, time: POWER_TIME };
+    let is_soft = control & pm::NO_SOFT_RESET == 0;
+    Ok(if is_soft { [pm::POWER_STATE, 0].map(step).into() } else { Vec::new() })
 }
 
 /// What the firmware of a machine's host is told.
@@ -152,7 +179,7 @@ pub(super) async fn look(
             restore.push((at + 1, ALL_BYTES, (found.address >> 32) as u32));
         }
     }
-    let (mut of_pcie, mut flr) = (None, None);
+    let mut of_pcie = None;
     if let Some(facts) = function.pcie {
         for register in [pcie::DEVICE_CONTROL, pcie::LINK_CONTROL, pcie::DEVICE_CONTROL_2] {
             let at = facts.at + register;
@@ -162,8 +189,6 @@ pub(super) async fn look(
             }
             restore.push((at, LOW_HALF, value));
         }
-        let can = facts.device_capabilities & pcie::device_capabilities::FUNCTION_LEVEL_RESET != 0;
-        flr = can.then_some(facts.at + pcie::DEVICE_CONTROL);
     }
     let of_msi = match function.capability(msi::ID) {
         Some(at) => Some((at, 1 << get(cpu.config_read(bdf, at).await?, msi::MULTIPLE_CAPABLE).min(5))),
@@ -186,7 +211,7 @@ pub(super) async fn look(
         msix: of_msix,
         restore,
     };
-    Ok(Placed { name, facts, flr, site: None })
+    Ok(Placed { name, facts, resets: reset_steps(cpu, function).await?, site: None })
 }
 
 /// MSI-X of a function: its register, its vectors, and where its table is.
@@ -212,17 +237,16 @@ fn wire(system: &System, function: &Function) -> Option<(Bdf, Wire)> {
 
 /// Resets a function, and puts it into its place again.
 pub(super) fn reset(placed: &Placed) -> impl FnOnce(Cpu) -> Resetting + use<> {
-    let (bdf, flr, restore) = (placed.facts.function, placed.flr, placed.facts.restore.clone());
+    let Placed { facts: Facts { function: bdf, restore, .. }, resets, .. } = placed.clone();
     move |cpu| {
         Box::pin(async move {
             let done = async {
                 // What it has begun ends before it is reset (`PCIe 5.0 §6.6.2`).
                 cpu.config_write(bdf, header::COMMAND_STATUS, LOW_HALF, 0).await?;
-                if let Some(at) = flr {
-                    let control = cpu.config_read(bdf, at).await?;
-                    let reset = control | pcie::device_control::INITIATE_FLR;
-                    cpu.config_write(bdf, at, LOW_HALF, reset).await?;
-                    cpu.sleep(FLR_TIME).await;
+                for ResetStep { register, clear, set, time } in resets {
+                    let value = cpu.config_read(bdf, register).await?;
+                    cpu.config_write(bdf, register, LOW_HALF, value & !clear | set).await?;
+                    cpu.sleep(time).await;
                 }
                 for (register, enables, value) in restore {
                     cpu.config_write(bdf, register, enables, value).await?;
