@@ -3,7 +3,12 @@
 # The first program of the guest: mounts what programs expect, loads modules, runs the command, tells how it ended. It speaks with
 # the machine by lines through the port vm.control: "ready", "failed TEXT", "exit STATUS", "done".
 
-/vm/busybox mkdir -p /proc /sys /dev /run /tmp /root /share /usr/sbin
+/vm/busybox mkdir -p /proc /sys /dev /run/lock /run/sshd /tmp /root /share /mnt /home/user /usr/sbin /var/log /var/tmp /var/lib /var/cache
+# The kernel's own root is open to all, which sshd and others refuse.
+/vm/busybox chmod 755 / /run
+/vm/busybox chmod 700 /root
+/vm/busybox chmod 1777 /tmp /var/tmp /run/lock
+/vm/busybox chown 1000:1000 /home/user
 # What a package has stays.
 /vm/busybox --install -s /usr/bin 2>/dev/null
 export PATH=/usr/local/bin:/usr/sbin:/usr/bin HOME=/root

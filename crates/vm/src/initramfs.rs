@@ -3,7 +3,7 @@
 
 use crate::cpio::Archive;
 use crate::error::{Context, Error, Result, bad_file, read};
-use crate::modules::{Module, Modules};
+use crate::modules::{Module, Modules, plain};
 use crate::parts::{Kernel, Programs};
 use std::collections::BTreeSet;
 use std::fs;
@@ -22,7 +22,7 @@ const SHARE: [&str; 2] = ["9pnet_virtio", "9p"];
 const LISTS: [&str; 3] = ["modules.builtin", "modules.builtin.modinfo", "modules.order"];
 
 /// What only people read, or programs that are not there; paths in packages that the guest goes without.
-const UNREAD: [&str; 12] = [
+const UNREAD: [&str; 13] = [
     "usr/share/doc/",
     "usr/share/doc-base/",
     "usr/share/man/",
@@ -33,19 +33,45 @@ const UNREAD: [&str; 12] = [
     "usr/share/bash-completion/",
     "usr/share/zsh/",
     "usr/share/icons/",
-    "usr/lib/systemd/",
+    "usr/lib/systemd/system/",
+    "usr/lib/systemd/user/",
     "usr/lib/x86_64-linux-gnu/gconv/",
 ];
 
 /// Folders that are links into `usr`, as Debian has them.
 const MERGED: [&str; 4] = ["bin", "sbin", "lib", "lib64"];
 
-/// What programs look up, where no package has it.
-const FILES: [(&str, &str); 4] = [
-    ("etc/passwd", "root:x:0:0:root:/root:/bin/sh\n"),
-    ("etc/group", "root:x:0:\n"),
-    ("etc/hostname", "guest\n"),
-    ("etc/hosts", "127.0.0.1 localhost guest\n::1 localhost\n"),
+/// Links of Debian's package base-files, which its script makes.
+const LINKS: [(&str, &str); 2] = [("var/run", "/run"), ("var/lock", "/run/lock")];
+
+/// What programs look up, where no package has it. Scripts of packages make these files, and do not run: those of base-passwd, passwd,
+/// libpam-runtime (`common-*`) and openssh-server (its user).
+const FILES: [(&str, u32, &str); 11] = [
+    (
+        "etc/passwd",
+        0o644,
+        "root:x:0:0:root:/root:/bin/sh\nsshd:x:100:65534::/run/sshd:/usr/sbin/nologin\nuser:x:1000:1000::/home/user:/bin/sh\n\
+         nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
+    ),
+    ("etc/group", 0o644, "root:x:0:\ntty:x:5:\ndisk:x:6:\nsudo:x:27:\nuser:x:1000:\nnogroup:x:65534:\n"),
+    // No password is right; nothing expires.
+    (
+        "etc/shadow",
+        0o600,
+        "root:*:20000::::::\nsshd:*:20000::::::\nuser:*:20000::::::\nnobody:*:20000::::::\n",
+    ),
+    ("etc/hostname", 0o644, "guest\n"),
+    ("etc/hosts", 0o644, "127.0.0.1 localhost guest\n::1 localhost\n"),
+    ("etc/pam.d/common-auth", 0o644, "auth required pam_unix.so nullok\n"),
+    ("etc/pam.d/common-account", 0o644, "account required pam_unix.so\n"),
+    ("etc/pam.d/common-password", 0o644, "password required pam_unix.so\n"),
+    ("etc/pam.d/common-session", 0o644, "session required pam_unix.so\n"),
+    ("etc/pam.d/common-session-noninteractive", 0o644, "session required pam_unix.so\n"),
+    (
+        "etc/pam.d/other",
+        0o644,
+        "@include common-auth\n@include common-account\n@include common-password\n@include common-session\n",
+    ),
 ];
 
 /// A module that is to be loaded.
@@ -96,10 +122,13 @@ pub(crate) fn build(kernel: &Kernel, programs: &Programs, load: &[Load], work: &
     }
     add_programs(&mut archive, programs)?;
     archive.file("init", 0o755, INIT.as_bytes().to_vec());
-    for (path, text) in FILES {
+    for (path, mode, text) in FILES {
         if !archive.contains(path) {
-            archive.file(path, 0o644, text.as_bytes().to_vec());
+            archive.file(path, mode, text.as_bytes().to_vec());
         }
+    }
+    for (path, target) in LINKS {
+        archive.link(path, target);
     }
     let mut modules = Loading::new(&mut archive, kernel);
     modules.list("vm/ports", &PORTS.map(named))?;
@@ -183,10 +212,10 @@ impl<'a> Loading<'a> {
                     load.parameters
                 )));
             }
-            let closure = self.closure(load)?;
-            for (index, module) in closure.iter().enumerate() {
+            let (wanted, closure) = self.closure(load)?;
+            for module in &closure {
                 if self.loaded.insert(module.name.clone()) {
-                    let parameters = if index + 1 == closure.len() { &load.parameters } else { "" };
+                    let parameters = if module.name == wanted { &load.parameters } else { "" };
                     lines += &format!("/{} {parameters}\n", self.add(module)?);
                 }
             }
@@ -195,14 +224,17 @@ impl<'a> Loading<'a> {
         Ok(())
     }
 
-    /// The modules that one needs, and it.
-    fn closure(&self, load: &Load) -> Result<Vec<Module>> {
-        match &load.module {
+    /// Returns a module's name, and it with all that it needs.
+    fn closure(&self, load: &Load) -> Result<(String, Vec<Module>)> {
+        Ok(match &load.module {
             // Without any modules, all is taken for built in.
-            Which::Named(_) if self.modules.is_empty() => Ok(Vec::new()),
-            Which::Named(name) => self.modules.closure(&[name]),
-            Which::File(path) => self.modules.closure_of(Module::read(path)?),
-        }
+            Which::Named(name) if self.modules.is_empty() => (plain(name), Vec::new()),
+            Which::Named(name) => (plain(name), self.modules.closure(&[name])?),
+            Which::File(path) => {
+                let module = Module::read(path)?;
+                (module.name.clone(), self.modules.closure_of(module)?)
+            }
+        })
     }
 
     /// Puts one into the archive, where `modprobe` looks for it.

@@ -20,4 +20,4 @@ pub mod parts;
 pub use error::{Error, Result};
 pub use initramfs::{Load, Which};
 pub use machine::{End, Machine, Options};
-pub use parts::{Builder, Cache, Kernel, Parts, Programs, Progress, Qemu, Sources};
+pub use parts::{Builder, Cache, Entry, Kernel, Parts, Programs, Progress, Qemu, Sources};

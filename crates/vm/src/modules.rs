@@ -26,6 +26,8 @@ pub struct Module {
     depends: Vec<String>,
     /// Names of those that should be, where they are there (`softdep: pre`).
     wishes: Vec<String>,
+    /// Names of those that it asks for when it runs, where they are there (`softdep: post`).
+    followers: Vec<String>,
     /// The kernel that it was built for: the first word of `vermagic`.
     pub kernel: String,
 }
@@ -58,20 +60,20 @@ impl Module {
         let name = values("name").first().map_or(name, |name| plain(name));
         let depends =
             values("depends").into_iter().flat_map(|v| v.split(',')).filter(|v| !v.is_empty()).map(plain);
-        let wishes = values("softdep").into_iter().flat_map(before);
-        let (depends, wishes) = (depends.collect(), wishes.collect());
-        Ok(Module { name, depends, wishes, kernel, bytes })
+        let soft = |key: &str| values("softdep").into_iter().flat_map(|line| soft(line, key)).collect();
+        let (depends, wishes, followers) = (depends.collect(), soft("pre"), soft("post"));
+        Ok(Module { name, depends, wishes, followers, kernel, bytes })
     }
 }
 
-/// The modules that a soft dependency wants loaded first: `pre: a b post: c`.
-fn before(line: &str) -> Vec<String> {
-    let mut pre = false;
+/// The modules of one key, `pre` or `post`, in a soft dependency: `pre: a b post: c` (modprobe.d(5)).
+fn soft(line: &str, key: &str) -> Vec<String> {
+    let mut is_of_key = false;
     let mut found = Vec::new();
     for word in line.split_whitespace() {
         match word.strip_suffix(':') {
-            Some(key) => pre = key == "pre",
-            None if pre => found.push(plain(word)),
+            Some(other) => is_of_key = other == key,
+            None if is_of_key => found.push(plain(word)),
             None => {}
         }
     }
@@ -79,7 +81,7 @@ fn before(line: &str) -> Vec<String> {
 }
 
 /// A name as the kernel has it.
-fn plain(name: &str) -> String {
+pub(crate) fn plain(name: &str) -> String {
     name.replace('-', "_")
 }
 
@@ -158,8 +160,8 @@ impl Modules {
         self.files.is_empty() && self.built_in.is_empty()
     }
 
-    /// The modules of these names and all that they need, in the order in which they must be loaded. What is built into the
-    /// kernel is left out.
+    /// The modules of these names and all that they need, in the order in which they must be loaded. Soft dependencies of the kernel's are
+    /// among them: `pre` before a module, `post` after it. What is built into the kernel is left out.
     ///
     /// # Errors
     /// There is no module of a name, or a file is damaged.
@@ -171,7 +173,7 @@ impl Modules {
         Ok(order.order)
     }
 
-    /// As [`Modules::closure`], with a module that does not come from the kernel's folder, and is the last.
+    /// As [`Modules::closure`], with a module that does not come from the kernel's folder.
     ///
     /// # Errors
     /// As there.
@@ -209,18 +211,25 @@ impl Closure<'_> {
     fn add_module(&mut self, module: Module) -> Result<()> {
         // Before those that it needs, so that a circle ends.
         self.seen.insert(module.name.clone());
-        for wish in &module.wishes {
+        self.add_wishes(&module.wishes, &module.name)?;
+        for needed in &module.depends {
+            self.add(needed, Some(&module.name))?;
+        }
+        let (name, followers) = (module.name.clone(), module.followers.clone());
+        self.order.push(module);
+        self.add_wishes(&followers, &name)
+    }
+
+    /// Adds those that are there.
+    fn add_wishes(&mut self, wishes: &[String], of: &str) -> Result<()> {
+        for wish in wishes {
             // An algorithm's name, with `crypto-` before it or not, is an alias that its plain implementation has.
             let generic = format!("{}_generic", wish.strip_prefix("crypto_").unwrap_or(wish));
             let there = [wish, &generic].into_iter().find(|name| self.modules.files.contains_key(*name));
             if let Some(name) = there {
-                self.add(name, Some(&module.name))?;
+                self.add(name, Some(of))?;
             }
         }
-        for needed in &module.depends {
-            self.add(needed, Some(&module.name))?;
-        }
-        self.order.push(module);
         Ok(())
     }
 }

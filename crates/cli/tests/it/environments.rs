@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Guests under unusual limits, paths, variables and caches. A run without its lab never exits with status 0.
 
-use crate::common::{Outcome, command, finish};
+use crate::common::{Outcome, command, finish, riser};
 use crate::endpoint_test::built;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::fs;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 use vm::Cache;
 
 /// PATH of an ordinary user on Debian.
@@ -66,6 +66,88 @@ fn missing_tmpdir_fails_before_the_work() {
     let expected =
         "riser: no folder for sockets in /nowhere/at/all (TMPDIR names another): No such file or directory";
     assert!(outcome.stderr.starts_with(expected), "{}", outcome.stderr);
+}
+
+/// Parts in a cache, with their ages in days. Each has a file of 2048 bytes.
+fn parts(cache: &Path, parts: &[(&str, u32)]) {
+    for (name, age) in parts {
+        let part = cache.join(name);
+        fs::create_dir_all(&part).unwrap();
+        fs::write(part.join("file"), [0; 2048]).unwrap();
+        let time = SystemTime::now() - *age * Duration::from_secs(86400);
+        fs::File::open(&part).unwrap().set_modified(time).unwrap();
+    }
+}
+
+/// A line comes at once where standard error is no terminal.
+#[test]
+fn holder_of_the_lock_of_a_cache_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let lock = folder.path().join("lock");
+    fs::write(&lock, "process 42, which fetches kernel-6.12").unwrap();
+    let held = fs::File::open(&lock).unwrap();
+    held.lock().unwrap();
+    let mut riser = command(&["guest", "kernel", "6.1", "--cache"]);
+    let mut riser = riser.arg(folder.path()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(riser.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    let expected = "riser: guest parts: waiting for process 42, which fetches kernel-6.12 (lock ";
+    assert_eq!(line, format!("{expected}{})\n", lock.display()));
+    signal(&riser, Signal::SIGINT);
+    assert_eq!(riser.wait().unwrap().code(), Some(130));
+}
+
+#[test]
+fn cache_lists_its_parts_and_removes_old_ones() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = folder.path().to_str().unwrap();
+    parts(folder.path(), &[("kernel-6.1", 3), ("packages-bash", 40), ("qemu-amd64", 1), ("mine", 99)]);
+    let run = |arguments: &[&str]| {
+        let outcome = riser(&[&["guest", "cache"], arguments, &["--cache", cache]].concat());
+        assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""), "{arguments:?}");
+        outcome.stdout
+    };
+    let expected = format!(
+        " bytes      size     last use           part \n  2048  2.00 KiB   3 days ago     kernel-6.1 \n  2048  2.00 KiB  40 days ago  packages-bash \n  \
+         2048  2.00 KiB    1 day ago     qemu-amd64 \n6144 bytes (6.00 KiB) in {cache}\n"
+    );
+    let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(words(&run(&["list"])), words(&expected));
+    let json: serde_json::Value = serde_json::from_str(&run(&["list", "--json"])).unwrap();
+    assert_eq!((&json["bytes"], json["parts"].as_array().unwrap().len()), (&6144.into(), 3));
+    assert_eq!((&json["parts"][1]["unused_days"], &json["parts"][1]["in_use"]), (&40.into(), &false.into()));
+
+    let dry = format!(
+        "would remove packages-bash: 2048 bytes (2.00 KiB)\nwould remove 2048 bytes (2.00 KiB) in {cache}\n"
+    );
+    assert_eq!(run(&["clean", "--dry-run"]), dry);
+    assert_eq!(run(&["clean"]), dry.replace("would remove", "removed"));
+    let json = run(&["clean", "--unused-days", "2", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(
+        (&json["parts"][0]["name"], &json["parts"][0]["removed"]),
+        (&"kernel-6.1".into(), &true.into())
+    );
+    run(&["clean", "--all"]);
+    assert_eq!(run(&["list"]).lines().last().unwrap(), format!("0 bytes (0 B) in {cache}"));
+    assert!(folder.path().join("mine/file").is_file());
+}
+
+/// Removes nothing, since other tests use the same cache.
+#[test]
+#[ignore = "of .ci/long environments"]
+fn parts_of_a_running_guest_are_in_use() {
+    let mut riser = guest(&lab("tree.toml"), &[], "echo up; cat");
+    let mut riser = riser.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(riser.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "up\n");
+    let said = finish(&mut command(&["guest", "cache", "clean", "--all", "--dry-run"])).stdout;
+    for part in ["kernel-6.1:", "packages-bash_busybox-static_kmod_pciutils:", "qemu-amd64:"] {
+        assert!(said.contains(&format!("kept, in use: {part}")), "{said}");
+    }
+    drop(riser.stdin.take());
+    assert!(riser.wait().unwrap().success());
 }
 
 /// `serve` needs no parts.

@@ -91,6 +91,7 @@ pub(super) fn arguments(options: &Options) -> Result<Vec<OsString>> {
     let mut words: Vec<OsString> = Vec::new();
     let mut add = |text: &str| words.extend(text.split(' ').map(OsString::from));
     add("-nodefaults -no-user-config -display none -no-reboot");
+    let cpu = options.cpu.as_deref().unwrap_or(cpu);
     add(&format!(
         "-accel {accelerator} -cpu {cpu} -M q35,memory-backend=memory -m {memory} -smp {}",
         options.smp
@@ -178,6 +179,9 @@ fn check(options: &Options) -> Result<()> {
     if options.append.contains(['\n', '\0']) {
         return Err(Error::Option(format!("{:?}: the kernel's command line is one line", options.append)));
     }
+    if let Some(cpu) = options.cpu.as_ref().filter(|cpu| cpu.contains(char::is_whitespace)) {
+        return Err(Error::Option(format!("the processor {cpu:?}: one word without blanks is legal")));
+    }
     if options.command.iter().any(|word| word.contains('\0')) {
         return Err(Error::Option("a command's words hold no zero bytes".to_owned()));
     }
@@ -189,13 +193,25 @@ pub(super) mod tests {
     use super::*;
     use crate::kernel::Image;
     use crate::modules::Modules;
-    use crate::parts::{Kernel, Programs, Qemu, Version};
+    use crate::parts::{Kernel, Programs, Qemu, Use, Version};
 
     pub(in crate::machine) fn options() -> Options {
-        let qemu = Qemu { command: vec!["qemu".into()], version: Version { major: 10, minor: 1 } };
-        let kernel =
-            Kernel { image: Image::Unpacked(Vec::new()), modules: Modules::default(), release: None };
-        Options::new(qemu, kernel, Programs { busybox: "busybox".into(), packages: Vec::new() })
+        let qemu = Qemu {
+            command: vec!["qemu".into()],
+            version: Version { major: 10, minor: 1 },
+            _used: Use::default(),
+        };
+        let kernel = Kernel {
+            image: Image::Unpacked(Vec::new()),
+            modules: Modules::default(),
+            release: None,
+            used: Use::default(),
+        };
+        Options::new(
+            qemu,
+            kernel,
+            Programs { busybox: "busybox".into(), packages: Vec::new(), _used: Use::default() },
+        )
     }
 
     fn words(change: impl FnOnce(&mut Options)) -> Vec<String> {
@@ -238,6 +254,7 @@ pub(super) mod tests {
         assert!(behind(&all, "-fsdev")[0].ends_with(&path));
         assert_eq!(all[all.len() - 2..], ["-device", "last"]);
         assert_eq!(behind(&words(|o| o.accelerator = Accelerator::Kvm), "-cpu"), ["host"]);
+        assert_eq!(behind(&words(|o| o.cpu = Some("max,-avx".to_owned())), "-cpu"), ["max,-avx"]);
     }
 
     /// The guest hears of its ports in the order of their numbers, and takes the last for the sign that all are there.
@@ -252,7 +269,11 @@ pub(super) mod tests {
     #[test]
     fn what_is_not_legal_is_refused_with_what_is() {
         type Change = fn(&mut Options);
-        let rows: [(Change, &str); 9] = [
+        let rows: [(Change, &str); 10] = [
+            (
+                |o| o.cpu = Some("max -S".to_owned()),
+                "the processor \"max -S\": one word without blanks is legal",
+            ),
             (|o| o.smp = 0, "virtual CPUs: 0: 1 to 255 are legal"),
             (|o| o.smp = 256, "virtual CPUs: 256: 1 to 255 are legal"),
             (|o| o.memory_mib = 127, "MiB of the guest's memory: 127: 128 to 1048576 are legal"),

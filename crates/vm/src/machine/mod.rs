@@ -57,6 +57,9 @@ pub struct Options {
     pub cpus: Vec<usize>,
     /// What executes the guest.
     pub accelerator: Accelerator,
+    /// QEMU's model of the processor, with features, as [`Parts::check_cpu`](crate::Parts::check_cpu) takes it. Without it: `qemu64,+rdrand`
+    /// emulated, `host` with KVM.
+    pub cpu: Option<String>,
     /// Counts instructions in place of time; with TCG alone.
     pub icount: Option<Icount>,
     /// Waits for a debugger before the first instruction.
@@ -94,6 +97,7 @@ impl Options {
             memory_mib: 512,
             cpus: Vec::new(),
             accelerator: Accelerator::Tcg,
+            cpu: None,
             icount: None,
             gdb: None,
             share: None,

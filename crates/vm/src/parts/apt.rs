@@ -68,6 +68,16 @@ pub(super) struct Apt {
     folder: PathBuf,
 }
 
+/// What a package says of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Package {
+    pub(super) name: String,
+    /// Names in `Depends` and `Pre-Depends`, each alternative.
+    pub(super) needs: Vec<String>,
+    /// Names in `Provides`.
+    pub(super) provides: Vec<String>,
+}
+
 /// One package to be fetched.
 #[derive(Debug, PartialEq, Eq)]
 struct Download {
@@ -213,6 +223,18 @@ impl Apt {
         first.ok_or(Failure::Why(format!("the package {package} depends on nothing")))
     }
 
+    /// Returns what these packages say of themselves.
+    pub(super) fn show(
+        &self,
+        packages: &[String],
+        watch: &mut Watch,
+    ) -> std::result::Result<Vec<Package>, Failure> {
+        let mut command = self.command("apt-cache", &["show"]);
+        command.args(packages);
+        let shown = run(command, watch, |watch| watch.look())?;
+        Ok(succeeded(shown, "apt-cache")?.split("\n\n").map(package).collect())
+    }
+
     /// The packages that `package` depends on, of alternatives the first.
     pub(super) fn dependencies(
         &self,
@@ -232,6 +254,23 @@ fn dependencies(shown: &str) -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
+/// Reads a paragraph of `apt-cache show` (Debian Policy §7.1).
+fn package(shown: &str) -> Package {
+    let field = |name: &str| {
+        let line = shown.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+        line.unwrap_or_default()
+    };
+    let names = |line: &'static str| {
+        let words = field(line).split([',', '|']).filter_map(|name| name.trim().split([' ', ':']).next());
+        words.filter(|name| !name.is_empty()).map(str::to_owned)
+    };
+    Package {
+        name: field("Package").to_owned(),
+        needs: names("Depends").chain(names("Pre-Depends")).collect(),
+        provides: names("Provides").collect(),
+    }
+}
+
 /// Refuses what would be more than one word of apt's sources.
 fn check(what: &str, word: &str) -> Result<()> {
     match word.is_empty() || word.contains(|c: char| c.is_whitespace() || c.is_control()) {
@@ -241,7 +280,7 @@ fn check(what: &str, word: &str) -> Result<()> {
 }
 
 /// Bytes in a folder's files and those of the folders below.
-fn size(folder: &Path) -> u64 {
+pub(super) fn size(folder: &Path) -> u64 {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries
         .map(|entry| match entry.metadata() {
@@ -353,6 +392,20 @@ mod tests {
         let expected = ["linux-base", "linux-image-6.12.117+deb13-amd64", "gcc-14", "python3"];
         assert_eq!(dependencies(shown), expected);
         assert!(dependencies("Package: none\n").is_empty());
+    }
+
+    #[test]
+    fn packages_name_what_they_need_and_provide() {
+        let shown = "Package: nvme-cli\nDepends: libc6 (>= 2.38), python3:any, awk | mawk (>= 1), uuid\nPre-Depends: debconf\n\
+            Description: Depends: nothing\nProvides: nvme (= 2), nvme-tool\n";
+        let names = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let expected = Package {
+            name: "nvme-cli".to_owned(),
+            needs: names(&["libc6", "python3", "awk", "mawk", "uuid", "debconf"]),
+            provides: names(&["nvme", "nvme-tool"]),
+        };
+        assert_eq!(package(shown), expected);
+        assert_eq!(package(""), Package::default());
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! headers is used, nor is root needed.
 
 use super::apt::Apt;
+use super::cache::{Part, Use};
 use super::command::{exists, run, tethered};
 use super::qemu::merge;
 use super::{GUEST_ARCHITECTURE, KERNELS, Parts, guest, watched};
@@ -67,13 +68,15 @@ pub(super) fn inside(root: &Path, source: Option<&Path>, build: Option<&Path>) -
 }
 
 /// Builds modules for one kernel.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Builder {
     pub(super) root: PathBuf,
     /// The tree that the kernel was built in; without one, the root has its headers.
     pub(super) build: Option<PathBuf>,
     /// What `uname -r` prints in the kernel that it builds for.
     pub release: String,
+    /// The kernel and the root.
+    pub(super) _used: [Use; 2],
 }
 
 impl Parts<'_> {
@@ -100,19 +103,21 @@ impl Parts<'_> {
             folder.display()
         );
         let what = format!("headers and compiler of Linux {release}");
-        let root = self.fetch(&format!("builder-{release}"), &what, &instead, |sources, folder, watch| {
-            let apt = Apt::open(&folder.join("apt"), suite, GUEST_ARCHITECTURE, sources, watch)?;
-            let headers = format!("linux-headers-{release}");
-            // The kernel itself would be fetched with them.
-            let needed = apt.dependencies(&headers, watch)?;
-            let needed = needed.iter().map(String::as_str).filter(|name| !name.starts_with("linux-image"));
-            let needed: Vec<&str> = needed.chain(TOOLS).collect();
-            let packages = folder.join("packages");
-            apt.unpack(&[&headers], None, &packages, watch)?;
-            apt.unpack(&needed, Some(suite), &packages, watch)?;
-            Ok(settle(&packages, folder)?)
-        })?;
-        Ok(Builder { root, build: None, release })
+        let Part { folder: root, used } =
+            self.fetch(&format!("builder-{release}"), &what, &instead, |sources, folder, watch| {
+                let apt = Apt::open(&folder.join("apt"), suite, GUEST_ARCHITECTURE, sources, watch)?;
+                let headers = format!("linux-headers-{release}");
+                // The kernel itself would be fetched with them.
+                let needed = apt.dependencies(&headers, watch)?;
+                let needed =
+                    needed.iter().map(String::as_str).filter(|name| !name.starts_with("linux-image"));
+                let needed: Vec<&str> = needed.chain(TOOLS).collect();
+                let packages = folder.join("packages");
+                apt.unpack(&[&headers], None, &packages, watch)?;
+                apt.unpack(&needed, Some(suite), &packages, watch)?;
+                Ok(settle(&packages, folder)?)
+            })?;
+        Ok(Builder { root, build: None, release, _used: [kernel.used, used] })
     }
 
     /// Fails before anything is fetched if users may not make namespaces, or no program in the cache can run.
@@ -164,7 +169,7 @@ impl Parts<'_> {
             let version = kernel.split('-').next().unwrap_or(kernel);
             let archive = self.source_archive(version)?;
             let to = fs::canonicalize(to).context(|| to.display().to_string())?;
-            let mut command = inside(&builder.root, Some(&to), Some(&archive));
+            let mut command = inside(&builder.root, Some(&to), Some(&archive.folder));
             command.args(["sh", "-c", EXTRACT, "sh", &format!("linux-source-{version}")]).args(&missing);
             self.watch.step(&format!("looking for {} in the source, half a minute", listed(&missing)))?;
             let finished = run(command, &mut self.watch, |watch| watch.look())?;
@@ -186,7 +191,7 @@ impl Parts<'_> {
     }
 
     /// The folder with the archive of a kernel's source.
-    fn source_archive(&mut self, version: &str) -> Result<PathBuf> {
+    fn source_archive(&mut self, version: &str) -> Result<Part> {
         let suite = KERNELS.iter().find(|(known, _)| *known == version).map_or("", |(_, suite)| *suite);
         let package = format!("linux-source-{version}");
         let instead = "files of your own in the folder";

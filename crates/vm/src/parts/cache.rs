@@ -8,9 +8,13 @@ use rustix::fs::{FlockOperation, StatVfsMountFlags, flock, statvfs, syncfs};
 use rustix::io::Errno;
 use std::env;
 use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::process;
+use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// How long to wait before a lock is tried again.
 const AGAIN: Duration = Duration::from_millis(100);
@@ -19,7 +23,38 @@ const AGAIN: Duration = Duration::from_millis(100);
 const OTHER: &str = "--cache DIR or XDG_CACHE_HOME names another folder";
 
 /// What begins the name of a part that is not whole.
-const UNFINISHED: &str = "unfinished-";
+pub(super) const UNFINISHED: &str = "unfinished-";
+
+/// The lock of those who add or remove parts.
+pub(super) const LOCK: &str = "lock";
+
+/// Shared lock of a part's folder. The part is not removed while a clone of it exists.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Use(Option<Arc<File>>);
+
+/// A part that is there, whole.
+#[derive(Clone, Debug)]
+pub(crate) struct Part {
+    pub(crate) folder: PathBuf,
+    pub(crate) used: Use,
+}
+
+impl Use {
+    /// Locks a folder. Returns `None` if there is no such folder.
+    pub(super) fn of(folder: &Path) -> Option<Use> {
+        let file = File::open(folder).ok()?;
+        // A file system without locks has parts all the same.
+        let _ = flock(&file, FlockOperation::LockShared);
+        let same = |found: fs::Metadata| Some(found.is_dir() && found.ino() == file.metadata().ok()?.ino());
+        // It may have been removed before it was locked.
+        fs::metadata(folder).ok().and_then(same)?.then(|| Use(Some(Arc::new(file))))
+    }
+
+    /// Records the time of the use, if this user may.
+    fn record(&self) {
+        let _ = self.0.as_ref().map(|folder| folder.set_modified(SystemTime::now()));
+    }
+}
 
 /// The folder of parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,12 +89,15 @@ impl Cache {
         &self.folder
     }
 
-    /// The folder of a part, if it is there.
-    pub fn get(&self, name: &str) -> Option<PathBuf> {
-        Some(self.folder.join(name)).filter(|path| path.is_dir())
+    /// Returns a part if it is there, and records that it is used.
+    pub(super) fn get(&self, name: &str) -> Option<Part> {
+        let folder = self.folder.join(name);
+        let used = Use::of(&folder)?;
+        used.record();
+        Some(Part { folder, used })
     }
 
-    /// The folder of a part, which `fill` fills where it is not there yet.
+    /// Returns a part, which `fill` makes if it is not there yet.
     ///
     /// # Errors
     /// Those of `fill`, and of the system; nothing is left behind.
@@ -68,12 +106,12 @@ impl Cache {
         name: &str,
         watch: &mut Watch,
         fill: impl FnOnce(&Path, &mut Watch) -> Result<()>,
-    ) -> Result<PathBuf> {
+    ) -> Result<Part> {
         if let Some(found) = self.get(name) {
             return Ok(found);
         }
         fs::create_dir_all(&self.folder).context(|| self.cannot_write())?;
-        let _lock = self.lock("lock", watch)?;
+        let _lock = self.lock(LOCK, &format!("fetches {name}"), watch)?;
         // Another run may have made it meanwhile.
         if let Some(found) = self.get(name) {
             return Ok(found);
@@ -81,12 +119,14 @@ impl Cache {
         self.clean()?;
         let unfinished = self.folder.join(format!("{UNFINISHED}{name}"));
         fs::create_dir(&unfinished).context(|| unfinished.display().to_string())?;
+        // The lock is that of the folder, whatever its name is.
+        let used = Use::of(&unfinished).unwrap_or_default();
         let filled = fill(&unfinished, watch).and_then(|()| sync(&unfinished));
         let whole = self.folder.join(name);
         let done =
             filled.and_then(|()| fs::rename(&unfinished, &whole).context(|| whole.display().to_string()));
         match done {
-            Ok(()) => Ok(whole),
+            Ok(()) => Ok(Part { folder: whole, used }),
             Err(error) => {
                 // What cannot be removed now, the next run removes.
                 let _ = fs::remove_dir_all(&unfinished);
@@ -136,23 +176,34 @@ impl Cache {
         Ok(())
     }
 
-    /// A lock of the folder's, by its name; the system gives it back when its holder ends, in whatever way.
-    pub(super) fn lock(&self, name: &str, watch: &mut Watch) -> Result<File> {
+    /// Takes a lock of the folder's, which ends with its holder. Others who wait for it read `work`, what its holder does.
+    pub(super) fn lock(&self, name: &str, work: &str, watch: &mut Watch) -> Result<File> {
         let path = self.folder.join(name);
         let what = || path.display().to_string();
-        let file = File::options().create(true).append(true).open(&path);
-        let file = file.context(|| self.cannot_write())?;
+        let file = File::options().create(true).read(true).append(true).open(&path);
+        let mut file = file.context(|| self.cannot_write())?;
         loop {
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => return Ok(file),
+                Ok(()) => break,
                 Err(Errno::WOULDBLOCK) => {
-                    watch.step("waiting for another run that fetches")?;
+                    watch.step(&format!("waiting for {} (lock {})", holder(&path), path.display()))?;
                     thread::sleep(AGAIN);
                 }
                 Err(e) => return Err(e).context(what),
             }
         }
+        file.set_len(0).context(what)?;
+        file.write_all(format!("process {}, which {work}", process::id()).as_bytes()).context(what)?;
+        Ok(file)
     }
+}
+
+/// Who holds a lock, in its own words.
+fn holder(lock: &Path) -> String {
+    let mut said = String::new();
+    // Other versions write nothing there.
+    let _ = File::open(lock).and_then(|file| file.take(1000).read_to_string(&mut said));
+    if said.is_empty() { "another run that fetches".to_owned() } else { said }
 }
 
 /// Writes the file system of a folder to disk, so that a part is complete even after a power failure.
@@ -185,7 +236,7 @@ mod tests {
                         fs::write(folder.join("whole"), "").context(String::new)
                     };
                     let found = watch(|watch| cache.part("a", watch, fill)).unwrap();
-                    assert!(found.join("whole").is_file());
+                    assert!(found.folder.join("whole").is_file());
                 });
             }
         });
@@ -206,16 +257,16 @@ mod tests {
         assert!(matches!(failed, Err(Error::Stopped)), "{failed:?}");
         let left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
         assert_eq!(left, ["lock"]);
-        assert_eq!(cache.get("a"), None);
+        assert!(cache.get("a").is_none());
         watch(|watch| cache.part("a", watch, |_, _| Ok(()))).unwrap();
-        assert_eq!(cache.get("a"), Some(folder.path().join("a")));
+        assert_eq!(cache.get("a").unwrap().folder, folder.path().join("a"));
     }
 
     #[test]
     fn who_waits_for_the_lock_can_be_stopped() {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::new(folder.path());
-        let lock = watch(|watch| cache.lock("lock", watch)).unwrap();
+        let lock = watch(|watch| cache.lock(LOCK, "fetches b", watch)).unwrap();
         let mut told = Vec::new();
         let mut tell = |progress: Progress<'_>| {
             told.push(format!("{progress:?}"));
@@ -223,7 +274,12 @@ mod tests {
         };
         let mut stopping = Watch { tell: &mut tell, step: String::new() };
         assert!(matches!(cache.part("a", &mut stopping, |_, _| Ok(())), Err(Error::Stopped)));
-        assert_eq!(told, ["Step(\"waiting for another run that fetches\")", "Waiting", "Waiting"]);
+        let expected = format!(
+            "process {}, which fetches b (lock {})",
+            process::id(),
+            folder.path().join(LOCK).display()
+        );
+        assert_eq!(told, [&format!("Step(\"waiting for {expected}\")"), "Waiting", "Waiting"]);
         drop(lock);
         watch(|watch| cache.part("a", watch, |_, _| Ok(()))).unwrap();
     }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Programs for the guest: busybox, and packages with all that they depend on, ready to be put into an initramfs.
 
-use super::apt::Apt;
+use super::apt::{Apt, Package};
+use super::cache::{Part, Use};
 use super::{GUEST_ARCHITECTURE, GUEST_RELEASE, Parts, of_part};
 use crate::error::{Context, Error, Result, bad_file, read};
 use std::collections::BTreeSet;
@@ -16,22 +17,23 @@ const ALWAYS: [&str; 3] = [BUSYBOX, "bash", "kmod"];
 /// Bytes of the name of a folder in the cache, with room for what stands before it.
 const LONGEST_NAME: usize = 200;
 
-/// What a guest that has no service manager, no users and no package manager has no use for, and which packages drag in: groups of
-/// beginnings of names. A group is left out unless a package of it is asked for.
+/// What a guest that has no service manager and no package manager has no use for, and which packages drag in: groups of beginnings of
+/// names. A group is left out unless a package of it is asked for. Libraries are in no group.
 const LEFT_OUT: [&[&str]; 4] = [
-    &["systemd", "libsystemd-shared", "dbus", "init-system-helpers"],
+    &["systemd", "dbus", "init-system-helpers"],
     &["dpkg", "debconf", "tar", "adduser", "passwd", "ucf", "sensible-utils", "media-types", "tzdata"],
-    &["python3", "libpython3"],
-    &["perl", "libperl"],
+    &["python3"],
+    &["perl"],
 ];
 
 /// Programs for the guest.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Programs {
     /// A busybox that needs no libraries.
     pub(crate) busybox: PathBuf,
     /// Folders of packages, in the order of their names.
     pub(crate) packages: Vec<PathBuf>,
+    pub(crate) _used: Use,
 }
 
 impl Programs {
@@ -46,7 +48,7 @@ impl Programs {
     fn new(busybox: PathBuf, packages: Vec<PathBuf>) -> Result<Programs> {
         let path = &busybox;
         match crate::parts::qemu::interpreter(&read(path)?) {
-            Ok(None) => Ok(Programs { busybox, packages }),
+            Ok(None) => Ok(Programs { busybox, packages, _used: Use::default() }),
             Ok(Some(loader)) => {
                 let why = format!(
                     "it needs libraries (its loader is {loader}); a busybox that is linked statically is expected"
@@ -63,7 +65,7 @@ impl Programs {
     }
 
     /// Those of a folder with one folder for each package.
-    fn of_packages(folder: &Path, named: &BTreeSet<&str>) -> Result<Programs> {
+    fn of_packages(folder: &Path) -> Result<Programs> {
         let busybox = folder.join(BUSYBOX);
         let files = ["usr/bin/busybox", "bin/busybox"].map(|path| busybox.join(path));
         let file = files.into_iter().find(|file| file.is_file());
@@ -72,8 +74,7 @@ impl Programs {
         let what = || folder.display().to_string();
         for entry in fs::read_dir(folder).context(what)? {
             let entry = entry.context(what)?;
-            let name = entry.file_name().to_string_lossy().into_owned();
-            if name != BUSYBOX && is_wanted(&name, named) {
+            if entry.file_name() != BUSYBOX {
                 packages.push(entry.path());
             }
         }
@@ -82,8 +83,26 @@ impl Programs {
     }
 }
 
-/// Whether the guest has a use for a package: it is of no group that is left out, or of one of which a package was asked for.
-fn is_wanted(package: &str, named: &BTreeSet<&str>) -> bool {
+/// Returns the names of the packages that the guest has a use for: the named ones, and all that these depend on by way of others that it
+/// has a use for.
+fn wanted<'a>(packages: &'a [Package], named: &BTreeSet<&'a str>) -> BTreeSet<&'a str> {
+    let mut wanted = BTreeSet::new();
+    let mut needs: Vec<&str> = named.iter().copied().collect();
+    while let Some(need) = needs.pop() {
+        let is_meant = |package: &&Package| {
+            package.name == need || package.provides.iter().any(|name| name.as_str() == need)
+        };
+        for package in packages.iter().filter(is_meant) {
+            if is_of_use(&package.name, named) && wanted.insert(package.name.as_str()) {
+                needs.extend(package.needs.iter().map(String::as_str));
+            }
+        }
+    }
+    wanted
+}
+
+/// Whether a package is of no group that is left out, or of one of which a package was asked for.
+fn is_of_use(package: &str, named: &BTreeSet<&str>) -> bool {
     let is_of = |group: &[&str], package: &str| group.iter().any(|start| package.starts_with(start));
     let mut groups = LEFT_OUT.iter().filter(|group| is_of(group, package));
     groups.all(|group| named.iter().any(|named| is_of(group, named)))
@@ -99,7 +118,7 @@ impl Parts<'_> {
         let named: BTreeSet<&str> = packages.iter().copied().chain(ALWAYS).collect();
         named.iter().try_for_each(|name| check(name))?;
         let names: Vec<&str> = named.iter().copied().collect();
-        let part = format!("programs-{}", names.join("_"));
+        let part = format!("packages-{}", names.join("_"));
         if part.len() > LONGEST_NAME {
             return Err(Error::Option(format!(
                 "{} packages with names of {} bytes: {LONGEST_NAME} are legal in all",
@@ -109,12 +128,29 @@ impl Parts<'_> {
         }
         let what = format!("the guest's programs ({})", names.join(", "));
         let instead = "a busybox that is linked statically (--busybox FILE), and what it lacks in a folder that the guest sees (--share DIR)";
-        let folder = self.fetch(&part, &what, instead, |sources, folder, watch| {
+        let Part { folder, used } = self.fetch(&part, &what, instead, |sources, folder, watch| {
             let apt = Apt::open(&folder.join("apt"), GUEST_RELEASE, GUEST_ARCHITECTURE, sources, watch)?;
-            apt.unpack(&names, Some(GUEST_RELEASE), &folder.join("packages"), watch)
+            let packages = folder.join("packages");
+            apt.unpack(&names, Some(GUEST_RELEASE), &packages, watch)?;
+            let fetched = fetched(&packages)?;
+            let shown = apt.show(&fetched, watch)?;
+            let wanted = wanted(&shown, &named);
+            for name in fetched.iter().filter(|name| !wanted.contains(name.as_str())) {
+                let unused = packages.join(name);
+                fs::remove_dir_all(&unused).context(|| unused.display().to_string())?;
+            }
+            Ok(())
         })?;
-        of_part(&folder, Programs::of_packages(&folder.join("packages"), &named))
+        let programs = of_part(&folder, Programs::of_packages(&folder.join("packages")))?;
+        Ok(Programs { _used: used, ..programs })
     }
+}
+
+/// Names of the folders of packages in a folder.
+fn fetched(folder: &Path) -> Result<Vec<String>> {
+    let what = || folder.display().to_string();
+    let entries = fs::read_dir(folder).context(what)?;
+    entries.map(|entry| Ok(entry.context(what)?.file_name().to_string_lossy().into_owned())).collect()
 }
 
 /// A name of a package, by Debian Policy §5.6.1, so that it is no option of apt's and no path.
@@ -140,16 +176,50 @@ mod tests {
             ("fio", vec!["fio"], true),
             ("systemd", vec!["fio"], false),
             ("python3.13-minimal", vec!["fio"], false),
-            ("libpython3.13-stdlib", vec!["python3"], true),
-            ("python3.13-minimal", vec!["libpython3-stdlib"], true),
+            ("libpython3.13-stdlib", vec!["fio"], true),
+            ("python3.13-minimal", vec!["python3"], true),
             ("perl-base", vec!["python3"], false),
             ("tar", vec!["tar"], true),
         ] {
             assert_eq!(
-                is_wanted(package, &named.iter().copied().collect()),
+                is_of_use(package, &named.iter().copied().collect()),
                 expected,
                 "{package} of {named:?}"
             );
+        }
+    }
+
+    #[test]
+    fn libraries_that_a_kept_package_depends_on_are_kept() {
+        let package = |name: &str, needs: &[&str], provides: &[&str]| Package {
+            name: name.to_owned(),
+            needs: needs.iter().map(ToString::to_string).collect(),
+            provides: provides.iter().map(ToString::to_string).collect(),
+        };
+        let all = [
+            package("udev", &["libsystemd-shared", "systemd | systemd-standalone", "libcap2"], &[]),
+            package("libsystemd-shared", &["libc6"], &[]),
+            package("systemd", &["libcryptsetup12"], &[]),
+            package("libcryptsetup12", &[], &[]),
+            package("libcap2-t64", &[], &["libcap2"]),
+            package("libc6", &["libgcc-s1"], &[]),
+            package("libgcc-s1", &["libc6"], &[]),
+            package("gdb", &["libpython3.13"], &[]),
+            package("libpython3.13", &["libpython3.13-stdlib"], &[]),
+            package("libpython3.13-stdlib", &["media-types"], &[]),
+            package("media-types", &[], &[]),
+            package("fio", &["python3"], &[]),
+            package("python3", &["libpython3-stdlib"], &[]),
+            package("libpython3-stdlib", &[], &[]),
+        ];
+        for (named, expected) in [
+            (vec!["udev"], vec!["libc6", "libcap2-t64", "libgcc-s1", "libsystemd-shared", "udev"]),
+            (vec!["gdb"], vec!["gdb", "libpython3.13", "libpython3.13-stdlib"]),
+            (vec!["fio"], vec!["fio"]),
+            (vec!["fio", "python3"], vec!["fio", "libpython3-stdlib", "python3"]),
+        ] {
+            let found = wanted(&all, &named.iter().copied().collect());
+            assert_eq!(found.into_iter().collect::<Vec<_>>(), expected, "{named:?}");
         }
     }
 

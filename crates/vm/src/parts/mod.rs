@@ -6,12 +6,15 @@ mod apt;
 mod builder;
 mod cache;
 pub(crate) mod command;
+mod entries;
 mod guest;
 mod qemu;
 mod watched;
 
 pub use builder::{Builder, SOURCE};
 pub use cache::Cache;
+pub(crate) use cache::Use;
+pub use entries::Entry;
 pub use guest::Programs;
 pub use qemu::{Qemu, Version};
 pub use watched::NAME as WATCHED_KERNEL;
@@ -20,6 +23,7 @@ use crate::error::{Context, Error, Result, bad_file};
 use crate::kernel::{self, Image};
 use crate::modules::Modules;
 use apt::{Apt, Failure};
+use cache::Part;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -104,6 +108,7 @@ pub struct Kernel {
     pub modules: Modules,
     /// What `uname -r` prints, where the image says it: modules must be built for it.
     pub release: Option<String>,
+    pub(crate) used: Use,
 }
 
 /// Parts, fetched where they are missing.
@@ -133,7 +138,7 @@ impl<'a> Parts<'a> {
                 "no kernel {name:?}: {known}, {WATCHED_KERNEL}, or the file of a bzImage or vmlinux"
             )));
         };
-        let folder = self.fetch(
+        let part = self.fetch(
             &format!("kernel-{name}"),
             &format!("Linux {name}"),
             "a kernel of your own (--kernel FILE, with its modules: --modules DIR)",
@@ -145,7 +150,7 @@ impl<'a> Parts<'a> {
                 settle_kernel(&folder.join("packages").join(&package), folder).map_err(Failure::Other)
             },
         )?;
-        of_part(&folder, settled_kernel(&folder))
+        of_part(&part.folder, settled_kernel(&part))
     }
 
     /// A part of this name in the cache.
@@ -155,9 +160,10 @@ impl<'a> Parts<'a> {
         what: &str,
         instead: &str,
         fill: impl FnOnce(&Sources, &Path, &mut Watch) -> std::result::Result<(), Failure>,
-    ) -> Result<PathBuf> {
+    ) -> Result<Part> {
         let sources = &self.sources;
         sources.cache.part(name, &mut self.watch, |folder, watch| {
+            watch.step(&format!("fetching {what} into {}", sources.cache.folder().display()))?;
             fill(sources, folder, watch).map_err(|failure| match failure {
                 Failure::Why(why) => command::no_fetch(what, why, instead),
                 Failure::Other(error) => error,
@@ -169,14 +175,14 @@ impl<'a> Parts<'a> {
 }
 
 /// Returns the kernel in a folder of [`settle_kernel`].
-fn settled_kernel(folder: &Path) -> Result<Kernel> {
+fn settled_kernel(Part { folder, used }: &Part) -> Result<Kernel> {
     let modules = Modules::below(&folder.join("modules"))?;
     let vmlinux = folder.join("vmlinux");
     let image = if vmlinux.exists() { vmlinux } else { folder.join("bzImage") };
     kernel::check_length(&image)?;
     // It was written when the kernel was unpacked; without it modules are compared with each other alone.
     let release = fs::read_to_string(folder.join("release")).ok();
-    Ok(Kernel { image: Image::File(image), modules, release })
+    Ok(Kernel { image: Image::File(image), modules, release, used: used.clone() })
 }
 
 /// Adds the folder of the part to an error.
@@ -198,7 +204,7 @@ impl Kernel {
     pub fn open(image: &Path, modules: Option<&Path>) -> Result<Kernel> {
         let modules = modules.map(Modules::below).transpose()?.unwrap_or_default();
         let kernel::Opened { image, release } = kernel::open(image)?;
-        Ok(Kernel { image, modules, release })
+        Ok(Kernel { image, modules, release, used: Use::default() })
     }
 }
 

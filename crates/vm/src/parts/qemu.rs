@@ -2,7 +2,8 @@
 //! The emulator: one that is installed, one that the user names, or Debian's in a folder of its own.
 
 use super::apt::Apt;
-use super::command::{find, run, tethered};
+use super::cache::{Part, Use};
+use super::command::{Finished, find, run, tethered};
 use super::{Parts, Watch, of_part};
 use crate::error::{Context, Error, Result, bad_file};
 use object::read::elf::{FileHeader, ProgramHeader};
@@ -37,12 +38,13 @@ impl fmt::Display for Version {
 const OLDEST: Version = Version { major: 10, minor: 1 };
 
 /// How to start QEMU.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Qemu {
     /// The program, and the arguments that come before all others.
     pub(crate) command: Vec<OsString>,
     /// Its version.
     pub version: Version,
+    pub(crate) _used: Use,
 }
 
 impl Parts<'_> {
@@ -68,14 +70,14 @@ impl Parts<'_> {
         self.sources.cache.check_list()?;
         let instead = format!("a QEMU of version {OLDEST} or later (--qemu FILE)");
         let name = format!("qemu-{architecture}");
-        let folder = self.fetch(&name, "QEMU", &instead, |sources, folder, watch| {
+        let part = self.fetch(&name, "QEMU", &instead, |sources, folder, watch| {
             let suites = format!("{RELEASE} {BACKPORTS}");
             let apt = Apt::open(&folder.join("apt"), &suites, architecture, sources, watch)?;
             let packages = folder.join("packages");
             apt.unpack(&["qemu-system-x86"], Some(BACKPORTS), &packages, watch)?;
             Ok(settle(&packages, folder)?)
         });
-        let folder = folder.map_err(|error| match (error, installed) {
+        let Part { folder, used } = part.map_err(|error| match (error, installed) {
             (Error::Fetch { part, why, instead }, Some(unsuitable)) => Error::Fetch {
                 part,
                 why: format!("{why} (what is installed will not do: {unsuitable})"),
@@ -83,7 +85,8 @@ impl Parts<'_> {
             },
             (error, _) => error,
         })?;
-        of_part(&folder, command(&folder).and_then(|command| check(command, devices, &mut self.watch)))
+        let qemu = command(&folder).and_then(|command| check(command, devices, &mut self.watch));
+        Ok(Qemu { _used: used, ..of_part(&folder, qemu)? })
     }
 
     /// The QEMU that the user names, if it has all these devices.
@@ -97,6 +100,39 @@ impl Parts<'_> {
         let program = std::path::absolute(program).unwrap_or(program.to_owned());
         check(vec![program.into_os_string()], devices, &mut self.watch)
     }
+}
+
+impl Parts<'_> {
+    /// Checks that QEMU has the model of a processor, such as `Nehalem` or `max,-avx`. Its features are left to QEMU.
+    ///
+    /// # Errors
+    /// It has no such model; the error lists those that it has.
+    pub fn check_cpu(&mut self, qemu: &Qemu, cpu: &str) -> Result<()> {
+        let help = ask(&qemu.command, &["-cpu", "help"], &mut self.watch)?;
+        let models = cpu_models(&help.stdout);
+        let model = cpu.split(',').next().unwrap_or(cpu);
+        match models.contains(&model) {
+            true => Ok(()),
+            false => Err(Error::Option(format!(
+                "this QEMU {} has no processor {model:?}; legal values: {}",
+                qemu.version,
+                models.join(", ")
+            ))),
+        }
+    }
+}
+
+/// Models in what `-cpu help` prints: a line each, up to the first empty one.
+fn cpu_models(help: &str) -> Vec<&str> {
+    let lines = help.lines().skip(1).take_while(|line| !line.is_empty());
+    lines.filter_map(|line| line.split_whitespace().next()).collect()
+}
+
+/// Runs QEMU with these arguments to its end.
+fn ask(command: &[OsString], arguments: &[&str], watch: &mut Watch) -> Result<Finished> {
+    let mut asked = tethered(&command[0]);
+    asked.args(&command[1..]).args(arguments);
+    run(asked, watch, |watch| watch.look())
 }
 
 /// Returns the command that starts the QEMU in a folder of [`settle`].
@@ -113,12 +149,7 @@ fn command(folder: &Path) -> Result<Vec<OsString>> {
 /// What QEMU itself says of its version and its devices.
 fn check(command: Vec<OsString>, devices: &[&str], watch: &mut Watch) -> Result<Qemu> {
     let program = Path::new(command.last().filter(|_| command.len() == 1).unwrap_or(&command[0])).to_owned();
-    let mut ask = |arguments: &[&str]| {
-        let mut asked = tethered(&command[0]);
-        asked.args(&command[1..]).args(arguments);
-        run(asked, watch, |watch| watch.look())
-    };
-    let said = ask(&["--version"])?;
+    let said = ask(&command, &["--version"], watch)?;
     let version = version(&said.stdout).filter(|_| said.status.success());
     let version = version.ok_or_else(|| {
         bad_file(
@@ -131,13 +162,13 @@ fn check(command: Vec<OsString>, devices: &[&str], watch: &mut Watch) -> Result<
     }
     for device in devices {
         // `-device help` loads every module that QEMU finds, and fails at a module of another build.
-        let help = ask(&["-no-user-config", "-device", &format!("{device},help")])?;
+        let help = ask(&command, &["-no-user-config", "-device", &format!("{device},help")], watch)?;
         if !help.stdout.contains(&format!("{device} options:")) {
             let why = format!("this QEMU {version} has no device {device}; it says: {}", help.complaint());
             return Err(bad_file(&program, why));
         }
     }
-    Ok(Qemu { command, version })
+    Ok(Qemu { command, version, _used: Use::default() })
 }
 
 /// The version in `QEMU emulator version 11.1.3 (Debian ...)`.
@@ -207,6 +238,14 @@ pub(super) fn interpreter(bytes: &[u8]) -> std::result::Result<Option<String>, S
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn models_of_processors_are_listed_before_the_flags() {
+        let help = "Available CPUs:\n  486                   (alias configured by machine type)\n  Nehalem-v1            Intel Core i7\n  \
+                    base\n\nRecognized CPUID flags:\n  3dnow abm\n";
+        assert_eq!(cpu_models(help), ["486", "Nehalem-v1", "base"]);
+        assert!(cpu_models("").is_empty());
+    }
 
     #[test]
     fn versions_are_numbers() {

@@ -4,6 +4,7 @@
 
 use super::apt::Apt;
 use super::builder::{BUILD, Builder, TOOLS, inside, settle};
+use super::cache::{Part, Use};
 use super::command::{Finished, run};
 use super::{GUEST_ARCHITECTURE, Kernel, Parts, Watch};
 use crate::error::{Context, Error, Result, bad_file, read};
@@ -55,11 +56,13 @@ impl Parts<'_> {
         self.check_namespaces()?;
         let root = self.source()?;
         let tree = self.tree();
-        let _lock = self.sources.cache.lock("lock-debug", &mut self.watch)?;
+        let _lock =
+            self.sources.cache.lock("lock-debug", &format!("builds Linux {NAME}"), &mut self.watch)?;
         // Another run may have built it meanwhile.
         if !is_built(&tree) {
             fs::create_dir_all(&tree).context(|| tree.display().to_string())?;
-            build(&root, &tree, &mut self.watch)?;
+            let _used = Use::of(&tree);
+            build(&root.folder, &tree, &mut self.watch)?;
         }
         self.watched_kernel()
     }
@@ -69,7 +72,7 @@ impl Parts<'_> {
     }
 
     /// The root with the source and what builds it.
-    fn source(&mut self) -> Result<PathBuf> {
+    fn source(&mut self) -> Result<Part> {
         let what = format!("the source and compiler of Linux {NAME}");
         let instead = "a kernel of your own (--kernel FILE)";
         self.fetch(&format!("source-{NAME}"), &what, instead, |sources, folder, watch| {
@@ -88,21 +91,23 @@ impl Parts<'_> {
     /// The kernel as it was built.
     pub(super) fn watched_kernel(&self) -> Result<Kernel> {
         let tree = self.tree();
-        if !is_built(&tree) {
+        let part = self.sources.cache.get(&format!("kernel-{NAME}")).filter(|_| is_built(&tree));
+        let Some(part) = part else {
             return Err(Error::Option(format!(
                 "Linux {NAME} is not built yet (or for another configuration): `riser guest kernel {NAME}` does it, once"
             )));
-        }
+        };
         let modules = Modules::below(&tree.join("modules"))?;
-        Ok(Kernel { image: Image::File(tree.join("vmlinux")), modules, release: Some(release(&tree)?) })
+        let (release, used) = (Some(release(&tree)?), part.used);
+        Ok(Kernel { image: Image::File(tree.join("vmlinux")), modules, release, used })
     }
 
     /// What builds modules for it.
     pub(super) fn watched_builder(&mut self) -> Result<Builder> {
-        self.watched_kernel()?;
+        let kernel = self.watched_kernel()?;
         self.check_namespaces()?;
-        let (root, tree) = (self.source()?, self.tree());
-        Ok(Builder { root, release: release(&tree)?, build: Some(tree) })
+        let (Part { folder: root, used }, tree) = (self.source()?, self.tree());
+        Ok(Builder { root, release: release(&tree)?, build: Some(tree), _used: [kernel.used, used] })
     }
 }
 

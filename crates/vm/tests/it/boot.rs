@@ -13,7 +13,7 @@ use std::thread;
 use std::time::Duration;
 use vm::kernel::Image;
 use vm::machine::{Gdb, Icount, Input, Report};
-use vm::{End, Kernel, Load, Machine, Options, Programs, Which};
+use vm::{End, Kernel, Load, Machine, Options, Parts, Programs, Progress, Which};
 
 fn shell(script: &str) -> Vec<String> {
     ["sh", "-c", script].map(str::to_owned).to_vec()
@@ -99,21 +99,49 @@ fn modules_folders_and_input_reach_the_guest() {
     let mut options = options("6.12");
     options.smp = 2;
     let own = options.kernel.modules.file("nlmon").unwrap().to_owned();
-    options.modules =
-        vec![named("dummy", "numdummies=3"), Load { module: Which::File(own), parameters: String::new() }];
+    // vfio, which vfio-pci needs, asks for vfio_iommu_type1 when it is used.
+    options.modules = vec![
+        named("dummy", "numdummies=3"),
+        Load { module: Which::File(own), parameters: String::new() },
+        named("vfio-pci", "disable_idle_d3=1"),
+    ];
+    options.cpu = Some("Nehalem".to_owned());
     options.share = Some(folder_name.clone());
     options.input = Input::From(Arc::new(file.into()));
     options.command = shell(
         "cat /share/in >&2; cat >/share/out; ls -d /sys/class/net/dummy2 /sys/module/nlmon >&2; nproc >&2; \
          modprobe -r dummy && modprobe dummy numdummies=1 && ls /sys/class/net >&2; cat /share/out; \
-         lspci -vv 2>&1 >/dev/null | cat >&2; modprobe --version | head -n 1 | cut -c 1-12 >&2",
+         lspci -vv 2>&1 >/dev/null | cat >&2; modprobe --version | head -n 1 | cut -c 1-12 >&2; \
+         cat /sys/module/vfio_pci/parameters/disable_idle_d3 >&2; ls -d /sys/module/vfio_iommu_type1 >&2; \
+         grep -c sse4_2 /proc/cpuinfo >&2; stat -c '%a %n' / /run /root /tmp /etc/shadow >&2; readlink -f /var/run >&2; readlink -f /var/lock >&2",
     );
     let (report, heard) = run(options);
     assert_eq!(report.end, End::Exited(0), "{}{}", heard.log(), heard.stderr());
-    let expected = "from outside/sys/class/net/dummy2\n/sys/module/nlmon\n2\ndummy0\nlo\nkmod version\n";
+    let expected = "from outside/sys/class/net/dummy2\n/sys/module/nlmon\n2\ndummy0\nlo\nkmod version\n\
+                    Y\n/sys/module/vfio_iommu_type1\n2\n755 /\n755 /run\n700 /root\n1777 /tmp\n600 /etc/shadow\n/run\n/run/lock\n";
     assert_eq!(heard.stderr(), expected);
     assert!(heard.stdout_bytes() == bytes, "{} bytes of {}", heard.stdout_bytes().len(), bytes.len());
     assert!(fs::read(folder_name.join("out")).unwrap() == bytes);
+}
+
+/// Programs that look for users, for PAM's files and for libraries of packages that are otherwise left out.
+#[test]
+#[ignore = "of .ci/long guest"]
+fn su_sudo_sshd_and_udev_run() {
+    let mut options = options("6.1");
+    let mut tell = |_: Progress<'_>| true;
+    let packages = ["openssh-client", "openssh-server", "sudo", "udev", "util-linux"];
+    options.programs = Parts::new(common::sources(), &mut tell).programs(&packages).unwrap();
+    options.command = shell(
+        "/usr/bin/su -s /bin/sh user -c 'id -un; ! touch /etc/x 2>/dev/null'; sudo -u nobody id -un
+         cp /usr/share/openssh/sshd_config /etc/ssh/ && ssh-keygen -q -A >/dev/null && /usr/sbin/sshd
+         mkdir -p /root/.ssh && ssh-keygen -q -t ed25519 -N '' -f /root/.ssh/id && cp /root/.ssh/id.pub /root/.ssh/authorized_keys
+         ssh -o StrictHostKeyChecking=no -o LogLevel=ERROR -i /root/.ssh/id root@localhost 'echo over ssh'
+         /usr/lib/systemd/systemd-udevd --daemon >/dev/null 2>&1; udevadm trigger; udevadm settle && echo settled",
+    );
+    let (report, heard) = run(options);
+    assert_eq!(report.end, End::Exited(0), "{}{}", heard.log(), heard.stderr());
+    assert_eq!(heard.stdout(), "user\nnobody\nover ssh\nsettled\n", "{}", heard.stderr());
 }
 
 /// No package but busybox, and the kernel as distributions ship it.

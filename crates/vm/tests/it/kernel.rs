@@ -150,14 +150,14 @@ fn folder(modules: &[(&str, &str, &str)]) -> tempfile::TempDir {
 }
 
 #[test]
-fn a_module_comes_behind_what_it_needs() {
+fn modules_come_after_what_they_need_and_before_what_they_ask_for() {
     let folder = folder(&[
         ("top", "left,right-hand", ""),
         ("left", "base", ""),
         ("right-hand", "base,built-in", "pre: wish nowhere post: later"),
         ("base", "", ""),
         ("wish", "base", ""),
-        ("later", "", ""),
+        ("later", "right-hand", ""),
         ("lost", "nowhere", ""),
         ("ring", "ring2", ""),
         ("ring2", "ring", ""),
@@ -166,8 +166,9 @@ fn a_module_comes_behind_what_it_needs() {
     let order = |names: &[&str]| -> Vec<String> {
         modules.closure(names).unwrap().into_iter().map(|module| module.name).collect()
     };
-    assert_eq!(order(&["top"]), ["base", "left", "wish", "right_hand", "top"]);
-    assert_eq!(order(&["right_hand", "left"]), ["base", "wish", "right_hand", "left"]);
+    assert_eq!(order(&["top"]), ["base", "left", "wish", "right_hand", "later", "top"]);
+    assert_eq!(order(&["right_hand", "left"]), ["base", "wish", "right_hand", "later", "left"]);
+    assert_eq!(order(&["later"]), ["base", "wish", "right_hand", "later"]);
     assert_eq!(order(&["built-in"]), Vec::<String>::new());
     assert_eq!(order(&["ring"]), ["ring2", "ring"]);
     let why = modules.closure(&["lost"]).unwrap_err().to_string();

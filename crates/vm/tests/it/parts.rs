@@ -130,7 +130,15 @@ fn programs_of_the_users_are_looked_at() {
     let why = parts.qemu_at(&old, &[]).unwrap_err().to_string();
     assert!(why.ends_with("qemu: QEMU 7.2; 10.1 or later is needed"), "{why}");
     fs::write(&old, "#!/bin/sh\necho QEMU emulator version 10.1.0\n").unwrap();
-    assert!(parts.qemu_at(&old, &[]).is_ok());
+    let qemu = parts.qemu_at(&old, &[]).unwrap();
+    fs::write(
+        &old,
+        "#!/bin/sh\nprintf 'Available CPUs:\\n  Nehalem  old\\n  max\\n\\nRecognized\\n  avx\\n'\n",
+    )
+    .unwrap();
+    parts.check_cpu(&qemu, "max,-avx").unwrap();
+    let why = parts.check_cpu(&qemu, "avx").unwrap_err().to_string();
+    assert_eq!(why, "this QEMU 10.1 has no processor \"avx\"; legal values: Nehalem, max");
     fs::write(
         &old,
         "#!/bin/sh\necho QEMU emulator version 10.1.0; [ \"$1\" = --version ] || echo what it says >&2\n",
@@ -186,7 +194,7 @@ fn damaged_parts_are_named_with_what_to_do() {
     settle_kernel(cache.path(), &elf(64));
     parts.kernel("6.1").unwrap();
 
-    let folder = cache.path().join("programs-bash_busybox-static_kmod");
+    let folder = cache.path().join("packages-bash_busybox-static_kmod");
     let busybox = folder.join("packages/busybox-static/bin/busybox");
     fs::create_dir_all(busybox.parent().unwrap()).unwrap();
     fs::write(&busybox, "").unwrap();

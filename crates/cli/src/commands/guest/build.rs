@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser guest build`: modules of the user's for one of the kernels that `riser guest run` boots, from `riser-vm`.
 
-use super::machine::{SourceArgs, failed};
+use super::sources::{SourceArgs, failed};
 use crate::failure::Failure;
 use crate::{interrupt, output};
 use serde::Serialize;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser guest kernel`: has a kernel for `riser guest run` there before it is needed, from `riser-vm`.
 
-use super::machine::SourceArgs;
+use super::sources::SourceArgs;
 use crate::failure::Failure;
 use crate::{interrupt, output};
 use serde::Serialize;

@@ -3,9 +3,9 @@
 
 use super::placement;
 use super::prefix::Prefixed;
+use super::sources::{SourceArgs, failed};
 use crate::failure::Failure;
-use crate::{outputs, progress};
-use indicatif::ProgressBar;
+use crate::outputs;
 use lab::machine::Pace;
 use std::ffi::OsString;
 use std::fs::File;
@@ -14,10 +14,10 @@ use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use vm::machine::{Accelerator, Gdb, Icount, Input, Outputs};
-use vm::{Cache, Error, Kernel, Load, Machine, Options, Parts, Programs, Progress, Sources, Which};
+use vm::{Error, Kernel, Load, Machine, Options, Parts, Programs, Which};
 
 /// What QEMU must have.
 const DEVICE: &str = "vfio-user-pci";
@@ -59,6 +59,11 @@ pub(super) struct MachineArgs {
     /// Let the machine's own processor run the guest, in place of QEMU's emulation
     #[arg(long, conflicts_with = "icount", help_heading = "Machine")]
     kvm: bool,
+
+    /// The guest's processor: one of QEMU's models, with features after commas, as `max` or `qemu64,+sse4.2` [default: qemu64,+rdrand; host
+    /// with --kvm]
+    #[arg(long, value_name = "MODEL", help_heading = "Machine")]
+    cpu: Option<String>,
 
     /// Count instructions in place of time, each 2^N nanoseconds, and let the fabric's time stand still between accesses: a run that nothing
     /// from outside disturbs repeats itself
@@ -113,54 +118,6 @@ pub(super) struct MachineArgs {
     sources: SourceArgs,
 }
 
-/// Where parts come from.
-#[derive(clap::Args)]
-pub(super) struct SourceArgs {
-    /// Where parts are kept [default: riser in $XDG_CACHE_HOME, or in ~/.cache]
-    #[arg(long, value_name = "DIR", help_heading = "Parts")]
-    cache: Option<PathBuf>,
-
-    /// A mirror of Debian's archive [default: that of the machine's own package sources]
-    #[arg(long, value_name = "URL", help_heading = "Parts")]
-    mirror: Option<String>,
-
-    /// The keys of Debian's archive [default: those of the package debian-archive-keyring]
-    #[arg(long, value_name = "FILE", help_heading = "Parts")]
-    keyring: Option<PathBuf>,
-}
-
-pub(super) fn failed(error: Error) -> Failure {
-    match error {
-        Error::Option(why) => Failure::Usage(why),
-        Error::Stopped => Failure::Interrupted("interrupted while parts were fetched".to_owned()),
-        error => Failure::Run(error.to_string()),
-    }
-}
-
-impl SourceArgs {
-    /// Fetches what is missing, shows how far it is, and ends where `stop` is set.
-    pub(super) fn fetch<T>(
-        &self,
-        stop: &AtomicBool,
-        what: impl FnOnce(&mut Parts<'_>) -> vm::Result<T>,
-    ) -> Result<T, Failure> {
-        let cache = self.cache.clone().map_or_else(Cache::of_user, |folder| Ok(Cache::new(folder)));
-        let sources = Sources {
-            cache: cache.map_err(failed)?,
-            mirror: self.mirror.clone(),
-            keyring: self.keyring.clone(),
-        };
-        let bar = progress::spinner("{spinner} {msg}");
-        let mut tell = |progress: Progress<'_>| {
-            show(&bar, progress);
-            !stop.load(Ordering::Relaxed)
-        };
-        let fetched = what(&mut Parts::new(sources, &mut tell)).map_err(failed);
-        bar.finish_and_clear();
-        fetched
-    }
-}
-
 impl MachineArgs {
     /// The name of the module that is loaded last.
     pub(super) fn last_module(&self) -> Option<String> {
@@ -177,6 +134,7 @@ impl MachineArgs {
         options.smp = self.smp;
         options.memory_mib = self.memory;
         options.accelerator = if self.kvm { Accelerator::Kvm } else { Accelerator::Tcg };
+        options.cpu = self.cpu.clone();
         options.icount = self.icount.map(|shift| Icount { shift, sleep: false });
         options.gdb = self.gdb.map(Gdb);
         options.share = self.share.clone();
@@ -227,6 +185,9 @@ impl MachineArgs {
             Some(program) => parts.qemu_at(program, &[DEVICE])?,
             None => parts.qemu(&[DEVICE])?,
         };
+        if let Some(cpu) = &self.cpu {
+            parts.check_cpu(&qemu, cpu)?;
+        }
         let kernel = match Path::new(&self.kernel) {
             file if file.is_file() => Kernel::open(file, self.modules.as_deref())?,
             _ if self.modules.is_some() => {
@@ -301,17 +262,6 @@ fn log_of(log: &Path, name: Option<&str>) -> PathBuf {
         path.push(format!(".{name}"));
     }
     path.into()
-}
-
-fn show(bar: &ProgressBar, progress: Progress<'_>) {
-    match progress {
-        Progress::Step(step) => bar.set_message(step.to_owned()),
-        Progress::Bytes { done, total } => {
-            progress::measure(bar, "{spinner} {msg} {bytes}/{total_bytes}", total);
-            bar.set_position(done);
-        }
-        _ => bar.tick(),
-    }
 }
 
 /// Parses the value of `--module`. A path may have blanks: it ends at the first `.ko` before a blank, or at the end, that makes it the

@@ -2,6 +2,7 @@
 //! `riser guest`: a real kernel on a lab's fabric. Nothing but naming is done here.
 
 mod build;
+mod cache;
 mod findings;
 mod hexdump;
 mod kernel;
@@ -14,6 +15,7 @@ mod run;
 mod seat;
 mod serve;
 mod sockets;
+mod sources;
 mod torture;
 mod uplink;
 
@@ -29,6 +31,7 @@ Examples:
   riser guest replay boot.rec --capture boot.pcapng
   riser guest build drivers/linux
   riser guest kernel 6.12-debug
+  riser guest cache list
   riser guest torture labs/guest/nvme.toml --module nvme --seed 7 --workload /share/test
 
 docs/guest.md says how a kernel stands on a lab's fabric, and what it needs.";
@@ -48,6 +51,7 @@ enum Command {
     Replay(replay::Args),
     Build(build::Args),
     Kernel(kernel::Args),
+    Cache(cache::Args),
     Torture(Box<torture::Args>),
 }
 
@@ -58,6 +62,7 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
         Command::Replay(args) => replay::run(args, models),
         Command::Build(args) => build::run(&args),
         Command::Kernel(args) => kernel::run(&args),
+        Command::Cache(args) => cache::run(&args),
         Command::Torture(args) => torture::run(*args, models),
     }
 }

@@ -19,11 +19,14 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// The outcome of a process that no signal ended. Bytes that are not UTF-8 are replaced.
+    /// The outcome of a process that no signal ended. Bytes that are not UTF-8 are replaced. The first guest on a machine fetches its parts:
+    /// those lines on standard error are left out.
     pub(crate) fn of(output: &Output) -> Outcome {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let code = output.status.code().expect("it ends by itself");
-        Outcome { code, stdout: text(&output.stdout), stderr: text(&output.stderr) }
+        let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+        let lines = stderr.split_inclusive('\n').filter(|line| !line.starts_with("riser: guest parts: "));
+        Outcome { code, stdout, stderr: lines.collect() }
     }
 }
 

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `riser guest cache`: lists and removes parts of guests, from `riser-vm`.
+
+use super::sources::{CacheArgs, failed};
+use crate::failure::Failure;
+use crate::{interrupt, output};
+use clap::Subcommand;
+use indicatif::HumanBytes;
+use serde::Serialize;
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use vm::Entry;
+
+const EXAMPLE: &str = "\
+Examples:
+  riser guest cache list
+  riser guest cache clean --dry-run
+  riser guest cache clean --unused-days 7
+  riser guest cache clean --all
+
+A part is what one guest needs of one kind: QEMU, a kernel, a builder of modules, or one set of packages. A part that a process uses \
+is never removed. A removed part is fetched again when a guest needs it.
+A part counts as used when a guest with it starts. Users who may not write the cache leave no such time.
+--json prints one object: folder, bytes, parts: [{name, bytes, last_used (seconds since 1970), unused_days, in_use}]. For `clean`, bytes are \
+those that it removed (or would remove), and each part has `removed`.";
+
+/// Seconds of a day.
+const DAY: u64 = 86400;
+
+/// List or remove the parts of guests that riser keeps
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLE)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// List each part with its size and its last use
+    List {
+        #[command(flatten)]
+        cache: CacheArgs,
+
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Remove parts that were not used for some days
+    Clean {
+        /// Remove what was not used for this many days
+        #[arg(long, value_name = "DAYS", default_value_t = 30, value_parser = clap::value_parser!(u32))]
+        unused_days: u32,
+
+        /// Remove all parts
+        #[arg(long, conflicts_with = "unused_days")]
+        all: bool,
+
+        /// Print what would be removed, and remove nothing
+        #[arg(long)]
+        dry_run: bool,
+
+        #[command(flatten)]
+        cache: CacheArgs,
+
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    folder: &'a Path,
+    bytes: u64,
+    parts: Vec<Row>,
+}
+
+#[derive(Serialize)]
+struct Row {
+    name: String,
+    bytes: u64,
+    last_used: u64,
+    unused_days: u64,
+    in_use: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    removed: Option<bool>,
+}
+
+impl Row {
+    fn new(entry: Entry, removed: Option<bool>) -> Row {
+        Row {
+            name: entry.name,
+            bytes: entry.bytes,
+            last_used: entry.last_used.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
+            unused_days: SystemTime::now().duration_since(entry.last_used).unwrap_or_default().as_secs()
+                / DAY,
+            in_use: entry.in_use,
+            removed,
+        }
+    }
+
+    fn last_use(&self) -> String {
+        match (self.in_use, self.unused_days) {
+            (true, _) => "in use".to_owned(),
+            (false, 0) => "today".to_owned(),
+            (false, 1) => "1 day ago".to_owned(),
+            (false, days) => format!("{days} days ago"),
+        }
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    match &args.command {
+        Command::List { cache, json } => list(cache, *json),
+        Command::Clean { unused_days, all, dry_run, cache, json } => {
+            let days = if *all { 0 } else { u64::from(*unused_days) };
+            clean(cache, Duration::from_secs(days * DAY), *dry_run, *json)
+        }
+    }
+}
+
+fn list(cache: &CacheArgs, json: bool) -> Result<(), Failure> {
+    let cache = cache.open()?;
+    let entries = cache.entries().map_err(failed)?;
+    let bytes = entries.iter().map(|entry| entry.bytes).sum();
+    let parts = entries.into_iter().map(|entry| Row::new(entry, None)).collect();
+    let report = Report { folder: cache.folder(), bytes, parts };
+    if json {
+        return output::json(&report);
+    }
+    let row = |row: &Row| {
+        vec![row.bytes.to_string(), HumanBytes(row.bytes).to_string(), row.last_use(), row.name.clone()]
+    };
+    output::table(&["bytes", "size", "last use", "part"], report.parts.iter().map(row))?;
+    output::text(&format!("{bytes} bytes ({}) in {}", HumanBytes(bytes), report.folder.display()))
+}
+
+fn clean(args: &CacheArgs, unused: Duration, dry_run: bool, json: bool) -> Result<(), Failure> {
+    let (cache, stop) = (args.open()?, interrupt::flag()?);
+    let entries = args.work(&stop, |parts| parts.clean(unused, dry_run))?;
+    let bytes = entries.iter().filter(|entry| !entry.in_use).map(|entry| entry.bytes).sum();
+    let row = |entry: Entry| {
+        let removed = Some(!entry.in_use && !dry_run);
+        Row::new(entry, removed)
+    };
+    let report = Report { folder: cache.folder(), bytes, parts: entries.into_iter().map(row).collect() };
+    if json {
+        return output::json(&report);
+    }
+    let removes = if dry_run { "would remove" } else { "removed" };
+    for part in &report.parts {
+        let does = if part.in_use { "kept, in use:" } else { removes };
+        output::text(&format!("{does} {}: {} bytes ({})", part.name, part.bytes, HumanBytes(part.bytes)))?;
+    }
+    output::text(&format!("{removes} {bytes} bytes ({}) in {}", HumanBytes(bytes), report.folder.display()))
+}

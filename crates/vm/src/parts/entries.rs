@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What is in a cache, and the removal of parts that are used no longer.
+
+use super::Parts;
+use super::apt::size;
+use super::cache::{Cache, LOCK, UNFINISHED};
+use crate::error::{Context, Result};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+/// Beginnings of the names of parts. Nothing else in the folder is listed or removed. Older versions made `programs-`.
+const PARTS: [&str; 8] =
+    ["builder-", "kernel-", "linux-source-", "packages-", "programs-", "qemu-", "source-", UNFINISHED];
+
+/// One part in a cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its folder's name.
+    pub name: String,
+    /// Bytes of its files.
+    pub bytes: u64,
+    /// When it was last used, by a user who may write the cache.
+    pub last_used: SystemTime,
+    /// A process uses it.
+    pub in_use: bool,
+}
+
+impl Cache {
+    /// Returns the parts in the order of their names.
+    ///
+    /// # Errors
+    /// The folder cannot be read. A folder that does not exist has no parts.
+    pub fn entries(&self) -> Result<Vec<Entry>> {
+        let folder = self.folder();
+        let what = || folder.display().to_string();
+        let found = match fs::read_dir(folder) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            found => found.context(what)?,
+        };
+        let mut entries = Vec::new();
+        for found in found {
+            let found = found.context(what)?;
+            let name = found.file_name().to_string_lossy().into_owned();
+            let metadata = found.metadata().context(what)?;
+            if metadata.is_dir() && PARTS.iter().any(|start| name.starts_with(start)) {
+                let (bytes, in_use) = (size(&found.path()), lock(&found.path()).is_none());
+                entries.push(Entry { name, bytes, last_used: metadata.modified().context(what)?, in_use });
+            }
+        }
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(entries)
+    }
+
+    /// Removes a part, unless it is used: then returns false.
+    fn remove(&self, name: &str) -> Result<bool> {
+        let folder = self.folder().join(name);
+        let Some(lock) = lock(&folder) else { return Ok(false) };
+        // Nobody finds half a part, also if this process is killed now.
+        let aside = match name.starts_with(UNFINISHED) {
+            true => folder,
+            false => {
+                let aside: PathBuf = self.folder().join(format!("{UNFINISHED}{name}"));
+                fs::rename(&folder, &aside).context(|| folder.display().to_string())?;
+                aside
+            }
+        };
+        drop(lock);
+        fs::remove_dir_all(&aside).context(|| aside.display().to_string())?;
+        Ok(true)
+    }
+}
+
+/// Locks the folder of a part alone, if nobody uses it.
+fn lock(folder: &Path) -> Option<File> {
+    let file = File::open(folder).ok()?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Err(Errno::WOULDBLOCK) => None,
+        // A file system without locks has no users that could be found.
+        _ => Some(file),
+    }
+}
+
+impl Parts<'_> {
+    /// Removes the parts that were last used at least `unused` ago, unless a process uses them. With `dry_run`, removes nothing.
+    ///
+    /// Returns those parts. Where `in_use` is true, it was not removed.
+    ///
+    /// # Errors
+    /// The folder cannot be read or written.
+    pub fn clean(&mut self, unused: Duration, dry_run: bool) -> Result<Vec<Entry>> {
+        let cache = self.sources.cache.clone();
+        let is_old = |entry: &Entry| entry.last_used.elapsed().unwrap_or_default() >= unused;
+        let old = || Ok(cache.entries()?.into_iter().filter(is_old).collect::<Vec<Entry>>());
+        if dry_run || old()?.is_empty() {
+            return old();
+        }
+        let _lock = cache.lock(LOCK, "cleans the cache", &mut self.watch)?;
+        let mut found = old()?;
+        for entry in &mut found {
+            entry.in_use = !cache.remove(&entry.name)?;
+        }
+        Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Progress, Sources};
+    use super::*;
+
+    const DAY: Duration = Duration::from_secs(86400);
+
+    /// A cache with parts of some ages in days, each of five bytes, and with what is no part.
+    fn cache(folder: &Path, parts: &[(&str, u32)]) -> Cache {
+        for (name, age) in parts {
+            let part = folder.join(name);
+            fs::create_dir_all(part.join("in")).unwrap();
+            fs::write(part.join("in/file"), "bytes").unwrap();
+            File::open(&part).unwrap().set_modified(SystemTime::now() - *age * DAY).unwrap();
+        }
+        fs::create_dir(folder.join("verilator")).unwrap();
+        fs::write(folder.join("kernel-list"), "").unwrap();
+        Cache::new(folder)
+    }
+
+    fn clean(cache: &Cache, unused: Duration, dry_run: bool) -> Vec<(String, bool)> {
+        let sources = Sources { cache: cache.clone(), mirror: None, keyring: None };
+        let mut tell = |_: Progress<'_>| true;
+        let found = Parts::new(sources, &mut tell).clean(unused, dry_run).unwrap();
+        found.into_iter().map(|entry| (entry.name, entry.in_use)).collect()
+    }
+
+    fn names(cache: &Cache) -> Vec<String> {
+        cache.entries().unwrap().into_iter().map(|entry| entry.name).collect()
+    }
+
+    #[test]
+    fn parts_that_are_old_and_not_used_are_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let parts = [("kernel-6.1", 40), ("packages-a", 40), ("programs-b", 20), ("unfinished-c", 40)];
+        let cache = cache(folder.path(), &parts);
+        assert!(cache.entries().unwrap().iter().all(|entry| (entry.bytes, entry.in_use) == (5, false)));
+
+        // A use makes it young, and keeps it.
+        let kernel = cache.get("kernel-6.1").unwrap();
+        assert!(cache.entries().unwrap()[0].in_use);
+        let old = [("packages-a".to_owned(), false), ("unfinished-c".to_owned(), false)];
+        assert_eq!(clean(&cache, 30 * DAY, true), old);
+        assert_eq!(names(&cache).len(), 4);
+        assert_eq!(clean(&cache, 30 * DAY, false), old);
+        assert_eq!(names(&cache), ["kernel-6.1", "programs-b"]);
+
+        let all = [("kernel-6.1".to_owned(), true), ("programs-b".to_owned(), false)];
+        assert_eq!(clean(&cache, Duration::ZERO, false), all);
+        assert!(kernel.folder.join("in/file").is_file());
+        drop(kernel);
+        assert_eq!(clean(&cache, Duration::ZERO, false), [("kernel-6.1".to_owned(), false)]);
+        assert!(folder.path().join("verilator").is_dir() && folder.path().join("kernel-list").is_file());
+    }
+
+    #[test]
+    fn part_that_is_being_made_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = cache(folder.path(), &[]);
+        let sources = Sources { cache: cache.clone(), mirror: None, keyring: None };
+        let mut tell = |_: Progress<'_>| true;
+        let mut parts = Parts::new(sources, &mut tell);
+        let fill = |_: &Path, _: &mut super::super::Watch| {
+            assert!(cache.entries().unwrap()[0].in_use);
+            assert!(!cache.remove("unfinished-qemu-amd64").unwrap());
+            Ok(())
+        };
+        let part = cache.part("qemu-amd64", &mut parts.watch, fill).unwrap();
+        assert!(cache.entries().unwrap()[0].in_use);
+        drop(part);
+        assert!(!cache.entries().unwrap()[0].in_use);
+    }
+
+    #[test]
+    fn cache_that_does_not_exist_is_empty() {
+        let cache = Cache::new("/nowhere/at/all");
+        assert_eq!((cache.entries().unwrap(), clean(&cache, Duration::ZERO, false)), (vec![], vec![]));
+    }
+}
