@@ -15,6 +15,7 @@ mod environments;
 #[cfg(target_os = "linux")]
 mod environments_rtl;
 mod fit;
+mod foreign;
 mod guest;
 #[cfg(target_os = "linux")]
 mod guest_clock;
