@@ -165,7 +165,7 @@ fn check(said: &str, known: &[(&str, &str)]) {
 fn suite_of_nvme_cli() {
     let Some(folder) = checkout("nvme-cli") else { return };
     let script = format!(
-        "cp -r /share/nvme-cli/tests /run/tests; cd /run; cat >suite.py <<'END'\n{}\nEND\npython3 suite.py 2>&1",
+        "cp -r /share/nvme-cli/tests /run/tests; cd /run; cat >suite.py <<'END'\n{}\nEND\npython3 suite.py 2>errors; cat errors",
         include_str!("nvme_cli.py")
     );
     let packages = ["nvme-cli", "python3"];

@@ -11,8 +11,6 @@ import nvme_test
 def default_namespace(self):
     """Takes the namespace that is there: the controller has no Namespace Management."""
     self.dps = self.flbas = 0
-    self.nsze = self.ncap = int(self.get_ncap() / sum(self.get_lba_format_size()))
-    self.ctrl_id = self.get_ctrl_id()
 
 
 nvme_test.TestNVMe.create_and_attach_default_ns = default_namespace
@@ -40,4 +38,4 @@ class Result(unittest.TextTestResult):
 
 
 tests = unittest.defaultTestLoader.discover("tests", pattern="nvme_*_test.py")
-unittest.TextTestRunner(resultclass=Result, buffer=True).run(tests)
+unittest.TextTestRunner(resultclass=Result).run(tests)
