@@ -111,21 +111,27 @@ impl Parts<'_> {
         let help = ask(&qemu.command, &["-cpu", "help"], &mut self.watch)?;
         let models = cpu_models(&help.stdout);
         let model = cpu.split(',').next().unwrap_or(cpu);
-        match models.contains(&model) {
-            true => Ok(()),
-            false => Err(Error::Option(format!(
-                "this QEMU {} has no processor {model:?}; legal values: {}",
-                qemu.version,
-                models.join(", ")
-            ))),
+        if models.iter().any(|(name, _)| *name == model) {
+            return Ok(());
         }
+        let known: Vec<&str> = models.iter().filter(|(_, listed)| *listed).map(|(name, _)| *name).collect();
+        Err(Error::Option(format!(
+            "this QEMU {} has no processor {model:?}; legal values: {}, and their versions (NAME-v1)",
+            qemu.version,
+            known.join(", ")
+        )))
     }
 }
 
-/// Models in what `-cpu help` prints: a line each, up to the first empty one.
-fn cpu_models(help: &str) -> Vec<&str> {
+/// Models in what `-cpu help` prints, a line each up to the first empty one, and whether an error lists them: versions and their aliases
+/// are too many.
+fn cpu_models(help: &str) -> Vec<(&str, bool)> {
+    let is_version = |name: &str| {
+        name.rsplit_once("-v").is_some_and(|(_, number)| number.bytes().all(|byte| byte.is_ascii_digit()))
+    };
     let lines = help.lines().skip(1).take_while(|line| !line.is_empty());
-    lines.filter_map(|line| line.split_whitespace().next()).collect()
+    let named = lines.filter_map(|line| Some((line.split_whitespace().next()?, line)));
+    named.map(|(name, line)| (name, !is_version(name) && !line.contains("(alias of "))).collect()
 }
 
 /// Runs QEMU with these arguments to its end.
@@ -242,8 +248,9 @@ mod tests {
     #[test]
     fn models_of_processors_are_listed_before_the_flags() {
         let help = "Available CPUs:\n  486                   (alias configured by machine type)\n  Nehalem-v1            Intel Core i7\n  \
-                    base\n\nRecognized CPUID flags:\n  3dnow abm\n";
-        assert_eq!(cpu_models(help), ["486", "Nehalem-v1", "base"]);
+                    Nehalem-IBRS          (alias of Nehalem-v2)\n  base\n\nRecognized CPUID flags:\n  3dnow abm\n";
+        let expected = [("486", true), ("Nehalem-v1", false), ("Nehalem-IBRS", false), ("base", true)];
+        assert_eq!(cpu_models(help), expected);
         assert!(cpu_models("").is_empty());
     }
 

@@ -138,7 +138,10 @@ fn programs_of_the_users_are_looked_at() {
     .unwrap();
     parts.check_cpu(&qemu, "max,-avx").unwrap();
     let why = parts.check_cpu(&qemu, "avx").unwrap_err().to_string();
-    assert_eq!(why, "this QEMU 10.1 has no processor \"avx\"; legal values: Nehalem, max");
+    assert_eq!(
+        why,
+        "this QEMU 10.1 has no processor \"avx\"; legal values: Nehalem, max, and their versions (NAME-v1)"
+    );
     fs::write(
         &old,
         "#!/bin/sh\necho QEMU emulator version 10.1.0; [ \"$1\" = --version ] || echo what it says >&2\n",

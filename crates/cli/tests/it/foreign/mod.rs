@@ -8,9 +8,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Four NICs, of which the test joins two pairs.
-const NICS: [&str; 4] = ["a0", "a1", "b0", "b1"];
-
 /// Binds what has this vendor and device, or class, to vfio-pci, and makes room for `$pages` huge pages.
 const VFIO: &str = "bind() { for d in $(lspci -Dn -d $1 | cut -d' ' -f1); do\n\
     echo vfio-pci >/sys/bus/pci/devices/$d/driver_override; echo $d >/sys/bus/pci/drivers_probe; done; }\n\
@@ -28,32 +25,24 @@ fn guest(lab: &Path, modules: &[&str], packages: &[&str], arguments: &[&str], sc
     outcome
 }
 
-/// A folder with `lab.toml`: a slot for each name.
-fn lab(name: &str, slots: &[(&str, &str)]) -> PathBuf {
+/// A lab with an NVMe controller, whose namespace has this size.
+fn nvme(name: &str, mib: u64) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     fs::create_dir_all(&folder).unwrap();
-    let slots: String =
-        slots.iter().map(|(name, rest)| format!("[[slot]]\nname = \"{name}\"\n{rest}\n")).collect();
+    let link = "[link]\ngen = 3\nlanes = 4\nmps_bytes = 256\n";
+    let namespaces = format!("nvme.namespaces = [{{ size_bytes = {} }}]", mib << 20);
     let file = folder.join("lab.toml");
-    fs::write(&file, format!("version = 1\n[link]\ngen = 3\nlanes = 4\nmps_bytes = 256\n{slots}")).unwrap();
+    fs::write(
+        &file,
+        format!("version = 1\n{link}[[slot]]\nname = \"ssd\"\ndevice = \"nvme\"\n{namespaces}\n"),
+    )
+    .unwrap();
     file
 }
 
-/// One NVMe controller with a namespace of this size.
-fn nvme(name: &str, mib: u64) -> PathBuf {
-    let slot = format!("device = \"nvme\"\n[slot.nvme]\nnamespaces = [{{ size_bytes = {} }}]", mib << 20);
-    lab(name, &[("ssd", &slot)])
-}
-
-fn nics(name: &str) -> PathBuf {
-    let slot = |n| {
-        format!(
-            "device = \"intel-82574\"\n[slot.intel-82574]\ncable = \"outside\"\nmac = \"02:00:00:00:00:0{n}\""
-        )
-    };
-    let slots: Vec<String> = (0..NICS.len()).map(slot).collect();
-    let slots: Vec<(&str, &str)> = NICS.into_iter().zip(slots.iter().map(String::as_str)).collect();
-    lab(name, &slots)
+/// A lab with four NICs.
+fn nics() -> PathBuf {
+    testkit::root().join("labs/guest/four-nics.toml")
 }
 
 #[test]
@@ -98,7 +87,7 @@ fn iperf3_over_bonding() {
     let arguments = ["--smp", "2", "--cable", "a0=b0", "--cable", "a1=b1"];
     let packages = ["iperf3", "iproute2", "iputils-ping"];
     let modules = ["e1000e", "bonding max_bonds=0", "bridge"];
-    let said = guest(&nics("foreign-bonding"), &modules, &packages, &arguments, script).stdout;
+    let said = guest(&nics(), &modules, &packages, &arguments, script).stdout;
     let lines: Vec<&str> = said.lines().map(str::trim).collect();
     assert!(lines[..3].iter().all(|line| line.ends_with("receiver")), "{said}");
     assert_eq!(lines[3..5], ["Currently Active Slave: eth0", "Currently Active Slave: eth1"], "{said}");
@@ -115,13 +104,13 @@ fn testpmd_of_dpdk() {
         "dpdk-testpmd -l 0-1 --no-telemetry -- --total-num-mbufs=4096 --auto-start --tx-first --forward-mode";
     let script = format!(
         "{VFIO}bind 8086:10d3; huge 64
-        for mode in io mac; do (sleep 10; echo) | {testpmd}=$mode 2>&1 | grep -A 2 Accumulated | tail -n 2; done"
+        for mode in io mac; do (sleep 20; echo) | {testpmd}=$mode 2>&1 | grep -A 2 Accumulated | tail -n 2; done"
     );
     let arguments =
         ["--direct", "--iommu", "--smp", "2", "--memory", "2048", "--cpu", "Nehalem", "--cable", "a0=b0"];
     let arguments = [&arguments[..], &["--cable", "a1=b1"]].concat();
     let packages = ["dpdk-dev", "librte-net-e1000-25"];
-    let said = guest(&nics("foreign-dpdk"), &["vfio-pci"], &packages, &arguments, &script).stdout;
+    let said = guest(&nics(), &["vfio-pci"], &packages, &arguments, &script).stdout;
     let counts: Vec<Vec<&str>> = said.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(counts.len(), 4, "{said}");
     for (kind, line) in ["RX", "TX", "RX", "TX"].iter().zip(&counts) {
@@ -129,7 +118,7 @@ fn testpmd_of_dpdk() {
             (line[0], line[2], line[3]),
             (format!("{kind}-packets:").as_str(), format!("{kind}-dropped:").as_str(), "0")
         );
-        assert!(line[1].parse::<u32>().unwrap() > 1000 && line[1] == line[5], "{said}");
+        assert!(line[1].parse::<u32>().unwrap() >= 64 && line[1] == line[5], "{said}");
     }
 }
 
