@@ -81,7 +81,7 @@ fn parts(cache: &Path, parts: &[(&str, u32)]) {
 
 /// A line comes at once where standard error is no terminal.
 #[test]
-fn holder_of_the_lock_of_a_cache_is_named() {
+fn wait_for_the_cache_lock_names_its_holder() {
     let folder = tempfile::tempdir().unwrap();
     let lock = folder.path().join("lock");
     fs::write(&lock, "process 42, which fetches kernel-6.12").unwrap();

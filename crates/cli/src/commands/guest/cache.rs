@@ -15,14 +15,25 @@ const EXAMPLE: &str = "\
 Examples:
   riser guest cache list
   riser guest cache clean --dry-run
+
+A part is what one guest needs of one kind: QEMU, a kernel, a builder of modules, or one set of packages. A part counts as used when a \
+guest or a build with it starts. Users who may not write the cache leave no such time.";
+
+const LIST_EXAMPLE: &str = "\
+Examples:
+  riser guest cache list
+  riser guest cache list --json
+
+--json prints one object: folder, bytes, parts: [{name, bytes, last_used (seconds since 1970), unused_days, in_use}].";
+
+const CLEAN_EXAMPLE: &str = "\
+Examples:
+  riser guest cache clean --dry-run
   riser guest cache clean --unused-days 7
   riser guest cache clean --all
 
-A part is what one guest needs of one kind: QEMU, a kernel, a builder of modules, or one set of packages. A part that a process uses \
-is never removed. A removed part is fetched again when a guest needs it.
-A part counts as used when a guest with it starts. Users who may not write the cache leave no such time.
---json prints one object: folder, bytes, parts: [{name, bytes, last_used (seconds since 1970), unused_days, in_use}]. For `clean`, bytes are \
-those that it removed (or would remove), and each part has `removed`.";
+A part that a process uses is never removed. A removed part is fetched again when a guest needs it.
+--json prints the object of `riser guest cache list --json`. Each part has `removed` too, and the total leaves out parts in use.";
 
 /// Seconds of a day.
 const DAY: u64 = 86400;
@@ -38,6 +49,7 @@ pub(crate) struct Args {
 #[derive(Subcommand)]
 enum Command {
     /// List each part with its size and its last use
+    #[command(after_help = LIST_EXAMPLE)]
     List {
         #[command(flatten)]
         cache: CacheArgs,
@@ -47,6 +59,7 @@ enum Command {
         json: bool,
     },
     /// Remove parts that were not used for some days
+    #[command(after_help = CLEAN_EXAMPLE)]
     Clean {
         /// Remove what was not used for this many days
         #[arg(long, value_name = "DAYS", default_value_t = 30, value_parser = clap::value_parser!(u32))]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where the parts of a machine come from, and how a fetch shows its progress.
+//! Options for the sources and the cache of a machine's parts, and progress of a fetch.
 
 use crate::failure::Failure;
 use crate::{output, progress};
@@ -27,7 +27,7 @@ pub(super) struct SourceArgs {
     keyring: Option<PathBuf>,
 }
 
-/// Where parts are kept.
+/// The cache of parts.
 #[derive(clap::Args)]
 pub(super) struct CacheArgs {
     /// Where parts are kept [default: riser in $XDG_CACHE_HOME, or in ~/.cache]

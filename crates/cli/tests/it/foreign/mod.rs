@@ -135,7 +135,7 @@ fn checkout(project: &str) -> Option<String> {
     None
 }
 
-/// Checks the lines `result NAME STATUS` of a suite: some passed, and none failed but those that are known to, with the reason.
+/// Checks the lines `result NAME STATUS` of a suite: some tests passed, and only the known ones failed. Each of these has its reason.
 fn check(said: &str, known: &[(&str, &str)]) {
     let words = said.lines().filter_map(|line| line.strip_prefix("result ")?.rsplit_once(' '));
     let mut found: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -148,7 +148,7 @@ fn check(said: &str, known: &[(&str, &str)]) {
     assert!(new.is_empty() && found.contains_key("passed"), "{new:?}");
 }
 
-/// A checkout of the version that Debian's package has.
+/// Needs a checkout of the version of Debian's package.
 #[test]
 #[ignore = "of .ci/long foreign"]
 fn suite_of_nvme_cli() {
@@ -164,7 +164,7 @@ fn suite_of_nvme_cli() {
     check(&said, &[("attach_detach_ns", management), ("create_max_ns", management), ("format", management)]);
 }
 
-/// A checkout in which `make` has built `src`. Errors are tests' own, unless the controller is named.
+/// Needs a checkout in which `make` has built `src`.
 #[test]
 #[ignore = "of .ci/long foreign"]
 fn groups_nvme_and_block_of_blktests() {
@@ -196,7 +196,7 @@ fn groups_nvme_and_block_of_blktests() {
     check(&said, &[("nvme/049", "6.1 has no metadata_bytes in sysfs")]);
 }
 
-/// A checkout that is built, with `--with-dpdk` or DPDK of its own, for a processor that QEMU emulates.
+/// Needs a checkout that is built for a processor that QEMU emulates.
 #[test]
 #[ignore = "of .ci/long foreign"]
 fn compliance_tests_of_spdk() {
