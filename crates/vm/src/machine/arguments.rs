@@ -199,7 +199,7 @@ pub(super) mod tests {
         let qemu = Qemu {
             command: vec!["qemu".into()],
             version: Version { major: 10, minor: 1 },
-            _used: Use::default(),
+            used: Use::default(),
         };
         let kernel = Kernel {
             image: Image::Unpacked(Vec::new()),
@@ -210,7 +210,7 @@ pub(super) mod tests {
         Options::new(
             qemu,
             kernel,
-            Programs { busybox: "busybox".into(), packages: Vec::new(), _used: Use::default() },
+            Programs { busybox: "busybox".into(), packages: Vec::new(), used: Use::default() },
         )
     }
 

@@ -252,6 +252,7 @@ impl Machine {
         let (tell_started, started) = channel();
         let supervisor = Supervisor::new(wires, outputs, &options, Arc::clone(&stop))?;
         let over = Arc::clone(&ended);
+        let used = [options.qemu.used, options.kernel.used, options.programs.used];
         // QEMU ends with the thread that has started it: that one, which sees to its end.
         let thread = std::thread::Builder::new().name("vm".to_owned()).spawn(move || {
             if let Some(report) = supervisor.run(command, &tell_started) {
@@ -259,6 +260,8 @@ impl Machine {
                 let _ = tell.send(report);
             }
             signal(&over);
+            // Until here its parts are not removed.
+            drop(used);
         });
         let thread = thread.context(|| "cannot start a thread".to_owned())?;
         let pid = match started.recv() {

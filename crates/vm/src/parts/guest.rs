@@ -33,7 +33,7 @@ pub struct Programs {
     pub(crate) busybox: PathBuf,
     /// Folders of packages, in the order of their names.
     pub(crate) packages: Vec<PathBuf>,
-    pub(crate) _used: Use,
+    pub(crate) used: Use,
 }
 
 impl Programs {
@@ -48,7 +48,7 @@ impl Programs {
     fn new(busybox: PathBuf, packages: Vec<PathBuf>) -> Result<Programs> {
         let path = &busybox;
         match crate::parts::qemu::interpreter(&read(path)?) {
-            Ok(None) => Ok(Programs { busybox, packages, _used: Use::default() }),
+            Ok(None) => Ok(Programs { busybox, packages, used: Use::default() }),
             Ok(Some(loader)) => {
                 let why = format!(
                     "it needs libraries (its loader is {loader}); a busybox that is linked statically is expected"
@@ -142,7 +142,7 @@ impl Parts<'_> {
             Ok(())
         })?;
         let programs = of_part(&folder, Programs::of_packages(&folder.join("packages")))?;
-        Ok(Programs { _used: used, ..programs })
+        Ok(Programs { used, ..programs })
     }
 }
 

@@ -44,7 +44,7 @@ pub struct Qemu {
     pub(crate) command: Vec<OsString>,
     /// Its version.
     pub version: Version,
-    pub(crate) _used: Use,
+    pub(crate) used: Use,
 }
 
 impl Parts<'_> {
@@ -86,7 +86,7 @@ impl Parts<'_> {
             (error, _) => error,
         })?;
         let qemu = command(&folder).and_then(|command| check(command, devices, &mut self.watch));
-        Ok(Qemu { _used: used, ..of_part(&folder, qemu)? })
+        Ok(Qemu { used, ..of_part(&folder, qemu)? })
     }
 
     /// The QEMU that the user names, if it has all these devices.
@@ -174,7 +174,7 @@ fn check(command: Vec<OsString>, devices: &[&str], watch: &mut Watch) -> Result<
             return Err(bad_file(&program, why));
         }
     }
-    Ok(Qemu { command, version, _used: Use::default() })
+    Ok(Qemu { command, version, used: Use::default() })
 }
 
 /// The version in `QEMU emulator version 11.1.3 (Debian ...)`.

@@ -210,6 +210,9 @@ fn a_machine_is_polled_and_stopped() {
         assert_eq!(machine.poll(), None, "{}", heard.log());
         thread::sleep(Duration::from_millis(10));
     }
+    let parts = common::sources().cache.entries().unwrap();
+    let in_use = |start: &str| parts.iter().any(|part| part.name.starts_with(start) && part.in_use);
+    assert!(["kernel-6.1", "packages-bash", "qemu-"].into_iter().all(in_use), "{parts:?}");
     let pid = machine.pid();
     assert!(!common::readable(machine.as_fd()));
     assert!(!gone(pid));
