@@ -198,7 +198,7 @@ impl Cache {
     }
 }
 
-/// Who holds a lock, in its own words.
+/// Returns what the holder of a lock has written into it.
 fn holder(lock: &Path) -> String {
     let mut said = String::new();
     // Other versions write nothing there.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is in a cache, and the removal of parts that are used no longer.
+//! Lists the parts in a cache, and removes old ones.
 
 use super::Parts;
 use super::apt::size;
@@ -12,7 +12,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// Beginnings of the names of parts. Nothing else in the folder is listed or removed. Older versions made `programs-`.
+/// Beginnings of the names of parts. Other folders are left alone. Older versions made `programs-`.
 const PARTS: [&str; 8] =
     ["builder-", "kernel-", "linux-source-", "packages-", "programs-", "qemu-", "source-", UNFINISHED];
 
@@ -59,7 +59,7 @@ impl Cache {
     fn remove(&self, name: &str) -> Result<bool> {
         let folder = self.folder().join(name);
         let Some(lock) = lock(&folder) else { return Ok(false) };
-        // Nobody finds half a part, also if this process is killed now.
+        // If this process is killed, no half of a part is left under its name.
         let aside = match name.starts_with(UNFINISHED) {
             true => folder,
             false => {
@@ -74,12 +74,12 @@ impl Cache {
     }
 }
 
-/// Locks the folder of a part alone, if nobody uses it.
+/// Takes an exclusive lock of a part's folder. Returns `None` if the part is in use.
 fn lock(folder: &Path) -> Option<File> {
     let file = File::open(folder).ok()?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Err(Errno::WOULDBLOCK) => None,
-        // A file system without locks has no users that could be found.
+        // On a file system without locks, no users can be found.
         _ => Some(file),
     }
 }
@@ -87,7 +87,7 @@ fn lock(folder: &Path) -> Option<File> {
 impl Parts<'_> {
     /// Removes the parts that were last used at least `unused` ago, unless a process uses them. With `dry_run`, removes nothing.
     ///
-    /// Returns those parts. Where `in_use` is true, it was not removed.
+    /// Returns those parts. Parts with `in_use` were not removed.
     ///
     /// # Errors
     /// The folder cannot be read or written.
@@ -114,7 +114,7 @@ mod tests {
 
     const DAY: Duration = Duration::from_secs(86400);
 
-    /// A cache with parts of some ages in days, each of five bytes, and with what is no part.
+    /// A cache with parts of five bytes, by name and age in days, and with two other entries.
     fn cache(folder: &Path, parts: &[(&str, u32)]) -> Cache {
         for (name, age) in parts {
             let part = folder.join(name);
