@@ -54,7 +54,7 @@ const FILES: [(&str, u32, &str); 11] = [
          nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
     ),
     ("etc/group", 0o644, "root:x:0:\ntty:x:5:\ndisk:x:6:\nsudo:x:27:\nuser:x:1000:\nnogroup:x:65534:\n"),
-    // Nobody has a password. Accounts do not expire.
+    // Accounts are without password, and do not expire.
     (
         "etc/shadow",
         0o600,

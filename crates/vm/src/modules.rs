@@ -26,7 +26,7 @@ pub struct Module {
     depends: Vec<String>,
     /// Names of those that should be, where they are there (`softdep: pre`).
     wishes: Vec<String>,
-    /// Names of those that it asks for when it runs, where they are there (`softdep: post`).
+    /// Modules to load after it, if the kernel has them (`softdep: post`).
     followers: Vec<String>,
     /// The kernel that it was built for: the first word of `vermagic`.
     pub kernel: String,
@@ -220,7 +220,7 @@ impl Closure<'_> {
         self.add_wishes(&followers, &name)
     }
 
-    /// Adds those that are there.
+    /// Adds the modules that the kernel has.
     fn add_wishes(&mut self, wishes: &[String], of: &str) -> Result<()> {
         for wish in wishes {
             // An algorithm's name, with `crypto-` before it or not, is an alias that its plain implementation has.

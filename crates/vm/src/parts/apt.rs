@@ -68,7 +68,7 @@ pub(super) struct Apt {
     folder: PathBuf,
 }
 
-/// What a package says of itself.
+/// Relations of a package to others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Package {
     pub(super) name: String,
@@ -223,7 +223,7 @@ impl Apt {
         first.ok_or(Failure::Why(format!("the package {package} depends on nothing")))
     }
 
-    /// Returns what these packages say of themselves.
+    /// Returns the relations of these packages.
     pub(super) fn show(
         &self,
         packages: &[String],

@@ -119,7 +119,7 @@ impl Cache {
         self.clean()?;
         let unfinished = self.folder.join(format!("{UNFINISHED}{name}"));
         fs::create_dir(&unfinished).context(|| unfinished.display().to_string())?;
-        // The lock is that of the folder, whatever its name is.
+        // The lock stays when the folder is renamed.
         let used = Use::of(&unfinished).unwrap_or_default();
         let filled = fill(&unfinished, watch).and_then(|()| sync(&unfinished));
         let whole = self.folder.join(name);
