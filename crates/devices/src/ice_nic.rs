@@ -80,7 +80,7 @@ pub struct Settings {
     /// Frames that the program sends and takes back.
     #[schemars(range(min = 1, max = 10_000_000))]
     pub frames: u32,
-    /// Bytes of each.
+    /// Bytes of each as the host holds it, without FCS.
     #[schemars(range(min = 1, max = 9216))]
     pub frame_bytes: u32,
     /// How the program tells the device what to do, and hears of it.

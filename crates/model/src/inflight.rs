@@ -13,10 +13,6 @@
 use crate::ModelError;
 use serde::Serialize;
 
-/// Bytes that Ethernet puts on the wire beside a frame with its FCS: preamble and start delimiter 8, gap 12 (IEEE 802.3).
-/// With them a frame of 128 B has the 29.6 ns of SIGCOMM'18, §7.
-const ETHERNET_GAP_BYTES: u32 = 20;
-
 /// What a latency grows by where the IOMMU has no translation, as SIGCOMM'18, §7 has it: around 330 ns.
 pub const IOMMU_MISS_NS: f64 = 330.0;
 
@@ -77,20 +73,6 @@ pub struct InFlight {
     pub needed: u32,
 }
 
-/// Time from packet to packet of an Ethernet of `gbps`, in ns; a frame has `frame_bytes` with its FCS.
-///
-/// # Errors
-/// Where either is not legal.
-pub fn packet_ns(frame_bytes: u32, gbps: f64) -> Result<f64, ModelError> {
-    if !(1..=crate::params::MAX_TRANSFER_BYTES).contains(&frame_bytes) {
-        return Err(ModelError::TransferSize(frame_bytes));
-    }
-    if !gbps.is_finite() || gbps <= 0.0 {
-        return Err(ModelError::Positive("Ethernet rate in Gb/s", gbps));
-    }
-    Ok(f64::from(frame_bytes + ETHERNET_GAP_BYTES) * 8.0 / gbps)
-}
-
 /// How many transfers of `latency_ns` must be under way where a packet comes every `packet_ns`.
 ///
 /// # Errors
@@ -127,14 +109,6 @@ mod tests {
         assert_eq!(((exact.exact * 10.0).round() as u32, exact.needed), (304, 31));
     }
 
-    /// SIGCOMM'18, §7: 29.6 ns for 128 B at 40 Gb/s. 64 B at 10 Gb/s: the 67.2 ns of IEEE 802.3.
-    #[test]
-    fn times_from_packet_to_packet() {
-        for (bytes, gbps, ns) in [(128, 40.0, 29.6), (64, 10.0, 67.2), (1518, 100.0, 123.04)] {
-            assert!((packet_ns(bytes, gbps).unwrap() - ns).abs() < 1e-9, "{bytes} B at {gbps} Gb/s");
-        }
-    }
-
     #[test]
     fn what_is_not_legal() {
         let text = |r: Result<InFlight, ModelError>| r.unwrap_err().to_string();
@@ -143,7 +117,6 @@ mod tests {
             text(in_flight(1e300, 1e-3)),
             "time from packet to packet in ns of 0.001: legal are finite numbers above 0"
         );
-        assert!(packet_ns(0, 40.0).is_err() && packet_ns(64, f64::NAN).is_err());
     }
 
     proptest! {

@@ -29,6 +29,7 @@
 
 mod bandwidth;
 mod device;
+mod ethernet;
 mod exact;
 mod inflight;
 pub mod nic;
@@ -41,10 +42,11 @@ mod wire;
 pub use bandwidth::{Bandwidth, Direction, DirectionLoad, Equations, Flow, Flows, Form};
 pub use device::{
     Description, DescriptionError, Kind, Length, PacketLoad, Packeting, SHIPPED, Shipped, Side, Throughput,
-    Transaction, ethernet_gbps,
+    Transaction,
 };
+pub use ethernet::{FCS_BYTES, ethernet_gbps, packet_ns};
 pub use exact::{Dllps, Measured, exact, exact_writing};
-pub use inflight::{IOMMU_MISS_NS, InFlight, QUOTED, Quoted, in_flight, packet_ns};
+pub use inflight::{IOMMU_MISS_NS, InFlight, QUOTED, Quoted, in_flight};
 pub use params::{Addressing, ModelError, Params, Transfer};
 pub use published::published;
 pub use rate::{Basis, FlitRate, LinkRate};

@@ -2,6 +2,7 @@
 //! What a link lets NICs reach, by size of packet: a curve for each device, one for what the link would carry of bare packets, and an
 //! Ethernet to keep up with.
 
+use crate::ethernet::moved_bytes;
 use crate::{
     Basis, Description, Dllps, Form, ModelError, Packeting, Params, Throughput, Transfer, ethernet_gbps,
 };
@@ -10,7 +11,7 @@ use serde::Serialize;
 /// The sizes of a table where none are asked for: the ends of pcie-bench's Figure 1, and both sides of some teeth.
 pub const TABLE_SIZES: [u32; 11] = [64, 128, 256, 257, 512, 513, 768, 769, 1024, 1280, 1500];
 
-/// Sizes of packets over which a device is asked whether it keeps up with the Ethernet: those of pcie-bench's Figure 1.
+/// Sizes of packets in bytes, FCS included, over which a device is asked whether it keeps up with the Ethernet: those of pcie-bench's Figure 1.
 pub const LINE_RATE_SIZES: std::ops::RangeInclusive<u32> = 64..=1500;
 
 /// A device by the name it is asked for, and the one that pictures show.
@@ -92,7 +93,7 @@ pub struct Series {
 pub enum Point {
     /// A bare rate.
     Rate {
-        /// Bytes of a packet.
+        /// Bytes of a packet, FCS included.
         size_bytes: u32,
         /// Packets of one direction.
         throughput_gbps: f64,
@@ -102,7 +103,7 @@ pub enum Point {
 }
 
 impl Point {
-    /// Bytes of a packet.
+    /// Bytes of a packet, FCS included.
     pub fn size_bytes(&self) -> u32 {
         match self {
             Point::Rate { size_bytes, .. } => *size_bytes,
@@ -139,17 +140,7 @@ impl Question {
 
     fn effective(&self, sizes: &[u32]) -> Result<Series, String> {
         let point = |size_bytes: &u32| {
-            let transfer = Transfer::of(*size_bytes);
-            let answer = match self.form {
-                Form::Exact => crate::exact(&self.params, transfer, &Dllps::default()),
-                Form::Published => crate::published(&self.params, transfer),
-            };
-            let answer = answer.map_err(|e| e.to_string())?;
-            let throughput_gbps = match self.packeting {
-                Packeting::Both => answer.read_write_gbps,
-                Packeting::Tx => answer.read_gbps,
-                Packeting::Rx => answer.write_gbps,
-            };
+            let throughput_gbps = self.effective_gbps(*size_bytes).map_err(|e| e.to_string())?;
             Ok(Point::Rate { size_bytes: *size_bytes, throughput_gbps })
         };
         Ok(Series {
@@ -159,6 +150,22 @@ impl Question {
             holds_ethernet_from_bytes: None,
             points: sizes.iter().map(point).collect::<Result<_, String>>()?,
         })
+    }
+
+    /// Rate of frames of `frame_bytes` of which nothing but their own bytes crosses the link.
+    fn effective_gbps(&self, frame_bytes: u32) -> Result<f64, ModelError> {
+        let moved_bytes = moved_bytes(self.form, frame_bytes)?;
+        let transfer = Transfer::of(moved_bytes);
+        let answer = match self.form {
+            Form::Exact => crate::exact(&self.params, transfer, &Dllps::default()),
+            Form::Published => crate::published(&self.params, transfer),
+        }?;
+        let moved_gbps = match self.packeting {
+            Packeting::Both => answer.read_write_gbps,
+            Packeting::Tx => answer.read_gbps,
+            Packeting::Rx => answer.write_gbps,
+        };
+        Ok(moved_gbps * f64::from(frame_bytes) / f64::from(moved_bytes))
     }
 
     fn ethernet(&self, sizes: &[u32]) -> Series {
@@ -207,9 +214,14 @@ impl Question {
             notes.extend(self.slips());
         }
         notes.push(
-            "Packets are counted as a host holds them, without FCS; on the Ethernet, each has 24 B more (FCS, preamble, \
-             gap)."
-                .to_owned(),
+            format!(
+                "Sizes and rates of packets include the FCS. On the Ethernet, each packet takes 20 B more (preamble, \
+                 gap); on PCI Express, {}.",
+                match self.form {
+                    Form::Exact => "4 B less, as a NIC strips the FCS",
+                    Form::Published => "the whole packet, as pcie-bench counts",
+                }
+            ),
         );
         notes.extend(self.devices.iter().map(|d| format!("{}: {}.", d.title, d.description.description)));
         notes

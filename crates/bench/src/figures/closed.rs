@@ -83,7 +83,7 @@ fn curve(
     sizes.map(|size| Ok(plain(f64::from(size), of(&model::published(params, Transfer::of(size))?)))).collect()
 }
 
-/// Packets on an Ethernet, without FCS, preamble and gap: on the one that belongs to the link.
+/// Frames with their FCS on the Ethernet that belongs to the link.
 fn ethernet(params: &Params, sizes: impl Iterator<Item = u32>) -> Line {
     let raw = params.raw_gbps();
     let [slowest, ..] = ETHERNETS_GBPS;

@@ -58,7 +58,7 @@ pub struct Plot {
 /// What an axis counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Quantity {
-    /// Bytes of a packet, as a host holds it, without FCS.
+    /// Bytes of a packet, FCS included.
     PacketBytes,
     /// Bytes of a transfer.
     TransferBytes,

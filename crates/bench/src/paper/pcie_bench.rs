@@ -13,7 +13,7 @@ use super::setup::Setup;
 use super::table::{Cell, Chart, Column, Line, Report, Table};
 use super::{Effort, PaperError};
 use devices::packet_nic;
-use model::{Addressing, Description, Form, Kind, Packeting, Params, Shipped, ethernet_gbps};
+use model::{Addressing, Description, FCS_BYTES, Form, Kind, Packeting, Params, Shipped, ethernet_gbps};
 
 /// A NIC: its name in a lab, its closed form, where the lab stands, and its text.
 struct Nic {
@@ -90,16 +90,16 @@ fn description(nic: &Nic) -> Result<Description, PaperError> {
     Ok(description)
 }
 
-/// A lab of a NIC with frames of `size` bytes.
+/// A lab of a NIC with frames of `size` bytes, FCS included, which host memory does not hold.
 fn varied(nic: &Nic, size: u32, frames: u32, host: &str) -> Setup {
     Setup::new(nic.lab, nic.text)
         .set("host.profile", host)
-        .set("slot.0.packet-nic.frame_bytes", i64::from(size))
+        .set("slot.0.packet-nic.frame_bytes", i64::from(size - FCS_BYTES))
         .set("slot.0.packet-nic.frames", i64::from(frames))
         .set("slot.0.packet-nic.warm_up", 2 * i64::from(frames))
 }
 
-/// Rate of frames of `size` bytes one way, in Gb/s.
+/// Rate of frames of `size` bytes, FCS included, one way, in Gb/s.
 fn way_gbps(way: &packet_nic::Way, size: u32) -> f64 {
     let (frames, time) = way.pace();
     frames as f64 * f64::from(size) * 8_000.0 / time.as_ps().max(1) as f64
@@ -137,7 +137,7 @@ pub(super) fn nics(effort: &Effort) -> Result<Report, PaperError> {
             format!("The paper has the simple NIC lose 40 Gb/s Ethernet at frames of {} B and less.", paper.simple_line_rate_above_bytes),
             "The closed form here has interrupts at addresses of 32 bits, as hosts have them: `riser model nic` counts 4 B more for each.".into(),
             format!("On {HOST} a read of a register stalls a core for its whole latency: 16 cores for each direction of the simple NIC (`workers`), which has one such read for every frame; and 64 reads of frames may be under way (`reads`). What the host's own instructions take is not modelled."),
-            "Frames are counted as a host holds them, without FCS; on the Ethernet, each has 24 B more. What is sent comes back, so that both directions have one rate.".into(),
+            "Sizes and rates of frames include the FCS, which host memory does not hold; on the Ethernet, each has 20 B more. What is sent comes back, so that both directions have one rate.".into(),
         ],
         chart: Some(Chart { x: "frame (B)", y: "frames each way (Gb/s)", lines }),
         ..Report::default()

@@ -168,15 +168,15 @@ fn text(path: &std::path::Path) -> &str {
 }
 
 /// Figure 1 of pcie-bench: 57.884766 Gb/s for TLPs, times 512 of 752 B up for the simple NIC, of 584 B for bare packets;
-/// 40 * 512/536 for the Ethernet. The other sums stand in `riser-model`'s tests.
+/// 40 * 512/532 for the Ethernet. The other sums stand in `riser-model`'s tests.
 #[test]
 fn figure_1() {
     let table = nic("--form published --size 512");
     let lines: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(lines[0][..3], ["published:", "Gen3", "x8,"]);
-    assert_eq!(lines[2], ["512", "50.748", "38.209", "39.411", "47.359", "47.556"]);
+    assert_eq!(lines[2], ["512", "50.748", "38.496", "39.411", "47.359", "47.556"]);
     for says in
-        ["the header of the freelist's read is left out", "Simple NIC holds 40 Gb/s Ethernet from 567 B on"]
+        ["the header of the freelist's read is left out", "Simple NIC holds 40 Gb/s Ethernet from 580 B on"]
     {
         assert!(table.contains(says), "{table}");
     }
@@ -185,7 +185,7 @@ fn figure_1() {
     assert_eq!(
         csv,
         "form,basis,gen,lanes,size_bytes,effective_gbps,ethernet_gbps,simple_gbps\n\
-         published,closed form as published,3,8,512,50.748,38.209,39.411\n"
+         published,closed form as published,3,8,512,50.748,38.496,39.411\n"
     );
 }
 
@@ -200,10 +200,30 @@ fn the_answer_for_programs() {
     assert_eq!(names, ["effective", "ethernet", "simple", "82599-kernel", "82599-dpdk"]);
     let simple = &series[2]["points"][1];
     assert_eq!((&simple["size_bytes"], &simple["bottleneck"]), (&Value::from(512), &Value::from("up")));
-    // RX alone: MRd, 2 MWr of 256 B, MWr of 16 B, interrupt, CplD of the head pointer.
+    // RX alone: MRd, 2 MWr of 256 and 252 B, MWr of 16 B, interrupt, CplD of the head pointer.
     assert_eq!(number(&simple["up"], "tlps"), 6.0);
     assert_eq!(number(&simple["up"], "overhead_bytes"), 24.0 * 5.0 + 20.0);
-    assert_eq!(number(&simple["up"], "data_bytes"), 512.0 + 16.0 + 4.0 + 4.0);
+    assert_eq!(number(&simple["up"], "data_bytes"), 508.0 + 16.0 + 4.0 + 4.0);
+}
+
+/// IEEE 802.3 §3.2.8: 64 B include the FCS. 64 + 20 B at 40 Gb/s are 16.8 ns, in both commands; a NIC moves 60 B.
+#[test]
+fn frames_include_their_fcs_in_nic_and_inflight() {
+    let nic: Value = serde_json::from_str(&nic("--json --size 64 --traffic rx --device 82599-dpdk")).unwrap();
+    let [effective, ethernet, device] = [0, 1, 2].map(|at| &nic["series"][at]["points"][0]);
+    let inflight = riser_ok(&["model", "inflight", "--json", "--size", "64", "--latency", "500"]);
+    let inflight: Value = serde_json::from_str(&inflight).unwrap();
+    let packet_ns = number(&inflight["rows"][0], "packet_ns");
+    assert!((number(ethernet, "throughput_gbps") - 64.0 * 8.0 / packet_ns).abs() < 1e-9, "{ethernet}");
+    assert!((packet_ns - 16.8).abs() < 1e-9);
+    // Beside the packet, 16 B of a descriptor are written for each.
+    assert_eq!(number(&device["up"], "data_bytes"), 60.0 + 16.0);
+    let frames = |point: &Value| number(point, "throughput_gbps") / 64.0;
+    assert!(frames(effective) > frames(device));
+    for command in ["nic", "inflight"] {
+        let help = riser_ok(&["model", command, "--help"]);
+        assert!(help.contains("FCS included") && help.contains("IEEE 802.3 §3.2.8"), "{command}: {help}");
+    }
 }
 
 /// What is printed for copying is read again, and is the same device.

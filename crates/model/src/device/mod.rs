@@ -11,6 +11,9 @@
 //! - The published form counts with equations 1 to 3 of the paper, charges DLLPs a fixed share, and keeps the slip of the
 //!   public NIC models: where a description says so, the header of a read request is left out.
 //!
+//! Sizes of packets include the FCS (IEEE 802.3 §3.2.8). The exact form moves packets without it, as NICs do; the published
+//! form moves it too.
+//!
 //! Never models latency, nor how many transactions must be under way to reach the answer.
 
 mod file;
@@ -20,13 +23,10 @@ pub use file::DescriptionError;
 pub use shipped::{SHIPPED, Shipped};
 
 use crate::bandwidth::Direction;
+use crate::ethernet::{self, ethernet_gbps};
 use crate::wire::{self, Fit, Packets, Traffic};
 use crate::{Addressing, Basis, Form, ModelError, Params, Transfer, published, split};
 use serde::Serialize;
-
-/// Bytes that Ethernet puts on the wire beside a packet as a host holds it: FCS 4, preamble and start delimiter 8,
-/// gap between packets 12 (IEEE 802.3).
-const ETHERNET_OVERHEAD_BYTES: u32 = 24;
 
 /// Who asks whom for what.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,7 +57,7 @@ pub enum Side {
 pub enum Length {
     /// So many bytes, whatever the packet.
     Bytes(u32),
-    /// As the packet.
+    /// As the packet crosses PCI Express: without its FCS, but in the published form.
     Packet,
 }
 
@@ -113,7 +113,7 @@ pub enum Packeting {
 pub struct Throughput {
     /// What the answer rests on.
     pub basis: Basis,
-    /// Bytes of a packet, as it lies in host memory.
+    /// Bytes of a packet, FCS included.
     pub size_bytes: u32,
     /// Packets of one direction, times their size, in Gb/s.
     pub throughput_gbps: f64,
@@ -157,7 +157,7 @@ impl Description {
         file::parse(text)
     }
 
-    /// How many packets of `size_bytes` the link lets through.
+    /// How many packets of `size_bytes`, FCS included, the link lets through.
     ///
     /// # Errors
     /// Where the size is not legal, where no transaction serves these packets, and in the published form where a
@@ -170,8 +170,9 @@ impl Description {
         size_bytes: u32,
     ) -> Result<Throughput, ModelError> {
         let mut traffic = Traffic::default();
+        let moved_bytes = ethernet::moved_bytes(form, size_bytes)?;
         for transaction in self.transactions.iter().filter(|t| packeting.has(t.side)) {
-            transaction.add_to(&mut traffic, params, form, size_bytes)?;
+            transaction.add_to(&mut traffic, params, form, moved_bytes)?;
         }
         let fit = match form {
             Form::Exact => wire::fit(params, &traffic, None),
@@ -216,22 +217,17 @@ impl Description {
     }
 }
 
-/// What an Ethernet of `gbps` carries of packets of `size_bytes` each, as hosts hold them, without FCS.
-pub fn ethernet_gbps(gbps: f64, size_bytes: u32) -> f64 {
-    gbps * f64::from(size_bytes) / (f64::from(size_bytes) + f64::from(ETHERNET_OVERHEAD_BYTES))
-}
-
 impl Transaction {
     fn add_to(
         &self,
         traffic: &mut Traffic,
         params: &Params,
         form: Form,
-        size: u32,
+        moved_bytes: u32,
     ) -> Result<(), ModelError> {
         let size_bytes = match self.length {
             Length::Bytes(bytes) => bytes,
-            Length::Packet => size,
+            Length::Packet => moved_bytes,
         };
         let transfer = Transfer { size_bytes, offset_bytes: self.offset_bytes };
         let params = &Params { addressing: self.addressing.unwrap_or(params.addressing), ..*params };

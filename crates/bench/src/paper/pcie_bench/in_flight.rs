@@ -13,8 +13,6 @@ use model::{QUOTED, Quoted, in_flight as needed, packet_ns};
 
 /// The paper's frame, with its FCS, in bytes.
 const FRAME_BYTES: u32 = 128;
-/// Bytes of the FCS, which is not in host memory.
-const FCS_BYTES: u32 = 4;
 /// Reads of frames under way.
 const READS: [u16; 12] = [1, 2, 4, 8, 12, 16, 18, 20, 24, 32, 40, 64];
 
@@ -43,7 +41,7 @@ pub(in super::super) fn in_flight(effort: &Effort) -> Result<Report, PaperError>
     let mut budget = QUOTED.iter().map(quoted).collect::<Result<Vec<_>, _>>()?.concat();
     budget.push(row(&format!("LAT_RD on {HOST}, a card that costs nothing"), host_ns, packet, None)?);
     let (mut rows, mut alone, mut both) = (Vec::new(), Vec::new(), Vec::new());
-    let (size, nic) = (FRAME_BYTES - FCS_BYTES, &NICS[2]);
+    let (size, nic) = (FRAME_BYTES, &NICS[2]);
     let ethernet = model::ethernet_gbps(ETHERNET_GBPS.into(), size);
     for reads in READS {
         let setup = varied_reads(size, effort, reads);

@@ -22,6 +22,9 @@ Examples:
 Without --latency and --host: both latencies that pcie-bench (SIGCOMM'18) prints
 for 128 B, each over the time from packet to packet that stands beside it.
 
+A frame includes its FCS (IEEE 802.3 §3.2.8), as in model nic. The wire carries 20 B
+more: 8 of preamble and start delimiter, 12 of gap.
+
 The basis of an answer says how its latency is known: measured (by the paper),
 fitted (simulated on figures that are fitted to measurements) or assumed.
 
@@ -33,7 +36,7 @@ needed_max, paper_needed, note.";
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// Bytes of a frame, FCS included
+    /// Bytes of an Ethernet frame, FCS included: 64 is the shortest
     #[arg(long, value_name = "BYTES", default_value_t = PAPER_BYTES)]
     size: u32,
 

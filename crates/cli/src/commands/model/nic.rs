@@ -41,6 +41,11 @@ that lists its transactions per packet:
   per = 8                # once for so many packets; count = 2: twice
   source = \"design note 3\"
 
+A size is that of the Ethernet frame with its FCS (IEEE 802.3 §3.2.8), as in model
+inflight: 64 is the shortest frame. The wire of the Ethernet carries 20 B more (8 of
+preamble and start delimiter, 12 of gap). Host memory, and so \"packet\", has 4 B
+less; --form published moves the whole frame, as pcie-bench does.
+
 --json prints one object: the question (form, basis, gen, lanes, mps_bytes,
 mrrs_bytes, rcb_bytes, addr_bits, ecrc, traffic, ethernet_gbps), notes, and
 series, each with name, title, kind (effective, ethernet, device) and points:
@@ -55,7 +60,7 @@ pub(crate) struct Args {
     #[arg(long = "device", value_name = "NAME|FILE", num_args = 1..)]
     devices: Vec<String>,
 
-    /// Packet sizes in bytes: N, A..B (doubling from A to B) or A..B:STEP [default: 64 to 1500]
+    /// Packet sizes in bytes, FCS included: N, A..B (doubling from A to B) or A..B:STEP [default: 64 to 1500]
     #[arg(long = "size", value_name = "SIZE", num_args = 1..)]
     sizes: Vec<Sizes>,
 

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Sizes of Ethernet frames. They include the FCS (IEEE 802.3 §3.2.8); a NIC adds and strips it, so host memory holds
+//! [`FCS_BYTES`] less. Never computes what PCI Express carries.
+
+use crate::{Form, ModelError, Transfer};
+
+/// Bytes of the frame check sequence (IEEE 802.3 §3.2.9).
+pub const FCS_BYTES: u32 = 4;
+
+/// Bytes that the wire carries in addition to a frame: preamble and start delimiter 8 (IEEE 802.3 §3.2.1, §3.2.2), gap
+/// between packets 12 (§4.4.2). With them a frame of 128 B has the 29.6 ns of SIGCOMM'18, §7.
+const GAP_BYTES: u32 = 20;
+
+/// Rate of frames on an Ethernet of `gbps`, in Gb/s; each has `frame_bytes` with its FCS.
+pub fn ethernet_gbps(gbps: f64, frame_bytes: u32) -> f64 {
+    gbps * f64::from(frame_bytes) / (f64::from(frame_bytes) + f64::from(GAP_BYTES))
+}
+
+/// Time from packet to packet of an Ethernet of `gbps`, in ns; a frame has `frame_bytes` with its FCS.
+///
+/// # Errors
+/// A size or rate that is not legal.
+pub fn packet_ns(frame_bytes: u32, gbps: f64) -> Result<f64, ModelError> {
+    Transfer::of(frame_bytes).check()?;
+    if !gbps.is_finite() || gbps <= 0.0 {
+        return Err(ModelError::Positive("Ethernet rate in Gb/s", gbps));
+    }
+    Ok(f64::from(frame_bytes + GAP_BYTES) * 8.0 / gbps)
+}
+
+/// Bytes of a frame that cross PCI Express: all but the FCS. The published form moves the whole frame, as pcie-bench
+/// does not mention the FCS.
+pub(crate) fn moved_bytes(form: Form, frame_bytes: u32) -> Result<u32, ModelError> {
+    Transfer::of(frame_bytes).check()?;
+    match form {
+        Form::Published => Ok(frame_bytes),
+        Form::Exact if frame_bytes <= FCS_BYTES => Err(ModelError::FrameSize(frame_bytes)),
+        Form::Exact => Ok(frame_bytes - FCS_BYTES),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// SIGCOMM'18, §7: 29.6 ns for 128 B at 40 Gb/s. 64 B at 10 Gb/s: the 67.2 ns of IEEE 802.3.
+    #[test]
+    fn times_from_packet_to_packet() {
+        for (bytes, gbps, ns) in [(128, 40.0, 29.6), (64, 10.0, 67.2), (1518, 100.0, 123.04)] {
+            assert!((packet_ns(bytes, gbps).unwrap() - ns).abs() < 1e-9, "{bytes} B at {gbps} Gb/s");
+            let by_time = f64::from(bytes) * 8.0 / ns;
+            assert!((ethernet_gbps(gbps, bytes) - by_time).abs() < 1e-9, "{bytes} B at {gbps} Gb/s");
+        }
+    }
+
+    #[test]
+    fn refuses_illegal_frames_and_rates() {
+        let error = moved_bytes(Form::Exact, 4).unwrap_err().to_string();
+        assert_eq!(error, "frame of 4 bytes, which are its FCS: the exact form knows 5 to 16777216");
+        assert_eq!([5, 64].map(|bytes| moved_bytes(Form::Exact, bytes)), [Ok(1), Ok(60)]);
+        assert_eq!(moved_bytes(Form::Published, 64), Ok(64));
+        assert!(packet_ns(0, 40.0).is_err() && packet_ns(64, f64::NAN).is_err());
+    }
+}
