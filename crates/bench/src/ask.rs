@@ -2,13 +2,14 @@
 //! What a face is asked to measure, in numbers and names, lists of some among them: here it becomes plans, one for each combination, and
 //! they are measured row by row. Never shows anything.
 
+use crate::configurations::Iommu;
 use crate::results::sheet::Entry;
 use crate::{DEFAULT_SIZES, Plan, Test, tests_named, usual_link};
 use devices::pcie_bench::{CARDS, card};
 use lab::Folder;
 use lab::profile::{self, HOSTS};
 use lab::schema::{Credits, Link};
-use plug::transfers::Pattern;
+use plug::transfers::{CacheState, Pattern};
 use plug::values::{Gen, Lanes, MpsBytes, MrrsBytes, RcbBytes};
 use plug::{MemoryKind, Models};
 use std::path::Path;
@@ -35,6 +36,8 @@ pub struct Ask {
     pub model: Option<String>,
     /// Host profile.
     pub host: Option<String>,
+    /// The host's IOMMU.
+    pub iommu: Iommu,
     /// Device profile.
     pub device: Option<String>,
     /// Generation of the link.
@@ -57,6 +60,8 @@ pub struct Ask {
     pub offset_bytes: Option<u32>,
     /// Order of the units in the window.
     pub pattern: Option<Pattern>,
+    /// What the host's caches hold at the start.
+    pub cache: Option<CacheState>,
     /// Transfers that count.
     pub transfers: Option<u64>,
     /// Transfers before them.
@@ -151,6 +156,25 @@ pub fn check_profiles(host: &str, device: Option<&str>) -> Result<(), AskError> 
     device.map_or(Ok(()), |device| card(device, &here).map(drop)).map_err(AskError::Profile)
 }
 
+/// Refuses modes that change nothing on `host`.
+///
+/// # Errors
+/// The part that the host does not have, or a profile that cannot be read.
+pub fn check_host(host: &str, iommu: Iommu, cache: Option<CacheState>) -> Result<(), AskError> {
+    let profile = profile::host(host, Path::new("")).map_err(AskError::Profile)?;
+    if iommu != Iommu::Off && profile.iommu.is_none() {
+        let why = format!("iommu {iommu}: host profile `{host}` has no IOMMU; legal is off");
+        return Err(AskError::Wrong(why));
+    }
+    match cache {
+        Some(cache) if profile.llc.is_none() => Err(AskError::Wrong(format!(
+            "cache {}: without effect, since host profile `{host}` has no cache (llc)",
+            cache.name()
+        ))),
+        _ => Ok(()),
+    }
+}
+
 impl Ask {
     /// A plan for each combination, in the order of the lists.
     ///
@@ -213,17 +237,20 @@ impl Ask {
         self.check_ranges()?;
         // Other models have profiles of their own.
         check_profiles(&host, self.device.as_deref().filter(|_| self.model.is_none()))?;
+        check_host(&host, self.iommu, self.cache)?;
         let link = self.link(&host).map_err(AskError::Wrong)?;
         Ok(Plan {
             model,
             tests,
             sizes,
             host,
+            iommu: self.iommu,
             device: self.device.clone(),
             link,
             window_bytes: self.window_bytes,
             host_offset_bytes: self.offset_bytes,
             pattern: self.pattern,
+            cache: self.cache,
             memory: self.memory,
             latency_transfers: self.transfers.unwrap_or(defaults.latency_transfers),
             bandwidth_transfers: self.transfers.unwrap_or(defaults.bandwidth_transfers),
@@ -381,6 +408,21 @@ mod tests {
             (Ask { sizes: vec![4097], ..ask() }, "size 4097: legal are 1 to 4096"),
             (Ask { suite: vec!["X".into()], ..ask() }, "no test `X`"),
             (Ask { host: Some("nowhere".into()), ..ask() }, "nowhere"),
+            (Ask { iommu: Iommu::Pages4k, ..ask() }, "iommu 4k: host profile `ideal` has no IOMMU"),
+            (
+                Ask { cache: Some(CacheState::Cold), ..ask() },
+                "cache cold: without effect, since host profile `ideal`",
+            ),
+            (
+                Ask {
+                    host: Some("xeon-e5-2637v3".into()),
+                    model: Some("dma-engine".into()),
+                    suite: vec!["BW_WR".into()],
+                    cache: Some(CacheState::HostWarm),
+                    ..ask()
+                },
+                "cache of host-warm: legal is cold",
+            ),
         ];
         for (wrong, says) in cases {
             let error = wrong.plans(&devices::models()).unwrap_err();

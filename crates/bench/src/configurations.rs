@@ -4,20 +4,55 @@
 //! hosts' own records. What a server costs is a matter of its host profile.
 
 use crate::results::sheet::SheetLink;
+use lab::schema::IommuPages;
+use serde::Serialize;
 use std::fmt;
+use std::str::FromStr;
 
 /// Whether DMA goes through an IOMMU, and by which pages.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize)]
 pub enum Iommu {
     /// Addresses are physical ones.
+    #[default]
+    #[serde(rename = "off")]
     Off,
     /// 4 KiB pages: `intel_iommu=on,sp_off`, or an IOMMU that has no others.
+    #[serde(rename = "4k")]
     Pages4k,
     /// 2 MiB pages: the host's buffer is in chunks of 4 MB (SIGCOMM'18, §5.3), which hold no larger ones.
+    #[serde(rename = "2m")]
     Pages2m,
+    /// 1 GiB pages: in no published configuration.
+    #[serde(rename = "1g")]
+    Pages1g,
 }
 
 impl Iommu {
+    /// All modes.
+    pub const ALL: [Iommu; 4] = [Iommu::Off, Iommu::Pages4k, Iommu::Pages2m, Iommu::Pages1g];
+
+    /// What the name of a configuration with it ends in: of the first three, as in the published data.
+    #[must_use]
+    pub const fn in_names(self) -> &'static str {
+        match self {
+            Iommu::Off => "",
+            Iommu::Pages4k => "-iommu-nosp",
+            Iommu::Pages2m => "-iommu",
+            Iommu::Pages1g => "-iommu-1g",
+        }
+    }
+
+    /// As the schema of labs has it.
+    #[must_use]
+    pub const fn pages(self) -> IommuPages {
+        match self {
+            Iommu::Off => IommuPages::Off,
+            Iommu::Pages4k => IommuPages::Kib4,
+            Iommu::Pages2m => IommuPages::Mib2,
+            Iommu::Pages1g => IommuPages::Gib1,
+        }
+    }
+
     /// As `hosts.json` has it.
     #[must_use]
     pub const fn in_records(self) -> &'static str {
@@ -25,6 +60,7 @@ impl Iommu {
             Iommu::Off => "off",
             Iommu::Pages4k => "on, 4 KiB pages",
             Iommu::Pages2m => "on, superpages",
+            Iommu::Pages1g => "on, 1 GiB pages",
         }
     }
 
@@ -35,6 +71,7 @@ impl Iommu {
             Iommu::Off => "off",
             Iommu::Pages4k => "4k",
             Iommu::Pages2m => "2m",
+            Iommu::Pages1g => "1g",
         }
     }
 }
@@ -42,6 +79,15 @@ impl Iommu {
 impl fmt::Display for Iommu {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.in_labs())
+    }
+}
+
+impl FromStr for Iommu {
+    type Err = String;
+
+    fn from_str(mode: &str) -> Result<Iommu, String> {
+        let found = Iommu::ALL.into_iter().find(|iommu| iommu.in_labs() == mode);
+        found.ok_or_else(|| format!("iommu {mode}: legal are {}", Iommu::ALL.map(Iommu::in_labs).join(", ")))
     }
 }
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What is to be measured.
 
+use crate::configurations::Iommu;
 use devices::pcie_bench::Bench;
 use lab::Folder;
 use lab::profile;
 use lab::schema::Link;
-use plug::transfers::{Offer, Pattern, Test, Workload};
+use plug::transfers::{CacheState, Offer, Pattern, Test, Workload};
 use plug::values::{Gen, Lanes, MpsBytes, MrrsBytes};
 use plug::{Fault, MemoryKind, Offering};
 use std::path::Path;
@@ -63,7 +64,9 @@ pub struct Plan {
     pub sizes: Vec<u32>,
     /// Host profile.
     pub host: String,
-    /// Device profile; `None`: what the model says, as of the five below.
+    /// The host's IOMMU.
+    pub iommu: Iommu,
+    /// Device profile; `None`: what the model says, as of the six below.
     pub device: Option<String>,
     /// The link.
     pub link: Link,
@@ -73,6 +76,8 @@ pub struct Plan {
     pub host_offset_bytes: Option<u32>,
     /// Order in which the units of the window are used.
     pub pattern: Option<Pattern>,
+    /// What the host's caches hold at the start.
+    pub cache: Option<CacheState>,
     /// Where the window lies: below 2 GiB or from 4 GiB on.
     pub memory: Option<MemoryKind>,
     /// Transfers of a latency test.
@@ -114,9 +119,13 @@ impl Plan {
             window_bytes: self.window_bytes,
             host_offset_bytes: self.host_offset_bytes,
             pattern: self.pattern,
+            cache: self.cache,
             memory: self.memory,
         };
-        self.model.offer(&workload, &Folder::default())
+        let offer = self.model.offer(&workload, &Folder::default())?;
+        // Models that prepare no caches do not look at this.
+        Workload::only("cache", self.cache.as_ref(), offer.cache)?;
+        Ok(offer)
     }
 }
 
@@ -127,11 +136,13 @@ impl Default for Plan {
             tests: Test::ALL.to_vec(),
             sizes: DEFAULT_SIZES.to_vec(),
             host: "ideal".into(),
+            iommu: Iommu::Off,
             device: None,
             link: Link::default(),
             window_bytes: None,
             host_offset_bytes: None,
             pattern: None,
+            cache: None,
             memory: None,
             latency_transfers: 2_000,
             bandwidth_transfers: 20_000,

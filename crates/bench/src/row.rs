@@ -233,7 +233,8 @@ impl Plan {
     }
 
     fn host_of_lab(&self) -> Host {
-        Host { profile: Spanned::new(0..0, self.host.clone()), ..Host::default() }
+        let (profile, iommu) = (self.host.clone(), self.iommu.pages());
+        Host { profile: Spanned::new(0..0, profile), iommu: Spanned::new(0..0, iommu), ..Host::default() }
     }
 
     /// All that a row of `test` is measured with.
@@ -246,6 +247,7 @@ impl Plan {
         let [posted, non_posted] = [Class::Posted, Class::NonPosted].map(|c| link.root.rx_buffer[c.index()]);
         Ok(Settings {
             host: self.host.clone(),
+            iommu: self.iommu,
             device: offer.device,
             generation: link.root.rate.generation(),
             lanes: link.root.width.lanes(),

@@ -78,6 +78,19 @@ pub enum CacheState {
     DeviceThrash,
 }
 
+impl CacheState {
+    /// Its name in lab files.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            CacheState::Cold => "cold",
+            CacheState::HostWarm => "host-warm",
+            CacheState::DeviceWarm => "device-warm",
+            CacheState::DeviceThrash => "device-thrash",
+        }
+    }
+}
+
 /// What a model is asked to do. What is `None` is left to the model.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Workload {
@@ -99,6 +112,8 @@ pub struct Workload {
     pub host_offset_bytes: Option<u32>,
     /// The order of the units.
     pub pattern: Option<Pattern>,
+    /// What the host's caches hold at the start; a model that prepares none leaves it to [`Offer::cache`] to say so.
+    pub cache: Option<CacheState>,
     /// Where the window lies.
     pub memory: Option<MemoryKind>,
 }
@@ -116,6 +131,7 @@ impl Workload {
             window_bytes: None,
             host_offset_bytes: None,
             pattern: None,
+            cache: None,
             memory: None,
         }
     }

@@ -3,6 +3,7 @@
 
 use super::sets::{Sets, Subject, points, rows, window};
 use super::{Figure, Plot, Point, Quantity};
+use crate::configurations::Iommu;
 use crate::experiments::{Cache, Test};
 use crate::results::Tables;
 
@@ -13,7 +14,7 @@ const LOCAL: &str = "-s0-s0-s0";
 /// Memory of the other socket, and the program that warms the cache there too.
 const REMOTE: &str = "-s0-s1-s1";
 /// The IOMMU on, without superpages.
-const IOMMU: &str = "-iommu-nosp";
+const IOMMU: &str = Iommu::Pages4k.in_names();
 
 /// Experiments and transfer sizes in bytes.
 const SWEEPS: [(&str, u32); 4] = [

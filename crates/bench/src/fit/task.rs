@@ -5,7 +5,7 @@
 use super::{Begun, Evidence, Fitted, Input, Parameter, Profile, Provenance, known_range};
 use crate::ask::AskError;
 use crate::compare::Comparison;
-use crate::configurations::{Configuration, GENERATION, Iommu, Sockets};
+use crate::configurations::{Configuration, GENERATION, Sockets};
 use crate::results::sheet::SheetLink;
 use crate::results::{ResultSet, Tables};
 use crate::suite::Machine;
@@ -27,7 +27,7 @@ pub struct Task {
     pub server: Option<String>,
     /// Device profile of the card that measured.
     pub device: Option<String>,
-    /// The IOMMU's mode, of configurations that are not known: off, 4k, 2m.
+    /// The IOMMU's mode, of configurations that are not known: off, 4k, 2m, 1g.
     pub iommu: String,
     /// Sockets of device, memory and program, of such configurations.
     pub sockets: Vec<u8>,
@@ -214,7 +214,11 @@ fn input(task: &Task, name: &str, tables: Tables, warnings: &mut Vec<String>) ->
     let like = task.like.as_deref().unwrap_or(usual);
     let mut machine = Machine {
         name: name.into(),
-        iommu: iommu(tables.said("iommu").unwrap_or(&task.iommu))?,
+        iommu: tables
+            .said("iommu")
+            .unwrap_or(&task.iommu)
+            .parse()
+            .map_err(|e| AskError::Wrong(format!("--{e}")))?,
         sockets: sockets(&task.sockets)?,
         mps_bytes: task.mps,
         mrrs_bytes: task.mrrs,
@@ -285,12 +289,6 @@ pub fn provenance(task: &Task, inputs: &[Input], like: &str, warnings: &[String]
         is_own: is_own(inputs, like) && task.server.is_none(),
         warnings: warnings.to_vec(),
     }
-}
-
-fn iommu(mode: &str) -> Result<Iommu, AskError> {
-    let modes = [Iommu::Off, Iommu::Pages4k, Iommu::Pages2m];
-    let found = modes.into_iter().find(|m| m.in_labs() == mode);
-    found.ok_or_else(|| AskError::wrong(format!("--iommu {mode}: legal are off, 4k, 2m")))
 }
 
 fn sockets(of: &[u8]) -> Result<Sockets, AskError> {

@@ -14,7 +14,7 @@
 
 use super::read::{Line, Measurable, ResultsError, each_line, lacking};
 use super::{BandwidthFigures, Figures, LatencyFigures, ResultRow, Spread, Tables};
-use crate::configurations::Configuration;
+use crate::configurations::{Configuration, Iommu};
 use crate::experiments::{Cache, Key, Pattern, Test};
 use crate::row::Row;
 use devices::pcie_bench::{CacheState, CardPath};
@@ -30,6 +30,8 @@ use std::path::Path;
 pub struct Settings {
     /// Host profile, or the server's name.
     pub host: String,
+    /// The host's IOMMU.
+    pub iommu: Iommu,
     /// Device profile, or the card's name.
     pub device: String,
     /// Generation of the link.
@@ -142,7 +144,7 @@ pub struct Entry {
 
 /// The columns of the file, in their order: fields of an entry, `up_` and `down_` those of its directions.
 const COLUMNS: &str = "host,device,gen,lanes,mps_bytes,mrrs_bytes,rcb_bytes,posted_header_credits,posted_data_credits,\
-    non_posted_header_credits,non_posted_data_credits,addr_bits,outstanding,transfers,warm_up,seed,test,path,cache,pattern,\
+    non_posted_header_credits,non_posted_data_credits,addr_bits,iommu,outstanding,transfers,warm_up,seed,test,path,cache,pattern,\
     host_offset_bytes,device_offset_bytes,window_bytes,size_bytes,latency_ns_min,latency_ns_median,latency_ns_mean,\
     latency_ns_p95,latency_ns_p99,latency_ns_p999,latency_ns_max,bandwidth_gbps,read_gbps,write_gbps,transactions_per_s,\
     model_exact_gbps,model_published_gbps,link_ns,up_utilization,up_credit_stalls,up_credit_stall_ns,up_replay_buffer_stalls,\
@@ -154,7 +156,7 @@ const REQUIRED: &str = "host,device,gen,lanes,mps_bytes,mrrs_bytes,test,cache,pa
     window_bytes,size_bytes";
 
 /// Columns that make a configuration, and what its name calls those that are not always in it.
-const MACHINE: [(&str, &str); 13] = [
+const MACHINE: [(&str, &str); 14] = [
     ("host", ""),
     ("device", ""),
     ("gen", ""),
@@ -167,6 +169,7 @@ const MACHINE: [(&str, &str); 13] = [
     ("non_posted_header_credits", "nph"),
     ("non_posted_data_credits", "npd"),
     ("addr_bits", "addr"),
+    ("iommu", "iommu"),
     (OUTSTANDING, "outstanding"),
 ];
 

@@ -9,7 +9,7 @@ use devices::pcie_bench::{self, Bench, CARDS, CacheState, CardPath};
 use lab::Folder;
 use lab::Spanned;
 use lab::profile::{self, Basis, HOSTS, HostBasis, Shelf};
-use lab::schema::{Host, IommuPages, Lab, Link, Slot};
+use lab::schema::{Host, Lab, Link, Slot};
 use plug::MemoryKind;
 use plug::values::{Gen, Lanes, MpsBytes, MrrsBytes};
 use std::collections::BTreeSet;
@@ -73,6 +73,12 @@ impl Machine {
             generation: link.generation.map_or(GENERATION, |Gen(rate)| rate.generation()),
             lanes: link.lanes.map_or(LANES, |Lanes(width)| width.lanes()),
         }
+    }
+
+    /// The same with its IOMMU in this mode, which its name says as those of the published data do.
+    #[must_use]
+    pub fn with_iommu(self, iommu: Iommu) -> Machine {
+        Machine { name: self.name + iommu.in_names(), iommu, ..self }
     }
 
     /// What of the profiles is extrapolated on the link, a line each.
@@ -141,15 +147,10 @@ impl Machine {
     }
 
     fn host(&self) -> Host {
-        let pages = match self.iommu {
-            Iommu::Off => IommuPages::Off,
-            Iommu::Pages4k => IommuPages::Kib4,
-            Iommu::Pages2m => IommuPages::Mib2,
-        };
         let socket = |n| Spanned::new(0..0, n);
         Host {
             profile: Spanned::new(0..0, self.host.clone()),
-            iommu: Spanned::new(0..0, pages),
+            iommu: Spanned::new(0..0, self.iommu.pages()),
             device_socket: socket(self.sockets.device),
             memory_socket: socket(self.sockets.memory),
             program_socket: socket(self.sockets.program),

@@ -10,6 +10,7 @@ mod credits;
 mod dma_engine;
 mod fidelity;
 mod fit;
+mod host_modes;
 mod own_model;
 mod papers;
 mod seeds;

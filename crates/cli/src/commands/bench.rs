@@ -12,10 +12,11 @@ use crate::outputs::{Outputs, Place};
 use crate::{interrupt, progress};
 use bench::Plan;
 use bench::ask::{self, Ask, Ended, MAX_TRANSFERS, RootCredits};
+use bench::configurations::Iommu;
 use bench::results::sheet::{self, Entry};
 use clap::builder::RangedU64ValueParser;
 use lab::profile::Basis;
-use plug::transfers::Pattern;
+use plug::transfers::{CacheState, Pattern};
 use plug::{MemoryKind, Models};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -26,6 +27,7 @@ Examples:
   riser bench --suite LAT_RD BW_WR --size 64..2048 --gen 4 --lanes 16
   riser bench --suite BW_RD --host ideal --json -o out/bench
   riser bench --model dma-engine --size 4096 16384
+  riser bench --suite LAT_RD --host xeon-platinum-8480 --iommu 4k --cache cold --window 16777216
   riser bench --suite BW_WR --size 64..1024 --mps 128 256 512 --credits default 32:128 16:64
   riser bench --suite short --format pcie-bench --host xeon-e5-2637v3 -o out/suite
   riser bench --suite full --format pcie-bench --host all --jobs 2 -o out/suite
@@ -44,7 +46,7 @@ the replay buffer, or nothing was there to send.
 -o writes results.csv, in which every row has all settings in columns, so that files can be put one behind the other; `riser compare` \
 and `riser fit` read it. --json prints one object, which results.json holds too: interrupted (where not all \
 rows were measured: why), basis, tests: [{host, device, gen, lanes, mps_bytes, mrrs_bytes, \
-rcb_bytes, {posted,non_posted}_{header,data}_credits, addr_bits, outstanding, transfers, warm_up, seed, path, cache, pattern, \
+rcb_bytes, iommu, {posted,non_posted}_{header,data}_credits, addr_bits, outstanding, transfers, warm_up, seed, path, cache, pattern, \
 host_offset_bytes, device_offset_bytes, window_bytes, test, size_bytes, latency_ns_{min,median,mean,p95,p99,p999,max} or \
 bandwidth_gbps, read_gbps, write_gbps, transactions_per_s, model_exact_gbps, model_published_gbps, wire_gbps, link_ns, and basis, upstream and \
 downstream with tlps, dllps, payload_bytes, wire_bytes, utilization, credit_stalls, credit_stall_ns, replay_buffer_stalls, ..., and \
@@ -54,7 +56,7 @@ by the device, around them.
 
 --format pcie-bench runs the experiments of the published measurements of the NFP-6000 card, with their windows, offsets and \
 cache states, and writes files of their form: a folder for each configuration, a CSV file for each experiment. There \
---host is `all` (the 21 measured configurations), the name of one, or a host profile; --suite is full (28 experiments, \
+--host is `all` (the 21 measured configurations), the name of one, or a host profile, with --iommu if need be; --suite is full (28 experiments, \
 2472 rows), short (those of the paper's Figures 4 to 7) or names of experiments. Rows end by a convergence rule and \
 say how many samples they are of. A run that was interrupted (Ctrl-C) goes on where it is started again: complete files \
 stay. docs/reference/suite.md has the experiments, the columns and the rule.";
@@ -127,6 +129,14 @@ pub(crate) struct Args {
     #[arg(long, value_parser = one_of(&PATTERNS))]
     pattern: Option<Pattern>,
 
+    /// The host's IOMMU and its pages, if the host profile has one
+    #[arg(long, value_parser = one_of(&IOMMUS), default_value = "off")]
+    iommu: Iommu,
+
+    /// What the host's caches hold at the start (pcie-bench, section 4); default: what the model says, of pcie-bench host-warm
+    #[arg(long, value_name = "STATE", value_parser = one_of(&CACHES))]
+    cache: Option<CacheState>,
+
     /// Transfers that count: default 2000 of a latency test, 20000 of a bandwidth test
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u64>::new().range(1..=MAX_TRANSFERS))]
     transfers: Option<u64>,
@@ -159,6 +169,24 @@ pub(crate) struct Args {
 const PATTERNS: [Word<Pattern>; 2] = [
     ("sequential", "One behind the other", Pattern::Sequential),
     ("random", "Drawn with replacement", Pattern::Random),
+];
+
+const IOMMUS: [Word<Iommu>; 4] = [
+    ("off", "Addresses are physical ones", Iommu::Off),
+    ("4k", "Pages of 4 KiB", Iommu::Pages4k),
+    ("2m", "Pages of 2 MiB, or of 4 KiB if it has no others", Iommu::Pages2m),
+    ("1g", "Pages of 1 GiB, or of 4 KiB if it has no others", Iommu::Pages1g),
+];
+
+const CACHES: [Word<CacheState>; 4] = [
+    ("cold", "Nothing of the window", CacheState::Cold),
+    ("host-warm", "The window, which the host has written", CacheState::HostWarm),
+    (
+        "device-warm",
+        "The window, as far as writes of devices may go into the cache (DDIO)",
+        CacheState::DeviceWarm,
+    ),
+    ("device-thrash", "What the device has written at random in 64 MiB", CacheState::DeviceThrash),
 ];
 
 /// What `--json` prints.
@@ -212,6 +240,7 @@ impl Args {
             sizes: self.sizes.iter().flat_map(|sizes| sizes.iter()).take(MAX_SIZES_READ).collect(),
             model: self.model.clone(),
             host: self.host.clone(),
+            iommu: self.iommu,
             device: self.device.clone(),
             generation: self.generation,
             lanes: self.lanes,
@@ -223,6 +252,7 @@ impl Args {
             window_bytes: self.window,
             offset_bytes: self.offset,
             pattern: self.pattern,
+            cache: self.cache,
             transfers: self.transfers,
             warm_up: self.warm_up,
             outstanding: self.outstanding.clone(),

@@ -95,6 +95,7 @@ impl Model for Bench {
             window_bytes: workload.window_bytes.unwrap_or(usual.window_bytes),
             host_offset_bytes: workload.host_offset_bytes.unwrap_or(usual.host_offset_bytes),
             pattern: workload.pattern.unwrap_or(usual.pattern),
+            cache: workload.cache.unwrap_or(usual.cache),
             outstanding: workload.outstanding,
             transfers: workload.transfers,
             warm_up: workload.warm_up,

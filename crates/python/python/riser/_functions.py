@@ -115,6 +115,8 @@ def bench(
     window: int | None = None,
     offset: int | None = None,
     pattern: Literal["sequential", "random"] | None = None,
+    iommu: Literal["off", "4k", "2m", "1g"] = "off",
+    cache: Literal["cold", "host-warm", "device-warm", "device-thrash"] | None = None,
     transfers: int | None = None,
     warm_up: int | None = None,
     outstanding: _Sizes | None = None,
@@ -142,6 +144,8 @@ def bench(
         window: bytes of host memory that transfers go to.
         offset: of each transfer from a cache line in bytes, 0 to 63.
         pattern: order of the units in the window.
+        iommu: the host's IOMMU and its pages, if the host profile has one.
+        cache: what the host's caches hold at the start; None: what the model says.
         transfers: transfers that count, of each row.
         warm_up: transfers before them.
         outstanding: transfers under way in bandwidth tests.
@@ -161,7 +165,7 @@ def bench(
     arguments = {
         "suite": suite, "size": size, "model": model, "host": _text(host), "device": _text(device), "gen": gen, "lanes": lanes,
         "mps": mps, "mrrs": mrrs, "credits": credits, "rcb": rcb, "addr": addr, "window": window, "offset": offset,
-        "pattern": pattern, "transfers": transfers, "warm_up": warm_up, "outstanding": outstanding, "seed": seed,
+        "pattern": pattern, "iommu": iommu, "cache": cache, "transfers": transfers, "warm_up": warm_up, "outstanding": outstanding, "seed": seed,
     }  # fmt: skip
     with _progress.shown(progress) as show:
         report, csv, ended = _riser.bench(arguments, show)
@@ -400,7 +404,7 @@ def model_nic(
 
     Args:
         device: names of those that ship, or files that describe others; None: all that ship.
-        size: packet sizes in bytes; None: eleven from 64 to 1500.
+        size: packet sizes in bytes, FCS included; None: eleven from 64 to 1500.
         traffic: which packets are under way.
         ethernet: rate to compare with in Gb/s, 0.001 to 100000.
         form: as of `model_bandwidth`, as are the arguments of the link.

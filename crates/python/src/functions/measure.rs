@@ -7,13 +7,14 @@ use super::json;
 use crate::error;
 use ::bench::ask::{self, Ask, AskError, Ended, RootCredits};
 use ::bench::compare::compare_folders;
+use ::bench::configurations::Iommu;
 use ::bench::fit::task::{self, Prepared, Report, Task, provenance};
 use ::bench::fit::{self, Fitted};
 use ::bench::results::sheet::{self, Entry};
 use ::bench::suite::Rule;
 use plug::MemoryKind;
 use plug::profile::Basis;
-use plug::transfers::Pattern;
+use plug::transfers::{CacheState, Pattern};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use serde::Serialize;
@@ -78,6 +79,17 @@ pub(super) fn refused(error: AskError) -> PyErr {
     }
 }
 
+/// States of the host's caches.
+const CACHES: [(&str, CacheState); 4] = {
+    use CacheState::{Cold, DeviceThrash, DeviceWarm, HostWarm};
+    [
+        (Cold.name(), Cold),
+        (HostWarm.name(), HostWarm),
+        (DeviceWarm.name(), DeviceWarm),
+        (DeviceThrash.name(), DeviceThrash),
+    ]
+};
+
 fn of_arguments(given: &Arguments<'_, '_>) -> PyResult<Ask> {
     let credits = given.list::<String>("credits")?.into_iter().map(|text| {
         text.parse::<RootCredits>().map_err(|legal| error::argument(format!("credits {text}: {legal}")))
@@ -87,6 +99,7 @@ fn of_arguments(given: &Arguments<'_, '_>) -> PyResult<Ask> {
         sizes: given.list("size")?,
         model: given.get("model")?,
         host: given.get("host")?,
+        iommu: given.or("iommu", Iommu::Off.to_string())?.parse().map_err(error::argument)?,
         device: given.get("device")?,
         generation: given.get("gen")?,
         lanes: given.get("lanes")?,
@@ -99,6 +112,7 @@ fn of_arguments(given: &Arguments<'_, '_>) -> PyResult<Ask> {
         offset_bytes: given.get("offset")?,
         pattern: given
             .word("pattern", &[("sequential", Pattern::Sequential), ("random", Pattern::Random)])?,
+        cache: given.word("cache", &CACHES)?,
         transfers: given.get("transfers")?,
         warm_up: given.get("warm_up")?,
         outstanding: given.list("outstanding")?,

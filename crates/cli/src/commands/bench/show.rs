@@ -3,6 +3,7 @@
 
 use crate::failure::Failure;
 use crate::output;
+use bench::configurations::Iommu;
 use bench::results::sheet::{Entry, Settings};
 use bench::{DEFAULT_WARM_UP, Plan, Row};
 use lab::profile::Basis;
@@ -65,6 +66,12 @@ fn head(plans: &[Plan], entries: &[Entry], swept: &[Swept]) -> Result<(), Failur
         let value = value(settings);
         let is_swept = swept.iter().any(|(other, _)| *other == name);
         link += &format!(", {name} {}", if is_swept { "as in the tables" } else { &value });
+    }
+    if settings.iommu != Iommu::Off {
+        link += &format!(", IOMMU {}", settings.iommu);
+    }
+    if let Some(cache) = plan.cache {
+        link += &format!(", cache {}", cache.name());
     }
     let outstanding = match swept.iter().any(|(name, _)| *name == "outstanding") {
         true => String::new(),

@@ -7,7 +7,7 @@ use crate::commands::report::{self, Head};
 use crate::failure::Failure;
 use crate::outputs::{Outputs, Place};
 use crate::{interrupt, output, progress};
-use bench::configurations::{CONFIGURATIONS, Configuration};
+use bench::configurations::{CONFIGURATIONS, Configuration, Iommu};
 use bench::experiments::{EXPERIMENTS, Experiment};
 use bench::results::ResultSet;
 use bench::suite::{Extra, Machine, Outcome, Rule, Suite, SuiteError};
@@ -168,6 +168,7 @@ fn refuse(args: &Args) -> Result<(), Failure> {
         ("--offset", args.offset.is_some()),
         ("--pattern", args.pattern.is_some()),
         ("--addr", args.addr.is_some()),
+        ("--cache", args.cache.is_some()),
         ("--transfers", args.transfers.is_some()),
         ("--warm-up", args.warm_up.is_some()),
         ("--outstanding", !args.outstanding.is_empty()),
@@ -191,10 +192,9 @@ fn machines(args: &Args) -> Result<Vec<Machine>, Failure> {
     if configurations.is_empty() {
         return Ok(vec![profile(args, host, device)?]);
     }
-    let given = args.generation.is_some() || args.lanes.is_some();
+    let given = args.generation.is_some() || args.lanes.is_some() || args.iommu != Iommu::Off;
     if given || !args.mps.is_empty() || !args.mrrs.is_empty() {
-        let why =
-            "--gen, --lanes, --mps and --mrrs: a configuration says them itself; they are for host profiles";
+        let why = "--gen, --lanes, --mps, --mrrs and --iommu: a configuration says them itself; they are for host profiles";
         return Err(Failure::usage(why));
     }
     Ok(configurations.into_iter().map(|c| Machine::configuration(c, device)).collect())
@@ -207,7 +207,8 @@ fn profile(args: &Args, host: &str, device: &str) -> Result<Machine, Failure> {
         return Err(Failure::usage(format!("{why}; configurations are all, {names}")));
     }
     bench::ask::check_profiles(host, Some(device))?;
-    let mut machine = Machine::profile(host, device);
+    bench::ask::check_host(host, args.iommu, None)?;
+    let mut machine = Machine::profile(host, device).with_iommu(args.iommu);
     args.ask().link(host).map_err(Failure::usage)?;
     machine.generation = args.generation.map_or(machine.generation, |n| n as u8);
     machine.lanes = args.lanes.map_or(machine.lanes, |n| n as u8);
