@@ -199,6 +199,19 @@ impl Browser {
         self.call("Emulation.setDeviceMetricsOverride", params);
     }
 
+    /// Returns pairs of texts in `element` that overlap by more than a pixel in both directions: labels of plots that nobody can read.
+    pub fn overlapping_texts(&mut self, element: &str) -> Value {
+        self.eval(&format!(
+            "(() => {{
+               const boxes = [...document.querySelectorAll('{element} text')].filter((e) => e.textContent.trim())
+                 .map((e) => ({{ text: e.textContent, box: e.getBoundingClientRect() }})).filter(({{ box }}) => box.width > 0);
+               const meet = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1
+                 && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 1;
+               return boxes.flatMap((a, i) => boxes.slice(i + 1).filter((b) => meet(a.box, b.box)).map((b) => [a.text, b.text]));
+             }})()"
+        ))
+    }
+
     /// Writes a screenshot to a PNG file.
     pub fn picture(&mut self, path: &Path) {
         use base64::Engine;

@@ -72,11 +72,17 @@ function axisOfPlot(axisOf, values) {
   return axis(title, { type: "log", tickmode: "array", tickvals: ticks, ticktext: ticks.map(bytesText) });
 }
 
+/** Rows of a legend with entries of these widths: one, or else columns as wide as the widest entry. */
+function legendRowsOf(widths, room) {
+  if (widths.reduce((sum, width) => sum + width, 0) <= room) return 1;
+  return Math.ceil(widths.length / Math.max(1, Math.floor(room / Math.max(...widths))));
+}
+
 /** Plotly's layout for a plot of a given size in CSS pixels. */
 function layoutOf(plot, width, height) {
   const xs = plot.series.flatMap((series) => series.x);
   const ys = plot.series.flatMap((series) => series.y);
-  const legendRows = Math.ceil(plot.series.reduce((sum, series) => sum + series.name.length * 6.4 + 46, 0) / Math.max(200, width - 80));
+  const legendRows = legendRowsOf(plot.series.map(({ name }) => name.length * 6.4 + 46), Math.max(200, width - 80));
   return {
     width,
     height,

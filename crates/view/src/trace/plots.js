@@ -3,7 +3,12 @@
 
 /** More points than this are painted as a picture; plotly keeps an element for each it draws. */
 const MAX_MARKERS = 3000;
-const MARGIN = { l: 70, r: 16, t: 10, b: 40 };
+const MARGIN = { l: 70, r: 16, t: 24, b: 40 };
+/** Pixels between two plots one above the other: room for a caption. */
+const GAP_PX = 20;
+/** The least height of one of them, and the height that a label of its axis takes. */
+const MIN_ROW_PX = 24;
+const TICK_PX = 14;
 const PLOT_CONFIG = { displayModeBar: false, responsive: false, doubleClick: "reset", showTips: false };
 
 /** A class has the colour of the kind that it mostly is. */
@@ -13,11 +18,27 @@ const SYMBOLS = { NP: "triangle-right", Cpl: "diamond", P: "x" };
 /** Colours of what is no kind of TLP, such as requesters. */
 const SERIES_COLOURS = 6;
 
-/** A layout with `rows` plots one above the other, all of one x axis. `yTitles` has one for each. */
-function layoutOf(xAxis, yTitles, more = {}) {
+/** Pixels of `host` that its plots share. */
+function innerPx(host) {
+  return Math.max(1, host.clientHeight - MARGIN.t - MARGIN.b);
+}
+
+/** How many plots have room one above the other in `host`, of `most` at most. */
+function rowsThatFit(host, most) {
+  return Math.min(most, Math.max(1, Math.floor((innerPx(host) + GAP_PX) / (MIN_ROW_PX + GAP_PX))));
+}
+
+/** The setting that keeps the labels of a low plot apart; plotly itself has five and more, however low it is. */
+function fewTicks(rowPx) {
+  const fit = Math.max(2, Math.floor(rowPx / TICK_PX));
+  return fit < 5 ? { nticks: fit } : {};
+}
+
+/** A layout for `host` with plots one above the other, all of one x axis. `yTitles` has one for each. */
+function layoutOf(host, xAxis, yTitles, more = {}) {
   const { shapes = [], annotations = [] } = more.time ?? {};
   const layout = {
-    margin: MARGIN,
+    margin: { ...MARGIN },
     paper_bgcolor: "rgba(0,0,0,0)",
     plot_bgcolor: "rgba(0,0,0,0)",
     font: { color: colour("ink"), family: "system-ui, DejaVu Sans, sans-serif", size: 12 },
@@ -29,13 +50,12 @@ function layoutOf(xAxis, yTitles, more = {}) {
     shapes,
     annotations: [...(more.annotations ?? []), ...annotations],
   };
-  layout.margin = { ...MARGIN, t: 24 };
-  const gap = yTitles.length > 2 ? 0.11 : 0.09;
+  const gap = GAP_PX / innerPx(host);
   const height = (1 - gap * (yTitles.length - 1)) / yTitles.length;
   yTitles.forEach((title, i) => {
     const top = 1 - i * (height + gap);
     const name = i === 0 ? "yaxis" : `yaxis${i + 1}`;
-    layout[name] = axis(title, { domain: [Math.max(0, top - height), top], fixedrange: true, rangemode: "tozero", ...more.y });
+    layout[name] = axis(title, { domain: [Math.max(0, top - height), top], fixedrange: true, rangemode: "tozero", ...fewTicks(height * innerPx(host)), ...more.y });
   });
   layout.xaxis = { ...xAxis, anchor: yTitles.length === 1 ? "y" : `y${yTitles.length}` };
   delete layout.y;

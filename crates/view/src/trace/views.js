@@ -74,7 +74,7 @@ async function drawCloud(app, groups, yAxis, yScale, extra = () => []) {
   const many = pointsOf(inside) > MAX_MARKERS;
   const titles = (yAxis.names ?? [""]).map(() => yAxis.title);
   const more = { y: yAxis.more, annotations: captions(yAxis.names ?? []), time };
-  await draw(app.host, [...cloudTraces(inside, scale, many), ...extra(scale, inside, many)], layoutOf(time.axis, titles, more));
+  await draw(app.host, [...cloudTraces(inside, scale, many), ...extra(scale, inside, many)], layoutOf(app.host, time.axis, titles, more));
   if (many) await paintCloud(app.host, inside, scale);
   app.cloud = { groups: inside, scale };
   return inside.length > 0;
@@ -142,7 +142,7 @@ async function drawDistribution(app) {
   const y = tail ? { type: "log", exponentformat: "power", dtick: 1 } : { tickformat: ".0%", range: [0, 1.02] };
   const xAxis = axis(`Latency, ${unit.name}`, { rangemode: "tozero", hoverformat: ",.6~f", ticksuffix: "", type: tail ? "log" : "linear" });
   showQuantiles(app, types);
-  await draw(app.host, traces, layoutOf(xAxis, [tail ? "Share that takes as long" : "Share of requests"], { y, hovermode: "x" }));
+  await draw(app.host, traces, layoutOf(app.host, xAxis, [tail ? "Share that takes as long" : "Share of requests"], { y, hovermode: "x" }));
   return types.length > 0 ? "" : nothing("No request was answered.");
 }
 
@@ -162,7 +162,7 @@ function showQuantiles(app, types) {
 }
 
 async function drawTags(app) {
-  const { groups, names } = tagPoints(app.store, app.headers, plotRows(), 4);
+  const { groups, names } = tagPoints(app.store, app.headers, plotRows(), rowsThatFit(app.host, MAX_LANES));
   const tags = groups.list().reduce((m, group) => group.y.reduce((a, b) => Math.max(a, b), m), 0);
   const room = 0.04 * (tags + 1) + 0.4;
   const more = { range: [-room, tags + room], rangemode: "normal", zeroline: false };
@@ -196,12 +196,12 @@ async function drawThroughput(app) {
   const edges = edgesInView(app, bins);
   const lanes = throughput(store, headers, plotRows(), edges, app.options.dataOnly ? headers.payload : headers.tlpBytes);
   const x = edges.map(time.toX);
-  const shown = busiest(lanes, MAX_LANES);
+  const shown = busiest(lanes, rowsThatFit(app.host, MAX_LANES));
   const named = new Set();
   const traces = shown.flatMap(([, classes], i) => rateTraces(classes, x, i, named));
   await drawLanes(app, time, "Gb/s", shown.map(([lane]) => headers.lane.list[lane].name), traces);
   if (lanes.size === 0) return nothing("No TLPs.");
-  const more = lanes.size > MAX_LANES ? `; the busiest ${MAX_LANES} of ${lanes.size} directions` : "";
+  const more = lanes.size > shown.length ? `; the busiest ${shown.length} of ${lanes.size} directions` : "";
   return `${app.options.dataOnly ? "Data" : "TLPs, header to digest"}, mean of ${duration(((x[x.length - 1] - x[0]) * time.unit.ps) / bins)}${more}`;
 }
 
@@ -216,7 +216,7 @@ function busiest(lanes, count) {
 function drawLanes(app, time, unit, names, traces) {
   const titles = names.length > 0 ? names.map(() => "") : [unit];
   const annotations = captions(names.map((name) => `${name}: ${unit}`));
-  return draw(app.host, traces, layoutOf(time.axis, titles, { hovermode: false, annotations, time }));
+  return draw(app.host, traces, layoutOf(app.host, time.axis, titles, { hovermode: false, annotations, time }));
 }
 
 /** Values and the last one again: a step as far as its end. */
@@ -255,7 +255,7 @@ async function drawOutstanding(app) {
     const look = { name, colour: colour(`series${i % SERIES_COLOURS}`), dash: i >= SERIES_COLOURS ? "dot" : "solid", yaxis: "y", showlegend: true };
     return stepTraces(app, steps, time, 1, look);
   });
-  await draw(app.host, traces, layoutOf(time.axis, ["Requests that wait"], { hovermode: false, time }));
+  await draw(app.host, traces, layoutOf(app.host, time.axis, ["Requests that wait"], { hovermode: false, time }));
   return series.length > 0 ? `By requester${bandNote(traces)}` : nothing("No requests that are answered.");
 }
 
@@ -281,7 +281,7 @@ async function drawCredits(app) {
   const time = timeInView(app);
   const what = ["header", "unacked"].find((name) => app.options[name]) ?? "data";
   const lanes = what === "unacked" ? unackedLanes(app) : creditLanes(app, what);
-  const shown = lanes.sort((a, b) => leastLeft(a) - leastLeft(b)).slice(0, MAX_LANES);
+  const shown = lanes.sort((a, b) => leastLeft(a) - leastLeft(b)).slice(0, rowsThatFit(app.host, MAX_LANES));
   const known = new Set();
   const traces = shown.flatMap(({ series }, i) => series.flatMap((s) => {
     const yaxis = i === 0 ? "y" : `y${i + 1}`;
@@ -290,7 +290,8 @@ async function drawCredits(app) {
   }));
   const label = { data: "data left, B", header: "headers left", unacked: "sent, no Ack, B" }[what];
   await drawLanes(app, time, label, shown.map(({ name }) => name), traces);
-  return lanes.length > 0 ? creditNote(lanes, what) + bandNote(traces) : noCredits(app, what);
+  const more = lanes.length > shown.length ? `; the scarcest ${shown.length} of ${lanes.length} directions` : "";
+  return lanes.length > 0 ? creditNote(lanes, what) + more + bandNote(traces) : noCredits(app, what);
 }
 
 /** The least that a lane has had of any of its series, as a share of the most: the scarcest come first. */

@@ -60,6 +60,28 @@ fn every_plot_fits_its_panel_after_every_other() {
     no_problems(&mut browser);
 }
 
+/// Of a capture with four links, flow control and most types, in windows as users have them next to another.
+#[test]
+fn labels_of_plots_do_not_overlap_in_narrow_windows() {
+    let Some(mut browser) = Browser::take() else { return };
+    let pages = [("lanes", generate::generated(2000)), ("types", types::every_type())];
+    for (name, capture) in pages {
+        let page = page_file(&format!("narrow-{name}"), &capture);
+        browser.open(&page, "tab=summary");
+        for (width, height) in [(700, 600), (700, 700), (700, 900), (1400, 900)] {
+            browser.size(width, height);
+            for tab in ["1", "2", "3", "4", "5", "6"] {
+                browser.key(tab);
+                browser.eval(SETTLED);
+                let found = browser.overlapping_texts("#plot");
+                assert_eq!(found, json!([]), "{name}: key {tab} at {width} x {height}");
+            }
+        }
+    }
+    browser.size(0, 0);
+    no_problems(&mut browser);
+}
+
 #[test]
 fn behind_the_filter_keys_are_keys_again() {
     let Some(mut browser) = Browser::take() else { return };

@@ -48,6 +48,28 @@ fn hovered(browser: &mut Browser, (x, y): (f64, f64)) -> String {
     }
 }
 
+/// Names of series as `riser bench --html` has them: together too long for one line of the legend.
+#[test]
+fn labels_of_figures_do_not_overlap_in_narrow_windows() {
+    let Some(mut browser) = Browser::take() else { return };
+    let mut narrow = report();
+    let names = ["BW_DMA_RD", "Model (published form), Gen3 x8, MPS 256, MRRS 512", "40G Ethernet"];
+    for plot in narrow.figures.iter_mut().flat_map(|figure| &mut figure.plots) {
+        let first = plot.series[0].clone();
+        plot.series =
+            names.map(|name| riser_view::report::Series { name: name.into(), ..first.clone() }).into();
+    }
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("report-narrow.html");
+    std::fs::write(&path, text_of(&narrow)).unwrap();
+    for width in [700, 1000] {
+        browser.size(width, 700);
+        browser.open(&path, "");
+        assert_eq!(browser.overlapping_texts(".plot"), json!([]), "{width}");
+    }
+    browser.size(0, 0);
+    no_problems(&mut browser);
+}
+
 #[test]
 fn figures_are_drawn_and_what_is_missing_is_said() {
     let Some(mut browser) = Browser::take() else { return };
