@@ -53,7 +53,7 @@ pub use decode::{Bad, Ecrc, Kind, Record, TlpRecord};
 pub use encap::{Origin, PortScheme};
 pub use filter::{Filter, FilterError, Sieve};
 pub use matcher::{Match, Matcher, Transaction};
-pub use names::{DeviceRegister, DeviceRegisters, Meaning, Names};
+pub use names::{DeviceRegister, DeviceRegisters, Meaning, NamedRegister, Names, OwnRegisters};
 pub use reader::{Direction, End, Fault, Frame, Interface, Item, Mark, OpenError, Reader, open};
 pub use stats::Stats;
 pub use time::{Resolution, Timestamp};

@@ -4,7 +4,7 @@
 //! | block | holds |
 //! |---|---|
 //! | Section Header | `shb_userappl` = `riser` |
-//! | Interface Description | Ethernet; `if_name` such as `link0:downstream`, `if_description`, `if_speed` where it is known, `if_tsresol` = 12 |
+//! | Interface Description | Ethernet; `if_name` such as `link0:downstream`, `if_description`, `if_speed` where it is known, `if_tsresol` = 12; `opt_comment` with the registers of a device that describes itself |
 //! | Enhanced Packet | Ethernet, IPv4, UDP and NetTLP headers as [`encap`](crate::encap) has them, then the TLP or DLLP; `epb_flags`, `epb_packetid` and `opt_comment` where a [`Mark`] says something |
 //!
 //! The same calls give the same bytes. Data that was only counted is not made up: the captured length ends behind the
@@ -14,6 +14,7 @@
 use crate::encap::{
     Addresses, HEADER_LEN, Host, NettlpHeader, Origin, PORT_DLLP, PortScheme, TICK_PS, emit_header,
 };
+use crate::names::OwnRegisters;
 use crate::reader::pcapng::{
     BYTE_ORDER, COMMENT, ENHANCED_PACKET, EPB_FLAGS, EPB_PACKETID, FLAG_CRC_ERROR, IF_DESCRIPTION, IF_NAME,
     IF_SPEED, IF_TSRESOL, INTERFACE_DESCRIPTION, RISER, SECTION_HEADER, SHB_USERAPPL,
@@ -102,7 +103,7 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// Those of the underlying writer.
     pub fn tap(&mut self, link: u16, direction: Direction, description: &str) -> io::Result<InterfaceId> {
-        self.describe(link, direction, description, None)
+        self.describe(link, direction, description, None, &OwnRegisters::default())
     }
 
     /// As [`tap`](Self::tap), of a wire that carries `speed_bps` data bits per second, encoding taken off.
@@ -116,7 +117,21 @@ impl<W: Write> Writer<W> {
         description: &str,
         speed_bps: u64,
     ) -> io::Result<InterfaceId> {
-        self.describe(link, direction, description, Some(speed_bps))
+        self.describe(link, direction, description, Some(speed_bps), &OwnRegisters::default())
+    }
+
+    /// As [`tap_with_speed`](Self::tap_with_speed), downstream, of the link to a device with these registers.
+    ///
+    /// # Errors
+    /// Those of the underlying writer.
+    pub fn tap_to_device(
+        &mut self,
+        link: u16,
+        description: &str,
+        speed_bps: u64,
+        registers: &OwnRegisters,
+    ) -> io::Result<InterfaceId> {
+        self.describe(link, Direction::Downstream, description, Some(speed_bps), registers)
     }
 
     fn describe(
@@ -125,6 +140,7 @@ impl<W: Write> Writer<W> {
         direction: Direction,
         description: &str,
         speed_bps: Option<u64>,
+        registers: &OwnRegisters,
     ) -> io::Result<InterfaceId> {
         let (name, addresses) =
             (format!("link{link}:{}", direction.name()), Addresses::of_link(link, direction));
@@ -140,6 +156,9 @@ impl<W: Write> Writer<W> {
             self.option(IF_SPEED, &bps.to_le_bytes());
         }
         self.option(IF_TSRESOL, &[PICOSECONDS]);
+        for comment in registers.comments() {
+            self.option(COMMENT, comment.as_bytes());
+        }
         self.option(OPT_END, b"");
         self.end_block(start)?;
         self.interfaces.push(Outlet { addresses, sequence: 0 });

@@ -19,6 +19,7 @@ use crate::tap::{CaptureHandle, CaptureOptions, CaptureTap, TappedLink};
 use crate::transactions::{TransactionLog, TransactionLogHandle, transactions};
 use crate::tree::Tree;
 use crate::{channels, faults, host_schema, profile};
+use capture::OwnRegisters;
 use endpoint::{Endpoint, EndpointConfig, EndpointError, EndpointLimits, TagsPer, TlpPort};
 use fabric::{
     Fabric, FabricConfig, HostConfig, HostId, HostProfile, Limits, LinkConfig, LinkName, SlotConfig, Stop,
@@ -77,6 +78,8 @@ pub(crate) struct LinkInfo {
     generation: u8,
     lanes: u8,
     mps_bytes: u32,
+    /// Of the device that it leads to, if that describes itself.
+    registers: OwnRegisters,
 }
 
 /// Puts the lab together. Nothing has run yet.
@@ -111,7 +114,7 @@ pub(crate) fn build_program(
     let memory = host_memory(lab)?;
     let payloads = PayloadPool::new();
     let mut ends = Vec::new();
-    let mut slots = Vec::new();
+    let (mut slots, mut registers) = (Vec::new(), Vec::new());
     let mut seats: Vec<Seat> = Vec::new();
     let (mut places, journal) = (Vec::new(), Journal::default());
     let tree = Tree::of(lab).map_err(|e| e.message)?;
@@ -128,6 +131,7 @@ pub(crate) fn build_program(
                 warnings.push(line);
             }
         }
+        registers.push(plugged.registers);
         let model = slot.device.get_ref().clone();
         let (report, measured, basis) = (plugged.report, plugged.measured, plugged.basis);
         slots.push(SlotInfo { name: name.clone(), model, report, measured, basis });
@@ -188,7 +192,12 @@ pub(crate) fn build_program(
     fabric.set_lenient_completions(lab.lenient_completions);
     channels::changes(lab).into_iter().for_each(|change| fabric.schedule(change));
     faults::outages(lab).into_iter().for_each(|outage| fabric.schedule(outage));
-    let links = lab.hanging().zip(&links).map(|(h, link)| LinkInfo::new(h.name.get_ref(), link)).collect();
+    // Slots hang first; switches have no registers of their own.
+    let mut registers = registers.into_iter();
+    let links = lab.hanging().zip(&links).map(|(h, link)| {
+        LinkInfo::new(h.name.get_ref(), link).with_registers(registers.next().unwrap_or_default())
+    });
+    let links = links.collect();
     let (seed, set, host_basis) = (lab.seed, lab.set.clone(), HostBasis::of(&lab.host, &file.base));
     Ok(Assembly {
         fabric,
@@ -315,14 +324,19 @@ impl LinkInfo {
             generation: link.root.rate.generation(),
             lanes: link.root.width.lanes(),
             mps_bytes: link.root.mps.bytes(),
+            registers: OwnRegisters::default(),
         }
+    }
+
+    fn with_registers(self, registers: OwnRegisters) -> LinkInfo {
+        LinkInfo { registers, ..self }
     }
 
     fn tapped_link(&self) -> TappedLink {
         let symbol = Rate::from_generation(self.generation).unwrap_or(Rate::Gt2_5).symbol_time_ps();
         // A byte on each lane in a symbol time.
         let speed_bps = 8_000_000_000_000 * u64::from(self.lanes) * symbol.den / symbol.num;
-        TappedLink { slot: self.name.clone(), speed_bps }
+        TappedLink { slot: self.name.clone(), speed_bps, registers: self.registers.clone() }
     }
 }
 
@@ -341,7 +355,7 @@ impl Assembly {
         out: W,
         options: CaptureOptions,
     ) -> io::Result<CaptureHandle<W>> {
-        let links: Vec<TappedLink> = self.links.iter().map(LinkInfo::tapped_link).collect();
+        let links = self.tapped_links();
         let (tap, handle) = CaptureTap::new(out, &links, options)?;
         self.fabric.set_tap(Box::new(tap));
         Ok(handle)
@@ -421,9 +435,9 @@ impl Assembly {
         self.slots.iter().find_map(|slot| slot.measured.clone())
     }
 
-    /// The names of the links: those of the slots that they lead to, then of the switches.
-    pub fn link_names(&self) -> Vec<String> {
-        self.links.iter().map(|link| link.name.clone()).collect()
+    /// The links as captures describe them: those to slots, then those to switches.
+    pub fn tapped_links(&self) -> Vec<TappedLink> {
+        self.links.iter().map(LinkInfo::tapped_link).collect()
     }
 
     /// Warnings for whoever runs the lab, a line each.

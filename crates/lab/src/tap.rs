@@ -2,7 +2,7 @@
 //! A tap that writes what it sees into a capture.
 
 use capture::writer::{InterfaceId, Writer};
-use capture::{Direction as Way, End, Interface, Mark, Origin};
+use capture::{Direction as Way, End, Interface, Mark, Origin, OwnRegisters};
 use fabric::{Direction, Side, Tap, TapRecord};
 use link::Frame;
 use std::cell::RefCell;
@@ -54,6 +54,8 @@ pub struct TappedLink {
     pub slot: String,
     /// Data bits per second of each direction, encoding taken off.
     pub speed_bps: u64,
+    /// The registers of its device, if that describes itself.
+    pub registers: OwnRegisters,
 }
 
 /// A tap at one end of every link, with an interface for each direction. Without DLLPs, damaged and lost frames are not
@@ -118,14 +120,15 @@ impl<W: Write> CaptureTap<W> {
     ) -> io::Result<(CaptureTap<W>, CaptureHandle<W>)> {
         let mut writer = Writer::new(out)?;
         let mut interfaces = Vec::new();
-        for (n, TappedLink { slot, speed_bps }) in links.iter().enumerate() {
+        for (n, TappedLink { slot, speed_bps, registers }) in links.iter().enumerate() {
             let end = match options.at {
                 Side::Root => End::Root,
                 Side::Device => End::Device,
             };
             let text = |way: Way| Interface::description(slot, way, end);
-            let mut tap = |way: Way| writer.tap_with_speed(n as u16, way, &text(way), *speed_bps);
-            interfaces.push([tap(Way::Downstream)?, tap(Way::Upstream)?]);
+            let down = writer.tap_to_device(n as u16, &text(Way::Downstream), *speed_bps, registers)?;
+            let up = writer.tap_with_speed(n as u16, Way::Upstream, &text(Way::Upstream), *speed_bps)?;
+            interfaces.push([down, up]);
         }
         // What is cut from now on is a capture, if an empty one.
         writer.flush()?;

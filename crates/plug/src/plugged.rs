@@ -7,6 +7,7 @@ use crate::profile::Basis;
 use crate::report::{Report, Shown};
 use crate::shared::Shared;
 use crate::transfers::Transfers;
+use capture::OwnRegisters;
 use config::BarKind;
 use endpoint::{Endpoint, FunctionConfig, TlpPort, VirtualFunctions};
 use host::Cpu;
@@ -99,6 +100,8 @@ pub struct Plugged {
     pub warnings: Vec<String>,
     /// How the figures of its profile are known, if it has one.
     pub basis: Option<Basis>,
+    /// Its registers, if it describes itself: captures name them. Those of a model are in [`Model::REGISTERS`](crate::Model::REGISTERS).
+    pub registers: OwnRegisters,
 }
 
 /// The report of a device, whatever its type.
@@ -211,6 +214,7 @@ impl Plugged {
             stand_in: None,
             warnings,
             basis: None,
+            registers: OwnRegisters::default(),
         }
     }
 
@@ -232,6 +236,12 @@ impl Plugged {
             end.wrap = Some(Box::new(around));
         }
         self
+    }
+
+    /// Names its registers in captures.
+    #[must_use]
+    pub fn naming(self, registers: OwnRegisters) -> Plugged {
+        Plugged { registers, ..self }
     }
 
     /// Adds a warning to whoever runs it, if there is one.

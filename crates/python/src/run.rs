@@ -139,7 +139,7 @@ fn drive(assembly: &mut Assembly, until: Time, mut watch: Watch<'_>) -> (Stop, O
             |assembly: &mut Assembly| assembly.run(Limits { until, events: SLICE, ..Limits::default() });
         return to_the_end(assembly, until, &mut watch, slice);
     }
-    let (links, behind) = (assembly.link_names(), assembly.fabric.take_tap());
+    let (links, behind) = (assembly.tapped_links(), assembly.fabric.take_tap());
     let sight = Sight::new(&links, crate::models().registers(), behind);
     let waiting = sight.waiting();
     assembly.fabric.set_tap(Box::new(sight));

@@ -9,6 +9,7 @@ use ::capture::filter::{Filter, FilterError};
 use ::capture::names::{DeviceRegisters, Names};
 use ::capture::render::JsonRecord;
 use ::capture::{End, Interface, Origin, Outcome, Record, Timestamp};
+use ::lab::TappedLink;
 use fabric::{Side, Tap, TapRecord};
 use link::Frame;
 use pyo3::exceptions::PyValueError;
@@ -85,11 +86,13 @@ pub(crate) fn with<T>(waiting: Rc<Waiting>, within: impl FnOnce() -> T) -> T {
 }
 
 impl Sight {
-    /// A sight of links with these names, before another tap; `devices` knows the registers of devices.
-    pub(crate) fn new(links: &[String], devices: DeviceRegisters, behind: Option<Box<dyn Tap>>) -> Sight {
-        let both = |(n, name): (usize, &String)| {
-            [Way::Downstream, Way::Upstream]
-                .map(|way| Interface::of_link(n as u16, way, &Interface::description(name, way, End::Device)))
+    /// A sight of links, before another tap; `devices` knows the registers of devices.
+    pub(crate) fn new(links: &[TappedLink], devices: DeviceRegisters, behind: Option<Box<dyn Tap>>) -> Sight {
+        let both = |(n, TappedLink { slot, registers, .. }): (usize, &TappedLink)| {
+            [Way::Downstream, Way::Upstream].map(|way| Interface {
+                registers: registers.clone(),
+                ..Interface::of_link(n as u16, way, &Interface::description(slot, way, End::Device))
+            })
         };
         let interfaces = links.iter().enumerate().map(both).collect();
         let (names, bytes) = (Names::new(devices), Vec::new());

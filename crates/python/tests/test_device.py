@@ -4,6 +4,7 @@
 import asyncio
 import doctest
 import gc
+import json
 import os
 import subprocess
 import sys
@@ -565,3 +566,38 @@ def test_examples_of_the_docs_run() -> None:
 
     results = doctest.testmod(riser._device)
     assert results.attempted and not results.failed
+
+
+def test_captures_name_the_registers_of_each_device(tmp_path: Path) -> None:
+    """Two devices of the same Vendor and Device ID: the slot that a link leads to says whose registers they are."""
+
+    class Motor(riser.Device):
+        speed = riser.Register(0x10)
+
+    seen: list[str] = []
+
+    async def noted(cpu: riser.Cpu, address: int) -> None:
+        seen.append((await cpu.tlp(f"type=MWr and addr={address:#x}"))["means"])
+
+    async def drive(cpu: riser.Cpu, function: riser.Function) -> None:
+        write = cpu.spawn(noted(cpu, function.address(0, 0x10)))
+        await cpu.write_u32(function.address(0, 0x10), 5)
+        await write
+
+    def recorded(path: Path) -> Path:
+        lab = riser.Lab()
+        for name, device in (("copier", Copier()), ("motor", Motor())):
+            device.driver = drive
+            lab.slot(name, device)
+        lab.run(capture=path)
+        return path
+
+    path = recorded(tmp_path / "named.pcapng")
+    assert recorded(tmp_path / "again.pcapng").read_bytes() == path.read_bytes()
+    command = [sys.executable, "-m", "riser", "trace", "--filter", "type=MWr and dir=down", os.fspath(path)]
+    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    lines = subprocess.run([*command, "--json"], check=True, capture_output=True, text=True).stdout.splitlines()
+    wanted = ["01:00.0 BAR 0 length = 0x5", "02:00.0 BAR 0 speed = 0x5"]
+    assert [json.loads(line)["means"] for line in lines if '"means"' in line] == wanted
+    assert all(f"; {means}" in text for means in wanted)
+    assert sorted(seen[:2]) == wanted

@@ -2,7 +2,7 @@
 //! What a TLP means, as text. Never allocates.
 
 use super::windows::At;
-use super::{DeviceRegister, Place};
+use super::{DeviceRegister, NamedRegister, OwnRegisters, Place};
 use config::register::{Attribute, Field, Word, byte_mask};
 use std::fmt;
 use tlp::Bdf;
@@ -13,7 +13,7 @@ const MAX_VALUE_BYTES: usize = 16;
 const MAX_NAMED: usize = 4;
 
 /// What a TLP means.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Meaning {
     /// A configuration request or its completion.
     Config {
@@ -74,8 +74,15 @@ pub enum InterruptKind {
     Msix,
 }
 
+/// What is known of a device's registers.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Known {
+    Shipped(&'static [DeviceRegister]),
+    Own(OwnRegisters),
+}
+
 /// An access to the memory of a function.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Registers {
     /// The function.
     pub function: Bdf,
@@ -86,19 +93,14 @@ pub struct Registers {
     /// Bytes.
     pub bytes: u32,
     /// What is known of the device's registers.
-    known: &'static [DeviceRegister],
+    known: Known,
     /// The first bytes of a write, as far as they were captured.
     data: [u8; MAX_VALUE_BYTES],
     captured: u8,
 }
 
 impl Registers {
-    pub(super) fn new(
-        at: At,
-        bytes: u32,
-        known: &'static [DeviceRegister],
-        data: Option<&[u8]>,
-    ) -> Registers {
+    pub(super) fn new(at: At, bytes: u32, known: Known, data: Option<&[u8]>) -> Registers {
         let mut first = [0; MAX_VALUE_BYTES];
         let data = data.unwrap_or_default();
         let captured = data.len().min(MAX_VALUE_BYTES);
@@ -108,9 +110,14 @@ impl Registers {
     }
 
     /// The registers that it touches, in rising order.
-    pub fn touched(&self) -> impl Iterator<Item = &'static DeviceRegister> {
+    pub fn touched(&self) -> impl Iterator<Item = NamedRegister<&str>> {
         let (first, end, bar) = (self.offset, self.offset.saturating_add(u64::from(self.bytes)), self.bar);
-        self.known.iter().filter(move |register| {
+        let (shipped, own) = match &self.known {
+            Known::Shipped(shipped) => (*shipped, &[][..]),
+            Known::Own(own) => (&[][..], own.all()),
+        };
+        let all = shipped.iter().map(NamedRegister::borrowed).chain(own.iter().map(NamedRegister::borrowed));
+        all.filter(move |register| {
             register.bar.is_none_or(|of| of == bar)
                 && register.offset < end
                 && first < register.offset + register.bytes
@@ -118,7 +125,7 @@ impl Registers {
     }
 
     /// The value that a write gives to a register, where it writes all of it and was captured.
-    pub fn value_of(&self, register: &DeviceRegister) -> Option<u64> {
+    pub fn value_of(&self, register: NamedRegister<&str>) -> Option<u64> {
         let start = usize::try_from(register.offset.checked_sub(self.offset)?).ok()?;
         let bytes = usize::try_from(register.bytes).ok().filter(|bytes| *bytes <= 8)?;
         let written = self.data[..usize::from(self.captured)].get(start..start.checked_add(bytes)?)?;

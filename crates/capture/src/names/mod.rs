@@ -7,7 +7,7 @@
 //! | configuration registers | the tables of `riser-config`; where capabilities stand, from the completions of the firmware's reads |
 //! | BARs and their windows | sizing, and the writes that place them; of virtual functions, from SR-IOV of their physical one |
 //! | interrupts | the MSI capability, or the entries written to the MSI-X table |
-//! | registers of devices | whoever knows the devices, by the Vendor and Device ID that were read ([`DeviceRegisters`]) |
+//! | registers of devices | whoever knows the devices, by the Vendor and Device ID that were read ([`DeviceRegisters`]); of those that describe themselves, the interface that leads to them ([`OwnRegisters`]) |
 //!
 //! What the capture does not tell has no name: then a configuration request has none but those that all headers agree on,
 //! an address without a window none at all.
@@ -18,6 +18,7 @@
 mod meaning;
 mod msix;
 mod of_requests;
+mod own;
 mod place;
 mod space;
 mod windows;
@@ -25,22 +26,27 @@ mod windows;
 pub use meaning::{Action, Interrupt, InterruptKind, Meaning, Registers};
 pub use msix::MAX_VECTORS;
 pub use of_requests::OfRequests;
+pub use own::{MAX_OWN, OwnRegisters};
 pub use place::Place;
 
 use crate::decode::{Record, TlpRecord};
+use meaning::Known;
 use msix::Entries;
 use space::Space;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tlp::{Access, Bdf, Body, Completion, ConfigRequest, MemoryRequest, Status, Tag};
+use tlp::{Access, Bdf, Body, Completion, ConfigKind, ConfigRequest, MemoryRequest, Status, Tag};
 use windows::Windows;
 
 /// Most configuration reads whose completions are waited for; a completion ends one, and so does a read with its tag.
 pub const MAX_WAITING: usize = 65_536;
 
-/// A register of a device.
+/// A register of a device that is known beforehand.
+pub type DeviceRegister = NamedRegister<&'static str>;
+
+/// A register of a device, with its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize)]
-pub struct DeviceRegister {
+pub struct NamedRegister<N> {
     /// Its BAR, 0 to 5; `None` where the device has one BAR, whichever it is.
     pub bar: Option<u8>,
     /// Offset of its first byte.
@@ -48,7 +54,19 @@ pub struct DeviceRegister {
     /// Bytes.
     pub bytes: u64,
     /// What the device's documentation calls it.
-    pub name: &'static str,
+    pub name: N,
+}
+
+impl<N> NamedRegister<N> {
+    fn called<M>(&self, name: M) -> NamedRegister<M> {
+        NamedRegister { bar: self.bar, offset: self.offset, bytes: self.bytes, name }
+    }
+}
+
+impl<N: AsRef<str>> NamedRegister<N> {
+    fn borrowed(&self) -> NamedRegister<&str> {
+        self.called(self.name.as_ref())
+    }
 }
 
 /// The registers of devices, by their Vendor and Device IDs. Clones are cheap.
@@ -76,6 +94,8 @@ type Waiting = (u16, Bdf, Tag);
 #[derive(Clone, Debug)]
 pub struct Names {
     devices: DeviceRegisters,
+    /// Of functions whose link leads to a device that describes itself.
+    own: BTreeMap<Bdf, OwnRegisters>,
     spaces: BTreeMap<Bdf, Space>,
     windows: Windows,
     entries: Entries,
@@ -88,6 +108,7 @@ impl Names {
     pub fn new(devices: DeviceRegisters) -> Names {
         Names {
             devices,
+            own: BTreeMap::new(),
             spaces: BTreeMap::new(),
             windows: Windows::new(),
             entries: Entries::new(),
@@ -103,11 +124,25 @@ impl Names {
         let link = record.interface.map_or(0, |interface| interface.link);
         match &tlp.repr.body {
             Body::Memory(request) => self.memory(request, tlp),
-            Body::Config(request) => self.config(link, request, tlp),
+            Body::Config(request) => {
+                // A request of type 1 goes on to another link.
+                if let (ConfigKind::Type0, Some(interface)) = (request.kind, record.interface) {
+                    self.leads_to(request.completer, &interface.registers);
+                }
+                self.config(link, request, tlp)
+            }
             Body::Completion(completion) if !self.waiting.is_empty() => {
                 self.completion(link, completion, tlp)
             }
             _ => None,
+        }
+    }
+
+    fn leads_to(&mut self, function: Bdf, registers: &OwnRegisters) {
+        if registers.is_empty() {
+            self.own.remove(&function);
+        } else if self.own.get(&function) != Some(registers) {
+            self.own.insert(function, registers.clone());
         }
     }
 
@@ -193,7 +228,7 @@ impl Names {
             registers: Registers::new(
                 windows::At { offset: offset % config::cap::msix::ENTRY_BYTES, ..at },
                 request.span.byte_count(),
-                &msix::ENTRY,
+                Known::Shipped(&msix::ENTRY),
                 data,
             ),
         }
@@ -217,12 +252,15 @@ impl Names {
         Some(Interrupt { kind: InterruptKind::Msix, function, vector: vector.only() })
     }
 
-    fn registers_of(&self, at: windows::At) -> &'static [DeviceRegister] {
+    fn registers_of(&self, at: windows::At) -> Known {
+        if let Some(own) = self.own.get(&at.physical) {
+            return Known::Own(own.clone());
+        }
         let ids = self
             .spaces
             .get(&at.physical)
             .and_then(|space| if at.physical == at.function { space.ids() } else { space.vf_ids() });
-        ids.map_or(&[], |(vendor, device)| self.devices.of(vendor, device))
+        Known::Shipped(ids.map_or(&[], |(vendor, device)| self.devices.of(vendor, device)))
     }
 }
 

@@ -14,6 +14,7 @@ mod pcap;
 pub(crate) mod pcapng;
 mod source;
 
+use crate::names::OwnRegisters;
 use crate::superpacket::{Part, Parts};
 use crate::time::{Resolution, Timestamp, append_decimal};
 use serde::Serialize;
@@ -109,6 +110,9 @@ pub struct Interface {
     pub slot: Arc<str>,
     /// At which end of the link it sits, where the description says so.
     pub end: Option<End>,
+    /// The registers of the device that its link leads to, if that describes itself; in the downstream interface of captures of
+    /// riser.
+    pub registers: OwnRegisters,
     /// True where the capture describes other links too.
     pub has_others: bool,
     /// Data bits per second that its wire carries, encoding taken off (`if_speed`); `None` where the capture does not say.
@@ -168,6 +172,7 @@ impl Interface {
             link: 0,
             slot: Arc::default(),
             end: None,
+            registers: OwnRegisters::default(),
             has_others: false,
             speed_bps: None,
         }

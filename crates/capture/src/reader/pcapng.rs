@@ -222,6 +222,9 @@ impl Pcapng {
         self.options(&body[8..], |code, value| match (code, value) {
             (IF_NAME, name) => interface.name = text(name),
             (IF_DESCRIPTION, description) => interface.describe(&text(description)),
+            (COMMENT, comment) if self.by_riser => {
+                interface.registers.read(&String::from_utf8_lossy(comment))
+            }
             (IF_TSRESOL, [byte, ..]) => interface.resolution = Resolution::from_byte(*byte),
             (IF_SPEED, speed) if speed.len() == 8 => {
                 interface.speed_bps = Some(self.order.u64(speed, 0)).filter(|bps| *bps > 0);

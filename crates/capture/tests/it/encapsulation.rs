@@ -6,7 +6,7 @@ use riser_capture::encap::{
     Addresses, Datagram, EncapError, Foreign, HEADER_LEN, NettlpHeader, Origin, Parsed, PortScheme, PortUse,
     emit_header, internet_checksum, parse,
 };
-use riser_capture::{Direction, Frame, Interface, Kind, Mark, Resolution, Timestamp, decode};
+use riser_capture::{Direction, Frame, Interface, Kind, Mark, OwnRegisters, Resolution, Timestamp, decode};
 use std::sync::Arc;
 use tlp::Tag;
 
@@ -22,6 +22,7 @@ fn ethernet() -> Interface {
         link: 0,
         slot: Arc::default(),
         end: None,
+        registers: OwnRegisters::default(),
         has_others: false,
         speed_bps: None,
     }

@@ -8,7 +8,8 @@ use config::{
 use riser_capture::names::{InterruptKind, Names};
 use riser_capture::render::JsonRecord;
 use riser_capture::{
-    DeviceRegister, DeviceRegisters, Direction, InterfaceId, Mark, Meaning, Origin, Reader, Writer,
+    DeviceRegister, DeviceRegisters, Direction, InterfaceId, Mark, Meaning, NamedRegister, Origin,
+    OwnRegisters, Reader, Writer,
 };
 use std::io::Cursor;
 use tlp::{
@@ -41,8 +42,13 @@ struct Wire {
 
 impl Wire {
     fn new() -> Wire {
+        Wire::to_device(&OwnRegisters::default())
+    }
+
+    /// To a device that describes its registers itself.
+    fn to_device(registers: &OwnRegisters) -> Wire {
         let mut writer = Writer::new(Vec::new()).unwrap();
-        let down = writer.tap(0, Direction::Downstream, "").unwrap();
+        let down = writer.tap_to_device(0, "", 1, registers).unwrap();
         let up = writer.tap(0, Direction::Upstream, "").unwrap();
         Wire { writer, down, up, ps: 0, tag: 0, pool: PayloadPool::new() }
     }
@@ -444,4 +450,23 @@ fn chains_that_are_rings_end() {
     wire.read(&space, FUNCTION, pm + 1);
     let texts = texts_in(&wire.finish());
     assert!(texts.last().unwrap().starts_with("Power Management"), "{texts:?}");
+}
+
+/// They come before those of its Vendor and Device ID, which are those of a device that is known.
+#[test]
+fn a_device_that_describes_itself_names_its_registers() {
+    let own = |bar, offset, bytes, name| NamedRegister { bar: Some(bar), offset, bytes, name };
+    let registers =
+        OwnRegisters::new([own(2, 8, 8, "total"), own(0, 8, 4, "kick off"), own(0, 0x10, 2, "state")]);
+    let (mut wire, mut space) = (Wire::to_device(&registers), with_msix());
+    place(&mut wire, &mut space);
+    wire.store(0, 0x4_0000_0008, &7u32.to_le_bytes());
+    wire.load(0x4_0000_0010, 2);
+    wire.load(0xe000_0008, 8);
+    wire.load(0xe000_0000, 4);
+    let texts = texts_in(&wire.finish());
+    assert_eq!(
+        texts[texts.len() - 4..],
+        ["01:00.0 BAR 0 kick off = 0x7", "01:00.0 BAR 0 state", "01:00.0 BAR 2 total", "01:00.0 BAR 2 + 0x0"]
+    );
 }

@@ -2,6 +2,8 @@
 //! What a device in Python says of itself by its attributes, as configuration spaces. Never says what it does.
 
 use crate::error::{self, RiserError};
+use ::capture::names::MAX_OWN;
+use ::capture::{NamedRegister, OwnRegisters};
 use config::{Bar, Builder, ConfigSpace, Identity, MsiLayout, MsixLayout, PcieLayout, SriovLayout};
 use plug::{Fault, Site};
 use pyo3::prelude::*;
@@ -20,6 +22,7 @@ pub(crate) struct Description {
     vf_bars: Vec<(u8, Bar)>,
     completes_atomics: bool,
     messages: Vec<u8>,
+    registers: Registers,
 }
 
 impl Description {
@@ -46,6 +49,7 @@ impl Description {
             vf_bars: bars(device, "vf_bars")?,
             completes_atomics: number(device, "completes_atomics")?,
             messages: number(device, "messages")?,
+            registers: registers(device)?,
         })
     }
 
@@ -57,6 +61,17 @@ impl Description {
     /// Message Codes that it takes.
     pub(crate) fn messages(&self) -> MessageCodes {
         MessageCodes::of(&self.messages)
+    }
+
+    /// Its registers, for captures.
+    pub(crate) fn registers(&self) -> OwnRegisters {
+        self.registers.named.clone()
+    }
+
+    /// What of its registers captures do not name.
+    pub(crate) fn unnamed(&self) -> Option<String> {
+        let count = self.registers.count;
+        (count > MAX_OWN).then(|| format!("{count} registers: captures name the first {MAX_OWN}"))
     }
 
     /// The configuration space of its physical function.
@@ -120,6 +135,29 @@ fn class_code(device: &Bound<'_, PyAny>) -> PyResult<u32> {
 fn named(device: &Bound<'_, PyAny>, name: &str, value: &Bound<'_, PyAny>, why: impl Display) -> PyErr {
     let class = device.get_type();
     RiserError::new_err(format!("{class}.{name} = {value}: {why}"))
+}
+
+/// The instances of `riser.Register` that a class has.
+struct Registers {
+    named: OwnRegisters,
+    count: usize,
+}
+
+fn registers(device: &Bound<'_, PyAny>) -> PyResult<Registers> {
+    let mut all: Vec<(u8, u64, u64, String)> = Vec::new();
+    for register in device.getattr("_registers")?.try_iter()? {
+        let register = register?;
+        let number = |name: &str| register.getattr(name)?.extract();
+        let (bar, name) = (register.getattr("bar")?.extract()?, register.getattr("name")?.extract()?);
+        all.push((bar, number("offset")?, number("size")?, name));
+    }
+    let named = all.iter().map(|(bar, offset, bytes, name)| NamedRegister {
+        bar: Some(*bar),
+        offset: *offset,
+        bytes: *bytes,
+        name: name.as_str(),
+    });
+    Ok(Registers { named: OwnRegisters::new(named), count: all.len() })
 }
 
 /// BARs by their numbers.

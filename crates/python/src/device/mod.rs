@@ -114,6 +114,7 @@ impl Settings {
             let text = format!("virtual_functions of {asked}: legal are 0 to {has}, those of the class");
             return Err(Fault::at("virtual_functions", text));
         }
+        let (registers, unnamed) = (description.registers(), description.unnamed());
         let report = Shared::new(Report::new(device.clone().unbind()));
         objects::add_report(&report);
         let author = Author { device: Rc::new(device.unbind()), report: report.clone() };
@@ -131,7 +132,8 @@ impl Settings {
         };
         let drive =
             move |cpu: Cpu, functions: Vec<FoundFunction>| driver::drive(author.clone(), cpu, functions);
-        Ok(Plugged::with_virtual_functions(physical, virtual_functions, drive).reporting(&report))
+        let plugged = Plugged::with_virtual_functions(physical, virtual_functions, drive);
+        Ok(plugged.naming(registers).warning(unnamed).reporting(&report))
     }
 }
 

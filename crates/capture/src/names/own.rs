@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Registers of a device that nobody else knows, such as one in Python: their names travel in the capture. Bounded; never
+//! guesses which device they belong to.
+
+use super::NamedRegister;
+use std::fmt::Write;
+use std::sync::Arc;
+
+/// Most registers of one device whose names travel.
+pub const MAX_OWN: usize = 4096;
+/// Most characters of a name that travel.
+const MAX_NAME: usize = 64;
+/// First line of a comment that names registers.
+const HEADING: &str = "registers: BAR, offset, bytes, name";
+/// Registers of one comment: with the longest names, less than the 65,535 B that a comment holds.
+const PER_COMMENT: usize = 200;
+
+/// The registers of one device, by BAR and offset. Clones are cheap.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct OwnRegisters(Arc<[NamedRegister<Box<str>>]>);
+
+impl OwnRegisters {
+    /// The first [`MAX_OWN`] of some registers by BAR and offset. Names are cut to 64 characters, and control characters become
+    /// U+FFFD.
+    pub fn new<'a>(all: impl IntoIterator<Item = NamedRegister<&'a str>>) -> OwnRegisters {
+        let printable = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
+        let own = |register: NamedRegister<&str>| {
+            let name: String = register.name.chars().take(MAX_NAME).map(printable).collect();
+            register.called(name.into_boxed_str())
+        };
+        let mut all: Vec<_> = all.into_iter().map(own).collect();
+        all.sort_by_key(|register| (register.bar, register.offset));
+        all.truncate(MAX_OWN);
+        OwnRegisters(all.into())
+    }
+
+    /// True if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn all(&self) -> &[NamedRegister<Box<str>>] {
+        &self.0
+    }
+
+    /// The comments of an interface of a capture that name them.
+    pub(crate) fn comments(&self) -> impl Iterator<Item = String> + '_ {
+        self.0.chunks(PER_COMMENT).map(|registers| {
+            let mut text = HEADING.to_owned();
+            for NamedRegister { bar, offset, bytes, name } in registers {
+                let bar = bar.unwrap_or(0);
+                let _ = write!(text, "\n{bar} {offset:#x} {bytes} {name}");
+            }
+            text
+        })
+    }
+
+    /// Adds those that a comment of an interface names. Other comments, and lines that are none of this form, name nothing.
+    pub(crate) fn read(&mut self, comment: &str) {
+        let Some(lines) = comment.strip_prefix(HEADING) else { return };
+        let room = MAX_OWN - self.0.len();
+        let known = self.0.iter().map(NamedRegister::borrowed);
+        *self = OwnRegisters::new(known.chain(lines.lines().filter_map(line).take(room)));
+    }
+}
+
+fn line(text: &str) -> Option<NamedRegister<&str>> {
+    let mut words = text.splitn(4, ' ');
+    let bar = words.next()?.parse().ok().filter(|bar| *bar < 6)?;
+    let offset = u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok()?;
+    let bytes = words.next()?.parse().ok().filter(|bytes| *bytes > 0)?;
+    offset.checked_add(bytes)?;
+    Some(NamedRegister { bar: Some(bar), offset, bytes, name: words.next()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(bar: u8, offset: u64, name: &str) -> NamedRegister<&str> {
+        NamedRegister { bar: Some(bar), offset, bytes: 4, name }
+    }
+
+    #[test]
+    fn comments_give_back_what_they_name() {
+        let names: Vec<String> = (0..900).map(|n| format!("{n}{}", "x".repeat(70))).collect();
+        let many = names.iter().zip((0..).step_by(4)).map(|(name, offset)| named(1, offset, name));
+        let written = OwnRegisters::new(many.chain([named(0, 8, "go\n\"now\"")]));
+        assert_eq!(&*written.all()[0].name, "go\u{fffd}\"now\"");
+        let comments: Vec<String> = written.comments().collect();
+        assert!(comments.len() == 5 && comments.iter().all(|text| text.len() < 65_535));
+        let mut read = OwnRegisters::default();
+        comments.iter().for_each(|text| read.read(text));
+        assert_eq!(read, written);
+    }
+
+    #[test]
+    fn lines_of_another_form_name_nothing() {
+        let mut read = OwnRegisters::default();
+        read.read("a note of somebody's\n0 0x0 4 no");
+        for line in
+            ["6 0x0 4 bar", "0 0 4 decimal", "0 0x0 0 empty", "0 0xffffffffffffffff 4 beyond", "0 0x0", ""]
+        {
+            read.read(&format!("{HEADING}\n{line}"));
+        }
+        assert!(read.is_empty(), "{read:?}");
+        read.read(&format!("{HEADING}\n0 0x8 4 with a blank"));
+        assert_eq!(read, OwnRegisters::new([named(0, 8, "with a blank")]));
+    }
+
+    #[test]
+    fn no_more_than_the_limit_are_kept() {
+        let many = || (0..u64::try_from(MAX_OWN).unwrap() + 5).map(|n| named(0, 4 * n, "r"));
+        let mut read = OwnRegisters::new(many());
+        assert_eq!(read.all().len(), MAX_OWN);
+        let comments: Vec<String> = read.comments().collect();
+        comments.iter().for_each(|text| read.read(text));
+        assert_eq!(read.all().len(), MAX_OWN);
+    }
+}
