@@ -5,7 +5,7 @@
 use super::{Begun, Evidence, Fitted, Input, Parameter, Profile, Provenance, known_range};
 use crate::ask::AskError;
 use crate::compare::Comparison;
-use crate::configurations::{Configuration, GENERATION, Sockets};
+use crate::configurations::{Configuration, GENERATION, Iommu, Sockets};
 use crate::results::sheet::SheetLink;
 use crate::results::{ResultSet, Tables};
 use crate::suite::Machine;
@@ -27,7 +27,7 @@ pub struct Task {
     pub server: Option<String>,
     /// Device profile of the card that measured.
     pub device: Option<String>,
-    /// The IOMMU's mode, of configurations that are not known: off, 4k, 2m, 1g.
+    /// The IOMMU's mode, of configurations that are not known and do not say it themselves: off, 4k, 2m, 1g.
     pub iommu: String,
     /// Sockets of device, memory and program, of such configurations.
     pub sockets: Vec<u8>,
@@ -212,13 +212,10 @@ fn input(task: &Task, name: &str, tables: Tables, warnings: &mut Vec<String>) ->
     let link = tables.link().map_err(|e| AskError::Profile(format!("{name}: {e}")))?;
     let usual = usual_like(link.map_or(GENERATION, |link| link.generation));
     let like = task.like.as_deref().unwrap_or(usual);
+    let given: Iommu = task.iommu.parse().map_err(|why| AskError::Wrong(format!("--{why}")))?;
     let mut machine = Machine {
         name: name.into(),
-        iommu: tables
-            .said("iommu")
-            .unwrap_or(&task.iommu)
-            .parse()
-            .map_err(|e| AskError::Wrong(format!("--{e}")))?,
+        iommu: tables.said("iommu").map_or(Ok(given), str::parse).map_err(AskError::Profile)?,
         sockets: sockets(&task.sockets)?,
         mps_bytes: task.mps,
         mrrs_bytes: task.mrrs,
