@@ -60,7 +60,7 @@ pub struct Ask {
     pub offset_bytes: Option<u32>,
     /// Order of the units in the window.
     pub pattern: Option<Pattern>,
-    /// What the host's caches hold at the start.
+    /// State of the host's caches at the start.
     pub cache: Option<CacheState>,
     /// Transfers that count.
     pub transfers: Option<u64>,
@@ -163,7 +163,7 @@ pub fn check_profiles(host: &str, device: Option<&str>) -> Result<(), AskError> 
 pub fn check_host(host: &str, iommu: Iommu, cache: Option<CacheState>) -> Result<(), AskError> {
     let profile = profile::host(host, Path::new("")).map_err(AskError::Profile)?;
     if iommu != Iommu::Off && profile.iommu.is_none() {
-        let why = format!("iommu {iommu}: host profile `{host}` has no IOMMU; legal is off");
+        let why = format!("iommu {iommu}: host profile `{host}` has no IOMMU, legal is off");
         return Err(AskError::Wrong(why));
     }
     match cache {

@@ -31,7 +31,7 @@ impl Iommu {
     /// All modes.
     pub const ALL: [Iommu; 4] = [Iommu::Off, Iommu::Pages4k, Iommu::Pages2m, Iommu::Pages1g];
 
-    /// What the name of a configuration with it ends in: of the first three, as in the published data.
+    /// Suffix of the names of configurations with this mode. The first three are those of the published data.
     #[must_use]
     pub const fn in_names(self) -> &'static str {
         match self {

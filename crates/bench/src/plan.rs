@@ -76,7 +76,7 @@ pub struct Plan {
     pub host_offset_bytes: Option<u32>,
     /// Order in which the units of the window are used.
     pub pattern: Option<Pattern>,
-    /// What the host's caches hold at the start.
+    /// State of the host's caches at the start.
     pub cache: Option<CacheState>,
     /// Where the window lies: below 2 GiB or from 4 GiB on.
     pub memory: Option<MemoryKind>,

@@ -78,7 +78,7 @@ pub(crate) struct LinkInfo {
     generation: u8,
     lanes: u8,
     mps_bytes: u32,
-    /// Of the device that it leads to, if that describes itself.
+    /// The registers that its device brings along.
     registers: OwnRegisters,
 }
 
@@ -192,7 +192,7 @@ pub(crate) fn build_program(
     fabric.set_lenient_completions(lab.lenient_completions);
     channels::changes(lab).into_iter().for_each(|change| fabric.schedule(change));
     faults::outages(lab).into_iter().for_each(|outage| fabric.schedule(outage));
-    // Slots hang first; switches have no registers of their own.
+    // `hanging` lists slots first, then switches, which bring none.
     let mut registers = registers.into_iter();
     let links = lab.hanging().zip(&links).map(|(h, link)| {
         LinkInfo::new(h.name.get_ref(), link).with_registers(registers.next().unwrap_or_default())

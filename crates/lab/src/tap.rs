@@ -54,7 +54,7 @@ pub struct TappedLink {
     pub slot: String,
     /// Data bits per second of each direction, encoding taken off.
     pub speed_bps: u64,
-    /// The registers of its device, if that describes itself.
+    /// The registers that its device brings along.
     pub registers: OwnRegisters,
 }
 

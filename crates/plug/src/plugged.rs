@@ -100,7 +100,7 @@ pub struct Plugged {
     pub warnings: Vec<String>,
     /// How the figures of its profile are known, if it has one.
     pub basis: Option<Basis>,
-    /// Its registers, if it describes itself: captures name them. Those of a model are in [`Model::REGISTERS`](crate::Model::REGISTERS).
+    /// Registers that the device brings along, for captures. Those of a model are in [`Model::REGISTERS`](crate::Model::REGISTERS).
     pub registers: OwnRegisters,
 }
 

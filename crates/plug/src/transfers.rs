@@ -112,7 +112,7 @@ pub struct Workload {
     pub host_offset_bytes: Option<u32>,
     /// The order of the units.
     pub pattern: Option<Pattern>,
-    /// What the host's caches hold at the start; a model that prepares none leaves it to [`Offer::cache`] to say so.
+    /// State of the host's caches at the start. It must be [`Offer::cache`] of the model's offer.
     pub cache: Option<CacheState>,
     /// Where the window lies.
     pub memory: Option<MemoryKind>,

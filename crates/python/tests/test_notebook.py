@@ -107,7 +107,7 @@ def test_the_tour_runs(tmp_path: Path) -> None:
     shown = [output for cell in done.cells if cell.cell_type == "code" for output in cell.outputs]
     assert not any(output.output_type == "error" for output in shown)
     assert any("text/html" in output.get("data", {}) for output in shown)
-    # What nbconvert takes into a page: plotly.js once, before the first figure, and each figure as HTML.
+    # nbconvert takes HTML into a page: plotly.js once, before the first figure, and each figure.
     pages = [output.get("data", {}).get("text/html", "") for output in shown]
     figures = [at for at, output in enumerate(shown) if "application/vnd.plotly.v1+json" in output.get("data", {})]
     assert len(figures) == 3

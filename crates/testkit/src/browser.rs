@@ -199,7 +199,7 @@ impl Browser {
         self.call("Emulation.setDeviceMetricsOverride", params);
     }
 
-    /// Returns pairs of texts in `element` that overlap by more than a pixel in both directions: labels of plots that nobody can read.
+    /// Returns pairs of SVG texts in `element` that overlap by more than a pixel in both directions.
     pub fn overlapping_texts(&mut self, element: &str) -> Value {
         self.eval(&format!(
             "(() => {{

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Measurements with the host's IOMMU on, and with its caches in a state that is asked for.
+//! Measurements with the host's IOMMU on, and with the state of its caches given.
 
 use plug::transfers::CacheState;
 use riser_bench::ask::{self, Ask};

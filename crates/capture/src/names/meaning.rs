@@ -74,7 +74,7 @@ pub enum InterruptKind {
     Msix,
 }
 
-/// What is known of a device's registers.
+/// The named registers of a device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Known {
     Shipped(&'static [DeviceRegister]),

@@ -7,7 +7,7 @@
 //! | configuration registers | the tables of `riser-config`; where capabilities stand, from the completions of the firmware's reads |
 //! | BARs and their windows | sizing, and the writes that place them; of virtual functions, from SR-IOV of their physical one |
 //! | interrupts | the MSI capability, or the entries written to the MSI-X table |
-//! | registers of devices | whoever knows the devices, by the Vendor and Device ID that were read ([`DeviceRegisters`]); of those that describe themselves, the interface that leads to them ([`OwnRegisters`]) |
+//! | registers of devices | whoever knows the devices, by the Vendor and Device ID that were read ([`DeviceRegisters`]); of self-describing devices, the interface of their link ([`OwnRegisters`]) |
 //!
 //! What the capture does not tell has no name: then a configuration request has none but those that all headers agree on,
 //! an address without a window none at all.
@@ -94,7 +94,7 @@ type Waiting = (u16, Bdf, Tag);
 #[derive(Clone, Debug)]
 pub struct Names {
     devices: DeviceRegisters,
-    /// Of functions whose link leads to a device that describes itself.
+    /// The registers of self-describing devices, by function.
     own: BTreeMap<Bdf, OwnRegisters>,
     spaces: BTreeMap<Bdf, Space>,
     windows: Windows,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Registers of a device that nobody else knows, such as one in Python: their names travel in the capture. Bounded; never
-//! guesses which device they belong to.
+//! Register names that a device brings along, as devices in Python do. The capture carries them. Bounded; never guesses
+//! which device they belong to.
 
 use super::NamedRegister;
 use std::fmt::Write;
@@ -34,7 +34,7 @@ impl OwnRegisters {
         OwnRegisters(all.into())
     }
 
-    /// True if there are none.
+    /// Returns whether the device names no register.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -43,7 +43,7 @@ impl OwnRegisters {
         &self.0
     }
 
-    /// The comments of an interface of a capture that name them.
+    /// Returns the comments that carry them in an interface of a capture.
     pub(crate) fn comments(&self) -> impl Iterator<Item = String> + '_ {
         self.0.chunks(PER_COMMENT).map(|registers| {
             let mut text = HEADING.to_owned();
@@ -55,7 +55,7 @@ impl OwnRegisters {
         })
     }
 
-    /// Adds those that a comment of an interface names. Other comments, and lines that are none of this form, name nothing.
+    /// Adds the registers of one comment of an interface. Comments without the heading and malformed lines are skipped.
     pub(crate) fn read(&mut self, comment: &str) {
         let Some(lines) = comment.strip_prefix(HEADING) else { return };
         let room = MAX_OWN - self.0.len();

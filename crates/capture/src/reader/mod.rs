@@ -110,8 +110,7 @@ pub struct Interface {
     pub slot: Arc<str>,
     /// At which end of the link it sits, where the description says so.
     pub end: Option<End>,
-    /// The registers of the device that its link leads to, if that describes itself; in the downstream interface of captures of
-    /// riser.
+    /// The registers that the device of its link brings along: in downstream interfaces of riser's captures.
     pub registers: OwnRegisters,
     /// True where the capture describes other links too.
     pub has_others: bool,

@@ -133,7 +133,7 @@ pub(crate) struct Args {
     #[arg(long, value_parser = one_of(&IOMMUS), default_value = "off")]
     iommu: Iommu,
 
-    /// What the host's caches hold at the start (pcie-bench, section 4); default: what the model says, of pcie-bench host-warm
+    /// State of the host's caches at the start (pcie-bench, section 4); default: that of the model, host-warm for pcie-bench
     #[arg(long, value_name = "STATE", value_parser = one_of(&CACHES))]
     cache: Option<CacheState>,
 
@@ -186,7 +186,7 @@ const CACHES: [Word<CacheState>; 4] = [
         "The window, as far as writes of devices may go into the cache (DDIO)",
         CacheState::DeviceWarm,
     ),
-    ("device-thrash", "What the device has written at random in 64 MiB", CacheState::DeviceThrash),
+    ("device-thrash", "Lines that the device has written at random in 64 MiB", CacheState::DeviceThrash),
 ];
 
 /// What `--json` prints.

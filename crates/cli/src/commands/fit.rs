@@ -63,7 +63,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PROFILE")]
     device: Option<String>,
 
-    /// The IOMMU's mode, of configurations that are not known: off, 4k, 2m, 1g
+    /// The IOMMU's mode, of configurations that are not known and do not say it themselves: off, 4k, 2m, 1g
     #[arg(long, value_name = "MODE", default_value = "off")]
     iommu: String,
 

@@ -216,7 +216,7 @@ fn frames_include_their_fcs_in_nic_and_inflight() {
     let packet_ns = number(&inflight["rows"][0], "packet_ns");
     assert!((number(ethernet, "throughput_gbps") - 64.0 * 8.0 / packet_ns).abs() < 1e-9, "{ethernet}");
     assert!((packet_ns - 16.8).abs() < 1e-9);
-    // Beside the packet, 16 B of a descriptor are written for each.
+    // A packet, and a descriptor of 16 B for each.
     assert_eq!(number(&device["up"], "data_bytes"), 60.0 + 16.0);
     let frames = |point: &Value| number(point, "throughput_gbps") / 64.0;
     assert!(frames(effective) > frames(device));

@@ -41,6 +41,9 @@ fn wrong_usage_is_refused_before_anything_is_measured() {
         ),
         (&["-o", "x", "--host", "vax"], "no host profile `vax`"),
         (&["-o", "x", "--host", "all", "--mps", "128"], "a configuration says them itself"),
+        (&["-o", "x", "--host", "all", "--iommu", "4k"], "a configuration says them itself"),
+        (&["-o", "x", "--host", "ideal", "--iommu", "4k"], "host profile `ideal` has no IOMMU"),
+        (&["-o", "x", "--host", "ideal", "--cache", "cold"], "--cache: the experiments of"),
         (&["-o", "x", "--host", "ideal", "--jobs", "0"], "0 is not in 1..=256"),
     ] {
         let output = riser(args).output().unwrap();
@@ -50,6 +53,28 @@ fn wrong_usage_is_refused_before_anything_is_measured() {
     let table = Command::new(env!("CARGO_BIN_EXE_riser")).args(["bench", "--fresh"]).output().unwrap();
     assert_eq!(table.status.code(), Some(2));
     assert!(said(&table).contains("--fresh is for --format pcie-bench alone"));
+}
+
+/// The latencies of this host are fitted, the page walk of its IOMMU is assumed.
+#[test]
+fn the_iommu_and_its_basis_are_in_text_and_page() {
+    let out = folder("iommu");
+    let (path, page) = (out.to_string_lossy().into_owned(), out.join("page.html"));
+    let host = ["--host", "xeon-e3-1226v3", "--iommu", "4k"];
+    let files = ["-o", &path, "--only", "lat_cmd_sizes", "--html", page.to_str().unwrap()];
+    let output = riser(&[&host[..], &files].concat()).output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    assert!(out.join("nfp6000_xeon-e3-1226v3-iommu-nosp/lat_cmd_sizes.csv").exists());
+    let page = fs::read_to_string(page).unwrap();
+    for says in ["Simulated: nfp6000_xeon-e3-1226v3-iommu-nosp.", "Basis of the figures: assumed."] {
+        assert!(page.contains(says), "{says}");
+    }
+    let cold =
+        ["--cache", "cold", "--suite", "LAT_RD", "--size", "64", "--transfers", "20", "--warm-up", "0"];
+    let table =
+        Command::new(env!("CARGO_BIN_EXE_riser")).arg("bench").args(host).args(cold).output().unwrap();
+    let text = String::from_utf8(table.stdout).unwrap();
+    assert!(text.contains("IOMMU 4k, cache cold, ") && text.contains("basis: assumed"), "{text}");
 }
 
 /// Names of what is in a folder, in order.

@@ -57,8 +57,8 @@ fn published_sums() {
     }
 }
 
-/// The same sums, exact, of packets that have 4 B more with their FCS: the freelist's MRd costs its 24 B (per 40
-/// descriptors: 48 B), nothing else differs if sizes are whole DWs.
+/// The same sums, exact, of packets with 4 B more for the FCS. The freelist's MRd costs its 24 B (per 40 descriptors:
+/// 48 B). Nothing else differs if sizes are whole DWs.
 #[test]
 fn exact_sums() {
     for (name, size, up, down) in [

@@ -145,7 +145,7 @@ def bench(
         offset: of each transfer from a cache line in bytes, 0 to 63.
         pattern: order of the units in the window.
         iommu: the host's IOMMU and its pages, if the host profile has one.
-        cache: what the host's caches hold at the start; None: what the model says.
+        cache: state of the host's caches at the start; None: that of the model.
         transfers: transfers that count, of each row.
         warm_up: transfers before them.
         outstanding: transfers under way in bandwidth tests.
@@ -265,7 +265,7 @@ def fit(
     like: str | None = None,
     server: str | None = None,
     device: str | None = None,
-    iommu: Literal["off", "4k", "2m"] = "off",
+    iommu: Literal["off", "4k", "2m", "1g"] = "off",
     sockets: Sequence[int] = (0, 0, 0),
     mps: int = 256,
     mrrs: int = 512,
@@ -281,7 +281,7 @@ def fit(
         like: the host profile that ships and is begun with.
         server: what the server is, for the profile's description.
         device: device profile of the card that measured.
-        iommu: the IOMMU's mode, of configurations that are not known.
+        iommu: the IOMMU's mode, of configurations that are not known and do not say it themselves.
         sockets: of device, memory and program, of such configurations.
         mps: Max_Payload_Size in bytes, of such configurations.
         mrrs: Max_Read_Request_Size in bytes, of such configurations.

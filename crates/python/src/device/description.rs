@@ -68,7 +68,7 @@ impl Description {
         self.registers.named.clone()
     }
 
-    /// What of its registers captures do not name.
+    /// Returns a warning if captures do not name all of its registers.
     pub(crate) fn unnamed(&self) -> Option<String> {
         let count = self.registers.count;
         (count > MAX_OWN).then(|| format!("{count} registers: captures name the first {MAX_OWN}"))

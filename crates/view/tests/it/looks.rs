@@ -60,7 +60,7 @@ fn every_plot_fits_its_panel_after_every_other() {
     no_problems(&mut browser);
 }
 
-/// Of a capture with four links, flow control and most types, in windows as users have them next to another.
+/// Captures with several links, flow control and every type, in windows of common sizes.
 #[test]
 fn labels_of_plots_do_not_overlap_in_narrow_windows() {
     let Some(mut browser) = Browser::take() else { return };
