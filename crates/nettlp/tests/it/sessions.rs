@@ -52,9 +52,10 @@ impl Echo {
         let stopped = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
             std::thread::sleep(pause);
+            let mut rest = 4;
             loop {
-                // TLPs that were sent before the stop are still received.
-                let ending = stopped.load(Ordering::Relaxed);
+                // What was sent before the stop is still received: several batches, of which one may bring no TLP.
+                rest -= u32::from(stopped.load(Ordering::Relaxed));
                 let wait = Wait::AtMost(Duration::from_ms(10));
                 sockets
                     .poll(wait, |out, port, from, bytes| match out.send(port, from, bytes) {
@@ -64,7 +65,7 @@ impl Echo {
                     })
                     .unwrap();
                 sockets.flush().unwrap();
-                if ending {
+                if rest == 0 {
                     return sockets.session_counters();
                 }
             }

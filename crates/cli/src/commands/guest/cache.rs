@@ -24,7 +24,7 @@ Examples:
   riser guest cache list
   riser guest cache list --json
 
---json prints one object: folder, bytes, parts: [{name, bytes, last_used (seconds since 1970), unused_days, in_use}].";
+--json prints one object: folder, bytes, parts: [{name, bytes, last_used_unix_s, unused_days, in_use}].";
 
 const CLEAN_EXAMPLE: &str = "\
 Examples:
@@ -93,7 +93,7 @@ struct Report<'a> {
 struct Row {
     name: String,
     bytes: u64,
-    last_used: u64,
+    last_used_unix_s: u64,
     unused_days: u64,
     in_use: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -105,7 +105,7 @@ impl Row {
         Row {
             name: entry.name,
             bytes: entry.bytes,
-            last_used: entry.last_used.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
+            last_used_unix_s: entry.last_used.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
             unused_days: SystemTime::now().duration_since(entry.last_used).unwrap_or_default().as_secs()
                 / DAY,
             in_use: entry.in_use,
