@@ -163,7 +163,7 @@ pub fn check_profiles(host: &str, device: Option<&str>) -> Result<(), AskError> 
 pub fn check_host(host: &str, iommu: Iommu, cache: Option<CacheState>) -> Result<(), AskError> {
     let profile = profile::host(host, Path::new("")).map_err(AskError::Profile)?;
     if iommu != Iommu::Off && profile.iommu.is_none() {
-        let why = format!("iommu {iommu}: host profile `{host}` has no IOMMU, legal is off");
+        let why = format!("iommu {iommu}: host profile `{host}` has no IOMMU; only `off` is legal");
         return Err(AskError::Wrong(why));
     }
     match cache {

@@ -14,12 +14,12 @@
 use crate::encap::{
     Addresses, HEADER_LEN, Host, NettlpHeader, Origin, PORT_DLLP, PortScheme, TICK_PS, emit_header,
 };
-use crate::names::OwnRegisters;
 use crate::reader::pcapng::{
     BYTE_ORDER, COMMENT, ENHANCED_PACKET, EPB_FLAGS, EPB_PACKETID, FLAG_CRC_ERROR, IF_DESCRIPTION, IF_NAME,
     IF_SPEED, IF_TSRESOL, INTERFACE_DESCRIPTION, RISER, SECTION_HEADER, SHB_USERAPPL,
 };
 use crate::reader::{DAMAGED, DROPPED, Direction, LINKTYPE_ETHERNET, Mark};
+use crate::registers::OwnRegisters;
 use std::io::{self, Write};
 use std::net::Ipv4Addr;
 use tlp::{DLLP_LEN, Data, Dllp, Repr, Time, Tlp};

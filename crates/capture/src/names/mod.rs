@@ -18,7 +18,6 @@
 mod meaning;
 mod msix;
 mod of_requests;
-mod own;
 mod place;
 mod space;
 mod windows;
@@ -26,66 +25,19 @@ mod windows;
 pub use meaning::{Action, Interrupt, InterruptKind, Meaning, Registers};
 pub use msix::MAX_VECTORS;
 pub use of_requests::OfRequests;
-pub use own::{MAX_OWN, OwnRegisters};
 pub use place::Place;
 
 use crate::decode::{Record, TlpRecord};
+use crate::registers::{DeviceRegister, DeviceRegisters, NamedRegister, OwnRegisters};
 use meaning::Known;
 use msix::Entries;
 use space::Space;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use tlp::{Access, Bdf, Body, Completion, ConfigKind, ConfigRequest, MemoryRequest, Status, Tag};
 use windows::Windows;
 
 /// Most configuration reads whose completions are waited for; a completion ends one, and so does a read with its tag.
 pub const MAX_WAITING: usize = 65_536;
-
-/// A register of a device that is known beforehand.
-pub type DeviceRegister = NamedRegister<&'static str>;
-
-/// A register of a device, with its name.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize)]
-pub struct NamedRegister<N> {
-    /// Its BAR, 0 to 5; `None` where the device has one BAR, whichever it is.
-    pub bar: Option<u8>,
-    /// Offset of its first byte.
-    pub offset: u64,
-    /// Bytes.
-    pub bytes: u64,
-    /// What the device's documentation calls it.
-    pub name: N,
-}
-
-impl<N> NamedRegister<N> {
-    fn called<M>(&self, name: M) -> NamedRegister<M> {
-        NamedRegister { bar: self.bar, offset: self.offset, bytes: self.bytes, name }
-    }
-}
-
-impl<N: AsRef<str>> NamedRegister<N> {
-    fn borrowed(&self) -> NamedRegister<&str> {
-        self.called(self.name.as_ref())
-    }
-}
-
-/// The registers of devices, by their Vendor and Device IDs. Clones are cheap.
-#[derive(Clone, Debug, Default)]
-pub struct DeviceRegisters(Arc<BTreeMap<(u16, u16), &'static [DeviceRegister]>>);
-
-impl DeviceRegisters {
-    /// Those of one device, in rising order; none where it is not known.
-    pub fn of(&self, vendor: u16, device: u16) -> &'static [DeviceRegister] {
-        self.0.get(&(vendor, device)).copied().unwrap_or_default()
-    }
-}
-
-/// Of Vendor and Device ID, and the registers of that device in rising order.
-impl FromIterator<((u16, u16), &'static [DeviceRegister])> for DeviceRegisters {
-    fn from_iter<I: IntoIterator<Item = ((u16, u16), &'static [DeviceRegister])>>(all: I) -> DeviceRegisters {
-        DeviceRegisters(Arc::new(all.into_iter().collect()))
-    }
-}
 
 /// A configuration read under way.
 type Waiting = (u16, Bdf, Tag);

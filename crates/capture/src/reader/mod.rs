@@ -14,7 +14,7 @@ mod pcap;
 pub(crate) mod pcapng;
 mod source;
 
-use crate::names::OwnRegisters;
+use crate::registers::OwnRegisters;
 use crate::superpacket::{Part, Parts};
 use crate::time::{Resolution, Timestamp, append_decimal};
 use serde::Serialize;
@@ -110,7 +110,7 @@ pub struct Interface {
     pub slot: Arc<str>,
     /// At which end of the link it sits, where the description says so.
     pub end: Option<End>,
-    /// The registers that the device of its link brings along: in downstream interfaces of riser's captures.
+    /// Registers of the device on its link. Only downstream interfaces of riser's captures name them.
     pub registers: OwnRegisters,
     /// True where the capture describes other links too.
     pub has_others: bool,

@@ -133,7 +133,7 @@ pub(crate) struct Args {
     #[arg(long, value_parser = one_of(&IOMMUS), default_value = "off")]
     iommu: Iommu,
 
-    /// State of the host's caches at the start (pcie-bench, section 4); default: that of the model, host-warm for pcie-bench
+    /// State of the host's caches at the start (pcie-bench, section 4) [default: the model's, which is host-warm for pcie-bench]
     #[arg(long, value_name = "STATE", value_parser = one_of(&CACHES))]
     cache: Option<CacheState>,
 

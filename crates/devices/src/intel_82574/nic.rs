@@ -164,16 +164,11 @@ impl Nic {
     }
 
     fn status(&self) -> u32 {
-        let link = self.link_mode().map_or(status::SPEED_1000, |Mode { mbps, is_full_duplex }| {
-            let speed = match mbps {
-                1000 => status::SPEED_1000,
-                100 => status::SPEED_100,
-                _ => 0,
-            };
-            status::LU | u32::from(is_full_duplex) | speed
-        });
+        let mode = self.link_mode();
+        let link = mode.map_or(0, |mode| status::LU | u32::from(mode.is_full_duplex));
+        let speed = u32::from(phy::speed(mode.unwrap_or(Mode::GIGABIT))) << status::SPEED_SHIFT;
         let master = if self.u32(r::CTRL) & ctrl::MASTER_DISABLE == 0 { status::MASTER_ENABLE } else { 0 };
-        self.u32(r::STATUS) & !status::MASTER_ENABLE | link | master
+        self.u32(r::STATUS) & !status::MASTER_ENABLE | link | speed | master
     }
 
     // ---- writes ----

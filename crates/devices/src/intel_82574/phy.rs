@@ -55,16 +55,20 @@ pub(super) struct Link {
     pub(super) partner: Modes,
 }
 
+/// Returns the speed of a mode in the two bits that STATUS and PHY register 17 have for it.
+pub(super) fn speed(mode: Mode) -> u16 {
+    match mode.mbps {
+        1000 => 0b10,
+        100 => 0b01,
+        _ => 0,
+    }
+}
+
 impl Link {
     /// Returns what register 17 shows: speed in bits 15:14, duplex, resolved, link.
     fn specific_status(self) -> u16 {
-        let Some(Mode { mbps, is_full_duplex }) = self.mode else { return 0 };
-        let speed = match mbps {
-            1000 => 0b10,
-            100 => 0b01,
-            _ => 0,
-        };
-        speed << 14 | u16::from(is_full_duplex) << 13 | 1 << 11 | 1 << 10
+        let Some(mode) = self.mode else { return 0 };
+        speed(mode) << 14 | u16::from(mode.is_full_duplex) << 13 | 1 << 11 | 1 << 10
     }
 
     fn partner(self) -> u16 {

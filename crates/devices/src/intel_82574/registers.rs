@@ -126,8 +126,8 @@ pub(super) mod ctrl {
 /// STATUS.
 pub(super) mod status {
     pub(crate) const LU: u32 = 1 << 1;
-    pub(crate) const SPEED_100: u32 = 1 << 6;
-    pub(crate) const SPEED_1000: u32 = 1 << 7;
+    /// Place of the speed.
+    pub(crate) const SPEED_SHIFT: u32 = 6;
     pub(crate) const MASTER_ENABLE: u32 = 1 << 19;
 }
 

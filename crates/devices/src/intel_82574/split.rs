@@ -45,7 +45,7 @@ impl Layout {
         if self.is_split { 2 } else { 1 }
     }
 
-    /// Returns the length of the header that is split off; `None` if the frame fills all buffers in turn.
+    /// Returns the length of the header that gets a buffer of its own; `None` if the frame is not split.
     pub(super) fn header(self, frame: &[u8]) -> Option<usize> {
         let [first, rest @ ..] = self.sizes;
         let has_room = self.is_split && rest != [0; BUFFERS - 1];

@@ -74,10 +74,10 @@ impl Paced {
     /// How long it is outside until the fabric's time is `at`, or it has advanced as far as it may.
     pub(super) fn until(&self, at: Time) -> Duration {
         let left = Duration::from_ps(at.since(self.time).min(self.step).as_ps().saturating_mul(self.slow));
-        let half = Duration::from_ps(left.as_ps().div_ceil(2));
         if self.at_once {
             return left - left.min(self.owed);
         }
+        let half = Duration::from_ps(left.as_ps().div_ceil(2));
         if half <= self.owed { half } else { left - self.owed }
     }
 }

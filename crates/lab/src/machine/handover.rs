@@ -5,19 +5,25 @@
 use super::host_of;
 use super::placing::Placing;
 use crate::{LabFile, bridges};
-use config::cap::pcie::{self, DEVICE_CONTROL, device_control::MPS};
-use config::header;
+use config::cap::pcie::{DEVICE_CONTROL, device_control::MPS};
 use config::register::put;
 use host::{Cpu, HostError};
-use tlp::{Bdf, Mps};
+use tlp::{Bdf, Mps, Rcb};
 
 const LOW_HALF: u8 = 0b0011;
-/// Capabilities that fit in 256 bytes at most.
-const MOST_CAPABILITIES: usize = 48;
 
-/// The root ports of a host, each with the largest payload that all below it support.
+/// The root ports of a host.
 #[derive(Clone, Debug)]
-pub struct Handover(Vec<(Bdf, Mps)>);
+pub struct Handover(Vec<RootPort>);
+
+#[derive(Clone, Copy, Debug)]
+struct RootPort {
+    function: Bdf,
+    /// DW number of Device Control.
+    device_control: u16,
+    /// The largest payload that all below it support.
+    mps: Mps,
+}
 
 impl Handover {
     /// The root ports of the host whose place has this name: `host root`, or `host NAME`.
@@ -26,10 +32,15 @@ impl Handover {
     /// There is no such host, or its tree is none.
     pub fn new(file: &LabFile, place: &str) -> Result<Handover, String> {
         let (tree, host) = host_of(file, place)?;
-        let least = bridges::least_mps(&tree, &bridges::all_links(&file.lab, &tree));
-        let ports = (1..).zip(tree.root_links(host));
-        let port = |(device, link)| Some((Bdf::new(0, device, 0)?, least[&link]));
-        Ok(Handover(ports.filter_map(port).collect()))
+        let links = bridges::all_links(&file.lab, &tree);
+        let least = bridges::least_mps(&tree, &links);
+        // Capabilities stand at the same place whatever the Read Completion Boundary is.
+        let spaces = bridges::root_ports(&tree, host, &links, Rcb::default())?;
+        let port = |((device, link), space): ((u8, usize), config::ConfigSpace)| {
+            let device_control = space.pcie_capability()? + DEVICE_CONTROL;
+            Some(RootPort { function: Bdf::new(0, device, 0)?, device_control, mps: least[&link] })
+        };
+        Ok(Handover((1..).zip(tree.root_links(host)).zip(spaces).filter_map(port).collect()))
     }
 
     /// Host code that sets them. No function is put into a place.
@@ -37,8 +48,8 @@ impl Handover {
         let ports = self.0.clone();
         move |cpu| {
             Box::pin(async move {
-                for (port, mps) in ports {
-                    set_mps(&cpu, port, mps).await.map_err(|e| format!("root port {port}: {e}"))?;
+                for port in ports {
+                    port.set(&cpu).await.map_err(|e| format!("root port {}: {e}", port.function))?;
                 }
                 Ok(Vec::new())
             })
@@ -46,26 +57,10 @@ impl Handover {
     }
 }
 
-async fn set_mps(cpu: &Cpu, port: Bdf, mps: Mps) -> Result<(), HostError> {
-    let Some(at) = pcie_capability(cpu, port).await? else { return Ok(()) };
-    let others = cpu.config_read(port, at + DEVICE_CONTROL).await? & !MPS;
-    let value = others | put(MPS, mps.encoding().into());
-    cpu.config_write(port, at + DEVICE_CONTROL, LOW_HALF, value).await
-}
-
-/// DW number of the PCI Express capability of a function.
-async fn pcie_capability(cpu: &Cpu, function: Bdf) -> Result<Option<u16>, HostError> {
-    let mut pointer = cpu.config_read(function, header::CAPABILITIES_POINTER).await? & 0xfc;
-    for _ in 0..MOST_CAPABILITIES {
-        let at = pointer as u16 / 4;
-        if at == 0 {
-            break;
-        }
-        let head = cpu.config_read(function, at).await?;
-        if head as u8 == pcie::ID {
-            return Ok(Some(at));
-        }
-        pointer = head >> 8 & 0xfc;
+impl RootPort {
+    async fn set(self, cpu: &Cpu) -> Result<(), HostError> {
+        let others = cpu.config_read(self.function, self.device_control).await? & !MPS;
+        let value = others | put(MPS, self.mps.encoding().into());
+        cpu.config_write(self.function, self.device_control, LOW_HALF, value).await
     }
-    Ok(None)
 }

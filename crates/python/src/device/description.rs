@@ -2,7 +2,7 @@
 //! What a device in Python says of itself by its attributes, as configuration spaces. Never says what it does.
 
 use crate::error::{self, RiserError};
-use ::capture::names::MAX_OWN;
+use ::capture::registers::MAX_OWN;
 use ::capture::{NamedRegister, OwnRegisters};
 use config::{Bar, Builder, ConfigSpace, Identity, MsiLayout, MsixLayout, PcieLayout, SriovLayout};
 use plug::{Fault, Site};

@@ -21,7 +21,7 @@ pub(crate) mod page;
 pub mod payload;
 pub mod tables;
 
-use capture::names::DeviceRegisters;
+use capture::DeviceRegisters;
 use capture::{Kind, Mark, Names, Outcome, Record, TlpRecord, Tracker};
 use columns::{Columns, Row};
 use payload::Payloads;

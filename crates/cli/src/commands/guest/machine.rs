@@ -162,12 +162,12 @@ impl MachineArgs {
     }
 
     /// Has this process, and what it starts, run on the processors that are best for so many guests. `computes`: the lab has work to do
-    /// all the time. Whether that leaves one to this process that no virtual CPU needs.
+    /// all the time. Returns whether this process [has one of its own](placement::has_own_processor).
     pub(super) fn place(&self, guests: usize, computes: bool) -> Result<bool, Failure> {
         let virtual_cpus = self.smp as usize * guests;
         placement::place(self.cpus.as_ref(), virtual_cpus + usize::from(computes))
             .map_err(|why| Failure::Usage(format!("--cpus: {why}")))?;
-        Ok(placement::usable().len() > virtual_cpus)
+        Ok(placement::has_own_processor(virtual_cpus))
     }
 
     /// What several machines cannot have.

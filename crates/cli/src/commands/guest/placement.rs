@@ -53,8 +53,13 @@ pub(super) fn place(asked: Option<&Cpus>, at_work: usize) -> Result<(), String> 
     }
 }
 
+/// Whether this process has a processor that none of so many virtual CPUs needs.
+pub(super) fn has_own_processor(virtual_cpus: usize) -> bool {
+    usable().len() > virtual_cpus
+}
+
 /// The processors that this thread may run on.
-pub(super) fn usable() -> Vec<usize> {
+fn usable() -> Vec<usize> {
     let Ok(mine) = sched_getaffinity(Pid::from_raw(0)) else { return Vec::new() };
     (0..CpuSet::count()).filter(|cpu| mine.is_set(*cpu).unwrap_or(false)).collect()
 }

@@ -77,8 +77,8 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     let links = args.links.as_deref().map(|path| links(&opened, path)).transpose()?;
     let mut links: Vec<_> = links.into_iter().collect();
     let mut carriers = args.seat.carriers(&opened)?;
-    // A machine that somebody else starts has at least one virtual CPU.
-    let own_processor = placement::usable().len() > names.len();
+    // Each machine has one virtual CPU at least; how many more, its owner knows.
+    let own_processor = placement::has_own_processor(names.len());
     let (before, clock) = (cpu::seconds(), WallClock::new());
     for (seat, machine) in machines(&seats) {
         let name = machine.unwrap_or(&seat.host);

@@ -485,12 +485,12 @@ const SIZES: &str = "echo 1 >$d/10000:01:00.0/sriov_numvfs\n\
 /// Sizes of TLPs: by parameters and attributes, no more than the path takes, and none of a virtual function's own.
 #[test]
 fn sizes_follow_the_path() {
-    // Linux leaves the root port as firmware has set it: to what all below it support, 256 B.
+    // Firmware has set the root port to 256 B, which all below it support. Linux does not change that.
     let Some(left) = shared("sizes", "6.1", &scripts()) else { return };
     assert_sizes(&left, ("1", "taken", "256"));
 }
 
-/// The same where Linux is told to set all ports to 128 B, so that functions can write to each other.
+/// The same with an option by which Linux sets all ports to 128 B.
 #[test]
 #[ignore = "of .ci/long guest"]
 fn sizes_follow_a_path_of_smaller_payloads() {

@@ -2,7 +2,7 @@
 //! The cable of a NIC in a lab leads outside: frames leave and come, and a record brings them again.
 
 use devices::ethernet::{Arrival, Cable, EthernetPort, FrameFromWire, LinkInput, Modes, Peer, Station};
-use riser_lab::external::{Clock, Driver, RecordedLab, Replay};
+use riser_lab::external::{Clock, Driver, RecordedLab, Replay, Replayed};
 use riser_lab::machine::{Carrier, Cord};
 use riser_lab::{Assembly, CaptureHandle, CaptureOptions, build, parse_in};
 use std::collections::VecDeque;
@@ -20,14 +20,36 @@ fn capture(lab: &mut Assembly) -> (Bytes, CaptureHandle<Bytes>) {
     (bytes, handle)
 }
 
-#[test]
-fn frames_leave_and_come_and_come_again() {
-    let file = parse_in(&devices::models(), Path::new("nic.toml"), LAB, "".into()).unwrap();
+/// A lab that is driven and recorded from its beginning on.
+fn recorded(text: &str) -> (Driver, Bytes) {
+    let file = parse_in(&devices::models(), Path::new("nic.toml"), text, "".into()).unwrap();
     let (mut lab, record) = (Driver::new(build(&file).unwrap(), Clock::Wall), Bytes::default());
-    let (path, text) = ("nic.toml".to_owned(), LAB.to_owned());
+    let (path, text) = ("nic.toml".to_owned(), text.to_owned());
     let recorded = RecordedLab { path, text, set: Vec::new(), seed: 0, files: Some([].into()) };
     lab.record(Box::new(record.clone()), &recorded, u64::MAX);
-    let (live, handle) = capture(lab.assembly_mut());
+    (lab, record)
+}
+
+/// Ends a lab at `now`, and runs its record again: to the same capture.
+fn replayed(mut lab: Driver, now: Time, record: &Bytes, live: (Bytes, CaptureHandle<Bytes>)) -> Replayed {
+    lab.finish(now).unwrap();
+    lab.assembly_mut().fabric.take_tap();
+    live.1.finish().unwrap();
+    let record = record.0.take();
+    let mut replay = Replay::new(&record, &devices::models()).unwrap();
+    let (again, handle) = capture(replay.assembly_mut());
+    let mut replayed = replay.run().unwrap();
+    replayed.assembly.fabric.take_tap();
+    handle.finish().unwrap();
+    assert!(replayed.complete);
+    assert!(*live.0.0.borrow() == *again.0.borrow(), "the captures differ");
+    replayed
+}
+
+#[test]
+fn frames_leave_and_come_and_come_again() {
+    let (mut lab, record) = recorded(LAB);
+    let live = capture(lab.assembly_mut());
     let door = lab.door::<Cable>().unwrap();
     let station = Station { mac: [2, 0, 0, 0, 0, 2], ip: Ipv4Addr::new(192, 0, 2, 2) };
     let mut peer = Peer { station, latency: Duration::from_us(33) };
@@ -47,18 +69,8 @@ fn frames_leave_and_come_and_come_again() {
     // ARP and five echo requests, and their answers.
     let counters = door.place.counters();
     assert_eq!((counters.from_wire, counters.to_wire, counters.from_wire_lost), (6, 6, 0));
-    lab.finish(now).unwrap();
-    lab.assembly_mut().fabric.take_tap();
-    handle.finish().unwrap();
-
-    let record = record.0.take();
-    let mut replay = Replay::new(&record, &devices::models()).unwrap();
-    let (again, handle) = capture(replay.assembly_mut());
-    let mut replayed = replay.run().unwrap();
-    replayed.assembly.fabric.take_tap();
-    handle.finish().unwrap();
-    assert!(replayed.complete && replayed.inputs == 6);
-    assert!(*live.0.borrow() == *again.0.borrow(), "the captures differ");
+    let replayed = replayed(lab, now, &record, live);
+    assert_eq!(replayed.inputs, 6);
     let report = replayed.assembly.report("nic", &fabric::Stop::Finished, 0.0);
     assert_eq!(report.devices[0].counters["pings_answered"], 5);
 }
@@ -76,12 +88,8 @@ fn ends(lab: &Driver) -> [Modes; 2] {
 
 #[test]
 fn the_other_end_of_a_cable_sees_the_link_go_and_come() {
-    let file = parse_in(&devices::models(), Path::new("nics.toml"), TWO, "".into()).unwrap();
-    let (mut lab, record) = (Driver::new(build(&file).unwrap(), Clock::Wall), Bytes::default());
-    let (path, text) = ("nics.toml".to_owned(), TWO.to_owned());
-    let recorded = RecordedLab { path, text, set: Vec::new(), seed: 0, files: Some([].into()) };
-    lab.record(Box::new(record.clone()), &recorded, u64::MAX);
-    let (live, handle) = capture(lab.assembly_mut());
+    let (mut lab, record) = recorded(TWO);
+    let live = capture(lab.assembly_mut());
     let door = |lab: &Driver, name: &str| lab.door_named::<Cable>(name).unwrap();
     let mut cord = Cord::between(door(&lab, "slot a"), door(&lab, "slot b"));
     let mut now = Time::ZERO;
@@ -104,16 +112,5 @@ fn the_other_end_of_a_cable_sees_the_link_go_and_come() {
     // A card whose link is cut is reset, and its end of the cable goes down.
     let end = pass(&mut lab, 4);
     assert_eq!(ends(&lab), [Modes::ALL, Modes::NONE]);
-    lab.finish(end).unwrap();
-    lab.assembly_mut().fabric.take_tap();
-    handle.finish().unwrap();
-
-    let record = record.0.take();
-    let mut replay = Replay::new(&record, &devices::models()).unwrap();
-    let (again, handle) = capture(replay.assembly_mut());
-    let mut replayed = replay.run().unwrap();
-    replayed.assembly.fabric.take_tap();
-    handle.finish().unwrap();
-    assert!(replayed.complete);
-    assert!(*live.0.borrow() == *again.0.borrow(), "the captures differ");
+    replayed(lab, end, &record, live);
 }

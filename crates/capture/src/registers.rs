@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Register names that a device brings along, as devices in Python do. The capture carries them. Bounded; never guesses
-//! which device they belong to.
+//! Registers of devices, by name: those that are known beforehand, and those that a device brings along, as devices in Python do. The
+//! capture carries these. Bounded; never guesses which device they belong to.
 
-use super::NamedRegister;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -14,6 +14,52 @@ const MAX_NAME: usize = 64;
 const HEADING: &str = "registers: BAR, offset, bytes, name";
 /// Registers of one comment: with the longest names, less than the 65,535 B that a comment holds.
 const PER_COMMENT: usize = 200;
+
+/// A register of a device that is known beforehand.
+pub type DeviceRegister = NamedRegister<&'static str>;
+
+/// A register of a device, with its name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize)]
+pub struct NamedRegister<N> {
+    /// Its BAR, 0 to 5; `None` where the device has one BAR, whichever it is.
+    pub bar: Option<u8>,
+    /// Offset of its first byte.
+    pub offset: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// What the device's documentation calls it.
+    pub name: N,
+}
+
+impl<N> NamedRegister<N> {
+    pub(crate) fn called<M>(&self, name: M) -> NamedRegister<M> {
+        NamedRegister { bar: self.bar, offset: self.offset, bytes: self.bytes, name }
+    }
+}
+
+impl<N: AsRef<str>> NamedRegister<N> {
+    pub(crate) fn borrowed(&self) -> NamedRegister<&str> {
+        self.called(self.name.as_ref())
+    }
+}
+
+/// The registers of devices, by their Vendor and Device IDs. Clones are cheap.
+#[derive(Clone, Debug, Default)]
+pub struct DeviceRegisters(Arc<BTreeMap<(u16, u16), &'static [DeviceRegister]>>);
+
+impl DeviceRegisters {
+    /// Those of one device, in rising order; none where it is not known.
+    pub fn of(&self, vendor: u16, device: u16) -> &'static [DeviceRegister] {
+        self.0.get(&(vendor, device)).copied().unwrap_or_default()
+    }
+}
+
+/// Of Vendor and Device ID, and the registers of that device in rising order.
+impl FromIterator<((u16, u16), &'static [DeviceRegister])> for DeviceRegisters {
+    fn from_iter<I: IntoIterator<Item = ((u16, u16), &'static [DeviceRegister])>>(all: I) -> DeviceRegisters {
+        DeviceRegisters(Arc::new(all.into_iter().collect()))
+    }
+}
 
 /// The registers of one device, by BAR and offset. Clones are cheap.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -39,7 +85,7 @@ impl OwnRegisters {
         self.0.is_empty()
     }
 
-    pub(super) fn all(&self) -> &[NamedRegister<Box<str>>] {
+    pub(crate) fn all(&self) -> &[NamedRegister<Box<str>>] {
         &self.0
     }
 
