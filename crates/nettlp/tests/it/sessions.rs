@@ -52,10 +52,12 @@ impl Echo {
         let stopped = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
             std::thread::sleep(pause);
-            let mut rest = 4;
+            let mut end = None;
             loop {
-                // What was sent before the stop is still received: several batches, of which one may bring no TLP.
-                rest -= u32::from(stopped.load(Ordering::Relaxed));
+                // A carrier that is dropped before the stop has sent its last datagram. On a busy machine it comes later.
+                if end.is_none() && stopped.load(Ordering::Relaxed) {
+                    end = Some(Instant::now() + std::time::Duration::from_millis(500));
+                }
                 let wait = Wait::AtMost(Duration::from_ms(10));
                 sockets
                     .poll(wait, |out, port, from, bytes| match out.send(port, from, bytes) {
@@ -65,8 +67,10 @@ impl Echo {
                     })
                     .unwrap();
                 sockets.flush().unwrap();
-                if rest == 0 {
-                    return sockets.session_counters();
+                let counters = sockets.session_counters();
+                let none_left = counters.opened == counters.closed + counters.failed + counters.displaced;
+                if end.is_some_and(|end| none_left || Instant::now() > end) {
+                    return counters;
                 }
             }
         });

@@ -52,7 +52,7 @@ impl Nets {
         let begun = Instant::now();
         let (done, said) = loop {
             let mut ping = command(&self.device, Path::new("ping"));
-            // -w: until so many answers have come, for so many seconds, or until the kernel has found nobody to send to.
+            // With -w, `ping` sends until `count` answers have come, and succeeds then. It may send more than `count` requests.
             let ping = ping.args(["-c", &count.to_string(), "-i", interval, "-w", "20", "192.0.2.1"]);
             let ping = ping.output().unwrap();
             let said = String::from_utf8_lossy(&ping.stdout).into_owned();
@@ -61,7 +61,7 @@ impl Nets {
                 break (ping.status.success(), said);
             }
         };
-        assert!(done && said.contains(&format!(" {count} received")), "{said}");
+        assert!(done, "{said}");
     }
 }
 
