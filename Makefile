@@ -84,7 +84,7 @@ doc: ## build the API documentation, warnings as errors
 
 reference: ## write anew what docs/ and README.md have from the code and from commands
 	RISER_UPDATE_DOCS=1 cargo test --locked --quiet -p riser-lab --test it reference::
-	RISER_UPDATE_DOCS=1 cargo test --locked --quiet -p riser-capture --test it reference::
+	RISER_UPDATE_DOCS=1 cargo test --locked --quiet -p riser-capture --test it -- reference:: dissector_has_the_tables
 	RISER_UPDATE_DOCS=1 cargo test --locked --quiet -p riser-sweep --test it reference::
 	RISER_UPDATE_DOCS=1 cargo test --locked --quiet -p riser-rtl --test it reference::
 	RISER_UPDATE_DOCS=1 cargo test --locked --quiet -p riser-cli --test it new:: -- --include-ignored

@@ -11,6 +11,7 @@ pub mod c;
 mod data;
 #[cfg(feature = "config")]
 pub mod functions;
+mod generated;
 pub mod lspci;
 mod seeds;
 #[cfg(feature = "nettlp")]
@@ -20,6 +21,7 @@ mod shared;
 pub use bench::{cpu_ns, print_cost};
 pub use bytes::Bytes;
 pub use data::shared_data;
+pub use generated::generated;
 pub use seeds::seeds;
 pub use shared::{once, runner};
 

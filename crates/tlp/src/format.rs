@@ -23,6 +23,20 @@ pub enum Family {
     Completion,
 }
 
+impl Family {
+    /// The name of the layout, as captures, pages and the dissector have it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Family::Memory => "memory",
+            Family::Io => "io",
+            Family::Atomic => "atomic",
+            Family::Config => "config",
+            Family::Message => "message",
+            Family::Completion => "completion",
+        }
+    }
+}
+
 /// A row of [`FORMATS`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Format {

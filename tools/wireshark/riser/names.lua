@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0 OR MIT
 -- The specification's names of values: statuses, routings, address types, hints. Those of messages stand in
--- formats.lua. Never touches a packet.
+-- tables.lua. Never touches a packet.
 
 local names = {}
 

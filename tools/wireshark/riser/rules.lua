@@ -1,11 +1,12 @@
 -- SPDX-License-Identifier: Apache-2.0 OR MIT
--- What makes a TLP malformed, and what a sender should not do though receivers let it pass: the rows of riser's own
--- table (crates/tlp/src/rules) that the bytes of a TLP alone decide, under the same names.
--- crates/capture/tests/it/dissector.rs holds the two against each other, by name and by behaviour.
+-- Checks each rule that the bytes of a TLP decide: rules whose violation makes a TLP malformed, and rules for senders
+-- that receivers do not enforce. The text and section of each rule are generated (tables.lua).
+-- crates/capture/tests/it/dissector.rs compares the checks with riser's own, by behaviour.
 
 local info = require "riser.info"
 
 local formats = require "riser.formats"
+local tables = require "riser.tables"
 
 local rules = {}
 
@@ -244,75 +245,66 @@ local function reserved_ln(h)
     return found_if(h.ln == 1 and not info.MAY_HAVE_LN[h.format.name], h.ln)
 end
 
--- id, section of PCIe 5.0, family, what must hold, check. "all" stands for every family.
-rules.malformed = {
-    { "PrefixOrder", "§2.2.10", "all", "local prefixes stand before end-to-end ones", prefix_order },
-    { "LocalPrefix", "§2.2.10.1", "all",
-      "a local prefix is MR-IOV or vendor-defined, and there are at most 8", local_prefix },
-    { "EndToEndCount", "§2.2.10.2", "all", "there are at most 4 end-to-end prefixes", end_to_end_count },
-    { "ByteEnables", "§2.2.5", "memory",
-      "Byte Enables: last is 0000b with one DW and else neither is; holes only in one DW or in one aligned QW",
-      byte_enables },
-    { "Crosses4K", "§2.2.7", "memory", "a memory request does not cross a 4 KiB boundary", crosses_4k },
-    { "DeferrableLength", "§2.2.7", "memory",
-      "a DMWr has at most 32 DW (ECN Deferrable Memory Write)", deferrable_length },
-    { "IoTc", "§2.2.7", "io", "an I/O request has TC 0", not_0("tc") },
-    { "IoAttr", "§2.2.7", "io", "an I/O request has Attr[1:0] 00b", attr_1_0 },
-    { "IoAt", "§2.2.7", "io", "an I/O request has AT 00b", not_0("at") },
-    { "IoLength", "§2.2.7", "io", "an I/O request has Length 1", length_not_1 },
-    { "IoLastBe", "§2.2.7", "io", "an I/O request has Last DW Byte Enables 0000b", not_0("last_be") },
-    { "ConfigTc", "§2.2.7", "config", "a configuration request has TC 0", not_0("tc") },
-    { "ConfigAttr", "§2.2.7", "config", "a configuration request has Attr[1:0] 00b", attr_1_0 },
-    { "ConfigAt", "§2.2.7", "config", "a configuration request has AT 00b", not_0("at") },
-    { "ConfigLength", "§2.2.7", "config", "a configuration request has Length 1", length_not_1 },
-    { "ConfigLastBe", "§2.2.7", "config",
-      "a configuration request has Last DW Byte Enables 0000b", not_0("last_be") },
-    { "AtomicLength", "§2.2.7", "atomic",
-      "an AtomicOp has Length 1 or 2 (FetchAdd, Swap), or 2, 4 or 8 (CAS)", atomic_length },
-    { "AtomicAddress", "§2.2.7", "atomic",
-      "the address of an AtomicOp is a multiple of its operand's size", atomic_address },
-    { "InterruptTc", "§2.2.8.1", "message", "Assert_INTx and Deassert_INTx have TC 0", message_tc("InterruptTc") },
-    { "PowerTc", "§2.2.8.2", "message", "power management messages have TC 0", message_tc("PowerTc") },
-    { "ErrorTc", "§2.2.8.3", "message", "error messages have TC 0", message_tc("ErrorTc") },
-    { "UnlockTc", "§2.2.8.4", "message", "Unlock has TC 0", message_tc("UnlockTc") },
-    { "SlotPowerTc", "§2.2.8.5", "message", "Set_Slot_Power_Limit has TC 0", message_tc("SlotPowerTc") },
-    { "SlotPowerLength", "§2.2.8.5", "message", "Set_Slot_Power_Limit has Length 1", slot_power_length },
-    { "PciSigTc", "§2.2.8.6.1", "message", "LN, DRS, FRS and Hierarchy_ID have TC 0", message_tc("PciSigTc") },
-    { "LtrTc", "§2.2.8.8", "message", "LTR has TC 0", message_tc("LtrTc") },
-    { "ObffTc", "§2.2.8.9", "message", "OBFF has TC 0", message_tc("ObffTc") },
-    { "PtmTc", "§2.2.8.10", "message", "PTM messages have TC 0", message_tc("PtmTc") },
+-- The family and the check of each rule, by its id. "all" stands for every family.
+local CHECKS = {
+    PrefixOrder = { "all", prefix_order },
+    LocalPrefix = { "all", local_prefix },
+    EndToEndCount = { "all", end_to_end_count },
+    ByteEnables = { "memory", byte_enables },
+    Crosses4K = { "memory", crosses_4k },
+    DeferrableLength = { "memory", deferrable_length },
+    IoTc = { "io", not_0("tc") },
+    IoAttr = { "io", attr_1_0 },
+    IoAt = { "io", not_0("at") },
+    IoLength = { "io", length_not_1 },
+    IoLastBe = { "io", not_0("last_be") },
+    ConfigTc = { "config", not_0("tc") },
+    ConfigAttr = { "config", attr_1_0 },
+    ConfigAt = { "config", not_0("at") },
+    ConfigLength = { "config", length_not_1 },
+    ConfigLastBe = { "config", not_0("last_be") },
+    AtomicLength = { "atomic", atomic_length },
+    AtomicAddress = { "atomic", atomic_address },
+    InterruptTc = { "message", message_tc("InterruptTc") },
+    PowerTc = { "message", message_tc("PowerTc") },
+    ErrorTc = { "message", message_tc("ErrorTc") },
+    UnlockTc = { "message", message_tc("UnlockTc") },
+    SlotPowerTc = { "message", message_tc("SlotPowerTc") },
+    SlotPowerLength = { "message", slot_power_length },
+    PciSigTc = { "message", message_tc("PciSigTc") },
+    LtrTc = { "message", message_tc("LtrTc") },
+    ObffTc = { "message", message_tc("ObffTc") },
+    PtmTc = { "message", message_tc("PtmTc") },
+    AddressFormat = { "all", long_for_low_address },
+    ReservedAt = { "all", reserved_at },
+    TranslationRequest = { "all", translation_of_no_read },
+    LockedTc = { "memory", locked_tc },
+    ReservedTh = { "all", reserved_th },
+    ReservedLn = { "all", reserved_ln },
+    ExtendedTph = { "all", extended_tph },
+    Pasid = { "all", pasid },
+    PasidOnce = { "all", pasid_once },
+    ReservedEndToEnd = { "all", reserved_end_to_end },
+    ReservedStatus = { "completion", reserved_status },
+    CompletionData = { "completion", completion_data },
+    CompletionByteCount = { "completion", completion_byte_count },
+    LockedCompletion = { "completion", locked_completion },
+    ReservedRouting = { "message", reserved_routing },
+    MessageCode = { "message", message_code },
+    MessageRouting = { "message", message_routing },
+    MessageData = { "message", message_data },
 }
 
-rules.tolerated = {
-    { "AddressFormat", "§2.2.4.1", "all",
-      "a memory request below 4 GiB has three DW of header", long_for_low_address },
-    { "ReservedAt", "§10.2.1", "all", "AT is 00b, 01b or 10b", reserved_at },
-    { "TranslationRequest", "§10.2.1", "all", "AT is 01b in an MRd only", translation_of_no_read },
-    { "LockedTc", "§6.5.2", "memory", "a locked read has TC 0", locked_tc },
-    { "ReservedTh", "§2.2.7.1", "all", "TH is clear but in memory requests and AtomicOps", reserved_th },
-    { "ReservedLn", "§6.21", "all", "LN is clear but in MRd, MWr, Cpl and CplD", reserved_ln },
-    { "ExtendedTph", "§2.2.7.1", "all", "an Extended TPH prefix stands before a request with TH", extended_tph },
-    { "Pasid", "§6.20", "all",
-      "PASID stands before memory requests, AtomicOps, Invalidate_Request, Page_Request and PRG_Response", pasid },
-    { "PasidOnce", "§6.20", "all", "there is at most one PASID prefix", pasid_once },
-    { "ReservedEndToEnd", "§2.2.10.2", "all",
-      "an end-to-end prefix is Extended TPH, PASID or vendor-defined; whom it is addressed to answers UR to others",
-      reserved_end_to_end },
-    { "ReservedStatus", "§2.2.9.1", "completion",
-      "Completion Status is 000b, 001b, 010b or 100b; others count as 001b, Unsupported Request", reserved_status },
-    { "CompletionData", "§2.2.9.1", "completion",
-      "a completion with data has Completion Status 000b", completion_data },
-    { "CompletionByteCount", "§2.3.1.1", "completion",
-      "a completion has no more data than its Byte Count; who asked answers for the rest", completion_byte_count },
-    { "LockedCompletion", "§2.2.1", "completion",
-      "a CplLk has another Completion Status than 000b", locked_completion },
-    { "ReservedRouting", "§2.2.8", "message",
-      "routing is 000b to 101b; others end at the receiver", reserved_routing },
-    { "MessageCode", "§2.3.1", "message",
-      "the Message Code is defined; the receiver counts others as Unsupported Request", message_code },
-    { "MessageRouting", "§2.2.8", "message", "a message is routed as its code allows", message_routing },
-    { "MessageData", "§2.2.8", "message", "a message has the data of its code", message_data },
-}
+-- The rules of a generated table with their checks.
+local function with_checks(rows)
+    for _, row in ipairs(rows) do
+        row.family, row.check = CHECKS[row.id][1], CHECKS[row.id][2]
+    end
+    return rows
+end
+
+rules.malformed = with_checks(tables.malformed)
+rules.tolerated = with_checks(tables.tolerated)
 
 -- Rules that a TLP without prefixes cannot break.
 local OF_PREFIXES = set("PrefixOrder", "LocalPrefix", "EndToEndCount", "ExtendedTph", "Pasid", "PasidOnce", "ReservedEndToEnd")
@@ -327,7 +319,7 @@ local function by_family(rows, is_meant)
     for _, family in ipairs({ "memory", "io", "atomic", "config", "message", "completion" }) do
         found[family] = {}
         for _, row in ipairs(rows) do
-            if (row[3] == "all" or row[3] == family) and is_meant(row[1]) then
+            if (row.family == "all" or row.family == family) and is_meant(row.id) then
                 table.insert(found[family], row)
             end
         end
@@ -348,7 +340,7 @@ local PREPARED = { [rules.malformed] = prepare(rules.malformed), [rules.tolerate
 
 local function is_broken(may_break, h)
     for at = 1, #may_break do
-        if may_break[at][5](h) then
+        if may_break[at].check(h) then
             return true
         end
     end
@@ -372,10 +364,10 @@ function rules.broken(rows, h)
     end
     local broken = {}
     for _, row in ipairs(prepared.all[family]) do
-        local found = row[5](h)
+        local found = row.check(h)
         if found then
-            local text = string.format("found %s where %s (PCIe 5.0 %s)", found, row[4], row[2])
-            table.insert(broken, { id = row[1], text = text })
+            local text = string.format("found %s where %s (PCIe 5.0 %s)", found, row.text, row.section)
+            table.insert(broken, { id = row.id, text = text })
         end
     end
     return broken[1] and broken

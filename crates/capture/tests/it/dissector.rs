@@ -10,92 +10,19 @@ use crate::dissect::compare::{compare, compare_tolerated};
 use crate::dissect::joined::{compare_joined, file_of, frame_between};
 use crate::dissect::random::{Random, mixture};
 use crate::dissect::story::story;
-use crate::dissect::tables::{MessageRow, TlpRow, message_rows, rule_rows, tlp_rows};
+use crate::dissect::tables::is_of_header;
 use crate::dissect::tshark::{Tshark, Values};
 use riser_capture::matcher::Errors;
 use riser_capture::transactions::Tracker;
 use riser_capture::{Direction, Mark, Reader};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use tlp::format::Family;
-use tlp::message::{MESSAGES, MessageData};
-use tlp::rules::{RULES, Rule, RuleId};
-use tlp::{Class, Dllp, FORMATS};
+use tlp::rules::RULES;
+use tlp::{Dllp, FORMATS};
 
-/// The Lua table of formats is riser's own, row by row.
 #[test]
-fn the_table_of_formats_is_that_of_riser() {
-    let family = |family| match family {
-        Family::Memory => "memory",
-        Family::Io => "io",
-        Family::Atomic => "atomic",
-        Family::Config => "config",
-        Family::Message => "message",
-        Family::Completion => "completion",
-    };
-    let class = |class| match class {
-        Class::Posted => "P",
-        Class::NonPosted => "NP",
-        Class::Completion => "Cpl",
-    };
-    let riser: Vec<TlpRow> = FORMATS
-        .iter()
-        .map(|row| TlpRow {
-            fmt: row.fmt,
-            type_bits: row.type_bits,
-            mask: row.type_mask,
-            name: row.name.to_owned(),
-            header_dw: row.header_dw,
-            data: row.has_data,
-            class: class(row.class).to_owned(),
-            family: family(row.family).to_owned(),
-        })
-        .collect();
-    assert_eq!(tlp_rows(), riser);
-}
-
-/// Rules of the first byte, of what is missing and of the size: other expert items tell of them.
-const NOT_OF_THE_HEADER: [RuleId; 5] =
-    [RuleId::ReservedFmt, RuleId::ReservedType, RuleId::PrefixedHeader, RuleId::Length, RuleId::Digest];
-
-fn is_of_header(rule: &&Rule) -> bool {
-    !rule.is_of_receiver() && !NOT_OF_THE_HEADER.contains(&rule.id)
-}
-
-/// The Lua rules are those of riser that a header decides: name, section and text, in their order.
-#[test]
-fn the_rules_are_those_of_riser() {
-    let (tolerated, malformed): (Vec<&Rule>, Vec<&Rule>) =
-        RULES.iter().filter(is_of_header).partition(|rule| rule.is_tolerated());
-    let riser = malformed.into_iter().chain(tolerated);
-    let riser: Vec<[String; 3]> =
-        riser.map(|rule| [format!("{:?}", rule.id), rule.section.to_owned(), rule.text.to_owned()]).collect();
-    let lua = rule_rows();
-    for (lua, riser) in lua.iter().zip(&riser) {
-        assert_eq!(lua, riser);
-    }
-    assert_eq!(lua.len(), riser.len());
-}
-
-/// The Lua table of messages is riser's own, row by row.
-#[test]
-fn the_table_of_messages_is_that_of_riser() {
-    let riser: Vec<MessageRow> = MESSAGES
-        .iter()
-        .map(|row| MessageRow {
-            code: row.code,
-            subtype: row.subtype,
-            name: row.name.to_owned(),
-            routings: row.routings,
-            data_dw: match row.data {
-                MessageData::Never => Some(0),
-                MessageData::Dw(dw) => Some(dw as u8),
-                MessageData::Free => None,
-            },
-            tc0: row.tc0.map(|rule| format!("{rule:?}")),
-        })
-        .collect();
-    assert_eq!(message_rows(), riser);
+fn dissector_has_the_tables_of_tlp() {
+    testkit::generated("tools/wireshark/riser/tables.lua", &dissect::tables::lua());
 }
 
 #[test]

@@ -1,20 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The tables of `docs/reference/trace.md` are those of the code, and name every field that objects have. Never edits the
-//! page unless `RISER_UPDATE_DOCS` is set, as `make reference` does.
+//! The tables of `docs/reference/trace.md` are generated, and name every field of the JSON objects.
 
 use crate::common::{DAMAGED, Link, objects, read_and_answer, sample, write};
 use riser_capture::filter::terms::{FIELDS, Field};
 use riser_capture::transactions::{Tracker, append_json};
 use riser_capture::{Mark, Reader};
 use std::fs;
-use std::path::{Path, PathBuf};
 
+const PAGE: &str = "docs/reference/trace.md";
 const RECORD: &str = include_str!("../../src/render/json.rs");
 const TRANSACTION: &str = include_str!("../../src/transactions/render.rs");
-
-fn page() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/trace.md")
-}
 
 /// The table in the head of a source file.
 fn table_of(source: &str) -> String {
@@ -41,18 +36,11 @@ fn with_table(page: &str, name: &str, table: &str) -> String {
 
 #[test]
 fn the_page_has_the_tables_of_the_code() {
-    let old = fs::read_to_string(page()).unwrap();
+    let old = fs::read_to_string(testkit::root().join(PAGE)).unwrap();
     let tables =
         [("filter", table_of_filter()), ("record", table_of(RECORD)), ("transaction", table_of(TRANSACTION))];
-    let new = tables.iter().fold(old.clone(), |page, (name, table)| with_table(&page, name, table));
-    if std::env::var_os("RISER_UPDATE_DOCS").is_some() {
-        fs::write(page(), new).unwrap();
-    } else {
-        assert!(
-            new == old,
-            "docs/reference/trace.md is not what the code says: `make reference` writes it anew"
-        );
-    }
+    let new = tables.iter().fold(old, |page, (name, table)| with_table(&page, name, table));
+    testkit::generated(PAGE, &new);
 }
 
 /// Words in backquotes of the first column.

@@ -11,7 +11,7 @@ use capture::{Interface, Record, Timestamp};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use tlp::{FORMATS, Status, format::Family};
+use tlp::{FORMATS, Status};
 
 /// Most interfaces that are told apart.
 pub const MAX_INTERFACES: usize = 256;
@@ -232,14 +232,7 @@ impl MetaFormat {
             type_mask: format.type_mask,
             has_data: format.has_data,
             class: class_name(format.class),
-            family: match format.family {
-                Family::Memory => "memory",
-                Family::Io => "io",
-                Family::Atomic => "atomic",
-                Family::Config => "config",
-                Family::Message => "message",
-                Family::Completion => "completion",
-            },
+            family: format.family.name(),
         }
     }
 }

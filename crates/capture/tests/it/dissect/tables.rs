@@ -1,114 +1,87 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reads the literal tables of the dissector's Lua files.
+//! Writes `tools/wireshark/riser/tables.lua`, the dissector's tables, from those of `tlp`.
 
-const FORMATS_LUA: &str = include_str!("../../../../../tools/wireshark/riser/formats.lua");
-const RULES_LUA: &str = include_str!("../../../../../tools/wireshark/riser/rules.lua");
+use std::fmt::Write;
+use tlp::FORMATS;
+use tlp::message::{MESSAGES, MessageData, MessageType};
+use tlp::rules::{RULES, Rule, RuleId};
 
-/// A row of `formats.tlp`.
-#[derive(PartialEq, Eq, Debug, Default)]
-pub(crate) struct TlpRow {
-    pub(crate) fmt: u8,
-    pub(crate) type_bits: u8,
-    pub(crate) mask: u8,
-    pub(crate) name: String,
-    pub(crate) header_dw: u8,
-    pub(crate) data: bool,
-    pub(crate) class: String,
-    pub(crate) family: String,
+const HEAD: &str = "\
+-- SPDX-License-Identifier: Apache-2.0 OR MIT
+-- Generated from the tables of crates/tlp by `make reference`. Do not edit.
+
+local tables = {}
+";
+
+/// Rules of the first byte, of missing bytes and of the size. Other expert items of the dissector report them.
+const NOT_OF_THE_HEADER: [RuleId; 5] =
+    [RuleId::ReservedFmt, RuleId::ReservedType, RuleId::PrefixedHeader, RuleId::Length, RuleId::Digest];
+
+pub(crate) fn is_of_header(rule: &&Rule) -> bool {
+    !rule.is_of_receiver() && !NOT_OF_THE_HEADER.contains(&rule.id)
 }
 
-/// What stands between the line that starts with `first` and the next line `}`.
-fn section<'a>(lua: &'a str, first: &str) -> &'a str {
-    let start = lua.find(first).unwrap_or_else(|| panic!("no {first}"));
-    let end = lua[start..].find("\n}").unwrap_or_else(|| panic!("{first} has no end"));
-    &lua[start..start + end]
+fn format_row(row: &tlp::Format) -> String {
+    format!(
+        "fmt = {}, type = {:#04x}, mask = {:#04x}, name = \"{}\", header_dw = {}, data = {}, class = \"{}\", family = \"{}\"",
+        row.fmt,
+        row.type_bits,
+        row.type_mask,
+        row.name,
+        row.header_dw,
+        row.has_data,
+        riser_capture::render::class_name(row.class),
+        row.family.name(),
+    )
 }
 
-/// The keys and values of each row of a table whose rows stand on a line each.
-fn rows<'a>(first: &str) -> impl Iterator<Item = Vec<(&'a str, &'a str)>> {
-    section(FORMATS_LUA, first).lines().skip(1).map(|line| {
-        let pairs = line.trim().trim_start_matches('{').trim_end_matches("},").split(',');
-        let pair = |pair: &'a str| pair.split_once('=').unwrap_or_else(|| panic!("{pair}"));
-        pairs.map(pair).map(|(key, value)| (key.trim(), value.trim())).collect()
-    })
-}
-
-fn text(value: &str) -> String {
-    value.trim_matches('"').to_owned()
-}
-
-/// The rows of `formats.tlp`.
-pub(crate) fn tlp_rows() -> Vec<TlpRow> {
-    rows("formats.tlp = {").map(|pairs| tlp_row(&pairs)).collect()
-}
-
-fn tlp_row(pairs: &[(&str, &str)]) -> TlpRow {
-    let mut row = TlpRow::default();
-    for (key, value) in pairs {
-        match *key {
-            "fmt" => row.fmt = number(value),
-            "type" => row.type_bits = number(value),
-            "mask" => row.mask = number(value),
-            "name" => row.name = text(value),
-            "header_dw" => row.header_dw = number(value),
-            "data" => row.data = *value == "true",
-            "class" => row.class = text(value),
-            "family" => row.family = text(value),
-            other => panic!("{other}"),
-        }
+fn message_row(row: &MessageType) -> String {
+    let mut text = format!("code = {:#04x}", row.code);
+    if let Some(subtype) = row.subtype {
+        write!(text, ", subtype = {subtype:#04x}").unwrap();
     }
-    row
-}
-
-/// A row of `formats.messages`.
-#[derive(PartialEq, Eq, Debug, Default)]
-pub(crate) struct MessageRow {
-    pub(crate) code: u8,
-    pub(crate) subtype: Option<u8>,
-    pub(crate) name: String,
-    pub(crate) routings: u8,
-    /// `None` stands for "free".
-    pub(crate) data_dw: Option<u8>,
-    pub(crate) tc0: Option<String>,
-}
-
-/// The rows of `formats.messages`.
-pub(crate) fn message_rows() -> Vec<MessageRow> {
-    rows("formats.messages = {").map(|pairs| message_row(&pairs)).collect()
-}
-
-fn message_row(pairs: &[(&str, &str)]) -> MessageRow {
-    let mut row = MessageRow::default();
-    for (key, value) in pairs {
-        match *key {
-            "code" => row.code = number(value),
-            "subtype" => row.subtype = Some(number(value)),
-            "name" => row.name = text(value),
-            "routings" => row.routings = number(value),
-            "data_dw" => row.data_dw = (*value != "\"free\"").then(|| number(value)),
-            "tc0" => row.tc0 = Some(text(value)),
-            other => panic!("{other}"),
-        }
-    }
-    row
-}
-
-fn number(value: &str) -> u8 {
-    let parsed = match value.strip_prefix("0x") {
-        Some(digits) => u8::from_str_radix(digits, 16),
-        None => value.parse(),
+    let data = match row.data {
+        MessageData::Never => "0".to_owned(),
+        MessageData::Dw(dw) => dw.to_string(),
+        MessageData::Free => "\"free\"".to_owned(),
     };
-    parsed.unwrap_or_else(|_| panic!("{value}"))
+    write!(text, ", name = \"{}\", routings = {:#04x}, data_dw = {data}", row.name, row.routings).unwrap();
+    if let Some(rule) = row.tc0 {
+        write!(text, ", tc0 = \"{rule:?}\"").unwrap();
+    }
+    text
 }
 
-/// Name, section and text of the rows of `rules.malformed`, then of `rules.tolerated`.
-pub(crate) fn rule_rows() -> Vec<[String; 3]> {
-    ["rules.malformed = {", "rules.tolerated = {"]
-        .into_iter()
-        .flat_map(|table| section(RULES_LUA, table).split("\n    { ").skip(1))
-        .map(|row| {
-            let texts: Vec<&str> = row.split('"').skip(1).step_by(2).collect();
-            [texts[0].to_owned(), texts[1].to_owned(), texts[3].to_owned()]
-        })
-        .collect()
+fn rule_row(rule: &Rule) -> String {
+    format!("id = \"{:?}\", section = \"{}\",\n      text = \"{}\"", rule.id, rule.section, rule.text)
+}
+
+/// The whole file.
+pub(crate) fn lua() -> String {
+    let (tolerated, malformed): (Vec<&Rule>, Vec<&Rule>) =
+        RULES.iter().filter(is_of_header).partition(|rule| rule.is_tolerated());
+    let rules = |rules: Vec<&Rule>| rules.into_iter().map(rule_row).collect::<Vec<_>>();
+    let tables = [
+        (
+            "tlp",
+            "Formats of TLPs (PCIe 5.0 Table 2-3). fmt is Fmt[2:0], type is Type[4:0] where mask is set. class is P (posted),\n\
+             -- NP (non-posted) or Cpl (completion). family is the layout of the header.",
+            FORMATS.iter().map(format_row).collect(),
+        ),
+        (
+            "messages",
+            "Messages (PCIe 5.0 Table F-1) by Message Code. If several have one code, by the subtype of PCI-SIG's\n\
+             -- Vendor_Defined messages (Vendor ID 0001h, header byte 12), or by data. Bit n of routings is set if routing n is\n\
+             -- legal. data_dw is the length of the data; \"free\" if the vendor chooses it. tc0 is the rule that demands TC 0.",
+            MESSAGES.iter().map(message_row).collect(),
+        ),
+        ("malformed", "Rules whose violation makes a TLP malformed.", rules(malformed)),
+        ("tolerated", "Rules for senders that receivers do not enforce.", rules(tolerated)),
+    ];
+    let mut file = HEAD.to_owned();
+    for (name, comment, rows) in tables {
+        let rows: String = rows.iter().map(|row| format!("    {{ {row} }},\n")).collect();
+        write!(file, "\n-- {comment}\ntables.{name} = {{\n{rows}}}\n").unwrap();
+    }
+    file + "\nreturn tables\n"
 }
