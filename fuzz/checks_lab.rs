@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What must hold for any bytes as a lab file: called by the fuzz target, and by the tests of `riser-lab` on every seed.
+//! What must hold for any bytes as a lab file: called by the fuzz target, and by the tests of `riser-worlds` on every seed.
 //! What is broken panics. No profile is read by path but those that stand beside a file that is nowhere.
 
-use riser_lab::{Folder, LabFile, build, draw, parse};
+use lab::{Folder, LabFile, build, draw, parse};
 use std::path::Path;
 
 /// The models that ship, NetTLP's adapter among them.
 fn models() -> plug::Models {
-    devices::models().with::<riser_lab::remote::NettlpAdapter>()
+    devices::models().with::<riser_worlds::adapter::NettlpAdapter>()
 }
 
 /// A text is read, drawn and put together, or refused with messages that name the file and, where they have a place,

@@ -3,6 +3,7 @@
 #![no_main]
 
 extern crate riser_devices as devices;
+extern crate riser_lab as lab;
 extern crate riser_plug as plug;
 
 #[path = "../checks_lab.rs"]

@@ -23,6 +23,8 @@ use plug::Models;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+pub use worlds::models;
+
 /// A PCI Express slot in software: write a device, watch its packets, measure how fast it will be.
 #[derive(Parser)]
 #[command(name = "riser", version = env!("RISER_VERSION"), propagate_version = true, after_help = EXAMPLE)]
@@ -39,11 +41,6 @@ Examples:
 
 Exit status: 0 done, 1 the run failed, or a file that it reads is wrong, 2 wrong usage: what is wrong is an argument (--set among \
 them), 130 interrupted (Ctrl-C).";
-
-/// The models that ship, those of NetTLP, of libraries and of RTL among them.
-pub fn models() -> Models {
-    devices::models().with::<lab::remote::NettlpAdapter>().with::<native::Settings>().with::<rtl::Settings>()
-}
 
 /// CPU seconds that all threads of this process have used.
 pub fn cpu_seconds() -> f64 {

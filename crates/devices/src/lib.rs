@@ -25,9 +25,6 @@
 //! (`link::Notice`). This crate never knows a fabric.
 //!
 //! The device of the tutorial is not here: it is `templates/my-device`, which `riser new` writes.
-//!
-//! [`VENDOR`] is not a number that the PCI-SIG has given to anyone that we know of, and none that it has given to
-//! riser: for labs, not for silicon.
 
 /// The registers of a device on `$bar`, a row each: the constant of its offset, which stands in a module `register`; its bytes; and
 /// the name that traces show.
@@ -90,8 +87,7 @@ pub fn models() -> Models {
         .with::<endpoint_test::Settings>()
 }
 
-/// Vendor ID of the devices of this crate; see the head of this page.
-pub const VENDOR: u16 = 0x7269;
+pub use plug::VENDOR;
 
 /// Device IDs, by device.
 pub mod device_id {

@@ -38,7 +38,7 @@ pub(crate) fn space(
         PortType::Upstream => 0x0101,
         _ => 0x0102,
     };
-    let identity = Identity { vendor: devices::VENDOR, device, class: BRIDGE_CLASS, ..Identity::default() };
+    let identity = Identity { vendor: plug::VENDOR, device, class: BRIDGE_CLASS, ..Identity::default() };
     let pcie = PcieLayout {
         port: kind,
         mps_supported: end.mps,

@@ -6,20 +6,18 @@
 //! - [`build()`]: joins fabric, endpoints, devices and drivers; [`report`] says what happened, as text and as JSON,
 //!   [`transactions`] where the time went; [`table`] lays out both;
 //! - [`enumerate()`]: what the host's enumeration finds in it;
-//! - [`external`]: how an outside world joins a lab, its record, and the same run again; [`remote`]: a lab behind NetTLP's protocol;
+//! - [`external`]: how an outside world joins a lab, its record, and the same run again; [`Hierarchy`]: what is below a host outside;
 //! - [`OneSlot`]: the same in code, for a device of your own;
 //! - [`reference`](mod@reference): the pages of `docs/reference`, from the types of [`schema`] and [`profile`].
 //!
-//! This crate never decides anything about timing or protocol: it only joins what stands below it.
+//! This crate never decides anything about timing or protocol: it only joins what stands below it. It never names a model or an outside world: they register.
 
 pub mod external;
 mod link_schema;
 pub mod links;
 pub mod lspci;
-pub mod machine;
 pub mod profile;
 pub mod reference;
-pub mod remote;
 pub mod report;
 pub mod schema;
 pub mod table;
@@ -36,6 +34,7 @@ mod fate;
 mod fault_schema;
 mod faults;
 mod gate;
+mod hierarchy;
 mod host_schema;
 mod hotplug;
 mod models;
@@ -52,6 +51,7 @@ mod unused;
 pub use build::{Assembly, build, build_with, limit};
 pub use draw::draw;
 pub use enumerated::{Enumerated, EnumeratedFunction, Place, enumerate};
+pub use hierarchy::{Hierarchy, RootPort};
 pub use models::schema as file_schema;
 pub use one_slot::OneSlot;
 pub use plug::file::{FileError, FileErrors, Folder, KeptFiles, Overrides};
@@ -61,3 +61,4 @@ pub use services::HotPlugEvent;
 pub use tap::{CaptureHandle, CaptureOptions, CaptureTap, TappedLink, way};
 pub use toml::Spanned;
 pub use transactions::{TransactionLogHandle, TransactionReport};
+pub use tree::HOT_PLUG_BUSES;

@@ -433,8 +433,8 @@ impl Slot {
         }
     }
 
-    /// What the lab has to know of its device.
-    pub(crate) fn needs(&self) -> Needs {
+    /// Returns what the lab has to know of its device.
+    pub fn needs(&self) -> Needs {
         self.plan.as_ref().map_or_else(Needs::default, Plan::needs)
     }
 }

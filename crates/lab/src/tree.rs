@@ -14,7 +14,7 @@ pub(crate) const ROOT: &str = "root";
 pub(crate) const MAX_DOWNSTREAM_PORTS: usize = 31;
 
 /// Bus numbers that firmware keeps for a hot-plug capable slot, beside that of the slot.
-pub(crate) const HOT_PLUG_BUSES: u8 = 1;
+pub const HOT_PLUG_BUSES: u8 = 1;
 
 /// The tree of a lab.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -35,3 +35,7 @@ pub use report::{Report, Shown, gbps, ns};
 pub use shared::Shared;
 pub use site::Site;
 pub use values::{FunctionId, MemoryKind};
+
+/// Vendor ID of riser's own devices and bridges. The PCI-SIG has not assigned it to anyone, as far as known, nor to riser: use it in labs,
+/// never in silicon.
+pub const VENDOR: u16 = 0x7269;

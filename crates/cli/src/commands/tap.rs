@@ -2,10 +2,10 @@
 //! Tap interfaces of this machine, as wires of NICs.
 
 use crate::failure::Failure;
-use lab::machine::Wire;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
 use tun_rs::{DeviceBuilder, Layer, SyncDevice};
+use worlds::machine::Wire;
 
 /// A tap interface, which is made where it is not there.
 pub(crate) struct Tap(pub(crate) SyncDevice);

@@ -2,10 +2,14 @@
 //! Little-endian fields of records. Reading never panics on foreign bytes, and copies nothing.
 
 /// Appends fields to a buffer.
-pub(crate) trait Put {
+pub trait Put {
+    /// Appends one byte.
     fn put_u8(&mut self, value: u8);
+    /// Appends two bytes.
     fn put_u16(&mut self, value: u16);
+    /// Appends four bytes.
     fn put_u32(&mut self, value: u32);
+    /// Appends eight bytes.
     fn put_u64(&mut self, value: u64);
     /// Appends the number of bytes, a `u32`, then the bytes.
     fn put_counted(&mut self, bytes: &[u8]);
@@ -36,49 +40,59 @@ impl Put for Vec<u8> {
 
 /// Bytes with a read position; reading beyond the end gives `None`.
 #[derive(Clone, Debug)]
-pub(crate) struct Cursor<'a> {
-    pub(crate) bytes: &'a [u8],
-    pub(crate) at: usize,
+pub struct Cursor<'a> {
+    /// All bytes, read or not.
+    pub bytes: &'a [u8],
+    /// The read position.
+    pub at: usize,
 }
 
 impl<'a> Cursor<'a> {
-    pub(crate) const fn new(bytes: &'a [u8]) -> Cursor<'a> {
+    /// Reads from the first byte on.
+    pub const fn new(bytes: &'a [u8]) -> Cursor<'a> {
         Cursor { bytes, at: 0 }
     }
 
-    pub(crate) fn take(&mut self, len: usize) -> Option<&'a [u8]> {
+    /// Returns the next `len` bytes.
+    pub fn take(&mut self, len: usize) -> Option<&'a [u8]> {
         let taken = self.bytes.get(self.at..self.at.checked_add(len)?)?;
         self.at += len;
         Some(taken)
     }
 
-    pub(crate) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+    /// Returns the next `N` bytes.
+    pub fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         self.take(N)?.try_into().ok()
     }
 
-    pub(crate) fn u8(&mut self) -> Option<u8> {
+    /// Returns the next byte.
+    pub fn u8(&mut self) -> Option<u8> {
         self.array::<1>().map(|[byte]| byte)
     }
 
-    pub(crate) fn u16(&mut self) -> Option<u16> {
+    /// Returns the next two bytes as a number.
+    pub fn u16(&mut self) -> Option<u16> {
         self.array().map(u16::from_le_bytes)
     }
 
-    pub(crate) fn u32(&mut self) -> Option<u32> {
+    /// Returns the next four bytes as a number.
+    pub fn u32(&mut self) -> Option<u32> {
         self.array().map(u32::from_le_bytes)
     }
 
-    pub(crate) fn u64(&mut self) -> Option<u64> {
+    /// Returns the next eight bytes as a number.
+    pub fn u64(&mut self) -> Option<u64> {
         self.array().map(u64::from_le_bytes)
     }
 
-    pub(crate) fn counted(&mut self) -> Option<&'a [u8]> {
+    /// Returns bytes with their number, a `u32`, before them.
+    pub fn counted(&mut self) -> Option<&'a [u8]> {
         let len = self.u32()? as usize;
         self.take(len)
     }
 
     /// All bytes that are left.
-    pub(crate) fn rest(&mut self) -> &'a [u8] {
+    pub fn rest(&mut self) -> &'a [u8] {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         self.at = self.bytes.len();
         rest

@@ -27,7 +27,7 @@ pub const LINKS: &str = "links";
 /// Most bytes of a command.
 pub const MAX_COMMAND_BYTES: usize = 4096;
 /// The commands, each with its arguments.
-pub(crate) const FORMS: [&str; 8] = [
+pub const COMMAND_FORMS: [&str; 8] = [
     "cut NAME [MICROSECONDS]",
     "restore NAME",
     "remove NAME",
@@ -111,7 +111,7 @@ impl Commands {
             "remove" => LinkChange::Remove,
             "insert" => LinkChange::Insert,
             "attention" => LinkChange::PressAttention,
-            _ => return Err(format!("no command `{verb}`: legal are {}", FORMS.join("; "))),
+            _ => return Err(format!("no command `{verb}`: legal are {}", COMMAND_FORMS.join("; "))),
         };
         let name = words.next().ok_or_else(|| format!("{verb}: of what? There are {}", self.names()))?;
         let (link, Known { hot_plug, controls, .. }) = self.find(name)?;

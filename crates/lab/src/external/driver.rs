@@ -231,7 +231,7 @@ impl Driver {
     }
 
     /// Advances the fabric as far as its clock allows when it is `outside` there.
-    pub(crate) fn come_to(&mut self, outside: Time) {
+    pub fn come_to(&mut self, outside: Time) {
         match self.clock {
             Clock::Virtual | Clock::Wall => self.run_until(outside),
             Clock::Lagging => self.lag_behind(self.lag.aim(outside)),

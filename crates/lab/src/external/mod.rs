@@ -8,7 +8,7 @@
 //! - [`Commands`]: what somebody outside does to links while the lab runs;
 //! - [`Driver::record`], [`Recording`], [`Replay`]: the record of all inputs, and the same run again.
 
-pub(crate) mod bytes;
+pub mod bytes;
 mod clock;
 mod commands;
 pub(crate) mod driver;
@@ -21,8 +21,7 @@ mod replay;
 pub mod tlps;
 
 pub use clock::{Clock, Lag, SLICE_EVENTS};
-pub(crate) use commands::FORMS;
-pub use commands::{Commands, LINKS, LabCommand, MAX_COMMAND_BYTES};
+pub use commands::{COMMAND_FORMS, Commands, LINKS, LabCommand, MAX_COMMAND_BYTES};
 pub use driver::{Door, Driver};
 pub use record::{RecordSize, RecordedLab};
 pub use recording::{RECORD_HEAD_BYTES, RecordError, Recording, is_record};

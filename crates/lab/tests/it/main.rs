@@ -5,8 +5,6 @@ mod atomics;
 mod bad_labs;
 mod captures;
 mod channels;
-#[path = "../../../../fuzz/checks_lab.rs"]
-mod checks_lab;
 #[path = "../../../../fuzz/checks_record.rs"]
 mod checks_record;
 mod completions;
@@ -22,14 +20,11 @@ mod hotplug_rig;
 mod hotplug_switches;
 mod kinds;
 mod links;
-mod nettlp;
-mod nettlp_devices;
 mod nfp6000;
 mod one_slot;
 mod own_model;
 mod packet_nic;
 mod progress;
-mod reference;
 mod seeds;
 mod settings;
 mod sriov;

@@ -1,19 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Every seed of the fuzz target holds what the target asks for, and is good or bad as its name says.
 
-use crate::checks_lab as checks;
 use crate::checks_record;
 use testkit::seeds;
-
-#[test]
-fn seeds_hold() {
-    let good: Vec<_> = seeds("lab_parse")
-        .into_iter()
-        .filter(|(_, bytes)| checks::lab(bytes))
-        .map(|(name, _)| name)
-        .collect();
-    assert_eq!(good, ["every_key.toml", "least.toml"]);
-}
 
 #[test]
 fn seeds_of_records_hold() {

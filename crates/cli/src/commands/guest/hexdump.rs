@@ -16,7 +16,7 @@ pub(super) fn hexdump(driver: &mut Driver, places: &[String]) -> String {
     let mut text = String::new();
     for (domain, place) in (DOMAIN..).zip(places) {
         let Some(door) = driver.door_named::<HostPlace>(place) else { continue };
-        let spaces = lab::machine::config_spaces(driver, &door, BUSES);
+        let spaces = worlds::machine::config_spaces(driver, &door, BUSES);
         let dump = |(function, space): &(Bdf, Vec<u8>)| {
             lspci::hexdump(&format!("{domain:x}:{function} riser"), space)
         };

@@ -6,7 +6,6 @@ use super::prefix::Prefixed;
 use super::sources::{SourceArgs, failed};
 use crate::failure::Failure;
 use crate::outputs;
-use lab::machine::Pace;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
@@ -18,6 +17,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use vm::machine::{Accelerator, Gdb, Icount, Input, Outputs};
 use vm::{Error, Kernel, Load, Machine, Options, Parts, Programs, Which};
+use worlds::machine::Pace;
 
 /// What QEMU must have.
 const DEVICE: &str = "vfio-user-pci";

@@ -8,9 +8,9 @@ use crate::failure::Failure;
 use crate::{interrupt, output};
 use fabric::Stop;
 use lab::Report as LabReport;
-use lab::machine::GuestCounters;
 use serde::Serialize;
 use vm::machine::End;
+use worlds::machine::GuestCounters;
 
 /// The object.
 #[derive(Serialize)]

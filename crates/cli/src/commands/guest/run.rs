@@ -15,7 +15,6 @@ use crate::interrupt;
 use crate::outputs::Place;
 use lab::LabFile;
 use lab::external::{Clock, Driver};
-use lab::machine::{Keeper, LinkSocket, Told};
 use nettlp::net::Clock as WallClock;
 use plug::Models;
 use std::ffi::OsString;
@@ -26,6 +25,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tempfile::TempDir;
 use vm::Options;
 use vm::machine::Input;
+use worlds::machine::{Keeper, LinkSocket, Told};
 
 const EXAMPLE: &str = "\
 Examples:
@@ -197,7 +197,7 @@ impl Keeper for Keep<'_> {
 pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     let stop = interrupt::flag()?;
     let mut lab = args.opening.read(&args.lab, models)?.with_outside();
-    let (places, hosts) = (lab::machine::places(&lab.file), hosts(&lab.file));
+    let (places, hosts) = (lab::Hierarchy::hosts(&lab.file), hosts(&lab.file));
     let assigned = args.seat.assigned(&hosts)?;
     let names: Vec<String> = hosts.iter().chain(assigned.iter().map(|a| &a.machine)).cloned().collect();
     let commands = args.commands(&names)?;
@@ -219,7 +219,7 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     let hexdump_of = hexdump_to.is_some().then_some(&*places);
     let (registers, lost, findings) = (None, None, Findings::default());
     let mut keep = Keep { members, sockets, hexdump: hexdump_of, registers, lost, findings, stop: &stop };
-    let served = lab::machine::serve(
+    let served = worlds::machine::serve(
         &mut opened.driver,
         seats.iter_mut().map(|seat| &mut seat.guest),
         &mut links,

@@ -10,12 +10,12 @@ use devices::ethernet::Cable;
 use lab::LabFile;
 use lab::external::host::HostPlace;
 use lab::external::{Door, LINKS};
-use lab::machine::{Carrier, Cord, Guest, Handover, LinkSocket, Places, Told};
 use plug::Place;
 use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+use worlds::machine::{Carrier, Cord, Guest, Handover, LinkSocket, Places, Told};
 
 /// A setting of QEMU's (`-global`) that leaves hot-plug to the kernel, which asks the firmware's tables for all domains at once.
 const HOT_PLUG: &str = "ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off";
@@ -95,7 +95,7 @@ pub(super) fn machines(seats: &[Seat]) -> impl Iterator<Item = (&Seat, Option<&s
 /// The names of the hosts that are machines: `root`, or those of the file.
 pub(super) fn hosts(file: &LabFile) -> Vec<String> {
     let name = |place: String| place.trim_start_matches("host ").to_owned();
-    lab::machine::places(file).into_iter().map(name).collect()
+    lab::Hierarchy::hosts(file).into_iter().map(name).collect()
 }
 
 impl SeatArgs {
@@ -183,7 +183,7 @@ impl SeatArgs {
             let places = Places::new(&opened.file, &place).map_err(|e| failed(&e))?;
             Guest::direct(&mut opened.driver, door, places, socket)
         } else {
-            let layout = lab::machine::layout(&opened.file, &place).map_err(|e| failed(&e))?;
+            let layout = worlds::machine::layout(&opened.file, &place).map_err(|e| failed(&e))?;
             let handover = Handover::new(&opened.file, &place).map_err(|e| failed(&e))?;
             Guest::new(&mut opened.driver, door, (layout, handover), socket)
         };

@@ -10,12 +10,12 @@ use crate::commands::outside::Opening;
 use crate::failure::Failure;
 use crate::{interrupt, output};
 use lab::external::{Clock, Driver};
-use lab::machine::{Keeper, Pace, Told};
 use nettlp::net::Clock as WallClock;
 use plug::Models;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use worlds::machine::{Keeper, Pace, Told};
 
 const EXAMPLE: &str = "\
 Examples:
@@ -87,7 +87,7 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
         output::note(format_args!("QEMU's arguments{of}:\n{}", arguments(&args.seat, seat, machine)));
     }
     let mut keep = Keep(&stop, Findings::default());
-    let served = lab::machine::serve(
+    let served = worlds::machine::serve(
         &mut opened.driver,
         seats.iter_mut().map(|seat| &mut seat.guest),
         links.as_mut_slice(),

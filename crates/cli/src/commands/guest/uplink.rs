@@ -4,8 +4,6 @@
 use crate::commands::nettlp::adapter::{Listening, Scheme};
 use crate::failure::Failure;
 use lab::external::Driver;
-use lab::machine::Carrier;
-use lab::remote::{AdapterPlace, LabBackend};
 use nettlp::adapter::{Adapter, Settings};
 use nettlp::allow::{AllowList, Rule};
 use nettlp::carrier::Wait;
@@ -14,6 +12,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use tlp::{Bdf, Duration, Time};
+use worlds::adapter::{AdapterPlace, LabBackend};
+use worlds::machine::Carrier;
 
 /// Whom the adapter serves.
 #[derive(clap::Args)]

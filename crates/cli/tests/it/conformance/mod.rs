@@ -9,7 +9,6 @@ mod script;
 use crate::common::{command, has_verilator};
 use devices::{dma_engine, memory};
 use fabric::{Limits, Stop};
-use lab::remote::{LabBackend, Timing};
 use lab::{LabFile, build};
 use nettlp::adapter::{Adapter, Settings};
 use nettlp::allow::{AllowList, Rule};
@@ -25,6 +24,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use testkit::once;
 use tlp::{Bdf, Duration, Time};
+use worlds::adapter::{LabBackend, Timing};
 
 /// What is there on each host: its name, its script, and its table in a lab.
 const DEVICES: [(&str, &str, &str); 3] = [

@@ -10,7 +10,6 @@ use crate::failure::Failure;
 use crate::output;
 use lab::Report;
 use lab::external::{Lag, RecordSize};
-use lab::remote::{LabBackend, Timing};
 use nettlp::adapter::{Adapter, Settings};
 use nettlp::allow::AllowList;
 use nettlp::net::{AdapterOptions, AdapterSockets, Clock, serve};
@@ -20,6 +19,7 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tlp::Bdf;
+use worlds::adapter::{LabBackend, Timing};
 
 /// A lab that is to be served.
 pub(super) struct LabRun<'a> {

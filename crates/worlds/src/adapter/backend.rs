@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A lab as what stands behind a NetTLP adapter. Reads no clock itself: whoever drives it says what time it is.
+
+use super::bridge::Fate;
+use super::egress::Next;
+use super::input::Event;
+use super::slot::AdapterSlot;
+use lab::Assembly;
+use lab::external::{Clock, Door, Driver, Lag, RecordSize, RecordedLab};
+use nettlp::adapter::{Backend, Full, Outbox, Received, Way};
+use nettlp::carrier::SendError;
+use nettlp::wire::messaging::{Reply, Request};
+use std::io;
+use std::ops::DerefMut;
+use tlp::{Body, Duration, Mps, Time, Tlp};
+
+/// How long an egress entry that cannot be sent is kept.
+const KEPT: Duration = Duration::from_ms(1000);
+/// From the question of device software to the start of the driver: it opens its sockets meanwhile.
+const ARRIVAL: Duration = Duration::from_ms(200);
+
+/// Whether the fabric's time is that of the wall.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Timing {
+    /// What leaves, leaves when the wall clock has come to its virtual time.
+    On,
+    /// The fabric runs each input to its end at once, ahead of the wall clock.
+    Off,
+    /// As `On`, but a fabric that cannot keep to the wall clock falls behind, and what it is late is dropped and counted.
+    Lagging,
+}
+
+impl From<Timing> for Clock {
+    fn from(timing: Timing) -> Clock {
+        match timing {
+            Timing::On => Clock::Wall,
+            Timing::Off => Clock::Virtual,
+            Timing::Lagging => Clock::Lagging,
+        }
+    }
+}
+
+/// Where peers join a lab: the slot of its adapter.
+pub struct AdapterPlace {
+    door: Door<AdapterSlot>,
+    /// When device software that has asked counts as arrived.
+    arrival: Option<Time>,
+    blocked: Vec<Way>,
+}
+
+impl AdapterPlace {
+    /// The place in the lab that `driver` drives.
+    ///
+    /// # Errors
+    /// Where no slot has an adapter.
+    pub fn of(driver: &Driver) -> Result<AdapterPlace, String> {
+        let door = driver.door().ok_or(
+            "no slot of the lab has a `nettlp-adapter`: one with `device = \"nettlp-adapter\"` is needed",
+        )?;
+        Ok(AdapterPlace { door, arrival: None, blocked: Vec::new() })
+    }
+
+    /// Whether anything waits to be sent to peers.
+    pub fn has_egress(&self) -> bool {
+        !self.door.place.bridge.borrow().egress.is_empty()
+    }
+
+    /// Whether a TLP of a peer finds room.
+    pub fn has_room(&self) -> bool {
+        self.door.place.bridge.borrow().has_room()
+    }
+}
+
+/// A lab behind an adapter: its own, or one that somebody else drives too.
+pub struct LabBackend<D = Box<Driver>> {
+    driver: D,
+    place: AdapterPlace,
+    /// Whether the lab goes on by what comes here alone.
+    runs: bool,
+}
+
+impl<'d> LabBackend<&'d mut Driver> {
+    /// The lab of `driver`, which somebody else lets go on.
+    pub fn joined(driver: &'d mut Driver, place: AdapterPlace) -> LabBackend<&'d mut Driver> {
+        LabBackend { driver, place, runs: false }
+    }
+
+    /// Leaves the lab.
+    pub fn part(self) -> AdapterPlace {
+        self.place
+    }
+}
+
+impl LabBackend {
+    /// The lab of `assembly`, which has not run yet.
+    ///
+    /// # Errors
+    /// Where no slot has an adapter.
+    pub fn new(assembly: Assembly, timing: Timing) -> Result<LabBackend, String> {
+        LabBackend::of(Driver::new(assembly, timing.into()))
+    }
+
+    /// The lab that `driver` drives.
+    ///
+    /// # Errors
+    /// Where no slot has an adapter.
+    pub fn of(driver: Driver) -> Result<LabBackend, String> {
+        let place = AdapterPlace::of(&driver)?;
+        Ok(LabBackend { driver: Box::new(driver), place, runs: true })
+    }
+
+    /// Records every input in `out` from now on; call it before the first input.
+    pub fn record(&mut self, out: Box<dyn io::Write>, lab: &RecordedLab) {
+        self.driver.record(out, lab, u64::MAX);
+    }
+
+    /// Completions to peers have up to `mps` bytes, whatever the Max_Payload_Size of the slot's path: no link is between.
+    pub fn answer_in(&mut self, mps: Mps) {
+        self.place.door.place.bridge.borrow_mut().mps = mps;
+    }
+
+    /// What drives the lab.
+    pub fn driver_mut(&mut self) -> &mut Driver {
+        &mut self.driver
+    }
+
+    /// The lab.
+    pub fn assembly(&self) -> &Assembly {
+        self.driver.assembly()
+    }
+
+    /// The lab, to put taps in before it runs.
+    pub fn assembly_mut(&mut self) -> &mut Assembly {
+        self.driver.assembly_mut()
+    }
+
+    /// Why the host's programs have ended, where they have failed: nothing goes on then.
+    pub fn failure(&self) -> Option<&str> {
+        self.driver.failure()
+    }
+
+    /// How the host's programs have ended; `None` while they run.
+    pub fn host_outcome(&self) -> Option<&Result<(), String>> {
+        self.assembly().fabric.host_outcome()
+    }
+
+    /// The time that a lagging fabric has dropped so far.
+    pub fn lag(&self) -> Lag {
+        self.driver.lag()
+    }
+
+    /// Runs to `now` once more, and ends the record; nothing more may come in.
+    ///
+    /// # Errors
+    /// Those of the record.
+    pub fn finish(&mut self, now: Time) -> io::Result<Option<RecordSize>> {
+        self.driver.finish(now)
+    }
+}
+
+impl<D: DerefMut<Target = Driver>> LabBackend<D> {
+    /// The slot of the adapter.
+    pub fn slot(&self) -> &AdapterSlot {
+        &self.place.door.place
+    }
+
+    fn lab(&self) -> &Driver {
+        &self.driver
+    }
+
+    fn inject(&mut self, now: Time, event: Event<'_>) {
+        self.driver.inject(now, &self.place.door, event);
+    }
+}
+
+/// Sends egress entries as far as there is room. A peer that takes nothing holds up no other.
+struct Departure<'a> {
+    driver: &'a mut Driver,
+    door: &'a Door<AdapterSlot>,
+    blocked: &'a mut Vec<Way>,
+    out: &'a mut dyn Outbox,
+}
+
+/// What became of an entry of the egress queue.
+enum Sent {
+    Whole(Fate),
+    /// There is more of it.
+    Part,
+    Not,
+}
+
+impl Departure<'_> {
+    fn run(mut self) {
+        let mut index = 0;
+        self.door.place.follow_rcb();
+        self.blocked.clear();
+        loop {
+            let next = self.door.place.bridge.borrow().next_egress(index);
+            let sent = match next {
+                None => return,
+                Some(Next::To(way, tlp)) => self.send(index, Some(way), &tlp),
+                Some(Next::ToDevice(tag, tlp)) => {
+                    let way = self.out.device(tag);
+                    self.send(index, way, &tlp)
+                }
+            };
+            match sent {
+                Sent::Part => {}
+                Sent::Not => index += 1,
+                Sent::Whole(fate) => {
+                    let now = self.driver.now();
+                    self.driver.inject(now, self.door, Event::Taken { index: index as u32, fate });
+                }
+            }
+        }
+    }
+
+    fn send(&mut self, index: usize, way: Option<Way>, tlp: &Tlp) -> Sent {
+        let Some(way) = way else { return Sent::Whole(Fate::Nobody) };
+        if self.blocked.contains(&way) {
+            return self.not_sent(index);
+        }
+        let result = self.out.send(way, tlp.wire_len(), &mut |bytes| _ = tlp.emit(bytes));
+        let is_last = || self.door.place.bridge.borrow_mut().egress_sent(index);
+        match result {
+            Ok(()) if is_last() => Sent::Whole(Fate::Left),
+            Ok(()) => Sent::Part,
+            Err(SendError::NoRoom) => {
+                self.blocked.push(way);
+                self.not_sent(index)
+            }
+            Err(SendError::TooLong { .. } | SendError::Tag(_)) => Sent::Whole(Fate::Lost),
+        }
+    }
+
+    fn not_sent(&self, index: usize) -> Sent {
+        let since = self.door.place.bridge.borrow().egress.since(index).unwrap_or_default();
+        if self.driver.now().since(since) > KEPT { Sent::Whole(Fate::Lost) } else { Sent::Not }
+    }
+}
+
+impl<D: DerefMut<Target = Driver>> Backend for LabBackend<D> {
+    fn is_ready(&self) -> bool {
+        self.lab().failure().is_none() && self.place.has_room()
+    }
+
+    fn reads_across_4k(&self) -> bool {
+        true
+    }
+
+    fn handle(&mut self, now: Time, tlp: &Received<'_>, out: &mut dyn Outbox) -> Result<(), Full> {
+        let mut bridge = self.slot().bridge.borrow_mut();
+        if !bridge.has_room() {
+            return Err(Full);
+        }
+        if let Body::Completion(c) = &tlp.repr.body
+            && out.device(c.tag) != Some(tlp.way)
+        {
+            bridge.counters.strays += 1;
+            return Ok(());
+        }
+        drop(bridge);
+        self.inject(now, Event::Tlp(tlp));
+        Ok(())
+    }
+
+    fn advance(&mut self, now: Time, out: &mut dyn Outbox) {
+        if self.place.arrival.take_if(|at| *at <= now).is_some() {
+            self.inject(now, Event::Arrival);
+        }
+        let AdapterPlace { door, blocked, .. } = &mut self.place;
+        let mut leave = |driver: &mut Driver| Departure { driver, door, blocked, out }.run();
+        match (&mut *self.driver, self.runs) {
+            (driver, true) => driver.drain(now, leave),
+            (driver, false) => leave(driver),
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        let due = self.lab().poll_timeout()?;
+        Some(self.place.arrival.map_or(due, |at| due.min(at)))
+    }
+
+    fn message(&mut self, now: Time, request: Request) -> Option<Reply> {
+        if !self.slot().is_enabled() {
+            return None;
+        }
+        if request != Request::DeviceId && self.place.arrival.is_none() && !self.slot().starts_alone {
+            self.place.arrival = Some(now + ARRIVAL);
+        }
+        let slot = self.slot();
+        Some(match request {
+            Request::Bar4Start => Reply::Bar4Start(slot.bar_address()),
+            Request::DeviceId => Reply::DeviceId(slot.id()),
+            Request::MsixTable => Reply::MsixTable(slot.msix_table()),
+        })
+    }
+
+    fn config_read(&mut self, now: Time, register_dw: u16) -> u32 {
+        self.driver.come_to(now);
+        self.slot().config_read(register_dw)
+    }
+
+    fn config_write(&mut self, now: Time, register_dw: u16, byte_enables: u8, value: u32) {
+        self.inject(now, Event::Config { register_dw, byte_enables, value });
+    }
+
+    fn register_read(&mut self, register_dw: u8) -> u32 {
+        self.slot().bridge.borrow().registers.read(register_dw)
+    }
+
+    fn register_write(&mut self, register_dw: u8, value: u32) {
+        self.inject(self.lab().now(), Event::Register { register_dw, value });
+    }
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A lab behind NetTLP's protocol (NSDI'20): a slot whose device is an adapter, and peers on the network that are
+//! its device.
+//!
+//! ```text
+//!   sockets ── nettlp::adapter ── Backend: LabBackend ── external::Driver ── the bridge in the slot ── fabric
+//! ```
+//!
+//! - [`schema`]: the keys of the slot;
+//! - [`AdapterSlot`]: a handle on the adapter that a lab has; [`BridgeCounters`]: what it has counted;
+//! - [`LabBackend`]: the lab as [`nettlp::adapter::Backend`], with or without its timing.
+//!
+//! All of it is sans-IO like the rest of a lab: sockets and clocks are `nettlp::net`'s and the faces'.
+
+pub mod schema;
+
+mod backend;
+mod bridge;
+mod egress;
+mod host_side;
+mod input;
+mod slot;
+
+pub use backend::{AdapterPlace, LabBackend, Timing};
+pub use bridge::{BridgeCounters, MAX_PEER_READS, MAX_PEER_WRITES};
+pub use egress::MAX_EGRESS_REQUESTS;
+pub use host_side::MAX_HOST_READS;
+pub use schema::NettlpAdapter;
+pub use slot::AdapterSlot;
+
+use plug::{Report, Shown, ns};
+use tlp::Time;
+
+impl Report for AdapterSlot {
+    fn shown(&self, _: Time) -> Shown {
+        let station = self.station();
+        let shown = Shown::new().with_counts(self.counters().rows()).with_counts([
+            ("station_opened", station.opened),
+            ("tx_frames", station.tx_frames),
+            ("rx_frames", station.rx_frames),
+            ("arp_answered", station.arp_answered),
+            ("echo_answered", station.echo_answered),
+            ("pings_sent", station.pings_sent),
+            ("pings_answered", station.round_trips.len() as u64),
+            ("not_understood", station.not_understood),
+            ("lost_frames", station.lost),
+            ("tx_timeouts", station.tx_timeouts),
+        ]);
+        let trips: Vec<f64> = station.round_trips.iter().copied().map(ns).collect();
+        if trips.is_empty() { shown } else { shown.with("ping_round_trips_ns", trips) }
+    }
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The keys of a NetTLP adapter. Plain data, as [`lab::schema`], where the other keys are.
+
+use endpoint::TlpPort;
+use host::Cpu;
+use plug::plugged::StandIn;
+use plug::{DriverFuture, Fault, Model, Needs, Plugged, Shared, Site};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::net::Ipv4Addr;
+use tlp::Duration;
+
+/// How long a host waits for device software at least, in the time of the wall: the end of range C of Completion Timeout
+/// Value (`PCIe 5.0 §7.5.3.16`). Two machines and their schedulers are between a question and its answer.
+const HOST_PATIENCE: Duration = Duration::from_ms(900);
+
+/// A NetTLP adapter (NSDI'20, section 4): BAR 0 has its own registers, BAR 2 the MSI-X table, and one more leads to device
+/// software on the network. `riser nettlp adapter` runs a lab with one; in `riser run` there is no device software, and
+/// what the host reads there is refused with UR.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct NettlpAdapter {
+    /// The BAR that leads out.
+    #[schemars(range(min = 3, max = 5))]
+    pub bar: u8,
+    /// Bytes of that BAR: a power of two.
+    #[schemars(range(min = 128, max = 134_217_728), extend("powerOfTwo" = true))]
+    pub bar_bytes: u64,
+    /// MSI-X vectors. Device software is told of the first 16.
+    #[schemars(range(min = 1, max = 128))]
+    pub vectors: u16,
+    /// What the host runs for the device software, where the slot's `driver` names no model.
+    pub driver: NettlpDriver,
+    /// Milliseconds after which the driver starts. Default: 200 ms after device software has asked for the MSI-X table, and again
+    /// each time that it asks anew.
+    #[schemars(range(min = 0, max = 3_600_000))]
+    pub start_after_ms: Option<u32>,
+    /// IPv4 address of the host, for the drivers of a NIC.
+    pub host_ip: Ipv4Addr,
+    /// IPv4 address that they ping.
+    pub peer_ip: Ipv4Addr,
+    /// Echo requests that they send. `station` answers those of others for as long as the run takes.
+    pub pings: u32,
+    /// Data bytes of each.
+    #[schemars(range(min = 0, max = 1472))]
+    pub ping_bytes: u16,
+    /// Milliseconds from one echo request of a `station` to the next.
+    #[schemars(range(min = 1, max = 60_000))]
+    pub ping_interval_ms: u32,
+    /// Receive buffers that a `station` gives its NIC. NetTLP's own holds one, and does nothing else while it waits for room for a
+    /// second.
+    #[schemars(range(min = 1, max = 64))]
+    pub rx_buffers: u32,
+    /// Bytes that `mmio` writes and reads back: no more than `bar_bytes`. Default: 4096, or all where there are less.
+    #[schemars(with = "u32", range(min = 0, max = 134_217_728), extend("default" = 4096))]
+    pub exercise_bytes: Option<u32>,
+}
+
+/// What the host of a NetTLP adapter runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum NettlpDriver {
+    /// Nothing: device software reads and writes host memory.
+    #[default]
+    None,
+    /// Writes a pattern to the BAR and reads it back, as a test of a pseudo memory device.
+    Mmio,
+    /// A driver of the simple NIC (NSDI'20, section 6.2) whose host is a station on the network behind it: answers ARP
+    /// and ICMP echo, and pings.
+    Station,
+}
+
+impl Default for NettlpAdapter {
+    fn default() -> NettlpAdapter {
+        NettlpAdapter {
+            bar: 4,
+            bar_bytes: 16 << 20,
+            vectors: 16,
+            driver: NettlpDriver::None,
+            start_after_ms: None,
+            host_ip: Ipv4Addr::new(192, 0, 2, 1),
+            peer_ip: Ipv4Addr::new(192, 0, 2, 2),
+            pings: 0,
+            ping_bytes: 56,
+            ping_interval_ms: 1000,
+            rx_buffers: 1,
+            exercise_bytes: None,
+        }
+    }
+}
+
+impl Model for NettlpAdapter {
+    const NAME: &'static str = "nettlp-adapter";
+
+    fn needs(&self) -> Needs {
+        Needs { host_patience: HOST_PATIENCE, ..Needs::default() }
+    }
+
+    fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault> {
+        let (function, slot) = super::slot::function(self, site.pcie, site.mps, site.payloads)?;
+        let (behind, patience) = (slot.clone(), site.completion_timeout);
+        let (driven, keys) = (slot.clone(), self.clone());
+        let plugged =
+            Plugged::new(function, move |cpu, found| driven.clone().drive(cpu, found, keys.clone()));
+        let (awaited, keys) = (slot.clone(), self.clone());
+        let arrival = move |cpu: Cpu| -> DriverFuture {
+            let (awaited, keys) = (awaited.clone(), keys.clone());
+            Box::pin(async move {
+                awaited.arrival(&cpu, &keys).await;
+                Ok(())
+            })
+        };
+        let plugged = plugged.standing_in(StandIn { bar: self.bar, arrival: Box::new(arrival) });
+        let plugged =
+            plugged.behind(move |endpoint| Box::new(behind.port(endpoint, patience)) as Box<dyn TlpPort>);
+        Ok(plugged.joined_at(slot.clone()).reporting(&Shared::new(slot)))
+    }
+
+    fn check_together(&self) -> Result<(), Fault> {
+        let (given, most) = (self.exercise_bytes.unwrap_or(0), self.bar_bytes);
+        if u64::from(given) > most {
+            let message = format!("exercise_bytes of {given}: legal are 0 to {most}");
+            return Err(Fault::at("exercise_bytes", message));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The outside worlds that join a lab: NetTLP peers and virtual machines.
+//!
+//! - [`adapter`]: a slot whose device is NetTLP's adapter, and the peers on the network that are its device;
+//! - [`machine`]: a virtual machine above a host of a lab;
+//! - [`models()`]: all models that ship.
+//!
+//! This crate never opens a socket of its own accord and never reads a clock: `nettlp` and `guest` have the sockets, callers the clock.
+
+pub mod adapter;
+pub mod machine;
+
+use plug::Models;
+
+/// Returns all models that ship: those of `devices`, NetTLP's adapter, devices in C and designs in RTL.
+pub fn models() -> Models {
+    devices::models().with::<adapter::NettlpAdapter>().with::<native::Settings>().with::<rtl::Settings>()
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What firmware leaves in the root ports of a host before a kernel takes over all below them: Max_Payload_Size. Linux keeps the value
+//! of a root port and gives it to all below (`pci_configure_mps`), so that payloads would else stay at the 128 B of a reset.
+
+use super::placing::Placing;
+use config::cap::pcie::device_control::MPS;
+use config::register::put;
+use host::{Cpu, HostError};
+use lab::{Hierarchy, LabFile, RootPort};
+
+const LOW_HALF: u8 = 0b0011;
+
+/// The root ports of a host.
+#[derive(Clone, Debug)]
+pub struct Handover(Vec<RootPort>);
+
+impl Handover {
+    /// The root ports of the host whose place has this name: `host root`, or `host NAME`.
+    ///
+    /// # Errors
+    /// There is no such host, or its tree is none.
+    pub fn new(file: &LabFile, place: &str) -> Result<Handover, String> {
+        Hierarchy::new(file, place)?.root_ports().map(Handover)
+    }
+
+    /// Host code that sets them. No function is put into a place.
+    pub(super) fn code(&self) -> impl FnOnce(Cpu) -> Placing + use<> {
+        let ports = self.0.clone();
+        move |cpu| {
+            Box::pin(async move {
+                for port in ports {
+                    set_mps(&cpu, port).await.map_err(|e| format!("root port {}: {e}", port.function))?;
+                }
+                Ok(Vec::new())
+            })
+        }
+    }
+}
+
+async fn set_mps(cpu: &Cpu, port: RootPort) -> Result<(), HostError> {
+    let others = cpu.config_read(port.function, port.device_control).await? & !MPS;
+    let value = others | put(MPS, port.mps.encoding().into());
+    cpu.config_write(port.function, port.device_control, LOW_HALF, value).await
+}

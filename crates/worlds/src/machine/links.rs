@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Commands to the links of a lab, by a Unix socket: each line is one, and is answered by a line, `ok` or `error: WHY`. What they are
+//! says [`Commands`]; `time` is answered by the fabric's picoseconds, `help` by the commands.
+
+use super::cords;
+use super::serve::Keeper;
+use guest::listener::{ListenError, Listener};
+use lab::external::{COMMAND_FORMS, Commands, Door, Driver, MAX_COMMAND_BYTES};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use tlp::Time;
+
+/// Clients at most; who comes beyond is sent away.
+const MAX_CLIENTS: usize = 16;
+/// Bytes that are taken of one client before the lab goes on.
+const MOST_OF_CLIENT: usize = MAX_COMMAND_BYTES;
+
+/// The socket, and who is connected to it.
+pub struct LinkSocket {
+    door: Door<Commands>,
+    listener: Listener,
+    clients: Vec<Client>,
+}
+
+struct Client {
+    stream: UnixStream,
+    /// What has come of a line that is not whole.
+    line: Vec<u8>,
+    /// What it has not taken yet of answers; no command of it is obeyed meanwhile.
+    answers: Vec<u8>,
+}
+
+impl LinkSocket {
+    /// Listens at `path`, for our own user or root alone.
+    ///
+    /// # Errors
+    /// As [`Listener::bind`].
+    pub fn bind(door: Door<Commands>, path: &Path) -> Result<LinkSocket, ListenError> {
+        Ok(LinkSocket { door, listener: Listener::bind(path)?, clients: Vec::new() })
+    }
+
+    /// What is to be waited for.
+    pub(super) fn interest(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let ready = self.clients.iter().filter(|client| client.answers.is_empty());
+        std::iter::once(self.listener.as_fd()).chain(ready.map(|client| client.stream.as_fd()))
+    }
+
+    /// Sends what waits, as far as it is taken.
+    pub(super) fn flush(&mut self) {
+        self.clients.retain_mut(|client| client.flush().is_ok());
+    }
+
+    /// Does what has come.
+    pub(super) fn turn(&mut self, lab: &mut Driver, now: Time, keeper: &mut impl Keeper) {
+        // Who has gone makes room for who has come.
+        self.clients.retain_mut(|client| client.turn(&self.door, lab, now, keeper).is_ok());
+        for _ in 0..MAX_CLIENTS {
+            let Ok(Some((socket, peer))) = self.listener.accept() else { break };
+            let mut stream = UnixStream::from(socket);
+            if !peer.is_served {
+                continue;
+            }
+            if self.clients.len() == MAX_CLIENTS {
+                // It goes, whether it hears why or not.
+                let _ = writeln!(stream, "error: {MAX_CLIENTS} clients are there already");
+                continue;
+            }
+            self.clients.push(Client { stream, line: Vec::new(), answers: Vec::new() });
+        }
+    }
+}
+
+impl Client {
+    /// # Errors
+    /// It has gone.
+    fn turn(
+        &mut self,
+        door: &Door<Commands>,
+        lab: &mut Driver,
+        now: Time,
+        keeper: &mut impl Keeper,
+    ) -> io::Result<()> {
+        if !self.answers.is_empty() {
+            return Ok(());
+        }
+        let mut bytes = [0; MOST_OF_CLIENT];
+        match self.stream.read(&mut bytes) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(n) => self.line.extend_from_slice(&bytes[..n]),
+            Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+                return Ok(());
+            }
+            Err(e) => return Err(e),
+        }
+        while let Some(end) = self.line.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = self.line.drain(..=end).collect();
+            let line = String::from_utf8_lossy(&line);
+            let obeyed = keeper.obey(line.trim());
+            let answer = match obeyed.unwrap_or_else(|| obey(door, lab, now, &line, keeper.commands())) {
+                Ok(text) if text.is_empty() => "ok".to_owned(),
+                Ok(text) => format!("ok {text}"),
+                Err(why) => format!("error: {}", why.replace('\n', " ")),
+            };
+            self.answers.extend_from_slice(format!("{answer}\n").as_bytes());
+        }
+        // What is too long is refused at its end, by its beginning.
+        self.line.truncate(MAX_COMMAND_BYTES + 1);
+        self.flush()
+    }
+
+    /// # Errors
+    /// It has gone.
+    fn flush(&mut self) -> io::Result<()> {
+        while !self.answers.is_empty() {
+            match self.stream.write(&self.answers) {
+                Ok(count) => _ = self.answers.drain(..count),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// # Errors
+/// What is wrong with the command.
+fn obey(
+    door: &Door<Commands>,
+    lab: &mut Driver,
+    now: Time,
+    line: &str,
+    more: &[&str],
+) -> Result<String, String> {
+    let legal = || [&COMMAND_FORMS[..], &[cords::FORM, "time", "help"], more].concat().join("; ");
+    let words: Vec<&str> = line.split_whitespace().collect();
+    match words.first().copied().unwrap_or("") {
+        "cable" => return cords::plug(lab, now, &words[1..]).map(|()| String::new()),
+        "time" => return Ok(lab.now().as_ps().to_string()),
+        "help" => return Ok(legal()),
+        verb if line.len() <= MAX_COMMAND_BYTES
+            && !COMMAND_FORMS.iter().any(|form| form.split(' ').next() == Some(verb)) =>
+        {
+            return Err(format!("no command `{verb}`: legal are {}", legal()));
+        }
+        _ => {}
+    }
+    let command = door.place.parse(line)?;
+    lab.inject(now, door, command);
+    Ok(String::new())
+}

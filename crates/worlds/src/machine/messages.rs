@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Memory of a virtual machine that gives no descriptor for it: each DMA is a message to its client, and one back. A read is not answered
+//! at once: it is asked for, and tried again until the answer is there. Messages go in the order of the DMA; an interrupt waits
+//! until what was written before it has arrived.
+//!
+//! A client that waits for an access may not answer meanwhile, so a device that reads memory for the answer to an access gets none
+//! until the access has timed out.
+
+use guest::vfio_user::{Dma, DmaError, Errno, Irq, Session};
+use lab::external::host::Backing;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+
+/// Reads that are asked for and not fetched, at most; others wait.
+const MAX_READS: usize = 256;
+/// Bytes of writes that wait, at most; beyond, writes are lost, and counted.
+const MAX_BYTES: usize = 64 << 20;
+/// Bytes of writes that wait, from which on the fabric waits too.
+const FULL_BYTES: usize = 1 << 20;
+
+/// Turns in which what has come is fetched, at most.
+const TURNS: u32 = 1000;
+
+/// Address and length.
+type Place = (u64, usize);
+
+enum Message {
+    Read(Place),
+    Write(u64, Vec<u8>),
+}
+
+/// A read that somebody wants.
+enum Read {
+    Asked,
+    /// `None`: the client could not. What is not fetched in so many turns was for a requester that has gone.
+    Came(Option<Vec<u8>>, u32),
+}
+
+/// All messages of a client; clones are handles on the same.
+#[derive(Clone, Default)]
+pub(super) struct Messages(Rc<RefCell<State>>);
+
+#[derive(Default)]
+struct State {
+    waiting: VecDeque<Message>,
+    /// Sent, and not answered: a read's place, or a write's bytes.
+    sent: BTreeMap<Dma, Result<Place, usize>>,
+    reads: BTreeMap<Place, Read>,
+    /// Bytes of writes that have not arrived, and how many were asked for and have ended so far.
+    bytes: usize,
+    written: u64,
+    ended: u64,
+    lost: u64,
+    /// Interrupts, behind so many writes.
+    held: VecDeque<(u64, Irq, u32)>,
+}
+
+impl Messages {
+    /// Memory from `address` on.
+    pub(super) fn map(&self, address: u64) -> MessageMap {
+        MessageMap { messages: self.clone(), address, awaits: Cell::new(false) }
+    }
+
+    /// Whether the fabric is to wait until writes have arrived.
+    pub(super) fn is_full(&self) -> bool {
+        self.0.borrow().bytes > FULL_BYTES
+    }
+
+    /// Whether a device waits for an answer.
+    pub(super) fn awaits(&self) -> bool {
+        self.0.borrow().reads.values().any(|read| matches!(read, Read::Asked))
+    }
+
+    /// Writes that were lost since somebody asked.
+    pub(super) fn lost(&self) -> u64 {
+        std::mem::take(&mut self.0.borrow_mut().lost)
+    }
+
+    /// Sends what may be.
+    pub(super) fn send(&self, session: &mut Session) {
+        let mut state = self.0.borrow_mut();
+        state.reads.retain(|_, read| match read {
+            Read::Asked => true,
+            Read::Came(_, turns) => {
+                *turns += 1;
+                *turns < TURNS
+            }
+        });
+        while let Some(message) = state.waiting.pop_front() {
+            let (sent, kind) = match &message {
+                Message::Read((address, len)) => {
+                    (session.dma_read(*address, *len as u64), Ok((*address, *len)))
+                }
+                Message::Write(address, bytes) => (session.dma_write(*address, bytes), Err(bytes.len())),
+            };
+            match sent {
+                Ok(dma) => _ = state.sent.insert(dma, kind),
+                Err(DmaError::TooMany) => return state.waiting.push_front(message),
+                Err(_) => state.end(kind, None),
+            }
+        }
+    }
+
+    /// Takes what came of a message; false if it is not one of these.
+    pub(super) fn answer(&self, dma: Dma, result: &Result<Vec<u8>, Errno>) -> bool {
+        let mut state = self.0.borrow_mut();
+        let Some(kind) = state.sent.remove(&dma) else { return false };
+        state.end(kind, result.as_ref().ok());
+        true
+    }
+
+    /// Holds an interrupt until what was written before it has arrived; false if there is nothing of the kind.
+    pub(super) fn hold(&self, irq: Irq, n: u32) -> bool {
+        let mut state = self.0.borrow_mut();
+        let behind = state.written;
+        if behind > state.ended {
+            state.held.push_back((behind, irq, n));
+        }
+        behind > state.ended
+    }
+
+    /// The next interrupt that need not wait any longer.
+    pub(super) fn released(&self) -> Option<(Irq, u32)> {
+        let mut state = self.0.borrow_mut();
+        let (_, irq, n) = state.held.front().copied().filter(|(behind, ..)| *behind <= state.ended)?;
+        state.held.pop_front();
+        Some((irq, n))
+    }
+
+    /// The client has gone.
+    pub(super) fn clear(&self) {
+        *self.0.borrow_mut() = State::default();
+    }
+}
+
+impl State {
+    fn end(&mut self, kind: Result<Place, usize>, bytes: Option<&Vec<u8>>) {
+        match kind {
+            Ok(place) => _ = self.reads.insert(place, Read::Came(bytes.cloned(), 0)),
+            Err(written) => {
+                self.bytes -= written;
+                self.ended += 1;
+                self.lost += u64::from(bytes.is_none());
+            }
+        }
+    }
+}
+
+/// A range of such memory.
+pub(super) struct MessageMap {
+    messages: Messages,
+    address: u64,
+    /// What was read last is asked for.
+    awaits: Cell<bool>,
+}
+
+impl Backing for MessageMap {
+    fn read(&self, offset: u64, to: &mut [u8]) -> bool {
+        let mut state = self.messages.0.borrow_mut();
+        let place = (self.address + offset, to.len());
+        self.awaits.set(true);
+        match state.reads.remove(&place) {
+            Some(Read::Came(bytes, _)) => {
+                self.awaits.set(false);
+                let bytes = bytes.filter(|bytes| bytes.len() == to.len());
+                bytes.map(|bytes| to.copy_from_slice(&bytes)).is_some()
+            }
+            Some(Read::Asked) => {
+                state.reads.insert(place, Read::Asked);
+                false
+            }
+            None if state.reads.len() >= MAX_READS => false,
+            None => {
+                state.reads.insert(place, Read::Asked);
+                state.waiting.push_back(Message::Read(place));
+                false
+            }
+        }
+    }
+
+    fn write(&self, offset: u64, from: &[u8]) -> bool {
+        let mut state = self.messages.0.borrow_mut();
+        if state.bytes + from.len() > MAX_BYTES {
+            state.lost += 1;
+            return false;
+        }
+        state.bytes += from.len();
+        state.written += 1;
+        state.waiting.push_back(Message::Write(self.address + offset, from.to_vec()));
+        true
+    }
+
+    fn awaits(&self) -> bool {
+        self.awaits.get()
+    }
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Configuration spaces below a host, as its root complex reads them: what a kernel has made of them.
+
+use config::header;
+use config::space::REGISTERS;
+use host::{HostInput, HostOutput, HostReadId};
+use lab::external::host::{HostPlace, HostRequest};
+use lab::external::{Door, Driver};
+use tlp::Bdf;
+
+/// The name of the only request that is ever under way; those of a machine are numbered from 0 on.
+const ID: HostReadId = HostReadId(u32::MAX);
+/// Drains after which a read that is not answered is given up.
+const PATIENCE: u32 = 1000;
+
+/// The functions on the first `buses` buses of a host, and the bytes of each one's configuration space. Nobody else may ask there meanwhile.
+pub fn config_spaces(lab: &mut Driver, door: &Door<HostPlace>, buses: u16) -> Vec<(Bdf, Vec<u8>)> {
+    let all = (0..buses.min(256)).flat_map(|bus| (0..256).map(move |rest| Bdf::from_bits(bus << 8 | rest)));
+    let mut found = Vec::new();
+    for function in all {
+        if !is_there(lab, door, function) {
+            continue;
+        }
+        let registers =
+            (0..REGISTERS as u16).map(|register| read(lab, door, function, register).unwrap_or(u32::MAX));
+        found.push((function, registers.flat_map(u32::to_le_bytes).collect()));
+    }
+    found
+}
+
+/// A virtual function has all ones for its IDs, but not for its header type (`PCIe 5.0 §9.3.4.1`); where nobody is, all reads are refused.
+fn is_there(lab: &mut Driver, door: &Door<HostPlace>, function: Bdf) -> bool {
+    let id = read(lab, door, function, header::ID);
+    id.is_some_and(|id| id as u16 != u16::MAX)
+        || id.is_some() && read(lab, door, function, header::MISC).is_some_and(|misc| misc != u32::MAX)
+}
+
+/// `None`: it was refused, or is not answered.
+fn read(lab: &mut Driver, door: &Door<HostPlace>, function: Bdf, register_dw: u16) -> Option<u32> {
+    let request =
+        HostRequest::issue(HostOutput::ConfigRead { id: ID, function, register_dw, byte_enables: 0xf })
+            .ok()?;
+    lab.inject(lab.now(), door, request);
+    for _ in 0..PATIENCE {
+        lab.drain(lab.now(), |_| {});
+        while let Some((_, heard)) = door.place.hear() {
+            if let HostInput::Done { id: ID, result } = heard {
+                return Some(u32::from_le_bytes(result.ok()?.bytes()?.try_into().ok()?));
+            }
+        }
+    }
+    None
+}

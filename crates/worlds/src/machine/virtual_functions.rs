@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Virtual functions that machines of their own have, while another machine has the hierarchy that they are in: its kernel numbers buses,
+//! gives addresses and enables them. So they are found where it has put them, by reading alone, each time a machine comes for one.
+
+use super::placing::{Placed, look};
+use config::ext::sriov;
+use config::header::type1;
+use config::register::get;
+use guest::direct::Facts;
+use host::firmware::{Path, System};
+use host::{Cpu, HostError};
+use lab::LabFile;
+use tlp::Bdf;
+
+/// What stands between the name of a slot and the number of a virtual function, as in sysfs.
+const VIRTUAL: &str = ".virtfn";
+
+/// A virtual function by what no kernel changes.
+#[derive(Clone, Debug)]
+pub(super) struct VirtualFunction {
+    /// Its physical function.
+    pub(super) pf: Path,
+    /// Its number, from 0 on.
+    pub(super) index: u16,
+}
+
+/// The same, with the DW number of the capability.
+#[derive(Clone, Debug)]
+pub(super) struct Site {
+    function: VirtualFunction,
+    sriov: u16,
+}
+
+impl Site {
+    /// Whether a register is of the capability, wherever it is.
+    pub(super) fn covers(&self, register_dw: u16) -> bool {
+        (self.sriov..self.sriov + sriov::VF_BAR0 + 6).contains(&register_dw)
+    }
+}
+
+impl VirtualFunction {
+    /// The one of this name, in one of these slots.
+    pub(super) fn named(
+        file: &LabFile,
+        slots: &[(Path, String)],
+        name: &str,
+    ) -> Result<VirtualFunction, String> {
+        let of = |slot: &str| file.lab.slot.iter().find(|known| known.name.get_ref() == slot);
+        let count = |slot: &str| of(slot).map_or(0, |slot| slot.needs().virtual_functions);
+        let found = name.rsplit_once(VIRTUAL).and_then(|(slot, index)| {
+            let (pf, _) = slots.iter().find(|(_, known)| known == slot)?;
+            let number = index.parse().ok().filter(|number: &u16| *number < count(slot))?;
+            // A function has one name, or two machines could have it.
+            (number.to_string() == index).then(|| VirtualFunction { pf: pf.clone(), index: number })
+        });
+        found.ok_or_else(|| {
+            let all = slots.iter().filter_map(|(_, slot)| match count(slot) {
+                0 => None,
+                1 => Some(format!("{slot}{VIRTUAL}0")),
+                count => Some(format!("{slot}{VIRTUAL}0 to {}", count - 1)),
+            });
+            let all = all.collect::<Vec<_>>().join(", ");
+            let legal =
+                if all.is_empty() { "the lab has none".to_owned() } else { format!("legal are {all}") };
+            format!("`{name}` is no virtual function of this host: {legal}")
+        })
+    }
+}
+
+/// What is to be known of virtual functions, in the order of their names.
+pub(super) async fn place_virtual(
+    cpu: &Cpu,
+    system: &System,
+    all: Vec<(String, VirtualFunction)>,
+) -> Result<Vec<Placed>, String> {
+    let mut placed = Vec::new();
+    for (name, function) in all {
+        let wrong = || format!("`{name}`: enumeration has not found it");
+        let physical = system.at_path(&function.pf).ok_or_else(wrong)?;
+        let found = physical.sriov.ok_or_else(wrong)?;
+        let vf =
+            found.vf(physical.bdf(), function.index).and_then(|bdf| system.get(bdf)).ok_or_else(wrong)?;
+        let mut seen = look(cpu, system, vf, name.clone()).await.map_err(|e| format!("`{name}`: {e}"))?;
+        seen.site = Some(Site { function, sriov: found.at });
+        placed.push(seen);
+    }
+    Ok(placed)
+}
+
+/// Where a virtual function is that was in another place when `facts` were taken.
+pub(super) async fn find(cpu: Cpu, site: Site, mut facts: Facts) -> Result<Facts, String> {
+    let Site { function: VirtualFunction { pf, index }, sriov: at } = site;
+    let pf = descend(&cpu, &pf, &mut Vec::new()).await?;
+    let absent = |e: HostError| format!("its physical function does not answer: {e}");
+    let control = cpu.config_read(pf, at + sriov::CONTROL).await.map_err(absent)?;
+    let enabled = sriov::control::VF_ENABLE | sriov::control::VF_MEMORY_ENABLE;
+    let count = match control & enabled == enabled {
+        true => get(cpu.config_read(pf, at + sriov::NUM_VFS).await.map_err(absent)?, sriov::num_vfs::NUMBER),
+        false => 0,
+    };
+    if u32::from(index) >= count {
+        return Err(format!(
+            "{count} virtual functions are enabled: the kernel that has the physical one enables them by sriov_numvfs"
+        ));
+    }
+    let numbering = cpu.config_read(pf, at + sriov::NUMBERING).await.map_err(absent)?;
+    let (first, stride) =
+        (get(numbering, sriov::numbering::FIRST_OFFSET), get(numbering, sriov::numbering::STRIDE));
+    let bdf = u32::from(pf.bits()) + first + stride * u32::from(index);
+    facts.function = u16::try_from(bdf).map(Bdf::from_bits).map_err(|_| "it is beyond bus 255".to_owned())?;
+    let before = facts.bars;
+    for (n, bar) in (0..).zip(&mut facts.bars) {
+        let Some(bar) = bar else { continue };
+        let low = cpu.config_read(pf, at + sriov::VF_BAR0 + n).await.map_err(absent)?;
+        let high = match bar.is_64_bit() {
+            true => cpu.config_read(pf, at + sriov::VF_BAR0 + n + 1).await.map_err(absent)?,
+            false => 0,
+        };
+        let base = u64::from(high) << 32 | u64::from(low & !0xf);
+        bar.address = base + u64::from(index) * bar.size;
+    }
+    if let Some((.., table)) = &mut facts.msix {
+        let within = before.iter().zip(&facts.bars).find_map(|(was, is)| {
+            let offset = table.checked_sub(was.as_ref()?.address)?;
+            (offset < was.as_ref()?.size).then_some(is.as_ref()?.address + offset)
+        });
+        *table = within.ok_or("its MSI-X table is in none of its BARs")?;
+    }
+    Ok(facts)
+}
+
+/// A write of a register of configuration space, of the bytes that `mask` has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Written {
+    pub(super) function: Bdf,
+    pub(super) register_dw: u16,
+    pub(super) value: u32,
+    pub(super) mask: u32,
+}
+
+/// Whether one of these writes takes a virtual function from where it is: it changes a bus number above it, or the capability that
+/// enables it. What cannot be read is taken to change.
+pub(super) async fn moves(cpu: Cpu, site: Site, written: Vec<Written>) -> Result<bool, String> {
+    let mut above = Vec::new();
+    let Ok(pf) = descend(&cpu, &site.function.pf, &mut above).await else { return Ok(true) };
+    for Written { function, register_dw, value, mask } in written {
+        let is_number = register_dw == type1::BUS_NUMBERS && above.contains(&function);
+        let matters = is_number || function == pf && site.covers(register_dw);
+        let stays =
+            async || cpu.config_read(function, register_dw).await.is_ok_and(|is| is & mask == value & mask);
+        if matters && !stays().await {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// The function at a path, by the bus numbers that the bridges above it have now, which are added to `above`.
+async fn descend(cpu: &Cpu, path: &Path, above: &mut Vec<Bdf>) -> Result<Bdf, String> {
+    let (function, bridges) = path.0.split_last().ok_or("it has no path")?;
+    let at = |bus: u32, step: u8| Bdf::from_bits((bus as u16) << 8 | u16::from(step));
+    let mut bus = 0;
+    for step in bridges {
+        let bridge = at(bus, *step);
+        above.push(bridge);
+        let numbers = cpu.config_read(bridge, type1::BUS_NUMBERS).await;
+        let numbers = numbers.map_err(|e| format!("the bridge {bridge} above it does not answer: {e}"))?;
+        bus = get(numbers, type1::SECONDARY_BUS);
+        if bus == 0 {
+            return Err(format!("the bridge {bridge} above it has no bus number: no kernel has been there"));
+        }
+    }
+    Ok(at(bus, *function))
+}

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Integration tests of `riser-worlds`, one module per subject.
+
+mod assigned;
+mod cable;
+#[path = "../../../../fuzz/checks_lab.rs"]
+mod checks_lab;
+mod client;
+mod links;
+mod messages;
+mod nettlp;
+mod nettlp_devices;
+mod reference;
+mod served;
+mod shipped;
+mod vmd;

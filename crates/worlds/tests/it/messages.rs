@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A client whose memory is reached by messages, at the socket of a function.
+
+use crate::client::{COMMAND, CONFIG, Client, D2H, H2D, RAM};
+use crate::served::{Links, Served, folder};
+use devices::dma_engine::Stream;
+use lab::external::{Clock, Driver};
+use lab::{build, parse_in};
+use riser_worlds::machine::{Guest, Places};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Nothing happens for as long as links that are down stay so, and the firmware waits for them.
+#[test]
+fn firmware_comes_to_its_end_where_links_go_meanwhile() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs/hotplug.toml");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let mut file = parse_in(&devices::models(), &path, &text, "".into()).unwrap();
+    file.lab.host.outside = true;
+    let mut lab = Driver::new(build(&file).unwrap(), Clock::Virtual);
+    let (door, places) = (lab.door_named("host root").unwrap(), Places::new(&file, "host root").unwrap());
+    let folder = folder("hotplug");
+    let guest = Guest::direct(&mut lab, door, places, &folder).unwrap();
+    assert!(guest.sockets().count() > 0);
+    drop(guest);
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn dma_goes_by_messages_to_a_client_that_answers_between_its_accesses() {
+    let served = Served::start("messages");
+    // One client after another: the second finds the function as the first one did.
+    for turn in 0..2 {
+        let mut client = Client::join(&served.folder.join("card"));
+        client.write(CONFIG, COMMAND, &[6, 0]);
+        // Up: 8 KiB of a stream, which the device makes. Down again: the device checks it.
+        assert_eq!(client.transfer(D2H, 0x100, 0x1_0000, 0x2000, 5), [1, 0], "turn {turn}");
+        let mut expected = vec![0; 0x2000];
+        Stream::new(5).fill(&mut expected);
+        assert!(client.ram[0x1_0000..0x1_2000] == expected, "what was written is not there");
+        client.broken_from = if turn == 0 { RAM } else { 0x1_1000 };
+        assert_eq!(client.transfer(H2D, 0, 0x1_0000, 0x2000, 5), [1, turn], "turn {turn}");
+        let [reads, writes] = client.counts;
+        assert!(reads > 16 && writes >= 16, "{:?}", client.counts);
+    }
+    std::thread::sleep(Duration::from_millis(50));
+    let (counters, gone, lost) = served.end();
+    assert_eq!((counters.clients, counters.maps, counters.maps_without_descriptor), (2, 2, 2));
+    assert_eq!((gone, lost), (2, 0));
+}
+
+/// What a client does not take of its memory's writes holds the others up for a while, and not for ever.
+#[test]
+fn a_client_that_takes_no_dma_does_not_stop_the_lab() {
+    let served = Served::start("silent");
+    let (mut client, mut links) = (Client::join(&served.folder.join("card")), Links::join(&served));
+    client.write(CONFIG, COMMAND, &[6, 0]);
+    client.post(D2H, 0, 0, 3 << 20, 0);
+    // It answers the read of the descriptor alone.
+    let (id, command, _, payload) = client.next();
+    client.serve(id, command, &payload);
+    let begin = Instant::now();
+    let mut before = links.time_ps();
+    loop {
+        std::thread::sleep(Duration::from_millis(100));
+        let now = links.time_ps();
+        let goes_on = now - before > 50_000_000_000;
+        before = now;
+        if goes_on && begin.elapsed() > Duration::from_secs(2) {
+            break;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(20), "the lab stands still at {now} ps");
+    }
+    served.end();
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Devices of riser's seam as device software of a lab's host, over sockets on the loopback: 127.15.x.y.
+
+use capture::encap::PortScheme;
+use devices::ethernet::{Peer, Station};
+use devices::simple_nic::Counters;
+use devices::{memory, simple_nic};
+use lab::{LabFile, build, parse};
+use nettlp::adapter::{Adapter, Settings};
+use nettlp::allow::{AllowList, Rule};
+use nettlp::carrier::Wait;
+use nettlp::client::control::Messaging;
+use nettlp::device_host::{DeviceHost, Place};
+use nettlp::net::{
+    AdapterOptions, AdapterSockets, AnyCarrier, Clock, ConnectOptions, TaggedOptions, connect, serve,
+};
+use riser_worlds::adapter::{BridgeCounters, LabBackend, Timing};
+use riser_worlds::models;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::JoinHandle;
+use tlp::{Bdf, Duration, PayloadPool, Time};
+
+fn ip(x: u8, y: u8) -> IpAddr {
+    Ipv4Addr::new(127, 15, x, y).into()
+}
+
+/// What the host's side has seen in the end.
+struct Ended {
+    failure: Option<String>,
+    counters: BridgeCounters,
+    round_trips: usize,
+}
+
+/// A lab behind an adapter, on a thread of its own, until its host's program has ended, its pings are answered, or half a
+/// minute is over.
+struct Served(JoinHandle<Ended>);
+
+impl Served {
+    fn start(address: IpAddr, peer: IpAddr, keys: &str, timing: Timing, pings: usize) -> Served {
+        let text = format!(
+            "version = 1\n[[slot]]\nname = \"adapter\"\ndevice = \"nettlp-adapter\"\n[slot.nettlp-adapter]\n{keys}"
+        );
+        let (ready, up): (_, Receiver<()>) = channel();
+        let thread = std::thread::spawn(move || {
+            let lab = parse(&models(), Path::new("test.toml"), &text).unwrap();
+            let backend = LabBackend::new(build(&LabFile { lab, base: "".into() }).unwrap(), timing).unwrap();
+            let mut sockets = AdapterSockets::bind(&AdapterOptions::new(address)).unwrap();
+            let allow = AllowList::new([format!("{peer},all,rw").parse::<Rule>().unwrap()]).unwrap();
+            let scheme = PortScheme::Tagged;
+            let settings = Settings { allow, id: Bdf::default(), device: Some(peer), scheme };
+            let mut adapter = Adapter::new(settings, backend);
+            ready.send(()).unwrap();
+            let go_on = |adapter: &mut Adapter<LabBackend>, _: &AdapterSockets, now: Time| {
+                let lab = adapter.backend();
+                let done = lab.host_outcome().is_some()
+                    || pings > 0 && lab.slot().station().round_trips.len() >= pings;
+                !done && lab.failure().is_none() && now < Time::ZERO + Duration::from_ms(30_000)
+            };
+            serve(&mut sockets, &mut adapter, Clock::new(), false, go_on).unwrap();
+            let lab = adapter.backend();
+            let outcome = lab.host_outcome().and_then(|o| o.as_ref().err()).cloned();
+            Ended {
+                failure: lab.failure().map(str::to_owned).or(outcome),
+                counters: lab.slot().counters(),
+                round_trips: lab.slot().station().round_trips.len(),
+            }
+        });
+        up.recv().unwrap();
+        Served(thread)
+    }
+
+    fn end(self) -> Ended {
+        self.0.join().unwrap()
+    }
+}
+
+fn place(remote: IpAddr, local: IpAddr) -> Place {
+    let mut messaging = Messaging::open(remote, Some(local)).unwrap();
+    Place {
+        id: messaging.device_id().unwrap(),
+        address: messaging.bar4_start().unwrap(),
+        vectors: messaging.msix_table().unwrap(),
+    }
+}
+
+fn carrier(remote: IpAddr, local: IpAddr, session: bool) -> AnyCarrier {
+    let tagged = TaggedOptions { local: Some(local), host: true, ..TaggedOptions::new(remote, 0..=15) };
+    let options = ConnectOptions::new(tagged);
+    let carrier =
+        connect(&ConnectOptions { session: options.session.filter(|_| session), ..options }).unwrap();
+    assert_eq!(matches!(carrier, AnyCarrier::Session(_)), session);
+    carrier
+}
+
+/// Runs a device beside a lab until the lab has ended.
+fn run(mut host: DeviceHost<AnyCarrier>, served: Served) -> Ended {
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = Arc::clone(&stop);
+    let waiter = std::thread::spawn(move || {
+        let ended = served.end();
+        stopped.store(true, Ordering::Relaxed);
+        ended
+    });
+    let clock = Clock::new();
+    while !stop.load(Ordering::Relaxed) {
+        let most = Duration::from_ms(20);
+        let wait = host.poll_timeout().map_or(most, |at| at.since(clock.now()).min(most));
+        // The adapter may be gone before the loop sees it.
+        let _ = host.receive(Wait::AtMost(wait));
+        let _ = host.advance(clock.now());
+    }
+    waiter.join().unwrap()
+}
+
+#[test]
+fn memory_answers_the_hosts_driver() {
+    for (n, (session, timing)) in
+        [(false, Timing::On), (true, Timing::On), (true, Timing::Off)].into_iter().enumerate()
+    {
+        let (there, here) = (ip(1, 2 * n as u8 + 1), ip(1, 2 * n as u8 + 2));
+        let served = Served::start(there, here, "driver = \"mmio\"\n", timing, 0);
+        let settings = memory::Settings { bar: 0.into(), size_bytes: 1 << 16, ..memory::Settings::default() };
+        let function = memory::function(settings, config::PcieLayout::default()).unwrap();
+        let carrier = carrier(there, here, session);
+        let settings = nettlp::device_host::Settings::new(0);
+        let host =
+            DeviceHost::new(carrier, function, &place(there, here), settings, &PayloadPool::new()).unwrap();
+        let ended = run(host, served);
+        assert_eq!(ended.failure, None, "session: {session}, {timing:?}");
+        assert!(ended.counters.host_writes >= 16 && ended.counters.host_reads >= 1, "{:?}", ended.counters);
+    }
+}
+
+#[test]
+fn the_simple_nic_carries_pings_of_the_hosts_station() {
+    for (n, session) in [false, true].into_iter().enumerate() {
+        let (there, here) = (ip(2, 2 * n as u8 + 1), ip(2, 2 * n as u8 + 2));
+        let keys = "driver = \"station\"\npings = 5\nping_bytes = 1000\nping_interval_ms = 5\n";
+        let served = Served::start(there, here, keys, Timing::On, 5);
+        let station = Station { mac: [2, 0, 0, 0, 0, 2], ip: Ipv4Addr::new(192, 0, 2, 2) };
+        let peer = Peer { station, latency: Duration::from_us(10) };
+        let (pool, counters) = (PayloadPool::new(), plug::Shared::<Counters>::default());
+        let function =
+            simple_nic::function(4.into(), config::PcieLayout::default(), &pool, peer, &counters).unwrap();
+        let carrier = carrier(there, here, session);
+        let settings = nettlp::device_host::Settings::new(4);
+        let host = DeviceHost::new(carrier, function, &place(there, here), settings, &pool).unwrap();
+        let vectors = host.vectors().clone();
+        let ended = run(host, served);
+        assert_eq!((ended.failure, ended.round_trips), (None, 5), "session: {session}");
+        // ARP and five echo requests, each way, and an interrupt for each.
+        assert!(counters.get().rx_frames >= 6 && counters.get().tx_frames >= 6);
+        assert!(vectors.counts().0 >= 12 && vectors.counts().1 == 0);
+    }
+}

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A lab with one card, served in a thread of its own to clients at sockets.
+
+use lab::external::{Clock, Driver, LINKS};
+use lab::{LabFile, build, parse_in};
+use riser_worlds::machine::{
+    Guest, GuestCounters, Handover, Keeper, LinkSocket, Pace, Places, Told, layout, serve,
+};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use tlp::Time;
+
+const ROOT: &str = "host root";
+const LAB: &str =
+    "version = 1\n[[slot]]\nname = \"card\"\ndevice = \"dma-engine\"\n[slot.dma-engine]\nvfs = 0\n";
+
+pub(crate) fn folder(name: &str) -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("riser-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+/// A lab whose card a client gets, with a socket for commands to its links, served in a thread of its own.
+pub(crate) struct Served {
+    pub(crate) folder: PathBuf,
+    is_over: Arc<AtomicBool>,
+    /// What it has counted, how many clients have gone, and how many writes were lost.
+    server: JoinHandle<(GuestCounters, u64, u64)>,
+}
+
+impl Served {
+    /// A card that one client has.
+    pub(crate) fn start(name: &str) -> Served {
+        Served::start_with(name, LAB.to_owned(), |lab, file, folder| {
+            let (door, places) = (lab.door_named(ROOT).unwrap(), Places::new(file, ROOT).unwrap());
+            Guest::direct(lab, door, places, folder).unwrap()
+        })
+    }
+
+    /// A card that one client has behind a VMD, with two virtual functions for clients of their own, `a` and `b`, and beside it `other`,
+    /// a card with one for `b`.
+    pub(crate) fn start_assigned(name: &str) -> Served {
+        let card = LAB.replace("vfs = 0", "vfs = 2");
+        let other = LAB.replace("version = 1", "").replace("card", "other").replace("vfs = 0", "vfs = 1");
+        Served::start_with(name, card + &other, |lab, file, folder| {
+            let mut guest = behind_vmd(lab, file, folder);
+            let places =
+                Places::of_virtual_functions(file, ROOT, ["card.virtfn1", "other.virtfn0", "card.virtfn0"])
+                    .unwrap();
+            let machines =
+                [("b", 2), ("a", 1)].map(|(name, count)| (name.to_owned(), count, folder.to_owned()));
+            guest.assign(lab, &places, &machines).unwrap();
+            guest
+        })
+    }
+
+    /// A card that one client has behind a VMD, in a lab with these keys too.
+    pub(crate) fn start_vmd(name: &str, keys: &str) -> Served {
+        Served::start_with(name, format!("{LAB}{keys}"), behind_vmd)
+    }
+
+    fn start_with(
+        name: &str,
+        lab: String,
+        seat: impl FnOnce(&mut Driver, &LabFile, &Path) -> Guest + Send + 'static,
+    ) -> Served {
+        let (folder, is_over) = (folder(name), Arc::new(AtomicBool::new(false)));
+        let (there, stop) = (folder.clone(), Arc::clone(&is_over));
+        let server = std::thread::spawn(move || serve_until(&lab, seat, &there, &stop));
+        Served { folder, is_over, server }
+    }
+
+    pub(crate) fn end(self) -> (GuestCounters, u64, u64) {
+        self.is_over.store(true, Ordering::Relaxed);
+        let ended = self.server.join().unwrap();
+        std::fs::remove_dir_all(self.folder).unwrap();
+        ended
+    }
+}
+
+fn behind_vmd(lab: &mut Driver, file: &LabFile, folder: &Path) -> Guest {
+    let (door, layout) = (lab.door_named(ROOT).unwrap(), layout(file, ROOT).unwrap());
+    let handover = Handover::new(file, ROOT).unwrap();
+    Guest::new(lab, door, (layout, handover), &folder.join("vmd")).unwrap()
+}
+
+fn serve_until(
+    text: &str,
+    seat: impl FnOnce(&mut Driver, &LabFile, &Path) -> Guest,
+    folder: &Path,
+    stop: &AtomicBool,
+) -> (GuestCounters, u64, u64) {
+    let mut file = parse_in(&devices::models(), Path::new("lab.toml"), text, "".into()).unwrap();
+    file.lab.host.outside = true;
+    let mut lab = Driver::new(build(&file).unwrap(), Clock::Virtual);
+    let mut guest = seat(&mut lab, &file, folder);
+    let links = LinkSocket::bind(lab.door_named(LINKS).unwrap(), &folder.join("links")).unwrap();
+    let begin = Instant::now();
+    let clock = || Time::from_ps(begin.elapsed().as_nanos() as u64 * 1000);
+    let mut counts = Counts { gone: 0, lost: 0, stop };
+    serve(
+        &mut lab,
+        std::iter::once(&mut guest),
+        &mut [links],
+        &mut [],
+        (Pace::Clock { slow: 1, own_processor: false }, clock),
+        &mut counts,
+    )
+    .unwrap();
+    (guest.counters(), counts.gone, counts.lost)
+}
+
+struct Counts<'s> {
+    gone: u64,
+    lost: u64,
+    stop: &'s AtomicBool,
+}
+
+impl Keeper for Counts<'_> {
+    fn told(&mut self, _: &mut Driver, _: usize, _: &str, what: Told) {
+        match what {
+            Told::Gone(_) => self.gone += 1,
+            Told::WritesLost(count) => self.lost += count,
+            Told::Misplaced(why) => eprintln!("{why}"),
+            _ => {}
+        }
+    }
+
+    fn goes_on(&mut self) -> bool {
+        !self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// Connects as soon as somebody listens.
+pub(crate) fn connect(path: &Path) -> UnixStream {
+    let begin = Instant::now();
+    let stream = loop {
+        match UnixStream::connect(path) {
+            Ok(stream) => break stream,
+            Err(e) => assert!(begin.elapsed() < Duration::from_secs(20), "nobody listens: {e}"),
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    };
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream
+}
+
+/// A client of the socket of links.
+pub(crate) struct Links(pub(crate) BufReader<UnixStream>);
+
+impl Links {
+    pub(crate) fn join(served: &Served) -> Links {
+        Links(BufReader::new(connect(&served.folder.join("links"))))
+    }
+
+    pub(crate) fn hear(&mut self) -> String {
+        let mut line = String::new();
+        self.0.read_line(&mut line).unwrap();
+        line
+    }
+
+    pub(crate) fn ask(&mut self, line: &str) -> String {
+        self.0.get_mut().write_all(line.as_bytes()).unwrap();
+        self.hear()
+    }
+
+    pub(crate) fn time_ps(&mut self) -> u64 {
+        self.ask("time\n").trim().strip_prefix("ok ").unwrap().parse().unwrap()
+    }
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Root ports behind a VMD, as a kernel finds them: by messages of vfio-user alone, without a kernel.
+
+use crate::client::{Client, ECAM};
+use crate::served::Served;
+use config::cap::{msi, pcie};
+use config::register::get;
+
+/// Configuration space of root port 00:01.0.
+const PORT: u64 = 1 << 15;
+
+fn device_control(client: &mut Client) -> u64 {
+    client.capability(PORT, pcie::ID).unwrap() + u64::from(pcie::DEVICE_CONTROL) * 4
+}
+
+fn mps(client: &mut Client) -> u32 {
+    let at = device_control(client);
+    get(client.read(ECAM, at), pcie::device_control::MPS)
+}
+
+/// Firmware has set it to what all below the port support, 512 B, which Linux keeps; after a reset of the VMD too.
+#[test]
+fn firmware_hands_root_ports_over_with_the_payloads_of_the_lab() {
+    let link = "[link]\nmps_bytes = 1024\n[slot.link]\nmps_bytes = 512\n";
+    let served = Served::start_vmd("handover", link);
+    let mut client = Client::join(&served.folder.join("vmd"));
+    assert_eq!(mps(&mut client), 2);
+    let at = device_control(&mut client);
+    client.write(ECAM, at, &[0, 0]);
+    assert_eq!(mps(&mut client), 0, "a kernel may choose otherwise");
+    client.reset();
+    assert_eq!(mps(&mut client), 2);
+    drop(client);
+    served.end();
+}
+
+#[test]
+fn root_ports_may_be_without_interrupts() {
+    for (key, has_msi) in [("true", true), ("false", false)] {
+        let lab = format!("[host]\nroot_port_interrupts = {key}\n");
+        let served = Served::start_vmd(&format!("silent-ports-{key}"), &lab);
+        let mut client = Client::join(&served.folder.join("vmd"));
+        assert_eq!(client.capability(PORT, msi::ID).is_some(), has_msi);
+        drop(client);
+        served.end();
+    }
+}
