@@ -10,6 +10,7 @@
 //!
 //! - [`kinds`]: what software may write in endpoints, virtual functions, switch ports and root ports.
 //! - [`errors`], [`containment`]: what becomes of an error.
+//! - [`lspci`]: configuration space as text, in the format of `lspci`.
 //!
 //! A device author declares a function in a few lines:
 //!
@@ -40,6 +41,7 @@ pub mod errors;
 pub mod ext;
 pub mod header;
 pub mod kinds;
+pub mod lspci;
 pub mod reference;
 pub mod register;
 pub mod space;

@@ -4,7 +4,7 @@
 //! - [`port`]: what a fabric drives, as *TLPs*: the [`TlpPort`] trait, which all below implement, and peers.
 //! - [`Endpoint`]: turns TLPs into transactions for a [`Device`](device::Device); to the fabric it is a [`TlpPort`].
 //! - [`hard_block`]: the same front with a design of raw TLPs behind it.
-//! - [`raw`]: a raw-TLP device, which takes the endpoint's place.
+//! - [`raw`]: a raw-TLP device, which takes the endpoint's place; [`Gate`] holds it back until the host starts it.
 //!
 //! Both share the *front*, which does what a vendor's hard block does before it hands TLPs to a design: configuration
 //! space, decoding of BARs, gating, errors, interrupts, tracking of completions.
@@ -13,6 +13,7 @@
 
 mod endpoint;
 mod front;
+mod gate;
 pub mod hard_block;
 mod marks;
 pub mod port;
@@ -22,6 +23,7 @@ pub use self::endpoint::{
     Counters, Endpoint, EndpointConfig, EndpointError, EndpointLimits, FunctionConfig, MAX_VIRTUAL_FUNCTIONS,
     TagsPer, VirtualFunctions,
 };
+pub use gate::{Gate, MakeRaw};
 pub use hard_block::{HardBlock, TlpDesign};
 pub use link::UnusedCredits;
 pub use port::{CreditReturn, LinkCredits, TlpPort, detected_error};

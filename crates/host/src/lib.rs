@@ -5,6 +5,7 @@
 //! - [`cpu`]: a host program as straight-line `async` code;
 //! - [`firmware`]: finds and enables the functions below the root ports, as such code;
 //! - [`memory`]: the memory that host programs and devices share;
+//! - [`os`]: the operating system: boot, drivers, hot-plug;
 //! - [`caches`]: preparation of a simulated host's caches, for programs that measure.
 //!
 //! This crate never reads a clock, never does I/O, and knows no fabric.
@@ -13,6 +14,7 @@ pub mod caches;
 pub mod cpu;
 pub mod firmware;
 pub mod memory;
+pub mod os;
 mod program;
 
 pub use cpu::{AsyncProgram, Cpu};

@@ -1,26 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! From a lab to a running fabric: devices into slots, their drivers onto the host.
 
-use crate::boot::{self, Seat, Work};
+use crate::boot;
 use crate::bridges;
 use crate::external::driver::{Behind, Joint};
 use crate::external::host::{HostPlace, HostSeat, OutsideMemory, ROOT};
 use crate::external::journal::Journal;
 use crate::external::{Commands, LINKS};
-use crate::gate::Gate;
 use crate::links::replays_early;
 use crate::models::Sites;
 use crate::profile::{Aspect, Basis, HostBasis};
 use crate::read::LabFile;
 use crate::report::{DeviceReport, HotPlugReport, LinkReport, Report, directions};
 use crate::schema::{self, ExternalHost, Lab, Slot};
-use crate::services::{HotPlugEvent, Log, Observed, Terms};
 use crate::tap::{CaptureHandle, CaptureOptions, CaptureTap, TappedLink};
 use crate::transactions::{TransactionLog, TransactionLogHandle, transactions};
 use crate::tree::Tree;
 use crate::{channels, faults, host_schema, profile};
 use capture::OwnRegisters;
-use endpoint::{Endpoint, EndpointConfig, EndpointError, EndpointLimits, TagsPer, TlpPort};
+use endpoint::{Endpoint, EndpointConfig, EndpointError, EndpointLimits, Gate, TagsPer, TlpPort};
 use fabric::{
     Fabric, FabricConfig, HostConfig, HostId, HostProfile, Limits, LinkConfig, LinkName, SlotConfig, Stop,
     TopologyError, TransactionKind,
@@ -28,6 +26,7 @@ use fabric::{
 use host::cpu::AsyncProgram;
 use host::firmware::HostMap;
 use host::memory::HostMemory;
+use host::os::{self, Component, EventLog, HotPlugEvent, ObservedProgram, Role};
 use host::{Cpu, HostProgram};
 use plug::plugged::{AnyReport, FunctionEnd};
 use plug::site::NativeCode;
@@ -50,7 +49,7 @@ pub struct Assembly {
     pub(crate) slots: Vec<SlotInfo>,
     /// Those of the slots first, then those of the switches.
     pub(crate) links: Vec<LinkInfo>,
-    pub(crate) hot_plug: Log,
+    pub(crate) hot_plug: EventLog,
     pub(crate) warnings: Vec<String>,
     /// How the figures of the host are known.
     pub(crate) host_basis: HostBasis,
@@ -115,7 +114,7 @@ pub(crate) fn build_program(
     let payloads = PayloadPool::new();
     let mut ends = Vec::new();
     let (mut slots, mut registers) = (Vec::new(), Vec::new());
-    let mut seats: Vec<Seat> = Vec::new();
+    let mut components: Vec<Component> = Vec::new();
     let (mut places, journal) = (Vec::new(), Journal::default());
     let tree = Tree::of(lab).map_err(|e| e.message)?;
     let links = bridges::all_links(lab, &tree);
@@ -139,11 +138,11 @@ pub(crate) fn build_program(
         places.extend(plugged.place.map(joint));
         let device = end(lab, slot, plugged.end, &payloads)?;
         ends.push(SlotConfig { link: links[n].clone(), above: tree.slots[n], device });
-        let hot_plug = tree.hot_plug[n].then(|| faults::plan(lab, n));
-        let (path, work) = (paths[n].clone(), Work::Task(plugged.task));
-        seats.push(Seat { name, path, id: ids[n], work, hot_plug });
+        let hot_plug = tree.hot_plug[n].then(|| faults::last_event(lab, n));
+        let (path, role) = (paths[n].clone(), Role::Device(plugged.task));
+        components.push(Component { name, path, id: ids[n], role, hot_plug });
     }
-    let seats = boot::arrange(lab, &tree, seats);
+    let components = boot::arrange(lab, &tree, components);
     let first = lab.host.outside.then(|| seat(ROOT, HostId::FIRST, &payloads, &mut places, &journal));
     let outside = outside(file, &tree, &links, &mut places, &journal)?;
     let others = outside.iter().map(|other| other.profile.completion_timeout);
@@ -157,8 +156,9 @@ pub(crate) fn build_program(
     let root_ports = bridges::root_ports(&tree, HostId::FIRST, &links, host.rcb)?;
     let map = boot::host_map(lab, &tree, &paths);
     let drain = host.completion_timeout + DRAIN_MARGIN;
-    let terms = Terms { drain, links_go_down: faults::take_links_down(lab), ..Terms::default() };
-    let (hot_plug, failures) = (terms.log.clone(), terms.failures.clone());
+    let links_go_down = faults::take_links_down(lab);
+    let options = os::Options { drain, links_go_down, ..os::Options::default() };
+    let (hot_plug, failures) = (options.log.clone(), options.failures.clone());
     // Where all hang on hosts outside, the simulated one has nothing to do.
     let is_used = !root_ports.is_empty() || outside.is_empty();
     let (memory, program): (HostMemory, Option<Box<dyn HostProgram>>) = match (first, own) {
@@ -167,9 +167,9 @@ pub(crate) fn build_program(
         (None, None) if !is_used => (memory, None),
         (None, None) => {
             let program = AsyncProgram::with_pool(payloads.clone(), memory.clone(), |cpu: Cpu| {
-                boot::boot(cpu, map, seats, terms)
+                os::boot(cpu, map, components, options)
             });
-            (memory, Some(Box::new(Observed { program, failures, config_requests: Rc::default() })))
+            (memory, Some(Box::new(ObservedProgram { program, failures, config_requests: Rc::default() })))
         }
     };
     let first = HostConfig { profile: host, memory, payloads, root_ports, program };
@@ -274,7 +274,7 @@ fn patient(lab: &Lab, host: HostProfile) -> HostProfile {
 /// What stands at the end of the slot's link.
 fn end(lab: &Lab, slot: &Slot, end: End, payloads: &PayloadPool) -> Result<Box<dyn TlpPort>, String> {
     let function = match end {
-        End::Raw(device) => return Ok(Box::new(Gate::new(device))),
+        End::Raw(device) => return Ok(Box::new(Gate::new(device.first, device.again))),
         End::Block(block) => return Ok(block),
         End::Function(end) => *end,
     };

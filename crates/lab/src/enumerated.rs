@@ -7,12 +7,12 @@ use crate::build::build_program;
 use crate::profile;
 use crate::read::LabFile;
 use crate::schema::{Hanging, Lab};
-use crate::services::{Failures, Observed};
 use crate::tree::Tree;
 use fabric::{Limits, Stop};
 use host::Cpu;
 use host::cpu::AsyncProgram;
 use host::firmware::{Function, HostMap, Path, System, enumerate_host};
+use host::os::{Failures, ObservedProgram};
 use plug::site::NativeCode;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -102,7 +102,7 @@ pub fn enumerate(file: &LabFile) -> Result<Enumerated, String> {
                 Ok::<(), String>(())
             };
             let program = AsyncProgram::with_pool(payloads, memory, program);
-            Box::new(Observed { program, failures: Failures::default(), config_requests })
+            Box::new(ObservedProgram { program, failures: Failures::default(), config_requests })
         })),
         NativeCode::NotLoaded,
     )?;

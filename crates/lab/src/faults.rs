@@ -2,7 +2,6 @@
 //! From the fault tables of a lab to the rules of a fabric, and what they say in words. Never reads a file.
 
 use crate::fault_schema::{Fault, FaultDirection, FaultFrames, FaultKind, FaultStatus, Outage, OutageKind};
-use crate::hotplug::Plan;
 use crate::read::{Checked, Wrong, check_known, found, wrong};
 use crate::schema::Lab;
 use fabric::{
@@ -43,12 +42,11 @@ pub(crate) fn take_links_down(lab: &Lab) -> bool {
     !lab.outage.is_empty() || lab.fault.iter().any(|fault| *fault.action.get_ref() == FaultKind::Cut)
 }
 
-/// What the hot-plug driver of the port above link number `n` goes by.
-pub(crate) fn plan(lab: &Lab, n: usize) -> Plan {
+/// Time of the last outage of link number `n`; its hot-plug driver does not end earlier.
+pub(crate) fn last_event(lab: &Lab, n: usize) -> Time {
     let own = lab.outage.iter().filter(|o| link_of(lab, o.slot.get_ref()) == Some(LinkId(n as u32)));
     let ends = own.map(|o| *o.until_us.as_ref().unwrap_or(&o.at_us).get_ref());
-    let last_event = Time::ZERO + Duration::from_us(ends.max().unwrap_or(0));
-    Plan { last_event }
+    Time::ZERO + Duration::from_us(ends.max().unwrap_or(0))
 }
 
 /// The link above the slot or switch `name`: those of slots come first.

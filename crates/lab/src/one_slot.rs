@@ -32,14 +32,13 @@
 //!
 //! Never reads a file: its fields are what a lab file says.
 
-use crate::boot::{self, Seat, Work};
+use crate::boot;
 use crate::bridges;
 use crate::build::{Assembly, DRAIN_MARGIN, LinkInfo, SlotInfo, endpoint};
 use crate::external::journal::Journal;
 use crate::links;
 use crate::profile::HostBasis;
 use crate::schema::Link;
-use crate::services::{Log, Terms};
 use crate::tree::Tree;
 use ::endpoint::{EndpointLimits, FunctionConfig};
 use config::{Builder, PcieLayout};
@@ -49,6 +48,7 @@ use host::Cpu;
 use host::cpu::AsyncProgram;
 use host::firmware::FoundFunction;
 use host::memory::HostMemory;
+use host::os::{self, Component, EventLog, Role};
 use plug::plugged::FunctionEnd;
 use plug::{Driver, Task};
 use std::cell::Cell;
@@ -127,15 +127,11 @@ impl OneSlot {
             bridges::root_ports(&tree, HostId::FIRST, std::slice::from_ref(&link), self.host.rcb)?;
         let map = boot::host_map_of(&self.link);
         let name = self.name.clone();
-        let seats = vec![Rc::new(Seat {
-            name,
-            path,
-            id,
-            work: Work::Task(Task::Driver(boxed(driver))),
-            hot_plug: None,
-        })];
+        let role = Role::Device(Task::Driver(boxed(driver)));
+        let components = vec![Rc::new(Component { name, path, id, role, hot_plug: None })];
         let drain = self.host.completion_timeout + DRAIN_MARGIN;
-        let start = move |cpu: Cpu| boot::boot(cpu, map, seats, Terms { drain, ..Terms::default() });
+        let options = os::Options { drain, ..os::Options::default() };
+        let start = move |cpu: Cpu| os::boot(cpu, map, components, options);
         let program = AsyncProgram::with_pool(payloads.clone(), memory.clone(), start);
         let (name, model) = (self.name.clone(), "own".to_owned());
         let slots = vec![SlotInfo { name, model, report: None, measured: None, basis: None }];
@@ -160,7 +156,7 @@ impl OneSlot {
             set: Vec::new(),
             slots,
             links,
-            hot_plug: Log::default(),
+            hot_plug: EventLog::default(),
             warnings: Vec::new(),
             host_basis: HostBasis::ASSUMED,
             commands: Default::default(),

@@ -4,9 +4,9 @@
 mod text;
 
 use crate::profile::Basis;
-use crate::services::HotPlugEvent;
 use crate::transactions::TransactionReport;
 use fabric::{Direction, Fabric, Flow, LinkId, MemoryCounters, PortId, RootCounters, Side};
+use host::os::HotPlugEvent;
 use link::Counters;
 use plug::{gbps, ns};
 use serde::Serialize;

@@ -27,9 +27,10 @@ pub mod site;
 pub mod transfers;
 pub mod values;
 
+pub use host::os::driver::{Driver, DriverFuture, FunctionsDriver, HostTask, Task};
 pub use model::{Fault, FixedBar, Model, ModelError, Models, Needs, Offering, Plan, Window, is_model_name};
 pub use place::Place;
-pub use plugged::{Driver, DriverFuture, End, FunctionsDriver, HostTask, Plugged, RawEnd, Task};
+pub use plugged::{End, Plugged, RawEnd};
 pub use registers::{FunctionRegisters, named};
 pub use report::{Report, Shown, gbps, ns};
 pub use shared::Shared;

@@ -9,39 +9,14 @@ use crate::shared::Shared;
 use crate::transfers::Transfers;
 use capture::OwnRegisters;
 use config::BarKind;
-use endpoint::{Endpoint, FunctionConfig, TlpPort, VirtualFunctions};
+use endpoint::{Endpoint, FunctionConfig, MakeRaw, TlpPort, VirtualFunctions};
 use host::Cpu;
 use host::firmware::FoundFunction;
+use host::os::driver::{DriverFuture, HostTask, Task, boxed};
 use std::any::Any;
 use std::fmt::Display;
-use std::pin::Pin;
 use std::rc::Rc;
 use tlp::Time;
-
-/// A running driver.
-pub type DriverFuture = Pin<Box<dyn Future<Output = Result<(), String>>>>;
-
-/// A driver, called with its function; started again when the function comes again.
-pub type Driver = Box<dyn Fn(Cpu, FoundFunction) -> DriverFuture>;
-
-/// A driver, called with its function and the virtual ones behind it, in order.
-pub type FunctionsDriver = Box<dyn Fn(Cpu, Vec<FoundFunction>) -> DriverFuture>;
-
-/// What the host does for a device that no enumeration finds.
-pub type HostTask = Box<dyn Fn(Cpu) -> DriverFuture>;
-
-/// What the host does for a device.
-pub enum Task {
-    /// Runs the driver of the function found there.
-    Driver(Driver),
-    /// Runs the driver of all functions found there.
-    Functions(FunctionsDriver),
-    /// Runs another task, for a device that no enumeration finds.
-    Host(HostTask),
-}
-
-/// Makes a raw-TLP device in its state after power-on; `None` where it cannot, so that the old one stays.
-pub type MakeRaw = Box<dyn Fn() -> Option<Box<dyn TlpPort>>>;
 
 /// A raw-TLP device, and how to make another for each time that its link comes up again.
 pub struct RawEnd {
@@ -331,18 +306,6 @@ impl Plugged {
         self.report = Some(Box::new(report.clone()));
         self
     }
-}
-
-/// A driver of `Found`, as the host takes it.
-fn boxed<Found, F, E>(driver: impl Fn(Cpu, Found) -> F + 'static) -> Box<dyn Fn(Cpu, Found) -> DriverFuture>
-where
-    F: Future<Output = Result<(), E>> + 'static,
-    E: Display,
-{
-    Box::new(move |cpu, found| {
-        let driving = driver(cpu, found);
-        Box::pin(async move { driving.await.map_err(|e| e.to_string()) })
-    })
 }
 
 impl FunctionEnd {

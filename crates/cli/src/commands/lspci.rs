@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser lspci`: what enumeration finds in a lab, from `lab::lspci`.
+//! `riser lspci`: what enumeration finds in a lab, from `lab::lspci` and `config::lspci`.
 
 use super::labs::{self, Set};
 use crate::failure::Failure;
 use crate::output;
-use lab::lspci::{Listing, Selection, hexdump, line, listing, tree};
+use config::lspci::{Selection, hexdump};
+use lab::lspci::{Listing, line, listing, tree};
 use lab::{Enumerated, EnumeratedFunction};
 use plug::Models;
 use std::path::PathBuf;

@@ -10,5 +10,6 @@ mod errors;
 mod extended;
 mod lspci;
 mod lspci_extended;
+mod lspci_text;
 mod reference;
 mod writes;

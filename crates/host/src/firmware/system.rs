@@ -334,15 +334,7 @@ fn dump(text: &mut String, function: &Function, bytes: &[u8]) {
         _ => "Function",
     };
     let FoundFunction { bdf, vendor, device, .. } = function.found;
-    let _ = writeln!(text, "{bdf} {kind}: Device {vendor:04x}:{device:04x}");
-    for (line, bytes) in bytes.chunks(16).enumerate() {
-        let _ = write!(text, "{:02x}:", line * 16);
-        for byte in bytes {
-            let _ = write!(text, " {byte:02x}");
-        }
-        text.push('\n');
-    }
-    text.push('\n');
+    *text += &config::lspci::hexdump(&format!("{bdf} {kind}: Device {vendor:04x}:{device:04x}"), bytes);
 }
 
 impl Config<'_> {

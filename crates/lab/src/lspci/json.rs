@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What enumeration found as one object, which `riser lspci --help` documents.
 
-use super::decode::space::Space;
-use super::decode::{Link, LinkFacts};
-use super::{decode, names};
+use super::names;
 use crate::{Enumerated, EnumeratedFunction, Place};
 use capture::{DeviceRegister, DeviceRegisters};
 use config::ext::sriov::VF_BAR0;
 use config::header::type0::BAR0;
+use config::lspci::{self, Head, LinkRegisters, Space, class_name};
 use host::firmware::{FoundBar, FoundBridge, FoundSriov, Function, Interrupt, Window};
 use serde::Serialize;
 
@@ -73,6 +72,14 @@ struct Range {
 }
 
 #[derive(Serialize)]
+struct Link {
+    max_gen: u32,
+    max_lanes: u32,
+    r#gen: u32,
+    lanes: u32,
+}
+
+#[derive(Serialize)]
 struct Vectors {
     kind: &'static str,
     first_vector: Option<u16>,
@@ -121,10 +128,10 @@ impl Entry {
         devices: &DeviceRegisters,
     ) -> Entry {
         let space = Space(&function.bytes);
-        let heads = decode::heads(&space);
+        let heads = lspci::heads(&space);
         // A virtual function's link and sizes are those of its physical function: its own fields are reserved.
         let physical = known.vf_of.and_then(|pf| found.functions.iter().find(|f| f.bdf == pf));
-        let facts = link(&Space(&physical.unwrap_or(function).bytes));
+        let link = lspci::link(&Space(&physical.unwrap_or(function).bytes));
         let (slot, switch, port, model) = place(&function.place);
         Entry {
             bdf: function.bdf.to_string(),
@@ -140,24 +147,19 @@ impl Entry {
             device_id: known.found.device,
             revision: known.revision,
             class: known.found.class,
-            class_name: names::class(&space),
+            class_name: class_name(&space),
             command: space.half(4),
             bars: bars(found, function, known),
             bridge: known.bridge.map(Bridge::of),
-            link: facts.map(|l| l.link),
-            mps_bytes: facts.map(|l| l.mps_bytes),
-            mrrs_bytes: facts.map(|l| l.mrrs_bytes),
+            link: link.map(Link::of),
+            mps_bytes: link.map(|l| l.mps_bytes),
+            mrrs_bytes: link.map(|l| l.mrrs_bytes),
             interrupt: Vectors::of(known),
             sriov: known.sriov.map(Virtual::of),
             capabilities: heads.into_iter().map(Capability::of).collect(),
             registers: super::registers_of(found, function, devices),
         }
     }
-}
-
-/// What the PCI Express capability says of its link.
-fn link(space: &Space<'_>) -> Option<LinkFacts> {
-    decode::link(space, decode::heads(space).into_iter().find(decode::Head::is_express)?)
 }
 
 type Named = (Option<String>, Option<String>, Option<u8>, Option<String>);
@@ -222,6 +224,13 @@ impl Bridge {
     }
 }
 
+impl Link {
+    fn of(registers: LinkRegisters) -> Link {
+        let LinkRegisters { max_gen, max_lanes, r#gen, lanes, .. } = registers;
+        Link { max_gen, max_lanes, r#gen, lanes }
+    }
+}
+
 impl Virtual {
     fn of(sriov: FoundSriov) -> Virtual {
         let FoundSriov { total_vfs, num_vfs, first_offset, stride, .. } = sriov;
@@ -243,7 +252,7 @@ impl Vectors {
 }
 
 impl Capability {
-    fn of(head: decode::Head) -> Capability {
-        Capability { id: head.id, version: head.version, offset: head.at, name: decode::title(head) }
+    fn of(head: Head) -> Capability {
+        Capability { id: head.id, version: head.version, offset: head.at, name: lspci::title(head) }
     }
 }

@@ -1,25 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What [`enumerate`](crate::enumerate) found, in the manner of `lspci`. Never enumerates.
+//! Lists what [`enumerate`](crate::enumerate) found, in the format of `lspci`, with the names of the lab. [`config::lspci`] decodes
+//! the configuration spaces.
 //!
-//! - [`decode`]: configuration spaces in words; [`names`]: what functions are called; [`select`]: which are shown;
-//! - [`json`]: the same as one object.
+//! - `names`: the names of functions; `json`: the list as one object.
 
-mod decode;
 mod json;
 mod names;
-mod select;
-
-#[cfg(test)]
-mod tests;
 
 pub use json::Listing;
 pub use names::line;
-pub use select::{Selection, SelectionError};
 
 use crate::{Enumerated, EnumeratedFunction, Place};
 use capture::{DeviceRegister, DeviceRegisters};
-use decode::Detail;
-use decode::space::Space;
+use config::lspci::{self, Detail, Space};
 use std::fmt::Write;
 
 /// A line for each function; with `verbose` 1 what its registers say too, in the words of `lspci -vv`, and from 2 on every field of every
@@ -36,7 +29,7 @@ pub fn listing(
         let _ = writeln!(text, "{}", names::line(function, verbose > 0));
         if verbose > 0 {
             let detail = Detail { fields: verbose > 1 };
-            text += &decode::function(&space, &sizes(found, function), detail);
+            text += &lspci::function(&space, &sizes(found, function), detail);
             if detail.fields {
                 text += &own_registers(found, function, devices);
             }
@@ -86,18 +79,4 @@ pub fn tree(found: &Enumerated, named: bool) -> String {
         let function = found.functions.iter().find(|f| f.bdf == bdf).filter(|_| named);
         function.map_or_else(String::new, |f| format!("  {}", names::name(f)))
     })
-}
-
-/// A configuration space as `lspci -F` reads it, below a line that names the function.
-pub fn hexdump(name: &str, space: &[u8]) -> String {
-    let mut text = format!("{name}\n");
-    for (line, bytes) in space.chunks(16).enumerate() {
-        let _ = write!(text, "{:02x}:", line * 16);
-        for byte in bytes {
-            let _ = write!(text, " {byte:02x}");
-        }
-        text.push('\n');
-    }
-    text.push('\n');
-    text
 }

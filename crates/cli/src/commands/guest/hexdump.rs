@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The registers below a guest as text: what `lspci -F` reads.
 
+use config::lspci;
 use lab::external::Driver;
 use lab::external::host::HostPlace;
-use lab::lspci;
 use tlp::Bdf;
 
 /// The domain that the driver of a VMD makes; the first one.

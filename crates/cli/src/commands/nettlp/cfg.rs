@@ -5,9 +5,10 @@ use super::bytes::{address, number};
 use crate::failure::Failure;
 use crate::output;
 use clap::{Subcommand, ValueEnum};
+use config::lspci;
 use nettlp::client::control::{Config, ConfigPort, ControlError, Messaging};
 use serde::Serialize;
-use std::fmt::Write;
+
 use std::net::IpAddr;
 use tlp::Bdf;
 
@@ -225,20 +226,8 @@ fn dump(peer: &ConfigPeer, dws: u16, bus: Option<Bdf>) -> Result<(), Failure> {
             registers,
         });
     }
-    output::text(hexdump(function, &registers).trim_end())
-}
-
-// `lspci -F` reads a line that begins with the function, and sixteen bytes a line.
-fn hexdump(function: Bdf, registers: &[u32]) -> String {
-    let mut text = format!("{function} NetTLP adapter\n");
-    for (line, registers) in registers.chunks(4).enumerate() {
-        let _ = write!(text, "{:02x}:", line * 16);
-        for byte in registers.iter().flat_map(|register| register.to_le_bytes()) {
-            let _ = write!(text, " {byte:02x}");
-        }
-        text.push('\n');
-    }
-    text
+    let bytes: Vec<u8> = registers.iter().flat_map(|register| register.to_le_bytes()).collect();
+    output::text(lspci::hexdump(&format!("{function} NetTLP adapter"), &bytes).trim_end())
 }
 
 impl ConfigPeer {

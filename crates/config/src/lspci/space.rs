@@ -1,46 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The bytes of a configuration space as registers, and lines of text. Never fails: what is beyond the end reads as ones, as
-//! what nobody answers does.
+//! The bytes of a configuration space as registers, and lines of text. Registers beyond the end read as ones, as those that no
+//! function answers do.
 
 use std::fmt::Write;
 
 /// Bytes of a space without extended capabilities.
 const SHORT: usize = 256;
 
-/// A configuration space: 256 or 4096 bytes.
+/// The bytes of a configuration space: 256 or 4096.
 #[derive(Clone, Copy)]
-pub(crate) struct Space<'a>(pub(crate) &'a [u8]);
+pub struct Space<'a>(pub &'a [u8]);
 
 impl Space<'_> {
     /// The byte at an offset.
-    pub(crate) fn byte(&self, at: u16) -> u8 {
+    pub fn byte(&self, at: u16) -> u8 {
         self.0.get(usize::from(at)).copied().unwrap_or(0xff)
     }
 
     /// The two bytes at an offset.
-    pub(crate) fn half(&self, at: u16) -> u16 {
+    pub fn half(&self, at: u16) -> u16 {
         u16::from_le_bytes([self.byte(at), self.byte(at.saturating_add(1))])
     }
 
     /// The four bytes at an offset.
-    pub(crate) fn dw(&self, at: u16) -> u32 {
+    pub fn dw(&self, at: u16) -> u32 {
         u32::from(self.half(at.saturating_add(2))) << 16 | u32::from(self.half(at))
     }
 
-    /// True where there may be extended capabilities.
-    pub(crate) fn is_extended(&self) -> bool {
+    /// True if there may be extended capabilities.
+    pub fn is_extended(&self) -> bool {
         self.0.len() > SHORT
     }
 
     /// True for a bridge: a type 1 header.
-    pub(crate) fn is_bridge(&self) -> bool {
+    pub fn is_bridge(&self) -> bool {
         self.byte(0x0e) & 0x7f == 1
     }
 }
 
 /// Lines of text.
 #[derive(Default)]
-pub(crate) struct Lines(String);
+pub(super) struct Lines(String);
 
 impl Lines {
     /// Begins a line, where it is not the first.
@@ -69,7 +69,7 @@ impl Lines {
 }
 
 /// Bytes in the largest unit that leaves no rest, as `lspci` writes sizes.
-pub(crate) fn size(bytes: u64) -> String {
+pub(super) fn size(bytes: u64) -> String {
     let units = ["", "K", "M", "G", "T"];
     let mut left = bytes;
     let mut unit = 0;
@@ -81,11 +81,23 @@ pub(crate) fn size(bytes: u64) -> String {
 }
 
 /// Bytes in hexadecimal, with blanks between.
-pub(crate) fn hex(bytes: impl IntoIterator<Item = u8>) -> String {
+pub(super) fn hex(bytes: impl IntoIterator<Item = u8>) -> String {
     let mut text = String::new();
     for byte in bytes {
         let blank = if text.is_empty() { "" } else { " " };
         let _ = write!(text, "{blank}{byte:02x}");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::size;
+
+    #[test]
+    fn sizes_as_lspci_writes_them() {
+        for (bytes, text) in [(0, "0"), (512, "512"), (4096, "4K"), (4097 << 20, "4097M"), (1 << 40, "1T")] {
+            assert_eq!(size(bytes), text);
+        }
+    }
 }

@@ -1,111 +1,104 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The host's hot-plug driver, one task for each slot that is hot-plug capable, as software does it (`PCIe 5.0 §6.7`): it
-//! serves the interrupts of the port above, ends and starts the slot's driver, and has firmware look again. Knows the slot
-//! by its registers alone: it is never told what a lab does to it.
+//! The host's hot-plug driver (`PCIe 5.0 §6.7`), one task for each hot-plug capable slot. It serves the interrupts of the port above,
+//! ends and starts the slot's driver, and has firmware scan again. It knows the slot by its registers alone.
 //!
-//! | what the registers say | what is done |
+//! | event in the registers | action |
 //! |---|---|
-//! | Presence Detect Changed, or Data Link Layer State Changed | what was there is given up, even where something is there again; then what is there is brought up |
-//! | Attention Button Pressed | the power indicator blinks; after [`BUTTON_DELAY`] the slot is emptied in order, or filled; a second press before that cancels |
-//! | Root Error Status | the error's source is read and cleared, and the function that it names has its status read and cleared |
+//! | Presence Detect Changed, or Data Link Layer State Changed | remove the old component, even if the slot is occupied again; then bring up the new one |
+//! | Attention Button Pressed | blink the power indicator; after [`BUTTON_DELAY`] power the slot off in order, or on; a second press before that cancels |
+//! | Root Error Status | read and clear the error's source, then the status of the function that it names |
 
-use crate::boot::{Seat, Work, is_as_found, is_occupied};
-use crate::fate::{Fate, Loss};
-use crate::services::Services;
-use crate::slot_port::{Indication, SlotPort};
+use super::component::{Component, Role};
+use super::driver::DriverFuture;
+use super::loss::{Loss, LossSignal};
+use super::services::Services;
+use super::slot_port::{Indication, SlotPort};
+use crate::cpu::{Either, select};
+use crate::firmware::{self, Function, System};
 use config::cap::pcie::slot_control as slot;
-use host::cpu::{Either, select};
-use host::firmware::{self, Function, System};
-use plug::DriverFuture;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::Poll;
 use tlp::{Bdf, Duration, Time};
 
-/// Time in which a second press of the attention button takes the first one back. The specification says 5 s
-/// (`PCIe 5.0 §6.7.1.5`); a thousandth of it here, since no hand of a person is simulated.
-pub(crate) const BUTTON_DELAY: Duration = Duration::from_ms(5);
-/// How long a link may take to come up after power-on or insertion. The specification gives software 1 s to be patient
-/// for (`PCIe 5.0 §6.6.1`); training is not modelled, and takes microseconds here.
-const LINK_PATIENCE: Duration = Duration::from_ms(1);
-/// Between two looks at Data Link Layer Link Active.
+/// Time in which a second press of the attention button cancels the first. The specification says 5 s (`PCIe 5.0 §6.7.1.5`). Here it is
+/// a thousandth of that, since no person is simulated.
+pub(super) const BUTTON_DELAY: Duration = Duration::from_ms(5);
+/// How long a link may take to come up after power-on or insertion. The specification allows 1 s (`PCIe 5.0 §6.6.1`). Training is not
+/// modelled, and takes microseconds here.
+const LINK_TIMEOUT: Duration = Duration::from_ms(1);
+/// Polling interval of Data Link Layer Link Active.
 const LINK_POLL: Duration = Duration::from_us(5);
 /// Time after Bus Master Enable is cleared, for outstanding requests to complete.
 const QUIESCE: Duration = Duration::from_us(50);
 /// Time after the last event of a slot, for its interrupt to come.
 const SETTLE: Duration = Duration::from_us(100);
 /// Time after the link of a switch has come up, for the links below it, which come up one after the other. The specification has software
-/// wait 100 ms before it looks at anything (`PCIe 5.0 §6.6.1`); see [`LINK_PATIENCE`].
+/// wait 100 ms before it looks at anything (`PCIe 5.0 §6.6.1`); see [`LINK_TIMEOUT`].
 const LINKS_BELOW: Duration = Duration::from_us(500);
 
-/// What a hot-plug driver knows of its slot beside its registers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Plan {
-    /// Time of the lab's last event in the slot; the driver does not end before it.
-    pub(crate) last_event: Time,
-}
-
-/// What the slot is, as software sees it.
+/// State of the slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
-    /// Nothing in it is in use.
+    /// Not in use.
     Off,
-    /// What is in it has been brought up.
+    /// In use.
     On,
-    /// The button was pressed: off at this time.
+    /// The button was pressed: power off at this time.
     TurningOff(Time),
-    /// The button was pressed: on at this time.
+    /// The button was pressed: power on at this time.
     TurningOn(Time),
 }
 
-/// What happens next.
-enum Next {
-    /// The port is not there any more.
+/// The next event.
+enum Event {
+    /// The port is gone.
     Lost(Loss),
     /// The driver has ended.
     Ended(Result<(), String>),
     /// The port interrupts.
     Interrupt,
-    /// The time that was waited for has come.
+    /// The timer has expired.
     Timer,
 }
 
-/// The hot-plug driver of one slot, or of the port above a switch, below which it serves all seats again and again.
-pub(crate) struct HotPlug {
+/// The hot-plug driver of one slot, or of the port above a switch.
+pub(super) struct HotPlug {
     host: Rc<Services>,
-    seat: Rc<Seat>,
-    plan: Plan,
-    /// Of the port.
-    fate: Fate,
+    component: Rc<Component>,
+    /// Time of the slot's last event; the driver does not end earlier.
+    last_event: Time,
+    /// Signals the loss of the port.
+    signal: LossSignal,
     port: SlotPort,
     state: State,
     driver: Option<DriverFuture>,
 }
 
 impl HotPlug {
-    /// Serves `seat`, as enumeration has `found` it, until its driver has ended and nothing more will happen to it.
+    /// Serves `component`, as enumeration has `found` it, until its driver has ended and nothing more will happen to it.
     ///
     /// # Errors
-    /// What the slot's driver says, while its device is there; or that the port does not answer.
-    pub(crate) async fn serve(
+    /// The error of the slot's driver while its device is there, or that the port does not answer.
+    pub(super) async fn serve(
         host: &Rc<Services>,
-        seat: &Rc<Seat>,
-        plan: Plan,
-        fate: &Fate,
+        component: &Rc<Component>,
+        last_event: Time,
+        signal: &LossSignal,
         found: &System,
     ) -> Result<(), String> {
-        let (host, seat, fate) = (Rc::clone(host), Rc::clone(seat), fate.clone());
-        let port = match found.at_path(&seat.port()) {
+        let (host, component, signal) = (Rc::clone(host), Rc::clone(component), signal.clone());
+        let port = match found.at_path(&component.port()) {
             Some(port) => SlotPort::new(&host.cpu, port)?,
             None => return Err("no port leads to it".to_owned()),
         };
-        let mut this = HotPlug { host, seat, plan, fate, port, state: State::Off, driver: None };
+        let mut this = HotPlug { host, component, last_event, signal, port, state: State::Off, driver: None };
         let served = match this.run(found).await {
             Ok(None) => return Ok(()),
             Ok(Some(loss)) => Ok(loss),
-            // Its port may be gone, as whoever looks after the port above is about to say.
-            Err(error) => this.fate.soon(&this.host.cpu, this.host.terms.drain).await.ok_or(error),
+            // Its port may be gone, and the signal about to come.
+            Err(error) => this.signal.lost_within(&this.host.cpu, this.host.options.drain).await.ok_or(error),
         };
         this.lose(served?).await
     }
@@ -115,10 +108,10 @@ impl HotPlug {
         self.begin(found).await?;
         loop {
             match self.next().await {
-                Next::Lost(loss) => return Ok(Some(loss)),
-                Next::Ended(result) => self.driver_ended(result).await?,
-                Next::Interrupt => self.interrupt().await?,
-                Next::Timer => match self.state {
+                Event::Lost(loss) => return Ok(Some(loss)),
+                Event::Ended(result) => self.driver_ended(result).await?,
+                Event::Interrupt => self.interrupt().await?,
+                Event::Timer => match self.state {
                     State::TurningOff(_) => self.turn_off(false).await?,
                     State::TurningOn(_) => self.turn_on().await?,
                     State::Off | State::On => return Ok(None),
@@ -128,64 +121,63 @@ impl HotPlug {
     }
 
     fn note(&self, what: String) {
-        self.host.note(&self.seat.name, what);
+        self.host.note(&self.component.name, what);
     }
 
-    /// The port is gone, and all below it: ends the driver. The task that serves the port above starts anew what comes back.
+    /// Ends the driver after the port is gone. When the port is back, the task that serves the port above starts the component anew.
     async fn lose(&mut self, loss: Loss) -> Result<(), String> {
         self.note("its port is gone".to_owned());
         let is_running = self.driver.is_some();
         self.end_driver(true).await?;
-        if let (Loss::ForGood(why), true) = (loss, is_running) {
-            self.host.fail_as_told(&self.seat, &why);
+        if let (Loss::Permanent(why), true) = (loss, is_running) {
+            self.host.fail_with(&self.component, &why);
         }
         Ok(())
     }
 
-    /// Takes the slot over from enumeration. What enumeration has seen is no event; a card that has come or gone since, or a link
-    /// that has changed since, is one.
+    /// Takes the slot over from enumeration. Changes since enumeration are events: a card that has come or gone, or a changed link.
     async fn begin(&mut self, found: &System) -> Result<(), String> {
-        let (host, seat) = (Rc::clone(&self.host), Rc::clone(&self.seat));
+        let (host, component) = (Rc::clone(&self.host), Rc::clone(&self.component));
         let port = found.get(self.port.bdf()).ok_or_else(|| "no port leads to it".to_owned())?;
-        let is_on = is_occupied(&host.cpu, &seat, found, port).await?;
+        let is_on = component.is_present(&host, found, port).await?;
         if is_on {
             self.state = State::On;
-            self.driver = Some(seat.start(&host, found).await?);
+            self.driver = Some(component.start(&host, found).await?);
         } else {
             self.note("nothing is in the slot".to_owned());
         }
         let events = self.port.take_events().await? & slot::PRESENCE;
         self.port.enable(is_on).await?;
-        let now = self.port.look().await?;
+        let now = self.port.status().await?;
         let is_news = events != 0 && (is_on || now.present);
-        let was_reset = is_on && !is_as_found(&host, &seat, found).await;
+        let was_reset = is_on && !component.is_as_found(&host, found).await;
         if is_news || was_reset || is_on != now.link_active { self.changed(events).await } else { Ok(()) }
     }
 
-    async fn next(&mut self) -> Next {
+    async fn next(&mut self) -> Event {
         let until = match (self.state, &self.driver) {
             (State::TurningOff(at) | State::TurningOn(at), _) => at,
             (_, Some(_)) => Time::MAX,
-            (_, None) => self.plan.last_event.max(self.host.cpu.now()) + SETTLE,
+            (_, None) => self.last_event.max(self.host.cpu.now()) + SETTLE,
         };
-        let fate = self.fate.clone();
-        let mut lost = std::pin::pin!(fate.lost());
+        let signal = self.signal.clone();
+        let mut lost = std::pin::pin!(signal.lost());
         let mut interrupt = self.host.cpu.interrupt(self.port.vector());
         let mut timer = self.host.cpu.sleep_until(until);
         let driver = &mut self.driver;
         poll_fn(|cx| {
             if let Poll::Ready(loss) = lost.as_mut().poll(cx) {
-                return Poll::Ready(Next::Lost(loss));
+                return Poll::Ready(Event::Lost(loss));
             }
-            // What a driver says of a device that has gone comes before the end of the driver.
+            // The interrupt of a device that has gone is handled before the end of its driver.
             if Pin::new(&mut interrupt).poll(cx).is_ready() {
-                return Poll::Ready(Next::Interrupt);
+                return Poll::Ready(Event::Interrupt);
             }
             if let Some(Poll::Ready(result)) = driver.as_mut().map(|d| d.as_mut().poll(cx)) {
                 *driver = None;
-                return Poll::Ready(Next::Ended(result));
+                return Poll::Ready(Event::Ended(result));
             }
-            Pin::new(&mut timer).poll(cx).map(|()| Next::Timer)
+            Pin::new(&mut timer).poll(cx).map(|()| Event::Timer)
         })
         .await
     }
@@ -193,7 +185,7 @@ impl HotPlug {
     async fn driver_ended(&mut self, result: Result<(), String>) -> Result<(), String> {
         match result {
             Ok(()) => self.note("its driver has ended".to_owned()),
-            // Not its fault where the device has gone: the interrupt that tells so is on its way.
+            // No failure if the device has gone: its interrupt is about to come.
             Err(error) if self.port.has_changed().await? => self.note(format!("its driver failed: {error}")),
             Err(error) => return Err(error),
         }
@@ -203,7 +195,7 @@ impl HotPlug {
     async fn interrupt(&mut self) -> Result<(), String> {
         let events = self.port.take_events().await?;
         let errors = self.port.take_errors().await;
-        self.host.hear(&self.seat.name, errors).await;
+        self.host.handle_errors(&self.component.name, errors).await;
         if events & slot::ATTENTION_BUTTON != 0 {
             self.button().await?;
         }
@@ -213,7 +205,7 @@ impl HotPlug {
         Ok(())
     }
 
-    /// Handles a press of the attention button: it asks for the other state, and a second press before that takes it back.
+    /// Handles a press of the attention button, which requests the other state. A second press before that cancels the first.
     async fn button(&mut self) -> Result<(), String> {
         let at = self.host.cpu.now() + BUTTON_DELAY;
         let (state, what) = match self.state {
@@ -235,7 +227,7 @@ impl HotPlug {
     /// A card or the link has come or gone: gives up what was there, even if a card is there, which may be another one, and brings
     /// up what is there now.
     async fn changed(&mut self, events: u32) -> Result<(), String> {
-        let now = self.port.look().await?;
+        let now = self.port.status().await?;
         let what = match (now.present, now.link_active, events & slot::PRESENCE != 0) {
             (false, _, _) => "removed",
             (true, _, true) => "inserted",
@@ -247,21 +239,21 @@ impl HotPlug {
             self.turn_off(true).await?;
         }
         self.state = State::Off;
-        // What has come meanwhile is what is looked at now; a press of the button meanwhile counts for nothing.
+        // A card that was inserted meanwhile is handled now; a press of the button meanwhile is ignored.
         let meanwhile = self.port.take_events().await?;
-        let now = self.port.look().await?;
+        let now = self.port.status().await?;
         if now.present && meanwhile & slot::PRESENCE != 0 {
             self.note("inserted".to_owned());
         }
         if now.present || now.link_active { self.turn_on().await } else { Ok(()) }
     }
 
-    /// Ends the driver, takes the power, and forgets what was there. `gone`: it does not answer any more.
+    /// Ends the driver, powers the slot off, and removes its functions. `gone`: the component does not answer any more.
     async fn turn_off(&mut self, gone: bool) -> Result<(), String> {
         self.end_driver(gone).await?;
         self.port.power_off().await?;
         let removed = {
-            let mut system = self.host.hierarchy.take().await;
+            let mut system = self.host.hierarchy.lock().await;
             firmware::rescan(&self.host.cpu, &mut system, self.port.bdf()).await
         };
         self.state = State::Off;
@@ -285,12 +277,12 @@ impl HotPlug {
             return self.quiesce().await;
         }
         let Some(driver) = driver else { return Ok(()) };
-        if let Work::Below(_) = self.seat.work {
-            self.host.lose_all_below(&self.seat.path);
+        if let Role::Switch(_) = self.component.role {
+            self.host.lose_all_below(&self.component.path);
             // Each of them ends by itself.
             return driver.await;
         }
-        let drain = self.host.cpu.sleep(self.host.terms.drain);
+        let drain = self.host.cpu.sleep(self.host.options.drain);
         let what = match select(driver, drain).await {
             Either::Left(Err(error)) => format!("its driver failed: {error}"),
             Either::Left(Ok(())) => "its driver has ended".to_owned(),
@@ -303,7 +295,7 @@ impl HotPlug {
     /// Stops the requests of all functions below, and waits for the outstanding ones.
     async fn quiesce(&self) -> Result<(), String> {
         let below: Vec<Bdf> = {
-            let system = self.host.hierarchy.take().await;
+            let system = self.host.hierarchy.lock().await;
             // Bridges pass on what comes back.
             let functions = system.under(self.port.bdf()).filter(|f| f.bridge.is_none());
             functions.map(Function::bdf).collect()
@@ -318,23 +310,23 @@ impl HotPlug {
     /// Gives power, waits for the link, finds what is there, and starts its driver.
     async fn turn_on(&mut self) -> Result<(), String> {
         self.port.power_on().await?;
-        let patience = self.host.cpu.now() + LINK_PATIENCE;
-        while !self.port.look().await?.link_active {
-            if self.host.cpu.now() >= patience {
+        let timeout = self.host.cpu.now() + LINK_TIMEOUT;
+        while !self.port.status().await?.link_active {
+            if self.host.cpu.now() >= timeout {
                 self.note("its link does not come up".to_owned());
                 self.state = State::Off;
                 return self.port.indicate(Indication::Fault).await;
             }
             self.host.cpu.sleep(LINK_POLL).await;
         }
-        if let Work::Below(_) = self.seat.work {
+        if let Role::Switch(_) = self.component.role {
             self.host.cpu.sleep(LINKS_BELOW).await;
         }
         self.port.forget_link_event().await?;
         self.state = State::On;
         match self.start().await {
             Ok(found) => self.note(format!("brought up: {found}")),
-            // It has gone meanwhile, as the next interrupt tells.
+            // It has gone meanwhile: the next interrupt is about to come.
             Err(error) if self.port.has_changed().await? => self.note(format!("not brought up: {error}")),
             Err(error) => return Err(error),
         }
@@ -342,10 +334,10 @@ impl HotPlug {
     }
 
     async fn start(&mut self) -> Result<String, String> {
-        let (host, seat) = (Rc::clone(&self.host), Rc::clone(&self.seat));
-        let mut system = host.hierarchy.take().await;
+        let (host, component) = (Rc::clone(&self.host), Rc::clone(&self.component));
+        let mut system = host.hierarchy.lock().await;
         let scan = firmware::rescan(&host.cpu, &mut system, self.port.bdf()).await?;
-        self.driver = Some(seat.start(&host, &system).await?);
+        self.driver = Some(component.start(&host, &system).await?);
         Ok(names(scan.added.into_iter()))
     }
 }

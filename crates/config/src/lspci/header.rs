@@ -3,8 +3,8 @@
 
 use super::own::{Own, when};
 use super::space::{Lines, Space, size};
-use config::header::{self, TYPE_0_HEADER, TYPE_1_HEADER, command, type0, type1};
-use config::register::get;
+use crate::header::{self, TYPE_0_HEADER, TYPE_1_HEADER, command, type0, type1};
+use crate::register::get;
 
 const ROM: usize = 6;
 
@@ -54,7 +54,7 @@ fn subsystem(space: &Space<'_>) -> Option<u16> {
     if !space.is_bridge() {
         return Some(type0::SUBSYSTEM * 4).filter(|at| space.dw(*at) != 0);
     }
-    let own = |h: &super::Head| h.version.is_none() && h.id == u16::from(config::cap::ssid::ID);
+    let own = |h: &super::Head| h.version.is_none() && h.id == u16::from(crate::cap::ssid::ID);
     super::heads(space).into_iter().find(own).map(|h| h.at + 4)
 }
 

@@ -4,7 +4,7 @@
 use super::own::Own;
 use super::space::hex;
 use super::{Head, express};
-use config::cap::{msi, msix, pcie, pm, ssid, vendor};
+use crate::cap::{msi, msix, pcie, pm, ssid, vendor};
 
 /// Shows what a capability holds, behind its title.
 pub(super) fn show(own: &mut Own<'_>, head: Head) {
@@ -55,7 +55,7 @@ fn message_signalled(own: &mut Own<'_>) {
 }
 
 fn table_of_vectors(own: &mut Own<'_>) {
-    let vectors = config::register::get(own.dw(msix::CONTROL), msix::TABLE_SIZE) + 1;
+    let vectors = crate::register::get(own.dw(msix::CONTROL), msix::TABLE_SIZE) + 1;
     let count = format!(" Count={vectors} ");
     own.at(msix::CONTROL).show(&[": Enable{ENABLE+}", &count, "Masked{FUNCTION_MASK+}"]);
     for (what, dw) in [("Vector table", msix::TABLE_PLACE), ("PBA", msix::PENDING_PLACE)] {

@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What `riser lspci -v` says of any bytes, against what `lspci -F -vvv` (package pciutils, 3.9.0) says of them, line by
-//! line. Skips, saying so, where there is no `lspci`.
+//! Compares `riser_config::lspci` with `lspci -F -vvv` (package pciutils, 3.9.0), line by line. Skips and says so if there is no
+//! `lspci`.
 
-use super::decode::space::{Space, size};
-use super::decode::{self, Detail};
-use super::select::Selection;
-use config::ext::acs::AcsLayout;
-use config::ext::ltr;
-use config::{
+use proptest::prelude::*;
+use riser_config::ext::acs::AcsLayout;
+use riser_config::ext::ltr;
+use riser_config::lspci::{Detail, Selection, Space, function};
+use riser_config::{
     AtomicSupport, Bar, Builder, ConfigSpace, DpcLayout, MsiLayout, MsiOptions, MsixLayout, PcieLayout,
     PmLayout, PortType, PtmLayout, SlotLayout, VcLayout,
 };
-use proptest::prelude::*;
 use testkit::functions::{identity, with_all_extended};
 use testkit::lspci as oracle;
 use tlp::{Bdf, Rate, Width};
@@ -103,7 +101,7 @@ fn compare(spaces: &[ConfigSpace]) {
     assert_eq!(theirs.len(), spaces.len());
     for (space, (_, theirs)) in spaces.iter().zip(theirs) {
         let bytes = bytes(space);
-        oracle::assert_same(&decode::function(&Space(&bytes), &[0; 7], PLAIN), theirs);
+        oracle::assert_same(&function(&Space(&bytes), &[0; 7], PLAIN), theirs);
     }
 }
 
@@ -145,7 +143,7 @@ proptest! {
 fn any_bytes_are_shown() {
     for fill in [0x00, 0xff, 0x40, 0x41, 0x10, 0x01] {
         for len in [0, 3, 64, 256, 4096] {
-            let text = decode::function(&Space(&vec![fill; len]), &[1; 7], Detail { fields: true });
+            let text = function(&Space(&vec![fill; len]), &[1; 7], Detail { fields: true });
             assert!(text.lines().count() < 100_000, "{fill:#x} {len}");
         }
     }
@@ -156,7 +154,7 @@ proptest! {
 
     #[test]
     fn random_bytes_are_shown(bytes in prop::collection::vec(any::<u8>(), 4096)) {
-        decode::function(&Space(&bytes), &[1; 7], Detail { fields: true });
+        function(&Space(&bytes), &[1; 7], Detail { fields: true });
     }
 }
 
@@ -164,7 +162,7 @@ proptest! {
 #[test]
 fn fields_by_name() {
     let bytes = bytes(&endpoint());
-    let text = decode::function(&Space(&bytes), &[0; 7], Detail { fields: true });
+    let text = function(&Space(&bytes), &[0; 7], Detail { fields: true });
     for line in [
         "[008] Revision ID, Class Code = 02000007",
         "[064] Device Capabilities = 10008022",
@@ -183,15 +181,8 @@ fn fields_by_name() {
 #[test]
 fn texts_name_fields_that_there_are() {
     for space in all() {
-        let text = decode::function(&Space(&bytes(&space)), &[0; 7], PLAIN);
+        let text = function(&Space(&bytes(&space)), &[0; 7], PLAIN);
         assert!(!text.contains('{'), "{text}");
-    }
-}
-
-#[test]
-fn sizes_as_lspci_writes_them() {
-    for (bytes, text) in [(0, "0"), (512, "512"), (4096, "4K"), (4097 << 20, "4097M"), (1 << 40, "1T")] {
-        assert_eq!(size(bytes), text);
     }
 }
 

@@ -4,8 +4,8 @@
 use super::own::{Own, when};
 use super::space::hex;
 use super::{Head, errors, header};
-use config::ext::{self, l1ss, physical_16, physical_32, pri, ptm, sriov, vc};
-use config::register::get;
+use crate::ext::{self, l1ss, physical_16, physical_32, pri, ptm, sriov, vc};
+use crate::register::get;
 
 /// What stands for a time whose scale is reserved.
 const RESERVED: &str = "<error>";

@@ -5,11 +5,11 @@
 use super::own::table;
 use super::space::{Lines, Space};
 use super::{Head, errors, heads};
-use config::cap::msi;
-use config::ext::aer;
-use config::header;
-use config::reference::bit_ranges;
-use config::register::{Word, get};
+use crate::cap::msi;
+use crate::ext::aer;
+use crate::header;
+use crate::reference::bit_ranges;
+use crate::register::{Word, get};
 
 /// DWs of Advanced Error Reporting that only root ports have (`PCIe 5.0 §7.8.4.9` to `§7.8.4.11`).
 const ROOT_ERRORS: [u16; 3] = [aer::ROOT_COMMAND, aer::ROOT_STATUS, aer::ERROR_SOURCE];

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The PCI Express capability (`PCIe 5.0 §7.5.3`): device, link, slot and root registers, and the second ones.
 
-use super::Head;
 use super::own::{Own, when};
 use super::space::Space;
-use config::PortType::{self, *};
-use config::cap::pcie::*;
-use config::register::get;
-use serde::Serialize;
+use super::{Head, heads};
+use crate::PortType::{self, *};
+use crate::cap::pcie::*;
+use crate::register::get;
 
 const SPEEDS: [&str; 7] = ["unknown", "2.5GT/s", "5GT/s", "8GT/s", "16GT/s", "32GT/s", "64GT/s"];
 const RANGES: &str = "{TIMEOUT_RANGES|Not Supported|Range A|Range B|Range AB|Unknown|Unknown|Range BC|Range ABC|\
@@ -23,42 +22,34 @@ const PRESET: &str = "{COMPLIANCE_PRESET|-6dB de-emphasis, 0dB preshoot|-3.5dB d
     0dB de-emphasis, 1.9dB preshoot|0dB de-emphasis, 2.5dB preshoot|-6.0dB de-emphasis, 3.5dB preshoot|\
     -3.5dB de-emphasis, 3.5dB preshoot|0dB de-emphasis, 3.5dB preshoot|Unknown}";
 
-/// A link, as it is built and as it is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-pub(crate) struct Link {
-    /// Generation that the function is built for.
-    max_gen: u32,
-    /// Lanes that it is built for.
-    max_lanes: u32,
-    /// Generation that the link runs at.
-    r#gen: u32,
-    /// Lanes that it has.
-    lanes: u32,
-}
-
-/// What the registers of a function with a link say.
+/// Link fields of a function's PCI Express capability.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct LinkFacts {
-    /// Its link.
-    pub(crate) link: Link,
+pub struct LinkRegisters {
+    /// Generation that the function supports.
+    pub max_gen: u32,
+    /// Lanes that it supports.
+    pub max_lanes: u32,
+    /// Generation that the link runs at.
+    pub r#gen: u32,
+    /// Lanes of the link.
+    pub lanes: u32,
     /// Max_Payload_Size, in bytes.
-    pub(crate) mps_bytes: u32,
+    pub mps_bytes: u32,
     /// Max_Read_Request_Size, in bytes.
-    pub(crate) mrrs_bytes: u32,
+    pub mrrs_bytes: u32,
 }
 
-/// The same as numbers; `None` of a function without a link.
-pub(crate) fn link(space: &Space<'_>, head: Head) -> Option<LinkFacts> {
+/// Reads the link fields from the PCI Express capability; `None` if the function has no such capability, or no link.
+pub fn link(space: &Space<'_>) -> Option<LinkRegisters> {
+    let head = heads(space).into_iter().find(Head::is_express)?;
     let word = |dw: u16| space.dw(head.at + dw * 4);
     let (built, link, control) = (word(LINK_CAPABILITIES), word(LINK_CONTROL), word(DEVICE_CONTROL));
     let has_link = PortType::decode(word(CAPABILITIES)) != Some(RootComplexIntegrated);
-    has_link.then(|| LinkFacts {
-        link: Link {
-            max_gen: get(built, link_capabilities::MAX_SPEED),
-            max_lanes: get(built, link_capabilities::MAX_WIDTH),
-            r#gen: get(link, link_control::SPEED),
-            lanes: get(link, link_control::WIDTH),
-        },
+    has_link.then(|| LinkRegisters {
+        max_gen: get(built, link_capabilities::MAX_SPEED),
+        max_lanes: get(built, link_capabilities::MAX_WIDTH),
+        r#gen: get(link, link_control::SPEED),
+        lanes: get(link, link_control::WIDTH),
         mps_bytes: 128 << get(control, device_control::MPS),
         mrrs_bytes: 128 << get(control, device_control::MRRS),
     })

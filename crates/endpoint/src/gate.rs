@@ -1,26 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Holds a raw-TLP device back until the host says that its path is set up: nothing a device sends before has a way.
-//! Never looks into what the device sends.
+//! Holds a raw-TLP device back until the host has set up its path: earlier TLPs could not be routed.
 
-use device::{OutMessage, Ready};
-use endpoint::{CreditReturn, TlpPort};
+use crate::{CreditReturn, TlpPort};
+use device::Ready;
 use link::Notice;
-use plug::RawEnd;
-use plug::plugged::MakeRaw;
 use std::collections::VecDeque;
 use tlp::message::VENDOR_DEFINED_TYPE_1;
-use tlp::{Bdf, Body, Class, MessageRouting, TcSet, Time, Tlp};
+use tlp::{Body, Class, TcSet, Time, Tlp};
 
-/// The message with which the host starts the device of function `id`.
-pub(crate) fn start(id: Bdf) -> OutMessage {
-    let [high, low] = id.bits().to_be_bytes();
-    let mut message = OutMessage::new(MessageRouting::ById, VENDOR_DEFINED_TYPE_1);
-    message.header[..2].copy_from_slice(&[high, low]);
-    message
-}
+/// Makes a raw-TLP device in its state after power-on; `None` if it cannot, so that the old one stays.
+pub type MakeRaw = Box<dyn Fn() -> Option<Box<dyn TlpPort>>>;
 
-/// A raw-TLP device that sends nothing but completions before the host's message.
-pub(crate) struct Gate {
+/// A raw-TLP device that sends only completions until the host sends it a Vendor_Defined message of Type 1.
+pub struct Gate {
     again: MakeRaw,
     device: Box<dyn TlpPort>,
     open: bool,
@@ -29,12 +21,13 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    pub(crate) fn new(device: RawEnd) -> Gate {
-        Gate { device: device.first, again: device.again, open: false, credits: VecDeque::new() }
+    /// Holds `device` back; `again` makes another one each time that its link goes down.
+    pub fn new(device: Box<dyn TlpPort>, again: MakeRaw) -> Gate {
+        Gate { device, again, open: false, credits: VecDeque::new() }
     }
 
-    /// The link is down: replaces the device by a new one, and returns the credits that the old one held.
-    fn begin_anew(&mut self, now: Time) {
+    /// Replaces the device by a new one after its link went down, and returns the credits that the old one held.
+    fn replace_device(&mut self, now: Time) {
         self.open = false;
         while self.device.poll_tlp(now, Class::Completion, TcSet::ALL).is_some() {}
         self.credits.extend(std::iter::from_fn(|| self.device.poll_credits()));
@@ -73,7 +66,7 @@ impl TlpPort for Gate {
 
     fn handle_notice(&mut self, now: Time, notice: Notice) {
         if matches!(notice, Notice::Down { .. }) {
-            self.begin_anew(now);
+            self.replace_device(now);
         }
         self.device.handle_notice(now, notice);
     }

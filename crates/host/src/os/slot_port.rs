@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The registers of a port above a slot, as the hot-plug driver reads and writes them (`PCIe 5.0 §7.5.3`, §7.8.4). Never
-//! decides what is to be done.
+//! The registers of a port above a slot, as the hot-plug driver reads and writes them (`PCIe 5.0 §7.5.3`, §7.8.4).
 
+use crate::Cpu;
+use crate::firmware::Function;
 use config::Uncorrectable;
 use config::cap::pcie::{LINK_CONTROL, SLOT_CONTROL, link_control, slot_control as slot};
 use config::ext::aer;
 use config::header::{COMMAND_STATUS, command};
-use host::Cpu;
-use host::firmware::Function;
 use tlp::Bdf;
 
 /// The control half of a DW with control and status.
@@ -32,7 +31,7 @@ const ENABLES: u32 = slot::ATTENTION_BUTTON_ENABLE
 
 const INDICATORS: u32 = slot::ATTENTION_INDICATOR | slot::POWER_INDICATOR;
 
-/// What indicators show (`PCIe 5.0 Table 7-22`).
+/// States of an indicator (`PCIe 5.0 Table 7-22`).
 const ON: u32 = 0b01;
 const BLINK: u32 = 0b10;
 const OFF: u32 = 0b11;
@@ -42,41 +41,41 @@ const fn indicators(attention: u32, power: u32) -> u32 {
     attention << 6 | power << 8
 }
 
-/// The slot as its registers have it now.
+/// State of a slot and its link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Look {
+pub(super) struct SlotStatus {
     /// Presence Detect State.
-    pub(crate) present: bool,
+    pub(super) present: bool,
     /// Data Link Layer Link Active.
-    pub(crate) link_active: bool,
+    pub(super) link_active: bool,
 }
 
-/// What the indicators of a slot say.
+/// What the indicators of a slot show.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Indication {
-    /// It has power.
+pub(super) enum Indication {
+    /// The slot has power.
     On,
-    /// It has none.
+    /// The slot has no power.
     Off,
-    /// That is about to change.
+    /// Its power is about to change.
     Blink,
-    /// Something is wrong with what is in it.
+    /// The card in the slot does not work.
     Fault,
 }
 
 /// Uncorrectable errors that a function has logged.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Reported {
+pub(super) struct LoggedErrors {
     /// The function.
-    pub(crate) source: Bdf,
+    pub(super) source: Bdf,
     /// Its errors, as a line.
-    pub(crate) line: String,
+    pub(super) line: String,
     /// Surprise Down is one of them.
-    pub(crate) surprise_down: bool,
+    pub(super) surprise_down: bool,
 }
 
 /// A port above a slot.
-pub(crate) struct SlotPort {
+pub(super) struct SlotPort {
     cpu: Cpu,
     bdf: Bdf,
     vector: u16,
@@ -91,7 +90,7 @@ impl SlotPort {
     ///
     /// # Errors
     /// Where it has no PCI Express capability.
-    pub(crate) fn new(cpu: &Cpu, function: &Function) -> Result<SlotPort, String> {
+    pub(super) fn new(cpu: &Cpu, function: &Function) -> Result<SlotPort, String> {
         let bdf = function.bdf();
         let facts = function.pcie.ok_or_else(|| format!("function {bdf} is no port of PCI Express"))?;
         let is_root = facts.port == Some(config::PortType::RootPort);
@@ -104,12 +103,12 @@ impl SlotPort {
         })
     }
 
-    pub(crate) fn bdf(&self) -> Bdf {
+    pub(super) fn bdf(&self) -> Bdf {
         self.bdf
     }
 
     /// The vector of its slot's events, and of its errors.
-    pub(crate) fn vector(&self) -> u16 {
+    pub(super) fn vector(&self) -> u16 {
         self.vector
     }
 
@@ -129,13 +128,13 @@ impl SlotPort {
     }
 
     /// Has events interrupt from now on.
-    pub(crate) async fn enable(&self, is_on: bool) -> Result<(), String> {
+    pub(super) async fn enable(&self, is_on: bool) -> Result<(), String> {
         let power = if is_on { ON } else { OFF };
         self.control(ENABLES | INDICATORS, ENABLES | indicators(OFF, power)).await
     }
 
     /// The events since the last call, cleared.
-    pub(crate) async fn take_events(&self) -> Result<u32, String> {
+    pub(super) async fn take_events(&self) -> Result<u32, String> {
         let mut all = 0;
         loop {
             let events = self.read(self.pcie + SLOT_CONTROL).await? & EVENTS;
@@ -148,40 +147,40 @@ impl SlotPort {
     }
 
     /// Clears the link event that the driver itself has caused.
-    pub(crate) async fn forget_link_event(&self) -> Result<(), String> {
+    pub(super) async fn forget_link_event(&self) -> Result<(), String> {
         self.write(self.pcie + SLOT_CONTROL, STATUS, slot::LINK_STATE).await
     }
 
-    pub(crate) async fn look(&self) -> Result<Look, String> {
+    pub(super) async fn status(&self) -> Result<SlotStatus, String> {
         let slot_status = self.read(self.pcie + SLOT_CONTROL).await?;
         let link = self.read(self.pcie + LINK_CONTROL).await?;
-        Ok(Look {
+        Ok(SlotStatus {
             present: slot_status & slot::PRESENT != 0,
             link_active: link & link_control::LINK_ACTIVE != 0,
         })
     }
 
     /// True if the card in the slot has gone or may be another one.
-    pub(crate) async fn has_changed(&self) -> Result<bool, String> {
+    pub(super) async fn has_changed(&self) -> Result<bool, String> {
         let events = self.read(self.pcie + SLOT_CONTROL).await? & (slot::PRESENCE | slot::LINK_STATE);
-        let now = self.look().await?;
+        let now = self.status().await?;
         Ok(events != 0 || !now.present || !now.link_active)
     }
 
     /// Takes the slot's power, and the event of the link that goes down with it.
-    pub(crate) async fn power_off(&self) -> Result<(), String> {
+    pub(super) async fn power_off(&self) -> Result<(), String> {
         let off = slot::POWER_OFF | indicators(OFF, OFF);
         self.control(slot::POWER_OFF | INDICATORS, off).await?;
         self.forget_link_event().await
     }
 
     /// Gives it power; its indicator blinks until all is done.
-    pub(crate) async fn power_on(&self) -> Result<(), String> {
+    pub(super) async fn power_on(&self) -> Result<(), String> {
         self.control(slot::POWER_OFF | INDICATORS, indicators(OFF, BLINK)).await
     }
 
     /// Shows the state of the slot.
-    pub(crate) async fn indicate(&self, shown: Indication) -> Result<(), String> {
+    pub(super) async fn indicate(&self, shown: Indication) -> Result<(), String> {
         let (attention, power) = match shown {
             Indication::On => (OFF, ON),
             Indication::Off => (OFF, OFF),
@@ -193,7 +192,7 @@ impl SlotPort {
 
     /// The uncorrectable errors that have reached a root port, cleared there and where they come from: a line for each
     /// source. Empty for other ports, and where registers do not answer.
-    pub(crate) async fn take_errors(&self) -> Vec<Reported> {
+    pub(super) async fn take_errors(&self) -> Vec<LoggedErrors> {
         let Some(at) = self.root_aer else { return Vec::new() };
         let mut lines = Vec::new();
         while let Ok(status) = self.read(at + aer::ROOT_STATUS).await {
@@ -213,7 +212,7 @@ impl SlotPort {
     }
 
     /// What function `source` has logged, cleared.
-    async fn take_errors_of(&self, source: Bdf) -> Option<Reported> {
+    async fn take_errors_of(&self, source: Bdf) -> Option<LoggedErrors> {
         let at = self.find_aer(source).await?;
         let status = self.cpu.config_read(source, at + aer::UNCORRECTABLE_STATUS).await.ok()?;
         self.cpu.config_write(source, at + aer::UNCORRECTABLE_STATUS, ALL_BYTES, status).await.ok()?;
@@ -221,7 +220,7 @@ impl SlotPort {
         let names: Vec<&str> = errors.map(|e| e.name()).collect();
         let surprise_down = status & Uncorrectable::SurpriseDown.mask() != 0;
         let line = format!("{source} reports: {}", names.join(", "));
-        (!names.is_empty()).then_some(Reported { source, line, surprise_down })
+        (!names.is_empty()).then_some(LoggedErrors { source, line, surprise_down })
     }
 
     /// DW number of the AER capability of function `source`.
@@ -242,7 +241,7 @@ impl SlotPort {
     }
 
     /// Clears Bus Master Enable of a function; where it does not answer, it sends nothing either.
-    pub(crate) async fn stop_requests(cpu: &Cpu, function: Bdf) {
+    pub(super) async fn stop_requests(cpu: &Cpu, function: Bdf) {
         if let Ok(control) = cpu.config_read(function, COMMAND_STATUS).await {
             let value = control & 0xffff & !command::BUS_MASTER;
             let _ = cpu.config_write(function, COMMAND_STATUS, CONTROL, value).await;

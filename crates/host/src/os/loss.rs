@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The loss of a port: the task that serves the port tells it, the tasks of all seats below hear it. Never looks at a register.
+//! Loss of a port: the task that serves the port signals it to the tasks of all components below.
 
-use host::Cpu;
-use host::cpu::{Either, select};
+use crate::Cpu;
+use crate::cpu::{Either, select};
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 use tlp::Duration;
 
-/// How a seat has lost the port above it.
+/// How a component has lost a port above it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Loss {
-    /// The port is gone; when it is back, the task that serves the port above starts the seat anew.
-    ForNow,
+pub(super) enum Loss {
+    /// The port is gone. When it is back, the task that serves the port above starts the component anew.
+    Temporary,
     /// The port is gone for good, for this reason.
-    ForGood(String),
+    Permanent(String),
 }
 
-/// What one seat hears of the ports above it. Clones share it.
+/// Tells the task of one component that a port above it is gone. Clones share the signal.
 #[derive(Clone, Default)]
-pub(crate) struct Fate(Rc<State>);
+pub(super) struct LossSignal(Rc<State>);
 
 #[derive(Default)]
 struct State {
@@ -29,16 +29,16 @@ struct State {
     waiting: RefCell<Vec<Waker>>,
 }
 
-impl Fate {
-    /// Tells the loss; only the first one counts.
-    pub(crate) fn tell(&self, loss: Loss) {
+impl LossSignal {
+    /// Signals a loss; only the first one counts.
+    pub(super) fn set(&self, loss: Loss) {
         self.0.loss.borrow_mut().get_or_insert(loss);
         let waiting = std::mem::take(&mut *self.0.waiting.borrow_mut());
         waiting.into_iter().for_each(Waker::wake);
     }
 
-    /// Waits until a loss is told.
-    pub(crate) async fn lost(&self) -> Loss {
+    /// Waits for a loss.
+    pub(super) async fn lost(&self) -> Loss {
         poll_fn(|cx| match &*self.0.loss.borrow() {
             Some(loss) => Poll::Ready(loss.clone()),
             None => {
@@ -49,9 +49,9 @@ impl Fate {
         .await
     }
 
-    /// The loss that is told within `patience`, if one is: the error of a driver may come before the news of the loss.
-    pub(crate) async fn soon(&self, cpu: &Cpu, patience: Duration) -> Option<Loss> {
-        match select(self.lost(), cpu.sleep(patience)).await {
+    /// Waits for a loss, at most for `timeout`: the error of a driver may come before the signal.
+    pub(super) async fn lost_within(&self, cpu: &Cpu, timeout: Duration) -> Option<Loss> {
+        match select(self.lost(), cpu.sleep(timeout)).await {
             Either::Left(loss) => Some(loss),
             Either::Right(()) => None,
         }
@@ -59,7 +59,7 @@ impl Fate {
 }
 
 /// Adds a waker, unless its task has one there.
-pub(crate) fn keep(waiting: &mut Vec<Waker>, waker: &Waker) {
+pub(super) fn keep(waiting: &mut Vec<Waker>, waker: &Waker) {
     if !waiting.iter().any(|w| w.will_wake(waker)) {
         waiting.push(waker.clone());
     }

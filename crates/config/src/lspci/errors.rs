@@ -5,9 +5,9 @@
 use super::Head;
 use super::own::Own;
 use super::space::Space;
-use config::cap::pcie;
-use config::ext::{aer, dpc};
-use config::register::get;
+use crate::cap::pcie;
+use crate::ext::{aer, dpc};
+use crate::register::get;
 
 const UNCORRECTABLE: &str = "DLP{DataLinkProtocol+} SDES{SurpriseDown+} TLP{PoisonedTlp+} FCP{FlowControlProtocol+} \
     CmpltTO{CompletionTimeout+} CmpltAbrt{CompleterAbort+} UnxCmplt{UnexpectedCompletion+} RxOF{ReceiverOverflow+} \

@@ -1,27 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A configuration space in words, from its bytes alone, in the manner of `lspci -vv`: the same lines with the same words, so
-//! that the two can be compared. Never knows what was built: what it shows was read.
+//! Configuration space as text, in the format of `lspci -vv`. The lines and words are those of `lspci`, so the two outputs can be
+//! compared. Everything is decoded from the bytes alone.
 //!
-//! - [`space`]: bytes as registers; [`own`]: what fields say, by the names of their constants;
-//! - [`header`]: what all functions have; [`standard`], [`express`]: capabilities; [`errors`], [`extended`]: extended
-//!   capabilities;
-//! - [`fields`]: every field of every register by its name in the specification, from the tables of `riser-config`.
+//! - `space`: bytes as registers; `own`: fields by the names of their constants;
+//! - `header`: the header; `standard`, `express`: capabilities; `errors`, `extended`: extended capabilities;
+//! - `fields`: every field of every register by its name in the specification, from [`structures`](crate::structures);
+//! - `class`: names of classes; `select`: which functions are shown.
 
+mod class;
 mod errors;
 mod express;
 mod extended;
 mod fields;
 mod header;
 mod own;
-pub(crate) mod space;
+mod select;
+mod space;
 mod standard;
 
-pub(crate) use express::{Link, LinkFacts, link};
+pub use class::class_name;
+pub use express::{LinkRegisters, link};
+pub use select::{Selection, SelectionError};
+pub use space::Space;
 
-use config::header::{CAPABILITIES_POINTER, COMMAND_STATUS, status};
-use config::{cap, ext};
+use crate::header::{CAPABILITIES_POINTER, COMMAND_STATUS, status};
+use crate::{cap, ext};
 use own::Own;
-use space::{Lines, Space};
+use space::Lines;
+use std::fmt::Write;
 
 /// Capabilities in a list at most, a DW each between 40h and FFh: more would be a loop.
 const MAX_CAPABILITIES: usize = 48;
@@ -30,34 +36,34 @@ const MAX_EXTENDED: usize = 960;
 /// Where the first extended capability stands.
 const FIRST_EXTENDED: u16 = 0x100;
 
-/// How much is shown.
+/// Level of detail of [`function`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Detail {
-    /// Every field of every register, besides.
-    pub(crate) fields: bool,
+pub struct Detail {
+    /// Adds every field of every register.
+    pub fields: bool,
 }
 
-/// A capability, as its head says it.
+/// The header of a capability.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Head {
-    /// Its ID.
-    pub(crate) id: u16,
-    /// Version of an extended one; `None` of the others.
-    pub(crate) version: Option<u8>,
+pub struct Head {
+    /// Capability ID.
+    pub id: u16,
+    /// Version of an extended capability; `None` for the others.
+    pub version: Option<u8>,
     /// Offset of its first byte.
-    pub(crate) at: u16,
+    pub at: u16,
 }
 
 impl Head {
-    /// True for that of PCI Express.
-    pub(crate) fn is_express(&self) -> bool {
+    /// True for the PCI Express capability.
+    pub fn is_express(&self) -> bool {
         self.version.is_none() && self.id == u16::from(cap::pcie::ID)
     }
 }
 
-/// The lines of one function, below the one that names it. `sizes` are bytes of BARs 0 to 5 and of the ROM, which no
-/// register shows once it is set.
-pub(crate) fn function(space: &Space<'_>, sizes: &[u64; 7], detail: Detail) -> String {
+/// Describes one function, without the line that names it. `sizes` are the bytes of BARs 0 to 5 and of the expansion ROM: once
+/// software has set a BAR, its register no longer shows its size.
+pub fn function(space: &Space<'_>, sizes: &[u64; 7], detail: Detail) -> String {
     let mut lines = Lines::default();
     header::show(space, sizes, &mut lines);
     if detail.fields {
@@ -72,8 +78,8 @@ pub(crate) fn function(space: &Space<'_>, sizes: &[u64; 7], detail: Detail) -> S
     lines.text()
 }
 
-/// All capabilities in the order of their lists, extended ones behind the others.
-pub(crate) fn heads(space: &Space<'_>) -> Vec<Head> {
+/// Lists the capabilities, then the extended capabilities, each in the order of its list.
+pub fn heads(space: &Space<'_>) -> Vec<Head> {
     let mut all = Vec::new();
     let has_list = space.dw(COMMAND_STATUS * 4) & status::CAPABILITIES_LIST != 0;
     let mut at = if has_list { u16::from(space.byte(CAPABILITIES_POINTER * 4)) & 0xfc } else { 0 };
@@ -94,8 +100,8 @@ pub(crate) fn heads(space: &Space<'_>) -> Vec<Head> {
     all
 }
 
-/// What `lspci` calls a capability: as the specification does, or otherwise.
-pub(crate) fn title(head: Head) -> String {
+/// Returns the name that `lspci` gives a capability.
+pub fn title(head: Head) -> String {
     let Some(table) = own::table(head) else {
         let extended = if head.version.is_some() { "Extended " } else { "" };
         return format!("{extended}Capability ID {:#04x}", head.id);
@@ -104,7 +110,7 @@ pub(crate) fn title(head: Head) -> String {
     otherwise.map_or(table.name, |(_, title)| title).to_owned()
 }
 
-/// What it calls otherwise.
+/// Capabilities that `lspci` does not call as the specification does.
 const TITLES: [(&str, &str); 10] = [
     (cap::vendor::TABLE.name, "Vendor Specific Information"),
     (cap::ssid::TABLE.name, "Subsystem"),
@@ -128,4 +134,15 @@ fn show(space: &Space<'_>, head: Head, lines: &mut Lines) {
         None => standard::show(&mut own, head),
         Some(_) => extended::show(&mut own, head),
     }
+}
+
+/// Formats a configuration space for `lspci -F`: a line that starts with the function's ID, then 16 bytes per line, then an empty
+/// line.
+pub fn hexdump(name: &str, space: &[u8]) -> String {
+    let mut text = format!("{name}\n");
+    for (line, bytes) in space.chunks(16).enumerate() {
+        let _ = writeln!(text, "{:02x}: {}", line * 16, space::hex(bytes.iter().copied()));
+    }
+    text.push('\n');
+    text
 }

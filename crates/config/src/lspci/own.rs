@@ -3,8 +3,8 @@
 
 use super::Head;
 use super::space::{Lines, Space};
-use config::reference::{capability, extended_capability};
-use config::register::{Field, Structure, get};
+use crate::reference::{capability, extended_capability};
+use crate::register::{Field, Structure, get};
 
 /// A capability, or the header, and where its lines go.
 pub(super) struct Own<'a> {

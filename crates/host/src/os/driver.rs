@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Types of drivers, which the host runs on the functions that enumeration finds.
+
+use crate::Cpu;
+use crate::firmware::FoundFunction;
+use std::fmt::Display;
+use std::pin::Pin;
+
+/// A running driver.
+pub type DriverFuture = Pin<Box<dyn Future<Output = Result<(), String>>>>;
+
+/// A driver, called with its function. It is started again when the function comes again.
+pub type Driver = Box<dyn Fn(Cpu, FoundFunction) -> DriverFuture>;
+
+/// A driver, called with its function and that function's virtual functions, in order.
+pub type FunctionsDriver = Box<dyn Fn(Cpu, Vec<FoundFunction>) -> DriverFuture>;
+
+/// What the host does for a device that no enumeration finds.
+pub type HostTask = Box<dyn Fn(Cpu) -> DriverFuture>;
+
+/// What the host does for a device.
+pub enum Task {
+    /// Runs the driver of the function found there.
+    Driver(Driver),
+    /// Runs the driver of all functions found there.
+    Functions(FunctionsDriver),
+    /// Runs another task, for a device that no enumeration finds.
+    Host(HostTask),
+}
+
+/// Boxes a driver whose error can be displayed.
+pub fn boxed<Found, F, E>(
+    driver: impl Fn(Cpu, Found) -> F + 'static,
+) -> Box<dyn Fn(Cpu, Found) -> DriverFuture>
+where
+    F: Future<Output = Result<(), E>> + 'static,
+    E: Display,
+{
+    Box::new(move |cpu, found| {
+        let driving = driver(cpu, found);
+        Box::pin(async move { driving.await.map_err(|e| e.to_string()) })
+    })
+}

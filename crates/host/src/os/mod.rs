@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The operating system of a simulated host. [`boot()`] enumerates, runs the driver of each device, and serves the slots that are
+//! hot-plug capable. It knows the hierarchy from configuration registers and interrupts alone.
+//!
+//! - `component`: a slot or a switch, and its driver; [`driver`]: types of drivers;
+//! - `boot`: starts everything; `hot_plug`: the hot-plug driver; `slot_port`: its port's registers;
+//! - `services`: what the tasks share; `loss`: how a task learns that a port above it is gone;
+//! - `log`: hot-plug events and failures.
+
+mod boot;
+mod component;
+pub mod driver;
+mod hot_plug;
+mod log;
+mod loss;
+mod services;
+mod slot_port;
+
+pub use boot::{Options, boot};
+pub use component::{Component, Role};
+pub use log::{EventLog, Failures, HotPlugEvent, ObservedProgram};
