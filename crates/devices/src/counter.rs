@@ -91,7 +91,8 @@ impl Model for Settings {
     fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault> {
         let report = Shared::default();
         let function = function(*self, site.pcie, site.payloads, &report)?;
-        let target = site.common.of::<BTreeMap<Method, Target>>().entry(self.method).or_default().clone();
+        let target =
+            site.context.get_or_default::<BTreeMap<Method, Target>>().entry(self.method).or_default().clone();
         target.join(self);
         let told = report.clone();
         let plugged =

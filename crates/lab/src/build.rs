@@ -31,7 +31,7 @@ use host::{Cpu, HostProgram};
 use plug::plugged::{AnyReport, FunctionEnd};
 use plug::site::NativeCode;
 use plug::transfers::Transfers;
-use plug::{End, Report as DeviceFigures, Shared, Shown};
+use plug::{End, Report as DeviceFigures, RunContext, Shared, Shown};
 use std::io::{self, Write};
 use std::rc::Rc;
 use tlp::{Duration, PayloadPool, Rate, Time};
@@ -86,16 +86,24 @@ pub(crate) struct LinkInfo {
 /// # Errors
 /// What cannot be put together, and why.
 pub fn build(file: &LabFile) -> Result<Assembly, String> {
-    let host = profile::host_in(file.lab.host.profile.get_ref(), &file.base)?;
-    build_with(file, host)
+    build_with(file, BuildOptions::default())
 }
 
-/// As [`build`], with another host than the profile that the lab names: for callers that vary its figures.
+/// Options of a caller that builds a lab.
+#[derive(Default)]
+pub struct BuildOptions {
+    /// Replaces the host profile that the lab names.
+    pub host: Option<HostProfile>,
+    /// State of the run, which models find when they are plugged in.
+    pub context: RunContext,
+}
+
+/// As [`build`], with `options`.
 ///
 /// # Errors
 /// As [`build`].
-pub fn build_with(file: &LabFile, host: HostProfile) -> Result<Assembly, String> {
-    build_program(file, host, None, file.lab.native)
+pub fn build_with(file: &LabFile, options: BuildOptions) -> Result<Assembly, String> {
+    build_program(file, options, None, file.lab.native)
 }
 
 /// Makes a host program of its payloads, its memory and what enumeration is told of the host.
@@ -104,11 +112,13 @@ pub(crate) type OwnProgram = Box<dyn FnOnce(PayloadPool, HostMemory, HostMap) ->
 /// As [`build_with`]; `own` replaces firmware and drivers if it is given, and `native` says whether native code may run.
 pub(crate) fn build_program(
     file: &LabFile,
-    host: HostProfile,
+    options: BuildOptions,
     own: Option<OwnProgram>,
     native: NativeCode,
 ) -> Result<Assembly, String> {
     let lab = &file.lab;
+    let BuildOptions { host, mut context } = options;
+    let host = host.map_or_else(|| profile::host_in(lab.host.profile.get_ref(), &file.base), Ok)?;
     let host = patient(lab, host_schema::apply(&lab.host, host));
     let memory = host_memory(lab)?;
     let payloads = PayloadPool::new();
@@ -118,13 +128,13 @@ pub(crate) fn build_program(
     let (mut places, journal) = (Vec::new(), Journal::default());
     let tree = Tree::of(lab).map_err(|e| e.message)?;
     let links = bridges::all_links(lab, &tree);
-    let mut sites = Sites::new(file, &payloads, &memory, host.completion_timeout, &tree, &links, native);
+    let sites = Sites::new(file, &payloads, &memory, host.completion_timeout, &tree, &links, native);
     let mut warnings: Vec<String> = profile::extrapolation::of_host(file).into_iter().collect();
     warnings.extend(lab.hanging().zip(&links).filter_map(|(h, link)| replays_early(h.name.get_ref(), link)));
     let (paths, ids) = (tree.slot_paths(), tree.slot_ids());
     for (n, slot) in lab.slot.iter().enumerate() {
         let name = slot.name.get_ref().clone();
-        let plugged = sites.plug(n, slot).map_err(|e| format!("slot `{name}`: {e}"))?;
+        let plugged = sites.plug(n, slot, &mut context).map_err(|e| format!("slot `{name}`: {e}"))?;
         for line in plugged.warnings {
             if !warnings.contains(&line) {
                 warnings.push(line);

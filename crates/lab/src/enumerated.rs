@@ -3,8 +3,7 @@
 //! space, and ends. Never looks into the fabric: all that it tells has come over configuration requests, but for the names
 //! that the lab gives.
 
-use crate::build::build_program;
-use crate::profile;
+use crate::build::{BuildOptions, build_program};
 use crate::read::LabFile;
 use crate::schema::{Hanging, Lab};
 use crate::tree::Tree;
@@ -13,6 +12,7 @@ use host::Cpu;
 use host::cpu::AsyncProgram;
 use host::firmware::{Function, HostMap, Path, System, enumerate_host};
 use host::os::{Failures, ObservedProgram};
+use plug::RunContext;
 use plug::site::NativeCode;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -85,14 +85,21 @@ pub enum Place {
 /// # Errors
 /// What cannot be put together, what enumeration refuses, and who waits for whom where nothing goes on.
 pub fn enumerate(file: &LabFile) -> Result<Enumerated, String> {
+    enumerate_with(file, RunContext::default())
+}
+
+/// As [`enumerate`]; models find `context` when they are plugged in.
+///
+/// # Errors
+/// As [`enumerate`].
+pub fn enumerate_with(file: &LabFile, context: RunContext) -> Result<Enumerated, String> {
     file.check_runs_alone()?;
-    let host = profile::host_in(file.lab.host.profile.get_ref(), &file.base)?;
     let tree = Tree::of(&file.lab).map_err(|e| e.message)?;
     let result: Rc<RefCell<Option<Found>>> = Rc::default();
     let kept = Rc::clone(&result);
     let mut assembly = build_program(
         file,
-        host,
+        BuildOptions { context, ..BuildOptions::default() },
         Some(Box::new(move |payloads, memory, map| {
             let requests = Rc::new(Cell::new(0));
             let config_requests = Rc::clone(&requests);

@@ -43,9 +43,9 @@ mod tap;
 mod tree;
 mod unused;
 
-pub use build::{Assembly, build, build_with, limit};
+pub use build::{Assembly, BuildOptions, build, build_with, limit};
 pub use draw::draw;
-pub use enumerated::{Enumerated, EnumeratedFunction, Place, enumerate};
+pub use enumerated::{Enumerated, EnumeratedFunction, Place, enumerate, enumerate_with};
 pub use hierarchy::{Hierarchy, RootPort};
 pub use models::schema as file_schema;
 pub use one_slot::OneSlot;

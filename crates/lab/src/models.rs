@@ -9,8 +9,8 @@ use config::PcieLayout;
 use fabric::LinkConfig;
 use host::memory::HostMemory;
 use plug::file::Schema;
-use plug::site::{Common, NativeCode};
-use plug::{Fault, Models, Plugged, Site};
+use plug::site::NativeCode;
+use plug::{Fault, Models, Plugged, RunContext, Site};
 use tlp::{Bdf, Duration, Mps, Mrrs, PayloadPool, TcSet};
 
 /// What is legal in a lab file whose slots may have these models.
@@ -30,7 +30,6 @@ pub(crate) struct Sites<'a> {
     payloads: &'a PayloadPool,
     memory: &'a HostMemory,
     completion_timeout: Duration,
-    common: Common,
     native: NativeCode,
     /// Max_Payload_Size on the path of each slot, as enumeration will set it.
     path_mps: Vec<Mps>,
@@ -56,15 +55,15 @@ impl<'a> Sites<'a> {
         native: NativeCode,
     ) -> Sites<'a> {
         let (path_mps, path_tcs) = (bridges::path_mps(tree, links), channels::path_tcs(tree, links));
-        let (ids, common) = (tree.slot_ids(), Common::default());
-        Sites { file, payloads, memory, completion_timeout, common, native, path_mps, path_tcs, ids }
+        let ids = tree.slot_ids();
+        Sites { file, payloads, memory, completion_timeout, native, path_mps, path_tcs, ids }
     }
 
-    /// The device that slot number `n` names.
+    /// The device that slot number `n` names, plugged in for the run with this context.
     ///
     /// # Errors
     /// What its model says of its settings.
-    pub(crate) fn plug(&mut self, n: usize, slot: &Slot) -> Result<Plugged, Fault> {
+    pub(crate) fn plug(&self, n: usize, slot: &Slot, context: &mut RunContext) -> Result<Plugged, Fault> {
         let lab = &self.file.lab;
         let tags = build::limits(lab, slot).max_outstanding_reads;
         let link = links::config(&lab.link, &slot.link);
@@ -86,7 +85,7 @@ impl<'a> Sites<'a> {
             folder: &self.file.base,
             seed: lab.seed,
             native: self.native,
-            common: &mut self.common,
+            context,
         };
         let plugged = plan.plug(&mut site)?;
         match &slot.driver_plan {

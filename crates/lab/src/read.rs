@@ -14,7 +14,7 @@ use plug::file::{
     FileError, FileErrors, Folder, Overrides, Schema, Source, Tree as Places, Unread, place_of,
 };
 use plug::site::NativeCode;
-use plug::{End, Fault, FixedBar, MemoryKind, Models};
+use plug::{End, Fault, FixedBar, MemoryKind, Models, RunContext};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::Path;
@@ -207,36 +207,41 @@ impl Reader {
         base: Folder,
         overrides: &Overrides,
     ) -> Result<LabFile, FileErrors> {
-        parse_by(self, path, text, base, overrides)
+        self.parse_in_context(path, text, base, overrides, &mut RunContext::default())
     }
-}
 
-fn parse_by(
-    reader: &Reader,
-    path: &Path,
-    text: &str,
-    base: Folder,
-    overrides: &Overrides,
-) -> Result<LabFile, FileErrors> {
-    if text.trim().is_empty() && overrides.given().is_empty() {
-        let why = "it is empty: a lab begins with `version = 1`, and has [[slot]] tables, each with `name` and `device`";
-        return Err(FileError::whole(path, why).into());
+    /// As [`parse`](Self::parse); models find `context` when they check their settings.
+    ///
+    /// # Errors
+    /// As [`parse_with`].
+    pub fn parse_in_context(
+        &self,
+        path: &Path,
+        text: &str,
+        base: Folder,
+        overrides: &Overrides,
+        context: &mut RunContext,
+    ) -> Result<LabFile, FileErrors> {
+        if text.trim().is_empty() && overrides.given().is_empty() {
+            let why = "it is empty: a lab begins with `version = 1`, and has [[slot]] tables, each with `name` and `device`";
+            return Err(FileError::whole(path, why).into());
+        }
+        let source = Source { path, text, overrides };
+        let place = Place { source: &source, places: source.tree()? };
+        let (lab, mut errors) = read_keys(self, &place)?;
+        let lab = Lab { set: overrides.given().to_vec(), ..lab };
+        let told: BTreeSet<_> = errors.iter().map(|e| e.place).collect();
+        let further = [check_slots(&place, &lab), faults::check(&lab), check_link_events(&lab)].concat();
+        errors.extend(place.errors(further).filter(|e| e.place.is_none() || !told.contains(&e.place)));
+        refuse(errors)?;
+        let file = LabFile { lab, base };
+        let lab = &file.lab;
+        let alone = found([check_addresses(&place, lab), check_windows(&place, lab)]);
+        let together = [alone, deferrable::check(&place, lab), check_outside(&place, lab), check_host(&file)];
+        refuse(place.errors(together.concat()))?;
+        refuse(place.errors(check_devices(&place, &file, context)))?;
+        Ok(file)
     }
-    let source = Source { path, text, overrides };
-    let place = Place { source: &source, places: source.tree()? };
-    let (lab, mut errors) = read_keys(reader, &place)?;
-    let lab = Lab { set: overrides.given().to_vec(), ..lab };
-    let told: BTreeSet<_> = errors.iter().map(|e| e.place).collect();
-    let further = [check_slots(&place, &lab), faults::check(&lab), check_link_events(&lab)].concat();
-    errors.extend(place.errors(further).filter(|e| e.place.is_none() || !told.contains(&e.place)));
-    refuse(errors)?;
-    let file = LabFile { lab, base };
-    let lab = &file.lab;
-    let alone = found([check_addresses(&place, lab), check_windows(&place, lab)]);
-    let together = [alone, deferrable::check(&place, lab), check_outside(&place, lab), check_host(&file)];
-    refuse(place.errors(together.concat()))?;
-    refuse(place.errors(check_devices(&place, &file)))?;
-    Ok(file)
 }
 
 /// The lab with the models in its slots, and what is wrong with single keys.
@@ -284,7 +289,7 @@ fn check_host(file: &LabFile) -> Vec<Wrong> {
 
 /// Has each model check its settings, and checks that each end of a link has credits for the longest non-posted request that it
 /// takes.
-fn check_devices(place: &Place<'_>, file: &LabFile) -> Vec<Wrong> {
+fn check_devices(place: &Place<'_>, file: &LabFile, context: &mut RunContext) -> Vec<Wrong> {
     let lab = &file.lab;
     let memory = match host_memory(lab) {
         Ok(memory) => memory,
@@ -293,10 +298,10 @@ fn check_devices(place: &Place<'_>, file: &LabFile) -> Vec<Wrong> {
     let payloads = PayloadPool::new();
     let Ok(tree) = Tree::of(lab) else { return Vec::new() };
     let links = all_links(lab, &tree);
-    let mut sites = Sites::new(file, &payloads, &memory, Duration::MAX, &tree, &links, NativeCode::NotLoaded);
+    let sites = Sites::new(file, &payloads, &memory, Duration::MAX, &tree, &links, NativeCode::NotLoaded);
     let mut errors = Vec::new();
     for (n, own) in lab.hanging().enumerate() {
-        let below = match lab.slot.get(n).map(|slot| (slot, sites.plug(n, slot))) {
+        let below = match lab.slot.get(n).map(|slot| (slot, sites.plug(n, slot, context))) {
             None => LONGEST_NON_POSTED,
             Some((_, Ok(plugged))) if !matches!(plugged.end, End::Raw(_)) || tree.is_simulated(n) => {
                 plugged.end.longest_non_posted()

@@ -4,7 +4,7 @@
 //!
 //! - [`Model`]: the trait of a model, [`Models`]: the table of those available;
 //! - [`plugged`]: what a model makes: the device at the end of the link, and what the host does for it;
-//! - [`site`]: the slot that it is plugged into;
+//! - [`site`]: the slot that it is plugged into; [`RunContext`]: the state of the run that it is plugged in for;
 //! - [`place`]: where the outside joins it, if it does;
 //! - [`report`]: what it reports besides its packets;
 //! - [`registers`]: the names of its registers;
@@ -15,6 +15,7 @@
 //!
 //! This crate never knows a model, and never runs one.
 
+mod context;
 pub mod file;
 mod model;
 pub mod place;
@@ -27,6 +28,7 @@ pub mod site;
 pub mod transfers;
 pub mod values;
 
+pub use context::RunContext;
 pub use host::os::driver::{Driver, DriverFuture, FunctionsDriver, HostTask, Task};
 pub use model::{Fault, FixedBar, Model, ModelError, Models, Needs, Offering, Plan, Window, is_model_name};
 pub use place::Place;

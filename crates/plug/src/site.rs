@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The slot into which a model is plugged, and what the lab around it is like.
 
+use crate::RunContext;
 use crate::file::Folder;
 use config::PcieLayout;
 use host::memory::HostMemory;
-use std::any::{Any, TypeId};
-use std::collections::BTreeMap;
 use tlp::{Bdf, Duration, Mps, Mrrs, PayloadPool, TcSet};
 
 /// A slot of a lab, for the model that is plugged into it.
@@ -38,8 +37,8 @@ pub struct Site<'a> {
     pub seed: u64,
     /// Whether native code from outside may run.
     pub native: NativeCode,
-    /// What the devices of this lab have in common.
-    pub common: &'a mut Common,
+    /// The state of the run: what its caller gives to models, and what models share.
+    pub context: &'a mut RunContext,
 }
 
 /// Whether a model may run machine code that is not of this program, such as a shared library that its settings name.
@@ -58,17 +57,5 @@ impl NativeCode {
     /// Whether it may run, where somebody was asked for leave.
     pub const fn allowed(is_allowed: bool) -> NativeCode {
         if is_allowed { NativeCode::Allowed } else { NativeCode::Refused }
-    }
-}
-
-/// What devices of one lab share, by its type.
-#[derive(Default)]
-pub struct Common(BTreeMap<TypeId, Box<dyn Any>>);
-
-impl Common {
-    /// The shared value of type `T`; the first device that asks makes it.
-    pub fn of<T: Default + 'static>(&mut self) -> &mut T {
-        let any = self.0.entry(TypeId::of::<T>()).or_insert_with(|| Box::new(T::default()));
-        any.downcast_mut().expect("it is of the type that it stands under")
     }
 }

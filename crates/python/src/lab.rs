@@ -2,16 +2,18 @@
 //! A lab as text, checked and run. The half in Python makes the text of what it is given; what is legal is said here, at its
 //! place.
 
+use crate::current;
 use crate::error;
-use crate::objects;
 use crate::plain;
-use crate::polls::{self, Polls};
 use crate::run::{self, RunResult, Wanted};
-use ::lab::{Folder, LabFile, Overrides};
+use crate::run_state::{Polls, RunState};
+use ::lab::{Assembly, BuildOptions, Folder, LabFile, Overrides, Reader};
+use plug::RunContext;
 use plug::site::NativeCode;
 use pyo3::prelude::*;
 use std::borrow::Cow;
 use std::path::PathBuf;
+use std::rc::Rc;
 
 /// A lab: the text of a lab file, and what is set over it.
 #[pyclass(frozen, module = "riser._riser")]
@@ -35,18 +37,21 @@ impl Lab {
 
     /// Checks the lab and puts it together; returns its drawing.
     fn check(&self, py: Python<'_>) -> PyResult<String> {
-        self.detached(py, || {
-            let file = self.file(NativeCode::NotLoaded)?;
-            ::lab::build(&file).map_err(error::lab)?;
+        self.detached(py, |objects| {
+            let state = Rc::new(RunState::new(objects));
+            let file = self.file(&state, NativeCode::NotLoaded)?;
+            build(&file, &state)?;
             Ok(::lab::draw(&file.lab))
         })
     }
 
     /// What enumeration finds: the JSON of `riser lspci`, and the configuration space of each function, in the same order.
     fn enumerate(&self, py: Python<'_>) -> PyResult<(String, Vec<Cow<'static, [u8]>>)> {
-        self.detached(py, || {
-            let file = self.file(NativeCode::NotLoaded)?;
-            let found = ::lab::enumerate(&file).map_err(error::RunFailed::new_err)?;
+        self.detached(py, |objects| {
+            let state = Rc::new(RunState::new(objects));
+            let file = self.file(&state, NativeCode::NotLoaded)?;
+            let found =
+                ::lab::enumerate_with(&file, RunContext::with(state)).map_err(error::RunFailed::new_err)?;
             let all: Vec<_> = found.functions.iter().collect();
             let registers = crate::models().registers();
             let listing = ::lab::lspci::Listing::of(&self.name.to_string_lossy(), &found, &all, &registers);
@@ -72,32 +77,44 @@ impl Lab {
         polls: &Polls,
     ) -> PyResult<RunResult> {
         let wanted = Wanted::new(capture, force, tap, dllps, transactions)?;
-        self.detached(py, || {
-            let mut file = self.file(NativeCode::allowed(allow_native))?;
+        self.detached(py, |objects| {
+            let state = Rc::new(RunState::with_clock(objects, polls));
+            let mut file = self.file(&state, NativeCode::allowed(allow_native))?;
             file.lab.seed = seed.unwrap_or(file.lab.seed);
             file.check_runs_alone().map_err(error::lab)?;
-            let assembly = ::lab::build(&file).map_err(error::lab)?;
+            let assembly = build(&file, &state)?;
             let (name, limit_us) = (self.name.to_string_lossy(), file.lab.limit_us);
-            polls::with(polls, || run::run(&name, limit_us, assembly, wanted, progress.as_ref()))
+            current::apart(|| run::run(&name, limit_us, assembly, &state, wanted, progress.as_ref()))
         })
     }
 }
 
 impl Lab {
-    /// What `within` gives with the interpreter released and the objects of this lab at hand.
-    fn detached<T: Send>(&self, py: Python<'_>, within: impl FnOnce() -> PyResult<T> + Send) -> PyResult<T> {
+    /// Calls `work` with the objects of this lab and without the interpreter.
+    fn detached<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(Vec<Py<PyAny>>) -> PyResult<T> + Send,
+    ) -> PyResult<T> {
         let objects = self.objects.iter().map(|object| object.clone_ref(py)).collect();
-        py.detach(|| objects::with(objects, within))
+        py.detach(|| current::with_lab(|| work(objects)))
     }
 
-    fn file(&self, native: NativeCode) -> PyResult<LabFile> {
-        let models = crate::models();
-        let overrides = Overrides::new(&self.set);
-        let read = ::lab::parse_with(&models, &self.name, &self.text, Folder::of(&self.name), &overrides);
+    fn file(&self, state: &Rc<RunState>, native: NativeCode) -> PyResult<LabFile> {
+        let (reader, overrides) = (Reader::new(&crate::models()), Overrides::new(&self.set));
+        let mut context = RunContext::with(Rc::clone(state));
+        let (folder, overrides) = (Folder::of(&self.name), &overrides);
+        let read = reader.parse_in_context(&self.name, &self.text, folder, overrides, &mut context);
         let mut file = read.map_err(|errors| Python::attach(|py| error::of_files(py, &errors)))?;
         file.lab.native = native;
         Ok(file)
     }
+}
+
+/// Puts the lab together for a run with this state.
+fn build(file: &LabFile, state: &Rc<RunState>) -> PyResult<Assembly> {
+    let context = RunContext::with(Rc::clone(state));
+    ::lab::build_with(file, BuildOptions { context, ..BuildOptions::default() }).map_err(error::lab)
 }
 
 /// `value`, a dict of what TOML can say, as a file of TOML.

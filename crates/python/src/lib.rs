@@ -2,9 +2,9 @@
 //! riser for Python: the compiled half of the package `riser`, as module `riser._riser`.
 //!
 //! - [`device`], [`driver`]: devices and drivers in Python; [`coroutine`], [`operation`] and [`task`] are what they run by,
-//!   [`held`] and [`objects`] what belongs to a run, [`sight`] TLPs that are waited for.
+//!   [`held`] what belongs to a thread, [`run_state`] to a run, [`current`] is the task that is being polled, [`sight`] shows TLPs that are waited for.
 //! - [`command`]: the `riser` command that the wheel carries.
-//! - [`mod@lab`], [`run`]: labs, checked and run; [`progress`] and [`polls`] are what is seen of one meanwhile.
+//! - [`mod@lab`], [`run`]: labs, checked and run; [`progress`] is what is seen of one meanwhile.
 //! - [`mod@sweep`]: sweeps, driven from Python.
 //! - [`captures`]: captures as tables.
 //! - [`table`], [`tables`]: what a run has shown, as Arrow.
@@ -18,6 +18,7 @@
 mod captures;
 mod command;
 mod coroutine;
+mod current;
 mod device;
 mod driver;
 mod error;
@@ -25,14 +26,13 @@ mod functions;
 mod held;
 mod interpreter;
 mod lab;
-mod objects;
 mod operation;
 mod packet;
 mod plain;
-mod polls;
 mod progress;
 mod rows;
 mod run;
+mod run_state;
 mod sight;
 mod sweep;
 mod table;
@@ -76,11 +76,11 @@ mod _riser {
     #[pymodule_export]
     use crate::packet::{emit_tlp, parse_tlp, tlp_text};
     #[pymodule_export]
-    use crate::polls::Polls;
-    #[pymodule_export]
     use crate::rows::table;
     #[pymodule_export]
     use crate::run::RunResult;
+    #[pymodule_export]
+    use crate::run_state::Polls;
     #[pymodule_export]
     use crate::sweep::{Sweep, SweepRun, SweepWorker};
     #[pymodule_export]

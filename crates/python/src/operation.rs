@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What Python awaits: a future of riser's, and what it ends with.
 
-use crate::coroutine::{self, count, waker};
+use crate::current;
 use crate::device::request;
 use crate::error::RiserError;
 use crate::held::Held;
@@ -173,8 +173,8 @@ impl Operation {
         if let Ok(state) = &state {
             state.is_awaited.set(true);
         }
-        let waker = waker()?;
-        count()?;
+        let (run, waker) = current::task()?;
+        run.count()?;
         let state = state?;
         // Of two tasks that await it, one would never hear of its end.
         let owner = state.awaited_by.replace(waker.data());
@@ -186,7 +186,7 @@ impl Operation {
         match future.as_mut().poll(&mut Context::from_waker(&waker)) {
             Poll::Pending => {
                 *state.future.borrow_mut() = Some(future);
-                coroutine::note_pending(&slf);
+                run.note_pending(&slf);
                 Ok(slf)
             }
             Poll::Ready(result) => Err(PyStopIteration::new_err((result?.into_any(slf.py())?,))),

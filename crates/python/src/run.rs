@@ -2,9 +2,9 @@
 //! A run of a lab, and what it has shown.
 
 use crate::error::{self, Interrupted, RunFailed, in_file, with_attribute};
-use crate::objects;
 use crate::progress::Watch;
-use crate::sight::{self, Sight, Waiting};
+use crate::run_state::RunState;
+use crate::sight::Sight;
 use crate::table::Table;
 use crate::tables;
 use ::lab::{Assembly, CaptureHandle, CaptureOptions, Report, TransactionLogHandle};
@@ -95,15 +95,16 @@ pub(crate) fn run(
     name: &str,
     limit_us: Option<u64>,
     mut assembly: Assembly,
+    state: &Rc<RunState>,
     wanted: Wanted,
     progress: Option<&Py<PyAny>>,
 ) -> PyResult<RunResult> {
     let taps = Taps::open(&mut assembly, wanted)?;
     let before = riser_cli::cpu_seconds();
-    let (stop, interrupted) = drive(&mut assembly, ::lab::limit(limit_us), Watch::new(progress));
+    let (stop, interrupted) = drive(&mut assembly, state, ::lab::limit(limit_us), Watch::new(progress));
     let spent = riser_cli::cpu_seconds() - before;
     let transactions = taps.finish(&mut assembly)?;
-    let raised = Python::attach(|py| objects::reports().iter().find_map(|report| report.get().error(py)));
+    let raised = Python::attach(|py| state.reports().iter().find_map(|report| report.get().error(py)));
     let (interrupted, raised) = match raised {
         Some(error) if goes_on(&error) => (interrupted.or(Some(error)), None),
         raised => (interrupted, raised),
@@ -132,27 +133,31 @@ fn goes_on(error: &PyErr) -> bool {
 }
 
 /// Where the run has stopped, and what has interrupted it. Where there are devices in Python, TLPs are shown to those who wait.
-fn drive(assembly: &mut Assembly, until: Time, mut watch: Watch<'_>) -> (Stop, Option<PyErr>) {
-    let reports = objects::reports();
+fn drive(
+    assembly: &mut Assembly,
+    state: &Rc<RunState>,
+    until: Time,
+    mut watch: Watch<'_>,
+) -> (Stop, Option<PyErr>) {
+    let reports = state.reports();
     if reports.is_empty() {
         let slice =
             |assembly: &mut Assembly| assembly.run(Limits { until, events: SLICE, ..Limits::default() });
         return to_the_end(assembly, until, &mut watch, slice);
     }
     let (links, behind) = (assembly.tapped_links(), assembly.fabric.take_tap());
-    let sight = Sight::new(&links, crate::models().registers(), behind);
-    let waiting = sight.waiting();
+    let sight = Sight::new(state, &links, crate::models().registers(), behind);
     assembly.fabric.set_tap(Box::new(sight));
-    let slice = |assembly: &mut Assembly| match seen(assembly, &waiting, until) {
+    let slice = |assembly: &mut Assembly| match seen(assembly, state, until) {
         stop @ Stop::Failed(_) => stop,
         // Of a driver whose slot has another device, the slot's report does not tell.
         stop => reports.iter().find_map(|report| report.get().failure()).map_or(stop, Stop::Failed),
     };
-    sight::with(Rc::clone(&waiting), || to_the_end(assembly, until, &mut watch, slice))
+    to_the_end(assembly, until, &mut watch, slice)
 }
 
 /// Some events, one by one: those who were shown a TLP go on at once. The fabric calls a host program for what concerns it alone.
-fn seen(assembly: &mut Assembly, waiting: &Waiting, until: Time) -> Stop {
+fn seen(assembly: &mut Assembly, state: &RunState, until: Time) -> Stop {
     let limits = Limits { until, events: 1, ..Limits::default() };
     let mut stop = Stop::Paused;
     for _ in 0..PYTHON_SLICE {
@@ -160,7 +165,7 @@ fn seen(assembly: &mut Assembly, waiting: &Waiting, until: Time) -> Stop {
         if stop != Stop::Paused {
             break;
         }
-        if waiting.take_news() {
+        if state.waiting.take_news() {
             // There is a first host wherever there is a device.
             let _known = assembly.fabric.wake_host(HostId::FIRST);
         }

@@ -4,6 +4,7 @@
 
 use crate::error::{self, RiserError};
 use crate::operation::{Operation, Value};
+use crate::run_state::RunState;
 use ::capture::Direction as Way;
 use ::capture::filter::{Filter, FilterError};
 use ::capture::render::JsonRecord;
@@ -25,17 +26,14 @@ use tlp::{Body, Tlp};
 /// Bytes of the data of a configuration read.
 const DW_BYTES: usize = 4;
 
-thread_local! {
-    /// Those who wait in the run on this thread; the innermost last.
-    static SIGHTS: RefCell<Vec<Rc<Waiting>>> = const { RefCell::new(Vec::new()) };
-}
-
 /// Those who wait in a run.
 #[derive(Default)]
 pub(crate) struct Waiting {
     all: RefCell<Vec<Rc<Wait>>>,
     /// True where one of them was shown what it waits for, since last asked.
     has_news: Cell<bool>,
+    /// Whether a [`Sight`] shows the TLPs of the run.
+    is_shown: Cell<bool>,
 }
 
 impl Waiting {
@@ -54,19 +52,19 @@ struct Wait {
 
 /// Takes one who waits away, as it is dropped: it may have waited for long enough.
 struct Gone {
-    waiting: Rc<Waiting>,
+    run: Rc<RunState>,
     wait: Rc<Wait>,
 }
 
 impl Drop for Gone {
     fn drop(&mut self) {
-        self.waiting.all.borrow_mut().retain(|wait| !Rc::ptr_eq(wait, &self.wait));
+        self.run.waiting.all.borrow_mut().retain(|wait| !Rc::ptr_eq(wait, &self.wait));
     }
 }
 
 /// A tap that shows TLPs to those who wait, and all frames to another tap.
 pub(crate) struct Sight {
-    waiting: Rc<Waiting>,
+    run: Rc<RunState>,
     /// By link and direction.
     interfaces: Vec<[Interface; 2]>,
     names: Names,
@@ -77,17 +75,15 @@ pub(crate) struct Sight {
     behind: Option<Box<dyn Tap>>,
 }
 
-/// What `within` gives, in which these are those who wait.
-pub(crate) fn with<T>(waiting: Rc<Waiting>, within: impl FnOnce() -> T) -> T {
-    SIGHTS.with_borrow_mut(|sights| sights.push(waiting));
-    let result = within();
-    SIGHTS.with_borrow_mut(Vec::pop);
-    result
-}
-
 impl Sight {
-    /// A sight of links, before another tap; `devices` knows the registers of devices.
-    pub(crate) fn new(links: &[TappedLink], devices: DeviceRegisters, behind: Option<Box<dyn Tap>>) -> Sight {
+    /// A sight of links for those who wait in `run`, before another tap; `devices` knows the registers of devices.
+    pub(crate) fn new(
+        run: &Rc<RunState>,
+        links: &[TappedLink],
+        devices: DeviceRegisters,
+        behind: Option<Box<dyn Tap>>,
+    ) -> Sight {
+        run.waiting.is_shown.set(true);
         let both = |(n, TappedLink { slot, registers, .. }): (usize, &TappedLink)| {
             [Way::Downstream, Way::Upstream].map(|way| Interface {
                 registers: registers.clone(),
@@ -96,12 +92,7 @@ impl Sight {
         };
         let interfaces = links.iter().enumerate().map(both).collect();
         let (names, bytes) = (Names::new(devices), Vec::new());
-        Sight { waiting: Rc::default(), interfaces, names, number: 0, bytes, behind }
-    }
-
-    /// Those to whom it shows TLPs.
-    pub(crate) fn waiting(&self) -> Rc<Waiting> {
-        Rc::clone(&self.waiting)
+        Sight { run: Rc::clone(run), interfaces, names, number: 0, bytes, behind }
     }
 
     fn show(&mut self, record: &TapRecord<'_>, tlp: &Tlp) {
@@ -114,13 +105,14 @@ impl Sight {
         let shown = Record::of_tlp(&interface[record.direction as usize], time, &self.bytes, origin);
         let shown = Record { number: self.number, ..shown };
         let meaning = self.names.see(&shown);
-        self.waiting.all.borrow_mut().retain(|wait| {
+        let waiting = &self.run.waiting;
+        waiting.all.borrow_mut().retain(|wait| {
             let holds = wait.filter.holds(&shown, &Outcome::default());
             if holds {
                 let json = JsonRecord::new(&shown).with_meaning(meaning.as_ref());
                 let json = serde_json::to_value(json).unwrap_or_default();
                 *wait.seen.borrow_mut() = Some((json, tlp.data.bytes().unwrap_or_default().to_vec()));
-                self.waiting.has_news.set(true);
+                waiting.has_news.set(true);
                 if let Some(waker) = wait.waker.borrow_mut().take() {
                     waker.wake();
                 }
@@ -146,7 +138,7 @@ impl Tap for Sight {
             self.number += 1;
             let is_lost = record.damaged || record.dropped;
             if !is_lost
-                && (teaches(::lab::way(record.direction), tlp) || !self.waiting.all.borrow().is_empty())
+                && (teaches(::lab::way(record.direction), tlp) || !self.run.waiting.all.borrow().is_empty())
             {
                 self.show(record, tlp);
             }
@@ -161,20 +153,22 @@ impl Tap for Sight {
     }
 }
 
-/// Ends with the next TLP that `filter` holds for, as a dict.
-pub(crate) fn next(filter: &str) -> PyResult<Operation> {
+/// Ends with the next TLP of `run` that `filter` holds for, as a dict.
+pub(crate) fn next(run: &Rc<RunState>, filter: &str) -> PyResult<Operation> {
     let filter: Filter = filter.parse().map_err(|e: FilterError| PyValueError::new_err(e.to_string()))?;
     if filter.asks_for_outcome() {
         return Err(PyValueError::new_err(
             "the filter asks for what is known of whole captures alone: time, latency, error, replay",
         ));
     }
-    let waiting = SIGHTS.with_borrow(|sights| sights.last().cloned());
-    let waiting = waiting.ok_or_else(|| RiserError::new_err("no run shows its TLPs here"))?;
+    if !run.waiting.is_shown.get() {
+        return Err(RiserError::new_err("no run shows its TLPs here"));
+    }
+    let run = Rc::clone(run);
     let wait = Rc::new(Wait { filter, seen: RefCell::default(), waker: RefCell::default() });
     Ok(Operation::new(async move {
-        waiting.all.borrow_mut().push(Rc::clone(&wait));
-        let _gone = Gone { waiting, wait: Rc::clone(&wait) };
+        run.waiting.all.borrow_mut().push(Rc::clone(&wait));
+        let _gone = Gone { run, wait: Rc::clone(&wait) };
         let (json, data) = poll_fn(|cx| match wait.seen.take() {
             Some(seen) => Poll::Ready(seen),
             None => {

@@ -2,6 +2,7 @@
 //! Tasks beside each other: what devices and drivers in Python may start, join, and end.
 
 use crate::coroutine::Coroutine;
+use crate::device::Author;
 use crate::error::{RiserError, TimedOut};
 use crate::held::Held;
 use crate::operation::{self, Operation, Value};
@@ -19,14 +20,14 @@ use tlp::{Duration, Time};
 /// A future without a result.
 pub(crate) type Job = Pin<Box<dyn Future<Output = ()>>>;
 
-/// An executor, and who hears of a task that fails with nobody awaiting it.
+/// An executor, and whose tasks it runs.
 pub(crate) trait Executor {
     fn now(&self) -> Time;
     fn sleep(&self, duration: Duration) -> Sleep;
     /// Starts a task. False where there is no room.
     fn start(&self, job: Job) -> bool;
-    /// A task has failed, and nobody awaits it.
-    fn fail(&self, error: PyErr);
+    /// The object whose coroutines these are. It takes the error of a failed task that is not awaited.
+    fn author(&self) -> &Author;
 }
 
 /// Picoseconds that nobody sleeps for: a hundred days and some.
@@ -53,14 +54,14 @@ fn span(ps: Option<u64>, ns: Option<f64>, us: Option<f64>) -> PyResult<Duration>
 }
 
 /// The future of anything of riser's that can be awaited, or of a coroutine; and how many operations are within one another then.
-fn future_of(awaitable: &Bound<'_, PyAny>) -> PyResult<(operation::Future, u8)> {
+fn future_of(executor: &dyn Executor, awaitable: &Bound<'_, PyAny>) -> PyResult<(operation::Future, u8)> {
     if let Ok(operation) = awaitable.cast::<Operation>() {
         return operation.get().take();
     }
     if let Ok(task) = awaitable.cast::<Task>() {
         return Ok((Box::pin(joined(task.get().0.get()?)), 0));
     }
-    let coroutine = Coroutine::new(awaitable.clone(), "what is to be awaited")?;
+    let coroutine = Coroutine::new(&executor.author().run, awaitable.clone(), "what is to be awaited")?;
     Ok((Box::pin(async move { coroutine.await.map(Value::Any) }), 0))
 }
 
@@ -142,7 +143,7 @@ async fn run(state: Rc<RefCell<State>>, executor: Rc<dyn Executor>, mut future: 
     match result {
         Err(error) if !is_awaited => {
             state.borrow_mut().is_taken = true;
-            executor.fail(error);
+            executor.author().fail(error, executor.now());
         }
         result => state.borrow_mut().result = Some(result),
     }
@@ -155,7 +156,7 @@ async fn run(state: Rc<RefCell<State>>, executor: Rc<dyn Executor>, mut future: 
 impl Task {
     /// Starts `awaitable` as a task.
     fn spawn(executor: &Rc<dyn Executor>, awaitable: &Bound<'_, PyAny>, is_awaited: bool) -> PyResult<Task> {
-        let (future, _) = future_of(awaitable)?;
+        let (future, _) = future_of(&**executor, awaitable)?;
         let held = Held::new(RefCell::new(State { is_awaited, ..State::default() }));
         let job = run(held.get()?, Rc::clone(executor), future);
         if !executor.start(Box::pin(job)) {
@@ -234,7 +235,7 @@ fn within(
     awaitable: &Bound<'_, PyAny>,
     duration: Duration,
 ) -> PyResult<Operation> {
-    let ((future, nested), executor) = (future_of(awaitable)?, Rc::clone(executor));
+    let ((future, nested), executor) = (future_of(&**executor, awaitable)?, Rc::clone(executor));
     Operation::around(nested, async move {
         match select(future, executor.sleep(duration)).await {
             Either::Left(result) => result,

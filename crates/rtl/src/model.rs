@@ -8,13 +8,13 @@ use crate::descriptor::{Descriptors, Options};
 use crate::design::{self, Alignment, Design, Straddle};
 use crate::findings::{TagsOf, Told};
 use crate::loader::{Instance, Loaded};
-use crate::recording::Recorder;
+use crate::recording::{Recorder, Recording};
 use crate::seven_series::SevenSeries;
 use crate::slot::Rtl;
 use crate::space;
 use crate::tlp_stream::TlpStream;
-use crate::trail::{self, Look};
-use crate::trigger::{self, Part};
+use crate::trail::{Look, Watch};
+use crate::trigger::{Part, Triggers};
 use capture::Filter;
 use endpoint::{EndpointLimits, HardBlock, TagsPer};
 use plug::plugged::StandIn;
@@ -112,7 +112,7 @@ impl Model for Settings {
         let pool = site.payloads.clone();
         let mut not_built = None;
         let part = match site.native {
-            NativeCode::Allowed => self.part()?,
+            NativeCode::Allowed => self.part(site.context.get())?,
             _ => None,
         };
         let mut not_found = None;
@@ -127,7 +127,10 @@ impl Model for Settings {
             None => (None, None),
         };
         let watched = match site.native {
-            NativeCode::Allowed => trail::begin(&design, path.clone(), &told),
+            NativeCode::Allowed => {
+                let watch = site.context.get::<Watch>();
+                watch.map(|watch| watch.trail(&design, path.clone(), &told))
+            }
             _ => None,
         };
         let mut is_shown = false;
@@ -136,7 +139,8 @@ impl Model for Settings {
                 let look = watched.as_ref().map(|(_, look)| look);
                 let waves = self.waves_of(&path, look, around);
                 is_shown = waves.is_some();
-                Some(self.instance(&path, &design, look.map_or(site.seed, |look| look.seed), waves)?)
+                let seed = look.map_or(site.seed, |look| look.seed);
+                Some(self.instance(&path, &design, seed, waves, site.context.get())?)
             }
             NativeCode::NotLoaded => {
                 let (library, fingerprint) = self.library(&path, &design, !self.waves.is_empty())?;
@@ -234,17 +238,16 @@ impl Settings {
     }
 
     /// What the design is to do for `waves_when`.
-    fn part(&self) -> Result<Option<Part>, Fault> {
+    fn part(&self, triggers: Option<&Triggers>) -> Result<Option<Part>, Fault> {
         if self.waves_when.is_empty() {
             return Ok(None);
         }
         let wrong = |why: String| Fault::at("waves_when", format!("waves_when: {why}"));
         let filter = self.waves_when.parse::<Filter>().map_err(|e| wrong(e.to_string()))?;
-        let part = trigger::part(filter);
-        let part = part.ok_or_else(|| {
+        let triggers = triggers.ok_or_else(|| {
             wrong("legal is a lab that `riser run` runs, twice; else waves_from_us".to_owned())
         });
-        part.map(Some)
+        Ok(Some(triggers?.part(filter)))
     }
 
     /// Checks the virtual functions and steps, which are of function 0.
@@ -304,6 +307,7 @@ impl Settings {
         design: &Design,
         seed: u64,
         waves: Option<(PathBuf, [Time; 2])>,
+        recording: Option<&Recording>,
     ) -> Result<Loading, Fault> {
         let at = |message: String| Fault::at("design", message);
         let (library, fingerprint) =
@@ -319,7 +323,7 @@ impl Settings {
                 .waves(&waves, window)
                 .map_err(|e| Fault::at("waves", format!("{}: {e}", waves.display())))?;
         }
-        Ok((instance, Recorder::take(&loaded, seed, folder)))
+        Ok((instance, recording.and_then(|recording| recording.start(&loaded, seed, folder))))
     }
 }
 

@@ -7,7 +7,7 @@ use crate::design::{self, Design};
 use crate::netlist::Netlist;
 use crate::trail::{Left, Look, Trail, Watch, What};
 use crate::vcd::{self, Compared};
-use plug::Shared;
+use plug::{RunContext, Shared};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::io::BufReader;
@@ -56,17 +56,17 @@ struct Run {
     outcome: String,
 }
 
-/// Compares runs of a lab with these seeds of initial values, two at least; `run` runs it and says how it ended. `None`: they do the same.
+/// Compares runs of a lab with these seeds of initial values, two at least; `run` runs it in a context and says how it ended. `None`: they do the same.
 ///
 /// # Errors
 /// What `run` says, where the lab has no design that runs, and where more happens than is kept.
 pub fn compare_seeds(
     seeds: &[u64],
-    mut run: impl FnMut() -> Result<String, String>,
+    mut run: impl FnMut(RunContext) -> Result<String, String>,
 ) -> Result<Option<Parting>, String> {
     let mut one = |look: Look| {
-        let (seed, watch) = (look.seed, Watch::begin(look));
-        let outcome = run();
+        let (seed, watch) = (look.seed, Watch::new(look));
+        let outcome = run(RunContext::with(watch.clone()));
         Ok::<Run, String>(Run { seed, trails: watch.end(), outcome: outcome? })
     };
     let mut first: Option<Run> = None;

@@ -4,7 +4,6 @@
 use crate::loader::{Eval, Instance, LoadError, Loaded};
 use crate::model::in_folder;
 use plug::Shared;
-use std::cell::RefCell;
 use std::path::PathBuf;
 use std::rc::Rc;
 use thiserror::Error;
@@ -12,11 +11,6 @@ use tlp::Time;
 
 /// Edges of the user clock that are kept at most: some hundred MB.
 const MOST_EDGES: usize = 1 << 22;
-
-thread_local! {
-    /// Set while the next design that is plugged in by this thread is to be recorded.
-    static NEXT: RefCell<Option<Shared<Recorder>>> = const { RefCell::new(None) };
-}
 
 /// Keeps what one design is given.
 #[derive(Default)]
@@ -33,13 +27,6 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// The recorder that this thread has asked for, given to this design.
-    pub(crate) fn take(library: &Rc<Loaded>, seed: u64, folder: PathBuf) -> Option<Shared<Recorder>> {
-        let recorder = NEXT.with_borrow_mut(Option::take)?;
-        recorder.change(|recorder| recorder.source = Some((Rc::clone(library), seed, folder)));
-        Some(recorder)
-    }
-
     pub(crate) fn edge(&mut self, driven: &[u32]) {
         self.edges += 1;
         if self.edges <= MOST_EDGES {
@@ -57,7 +44,8 @@ impl Recorder {
     }
 }
 
-/// What a design was given in a run.
+/// Records the inputs of the first design of a lab in one run. The caller puts a clone into the context of that run.
+#[derive(Clone, Default)]
 pub struct Recording(Shared<Recorder>);
 
 /// Why it cannot be given it again.
@@ -78,11 +66,13 @@ pub enum ReplayError {
 }
 
 impl Recording {
-    /// Records the first design that this thread plugs into a lab from now on.
-    pub fn begin() -> Recording {
-        let recorder = Shared::<Recorder>::default();
-        NEXT.set(Some(recorder.clone()));
-        Recording(recorder)
+    /// Returns the recorder for the design with this library, seed and folder, if it is the first design.
+    pub(crate) fn start(&self, library: &Rc<Loaded>, seed: u64, folder: PathBuf) -> Option<Shared<Recorder>> {
+        let is_first = self.0.get().source.is_none();
+        is_first.then(|| {
+            self.0.change(|recorder| recorder.source = Some((Rc::clone(library), seed, folder)));
+            self.0.clone()
+        })
     }
 
     /// Cycles of the user clock so far.

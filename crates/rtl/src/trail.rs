@@ -8,7 +8,6 @@ use crate::findings::Told;
 use endpoint::hard_block::DesignOutput;
 use plug::Shared;
 use plug::file::hash;
-use std::cell::RefCell;
 use std::path::PathBuf;
 use tlp::{Time, Tlp};
 
@@ -20,11 +19,6 @@ const HEAD: usize = 32;
 /// Ports that are looked at beside those of streams: those by which interrupts are asked for.
 const STROBES: [&str; 4] =
     ["cfg_interrupt", "cfg_interrupt_int", "cfg_interrupt_msi_int", "cfg_interrupt_msix_int"];
-
-thread_local! {
-    /// What is to be watched of the designs that are plugged in by this thread.
-    static WATCHED: RefCell<Option<Shared<Watched>>> = const { RefCell::new(None) };
-}
 
 /// How a run is watched.
 #[derive(Clone, Debug, Default)]
@@ -43,41 +37,37 @@ struct Watched {
     trails: Vec<Shared<Trail>>,
 }
 
-/// Watches the designs that this thread plugs in, until it is over.
+/// Watches the designs of a run. A clone is in the context of that run.
+#[derive(Clone)]
 pub(crate) struct Watch(Shared<Watched>);
 
 impl Watch {
-    pub(crate) fn begin(look: Look) -> Watch {
-        let watched = Shared::<Watched>::default();
-        watched.change(|watched| watched.look = look);
-        WATCHED.set(Some(watched.clone()));
-        Watch(watched)
+    pub(crate) fn new(look: Look) -> Watch {
+        Watch(Shared::new(Watched { look, trails: Vec::new() }))
     }
 
-    /// What each design did.
+    /// Returns what each design did.
     pub(crate) fn end(self) -> Vec<Shared<Trail>> {
-        WATCHED.set(None);
-        self.0.change(|watched| std::mem::take(&mut watched.trails))
+        self.0.take().trails
     }
-}
 
-/// The trail of a design that is plugged in now, and how it is watched, if it is.
-pub(crate) fn begin(design: &Design, path: PathBuf, told: &Shared<Told>) -> Option<(Shared<Trail>, Look)> {
-    let watched = WATCHED.with_borrow(Option::clone)?;
-    watched.change(|watched| {
-        let Look { seed, at, waves } = watched.look.clone();
-        let at = at.filter(|(which, _)| *which == watched.trails.len());
-        let trail = Trail {
-            masks: Masks::of(design.shape()),
-            keep_at: at.map(|(_, cycle)| cycle),
-            told: told.clone(),
-            path,
-            ..Trail::default()
-        };
-        let trail: Shared<Trail> = Shared::new(trail);
-        watched.trails.push(trail.clone());
-        Some((trail, Look { seed, at, waves: waves.filter(|_| at.is_some()) }))
-    })
+    /// Starts the trail of a design that is plugged in now, and returns how that design is watched.
+    pub(crate) fn trail(&self, design: &Design, path: PathBuf, told: &Shared<Told>) -> (Shared<Trail>, Look) {
+        self.0.change(|watched| {
+            let Look { seed, at, waves } = watched.look.clone();
+            let at = at.filter(|(which, _)| *which == watched.trails.len());
+            let trail = Trail {
+                masks: Masks::of(design.shape()),
+                keep_at: at.map(|(_, cycle)| cycle),
+                told: told.clone(),
+                path,
+                ..Trail::default()
+            };
+            let trail: Shared<Trail> = Shared::new(trail);
+            watched.trails.push(trail.clone());
+            (trail, Look { seed, at, waves: waves.filter(|_| at.is_some()) })
+        })
+    }
 }
 
 /// What leaves a design.

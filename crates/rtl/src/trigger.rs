@@ -6,13 +6,7 @@ use crate::common::emit;
 use crate::shown::Way;
 use capture::{Direction, Filter, Interface, Origin, Outcome, Record, Timestamp};
 use plug::Shared;
-use std::cell::RefCell;
 use tlp::{Time, Tlp};
-
-thread_local! {
-    /// The runs of a lab under way by this thread.
-    static RUNS: RefCell<Option<Shared<Runs>>> = const { RefCell::new(None) };
-}
 
 /// What both runs of a lab know of its designs, in the order in which they are plugged in.
 #[derive(Default)]
@@ -23,18 +17,13 @@ struct Runs {
     next: usize,
 }
 
-/// The runs of a lab whose designs may have waves from a TLP on (`waves_when`); until it is dropped.
+/// The two runs of a lab whose designs write waves from a TLP on (`waves_when`). The caller puts a clone into the context of each run. In
+/// the first run, designs look for their TLPs and write no waves.
+#[derive(Clone, Default)]
 pub struct Triggers(Shared<Runs>);
 
 impl Triggers {
-    /// Designs that this thread plugs in from now on look for their TLPs, and write no waves.
-    pub fn begin() -> Triggers {
-        let runs = Shared::<Runs>::default();
-        RUNS.set(Some(runs.clone()));
-        Triggers(runs)
-    }
-
-    /// Whether a design that was plugged in looks for a TLP: the lab is to be run to its end, and then built [again](Self::again).
+    /// Returns whether a design that was plugged in looks for a TLP: run the lab to its end, then build it [again](Self::again).
     pub fn are_wanted(&self) -> bool {
         !self.0.get().found.is_empty()
     }
@@ -43,11 +32,19 @@ impl Triggers {
     pub fn again(&self) {
         self.0.change(|runs| runs.is_second = true);
     }
-}
 
-impl Drop for Triggers {
-    fn drop(&mut self) {
-        RUNS.set(None);
+    /// Returns what the design with this filter does in this run.
+    pub(crate) fn part(&self, filter: Filter) -> Part {
+        self.0.change(|runs| {
+            if runs.is_second {
+                runs.next += 1;
+                return Part::Write(runs.found.get(runs.next - 1).and_then(|found| *found.get()));
+            }
+            let found = Shared::default();
+            runs.found.push(found.clone());
+            let interfaces = Way::ALL.map(|way| Interface::of_link(0, direction(way), ""));
+            Part::Look(Box::new(Trigger { filter, found, interfaces, bytes: Vec::new() }))
+        })
     }
 }
 
@@ -57,21 +54,6 @@ pub(crate) enum Part {
     Look(Box<Trigger>),
     /// Write waves around this time; none, where there was none.
     Write(Option<Time>),
-}
-
-/// The part of a design with this filter; `None` where nobody runs the lab twice.
-pub(crate) fn part(filter: Filter) -> Option<Part> {
-    let runs = RUNS.with_borrow(Option::clone)?;
-    runs.change(|runs| {
-        if runs.is_second {
-            runs.next += 1;
-            return Some(Part::Write(runs.found.get(runs.next - 1).and_then(|found| *found.get())));
-        }
-        let found = Shared::default();
-        runs.found.push(found.clone());
-        let interfaces = Way::ALL.map(|way| Interface::of_link(0, direction(way), ""));
-        Some(Part::Look(Box::new(Trigger { filter, found, interfaces, bytes: Vec::new() })))
-    })
 }
 
 /// Looks for the first TLP for which a filter of `riser trace` holds.

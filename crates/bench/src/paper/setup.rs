@@ -6,7 +6,7 @@ use super::PaperError;
 use crate::row::bench_of;
 use crate::{Plan, Row};
 use fabric::{HostProfile, Limits, Stop};
-use lab::{Assembly, Folder, LabFile};
+use lab::{Assembly, BuildOptions, Folder, LabFile};
 use plug::Report as DeviceFigures;
 use std::fmt;
 use std::path::Path;
@@ -72,7 +72,8 @@ impl Setup {
         let profile = lab::profile::host(file.lab.host.profile.get_ref(), file.base.path());
         let mut host = profile.map_err(|e| self.failed(e))?;
         self.host.iter().for_each(|change| change(&mut host));
-        lab::build_with(&file, host).map_err(|e| self.failed(e))
+        lab::build_with(&file, BuildOptions { host: Some(host), ..BuildOptions::default() })
+            .map_err(|e| self.failed(e))
     }
 
     /// Measures what the benchmark device of the lab is set to; its host is the profile that the lab names.

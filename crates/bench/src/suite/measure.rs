@@ -7,7 +7,7 @@ use super::rule::Rule;
 use crate::experiments::{Key, Test};
 use crate::results::{Figures, ResultRow};
 use fabric::{Fabric, Limits, Stop};
-use lab::{LabFile, profile};
+use lab::{BuildOptions, LabFile, profile};
 use plug::Shared;
 use plug::transfers::{Phase, Transfers};
 use std::path::Path;
@@ -55,7 +55,8 @@ impl Task<'_> {
             self.rule.seen(&self.key, reads_stay),
             self.seed,
         )?;
-        let mut assembly = lab::build_with(&LabFile { lab, base: ".".into() }, host)?;
+        let options = BuildOptions { host: Some(host), ..BuildOptions::default() };
+        let mut assembly = lab::build_with(&LabFile { lab, base: ".".into() }, options)?;
         let results = assembly.measured().ok_or("no device of the lab measures transfers")?;
         // The card measures all that is written.
         assembly.fabric.keep_accounts(false);

@@ -11,7 +11,8 @@ use super::words::{Word, one_of};
 use crate::failure::Failure;
 use crate::{interrupt, output};
 use fabric::{Side, Stop};
-use plug::Models;
+use lab::BuildOptions;
+use plug::{Models, RunContext};
 use std::path::PathBuf;
 use taps::Taps;
 
@@ -115,14 +116,18 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     file.lab.native = args.native.leave();
     file.check_runs_alone().map_err(Failure::Run)?;
     let interrupted = interrupt::flag()?;
-    let triggers = rtl::Triggers::begin();
-    let mut assembly = lab::build(&file).map_err(Failure::Run)?;
+    let triggers = rtl::Triggers::default();
+    let build = || {
+        let context = RunContext::with(triggers.clone());
+        lab::build_with(&file, BuildOptions { context, ..BuildOptions::default() }).map_err(Failure::Run)
+    };
+    let mut assembly = build()?;
     if triggers.are_wanted() {
         // Once to find when, and again with waves around it.
         drive::drive(&mut assembly, file.lab.limit_us, &Taps::default(), &interrupted)?;
         triggers.again();
         drop(assembly);
-        assembly = lab::build(&file).map_err(Failure::Run)?;
+        assembly = build()?;
     }
     output::warn(assembly.warnings());
     assembly.fabric.keep_accounts(!args.no_latencies);

@@ -287,3 +287,27 @@ fn unsafe_stands_in_its_places_alone() {
         assert_eq!(found, named, "{name}: `unsafe`");
     }
 }
+
+/// Files that may have a `thread_local!`. State of a run is in `plug::RunContext`; what these keep belongs to a thread.
+const THREAD_LOCALS: [&str; 4] = [
+    // The executor that runs on this thread. Its wakers need no lock there.
+    "exec/src/lib.rs",
+    // Buffers for batches of datagrams, allocated once for each thread.
+    "nettlp/src/net/batch.rs",
+    // The current task too: Python calls `__next__` of an operation without a context. And the number of labs on the stack.
+    "python/src/current.rs",
+    // Python objects may go to any thread; the values that belong to them may not, so the thread keeps them.
+    "python/src/held.rs",
+];
+
+#[test]
+fn thread_locals_hold_no_state_of_a_run() {
+    for folder in crates() {
+        let mut files = Vec::new();
+        sources(&folder.join("src"), &mut files);
+        for file in files.iter().filter(|file| read(file).contains("thread_local!")) {
+            let is_listed = THREAD_LOCALS.iter().any(|listed| file.ends_with(listed));
+            assert!(is_listed, "{}: a thread_local! holds state; use plug::RunContext", file.display());
+        }
+    }
+}

@@ -4,7 +4,7 @@
 
 use fabric::{HostProfile, Limits, Stop};
 use proptest::prelude::*;
-use riser_lab::{LabFile, build_with, parse};
+use riser_lab::{BuildOptions, LabFile, build_with, parse};
 use std::path::Path;
 use tlp::{Duration, Time};
 
@@ -19,7 +19,11 @@ fn run(text: &str, memory_ns: u64) -> Stop {
         memory_read_latency: latency,
         ..HostProfile::ideal()
     };
-    let mut assembly = build_with(&LabFile { lab, base: "".into() }, host).unwrap();
+    let mut assembly = build_with(
+        &LabFile { lab, base: "".into() },
+        BuildOptions { host: Some(host), ..BuildOptions::default() },
+    )
+    .unwrap();
     assembly.fabric.run(Limits { until: Time::ZERO + Duration::from_ms(1_000), ..Limits::default() })
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a device in Python may do: [`::device::Io`] for `await`.
 
+use crate::device::Author;
 use crate::device::bytes::Bytes;
 use crate::error::dma;
 use crate::held::Held;
@@ -19,7 +20,7 @@ pub(crate) struct Life {
     io: ::device::Io,
     /// Number of the virtual function, from 0; `None` of the physical one.
     vf: Option<u16>,
-    fail: Rc<dyn Fn(PyErr, Time)>,
+    author: Author,
 }
 
 impl Executor for Life {
@@ -36,8 +37,8 @@ impl Executor for Life {
         !self.io.spawn(job).is_finished()
     }
 
-    fn fail(&self, error: PyErr) {
-        (self.fail)(error, self.now());
+    fn author(&self) -> &Author {
+        &self.author
     }
 }
 
@@ -46,13 +47,8 @@ impl Executor for Life {
 pub(crate) struct Io(Held<Rc<Life>>);
 
 impl Io {
-    pub(crate) fn new(
-        py: Python<'_>,
-        io: ::device::Io,
-        vf: Option<u16>,
-        fail: Rc<dyn Fn(PyErr, Time)>,
-    ) -> PyResult<Py<Io>> {
-        let life = Rc::new(Life { io, vf, fail });
+    pub(crate) fn new(py: Python<'_>, io: ::device::Io, vf: Option<u16>, author: Author) -> PyResult<Py<Io>> {
+        let life = Rc::new(Life { io, vf, author });
         Py::new(py, (Io(Held::new(Rc::clone(&life))), Tasks::of(life)))
     }
 

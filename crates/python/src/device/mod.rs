@@ -13,7 +13,7 @@ pub(crate) mod request;
 
 use crate::coroutine::Coroutine;
 use crate::driver;
-use crate::objects;
+use crate::run_state::RunState;
 use ::device::AsyncDevice;
 use description::Description;
 use endpoint::{FunctionConfig, VirtualFunctions};
@@ -65,12 +65,13 @@ impl Model for Settings {
     }
 
     fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault> {
+        let run = Rc::clone(site.context.get_or_default::<Rc<RunState>>());
         Python::attach(|py| {
             let device = match self.object {
-                Some(object) => objects::get(py, object).map_err(|e| at(py, "object", &e))?,
+                Some(object) => run.object(py, object).map_err(|e| at(py, "object", &e))?,
                 None => self.load(py, site)?,
             };
-            self.plug_object(py, device, site)
+            self.plug_object(py, device, site, run)
         })
     }
 }
@@ -106,6 +107,7 @@ impl Settings {
         py: Python<'_>,
         device: Bound<'_, PyAny>,
         site: &Site<'_>,
+        run: Rc<RunState>,
     ) -> Result<Plugged, Fault> {
         let described = Description::of(&device).and_then(|it| device.call_method0("_check").map(|_| it));
         let description = described.map_err(|e| at(py, "class", &e))?;
@@ -116,8 +118,10 @@ impl Settings {
         }
         let (registers, unnamed) = (description.registers(), description.unnamed());
         let report = Shared::new(Report::new(device.clone().unbind()));
-        objects::add_report(&report);
-        let author = Author { device: Rc::new(device.unbind()), report: report.clone() };
+        if site.native != NativeCode::NotLoaded {
+            run.add_report(&report);
+        }
+        let author = Author { device: Rc::new(device.unbind()), report: report.clone(), run };
         let make = {
             let (author, pool, messages) = (author.clone(), site.payloads.clone(), description.messages());
             move |vf| Box::new(author.device(vf, &pool).with_messages(messages))
@@ -142,13 +146,13 @@ impl Settings {
 pub(crate) struct Author {
     pub(crate) device: Rc<Py<PyAny>>,
     pub(crate) report: Shared<Report>,
+    pub(crate) run: Rc<RunState>,
 }
 
 impl Author {
     /// Takes an exception that nobody has caught, and when it was raised.
-    pub(crate) fn fail(&self) -> Rc<dyn Fn(PyErr, Time)> {
-        let report = self.report.clone();
-        Rc::new(move |error, now| drop(report.change(|report| report.fail(error, now))))
+    pub(crate) fn fail(&self, error: PyErr, now: Time) {
+        drop(self.report.change(|report| report.fail(error, now)));
     }
 
     /// The device of a function, whose coroutine begins anew with each reset.
@@ -159,10 +163,13 @@ impl Author {
 
     /// One life of a function.
     async fn live(self, io: ::device::Io, vf: Option<u16>) {
-        let fail = self.fail();
         let begun = Python::attach(|py| {
-            let handle = Io::new(py, io.clone(), vf, Rc::clone(&fail))?;
-            Coroutine::new(self.device.bind(py).call_method1("_live", (handle,))?, "what run() gives")
+            let handle = Io::new(py, io.clone(), vf, self.clone())?;
+            Coroutine::new(
+                &self.run,
+                self.device.bind(py).call_method1("_live", (handle,))?,
+                "what run() gives",
+            )
         });
         let ended = match begun {
             Ok(coroutine) => coroutine.await.map(drop),
@@ -170,7 +177,7 @@ impl Author {
         };
         match ended {
             Ok(()) => self.report.change(|report| report.returned(io.now())),
-            Err(error) => fail(error, io.now()),
+            Err(error) => self.fail(error, io.now()),
         }
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a driver in Python may do: [`::host::Cpu`] for `await`.
 
+use crate::device::Author;
 use crate::device::bytes::Bytes;
 use crate::device::request::Message;
 use crate::driver::function::Function;
@@ -21,7 +22,7 @@ use tlp::{Duration, Payload, Time};
 /// The program of a driver.
 pub(crate) struct Program {
     cpu: ::host::Cpu,
-    fail: Rc<dyn Fn(PyErr, Time)>,
+    author: Author,
 }
 
 impl Executor for Program {
@@ -38,8 +39,8 @@ impl Executor for Program {
         !self.cpu.spawn(job).is_finished()
     }
 
-    fn fail(&self, error: PyErr) {
-        (self.fail)(error, self.now());
+    fn author(&self) -> &Author {
+        &self.author
     }
 }
 
@@ -48,8 +49,8 @@ impl Executor for Program {
 pub(crate) struct Cpu(Held<Rc<Program>>);
 
 impl Cpu {
-    pub(crate) fn new(py: Python<'_>, cpu: ::host::Cpu, fail: Rc<dyn Fn(PyErr, Time)>) -> PyResult<Py<Cpu>> {
-        let program = Rc::new(Program { cpu, fail });
+    pub(crate) fn new(py: Python<'_>, cpu: ::host::Cpu, author: Author) -> PyResult<Py<Cpu>> {
+        let program = Rc::new(Program { cpu, author });
         Py::new(py, (Cpu(Held::new(Rc::clone(&program))), Tasks::of(program)))
     }
 
@@ -213,6 +214,6 @@ impl Cpu {
     /// object of `riser trace --json` as a dict, with its `data` as bytes. Fields of the packets of a file, `source` to
     /// `nettlp_timestamp`, are not there.
     fn tlp(&self, filter: &str) -> PyResult<Operation> {
-        sight::next(filter)
+        sight::next(&self.program()?.author.run, filter)
     }
 }

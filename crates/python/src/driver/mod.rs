@@ -15,19 +15,17 @@ use cpu::Cpu;
 use function::Function;
 use plug::Report as _;
 use pyo3::prelude::*;
-use std::rc::Rc;
 
 /// Drives the functions of a device, the physical one first, by the coroutine of its object; an object without one has none to run.
 pub(crate) async fn drive(author: Author, cpu: ::host::Cpu, found: Vec<FoundFunction>) -> Result<(), String> {
-    let fail = author.fail();
     let begun = Python::attach(|py| {
         let driver = author.device.bind(py).getattr("driver")?;
         if driver.is_none() {
             return Ok(None);
         }
-        let handle = Cpu::new(py, cpu.clone(), Rc::clone(&fail))?;
+        let handle = Cpu::new(py, cpu.clone(), author.clone())?;
         let function = Function::all(py, &found)?;
-        Coroutine::new(driver.call1((handle, function))?, "what driver() gives").map(Some)
+        Coroutine::new(&author.run, driver.call1((handle, function))?, "what driver() gives").map(Some)
     });
     let ended = match begun {
         Ok(None) => return Ok(()),
@@ -36,7 +34,7 @@ pub(crate) async fn drive(author: Author, cpu: ::host::Cpu, found: Vec<FoundFunc
     };
     ended.map_err(|error| {
         let text = Python::attach(|py| report::text(py, &error));
-        fail(error, cpu.now());
+        author.fail(error, cpu.now());
         // With its place and the time, and what has failed before it.
         author.report.get().failure().unwrap_or(text)
     })

@@ -15,8 +15,7 @@ use nettlp::device_host::{DeviceHost, Settings};
 use nettlp::net::{AnyCarrier, Clock};
 use plug::file::{FileErrors, Folder, Overrides, Source};
 use plug::plugged::{AnyReport, FunctionEnd};
-use plug::site::Common;
-use plug::{End, Models, Plan, Shown, Site};
+use plug::{End, Models, Plan, RunContext, Shown, Site};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use tlp::{Mps, Mrrs, PayloadPool, TcSet, Time};
@@ -220,8 +219,7 @@ impl Args {
     /// Its function.
     fn function(&self, plan: &Plan, around: &Surroundings) -> Result<Function, Failure> {
         let settings = self.host_settings(0);
-        let (folder, mut common) =
-            (self.settings.as_deref().map_or_else(Folder::default, Folder::of), Common::default());
+        let folder = self.settings.as_deref().map_or_else(Folder::default, Folder::of);
         let plugged = plan.plug(&mut Site {
             pcie: PcieLayout::default(),
             mps: settings.mps,
@@ -237,7 +235,7 @@ impl Args {
             folder: &folder,
             seed: self.seed,
             native: self.native.leave(),
-            common: &mut common,
+            context: &mut RunContext::default(),
         });
         let said = |why: String| Failure::usage(format!("{}: {why}", self.model));
         let plugged = plugged.map_err(|fault| said(fault.to_string()))?;

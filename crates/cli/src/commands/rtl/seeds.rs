@@ -5,8 +5,8 @@ use crate::commands::labs::{self, Native, Set};
 use crate::failure::Failure;
 use crate::output;
 use fabric::Limits;
-use lab::LabFile;
-use plug::Models;
+use lab::{BuildOptions, LabFile};
+use plug::{Models, RunContext};
 use rtl::Parting;
 use serde::Serialize;
 use std::path::PathBuf;
@@ -67,7 +67,7 @@ pub(super) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     file.lab.native = args.native.leave();
     file.check_runs_alone().map_err(Failure::Run)?;
     let seeds: Vec<u64> = (1..=args.seeds).collect();
-    let parting = rtl::compare_seeds(&seeds, || run_lab(&file)).map_err(Failure::Run)?;
+    let parting = rtl::compare_seeds(&seeds, |context| run_lab(&file, context)).map_err(Failure::Run)?;
     let slot = |n: usize| {
         let mut designs = file.lab.slot.iter().filter(|slot| slot.device.get_ref() == "rtl");
         designs.nth(n).map_or_else(|| n.to_string(), |slot| slot.name.get_ref().clone())
@@ -87,8 +87,9 @@ pub(super) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
 }
 
 /// Runs the lab; how it ended.
-fn run_lab(file: &LabFile) -> Result<String, String> {
-    let mut assembly = lab::build(file)?;
+fn run_lab(file: &LabFile, context: RunContext) -> Result<String, String> {
+    let options = BuildOptions { context, ..BuildOptions::default() };
+    let mut assembly = lab::build_with(file, options)?;
     let stop = assembly.run(Limits { until: lab::limit(file.lab.limit_us), ..Limits::default() });
     Ok(stop.to_string())
 }

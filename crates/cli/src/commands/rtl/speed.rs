@@ -6,8 +6,8 @@ use crate::commands::labs::{self, Native, Set};
 use crate::failure::Failure;
 use crate::{output, progress};
 use fabric::{Limits, Stop};
-use lab::LabFile;
-use plug::Models;
+use lab::{BuildOptions, LabFile};
+use plug::{Models, RunContext};
 use rtl::Recording;
 use serde::Serialize;
 use std::path::PathBuf;
@@ -58,15 +58,15 @@ struct Speed {
 pub(super) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     let (mut file, lab) = labs::read(models, &args.lab, &args.set)?;
     file.lab.native = args.native.leave();
-    let recording = Recording::begin();
-    run_lab(&file)?;
+    let recording = Recording::default();
+    run_lab(&file, RunContext::with(recording.clone()))?;
     let cycles = recording.cycles();
     let failed = |e: rtl::ReplayError| Failure::Run(e.to_string());
     let bar = progress::bar("{bar:40} {pos}/{len} rounds");
     bar.set_length(args.rounds.into());
     let mut seconds = [Vec::new(), Vec::new()];
     for _ in 0..args.rounds {
-        seconds[0].push(run_lab(&file)?);
+        seconds[0].push(run_lab(&file, RunContext::default())?);
         let replay = recording.replay().map_err(failed)?;
         let before = cpu::seconds();
         replay.run().map_err(failed)?;
@@ -96,8 +96,9 @@ pub(super) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
 }
 
 /// Runs the lab; CPU seconds that it took.
-fn run_lab(file: &LabFile) -> Result<f64, Failure> {
-    let mut assembly = lab::build(file).map_err(Failure::Run)?;
+fn run_lab(file: &LabFile, context: RunContext) -> Result<f64, Failure> {
+    let options = BuildOptions { context, ..BuildOptions::default() };
+    let mut assembly = lab::build_with(file, options).map_err(Failure::Run)?;
     let before = cpu::seconds();
     let stop = assembly.run(Limits { until: lab::limit(file.lab.limit_us), ..Limits::default() });
     let seconds = cpu::seconds() - before;

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! State of one run in which devices or drivers are Python code. Models find it in the context of the run; coroutines hold it.
+//! Never knows how a run ends.
+
+use crate::device::report::Report;
+use crate::error::{RiserError, Stuck};
+use crate::operation::Operation;
+use crate::sight::Waiting;
+use plug::Shared;
+use pyo3::prelude::*;
+use std::cell::{Cell, RefCell};
+use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
+use std::time::Instant;
+
+/// Operations of a coroutine that may end at once, one after the other, before it waits for something: one that never waits lets no
+/// time pass, and its run would never end.
+const MAX_AT_ONCE: u32 = 1 << 16;
+
+static BEGINNING: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+/// Stands for no poll.
+const NONE: u64 = u64::MAX;
+
+/// See the [module](self). The default belongs to runs that the command line or a suite starts.
+#[derive(Default)]
+pub(crate) struct RunState {
+    /// Objects of the lab, which its text names by their numbers.
+    objects: Vec<Py<PyAny>>,
+    /// Reports of the devices and drivers in Python, in the order of their slots.
+    reports: RefCell<Vec<Shared<Report>>>,
+    /// Coroutines that wait for a TLP.
+    pub(crate) waiting: Waiting,
+    clock: Polls,
+    /// Operations that have ended since the poll began.
+    at_once: Cell<u32>,
+    /// Address of the operation that was polled last and has not ended.
+    pending: Cell<Option<ptr::NonNull<Operation>>>,
+}
+
+impl RunState {
+    /// Returns the state of a run with these objects.
+    pub(crate) fn new(objects: Vec<Py<PyAny>>) -> RunState {
+        RunState { objects, ..RunState::default() }
+    }
+
+    /// As [`new`](Self::new); `clock` shows how long a coroutine of the run has been polled.
+    pub(crate) fn with_clock(objects: Vec<Py<PyAny>>, clock: &Polls) -> RunState {
+        RunState { objects, clock: Polls(Arc::clone(&clock.0)), ..RunState::default() }
+    }
+
+    /// Returns the object with this number.
+    ///
+    /// # Errors
+    /// If the lab has none, as one of a file.
+    pub(crate) fn object<'py>(&self, py: Python<'py>, number: u32) -> PyResult<Bound<'py, PyAny>> {
+        let object = self.objects.get(number as usize).map(|object| object.bind(py).clone());
+        object.ok_or_else(|| {
+            RiserError::new_err(format!("object {number}: there is none; labs in files name a class"))
+        })
+    }
+
+    /// Adds the report of a device or driver that is plugged in.
+    pub(crate) fn add_report(&self, report: &Shared<Report>) {
+        self.reports.borrow_mut().push(report.clone());
+    }
+
+    /// Returns the reports of all devices and drivers in Python.
+    pub(crate) fn reports(&self) -> Vec<Shared<Report>> {
+        self.reports.borrow().clone()
+    }
+
+    /// Starts the clock of the outermost coroutine that is polled.
+    pub(crate) fn start_clock(&self) {
+        self.clock.0.store(now_ms(), Ordering::Relaxed);
+    }
+
+    /// Stops that clock.
+    pub(crate) fn stop_clock(&self) {
+        self.clock.0.store(NONE, Ordering::Relaxed);
+    }
+
+    /// Begins the poll of an outermost coroutine.
+    pub(crate) fn begin_poll(&self) {
+        self.at_once.set(0);
+        self.start_clock();
+    }
+
+    /// Counts an operation of the task that is being polled.
+    ///
+    /// # Errors
+    /// If too many have ended at once.
+    pub(crate) fn count(&self) -> PyResult<()> {
+        self.at_once.set(self.at_once.get() + 1);
+        match self.at_once.get() {
+            0..=MAX_AT_ONCE => Ok(()),
+            _ => Err(Stuck::new_err(format!(
+                "{MAX_AT_ONCE} operations in a row have taken no time: a loop that waits for nothing"
+            ))),
+        }
+    }
+
+    /// Notes that `operation` was polled and has not ended: it may be yielded now.
+    pub(crate) fn note_pending(&self, operation: &Operation) {
+        self.pending.set(Some(ptr::NonNull::from(operation)));
+    }
+
+    /// Returns whether `operation` was polled last and has not ended.
+    pub(crate) fn is_pending(&self, operation: &Operation) -> bool {
+        self.pending.get() == Some(ptr::NonNull::from(operation))
+    }
+}
+
+/// The clock of the coroutines of a run. Another thread finds by it a coroutine that never yields.
+#[pyclass(frozen, module = "riser._riser")]
+pub(crate) struct Polls(Arc<AtomicU64>);
+
+impl Default for Polls {
+    fn default() -> Polls {
+        Polls(Arc::new(AtomicU64::new(NONE)))
+    }
+}
+
+#[pymethods]
+impl Polls {
+    #[new]
+    fn new() -> Polls {
+        Polls::default()
+    }
+
+    /// Seconds since a coroutine was polled that has not yielded; None if no coroutine is being polled.
+    fn seconds(&self) -> Option<f64> {
+        match self.0.load(Ordering::Relaxed) {
+            NONE => None,
+            since => Some(now_ms().saturating_sub(since) as f64 / 1e3),
+        }
+    }
+}
+
+fn now_ms() -> u64 {
+    BEGINNING.elapsed().as_millis() as u64
+}
