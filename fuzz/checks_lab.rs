@@ -2,7 +2,8 @@
 //! What must hold for any bytes as a lab file: called by the fuzz target, and by the tests of `riser-worlds` on every seed.
 //! What is broken panics. No profile is read by path but those that stand beside a file that is nowhere.
 
-use lab::{Folder, LabFile, build, draw, parse};
+use lab::{Folder, LabFile, draw, parse};
+use session::Session;
 use std::path::Path;
 
 /// The models that ship, NetTLP's adapter among them.
@@ -18,7 +19,7 @@ pub(crate) fn lab(bytes: &[u8]) -> bool {
     match parse(&models(), path, text) {
         Ok(lab) => {
             assert!(draw(&lab).lines().count() > lab.slot.len());
-            assert!(build(&LabFile { lab, base: Folder::of(path) }).is_ok());
+            assert!(Session::new(&LabFile { lab, base: Folder::of(path) }).is_ok());
             true
         }
         Err(errors) => {

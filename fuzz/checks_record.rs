@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What must hold for any bytes as a record of a lab that the outside has joined: called by the fuzz target, and by the tests of `riser-lab`
+//! What must hold for any bytes as a record of a lab that the outside has joined: called by the fuzz target, and by the tests of `riser-session`
 //! on every seed. What is broken panics. Nothing is run.
 
-use riser_lab::external::Recording;
+use riser_session::external::Recording;
 
 /// A record is read to its end, or refused with one message; how many inputs it has, where it is good.
 pub(crate) fn record(bytes: &[u8]) -> Option<u64> {

@@ -5,6 +5,7 @@
 extern crate riser_devices as devices;
 extern crate riser_lab as lab;
 extern crate riser_plug as plug;
+extern crate riser_session as session;
 
 #[path = "../checks_lab.rs"]
 mod checks;

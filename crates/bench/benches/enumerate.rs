@@ -45,18 +45,18 @@ fn cpu_seconds() -> f64 {
 
 /// CPU seconds from the first event to the end, and events.
 fn run(file: &LabFile) -> (f64, u64) {
-    let mut assembly = lab::build(file).expect("a lab that can be built");
+    let mut session = session::Session::new(file).expect("a lab that can be built");
     let start = cpu_seconds();
-    let stop = assembly.fabric.run(fabric::Limits::default());
+    let stop = session.fabric.run(fabric::Limits::default());
     let spent = cpu_seconds() - start;
     assert_eq!(stop, fabric::Stop::Finished);
-    (spent, assembly.fabric.totals().events)
+    (spent, session.fabric.totals().events)
 }
 
 fn main() {
     for shape in [Shape { switches: 8, fan_out: 12 }, Shape { switches: 8, fan_out: 25 }] {
         let file = shape.file();
-        let found = lab::enumerate(&file).expect("a tree that can be enumerated");
+        let found = session::enumerate(&file).expect("a tree that can be enumerated");
         assert_eq!(found.functions.len(), shape.functions());
         let mut runs: Vec<(f64, u64)> = (0..RUNS).map(|_| run(&file)).collect();
         runs.sort_by(|a, b| a.0.total_cmp(&b.0));

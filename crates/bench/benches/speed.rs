@@ -5,10 +5,11 @@
 
 use capture::{Reader, Stats};
 use devices::pcie_bench::{Bench, Test};
+use lab::LabFile;
 use lab::schema::{Lab, Link, Slot};
-use lab::{CaptureOptions, LabFile};
 use plug::values::{Gen, Lanes};
 use rustix::time::{ClockId, clock_gettime};
+use session::CaptureOptions;
 use std::io::Cursor;
 
 const RUNS: usize = 5;
@@ -31,18 +32,18 @@ fn lab(test: Test, transfers: u64, carry: bool) -> LabFile {
 
 /// Hops and CPU seconds of a run; with `capture`, into memory, the capture too.
 fn run(file: &LabFile, capture: bool) -> (u64, f64, Vec<u8>) {
-    let mut assembly = lab::build(file).expect("a lab that can be built");
+    let mut session = session::Session::new(file).expect("a lab that can be built");
     let handle = capture.then(|| {
-        assembly.capture(Cursor::new(Vec::new()), CaptureOptions::default()).expect("writing to memory")
+        session.capture(Cursor::new(Vec::new()), CaptureOptions::default()).expect("writing to memory")
     });
     let start = cpu_seconds();
-    let stop = assembly.fabric.run(fabric::Limits::default());
+    let stop = session.fabric.run(fabric::Limits::default());
     let spent = cpu_seconds() - start;
     assert_eq!(stop, fabric::Stop::Finished);
-    assembly.fabric.take_tap();
+    session.fabric.take_tap();
     let bytes =
         handle.and_then(|h| h.finish().expect("writing to memory")).map_or(Vec::new(), Cursor::into_inner);
-    (assembly.fabric.totals().tlp_hops, spent, bytes)
+    (session.fabric.totals().tlp_hops, spent, bytes)
 }
 
 fn median(mut of: impl FnMut() -> (u64, f64)) -> (u64, f64) {

@@ -5,17 +5,19 @@ use crate::plan::{DEFAULT_WARM_UP, MAX_WARM_UP, Plan};
 use crate::results::sheet::Settings;
 use crate::stats::Latencies;
 use devices::pcie_bench::{Bench, CardPath};
-use fabric::{Fabric, Limits, LinkId, PortId, Side, Stop};
+use fabric::{LinkId, PortId, Side, Stop};
 use lab::profile::{Basis, HostBasis};
-use lab::report::utilization;
 use lab::schema::{self, Host, Lab, Slot};
-use lab::transactions::{TransactionReport, transactions};
-use lab::{Assembly, Folder, LabFile, Spanned};
+use lab::{Folder, LabFile, Spanned};
 use link::Counters;
 use model::{Addressing, Dllps, Measured, Params, TlpCount, Transfer};
 use plug::transfers::{Offer, Phase, Test, Transfers};
 use plug::{MemoryKind, Shared};
 use serde::Serialize;
+use session::report::utilization;
+use session::transactions::{TransactionReport, transactions};
+use session::{Session, Slices};
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tlp::{Class, Mrrs, Time};
 
@@ -137,14 +139,14 @@ impl Plan {
     /// What of its profiles is extrapolated on its link, and what else its model has to say, a line each.
     pub fn warnings(&self) -> Vec<String> {
         // What cannot be built is told where it is measured.
-        self.first().ok().flatten().map_or_else(Vec::new, |assembly| assembly.warnings().to_vec())
+        self.first().ok().flatten().map_or_else(Vec::new, |session| session.warnings().to_vec())
     }
 
     /// The lab of its first row, where it has one.
-    fn first(&self) -> Result<Option<Assembly>, RowError> {
+    fn first(&self) -> Result<Option<Session>, RowError> {
         let (Some(&test), Some(&size)) = (self.tests.first(), self.sizes.first()) else { return Ok(None) };
         let file = LabFile { lab: self.lab(test, size, 0)?, base: ".".into() };
-        lab::build(&file).map(Some).map_err(|why| RowError { test, size, why })
+        Session::new(&file).map(Some).map_err(|why| RowError { test, size, why })
     }
 
     fn offer_of(&self, test: Test, size: u32, warm_up: u64) -> Result<Offer, RowError> {
@@ -199,11 +201,11 @@ impl Plan {
     /// An error, soon after `cancel` was set.
     fn row(&self, file: &LabFile, cancel: &AtomicBool, test: Test, size: u32) -> Result<Row, RowError> {
         let fail = |why: String| RowError { test, size, why };
-        let mut assembly = lab::build(file).map_err(fail)?;
+        let mut session = Session::new(file).map_err(fail)?;
         let results =
-            assembly.measured().ok_or_else(|| fail("no device of the lab measures transfers".into()))?;
-        let host = *assembly.host_basis();
-        let counted = run(&mut assembly.fabric, &host, &results, cancel).map_err(fail)?;
+            session.measured().ok_or_else(|| fail("no device of the lab measures transfers".into()))?;
+        let host = *session.host_basis();
+        let counted = run(&mut session, &host, &results, cancel).map_err(fail)?;
         let taken = results.take();
         let bandwidth = match test.is_latency() {
             true => None,
@@ -425,19 +427,19 @@ impl Counted {
 }
 
 fn run(
-    fabric: &mut Fabric,
+    session: &mut Session,
     host: &HostBasis,
     results: &Shared<Transfers>,
     cancel: &AtomicBool,
 ) -> Result<Counted, String> {
-    let start = until(fabric, results, cancel, Phase::Measuring)?;
-    fabric.clear_breakdowns();
-    let end = until(fabric, results, cancel, Phase::Done)?;
+    let start = until(session, results, cancel, Phase::Measuring)?;
+    session.fabric.clear_breakdowns();
+    let end = until(session, results, cancel, Phase::Done)?;
     let elapsed_ps = end.at.since(start.at).as_ps();
     let delta = |i: usize| DirectionDelta::between(&start.counters[i], &end.counters[i], elapsed_ps);
-    let counted =
-        Counted { elapsed_ps, up: delta(0), down: delta(1), transactions: transactions(fabric, 0, host) };
-    match fabric.run(Limits::default()) {
+    let transactions = transactions(&session.fabric, 0, host);
+    let counted = Counted { elapsed_ps, up: delta(0), down: delta(1), transactions };
+    match session.run_to_end() {
         Stop::Finished => Ok(counted),
         stop => Err(stop.to_string()),
     }
@@ -451,21 +453,26 @@ struct Look {
 
 /// Runs until the device has come to `phase`; what the counters say then.
 fn until(
-    fabric: &mut Fabric,
+    session: &mut Session,
     results: &Shared<Transfers>,
     cancel: &AtomicBool,
     phase: Phase,
 ) -> Result<Look, String> {
-    while results.get().phase < phase {
-        if cancel.load(Ordering::Relaxed) {
-            return Err("cancelled".into());
+    let before = |_: &mut Session| {
+        if results.get().phase >= phase {
+            ControlFlow::Break(Ok(()))
+        } else if cancel.load(Ordering::Relaxed) {
+            ControlFlow::Break(Err("cancelled".to_owned()))
+        } else {
+            ControlFlow::Continue(())
         }
-        match fabric.run(Limits { events: SLICE, ..Limits::default() }) {
-            Stop::Paused => {}
-            Stop::Finished => break,
-            stop => return Err(stop.to_string()),
-        }
+    };
+    match session.run_in_slices(Slices::of(SLICE), before) {
+        Ok(Stop::Finished) => {}
+        Ok(stop) => return Err(stop.to_string()),
+        Err(ended) => ended?,
     }
+    let fabric = &session.fabric;
     let counters = [Side::Device, Side::Root].map(|side| *fabric.port_counters(PortId::new(LinkId(0), side)));
     Ok(Look { at: fabric.now(), counters })
 }

@@ -6,8 +6,8 @@ use crate::encap::{
     self, Datagram, EncapError, Foreign, Layer, MESSAGING, NETTLP_LEN, NettlpHeader, Origin, PORT_CONFIG_OLD,
     PORT_MESSAGING, PORT_SESSION, Parsed, PortUse, Vlans,
 };
+use crate::peer_session;
 use crate::reader::{Direction, Fault, Frame, Interface, LINKTYPE_ETHERNET, Mark, Reader, Step};
-use crate::session;
 use crate::superpacket::{Part, Parts};
 use crate::time::Timestamp;
 use std::io::{self, Read};
@@ -322,7 +322,7 @@ fn record_of<'a>(frame: &Frame<'a>, lengths: [usize; 2], path: Option<Path>, kin
 
 /// The kernel may have carried several datagrams as one.
 fn may_be_several(kind: &Kind<'_>) -> bool {
-    matches!(kind, Kind::Bad(Bad::TlpLength { .. }) | Kind::Other(Other::Nettlp(session::SEALED)))
+    matches!(kind, Kind::Bad(Bad::TlpLength { .. }) | Kind::Other(Other::Nettlp(peer_session::SEALED)))
 }
 
 fn decode_datagram<'a>(frame: &Frame<'a>, lengths: [usize; 2], d: &Datagram<'a>) -> Record<'a> {
@@ -388,7 +388,7 @@ fn is_configuration(d: &Datagram<'_>) -> bool {
 
 // What is sealed cannot be told from what is malformed: sessions lose and alter nothing, so it is called sealed.
 fn decode_session<'a>(header: NettlpHeader, rest: &'a [u8], d: &Datagram<'a>) -> Kind<'a> {
-    if let Some(name) = session::control_name(header, rest) {
+    if let Some(name) = peer_session::control_name(header, rest) {
         return Kind::Other(Other::Nettlp(name));
     }
     let is_completion = rest.first().is_some_and(|first| first & 0x1e == 0x0a);
@@ -397,7 +397,7 @@ fn decode_session<'a>(header: NettlpHeader, rest: &'a [u8], d: &Datagram<'a>) ->
     let origin = if from_device != is_completion { Origin::Device } else { Origin::Host };
     match decode_tlp(rest, d.payload_len - NETTLP_LEN, origin) {
         Kind::Tlp(tlp) => Kind::Tlp(tlp),
-        _ => Kind::Other(Other::Nettlp(session::SEALED)),
+        _ => Kind::Other(Other::Nettlp(peer_session::SEALED)),
     }
 }
 

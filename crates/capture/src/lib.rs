@@ -3,7 +3,7 @@
 //!
 //! - [`open`], [`reader`]: pcap and pcapng to frames. - [`writer`]: TLPs and DLLPs to pcapng.
 //! - [`encap`]: Ethernet, IP, UDP and the NetTLP header, both ways. - [`decode`]: a frame to a [`Record`].
-//! - [`session`]: the records of riser's sessions, by name. - [`superpacket`]: several datagrams in one frame.
+//! - [`peer_session`]: the records of riser's sessions, by name. - [`superpacket`]: several datagrams in one frame.
 //! - [`matcher`]: requests with their completions. - [`sequence`]: what a link does with each TLP: taken, or sent again.
 //! - [`transactions`]: whole transactions, with Acks and replays. - [`filter`]: which of them to show.
 //! - [`stats`]: what a capture holds. - [`series`]: how that changes over time. - [`credits`]: flow control, TLP by TLP.
@@ -37,13 +37,13 @@ pub mod encap;
 pub mod filter;
 pub mod matcher;
 pub mod names;
+pub mod peer_session;
 pub mod perfetto;
 pub mod reader;
 pub mod registers;
 pub mod render;
 pub mod sequence;
 pub mod series;
-pub mod session;
 pub mod stats;
 pub mod superpacket;
 pub mod time;

@@ -42,11 +42,6 @@ Examples:
 Exit status: 0 done, 1 the run failed, or a file that it reads is wrong, 2 wrong usage: what is wrong is an argument (--set among \
 them), 130 interrupted (Ctrl-C).";
 
-/// CPU seconds that all threads of this process have used.
-pub fn cpu_seconds() -> f64 {
-    commands::cpu_seconds()
-}
-
 /// The command, with these models for the slots of its labs: the whole `main` of a program that has devices of its own.
 ///
 /// ```no_run

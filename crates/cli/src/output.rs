@@ -68,7 +68,7 @@ pub(crate) fn table<R>(header: &[&str], rows: R) -> Result<(), Failure>
 where
     R: IntoIterator<Item = Vec<String>>,
 {
-    text(&lab::table::numbers(header, rows))
+    text(&session::table::numbers(header, rows))
 }
 
 /// What is to be known of a result, a line each on standard error.

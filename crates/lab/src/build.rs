@@ -3,121 +3,151 @@
 
 use crate::boot;
 use crate::bridges;
-use crate::external::driver::{Behind, Joint};
-use crate::external::host::{HostPlace, HostSeat, OutsideMemory, ROOT};
-use crate::external::journal::Journal;
-use crate::external::{Commands, LINKS};
 use crate::links::replays_early;
 use crate::models::Sites;
-use crate::profile::{Aspect, Basis, HostBasis};
+use crate::profile::{Basis, HostBasis};
 use crate::read::LabFile;
-use crate::report::{DeviceReport, HotPlugReport, LinkReport, Report, directions};
 use crate::schema::{self, ExternalHost, Lab, Slot};
-use crate::tap::{CaptureHandle, CaptureOptions, CaptureTap, TappedLink};
-use crate::transactions::{TransactionLog, TransactionLogHandle, transactions};
 use crate::tree::Tree;
 use crate::{channels, faults, host_schema, profile};
 use capture::OwnRegisters;
 use endpoint::{Endpoint, EndpointConfig, EndpointError, EndpointLimits, Gate, TagsPer, TlpPort};
 use fabric::{
-    Fabric, FabricConfig, HostConfig, HostId, HostProfile, Limits, LinkConfig, LinkName, SlotConfig, Stop,
-    TopologyError, TransactionKind,
+    Fabric, FabricConfig, HostConfig, HostId, HostProfile, LinkConfig, LinkName, SlotConfig, TopologyError,
 };
 use host::cpu::AsyncProgram;
 use host::firmware::HostMap;
 use host::memory::HostMemory;
-use host::os::{self, Component, EventLog, HotPlugEvent, ObservedProgram, Role};
+use host::os::{self, Component, EventLog, ObservedProgram, Role};
 use host::{Cpu, HostProgram};
 use plug::plugged::{AnyReport, FunctionEnd};
 use plug::site::NativeCode;
 use plug::transfers::Transfers;
-use plug::{End, Report as DeviceFigures, RunContext, Shared, Shown};
-use std::io::{self, Write};
+use plug::{End, Place, RunContext, Shared};
 use std::rc::Rc;
-use tlp::{Duration, PayloadPool, Rate, Time};
+use tlp::{Duration, PayloadPool};
 
 /// Time beyond Completion Timeout in which the driver of a device that is gone may end.
 pub(crate) const DRAIN_MARGIN: Duration = Duration::from_us(10);
 
-/// A lab that is about to run.
+/// Name of the join point of the host that slots hang on by default, if that host is outside of the lab.
+pub const ROOT_HOST: &str = "host root";
+
+/// The parts of a lab, joined. Nothing has run yet.
 pub struct Assembly {
     /// The fabric.
     pub fabric: Fabric,
-    pub(crate) seed: u64,
-    /// What was set over the lab file.
-    pub(crate) set: Vec<String>,
-    pub(crate) slots: Vec<SlotInfo>,
-    /// Those of the slots first, then those of the switches.
-    pub(crate) links: Vec<LinkInfo>,
-    pub(crate) hot_plug: EventLog,
-    pub(crate) warnings: Vec<String>,
-    /// How the figures of the host are known.
-    pub(crate) host_basis: HostBasis,
-    /// Where the outside joins.
-    pub(crate) places: Vec<Joint>,
-    /// What somebody outside does to links.
-    pub(crate) commands: Commands,
-    /// The record of that, once there is one.
-    pub(crate) journal: Journal,
+    /// The seed of the lab.
+    pub seed: u64,
+    /// Settings over the lab file, each as `KEY=VALUE`.
+    pub set: Vec<String>,
+    /// The slots, in the order of the file.
+    pub slots: Vec<SlotInfo>,
+    /// Links to the slots, then links to the switches.
+    pub links: Vec<LinkInfo>,
+    /// Events of the hot-plug drivers of the simulated host.
+    pub hot_plug: EventLog,
+    /// Warnings for the caller, one per line.
+    pub warnings: Vec<String>,
+    /// The basis of the host's figures.
+    pub host_basis: HostBasis,
+    /// Where outside worlds join: slots first, then hosts.
+    pub join_points: Vec<JoinPoint>,
 }
 
-/// What reports say of a slot.
-pub(crate) struct SlotInfo {
-    pub(crate) name: String,
-    pub(crate) model: String,
-    pub(crate) report: Option<Box<dyn AnyReport>>,
-    pub(crate) measured: Option<Shared<Transfers>>,
-    pub(crate) basis: Option<Basis>,
+/// A slot, for reports.
+pub struct SlotInfo {
+    /// Its name.
+    pub name: String,
+    /// The model of its device.
+    pub model: String,
+    /// The report of its device.
+    pub report: Option<Box<dyn AnyReport>>,
+    /// Measured transfers of its device.
+    pub measured: Option<Shared<Transfers>>,
+    /// The basis of the device profile.
+    pub basis: Option<Basis>,
 }
 
-/// What reports say of a link.
-pub(crate) struct LinkInfo {
-    /// The slot or the switch that it leads to.
-    name: String,
-    generation: u8,
-    lanes: u8,
-    mps_bytes: u32,
-    /// The registers that its device brings along.
-    registers: OwnRegisters,
+/// A link, for reports and captures.
+pub struct LinkInfo {
+    /// The slot or switch below it.
+    pub name: String,
+    /// Generation.
+    pub generation: u8,
+    /// Lanes.
+    pub lanes: u8,
+    /// Max_Payload_Size of the root port or switch port above.
+    pub mps_bytes: u32,
+    /// Registers that the device brings along.
+    pub registers: OwnRegisters,
 }
 
-/// Puts the lab together. Nothing has run yet.
-///
-/// # Errors
-/// What cannot be put together, and why.
-pub fn build(file: &LabFile) -> Result<Assembly, String> {
-    build_with(file, BuildOptions::default())
+/// Where an outside world joins a lab.
+#[derive(Clone)]
+pub struct JoinPoint {
+    /// Its name: `slot NAME`, `host NAME`.
+    pub name: String,
+    /// The place.
+    pub place: Rc<dyn Place>,
+    /// The part of the fabric to wake after an input.
+    pub wakes: Wakes,
 }
+
+/// The part of the fabric that an input from outside wakes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wakes {
+    /// A slot, by number.
+    Slot(usize),
+    /// A host.
+    Host(HostId),
+    /// All links.
+    Links,
+}
+
+/// A host that is outside of the lab.
+pub struct OutsideHost {
+    /// Its memory.
+    pub memory: HostMemory,
+    /// Stands above the root complex.
+    pub program: Box<dyn HostProgram>,
+    /// Where the outside world joins.
+    pub place: Rc<dyn Place>,
+}
+
+/// Makes the host outside whose join point has this number.
+pub type OutsideHosts<'a> = &'a mut dyn FnMut(u16, &PayloadPool) -> OutsideHost;
+
+/// Makes a host program of its payloads, its memory and the host's data for enumeration.
+pub type OwnProgram = Box<dyn FnOnce(PayloadPool, HostMemory, HostMap) -> Box<dyn HostProgram>>;
 
 /// Options of a caller that builds a lab.
 #[derive(Default)]
 pub struct BuildOptions {
     /// Replaces the host profile that the lab names.
     pub host: Option<HostProfile>,
+    /// Whether native code may run.
+    pub native: NativeCode,
     /// State of the run, which models find when they are plugged in.
     pub context: RunContext,
+    /// Replaces firmware and drivers of the simulated host.
+    pub program: Option<OwnProgram>,
 }
 
-/// As [`build`], with `options`.
+impl BuildOptions {
+    /// The default, with this leave for native code.
+    pub fn native(native: NativeCode) -> BuildOptions {
+        BuildOptions { native, ..BuildOptions::default() }
+    }
+}
+
+/// Joins the parts of the lab; `outside` makes the hosts that are not simulated.
 ///
 /// # Errors
-/// As [`build`].
-pub fn build_with(file: &LabFile, options: BuildOptions) -> Result<Assembly, String> {
-    build_program(file, options, None, file.lab.native)
-}
-
-/// Makes a host program of its payloads, its memory and what enumeration is told of the host.
-pub(crate) type OwnProgram = Box<dyn FnOnce(PayloadPool, HostMemory, HostMap) -> Box<dyn HostProgram>>;
-
-/// As [`build_with`]; `own` replaces firmware and drivers if it is given, and `native` says whether native code may run.
-pub(crate) fn build_program(
-    file: &LabFile,
-    options: BuildOptions,
-    own: Option<OwnProgram>,
-    native: NativeCode,
-) -> Result<Assembly, String> {
+/// What cannot be put together, and why.
+pub fn build(file: &LabFile, options: BuildOptions, outside: OutsideHosts<'_>) -> Result<Assembly, String> {
     let lab = &file.lab;
-    let BuildOptions { host, mut context } = options;
+    let BuildOptions { host, native, mut context, program: own } = options;
     let host = host.map_or_else(|| profile::host_in(lab.host.profile.get_ref(), &file.base), Ok)?;
     let host = patient(lab, host_schema::apply(&lab.host, host));
     let memory = host_memory(lab)?;
@@ -125,7 +155,7 @@ pub(crate) fn build_program(
     let mut ends = Vec::new();
     let (mut slots, mut registers) = (Vec::new(), Vec::new());
     let mut components: Vec<Component> = Vec::new();
-    let (mut places, journal) = (Vec::new(), Journal::default());
+    let mut join_points = Vec::new();
     let tree = Tree::of(lab).map_err(|e| e.message)?;
     let links = bridges::all_links(lab, &tree);
     let sites = Sites::new(file, &payloads, &memory, host.completion_timeout, &tree, &links, native);
@@ -144,8 +174,8 @@ pub(crate) fn build_program(
         let model = slot.device.get_ref().clone();
         let (report, measured, basis) = (plugged.report, plugged.measured, plugged.basis);
         slots.push(SlotInfo { name: name.clone(), model, report, measured, basis });
-        let joint = |place| Joint { name: format!("slot {name}"), place, behind: Behind::Slot(n) };
-        places.extend(plugged.place.map(joint));
+        let point = |place| JoinPoint { name: format!("slot {name}"), place, wakes: Wakes::Slot(n) };
+        join_points.extend(plugged.place.map(point));
         let device = end(lab, slot, plugged.end, &payloads)?;
         ends.push(SlotConfig { link: links[n].clone(), above: tree.slots[n], device });
         let hot_plug = tree.hot_plug[n].then(|| faults::last_event(lab, n));
@@ -153,16 +183,16 @@ pub(crate) fn build_program(
         components.push(Component { name, path, id: ids[n], role, hot_plug });
     }
     let components = boot::arrange(lab, &tree, components);
-    let first = lab.host.outside.then(|| seat(ROOT, HostId::FIRST, &payloads, &mut places, &journal));
-    let outside = outside(file, &tree, &links, &mut places, &journal)?;
+    let mut join = |name: &str, id: HostId, payloads: &PayloadPool| {
+        let OutsideHost { memory, program, place } = outside(join_points.len() as u16, payloads);
+        join_points.push(JoinPoint { name: name.to_owned(), place, wakes: Wakes::Host(id) });
+        (memory, program)
+    };
+    let first = lab.host.outside.then(|| join(ROOT_HOST, HostId::FIRST, &payloads));
+    let outside = external_hosts(file, &tree, &links, &mut join)?;
     let others = outside.iter().map(|other| other.profile.completion_timeout);
     let place_timeout = others.fold(host.completion_timeout, Duration::max);
     let switches = bridges::switches(lab, &tree, &links, place_timeout, &payloads)?;
-    let commands = Commands::of(lab);
-    if lab.is_joined_by_hosts() {
-        let place = Rc::new(commands.clone());
-        places.push(Joint { name: LINKS.to_owned(), place, behind: Behind::Links });
-    }
     let root_ports = bridges::root_ports(&tree, HostId::FIRST, &links, host.rcb)?;
     let map = boot::host_map(lab, &tree, &paths);
     let drain = host.completion_timeout + DRAIN_MARGIN;
@@ -172,7 +202,7 @@ pub(crate) fn build_program(
     // Where all hang on hosts outside, the simulated one has nothing to do.
     let is_used = !root_ports.is_empty() || outside.is_empty();
     let (memory, program): (HostMemory, Option<Box<dyn HostProgram>>) = match (first, own) {
-        (Some((memory, seat)), _) => (memory, Some(seat)),
+        (Some((memory, program)), _) => (memory, Some(program)),
         (None, Some(own)) => (memory.clone(), Some(own(payloads.clone(), memory, map))),
         (None, None) if !is_used => (memory, None),
         (None, None) => {
@@ -209,52 +239,25 @@ pub(crate) fn build_program(
     });
     let links = links.collect();
     let (seed, set, host_basis) = (lab.seed, lab.set.clone(), HostBasis::of(&lab.host, &file.base));
-    Ok(Assembly {
-        fabric,
-        seed,
-        set,
-        slots,
-        links,
-        hot_plug,
-        warnings,
-        host_basis,
-        places,
-        commands,
-        journal,
-    })
+    Ok(Assembly { fabric, seed, set, slots, links, hot_plug, warnings, host_basis, join_points })
 }
 
-/// The hosts outside, each with its place.
-fn outside(
+/// The external hosts; `join` makes the memory and the program of each.
+fn external_hosts(
     file: &LabFile,
     tree: &Tree,
     links: &[LinkConfig],
-    places: &mut Vec<Joint>,
-    journal: &Journal,
+    mut join: impl FnMut(&str, HostId, &PayloadPool) -> (HostMemory, Box<dyn HostProgram>),
 ) -> Result<Vec<HostConfig>, String> {
     let host = |(id, host): (HostId, &ExternalHost)| {
         let profile = patient(&file.lab, profile::host_in(host.profile(), &file.base)?);
         let payloads = PayloadPool::new();
         let name = format!("host {}", host.name.get_ref());
-        let (memory, seat) = seat(&name, id, &payloads, places, journal);
+        let (memory, program) = join(&name, id, &payloads);
         let root_ports = bridges::root_ports(tree, id, links, profile.rcb)?;
-        Ok(HostConfig { root_ports, profile, memory, payloads, program: Some(seat) })
+        Ok(HostConfig { root_ports, profile, memory, payloads, program: Some(program) })
     };
     (1..).map(HostId).zip(&file.lab.external_host).map(host).collect()
-}
-
-/// The memory and the seat of a host outside, whose place has this name.
-fn seat(
-    name: &str,
-    id: HostId,
-    payloads: &PayloadPool,
-    places: &mut Vec<Joint>,
-    journal: &Journal,
-) -> (HostMemory, Box<dyn HostProgram>) {
-    let memory = OutsideMemory::new(journal.clone(), places.len() as u16);
-    let place = HostPlace::new(payloads.clone(), memory.clone());
-    places.push(Joint { name: name.to_owned(), place: Rc::new(place.clone()), behind: Behind::Host(id) });
-    (HostMemory::of(memory), Box::new(HostSeat(place)))
 }
 
 /// The text of an error in the topology; errors of credits name the link as the lab does.
@@ -340,204 +343,5 @@ impl LinkInfo {
 
     fn with_registers(self, registers: OwnRegisters) -> LinkInfo {
         LinkInfo { registers, ..self }
-    }
-
-    fn tapped_link(&self) -> TappedLink {
-        let symbol = Rate::from_generation(self.generation).unwrap_or(Rate::Gt2_5).symbol_time_ps();
-        // A byte on each lane in a symbol time.
-        let speed_bps = 8_000_000_000_000 * u64::from(self.lanes) * symbol.den / symbol.num;
-        TappedLink { slot: self.name.clone(), speed_bps, registers: self.registers.clone() }
-    }
-}
-
-/// The time limit of a lab.
-pub fn limit(limit_us: Option<u64>) -> Time {
-    limit_us.map_or(Time::MAX, |us| Time::ZERO + Duration::from_us(us))
-}
-
-impl Assembly {
-    /// Writes what passes on every link to `out`, as a capture.
-    ///
-    /// # Errors
-    /// Those of `out`.
-    pub fn capture<W: Write + 'static>(
-        &mut self,
-        out: W,
-        options: CaptureOptions,
-    ) -> io::Result<CaptureHandle<W>> {
-        let links = self.tapped_links();
-        let (tap, handle) = CaptureTap::new(out, &links, options)?;
-        self.fabric.set_tap(Box::new(tap));
-        Ok(handle)
-    }
-
-    /// Writes a JSON object for each transaction that ends to `out`, a line each: see [`crate::transactions`].
-    pub fn log_transactions<W: Write + 'static>(&mut self, out: W) -> TransactionLogHandle<W> {
-        let slots = self.links.iter().map(|l| l.name.clone()).collect();
-        let (log, handle) = TransactionLog::new(out, slots);
-        self.fabric.set_transaction_tap(Box::new(log));
-        handle
-    }
-
-    /// Runs the fabric as [`Fabric::run`] does. A device that has failed ends it; at its end, so does one that gives the run a bad name.
-    pub fn run(&mut self, limits: Limits) -> Stop {
-        let stop = self.fabric.run(limits);
-        self.or_failed(stop)
-    }
-
-    /// `stop`, or the failure of a device: for callers that run the fabric themselves.
-    pub fn or_failed(&self, stop: Stop) -> Stop {
-        let told = |what: fn(&dyn AnyReport) -> Option<String>| self.said(what).next();
-        match stop {
-            Stop::Failed(_) => stop,
-            Stop::Paused => told(|report| report.failure()).map_or(stop, Stop::Failed),
-            _ => told(|report| report.failure())
-                .or_else(|| told(|report| report.verdict()))
-                .map_or(stop, Stop::Failed),
-        }
-    }
-
-    /// Asks the report of each slot for `what`; prefixes each answer with the slot's name.
-    fn said(&self, what: fn(&dyn AnyReport) -> Option<String>) -> impl Iterator<Item = String> {
-        let of =
-            move |slot: &SlotInfo| Some(format!("slot `{}`: {}", slot.name, what(&**slot.report.as_ref()?)?));
-        self.slots.iter().filter_map(of)
-    }
-
-    /// Returns the findings on devices since the last call, a line each. `told` counts the findings returned so far for each
-    /// slot; pass an empty one first.
-    pub fn new_findings(&self, told: &mut Vec<usize>) -> Vec<String> {
-        told.resize(self.slots.len(), 0);
-        let mut lines = Vec::new();
-        for (slot, told) in self.slots.iter().zip(told) {
-            let new = slot.report.as_ref().map_or(Vec::new(), |report| report.findings(*told));
-            *told += new.len();
-            lines.extend(new.into_iter().map(|finding| format!("slot `{}`: {finding}", slot.name)));
-        }
-        lines
-    }
-
-    /// Returns how much devices have done wrong, a line for each such device.
-    pub fn wrong(&self) -> Vec<String> {
-        self.said(|report| report.wrong()).collect()
-    }
-
-    /// Transfers done so far, and those to be done in all, of the devices that know; `None` where none does.
-    pub fn transfers(&self) -> Option<(u64, u64)> {
-        let known = self.slots.iter().filter_map(|slot| slot.report.as_ref()?.transfers());
-        known.reduce(|(done, all), (more, of)| (done + more, all + of))
-    }
-
-    /// The report of the first device whose report is an `R`, with the number of its slot.
-    pub fn find_report<R: DeviceFigures>(&self) -> Option<(usize, Shared<R>)> {
-        self.slots.iter().enumerate().find_map(|(n, slot)| {
-            Some((n, slot.report.as_ref()?.as_any().downcast_ref::<Shared<R>>()?.clone()))
-        })
-    }
-
-    /// As [`find_report`](Self::find_report), without the slot.
-    pub fn report_of<R: DeviceFigures>(&self) -> Option<Shared<R>> {
-        self.find_report().map(|(_, report)| report)
-    }
-
-    /// What the first device that measures its transfers has measured.
-    pub fn measured(&self) -> Option<Shared<Transfers>> {
-        self.slots.iter().find_map(|slot| slot.measured.clone())
-    }
-
-    /// The links as captures describe them: those to slots, then those to switches.
-    pub fn tapped_links(&self) -> Vec<TappedLink> {
-        self.links.iter().map(LinkInfo::tapped_link).collect()
-    }
-
-    /// Warnings for whoever runs the lab, a line each.
-    pub fn warnings(&self) -> &[String] {
-        &self.warnings
-    }
-
-    /// How the figures of the host's profile are known.
-    pub fn host_basis(&self) -> &HostBasis {
-        &self.host_basis
-    }
-
-    /// What the hot-plug drivers of the host have seen and done, in the order of time.
-    pub fn hot_plug_events(&self) -> Vec<HotPlugEvent> {
-        self.hot_plug.events()
-    }
-
-    /// What has happened, up to `stop`, for `cpu_seconds`.
-    pub fn report(&self, lab: &str, stop: &Stop, cpu_seconds: f64) -> Report {
-        let totals = self.fabric.totals();
-        let links: Vec<_> = (0..).zip(&self.links).map(|(n, link)| self.link_report(n, link)).collect();
-        Report {
-            basis: self.basis(&links),
-            lab: lab.to_owned(),
-            set: self.set.clone(),
-            seed: self.seed,
-            warnings: self.warnings.clone(),
-            outcome: outcome(stop),
-            reasons: reasons(stop),
-            simulated_ns: self.fabric.now().as_ps() as f64 / 1_000.0,
-            events: totals.events,
-            tlp_hops: totals.tlp_hops,
-            cpu_seconds,
-            hot_plug: self.hot_plug.events().iter().map(HotPlugReport::new).collect(),
-            links,
-            root_complex: *self.fabric.root().counters(),
-            memory_system: self.fabric.root().memory_counters().copied(),
-            devices: (0..).zip(&self.slots).map(|(n, slot)| self.device_report(n, slot)).collect(),
-        }
-    }
-
-    fn link_report(&self, n: u32, link: &LinkInfo) -> LinkReport {
-        LinkReport {
-            slot: link.name.clone(),
-            generation: link.generation,
-            lanes: link.lanes,
-            mps_bytes: link.mps_bytes,
-            directions: directions(&self.fabric, n),
-            transactions: transactions(&self.fabric, n, &self.host_basis),
-        }
-    }
-
-    /// Returns the weakest basis of the report's transactions and devices. Without transactions, that of the host's latencies
-    /// counts. Interrupts do not count: no profile has measured them.
-    fn basis(&self, links: &[LinkReport]) -> Basis {
-        let kinds = links.iter().flat_map(|link| &link.transactions);
-        let of_kinds = kinds.filter(|t| t.kind != TransactionKind::Interrupt.name()).map(|t| t.basis);
-        let [read, write] =
-            [Aspect::ReadLatency, Aspect::WriteLatency].map(|aspect| self.host_basis.get(aspect));
-        let of_host = of_kinds.max().unwrap_or(read.max(write));
-        self.slots.iter().filter_map(|slot| slot.basis).fold(of_host, Basis::max)
-    }
-
-    fn device_report(&self, n: usize, slot: &SlotInfo) -> DeviceReport {
-        let mut counters: serde_json::Map<_, _> = self
-            .fabric
-            .slot_counts(n)
-            .into_iter()
-            .map(|(name, count)| (name.to_owned(), count.into()))
-            .collect();
-        let shown = slot.report.as_ref().map(|report| report.shown(self.fabric.now()));
-        counters.extend(shown.map(Shown::into_map).unwrap_or_default());
-        DeviceReport { slot: slot.name.clone(), model: slot.model.clone(), basis: slot.basis, counters }
-    }
-}
-
-fn outcome(stop: &Stop) -> &'static str {
-    match stop {
-        Stop::Finished => "finished",
-        Stop::Failed(_) => "failed",
-        Stop::TimeLimit => "time-limit",
-        Stop::Paused => "paused",
-        Stop::NoProgress(_) => "no-progress",
-    }
-}
-
-fn reasons(stop: &Stop) -> Vec<String> {
-    match stop {
-        Stop::Failed(why) => vec![why.clone()],
-        Stop::NoProgress(who) => who.clone(),
-        _ => Vec::new(),
     }
 }

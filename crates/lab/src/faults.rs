@@ -152,7 +152,7 @@ fn check_fault(lab: &Lab, fault: &Fault) -> Vec<Wrong> {
 ///
 /// # Errors
 /// The first that is wrong, and what is legal.
-pub(crate) fn read_command(keys: &str) -> Result<Fault, String> {
+pub fn read_command(keys: &str) -> Result<Fault, String> {
     #[derive(serde::Deserialize)]
     struct Holder<T> {
         fault: T,
@@ -167,7 +167,7 @@ pub(crate) fn read_command(keys: &str) -> Result<Fault, String> {
 }
 
 /// Lists the keys of a fault with their legal values, those first that it must have; `names` are those of slots and switches.
-pub(crate) fn legal_keys(names: &str) -> String {
+pub fn legal_keys(names: &str) -> String {
     let schema = Schema::shared::<Fault>();
     let must = schema.required();
     let of = |key: &&str| match *key {
@@ -261,7 +261,8 @@ fn check_parameters(fault: &Fault) -> Checked {
     Ok(())
 }
 
-pub(crate) fn rule(fault: &Fault, link: LinkId) -> FaultRule {
+/// Returns the rule by which the fabric applies `fault` to `link`.
+pub fn rule(fault: &Fault, link: LinkId) -> FaultRule {
     FaultRule {
         link,
         direction: match fault.direction {

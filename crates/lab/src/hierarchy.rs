@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The hierarchy below a host, for a world outside that is this host. Never enumerates: it only knows the lab file.
 
+use crate::bridges;
+use crate::build::ROOT_HOST;
 use crate::read::LabFile;
 use crate::tree::Tree;
-use crate::{bridges, external::host::ROOT};
 use config::cap::pcie::DEVICE_CONTROL;
 use fabric::HostId;
 use host::firmware::Path;
@@ -30,7 +31,7 @@ pub struct RootPort {
 impl<'f> Hierarchy<'f> {
     /// Returns the names of the hosts that are outside of the lab: `host root`, `host NAME`.
     pub fn hosts(file: &LabFile) -> Vec<String> {
-        let root = file.lab.host.outside.then(|| ROOT.to_owned());
+        let root = file.lab.host.outside.then(|| ROOT_HOST.to_owned());
         let others = file.lab.external_host.iter().map(|host| format!("host {}", host.name.get_ref()));
         root.into_iter().chain(others).collect()
     }
@@ -46,6 +47,16 @@ impl<'f> Hierarchy<'f> {
         let found = tree.host_ids().zip(names).find(|(_, name)| host.strip_prefix("host ") == Some(name));
         let (host, _) = found.ok_or_else(|| format!("no place `{host}`"))?;
         Ok(Hierarchy { file, tree, host })
+    }
+
+    /// Returns the paths of the ports that slots and then switches hang on. The path is empty below other hosts than the simulated one.
+    ///
+    /// # Errors
+    /// The topology is invalid.
+    pub fn port_paths(file: &LabFile) -> Result<Vec<Path>, String> {
+        let tree = Tree::of(&file.lab).map_err(|e| e.message)?;
+        let path = |n| if tree.is_simulated(n) { tree.port_path(n) } else { Path(Vec::new()) };
+        Ok((0..file.lab.hanging().count()).map(path).collect())
     }
 
     /// Returns the number of buses, with bus 0.

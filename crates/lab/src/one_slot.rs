@@ -35,7 +35,6 @@
 use crate::boot;
 use crate::bridges;
 use crate::build::{Assembly, DRAIN_MARGIN, LinkInfo, SlotInfo, endpoint};
-use crate::external::journal::Journal;
 use crate::links;
 use crate::profile::HostBasis;
 use crate::schema::Link;
@@ -159,9 +158,7 @@ impl OneSlot {
             hot_plug: EventLog::default(),
             warnings: Vec::new(),
             host_basis: HostBasis::ASSUMED,
-            commands: Default::default(),
-            places: Vec::new(),
-            journal: Journal::default(),
+            join_points: Vec::new(),
         })
     }
 

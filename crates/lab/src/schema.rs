@@ -8,7 +8,6 @@ pub use crate::host_schema::{IommuPages, IommuWindow};
 pub use crate::link_schema::{Arbitration, FlowControl, LinkChange, ReplayTimer, VirtualChannel};
 pub use crate::switch_schema::{PortArbitration, Switch};
 pub use fabric::{Forwarding, PeerToPeer, TlpType};
-use plug::site::NativeCode;
 use plug::values::{Gen, Lanes, MpsBytes, MrrsBytes, Probability, RcbBytes};
 use plug::{Model, Needs, Plan};
 use schemars::JsonSchema;
@@ -66,10 +65,6 @@ pub struct Lab {
     #[serde(skip)]
     #[schemars(skip)]
     pub set: Vec<String>,
-    /// Whether its devices may run native code; no key of the file, which asks for it.
-    #[serde(skip)]
-    #[schemars(skip)]
-    pub native: NativeCode,
 }
 
 impl Default for Lab {
@@ -89,25 +84,29 @@ impl Default for Lab {
             outage: Vec::new(),
             link_event: Vec::new(),
             set: Vec::new(),
-            native: NativeCode::default(),
         }
     }
 }
 
 /// What hangs by a link of its own on a root port or a switch: a slot or a switch.
 #[derive(Clone, Copy)]
-pub(crate) struct Hanging<'a> {
+pub struct Hanging<'a> {
     /// `slot` or `switch`: its table in the file.
-    pub(crate) table: &'static str,
-    /// Its place among those of its table.
-    pub(crate) index: usize,
-    pub(crate) name: &'a Spanned<String>,
-    pub(crate) parent: Option<&'a Spanned<String>>,
-    pub(crate) port: Option<&'a Spanned<u8>>,
-    pub(crate) hot_plug: bool,
-    /// It is so with button, indicators and power controller.
-    pub(crate) controls: bool,
-    pub(crate) link: &'a Link,
+    pub table: &'static str,
+    /// Its number among those of its table.
+    pub index: usize,
+    /// Its name.
+    pub name: &'a Spanned<String>,
+    /// The switch or host that it hangs on, if given.
+    pub parent: Option<&'a Spanned<String>>,
+    /// The downstream port of that switch, if given.
+    pub port: Option<&'a Spanned<u8>>,
+    /// Whether the port above is hot-plug capable.
+    pub hot_plug: bool,
+    /// Whether that port also has a button, indicators and a power controller.
+    pub controls: bool,
+    /// The link between.
+    pub link: &'a Link,
 }
 
 /// As in ``slot `nic` ``.
@@ -118,13 +117,13 @@ impl fmt::Display for Hanging<'_> {
 }
 
 impl Lab {
-    /// Whether somebody outside stands above one of its root complexes.
-    pub(crate) fn is_joined_by_hosts(&self) -> bool {
+    /// Returns whether one of its hosts is outside of the lab.
+    pub fn is_joined_by_hosts(&self) -> bool {
         self.host.outside || !self.external_host.is_empty()
     }
 
     /// The slots, then the switches: the order of links.
-    pub(crate) fn hanging(&self) -> impl Iterator<Item = Hanging<'_>> {
+    pub fn hanging(&self) -> impl Iterator<Item = Hanging<'_>> {
         let slots = self.slot.iter().enumerate().map(|(index, slot)| {
             let Slot { name, parent, port, hot_plug, hot_plug_controls, link, .. } = slot;
             let (parent, port) = (parent.as_ref(), port.as_ref());

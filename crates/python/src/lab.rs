@@ -7,7 +7,8 @@ use crate::error;
 use crate::plain;
 use crate::run::{self, RunResult, Wanted};
 use crate::run_state::{Polls, RunState};
-use ::lab::{Assembly, BuildOptions, Folder, LabFile, Overrides, Reader};
+use ::lab::{BuildOptions, Folder, LabFile, Overrides, Reader};
+use ::session::Session;
 use plug::RunContext;
 use plug::site::NativeCode;
 use pyo3::prelude::*;
@@ -39,8 +40,8 @@ impl Lab {
     fn check(&self, py: Python<'_>) -> PyResult<String> {
         self.detached(py, |objects| {
             let state = Rc::new(RunState::new(objects));
-            let file = self.file(&state, NativeCode::NotLoaded)?;
-            build(&file, &state)?;
+            let file = self.file(&state)?;
+            build(&file, &state, NativeCode::NotLoaded)?;
             Ok(::lab::draw(&file.lab))
         })
     }
@@ -49,12 +50,13 @@ impl Lab {
     fn enumerate(&self, py: Python<'_>) -> PyResult<(String, Vec<Cow<'static, [u8]>>)> {
         self.detached(py, |objects| {
             let state = Rc::new(RunState::new(objects));
-            let file = self.file(&state, NativeCode::NotLoaded)?;
-            let found =
-                ::lab::enumerate_with(&file, RunContext::with(state)).map_err(error::RunFailed::new_err)?;
+            let file = self.file(&state)?;
+            let found = ::session::enumerate_with(&file, RunContext::with(state))
+                .map_err(error::RunFailed::new_err)?;
             let all: Vec<_> = found.functions.iter().collect();
             let registers = crate::models().registers();
-            let listing = ::lab::lspci::Listing::of(&self.name.to_string_lossy(), &found, &all, &registers);
+            let listing =
+                ::session::lspci::Listing::of(&self.name.to_string_lossy(), &found, &all, &registers);
             let text = serde_json::to_string(&listing).map_err(error::internal)?;
             Ok((text, found.functions.into_iter().map(|function| Cow::Owned(function.bytes)).collect()))
         })
@@ -79,12 +81,12 @@ impl Lab {
         let wanted = Wanted::new(capture, force, tap, dllps, transactions)?;
         self.detached(py, |objects| {
             let state = Rc::new(RunState::with_clock(objects, polls));
-            let mut file = self.file(&state, NativeCode::allowed(allow_native))?;
+            let mut file = self.file(&state)?;
             file.lab.seed = seed.unwrap_or(file.lab.seed);
             file.check_runs_alone().map_err(error::lab)?;
-            let assembly = build(&file, &state)?;
-            let (name, limit_us) = (self.name.to_string_lossy(), file.lab.limit_us);
-            current::apart(|| run::run(&name, limit_us, assembly, &state, wanted, progress.as_ref()))
+            let session = build(&file, &state, NativeCode::allowed(allow_native))?;
+            let name = self.name.to_string_lossy();
+            current::apart(|| run::run(&name, session, &state, wanted, progress.as_ref()))
         })
     }
 }
@@ -100,21 +102,20 @@ impl Lab {
         py.detach(|| current::with_lab(|| work(objects)))
     }
 
-    fn file(&self, state: &Rc<RunState>, native: NativeCode) -> PyResult<LabFile> {
+    fn file(&self, state: &Rc<RunState>) -> PyResult<LabFile> {
         let (reader, overrides) = (Reader::new(&crate::models()), Overrides::new(&self.set));
         let mut context = RunContext::with(Rc::clone(state));
         let (folder, overrides) = (Folder::of(&self.name), &overrides);
         let read = reader.parse_in_context(&self.name, &self.text, folder, overrides, &mut context);
-        let mut file = read.map_err(|errors| Python::attach(|py| error::of_files(py, &errors)))?;
-        file.lab.native = native;
-        Ok(file)
+        read.map_err(|errors| Python::attach(|py| error::of_files(py, &errors)))
     }
 }
 
 /// Puts the lab together for a run with this state.
-fn build(file: &LabFile, state: &Rc<RunState>) -> PyResult<Assembly> {
+fn build(file: &LabFile, state: &Rc<RunState>, native: NativeCode) -> PyResult<Session> {
     let context = RunContext::with(Rc::clone(state));
-    ::lab::build_with(file, BuildOptions { context, ..BuildOptions::default() }).map_err(error::lab)
+    let options = BuildOptions { native, context, ..BuildOptions::default() };
+    Session::with(file, options).map_err(error::lab)
 }
 
 /// `value`, a dict of what TOML can say, as a file of TOML.

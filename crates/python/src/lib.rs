@@ -43,7 +43,7 @@ use pyo3::prelude::*;
 
 /// The models of labs: those of the command, and devices in Python.
 fn models() -> plug::Models {
-    riser_cli::models().with::<device::Settings>()
+    worlds::models().with::<device::Settings>()
 }
 
 /// The compiled half of riser.

@@ -7,17 +7,19 @@ use crate::run_state::RunState;
 use crate::sight::Sight;
 use crate::table::Table;
 use crate::tables;
-use ::lab::{Assembly, CaptureHandle, CaptureOptions, Report, TransactionLogHandle};
-use fabric::{HostId, Limits, Side, Stop};
+use ::session::{
+    CaptureHandle, CaptureOptions, Progress, Report, Session, Slices, TransactionLogHandle, cpu_seconds,
+};
+use fabric::{Fabric, HostId, Side, Stop};
 use plug::Report as _;
 use pyo3::exceptions::{PyKeyboardInterrupt, PySystemExit};
 use pyo3::prelude::*;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
-use tlp::Time;
 
 /// Events between two looks at what goes on outside.
 const SLICE: u64 = 20_000;
@@ -68,21 +70,21 @@ struct Taps {
 }
 
 impl Taps {
-    fn open(assembly: &mut Assembly, wanted: Wanted) -> PyResult<Taps> {
+    fn open(session: &mut Session, wanted: Wanted) -> PyResult<Taps> {
         let begin = |path: PathBuf| {
             let file = create(&path, wanted.force).map_err(|e| in_file(&path, &e))?;
-            let handle = assembly.capture(BufWriter::new(file), wanted.options);
+            let handle = session.capture(BufWriter::new(file), wanted.options);
             handle.map_err(|e| in_file(&path, &e)).map(|handle| (path, handle))
         };
         let capture = wanted.capture.map(begin).transpose()?;
-        let transactions = wanted.transactions.then(|| assembly.log_transactions(Vec::new()));
+        let transactions = wanted.transactions.then(|| session.log_transactions(Vec::new()));
         Ok(Taps { capture, transactions })
     }
 
     /// The lines of transactions; the capture is whole.
-    fn finish(self, assembly: &mut Assembly) -> PyResult<Option<Vec<u8>>> {
+    fn finish(self, session: &mut Session) -> PyResult<Option<Vec<u8>>> {
         if let Some((path, handle)) = self.capture {
-            assembly.fabric.take_tap();
+            session.fabric.take_tap();
             handle.finish().map_err(|e| in_file(&path, &e))?;
         }
         let finish = |log: TransactionLogHandle<Vec<u8>>| log.finish().map_err(error::internal);
@@ -90,26 +92,25 @@ impl Taps {
     }
 }
 
-/// Runs `assembly`, a lab called `name`, to its end, its limit or Ctrl-C.
+/// Runs `session`, a lab called `name`, to its end, its limit or Ctrl-C.
 pub(crate) fn run(
     name: &str,
-    limit_us: Option<u64>,
-    mut assembly: Assembly,
+    mut session: Session,
     state: &Rc<RunState>,
     wanted: Wanted,
     progress: Option<&Py<PyAny>>,
 ) -> PyResult<RunResult> {
-    let taps = Taps::open(&mut assembly, wanted)?;
-    let before = riser_cli::cpu_seconds();
-    let (stop, interrupted) = drive(&mut assembly, state, ::lab::limit(limit_us), Watch::new(progress));
-    let spent = riser_cli::cpu_seconds() - before;
-    let transactions = taps.finish(&mut assembly)?;
+    let taps = Taps::open(&mut session, wanted)?;
+    let before = cpu_seconds();
+    let (stop, interrupted) = drive(&mut session, state, Watch::new(progress));
+    let spent = cpu_seconds() - before;
+    let transactions = taps.finish(&mut session)?;
     let raised = Python::attach(|py| state.reports().iter().find_map(|report| report.get().error(py)));
     let (interrupted, raised) = match raised {
         Some(error) if goes_on(&error) => (interrupted.or(Some(error)), None),
         raised => (interrupted, raised),
     };
-    let mut report = assembly.report(name, &stop, spent);
+    let mut report = session.report(name, &stop, spent);
     if interrupted.is_some() {
         report.outcome = "interrupted";
     }
@@ -132,71 +133,43 @@ fn goes_on(error: &PyErr) -> bool {
     })
 }
 
-/// Where the run has stopped, and what has interrupted it. Where there are devices in Python, TLPs are shown to those who wait.
-fn drive(
-    assembly: &mut Assembly,
-    state: &Rc<RunState>,
-    until: Time,
-    mut watch: Watch<'_>,
-) -> (Stop, Option<PyErr>) {
+/// Where the run has stopped, and what has interrupted it. If there are devices in Python, TLPs are shown to coroutines that wait.
+fn drive(session: &mut Session, state: &Rc<RunState>, mut watch: Watch<'_>) -> (Stop, Option<PyErr>) {
     let reports = state.reports();
-    if reports.is_empty() {
-        let slice =
-            |assembly: &mut Assembly| assembly.run(Limits { until, events: SLICE, ..Limits::default() });
-        return to_the_end(assembly, until, &mut watch, slice);
-    }
-    let (links, behind) = (assembly.tapped_links(), assembly.fabric.take_tap());
-    let sight = Sight::new(state, &links, crate::models().registers(), behind);
-    assembly.fabric.set_tap(Box::new(sight));
-    let slice = |assembly: &mut Assembly| match seen(assembly, state, until) {
-        stop @ Stop::Failed(_) => stop,
-        // Of a driver whose slot has another device, the slot's report does not tell.
-        stop => reports.iter().find_map(|report| report.get().failure()).map_or(stop, Stop::Failed),
+    // The report of a slot does not have the failure of a driver whose slot has another device.
+    let failure = || reports.iter().find_map(|report| report.get().failure());
+    let before = |session: &mut Session| match failure() {
+        Some(why) => ControlFlow::Break((Stop::Failed(why), None)),
+        None => match watch.look(|| how_far(session.progress())) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break((Stop::Paused, Some(error))),
+        },
     };
-    to_the_end(assembly, until, &mut watch, slice)
-}
-
-/// Some events, one by one: those who were shown a TLP go on at once. The fabric calls a host program for what concerns it alone.
-fn seen(assembly: &mut Assembly, state: &RunState, until: Time) -> Stop {
-    let limits = Limits { until, events: 1, ..Limits::default() };
-    let mut stop = Stop::Paused;
-    for _ in 0..PYTHON_SLICE {
-        stop = assembly.fabric.run(limits);
-        if stop != Stop::Paused {
-            break;
-        }
-        if state.waiting.take_news() {
-            // There is a first host wherever there is a device.
-            let _known = assembly.fabric.wake_host(HostId::FIRST);
-        }
-    }
-    assembly.or_failed(stop)
-}
-
-fn to_the_end(
-    assembly: &mut Assembly,
-    until: Time,
-    watch: &mut Watch<'_>,
-    slice: impl Fn(&mut Assembly) -> Stop,
-) -> (Stop, Option<PyErr>) {
-    loop {
-        let stop = slice(assembly);
-        if stop != Stop::Paused {
-            return (stop, None);
-        }
-        if let Err(error) = watch.look(|| how_far(assembly, until)) {
-            return (stop, Some(error));
-        }
+    let ended = if reports.is_empty() {
+        session.run_in_slices(Slices::of(SLICE), before)
+    } else {
+        let (links, behind) = (session.tapped_links(), session.fabric.take_tap());
+        session.fabric.set_tap(Box::new(Sight::new(state, &links, crate::models().registers(), behind)));
+        // The fabric calls a host program for what concerns it alone, so it is woken after a TLP that a coroutine waits for.
+        let wake = |fabric: &mut Fabric| {
+            if state.waiting.take_news() {
+                // There is a first host wherever there is a device.
+                let _known = fabric.wake_host(HostId::FIRST);
+            }
+        };
+        session.run_by_events(Slices::of(PYTHON_SLICE), wake, before)
+    };
+    match ended {
+        Ok(stop @ Stop::Failed(_)) => (stop, None),
+        Ok(stop) => (failure().map_or(stop, Stop::Failed), None),
+        Err(ended) => ended,
     }
 }
 
 /// Virtual time, and the share of transfers or of the limit where they are known.
-fn how_far(assembly: &Assembly, until: Time) -> (String, Option<f64>) {
-    let share = |done: u64, of: u64| done.min(of) as f64 / of.max(1) as f64;
-    let now = assembly.fabric.now().as_ps();
-    let of_limit = (until != Time::MAX).then(|| share(now, until.as_ps()));
-    let of_transfers = assembly.transfers().map(|(done, of)| share(done, of));
-    (format!("{:.3} us simulated", now as f64 / 1e6), of_transfers.or(of_limit))
+fn how_far(progress: Progress) -> (String, Option<f64>) {
+    let of_transfers = progress.transfers.map(|(done, of)| ::session::share(done, of));
+    (format!("{:.3} us simulated", progress.now.as_ps() as f64 / 1e6), of_transfers.or(progress.of_limit))
 }
 
 /// What a run has shown.

@@ -10,7 +10,7 @@ use ::capture::filter::{Filter, FilterError};
 use ::capture::render::JsonRecord;
 use ::capture::{DeviceRegisters, Names};
 use ::capture::{End, Interface, Origin, Outcome, Record, Timestamp};
-use ::lab::TappedLink;
+use ::session::TappedLink;
 use fabric::{Side, Tap, TapRecord};
 use link::Frame;
 use pyo3::exceptions::PyValueError;
@@ -100,7 +100,7 @@ impl Sight {
         self.bytes.clear();
         self.bytes.resize(tlp.wire_len(), 0);
         tlp.emit(&mut self.bytes);
-        let (way, time) = (::lab::way(record.direction), Timestamp::from_ps(record.time.as_ps().into()));
+        let (way, time) = (::session::way(record.direction), Timestamp::from_ps(record.time.as_ps().into()));
         let origin = Origin::of(way, tlp.class());
         let shown = Record::of_tlp(&interface[record.direction as usize], time, &self.bytes, origin);
         let shown = Record { number: self.number, ..shown };
@@ -138,7 +138,8 @@ impl Tap for Sight {
             self.number += 1;
             let is_lost = record.damaged || record.dropped;
             if !is_lost
-                && (teaches(::lab::way(record.direction), tlp) || !self.run.waiting.all.borrow().is_empty())
+                && (teaches(::session::way(record.direction), tlp)
+                    || !self.run.waiting.all.borrow().is_empty())
             {
                 self.show(record, tlp);
             }

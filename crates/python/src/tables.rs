@@ -2,7 +2,7 @@
 //! Tables of what reports say: their objects become rows, and the names of JSON those of columns.
 
 use crate::table::Table;
-use ::lab::Report;
+use ::session::Report;
 use arrow_array::builder::{BooleanBuilder, Float64Builder, StringBuilder, UInt64Builder};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
@@ -109,7 +109,7 @@ const TRANSACTIONS: &[Column] = &[
 
 /// The directions of each link of a run.
 pub(crate) fn links(report: &Report) -> PyResult<Table> {
-    let of_link = |link: &::lab::report::LinkReport| {
+    let of_link = |link: &::session::report::LinkReport| {
         let head = [
             ("slot", Value::from(link.slot.as_str())),
             ("gen", link.generation.into()),

@@ -7,13 +7,15 @@ use crate::packed::Packed;
 use crate::record::{Outcome, Point, Record};
 use crate::rounds::Round;
 use crate::value::Value;
-use fabric::{Limits, Stop};
-use lab::{FileError, FileErrors, Folder, LabFile, Overrides, Reader};
+use fabric::Stop;
+use lab::{BuildOptions, FileError, FileErrors, Folder, LabFile, Overrides, Reader};
 use plug::Models;
 use plug::file::{KeptFiles, digest};
 use plug::site::NativeCode;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
+use session::{Session, Slices};
+use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -226,9 +228,12 @@ impl Sweep {
     pub fn lab_of(&self, point: &Point) -> Result<LabFile, FileErrors> {
         let overrides = Overrides::new(&self.overrides(point.config, point.round));
         let folder = self.folder.clone();
-        let mut file = self.reader.parse(&self.lab.path, &self.lab.text, folder, &overrides)?;
-        file.lab.native = self.native;
-        Ok(file)
+        self.reader.parse(&self.lab.path, &self.lab.text, folder, &overrides)
+    }
+
+    /// Builds the lab of a point.
+    fn session(&self, file: &LabFile) -> Result<Session, String> {
+        Session::with(file, BuildOptions::native(self.native))
     }
 
     /// Runs a point. Whatever becomes of it is its record: a lab that is none, fails, or panics (where panics unwind).
@@ -257,26 +262,17 @@ impl Sweep {
         if let Err(why) = file.check_runs_alone() {
             return refused(why);
         }
-        let mut assembly = match lab::build(&file) {
-            Ok(assembly) => assembly,
+        let mut session = match self.session(&file) {
+            Ok(session) => session,
             Err(why) => return refused(why),
         };
         let begun = cpu();
-        let until = lab::limit(file.lab.limit_us);
-        let mut left = self.parsed.max_events.unwrap_or(u64::MAX);
-        let ended = loop {
-            let events = SLICE.min(left);
-            let ended = assembly.run(Limits { until, events, ..Limits::default() });
-            left -= events;
-            if ended != Stop::Paused || left == 0 {
-                break ended;
-            }
-            if stop() {
-                return None;
-            }
-        };
+        let slices = Slices { events: SLICE, max_events: self.parsed.max_events.unwrap_or(u64::MAX) };
+        let before =
+            |_: &mut Session| if stop() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+        let ended = session.run_in_slices(slices, before).ok()?;
         *simulation = cpu().saturating_sub(begun);
-        let report = assembly.report("", &ended, 0.0);
+        let report = session.report("", &ended, 0.0);
         let json = serde_json::to_value(&report).unwrap_or_default();
         let (metrics, missing) = metric::measure(&self.parsed.metrics, &self.settings(point.config), &json);
         let (outcome, why) = outcome(&ended);
@@ -288,8 +284,8 @@ impl Sweep {
 
     /// Warnings of `riser run` for the lab of a point, one per line.
     pub(crate) fn warnings_of(&self, point: &Point) -> Vec<String> {
-        let assembly = self.lab_of(point).ok().and_then(|file| lab::build(&file).ok());
-        assembly.map_or_else(Vec::new, |assembly| assembly.warnings().to_vec())
+        let session = self.lab_of(point).ok().and_then(|file| self.session(&file).ok());
+        session.map_or_else(Vec::new, |session| session.warnings().to_vec())
     }
 
     /// Whether a record keeps all bounds of the metrics.

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Runs the lab of `labs/`, whose driver checks every byte in host memory; here stands what the report and the wire say of it.
 
-use fabric::{Limits, Stop};
+use fabric::Stop;
 use my_device::Settings;
 use plug::Model;
 use plug::file::Folder;
 use plug::transfers::{Test, Workload};
-use riser_lab::{Overrides, Report, build, parse_with};
+use riser_lab::{Overrides, parse_with};
+use riser_session::{Report, Session};
 use std::path::Path;
 
 /// Runs the lab with some keys set.
@@ -16,9 +17,9 @@ fn run(set: &[&str]) -> Result<Report, String> {
     let models = my_device::models().map_err(|e| e.to_string())?;
     let set: Vec<String> = set.iter().map(|s| (*s).to_owned()).collect();
     let file = parse_with(&models, &path, &text, Folder::of(&path), &Overrides::new(&set));
-    let mut assembly = build(&file.map_err(|e| e.to_string())?)?;
-    let stop = assembly.fabric.run(Limits::default());
-    let report = assembly.report("labs/my-device.toml", &stop, 0.0);
+    let mut session = Session::new(&file.map_err(|e| e.to_string())?)?;
+    let stop = session.run_to_end();
+    let report = session.report("labs/my-device.toml", &stop, 0.0);
     if stop == Stop::Finished { Ok(report) } else { Err(stop.to_string()) }
 }
 

@@ -6,8 +6,8 @@ use super::setup::Setup;
 use super::table::{Cell, Chart, Column, Line, Report, Table};
 use super::{Effort, PaperError};
 use devices::nvme::JobReport;
-use lab::TransactionReport;
 use plug::ns;
+use session::TransactionReport;
 use toml::Value;
 
 const LAB: &str = "labs/papers/nvme.toml";
@@ -46,7 +46,7 @@ struct Seen {
 }
 
 impl Seen {
-    fn of(job: &JobReport, report: &lab::Report) -> Seen {
+    fn of(job: &JobReport, report: &session::Report) -> Seen {
         let elapsed = ns(job.elapsed).max(1.0);
         let directions = || report.links.iter().flat_map(|link| &link.directions);
         let busy = |name| {

@@ -5,9 +5,10 @@
 use super::PaperError;
 use crate::row::bench_of;
 use crate::{Plan, Row};
-use fabric::{HostProfile, Limits, Stop};
-use lab::{Assembly, BuildOptions, Folder, LabFile};
+use fabric::{HostProfile, Stop};
+use lab::{BuildOptions, Folder, LabFile};
 use plug::Report as DeviceFigures;
+use session::Session;
 use std::fmt;
 use std::path::Path;
 use toml::{Table, Value};
@@ -67,12 +68,12 @@ impl Setup {
     }
 
     /// The lab, ready to run.
-    pub(super) fn build(&self) -> Result<Assembly, PaperError> {
+    pub(super) fn build(&self) -> Result<Session, PaperError> {
         let file = self.file()?;
         let profile = lab::profile::host(file.lab.host.profile.get_ref(), file.base.path());
         let mut host = profile.map_err(|e| self.failed(e))?;
         self.host.iter().for_each(|change| change(&mut host));
-        lab::build_with(&file, BuildOptions { host: Some(host), ..BuildOptions::default() })
+        session::Session::with(&file, BuildOptions { host: Some(host), ..BuildOptions::default() })
             .map_err(|e| self.failed(e))
     }
 
@@ -94,21 +95,23 @@ impl Setup {
     }
 
     /// Builds and runs it to its end: what the device in it that reports so has to say, and all else.
-    pub(super) fn device<R: DeviceFigures + Clone>(&self) -> Result<(R, Assembly, lab::Report), PaperError> {
-        let (assembly, report) = self.run()?;
-        let device = assembly.report_of::<R>().ok_or_else(|| self.failed("no device that reports this"))?;
+    pub(super) fn device<R: DeviceFigures + Clone>(
+        &self,
+    ) -> Result<(R, Session, session::Report), PaperError> {
+        let (session, report) = self.run()?;
+        let device = session.report_of::<R>().ok_or_else(|| self.failed("no device that reports this"))?;
         let figures = device.get().clone();
-        Ok((figures, assembly, report))
+        Ok((figures, session, report))
     }
 
     /// Builds and runs it to its end.
-    fn run(&self) -> Result<(Assembly, lab::Report), PaperError> {
-        let mut assembly = self.build()?;
-        let stop = assembly.fabric.run(Limits::default());
+    fn run(&self) -> Result<(Session, session::Report), PaperError> {
+        let mut session = self.build()?;
+        let stop = session.run_to_end();
         match stop {
             Stop::Finished => {
-                let report = assembly.report(self.path, &stop, 0.0);
-                Ok((assembly, report))
+                let report = session.report(self.path, &stop, 0.0);
+                Ok((session, report))
             }
             stop => Err(PaperError::Run(format!("{}: {stop}", self.path))),
         }

@@ -6,10 +6,12 @@ use super::machine::Machine;
 use super::rule::Rule;
 use crate::experiments::{Key, Test};
 use crate::results::{Figures, ResultRow};
-use fabric::{Fabric, Limits, Stop};
+use fabric::Stop;
 use lab::{BuildOptions, LabFile, profile};
 use plug::Shared;
 use plug::transfers::{Phase, Transfers};
+use session::{Session, Slices};
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -56,11 +58,11 @@ impl Task<'_> {
             self.seed,
         )?;
         let options = BuildOptions { host: Some(host), ..BuildOptions::default() };
-        let mut assembly = lab::build_with(&LabFile { lab, base: ".".into() }, options)?;
-        let results = assembly.measured().ok_or("no device of the lab measures transfers")?;
+        let mut session = Session::with(&LabFile { lab, base: ".".into() }, options)?;
+        let results = session.measured().ok_or("no device of the lab measures transfers")?;
         // The card measures all that is written.
-        assembly.fabric.keep_accounts(false);
-        let mut run = Run { fabric: &mut assembly.fabric, results: &results, cancel };
+        session.fabric.keep_accounts(false);
+        let mut run = Run { session: &mut session, results: &results, cancel };
         match self.key.test.is_latency() {
             true => self.latency(&mut run, batch, batches),
             false => self.bandwidth(&mut run, batch, batches),
@@ -141,7 +143,7 @@ impl Settled {
 
 /// A lab that runs.
 struct Run<'a> {
-    fabric: &'a mut Fabric,
+    session: &'a mut Session,
     results: &'a Shared<Transfers>,
     cancel: &'a AtomicBool,
 }
@@ -149,15 +151,20 @@ struct Run<'a> {
 impl Run<'_> {
     /// Runs until `transfers` have counted, or all. False where it was cancelled.
     fn until(&mut self, transfers: u64) -> Result<bool, String> {
-        while self.results.get().transfers < transfers && self.results.get().phase < Phase::Done {
-            if self.cancel.load(Ordering::Relaxed) {
-                return Ok(false);
+        let (results, cancel) = (self.results, self.cancel);
+        let before = |_: &mut Session| {
+            if results.get().transfers >= transfers || results.get().phase >= Phase::Done {
+                ControlFlow::Break(true)
+            } else if cancel.load(Ordering::Relaxed) {
+                ControlFlow::Break(false)
+            } else {
+                ControlFlow::Continue(())
             }
-            match self.fabric.run(Limits { events: SLICE, ..Limits::default() }) {
-                Stop::Paused => {}
-                Stop::Finished => break,
-                stop => return Err(stop.to_string()),
-            }
+        };
+        match self.session.run_in_slices(Slices::of(SLICE), before) {
+            Ok(Stop::Finished) | Err(true) => {}
+            Ok(stop) => return Err(stop.to_string()),
+            Err(false) => return Ok(false),
         }
         let results = self.results.get();
         match results.failure {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The fabric's account of a request and the device's own measurement agree.
 
-use lab::TransactionReport;
 use riser_bench::{Plan, Row, Test};
+use session::TransactionReport;
 
 fn measure(test: Test, size: u32) -> Row {
     let plan = Plan {

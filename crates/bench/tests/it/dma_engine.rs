@@ -16,9 +16,9 @@ fn run(link: &str, host: &str, keys: &str) -> ([f64; 2], Option<WindowReport>) {
          {keys}\nvfs = 0\nwindow = 0\nsize_bytes = 1048576\ntransfers = 16\noutstanding = 4\nlogic = 'plain'\n"
     );
     let lab = lab::parse(&devices::models(), Path::new("lab.toml"), &text).unwrap_or_else(|e| panic!("{e}"));
-    let mut assembly = lab::build(&LabFile { lab, base: ".".into() }).unwrap();
-    assert_eq!(assembly.fabric.run(Limits::default()), Stop::Finished);
-    let shared = assembly.report_of::<Report>().unwrap();
+    let mut session = session::Session::new(&LabFile { lab, base: ".".into() }).unwrap();
+    assert_eq!(session.fabric.run(Limits::default()), Stop::Finished);
+    let shared = session.report_of::<Report>().unwrap();
     let report = shared.get();
     let elapsed = report.elapsed(0, Time::MAX);
     let rates = [0, 1].map(|ring| gbps(report.functions[0].rings[ring].bytes, elapsed));

@@ -104,7 +104,7 @@ pub enum PortUse {
     Tlp(Origin),
     /// A DLLP.
     Dllp,
-    /// A session between riser's peers: TLPs and control records, see [`session`](crate::session).
+    /// A session between riser's peers: TLPs and control records, see [`peer_session`](crate::peer_session).
     Session,
     /// NetTLP messaging, adapter configuration or adapter registers, questions and answers: no TLP.
     Nettlp(&'static str),

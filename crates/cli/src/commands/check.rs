@@ -4,8 +4,10 @@
 use super::labs::{self, Set};
 use crate::failure::Failure;
 use crate::{input, output};
+use lab::BuildOptions;
 use plug::Models;
 use plug::site::NativeCode;
+use session::Session;
 use std::path::PathBuf;
 
 const EXAMPLE: &str = "\
@@ -32,10 +34,10 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     input::check(args.labs.iter().map(PathBuf::as_path))?;
     for path in &args.labs {
-        let (mut file, name) = labs::read(models, path, &args.set)?;
-        file.lab.native = NativeCode::NotLoaded;
-        let assembly = lab::build(&file).map_err(|why| Failure::Run(format!("{name}: {why}")))?;
-        output::warn(assembly.warnings());
+        let (file, name) = labs::read(models, path, &args.set)?;
+        let options = BuildOptions::native(NativeCode::NotLoaded);
+        let session = Session::with(&file, options).map_err(|why| Failure::Run(format!("{name}: {why}")))?;
+        output::warn(session.warnings());
         output::text(&format!("{name}\n{}", lab::draw(&file.lab)))?;
     }
     Ok(())

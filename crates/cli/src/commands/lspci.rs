@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser lspci`: what enumeration finds in a lab, from `lab::lspci` and `config::lspci`.
+//! `riser lspci`: what enumeration finds in a lab, from `session::lspci` and `config::lspci`.
 
 use super::labs::{self, Set};
 use crate::failure::Failure;
 use crate::output;
 use config::lspci::{Selection, hexdump};
-use lab::lspci::{Listing, line, listing, tree};
-use lab::{Enumerated, EnumeratedFunction};
 use plug::Models;
+use session::lspci::{Listing, line, listing, tree};
+use session::{Enumerated, EnumeratedFunction};
 use std::path::PathBuf;
 
 const EXAMPLE: &str = "\
@@ -68,7 +68,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     let (file, path) = labs::read(models, &args.lab, &args.set)?;
-    let found = lab::enumerate(&file).map_err(|why| Failure::Run(format!("{path}: {why}")))?;
+    let found = session::enumerate(&file).map_err(|why| Failure::Run(format!("{path}: {why}")))?;
     if args.tree {
         return output::text(tree(&found, args.verbose > 0).trim_end());
     }

@@ -27,8 +27,6 @@ mod tap;
 mod trace;
 mod words;
 
-pub(crate) use cpu::seconds as cpu_seconds;
-
 use crate::failure::Failure;
 use clap::Subcommand;
 use plug::Models;

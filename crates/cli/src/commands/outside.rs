@@ -6,10 +6,11 @@ use super::sizes::seed;
 use crate::failure::Failure;
 use crate::output;
 use crate::outputs::{Output, Outputs, Place};
-use lab::external::host::OUTSIDE;
-use lab::external::{Clock, Driver, RecordSize, RecordedLab};
-use lab::{CaptureHandle, CaptureOptions, LabFile};
+use lab::{BuildOptions, LabFile};
 use plug::Models;
+use session::external::host::OUTSIDE;
+use session::external::{Clock, Driver, RecordSize, RecordedLab};
+use session::{CaptureHandle, CaptureOptions, Session};
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
@@ -93,7 +94,6 @@ impl Opening {
         if let Some(seed) = self.seed {
             file.lab.seed = seed;
         }
-        file.lab.native = self.native.leave();
         let mut outputs = Outputs::new(self.force);
         outputs.reads(path);
         file.base.named().iter().for_each(|path| outputs.reads(path));
@@ -116,9 +116,10 @@ impl Read<'_> {
         let Opening { capture, record, record_limit_mib, .. } = self.opening;
         let capture = self.outputs.claim_if("--capture", capture.as_deref())?;
         let record = self.outputs.claim_if("--record", record.as_deref())?;
-        let assembly = lab::build(&self.file).map_err(Failure::Run)?;
-        output::warn(assembly.warnings());
-        let mut driver = Driver::new(assembly, clock);
+        let options = BuildOptions::native(self.opening.native.leave());
+        let session = Session::with(&self.file, options).map_err(Failure::Run)?;
+        output::warn(session.warnings());
+        let mut driver = Driver::new(session, clock);
         let [capture, record] = [capture.map(Place::open).transpose()?, record.map(Place::open).transpose()?];
         let record_limit_bytes = record_limit_mib.unwrap_or(RECORD_LIMIT_MIB) << 20;
         let (file, name) = (self.file, self.text.name.display().to_string());
@@ -130,7 +131,7 @@ impl Read<'_> {
             driver.record(Box::new(out), &lab, record_limit_bytes);
         }
         let capture = capture.map(|out| {
-            let capture = |file| driver.assembly_mut().capture(file, CaptureOptions::default());
+            let capture = |file| driver.session_mut().capture(file, CaptureOptions::default());
             out.writer().and_then(capture).map_err(|e| out.failed(&e)).map(|handle| (out, handle))
         });
         let kept = Kept { capture: capture.transpose()?, record, record_limit_bytes };
@@ -146,7 +147,7 @@ impl Kept {
         now: tlp::Time,
     ) -> Result<Option<RecordSize>, Failure> {
         let recorded = driver.finish(now);
-        driver.assembly_mut().fabric.take_tap();
+        driver.session_mut().fabric.take_tap();
         if let Some((out, handle)) = self.capture.take() {
             handle.finish().map_err(|e| out.failed(&e))?;
             out.finish()?;

@@ -4,7 +4,6 @@
 mod drive;
 mod taps;
 
-use super::cpu;
 use super::labs::{self, Native, Set};
 use super::sizes::seed;
 use super::words::{Word, one_of};
@@ -13,6 +12,7 @@ use crate::{interrupt, output};
 use fabric::{Side, Stop};
 use lab::BuildOptions;
 use plug::{Models, RunContext};
+use session::Session;
 use std::path::PathBuf;
 use taps::Taps;
 
@@ -113,30 +113,30 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     if let Some(seed) = args.seed {
         file.lab.seed = seed;
     }
-    file.lab.native = args.native.leave();
     file.check_runs_alone().map_err(Failure::Run)?;
     let interrupted = interrupt::flag()?;
     let triggers = rtl::Triggers::default();
     let build = || {
-        let context = RunContext::with(triggers.clone());
-        lab::build_with(&file, BuildOptions { context, ..BuildOptions::default() }).map_err(Failure::Run)
+        let (native, context) = (args.native.leave(), RunContext::with(triggers.clone()));
+        Session::with(&file, BuildOptions { native, context, ..BuildOptions::default() })
+            .map_err(Failure::Run)
     };
-    let mut assembly = build()?;
+    let mut session = build()?;
     if triggers.are_wanted() {
         // Once to find when, and again with waves around it.
-        drive::drive(&mut assembly, file.lab.limit_us, &Taps::default(), &interrupted)?;
+        drive::drive(&mut session, &Taps::default(), &interrupted)?;
         triggers.again();
-        drop(assembly);
-        assembly = build()?;
+        drop(session);
+        session = build()?;
     }
-    output::warn(assembly.warnings());
-    assembly.fabric.keep_accounts(!args.no_latencies);
-    let taps = Taps::open(&args, &file, &mut assembly)?;
-    let before = cpu::seconds();
-    let stop = drive::drive(&mut assembly, file.lab.limit_us, &taps, &interrupted)?;
-    let spent = cpu::seconds() - before;
-    let written = taps.finish(&mut assembly);
-    let mut report = assembly.report(&name, &stop, spent);
+    output::warn(session.warnings());
+    session.fabric.keep_accounts(!args.no_latencies);
+    let taps = Taps::open(&args, &file, &mut session)?;
+    let before = session::cpu_seconds();
+    let stop = drive::drive(&mut session, &taps, &interrupted)?;
+    let spent = session::cpu_seconds() - before;
+    let written = taps.finish(&mut session);
+    let mut report = session.report(&name, &stop, spent);
     if stop == Stop::Paused {
         report.outcome = "interrupted";
     }

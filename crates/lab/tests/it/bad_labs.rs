@@ -5,7 +5,7 @@ use devices::models;
 use devices::pcie_bench::CARDS;
 use proptest::prelude::*;
 use riser_lab::profile::HOSTS;
-use riser_lab::{FileErrors, LabFile, build, parse, read};
+use riser_lab::{BuildOptions, FileErrors, LabFile, build, parse, read};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -614,7 +614,12 @@ fn non_posted_credits_are_as_many_as_the_receiver_takes() {
             }
             (read, _) => panic!("{keys}: {read:?}"),
         };
-        assert_eq!(build(&LabFile { lab, base: ".".into() }).err(), None, "{keys}");
+        assert_eq!(
+            build(&LabFile { lab, base: ".".into() }, BuildOptions::default(), &mut |_, _| unreachable!())
+                .err(),
+            None,
+            "{keys}"
+        );
     }
 }
 

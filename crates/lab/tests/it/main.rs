@@ -1,33 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Integration tests of `riser-lab`, one module per subject.
 
-mod atomics;
 mod bad_labs;
-mod captures;
-mod channels;
-#[path = "../../../../fuzz/checks_record.rs"]
-mod checks_record;
-mod completions;
 mod draw;
-mod early_end;
 mod errors_rig;
 mod errors_table;
-mod external;
-mod faults;
-mod host_model;
-mod hotplug;
-mod hotplug_rig;
-mod hotplug_switches;
-mod kinds;
-mod links;
-mod nfp6000;
-mod one_slot;
-mod own_model;
-mod packet_nic;
-mod progress;
-mod seeds;
-mod settings;
-mod sriov;
 mod switch_links;
-mod tags;
-mod transactions;

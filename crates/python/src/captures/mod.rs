@@ -144,7 +144,7 @@ impl Capture {
     fn page(&self, py: Python<'_>, most: u64) -> PyResult<(String, u64)> {
         py.detach(|| {
             let title = self.path.file_name().unwrap_or(self.path.as_os_str()).to_string_lossy();
-            let mut page = view::TracePage::new(&title).naming(riser_cli::models().registers());
+            let mut page = view::TracePage::new(&title).naming(worlds::models().registers());
             let (mut sieve, mut left_out) = (self.of().sieve(), 0);
             self.each(|record| {
                 if sieve.keeps(record) {

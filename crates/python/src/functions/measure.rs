@@ -48,7 +48,7 @@ pub(crate) fn bench_of(
 ) -> PyResult<(String, String, End)> {
     let ask = of_arguments(&Arguments(arguments))?;
     py.detach(|| {
-        let plans = ask.plans(&riser_cli::models()).map_err(refused)?;
+        let plans = ask.plans(&worlds::models()).map_err(refused)?;
         let warnings = plans.first().map(::bench::Plan::warnings).unwrap_or_default();
         let (measured, raised) = apart(progress.as_ref(), |cancel, far| {
             ask::measure(&plans, cancel, |done, all, test, size| {

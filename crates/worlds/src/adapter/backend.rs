@@ -5,11 +5,11 @@ use super::bridge::Fate;
 use super::egress::Next;
 use super::input::Event;
 use super::slot::AdapterSlot;
-use lab::Assembly;
-use lab::external::{Clock, Door, Driver, Lag, RecordSize, RecordedLab};
 use nettlp::adapter::{Backend, Full, Outbox, Received, Way};
 use nettlp::carrier::SendError;
 use nettlp::wire::messaging::{Reply, Request};
+use session::Session;
+use session::external::{Clock, Door, Driver, Lag, RecordSize, RecordedLab};
 use std::io;
 use std::ops::DerefMut;
 use tlp::{Body, Duration, Mps, Time, Tlp};
@@ -92,12 +92,12 @@ impl<'d> LabBackend<&'d mut Driver> {
 }
 
 impl LabBackend {
-    /// The lab of `assembly`, which has not run yet.
+    /// The lab of `session`, which has not run yet.
     ///
     /// # Errors
     /// Where no slot has an adapter.
-    pub fn new(assembly: Assembly, timing: Timing) -> Result<LabBackend, String> {
-        LabBackend::of(Driver::new(assembly, timing.into()))
+    pub fn new(session: Session, timing: Timing) -> Result<LabBackend, String> {
+        LabBackend::of(Driver::new(session, timing.into()))
     }
 
     /// The lab that `driver` drives.
@@ -125,13 +125,13 @@ impl LabBackend {
     }
 
     /// The lab.
-    pub fn assembly(&self) -> &Assembly {
-        self.driver.assembly()
+    pub fn session(&self) -> &Session {
+        self.driver.session()
     }
 
     /// The lab, to put taps in before it runs.
-    pub fn assembly_mut(&mut self) -> &mut Assembly {
-        self.driver.assembly_mut()
+    pub fn session_mut(&mut self) -> &mut Session {
+        self.driver.session_mut()
     }
 
     /// Why the host's programs have ended, where they have failed: nothing goes on then.
@@ -141,7 +141,7 @@ impl LabBackend {
 
     /// How the host's programs have ended; `None` while they run.
     pub fn host_outcome(&self) -> Option<&Result<(), String>> {
-        self.assembly().fabric.host_outcome()
+        self.session().fabric.host_outcome()
     }
 
     /// The time that a lagging fabric has dropped so far.

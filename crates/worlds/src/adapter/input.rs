@@ -15,10 +15,10 @@
 
 use super::bridge::Fate;
 use super::slot::AdapterSlot;
-use lab::external::bytes::{Cursor, Put};
 use nettlp::adapter::{Received, Way};
 use nettlp::completer::Incoming;
 use plug::place::{Input, Place};
+use session::external::bytes::{Cursor, Put};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use tlp::{Repr, Time};
 

@@ -7,8 +7,8 @@ use super::client::Whose;
 use super::placing::Places;
 use super::seat::{Guest, GuestError, Told};
 use super::virtual_functions::{self, Written};
-use lab::external::Driver;
-use lab::external::host::HostRequest;
+use session::external::Driver;
+use session::external::host::HostRequest;
 use std::path::PathBuf;
 use tlp::Time;
 

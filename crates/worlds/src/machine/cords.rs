@@ -3,7 +3,7 @@
 //! link are inputs, and recorded as such.
 
 use devices::ethernet::{Cable, FrameFromWire, LinkInput, MAX_FRAMES_TO_WIRE};
-use lab::external::{Door, Driver};
+use session::external::{Door, Driver};
 use std::io;
 use std::os::fd::BorrowedFd;
 use tlp::Time;

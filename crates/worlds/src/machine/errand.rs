@@ -5,9 +5,9 @@
 use host::cpu::AsyncProgram;
 use host::memory::HostMemory;
 use host::{Cpu, HostInput, HostProgram};
-use lab::external::host::{HostPlace, HostRequest};
-use lab::external::{Door, Driver};
 use plug::Place;
+use session::external::host::{HostPlace, HostRequest};
+use session::external::{Door, Driver};
 use std::cell::RefCell;
 use std::rc::Rc;
 use tlp::Duration;

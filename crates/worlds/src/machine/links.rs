@@ -5,7 +5,7 @@
 use super::cords;
 use super::serve::Keeper;
 use guest::listener::{ListenError, Listener};
-use lab::external::{COMMAND_FORMS, Commands, Door, Driver, MAX_COMMAND_BYTES};
+use session::external::{COMMAND_FORMS, Commands, Door, Driver, MAX_COMMAND_BYTES};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;

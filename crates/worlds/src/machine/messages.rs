@@ -7,7 +7,7 @@
 //! until the access has timed out.
 
 use guest::vfio_user::{Dma, DmaError, Errno, Irq, Session};
-use lab::external::host::Backing;
+use session::external::host::Backing;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;

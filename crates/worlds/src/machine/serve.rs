@@ -7,7 +7,7 @@ use super::cords::Carrier;
 use super::links::LinkSocket;
 use super::seat::{Guest, Told};
 use guest::net;
-use lab::external::Driver;
+use session::external::Driver;
 use std::io;
 use tlp::{Duration, Time};
 

@@ -4,8 +4,8 @@
 use config::header;
 use config::space::REGISTERS;
 use host::{HostInput, HostOutput, HostReadId};
-use lab::external::host::{HostPlace, HostRequest};
-use lab::external::{Door, Driver};
+use session::external::host::{HostPlace, HostRequest};
+use session::external::{Door, Driver};
 use tlp::Bdf;
 
 /// The name of the only request that is ever under way; those of a machine are numbered from 0 on.

@@ -2,9 +2,10 @@
 //! The cable of a NIC in a lab leads outside: frames leave and come, and a record brings them again.
 
 use devices::ethernet::{Arrival, Cable, EthernetPort, FrameFromWire, LinkInput, Modes, Peer, Station};
-use lab::external::{Clock, Driver, RecordedLab, Replay, Replayed};
-use lab::{Assembly, CaptureHandle, CaptureOptions, build, parse_in};
+use lab::parse_in;
 use riser_worlds::machine::{Carrier, Cord};
+use session::external::{Clock, Driver, RecordedLab, Replay, Replayed};
+use session::{CaptureHandle, CaptureOptions, Session};
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -14,7 +15,7 @@ use tlp::{Duration, Time};
 const LAB: &str = "version = 1\n[[slot]]\nname = \"nic\"\ndevice = \"simple-nic\"\n\
     [slot.simple-nic]\ncable = \"outside\"\npings = 5\nping_bytes = 600\n";
 
-fn capture(lab: &mut Assembly) -> (Bytes, CaptureHandle<Bytes>) {
+fn capture(lab: &mut Session) -> (Bytes, CaptureHandle<Bytes>) {
     let bytes = Bytes::default();
     let handle = lab.capture(bytes.clone(), CaptureOptions::default()).unwrap();
     (bytes, handle)
@@ -23,7 +24,7 @@ fn capture(lab: &mut Assembly) -> (Bytes, CaptureHandle<Bytes>) {
 /// A lab that is driven and recorded from its beginning on.
 fn recorded(text: &str) -> (Driver, Bytes) {
     let file = parse_in(&devices::models(), Path::new("nic.toml"), text, "".into()).unwrap();
-    let (mut lab, record) = (Driver::new(build(&file).unwrap(), Clock::Wall), Bytes::default());
+    let (mut lab, record) = (Driver::new(Session::new(&file).unwrap(), Clock::Wall), Bytes::default());
     let (path, text) = ("nic.toml".to_owned(), text.to_owned());
     let recorded = RecordedLab { path, text, set: Vec::new(), seed: 0, files: Some([].into()) };
     lab.record(Box::new(record.clone()), &recorded, u64::MAX);
@@ -33,13 +34,13 @@ fn recorded(text: &str) -> (Driver, Bytes) {
 /// Ends a lab at `now`, and runs its record again: to the same capture.
 fn replayed(mut lab: Driver, now: Time, record: &Bytes, live: (Bytes, CaptureHandle<Bytes>)) -> Replayed {
     lab.finish(now).unwrap();
-    lab.assembly_mut().fabric.take_tap();
+    lab.session_mut().fabric.take_tap();
     live.1.finish().unwrap();
     let record = record.0.take();
     let mut replay = Replay::new(&record, &devices::models()).unwrap();
-    let (again, handle) = capture(replay.assembly_mut());
+    let (again, handle) = capture(replay.session_mut());
     let mut replayed = replay.run().unwrap();
-    replayed.assembly.fabric.take_tap();
+    replayed.session.fabric.take_tap();
     handle.finish().unwrap();
     assert!(replayed.complete);
     assert!(*live.0.0.borrow() == *again.0.borrow(), "the captures differ");
@@ -49,12 +50,12 @@ fn replayed(mut lab: Driver, now: Time, record: &Bytes, live: (Bytes, CaptureHan
 #[test]
 fn frames_leave_and_come_and_come_again() {
     let (mut lab, record) = recorded(LAB);
-    let live = capture(lab.assembly_mut());
+    let live = capture(lab.session_mut());
     let door = lab.door::<Cable>().unwrap();
     let station = Station { mac: [2, 0, 0, 0, 0, 2], ip: Ipv4Addr::new(192, 0, 2, 2) };
     let mut peer = Peer { station, latency: Duration::from_us(33) };
     let (mut now, mut on_wire) = (Time::ZERO, VecDeque::<(Time, Vec<u8>)>::new());
-    while lab.assembly().fabric.host_outcome().is_none() && now < Time::ZERO + Duration::from_ms(10) {
+    while lab.session().fabric.host_outcome().is_none() && now < Time::ZERO + Duration::from_ms(10) {
         now += Duration::from_ps(3_141_592);
         lab.drain(now, |_| {});
         while let Some(frame) = door.place.frame_to_wire() {
@@ -65,13 +66,13 @@ fn frames_leave_and_come_and_come_again() {
             lab.inject(at, &door, FrameFromWire(&frame));
         }
     }
-    assert_eq!((lab.assembly().fabric.host_outcome(), lab.failure()), (Some(&Ok(())), None));
+    assert_eq!((lab.session().fabric.host_outcome(), lab.failure()), (Some(&Ok(())), None));
     // ARP and five echo requests, and their answers.
     let counters = door.place.counters();
     assert_eq!((counters.from_wire, counters.to_wire, counters.from_wire_lost), (6, 6, 0));
     let replayed = replayed(lab, now, &record, live);
     assert_eq!(replayed.inputs, 6);
-    let report = replayed.assembly.report("nic", &fabric::Stop::Finished, 0.0);
+    let report = replayed.session.report("nic", &fabric::Stop::Finished, 0.0);
     assert_eq!(report.devices[0].counters["pings_answered"], 5);
 }
 
@@ -89,7 +90,7 @@ fn ends(lab: &Driver) -> [Modes; 2] {
 #[test]
 fn the_other_end_of_a_cable_sees_the_link_go_and_come() {
     let (mut lab, record) = recorded(TWO);
-    let live = capture(lab.assembly_mut());
+    let live = capture(lab.session_mut());
     let door = |lab: &Driver, name: &str| lab.door_named::<Cable>(name).unwrap();
     let mut cord = Cord::between(door(&lab, "slot a"), door(&lab, "slot b"));
     let mut now = Time::ZERO;

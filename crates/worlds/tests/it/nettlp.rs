@@ -2,15 +2,16 @@
 //! A lab behind an adapter, without sockets: what peers send and get, what the host's programs send and get, in a record and
 //! again.
 
-use lab::external::{RecordedLab, Replay};
 use lab::profile::HOSTS;
-use lab::{CaptureOptions, Folder, LabFile, Overrides, build, parse, parse_with};
+use lab::{Folder, LabFile, Overrides, parse, parse_with};
 use nettlp::adapter::{Backend, Full, Outbox, Received, Way};
 use nettlp::carrier::SendError;
 use nettlp::wire::messaging::{MsixEntry, Reply, Request};
 use proptest::prelude::*;
 use riser_worlds::adapter::{LabBackend, MAX_PEER_READS, Timing};
 use riser_worlds::models;
+use session::external::{RecordedLab, Replay};
+use session::{CaptureOptions, Session};
 use std::collections::VecDeque;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -32,7 +33,7 @@ fn lab(keys: &str) -> String {
 fn backend(text: &str, timing: Timing) -> LabBackend {
     let path = Path::new("labs/nettlp/test.toml");
     let file = LabFile { lab: parse(&models(), path, text).unwrap(), base: "labs/nettlp".into() };
-    LabBackend::new(build(&file).unwrap(), timing).unwrap()
+    LabBackend::new(Session::new(&file).unwrap(), timing).unwrap()
 }
 
 fn way(peer: u8) -> Way {
@@ -490,7 +491,7 @@ fn a_record_runs_again_bit_by_bit() {
             Box::new(record.clone()),
             &RecordedLab { path, text, set: Vec::new(), seed: 0, files: None },
         );
-        let handle = lab.assembly_mut().capture(capture.clone(), CaptureOptions::default()).unwrap();
+        let handle = lab.session_mut().capture(capture.clone(), CaptureOptions::default()).unwrap();
         let (mut now, mut out) = (Time::ZERO, Sent::new());
         out.device = Some(way(7));
         let mut psmem = Psmem { base: 0, bytes: vec![0; 1 << 20] };
@@ -519,30 +520,30 @@ fn a_record_runs_again_bit_by_bit() {
         let counters = lab.slot().counters();
         assert!(counters.host_reads > 0 && counters.peer_reads > 400, "{counters:?}");
         lab.finish(now).unwrap();
-        lab.assembly_mut().fabric.take_tap();
+        lab.session_mut().fabric.take_tap();
         handle.finish().unwrap();
 
         let (again, record) = (Bytes::default(), record.0.take());
         let mut replay = Replay::new(&record, &models()).unwrap();
-        let handle = replay.assembly_mut().capture(again.clone(), CaptureOptions::default()).unwrap();
+        let handle = replay.session_mut().capture(again.clone(), CaptureOptions::default()).unwrap();
         let mut replayed = replay.run().unwrap();
-        replayed.assembly.fabric.take_tap();
+        replayed.session.fabric.take_tap();
         handle.finish().unwrap();
         assert!(replayed.complete && replayed.inputs > 1000);
         assert!(capture.0.borrow().len() > 100_000);
         assert!(*capture.0.borrow() == *again.0.borrow(), "the captures differ");
         assert_eq!(
-            replayed.assembly.report_of::<riser_worlds::adapter::AdapterSlot>().unwrap().get().counters(),
+            replayed.session.report_of::<riser_worlds::adapter::AdapterSlot>().unwrap().get().counters(),
             counters
         );
-        assert_eq!(replayed.assembly.fabric.now(), lab.assembly().fabric.now());
+        assert_eq!(replayed.session.fabric.now(), lab.session().fabric.now());
     }
 }
 
 /// What peers read and the recorded device asks for, in the fabric's own time; gives the capture of it.
 fn run_some(lab: &mut LabBackend) -> Vec<u8> {
     let capture = Bytes::default();
-    let handle = lab.assembly_mut().capture(capture.clone(), CaptureOptions::default()).unwrap();
+    let handle = lab.session_mut().capture(capture.clone(), CaptureOptions::default()).unwrap();
     let (mut now, mut out) = (Time::ZERO, Sent::new());
     for n in 0..200_u64 {
         now += Duration::from_us(3);
@@ -550,7 +551,7 @@ fn run_some(lab: &mut LabBackend) -> Vec<u8> {
         let _ = give(lab, now, way(1), &read(0x100, n as u16 & 0xff, n * 4096, 600), &mut out);
     }
     lab.finish(now).unwrap();
-    lab.assembly_mut().fabric.take_tap();
+    lab.session_mut().fabric.take_tap();
     handle.finish().unwrap();
     assert!(lab.slot().counters().peer_reads > 100);
     capture.0.take()
@@ -559,8 +560,8 @@ fn run_some(lab: &mut LabBackend) -> Vec<u8> {
 fn replay(record: &[u8]) -> Vec<u8> {
     let again = Bytes::default();
     let mut replay = Replay::new(record, &models()).unwrap();
-    let handle = replay.assembly_mut().capture(again.clone(), CaptureOptions::default()).unwrap();
-    replay.run().unwrap().assembly.fabric.take_tap();
+    let handle = replay.session_mut().capture(again.clone(), CaptureOptions::default()).unwrap();
+    replay.run().unwrap().session.fabric.take_tap();
     handle.finish().unwrap();
     again.0.take()
 }
@@ -593,7 +594,7 @@ fn a_record_holds_the_files_that_its_lab_names() {
     let set = vec!["link.lanes=2".to_owned(), "host.profile=host.toml".to_owned()];
     let file =
         parse_with(&models(), &path, &text, Folder::of(&path).keeping(), &Overrides::new(&set)).unwrap();
-    let mut lab = LabBackend::new(build(&file).unwrap(), Timing::On).unwrap();
+    let mut lab = LabBackend::new(Session::new(&file).unwrap(), Timing::On).unwrap();
     let files = file.base.kept();
     assert_eq!(files.keys().collect::<Vec<_>>(), ["host.toml", "reads.pcapng"]);
     assert_eq!(files["host.toml"], host.as_bytes());
@@ -618,7 +619,7 @@ fn a_record_holds_the_files_that_its_lab_names() {
 fn now_and_then(every: Option<Duration>) -> (Vec<u8>, u64) {
     let (mut lab, capture) = (backend(&lab(""), Timing::On), Bytes::default());
     let options = CaptureOptions { dllps: true, ..CaptureOptions::default() };
-    let handle = lab.assembly_mut().capture(capture.clone(), options).unwrap();
+    let handle = lab.session_mut().capture(capture.clone(), options).unwrap();
     let (mut now, mut out, mut turns) = (Time::ZERO, Sent::new(), 0);
     for n in 1..20_u64 {
         let next = Time::ZERO + Duration::from_us(n * n * 700);
@@ -632,7 +633,7 @@ fn now_and_then(every: Option<Duration>) -> (Vec<u8>, u64) {
         give(&mut lab, now, way(1), &read(0x100, n as u16, n * 4096, 600), &mut out).unwrap();
     }
     lab.finish(now).unwrap();
-    lab.assembly_mut().fabric.take_tap();
+    lab.session_mut().fabric.take_tap();
     handle.finish().unwrap();
     assert_eq!(lab.failure(), None);
     (capture.0.take(), turns)

@@ -5,7 +5,7 @@ use capture::encap::PortScheme;
 use devices::ethernet::{Peer, Station};
 use devices::simple_nic::Counters;
 use devices::{memory, simple_nic};
-use lab::{LabFile, build, parse};
+use lab::{LabFile, parse};
 use nettlp::adapter::{Adapter, Settings};
 use nettlp::allow::{AllowList, Rule};
 use nettlp::carrier::Wait;
@@ -16,6 +16,7 @@ use nettlp::net::{
 };
 use riser_worlds::adapter::{BridgeCounters, LabBackend, Timing};
 use riser_worlds::models;
+use session::Session;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use std::sync::Arc;
@@ -47,7 +48,8 @@ impl Served {
         let (ready, up): (_, Receiver<()>) = channel();
         let thread = std::thread::spawn(move || {
             let lab = parse(&models(), Path::new("test.toml"), &text).unwrap();
-            let backend = LabBackend::new(build(&LabFile { lab, base: "".into() }).unwrap(), timing).unwrap();
+            let backend =
+                LabBackend::new(Session::new(&LabFile { lab, base: "".into() }).unwrap(), timing).unwrap();
             let mut sockets = AdapterSockets::bind(&AdapterOptions::new(address)).unwrap();
             let allow = AllowList::new([format!("{peer},all,rw").parse::<Rule>().unwrap()]).unwrap();
             let scheme = PortScheme::Tagged;

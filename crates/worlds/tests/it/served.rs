@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A lab with one card, served in a thread of its own to clients at sockets.
 
-use lab::external::{Clock, Driver, LINKS};
-use lab::{LabFile, build, parse_in};
+use lab::{LabFile, parse_in};
 use riser_worlds::machine::{
     Guest, GuestCounters, Handover, Keeper, LinkSocket, Pace, Places, Told, layout, serve,
 };
+use session::Session;
+use session::external::{Clock, Driver, LINKS};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -97,7 +98,7 @@ fn serve_until(
 ) -> (GuestCounters, u64, u64) {
     let mut file = parse_in(&devices::models(), Path::new("lab.toml"), text, "".into()).unwrap();
     file.lab.host.outside = true;
-    let mut lab = Driver::new(build(&file).unwrap(), Clock::Virtual);
+    let mut lab = Driver::new(Session::new(&file).unwrap(), Clock::Virtual);
     let mut guest = seat(&mut lab, &file, folder);
     let links = LinkSocket::bind(lab.door_named(LINKS).unwrap(), &folder.join("links")).unwrap();
     let begin = Instant::now();

@@ -2,9 +2,10 @@
 //! The labs that ship can be built, and every change of one is read or refused.
 
 use crate::checks_lab as checks;
-use lab::{build, parse, read};
+use lab::{parse, read};
 use proptest::prelude::*;
 use riser_worlds::models;
+use session::Session;
 use std::fs;
 use std::path::{Path, PathBuf};
 use testkit::seeds;
@@ -44,7 +45,7 @@ fn labs() -> Vec<PathBuf> {
 fn what_ships_is_good() {
     for path in labs() {
         let file = read(&models(), &path).unwrap_or_else(|e| panic!("{e}"));
-        build(&file).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        Session::new(&file).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     }
 }
 

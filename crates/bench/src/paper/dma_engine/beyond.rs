@@ -53,13 +53,13 @@ fn setup(changes: &[(&str, Value)]) -> Setup {
     })
 }
 
-fn run(changes: &[(&str, Value)]) -> Result<(EngineReport, lab::Report), PaperError> {
+fn run(changes: &[(&str, Value)]) -> Result<(EngineReport, session::Report), PaperError> {
     let (engine, _, report) = setup(changes).device::<EngineReport>()?;
     Ok((engine, report))
 }
 
 /// What the physical function moves one way, and what the lab says of that.
-fn one_way(changes: &[(&str, Value)], directions: &str) -> Result<(f64, lab::Report), PaperError> {
+fn one_way(changes: &[(&str, Value)], directions: &str) -> Result<(f64, session::Report), PaperError> {
     let changes: Vec<_> = changes.iter().cloned().chain([("directions", directions.into())]).collect();
     let (engine, report) = run(&changes)?;
     Ok((gbps(engine.functions[0].bytes(), engine.elapsed(0, Time::MAX)), report))

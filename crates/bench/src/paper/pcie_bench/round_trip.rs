@@ -6,8 +6,8 @@ use super::super::setup::Setup;
 use super::super::table::{Cell, Chart, Column, Line, Report, Table};
 use super::super::{Effort, PaperError};
 use devices::packet_nic::{self, Trip};
-use lab::TransactionReport;
-use lab::transactions::transactions;
+use session::TransactionReport;
+use session::transactions::transactions;
 
 const LAB: &str = "labs/nic/round-trip.toml";
 const TEXT: &str = include_str!("../../../../../labs/nic/round-trip.toml");
@@ -114,9 +114,9 @@ fn measure(
             .set("slot.0.packet-nic.send", send)
             .set("slot.0.packet-nic.frame_bytes", i64::from(size))
             .set("slot.0.packet-nic.frames", i64::from(effort.frames));
-        let (report, assembly, _) = setup.device::<packet_nic::Report>()?;
+        let (report, session, _) = setup.device::<packet_nic::Report>()?;
         let trip = median(&report.trips).ok_or_else(|| PaperError::Run(format!("{LAB}: no round trip")))?;
-        let all = transactions(&assembly.fabric, 0, assembly.host_basis());
+        let all = transactions(&session.fabric, 0, session.host_basis());
         let later = if report.interrupts == 0 { visible_later(&all) } else { 0.0 };
         let trip = Shown::of(&trip, later);
         way.table.rows.push(row(size, &trip, paper));

@@ -7,7 +7,7 @@ use bench::configurations::Iommu;
 use bench::results::sheet::{Entry, Settings};
 use bench::{DEFAULT_WARM_UP, Plan, Row};
 use lab::profile::Basis;
-use lab::table::{self, PartsRow};
+use session::table::{self, PartsRow};
 
 /// A setting that a sweep varies: its column, and its value.
 type Swept = (&'static str, fn(&Settings) -> String);

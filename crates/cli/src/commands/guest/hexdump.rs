@@ -2,8 +2,8 @@
 //! The registers below a guest as text: what `lspci -F` reads.
 
 use config::lspci;
-use lab::external::Driver;
-use lab::external::host::HostPlace;
+use session::external::Driver;
+use session::external::host::HostPlace;
 use tlp::Bdf;
 
 /// The domain that the driver of a VMD makes; the first one.

@@ -7,8 +7,8 @@ use crate::commands::outside::Opened;
 use crate::failure::Failure;
 use crate::{interrupt, output};
 use fabric::Stop;
-use lab::Report as LabReport;
 use serde::Serialize;
+use session::Report as LabReport;
 use vm::machine::End;
 use worlds::machine::GuestCounters;
 
@@ -49,7 +49,7 @@ impl Report {
         let have_ended = !members.is_empty() && members.iter().all(ends);
         let end = if have_ended { Stop::Finished } else { Stop::TimeLimit };
         let stop = driver.failure().map_or(end, |why| Stop::Failed(why.to_owned()));
-        let mut lab = driver.assembly().report(&opened.name, &stop, cpu_seconds);
+        let mut lab = driver.session().report(&opened.name, &stop, cpu_seconds);
         if interrupt::has_come() {
             lab.outcome = "interrupted";
         }

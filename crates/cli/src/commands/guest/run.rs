@@ -8,15 +8,14 @@ use super::members::{COMMANDS, Member, Members, State};
 use super::report::Report;
 use super::seat::{Assigned, Seat, SeatArgs, check_files, hosts, links, lost, machines, tell};
 use super::sockets;
-use crate::commands::cpu;
 use crate::commands::outside::{Opened, Opening};
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::outputs::Place;
 use lab::LabFile;
-use lab::external::{Clock, Driver};
 use nettlp::net::Clock as WallClock;
 use plug::Models;
+use session::external::{Clock, Driver};
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -210,9 +209,9 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     let mut carriers = args.seat.carriers(&opened)?;
     drop(sockets::folder()?);
     let options = args.machine.options(args.command.is_empty(), &stop)?;
-    let own_processor = args.machine.place(names.len(), opened.driver.assembly().fabric.is_clocked())?;
+    let own_processor = args.machine.place(names.len(), opened.driver.session().fabric.is_clocked())?;
     let folder = sockets::folder()?;
-    let (before, clock) = (cpu::seconds(), WallClock::new());
+    let (before, clock) = (session::cpu_seconds(), WallClock::new());
     let Started { mut seats, mut links, members } =
         args.start(&mut opened, (&hosts, &assigned), commands, &options, folder.path())?;
     let sockets = Sockets::of(folder, &seats);
@@ -237,7 +236,7 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     opened.kept.finish(&mut opened.driver, ended_at)?;
     findings.end(&opened.driver);
     if args.json {
-        Report::new(&opened, &seats, &members.all, cpu::seconds() - before).json()?;
+        Report::new(&opened, &seats, &members.all, session::cpu_seconds() - before).json()?;
     }
     served.map_err(|e| Failure::Run(format!("serving: {e}")))?;
     if let Some(why) = opened.driver.failure() {

@@ -5,13 +5,12 @@ use super::findings::Findings;
 use super::placement;
 use super::report::Report;
 use super::seat::{Seat, SeatArgs, check_files, hosts, links, machines, tell};
-use crate::commands::cpu;
 use crate::commands::outside::Opening;
 use crate::failure::Failure;
 use crate::{interrupt, output};
-use lab::external::{Clock, Driver};
 use nettlp::net::Clock as WallClock;
 use plug::Models;
+use session::external::{Clock, Driver};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -79,7 +78,7 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     let mut carriers = args.seat.carriers(&opened)?;
     // Each machine has one virtual CPU at least; how many more, its owner knows.
     let own_processor = placement::has_own_processor(names.len());
-    let (before, clock) = (cpu::seconds(), WallClock::new());
+    let (before, clock) = (session::cpu_seconds(), WallClock::new());
     for (seat, machine) in machines(&seats) {
         let name = machine.unwrap_or(&seat.host);
         let of = if names.len() == 1 { String::new() } else { format!(" for `{name}`") };
@@ -96,7 +95,7 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
         &mut keep,
     );
     let Keep(_, findings) = keep;
-    let spent = cpu::seconds() - before;
+    let spent = session::cpu_seconds() - before;
     let ended_at = *served.as_ref().unwrap_or(&opened.driver.now());
     opened.kept.finish(&mut opened.driver, ended_at)?;
     findings.end(&opened.driver);

@@ -3,11 +3,11 @@
 
 use crate::commands::nettlp::adapter::{Listening, Scheme};
 use crate::failure::Failure;
-use lab::external::Driver;
 use nettlp::adapter::{Adapter, Settings};
 use nettlp::allow::{AllowList, Rule};
 use nettlp::carrier::Wait;
 use nettlp::net::AdapterSockets;
+use session::external::Driver;
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;

@@ -5,10 +5,11 @@ use crate::commands::labs::{self, Native, Set};
 use crate::failure::Failure;
 use crate::outputs::Outputs;
 use crate::{input, interrupt, output, progress};
-use lab::external::{RecordEnd, RecordedLab, Replay, Replayed};
-use lab::{CaptureOptions, LabFile};
+use lab::LabFile;
 use plug::Models;
 use serde::Serialize;
+use session::CaptureOptions;
+use session::external::{RecordEnd, RecordedLab, Replay, Replayed};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
@@ -70,13 +71,14 @@ struct Report<'a> {
     tlp_hops: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     failure: Option<&'a str>,
-    devices: &'a [lab::report::DeviceReport],
+    devices: &'a [session::report::DeviceReport],
 }
 
 pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     let named = |e: &dyn std::fmt::Display| failed(input::name(&args.record), e);
     let stop = interrupt::flag()?;
-    let bytes = input::bytes_of(&args.record, lab::external::RECORD_HEAD_BYTES, lab::external::is_record)?;
+    let bytes =
+        input::bytes_of(&args.record, session::external::RECORD_HEAD_BYTES, session::external::is_record)?;
     let mut replay = Replay::with_native(&bytes, models, args.native.leave()).map_err(|e| named(&e))?;
     args.check_lab(replay.lab(), models)?;
     let name = replay.lab().path.clone();
@@ -86,7 +88,7 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
             let mut outputs = Outputs::new(args.force);
             outputs.reads(&args.record);
             let out = outputs.claim("--capture", path)?.open()?;
-            let capture = |file| replay.assembly_mut().capture(file, CaptureOptions::default());
+            let capture = |file| replay.session_mut().capture(file, CaptureOptions::default());
             let handle = out.writer().and_then(capture).map_err(|e| out.failed(&e))?;
             Some((out, handle))
         }
@@ -98,13 +100,13 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     });
     bar.finish_and_clear();
     let mut replayed = replayed.map_err(|e| named(&e))?;
-    replayed.assembly.fabric.take_tap();
+    replayed.session.fabric.take_tap();
     if let Some((out, handle)) = capture {
         handle.finish().map_err(|e| out.failed(&e))?;
         out.finish()?;
     }
     let failure = why_not(&replayed);
-    let of_lab = replayed.assembly.report(&name, &fabric::Stop::TimeLimit, 0.0);
+    let of_lab = replayed.session.report(&name, &fabric::Stop::TimeLimit, 0.0);
     let report = Report {
         record: input::name(&args.record).display().to_string(),
         lab: name,

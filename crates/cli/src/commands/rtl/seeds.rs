@@ -4,11 +4,12 @@
 use crate::commands::labs::{self, Native, Set};
 use crate::failure::Failure;
 use crate::output;
-use fabric::Limits;
 use lab::{BuildOptions, LabFile};
+use plug::site::NativeCode;
 use plug::{Models, RunContext};
 use rtl::Parting;
 use serde::Serialize;
+use session::Session;
 use std::path::PathBuf;
 
 const EXAMPLE: &str = "\
@@ -63,11 +64,11 @@ struct Parts {
 }
 
 pub(super) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
-    let (mut file, lab) = labs::read(models, &args.lab, &args.set)?;
-    file.lab.native = args.native.leave();
+    let (file, lab) = labs::read(models, &args.lab, &args.set)?;
     file.check_runs_alone().map_err(Failure::Run)?;
     let seeds: Vec<u64> = (1..=args.seeds).collect();
-    let parting = rtl::compare_seeds(&seeds, |context| run_lab(&file, context)).map_err(Failure::Run)?;
+    let parting = rtl::compare_seeds(&seeds, |context| run_lab(&file, args.native.leave(), context))
+        .map_err(Failure::Run)?;
     let slot = |n: usize| {
         let mut designs = file.lab.slot.iter().filter(|slot| slot.device.get_ref() == "rtl");
         designs.nth(n).map_or_else(|| n.to_string(), |slot| slot.name.get_ref().clone())
@@ -87,9 +88,7 @@ pub(super) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
 }
 
 /// Runs the lab; how it ended.
-fn run_lab(file: &LabFile, context: RunContext) -> Result<String, String> {
-    let options = BuildOptions { context, ..BuildOptions::default() };
-    let mut assembly = lab::build_with(file, options)?;
-    let stop = assembly.run(Limits { until: lab::limit(file.lab.limit_us), ..Limits::default() });
-    Ok(stop.to_string())
+fn run_lab(file: &LabFile, native: NativeCode, context: RunContext) -> Result<String, String> {
+    let options = BuildOptions { native, context, ..BuildOptions::default() };
+    Ok(Session::with(file, options)?.run_to_end().to_string())
 }

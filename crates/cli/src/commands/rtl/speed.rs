@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser rtl speed`: what riser adds to a design under Verilator, from `riser-rtl` and `riser-lab`.
 
-use crate::commands::cpu;
 use crate::commands::labs::{self, Native, Set};
 use crate::failure::Failure;
 use crate::{output, progress};
-use fabric::{Limits, Stop};
+use fabric::Stop;
 use lab::{BuildOptions, LabFile};
+use plug::site::NativeCode;
 use plug::{Models, RunContext};
 use rtl::Recording;
 use serde::Serialize;
+use session::{Session, cpu_seconds};
 use std::path::PathBuf;
 
 const EXAMPLE: &str = "\
@@ -56,21 +57,21 @@ struct Speed {
 }
 
 pub(super) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
-    let (mut file, lab) = labs::read(models, &args.lab, &args.set)?;
-    file.lab.native = args.native.leave();
+    let (file, lab) = labs::read(models, &args.lab, &args.set)?;
     let recording = Recording::default();
-    run_lab(&file, RunContext::with(recording.clone()))?;
+    let run_lab = |context| run_lab(&file, args.native.leave(), context);
+    run_lab(RunContext::with(recording.clone()))?;
     let cycles = recording.cycles();
     let failed = |e: rtl::ReplayError| Failure::Run(e.to_string());
     let bar = progress::bar("{bar:40} {pos}/{len} rounds");
     bar.set_length(args.rounds.into());
     let mut seconds = [Vec::new(), Vec::new()];
     for _ in 0..args.rounds {
-        seconds[0].push(run_lab(&file, RunContext::default())?);
+        seconds[0].push(run_lab(RunContext::default())?);
         let replay = recording.replay().map_err(failed)?;
-        let before = cpu::seconds();
+        let before = cpu_seconds();
         replay.run().map_err(failed)?;
-        seconds[1].push(cpu::seconds() - before);
+        seconds[1].push(cpu_seconds() - before);
         bar.inc(1);
     }
     bar.finish_and_clear();
@@ -96,12 +97,12 @@ pub(super) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
 }
 
 /// Runs the lab; CPU seconds that it took.
-fn run_lab(file: &LabFile, context: RunContext) -> Result<f64, Failure> {
-    let options = BuildOptions { context, ..BuildOptions::default() };
-    let mut assembly = lab::build_with(file, options).map_err(Failure::Run)?;
-    let before = cpu::seconds();
-    let stop = assembly.run(Limits { until: lab::limit(file.lab.limit_us), ..Limits::default() });
-    let seconds = cpu::seconds() - before;
+fn run_lab(file: &LabFile, native: NativeCode, context: RunContext) -> Result<f64, Failure> {
+    let options = BuildOptions { native, context, ..BuildOptions::default() };
+    let mut session = Session::with(file, options).map_err(Failure::Run)?;
+    let before = cpu_seconds();
+    let stop = session.run_to_end();
+    let seconds = cpu_seconds() - before;
     match stop {
         Stop::Failed(_) | Stop::NoProgress(_) => Err(Failure::Run(stop.to_string())),
         _ => Ok(seconds),

@@ -4,7 +4,8 @@
 use super::Args;
 use crate::failure::Failure;
 use crate::outputs::{Output, Outputs, Place};
-use lab::{Assembly, CaptureHandle, CaptureOptions, LabFile, TransactionLogHandle};
+use lab::LabFile;
+use session::{CaptureHandle, CaptureOptions, Session, TransactionLogHandle};
 use std::fs::File;
 use std::io;
 
@@ -17,15 +18,15 @@ pub(super) struct Taps {
 
 impl Taps {
     /// Begins both, where they were asked for.
-    pub(super) fn open(args: &Args, file: &LabFile, assembly: &mut Assembly) -> Result<Taps, Failure> {
+    pub(super) fn open(args: &Args, file: &LabFile, session: &mut Session) -> Result<Taps, Failure> {
         let mut outputs = Outputs::new(args.force);
         outputs.reads(&args.lab);
         file.base.named().iter().for_each(|path| outputs.reads(path));
         let capture = outputs.claim_if("--capture", args.capture.as_deref())?;
         let log = outputs.claim_if("--transactions-json", args.transactions_json.as_deref())?;
         let options = CaptureOptions { at: args.tap, dllps: args.dllps };
-        let capture = begin(capture, |file| assembly.capture(file, options))?;
-        let log = begin(log, |file| Ok(assembly.log_transactions(file)))?;
+        let capture = begin(capture, |file| session.capture(file, options))?;
+        let log = begin(log, |file| Ok(session.log_transactions(file)))?;
         Ok(Taps { capture, log })
     }
 
@@ -41,9 +42,9 @@ impl Taps {
     }
 
     /// The files are whole.
-    pub(super) fn finish(self, assembly: &mut Assembly) -> Result<(), Failure> {
+    pub(super) fn finish(self, session: &mut Session) -> Result<(), Failure> {
         if let Some((out, handle)) = self.capture {
-            assembly.fabric.take_tap();
+            session.fabric.take_tap();
             handle.finish().map_err(|e| out.failed(&e))?;
             out.finish()?;
         }

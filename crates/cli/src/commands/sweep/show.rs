@@ -86,7 +86,7 @@ impl Summary {
             basis: run.basis(),
             best: best.into_iter().filter_map(|n| Some(row(run, run.record_of(n)?))).collect(),
             wall_seconds: wall.as_secs_f64(),
-            cpu_seconds: cpu::seconds() + cpu::of_children(),
+            cpu_seconds: session::cpu_seconds() + cpu::of_children(),
             simulation_cpu_seconds: done.simulation.as_secs_f64(),
             workers_started: done.started,
             workers_died: done.died,
@@ -139,7 +139,11 @@ impl fmt::Display for Summary {
                 let values = best.settings.iter().chain(&best.metrics).map(|(_, value)| cell(value));
                 std::iter::once(best.point.to_string()).chain(values).collect()
             });
-            write!(f, "\n\nbest, which no other is better than:\n{}", lab::table::numbers(&header, rows))?;
+            write!(
+                f,
+                "\n\nbest, which no other is better than:\n{}",
+                session::table::numbers(&header, rows)
+            )?;
             if self.best.len() > MAX_BEST {
                 write!(f, "\n... {} more", self.best.len() - MAX_BEST)?;
             }

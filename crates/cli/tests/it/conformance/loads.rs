@@ -6,11 +6,11 @@ use crate::common::has_verilator;
 use crate::conformance::engine_file;
 use devices::dma_engine::{Report, RingOf, Settings, driver};
 use fabric::{Limits, Stop};
-use lab::build;
 use plug::site::NativeCode;
 use plug::{Fault, Model, Needs, Plugged, Shared, Site, Task};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use session::Session;
 use std::cell::RefCell;
 use std::fs;
 use std::path::Path;
@@ -121,10 +121,9 @@ impl Variant {
         );
         let models = riser_cli::models().with::<Loaded>();
         let path = Path::new("lab.toml");
-        let mut file =
+        let file =
             lab::parse_in(&models, path, &text, lab::Folder::of(path)).unwrap_or_else(|e| panic!("{e}"));
-        file.lab.native = NativeCode::Allowed;
-        let mut lab = build(&file).unwrap();
+        let mut lab = Session::with(&file, lab::BuildOptions::native(NativeCode::Allowed)).unwrap();
         assert_eq!(lab.run(Limits::default()), Stop::Finished, "{design}, {size_bytes} B");
         let report = REPORT.take();
         let report = report.get();

@@ -9,7 +9,7 @@ mod script;
 use crate::common::{command, has_verilator};
 use devices::{dma_engine, memory};
 use fabric::{Limits, Stop};
-use lab::{LabFile, build};
+use lab::LabFile;
 use nettlp::adapter::{Adapter, Settings};
 use nettlp::allow::{AllowList, Rule};
 use nettlp::net::{AdapterOptions, AdapterSockets, Clock, serve};
@@ -17,6 +17,7 @@ use plug::site::NativeCode;
 use plug::{Fault, Model, Models, Plugged, Site, Task};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use session::Session;
 use std::cell::RefCell;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
@@ -113,13 +114,15 @@ impl Programs {
         );
         let path = self.path("lab.toml");
         let folder = lab::Folder::of(&path);
-        let mut file = lab::parse_in(&models(), &path, &text, folder).unwrap();
-        file.lab.native = NativeCode::Allowed;
-        file
+        lab::parse_in(&models(), &path, &text, folder).unwrap()
+    }
+
+    fn session(&self, file: &LabFile) -> Session {
+        Session::with(file, lab::BuildOptions::native(NativeCode::Allowed)).unwrap()
     }
 
     fn simulated(&self, device: &str, script: &str) -> String {
-        let mut lab = build(&self.lab(device, script, "device = 'scripted'")).unwrap();
+        let mut lab = self.session(&self.lab(device, script, "device = 'scripted'"));
         assert_eq!(lab.run(Limits::default()), Stop::Finished, "{device}");
         TRANSCRIPT.take()
     }
@@ -128,7 +131,7 @@ impl Programs {
     fn over_nettlp(&self, n: u8, device: &str, settings: &str, script: &str) -> String {
         let [there, here] = [1, 2].map(|x| IpAddr::from(Ipv4Addr::new(127, 16, n, x)));
         let file = self.lab(device, script, "device = 'nettlp-adapter'\ndriver = 'scripted'");
-        let backend = LabBackend::new(build(&file).unwrap(), Timing::On).unwrap();
+        let backend = LabBackend::new(self.session(&file), Timing::On).unwrap();
         let mut sockets = AdapterSockets::bind(&AdapterOptions::new(there)).unwrap();
         let allow = AllowList::new([format!("{here},all,rw").parse::<Rule>().unwrap()]).unwrap();
         let scheme = capture::encap::PortScheme::Tagged;

@@ -3,18 +3,17 @@
 //! nothing else.
 
 use super::Args;
-use crate::commands::cpu;
 use crate::commands::nettlp::counters::Rows;
 use crate::commands::outside::Opened;
 use crate::failure::Failure;
 use crate::output;
-use lab::Report;
-use lab::external::{Lag, RecordSize};
 use nettlp::adapter::{Adapter, Settings};
 use nettlp::allow::AllowList;
 use nettlp::net::{AdapterOptions, AdapterSockets, Clock, serve};
 use plug::Models;
 use serde::Serialize;
+use session::Report;
+use session::external::{Lag, RecordSize};
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -107,12 +106,12 @@ impl LabRun<'_> {
             Settings { allow: self.allow.clone(), id: Bdf::default(), device, scheme: self.args.ports() };
         let mut adapter = Adapter::new(settings, backend);
         listening.greet(&self.lab.display().to_string(), &self.allow, device);
-        let (before, clock) = (cpu::seconds(), Clock::new());
+        let (before, clock) = (session::cpu_seconds(), Clock::new());
         let served = serve(&mut sockets, &mut adapter, clock, self.args.busy_poll, |adapter, _, _| {
             let done = self.args.until_done && adapter.backend().host_outcome().is_some();
             !done && !stop.load(Ordering::Relaxed) && adapter.backend().failure().is_none()
         });
-        let spent = cpu::seconds() - before;
+        let spent = session::cpu_seconds() - before;
         let seconds = clock.now().as_ps() as f64 / 1e12;
         let size = kept.finish(adapter.backend_mut().driver_mut(), clock.now())?;
         served.map_err(|e| Failure::Run(format!("serving: {e}")))?;
@@ -149,7 +148,7 @@ impl LabRun<'_> {
             sockets: Rows::new(sockets.counters().rows()),
             lag: (self.timing() == Timing::Lagging).then(|| LagReport::new(backend.lag())),
             record: size.map(|RecordSize { bytes, left_out }| RecordReport { bytes, left_out }),
-            lab: backend.assembly().report(&self.lab.display().to_string(), &stop, spent),
+            lab: backend.session().report(&self.lab.display().to_string(), &stop, spent),
         };
         if self.args.json { output::json(&report) } else { report.text() }
     }

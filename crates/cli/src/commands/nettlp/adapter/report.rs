@@ -2,7 +2,6 @@
 //! What an adapter has counted, as JSON and as text. Never counts anything.
 
 use super::workers::Counted;
-use crate::commands::cpu;
 use nettlp::allow::Rule;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -72,7 +71,7 @@ impl Report {
             listen,
             memory,
             seconds,
-            cpu_seconds: cpu::seconds(),
+            cpu_seconds: session::cpu_seconds(),
             threads,
             peers: addresses.into_iter().zip(&counted.peers).map(peer).collect(),
             strangers: StrangersReport {

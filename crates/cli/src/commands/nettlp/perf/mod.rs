@@ -9,7 +9,6 @@ mod worker;
 
 use super::bytes::{number, within_addresses};
 use super::peer::PeerArgs;
-use crate::commands::cpu;
 use crate::failure::Failure;
 use crate::{interrupt, progress};
 use addresses::Region;
@@ -159,9 +158,9 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         .enumerate()
         .map(|(n, client)| Worker::new(client, plan(&args, n as u64)))
         .collect();
-    let (begun, cpu) = (Instant::now(), cpu::seconds());
+    let (begun, cpu) = (Instant::now(), session::cpu_seconds());
     let (tally, broken) = run_all(workers, &stop, args.duration);
-    let (elapsed_s, cpu_s) = (begun.elapsed().as_secs_f64(), cpu::seconds() - cpu);
+    let (elapsed_s, cpu_s) = (begun.elapsed().as_secs_f64(), session::cpu_seconds() - cpu);
     let broken = broken.map(|e| super::peer::failure(&args.peer, &e));
     if let Some(broken) = broken {
         // What was measured before is not lost.

@@ -13,12 +13,13 @@ use crate::common::has_verilator;
 use crate::conformance::built;
 use devices::dma_engine;
 use fabric::{Limits, Stop};
-use lab::{LabFile, build};
+use lab::LabFile;
 use plug::site::NativeCode;
 use plug::{Fault, Model, Models, Needs, Plugged, Site, Task};
 use program::{DONE, NOTES, Notes};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use session::Session;
 use std::path::Path;
 use streams::Times;
 use watch::Watcher;
@@ -87,10 +88,9 @@ fn run(lot: Lot<'_>) -> Notes {
          design = '{design}'\nvfs = {vfs}\ntags = {tags}\nseed = {seed}\nrounds = {rounds}\n"
     );
     let folder = lab::Folder::of(Path::new("lab.toml"));
-    let mut file: LabFile =
+    let file: LabFile =
         lab::parse_in(&models, Path::new("lab.toml"), &text, folder).unwrap_or_else(|e| panic!("{e}"));
-    file.lab.native = NativeCode::Allowed;
-    let mut lab = build(&file).unwrap();
+    let mut lab = Session::with(&file, lab::BuildOptions::native(NativeCode::Allowed)).unwrap();
     lab.fabric.set_tap(Box::new(Watcher));
     let side = if design.is_empty() { "model" } else { design };
     let stop = lab.run(Limits::default());

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What enumeration finds in a lab: its host enumerates as it does before any driver runs, then reads every configuration
+//! space, and ends. Never looks into the fabric: all that it tells has come over configuration requests, but for the names
+//! that the lab gives.
+
+use crate::Session;
+use fabric::{Limits, Stop};
+use host::Cpu;
+use host::cpu::AsyncProgram;
+use host::firmware::{Function, HostMap, Path, System, enumerate_host};
+use host::os::{Failures, ObservedProgram};
+use lab::schema::{Hanging, Lab};
+use lab::{BuildOptions, Hierarchy, LabFile, OwnProgram};
+use plug::RunContext;
+use plug::site::NativeCode;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use tlp::{Bdf, Duration, Time};
+
+/// The hierarchy that enumeration has found.
+#[derive(Clone, Debug)]
+pub struct Enumerated {
+    /// The tree, as the enumeration software knows it.
+    pub system: System,
+    /// Every function, in the order of their IDs.
+    pub functions: Vec<EnumeratedFunction>,
+    /// How long enumeration took, without the reading of configuration spaces behind it.
+    pub took: Duration,
+    /// Configuration requests that it took.
+    pub config_requests: u64,
+}
+
+/// A function with its configuration space.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EnumeratedFunction {
+    /// Bus, device and function.
+    pub bdf: Bdf,
+    /// Where it is, whatever bus numbers were given.
+    pub path: Path,
+    /// What the lab calls this place.
+    pub place: Place,
+    /// Its configuration space: 4096 bytes, or 256 where it has no PCI Express capability. What was refused reads as ones.
+    pub bytes: Vec<u8>,
+}
+
+/// A place of the tree by the lab's names.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// A root port.
+    RootPort {
+        /// The slot or switch that hangs on it.
+        to: Option<String>,
+    },
+    /// The upstream port of a switch.
+    Upstream {
+        /// The switch.
+        switch: String,
+    },
+    /// A downstream port of a switch.
+    Downstream {
+        /// The switch.
+        switch: String,
+        /// The number of the port, from 1 on.
+        port: u8,
+        /// The slot or switch that hangs on it.
+        to: Option<String>,
+    },
+    /// A function of the device in a slot.
+    Slot {
+        /// The slot.
+        slot: String,
+        /// The device's model, as the lab names it.
+        model: String,
+        /// Of a virtual function: its physical function.
+        vf_of: Option<Bdf>,
+    },
+    /// A place that no lab names.
+    Unnamed,
+}
+
+/// Builds the lab, has its host enumerate and read all configuration spaces, and runs it until that is done. No driver
+/// runs; faults, outages and limits of links are those of the lab.
+///
+/// # Errors
+/// What cannot be put together, what enumeration refuses, and who waits for whom where nothing goes on.
+pub fn enumerate(file: &LabFile) -> Result<Enumerated, String> {
+    enumerate_with(file, RunContext::default())
+}
+
+/// As [`enumerate`]; models find `context` when they are plugged in.
+///
+/// # Errors
+/// As [`enumerate`].
+pub fn enumerate_with(file: &LabFile, context: RunContext) -> Result<Enumerated, String> {
+    file.check_runs_alone()?;
+    let ports = Hierarchy::port_paths(file)?;
+    let result: Rc<RefCell<Option<Found>>> = Rc::default();
+    let kept = Rc::clone(&result);
+    let program: OwnProgram = Box::new(move |payloads, memory, map| {
+        let requests = Rc::new(Cell::new(0));
+        let config_requests = Rc::clone(&requests);
+        let program = |cpu: Cpu| async move {
+            let found = look(&cpu, &map, &requests).await?;
+            *kept.borrow_mut() = Some(found);
+            Ok::<(), String>(())
+        };
+        let program = AsyncProgram::with_pool(payloads, memory, program);
+        Box::new(ObservedProgram { program, failures: Failures::default(), config_requests })
+    });
+    let native = NativeCode::NotLoaded;
+    let options = BuildOptions { native, context, program: Some(program), ..BuildOptions::default() };
+    let stop = Session::with(file, options)?.fabric.run(Limits::default());
+    let found = result.take();
+    match (found, stop) {
+        (Some(found), Stop::Finished) => Ok(named(&file.lab, ports, found)),
+        (_, Stop::Failed(why)) => Err(why),
+        (_, stop) => Err(stop.to_string()),
+    }
+}
+
+/// What the host program has found.
+struct Found {
+    system: System,
+    spaces: Vec<Vec<u8>>,
+    took: Duration,
+    config_requests: u64,
+}
+
+async fn look(cpu: &Cpu, map: &HostMap, requests: &Cell<u64>) -> Result<Found, String> {
+    let system = enumerate_host(cpu, map).await?;
+    let took = cpu.now().since(Time::ZERO);
+    let config_requests = requests.get();
+    let mut spaces = Vec::with_capacity(system.len());
+    for function in system.functions() {
+        spaces.push(system.read_config(cpu, function.bdf()).await?);
+    }
+    Ok(Found { system, spaces, took, config_requests })
+}
+
+fn named(lab: &Lab, ports: Vec<Path>, found: Found) -> Enumerated {
+    let Found { system, spaces, took, config_requests } = found;
+    let names = Names { lab, all: lab.hanging().collect(), ports };
+    let function = |(function, bytes): (&Function, Vec<u8>)| EnumeratedFunction {
+        bdf: function.bdf(),
+        path: function.path.clone(),
+        place: names.place(&system, function),
+        bytes,
+    };
+    let functions = system.functions().zip(spaces).map(function).collect();
+    Enumerated { system, functions, took, config_requests }
+}
+
+/// The ports of a lab, and what hangs on them.
+struct Names<'a> {
+    lab: &'a Lab,
+    /// What has a link: the slots, then the switches.
+    all: Vec<Hanging<'a>>,
+    /// The port that each of them hangs on.
+    ports: Vec<Path>,
+}
+
+impl Names<'_> {
+    fn name(&self, link: usize) -> String {
+        self.all[link].name.get_ref().clone()
+    }
+
+    /// What hangs on the port at `path`.
+    fn below(&self, path: &Path) -> Option<usize> {
+        self.ports.iter().position(|port| port == path)
+    }
+
+    fn place(&self, system: &System, function: &Function) -> Place {
+        let to = self.below(&function.path).map(|link| self.name(link));
+        // A virtual function is where its physical function is.
+        let owner = function.vf_of.and_then(|pf| system.get(pf)).unwrap_or(function);
+        let Some(parent) = owner.parent.and_then(|bdf| system.get(bdf)) else {
+            return if function.bridge.is_some() { Place::RootPort { to } } else { Place::Unnamed };
+        };
+        match (self.below(&parent.path), self.switch_of(system, parent)) {
+            (Some(link), _) if link < self.lab.slot.len() => {
+                let slot = &self.lab.slot[link];
+                let (slot, model) = (slot.name.get_ref().clone(), slot.device.get_ref().clone());
+                Place::Slot { slot, model, vf_of: function.vf_of }
+            }
+            (Some(link), _) => Place::Upstream { switch: self.name(link) },
+            (None, Some(link)) => {
+                let step = function.path.0.last().copied().unwrap_or_default();
+                Place::Downstream { switch: self.name(link), port: (step >> 3) + 1, to }
+            }
+            (None, None) => Place::Unnamed,
+        }
+    }
+
+    /// The link of the switch that has this upstream port.
+    fn switch_of(&self, system: &System, upstream: &Function) -> Option<usize> {
+        let above = system.get(upstream.parent?)?;
+        self.below(&above.path).filter(|link| *link >= self.lab.slot.len())
+    }
+}

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What somebody outside does to the links of a lab while it runs: cuts them, pulls devices out, lets frames suffer. A command is a
+//! line of text, which is also what a record holds of it.
+//!
+//! ```text
+//! cut NAME [MICROSECONDS]     the link above a slot or switch; whole again after that time
+//! restore NAME
+//! remove NAME                 what stands in a hot-plug capable slot is pulled out
+//! insert NAME                 and put back, as after power-on
+//! attention NAME              somebody presses the slot's attention button
+//! speed NAME GEN LANES        the link retrains, and has that generation and as many lanes from then on
+//! fault KEY = VALUE, ...      a fault, as [[fault]] of a lab has it; frames are counted from now on
+//! clear [NAME]                faults end, those of the lab's file too: of one link, or all
+//! ```
+
+use fabric::{Fabric, FaultRule, LinkChange, LinkEvent, LinkId};
+use lab::schema::{Hanging, Lab};
+use lab::{faults, links};
+use plug::Place;
+use plug::place::Input;
+use std::cell::RefCell;
+use std::rc::Rc;
+use tlp::{Duration, Rate, Time, Width};
+
+/// The name of the place of commands.
+pub const LINKS: &str = "links";
+/// Most bytes of a command.
+pub const MAX_COMMAND_BYTES: usize = 4096;
+/// The commands, each with its arguments.
+pub const COMMAND_FORMS: [&str; 8] = [
+    "cut NAME [MICROSECONDS]",
+    "restore NAME",
+    "remove NAME",
+    "insert NAME",
+    "attention NAME",
+    "speed NAME GEN LANES",
+    "fault KEY = VALUE, ...",
+    "clear [NAME]",
+];
+
+/// The place of commands; clones are handles on the same.
+#[derive(Clone, Default)]
+pub struct Commands(Rc<State>);
+
+#[derive(Default)]
+struct State {
+    links: Vec<Known>,
+    /// Taken, and not yet obeyed.
+    taken: RefCell<Vec<Act>>,
+}
+
+/// A link.
+struct Known {
+    /// Of what it leads to.
+    name: String,
+    /// Whether the port above is hot-plug capable.
+    hot_plug: bool,
+    /// Whether that has a button.
+    controls: bool,
+    /// What its ports are capable of.
+    best: (Rate, Width),
+}
+
+/// A command, parsed: its text too.
+pub struct LabCommand {
+    text: String,
+    acts: Vec<Act>,
+}
+
+enum Act {
+    /// After so long.
+    Link(Duration, LinkId, LinkChange),
+    Fault(FaultRule),
+    Clear(LinkId),
+}
+
+impl Commands {
+    pub(crate) fn of(lab: &Lab) -> Commands {
+        let known = |hanging: Hanging<'_>| {
+            let port = links::config(&lab.link, hanging.link).root;
+            let Hanging { name, hot_plug, controls, .. } = hanging;
+            Known { name: name.get_ref().clone(), hot_plug, controls, best: (port.rate, port.width) }
+        };
+        Commands(Rc::new(State { links: lab.hanging().map(known).collect(), taken: RefCell::default() }))
+    }
+
+    /// Reads a command.
+    ///
+    /// # Errors
+    /// What is wrong with it, and what is legal.
+    pub fn parse(&self, text: &str) -> Result<LabCommand, String> {
+        if text.len() > MAX_COMMAND_BYTES {
+            return Err(format!("a command of {} bytes: legal are {MAX_COMMAND_BYTES}", text.len()));
+        }
+        let text = text.trim();
+        let (verb, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+        let acts = match verb {
+            "fault" => self.fault(rest)?,
+            "speed" => self.speed(rest)?,
+            "clear" => self.clear(rest)?,
+            _ => self.link(verb, rest)?,
+        };
+        Ok(LabCommand { text: text.to_owned(), acts })
+    }
+
+    fn link(&self, verb: &str, rest: &str) -> Result<Vec<Act>, String> {
+        let mut words = rest.split_whitespace();
+        let change = match verb {
+            "cut" => LinkChange::Cut,
+            "restore" => LinkChange::Restore,
+            "remove" => LinkChange::Remove,
+            "insert" => LinkChange::Insert,
+            "attention" => LinkChange::PressAttention,
+            _ => return Err(format!("no command `{verb}`: legal are {}", COMMAND_FORMS.join("; "))),
+        };
+        let name = words.next().ok_or_else(|| format!("{verb}: of what? There are {}", self.names()))?;
+        let (link, Known { hot_plug, controls, .. }) = self.find(name)?;
+        let needs_hot_plug = !matches!(verb, "cut" | "restore");
+        if needs_hot_plug && !*hot_plug {
+            return Err(format!("{verb} {name}: the port above is not hot-plug capable (hot_plug = true)"));
+        }
+        if verb == "attention" && !controls {
+            return Err(format!("attention {name}: the slot has no button (hot_plug_controls = true)"));
+        }
+        let mut acts = vec![Act::Link(Duration::ZERO, link, change)];
+        if let Some(word) = words.next() {
+            let after = word.parse().ok().filter(|us| verb == "cut" && *us <= 1_000_000_000);
+            let us: u64 = after.ok_or_else(|| {
+                format!("{verb} {name} {word}: legal are microseconds, of `cut` alone, to 10^9")
+            })?;
+            acts.push(Act::Link(Duration::from_us(us), link, LinkChange::Restore));
+        }
+        match words.next() {
+            Some(word) => Err(format!("{verb} {name}: nothing is known of `{word}`")),
+            None => Ok(acts),
+        }
+    }
+
+    fn speed(&self, rest: &str) -> Result<Vec<Act>, String> {
+        let [name, generation, lanes] = rest.split_whitespace().collect::<Vec<_>>()[..] else {
+            return Err(format!("speed {rest}: legal are a name, a generation and lanes"));
+        };
+        let (link, Known { best: (most, widest), .. }) = self.find(name)?;
+        let rate = generation.parse().ok().and_then(Rate::from_generation).filter(|rate| rate <= most);
+        let rate = rate.ok_or_else(|| {
+            format!("speed {name}: generation {generation}: legal are 1 to {}", most.generation())
+        })?;
+        let width = lanes.parse().ok().and_then(Width::new).filter(|width| width <= widest);
+        let width = width.ok_or_else(|| {
+            format!("speed {name}: {lanes} lanes: legal are those of a link, to {}", widest.lanes())
+        })?;
+        Ok(vec![Act::Link(Duration::ZERO, link, LinkChange::Speed { rate, width })])
+    }
+
+    fn fault(&self, rest: &str) -> Result<Vec<Act>, String> {
+        let rest = rest.trim();
+        let keys = rest.strip_prefix('{').and_then(|keys| keys.strip_suffix('}')).unwrap_or(rest);
+        let wrong = |why: String| format!("fault: {why}; legal are {}", faults::legal_keys(&self.names()));
+        let fault = faults::read_command(keys).map_err(wrong)?;
+        let (link, _) = self.find(fault.slot.get_ref())?;
+        Ok(vec![Act::Fault(faults::rule(&fault, link))])
+    }
+
+    /// Ends the faults of the link with this name, or of all links.
+    fn clear(&self, rest: &str) -> Result<Vec<Act>, String> {
+        match rest.trim() {
+            "" => Ok((0..self.0.links.len()).map(|n| Act::Clear(LinkId(n as u32))).collect()),
+            name => Ok(vec![Act::Clear(self.find(name)?.0)]),
+        }
+    }
+
+    fn find(&self, name: &str) -> Result<(LinkId, &Known), String> {
+        let found = self.0.links.iter().enumerate().find(|(_, known)| known.name == name);
+        let (n, known) =
+            found.ok_or_else(|| format!("no slot or switch `{name}`: there are {}", self.names()))?;
+        Ok((LinkId(n as u32), known))
+    }
+
+    fn names(&self) -> String {
+        self.0.links.iter().map(|known| known.name.as_str()).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Does what was taken.
+    pub(crate) fn obey(&self, fabric: &mut Fabric) {
+        for act in self.0.taken.take() {
+            match act {
+                Act::Fault(rule) => fabric.add_fault(rule),
+                Act::Clear(link) => fabric.clear_faults(link),
+                Act::Link(after, link, change) => {
+                    fabric.schedule(LinkEvent { at: fabric.now() + after, link, change });
+                }
+            }
+        }
+    }
+}
+
+impl Place for Commands {
+    fn take_recorded(&self, now: Time, input: &[u8]) -> Result<bool, String> {
+        let text = std::str::from_utf8(input).map_err(|e| format!("a command that is no text: {e}"))?;
+        Ok(self.parse(text)?.join(self, now))
+    }
+
+    fn awaits_fabric(&self) -> bool {
+        false
+    }
+
+    fn has_output(&self) -> bool {
+        false
+    }
+
+    fn nobody_fetches(&self) {}
+}
+
+impl Input<Commands> for LabCommand {
+    fn emit(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.text.as_bytes());
+    }
+
+    fn join(self, place: &Commands, _: Time) -> bool {
+        place.0.taken.borrow_mut().extend(self.acts);
+        true
+    }
+}

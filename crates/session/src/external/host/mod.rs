@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The place of a host: somebody outside, such as a kernel or another simulator, stands above a root complex of the lab.
+//!
+//! It issues configuration, memory, I/O and message requests, enumerates what it finds, hears how its requests end, takes
+//! interrupts as their TLPs say them, and maps memory of its own for DMA. riser has neither firmware nor drivers there.
+
+mod memory;
+mod request;
+
+pub(crate) use memory::OutsideMemory;
+pub use memory::{Backing, MAP_BYTES, MAX_MAPS, Map, MapAccess, MapError};
+pub use request::HostRequest;
+
+use host::memory::{DmaAccess, HostMemory};
+use host::{HostInput, HostOutput, HostProgram, HostReadId};
+use plug::Place;
+use plug::place::Input;
+use request::Asked;
+use std::cell::{RefCell, RefMut};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::rc::Rc;
+use thiserror::Error;
+use tlp::{Bdf, PayloadPool, Time};
+
+/// What is set over a lab to put somebody outside there.
+pub const OUTSIDE: &str = "host.outside=true";
+/// Most requests of a host that are under way or waiting.
+pub const MAX_HOST_REQUESTS: usize = 1024;
+/// Most inputs that a host may leave unheard.
+pub const MAX_UNHEARD: usize = 1 << 16;
+
+/// Why an output is no request of a host outside.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+pub enum HostRequestError {
+    /// A configuration register that there is not.
+    #[error("configuration register {register_dw}, bytes {byte_enables:#x}: legal are 0 to 1023, 0 to 0xf")]
+    Register {
+        /// Its number, in DWs.
+        register_dw: u16,
+        /// The bytes that are written.
+        byte_enables: u8,
+    },
+    /// It passes only between a program and its host's model.
+    #[error(
+        "an extension: it is for programs and models of a simulated host, legal are requests of the seam"
+    )]
+    Extension,
+}
+
+/// An input of a host, and when it came.
+pub type Heard = (Time, HostInput);
+
+/// The place of a host outside; clones are handles on the same.
+#[derive(Clone)]
+pub struct HostPlace(Rc<RefCell<State>>);
+
+struct State {
+    pool: PayloadPool,
+    memory: OutsideMemory,
+    /// Functions with addresses of their own, and those of which their root complex does not know yet whether they have.
+    spaces: BTreeMap<Bdf, OutsideMemory>,
+    changed: Vec<Bdf>,
+    requests: VecDeque<HostOutput>,
+    /// Requests under way that need an answer.
+    open: BTreeSet<HostReadId>,
+    /// Inputs that the host has not heard; `None`: nobody listens.
+    heard: Option<VecDeque<Heard>>,
+    outcome: Option<Result<(), String>>,
+    /// All below is to be reset.
+    reset: bool,
+}
+
+impl HostPlace {
+    pub(crate) fn new(pool: PayloadPool, memory: OutsideMemory) -> HostPlace {
+        let ((requests, open), heard) = (Default::default(), Some(VecDeque::new()));
+        HostPlace(Rc::new(RefCell::new(State {
+            pool,
+            memory,
+            spaces: BTreeMap::new(),
+            changed: Vec::new(),
+            requests,
+            open,
+            heard,
+            outcome: None,
+            reset: false,
+        })))
+    }
+
+    /// Whether there is room for another request; if not, hear and drain first.
+    pub fn has_room(&self) -> bool {
+        let state = self.0.borrow();
+        state.requests.len() + state.open.len() < MAX_HOST_REQUESTS
+    }
+
+    /// Checks whether `map` may be mapped now.
+    ///
+    /// # Errors
+    /// The reason why not.
+    pub fn check_map(&self, map: &Map) -> Result<(), MapError> {
+        self.check_map_of(None, map)
+    }
+
+    /// The same for the addresses of `requester`, if it has its own.
+    ///
+    /// # Errors
+    /// The reason why not.
+    pub fn check_map_of(&self, requester: Option<Bdf>, map: &Map) -> Result<(), MapError> {
+        let state = self.0.borrow();
+        let memory = requester.and_then(|requester| state.spaces.get(&requester));
+        match (requester, memory) {
+            (Some(_), None) => state.memory.beside().check(map),
+            (_, memory) => memory.unwrap_or(&state.memory).check(map),
+        }
+    }
+
+    /// The first DMA to addresses that are not mapped, or not so, since somebody asked, and how many there were.
+    pub fn refused_dma(&self) -> Option<(DmaAccess, u64)> {
+        self.0.borrow().memory.refused()
+    }
+
+    /// Inputs for the host, in the order of time; ask after every drain of the lab.
+    pub fn hear(&self) -> Option<Heard> {
+        self.0.borrow_mut().heard.as_mut()?.pop_front()
+    }
+
+    /// Whether all below is to be reset now; tells it once.
+    pub(crate) fn takes_reset(&self) -> bool {
+        std::mem::take(&mut self.0.borrow_mut().reset)
+    }
+
+    /// Functions that have addresses of their own from now on, or, without a memory, no longer; tells each once.
+    pub(crate) fn grants(&self, mut grant: impl FnMut(Bdf, Option<HostMemory>)) {
+        let mut state = self.0.borrow_mut();
+        for requester in std::mem::take(&mut state.changed) {
+            grant(requester, state.spaces.get(&requester).cloned().map(HostMemory::of));
+        }
+    }
+
+    fn take(&self, request: HostRequest) {
+        let mut state = self.0.borrow_mut();
+        if let Err(why) = state.take(request) {
+            state.fail(why);
+        }
+    }
+}
+
+impl State {
+    /// # Errors
+    /// The host may not do that: it ends, and the run with it.
+    fn take(&mut self, HostRequest(asked): HostRequest) -> Result<(), String> {
+        match asked {
+            Asked::Issue(mut output) => {
+                if self.requests.len() + self.open.len() >= MAX_HOST_REQUESTS {
+                    return Err(format!("more than {MAX_HOST_REQUESTS} requests under way"));
+                }
+                if let Some(id) = output.id_mut().filter(|id| !self.open.insert(**id)) {
+                    return Err(format!("request {} is under way already: ids are unique", id.0));
+                }
+                self.requests.push_back(output);
+            }
+            Asked::Map { of, map, backing } => {
+                self.memory_of(of).map(map, backing).map_err(|e| format!("map of {e}"))?;
+            }
+            Asked::Unmap { of, address, bytes } => {
+                self.memory_of(of).unmap(address, bytes).map_err(|e| e.to_string())?;
+            }
+            Asked::End(outcome) => self.outcome = Some(outcome),
+            Asked::Reset => self.reset = true,
+            Asked::Grant(requester) => _ = self.memory_of(Some(requester)),
+            Asked::Revoke(requester) => {
+                self.spaces.remove(&requester);
+                self.changed.push(requester);
+            }
+        }
+        Ok(())
+    }
+
+    /// The memory whose addresses a function asks for; from now on it has its own.
+    fn memory_of(&mut self, requester: Option<Bdf>) -> &OutsideMemory {
+        let Some(requester) = requester else { return &self.memory };
+        let (memory, changed) = (&self.memory, &mut self.changed);
+        self.spaces.entry(requester).or_insert_with(|| {
+            changed.push(requester);
+            memory.beside()
+        })
+    }
+
+    fn fail(&mut self, why: String) {
+        self.outcome.get_or_insert(Err(format!("the host outside: {why}")));
+    }
+}
+
+impl Place for HostPlace {
+    fn take_recorded(&self, now: Time, input: &[u8]) -> Result<bool, String> {
+        let request = HostRequest::parse(input, &self.0.borrow().pool);
+        let request = request.ok_or("no request of a host, legal are those of kinds 1 to 18, whole")?;
+        Ok(request.join(self, now))
+    }
+
+    fn awaits_fabric(&self) -> bool {
+        let state = self.0.borrow();
+        !state.requests.is_empty() || !state.open.is_empty()
+    }
+
+    fn has_output(&self) -> bool {
+        self.0.borrow().heard.as_ref().is_some_and(|heard| !heard.is_empty())
+    }
+
+    fn nobody_fetches(&self) {
+        self.0.borrow_mut().heard = None;
+    }
+}
+
+/// The host as its root complex sees it.
+pub(crate) struct HostSeat(pub(crate) HostPlace);
+
+impl HostSeat {
+    fn state(&mut self) -> RefMut<'_, State> {
+        self.0.0.borrow_mut()
+    }
+}
+
+impl HostProgram for HostSeat {
+    fn handle(&mut self, now: Time, input: HostInput) {
+        let mut state = self.state();
+        if let HostInput::Done { id, .. } = &input {
+            state.open.remove(id);
+        }
+        let Some(heard) = &mut state.heard else { return };
+        heard.push_back((now, input));
+        if heard.len() > MAX_UNHEARD {
+            state.fail(format!("{MAX_UNHEARD} interrupts, messages and answers wait to be heard"));
+        }
+    }
+
+    fn poll_output(&mut self, _: Time) -> Option<HostOutput> {
+        self.state().requests.pop_front()
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        None
+    }
+
+    fn outcome(&self) -> Option<Result<(), String>> {
+        self.0.0.borrow().outcome.clone()
+    }
+
+    fn waits_for(&self) -> Option<String> {
+        let open = self.0.0.borrow().open.len();
+        (open > 0).then(|| format!("{open} requests of the host outside are under way"))
+    }
+}

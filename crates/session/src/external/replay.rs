@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Runs a record again: the same lab, the same inputs at the same virtual times, the same answers of memory, without
+//! the outside. It never waits for a clock.
+
+use super::clock::Clock;
+use super::driver::Driver;
+use super::host::OUTSIDE;
+use super::record::RecordedLab;
+use super::recording::{Entry, RecordError, Recording};
+use crate::Session;
+use lab::{BuildOptions, Folder, Overrides, parse_with};
+use plug::Models;
+use plug::site::NativeCode;
+use std::borrow::Cow;
+use std::path::Path;
+use thiserror::Error;
+use tlp::{Duration, Time};
+
+/// Virtual time that is run between two looks at whether to go on.
+const SLICE: Duration = Duration::from_ms(1);
+
+/// Why a record was not run to its end.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum ReplayError {
+    /// The bytes are no record.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// The lab of the record cannot be put together.
+    #[error("the lab of the record: {0}")]
+    Lab(String),
+    /// The record was made with another lab.
+    #[error("the record was made with another lab: its {what} is not that of {path}")]
+    OtherLab {
+        /// The part of the lab that differs.
+        what: &'static str,
+        /// Path of the lab to compare with.
+        path: String,
+    },
+    /// The lab lacks a place of the record.
+    #[error("the record was made with another lab: it joins at `{name}`, places here are {there}")]
+    Place {
+        /// Name of the missing place.
+        name: String,
+        /// Names of the lab's places.
+        there: String,
+    },
+    /// An input means nothing to its place.
+    #[error("byte {at}: {why}")]
+    Input {
+        /// Position in bytes.
+        at: usize,
+        /// The error in the input.
+        why: String,
+    },
+    /// The replay differs from the recorded run.
+    #[error("before byte {at} the run differs from the recorded one, so the lab or its models do: {what}")]
+    Differs {
+        /// Position of the next entry in bytes.
+        at: usize,
+        /// The difference.
+        what: String,
+    },
+}
+
+/// A record to run again.
+pub struct Replay<'a> {
+    recording: Recording<'a>,
+    driver: Driver,
+    /// The number in the lab of each place of the record.
+    places: Vec<usize>,
+}
+
+/// An input that joins once the entries after it are known.
+struct Pending<'a> {
+    at: usize,
+    place: u16,
+    bytes: Cow<'a, [u8]>,
+}
+
+impl RecordedLab {
+    /// Checks that a lab is the one of this record.
+    ///
+    /// # Errors
+    /// [`ReplayError::OtherLab`] with the first difference.
+    pub fn check_same(&self, other: &RecordedLab) -> Result<(), ReplayError> {
+        // What puts somebody outside in the host's place is added without a word where nobody is.
+        let given =
+            |lab: &RecordedLab| lab.set.iter().filter(|set| *set != OUTSIDE).cloned().collect::<Vec<_>>();
+        let rows = [
+            ("text", self.text == other.text),
+            ("--set", given(self) == given(other)),
+            ("seed", self.seed == other.seed),
+            ("files", self.files.is_none() || self.files == other.files),
+        ];
+        match rows.iter().find(|(_, same)| !same) {
+            Some(&(what, _)) => Err(ReplayError::OtherLab { what, path: other.path.clone() }),
+            None => Ok(()),
+        }
+    }
+}
+
+impl<'a> Replay<'a> {
+    /// The lab of a record, put together again from these models.
+    ///
+    /// # Errors
+    /// The bytes are no record, or their lab cannot be put together: for example, it names a file that the record does
+    /// not hold or, with a record of version 1, that no longer exists.
+    pub fn new(bytes: &'a [u8], models: &Models) -> Result<Replay<'a>, ReplayError> {
+        Replay::with_native(bytes, models, NativeCode::default())
+    }
+
+    /// As [`new`](Self::new), with this permission for native code.
+    ///
+    /// # Errors
+    /// Those of [`new`](Self::new).
+    pub fn with_native(
+        bytes: &'a [u8],
+        models: &Models,
+        native: NativeCode,
+    ) -> Result<Replay<'a>, ReplayError> {
+        let recording = Recording::new(bytes)?;
+        let lab = &recording.lab;
+        let path = Path::new(&lab.path);
+        let folder = Folder::of(path);
+        let base = lab.files.clone().map_or(folder.clone(), |files| Folder::of_kept(folder.path(), files));
+        let mut file = parse_with(models, path, &lab.text, base, &Overrides::new(&lab.set))
+            .map_err(|e| ReplayError::Lab(e.to_string()))?;
+        file.lab.seed = lab.seed;
+        let options = BuildOptions::native(native);
+        let session = Session::with(&file, options).map_err(ReplayError::Lab)?;
+        let places = places(&recording, &session)?;
+        session.journal.replay();
+        session.join_points.iter().for_each(|point| point.place.nobody_fetches());
+        Ok(Replay { recording, driver: Driver::new(session, Clock::Wall), places })
+    }
+
+    /// The lab, to add taps before it runs.
+    pub fn session_mut(&mut self) -> &mut Session {
+        self.driver.session_mut()
+    }
+
+    /// What the record says about its lab.
+    pub fn lab(&self) -> &RecordedLab {
+        &self.recording.lab
+    }
+
+    /// Runs to the end of the record, to where it was cut off, or until the lab fails as it did when recorded; returns
+    /// the lab.
+    ///
+    /// # Errors
+    /// Bytes of the record mean nothing, or the run differs from the recorded one.
+    pub fn run(self) -> Result<Replayed, ReplayError> {
+        self.run_while(|_| true)
+    }
+
+    /// As [`run`](Self::run), until `go_on` says no: it is asked again and again, with the virtual time that has come.
+    ///
+    /// # Errors
+    /// Those of [`run`](Self::run).
+    pub fn run_while(mut self, mut go_on: impl FnMut(Time) -> bool) -> Result<Replayed, ReplayError> {
+        let (mut inputs, mut end, mut pending) = (0, RecordEnd::Whole, None);
+        loop {
+            let at = self.recording.at();
+            let entry = match self.recording.next_entry() {
+                Ok(None) => break,
+                Err(cut @ RecordError::Cut(_)) => {
+                    self.apply(pending.take())?;
+                    end = RecordEnd::Cut(cut);
+                    break;
+                }
+                entry => entry?,
+            };
+            let time = match entry {
+                Some(Entry::Answer(answer)) => {
+                    self.driver.session().journal.expect(answer);
+                    continue;
+                }
+                Some(Entry::Input { time, .. } | Entry::End(time)) => Some(time),
+                _ => None,
+            };
+            self.apply(pending.take())?;
+            match time {
+                Some(time) if !self.run_until(time, at, &mut go_on)? => {
+                    end = RecordEnd::Stopped;
+                    break;
+                }
+                Some(_) => {}
+                None => end = RecordEnd::Full,
+            }
+            if self.driver.failure().is_some() {
+                break;
+            }
+            if let Some(Entry::Input { place, bytes, .. }) = entry {
+                pending = Some(Pending { at, place, bytes });
+                inputs += 1;
+            }
+        }
+        let failure = self.driver.failure().map(str::to_owned);
+        let complete = end == RecordEnd::Whole && failure.is_none();
+        Ok(Replayed { session: self.driver.into_session(), inputs, complete, end, failure })
+    }
+
+    /// Runs until then; false where it was told not to go on.
+    fn run_until(
+        &mut self,
+        time: Time,
+        at: usize,
+        go_on: &mut impl FnMut(Time) -> bool,
+    ) -> Result<bool, ReplayError> {
+        loop {
+            let now = self.driver.now();
+            if !go_on(now) {
+                return Ok(false);
+            }
+            self.driver.run_until(time.min(now + SLICE));
+            if self.driver.now() >= time || self.driver.now() == now {
+                break;
+            }
+        }
+        let differs = self.driver.session().journal.difference();
+        differs.map_or(Ok(true), |what| Err(ReplayError::Differs { at, what }))
+    }
+
+    fn apply(&mut self, input: Option<Pending<'_>>) -> Result<(), ReplayError> {
+        let Some(Pending { at, place, bytes }) = input else { return Ok(()) };
+        let joined = self.driver.inject_recorded(self.places[usize::from(place)], &bytes);
+        joined.map_err(|why| ReplayError::Input { at, why })
+    }
+}
+
+/// The number in the lab of each place of the record. Earlier versions name no place: theirs is the lab's only one.
+fn places(recording: &Recording<'_>, session: &Session) -> Result<Vec<usize>, ReplayError> {
+    let there: Vec<&str> = session.join_points.iter().map(|point| point.name.as_str()).collect();
+    let missing = |name: &str| ReplayError::Place {
+        name: name.to_owned(),
+        there: if there.is_empty() { "none".to_owned() } else { there.join(", ") },
+    };
+    let Some(names) = &recording.places else {
+        return if there.is_empty() { Err(missing("slot")) } else { Ok(vec![0]) };
+    };
+    let place = |name: &String| there.iter().position(|n| n == name).ok_or_else(|| missing(name));
+    names.iter().map(place).collect()
+}
+
+/// How a record ends.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum RecordEnd {
+    /// The record holds the whole run.
+    Whole,
+    /// The record has reached its size limit.
+    Full,
+    /// The record was cut off.
+    Cut(RecordError),
+    /// Who replays it wanted no more.
+    Stopped,
+}
+
+/// The result of a replay.
+pub struct Replayed {
+    /// The lab after its run.
+    pub session: Session,
+    /// Number of inputs from outside.
+    pub inputs: u64,
+    /// The record held the whole run, and the lab has not failed.
+    pub complete: bool,
+    /// How the record ended.
+    pub end: RecordEnd,
+    /// Why the lab has failed, if it has.
+    pub failure: Option<String>,
+}

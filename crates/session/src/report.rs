@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a run has shown, as one object: `riser run --json` prints it as it is, `Display` is its text.
+
+mod session;
+mod text;
+
+use crate::transactions::TransactionReport;
+use fabric::{Direction, Fabric, Flow, LinkId, MemoryCounters, PortId, RootCounters, Side};
+use host::os::HotPlugEvent;
+use lab::profile::Basis;
+use link::Counters;
+use plug::{gbps, ns};
+use serde::Serialize;
+use tlp::Duration;
+
+/// A run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// The lab file.
+    pub lab: String,
+    /// What was set over the file, each as `KEY=VALUE`; left out where nothing was.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub set: Vec<String>,
+    /// The seed.
+    pub seed: u64,
+    /// `finished`, `failed`, `time-limit`, `no-progress`, or `paused` where the run may go on.
+    pub outcome: &'static str,
+    /// What of the host's and the devices' profiles is extrapolated on the lab's links; a line each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+    /// How the figures of the profiles are known that the latencies and rates rest on: as the weakest of them, but for
+    /// interrupts. Transactions and devices have their own.
+    pub basis: Basis,
+    /// Why it failed or made no progress; a line each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub reasons: Vec<String>,
+    /// Virtual time at the end, in nanoseconds.
+    pub simulated_ns: f64,
+    /// Events handled.
+    pub events: u64,
+    /// TLPs that have crossed a link: one over one link is one hop.
+    pub tlp_hops: u64,
+    /// CPU time of the process for the run, in seconds.
+    pub cpu_seconds: f64,
+    /// What came and went in slots that are hot-plug capable, and what failed with it; left out where there is nothing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hot_plug: Vec<HotPlugReport>,
+    /// The links.
+    pub links: Vec<LinkReport>,
+    /// What the root complex has seen.
+    pub root_complex: RootCounters,
+    /// What caches and IOMMU have seen; left out where the host profile has no such parts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_system: Option<MemoryCounters>,
+    /// What the devices have to say.
+    pub devices: Vec<DeviceReport>,
+}
+
+/// An event of a slot that is hot-plug capable.
+#[derive(Clone, Debug, Serialize)]
+pub struct HotPlugReport {
+    /// When, in nanoseconds of virtual time.
+    pub at_ns: f64,
+    /// Name of the slot, or of the root port that has told of an error.
+    pub slot: String,
+    /// What the host has seen or done.
+    pub event: String,
+}
+
+impl HotPlugReport {
+    pub(crate) fn new(event: &HotPlugEvent) -> HotPlugReport {
+        HotPlugReport {
+            at_ns: event.at.as_ps() as f64 / 1_000.0,
+            slot: event.slot.clone(),
+            event: event.what.clone(),
+        }
+    }
+}
+
+/// A link.
+#[derive(Clone, Debug, Serialize)]
+pub struct LinkReport {
+    /// Name of the slot that it leads to.
+    pub slot: String,
+    /// Generation.
+    #[serde(rename = "gen")]
+    pub generation: u8,
+    /// Lanes.
+    pub lanes: u8,
+    /// Max_Payload_Size.
+    pub mps_bytes: u32,
+    /// Both directions.
+    pub directions: Vec<DirectionReport>,
+    /// How long transactions took and where, by kind; kinds that there were none of are left out.
+    pub transactions: Vec<TransactionReport>,
+}
+
+/// A direction of a link.
+#[derive(Clone, Debug, Serialize)]
+pub struct DirectionReport {
+    /// `downstream` (from the host) or `upstream` (from the device).
+    pub direction: &'static str,
+    /// TLPs, without replays.
+    pub tlps: u64,
+    /// DLLPs.
+    pub dllps: u64,
+    /// Of these: Acks.
+    pub acks: u64,
+    /// Naks.
+    pub naks: u64,
+    /// UpdateFCs.
+    pub update_fcs: u64,
+    /// Data bytes, without replays.
+    pub payload_bytes: u64,
+    /// All bytes: the sum of `payload_bytes`, `header_bytes`, `digest_bytes`, `framing_bytes`, `replay_bytes`,
+    /// `dllp_bytes` and `skp_bytes`.
+    pub wire_bytes: u64,
+    /// TLP headers.
+    pub header_bytes: u64,
+    /// ECRC digests.
+    pub digest_bytes: u64,
+    /// Framing, sequence numbers and LCRCs.
+    pub framing_bytes: u64,
+    /// Replayed TLPs, with all that belongs to them.
+    pub replay_bytes: u64,
+    /// DLLPs, with framing.
+    pub dllp_bytes: u64,
+    /// SKP ordered sets.
+    pub skp_bytes: u64,
+    /// Share of the run during which the wire carried anything but SKP ordered sets, 0 to 1.
+    pub utilization: f64,
+    /// Data rate over the whole run.
+    pub payload_gbps: f64,
+    /// Time in which the flow was active: from the first to the last TLP with data of memory requests, AtomicOps or their
+    /// completions. Configuration and I/O are not part of it. 0 if there was no such TLP.
+    pub active_ns: f64,
+    /// Data rate of the flow over `active_ns`; 0 if there was none.
+    pub active_gbps: f64,
+    /// TLPs sent again.
+    pub replays: u64,
+    /// How often a TLP had to wait for credits, all classes.
+    pub credit_stalls: u64,
+    /// For how long, all classes.
+    pub credit_stall_ns: f64,
+    /// How often a TLP had to wait for the replay buffer.
+    pub replay_buffer_stalls: u64,
+    /// Frames that arrived damaged.
+    pub damaged_frames: u64,
+    /// REPLAY_TIMER expiries.
+    pub replay_timeouts: u64,
+    /// Retrains after REPLAY_NUM rolled over.
+    pub retrains: u64,
+    /// Changes of the link's rate or width.
+    pub link_changes: u64,
+    /// TLPs that arrived with a Traffic Class that travels on no virtual channel.
+    pub unmapped_tcs: u64,
+    /// TLPs that a receiver without flow control has dropped.
+    pub full_buffer_drops: u64,
+    /// TLPs beyond the credits that the receiver had advertised: dropped.
+    pub receiver_overflows: u64,
+    /// Acks and Naks that arrived for what was never sent.
+    pub data_link_protocol_errors: u64,
+    /// Damaged frames whose CRC was right all the same, and that were taken as intact.
+    pub undetected_errors: u64,
+    /// TLPs with a good LCRC whose bytes are those of no TLP.
+    pub malformed_tlps: u64,
+    /// UpdateFCs that arrived and break the rules of flow control.
+    pub flow_control_protocol_errors: u64,
+    /// By virtual channel; those without a TLP are left out.
+    pub virtual_channels: Vec<VcReport>,
+}
+
+impl DirectionReport {
+    /// What went wrong at the receiving end of this direction: names, as in JSON, of the counts that are not zero. What the
+    /// data link layer repairs as a matter of course, such as damaged frames, is not among them.
+    pub fn errors(&self) -> Vec<(&'static str, u64)> {
+        let received = Counters {
+            unmapped_tcs: self.unmapped_tcs,
+            full_buffer_drops: self.full_buffer_drops,
+            receiver_overflows: self.receiver_overflows,
+            data_link_protocol_errors: self.data_link_protocol_errors,
+            undetected_errors: self.undetected_errors,
+            malformed_tlps: self.malformed_tlps,
+            flow_control_protocol_errors: self.flow_control_protocol_errors,
+            ..Counters::default()
+        };
+        received.errors().collect()
+    }
+}
+
+impl Report {
+    /// What went wrong at the root complex: names, as in JSON, of the counts that are not zero.
+    pub fn root_errors(&self) -> Vec<(&'static str, u64)> {
+        let faults = self.memory_system.map_or(0, |memory| memory.translation_faults);
+        let faults = (faults > 0).then_some(("translation_faults", faults));
+        self.root_complex.errors().chain(faults).collect()
+    }
+}
+
+/// A virtual channel in one direction: its share of the figures of the same names.
+#[derive(Clone, Debug, Serialize)]
+pub struct VcReport {
+    /// VC ID.
+    pub vc: u8,
+    /// TLPs, without replays.
+    pub tlps: u64,
+    /// Data bytes, without replays.
+    pub payload_bytes: u64,
+    /// How often a TLP had to wait for credits, all classes.
+    pub credit_stalls: u64,
+    /// For how long, all classes.
+    pub credit_stall_ns: f64,
+}
+
+/// A device: its slot, model, and lines of what it has counted.
+#[derive(Clone, Debug, Serialize)]
+pub struct DeviceReport {
+    /// Its slot.
+    pub slot: String,
+    /// Its model.
+    pub model: String,
+    /// How the figures of its profile are known; left out of models without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub basis: Option<Basis>,
+    /// Counts by name.
+    pub counters: serde_json::Map<String, serde_json::Value>,
+}
+
+/// The two directions of link `n` in `fabric`.
+pub fn directions(fabric: &Fabric, n: u32) -> Vec<DirectionReport> {
+    let now = fabric.now().as_ps();
+    [(Side::Root, Side::Device), (Side::Device, Side::Root)]
+        .map(|sides| {
+            let (sender, receiver) = (PortId::new(LinkId(n), sides.0), PortId::new(LinkId(n), sides.1));
+            let counters = [fabric.port_counters(sender), fabric.port_counters(receiver)];
+            direction(Direction::of_sender(sides.0), counters, fabric.flow(sender), now)
+        })
+        .to_vec()
+}
+
+fn direction(
+    direction: Direction,
+    [sent, received]: [&Counters; 2],
+    flow: Flow,
+    now_ps: u64,
+) -> DirectionReport {
+    DirectionReport {
+        direction: direction.name(),
+        tlps: sent.tlps,
+        dllps: sent.dllps.total(),
+        acks: sent.dllps.ack,
+        naks: sent.dllps.nak,
+        update_fcs: sent.dllps.update_fc,
+        payload_bytes: sent.payload_bytes,
+        wire_bytes: sent.wire_bytes,
+        header_bytes: sent.header_bytes,
+        digest_bytes: sent.digest_bytes,
+        framing_bytes: sent.framing_bytes,
+        replay_bytes: sent.replay_bytes,
+        dllp_bytes: sent.dllp_bytes,
+        skp_bytes: sent.skp_bytes,
+        utilization: utilization(&Counters::default(), sent, now_ps),
+        payload_gbps: gbps(sent.payload_bytes, Duration::from_ps(now_ps)),
+        active_ns: ns(flow.active()),
+        active_gbps: gbps(flow.bytes(), flow.active()),
+        replays: sent.replayed_tlps,
+        credit_stalls: sent.credit_stalls.iter().sum(),
+        credit_stall_ns: sent.credit_stall_ps.iter().sum::<u64>() as f64 / 1_000.0,
+        replay_buffer_stalls: sent.replay_buffer_stalls,
+        damaged_frames: received.bad_lcrc + received.bad_dllp_crc,
+        replay_timeouts: sent.replay_timeouts,
+        retrains: sent.replay_num_rollovers,
+        link_changes: sent.link_changes,
+        unmapped_tcs: received.unmapped_tcs,
+        full_buffer_drops: received.full_buffer_drops,
+        receiver_overflows: received.receiver_overflows,
+        data_link_protocol_errors: received.data_link_protocol_errors,
+        undetected_errors: received.undetected_errors,
+        malformed_tlps: received.malformed_tlps,
+        flow_control_protocol_errors: received.flow_control_protocol_errors,
+        virtual_channels: virtual_channels(sent),
+    }
+}
+
+/// Share of `elapsed_ps` in which a wire carried anything but SKP ordered sets, 0 to 1: between two looks at its sender's
+/// counters. A frame that an end cuts off counts whole, so that a short time could come to more.
+pub fn utilization(start: &Counters, end: &Counters, elapsed_ps: u64) -> f64 {
+    if elapsed_ps == 0 {
+        return 0.0;
+    }
+    // The serializer's busy time with SKPs counts as busy; take their share of its bytes out.
+    let wire = end.wire_bytes - start.wire_bytes;
+    let useful = wire - (end.skp_bytes - start.skp_bytes);
+    let busy = (end.busy_ps - start.busy_ps) as f64 * useful as f64 / wire.max(1) as f64;
+    (busy / elapsed_ps as f64).min(1.0)
+}
+
+fn virtual_channels(sent: &Counters) -> Vec<VcReport> {
+    let report = |(vc, of): (u8, &link::VcCounters)| VcReport {
+        vc,
+        tlps: of.tlps,
+        payload_bytes: of.payload_bytes,
+        credit_stalls: of.credit_stalls,
+        credit_stall_ns: of.credit_stall_ps as f64 / 1_000.0,
+    };
+    (0..).zip(&sent.vcs).filter(|(_, of)| of.tlps > 0).map(report).collect()
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The report of a session. Never prints.
+
+use super::{DeviceReport, HotPlugReport, LinkReport, Report, directions};
+use crate::session::Session;
+use crate::transactions::transactions;
+use fabric::{Stop, TransactionKind};
+use lab::profile::{Aspect, Basis};
+use lab::{LinkInfo, SlotInfo};
+use plug::Shown;
+
+impl Session {
+    /// What has happened, up to `stop`, for `cpu_seconds`.
+    pub fn report(&self, lab: &str, stop: &Stop, cpu_seconds: f64) -> Report {
+        let totals = self.fabric.totals();
+        let links: Vec<_> = (0..).zip(&self.links).map(|(n, link)| self.link_report(n, link)).collect();
+        Report {
+            basis: self.basis(&links),
+            lab: lab.to_owned(),
+            set: self.set.clone(),
+            seed: self.seed,
+            warnings: self.warnings.clone(),
+            outcome: outcome(stop),
+            reasons: reasons(stop),
+            simulated_ns: self.fabric.now().as_ps() as f64 / 1_000.0,
+            events: totals.events,
+            tlp_hops: totals.tlp_hops,
+            cpu_seconds,
+            hot_plug: self.hot_plug.events().iter().map(HotPlugReport::new).collect(),
+            links,
+            root_complex: *self.fabric.root().counters(),
+            memory_system: self.fabric.root().memory_counters().copied(),
+            devices: (0..).zip(&self.slots).map(|(n, slot)| self.device_report(n, slot)).collect(),
+        }
+    }
+
+    fn link_report(&self, n: u32, link: &LinkInfo) -> LinkReport {
+        LinkReport {
+            slot: link.name.clone(),
+            generation: link.generation,
+            lanes: link.lanes,
+            mps_bytes: link.mps_bytes,
+            directions: directions(&self.fabric, n),
+            transactions: transactions(&self.fabric, n, &self.host_basis),
+        }
+    }
+
+    /// Returns the weakest basis of the report's transactions and devices. Without transactions, that of the host's latencies
+    /// counts. Interrupts do not count: no profile has measured them.
+    fn basis(&self, links: &[LinkReport]) -> Basis {
+        let kinds = links.iter().flat_map(|link| &link.transactions);
+        let of_kinds = kinds.filter(|t| t.kind != TransactionKind::Interrupt.name()).map(|t| t.basis);
+        let [read, write] =
+            [Aspect::ReadLatency, Aspect::WriteLatency].map(|aspect| self.host_basis.get(aspect));
+        let of_host = of_kinds.max().unwrap_or(read.max(write));
+        self.slots.iter().filter_map(|slot| slot.basis).fold(of_host, Basis::max)
+    }
+
+    fn device_report(&self, n: usize, slot: &SlotInfo) -> DeviceReport {
+        let mut counters: serde_json::Map<_, _> = self
+            .fabric
+            .slot_counts(n)
+            .into_iter()
+            .map(|(name, count)| (name.to_owned(), count.into()))
+            .collect();
+        let shown = slot.report.as_ref().map(|report| report.shown(self.fabric.now()));
+        counters.extend(shown.map(Shown::into_map).unwrap_or_default());
+        DeviceReport { slot: slot.name.clone(), model: slot.model.clone(), basis: slot.basis, counters }
+    }
+}
+
+fn outcome(stop: &Stop) -> &'static str {
+    match stop {
+        Stop::Finished => "finished",
+        Stop::Failed(_) => "failed",
+        Stop::TimeLimit => "time-limit",
+        Stop::Paused => "paused",
+        Stop::NoProgress(_) => "no-progress",
+    }
+}
+
+fn reasons(stop: &Stop) -> Vec<String> {
+    match stop {
+        Stop::Failed(why) => vec![why.clone()],
+        Stop::NoProgress(who) => who.clone(),
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A lab that runs, or is about to. Never reads a file.
+
+use crate::external::host::{HostPlace, HostSeat, OutsideMemory};
+use crate::external::journal::Journal;
+use crate::external::{Commands, LINKS};
+use crate::tap::{CaptureHandle, CaptureOptions, CaptureTap, TappedLink};
+use crate::transactions::{TransactionLog, TransactionLogHandle};
+use fabric::Fabric;
+use host::memory::HostMemory;
+use host::os::{EventLog, HotPlugEvent};
+use lab::profile::HostBasis;
+use lab::{Assembly, BuildOptions, JoinPoint, LabFile, LinkInfo, OutsideHost, SlotInfo, Wakes};
+use plug::plugged::AnyReport;
+use plug::transfers::Transfers;
+use plug::{Report as DeviceFigures, Shared};
+use std::io::{self, Write};
+use std::rc::Rc;
+use tlp::{Duration, PayloadPool, Time};
+
+/// A lab from its start to its report.
+pub struct Session {
+    /// The fabric.
+    pub fabric: Fabric,
+    /// The time limit of the lab; [`Time::MAX`] if it has none.
+    pub limit: Time,
+    pub(crate) seed: u64,
+    pub(crate) set: Vec<String>,
+    pub(crate) slots: Vec<SlotInfo>,
+    pub(crate) links: Vec<LinkInfo>,
+    pub(crate) hot_plug: EventLog,
+    pub(crate) warnings: Vec<String>,
+    pub(crate) host_basis: HostBasis,
+    pub(crate) join_points: Vec<JoinPoint>,
+    /// What an outside world does to links.
+    pub(crate) commands: Commands,
+    /// The record of inputs from outside, if there is one.
+    pub(crate) journal: Journal,
+}
+
+impl From<Assembly> for Session {
+    /// A session without time limit and without hosts outside, as of a [`lab::OneSlot`].
+    fn from(assembly: Assembly) -> Session {
+        Session::of(assembly, None, Commands::default(), Journal::default())
+    }
+}
+
+impl Session {
+    /// Builds the lab. Nothing has run yet.
+    ///
+    /// # Errors
+    /// What cannot be put together, and why.
+    pub fn new(file: &LabFile) -> Result<Session, String> {
+        Session::with(file, BuildOptions::default())
+    }
+
+    /// As [`new`](Self::new), with `options`.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn with(file: &LabFile, options: BuildOptions) -> Result<Session, String> {
+        let (journal, commands) = (Journal::default(), Commands::of(&file.lab));
+        let mut outside = |number, payloads: &PayloadPool| {
+            let memory = OutsideMemory::new(journal.clone(), number);
+            let place = HostPlace::new(payloads.clone(), memory.clone());
+            let program = Box::new(HostSeat(place.clone()));
+            OutsideHost { memory: HostMemory::of(memory), program, place: Rc::new(place) }
+        };
+        let mut assembly = lab::build(file, options, &mut outside)?;
+        if file.lab.is_joined_by_hosts() {
+            let place = Rc::new(commands.clone());
+            assembly.join_points.push(JoinPoint { name: LINKS.to_owned(), place, wakes: Wakes::Links });
+        }
+        Ok(Session::of(assembly, file.lab.limit_us, commands, journal))
+    }
+
+    fn of(assembly: Assembly, limit_us: Option<u64>, commands: Commands, journal: Journal) -> Session {
+        let Assembly { fabric, seed, set, slots, links, hot_plug, warnings, host_basis, join_points } =
+            assembly;
+        let limit = limit_us.map_or(Time::MAX, |us| Time::ZERO + Duration::from_us(us));
+        Session {
+            fabric,
+            limit,
+            seed,
+            set,
+            slots,
+            links,
+            hot_plug,
+            warnings,
+            host_basis,
+            join_points,
+            commands,
+            journal,
+        }
+    }
+
+    /// Writes what passes on every link to `out`, as a capture.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn capture<W: Write + 'static>(
+        &mut self,
+        out: W,
+        options: CaptureOptions,
+    ) -> io::Result<CaptureHandle<W>> {
+        let links = self.tapped_links();
+        let (tap, handle) = CaptureTap::new(out, &links, options)?;
+        self.fabric.set_tap(Box::new(tap));
+        Ok(handle)
+    }
+
+    /// Writes a JSON object for each transaction that ends to `out`, a line each: see [`crate::transactions`].
+    pub fn log_transactions<W: Write + 'static>(&mut self, out: W) -> TransactionLogHandle<W> {
+        let slots = self.links.iter().map(|l| l.name.clone()).collect();
+        let (log, handle) = TransactionLog::new(out, slots);
+        self.fabric.set_transaction_tap(Box::new(log));
+        handle
+    }
+
+    /// Asks the report of each slot for `what`; prefixes each answer with the slot's name.
+    pub(crate) fn said(&self, what: fn(&dyn AnyReport) -> Option<String>) -> impl Iterator<Item = String> {
+        let of =
+            move |slot: &SlotInfo| Some(format!("slot `{}`: {}", slot.name, what(&**slot.report.as_ref()?)?));
+        self.slots.iter().filter_map(of)
+    }
+
+    /// Returns the findings on devices since the last call, a line each. `told` counts the findings returned so far for each
+    /// slot; pass an empty one first.
+    pub fn new_findings(&self, told: &mut Vec<usize>) -> Vec<String> {
+        told.resize(self.slots.len(), 0);
+        let mut lines = Vec::new();
+        for (slot, told) in self.slots.iter().zip(told) {
+            let new = slot.report.as_ref().map_or(Vec::new(), |report| report.findings(*told));
+            *told += new.len();
+            lines.extend(new.into_iter().map(|finding| format!("slot `{}`: {finding}", slot.name)));
+        }
+        lines
+    }
+
+    /// Returns how much devices have done wrong, a line for each such device.
+    pub fn wrong(&self) -> Vec<String> {
+        self.said(|report| report.wrong()).collect()
+    }
+
+    /// Transfers done so far, and those to be done in all, of the devices that know; `None` where none does.
+    pub fn transfers(&self) -> Option<(u64, u64)> {
+        let known = self.slots.iter().filter_map(|slot| slot.report.as_ref()?.transfers());
+        known.reduce(|(done, all), (more, of)| (done + more, all + of))
+    }
+
+    /// The report of the first device whose report is an `R`, with the number of its slot.
+    pub fn find_report<R: DeviceFigures>(&self) -> Option<(usize, Shared<R>)> {
+        self.slots.iter().enumerate().find_map(|(n, slot)| {
+            Some((n, slot.report.as_ref()?.as_any().downcast_ref::<Shared<R>>()?.clone()))
+        })
+    }
+
+    /// As [`find_report`](Self::find_report), without the slot.
+    pub fn report_of<R: DeviceFigures>(&self) -> Option<Shared<R>> {
+        self.find_report().map(|(_, report)| report)
+    }
+
+    /// What the first device that measures its transfers has measured.
+    pub fn measured(&self) -> Option<Shared<Transfers>> {
+        self.slots.iter().find_map(|slot| slot.measured.clone())
+    }
+
+    /// The links as captures describe them: those to slots, then those to switches.
+    pub fn tapped_links(&self) -> Vec<TappedLink> {
+        self.links.iter().map(TappedLink::of).collect()
+    }
+
+    /// Warnings for whoever runs the lab, a line each.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// How the figures of the host's profile are known.
+    pub fn host_basis(&self) -> &HostBasis {
+        &self.host_basis
+    }
+
+    /// What the hot-plug drivers of the host have seen and done, in the order of time.
+    pub fn hot_plug_events(&self) -> Vec<HotPlugEvent> {
+        self.hot_plug.events()
+    }
+}

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A tap that writes what it sees into a capture.
+
+use capture::writer::{InterfaceId, Writer};
+use capture::{Direction as Way, End, Interface, Mark, Origin, OwnRegisters};
+use fabric::{Direction, Side, Tap, TapRecord};
+use lab::LinkInfo;
+use link::Frame;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::rc::Rc;
+use tlp::{Rate, Time, Tlp};
+
+/// What a capture shows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CaptureOptions {
+    /// At which end of each link the tap sits.
+    pub at: Side,
+    /// Whether DLLPs are written, and with them what only links see: frames that were damaged or lost on the way, marked as
+    /// such, and the places of TLPs by sequence number.
+    pub dllps: bool,
+}
+
+impl Default for CaptureOptions {
+    /// At the device, without DLLPs.
+    fn default() -> CaptureOptions {
+        CaptureOptions { at: Side::Device, dllps: false }
+    }
+}
+
+struct State<W: Write> {
+    writer: Option<Writer<W>>,
+    error: Option<io::Error>,
+    /// Frames that are leaving the ends that the tap sits at, at most one of a link: seen when the first symbol left, and
+    /// stamped when the last one has. They wait here in the order of that time, then of links, in which they are written.
+    leaving: VecDeque<Leaving>,
+    /// By link: when its latest frame has left.
+    left_at: Vec<Time>,
+}
+
+struct Leaving {
+    time: Time,
+    link: usize,
+    interface: InterfaceId,
+    direction: Direction,
+    frame: Frame,
+    mark: Mark,
+}
+
+/// A link as a capture describes it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TappedLink {
+    /// The slot that it leads to.
+    pub slot: String,
+    /// Data bits per second of each direction, encoding taken off.
+    pub speed_bps: u64,
+    /// The registers that its device brings along.
+    pub registers: OwnRegisters,
+}
+
+impl TappedLink {
+    pub(crate) fn of(link: &LinkInfo) -> TappedLink {
+        let symbol = Rate::from_generation(link.generation).unwrap_or(Rate::Gt2_5).symbol_time_ps();
+        // A byte on each lane in a symbol time.
+        let speed_bps = 8_000_000_000_000 * u64::from(link.lanes) * symbol.den / symbol.num;
+        TappedLink { slot: link.name.clone(), speed_bps, registers: link.registers.clone() }
+    }
+}
+
+/// A tap at one end of every link, with an interface for each direction. Without DLLPs, damaged and lost frames are not
+/// written at the end that they never reached in good order; with them, they are marked.
+pub struct CaptureTap<W: Write> {
+    state: Rc<RefCell<State<W>>>,
+    interfaces: Vec<[InterfaceId; 2]>,
+    /// By link and direction: the place of the latest TLP.
+    places: Vec<[u64; 2]>,
+    options: CaptureOptions,
+}
+
+impl<W: Write> State<W> {
+    fn write(
+        &mut self,
+        time: Time,
+        interface: InterfaceId,
+        direction: Direction,
+        frame: Frame<&Tlp>,
+        mark: Mark,
+    ) {
+        let Some(writer) = self.writer.as_mut().filter(|_| self.error.is_none()) else { return };
+        let result = match frame {
+            Frame::Tlp { tlp, .. } => {
+                writer.write_tlp_marked(interface, time, tlp, Origin::of(way(direction), tlp.class()), mark)
+            }
+            Frame::Dllp(dllp) => writer.write_dllp_marked(interface, time, &dllp, mark),
+        };
+        self.error = result.err();
+    }
+
+    /// Keeps a frame until it has left.
+    fn keep(&mut self, leaving: Leaving) {
+        self.left_at[leaving.link] = leaving.time;
+        let is_before = |other: &Leaving| (other.time, other.link) < (leaving.time, leaving.link);
+        let at = self.leaving.iter().rposition(is_before).map_or(0, |n| n + 1);
+        self.leaving.insert(at, leaving);
+    }
+
+    /// Writes what has left by `now`.
+    fn write_left(&mut self, now: Time) {
+        while self.leaving.front().is_some_and(|leaving| leaving.time <= now)
+            && let Some(Leaving { time, interface, direction, frame, mark, .. }) = self.leaving.pop_front()
+        {
+            self.write(time, interface, direction, frame.as_ref(), mark);
+        }
+    }
+}
+
+/// Ends a capture: the tap itself is owned by the fabric.
+pub struct CaptureHandle<W: Write>(Rc<RefCell<State<W>>>);
+
+impl<W: Write> CaptureTap<W> {
+    /// A capture on `out` of `links`.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn new(
+        out: W,
+        links: &[TappedLink],
+        options: CaptureOptions,
+    ) -> io::Result<(CaptureTap<W>, CaptureHandle<W>)> {
+        let mut writer = Writer::new(out)?;
+        let mut interfaces = Vec::new();
+        for (n, TappedLink { slot, speed_bps, registers }) in links.iter().enumerate() {
+            let end = match options.at {
+                Side::Root => End::Root,
+                Side::Device => End::Device,
+            };
+            let text = |way: Way| Interface::description(slot, way, end);
+            let down = writer.tap_to_device(n as u16, &text(Way::Downstream), *speed_bps, registers)?;
+            let up = writer.tap_with_speed(n as u16, Way::Upstream, &text(Way::Upstream), *speed_bps)?;
+            interfaces.push([down, up]);
+        }
+        // What is cut from now on is a capture, if an empty one.
+        writer.flush()?;
+        let left_at = vec![Time::ZERO; links.len()];
+        let state = State { writer: Some(writer), error: None, leaving: VecDeque::new(), left_at };
+        let state = Rc::new(RefCell::new(state));
+        let places = links.iter().map(|_| [0; 2]).collect();
+        Ok((CaptureTap { state: state.clone(), interfaces, places, options }, CaptureHandle(state)))
+    }
+}
+
+impl<W: Write> Tap for CaptureTap<W> {
+    fn frame(&mut self, record: &TapRecord<'_>) {
+        let TapRecord { time, link, direction, frame, .. } = *record;
+        let of_link_layer = matches!(frame, Frame::Dllp(_)) || record.damaged || record.dropped;
+        if of_link_layer && !self.options.dllps {
+            return;
+        }
+        let mark = self.mark(record);
+        let link = link.0 as usize;
+        let interface = self.interfaces[link][direction as usize];
+        let mut state = self.state.borrow_mut();
+        if direction == Direction::of_sender(record.at) {
+            // The wire is free again: the one before has left.
+            let before = state.left_at[link];
+            state.write_left(before);
+            state.keep(Leaving { time, link, interface, direction, frame: frame.cloned(), mark });
+        } else {
+            state.write_left(time);
+            state.write(time, interface, direction, frame, mark);
+        }
+    }
+
+    fn looks_at(&self, end: Side) -> bool {
+        end == self.options.at
+    }
+
+    fn sees_refreshes(&self) -> bool {
+        self.options.dllps
+    }
+}
+
+impl<W: Write> CaptureTap<W> {
+    /// What is known of a frame beside its bytes; nothing in a capture without DLLPs.
+    fn mark(&mut self, record: &TapRecord<'_>) -> Mark {
+        if !self.options.dllps {
+            return Mark::default();
+        }
+        let place = match record.frame {
+            Frame::Tlp { sequence, .. } => {
+                let latest = &mut self.places[record.link.0 as usize][record.direction as usize];
+                *latest = place_near(*latest, sequence);
+                Some(*latest)
+            }
+            Frame::Dllp(_) => None,
+        };
+        Mark { damaged: record.damaged, dropped: record.dropped, place }
+    }
+}
+
+/// The place whose low 12 bits are `sequence` and that is nearest to `latest`: no more than 2047 TLPs are without Ack
+/// (`PCIe 5.0 §3.6.2.1`).
+fn place_near(latest: u64, sequence: u16) -> u64 {
+    let ahead = u64::from(sequence).wrapping_sub(latest) & 0xfff;
+    if ahead < 0x800 { latest + ahead } else { (latest + ahead).saturating_sub(0x1000) }
+}
+
+impl<W: Write> CaptureHandle<W> {
+    /// Hands what was seen so far on to `out`.
+    ///
+    /// # Errors
+    /// The first error of writing, now or before. Nothing is written after it; [`finish`](Self::finish) says it again.
+    pub fn flush(&self) -> io::Result<()> {
+        let State { writer, error, .. } = &mut *self.0.borrow_mut();
+        flush(writer.as_mut(), error, Writer::flush)
+    }
+
+    /// Writes what is buffered and gives `out` back.
+    ///
+    /// # Errors
+    /// The first error of writing.
+    pub fn finish(self) -> io::Result<Option<W>> {
+        let mut state = self.0.borrow_mut();
+        state.write_left(Time::MAX);
+        if let Some(error) = state.error.take() {
+            return Err(error);
+        }
+        state.writer.take().map(Writer::finish).transpose()
+    }
+}
+
+/// Flushes `out` unless there was an error, which is kept, with its words.
+pub(crate) fn flush<T>(
+    out: Option<&mut T>,
+    error: &mut Option<io::Error>,
+    flush: impl FnOnce(&mut T) -> io::Result<()>,
+) -> io::Result<()> {
+    if error.is_none() {
+        *error = out.and_then(|out| flush(out).err());
+    }
+    error.as_ref().map_or(Ok(()), |e| Err(io::Error::new(e.kind(), e.to_string())))
+}
+
+/// The direction as captures have it.
+pub fn way(direction: Direction) -> Way {
+    match direction {
+        Direction::Downstream => Way::Downstream,
+        Direction::Upstream => Way::Upstream,
+    }
+}

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A device of one's own in a slot: what its author sees when all goes well, when the link does not, and when nothing
+//! goes on.
+
+use config::{Bar, Builder, Identity, MsiLayout};
+use device::io::Request;
+use device::io::yield_now;
+use device::{AsyncDevice, DmaError, Io};
+use fabric::{Direction, FaultAction, FaultRule, FrameKind, Limits, LinkId, Stop};
+use host::Cpu;
+use host::firmware::FoundFunction;
+use lab::OneSlot;
+use lab::schema::Link;
+use riser_session::{CaptureOptions, Session};
+use std::cell::RefCell;
+use std::rc::Rc;
+use tlp::Class;
+
+const BYTES: usize = 1024;
+
+fn config() -> Builder {
+    let identity = Identity {
+        vendor: 0x7269,
+        device: 1,
+        revision: 0,
+        class: 0xff_0000,
+        subsystem_vendor: 0,
+        subsystem: 0,
+    };
+    Builder::type0(identity).bar(0, Bar::memory32(4096)).msi(MsiLayout { vectors: 1 })
+}
+
+/// Fills host memory at the address that is written to it, and says so where `says` is true.
+async fn filler(io: Io, says: bool) {
+    while let Some(request) = io.next_request().await {
+        if let Request::Write(write) = request {
+            let _ = io.dma_write(write.u64(), [0xa5; BYTES]).await;
+            if says {
+                let _ = io.interrupt(0).await;
+            }
+        }
+    }
+}
+
+async fn driver(cpu: Cpu, function: FoundFunction) -> Result<(), String> {
+    let buffer = cpu.memory().alloc(BYTES as u64, 4096).map_err(|e| e.to_string())?;
+    cpu.write_u64(function.address(0, 0)?, buffer).await.map_err(|e| e.to_string())?;
+    cpu.interrupt(function.vector(0)).await;
+    let mut bytes = [0; BYTES];
+    cpu.memory().read(buffer, &mut bytes).map_err(|e| e.to_string())?;
+    if bytes == [0xa5; BYTES] { Ok(()) } else { Err("not filled".into()) }
+}
+
+fn plug(slot: OneSlot, says: bool) -> Result<Session, String> {
+    slot.plug(config(), AsyncDevice::new(move |io| filler(io, says)), driver).map(Session::from)
+}
+
+#[test]
+fn it_runs_is_captured_and_reported() {
+    let mut lab = plug(OneSlot { name: "filler".into(), ..OneSlot::default() }, true).unwrap();
+    let capture = lab.capture(Vec::new(), CaptureOptions::default()).unwrap();
+    assert_eq!(lab.fabric.run(Limits::default()), Stop::Finished);
+    assert!(capture.finish().unwrap().unwrap().len() > BYTES);
+    let report = serde_json::to_value(lab.report("own", &Stop::Finished, 0.0)).unwrap();
+    assert_eq!(report["devices"][0]["slot"], "filler");
+    assert_eq!(report["devices"][0]["model"], "own");
+    // Four writes of Max_Payload_Size, and the interrupt.
+    assert_eq!(report["root_complex"]["memory_writes"], 4);
+    assert_eq!(report["root_complex"]["interrupts"], 1);
+    assert_eq!(report["links"][0]["mps_bytes"], 256);
+}
+
+/// Vendor ID 0001h alone does not say that a function is not ready (`PCIe 5.0 §2.3.2`), FFFFh says that there is none.
+#[test]
+fn vendor_ids_at_the_ends_of_their_range() {
+    let plug = |vendor, device| {
+        let identity = Identity { vendor, device, class: 0xff_0000, ..Identity::default() };
+        let config = Builder::type0(identity).bar(0, Bar::memory32(4096)).msi(MsiLayout { vectors: 1 });
+        OneSlot::default().plug(config, AsyncDevice::new(|io| filler(io, true)), driver)
+    };
+    for (vendor, device) in [(0x0000, 1), (0x0001, 0x0000), (0x0001, 0xfffe), (0xfffe, 0xffff)] {
+        assert_eq!(
+            plug(vendor, device).unwrap().fabric.run(Limits::default()),
+            Stop::Finished,
+            "{vendor:#06x}"
+        );
+    }
+    for (vendor, device) in [(0xffff, 1), (0x0001, 0xffff)] {
+        let error = plug(vendor, device).err().unwrap();
+        assert!(
+            error.starts_with(&format!("vendor {vendor:#06x}, device {device:#06x}: legal are")),
+            "{error}"
+        );
+    }
+}
+
+/// What `riser run` prints of a lab file, the author of a device has as text too.
+#[test]
+fn its_report_is_text() {
+    let mut lab = plug(OneSlot { name: "filler".into(), ..OneSlot::default() }, true).unwrap();
+    let stop = lab.fabric.run(Limits::default());
+    let report = lab.report("own", &stop, 0.25);
+    let text = report.to_string();
+    let lines: Vec<&str> = text.lines().collect();
+    let us = report.simulated_ns / 1_000.0;
+    assert!(lines[0].starts_with(&format!("own: finished after {us:.3} us; ")), "{text}");
+    assert!(lines[0].ends_with(" TLP-hops in 0.250 s of CPU"), "{text}");
+    let cells = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let up = &report.links[0].directions[1];
+    let row = lines.iter().map(|l| cells(l)).find(|c| c.get(3).is_some_and(|c| c == "upstream")).unwrap();
+    assert_eq!(row[..3], ["filler", "Gen3", "x8"]);
+    assert_eq!(row[4..8], [up.tlps, up.dllps, up.payload_bytes, up.wire_bytes].map(|n| n.to_string()));
+    let writes = &report.links[0].transactions.iter().find(|t| t.kind == "dma_write").unwrap();
+    let mean = [writes.kind.to_owned(), writes.requests.to_string(), "mean".into()];
+    let latency = format!("{:.1}", writes.latency_ns_mean);
+    let row = lines.iter().map(|l| cells(l)).find(|c| c.get(1..4) == Some(&mean)).unwrap();
+    assert_eq!(row[4], latency, "{text}");
+    assert!(!text.ends_with('\n') && !text.contains("errors"), "{text}");
+}
+
+/// The tutorial says that a lost frame does no harm.
+#[test]
+fn a_lost_write_is_sent_again() {
+    let writes = FrameKind::Class(Class::Posted);
+    let fault = FaultRule::new(LinkId(0), Direction::Upstream, writes, 2, FaultAction::Drop);
+    let mut lab = plug(OneSlot { faults: vec![fault], ..OneSlot::default() }, true).unwrap();
+    assert_eq!(lab.fabric.run(Limits::default()), Stop::Finished);
+    let report = serde_json::to_value(lab.report("own", &Stop::Finished, 0.0)).unwrap();
+    let upstream = &report["links"][0]["directions"][1];
+    assert_eq!(upstream["direction"], "upstream");
+    assert!(upstream["replays"].as_u64().unwrap() > 0, "{upstream}");
+}
+
+/// The tutorial says what happens where no interrupt comes.
+#[test]
+fn an_interrupt_that_never_comes_is_named() {
+    let mut lab = plug(OneSlot::default(), false).unwrap();
+    let Stop::NoProgress(lines) = lab.fabric.run(Limits::default()) else { panic!("it went on") };
+    assert!(lines.iter().any(|l| l.contains("waiting for interrupts of vector")), "{lines:?}");
+}
+
+/// One that looks at memory and lets no time pass would hang, did nobody stop it.
+#[test]
+fn a_driver_that_spins_is_named() {
+    let spin = |cpu: Cpu, _| async move {
+        while cpu.memory().read_u32(0x2000) != Ok(7) {
+            yield_now().await;
+        }
+        Ok::<(), String>(())
+    };
+    let device = AsyncDevice::new(|io| filler(io, true));
+    let mut lab = OneSlot { name: "nic".into(), ..OneSlot::default() }
+        .plug(config(), device, spin)
+        .map(Session::from)
+        .unwrap();
+    let Stop::Failed(why) = lab.fabric.run(Limits::default()) else { panic!("it went on") };
+    assert!(why.starts_with("the host's task for slot `nic` spins: "), "{why}");
+}
+
+/// With one vector, there is no vector 5: its caller hears of it.
+#[test]
+fn an_interrupt_that_is_not_there_is_an_error() {
+    let seen = Rc::new(RefCell::new(Vec::new()));
+    let note = Rc::clone(&seen);
+    let device = AsyncDevice::new(move |io: Io| {
+        let note = Rc::clone(&note);
+        async move {
+            while let Some(request) = io.next_request().await {
+                if let Request::Write(_) = request {
+                    let answers = [io.interrupt(5).await, io.interrupt(0).await];
+                    note.borrow_mut().extend(answers.map(|answer| (io.vectors(), answer)));
+                }
+            }
+        }
+    });
+    let driver = |cpu: Cpu, function: FoundFunction| async move {
+        cpu.write_u32(function.address(0, 0)?, 1).await.map_err(|e| e.to_string())?;
+        cpu.interrupt(function.vector(0)).await;
+        Ok::<(), String>(())
+    };
+    let mut lab = OneSlot::default().plug(config(), device, driver).map(Session::from).unwrap();
+    assert_eq!(lab.fabric.run(Limits::default()), Stop::Finished);
+    assert_eq!(*seen.borrow(), [(Some(1), Err(DmaError::NoSuchVector)), (Some(1), Ok(()))]);
+}
+
+/// Where a run stands still, errors that were counted may be the reason.
+#[test]
+fn errors_stand_beside_who_waits() {
+    let device = AsyncDevice::new(|io: Io| async move {
+        while let Some(request) = io.next_request().await {
+            if let Request::Write(write) = request
+                && io.dma_read(write.u64(), 4).await.is_ok()
+            {
+                let _ = io.interrupt(0).await;
+            }
+        }
+    });
+    let driver = |cpu: Cpu, function: FoundFunction| async move {
+        cpu.write_u64(function.address(0, 0)?, 1 << 50).await.map_err(|e| e.to_string())?;
+        cpu.interrupt(function.vector(0)).await;
+        Ok::<(), String>(())
+    };
+    let mut lab = OneSlot::default().plug(config(), device, driver).map(Session::from).unwrap();
+    let Stop::NoProgress(lines) = lab.fabric.run(Limits::default()) else { panic!("it went on") };
+    let errors: Vec<&str> = lines.iter().map(String::as_str).filter(|l| l.starts_with("errors, ")).collect();
+    assert_eq!(errors[0], "errors, root complex: unsupported_requests 1", "{lines:?}");
+    assert!(
+        errors[1].starts_with("errors, slot 0: ") && errors[1].contains("received_unsupported 1"),
+        "{lines:?}"
+    );
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let link = Link { replay_buffer_bytes: Some(1), ..Link::default() };
+    let error = plug(OneSlot { link, ..OneSlot::default() }, true).err().unwrap();
+    assert!(error.starts_with("link: replay buffer of 1 bytes"), "{error}");
+    let device = AsyncDevice::new(|io| filler(io, true));
+    let error = OneSlot::default().plug(config().bar(6, Bar::memory32(128)), device, driver).err().unwrap();
+    assert!(error.contains("BAR 6"), "{error}");
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The labs of packet NICs that ship, and settings that cannot be.
+
+use fabric::{Limits, Stop};
+use lab::{parse, read};
+use riser_session::Session;
+use std::path::Path;
+
+/// 4000 + 2000 frames in whole rings of 480, and one ring more: 6720; round trips: 1 + 16.
+#[test]
+fn the_labs_that_ship_run_to_their_end() {
+    for (name, frames, interrupts) in
+        [("simple", 6720, 2 * 6720), ("kernel", 6720, 2 * 168), ("dpdk", 6720, 0), ("round-trip", 17, 0)]
+    {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../labs/nic/{name}.toml"));
+        let mut lab =
+            Session::new(&read(&devices::models(), &path).unwrap_or_else(|e| panic!("{e}"))).unwrap();
+        let stop = lab.fabric.run(Limits::default());
+        assert_eq!(stop, Stop::Finished, "{name}");
+        let report = lab.report(name, &stop, 0.0);
+        let counters = &report.devices[0].counters;
+        for (key, value) in [
+            ("tx_frames", frames),
+            ("rx_frames", frames),
+            ("interrupts", interrupts),
+            ("failed_transfers", 0),
+        ] {
+            assert_eq!(counters[key], value, "{name}: {key}");
+        }
+        assert_eq!(counters.contains_key("round_trip_ns_median"), name == "round-trip");
+    }
+}
+
+#[test]
+fn settings_that_cannot_be_are_refused() {
+    for (keys, says) in [
+        ("send = \"pio\"", "send \"pio\": legal with mode \"round-trip\""),
+        ("mode = \"round-trip\"\ntraffic = \"tx\"", "round trips of frames that do not come back"),
+        ("mode = \"round-trip\"\nframes = 100_001", "frames of 100001: legal are 1 to 100000"),
+        ("frame_bytes = 9217", "frame_bytes of 9217: legal are 1 to 9216"),
+        ("kind = \"e1000\"", "e1000"),
+    ] {
+        let text = format!(
+            "version = 1\n[[slot]]\nname = \"nic\"\ndevice = \"packet-nic\"\n[slot.packet-nic]\n{keys}\n"
+        );
+        let error =
+            parse(&devices::models(), Path::new("nic.toml"), &text).map(|_| ()).unwrap_err().to_string();
+        assert!(error.contains(says), "{keys}: {error}");
+    }
+}

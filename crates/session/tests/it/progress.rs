@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Every lab comes to its end, whatever its links leave of buffers, credits and timers. `RISER_LABS=n` runs n random ones
+//! instead of a few.
+
+use fabric::{HostProfile, Limits, Stop};
+use lab::{BuildOptions, LabFile, parse};
+use proptest::prelude::*;
+use riser_session::Session;
+use std::path::Path;
+use tlp::{Duration, Time};
+
+/// Runs a lab with a host whose memory takes `memory_ns` for a write and for a read.
+fn run(text: &str, memory_ns: u64) -> Stop {
+    let lab =
+        parse(&devices::models(), Path::new("lab.toml"), text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let latency = Duration::from_ns(memory_ns);
+    let host = HostProfile {
+        root_complex_latency: Duration::from_ns(150),
+        memory_write_latency: latency,
+        memory_read_latency: latency,
+        ..HostProfile::ideal()
+    };
+    let mut session = Session::with(
+        &LabFile { lab, base: "".into() },
+        BuildOptions { host: Some(host), ..BuildOptions::default() },
+    )
+    .unwrap();
+    session.fabric.run(Limits { until: Time::ZERO + Duration::from_ms(1_000), ..Limits::default() })
+}
+
+/// gem5's links drop what they have no room for. The disk's error messages about that find no room either; the disk waits
+/// for it and does not ask again at the same instant for ever.
+#[test]
+fn a_disk_without_room_for_its_error_message_goes_on() {
+    for replay_buffer in [2, 3, 4] {
+        let text = format!(
+            "version = 1\n[link]\ngen = 2\nlanes = 8\nmps_bytes = 128\npropagation_ps = 0\nflow_control = 'none'\n\
+             port_buffer_tlps = 16\nreplay_buffer_tlps = {replay_buffer}\nack_latency_symbols = 46\n\
+             [[switch]]\nname = 'switch'\nlatency_ns = 150\nforwarding = 'store-and-forward'\nkeep_places = true\n\
+             [[slot]]\nname = 'disk'\ndevice = 'disk'\nparent = 'switch'\n\
+             [slot.disk]\nsectors = 200\nwrites = 'non-posted'\naccess_latency_ns = 1000\nrequest_bytes = 128\n"
+        );
+        assert_eq!(run(&text, 263), Stop::Finished, "replay buffer of {replay_buffer}");
+    }
+}
+
+/// A REPLAY_TIMER that is shorter than the round trip: each TLP that an endpoint sends times out once, and causes an error
+/// message, which times out as well. DMA and completions get their turns.
+#[test]
+fn error_messages_that_beget_each_other_do_not_keep_dma_back() {
+    let text = "version = 1\n[link]\ngen = 3\nlanes = 8\nmps_bytes = 128\nreplay_timer = 'rev3'\npropagation_ps = 500_000\n\
+                replay_buffer_tlps = 1\n[[slot]]\nname = 'card'\ndevice = 'pcie-bench'\n[slot.pcie-bench]\n\
+                test = 'BW_RDWR'\nsize_bytes = 300\ntransfers = 200\nwarm_up = 0\n";
+    assert_eq!(run(text, 100), Stop::Finished);
+}
+
+/// A link's keys, each of a few values; of some, those at which most is short.
+#[derive(Clone, Debug)]
+struct Link {
+    generation: u8,
+    lanes: u8,
+    propagation_ns: u32,
+    replay_buffer: u8,
+    ack_symbols: u16,
+    /// TLPs that the receivers of a link without credits hold.
+    uncredited: Option<u8>,
+    rev3: bool,
+    least_credits: bool,
+}
+
+impl Link {
+    fn any() -> impl Strategy<Value = Link> {
+        let of_wire =
+            (1..=4_u8, prop::sample::select(vec![1, 2, 8, 16]), prop::sample::select(vec![0, 2, 500, 1_000]));
+        let of_buffers = (
+            prop::sample::select(vec![1, 2, 3, 4, 64]),
+            prop::sample::select(vec![1, 10, 46, 128, 1_000, 9_000]),
+        );
+        let of_rules = (prop::option::weighted(0.4, 6..20_u8), any::<bool>(), any::<bool>());
+        (of_wire, of_buffers, of_rules).prop_map(|(wire, buffers, rules)| Link {
+            generation: wire.0,
+            lanes: wire.1,
+            propagation_ns: wire.2,
+            replay_buffer: buffers.0,
+            ack_symbols: buffers.1,
+            uncredited: rules.0,
+            rev3: rules.1,
+            least_credits: rules.2,
+        })
+    }
+
+    /// The keys of a table of links, without its heading. Credits of 128 B are one TLP's.
+    fn keys(&self) -> String {
+        let Link { generation, lanes, replay_buffer, ack_symbols, .. } = self;
+        let propagation_ps = self.propagation_ns * 1_000;
+        let mut keys = format!(
+            "gen = {generation}\nlanes = {lanes}\npropagation_ps = {propagation_ps}\nreplay_buffer_tlps = {replay_buffer}\n\
+             ack_latency_symbols = {ack_symbols}\n"
+        );
+        if let Some(tlps) = self.uncredited {
+            keys += &format!("flow_control = 'none'\nport_buffer_tlps = {tlps}\n");
+        } else {
+            let rule = if self.rev3 && self.generation <= 3 { "rev3" } else { "rev4" };
+            keys += &format!("flow_control = 'credits'\nreplay_timer = '{rule}'\n");
+            if self.least_credits {
+                let least =
+                    "{ posted_header = 1, posted_data = 8, non_posted_header = 1, non_posted_data = 8 }";
+                keys += &format!("root_credits = {least}\ndevice_credits = {least}\n");
+            }
+        }
+        keys
+    }
+}
+
+/// Slots of the same lab, of which each moves data both ways.
+const DEVICES: [&str; 4] = [
+    "device = 'disk'\n[slot.disk]\nsectors = 4\nwrites = 'non-posted'\nrequest_bytes = 128\naccess_latency_ns = 100\n",
+    "device = 'disk'\n[slot.disk]\nsectors = 4\nwrites = 'posted'\nrequest_bytes = 64\naccess_latency_ns = 100\n",
+    "device = 'pcie-bench'\n[slot.pcie-bench]\ntest = 'BW_RDWR'\nsize_bytes = 300\ntransfers = 60\nwarm_up = 0\n",
+    "device = 'dma-engine'\n[slot.dma-engine]\nvfs = 0\ntransfers = 3\nsize_bytes = 2048\nring_entries = 8\n",
+];
+
+fn cases() -> ProptestConfig {
+    let wanted = std::env::var("RISER_LABS").ok().and_then(|n| n.parse().ok());
+    ProptestConfig { cases: wanted.unwrap_or(24), failure_persistence: None, ..ProptestConfig::default() }
+}
+
+proptest! {
+    #![proptest_config(cases())]
+
+    #[test]
+    #[ignore = "of .ci/long trees"]
+    fn small_labs_end(
+        common in Link::any(), own in Link::any(), switched in any::<bool>(), cuts_through in any::<bool>(),
+        devices in prop::collection::vec(0..DEVICES.len(), 1..3), memory_ns in prop::sample::select(vec![0, 100, 263, 1_500]),
+    ) {
+        let mut text = format!("version = 1\n[link]\nmps_bytes = 128\n{}", common.keys());
+        if switched {
+            let forwarding = if cuts_through && own.uncredited.is_none() { "cut-through" } else { "store-and-forward" };
+            text += &format!(
+                "[[switch]]\nname = 'switch'\nforwarding = '{forwarding}'\nkeep_places = {}\n[switch.link]\n{}",
+                common.uncredited.is_some() || own.uncredited.is_some(), own.keys()
+            );
+        }
+        let parent = if switched { "parent = 'switch'\n" } else { "" };
+        for (n, device) in devices.iter().enumerate() {
+            text += &format!("[[slot]]\nname = 'slot-{n}'\n{parent}{}", DEVICES[*device]);
+        }
+        prop_assert_eq!(run(&text, memory_ns), Stop::Finished, "{}", text);
+    }
+}
