@@ -26,7 +26,18 @@ fn dissector_has_the_tables_of_tlp() {
 }
 
 #[test]
-fn the_captures_of_nettlp() {
+fn some_captures_of_nettlp() {
+    captures_of_nettlp(4);
+}
+
+#[test]
+#[ignore = "of .ci/long page"]
+fn all_captures_of_nettlp() {
+    captures_of_nettlp(1);
+}
+
+/// Compares one capture of each `step`.
+fn captures_of_nettlp(step: usize) {
     let (Some(tshark), Some(captures)) = (Tshark::find(), testkit::shared_data("nettlp-captures")) else {
         return;
     };
@@ -38,6 +49,7 @@ fn the_captures_of_nettlp() {
     files.retain(|path| path.extension().is_some_and(|extension| extension == "pcap"));
     files.sort();
     assert!(!files.is_empty());
+    let files: Vec<PathBuf> = files.into_iter().step_by(step).collect();
     // Starting tshark takes longer than reading these.
     let (left, right) = files.split_at(files.len() / 2);
     let run = |files: &[PathBuf]| files.iter().for_each(|file| drop(check(&tshark, file, false)));

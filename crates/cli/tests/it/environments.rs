@@ -179,6 +179,7 @@ fn too_few_files_for_the_vectors_of_a_lab_are_named() {
 /// One boot with all that must not matter: few files, an ordinary user's path, blanks and other special characters in all paths, a locale
 /// and variables of other tools.
 #[test]
+#[ignore = "of .ci/long environments"]
 fn boot_with_odd_paths_limits_and_variables() {
     let folder = tempfile::tempdir().unwrap();
     let odd = folder.path().join("it's my, \"own\" & 100% $HOME; a=b");

@@ -189,6 +189,8 @@ fn get(map: &BTreeMap<u64, u8>, at: u64, len: u64) -> Vec<u8> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
     /// Whatever is written and read, of whatever length and where, is what an array of bytes gives; and answers come to whoever asked.
     #[test]
     fn windows_are_arrays(

@@ -210,7 +210,7 @@ fn session(test: u8, reads: u64) {
 
 #[test]
 fn every_byte_was_current_in_a_session() {
-    session(4, 20_000);
+    session(4, 5_000);
 }
 
 #[test]

@@ -91,7 +91,7 @@ fn modules_folders_and_input_reach_the_guest() {
     fs::create_dir(&folder_name).unwrap();
     fs::write(folder_name.join("in"), "from outside").unwrap();
     let bytes: Vec<u8> =
-        (0..3_000_000u32).flat_map(|n| (n.wrapping_mul(2_654_435_761) >> 24).to_le_bytes()).collect();
+        (0..500_000u32).flat_map(|n| (n.wrapping_mul(2_654_435_761) >> 24).to_le_bytes()).collect();
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(&bytes).unwrap();
     file.rewind().unwrap();
@@ -242,6 +242,7 @@ fn a_time_limit_ends_a_guest_that_hangs() {
 }
 
 #[test]
+#[ignore = "of .ci/long guest"]
 fn a_module_that_cannot_be_loaded_is_named() {
     let mut options = options("6.1");
     // QEMU's processor has no VMX.
