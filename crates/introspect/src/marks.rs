@@ -3,11 +3,14 @@
 
 use crate::btf;
 use crate::layout::COMM_BYTES;
+use std::ops::Range;
 
 /// `init_task.comm`: `INIT_TASK_COMM` "/0".
 const SWAPPER: [u8; COMM_BYTES] = *b"swapper/0\0\0\0\0\0\0\0";
 /// What must come with a place for it to be judged.
 pub(crate) const MARK_BYTES: usize = COMM_BYTES;
+/// A page without a mark.
+const ZEROES: [u8; 4096] = [0; 4096];
 /// Marks of a kind that are kept: what more there are is no kernel's doing.
 const MAX_MARKS: usize = 64;
 
@@ -23,8 +26,19 @@ pub(crate) struct Marks {
 impl Marks {
     /// Looks at bytes that lie at this address, all places from which [`MARK_BYTES`] are there.
     pub(crate) fn look(&mut self, address: u64, bytes: &[u8]) {
+        let places = (bytes.len() + 1).saturating_sub(MARK_BYTES);
+        for start in (0..places).step_by(ZEROES.len()) {
+            let end = places.min(start + ZEROES.len());
+            // Most memory is zero. Comparing is far faster than looking at each place.
+            if bytes[start..end] != ZEROES[..end - start] {
+                self.look_closely(address, bytes, start..end);
+            }
+        }
+    }
+
+    fn look_closely(&mut self, address: u64, bytes: &[u8], places: Range<usize>) {
         // Both are at a multiple of four, as all that the kernel's compilers lay out.
-        for at in (0..(bytes.len() + 1).saturating_sub(MARK_BYTES)).step_by(4) {
+        for at in places.step_by(4) {
             let kept = match bytes[at] {
                 b's' if bytes[at..].starts_with(&SWAPPER) => &mut self.swapper,
                 0x9f if bytes[at..].starts_with(&btf::BEGIN) => &mut self.btf,
