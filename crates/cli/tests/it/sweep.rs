@@ -80,8 +80,8 @@ fn the_sweeps_that_ship_come_to_what_they_ask_for() {
 }
 
 const LAB: &str = "version = 1\n[[slot]]\nname = 'a'\ndevice = 'memory'\n";
-const SWEEP: &str = "version = 1\nlab = 'lab.toml'\n[over]\n'link.gen' = [1, 2, 3, 4, 5]\n'slot.a.memory.exercise_bytes' = { from = 64, to = 16384, step = 64 }\n[metrics]\nns = { path = 'simulated_ns', aim = 'minimize' }\n";
-const POINTS: usize = 1_280;
+const SWEEP: &str = "version = 1\nlab = 'lab.toml'\n[over]\n'link.gen' = [1, 2, 3, 4, 5]\n'slot.a.memory.exercise_bytes' = { from = 128, to = 16384, step = 128 }\n[metrics]\nns = { path = 'simulated_ns', aim = 'minimize' }\n";
+const POINTS: usize = 640;
 
 fn written(name: &str) -> PathBuf {
     let folder = folder(name);
@@ -228,7 +228,7 @@ fn a_sweep_of_refused_points_writes_them_and_fails() {
     let folder = written("refused");
     let lab = "version = 1\n[[slot]]\nname = 'a'\ndevice = 'native'\nnative.library = 'lab.toml'\n";
     fs::write(folder.join("lab.toml"), lab).unwrap();
-    let bytes = "'slot.a.memory.exercise_bytes' = { from = 64, to = 16384, step = 64 }\n";
+    let bytes = "'slot.a.memory.exercise_bytes' = { from = 128, to = 16384, step = 128 }\n";
     fs::write(folder.join("sweep.toml"), SWEEP.replace(bytes, "")).unwrap();
     let output = begin(&folder, &[]).wait_with_output().unwrap();
     let told = String::from_utf8(output.stderr).unwrap();

@@ -46,10 +46,10 @@ fn run(name: &str, settings: &str, arguments: &[&str], script: &str) -> Outcome 
     outcome
 }
 
-/// How much fio writes, and reads again: one pass, or as many as there are in the time.
+/// How much fio writes, and reads again: one pass over 4 MiB, or as many over 16 MiB as there are in the time. A `--size` after it counts instead.
 fn effort() -> String {
     let seconds = std::env::var("RISER_FIO_SECONDS");
-    seconds.map_or(String::new(), |seconds| format!("--time_based --runtime={seconds}"))
+    seconds.map_or("--size=4m".to_owned(), |seconds| format!("--size=16m --time_based --runtime={seconds}"))
 }
 
 /// A file system on it, whose bytes fio knows again; what nvme-cli shows; format; what no controller can do is in its log of errors.
@@ -59,7 +59,7 @@ fn a_file_system_and_nvme_cli_behind_a_vmd() {
         "nvme list -o json | grep -cE 'riser NVMe controller|riser-00000100'\n\
          nvme id-ctrl /dev/nvme0 | grep -E '^(vid|mdts|ver|oncs|nn|vwc) '\n\
          mkfs.ext4 -q /dev/nvme0n1; mkdir -p /mnt; mount -t ext4 /dev/nvme0n1 /mnt\n\
-         fio_ --directory=/mnt --size=16m --rw=randwrite --verify=crc32c {} | verified\n\
+         fio_ --directory=/mnt {} --rw=randwrite --verify=crc32c | verified\n\
          umount /mnt; e2fsck -fn /dev/nvme0n1 2>&1 | grep -c 'nvme0n1: 1[0-9]/'\n\
          nvme smart-log /dev/nvme0 | grep -E '^(critical_warning|media_errors|available_spare|unsafe_shutdowns)'\n\
          ! nvme read /dev/nvme0n1 -s 524288 -c 0 -z 512 2>&1 | grep -oE 'LBA_RANGE|LBA Out of Range'\n\
@@ -152,7 +152,7 @@ fn what_was_acknowledged_is_kept() {
 fn queues_of_two_processors_in_direct_mode() {
     let script = format!(
         "dmesg | grep -o '[0-9]*/0/0 default/read/poll queues'\n\
-         fio_ --filename=/dev/nvme0n1 --size=32m --numjobs=2 --offset_increment=32m --rw=randwrite --verify=crc32c {} \
+         fio_ {} --filename=/dev/nvme0n1 --size=32m --numjobs=2 --offset_increment=32m --rw=randwrite --verify=crc32c \
            --group_reporting | verified\n\
          grep -cE 'nvme0q[0-2]$' /proc/interrupts\n\
          fio_ --filename=/dev/nvme0n1 --size=32m --rw=randread --time_based --runtime=30 >/dev/null 2>&1 & sleep 1\n\
