@@ -227,12 +227,16 @@ fn adapter_that_answers_after_a_second_gives_sessions() {
 fn a_carrier_goes_when_all_is_acknowledged() {
     let (here, there) = (ip(33, 2), ip(33, 1));
     let echo = Echo::start(&only_sessions(there));
-    let start = Instant::now();
-    for _ in 0..20 {
+    let mut drops = [(); 20].map(|()| {
         let mut carrier = SessionCarrier::connect(&SessionConnectOptions::new(there, Some(here))).unwrap();
         exchange(&mut carrier, 1);
-    }
-    assert!(start.elapsed() < std::time::Duration::from_millis(20 * 100), "{:?}", start.elapsed());
+        let start = Instant::now();
+        drop(carrier);
+        start.elapsed()
+    });
+    // The median, since a busy machine delays some.
+    drops.sort();
+    assert!(drops[10] < std::time::Duration::from_millis(100), "{drops:?}");
     assert_eq!(echo.stop().closed, 20);
 }
 
