@@ -7,9 +7,8 @@ d=/sys/bus/pci/devices
 # What the kernel has counted of errors, a line each: function, counter, number.
 counts() {
     # One line at least.
-    echo function counter 0
-    grep -H '^[1-9]\| [1-9]' $d/10000*/aer_dev_* $d/10000*/aer_rootport_* |
-        grep -v TOTAL | sed 's|.*devices/||; s|/aer_dev_| |; s|/aer_rootport_| |; s|:\([A-Za-z0-9]* *[0-9]*\)$| \1|'
+    awk 'BEGIN { print "function counter 0" } $NF > 0 && !/TOTAL/ { n = split(FILENAME, path, "/"); sub(/aer_(dev|rootport)_/, "", path[n]); print path[n - 1], path[n], $0 }' \
+        $d/10000*/aer_dev_* $d/10000*/aer_rootport_*
 }
 
 # begin NAME: what happens from here on stands below this heading.

@@ -37,7 +37,8 @@ impl Guest {
     /// Runs a script with the files that `fill` writes to /share.
     pub(crate) fn with_files(lab: &str, script: &str, arguments: &[&str], fill: impl FnOnce(&Path)) -> Guest {
         let folder = tempfile::tempdir().unwrap();
-        let outcome = boot(folder.path(), lab, arguments, time_limit(), |share| {
+        // Allows for the boot, and for other tests on the machine.
+        let outcome = boot(folder.path(), lab, arguments, 4 * time_limit(), |share| {
             fs::write(share.join("script"), with_prelude(script)).unwrap();
             fill(share);
         });
