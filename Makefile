@@ -33,6 +33,7 @@ test: setup wheels check-format deny unit ## all set-up, then every test; warnin
 
 # Tests of Python say that they are skipped where their wheels cannot be had.
 wheels:
+	-@scripts/python.sh -c ''
 	-@scripts/python.sh --with crates/python/tests/requirements.txt -c ''
 
 ci: ## exactly what CI runs
