@@ -34,7 +34,7 @@ def calls(names: list[str]) -> st.SearchStrategy[list[tuple[str, list[Any], dict
     return st.lists(call, max_size=12)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(of_device=calls(OPERATIONS), of_driver=calls(ACCESSES), of_memory=calls(MEMORY))
 def test_calls_by_lot_raise_errors(of_device: Any, of_driver: Any, of_memory: Any) -> None:
     class Device(riser.Device):
@@ -62,7 +62,7 @@ ATTRIBUTES = ["vendor_id", "device_id", "revision_id", "class_code", "subsystem_
 ATTRIBUTES += ["msi_vectors", "virtual_functions", "vf_device_id", "vf_bars", "completes_atomics", "messages", "driver"]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.dictionaries(st.sampled_from(ATTRIBUTES), st.one_of(VALUES, BARS, MSIX), min_size=1, max_size=3))
 def test_attributes_by_lot_raise_errors(attributes: dict[str, Any]) -> None:
     device = riser.Device()
@@ -76,7 +76,7 @@ def test_attributes_by_lot_raise_errors(attributes: dict[str, Any]) -> None:
         pass
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(VALUES, min_size=1, max_size=2), st.dictionaries(st.sampled_from(["bits", "bar", "reset", "writable"]), VALUES, max_size=2))
 def test_registers_by_lot_raise_errors(places: list[Any], keywords: dict[str, Any]) -> None:
     try:
@@ -87,7 +87,7 @@ def test_registers_by_lot_raise_errors(places: list[Any], keywords: dict[str, An
         pass
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(calls(["complete", "complete_counted", "fail", "apply"]), calls(["address", "io_address", "vector"]))
 def test_answers_by_lot_raise_errors(answers: Any, places: Any) -> None:
     class Answers(riser.Device):
@@ -115,7 +115,7 @@ KEYS = st.sampled_from(["link", "host", "slot", "switch", "fault", "limit_us", "
 TABLES = st.dictionaries(st.sampled_from(["gen", "lanes", "name", "device", "profile", "python"]), VALUES, max_size=3)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.dictionaries(KEYS, st.one_of(VALUES, TABLES, st.lists(TABLES, max_size=2)), max_size=3), st.dictionaries(KEYS, VALUES, max_size=2))
 def test_labs_by_lot_raise_errors(keys: dict[str, Any], over: dict[str, Any]) -> None:
     try:
@@ -124,7 +124,7 @@ def test_labs_by_lot_raise_errors(keys: dict[str, Any], over: dict[str, Any]) ->
         pass
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(st.binary(max_size=80))
 def test_bytes_by_lot_are_tlps_or_errors(data: bytes) -> None:
     try:
@@ -139,7 +139,7 @@ PROGRAMS = st.lists(st.lists(st.tuples(STEPS, st.integers(0, 9)), max_size=15), 
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(PROGRAMS)
 def test_tasks_by_lot_end(programs: list[list[tuple[str, int]]]) -> None:
     """Some tasks make, await, cancel and drop what they all share."""
