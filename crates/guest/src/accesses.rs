@@ -17,25 +17,31 @@ pub(crate) const ALL_ONES: u8 = 0xff;
 /// The bytes of an access: few make no allocation.
 pub type Bytes = SmallVec<[u8; 16]>;
 
-/// How an access that somebody waits for has ended.
+/// The end of an access.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Answer<T> {
     /// The access.
     pub token: T,
-    /// What was read; nothing of a write.
+    /// The bytes read; empty for a write.
     pub bytes: Bytes,
-    /// Each of its requests was answered well.
+    /// Each request of the access succeeded.
     pub is_whole: bool,
 }
 
-/// Accesses that wait or are under way. Requests leave in the order of accesses; behind a configuration write, none leaves
-/// before it has ended, as a CPU would wait for it.
+impl<T> Answer<T> {
+    /// Ends an access that needs no request.
+    pub(crate) fn at_once(token: T, bytes: impl IntoIterator<Item = u8>) -> Answer<T> {
+        Answer { token, bytes: bytes.into_iter().collect(), is_whole: true }
+    }
+}
+
+/// Accesses that wait or are under way. Requests leave in the order of accesses. After a configuration write, none leaves
+/// before the write has ended, as a CPU would wait for it.
 pub struct Accesses<T> {
     payloads: PayloadPool,
     open: Slab<Access<T>>,
     parts: Slab<Part>,
     waiting: VecDeque<HostOutput>,
-    answers: VecDeque<Answer<T>>,
     /// The configuration write under way.
     write: Option<HostReadId>,
 }
@@ -63,7 +69,7 @@ struct Part {
 impl<T> Accesses<T> {
     pub(crate) fn new(payloads: PayloadPool) -> Accesses<T> {
         let (open, parts) = (Slab::new(), Slab::new());
-        Accesses { payloads, open, parts, waiting: VecDeque::new(), answers: VecDeque::new(), write: None }
+        Accesses { payloads, open, parts, waiting: VecDeque::new(), write: None }
     }
 
     /// Whether all that was asked for has been issued; if not, take requests before more is asked for.
@@ -83,16 +89,11 @@ impl<T> Accesses<T> {
         Some(request)
     }
 
-    /// The next access that has ended.
-    pub fn poll_answer(&mut self) -> Option<Answer<T>> {
-        self.answers.pop_front()
-    }
-
-    /// A request has ended. What cannot be read reads as all ones.
-    pub fn handle(&mut self, id: HostReadId, result: &Result<Data, HostError>) {
+    /// Takes the end of a request, and returns the access that has ended by it. Bytes that cannot be read are all ones.
+    pub fn handle(&mut self, id: HostReadId, result: &Result<Data, HostError>) -> Option<Answer<T>> {
         self.write.take_if(|write| *write == id);
-        let Some(Part { access, at, from, len }) = self.parts.try_remove(id.0 as usize) else { return };
-        let Some(open) = self.open.get_mut(access) else { return };
+        let Part { access, at, from, len } = self.parts.try_remove(id.0 as usize)?;
+        let open = self.open.get_mut(access)?;
         let bytes =
             result.as_ref().ok().and_then(|data| data.bytes().unwrap_or_default().get(from..from + len));
         match (bytes, open.bytes.get_mut(at..at + len)) {
@@ -100,9 +101,7 @@ impl<T> Accesses<T> {
             _ => open.is_whole = false,
         }
         open.left -= 1;
-        if open.left == 0 {
-            self.end(access);
-        }
+        self.close(access)
     }
 
     /// Nobody waits for what is under way any more; what has not left never does.
@@ -117,16 +116,10 @@ impl<T> Accesses<T> {
         }
         open.iter_mut().for_each(|(_, access)| access.token = None);
         open.retain(|_, access| access.left > 0);
-        self.answers.clear();
-    }
-
-    /// An access that ends at once.
-    pub(crate) fn answer(&mut self, token: T, bytes: impl IntoIterator<Item = u8>) {
-        self.answers.push_back(Answer { token, bytes: bytes.into_iter().collect(), is_whole: true });
     }
 
     /// Reads configuration space; `at` is bus, device, function and register as ECAM has them.
-    pub(crate) fn read_config(&mut self, token: T, at: u64, len: u32) {
+    pub(crate) fn read_config(&mut self, token: T, at: u64, len: u32) -> Option<Answer<T>> {
         let access = self.begin(token, len as usize);
         for (at, part) in pieces(at, u64::from(len), DW) {
             let byte_enables = ((1 << part.len()) - 1) << (at % DW);
@@ -134,11 +127,17 @@ impl<T> Accesses<T> {
             let (function, register_dw) = ecam(at);
             self.waiting.push_back(HostOutput::ConfigRead { id, function, register_dw, byte_enables });
         }
-        self.close(access);
+        self.close(access)
     }
 
-    /// Writes the bytes of configuration space that `takes` says, by their places.
-    pub(crate) fn write_config(&mut self, token: T, at: u64, bytes: &[u8], takes: impl Fn(u64) -> bool) {
+    /// Writes those bytes of configuration space whose offsets `takes` accepts.
+    pub(crate) fn write_config(
+        &mut self,
+        token: T,
+        at: u64,
+        bytes: &[u8],
+        takes: impl Fn(u64) -> bool,
+    ) -> Option<Answer<T>> {
         let access = self.begin(token, 0);
         for (at, part) in pieces(at, bytes.len() as u64, DW) {
             let lanes = (at % DW..).zip(at..).zip(&bytes[part]).filter(|((_, at), _)| takes(*at));
@@ -151,46 +150,46 @@ impl<T> Accesses<T> {
                 self.waiting.push_back(write);
             }
         }
-        self.close(access);
+        self.close(access)
     }
 
-    pub(crate) fn read_memory(&mut self, token: T, at: u64, len: u32) {
+    pub(crate) fn read_memory(&mut self, token: T, at: u64, len: u32) -> Option<Answer<T>> {
         let access = self.begin(token, len as usize);
         for (address, part) in pieces(at, u64::from(len), PAGE) {
             let len = part.len() as u32;
             let id = self.part(access, part, 0);
             self.waiting.push_back(HostOutput::MmioRead { id, address, len, locked: false });
         }
-        self.close(access);
+        self.close(access)
     }
 
-    /// Memory writes are posted: they end when they have been asked for.
-    pub(crate) fn write_memory(&mut self, token: T, at: u64, bytes: &[u8]) {
+    /// Writes memory. Memory writes are posted: the access ends at once.
+    pub(crate) fn write_memory(&mut self, token: T, at: u64, bytes: &[u8]) -> Option<Answer<T>> {
         for (address, part) in pieces(at, bytes.len() as u64, PAGE) {
             let data = Data::Carried(self.payloads.copy(&bytes[part]));
             self.waiting.push_back(HostOutput::MmioWrite { address, data });
         }
-        self.answer(token, []);
+        Some(Answer::at_once(token, []))
     }
 
-    pub(crate) fn read_io(&mut self, token: T, at: u64, len: u32) {
+    pub(crate) fn read_io(&mut self, token: T, at: u64, len: u32) -> Option<Answer<T>> {
         let access = self.begin(token, len as usize);
         for (address, part) in pieces(at, u64::from(len), DW) {
             let (address, len) = (address as u32, part.len() as u32);
             let id = self.part(access, part, 0);
             self.waiting.push_back(HostOutput::IoRead { id, address, len });
         }
-        self.close(access);
+        self.close(access)
     }
 
-    pub(crate) fn write_io(&mut self, token: T, at: u64, bytes: &[u8]) {
+    pub(crate) fn write_io(&mut self, token: T, at: u64, bytes: &[u8]) -> Option<Answer<T>> {
         let access = self.begin(token, 0);
         for (address, part) in pieces(at, bytes.len() as u64, DW) {
             let (address, data) = (address as u32, Data::Carried(self.payloads.copy(&bytes[part])));
             let id = self.part(access, 0..0, 0);
             self.waiting.push_back(HostOutput::IoWrite { id, address, data });
         }
-        self.close(access);
+        self.close(access)
     }
 
     fn begin(&mut self, token: T, len: usize) -> usize {
@@ -203,16 +202,13 @@ impl<T> Accesses<T> {
         HostReadId(self.parts.insert(Part { access, at: part.start, from, len: part.len() }) as u32)
     }
 
-    /// All parts of an access are there: one without any has ended.
-    fn close(&mut self, access: usize) {
-        if self.open[access].left == 0 {
-            self.end(access);
+    /// Ends an access of which no request is under way.
+    fn close(&mut self, access: usize) -> Option<Answer<T>> {
+        if self.open[access].left > 0 {
+            return None;
         }
-    }
-
-    fn end(&mut self, access: usize) {
         let Access { token, bytes, is_whole, .. } = self.open.remove(access);
-        self.answers.extend(token.map(|token| Answer { token, bytes, is_whole }));
+        token.map(|token| Answer { token, bytes, is_whole })
     }
 }
 

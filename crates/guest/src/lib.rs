@@ -2,8 +2,8 @@
 //! A kernel in a virtual machine as a host of riser: QEMU's `vfio-user-pci` is the client, this crate the server.
 //!
 //! - [`vfio_user`]: the protocol, as a state machine between bytes and events;
-//! - [`vmd`]: the endpoint that carries a whole hierarchy, as requests of a root complex; [`direct`]: functions one by one;
-//!   [`accesses`]: the requests of both;
+//! - [`device`]: a device of the virtual machine, as requests of a root complex: a [`vmd`], which carries a whole hierarchy, or one
+//!   [`function`] of it; [`accesses`]: the requests of both;
 //! - [`memory`]: the memory of the virtual machine, mapped or read and written by system calls;
 //! - [`sharing`]: whether that is what the machine sees;
 //! - [`net`]: the socket; [`listener`]: who may connect to it.
@@ -12,7 +12,8 @@
 //! or a descriptor that a client sends, never reads a clock, and never panics on foreign bytes.
 
 pub mod accesses;
-pub mod direct;
+pub mod device;
+pub mod function;
 pub mod listener;
 pub mod memory;
 pub mod net;

@@ -14,12 +14,14 @@
 //! Layout and identity are what the driver of Linux expects (`drivers/pci/controller/vmd.c`); 8086:a77f is one of its devices
 //! that QEMU has no quirk for.
 
-use crate::accesses::Accesses;
+use crate::accesses::{Accesses, Answer};
+use crate::device::{self, Device, Outcome};
+use crate::vfio_user::{Irq, IrqEvent, Region, Shape, region};
 use config::{Bar, BuildError, Builder, ConfigSpace, Identity, MsixLayout, ResetScope};
-use host::HostInterrupt;
 use host::firmware::MSI_ADDRESS;
+use host::{HostError, HostInterrupt, HostOutput, HostReadId};
 use thiserror::Error;
-use tlp::PayloadPool;
+use tlp::{Data, PayloadPool};
 
 /// Vendor and Device ID.
 const IDENTITY: Identity = Identity {
@@ -40,14 +42,14 @@ const BUS_BYTES: u64 = 1 << 20;
 /// Where the vector is in the address to which the driver lets its children write their interrupts.
 const VECTOR_SHIFT: u32 = 12;
 
-/// Regions of a vfio device that a VMD has: BARs by their number, and configuration space.
-pub mod region {
-    /// Configuration space of all functions, as ECAM has it.
-    pub const CFGBAR: u32 = 0;
-    pub(super) const MEMBAR1: u32 = 2;
-    pub(super) const MEMBAR2: u32 = 4;
-    pub(super) const CONFIG: u32 = 7;
-}
+/// The region with the configuration space of all functions, as ECAM has it: BAR0.
+pub const CFGBAR: usize = 0;
+/// BAR2.
+const MEMBAR1: usize = 2;
+/// BAR4.
+const MEMBAR2: usize = 4;
+/// Bytes of the VMD's own configuration space.
+const CONFIG_BYTES: u64 = 256;
 
 /// How large a VMD is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -109,8 +111,8 @@ pub struct Vmd<T> {
     space: ConfigSpace,
     /// MSI-X table and pending bits. QEMU answers for them; what it does not is plain memory.
     own: Vec<u8>,
-    /// The accesses that the hierarchy is to answer.
-    pub accesses: Accesses<T>,
+    /// The accesses that the hierarchy answers.
+    accesses: Accesses<T>,
 }
 
 impl<T> Vmd<T> {
@@ -131,66 +133,13 @@ impl<T> Vmd<T> {
         Ok(Vmd { layout, space, own: vec![0; OWN_BYTES as usize], accesses: Accesses::new(payloads) })
     }
 
-    /// Bytes of a region, 0 where there is none: BARs by number, 7 is configuration space.
-    pub fn region_bytes(&self, region: u32) -> u64 {
-        match region {
-            region::CFGBAR => self.layout.cfgbar_bytes(),
-            region::MEMBAR1 => self.layout.prefetchable_bytes,
-            region::MEMBAR2 => self.layout.memory_bytes,
-            region::CONFIG => 256,
-            _ => 0,
-        }
-    }
-
-    /// MSI-X vectors.
-    pub fn vectors(&self) -> u16 {
-        self.layout.vectors
-    }
-
-    /// As after a reset of the VMD; what is under way is still answered.
-    pub fn reset(&mut self) {
-        self.space.reset(ResetScope::Fundamental);
-        self.own.fill(0);
-    }
-
-    /// Reads `len` bytes at `offset` of a region, which lie within it.
-    pub fn read(&mut self, token: T, region: u32, offset: u64, len: u32) {
-        match self.target(region, offset) {
-            Target::Function(at) => self.accesses.read_config(token, at, len),
-            Target::Memory(address) => self.accesses.read_memory(token, address, len),
-            Target::Own(at) => {
-                let byte = |n: usize| self.own.get(n).copied().unwrap_or_default();
-                self.accesses.answer(token, (at..at + len as usize).map(byte));
-            }
-            Target::Config(at) => {
-                let (space, bytes) = (&self.space, at..at + len as usize);
-                self.accesses.answer(token, bytes.map(|n| config_byte(space, n)));
-            }
-        }
-    }
-
-    /// Writes bytes at `offset` of a region, within it.
-    pub fn write(&mut self, token: T, region: u32, offset: u64, bytes: &[u8]) {
-        match self.target(region, offset) {
-            Target::Function(at) => return self.accesses.write_config(token, at, bytes, |_| true),
-            Target::Memory(address) => return self.accesses.write_memory(token, address, bytes),
-            Target::Own(at) => {
-                for (to, from) in self.own.iter_mut().skip(at).zip(bytes) {
-                    *to = *from;
-                }
-            }
-            Target::Config(at) => self.write_config(at, bytes),
-        }
-        self.accesses.answer(token, []);
-    }
-
-    fn target(&self, region: u32, offset: u64) -> Target {
+    fn target(&self, region: usize, offset: u64) -> Target {
         let base = |bar: u8| self.space.bar(bar).map_or(0, |window| window.address);
         match region {
-            region::CFGBAR => Target::Function(offset),
-            region::MEMBAR1 => Target::Memory(base(2).wrapping_add(offset)),
-            region::MEMBAR2 if offset >= OWN_BYTES => Target::Memory(base(4).wrapping_add(offset)),
-            region::MEMBAR2 => Target::Own(offset as usize),
+            CFGBAR => Target::Function(offset),
+            MEMBAR1 => Target::Memory(base(2).wrapping_add(offset)),
+            MEMBAR2 if offset >= OWN_BYTES => Target::Memory(base(4).wrapping_add(offset)),
+            MEMBAR2 => Target::Own(offset as usize),
             _ => Target::Config(offset as usize),
         }
     }
@@ -201,13 +150,82 @@ impl<T> Vmd<T> {
             self.space.write((n / 4) as u16, 1 << lane, u32::from(*byte) << (8 * lane));
         }
     }
+}
 
-    /// The vector of the VMD that an interrupt of the domain goes to; `None` if it has none: INTx, and messages to an address that
-    /// the driver never gives.
-    pub fn vector(&self, interrupt: &HostInterrupt) -> Option<u16> {
+impl<T> Device<T> for Vmd<T> {
+    fn shape(&self) -> Shape {
+        let mut shape = device::shape();
+        shape.regions[CFGBAR] = Region::of(self.layout.cfgbar_bytes());
+        shape.regions[MEMBAR1] = Region::of(self.layout.prefetchable_bytes);
+        shape.regions[MEMBAR2] = Region::of(self.layout.memory_bytes);
+        shape.regions[region::CONFIG] = Region::of(CONFIG_BYTES);
+        shape.irqs[Irq::Msix as usize] = self.layout.vectors.into();
+        shape
+    }
+
+    fn has_room(&self) -> bool {
+        self.accesses.has_room()
+    }
+
+    fn poll_request(&mut self) -> Option<HostOutput> {
+        self.accesses.poll_request()
+    }
+
+    fn handle(&mut self, id: HostReadId, result: &Result<Data, HostError>) -> Option<Outcome<T>> {
+        self.accesses.handle(id, result).map(Outcome::Answer)
+    }
+
+    fn read(&mut self, token: T, region: usize, offset: u64, len: u32) -> Option<Outcome<T>> {
+        let answer = match self.target(region, offset) {
+            Target::Function(at) => self.accesses.read_config(token, at, len),
+            Target::Memory(address) => self.accesses.read_memory(token, address, len),
+            Target::Own(at) => {
+                let byte = |n: usize| self.own.get(n).copied().unwrap_or_default();
+                Some(Answer::at_once(token, (at..at + len as usize).map(byte)))
+            }
+            Target::Config(at) => {
+                let (space, bytes) = (&self.space, at..at + len as usize);
+                Some(Answer::at_once(token, bytes.map(|n| config_byte(space, n))))
+            }
+        };
+        answer.map(Outcome::Answer)
+    }
+
+    fn write(&mut self, token: T, region: usize, offset: u64, bytes: &[u8]) -> Option<Outcome<T>> {
+        let answer = match self.target(region, offset) {
+            Target::Function(at) => self.accesses.write_config(token, at, bytes, |_| true),
+            Target::Memory(address) => self.accesses.write_memory(token, address, bytes),
+            Target::Own(at) => {
+                for (to, from) in self.own.iter_mut().skip(at).zip(bytes) {
+                    *to = *from;
+                }
+                Some(Answer::at_once(token, []))
+            }
+            Target::Config(at) => {
+                self.write_config(at, bytes);
+                Some(Answer::at_once(token, []))
+            }
+        };
+        answer.map(Outcome::Answer)
+    }
+
+    fn irqs(&mut self, _: IrqEvent) {}
+
+    /// The vector that the address of a message names. INTx has none, nor has a message to an address that the driver never gives.
+    fn interrupt(&mut self, interrupt: &HostInterrupt) -> Option<(Irq, u32)> {
         let HostInterrupt::Message { address, .. } = *interrupt else { return None };
         let vector = (address.checked_sub(MSI_ADDRESS)? >> VECTOR_SHIFT) as u16;
-        (vector < self.layout.vectors).then_some(vector)
+        (vector < self.layout.vectors).then_some((Irq::Msix, vector.into()))
+    }
+
+    fn reset(&mut self) {
+        self.space.reset(ResetScope::Fundamental);
+        self.own.fill(0);
+    }
+
+    fn leave(&mut self) {
+        self.accesses.abandon();
+        self.reset();
     }
 }
 

@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
 use tun_rs::{DeviceBuilder, Layer, SyncDevice};
-use worlds::machine::Wire;
+use worlds::machine::NetInterface;
 
 /// A tap interface, which is made where it is not there.
 pub(crate) struct Tap(pub(crate) SyncDevice);
@@ -25,7 +25,7 @@ impl Tap {
     }
 }
 
-impl Wire for Tap {
+impl NetInterface for Tap {
     fn receive(&mut self, frame: &mut [u8]) -> io::Result<usize> {
         self.0.recv(frame)
     }

@@ -4,8 +4,8 @@
 #[path = "../../../../fuzz/checks_vfio_user.rs"]
 mod checks_vfio_user;
 mod client;
-mod direct;
 mod foreign;
+mod function;
 mod memory;
 mod seeds;
 mod session;

@@ -4,15 +4,16 @@
 use host::{HostError, HostInterrupt, HostOutput, HostReadId};
 use proptest::prelude::*;
 use riser_guest::accesses::Answer;
-use riser_guest::vmd::{Layout, LayoutError, OWN_BYTES, Vmd};
+use riser_guest::device::{Device, Outcome};
+use riser_guest::vfio_user::Irq;
+use riser_guest::vfio_user::region::CONFIG;
+use riser_guest::vmd::{CFGBAR, Layout, LayoutError, OWN_BYTES, Vmd};
 use std::collections::BTreeMap;
 use tlp::{Bdf, Data, PayloadPool};
 
 const LAYOUT: Layout = Layout { buses: 32, prefetchable_bytes: 1 << 30, memory_bytes: 1 << 25, vectors: 16 };
-const CFGBAR: u32 = 0;
-const MEMBAR1: u32 = 2;
-const MEMBAR2: u32 = 4;
-const CONFIG: u32 = 7;
+const MEMBAR1: usize = 2;
+const MEMBAR2: usize = 4;
 /// Where the guest puts MEMBAR1 and MEMBAR2.
 const BASES: [(u64, u64); 2] = [(0x18, 0x38_0000_0000), (0x20, 0xd000_0000)];
 
@@ -22,18 +23,17 @@ fn vmd() -> Vmd<u32> {
         vmd.write(0, CONFIG, register, &(base as u32).to_le_bytes());
     }
     vmd.write(0, CONFIG, 0x1c, &((BASES[0].1 >> 32) as u32).to_le_bytes());
-    while vmd.accesses.poll_answer().is_some() {}
     vmd
 }
 
 /// An access that has ended, with these bytes; whether each of its requests was answered well.
-fn ended(token: u32, bytes: &[u8], is_whole: bool) -> Option<Answer<u32>> {
-    Some(Answer { token, bytes: bytes.into(), is_whole })
+fn ended(token: u32, bytes: &[u8], is_whole: bool) -> Option<Outcome<u32>> {
+    Some(Outcome::Answer(Answer { token, bytes: bytes.into(), is_whole }))
 }
 
 fn own(vmd: &mut Vmd<u32>, offset: u64, len: u32) -> Vec<u8> {
-    vmd.read(7, CONFIG, offset, len);
-    let Some(Answer { token: 7, bytes, .. }) = vmd.accesses.poll_answer() else { panic!("answered at once") };
+    let answer = vmd.read(7, CONFIG, offset, len);
+    let Some(Outcome::Answer(Answer { token: 7, bytes, .. })) = answer else { panic!("answered at once") };
     bytes.to_vec()
 }
 
@@ -54,7 +54,6 @@ fn its_registers_are_what_the_driver_looks_for() {
     assert_eq!(own(&mut vmd, 0x50, 4), [0x11, 0, 15, 0], "MSI-X, 16 vectors");
     // Sizing: CFGBAR is 1 MiB a bus.
     vmd.write(0, CONFIG, 0x10, &[0xff; 8]);
-    vmd.accesses.poll_answer();
     let (low, high) = (u32_of(&own(&mut vmd, 0x10, 4)), u32_of(&own(&mut vmd, 0x14, 4)));
     assert_eq!((low & 0xf, u64::from(high) << 32 | u64::from(low & !0xf)), (0xc, !0 << 25));
     vmd.reset();
@@ -64,37 +63,32 @@ fn its_registers_are_what_the_driver_looks_for() {
 #[test]
 fn its_own_part_of_membar2_is_memory_and_the_rest_the_hierarchys() {
     let mut vmd = vmd();
-    vmd.write(1, MEMBAR2, OWN_BYTES - 4, &[1, 2, 3, 4]);
-    vmd.read(2, MEMBAR2, OWN_BYTES - 4, 4);
-    let answers: Vec<Answer<u32>> = std::iter::from_fn(|| vmd.accesses.poll_answer()).collect();
-    assert_eq!(Some(answers[1].clone()), ended(2, &[1, 2, 3, 4], true));
-    assert!(vmd.accesses.poll_request().is_none());
+    assert_eq!(vmd.write(1, MEMBAR2, OWN_BYTES - 4, &[1, 2, 3, 4]), ended(1, &[], true));
+    assert_eq!(vmd.read(2, MEMBAR2, OWN_BYTES - 4, 4), ended(2, &[1, 2, 3, 4], true));
+    assert!(vmd.poll_request().is_none());
     vmd.read(3, MEMBAR2, OWN_BYTES, 4);
-    let Some(HostOutput::MmioRead { id, address, len: 4, locked: false }) = vmd.accesses.poll_request()
-    else {
+    let Some(HostOutput::MmioRead { id, address, len: 4, locked: false }) = vmd.poll_request() else {
         panic!("a memory read")
     };
     assert_eq!(address, BASES[1].1 + OWN_BYTES);
-    vmd.accesses.handle(id, &Err(HostError::NoDevice));
-    assert_eq!(vmd.accesses.poll_answer(), ended(3, &[0xff; 4], false));
+    assert_eq!(vmd.handle(id, &Err(HostError::NoDevice)), ended(3, &[0xff; 4], false));
 }
 
 #[test]
 fn nothing_leaves_behind_a_configuration_write_that_has_not_ended() {
     let mut vmd = vmd();
-    vmd.write(1, CFGBAR, 0x10_8000 + 0x3e, &[0x40, 0]);
-    vmd.read(2, MEMBAR1, 0x100, 8);
+    assert_eq!(vmd.write(1, CFGBAR, 0x10_8000 + 0x3e, &[0x40, 0]), None);
+    assert_eq!(vmd.read(2, MEMBAR1, 0x100, 8), None);
     let Some(HostOutput::ConfigWrite { id, function, register_dw: 15, byte_enables: 0xc, value: 0x40_0000 }) =
-        vmd.accesses.poll_request()
+        vmd.poll_request()
     else {
         panic!("a configuration write")
     };
     assert_eq!(function, Bdf::new(1, 1, 0).unwrap());
-    assert!(vmd.accesses.poll_request().is_none() && vmd.accesses.poll_answer().is_none());
-    assert!(!vmd.accesses.has_room());
-    vmd.accesses.handle(id, &Ok(Data::NONE));
-    assert_eq!(vmd.accesses.poll_answer(), ended(1, &[], true));
-    assert!(matches!(vmd.accesses.poll_request(), Some(HostOutput::MmioRead { len: 8, .. })));
+    assert!(vmd.poll_request().is_none());
+    assert!(!vmd.has_room());
+    assert_eq!(vmd.handle(id, &Ok(Data::NONE)), ended(1, &[], true));
+    assert!(matches!(vmd.poll_request(), Some(HostOutput::MmioRead { len: 8, .. })));
 }
 
 #[test]
@@ -102,21 +96,19 @@ fn who_has_gone_gets_no_answer() {
     let mut vmd = vmd();
     vmd.read(1, CFGBAR, 0, 8);
     vmd.read(2, CFGBAR, 0x1000, 4);
-    let Some(HostOutput::ConfigRead { id, .. }) = vmd.accesses.poll_request() else { panic!("a read") };
-    vmd.accesses.abandon();
-    assert!(vmd.accesses.poll_request().is_none() && vmd.accesses.has_room());
-    vmd.accesses.handle(id, &bytes(&[1; 4]));
-    vmd.accesses.handle(HostReadId(99), &bytes(&[1; 4]));
-    assert!(vmd.accesses.poll_answer().is_none());
+    let Some(HostOutput::ConfigRead { id, .. }) = vmd.poll_request() else { panic!("a read") };
+    vmd.leave();
+    assert!(vmd.poll_request().is_none() && vmd.has_room());
+    assert_eq!(vmd.handle(id, &bytes(&[1; 4])), None);
+    assert_eq!(vmd.handle(HostReadId(99), &bytes(&[1; 4])), None);
     vmd.read(3, CFGBAR, 0, 4);
-    let Some(HostOutput::ConfigRead { id, .. }) = vmd.accesses.poll_request() else { panic!("a read") };
-    vmd.accesses.handle(id, &bytes(&[5; 4]));
-    assert_eq!(vmd.accesses.poll_answer(), ended(3, &[5; 4], true));
+    let Some(HostOutput::ConfigRead { id, .. }) = vmd.poll_request() else { panic!("a read") };
+    assert_eq!(vmd.handle(id, &bytes(&[5; 4])), ended(3, &[5; 4], true));
 }
 
 #[test]
 fn interrupts_have_the_vector_that_their_address_names() {
-    let vmd = vmd();
+    let mut vmd = vmd();
     let message = |address| HostInterrupt::Message { requester: Bdf::default(), address, data: 0 };
     for (address, vector) in [
         (0xfee0_0000, Some(0)),
@@ -125,7 +117,8 @@ fn interrupts_have_the_vector_that_their_address_names() {
         (0xfedf_f000, None),
         (!0, None),
     ] {
-        assert_eq!(vmd.vector(&message(address)), vector, "{address:#x}");
+        let expected = vector.map(|vector| (Irq::Msix, vector));
+        assert_eq!(vmd.interrupt(&message(address)), expected, "{address:#x}");
     }
 }
 
@@ -207,25 +200,24 @@ proptest! {
                 MEMBAR1 => (&mut expected.memory, BASES[0].1 + offset),
                 _ => (&mut expected.memory, BASES[1].1 + offset),
             };
-            let answer = match fill {
+            let (answer, mut ends) = match fill {
                 Some(fill) => {
                     let data: Vec<u8> = (0..len).map(|n| fill.wrapping_add(n as u8)).collect();
                     map.extend((at..).zip(data.iter().copied()));
-                    vmd.write(token, region, offset, &data);
-                    Vec::new()
+                    (Vec::new(), Vec::from_iter(vmd.write(token, region, offset, &data)))
                 }
                 None => {
-                    vmd.read(token, region, offset, len as u32);
-                    get(map, at, len as u64)
+                    let ends = Vec::from_iter(vmd.read(token, region, offset, len as u32));
+                    (get(map, at, len as u64), ends)
                 }
             };
-            while let Some(request) = vmd.accesses.poll_request() {
+            while let Some(request) = vmd.poll_request() {
                 if let Some((id, answer)) = plain.serve(request) {
-                    vmd.accesses.handle(id, &bytes(&answer));
+                    ends.extend(vmd.handle(id, &bytes(&answer)));
                 }
             }
-            prop_assert_eq!(vmd.accesses.poll_answer(), ended(token, &answer, true));
-            prop_assert!(vmd.accesses.poll_answer().is_none() && vmd.accesses.has_room());
+            prop_assert_eq!(ends, Vec::from_iter(ended(token, &answer, true)));
+            prop_assert!(vmd.has_room());
         }
     }
 }

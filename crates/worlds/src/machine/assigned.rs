@@ -3,16 +3,23 @@
 //! each function is reset before a machine gets it and after it has gone; its DMA reaches the memory of that machine alone, its interrupts
 //! go there, and where it is says the kernel that enabled it.
 
-use super::client::Whose;
-use super::placing::Places;
-use super::seat::{Guest, GuestError, Told};
-use super::virtual_functions::{self, Written};
-use session::external::Driver;
-use session::external::host::HostRequest;
+use super::client::{Client, DmaScope};
+use super::event::VmEvent;
+use super::placing::FunctionPlacement;
+use super::virtual_functions::{self, Site, Written};
+use super::vm_host::{VmError, VmHost};
+use config::header::type1;
+use guest::function::{CONFIG_BYTES, Facts};
+use guest::vmd::CFGBAR;
+use lab::external::Driver;
+use lab::external::host::HostRequest;
 use std::path::PathBuf;
-use tlp::Time;
+use tlp::{Bdf, Time};
 
-impl Guest {
+/// Registers of a function's configuration space, a DW each.
+const REGISTERS: u64 = CONFIG_BYTES / 4;
+
+impl VmHost {
     /// Gives virtual functions below this machine to machines of their own: each has a name, gets so many, in the order of `places`, and
     /// finds a socket for each in its folder, named as the function. riser's firmware looks once what they are; then all is as after
     /// power-on. Nobody may have come yet.
@@ -22,20 +29,54 @@ impl Guest {
     pub fn assign(
         &mut self,
         lab: &mut Driver,
-        places: &Places,
+        places: &FunctionPlacement,
         machines: &[(String, usize, PathBuf)],
-    ) -> Result<(), GuestError> {
-        let found = self.run(lab, places.code()).map_err(GuestError::Places)?;
-        let mut names = found.iter().map(|placed| placed.name.clone()).collect::<Vec<_>>().into_iter();
-        self.below.known(found);
+    ) -> Result<(), VmError> {
+        let found = self.run(lab, places.code()).map_err(VmError::Firmware)?;
         lab.inject(lab.now(), &self.door, HostRequest::reset());
-        self.place(lab).map_err(GuestError::Places)?;
+        self.place(lab).map_err(VmError::Firmware)?;
+        let mut found = found.into_iter();
         for (machine, functions, folder) in machines {
-            for name in names.by_ref().take(*functions) {
-                self.listen(Some(machine.clone()), name, folder)?;
+            for placed in found.by_ref().take(*functions) {
+                self.listen(Some(machine.clone()), placed, folder)?;
             }
         }
+        // Its client has to find a function first.
+        self.clients.iter_mut().for_each(Client::lose_function);
         Ok(())
+    }
+
+    /// Returns what a write of client `n` writes to registers that place virtual functions: bus numbers and SR-IOV capabilities.
+    pub(super) fn moving(&self, n: usize, region: usize, offset: u64, bytes: &[u8]) -> Vec<Written> {
+        if !self.clients[n].is_hierarchy() || region != CFGBAR {
+            return Vec::new();
+        }
+        let matters = |register: u16| {
+            let sites = self.clients.iter().filter_map(|client| client.recovery.site.as_ref());
+            register == type1::BUS_NUMBERS || sites.into_iter().any(|site| site.covers(register))
+        };
+        let end = offset + bytes.len() as u64;
+        let registers = (offset / 4..end.div_ceil(4)).map(|dw| {
+            let mut written = Written {
+                function: Bdf::from_bits((dw / REGISTERS) as u16),
+                register_dw: (dw % REGISTERS) as u16,
+                value: 0,
+                mask: 0,
+            };
+            for at in (dw * 4).max(offset)..(dw * 4 + 4).min(end) {
+                let shift = at % 4 * 8;
+                written.value |= u32::from(bytes[(at - offset) as usize]) << shift;
+                written.mask |= 0xff << shift;
+            }
+            written
+        });
+        registers.filter(|written| matters(written.register_dw)).collect()
+    }
+
+    /// Returns by what the virtual function of client `n` is found again, and what it was when it was found last.
+    fn site(&self, n: usize) -> Option<(Site, Facts)> {
+        let Client { device, recovery, .. } = &self.clients[n];
+        Some((recovery.site.clone()?, device.function()?.facts().clone()))
     }
 
     /// Whether client `n` is of a machine that has virtual functions.
@@ -48,10 +89,12 @@ impl Guest {
     /// # Errors
     /// It is not there.
     pub(super) fn fetch(&mut self, n: usize, lab: &mut Driver) -> Result<(), String> {
-        let Some((site, facts)) = self.below.site(n) else { return Ok(()) };
+        let Some((site, facts)) = self.site(n) else { return Ok(()) };
         let facts = self.run(lab, move |cpu| virtual_functions::find(cpu, site, facts))?;
         let others = (0..self.clients.len()).filter(|other| *other != n);
-        if let Some(other) = others.into_iter().find(|o| self.below.whose(*o) == Whose::Of(facts.function)) {
+        if let Some(other) =
+            others.into_iter().find(|o| self.clients[*o].scope() == DmaScope::Function(facts.function))
+        {
             let (other, id) = (&self.clients[other], facts.function);
             let machine = other.machine.as_deref().unwrap_or_default();
             return Err(format!(
@@ -60,9 +103,9 @@ impl Guest {
             ));
         }
         lab.inject(lab.now(), &self.door, HostRequest::grant(facts.function));
-        self.below.found(n, facts);
-        // Whatever it was told before, it does not go on with.
-        self.below.reset(n).map_or(Ok(()), |code| self.run(lab, code))
+        self.clients[n].move_function(facts);
+        // It does not continue what it was set up for before.
+        self.clients[n].reset().map_or(Ok(()), |code| self.run(lab, code))
     }
 
     /// The machine that has the hierarchy is about to write these registers: virtual functions that this moves are reset where they are,
@@ -71,29 +114,31 @@ impl Guest {
         &mut self,
         written: &[Written],
         lab: &mut Driver,
-        told: &mut impl FnMut(&mut Driver, &str, Told),
+        notify: &mut impl FnMut(&mut Driver, &str, VmEvent),
     ) {
         for n in 0..self.clients.len() {
-            let (Some((site, _)), Whose::Of(_)) = (self.below.site(n), self.below.whose(n)) else { continue };
+            let (Some((site, _)), DmaScope::Function(_)) = (self.site(n), self.clients[n].scope()) else {
+                continue;
+            };
             let written = written.to_vec();
             if self.run(lab, move |cpu| virtual_functions::moves(cpu, site, written)) != Ok(false) {
-                self.lose(n, "the machine that has the hierarchy moves it", lab, told);
+                self.lose(n, "the machine that has the hierarchy moves it", lab, notify);
             }
         }
     }
 
     /// The machine that has the hierarchy has written: a virtual function that is no longer where it was is lost to its machine, and does
     /// nothing more for it.
-    pub(super) fn follow(&mut self, lab: &mut Driver, told: &mut impl FnMut(&mut Driver, &str, Told)) {
+    pub(super) fn follow(&mut self, lab: &mut Driver, notify: &mut impl FnMut(&mut Driver, &str, VmEvent)) {
         for n in 0..self.clients.len() {
-            let (Some((site, facts)), Whose::Of(_)) = (self.below.site(n), self.below.whose(n)) else {
+            let (Some((site, facts)), DmaScope::Function(_)) = (self.site(n), self.clients[n].scope()) else {
                 continue;
             };
             let before = facts.clone();
             match self.run(lab, move |cpu| virtual_functions::find(cpu, site, before)) {
                 Ok(found) if found == facts => {}
-                Ok(_) => self.lose(n, "it has another number or address", lab, told),
-                Err(why) => self.lose(n, &why, lab, told),
+                Ok(_) => self.lose(n, "it has another number or address", lab, notify),
+                Err(why) => self.lose(n, &why, lab, notify),
             }
         }
     }
@@ -104,21 +149,21 @@ impl Guest {
         n: usize,
         why: &str,
         lab: &mut Driver,
-        told: &mut impl FnMut(&mut Driver, &str, Told),
+        notify: &mut impl FnMut(&mut Driver, &str, VmEvent),
     ) {
         // One that is not there any more does nothing either.
-        let _ = self.below.reset(n).map_or(Ok(()), |code| self.run(lab, code));
+        let _ = self.clients[n].reset().map_or(Ok(()), |code| self.run(lab, code));
         self.give_back(n, lab, lab.now());
         let machine = self.clients[n].machine.as_deref().unwrap_or_default();
         let lost = format!("lost to machine `{machine}`: {why}");
-        told(lab, &self.clients[n].name, Told::Misplaced(lost));
+        notify(lab, &self.clients[n].name, VmEvent::Misplaced(lost));
     }
 
     /// A virtual function goes back to the machine that has the hierarchy.
     pub(super) fn give_back(&mut self, n: usize, lab: &mut Driver, now: Time) {
-        if let Whose::Of(function) = self.below.whose(n) {
+        if let DmaScope::Function(function) = self.clients[n].scope() {
             lab.inject(now, &self.door, HostRequest::revoke(function));
         }
-        self.below.lost(n);
+        self.clients[n].lose_function();
     }
 }

@@ -1,16 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One client of a virtual machine: its socket, and the memory that it has mapped for the device it is.
 
+use super::counters::VmCounters;
+use super::event::VmEvent;
 use super::messages::Messages;
-use super::seat::{GuestCounters, Told};
+use super::placing::{self, Placed, Recovery, Resetting};
+use guest::device::Device;
+use guest::function::Facts;
 use guest::memory::Memory;
-use guest::net::Server;
+use guest::net::{ListenError, Server};
 use guest::sharing::Sharing;
-use guest::vfio_user::{Dma, DmaMap, Errno, Event, Session};
-use session::external::host::{Backing, HostPlace, HostRequest, MAP_BYTES, Map, MapAccess, MapError};
-use session::external::{Door, Driver};
+use guest::vfio_user::{Dma, DmaMap, Errno, Event, Session, Token};
+use host::Cpu;
+use lab::external::host::{Backing, HostPlace, HostRequest, MAP_BYTES, Map, MapAccess, MapError};
+use lab::external::{Door, Driver};
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::rc::Rc;
 use tlp::{AtomicOp, Bdf, Time};
 
@@ -36,64 +42,128 @@ const ALL_BYTES: u64 = u64::MAX - (MAP_BYTES - 1);
 
 /// A device's client.
 pub(super) struct Client {
-    /// The machine that it is of, where that is another than the host's.
+    /// The machine, if it is not that of the host.
     pub(super) machine: Option<String>,
-    /// What the device is called.
+    /// The name of the device.
     pub(super) name: String,
+    pub(super) device: Box<dyn Device<Token>>,
+    /// How the device is reset and found again, if it is a function.
+    pub(super) recovery: Recovery,
     pub(super) server: Server,
-    /// It has joined, and not gone.
+    /// The client has joined and is not gone.
     pub(super) is_there: bool,
-    /// What is mapped, by its address: its bytes, and where they are reached without messages.
+    /// Mapped ranges by address: their size in bytes, and the memory, if it is reached without messages.
     mapped: BTreeMap<u64, (u64, Option<Rc<Memory>>)>,
     messages: Messages,
-    /// All of its addresses are reached by messages, mapped or not.
+    /// All addresses are reached by messages, mapped or not.
     by_messages: bool,
     sharing: Sharing,
-    pub(super) counters: GuestCounters,
+    pub(super) counters: VmCounters,
 }
 
-/// Whose addresses are mapped.
+/// The addresses that a client maps.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Whose {
-    /// Those of all functions that have none of their own.
-    All,
-    /// A function's.
-    Of(Bdf),
-    /// A function's that is nowhere.
-    Nobody,
+pub(super) enum DmaScope {
+    /// The host's: those of all functions without an address space of their own.
+    Host,
+    /// A function's own.
+    Function(Bdf),
+    /// None: the function is nowhere.
+    None,
 }
 
-/// Where memory is mapped.
-pub(super) struct Memories<'a> {
+/// The lab in which a client maps memory.
+pub(super) struct DmaMemory<'a> {
     pub(super) lab: &'a mut Driver,
     pub(super) door: &'a Door<HostPlace>,
-    pub(super) whose: Whose,
+    pub(super) scope: DmaScope,
     pub(super) now: Time,
 }
 
-impl Memories<'_> {
+impl DmaMemory<'_> {
     fn check(&self, map: &Map) -> Result<(), MapError> {
-        match self.whose {
-            Whose::All => self.door.place.check_map(map),
-            Whose::Of(function) => self.door.place.check_map_of(Some(function), map),
-            Whose::Nobody => Ok(()),
+        match self.scope {
+            DmaScope::Host => self.door.place.check_map(map),
+            DmaScope::Function(function) => self.door.place.check_map_of(Some(function), map),
+            DmaScope::None => Ok(()),
         }
     }
 
     fn change(&mut self, request: impl FnOnce(Option<Bdf>) -> HostRequest) {
-        let of = match self.whose {
-            Whose::All => None,
-            Whose::Of(function) => Some(function),
-            Whose::Nobody => return,
+        let of = match self.scope {
+            DmaScope::Host => None,
+            DmaScope::Function(function) => Some(function),
+            DmaScope::None => return,
         };
         self.lab.inject(self.now, self.door, request(of));
     }
 }
 
 impl Client {
-    pub(super) fn new(machine: Option<String>, name: String, server: Server) -> Client {
-        let (mapped, messages, by_messages, sharing, counters) = Default::default();
-        Client { machine, name, server, is_there: false, mapped, messages, by_messages, sharing, counters }
+    /// Listens for the client of `device` at `path`.
+    pub(super) fn bind(
+        machine: Option<String>,
+        name: String,
+        device: Box<dyn Device<Token>>,
+        path: &Path,
+    ) -> Result<Client, ListenError> {
+        let server = Server::bind(path, device.shape())?;
+        let (recovery, mapped, messages, sharing, counters) = Default::default();
+        let (is_there, by_messages) = (false, false);
+        Ok(Client {
+            machine,
+            name,
+            device,
+            recovery,
+            server,
+            is_there,
+            mapped,
+            messages,
+            by_messages,
+            sharing,
+            counters,
+        })
+    }
+
+    /// Whether the device carries a whole hierarchy.
+    pub(super) fn is_hierarchy(&self) -> bool {
+        self.device.function().is_none()
+    }
+
+    /// DmaScope addresses the client maps.
+    pub(super) fn scope(&self) -> DmaScope {
+        match self.device.function() {
+            None => DmaScope::Host,
+            Some(function) if function.is_there() => DmaScope::Function(function.facts().function),
+            Some(_) => DmaScope::None,
+        }
+    }
+
+    /// Resets the device. Returns host code that resets the function, if the device is a function that is somewhere.
+    pub(super) fn reset(&mut self) -> Option<impl FnOnce(Cpu) -> Resetting + use<>> {
+        self.device.reset();
+        let function = self.device.function().filter(|function| function.is_there())?;
+        Some(placing::reset(function.facts(), &self.recovery))
+    }
+
+    /// Takes where firmware has placed the function.
+    pub(super) fn place_function(&mut self, placed: Placed) {
+        self.recovery = placed.recovery;
+        self.move_function(placed.facts);
+    }
+
+    /// Takes where the function was found.
+    pub(super) fn move_function(&mut self, facts: Facts) {
+        if let Some(function) = self.device.function_mut() {
+            function.moved(facts);
+        }
+    }
+
+    /// Takes the loss of the function, until it is found again.
+    pub(super) fn lose_function(&mut self) {
+        if let Some(function) = self.device.function_mut() {
+            function.lost();
+        }
     }
 
     /// From now on each DMA is a message, and the machine says what it may reach.
@@ -102,9 +172,9 @@ impl Client {
     }
 
     /// It has joined. Where messages alone reach its memory, all of its addresses are mapped so.
-    pub(super) fn join(&mut self, memories: &mut Memories<'_>) {
+    pub(super) fn join(&mut self, memories: &mut DmaMemory<'_>) {
         self.is_there = true;
-        if self.by_messages && memories.whose != Whose::Nobody {
+        if self.by_messages && memories.scope != DmaScope::None {
             let all = Map { address: 0, bytes: ALL_BYTES, access: MapAccess::ReadWrite };
             memories.change(|of| HostRequest::map_of(of, all, self.messages.map(0)));
             self.server.session_mut().into_iter().for_each(Session::ask_beyond_maps);
@@ -112,18 +182,18 @@ impl Client {
         }
     }
 
-    /// Takes an event of memory; what is to be told of it.
-    pub(super) fn memory(&mut self, event: Event, memories: &mut Memories<'_>) -> Option<Told> {
+    /// Takes an event of memory. Returns what the supervisor should know of it.
+    pub(super) fn memory(&mut self, event: Event, memories: &mut DmaMemory<'_>) -> Option<VmEvent> {
         match event {
             Event::Map { token, map, fd, fd_offset } => {
                 self.counters.maps_without_descriptor += u64::from(fd.is_none());
-                let (result, told) = match self.map(memories, map, fd, fd_offset) {
+                let (result, event) = match self.map(memories, map, fd, fd_offset) {
                     Ok(()) => (Ok(&[][..]), None),
-                    Err((errno, told)) => (Err(errno), told),
+                    Err((errno, event)) => (Err(errno), event),
                 };
                 self.counters.maps += u64::from(result.is_ok());
                 self.server.complete(token, result);
-                return told;
+                return event;
             }
             Event::Unmap { token, maps } => {
                 if !self.by_messages {
@@ -132,7 +202,7 @@ impl Client {
                 self.server.complete(token, Ok(&[]));
             }
             Event::Dma { dma, result } if self.messages.answer(dma, &result) => {}
-            Event::Dma { dma, result } if self.is_private(dma, &result) => return Some(Told::Private),
+            Event::Dma { dma, result } if self.is_private(dma, &result) => return Some(VmEvent::Private),
             _ => {}
         }
         None
@@ -140,19 +210,19 @@ impl Client {
 
     fn map(
         &mut self,
-        memories: &mut Memories<'_>,
+        memories: &mut DmaMemory<'_>,
         map: DmaMap,
         fd: Option<OwnedFd>,
         fd_offset: u64,
-    ) -> Result<(), (Errno, Option<Told>)> {
+    ) -> Result<(), (Errno, Option<VmEvent>)> {
         if self.by_messages {
             return Ok(());
         }
         let memory = fd.map(|fd| Memory::new(fd, fd_offset, map.size, map.access)).transpose();
-        let memory = memory.map_err(|why| (why.errno(), Some(Told::Unreachable(why))))?.map(Rc::new);
+        let memory = memory.map_err(|why| (why.errno(), Some(VmEvent::Unreachable(why))))?.map(Rc::new);
         let access = if map.access.write { MapAccess::ReadWrite } else { MapAccess::Read };
         let asked = Map { address: map.address, bytes: map.size, access };
-        memories.check(&asked).map_err(|why| (Errno::INVAL, Some(Told::Unmappable(why))))?;
+        memories.check(&asked).map_err(|why| (Errno::INVAL, Some(VmEvent::Unmappable(why))))?;
         memories.change(|of| match &memory {
             Some(memory) => HostRequest::map_of(of, asked, Mapped(memory.clone())),
             None => HostRequest::map_of(of, asked, self.messages.map(map.address)),
@@ -161,7 +231,7 @@ impl Client {
         Ok(())
     }
 
-    fn unmap(&mut self, memories: &mut Memories<'_>, address: u64) {
+    fn unmap(&mut self, memories: &mut DmaMemory<'_>, address: u64) {
         if let Some((bytes, _)) = self.mapped.remove(&address) {
             memories.change(|of| HostRequest::unmap_of(of, address, bytes));
         }
@@ -202,10 +272,11 @@ impl Client {
     }
 
     /// It has gone, and its memory with it.
-    pub(super) fn leave(&mut self, memories: &mut Memories<'_>) {
+    pub(super) fn leave(&mut self, memories: &mut DmaMemory<'_>) {
         let mapped: Vec<u64> = self.mapped.keys().copied().collect();
         mapped.into_iter().for_each(|address| self.unmap(memories, address));
         self.messages.clear();
         (self.sharing, self.is_there) = (Sharing::default(), false);
+        self.device.leave();
     }
 }

@@ -2,8 +2,8 @@
 //! Commands to the links of a lab, by a Unix socket: each line is one, and is answered by a line, `ok` or `error: WHY`. What they are
 //! says [`Commands`]; `time` is answered by the fabric's picoseconds, `help` by the commands.
 
-use super::cords;
-use super::serve::Keeper;
+use super::cable;
+use super::serve::Supervisor;
 use guest::listener::{ListenError, Listener};
 use session::external::{COMMAND_FORMS, Commands, Door, Driver, MAX_COMMAND_BYTES};
 use std::io::{self, Read, Write};
@@ -53,9 +53,9 @@ impl LinkSocket {
     }
 
     /// Does what has come.
-    pub(super) fn turn(&mut self, lab: &mut Driver, now: Time, keeper: &mut impl Keeper) {
+    pub(super) fn turn(&mut self, lab: &mut Driver, now: Time, supervisor: &mut impl Supervisor) {
         // Who has gone makes room for who has come.
-        self.clients.retain_mut(|client| client.turn(&self.door, lab, now, keeper).is_ok());
+        self.clients.retain_mut(|client| client.turn(&self.door, lab, now, supervisor).is_ok());
         for _ in 0..MAX_CLIENTS {
             let Ok(Some((socket, peer))) = self.listener.accept() else { break };
             let mut stream = UnixStream::from(socket);
@@ -80,7 +80,7 @@ impl Client {
         door: &Door<Commands>,
         lab: &mut Driver,
         now: Time,
-        keeper: &mut impl Keeper,
+        supervisor: &mut impl Supervisor,
     ) -> io::Result<()> {
         if !self.answers.is_empty() {
             return Ok(());
@@ -97,8 +97,8 @@ impl Client {
         while let Some(end) = self.line.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = self.line.drain(..=end).collect();
             let line = String::from_utf8_lossy(&line);
-            let obeyed = keeper.obey(line.trim());
-            let answer = match obeyed.unwrap_or_else(|| obey(door, lab, now, &line, keeper.commands())) {
+            let obeyed = supervisor.obey(line.trim());
+            let answer = match obeyed.unwrap_or_else(|| obey(door, lab, now, &line, supervisor.commands())) {
                 Ok(text) if text.is_empty() => "ok".to_owned(),
                 Ok(text) => format!("ok {text}"),
                 Err(why) => format!("error: {}", why.replace('\n', " ")),
@@ -134,10 +134,10 @@ fn obey(
     line: &str,
     more: &[&str],
 ) -> Result<String, String> {
-    let legal = || [&COMMAND_FORMS[..], &[cords::FORM, "time", "help"], more].concat().join("; ");
+    let legal = || [&COMMAND_FORMS[..], &[cable::FORM, "time", "help"], more].concat().join("; ");
     let words: Vec<&str> = line.split_whitespace().collect();
     match words.first().copied().unwrap_or("") {
-        "cable" => return cords::plug(lab, now, &words[1..]).map(|()| String::new()),
+        "cable" => return cable::plug(lab, now, &words[1..]).map(|()| String::new()),
         "time" => return Ok(lab.now().as_ps().to_string()),
         "help" => return Ok(legal()),
         verb if line.len() <= MAX_COMMAND_BYTES

@@ -1,37 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A virtual machine above a host of a lab, as a vfio-user client: what it does to its VMD becomes requests at the root complex, and
-//! what comes up there becomes answers, interrupts and accesses to its memory.
+//! A virtual machine as a host of a lab. The machine is a vfio-user client: what it does to its devices becomes requests at the root
+//! complex, and what comes up there becomes answers, interrupts and accesses to its memory.
 //!
 //! ```text
-//!   QEMU ── guest::net ── guest::vfio_user::Session ── Guest: guest::vmd::Vmd ── HostPlace ── external::Driver ── fabric
-//!                                                             guest::direct::Direct
+//!   QEMU ── guest::net ── VmHost ── guest::vmd::Vmd, or guest::function::Function for each function
+//!                           │
+//!                           └────── external::Driver ── HostPlace ── fabric
 //! ```
 //!
 //! Sans-IO like the rest of a lab, but for the memory that the machine has mapped and the descriptors that it gave for its
 //! interrupts: both are the machine's, and `guest` reaches them.
 
 mod assigned;
-mod below;
+mod cable;
 mod client;
-mod clock;
-mod cords;
-mod errand;
-mod handover;
+mod counters;
+mod event;
 mod links;
 mod messages;
+mod paced_clock;
 mod placing;
-mod seat;
+mod root_ports;
+mod run_on_host;
 mod serve;
 mod spaces;
+mod turn;
 mod virtual_functions;
+mod vm_host;
 
-pub use cords::{Carrier, Cord, Wire};
-pub use handover::Handover;
+pub use cable::{CableLink, NetInterface, Transport};
+pub use counters::VmCounters;
+pub use event::VmEvent;
 pub use links::LinkSocket;
-pub use placing::Places;
-pub use seat::{Guest, GuestCounters, GuestError, Socket, Told};
-pub use serve::{Keeper, Pace, serve};
+pub use placing::FunctionPlacement;
+pub use root_ports::RootPortSetup;
+pub use serve::{Pace, Supervisor, serve};
 pub use spaces::config_spaces;
+pub use vm_host::{DeviceSocket, VmError, VmHost};
 
 use guest::vmd::Layout;
 use lab::{Hierarchy, LabFile};

@@ -7,7 +7,7 @@ use config::cap::{msi, msix, pcie, pm};
 use config::ext::sriov;
 use config::header::{self, type0};
 use config::register::get;
-use guest::direct::{BarFacts, Facts};
+use guest::function::{BarFacts, Facts};
 use host::firmware::{Function, HostMap, Interrupt, Path, Policy, System, VfPolicy, enumerate_host};
 use host::{Cpu, HostError, Wire};
 use lab::{HOT_PLUG_BUSES, Hierarchy, LabFile};
@@ -27,8 +27,14 @@ pub(super) struct Placed {
     /// The slot's name, and for functions other than 0 of its device `.N` behind it.
     pub(super) name: String,
     pub(super) facts: Facts,
+    pub(super) recovery: Recovery,
+}
+
+/// How a function is reset and found again.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Recovery {
     resets: Vec<ResetStep>,
-    /// Of a virtual function, by what it is found again.
+    /// By what a virtual function is found again.
     pub(super) site: Option<Site>,
 }
 
@@ -58,8 +64,8 @@ async fn reset_steps(cpu: &Cpu, function: &Function) -> Result<Vec<ResetStep>, H
     Ok(if is_soft { [pm::POWER_STATE, 0].map(step).into() } else { Vec::new() })
 }
 
-/// What the firmware of a machine's host is told.
-pub struct Places {
+/// Firmware that places the functions below a host for a machine.
+pub struct FunctionPlacement {
     map: HostMap,
     /// The slots of the host, by the path of function 0.
     slots: Vec<(Path, String)>,
@@ -67,12 +73,12 @@ pub struct Places {
     virtual_functions: Vec<(String, VirtualFunction)>,
 }
 
-impl Places {
-    /// What firmware is told of the host whose place has this name.
+impl FunctionPlacement {
+    /// Firmware for all functions below the host of this name: `host root` or `host NAME`.
     ///
     /// # Errors
     /// There is no such host, or its tree is none.
-    pub fn new(file: &LabFile, place: &str) -> Result<Places, String> {
+    pub fn new(file: &LabFile, place: &str) -> Result<FunctionPlacement, String> {
         let slots = Hierarchy::new(file, place)?.slots();
         let policy = Policy {
             mrrs: file.lab.link.mrrs_bytes.map_or_else(Default::default, |m| m.0),
@@ -85,10 +91,10 @@ impl Places {
             ..Policy::default()
         };
         let map = HostMap { policy, intx_lines: [0, 1, 2, 3], ..HostMap::default() };
-        Ok(Places { map, slots, virtual_functions: Vec::new() })
+        Ok(FunctionPlacement { map, slots, virtual_functions: Vec::new() })
     }
 
-    /// The same, of the virtual functions of these names alone: `SLOT.virtfnN`, counted from 0 as in sysfs.
+    /// Firmware for the virtual functions of these names alone: `SLOT.virtfnN`, counted from 0 as in sysfs.
     ///
     /// # Errors
     /// As [`new`](Self::new), or there is no virtual function of such a name.
@@ -96,8 +102,8 @@ impl Places {
         file: &LabFile,
         place: &str,
         names: impl IntoIterator<Item = &'n str>,
-    ) -> Result<Places, String> {
-        let mut places = Places::new(file, place)?;
+    ) -> Result<FunctionPlacement, String> {
+        let mut places = FunctionPlacement::new(file, place)?;
         let mut counts = BTreeMap::<Path, u16>::new();
         for name in names {
             let function = VirtualFunction::named(file, &places.slots, name)?;
@@ -109,7 +115,7 @@ impl Places {
         Ok(places)
     }
 
-    /// Host code that puts all functions into their places.
+    /// Returns the firmware as host code.
     pub(super) fn code(&self) -> impl FnOnce(Cpu) -> Placing + use<> {
         let (map, slots) = (self.map.clone(), self.slots.clone());
         let virtual_functions = self.virtual_functions.clone();
@@ -206,7 +212,8 @@ pub(super) async fn look(
         msix: of_msix,
         restore,
     };
-    Ok(Placed { name, facts, resets: reset_steps(cpu, function).await?, site: None })
+    let recovery = Recovery { resets: reset_steps(cpu, function).await?, site: None };
+    Ok(Placed { name, facts, recovery })
 }
 
 /// MSI-X of a function: its register, its vectors, and where its table is.
@@ -231,8 +238,8 @@ fn wire(system: &System, function: &Function) -> Option<(Bdf, Wire)> {
 }
 
 /// Resets a function, and puts it into its place again.
-pub(super) fn reset(placed: &Placed) -> impl FnOnce(Cpu) -> Resetting + use<> {
-    let Placed { facts: Facts { function: bdf, restore, .. }, resets, .. } = placed.clone();
+pub(super) fn reset(facts: &Facts, recovery: &Recovery) -> impl FnOnce(Cpu) -> Resetting + use<> {
+    let (Facts { function: bdf, restore, .. }, resets) = (facts.clone(), recovery.resets.clone());
     move |cpu| {
         Box::pin(async move {
             let done = async {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Serves the virtual machines of a lab: what they want goes into the lab, the lab goes on, and what comes of it goes back. It is told
-//! the time.
+//! Serves the virtual machines of a lab: their requests join the lab, the lab runs, and its answers go back. The caller has the clock.
 
-use super::clock::Paced;
-use super::cords::Carrier;
+use super::cable::Transport;
+use super::event::VmEvent;
 use super::links::LinkSocket;
-use super::seat::{Guest, Told};
+use super::paced_clock::PacedClock;
+use super::vm_host::VmHost;
 use guest::net;
 use session::external::Driver;
 use std::io;
@@ -36,21 +36,21 @@ pub enum Pace {
     Still,
 }
 
-/// Whoever keeps machines while they are served.
-pub trait Keeper {
-    /// Hears what is to be known of a host's machines, by its number, and of which of their devices.
-    fn told(&mut self, lab: &mut Driver, guest: usize, device: &str, what: Told);
+/// The caller's part while machines are served.
+pub trait Supervisor {
+    /// Takes an event of a device of host number `guest`.
+    fn notify(&mut self, lab: &mut Driver, guest: usize, device: &str, what: VmEvent);
 
-    /// Looks at the lab, before each turn.
+    /// Observes the lab, before each turn.
     fn look(&mut self, _lab: &Driver) {}
 
-    /// Whether to go on. Asked after each turn, at least every 20 ms.
+    /// Returns whether to continue. Called after each turn, at least every 20 ms.
     fn goes_on(&mut self) -> bool;
 
-    /// Obeys a command that is none to the lab; `None`: nor to the keeper.
+    /// Carries out a command that is not one of the lab's. Returns `None` if the supervisor does not know it either.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The command is invalid.
     fn obey(&mut self, _command: &str) -> Option<Result<String, String>> {
         None
     }
@@ -61,57 +61,57 @@ pub trait Keeper {
     }
 }
 
-/// Serves machines until their keeper does not go on or the lab fails. `links` takes commands meanwhile, and `carriers` carry what comes and goes elsewhere.
+/// Serves machines until the supervisor ends it or the lab fails. Meanwhile `links` take commands, and `transports` carry other traffic.
 ///
-/// Returns when it has ended, by the fabric's time.
+/// Returns the fabric's time at the end.
 ///
 /// # Errors
 /// Those of `poll` and `accept`.
 pub fn serve<'g>(
     lab: &mut Driver,
-    guests: impl Iterator<Item = &'g mut Guest>,
+    guests: impl Iterator<Item = &'g mut VmHost>,
     links: &mut [LinkSocket],
-    carriers: &mut [Box<dyn Carrier>],
+    transports: &mut [Box<dyn Transport>],
     (pace, clock): (Pace, impl Fn() -> Time),
-    keeper: &mut impl Keeper,
+    supervisor: &mut impl Supervisor,
 ) -> io::Result<Time> {
-    let mut guests: Vec<&mut Guest> = guests.collect();
+    let mut guests: Vec<&mut VmHost> = guests.collect();
     let is_still = pace == Pace::Still;
     let (slow, own_processor) = match pace {
         Pace::Clock { slow, own_processor } => (slow, own_processor),
         Pace::Still => (1, false),
     };
-    let (mut paced, mut time) = (Paced::new(clock(), slow, own_processor), Time::ZERO);
+    let (mut paced, mut time) = (PacedClock::new(clock(), slow, own_processor), Time::ZERO);
     let settle = if is_still { SETTLE_STILL } else { SETTLE };
     let mut is_commanded = false;
     let mut held_since = None;
-    while lab.failure().is_none() && keeper.goes_on() {
-        keeper.look(lab);
+    while lab.failure().is_none() && supervisor.goes_on() {
+        supervisor.look(lab);
         let begun = clock();
         time = paced.waited(begun);
         let now = |lab: &Driver| if is_still { lab.now() } else { time };
         links.iter_mut().for_each(LinkSocket::flush);
         let mut taken = usize::from(is_commanded);
         if std::mem::take(&mut is_commanded) {
-            links.iter_mut().for_each(|links| links.turn(lab, now(lab), keeper));
+            links.iter_mut().for_each(|links| links.turn(lab, now(lab), supervisor));
         }
         let mut more = false;
         for (n, guest) in guests.iter_mut().enumerate() {
             let most = if is_still { 1_usize.saturating_sub(taken) } else { usize::MAX };
-            let (count, left) =
-                guest.take(lab, now(lab), most, |lab, name, what| keeper.told(lab, n, name, what))?;
+            let (count, left) = guest
+                .poll_clients(lab, now(lab), most, |lab, name, what| supervisor.notify(lab, n, name, what))?;
             (taken, more) = (taken + count, more | left);
         }
-        taken += carriers.iter_mut().map(|carrier| carrier.take(lab, now(lab))).sum::<usize>();
+        taken += transports.iter_mut().map(|transport| transport.take(lab, now(lab))).sum::<usize>();
         // What a machine has not taken by then is lost, and counted, as more comes.
         let held = guests.iter().any(|guest| guest.holds_up()).then(|| held_since.unwrap_or(begun));
         held_since = held;
         let holds_up = held.is_some_and(|since| begun.since(since) < HOLD);
         let is_awaited = guests.iter().any(|guest| guest.is_awaited());
         let mut hear = |lab: &mut Driver| {
-            carriers.iter_mut().for_each(|carrier| carrier.carry(lab));
+            transports.iter_mut().for_each(|transport| transport.carry(lab));
             for guest in &mut guests {
-                guest.hear(lab);
+                guest.poll_lab(lab);
                 if !is_still {
                     guest.flush();
                 }
@@ -135,13 +135,13 @@ pub fn serve<'g>(
         let servers = guests.iter().flat_map(|guest| guest.servers());
         let longest = std::time::Duration::from_nanos(wait.as_ps() / 1000);
         let others = links.iter().flat_map(LinkSocket::interest);
-        let others = others.chain(carriers.iter().filter_map(|carrier| carrier.interest()));
+        let others = others.chain(transports.iter().filter_map(|transport| transport.interest()));
         is_commanded = net::wait(servers, others, Some(longest))?.others;
     }
     if is_still {
         // Whether its end is seen at its socket or elsewhere first, it is the same.
         for (n, guest) in guests.iter_mut().enumerate() {
-            guest.end(lab, |lab, name, what| keeper.told(lab, n, name, what));
+            guest.end(lab, |lab, name, what| supervisor.notify(lab, n, name, what));
         }
         lab.settle(settle, |_| {});
         time = lab.now();

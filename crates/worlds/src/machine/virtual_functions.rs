@@ -6,7 +6,7 @@ use super::placing::{Placed, look};
 use config::ext::sriov;
 use config::header::type1;
 use config::register::get;
-use guest::direct::Facts;
+use guest::function::Facts;
 use host::firmware::{Path, System};
 use host::{Cpu, HostError};
 use lab::LabFile;
@@ -81,7 +81,7 @@ pub(super) async fn place_virtual(
         let vf =
             found.vf(physical.bdf(), function.index).and_then(|bdf| system.get(bdf)).ok_or_else(wrong)?;
         let mut seen = look(cpu, system, vf, name.clone()).await.map_err(|e| format!("`{name}`: {e}"))?;
-        seen.site = Some(Site { function, sriov: found.at });
+        seen.recovery.site = Some(Site { function, sriov: found.at });
         placed.push(seen);
     }
     Ok(placed)

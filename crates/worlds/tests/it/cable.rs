@@ -2,10 +2,9 @@
 //! The cable of a NIC in a lab leads outside: frames leave and come, and a record brings them again.
 
 use devices::ethernet::{Arrival, Cable, EthernetPort, FrameFromWire, LinkInput, Modes, Peer, Station};
-use lab::parse_in;
-use riser_worlds::machine::{Carrier, Cord};
-use session::external::{Clock, Driver, RecordedLab, Replay, Replayed};
-use session::{CaptureHandle, CaptureOptions, Session};
+use lab::external::{Clock, Driver, RecordedLab, Replay, Replayed};
+use lab::{Assembly, CaptureHandle, CaptureOptions, build, parse_in};
+use riser_worlds::machine::{CableLink, Transport};
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -92,7 +91,7 @@ fn the_other_end_of_a_cable_sees_the_link_go_and_come() {
     let (mut lab, record) = recorded(TWO);
     let live = capture(lab.session_mut());
     let door = |lab: &Driver, name: &str| lab.door_named::<Cable>(name).unwrap();
-    let mut cord = Cord::between(door(&lab, "slot a"), door(&lab, "slot b"));
+    let mut cord = CableLink::between(door(&lab, "slot a"), door(&lab, "slot b"));
     let mut now = Time::ZERO;
     let mut pass = |lab: &mut Driver, ms: u64| {
         for _ in 0..ms * 10 {

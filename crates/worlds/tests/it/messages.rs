@@ -4,10 +4,9 @@
 use crate::client::{COMMAND, CONFIG, Client, D2H, H2D, RAM};
 use crate::served::{Links, Served, folder};
 use devices::dma_engine::Stream;
-use lab::parse_in;
-use riser_worlds::machine::{Guest, Places};
-use session::Session;
-use session::external::{Clock, Driver};
+use lab::external::{Clock, Driver};
+use lab::{build, parse_in};
+use riser_worlds::machine::{FunctionPlacement, VmHost};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -18,10 +17,11 @@ fn firmware_comes_to_its_end_where_links_go_meanwhile() {
     let text = std::fs::read_to_string(&path).unwrap();
     let mut file = parse_in(&devices::models(), &path, &text, "".into()).unwrap();
     file.lab.host.outside = true;
-    let mut lab = Driver::new(Session::new(&file).unwrap(), Clock::Virtual);
-    let (door, places) = (lab.door_named("host root").unwrap(), Places::new(&file, "host root").unwrap());
+    let mut lab = Driver::new(build(&file).unwrap(), Clock::Virtual);
+    let (door, places) =
+        (lab.door_named("host root").unwrap(), FunctionPlacement::new(&file, "host root").unwrap());
     let folder = folder("hotplug");
-    let guest = Guest::direct(&mut lab, door, places, &folder).unwrap();
+    let guest = VmHost::direct(&mut lab, door, places, &folder).unwrap();
     assert!(guest.sockets().count() > 0);
     drop(guest);
     std::fs::remove_dir_all(folder).unwrap();

@@ -3,7 +3,8 @@
 
 use lab::{LabFile, parse_in};
 use riser_worlds::machine::{
-    Guest, GuestCounters, Handover, Keeper, LinkSocket, Pace, Places, Told, layout, serve,
+    FunctionPlacement, LinkSocket, Pace, RootPortSetup, Supervisor, VmCounters, VmEvent, VmHost, layout,
+    serve,
 };
 use session::Session;
 use session::external::{Clock, Driver, LINKS};
@@ -31,15 +32,15 @@ pub(crate) struct Served {
     pub(crate) folder: PathBuf,
     is_over: Arc<AtomicBool>,
     /// What it has counted, how many clients have gone, and how many writes were lost.
-    server: JoinHandle<(GuestCounters, u64, u64)>,
+    server: JoinHandle<(VmCounters, u64, u64)>,
 }
 
 impl Served {
     /// A card that one client has.
     pub(crate) fn start(name: &str) -> Served {
         Served::start_with(name, LAB.to_owned(), |lab, file, folder| {
-            let (door, places) = (lab.door_named(ROOT).unwrap(), Places::new(file, ROOT).unwrap());
-            Guest::direct(lab, door, places, folder).unwrap()
+            let (door, places) = (lab.door_named(ROOT).unwrap(), FunctionPlacement::new(file, ROOT).unwrap());
+            VmHost::direct(lab, door, places, folder).unwrap()
         })
     }
 
@@ -50,9 +51,12 @@ impl Served {
         let other = LAB.replace("version = 1", "").replace("card", "other").replace("vfs = 0", "vfs = 1");
         Served::start_with(name, card + &other, |lab, file, folder| {
             let mut guest = behind_vmd(lab, file, folder);
-            let places =
-                Places::of_virtual_functions(file, ROOT, ["card.virtfn1", "other.virtfn0", "card.virtfn0"])
-                    .unwrap();
+            let places = FunctionPlacement::of_virtual_functions(
+                file,
+                ROOT,
+                ["card.virtfn1", "other.virtfn0", "card.virtfn0"],
+            )
+            .unwrap();
             let machines =
                 [("b", 2), ("a", 1)].map(|(name, count)| (name.to_owned(), count, folder.to_owned()));
             guest.assign(lab, &places, &machines).unwrap();
@@ -68,7 +72,7 @@ impl Served {
     fn start_with(
         name: &str,
         lab: String,
-        seat: impl FnOnce(&mut Driver, &LabFile, &Path) -> Guest + Send + 'static,
+        seat: impl FnOnce(&mut Driver, &LabFile, &Path) -> VmHost + Send + 'static,
     ) -> Served {
         let (folder, is_over) = (folder(name), Arc::new(AtomicBool::new(false)));
         let (there, stop) = (folder.clone(), Arc::clone(&is_over));
@@ -76,7 +80,7 @@ impl Served {
         Served { folder, is_over, server }
     }
 
-    pub(crate) fn end(self) -> (GuestCounters, u64, u64) {
+    pub(crate) fn end(self) -> (VmCounters, u64, u64) {
         self.is_over.store(true, Ordering::Relaxed);
         let ended = self.server.join().unwrap();
         std::fs::remove_dir_all(self.folder).unwrap();
@@ -84,18 +88,18 @@ impl Served {
     }
 }
 
-fn behind_vmd(lab: &mut Driver, file: &LabFile, folder: &Path) -> Guest {
+fn behind_vmd(lab: &mut Driver, file: &LabFile, folder: &Path) -> VmHost {
     let (door, layout) = (lab.door_named(ROOT).unwrap(), layout(file, ROOT).unwrap());
-    let handover = Handover::new(file, ROOT).unwrap();
-    Guest::new(lab, door, (layout, handover), &folder.join("vmd")).unwrap()
+    let handover = RootPortSetup::new(file, ROOT).unwrap();
+    VmHost::new(lab, door, (layout, handover), &folder.join("vmd")).unwrap()
 }
 
 fn serve_until(
     text: &str,
-    seat: impl FnOnce(&mut Driver, &LabFile, &Path) -> Guest,
+    seat: impl FnOnce(&mut Driver, &LabFile, &Path) -> VmHost,
     folder: &Path,
     stop: &AtomicBool,
-) -> (GuestCounters, u64, u64) {
+) -> (VmCounters, u64, u64) {
     let mut file = parse_in(&devices::models(), Path::new("lab.toml"), text, "".into()).unwrap();
     file.lab.host.outside = true;
     let mut lab = Driver::new(Session::new(&file).unwrap(), Clock::Virtual);
@@ -122,12 +126,12 @@ struct Counts<'s> {
     stop: &'s AtomicBool,
 }
 
-impl Keeper for Counts<'_> {
-    fn told(&mut self, _: &mut Driver, _: usize, _: &str, what: Told) {
+impl Supervisor for Counts<'_> {
+    fn notify(&mut self, _: &mut Driver, _: usize, _: &str, what: VmEvent) {
         match what {
-            Told::Gone(_) => self.gone += 1,
-            Told::WritesLost(count) => self.lost += count,
-            Told::Misplaced(why) => eprintln!("{why}"),
+            VmEvent::Gone(_) => self.gone += 1,
+            VmEvent::WritesLost(count) => self.lost += count,
+            VmEvent::Misplaced(why) => eprintln!("{why}"),
             _ => {}
         }
     }

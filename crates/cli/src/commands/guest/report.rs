@@ -10,7 +10,7 @@ use fabric::Stop;
 use serde::Serialize;
 use session::Report as LabReport;
 use vm::machine::End;
-use worlds::machine::GuestCounters;
+use worlds::machine::VmCounters;
 
 /// The object.
 #[derive(Serialize)]
@@ -21,7 +21,7 @@ pub(super) struct Report {
     boot_cpu_seconds: Option<f64>,
     qemu_cpu_seconds: Option<f64>,
     /// Of all guests.
-    guest: GuestCounters,
+    guest: VmCounters,
     /// Each guest, where there are several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     guests: Vec<OfGuest>,
@@ -36,7 +36,7 @@ struct OfGuest {
     status: Option<u8>,
     boot_cpu_seconds: Option<f64>,
     qemu_cpu_seconds: Option<f64>,
-    guest: GuestCounters,
+    guest: VmCounters,
 }
 
 impl Report {
@@ -74,7 +74,7 @@ impl Report {
             status: failed.and_then(|guest| guest.status),
             boot_cpu_seconds: sum(|guest| guest.boot_cpu_seconds),
             qemu_cpu_seconds: sum(|guest| guest.qemu_cpu_seconds),
-            guest: guests.iter().fold(GuestCounters::default(), |sum, guest| sum + guest.guest),
+            guest: guests.iter().fold(VmCounters::default(), |sum, guest| sum + guest.guest),
             guests: Vec::new(),
             lab,
         };
@@ -89,7 +89,7 @@ impl Report {
     }
 
     pub(super) fn text(&self) -> Result<(), Failure> {
-        let GuestCounters { clients, reads, writes, interrupts, .. } = self.guest;
+        let VmCounters { clients, reads, writes, interrupts, .. } = self.guest;
         output::text(&format!(
             "{}: {clients} machine{}, {reads} reads, {writes} writes, {interrupts} interrupts; {:.3} us simulated, {} TLP-hops in {:.3} s of CPU",
             self.lab.lab,

@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tempfile::TempDir;
 use vm::Options;
 use vm::machine::Input;
-use worlds::machine::{Keeper, LinkSocket, Told};
+use worlds::machine::{LinkSocket, Supervisor, VmEvent};
 
 const EXAMPLE: &str = "\
 Examples:
@@ -157,19 +157,21 @@ struct Keep<'a> {
     stop: &'a AtomicBool,
 }
 
-impl Keeper for Keep<'_> {
-    fn told(&mut self, lab: &mut Driver, _: usize, device: &str, told: Told) {
-        if let (Some(places), None, Told::Gone(_) | Told::Lost(_)) = (self.hexdump, &self.registers, &told) {
+impl Supervisor for Keep<'_> {
+    fn notify(&mut self, lab: &mut Driver, _: usize, device: &str, told: VmEvent) {
+        if let (Some(places), None, VmEvent::Gone(_) | VmEvent::Lost(_)) =
+            (self.hexdump, &self.registers, &told)
+        {
             self.registers = Some(hexdump(lab, places));
         }
-        if matches!(told, Told::Joined) {
+        if matches!(told, VmEvent::Joined) {
             self.sockets.joined();
         }
-        if let Told::Misplaced(why) = &told {
+        if let VmEvent::Misplaced(why) = &told {
             self.members.misplaced(device, why);
         }
         match &told {
-            Told::Lost(why) => drop(self.lost.get_or_insert(format!("{device}: {}", lost(why)))),
+            VmEvent::Lost(why) => drop(self.lost.get_or_insert(format!("{device}: {}", lost(why)))),
             _ => tell(device, &told, true),
         }
     }

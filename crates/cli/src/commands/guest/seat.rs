@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use worlds::machine::{Carrier, Cord, Guest, Handover, LinkSocket, Places, Told};
+use worlds::machine::{CableLink, FunctionPlacement, LinkSocket, RootPortSetup, Transport, VmEvent, VmHost};
 
 /// A setting of QEMU's (`-global`) that leaves hot-plug to the kernel, which asks the firmware's tables for all domains at once.
 const HOT_PLUG: &str = "ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off";
@@ -62,7 +62,7 @@ pub(super) struct SeatArgs {
 pub(super) struct Seat {
     /// The host's name: `root`, or that of its `[[external_host]]`.
     pub(super) host: String,
-    pub(super) guest: Guest,
+    pub(super) guest: VmHost,
     /// The names of machines that have virtual functions below it.
     assigned: Vec<String>,
 }
@@ -100,14 +100,15 @@ pub(super) fn hosts(file: &LabFile) -> Vec<String> {
 
 impl SeatArgs {
     /// What carries between the lab and others: what is put into cables, and the sockets of its NetTLP adapter.
-    pub(super) fn carriers(&self, opened: &Opened) -> Result<Vec<Box<dyn Carrier>>, Failure> {
+    pub(super) fn carriers(&self, opened: &Opened) -> Result<Vec<Box<dyn Transport>>, Failure> {
         let mut carriers = self.cords(opened)?;
-        carriers.extend(self.uplink.open(&opened.driver)?.map(|uplink| Box::new(uplink) as Box<dyn Carrier>));
+        carriers
+            .extend(self.uplink.open(&opened.driver)?.map(|uplink| Box::new(uplink) as Box<dyn Transport>));
         Ok(carriers)
     }
 
     /// What is put into cables.
-    fn cords(&self, opened: &Opened) -> Result<Vec<Box<dyn Carrier>>, Failure> {
+    fn cords(&self, opened: &Opened) -> Result<Vec<Box<dyn Transport>>, Failure> {
         let mut taken = BTreeSet::new();
         let mut end = |slot: &str| {
             let wrong = |why: &str| Failure::Usage(format!("--cable: `{slot}`: {why}"));
@@ -129,10 +130,10 @@ impl SeatArgs {
             let door = end(slot)?;
             let cord = match to.strip_prefix("tap:") {
                 Some("") => return Err(wrong()),
-                Some(name) => Cord::to_wire(door, Box::new(Tap::open(name)?)),
-                None => Cord::between(door, end(to)?),
+                Some(name) => CableLink::to_interface(door, Box::new(Tap::open(name)?)),
+                None => CableLink::between(door, end(to)?),
             };
-            Ok(Box::new(cord) as Box<dyn Carrier>)
+            Ok(Box::new(cord) as Box<dyn Transport>)
         };
         self.cable.iter().map(cord).collect()
     }
@@ -180,17 +181,17 @@ impl SeatArgs {
         };
         let guest = if self.direct {
             make(socket)?;
-            let places = Places::new(&opened.file, &place).map_err(|e| failed(&e))?;
-            Guest::direct(&mut opened.driver, door, places, socket)
+            let places = FunctionPlacement::new(&opened.file, &place).map_err(|e| failed(&e))?;
+            VmHost::direct(&mut opened.driver, door, places, socket)
         } else {
             let layout = worlds::machine::layout(&opened.file, &place).map_err(|e| failed(&e))?;
-            let handover = Handover::new(&opened.file, &place).map_err(|e| failed(&e))?;
-            Guest::new(&mut opened.driver, door, (layout, handover), socket)
+            let handover = RootPortSetup::new(&opened.file, &place).map_err(|e| failed(&e))?;
+            VmHost::new(&mut opened.driver, door, (layout, handover), socket)
         };
         let mut guest = guest.map_err(|e| failed(&e))?;
         if !assigned.is_empty() {
             let names = assigned.iter().flat_map(|(a, _)| a.functions.iter().map(String::as_str));
-            let places = Places::of_virtual_functions(&opened.file, &place, names)
+            let places = FunctionPlacement::of_virtual_functions(&opened.file, &place, names)
                 .map_err(|e| Failure::Usage(format!("--assign: {e}")))?;
             assigned.iter().try_for_each(|(_, folder)| make(folder))?;
             let of =
@@ -295,8 +296,8 @@ static TOLD: AtomicU32 = AtomicU32::new(0);
 const MOST_TOLD: u32 = 1000;
 
 /// Says what is to be known of a device of a machine; `quiet`: only what is wrong.
-pub(super) fn tell(device: &str, told: &Told, quiet: bool) {
-    if !quiet || !matches!(told, Told::Came(_) | Told::Joined | Told::Gone(_)) {
+pub(super) fn tell(device: &str, told: &VmEvent, quiet: bool) {
+    if !quiet || !matches!(told, VmEvent::Connected(_) | VmEvent::Joined | VmEvent::Gone(_)) {
         match TOLD.fetch_add(1, Ordering::Relaxed) {
             MOST_TOLD => return output::note("no more is said of what machines do wrong; --json counts it"),
             more if more > MOST_TOLD => return,
@@ -304,32 +305,34 @@ pub(super) fn tell(device: &str, told: &Told, quiet: bool) {
         }
     }
     match told {
-        Told::Came(peer) if !peer.is_served => output::note(format_args!(
+        VmEvent::Connected(peer) if !peer.is_served => output::note(format_args!(
             "process {} of user {} is not served: the machine must run as the same user",
             peer.process, peer.user
         )),
-        Told::Refused(why) => output::note(format_args!("{device}: refused: {why}")),
-        Told::Unreachable(why) => output::note(format_args!("{device}: the machine's memory: {why}")),
-        Told::Unmappable(why) => output::note(format_args!("{device}: refused a map: {why}")),
-        Told::Private => output::note(
+        VmEvent::Refused(why) => output::note(format_args!("{device}: refused: {why}")),
+        VmEvent::Unreachable(why) => output::note(format_args!("{device}: the machine's memory: {why}")),
+        VmEvent::Unmappable(why) => output::note(format_args!("{device}: refused a map: {why}")),
+        VmEvent::Private => output::note(
             "the machine's memory is not shared: DMA changes nothing that it sees; start QEMU with `share=on` at its memory-backend",
         ),
-        Told::Unmapped(first, count) => {
+        VmEvent::Unmapped(first, count) => {
             let what = if first.writes { "write" } else { "read" };
             output::note(format_args!(
                 "DMA of {} was refused: the machine has not mapped the {} bytes at {:#x} for a {what}; {count} such since this was said last",
                 first.requester, first.len, first.address
             ));
         }
-        Told::WritesLost(count) => output::note(format_args!(
+        VmEvent::WritesLost(count) => output::note(format_args!(
             "{device}: {count} writes of devices are lost: the machine, whose memory has no descriptor, has not taken them"
         )),
-        Told::Misplaced(why) => output::note(format_args!("{device}: {why}")),
-        Told::Lost(why) => output::note(format_args!("{device}: {}", lost(why))),
-        Told::Came(_) | Told::Joined | Told::Gone(_) if quiet => {}
-        Told::Came(peer) => output::note(format_args!("{device}: process {} is connected", peer.process)),
-        Told::Joined => output::note(format_args!("{device}: the machine has it")),
-        Told::Gone(why) => output::note(format_args!("{device}: the machine has gone: {why}")),
+        VmEvent::Misplaced(why) => output::note(format_args!("{device}: {why}")),
+        VmEvent::Lost(why) => output::note(format_args!("{device}: {}", lost(why))),
+        VmEvent::Connected(_) | VmEvent::Joined | VmEvent::Gone(_) if quiet => {}
+        VmEvent::Connected(peer) => {
+            output::note(format_args!("{device}: process {} is connected", peer.process))
+        }
+        VmEvent::Joined => output::note(format_args!("{device}: the machine has it")),
+        VmEvent::Gone(why) => output::note(format_args!("{device}: the machine has gone: {why}")),
     }
 }
 

@@ -14,7 +14,7 @@ use session::external::{Clock, Driver};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use worlds::machine::{Keeper, Pace, Told};
+use worlds::machine::{Pace, Supervisor, VmEvent};
 
 const EXAMPLE: &str = "\
 Examples:
@@ -112,8 +112,8 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
 /// Tells all of machines that somebody else starts and ends.
 struct Keep<'a>(&'a AtomicBool, Findings);
 
-impl Keeper for Keep<'_> {
-    fn told(&mut self, _: &mut Driver, _: usize, device: &str, told: Told) {
+impl Supervisor for Keep<'_> {
+    fn notify(&mut self, _: &mut Driver, _: usize, device: &str, told: VmEvent) {
         tell(device, &told, false);
     }
 

@@ -13,7 +13,7 @@ use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use tlp::{Bdf, Duration, Time};
 use worlds::adapter::{AdapterPlace, LabBackend};
-use worlds::machine::Carrier;
+use worlds::machine::Transport;
 
 /// Whom the adapter serves.
 #[derive(clap::Args)]
@@ -99,7 +99,7 @@ impl Uplink {
     }
 }
 
-impl Carrier for Uplink {
+impl Transport for Uplink {
     fn take(&mut self, lab: &mut Driver, now: Time) -> usize {
         let taken = self.join(lab, |adapter, sockets| {
             let mut taken = 0;

@@ -16,7 +16,7 @@ use host::{HostInput, HostOutput, HostProgram, HostReadId};
 use plug::Place;
 use plug::place::Input;
 use request::Asked;
-use std::cell::{RefCell, RefMut};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 use thiserror::Error;
@@ -211,18 +211,10 @@ impl Place for HostPlace {
     }
 }
 
-/// The host as its root complex sees it.
-pub(crate) struct HostSeat(pub(crate) HostPlace);
-
-impl HostSeat {
-    fn state(&mut self) -> RefMut<'_, State> {
-        self.0.0.borrow_mut()
-    }
-}
-
-impl HostProgram for HostSeat {
+/// The root complex sees the host as a program.
+impl HostProgram for HostPlace {
     fn handle(&mut self, now: Time, input: HostInput) {
-        let mut state = self.state();
+        let mut state = self.0.borrow_mut();
         if let HostInput::Done { id, .. } = &input {
             state.open.remove(id);
         }
@@ -234,7 +226,7 @@ impl HostProgram for HostSeat {
     }
 
     fn poll_output(&mut self, _: Time) -> Option<HostOutput> {
-        self.state().requests.pop_front()
+        self.0.borrow_mut().requests.pop_front()
     }
 
     fn poll_timeout(&self) -> Option<Time> {
@@ -242,11 +234,11 @@ impl HostProgram for HostSeat {
     }
 
     fn outcome(&self) -> Option<Result<(), String>> {
-        self.0.0.borrow().outcome.clone()
+        self.0.borrow().outcome.clone()
     }
 
     fn waits_for(&self) -> Option<String> {
-        let open = self.0.0.borrow().open.len();
+        let open = self.0.borrow().open.len();
         (open > 0).then(|| format!("{open} requests of the host outside are under way"))
     }
 }

@@ -12,15 +12,15 @@ const LOW_HALF: u8 = 0b0011;
 
 /// The root ports of a host.
 #[derive(Clone, Debug)]
-pub struct Handover(Vec<RootPort>);
+pub struct RootPortSetup(Vec<RootPort>);
 
-impl Handover {
+impl RootPortSetup {
     /// The root ports of the host whose place has this name: `host root`, or `host NAME`.
     ///
     /// # Errors
     /// There is no such host, or its tree is none.
-    pub fn new(file: &LabFile, place: &str) -> Result<Handover, String> {
-        Hierarchy::new(file, place)?.root_ports().map(Handover)
+    pub fn new(file: &LabFile, place: &str) -> Result<RootPortSetup, String> {
+        Hierarchy::new(file, place)?.root_ports().map(RootPortSetup)
     }
 
     /// Host code that sets them. No function is put into a place.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is put into the cables of NICs that lead outside: the cable of another slot, or a wire of this machine. Frames and changes of the
-//! link are inputs, and recorded as such.
+//! The far ends of NIC cables that lead outside: the cable of another slot, or a network interface of this machine. Frames and changes of
+//! the link are inputs, and recorded as such.
 
 use devices::ethernet::{Cable, FrameFromWire, LinkInput, MAX_FRAMES_TO_WIRE};
 use session::external::{Door, Driver};
@@ -12,80 +12,80 @@ use tlp::Time;
 const MAX_FRAME: usize = 9234;
 /// Bytes of an Ethernet header.
 const MIN_FRAME: usize = 14;
-/// Frames taken from a wire before the lab goes on.
+/// Frames taken from an interface before the lab goes on.
 const BURST: usize = 64;
 
-/// A wire of this machine, such as a tap interface. Nothing of it blocks.
-pub trait Wire {
-    /// Takes the next frame, of so many bytes.
+/// A network interface of this machine, such as a tap. Its functions never block.
+pub trait NetInterface {
+    /// Receives the next frame, and returns its length in bytes.
     ///
     /// # Errors
-    /// There is none, or the wire is out.
+    /// No frame is there, or the interface is down.
     fn receive(&mut self, frame: &mut [u8]) -> io::Result<usize>;
 
     /// Sends a frame.
     ///
     /// # Errors
-    /// It is not taken.
+    /// The interface does not take it.
     fn send(&mut self, frame: &[u8]) -> io::Result<()>;
 
-    /// What is readable when a frame has come.
+    /// Returns the descriptor that is readable when a frame has come.
     fn readable(&self) -> BorrowedFd<'_>;
 }
 
-/// What carries between a lab and somebody outside while machines are served. Nothing of it blocks.
-pub trait Carrier {
-    /// Takes what has come from outside by now; says how much that was.
+/// Carries traffic between a lab and the outside while machines are served. Its functions never block.
+pub trait Transport {
+    /// Receives from outside, and returns how many inputs joined the lab.
     fn take(&mut self, _lab: &mut Driver, _now: Time) -> usize {
         0
     }
 
-    /// Carries on what has come of it. Called again and again while the lab goes on.
+    /// Passes on what has left the lab. Called repeatedly while the lab runs.
     fn carry(&mut self, lab: &mut Driver);
 
-    /// What is to be waited for.
+    /// Returns the descriptor to wait for.
     fn interest(&self) -> Option<BorrowedFd<'_>>;
 }
 
 enum To {
     Slot(Door<Cable>),
-    Wire(Box<dyn Wire>),
+    Interface(Box<dyn NetInterface>),
 }
 
-/// What is put into a cable.
-pub struct Cord {
+/// The far end of a cable.
+pub struct CableLink {
     door: Door<Cable>,
     to: To,
     lost: u64,
 }
 
-impl Cord {
-    /// Joins two NICs.
-    pub fn between(one: Door<Cable>, other: Door<Cable>) -> Cord {
-        Cord { door: one, to: To::Slot(other), lost: 0 }
+impl CableLink {
+    /// Connects two NICs.
+    pub fn between(one: Door<Cable>, other: Door<Cable>) -> CableLink {
+        CableLink { door: one, to: To::Slot(other), lost: 0 }
     }
 
-    /// Joins a NIC with a wire.
-    pub fn to_wire(door: Door<Cable>, wire: Box<dyn Wire>) -> Cord {
-        Cord { door, to: To::Wire(wire), lost: 0 }
+    /// Connects a NIC with a network interface.
+    pub fn to_interface(door: Door<Cable>, interface: Box<dyn NetInterface>) -> CableLink {
+        CableLink { door, to: To::Interface(interface), lost: 0 }
     }
 
-    /// Frames that the wire did not take, or that were too short or too long to be any.
+    /// Returns the number of frames that the interface did not take, or that were too short or too long.
     pub fn lost(&self) -> u64 {
         self.lost
     }
 }
 
-impl Carrier for Cord {
+impl Transport for CableLink {
     fn interest(&self) -> Option<BorrowedFd<'_>> {
         match &self.to {
             To::Slot(_) => None,
-            // A frame that has no room yet is nothing to wake for.
-            To::Wire(wire) => self.door.place.has_room().then(|| wire.readable()),
+            // Without room for a frame there is no reason to wake.
+            To::Interface(interface) => self.door.place.has_room().then(|| interface.readable()),
         }
     }
 
-    /// Carries the frames that are there, as far as there is room for them.
+    /// Passes on the frames for which there is room.
     fn carry(&mut self, lab: &mut Driver) {
         match &mut self.to {
             To::Slot(other) => {
@@ -94,11 +94,11 @@ impl Carrier for Cord {
                     tell_link(lab, from, to);
                 }
             }
-            To::Wire(wire) => {
+            To::Interface(interface) => {
                 while let Some(frame) = self.door.place.frame_to_wire() {
-                    self.lost += u64::from(wire.send(&frame).is_err());
+                    self.lost += u64::from(interface.send(&frame).is_err());
                 }
-                self.lost += take(lab, &self.door, &mut **wire);
+                self.lost += take(lab, &self.door, &mut **interface);
             }
         }
     }
@@ -149,13 +149,13 @@ pub(super) fn plug(lab: &mut Driver, now: Time, words: &[&str]) -> Result<(), St
 }
 
 /// Takes frames of a wire; says how many were none.
-fn take(lab: &mut Driver, to: &Door<Cable>, wire: &mut dyn Wire) -> u64 {
+fn take(lab: &mut Driver, to: &Door<Cable>, interface: &mut dyn NetInterface) -> u64 {
     let (mut buffer, mut lost) = ([0; MAX_FRAME + 1], 0);
     for _ in 0..BURST {
         if !to.place.has_room() {
             break;
         }
-        match wire.receive(&mut buffer) {
+        match interface.receive(&mut buffer) {
             Ok(len) if (MIN_FRAME..=MAX_FRAME).contains(&len) => {
                 lab.inject(lab.now(), to, FrameFromWire(&buffer[..len]));
             }

@@ -21,7 +21,7 @@ const STEP: Duration = Duration::from_us(10);
 ///
 /// # Errors
 /// Those of the code; the lab has failed; or the code waits for what never comes.
-pub(super) fn run<R, F>(
+pub(super) fn run_on_host<R, F>(
     lab: &mut Driver,
     door: &Door<HostPlace>,
     code: impl FnOnce(Cpu) -> F,

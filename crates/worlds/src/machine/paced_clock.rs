@@ -17,7 +17,7 @@ const CATCH_UP: Duration = Duration::from_us(50);
 /// The fabric's time goes with the clock and stands still while riser computes. Riser makes up for that: a frame on a wire takes as
 /// long beside a busy fabric as beside an idle one.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Paced {
+pub(super) struct PacedClock {
     /// The fabric's time when it was `seen` outside.
     time: Time,
     seen: Time,
@@ -32,13 +32,13 @@ pub(super) struct Paced {
     advanced: Duration,
 }
 
-impl Paced {
+impl PacedClock {
     /// Begins at zero, `slow` times as slow as the clock. `at_once`: riser has a processor of its own, so that it may make up for the time
     /// that it computes as soon as it can.
-    pub(super) fn new(outside: Time, slow: u32, at_once: bool) -> Paced {
+    pub(super) fn new(outside: Time, slow: u32, at_once: bool) -> PacedClock {
         let (owed, advanced) = (Duration::ZERO, Duration::ZERO);
         let (slow, step) = (slow.max(1).into(), Duration::MAX);
-        Paced { time: Time::ZERO, seen: outside, owed, slow, at_once, step, advanced }
+        PacedClock { time: Time::ZERO, seen: outside, owed, slow, at_once, step, advanced }
     }
 
     /// The fabric's time when it is `outside` there, and riser has waited since it was [computing](Self::computed).
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn it_stands_still_and_makes_up_for_that() {
         let outside = |us| Time::ZERO + US(us);
-        let mut paced = Paced::new(outside(1000), 1, false);
+        let mut paced = PacedClock::new(outside(1000), 1, false);
         assert_eq!(paced.waited(outside(1010)), outside(10));
         paced.computed(outside(1040));
         assert_eq!(paced.waited(outside(1040)), outside(10));
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn with_a_processor_of_its_own_it_makes_up_at_once() {
         let outside = |us| Time::ZERO + US(us);
-        let mut paced = Paced::new(outside(1000), 1, true);
+        let mut paced = PacedClock::new(outside(1000), 1, true);
         paced.computed(outside(1120));
         // 120 us are owed: nothing is waited for, and riser looks at the machines every 50 us.
         assert_eq!(paced.until(outside(110)), US(0));
@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn what_takes_long_is_done_in_small_steps() {
         let mut now = Time::ZERO;
-        let mut paced = Paced::new(now, 10, false);
+        let mut paced = PacedClock::new(now, 10, false);
         for _ in 0..20 {
             let before = paced.time;
             now += US(5000);

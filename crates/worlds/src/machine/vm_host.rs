@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A virtual machine above a host: its devices, their sockets, and what firmware does before the machine begins.
+
+use super::client::{Client, DmaMemory};
+use super::counters::VmCounters;
+use super::event::VmEvent;
+use super::placing::{FunctionPlacement, Placed, Placing};
+use super::root_ports::RootPortSetup;
+use super::run_on_host::run_on_host;
+use guest::function::Function;
+use guest::net::{ListenError, Server};
+use guest::vfio_user::HangUp;
+use guest::vmd::{Layout, LayoutError, Vmd};
+use host::Cpu;
+use lab::external::host::{HostPlace, HostRequest};
+use lab::external::{Door, Driver};
+use std::path::Path;
+use thiserror::Error;
+use tlp::{PayloadPool, Time};
+
+/// A virtual machine above a host of a lab, with the sockets of its devices.
+pub struct VmHost {
+    pub(super) door: Door<HostPlace>,
+    /// The client of the VMD, if there is one, then those of functions.
+    pub(super) clients: Vec<Client>,
+    pub(super) firmware: Firmware,
+}
+
+/// Firmware that runs before the machine begins.
+pub(super) enum Firmware {
+    /// Sets the root ports. The machine has the whole hierarchy.
+    RootPorts(RootPortSetup),
+    /// Places functions. The machine has them one by one.
+    Functions(Box<FunctionPlacement>),
+}
+
+impl Firmware {
+    /// Returns the firmware as host code.
+    fn code(&self) -> Box<dyn FnOnce(Cpu) -> Placing> {
+        match self {
+            Firmware::RootPorts(setup) => Box::new(setup.code()),
+            Firmware::Functions(placement) => Box::new(placement.code()),
+        }
+    }
+}
+
+/// The socket of a device.
+#[derive(Clone, Copy, Debug)]
+pub struct DeviceSocket<'g> {
+    /// The machine, if it is not that of the host.
+    pub machine: Option<&'g str>,
+    /// The name of the device: `vmd`, or that of its slot.
+    pub device: &'g str,
+    /// The path of the socket.
+    pub path: &'g Path,
+}
+
+/// The reason why a machine cannot be served.
+#[derive(Debug, Error)]
+pub enum VmError {
+    /// The VMD cannot have this layout.
+    #[error("{0}")]
+    Layout(#[from] LayoutError),
+    /// riser cannot listen at a socket.
+    #[error("{0}")]
+    Listen(#[from] ListenError),
+    /// The firmware fails.
+    #[error("what is below the machine: {0}")]
+    Firmware(String),
+    /// No file can have the name of a slot.
+    #[error(
+        "slot `{0}`: its socket would have this name; legal are names without `/`, other than `.` and `..`"
+    )]
+    Name(String),
+    /// No function is below the host.
+    #[error("no slot of this host has a function: there is nothing to hand to a machine")]
+    Nothing,
+}
+
+impl VmHost {
+    /// Puts a machine above a host, with a VMD that carries the whole hierarchy. Firmware sets the root ports first. The VMD's client comes
+    /// to `socket`.
+    ///
+    /// # Errors
+    /// The layout is invalid, the firmware fails, or riser cannot listen at `socket`.
+    pub fn new(
+        lab: &mut Driver,
+        door: Door<HostPlace>,
+        (layout, setup): (Layout, RootPortSetup),
+        socket: &Path,
+    ) -> Result<VmHost, VmError> {
+        let vmd = Box::new(Vmd::new(layout, PayloadPool::new())?);
+        let clients = vec![Client::bind(None, "vmd".to_owned(), vmd, socket)?];
+        let mut guest = VmHost { door, clients, firmware: Firmware::RootPorts(setup) };
+        guest.place(lab).map_err(VmError::Firmware)?;
+        Ok(guest)
+    }
+
+    /// Puts a machine above a host that has each function as a device of its own. Firmware places the functions first. The client of each
+    /// comes to a socket in `folder`, named as the slot.
+    ///
+    /// # Errors
+    /// The firmware fails or finds no function, or riser cannot listen in `folder`.
+    pub fn direct(
+        lab: &mut Driver,
+        door: Door<HostPlace>,
+        placement: FunctionPlacement,
+        folder: &Path,
+    ) -> Result<VmHost, VmError> {
+        let firmware = Firmware::Functions(Box::new(placement));
+        let mut guest = VmHost { door, clients: Vec::new(), firmware };
+        for placed in guest.run(lab, guest.firmware.code()).map_err(VmError::Firmware)? {
+            guest.listen(None, placed, folder)?;
+        }
+        if guest.clients.is_empty() { Err(VmError::Nothing) } else { Ok(guest) }
+    }
+
+    /// Listens for the client of a function, at a socket of its name in `folder`.
+    pub(super) fn listen(
+        &mut self,
+        machine: Option<String>,
+        placed: Placed,
+        folder: &Path,
+    ) -> Result<(), VmError> {
+        let Placed { name, facts, recovery } = placed;
+        if name.contains('/') || matches!(&*name, "." | "..") {
+            return Err(VmError::Name(name));
+        }
+        let (function, path) = (Function::new(facts, PayloadPool::new()), folder.join(&name));
+        let mut client = Client::bind(machine, name, Box::new(function), &path)?;
+        client.recovery = recovery;
+        self.clients.push(client);
+        Ok(())
+    }
+
+    /// Sends each DMA as a message to the machine, whose IOMMU decides what the device may reach, mapped or not. Call it before the machine
+    /// joins.
+    pub fn use_messages_alone(&mut self) {
+        self.clients.iter_mut().for_each(Client::use_messages_alone);
+    }
+
+    /// Returns the sockets of the devices.
+    pub fn sockets(&self) -> impl Iterator<Item = DeviceSocket<'_>> {
+        self.clients.iter().map(|client| DeviceSocket {
+            machine: client.machine.as_deref(),
+            device: &client.name,
+            path: client.server.path(),
+        })
+    }
+
+    pub(super) fn servers(&self) -> impl Iterator<Item = &Server> {
+        self.clients.iter().map(|client| &client.server)
+    }
+
+    /// Returns the number of descriptors that the machines may give for interrupts.
+    pub fn vectors(&self) -> usize {
+        self.servers().map(Server::vectors).sum()
+    }
+
+    /// Returns the counters of all machines together.
+    pub fn counters(&self) -> VmCounters {
+        self.clients.iter().fold(VmCounters::default(), |sum, client| sum + client.counters)
+    }
+
+    /// Returns the counters of one machine: the host's, or the one of this name.
+    pub fn counters_of(&self, machine: Option<&str>) -> VmCounters {
+        let own = self.clients.iter().filter(|client| client.machine.as_deref() == machine);
+        own.fold(VmCounters::default(), |sum, client| sum + client.counters)
+    }
+
+    /// Ends all clients that are still there.
+    pub fn end(&mut self, lab: &mut Driver, mut notify: impl FnMut(&mut Driver, &str, VmEvent)) {
+        for n in 0..self.clients.len() {
+            if self.clients[n].is_there {
+                notify(lab, &self.clients[n].name, VmEvent::Gone(HangUp::Closed));
+                self.leave(n, lab, lab.now(), &mut notify);
+            }
+        }
+    }
+
+    /// Takes the end of client `n`: its memory is no longer reached.
+    pub(super) fn leave(
+        &mut self,
+        n: usize,
+        lab: &mut Driver,
+        now: Time,
+        notify: &mut impl FnMut(&mut Driver, &str, VmEvent),
+    ) {
+        // A function that could not be reset may still write. It keeps its own address space, in which nothing is mapped any longer.
+        if self.is_assigned(n) && self.reset(n, lab, notify) {
+            self.give_back(n, lab, now);
+        }
+        let mut memories = DmaMemory { lab, door: &self.door, scope: self.clients[n].scope(), now };
+        self.clients[n].leave(&mut memories);
+        match self.clients.iter().any(|client| client.is_there) {
+            _ if self.is_assigned(n) => self.clients[n].lose_function(),
+            true => _ = self.reset(n, lab, notify),
+            false => self.begin_anew(lab, now, notify),
+        }
+    }
+
+    /// Resets the device of client `n`: a VMD with all below it, or a function. Returns whether that succeeded.
+    pub(super) fn reset(
+        &mut self,
+        n: usize,
+        lab: &mut Driver,
+        notify: &mut impl FnMut(&mut Driver, &str, VmEvent),
+    ) -> bool {
+        let code = self.clients[n].reset();
+        if self.clients[n].is_hierarchy() {
+            self.begin_anew(lab, lab.now(), notify);
+        }
+        let Some(Err(why)) = code.map(|code| self.run(lab, code)) else { return true };
+        notify(lab, &self.clients[n].name, VmEvent::Misplaced(why));
+        false
+    }
+
+    /// Resets all below the host, and runs the firmware again.
+    fn begin_anew(
+        &mut self,
+        lab: &mut Driver,
+        now: Time,
+        notify: &mut impl FnMut(&mut Driver, &str, VmEvent),
+    ) {
+        lab.inject(now, &self.door, HostRequest::reset());
+        for n in (0..self.clients.len()).filter(|n| self.is_assigned(*n)).collect::<Vec<_>>() {
+            self.give_back(n, lab, now);
+        }
+        if let Err(why) = self.place(lab) {
+            notify(lab, "", VmEvent::Misplaced(why));
+        }
+    }
+
+    /// Runs the firmware before the machine begins. A function that firmware no longer finds stays where it was.
+    pub(super) fn place(&mut self, lab: &mut Driver) -> Result<(), String> {
+        for placed in self.run(lab, self.firmware.code())? {
+            if let Some(client) = self.clients.iter_mut().find(|client| client.name == placed.name) {
+                client.place_function(placed);
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs host code in place of the machine.
+    pub(super) fn run<R, F>(&mut self, lab: &mut Driver, code: impl FnOnce(Cpu) -> F) -> Result<R, String>
+    where
+        R: 'static,
+        F: Future<Output = Result<R, String>> + 'static,
+    {
+        let door = self.door.clone();
+        run_on_host(lab, &door, code, |input| self.handle(input))
+    }
+}
