@@ -11,7 +11,7 @@ use tlp::{Bdf, Data, PayloadPool};
 /// No request crosses a multiple of this (`PCIe 5.0 §2.2.7`).
 const PAGE: u64 = 4096;
 const DW: u64 = 4;
-/// What a CPU reads where nobody answers (`PCIe 5.0 §2.3.2`).
+/// The value of a CPU's read without an answer (`PCIe 5.0 §2.3.2`).
 pub(crate) const ALL_ONES: u8 = 0xff;
 
 /// The bytes of an access: few make no allocation.
@@ -36,7 +36,7 @@ impl<T> Answer<T> {
 }
 
 /// Accesses that wait or are under way. Requests leave in the order of accesses. After a configuration write, none leaves
-/// before the write has ended, as a CPU would wait for it.
+/// before the write has ended, since a CPU waits for it.
 pub struct Accesses<T> {
     payloads: PayloadPool,
     open: Slab<Access<T>>,
@@ -72,12 +72,12 @@ impl<T> Accesses<T> {
         Accesses { payloads, open, parts, waiting: VecDeque::new(), write: None }
     }
 
-    /// Whether all that was asked for has been issued; if not, take requests before more is asked for.
+    /// Returns whether all requests were issued; if not, issue them before the next access.
     pub fn has_room(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// The next request to issue.
+    /// Returns the next request to issue.
     pub fn poll_request(&mut self) -> Option<HostOutput> {
         if self.write.is_some() {
             return None;
@@ -104,7 +104,7 @@ impl<T> Accesses<T> {
         self.close(access)
     }
 
-    /// Nobody waits for what is under way any more; what has not left never does.
+    /// Drops the accesses under way: requests that were not issued never are, and no answer follows.
     pub fn abandon(&mut self) {
         let (open, parts) = (&mut self.open, &mut self.parts);
         for id in self.waiting.drain(..).filter_map(|mut request| request.id_mut().copied()) {

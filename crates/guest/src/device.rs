@@ -8,10 +8,10 @@ use crate::vfio_user::{Irq, IrqEvent, Shape};
 use host::{HostError, HostInterrupt, HostOutput, HostReadId};
 use tlp::Data;
 
-/// Most bytes of one access: each DW of configuration space is a request of its own.
+/// Maximum bytes of one access. Each DW of configuration space is a separate request.
 const MAX_TRANSFER: u32 = 1 << 16;
 
-/// What follows from an access or from the end of a request.
+/// Result of an access or of the end of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Outcome<T> {
     /// An access has ended.

@@ -10,9 +10,9 @@
 //! | sets MSI-X up, which a client keeps to itself | MWr to the function's table, with data that are the vector's number |
 //! | gets INTx | a wire of the root port above has changed: Interrupt Status, read then, says whose it is |
 //!
-//! Kept here, and never written to the function, is what would take it from its place: BARs, Max_Payload_Size, and the reset of the
-//! function, which whoever drives this does, with what has to be put back after it ([`Facts::restore`]). A virtual function lacks IDs and
-//! Memory Space Enable (`PCIe 5.0 §9.3.4.1`), which a machine has to find: these are kept here too.
+//! Writes that would move the function are kept here and do not reach it: BARs, Max_Payload_Size and resets. The caller resets the function,
+//! and then restores its settings ([`Facts::restore`]). A virtual function lacks IDs and Memory Space Enable (`PCIe 5.0 §9.3.4.1`), which a
+//! machine has to find; these are kept here too.
 
 use crate::accesses::{ALL_ONES, Accesses, Answer, Bytes};
 use crate::device::{self, Device, Outcome};
@@ -27,7 +27,7 @@ use tlp::{Bdf, Data, PayloadPool};
 
 /// Bytes of a configuration space.
 pub const CONFIG_BYTES: u64 = 4096;
-/// Where BARs are, and the Expansion ROM's, in bytes (`PCIe 5.0 §7.5.1.2`).
+/// Offsets of the BARs, and of the Expansion ROM's, in bytes (`PCIe 5.0 §7.5.1.2`).
 const BARS: std::ops::Range<u64> = 0x10..0x28;
 const ROM: std::ops::Range<u64> = 0x30..0x34;
 /// Command, and Memory Space Enable in its low byte.
@@ -39,10 +39,10 @@ const INITIATE_FLR: u8 = (device_control::INITIATE_FLR >> 8) as u8;
 /// Vector Control: the entry is masked (`PCIe 5.0 §7.7.2.9`).
 const MASKED: u32 = 1;
 
-/// What is to be known of a function before it is handed over.
+/// Properties of a function that are read before a machine gets it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Facts {
-    /// Where it really is.
+    /// Its ID in the lab.
     pub function: Bdf,
     /// Vendor ID and Device ID (31:16), of a virtual function.
     pub virtual_id: Option<u32>,
@@ -60,7 +60,7 @@ pub struct Facts {
     pub restore: Vec<(u16, u8, u32)>,
 }
 
-/// A BAR as the function really has it.
+/// A BAR in the lab.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BarFacts {
     /// Its address.
@@ -87,7 +87,7 @@ impl BarFacts {
 pub struct Function<T> {
     facts: Facts,
     accesses: Accesses<Purpose<T>>,
-    /// It is where the facts say; else all of it reads as ones.
+    /// The function is where the facts say; otherwise all of it reads as ones.
     is_there: bool,
     /// The BARs as the machine has set them.
     bars: [u32; 6],
@@ -152,7 +152,7 @@ impl<T> Function<T> {
         self.is_there
     }
 
-    /// What a BAR's register reads as.
+    /// Returns the machine's value of a BAR's register.
     fn bar(&self, n: usize) -> u32 {
         let (bar, upper) = self.bar_of(n);
         match bar {
@@ -175,7 +175,7 @@ impl<T> Function<T> {
         self.facts.pcie.map(|(at, _)| u64::from(at + pcie::DEVICE_CONTROL) * 4)
     }
 
-    /// What a byte of configuration space reads as, where the function itself has `byte`.
+    /// Returns the machine's value of a byte of configuration space; `byte` is the function's.
     fn shown(&self, at: u64, byte: u8) -> u8 {
         if BARS.contains(&at) {
             let at = at - BARS.start;
@@ -190,7 +190,7 @@ impl<T> Function<T> {
         }
     }
 
-    /// Takes a byte that is written to configuration space. What the function gets of it, and whether that resets it.
+    /// Takes a byte that is written to configuration space. Returns the byte for the function, and whether the write resets it.
     fn take(&mut self, at: u64, byte: u8) -> (u8, bool) {
         if BARS.contains(&at) {
             let (n, lane) = (((at - BARS.start) / 4) as usize, (at % 4) as usize);
@@ -275,7 +275,7 @@ impl<T> Function<T> {
     fn ended(&self, Answer { token, mut bytes, is_whole }: Answer<Purpose<T>>) -> Option<Outcome<T>> {
         match token {
             Purpose::Access { token, config } => {
-                // Where nobody answers, all is ones.
+                // A read without an answer is all ones.
                 if let Some(offset) = config.filter(|_| is_whole) {
                     (offset..).zip(&mut bytes).for_each(|(at, byte)| *byte = self.shown(at, *byte));
                 }
@@ -356,7 +356,7 @@ impl<T> Device<T> for Function<T> {
                 let masked = matches!(change, IrqChange::Unassigned | IrqChange::Masked);
                 for vector in entries {
                     let entry = &mut self.entries[vector];
-                    // What was never used is masked as it is.
+                    // An entry that was never used is masked.
                     if *entry != Some(masked) && (entry.is_some() || !masked) {
                         *entry = Some(masked);
                         self.program(vector);
@@ -367,7 +367,7 @@ impl<T> Device<T> for Function<T> {
         }
     }
 
-    /// The vector of a message of this function. Of a wire, only Interrupt Status says whether this function asserts it: that is asked then.
+    /// Returns the vector of a message of this function. Several functions may share a wire, so Interrupt Status is read if the wire changes.
     fn interrupt(&mut self, interrupt: &HostInterrupt) -> Option<(Irq, u32)> {
         match *interrupt {
             HostInterrupt::Message { requester, data, .. } => {
@@ -408,7 +408,7 @@ fn is_kept(at: u64) -> bool {
     BARS.contains(&at) || ROM.contains(&at)
 }
 
-/// Where a register of a function is in an ECAM window (`PCIe 5.0 §7.2.2`).
+/// Returns the offset of a register of a function in an ECAM window (`PCIe 5.0 §7.2.2`).
 fn ecam(function: Bdf, offset: u64) -> u64 {
     u64::from(function.bits()) << 12 | offset
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! An Intel Volume Management Device (VMD), by which one endpoint of a virtual machine carries a whole hierarchy: the stock `vmd`
-//! driver takes BAR0 as the ECAM window of a PCI domain of its own (`10000:`), BAR2 and BAR4 as that domain's memory windows,
-//! and hands interrupts of the domain on by vectors of the VMD. Each access to one of the windows becomes a request of a root
-//! complex; nothing of the hierarchy is known here.
+//! An Intel Volume Management Device (VMD): one endpoint of a virtual machine that carries a whole hierarchy. The stock `vmd` driver
+//! uses BAR0 as the ECAM window of a PCI domain of its own (`10000:`), BAR2 and BAR4 as the memory windows of that domain,
+//! and the VMD's vectors for interrupts of the domain. Each access to a window becomes a request of a root complex. The VMD
+//! does not know the hierarchy.
 //!
 //! | region | what | becomes |
 //! |---|---|---|
@@ -32,14 +32,14 @@ const IDENTITY: Identity = Identity {
     subsystem_vendor: 0x8086,
     subsystem: 0,
 };
-/// Registers 40h and 44h say what of the domain is restricted: nothing, if they are zero. So capabilities begin behind.
+/// Registers 40h and 44h are zero: the domain has no restrictions. Capabilities begin after them.
 const FIRST_CAPABILITY_DW: u16 = 0x50 / 4;
 /// Bytes of BAR4 that are the VMD's own: the windows of its children begin behind.
 pub const OWN_BYTES: u64 = 0x2000;
 const PENDING_AT: u32 = 0x1000;
 /// Bytes of CFGBAR for a bus.
 const BUS_BYTES: u64 = 1 << 20;
-/// Where the vector is in the address to which the driver lets its children write their interrupts.
+/// Position of the vector in the address to which devices of the domain write their interrupts.
 const VECTOR_SHIFT: u32 = 12;
 
 /// The region with the configuration space of all functions, as ECAM has it: BAR0.
@@ -233,7 +233,7 @@ fn config_byte(space: &ConfigSpace, at: usize) -> u8 {
     space.read((at / 4) as u16).to_le_bytes()[at % 4]
 }
 
-/// What a place in a region is.
+/// What an offset in a region selects.
 enum Target {
     /// An offset in CFGBAR.
     Function(u64),

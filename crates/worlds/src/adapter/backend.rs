@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A lab as what stands behind a NetTLP adapter. Reads no clock itself: whoever drives it says what time it is.
+//! A lab as the backend of a NetTLP adapter. The caller has the clock.
 
-use super::bridge::Fate;
+use super::bridge::Delivery;
 use super::egress::Next;
 use super::input::Event;
 use super::slot::AdapterSlot;
@@ -14,19 +14,19 @@ use std::io;
 use std::ops::DerefMut;
 use tlp::{Body, Duration, Mps, Time, Tlp};
 
-/// How long an egress entry that cannot be sent is kept.
-const KEPT: Duration = Duration::from_ms(1000);
-/// From the question of device software to the start of the driver: it opens its sockets meanwhile.
+/// Time after which an egress entry that cannot be sent is lost.
+const EGRESS_LIFETIME: Duration = Duration::from_ms(1000);
+/// Time between the first message of device software and the start of the driver. Device software opens its sockets in this time.
 const ARRIVAL: Duration = Duration::from_ms(200);
 
-/// Whether the fabric's time is that of the wall.
+/// How the fabric's time relates to the wall clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Timing {
-    /// What leaves, leaves when the wall clock has come to its virtual time.
+    /// TLPs leave when the wall clock reaches their virtual time.
     On,
     /// The fabric runs each input to its end at once, ahead of the wall clock.
     Off,
-    /// As `On`, but a fabric that cannot keep to the wall clock falls behind, and what it is late is dropped and counted.
+    /// As `On`, but a fabric that is slower than the wall clock falls behind. The lag is dropped and counted.
     Lagging,
 }
 
@@ -40,19 +40,19 @@ impl From<Timing> for Clock {
     }
 }
 
-/// Where peers join a lab: the slot of its adapter.
+/// The slot of the adapter, at which peers join a lab.
 pub struct AdapterPlace {
     door: Door<AdapterSlot>,
-    /// When device software that has asked counts as arrived.
+    /// When device software that has sent a message counts as ready.
     arrival: Option<Time>,
     blocked: Vec<Way>,
 }
 
 impl AdapterPlace {
-    /// The place in the lab that `driver` drives.
+    /// Returns the adapter's slot in the lab of `driver`.
     ///
     /// # Errors
-    /// Where no slot has an adapter.
+    /// No slot has an adapter.
     pub fn of(driver: &Driver) -> Result<AdapterPlace, String> {
         let door = driver.door().ok_or(
             "no slot of the lab has a `nettlp-adapter`: one with `device = \"nettlp-adapter\"` is needed",
@@ -60,27 +60,27 @@ impl AdapterPlace {
         Ok(AdapterPlace { door, arrival: None, blocked: Vec::new() })
     }
 
-    /// Whether anything waits to be sent to peers.
+    /// Returns whether TLPs wait to be sent to peers.
     pub fn has_egress(&self) -> bool {
         !self.door.place.bridge.borrow().egress.is_empty()
     }
 
-    /// Whether a TLP of a peer finds room.
+    /// Returns whether there is room for a TLP of a peer.
     pub fn has_room(&self) -> bool {
         self.door.place.bridge.borrow().has_room()
     }
 }
 
-/// A lab behind an adapter: its own, or one that somebody else drives too.
+/// A lab as an adapter's backend. `D` is `&mut Driver` if somebody else drives the lab too.
 pub struct LabBackend<D = Box<Driver>> {
     driver: D,
     place: AdapterPlace,
-    /// Whether the lab goes on by what comes here alone.
+    /// The backend advances the lab.
     runs: bool,
 }
 
 impl<'d> LabBackend<&'d mut Driver> {
-    /// The lab of `driver`, which somebody else lets go on.
+    /// Joins the lab of `driver`, which somebody else advances.
     pub fn joined(driver: &'d mut Driver, place: AdapterPlace) -> LabBackend<&'d mut Driver> {
         LabBackend { driver, place, runs: false }
     }
@@ -92,18 +92,18 @@ impl<'d> LabBackend<&'d mut Driver> {
 }
 
 impl LabBackend {
-    /// The lab of `session`, which has not run yet.
+    /// Drives the lab of `assembly`, which must not have run yet.
     ///
     /// # Errors
-    /// Where no slot has an adapter.
-    pub fn new(session: Session, timing: Timing) -> Result<LabBackend, String> {
-        LabBackend::of(Driver::new(session, timing.into()))
+    /// No slot has an adapter.
+    pub fn new(assembly: Assembly, timing: Timing) -> Result<LabBackend, String> {
+        LabBackend::of(Driver::new(assembly, timing.into()))
     }
 
-    /// The lab that `driver` drives.
+    /// Drives the lab of `driver`.
     ///
     /// # Errors
-    /// Where no slot has an adapter.
+    /// No slot has an adapter.
     pub fn of(driver: Driver) -> Result<LabBackend, String> {
         let place = AdapterPlace::of(&driver)?;
         Ok(LabBackend { driver: Box::new(driver), place, runs: true })
@@ -114,52 +114,52 @@ impl LabBackend {
         self.driver.record(out, lab, u64::MAX);
     }
 
-    /// Completions to peers have up to `mps` bytes, whatever the Max_Payload_Size of the slot's path: no link is between.
+    /// Sends completions of up to `mps` bytes to peers, whatever the Max_Payload_Size of the slot's path: no link is on their way.
     pub fn answer_in(&mut self, mps: Mps) {
         self.place.door.place.bridge.borrow_mut().mps = mps;
     }
 
-    /// What drives the lab.
+    /// Returns the driver of the lab.
     pub fn driver_mut(&mut self) -> &mut Driver {
         &mut self.driver
     }
 
-    /// The lab.
-    pub fn session(&self) -> &Session {
-        self.driver.session()
+    /// Returns the lab.
+    pub fn assembly(&self) -> &Assembly {
+        self.driver.assembly()
     }
 
-    /// The lab, to put taps in before it runs.
-    pub fn session_mut(&mut self) -> &mut Session {
-        self.driver.session_mut()
+    /// Returns the lab, to add taps before it runs.
+    pub fn assembly_mut(&mut self) -> &mut Assembly {
+        self.driver.assembly_mut()
     }
 
-    /// Why the host's programs have ended, where they have failed: nothing goes on then.
+    /// Returns why the run has failed, if it has.
     pub fn failure(&self) -> Option<&str> {
         self.driver.failure()
     }
 
-    /// How the host's programs have ended; `None` while they run.
+    /// Returns the result of the host's programs, or `None` while they run.
     pub fn host_outcome(&self) -> Option<&Result<(), String>> {
         self.session().fabric.host_outcome()
     }
 
-    /// The time that a lagging fabric has dropped so far.
+    /// Returns the time that a lagging fabric has dropped so far.
     pub fn lag(&self) -> Lag {
         self.driver.lag()
     }
 
-    /// Runs to `now` once more, and ends the record; nothing more may come in.
+    /// Runs the lab until `now` and ends the record. No input may follow.
     ///
     /// # Errors
-    /// Those of the record.
+    /// The record cannot be written.
     pub fn finish(&mut self, now: Time) -> io::Result<Option<RecordSize>> {
         self.driver.finish(now)
     }
 }
 
 impl<D: DerefMut<Target = Driver>> LabBackend<D> {
-    /// The slot of the adapter.
+    /// Returns the slot of the adapter.
     pub fn slot(&self) -> &AdapterSlot {
         &self.place.door.place
     }
@@ -173,23 +173,25 @@ impl<D: DerefMut<Target = Driver>> LabBackend<D> {
     }
 }
 
-/// Sends egress entries as far as there is room. A peer that takes nothing holds up no other.
-struct Departure<'a> {
+/// Sends egress entries as far as there is room. A peer that takes nothing does not delay another.
+struct EgressSender<'a> {
     driver: &'a mut Driver,
     door: &'a Door<AdapterSlot>,
     blocked: &'a mut Vec<Way>,
     out: &'a mut dyn Outbox,
 }
 
-/// What became of an entry of the egress queue.
-enum Sent {
-    Whole(Fate),
-    /// There is more of it.
-    Part,
-    Not,
+/// Result of an attempt to send an entry of the egress queue.
+enum SendResult {
+    /// The entry has left the queue.
+    Done(Delivery),
+    /// One TLP was sent, and more follow.
+    Partial,
+    /// There was no room.
+    Blocked,
 }
 
-impl Departure<'_> {
+impl EgressSender<'_> {
     fn run(mut self) {
         let mut index = 0;
         self.door.place.follow_rcb();
@@ -205,37 +207,41 @@ impl Departure<'_> {
                 }
             };
             match sent {
-                Sent::Part => {}
-                Sent::Not => index += 1,
-                Sent::Whole(fate) => {
+                SendResult::Partial => {}
+                SendResult::Blocked => index += 1,
+                SendResult::Done(delivery) => {
                     let now = self.driver.now();
-                    self.driver.inject(now, self.door, Event::Taken { index: index as u32, fate });
+                    self.driver.inject(now, self.door, Event::Taken { index: index as u32, delivery });
                 }
             }
         }
     }
 
-    fn send(&mut self, index: usize, way: Option<Way>, tlp: &Tlp) -> Sent {
-        let Some(way) = way else { return Sent::Whole(Fate::Nobody) };
+    fn send(&mut self, index: usize, way: Option<Way>, tlp: &Tlp) -> SendResult {
+        let Some(way) = way else { return SendResult::Done(Delivery::NoDevice) };
         if self.blocked.contains(&way) {
             return self.not_sent(index);
         }
         let result = self.out.send(way, tlp.wire_len(), &mut |bytes| _ = tlp.emit(bytes));
         let is_last = || self.door.place.bridge.borrow_mut().egress_sent(index);
         match result {
-            Ok(()) if is_last() => Sent::Whole(Fate::Left),
-            Ok(()) => Sent::Part,
+            Ok(()) if is_last() => SendResult::Done(Delivery::Sent),
+            Ok(()) => SendResult::Partial,
             Err(SendError::NoRoom) => {
                 self.blocked.push(way);
                 self.not_sent(index)
             }
-            Err(SendError::TooLong { .. } | SendError::Tag(_)) => Sent::Whole(Fate::Lost),
+            Err(SendError::TooLong { .. } | SendError::Tag(_)) => SendResult::Done(Delivery::Lost),
         }
     }
 
-    fn not_sent(&self, index: usize) -> Sent {
+    fn not_sent(&self, index: usize) -> SendResult {
         let since = self.door.place.bridge.borrow().egress.since(index).unwrap_or_default();
-        if self.driver.now().since(since) > KEPT { Sent::Whole(Fate::Lost) } else { Sent::Not }
+        if self.driver.now().since(since) > EGRESS_LIFETIME {
+            SendResult::Done(Delivery::Lost)
+        } else {
+            SendResult::Blocked
+        }
     }
 }
 
@@ -269,7 +275,7 @@ impl<D: DerefMut<Target = Driver>> Backend for LabBackend<D> {
             self.inject(now, Event::Arrival);
         }
         let AdapterPlace { door, blocked, .. } = &mut self.place;
-        let mut leave = |driver: &mut Driver| Departure { driver, door, blocked, out }.run();
+        let mut leave = |driver: &mut Driver| EgressSender { driver, door, blocked, out }.run();
         match (&mut *self.driver, self.runs) {
             (driver, true) => driver.drain(now, leave),
             (driver, false) => leave(driver),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The device in the adapter's slot: peers' TLPs become DMA of its one function, and the host's requests to one BAR become
-//! TLPs for the device software. Sans-IO: somebody else carries the bytes.
+//! TLPs for the device software. It is sans-IO.
 //!
 //! ```text
 //!   peers ── requests ──▶ Bridge ── DmaRead, DmaWrite ──▶ endpoint ──▶ link, root complex, memory
@@ -9,10 +9,9 @@
 //!         ── completions ──────────▶         ── answers ────────────▶
 //! ```
 //!
-//! The endpoint has the tags: a request of a peer takes those of the slot's own function, however many peers stand behind it,
-//! is split at the path's Max_Payload_Size, Max_Read_Request_Size and 4 KiB, and put together again; the answer goes back
-//! under the peer's requester ID and tag, cut as a completer would. Order is that of PCI Express: a read does not
-//! pass a write that came before it; a write passes reads.
+//! The endpoint has the tags. A request of a peer uses tags of the slot's function, and is split at the path's Max_Payload_Size,
+//! Max_Read_Request_Size and 4 KiB. The answer is reassembled and goes back under the peer's requester ID and tag, in completions as a
+//! completer would send them. Requests keep the order of PCI Express: a read does not pass an earlier write, but a write passes reads.
 
 use super::egress::{Answer, Egress, Entry, Next};
 use super::host_side::{HostSide, Match};
@@ -36,7 +35,7 @@ pub const MAX_PEER_READS: usize = 1024;
 pub const MAX_PEER_WRITES: usize = 1024;
 
 device::counters! {
-    /// What an adapter in a lab has counted.
+    /// Counters of an adapter in a lab.
     pub struct BridgeCounters {
         /// Memory reads of peers.
         peer_reads,
@@ -68,24 +67,24 @@ device::counters! {
 }
 
 /// A request of a peer that waits for the endpoint.
-enum Wanted {
+enum PeerRequest {
     Read(DmaRead),
     Atomic(DmaAtomic),
 }
 
-/// The state of the device, which whoever carries TLPs shares with the fabric.
+/// The state of the device, which the fabric and the backend share.
 pub(crate) struct Bridge {
     pool: PayloadPool,
-    /// Which BAR leads out, and which has the adapter's registers.
+    /// The BAR that leads to the device software. Other BARs have the adapter's registers.
     bar: BarIndex,
     /// Most bytes of a completion to a peer.
     pub(crate) mps: Mps,
-    /// Where completions to peers may be cut: they answer as the root complex does.
+    /// Boundaries of completions to peers: those of the root complex.
     pub(crate) rcb: Rcb,
     pub(crate) registers: Registers,
-    /// Each with its place in the order of arrival.
+    /// Writes that wait, each with its number in the order of arrival.
     writes: VecDeque<(u64, DmaWrite)>,
-    reads: VecDeque<(u64, Wanted)>,
+    reads: VecDeque<(u64, PeerRequest)>,
     arrivals: u64,
     /// Reads and atomics that wait or are under way.
     jobs: BTreeMap<DmaId, (Way, Asked)>,
@@ -94,7 +93,7 @@ pub(crate) struct Bridge {
     pub(crate) egress: Egress,
     /// Requests that are answered here.
     taken: VecDeque<Token>,
-    /// Something has come from outside: the device is to be called.
+    /// An input has come from outside: the fabric calls the device.
     woken: bool,
     now: Time,
     pub(crate) counters: BridgeCounters,
@@ -123,12 +122,12 @@ impl Bridge {
         }
     }
 
-    /// Whether a further TLP of any kind has room.
+    /// Returns whether there is room for a TLP of any kind.
     pub(crate) fn has_room(&self) -> bool {
         self.jobs.len() < MAX_PEER_READS && self.writes.len() < MAX_PEER_WRITES
     }
 
-    /// Whether the fabric has still to answer or to take something.
+    /// Returns whether the fabric still has to answer or take a request.
     pub(crate) fn awaits_fabric(&self) -> bool {
         !self.jobs.is_empty() || !self.writes.is_empty()
     }
@@ -149,7 +148,7 @@ impl Bridge {
                 self.counters.peer_atomics += 1;
                 let id = self.job(way, Asked::of_non_posted(repr));
                 let atomic = DmaAtomic::new(id, address, op, operands).with_options(options);
-                self.want(Wanted::Atomic(atomic));
+                self.queue(PeerRequest::Atomic(atomic));
             }
             Body::Completion(c) => {
                 let fits = self.host.completion(c, kept, repr.ep, &self.pool);
@@ -170,7 +169,7 @@ impl Bridge {
         let id = self.job(way, asked);
         let len = if m.span.is_zero_length() { 0 } else { byte_count };
         let options = options(repr, prefixes);
-        self.want(Wanted::Read(DmaRead::new(id, m.span.first_byte(), len).with_options(options)));
+        self.queue(PeerRequest::Read(DmaRead::new(id, m.span.first_byte(), len).with_options(options)));
     }
 
     /// Issues a DMA write for each run of enabled bytes: byte enables may leave holes in the first and last DW.
@@ -203,9 +202,9 @@ impl Bridge {
         self.arrivals
     }
 
-    fn want(&mut self, wanted: Wanted) {
+    fn queue(&mut self, request: PeerRequest) {
         let stamp = self.arrival();
-        self.reads.push_back((stamp, wanted));
+        self.reads.push_back((stamp, request));
     }
 
     /// Registers a job under an id that no other job has.
@@ -225,7 +224,7 @@ impl Bridge {
         let result = match result {
             Ok(data) if data.is_empty() => Ok(Data::Carried(self.pool.copy(&[0]))),
             Ok(data) => Ok(data),
-            // Nothing has come, and nothing is told: as on a link.
+            // The peer gets no answer, as on a link.
             Err(DmaError::CompletionTimeout | DmaError::LinkDown) => {
                 self.counters.unanswered += 1;
                 return;
@@ -287,7 +286,7 @@ impl Bridge {
         }
     }
 
-    /// What entry `index` of the egress queue sends next.
+    /// Returns the next TLP of entry `index` of the egress queue.
     pub(crate) fn next_egress(&self, index: usize) -> Option<Next> {
         self.egress.next(index, (self.mps, self.rcb))
     }
@@ -298,16 +297,16 @@ impl Bridge {
     }
 
     /// Entry `index` is out of the queue; what waited for its room goes on. True where the device has to be called for that.
-    pub(crate) fn take_egress(&mut self, now: Time, index: usize, fate: Fate) -> bool {
+    pub(crate) fn take_egress(&mut self, now: Time, index: usize, delivery: Delivery) -> bool {
         self.now = now;
         let Some(entry) = self.egress.take(index) else { return false };
-        match (fate, &entry) {
-            (Fate::Left, _) => {}
-            (Fate::Nobody, Entry::Request(tlp)) => {
+        match (delivery, &entry) {
+            (Delivery::Sent, _) => {}
+            (Delivery::NoDevice, Entry::Request(tlp)) => {
                 self.counters.nobody += 1;
-                self.host.nobody(tlp);
+                self.host.no_device(tlp);
             }
-            (Fate::Nobody | Fate::Lost, _) => self.counters.undeliverable += 1,
+            (Delivery::NoDevice | Delivery::Lost, _) => self.counters.undeliverable += 1,
         }
         if self.host.is_held_up() {
             self.host.proceed(now, &mut self.egress);
@@ -328,19 +327,19 @@ impl Bridge {
         }
     }
 
-    /// When the device is to be called: at once where something has come from outside.
+    /// When the fabric calls the device: at once if an input has come from outside.
     fn timeout(&self) -> Option<Time> {
         if self.woken { Some(Time::ZERO) } else { self.host.next_deadline() }
     }
 }
 
-/// What became of an egress entry.
+/// How an entry left the egress queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Fate {
-    /// All of it has left.
-    Left,
+pub(crate) enum Delivery {
+    /// All of it was sent.
+    Sent,
     /// There is no device software.
-    Nobody,
+    NoDevice,
     /// It could not be delivered.
     Lost,
 }
@@ -392,15 +391,15 @@ impl Device for BridgeDevice {
                     return None;
                 }
                 Some(match bridge.reads.pop_front()?.1 {
-                    Wanted::Read(read) => Output::Read(read),
-                    Wanted::Atomic(atomic) => Output::Atomic(atomic),
+                    PeerRequest::Read(read) => Output::Read(read),
+                    PeerRequest::Atomic(atomic) => Output::Atomic(atomic),
                 })
             }
             Class::Completion => bridge.host.answers.pop_front(),
         }
     }
 
-    /// What comes from outside sets the timer too ([`Bridge::timeout`]), and so leads to a call.
+    /// Inputs from outside also set the timer ([`Bridge::timeout`]), and so lead to a call.
     fn ready(&self) -> Ready {
         let bridge = &*self.0.borrow();
         let some = [

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What waits to leave for peers: answers to their reads, and requests of the host. An answer may not pass a request that is
-//! older (`PCIe 5.0 §2.4.1`), so all of one way leave in one order. Never sends; never looks at a socket.
+//! The egress queue: answers to peers' reads, and requests of the host. An answer may not pass an older request
+//! (`PCIe 5.0 §2.4.1`), so all entries for one peer leave in order. The queue never sends.
 
 use nettlp::adapter::Way;
 use nettlp::completer::completion_piece;
 use std::collections::VecDeque;
 use tlp::{Asked, Bdf, Data, Mps, Rcb, Status, Tag, Time, Tlp};
 
-/// Requests of the host that wait to leave, in TLPs. While there are as many, further ones stay in the endpoint, and their
-/// credits with them: so posted writes that overrun the device software hold the host up, and none is dropped.
+/// Maximum of the host's requests in the queue, in TLPs. Further ones stay in the endpoint with their credits, so posted writes that are
+/// too fast for the device software stall the host, and none is dropped.
 pub const MAX_EGRESS_REQUESTS: usize = 64;
 
 /// The most data of a completion, and the boundaries at which those of one read end (`PCIe 5.0 §2.3.1.1`).
@@ -45,7 +45,7 @@ impl Answer {
     }
 }
 
-/// What leaves.
+/// An entry of the queue.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Entry {
     /// Completions for a peer.
@@ -58,7 +58,7 @@ pub(crate) enum Entry {
 pub(crate) enum Next {
     /// To the peer that asked.
     To(Way, Tlp),
-    /// To whoever serves the host's requests.
+    /// To the device software that serves the host's requests.
     ToDevice(Tag, Tlp),
 }
 
@@ -84,12 +84,12 @@ impl Egress {
         self.entries.push_back((now, entry));
     }
 
-    /// Since when entry `index` waits.
+    /// Returns the time since which entry `index` waits.
     pub(crate) fn since(&self, index: usize) -> Option<Time> {
         self.entries.get(index).map(|(since, _)| *since)
     }
 
-    /// What entry `index` has to send next; [`sent`](Self::sent) when it has gone.
+    /// Returns the next TLP of entry `index`. Call [`sent`](Self::sent) after sending it.
     pub(crate) fn next(&self, index: usize, cuts: Cuts) -> Option<Next> {
         match &self.entries.get(index)?.1 {
             Entry::Answer(answer) => Some(Next::To(answer.way, answer.next(cuts).0)),
@@ -97,7 +97,7 @@ impl Egress {
         }
     }
 
-    /// The TLP that [`next`](Self::next) showed has gone. True where that was the entry's last.
+    /// Counts the TLP of [`next`](Self::next) as sent. Returns whether it was the entry's last.
     pub(crate) fn sent(&mut self, index: usize, cuts: Cuts) -> bool {
         match self.entries.get_mut(index).map(|(_, entry)| entry) {
             Some(Entry::Answer(answer)) => {
@@ -110,7 +110,7 @@ impl Egress {
         }
     }
 
-    /// Takes entry `index` out: it has left, or it is given up.
+    /// Removes entry `index`, which was sent or is lost.
     pub(crate) fn take(&mut self, index: usize) -> Option<Entry> {
         let (_, entry) = self.entries.remove(index)?;
         self.requests -= usize::from(matches!(entry, Entry::Request(_)));

@@ -24,12 +24,12 @@ struct Open {
     parts: Vec<Range<u32>>,
 }
 
-/// What became of a completion.
+/// Whether a completion was expected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Match {
     /// It belongs to a read under way.
     Fits,
-    /// It answers nothing that is asked: late, doubled, or of another requester, address or byte count.
+    /// It answers no read under way: it is late or a duplicate, or has another requester, address or byte count.
     Stray,
 }
 
@@ -40,8 +40,8 @@ pub(crate) struct HostSide {
     /// Reads under way, and when each is given up. The tag that has been free for longest goes first: so a tag rests as long
     /// as it can.
     open: TaggedRequests<Option<Open>>,
-    /// How long the host waits for an answer.
-    pub(crate) patience: Duration,
+    /// The host's completion timeout.
+    pub(crate) timeout: Duration,
     pub(crate) taken: VecDeque<Token>,
     pub(crate) answers: VecDeque<Output>,
 }
@@ -53,7 +53,7 @@ impl HostSide {
         HostSide {
             waiting: VecDeque::new(),
             open,
-            patience: Duration::from_ms(100),
+            timeout: Duration::from_ms(100),
             taken: VecDeque::new(),
             answers: VecDeque::new(),
         }
@@ -75,7 +75,7 @@ impl HostSide {
         self.open.in_use()
     }
 
-    /// Forwards waiting requests as far as there is room. Where tags are used up, posted requests pass the reads that wait
+    /// Forwards waiting requests as far as there is room. If no tag is free, posted requests pass the waiting reads
     /// (`PCIe 5.0 §2.4.1`).
     pub(crate) fn proceed(&mut self, now: Time, egress: &mut Egress) {
         while egress.has_room_for_request() {
@@ -99,7 +99,7 @@ impl HostSide {
             _ => return self.refuse(token),
         };
         let tag = if op == MemoryOp::Read {
-            let Some((tag, open)) = self.open.take(now + self.patience) else { return self.refuse(token) };
+            let Some((tag, open)) = self.open.take(now + self.timeout) else { return self.refuse(token) };
             let (first_byte, byte_count) = (span.first_byte(), span.byte_count());
             let (awaited, bytes) = (Awaited { first_byte, byte_count }, vec![0; byte_count as usize]);
             *open = Some(Open { token, awaited, bytes, parts: Vec::new() });
@@ -117,8 +117,8 @@ impl HostSide {
         self.answers.push_back(Output::Complete { token, result });
     }
 
-    /// There is nobody who could answer a request: the host is told at once.
-    pub(crate) fn nobody(&mut self, tlp: &Tlp) {
+    /// Refuses a request for which there is no device software.
+    pub(crate) fn no_device(&mut self, tlp: &Tlp) {
         let Body::Memory(m) = tlp.repr.body else { return };
         if m.op.is_read()
             && let Some(open) = self.close(m.tag)
@@ -163,7 +163,7 @@ impl HostSide {
         self.open.next_deadline()
     }
 
-    /// Gives up the reads whose time has come; how many there were.
+    /// Gives up the reads that have timed out, and returns their number.
     pub(crate) fn expire(&mut self, now: Time) -> u64 {
         let mut expired = 0;
         while let Some(open) = self.open.due(now).and_then(|tag| self.close(tag)) {
@@ -175,7 +175,7 @@ impl HostSide {
 
     /// Drops all requests, and frees all tags.
     pub(crate) fn reset(&mut self) {
-        *self = HostSide { patience: self.patience, ..HostSide::new() };
+        *self = HostSide { timeout: self.timeout, ..HostSide::new() };
     }
 }
 

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What comes in to an adapter's slot from outside: as values where they join, as bytes in a record.
+//! Inputs of an adapter's slot from outside: values when they join, bytes in a record.
 //!
 //! ```text
 //! u8 kind, and
 //!   1 a TLP of a peer      way, u32 length, its bytes as on a link
 //!   2 configuration write  u16 register (DW), u8 byte enables, u32 value
 //!   3 adapter register     u8 register (DW), u32 value
-//!   4 egress entry taken   u32 index, u8 fate: 0 left, 1 there is no device software, 2 lost
-//!   5 device software has come
+//!   4 egress entry taken   u32 index, u8: 0 sent, 1 there is no device software, 2 lost
+//!   5 device software is ready
 //! a way: u16 port of the adapter, u8 4 or 6, address of the peer (4 or 16 bytes), u32 scope, u16 port of the peer
 //! ```
 //!
 //! Numbers are little endian, but in TLPs.
 
-use super::bridge::Fate;
+use super::bridge::Delivery;
 use super::slot::AdapterSlot;
 use nettlp::adapter::{Received, Way};
 use nettlp::completer::Incoming;
@@ -32,12 +32,12 @@ pub(crate) enum Event<'a> {
     /// A peer writes a register of the adapter.
     Register { register_dw: u8, value: u32 },
     /// An entry of the egress queue has left it.
-    Taken { index: u32, fate: Fate },
+    Taken { index: u32, delivery: Delivery },
     /// Device software has come.
     Arrival,
 }
 
-const FATES: [Fate; 3] = [Fate::Left, Fate::Nobody, Fate::Lost];
+const DELIVERIES: [Delivery; 3] = [Delivery::Sent, Delivery::NoDevice, Delivery::Lost];
 
 impl Input<AdapterSlot> for Event<'_> {
     fn emit(&self, out: &mut Vec<u8>) {
@@ -58,10 +58,10 @@ impl Input<AdapterSlot> for Event<'_> {
                 out.put_u8(*register_dw);
                 out.put_u32(*value);
             }
-            Event::Taken { index, fate } => {
+            Event::Taken { index, delivery } => {
                 out.put_u8(4);
                 out.put_u32(*index);
-                out.put_u8(FATES.iter().position(|f| f == fate).unwrap_or_default() as u8);
+                out.put_u8(DELIVERIES.iter().position(|d| d == delivery).unwrap_or_default() as u8);
             }
             Event::Arrival => out.put_u8(5),
         }
@@ -79,7 +79,7 @@ impl Input<AdapterSlot> for Event<'_> {
                 bridge.registers.write(register_dw, value);
                 return false;
             }
-            Event::Taken { index, fate } => return bridge.take_egress(now, index as usize, fate),
+            Event::Taken { index, delivery } => return bridge.take_egress(now, index as usize, delivery),
             Event::Arrival => {
                 slot.arrivals.set(slot.arrivals.get() + 1);
                 return false;
@@ -105,10 +105,10 @@ impl Place for AdapterSlot {
                 Event::Register { register_dw, value }
             }
             Some(4) => {
-                let (index, fate) = cursor.u32().zip(cursor.u8()).ok_or_else(cut)?;
-                let fate = FATES.get(usize::from(fate)).copied();
-                let fate = fate.ok_or("the fate of an entry that has left: legal are 0 to 2")?;
-                Event::Taken { index, fate }
+                let (index, delivery) = cursor.u32().zip(cursor.u8()).ok_or_else(cut)?;
+                let delivery = DELIVERIES.get(usize::from(delivery)).copied();
+                let delivery = delivery.ok_or("the fate of an entry that has left: legal are 0 to 2")?;
+                Event::Taken { index, delivery }
             }
             Some(5) => Event::Arrival,
             Some(kind) => return Err(format!("an input of an adapter of kind {kind}: legal are 1 to 5")),

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A lab behind NetTLP's protocol (NSDI'20): a slot whose device is an adapter, and peers on the network that are
-//! its device.
+//! NetTLP's adapter (NSDI'20) in a slot of a lab. Peers on the network are its device.
 //!
 //! ```text
 //!   sockets ── nettlp::adapter ── Backend: LabBackend ── external::Driver ── the bridge in the slot ── fabric
 //! ```
 //!
 //! - [`schema`]: the keys of the slot;
-//! - [`AdapterSlot`]: a handle on the adapter that a lab has; [`BridgeCounters`]: what it has counted;
+//! - [`AdapterSlot`]: a handle on the adapter of a lab; [`BridgeCounters`]: its counters;
 //! - [`LabBackend`]: the lab as [`nettlp::adapter::Backend`], with or without its timing.
 //!
-//! All of it is sans-IO like the rest of a lab: sockets and clocks are `nettlp::net`'s and the faces'.
+//! All of it is sans-IO like the rest of a lab. `nettlp::net` has the sockets, and the caller the clock.
 
 pub mod schema;
 

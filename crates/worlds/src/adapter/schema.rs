@@ -98,7 +98,7 @@ impl Model for NettlpAdapter {
 
     fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault> {
         let (function, slot) = super::slot::function(self, site.pcie, site.mps, site.payloads)?;
-        let (behind, patience) = (slot.clone(), site.completion_timeout);
+        let (behind, timeout) = (slot.clone(), site.completion_timeout);
         let (driven, keys) = (slot.clone(), self.clone());
         let plugged =
             Plugged::new(function, move |cpu, found| driven.clone().drive(cpu, found, keys.clone()));
@@ -112,7 +112,7 @@ impl Model for NettlpAdapter {
         };
         let plugged = plugged.standing_in(StandIn { bar: self.bar, arrival: Box::new(arrival) });
         let plugged =
-            plugged.behind(move |endpoint| Box::new(behind.port(endpoint, patience)) as Box<dyn TlpPort>);
+            plugged.behind(move |endpoint| Box::new(behind.port(endpoint, timeout)) as Box<dyn TlpPort>);
         Ok(plugged.joined_at(slot.clone()).reporting(&Shared::new(slot)))
     }
 

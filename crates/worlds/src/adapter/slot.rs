@@ -17,7 +17,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use tlp::{Bdf, Class, Duration, Mps, PayloadPool, TcSet, Time, Tlp};
 
-/// Who the function says it is: NetTLP's IDs, with a Class Code of no defined class (PCI Code and ID Assignment
+/// The IDs of the function: NetTLP's, with a Class Code of no defined class (PCI Code and ID Assignment
 /// Specification, §1.1).
 const IDENTITY: Identity = Identity {
     vendor: 0x3776,
@@ -32,7 +32,7 @@ const OWN_BAR_BYTES: u64 = 4096;
 const PENDING_AT: u32 = 2048;
 /// The host's Ethernet address: locally administered (IEEE 802, bit 1 of the first byte).
 const HOST_MAC: MacAddress = [0x02, 0, 0, 0, 0, 1];
-/// How often a driver that waits for device software looks.
+/// Interval at which a driver checks for device software.
 const LOOK: Duration = Duration::from_ms(1);
 
 /// Bytes that the driver `mmio` writes before it reads them back. 128 TLPs of 256 B fit the buffer that a socket of Linux has
@@ -42,10 +42,10 @@ const MMIO_BLOCK: u32 = 32 << 10;
 /// Bytes of one read of the driver `mmio`: reads of 4 KiB have Length 0, which upstream's psmem takes for no data.
 const MMIO_READ: u32 = 512;
 
-/// How often device software has come; drivers start with the first time.
+/// How often device software has become ready. Drivers start the first time.
 pub(crate) type Arrivals = Rc<Cell<u32>>;
 
-/// An adapter in a lab, for whoever carries TLPs. Clones are handles on the same.
+/// An adapter in a lab. Clones are handles on the same adapter.
 #[derive(Clone)]
 pub struct AdapterSlot {
     pub(crate) bridge: Rc<RefCell<Bridge>>,
@@ -58,33 +58,33 @@ pub struct AdapterSlot {
 }
 
 impl AdapterSlot {
-    /// What it has counted.
+    /// Returns its counters.
     pub fn counters(&self) -> BridgeCounters {
         self.bridge.borrow().counters
     }
 
-    /// What the driver `station` has done.
+    /// Returns the counters of the driver `station`.
     pub fn station(&self) -> simple_nic::StationCounters {
         self.station.get().clone()
     }
 
-    /// Whether the host has enabled the function: then its addresses mean something.
+    /// Returns whether the host has enabled the function, so that its addresses are valid.
     pub fn is_enabled(&self) -> bool {
         self.with(|e| e.config(0).is_some_and(|c| c.memory_enable() && c.bus_master_enable()))
             .unwrap_or(false)
     }
 
-    /// Where the BAR that leads out stands.
+    /// Returns the address of the BAR that leads to the device software.
     pub fn bar_address(&self) -> u64 {
         self.with(|e| e.config(0).and_then(|c| c.bar(self.bar)).map(|b| b.address)).flatten().unwrap_or(0)
     }
 
-    /// The function's ID.
+    /// Returns the function's ID.
     pub fn id(&self) -> Bdf {
         self.with(|e| e.function_id(0)).flatten().unwrap_or_default()
     }
 
-    /// The first entries of its MSI-X table; zero where it has fewer.
+    /// Returns the first entries of its MSI-X table, with zeros after the last.
     pub fn msix_table(&self) -> [MsixEntry; MSIX_ENTRIES] {
         let mut table = [MsixEntry::default(); MSIX_ENTRIES];
         let entries = self.with(|e| e.msix_table(0)).unwrap_or_default();
@@ -94,12 +94,12 @@ impl AdapterSlot {
         table
     }
 
-    /// Register `register_dw` of its configuration space.
+    /// Reads register `register_dw` of its configuration space.
     pub fn config_read(&self, register_dw: u16) -> u32 {
         self.with(|e| e.config(0).map_or(0, |c| c.read(register_dw))).unwrap_or(0)
     }
 
-    /// Writes a register of its configuration space where `byte_enables` say so.
+    /// Writes the bytes `byte_enables` of a register of its configuration space.
     pub(crate) fn config_write(&self, now: Time, register_dw: u16, byte_enables: u8, value: u32) {
         let id = self.id();
         if let Some(endpoint) = self.endpoint.borrow_mut().as_mut() {
@@ -107,7 +107,7 @@ impl AdapterSlot {
         }
     }
 
-    /// Completions to peers are cut where those of the root port above may be, as Link Control says.
+    /// Takes the Read Completion Boundary of the root port above, from Link Control, for completions to peers.
     pub(crate) fn follow_rcb(&self) {
         let rcb = self.with(|e| e.config(0).map(ConfigSpace::rcb)).flatten();
         self.bridge.borrow_mut().rcb = rcb.unwrap_or_default();
@@ -117,14 +117,14 @@ impl AdapterSlot {
         self.endpoint.borrow().as_ref().map(look)
     }
 
-    /// Puts the endpoint in, and gives what the fabric drives.
-    pub(crate) fn port(&self, endpoint: Endpoint, patience: Duration) -> AdapterPort {
+    /// Takes the endpoint, and returns the port that the fabric drives.
+    pub(crate) fn port(&self, endpoint: Endpoint, timeout: Duration) -> AdapterPort {
         *self.endpoint.borrow_mut() = Some(endpoint);
-        self.bridge.borrow_mut().host.patience = patience;
+        self.bridge.borrow_mut().host.timeout = timeout;
         AdapterPort { endpoint: Rc::clone(&self.endpoint), bridge: Rc::clone(&self.bridge) }
     }
 
-    /// Until a driver may start.
+    /// Waits until a driver may start.
     pub(crate) async fn arrival(&self, cpu: &Cpu, keys: &NettlpAdapter) {
         match keys.start_after_ms {
             Some(ms) => cpu.sleep(Duration::from_ms(ms.into())).await,
@@ -136,7 +136,7 @@ impl AdapterSlot {
         }
     }
 
-    /// What the host runs.
+    /// Runs the host's driver.
     pub(crate) async fn drive(
         self,
         cpu: Cpu,
@@ -173,10 +173,10 @@ fn station_settings(keys: &NettlpAdapter) -> StationSettings {
     }
 }
 
-/// The adapter's function, and the handle on it; `mps` is the path's.
+/// Returns the adapter's function and the handle on it; `mps` is the path's.
 ///
 /// # Errors
-/// Where a BAR is not legal.
+/// A BAR is invalid.
 pub(crate) fn function(
     keys: &NettlpAdapter,
     pcie: PcieLayout,

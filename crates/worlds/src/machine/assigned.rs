@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Machines that have virtual functions of a hierarchy whose physical functions another machine has, as `vfio-pci` hands them over:
-//! each function is reset before a machine gets it and after it has gone; its DMA reaches the memory of that machine alone, its interrupts
-//! go there, and where it is says the kernel that enabled it.
+//! Virtual functions for machines of their own, as `vfio-pci` assigns them. Another machine has the hierarchy and the physical functions,
+//! and its kernel places the virtual ones. A function is reset before a machine gets it and after the machine has gone. Its DMA reaches the
+//! memory of that machine alone, and its interrupts go there.
 
 use super::client::{Client, DmaScope};
 use super::event::VmEvent;
@@ -20,19 +20,19 @@ use tlp::{Bdf, Time};
 const REGISTERS: u64 = CONFIG_BYTES / 4;
 
 impl VmHost {
-    /// Gives virtual functions below this machine to machines of their own: each has a name, gets so many, in the order of `places`, and
-    /// finds a socket for each in its folder, named as the function. riser's firmware looks once what they are; then all is as after
-    /// power-on. Nobody may have come yet.
+    /// Assigns virtual functions below this host to machines of their own. Each of `machines` has a name, a number of functions and a folder. It
+    /// gets its functions in the order of `placement`, each with a socket of the function's name in the folder. riser's firmware reads
+    /// the properties of the functions once; then all below the host is reset. Call it before a client comes.
     ///
     /// # Errors
-    /// The firmware fails, or nobody can listen there.
+    /// The firmware fails, or riser cannot listen in a folder.
     pub fn assign(
         &mut self,
         lab: &mut Driver,
-        places: &FunctionPlacement,
+        placement: &FunctionPlacement,
         machines: &[(String, usize, PathBuf)],
     ) -> Result<(), VmError> {
-        let found = self.run(lab, places.code()).map_err(VmError::Firmware)?;
+        let found = self.run(lab, placement.code()).map_err(VmError::Firmware)?;
         lab.inject(lab.now(), &self.door, HostRequest::reset());
         self.place(lab).map_err(VmError::Firmware)?;
         let mut found = found.into_iter();
@@ -41,7 +41,7 @@ impl VmHost {
                 self.listen(Some(machine.clone()), placed, folder)?;
             }
         }
-        // Its client has to find a function first.
+        // A function has no place until its client has found it.
         self.clients.iter_mut().for_each(Client::lose_function);
         Ok(())
     }
@@ -73,21 +73,21 @@ impl VmHost {
         registers.filter(|written| matters(written.register_dw)).collect()
     }
 
-    /// Returns by what the virtual function of client `n` is found again, and what it was when it was found last.
+    /// Returns how the virtual function of client `n` is found again, and its last known properties.
     fn site(&self, n: usize) -> Option<(Site, Facts)> {
         let Client { device, recovery, .. } = &self.clients[n];
         Some((recovery.site.clone()?, device.function()?.facts().clone()))
     }
 
-    /// Whether client `n` is of a machine that has virtual functions.
+    /// Returns whether client `n` belongs to a machine with virtual functions.
     pub(super) fn is_assigned(&self, n: usize) -> bool {
         self.clients[n].machine.is_some()
     }
 
-    /// The client of a virtual function has come: finds it, and from now on it is this machine's.
+    /// Finds the virtual function whose client has come, and gives it to that machine.
     ///
     /// # Errors
-    /// It is not there.
+    /// The function is not there.
     pub(super) fn fetch(&mut self, n: usize, lab: &mut Driver) -> Result<(), String> {
         let Some((site, facts)) = self.site(n) else { return Ok(()) };
         let facts = self.run(lab, move |cpu| virtual_functions::find(cpu, site, facts))?;
@@ -108,8 +108,8 @@ impl VmHost {
         self.clients[n].reset().map_or(Ok(()), |code| self.run(lab, code))
     }
 
-    /// The machine that has the hierarchy is about to write these registers: virtual functions that this moves are reset where they are,
-    /// so that nothing of theirs goes elsewhere, and are lost to their machines.
+    /// Resets the virtual functions that a write is about to move. Their machines lose them. The reset comes before the write, so that no DMA of
+    /// theirs gets a wrong requester ID.
     pub(super) fn release(
         &mut self,
         written: &[Written],
@@ -127,8 +127,7 @@ impl VmHost {
         }
     }
 
-    /// The machine that has the hierarchy has written: a virtual function that is no longer where it was is lost to its machine, and does
-    /// nothing more for it.
+    /// Checks, after a write, where the virtual functions are. Machines lose those that have moved.
     pub(super) fn follow(&mut self, lab: &mut Driver, notify: &mut impl FnMut(&mut Driver, &str, VmEvent)) {
         for n in 0..self.clients.len() {
             let (Some((site, facts)), DmaScope::Function(_)) = (self.site(n), self.clients[n].scope()) else {
@@ -143,7 +142,7 @@ impl VmHost {
         }
     }
 
-    /// The function of client `n` is reset where it was, if it is there still, and is no longer this client's.
+    /// Resets the function of client `n`, if it is still there, and takes it from the client.
     fn lose(
         &mut self,
         n: usize,
@@ -151,7 +150,7 @@ impl VmHost {
         lab: &mut Driver,
         notify: &mut impl FnMut(&mut Driver, &str, VmEvent),
     ) {
-        // One that is not there any more does nothing either.
+        // A function that is no longer there does nothing.
         let _ = self.clients[n].reset().map_or(Ok(()), |code| self.run(lab, code));
         self.give_back(n, lab, lab.now());
         let machine = self.clients[n].machine.as_deref().unwrap_or_default();
@@ -159,7 +158,7 @@ impl VmHost {
         notify(lab, &self.clients[n].name, VmEvent::Misplaced(lost));
     }
 
-    /// A virtual function goes back to the machine that has the hierarchy.
+    /// Returns a virtual function to the machine that has the hierarchy.
     pub(super) fn give_back(&mut self, n: usize, lab: &mut Driver, now: Time) {
         if let DmaScope::Function(function) = self.clients[n].scope() {
             lab.inject(now, &self.door, HostRequest::revoke(function));

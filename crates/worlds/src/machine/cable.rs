@@ -104,7 +104,7 @@ impl Transport for CableLink {
     }
 }
 
-/// Passes frames of one NIC to another: those that find no room wait where they are.
+/// Passes frames of one NIC to another. Frames without room wait at the first.
 fn pass(lab: &mut Driver, from: &Door<Cable>, to: &Door<Cable>) {
     for _ in 0..MAX_FRAMES_TO_WIRE {
         if !to.place.has_room() {
@@ -115,7 +115,7 @@ fn pass(lab: &mut Driver, from: &Door<Cable>, to: &Door<Cable>) {
     }
 }
 
-/// Passes changed modes of one NIC to the other one.
+/// Passes changed link modes of one NIC to the other.
 fn tell_link(lab: &mut Driver, from: &Door<Cable>, to: &Door<Cable>) {
     let offered = from.place.offered();
     if to.place.far() != offered {
@@ -123,13 +123,13 @@ fn tell_link(lab: &mut Driver, from: &Door<Cable>, to: &Door<Cable>) {
     }
 }
 
-/// The command that plugs and unplugs a cable.
+/// The form of the command that plugs and unplugs a cable.
 pub(super) const FORM: &str = "cable NAME down|up";
 
-/// Obeys [`FORM`]: the arguments are `words`.
+/// Carries out [`FORM`] with the arguments `words`.
 ///
 /// # Errors
-/// What is wrong with the command, and what is legal.
+/// The command is invalid.
 pub(super) fn plug(lab: &mut Driver, now: Time, words: &[&str]) -> Result<(), String> {
     let &[name, state] = words else {
         return Err(format!("cable {}: legal is {FORM}", words.join(" ")));

@@ -42,7 +42,7 @@ const ALL_BYTES: u64 = u64::MAX - (MAP_BYTES - 1);
 
 /// A device's client.
 pub(super) struct Client {
-    /// The machine, if it is not that of the host.
+    /// The name of the machine, or `None` for the host's own.
     pub(super) machine: Option<String>,
     /// The name of the device.
     pub(super) name: String,
@@ -166,12 +166,12 @@ impl Client {
         }
     }
 
-    /// From now on each DMA is a message, and the machine says what it may reach.
+    /// Sends each DMA as a message from now on. The machine decides what it may reach.
     pub(super) fn use_messages_alone(&mut self) {
         self.by_messages = true;
     }
 
-    /// It has joined. Where messages alone reach its memory, all of its addresses are mapped so.
+    /// Takes the client that has joined. If messages alone reach its memory, maps all addresses so.
     pub(super) fn join(&mut self, memories: &mut DmaMemory<'_>) {
         self.is_there = true;
         if self.by_messages && memories.scope != DmaScope::None {
@@ -237,12 +237,12 @@ impl Client {
         }
     }
 
-    /// Memory that is reached by messages.
+    /// Returns the memory that is reached by messages.
     pub(super) fn messages(&self) -> &Messages {
         &self.messages
     }
 
-    /// Sends the messages that may be. Signals interrupts that waited for some; how many, and how many were lost.
+    /// Sends messages, and signals the interrupts that waited for them. Returns how many were signalled and lost.
     pub(super) fn send(&mut self) -> [u64; 2] {
         let mut signalled = [0; 2];
         if let Some(session) = self.server.session_mut() {
@@ -254,14 +254,14 @@ impl Client {
         signalled
     }
 
-    /// Asks whether what is mapped is what the machine sees.
+    /// Asks whether the mapped memory is the memory that the machine sees.
     pub(super) fn ask_whether_shared(&mut self) {
         if let Some(session) = self.server.session_mut() {
             self.sharing.ask(session);
         }
     }
 
-    /// Whether that tells that the machine's memory is not shared.
+    /// Returns whether the answer shows that the machine's memory is not shared.
     fn is_private(&mut self, dma: Dma, result: &Result<Vec<u8>, Errno>) -> bool {
         let Some(session) = self.server.session_mut() else { return false };
         let held = |address, to: &mut [u8]| match self.mapped.get(&address) {
@@ -271,7 +271,7 @@ impl Client {
         self.sharing.answer(session, dma, result, held)
     }
 
-    /// It has gone, and its memory with it.
+    /// Takes the end of the client, and unmaps its memory.
     pub(super) fn leave(&mut self, memories: &mut DmaMemory<'_>) {
         let mapped: Vec<u64> = self.mapped.keys().copied().collect();
         mapped.into_iter().for_each(|address| self.unmap(memories, address));

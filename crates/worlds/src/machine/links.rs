@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Commands to the links of a lab, by a Unix socket: each line is one, and is answered by a line, `ok` or `error: WHY`. What they are
-//! says [`Commands`]; `time` is answered by the fabric's picoseconds, `help` by the commands.
+//! Commands to the links of a lab, by a Unix socket. Each line is a command, and gets a line as its answer: `ok` or `error: WHY`.
+//! [`Commands`] has the commands. `time` returns the fabric's time in picoseconds, `help` the commands.
 
 use super::cable;
 use super::serve::Supervisor;
@@ -12,12 +12,12 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use tlp::Time;
 
-/// Clients at most; who comes beyond is sent away.
+/// Maximum number of clients; further ones are refused.
 const MAX_CLIENTS: usize = 16;
-/// Bytes that are taken of one client before the lab goes on.
+/// Bytes taken from one client before the lab runs.
 const MOST_OF_CLIENT: usize = MAX_COMMAND_BYTES;
 
-/// The socket, and who is connected to it.
+/// The socket and its clients.
 pub struct LinkSocket {
     door: Door<Commands>,
     listener: Listener,
@@ -26,9 +26,9 @@ pub struct LinkSocket {
 
 struct Client {
     stream: UnixStream,
-    /// What has come of a line that is not whole.
+    /// The beginning of an incomplete line.
     line: Vec<u8>,
-    /// What it has not taken yet of answers; no command of it is obeyed meanwhile.
+    /// Answers that the client has not taken yet. Its commands wait meanwhile.
     answers: Vec<u8>,
 }
 
@@ -41,20 +41,20 @@ impl LinkSocket {
         Ok(LinkSocket { door, listener: Listener::bind(path)?, clients: Vec::new() })
     }
 
-    /// What is to be waited for.
+    /// Returns the descriptors to wait for.
     pub(super) fn interest(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let ready = self.clients.iter().filter(|client| client.answers.is_empty());
         std::iter::once(self.listener.as_fd()).chain(ready.map(|client| client.stream.as_fd()))
     }
 
-    /// Sends what waits, as far as it is taken.
+    /// Sends answers, as far as the clients take them.
     pub(super) fn flush(&mut self) {
         self.clients.retain_mut(|client| client.flush().is_ok());
     }
 
-    /// Does what has come.
+    /// Carries out the commands that have come, and accepts clients.
     pub(super) fn turn(&mut self, lab: &mut Driver, now: Time, supervisor: &mut impl Supervisor) {
-        // Who has gone makes room for who has come.
+        // Clients that have gone make room for new ones.
         self.clients.retain_mut(|client| client.turn(&self.door, lab, now, supervisor).is_ok());
         for _ in 0..MAX_CLIENTS {
             let Ok(Some((socket, peer))) = self.listener.accept() else { break };
@@ -63,7 +63,7 @@ impl LinkSocket {
                 continue;
             }
             if self.clients.len() == MAX_CLIENTS {
-                // It goes, whether it hears why or not.
+                // The client is refused, even if it does not take the reason.
                 let _ = writeln!(stream, "error: {MAX_CLIENTS} clients are there already");
                 continue;
             }
@@ -74,7 +74,7 @@ impl LinkSocket {
 
 impl Client {
     /// # Errors
-    /// It has gone.
+    /// The client has gone.
     fn turn(
         &mut self,
         door: &Door<Commands>,
@@ -105,13 +105,13 @@ impl Client {
             };
             self.answers.extend_from_slice(format!("{answer}\n").as_bytes());
         }
-        // What is too long is refused at its end, by its beginning.
+        // A line that is too long is refused when it ends. Its beginning is enough for that.
         self.line.truncate(MAX_COMMAND_BYTES + 1);
         self.flush()
     }
 
     /// # Errors
-    /// It has gone.
+    /// The client has gone.
     fn flush(&mut self) -> io::Result<()> {
         while !self.answers.is_empty() {
             match self.stream.write(&self.answers) {
@@ -126,7 +126,7 @@ impl Client {
 }
 
 /// # Errors
-/// What is wrong with the command.
+/// The command is invalid.
 fn obey(
     door: &Door<Commands>,
     lab: &mut Driver,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Memory of a virtual machine that gives no descriptor for it: each DMA is a message to its client, and one back. A read is not answered
-//! at once: it is asked for, and tried again until the answer is there. Messages go in the order of the DMA; an interrupt waits
-//! until what was written before it has arrived.
+//! Memory of a virtual machine without a descriptor. Each DMA is a message to the client, and one back. A read first sends the message;
+//! the root complex then repeats the read until the answer is there. Messages go in the order of the DMA. An interrupt waits until earlier writes
+//! have arrived.
 //!
-//! A client that waits for an access may not answer meanwhile, so a device that reads memory for the answer to an access gets none
-//! until the access has timed out.
+//! A client may not answer while it waits for an access. A device that needs memory to complete an access therefore gets no answer until the
+//! access has timed out.
 
 use guest::vfio_user::{Dma, DmaError, Errno, Irq, Session};
 use session::external::host::Backing;
@@ -12,14 +12,14 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
-/// Reads that are asked for and not fetched, at most; others wait.
+/// Maximum number of reads whose answers were not fetched; further reads wait.
 const MAX_READS: usize = 256;
-/// Bytes of writes that wait, at most; beyond, writes are lost, and counted.
+/// Maximum bytes of writes that wait; further writes are lost and counted.
 const MAX_BYTES: usize = 64 << 20;
-/// Bytes of writes that wait, from which on the fabric waits too.
+/// Bytes of writes that wait, above which the fabric waits too.
 const FULL_BYTES: usize = 1 << 20;
 
-/// Turns in which what has come is fetched, at most.
+/// Number of turns after which an answer that was not fetched is dropped.
 const TURNS: u32 = 1000;
 
 /// Address and length.
@@ -30,54 +30,54 @@ enum Message {
     Write(u64, Vec<u8>),
 }
 
-/// A read that somebody wants.
+/// A read of a device.
 enum Read {
     Asked,
-    /// `None`: the client could not. What is not fetched in so many turns was for a requester that has gone.
+    /// The bytes, or `None` if the client could not read, and the number of turns since. If nobody fetches them, the requester has gone.
     Came(Option<Vec<u8>>, u32),
 }
 
-/// All messages of a client; clones are handles on the same.
+/// All messages of a client. Clones are handles on the same messages.
 #[derive(Clone, Default)]
 pub(super) struct Messages(Rc<RefCell<State>>);
 
 #[derive(Default)]
 struct State {
     waiting: VecDeque<Message>,
-    /// Sent, and not answered: a read's place, or a write's bytes.
+    /// Sent and not answered: the address and length of a read, or the number of bytes of a write.
     sent: BTreeMap<Dma, Result<Place, usize>>,
     reads: BTreeMap<Place, Read>,
-    /// Bytes of writes that have not arrived, and how many were asked for and have ended so far.
+    /// Bytes of writes that have not arrived. `written` and `ended` count the writes that have begun and ended.
     bytes: usize,
     written: u64,
     ended: u64,
     lost: u64,
-    /// Interrupts, behind so many writes.
+    /// Interrupts that wait, each until so many writes have ended.
     held: VecDeque<(u64, Irq, u32)>,
 }
 
 impl Messages {
-    /// Memory from `address` on.
+    /// Returns the memory from `address` on.
     pub(super) fn map(&self, address: u64) -> MessageMap {
         MessageMap { messages: self.clone(), address, awaits: Cell::new(false) }
     }
 
-    /// Whether the fabric is to wait until writes have arrived.
+    /// Returns whether the fabric has to wait until writes have arrived.
     pub(super) fn is_full(&self) -> bool {
         self.0.borrow().bytes > FULL_BYTES
     }
 
-    /// Whether a device waits for an answer.
+    /// Returns whether a device waits for an answer.
     pub(super) fn awaits(&self) -> bool {
         self.0.borrow().reads.values().any(|read| matches!(read, Read::Asked))
     }
 
-    /// Writes that were lost since somebody asked.
+    /// Returns the number of writes lost since the last call.
     pub(super) fn lost(&self) -> u64 {
         std::mem::take(&mut self.0.borrow_mut().lost)
     }
 
-    /// Sends what may be.
+    /// Sends messages, as far as the session takes them.
     pub(super) fn send(&self, session: &mut Session) {
         let mut state = self.0.borrow_mut();
         state.reads.retain(|_, read| match read {
@@ -102,7 +102,7 @@ impl Messages {
         }
     }
 
-    /// Takes what came of a message; false if it is not one of these.
+    /// Takes the answer to a message. Returns false if the message is not one of these.
     pub(super) fn answer(&self, dma: Dma, result: &Result<Vec<u8>, Errno>) -> bool {
         let mut state = self.0.borrow_mut();
         let Some(kind) = state.sent.remove(&dma) else { return false };
@@ -110,7 +110,7 @@ impl Messages {
         true
     }
 
-    /// Holds an interrupt until what was written before it has arrived; false if there is nothing of the kind.
+    /// Holds an interrupt until earlier writes have arrived. Returns false if there are none.
     pub(super) fn hold(&self, irq: Irq, n: u32) -> bool {
         let mut state = self.0.borrow_mut();
         let behind = state.written;
@@ -120,7 +120,7 @@ impl Messages {
         behind > state.ended
     }
 
-    /// The next interrupt that need not wait any longer.
+    /// Returns the next interrupt that no longer waits.
     pub(super) fn released(&self) -> Option<(Irq, u32)> {
         let mut state = self.0.borrow_mut();
         let (_, irq, n) = state.held.front().copied().filter(|(behind, ..)| *behind <= state.ended)?;
@@ -128,7 +128,7 @@ impl Messages {
         Some((irq, n))
     }
 
-    /// The client has gone.
+    /// Takes the end of the client.
     pub(super) fn clear(&self) {
         *self.0.borrow_mut() = State::default();
     }
@@ -151,7 +151,7 @@ impl State {
 pub(super) struct MessageMap {
     messages: Messages,
     address: u64,
-    /// What was read last is asked for.
+    /// The last read waits for its answer.
     awaits: Cell<bool>,
 }
 

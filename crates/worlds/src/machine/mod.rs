@@ -8,8 +8,8 @@
 //!                           └────── external::Driver ── HostPlace ── fabric
 //! ```
 //!
-//! Sans-IO like the rest of a lab, but for the memory that the machine has mapped and the descriptors that it gave for its
-//! interrupts: both are the machine's, and `guest` reaches them.
+//! It is sans-IO like the rest of a lab, except for the memory that the machine has mapped and the event descriptors of its interrupts.
+//! `guest` reaches both.
 
 mod assigned;
 mod cable;
@@ -41,19 +41,19 @@ pub use vm_host::{DeviceSocket, VmError, VmHost};
 use guest::vmd::Layout;
 use lab::{Hierarchy, LabFile};
 
-/// Buses of the least VMD.
+/// Number of buses of the smallest VMD.
 const LEAST_BUSES: u16 = 32;
-/// What fits below 4 GiB beside the windows of QEMU's own devices, where its firmware places it.
+/// Size of the 32-bit window: it fits below 4 GiB next to the windows of QEMU's own devices.
 const MEMORY_BYTES: u64 = 512 << 20;
-/// What fits in the 40 bits of an address that QEMU's plainest CPU has.
+/// Size of the 64-bit window: it fits into the 40-bit addresses of QEMU's simplest CPU.
 const PREFETCHABLE_BYTES: u64 = 64 << 30;
-/// More cost a guest interrupts that its other devices need.
+/// Number of MSI-X vectors. More would take interrupts that other devices of the guest need.
 const VECTORS: u16 = 64;
 
-/// How large a VMD carries the hierarchy of the host whose place has this name: `host root`, or `host NAME`.
+/// Returns the layout of a VMD for the hierarchy below the host of this name: `host root` or `host NAME`.
 ///
 /// # Errors
-/// There is no such host, or its tree is none.
+/// The lab has no such host, or its topology is invalid.
 pub fn layout(file: &LabFile, place: &str) -> Result<Layout, String> {
     let buses = Hierarchy::new(file, place)?.buses().next_power_of_two().clamp(LEAST_BUSES, 256);
     Ok(Layout { buses, prefetchable_bytes: PREFETCHABLE_BYTES, memory_bytes: MEMORY_BYTES, vectors: VECTORS })

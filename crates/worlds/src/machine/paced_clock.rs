@@ -1,47 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The fabric's time beside a clock outside.
+//! The fabric's time, paced by a clock outside.
 
 use tlp::{Duration, Time};
 
-/// How much of the time that riser itself takes is made up for. More is let go: what riser computes long at is not slow for that.
+/// Maximum of riser's own computing time for which the fabric catches up. Longer computations do not slow the fabric down.
 const MOST_OWED: Duration = Duration::from_ms(1);
 
-/// For how long riser computes until it looks at the machines again. A design of RTL takes a thousand times as long as its own time.
+/// Target for how long riser computes before it polls the machines again. An RTL design takes a thousand times its own time.
 const MOST_COMPUTED: Duration = Duration::from_ms(2);
-/// The least that the fabric's time advances by, however long that takes.
+/// Minimum step of the fabric's time, however long it takes to compute.
 const LEAST_STEP: Duration = Duration::from_us(1);
 
-/// How far the fabric's time advances at once while riser makes up for what it computed: then it looks at the machines.
+/// Maximum step of the fabric's time during catch-up, before riser polls the machines again.
 const CATCH_UP: Duration = Duration::from_us(50);
 
-/// The fabric's time goes with the clock and stands still while riser computes. Riser makes up for that: a frame on a wire takes as
-/// long beside a busy fabric as beside an idle one.
+/// The fabric's time follows the clock and stands still while riser computes. It then catches up, so that a frame on a wire takes the same
+/// time next to a busy fabric as next to an idle one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PacedClock {
-    /// The fabric's time when it was `seen` outside.
+    /// The fabric's time at the time `seen` outside.
     time: Time,
     seen: Time,
     owed: Duration,
-    /// The fabric's time goes at this part of the clock's.
+    /// The fabric's time is so many times slower than the clock.
     slow: u64,
-    /// Makes up without a wait, by [`CATCH_UP`] at a time. If not: at twice the speed of the clock, while riser waits.
+    /// Catches up without waiting, in steps of [`CATCH_UP`]. Otherwise it catches up at twice the speed of the clock, while riser waits.
     at_once: bool,
-    /// What the fabric's time advances by at most.
+    /// Maximum step of the fabric's time.
     step: Duration,
-    /// What it has advanced by last.
+    /// The last step.
     advanced: Duration,
 }
 
 impl PacedClock {
-    /// Begins at zero, `slow` times as slow as the clock. `at_once`: riser has a processor of its own, so that it may make up for the time
-    /// that it computes as soon as it can.
+    /// Starts at zero, `slow` times slower than the clock. `at_once`: riser has a processor of its own, and catches up as soon as it can.
     pub(super) fn new(outside: Time, slow: u32, at_once: bool) -> PacedClock {
         let (owed, advanced) = (Duration::ZERO, Duration::ZERO);
         let (slow, step) = (slow.max(1).into(), Duration::MAX);
         PacedClock { time: Time::ZERO, seen: outside, owed, slow, at_once, step, advanced }
     }
 
-    /// The fabric's time when it is `outside` there, and riser has waited since it was [computing](Self::computed).
+    /// Returns the fabric's time at `outside`, after riser has waited since [`computed`](Self::computed).
     pub(super) fn waited(&mut self, outside: Time) -> Time {
         let passed = outside.since(self.seen);
         let most = if self.at_once { passed.max(CATCH_UP) } else { passed };
@@ -53,7 +52,7 @@ impl PacedClock {
         self.time
     }
 
-    /// Riser has computed until it is `outside` there: what it takes long at, it does in small steps.
+    /// Takes the end of a computation at `outside`. Long computations make the next steps smaller.
     pub(super) fn computed(&mut self, outside: Time) {
         let took = outside.since(self.seen);
         self.owed = (self.owed + took).min(MOST_OWED);
@@ -66,12 +65,12 @@ impl PacedClock {
         }
     }
 
-    /// How far the fabric's time may go until riser looks at the machines again.
+    /// Returns the maximum step of the fabric's time before riser polls the machines again.
     pub(super) fn step(&self) -> Duration {
         self.step
     }
 
-    /// How long it is outside until the fabric's time is `at`, or it has advanced as far as it may.
+    /// Returns the time outside until the fabric's time is `at`, or until the end of the step if that is earlier.
     pub(super) fn until(&self, at: Time) -> Duration {
         let left = Duration::from_ps(at.since(self.time).min(self.step).as_ps().saturating_mul(self.slow));
         if self.at_once {
@@ -108,13 +107,13 @@ mod tests {
         let outside = |us| Time::ZERO + US(us);
         let mut paced = PacedClock::new(outside(1000), 1, true);
         paced.computed(outside(1120));
-        // 120 us are owed: nothing is waited for, and riser looks at the machines every 50 us.
+        // 120 us are owed: riser does not wait, and polls the machines every 50 us.
         assert_eq!(paced.until(outside(110)), US(0));
         assert_eq!(paced.waited(outside(1120)), outside(50));
         assert_eq!(paced.waited(outside(1120)), outside(100));
         assert_eq!(paced.until(outside(130)), US(10));
         assert_eq!(paced.waited(outside(1130)), outside(130));
-        // What it waited for counts in full.
+        // Waiting time counts in full.
         assert_eq!(paced.waited(outside(21_130)), outside(20_130));
     }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Functions of a lab that a virtual machine is to have one by one: riser's own firmware gives them and the bridges above them bus numbers,
-//! windows and addresses, and they are quiet then. What it has set is put back where a function is reset.
+//! Places functions of a lab that a virtual machine gets one by one. riser's firmware gives them and the bridges above them bus numbers,
+//! windows and addresses, and then disables them. Its settings are restored after a reset of a function.
 
 use super::virtual_functions::{Site, VirtualFunction, place_virtual};
 use config::cap::{msi, msix, pcie, pm};
@@ -24,7 +24,7 @@ const ALL_BYTES: u8 = 0b1111;
 /// A function in its place.
 #[derive(Clone, Debug)]
 pub(super) struct Placed {
-    /// The slot's name, and for functions other than 0 of its device `.N` behind it.
+    /// The name of the slot, with `.N` appended for function N other than 0.
     pub(super) name: String,
     pub(super) facts: Facts,
     pub(super) recovery: Recovery,
@@ -34,7 +34,7 @@ pub(super) struct Placed {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Recovery {
     resets: Vec<ResetStep>,
-    /// By what a virtual function is found again.
+    /// How a virtual function is found again.
     pub(super) site: Option<Site>,
 }
 
@@ -45,7 +45,7 @@ struct ResetStep {
     register: u16,
     clear: u32,
     set: u32,
-    /// How long it takes.
+    /// How long the function may take for it.
     time: Duration,
 }
 
@@ -69,7 +69,7 @@ pub struct FunctionPlacement {
     map: HostMap,
     /// The slots of the host, by the path of function 0.
     slots: Vec<(Path, String)>,
-    /// In place of functions: virtual ones, by their names.
+    /// If not empty: virtual functions with their names, and no others.
     virtual_functions: Vec<(String, VirtualFunction)>,
 }
 
@@ -77,14 +77,14 @@ impl FunctionPlacement {
     /// Firmware for all functions below the host of this name: `host root` or `host NAME`.
     ///
     /// # Errors
-    /// There is no such host, or its tree is none.
+    /// The lab has no such host, or its topology is invalid.
     pub fn new(file: &LabFile, place: &str) -> Result<FunctionPlacement, String> {
         let slots = Hierarchy::new(file, place)?.slots();
         let policy = Policy {
             mrrs: file.lab.link.mrrs_bytes.map_or_else(Default::default, |m| m.0),
             hot_plug_buses: HOT_PLUG_BUSES,
             vfs: VfPolicy::Off,
-            // The machine chooses, and nobody here takes errors.
+            // The machine sets up its interrupts, and takes no error messages.
             msi: false,
             msix: false,
             error_reporting: false,
@@ -103,16 +103,16 @@ impl FunctionPlacement {
         place: &str,
         names: impl IntoIterator<Item = &'n str>,
     ) -> Result<FunctionPlacement, String> {
-        let mut places = FunctionPlacement::new(file, place)?;
+        let mut placement = FunctionPlacement::new(file, place)?;
         let mut counts = BTreeMap::<Path, u16>::new();
         for name in names {
-            let function = VirtualFunction::named(file, &places.slots, name)?;
+            let function = VirtualFunction::named(file, &placement.slots, name)?;
             let count = counts.entry(function.pf.clone()).or_default();
             *count = (*count).max(function.index + 1);
-            places.virtual_functions.push((name.to_owned(), function));
+            placement.virtual_functions.push((name.to_owned(), function));
         }
-        places.map.policy.vfs = VfPolicy::Listed(counts);
-        Ok(places)
+        placement.map.policy.vfs = VfPolicy::Listed(counts);
+        Ok(placement)
     }
 
     /// Returns the firmware as host code.
@@ -143,7 +143,7 @@ async fn place(cpu: &Cpu, system: &System, slots: &[(Path, String)]) -> Result<V
     Ok(all)
 }
 
-/// What a function at `path` is called.
+/// Returns the name of the function at `path`.
 fn name(slots: &[(Path, String)], path: &Path) -> Option<String> {
     let (number, above) = path.0.split_last()?;
     let (_, slot) = slots.iter().find(|(of, _)| of.0.split_last().is_some_and(|(_, of)| of == above))?;
@@ -158,7 +158,7 @@ pub(super) async fn look(
 ) -> Result<Placed, HostError> {
     let (bdf, mut restore) = (function.bdf(), Vec::new());
     let physical = function.vf_of.and_then(|pf| Some((pf, system.get(pf)?.sriov?.at)));
-    // Virtual functions have none of their own (`PCIe 5.0 §9.3.4.1`).
+    // Virtual functions have no BAR registers (`PCIe 5.0 §9.3.4.1`).
     let (of, bar0) = physical.map_or((bdf, type0::BAR0), |(pf, at)| (pf, at + sriov::VF_BAR0));
     let mut bars = [None; 6];
     for (n, bar) in bars.iter_mut().enumerate() {
@@ -199,7 +199,7 @@ pub(super) async fn look(
         Some(at) => msix_of(cpu, function, at).await?,
         None => None,
     };
-    // Until its machine says otherwise.
+    // The machine enables it.
     cpu.config_write(bdf, header::COMMAND_STATUS, LOW_HALF, 0).await?;
     let facts = Facts {
         function: bdf,
@@ -216,7 +216,7 @@ pub(super) async fn look(
     Ok(Placed { name, facts, recovery })
 }
 
-/// MSI-X of a function: its register, its vectors, and where its table is.
+/// Returns MSI-X of a function: the register of its capability, the number of vectors, and the address of its table.
 async fn msix_of(cpu: &Cpu, function: &Function, at: u16) -> Result<Option<(u16, u16, u64)>, HostError> {
     let vectors = get(cpu.config_read(function.bdf(), at).await?, msix::TABLE_SIZE) as u16 + 1;
     let place = cpu.config_read(function.bdf(), at + msix::TABLE_PLACE).await?;
@@ -225,8 +225,8 @@ async fn msix_of(cpu: &Cpu, function: &Function, at: u16) -> Result<Option<(u16,
     Ok(table.ok().map(|table| (at, vectors, table)))
 }
 
-/// The root port above a function and the wire of it at which its INTx arrives: the firmware turns lines by the device number of
-/// the root port too.
+/// Returns the root port above a function and the wire at which its INTx arrives there. Firmware also rotates lines by the device number of
+/// the root port.
 fn wire(system: &System, function: &Function) -> Option<(Bdf, Wire)> {
     let Interrupt::Intx { line, .. } = function.interrupt else { return None };
     let mut root_port = function;
@@ -237,13 +237,13 @@ fn wire(system: &System, function: &Function) -> Option<(Bdf, Wire)> {
     Some((root_port.bdf(), wire))
 }
 
-/// Resets a function, and puts it into its place again.
+/// Returns host code that resets a function and places it again.
 pub(super) fn reset(facts: &Facts, recovery: &Recovery) -> impl FnOnce(Cpu) -> Resetting + use<> {
     let (Facts { function: bdf, restore, .. }, resets) = (facts.clone(), recovery.resets.clone());
     move |cpu| {
         Box::pin(async move {
             let done = async {
-                // What it has begun ends before it is reset (`PCIe 5.0 §6.6.2`).
+                // Transactions under way end before the reset (`PCIe 5.0 §6.6.2`).
                 cpu.config_write(bdf, header::COMMAND_STATUS, LOW_HALF, 0).await?;
                 for ResetStep { register, clear, set, time } in resets {
                     let value = cpu.config_read(bdf, register).await?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What firmware leaves in the root ports of a host before a kernel takes over all below them: Max_Payload_Size. Linux keeps the value
-//! of a root port and gives it to all below (`pci_configure_mps`), so that payloads would else stay at the 128 B of a reset.
+//! Firmware that sets Max_Payload_Size of a host's root ports before a kernel takes over. Linux keeps the value of a root port and
+//! gives it to all below (`pci_configure_mps`), so payloads would otherwise stay at the 128 B of a reset.
 
 use super::placing::Placing;
 use config::cap::pcie::device_control::MPS;
@@ -10,20 +10,20 @@ use lab::{Hierarchy, LabFile, RootPort};
 
 const LOW_HALF: u8 = 0b0011;
 
-/// The root ports of a host.
+/// Firmware that sets up the root ports of a host.
 #[derive(Clone, Debug)]
 pub struct RootPortSetup(Vec<RootPort>);
 
 impl RootPortSetup {
-    /// The root ports of the host whose place has this name: `host root`, or `host NAME`.
+    /// Firmware for the host of this name: `host root` or `host NAME`.
     ///
     /// # Errors
-    /// There is no such host, or its tree is none.
+    /// The lab has no such host, or its topology is invalid.
     pub fn new(file: &LabFile, place: &str) -> Result<RootPortSetup, String> {
         Hierarchy::new(file, place)?.root_ports().map(RootPortSetup)
     }
 
-    /// Host code that sets them. No function is put into a place.
+    /// Returns the firmware as host code. It places no function.
     pub(super) fn code(&self) -> impl FnOnce(Cpu) -> Placing + use<> {
         let ports = self.0.clone();
         move |cpu| {

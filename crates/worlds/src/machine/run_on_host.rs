@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Host code at the place of a virtual machine, such as firmware: run to its end while the machine waits. Its requests travel the fabric
-//! as the machine's own do.
+//! Runs host code, such as firmware, in place of a virtual machine, to its end while the machine waits. Its requests travel the fabric as
+//! the machine's own do.
 
 use host::cpu::AsyncProgram;
 use host::memory::HostMemory;
@@ -12,15 +12,15 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use tlp::Duration;
 
-/// What tells its requests from those of the machine.
+/// Set in the IDs of the code's requests, and not in those of the machine.
 const OURS: u32 = 1 << 31;
-/// How far the fabric goes on where nothing else says it.
+/// Step of the fabric while requests are under way.
 const STEP: Duration = Duration::from_us(10);
 
-/// Runs `code` to its end, and returns its result. What else is heard meanwhile goes to `others`.
+/// Runs `code` to its end, and returns its result. Inputs of the host that belong to other requests go to `others`.
 ///
 /// # Errors
-/// Those of the code; the lab has failed; or the code waits for what never comes.
+/// The code fails, the lab has failed, or the code waits for an event that never comes.
 pub(super) fn run_on_host<R, F>(
     lab: &mut Driver,
     door: &Door<HostPlace>,
@@ -48,7 +48,7 @@ where
     kept.take().ok_or_else(|| "it has ended without a result".to_owned())
 }
 
-/// Issues what the program asks for, and lets the fabric go on to what it waits for.
+/// Issues the program's requests, and runs the fabric until an event for which it waits.
 fn step(
     lab: &mut Driver,
     door: &Door<HostPlace>,
@@ -75,11 +75,11 @@ fn step(
         (false, Some(at)) => at,
         (false, None) => return Err(program.waits_for().unwrap_or_default()),
     };
-    // Nobody else moves the time on meanwhile: no nap.
+    // The outside does not advance the time meanwhile, so the fabric must not nap.
     lab.come_to(until);
     lab.drain(until, |_| {});
-    while let Some((at, heard)) = door.place.hear() {
-        match heard {
+    while let Some((at, input)) = door.place.hear() {
+        match input {
             HostInput::Done { mut id, result } if id.0 & OURS != 0 => {
                 id.0 &= !OURS;
                 program.handle(at, HostInput::Done { id, result });

@@ -11,28 +11,28 @@ use session::external::Driver;
 use std::io;
 use tlp::{Duration, Time};
 
-/// What an access of a machine has set off has this long, in the fabric's time, to end before the machine goes on.
+/// Fabric time in which the effects of an access may end before the machine continues.
 const SETTLE: Duration = Duration::from_us(10);
-/// The same where the fabric's time stands still between accesses.
+/// The same if the fabric's time stands still between accesses.
 const SETTLE_STILL: Duration = Duration::from_ms(1);
-/// How long one machine that does not take what devices write to its memory may hold up all others.
+/// How long one machine that does not take DMA writes to its memory may delay all others.
 const HOLD: Duration = Duration::from_ms(1000);
-/// The longest until the caller is asked whether to go on.
+/// Maximum time between two calls of the supervisor.
 const TURN: Duration = Duration::from_ms(20);
 
-/// How the fabric's time goes.
+/// How the fabric's time advances.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pace {
-    /// With the clock outside, and ahead of it while an access is under way. It stands still while riser computes, and makes up for a
-    /// millisecond of that.
+    /// With the clock outside, and ahead of it while an access is under way. It stands still while riser computes, and then catches up, by a
+    /// millisecond at most.
     Clock {
-        /// How many times slower than that clock it goes.
+        /// How many times slower than the clock.
         slow: u32,
-        /// Riser has a processor of its own: it makes up at once, where it would otherwise wait and go at twice the speed.
+        /// riser has a processor of its own and catches up at once. Otherwise it waits and catches up at twice the speed.
         own_processor: bool,
     },
-    /// Only while something is done: a machine's accesses are taken one by one, and each ends when all that it has set off has. So a machine
-    /// that does the same finds the same, at the same times.
+    /// Only during accesses. They are taken one by one, and each ends when all its effects have ended, so a machine that does the same
+    /// finds the same at the same times.
     Still,
 }
 
@@ -103,12 +103,12 @@ pub fn serve<'g>(
             (taken, more) = (taken + count, more | left);
         }
         taken += transports.iter_mut().map(|transport| transport.take(lab, now(lab))).sum::<usize>();
-        // What a machine has not taken by then is lost, and counted, as more comes.
+        // After that, DMA writes that do not fit are lost and counted.
         let held = guests.iter().any(|guest| guest.holds_up()).then(|| held_since.unwrap_or(begun));
         held_since = held;
         let holds_up = held.is_some_and(|since| begun.since(since) < HOLD);
         let is_awaited = guests.iter().any(|guest| guest.is_awaited());
-        let mut hear = |lab: &mut Driver| {
+        let mut leave = |lab: &mut Driver| {
             transports.iter_mut().for_each(|transport| transport.carry(lab));
             for guest in &mut guests {
                 guest.poll_lab(lab);
@@ -118,11 +118,11 @@ pub fn serve<'g>(
             }
         };
         if (taken > 0 || !is_still) && !holds_up {
-            lab.drain(now(lab), &mut hear);
-            // What never ends by itself does not take the fabric ahead for ever.
+            lab.drain(now(lab), &mut leave);
+            // Traffic that never ends must not take the fabric ahead forever.
             let is_near = is_still || lab.now() <= time + SETTLE;
             if taken > 0 || (!is_awaited && is_near) {
-                lab.settle(settle.min(paced.step()), &mut hear);
+                lab.settle(settle.min(paced.step()), &mut leave);
             }
         }
         guests.iter_mut().for_each(|guest| guest.flush());
@@ -139,7 +139,7 @@ pub fn serve<'g>(
         is_commanded = net::wait(servers, others, Some(longest))?.others;
     }
     if is_still {
-        // Whether its end is seen at its socket or elsewhere first, it is the same.
+        // The end of a machine has the same effects if it is seen elsewhere before its sockets close.
         for (n, guest) in guests.iter_mut().enumerate() {
             guest.end(lab, |lab, name, what| supervisor.notify(lab, n, name, what));
         }

@@ -8,12 +8,13 @@ use session::external::host::{HostPlace, HostRequest};
 use session::external::{Door, Driver};
 use tlp::Bdf;
 
-/// The name of the only request that is ever under way; those of a machine are numbered from 0 on.
+/// The ID of the only request under way. IDs of a machine's requests count from 0.
 const ID: HostReadId = HostReadId(u32::MAX);
-/// Drains after which a read that is not answered is given up.
-const PATIENCE: u32 = 1000;
+/// Number of drains after which a read without an answer is given up.
+const MAX_DRAINS: u32 = 1000;
 
-/// The functions on the first `buses` buses of a host, and the bytes of each one's configuration space. Nobody else may ask there meanwhile.
+/// Returns the functions on the first `buses` buses of a host, each with the bytes of its configuration space. No machine may use the host
+/// meanwhile.
 pub fn config_spaces(lab: &mut Driver, door: &Door<HostPlace>, buses: u16) -> Vec<(Bdf, Vec<u8>)> {
     let all = (0..buses.min(256)).flat_map(|bus| (0..256).map(move |rest| Bdf::from_bits(bus << 8 | rest)));
     let mut found = Vec::new();
@@ -28,23 +29,24 @@ pub fn config_spaces(lab: &mut Driver, door: &Door<HostPlace>, buses: u16) -> Ve
     found
 }
 
-/// A virtual function has all ones for its IDs, but not for its header type (`PCIe 5.0 §9.3.4.1`); where nobody is, all reads are refused.
+/// Returns whether there is such a function. The IDs of a virtual function read as all ones, but not its header type
+/// (`PCIe 5.0 §9.3.4.1`). Reads of an absent function are refused.
 fn is_there(lab: &mut Driver, door: &Door<HostPlace>, function: Bdf) -> bool {
     let id = read(lab, door, function, header::ID);
     id.is_some_and(|id| id as u16 != u16::MAX)
         || id.is_some() && read(lab, door, function, header::MISC).is_some_and(|misc| misc != u32::MAX)
 }
 
-/// `None`: it was refused, or is not answered.
+/// Reads a register. Returns `None` if the read was refused or not answered.
 fn read(lab: &mut Driver, door: &Door<HostPlace>, function: Bdf, register_dw: u16) -> Option<u32> {
     let request =
         HostRequest::issue(HostOutput::ConfigRead { id: ID, function, register_dw, byte_enables: 0xf })
             .ok()?;
     lab.inject(lab.now(), door, request);
-    for _ in 0..PATIENCE {
+    for _ in 0..MAX_DRAINS {
         lab.drain(lab.now(), |_| {});
-        while let Some((_, heard)) = door.place.hear() {
-            if let HostInput::Done { id: ID, result } = heard {
+        while let Some((_, input)) = door.place.hear() {
+            if let HostInput::Done { id: ID, result } = input {
                 return Some(u32::from_le_bytes(result.ok()?.bytes()?.try_into().ok()?));
             }
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A turn of a virtual machine: events of its clients become requests, and what the root complex hears becomes answers and interrupts.
+//! One turn of a virtual machine: events of its clients become requests, and inputs of the host become answers and interrupts.
 
 use super::client::DmaMemory;
 use super::event::VmEvent;
@@ -163,7 +163,7 @@ impl VmHost {
                 if let Some(id) = request.id_mut() {
                     id.0 |= n << ID_BITS;
                 }
-                // A device asks only for what a host outside may ask for.
+                // Every request of a device is legal for a host outside.
                 if let Ok(request) = HostRequest::issue(request) {
                     lab.inject(now, &self.door, request);
                 }
@@ -223,13 +223,13 @@ impl VmHost {
     }
 
     fn interrupt(&mut self, interrupt: HostInterrupt) {
-        // A VMD takes what no function takes, and its client is the first.
+        // The VMD gets the interrupts that no function claims. Its client is the first, so it comes last here.
         let mut clients = self.clients.iter_mut().enumerate().rev();
         let found = clients.find_map(|(n, client)| Some((n, client.device.interrupt(&interrupt)?)));
         let by_wire = matches!(interrupt, HostInterrupt::Wire { .. });
         match (found, &self.firmware) {
             (Some((n, (irq, vector))), _) => self.signal(n, irq, vector),
-            // Interrupt Status of the functions says whose it is.
+            // Interrupt Status shows later which function asserts it.
             (None, Firmware::Functions(_)) if by_wire => {}
             (None, _) => self.clients[0].counters.interrupts_foreign += 1,
         }

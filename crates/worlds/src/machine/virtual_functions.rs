@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Virtual functions that machines of their own have, while another machine has the hierarchy that they are in: its kernel numbers buses,
-//! gives addresses and enables them. So they are found where it has put them, by reading alone, each time a machine comes for one.
+//! Finds virtual functions of machines of their own. Another machine has the hierarchy: its kernel numbers buses, assigns addresses and
+//! enables virtual functions. riser therefore reads where a function is each time a machine comes for it.
 
 use super::placing::{Placed, look};
 use config::ext::sriov;
@@ -12,19 +12,19 @@ use host::{Cpu, HostError};
 use lab::LabFile;
 use tlp::Bdf;
 
-/// What stands between the name of a slot and the number of a virtual function, as in sysfs.
+/// Separates the name of a slot from the number of a virtual function, as in sysfs.
 const VIRTUAL: &str = ".virtfn";
 
-/// A virtual function by what no kernel changes.
+/// A virtual function, by properties that no kernel changes.
 #[derive(Clone, Debug)]
 pub(super) struct VirtualFunction {
-    /// Its physical function.
+    /// The path of its physical function.
     pub(super) pf: Path,
     /// Its number, from 0 on.
     pub(super) index: u16,
 }
 
-/// The same, with the DW number of the capability.
+/// A virtual function with the DW number of the SR-IOV capability.
 #[derive(Clone, Debug)]
 pub(super) struct Site {
     function: VirtualFunction,
@@ -32,14 +32,14 @@ pub(super) struct Site {
 }
 
 impl Site {
-    /// Whether a register is of the capability, wherever it is.
+    /// Returns whether a register belongs to the capability.
     pub(super) fn covers(&self, register_dw: u16) -> bool {
         (self.sriov..self.sriov + sriov::VF_BAR0 + 6).contains(&register_dw)
     }
 }
 
 impl VirtualFunction {
-    /// The one of this name, in one of these slots.
+    /// Returns the virtual function of this name, in one of these slots.
     pub(super) fn named(
         file: &LabFile,
         slots: &[(Path, String)],
@@ -50,7 +50,7 @@ impl VirtualFunction {
         let found = name.rsplit_once(VIRTUAL).and_then(|(slot, index)| {
             let (pf, _) = slots.iter().find(|(_, known)| known == slot)?;
             let number = index.parse().ok().filter(|number: &u16| *number < count(slot))?;
-            // A function has one name, or two machines could have it.
+            // A function must have only one name, or two machines could get it.
             (number.to_string() == index).then(|| VirtualFunction { pf: pf.clone(), index: number })
         });
         found.ok_or_else(|| {
@@ -67,7 +67,7 @@ impl VirtualFunction {
     }
 }
 
-/// What is to be known of virtual functions, in the order of their names.
+/// Returns the properties of virtual functions, in the order of their names.
 pub(super) async fn place_virtual(
     cpu: &Cpu,
     system: &System,
@@ -87,7 +87,7 @@ pub(super) async fn place_virtual(
     Ok(placed)
 }
 
-/// Where a virtual function is that was in another place when `facts` were taken.
+/// Finds a virtual function that may have moved since `facts` were read.
 pub(super) async fn find(cpu: Cpu, site: Site, mut facts: Facts) -> Result<Facts, String> {
     let Site { function: VirtualFunction { pf, index }, sriov: at } = site;
     let pf = descend(&cpu, &pf, &mut Vec::new()).await?;
@@ -138,8 +138,8 @@ pub(super) struct Written {
     pub(super) mask: u32,
 }
 
-/// Whether one of these writes takes a virtual function from where it is: it changes a bus number above it, or the capability that
-/// enables it. What cannot be read is taken to change.
+/// Returns whether one of these writes moves a virtual function: it changes a bus number above it, or the SR-IOV capability. A register that
+/// cannot be read counts as changed.
 pub(super) async fn moves(cpu: Cpu, site: Site, written: Vec<Written>) -> Result<bool, String> {
     let mut above = Vec::new();
     let Ok(pf) = descend(&cpu, &site.function.pf, &mut above).await else { return Ok(true) };
@@ -155,7 +155,7 @@ pub(super) async fn moves(cpu: Cpu, site: Site, written: Vec<Written>) -> Result
     Ok(false)
 }
 
-/// The function at a path, by the bus numbers that the bridges above it have now, which are added to `above`.
+/// Returns the function at a path, by the current bus numbers of the bridges above it. Adds the bridges to `above`.
 async fn descend(cpu: &Cpu, path: &Path, above: &mut Vec<Bdf>) -> Result<Bdf, String> {
     let (function, bridges) = path.0.split_last().ok_or("it has no path")?;
     let at = |bus: u32, step: u8| Bdf::from_bits((bus as u16) << 8 | u16::from(step));

@@ -47,7 +47,7 @@ impl Firmware {
 /// The socket of a device.
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceSocket<'g> {
-    /// The machine, if it is not that of the host.
+    /// The name of the machine, or `None` for the host's own.
     pub machine: Option<&'g str>,
     /// The name of the device: `vmd`, or that of its slot.
     pub device: &'g str,
@@ -96,7 +96,7 @@ impl VmHost {
         Ok(guest)
     }
 
-    /// Puts a machine above a host that has each function as a device of its own. Firmware places the functions first. The client of each
+    /// Puts a machine above a host, with each function as a device of its own. Firmware places the functions first. The client of each
     /// comes to a socket in `folder`, named as the slot.
     ///
     /// # Errors
