@@ -233,7 +233,7 @@ fn config_byte(space: &ConfigSpace, at: usize) -> u8 {
     space.read((at / 4) as u16).to_le_bytes()[at % 4]
 }
 
-/// What an offset in a region selects.
+/// The target of an offset in a region.
 enum Target {
     /// An offset in CFGBAR.
     Function(u64),

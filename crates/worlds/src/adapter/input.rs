@@ -125,7 +125,7 @@ impl Place for AdapterSlot {
         !self.bridge.borrow().egress.is_empty()
     }
 
-    /// What is fetched here is an input too: [`Event::Taken`].
+    /// Fetching is an input too: [`Event::Taken`].
     fn nobody_fetches(&self) {}
 }
 

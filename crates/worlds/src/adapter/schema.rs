@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The keys of a NetTLP adapter. Plain data, as [`lab::schema`], where the other keys are.
+//! The keys of a NetTLP adapter. Plain data, like [`lab::schema`], which has the other keys.
 
 use endpoint::TlpPort;
 use host::Cpu;
@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use std::net::Ipv4Addr;
 use tlp::Duration;
 
-/// How long a host waits for device software at least, in the time of the wall: the end of range C of Completion Timeout
-/// Value (`PCIe 5.0 §7.5.3.16`). Two machines and their schedulers are between a question and its answer.
+/// Minimum wall-clock time for which a host waits for device software: the end of range C of Completion Timeout Value
+/// (`PCIe 5.0 §7.5.3.16`). A request and its answer pass two machines and their schedulers.
 const HOST_PATIENCE: Duration = Duration::from_ms(900);
 
 /// A NetTLP adapter (NSDI'20, section 4): BAR 0 has its own registers, BAR 2 the MSI-X table, and one more leads to device
@@ -20,19 +20,19 @@ const HOST_PATIENCE: Duration = Duration::from_ms(900);
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct NettlpAdapter {
-    /// The BAR that leads out.
+    /// The BAR that leads to the device software.
     #[schemars(range(min = 3, max = 5))]
     pub bar: u8,
     /// Bytes of that BAR: a power of two.
     #[schemars(range(min = 128, max = 134_217_728), extend("powerOfTwo" = true))]
     pub bar_bytes: u64,
-    /// MSI-X vectors. Device software is told of the first 16.
+    /// MSI-X vectors. Device software gets the first 16.
     #[schemars(range(min = 1, max = 128))]
     pub vectors: u16,
-    /// What the host runs for the device software, where the slot's `driver` names no model.
+    /// The host's program for the device software, if the slot's `driver` names no model.
     pub driver: NettlpDriver,
-    /// Milliseconds after which the driver starts. Default: 200 ms after device software has asked for the MSI-X table, and again
-    /// each time that it asks anew.
+    /// Milliseconds after which the driver starts. Default: 200 ms after device software has asked for the MSI-X table, and
+    /// again after each further question.
     #[schemars(range(min = 0, max = 3_600_000))]
     pub start_after_ms: Option<u32>,
     /// IPv4 address of the host, for the drivers of a NIC.
@@ -51,22 +51,22 @@ pub struct NettlpAdapter {
     /// second.
     #[schemars(range(min = 1, max = 64))]
     pub rx_buffers: u32,
-    /// Bytes that `mmio` writes and reads back: no more than `bar_bytes`. Default: 4096, or all where there are less.
+    /// Bytes that `mmio` writes and reads back: at most `bar_bytes`. Default: 4096, or all if there are fewer.
     #[schemars(with = "u32", range(min = 0, max = 134_217_728), extend("default" = 4096))]
     pub exercise_bytes: Option<u32>,
 }
 
-/// What the host of a NetTLP adapter runs.
+/// The program of a NetTLP adapter's host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum NettlpDriver {
-    /// Nothing: device software reads and writes host memory.
+    /// No program: device software reads and writes host memory.
     #[default]
     None,
     /// Writes a pattern to the BAR and reads it back, as a test of a pseudo memory device.
     Mmio,
-    /// A driver of the simple NIC (NSDI'20, section 6.2) whose host is a station on the network behind it: answers ARP
-    /// and ICMP echo, and pings.
+    /// A driver of the simple NIC (NSDI'20, section 6.2). Its host is a station on the NIC's network: it answers ARP and ICMP echo,
+    /// and pings.
     Station,
 }
 
