@@ -145,7 +145,7 @@ impl Sockets {
 }
 
 /// Keeps the guests while they are served.
-struct Keep<'a> {
+struct RunSupervisor<'a> {
     members: Members<'a>,
     sockets: Sockets,
     /// The places whose registers are wanted, as they are when the first machine goes.
@@ -157,7 +157,7 @@ struct Keep<'a> {
     stop: &'a AtomicBool,
 }
 
-impl Supervisor for Keep<'_> {
+impl Supervisor for RunSupervisor<'_> {
     fn notify(&mut self, lab: &mut Driver, _: usize, device: &str, told: VmEvent) {
         if let (Some(places), None, VmEvent::Gone(_) | VmEvent::Lost(_)) =
             (self.hexdump, &self.registers, &told)
@@ -208,7 +208,7 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
         .try_for_each(|name| args.machine.claim(&mut lab.outputs, (names.len() > 1).then_some(name)))?;
     let hexdump_to = hexdump_to.map(Place::prepare).transpose()?;
     let mut opened = lab.open(Clock::Virtual)?;
-    let mut carriers = args.seat.carriers(&opened)?;
+    let mut transports = args.seat.transports(&opened)?;
     drop(sockets::folder()?);
     let options = args.machine.options(args.command.is_empty(), &stop)?;
     let own_processor = args.machine.place(names.len(), opened.driver.session().fabric.is_clocked())?;
@@ -219,16 +219,17 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     let sockets = Sockets::of(folder, &seats);
     let hexdump_of = hexdump_to.is_some().then_some(&*places);
     let (registers, lost, findings) = (None, None, Findings::default());
-    let mut keep = Keep { members, sockets, hexdump: hexdump_of, registers, lost, findings, stop: &stop };
+    let mut supervisor =
+        RunSupervisor { members, sockets, hexdump: hexdump_of, registers, lost, findings, stop: &stop };
     let served = worlds::machine::serve(
         &mut opened.driver,
         seats.iter_mut().map(|seat| &mut seat.guest),
         &mut links,
-        &mut carriers,
+        &mut transports,
         (args.machine.pace(own_processor), || clock.now()),
-        &mut keep,
+        &mut supervisor,
     );
-    let Keep { mut members, sockets, registers, lost, findings, .. } = keep;
+    let RunSupervisor { mut members, sockets, registers, lost, findings, .. } = supervisor;
     drop(sockets);
     members.stop();
     if let Some(place) = hexdump_to {

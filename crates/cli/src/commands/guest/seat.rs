@@ -99,16 +99,16 @@ pub(super) fn hosts(file: &LabFile) -> Vec<String> {
 }
 
 impl SeatArgs {
-    /// What carries between the lab and others: what is put into cables, and the sockets of its NetTLP adapter.
-    pub(super) fn carriers(&self, opened: &Opened) -> Result<Vec<Box<dyn Transport>>, Failure> {
-        let mut carriers = self.cords(opened)?;
-        carriers
+    /// Opens the far ends of cables, and the sockets of the lab's NetTLP adapter.
+    pub(super) fn transports(&self, opened: &Opened) -> Result<Vec<Box<dyn Transport>>, Failure> {
+        let mut transports = self.cable_links(opened)?;
+        transports
             .extend(self.uplink.open(&opened.driver)?.map(|uplink| Box::new(uplink) as Box<dyn Transport>));
-        Ok(carriers)
+        Ok(transports)
     }
 
-    /// What is put into cables.
-    fn cords(&self, opened: &Opened) -> Result<Vec<Box<dyn Transport>>, Failure> {
+    /// Opens the far ends of cables.
+    fn cable_links(&self, opened: &Opened) -> Result<Vec<Box<dyn Transport>>, Failure> {
         let mut taken = BTreeSet::new();
         let mut end = |slot: &str| {
             let wrong = |why: &str| Failure::Usage(format!("--cable: `{slot}`: {why}"));
@@ -123,19 +123,19 @@ impl SeatArgs {
             let door = door.ok_or_else(|| wrong(&why()))?;
             if taken.insert(slot.to_owned()) { Ok(door) } else { Err(wrong("its cable is taken already")) }
         };
-        let cord = |given: &String| {
+        let link = |given: &String| {
             let wrong =
                 || Failure::Usage(format!("--cable `{given}`: SLOT=SLOT and SLOT=tap:NAME are legal"));
             let (slot, to) = given.split_once('=').ok_or_else(wrong)?;
             let door = end(slot)?;
-            let cord = match to.strip_prefix("tap:") {
+            let link = match to.strip_prefix("tap:") {
                 Some("") => return Err(wrong()),
                 Some(name) => CableLink::to_interface(door, Box::new(Tap::open(name)?)),
                 None => CableLink::between(door, end(to)?),
             };
-            Ok(Box::new(cord) as Box<dyn Transport>)
+            Ok(Box::new(link) as Box<dyn Transport>)
         };
-        self.cable.iter().map(cord).collect()
+        self.cable.iter().map(link).collect()
     }
 
     /// The machines that have virtual functions, in a lab with these hosts.

@@ -75,7 +75,7 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     check_files(&seats)?;
     let links = args.links.as_deref().map(|path| links(&opened, path)).transpose()?;
     let mut links: Vec<_> = links.into_iter().collect();
-    let mut carriers = args.seat.carriers(&opened)?;
+    let mut transports = args.seat.transports(&opened)?;
     // Each machine has one virtual CPU at least; how many more, its owner knows.
     let own_processor = placement::has_own_processor(names.len());
     let (before, clock) = (session::cpu_seconds(), WallClock::new());
@@ -85,17 +85,17 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
         output::note(format_args!("serving {} at {}; Ctrl-C ends it", opened.name, path(name).display()));
         output::note(format_args!("QEMU's arguments{of}:\n{}", arguments(&args.seat, seat, machine)));
     }
-    let mut keep = Keep(&stop, Findings::default());
+    let mut supervisor = ServeSupervisor(&stop, Findings::default());
     let served = worlds::machine::serve(
         &mut opened.driver,
         seats.iter_mut().map(|seat| &mut seat.guest),
         links.as_mut_slice(),
-        &mut carriers,
+        &mut transports,
         (Pace::Clock { slow: 1, own_processor }, || clock.now()),
-        &mut keep,
+        &mut supervisor,
     );
-    let Keep(_, findings) = keep;
-    let spent = session::cpu_seconds() - before;
+    let ServeSupervisor(_, findings) = supervisor;
+    let spent = cpu::seconds() - before;
     let ended_at = *served.as_ref().unwrap_or(&opened.driver.now());
     opened.kept.finish(&mut opened.driver, ended_at)?;
     findings.end(&opened.driver);
@@ -110,9 +110,9 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
 }
 
 /// Tells all of machines that somebody else starts and ends.
-struct Keep<'a>(&'a AtomicBool, Findings);
+struct ServeSupervisor<'a>(&'a AtomicBool, Findings);
 
-impl Supervisor for Keep<'_> {
+impl Supervisor for ServeSupervisor<'_> {
     fn notify(&mut self, _: &mut Driver, _: usize, device: &str, told: VmEvent) {
         tell(device, &told, false);
     }
