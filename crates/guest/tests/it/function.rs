@@ -77,7 +77,7 @@ fn write(function: &mut Function<u32>, offset: u64, bytes: &[u8]) -> Option<(u16
 }
 
 #[test]
-fn bars_are_the_machines_own() {
+fn bar_writes_stay_in_the_machine() {
     let mut function = function();
     // Sizing, and an address: nothing of it reaches the function.
     for (offset, value, reads) in [
@@ -113,7 +113,7 @@ fn bars_are_the_machines_own() {
 }
 
 #[test]
-fn what_the_path_needs_stays_and_the_rest_is_the_functions() {
+fn device_control_writes_keep_mps_and_resets() {
     let mut function = function();
     // Max_Payload_Size: 256 B there, 128 B for the machine.
     let control = u64::from(PCIE) * 4 + 8;
@@ -136,7 +136,7 @@ fn what_the_path_needs_stays_and_the_rest_is_the_functions() {
 }
 
 #[test]
-fn messages_are_the_vectors_that_their_function_was_given() {
+fn messages_select_the_granted_vectors() {
     let mut function = function();
     let message = |bus, data| HostInterrupt::Message { requester: bdf(bus), address: 0xfee0_1000, data };
     assert_eq!(function.interrupt(&message(1, 0x43)), Some((Irq::Msi, 0)), "one vector is granted");
@@ -160,7 +160,7 @@ fn entry(function: &mut Function<u32>) -> Option<(u64, u32, bool)> {
 }
 
 #[test]
-fn the_msix_table_follows_what_the_client_assigns_and_masks() {
+fn msix_table_follows_assigned_and_masked_vectors() {
     let mut function = function();
     let change = |function: &mut Function<u32>, first, count, change| {
         function.irqs(IrqEvent { irq: Irq::Msix, first, count, change });
@@ -183,7 +183,7 @@ fn the_msix_table_follows_what_the_client_assigns_and_masks() {
 
 /// Two functions share a wire: who asserts it, its Interrupt Status says.
 #[test]
-fn a_wire_is_whose_interrupt_status_says_so() {
+fn interrupt_status_selects_the_function_on_a_shared_wire() {
     let mut both = [1, 2].map(|bus| Function::<u32>::new(facts(bus), PayloadPool::new()));
     let wire =
         |asserted| HostInterrupt::Wire { root_port: bdf(0), requester: bdf(0), wire: Wire::B, asserted };
@@ -218,7 +218,7 @@ fn a_wire_is_whose_interrupt_status_says_so() {
 
 /// A virtual function has neither IDs nor Memory Space Enable: the machine finds what its driver looks for.
 #[test]
-fn a_virtual_function_has_what_it_lacks() {
+fn virtual_function_shows_ids_and_memory_space_enable() {
     let mut function = Function::new(Facts { virtual_id: Some(0x0008_7269), ..facts(1) }, PayloadPool::new());
     assert_eq!(read(&mut function, 0, &[0xff; 4], 4), [0x69, 0x72, 8, 0]);
     assert_eq!(read(&mut function, 2, &[0xff; 4], 2), [8, 0]);
@@ -237,7 +237,7 @@ fn a_virtual_function_has_what_it_lacks() {
 
 /// Nothing travels to where a function was; its interrupts are nobody's.
 #[test]
-fn a_function_that_is_nowhere_reads_as_ones() {
+fn lost_function_reads_as_ones() {
     let mut function = function();
     function.lost();
     let message = HostInterrupt::Message { requester: bdf(1), address: 0xfee0_0000, data: 0 };

@@ -46,7 +46,7 @@ fn bytes(bytes: &[u8]) -> Result<Data, HostError> {
 }
 
 #[test]
-fn its_registers_are_what_the_driver_looks_for() {
+fn registers_match_the_vmd_driver() {
     let mut vmd = vmd();
     assert_eq!(u32_of(&own(&mut vmd, 0, 4)), 0xa77f_8086);
     assert_eq!(own(&mut vmd, 0x40, 8), [0; 8], "VMCAP and VMCONFIG: nothing is restricted");
@@ -61,7 +61,7 @@ fn its_registers_are_what_the_driver_looks_for() {
 }
 
 #[test]
-fn its_own_part_of_membar2_is_memory_and_the_rest_the_hierarchys() {
+fn start_of_membar2_is_memory_of_the_vmd() {
     let mut vmd = vmd();
     assert_eq!(vmd.write(1, MEMBAR2, OWN_BYTES - 4, &[1, 2, 3, 4]), ended(1, &[], true));
     assert_eq!(vmd.read(2, MEMBAR2, OWN_BYTES - 4, 4), ended(2, &[1, 2, 3, 4], true));
@@ -75,7 +75,7 @@ fn its_own_part_of_membar2_is_memory_and_the_rest_the_hierarchys() {
 }
 
 #[test]
-fn nothing_leaves_behind_a_configuration_write_that_has_not_ended() {
+fn requests_wait_for_a_configuration_write() {
     let mut vmd = vmd();
     assert_eq!(vmd.write(1, CFGBAR, 0x10_8000 + 0x3e, &[0x40, 0]), None);
     assert_eq!(vmd.read(2, MEMBAR1, 0x100, 8), None);
@@ -92,7 +92,7 @@ fn nothing_leaves_behind_a_configuration_write_that_has_not_ended() {
 }
 
 #[test]
-fn who_has_gone_gets_no_answer() {
+fn client_that_left_gets_no_answer() {
     let mut vmd = vmd();
     vmd.read(1, CFGBAR, 0, 8);
     vmd.read(2, CFGBAR, 0x1000, 4);
@@ -107,7 +107,7 @@ fn who_has_gone_gets_no_answer() {
 }
 
 #[test]
-fn interrupts_have_the_vector_that_their_address_names() {
+fn interrupt_address_selects_the_vector() {
     let mut vmd = vmd();
     let message = |address| HostInterrupt::Message { requester: Bdf::default(), address, data: 0 };
     for (address, vector) in [
@@ -123,7 +123,7 @@ fn interrupts_have_the_vector_that_their_address_names() {
 }
 
 #[test]
-fn layouts_that_are_not_legal_are_refused() {
+fn rejects_invalid_layouts() {
     let refused = |layout| Vmd::<u32>::new(layout, PayloadPool::new()).err().unwrap();
     for buses in [0, 16, 33, 512] {
         assert_eq!(refused(Layout { buses, ..LAYOUT }), LayoutError::Buses(buses));

@@ -58,7 +58,7 @@ fn stream(seed: u64) -> Vec<u8> {
 
 /// It is where the kernel has put it, moves data of its own client, reaches nobody else's, and goes with the hierarchy.
 #[test]
-fn a_virtual_function_is_one_clients() {
+fn virtual_function_belongs_to_one_client() {
     let served = Served::start_assigned("assigned");
     let path = |name: &str| served.folder.join(name);
     let mut owner = Client::join(&path("vmd"));
@@ -117,7 +117,7 @@ fn a_virtual_function_is_one_clients() {
 /// The one that has the hierarchy moves a function with DMA under way, in one write with others too: it is lost, and none of its data
 /// goes where it does not belong.
 #[test]
-fn a_virtual_function_that_moves_is_lost() {
+fn moved_virtual_function_is_lost() {
     let served = Served::start_assigned("moved");
     let path = |name: &str| served.folder.join(name);
     let mut owner = Client::join(&path("vmd"));
@@ -149,7 +149,7 @@ fn a_virtual_function_that_moves_is_lost() {
 
 /// Where two cards have the same bus number, their functions have the same requester ID: one machine alone gets it.
 #[test]
-fn a_requester_id_is_one_machines() {
+fn requester_id_belongs_to_one_machine() {
     let served = Served::start_assigned("same");
     let path = |name: &str| served.folder.join(name);
     let mut owner = Client::join(&path("vmd"));

@@ -47,7 +47,7 @@ fn replayed(mut lab: Driver, now: Time, record: &Bytes, live: (Bytes, CaptureHan
 }
 
 #[test]
-fn frames_leave_and_come_and_come_again() {
+fn frames_pass_and_replay_repeats_them() {
     let (mut lab, record) = recorded(LAB);
     let live = capture(lab.session_mut());
     let door = lab.door::<Cable>().unwrap();
@@ -87,7 +87,7 @@ fn ends(lab: &Driver) -> [Modes; 2] {
 }
 
 #[test]
-fn the_other_end_of_a_cable_sees_the_link_go_and_come() {
+fn far_end_of_a_cable_sees_the_link_change() {
     let (mut lab, record) = recorded(TWO);
     let live = capture(lab.session_mut());
     let door = |lab: &Driver, name: &str| lab.door_named::<Cable>(name).unwrap();

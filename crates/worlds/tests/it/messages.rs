@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 /// Nothing happens for as long as links that are down stay so, and the firmware waits for them.
 #[test]
-fn firmware_comes_to_its_end_where_links_go_meanwhile() {
+fn firmware_ends_when_links_go_down() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs/hotplug.toml");
     let text = std::fs::read_to_string(&path).unwrap();
     let mut file = parse_in(&devices::models(), &path, &text, "".into()).unwrap();
@@ -28,7 +28,7 @@ fn firmware_comes_to_its_end_where_links_go_meanwhile() {
 }
 
 #[test]
-fn dma_goes_by_messages_to_a_client_that_answers_between_its_accesses() {
+fn dma_messages_are_answered_between_accesses() {
     let served = Served::start("messages");
     // One client after another: the second finds the function as the first one did.
     for turn in 0..2 {
@@ -52,7 +52,7 @@ fn dma_goes_by_messages_to_a_client_that_answers_between_its_accesses() {
 
 /// What a client does not take of its memory's writes holds the others up for a while, and not for ever.
 #[test]
-fn a_client_that_takes_no_dma_does_not_stop_the_lab() {
+fn client_that_takes_no_dma_does_not_stop_the_lab() {
     let served = Served::start("silent");
     let (mut client, mut links) = (Client::join(&served.folder.join("card")), Links::join(&served));
     client.write(CONFIG, COMMAND, &[6, 0]);

@@ -214,7 +214,7 @@ proptest! {
 
 /// Rows: the address, and the status that comes.
 #[test]
-fn what_the_fabric_does_not_serve_is_answered_with_its_status() {
+fn unserved_requests_are_answered_with_their_status() {
     let (mut lab, mut now) = booted(PLAIN, Timing::Off);
     for (address, status) in [(0x1000, Status::Success), (0x7_0000_0000_0000, Status::UnsupportedRequest)] {
         let mut out = Sent::new();
@@ -231,7 +231,7 @@ fn what_the_fabric_does_not_serve_is_answered_with_its_status() {
 /// Peers are answered as the root complex answers devices: at the lab's Read Completion Boundary (`PCIe 5.0 §2.3.1.1`), without ID-based
 /// Ordering, which no register of it allows.
 #[test]
-fn completions_to_peers_are_cut_where_the_link_says() {
+fn completions_to_peers_end_at_rcb_and_mps() {
     for (rcb, expected) in [(64, [256, 256]), (128, [192, 256])] {
         let text = lab("") + &format!("[link]\nmps_bytes = 256\nrcb_bytes = {rcb}\n");
         let ((mut lab, mut now), mut out) = (booted(&text, Timing::Off), Sent::new());
@@ -247,7 +247,7 @@ fn completions_to_peers_are_cut_where_the_link_says() {
 }
 
 #[test]
-fn a_read_across_4_kib_is_answered_whole() {
+fn read_across_4_kib_is_answered_completely() {
     let (mut lab, mut now) = booted(PLAIN, Timing::Off);
     let mut out = Sent::new();
     let bytes: Vec<u8> = (1..=100).collect();
@@ -266,7 +266,7 @@ fn a_read_across_4_kib_is_answered_whole() {
 }
 
 #[test]
-fn holes_in_a_write_stay_as_they_were() {
+fn holes_in_a_write_keep_their_bytes() {
     let (mut lab, mut now) = booted(PLAIN, Timing::Off);
     let mut out = Sent::new();
     let first = write(&out.pool, 0x2000, &[0xaa; 8]);
@@ -282,7 +282,7 @@ fn holes_in_a_write_stay_as_they_were() {
 }
 
 #[test]
-fn a_flood_finds_a_limit_and_no_more_is_taken_than_there_is_room_for() {
+fn flood_is_limited_by_room() {
     let (mut lab, mut now) = booted(PLAIN, Timing::On);
     let mut out = Sent::new();
     let taken =
@@ -380,7 +380,7 @@ fn the_host_writes_and_reads_back_through_the_device_software() {
 
 /// Each completion comes twice, and one of another tag and requester before it: the data is right all the same.
 #[test]
-fn doubled_and_foreign_completions_are_counted_and_change_nothing() {
+fn duplicate_and_foreign_completions_are_only_counted() {
     let (mut lab, mut now, mut out) = mmio(Timing::On);
     let foreign = |tlp: &Tlp, change: &dyn Fn(&mut Completion)| {
         let mut tlp = tlp.clone();
@@ -399,7 +399,7 @@ fn doubled_and_foreign_completions_are_counted_and_change_nothing() {
 }
 
 #[test]
-fn reads_that_nobody_answers_end_with_the_hosts_own_timeout() {
+fn unanswered_reads_end_with_the_hosts_timeout() {
     let (mut lab, mut now, mut out) = mmio(Timing::On);
     for _ in 0..1000 {
         now += Duration::from_ms(1);
@@ -424,7 +424,7 @@ fn without_device_software_reads_are_refused_at_once() {
 /// Posted writes wait in the host while the device software takes none: none is lost.
 /// Device software may open its sockets later than it is given time for.
 #[test]
-fn a_station_sets_the_nic_up_again_until_it_hears_of_it() {
+fn station_sets_up_the_nic_until_it_answers() {
     let (mut lab, mut now) = booted(&lab("driver = \"station\"\nstart_after_ms = 0\n"), Timing::On);
     let mut out = Sent::new();
     advance(&mut lab, &mut now, Duration::from_ms(1200), &mut out);
@@ -436,7 +436,7 @@ fn a_station_sets_the_nic_up_again_until_it_hears_of_it() {
 }
 
 #[test]
-fn writes_that_overrun_are_held_up_by_credits() {
+fn credits_delay_writes_that_overrun() {
     let keys = "driver = \"mmio\"\nstart_after_ms = 0\nexercise_bytes = 200000\n";
     let (mut lab, mut now) = (backend(&lab(keys), Timing::On), Time::ZERO);
     let mut out = Sent::new();
@@ -454,7 +454,7 @@ fn writes_that_overrun_are_held_up_by_credits() {
 }
 
 #[test]
-fn messaging_says_what_enumeration_has_set_up() {
+fn messaging_reports_the_enumerated_function() {
     let mut early = backend(PLAIN, Timing::On);
     assert_eq!(early.message(Time::ZERO, Request::Bar4Start), None, "the host has not enumerated yet");
     let (mut lab, now) = booted(PLAIN, Timing::On);
@@ -480,7 +480,7 @@ fn messaging_says_what_enumeration_has_set_up() {
 /// Wall times that nobody would guess, refusals for want of room, configuration writes: what is recorded runs again to the same
 /// bytes in the capture, and the same counters.
 #[test]
-fn a_record_runs_again_bit_by_bit() {
+fn replay_repeats_the_capture() {
     for timing in [Timing::On, Timing::Off] {
         let text = lab("driver = \"mmio\"\nstart_after_ms = 1\nexercise_bytes = 3000\n")
             .replace("ideal", "xeon-e5-2637v3");
@@ -581,7 +581,7 @@ fn recorded_reads(count: u16) -> Vec<u8> {
 /// The record holds the host profile and the capture that its lab names, whole: it runs again to the same bytes when they have
 /// changed, and when they are gone.
 #[test]
-fn a_record_holds_the_files_that_its_lab_names() {
+fn record_holds_the_files_of_its_lab() {
     let folder = std::env::temp_dir().join(format!("riser-lab-record-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
     let [profile, capture, path] = ["host.toml", "reads.pcapng", "lab.toml"].map(|name| folder.join(name));
@@ -642,7 +642,7 @@ fn now_and_then(every: Option<Duration>) -> (Vec<u8>, u64) {
 /// An adapter that idles is left alone for up to 20 ms, but not beyond the time at which its host does something; and all that
 /// happens is what happens when it is looked after all the time.
 #[test]
-fn naps_change_nothing() {
+fn naps_do_not_change_the_run() {
     let (attended, many) = now_and_then(Some(Duration::from_us(50)));
     let (napping, few) = now_and_then(None);
     assert!(attended == napping, "the captures differ");

@@ -22,17 +22,17 @@ fn check(page: &str, text: &str) {
 }
 
 #[test]
-fn the_lab_page_is_that_of_the_code() {
+fn lab_page_is_current() {
     check("lab.md", &reference::lab(&models()));
 }
 
 #[test]
-fn the_profile_page_is_that_of_the_code() {
+fn profile_page_is_current() {
     check("profiles.md", &reference::profiles(&Schema::of::<DeviceFile>(), &CARDS));
 }
 
 #[test]
-fn the_register_page_is_that_of_the_code() {
+fn register_page_is_current() {
     check("registers.md", &reference::registers());
 }
 
@@ -193,7 +193,7 @@ fn number(text: &str) -> i128 {
 }
 
 #[test]
-fn the_reader_keeps_the_limits_of_the_page() {
+fn reader_keeps_the_limits_of_the_page() {
     let mut checked = 0;
     // An address has its limits from the slot that it is in, the size of a flow's requests from their kind, the keys of a step from
     // what it does and from the device: `what_is_no_device_is_told_with_its_place` of the command's tests has these. A slot with a
@@ -230,7 +230,7 @@ fn the_reader_keeps_the_limits_of_the_page() {
 
 /// A lab that says nothing, and one that says every default of the page, have the same link.
 #[test]
-fn the_defaults_of_links_are_those_of_the_page() {
+fn defaults_of_links_match_the_page() {
     let link = |text: &str| {
         let text = format!("version = 1\n{text}\n[[slot]]\nname = \"a\"\ndevice = \"memory\"\n");
         let lab = parse(&models(), Path::new("a.toml"), &text).unwrap_or_else(|e| panic!("{e}"));
@@ -255,7 +255,7 @@ fn the_defaults_of_links_are_those_of_the_page() {
 
 /// What the page says of credits with scaled flow control is what the reader takes.
 #[test]
-fn the_limits_of_scaled_credits_are_those_of_the_page() {
+fn limits_of_scaled_credits_match_the_page() {
     let mut checked = 0;
     for line in reference::lab(&models())
         .lines()
@@ -277,7 +277,7 @@ fn the_limits_of_scaled_credits_are_those_of_the_page() {
 }
 
 #[test]
-fn the_defaults_of_slots_are_those_of_the_endpoint() {
+fn defaults_of_slots_match_the_endpoint() {
     let default = |key: &str| {
         let row = rows().into_iter().find(|r| r.section == "[[slot]]" && r.key == key).unwrap();
         row.default.parse::<u64>().unwrap()

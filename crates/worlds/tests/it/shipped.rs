@@ -42,7 +42,7 @@ fn labs() -> Vec<PathBuf> {
 }
 
 #[test]
-fn what_ships_is_good() {
+fn shipped_labs_can_be_built() {
     for path in labs() {
         let file = read(&models(), &path).unwrap_or_else(|e| panic!("{e}"));
         Session::new(&file).unwrap_or_else(|e| panic!("{}: {e}", path.display()));

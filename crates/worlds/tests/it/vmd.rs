@@ -20,7 +20,7 @@ fn mps(client: &mut Client) -> u32 {
 
 /// Firmware has set it to what all below the port support, 512 B, which Linux keeps; after a reset of the VMD too.
 #[test]
-fn firmware_hands_root_ports_over_with_the_payloads_of_the_lab() {
+fn firmware_sets_mps_of_root_ports() {
     let link = "[link]\nmps_bytes = 1024\n[slot.link]\nmps_bytes = 512\n";
     let served = Served::start_vmd("handover", link);
     let mut client = Client::join(&served.folder.join("vmd"));
