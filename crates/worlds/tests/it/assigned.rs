@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Virtual functions for clients of their own, below one that has the hierarchy: by messages of vfio-user alone, without a kernel.
+//! Virtual functions of clients below another client with the hierarchy, driven by vfio-user messages without a kernel.
 
 use crate::client::{BASE, COMMAND, CONFIG, Client, D2H, ECAM, H2D, RAM};
 use crate::served::Served;
@@ -8,7 +8,7 @@ use config::ext::sriov;
 use config::header::type1;
 use devices::dma_engine::{Stream, registers};
 
-/// The VMD's window, of which it is told where it is.
+/// The register of the VMD's 32-bit window.
 const VMD_BAR4: u64 = 0x20;
 const WINDOW: u32 = 0x8000_0000;
 const PORT: u64 = 1 << 15;
@@ -17,11 +17,11 @@ const NOTHING: u32 = u32::MAX;
 
 const BUS_NUMBERS: u64 = PORT + type1::BUS_NUMBERS as u64 * 4;
 
-/// What a kernel does behind a VMD: bus numbers, windows and BARs, and `vfs` virtual functions.
+/// Sets up the hierarchy as a kernel does: bus numbers, windows, BARs, and `vfs` virtual functions.
 fn enumerate(client: &mut Client, vfs: u32) {
     let express = client.capability(PORT, pcie::ID).unwrap();
     let mut write = |at: u64, value: u32| client.write(ECAM, at, &value.to_le_bytes());
-    // Payloads of 128 B, as the functions have them after a reset.
+    // Payloads of 128 B, like those of the functions after a reset.
     write(express + u64::from(pcie::DEVICE_CONTROL) * 4, 0);
     write(BUS_NUMBERS, 0x02_0100);
     write(PORT + 0x20, (WINDOW + 0xf0_0000) | WINDOW >> 16 | 0x10);
@@ -56,7 +56,7 @@ fn stream(seed: u64) -> Vec<u8> {
     bytes
 }
 
-/// It is where the kernel has put it, moves data of its own client, reaches nobody else's, and goes with the hierarchy.
+/// A virtual function is where the kernel has placed it, reaches only the memory of its client, and is lost with the hierarchy.
 #[test]
 fn virtual_function_belongs_to_one_client() {
     let served = Served::start_assigned("assigned");
@@ -77,7 +77,7 @@ fn virtual_function_belongs_to_one_client() {
             assert_eq!(client.transfer(D2H, 0x100, 0x1_0000, 0x2000, seed), [1, 0]);
             assert!(client.ram[0x1_0000..0x1_2000] == stream(seed), "what was written is not there");
             assert_eq!(client.transfer(H2D, 0, 0x1_0000, 0x2000, seed), [1, 0]);
-            // Behind its memory is nothing of its own: neither the window of the hierarchy, nor memory of others.
+            // Beyond its memory it reaches neither the window of the hierarchy nor the memory of others.
             for beyond in [RAM, u64::from(WINDOW) - BASE + 0x10_0000, u64::from(WINDOW) - BASE + 0x20_0000] {
                 assert_eq!(client.transfer(H2D, 0, beyond, 0x2000, seed), [1, 1]);
                 assert_eq!(client.transfer(D2H, 0x100, beyond, 0x2000, seed), [1, 0]);
@@ -133,7 +133,7 @@ fn moved_virtual_function_is_lost() {
         let mut a = Client::join(&path("card.virtfn0"));
         a.write(CONFIG, COMMAND, &[6, 0]);
         a.post(D2H, 0x100, 0, 3 << 20, 7);
-        // What it has already does not move it.
+        // A write of the present value does not move it.
         owner.write(ECAM, BUS_NUMBERS, &0x02_0100u32.to_le_bytes());
         assert!(is_the_engine(&mut a), "{n}");
         owner.write(ECAM, at, bytes);
@@ -147,7 +147,7 @@ fn moved_virtual_function_is_lost() {
     served.end();
 }
 
-/// Where two cards have the same bus number, their functions have the same requester ID: one machine alone gets it.
+/// If two cards have the same bus number, their functions have the same requester ID. Only one machine gets it.
 #[test]
 fn requester_id_belongs_to_one_machine() {
     let served = Served::start_assigned("same");

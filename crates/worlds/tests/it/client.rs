@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A client of vfio-user whose memory has no descriptor: it answers DMA by message, and as QEMU does not while an access of its own is
-//! under way.
+//! A vfio-user client whose memory has no descriptor. It answers DMA messages, but like QEMU not while an access of its own is under way.
 
 use crate::served::connect;
 use devices::dma_engine::DESCRIPTOR_BYTES;
@@ -122,7 +121,7 @@ impl Client {
         u32::from_ne_bytes(reply[16..].try_into().unwrap())
     }
 
-    /// Where in the VMD's [`ECAM`] a capability of `function`, which begins there, is.
+    /// Returns the offset in the VMD's [`ECAM`] of a capability of the function at `function`.
     pub(crate) fn capability(&mut self, function: u64, id: u8) -> Option<u64> {
         let mut at = self.read(ECAM, function + 0x34) & 0xfc;
         while at != 0 {

@@ -10,7 +10,7 @@ use riser_worlds::machine::{FunctionPlacement, VmHost};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Nothing happens for as long as links that are down stay so, and the firmware waits for them.
+/// The firmware waits for links that are down, and no other event is pending.
 #[test]
 fn firmware_ends_when_links_go_down() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs/hotplug.toml");
@@ -50,7 +50,7 @@ fn dma_messages_are_answered_between_accesses() {
     assert_eq!((gone, lost), (2, 0));
 }
 
-/// What a client does not take of its memory's writes holds the others up for a while, and not for ever.
+/// A client that does not take DMA writes delays the others, but not forever.
 #[test]
 fn client_that_takes_no_dma_does_not_stop_the_lab() {
     let served = Served::start("silent");

@@ -40,7 +40,7 @@ fn way(peer: u8) -> Way {
     Way { port: 0x3000, peer: SocketAddr::new(Ipv4Addr::new(127, 15, 0, peer).into(), 0x3000) }
 }
 
-/// What leaves, in the order in which it leaves.
+/// Sent TLPs, in order.
 struct Sent {
     out: VecDeque<(Way, Tlp)>,
     device: Option<Way>,
@@ -99,7 +99,7 @@ fn write(pool: &PayloadPool, address: u64, bytes: &[u8]) -> Tlp {
     memory(MemoryOp::Write, 0, 0, span, Data::Carried(pool.copy(bytes)))
 }
 
-/// A clock that moves when it is told to.
+/// Advances the clock and the lab.
 fn advance(lab: &mut LabBackend, now: &mut Time, by: Duration, out: &mut Sent) {
     *now += by;
     lab.advance(*now, out);
@@ -160,8 +160,8 @@ fn op() -> impl Strategy<Value = Op> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Peers that share tags and memory, all at once: each read gives what the writes before it have left, under its own
-    /// requester ID and tag; a write behind it may pass it (`PCIe 5.0 §2.4.1`).
+    /// Peers share tags and memory. Each read returns the bytes of earlier writes, under its own requester ID and tag. A later write may
+    /// pass it (`PCIe 5.0 §2.4.1`).
     #[test]
     fn peers_read_what_was_written_before(ops in proptest::collection::vec(op(), 1..60), off in any::<bool>()) {
         let timing = if off { Timing::Off } else { Timing::On };
@@ -289,14 +289,14 @@ fn flood_is_limited_by_room() {
         (0..4000).take_while(|n| give(&mut lab, now, way(0), &read(0, *n, 0, 4096), &mut out).is_ok());
     assert_eq!(taken.count(), MAX_PEER_READS);
     assert!(!lab.is_ready());
-    // Nobody takes the answers: they wait, no more than were asked for, and another peer is served all the same.
+    // Answers that a peer does not take wait, and another peer is still served.
     out.room = 0;
     advance(&mut lab, &mut now, Duration::from_ms(30), &mut out);
     assert!(lab.is_ready() && out.out.is_empty());
     out.room = usize::MAX;
     advance(&mut lab, &mut now, Duration::from_us(1), &mut out);
     assert_eq!(out.out.len(), MAX_PEER_READS * 4096 / 256);
-    // What nobody takes for a second is given up.
+    // An answer that is not taken for a second is dropped.
     out.room = 0;
     give(&mut lab, now, way(0), &read(0, 1, 0, 64), &mut out).unwrap();
     for _ in 0..3 {
@@ -421,8 +421,7 @@ fn without_device_software_reads_are_refused_at_once() {
     assert!(lab.failure().is_some() && lab.slot().counters().nobody > 0);
 }
 
-/// Posted writes wait in the host while the device software takes none: none is lost.
-/// Device software may open its sockets later than it is given time for.
+/// Device software may open its sockets late. Posted writes wait in the host meanwhile, and none is lost.
 #[test]
 fn station_sets_up_the_nic_until_it_answers() {
     let (mut lab, mut now) = booted(&lab("driver = \"station\"\nstart_after_ms = 0\n"), Timing::On);
@@ -477,8 +476,7 @@ fn messaging_reports_the_enumerated_function() {
     assert_eq!(completion(&out.out[0].1).status, Status::UnsupportedRequest);
 }
 
-/// Wall times that nobody would guess, refusals for want of room, configuration writes: what is recorded runs again to the same
-/// bytes in the capture, and the same counters.
+/// The replay of a record has the same capture and counters, also with odd wall times, refusals without room, and configuration writes.
 #[test]
 fn replay_repeats_the_capture() {
     for timing in [Timing::On, Timing::Off] {
@@ -540,7 +538,7 @@ fn replay_repeats_the_capture() {
     }
 }
 
-/// What peers read and the recorded device asks for, in the fabric's own time; gives the capture of it.
+/// Runs reads of peers and requests of the recorded device, and returns the capture.
 fn run_some(lab: &mut LabBackend) -> Vec<u8> {
     let capture = Bytes::default();
     let handle = lab.session_mut().capture(capture.clone(), CaptureOptions::default()).unwrap();
@@ -608,7 +606,7 @@ fn record_holds_the_files_of_its_lab() {
     assert!(replay(&record) == live, "changed files");
     fs::remove_dir_all(&folder).unwrap();
     assert!(replay(&record) == live, "no files");
-    // A record of version 1 has none, and says what it misses.
+    // A record of version 1 has no files, and the error names the missing one.
     let head = [&b"riser nettlp record 1\n"[..], &record[22..]].concat();
     let error = Replay::new(&head, &models()).err().unwrap().to_string();
     assert!(error.contains("reads.pcapng"), "{error}");

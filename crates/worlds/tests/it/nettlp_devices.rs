@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Devices of riser's seam as device software of a lab's host, over sockets on the loopback: 127.15.x.y.
+//! riser's devices as device software of a lab's host, over sockets on the loopback: 127.15.x.y.
 
 use capture::encap::PortScheme;
 use devices::ethernet::{Peer, Station};
@@ -29,15 +29,15 @@ fn ip(x: u8, y: u8) -> IpAddr {
     Ipv4Addr::new(127, 15, x, y).into()
 }
 
-/// What the host's side has seen in the end.
+/// Results of the host's side.
 struct Ended {
     failure: Option<String>,
     counters: BridgeCounters,
     round_trips: usize,
 }
 
-/// A lab behind an adapter, on a thread of its own, until its host's program has ended, its pings are answered, or half a
-/// minute is over.
+/// A lab behind an adapter, on a thread. It ends when the host's program has ended, its pings are answered, or half a minute is
+/// over.
 struct Served(JoinHandle<Ended>);
 
 impl Served {
@@ -98,7 +98,7 @@ fn carrier(remote: IpAddr, local: IpAddr, session: bool) -> AnyCarrier {
     carrier
 }
 
-/// Runs a device beside a lab until the lab has ended.
+/// Runs a device until the lab has ended.
 fn run(mut host: DeviceHost<AnyCarrier>, served: Served) -> Ended {
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = Arc::clone(&stop);

@@ -64,7 +64,7 @@ fn rows() -> Vec<Row> {
     rows
 }
 
-/// A lab in which `line` stands in `section`, with what must stand beside it.
+/// Returns a lab with `line` in `section`, and the other keys that it needs.
 fn lab_with(section: &str, key: &str, line: &str) -> String {
     let device = section.trim_start_matches('[').strip_prefix("slot.").unwrap_or("memory");
     let device = device.split(['.', ']']).next().unwrap_or("memory");
@@ -86,7 +86,7 @@ fn lab_with(section: &str, key: &str, line: &str) -> String {
         "[[switch]]" => (String::new(), format!("[[switch]]\nname = \"s\"\n{line}\n")),
         "[[fault]]" => {
             let other = if key == "nth" { "" } else { "nth = 1\n" };
-            // What an action needs beside the key.
+            // Other keys that an action needs.
             let action = match key {
                 "delay_ns" => "delay\"",
                 "restore_after_us" => "cut\"",
@@ -180,7 +180,7 @@ fn lab_with(section: &str, key: &str, line: &str) -> String {
 
 fn is_legal(row: &Row, value: i128) -> bool {
     let text = lab_with(&row.section, &row.key, &format!("{} = {value}", row.key));
-    // Beside the labs that ship, where captures are.
+    // In the folder of the shipped labs, which has captures.
     parse(&models(), &Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs/a.toml"), &text).is_ok()
 }
 
@@ -195,9 +195,9 @@ fn number(text: &str) -> i128 {
 #[test]
 fn reader_keeps_the_limits_of_the_page() {
     let mut checked = 0;
-    // An address has its limits from the slot that it is in, the size of a flow's requests from their kind, the keys of a step from
-    // what it does and from the device: `what_is_no_device_is_told_with_its_place` of the command's tests has these. A slot with a
-    // design is none without its file: see the command's tests of designs.
+    // Limits of an address depend on its slot, those of a flow's request size on the kind, those of a step's keys on the step and
+    // the device: `what_is_no_device_is_told_with_its_place` of riser-cli tests these. A slot with a design needs the design's file: see the
+    // tests of designs in riser-cli.
     let elsewhere = |row: &Row| {
         row.key == "address"
             || row.section.contains("flow") && row.key == "size_bytes"
@@ -238,7 +238,7 @@ fn defaults_of_links_match_the_page() {
     };
     let stated = |section: &str| -> String {
         let rows = rows().into_iter().filter(|r| r.section == section);
-        // What holds without flow control alone has a test of its own.
+        // Keys for links without flow control are tested separately below.
         rows.filter(|r| r.default.parse::<u64>().is_ok() && r.key != "port_buffer_tlps")
             .map(|r| format!("{} = {}\n", r.key, r.default))
             .collect()
@@ -253,7 +253,7 @@ fn defaults_of_links_match_the_page() {
     assert_eq!(none(&format!("port_buffer_tlps = {buffer}")), none(""));
 }
 
-/// What the page says of credits with scaled flow control is what the reader takes.
+/// The reader accepts as many credits with scaled flow control as the page states.
 #[test]
 fn limits_of_scaled_credits_match_the_page() {
     let mut checked = 0;

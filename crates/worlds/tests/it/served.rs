@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A lab with one card, served in a thread of its own to clients at sockets.
+//! A lab with one card, served to clients at sockets by a thread.
 
 use lab::{LabFile, parse_in};
 use riser_worlds::machine::{
@@ -27,11 +27,11 @@ pub(crate) fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// A lab whose card a client gets, with a socket for commands to its links, served in a thread of its own.
+/// A lab whose card a client gets, with a socket for commands to its links, served by a thread.
 pub(crate) struct Served {
     pub(crate) folder: PathBuf,
     is_over: Arc<AtomicBool>,
-    /// What it has counted, how many clients have gone, and how many writes were lost.
+    /// Returns the counters, the number of clients that have gone, and the number of lost writes.
     server: JoinHandle<(VmCounters, u64, u64)>,
 }
 
@@ -44,8 +44,8 @@ impl Served {
         })
     }
 
-    /// A card that one client has behind a VMD, with two virtual functions for clients of their own, `a` and `b`, and beside it `other`,
-    /// a card with one for `b`.
+    /// A card below the VMD of one client. Its two virtual functions belong to the clients `a` and `b`. Client `b` also has a virtual
+    /// function of a second card, `other`.
     pub(crate) fn start_assigned(name: &str) -> Served {
         let card = LAB.replace("vfs = 0", "vfs = 2");
         let other = LAB.replace("version = 1", "").replace("card", "other").replace("vfs = 0", "vfs = 1");
@@ -64,7 +64,7 @@ impl Served {
         })
     }
 
-    /// A card that one client has behind a VMD, in a lab with these keys too.
+    /// A card below the VMD of one client, in a lab with these additional keys.
     pub(crate) fn start_vmd(name: &str, keys: &str) -> Served {
         Served::start_with(name, format!("{LAB}{keys}"), behind_vmd)
     }
@@ -141,7 +141,7 @@ impl Supervisor for Counts<'_> {
     }
 }
 
-/// Connects as soon as somebody listens.
+/// Connects as soon as the socket is there.
 pub(crate) fn connect(path: &Path) -> UnixStream {
     let begin = Instant::now();
     let stream = loop {

@@ -34,7 +34,7 @@ fn labs() -> Vec<PathBuf> {
     }
     let mut found = Vec::new();
     walk(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs"), &mut found);
-    // Sweep files lie beside the labs that they name.
+    // The folder also has sweep files, which name labs.
     found.retain(|path| !fs::read_to_string(path).unwrap().contains("\nlab = "));
     found.sort();
     assert!(found.len() > 3);
@@ -70,7 +70,7 @@ fn mutate(text: &str, changes: &[(usize, usize, u8)]) -> String {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
-    /// What is still good can be put together and drawn.
+    /// A changed lab that is still valid can be drawn.
     #[test]
     fn any_change_of_a_good_lab_is_read_or_refused(
         which in any::<prop::sample::Index>(),

@@ -18,7 +18,7 @@ fn mps(client: &mut Client) -> u32 {
     get(client.read(ECAM, at), pcie::device_control::MPS)
 }
 
-/// Firmware has set it to what all below the port support, 512 B, which Linux keeps; after a reset of the VMD too.
+/// Firmware sets it to the value that all components below the port support, 512 B, also after a reset of the VMD. Linux keeps it.
 #[test]
 fn firmware_sets_mps_of_root_ports() {
     let link = "[link]\nmps_bytes = 1024\n[slot.link]\nmps_bytes = 512\n";
