@@ -3,10 +3,6 @@
 
 use crate::boot;
 use crate::bridges;
-use crate::external::driver::{Behind, Joint};
-use crate::external::host::{HostPlace, OutsideMemory, ROOT};
-use crate::external::journal::Journal;
-use crate::external::{Commands, LINKS};
 use crate::links::replays_early;
 use crate::models::Sites;
 use crate::profile::{Basis, HostBasis};
@@ -262,20 +258,6 @@ fn external_hosts(
         Ok(HostConfig { root_ports, profile, memory, payloads, program: Some(program) })
     };
     (1..).map(HostId).zip(&file.lab.external_host).map(host).collect()
-}
-
-/// The memory and the seat of a host outside, whose place has this name.
-fn seat(
-    name: &str,
-    id: HostId,
-    payloads: &PayloadPool,
-    places: &mut Vec<Joint>,
-    journal: &Journal,
-) -> (HostMemory, Box<dyn HostProgram>) {
-    let memory = OutsideMemory::new(journal.clone(), places.len() as u16);
-    let place = HostPlace::new(payloads.clone(), memory.clone());
-    places.push(Joint { name: name.to_owned(), place: Rc::new(place.clone()), behind: Behind::Host(id) });
-    (HostMemory::of(memory), Box::new(place))
 }
 
 /// The text of an error in the topology; errors of credits name the link as the lab does.

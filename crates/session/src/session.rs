@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A lab that runs, or is about to. Never reads a file.
 
-use crate::external::host::{HostPlace, HostSeat, OutsideMemory};
+use crate::external::host::{HostPlace, OutsideMemory};
 use crate::external::journal::Journal;
 use crate::external::{Commands, LINKS};
 use crate::tap::{CaptureHandle, CaptureOptions, CaptureTap, TappedLink};
@@ -63,7 +63,7 @@ impl Session {
         let mut outside = |number, payloads: &PayloadPool| {
             let memory = OutsideMemory::new(journal.clone(), number);
             let place = HostPlace::new(payloads.clone(), memory.clone());
-            let program = Box::new(HostSeat(place.clone()));
+            let program = Box::new(place.clone());
             OutsideHost { memory: HostMemory::of(memory), program, place: Rc::new(place) }
         };
         let mut assembly = lab::build(file, options, &mut outside)?;

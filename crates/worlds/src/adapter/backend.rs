@@ -92,12 +92,12 @@ impl<'d> LabBackend<&'d mut Driver> {
 }
 
 impl LabBackend {
-    /// Drives the lab of `assembly`, which must not have run yet.
+    /// Drives the lab of `session`, which must not have run yet.
     ///
     /// # Errors
     /// No slot has an adapter.
-    pub fn new(assembly: Assembly, timing: Timing) -> Result<LabBackend, String> {
-        LabBackend::of(Driver::new(assembly, timing.into()))
+    pub fn new(session: Session, timing: Timing) -> Result<LabBackend, String> {
+        LabBackend::of(Driver::new(session, timing.into()))
     }
 
     /// Drives the lab of `driver`.
@@ -125,13 +125,13 @@ impl LabBackend {
     }
 
     /// Returns the lab.
-    pub fn assembly(&self) -> &Assembly {
-        self.driver.assembly()
+    pub fn session(&self) -> &Session {
+        self.driver.session()
     }
 
     /// Returns the lab, to add taps before it runs.
-    pub fn assembly_mut(&mut self) -> &mut Assembly {
-        self.driver.assembly_mut()
+    pub fn session_mut(&mut self) -> &mut Session {
+        self.driver.session_mut()
     }
 
     /// Returns why the run has failed, if it has.

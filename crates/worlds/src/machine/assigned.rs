@@ -11,8 +11,8 @@ use super::vm_host::{VmError, VmHost};
 use config::header::type1;
 use guest::function::{CONFIG_BYTES, Facts};
 use guest::vmd::CFGBAR;
-use lab::external::Driver;
-use lab::external::host::HostRequest;
+use session::external::Driver;
+use session::external::host::HostRequest;
 use std::path::PathBuf;
 use tlp::{Bdf, Time};
 

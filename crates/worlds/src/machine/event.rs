@@ -5,7 +5,7 @@ use guest::memory::MemoryError;
 use guest::net::Peer;
 use guest::vfio_user::{HangUp, Refusal};
 use host::memory::DmaAccess;
-use lab::external::host::MapError;
+use session::external::host::MapError;
 
 /// An event of a virtual machine.
 #[derive(Debug)]

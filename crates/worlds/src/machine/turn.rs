@@ -7,9 +7,9 @@ use super::vm_host::{Firmware, VmHost};
 use guest::device::Outcome;
 use guest::vfio_user::{Event, HangUp, Irq, IrqChange, IrqEvent, Token};
 use host::{HostInput, HostInterrupt, HostReadId};
-use lab::external::Driver;
-use lab::external::host::HostRequest;
 use plug::Place;
+use session::external::Driver;
+use session::external::host::HostRequest;
 use std::io;
 use tlp::Time;
 

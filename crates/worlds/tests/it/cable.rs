@@ -2,9 +2,10 @@
 //! The cable of a NIC in a lab leads outside: frames leave and come, and a record brings them again.
 
 use devices::ethernet::{Arrival, Cable, EthernetPort, FrameFromWire, LinkInput, Modes, Peer, Station};
-use lab::external::{Clock, Driver, RecordedLab, Replay, Replayed};
-use lab::{Assembly, CaptureHandle, CaptureOptions, build, parse_in};
+use lab::parse_in;
 use riser_worlds::machine::{CableLink, Transport};
+use session::external::{Clock, Driver, RecordedLab, Replay, Replayed};
+use session::{CaptureHandle, CaptureOptions, Session};
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use std::path::Path;

@@ -4,9 +4,10 @@
 use crate::client::{COMMAND, CONFIG, Client, D2H, H2D, RAM};
 use crate::served::{Links, Served, folder};
 use devices::dma_engine::Stream;
-use lab::external::{Clock, Driver};
-use lab::{build, parse_in};
+use lab::parse_in;
 use riser_worlds::machine::{FunctionPlacement, VmHost};
+use session::Session;
+use session::external::{Clock, Driver};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -17,7 +18,7 @@ fn firmware_ends_when_links_go_down() {
     let text = std::fs::read_to_string(&path).unwrap();
     let mut file = parse_in(&devices::models(), &path, &text, "".into()).unwrap();
     file.lab.host.outside = true;
-    let mut lab = Driver::new(build(&file).unwrap(), Clock::Virtual);
+    let mut lab = Driver::new(Session::new(&file).unwrap(), Clock::Virtual);
     let (door, places) =
         (lab.door_named("host root").unwrap(), FunctionPlacement::new(&file, "host root").unwrap());
     let folder = folder("hotplug");
