@@ -2,6 +2,7 @@
 //! What a face is asked to measure, in numbers and names, lists of some among them: here it becomes plans, one for each combination, and
 //! they are measured row by row. Never shows anything.
 
+use crate::BenchError;
 use crate::configurations::Iommu;
 use crate::results::sheet::Entry;
 use crate::{DEFAULT_SIZES, Plan, Test, tests_named, usual_link};
@@ -9,8 +10,9 @@ use devices::pcie_bench::{CARDS, card};
 use lab::Folder;
 use lab::profile::{self, HOSTS};
 use lab::schema::{Credits, Link};
+use plug::profile::ProfileError;
 use plug::transfers::{CacheState, Pattern};
-use plug::values::{Gen, Lanes, MpsBytes, MrrsBytes, RcbBytes};
+use plug::values::{Gen, Lanes, MpsBytes, MrrsBytes, RcbBytes, ValueError};
 use plug::{MemoryKind, Models};
 use std::path::Path;
 use std::str::FromStr;
@@ -83,6 +85,12 @@ pub enum AskError {
     Profile(String),
 }
 
+impl From<ProfileError> for AskError {
+    fn from(error: ProfileError) -> AskError {
+        AskError::Profile(error.to_string())
+    }
+}
+
 impl AskError {
     /// What is asked is not legal.
     pub fn wrong(why: impl ToString) -> AskError {
@@ -104,12 +112,13 @@ pub enum Ended {
 pub struct RootCredits(Option<Credits>);
 
 impl FromStr for RootCredits {
-    type Err = String;
+    type Err = BenchError;
 
-    fn from_str(text: &str) -> Result<RootCredits, String> {
+    fn from_str(text: &str) -> Result<RootCredits, BenchError> {
         let legal = || {
-            "legal are `default`, PH:PD and PH:PD:NPH:NPD with headers 0 to 127 and data 0 to 2047, where 0 is infinite"
-                .to_owned()
+            BenchError::from(
+                "legal are `default`, PH:PD and PH:PD:NPH:NPD with headers 0 to 127 and data 0 to 2047, where 0 is infinite",
+            )
         };
         if text == "default" {
             return Ok(RootCredits(None));
@@ -135,7 +144,7 @@ impl FromStr for RootCredits {
 ///
 /// # Errors
 /// A generation or width that there is not.
-pub fn link_to(host: &str, generation: Option<i64>, lanes: Option<i64>) -> Result<Link, String> {
+pub fn link_to(host: &str, generation: Option<i64>, lanes: Option<i64>) -> Result<Link, BenchError> {
     let usual = usual_link(host);
     Ok(Link {
         generation: generation.map(Gen::try_from).transpose()?.or(usual.generation),
@@ -152,8 +161,8 @@ pub fn check_profiles(host: &str, device: Option<&str>) -> Result<(), AskError> 
     let here = Folder::default();
     HOSTS.text(host, &here).map_err(AskError::wrong)?;
     device.map_or(Ok(String::new()), |device| CARDS.text(device, &here)).map_err(AskError::wrong)?;
-    profile::host(host, Path::new("")).map_err(AskError::Profile)?;
-    device.map_or(Ok(()), |device| card(device, &here).map(drop)).map_err(AskError::Profile)
+    profile::host(host, Path::new(""))?;
+    device.map_or(Ok(()), |device| Ok(card(device, &here).map(drop)?))
 }
 
 /// Refuses modes that change nothing on `host`.
@@ -161,7 +170,7 @@ pub fn check_profiles(host: &str, device: Option<&str>) -> Result<(), AskError> 
 /// # Errors
 /// The part that the host does not have, or a profile that cannot be read.
 pub fn check_host(host: &str, iommu: Iommu, cache: Option<CacheState>) -> Result<(), AskError> {
-    let profile = profile::host(host, Path::new("")).map_err(AskError::Profile)?;
+    let profile = profile::host(host, Path::new(""))?;
     if iommu != Iommu::Off && profile.iommu.is_none() {
         let why = format!("iommu {iommu}: host profile `{host}` has no IOMMU; only `off` is legal");
         return Err(AskError::Wrong(why));
@@ -198,7 +207,7 @@ impl Ask {
         for mps in &mps {
             for mrrs in &mrrs {
                 for credits in &credits {
-                    let link = link(&base.link, *mps, *mrrs, *credits).map_err(AskError::Wrong)?;
+                    let link = link(&base.link, *mps, *mrrs, *credits)?;
                     let plan = Plan { link: link.clone(), ..base.clone() };
                     plan.check().map_err(AskError::wrong)?;
                     for outstanding in &outstanding {
@@ -214,7 +223,7 @@ impl Ask {
     ///
     /// # Errors
     /// Values that a link cannot have.
-    pub fn link(&self, host: &str) -> Result<Link, String> {
+    pub fn link(&self, host: &str) -> Result<Link, BenchError> {
         let rcb_bytes = self.rcb.map(RcbBytes::try_from).transpose()?;
         Ok(Link { rcb_bytes, ..link_to(host, self.generation, self.lanes)? })
     }
@@ -228,7 +237,7 @@ impl Ask {
         };
         let mut tests = Vec::new();
         for name in &self.suite {
-            tests.extend(tests_named(name, model.tests()).map_err(AskError::Wrong)?);
+            tests.extend(tests_named(name, model.tests()).map_err(AskError::wrong)?);
         }
         tests.sort_unstable();
         tests.dedup();
@@ -238,7 +247,7 @@ impl Ask {
         // Other models have profiles of their own.
         check_profiles(&host, self.device.as_deref().filter(|_| self.model.is_none()))?;
         check_host(&host, self.iommu, self.cache)?;
-        let link = self.link(&host).map_err(AskError::Wrong)?;
+        let link = self.link(&host).map_err(AskError::wrong)?;
         Ok(Plan {
             model,
             tests,
@@ -297,11 +306,11 @@ fn or_default<T: Copy>(given: &[T], default: T) -> Vec<T> {
 fn each<T>(
     given: &[i64],
     usual: Option<T>,
-    value: impl Fn(i64) -> Result<T, String>,
+    value: impl Fn(i64) -> Result<T, ValueError>,
 ) -> Result<Vec<Option<T>>, AskError> {
     match given {
         [] => Ok(vec![usual]),
-        _ => given.iter().map(|n| value(*n).map(Some).map_err(AskError::Wrong)).collect(),
+        _ => given.iter().map(|n| value(*n).map(Some).map_err(AskError::wrong)).collect(),
     }
 }
 
@@ -310,12 +319,12 @@ fn link(
     mps: Option<MpsBytes>,
     mrrs: Option<MrrsBytes>,
     credits: RootCredits,
-) -> Result<Link, String> {
+) -> Result<Link, AskError> {
     let link = Link { mps_bytes: mps, mrrs_bytes: mrrs, root_credits: credits.0, ..base.clone() };
     match lab::links::check(&link, &Link::default()).first() {
         Some(fault) => {
             let mps = mps.map_or(0, |MpsBytes(mps)| mps.bytes());
-            Err(format!("--mps {mps}, --credits: {}", fault.message))
+            Err(AskError::Wrong(format!("--mps {mps}, --credits: {}", fault.message)))
         }
         None => Ok(link),
     }
@@ -331,7 +340,7 @@ pub fn measure(
     plans: &[Plan],
     cancel: &AtomicBool,
     mut told: impl FnMut(usize, usize, Test, u32),
-) -> Result<(Vec<Entry>, Option<Ended>), String> {
+) -> Result<(Vec<Entry>, Option<Ended>), BenchError> {
     let rows = rows(plans);
     let all = rows.len();
     let mut entries = Vec::new();
@@ -345,8 +354,8 @@ pub fn measure(
                 continue;
             }
             Ok(None) => Ended::Interrupted(format!("interrupted: {done} of {all} rows were measured")),
-            Err(why) if done == 0 => return Err(why.to_string()),
-            Err(why) => Ended::Failed(format!("{why}: {done} of {all} rows were measured")),
+            Err(error) if done == 0 => return Err(error.to_string().into()),
+            Err(error) => Ended::Failed(format!("{error}: {done} of {all} rows were measured")),
         };
         return Ok((entries, Some(ended)));
     }

@@ -5,6 +5,7 @@
 //! first row stands. What is compared is the median latency in nanoseconds or the bandwidth in Gb/s. The first set is the
 //! reference: errors are shares of its values. What only one of both has is named, never counted as agreement.
 
+use crate::BenchError;
 use crate::experiments::Key;
 use crate::pairing::{by_key, find, in_common, paired};
 use crate::results::{Figures, ResultRow, ResultSet, Tables};
@@ -179,7 +180,7 @@ pub fn compare_folders(
     other: &Path,
     skip: Option<&Path>,
     whole: bool,
-) -> Result<(Comparison, [ResultSet; 2]), String> {
+) -> Result<(Comparison, [ResultSet; 2]), BenchError> {
     let read = |path: &Path| ResultSet::read(path).map_err(|e| e.to_string());
     let sets = [read(reference)?, read(other)?];
     let skip = skip.map(read).transpose()?;
@@ -192,7 +193,8 @@ pub fn compare_folders(
             other.display(),
             of(&sets[0]),
             of(&sets[1])
-        ));
+        )
+        .into());
     }
     Ok((comparison, sets))
 }

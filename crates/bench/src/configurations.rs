@@ -3,6 +3,7 @@
 //! device, memory and program are. Source of every figure: `hosts.json` of the published data, which was derived from the
 //! hosts' own records. What a server costs is a matter of its host profile.
 
+use crate::BenchError;
 use crate::results::sheet::SheetLink;
 use lab::schema::IommuPages;
 use serde::Serialize;
@@ -83,11 +84,12 @@ impl fmt::Display for Iommu {
 }
 
 impl FromStr for Iommu {
-    type Err = String;
+    type Err = BenchError;
 
-    fn from_str(mode: &str) -> Result<Iommu, String> {
+    fn from_str(mode: &str) -> Result<Iommu, BenchError> {
         let found = Iommu::ALL.into_iter().find(|iommu| iommu.in_labs() == mode);
-        found.ok_or_else(|| format!("iommu {mode}: legal are {}", Iommu::ALL.map(Iommu::in_labs).join(", ")))
+        let legal = || Iommu::ALL.map(Iommu::in_labs).join(", ");
+        found.ok_or_else(|| BenchError::Unknown(format!("iommu {mode}: legal are {}", legal())))
     }
 }
 

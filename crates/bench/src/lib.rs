@@ -27,6 +27,7 @@ pub mod score;
 pub mod suite;
 
 mod basis;
+mod error;
 mod jobs;
 mod pairing;
 mod plan;
@@ -34,6 +35,7 @@ mod predict;
 mod row;
 mod stats;
 
+pub use error::BenchError;
 pub use plan::{DEFAULT_SIZES, DEFAULT_WARM_UP, MAX_WARM_UP, Plan, tests_named, usual_link};
 pub use plug::transfers::Test;
 pub use row::{BandwidthRow, DirectionDelta, Row, RowError};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What is to be measured.
 
+use crate::BenchError;
 use crate::configurations::Iommu;
 use devices::pcie_bench::Bench;
 use lab::Folder;
@@ -16,7 +17,7 @@ use tlp::{Mps, Mrrs, Rate, Rcb, Width};
 ///
 /// # Errors
 /// The names that there are.
-pub fn tests_named(name: &str, offered: &[Test]) -> Result<Vec<Test>, String> {
+pub fn tests_named(name: &str, offered: &[Test]) -> Result<Vec<Test>, BenchError> {
     let of = |suite: &[Test]| suite.iter().copied().filter(|test| offered.contains(test)).collect();
     match name.to_ascii_lowercase().as_str() {
         "full" => Ok(of(&Test::ALL)),
@@ -24,9 +25,9 @@ pub fn tests_named(name: &str, offered: &[Test]) -> Result<Vec<Test>, String> {
         _ => {
             let found = Test::ALL.into_iter().find(|t| t.name().eq_ignore_ascii_case(name));
             let names = Test::ALL.map(Test::name).join(", ");
-            found
-                .map(|t| vec![t])
-                .ok_or_else(|| format!("no test `{name}`: there are {names}, full (all), short"))
+            found.map(|t| vec![t]).ok_or_else(|| {
+                BenchError::Unknown(format!("no test `{name}`: there are {names}, full (all), short"))
+            })
         }
     }
 }
@@ -99,7 +100,7 @@ impl Plan {
     ///
     /// # Errors
     /// Where there is no such profile.
-    pub fn rcb(&self) -> Result<Rcb, String> {
+    pub fn rcb(&self) -> Result<Rcb, BenchError> {
         let host = lab::profile::host(&self.host, Path::new(""))?;
         Ok(self.link.rcb_bytes.map_or(host.rcb, |r| r.0))
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The rows of measurements, simulated: on what they were measured, with a profile of one's choice.
 
+use crate::BenchError;
 use crate::experiments::Key;
 use crate::jobs::for_each;
 use crate::results::{ResultRow, ResultSet, Tables};
@@ -30,8 +31,8 @@ pub(crate) fn predict(
     targets: &[Target<'_>],
     rule: &Rule,
     jobs: usize,
-    progress: &mut dyn FnMut(usize, usize) -> Result<(), String>,
-) -> Result<ResultSet, String> {
+    progress: &mut dyn FnMut(usize, usize) -> Result<(), BenchError>,
+) -> Result<ResultSet, BenchError> {
     let rows: Vec<Row<'_>> =
         targets.iter().enumerate().flat_map(|(at, target)| rows_of(at, target)).collect();
     let mut done: Vec<Option<ResultRow>> = vec![None; rows.len()];
@@ -43,7 +44,7 @@ pub(crate) fn predict(
     for_each(rows.len(), jobs, work, |at, result| {
         let row = &rows[at];
         let name = &targets[row.target].machine.name;
-        done[at] = Some(result.map_err(|e| format!("{name}, {}: {}: {e}", row.experiment, row.key))?);
+        done[at] = Some(result.map_err(|e| e.at(row.key).at(format_args!("{name}, {}", row.experiment)))?);
         count += 1;
         progress(count, rows.len())
     })?;

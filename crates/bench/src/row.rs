@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One row of a table: a lab of its own, run to its end.
 
+use crate::BenchError;
 use crate::plan::{DEFAULT_WARM_UP, MAX_WARM_UP, Plan};
 use crate::results::sheet::Settings;
 use crate::stats::Latencies;
@@ -105,12 +106,12 @@ impl DirectionDelta {
 }
 
 /// Why a row has no result.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{} of {size} bytes: {why}", test.name())]
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+#[error("{} of {size} bytes: {error}", test.name())]
 pub struct RowError {
     test: Test,
     size: u32,
-    why: String,
+    error: BenchError,
 }
 
 /// Events between two looks at the device's phase.
@@ -146,11 +147,11 @@ impl Plan {
     fn first(&self) -> Result<Option<Session>, RowError> {
         let (Some(&test), Some(&size)) = (self.tests.first(), self.sizes.first()) else { return Ok(None) };
         let file = LabFile { lab: self.lab(test, size, 0)?, base: ".".into() };
-        Session::new(&file).map(Some).map_err(|why| RowError { test, size, why })
+        Session::new(&file).map(Some).map_err(|error| RowError { test, size, error: error.into() })
     }
 
     fn offer_of(&self, test: Test, size: u32, warm_up: u64) -> Result<Offer, RowError> {
-        self.offer(test, size, warm_up).map_err(|fault| RowError { test, size, why: fault.message })
+        self.offer(test, size, warm_up).map_err(|fault| RowError { test, size, error: fault.message.into() })
     }
 
     /// Measures `test` with transfers of `size` bytes. Reads and writes in turn that are not in a steady state are measured
@@ -200,8 +201,8 @@ impl Plan {
 
     /// An error, soon after `cancel` was set.
     fn row(&self, file: &LabFile, cancel: &AtomicBool, test: Test, size: u32) -> Result<Row, RowError> {
-        let fail = |why: String| RowError { test, size, why };
-        let mut session = Session::new(file).map_err(fail)?;
+        let fail = |error: BenchError| RowError { test, size, error };
+        let mut session = Session::new(file).map_err(|error| fail(error.into()))?;
         let results =
             session.measured().ok_or_else(|| fail("no device of the lab measures transfers".into()))?;
         let host = *session.host_basis();
@@ -228,7 +229,7 @@ impl Plan {
     ///
     /// # Errors
     /// What the model cannot do of it.
-    pub fn basis(&self, test: Test, size: u32) -> Result<Basis, String> {
+    pub fn basis(&self, test: Test, size: u32) -> Result<Basis, BenchError> {
         let offer = self.offer(test, size, 0).map_err(|fault| fault.message)?;
         let host = HostBasis::of(&self.host_of_lab(), &Folder::default());
         Ok(crate::basis::of(&host, offer.basis, test))
@@ -243,7 +244,7 @@ impl Plan {
     ///
     /// # Errors
     /// What the model cannot do of it.
-    pub fn settings(&self, test: Test, size: u32) -> Result<Settings, String> {
+    pub fn settings(&self, test: Test, size: u32) -> Result<Settings, BenchError> {
         let offer = self.offer(test, size, 0).map_err(|fault| fault.message)?;
         let link = lab::links::config(&self.link, &schema::Link::default());
         let [posted, non_posted] = [Class::Posted, Class::NonPosted].map(|c| link.root.rx_buffer[c.index()]);
@@ -292,11 +293,11 @@ impl Plan {
         size: u32,
         results: &Transfers,
         counted: &Counted,
-    ) -> Result<BandwidthRow, String> {
+    ) -> Result<BandwidthRow, BenchError> {
         let ps = results.measure_end.since(results.measure_start).as_ps();
         let transfers = results.transfers;
         if ps == 0 || counted.up.payload_bytes + counted.down.payload_bytes == 0 {
-            return Err(format!("{transfers} transfers are too few to measure a bandwidth"));
+            return Err(format!("{transfers} transfers are too few to measure a bandwidth").into());
         }
         let gbps = |bytes: f64| bytes * 8_000.0 / ps as f64;
         let offer = self.offer(test, size, 0).map_err(|fault| fault.message)?;
@@ -314,13 +315,12 @@ impl Plan {
         })
     }
 
-    fn params(&self, memory: MemoryKind) -> Result<Params, String> {
+    fn params(&self, memory: MemoryKind) -> Result<Params, BenchError> {
         let link = lab::links::config(&self.link, &schema::Link::default());
         let lanes = link.root.width.lanes();
         let mrrs = self.link.mrrs_bytes.map_or_else(Mrrs::default, |m| m.0).bytes();
         let rcb = self.rcb()?.bytes();
-        let mut params = Params::new(link.root.rate.generation(), lanes, link.root.mps.bytes(), mrrs, rcb)
-            .map_err(|e| e.to_string())?;
+        let mut params = Params::new(link.root.rate.generation(), lanes, link.root.mps.bytes(), mrrs, rcb)?;
         params.addressing = match memory {
             MemoryKind::Low => Addressing::A32,
             MemoryKind::High => Addressing::A64,
@@ -347,8 +347,7 @@ fn models(
     test: Test,
     size: u32,
     counted: &Counted,
-) -> Result<(f64, Option<f64>), String> {
-    let said = |e: model::ModelError| e.to_string();
+) -> Result<(f64, Option<f64>), BenchError> {
     let transfer = Transfer { size_bytes: size, offset_bytes: offer.host_offset_bytes };
     let writes = writes(offer, params, transfer);
     let per = counted.transfers(test, params, transfer, writes);
@@ -365,10 +364,10 @@ fn models(
         _ => b.read_write_gbps,
     };
     let published = match offer.host_offset_bytes {
-        0 => Some(of(&model::published(params, transfer).map_err(said)?)),
+        0 => Some(of(&model::published(params, transfer)?)),
         _ => None,
     };
-    Ok((of(&model::exact_writing(params, transfer, writes, &dllps).map_err(said)?), published))
+    Ok((of(&model::exact_writing(params, transfer, writes, &dllps)?), published))
 }
 
 /// Of reads and writes in turn, so many more of the one kind than of the other are a matter of where a measurement begins and ends.
@@ -431,7 +430,7 @@ fn run(
     host: &HostBasis,
     results: &Shared<Transfers>,
     cancel: &AtomicBool,
-) -> Result<Counted, String> {
+) -> Result<Counted, BenchError> {
     let start = until(session, results, cancel, Phase::Measuring)?;
     session.fabric.clear_breakdowns();
     let end = until(session, results, cancel, Phase::Done)?;
@@ -441,7 +440,7 @@ fn run(
     let counted = Counted { elapsed_ps, up: delta(0), down: delta(1), transactions };
     match session.run_to_end() {
         Stop::Finished => Ok(counted),
-        stop => Err(stop.to_string()),
+        stop => Err(stop.to_string().into()),
     }
 }
 
@@ -457,19 +456,19 @@ fn until(
     results: &Shared<Transfers>,
     cancel: &AtomicBool,
     phase: Phase,
-) -> Result<Look, String> {
+) -> Result<Look, BenchError> {
     let before = |_: &mut Session| {
         if results.get().phase >= phase {
             ControlFlow::Break(Ok(()))
         } else if cancel.load(Ordering::Relaxed) {
-            ControlFlow::Break(Err("cancelled".to_owned()))
+            ControlFlow::Break(Err(BenchError::Cancelled))
         } else {
             ControlFlow::Continue(())
         }
     };
     match session.run_in_slices(Slices::of(SLICE), before) {
         Ok(Stop::Finished) => {}
-        Ok(stop) => return Err(stop.to_string()),
+        Ok(stop) => return Err(stop.to_string().into()),
         Err(ended) => ended?,
     }
     let fabric = &session.fabric;

@@ -2,6 +2,7 @@
 //! How a command fails: a line on standard error and an exit status. Never prints to standard output, but for help.
 
 use crate::output;
+use bench::BenchError;
 use bench::ask::AskError;
 use clap::error::ErrorKind;
 use std::fmt::Display;
@@ -46,6 +47,12 @@ impl From<AskError> for Failure {
             AskError::Wrong(why) => Failure::Usage(why),
             AskError::Profile(why) => Failure::Run(why),
         }
+    }
+}
+
+impl From<BenchError> for Failure {
+    fn from(error: BenchError) -> Failure {
+        Failure::Run(error.to_string())
     }
 }
 

@@ -17,6 +17,7 @@ use config::{Bar, Builder, PcieLayout};
 use device::io::{Io, Request};
 use device::{AsyncDevice, BarIndex, CompletionError};
 use endpoint::FunctionConfig;
+use host::DriverError;
 use host::cpu::Cpu;
 use host::firmware::FoundFunction;
 use plug::{Fault, FunctionRegisters, Model, Plugged, Shared, Shown, Site, ns};
@@ -134,13 +135,13 @@ pub async fn driver(
     function: FoundFunction,
     reads: u32,
     report: Shared<Report>,
-) -> Result<(), String> {
+) -> Result<(), DriverError> {
     let address = function.address(BAR, register::TIME)?;
     let (mut first, mut last) = (None, 0);
     for n in 0..reads {
-        let time = cpu.read_u64(address).await.map_err(|e| format!("{function}: {e}"))?;
+        let time = cpu.read_u64(address).await.map_err(|e| DriverError::from(e).at(function))?;
         if n > 0 && time <= last {
-            return Err(format!("{function}: read {n} is {time} ps, the one before {last}"));
+            return Err(format!("{function}: read {n} is {time} ps, the one before {last}").into());
         }
         let first = *first.get_or_insert(time);
         last = time;

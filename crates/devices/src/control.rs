@@ -12,6 +12,7 @@ use config::{Bar, BuildError, Builder, MsiLayout, PcieLayout};
 use device::io::{RegisterFile, Request};
 use device::{AsyncDevice, BarIndex, Io};
 use endpoint::FunctionConfig;
+use host::DriverError;
 use host::cpu::Cpu;
 use host::firmware::FoundFunction;
 use std::cell::RefCell;
@@ -141,8 +142,8 @@ pub(crate) async fn run(
     function: &FoundFunction,
     layout: Layout,
     vector: u16,
-) -> Result<u32, String> {
-    let said = |e: host::HostError| format!("{function}: {e}");
+) -> Result<u32, DriverError> {
+    let said = |e: host::HostError| DriverError::from(e).at(function);
     cpu.write_u32(function.address(layout.bar, layout.control)?, START).await.map_err(said)?;
     cpu.interrupt(function.vector(vector)).await;
     cpu.read_u32(function.address(layout.bar, layout.status)?).await.map_err(said)

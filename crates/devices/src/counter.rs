@@ -19,6 +19,7 @@ use capture::DeviceRegister;
 use config::PcieLayout;
 use device::{BarIndex, DmaError, Io};
 use endpoint::FunctionConfig;
+use host::DriverError;
 use host::cpu::Cpu;
 use host::firmware::FoundFunction;
 use plug::{Fault, FunctionRegisters, Model, Plugged, Shared, Shown, Site, named, ns};
@@ -156,11 +157,11 @@ impl Target {
     }
 
     /// Its address; the first who asks allocates it.
-    fn address(&self, cpu: &Cpu) -> Result<u64, String> {
+    fn address(&self, cpu: &Cpu) -> Result<u64, DriverError> {
         if let Some(address) = self.inner.address.get() {
             return Ok(address);
         }
-        let address = cpu.memory().alloc(64, 64).map_err(|e| format!("counter: {e}"))?;
+        let address = cpu.memory().alloc(64, 64).map_err(|e| DriverError::from(e).at("counter"))?;
         self.inner.address.set(Some(address));
         Ok(address)
     }
@@ -269,22 +270,22 @@ pub async fn driver(
     function: FoundFunction,
     target: Target,
     report: Shared<Report>,
-) -> Result<(), String> {
-    let said = |e: host::HostError| format!("{function}: {e}");
+) -> Result<(), DriverError> {
+    let said = |e: host::HostError| DriverError::from(e).at(function);
     let address = target.address(&cpu)?;
     function.enable_atomics(&cpu).await?;
     cpu.write_u64(function.address(BAR, COUNTER)?, address).await.map_err(said)?;
     let status = control::run(&cpu, &function, LAYOUT, DONE_VECTOR).await?;
     if status != control::DONE {
-        return Err(format!("{function}: an increment failed (status {status})"));
+        return Err(format!("{function}: an increment failed (status {status})").into());
     }
     if !target.leave() {
         return Ok(());
     }
-    let counter = cpu.memory().read_u64(address).map_err(|e| e.to_string())?;
+    let counter = cpu.memory().read_u64(address)?;
     report.change(|r| r.counter = Some(counter));
     match target.inner.expected.get() {
         expected if expected == counter => Ok(()),
-        expected => Err(format!("the counter holds {counter} after {expected} increments")),
+        expected => Err(format!("the counter holds {counter} after {expected} increments").into()),
     }
 }

@@ -27,6 +27,7 @@ use capture::DeviceRegister;
 use config::PcieLayout;
 use device::{BarIndex, DmaError, Io};
 use endpoint::FunctionConfig;
+use host::DriverError;
 use host::cpu::Cpu;
 use host::firmware::FoundFunction;
 use plug::{Fault, FunctionRegisters, Model, Needs, Plugged, Shared, Shown, Site, gbps, named};
@@ -208,14 +209,14 @@ async fn sector(io: &Io, settings: Settings, address: u64) -> Result<(), DmaErro
 ///
 /// # Errors
 /// A line that says what failed.
-pub async fn driver(cpu: Cpu, function: FoundFunction, sectors: u32) -> Result<(), String> {
-    let said = |e: host::HostError| format!("{function}: {e}");
+pub async fn driver(cpu: Cpu, function: FoundFunction, sectors: u32) -> Result<(), DriverError> {
+    let said = |e: host::HostError| DriverError::from(e).at(function);
     let bytes = BUFFER_SECTORS * u64::from(SECTOR_BYTES);
-    let buffer = cpu.memory().alloc_low(bytes, 4096).map_err(|e| format!("buffer: {e}"))?;
+    let buffer = cpu.memory().alloc_low(bytes, 4096).map_err(|e| DriverError::from(e).at("buffer"))?;
     cpu.write_u64(function.address(BAR, BUFFER)?, buffer).await.map_err(said)?;
     cpu.write_u32(function.address(BAR, SECTORS)?, sectors).await.map_err(said)?;
     match control::run(&cpu, &function, LAYOUT, DONE_VECTOR).await? {
         control::DONE => Ok(()),
-        status => Err(format!("{function}: a request failed (status {status})")),
+        status => Err(format!("{function}: a request failed (status {status})").into()),
     }
 }

@@ -65,7 +65,6 @@ pub mod traffic;
 use capture::DeviceRegister;
 use config::Identity;
 use plug::{FunctionRegisters, Models};
-use std::fmt::Display;
 
 /// The models that ship.
 pub fn models() -> Models {
@@ -118,11 +117,6 @@ pub mod device_id {
 /// The registers of a device of this crate.
 const fn registers_of(device: u16, registers: &'static [DeviceRegister]) -> FunctionRegisters {
     FunctionRegisters { vendor: VENDOR, device, registers }
-}
-
-/// An error of a driver, whose errors are lines.
-fn text(error: impl Display) -> String {
-    error.to_string()
 }
 
 /// Who a device of this crate says it is. `class`: base class, sub-class and programming interface, 8 bits each

@@ -8,6 +8,7 @@ use crate::{device_id, identity};
 use config::{Bar, Builder, PcieLayout, ResizableBar};
 use device::{BarIndex, CompletionError, Device, Input, Output, Ready, Request, RequestOp, ResetKind, Token};
 use endpoint::FunctionConfig;
+use host::DriverError;
 use host::cpu::Cpu;
 use host::firmware::FoundFunction;
 use plug::{Fault, FixedBar, Model, Needs, Plugged, Site};
@@ -240,7 +241,7 @@ pub async fn driver(
     function: FoundFunction,
     bar: BarIndex,
     exercise_bytes: u32,
-) -> Result<(), String> {
+) -> Result<(), DriverError> {
     driver_by_blocks(cpu, function, bar, exercise_bytes, u32::MAX, u32::MAX).await
 }
 
@@ -256,7 +257,7 @@ pub async fn driver_by_blocks(
     exercise_bytes: u32,
     block_bytes: u32,
     read_bytes: u32,
-) -> Result<(), String> {
+) -> Result<(), DriverError> {
     let base = function.address(bar, 0)?;
     let size = function.bars[usize::from(bar.0)].map_or(0, |b| b.size);
     let len = u64::from(exercise_bytes).min(size) as u32;
@@ -268,20 +269,20 @@ pub async fn driver_by_blocks(
 }
 
 /// Writes and reads back these bytes of the pattern.
-async fn block(cpu: &Cpu, base: u64, bytes: Range<u32>, read_bytes: u32) -> Result<(), String> {
+async fn block(cpu: &Cpu, base: u64, bytes: Range<u32>, read_bytes: u32) -> Result<(), DriverError> {
     let (address, len) = (base + u64::from(bytes.start), bytes.end - bytes.start);
     let written: Vec<u8> = bytes.clone().map(pattern).collect();
-    cpu.write(address, &written).await.map_err(|e| format!("write: {e}"))?;
+    cpu.write(address, &written).await.map_err(|e| DriverError::from(e).at("write"))?;
     let mut read = Vec::with_capacity(written.len());
     for at in (0..len).step_by(read_bytes as usize) {
         let piece = cpu.read(address + u64::from(at), read_bytes.min(len - at)).await;
-        read.extend_from_slice(&piece.map_err(|e| format!("read: {e}"))?);
+        read.extend_from_slice(&piece.map_err(|e| DriverError::from(e).at("read"))?);
     }
     match written.iter().zip(read.iter()).position(|(written, read)| written != read) {
         None => Ok(()),
         Some(at) => {
             let (written, read, offset) = (written[at], read[at], bytes.start as usize + at);
-            Err(format!("offset {offset:#x}: wrote {written:#04x}, read {read:#04x}"))
+            Err(format!("offset {offset:#x}: wrote {written:#04x}, read {read:#04x}").into())
         }
     }
 }

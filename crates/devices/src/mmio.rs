@@ -7,6 +7,7 @@ use crate::memory;
 use config::PcieLayout;
 use device::BarIndex;
 use endpoint::FunctionConfig;
+use host::DriverError;
 use host::cpu::Cpu;
 use host::firmware::FoundFunction;
 use plug::{Fault, Model, Plugged, Shared, Shown, Site, ns};
@@ -86,11 +87,11 @@ pub async fn driver(
     reads: u32,
     bytes: u32,
     report: Shared<Report>,
-) -> Result<(), String> {
+) -> Result<(), DriverError> {
     let register = function.address(BAR, 0)?;
     for _ in 0..reads {
         let start = cpu.now();
-        cpu.read(register, bytes).await.map_err(|e| format!("{function}: {e}"))?;
+        cpu.read(register, bytes).await.map_err(|e| DriverError::from(e).at(function))?;
         report.change(|r| r.latencies.push(cpu.now().since(start)));
     }
     Ok(())

@@ -13,20 +13,22 @@
 //! All of it goes by real configuration requests, which take their time on the fabric and show in captures. Never
 //! knows the fabric: it is told where the windows of root ports lie.
 
+mod error;
 mod host_map;
 mod interrupts;
 mod program;
 mod registers;
+mod removed;
 mod scan;
 mod settings;
 mod sizing;
 mod system;
 mod tree;
-mod trouble;
 mod vectors;
 mod virtual_functions;
 mod windows;
 
+pub use error::{BarError, FirmwareError, FirmwareErrorKind};
 pub use host_map::{AcsPolicy, FixedPlace, HostMap, MpsPolicy, Path, PathError, Policy, Room, VfPolicy};
 pub use system::{
     Capability, ExtendedCapability, FoundBridge, FoundSriov, Function, Interrupt, PcieFacts, System,
@@ -40,7 +42,6 @@ use config::header;
 use device::seam::{BarIndex, CompletionError};
 use std::fmt;
 use tlp::{Bdf, Duration};
-use trouble::{Kind, Trouble};
 
 /// The message address of x86 (Intel SDM vol. 3, §11.11.1): writes there are interrupts.
 pub const MSI_ADDRESS: u64 = 0xfee0_0000;
@@ -116,32 +117,31 @@ impl FoundFunction {
     /// Address of the byte `offset` of BAR `bar`.
     ///
     /// # Errors
-    /// A line that names the function and the BAR, where there is no such BAR or `offset` lies beyond it.
-    pub fn address(&self, bar: impl Into<BarIndex>, offset: u64) -> Result<u64, String> {
-        self.place("", &self.bars, bar.into(), offset)
+    /// There is no such BAR, or `offset` lies beyond it.
+    pub fn address(&self, bar: impl Into<BarIndex>, offset: u64) -> Result<u64, BarError> {
+        self.place(false, &self.bars, bar.into(), offset)
     }
 
     /// I/O address of the byte `offset` of I/O BAR `bar`.
     ///
     /// # Errors
-    /// A line that names the function and the BAR, where there is no such BAR or `offset` lies beyond it.
-    pub fn io_address(&self, bar: impl Into<BarIndex>, offset: u32) -> Result<u32, String> {
+    /// There is no such BAR, or `offset` lies beyond it.
+    pub fn io_address(&self, bar: impl Into<BarIndex>, offset: u32) -> Result<u32, BarError> {
         // I/O space ends at 64 KiB.
-        self.place("I/O ", &self.io_bars, bar.into(), offset.into()).map(|address| address as u32)
+        self.place(true, &self.io_bars, bar.into(), offset.into()).map(|address| address as u32)
     }
 
     fn place(
         &self,
-        space: &str,
+        is_io: bool,
         bars: &[Option<FoundBar>; 6],
-        BarIndex(index): BarIndex,
+        BarIndex(bar): BarIndex,
         offset: u64,
-    ) -> Result<u64, String> {
-        match bars.get(usize::from(index)).copied().flatten() {
-            None if space.is_empty() => Err(format!("{self} has no memory BAR {index}")),
-            None => Err(format!("{self} has no {space}BAR {index}")),
+    ) -> Result<u64, BarError> {
+        match bars.get(usize::from(bar)).copied().flatten() {
+            None => Err(BarError::Missing { function: self.to_string(), is_io, bar }),
             Some(FoundBar { size, .. }) if offset >= size => {
-                Err(format!("{self}, {space}BAR {index}: offset {offset:#x} is beyond its {size:#x} bytes"))
+                Err(BarError::Beyond { function: self.to_string(), is_io, bar, offset, size })
             }
             Some(bar) => Ok(bar.address + offset),
         }
@@ -151,11 +151,11 @@ impl FoundFunction {
     /// once it knows that the root complex completes them.
     ///
     /// # Errors
-    /// A line that names the function, where it has no PCI Express capability or does not answer.
-    pub async fn enable_atomics(&self, cpu: &Cpu) -> Result<(), String> {
+    /// The function has no PCI Express capability, or does not answer.
+    pub async fn enable_atomics(&self, cpu: &Cpu) -> Result<(), FirmwareError> {
         let at = self.pcie.ok_or_else(|| format!("{self} has no PCI Express capability"))?;
         let config = Config { cpu, bdf: self.bdf };
-        Ok(config.change(at + pcie::DEVICE_CONTROL_2, 0, device_control_2::ATOMIC_REQUESTER).await?)
+        config.change(at + pcie::DEVICE_CONTROL_2, 0, device_control_2::ATOMIC_REQUESTER).await
     }
 
     /// The number among all vectors of the host of this function's vector `index`.
@@ -178,25 +178,25 @@ struct Config<'a> {
 }
 
 impl Config<'_> {
-    async fn read(&self, register_dw: u16) -> Result<u32, Trouble> {
+    async fn read(&self, register_dw: u16) -> Result<u32, FirmwareError> {
         self.check(register_dw)?;
         self.cpu.config_read(self.bdf, register_dw).await.map_err(|e| self.error("read", register_dw, e))
     }
 
-    async fn write(&self, register_dw: u16, byte_enables: u8, value: u32) -> Result<(), Trouble> {
+    async fn write(&self, register_dw: u16, byte_enables: u8, value: u32) -> Result<(), FirmwareError> {
         self.check(register_dw)?;
         let done = self.cpu.config_write(self.bdf, register_dw, byte_enables, value).await;
         done.map_err(|e| self.error("write", register_dw, e))
     }
 
     /// Clears and sets bits of the low half of a register.
-    async fn change(&self, register_dw: u16, clear: u32, set: u32) -> Result<(), Trouble> {
+    async fn change(&self, register_dw: u16, clear: u32, set: u32) -> Result<(), FirmwareError> {
         let before = self.read(register_dw).await?;
         self.write(register_dw, LOW_HALF, before & !clear | set).await
     }
 
     /// Checks a register number: a capability may claim to reach beyond the end.
-    fn check(&self, register_dw: u16) -> Result<(), String> {
+    fn check(&self, register_dw: u16) -> Result<(), FirmwareError> {
         if register_dw < REGISTERS {
             return Ok(());
         }
@@ -204,22 +204,25 @@ impl Config<'_> {
             "function {}: a capability reaches register {:#x}: legal are 0 to 0xffc",
             self.bdf,
             register_dw * 4
-        ))
+        )
+        .into())
     }
 
-    fn error(&self, what: &str, register_dw: u16, error: HostError) -> Trouble {
+    fn error(&self, what: &str, register_dw: u16, error: HostError) -> FirmwareError {
         let (bdf, byte) = (self.bdf, register_dw * 4);
         let text = format!("function {bdf}: configuration {what} of register {byte:#05x}: {error}");
         let kind = match error {
-            HostError::CompletionTimeout => Kind::TimedOut,
-            HostError::NoDevice | HostError::Completion(CompletionError::UnsupportedRequest) => Kind::Refused,
-            _ => Kind::Wrong,
+            HostError::CompletionTimeout => FirmwareErrorKind::TimedOut,
+            HostError::NoDevice | HostError::Completion(CompletionError::UnsupportedRequest) => {
+                FirmwareErrorKind::Refused
+            }
+            _ => FirmwareErrorKind::Wrong,
         };
-        Trouble { text, kind }
+        FirmwareError { text, kind }
     }
 
     /// Device ID and Vendor ID; `None` where there is no function.
-    async fn id(&self) -> Result<Option<u32>, Trouble> {
+    async fn id(&self) -> Result<Option<u32>, FirmwareError> {
         use HostError::{Completion, ConfigRetry, NoDevice};
         for _ in 0..MAX_TRIES {
             match self.cpu.config_read(self.bdf, header::ID).await {

@@ -12,12 +12,14 @@
 
 pub mod caches;
 pub mod cpu;
+mod error;
 pub mod firmware;
 pub mod memory;
 pub mod os;
 mod program;
 
 pub use cpu::{AsyncProgram, Cpu};
+pub use error::DriverError;
 pub use memory::HostMemory;
 pub use program::{
     HostError, HostInput, HostInterrupt, HostMessage, HostOutput, HostProgram, HostReadId, Wire,

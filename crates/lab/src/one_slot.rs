@@ -182,8 +182,8 @@ where
         Box::pin(async {
             // The slot is not hot-plug capable: it is started once.
             match future {
-                Some(future) => future.await.map_err(|e| e.to_string()),
-                None => Err("the driver has been started already".to_owned()),
+                Some(future) => future.await.map_err(|e| e.to_string().into()),
+                None => Err("the driver has been started already".into()),
             }
         })
     })

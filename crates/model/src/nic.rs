@@ -14,6 +14,22 @@ pub const TABLE_SIZES: [u32; 11] = [64, 128, 256, 257, 512, 513, 768, 769, 1024,
 /// Sizes of packets in bytes, FCS included, over which a device is asked whether it keeps up with the Ethernet: those of pcie-bench's Figure 1.
 pub const LINE_RATE_SIZES: std::ops::RangeInclusive<u32> = 64..=1500;
 
+/// Why a curve cannot be computed.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+pub enum SeriesError {
+    /// The closed form refuses a value.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// The closed form refuses a value for a device.
+    #[error("{device}: {error}")]
+    Device {
+        /// The name of the device.
+        device: String,
+        /// The error.
+        error: ModelError,
+    },
+}
+
 /// A device by the name it is asked for, and the one that pictures show.
 #[derive(Clone, Debug)]
 pub struct Device {
@@ -129,8 +145,8 @@ impl Question {
     /// All curves, in the order of Figure 1's legend.
     ///
     /// # Errors
-    /// A size that is not legal, with what it was asked of.
-    pub fn series(&self, sizes: &[u32]) -> Result<Vec<Series>, String> {
+    /// A size that is not legal.
+    pub fn series(&self, sizes: &[u32]) -> Result<Vec<Series>, SeriesError> {
         let mut all = vec![self.effective(sizes)?, self.ethernet(sizes)];
         for device in &self.devices {
             all.push(self.device(device, sizes)?);
@@ -138,9 +154,9 @@ impl Question {
         Ok(all)
     }
 
-    fn effective(&self, sizes: &[u32]) -> Result<Series, String> {
+    fn effective(&self, sizes: &[u32]) -> Result<Series, ModelError> {
         let point = |size_bytes: &u32| {
-            let throughput_gbps = self.effective_gbps(*size_bytes).map_err(|e| e.to_string())?;
+            let throughput_gbps = self.effective_gbps(*size_bytes)?;
             Ok(Point::Rate { size_bytes: *size_bytes, throughput_gbps })
         };
         Ok(Series {
@@ -148,7 +164,7 @@ impl Question {
             title: "Effective PCIe BW".to_owned(),
             kind: Kind::Effective,
             holds_ethernet_from_bytes: None,
-            points: sizes.iter().map(point).collect::<Result<_, String>>()?,
+            points: sizes.iter().map(point).collect::<Result<_, ModelError>>()?,
         })
     }
 
@@ -182,9 +198,9 @@ impl Question {
         }
     }
 
-    fn device(&self, device: &Device, sizes: &[u32]) -> Result<Series, String> {
+    fn device(&self, device: &Device, sizes: &[u32]) -> Result<Series, SeriesError> {
         let Question { params, form, packeting, ethernet_gbps, .. } = self;
-        let refuse = |e: ModelError| format!("{}: {e}", device.name);
+        let refuse = |error| SeriesError::Device { device: device.name.clone(), error };
         let ask = |size: &u32| device.description.throughput(params, *form, *packeting, *size);
         let points: Result<Vec<Throughput>, _> = sizes.iter().map(ask).collect();
         let from = device.description.holds_ethernet_from(

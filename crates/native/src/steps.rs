@@ -3,7 +3,7 @@
 
 use crate::model::BarSettings;
 use host::firmware::FoundFunction;
-use host::{Cpu, HostError};
+use host::{Cpu, DriverError};
 use plug::{DriverFuture, Fault, Report, Shared};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -274,7 +274,7 @@ pub fn functions_driver<R: Report>(
         let (steps, told) = (steps.clone(), told.clone());
         Box::pin(async move {
             let ended = run(&cpu, &functions, &steps).await;
-            told.get().failure().map_or(ended, Err)
+            told.get().failure().map_or(ended, |failure| Err(failure.into()))
         })
     }
 }
@@ -283,44 +283,49 @@ pub fn functions_driver<R: Report>(
 ///
 /// # Errors
 /// The first that does not find what it expects, or fails, by its number.
-async fn run(cpu: &Cpu, functions: &[FoundFunction], steps: &[Step]) -> Result<(), String> {
+async fn run(cpu: &Cpu, functions: &[FoundFunction], steps: &[Step]) -> Result<(), DriverError> {
     let mut buffers = Buffers::new();
     for (n, step) in steps.iter().enumerate() {
         let function = functions.get(usize::from(step.function));
         let function = function.ok_or_else(|| format!("step {n}: no function {}", step.function))?;
-        one(cpu, function, step, &mut buffers).await.map_err(|why| format!("step {n}: {why}"))?;
+        one(cpu, function, step, &mut buffers).await.map_err(|e| e.at(format_args!("step {n}")))?;
     }
     // What the device does there has ended, or its driver has failed.
-    buffers.values().try_for_each(|(address, _)| cpu.memory().free(*address)).map_err(|e| e.to_string())
+    Ok(buffers.values().try_for_each(|(address, _)| cpu.memory().free(*address))?)
 }
 
-async fn one(cpu: &Cpu, function: &FoundFunction, step: &Step, buffers: &mut Buffers) -> Result<(), String> {
-    let said = |e: HostError| e.to_string();
+async fn one(
+    cpu: &Cpu,
+    function: &FoundFunction,
+    step: &Step,
+    buffers: &mut Buffers,
+) -> Result<(), DriverError> {
     let register = || function.address(step.bar, step.offset);
     let buffer = |name: &str| buffers.get(name).copied().ok_or_else(|| format!("no buffer `{name}`"));
     match step.act {
         Act::Buffer => {
             let bytes = step.bytes();
-            let address = cpu.memory().alloc(bytes, 4096).map_err(|e| e.to_string())?;
+            let address = cpu.memory().alloc(bytes, 4096)?;
             let content: Vec<u8> = match step.fill {
                 Fill::Zero => vec![0; bytes as usize],
                 Fill::Count => (0..bytes).map(|n| n as u8).collect(),
             };
-            cpu.memory().write(address, &content).map_err(|e| e.to_string())?;
+            cpu.memory().write(address, &content)?;
             buffers.insert(step.name.clone(), (address, bytes));
             Ok(())
         }
         Act::Write => {
             let value = if step.of.is_empty() { step.value } else { buffer(&step.of)?.0 };
             match step.bytes() {
-                8 => cpu.write_u64(register()?, value).await.map_err(said),
-                _ => cpu.write_u32(register()?, value as u32).await.map_err(said),
+                8 => cpu.write_u64(register()?, value).await?,
+                _ => cpu.write_u32(register()?, value as u32).await?,
             }
+            Ok(())
         }
         Act::Expect => {
             let value = match step.bytes() {
-                8 => cpu.read_u64(register()?).await.map_err(said)?,
-                _ => cpu.read_u32(register()?).await.map_err(said)?.into(),
+                8 => cpu.read_u64(register()?).await?,
+                _ => cpu.read_u32(register()?).await?.into(),
             };
             is_same("the register", value, step.value)
         }
@@ -329,20 +334,21 @@ async fn one(cpu: &Cpu, function: &FoundFunction, step: &Step, buffers: &mut Buf
             Ok(())
         }
         Act::Compare => {
-            let read = |(address, bytes): (u64, u64)| {
+            let read = |(address, bytes): (u64, u64)| -> Result<Vec<u8>, DriverError> {
                 let mut content = vec![0; bytes as usize];
-                cpu.memory().read(address, &mut content).map(|()| content).map_err(|e| e.to_string())
+                cpu.memory().read(address, &mut content)?;
+                Ok(content)
             };
             let (one, other) = (read(buffer(&step.name)?)?, read(buffer(&step.of)?)?);
             match one.iter().zip(&other).position(|(a, b)| *a != *b ^ step.value as u8) {
-                Some(at) => Err(format!("byte {at} of `{}` is {:#04x}", step.name, one[at])),
+                Some(at) => Err(format!("byte {at} of `{}` is {:#04x}", step.name, one[at]).into()),
                 None => Ok(()),
             }
         }
         Act::Memory => {
             let mut word = [0; 8];
             let (address, bytes) = (buffer(&step.name)?.0 + step.offset, step.bytes().min(8) as usize);
-            cpu.memory().read(address, &mut word[..bytes]).map_err(|e| e.to_string())?;
+            cpu.memory().read(address, &mut word[..bytes])?;
             is_same("the word", u64::from_le_bytes(word), step.value)
         }
         Act::Sleep => {
@@ -352,9 +358,9 @@ async fn one(cpu: &Cpu, function: &FoundFunction, step: &Step, buffers: &mut Buf
     }
 }
 
-fn is_same(what: &str, found: u64, expected: u64) -> Result<(), String> {
+fn is_same(what: &str, found: u64, expected: u64) -> Result<(), DriverError> {
     match found == expected {
         true => Ok(()),
-        false => Err(format!("{what} is {found:#x}: expected was {expected:#x}")),
+        false => Err(format!("{what} is {found:#x}: expected was {expected:#x}").into()),
     }
 }

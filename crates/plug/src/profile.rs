@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use thiserror::Error;
 use tlp::Rate;
 
 /// Bytes of the largest profile that is read.
@@ -99,6 +100,45 @@ pub struct Shipped {
     pub text: &'static str,
 }
 
+/// Why there is no such profile, or it cannot be used.
+#[derive(Debug, Error)]
+pub enum ProfileError {
+    /// No profile of this name ships, and no file of this name can be read.
+    #[error("no {kind} profile `{name}`: those that ship are {shipped}; as a file: {}: {error}", path.display())]
+    Unknown {
+        /// `host` or `device`.
+        kind: &'static str,
+        /// The name.
+        name: String,
+        /// The names of those that ship.
+        shipped: String,
+        /// The absolute path at which a file was looked for.
+        path: PathBuf,
+        /// Why it cannot be read.
+        error: io::Error,
+    },
+    /// The file has errors, each with its line and column.
+    #[error(transparent)]
+    File(#[from] FileErrors),
+    /// The text is not TOML.
+    #[error(transparent)]
+    Toml(#[from] toml::de::Error),
+    /// A value is not legal.
+    #[error("{}: {message}", path.display())]
+    Wrong {
+        /// The file.
+        path: PathBuf,
+        /// The value, and the legal ones.
+        message: String,
+    },
+}
+
+impl From<ProfileError> for String {
+    fn from(error: ProfileError) -> String {
+        error.to_string()
+    }
+}
+
 /// Profiles of one kind that ship.
 pub struct Shelf {
     /// `host` or `device`.
@@ -122,7 +162,7 @@ struct Head {
 impl Shipped {
     /// The profile's own line on what it is.
     pub fn description(&self) -> String {
-        self.head().map_or_else(|e| e, |head| head.description)
+        self.head().map_or_else(|e| e.to_string(), |head| head.description)
     }
 
     /// The profile's own line on what it is known not to predict.
@@ -130,15 +170,15 @@ impl Shipped {
         self.head().ok()?.not_predicted
     }
 
-    fn head(&self) -> Result<Head, String> {
+    fn head(&self) -> Result<Head, ProfileError> {
         self.once(head)
     }
 
     /// What `make` makes of the text, made once for all labs that ask.
     fn once<T: Clone + Send + 'static>(
         &self,
-        make: impl FnOnce(&str) -> Result<T, String>,
-    ) -> Result<T, String> {
+        make: impl FnOnce(&str) -> Result<T, ProfileError>,
+    ) -> Result<T, ProfileError> {
         type Made = BTreeMap<(TypeId, &'static str), Box<dyn Any + Send>>;
         static MADE: Mutex<Made> = Mutex::new(Made::new());
         let key = (TypeId::of::<T>(), self.text);
@@ -167,7 +207,7 @@ impl Shelf {
     ///
     /// # Errors
     /// Neither ships nor can be read.
-    pub fn text(&self, name: &str, folder: &Folder) -> Result<String, String> {
+    pub fn text(&self, name: &str, folder: &Folder) -> Result<String, ProfileError> {
         self.find(name, folder).map(|(_, text)| text)
     }
 
@@ -175,11 +215,11 @@ impl Shelf {
     ///
     /// # Errors
     /// Neither ships nor can be read, or what is wrong with it.
-    pub fn read<T>(&self, name: &str, folder: &Folder) -> Result<(PathBuf, T), String>
+    pub fn read<T>(&self, name: &str, folder: &Folder) -> Result<(PathBuf, T), ProfileError>
     where
         T: DeserializeOwned + JsonSchema + Clone + Send + 'static,
     {
-        self.made(name, folder, |path, text| parse(path, text).map_err(|e| e.to_string()))
+        self.made(name, folder, |path, text| Ok(parse(path, text)?))
     }
 
     /// The path of the profile `name`, and what `make` makes of that and its text.
@@ -187,8 +227,8 @@ impl Shelf {
         &self,
         name: &str,
         folder: &Folder,
-        make: impl FnOnce(&Path, &str) -> Result<T, String>,
-    ) -> Result<(PathBuf, T), String> {
+        make: impl FnOnce(&Path, &str) -> Result<T, ProfileError>,
+    ) -> Result<(PathBuf, T), ProfileError> {
         if let Some(shipped) = self.get(name) {
             let path = PathBuf::from(shipped.name);
             return shipped.once(|text| make(&path, text)).map(|made| (path, made));
@@ -198,21 +238,20 @@ impl Shelf {
         Ok((path, made))
     }
 
-    fn find(&self, name: &str, folder: &Folder) -> Result<(PathBuf, String), String> {
+    fn find(&self, name: &str, folder: &Folder) -> Result<(PathBuf, String), ProfileError> {
         if let Some(found) = self.get(name) {
             return Ok((found.name.into(), found.text.into()));
         }
         let path = folder.path().join(name);
         match read_text(folder, name) {
             Ok(text) => Ok((path, text)),
-            Err(e) => {
-                // Whose folder it was looked for in is not to be guessed.
-                let whole = std::path::absolute(&path).unwrap_or(path);
-                let (kind, ship, whole) = (self.kind, self.names(), whole.display());
-                Err(format!(
-                    "no {kind} profile `{name}`: those that ship are {ship}; as a file: {whole}: {e}"
-                ))
-            }
+            Err(error) => Err(ProfileError::Unknown {
+                kind: self.kind,
+                name: name.to_owned(),
+                shipped: self.names(),
+                path: std::path::absolute(&path).unwrap_or(path),
+                error,
+            }),
         }
     }
 
@@ -254,8 +293,8 @@ impl Shelf {
 pub struct Bases(Arc<BTreeMap<(String, String), Basis>>);
 
 impl Bases {
-    fn of(text: &str) -> Result<Bases, String> {
-        let profile: toml::Table = text.parse().map_err(|e: toml::de::Error| e.to_string())?;
+    fn of(text: &str) -> Result<Bases, ProfileError> {
+        let profile: toml::Table = text.parse()?;
         let mut all = BTreeMap::new();
         let mut add = |table: &str, of: &toml::Table| {
             for (key, figure) in of {
@@ -282,8 +321,8 @@ fn read_text(folder: &Folder, name: &str) -> io::Result<String> {
     String::from_utf8(folder.read(name, MAX_FILE_BYTES)?).map_err(not_text)
 }
 
-fn head(text: &str) -> Result<Head, String> {
-    toml::from_str(text).map_err(|e| e.to_string())
+fn head(text: &str) -> Result<Head, ProfileError> {
+    Ok(toml::from_str(text)?)
 }
 
 fn parse<T: DeserializeOwned + JsonSchema + 'static>(path: &Path, text: &str) -> Result<T, FileErrors> {
@@ -295,23 +334,25 @@ fn parse<T: DeserializeOwned + JsonSchema + 'static>(path: &Path, text: &str) ->
 /// Refuses `value` of `key` in the file at `path` where it is not `min` to `max`.
 ///
 /// # Errors
-/// A line with the legal values.
-pub fn check(path: &Path, key: &str, value: u64, min: u64, max: u64) -> Result<(), String> {
+/// The legal values.
+pub fn check(path: &Path, key: &str, value: u64, min: u64, max: u64) -> Result<(), ProfileError> {
     if (min..=max).contains(&value) {
         return Ok(());
     }
-    Err(format!("{}: {key} of {value}: legal are {min} to {max}", path.display()))
+    let message = format!("{key} of {value}: legal are {min} to {max}");
+    Err(ProfileError::Wrong { path: path.to_owned(), message })
 }
 
 /// Refuses a version of the file at `path` other than the one that is read.
 ///
 /// # Errors
-/// A line that says which one is read.
-pub fn check_version(version: u32, path: &Path) -> Result<(), String> {
+/// The version that is read.
+pub fn check_version(version: u32, path: &Path) -> Result<(), ProfileError> {
     if version == 1 {
         return Ok(());
     }
-    Err(format!("{}: version {version}: this riser reads version 1", path.display()))
+    let message = format!("version {version}: this riser reads version 1");
+    Err(ProfileError::Wrong { path: path.to_owned(), message })
 }
 
 #[cfg(test)]

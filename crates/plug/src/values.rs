@@ -5,7 +5,8 @@
 use host::memory::{HostMemory, MemoryError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tlp::{Bdf, Mps, Mrrs, Rate, Rcb, Width};
+use thiserror::Error;
+use tlp::{Bdf, BdfError, Mps, Mrrs, Rate, Rcb, SizeError, Width};
 
 /// Which part of host memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize, JsonSchema)]
@@ -30,6 +31,43 @@ impl MemoryKind {
     }
 }
 
+/// Why a value is not legal. Each text names the value and the legal ones.
+#[derive(Clone, PartialEq, Debug, Error)]
+pub enum ValueError {
+    /// Not the ID of a function.
+    #[error("`{text}`: {error}")]
+    Function {
+        /// The text.
+        text: String,
+        /// The error in it.
+        error: BdfError,
+    },
+    /// Not a generation.
+    #[error("generation {0}: legal are 1, 2, 3, 4, 5")]
+    Generation(i64),
+    /// Not a link width.
+    #[error("{0} lanes: legal are 1, 2, 4, 8, 12, 16, 32")]
+    Lanes(i64),
+    /// Not a size that the specification knows.
+    #[error(transparent)]
+    Size(#[from] SizeError),
+    /// Not a bit error rate.
+    #[error("bit error rate {0}: legal are 0 to 0.001")]
+    BitErrorRate(f64),
+    /// Not a probability.
+    #[error("probability {0}: legal are 0 to 1")]
+    Probability(f64),
+    /// Too long, or negative.
+    #[error("{0} ps: legal are 0 to 1000000000000, a second")]
+    Picoseconds(i64),
+}
+
+impl From<ValueError> for String {
+    fn from(error: ValueError) -> String {
+        error.to_string()
+    }
+}
+
 /// Bus, device and function, written as `19:00.0`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
@@ -37,9 +75,9 @@ impl MemoryKind {
 pub struct FunctionId(pub Bdf);
 
 impl TryFrom<String> for FunctionId {
-    type Error = String;
-    fn try_from(text: String) -> Result<FunctionId, String> {
-        text.parse().map(FunctionId).map_err(|e: tlp::BdfError| format!("`{text}`: {e}"))
+    type Error = ValueError;
+    fn try_from(text: String) -> Result<FunctionId, ValueError> {
+        text.parse().map(FunctionId).map_err(|error| ValueError::Function { text, error })
     }
 }
 
@@ -92,18 +130,18 @@ pub struct Probability(pub u64);
 pub struct Chance(pub u64);
 
 impl TryFrom<i64> for Gen {
-    type Error = String;
-    fn try_from(n: i64) -> Result<Gen, String> {
+    type Error = ValueError;
+    fn try_from(n: i64) -> Result<Gen, ValueError> {
         let rate = u8::try_from(n).ok().and_then(Rate::from_generation);
-        rate.map(Gen).ok_or_else(|| format!("generation {n}: legal are 1, 2, 3, 4, 5"))
+        rate.map(Gen).ok_or(ValueError::Generation(n))
     }
 }
 
 impl TryFrom<i64> for Lanes {
-    type Error = String;
-    fn try_from(n: i64) -> Result<Lanes, String> {
+    type Error = ValueError;
+    fn try_from(n: i64) -> Result<Lanes, ValueError> {
         let width = u8::try_from(n).ok().and_then(Width::new);
-        width.map(Lanes).ok_or_else(|| format!("{n} lanes: legal are 1, 2, 4, 8, 12, 16, 32"))
+        width.map(Lanes).ok_or(ValueError::Lanes(n))
     }
 }
 
@@ -112,31 +150,31 @@ fn bytes(n: i64) -> u32 {
 }
 
 impl TryFrom<i64> for MpsBytes {
-    type Error = String;
-    fn try_from(n: i64) -> Result<MpsBytes, String> {
-        Mps::new(bytes(n)).map(MpsBytes).map_err(|e| e.to_string())
+    type Error = ValueError;
+    fn try_from(n: i64) -> Result<MpsBytes, ValueError> {
+        Ok(MpsBytes(Mps::new(bytes(n))?))
     }
 }
 
 impl TryFrom<i64> for MrrsBytes {
-    type Error = String;
-    fn try_from(n: i64) -> Result<MrrsBytes, String> {
-        Mrrs::new(bytes(n)).map(MrrsBytes).map_err(|e| e.to_string())
+    type Error = ValueError;
+    fn try_from(n: i64) -> Result<MrrsBytes, ValueError> {
+        Ok(MrrsBytes(Mrrs::new(bytes(n))?))
     }
 }
 
 impl TryFrom<i64> for RcbBytes {
-    type Error = String;
-    fn try_from(n: i64) -> Result<RcbBytes, String> {
-        Rcb::new(bytes(n)).map(RcbBytes).map_err(|e| e.to_string())
+    type Error = ValueError;
+    fn try_from(n: i64) -> Result<RcbBytes, ValueError> {
+        Ok(RcbBytes(Rcb::new(bytes(n))?))
     }
 }
 
 impl TryFrom<f64> for Probability {
-    type Error = String;
-    fn try_from(p: f64) -> Result<Probability, String> {
+    type Error = ValueError;
+    fn try_from(p: f64) -> Result<Probability, ValueError> {
         if !(0.0..=0.001).contains(&p) {
-            return Err(format!("bit error rate {p}: legal are 0 to 0.001"));
+            return Err(ValueError::BitErrorRate(p));
         }
         // Exact: a double times a power of two.
         Ok(Probability((p * 2f64.powi(64)) as u64))
@@ -144,10 +182,10 @@ impl TryFrom<f64> for Probability {
 }
 
 impl TryFrom<f64> for Chance {
-    type Error = String;
-    fn try_from(p: f64) -> Result<Chance, String> {
+    type Error = ValueError;
+    fn try_from(p: f64) -> Result<Chance, ValueError> {
         if !(0.0..=1.0).contains(&p) {
-            return Err(format!("probability {p}: legal are 0 to 1"));
+            return Err(ValueError::Probability(p));
         }
         // Exact but for 1, which saturates.
         Ok(Chance((p * 2f64.powi(64)) as u64))
@@ -160,10 +198,10 @@ impl TryFrom<f64> for Chance {
 pub struct Picoseconds(#[schemars(range(min = 0, max = 1_000_000_000_000_u64))] pub u64);
 
 impl TryFrom<i64> for Picoseconds {
-    type Error = String;
-    fn try_from(ps: i64) -> Result<Picoseconds, String> {
+    type Error = ValueError;
+    fn try_from(ps: i64) -> Result<Picoseconds, ValueError> {
         let legal = u64::try_from(ps).ok().filter(|ps| *ps <= 1_000_000_000_000);
-        legal.map(Picoseconds).ok_or_else(|| format!("{ps} ps: legal are 0 to 1000000000000, a second"))
+        legal.map(Picoseconds).ok_or(ValueError::Picoseconds(ps))
     }
 }
 

@@ -2,11 +2,22 @@
 //! Expressions of metrics and settings: `+ - * /`, parentheses, `min`, `max`, `log2`, `exp2`. Never more than arithmetic.
 
 use crate::value::Value;
+use std::fmt::Display;
 
 /// Parentheses and signs within each other at most.
 const MAX_DEPTH: u32 = 32;
 /// Characters of an expression at most.
 const MAX_TEXT: usize = 4_096;
+
+/// What is wrong with an expression, and what is legal.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub(crate) enum ExprError {
+    /// It names no metric above, and no setting.
+    #[error("no metric above and no key of [over] is `{name}`: there are {}", known.join(", "))]
+    UnknownName { name: String, known: Vec<String> },
+    #[error("{0}")]
+    Syntax(String),
+}
 
 /// What an expression may name.
 pub(crate) struct Names<'a> {
@@ -40,18 +51,19 @@ pub(crate) enum Operator {
 impl Expr {
     /// # Errors
     /// What is wrong, and what is legal.
-    pub(crate) fn parse(text: &str, names: &Names<'_>) -> Result<Expr, String> {
+    pub(crate) fn parse(text: &str, names: &Names<'_>) -> Result<Expr, ExprError> {
         if text.len() > MAX_TEXT {
-            return Err(format!("an expression of {} characters: legal are up to {MAX_TEXT}", text.len()));
+            return Err(ExprError::Syntax(format!(
+                "an expression of {} characters: legal are up to {MAX_TEXT}",
+                text.len()
+            )));
         }
         let tokens = tokens(text)?;
         let mut parser = Parser { tokens: &tokens, names, at: 0, depth: 0 };
         let expr = parser.sum()?;
         match parser.tokens.get(parser.at) {
             None => Ok(expr),
-            Some(token) => {
-                Err(format!("{} in an expression: legal here are + - * / and its end", token.shown()))
-            }
+            Some(token) => token.unexpected("are + - * / and its end"),
         }
     }
 
@@ -98,16 +110,22 @@ enum Token {
 }
 
 impl Token {
-    fn shown(&self) -> String {
-        match self {
-            Token::Number(x) => format!("`{x}`"),
-            Token::Name(name) | Token::Quoted(name) => format!("`{name}`"),
-            Token::Sign(sign) => format!("`{sign}`"),
-        }
+    /// The error of a token that is not legal where it is.
+    fn unexpected<T>(&self, legal: &str) -> Result<T, ExprError> {
+        let token: &dyn Display = match self {
+            Token::Number(x) => x,
+            Token::Name(name) | Token::Quoted(name) => name,
+            Token::Sign(sign) => sign,
+        };
+        Err(ExprError::Syntax(format!("`{token}` in an expression: legal here {legal}")))
     }
 }
 
-fn tokens(text: &str) -> Result<Vec<Token>, String> {
+fn ended<T>(legal: &str) -> Result<T, ExprError> {
+    Err(ExprError::Syntax(format!("an expression that ends early: legal here {legal}")))
+}
+
+fn tokens(text: &str) -> Result<Vec<Token>, ExprError> {
     let mut found = Vec::new();
     let mut rest = text.trim_start();
     while let Some(first) = rest.chars().next() {
@@ -118,12 +136,16 @@ fn tokens(text: &str) -> Result<Vec<Token>, String> {
                 let len = until(|c| c.is_ascii_alphanumeric() || c == '.' || c == '_');
                 let digits = rest[..len].replace('_', "");
                 let number = digits.parse().ok().filter(|x: &f64| x.is_finite());
-                let number = number
-                    .ok_or_else(|| format!("number `{}`: legal are those as 1.5 and 2e9", &rest[..len]))?;
+                let wrong = || {
+                    ExprError::Syntax(format!("number `{}`: legal are those as 1.5 and 2e9", &rest[..len]))
+                };
+                let number = number.ok_or_else(wrong)?;
                 (Token::Number(number), len)
             }
             '\'' | '"' | '`' => {
-                let end = rest[1..].find(first).ok_or_else(|| format!("a {first} without its partner"))?;
+                let end = rest[1..]
+                    .find(first)
+                    .ok_or_else(|| ExprError::Syntax(format!("a {first} without its partner")))?;
                 (Token::Quoted(rest[1..1 + end].to_owned()), end + 2)
             }
             c if c.is_ascii_alphabetic() || c == '_' => {
@@ -131,9 +153,8 @@ fn tokens(text: &str) -> Result<Vec<Token>, String> {
                 (Token::Name(rest[..len].to_owned()), len)
             }
             other => {
-                return Err(format!(
-                    "`{other}` in an expression: legal are names, numbers, + - * / ( ) and ,"
-                ));
+                let why = format!("`{other}` in an expression: legal are names, numbers, + - * / ( ) and ,");
+                return Err(ExprError::Syntax(why));
             }
         };
         found.push(token);
@@ -160,14 +181,15 @@ impl Parser<'_> {
         }
     }
 
-    fn expect(&mut self, sign: char) -> Result<(), String> {
-        self.take(&[sign]).map(drop).ok_or_else(|| match self.tokens.get(self.at) {
-            Some(token) => format!("{} in an expression: legal here is `{sign}`", token.shown()),
-            None => format!("an expression that ends early: legal here is `{sign}`"),
-        })
+    fn expect(&mut self, sign: char) -> Result<(), ExprError> {
+        let legal = format!("is `{sign}`");
+        match self.take(&[sign]) {
+            Some(_) => Ok(()),
+            None => self.tokens.get(self.at).map_or_else(|| ended(&legal), |token| token.unexpected(&legal)),
+        }
     }
 
-    fn sum(&mut self) -> Result<Expr, String> {
+    fn sum(&mut self) -> Result<Expr, ExprError> {
         let mut left = self.product()?;
         while let Some(sign) = self.take(&['+', '-']) {
             let operator = if sign == '+' { Operator::Add } else { Operator::Subtract };
@@ -176,7 +198,7 @@ impl Parser<'_> {
         Ok(left)
     }
 
-    fn product(&mut self) -> Result<Expr, String> {
+    fn product(&mut self) -> Result<Expr, ExprError> {
         let mut left = self.operand()?;
         while let Some(sign) = self.take(&['*', '/']) {
             let operator = if sign == '*' { Operator::Multiply } else { Operator::Divide };
@@ -185,17 +207,19 @@ impl Parser<'_> {
         Ok(left)
     }
 
-    fn operand(&mut self) -> Result<Expr, String> {
+    fn operand(&mut self) -> Result<Expr, ExprError> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
-            return Err(format!("an expression deeper than {MAX_DEPTH} parentheses and signs"));
+            return Err(ExprError::Syntax(format!(
+                "an expression deeper than {MAX_DEPTH} parentheses and signs"
+            )));
         }
         let operand = self.operand_here();
         self.depth -= 1;
         operand
     }
 
-    fn operand_here(&mut self) -> Result<Expr, String> {
+    fn operand_here(&mut self) -> Result<Expr, ExprError> {
         let token = self.tokens.get(self.at).cloned();
         self.at += 1;
         match token {
@@ -208,20 +232,21 @@ impl Parser<'_> {
                 self.expect(')')?;
                 Ok(inner)
             }
-            Some(other) => {
-                Err(format!("{} in an expression: legal here are names, numbers, - and (", other.shown()))
-            }
-            None => Err("an expression that ends early: legal here are names, numbers, - and (".into()),
+            Some(other) => other.unexpected("are names, numbers, - and ("),
+            None => ended("are names, numbers, - and ("),
         }
     }
 
-    fn call(&mut self, name: &str) -> Result<Expr, String> {
+    fn call(&mut self, name: &str) -> Result<Expr, ExprError> {
         let operator = match name {
             "min" => Operator::Min,
             "max" => Operator::Max,
             "log2" => Operator::Log2,
             "exp2" => Operator::Exp2,
-            _ => return Err(format!("function `{name}`: legal are min(a, b), max(a, b), log2(a), exp2(a)")),
+            _ => {
+                let why = format!("function `{name}`: legal are min(a, b), max(a, b), log2(a), exp2(a)");
+                return Err(ExprError::Syntax(why));
+            }
         };
         let first = self.sum()?;
         if matches!(operator, Operator::Log2 | Operator::Exp2) {
@@ -234,12 +259,13 @@ impl Parser<'_> {
         Ok(Expr::Of(operator, Box::new([first, second])))
     }
 
-    fn name(&self, name: &str) -> Result<Expr, String> {
+    fn name(&self, name: &str) -> Result<Expr, ExprError> {
         let at = |all: &[&str]| all.iter().position(|one| *one == name);
         let metric = at(self.names.metrics).map(Expr::Metric);
         metric.or_else(|| at(self.names.settings).map(Expr::Setting)).ok_or_else(|| {
-            let all: Vec<&str> = self.names.metrics.iter().chain(self.names.settings).copied().collect();
-            format!("no metric above and no key of [over] is `{name}`: there are {}", all.join(", "))
+            let known =
+                self.names.metrics.iter().chain(self.names.settings).map(|s| (*s).to_owned()).collect();
+            ExprError::UnknownName { name: name.to_owned(), known }
         })
     }
 }
@@ -250,7 +276,7 @@ mod tests {
 
     const NAMES: Names<'static> = Names { metrics: &["gbps", "ns"], settings: &["link.gen", "slot.a-b.n"] };
 
-    fn value(text: &str) -> Result<Option<f64>, String> {
+    fn value(text: &str) -> Result<Option<f64>, ExprError> {
         let metrics = [Some(Value::Float(50.0)), None];
         let settings = [Value::Integer(4), Value::Text("x".into())];
         Expr::parse(text, &NAMES).map(|expr| expr.value(&metrics, &settings))
@@ -294,7 +320,7 @@ mod tests {
             ("1 ? 2", "`?` in an expression"),
             (&deep, "an expression deeper than 32"),
         ] {
-            let error = value(text).unwrap_err();
+            let error = value(text).unwrap_err().to_string();
             assert!(error.starts_with(why), "{text}: {error}");
         }
     }

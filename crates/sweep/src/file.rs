@@ -2,7 +2,7 @@
 //! Reads a sweep file: everything that is wrong in it, each with its place. Never reads the lab.
 
 use crate::axis::{self, Axis, MAX_POINTS};
-use crate::expr::{Expr, Names};
+use crate::expr::{Expr, ExprError, Names};
 use crate::metric::{self, Figure, From};
 use crate::rounds::Rounds;
 use crate::sample::Sampling;
@@ -262,13 +262,12 @@ fn metric(
             match expr {
                 Ok(expr) => From::Computed(expr),
                 // That one is told at its own place.
-                Err(why)
-                    if names.iter().any(|n| why.contains(&format!("`{n}`")))
-                        && metrics.len() < names.len() =>
+                Err(ExprError::UnknownName { name, .. })
+                    if names.contains(&name) && metrics.len() < names.len() =>
                 {
                     return Err(Vec::new());
                 }
-                Err(why) => return Err(vec![file.error(at("expr"), why)]),
+                Err(error) => return Err(vec![file.error(at("expr"), error.to_string())]),
             }
         }
         _ => return Err(wrong(format!("metric `{name}`: legal is one of path and expr"))),

@@ -2,6 +2,7 @@
 //! Scores as tables of a page, between marks that name them.
 
 use super::Ablation;
+use crate::BenchError;
 use crate::score::GroupScore;
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -10,10 +11,11 @@ use std::fmt::Write;
 ///
 /// # Errors
 /// Where the page has no such marks.
-pub fn insert(page: &str, name: &str, text: &str) -> Result<String, String> {
+pub fn insert(page: &str, name: &str, text: &str) -> Result<String, BenchError> {
     let (begin, end) = (format!("<!-- {name} -->\n"), format!("<!-- /{name} -->"));
     let parts = page.split_once(&begin).and_then(|(before, rest)| Some((before, rest.split_once(&end)?.1)));
-    let (before, behind) = parts.ok_or_else(|| format!("the page has no `{}` with an end", begin.trim()))?;
+    let (before, behind) = parts
+        .ok_or_else(|| BenchError::Unknown(format!("the page has no `{}` with an end", begin.trim())))?;
     Ok(format!("{before}{begin}{text}{end}{behind}"))
 }
 

@@ -9,6 +9,7 @@ mod markdown;
 
 pub use markdown::{ablation, insert, scores};
 
+use crate::BenchError;
 use crate::configurations::{CONFIGURATIONS, Configuration};
 use crate::fit::{self, Begun, DATA_SHEET, Input, Parameter, Profile, middle};
 use crate::predict::{Target, predict};
@@ -112,7 +113,7 @@ impl Fidelity<'_> {
     ///
     /// # Errors
     /// A row that cannot be simulated.
-    pub fn shipped(&self, progress: Progress<'_>) -> Result<Vec<GroupScore>, String> {
+    pub fn shipped(&self, progress: Progress<'_>) -> Result<Vec<GroupScore>, BenchError> {
         self.scores(&self.targets(), "as shipped", progress)
     }
 
@@ -121,7 +122,7 @@ impl Fidelity<'_> {
     ///
     /// # Errors
     /// A row that cannot be simulated, or a file that cannot be written.
-    pub fn configuration_left_out(&self, progress: Progress<'_>) -> Result<Vec<GroupScore>, String> {
+    pub fn configuration_left_out(&self, progress: Progress<'_>) -> Result<Vec<GroupScore>, BenchError> {
         let mut targets = self.targets();
         for (at, (configuration, _)) in self.known().into_iter().enumerate() {
             let file = self.work.join(format!("without-{}.toml", configuration.name));
@@ -147,7 +148,7 @@ impl Fidelity<'_> {
     ///
     /// # Errors
     /// A row that cannot be simulated, or a file that cannot be written.
-    pub fn server_left_out(&self, progress: Progress<'_>) -> Result<Vec<GroupScore>, String> {
+    pub fn server_left_out(&self, progress: Progress<'_>) -> Result<Vec<GroupScore>, BenchError> {
         let mut targets = self.targets();
         for target in &mut targets {
             let server = target.machine.host.clone();
@@ -162,7 +163,7 @@ impl Fidelity<'_> {
     ///
     /// # Errors
     /// A row that cannot be simulated, or a file that cannot be written.
-    pub fn without(&self, mechanism: &Mechanism, progress: Progress<'_>) -> Result<Ablation, String> {
+    pub fn without(&self, mechanism: &Mechanism, progress: Progress<'_>) -> Result<Ablation, BenchError> {
         let mut targets = self.targets();
         for target in &mut targets {
             let machine = &mut target.machine;
@@ -188,7 +189,7 @@ impl Fidelity<'_> {
         targets: &[Target<'_>],
         what: &str,
         progress: Progress<'_>,
-    ) -> Result<Vec<GroupScore>, String> {
+    ) -> Result<Vec<GroupScore>, BenchError> {
         let predicted = predict(targets, &self.rule, self.jobs, &mut |n, of| {
             progress(what, n, of);
             Ok(())
@@ -227,13 +228,13 @@ impl Fidelity<'_> {
 const DDIO_SHARE: [(&str, &str); 1] = [("llc", "ddio_ways")];
 
 /// A profile for `server` that knows nothing of it but its data sheet.
-fn foreign(server: &str) -> Result<Profile, String> {
+fn foreign(server: &str) -> Result<Profile, BenchError> {
     let mut profile = sister(server)?;
     profile.adopt(&text("host", server)?, &DATA_SHEET)?;
     let others: Vec<Profile> = servers()
         .filter(|other| *other != server && other.starts_with(KIND))
         .map(|other| Profile::parse(&text("host", other)?))
-        .collect::<Result<_, String>>()?;
+        .collect::<Result<_, BenchError>>()?;
     for parameter in Parameter::ALL {
         let of = |profile: &Profile| profile.get(parameter).map(|ps| ps as f64);
         let mut values: Vec<f64> = others.iter().filter_map(of).collect();
@@ -257,7 +258,7 @@ fn servers() -> impl Iterator<Item = &'static str> {
 
 /// The profile whose figures stand in for those of `server` that nothing shows: that of the next older or newer one of its
 /// kind, and where that has one socket, what Broadwell and Ivy Bridge say of the other, each for the other.
-fn sister(server: &str) -> Result<Profile, String> {
+fn sister(server: &str) -> Result<Profile, BenchError> {
     let (next, two_sockets) = match server {
         "xeon-e5-2620v3" => ("xeon-e5-2637v3", "xeon-e5-2630v4"),
         "xeon-e5-2620v2" => ("xeon-e5-2620v3", "xeon-e5-2630v4"),
@@ -268,7 +269,7 @@ fn sister(server: &str) -> Result<Profile, String> {
     Ok(profile)
 }
 
-fn text(kind: &str, name: &str) -> Result<String, String> {
+fn text(kind: &str, name: &str) -> Result<String, BenchError> {
     let shelf = if kind == CARDS.kind { &CARDS } else { &HOSTS };
-    shelf.text(name, &Folder::default())
+    Ok(shelf.text(name, &Folder::default())?)
 }

@@ -2,6 +2,7 @@
 //! Figure 1, and the closed forms beside Figure 4. Asks `riser-model` for every value.
 
 use super::{Figure, Line, Plot, Point, Quantity, Role};
+use crate::BenchError;
 use crate::results::sheet::SheetLink;
 use model::{Bandwidth, Form, ModelError, Packeting, Params, SHIPPED, Transfer, ethernet_gbps};
 
@@ -38,25 +39,25 @@ pub(super) fn figure1(link: Option<SheetLink>) -> Figure {
             y: Quantity::BandwidthGbps,
             lines,
         }),
-        Err(why) => figure.notes.push(why),
+        Err(error) => figure.notes.push(error.to_string()),
     }
     figure
 }
 
-fn nics(link: SheetLink) -> Result<Vec<Line>, String> {
-    let params = params(link).map_err(|e| e.to_string())?;
-    let effective = curve(&params, PACKETS, |b| b.read_write_gbps).map_err(|e| e.to_string())?;
+fn nics(link: SheetLink) -> Result<Vec<Line>, BenchError> {
+    let params = params(link)?;
+    let effective = curve(&params, PACKETS, |b| b.read_write_gbps)?;
     let mut lines = vec![
         Line { name: "Effective PCIe BW".to_owned(), role: Role::Model, group: 0, points: effective },
         ethernet(&params, PACKETS),
     ];
     for (at, shipped) in SHIPPED.iter().enumerate() {
-        let device = model::Description::parse(shipped.text).map_err(|e| e.message)?;
+        let device = model::Description::parse(shipped.text).map_err(|e| BenchError::Profile(e.message))?;
         let at_size = |size| device.throughput(&params, Form::Published, Packeting::Both, size);
         let point = |size: u32| Ok(plain(f64::from(size), at_size(size)?.throughput_gbps));
         let points: Result<Vec<Point>, ModelError> = PACKETS.map(point).collect();
-        let points = points.map_err(|e| e.to_string())?;
-        lines.push(Line { name: shipped.title.to_owned(), role: Role::Model, group: at + 1, points });
+        let (name, points) = (shipped.title.to_owned(), points?);
+        lines.push(Line { name, role: Role::Model, group: at + 1, points });
     }
     Ok(lines)
 }
@@ -96,8 +97,8 @@ fn ethernet(params: &Params, sizes: impl Iterator<Item = u32>) -> Line {
 ///
 /// # Errors
 /// A link that cannot be.
-pub(super) fn beside(link: SheetLink, of: impl Fn(&Bandwidth) -> f64) -> Result<[Line; 2], String> {
-    let said = |e: ModelError| format!("No model of {}: {e}.", in_words(link));
+pub(super) fn beside(link: SheetLink, of: impl Fn(&Bandwidth) -> f64) -> Result<[Line; 2], BenchError> {
+    let said = |e: ModelError| BenchError::Unknown(format!("No model of {}: {e}.", in_words(link)));
     let params = params(link).map_err(said)?;
     let points = curve(&params, TRANSFERS, of).map_err(said)?;
     let name = format!("Model (published form), {}", in_words(link));

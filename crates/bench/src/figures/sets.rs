@@ -2,6 +2,7 @@
 //! Finds in the results what a figure shows: which configurations, which rows, and what is missing.
 
 use super::{Line, Point, Role};
+use crate::BenchError;
 use crate::experiments::{Cache, Key, Test};
 use crate::pairing::{find, renamed};
 use crate::results::sheet::SheetLink;
@@ -36,11 +37,11 @@ impl<'a> Sets<'a> {
     ///
     /// # Errors
     /// Why it is not known, for the notes of a figure.
-    pub(super) fn link(&self, name: &str) -> Result<SheetLink, String> {
-        let unknown = |why: String| format!("No model of {name}: {why}.");
+    pub(super) fn link(&self, name: &str) -> Result<SheetLink, BenchError> {
+        let unknown = |why: String| BenchError::Unknown(format!("No model of {name}: {why}."));
         let (name, tables) =
             find(self.run, name).ok_or_else(|| unknown("it is not in the results".into()))?;
-        let link = tables.link_of(name).map_err(unknown)?;
+        let link = tables.link_of(name).map_err(|e| unknown(e.to_string()))?;
         link.ok_or_else(|| unknown(format!("its link is not known: the folder has no {RECORD}")))
     }
 

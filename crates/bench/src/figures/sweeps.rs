@@ -41,7 +41,7 @@ pub(super) fn figure4(sets: &Sets<'_>) -> Figure {
             }
             match sets.link(&subject[0]).and_then(|link| closed::beside(link, of)) {
                 Ok(beside) => lines.extend(beside),
-                Err(why) => push_once(&mut notes, why),
+                Err(error) => push_once(&mut notes, error.to_string()),
             }
             let title = format!("{name}, {}", subject[0]);
             plots.push(Plot { title, x: Quantity::TransferBytes, y: Quantity::BandwidthGbps, lines });

@@ -18,6 +18,7 @@ pub use parameters::Parameter;
 pub use provenance::Provenance;
 pub use text::{DATA_SHEET, Profile};
 
+use crate::BenchError;
 use crate::compare::{Comparison, compare};
 use crate::configurations::CONFIGURATIONS;
 use crate::experiments::Key;
@@ -99,8 +100,8 @@ pub fn fit(
     begun: Begun,
     rule: &Rule,
     file: &Path,
-    mut progress: impl FnMut(&Fitted) -> Result<(), String>,
-) -> Result<Vec<Fitted>, String> {
+    mut progress: impl FnMut(&Fitted) -> Result<(), BenchError>,
+) -> Result<Vec<Fitted>, BenchError> {
     let evidence = evidence::of(inputs, begun, |parameter| profile.get(parameter).is_some());
     let mut fitted = Vec::new();
     for _ in 0..ROUNDS {
@@ -138,8 +139,8 @@ pub fn residuals(
     rule: &Rule,
     file: &Path,
     jobs: usize,
-    progress: &mut dyn FnMut(usize, usize) -> Result<(), String>,
-) -> Result<Comparison, String> {
+    progress: &mut dyn FnMut(usize, usize) -> Result<(), BenchError>,
+) -> Result<Comparison, BenchError> {
     let target = |input: &'_ Input| (input.machine.name.clone(), input.tables.clone());
     let measured = ResultSet { configurations: inputs.iter().map(target).collect() };
     let targets: Vec<Target<'_>> = inputs
@@ -156,7 +157,7 @@ fn step(
     rule: &Rule,
     (parameter, evidence): (Parameter, Evidence),
     file: &Path,
-) -> Result<Fitted, String> {
+) -> Result<Fitted, BenchError> {
     let before = profile.get(parameter).unwrap_or_default();
     let kept =
         Fitted { parameter, value_ps: before, evidence, rows: 0, last_step_ns: 0.0, is_at_bound: false };
@@ -189,7 +190,7 @@ fn step(
 
 /// # Errors
 /// A latency that no server can have. Rows scatter by a tick of the card's clock, so that nothing may be a little less.
-fn check_physical(parameter: Parameter, asked_ps: f64) -> Result<(), String> {
+fn check_physical(parameter: Parameter, asked_ps: f64) -> Result<(), BenchError> {
     let Some((_, known)) = known_range(parameter).filter(|_| !parameter.is_of_bandwidth()) else {
         return Ok(());
     };
@@ -201,7 +202,8 @@ fn check_physical(parameter: Parameter, asked_ps: f64) -> Result<(), String> {
         "{}: the rows ask for {asked:.1} ns; legal are 0 to {most:.1} ns, {FAR} times the most of the known servers: look at the \
          unit of the latencies, and at what they were measured with (--device, --iommu)",
         parameter.name()
-    ))
+    )
+    .into())
 }
 
 /// The median: single rows met something else (an earlier experiment's lines in a cache, a stale IOTLB).
@@ -247,8 +249,8 @@ pub fn known_range(parameter: Parameter) -> Option<(u64, u64)> {
 }
 
 /// By how many nanoseconds a transfer of the measurement is longer than one of the simulation on `machine`.
-fn difference(machine: &Machine, row: &ResultRow, rule: &Rule) -> Result<f64, String> {
-    let simulated = measure_row(machine, row.key, rule, SEED).map_err(|why| format!("{}: {why}", row.key))?;
+fn difference(machine: &Machine, row: &ResultRow, rule: &Rule) -> Result<f64, BenchError> {
+    let simulated = measure_row(machine, row.key, rule, SEED).map_err(|e| e.at(row.key))?;
     match (&row.figures, &simulated.figures) {
         (Figures::Latency(measured), Figures::Latency(simulated)) => {
             let by_mean = (measured.ns.mean - measured.ns.median).abs() <= TICK_NS;
@@ -259,7 +261,7 @@ fn difference(machine: &Machine, row: &ResultRow, rule: &Rule) -> Result<f64, St
             let ns = |gbps: f64| f64::from(row.key.size_bytes) * 8.0 / gbps;
             Ok(ns(measured.gbps) - ns(simulated.gbps))
         }
-        _ => Err(format!("{}: a latency beside a bandwidth", row.key)),
+        _ => Err(BenchError::from("a latency beside a bandwidth").at(row.key)),
     }
 }
 

@@ -3,6 +3,7 @@
 //! fits, and never shows anything.
 
 use super::{Begun, Evidence, Fitted, Input, Parameter, Profile, Provenance, known_range};
+use crate::BenchError;
 use crate::ask::AskError;
 use crate::compare::Comparison;
 use crate::configurations::{Configuration, GENERATION, Iommu, Sockets};
@@ -61,7 +62,7 @@ impl Task {
         let mut warnings = Vec::new();
         let inputs = inputs(self, read(&self.data)?, &mut warnings)?;
         let like = self.like.clone().unwrap_or_else(|| inputs[0].machine.host.clone());
-        let profile = Profile::parse(shipped(&like)?).map_err(AskError::Profile)?;
+        let profile = Profile::parse(shipped(&like)?).map_err(|e| AskError::Profile(e.to_string()))?;
         let begun = if is_own(&inputs, &like) { Begun::Own } else { Begun::Another };
         for input in &inputs {
             let extrapolated = Machine { host: like.clone(), ..input.machine.clone() }.warnings();
@@ -215,7 +216,10 @@ fn input(task: &Task, name: &str, tables: Tables, warnings: &mut Vec<String>) ->
     let given: Iommu = task.iommu.parse().map_err(|why| AskError::Wrong(format!("--{why}")))?;
     let mut machine = Machine {
         name: name.into(),
-        iommu: tables.said("iommu").map_or(Ok(given), str::parse).map_err(AskError::Profile)?,
+        iommu: tables
+            .said("iommu")
+            .map_or(Ok(given), str::parse)
+            .map_err(|e: BenchError| AskError::Profile(e.to_string()))?,
         sockets: sockets(&task.sockets)?,
         mps_bytes: task.mps,
         mrrs_bytes: task.mrrs,

@@ -2,6 +2,7 @@
 //! The text of a host profile whose figures are replaced while comments and order stay. Knows no figure but by its place.
 
 use super::Parameter;
+use crate::BenchError;
 use lab::profile::Basis;
 use std::path::Path;
 use toml_edit::{DocumentMut, Item, TableLike, value};
@@ -21,8 +22,8 @@ impl Profile {
     ///
     /// # Errors
     /// Where the text is not TOML: what is wrong, and where.
-    pub fn parse(text: &str) -> Result<Profile, String> {
-        Ok(Profile { document: text.parse::<DocumentMut>().map_err(|e| e.to_string())? })
+    pub fn parse(text: &str) -> Result<Profile, BenchError> {
+        Ok(Profile { document: text.parse::<DocumentMut>().map_err(|e| BenchError::Profile(e.to_string()))? })
     }
 
     /// The profile as a TOML file.
@@ -34,8 +35,8 @@ impl Profile {
     ///
     /// # Errors
     /// Why it could not be written.
-    pub fn write(&self, file: &Path) -> Result<(), String> {
-        std::fs::write(file, self.text()).map_err(|e| format!("{}: {e}", file.display()))
+    pub fn write(&self, file: &Path) -> Result<(), BenchError> {
+        std::fs::write(file, self.text()).map_err(|e| BenchError::Profile(format!("{}: {e}", file.display())))
     }
 
     /// A figure in picoseconds; `None` where the profile has no such part.
@@ -61,8 +62,8 @@ impl Profile {
     ///
     /// # Errors
     /// Where the profile has no such part.
-    pub fn set(&mut self, parameter: Parameter, ps: u64, source: &str) -> Result<(), String> {
-        let missing = || format!("the profile has no `{}`", parameter.place().1);
+    pub fn set(&mut self, parameter: Parameter, ps: u64, source: &str) -> Result<(), BenchError> {
+        let missing = || BenchError::Profile(format!("the profile has no `{}`", parameter.place().1));
         let figure = self.figure(parameter).and_then(Item::as_table_like_mut).ok_or_else(missing)?;
         figure.insert("value", value(i64::try_from(ps).unwrap_or(i64::MAX)));
         figure.insert("source", value(source));
@@ -92,7 +93,7 @@ impl Profile {
     ///
     /// # Errors
     /// What is not TOML in `other`.
-    pub fn adopt(&mut self, other: &str, figures: &[(&str, &str)]) -> Result<(), String> {
+    pub fn adopt(&mut self, other: &str, figures: &[(&str, &str)]) -> Result<(), BenchError> {
         let other = Profile::parse(other)?;
         for &(table, key) in figures {
             let there = other.document.get(table).and_then(Item::as_table_like).and_then(|t| t.get(key));
@@ -108,7 +109,7 @@ impl Profile {
     ///
     /// # Errors
     /// What is not TOML in `other`.
-    pub fn complete(&mut self, other: &str) -> Result<(), String> {
+    pub fn complete(&mut self, other: &str) -> Result<(), BenchError> {
         for (name, item) in Profile::parse(other)?.document.iter().filter(|(_, item)| item.is_table()) {
             if !self.document.contains_key(name) {
                 self.document.insert(name, item.clone());

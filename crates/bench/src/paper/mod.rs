@@ -24,6 +24,7 @@ mod table;
 
 pub use table::{Cell, Chart, Column, Line, Report, Table};
 
+use crate::BenchError;
 use crate::basis;
 
 /// How much of everything is run. The simulation has no noise: more only adds more of the same.
@@ -242,10 +243,10 @@ pub const EXPERIMENTS: &[Experiment] = &[
 ///
 /// # Errors
 /// The names that there are.
-pub fn experiment(name: &str) -> Result<&'static Experiment, String> {
+pub fn experiment(name: &str) -> Result<&'static Experiment, BenchError> {
     let names = || EXPERIMENTS.iter().map(|e| e.name).collect::<Vec<_>>().join(", ");
     EXPERIMENTS
         .iter()
         .find(|e| e.name.eq_ignore_ascii_case(name))
-        .ok_or_else(|| format!("no experiment `{name}`: there are {}", names()))
+        .ok_or_else(|| BenchError::Unknown(format!("no experiment `{name}`: there are {}", names())))
 }

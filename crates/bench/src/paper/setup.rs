@@ -3,6 +3,7 @@
 //! file that could have been written by hand, and is checked as one.
 
 use super::PaperError;
+use crate::BenchError;
 use crate::row::bench_of;
 use crate::{Plan, Row};
 use fabric::{HostProfile, Stop};
@@ -19,21 +20,27 @@ type HostChange = Box<dyn Fn(&mut HostProfile)>;
 /// A lab with some keys changed.
 pub(super) struct Setup {
     path: &'static str,
-    table: Result<Table, String>,
+    table: Result<Table, BenchError>,
     host: Vec<HostChange>,
 }
 
 impl Setup {
     /// The lab `text`, which stands at `path` of the project.
     pub(super) fn new(path: &'static str, text: &'static str) -> Setup {
-        Setup { path, table: toml::from_str(text).map_err(|e| e.to_string()), host: Vec::new() }
+        Setup {
+            path,
+            table: toml::from_str(text).map_err(|e| BenchError::Run(e.to_string())),
+            host: Vec::new(),
+        }
     }
 
     /// Sets a key, which may be new. A path is `link.lanes`, or `slot.0.disk.sectors` where tables stand in a list.
     pub(super) fn set(mut self, path: &str, value: impl Into<Value>) -> Setup {
         let value = value.into();
         self.table = self.table.and_then(|mut table| {
-            put(&mut table, path, Some(value)).map(|()| table).ok_or_else(|| format!("no place {path}"))
+            put(&mut table, path, Some(value))
+                .map(|()| table)
+                .ok_or_else(|| format!("no place {path}").into())
         });
         self
     }

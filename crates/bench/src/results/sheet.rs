@@ -14,6 +14,7 @@
 
 use super::read::{Line, Measurable, ResultsError, each_line, lacking};
 use super::{BandwidthFigures, Figures, LatencyFigures, ResultRow, Spread, Tables};
+use crate::BenchError;
 use crate::configurations::{Configuration, Iommu};
 use crate::experiments::{Cache, Key, Pattern, Test};
 use crate::row::Row;
@@ -94,7 +95,7 @@ impl Tables {
     ///
     /// # Errors
     /// As [`link`](Self::link).
-    pub fn link_of(&self, name: &str) -> Result<Option<SheetLink>, String> {
+    pub fn link_of(&self, name: &str) -> Result<Option<SheetLink>, BenchError> {
         Ok(self.link()?.or_else(|| Configuration::named(name).map(Configuration::link)))
     }
 
@@ -109,16 +110,18 @@ impl Tables {
     ///
     /// # Errors
     /// A column of it that is no number.
-    pub fn link(&self) -> Result<Option<SheetLink>, String> {
+    pub fn link(&self) -> Result<Option<SheetLink>, BenchError> {
         if self.settings.is_none() && self.machine.is_none() {
             return Ok(None);
         }
         let number = |column: &str| {
             let text = self.said(column).unwrap_or_default();
-            text.parse::<u32>().map_err(|_| format!("{column} `{text}`: legal are whole numbers"))
+            text.parse::<u32>()
+                .map_err(|_| BenchError::Run(format!("{column} `{text}`: legal are whole numbers")))
         };
         let small = |column: &str| {
-            u8::try_from(number(column)?).map_err(|_| format!("{column}: legal are numbers up to 255"))
+            u8::try_from(number(column)?)
+                .map_err(|_| BenchError::Run(format!("{column}: legal are numbers up to 255")))
         };
         Ok(Some(SheetLink {
             generation: small("gen")?,
@@ -202,16 +205,16 @@ fn field(entry: &Value, column: &str) -> String {
 ///
 /// # Errors
 /// Where it cannot be written as CSV.
-pub fn write(entries: &[Entry]) -> Result<String, String> {
+pub fn write(entries: &[Entry]) -> Result<String, BenchError> {
     let mut writer = csv::Writer::from_writer(Vec::new());
-    let said = |e: csv::Error| e.to_string();
+    let said = |e: csv::Error| BenchError::Run(e.to_string());
     writer.write_record(COLUMNS.split(',')).map_err(said)?;
     for entry in entries {
         let entry = serde_json::to_value(entry).map_err(|e| e.to_string())?;
         writer.write_record(COLUMNS.split(',').map(|column| field(&entry, column))).map_err(said)?;
     }
     let bytes = writer.into_inner().map_err(|e| e.to_string())?;
-    String::from_utf8(bytes).map_err(|e| e.to_string())
+    String::from_utf8(bytes).map_err(|e| e.to_string().into())
 }
 
 /// True where the first line is of this form, whole or not.

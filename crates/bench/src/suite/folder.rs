@@ -4,6 +4,7 @@
 //! The record is written before the files that it names; so a run that ends between the two leaves a record of files that
 //! are not there, which the next run makes, and never a file that nothing is known of.
 
+use crate::BenchError;
 use crate::results::RECORD;
 use lab::profile::Basis;
 use plug::file::digest;
@@ -19,7 +20,7 @@ const MAX_RECORD_BYTES: u64 = 4 << 20;
 const VERSION: u32 = 1;
 
 /// Why a suite came to no end.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
 pub enum SuiteError {
     /// Files of the folder stand in the way: they are not this suite's, or were made otherwise.
     #[error("{}: {why}", path.display())]
@@ -41,12 +42,12 @@ pub enum SuiteError {
         why: String,
     },
     /// A row cannot be measured.
-    #[error("{which}: {why}")]
+    #[error("{which}: {error}")]
     Row {
         /// Machine, experiment, and row.
         which: String,
         /// What the lab or its run says.
-        why: String,
+        error: BenchError,
     },
 }
 

@@ -2,6 +2,7 @@
 //! What a suite runs on: a host profile in one of its modes, a card, and the link between them; and the lab of a row on
 //! it. Nothing is run here.
 
+use crate::BenchError;
 use crate::configurations::{Configuration, GENERATION, Iommu, LANES, Sockets};
 use crate::experiments::{Cache, Key, Pattern, Test};
 use crate::plan::usual_link;
@@ -103,7 +104,7 @@ impl Machine {
     ///
     /// # Errors
     /// A profile that is not there, or not good.
-    pub(super) fn profile_texts(&self) -> Result<[String; 2], String> {
+    pub(super) fn profile_texts(&self) -> Result<[String; 2], BenchError> {
         let here = Folder::default();
         profile::host(&self.host, Path::new(""))?;
         pcie_bench::card(&self.device, &here)?;
@@ -121,7 +122,7 @@ impl Machine {
         warm_up: u64,
         seen: u64,
         seed: u64,
-    ) -> Result<Lab, String> {
+    ) -> Result<Lab, BenchError> {
         let bench = Bench {
             test: test(key.test),
             profile: self.device.clone(),
@@ -158,7 +159,7 @@ impl Machine {
         }
     }
 
-    fn link(&self) -> Result<Link, String> {
+    fn link(&self) -> Result<Link, BenchError> {
         Ok(Link {
             generation: Some(Gen::try_from(i64::from(self.generation))?),
             lanes: Some(Lanes::try_from(i64::from(self.lanes))?),

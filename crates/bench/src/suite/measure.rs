@@ -4,6 +4,7 @@
 use super::figures::{self, Histogram};
 use super::machine::Machine;
 use super::rule::Rule;
+use crate::BenchError;
 use crate::experiments::{Key, Test};
 use crate::results::{Figures, ResultRow};
 use fabric::Stop;
@@ -42,7 +43,7 @@ impl Task<'_> {
     ///
     /// # Errors
     /// Where there is no such lab, or the run failed.
-    pub(super) fn measure(&self, cancel: &AtomicBool) -> Result<Option<Measured>, String> {
+    pub(super) fn measure(&self, cancel: &AtomicBool) -> Result<Option<Measured>, BenchError> {
         if cancel.load(Ordering::Relaxed) {
             return Ok(None);
         }
@@ -69,7 +70,7 @@ impl Task<'_> {
         }
     }
 
-    fn latency(&self, run: &mut Run<'_>, batch: u64, batches: u64) -> Result<Option<Measured>, String> {
+    fn latency(&self, run: &mut Run<'_>, batch: u64, batches: u64) -> Result<Option<Measured>, BenchError> {
         let mut histogram = Histogram::default();
         let mut series = Vec::new();
         let mut settled = Settled::new(self.rule.stable_batches);
@@ -95,7 +96,7 @@ impl Task<'_> {
         Ok(Some(Measured { row: ResultRow { key: self.key, figures }, histogram, series }))
     }
 
-    fn bandwidth(&self, run: &mut Run<'_>, batch: u64, batches: u64) -> Result<Option<Measured>, String> {
+    fn bandwidth(&self, run: &mut Run<'_>, batch: u64, batches: u64) -> Result<Option<Measured>, BenchError> {
         let mut settled = Settled::new(self.rule.stable_batches);
         let tolerance = self.rule.tolerance_ppm as f64 / 1e6;
         for number in 1..=batches {
@@ -150,7 +151,7 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// Runs until `transfers` have counted, or all. False where it was cancelled.
-    fn until(&mut self, transfers: u64) -> Result<bool, String> {
+    fn until(&mut self, transfers: u64) -> Result<bool, BenchError> {
         let (results, cancel) = (self.results, self.cancel);
         let before = |_: &mut Session| {
             if results.get().transfers >= transfers || results.get().phase >= Phase::Done {
@@ -163,12 +164,12 @@ impl Run<'_> {
         };
         match self.session.run_in_slices(Slices::of(SLICE), before) {
             Ok(Stop::Finished) | Err(true) => {}
-            Ok(stop) => return Err(stop.to_string()),
+            Ok(stop) => return Err(stop.to_string().into()),
             Err(false) => return Ok(false),
         }
         let results = self.results.get();
         match results.failure {
-            Some(failure) => Err(failure.to_string()),
+            Some(failure) => Err(failure.to_string().into()),
             None if results.transfers == 0 => Err("nothing was measured".into()),
             None => Ok(true),
         }

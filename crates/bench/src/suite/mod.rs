@@ -21,6 +21,7 @@ pub use machine::Machine;
 pub use rule::Rule;
 pub use run::{Extra, Outcome, Progress, Suite};
 
+use crate::BenchError;
 use crate::experiments::Key;
 use crate::results::ResultRow;
 use std::sync::atomic::AtomicBool;
@@ -29,8 +30,8 @@ use std::sync::atomic::AtomicBool;
 ///
 /// # Errors
 /// Where there is no such lab, or its run failed.
-pub fn measure_row(machine: &Machine, key: Key, rule: &Rule, seed: u64) -> Result<ResultRow, String> {
+pub fn measure_row(machine: &Machine, key: Key, rule: &Rule, seed: u64) -> Result<ResultRow, BenchError> {
     let task = measure::Task { machine, key, rule, detail: false, seed };
     let measured = task.measure(&AtomicBool::new(false))?;
-    measured.map(|m| m.row).ok_or_else(|| format!("{key}: cancelled"))
+    measured.map(|m| m.row).ok_or_else(|| BenchError::Cancelled.at(key))
 }

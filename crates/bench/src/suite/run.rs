@@ -6,6 +6,7 @@ use super::folder::{Folder, Leave, SuiteError};
 use super::machine::Machine;
 use super::measure::{Measured, Task};
 use super::rule::Rule;
+use crate::BenchError;
 use crate::experiments::{Experiment, Key};
 use crate::jobs::for_each;
 use crate::results::{Figures, RECORD, ResultRow, write};
@@ -95,7 +96,7 @@ struct Files<'a> {
 }
 
 /// A row, by item and place, and what came of it; `None`: it was cancelled.
-type Done = ((usize, usize), Result<Option<Measured>, String>);
+type Done = ((usize, usize), Result<Option<Measured>, BenchError>);
 
 impl Suite {
     /// Measures what is not there, and writes it. Ends early, with all complete files written, soon after `cancel` is set.
@@ -160,7 +161,8 @@ impl Suite {
         let leave = Leave { fresh: self.fresh, force: self.force };
         let mut items = Vec::new();
         for (machine, folder) in folders.iter().enumerate() {
-            let texts = self.machines[machine].profile_texts().map_err(SuiteError::Plan)?;
+            let texts =
+                self.machines[machine].profile_texts().map_err(|e| SuiteError::Plan(e.to_string()))?;
             for experiment in &self.experiments {
                 let rows = experiment.rows();
                 let files = Files { experiment, extra: &self.extra };
@@ -216,7 +218,7 @@ impl Suite {
         let item = &mut items[at];
         let which =
             || format!("{}, {}, {}", self.machines[item.machine].name, item.experiment.name, item.rows[row]);
-        let Some(measured) = result.map_err(|why| SuiteError::Row { which: which(), why })? else {
+        let Some(measured) = result.map_err(|error| SuiteError::Row { which: which(), error })? else {
             return Ok(None);
         };
         outcome.rows += 1;

@@ -280,7 +280,7 @@ fn measure(plans: &[Plan]) -> Result<(Vec<Entry>, Option<Failure>), Failure> {
         bar.set_message(format!("{} {size} B", test.name()));
     });
     bar.finish_and_clear();
-    let (entries, ended) = measured.map_err(Failure::Run)?;
+    let (entries, ended) = measured?;
     let ended = ended.map(|ended| match ended {
         Ended::Interrupted(why) => Failure::Interrupted(why),
         Ended::Failed(why) => Failure::Run(why),
@@ -310,5 +310,5 @@ fn reads_profiles(args: &Args, outputs: &mut Outputs) {
 fn save([json_file, csv_file]: [Place; 2], results: &Results<'_>) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(results).map_err(|e| Failure::Run(e.to_string()))?;
     json_file.write(&format!("{text}\n"))?;
-    csv_file.write(&sheet::write(results.tests).map_err(Failure::Run)?)
+    csv_file.write(&sheet::write(results.tests)?)
 }

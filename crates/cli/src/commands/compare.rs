@@ -69,7 +69,7 @@ const NAMED_ROWS: usize = 10;
 pub(super) fn run(args: Args) -> Result<(), Failure> {
     let page = page(&args)?;
     let compared = compare_folders(&args.reference, &args.other, args.skip.as_deref(), args.whole);
-    let (comparison, [reference, other]) = compared.map_err(Failure::Run)?;
+    let (comparison, [reference, other]) = compared?;
     if let Some(page) = page {
         let label = label(&args.reference, &args.other);
         report::write_html(page, head(&args, &label, &comparison), &other, Some((&label, &reference)))?;

@@ -146,7 +146,7 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
         bar.set_length(of as u64);
         bar.set_position(done as u64);
     };
-    let shipped = fidelity.shipped(&mut say).map_err(Failure::Run)?;
+    let shipped = fidelity.shipped(&mut say)?;
     let left_out = left_out(&args, &fidelity, &mut say)?;
     let mut report = Report { basis: fidelity.basis(), as_shipped: shipped, left_out, ablations: None };
     if !args.json {
@@ -155,10 +155,9 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
     if args.all {
         let some = thinned(&data, THINNED_ROWS);
         let fidelity = Fidelity { data: &some, ..fidelity };
-        let every_eleventh_row = fidelity.shipped(&mut say).map_err(Failure::Run)?;
+        let every_eleventh_row = fidelity.shipped(&mut say)?;
         let without = |mechanism| fidelity.without(mechanism, &mut say);
-        let without: Vec<_> =
-            MECHANISMS.iter().map(without).collect::<Result<_, _>>().map_err(Failure::Run)?;
+        let without = MECHANISMS.iter().map(without).collect::<Result<_, _>>()?;
         report.ablations = Some(Ablations { every_eleventh_row, without });
     }
     bar.finish_and_clear();
@@ -185,7 +184,7 @@ fn left_out(
             LeftOut::Configuration => fidelity.configuration_left_out(say),
             LeftOut::Server => fidelity.server_left_out(say),
         };
-        scores.insert(*what, left_out.map_err(Failure::Run)?);
+        scores.insert(*what, left_out?);
     }
     Ok(scores)
 }

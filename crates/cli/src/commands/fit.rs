@@ -111,11 +111,8 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
         Ok(())
     });
     bar.finish_and_clear();
-    let fitted = fitted.map_err(|why| {
-        // They may be the cause.
-        output::warn(&warnings);
-        Failure::Run(why)
-    })?;
+    // They may be the cause of a failure.
+    let fitted = fitted.inspect_err(|_| output::warn(&warnings))?;
     let warnings = task::warnings(&warnings, begun, &fitted);
     output::warn(&warnings);
     if let Some(why) = fit::nothing_shown(&fitted) {
@@ -161,7 +158,7 @@ fn residuals(args: &Args, inputs: &[Input], rule: &Rule, profile: &Path) -> Resu
         Ok(())
     });
     bar.finish_and_clear();
-    compared.map_err(Failure::Run)
+    Ok(compared?)
 }
 
 /// How sure a figure is that the data do not determine.

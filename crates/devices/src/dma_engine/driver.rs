@@ -7,9 +7,10 @@ use super::{
     BAR, Behind, Completion, DESCRIPTOR_BYTES, Direction, Interrupts, Report, RingOf, Settings, Stream,
 };
 use crate::group::Group;
-use crate::text;
 use config::register::put;
+use host::DriverError;
 use host::cpu::Cpu;
+use host::firmware::BarError;
 use host::firmware::FoundFunction;
 use plug::{Model, Shared};
 use std::rc::Rc;
@@ -29,7 +30,7 @@ pub async fn driver(
     functions: Vec<FoundFunction>,
     load: Settings,
     report: Shared<Report>,
-) -> Result<(), String> {
+) -> Result<(), DriverError> {
     load.check().map_err(|e| e.to_string())?;
     let load = Rc::new(load);
     let mut open = Vec::with_capacity(functions.len());
@@ -41,14 +42,14 @@ pub async fn driver(
             continue;
         }
         let opened = Function::open(&cpu, number, function, &load).await;
-        open.push(opened.map_err(|e| format!("{function}: {e}"))?);
+        open.push(opened.map_err(|e| e.at(function))?);
     }
     report.change(|r| r.start = Some(cpu.now()));
     let group = Group::default();
     let run = |f: Function| cpu.spawn(group.member(f.run(report.clone())));
     let running: Vec<_> = open.into_iter().map(run).collect();
     for task in running {
-        task.await.map_err(|e| e.to_string())?.unwrap_or(Ok(()))?;
+        task.await?.unwrap_or(Ok(()))?;
     }
     Ok(())
 }
@@ -63,17 +64,17 @@ pub async fn drive_one(
     function: FoundFunction,
     load: Settings,
     report: Shared<Report>,
-) -> Result<(), String> {
+) -> Result<(), DriverError> {
     load.check().map_err(|e| e.to_string())?;
     let open = Function::open(&cpu, number, function, &Rc::new(load)).await;
-    open.map_err(|e| format!("{function}: {e}"))?.run(report).await
+    open.map_err(|e| e.at(function))?.run(report).await
 }
 
 /// Sets the shares of all functions, at the physical one.
-async fn set_weights(cpu: &Cpu, physical: &FoundFunction, load: &Settings) -> Result<(), String> {
+async fn set_weights(cpu: &Cpu, physical: &FoundFunction, load: &Settings) -> Result<(), DriverError> {
     for (function, weight) in (0u64..).zip(&load.weights) {
         let at = function.checked_sub(1).map_or(r::WEIGHT, |vf| r::VF_WEIGHTS + 4 * vf);
-        cpu.write_u32(physical.address(BAR, at)?, (*weight).into()).await.map_err(text)?;
+        cpu.write_u32(physical.address(BAR, at)?, (*weight).into()).await?;
     }
     Ok(())
 }
@@ -91,10 +92,10 @@ impl Function {
         number: usize,
         function: FoundFunction,
         load: &Rc<Settings>,
-    ) -> Result<Function, String> {
-        let id = cpu.read_u32(function.address(BAR, r::ID)?).await.map_err(text)?;
+    ) -> Result<Function, DriverError> {
+        let id = cpu.read_u32(function.address(BAR, r::ID)?).await?;
         if id != r::ID_VALUE {
-            return Err(format!("no DMA engine: its ID register reads as {id:#010x}"));
+            return Err(format!("no DMA engine: its ID register reads as {id:#010x}").into());
         }
         let mut engines = Vec::new();
         for engine in 0..load.engines() {
@@ -105,15 +106,15 @@ impl Function {
         Ok(Function { number, function, engines })
     }
 
-    async fn run(self, report: Shared<Report>) -> Result<(), String> {
+    async fn run(self, report: Shared<Report>) -> Result<(), DriverError> {
         let Function { number, function, engines } = self;
         let Some(cpu) = engines.first().map(|engine| engine.cpu.clone()) else { return Ok(()) };
         let group = Group::default();
         let run = |mut engine: Engine| cpu.spawn(group.member(async move { engine.run().await }));
         let running: Vec<_> = engines.into_iter().map(run).collect();
         for task in running {
-            let ended = task.await.map_err(|e| e.to_string())?.unwrap_or(Ok(()));
-            ended.map_err(|e| format!("{function}: {e}"))?;
+            let ended = task.await?.unwrap_or(Ok(()));
+            ended.map_err(|e| e.at(function))?;
         }
         report.change(|r| r.end(number, cpu.now()));
         Ok(())
@@ -148,8 +149,8 @@ impl Engine {
         engine: usize,
         function: FoundFunction,
         load: &Rc<Settings>,
-    ) -> Result<Engine, String> {
-        let alloc = |bytes| cpu.memory().alloc(bytes, 4096).map_err(text);
+    ) -> Result<Engine, DriverError> {
+        let alloc = |bytes| cpu.memory().alloc(bytes, 4096);
         let direction = load.direction(engine);
         // What comes back is what was sent by the engine of the same number.
         let stream = match (load.logic, direction) {
@@ -177,21 +178,21 @@ impl Engine {
         })
     }
 
-    fn register(&self, offset: u64) -> Result<u64, String> {
+    fn register(&self, offset: u64) -> Result<u64, BarError> {
         self.function.address(BAR, r::ENGINE + self.number as u64 * r::ENGINE_STRIDE + offset)
     }
 
-    async fn write_u32(&self, offset: u64, value: u32) -> Result<(), String> {
-        self.cpu.write_u32(self.register(offset)?, value).await.map_err(text)
+    async fn write_u32(&self, offset: u64, value: u32) -> Result<(), DriverError> {
+        Ok(self.cpu.write_u32(self.register(offset)?, value).await?)
     }
 
-    async fn write_u64(&self, offset: u64, value: u64) -> Result<(), String> {
-        self.cpu.write_u64(self.register(offset)?, value).await.map_err(text)
+    async fn write_u64(&self, offset: u64, value: u64) -> Result<(), DriverError> {
+        Ok(self.cpu.write_u64(self.register(offset)?, value).await?)
     }
 
-    async fn set_up(&self) -> Result<(), String> {
+    async fn set_up(&self) -> Result<(), DriverError> {
         let Settings { ring, ring_entries, coalesce_count, coalesce_us, logic, .. } = *self.load;
-        self.cpu.memory().write(self.write_back, &[0; 8]).map_err(text)?;
+        self.cpu.memory().write(self.write_back, &[0; 8])?;
         let host_ring = if ring == RingOf::Host { register::control::HOST_RING } else { 0 };
         if ring == RingOf::Host {
             self.write_u64(register::RING, self.ring).await?;
@@ -207,7 +208,7 @@ impl Engine {
     }
 
     /// Keeps the ring full until all transfers are done.
-    async fn run(&mut self) -> Result<(), String> {
+    async fn run(&mut self) -> Result<(), DriverError> {
         let pieces = self.load.pieces();
         while self.done < self.transfers {
             let before = self.posted;
@@ -224,7 +225,7 @@ impl Engine {
     }
 
     /// Waits until something may be done.
-    async fn wait(&self) -> Result<(), String> {
+    async fn wait(&self) -> Result<(), DriverError> {
         if self.load.completion == Completion::Poll {
             self.cpu.sleep(LOOK).await;
             return Ok(());
@@ -235,7 +236,7 @@ impl Engine {
         }
         self.cpu.sleep(LOOK_FOR_INTX).await;
         let register = self.function.address(BAR, r::INTERRUPTS)?;
-        self.cpu.write_u32(register, 1 << self.number).await.map_err(text)
+        Ok(self.cpu.write_u32(register, 1 << self.number).await?)
     }
 
     /// The memory of each piece of a transfer, in the order of its data: of several, the last one is first.
@@ -257,7 +258,7 @@ impl Engine {
         always || (transfer + 1).is_multiple_of(half) || transfer + 1 == self.transfers
     }
 
-    async fn post(&mut self) -> Result<(), String> {
+    async fn post(&mut self) -> Result<(), DriverError> {
         if self.load.set_up_ns > 0 {
             self.cpu.sleep(Duration::from_ns(self.load.set_up_ns.into())).await;
         }
@@ -269,7 +270,7 @@ impl Engine {
                 if self.direction == Direction::H2d {
                     self.stream.fill(&mut data);
                 }
-                self.cpu.memory().write(at, &data).map_err(text)?;
+                self.cpu.memory().write(at, &data)?;
             }
             let is_last = n + 1 == count;
             let interrupt = if is_last && self.interrupts(transfer) { d::flags::INTERRUPT } else { 0 };
@@ -280,31 +281,31 @@ impl Engine {
         Ok(())
     }
 
-    async fn write_descriptor(&self, index: u32, at: u64, bytes: u32, flags: u32) -> Result<(), String> {
+    async fn write_descriptor(&self, index: u32, at: u64, bytes: u32, flags: u32) -> Result<(), DriverError> {
         let place = u64::from(index & (self.load.ring_entries - 1));
         let words = [at, bytes.into(), flags.into()];
         if self.load.ring == RingOf::Host {
             let at = self.ring + place * DESCRIPTOR_BYTES;
-            return self.cpu.memory().write(at, words.map(u64::to_le_bytes).as_flattened()).map_err(text);
+            return Ok(self.cpu.memory().write(at, words.map(u64::to_le_bytes).as_flattened())?);
         }
         let first = u64::from(self.load.device_entries()) * self.number as u64;
         let at = self.function.address(BAR, r::DESCRIPTOR + (first + place) * r::DESCRIPTOR_STRIDE)?;
         for (n, word) in (0..).zip(words) {
-            self.cpu.write_u64(at + 8 * n, word).await.map_err(text)?;
+            self.cpu.write_u64(at + 8 * n, word).await?;
         }
         Ok(())
     }
 
     /// Takes note of what the device has written back, and looks at the data that have come.
-    fn take_done(&mut self) -> Result<(), String> {
-        let written = self.cpu.memory().read_u64(self.write_back).map_err(text)?;
+    fn take_done(&mut self) -> Result<(), DriverError> {
+        let written = self.cpu.memory().read_u64(self.write_back)?;
         let (descriptors, failed) = (written as u32, (written >> 32) as u32);
         let (direction, done) = (self.direction, descriptors / self.load.pieces());
         if failed > 0 {
-            return Err(format!("{direction:?}: {failed} of {descriptors} descriptors failed"));
+            return Err(format!("{direction:?}: {failed} of {descriptors} descriptors failed").into());
         }
         if done < self.done || done > self.posted {
-            return Err(format!("{direction:?}: {done} of {} posted transfers done", self.posted));
+            return Err(format!("{direction:?}: {done} of {} posted transfers done", self.posted).into());
         }
         for transfer in self.done..done {
             self.check(transfer)?;
@@ -313,15 +314,15 @@ impl Engine {
         Ok(())
     }
 
-    fn check(&mut self, transfer: u32) -> Result<(), String> {
+    fn check(&mut self, transfer: u32) -> Result<(), DriverError> {
         if self.direction == Direction::H2d || self.load.logic == Behind::Plain {
             return Ok(());
         }
         for (at, bytes) in self.pieces(transfer) {
             let mut data = vec![0; bytes as usize];
-            self.cpu.memory().read(at, &mut data).map_err(text)?;
+            self.cpu.memory().read(at, &mut data)?;
             if !self.stream.check(&data) {
-                return Err(format!("D2h: transfer {transfer} did not bring what was sent"));
+                return Err(format!("D2h: transfer {transfer} did not bring what was sent").into());
             }
         }
         Ok(())

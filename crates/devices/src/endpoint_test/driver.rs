@@ -3,7 +3,7 @@
 
 use super::register as r;
 use super::{Settings, command, irq, status};
-use crate::text;
+use host::DriverError;
 use host::cpu::Cpu;
 use host::firmware::FoundFunction;
 use plug::Shared;
@@ -36,9 +36,9 @@ pub async fn driver(
     function: FoundFunction,
     settings: Settings,
     report: Shared<Report>,
-) -> Result<(), String> {
+) -> Result<(), DriverError> {
     let test = Test { cpu, function, settings };
-    test.run(&report).await.map_err(|e| format!("{function}: {e}"))
+    test.run(&report).await.map_err(|e| e.at(function))
 }
 
 struct Test {
@@ -48,35 +48,37 @@ struct Test {
 }
 
 impl Test {
-    async fn run(&self, report: &Shared<Report>) -> Result<(), String> {
+    async fn run(&self, report: &Shared<Report>) -> Result<(), DriverError> {
         for (bar, bytes) in (0..).zip(self.settings.bar_bytes).filter(|(_, bytes)| *bytes > 0) {
             // Of BAR 0, the magic alone: the rest are other registers, and the MSI-X table.
-            self.bar(bar, if bar == 0 { 4 } else { bytes }).await.map_err(|e| format!("BAR {bar}: {e}"))?;
+            self.bar(bar, if bar == 0 { 4 } else { bytes })
+                .await
+                .map_err(|e| e.at(format_args!("BAR {bar}")))?;
             report.change(|r| r.bars += 1);
         }
         for vector in 1..=u32::from(self.function.vectors) {
             let status = self.command(command::RAISE[self.irq() as usize], vector).await;
-            check(status?, status::IRQ_RAISED).map_err(|e| format!("vector {vector}: {e}"))?;
+            check(status?, status::IRQ_RAISED).map_err(|e| e.at(format_args!("vector {vector}")))?;
             report.change(|r| r.vectors += 1);
         }
         let most = self.settings.sizes_bytes.iter().copied().max().unwrap_or(0);
-        let buffer = || self.cpu.memory().alloc(u64::from(most.max(1)), 4096).map_err(text);
+        let buffer = || self.cpu.memory().alloc(u64::from(most.max(1)), 4096);
         let (source, destination) = (buffer()?, buffer()?);
         for &size in &self.settings.sizes_bytes {
-            self.transfers(source, destination, size).await.map_err(|e| format!("{size} B: {e}"))?;
+            self.transfers(source, destination, size).await.map_err(|e| e.at(format_args!("{size} B")))?;
             report.change(|r| r.transfers += 3);
         }
         Ok(())
     }
 
-    async fn bar(&self, bar: u8, bytes: u64) -> Result<(), String> {
+    async fn bar(&self, bar: u8, bytes: u64) -> Result<(), DriverError> {
         for at in (0..bytes).step_by(BLOCK_BYTES as usize) {
             let (address, len) = (self.function.address(bar, at)?, BLOCK_BYTES.min(bytes - at));
             let pattern: Vec<u8> = (0..len).map(|n| (n as u8).wrapping_mul(7) ^ 0xa0 ^ bar).collect();
-            self.cpu.write(address, &pattern[..]).await.map_err(text)?;
-            let read = self.cpu.read(address, len as u32).await.map_err(text)?;
+            self.cpu.write(address, &pattern[..]).await?;
+            let read = self.cpu.read(address, len as u32).await?;
             if read[..] != pattern[..] {
-                return Err(format!("the bytes from {at:#x} on are not those that were written"));
+                return Err(format!("the bytes from {at:#x} on are not those that were written").into());
             }
         }
         Ok(())
@@ -91,16 +93,16 @@ impl Test {
         }
     }
 
-    async fn write(&self, register: u64, value: u32) -> Result<(), String> {
-        self.cpu.write_u32(self.function.address(0, register)?, value).await.map_err(text)
+    async fn write(&self, register: u64, value: u32) -> Result<(), DriverError> {
+        Ok(self.cpu.write_u32(self.function.address(0, register)?, value).await?)
     }
 
-    async fn read(&self, register: u64) -> Result<u32, String> {
-        self.cpu.read_u32(self.function.address(0, register)?).await.map_err(text)
+    async fn read(&self, register: u64) -> Result<u32, DriverError> {
+        Ok(self.cpu.read_u32(self.function.address(0, register)?).await?)
     }
 
     /// Has a command carried out. The status behind it.
-    async fn command(&self, command: u32, vector: u32) -> Result<u32, String> {
+    async fn command(&self, command: u32, vector: u32) -> Result<u32, DriverError> {
         self.write(r::IRQ_TYPE, self.irq()).await?;
         self.write(r::IRQ_NUMBER, vector).await?;
         self.write(r::COMMAND, command).await?;
@@ -118,14 +120,14 @@ impl Test {
         }
     }
 
-    async fn address(&self, register: u64, address: u64) -> Result<(), String> {
+    async fn address(&self, register: u64, address: u64) -> Result<(), DriverError> {
         self.write(register, address as u32).await?;
         self.write(register + 4, (address >> 32) as u32).await
     }
 
-    async fn transfers(&self, source: u64, destination: u64, size: u32) -> Result<(), String> {
+    async fn transfers(&self, source: u64, destination: u64, size: u32) -> Result<(), DriverError> {
         let sent: Vec<u8> = (0..size).map(|n| (n ^ n >> 8 ^ size) as u8).collect();
-        self.cpu.memory().write(source, &sent).map_err(text)?;
+        self.cpu.memory().write(source, &sent)?;
         self.address(r::SOURCE, source).await?;
         self.address(r::DESTINATION, destination).await?;
         self.write(r::SIZE, size).await?;
@@ -137,18 +139,18 @@ impl Test {
             (command::COPY, status::COPY_SUCCESS),
         ] {
             check(self.command(command, 1).await?, succeeded | status::IRQ_RAISED)?;
-            self.cpu.memory().read(destination, &mut written).map_err(text)?;
+            self.cpu.memory().read(destination, &mut written)?;
             if command == command::WRITE && crc32(u32::MAX, &written) != self.read(r::CHECKSUM).await? {
-                return Err("what was written does not fit its checksum".to_owned());
+                return Err("what was written does not fit its checksum".into());
             }
         }
-        if written == sent { Ok(()) } else { Err("the copy is another".to_owned()) }
+        if written == sent { Ok(()) } else { Err("the copy is another".into()) }
     }
 }
 
-fn check(status: u32, expected: u32) -> Result<(), String> {
+fn check(status: u32, expected: u32) -> Result<(), DriverError> {
     match status == expected {
         true => Ok(()),
-        false => Err(format!("its status is {status:#x}, not {expected:#x}")),
+        false => Err(format!("its status is {status:#x}, not {expected:#x}").into()),
     }
 }

@@ -3,7 +3,7 @@
 //! looks at the device but through its registers, and spins on them, as the study's latency test does (§6.2).
 
 use super::{Control, Frame, MAX_BATCH, QUEUE_ENTRIES, Settings, register};
-use crate::text;
+use host::DriverError;
 use host::cpu::Cpu;
 use host::firmware::FoundFunction;
 
@@ -11,10 +11,10 @@ use host::firmware::FoundFunction;
 ///
 /// # Errors
 /// A line that says what failed.
-pub async fn driver(cpu: Cpu, function: FoundFunction, run: Settings) -> Result<(), String> {
+pub async fn driver(cpu: Cpu, function: FoundFunction, run: Settings) -> Result<(), DriverError> {
     const { assert!(MAX_BATCH as usize <= QUEUE_ENTRIES) };
     let stride = u64::from(run.frame_bytes).next_multiple_of(4096);
-    let alloc = || cpu.memory().alloc_low(stride * u64::from(run.batch), 4096).map_err(text);
+    let alloc = || cpu.memory().alloc_low(stride * u64::from(run.batch), 4096);
     let buffers = Buffers { send: alloc()?, receive: alloc()?, stride };
     let program = Program { cpu: cpu.clone(), base: function.address(super::BAR, 0)?, run, buffers };
     let mut left = run.frames;
@@ -24,7 +24,7 @@ pub async fn driver(cpu: Cpu, function: FoundFunction, run: Settings) -> Result<
             Control::Each => program.each(batch).await,
             Control::Batched => program.batched(batch).await,
         }
-        .map_err(|e| format!("{function}: {e}"))?;
+        .map_err(|e| e.at(function))?;
         left -= batch;
     }
     Ok(())
@@ -48,39 +48,39 @@ impl Program {
         Frame { address: base + self.buffers.stride * u64::from(n), bytes: self.run.frame_bytes }.request()
     }
 
-    async fn write(&self, register: u64, value: u64) -> Result<(), String> {
-        self.cpu.write_u64(self.base + register, value).await.map_err(text)
+    async fn write(&self, register: u64, value: u64) -> Result<(), DriverError> {
+        Ok(self.cpu.write_u64(self.base + register, value).await?)
     }
 
     /// Send and receive completions that wait.
-    async fn counts(&self, register: u64) -> Result<(u32, u32), String> {
-        let counts = self.cpu.read_u64(self.base + register).await.map_err(text)?;
+    async fn counts(&self, register: u64) -> Result<(u32, u32), DriverError> {
+        let counts = self.cpu.read_u64(self.base + register).await?;
         Ok((counts as u32, (counts >> 32) as u32))
     }
 
-    async fn each(&self, batch: u32) -> Result<(), String> {
+    async fn each(&self, batch: u32) -> Result<(), DriverError> {
         for n in 0..batch {
             self.write(register::RECEIVE_REQUEST, self.request(self.buffers.receive, n)).await?;
             self.write(register::SEND_REQUEST, self.request(self.buffers.send, n)).await?;
         }
         for _ in 0..batch {
             while self.counts(register::COUNTS).await?.0 == 0 {}
-            self.cpu.read_u32(self.base + register::SEND_COMPLETION).await.map_err(text)?;
+            self.cpu.read_u32(self.base + register::SEND_COMPLETION).await?;
         }
         for _ in 0..batch {
             while self.counts(register::COUNTS).await?.1 == 0 {}
-            let bytes = self.cpu.read_u32(self.base + register::RECEIVE_COMPLETION).await.map_err(text)?;
+            let bytes = self.cpu.read_u32(self.base + register::RECEIVE_COMPLETION).await?;
             self.check(bytes)?;
         }
         Ok(())
     }
 
-    async fn batched(&self, batch: u32) -> Result<(), String> {
+    async fn batched(&self, batch: u32) -> Result<(), DriverError> {
         for (register, base) in
             [(register::RECEIVE_REQUESTS, self.buffers.receive), (register::SEND_REQUESTS, self.buffers.send)]
         {
             let requests: Vec<u8> = (0..batch).flat_map(|n| self.request(base, n).to_le_bytes()).collect();
-            self.cpu.write(self.base + register, &requests).await.map_err(text)?;
+            self.cpu.write(self.base + register, &requests).await?;
         }
         let (mut sent, mut received) = (0, 0);
         while sent < batch || received < batch {
@@ -90,12 +90,12 @@ impl Program {
         Ok(())
     }
 
-    fn check(&self, bytes: u32) -> Result<(), String> {
+    fn check(&self, bytes: u32) -> Result<(), DriverError> {
         let frame = self.run.frame_bytes;
         if bytes == frame {
             Ok(())
         } else {
-            Err(format!("a frame of {bytes} bytes came back: sent were {frame}"))
+            Err(format!("a frame of {bytes} bytes came back: sent were {frame}").into())
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use super::registers::{self as r, ctrl, rctl, status, tctl};
 use crate::ethernet::{Arp, BROADCAST, Echo, Frame, Kind, MacAddress, PEER, Station};
-use crate::text;
+use host::DriverError;
 use host::cpu::Cpu;
 use host::firmware::FoundFunction;
 use plug::Shared;
@@ -49,15 +49,15 @@ pub async fn driver(
     function: FoundFunction,
     settings: PingSettings,
     report: PingReport,
-) -> Result<(), String> {
-    let said = |e: String| format!("{function}: {e}");
+) -> Result<(), DriverError> {
+    let said = |e: DriverError| e.at(function);
     let mut nic = Host::open(cpu, function, settings).await.map_err(said)?;
     if settings.count == 0 {
         return Ok(());
     }
     let peer = nic.resolve().await.map_err(said)?;
     for n in 0..settings.count {
-        let trip = nic.ping(peer, n as u16).await.map_err(|e| said(format!("ping {n}: {e}")))?;
+        let trip = nic.ping(peer, n as u16).await.map_err(|e| said(e.at(format_args!("ping {n}"))))?;
         report.change(|r| r.round_trips.push(trip));
     }
     Ok(())
@@ -76,8 +76,8 @@ struct Host {
 }
 
 impl Host {
-    async fn open(cpu: Cpu, function: FoundFunction, settings: PingSettings) -> Result<Host, String> {
-        let alloc = |bytes| cpu.memory().alloc(bytes, 4096).map_err(text);
+    async fn open(cpu: Cpu, function: FoundFunction, settings: PingSettings) -> Result<Host, DriverError> {
+        let alloc = |bytes| cpu.memory().alloc(bytes, 4096);
         let ring = u64::from(ENTRIES) * 16;
         let (tx, rx, buffers) = (alloc(ring)?, alloc(ring)?, alloc(BUFFER_BYTES * u64::from(ENTRIES + 1))?);
         let local = Station { mac: [0; 6], ip: Ipv4Addr::new(192, 0, 2, 1) };
@@ -94,7 +94,7 @@ impl Host {
         Ok(host)
     }
 
-    async fn open_rings(&self) -> Result<(), String> {
+    async fn open_rings(&self) -> Result<(), DriverError> {
         for index in 0..ENTRIES {
             self.describe(self.rx, index, self.rx_buffer(index), 0)?;
         }
@@ -110,17 +110,17 @@ impl Host {
         self.write(r::RDT, ENTRIES - 1).await
     }
 
-    async fn mac(&self) -> Result<MacAddress, String> {
+    async fn mac(&self) -> Result<MacAddress, DriverError> {
         let (low, high) = (self.read(r::RAL).await?.to_le_bytes(), self.read(r::RAH).await?.to_le_bytes());
         Ok([low[0], low[1], low[2], low[3], high[0], high[1]])
     }
 
-    async fn read(&self, register: u64) -> Result<u32, String> {
-        self.cpu.read_u32(self.function.address(0, register)?).await.map_err(text)
+    async fn read(&self, register: u64) -> Result<u32, DriverError> {
+        Ok(self.cpu.read_u32(self.function.address(0, register)?).await?)
     }
 
-    async fn write(&self, register: u64, value: u32) -> Result<(), String> {
-        self.cpu.write_u32(self.function.address(0, register)?, value).await.map_err(text)
+    async fn write(&self, register: u64, value: u32) -> Result<(), DriverError> {
+        Ok(self.cpu.write_u32(self.function.address(0, register)?, value).await?)
     }
 
     /// Buffers to receive; the one behind them is that to send.
@@ -128,24 +128,24 @@ impl Host {
         self.buffers + BUFFER_BYTES * u64::from(index)
     }
 
-    fn describe(&self, ring: u64, index: u32, address: u64, command: u32) -> Result<(), String> {
+    fn describe(&self, ring: u64, index: u32, address: u64, command: u32) -> Result<(), DriverError> {
         let at = ring + 16 * u64::from(index);
-        self.cpu.memory().write_u64(at, address).map_err(text)?;
-        self.cpu.memory().write_u64(at + 8, command.into()).map_err(text)
+        self.cpu.memory().write_u64(at, address)?;
+        Ok(self.cpu.memory().write_u64(at + 8, command.into())?)
     }
 
-    async fn look_again(&self, until: Time, what: &str) -> Result<(), String> {
+    async fn look_again(&self, until: Time, what: &str) -> Result<(), DriverError> {
         if self.cpu.now() >= until {
-            return Err(format!("no {what} within {}", self.settings.timeout));
+            return Err(format!("no {what} within {}", self.settings.timeout).into());
         }
         self.cpu.sleep(LOOK).await;
         Ok(())
     }
 
     /// Sends `frame`. When its doorbell rang.
-    async fn send(&mut self, frame: &[u8]) -> Result<Time, String> {
+    async fn send(&mut self, frame: &[u8]) -> Result<Time, DriverError> {
         let (buffer, at) = (self.rx_buffer(ENTRIES), self.tx_tail);
-        self.cpu.memory().write(buffer, frame).map_err(text)?;
+        self.cpu.memory().write(buffer, frame)?;
         self.describe(self.tx, at, buffer, SEND | frame.len() as u32)?;
         self.tx_tail = (at + 1) % ENTRIES;
         let rang = self.cpu.now();
@@ -153,35 +153,35 @@ impl Host {
         Ok(rang)
     }
 
-    async fn receive(&mut self) -> Result<Vec<u8>, String> {
+    async fn receive(&mut self) -> Result<Vec<u8>, DriverError> {
         let (at, until) = (self.rx_head, self.cpu.now() + self.settings.timeout);
         let state = loop {
-            let state = self.cpu.memory().read_u64(self.rx + 16 * u64::from(at) + 8).map_err(text)?;
+            let state = self.cpu.memory().read_u64(self.rx + 16 * u64::from(at) + 8)?;
             if state >> 32 & 1 == 1 {
                 break state;
             }
             self.look_again(until, "frame").await?;
         };
         let mut frame = vec![0; (state as usize & 0xffff).min(BUFFER_BYTES as usize)];
-        self.cpu.memory().read(self.rx_buffer(at), &mut frame).map_err(text)?;
+        self.cpu.memory().read(self.rx_buffer(at), &mut frame)?;
         self.describe(self.rx, at, self.rx_buffer(at), 0)?;
         self.write(r::RDT, at).await?;
         self.rx_head = (at + 1) % ENTRIES;
         Ok(frame)
     }
 
-    async fn resolve(&mut self) -> Result<Station, String> {
+    async fn resolve(&mut self) -> Result<Station, DriverError> {
         let wanted = Station { mac: BROADCAST, ip: PEER.ip };
         self.send(&Arp { kind: Kind::Request, from: self.local, to: wanted }.emit()).await?;
         match Frame::parse(&self.receive().await?).map_err(|e| format!("bad answer: {e}"))? {
             Frame::Arp(Arp { kind: Kind::Reply, from, to }) if from.ip == PEER.ip && to == self.local => {
                 Ok(from)
             }
-            other => Err(format!("not an answer: {other:?}")),
+            other => Err(format!("not an answer: {other:?}").into()),
         }
     }
 
-    async fn ping(&mut self, peer: Station, sequence: u16) -> Result<Duration, String> {
+    async fn ping(&mut self, peer: Station, sequence: u16) -> Result<Duration, DriverError> {
         let data = (0..self.settings.bytes).map(|n| (n ^ sequence) as u8).collect();
         let request = Echo { kind: Kind::Request, from: self.local, to: peer, ident: IDENT, sequence, data };
         let rang = self.send(&request.emit()).await?;
@@ -189,6 +189,10 @@ impl Host {
         let trip = self.cpu.now().since(rang);
         let reply = Frame::parse(&frame).map_err(|e| format!("bad reply: {e}"))?;
         let expected = Echo { kind: Kind::Reply, from: peer, to: self.local, ..request };
-        if reply == Frame::Echo(expected) { Ok(trip) } else { Err(format!("not its reply: {reply:?}")) }
+        if reply == Frame::Echo(expected) {
+            Ok(trip)
+        } else {
+            Err(format!("not its reply: {reply:?}").into())
+        }
     }
 }

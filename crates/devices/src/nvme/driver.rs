@@ -7,8 +7,8 @@ use super::report::{JobReport, Report, Stages};
 use super::settings::{Job, Kind, Settings};
 use super::spec::{CQE_BYTES, SQE_BYTES, admin, cc, csts};
 use super::{BAR, MAX_ENTRIES, register};
-use crate::text;
 use host::Cpu;
+use host::DriverError;
 use host::firmware::FoundFunction;
 use plug::Shared;
 use std::rc::Rc;
@@ -31,7 +31,7 @@ pub(super) async fn driver(
     settings: Settings,
     (namespace_bytes, seed): (u64, u64),
     report: Shared<Report>,
-) -> Result<(), String> {
+) -> Result<(), DriverError> {
     let (mut pairs, job) = (Vec::new(), settings.job);
     for (number, function) in (0..).zip(functions) {
         let function = Rc::new(function);
@@ -60,12 +60,12 @@ async fn run_all(
     pairs: Vec<Pair>,
     kind: Kind,
     share: Places,
-) -> Result<Vec<(Pair, Pass)>, String> {
+) -> Result<Vec<(Pair, Pass)>, DriverError> {
     let run = |(n, pair): (u64, Pair)| cpu.spawn(pair.run(kind, n, share));
     let running: Vec<_> = (0..).zip(pairs).map(run).collect();
     let mut done = Vec::with_capacity(running.len());
     for task in running {
-        done.push(task.await.map_err(text)??);
+        done.push(task.await??);
     }
     Ok(done)
 }
@@ -101,18 +101,18 @@ pub(super) struct Admin {
 }
 
 impl Admin {
-    async fn enable(cpu: &Cpu, function: &Rc<FoundFunction>) -> Result<Admin, String> {
+    async fn enable(cpu: &Cpu, function: &Rc<FoundFunction>) -> Result<Admin, DriverError> {
         let at = |register| function.address(BAR, register);
-        let page = || cpu.memory().alloc(4096, 4096).map_err(text);
+        let page = || cpu.memory().alloc(4096, 4096);
         let (submissions, completions, data) = (page()?, page()?, page()?);
-        cpu.write_u32(at(register::AQA)?, (ENTRIES - 1) << 16 | (ENTRIES - 1)).await.map_err(text)?;
-        cpu.write_u64(at(register::ASQ)?, submissions).await.map_err(text)?;
-        cpu.write_u64(at(register::ACQ)?, completions).await.map_err(text)?;
+        cpu.write_u32(at(register::AQA)?, (ENTRIES - 1) << 16 | (ENTRIES - 1)).await?;
+        cpu.write_u64(at(register::ASQ)?, submissions).await?;
+        cpu.write_u64(at(register::ACQ)?, completions).await?;
         let (submission, completion) = (SQE_BYTES.trailing_zeros(), CQE_BYTES.trailing_zeros());
         let control = cc::EN | completion << 20 | submission << 16;
-        cpu.write_u32(at(register::CC)?, control).await.map_err(text)?;
+        cpu.write_u32(at(register::CC)?, control).await?;
         let mut looks = 0..LOOKS;
-        while cpu.read_u32(at(register::CSTS)?).await.map_err(text)? & csts::RDY == 0 {
+        while cpu.read_u32(at(register::CSTS)?).await? & csts::RDY == 0 {
             looks.next().ok_or("it does not become ready")?;
             cpu.sleep(LOOK).await;
         }
@@ -127,7 +127,7 @@ impl Admin {
         nsid: u32,
         data: u64,
         [dw10, dw11]: [u32; 2],
-    ) -> Result<(), String> {
+    ) -> Result<(), DriverError> {
         let (cpu, memory, slot) = (&self.cpu, self.cpu.memory(), self.issued % ENTRIES);
         let phase = u32::from((self.issued / ENTRIES).is_multiple_of(2));
         let words = [
@@ -141,33 +141,33 @@ impl Admin {
             0,
         ];
         let entry = words.map(u64::to_le_bytes);
-        memory.write(self.submissions + u64::from(slot * SQE_BYTES), entry.as_flattened()).map_err(text)?;
+        memory.write(self.submissions + u64::from(slot * SQE_BYTES), entry.as_flattened())?;
         self.issued += 1;
         let next = self.issued % ENTRIES;
-        cpu.write_u32(self.function.address(BAR, register::SQ0TDBL)?, next).await.map_err(text)?;
+        cpu.write_u32(self.function.address(BAR, register::SQ0TDBL)?, next).await?;
         let mut looks = 0..LOOKS;
         let ended = self.completions + u64::from(slot * CQE_BYTES) + 12;
-        while memory.read_u32(ended).map_err(text)? >> 16 & 1 != phase {
+        while memory.read_u32(ended)? >> 16 & 1 != phase {
             looks.next().ok_or_else(|| format!("command {opcode:#04x} does not end"))?;
             cpu.sleep(LOOK).await;
         }
-        cpu.write_u32(self.function.address(BAR, register::CQ0HDBL)?, next).await.map_err(text)?;
-        match memory.read_u32(ended).map_err(text)? >> 17 {
+        cpu.write_u32(self.function.address(BAR, register::CQ0HDBL)?, next).await?;
+        match memory.read_u32(ended)? >> 17 {
             0 => Ok(()),
-            status => Err(format!("command {opcode:#04x} ends with status {status:#x}")),
+            status => Err(format!("command {opcode:#04x} ends with status {status:#x}").into()),
         }
     }
 
     /// Asks the controller who it is, and namespace 1 how long its blocks are: in bytes.
-    async fn identify(&mut self) -> Result<u32, String> {
+    async fn identify(&mut self) -> Result<u32, DriverError> {
         self.command(admin::IDENTIFY, 0, self.data, [1, 0]).await?;
         self.command(admin::IDENTIFY, 1, self.data, [0, 0]).await?;
         let memory = self.cpu.memory();
-        let format = memory.read_u8(self.data + 26).map_err(text)? & 0xf;
-        let shift = memory.read_u8(self.data + 128 + 4 * u64::from(format) + 2).map_err(text)?;
+        let format = memory.read_u8(self.data + 26)? & 0xf;
+        let shift = memory.read_u8(self.data + 128 + 4 * u64::from(format) + 2)?;
         match shift {
             9..=16 => Ok(1 << shift),
-            _ => Err(format!("namespace 1 has blocks of 2^{shift} bytes")),
+            _ => Err(format!("namespace 1 has blocks of 2^{shift} bytes").into()),
         }
     }
 }

@@ -7,9 +7,9 @@ use super::settings::{Job, Kind};
 use super::spec::{CQE_BYTES, SQE_BYTES, admin, io};
 use super::{BAR, register};
 use crate::pcie_bench::below;
-use crate::text;
 use crate::traffic::Latencies;
 use host::Cpu;
+use host::DriverError;
 use host::firmware::FoundFunction;
 use rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256StarStar;
@@ -68,9 +68,14 @@ struct UnderWay {
 
 impl Pair {
     /// Makes queue pair `id`, whose interrupt vector has its number.
-    pub(super) async fn open(admin: &mut Admin, id: u16, job: Job, block_bytes: u32) -> Result<Pair, String> {
+    pub(super) async fn open(
+        admin: &mut Admin,
+        id: u16,
+        job: Job,
+        block_bytes: u32,
+    ) -> Result<Pair, DriverError> {
         let (cpu, function) = (admin.cpu.clone(), Rc::clone(&admin.function));
-        let alloc = |bytes: u64| cpu.memory().alloc(bytes.next_multiple_of(PAGE), PAGE).map_err(text);
+        let alloc = |bytes: u64| cpu.memory().alloc(bytes.next_multiple_of(PAGE), PAGE);
         let (entries, slots) = (u32::from(job.queue_depth) + 1, u64::from(job.queue_depth));
         let submissions = alloc(u64::from(entries * SQE_BYTES))?;
         let completions = alloc(u64::from(entries * CQE_BYTES))?;
@@ -78,7 +83,7 @@ impl Pair {
         for slot in 0..slots {
             let pages = (1..stride(job) / PAGE).map(|page| buffers + slot * stride(job) + page * PAGE);
             let list: Vec<_> = pages.map(u64::to_le_bytes).collect();
-            cpu.memory().write(lists + slot * PAGE, list.as_flattened()).map_err(text)?;
+            cpu.memory().write(lists + slot * PAGE, list.as_flattened())?;
         }
         let place = (entries - 1) << 16 | u32::from(id);
         let with = |number: u16| u32::from(number) << 16;
@@ -105,11 +110,18 @@ impl Pair {
     }
 
     /// Carries out the commands of pair `n`; reads all that was written, where anything was.
-    pub(super) async fn run(mut self, kind: Kind, n: u64, places: Places) -> Result<(Pair, Pass), String> {
-        let said = |why: String| format!("queue pair {n}: {why}");
+    pub(super) async fn run(
+        mut self,
+        kind: Kind,
+        n: u64,
+        places: Places,
+    ) -> Result<(Pair, Pass), DriverError> {
+        let said = |error: DriverError| error.at(format_args!("queue pair {n}"));
         let units = places.bytes / u64::from(self.job.command_bytes) / places.pairs;
         if units < u64::from(self.job.queue_depth) {
-            return Err(said(format!("{units} places for {} commands under way", self.job.queue_depth)));
+            return Err(said(
+                format!("{units} places for {} commands under way", self.job.queue_depth).into(),
+            ));
         }
         let order: Vec<u64> = if self.written.is_empty() {
             let mut random = Xoshiro256StarStar::seed_from_u64(places.seed ^ n);
@@ -123,7 +135,12 @@ impl Pair {
     }
 
     /// One pass; a place where a command is under way gives way to the `next`.
-    async fn pass(&mut self, kind: Kind, order: &[u64], next: impl Fn(u64) -> u64) -> Result<Pass, String> {
+    async fn pass(
+        &mut self,
+        kind: Kind,
+        order: &[u64],
+        next: impl Fn(u64) -> u64,
+    ) -> Result<Pass, DriverError> {
         let depth = usize::from(self.job.queue_depth);
         let latencies = Latencies::with_room(order.len() as u64);
         let mut pass = Pass { latencies, doorbells: 0, interrupts: 0 };
@@ -172,16 +189,16 @@ impl Pair {
     }
 
     /// Rings the doorbell of the submission queue, or that of the completion queue 4 B behind it.
-    async fn ring(&self, behind: u64, value: u32) -> Result<(), String> {
+    async fn ring(&self, behind: u64, value: u32) -> Result<(), DriverError> {
         let at = register::SQ0TDBL + 8 * u64::from(self.id) + behind;
-        self.cpu.write_u32(self.function.address(BAR, at)?, value).await.map_err(text)
+        Ok(self.cpu.write_u32(self.function.address(BAR, at)?, value).await?)
     }
 
     fn buffer(&self, slot: usize) -> u64 {
         self.buffers + slot as u64 * stride(self.job)
     }
 
-    fn submit(&mut self, kind: Kind, slot: usize, place: u64, number: u64) -> Result<(), String> {
+    fn submit(&mut self, kind: Kind, slot: usize, place: u64, number: u64) -> Result<(), DriverError> {
         let (bytes, buffer, memory) =
             (u64::from(self.job.command_bytes), self.buffer(slot), self.cpu.memory());
         let opcode = match kind {
@@ -190,9 +207,7 @@ impl Pair {
         };
         if kind == Kind::Write {
             for at in (0..bytes).step_by(PAGE as usize) {
-                memory
-                    .write(buffer + at, [place, number].map(u64::to_le_bytes).as_flattened())
-                    .map_err(text)?;
+                memory.write(buffer + at, [place, number].map(u64::to_le_bytes).as_flattened())?;
             }
         }
         let second = match bytes.div_ceil(PAGE) {
@@ -203,17 +218,15 @@ impl Pair {
         let blocks = bytes / u64::from(self.block_bytes);
         let first = 1 << 32 | u64::from(opcode) | (slot as u64) << 16;
         let entry = [first, 0, 0, buffer, second, place * blocks, blocks - 1, 0].map(u64::to_le_bytes);
-        memory
-            .write(self.submissions + u64::from(self.tail * SQE_BYTES), entry.as_flattened())
-            .map_err(text)?;
+        memory.write(self.submissions + u64::from(self.tail * SQE_BYTES), entry.as_flattened())?;
         self.tail = (self.tail + 1) % self.entries;
         Ok(())
     }
 
     /// The slot of the next command that has ended.
-    fn reap(&mut self) -> Result<Option<usize>, String> {
+    fn reap(&mut self) -> Result<Option<usize>, DriverError> {
         let at = self.completions + u64::from(self.head * CQE_BYTES) + 12;
-        let word = self.cpu.memory().read_u32(at).map_err(text)?;
+        let word = self.cpu.memory().read_u32(at)?;
         if word >> 16 & 1 != self.phase {
             return Ok(None);
         }
@@ -221,25 +234,26 @@ impl Pair {
         self.phase ^= u32::from(self.head == 0);
         match word >> 17 {
             0 => Ok(Some((word & 0xffff) as usize)),
-            status => Err(format!("command {} ends with status {status:#x}", word & 0xffff)),
+            status => Err(format!("command {} ends with status {status:#x}", word & 0xffff).into()),
         }
     }
 
     /// Notes what was written, or compares what was read with that.
-    fn check(&mut self, kind: Kind, slot: usize, ended: UnderWay) -> Result<(), String> {
+    fn check(&mut self, kind: Kind, slot: usize, ended: UnderWay) -> Result<(), DriverError> {
         if kind == Kind::Write {
             self.written.insert(ended.place, ended.number);
             return Ok(());
         }
         let Some(number) = self.written.get(&ended.place) else { return Ok(()) };
         for at in (0..u64::from(self.job.command_bytes)).step_by(PAGE as usize) {
-            let stamp = |behind| self.cpu.memory().read_u64(self.buffer(slot) + at + behind).map_err(text);
+            let stamp = |behind| self.cpu.memory().read_u64(self.buffer(slot) + at + behind);
             let (read, wanted) = ((stamp(0)?, stamp(8)?), (ended.place, *number));
             if read != wanted {
                 return Err(format!(
                     "place {}, byte {at}: {read:?} was read, {wanted:?} was written",
                     ended.place
-                ));
+                )
+                .into());
             }
         }
         Ok(())

@@ -6,7 +6,7 @@
 use super::settings::{Batches, Kind, Mode, RING_ENTRIES, Send, Settings};
 use super::{BAR, DESCRIPTOR_BYTES, FAULT_VECTOR, RX_VECTOR, Report, TX_VECTOR, register};
 use crate::queue::Queue;
-use crate::text;
+use host::DriverError;
 use host::cpu::{Cpu, Either, select};
 use host::firmware::FoundFunction;
 use plug::Shared;
@@ -28,8 +28,8 @@ pub async fn driver(
     function: FoundFunction,
     settings: Settings,
     report: Shared<Report>,
-) -> Result<(), String> {
-    let said = |e: String| format!("{function}: {e}");
+) -> Result<(), DriverError> {
+    let said = |e: DriverError| e.at(function);
     let work = async {
         match settings.mode {
             Mode::Throughput => throughput(&cpu, &function, &settings).await,
@@ -42,7 +42,7 @@ pub async fn driver(
     }
 }
 
-async fn throughput(cpu: &Cpu, function: &FoundFunction, settings: &Settings) -> Result<(), String> {
+async fn throughput(cpu: &Cpu, function: &FoundFunction, settings: &Settings) -> Result<(), DriverError> {
     let (traffic, mut running) = (settings.traffic, Vec::new());
     // Buffers first: what is sent may come back.
     if traffic.receives() {
@@ -53,7 +53,7 @@ async fn throughput(cpu: &Cpu, function: &FoundFunction, settings: &Settings) ->
     }
     let tasks: Vec<_> = running.into_iter().map(|side| cpu.spawn(side.run())).collect();
     for task in tasks {
-        task.await.map_err(text)??;
+        task.await??;
     }
     Ok(())
 }
@@ -109,9 +109,9 @@ impl Side {
         function: &FoundFunction,
         settings: &Settings,
         names: &Names,
-    ) -> Result<Rc<Side>, String> {
+    ) -> Result<Rc<Side>, DriverError> {
         let memory = cpu.memory();
-        let alloc = |bytes: u64| settings.memory.alloc(memory, bytes, 4096).map_err(text);
+        let alloc = |bytes: u64| settings.memory.alloc(memory, bytes, 4096);
         let ring = alloc(u64::from(RING_ENTRIES) * DESCRIPTOR_BYTES)?;
         let batches = settings.batches();
         let side = Side {
@@ -130,12 +130,12 @@ impl Side {
             heard: Cell::new(0),
             end: Queue::new(1),
         };
-        cpu.write_u64(function.address(BAR, names.ring)?, ring).await.map_err(text)?;
+        cpu.write_u64(function.address(BAR, names.ring)?, ring).await?;
         Ok(Rc::new(side))
     }
 
     /// Posts and hears of what is done until all frames are.
-    async fn run(self: Rc<Side>) -> Result<(), String> {
+    async fn run(self: Rc<Side>) -> Result<(), DriverError> {
         self.post().await?;
         if self.batches.interrupt == 0 {
             return self.watch().await;
@@ -149,13 +149,13 @@ impl Side {
     }
 
     /// Posts whole batches, as many as there is room for.
-    async fn post(&self) -> Result<(), String> {
+    async fn post(&self) -> Result<(), DriverError> {
         let batch = self.batches.post;
         while self.posted.get() < self.total && self.posted.get() - self.done.get() + batch <= RING_ENTRIES {
             let first = self.posted.get();
             (first..first + batch).try_for_each(|number| self.describe(number))?;
             self.posted.set(first + batch);
-            self.cpu.write_u32(self.tail_register, first + batch).await.map_err(text)?;
+            self.cpu.write_u32(self.tail_register, first + batch).await?;
         }
         Ok(())
     }
@@ -165,25 +165,23 @@ impl Side {
     }
 
     /// Writes the descriptor with this number, not done.
-    fn describe(&self, number: u32) -> Result<(), String> {
+    fn describe(&self, number: u32) -> Result<(), DriverError> {
         let place = u64::from(number % RING_ENTRIES);
         let memory = self.cpu.memory();
-        memory
-            .write_u64(self.at(number), self.buffers + place * self.settings.buffer_bytes())
-            .map_err(text)?;
-        memory.write_u64(self.at(number) + 8, self.settings.frame_bytes.into()).map_err(text)
+        memory.write_u64(self.at(number), self.buffers + place * self.settings.buffer_bytes())?;
+        Ok(memory.write_u64(self.at(number) + 8, self.settings.frame_bytes.into())?)
     }
 
     /// Whether the device has written the descriptor with this number back.
-    fn is_done(&self, number: u32) -> Result<bool, String> {
-        Ok(self.cpu.memory().read_u32(self.at(number) + 12).map_err(text)? != 0)
+    fn is_done(&self, number: u32) -> Result<bool, DriverError> {
+        Ok(self.cpu.memory().read_u32(self.at(number) + 12)? != 0)
     }
 
     /// Interrupt after interrupt: reads the head, posts what is free.
-    async fn work(self: Rc<Side>) -> Result<(), String> {
+    async fn work(self: Rc<Side>) -> Result<(), DriverError> {
         loop {
             self.cpu.interrupt(self.vector).await;
-            let head = self.cpu.read_u32(self.head_register).await.map_err(text)?;
+            let head = self.cpu.read_u32(self.head_register).await?;
             // Another task may have read a later one.
             self.done.set(self.done.get().max(head));
             self.post().await?;
@@ -195,7 +193,7 @@ impl Side {
     }
 
     /// Looks at the last descriptor of each batch in memory.
-    async fn watch(&self) -> Result<(), String> {
+    async fn watch(&self) -> Result<(), DriverError> {
         while self.done.get() < self.total {
             let next = self.done.get() + self.write_back;
             if self.is_done(next - 1)? {
@@ -209,25 +207,25 @@ impl Side {
     }
 
     /// Waits until the frame with this number is done, and hears of it as its kind of driver does.
-    async fn wait(&self, number: u32) -> Result<(), String> {
+    async fn wait(&self, number: u32) -> Result<(), DriverError> {
         if self.batches.interrupt == 0 {
             while !self.is_done(number)? {
                 self.cpu.sleep(self.settings.poll).await;
             }
         } else {
             self.cpu.interrupt(self.vector).await;
-            self.cpu.read_u32(self.head_register).await.map_err(text)?;
+            self.cpu.read_u32(self.head_register).await?;
         }
         self.done.set(number + 1);
         Ok(())
     }
 
     /// Posts one descriptor.
-    async fn post_one(&self) -> Result<(), String> {
+    async fn post_one(&self) -> Result<(), DriverError> {
         let number = self.posted.get();
         self.describe(number)?;
         self.posted.set(number + 1);
-        self.cpu.write_u32(self.tail_register, number + 1).await.map_err(text)
+        Ok(self.cpu.write_u32(self.tail_register, number + 1).await?)
     }
 }
 
@@ -238,7 +236,7 @@ async fn round_trips(
     function: &FoundFunction,
     settings: &Settings,
     report: &Shared<Report>,
-) -> Result<(), String> {
+) -> Result<(), DriverError> {
     let rx = Side::open(cpu, function, settings, &RX).await?;
     let tx = Side::open(cpu, function, settings, &TX).await?;
     for number in 0..settings.warm_up + settings.frames {
@@ -265,11 +263,11 @@ async fn round_trips(
 }
 
 /// Writes a frame into the device, line by line, and then its length.
-async fn write_frame(cpu: &Cpu, function: &FoundFunction, bytes: u32) -> Result<(), String> {
+async fn write_frame(cpu: &Cpu, function: &FoundFunction, bytes: u32) -> Result<(), DriverError> {
     let window = function.address(BAR, register::WINDOW)?;
     for at in (0..bytes).step_by(PIO_BYTES as usize) {
         let piece = cpu.payloads().fill(PIO_BYTES.min(bytes - at) as usize, |line| line.fill(0));
-        cpu.write(window + u64::from(at), piece).await.map_err(text)?;
+        cpu.write(window + u64::from(at), piece).await?;
     }
-    cpu.write_u32(function.address(BAR, register::PIO_BYTES)?, bytes).await.map_err(text)
+    Ok(cpu.write_u32(function.address(BAR, register::PIO_BYTES)?, bytes).await?)
 }

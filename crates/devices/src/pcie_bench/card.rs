@@ -5,7 +5,7 @@
 use super::costs::{CardClock, CardCosts, ChannelCosts, ReadCosts, WriteCosts};
 use super::settings::{CardPath, MAX_OUTSTANDING};
 use plug::file::Folder;
-use plug::profile::{Basis, Figure, Shelf, Shipped, check, check_version};
+use plug::profile::{Basis, Figure, ProfileError, Shelf, Shipped, check, check_version};
 use plug::transfers::Test;
 use plug::values::{Gen, Picoseconds};
 use schemars::JsonSchema;
@@ -192,8 +192,8 @@ fn number<T: Copy + Default>(figure: &Option<Figure<T>>) -> T {
 /// Reads the device profile `name`: one that ships, or a file in `folder`.
 ///
 /// # Errors
-/// A line that says what is missing or wrong, and what there is.
-pub fn card(name: &str, folder: &Folder) -> Result<DeviceFile, String> {
+/// There is no such profile, or it is wrong.
+pub fn card(name: &str, folder: &Folder) -> Result<DeviceFile, ProfileError> {
     let (path, file): (_, DeviceFile) = CARDS.read(name, folder)?;
     check_version(file.version, &path)?;
     check(&path, "channels", number(&file.channels).into(), 0, ChannelCosts::MOST.into())?;
@@ -208,6 +208,6 @@ pub fn card(name: &str, folder: &Folder) -> Result<DeviceFile, String> {
     for (key, figure, most) in bounded {
         check(&path, key, number(figure).into(), 0, most)?;
     }
-    file.costs().check(1, 4096).map_err(|e| format!("{}: {e}", path.display()))?;
+    file.costs().check(1, 4096).map_err(|e| ProfileError::Wrong { path, message: e.to_string() })?;
     Ok(file)
 }

@@ -7,6 +7,7 @@ use super::units::Units;
 use super::{BAR, DONE_VECTOR, ERROR, ERRORS, LAYOUT, WINDOW};
 use crate::control;
 use device::DmaError;
+use host::DriverError;
 use host::HostError;
 use host::caches::CachePreparation;
 use host::cpu::Cpu;
@@ -61,9 +62,9 @@ impl Window {
     }
 
     /// Address of the window.
-    fn alloc(&self, cpu: &Cpu, function: &FoundFunction) -> Result<u64, String> {
+    fn alloc(&self, cpu: &Cpu, function: &FoundFunction) -> Result<u64, DriverError> {
         let window = self.memory.alloc(cpu.memory(), self.memory_bytes(), self.alignment());
-        window.map_err(|e| format!("{function}, window: {e}"))
+        window.map_err(|e| DriverError::from(e).at(format_args!("{function}, window")))
     }
 }
 
@@ -71,8 +72,8 @@ impl Window {
 ///
 /// # Errors
 /// A line that says why there is no window, or why the test failed.
-pub async fn driver(cpu: Cpu, function: FoundFunction, window: Window) -> Result<(), String> {
-    let said = |e: HostError| format!("{function}: {e}");
+pub async fn driver(cpu: Cpu, function: FoundFunction, window: Window) -> Result<(), DriverError> {
+    let said = |e: HostError| DriverError::from(e).at(function);
     let address = window.alloc(&cpu, &function)?;
     cpu.write_u64(function.address(BAR, WINDOW)?, address).await.map_err(said)?;
     prepare(&cpu, &function, &window, address).await;
@@ -85,9 +86,10 @@ pub async fn driver(cpu: Cpu, function: FoundFunction, window: Window) -> Result
             Err(format!(
                 "{function}: a transfer failed: {}",
                 error.map_or("no reason given".into(), DmaError::to_string)
-            ))
+            )
+            .into())
         }
-        status => Err(format!("{function}: status {status} when it said it was done")),
+        status => Err(format!("{function}: status {status} when it said it was done").into()),
     }
 }
 

@@ -4,8 +4,8 @@
 use super::rings::Rings;
 use super::{BUFFER_BYTES, RING_ENTRIES, RX_VECTOR, TX_VECTOR};
 use crate::ethernet::{Arp, BROADCAST, Echo, Frame, Kind, MacAddress, Station};
-use crate::text;
 use device::BarIndex;
+use host::DriverError;
 use host::cpu::{Cpu, Either, select};
 use host::firmware::FoundFunction;
 use plug::Shared;
@@ -58,16 +58,19 @@ pub async fn driver(
     function: FoundFunction,
     settings: PingSettings,
     report: PingReport,
-) -> Result<(), String> {
-    let said = |e: String| format!("{function}: {e}");
+) -> Result<(), DriverError> {
+    let said = |e: DriverError| e.at(function);
     if settings.bytes > MAX_PING_BYTES {
-        return Err(said(format!("pings of {} bytes: legal are 0 to {MAX_PING_BYTES}", settings.bytes)));
+        return Err(said(
+            format!("pings of {} bytes: legal are 0 to {MAX_PING_BYTES}", settings.bytes).into(),
+        ));
     }
     let mut nic = Nic::open(cpu, function, settings).await.map_err(said)?;
-    let peer = nic.resolve().await.map_err(|e| said(format!("ARP request for {}: {e}", settings.peer)))?;
+    let peer =
+        nic.resolve().await.map_err(|e| said(e.at(format_args!("ARP request for {}", settings.peer))))?;
     report.change(|r| r.peer_mac = Some(peer.mac));
     for n in 0..settings.count {
-        let round_trip = nic.ping(peer, n as u16).await.map_err(|e| said(format!("ping {n}: {e}")))?;
+        let round_trip = nic.ping(peer, n as u16).await.map_err(|e| said(e.at(format_args!("ping {n}"))))?;
         report.change(|r| r.round_trips.push(round_trip));
     }
     Ok(())
@@ -82,7 +85,7 @@ struct Nic {
 }
 
 impl Nic {
-    async fn open(cpu: Cpu, function: FoundFunction, settings: PingSettings) -> Result<Nic, String> {
+    async fn open(cpu: Cpu, function: FoundFunction, settings: PingSettings) -> Result<Nic, DriverError> {
         let rings = Rings::alloc(cpu, function, settings.bar, RX_BUFFERS)?;
         rings.enable().await?;
         for index in 0..RX_BUFFERS {
@@ -92,7 +95,7 @@ impl Nic {
     }
 
     /// Sends `frame`; ends when the device has fetched it. When its doorbell rang.
-    async fn send(&mut self, frame: &[u8]) -> Result<Time, String> {
+    async fn send(&mut self, frame: &[u8]) -> Result<Time, DriverError> {
         let (rang, at) = (self.rings.cpu.now(), self.tx_tail);
         self.tx_tail = (at + 1) % RING_ENTRIES;
         self.rings.send(frame, &[at], self.tx_tail).await?;
@@ -101,40 +104,40 @@ impl Nic {
     }
 
     /// Waits for a frame, and gives its buffer back. Also when its interrupt came.
-    async fn receive(&mut self) -> Result<(Time, Vec<u8>), String> {
+    async fn receive(&mut self) -> Result<(Time, Vec<u8>), DriverError> {
         self.interrupt(RX_VECTOR, "RX").await?;
         let (came, at) = (self.rings.cpu.now(), self.rx_head);
         let (address, length) = self.rings.rx_descriptor(at)?;
         if length > BUFFER_BYTES {
-            return Err(format!("RX descriptor {at}: {length} bytes in a buffer of {BUFFER_BYTES}"));
+            return Err(format!("RX descriptor {at}: {length} bytes in a buffer of {BUFFER_BYTES}").into());
         }
         let mut frame = vec![0; length as usize];
-        self.rings.cpu.memory().read(address, &mut frame).map_err(text)?;
+        self.rings.cpu.memory().read(address, &mut frame)?;
         self.rings.post(at, BUFFER_BYTES).await?;
         self.rx_head = (at + 1) % RX_BUFFERS;
         Ok((came, frame))
     }
 
-    async fn interrupt(&self, vector: u16, name: &str) -> Result<(), String> {
+    async fn interrupt(&self, vector: u16, name: &str) -> Result<(), DriverError> {
         let (timeout, Rings { cpu, function, .. }) = (self.settings.timeout, &self.rings);
         match select(cpu.interrupt(function.vector(vector)), cpu.sleep(timeout)).await {
             Either::Left(()) => Ok(()),
-            Either::Right(()) => Err(format!("no {name} interrupt within {timeout}")),
+            Either::Right(()) => Err(format!("no {name} interrupt within {timeout}").into()),
         }
     }
 
-    async fn resolve(&mut self) -> Result<Station, String> {
+    async fn resolve(&mut self) -> Result<Station, DriverError> {
         let PingSettings { local, peer, .. } = self.settings;
         let wanted = Station { mac: BROADCAST, ip: peer };
         self.send(&Arp { kind: Kind::Request, from: local, to: wanted }.emit()).await?;
         let (_, frame) = self.receive().await?;
         match Frame::parse(&frame).map_err(|e| format!("bad answer: {e}"))? {
             Frame::Arp(Arp { kind: Kind::Reply, from, to }) if from.ip == peer && to == local => Ok(from),
-            other => Err(format!("not an answer: {other:?}")),
+            other => Err(format!("not an answer: {other:?}").into()),
         }
     }
 
-    async fn ping(&mut self, peer: Station, sequence: u16) -> Result<Duration, String> {
+    async fn ping(&mut self, peer: Station, sequence: u16) -> Result<Duration, DriverError> {
         let data = (0..self.settings.bytes).map(|n| (n ^ sequence) as u8).collect();
         let local = self.settings.local;
         let request = Echo { kind: Kind::Request, from: local, to: peer, ident: IDENT, sequence, data };
@@ -143,6 +146,10 @@ impl Nic {
         let round_trip = came.since(rang);
         let reply = Frame::parse(&frame).map_err(|e| format!("bad reply: {e}"))?;
         let expected = Echo { kind: Kind::Reply, from: peer, to: local, ..request };
-        if reply == Frame::Echo(expected) { Ok(round_trip) } else { Err(format!("not its reply: {reply:?}")) }
+        if reply == Frame::Echo(expected) {
+            Ok(round_trip)
+        } else {
+            Err(format!("not its reply: {reply:?}").into())
+        }
     }
 }

@@ -2,8 +2,8 @@
 //! The rings and buffers of a simple NIC in host memory, as its host writes them. Never decides when a frame is sent.
 
 use super::{BUFFER_BYTES, DESCRIPTOR_BYTES, RING_ENTRIES, register};
-use crate::text;
 use device::BarIndex;
+use host::DriverError;
 use host::cpu::Cpu;
 use host::firmware::FoundFunction;
 
@@ -25,8 +25,8 @@ impl Rings {
         function: FoundFunction,
         bar: BarIndex,
         rx_buffers: u32,
-    ) -> Result<Rings, String> {
-        let alloc = |bytes| cpu.memory().alloc(bytes, 4096).map_err(text);
+    ) -> Result<Rings, DriverError> {
+        let alloc = |bytes| cpu.memory().alloc(bytes, 4096);
         let ring_bytes = u64::from(RING_ENTRIES) * DESCRIPTOR_BYTES;
         let (tx, rx) = (alloc(ring_bytes)?, alloc(ring_bytes)?);
         let (tx_buffer, rx_buffers) = (alloc(BUFFER_BYTES)?, alloc(BUFFER_BYTES * u64::from(rx_buffers))?);
@@ -34,14 +34,14 @@ impl Rings {
     }
 
     /// Writes a register of 32 bits.
-    pub(super) async fn write(&self, register: u64, value: u32) -> Result<(), String> {
-        self.cpu.write_u32(self.function.address(self.bar, register)?, value).await.map_err(text)
+    pub(super) async fn write(&self, register: u64, value: u32) -> Result<(), DriverError> {
+        Ok(self.cpu.write_u32(self.function.address(self.bar, register)?, value).await?)
     }
 
     /// Tells the NIC where the rings are, and enables it.
-    pub(super) async fn enable(&self) -> Result<(), String> {
+    pub(super) async fn enable(&self) -> Result<(), DriverError> {
         for (register, ring) in [(register::TX_RING, self.tx), (register::RX_RING, self.rx)] {
-            self.cpu.write_u64(self.function.address(self.bar, register)?, ring).await.map_err(text)?;
+            self.cpu.write_u64(self.function.address(self.bar, register)?, ring).await?;
         }
         self.write(register::ENABLED, 1).await
     }
@@ -52,31 +52,31 @@ impl Rings {
     }
 
     /// Address and length that stand in receive descriptor `index`.
-    pub(super) fn rx_descriptor(&self, index: u32) -> Result<(u64, u64), String> {
+    pub(super) fn rx_descriptor(&self, index: u32) -> Result<(u64, u64), DriverError> {
         let (at, memory) = (self.rx + DESCRIPTOR_BYTES * u64::from(index), self.cpu.memory());
-        Ok((memory.read_u64(at).map_err(text)?, memory.read_u64(at + 8).map_err(text)?))
+        Ok((memory.read_u64(at)?, memory.read_u64(at + 8)?))
     }
 
     /// Writes receive descriptor `index`.
-    pub(super) fn describe_rx(&self, index: u32, address: u64, length: u64) -> Result<(), String> {
+    pub(super) fn describe_rx(&self, index: u32, address: u64, length: u64) -> Result<(), DriverError> {
         self.describe(self.rx, index, address, length)
     }
 
-    fn describe(&self, ring: u64, index: u32, address: u64, length: u64) -> Result<(), String> {
+    fn describe(&self, ring: u64, index: u32, address: u64, length: u64) -> Result<(), DriverError> {
         let (at, memory) = (ring + DESCRIPTOR_BYTES * u64::from(index), self.cpu.memory());
-        memory.write_u64(at, address).map_err(text)?;
-        memory.write_u64(at + 8, length).map_err(text)
+        memory.write_u64(at, address)?;
+        Ok(memory.write_u64(at + 8, length)?)
     }
 
     /// Gives receive buffer `index` to the NIC, with `length` in its descriptor.
-    pub(super) async fn post(&self, index: u32, length: u64) -> Result<(), String> {
+    pub(super) async fn post(&self, index: u32, length: u64) -> Result<(), DriverError> {
         self.describe_rx(index, self.rx_buffer(index), length)?;
         self.write(register::RX_INDEX, index).await
     }
 
     /// Puts `frame` in the buffer to send and in the descriptors `indexes`, and rings the doorbell with `index`.
-    pub(super) async fn send(&self, frame: &[u8], indexes: &[u32], index: u32) -> Result<(), String> {
-        self.cpu.memory().write(self.tx_buffer, frame).map_err(text)?;
+    pub(super) async fn send(&self, frame: &[u8], indexes: &[u32], index: u32) -> Result<(), DriverError> {
+        self.cpu.memory().write(self.tx_buffer, frame)?;
         for at in indexes {
             self.describe(self.tx, *at, self.tx_buffer, frame.len() as u64)?;
         }

@@ -12,8 +12,8 @@ use super::driver::MAX_PING_BYTES;
 use super::rings::Rings;
 use super::{BUFFER_BYTES, RING_ENTRIES, RX_VECTOR, TX_VECTOR, register};
 use crate::ethernet::{Arp, BROADCAST, Echo, Frame, Kind, Station};
-use crate::text;
 use device::BarIndex;
+use host::DriverError;
 use host::cpu::{Cpu, Either, select};
 use host::firmware::FoundFunction;
 use plug::Shared;
@@ -96,15 +96,15 @@ pub async fn station(
     settings: StationSettings,
     arrivals: impl Fn() -> u32,
     report: StationReport,
-) -> Result<(), String> {
-    let said = |e: String| format!("{function}: {e}");
+) -> Result<(), DriverError> {
+    let said = |e: DriverError| e.at(function);
     if settings.ping_bytes > MAX_PING_BYTES {
         let bytes = settings.ping_bytes;
-        return Err(said(format!("pings of {bytes} bytes: legal are 0 to {MAX_PING_BYTES}")));
+        return Err(said(format!("pings of {bytes} bytes: legal are 0 to {MAX_PING_BYTES}").into()));
     }
     if !RX_BUFFERS.contains(&settings.rx_buffers) {
         let (buffers, least, most) = (settings.rx_buffers, RX_BUFFERS.start(), RX_BUFFERS.end());
-        return Err(said(format!("{buffers} receive buffers: legal are {least} to {most}")));
+        return Err(said(format!("{buffers} receive buffers: legal are {least} to {most}").into()));
     }
     let mut host = Host::new(cpu, function, settings, report).map_err(said)?;
     loop {
@@ -139,7 +139,7 @@ impl Host {
         function: FoundFunction,
         settings: StationSettings,
         report: StationReport,
-    ) -> Result<Host, String> {
+    ) -> Result<Host, DriverError> {
         let next_ping = cpu.now();
         Ok(Host {
             rings: Rings::alloc(cpu, function, settings.bar, settings.rx_buffers)?,
@@ -161,7 +161,7 @@ impl Host {
     }
 
     /// Tells the NIC of the rings, and gives it a first frame to send.
-    async fn open(&mut self) -> Result<(), String> {
+    async fn open(&mut self) -> Result<(), DriverError> {
         self.report.change(|c| c.opened += 1);
         (self.tx_index, self.sending, self.peer) = (0, None, None);
         self.unheard = Some(self.now() + OPEN_AGAIN);
@@ -178,7 +178,7 @@ impl Host {
     }
 
     /// The NIC is there: it gets all buffers, where it has none yet. Length zero says that nothing has come.
-    async fn heard(&mut self) -> Result<(), String> {
+    async fn heard(&mut self) -> Result<(), DriverError> {
         if self.unheard.take().is_some() {
             for index in 0..self.settings.rx_buffers {
                 self.rings.post(index, 0).await?;
@@ -188,7 +188,7 @@ impl Host {
     }
 
     /// Waits for something to do, and does it.
-    async fn turn(&mut self) -> Result<(), String> {
+    async fn turn(&mut self) -> Result<(), DriverError> {
         let Rings { cpu, function, .. } = &self.rings;
         let interrupt = |vector| cpu.interrupt(function.vector(vector));
         let (rx, tx) = (interrupt(RX_VECTOR), interrupt(TX_VECTOR));
@@ -222,14 +222,14 @@ impl Host {
     }
 
     /// Takes the frame of buffer `index`, where one has come, and gives the buffer back.
-    async fn receive(&mut self, index: u32) -> Result<(), String> {
+    async fn receive(&mut self, index: u32) -> Result<(), DriverError> {
         let (_, length) = self.rings.rx_descriptor(index)?;
         if length == 0 {
             return Ok(());
         }
         let mut frame = vec![0; length.min(BUFFER_BYTES) as usize];
         let buffer = self.rings.rx_buffer(index);
-        self.rings.cpu.memory().read(buffer, &mut frame).map_err(text)?;
+        self.rings.cpu.memory().read(buffer, &mut frame)?;
         self.rings.post(index, 0).await?;
         self.report.change(|c| c.rx_frames += 1);
         self.answer(&frame);
@@ -307,7 +307,7 @@ impl Host {
     }
 
     /// Sends the next frame, where none is under way.
-    async fn send(&mut self) -> Result<(), String> {
+    async fn send(&mut self) -> Result<(), DriverError> {
         let now = self.now();
         if self.sending.is_some_and(|until| now >= until) {
             self.sending = None;

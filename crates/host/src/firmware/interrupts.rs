@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Gives functions their interrupt vectors: MSI-X through the table in a BAR, or MSI, or a line (`PCIe 5.0 §6.1`).
 
+use super::error::FirmwareError;
 use super::host_map::HostMap;
 use super::system::{Function, Interrupt, System};
-use super::trouble::Trouble;
 use super::vectors::Vectors;
 use super::{ALL_BYTES, Config, LOW_HALF};
 use config::cap::{msi, msix};
@@ -20,7 +20,7 @@ const HIGH_HALF: u8 = 0b1100;
 
 impl System {
     /// Gives this function vectors, by the first mechanism that it has and the policy prefers.
-    pub(super) async fn give_interrupts(&mut self, config: Config<'_>) -> Result<(), Trouble> {
+    pub(super) async fn give_interrupts(&mut self, config: Config<'_>) -> Result<(), FirmwareError> {
         let line = line(&self.functions, &self.map, config.bdf);
         let System { map, functions, vectors } = self;
         let Some(function) = functions.get_mut(&config.bdf) else { return Ok(()) };
@@ -77,7 +77,7 @@ impl Config<'_> {
         map: &HostMap,
         vectors: &mut Vectors,
         function: &mut Function,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), FirmwareError> {
         let control = self.read(at).await?;
         let entries = (control >> 16 & 0x7ff) as u16 + 1;
         let base = vectors.give(entries, 1).ok_or_else(|| none_left(self.bdf))?;
@@ -108,7 +108,7 @@ impl Config<'_> {
         map: &HostMap,
         given: &mut Vectors,
         function: &mut Function,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), FirmwareError> {
         let control = self.read(at).await?;
         let asked = get(control, msi::MULTIPLE_CAPABLE).min(5);
         let vectors = 1u16 << asked;

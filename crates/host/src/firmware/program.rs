@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Writes the addresses that were chosen into BARs and windows, and lets functions decode them. Chooses nothing.
 
+use super::error::FirmwareError;
 use super::registers::{TYPE0_ROM, sriov, type1};
 use super::sizing::{Class, Need, Seat};
 use super::system::Function;
-use super::trouble::Trouble;
 use super::{ALL_BYTES, Config, FoundBar, FoundFunction, LOW_HALF, Window};
 use config::cap::pcie::{self, device_control};
 use config::header::{self, command, type0};
@@ -17,7 +17,7 @@ const NO_MEMORY: u32 = 0x0000_fff0;
 
 impl Config<'_> {
     /// Writes an address to its register, and notes it in `function`.
-    pub(super) async fn program(&self, function: &mut Function, need: &Need) -> Result<(), Trouble> {
+    pub(super) async fn program(&self, function: &mut Function, need: &Need) -> Result<(), FirmwareError> {
         match need.seat {
             Seat::Bar(index) => self.program_bar(function, need, index).await,
             Seat::Rom => self.program_rom(function, need).await,
@@ -29,7 +29,12 @@ impl Config<'_> {
         }
     }
 
-    async fn program_bar(&self, function: &mut Function, need: &Need, index: u8) -> Result<(), Trouble> {
+    async fn program_bar(
+        &self,
+        function: &mut Function,
+        need: &Need,
+        index: u8,
+    ) -> Result<(), FirmwareError> {
         let bar = FoundBar { address: need.address, size: need.size };
         let is_io = need.class == Class::Io;
         let bars = if is_io { &mut function.found.io_bars } else { &mut function.found.bars };
@@ -37,20 +42,25 @@ impl Config<'_> {
         self.write_address(type0::BAR0 + u16::from(index), need).await
     }
 
-    async fn program_rom(&self, function: &mut Function, need: &Need) -> Result<(), Trouble> {
+    async fn program_rom(&self, function: &mut Function, need: &Need) -> Result<(), FirmwareError> {
         function.rom = Some(FoundBar { address: need.address, size: need.size });
         let rom = if function.bridge.is_some() { type1::ROM } else { TYPE0_ROM };
         self.write_address(rom, need).await
     }
 
-    async fn program_vf_bar(&self, function: &mut Function, need: &Need, index: u8) -> Result<(), Trouble> {
+    async fn program_vf_bar(
+        &self,
+        function: &mut Function,
+        need: &Need,
+        index: u8,
+    ) -> Result<(), FirmwareError> {
         let Some(vfs) = &mut function.sriov else { return Ok(()) };
         // A VF BAR's alignment is the size of that of one VF.
         vfs.bars[usize::from(index)] = Some(FoundBar { address: need.address, size: need.align });
         self.write_address(vfs.at + sriov::BAR0 + u16::from(index), need).await
     }
 
-    async fn write_address(&self, register_dw: u16, need: &Need) -> Result<(), Trouble> {
+    async fn write_address(&self, register_dw: u16, need: &Need) -> Result<(), FirmwareError> {
         self.write(register_dw, ALL_BYTES, need.address as u32).await?;
         if need.is_64 {
             self.write(register_dw + 1, ALL_BYTES, (need.address >> 32) as u32).await?;
@@ -59,7 +69,7 @@ impl Config<'_> {
     }
 
     /// Writes all windows of a bridge; those that it does not need claim nothing.
-    pub(super) async fn program_windows(&self, function: &Function) -> Result<(), Trouble> {
+    pub(super) async fn program_windows(&self, function: &Function) -> Result<(), FirmwareError> {
         let Some(bridge) = function.bridge else { return Ok(()) };
         if bridge.has_io {
             let (low, high) = io_window(bridge.io);
@@ -78,7 +88,7 @@ impl Config<'_> {
     }
 
     /// True where the function has what [`Config::program_bar`], the policy and, last, [`Config::enable`] have written.
-    pub(super) async fn keeps(&self, function: &Function) -> Result<bool, Trouble> {
+    pub(super) async fn keeps(&self, function: &Function) -> Result<bool, FirmwareError> {
         let FoundFunction { bars, io_bars, .. } = &function.found;
         for (index, bar) in (0..).zip(bars).chain((0..).zip(io_bars)) {
             let Some(bar) = bar else { continue };
@@ -100,7 +110,7 @@ impl Config<'_> {
     }
 
     /// Lets a function decode its addresses and send requests, and a bridge forward both.
-    pub(super) async fn enable(&self, function: &Function, report_errors: bool) -> Result<(), Trouble> {
+    pub(super) async fn enable(&self, function: &Function, report_errors: bool) -> Result<(), FirmwareError> {
         let has_io = function.found.io_bars.iter().any(Option::is_some)
             || function.bridge.is_some_and(|b| b.io.size > 0);
         let io = if has_io { command::IO_SPACE } else { 0 };

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Walks the tree depth first: finds functions, numbers buses, and notes what BARs need. Assigns no address.
 
+use super::error::{FirmwareError, FirmwareErrorKind};
 use super::host_map::{HostMap, Path, Policy};
 use super::registers::{device, extended, port, type1};
+use super::removed::{has_lost_its_buses, take_subtree, uppermost_gone};
 use super::sizing::Need;
 use super::system::{Capability, ExtendedCapability, FoundBridge, Function, Interrupt, PcieFacts, System};
-use super::trouble::{Kind, Trouble, has_lost_its_buses, take_subtree, uppermost_gone};
 use super::{ALL_BYTES, Config, FUNCTIONS, FoundFunction, LOW_HALF, MAX_CAPABILITIES};
 use crate::cpu::Cpu;
 use config::PortType;
@@ -91,7 +92,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Walks from `bus` on, whose functions are directly below `above`.
-    pub(super) async fn run(&mut self, bus: u8, above: Option<Bdf>) -> Result<(), Trouble> {
+    pub(super) async fn run(&mut self, bus: u8, above: Option<Bdf>) -> Result<(), FirmwareError> {
         let mut steps = Vec::new();
         self.scan_bus(bus, above, &mut steps).await?;
         while let Some(step) = steps.pop() {
@@ -102,11 +103,11 @@ impl<'a> Walk<'a> {
                         steps.push(Step::Leave(bridge));
                         self.scan_bus(secondary, Some(bridge), &mut steps).await?;
                     }
-                    Err(trouble) => self.survive(bridge, trouble).await?,
+                    Err(error) => self.survive(bridge, error).await?,
                 },
                 Step::Leave(bridge) => {
-                    if let Err(trouble) = self.leave(bridge).await {
-                        self.survive(bridge, trouble).await?;
+                    if let Err(error) = self.leave(bridge).await {
+                        self.survive(bridge, error).await?;
                     }
                 }
             }
@@ -115,16 +116,16 @@ impl<'a> Walk<'a> {
     }
 
     /// Drops a bridge that has gone, and all that is below it.
-    async fn survive(&mut self, bridge: Bdf, trouble: Trouble) -> Result<(), Trouble> {
+    async fn survive(&mut self, bridge: Bdf, error: FirmwareError) -> Result<(), FirmwareError> {
         let above = self.functions.get(&bridge).and_then(|f| f.parent);
         if self.is_lost(bridge, above).await {
             return Ok(());
         }
-        if trouble.kind == Kind::TimedOut {
+        if error.kind == FirmwareErrorKind::TimedOut {
             self.forget(bridge);
             return Ok(());
         }
-        Err(trouble)
+        Err(error)
     }
 
     /// True where a function no longer answers; it is forgotten then, and so is what has gone above it.
@@ -142,7 +143,12 @@ impl<'a> Walk<'a> {
     }
 
     /// Finds the functions of a bus; its bridges are entered next, in order.
-    async fn scan_bus(&mut self, bus: u8, above: Option<Bdf>, steps: &mut Vec<Step>) -> Result<(), Trouble> {
+    async fn scan_bus(
+        &mut self,
+        bus: u8,
+        above: Option<Bdf>,
+        steps: &mut Vec<Step>,
+    ) -> Result<(), FirmwareError> {
         let port = above.and_then(|bdf| self.functions.get(&bdf)).and_then(Function::port_type);
         let devices = if port.is_some_and(PortType::is_above_link) { 1 } else { DEVICES };
         let mut bridges = Vec::new();
@@ -159,13 +165,13 @@ impl<'a> Walk<'a> {
 
     /// Finds the functions of a device, and what they need. One that goes meanwhile counts as absent; one that has
     /// gone and come back is looked at once more.
-    async fn look_at(&mut self, bus: u8, device: u8, above: Option<Bdf>) -> Result<Vec<Bdf>, Trouble> {
+    async fn look_at(&mut self, bus: u8, device: u8, above: Option<Bdf>) -> Result<Vec<Bdf>, FirmwareError> {
         let zero = Bdf::from_bits(u16::from(bus) << 8 | u16::from(device << 3));
         let mut tries = 0;
         loop {
-            let trouble = match self.find_device(zero, above).await {
+            let error = match self.find_device(zero, above).await {
                 Ok(found) => return Ok(found),
-                Err(trouble) => trouble,
+                Err(error) => error,
             };
             tries += 1;
             let known: Vec<Bdf> = self.functions.range(zero..).map(|f| *f.0).collect();
@@ -173,13 +179,13 @@ impl<'a> Walk<'a> {
             if self.is_lost(zero, above).await {
                 return Ok(Vec::new());
             }
-            if trouble.kind == Kind::Wrong || tries > 1 {
-                return Err(trouble);
+            if error.kind == FirmwareErrorKind::Wrong || tries > 1 {
+                return Err(error);
             }
         }
     }
 
-    async fn find_device(&mut self, zero: Bdf, above: Option<Bdf>) -> Result<Vec<Bdf>, Trouble> {
+    async fn find_device(&mut self, zero: Bdf, above: Option<Bdf>) -> Result<Vec<Bdf>, FirmwareError> {
         let found = self.scan_device(zero.bus(), zero.device(), above).await?;
         for bdf in &found {
             self.measure(*bdf).await?;
@@ -189,7 +195,12 @@ impl<'a> Walk<'a> {
 
     /// Finds the functions of a device: all numbers up to 7, or with ARI the list that begins with function 0
     /// (`PCIe 5.0 §6.13`).
-    async fn scan_device(&mut self, bus: u8, device: u8, above: Option<Bdf>) -> Result<Vec<Bdf>, Trouble> {
+    async fn scan_device(
+        &mut self,
+        bus: u8,
+        device: u8,
+        above: Option<Bdf>,
+    ) -> Result<Vec<Bdf>, FirmwareError> {
         let bdf = |function: u8| Bdf::from_bits(u16::from(bus) << 8 | u16::from(device << 3 | function));
         let mut found = Vec::new();
         let Some(multi_function) = self.scan_function(bdf(0), above).await? else { return Ok(found) };
@@ -207,7 +218,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Enables ARI Forwarding above `zero` where both have it.
-    async fn forward_ari(&mut self, zero: Bdf, above: Option<Bdf>) -> Result<bool, Trouble> {
+    async fn forward_ari(&mut self, zero: Bdf, above: Option<Bdf>) -> Result<bool, FirmwareError> {
         let has_ari = self.functions.get(&zero).and_then(|f| f.extended_capability(extended::ARI)).is_some();
         let Some(bridge) = above.and_then(|bdf| self.functions.get_mut(&bdf)) else { return Ok(false) };
         let forwards = |p: &PcieFacts| p.device_capabilities_2 & device::ARI_FORWARDING_SUPPORTED != 0;
@@ -228,7 +239,7 @@ impl<'a> Walk<'a> {
         zero: Bdf,
         above: Option<Bdf>,
         found: &mut Vec<Bdf>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), FirmwareError> {
         let mut last = zero;
         loop {
             let Some(at) = self.functions.get(&last).and_then(|f| f.extended_capability(extended::ARI))
@@ -255,7 +266,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Notes a function, if there is one; returns whether its device has several.
-    async fn scan_function(&mut self, bdf: Bdf, above: Option<Bdf>) -> Result<Option<bool>, Trouble> {
+    async fn scan_function(&mut self, bdf: Bdf, above: Option<Bdf>) -> Result<Option<bool>, FirmwareError> {
         let config = Config { cpu: self.cpu, bdf };
         let Some(id) = config.id().await? else { return Ok(None) };
         let misc = config.read(header::MISC).await?;
@@ -287,7 +298,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Opens a bridge: all buses that are not assigned yet are below it for now. `None` where it has gone meanwhile.
-    async fn enter(&mut self, bridge: Bdf) -> Result<Option<u8>, Trouble> {
+    async fn enter(&mut self, bridge: Bdf) -> Result<Option<u8>, FirmwareError> {
         if !self.functions.contains_key(&bridge) {
             return Ok(None);
         }
@@ -301,11 +312,11 @@ impl<'a> Walk<'a> {
     }
 
     /// Closes a bridge after the last bus below it.
-    async fn leave(&mut self, bridge: Bdf) -> Result<(), Trouble> {
+    async fn leave(&mut self, bridge: Bdf) -> Result<(), FirmwareError> {
         let Some(function) = self.functions.get(&bridge) else { return Ok(()) };
         if self.may_come_and_go(function) && has_lost_its_buses(self.cpu, function).await {
             let text = format!("function {bridge} was reset while firmware looked below it");
-            return Err(Trouble { text, kind: Kind::TimedOut });
+            return Err(FirmwareError { text, kind: FirmwareErrorKind::TimedOut });
         }
         let secondary = function.bridge.unwrap_or_default().secondary;
         if function.hot_plug() {
@@ -333,7 +344,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Assigns all bus numbers up to `bus` to `bdf`.
-    pub(super) fn reserve_bus(&mut self, bus: u16, bdf: Bdf) -> Result<(), Trouble> {
+    pub(super) fn reserve_bus(&mut self, bus: u16, bdf: Bdf) -> Result<(), FirmwareError> {
         if bus <= u16::from(self.last_bus) {
             self.next_bus = self.next_bus.max(bus + 1);
             return Ok(());
@@ -383,7 +394,7 @@ fn new_function(bdf: Bdf, above: Option<Bdf>, above_path: Path, header: &Header)
 
 impl Config<'_> {
     /// Reads both lists of capabilities, and what the PCI Express capability says.
-    pub(super) async fn read_lists(&self, function: &mut Function) -> Result<(), Trouble> {
+    pub(super) async fn read_lists(&self, function: &mut Function) -> Result<(), FirmwareError> {
         if function.header_type > 1 {
             return Err(format!(
                 "function {} has a header of type {}: legal are 0 and 1",
@@ -402,7 +413,7 @@ impl Config<'_> {
     }
 
     /// The list of capabilities; `pcie_head` becomes the first DW of the PCI Express capability.
-    async fn capabilities(&self, pcie_head: &mut u32) -> Result<Vec<Capability>, Trouble> {
+    async fn capabilities(&self, pcie_head: &mut u32) -> Result<Vec<Capability>, FirmwareError> {
         let mut list = Vec::new();
         if self.read(header::COMMAND_STATUS).await? & status::CAPABILITIES_LIST == 0 {
             return Ok(list);
@@ -423,7 +434,7 @@ impl Config<'_> {
         Ok(list)
     }
 
-    async fn extended_capabilities(&self) -> Result<Vec<ExtendedCapability>, Trouble> {
+    async fn extended_capabilities(&self) -> Result<Vec<ExtendedCapability>, FirmwareError> {
         let mut list = Vec::new();
         let mut at = 0x100 / 4;
         loop {
@@ -452,7 +463,7 @@ impl Config<'_> {
         }
     }
 
-    async fn pcie_facts(&self, at: u16, head: u32) -> Result<PcieFacts, Trouble> {
+    async fn pcie_facts(&self, at: u16, head: u32) -> Result<PcieFacts, FirmwareError> {
         let port = PortType::decode(head);
         let slot = head & port::SLOT_IMPLEMENTED != 0 && port.is_some_and(PortType::is_above_link);
         let hot_plug = slot && self.read(at + port::SLOT_CAPABILITIES).await? & port::HOT_PLUG_CAPABLE != 0;
@@ -466,7 +477,7 @@ impl Config<'_> {
 
     /// Clears a bridge's bus numbers, so that it claims nothing until its turn, and finds what it can forward: a
     /// window that is absent reads as zero (`PCIe 5.0 §7.5.1.3.6`, `§7.5.1.3.9`).
-    async fn reset_bridge(&self) -> Result<FoundBridge, Trouble> {
+    async fn reset_bridge(&self) -> Result<FoundBridge, FirmwareError> {
         self.write_buses(0, 0, 0).await?;
         self.write(type1::IO, LOW_HALF, 0xf0f0).await?;
         let has_io = self.read(type1::IO).await? & 0xf0f0 != 0;
@@ -475,13 +486,13 @@ impl Config<'_> {
         Ok(FoundBridge { has_io, has_64_bit, ..FoundBridge::default() })
     }
 
-    async fn write_buses(&self, primary: u8, secondary: u8, subordinate: u8) -> Result<(), Trouble> {
+    async fn write_buses(&self, primary: u8, secondary: u8, subordinate: u8) -> Result<(), FirmwareError> {
         let numbers = u32::from_le_bytes([primary, secondary, subordinate, 0]);
         self.write(type1::BUS_NUMBERS, BUS_NUMBER_BYTES, numbers).await
     }
 
     /// Lets a root port report CRS to software, instead of trying again itself (`PCIe 5.0 §2.3.2`).
-    async fn show_retries(&self, function: &Function) -> Result<(), Trouble> {
+    async fn show_retries(&self, function: &Function) -> Result<(), FirmwareError> {
         let Some(pcie) = function.pcie.filter(|p| p.port == Some(PortType::RootPort)) else { return Ok(()) };
         let root = self.read(pcie.at + port::ROOT_CONTROL).await?;
         if root & port::CRS_VISIBILITY == 0 {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Sets functions up by the policy of their host: sizes, tags, attributes, error reporting, ACS. Assigns no address.
 
+use super::error::FirmwareError;
 use super::host_map::{AcsPolicy, HostMap, MpsPolicy, Policy};
 use super::registers::{device, extended, type1};
 use super::system::{Function, PcieFacts};
-use super::trouble::Trouble;
 use super::{ALL_BYTES, Config, LOW_HALF};
 use crate::cpu::Cpu;
 use config::PortType;
@@ -27,7 +27,7 @@ pub(super) async fn common(
     cpu: &Cpu,
     map: &HostMap,
     functions: &BTreeMap<Bdf, Function>,
-) -> Result<BTreeMap<usize, Common>, Trouble> {
+) -> Result<BTreeMap<usize, Common>, FirmwareError> {
     let mut least: BTreeMap<usize, Mps> = BTreeMap::new();
     for function in functions.values().filter(|f| f.vf_of.is_none()) {
         let Some(supported) = function.pcie.map(|p| mps_supported(&p)) else { continue };
@@ -61,7 +61,7 @@ pub(super) async fn common_below(
     functions: &BTreeMap<Bdf, Function>,
     bridge: &Function,
     added: &[Bdf],
-) -> Result<Common, Trouble> {
+) -> Result<Common, FirmwareError> {
     let alone = bridge.parent.is_none() && map.policy.mps == MpsPolicy::Path;
     let mut mps = bridge.mps;
     if let Some(own) = bridge.pcie.filter(|_| alone) {
@@ -100,7 +100,7 @@ async fn rcb(
     policy: &Policy,
     functions: &BTreeMap<Bdf, Function>,
     port: usize,
-) -> Result<Rcb, Trouble> {
+) -> Result<Rcb, FirmwareError> {
     if let Some(rcb) = policy.rcb {
         return Ok(rcb);
     }
@@ -120,7 +120,7 @@ pub(super) async fn apply(
     functions: &mut BTreeMap<Bdf, Function>,
     bdf: Bdf,
     common: Common,
-) -> Result<(), Trouble> {
+) -> Result<(), FirmwareError> {
     let ten_bit = policy.ten_bit_tags && path_takes_ten_bits(functions, bdf);
     let Some(function) = functions.get_mut(&bdf) else { return Ok(()) };
     let config = Config { cpu, bdf };
@@ -161,7 +161,7 @@ impl Config<'_> {
         mps: Mps,
         mrrs: Mrrs,
         ten_bit: bool,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), FirmwareError> {
         let tags = policy.extended_tags && pcie.device_capabilities & device::EXTENDED_TAG_SUPPORTED != 0;
         let bit = |set: bool, bit: u32| if set { bit } else { 0 };
         let control = bit(policy.error_reporting, device::ERROR_REPORTING)
@@ -183,7 +183,7 @@ impl Config<'_> {
 
     /// Lets a bridge forward error messages, and a root port interrupt for them (`PCIe 5.0 §6.2.4`, `§6.2.6`). Device
     /// Control says which errors are reported; SERR# Enable is set with the other bits of Command.
-    async fn report_errors(&self, function: &Function) -> Result<(), Trouble> {
+    async fn report_errors(&self, function: &Function) -> Result<(), FirmwareError> {
         if function.bridge.is_some() {
             let control = self.read(header::INTERRUPT).await?;
             self.write(header::INTERRUPT, 0b0100, control | type1::SERR_ENABLE).await?;
@@ -193,7 +193,7 @@ impl Config<'_> {
         self.write(at + extended::ROOT_ERROR_COMMAND, ALL_BYTES, extended::ROOT_ERROR_ENABLES).await
     }
 
-    async fn access_control(&self, policy: &Policy, function: &Function) -> Result<(), Trouble> {
+    async fn access_control(&self, policy: &Policy, function: &Function) -> Result<(), FirmwareError> {
         let Some(at) = function.extended_capability(extended::ACS) else { return Ok(()) };
         if function.bridge.is_none() {
             return Ok(());

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What functions need of the host's addresses: probes the sizes of BARs, ROMs and VF BARs. Assigns no address.
 
+use super::error::FirmwareError;
 use super::host_map::VfPolicy;
 use super::registers::{ROM_ADDRESS, TYPE0_ROM, extended, sriov, type1};
 use super::scan::Walk;
 use super::system::{FoundSriov, Function};
-use super::trouble::Trouble;
 use super::{ALL_BYTES, Config, LOW_HALF};
 use config::header::type0;
 use std::fmt;
@@ -98,7 +98,7 @@ struct Probed {
 
 impl Walk<'_> {
     /// Notes what a function needs.
-    pub(super) async fn measure(&mut self, bdf: Bdf) -> Result<(), Trouble> {
+    pub(super) async fn measure(&mut self, bdf: Bdf) -> Result<(), FirmwareError> {
         let config = Config { cpu: self.cpu, bdf };
         let Some(function) = self.functions.get(&bdf) else { return Ok(()) };
         let (bars, rom) = match function.bridge {
@@ -143,7 +143,7 @@ impl Walk<'_> {
 
     /// Notes what the virtual functions of a physical one need: addresses for all of them, and the bus numbers that
     /// they extend to (`PCIe 5.0 §9.2.1.2`, `§9.3.3.9` on).
-    async fn measure_vfs(&mut self, bdf: Bdf, wide: bool) -> Result<(), Trouble> {
+    async fn measure_vfs(&mut self, bdf: Bdf, wide: bool) -> Result<(), FirmwareError> {
         let Some(function) = self.functions.get(&bdf) else { return Ok(()) };
         let Some(at) = function.extended_capability(extended::SRIOV) else { return Ok(()) };
         let ari = function.parent.and_then(|above| self.functions.get(&above));
@@ -175,7 +175,7 @@ impl Walk<'_> {
 }
 
 /// The number of virtual functions that the policy asks for, of the `total` of this function.
-pub(super) fn wanted_vfs(policy: &VfPolicy, function: &Function, total: u16) -> Result<u16, Trouble> {
+pub(super) fn wanted_vfs(policy: &VfPolicy, function: &Function, total: u16) -> Result<u16, FirmwareError> {
     match policy {
         VfPolicy::Off => Ok(0),
         VfPolicy::All => Ok(total),
@@ -192,7 +192,7 @@ pub(super) fn wanted_vfs(policy: &VfPolicy, function: &Function, total: u16) -> 
 
 impl Config<'_> {
     /// Writes ones to each BAR from `first_dw` on and reads back which bits are set (`PCIe 5.0 §7.5.1.2.1`).
-    async fn probe_bars(&self, first_dw: u16, count: u8) -> Result<Vec<Probed>, Trouble> {
+    async fn probe_bars(&self, first_dw: u16, count: u8) -> Result<Vec<Probed>, FirmwareError> {
         let mut bars = Vec::new();
         let mut index = 0;
         while index < count {
@@ -210,13 +210,13 @@ impl Config<'_> {
         Ok(bars)
     }
 
-    async fn probe_dw(&self, register_dw: u16) -> Result<u32, Trouble> {
+    async fn probe_dw(&self, register_dw: u16) -> Result<u32, FirmwareError> {
         self.write(register_dw, ALL_BYTES, u32::MAX).await?;
         self.read(register_dw).await
     }
 
     /// Bytes of the Expansion ROM, 0 where there is none. It stays disabled.
-    async fn probe_rom(&self, register_dw: u16) -> Result<u64, Trouble> {
+    async fn probe_rom(&self, register_dw: u16) -> Result<u64, FirmwareError> {
         self.write(register_dw, ALL_BYTES, ROM_ADDRESS).await?;
         let mask = self.read(register_dw).await? & ROM_ADDRESS;
         Ok(u64::from(mask & mask.wrapping_neg()))
@@ -224,7 +224,7 @@ impl Config<'_> {
 
     /// What an SR-IOV capability says of all its VFs: First VF Offset and VF Stride may depend on NumVFs and on ARI
     /// Capable Hierarchy, so both are set while they are read.
-    async fn probe_vfs(&self, at: u16, ari: bool) -> Result<FoundSriov, Trouble> {
+    async fn probe_vfs(&self, at: u16, ari: bool) -> Result<FoundSriov, FirmwareError> {
         let hierarchy = if ari { sriov::ARI_HIERARCHY } else { 0 };
         self.write(at + sriov::CONTROL, LOW_HALF, hierarchy).await?;
         // Pages of 4 KiB.

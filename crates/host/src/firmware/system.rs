@@ -2,6 +2,7 @@
 //! The result of enumeration: every function of a host, with its place in the tree. Touches no register except to
 //! read configuration spaces on request.
 
+use super::error::FirmwareError;
 use super::vectors::Vectors;
 use super::{Config, FoundBar, FoundFunction, HostMap, Path};
 use crate::cpu::Cpu;
@@ -231,7 +232,7 @@ impl System {
     ///
     /// # Errors
     /// Where there is no such function.
-    pub async fn read_config(&self, cpu: &Cpu, bdf: Bdf) -> Result<Vec<u8>, String> {
+    pub async fn read_config(&self, cpu: &Cpu, bdf: Bdf) -> Result<Vec<u8>, FirmwareError> {
         let function = self.get(bdf).ok_or_else(|| format!("no function {bdf} was found"))?;
         let registers = if function.pcie.is_some() { 1024 } else { 64 };
         let config = Config { cpu, bdf };
@@ -246,7 +247,7 @@ impl System {
     ///
     /// # Errors
     /// None today.
-    pub async fn hexdump(&self, cpu: &Cpu) -> Result<String, String> {
+    pub async fn hexdump(&self, cpu: &Cpu) -> Result<String, FirmwareError> {
         let mut text = String::new();
         for function in self.functions() {
             let bytes = self.read_config(cpu, function.bdf()).await?;

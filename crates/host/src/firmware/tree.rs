@@ -2,12 +2,13 @@
 //! Enumerates a host, or rescans below one bridge: walks, assigns addresses, sets functions up, enables them.
 
 use super::Config;
+use super::error::{FirmwareError, FirmwareErrorKind};
 use super::host_map::{FixedPlace, HostMap};
+use super::removed::{take_subtree, uppermost_gone};
 use super::scan::Walk;
 use super::settings::{self, Common};
 use super::sizing::{Class, Need, Seat};
 use super::system::{Function, System};
-use super::trouble::{Kind, Trouble, take_subtree, uppermost_gone};
 use super::vectors::Vectors;
 use super::windows::{Apertures, place};
 use crate::cpu::Cpu;
@@ -32,7 +33,7 @@ pub struct Rescan {
 ///
 /// # Errors
 /// A line that names the function, and what it needs and cannot have: bus numbers, addresses, vectors.
-pub async fn enumerate_host(cpu: &Cpu, map: &HostMap) -> Result<System, String> {
+pub async fn enumerate_host(cpu: &Cpu, map: &HostMap) -> Result<System, FirmwareError> {
     let mut walk = Walk::whole(cpu, map);
     walk.run(map.first_bus, None).await?;
     let Walk { functions, mut needs, has_lost, .. } = walk;
@@ -56,7 +57,7 @@ pub async fn enumerate_host(cpu: &Cpu, map: &HostMap) -> Result<System, String> 
 /// # Errors
 /// Those of [`enumerate_host`]; also where `bridge` is no root or downstream port that was found. Functions that were
 /// removed are no longer in `system` then.
-pub async fn rescan(cpu: &Cpu, system: &mut System, bridge: Bdf) -> Result<Rescan, String> {
+pub async fn rescan(cpu: &Cpu, system: &mut System, bridge: Bdf) -> Result<Rescan, FirmwareError> {
     let found = system.get(bridge).filter(|f| f.port_type().is_some_and(|p| p.is_above_link()));
     let port = found.cloned().ok_or_else(|| format!("function {bridge} is no root or downstream port"))?;
     let buses = port.bridge.unwrap_or_default();
@@ -91,13 +92,17 @@ fn place_all(
     needs: &[Need],
     top: Option<Bdf>,
     apertures: Apertures,
-) -> Result<Vec<Need>, String> {
+) -> Result<Vec<Need>, FirmwareError> {
     let with_room = place(functions, needs, top, apertures, Some(&map.policy));
     with_room.or_else(|_| place(functions, needs, top, apertures, None))
 }
 
 /// Fixes the address of a need, as it is told.
-fn fix(functions: &BTreeMap<Bdf, Function>, needs: &mut [Need], fixed: &FixedPlace) -> Result<(), String> {
+fn fix(
+    functions: &BTreeMap<Bdf, Function>,
+    needs: &mut [Need],
+    fixed: &FixedPlace,
+) -> Result<(), FirmwareError> {
     let FixedPlace { path, bar, address } = fixed;
     let told = |what: &str| {
         format!("path {path}, BAR {bar}: told to stand at {address:#x}, but there is no such {what}")
@@ -122,27 +127,27 @@ impl System {
         added: &[Bdf],
         placed: &[Need],
         common: &BTreeMap<usize, Common>,
-    ) -> Result<Vec<Bdf>, Trouble> {
+    ) -> Result<Vec<Bdf>, FirmwareError> {
         for need in placed {
             let Some(function) = self.functions.get_mut(&need.bdf) else { continue };
-            if let Err(trouble) = (Config { cpu, bdf: need.bdf }).program(function, need).await {
-                self.survive(cpu, need.bdf, trouble, added).await?;
+            if let Err(error) = (Config { cpu, bdf: need.bdf }).program(function, need).await {
+                self.survive(cpu, need.bdf, error, added).await?;
             }
         }
         for bdf in added {
-            if let Err(trouble) = self.set_up(cpu, *bdf, common).await {
-                self.survive(cpu, *bdf, trouble, added).await?;
+            if let Err(error) = self.set_up(cpu, *bdf, common).await {
+                self.survive(cpu, *bdf, error, added).await?;
             }
         }
         for bdf in added {
-            if let Err(trouble) = self.give_interrupts(Config { cpu, bdf: *bdf }).await {
-                self.survive(cpu, *bdf, trouble, added).await?;
+            if let Err(error) = self.give_interrupts(Config { cpu, bdf: *bdf }).await {
+                self.survive(cpu, *bdf, error, added).await?;
             }
         }
         let vfs = self.enable_vfs(cpu, added).await?;
         for vf in &vfs {
-            if let Err(trouble) = self.set_up_vf(Config { cpu, bdf: *vf }).await {
-                self.survive(cpu, *vf, trouble, added).await?;
+            if let Err(error) = self.set_up_vf(Config { cpu, bdf: *vf }).await {
+                self.survive(cpu, *vf, error, added).await?;
             }
         }
         Ok(vfs)
@@ -154,20 +159,20 @@ impl System {
         &mut self,
         cpu: &Cpu,
         bdf: Bdf,
-        trouble: Trouble,
+        error: FirmwareError,
         added: &[Bdf],
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), FirmwareError> {
         let Some(function) = self.functions.get(&bdf) else { return Ok(()) };
         // A virtual function has no Vendor ID of its own.
         let bdf = function.vf_of.unwrap_or(bdf);
         let above = self.functions.get(&bdf).and_then(|f| f.parent);
         let gone = uppermost_gone(cpu, &self.functions, bdf, above).await;
-        let was_away = match trouble.kind {
-            Kind::Wrong => false,
-            Kind::Refused => self.above(bdf).any(|f| f.hot_plug() && added.contains(&f.bdf())),
-            Kind::TimedOut => true,
+        let was_away = match error.kind {
+            FirmwareErrorKind::Wrong => false,
+            FirmwareErrorKind::Refused => self.above(bdf).any(|f| f.hot_plug() && added.contains(&f.bdf())),
+            FirmwareErrorKind::TimedOut => true,
         };
-        let top = gone.or(was_away.then_some(bdf)).ok_or(trouble)?;
+        let top = gone.or(was_away.then_some(bdf)).ok_or(error)?;
         for function in take_subtree(&mut self.functions, top) {
             self.take_interrupts(&function);
         }
@@ -179,7 +184,7 @@ impl System {
         std::iter::successors(self.get(bdf), |f| self.get(f.parent?)).skip(1)
     }
 
-    async fn set_up_vf(&mut self, config: Config<'_>) -> Result<(), Trouble> {
+    async fn set_up_vf(&mut self, config: Config<'_>) -> Result<(), FirmwareError> {
         if !self.functions.contains_key(&config.bdf) {
             return Ok(());
         }
@@ -187,7 +192,12 @@ impl System {
         config.enable_vf().await
     }
 
-    async fn set_up(&mut self, cpu: &Cpu, bdf: Bdf, common: &BTreeMap<usize, Common>) -> Result<(), Trouble> {
+    async fn set_up(
+        &mut self,
+        cpu: &Cpu,
+        bdf: Bdf,
+        common: &BTreeMap<usize, Common>,
+    ) -> Result<(), FirmwareError> {
         let System { map, functions, .. } = self;
         let Some(function) = functions.get(&bdf) else { return Ok(()) };
         let config = Config { cpu, bdf };

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Enables virtual functions and finds them (`PCIe 5.0 §9`). Assigns no address: VF BARs were placed with all others.
 
+use super::error::FirmwareError;
 use super::registers::sriov;
 use super::sizing::wanted_vfs;
 use super::system::{FoundSriov, Function, Interrupt, System};
-use super::trouble::Trouble;
 use super::{Config, FoundBar, FoundFunction, HostError, LOW_HALF, MAX_TRIES, RETRY_PAUSE};
 use crate::cpu::Cpu;
 use config::cap::pcie::{self, device_control_2};
@@ -14,7 +14,7 @@ use tlp::Bdf;
 impl System {
     /// Enables the virtual functions that the policy asks for, of the given physical functions. Returns their IDs,
     /// once they may be accessed.
-    pub(super) async fn enable_vfs(&mut self, cpu: &Cpu, pfs: &[Bdf]) -> Result<Vec<Bdf>, Trouble> {
+    pub(super) async fn enable_vfs(&mut self, cpu: &Cpu, pfs: &[Bdf]) -> Result<Vec<Bdf>, FirmwareError> {
         let mut vfs = Vec::new();
         for pf in pfs {
             let Some(sriov) = self.functions.get(pf).and_then(|f| f.sriov) else { continue };
@@ -27,7 +27,7 @@ impl System {
                     vfs.extend((0..wanted).filter_map(|i| sriov.vf(*pf, i).map(|vf| (*pf, i, vf))));
                     self.note_vfs(*pf, sriov);
                 }
-                Err(trouble) => self.survive(cpu, *pf, trouble, pfs).await?,
+                Err(error) => self.survive(cpu, *pf, error, pfs).await?,
             }
         }
         if !vfs.is_empty() {
@@ -37,8 +37,8 @@ impl System {
             let found = match self.scan_vf(cpu, *pf, *index, *vf).await {
                 Ok(Some(found)) => found,
                 Ok(None) => continue,
-                Err(trouble) => {
-                    self.survive(cpu, *pf, trouble, pfs).await?;
+                Err(error) => {
+                    self.survive(cpu, *pf, error, pfs).await?;
                     continue;
                 }
             };
@@ -58,13 +58,13 @@ impl System {
         pf: Bdf,
         sriov: FoundSriov,
         wanted: u16,
-    ) -> Result<FoundSriov, Trouble> {
+    ) -> Result<FoundSriov, FirmwareError> {
         let ten_bit = self.ten_bit_tags(cpu, pf).await?;
         Config { cpu, bdf: pf }.enable_vfs(sriov, wanted, ten_bit).await
     }
 
     /// True where a physical function was allowed 10-bit tags; its virtual functions may use them too then.
-    async fn ten_bit_tags(&self, cpu: &Cpu, pf: Bdf) -> Result<bool, Trouble> {
+    async fn ten_bit_tags(&self, cpu: &Cpu, pf: Bdf) -> Result<bool, FirmwareError> {
         let Some(at) = self.functions.get(&pf).and_then(|f| f.found.pcie) else { return Ok(false) };
         let control = Config { cpu, bdf: pf }.read(at + pcie::DEVICE_CONTROL_2).await?;
         Ok(control & device_control_2::TEN_BIT_TAG != 0)
@@ -78,7 +78,13 @@ impl System {
 
     /// The record of a virtual function, much of which is as in its physical function (`PCIe 5.0 §9.3.4`). `None`
     /// where that has gone.
-    async fn scan_vf(&self, cpu: &Cpu, pf: Bdf, index: u16, vf: Bdf) -> Result<Option<Function>, Trouble> {
+    async fn scan_vf(
+        &self,
+        cpu: &Cpu,
+        pf: Bdf,
+        index: u16,
+        vf: Bdf,
+    ) -> Result<Option<Function>, FirmwareError> {
         let Some(physical) = self.functions.get(&pf) else { return Ok(None) };
         let config = Config { cpu, bdf: vf };
         config.wait_for_vf().await?;
@@ -114,7 +120,12 @@ impl System {
 
 impl Config<'_> {
     /// Sets NumVFs and VF Enable; returns First VF Offset and VF Stride as they are then.
-    async fn enable_vfs(&self, sriov: FoundSriov, wanted: u16, ten_bit: bool) -> Result<FoundSriov, Trouble> {
+    async fn enable_vfs(
+        &self,
+        sriov: FoundSriov,
+        wanted: u16,
+        ten_bit: bool,
+    ) -> Result<FoundSriov, FirmwareError> {
         let at = sriov.at;
         self.write(at + sriov::NUM_VFS, LOW_HALF, wanted.into()).await?;
         let spread = self.read(at + sriov::OFFSET_STRIDE).await?;
@@ -132,7 +143,7 @@ impl Config<'_> {
     }
 
     /// Waits until a virtual function answers; its Vendor ID is always FFFFh, so that alone says nothing.
-    async fn wait_for_vf(&self) -> Result<(), Trouble> {
+    async fn wait_for_vf(&self) -> Result<(), FirmwareError> {
         for _ in 0..MAX_TRIES {
             match self.cpu.config_read(self.bdf, header::CLASS_REVISION).await {
                 Ok(_) => return Ok(()),
@@ -144,7 +155,7 @@ impl Config<'_> {
     }
 
     /// Lets a virtual function send requests; its memory is enabled for all at once.
-    pub(super) async fn enable_vf(&self) -> Result<(), Trouble> {
+    pub(super) async fn enable_vf(&self) -> Result<(), FirmwareError> {
         self.write(header::COMMAND_STATUS, LOW_HALF, command::BUS_MASTER).await
     }
 }

@@ -5,6 +5,7 @@
 //! On each bus the largest alignment comes first, so that no space is lost between. A fixed address places every
 //! window above it; the rest of such a window goes after the fixed part, or else before it.
 
+use super::error::FirmwareError;
 use super::sizing::{Class, Need, Seat};
 use super::system::Function;
 use super::{Policy, Window};
@@ -43,7 +44,7 @@ pub(super) fn place(
     top: Option<Bdf>,
     apertures: Apertures,
     policy: Option<&Policy>,
-) -> Result<Vec<Need>, String> {
+) -> Result<Vec<Need>, FirmwareError> {
     let mut placed = Vec::new();
     for class in Class::ALL {
         let of_class = needs.iter().filter(|n| n.class == class).copied().collect();
@@ -63,7 +64,7 @@ struct Tree<'a> {
 }
 
 impl Tree<'_> {
-    fn place(&self, needs: Vec<Need>) -> Result<Vec<Need>, String> {
+    fn place(&self, needs: Vec<Need>) -> Result<Vec<Need>, FirmwareError> {
         let mut buses = Buses::new();
         for need in needs {
             buses.entry(self.above(need.bdf)).or_default().push(need);
@@ -89,14 +90,14 @@ impl Tree<'_> {
 
     /// The window around all that is below a bridge. Its contents get addresses relative to it, or absolute ones
     /// where it is fixed.
-    fn window(&self, bridge: &Function, contents: &mut [Need]) -> Result<Option<Need>, String> {
+    fn window(&self, bridge: &Function, contents: &mut [Need]) -> Result<Option<Need>, FirmwareError> {
         let bdf = bridge.bdf();
         let reserve = if bridge.hot_plug() { self.reserve_of(bridge) } else { 0 };
         if contents.is_empty() && reserve == 0 {
             return Ok(None);
         }
         if let Some(need) = contents.first().filter(|_| !self.forwards(bridge)) {
-            return Err(format!("{need}: bridge {bdf} above it forwards no {}", self.class));
+            return Err(format!("{need}: bridge {bdf} above it forwards no {}", self.class).into());
         }
         let granule = self.class.granularity();
         let align = contents.iter().map(|n| n.align).max().unwrap_or(granule).max(granule);
@@ -129,7 +130,7 @@ impl Tree<'_> {
 
     /// Packs a bus with fixed addresses from `low` on: free needs go after the fixed ones, or before them where the
     /// aperture ends.
-    fn pack_around(&self, contents: &mut [Need], low: u64) -> Result<(u64, u64), String> {
+    fn pack_around(&self, contents: &mut [Need], low: u64) -> Result<(u64, u64), FirmwareError> {
         let end = pack(contents, low)?;
         let last = self.aperture.base.saturating_add(self.aperture.size);
         if end <= last {
@@ -143,7 +144,7 @@ impl Tree<'_> {
     }
 
     /// Refuses needs on the uppermost bus that do not fit.
-    fn check(&self, buses: &Buses) -> Result<(), String> {
+    fn check(&self, buses: &Buses) -> Result<(), FirmwareError> {
         let Window { base, size } = self.aperture;
         let whole = buses.get(&self.top).map_or(&[][..], Vec::as_slice);
         let Some(need) = whole.iter().find(|n| !self.aperture.holds(n.address, n.size)) else {
@@ -160,7 +161,7 @@ impl Tree<'_> {
         let at = need.fixed.map_or(String::new(), |address| format!(" at {address:#x}"));
         let inside =
             self.largest_below(need, buses).map_or(String::new(), |n| format!(" (the largest: {n})"));
-        Err(format!("{need}{at}{inside}: {room}"))
+        Err(format!("{need}{at}{inside}: {room}").into())
     }
 
     /// The largest contents of a window, for an error.
@@ -194,7 +195,7 @@ impl Tree<'_> {
 
 /// Places the free needs from `start` on, those of the largest alignment first, around the fixed ones. Returns the
 /// end of all.
-fn pack(needs: &mut [Need], start: u64) -> Result<u64, String> {
+fn pack(needs: &mut [Need], start: u64) -> Result<u64, FirmwareError> {
     let mut order: Vec<usize> = (0..needs.len()).collect();
     order.sort_by_key(|i| {
         let Need { bdf, seat, align, size, .. } = needs[*i];
@@ -219,16 +220,16 @@ fn pack(needs: &mut [Need], start: u64) -> Result<u64, String> {
 }
 
 /// Places the fixed needs; returns their addresses and sizes, in order.
-fn pin(needs: &mut [Need]) -> Result<Vec<(u64, u64)>, String> {
+fn pin(needs: &mut [Need]) -> Result<Vec<(u64, u64)>, FirmwareError> {
     let mut pinned: Vec<Need> = Vec::new();
     for need in needs.iter_mut() {
         let Some(address) = need.fixed else { continue };
         if need.seat != Seat::Window && !address.is_multiple_of(need.align) {
-            return Err(format!("{need} at {address:#x}: not a multiple of its size"));
+            return Err(format!("{need} at {address:#x}: not a multiple of its size").into());
         }
         need.address = address;
         if let Some(other) = pinned.iter().find(|o| overlaps((o.address, o.size), (address, need.size))) {
-            return Err(format!("{need} at {address:#x}: overlaps {other} at {:#x}", other.address));
+            return Err(format!("{need} at {address:#x}: overlaps {other} at {:#x}", other.address).into());
         }
         pinned.push(*need);
     }

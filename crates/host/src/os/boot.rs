@@ -6,9 +6,9 @@ use super::hot_plug::HotPlug;
 use super::log::{EventLog, Failures};
 use super::loss::{Loss, LossSignal};
 use super::services::Services;
-use crate::Cpu;
 use crate::cpu::{Either, JoinHandle, select};
 use crate::firmware::{self, HostMap, Path, System};
+use crate::{Cpu, DriverError};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use tlp::Duration;
@@ -36,7 +36,7 @@ pub async fn boot(
     map: HostMap,
     components: Vec<Rc<Component>>,
     options: Options,
-) -> Result<(), String> {
+) -> Result<(), DriverError> {
     let system = firmware::enumerate_host(&cpu, &map).await?;
     let all = components.iter().flat_map(|component| component.all());
     let served: BTreeSet<Path> = all.filter(|c| c.hot_plug.is_some()).map(Component::port).collect();
@@ -55,7 +55,7 @@ async fn run_drivers(
     host: &Rc<Services>,
     components: &[Rc<Component>],
     system: &System,
-) -> Result<(), String> {
+) -> Result<(), DriverError> {
     let mut running = Vec::new();
     for component in components {
         let driver = component.start(host, system).await;
@@ -73,7 +73,7 @@ async fn run_drivers(
         }));
     }
     for task in running {
-        task.await.map_err(|e| e.to_string())?;
+        task.await?;
     }
     Ok(())
 }
@@ -107,9 +107,9 @@ impl ComponentTasks {
     }
 
     /// Waits until all tasks have ended.
-    pub(super) async fn ended(mut self) -> Result<(), String> {
+    pub(super) async fn ended(mut self) -> Result<(), DriverError> {
         for task in std::mem::take(&mut self.running) {
-            task.await.map_err(|e| e.to_string())?;
+            task.await?;
         }
         Ok(())
     }
@@ -138,10 +138,10 @@ async fn serve_driver(
     component: &Component,
     signal: &LossSignal,
     found: &System,
-) -> Result<(), String> {
+) -> Result<(), DriverError> {
     let started = match component.start(host, found).await {
         Ok(driver) if component.is_as_found(host, found).await => Ok(driver),
-        Ok(_) => Err("its link went down while the host enumerated".to_owned()),
+        Ok(_) => Err("its link went down while the host enumerated".into()),
         Err(error) => Err(error),
     };
     let result = match started {
@@ -150,7 +150,7 @@ async fn serve_driver(
             Either::Right(result) => result,
             Either::Left(_) => match select(driver, host.cpu.sleep(host.options.drain)).await {
                 Either::Left(result) => result,
-                Either::Right(()) => Err("its driver is stopped".to_owned()),
+                Either::Right(()) => Err("its driver is stopped".into()),
             },
         },
     };

@@ -5,6 +5,7 @@ use super::boot::ComponentTasks;
 use super::driver::{DriverFuture, Task};
 use super::services::Services;
 use super::slot_port::SlotPort;
+use crate::DriverError;
 use crate::firmware::{Function, Path, System};
 use device::OutMessage;
 use std::rc::Rc;
@@ -39,9 +40,13 @@ impl Component {
     ///
     /// # Errors
     /// What is missing.
-    pub(super) async fn start(&self, host: &Rc<Services>, system: &System) -> Result<DriverFuture, String> {
+    pub(super) async fn start(
+        &self,
+        host: &Rc<Services>,
+        system: &System,
+    ) -> Result<DriverFuture, DriverError> {
         let cpu = &host.cpu;
-        let function = || system.at_path(&self.path).ok_or_else(|| "no function answers".to_owned());
+        let function = || system.at_path(&self.path).ok_or("no function answers");
         Ok(match &self.role {
             Role::Device(Task::Host(task)) => {
                 self.check_bus(system)?;
@@ -68,12 +73,12 @@ impl Component {
     }
 
     /// Checks the bus of a device that takes no configuration requests: its ID is fixed.
-    fn check_bus(&self, system: &System) -> Result<(), String> {
+    fn check_bus(&self, system: &System) -> Result<(), DriverError> {
         let bridge = system.at_path(&self.port()).and_then(|f| f.bridge);
         match bridge.map(|b| b.secondary) {
             Some(bus) if bus == self.id.bus() => Ok(()),
-            Some(bus) => Err(format!("its bus is {bus:#04x}, but its device is {}", self.id)),
-            None => Err("no port leads to it".to_owned()),
+            Some(bus) => Err(format!("its bus is {bus:#04x}, but its device is {}", self.id).into()),
+            None => Err("no port leads to it".into()),
         }
     }
 
@@ -97,7 +102,7 @@ impl Component {
         host: &Services,
         system: &System,
         port: &Function,
-    ) -> Result<bool, String> {
+    ) -> Result<bool, DriverError> {
         match self.role {
             Role::Device(Task::Host(_)) => Ok(SlotPort::new(&host.cpu, port)?.status().await?.link_active),
             _ => Ok(system.at_path(&self.path).is_some()),

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Types of drivers, which the host runs on the functions that enumeration finds.
 
-use crate::Cpu;
 use crate::firmware::FoundFunction;
+use crate::{Cpu, DriverError};
 use std::fmt::Display;
 use std::pin::Pin;
 
 /// A running driver.
-pub type DriverFuture = Pin<Box<dyn Future<Output = Result<(), String>>>>;
+pub type DriverFuture = Pin<Box<dyn Future<Output = Result<(), DriverError>>>>;
 
 /// A driver, called with its function. It is started again when the function comes again.
 pub type Driver = Box<dyn Fn(Cpu, FoundFunction) -> DriverFuture>;
@@ -38,6 +38,6 @@ where
 {
     Box::new(move |cpu, found| {
         let driving = driver(cpu, found);
-        Box::pin(async move { driving.await.map_err(|e| e.to_string()) })
+        Box::pin(async move { driving.await.map_err(|e| e.to_string().into()) })
     })
 }

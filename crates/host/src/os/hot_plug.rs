@@ -13,6 +13,7 @@ use super::driver::DriverFuture;
 use super::loss::{Loss, LossSignal};
 use super::services::Services;
 use super::slot_port::{Indication, SlotPort};
+use crate::DriverError;
 use crate::cpu::{Either, select};
 use crate::firmware::{self, Function, System};
 use config::cap::pcie::slot_control as slot;
@@ -56,7 +57,7 @@ enum Event {
     /// The port is gone.
     Lost(Loss),
     /// The driver has ended.
-    Ended(Result<(), String>),
+    Ended(Result<(), DriverError>),
     /// The port interrupts.
     Interrupt,
     /// The timer has expired.
@@ -87,11 +88,11 @@ impl HotPlug {
         last_event: Time,
         signal: &LossSignal,
         found: &System,
-    ) -> Result<(), String> {
+    ) -> Result<(), DriverError> {
         let (host, component, signal) = (Rc::clone(host), Rc::clone(component), signal.clone());
         let port = match found.at_path(&component.port()) {
             Some(port) => SlotPort::new(&host.cpu, port)?,
-            None => return Err("no port leads to it".to_owned()),
+            None => return Err("no port leads to it".into()),
         };
         let mut this = HotPlug { host, component, last_event, signal, port, state: State::Off, driver: None };
         let served = match this.run(found).await {
@@ -104,7 +105,7 @@ impl HotPlug {
     }
 
     /// Serves the slot until nothing more will happen to it, or until its port is lost: then `Some`.
-    async fn run(&mut self, found: &System) -> Result<Option<Loss>, String> {
+    async fn run(&mut self, found: &System) -> Result<Option<Loss>, DriverError> {
         self.begin(found).await?;
         loop {
             match self.next().await {
@@ -125,7 +126,7 @@ impl HotPlug {
     }
 
     /// Ends the driver after the port is gone. When the port is back, the task that serves the port above starts the component anew.
-    async fn lose(&mut self, loss: Loss) -> Result<(), String> {
+    async fn lose(&mut self, loss: Loss) -> Result<(), DriverError> {
         self.note("its port is gone".to_owned());
         let is_running = self.driver.is_some();
         self.end_driver(true).await?;
@@ -136,9 +137,9 @@ impl HotPlug {
     }
 
     /// Takes the slot over from enumeration. Changes since enumeration are events: a card that has come or gone, or a changed link.
-    async fn begin(&mut self, found: &System) -> Result<(), String> {
+    async fn begin(&mut self, found: &System) -> Result<(), DriverError> {
         let (host, component) = (Rc::clone(&self.host), Rc::clone(&self.component));
-        let port = found.get(self.port.bdf()).ok_or_else(|| "no port leads to it".to_owned())?;
+        let port = found.get(self.port.bdf()).ok_or("no port leads to it")?;
         let is_on = component.is_present(&host, found, port).await?;
         if is_on {
             self.state = State::On;
@@ -182,7 +183,7 @@ impl HotPlug {
         .await
     }
 
-    async fn driver_ended(&mut self, result: Result<(), String>) -> Result<(), String> {
+    async fn driver_ended(&mut self, result: Result<(), DriverError>) -> Result<(), DriverError> {
         match result {
             Ok(()) => self.note("its driver has ended".to_owned()),
             // No failure if the device has gone: its interrupt is about to come.
@@ -192,7 +193,7 @@ impl HotPlug {
         Ok(())
     }
 
-    async fn interrupt(&mut self) -> Result<(), String> {
+    async fn interrupt(&mut self) -> Result<(), DriverError> {
         let events = self.port.take_events().await?;
         let errors = self.port.take_errors().await;
         self.host.handle_errors(&self.component.name, errors).await;
@@ -206,7 +207,7 @@ impl HotPlug {
     }
 
     /// Handles a press of the attention button, which requests the other state. A second press before that cancels the first.
-    async fn button(&mut self) -> Result<(), String> {
+    async fn button(&mut self) -> Result<(), DriverError> {
         let at = self.host.cpu.now() + BUTTON_DELAY;
         let (state, what) = match self.state {
             State::On => (State::TurningOff(at), "attention button: to be powered off"),
@@ -226,7 +227,7 @@ impl HotPlug {
 
     /// A card or the link has come or gone: gives up what was there, even if a card is there, which may be another one, and brings
     /// up what is there now.
-    async fn changed(&mut self, events: u32) -> Result<(), String> {
+    async fn changed(&mut self, events: u32) -> Result<(), DriverError> {
         let now = self.port.status().await?;
         let what = match (now.present, now.link_active, events & slot::PRESENCE != 0) {
             (false, _, _) => "removed",
@@ -249,7 +250,7 @@ impl HotPlug {
     }
 
     /// Ends the driver, powers the slot off, and removes its functions. `gone`: the component does not answer any more.
-    async fn turn_off(&mut self, gone: bool) -> Result<(), String> {
+    async fn turn_off(&mut self, gone: bool) -> Result<(), DriverError> {
         self.end_driver(gone).await?;
         self.port.power_off().await?;
         let removed = {
@@ -267,7 +268,7 @@ impl HotPlug {
         Ok(())
     }
 
-    async fn end_driver(&mut self, gone: bool) -> Result<(), String> {
+    async fn end_driver(&mut self, gone: bool) -> Result<(), DriverError> {
         let driver = self.driver.take();
         if !gone {
             if driver.is_some() {
@@ -293,7 +294,7 @@ impl HotPlug {
     }
 
     /// Stops the requests of all functions below, and waits for the outstanding ones.
-    async fn quiesce(&self) -> Result<(), String> {
+    async fn quiesce(&self) -> Result<(), DriverError> {
         let below: Vec<Bdf> = {
             let system = self.host.hierarchy.lock().await;
             // Bridges pass on what comes back.
@@ -308,7 +309,7 @@ impl HotPlug {
     }
 
     /// Gives power, waits for the link, finds what is there, and starts its driver.
-    async fn turn_on(&mut self) -> Result<(), String> {
+    async fn turn_on(&mut self) -> Result<(), DriverError> {
         self.port.power_on().await?;
         let timeout = self.host.cpu.now() + LINK_TIMEOUT;
         while !self.port.status().await?.link_active {
@@ -333,7 +334,7 @@ impl HotPlug {
         self.port.indicate(Indication::On).await
     }
 
-    async fn start(&mut self) -> Result<String, String> {
+    async fn start(&mut self) -> Result<String, DriverError> {
         let (host, component) = (Rc::clone(&self.host), Rc::clone(&self.component));
         let mut system = host.hierarchy.lock().await;
         let scan = firmware::rescan(&host.cpu, &mut system, self.port.bdf()).await?;

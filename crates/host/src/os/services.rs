@@ -5,8 +5,8 @@ use super::boot::Options;
 use super::component::Component;
 use super::loss::{Loss, LossSignal, keep};
 use super::slot_port::{LoggedErrors, SlotPort};
-use crate::Cpu;
 use crate::firmware::{Function, Path, System};
+use crate::{Cpu, DriverError};
 use config::PortType;
 use std::cell::{RefCell, RefMut};
 use std::collections::BTreeSet;
@@ -108,10 +108,10 @@ impl Services {
     }
 
     /// Notes that a slot has failed, and which link or port of its path is down.
-    pub(super) async fn fail(&self, component: &Component, error: &str) {
+    pub(super) async fn fail(&self, component: &Component, error: &DriverError) {
         match self.broken_at(&component.path).await {
             Some(place) => self.fail_with(component, &format!("{error} ({place})")),
-            None => self.fail_with(component, error),
+            None => self.fail_with(component, &error.to_string()),
         }
     }
 
@@ -124,8 +124,8 @@ impl Services {
     }
 
     /// Returns the failures so far as the result of the run.
-    pub(super) fn outcome(&self) -> Result<(), String> {
-        self.options.failures.text().map_or(Ok(()), Err)
+    pub(super) fn outcome(&self) -> Result<(), DriverError> {
+        self.options.failures.text().map_or(Ok(()), |failures| Err(failures.into()))
     }
 
     /// The first port on a path that does not answer, or whose link is down.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The registers of a port above a slot, as the hot-plug driver reads and writes them (`PCIe 5.0 §7.5.3`, §7.8.4).
 
-use crate::Cpu;
 use crate::firmware::Function;
+use crate::{Cpu, DriverError, HostError};
 use config::Uncorrectable;
 use config::cap::pcie::{LINK_CONTROL, SLOT_CONTROL, link_control, slot_control as slot};
 use config::ext::aer;
@@ -90,7 +90,7 @@ impl SlotPort {
     ///
     /// # Errors
     /// Where it has no PCI Express capability.
-    pub(super) fn new(cpu: &Cpu, function: &Function) -> Result<SlotPort, String> {
+    pub(super) fn new(cpu: &Cpu, function: &Function) -> Result<SlotPort, DriverError> {
         let bdf = function.bdf();
         let facts = function.pcie.ok_or_else(|| format!("function {bdf} is no port of PCI Express"))?;
         let is_root = facts.port == Some(config::PortType::RootPort);
@@ -112,29 +112,33 @@ impl SlotPort {
         self.vector
     }
 
-    async fn read(&self, dw: u16) -> Result<u32, String> {
-        self.cpu.config_read(self.bdf, dw).await.map_err(|e| format!("port {}: {e}", self.bdf))
+    async fn read(&self, dw: u16) -> Result<u32, DriverError> {
+        self.cpu.config_read(self.bdf, dw).await.map_err(|e| self.error(e))
     }
 
-    async fn write(&self, dw: u16, byte_enables: u8, value: u32) -> Result<(), String> {
+    async fn write(&self, dw: u16, byte_enables: u8, value: u32) -> Result<(), DriverError> {
         let written = self.cpu.config_write(self.bdf, dw, byte_enables, value).await;
-        written.map_err(|e| format!("port {}: {e}", self.bdf))
+        written.map_err(|e| self.error(e))
+    }
+
+    fn error(&self, error: HostError) -> DriverError {
+        DriverError::from(error).at(format_args!("port {}", self.bdf))
     }
 
     /// Changes Slot Control where `mask` says so.
-    async fn control(&self, mask: u32, value: u32) -> Result<(), String> {
+    async fn control(&self, mask: u32, value: u32) -> Result<(), DriverError> {
         let old = self.read(self.pcie + SLOT_CONTROL).await?;
         self.write(self.pcie + SLOT_CONTROL, CONTROL, old & !mask & 0xffff | value & mask).await
     }
 
     /// Has events interrupt from now on.
-    pub(super) async fn enable(&self, is_on: bool) -> Result<(), String> {
+    pub(super) async fn enable(&self, is_on: bool) -> Result<(), DriverError> {
         let power = if is_on { ON } else { OFF };
         self.control(ENABLES | INDICATORS, ENABLES | indicators(OFF, power)).await
     }
 
     /// The events since the last call, cleared.
-    pub(super) async fn take_events(&self) -> Result<u32, String> {
+    pub(super) async fn take_events(&self) -> Result<u32, DriverError> {
         let mut all = 0;
         loop {
             let events = self.read(self.pcie + SLOT_CONTROL).await? & EVENTS;
@@ -147,11 +151,11 @@ impl SlotPort {
     }
 
     /// Clears the link event that the driver itself has caused.
-    pub(super) async fn forget_link_event(&self) -> Result<(), String> {
+    pub(super) async fn forget_link_event(&self) -> Result<(), DriverError> {
         self.write(self.pcie + SLOT_CONTROL, STATUS, slot::LINK_STATE).await
     }
 
-    pub(super) async fn status(&self) -> Result<SlotStatus, String> {
+    pub(super) async fn status(&self) -> Result<SlotStatus, DriverError> {
         let slot_status = self.read(self.pcie + SLOT_CONTROL).await?;
         let link = self.read(self.pcie + LINK_CONTROL).await?;
         Ok(SlotStatus {
@@ -161,26 +165,26 @@ impl SlotPort {
     }
 
     /// True if the card in the slot has gone or may be another one.
-    pub(super) async fn has_changed(&self) -> Result<bool, String> {
+    pub(super) async fn has_changed(&self) -> Result<bool, DriverError> {
         let events = self.read(self.pcie + SLOT_CONTROL).await? & (slot::PRESENCE | slot::LINK_STATE);
         let now = self.status().await?;
         Ok(events != 0 || !now.present || !now.link_active)
     }
 
     /// Takes the slot's power, and the event of the link that goes down with it.
-    pub(super) async fn power_off(&self) -> Result<(), String> {
+    pub(super) async fn power_off(&self) -> Result<(), DriverError> {
         let off = slot::POWER_OFF | indicators(OFF, OFF);
         self.control(slot::POWER_OFF | INDICATORS, off).await?;
         self.forget_link_event().await
     }
 
     /// Gives it power; its indicator blinks until all is done.
-    pub(super) async fn power_on(&self) -> Result<(), String> {
+    pub(super) async fn power_on(&self) -> Result<(), DriverError> {
         self.control(slot::POWER_OFF | INDICATORS, indicators(OFF, BLINK)).await
     }
 
     /// Shows the state of the slot.
-    pub(super) async fn indicate(&self, shown: Indication) -> Result<(), String> {
+    pub(super) async fn indicate(&self, shown: Indication) -> Result<(), DriverError> {
         let (attention, power) = match shown {
             Indication::On => (OFF, ON),
             Indication::Off => (OFF, OFF),

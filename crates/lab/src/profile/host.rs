@@ -8,7 +8,7 @@ use super::host_parts::{
 use crate::schema::Link;
 use fabric::HostProfile;
 use plug::file::Folder;
-use plug::profile::{Figure, check, check_version};
+use plug::profile::{Figure, ProfileError, check, check_version};
 use plug::values::{Gen, Lanes, MpsBytes, MrrsBytes, Picoseconds, RcbBytes};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -98,13 +98,13 @@ pub enum HostKind {
 /// Reads the host profile `name`: one that ships, or a file relative to the folder `base`.
 ///
 /// # Errors
-/// A line that says what is missing or wrong, and what there is.
-pub fn host(name: &str, base: &Path) -> Result<HostProfile, String> {
+/// There is no such profile, or it is wrong.
+pub fn host(name: &str, base: &Path) -> Result<HostProfile, ProfileError> {
     host_in(name, &Folder::from(base))
 }
 
 /// The same, of a lab in `base`.
-pub(crate) fn host_in(name: &str, base: &Folder) -> Result<HostProfile, String> {
+pub(crate) fn host_in(name: &str, base: &Folder) -> Result<HostProfile, ProfileError> {
     Ok(file_in(name, base)?.profile(name))
 }
 
@@ -112,7 +112,7 @@ pub(crate) fn host_in(name: &str, base: &Folder) -> Result<HostProfile, String> 
 ///
 /// # Errors
 /// As [`host`](fn@host).
-pub fn host_link(name: &str, base: &Path) -> Result<Link, String> {
+pub fn host_link(name: &str, base: &Path) -> Result<Link, ProfileError> {
     let file = file_in(name, &Folder::from(base))?;
     Ok(Link {
         generation: file.generation.as_ref().map(|figure| figure.value),
@@ -124,7 +124,7 @@ pub fn host_link(name: &str, base: &Path) -> Result<Link, String> {
 }
 
 /// The file of a profile. One that ships is the same each time, and is read once: sweeps ask thousands of times.
-fn file_in(name: &str, base: &Folder) -> Result<Arc<HostFile>, String> {
+fn file_in(name: &str, base: &Folder) -> Result<Arc<HostFile>, ProfileError> {
     static SHIPPED: Mutex<BTreeMap<&str, Arc<HostFile>>> = Mutex::new(BTreeMap::new());
     let known = || SHIPPED.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(file) = known().get(name) {
@@ -141,7 +141,7 @@ fn file_in(name: &str, base: &Folder) -> Result<Arc<HostFile>, String> {
 }
 
 impl HostFile {
-    fn check(&self, path: &Path) -> Result<(), String> {
+    fn check(&self, path: &Path) -> Result<(), ProfileError> {
         // `PCIe 5.0 §7.5.3.16`: ranges A to D.
         check(path, "completion_timeout_us", self.completion_timeout_us.value, 50, 64_000_000)?;
         check(path, "max_reads_per_port", self.max_reads_per_port.value.into(), 1, 65_536)?;

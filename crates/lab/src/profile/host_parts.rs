@@ -6,7 +6,7 @@ use fabric::profile::{
     CompletionProfile, DramBanks, DramProfile, IommuProfile, LlcProfile, NumaProfile, PageWalkCache,
     PowerProfile, Replacement, WeightedLatency,
 };
-use plug::profile::{Figure, check};
+use plug::profile::{Figure, ProfileError, check};
 use plug::values::Picoseconds;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -164,15 +164,16 @@ fn is_set(figure: Option<&Figure<bool>>) -> bool {
     figure.is_some_and(|figure| figure.value)
 }
 
-fn check_power_of_two(path: &Path, key: &str, value: u64) -> Result<(), String> {
+fn check_power_of_two(path: &Path, key: &str, value: u64) -> Result<(), ProfileError> {
     if value.is_power_of_two() {
         return Ok(());
     }
-    Err(format!("{}: {key} of {value}: legal are powers of two", path.display()))
+    let message = format!("{key} of {value}: legal are powers of two");
+    Err(ProfileError::Wrong { path: path.to_owned(), message })
 }
 
 impl LlcTable {
-    pub(super) fn check(&self, path: &Path) -> Result<(), String> {
+    pub(super) fn check(&self, path: &Path) -> Result<(), ProfileError> {
         let ways = u64::from(self.ways.value);
         check(path, "llc.ways", ways, 2, 64)?;
         check(path, "llc.ddio_ways", self.ddio_ways.value.into(), 1, ways - 1)?;
@@ -202,7 +203,7 @@ impl DramTable {
 }
 
 impl BanksTable {
-    pub(super) fn check(&self, path: &Path) -> Result<(), String> {
+    pub(super) fn check(&self, path: &Path) -> Result<(), ProfileError> {
         check(path, "dram.banks.count", self.count.value.into(), 1, 65_536)?;
         check(path, "dram.banks.row_bytes", self.row_bytes.value, 64, 1 << 30)?;
         check_power_of_two(path, "dram.banks.row_bytes", self.row_bytes.value)
@@ -229,7 +230,7 @@ impl NumaTable {
 }
 
 impl IommuTable {
-    pub(super) fn check(&self, path: &Path) -> Result<(), String> {
+    pub(super) fn check(&self, path: &Path) -> Result<(), ProfileError> {
         let entries = u64::from(self.entries.value);
         check(path, "iommu.entries", entries, 1, 4096)?;
         check(path, "iommu.ways", self.ways.value.into(), 0, entries)?;
@@ -263,7 +264,7 @@ impl IommuTable {
 }
 
 impl CompletionsTable {
-    pub(super) fn check(&self, path: &Path) -> Result<(), String> {
+    pub(super) fn check(&self, path: &Path) -> Result<(), ProfileError> {
         check(path, "completions.gap_ps", self.gap_ps.value.0, 0, 20_000)?;
         let request_gap = self.request_gap_ps.as_ref().map_or(0, |gap| gap.value.0);
         check(path, "completions.request_gap_ps", request_gap, 0, 20_000)?;
@@ -292,7 +293,7 @@ impl CompletionsTable {
 }
 
 impl LatencyRow {
-    pub(super) fn check_all(path: &Path, key: &str, rows: &[LatencyRow]) -> Result<(), String> {
+    pub(super) fn check_all(path: &Path, key: &str, rows: &[LatencyRow]) -> Result<(), ProfileError> {
         let sum: u64 = rows.iter().map(|row| u64::from(row.probability_ppb.value)).sum();
         check(path, &format!("sum of {key}.probability_ppb"), sum, 0, 1_000_000_000)
     }
@@ -308,14 +309,12 @@ impl LatencyRow {
 
 impl PowerTable {
     /// Depths of sleep, the deeper the later; each draw from a table.
-    pub(super) fn check_all(path: &Path, key: &str, depths: &[PowerTable]) -> Result<(), String> {
+    pub(super) fn check_all(path: &Path, key: &str, depths: &[PowerTable]) -> Result<(), ProfileError> {
         let idle = |depth: &PowerTable| depth.idle_ps.value.0;
         if let Some(pair) = depths.windows(2).find(|pair| idle(&pair[0]) >= idle(&pair[1])) {
             let (one, next) = (idle(&pair[0]), idle(&pair[1]));
-            return Err(format!(
-                "{}: {key}.idle_ps of {next} behind {one}: legal are rising ones",
-                path.display()
-            ));
+            let message = format!("{key}.idle_ps of {next} behind {one}: legal are rising ones");
+            return Err(ProfileError::Wrong { path: path.to_owned(), message });
         }
         depths.iter().try_for_each(|depth| LatencyRow::check_all(path, &format!("{key}.wake"), &depth.wake))
     }

@@ -40,15 +40,28 @@ struct File {
     transactions: Spanned<Vec<Spanned<Entry>>>,
 }
 
+/// Why a value is not legal.
+#[derive(Debug, thiserror::Error)]
+enum ValueError {
+    #[error("version {0}: legal is 1")]
+    Version(i64),
+    #[error("{n}: legal are {min} to {max}")]
+    Number { n: i64, min: i64, max: i64 },
+    #[error("addr_bits of {0}: legal are 32, 64")]
+    AddrBits(i64),
+    #[error("bytes = {0}: legal are 1 to {MAX_BYTES}, and \"packet\"")]
+    Length(toml::Value),
+}
+
 #[derive(Deserialize)]
 #[serde(try_from = "i64")]
 struct Version;
 
 impl TryFrom<i64> for Version {
-    type Error = String;
+    type Error = ValueError;
 
-    fn try_from(version: i64) -> Result<Version, String> {
-        if version == 1 { Ok(Version) } else { Err(format!("version {version}: legal is 1")) }
+    fn try_from(version: i64) -> Result<Version, ValueError> {
+        if version == 1 { Ok(Version) } else { Err(ValueError::Version(version)) }
     }
 }
 
@@ -109,12 +122,11 @@ impl<const MIN: i64, const MAX: i64> Default for Number<MIN, MAX> {
 }
 
 impl<const MIN: i64, const MAX: i64> TryFrom<i64> for Number<MIN, MAX> {
-    type Error = String;
+    type Error = ValueError;
 
-    fn try_from(n: i64) -> Result<Self, String> {
-        let legal = || format!("{n}: legal are {MIN} to {MAX}");
+    fn try_from(n: i64) -> Result<Self, ValueError> {
         let inside = u32::try_from(n).ok().filter(|_| (MIN..=MAX).contains(&n));
-        inside.map(Number).ok_or_else(legal)
+        inside.map(Number).ok_or(ValueError::Number { n, min: MIN, max: MAX })
     }
 }
 
@@ -124,13 +136,13 @@ impl<const MIN: i64, const MAX: i64> TryFrom<i64> for Number<MIN, MAX> {
 struct AddrBits(Addressing);
 
 impl TryFrom<i64> for AddrBits {
-    type Error = String;
+    type Error = ValueError;
 
-    fn try_from(bits: i64) -> Result<AddrBits, String> {
+    fn try_from(bits: i64) -> Result<AddrBits, ValueError> {
         match bits {
             32 => Ok(AddrBits(Addressing::A32)),
             64 => Ok(AddrBits(Addressing::A64)),
-            _ => Err(format!("addr_bits of {bits}: legal are 32, 64")),
+            _ => Err(ValueError::AddrBits(bits)),
         }
     }
 }
@@ -141,14 +153,14 @@ impl TryFrom<i64> for AddrBits {
 struct LengthValue(Length);
 
 impl TryFrom<toml::Value> for LengthValue {
-    type Error = String;
+    type Error = ValueError;
 
-    fn try_from(value: toml::Value) -> Result<LengthValue, String> {
+    fn try_from(value: toml::Value) -> Result<LengthValue, ValueError> {
         let number = value.as_integer().filter(|n| (1..=MAX_BYTES).contains(n));
         match (number.and_then(|n| u32::try_from(n).ok()), value.as_str()) {
             (Some(bytes), _) => Ok(LengthValue(Length::Bytes(bytes))),
             (_, Some("packet")) => Ok(LengthValue(Length::Packet)),
-            _ => Err(format!("bytes = {value}: legal are 1 to {MAX_BYTES}, and \"packet\"")),
+            _ => Err(ValueError::Length(value)),
         }
     }
 }

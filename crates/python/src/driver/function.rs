@@ -66,13 +66,13 @@ impl Function {
     /// Host address of the byte `offset` of memory BAR `bar`.
     #[pyo3(signature = (bar = 0, offset = 0))]
     fn address(&self, bar: u8, offset: u64) -> PyResult<u64> {
-        self.found.address(bar, offset).map_err(LabError::new_err)
+        self.found.address(bar, offset).map_err(|e| LabError::new_err(e.to_string()))
     }
 
     /// I/O address of the byte `offset` of I/O BAR `bar`.
     #[pyo3(signature = (bar = 0, offset = 0))]
     fn io_address(&self, bar: u8, offset: u32) -> PyResult<u32> {
-        self.found.io_address(bar, offset).map_err(LabError::new_err)
+        self.found.io_address(bar, offset).map_err(|e| LabError::new_err(e.to_string()))
     }
 
     /// The host's number of interrupt vector `vector` of this function, for `Cpu.interrupt`.

@@ -5,6 +5,7 @@ use super::apart::apart;
 use super::arguments::Arguments;
 use super::json;
 use crate::error;
+use ::bench::BenchError;
 use ::bench::ask::{self, Ask, AskError, Ended, RootCredits};
 use ::bench::compare::compare_folders;
 use ::bench::configurations::Iommu;
@@ -58,7 +59,7 @@ pub(crate) fn bench_of(
                 );
             })
         });
-        let (entries, ended) = measured.map_err(error::RunFailed::new_err)?;
+        let (entries, ended) = measured.map_err(|e| error::RunFailed::new_err(e.to_string()))?;
         let (how, why) = match ended {
             None => ("done", None),
             Some(Ended::Interrupted(why)) => ("interrupted", Some(why)),
@@ -99,7 +100,10 @@ fn of_arguments(given: &Arguments<'_, '_>) -> PyResult<Ask> {
         sizes: given.list("size")?,
         model: given.get("model")?,
         host: given.get("host")?,
-        iommu: given.or("iommu", Iommu::Off.to_string())?.parse().map_err(error::argument)?,
+        iommu: given
+            .or("iommu", Iommu::Off.to_string())?
+            .parse()
+            .map_err(|e: BenchError| error::argument(e.to_string()))?,
         device: given.get("device")?,
         generation: given.get("gen")?,
         lanes: given.get("lanes")?,
@@ -191,15 +195,15 @@ pub(crate) fn fit_of(
         let how = if raised.is_some() { "interrupted" } else { "done" };
         let compared = match compared {
             Ok(compared) => Some(compared),
-            Err(why) if raised.is_none() => return Err(error::RunFailed::new_err(why)),
+            Err(why) if raised.is_none() => return Err(error::RunFailed::new_err(why.to_string())),
             Err(_) => None,
         };
         Ok((profile.text().to_owned(), report(compared.as_ref())?, end(how, None, raised)))
     })
 }
 
-fn go_on(cancel: &AtomicBool) -> Result<(), String> {
-    if cancel.load(Ordering::Relaxed) { Err("interrupted".to_owned()) } else { Ok(()) }
+fn go_on(cancel: &AtomicBool) -> Result<(), BenchError> {
+    if cancel.load(Ordering::Relaxed) { Err("interrupted".into()) } else { Ok(()) }
 }
 
 /// The figures that were fitted, and why there are no more.
@@ -219,6 +223,6 @@ fn fit_apart(
     });
     match fitted {
         Ok(fitted) => (fitted, None),
-        Err(why) => (so_far, Some(why)),
+        Err(error) => (so_far, Some(error.to_string())),
     }
 }

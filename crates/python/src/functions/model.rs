@@ -70,7 +70,7 @@ pub(crate) fn model_nic(arguments: &Bound<'_, PyDict>) -> PyResult<String> {
     };
     let sizes = given.list("size")?;
     let sizes = if sizes.is_empty() { TABLE_SIZES.to_vec() } else { sizes };
-    let series = question.series(&sizes).map_err(error::argument)?;
+    let series = question.series(&sizes).map_err(|e| error::argument(e.to_string()))?;
     json(&Answer::new(&question, series))
 }
 

@@ -193,9 +193,9 @@ fn figures_of_a_profile_are_checked() {
     for (n, (text, expected)) in rows.iter().enumerate() {
         let name = format!("{n}.toml");
         fs::write(folder.join(&name), text).unwrap();
-        let error = lab::profile::host(&name, &folder).unwrap_err();
+        let error = lab::profile::host(&name, &folder).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
     }
     fs::write(folder.join("good.toml"), format!("{shipped}{noise}")).unwrap();
-    assert_eq!(lab::profile::host("good.toml", &folder).map(|host| host.noise.len()), Ok(1));
+    assert_eq!(lab::profile::host("good.toml", &folder).unwrap().noise.len(), 1);
 }

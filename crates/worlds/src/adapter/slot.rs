@@ -9,8 +9,8 @@ use devices::ethernet::{MacAddress, Station};
 use devices::simple_nic::{StationReport, StationSettings};
 use devices::{memory, simple_nic};
 use endpoint::{CreditReturn, Endpoint, FunctionConfig, TlpPort};
-use host::Cpu;
 use host::firmware::FoundFunction;
+use host::{Cpu, DriverError};
 use link::Notice;
 use nettlp::wire::messaging::{MSIX_ENTRIES, MsixEntry};
 use std::cell::{Cell, RefCell};
@@ -142,7 +142,7 @@ impl AdapterSlot {
         cpu: Cpu,
         found: FoundFunction,
         keys: NettlpAdapter,
-    ) -> Result<(), String> {
+    ) -> Result<(), DriverError> {
         if keys.driver == NettlpDriver::None {
             return Ok(());
         }

@@ -202,7 +202,7 @@ impl Args {
         let row = plan.measure(Test::LatRd, self.size).map_err(|e| Failure::Run(e.to_string()))?;
         let Some(latency) = row.latency else { return Err(Failure::Run("LAT_RD gave no latency".into())) };
         let ns = latency.latency_ns_median;
-        let basis = plan.basis(Test::LatRd, self.size).map_err(Failure::Run)?;
+        let basis = plan.basis(Test::LatRd, self.size)?;
         let source = format!(
             "simulated: LAT_RD of {} B, median, host profile {host}, device profile {device}, {over}",
             self.size

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Why something could not be done with a function, and which functions have gone meanwhile. Never decides what
-//! becomes of a device that has gone.
+//! Functions that have been removed or reset while firmware worked.
 
 use super::Config;
 use super::registers::type1;
@@ -8,36 +7,6 @@ use super::system::Function;
 use crate::cpu::Cpu;
 use std::collections::BTreeMap;
 use tlp::Bdf;
-
-/// The line of an error.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Trouble {
-    pub(super) text: String,
-    pub(super) kind: Kind,
-}
-
-/// What an error says of the function.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
-    /// It contradicts itself, or cannot have what it asks for.
-    Wrong,
-    /// It is gone or changed: a request was refused.
-    Refused,
-    /// It was absent when a request came: even if it answers now, it was reset meanwhile.
-    TimedOut,
-}
-
-impl From<String> for Trouble {
-    fn from(text: String) -> Trouble {
-        Trouble { text, kind: Kind::Wrong }
-    }
-}
-
-impl From<Trouble> for String {
-    fn from(trouble: Trouble) -> String {
-        trouble.text
-    }
-}
 
 /// The uppermost of `bdf` and the bridges above it (`above` is the first of these) that does not answer or was reset
 /// meanwhile, so that nothing below it can be reached.

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Errors of measurements, fits and comparisons.
+
+use model::ModelError;
+use plug::profile::ProfileError;
+use plug::values::ValueError;
+use std::fmt::Display;
+use thiserror::Error;
+
+/// Why something could not be measured, fitted or compared.
+#[derive(Clone, PartialEq, Debug, Error)]
+pub enum BenchError {
+    /// The caller has cancelled it.
+    #[error("cancelled")]
+    Cancelled,
+    /// The closed form refuses a value.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// A value of the link is not legal.
+    #[error(transparent)]
+    Value(#[from] ValueError),
+    /// A profile cannot be read, written or changed.
+    #[error("{0}")]
+    Profile(String),
+    /// There is no such name; the text lists those that there are.
+    #[error("{0}")]
+    Unknown(String),
+    /// An error at a place: a file, a row, a configuration.
+    #[error("{place}: {error}")]
+    At {
+        /// The place.
+        place: String,
+        /// The error there.
+        error: Box<BenchError>,
+    },
+    /// A lab cannot be built, its run has failed, or it measured too little.
+    #[error("{0}")]
+    Run(String),
+}
+
+impl BenchError {
+    /// Adds the place of the error.
+    pub(crate) fn at(self, place: impl Display) -> BenchError {
+        BenchError::At { place: place.to_string(), error: Box::new(self) }
+    }
+}
+
+impl From<ProfileError> for BenchError {
+    fn from(error: ProfileError) -> BenchError {
+        BenchError::Profile(error.to_string())
+    }
+}
+
+impl From<String> for BenchError {
+    fn from(text: String) -> BenchError {
+        BenchError::Run(text)
+    }
+}
+
+impl From<&str> for BenchError {
+    fn from(text: &str) -> BenchError {
+        BenchError::Run(text.to_owned())
+    }
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Errors of drivers and of the operating system of a simulated host.
+
+use crate::HostError;
+use crate::firmware::{BarError, FirmwareError};
+use crate::memory::{MemoryError, OutOfRange};
+use exec::SpawnError;
+use std::fmt::Display;
+use thiserror::Error;
+
+/// Why a driver, or the host's own software, has failed.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum DriverError {
+    /// A request to a device has failed.
+    #[error(transparent)]
+    Request(#[from] HostError),
+    /// Host memory cannot be allocated.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    /// An access to host memory is out of range.
+    #[error(transparent)]
+    OutOfRange(#[from] OutOfRange),
+    /// The function has no such BAR, or a shorter one.
+    #[error(transparent)]
+    Bar(#[from] BarError),
+    /// Enumeration has failed.
+    #[error(transparent)]
+    Firmware(#[from] FirmwareError),
+    /// A task of the driver has ended early.
+    #[error(transparent)]
+    Task(#[from] SpawnError),
+    /// An error at a place: a function, a BAR, a queue.
+    #[error("{place}: {error}")]
+    At {
+        /// The place.
+        place: String,
+        /// The error there.
+        error: Box<DriverError>,
+    },
+    /// The device does not do what its driver expects.
+    #[error("{0}")]
+    Unexpected(String),
+}
+
+impl DriverError {
+    /// Adds the place of the error.
+    #[must_use]
+    pub fn at(self, place: impl Display) -> DriverError {
+        DriverError::At { place: place.to_string(), error: Box::new(self) }
+    }
+}
+
+impl From<String> for DriverError {
+    fn from(text: String) -> DriverError {
+        DriverError::Unexpected(text)
+    }
+}
+
+impl From<&str> for DriverError {
+    fn from(text: &str) -> DriverError {
+        DriverError::Unexpected(text.to_owned())
+    }
+}
+
+impl From<DriverError> for String {
+    fn from(error: DriverError) -> String {
+        error.to_string()
+    }
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Errors of enumeration and of access to what it has found.
+
+use thiserror::Error;
+
+/// Why firmware could not do something with a function.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("{text}")]
+pub struct FirmwareError {
+    pub(super) text: String,
+    /// What the error says of the function.
+    pub kind: FirmwareErrorKind,
+}
+
+/// What an error of firmware says of the function.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FirmwareErrorKind {
+    /// It contradicts itself, or cannot have what it asks for.
+    Wrong,
+    /// It is gone or changed: a request was refused.
+    Refused,
+    /// It did not answer. Even if it answers now, it was reset meanwhile.
+    TimedOut,
+}
+
+impl From<String> for FirmwareError {
+    fn from(text: String) -> FirmwareError {
+        FirmwareError { text, kind: FirmwareErrorKind::Wrong }
+    }
+}
+
+impl From<FirmwareError> for String {
+    fn from(error: FirmwareError) -> String {
+        error.text
+    }
+}
+
+/// Why a BAR has no such address.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum BarError {
+    /// The function has no such BAR.
+    #[error("{function} has no {space} BAR {bar}", space = if *is_io { "I/O" } else { "memory" })]
+    Missing {
+        /// The function, as it is displayed.
+        function: String,
+        /// True for an I/O BAR.
+        is_io: bool,
+        /// The BAR.
+        bar: u8,
+    },
+    /// The offset is beyond the end.
+    #[error("{function}, {space}BAR {bar}: offset {offset:#x} is beyond its {size:#x} bytes", space = if *is_io { "I/O " } else { "" })]
+    Beyond {
+        /// The function, as it is displayed.
+        function: String,
+        /// True for an I/O BAR.
+        is_io: bool,
+        /// The BAR.
+        bar: u8,
+        /// The offset, in bytes.
+        offset: u64,
+        /// The size of the BAR, in bytes.
+        size: u64,
+    },
+}
+
+impl From<BarError> for String {
+    fn from(error: BarError) -> String {
+        error.to_string()
+    }
+}
