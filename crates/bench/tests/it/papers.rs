@@ -177,7 +177,7 @@ fn a_nic_that_is_far_away_waits_for_control() {
 
 #[test]
 fn experiments_are_found_by_name_and_rows_fit_their_columns() {
-    assert!(experiment("gem5-table-3").is_err_and(|e| e.contains("chipyard-nic")));
+    assert!(experiment("gem5-table-3").is_err_and(|e| e.to_string().contains("chipyard-nic")));
     for e in EXPERIMENTS {
         assert_eq!(experiment(&e.name.to_uppercase()).unwrap().title, e.title);
     }
