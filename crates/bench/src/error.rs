@@ -22,7 +22,7 @@ pub enum BenchError {
     /// A profile cannot be read, written or changed.
     #[error("{0}")]
     Profile(String),
-    /// There is no such name; the text lists those that there are.
+    /// An unknown name; the text lists the known ones.
     #[error("{0}")]
     Unknown(String),
     /// An error at a place: a file, a row, a configuration.

@@ -110,7 +110,7 @@ pub enum ProfileError {
         kind: &'static str,
         /// The name.
         name: String,
-        /// The names of those that ship.
+        /// Names of the profiles that ship.
         shipped: String,
         /// The absolute path at which a file was looked for.
         path: PathBuf,

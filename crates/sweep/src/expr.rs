@@ -9,7 +9,7 @@ const MAX_DEPTH: u32 = 32;
 /// Characters of an expression at most.
 const MAX_TEXT: usize = 4_096;
 
-/// What is wrong with an expression, and what is legal.
+/// Why an expression is not legal.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub(crate) enum ExprError {
     /// It names no metric above, and no setting.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Errors of enumeration and of access to what it has found.
+//! Errors of enumeration and of access to BARs.
 
 use thiserror::Error;
 
@@ -8,18 +8,18 @@ use thiserror::Error;
 #[error("{text}")]
 pub struct FirmwareError {
     pub(super) text: String,
-    /// What the error says of the function.
+    /// Tells whether the function is still there.
     pub kind: FirmwareErrorKind,
 }
 
-/// What an error of firmware says of the function.
+/// Whether a function is still there after an error of firmware.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FirmwareErrorKind {
     /// It contradicts itself, or cannot have what it asks for.
     Wrong,
     /// It is gone or changed: a request was refused.
     Refused,
-    /// It did not answer. Even if it answers now, it was reset meanwhile.
+    /// It did not answer, so it was absent or reset, even if it answers now.
     TimedOut,
 }
 

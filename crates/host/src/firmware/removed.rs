@@ -8,8 +8,8 @@ use crate::cpu::Cpu;
 use std::collections::BTreeMap;
 use tlp::Bdf;
 
-/// The uppermost of `bdf` and the bridges above it (`above` is the first of these) that does not answer or was reset
-/// meanwhile, so that nothing below it can be reached.
+/// Returns the uppermost function that does not answer or was reset meanwhile: `bdf`, or a bridge above it, of which `above` is the
+/// first. Functions below it cannot be reached.
 pub(super) async fn uppermost_gone(
     cpu: &Cpu,
     functions: &BTreeMap<Bdf, Function>,
@@ -30,7 +30,7 @@ pub(super) async fn uppermost_gone(
     }
 }
 
-/// True where a bridge has lost its bus numbers: what is below it was absent for that reason alone.
+/// Returns true if a bridge has lost its bus numbers. The functions below it are absent for that reason alone.
 pub(super) async fn has_lost_its_buses(cpu: &Cpu, bridge: &Function) -> bool {
     let Some(buses) = bridge.bridge else { return false };
     let numbers = Config { cpu, bdf: bridge.bdf() }.read(type1::BUS_NUMBERS).await;
@@ -38,7 +38,7 @@ pub(super) async fn has_lost_its_buses(cpu: &Cpu, bridge: &Function) -> bool {
     !numbers.is_ok_and(|numbers| (numbers >> 8) as u8 == buses.secondary)
 }
 
-/// Removes a function and all that is below it from `functions`; returns them.
+/// Removes a function and all functions below it from `functions`, and returns them.
 pub(super) fn take_subtree(functions: &mut BTreeMap<Bdf, Function>, top: Bdf) -> Vec<Function> {
     let mut taken = BTreeMap::new();
     // A bridge has a lower ID than what is below it, so one pass in order finds a whole tree.
