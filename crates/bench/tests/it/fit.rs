@@ -147,7 +147,8 @@ fn latencies_that_no_server_has_are_refused() {
         }
         let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("fit-absurd.toml");
         let mut profile = Profile::parse(text("xeon-e5-2637v3")).unwrap();
-        let why = fit(&[input], &mut profile, Begun::Another, &rule(), &file, |_| Ok(())).unwrap_err().to_string();
+        let why =
+            fit(&[input], &mut profile, Begun::Another, &rule(), &file, |_| Ok(())).unwrap_err().to_string();
         assert!(why.starts_with("root_complex_latency_ps: the rows ask for") && why.contains(asked), "{why}");
     }
 }

@@ -130,7 +130,7 @@ fn a_function_is_found_placed_and_enabled() {
     assert_eq!(f.io_bars, [None, bar(0x1000, 16), None, None, None, None]);
     assert_eq!((f.io_address(1, 15), f.address(1, 0).is_err()), (Ok(0x100f), true));
     assert_eq!(
-        f.io_address(1, 16).unwrap_err(),
+        f.io_address(1, 16).unwrap_err().to_string(),
         "function 01:00.0 [1234:5678], I/O BAR 1: offset 0x10 is beyond its 0x10 bytes"
     );
     assert_eq!((f.vector_base, f.vectors, f.vector(1)), (32, 2, 33));

@@ -409,19 +409,19 @@ pub(super) trait Serve {
 }
 
 /// Runs a program on this host, to its end; also how long it took.
-pub(super) fn run<T: 'static, F>(
+pub(super) fn run<T: 'static, E: Into<String>, F>(
     host: &mut impl Serve,
     program: impl FnOnce(Cpu) -> F,
 ) -> (Result<T, String>, Time)
 where
-    F: Future<Output = Result<T, String>> + 'static,
+    F: Future<Output = Result<T, E>> + 'static,
 {
     let result = Rc::new(RefCell::new(None));
     let kept = Rc::clone(&result);
     let mut program = AsyncProgram::new(HostMemory::new(4096, 0).unwrap(), |cpu| {
         let future = program(cpu);
         async move {
-            *kept.borrow_mut() = Some(future.await?);
+            *kept.borrow_mut() = Some(future.await.map_err(Into::into)?);
             Ok::<(), String>(())
         }
     });

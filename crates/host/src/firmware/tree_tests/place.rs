@@ -239,7 +239,7 @@ pub(super) fn rescanned(
     let bridge = bdf(bridge);
     run(host, move |cpu| async move {
         let change = rescan(&cpu, &mut system, bridge).await?;
-        Ok((system, change))
+        Ok::<_, FirmwareError>((system, change))
     })
     .0
 }

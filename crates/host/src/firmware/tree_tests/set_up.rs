@@ -192,7 +192,7 @@ fn lspci_reads_the_dump_and_draws_the_same_tree() {
     let map = map(Policy { vfs: VfPolicy::All, ..Policy::default() });
     let (text, tree) = run(&mut host, |cpu| async move {
         let system = enumerate_host(&cpu, &map).await?;
-        Ok((system.hexdump(&cpu).await?, system.tree()))
+        Ok::<_, FirmwareError>((system.hexdump(&cpu).await?, system.tree()))
     })
     .0
     .unwrap();
