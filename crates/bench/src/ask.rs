@@ -402,7 +402,7 @@ mod tests {
         }
         assert!(matches!("default".parse(), Ok(RootCredits(None))));
         for text in ["", "16", "16:64:8", "1:2:3:4:5", "-1:4", "x:4", "65536:4"] {
-            assert!(text.parse::<RootCredits>().is_err_and(|e| e.contains("PH:PD")), "{text}");
+            assert!(text.parse::<RootCredits>().is_err_and(|e| e.to_string().contains("PH:PD")), "{text}");
         }
     }
 

@@ -6,9 +6,9 @@ use crate::common::slot::Slot;
 use config::PcieLayout;
 use device::BarIndex;
 use endpoint::FunctionConfig;
-use host::AsyncProgram;
 use host::cpu::Cpu;
 use host::firmware::{FixedPlace, FoundFunction, HostMap, MpsPolicy, Path, Policy, Window, enumerate_host};
+use host::{AsyncProgram, DriverError};
 use plug::Shared;
 use riser_devices::ethernet::{Peer, Station};
 use riser_devices::simple_nic::{PingReport, PingSettings};
@@ -35,7 +35,7 @@ fn host(fixed: Vec<FixedPlace>) -> HostMap {
 }
 
 /// Boots, checks that exactly the device `id` is there, and runs its driver.
-fn boot<F: Future<Output = Result<(), String>> + 'static>(
+fn boot<F: Future<Output = Result<(), DriverError>> + 'static>(
     function: FunctionConfig,
     id: u16,
     fixed: Vec<FixedPlace>,
@@ -45,7 +45,7 @@ fn boot<F: Future<Output = Result<(), String>> + 'static>(
     let mut program = AsyncProgram::new(slot.memory.clone(), move |cpu| async move {
         let system = enumerate_host(&cpu, &host(fixed)).await?;
         let found: Vec<FoundFunction> = system.functions().map(|f| f.found).collect();
-        let [function] = found[..] else { return Err(format!("one function, not {found:?}")) };
+        let [function] = found[..] else { return Err(format!("one function, not {found:?}").into()) };
         assert_eq!((function.vendor, function.device), (riser_devices::VENDOR, id));
         driver(cpu, function).await
     });

@@ -10,6 +10,7 @@ use plug::Shared;
 use riser_devices::ethernet::*;
 use riser_devices::simple_nic::*;
 use std::cell::RefCell;
+use std::fmt::Display;
 use std::net::Ipv4Addr;
 use std::rc::Rc;
 use tlp::{Duration, PayloadPool};
@@ -39,7 +40,7 @@ impl Lab {
         self.run(|cpu| driver(cpu, found(BAR, BAR_BYTES), settings, report))
     }
 
-    fn run<F: Future<Output = Result<(), String>> + 'static>(
+    fn run<E: Display, F: Future<Output = Result<(), E>> + 'static>(
         &mut self,
         program: impl FnOnce(Cpu) -> F,
     ) -> Result<(), String> {
