@@ -95,7 +95,7 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
         &mut supervisor,
     );
     let ServeSupervisor(_, findings) = supervisor;
-    let spent = cpu::seconds() - before;
+    let spent = session::cpu_seconds() - before;
     let ended_at = *served.as_ref().unwrap_or(&opened.driver.now());
     opened.kept.finish(&mut opened.driver, ended_at)?;
     findings.end(&opened.driver);
