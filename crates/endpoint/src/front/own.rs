@@ -22,8 +22,9 @@ pub(crate) struct Own {
     errors: VecDeque<(u64, u16, ErrorMessage)>,
     /// True where something of class posted waits.
     posted: bool,
-    /// By [`Class::index`]: true if the front has sent the last TLP and has more, so that it is the functions' turn. With a
-    /// REPLAY_TIMER that is too short, each error message causes another error; without turns, these would block the functions.
+    /// By [`Class::index`]: true if the front has sent the last TLP, so that it is the functions' turn; of completions, only if it
+    /// has more. With a REPLAY_TIMER that is too short, each error message causes another error, often before the next poll.
+    /// Without turns, these messages would block the functions.
     yields: [bool; 3],
     /// Errors of virtual functions that are not logged yet; few, as they are logged before the next TLP is looked at.
     pub(crate) virtual_errors: Vec<(u16, ErrorReport)>,
@@ -45,9 +46,10 @@ struct OwnCompletion {
 }
 
 impl Own {
-    /// The polls that find something here.
+    /// The polls that find something here, or that end the functions' turn.
     pub(crate) fn ready(&self) -> Ready {
-        Ready::when(self.posted, Ready::output(Class::Posted))
+        let posted = self.posted || self.yields[Class::Posted.index()];
+        Ready::when(posted, Ready::output(Class::Posted))
             .or(Ready::when(!self.completions.is_empty(), Ready::output(Class::Completion)))
     }
 
@@ -109,7 +111,7 @@ impl<B: Behind> Front<B> {
             Class::Completion => self.next_own_completion(now, room),
         };
         let own = &mut self.shared.own;
-        own.yields[class.index()] = tlp.is_some() && own.ready().contains(Ready::output(class));
+        own.yields[class.index()] = tlp.is_some() && (class == Class::Posted || !own.completions.is_empty());
         tlp
     }
 

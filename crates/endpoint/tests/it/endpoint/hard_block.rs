@@ -613,20 +613,22 @@ fn a_tag_that_is_used_twice_leaves_twice() {
 
 #[test]
 fn error_messages_and_what_a_design_posts_take_turns() {
-    let mut block = Block::new();
-    block.port.write_config(Time::ZERO, EP, DEVICE_CONTROL, 0xf, 0x2831);
-    for n in 0..3 {
-        let write = memory(MemoryOp::Write, 0, 0x1000 * n, 64, Data::Counted(64));
-        block.sends(0, write);
+    for waiting in [1, 0] {
+        let mut block = Block::new();
+        block.port.write_config(Time::ZERO, EP, DEVICE_CONTROL, 0xf, 0x2831);
+        for n in 0..3 {
+            let write = memory(MemoryOp::Write, 0, 0x1000 * n, 64, Data::Counted(64));
+            block.sends(0, write);
+        }
+        let mut sent = String::new();
+        (0..waiting).for_each(|_| block.port.handle_notice(Time::ZERO, Notice::ReplayTimeout));
+        for _ in 0..8 {
+            block.port.handle_notice(Time::ZERO, Notice::ReplayTimeout);
+            let tlp = block.poll(Class::Posted).unwrap();
+            sent.push(if matches!(tlp.repr.body, Body::Message(_)) { 'm' } else { 'w' });
+        }
+        assert_eq!(sent, "mwmwmwmm", "{waiting} errors");
     }
-    let mut sent = String::new();
-    block.port.handle_notice(Time::ZERO, Notice::ReplayTimeout);
-    for _ in 0..8 {
-        block.port.handle_notice(Time::ZERO, Notice::ReplayTimeout);
-        let tlp = block.poll(Class::Posted).unwrap();
-        sent.push(if matches!(tlp.repr.body, Body::Message(_)) { 'm' } else { 'w' });
-    }
-    assert_eq!(sent, "mwmwmwmm");
 }
 
 /// Transactions Pending of a design's function: see `reset::transactions_pending_ends_with_a_timeout_and_with_flr`.
