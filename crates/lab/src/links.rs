@@ -220,9 +220,9 @@ fn set_protocol(config: &mut PortConfig, link: &Link) {
     config.scaled_flow_control = link.scaled_flow_control.unwrap_or(false);
     if link.flow_control == Some(FlowControl::None) {
         let buffer_tlps = link.port_buffer_tlps.unwrap_or(DEFAULT_PORT_BUFFER);
+        // Its REPLAY_TIMER follows from the Ack latency limit, whatever rule the lab's other links have.
         config.flow_control = FlowControlMode::None { buffer_tlps };
-    }
-    if link.replay_timer == Some(ReplayTimer::Rev3) {
+    } else if link.replay_timer == Some(ReplayTimer::Rev3) {
         config.replay_timer = ReplayTimerRule::Rev3;
     } else if let Some(symbols) = link.replay_timer_symbols {
         config.replay_timer = ReplayTimerRule::Rev4 { symbols };

@@ -9,6 +9,9 @@ use riser_session::Session;
 use std::path::Path;
 use tlp::{Duration, Time};
 
+/// Far more events than the longest of these labs takes.
+const MAX_EVENTS: u64 = 20_000_000;
+
 /// Runs a lab with a host whose memory takes `memory_ns` for a write and for a read.
 fn run(text: &str, memory_ns: u64) -> Stop {
     let lab =
@@ -25,7 +28,8 @@ fn run(text: &str, memory_ns: u64) -> Stop {
         BuildOptions { host: Some(host), ..BuildOptions::default() },
     )
     .unwrap();
-    session.fabric.run(Limits { until: Time::ZERO + Duration::from_ms(1_000), ..Limits::default() })
+    let until = Time::ZERO + Duration::from_ms(1_000);
+    session.fabric.run(Limits { until, events: MAX_EVENTS, ..Limits::default() })
 }
 
 /// gem5's links drop what they have no room for. The disk's error messages about that find no room either; the disk waits
@@ -52,6 +56,32 @@ fn error_messages_that_beget_each_other_do_not_keep_dma_back() {
                 replay_buffer_tlps = 1\n[[slot]]\nname = 'card'\ndevice = 'pcie-bench'\n[slot.pcie-bench]\n\
                 test = 'BW_RDWR'\nsize_bytes = 300\ntransfers = 200\nwarm_up = 0\n";
     assert_eq!(run(text, 100), Stop::Finished);
+}
+
+/// `[link]` asks for the REPLAY_TIMER of revision 3, which ends at 8 GT/s. A faster link without credits does not use that rule.
+#[test]
+fn accepts_rev3_above_a_faster_link_without_credits() {
+    let text = "version = 1\n[link]\ngen = 1\nlanes = 1\nmps_bytes = 128\nreplay_timer = 'rev3'\nreplay_buffer_tlps = 1\n\
+                ack_latency_symbols = 1\n[[switch]]\nname = 'switch'\nforwarding = 'store-and-forward'\nkeep_places = true\n\
+                [switch.link]\ngen = 4\nflow_control = 'none'\nport_buffer_tlps = 6\n\
+                [[slot]]\nname = 'disk'\ndevice = 'disk'\nparent = 'switch'\n\
+                [slot.disk]\nsectors = 4\nwrites = 'non-posted'\nrequest_bytes = 128\naccess_latency_ns = 100\n";
+    assert_eq!(run(text, 100), Stop::Finished);
+}
+
+/// The same with one posted credit: the next error is there before the next TLP may leave.
+#[test]
+fn error_messages_leave_room_for_dma_with_one_credit() {
+    let credits = "{ posted_header = 1, posted_data = 8, non_posted_header = 1, non_posted_data = 8 }";
+    let text = format!(
+        "version = 1\n[link]\ngen = 3\nlanes = 1\nmps_bytes = 128\nreplay_timer = 'rev3'\npropagation_ps = 500_000\n\
+         replay_buffer_tlps = 3\nack_latency_symbols = 46\nroot_credits = {credits}\ndevice_credits = {credits}\n\
+         [[switch]]\nname = 'switch'\nforwarding = 'store-and-forward'\nkeep_places = true\n\
+         [switch.link]\ngen = 2\nlanes = 16\nreplay_buffer_tlps = 1\nack_latency_symbols = 1\n\
+         flow_control = 'none'\nport_buffer_tlps = 12\n[[slot]]\nname = 'disk'\nparent = 'switch'\ndevice = 'disk'\n\
+         [slot.disk]\nsectors = 4\nwrites = 'posted'\nrequest_bytes = 64\naccess_latency_ns = 100\n"
+    );
+    assert_eq!(run(&text, 0), Stop::Finished);
 }
 
 /// A link's keys, each of a few values; of some, those at which most is short.
