@@ -63,17 +63,17 @@ fn missing_tmpdir_fails_before_the_work() {
     missing.env("TMPDIR", "/nowhere/at/all");
     let outcome = finish(&mut missing);
     assert_eq!((outcome.code, cache.exists()), (1, false), "{}", outcome.stderr);
-    let expected =
-        "riser: no folder for sockets in /nowhere/at/all (TMPDIR names another): No such file or directory";
+    let expected = "riser: TMPDIR=/nowhere/at/all does not exist; set TMPDIR to an existing folder";
     assert!(outcome.stderr.starts_with(expected), "{}", outcome.stderr);
 }
 
-/// Parts in a cache, with their ages in days. Each has a file of 2048 bytes.
+/// Folders in a cache, with their ages in days. Each has the file of 2048 bytes whose path is given.
 fn parts(cache: &Path, parts: &[(&str, u32)]) {
-    for (name, age) in parts {
-        let part = cache.join(name);
-        fs::create_dir_all(&part).unwrap();
-        fs::write(part.join("file"), [0; 2048]).unwrap();
+    for (file, age) in parts {
+        let path = cache.join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, [0; 2048]).unwrap();
+        let part = cache.join(file.split('/').next().unwrap());
         let time = SystemTime::now() - *age * Duration::from_secs(86400);
         fs::File::open(&part).unwrap().set_modified(time).unwrap();
     }
@@ -101,14 +101,24 @@ fn wait_for_the_cache_lock_names_its_holder() {
 fn cache_lists_its_parts_and_removes_old_ones() {
     let folder = tempfile::tempdir().unwrap();
     let cache = folder.path().to_str().unwrap();
-    parts(folder.path(), &[("kernel-6.1", 3), ("packages-bash", 40), ("qemu-amd64", 1), ("mine", 99)]);
+    fs::write(folder.path().join("lock"), "").unwrap();
+    parts(
+        folder.path(),
+        &[
+            ("kernel-6.1/vmlinux", 3),
+            ("packages-busybox-static/packages/busybox-static/file", 40),
+            ("qemu-amd64/usr/bin/qemu-system-x86_64", 1),
+            ("kernel-mine/file", 99),
+            ("packages-holiday/file", 99),
+        ],
+    );
     let run = |arguments: &[&str]| {
         let outcome = riser(&[&["guest", "cache"], arguments, &["--cache", cache]].concat());
         assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""), "{arguments:?}");
         outcome.stdout
     };
     let expected = format!(
-        " bytes      size     last use           part \n  2048  2.00 KiB   3 days ago     kernel-6.1 \n  2048  2.00 KiB  40 days ago  packages-bash \n  \
+        " bytes      size     last use           part \n  2048  2.00 KiB   3 days ago     kernel-6.1 \n  2048  2.00 KiB  40 days ago  packages-busybox-static \n  \
          2048  2.00 KiB    1 day ago     qemu-amd64 \n6144 bytes (6.00 KiB) in {cache}\n"
     );
     let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
@@ -118,7 +128,7 @@ fn cache_lists_its_parts_and_removes_old_ones() {
     assert_eq!((&json["parts"][1]["unused_days"], &json["parts"][1]["in_use"]), (&40.into(), &false.into()));
 
     let dry = format!(
-        "would remove packages-bash: 2048 bytes (2.00 KiB)\nwould remove 2048 bytes (2.00 KiB) in {cache}\n"
+        "would remove packages-busybox-static: 2048 bytes (2.00 KiB)\nwould remove 2048 bytes (2.00 KiB) in {cache}\n"
     );
     assert_eq!(run(&["clean", "--dry-run"]), dry);
     assert_eq!(run(&["clean"]), dry.replace("would remove", "removed"));
@@ -130,7 +140,12 @@ fn cache_lists_its_parts_and_removes_old_ones() {
     );
     run(&["clean", "--all"]);
     assert_eq!(run(&["list"]).lines().last().unwrap(), format!("0 bytes (0 B) in {cache}"));
-    assert!(folder.path().join("mine/file").is_file());
+    for mine in ["kernel-mine/file", "packages-holiday/file"] {
+        assert!(folder.path().join(mine).is_file(), "{mine}");
+    }
+    let missing = riser(&["guest", "cache", "clean", "--all", "--cache", "/nowhere/at/all"]);
+    let expected = "removed 0 bytes (0 B) in /nowhere/at/all, which does not exist\n";
+    assert_eq!((missing.code, missing.stdout.as_str()), (0, expected));
 }
 
 /// Removes nothing, since other tests use the same cache.

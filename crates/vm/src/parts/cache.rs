@@ -3,6 +3,7 @@
 //! renamed, under a lock that ends with its holder.
 
 use super::Watch;
+use super::entries::is_name;
 use crate::error::{Context, Error, Result};
 use rustix::fs::{FlockOperation, StatVfsMountFlags, flock, statvfs, syncfs};
 use rustix::io::Errno;
@@ -164,12 +165,13 @@ impl Cache {
         Error::Option(format!("the cache {}: {why}; {OTHER}", self.folder.display()))
     }
 
-    /// Removes what runs have left that were killed. Under the lock nobody is at work.
-    fn clean(&self) -> Result<()> {
+    /// Removes unfinished parts that killed runs left. The caller holds the lock, so no other run is filling one.
+    pub(super) fn clean(&self) -> Result<()> {
         let what = || self.folder.display().to_string();
         for entry in fs::read_dir(&self.folder).context(what)? {
             let entry = entry.context(what)?;
-            if entry.file_name().to_string_lossy().starts_with(UNFINISHED) {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name.starts_with(UNFINISHED) && is_name(&name) {
                 fs::remove_dir_all(entry.path()).context(|| entry.path().display().to_string())?;
             }
         }
@@ -248,7 +250,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::new(folder.path());
         // As a run that was killed leaves it.
-        fs::create_dir_all(folder.path().join("unfinished-b/c")).unwrap();
+        fs::create_dir_all(folder.path().join("unfinished-kernel-6.1/c")).unwrap();
         let fill = |folder: &Path, _: &mut Watch| {
             fs::write(folder.join("half"), "").context(String::new)?;
             Err(Error::Stopped)

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Lists the parts in a cache, and removes old ones.
+//! Lists the parts in a cache, and removes old ones. Never touches a folder that riser has not made.
 
-use super::Parts;
 use super::apt::size;
 use super::cache::{Cache, LOCK, UNFINISHED};
+use super::guest::BUSYBOX;
+use super::{KERNELS, Parts, WATCHED_KERNEL};
 use crate::error::{Context, Result};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -12,9 +13,39 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// Beginnings of the names of parts. Other folders are left alone. Older versions made `programs-`.
-const PARTS: [&str; 8] =
-    ["builder-", "kernel-", "linux-source-", "packages-", "programs-", "qemu-", "source-", UNFINISHED];
+/// Returns true if riser gives this name to a part, or to a part that is not complete. Older versions made `programs-`.
+pub(super) fn is_name(name: &str) -> bool {
+    content(name.strip_prefix(UNFINISHED).unwrap_or(name)).is_some()
+}
+
+/// Returns files of a part with this name; a part has at least one of them. `None` if no part has such a name.
+fn content(name: &str) -> Option<Vec<String>> {
+    let (kind, rest) = name.split_once('-')?;
+    let is_version = |text: &str| text.starts_with(|c: char| c.is_ascii_digit()) && text.contains('.');
+    let files: &[&str] = match kind {
+        "qemu" if rest.bytes().all(|byte| byte.is_ascii_alphanumeric()) => &["usr/bin/qemu-system-x86_64"],
+        "kernel" if rest == WATCHED_KERNEL => &["wanted"],
+        "kernel" if KERNELS.iter().any(|(known, _)| *known == rest) => &["bzImage", "vmlinux"],
+        "source" if rest == WATCHED_KERNEL => &["usr/src/linux"],
+        "builder" if is_version(rest) => &["usr/bin/make"],
+        "linux" if rest.strip_prefix("source-").is_some_and(is_version) => {
+            return Some(vec![format!("{name}.tar.xz")]);
+        }
+        "packages" | "programs" if rest.contains(BUSYBOX) => {
+            return Some(vec![format!("packages/{BUSYBOX}")]);
+        }
+        _ => return None,
+    };
+    Some(files.iter().map(|file| (*file).to_owned()).collect())
+}
+
+/// Returns true if riser made this folder as a part. The content of an unfinished part is not known.
+fn is_part(folder: &Path, name: &str) -> bool {
+    match content(name) {
+        Some(files) => files.iter().any(|file| folder.join(file).exists()),
+        None => is_name(name),
+    }
+}
 
 /// One part in a cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +61,7 @@ pub struct Entry {
 }
 
 impl Cache {
-    /// Returns the parts in the order of their names.
+    /// Returns the parts in the order of their names. A folder without [`LOCK`], which is made before the first part, has none.
     ///
     /// # Errors
     /// The folder cannot be read. A folder that does not exist has no parts.
@@ -42,11 +73,14 @@ impl Cache {
             found => found.context(what)?,
         };
         let mut entries = Vec::new();
+        if !folder.join(LOCK).is_file() {
+            return Ok(entries);
+        }
         for found in found {
             let found = found.context(what)?;
             let name = found.file_name().to_string_lossy().into_owned();
             let metadata = found.metadata().context(what)?;
-            if metadata.is_dir() && PARTS.iter().any(|start| name.starts_with(start)) {
+            if metadata.is_dir() && is_part(&found.path(), &name) {
                 let (bytes, in_use) = (size(&found.path()), lock(&found.path()).is_none());
                 entries.push(Entry { name, bytes, last_used: metadata.modified().context(what)?, in_use });
             }
@@ -116,10 +150,12 @@ mod tests {
 
     /// A cache with parts of five bytes, by name and age in days, and with two other entries.
     fn cache(folder: &Path, parts: &[(&str, u32)]) -> Cache {
+        fs::write(folder.join(LOCK), "").unwrap();
         for (name, age) in parts {
             let part = folder.join(name);
-            fs::create_dir_all(part.join("in")).unwrap();
-            fs::write(part.join("in/file"), "bytes").unwrap();
+            let file = part.join(content(name).map_or("in".to_owned(), |files| files[0].clone()));
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, "bytes").unwrap();
             File::open(&part).unwrap().set_modified(SystemTime::now() - *age * DAY).unwrap();
         }
         fs::create_dir(folder.join("verilator")).unwrap();
@@ -141,25 +177,62 @@ mod tests {
     #[test]
     fn parts_that_are_old_and_not_used_are_removed() {
         let folder = tempfile::tempdir().unwrap();
-        let parts = [("kernel-6.1", 40), ("packages-a", 40), ("programs-b", 20), ("unfinished-c", 40)];
+        let [packages, programs] = ["packages-bash_busybox-static", "programs-busybox-static_kmod"];
+        let unfinished = "unfinished-qemu-amd64";
+        let parts = [("kernel-6.1", 40), (packages, 40), (programs, 20), (unfinished, 40)];
         let cache = cache(folder.path(), &parts);
         assert!(cache.entries().unwrap().iter().all(|entry| (entry.bytes, entry.in_use) == (5, false)));
 
         // A use makes it young, and keeps it.
         let kernel = cache.get("kernel-6.1").unwrap();
         assert!(cache.entries().unwrap()[0].in_use);
-        let old = [("packages-a".to_owned(), false), ("unfinished-c".to_owned(), false)];
+        let old = [(packages.to_owned(), false), (unfinished.to_owned(), false)];
         assert_eq!(clean(&cache, 30 * DAY, true), old);
         assert_eq!(names(&cache).len(), 4);
         assert_eq!(clean(&cache, 30 * DAY, false), old);
-        assert_eq!(names(&cache), ["kernel-6.1", "programs-b"]);
+        assert_eq!(names(&cache), ["kernel-6.1", programs]);
 
-        let all = [("kernel-6.1".to_owned(), true), ("programs-b".to_owned(), false)];
+        let all = [("kernel-6.1".to_owned(), true), (programs.to_owned(), false)];
         assert_eq!(clean(&cache, Duration::ZERO, false), all);
-        assert!(kernel.folder.join("in/file").is_file());
+        assert!(kernel.folder.join("bzImage").is_file());
         drop(kernel);
         assert_eq!(clean(&cache, Duration::ZERO, false), [("kernel-6.1".to_owned(), false)]);
         assert!(folder.path().join("verilator").is_dir() && folder.path().join("kernel-list").is_file());
+    }
+
+    #[test]
+    fn folders_that_riser_did_not_make_are_neither_listed_nor_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = cache(folder.path(), &[]);
+        let names_of_others = [
+            "kernel-mine",
+            "kernel-6.1.5",
+            "packages-mine",
+            "programs-old",
+            "builder-bob",
+            "qemu-my-build",
+            "source-code",
+            "linux-source-mine",
+            "unfinished-thesis",
+            "unfinished-kernel-mine",
+        ];
+        // Names that riser gives, with other content.
+        let same_names = ["kernel-6.1", "qemu-amd64", "builder-6.1.0-50-amd64", "packages-busybox-static"];
+        let all: Vec<_> =
+            names_of_others.iter().chain(&same_names).map(|name| folder.path().join(name)).collect();
+        for folder in &all {
+            fs::create_dir(folder).unwrap();
+            fs::write(folder.join("mine"), "").unwrap();
+        }
+        assert_eq!((names(&cache), clean(&cache, Duration::ZERO, false)), (vec![], vec![]));
+        cache.clean().unwrap();
+        assert!(all.iter().all(|folder| folder.join("mine").is_file()));
+
+        // Parts that were copied to a folder without a lock are not in a cache.
+        fs::write(folder.path().join("kernel-6.1/bzImage"), "").unwrap();
+        assert_eq!(names(&cache), ["kernel-6.1"]);
+        fs::remove_file(folder.path().join(LOCK)).unwrap();
+        assert_eq!((names(&cache), clean(&cache, Duration::ZERO, false)), (vec![], vec![]));
     }
 
     #[test]
@@ -169,7 +242,9 @@ mod tests {
         let sources = Sources { cache: cache.clone(), mirror: None, keyring: None };
         let mut tell = |_: Progress<'_>| true;
         let mut parts = Parts::new(sources, &mut tell);
-        let fill = |_: &Path, _: &mut super::super::Watch| {
+        let fill = |folder: &Path, _: &mut super::super::Watch| {
+            let program = folder.join(&content("qemu-amd64").unwrap()[0]);
+            fs::create_dir_all(program).unwrap();
             assert!(cache.entries().unwrap()[0].in_use);
             assert!(!cache.remove("unfinished-qemu-amd64").unwrap());
             Ok(())

@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The package without which no guest runs.
-const BUSYBOX: &str = "busybox-static";
+pub(super) const BUSYBOX: &str = "busybox-static";
 /// What every guest has beside it: a shell that finds programs by the path alone (busybox's takes some of its own first), and what loads modules.
 const ALWAYS: [&str; 3] = [BUSYBOX, "bash", "kmod"];
 

@@ -17,7 +17,8 @@ Examples:
   riser guest cache clean --dry-run
 
 A part is what one guest needs of one kind: QEMU, a kernel, a builder of modules, or one set of packages. A part counts as used when a \
-guest or a build with it starts. Users who may not write the cache leave no such time.";
+guest or a build with it starts. Users who may not write the cache leave no such time.
+riser recognizes its parts by name and content. Other folders in the cache are neither listed nor removed.";
 
 const LIST_EXAMPLE: &str = "\
 Examples:
@@ -146,7 +147,13 @@ fn list(cache: &CacheArgs, json: bool) -> Result<(), Failure> {
         vec![row.bytes.to_string(), HumanBytes(row.bytes).to_string(), row.last_use(), row.name.clone()]
     };
     output::table(&["bytes", "size", "last use", "part"], report.parts.iter().map(row))?;
-    output::text(&format!("{bytes} bytes ({}) in {}", HumanBytes(bytes), report.folder.display()))
+    output::text(&format!("{bytes} bytes ({}) in {}", HumanBytes(bytes), place(report.folder)))
+}
+
+/// The cache's folder. Tells an empty cache from a path that is wrong.
+fn place(folder: &Path) -> String {
+    let missing = if folder.exists() { "" } else { ", which does not exist" };
+    format!("{}{missing}", folder.display())
 }
 
 fn clean(args: &CacheArgs, unused: Duration, dry_run: bool, json: bool) -> Result<(), Failure> {
@@ -166,5 +173,5 @@ fn clean(args: &CacheArgs, unused: Duration, dry_run: bool, json: bool) -> Resul
         let does = if part.in_use { "kept, in use:" } else { removes };
         output::text(&format!("{does} {}: {} bytes ({})", part.name, part.bytes, HumanBytes(part.bytes)))?;
     }
-    output::text(&format!("{removes} {bytes} bytes ({}) in {}", HumanBytes(bytes), report.folder.display()))
+    output::text(&format!("{removes} {bytes} bytes ({}) in {}", HumanBytes(bytes), place(report.folder)))
 }

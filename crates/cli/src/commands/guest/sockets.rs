@@ -14,10 +14,11 @@ const SHORT: &str = "/tmp";
 /// Creates the folder, in TMPDIR if its path is short enough.
 pub(super) fn folder() -> Result<TempDir, Failure> {
     let folder = place(env::temp_dir());
-    let failed = |why: &str| {
-        let path = folder.display();
-        Failure::Run(format!("no folder for sockets in {path} (TMPDIR names another): {why}"))
-    };
+    let path = folder.display();
+    if !folder.is_dir() {
+        return Err(Failure::Run(format!("TMPDIR={path} does not exist; set TMPDIR to an existing folder")));
+    }
+    let failed = |why: &str| Failure::Run(format!("TMPDIR={path}: no folder for sockets there: {why}"));
     if folder.to_str().is_none() {
         return Err(failed("a path of UTF-8 is expected"));
     }
