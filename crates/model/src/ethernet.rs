@@ -2,7 +2,11 @@
 //! Sizes of Ethernet frames. They include the FCS (IEEE 802.3 §3.2.8); a NIC adds and strips it, so host memory holds
 //! [`FCS_BYTES`] less. Never computes what PCI Express carries.
 
-use crate::{Form, ModelError, Transfer};
+use crate::{Form, ModelError};
+use std::ops::RangeInclusive;
+
+/// Bytes of a frame with its FCS: from the shortest (IEEE 802.3 §4.4.2) to the longest jumbo frame that NICs commonly take.
+pub const FRAME_BYTES: RangeInclusive<u32> = 64..=9216;
 
 /// Bytes of the frame check sequence (IEEE 802.3 §3.2.9).
 pub const FCS_BYTES: u32 = 4;
@@ -21,7 +25,7 @@ pub fn ethernet_gbps(gbps: f64, frame_bytes: u32) -> f64 {
 /// # Errors
 /// A size or rate that is not legal.
 pub fn packet_ns(frame_bytes: u32, gbps: f64) -> Result<f64, ModelError> {
-    Transfer::of(frame_bytes).check()?;
+    check_frame(frame_bytes)?;
     if !gbps.is_finite() || gbps <= 0.0 {
         return Err(ModelError::Positive("Ethernet rate in Gb/s", gbps));
     }
@@ -31,12 +35,15 @@ pub fn packet_ns(frame_bytes: u32, gbps: f64) -> Result<f64, ModelError> {
 /// Bytes of a frame that cross PCI Express: all but the FCS. The published form moves the whole frame, as pcie-bench
 /// does not mention the FCS.
 pub(crate) fn moved_bytes(form: Form, frame_bytes: u32) -> Result<u32, ModelError> {
-    Transfer::of(frame_bytes).check()?;
+    check_frame(frame_bytes)?;
     match form {
         Form::Published => Ok(frame_bytes),
-        Form::Exact if frame_bytes <= FCS_BYTES => Err(ModelError::FrameSize(frame_bytes)),
         Form::Exact => Ok(frame_bytes - FCS_BYTES),
     }
+}
+
+fn check_frame(bytes: u32) -> Result<(), ModelError> {
+    if FRAME_BYTES.contains(&bytes) { Ok(()) } else { Err(ModelError::FrameSize(bytes)) }
 }
 
 #[cfg(test)]
@@ -55,10 +62,16 @@ mod tests {
 
     #[test]
     fn refuses_illegal_frames_and_rates() {
-        let error = moved_bytes(Form::Exact, 4).unwrap_err().to_string();
-        assert_eq!(error, "frame of 4 bytes, which are its FCS: the exact form knows 5 to 16777216");
-        assert_eq!([5, 64].map(|bytes| moved_bytes(Form::Exact, bytes)), [Ok(1), Ok(60)]);
+        for bytes in [0, 4, 63, 9217] {
+            let error = moved_bytes(Form::Exact, bytes).unwrap_err().to_string();
+            assert_eq!(error, format!("frame of {bytes} B: legal are 64 to 9216, FCS included"));
+            assert!(
+                moved_bytes(Form::Published, bytes).is_err() && packet_ns(bytes, 40.0).is_err(),
+                "{bytes}"
+            );
+        }
+        assert_eq!([64, 9216].map(|bytes| moved_bytes(Form::Exact, bytes)), [Ok(60), Ok(9212)]);
         assert_eq!(moved_bytes(Form::Published, 64), Ok(64));
-        assert!(packet_ns(0, 40.0).is_err() && packet_ns(64, f64::NAN).is_err());
+        assert!(packet_ns(64, f64::NAN).is_err());
     }
 }

@@ -44,7 +44,7 @@ pub use device::{
     Description, DescriptionError, Kind, Length, PacketLoad, Packeting, SHIPPED, Shipped, Side, Throughput,
     Transaction,
 };
-pub use ethernet::{FCS_BYTES, ethernet_gbps, packet_ns};
+pub use ethernet::{FCS_BYTES, FRAME_BYTES, ethernet_gbps, packet_ns};
 pub use exact::{Dllps, Measured, exact, exact_writing};
 pub use inflight::{IOMMU_MISS_NS, InFlight, QUOTED, Quoted, in_flight};
 pub use params::{Addressing, ModelError, Params, Transfer};

@@ -3,7 +3,7 @@
 //!
 //! Holds only legal values; never computes a bandwidth.
 
-use crate::ethernet::FCS_BYTES;
+use crate::ethernet::FRAME_BYTES;
 use crate::rate::{Basis, FLIT_BYTES, FLIT_TLP_BYTES, LinkRate};
 use tlp::{Mps, Mrrs, Rcb, SizeError, Width};
 
@@ -43,8 +43,8 @@ pub enum ModelError {
     /// No bytes, or too many to count.
     #[error("transfer of {0} bytes: legal are 1 to {max}", max = MAX_TRANSFER_BYTES)]
     TransferSize(u32),
-    /// The exact form moves frames without their FCS.
-    #[error("frame of {0} bytes, which are its FCS: the exact form knows {min} to {max}", min = FCS_BYTES + 1, max = MAX_TRANSFER_BYTES)]
+    /// Not a size of an Ethernet frame.
+    #[error("frame of {0} B: legal are {min} to {max}, FCS included", min = FRAME_BYTES.start(), max = FRAME_BYTES.end())]
     FrameSize(u32),
     /// The offset is not one within a page.
     #[error("offset of {0} bytes: legal are 0 to {max}", max = PAGE_BYTES - 1)]

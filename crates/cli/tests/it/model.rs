@@ -270,10 +270,13 @@ fn refusals_of_nic() {
     for (args, code, says) in [
         (&["--gen", "8"][..], 2, "legal are 1, 2, 3, 4, 5, 6, 7"),
         (&["--gen", "6", "--form", "published"], 2, "the published form knows 1, 2, 3, 4, 5"),
-        (&["--size", "0"], 2, "transfer of 0 bytes: legal are 1 to 16777216"),
+        (&["--size", "0"], 2, "frame of 0 B: legal are 64 to 9216, FCS included"),
+        (&["--size", "63"], 2, "frame of 63 B: legal are 64 to 9216"),
+        (&["--size", "99999"], 2, "frame of 99999 B: legal are 64 to 9216"),
+        (&["--size", "63", "--form", "published"], 2, "frame of 63 B: legal are 64 to 9216"),
         (&["--size", "8..4"], 2, "legal are N, A..B"),
         (&["--device", "simple", "simple"], 2, "two devices are called simple"),
-        (&["--size", "20000000"], 2, "legal are 1 to 16777216"),
+        (&["--size", "20000000"], 2, "legal are 64 to 9216"),
         (&["--size", "1..16777216:1"], 2, "more than 100000 sizes"),
         (&["--ethernet", "0"], 2, "legal are 0.001 to 100000"),
         (&["--traffic", "up"], 2, "possible values: both, tx, rx"),
@@ -288,6 +291,41 @@ fn refusals_of_nic() {
         assert_eq!(outcome.code, code, "{args:?}: {}", outcome.stderr);
         assert!(outcome.stderr.starts_with("riser: ") && outcome.stderr.contains(says), "{}", outcome.stderr);
     }
+}
+
+#[test]
+fn refusals_of_inflight() {
+    for (args, says) in [
+        (&["--size", "1"][..], "frame of 1 B: legal are 64 to 9216"),
+        (&["--size", "9217"], "frame of 9217 B: legal are 64 to 9216"),
+        (&["--ethernet", "1e9"], "legal are 0.001 to 100000"),
+        (&["--ethernet", "0"], "legal are 0.001 to 100000"),
+    ] {
+        let outcome = riser(&[&["model", "inflight"][..], args].concat());
+        assert!(outcome.code == 2 && outcome.stderr.contains(says), "{args:?}: {}", outcome.stderr);
+    }
+}
+
+#[test]
+fn answers_have_their_basis_as_text_and_in_pictures() {
+    assert!(riser_ok(&["model", "bw", "--size", "256"]).contains("; basis: closed form"));
+    assert!(riser_ok(&["model", "nic"]).contains("; basis: closed form"));
+    let html = out("basis").join("nic.html");
+    riser_ok(&["model", "nic", "--html", text(&html)]);
+    assert!(fs::read_to_string(&html).unwrap().contains("; basis: closed form"));
+}
+
+#[test]
+fn warnings_about_extrapolated_figures_are_in_json() {
+    let args = ["model", "inflight", "--host", "xeon-e5-2637v3", "--gen", "5", "--json"];
+    let outcome = riser(&args);
+    let answer: Value = serde_json::from_str(&outcome.stdout).unwrap();
+    let warned: Vec<&str> = answer["warnings"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    assert!(warned.iter().any(|line| line.contains("has figures of Gen3 links: on Gen5")), "{warned:?}");
+    for line in warned {
+        assert!(outcome.stderr.contains(&format!("riser: warning: {line}")), "{}", outcome.stderr);
+    }
+    assert!(!riser_ok(&["model", "inflight", "--json"]).contains("warnings"));
 }
 
 #[test]

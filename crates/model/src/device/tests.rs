@@ -167,7 +167,7 @@ fn packets_alone_are_transfers() {
         [[transactions]]\nwhat = \"a\"\ndirection = \"tx\"\nkind = \"dma_read\"\nbytes = \"packet\"\nper = 1\nsource = \"test\"\n\
         [[transactions]]\nwhat = \"b\"\ndirection = \"rx\"\nkind = \"dma_write\"\nbytes = \"packet\"\nper = 1\nsource = \"test\"\n";
     let device = Description::parse(text).unwrap();
-    for size in [9, 64, 257, 1500] {
+    for size in [64, 65, 257, 1500] {
         let one = |form, packets| device.throughput(&gen3_x8(), form, packets, size).unwrap().throughput_gbps;
         let moved = f64::from(size - 4) / f64::from(size);
         let (e, p) = (
@@ -226,8 +226,10 @@ fn refusals() {
         |params: &Params, form, size| simple.throughput(params, form, Packeting::Both, size).unwrap_err();
     let gen6 = Params::new(6, 8, 256, 512, 64).unwrap();
     assert_eq!(ask(&gen6, Form::Published, 64), ModelError::GenerationPublished(6));
-    assert_eq!(ask(&gen3_x8(), Form::Exact, 0), ModelError::TransferSize(0));
-    assert_eq!(ask(&gen3_x8(), Form::Exact, 4), ModelError::FrameSize(4));
+    for (form, bytes) in [(Form::Exact, 0), (Form::Exact, 63), (Form::Published, 63), (Form::Published, 9217)]
+    {
+        assert_eq!(ask(&gen3_x8(), form, bytes), ModelError::FrameSize(bytes));
+    }
     let mut only_tx = simple.clone();
     only_tx.transactions.retain(|t| t.side == Side::Tx);
     for form in [Form::Exact, Form::Published] {

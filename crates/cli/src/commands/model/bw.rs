@@ -124,11 +124,12 @@ fn answer(args: &Args, params: &Params, size_bytes: u32, dllps: &Dllps) -> Resul
 fn print_table(params: &Params, rows: &[Bandwidth]) -> Result<(), Failure> {
     let Some(first) = rows.first() else { return Ok(()) };
     output::text(&format!(
-        "{}: {}: raw {:.3} Gb/s, for TLPs {:.3} Gb/s",
+        "{}: {}: raw {:.3} Gb/s, for TLPs {:.3} Gb/s; basis: {}",
         first.form.name(),
         params.describe(),
         first.raw_gbps,
-        first.tlp_gbps
+        first.tlp_gbps,
+        first.basis.text()
     ))?;
     if let Some(note) = params.flit_note() {
         output::text(&note)?;

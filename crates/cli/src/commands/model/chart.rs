@@ -20,7 +20,7 @@ pub(super) fn chart(question: &Question, series: &[Series]) -> LineChart {
     LineChart {
         title: "Modelled throughput of a PCIe link and of NICs on it".to_owned(),
         subtitle: format!(
-            "{}; {} ({})",
+            "{}; {}; basis: {}",
             question.params.describe(),
             question.form.name(),
             question.basis().text()

@@ -28,20 +28,21 @@ more: 8 of preamble and start delimiter, 12 of gap.
 The basis of an answer says how its latency is known: measured (by the paper),
 fitted (simulated on figures that are fitted to measurements) or assumed.
 
---json prints {\"rows\": [OBJECT, ...]}: source, basis, frame_bytes, ethernet_gbps,
-packet_ns, latency_ns_min, latency_ns_max, exact_min, exact_max, needed_min,
-needed_max, paper_needed, note.";
+--json prints {\"warnings\": [TEXT, ...], \"rows\": [OBJECT, ...]}, without warnings if
+there are none. Rows have source, basis, frame_bytes, ethernet_gbps, packet_ns,
+latency_ns_min, latency_ns_max, exact_min, exact_max, needed_min, needed_max,
+paper_needed, note.";
 
 /// Transfers that a NIC must have under way to keep up with its Ethernet
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// Bytes of an Ethernet frame, FCS included: 64 is the shortest
+    /// Bytes of an Ethernet frame, 64 to 9216, FCS included
     #[arg(long, value_name = "BYTES", default_value_t = PAPER_BYTES)]
     size: u32,
 
-    /// Rate of the Ethernet in Gb/s
-    #[arg(long, value_name = "GBPS", default_value_t = PAPER_GBPS)]
+    /// Rate of the Ethernet in Gb/s: 0.001 to 100000
+    #[arg(long, value_name = "GBPS", default_value_t = PAPER_GBPS, value_parser = super::ethernet)]
     ethernet: f64,
 
     /// Latency of a transfer: section-2, section-7 (what the paper prints there), or NS, or NS..NS
@@ -130,16 +131,26 @@ struct Row {
     note: String,
 }
 
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Answer {
+    /// Figures of the profiles that are extrapolated on the link.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
+    rows: Vec<Row>,
+}
+
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let mut latencies = args.latency.clone();
     if latencies.is_empty() && args.host.is_empty() {
         latencies = QUOTED.iter().map(Latency::Quoted).collect();
     }
     let mut rows = latencies.iter().map(|l| args.row(*l)).collect::<Result<Vec<_>, _>>()?;
+    let mut warnings = Vec::new();
     for host in &args.host {
-        rows.push(args.simulated(host)?);
+        rows.push(args.simulated(host, &mut warnings)?);
     }
-    if args.json { output::json_of("rows", &rows) } else { args.print(&rows) }
+    if args.json { output::json(&Answer { warnings, rows }) } else { args.print(&rows) }
 }
 
 impl Args {
@@ -189,7 +200,7 @@ impl Args {
         })
     }
 
-    fn simulated(&self, host: &str) -> Result<Row, Failure> {
+    fn simulated(&self, host: &str, warnings: &mut Vec<String>) -> Result<Row, Failure> {
         let device = self.device.as_deref().unwrap_or("nfp6000");
         check_profiles(host, Some(device))?;
         let link = link_to(host, self.generation, self.lanes).map_err(Failure::usage)?;
@@ -198,7 +209,9 @@ impl Args {
             _ => String::new(),
         };
         let plan = Plan { host: host.to_owned(), device: Some(device.to_owned()), link, ..Plan::default() };
-        output::warn(&plan.warnings());
+        let new: Vec<String> = plan.warnings().into_iter().filter(|line| !warnings.contains(line)).collect();
+        output::warn(&new);
+        warnings.extend(new);
         let row = plan.measure(Test::LatRd, self.size).map_err(|e| Failure::Run(e.to_string()))?;
         let Some(latency) = row.latency else { return Err(Failure::Run("LAT_RD gave no latency".into())) };
         let ns = latency.latency_ns_median;

@@ -44,6 +44,12 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     }
 }
 
+/// Reads the rate of an Ethernet in Gb/s.
+fn ethernet(text: &str) -> Result<f64, String> {
+    let inside = text.parse::<f64>().ok().filter(|gbps| (0.001..=100_000.0).contains(gbps));
+    inside.ok_or_else(|| "legal are 0.001 to 100000".to_owned())
+}
+
 /// The sizes that lists of them name, in their order.
 fn expand(lists: &[Sizes]) -> Result<Vec<u32>, Failure> {
     let sizes: Vec<u32> = lists.iter().flat_map(|s| s.iter()).take(MAX_SIZES + 1).collect();

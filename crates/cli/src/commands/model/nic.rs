@@ -60,7 +60,7 @@ pub(crate) struct Args {
     #[arg(long = "device", value_name = "NAME|FILE", num_args = 1..)]
     devices: Vec<String>,
 
-    /// Packet sizes in bytes, FCS included: N, A..B (doubling from A to B) or A..B:STEP [default: 64 to 1500]
+    /// Packet sizes in bytes, 64 to 9216, FCS included: N, A..B (doubling from A to B) or A..B:STEP [default: 64 to 1500]
     #[arg(long = "size", value_name = "SIZE", num_args = 1..)]
     sizes: Vec<Sizes>,
 
@@ -69,7 +69,7 @@ pub(crate) struct Args {
     traffic: Packeting,
 
     /// Rate of the Ethernet to compare with, in Gb/s: 0.001 to 100000
-    #[arg(long, value_name = "GBPS", default_value_t = 40.0, value_parser = ethernet)]
+    #[arg(long, value_name = "GBPS", default_value_t = 40.0, value_parser = super::ethernet)]
     ethernet: f64,
 
     #[command(flatten)]
@@ -112,11 +112,6 @@ const TRAFFIC: [Word<Packeting>; 3] = [
     ("tx", "Packets sent alone", Packeting::Tx),
     ("rx", "Packets received alone", Packeting::Rx),
 ];
-
-fn ethernet(text: &str) -> Result<f64, String> {
-    let inside = text.parse::<f64>().ok().filter(|gbps| (0.001..=100_000.0).contains(gbps));
-    inside.ok_or_else(|| "legal are 0.001 to 100000".to_owned())
-}
 
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     if let Some(name) = &args.show {
@@ -193,7 +188,7 @@ fn write_pictures(
 
 fn print_table(question: &Question, series: &[Series]) -> Result<(), Failure> {
     let head = format!("{}: {}", question.form.name(), question.params.describe());
-    output::text(&format!("{head}; Gb/s of packets"))?;
+    output::text(&format!("{head}; Gb/s of packets; basis: {}", question.basis().text()))?;
     let columns = chart::columns(series);
     let heads: Vec<&str> = columns.iter().map(String::as_str).collect();
     output::table(&heads, chart::rows(series))?;
