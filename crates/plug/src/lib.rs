@@ -34,7 +34,7 @@ pub use model::{Fault, FixedBar, Model, ModelError, Models, Needs, Offering, Pla
 pub use place::Place;
 pub use plugged::{End, Plugged, RawEnd};
 pub use registers::{FunctionRegisters, named};
-pub use report::{Report, Shown, gbps, ns};
+pub use report::{Report, Shown, counted, gbps, ns};
 pub use shared::Shared;
 pub use site::Site;
 pub use values::{FunctionId, MemoryKind};

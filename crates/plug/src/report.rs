@@ -90,6 +90,14 @@ pub fn gbps(bytes: u64, time: Duration) -> f64 {
     }
 }
 
+/// A count with its noun: `1 row`, `2 rows`.
+pub fn counted(count: impl TryInto<u64>, noun: &str) -> String {
+    match count.try_into().unwrap_or(u64::MAX) {
+        1 => format!("1 {noun}"),
+        count => format!("{count} {noun}s"),
+    }
+}
+
 /// The duration in nanoseconds.
 pub fn ns(duration: Duration) -> f64 {
     duration.as_ps() as f64 / 1_000.0

@@ -4,6 +4,7 @@
 use crate::figures::{Dimension, Figures};
 use crate::results::{Values, columns};
 use crate::run::Run;
+use plug::counted;
 use plug::profile::Basis;
 use std::collections::BTreeMap;
 use view::report::{Axis, Bars, Coordinate, Figure, Look, Parallel, Plot, Report, Scale, Series, Table};
@@ -27,8 +28,11 @@ pub fn report(run: &Run<'_>) -> Report {
 fn notes(run: &Run<'_>, figures: &Figures) -> Vec<String> {
     let progress = run.progress();
     let lab = run.sweep().lab().path.display();
-    let mut notes =
-        vec![format!("{} points of {lab}, {} of them not finished.", progress.points, progress.failed)];
+    let mut notes = vec![format!(
+        "{} of {lab}, {} of them not finished.",
+        counted(progress.points, "point"),
+        progress.failed
+    )];
     notes.extend(basis(run).map(|basis| format!("Basis of the metrics: {basis}.")));
     notes.extend(run.warnings().into_iter().map(|line| format!("Warning: {line}.")));
     if figures.without > 0 {
@@ -55,7 +59,8 @@ fn basis(run: &Run<'_>) -> Option<String> {
     match counts.len() {
         0 | 1 => counts.into_keys().next().map(|basis| basis.name().to_owned()),
         _ => {
-            let of = |(basis, points): (Basis, u64)| format!("{} in {points} points", basis.name());
+            let of =
+                |(basis, points): (Basis, u64)| format!("{} in {}", basis.name(), counted(points, "point"));
             Some(counts.into_iter().map(of).collect::<Vec<_>>().join(", "))
         }
     }

@@ -207,7 +207,8 @@ pub struct TypeSummary {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} transactions, {} with errors", self.transactions, self.with_errors)?;
+        let s = if self.transactions == 1 { "" } else { "s" };
+        write!(f, "{} transaction{s}, {} with errors", self.transactions, self.with_errors)?;
         if self.probes > 0 {
             write!(f, ", {} bus probes", self.probes)?;
         }

@@ -37,7 +37,7 @@ fn read_over_three_links_is_one_transaction() {
     let due = "0.000000001 MRd disk:upstream requester 01:00.0, tag 0x05, Addr 0x00001000, 64 bytes: 1 completion, success, \
                first data 5.000 ns, response 5.000 ns, 102.400 Gb/s, over disk 2.000 ns > lower 2.000 ns > upper 1.000 ns";
     assert_eq!(lines, [due]);
-    assert!(summary.starts_with("1 transactions, 0 with errors\n"), "{summary}");
+    assert!(summary.starts_with("1 transaction, 0 with errors\n"), "{summary}");
     assert!(
         summary.contains("MRd                    1             6             0            64            64"),
         "{summary}"
@@ -94,7 +94,7 @@ fn configuration_request_is_one_across_bridges() {
     links.tlp(2, true, &answer).tlp(1, true, &answer).tlp(0, true, &answer);
     let (lines, summary) = transaction_lines(&links.finish());
     assert_eq!(lines.len(), 1, "{lines:?}");
-    assert!(summary.starts_with("1 transactions, 1 with errors\n"), "{summary}");
+    assert!(summary.starts_with("1 transaction, 1 with errors\n"), "{summary}");
 }
 
 #[test]

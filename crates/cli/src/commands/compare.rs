@@ -7,6 +7,7 @@ use crate::output;
 use crate::outputs::{Outputs, Place};
 use bench::compare::{Comparison, Missing, MissingRow, Scored, Worst, compare_folders};
 use lab::profile::Basis;
+use plug::counted;
 use std::path::{Path, PathBuf};
 use view::report::Table;
 
@@ -114,14 +115,13 @@ fn head(args: &Args, label: &str, comparison: &Comparison) -> Head {
 
 /// How much a set lacks, in a few words; `None` where that is nothing.
 fn counts(missing: &Missing) -> Option<String> {
-    let counted = [
+    let all = [
         ("configuration", missing.configurations.len()),
         ("experiment", missing.experiments.len()),
         ("row", missing.rows.len()),
     ];
-    let words = counted.iter().filter(|(_, count)| *count > 0);
-    let text: Vec<String> =
-        words.map(|(what, count)| format!("{count} {what}{}", if *count == 1 { "" } else { "s" })).collect();
+    let words = all.into_iter().filter(|(_, count)| *count > 0);
+    let text: Vec<String> = words.map(|(what, count)| counted(count, what)).collect();
     (!text.is_empty()).then(|| text.join(", "))
 }
 
@@ -265,13 +265,14 @@ fn scored(scored: Scored) -> String {
 /// What a set lacks that the other has, a line each.
 fn lacks(set: &str, missing: &Missing) -> Vec<String> {
     let list = |what: &str, names: &[String]| {
-        (!names.is_empty()).then(|| format!("{set} lacks {} {what}: {}.", names.len(), names.join(", ")))
+        (!names.is_empty())
+            .then(|| format!("{set} lacks {}: {}.", counted(names.len(), what), names.join(", ")))
     };
-    let mut lines: Vec<String> = list("configurations", &missing.configurations).into_iter().collect();
-    lines.extend(list("experiments", &missing.experiments));
+    let mut lines: Vec<String> = list("configuration", &missing.configurations).into_iter().collect();
+    lines.extend(list("experiment", &missing.experiments));
     let named = missing.rows.iter().take(NAMED_ROWS);
     lines.extend(named.map(|row| format!("{set} lacks the row {}", row_name(row))));
     let more = missing.rows.len().saturating_sub(NAMED_ROWS);
-    lines.extend((more > 0).then(|| format!("{set} lacks {more} more rows; --json names all.")));
+    lines.extend((more > 0).then(|| format!("{set} lacks {}; --json names all.", counted(more, "more row"))));
     lines
 }

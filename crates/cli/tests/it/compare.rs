@@ -77,7 +77,7 @@ fn tables_of_experiments_families_and_score() {
         "E5 LAT_DMA_SZ error 10.00",
         "Score of B as a prediction of A: the 150 of A's 278 rows that B has; --whole counts the others as errors of 100 %",
         "E5 edge right 100.00",
-        &format!("B lacks 1 experiments: {HSW}/lat_dma_sizes_byte_inc."),
+        &format!("B lacks 1 experiment: {HSW}/lat_dma_sizes_byte_inc."),
     ] {
         assert!(printed.iter().any(|l| l == line), "no line {line:?} in {printed:#?}");
     }
@@ -91,7 +91,7 @@ fn tables_of_experiments_families_and_score() {
     }
     // Turned around, a tenth above becomes an eleventh below.
     let turned = riser_ok(&["compare", &b, &a]);
-    assert!(turned.contains("-9.09") && turned.contains("A lacks 1 experiments"), "{turned}");
+    assert!(turned.contains("-9.09") && turned.contains("A lacks 1 experiment:"), "{turned}");
 }
 
 #[test]

@@ -7,6 +7,7 @@ use crate::commands::outside::Opened;
 use crate::failure::Failure;
 use crate::{interrupt, output};
 use fabric::Stop;
+use plug::counted;
 use serde::Serialize;
 use session::Report as LabReport;
 use vm::machine::End;
@@ -91,9 +92,12 @@ impl Report {
     pub(super) fn text(&self) -> Result<(), Failure> {
         let VmCounters { clients, reads, writes, interrupts, .. } = self.guest;
         output::text(&format!(
-            "{}: {clients} machine{}, {reads} reads, {writes} writes, {interrupts} interrupts; {:.3} us simulated, {} TLP-hops in {:.3} s of CPU",
+            "{}: {}, {}, {}, {}; {:.3} us simulated, {} TLP-hops in {:.3} s of CPU",
             self.lab.lab,
-            if clients == 1 { "" } else { "s" },
+            counted(clients, "machine"),
+            counted(reads, "read"),
+            counted(writes, "write"),
+            counted(interrupts, "interrupt"),
             self.lab.simulated_ns / 1_000.0,
             self.lab.tlp_hops,
             self.lab.cpu_seconds

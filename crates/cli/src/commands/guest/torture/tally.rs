@@ -3,6 +3,7 @@
 
 use crate::failure::Failure;
 use crate::output;
+use plug::counted;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -88,9 +89,9 @@ impl Tally {
     fn text(&self) -> String {
         let kinds: Vec<String> = self.kinds.iter().map(|(kind, count)| format!("{kind}: {count}")).collect();
         let mut text = format!(
-            "seed {}: {} faults in {} s ({})\n",
+            "seed {}: {} in {} s ({})\n",
             self.seed,
-            self.faults,
+            counted(self.faults, "fault"),
             self.seconds,
             kinds.join(", ")
         );

@@ -7,6 +7,7 @@ use crate::failure::Failure;
 use crate::output;
 use hdrhistogram::Histogram;
 use nettlp::net::Ceiling;
+use plug::counted;
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -160,11 +161,16 @@ fn faults(faults: &Rows) -> String {
 
 fn text(r: &Report) -> String {
     let mut text = String::new();
-    let (threads, s) = (r.threads, if r.threads == 1 { "" } else { "s" });
     let _ = writeln!(
         text,
-        "{} of {} B, {}, {threads} thread{s} with {} outstanding, {:.2} s, scheme {}",
-        r.direction, r.length_bytes, r.pattern, r.outstanding, r.elapsed_s, r.scheme
+        "{} of {} B, {}, {} with {} outstanding, {:.2} s, scheme {}",
+        r.direction,
+        r.length_bytes,
+        r.pattern,
+        counted(r.threads, "thread"),
+        r.outstanding,
+        r.elapsed_s,
+        r.scheme
     );
     let _ = writeln!(
         text,
