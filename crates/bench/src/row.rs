@@ -297,7 +297,7 @@ impl Plan {
         let ps = results.measure_end.since(results.measure_start).as_ps();
         let transfers = results.transfers;
         if ps == 0 || counted.up.payload_bytes + counted.down.payload_bytes == 0 {
-            return Err(format!("{transfers} transfers are too few to measure a bandwidth").into());
+            return Err(format!("a bandwidth needs more transfers than {transfers}").into());
         }
         let gbps = |bytes: f64| bytes * 8_000.0 / ps as f64;
         let offer = self.offer(test, size, 0).map_err(|fault| fault.message)?;

@@ -35,19 +35,21 @@ impl Evidence {
 
     /// Why the figure is kept, or which other figure its rows show; `None` for a figure that rows show alone.
     pub fn reason(self, parameter: Parameter) -> Option<String> {
-        let shown_by = parameter.shown_by();
         match self {
             Evidence::Rows => None,
             Evidence::Together(with) => Some(format!(
-                "fitted on {}, for want of {shown_by}: {} stays as it was, and what it is off by is in this figure",
+                "fitted on {}, for want of {}: {} stays as it was, and what it is off by is in this figure",
                 with.shown_by(),
+                parameter.shown_by(),
                 with.name()
             )),
-            Evidence::Missing => Some(format!("not determined, stays as it was: needs {shown_by}")),
+            Evidence::Missing => {
+                Some(format!("not determined, stays as it was: needs {}", parameter.needs_rows()))
+            }
             Evidence::NotApart(from) => Some(format!(
                 "not determined, stays as it was: its rows do not tell it apart from {}, which needs {}",
                 from.name(),
-                from.shown_by()
+                from.needs_rows()
             )),
             Evidence::Absent => {
                 Some("not determined: the profile that the fit begins with has no such figure".into())

@@ -26,6 +26,7 @@ use crate::predict::{Target, predict};
 use crate::results::{Figures, ResultRow, ResultSet, Spread, Tables};
 use crate::suite::{Machine, Rule, measure_row};
 use lab::profile::HOSTS;
+use plug::counted;
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -122,7 +123,8 @@ pub fn nothing_shown(fitted: &[Fitted]) -> Option<String> {
     if fitted.iter().any(|figure| figure.rows > 0) {
         return None;
     }
-    let rows = Parameter::ALL.map(|parameter| format!("\n  {}: {}", parameter.name(), parameter.shown_by()));
+    let rows =
+        Parameter::ALL.map(|parameter| format!("\n  {}: {}", parameter.name(), parameter.needs_rows()));
     Some(format!(
         "no row of the results shows any figure alone, so that nothing is fitted. Figures, and what shows them:{}",
         rows.concat()
@@ -180,9 +182,9 @@ fn step(
     let value_ps = asked.clamp(0.0, parameter.most_ps() as f64) as u64;
     let source = match evidence {
         Evidence::Together(with) => {
-            format!("fit: {rows} rows, {}, with {} as it was", shown.shown_by(), with.name())
+            format!("fit: {}, {}, with {} as it was", counted(rows, "row"), shown.shown_by(), with.name())
         }
-        _ => format!("fit: {rows} rows, {}", shown.shown_by()),
+        _ => format!("fit: {}, {}", counted(rows, "row"), shown.shown_by()),
     };
     profile.set(parameter, value_ps, &source)?;
     Ok(Fitted { value_ps, rows, last_step_ns, is_at_bound: asked != value_ps as f64, ..kept })

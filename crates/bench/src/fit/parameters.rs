@@ -33,6 +33,8 @@ pub enum Parameter {
     RequestGap,
 }
 
+/// Cold windows up to this size still hold lines that the device wrote in an earlier experiment.
+const TRACES_BYTES: u64 = 16 << 10;
 /// Windows up to here are in the share of every cache that device writes may use, and in every IOTLB.
 const SMALL_BYTES: u64 = 256 << 10;
 /// Windows from here on are in no such share.
@@ -134,7 +136,7 @@ impl Parameter {
         match self {
             Parameter::RootComplex => "reads of lines that the device wrote, windows up to 256 KiB",
             Parameter::CoreSnoop => "reads of host-warmed windows up to 256 KiB",
-            Parameter::Dram => "reads of cold windows up to 256 KiB",
+            Parameter::Dram => "reads of cold windows above 16 KiB, up to 256 KiB",
             Parameter::Write => "LAT_CMD_WRRD, windows up to 256 KiB",
             Parameter::PageWalk => "reads of cold windows from 16 MiB on, 4 KiB pages",
             Parameter::Eviction => "LAT_CMD_WRRD of 64 B, cold windows from 16 MiB on",
@@ -154,6 +156,23 @@ impl Parameter {
         }
     }
 
+    /// Which rows the fit needs, in full, and a command that measures such rows.
+    pub(super) fn needs_rows(self) -> String {
+        let size = if self.is_of_bandwidth() { "" } else { " of at most 64 B" };
+        let command = match self {
+            Parameter::RootComplex => "riser bench --suite LAT_RD --size 64 --cache device-warm",
+            Parameter::CoreSnoop => "riser bench --suite LAT_RD --size 64 --cache host-warm",
+            Parameter::Dram => "riser bench --suite LAT_RD --size 64 --cache cold --window 65536",
+            Parameter::PageWalk => {
+                "riser bench --suite LAT_RD --size 64 --cache cold --window 67108864 --iommu 4k"
+            }
+            Parameter::CompletionGap => "riser bench --suite BW_RD --size 512 2048 --cache host-warm",
+            Parameter::RequestGap => "riser bench --suite BW_RD --size 128 --cache host-warm",
+            _ => "riser bench --format pcie-bench; no other form has such rows",
+        };
+        format!("{}; transfers{size} at offset 0 ({command})", self.shown_by())
+    }
+
     /// Whether a row shows it.
     pub(super) fn shows(self, machine: &Machine, key: &Key) -> bool {
         let sockets = machine.sockets;
@@ -170,8 +189,7 @@ impl Parameter {
             && match self {
                 Parameter::RootComplex => read && small && key.cache == Cache::DeviceWarm,
                 Parameter::CoreSnoop => read && small && key.cache == Cache::HostWarm && !far_program,
-                // What an earlier experiment's device writes have left shows in the smallest windows.
-                Parameter::Dram => read && small && key.window_bytes > 16_384 && cold && !far_memory,
+                Parameter::Dram => read && small && key.window_bytes > TRACES_BYTES && cold && !far_memory,
                 Parameter::Write => key.test == Test::LatCmdWrRd && small,
                 Parameter::PageWalk => read && large && cold && in_4k && !far_memory,
                 Parameter::Eviction => {

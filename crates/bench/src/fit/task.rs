@@ -13,6 +13,7 @@ use crate::suite::Machine;
 use devices::pcie_bench::card;
 use lab::Folder;
 use lab::profile::{Basis, HOSTS};
+use plug::values::{MpsBytes, MrrsBytes};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -183,10 +184,11 @@ fn read(folders: &[PathBuf]) -> Result<ResultSet, AskError> {
 
 /// The measurements with what they were made on: all of one server.
 fn inputs(task: &Task, data: ResultSet, warnings: &mut Vec<String>) -> Result<Vec<Input>, AskError> {
+    let given = Given::of(task)?;
     let inputs: Vec<Input> = data
         .configurations
         .into_iter()
-        .map(|(name, tables)| input(task, &name, tables, warnings))
+        .map(|(name, tables)| input(task, &given, &name, tables, warnings))
         .collect::<Result<_, _>>()?;
     let Some(first) = inputs.first() else {
         return Err(AskError::Profile("there are no results".into()));
@@ -205,7 +207,33 @@ fn inputs(task: &Task, data: ResultSet, warnings: &mut Vec<String>) -> Result<Ve
     }
 }
 
-fn input(task: &Task, name: &str, tables: Tables, warnings: &mut Vec<String>) -> Result<Input, AskError> {
+/// Options for unknown configurations. They are checked even if all configurations are known.
+struct Given {
+    iommu: Iommu,
+    sockets: Sockets,
+    mps_bytes: u32,
+    mrrs_bytes: u32,
+}
+
+impl Given {
+    fn of(task: &Task) -> Result<Given, AskError> {
+        let size = |flag: &str, why: String| AskError::Wrong(format!("--{flag}: {why}"));
+        Ok(Given {
+            iommu: task.iommu.parse().map_err(|why| AskError::Wrong(format!("--{why}")))?,
+            sockets: sockets(&task.sockets)?,
+            mps_bytes: MpsBytes::try_from(i64::from(task.mps)).map_err(|why| size("mps", why))?.0.bytes(),
+            mrrs_bytes: MrrsBytes::try_from(i64::from(task.mrrs)).map_err(|why| size("mrrs", why))?.0.bytes(),
+        })
+    }
+}
+
+fn input(
+    task: &Task,
+    given: &Given,
+    name: &str,
+    tables: Tables,
+    warnings: &mut Vec<String>,
+) -> Result<Input, AskError> {
     if let Some(configuration) = Configuration::named(name) {
         let machine = Machine::configuration(configuration, task.device.as_deref().unwrap_or(PUBLISHED_CARD));
         return Ok(Input { machine, tables, cmd_path_valid: configuration.cmd_path_valid });
@@ -213,16 +241,15 @@ fn input(task: &Task, name: &str, tables: Tables, warnings: &mut Vec<String>) ->
     let link = tables.link().map_err(|e| AskError::Profile(format!("{name}: {e}")))?;
     let usual = usual_like(link.map_or(GENERATION, |link| link.generation));
     let like = task.like.as_deref().unwrap_or(usual);
-    let given: Iommu = task.iommu.parse().map_err(|why| AskError::Wrong(format!("--{why}")))?;
     let mut machine = Machine {
         name: name.into(),
         iommu: tables
             .said("iommu")
-            .map_or(Ok(given), str::parse)
+            .map_or(Ok(given.iommu), str::parse)
             .map_err(|e: BenchError| AskError::Profile(e.to_string()))?,
-        sockets: sockets(&task.sockets)?,
-        mps_bytes: task.mps,
-        mrrs_bytes: task.mrrs,
+        sockets: given.sockets,
+        mps_bytes: given.mps_bytes,
+        mrrs_bytes: given.mrrs_bytes,
         ..Machine::profile(like, &device(task, name, &tables, warnings)?)
     };
     if let Some(link) = link {

@@ -4,6 +4,7 @@
 //! The record is written before the files that it names; so a run that ends between the two leaves a record of files that
 //! are not there, which the next run makes, and never a file that nothing is known of.
 
+use super::Machine;
 use crate::BenchError;
 use crate::results::RECORD;
 use lab::profile::Basis;
@@ -64,6 +65,9 @@ struct Record {
     riser: String,
     /// What was measured, in words.
     machine: BTreeMap<String, String>,
+    /// Warnings of figures that are extrapolated on the link, one per line.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
     /// What is done, by name of the experiment.
     experiments: BTreeMap<String, Entry>,
 }
@@ -101,12 +105,13 @@ pub(super) struct Leave {
 }
 
 impl Folder {
-    /// The folder at `path`, which need not be there; `machine` says in words what is measured.
-    pub(super) fn open(path: PathBuf, machine: BTreeMap<String, String>) -> Result<Folder, SuiteError> {
+    /// Opens the folder at `path`, which may be missing, for results of `measured`.
+    pub(super) fn open(path: PathBuf, measured: &Machine) -> Result<Folder, SuiteError> {
         let old = read_record(&path.join(RECORD))?;
         let experiments = old.map(|old| old.experiments).unwrap_or_default();
         let riser = env!("CARGO_PKG_VERSION").to_owned();
-        Ok(Folder { path, record: Record { version: VERSION, riser, machine, experiments } })
+        let (machine, warnings) = (measured.in_words(), measured.warnings());
+        Ok(Folder { path, record: Record { version: VERSION, riser, machine, warnings, experiments } })
     }
 
     /// Makes the folder, and checks that files can be made in it.

@@ -152,7 +152,7 @@ impl Suite {
     }
 
     fn open_folders(&self) -> Result<Vec<Folder>, SuiteError> {
-        let open = |m: &Machine| Folder::open(self.folder.join(&m.name), m.in_words());
+        let open = |m: &Machine| Folder::open(self.folder.join(&m.name), m);
         self.machines.iter().map(open).collect()
     }
 
@@ -310,7 +310,7 @@ impl Machine {
     }
 
     /// All that it is, for records.
-    fn in_words(&self) -> BTreeMap<String, String> {
+    pub(super) fn in_words(&self) -> BTreeMap<String, String> {
         let sockets = &self.sockets;
         let words: [(&str, String); 11] = [
             ("name", self.name.clone()),

@@ -209,6 +209,9 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
         return suite::run(&args);
     }
     args.public.refuse()?;
+    if let Some(host) = args.host.as_deref().filter(|host| suite::is_of_published(host)) {
+        return Err(Failure::usage(format!("--host {host} is for --format pcie-bench alone")));
+    }
     let plans = args.ask().plans(models)?;
     let files = files(&args)?;
     let warnings = plans.first().map(Plan::warnings).unwrap_or_default();

@@ -34,6 +34,8 @@ nothing is written then. Warnings go to standard error, to JSON, and as comments
 determine though every server has them, figures at their bound, figures that have not settled, figures of links of another \
 generation (kept_gen in the profile, so that whatever uses it warns too).
 The residuals are of every row, most bandwidths among them, which nothing was fitted on.
+Rows of LAT_CMD_WRRD, and those of the other socket, come from `riser bench --format pcie-bench` alone. A warning of a figure that the \
+data do not determine says which rows it needs, and a command that measures such rows where there is one.
 
 --json prints one object: profile, devices, warnings where there are any, figures: [{figure, value_ps, determined, basis, reason, \
 rows, last_step_ns, shown_by, known_ps: [least, greatest]}], and residuals as `riser compare --json` has them.";
@@ -68,7 +70,7 @@ pub(crate) struct Args {
     iommu: String,
 
     /// Sockets of device, memory and program, of configurations that are not known
-    #[arg(long, value_name = "D,M,P", value_delimiter = ',', default_values_t = [0, 0, 0])]
+    #[arg(long, value_name = "D,M,P", value_delimiter = ',', default_value = "0,0,0")]
     sockets: Vec<u8>,
 
     /// Max_Payload_Size in bytes, of configurations that are not known

@@ -263,7 +263,11 @@ fn a_fit_of_nothing_is_none() {
     let fit = ["-o", &profile, "--like", "xeon-e5-2630", "--no-residuals"];
     let output = riser(&[&["fit", &writes][..], &fit].concat());
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
-    for part in [&writes, "shows any figure", "dram.latency_ps: reads of cold windows up to 256 KiB"] {
+    for part in [
+        &writes,
+        "shows any figure",
+        "dram.latency_ps: reads of cold windows above 16 KiB, up to 256 KiB; transfers of at most 64 B at offset 0 (riser bench --suite LAT_RD",
+    ] {
         assert!(said(&output).contains(part), "{}", said(&output));
     }
     assert!(!Path::new(&profile).exists());
@@ -304,7 +308,7 @@ fn rows_before_one_that_fails_are_kept() {
     let few = ["bench", "--size", "64", "--transfers", "1", "--warm-up", "0", "-o", &at];
     let output = riser(&[&few[..], &["--suite", "LAT_RD", "BW_WR", "--json"]].concat());
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
-    let why = "BW_WR of 64 bytes: 1 transfers are too few to measure a bandwidth: 1 of 2 rows were measured";
+    let why = "BW_WR of 64 bytes: a bandwidth needs more transfers than 1: 1 of 2 rows were measured";
     assert!(said(&output).contains(why), "{}", said(&output));
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&json["interrupted"], json["tests"].as_array().unwrap().len()), (&why.into(), 1), "{json}");
@@ -375,6 +379,45 @@ fn rows_that_cannot_be_are_named() {
 }
 
 #[test]
+fn help_has_the_sockets_as_they_are_given() {
+    let help = riser(&["fit", "--help"]);
+    assert!(String::from_utf8_lossy(&help.stdout).contains("[default: 0,0,0]"));
+}
+
+/// `riser bench` with a command from a warning gives the rows that were missing.
+#[test]
+fn missing_rows_are_named_with_a_command_that_measures_them() {
+    let at = folder("missing");
+    let path = |name: &str| at.join(name).to_string_lossy().into_owned();
+    let fit = |data: &str, out: &str| {
+        let output = riser(&["fit", data, "-o", out, "--no-residuals", "--json"]);
+        assert!(output.status.success(), "{}", said(&output));
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let figures = report["figures"].as_array().unwrap().clone();
+        figures.into_iter().find(|figure| figure["figure"] == "dram.latency_ps").unwrap()
+    };
+    let host = ["--host", "xeon-e5-2637v3", "--device", "nfp6000", "--transfers", "100"];
+    let bench = |more: &str, out: &str| {
+        let words: Vec<&str> = more.split_whitespace().collect();
+        let output = riser(&[&words[..], &host, &["-o", out]].concat());
+        assert!(output.status.success(), "{}", said(&output));
+    };
+    let (warm, small) = (path("warm"), path("small"));
+    bench("bench --suite LAT_RD --size 64 --cache host-warm", &warm);
+    let dram = fit(&warm, &path("warm.toml"));
+    let reason = dram["reason"].as_str().unwrap();
+    let (_, command) = reason.split_once("at offset 0 (riser ").unwrap();
+    bench(command.trim_end_matches(')'), &small);
+    // Cold reads alone show the sum of two figures.
+    let merged = path("merged");
+    fs::create_dir(&merged).unwrap();
+    let sheets = [&warm, &small].map(|folder| fs::read_to_string(format!("{folder}/results.csv")).unwrap());
+    fs::write(format!("{merged}/results.csv"), sheets.concat()).unwrap();
+    let dram = fit(&merged, &path("merged.toml"));
+    assert_eq!(dram["determined"], true, "{dram}");
+}
+
+#[test]
 fn what_cannot_be_meant_is_refused() {
     let (two, empty) = (folder("two"), folder("empty"));
     results(&two, HSW);
@@ -388,6 +431,11 @@ fn what_cannot_be_meant_is_refused() {
         (&["fit", &two, "-o", &out, "--jobs", "0"], 2, "0 is not in 1..=256"),
         (&["fit", &two], 2, "--output"),
         (&["fit", &one, &one, "-o", &out], 1, "there are results of"),
+        // Of a configuration that is known too.
+        (&["fit", &one, "-o", &out, "--mps", "100"], 2, "--mps: "),
+        (&["fit", &one, "-o", &out, "--mrrs", "64"], 2, "--mrrs: "),
+        (&["fit", &one, "-o", &out, "--iommu", "3k"], 2, "--iommu 3k: legal are off, 4k"),
+        (&["fit", &one, "-o", &out, "--sockets", "0,2,0"], 2, "--sockets: legal are three numbers"),
         (&["fidelity", &two, "--only", "nothing-such"], 2, "leave nothing of"),
         (&["fidelity", &two, "--page", &out], 1, "x.toml"),
     ] {

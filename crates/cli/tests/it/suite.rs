@@ -77,6 +77,30 @@ fn the_iommu_and_its_basis_are_in_text_and_page() {
     assert!(text.contains("IOMMU 4k, cache cold, ") && text.contains("basis: assumed"), "{text}");
 }
 
+/// Figures of Gen3 links on a Gen5 one: on standard error, in the page and in the record.
+#[test]
+fn extrapolated_figures_are_in_page_and_record() {
+    let out = folder("extrapolated");
+    let (path, page) = (out.to_string_lossy().into_owned(), out.join("page.html"));
+    let host = ["--host", "xeon-platinum-8480", "--device", "nfp6000", "--only", "lat_cmd_sizes"];
+    let output =
+        riser(&[&host[..], &["-o", &path, "--html", page.to_str().unwrap()]].concat()).output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    let record = fs::read_to_string(out.join("nfp6000_xeon-platinum-8480/riser.json")).unwrap();
+    let record: serde_json::Value = serde_json::from_str(&record).unwrap();
+    let warned: Vec<&str> =
+        record["warnings"].as_array().unwrap().iter().filter_map(|w| w.as_str()).collect();
+    assert!(warned.iter().any(|line| line.starts_with("device profile `nfp6000` has figures of Gen3 links")));
+    let page = fs::read_to_string(page).unwrap();
+    for line in warned {
+        assert!(said(&output).contains(&format!("riser: warning: {line}")), "{}", said(&output));
+        assert!(page.contains(&format!("Warning: {line}.")), "{line}");
+    }
+    let table = Command::new(env!("CARGO_BIN_EXE_riser")).args(["bench", "--host", "all"]).output().unwrap();
+    assert_eq!(table.status.code(), Some(2));
+    assert_eq!(said(&table), "riser: --host all is for --format pcie-bench alone\n");
+}
+
 /// Names of what is in a folder, in order.
 fn names(folder: &Path) -> Vec<String> {
     let name =
@@ -111,7 +135,7 @@ fn ctrl_c_leaves_what_is_complete_and_the_next_run_goes_on() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{}", said(&output));
     assert!(
-        said(&output).contains("experiments left: the same command goes on with them"),
+        said(&output).contains("experiments left: the same command goes on from here"),
         "{}",
         said(&output)
     );

@@ -15,6 +15,7 @@ use clap::ValueEnum;
 use clap::builder::RangedU64ValueParser;
 use lab::Folder;
 use lab::profile::{Basis, HOSTS};
+use plug::counted;
 use plug::values::{MpsBytes, MrrsBytes};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -59,6 +60,11 @@ enum Format {
     Table,
     /// A folder for each configuration, a CSV file for each experiment
     PcieBench,
+}
+
+/// Returns true if `host` names configurations of the published data: all, or one.
+pub(super) fn is_of_published(host: &str) -> bool {
+    host == "all" || Configuration::named(host).is_some()
 }
 
 /// The card that the published data were measured with.
@@ -127,8 +133,8 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     show(args, &suite, &outcome)?;
     if outcome.left > 0 {
         return Err(Failure::Interrupted(format!(
-            "interrupted, {} experiments left: the same command goes on with them",
-            outcome.left
+            "interrupted, {} left: the same command goes on from here",
+            counted(outcome.left, "experiment")
         )));
     }
     page.map_or(Ok(()), |page| html(page, &suite))
@@ -270,11 +276,13 @@ fn show(args: &Args, suite: &Suite, outcome: &Outcome) -> Result<(), Failure> {
             experiments_left: left,
         });
     }
-    let folders = suite.machines.len();
     output::text(&format!(
-        "{}: {folders} configuration{}, {written} experiments written, {kept} kept; {rows} rows of {samples} samples; basis: {}",
+        "{}: {}, {} written, {kept} kept; {} of {}; basis: {}",
         suite.folder.display(),
-        if folders == 1 { "" } else { "s" },
+        counted(suite.machines.len(), "configuration"),
+        counted(written, "experiment"),
+        counted(rows, "row"),
+        counted(samples, "sample"),
         Basis::in_words(&bases)
     ))
 }
@@ -293,13 +301,11 @@ fn page(args: &Args, suite: &Suite) -> Result<Option<Place>, Failure> {
 fn html(page: Place, suite: &Suite) -> Result<(), Failure> {
     let results = ResultSet::read(&suite.folder).map_err(|e| Failure::Run(e.to_string()))?;
     let names: Vec<&str> = suite.machines.iter().map(|m| m.name.as_str()).collect();
-    let head = Head {
-        title: "pcie-bench on riser".into(),
-        notes: vec![
-            format!("Simulated: {}.", names.join(", ")),
-            format!("Basis of the figures: {}.", Basis::in_words(&suite.bases())),
-        ],
-        tables: Vec::new(),
-    };
+    let mut notes = vec![
+        format!("Simulated: {}.", names.join(", ")),
+        format!("Basis of the figures: {}.", Basis::in_words(&suite.bases())),
+    ];
+    notes.extend(warnings(suite).iter().map(|line| format!("Warning: {line}.")));
+    let head = Head { title: "pcie-bench on riser".into(), notes, tables: Vec::new() };
     report::write_html(page, head, &results, None)
 }
