@@ -8,9 +8,12 @@ use fabric::{
     Alteration, Direction, FaultAction, FaultLimit, FaultRule, FrameKind, InternalError, LinkChange,
     LinkEvent, LinkId, TlpFilter,
 };
-use plug::file::Schema;
+use plug::file::{Overrides, Schema, Source};
+use serde::Deserialize;
+use std::path::Path;
 use tlp::{Class, Duration, Status, Tag, Time};
 use toml::Spanned;
+use toml::de::{DeValue, Deserializer};
 
 /// The rules of `lab`; reading the lab has refused faults of unknown slots.
 pub(crate) fn rules(lab: &Lab) -> Vec<FaultRule> {
@@ -153,16 +156,21 @@ fn check_fault(lab: &Lab, fault: &Fault) -> Vec<Wrong> {
 /// # Errors
 /// The first that is wrong, and what is legal.
 pub fn read_command(keys: &str) -> Result<Fault, String> {
-    #[derive(serde::Deserialize)]
-    struct Holder<T> {
-        fault: T,
-    }
     let text = format!("fault = {{ {keys} }}");
-    let wrong = |e: toml::de::Error| e.message().to_owned();
-    let Holder { fault } = toml::from_str::<Holder<Fault>>(&text).map_err(wrong)?;
+    let overrides = Overrides::default();
+    let source = Source { path: Path::new("fault"), text: &text, overrides: &overrides };
+    let mut tree = source.tree().map_err(|errors| errors.all()[0].message.clone())?;
+    let given = tree.get_mut().remove("fault").map(|given| (given.span(), given.into_inner()));
+    let Some((span, DeValue::Table(given))) = given else {
+        return Err("KEY = VALUE, ... is expected".into());
+    };
+    let given = Spanned::new(span, given);
+    let schema = Schema::shared::<Fault>();
+    let values = serde_json::Value::deserialize(Deserializer::from(given.clone())).unwrap_or_default();
+    let read = source.read::<Fault>(given, &schema);
+    let fault = read.map_err(|unread| unread.errors[0].message.clone())?;
     check_command(&fault)?;
-    let Holder { fault: given } = toml::from_str::<Holder<serde_json::Value>>(&text).map_err(wrong)?;
-    let outside = Schema::shared::<Fault>().check(&given).into_iter().next();
+    let outside = schema.check(&values).into_iter().next();
     outside.map_or(Ok(fault), |outside| Err(outside.message))
 }
 

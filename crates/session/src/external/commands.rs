@@ -155,8 +155,10 @@ impl Commands {
     fn fault(&self, rest: &str) -> Result<Vec<Act>, String> {
         let rest = rest.trim();
         let keys = rest.strip_prefix('{').and_then(|keys| keys.strip_suffix('}')).unwrap_or(rest);
-        let wrong = |why: String| format!("fault: {why}; legal are {}", faults::legal_keys(&self.names()));
-        let fault = faults::read_command(keys).map_err(wrong)?;
+        if keys.trim().is_empty() {
+            return Err(format!("fault: legal are {}", faults::legal_keys(&self.names())));
+        }
+        let fault = faults::read_command(keys).map_err(|why| format!("fault: {why}"))?;
         let (link, _) = self.find(fault.slot.get_ref())?;
         Ok(vec![Act::Fault(faults::rule(&fault, link))])
     }

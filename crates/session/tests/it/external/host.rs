@@ -270,20 +270,33 @@ fn commands_that_cannot_be_meant_are_refused() {
         ("speed a1 0 8", "speed a1: generation 0: legal are 1 to 3"),
         ("speed a1 1 3", "speed a1: 3 lanes: legal are those of a link, to 8"),
         ("speed a1 1 16", "speed a1: 16 lanes: legal are those of a link, to 8"),
-        ("fault slot = 'a1'", "fault: missing field `direction`; legal are "),
-        ("fault slot=1", "fault: invalid type: integer `1`, expected a string; legal are "),
+        ("fault slot = 'a1'", "fault: missing field `direction`: legal are `upstream`, `downstream`"),
+        ("fault slot = c", "fault: "),
+        ("fault slot=1", "fault: slot is integer `1`: legal are "),
+        (
+            "fault slot = 'a1', direction = 'upstream', frames = 'tlp', nth = 1, action = 'drop', count = -1",
+            "fault: count is integer `-1`: legal are 1 to ",
+        ),
+        (
+            "fault slot = 'a1', direction = 'upstream', frames = 'tlp', every = 1, action = 'drop'",
+            "fault: missing field `nth`: legal are 1 to ",
+        ),
         (
             "fault slot = 'a1', direction = 'upstream', frames = 'tlp', nth = 1, action = 'drop', count = 0",
             "fault: count of 0: legal are 1 to ",
         ),
         (
             "fault slot = 'a1', direction = 'upstream', frames = 'tlp', nth = 0, action = 'drop'",
-            "fault: nth of 0: frames are counted from 1; legal are ",
+            "fault: nth of 0: frames are counted from 1",
         ),
     ] {
         let refused = links.place.parse(text).err().unwrap();
         assert!(refused.starts_with(why) && (refused == why || why.ends_with(' ')), "{text}: {refused}");
     }
+    // An unknown key has one list, of keys, and the nearest of them.
+    let refused = links.place.parse("fault slot = 'a1', directoin = 'upstream'").err().unwrap();
+    assert!(refused.starts_with("fault: unknown field `directoin`, expected one of `slot`, "), "{refused}");
+    assert!(refused.ends_with("; did you mean `direction`?") && refused.len() < 600, "{refused}");
     // All keys, those first that a fault must have, with all that each may be.
     let refused = links.place.parse("fault").err().unwrap();
     for legal in [
