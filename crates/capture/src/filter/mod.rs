@@ -27,6 +27,7 @@ pub use values::duration_ps;
 
 use crate::decode::Record;
 use crate::matcher::Transaction;
+use crate::reader::Interface;
 use crate::transactions::Outcome;
 use std::fmt;
 use std::str::FromStr;
@@ -102,6 +103,11 @@ impl Filter {
         let holds = |term: &Term| !term.asks_for_outcome() && term.holds(record, &outcome);
         let bit = |(n, term): (usize, &Term)| u64::from(holds(term)) << n;
         self.terms.iter().enumerate().map(bit).sum()
+    }
+
+    /// Returns one line for each term whose slot, link or interface is missing in `known`.
+    pub fn unknown_names(&self, known: &[Interface]) -> Vec<String> {
+        self.terms.iter().filter_map(|term| term.unknown_name(known)).collect()
     }
 
     /// Whether it holds for a transaction whose TLPs were seen with their [`terms`](Self::terms).

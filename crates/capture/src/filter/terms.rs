@@ -6,10 +6,12 @@
 use super::values::{self, duration_ps, integer};
 use crate::decode::{Kind as What, Record, TlpRecord};
 use crate::matcher::{Errors, Target, Transaction, named_bytes};
+use crate::reader::Interface;
 use crate::render::object::Object;
 use crate::render::{class_name, dllp_name, status_name};
 use crate::transactions::{Outcome, errors_of};
 use serde::ser::{Serialize, SerializeMap, Serializer};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
 use tlp::{Bdf, Body, Dllp, Repr, Status};
@@ -327,9 +329,20 @@ pub(super) struct Term {
     text: String,
 }
 
+/// Most names of a capture that a message lists.
+const MAX_NAMES: usize = 20;
+
 /// Every name, for messages.
 pub(super) fn names() -> String {
     FIELDS.map(|field| field.name).join(", ")
+}
+
+/// Suggests the field that abbreviates `name`, as `dir` does `direction`, or that `name` abbreviates.
+fn suggestion(name: &str) -> String {
+    let is_near =
+        |field: &&Field| name.len() >= 2 && (name.starts_with(field.name) || field.name.starts_with(name));
+    let nearest = FIELDS.iter().filter(is_near).max_by_key(|field| field.name.len());
+    nearest.map_or_else(String::new, |field| format!("; did you mean {}?", field.name))
 }
 
 impl Field {
@@ -345,7 +358,7 @@ impl Field {
         match Field::named(name) {
             Some(field) if field.value.is_some() => Ok(field),
             Some(_) => Err(format!("{name} stands alone: it has no value")),
-            None => Err(format!("unknown field {name:?}: legal are {}", names())),
+            None => Err(format!("unknown field {name:?}: legal are {}{}", names(), suggestion(name))),
         }
     }
 
@@ -519,8 +532,8 @@ impl Term {
     /// # Errors
     /// A sentence with the legal names, or values.
     pub(super) fn flag(name: &str) -> Result<Term, String> {
-        let field =
-            Field::named(name).ok_or_else(|| format!("unknown term {name:?}: legal are {}", names()))?;
+        let field = Field::named(name)
+            .ok_or_else(|| format!("unknown term {name:?}: legal are {}{}", names(), suggestion(name)))?;
         let flag = field.flag.ok_or_else(|| format!("{name} needs a value: legal is {}", field.legal))?;
         Ok(Term { test: Test::Flag(flag), negated: false, text: name.to_owned() })
     }
@@ -539,6 +552,28 @@ impl Term {
     /// Whether it holds for a record.
     pub(super) fn holds(&self, record: &Record<'_>, outcome: &Outcome) -> bool {
         self.test.holds(record, outcome).is_some_and(|holds| holds != self.negated)
+    }
+
+    /// Returns a line with the names in `known`, if the term compares with another slot, link or interface.
+    pub(super) fn unknown_name(&self, known: &[Interface]) -> Option<String> {
+        let is_known = |interface: &Interface| match &self.test {
+            Test::Word(Word::Slot, slot) => *interface.slot == **slot,
+            Test::Word(Word::Interface, name) => interface.name == *name,
+            Test::Number(Number::Link, links) => links.contains(&interface.link.into()),
+            _ => true,
+        };
+        if known.is_empty() || known.iter().any(is_known) {
+            return None;
+        }
+        let name = |interface: &Interface| match &self.test {
+            Test::Word(Word::Interface, _) => interface.name.clone(),
+            Test::Word(Word::Slot, _) => interface.slot.to_string(),
+            _ => interface.link.to_string(),
+        };
+        let names: BTreeSet<String> = known.iter().map(name).filter(|name| !name.is_empty()).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).take(MAX_NAMES).collect();
+        let names = if names.is_empty() { "no names".to_owned() } else { names.join(", ") };
+        Some(format!("{}: not in the capture, which has {names}", self.text))
     }
 
     /// Whether it holds for a transaction as a whole.

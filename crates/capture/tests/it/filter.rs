@@ -167,6 +167,8 @@ fn what_is_wrong_is_said_with_its_place() {
     let rows = [
         ("", 1, "expected a term: legal are type, tag,"),
         ("tpe=MRd", 1, "unknown field \"tpe\": legal are type, tag,"),
+        ("direction=up", 1, "replay; did you mean dir?"),
+        ("address=5", 1, "replay; did you mean addr?"),
         ("type", 1, "type needs a value: legal is a type of TLP, dllp, other or error"),
         ("type=", 6, "expected a value for type: legal is a type of TLP"),
         ("type=Foo", 6, "\"Foo\" is no value of type: legal is a type of TLP"),

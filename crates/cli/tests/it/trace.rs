@@ -188,7 +188,7 @@ fn transactions_of_a_capture() {
                 first data 1000.000 ns, response 1000.000 ns, 0.064 Gb/s, 1 retry; error: incomplete";
     let starts: Vec<&str> = text.lines().take(3).collect();
     assert_eq!(starts[0].trim_start_matches("00:00:0"), line.trim_start_matches("00:00:0"), "{text}");
-    assert_eq!(starts[1..], ["", "1 transactions, 1 with errors"]);
+    assert_eq!(starts[1..], ["", "1 transaction, 1 with errors"]);
 
     let lines = json_lines(&riser_ok(&["trace", "--transactions", "--json", file, file]));
     assert_eq!(lines.len(), 4);
@@ -468,6 +468,16 @@ fn tree_shows_no_errors_and_each_transaction_once() {
         let sum: u64 = hops.iter().map(|hop| hop["latency_ps"].as_u64().unwrap()).sum();
         assert_eq!(write["latency_ps"], sum, "{write}");
     }
+    // A name that the capture does not have keeps nothing, and a note says so.
+    for (term, names) in [("slot=nope", "adder, "), ("link=zz", "adder, "), ("link=99", "0, 1, ")] {
+        let outcome = riser(&["trace", &file, "--filter", term]);
+        assert_eq!((outcome.code, outcome.stdout.as_str()), (0, ""), "{term}");
+        let (field, value) = term.split_once('=').unwrap();
+        let expected =
+            format!("riser: {file}: --filter: {field}=\"{value}\": not in the capture, which has {names}");
+        assert!(outcome.stderr.starts_with(&expected), "{}", outcome.stderr);
+    }
+    assert_eq!(riser(&["trace", &file, "--stats", "--filter", "slot=disk"]).stderr, "");
     assert!(
         riser_ok(&["trace", &file, "--filter", "link=adder"]).lines().all(|line| line.contains(" adder:"))
     );

@@ -43,7 +43,8 @@ Reads pcap and pcapng with Ethernet, IPv4 or IPv6, UDP and NetTLP. What cannot b
 the rest is read; the exit status stays 0. --json prints a line per record: TLPs with timestamp_ps, type, requester, \
 completer, tag, address, length_dw, byte_count, status and payload_bytes where the type has them; with --transactions a \
 line per transaction and one with its summary; with --stats one object. Of several files, each object also names its \
-file. docs/reference/trace.md lists all fields, and what a filter may ask for.
+file. docs/reference/trace.md lists all fields, and what a filter may ask for. If a filter names a slot, link or interface that a file does not have, a \
+note on standard error lists those that it has.
 
 Behind a TLP stands what it means, where the capture tells: a configuration register by name and field, an interrupt by function \
 and vector, a device's register by its name. What was not enumerated in the capture has no name.
@@ -264,13 +265,20 @@ fn for_each_record(
     file: &Path,
     each: impl FnMut(&Record<'_>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let Some(interface) = &args.interface else { return read(open(file)?, file, each) };
+    let Some(interface) = &args.interface else {
+        let mut reader = open(file)?;
+        read(&mut reader, file, each)?;
+        let unknown = args.filter()?.map(|filter| filter.unknown_names(reader.interfaces()));
+        let note = |line| output::note(format_args!("{}: --filter: {line}", shown(file)));
+        unknown.into_iter().flatten().for_each(note);
+        return Ok(());
+    };
     let capture = Outputs::new(args.force).claim_if("--capture", args.capture.as_deref())?;
     let capture = capture.map(Place::open).transpose()?;
     let kept = capture.as_ref().map(|out| out.writer().map_err(|e| out.failed(&e))).transpose()?;
     let (live, counts) = live::open(interface, kept)?;
-    let reader = Reader::new(live).map_err(|error| Failure::Run(error.to_string()))?;
-    let shown = read(reader, file, each);
+    let mut reader = Reader::new(live).map_err(|error| Failure::Run(error.to_string()))?;
+    let shown = read(&mut reader, file, each);
     // What was captured stays where nobody reads what is shown.
     if let (Ok(()) | Err(Failure::ReaderLeft), Some(capture)) = (&shown, capture) {
         capture.finish()?;
@@ -285,7 +293,7 @@ fn for_each_record(
 }
 
 fn read<R: Read>(
-    mut reader: Reader<R>,
+    reader: &mut Reader<R>,
     file: &Path,
     mut each: impl FnMut(&Record<'_>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
