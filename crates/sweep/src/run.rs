@@ -6,6 +6,7 @@ use crate::journal::{Header, Journal, JournalError, Start};
 use crate::ranking;
 use crate::record::{Outcome, Point, Record};
 use crate::sweep::Sweep;
+use plug::counted;
 use plug::profile::Basis;
 use std::borrow::Cow;
 use std::collections::{BTreeSet, VecDeque};
@@ -215,8 +216,8 @@ impl<'s> Run<'s> {
         Some(Point { number, config, round })
     }
 
-    /// Warnings of `riser run` for the labs of the points, each once, with the number of points that have warnings. Looks at a
-    /// sample of these points only.
+    /// Warnings of `riser run` for the labs of the points, each once. The last line has the number of points with warnings. Looks
+    /// at a sample of these points only, so the number of points with one warning is not known if there are several.
     pub fn warnings(&self) -> Vec<String> {
         let warned: Vec<u64> =
             self.records.iter().flatten().filter(|record| record.has_warnings).map(|r| r.point).collect();
@@ -224,8 +225,11 @@ impl<'s> Run<'s> {
         for number in warned.iter().step_by(warned.len().div_ceil(MOST_LOOKS).max(1)) {
             lines.extend(self.point(*number).map(|point| self.sweep.warnings_of(&point)).unwrap_or_default());
         }
-        let points = format!("{} of {} points have warnings", warned.len(), self.progress.points);
-        lines.into_iter().map(|line| format!("{line} ({points})")).collect()
+        let points = format!("{} of {} have warnings", warned.len(), counted(self.progress.points, "point"));
+        match lines.len() {
+            0 | 1 => lines.into_iter().map(|line| format!("{line} ({points})")).collect(),
+            _ => lines.into_iter().chain([points]).collect(),
+        }
     }
 
     /// How the figures of the profiles are known that the metrics rest on: as the weakest of all points.

@@ -2,7 +2,7 @@
 //! The sweep file, key by key: the reference page in `docs/` is generated from these types and their comments.
 
 use schemars::JsonSchema;
-use serde::de::{Deserializer, Error, Visitor};
+use serde::de::{Deserializer, Error, IgnoredAny, Visitor};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use toml::Spanned;
@@ -17,6 +17,18 @@ pub struct Head {
     /// The lab file, relative to this one.
     #[schemars(with = "String")]
     pub lab: Spanned<String>,
+    /// Read by [`axis`](crate::axis). Errors list it as a legal key; so are the next two.
+    #[serde(default)]
+    #[schemars(skip)]
+    pub over: IgnoredAny,
+    /// As `over`.
+    #[serde(default)]
+    #[schemars(skip)]
+    pub together: IgnoredAny,
+    /// Read by [`metric`](crate::metric).
+    #[serde(default)]
+    #[schemars(skip)]
+    pub metrics: IgnoredAny,
     /// Events after which the run of a point ends, with the outcome `event-limit`. Without it, only the lab's `limit_us` does.
     #[schemars(range(min = 1))]
     pub max_events: Option<u64>,

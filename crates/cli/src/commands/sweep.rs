@@ -36,7 +36,7 @@ Each point is run by one of --workers processes. Writes to the folder of -o
 A point whose lab is none, fails or makes no progress has that for its outcome; so has one that a worker dies at, each of three times. \
 Where the first point that finishes lacks a metric that has no `default`, the sweep ends.
 
---json prints one object: sweep, lab, points, recorded, resumed, outcomes by name, warnings (what `riser run` warns of in some of the labs; on standard \
+--json prints one object: sweep, lab, points, recorded, resumed, outcomes by name, warnings (what `riser run` warns of in some of the labs, and the number of points with warnings; on standard \
 error too), basis (how the figures of the profiles are known that the metrics rest on: measured, fitted or assumed, whichever is the weakest), best (the points that none is better than, \
 each with settings and metrics), wall_seconds, cpu_seconds of all processes, simulation_cpu_seconds, workers_started, workers_died, and folder.
 Ctrl-C ends a sweep with its journal whole. The exit status is 0 if every point has a record, whatever its outcome, and 1 if every point was refused.";

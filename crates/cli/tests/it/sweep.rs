@@ -52,7 +52,9 @@ fn the_sweeps_that_ship_come_to_what_they_ask_for() {
     // Its host is fitted to Gen3 links, and `riser run` warns on others.
     let warned = link["warnings"][0].as_str().unwrap();
     assert!(warned.contains("has figures of Gen3 links: on Gen4 they are extrapolated"), "{link}");
-    assert!(warned.ends_with("(84 of 126 points have warnings)"), "{link}");
+    // The number of all points with warnings stands after the last one.
+    let last = link["warnings"].as_array().unwrap().last().unwrap();
+    assert_eq!(last, "84 of 126 points have warnings", "{link}");
     assert!(page.contains(&format!("Warning: {warned}")), "{warned}");
     assert_eq!(link["basis"], "fitted", "{link}");
     let (file, folder) = (labs().join("link.toml"), out.join("link"));
@@ -204,6 +206,12 @@ fn what_is_wrong_is_told() {
             SWEEP.replace("link.gen", "link.generation"),
             1,
             "riser: sweep.toml:4:1: unknown field `generation`, expected one of `gen`",
+        ),
+        (
+            SWEEP.replace("[over]", "[ovr]"),
+            1,
+            "riser: sweep.toml:3:2: unknown field `ovr`, expected one of `version`, `lab`, `over`, `together`, `metrics`, `max_events`, \
+             `sample`, `halving`; did you mean `over`?",
         ),
         (
             SWEEP.replace("lab.toml", "no.toml"),

@@ -3,6 +3,7 @@
 
 use crate::commands::cpu;
 use lab::profile::Basis;
+use plug::counted;
 use serde::{Serialize, Serializer};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
@@ -122,7 +123,7 @@ fn cell(value: &Json) -> String {
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {} of {} points", self.sweep.display(), self.recorded, self.points)?;
+        write!(f, "{}: {} of {}", self.sweep.display(), self.recorded, counted(self.points, "point"))?;
         let outcomes: Vec<String> =
             self.outcomes.iter().map(|(name, count)| format!("{count} {name}")).collect();
         if !outcomes.is_empty() {
