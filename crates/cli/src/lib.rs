@@ -40,7 +40,9 @@ Examples:
   riser bench --suite LAT_RD BW_WR --gen 4 --lanes 16
 
 Exit status: 0 done, 1 the run failed, or a file that it reads is wrong, 2 wrong usage: what is wrong is an argument (--set among \
-them), 130 interrupted (Ctrl-C).";
+them), 130 interrupted (Ctrl-C).
+Folders of files that a command writes are created if they are missing. Standard output must be open: if it is closed (>&-), the \
+output is lost and the exit status does not show it. Redirect it to /dev/null to discard it.";
 
 /// The command, with these models for the slots of its labs: the whole `main` of a program that has devices of its own.
 ///

@@ -7,7 +7,7 @@ use super::sources::{SourceArgs, failed};
 use crate::failure::Failure;
 use crate::outputs;
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, IsTerminal, Write};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -235,9 +235,9 @@ impl MachineArgs {
             Some(log) if is_standard_error(log) => Box::new(io::stderr()),
             Some(path) => {
                 let path = log_of(path, name);
-                let file =
-                    File::create(&path).map_err(|e| Failure::Run(format!("{}: {e}", path.display())))?;
-                Box::new(file)
+                let folder = path.parent().unwrap_or(Path::new(""));
+                let file = fs::create_dir_all(folder).and_then(|()| File::create(&path));
+                Box::new(file.map_err(|e| Failure::Run(format!("{}: {e}", path.display())))?)
             }
         };
         let (stdout, stderr): (Box<dyn Write + Send>, Box<dyn Write + Send>) = match name {
