@@ -121,7 +121,8 @@ impl Ledgers {
                 let ledger = self.ledger_of(way(record), tlp.repr.tc, tlp.repr.format().class)?;
                 self.consume(ledger, is_new?, tlp.repr.data_dw().div_ceil(4))
             }
-            Kind::Dllp(Dllp::FlowControl(fc)) if !record.mark.is_lost() => {
+            Kind::Dllp(dllp @ Dllp::FlowControl(fc)) if !record.mark.is_lost() => {
+                self.sequences.link_came_up(record, dllp);
                 self.grant(opposite(way(record)), fc);
                 None
             }

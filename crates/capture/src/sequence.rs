@@ -7,7 +7,7 @@ use crate::decode::{Bad, Kind, Record};
 use crate::reader::{Direction, Mark};
 use crate::time::Timestamp;
 use std::collections::BTreeMap;
-use tlp::Dllp;
+use tlp::{Dllp, FlowControlKind, Vc};
 
 /// Most TLPs of a direction that wait for an Ack, and most that are remembered of those that came too early: twice what
 /// sequence numbers allow (`PCIe 5.0 §3.6.2.1`).
@@ -85,9 +85,22 @@ impl Sequences {
     pub fn pass(&mut self, record: &Record<'_>) {
         match &record.kind {
             Kind::Tlp(_) => _ = self.tlp(record),
+            Kind::Dllp(dllp) => _ = self.link_came_up(record, dllp),
             Kind::Bad(Bad::File(_)) => self.hole(),
-            Kind::Dllp(_) | Kind::Other(_) | Kind::Bad(_) => {}
+            Kind::Other(_) | Kind::Bad(_) => {}
         }
+    }
+
+    /// Returns the two directions of the link if `dllp` begins flow-control initialization of VC0. A link does this only when it
+    /// comes up, and numbers its TLPs from 0 then (`PCIe 5.0 §3.4.2, §3.6.2.1`). What was seen before is forgotten.
+    pub fn link_came_up(&mut self, record: &Record<'_>, dllp: &Dllp) -> Option<[Way; 2]> {
+        let Dllp::FlowControl(fc) = dllp else { return None };
+        if fc.kind != FlowControlKind::InitFc1 || fc.vc != Vc::VC0 || record.mark.is_lost() {
+            return None;
+        }
+        let ways = [way(record), opposite(way(record))];
+        let known = ways.iter().filter(|way| self.receivers.remove(way).is_some()).count();
+        (known > 0).then_some(ways)
     }
 
     /// True where it is the first time that this TLP is seen on its way, taken or not; called before

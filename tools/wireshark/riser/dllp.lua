@@ -105,6 +105,8 @@ function dllp.dissect(protocol, tvb, pinfo, root, wire_len)
         local row = fault == "" and formats.dllp_of(tvb(0, 1):uint())
         if row and row.layout == "ack" then
             transactions.acknowledge(pinfo, tvb(0, 4):bitfield(20, 12))
+        elseif row and row.name == "InitFC1" and tvb(0, 1):uint() % 8 == 0 then
+            transactions.link_came_up(pinfo)
         end
     else
         local message = string.format("A DLLP of %d bytes: it has six", wire_len)

@@ -84,4 +84,9 @@ function sequence.acknowledged(way, number)
     end
 end
 
+-- Flow-control initialization of VC0 begins: the link came up, and both directions number their TLPs from 0.
+function sequence.link_came_up(way, back)
+    receivers[way], receivers[back] = nil, nil
+end
+
 return sequence

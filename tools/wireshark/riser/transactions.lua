@@ -160,12 +160,24 @@ local function look_up(pinfo, part)
     return found
 end
 
--- Sees an Ack or Nak: once, and where it arrived.
+-- Whether a DLLP is seen for the first time, and arrived.
+local function is_new_dllp(pinfo)
+    return not (pinfo.visited or pinfo.in_error_pkt or marks.is_blind(pinfo) or marks.of(pinfo))
+end
+
+-- Sees an Ack or Nak.
 function transactions.acknowledge(pinfo, number)
-    if pinfo.visited or pinfo.in_error_pkt or marks.is_blind(pinfo) or marks.of(pinfo) then
-        return
+    if is_new_dllp(pinfo) then
+        sequence.acknowledged(place_of(pinfo).back, number)
     end
-    sequence.acknowledged(place_of(pinfo).back, number)
+end
+
+-- Sees an InitFC1 of VC0.
+function transactions.link_came_up(pinfo)
+    if is_new_dllp(pinfo) then
+        local seen = place_of(pinfo)
+        sequence.link_came_up(seen.way, seen.back)
+    end
 end
 
 -- Shows what is known of the transaction of a TLP that was seen below `tree`; says how it was lost, where it was.

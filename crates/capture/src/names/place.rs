@@ -106,7 +106,7 @@ fn in_one_header(kind: Header, dw: u16) -> Option<Place> {
 
 /// A capability's register, `dw` from its start; `control` is its first DW.
 pub(super) fn in_capability(id: u8, control: u32, dw: u16) -> Option<Place> {
-    let structure = config::reference::capability(id)?;
+    let structure = config::cap::capability(id)?;
     let dw = match id {
         cap::msi::ID => msi_line(control, dw)?,
         _ => dw,
@@ -124,7 +124,7 @@ fn msi_line(control: u32, dw: u16) -> Option<u16> {
 
 /// An extended capability's register, `dw` from its start.
 pub(super) fn in_extended(id: u16, dw: u16) -> Option<Place> {
-    let structure = config::reference::extended_capability(id)?;
+    let structure = config::ext::extended_capability(id)?;
     let first = ext::sriov::VF_BAR0;
     if id == ext::sriov::ID && (first..first + u16::from(type0::BARS)).contains(&dw) {
         return Some(Place::VfBar { index: (dw - first) as u8, is_upper: false });

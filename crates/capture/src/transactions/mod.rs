@@ -326,6 +326,12 @@ impl Tracker {
     fn dllp(&mut self, record: &Record<'_>, dllp: &Dllp) {
         // A link whose DLLPs are seen will show its Acks.
         self.acked_ways.insert(opposite(way(record)));
+        for way in self.sequences.link_came_up(record, dllp).into_iter().flatten() {
+            // No Ack can come for TLPs that were sent before.
+            for unacked in self.unacked.remove(&way).into_iter().flatten() {
+                self.settle(unacked, None);
+            }
+        }
         let Some((way, place)) = self.sequences.acknowledged(record, dllp) else { return };
         while let Some(unacked) = self.next_acked(way, place) {
             self.settle(unacked, Some((record.number, record.timestamp)));

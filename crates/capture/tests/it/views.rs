@@ -4,8 +4,9 @@
 use crate::common;
 use crate::common::{DAMAGED, Link, completion, read_and_answer, reader, sample, write};
 use riser_capture::credits::{Available, Ledgers};
+use riser_capture::matcher::Ack;
 use riser_capture::series::{AUTOMATIC_ROWS, Report, Series, speed_bps};
-use riser_capture::{Ecrc, Mark, Origin, Writer, perfetto, render};
+use riser_capture::{Ecrc, Mark, Origin, Reader, Stats, Tracker, Writer, perfetto, render};
 use serde_json::Value;
 use tlp::{
     Class, Data, Dllp, FlowControl, FlowControlKind, Prefix, Prefixes, Scale, Status, Time, Tlp,
@@ -383,4 +384,36 @@ fn frames_of_others_make_no_intervals() {
     );
     let report = series(&capture.unwrap(), None, None);
     assert_eq!((report.rows.len(), report.rows[0].links[0].non_posted_tlps), (1, 1));
+}
+
+/// A link that went down numbers its TLPs from 0 when it comes up (`PCIe 5.0 §3.6.2.1`). Statistics, transactions and
+/// intervals count all TLPs of both times, and none as a replay or as out of order.
+#[test]
+fn sequence_numbers_restart_when_a_link_comes_up() {
+    let (read, answer) = read_and_answer(1, 0x1000, 64);
+    let mut link = Link::new();
+    for _ in 0..2 {
+        link.dllp(false, fc(FlowControlKind::InitFc1, Class::NonPosted, 0, 9, 99), SOUND);
+        link.dllp(true, fc(FlowControlKind::InitFc1, Class::NonPosted, 0, 9, 99), SOUND);
+        for place in 0..3u16 {
+            link.again(true, &read, place.into(), SOUND).ack(false, place);
+            link.again(false, &answer, place.into(), SOUND).ack(true, place);
+        }
+        // Never acknowledged: the link goes down.
+        link.again(true, &read, 3, SOUND).again(false, &answer, 3, SOUND);
+    }
+    let capture = link.finish();
+    let (mut stats, mut tracker) = (Stats::new(), Tracker::new());
+    let mut reader = Reader::new(&capture[..]).unwrap();
+    while let Some(record) = reader.next_record().unwrap() {
+        stats.add(&record);
+        tracker.see(&record, 0);
+    }
+    tracker.finish();
+    let report = stats.report().to_string();
+    assert!(!report.contains("out of order") && !report.contains("seen again"), "{report}");
+    let ended: Vec<_> = std::iter::from_fn(|| tracker.next_ended()).collect();
+    assert_eq!((ended.len(), tracker.again(), tracker.lost()), (8, 0, 0));
+    let acked = ended.iter().filter(|t| matches!(t.ack, Ack::Seen { .. })).count();
+    assert_eq!(acked, 6);
 }

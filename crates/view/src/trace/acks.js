@@ -35,6 +35,14 @@ class Unacked {
     this.steps.add(time, this.bytes);
   }
 
+  // The link came up: sequence numbers start at 0, and no Ack can come for TLPs that were sent before.
+  restart(time) {
+    if (this.newest < 0) return;
+    this.waiting.clear();
+    Object.assign(this, { oldest: 0, newest: -1, bytes: 0 });
+    this.steps.add(time, 0);
+  }
+
   // What no sequence number tells from a later TLP is never named.
   forget(place) {
     this.bytes -= this.waiting.get(place).bytes;
@@ -70,6 +78,9 @@ function walkAcks(store, headers, named = () => {}, refused = () => {}) {
   for (let row = 0; row < store.count; row++) {
     if (store.kind[row] === KIND.tlp) {
       lane(headers.lane.of(row)).send(store.place[row], row, headers.tlpBytes(row), store.time[row]);
+    } else if (startsLink(store, row)) {
+      const number = headers.lane.of(row);
+      for (const each of [number, headers.lane.opposite(number)]) lanes.get(each)?.restart(store.time[row]);
     } else if (isAck(store, row)) {
       const number = headers.lane.opposite(headers.lane.of(row));
       if (number === undefined) continue;

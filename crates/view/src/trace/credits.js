@@ -27,6 +27,12 @@ function flowControlOf(store, row) {
   };
 }
 
+/** Whether a DLLP begins flow-control initialization of VC0, as when a link comes up: sequence numbers and credits start anew. */
+function startsLink(store, row) {
+  const fc = flowControlOf(store, row);
+  return fc !== null && fc.kind === "InitFC1" && fc.vc === 0;
+}
+
 /** Whether there are DLLPs of flow control at all. */
 function hasCredits(store) {
   for (let row = 0; row < store.count; row++) if (flowControlOf(store, row)) return true;
@@ -42,8 +48,10 @@ class Pool {
   }
   advertise(fc, time) {
     const init = fc.kind !== "UpdateFC";
+    const restarts = fc.kind === "InitFC1" && this.header.used > 0;
     for (const part of ["header", "data"]) {
       const credits = this[part];
+      if (restarts) credits.used = 0;
       credits.limit = fc[part];
       credits.modulus = fc[`${part}Modulus`];
       if (init && !this.initialized) credits.infinite = fc[part] === 0;
@@ -80,6 +88,7 @@ function creditPools(store, headers) {
     if (fc) {
       const lane = headers.lane.opposite(headers.lane.of(row));
       if (lane === undefined) continue;
+      if (startsLink(store, row)) for (const each of [lane, headers.lane.of(row)]) delete newest[each];
       channels.add(fc.vc);
       pool(lane, fc.class, fc.vc).advertise(fc, store.time[row]);
     } else if (store.kind[row] === KIND.tlp && isFirst(store, headers, row, newest)) {

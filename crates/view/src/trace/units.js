@@ -38,8 +38,9 @@ function copiesOf(store, headers) {
   const groups = new Map();
   for (let row = 0; row < store.count; row++) {
     const place = store.place[row];
-    if (store.kind[row] !== KIND.tlp || place < 0) continue;
     const lane = headers.lane.of(row);
+    if (startsLink(store, row)) for (const each of [lane, headers.lane.opposite(lane)]) newest.delete(each);
+    if (store.kind[row] !== KIND.tlp || place < 0) continue;
     if (!newest.has(lane)) newest.set(lane, new Float64Array(2 * SEQUENCE_NUMBERS).fill(-1));
     const ring = newest.get(lane);
     const at = 2 * (place % SEQUENCE_NUMBERS);

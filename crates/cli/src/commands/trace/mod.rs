@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::outputs::{Outputs, Place};
 use crate::{input, output};
 use capture::credits::Ledgers;
-use capture::{Filter, Reader, Record, Sieve};
+use capture::{Filter, Kind, Reader, Record, Sieve};
 use clap::ValueEnum;
 use plug::Models;
 use serde::Serialize;
@@ -297,22 +297,49 @@ fn read<R: Read>(
     file: &Path,
     mut each: impl FnMut(&Record<'_>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
+    let mut bad = BadRecords::default();
     loop {
         match reader.next_record() {
-            Ok(Some(record)) => each(&record)?,
-            Ok(None) => return Ok(()),
+            Ok(Some(record)) => {
+                bad.see(&record);
+                each(&record)?;
+            }
+            Ok(None) => break,
             // An error of reading names its file; one of writing is the output's.
             Err(error) => return Err(Failure::Run(format!("{}: {error}", shown(file)))),
         }
     }
+    bad.tell(file);
+    Ok(())
 }
 
-/// Says on standard error how many records of a file could not be read.
-fn tell_bad(file: &Path, bad: u64) {
-    if bad > 0 {
-        output::note(format_args!(
-            "{}: could not be read, as said in their places: {bad} of the records",
-            shown(file)
-        ));
+/// The records of a file that could not be read.
+#[derive(Default)]
+struct BadRecords {
+    count: u64,
+    /// The line of the first.
+    first: String,
+}
+
+impl BadRecords {
+    fn see(&mut self, record: &Record<'_>) {
+        if matches!(record.kind, Kind::Bad(_)) {
+            self.count += 1;
+            if self.count == 1 {
+                capture::render::line(record, &mut self.first);
+            }
+        }
+    }
+
+    /// Reports them on standard error, in every view.
+    fn tell(&self, file: &Path) {
+        let (records, first) = (if self.count == 1 { "record" } else { "records" }, self.first.trim());
+        if self.count > 0 {
+            output::note(format_args!(
+                "{}: {} {records} could not be read; first: {first}",
+                shown(file),
+                self.count
+            ));
+        }
     }
 }

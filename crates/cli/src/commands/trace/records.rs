@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A line, or a JSON object, per record; with `--credits` per TLP. Never keeps a record.
 
-use super::{Args, for_each_record, stdout, tell_bad};
+use super::{Args, for_each_record, stdout};
 use crate::failure::Failure;
 use crate::output;
 use capture::credits::{Consumption, Ledgers};
 use capture::render::{self, JsonRecord, class_name};
-use capture::{Kind, Meaning, Names, Record, Sieve};
+use capture::{Meaning, Names, Record, Sieve};
 use plug::Models;
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -20,13 +20,12 @@ pub(super) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
             writeln!(out, "==> {} <==", file.display())?;
         }
         let sieve = args.sieve()?;
-        let bad = if args.credits {
-            write_credits(args, file, sieve, args.ledgers(), &mut out)?
+        if args.credits {
+            write_credits(args, file, sieve, args.ledgers(), &mut out)?;
         } else {
-            write_records(args, file, sieve, Names::new(models.registers()), &mut out)?
-        };
+            write_records(args, file, sieve, Names::new(models.registers()), &mut out)?;
+        }
         out.flush()?;
-        tell_bad(file, bad);
     }
     Ok(())
 }
@@ -36,18 +35,16 @@ pub(super) fn append_json(object: &impl Serialize, line: &mut String) {
     line.push_str(&serde_json::to_string(object).unwrap_or_default());
 }
 
-/// Writes a line for each record that the sieve keeps, and says how many of the file could not be read.
+/// Writes a line for each record that the sieve keeps.
 fn write_records(
     args: &Args,
     file: &Path,
     mut sieve: Sieve,
     mut names: Names,
     out: &mut impl Write,
-) -> Result<u64, Failure> {
+) -> Result<(), Failure> {
     let mut line = String::new();
-    let mut bad = 0;
     for_each_record(args, file, |record| {
-        bad += u64::from(matches!(record.kind, Kind::Bad(_)));
         let meaning = names.see(record);
         if !sieve.keeps(record) {
             return Ok(());
@@ -61,8 +58,7 @@ fn write_records(
         }
         line.push('\n');
         Ok(out.write_all(line.as_bytes())?)
-    })?;
-    Ok(bad)
+    })
 }
 
 fn append_record_line(args: &Args, record: &Record<'_>, meaning: Option<&Meaning>, line: &mut String) {
@@ -90,11 +86,10 @@ fn write_credits(
     mut sieve: Sieve,
     mut ledgers: Ledgers,
     out: &mut impl Write,
-) -> Result<u64, Failure> {
+) -> Result<(), Failure> {
     let mut line = String::new();
-    let (mut bad, mut unknown) = (0, 0u64);
+    let mut unknown = 0u64;
     for_each_record(args, file, |record| {
-        bad += u64::from(matches!(record.kind, Kind::Bad(_)));
         let took = ledgers.see(record);
         if !sieve.keeps(record) || record.tlp().is_none() {
             return Ok(());
@@ -117,7 +112,7 @@ fn write_credits(
             file.display()
         ));
     }
-    Ok(bad)
+    Ok(())
 }
 
 fn credits_line(record: &Record<'_>, took: Option<&Consumption>, line: &mut String) {

@@ -2,12 +2,12 @@
 //! `--transactions`: a line, or a JSON object, per transaction, and a summary. Never holds more than what is under way.
 
 use super::records::append_json;
-use super::{Args, for_each_record, stdout, tell_bad};
+use super::{Args, for_each_record, stdout};
 use crate::failure::Failure;
+use capture::Filter;
 use capture::names::OfRequests;
 use capture::render::append_meaning;
 use capture::transactions::{self, JsonTransaction, Report, Summary, Tracker};
-use capture::{Filter, Kind};
 use plug::Models;
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -20,7 +20,7 @@ pub(super) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
         if args.names_files() && !args.json {
             writeln!(out, "==> {} <==", file.display())?;
         }
-        let (report, bad) =
+        let report =
             write_transactions(args, file, filter.as_ref(), OfRequests::new(models.registers()), &mut out)?;
         if args.json {
             let object = args.of_file(file, BTreeMap::from([("summary", &report)]));
@@ -30,7 +30,6 @@ pub(super) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
             writeln!(out, "\n{report}")?;
         }
         out.flush()?;
-        tell_bad(file, bad);
     }
     Ok(())
 }
@@ -41,9 +40,9 @@ fn write_transactions(
     filter: Option<&Filter>,
     mut names: OfRequests,
     out: &mut impl Write,
-) -> Result<(Report, u64), Failure> {
+) -> Result<Report, Failure> {
     let (mut tracker, mut summary) = (Tracker::new(), Summary::new());
-    let (mut line, mut digits, mut bad) = (String::new(), 1, 0);
+    let (mut line, mut digits) = (String::new(), 1);
     let mut show = |tracker: &mut Tracker, names: &mut OfRequests, digits: u8| -> Result<(), Failure> {
         while let Some(t) = tracker.next_ended() {
             let meaning = names.take(t.request_number);
@@ -65,7 +64,6 @@ fn write_transactions(
         Ok(())
     };
     for_each_record(args, file, |record| {
-        bad += u64::from(matches!(record.kind, Kind::Bad(_)));
         digits = record.interface.map_or(digits, |interface| digits.max(interface.resolution.digits()));
         names.see(record);
         tracker.see(record, filter.map_or(0, |filter| filter.terms(record)));
@@ -73,5 +71,5 @@ fn write_transactions(
     })?;
     tracker.finish();
     show(&mut tracker, &mut names, digits)?;
-    Ok((summary.report(&tracker), bad))
+    Ok(summary.report(&tracker))
 }
