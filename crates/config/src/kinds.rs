@@ -2,10 +2,9 @@
 //! Kinds of functions: the fields that software may write in each, and those of them that have no effect there. For the
 //! reference page and for tests; a running fabric never uses it.
 
-use crate::cap::{msi, pcie};
-use crate::ext::acs;
+use crate::cap::{capability, msi, pcie};
+use crate::ext::{acs, extended_capability};
 use crate::header::{TYPE_0_HEADER, TYPE_1_HEADER, VIRTUAL_FUNCTION_HEADER};
-use crate::reference::{capability, extended_capability};
 use crate::register::{Field, Register, Structure, Word};
 use crate::space::{FIRST_EXTENDED, HeaderKind, REGISTERS};
 use crate::{

@@ -1,30 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Every structure, register and field that this crate knows, as data for a reference page. Never holds state.
 
-use crate::cap::{msi, msix, pcie, pm, ssid, vendor};
 use crate::kinds::{FunctionKind, WritableField};
 use crate::register::{Field, Structure};
-use crate::{ext, header};
+use crate::{cap, ext, header};
 use std::fmt::Write;
-
-/// Every capability below 100h.
-const CAPABILITIES: [Structure; 6] =
-    [pm::TABLE, msi::TABLE, vendor::TABLE, ssid::TABLE, pcie::TABLE, msix::TABLE];
 
 /// Every structure, headers first, then capabilities and extended ones in the order of their IDs.
 pub fn structures() -> Vec<Structure> {
     let headers = [header::TYPE_0_HEADER, header::TYPE_1_HEADER, header::VIRTUAL_FUNCTION_HEADER];
-    headers.into_iter().chain(CAPABILITIES).chain(ext::TABLES).collect()
-}
-
-/// The structure of a capability, by its ID; `None` where no table names it.
-pub fn capability(id: u8) -> Option<Structure> {
-    CAPABILITIES.into_iter().find(|table| table.id == u16::from(id))
-}
-
-/// The structure of an extended capability, by its ID; `None` where no table names it.
-pub fn extended_capability(id: u16) -> Option<Structure> {
-    ext::TABLES.into_iter().find(|table| table.id == id)
+    headers.into_iter().chain(cap::TABLES).chain(ext::TABLES).collect()
 }
 
 /// Bits that software may write to no effect.

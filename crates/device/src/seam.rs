@@ -15,7 +15,7 @@
 //! refuses a request that it does not know ([`CompletionError::UnsupportedRequest`]), and structures are made by their
 //! functions.
 
-use crate::shared::Bell;
+use exec::Bell;
 use thiserror::Error;
 use tlp::message::MessageCodes;
 use tlp::{

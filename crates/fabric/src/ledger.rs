@@ -11,7 +11,6 @@
 //! open, the oldest quarter is given up and counted, since their transactions have most likely been lost.
 
 use crate::breakdown::Breakdown;
-use crate::root::Turn;
 use crate::stages::{Parts, Stage, Transaction, TransactionKind, TransactionTap};
 use crate::topology::Side;
 use tlp::{Account, Bdf, Body, Class, Duration, MemoryOp, Span, Status, Tag, Time, Tlp};
@@ -21,6 +20,22 @@ pub const MAX_ACCOUNTS: usize = 1 << INDEX_BITS;
 
 const INDEX_BITS: u32 = 14;
 const GENERATIONS: u32 = 1 << (32 - INDEX_BITS);
+
+/// The turn that memory gives to a request of a transaction.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Turn {
+    pub(crate) account: Account,
+    /// The request's job.
+    pub(crate) job: u32,
+    /// The request waited for a place in the memory system until now.
+    pub(crate) now: Time,
+    /// Memory gets to the request.
+    pub(crate) asked: Time,
+    /// Memory answers.
+    pub(crate) answered: Time,
+    /// The answer is at the root port.
+    pub(crate) ready: Time,
+}
 
 /// Number of accounts by state: `opened` is the sum of the others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -3,7 +3,7 @@
 //! map of all memory at a multiple of 1 GiB (Linux, `arch/x86/boot/compressed/kaslr.c`, `arch/x86/mm/kaslr.c`).
 
 use crate::btf::{self, Btf, BtfError};
-use crate::kernel::{GIB, IMAGE, Kernel, STEP};
+use crate::kernel::{GIB, IMAGE, Init, Kernel, STEP};
 use crate::layout::Layout;
 use crate::marks::{MARK_BYTES, Marks, is_entry};
 use crate::{Answer, Error, Memory};
@@ -75,15 +75,6 @@ pub fn find<'m, M: Memory>(
             btfs: finder.marks.btf.len(),
         }),
     }
-}
-
-/// `init_task`, where it was found.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Init {
-    /// Its physical address.
-    pub(crate) physical: u64,
-    /// Its address in the kernel's image.
-    pub(crate) address: u64,
 }
 
 struct Finder<'m, 'p, M> {

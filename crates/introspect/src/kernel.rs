@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A kernel that was found: its addresses, and where they are in memory.
 
-use crate::find::Init;
 use crate::layout::Layout;
 use crate::{Answer, Error, Memory, word};
 use std::ops::Range;
@@ -11,6 +10,15 @@ pub(crate) const STEP: u64 = 2 << 20;
 pub(crate) const GIB: u64 = 1 << 30;
 /// Where images are: `__START_KERNEL_map` and the GiB that KASLR has for it (`KERNEL_IMAGE_SIZE`).
 pub(crate) const IMAGE: Range<u64> = 0xffff_ffff_8000_0000..0xffff_ffff_c000_0000;
+
+/// Where `init_task` is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Init {
+    /// Its physical address.
+    pub(crate) physical: u64,
+    /// Its address in the kernel's image.
+    pub(crate) address: u64,
+}
 /// The most that a direct map has: 52 bits of physical address.
 const DIRECT_BYTES: u64 = 1 << 52;
 

@@ -2,9 +2,7 @@
 //! The settings of a port, as plain data; [`PortConfig::validate`] alone judges them.
 
 use crate::arbiter::VcArbitration;
-use crate::frame::DLLP_WIRE_BYTES;
 use crate::sequence::MAX_UNACKNOWLEDGED;
-use crate::timing::{Timers, wire_time};
 use std::collections::BTreeMap;
 use thiserror::Error;
 use tlp::{Class, Duration, Mps, Rate, Scale, TcVcMap, Vc, Width};
@@ -265,19 +263,6 @@ impl PortConfig {
             return Err(ConfigError::ReplayBytes { value: self.replay_buffer_bytes, min });
         }
         self.validate_timers()
-    }
-
-    /// REPLAY_TIMER at this port's rate and width (`PCIe 5.0 §3.6.2.1`).
-    pub fn replay_timeout(&self) -> Duration {
-        Timers::new(self, self.rate, self.width).replay
-    }
-
-    /// Returns the longest time from the last symbol of a TLP to the last symbol of its Ack, on an otherwise idle link. `other`
-    /// is the other end. The time consists of the `propagation` both ways, the Ack latency limit (`PCIe 5.0 §3.6.3.1`) and the
-    /// Ack itself. With a shorter [`replay_timeout`](Self::replay_timeout), TLPs that have arrived are sent again.
-    pub fn ack_round_trip(&self, other: &PortConfig, propagation: Duration) -> Duration {
-        let limit = Timers::new(other, other.rate, other.width).ack;
-        propagation + limit + wire_time(DLLP_WIRE_BYTES.into(), other.rate, other.width) + propagation
     }
 
     /// Credits that the receiver advertises for `vc`, by [`Class::index`].

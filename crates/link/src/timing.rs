@@ -6,6 +6,7 @@
 
 use crate::config::{FlowControlMode, PortConfig, ReplayTimerRule};
 use crate::counters::Counters;
+use crate::frame::DLLP_WIRE_BYTES;
 use tlp::{Duration, Rate, Time, Width, ack_latency_limit};
 
 /// Ticks per picosecond. Byte times have denominators from 1 to 1024 (8 GT/s and up), times 3 at x12.
@@ -46,6 +47,21 @@ impl Timers {
         let [replay, ack, update] =
             [replay, ack, config.update_fc_symbols.unwrap_or(table)].map(|n| symbol_times(rate, n));
         Timers { replay, ack, update }
+    }
+}
+
+impl PortConfig {
+    /// REPLAY_TIMER at this port's rate and width (`PCIe 5.0 §3.6.2.1`).
+    pub fn replay_timeout(&self) -> Duration {
+        Timers::new(self, self.rate, self.width).replay
+    }
+
+    /// Returns the longest time from the last symbol of a TLP to the last symbol of its Ack, on an otherwise idle link. `other`
+    /// is the other end. The time consists of the `propagation` both ways, the Ack latency limit (`PCIe 5.0 §3.6.3.1`) and the
+    /// Ack itself. With a shorter [`replay_timeout`](Self::replay_timeout), TLPs that have arrived are sent again.
+    pub fn ack_round_trip(&self, other: &PortConfig, propagation: Duration) -> Duration {
+        let limit = Timers::new(other, other.rate, other.width).ack;
+        propagation + limit + wire_time(DLLP_WIRE_BYTES.into(), other.rate, other.width) + propagation
     }
 }
 

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A sweep as text for other processes and machines, with every file that it needs. Never reads one.
 
-use crate::sweep::{Sweep, TextFile};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use lab::FileErrors;
-use plug::Models;
 use plug::file::{FileError, KeptFiles};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What is sent.
 #[derive(Serialize, Deserialize)]
@@ -23,24 +21,23 @@ pub(crate) struct Packed {
     pub(crate) native: bool,
 }
 
-impl Sweep {
-    /// The sweep as one line of JSON: all that a worker needs, on this machine or another.
-    pub fn pack(&self) -> String {
-        serde_json::to_string(&self.packed()).unwrap_or_default()
-    }
+/// A file as it was read.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct TextFile {
+    /// Its path, for messages, and where relative paths in it start.
+    pub path: PathBuf,
+    /// What it holds.
+    pub text: String,
+}
 
-    /// The sweep that [`pack`](Self::pack) has packed.
+impl TextFile {
+    /// Reads a file.
     ///
     /// # Errors
-    /// Where the text is none, or of another version.
-    pub fn unpack(models: &Models, packed: &str) -> Result<Sweep, FileErrors> {
-        let packed = serde_json::from_str(packed).map_err(|e| {
-            FileError::whole(
-                Path::new("<packed>"),
-                format!("{e}: legal is what another riser of this version packs"),
-            )
-        })?;
-        Sweep::unpacked(models, packed)
+    /// Those of the file system.
+    pub fn read(path: &Path) -> Result<TextFile, FileErrors> {
+        let text = std::fs::read_to_string(path).map_err(|e| FileError::whole(path, e.to_string()))?;
+        Ok(TextFile { path: path.to_owned(), text })
     }
 }
 

@@ -3,7 +3,7 @@
 
 use crate::file::{self, Parsed};
 use crate::metric::{self, Metric};
-use crate::packed::Packed;
+use crate::packed::{Packed, TextFile};
 use crate::record::{Outcome, Point, Record};
 use crate::rounds::Round;
 use crate::value::Value;
@@ -13,35 +13,14 @@ use plug::Models;
 use plug::file::{KeptFiles, digest};
 use plug::site::NativeCode;
 use rustix::time::{ClockId, clock_gettime};
-use serde::{Deserialize, Serialize};
 use session::{Session, Slices};
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 /// Events between two looks at whether to go on.
 const SLICE: u64 = 200_000;
-
-/// A file as it was read.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct TextFile {
-    /// Its path, for messages, and where relative paths in it start.
-    pub path: PathBuf,
-    /// What it holds.
-    pub text: String,
-}
-
-impl TextFile {
-    /// Reads a file.
-    ///
-    /// # Errors
-    /// Those of the file system.
-    pub fn read(path: &Path) -> Result<TextFile, FileErrors> {
-        let text = std::fs::read_to_string(path).map_err(|e| FileError::whole(path, e.to_string()))?;
-        Ok(TextFile { path: path.to_owned(), text })
-    }
-}
 
 /// A sweep that was read and found good, with its lab and the files that it names.
 #[derive(Clone, Debug)]
@@ -148,6 +127,25 @@ impl Sweep {
             errors.extend(read(&setting).err().map(|why| wrong(budget.place.clone(), why)));
         }
         if errors.is_empty() { Ok(()) } else { Err(errors.into_iter().collect()) }
+    }
+
+    /// The sweep as one line of JSON: all that a worker needs, on this machine or another.
+    pub fn pack(&self) -> String {
+        serde_json::to_string(&self.packed()).unwrap_or_default()
+    }
+
+    /// The sweep that [`pack`](Self::pack) has packed.
+    ///
+    /// # Errors
+    /// Where the text is none, or of another version.
+    pub fn unpack(models: &Models, packed: &str) -> Result<Sweep, FileErrors> {
+        let packed = serde_json::from_str(packed).map_err(|e| {
+            FileError::whole(
+                Path::new("<packed>"),
+                format!("{e}: legal is what another riser of this version packs"),
+            )
+        })?;
+        Sweep::unpacked(models, packed)
     }
 
     /// The sweep file.

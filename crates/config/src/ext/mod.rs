@@ -64,6 +64,11 @@ pub const TABLES: [Structure; 20] = [
     physical_32::TABLE,
 ];
 
+/// Returns the structure of the extended capability `id`, if a table describes it.
+pub fn extended_capability(id: u16) -> Option<Structure> {
+    TABLES.into_iter().find(|table| table.id == id)
+}
+
 /// The bits of the lanes that a link of so many lanes does not have.
 fn beyond(lanes: u8) -> u32 {
     if lanes >= 32 { 0 } else { !0 << lanes }

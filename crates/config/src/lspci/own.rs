@@ -3,7 +3,8 @@
 
 use super::Head;
 use super::space::{Lines, Space};
-use crate::reference::{capability, extended_capability};
+use crate::cap::capability;
+use crate::ext::extended_capability;
 use crate::register::{Field, Structure, get};
 
 /// A capability, or the header, and where its lines go.

@@ -3,7 +3,7 @@
 
 use super::media::Namespace;
 use super::settings::Block;
-use super::{MAX_TRANSFER_SHIFT, log};
+use super::{ERROR_LOG_ENTRIES, MAX_TRANSFER_SHIFT};
 use crate::VENDOR;
 
 /// Bytes of all of them.
@@ -68,7 +68,7 @@ pub(super) fn controller(subject: &Subject<'_>) -> Vec<u8> {
         // OACS: Format NVM.
         .put(256, &(1u16 << 1).to_le_bytes())
         // ACL, AERL, FRMW (one slot, which cannot be written), LPA (effects, longer pages), ELPE, NPSS: each one less.
-        .put(258, &[3, ASYNC_EVENTS as u8 - 1, 0b11, 0b110, log::ERRORS as u8 - 1, 0])
+        .put(258, &[3, ASYNC_EVENTS as u8 - 1, 0b11, 0b110, ERROR_LOG_ENTRIES as u8 - 1, 0])
         .put(266, &WARNING_TEMPERATURE.to_le_bytes())
         .put(268, &CRITICAL_TEMPERATURE.to_le_bytes())
         // SQES, CQES: 64 and 16 B, no others.

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the subsystem has counted, as log pages (NVMe 1.4 §5.14). Knows no command.
 
+use super::ERROR_LOG_ENTRIES;
 use super::identify::{Fields, TEMPERATURE};
 use super::spec::{Command, Status, admin, io};
 use std::collections::VecDeque;
 use tlp::{Duration, Time};
 
-/// Errors that are kept.
-pub(super) const ERRORS: usize = 64;
 const ERROR_BYTES: usize = 64;
 
 /// Log pages.
@@ -49,7 +48,7 @@ impl Counts {
             .put(14, &u16::MAX.to_le_bytes())
             .put(16, &if queue > 0 && command.has_lba() { command.lba() } else { 0 }.to_le_bytes())
             .put(24, &command.nsid().to_le_bytes());
-        self.errors.truncate(ERRORS - 1);
+        self.errors.truncate(ERROR_LOG_ENTRIES - 1);
         self.errors.push_front(fields.0.try_into().unwrap_or([0; ERROR_BYTES]));
     }
 
@@ -72,7 +71,7 @@ impl Counts {
 
     pub(super) fn error_page(&self) -> Vec<u8> {
         let mut page: Vec<u8> = self.errors.iter().flatten().copied().collect();
-        page.resize(ERRORS * ERROR_BYTES, 0);
+        page.resize(ERROR_LOG_ENTRIES * ERROR_BYTES, 0);
         page
     }
 

@@ -45,6 +45,8 @@ pub const MAX_UNDER_WAY: usize = 256;
 /// Bytes that one command moves at most: 2^5 pages of 4 KiB (MDTS).
 pub const MAX_TRANSFER: u32 = 4096 << MAX_TRANSFER_SHIFT;
 const MAX_TRANSFER_SHIFT: u8 = 5;
+/// Entries of the Error Information log.
+const ERROR_LOG_ENTRIES: usize = 64;
 /// Pages of the host's memory are 4 KiB to 64 KiB.
 const MAX_PAGE_SHIFT: u32 = 16;
 

@@ -5,9 +5,9 @@
 use super::Fabric;
 use crate::bridge::Action;
 use crate::host_slot::HostSlot;
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, Turn};
 use crate::queue::{Event, SortedQueue};
-use crate::root::{Effect, RootComplex, Turn};
+use crate::root::{Effect, RootComplex};
 use crate::topology::{HostId, OfHost};
 use host::memory::HostMemory;
 use std::collections::VecDeque;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Requests of devices that need an answer: under way in the memory system, and the completions they become.
 
-use super::effects::{Effect, Turn};
+use super::effects::Effect;
 use super::memory::{Request, Served, Service};
 use super::{Base, PortSettings, Ready};
+use crate::ledger::Turn;
 use crate::memory_system::Access;
 use crate::profile::{LONG_READ_LINES, lines};
 use crate::stages::Stage;

@@ -3,7 +3,7 @@
 //! have spent their time. The root complex's driver takes all of them after each call.
 
 use crate::bridge::Action;
-use crate::ledger::{Note, ended_with};
+use crate::ledger::{Note, Turn, ended_with};
 use crate::stages::Stage;
 use tlp::{Account, Time, Tlp};
 
@@ -18,22 +18,6 @@ pub(crate) enum Due {
     Timer,
     /// Something reaches the host, or the host may go on.
     Host,
-}
-
-/// The turn that memory gives to a request of a transaction.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Turn {
-    pub(crate) account: Account,
-    /// The request's job.
-    pub(crate) job: u32,
-    /// The request waited for a place in the memory system until now.
-    pub(crate) now: Time,
-    /// Memory gets to the request.
-    pub(crate) asked: Time,
-    /// Memory answers.
-    pub(crate) answered: Time,
-    /// The answer is at the root port.
-    pub(crate) ready: Time,
 }
 
 /// One effect of a call.

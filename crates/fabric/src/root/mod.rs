@@ -37,7 +37,7 @@ use crate::topology::AddressMap;
 use completer::Completer;
 use config::ConfigSpace;
 use effects::Effects;
-pub(crate) use effects::{Due, Effect, Turn};
+pub(crate) use effects::{Due, Effect};
 use endpoint::CreditReturn;
 use function::Function;
 pub use function::{MAX_ROOT_FUNCTIONS, RootFunctionCounters};

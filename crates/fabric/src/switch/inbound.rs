@@ -3,12 +3,11 @@
 //! TLP returns its credits once: when it leaves, when its answer leaves, or when it ends here.
 
 use super::crossbar::Entry;
-use super::links::link_side;
-use super::route::{Destination, Refusal};
+use super::route::{Destination, Refusal, inner_side, link_side};
 use super::{Action, Switch};
 use crate::bridge::answers;
 use crate::bridge::{Held, Routes};
-use config::{Effects, Side, Uncorrectable};
+use config::{Effects, Uncorrectable};
 use endpoint::CreditReturn;
 use tlp::message::{SET_SLOT_POWER_LIMIT, is_ignored};
 use tlp::{Body, Class, ConfigKind, ConfigRequest, Limits, Status, TcSet, Time, Tlp, rules};
@@ -290,11 +289,6 @@ impl Switch {
         }
         self.send_own(now, Entry::new(message, leave_at, port, 0));
     }
-}
-
-/// The side of a port's bridge that faces the internal bus.
-pub(super) const fn inner_side(port: usize) -> Side {
-    if port == 0 { Side::Secondary } else { Side::Primary }
 }
 
 /// A configuration request as it stands on the bus that it names (`PCIe 5.0 §7.3.3`).

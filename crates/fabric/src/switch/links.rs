@@ -3,19 +3,13 @@
 //! link: it asks for [`Action`]s.
 
 use super::crossbar::Entry;
-use super::inbound::inner_side;
-use super::route::Destination;
+use super::route::{Destination, inner_side, link_side};
 use super::{PortLink, Switch};
 use crate::bridge::{DeadEnd, Held, answers};
-use config::{DetectedError, ResetScope, Side, SlotEvent, Uncorrectable};
+use config::{DetectedError, ResetScope, SlotEvent, Uncorrectable};
 use endpoint::detected_error;
 use link::Notice;
 use tlp::{Bdf, Rate, Time, Tlp, Width};
-
-/// The side of its bridge on which the link of `port` is.
-pub(super) const fn link_side(port: usize) -> Side {
-    if port == 0 { Side::Primary } else { Side::Secondary }
-}
 
 impl Switch {
     /// Handles a notice of the link at `port`. Then ask [`poll_touched`](Self::poll_touched),

@@ -8,6 +8,7 @@
 
 use super::Switch;
 use crate::bridge::{PeerToPeer, Routes};
+use config::Side;
 use tlp::message::MessageCodes;
 use tlp::{Bdf, Body, ConfigKind, ConfigRequest, Message, MessageRouting, Tlp};
 
@@ -303,4 +304,14 @@ impl Switch {
 /// The address in bytes 8 to 15 of a header of four DW.
 const fn address(header: &[u8; 8]) -> u64 {
     u64::from_be_bytes(*header) & !3
+}
+
+/// Returns the side of its bridge on which the link of `port` is.
+pub(super) const fn link_side(port: usize) -> Side {
+    if port == 0 { Side::Primary } else { Side::Secondary }
+}
+
+/// Returns the side of a port's bridge that faces the internal bus.
+pub(super) const fn inner_side(port: usize) -> Side {
+    if port == 0 { Side::Secondary } else { Side::Primary }
 }

@@ -5,11 +5,12 @@
 //! only when its peer has shown by a Confirm that it receives at the address that it sends from. No answer is longer than what
 //! it answers, and Resets are limited in number.
 
+use super::SessionError;
 use super::connector::{is_sane, prologue};
 use super::record::{
     self, Datagram, HELLO_BYTES, MAX_WINDOW, Offer, RESET_BYTES, Record, RecordBytes, Refusal, VERSION,
 };
-use super::session::{Agreed, Session, SessionCounters, SessionError};
+use super::session::{Agreed, Session, SessionCounters};
 use crate::auth::{self, Key, Seal};
 use capture::encap::NETTLP_LEN;
 use std::collections::{BTreeMap, VecDeque};

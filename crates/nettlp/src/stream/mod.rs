@@ -26,7 +26,7 @@ mod tests;
 
 pub use acceptor::{Accepted, Acceptor, AcceptorCounters, AcceptorOptions, MAX_OPENING};
 pub use connector::{ConnectError, Connector, FEW_HELLOS, HELLOS};
-pub use session::{Session, SessionCounters, SessionError};
+pub use session::{Session, SessionCounters};
 pub use transmit::Run;
 
 use tlp::Duration;
@@ -45,3 +45,23 @@ pub const MAX_TIMEOUTS: u32 = 12;
 pub const KEEP_ALIVE: Duration = Duration::from_ms(2_000);
 /// Least time between two probes of a sender without credits.
 pub const PROBE_INTERVAL: Duration = Duration::from_ms(50);
+
+/// Why a session has ended.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, thiserror::Error)]
+pub enum SessionError {
+    /// Nothing was acknowledged for too long.
+    #[error("the peer is silent: {MAX_TIMEOUTS} timeouts in a row")]
+    Silent,
+    /// The peer knows no such session: it was started anew, or gave the place to another.
+    #[error("the peer has forgotten this session")]
+    Reset,
+    /// The peer has ended it.
+    #[error("the peer has ended this session")]
+    Closed,
+    /// The peer acknowledged what was never sent.
+    #[error("the peer acknowledges what was never sent")]
+    Protocol,
+    /// All 2^47 numbers are used.
+    #[error("all 2^47 sequence numbers are used up")]
+    Exhausted,
+}

@@ -4,7 +4,7 @@
 use super::receive::{Receive, Verdict};
 use super::record::{self, CONTROL_BIT, MAX_RECORD_BYTES, MAX_WINDOW, Record, RecordBytes};
 use super::transmit::{Run, Transmit};
-use super::{KEEP_ALIVE, MAX_TIMEOUTS, PROBE_INTERVAL};
+use super::{KEEP_ALIVE, MAX_TIMEOUTS, PROBE_INTERVAL, SessionError};
 use crate::auth::{SEAL_BYTES, Seal};
 use crate::carrier::SendError;
 use capture::encap::NETTLP_LEN;
@@ -13,26 +13,6 @@ use tlp::Time;
 
 /// Numbers of control records that may be overtaken by later ones.
 const REPLAY_WINDOW: u64 = 64;
-
-/// Why a session has ended.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, thiserror::Error)]
-pub enum SessionError {
-    /// Nothing was acknowledged for too long.
-    #[error("the peer is silent: {MAX_TIMEOUTS} timeouts in a row")]
-    Silent,
-    /// The peer knows no such session: it was started anew, or gave the place to another.
-    #[error("the peer has forgotten this session")]
-    Reset,
-    /// The peer has ended it.
-    #[error("the peer has ended this session")]
-    Closed,
-    /// The peer acknowledged what was never sent.
-    #[error("the peer acknowledges what was never sent")]
-    Protocol,
-    /// All 2^47 numbers are used.
-    #[error("all 2^47 sequence numbers are used up")]
-    Exhausted,
-}
 
 device::counters! {
     /// What a session has seen since it began.

@@ -2,8 +2,7 @@
 //! The sending half of a stream: a ring of datagrams, filled in place and sent from there, until they are acknowledged.
 
 use super::record::Ack;
-use super::session::SessionError;
-use super::{MIN_RTO, RING_BYTES, RING_DATAGRAMS};
+use super::{MIN_RTO, RING_BYTES, RING_DATAGRAMS, SessionError};
 use std::collections::VecDeque;
 use tlp::{Duration, Time};
 

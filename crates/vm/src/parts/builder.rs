@@ -7,7 +7,7 @@ use super::apt::Apt;
 use super::cache::{Part, Use};
 use super::command::{exists, run, tethered};
 use super::qemu::merge;
-use super::{GUEST_ARCHITECTURE, KERNELS, Parts, guest, watched};
+use super::{GUEST_ARCHITECTURE, KERNELS, Parts, WATCHED_KERNEL, guest};
 use crate::error::{Context, Error, Result, bad_file};
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -85,7 +85,7 @@ impl Parts<'_> {
     /// # Errors
     /// There is no kernel of this name, its headers or compiler cannot be fetched, or users may not make namespaces here.
     pub fn builder(&mut self, name: &str) -> Result<Builder> {
-        if name == watched::NAME {
+        if name == WATCHED_KERNEL {
             return self.watched_builder();
         }
         let kernel = self.kernel(name)?;

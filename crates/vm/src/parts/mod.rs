@@ -17,7 +17,6 @@ pub(crate) use cache::Use;
 pub use entries::Entry;
 pub use guest::Programs;
 pub use qemu::{Qemu, Version};
-pub use watched::NAME as WATCHED_KERNEL;
 
 use crate::error::{Context, Error, Result, bad_file};
 use crate::kernel::{self, Image};
@@ -26,6 +25,9 @@ use apt::{Apt, Failure};
 use cache::Part;
 use std::fs;
 use std::path::{Path, PathBuf};
+
+/// The kernel that watches itself: its name, next to `6.12`.
+pub const WATCHED_KERNEL: &str = "6.12-debug";
 
 /// What is told while parts are fetched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use super::apt::Apt;
 use super::builder::{BUILD, Builder, TOOLS, inside, settle};
 use super::cache::{Part, Use};
 use super::command::{Finished, run};
-use super::{GUEST_ARCHITECTURE, Kernel, Parts, Watch};
+use super::{GUEST_ARCHITECTURE, Kernel, Parts, WATCHED_KERNEL, Watch};
 use crate::error::{Context, Error, Result, bad_file, read};
 use crate::kernel::Image;
 use crate::modules::Modules;
@@ -15,8 +15,6 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-/// Its name, as `6.12` is one.
-pub const NAME: &str = "6.12-debug";
 /// What it is built of: a package of this release of Debian, and of it all but this, which none of it needs.
 const PACKAGE: &str = "linux-source-6.12";
 const RELEASE: &str = "trixie";
@@ -44,7 +42,7 @@ cmp -s /build/wanted /build/configured || { make O=/build KCONFIG_ALLCONFIG=/bui
 exec make O=/build -j \"$1\" KASAN_SANITIZE_string.o=n vmlinux modules";
 
 impl Parts<'_> {
-    /// Builds [`WATCHED_KERNEL`](NAME) where that has not been done, which takes a processor's 15 minutes; what was interrupted goes on
+    /// Builds [`WATCHED_KERNEL`] where that has not been done, which takes a processor's 15 minutes; what was interrupted goes on
     /// where it was.
     ///
     /// # Errors
@@ -56,8 +54,11 @@ impl Parts<'_> {
         self.check_namespaces()?;
         let root = self.source()?;
         let tree = self.tree();
-        let _lock =
-            self.sources.cache.lock("lock-debug", &format!("builds Linux {NAME}"), &mut self.watch)?;
+        let _lock = self.sources.cache.lock(
+            "lock-debug",
+            &format!("builds Linux {WATCHED_KERNEL}"),
+            &mut self.watch,
+        )?;
         // Another run may have built it meanwhile.
         if !is_built(&tree) {
             fs::create_dir_all(&tree).context(|| tree.display().to_string())?;
@@ -68,14 +69,14 @@ impl Parts<'_> {
     }
 
     fn tree(&self) -> PathBuf {
-        self.sources.cache.folder().join(format!("kernel-{NAME}"))
+        self.sources.cache.folder().join(format!("kernel-{WATCHED_KERNEL}"))
     }
 
     /// The root with the source and what builds it.
     fn source(&mut self) -> Result<Part> {
-        let what = format!("the source and compiler of Linux {NAME}");
+        let what = format!("the source and compiler of Linux {WATCHED_KERNEL}");
         let instead = "a kernel of your own (--kernel FILE)";
-        self.fetch(&format!("source-{NAME}"), &what, instead, |sources, folder, watch| {
+        self.fetch(&format!("source-{WATCHED_KERNEL}"), &what, instead, |sources, folder, watch| {
             let apt = Apt::open(&folder.join("apt"), RELEASE, GUEST_ARCHITECTURE, sources, watch)?;
             let packages: Vec<&str> = TOOLS.into_iter().chain(MORE_TOOLS).chain([PACKAGE]).collect();
             apt.unpack(&packages, Some(RELEASE), &folder.join("packages"), watch)?;
@@ -91,10 +92,10 @@ impl Parts<'_> {
     /// The kernel as it was built.
     pub(super) fn watched_kernel(&self) -> Result<Kernel> {
         let tree = self.tree();
-        let part = self.sources.cache.get(&format!("kernel-{NAME}")).filter(|_| is_built(&tree));
+        let part = self.sources.cache.get(&format!("kernel-{WATCHED_KERNEL}")).filter(|_| is_built(&tree));
         let Some(part) = part else {
             return Err(Error::Option(format!(
-                "Linux {NAME} is not built yet (or for another configuration): `riser guest kernel {NAME}` does it, once"
+                "Linux {WATCHED_KERNEL} is not built yet (or for another configuration): `riser guest kernel {WATCHED_KERNEL}` does it, once"
             )));
         };
         let modules = Modules::below(&tree.join("modules"))?;
@@ -137,7 +138,9 @@ fn build(root: &Path, tree: &Path, watch: &mut Watch) -> Result<()> {
     command.args(["sh", "-c", &format!("{{ {MAKE}; }} >{BUILD}/log 2>&1"), "sh"]).arg(processors.to_string());
     let finished = run(command, watch, |watch| {
         let (done, minutes) = (lines.count(), MINUTES.div_ceil(processors));
-        watch.step(&format!("building Linux {NAME}, about {minutes} minutes: {done} of about {LINES} steps"))
+        watch.step(&format!(
+            "building Linux {WATCHED_KERNEL}, about {minutes} minutes: {done} of about {LINES} steps"
+        ))
     })?;
     succeeded(&finished, || {
         format!("make has failed; {} ends with:\n{}{}", what(), end(&log), finished.complaint())
