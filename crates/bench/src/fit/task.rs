@@ -217,7 +217,7 @@ struct Given {
 
 impl Given {
     fn of(task: &Task) -> Result<Given, AskError> {
-        let size = |flag: &str, why: plug::ValueError| AskError::Wrong(format!("--{flag}: {why}"));
+        let size = |flag: &str, why: plug::values::ValueError| AskError::Wrong(format!("--{flag}: {why}"));
         Ok(Given {
             iommu: task.iommu.parse().map_err(|why| AskError::Wrong(format!("--{why}")))?,
             sockets: sockets(&task.sockets)?,
