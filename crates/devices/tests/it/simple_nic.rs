@@ -4,13 +4,12 @@
 use crate::common::{Event, Loopback, found};
 use config::PcieLayout;
 use device::DmaError;
-use host::AsyncProgram;
 use host::cpu::Cpu;
+use host::{AsyncProgram, DriverError};
 use plug::Shared;
 use riser_devices::ethernet::*;
 use riser_devices::simple_nic::*;
 use std::cell::RefCell;
-use std::fmt::Display;
 use std::net::Ipv4Addr;
 use std::rc::Rc;
 use tlp::{Duration, PayloadPool};
@@ -40,7 +39,7 @@ impl Lab {
         self.run(|cpu| driver(cpu, found(BAR, BAR_BYTES), settings, report))
     }
 
-    fn run<E: Display, F: Future<Output = Result<(), E>> + 'static>(
+    fn run<F: Future<Output = Result<(), DriverError>> + 'static>(
         &mut self,
         program: impl FnOnce(Cpu) -> F,
     ) -> Result<(), String> {
@@ -302,7 +301,8 @@ fn without_being_enabled_the_rings_and_the_buffers_are_forgotten() {
             nic.write(24, 1).await?;
         }
         cpu.sleep(LATENCY * 2).await;
-        nic.write(24, 0).await
+        nic.write(24, 0).await?;
+        Ok(())
     })
     .unwrap();
     assert_eq!(*lab.counters.get(), Counters { tx_frames: 2, no_buffer: 2, ..Counters::default() });

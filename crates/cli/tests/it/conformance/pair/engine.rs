@@ -93,7 +93,7 @@ pub(crate) struct Engine {
 
 impl Engine {
     fn at(&self, offset: u64) -> Result<u64, String> {
-        self.found.address(0, r::ENGINE + self.number * r::ENGINE_STRIDE + offset)
+        Ok(self.found.address(0, r::ENGINE + self.number * r::ENGINE_STRIDE + offset)?)
     }
 
     async fn set(&self, offset: u64, value: u32) -> Result<(), String> {
@@ -154,7 +154,7 @@ impl Engine {
             return Ok(self.memory.ring + index * DESCRIPTOR_BYTES);
         }
         let first = u64::from(self.device_entries) * self.number;
-        self.found.address(0, r::DESCRIPTOR + (first + index) * r::DESCRIPTOR_STRIDE)
+        Ok(self.found.address(0, r::DESCRIPTOR + (first + index) * r::DESCRIPTOR_STRIDE)?)
     }
 
     async fn put(&self, address: u64, words: &[u64]) -> Result<(), String> {

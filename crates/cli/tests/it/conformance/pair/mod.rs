@@ -62,8 +62,9 @@ impl Model for ByLot {
             true => dma_engine::Settings { vfs, window: self.tags, ..Default::default() }.plug(site)?,
             false => rtl::Settings { design, vfs, ..Default::default() }.plug(site)?,
         };
-        plugged.task =
-            Task::Functions(Box::new(move |cpu, found| Box::pin(program::run(cpu, found, seed, rounds))));
+        plugged.task = Task::Functions(Box::new(move |cpu, found| {
+            Box::pin(async move { Ok(program::run(cpu, found, seed, rounds).await?) })
+        }));
         Ok(plugged)
     }
 }
