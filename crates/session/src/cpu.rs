@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! CPU time of this process, for reports. Never of one thread.
+//! CPU time of this process, for reports. It never reads the wall clock.
 
 use rustix::time::{ClockId, clock_gettime};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What enumeration finds in a lab: its host enumerates as it does before any driver runs, then reads every configuration
+//! Enumerates a lab: its host enumerates as it does before any driver runs, then reads every configuration
 //! space, and ends. Never looks into the fabric: all that it tells has come over configuration requests, but for the names
 //! that the lab gives.
 
@@ -24,7 +24,7 @@ pub struct Enumerated {
     pub system: System,
     /// Every function, in the order of their IDs.
     pub functions: Vec<EnumeratedFunction>,
-    /// How long enumeration took, without the reading of configuration spaces behind it.
+    /// Duration of enumeration, without reading configuration spaces after it.
     pub took: Duration,
     /// Configuration requests that it took.
     pub config_requests: u64,
@@ -35,11 +35,11 @@ pub struct Enumerated {
 pub struct EnumeratedFunction {
     /// Bus, device and function.
     pub bdf: Bdf,
-    /// Where it is, whatever bus numbers were given.
+    /// Its path, which does not depend on bus numbers.
     pub path: Path,
-    /// What the lab calls this place.
+    /// Its place, with the names of the lab.
     pub place: Place,
-    /// Its configuration space: 4096 bytes, or 256 where it has no PCI Express capability. What was refused reads as ones.
+    /// Its configuration space: 4096 bytes, or 256 where it has no PCI Express capability. Refused reads are all ones.
     pub bytes: Vec<u8>,
 }
 
@@ -71,7 +71,7 @@ pub enum Place {
         slot: String,
         /// The device's model, as the lab names it.
         model: String,
-        /// Of a virtual function: its physical function.
+        /// The physical function, if this is a virtual function.
         vf_of: Option<Bdf>,
     },
     /// A place that no lab names.
@@ -82,7 +82,7 @@ pub enum Place {
 /// runs; faults, outages and limits of links are those of the lab.
 ///
 /// # Errors
-/// What cannot be put together, what enumeration refuses, and who waits for whom where nothing goes on.
+/// A part that cannot be built, an error of enumeration, or the waiting parts if the run makes no progress.
 pub fn enumerate(file: &LabFile) -> Result<Enumerated, String> {
     enumerate_with(file, RunContext::default())
 }
@@ -118,7 +118,7 @@ pub fn enumerate_with(file: &LabFile, context: RunContext) -> Result<Enumerated,
     }
 }
 
-/// What the host program has found.
+/// The result of the host program.
 struct Found {
     system: System,
     spaces: Vec<Vec<u8>>,
@@ -153,7 +153,7 @@ fn named(lab: &Lab, ports: Vec<Path>, found: Found) -> Enumerated {
 /// The ports of a lab, and what hangs on them.
 struct Names<'a> {
     lab: &'a Lab,
-    /// What has a link: the slots, then the switches.
+    /// Slots, then switches.
     all: Vec<Hanging<'a>>,
     /// The port that each of them hangs on.
     ports: Vec<Path>,
@@ -164,7 +164,7 @@ impl Names<'_> {
         self.all[link].name.get_ref().clone()
     }
 
-    /// What hangs on the port at `path`.
+    /// Returns the slot or switch on the port at `path`.
     fn below(&self, path: &Path) -> Option<usize> {
         self.ports.iter().position(|port| port == path)
     }

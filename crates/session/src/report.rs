@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a run has shown, as one object: `riser run --json` prints it as it is, `Display` is its text.
+//! The report of a run as one object: `riser run --json` prints it as it is, `Display` is its text.
 
 mod session;
 mod text;
@@ -18,14 +18,14 @@ use tlp::Duration;
 pub struct Report {
     /// The lab file.
     pub lab: String,
-    /// What was set over the file, each as `KEY=VALUE`; left out where nothing was.
+    /// Settings over the file, each as `KEY=VALUE`; left out if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub set: Vec<String>,
     /// The seed.
     pub seed: u64,
     /// `finished`, `failed`, `time-limit`, `no-progress`, or `paused` where the run may go on.
     pub outcome: &'static str,
-    /// What of the host's and the devices' profiles is extrapolated on the lab's links; a line each.
+    /// Extrapolated figures of the host's and the devices' profiles, one per line.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
     /// How the figures of the profiles are known that the latencies and rates rest on: as the weakest of them, but for
@@ -42,17 +42,17 @@ pub struct Report {
     pub tlp_hops: u64,
     /// CPU time of the process for the run, in seconds.
     pub cpu_seconds: f64,
-    /// What came and went in slots that are hot-plug capable, and what failed with it; left out where there is nothing.
+    /// Events and failures of hot-plug capable slots; left out if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hot_plug: Vec<HotPlugReport>,
     /// The links.
     pub links: Vec<LinkReport>,
-    /// What the root complex has seen.
+    /// Counters of the root complex.
     pub root_complex: RootCounters,
-    /// What caches and IOMMU have seen; left out where the host profile has no such parts.
+    /// Counters of caches and IOMMU; left out if the host profile has no such parts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_system: Option<MemoryCounters>,
-    /// What the devices have to say.
+    /// Reports of the devices.
     pub devices: Vec<DeviceReport>,
 }
 
@@ -63,7 +63,7 @@ pub struct HotPlugReport {
     pub at_ns: f64,
     /// Name of the slot, or of the root port that has told of an error.
     pub slot: String,
-    /// What the host has seen or done.
+    /// The event, as a line.
     pub event: String,
 }
 
@@ -158,7 +158,7 @@ pub struct DirectionReport {
     pub full_buffer_drops: u64,
     /// TLPs beyond the credits that the receiver had advertised: dropped.
     pub receiver_overflows: u64,
-    /// Acks and Naks that arrived for what was never sent.
+    /// Acks and Naks that arrived for TLPs that were never sent.
     pub data_link_protocol_errors: u64,
     /// Damaged frames whose CRC was right all the same, and that were taken as intact.
     pub undetected_errors: u64,
@@ -171,8 +171,8 @@ pub struct DirectionReport {
 }
 
 impl DirectionReport {
-    /// What went wrong at the receiving end of this direction: names, as in JSON, of the counts that are not zero. What the
-    /// data link layer repairs as a matter of course, such as damaged frames, is not among them.
+    /// Returns the error counts of the receiver that are not zero, with their names in JSON. Errors that the data link layer
+    /// repairs, such as damaged frames, do not count.
     pub fn errors(&self) -> Vec<(&'static str, u64)> {
         let received = Counters {
             unmapped_tcs: self.unmapped_tcs,
@@ -189,7 +189,7 @@ impl DirectionReport {
 }
 
 impl Report {
-    /// What went wrong at the root complex: names, as in JSON, of the counts that are not zero.
+    /// Returns the error counts of the root complex that are not zero, with their names in JSON.
     pub fn root_errors(&self) -> Vec<(&'static str, u64)> {
         let faults = self.memory_system.map_or(0, |memory| memory.translation_faults);
         let faults = (faults > 0).then_some(("translation_faults", faults));
@@ -212,7 +212,7 @@ pub struct VcReport {
     pub credit_stall_ns: f64,
 }
 
-/// A device: its slot, model, and lines of what it has counted.
+/// A device: its slot, its model and its counters.
 #[derive(Clone, Debug, Serialize)]
 pub struct DeviceReport {
     /// Its slot.

@@ -42,7 +42,7 @@ pub fn share(done: u64, all: u64) -> f64 {
 }
 
 impl Session {
-    /// Runs the fabric as [`Fabric::run`] does. A device that has failed ends it; at its end, so does one that gives the run a bad name.
+    /// Runs the fabric as [`Fabric::run`] does. The result is [`Stop::Failed`] if a device has failed, or if a device judges the whole run as failed.
     pub fn run(&mut self, limits: Limits) -> Stop {
         let stop = self.fabric.run(limits);
         self.or_failed(stop)

@@ -32,7 +32,7 @@ pub struct Session {
     pub(crate) warnings: Vec<String>,
     pub(crate) host_basis: HostBasis,
     pub(crate) join_points: Vec<JoinPoint>,
-    /// What an outside world does to links.
+    /// Commands of an outside world for links.
     pub(crate) commands: Commands,
     /// The record of inputs from outside, if there is one.
     pub(crate) journal: Journal,
@@ -46,10 +46,10 @@ impl From<Assembly> for Session {
 }
 
 impl Session {
-    /// Builds the lab. Nothing has run yet.
+    /// Builds the lab, at virtual time 0.
     ///
     /// # Errors
-    /// What cannot be put together, and why.
+    /// A part that cannot be built or joined, with the reason.
     pub fn new(file: &LabFile) -> Result<Session, String> {
         Session::with(file, BuildOptions::default())
     }
@@ -94,7 +94,7 @@ impl Session {
         }
     }
 
-    /// Writes what passes on every link to `out`, as a capture.
+    /// Captures the packets of every link to `out`.
     ///
     /// # Errors
     /// Those of `out`.
@@ -109,7 +109,7 @@ impl Session {
         Ok(handle)
     }
 
-    /// Writes a JSON object for each transaction that ends to `out`, a line each: see [`crate::transactions`].
+    /// Writes a JSON object per line to `out` for each transaction that ends: see [`crate::transactions`].
     pub fn log_transactions<W: Write + 'static>(&mut self, out: W) -> TransactionLogHandle<W> {
         let slots = self.links.iter().map(|l| l.name.clone()).collect();
         let (log, handle) = TransactionLog::new(out, slots);
@@ -142,13 +142,13 @@ impl Session {
         self.said(|report| report.wrong()).collect()
     }
 
-    /// Transfers done so far, and those to be done in all, of the devices that know; `None` where none does.
+    /// Returns the transfers done and the transfers in all, over the devices that know; `None` if no device knows.
     pub fn transfers(&self) -> Option<(u64, u64)> {
         let known = self.slots.iter().filter_map(|slot| slot.report.as_ref()?.transfers());
         known.reduce(|(done, all), (more, of)| (done + more, all + of))
     }
 
-    /// The report of the first device whose report is an `R`, with the number of its slot.
+    /// Returns the first report of type `R`, with the number of its slot.
     pub fn find_report<R: DeviceFigures>(&self) -> Option<(usize, Shared<R>)> {
         self.slots.iter().enumerate().find_map(|(n, slot)| {
             Some((n, slot.report.as_ref()?.as_any().downcast_ref::<Shared<R>>()?.clone()))
@@ -160,27 +160,27 @@ impl Session {
         self.find_report().map(|(_, report)| report)
     }
 
-    /// What the first device that measures its transfers has measured.
+    /// Returns the transfers of the first device that measures its transfers.
     pub fn measured(&self) -> Option<Shared<Transfers>> {
         self.slots.iter().find_map(|slot| slot.measured.clone())
     }
 
-    /// The links as captures describe them: those to slots, then those to switches.
+    /// Returns the links for captures: links to slots, then links to switches.
     pub fn tapped_links(&self) -> Vec<TappedLink> {
         self.links.iter().map(TappedLink::of).collect()
     }
 
-    /// Warnings for whoever runs the lab, a line each.
+    /// Returns warnings, one per line.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// How the figures of the host's profile are known.
+    /// Returns the basis of the host's figures.
     pub fn host_basis(&self) -> &HostBasis {
         &self.host_basis
     }
 
-    /// What the hot-plug drivers of the host have seen and done, in the order of time.
+    /// Returns the events of the host's hot-plug drivers, in the order of time.
     pub fn hot_plug_events(&self) -> Vec<HotPlugEvent> {
         self.hot_plug.events()
     }

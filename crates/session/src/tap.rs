@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A tap that writes what it sees into a capture.
+//! A tap that writes the packets of links into a capture.
 
 use capture::writer::{InterfaceId, Writer};
 use capture::{Direction as Way, End, Interface, Mark, Origin, OwnRegisters};
@@ -12,7 +12,7 @@ use std::io::{self, Write};
 use std::rc::Rc;
 use tlp::{Rate, Time, Tlp};
 
-/// What a capture shows.
+/// Options of a capture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CaptureOptions {
     /// At which end of each link the tap sits.
@@ -140,7 +140,7 @@ impl<W: Write> CaptureTap<W> {
             let up = writer.tap_with_speed(n as u16, Way::Upstream, &text(Way::Upstream), *speed_bps)?;
             interfaces.push([down, up]);
         }
-        // What is cut from now on is a capture, if an empty one.
+        // From now on a truncated file is a valid capture, though an empty one.
         writer.flush()?;
         let left_at = vec![Time::ZERO; links.len()];
         let state = State { writer: Some(writer), error: None, leaving: VecDeque::new(), left_at };
@@ -182,7 +182,7 @@ impl<W: Write> Tap for CaptureTap<W> {
 }
 
 impl<W: Write> CaptureTap<W> {
-    /// What is known of a frame beside its bytes; nothing in a capture without DLLPs.
+    /// Returns the mark of a frame; the default in a capture without DLLPs.
     fn mark(&mut self, record: &TapRecord<'_>) -> Mark {
         if !self.options.dllps {
             return Mark::default();
@@ -210,7 +210,7 @@ impl<W: Write> CaptureHandle<W> {
     /// Hands what was seen so far on to `out`.
     ///
     /// # Errors
-    /// The first error of writing, now or before. Nothing is written after it; [`finish`](Self::finish) says it again.
+    /// The first error of writing, now or before. After it, the file stays as it is, and [`finish`](Self::finish) returns the same error.
     pub fn flush(&self) -> io::Result<()> {
         let State { writer, error, .. } = &mut *self.0.borrow_mut();
         flush(writer.as_mut(), error, Writer::flush)
@@ -242,7 +242,7 @@ pub(crate) fn flush<T>(
     error.as_ref().map_or(Ok(()), |e| Err(io::Error::new(e.kind(), e.to_string())))
 }
 
-/// The direction as captures have it.
+/// Converts a direction of the fabric to one of captures.
 pub fn way(direction: Direction) -> Way {
     match direction {
         Direction::Downstream => Way::Downstream,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where transactions have spent their time, for reports and as a file with a line for each. Never measures: the fabric
-//! does ([`fabric::stages`] says what each part is).
+//! The time of transactions by part, for reports and as a file with one line per transaction. Never measures: the fabric
+//! does, and [`fabric::stages`] explains each part.
 
 use crate::tap;
 use capture::render::status_name;
@@ -252,7 +252,7 @@ impl<W: Write> TransactionLogHandle<W> {
     /// Hands the lines so far on to `out`.
     ///
     /// # Errors
-    /// The first error of writing, now or before. Nothing is written after it; [`finish`](Self::finish) says it again.
+    /// The first error of writing, now or before. After it, the file stays as it is; [`finish`](Self::finish) says it again.
     pub fn flush(&self) -> io::Result<()> {
         let State { out, error } = &mut *self.0.borrow_mut();
         tap::flush(out.as_mut(), error, Write::flush)

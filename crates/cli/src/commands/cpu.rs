@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! CPU time of processes that this one has begun. [`session::cpu_seconds`] has that of this one.
+//! CPU time of child processes. [`session::cpu_seconds`] returns the time of this process.
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;

@@ -10,7 +10,7 @@ use lab::{LinkInfo, SlotInfo};
 use plug::Shown;
 
 impl Session {
-    /// What has happened, up to `stop`, for `cpu_seconds`.
+    /// Returns the report of a run that ended with `stop` and took `cpu_seconds`.
     pub fn report(&self, lab: &str, stop: &Stop, cpu_seconds: f64) -> Report {
         let totals = self.fabric.totals();
         let links: Vec<_> = (0..).zip(&self.links).map(|(n, link)| self.link_report(n, link)).collect();
@@ -45,8 +45,8 @@ impl Session {
         }
     }
 
-    /// Returns the weakest basis of the report's transactions and devices. Without transactions, that of the host's latencies
-    /// counts. Interrupts do not count: no profile has measured them.
+    /// Returns the weakest basis of the report's transactions and devices. Without transactions, it takes the basis of the host's
+    /// latencies. Interrupts do not count: no profile has measured them.
     fn basis(&self, links: &[LinkReport]) -> Basis {
         let kinds = links.iter().flat_map(|link| &link.transactions);
         let of_kinds = kinds.filter(|t| t.kind != TransactionKind::Interrupt.name()).map(|t| t.basis);
