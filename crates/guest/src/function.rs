@@ -15,7 +15,7 @@
 //! machine has to find; these are kept here too.
 
 use crate::accesses::{ALL_ONES, Accesses, Answer, Bytes};
-use crate::device::{self, Device, Outcome};
+use crate::vfio_device::{self, Outcome, VfioDevice};
 use crate::vfio_user::{Irq, IrqChange, IrqEvent, Region, Shape, region};
 use config::cap::pcie::{self, device_control};
 use config::cap::{msi, msix};
@@ -292,9 +292,9 @@ impl<T> Function<T> {
     }
 }
 
-impl<T> Device<T> for Function<T> {
+impl<T> VfioDevice<T> for Function<T> {
     fn shape(&self) -> Shape {
-        let mut shape = device::shape();
+        let mut shape = vfio_device::shape();
         for (region, bar) in shape.regions.iter_mut().zip(self.facts.bars) {
             *region = bar.map_or(Region::default(), |bar| Region::of(bar.size));
         }

@@ -2,7 +2,7 @@
 //! A kernel in a virtual machine as a host of riser: QEMU's `vfio-user-pci` is the client, this crate the server.
 //!
 //! - [`vfio_user`]: the protocol, as a state machine between bytes and events;
-//! - [`device`]: a device of the virtual machine, as requests of a root complex: a [`vmd`], which carries a whole hierarchy, or one
+//! - [`vfio_device`]: a device of the virtual machine, as requests of a root complex: a [`vmd`], which carries a whole hierarchy, or one
 //!   [`function`] of it; [`accesses`]: the requests of both;
 //! - [`memory`]: the memory of the virtual machine, mapped or read and written by system calls;
 //! - [`sharing`]: whether that is what the machine sees;
@@ -12,11 +12,11 @@
 //! or a descriptor that a client sends, never reads a clock, and never panics on foreign bytes.
 
 pub mod accesses;
-pub mod device;
 pub mod function;
 pub mod listener;
 pub mod memory;
 pub mod net;
 pub mod sharing;
+pub mod vfio_device;
 pub mod vfio_user;
 pub mod vmd;

@@ -15,7 +15,7 @@
 //! that QEMU has no quirk for.
 
 use crate::accesses::{Accesses, Answer};
-use crate::device::{self, Device, Outcome};
+use crate::vfio_device::{self, Outcome, VfioDevice};
 use crate::vfio_user::{Irq, IrqEvent, Region, Shape, region};
 use config::{Bar, BuildError, Builder, ConfigSpace, Identity, MsixLayout, ResetScope};
 use host::firmware::MSI_ADDRESS;
@@ -152,9 +152,9 @@ impl<T> Vmd<T> {
     }
 }
 
-impl<T> Device<T> for Vmd<T> {
+impl<T> VfioDevice<T> for Vmd<T> {
     fn shape(&self) -> Shape {
-        let mut shape = device::shape();
+        let mut shape = vfio_device::shape();
         shape.regions[CFGBAR] = Region::of(self.layout.cfgbar_bytes());
         shape.regions[MEMBAR1] = Region::of(self.layout.prefetchable_bytes);
         shape.regions[MEMBAR2] = Region::of(self.layout.memory_bytes);

@@ -3,8 +3,8 @@
 
 use host::{HostInterrupt, HostOutput, HostReadId, Wire};
 use riser_guest::accesses::Answer;
-use riser_guest::device::{Device, Outcome};
 use riser_guest::function::{BarFacts, Facts, Function};
+use riser_guest::vfio_device::{Outcome, VfioDevice};
 use riser_guest::vfio_user::{Irq, IrqChange, IrqEvent, region};
 use tlp::{Bdf, Data, PayloadPool};
 

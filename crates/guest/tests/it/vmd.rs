@@ -4,7 +4,7 @@
 use host::{HostError, HostInterrupt, HostOutput, HostReadId};
 use proptest::prelude::*;
 use riser_guest::accesses::Answer;
-use riser_guest::device::{Device, Outcome};
+use riser_guest::vfio_device::{Outcome, VfioDevice};
 use riser_guest::vfio_user::Irq;
 use riser_guest::vfio_user::region::CONFIG;
 use riser_guest::vmd::{CFGBAR, Layout, LayoutError, OWN_BYTES, Vmd};

@@ -5,11 +5,11 @@ use super::counters::VmCounters;
 use super::event::VmEvent;
 use super::messages::Messages;
 use super::placing::{self, Placed, Recovery, Resetting};
-use guest::device::Device;
 use guest::function::Facts;
 use guest::memory::Memory;
 use guest::net::{ListenError, Server};
 use guest::sharing::Sharing;
+use guest::vfio_device::VfioDevice;
 use guest::vfio_user::{Dma, DmaMap, Errno, Event, Session, Token};
 use host::Cpu;
 use session::external::host::{Backing, HostPlace, HostRequest, MAP_BYTES, Map, MapAccess, MapError};
@@ -46,7 +46,7 @@ pub(super) struct Client {
     pub(super) machine: Option<String>,
     /// The name of the device.
     pub(super) name: String,
-    pub(super) device: Box<dyn Device<Token>>,
+    pub(super) device: Box<dyn VfioDevice<Token>>,
     /// How the device is reset and found again, if it is a function.
     pub(super) recovery: Recovery,
     pub(super) server: Server,
@@ -104,7 +104,7 @@ impl Client {
     pub(super) fn bind(
         machine: Option<String>,
         name: String,
-        device: Box<dyn Device<Token>>,
+        device: Box<dyn VfioDevice<Token>>,
         path: &Path,
     ) -> Result<Client, ListenError> {
         let server = Server::bind(path, device.shape())?;

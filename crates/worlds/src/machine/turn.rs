@@ -4,7 +4,7 @@
 use super::client::DmaMemory;
 use super::event::VmEvent;
 use super::vm_host::{Firmware, VmHost};
-use guest::device::Outcome;
+use guest::vfio_device::Outcome;
 use guest::vfio_user::{Event, HangUp, Irq, IrqChange, IrqEvent, Token};
 use host::{HostInput, HostInterrupt, HostReadId};
 use plug::Place;

@@ -18,7 +18,7 @@ pub enum Outcome<T> {
     Answer(Answer<T>),
     /// The device asserts INTx.
     Intx,
-    /// The write resets the device. The caller resets it, calls [`Device::reset`], and ends the access.
+    /// The write resets the device. The caller resets it, calls [`VfioDevice::reset`], and ends the access.
     Reset {
         /// The access.
         token: T,
@@ -26,7 +26,7 @@ pub enum Outcome<T> {
 }
 
 /// A device of a virtual machine. `T` names an access of the machine.
-pub trait Device<T> {
+pub trait VfioDevice<T> {
     /// Returns the regions and interrupts that the client sees.
     fn shape(&self) -> Shape;
 
