@@ -35,8 +35,8 @@ pub use exec::{
     yield_now,
 };
 
-use crate::firmware::MSI_ADDRESS;
 use crate::memory::HostMemory;
+use crate::program::MSI_ADDRESS;
 use crate::{HostError, HostInput, HostInterrupt, HostMessage, HostOutput, HostProgram, HostReadId};
 use device::io::{AtomicValue, FetchValue, IntoData, payload};
 use device::seam::OutMessage;

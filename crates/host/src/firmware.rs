@@ -16,6 +16,7 @@
 mod error;
 mod host_map;
 mod interrupts;
+mod need;
 mod program;
 mod registers;
 mod removed;
@@ -43,8 +44,8 @@ use device::seam::{BarIndex, CompletionError};
 use std::fmt;
 use tlp::{Bdf, Duration};
 
-/// The message address of x86 (Intel SDM vol. 3, §11.11.1): writes there are interrupts.
-pub const MSI_ADDRESS: u64 = 0xfee0_0000;
+pub use crate::program::MSI_ADDRESS;
+
 /// The first interrupt vector handed out: those below are the processor's own on x86 (Intel SDM vol. 3, §6.2).
 pub const FIRST_VECTOR: u16 = 32;
 /// How long firmware waits before it tries a function again that answered CRS.

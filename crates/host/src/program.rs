@@ -8,6 +8,9 @@ use thiserror::Error;
 use tlp::message::{ASSERT_INTA, DEASSERT_INTA, MessageCodes};
 use tlp::{AtomicOp, Bdf, Data, MessageRouting, Time};
 
+/// The message address of x86 (Intel SDM vol. 3, §11.11.1): writes there are interrupts.
+pub const MSI_ADDRESS: u64 = 0xfee0_0000;
+
 /// A host above a root complex. It issues configuration, memory, I/O and message requests, is told how they end, and
 /// takes interrupts as their TLPs carry them. The memory that DMA reaches is the [`Memory`](crate::memory::Memory)
 /// given to its root complex, which may be its own.

@@ -10,11 +10,13 @@
 //! does to the memory of the process is its own affair: code that crashes takes riser with it.
 
 pub mod abi;
+mod bars;
 mod guard;
 mod loader;
 mod model;
 mod steps;
 
+pub use bars::{BarKind, BarSettings};
 pub use loader::{LoadError, check_whole};
-pub use model::{BarKind, BarSettings, Interrupts, Settings};
+pub use model::{Interrupts, Settings};
 pub use steps::{Act, Fill, Parts, Step, check_steps, driver, functions_driver};

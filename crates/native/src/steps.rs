@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the host does with a device of a library: the steps of the lab, in order. Never knows the device.
 
-use crate::model::BarSettings;
+use crate::bars::BarSettings;
 use host::firmware::FoundFunction;
 use host::{Cpu, DriverError};
 use plug::{DriverFuture, Fault, Report, Shared};

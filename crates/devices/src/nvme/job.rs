@@ -2,7 +2,7 @@
 //! The job on one queue pair: as many commands under way as it may have, at random places, each from a buffer of its own. What is written is
 //! stamped with its place and a number, by which a read knows it again.
 
-use super::driver::Admin;
+use super::admin_queues::Admin;
 use super::settings::{Job, Kind};
 use super::spec::{CQE_BYTES, SQE_BYTES, admin, io};
 use super::{BAR, register};

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Where the bytes of namespaces are, how long it takes to reach them, and what a loss of power leaves of them. Knows no command.
 
-use super::settings::Timing;
+use super::settings::{DEFAULT_BYTES, NamespaceSettings, Settings, Timing};
+use plug::Fault;
 use plug::file::{Folder, Image};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -334,5 +335,37 @@ impl Way {
 
     pub(super) fn write(&self, now: Time, bytes: u64) -> Time {
         self.pass(now, bytes, self.timing.write_latency, self.timing.write_bytes_per_second)
+    }
+}
+
+impl NamespaceSettings {
+    /// The namespace, with the files of `folder`.
+    fn open(&self, folder: &Folder, has_cache: bool) -> Result<Namespace, String> {
+        let (store, there) = match &self.file {
+            None => (Store::holding(&[]), None),
+            Some(name) => {
+                let (store, bytes) = Store::open(folder, name).map_err(|why| format!("{name}: {why}"))?;
+                (store, Some(bytes / 4096 * 4096))
+            }
+        };
+        let bytes = self.size_bytes.or(there).unwrap_or(DEFAULT_BYTES);
+        match there {
+            Some(there) if there < bytes || bytes == 0 => Err(format!(
+                "the file has {there} bytes in blocks of 4096: at least {} are needed",
+                bytes.max(4096)
+            )),
+            _ => Ok(Namespace::new(store, bytes, self.block.bytes(), has_cache)),
+        }
+    }
+}
+
+impl Settings {
+    /// Its namespaces, with the files of `folder`.
+    pub(super) fn open(&self, folder: &Folder) -> Result<Vec<Namespace>, Fault> {
+        let open = |(n, namespace): (usize, &NamespaceSettings)| {
+            let opened = namespace.open(folder, self.volatile_write_cache);
+            opened.map_err(|why| Fault::at("namespaces", format!("namespace {}: {why}", n + 1)))
+        };
+        self.namespaces.iter().enumerate().map(open).collect()
     }
 }

@@ -7,6 +7,7 @@
 //!   - `media`: the bytes of namespaces. - `settings`: what a lab says. - `driver`, `job`: what the simulated host does. - `report`: what came of it.
 
 mod admin;
+mod admin_queues;
 mod controller;
 mod driver;
 mod events;

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! An NVMe controller as a lab names it. Plain data; never runs anything.
 
-use super::media::{Namespace, Store};
 use plug::Fault;
-use plug::file::Folder;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tlp::Duration;
@@ -11,7 +9,7 @@ use tlp::Duration;
 /// I/O queue pairs of a controller at most.
 pub(super) const MAX_QUEUE_PAIRS: u16 = 64;
 /// Bytes of a namespace in memory of which nothing else is said.
-const DEFAULT_BYTES: u64 = 64 << 20;
+pub(super) const DEFAULT_BYTES: u64 = 64 << 20;
 
 /// An NVMe controller (NVMe 1.4). Virtual functions are controllers of the same
 /// subsystem, each with queues of its own, of a fixed number, and all namespaces.
@@ -157,27 +155,6 @@ impl Media {
     }
 }
 
-impl NamespaceSettings {
-    /// The namespace, with the files of `folder`.
-    fn open(&self, folder: &Folder, has_cache: bool) -> Result<Namespace, String> {
-        let (store, there) = match &self.file {
-            None => (Store::holding(&[]), None),
-            Some(name) => {
-                let (store, bytes) = Store::open(folder, name).map_err(|why| format!("{name}: {why}"))?;
-                (store, Some(bytes / 4096 * 4096))
-            }
-        };
-        let bytes = self.size_bytes.or(there).unwrap_or(DEFAULT_BYTES);
-        match there {
-            Some(there) if there < bytes || bytes == 0 => Err(format!(
-                "the file has {there} bytes in blocks of 4096: at least {} are needed",
-                bytes.max(4096)
-            )),
-            _ => Ok(Namespace::new(store, bytes, self.block.bytes(), has_cache)),
-        }
-    }
-}
-
 impl Default for Settings {
     fn default() -> Settings {
         Settings {
@@ -205,14 +182,5 @@ impl Settings {
             return Err(Fault::at("job", format!("commands of less than a block, which has {block} bytes")));
         }
         Ok(())
-    }
-
-    /// Its namespaces, with the files of `folder`.
-    pub(super) fn open(&self, folder: &Folder) -> Result<Vec<Namespace>, Fault> {
-        let open = |(n, namespace): (usize, &NamespaceSettings)| {
-            let opened = namespace.open(folder, self.volatile_write_cache);
-            opened.map_err(|why| Fault::at("namespaces", format!("namespace {}: {why}", n + 1)))
-        };
-        self.namespaces.iter().enumerate().map(open).collect()
     }
 }

@@ -2,8 +2,8 @@
 //! Writes the addresses that were chosen into BARs and windows, and lets functions decode them. Chooses nothing.
 
 use super::error::FirmwareError;
+use super::need::{Class, Need, Seat};
 use super::registers::{TYPE0_ROM, sriov, type1};
-use super::sizing::{Class, Need, Seat};
 use super::system::Function;
 use super::{ALL_BYTES, Config, FoundBar, FoundFunction, LOW_HALF, Window};
 use config::cap::pcie::{self, device_control};

@@ -3,9 +3,9 @@
 
 use super::error::{FirmwareError, FirmwareErrorKind};
 use super::host_map::{HostMap, Path, Policy};
+use super::need::Need;
 use super::registers::{device, extended, port, type1};
 use super::removed::{has_lost_its_buses, take_subtree, uppermost_gone};
-use super::sizing::Need;
 use super::system::{Capability, ExtendedCapability, FoundBridge, Function, Interrupt, PcieFacts, System};
 use super::{ALL_BYTES, Config, FUNCTIONS, FoundFunction, LOW_HALF, MAX_CAPABILITIES};
 use crate::cpu::Cpu;

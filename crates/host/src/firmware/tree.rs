@@ -4,10 +4,10 @@
 use super::Config;
 use super::error::{FirmwareError, FirmwareErrorKind};
 use super::host_map::{FixedPlace, HostMap};
+use super::need::{Class, Need, Seat};
 use super::removed::{take_subtree, uppermost_gone};
 use super::scan::Walk;
 use super::settings::{self, Common};
-use super::sizing::{Class, Need, Seat};
 use super::system::{Function, System};
 use super::vectors::Vectors;
 use super::windows::{Apertures, place};

@@ -6,7 +6,7 @@
 //! window above it; the rest of such a window goes after the fixed part, or else before it.
 
 use super::error::FirmwareError;
-use super::sizing::{Class, Need, Seat};
+use super::need::{Class, Need, Seat};
 use super::system::Function;
 use super::{Policy, Window};
 use std::cmp::Reverse;

@@ -3,7 +3,7 @@
 //! renamed, under a lock that ends with its holder.
 
 use super::Watch;
-use super::entries::is_name;
+use super::names::{UNFINISHED, is_name};
 use crate::error::{Context, Error, Result};
 use rustix::fs::{FlockOperation, StatVfsMountFlags, flock, statvfs, syncfs};
 use rustix::io::Errno;
@@ -22,9 +22,6 @@ const AGAIN: Duration = Duration::from_millis(100);
 
 /// The user's way to another cache, for error messages.
 const OTHER: &str = "--cache DIR or XDG_CACHE_HOME names another folder";
-
-/// What begins the name of a part that is not whole.
-pub(super) const UNFINISHED: &str = "unfinished-";
 
 /// The lock of those who add or remove parts.
 pub(super) const LOCK: &str = "lock";

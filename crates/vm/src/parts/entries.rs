@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Lists the parts in a cache, and removes old ones. Never touches a folder that riser has not made.
 
+use super::Parts;
 use super::apt::size;
-use super::cache::{Cache, LOCK, UNFINISHED};
-use super::guest::BUSYBOX;
-use super::{KERNELS, Parts, WATCHED_KERNEL};
+use super::cache::{Cache, LOCK};
+use super::names::{UNFINISHED, content, is_name};
 use crate::error::{Context, Result};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -12,32 +12,6 @@ use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
-
-/// Returns true if riser gives this name to a part, or to a part that is not complete. Older versions made `programs-`.
-pub(super) fn is_name(name: &str) -> bool {
-    content(name.strip_prefix(UNFINISHED).unwrap_or(name)).is_some()
-}
-
-/// Returns files of a part with this name; a part has at least one of them. `None` if no part has such a name.
-fn content(name: &str) -> Option<Vec<String>> {
-    let (kind, rest) = name.split_once('-')?;
-    let is_version = |text: &str| text.starts_with(|c: char| c.is_ascii_digit()) && text.contains('.');
-    let files: &[&str] = match kind {
-        "qemu" if rest.bytes().all(|byte| byte.is_ascii_alphanumeric()) => &["usr/bin/qemu-system-x86_64"],
-        "kernel" if rest == WATCHED_KERNEL => &["wanted"],
-        "kernel" if KERNELS.iter().any(|(known, _)| *known == rest) => &["bzImage", "vmlinux"],
-        "source" if rest == WATCHED_KERNEL => &["usr/src/linux"],
-        "builder" if is_version(rest) => &["usr/bin/make"],
-        "linux" if rest.strip_prefix("source-").is_some_and(is_version) => {
-            return Some(vec![format!("{name}.tar.xz")]);
-        }
-        "packages" | "programs" if rest.contains(BUSYBOX) => {
-            return Some(vec![format!("packages/{BUSYBOX}")]);
-        }
-        _ => return None,
-    };
-    Some(files.iter().map(|file| (*file).to_owned()).collect())
-}
 
 /// Returns true if riser made this folder as a part. The content of an unfinished part is not known.
 fn is_part(folder: &Path, name: &str) -> bool {

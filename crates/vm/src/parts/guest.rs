@@ -3,14 +3,13 @@
 
 use super::apt::{Apt, Package};
 use super::cache::{Part, Use};
+use super::names::BUSYBOX;
 use super::{GUEST_ARCHITECTURE, GUEST_RELEASE, Parts, of_part};
 use crate::error::{Context, Error, Result, bad_file, read};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The package without which no guest runs.
-pub(super) const BUSYBOX: &str = "busybox-static";
 /// What every guest has beside it: a shell that finds programs by the path alone (busybox's takes some of its own first), and what loads modules.
 const ALWAYS: [&str; 3] = [BUSYBOX, "bash", "kmod"];
 

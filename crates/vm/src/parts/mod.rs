@@ -8,6 +8,7 @@ mod cache;
 pub(crate) mod command;
 mod entries;
 mod guest;
+mod names;
 mod qemu;
 mod watched;
 

@@ -5,6 +5,7 @@ use guest::memory::MemoryError;
 use guest::net::Peer;
 use guest::vfio_user::{HangUp, Refusal};
 use host::memory::DmaAccess;
+use session::external::Driver;
 use session::external::host::MapError;
 
 /// An event of a virtual machine.
@@ -32,4 +33,29 @@ pub enum VmEvent {
     Gone(HangUp),
     /// The machine runs on without the device, and reads all ones.
     Lost(HangUp),
+}
+
+/// The caller's part while machines are served.
+pub trait Supervisor {
+    /// Takes an event of a device of host number `guest`.
+    fn notify(&mut self, lab: &mut Driver, guest: usize, device: &str, what: VmEvent);
+
+    /// Observes the lab, before each turn.
+    fn look(&mut self, _lab: &Driver) {}
+
+    /// Returns whether to continue. Called after each turn, at least every 20 ms.
+    fn goes_on(&mut self) -> bool;
+
+    /// Carries out a command that is not one of the lab's. Returns `None` if the supervisor does not know it either.
+    ///
+    /// # Errors
+    /// The command is invalid.
+    fn obey(&mut self, _command: &str) -> Option<Result<String, String>> {
+        None
+    }
+
+    /// Returns the commands that [`obey`](Self::obey) knows, each with its arguments.
+    fn commands(&self) -> &'static [&'static str] {
+        &[]
+    }
 }

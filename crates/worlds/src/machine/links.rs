@@ -3,7 +3,7 @@
 //! [`Commands`] has the commands. `time` returns the fabric's time in picoseconds, `help` the commands.
 
 use super::cable;
-use super::serve::Supervisor;
+use super::event::Supervisor;
 use guest::listener::{ListenError, Listener};
 use session::external::{COMMAND_FORMS, Commands, Door, Driver, MAX_COMMAND_BYTES};
 use std::io::{self, Read, Write};

@@ -30,11 +30,11 @@ mod vm_host;
 
 pub use cable::{CableLink, NetInterface, Transport};
 pub use counters::VmCounters;
-pub use event::VmEvent;
+pub use event::{Supervisor, VmEvent};
 pub use links::LinkSocket;
 pub use placing::FunctionPlacement;
 pub use root_ports::RootPortSetup;
-pub use serve::{Pace, Supervisor, serve};
+pub use serve::{Pace, serve};
 pub use spaces::config_spaces;
 pub use vm_host::{DeviceSocket, VmError, VmHost};
 

@@ -2,7 +2,7 @@
 //! Serves the virtual machines of a lab: their requests join the lab, the lab runs, and its answers go back. The caller has the clock.
 
 use super::cable::Transport;
-use super::event::VmEvent;
+use super::event::Supervisor;
 use super::links::LinkSocket;
 use super::paced_clock::PacedClock;
 use super::vm_host::VmHost;
@@ -34,31 +34,6 @@ pub enum Pace {
     /// Only during accesses. They are taken one by one, and each ends when all its effects have ended, so a machine that does the same
     /// finds the same at the same times.
     Still,
-}
-
-/// The caller's part while machines are served.
-pub trait Supervisor {
-    /// Takes an event of a device of host number `guest`.
-    fn notify(&mut self, lab: &mut Driver, guest: usize, device: &str, what: VmEvent);
-
-    /// Observes the lab, before each turn.
-    fn look(&mut self, _lab: &Driver) {}
-
-    /// Returns whether to continue. Called after each turn, at least every 20 ms.
-    fn goes_on(&mut self) -> bool;
-
-    /// Carries out a command that is not one of the lab's. Returns `None` if the supervisor does not know it either.
-    ///
-    /// # Errors
-    /// The command is invalid.
-    fn obey(&mut self, _command: &str) -> Option<Result<String, String>> {
-        None
-    }
-
-    /// Returns the commands that [`obey`](Self::obey) knows, each with its arguments.
-    fn commands(&self) -> &'static [&'static str] {
-        &[]
-    }
 }
 
 /// Serves machines until the supervisor ends it or the lab fails. Meanwhile `links` take commands, and `transports` carry other traffic.
