@@ -161,7 +161,7 @@ fn a_sweep_that_was_killed_goes_on_and_comes_to_the_same_bytes() {
 #[test]
 fn nothing_is_overwritten_unasked() {
     let folder = written("there");
-    fs::write(folder.join("sweep.toml"), SWEEP.replace("to = 16384", "to = 128")).unwrap();
+    fs::write(folder.join("sweep.toml"), SWEEP.replace("to = 16384", "to = 256")).unwrap();
     let run = |more: &[&str]| {
         let output = begin(&folder, more).wait_with_output().unwrap();
         (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())

@@ -116,18 +116,25 @@ fn bad_frames_are_named_and_counted_and_the_rest_is_read() {
         json_lines(&outcome.stdout).into_iter().map(|line| line["type"].clone()).collect();
     assert_eq!(types, ["MRd", "error", "CplD"]);
     assert_eq!(outcome.code, 0);
-    assert!(
-        outcome.stderr.starts_with("riser: ") && outcome.stderr.contains(": 1 of the records"),
-        "{}",
-        outcome.stderr
-    );
+    let reported = ": 1 record could not be read; first: 1.000001000 IP 10.0.0.1.12293 > 10.0.0.2.12293: \
+        error in TLP: truncated TLP: its header ends at byte 16, there are 12";
+    // Every view reports it.
+    for view in [&["--json"][..], &["--stats"], &["--stats", "--interval", "1us"], &["--transactions"]] {
+        let outcome = riser(&[&["trace", file.to_str().unwrap()], view].concat());
+        assert!(
+            outcome.stderr.starts_with("riser: ") && outcome.stderr.contains(reported),
+            "{}",
+            outcome.stderr
+        );
+    }
 
     let mut cut = fs::read(&file).unwrap();
     cut.truncate(cut.len() - 3);
     let file = write("cut.pcap", &cut);
-    let stats: Value =
-        serde_json::from_str(&riser_ok(&["trace", "--stats", "--json", file.to_str().unwrap()])).unwrap();
+    let outcome = riser(&["trace", "--stats", "--json", file.to_str().unwrap()]);
+    let stats: Value = serde_json::from_str(&outcome.stdout).unwrap();
     assert_eq!((&stats["tlps"], &stats["error_total"]), (&Value::from(1), &Value::from(2)), "{stats}");
+    assert!(outcome.stderr.contains(": 2 records could not be read; first: "), "{}", outcome.stderr);
 }
 
 #[test]

@@ -375,7 +375,7 @@ proptest! {
     fn more_work_is_never_faster(
         transactions in prop::collection::vec(any_transaction(), 1..8),
         more in any_transaction(),
-        size in 5u32..9000,
+        size in 64u32..=9216,
         generation in 1u8..=7,
     ) {
         let params = Params::new(generation, 8, 256, 512, 64).unwrap();
