@@ -382,6 +382,7 @@ fn wrong_usage() {
         &["--credits", "--vc-of-tc", "0,1"],
         &["--credits", "--vc-of-tc", "1,0,0,0,0,0,0,0"],
         &["--filter", ""],
+        &["--capture", "out.pcap"],
     ] {
         let outcome = riser(&[&["trace", file], args].concat());
         assert_eq!((outcome.code, outcome.stdout.as_str()), (2, ""), "{args:?}: {}", outcome.stderr);

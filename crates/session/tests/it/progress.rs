@@ -55,7 +55,10 @@ fn ends_or_goes_on(text: &str, memory_ns: u64) -> Result<(), String> {
             Stop::Finished => return Ok(()),
             Stop::Paused if ended_transactions(&session) > ended => ended = ended_transactions(&session),
             stop => {
-                return Err(format!("{stop} after {} us, {ended} transactions\n{text}", session.fabric.now()));
+                return Err(format!(
+                    "{stop} after {} us, {ended} transactions\n{text}",
+                    session.fabric.now()
+                ));
             }
         }
     }

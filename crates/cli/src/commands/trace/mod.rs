@@ -174,6 +174,10 @@ struct OfFile<'a, T> {
 }
 
 pub(crate) fn run(mut args: Args, models: &Models) -> Result<(), Failure> {
+    // clap does not ask for what conflicts with the files.
+    if args.capture.is_some() && args.interface.is_none() {
+        return Err(Failure::usage("--capture writes what -i captures: name an interface, as in -i lo"));
+    }
     // To the views an interface is a file that ends late.
     args.files.extend(args.interface.as_ref().map(PathBuf::from));
     input::check(args.files.iter().map(PathBuf::as_path))?;
