@@ -121,8 +121,8 @@ impl Ledgers {
                 let ledger = self.ledger_of(way(record), tlp.repr.tc, tlp.repr.format().class)?;
                 self.consume(ledger, is_new?, tlp.repr.data_dw().div_ceil(4))
             }
-            Kind::Dllp(dllp @ Dllp::FlowControl(fc)) if !record.mark.is_lost() => {
-                self.sequences.link_came_up(record, dllp);
+            Kind::Dllp(Dllp::FlowControl(fc)) if !record.mark.is_lost() => {
+                self.sequences.pass(record);
                 self.grant(opposite(way(record)), fc);
                 None
             }

@@ -15,7 +15,7 @@ pub const CONTROL_BIT: u32 = 1 << 31;
 /// Name of a datagram of a session that cannot be read: it is sealed with a key, or holds no TLP.
 pub const SEALED: &str = "session, sealed or no TLP";
 
-/// What a control record is called; `None` for a TLP.
+/// Name of a control record; `None` for a TLP.
 pub fn control_name(header: NettlpHeader, rest: &[u8]) -> Option<&'static str> {
     let is_control = header.timestamp & CONTROL_BIT != 0;
     match rest {

@@ -92,7 +92,7 @@ impl Sequences {
     }
 
     /// Returns the two directions of the link if `dllp` begins flow-control initialization of VC0. A link does this only when it
-    /// comes up, and numbers its TLPs from 0 then (`PCIe 5.0 §3.4.2, §3.6.2.1`). What was seen before is forgotten.
+    /// comes up, and numbers its TLPs from 0 then (`PCIe 5.0 §3.4.2, §3.6.2.1`). The state of both directions is then dropped.
     pub fn link_came_up(&mut self, record: &Record<'_>, dllp: &Dllp) -> Option<[Way; 2]> {
         let Dllp::FlowControl(fc) = dllp else { return None };
         if fc.kind != FlowControlKind::InitFc1 || fc.vc != Vc::VC0 || record.mark.is_lost() {

@@ -96,7 +96,7 @@ impl Stats {
             }
             Kind::Tlp(tlp) => outcome = self.add_tlp(record, tlp),
             Kind::Dllp(dllp) => {
-                self.sequences.link_came_up(record, dllp);
+                self.sequences.pass(record);
                 *self.counted.dllps.entry(dllp_name(dllp)).or_default() += 1;
             }
             Kind::Other(_) => self.counted.others += 1,

@@ -3,10 +3,11 @@
 //! them.
 
 use std::fs;
+use std::path::Path;
 
 /// Writes the generated file `path`, relative to the root of the repository, if `RISER_UPDATE_DOCS` is set. Otherwise panics
 /// if the file is not `text`, and shows the first line that differs.
-pub fn generated(path: &str, text: &str) {
+pub fn generated(path: impl AsRef<Path>, text: &str) {
     let file = super::root().join(path);
     if std::env::var_os("RISER_UPDATE_DOCS").is_some() {
         fs::write(&file, text).expect("the file can be written");
@@ -14,11 +15,12 @@ pub fn generated(path: &str, text: &str) {
     }
     let old = fs::read_to_string(&file).unwrap_or_default();
     if old != text {
-        let differs = |(_, (old, new)): &(usize, (&str, &str))| old != new;
-        let ends = [old.lines().count(), text.lines().count()];
-        let (line, (old, new)) = (1..).zip(old.lines().zip(text.lines())).find(differs).unwrap_or_default();
+        let same = old.lines().zip(text.lines()).take_while(|(old, new)| old == new).count();
+        let [now, expected] = [old.as_str(), text].map(|text| text.lines().nth(same).unwrap_or_default());
+        let file = file.display();
         panic!(
-            "{path} is out of date; `make reference` writes it. Line {line} of {ends:?}:\nnow      {old}\nexpected {new}"
+            "{file} is out of date; `make reference` writes it. Line {}:\nnow      {now}\nexpected {expected}",
+            same + 1
         );
     }
 }

@@ -128,8 +128,8 @@ impl Series {
         self.latest_ps = self.latest_ps.max(at);
         match &record.kind {
             Kind::Tlp(tlp) => self.tlp(record, tlp, at),
-            Kind::Dllp(dllp) => {
-                self.sequences.link_came_up(record, dllp);
+            Kind::Dllp(_) => {
+                self.sequences.pass(record);
                 let traffic = self.traffic(record, at);
                 traffic.packets[DLLPS] += 1;
                 traffic.bytes[DLLPS] += DLLP_LEN as u64 + DLLP_FRAMING;

@@ -2,7 +2,7 @@
 //! What the documentation says is so: its links lead somewhere, its code is code that runs, its commands exist, and
 //! they print what stands below them. Never edits a page unless `RISER_UPDATE_DOCS` is set, as `make reference` does.
 
-use crate::common::pages::{Part, parts, rerun, settle};
+use crate::common::pages::{Part, parts, rerun};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -170,7 +170,7 @@ fn commands_print_what_the_pages_say() {
                 count += 1;
             }
         }
-        settle(&page, &text, &anew);
+        testkit::generated(&page, &anew);
     }
     assert!(count >= 4, "{count} blocks");
 }

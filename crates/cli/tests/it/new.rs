@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser new`: what it writes compiles outside of this repository, and gets from riser what riser's own devices get.
 
-use crate::common::pages::{Part, parts, rerun, settle};
+use crate::common::pages::{Part, parts, rerun};
 use crate::common::riser;
 use serde_json::Value;
 use std::fs;
@@ -184,7 +184,7 @@ fn tutorial(copier: &Crate, files: &[&str]) {
         }
     }
     assert!(lines > 50 && commands > 10, "{lines} lines of code, {commands} commands");
-    settle(&page, &text, &anew);
+    testkit::generated(&page, &anew);
 }
 
 const LAB: &str = "labs/copier.toml";

@@ -1,39 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The reference pages are those of the code, and what they say of limits and defaults is what the reader keeps. Never
-//! writes a page unless `RISER_UPDATE_DOCS` is set, as `make reference` does.
+//! The reference pages are generated, and the reader keeps the limits and defaults that they state.
 
 use devices::pcie_bench::{CARDS, DeviceFile};
 use endpoint::EndpointLimits;
 use lab::{links, parse, reference, schema};
 use plug::file::Schema;
 use riser_worlds::models;
-use std::fs;
 use std::path::Path;
-
-/// Compares `text` with the page, or writes it.
-fn check(page: &str, text: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference").join(page);
-    if std::env::var_os("RISER_UPDATE_DOCS").is_some() {
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(&path, text).unwrap();
-    }
-    let written = fs::read_to_string(&path).unwrap_or_default();
-    assert!(written == text, "docs/reference/{page} is out of date: `make reference` writes it anew");
-}
 
 #[test]
 fn lab_page_is_current() {
-    check("lab.md", &reference::lab(&models()));
+    testkit::generated("docs/reference/lab.md", &reference::lab(&models()));
 }
 
 #[test]
 fn profile_page_is_current() {
-    check("profiles.md", &reference::profiles(&Schema::of::<DeviceFile>(), &CARDS));
+    testkit::generated(
+        "docs/reference/profiles.md",
+        &reference::profiles(&Schema::of::<DeviceFile>(), &CARDS),
+    );
 }
 
 #[test]
 fn register_page_is_current() {
-    check("registers.md", &reference::registers());
+    testkit::generated("docs/reference/registers.md", &reference::registers());
 }
 
 /// A row of the lab page.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Follows a run: hands on what was written, looks at Ctrl-C, and shows how far a long run is. Never looks into packets.
+//! Flushes the outputs of a run, checks for Ctrl-C, and shows the progress of a long run. Never reads packets.
 
 use super::taps::Taps;
 use crate::failure::Failure;

@@ -174,9 +174,9 @@ struct OfFile<'a, T> {
 }
 
 pub(crate) fn run(mut args: Args, models: &Models) -> Result<(), Failure> {
-    // clap does not ask for what conflicts with the files.
+    // `requires` of clap does not apply, because --interface conflicts with files.
     if args.capture.is_some() && args.interface.is_none() {
-        return Err(Failure::usage("--capture writes what -i captures: name an interface, as in -i lo"));
+        return Err(Failure::usage("--capture needs an interface to capture on, such as -i lo"));
     }
     // To the views an interface is a file that ends late.
     args.files.extend(args.interface.as_ref().map(PathBuf::from));
