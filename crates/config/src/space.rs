@@ -9,7 +9,7 @@ use crate::errors::ErrorState;
 use crate::ext::Layouts;
 use crate::header::{self, status, type0, type1};
 use crate::register::{Register, byte_mask};
-use crate::{Effects, MsixLayout, lspci};
+use crate::{Effects, MsixLayout};
 
 /// Registers of 32 bits: 4 KiB.
 pub const REGISTERS: usize = 1024;
@@ -314,14 +314,6 @@ impl ConfigSpace {
     /// DW number of the Advanced Error Reporting capability.
     pub fn aer_capability(&self) -> Option<u16> {
         self.capabilities.aer
-    }
-
-    /// The space as `lspci -x` prints it and `lspci -F` reads it: a line with `bdf` ("00:01.0") and `what`, then lines of 16
-    /// bytes: 256 in all, or 4096 where there are extended capabilities; an empty line ends it.
-    pub fn hexdump(&self, bdf: &str, what: &str) -> String {
-        let words = if self.capabilities.extended.is_empty() { 64 } else { REGISTERS as u16 };
-        let bytes: Vec<u8> = (0..words).flat_map(|dw| self.read(dw).to_le_bytes()).collect();
-        lspci::hexdump(&format!("{bdf} {what}"), &bytes)
     }
 
     /// The MSI registers.
