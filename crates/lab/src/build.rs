@@ -7,7 +7,7 @@ use crate::links::replays_early;
 use crate::models::Sites;
 use crate::profile::{Basis, HostBasis};
 use crate::read::LabFile;
-use crate::schema::{self, ExternalHost, Lab, Slot};
+use crate::schema::{self, ExternalHost, Hanging, Lab, Slot};
 use crate::tree::Tree;
 use crate::{channels, faults, host_schema, profile};
 use capture::OwnRegisters;
@@ -23,7 +23,7 @@ use host::{Cpu, HostProgram};
 use plug::plugged::{AnyReport, FunctionEnd};
 use plug::site::NativeCode;
 use plug::transfers::Transfers;
-use plug::{End, Place, RunContext, Shared};
+use plug::{End, Fault, Place, Plugged, RunContext, Shared};
 use std::rc::Rc;
 use tlp::{Duration, PayloadPool};
 
@@ -152,35 +152,18 @@ pub fn build(file: &LabFile, options: BuildOptions, outside: OutsideHosts<'_>) -
     let host = patient(lab, host_schema::apply(&lab.host, host));
     let memory = host_memory(lab)?;
     let payloads = PayloadPool::new();
-    let mut ends = Vec::new();
-    let (mut slots, mut registers) = (Vec::new(), Vec::new());
-    let mut components: Vec<Component> = Vec::new();
-    let mut join_points = Vec::new();
     let tree = Tree::of(lab).map_err(|e| e.message)?;
     let links = bridges::all_links(lab, &tree);
     let sites = Sites::new(file, &payloads, &memory, host.completion_timeout, &tree, &links, native);
+    let paths = tree.slot_paths();
+    let plugged = plug_slots(lab, &tree, &links, |n, slot| sites.plug(n, slot, &mut context), &payloads)?;
+    let PluggedSlots { ends, slots, registers, components, mut join_points, warnings: of_slots } = plugged;
     let mut warnings: Vec<String> = profile::extrapolation::of_host(file).into_iter().collect();
     warnings.extend(lab.hanging().zip(&links).filter_map(|(h, link)| replays_early(h.name.get_ref(), link)));
-    let (paths, ids) = (tree.slot_paths(), tree.slot_ids());
-    for (n, slot) in lab.slot.iter().enumerate() {
-        let name = slot.name.get_ref().clone();
-        let plugged = sites.plug(n, slot, &mut context).map_err(|e| format!("slot `{name}`: {e}"))?;
-        for line in plugged.warnings {
-            if !warnings.contains(&line) {
-                warnings.push(line);
-            }
+    for line in of_slots {
+        if !warnings.contains(&line) {
+            warnings.push(line);
         }
-        registers.push(plugged.registers);
-        let model = slot.device.get_ref().clone();
-        let (report, measured, basis) = (plugged.report, plugged.measured, plugged.basis);
-        slots.push(SlotInfo { name: name.clone(), model, report, measured, basis });
-        let point = |place| JoinPoint { name: format!("slot {name}"), place, wakes: Wakes::Slot(n) };
-        join_points.extend(plugged.place.map(point));
-        let device = end(lab, slot, plugged.end, &payloads)?;
-        ends.push(SlotConfig { link: links[n].clone(), above: tree.slots[n], device });
-        let hot_plug = tree.hot_plug[n].then(|| faults::last_event(lab, n));
-        let (path, role) = (paths[n].clone(), Role::Device(plugged.task));
-        components.push(Component { name, path, id: ids[n], role, hot_plug });
     }
     let components = boot::arrange(lab, &tree, components);
     let mut join = |name: &str, id: HostId, payloads: &PayloadPool| {
@@ -221,6 +204,54 @@ pub fn build(file: &LabFile, options: BuildOptions, outside: OutsideHosts<'_>) -
         seed: lab.seed,
     })
     .map_err(|e| credits_of(lab, e))?;
+    configure(&mut fabric, lab);
+    let links = link_infos(lab, &links, registers);
+    let (seed, set, host_basis) = (lab.seed, lab.set.clone(), HostBasis::of(&lab.host, &file.base));
+    Ok(Assembly { fabric, seed, set, slots, links, hot_plug, warnings, host_basis, join_points })
+}
+
+/// The slots with their devices.
+#[derive(Default)]
+struct PluggedSlots {
+    ends: Vec<SlotConfig>,
+    slots: Vec<SlotInfo>,
+    registers: Vec<OwnRegisters>,
+    components: Vec<Component>,
+    join_points: Vec<JoinPoint>,
+    warnings: Vec<String>,
+}
+
+/// Plugs the device of each slot; `plug` makes it.
+fn plug_slots(
+    lab: &Lab,
+    tree: &Tree,
+    links: &[LinkConfig],
+    mut plug: impl FnMut(usize, &Slot) -> Result<Plugged, Fault>,
+    payloads: &PayloadPool,
+) -> Result<PluggedSlots, String> {
+    let mut all = PluggedSlots::default();
+    let (paths, ids) = (tree.slot_paths(), tree.slot_ids());
+    for (n, slot) in lab.slot.iter().enumerate() {
+        let name = slot.name.get_ref().clone();
+        let plugged = plug(n, slot).map_err(|e| format!("slot `{name}`: {e}"))?;
+        all.warnings.extend(plugged.warnings);
+        all.registers.push(plugged.registers);
+        let model = slot.device.get_ref().clone();
+        let (report, measured, basis) = (plugged.report, plugged.measured, plugged.basis);
+        all.slots.push(SlotInfo { name: name.clone(), model, report, measured, basis });
+        let point = |place| JoinPoint { name: format!("slot {name}"), place, wakes: Wakes::Slot(n) };
+        all.join_points.extend(plugged.place.map(point));
+        let device = end(lab, slot, plugged.end, payloads)?;
+        all.ends.push(SlotConfig { link: links[n].clone(), above: tree.slots[n], device });
+        let hot_plug = tree.hot_plug[n].then(|| faults::last_event(lab, n));
+        let (path, role) = (paths[n].clone(), Role::Device(plugged.task));
+        all.components.push(Component { name, path, id: ids[n], role, hot_plug });
+    }
+    Ok(all)
+}
+
+/// Sets what a lab says of the whole fabric, and schedules its changes.
+fn configure(fabric: &mut Fabric, lab: &Lab) {
     fabric.set_names(
         lab.slot.iter().map(|s| s.name.get_ref().clone()).collect(),
         lab.switch.iter().map(|s| s.name.get_ref().clone()).collect(),
@@ -232,14 +263,15 @@ pub fn build(file: &LabFile, options: BuildOptions, outside: OutsideHosts<'_>) -
     fabric.set_lenient_completions(lab.lenient_completions);
     channels::changes(lab).into_iter().for_each(|change| fabric.schedule(change));
     faults::outages(lab).into_iter().for_each(|outage| fabric.schedule(outage));
-    // `hanging` lists slots first, then switches, which bring none.
+}
+
+/// The links to slots, with the registers of their devices, then the links to switches.
+fn link_infos(lab: &Lab, links: &[LinkConfig], registers: Vec<OwnRegisters>) -> Vec<LinkInfo> {
     let mut registers = registers.into_iter();
-    let links = lab.hanging().zip(&links).map(|(h, link)| {
+    let info = |(h, link): (Hanging<'_>, &LinkConfig)| {
         LinkInfo::new(h.name.get_ref(), link).with_registers(registers.next().unwrap_or_default())
-    });
-    let links = links.collect();
-    let (seed, set, host_basis) = (lab.seed, lab.set.clone(), HostBasis::of(&lab.host, &file.base));
-    Ok(Assembly { fabric, seed, set, slots, links, hot_plug, warnings, host_basis, join_points })
+    };
+    lab.hanging().zip(links).map(info).collect()
 }
 
 /// The external hosts; `join` makes the memory and the program of each.
