@@ -53,7 +53,7 @@ pub use repr::{
     Access, AddressType, Attributes, Body, Completion, ConfigKind, ConfigRequest, Hint, IoRequest, MemoryOp,
     MemoryRequest, Message, MessageRouting, ProcessingHint, Repr, Status, TrafficClass,
 };
-pub use rules::{Limits, Malformed, RuleId};
+pub use rules::{Limits, RuleId, Violation};
 pub use size::{Mps, Mrrs, Rcb, SizeError};
 pub use span::{Span, SpanError};
 pub use tags::{TagState, TaggedRequests};

@@ -219,7 +219,7 @@ pub enum RefusedTlp {
     Gated(DmaError),
     /// It breaks a rule for TLPs (`PCIe 5.0 §2.2`).
     #[error("{0}")]
-    Malformed(tlp::Malformed),
+    Malformed(tlp::Violation),
     /// A read asks for more than Max_Read_Request_Size.
     #[error("a read of {bytes} B: legal are up to {mrrs} B (Max_Read_Request_Size)")]
     TooLong {

@@ -214,7 +214,7 @@ const OF_BYTES: [RuleId; 13] = [
 #[test]
 fn the_table_has_every_rule_that_a_value_can_break() {
     let rows = rows(0x1000);
-    for rule in RULES.iter().filter(|rule| !rule.is_tolerated()) {
+    for rule in RULES.iter().filter(|rule| !rule.is_tolerated() && !rule.is_of_several()) {
         let (here, of_bytes) = (rows.iter().any(|row| row.rule == rule.id), OF_BYTES.contains(&rule.id));
         assert!(here != of_bytes, "{:?}", rule.id);
     }

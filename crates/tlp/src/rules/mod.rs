@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What makes a TLP malformed: one table, each row with its section, its text and its check.
+//! The rules that TLPs must follow: one table. Each refusal of a TLP, and each violation in a trace, names a row of it.
 //!
-//! [`Repr::parse`] and [`Repr::parse_header`] apply the rules of the first byte, the prefixes, the header and the
-//! size; [`check_received`] those that depend on how a receiver is set up, and all others to a TLP that never was
-//! bytes. Many of these checks are optional to a receiver (byte enables, 4 KiB, I/O and configuration requests, ...);
-//! riser makes them all. Rules that bind only who sends, or that leave the answer to whom the TLP is addressed, are
-//! in the same table: [`tolerated`] lists those that a header breaks.
+//! - [`Repr::parse`] and [`Repr::parse_header`] apply the rules about the first byte, prefixes, header and size. A receiver may
+//!   skip many of them (byte enables, 4 KiB, I/O and configuration requests). riser checks all.
+//! - [`check_received`] applies the rules that depend on the receiver's settings, and all others to a TLP that was not parsed.
+//! - [`tolerated`] lists the violations of rules that bind the sender only. [`broken`] lists all violations in a header.
+//! - Rules that relate several TLPs, or that depend on the state of a component, have no check here. The crate that applies
+//!   one names its [`RuleId`].
 //!
-//! A Fmt and Type that nobody defines is malformed too (`PCIe 5.0 §2.3`), and so is a TLP that ends early; because a
-//! capture may hold what riser does not know, or half of a TLP, the parser tells them apart
-//! ([`ParseError::UnknownType`](crate::ParseError::UnknownType), [`ParseError::Truncated`](crate::ParseError::Truncated)), and
-//! [`ParseError::on_a_link`](crate::ParseError::on_a_link) says which rule they break where no bytes are missing.
+//! An undefined Fmt and Type is malformed (`PCIe 5.0 §2.3`), and so is a TLP that ends early. A capture may hold TLPs that
+//! riser does not know, or parts of a TLP. The parser therefore reports both as other errors
+//! ([`ParseError::UnknownType`](crate::ParseError::UnknownType), [`ParseError::Truncated`](crate::ParseError::Truncated)).
+//! [`ParseError::on_a_link`](crate::ParseError::on_a_link) returns the rule that they break if no bytes are missing.
 
 mod checks;
 mod table;
@@ -18,7 +19,7 @@ mod table;
 use crate::format::Family;
 use crate::message::MessageType;
 use crate::wire::Header;
-use crate::{Body, Mps, Prefixes, Repr, SpanError, TcSet, Tlp};
+use crate::{Bdf, Body, Mps, Prefixes, Repr, SpanError, TcSet, Tlp};
 use core::fmt;
 pub use table::RuleId;
 use table::{COUNT, TABLE};
@@ -28,11 +29,83 @@ use table::{COUNT, TABLE};
 pub struct Rule {
     /// The ID of the row.
     pub id: RuleId,
+    /// Its name in commands, reports and JSON, for example `lower-address`.
+    pub name: &'static str,
     /// Section of `PCIe 5.0`.
     pub section: &'static str,
-    /// What must hold; names the legal values.
+    /// The side that it binds.
+    pub side: Side,
+    /// The field whose value it restricts, or the quantity.
+    pub field: &'static str,
+    /// How values of the field are written.
+    pub unit: Unit,
+    /// The legal values, as a phrase.
+    pub legal: &'static str,
+    /// The rule as a sentence.
     pub text: &'static str,
+    /// TLPs that break it, as hex text with one TLP per line; a sentence if TLPs alone cannot show it.
+    pub example: &'static str,
     check: Check,
+}
+
+/// The side that a rule binds.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Side {
+    /// The requester or completer that forms the TLP, or the port that sends it.
+    Sender,
+    /// The function or port that receives the TLP.
+    Receiver,
+    /// The switch or root complex that forwards the TLP.
+    Switch,
+}
+
+impl Side {
+    /// `sender`, `receiver` or `switch`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Side::Sender => "sender",
+            Side::Receiver => "receiver",
+            Side::Switch => "switch",
+        }
+    }
+}
+
+/// How the value of a field is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unit {
+    /// Hexadecimal: `0x1000`.
+    Hex,
+    /// A whole DW: `0x00001000`.
+    Dw,
+    /// Binary with this number of digits: `010b`.
+    Binary(u8),
+    /// Decimal: `3`.
+    Count,
+    /// `64 bytes`.
+    Bytes,
+    /// `16 DW`.
+    DwCount,
+    /// A function: `01:00.0`.
+    Function,
+}
+
+impl Unit {
+    /// Writes a value.
+    ///
+    /// # Errors
+    /// Those of `f`.
+    pub fn write(self, f: &mut dyn fmt::Write, value: u64) -> fmt::Result {
+        match self {
+            Unit::Hex => write!(f, "{value:#x}"),
+            Unit::Dw => write!(f, "{value:#010x}"),
+            Unit::Binary(digits) => write!(f, "{value:0digits$b}b", digits = usize::from(digits)),
+            Unit::Count => write!(f, "{value}"),
+            Unit::Bytes => write!(f, "{value} {}", if value == 1 { "byte" } else { "bytes" }),
+            Unit::DwCount => write!(f, "{value} DW"),
+            Unit::Function => write!(f, "{}", Bdf::from_bits(value as u16)),
+        }
+    }
 }
 
 /// The settings of a receiver that decide what is malformed.
@@ -49,19 +122,24 @@ pub struct Limits {
 }
 
 /// A broken rule, with the value that breaks it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Malformed {
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Violation {
     /// The rule.
     pub rule: RuleId,
     /// The value found, which the rule does not allow.
     pub found: u64,
+    /// The one legal value, if there is one and it depends on other TLPs or on settings. Otherwise [`Rule::legal`] has
+    /// the legal values.
+    pub expected: Option<u64>,
 }
 
 // Each returns what it found where the rule is broken.
 #[derive(Clone, Copy, Debug)]
 enum Check {
-    // Found by the parser as another error; `ParseError::on_a_link` names the rule.
+    // The parser reports another error; `ParseError::on_a_link` names the rule.
     Parser,
+    // Relates several TLPs, or depends on the state of a component: checked there.
+    Trace,
     FirstByte(fn(u8) -> Option<u64>),
     Size(fn(&Header<'_>, usize) -> Option<u64>),
     Prefixes(fn(&Header<'_>) -> Option<u64>),
@@ -119,16 +197,28 @@ impl Rule {
         matches!(self.check, Check::Tolerated(..))
     }
 
+    /// The row with this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<&'static Rule> {
+        RULES.iter().find(|rule| rule.name == name)
+    }
+
+    /// True for a rule that needs more than one TLP and the receiver's [`Limits`]: other TLPs, or the state of a component.
+    #[must_use]
+    pub fn is_of_several(&self) -> bool {
+        matches!(self.check, Check::Trace)
+    }
+
     /// True for a rule that depends on the receiver's [`Limits`].
     pub fn is_of_receiver(&self) -> bool {
         matches!(self.check, Check::Received(..))
     }
 
-    fn broken_by(&self, found: Option<u64>) -> Result<(), Malformed> {
-        found.map_or(Ok(()), |found| Err(Malformed { rule: self.id, found }))
+    fn broken_by(&self, found: Option<u64>) -> Result<(), Violation> {
+        found.map_or(Ok(()), |found| Err(Violation::new(self.id, found)))
     }
 
-    fn check_header(&self, header: &Header<'_>) -> Result<(), Malformed> {
+    fn check_header(&self, header: &Header<'_>) -> Result<(), Violation> {
         match self.check {
             Check::Header(_, check) | Check::Prefixes(check) => self.broken_by(check(header)),
             Check::MessageTc => self.broken_by(checks::message_tc(header, self.id)),
@@ -138,7 +228,7 @@ impl Rule {
 }
 
 /// Checks what the first byte alone decides.
-pub(crate) fn check_first_byte(byte: u8) -> Result<(), Malformed> {
+pub(crate) fn check_first_byte(byte: u8) -> Result<(), Violation> {
     RULES.iter().take(1).try_for_each(|rule| match rule.check {
         Check::FirstByte(check) => rule.broken_by(check(byte)),
         _ => Ok(()),
@@ -149,7 +239,7 @@ pub(crate) fn check_first_byte(byte: u8) -> Result<(), Malformed> {
 ///
 /// # Errors
 /// The first rule that it breaks.
-pub fn check_header(header: &Header<'_>) -> Result<(), Malformed> {
+pub fn check_header(header: &Header<'_>) -> Result<(), Violation> {
     let check = |(start, end): Rows| RULES[start..end].iter().try_for_each(|rule| rule.check_header(header));
     if !header.prefix_bytes().is_empty() {
         check(PREFIX_ROWS)?;
@@ -161,7 +251,7 @@ pub fn check_header(header: &Header<'_>) -> Result<(), Malformed> {
 ///
 /// # Errors
 /// The first rule that it breaks.
-pub fn check_size(header: &Header<'_>, len: usize) -> Result<(), Malformed> {
+pub fn check_size(header: &Header<'_>, len: usize) -> Result<(), Violation> {
     if len == header.tlp_len() {
         return Ok(());
     }
@@ -178,7 +268,7 @@ pub fn check_size(header: &Header<'_>, len: usize) -> Result<(), Malformed> {
 /// The first rule that the TLP breaks; the receiver drops the TLP, gives its credits back and reports a Malformed TLP
 /// (`PCIe 5.0 §6.2.3`).
 #[inline]
-pub fn check_received(tlp: &Tlp, limits: &Limits) -> Result<(), Malformed> {
+pub fn check_received(tlp: &Tlp, limits: &Limits) -> Result<(), Violation> {
     let repr = &tlp.repr;
     let is_plain = match &repr.body {
         // A span holds only legal values.
@@ -194,12 +284,12 @@ pub fn check_received(tlp: &Tlp, limits: &Limits) -> Result<(), Malformed> {
 }
 
 #[cold]
-fn check_closely(tlp: &Tlp, limits: &Limits) -> Result<(), Malformed> {
+fn check_closely(tlp: &Tlp, limits: &Limits) -> Result<(), Violation> {
     if let (true, Some(bytes)) = (tlp.is_malformed(), tlp.data.bytes()) {
         return Repr::parse(bytes).map_or_else(|error| Err(error.on_a_link()), |_| Ok(()));
     }
     if !tlp.is_whole() {
-        return Err(Malformed { rule: RuleId::Length, found: tlp.data.len() as u64 });
+        return Err(Violation::new(RuleId::Length, tlp.data.len() as u64));
     }
     let mut bytes = [0; Prefixes::MAX * 4 + 16];
     let len = tlp.emit_header(&mut bytes);
@@ -210,12 +300,19 @@ fn check_closely(tlp: &Tlp, limits: &Limits) -> Result<(), Malformed> {
     })
 }
 
-/// The rules for senders that a header breaks and that receivers let pass.
-pub fn tolerated<'a>(header: &'a Header<'_>) -> impl Iterator<Item = Malformed> + 'a {
+/// The violations of rules that bind the sender only. Receivers accept such a TLP.
+pub fn tolerated<'a>(header: &'a Header<'_>) -> impl Iterator<Item = Violation> + 'a {
     RULES.iter().filter_map(move |rule| match rule.check {
         Check::Tolerated(check) => rule.broken_by(check(header)).err(),
         _ => None,
     })
+}
+
+/// All violations in the prefixes and the header of a TLP, in the order of the table.
+pub fn broken<'a>(header: &'a Header<'_>) -> impl Iterator<Item = Violation> + 'a {
+    let (start, end) = ROWS_OF_FAMILY[header.format().family as usize];
+    let rules = RULES[PREFIX_ROWS.0..PREFIX_ROWS.1].iter().chain(&RULES[start..end]);
+    rules.filter_map(|rule| rule.check_header(header).err()).chain(tolerated(header))
 }
 
 // The row of a message in the table of messages; `None` for other TLPs and for codes that nobody defines.
@@ -223,32 +320,61 @@ fn message_type(header: &Header<'_>) -> Option<&'static MessageType> {
     MessageType::of(checks::code(header)?, &header.message_header(), header.format().has_data)
 }
 
-impl Malformed {
+impl Violation {
+    /// A violation whose legal values are those of the rule.
+    #[must_use]
+    pub const fn new(rule: RuleId, found: u64) -> Violation {
+        Violation { rule, found, expected: None }
+    }
+
+    /// A violation with the one legal value.
+    #[must_use]
+    pub const fn expecting(rule: RuleId, found: u64, expected: u64) -> Violation {
+        Violation { rule, found, expected: Some(expected) }
+    }
+
     /// The row of the rule.
+    #[must_use]
     pub fn rule(&self) -> &'static Rule {
         Rule::get(self.rule)
     }
-}
 
-impl From<SpanError> for Malformed {
-    fn from(error: SpanError) -> Malformed {
-        match error {
-            SpanError::ByteEnables(first, last) => {
-                Malformed { rule: RuleId::ByteEnables, found: u64::from(last) << 4 | u64::from(first) }
-            }
-            SpanError::Crosses4K(address) | SpanError::Overflow(address) | SpanError::Unaligned(address) => {
-                Malformed { rule: RuleId::Crosses4K, found: address }
-            }
-            SpanError::Length(length) => Malformed { rule: RuleId::Length, found: u64::from(length) },
+    /// Writes the legal value or values.
+    ///
+    /// # Errors
+    /// Those of `f`.
+    pub fn write_expected(&self, f: &mut dyn fmt::Write) -> fmt::Result {
+        match self.expected {
+            Some(value) => self.rule().unit.write(f, value),
+            None => f.write_str(self.rule().legal),
         }
     }
 }
 
-impl fmt::Display for Malformed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Rule { section, text, .. } = self.rule();
-        write!(f, "malformed TLP: found {:#x} where {text} (PCIe 5.0 {section})", self.found)
+impl From<SpanError> for Violation {
+    fn from(error: SpanError) -> Violation {
+        match error {
+            SpanError::ByteEnables(first, last) => {
+                Violation::new(RuleId::ByteEnables, u64::from(last) << 4 | u64::from(first))
+            }
+            SpanError::Crosses4K(address) | SpanError::Overflow(address) | SpanError::Unaligned(address) => {
+                Violation::new(RuleId::Crosses4K, address)
+            }
+            SpanError::Length(length) => Violation::new(RuleId::Length, u64::from(length)),
+        }
     }
 }
 
-impl core::error::Error for Malformed {}
+/// `Lower Address 0x0, expected 0x40 (PCIe 5.0 §2.2.9.1, rule lower-address)`.
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rule = self.rule();
+        write!(f, "{} ", rule.field)?;
+        rule.unit.write(f, self.found)?;
+        f.write_str(", expected ")?;
+        self.write_expected(f)?;
+        write!(f, " (PCIe 5.0 {}, rule {})", rule.section, rule.name)
+    }
+}
+
+impl core::error::Error for Violation {}

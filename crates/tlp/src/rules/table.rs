@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The table of rules: name, section, text and check of each. Nothing here looks at a TLP.
+//! The rows of the table of rules. Nothing here looks at a TLP.
+//!
+//! A row holds, in this order: name, section, side that it binds; the field and how its values are written, the legal
+//! values; the rule as a sentence; an example that breaks it; the check.
 
 use super::checks::*;
-use super::{Check, Rule};
+use super::{Check, Rule, Side, Unit};
 use crate::format::Family;
-use Check::{FirstByte, Header, MessageTc, Parser, Prefixes, Received, Size, Tolerated};
+use Check::{FirstByte, Header, MessageTc, Parser, Prefixes, Received, Size, Tolerated, Trace};
+use Side::{Sender, Switch};
+use Unit::{Binary, Bytes, Count, Dw, DwCount, Hex};
 
 const MEMORY: Family = Family::Memory;
 const IO: Family = Family::Io;
@@ -14,150 +19,384 @@ const MESSAGE: Family = Family::Message;
 
 /// Makes of one list the IDs and, in the same order, the rows.
 macro_rules! rules {
-    ($( $(#[$doc:meta])* $id:ident: $section:literal, $text:literal, $check:expr; )*) => {
+    ($( $id:ident: $name:literal, $section:literal, $side:expr, $field:literal in $unit:expr, $legal:literal,
+        $text:literal, $example:literal, $check:expr; )*) => {
         /// The ID of a row of [`RULES`](super::RULES); its number is the row's index.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         #[repr(u8)]
-        pub enum RuleId { $( $(#[$doc])* $id, )* }
+        pub enum RuleId { $( #[doc = $text] $id, )* }
 
-        pub(super) const TABLE: [Rule; COUNT] =
-            [$( Rule { id: RuleId::$id, section: $section, text: $text, check: $check }, )*];
+        pub(super) const TABLE: [Rule; COUNT] = [$( Rule {
+            id: RuleId::$id,
+            name: $name,
+            section: $section,
+            side: $side,
+            field: $field,
+            unit: $unit,
+            legal: $legal,
+            text: $text,
+            example: $example,
+            check: $check,
+        }, )*];
         pub(super) const COUNT: usize = [$( RuleId::$id, )*].len();
     };
 }
 
-// The rules of each family stand together.
+// The rules of each family are adjacent.
 rules! {
-    /// Fmt is no reserved value.
-    ReservedFmt: "§2.2.1", "Fmt is 000b to 100b", FirstByte(reserved_fmt);
-    /// Fmt and Type are those of a TLP.
-    ReservedType: "§2.3", "Fmt and Type are those of a TLP", Parser;
-    /// A header stands behind prefixes.
-    PrefixedHeader: "§2.2.10", "a header stands behind the prefixes", Parser;
-    /// Length is what follows.
-    Length: "§2.2.2", "the TLP's bytes are header, Length DWs of data, and digest", Size(excess);
-    /// TD says whether a digest follows.
-    Digest: "§2.2.3", "TD is set where a digest follows", Size(digest_without_td);
-    /// Local prefixes stand before end-to-end ones.
-    PrefixOrder: "§2.2.10", "local prefixes stand before end-to-end ones", Prefixes(prefix_order);
-    /// Type of a local prefix.
-    LocalPrefix: "§2.2.10.1",
-        "a local prefix is MR-IOV or vendor-defined, and there are at most 8", Prefixes(local_prefix);
-    /// Number of end-to-end prefixes.
-    EndToEndCount: "§2.2.10.2", "there are at most 4 end-to-end prefixes", Prefixes(end_to_end_count);
-    /// Byte Enables of a memory request.
-    ByteEnables: "§2.2.5",
-        "Byte Enables: last is 0000b with one DW and else neither is; holes only in one DW or in one aligned QW",
+    ReservedFmt: "reserved-fmt", "§2.2.1", Sender,
+        "Fmt" in Binary(3), "000b to 100b",
+        "Fmt is 000b to 100b.",
+        "e0000001 0100070f 00001000",
+        FirstByte(reserved_fmt);
+    ReservedType: "reserved-type", "§2.3", Sender,
+        "Fmt and Type" in Hex, "a value of Table 2-3",
+        "Fmt and Type are those of a defined TLP.",
+        "1b000001 0100070f 00001000",
+        Parser;
+    PrefixedHeader: "prefixed-header", "§2.2.10", Sender,
+        "size of the TLP" in Bytes, "a header after the prefixes",
+        "A header follows the prefixes.",
+        "91000001",
+        Parser;
+    Length: "length", "§2.2.2", Sender,
+        "size of the TLP" in Bytes, "header, Length DWs of data and, if TD is set, a digest",
+        "A TLP consists of its header, Length DWs of data and, if TD is set, a digest.",
+        "00000001 0100070f 00001000 00000000 00000000",
+        Size(excess);
+    Digest: "digest", "§2.2.3", Sender,
+        "size of the TLP" in Bytes, "TD set if and only if a digest follows",
+        "TD is set if and only if a digest follows.",
+        "00000001 0100070f 00001000 00000000",
+        Size(digest_without_td);
+    PrefixOrder: "prefix-order", "§2.2.10", Sender,
+        "prefix" in Dw, "local prefixes before end-to-end prefixes",
+        "Local prefixes precede end-to-end prefixes.",
+        "91000001 8e000001 00000001 0100070f 00001000",
+        Prefixes(prefix_order);
+    LocalPrefix: "local-prefix", "§2.2.10.1", Sender,
+        "prefix" in Dw, "an MR-IOV or vendor-defined local prefix",
+        "A local prefix is MR-IOV or vendor-defined.",
+        "81000000 00000001 0100070f 00001000",
+        Prefixes(local_prefix);
+    EndToEndCount: "end-to-end-count", "§2.2.10.2", Sender,
+        "number of end-to-end prefixes" in Count, "0 to 4",
+        "A TLP has at most 4 end-to-end prefixes.",
+        "9e000000 9e000000 9f000000 9f000000 9e000000 00000001 0100070f 00001000",
+        Prefixes(end_to_end_count);
+    ByteEnables: "byte-enables", "§2.2.5", Sender,
+        "Last and First DW BE" in Binary(8), "Last BE 0000b if and only if Length is 1; no gaps except in one DW or one aligned QW",
+        "Last DW BE is 0000b if and only if Length is 1. First DW BE is not 0000b if Length is more than 1. Gaps are legal only in one DW, or in two that form an aligned QW.",
+        "00000001 010007ff 00001000",
         Header(MEMORY, byte_enables);
-    /// Memory requests stay within 4 KiB.
-    Crosses4K: "§2.2.7", "a memory request does not cross a 4 KiB boundary", Header(MEMORY, crosses_4k);
-    /// Length of a DMWr.
-    DeferrableLength: "§2.2.7",
-        "a DMWr has at most 32 DW (ECN Deferrable Memory Write)", Header(MEMORY, deferrable_length);
-    /// TC of an I/O request.
-    IoTc: "§2.2.7", "an I/O request has TC 0", Header(IO, tc_not_0);
-    /// Attributes of an I/O request.
-    IoAttr: "§2.2.7", "an I/O request has Attr[1:0] 00b", Header(IO, attr_not_0);
-    /// Address Type of an I/O request.
-    IoAt: "§2.2.7", "an I/O request has AT 00b", Header(IO, at_not_0);
-    /// Length of an I/O request.
-    IoLength: "§2.2.7", "an I/O request has Length 1", Header(IO, length_not_1);
-    /// Last DW Byte Enables of an I/O request.
-    IoLastBe: "§2.2.7", "an I/O request has Last DW Byte Enables 0000b", Header(IO, last_be_not_0);
-    /// TC of a configuration request.
-    ConfigTc: "§2.2.7", "a configuration request has TC 0", Header(CONFIG, tc_not_0);
-    /// Attributes of a configuration request.
-    ConfigAttr: "§2.2.7", "a configuration request has Attr[1:0] 00b", Header(CONFIG, attr_not_0);
-    /// Address Type of a configuration request.
-    ConfigAt: "§2.2.7", "a configuration request has AT 00b", Header(CONFIG, at_not_0);
-    /// Length of a configuration request.
-    ConfigLength: "§2.2.7", "a configuration request has Length 1", Header(CONFIG, length_not_1);
-    /// Last DW Byte Enables of a configuration request.
-    ConfigLastBe: "§2.2.7",
-        "a configuration request has Last DW Byte Enables 0000b", Header(CONFIG, last_be_not_0);
-    /// Length of an AtomicOp.
-    AtomicLength: "§2.2.7",
-        "an AtomicOp has Length 1 or 2 (FetchAdd, Swap), or 2, 4 or 8 (CAS)", Header(ATOMIC, atomic_length);
-    /// Address of an AtomicOp.
-    AtomicAddress: "§2.2.7",
-        "the address of an AtomicOp is a multiple of its operand's size", Header(ATOMIC, atomic_address);
-    /// TC of an interrupt message.
-    InterruptTc: "§2.2.8.1", "Assert_INTx and Deassert_INTx have TC 0", MessageTc;
-    /// TC of a power management message.
-    PowerTc: "§2.2.8.2", "power management messages have TC 0", MessageTc;
-    /// TC of an error message.
-    ErrorTc: "§2.2.8.3", "error messages have TC 0", MessageTc;
-    /// TC of an Unlock message.
-    UnlockTc: "§2.2.8.4", "Unlock has TC 0", MessageTc;
-    /// TC of Set_Slot_Power_Limit.
-    SlotPowerTc: "§2.2.8.5", "Set_Slot_Power_Limit has TC 0", MessageTc;
-    /// Length of Set_Slot_Power_Limit.
-    SlotPowerLength: "§2.2.8.5", "Set_Slot_Power_Limit has Length 1", Header(MESSAGE, slot_power_length);
-    /// TC of the PCI-SIG's Vendor_Defined messages.
-    PciSigTc: "§2.2.8.6.1", "LN, DRS, FRS and Hierarchy_ID have TC 0", MessageTc;
-    /// TC of an LTR message.
-    LtrTc: "§2.2.8.8", "LTR has TC 0", MessageTc;
-    /// TC of an OBFF message.
-    ObffTc: "§2.2.8.9", "OBFF has TC 0", MessageTc;
-    /// TC of a PTM message.
-    PtmTc: "§2.2.8.10", "PTM messages have TC 0", MessageTc;
-    /// Data within Max_Payload_Size.
-    MaxPayloadSize: "§2.2.2", "the data is not longer than Max_Payload_Size", Received(beyond_mps);
-    /// TC mapped to a virtual channel.
-    TcMapped: "§2.5.3", "the TC is mapped to an enabled virtual channel", Received(tc_not_mapped);
-    /// Local prefixes only where the receiver takes them.
-    LocalSupported: "§2.2.10.1", "the receiver takes local prefixes", Received(local_not_taken);
-    /// No more end-to-end prefixes than the receiver takes.
-    EndToEndSupported: "§2.2.10.2",
-        "the receiver takes so many end-to-end prefixes", Received(end_to_end_not_taken);
-    /// Four DW of header from 4 GiB on only.
-    AddressFormat: "§2.2.4.1",
-        "a memory request below 4 GiB has three DW of header", Tolerated(long_for_low_address);
-    /// Address Type is no reserved value.
-    ReservedAt: "§10.2.1", "AT is 00b, 01b or 10b", Tolerated(reserved_at);
-    /// Address Type of a translation request, in reads only.
-    TranslationRequest: "§10.2.1", "AT is 01b in an MRd only", Tolerated(translation_of_no_read);
-    /// TC of a locked read.
-    LockedTc: "§6.5.2", "a locked read has TC 0", Tolerated(locked_tc);
-    /// TH is clear where there are no hints.
-    ReservedTh: "§2.2.7.1", "TH is clear but in memory requests and AtomicOps", Tolerated(reserved_th);
-    /// LN is clear where there is no notification.
-    ReservedLn: "§6.21", "LN is clear but in MRd, MWr, Cpl and CplD", Tolerated(reserved_ln);
-    /// Extended TPH prefixes, with TH only.
-    ExtendedTph: "§2.2.7.1",
-        "an Extended TPH prefix stands before a request with TH", Tolerated(extended_tph);
-    /// PASID prefixes, before what may have one only.
-    Pasid: "§6.20",
-        "PASID stands before memory requests, AtomicOps, Invalidate_Request, Page_Request and PRG_Response",
+    Crosses4K: "crosses-4k", "§2.2.7", Sender,
+        "Address" in Hex, "a request within one naturally aligned 4 KiB block",
+        "A memory request does not cross a 4 KiB boundary.",
+        "00000002 010007ff 00001ffc",
+        Header(MEMORY, crosses_4k);
+    DeferrableLength: "deferrable-length", "§2.2.7", Sender,
+        "Length" in DwCount, "1 to 32 DW",
+        "A DMWr has at most 32 DW (ECN Deferrable Memory Write).",
+        "5b000021 000000ff 00000000",
+        Header(MEMORY, deferrable_length);
+    IoTc: "io-tc", "§2.2.7", Sender,
+        "TC" in Count, "0",
+        "An I/O request has TC 0.",
+        "02200001 0000010f 0000cfc0",
+        Header(IO, tc_not_0);
+    IoAttr: "io-attr", "§2.2.7", Sender,
+        "Attr[1:0]" in Binary(2), "00b",
+        "An I/O request has Attr[1:0] 00b.",
+        "42001001 0000010f 0000cfc0 00000000",
+        Header(IO, attr_not_0);
+    IoAt: "io-at", "§2.2.7", Sender,
+        "AT" in Binary(2), "00b",
+        "An I/O request has AT 00b.",
+        "02000401 0000010f 0000cfc0",
+        Header(IO, at_not_0);
+    IoLength: "io-length", "§2.2.7", Sender,
+        "Length" in DwCount, "1 DW",
+        "An I/O request has Length 1.",
+        "02000000 0000010f 0000cfc0",
+        Header(IO, length_not_1);
+    IoLastBe: "io-last-be", "§2.2.7", Sender,
+        "Last DW BE" in Binary(4), "0000b",
+        "An I/O request has Last DW BE 0000b.",
+        "02000001 0000011f 0000cfc0",
+        Header(IO, last_be_not_0);
+    ConfigTc: "config-tc", "§2.2.7", Sender,
+        "TC" in Count, "0",
+        "A configuration request has TC 0.",
+        "04100001 0000010f 01000000",
+        Header(CONFIG, tc_not_0);
+    ConfigAttr: "config-attr", "§2.2.7", Sender,
+        "Attr[1:0]" in Binary(2), "00b",
+        "A configuration request has Attr[1:0] 00b.",
+        "04002001 0000010f 01000000",
+        Header(CONFIG, attr_not_0);
+    ConfigAt: "config-at", "§2.2.7", Sender,
+        "AT" in Binary(2), "00b",
+        "A configuration request has AT 00b.",
+        "05000801 0000010f 01000000",
+        Header(CONFIG, at_not_0);
+    ConfigLength: "config-length", "§2.2.7", Sender,
+        "Length" in DwCount, "1 DW",
+        "A configuration request has Length 1.",
+        "44000002 0000010f 01000000 00000000 00000000",
+        Header(CONFIG, length_not_1);
+    ConfigLastBe: "config-last-be", "§2.2.7", Sender,
+        "Last DW BE" in Binary(4), "0000b",
+        "A configuration request has Last DW BE 0000b.",
+        "04000001 000001ff 01000000",
+        Header(CONFIG, last_be_not_0);
+    AtomicLength: "atomic-length", "§2.2.7", Sender,
+        "Length" in DwCount, "1 or 2 DW (FetchAdd, Swap); 2, 4 or 8 DW (CAS)",
+        "An AtomicOp has Length 1 or 2 (FetchAdd, Swap), or 2, 4 or 8 (CAS).",
+        "4c000004 01000700 00001000 00000000 00000000 00000000 00000000",
+        Header(ATOMIC, atomic_length);
+    AtomicAddress: "atomic-address", "§2.2.7", Sender,
+        "Address" in Hex, "a multiple of the operand's size",
+        "The address of an AtomicOp is a multiple of its operand's size.",
+        "4d000002 01000700 00001004 00000000 00000000",
+        Header(ATOMIC, atomic_address);
+    InterruptTc: "interrupt-tc", "§2.2.8.1", Sender,
+        "TC" in Count, "0",
+        "Assert_INTx and Deassert_INTx have TC 0.",
+        "34300000 01000027 00000000 00000000",
+        MessageTc;
+    PowerTc: "power-tc", "§2.2.8.2", Sender,
+        "TC" in Count, "0",
+        "Power management messages have TC 0.",
+        "30100000 01000018 00000000 00000000",
+        MessageTc;
+    ErrorTc: "error-tc", "§2.2.8.3", Sender,
+        "TC" in Count, "0",
+        "Error messages have TC 0.",
+        "30700000 01000033 00000000 00000000",
+        MessageTc;
+    UnlockTc: "unlock-tc", "§2.2.8.4", Sender,
+        "TC" in Count, "0",
+        "Unlock has TC 0.",
+        "33100000 01000000 00000000 00000000",
+        MessageTc;
+    SlotPowerTc: "slot-power-tc", "§2.2.8.5", Sender,
+        "TC" in Count, "0",
+        "Set_Slot_Power_Limit has TC 0.",
+        "74100001 01000050 00000000 00000000 00000000",
+        MessageTc;
+    SlotPowerLength: "slot-power-length", "§2.2.8.5", Sender,
+        "Length" in DwCount, "1 DW",
+        "Set_Slot_Power_Limit has Length 1.",
+        "34000000 01000050 00000000 00000000",
+        Header(MESSAGE, slot_power_length);
+    PciSigTc: "pci-sig-tc", "§2.2.8.6.1", Sender,
+        "TC" in Count, "0",
+        "LN, DRS, FRS and Hierarchy_ID messages have TC 0.",
+        "34100000 0100007f 00000001 08000000",
+        MessageTc;
+    LtrTc: "ltr-tc", "§2.2.8.8", Sender,
+        "TC" in Count, "0",
+        "LTR has TC 0.",
+        "34100000 01000010 00000000 00000000",
+        MessageTc;
+    ObffTc: "obff-tc", "§2.2.8.9", Sender,
+        "TC" in Count, "0",
+        "OBFF has TC 0.",
+        "34100000 01000012 00000000 00000000",
+        MessageTc;
+    PtmTc: "ptm-tc", "§2.2.8.10", Sender,
+        "TC" in Count, "0",
+        "PTM messages have TC 0.",
+        "74100001 01000053 00000000 00000000 00000000",
+        MessageTc;
+    MaxPayloadSize: "max-payload-size", "§2.2.2", Sender,
+        "data" in Bytes, "at most Max_Payload_Size",
+        "The data of a TLP is not longer than Max_Payload_Size.",
+        "40000021 000000ff 00000000",
+        Received(beyond_mps);
+    TcMapped: "tc-mapped", "§2.5.3", Sender,
+        "TC" in Count, "a TC that is mapped to an enabled virtual channel",
+        "The TC is mapped to an enabled virtual channel.",
+        "00300001 0100070f 00001000",
+        Received(tc_not_mapped);
+    LocalSupported: "local-supported", "§2.2.10.1", Sender,
+        "number of local prefixes" in Count, "0 if the receiver does not support local prefixes",
+        "Local prefixes are sent only to a receiver that supports them.",
+        "80000000 00000001 0100070f 00001000",
+        Received(local_not_taken);
+    EndToEndSupported: "end-to-end-supported", "§2.2.10.2", Sender,
+        "number of end-to-end prefixes" in Count, "at most Max End-End TLP Prefixes of the receiver",
+        "A TLP has at most as many end-to-end prefixes as the receiver supports.",
+        "9e000000 9e000000 9e000000 9e000000 00000001 0100070f 00001000",
+        Received(end_to_end_not_taken);
+    AddressFormat: "address-format", "§2.2.4.1", Sender,
+        "Address" in Hex, "a 3-DW header below 4 GiB",
+        "A memory request below 4 GiB has a 3-DW header.",
+        "20000001 0100070f 00000000 00001000",
+        Tolerated(long_for_low_address);
+    ReservedAt: "reserved-at", "§10.2.1", Sender,
+        "AT" in Binary(2), "00b, 01b or 10b",
+        "AT is 00b, 01b or 10b.",
+        "00000c01 0100070f 00001000",
+        Tolerated(reserved_at);
+    TranslationRequest: "translation-request", "§10.2.1", Sender,
+        "AT" in Binary(2), "00b or 10b in a request other than MRd",
+        "AT is 01b only in an MRd.",
+        "40000401 0100070f 00001000 00000000",
+        Tolerated(translation_of_no_read);
+    LockedTc: "locked-tc", "§6.5.2", Sender,
+        "TC" in Count, "0",
+        "A locked read has TC 0.",
+        "01100001 0100070f 00001000",
+        Tolerated(locked_tc);
+    ReservedTh: "reserved-th", "§2.2.7.1", Sender,
+        "TH" in Count, "0 except in memory requests and AtomicOps",
+        "TH is clear except in memory requests and AtomicOps.",
+        "02010001 0000010f 0000cfc0",
+        Tolerated(reserved_th);
+    ReservedLn: "reserved-ln", "§6.21", Sender,
+        "LN" in Count, "0 except in MRd, MWr, Cpl and CplD",
+        "LN is clear except in MRd, MWr, Cpl and CplD.",
+        "01020001 0100070f 00001000",
+        Tolerated(reserved_ln);
+    ExtendedTph: "extended-tph", "§2.2.7.1", Sender,
+        "prefix" in Dw, "a request with TH after an Extended TPH prefix",
+        "An Extended TPH prefix precedes only a request with TH.",
+        "90120000 00000001 0100070f 00001000",
+        Tolerated(extended_tph);
+    Pasid: "pasid", "§6.20", Sender,
+        "PASID" in Hex, "no PASID except on memory requests, AtomicOps, Invalidate_Request, Page_Request and PRG_Response",
+        "A PASID prefix precedes only memory requests, AtomicOps, Invalidate_Request, Page_Request and PRG_Response.",
+        "91012345 0a000000 02000004 01000700",
         Tolerated(pasid);
-    /// Number of PASID prefixes.
-    PasidOnce: "§6.20", "there is at most one PASID prefix", Tolerated(pasid_once);
-    /// Type of an end-to-end prefix.
-    ReservedEndToEnd: "§2.2.10.2",
-        "an end-to-end prefix is Extended TPH, PASID or vendor-defined; whom it is addressed to answers UR to others",
+    PasidOnce: "pasid-once", "§6.20", Sender,
+        "number of PASID prefixes" in Count, "at most 1",
+        "A TLP has at most one PASID prefix.",
+        "91000001 91000002 00000001 0100070f 00001000",
+        Tolerated(pasid_once);
+    ReservedEndToEnd: "reserved-end-to-end", "§2.2.10.2", Sender,
+        "prefix" in Dw, "Extended TPH, PASID or vendor-defined",
+        "An end-to-end prefix is Extended TPH, PASID or vendor-defined. A completer answers a request with another one with UR.",
+        "92000000 00000001 0100070f 00001000",
         Tolerated(reserved_end_to_end);
-    /// Completion Status is no reserved value.
-    ReservedStatus: "§2.2.9.1",
-        "Completion Status is 000b, 001b, 010b or 100b; others count as 001b, Unsupported Request",
+    ReservedStatus: "reserved-status", "§2.2.9.1", Sender,
+        "Completion Status" in Binary(3), "000b, 001b, 010b or 100b",
+        "Completion Status is 000b, 001b, 010b or 100b. A requester treats another value as 001b (UR).",
+        "0a000000 0200e004 01000700",
         Tolerated(reserved_status);
-    /// Completions with data are successful.
-    CompletionData: "§2.2.9.1",
-        "a completion with data has Completion Status 000b", Tolerated(completion_data);
-    /// Byte Count covers the data.
-    CompletionByteCount: "§2.3.1.1",
-        "a completion has no more data than its Byte Count; who asked answers for the rest",
+    CompletionData: "completion-data", "§2.2.9.1", Sender,
+        "Completion Status" in Binary(3), "000b in a completion with data",
+        "A completion with data has Completion Status 000b.",
+        "4a000001 02002004 01000700 01020304",
+        Tolerated(completion_data);
+    CompletionByteCount: "completion-byte-count", "§2.3.1.1", Sender,
+        "data" in Bytes, "at most Byte Count",
+        "A completion has no more data than its Byte Count.",
+        "4a000002 02000004 01000700 01020304 05060708",
         Tolerated(completion_byte_count);
-    /// CplLk is no success.
-    LockedCompletion: "§2.2.1",
-        "a CplLk has another Completion Status than 000b", Tolerated(locked_completion);
-    /// Routing is no reserved value.
-    ReservedRouting: "§2.2.8",
-        "routing is 000b to 101b; others end at the receiver", Tolerated(reserved_routing);
-    /// Message Code is defined.
-    MessageCode: "§2.3.1",
-        "the Message Code is defined; the receiver counts others as Unsupported Request", Tolerated(message_code);
-    /// Routing of a message is one of its code's.
-    MessageRouting: "§2.2.8", "a message is routed as its code allows", Tolerated(message_routing);
-    /// Data of a message are those of its code.
-    MessageData: "§2.2.8", "a message has the data of its code", Tolerated(message_data);
+    LockedCompletion: "locked-completion", "§2.2.1", Sender,
+        "Completion Status" in Binary(3), "not 000b",
+        "A CplLk reports an error: its Completion Status is not 000b.",
+        "0b000000 02000004 01000700",
+        Tolerated(locked_completion);
+    ReservedRouting: "reserved-routing", "§2.2.8", Sender,
+        "routing" in Binary(3), "000b to 101b",
+        "The routing of a message is 000b to 101b. A message with another value ends at the receiver.",
+        "36000000 0100007f 00000000 00000000",
+        Tolerated(reserved_routing);
+    MessageCode: "message-code", "§2.3.1", Sender,
+        "Message Code" in Hex, "a defined code",
+        "The Message Code is defined. A receiver treats a message with another code as an Unsupported Request.",
+        "30000000 01000032 00000000 00000000",
+        Tolerated(message_code);
+    MessageRouting: "message-routing", "§2.2.8", Sender,
+        "routing" in Binary(3), "a routing that the Message Code allows",
+        "A message is routed as its Message Code allows.",
+        "30000000 01000020 00000000 00000000",
+        Tolerated(message_routing);
+    MessageData: "message-data", "§2.2.8", Sender,
+        "Length" in DwCount, "the length that the Message Code defines",
+        "A message has the data that its Message Code defines.",
+        "74000001 01000020 00000000 00000000 00000000",
+        Tolerated(message_data);
+    TagInUse: "tag-in-use", "§2.2.6.2", Sender,
+        "Tag" in Hex, "a tag that no outstanding request of the requester has",
+        "A request has a tag that no outstanding request of its requester has.",
+        "up 00000001 0100040f 00002000\nup 00000001 0100040f 00003000",
+        Trace;
+    TagRange: "tag-range", "§2.2.6.2", Sender,
+        "Tag" in Hex, "below 32, 256 or 1024, as Extended Tag Field Enable and 10-Bit Tag Requester Enable allow",
+        "A tag is below 32, below 256 with Extended Tag Field Enable, and below 1024 with 10-Bit Tag Requester Enable.",
+        "# tags=32\nup 00000001 0100400f 00002000",
+        Trace;
+    MaxReadRequestSize: "max-read-request-size", "§2.2.7", Sender,
+        "Length" in DwCount, "at most Max_Read_Request_Size",
+        "A read asks for at most Max_Read_Request_Size bytes.",
+        "# mrrs=512\nup 00000100 010004ff 00002000",
+        Trace;
+    UnexpectedCompletion: "unexpected-completion", "§2.3.2", Sender,
+        "Requester ID and Tag" in Hex, "those of an outstanding request",
+        "A completion has the Requester ID and the tag of an outstanding request.",
+        "down 4a000001 00000004 01000400",
+        Trace;
+    CompletionTimeout: "completion-timeout", "§2.8", Sender,
+        "number of completions" in Count, "completions with all requested bytes",
+        "Every non-posted request is completed.",
+        "up 00000001 0100040f 00002000",
+        Trace;
+    LowerAddress: "lower-address", "§2.2.9.1", Sender,
+        "Lower Address" in Hex, "bits 6:0 of the address of the first byte in the completion",
+        "Lower Address of a completion of a memory read is bits 6:0 of the address of its first byte. It is 0 in other completions.",
+        "up 00000001 0100050f 00001004\ndown 4a000001 00000004 01000500",
+        Trace;
+    ByteCount: "byte-count", "§2.2.9.1", Sender,
+        "Byte Count" in Bytes, "the number of bytes that remain, with those of this completion",
+        "Byte Count of a completion of a memory read is the number of bytes that remain, with those of the completion itself. It is the size of the operand for an AtomicOp, and 4 for other requests.",
+        "up 00000020 010004ff 00002000\ndown 4a000010 00000080 01000400\ndown 4a000010 00000080 01000440",
+        Trace;
+    CompletionBoundary: "completion-boundary", "§2.3.1.1", Sender,
+        "end of the data" in Hex, "a multiple of the Read Completion Boundary",
+        "A completion that does not end its request ends at a multiple of the Read Completion Boundary.",
+        "up 00000010 010008ff 00005000\ndown 4a000008 00000040 01000800\ndown 4a000008 00000020 01000820",
+        Trace;
+    CompletionLength: "completion-length", "§2.3.1.1", Sender,
+        "Length" in DwCount, "no more than the request asks for",
+        "The completions of a request have no more data than the request asks for.",
+        "up 00000001 0100040f 00002000\ndown 4a000002 00000004 01000400",
+        Trace;
+    CompletionType: "completion-type", "§2.2.9", Sender,
+        "Fmt" in Binary(3), "with data if and only if the request reads",
+        "A successful completion has data if and only if its request reads (MRd, IORd, CfgRd, AtomicOp).",
+        "up 00000001 0100040f 00002000\ndown 0a000000 00000004 01000400",
+        Trace;
+    CompletionTc: "completion-tc", "§2.2.9", Sender,
+        "TC" in Count, "the TC of the request",
+        "A completion has the TC of its request.",
+        "up 00000001 0100040f 00002000\ndown 4a300001 00000004 01000400",
+        Trace;
+    CompletionAttr: "completion-attr", "§2.2.9", Sender,
+        "Attr[1:0]" in Binary(2), "Attr[1:0] of the request",
+        "A completion has Relaxed Ordering and No Snoop of its request.",
+        "up 00000001 0100040f 00002000\ndown 4a002001 00000004 01000400",
+        Trace;
+    CompletionLocked: "completion-locked", "§2.2.9", Sender,
+        "Type" in Hex, "CplLk or CplDLk if and only if the request is MRdLk",
+        "A completion is CplLk or CplDLk if and only if its request is MRdLk.",
+        "up 00000001 0100040f 00002000\ndown 4b000001 00000004 01000400",
+        Trace;
+    CompletionRetry: "completion-retry", "§2.3.2", Sender,
+        "Completion Status" in Binary(3), "010b only for a configuration request",
+        "Completion Status 010b (Configuration Request Retry Status) answers only configuration requests.",
+        "up 00000001 0100040f 00002000\ndown 0a000000 00004004 01000400",
+        Trace;
+    PostedOrder: "posted-order", "§2.4.1", Switch,
+        "place in the order of posted requests" in Count, "the order on the ingress link",
+        "A posted request without Relaxed Ordering and ID-Based Ordering does not pass another posted request.",
+        "Two writes enter a switch in one order and leave it in the other.",
+        Trace;
+    Credits: "credits", "§2.6.1.2", Sender,
+        "credits" in Count, "at most the credits that the receiver granted",
+        "A TLP is sent only if its receiver has granted enough credits of its kind.",
+        "A write of 64 bytes needs one posted header credit and four posted data credits. The receiver has granted three data credits.",
+        Trace;
 }

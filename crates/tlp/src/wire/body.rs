@@ -3,14 +3,14 @@
 
 use super::{Field, Header, dw, field};
 use crate::format::{Family, FormatId};
-use crate::rules::{Malformed, RuleId};
+use crate::rules::{RuleId, Violation};
 use crate::{
     Access, AtomicOp, AtomicRequest, Bdf, Body, Completion, ConfigKind, ConfigRequest, Hint, IoRequest,
     MemoryOp, MemoryRequest, Message, MessageRouting, ProcessingHint, Repr, Span, SpanError, Status, Tag,
 };
 
 /// The fields of a header whose rules were checked.
-pub(super) fn read(header: &Header<'_>) -> Result<Body, Malformed> {
+pub(super) fn read(header: &Header<'_>) -> Result<Body, Violation> {
     let format = header.format();
     let (requester, tag) = (Bdf::from_bits(header.get(field::REQUESTER) as u16), header.tag(field::TAG));
     let op = if format.has_data { Access::Write } else { Access::Read };
@@ -24,7 +24,7 @@ pub(super) fn read(header: &Header<'_>) -> Result<Body, Malformed> {
         }
         Family::Atomic => {
             let (op, length_dw) = (atomic_op(format.id), header.length_dw());
-            let wrong = Malformed { rule: RuleId::AtomicLength, found: length_dw.into() };
+            let wrong = Violation::new(RuleId::AtomicLength, length_dw.into());
             let operand = op.operand_of_length(length_dw).ok_or(wrong)?;
             Body::Atomic(AtomicRequest { op, operand, requester, tag, address })
         }

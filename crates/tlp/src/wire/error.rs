@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Errors of reading bytes as a TLP.
 
-use crate::rules::{Malformed, RuleId};
+use crate::rules::{RuleId, Violation};
 use core::fmt;
 
 /// A part of a TLP.
@@ -38,33 +38,33 @@ pub enum ParseError {
         ty: u8,
     },
     /// A rule of the specification is broken.
-    Malformed(Malformed),
+    Malformed(Violation),
 }
 
 impl ParseError {
     /// The rule that the TLP breaks on a link, where its end is known and nothing of it is missing.
-    pub const fn on_a_link(&self) -> Malformed {
+    pub const fn on_a_link(&self) -> Violation {
         match *self {
             ParseError::Malformed(malformed) => malformed,
             ParseError::UnknownType { fmt, ty } => {
-                Malformed { rule: RuleId::ReservedType, found: (fmt << 5 | ty) as u64 }
+                Violation::new(RuleId::ReservedType, (fmt << 5 | ty) as u64)
             }
             ParseError::Truncated { part, have, .. } => short(part, have),
         }
     }
 }
 
-const fn short(part: Part, have: usize) -> Malformed {
+const fn short(part: Part, have: usize) -> Violation {
     let rule = match part {
         Part::Header | Part::Data => RuleId::Length,
         Part::PrefixedHeader => RuleId::PrefixedHeader,
         Part::Digest => RuleId::Digest,
     };
-    Malformed { rule, found: have as u64 }
+    Violation::new(rule, have as u64)
 }
 
-impl From<Malformed> for ParseError {
-    fn from(malformed: Malformed) -> ParseError {
+impl From<Violation> for ParseError {
+    fn from(malformed: Violation) -> ParseError {
         ParseError::Malformed(malformed)
     }
 }
@@ -73,7 +73,7 @@ impl fmt::Display for Part {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Part::Header => "header",
-            Part::PrefixedHeader => "header behind the prefixes",
+            Part::PrefixedHeader => "header after the prefixes",
             Part::Data => "data",
             Part::Digest => "digest",
         })
@@ -97,7 +97,7 @@ impl fmt::Display for ParseError {
                 }
                 Ok(())
             }
-            ParseError::Malformed(malformed) => malformed.fmt(f),
+            ParseError::Malformed(violation) => write!(f, "malformed TLP: {violation}"),
         }
     }
 }

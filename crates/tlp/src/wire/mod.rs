@@ -20,7 +20,7 @@ pub use parse::Parsed;
 pub(crate) use parse::may_have_ln;
 
 use crate::format::{Family, Format};
-use crate::rules::{Malformed, RuleId};
+use crate::rules::{RuleId, Violation};
 use crate::{AddressType, Attributes, Completion, Prefix, Prefixes, Span, SpanError, Tag, TrafficClass};
 
 /// A field of a header: bits `high` to `low` of one DW, numbered as in the specification (31 is the first on the
@@ -251,7 +251,7 @@ fn no_more_prefixes(prefixes: &[u8], rest: &[u8]) -> ParseError {
         true => (RuleId::EndToEndCount, end_to_end),
         false => (RuleId::LocalPrefix, all.count()),
     };
-    ParseError::Malformed(Malformed { rule, found: found as u64 })
+    ParseError::Malformed(Violation::new(rule, found as u64))
 }
 
 /// DWs of the header that begins with this DW, no prefix: Fmt\[0\] (`PCIe 5.0 Table 2-2`).

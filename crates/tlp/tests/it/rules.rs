@@ -3,8 +3,8 @@
 
 use riser_tlp::rules::{RULES, Rule, check_received, tolerated};
 use riser_tlp::{
-    Data, Header, Limits, Malformed, Mps, ParseError, Part, PayloadPool, Prefix, Prefixes, Repr, RuleId,
-    TcSet, Tlp,
+    Data, Header, Limits, Mps, ParseError, Part, PayloadPool, Prefix, Prefixes, Repr, RuleId, TcSet, Tlp,
+    Violation,
 };
 
 const LIMITS: Limits = match Mps::new(128) {
@@ -394,7 +394,7 @@ const ROWS: &[Row] = &[
 ];
 
 /// Every rule that the bytes break: of the parser, of a receiver with [`LIMITS`], of senders.
-fn broken(bytes: &[u8], limits: &Limits) -> Vec<Malformed> {
+fn broken(bytes: &[u8], limits: &Limits) -> Vec<Violation> {
     let tlp = match Tlp::parse(bytes, &PayloadPool::new()) {
         Ok(tlp) => tlp,
         Err(error) => return vec![error.on_a_link()],
@@ -406,7 +406,7 @@ fn broken(bytes: &[u8], limits: &Limits) -> Vec<Malformed> {
 #[test]
 fn every_rule_has_bytes_that_break_it_alone() {
     for Row { rule, found, broken: bytes, right } in ROWS {
-        assert_eq!(broken(bytes, &LIMITS), [Malformed { rule: *rule, found: *found }], "{rule:?}");
+        assert_eq!(broken(bytes, &LIMITS), [Violation::new(*rule, *found)], "{rule:?}");
         assert_eq!(broken(right, &LIMITS), [], "{rule:?}");
     }
 }
@@ -416,10 +416,49 @@ fn every_rule_stands_at_its_number_and_has_a_row() {
     for (place, rule) in RULES.iter().enumerate() {
         assert_eq!(rule.id as usize, place);
         let has_row = ROWS.iter().any(|row| row.rule == rule.id) || rule.id == RuleId::EndToEndSupported;
-        assert!(has_row, "{:?} has no row", rule.id);
-        assert!(rule.section.starts_with('§'));
-        let text = Malformed { rule: rule.id, found: 0x2a }.to_string();
-        assert!(text.contains("0x2a") && text.contains(rule.section), "{text}");
+        assert_ne!(has_row, rule.is_of_several(), "{:?}", rule.id);
+        assert!(rule.section.starts_with('§') && rule.text.ends_with('.'), "{:?}", rule.id);
+        assert_eq!(Rule::named(rule.name).map(|found| found.id), Some(rule.id));
+        let text = Violation::new(rule.id, 0x2a).to_string();
+        assert!(text.contains(rule.section) && text.contains(rule.name), "{text}");
+    }
+}
+
+#[test]
+fn violations_name_field_value_expected_value_section_and_rule() {
+    let rows = [
+        (Violation::new(RuleId::IoLength, 2), "Length 2 DW, expected 1 DW (PCIe 5.0 §2.2.7, rule io-length)"),
+        (
+            Violation::expecting(RuleId::LowerAddress, 0, 0x40),
+            "Lower Address 0x0, expected 0x40 (PCIe 5.0 §2.2.9.1, rule lower-address)",
+        ),
+        (
+            Violation::new(RuleId::ReservedFmt, 7),
+            "Fmt 111b, expected 000b to 100b (PCIe 5.0 §2.2.1, rule reserved-fmt)",
+        ),
+    ];
+    for (violation, text) in rows {
+        assert_eq!(violation.to_string(), text);
+    }
+}
+
+/// The bytes of an example of one TLP. Data that it leaves out are zero.
+fn example(rule: &Rule) -> Vec<u8> {
+    let dws = rule.example.split(' ').map(|dw| u32::from_str_radix(dw, 16).unwrap());
+    let mut bytes: Vec<u8> = dws.flat_map(u32::to_be_bytes).collect();
+    if rule.id == RuleId::MaxPayloadSize || rule.id == RuleId::DeferrableLength {
+        bytes.resize(bytes.len() + 33 * 4, 0);
+    }
+    bytes
+}
+
+#[test]
+fn every_example_breaks_its_rule_alone() {
+    let limits = Limits { end_to_end_prefixes: 3, ..LIMITS };
+    for rule in RULES.iter().filter(|rule| !rule.is_of_several()) {
+        let limits = if rule.id == RuleId::EndToEndSupported { &limits } else { &LIMITS };
+        let found: Vec<RuleId> = broken(&example(rule), limits).iter().map(|found| found.rule).collect();
+        assert_eq!(found, [rule.id], "{}", rule.example);
     }
 }
 
@@ -443,8 +482,8 @@ fn a_receiver_takes_the_prefixes_it_is_set_up_for() {
     ];
     for (prefixes, limits, rule) in rows {
         let bytes = [&prefixes.concat()[..], &READ].concat();
-        let expected: Vec<Malformed> =
-            rule.into_iter().map(|(rule, found)| Malformed { rule, found }).collect();
+        let expected: Vec<Violation> =
+            rule.into_iter().map(|(rule, found)| Violation::new(rule, found)).collect();
         assert_eq!(broken(&bytes, &limits), expected, "{prefixes:x?}");
     }
 }
@@ -457,7 +496,7 @@ fn values_are_checked_as_their_bytes_are() {
         let Ok(right) = Tlp::parse(row.right, &PayloadPool::new()) else { panic!("{:?}", row.rule) };
         assert_eq!(check_received(&right, &LIMITS), Ok(()), "{:?}", row.rule);
         let Some(value) = as_value(row, &right) else { continue };
-        let expected = Err(Malformed { rule: row.rule, found: row.found });
+        let expected = Err(Violation::new(row.rule, row.found));
         assert_eq!(check_received(&value, &LIMITS), expected, "{:?}", row.rule);
         checked += 1;
     }

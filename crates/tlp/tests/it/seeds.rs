@@ -40,8 +40,9 @@ fn tlp_seeds_leave_nothing_out() {
         broken.into_iter().for_each(|broken| rules.set(rules.get() | 1 << broken.rule as u32));
     };
     each_seed("tlp_parse", note);
+    let of_one_tlp = RULES.iter().filter(|rule| !rule.is_of_several());
     let missing: Vec<RuleId> =
-        RULES.iter().map(|rule| rule.id).filter(|&id| rules.get() >> id as u32 & 1 == 0).collect();
+        of_one_tlp.map(|rule| rule.id).filter(|&id| rules.get() >> id as u32 & 1 == 0).collect();
     assert_eq!(missing, []);
     assert_eq!(formats.get(), (1 << FORMATS.len()) - 1, "{:#b}", formats.get());
 }

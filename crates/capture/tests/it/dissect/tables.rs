@@ -18,7 +18,7 @@ const NOT_OF_THE_HEADER: [RuleId; 5] =
     [RuleId::ReservedFmt, RuleId::ReservedType, RuleId::PrefixedHeader, RuleId::Length, RuleId::Digest];
 
 pub(crate) fn is_of_header(rule: &&Rule) -> bool {
-    !rule.is_of_receiver() && !NOT_OF_THE_HEADER.contains(&rule.id)
+    !rule.is_of_receiver() && !rule.is_of_several() && !NOT_OF_THE_HEADER.contains(&rule.id)
 }
 
 fn format_row(row: &tlp::Format) -> String {
