@@ -33,6 +33,8 @@ pub struct Record<'a> {
     pub truncated: bool,
     /// How it travelled, where it is a UDP datagram.
     pub path: Option<Path>,
+    /// Bytes of the TLP as far as they were captured, from its first prefix on; empty for a record that is no TLP.
+    pub tlp_bytes: &'a [u8],
     /// What it is.
     pub kind: Kind<'a>,
 }
@@ -251,6 +253,7 @@ impl<'a> Record<'a> {
             mark: Mark::default(),
             truncated: false,
             path: None,
+            tlp_bytes: bytes,
             kind: decode_tlp(bytes, bytes.len(), origin),
         }
     }
@@ -268,6 +271,7 @@ impl Record<'_> {
             mark: Mark { damaged: false, dropped: false, place: None },
             truncated: false,
             path: None,
+            tlp_bytes: &[],
             kind: Kind::Bad(Bad::File(fault)),
         }
     }
@@ -316,6 +320,7 @@ fn record_of<'a>(frame: &Frame<'a>, lengths: [usize; 2], path: Option<Path>, kin
         mark: frame.mark,
         truncated: false,
         path,
+        tlp_bytes: &[],
         kind,
     }
 }
@@ -334,7 +339,9 @@ fn decode_datagram<'a>(frame: &Frame<'a>, lengths: [usize; 2], d: &Datagram<'a>)
         }
         truncated => {
             let truncated = truncated.is_some();
-            Record { truncated, ..record_of(frame, lengths, Some(Path::of(d, nettlp)), kind) }
+            let is_tlp = matches!(kind, Kind::Tlp(_) | Kind::Bad(Bad::Tlp(_) | Bad::TlpLength { .. }));
+            let tlp_bytes = d.payload.get(NETTLP_LEN..).filter(|_| is_tlp).unwrap_or_default();
+            Record { truncated, tlp_bytes, ..record_of(frame, lengths, Some(Path::of(d, nettlp)), kind) }
         }
     }
 }
