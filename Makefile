@@ -84,6 +84,7 @@ doc: ## build the API documentation, warnings as errors
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc --locked --workspace --no-deps
 
 reference: ## write anew what docs/ and README.md have from the code and from commands
+	RISER_UPDATE_DOCS=1 cargo test --locked --quiet -p riser-tlp --test it reference::
 	RISER_UPDATE_DOCS=1 cargo test --locked --quiet -p riser-worlds --test it reference::
 	RISER_UPDATE_DOCS=1 cargo test --locked --quiet -p riser-capture --test it -- reference:: dissector_has_the_tables
 	RISER_UPDATE_DOCS=1 cargo test --locked --quiet -p riser-sweep --test it reference::

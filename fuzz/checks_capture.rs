@@ -29,7 +29,7 @@ pub(crate) fn capture(bytes: &[u8]) -> Option<(u64, u64)> {
         std::iter::from_fn(|| tracker.next_ended()).for_each(&mut end);
         series.add(&record).expect("an automatic interval");
         trace.see(&record).expect("memory");
-        render::verbose_line(&record, &mut text);
+        render::line(&record, &mut text);
         render::json(&record, &mut text);
         text.clear();
         records += 1;

@@ -488,7 +488,7 @@ def broken_prefixes(dice, kind):
         ("PrefixOrder", [vendor(), local()]),
         ("PrefixOrder", [local(), vendor(), vendor(), local(), vendor()]),
         ("LocalPrefix", [dice.pick([0x81, 0x85, 0x8D]) << 24 | dice.bits(24)]),
-        ("LocalPrefix", [local() for _ in range(9)]),
+        ("PrefixCount", [local() for _ in range(9)]),
         ("EndToEndCount", [vendor() for _ in range(5)]),
         ("EndToEndCount", [local(), local()] + [vendor() for _ in range(8)]),
     ]:

@@ -35,11 +35,9 @@ preferences.tlp_ports = Pref.range("UDP ports of TLPs", "12288-13311,16384-16399
 preferences.dllp_ports = Pref.range("UDP ports of DLLPs", "12286", "0x2ffe: riser's own, NetTLP has none", 65535)
 preferences.session_ports = Pref.range("UDP ports of sessions", "12285", "0x2ffd at the adapter: riser's own", 65535)
 preferences.check_ecrc = Pref.bool("Check ECRC", true, "Compare the digest of a TLP with what its bytes make")
-preferences.verbose_info = Pref.bool("All common fields in the Info column", false,
-    "Also TC, attributes, AT, hints, TD and EP that are not at rest, as `riser trace --verbose`")
 
--- The preferences that the dissector of TLPs asks for, read where they change.
-local settings = { check_ecrc = true, verbose_info = false }
+-- The preference that the dissector of TLPs asks for, read when it changes.
+local settings = { check_ecrc = true }
 
 local function set_columns(pinfo, protocol, line)
     local columns = pinfo.cols
@@ -185,7 +183,7 @@ local registered = {}
 -- Registers the ports of the preferences in place of those before.
 local function register()
     read_ranges()
-    settings.check_ecrc, settings.verbose_info = preferences.check_ecrc, preferences.verbose_info
+    settings.check_ecrc = preferences.check_ecrc
     for _, ports in ipairs(registered) do
         udp:remove(ports, protocols.nettlp)
     end

@@ -101,6 +101,16 @@ pub struct TlpRecord<'a> {
     pub origin: Origin,
 }
 
+impl TlpRecord<'_> {
+    /// Bytes of the header as it stood, without prefixes: 12 or 16. A sender may use 16 for an address below 4 GiB, against
+    /// `PCIe 5.0 §2.2.4.1`.
+    #[must_use]
+    pub fn header_bytes(&self) -> usize {
+        let prefixes = 4 * self.prefixes.as_slice().len();
+        self.wire_len - prefixes - self.payload_bytes - 4 * usize::from(self.repr.td)
+    }
+}
+
 /// What a TLP's digest says (`PCIe 5.0 §2.7.1`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize)]
 #[serde(rename_all = "lowercase")]

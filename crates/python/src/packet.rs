@@ -70,7 +70,7 @@ pub(crate) fn parse_tlp<'py>(py: Python<'py>, data: Bytes<'_>) -> PyResult<Bound
 pub(crate) fn tlp_text(data: Bytes<'_>) -> PyResult<String> {
     with_record(&data.to_vec()?, |record| {
         let mut line = String::new();
-        render::verbose_line(record, &mut line);
+        render::line(record, &mut line);
         line
     })
 }

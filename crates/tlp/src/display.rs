@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A TLP in one line, in the style of the NetTLP paper's Figure 15 (NSDI'20, §6.2).
-//!
-//! `{}` prints what the figure prints, and the name of a message; `{:#}` adds the common fields that have not their
-//! default (TC, attributes, AT, hints, LN, TD, EP). Functions print as `bus:device.function`; the figure has device
-//! and function in one number, `1b:00`.
+//! A TLP in one line, in the style of the NetTLP paper's Figure 15 (NSDI'20, §6.2), with the name of a message, the latencies of
+//! an LTR message, and the common fields that do not have their default (TC, attributes, AT, hints, LN, TD, EP). Functions print as
+//! `bus:device.function`. The figure has device and function in one number, `1b:00`.
 
 use crate::message::name_of;
 use crate::{
@@ -23,7 +21,7 @@ impl fmt::Display for Repr {
             Body::Config(c) => config(c, f),
             Body::Message(m) => message(m, f),
         }?;
-        if f.alternate() { self.fmt_common(f) } else { Ok(()) }
+        self.fmt_common(f)
     }
 }
 
@@ -50,7 +48,7 @@ impl Repr {
         if self.td {
             f.write_str(", TD")?;
         }
-        if self.ep { f.write_str(", EP") } else { Ok(()) }
+        if self.ep { f.write_str(", EP (poisoned)") } else { Ok(()) }
     }
 }
 
@@ -99,7 +97,15 @@ fn message(m: &Message, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     if let Some(name) = name_of(m) {
         write!(f, " {name}")?;
     }
-    write!(f, ", routing {}, header {header:#018x}", m.routing)
+    write!(f, ", routing {}, header {header:#018x}", m.routing)?;
+    let Some([no_snoop, snoop]) = m.latencies_ns() else { return Ok(()) };
+    for (name, latency) in [("snoop", snoop), ("no-snoop", no_snoop)] {
+        match latency {
+            Some(ns) => write!(f, ", {name} latency {ns} ns")?,
+            None => write!(f, ", no {name} requirement")?,
+        }
+    }
+    Ok(())
 }
 
 impl fmt::Display for Status {

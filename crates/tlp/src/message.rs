@@ -254,7 +254,25 @@ pub fn name_of(message: &Message) -> Option<&'static str> {
     MessageType::of(message.code, &message.header, message.length_dw.is_some()).map(|row| row.name)
 }
 
+/// Latency of a field of an LTR message in nanoseconds: LatencyValue times 32 to the power of LatencyScale
+/// (`PCIe 5.0 §6.18`). `None` if Requirement is clear, or LatencyScale is reserved (6 and 7).
+const fn latency_ns(field: u16) -> Option<u64> {
+    let scale = field >> 10 & 7;
+    match field >> 15 == 1 && scale <= 5 {
+        true => Some((field as u64 & 0x3ff) << (5 * scale)),
+        false => None,
+    }
+}
+
 impl Message {
+    /// The no-snoop and the snoop latency of an LTR message in nanoseconds, in the order of the header
+    /// (`PCIe 5.0 §2.2.8.8`, §6.18). Each is `None` if the sender has no requirement. `None` for other messages.
+    pub const fn latencies_ns(&self) -> Option<[Option<u64>; 2]> {
+        let [.., a, b, c, d] = self.header;
+        let fields = [u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])];
+        if self.code == LTR { Some([latency_ns(fields[0]), latency_ns(fields[1])]) } else { None }
+    }
+
     /// Vendor ID of a Vendor_Defined message (header bytes 10 and 11); `None` in all others.
     pub const fn vendor(&self) -> Option<u16> {
         match self.code {

@@ -281,13 +281,10 @@ impl Tlp {
     }
 }
 
-/// The line of its header, see [`Repr`]; `{:#}` adds a wrong ECRC and the prefixes.
+/// The line of its header, see [`Repr`], with its prefixes and a wrong ECRC.
 impl fmt::Display for Tlp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.repr.fmt(f)?;
-        if !f.alternate() {
-            return Ok(());
-        }
         f.write_str(if self.has_wrong_ecrc() { ", wrong ECRC" } else { "" })?;
         self.prefixes.fmt(f)
     }

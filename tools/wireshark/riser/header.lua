@@ -53,29 +53,36 @@ end
 
 local NO_PREFIXES = {}
 
--- The first bytes of the prefixes at the start of `bytes`, DWs with Fmt 100b (§2.2.10): at most `most`.
+local function be32(bytes, at)
+    local a, b, c, d = bytes:byte(at + 1, at + 4)
+    return a * 0x1000000 + b * 0x10000 + c * 0x100 + d
+end
+
+-- The first bytes of the prefixes at the start of `bytes`, DWs with Fmt 100b (§2.2.10), at most `most`; and their DWs.
 local function read_prefixes(bytes, most)
     if not is_prefix(bytes:byte(1) or 0) then
-        return NO_PREFIXES
+        return NO_PREFIXES, NO_PREFIXES
     end
-    local prefixes = {}
+    local prefixes, dws = {}, {}
     while #prefixes < most and #prefixes * 4 + 4 <= #bytes do
         local first_byte = bytes:byte(#prefixes * 4 + 1)
         if not is_prefix(first_byte) then
             break
         end
+        table.insert(dws, be32(bytes, #prefixes * 4))
         table.insert(prefixes, first_byte)
     end
-    return prefixes
+    return prefixes, dws
 end
 
 -- Where the header should be there is a prefix: half of one, or one more than a TLP has. Counts the end-to-end ones.
 local function count_prefixes(h, tvb)
     h.first_byte = nil
     if h.captured >= h.prefix_len + 4 then
-        h.end_to_end = 0
+        h.end_to_end, h.prefix_count = 0, 0
         for _, prefix in ipairs(read_prefixes(tvb:raw(h.start, h.captured), h.captured)) do
             h.end_to_end = h.end_to_end + (prefix >= 0x90 and 1 or 0)
+            h.prefix_count = h.prefix_count + 1
         end
     end
 end
@@ -189,11 +196,6 @@ function derive.completion(h)
     h.status = names.status[h.status_bits] or "UR"
 end
 
-local function be32(bytes, at)
-    local a, b, c, d = bytes:byte(at + 1, at + 4)
-    return a * 0x1000000 + b * 0x10000 + c * 0x100 + d
-end
-
 -- The header of this format at byte `at` of `bytes`.
 local function read_all(format, bytes, at)
     local h = of_first_dw(format, be32(bytes, at))
@@ -220,7 +222,7 @@ function header.read(tvb, start, captured, wire_len)
     -- One string of bytes costs as much as one field of a Tvb.
     local len = math.min(captured, MOST_BYTES)
     local bytes = len > 0 and tvb:raw(start, len) or ""
-    local prefixes = read_prefixes(bytes, header.MAX_PREFIXES)
+    local prefixes, prefix_dws = read_prefixes(bytes, header.MAX_PREFIXES)
     local prefix_len = #prefixes * 4
     local first_byte = bytes:byte(prefix_len + 1)
     local starts_with_prefix = first_byte and is_prefix(first_byte)
@@ -229,7 +231,7 @@ function header.read(tvb, start, captured, wire_len)
     local is_complete = format and len >= prefix_len + header_len
     local h = is_complete and read_all(format, bytes, prefix_len)
         or { format = format or nil, first_byte = first_byte, header_len = header_len }
-    h.prefixes, h.prefix_len = prefixes, prefix_len
+    h.prefixes, h.prefix_dws, h.prefix_len = prefixes, prefix_dws, prefix_len
     h.start, h.offset, h.captured, h.wire_len = start, start + prefix_len, captured, wire_len
     if starts_with_prefix then
         count_prefixes(h, tvb)

@@ -48,40 +48,62 @@ function lines.config(h)
         h.format.name, bdf(h.requester), h.tag, h.first_be, bdf(h.completer), h.register)
 end
 
+local LTR = 0x10
+
+-- A latency of an LTR message (§6.18): Requirement, LatencyScale, LatencyValue.
+local function latency(name, field)
+    local scale = floor(field / 0x400) % 8
+    if field < 0x8000 or scale > 5 then
+        return format(", no %s requirement", name)
+    end
+    return format(", %s latency %d ns", name, field % 0x400 * 32 ^ scale)
+end
+
+local function latencies(dw)
+    return latency("snoop", dw % 0x10000) .. latency("no-snoop", floor(dw / 0x10000))
+end
+
 function lines.message(h)
     local name = h.message and " " .. h.message.name or ""
     return format("%s, len %d, requester %s, tag 0x%02x, code 0x%02x%s, routing %s, header 0x%08x%08x",
         h.format.name, h.data_dw, bdf(h.requester), h.tag, h.message_code, name, names.routing[h.routing],
-        h.dws[2], h.dws[3])
-end
-
--- The line of a header that was read.
-function info.tlp(h)
-    return lines[h.format.family](h)
+        h.dws[2], h.dws[3]) .. (h.message_code == LTR and latencies(h.dws[3]) or "")
 end
 
 -- Where LN is not reserved (§6.21).
 info.MAY_HAVE_LN = { MRd = true, MWr = true, Cpl = true, CplD = true }
 
--- The common fields that are not at rest, each behind a comma; what `riser trace --verbose` adds.
-function info.common(h)
+-- The common fields that do not have their default, each after a comma.
+local function common(h)
     local memory = h.format.family == "memory" or h.format.family == "atomic"
     local parts = {
         h.tc ~= 0 and format("TC %d", h.tc),
         h.attr % 2 == 1 and "NS",
         floor(h.attr / 2) % 2 == 1 and "RO",
-        h.attr >= 4 and "IDO",
+        h.attr >= 4 and h.format.family ~= "io" and h.format.family ~= "config" and "IDO",
         memory and h.at ~= 0 and format("AT %d", h.at),
         memory and h.th == 1 and format("PH %d, ST 0x%02x", h.ph, h.st),
         h.ln == 1 and info.MAY_HAVE_LN[h.format.name] and "LN",
         h.td == 1 and "TD",
-        h.ep == 1 and "EP",
+        h.ep == 1 and "EP (poisoned)",
+        memory and h.format.header_dw == 4 and h.address_high == 0 and "4-DW header below 4 GiB",
     }
     local text = ""
-    for at = 1, 9 do
+    for at = 1, 10 do
         text = text .. (parts[at] and ", " .. parts[at] or "")
     end
     return text
+end
+
+-- Whether all common fields have their default, as in most packets: the first DW has only Fmt, Type and Length.
+local function is_plain(h)
+    return h.dws[0] % 0x1000000 < 0x400 and not (h.format.header_dw == 4 and h.address_high == 0)
+end
+
+-- The line of a header that was read.
+function info.tlp(h)
+    local line = lines[h.format.family](h)
+    return is_plain(h) and line or line .. common(h)
 end
 
 return info

@@ -289,9 +289,10 @@ local function report_state(tree, h)
 end
 
 local function report_too_many_prefixes(tree, h)
-    local id = h.end_to_end > 4 and "EndToEndCount" or "LocalPrefix"
+    local is_end_to_end = h.end_to_end > 4
+    local id = is_end_to_end and "end-to-end-count" or "prefix-count"
     generated(tree, fields.tlp.malformed_rule, id)
-    expert(tree, "malformed", "Malformed TLP: more prefixes than a TLP has")
+    expert(tree, "malformed", "Malformed TLP: " .. rules.text(id, is_end_to_end and h.end_to_end or h.prefix_count))
     return "malformed"
 end
 
@@ -310,12 +311,12 @@ end
 
 -- The dissector -------------------------------------------------------------------------------------------------------
 
-local function line_of(tree, is_asked_for, h, settings)
+local function line_of(tree, is_asked_for, h)
     local text = info.tlp(h)
     if is_asked_for and tree.visible then
         tree:append_text(": " .. text)
     end
-    return settings.verbose_info and text .. info.common(h) or text
+    return text
 end
 
 -- Whether a header was read and breaks no rule of receivers.
@@ -353,7 +354,7 @@ local function report(tree, tvb, pinfo, part, h, settings)
 end
 
 -- Shows the TLP with this header, datagram `part` of its frame (from 1 on), below `root`, and gives its line. `settings`:
--- check_ecrc, verbose_info.
+-- check_ecrc.
 function tlp.dissect(protocol, tvb, pinfo, root, part, h, settings)
     local is_asked_for = asked.is_for("tlp", root)
     -- Of what nobody looks at, expert information is still counted.

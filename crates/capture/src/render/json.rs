@@ -20,6 +20,7 @@
 //! | `source_port`, `destination_port` | | UDP |
 //! | `nettlp_sequence`, `nettlp_timestamp` | the NetTLP header; ticks of 6.4 ns | TLPs, DLLPs |
 //! | `origin` | `device`, `host`: who issued the request, by its port; in the older port scheme all ports are the device's | TLPs |
+//! | `header_bytes` | 12 or 16, without prefixes | TLPs |
 //! | `tc`, `attr`, `at` | 0 to 7; bits IDO, RO, NS; 0 to 3 | TLPs |
 //! | `th`, `td`, `ep` | true, false | TLPs |
 //! | `ecrc` | `good`, `bad`: what its digest says | TLPs with TD of which all was captured |
@@ -39,6 +40,7 @@
 //! | `register` | byte offset in configuration space | configuration |
 //! | `message_name` | its name in the specification, such as `Assert_INTA` | Msg, MsgD of a known code |
 //! | `message_code`, `routing`, `message_header` | 0 to 255; 0 to 7; 16 hexadecimal digits | Msg, MsgD |
+//! | `snoop_latency_ns`, `no_snoop_latency_ns` | nanoseconds; null if the sender has no requirement | LTR |
 //! | `payload_bytes` | data by Length, bytes | types that carry data |
 //! | `captured_bytes` | of them, those that the capture holds | as `payload_bytes` |
 //! | `data` | those bytes, in hexadecimal | types that carry data, where asked for |
@@ -167,6 +169,7 @@ impl<M: SerializeMap> Object<M> {
     fn tlp(&mut self, tlp: &TlpRecord<'_>) -> Result<(), M::Error> {
         let repr = &tlp.repr;
         self.put("origin", tlp.origin)?;
+        self.put("header_bytes", tlp.header_bytes())?;
         self.put("tc", repr.tc.bits())?;
         self.put("attr", repr.attr.bits())?;
         self.put("at", repr.at.bits())?;
@@ -235,6 +238,10 @@ impl<M: SerializeMap> Object<M> {
         self.some("message_name", tlp::message::name_of(m))?;
         self.put("routing", m.routing.bits())?;
         self.put("message_header", format!("{:016x}", u64::from_be_bytes(m.header)))?;
+        if let Some([no_snoop, snoop]) = m.latencies_ns() {
+            self.put("snoop_latency_ns", snoop)?;
+            self.put("no_snoop_latency_ns", no_snoop)?;
+        }
         self.some("length_dw", m.length_dw)
     }
 

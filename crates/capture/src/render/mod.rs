@@ -17,20 +17,21 @@ use std::fmt::{self, Write};
 use std::net::IpAddr;
 use tlp::{Bdf, Class, Dllp, FlowControlKind, Status};
 
-/// Appends one line for `record` to `out`, without a line end: what the paper's Figure 15 shows.
+/// Appends one line for `record` to `out`, without a line end: what the paper's Figure 15 shows, and the fields that do not have
+/// their default.
 pub fn line(record: &Record<'_>, out: &mut String) {
     // Writing to a string cannot fail.
-    let _ = write_line(record, false, out);
+    let _ = write_line(record, out);
 }
 
-/// As [`line()`], with the fields that are not at rest (TC, attributes, ...) and what the capture lacks of the data.
-pub fn verbose_line(record: &Record<'_>, out: &mut String) {
-    let _ = write_line(record, true, out);
-}
-
-fn write_line(record: &Record<'_>, verbose: bool, out: &mut String) -> fmt::Result {
+fn write_line(record: &Record<'_>, out: &mut String) -> fmt::Result {
     append_prefix(record, out);
-    write_kind(record, verbose, out)?;
+    match &record.kind {
+        Kind::Tlp(tlp) => write_tlp(tlp, out)?,
+        Kind::Dllp(dllp) => write!(out, "DLLP: {dllp}")?,
+        Kind::Other(other) => write!(out, "{other}")?,
+        Kind::Bad(bad) => write!(out, "error in {}: {bad}", bad.layer())?,
+    }
     if record.mark.damaged {
         out.push_str(" [damaged on the way]");
     }
@@ -41,16 +42,6 @@ fn write_line(record: &Record<'_>, verbose: bool, out: &mut String) -> fmt::Resu
         out.push_str(" [truncated on the wire]");
     }
     Ok(())
-}
-
-fn write_kind(record: &Record<'_>, verbose: bool, out: &mut String) -> fmt::Result {
-    match &record.kind {
-        Kind::Tlp(tlp) if verbose => write_verbose(tlp, out),
-        Kind::Tlp(tlp) => write!(out, "NetTLP: {}", tlp.repr),
-        Kind::Dllp(dllp) => write!(out, "DLLP: {dllp}"),
-        Kind::Other(other) => write!(out, "{other}"),
-        Kind::Bad(bad) => write!(out, "error in {}: {bad}", bad.layer()),
-    }
 }
 
 fn append_prefix(record: &Record<'_>, out: &mut String) {
@@ -96,16 +87,14 @@ fn append_end(address: IpAddr, port: u16, out: &mut String) {
     append_decimal(out, u64::from(port), 1);
 }
 
-fn write_verbose(tlp: &TlpRecord<'_>, out: &mut String) -> fmt::Result {
-    write!(out, "NetTLP: {:#}", tlp.repr)?;
-    for prefix in tlp.prefixes.as_slice() {
-        write!(out, ", prefix {} {:#010x}", prefix_name(*prefix), prefix.0)?;
+fn write_tlp(tlp: &TlpRecord<'_>, out: &mut String) -> fmt::Result {
+    write!(out, "NetTLP: {}", tlp.repr)?;
+    if tlp.header_bytes() != tlp.repr.header_len() {
+        out.push_str(", 4-DW header below 4 GiB");
     }
+    write!(out, "{}", tlp.prefixes)?;
     if tlp.ecrc == Some(Ecrc::Bad) {
         out.push_str(", bad ECRC");
-    }
-    if tlp.data.len() < tlp.payload_bytes {
-        write!(out, ", {} of {} data bytes captured", tlp.data.len(), tlp.payload_bytes)?;
     }
     Ok(())
 }

@@ -52,16 +52,16 @@ fn captures_of_nettlp(step: usize) {
     let files: Vec<PathBuf> = files.into_iter().step_by(step).collect();
     // Starting tshark takes longer than reading these.
     let (left, right) = files.split_at(files.len() / 2);
-    let run = |files: &[PathBuf]| files.iter().for_each(|file| drop(check(&tshark, file, false)));
+    let run = |files: &[PathBuf]| files.iter().for_each(|file| drop(check(&tshark, file)));
     std::thread::scope(|scope| {
         scope.spawn(|| run(left));
         run(right);
     });
 }
 
-fn check(tshark: &Tshark, path: &Path, verbose: bool) -> Vec<Values> {
-    let rows = tshark.read(path, verbose);
-    compare(&std::fs::read(path).unwrap(), &rows, verbose);
+fn check(tshark: &Tshark, path: &Path) -> Vec<Values> {
+    let rows = tshark.read(path);
+    compare(&std::fs::read(path).unwrap(), &rows);
     rows
 }
 
@@ -75,7 +75,7 @@ fn count(rows: &[Values], field: &str) -> usize {
 fn a_capture_of_riser() {
     let Some(tshark) = Tshark::find() else { return };
     let file = dissect::TempFile::new("story", &story());
-    let rows = check(&tshark, &file.path, false);
+    let rows = check(&tshark, &file.path);
     // Each way to match, each link and each kind of DLLP is in it.
     for field in [
         "tlp.request_in",
@@ -131,11 +131,11 @@ fn what_was_lost_on_the_way_counts_as_lost() {
     let bytes = with_faults();
     let file = dissect::TempFile::new("faults", &bytes);
     for passes in [&["-2", "-Y", "frame"][..], &[]] {
-        compare_with_tracker(&bytes, &tshark.read_with(&file.path, false, passes));
+        compare_with_tracker(&bytes, &tshark.read_with(&file.path, passes));
     }
     // Without a filter the first of two passes sees nothing of frames: what is lost is still shown, and what comes again is
     // the same TLP again, never unexpected.
-    let rows = tshark.read_with(&file.path, false, &["-2"]);
+    let rows = tshark.read_with(&file.path, &["-2"]);
     assert_eq!(count(&rows, "tlp.expert.lost"), 3);
     assert_eq!(count(&rows, "tlp.expert.repeat"), 8);
     let details = tshark.details(&file.path);
@@ -178,7 +178,7 @@ fn never_broken(rows: &[Values], field: &str, tolerated: bool) -> Vec<String> {
     let broken = rows.iter().filter_map(|row| row.get(field)).flat_map(|rules| rules.split(','));
     let broken: BTreeSet<&str> = broken.collect();
     let rules = RULES.iter().filter(is_of_header).filter(|rule| rule.is_tolerated() == tolerated);
-    rules.map(|rule| format!("{:?}", rule.id)).filter(|rule| !broken.contains(rule.as_str())).collect()
+    rules.map(|rule| rule.name.to_owned()).filter(|rule| !broken.contains(rule.as_str())).collect()
 }
 
 /// Thousands of TLPs and DLLPs at random, most of them nearly legal: both decoders say the same of each, and no byte makes
@@ -189,7 +189,7 @@ fn bytes_at_random() {
     let mut random = Random::new(0x7157_0a2e);
     let bytes = mixture(&mut random, 4000);
     let file = dissect::TempFile::new("random", &bytes);
-    let rows = check(&tshark, &file.path, true);
+    let rows = check(&tshark, &file.path);
     compare_tolerated(&bytes, &rows);
     assert_eq!(never_broken(&rows, "tlp.tolerated_rule", true), [""; 0]);
     assert_eq!(never_broken(&rows, "tlp.malformed_rule", false), [""; 0]);
@@ -301,7 +301,7 @@ fn literal_packets() {
         file.write(Direction::Upstream, *port, &common::hex(bytes), usize::MAX);
     }
     let file = dissect::TempFile::new("literal", &file.finish());
-    let shown = tshark.read(&file.path, false);
+    let shown = tshark.read(&file.path);
     for ((_, bytes, expected), shown) in LITERAL.iter().zip(&shown) {
         for (field, value) in *expected {
             assert_eq!(shown.number_or_text(field).as_deref(), Some(*value), "{field} of {bytes}");
@@ -325,7 +325,7 @@ fn data_with_a_byte_missing() {
         file.write(Direction::Upstream, 0x3000, &common::hex(tlp), usize::MAX);
     }
     let file = dissect::TempFile::new("missing", &file.finish());
-    let rows = check(&tshark, &file.path, false);
+    let rows = check(&tshark, &file.path);
     let is_bad: Vec<bool> = rows.iter().map(|row| row.has("tlp.expert.length")).collect();
     assert_eq!(is_bad, [false, true, true, true, true]);
 }
@@ -428,7 +428,7 @@ fn sessions() {
         file.write_session(*to_adapter, *number, &common::hex(rest), usize::MAX);
     }
     let file = dissect::TempFile::new("session", &file.finish());
-    let shown = check(&tshark, &file.path, false);
+    let shown = check(&tshark, &file.path);
     for ((_, number, rest, expected), shown) in SESSION.iter().zip(&shown) {
         for (field, value) in *expected {
             let found = match *field {
@@ -456,7 +456,7 @@ fn messages_and_frames_that_were_cut_on_the_wire() {
         frame_between(0x3000, 0x3000, &write, 42 + 18 + 8),
     ];
     let file = file_of(&frames.clone().map(|frame| (frame, usize::MAX)));
-    let shown = tshark.read(&dissect::TempFile::new("several", &file).path, false);
+    let shown = tshark.read(&dissect::TempFile::new("several", &file).path);
     let mut reader = riser_capture::Reader::new(&file[..]).unwrap();
     let mut names = vec![Vec::new(); frames.len()];
     while let Some(record) = reader.next_record().unwrap() {
@@ -491,7 +491,7 @@ fn datagrams_that_were_joined() {
     let (bytes, expected) = dissect::joined::capture();
     let file = dissect::TempFile::new("joined", &bytes);
     for passes in [&["-2", "-Y", "frame"][..], &["-2"]] {
-        let rows = tshark.read_with(&file.path, false, passes);
+        let rows = tshark.read_with(&file.path, passes);
         assert_eq!(compare_joined(&bytes, &rows), expected);
     }
 }
@@ -503,7 +503,7 @@ fn joined_datagrams_that_were_cut_on_the_wire() {
     let write = [&[0; 6], &[0x40, 0, 0, 8, 0x1a, 0, 0, 0xff, 0, 0, 0x10, 0][..], &[7; 32]].concat();
     let frame = frame_between(0x3000, 0x3000, &write.repeat(3), 42 + 2 * write.len() + 20);
     let bytes = file_of(&[(frame, usize::MAX)]);
-    let rows = tshark.read(&dissect::TempFile::new("cut", &bytes).path, false);
+    let rows = tshark.read(&dissect::TempFile::new("cut", &bytes).path);
     let mut reader = Reader::new(&bytes[..]).unwrap();
     assert!(reader.next_record().unwrap().unwrap().tlp().is_none());
     assert!(reader.next_record().unwrap().is_none());

@@ -20,6 +20,7 @@ mod paper;
 mod profiles;
 mod report;
 mod rtl;
+mod rules;
 mod run;
 mod sizes;
 mod sweep;
@@ -51,6 +52,7 @@ pub(crate) enum Command {
     Paper(paper::Args),
     Profiles(profiles::Args),
     Rtl(rtl::Args),
+    Rules(rules::Args),
     Sweep(sweep::Args),
     Trace(trace::Args),
 }
@@ -74,6 +76,7 @@ impl Command {
             Command::New(args) => new::run(args, models),
             Command::Paper(args) => paper::run(args),
             Command::Profiles(args) => profiles::run(args),
+            Command::Rules(args) => rules::run(args),
             Command::Rtl(args) => rtl::run(&args, models),
             Command::Sweep(args) => sweep::run(args, models, itself),
             Command::Trace(args) => trace::run(args, models),

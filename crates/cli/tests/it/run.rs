@@ -363,6 +363,25 @@ fn check_draws_channels_and_faults() {
 }
 
 #[test]
+fn rules_are_listed_and_explained() {
+    let list = riser_ok(&["rules"]);
+    let report = json(&["rules", "--json"]);
+    assert_eq!(list.lines().count(), report["rules"].as_array().unwrap().len());
+    let shown = riser_ok(&["rules", "lower-address", "io-tc"]);
+    for part in [
+        "lower-address (PCIe 5.0 §2.2.9.1)",
+        "field:    Lower Address",
+        "io-tc (PCIe 5.0 §2.2.7)",
+        "02200001",
+    ] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    let outcome = riser(&["rules", "lower-adress"]);
+    assert_eq!(outcome.code, 2);
+    assert!(outcome.stderr.contains("a similar value exists: 'lower-address'"), "{}", outcome.stderr);
+}
+
+#[test]
 fn profiles_are_listed_and_shown_as_they_are() {
     let list = riser_ok(&["profiles"]);
     let report = json(&["profiles", "--json"]);

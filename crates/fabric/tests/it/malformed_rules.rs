@@ -225,9 +225,9 @@ fn the_table_has_every_rule_that_a_value_can_break() {
         end_to_end_prefixes: 4,
     };
     for row in rows {
-        assert_eq!(tlp::rules::check_received(&row.right, &limits), Ok(()), "{:#}", row.right);
+        assert_eq!(tlp::rules::check_received(&row.right, &limits), Ok(()), "{}", row.right);
         let found = tlp::rules::check_received(&row.broken, &limits).unwrap_err();
-        assert_eq!(found.rule, row.rule, "{:#}", row.broken);
+        assert_eq!(found.rule, row.rule, "{}", row.broken);
     }
 }
 
@@ -244,11 +244,11 @@ fn at_the_root_complex(tlp: &Tlp) -> (RootCounters, Vec<Tlp>, [u8; 4]) {
     let memory = system.memory.clone();
     memory.write(0x1000, &[0xee; 512]).unwrap();
     let mut fabric = system.raw(link(Rate::Gt8, 8, MPS), &raw).without_program();
-    assert_eq!(fabric.run(Limits::default()), Stop::Finished, "{tlp:#}");
+    assert_eq!(fabric.run(Limits::default()), Stop::Finished, "{tlp}");
     let (mut first, mut got) = ([0; 4], [0; 4]);
     memory.read(0x1000, &mut first).unwrap();
     memory.read(0x3000, &mut got).unwrap();
-    assert_eq!(&got, b"last", "{tlp:#}");
+    assert_eq!(&got, b"last", "{tlp}");
     (*fabric.root().counters(), raw.received(), first)
 }
 
@@ -257,9 +257,9 @@ fn the_root_complex_drops_and_counts_each() {
     for Row { rule, right, broken } in rows(0x1000) {
         let (counters, answers, first) = at_the_root_complex(&broken);
         let expected = RootCounters { malformed: MANY as u64, memory_writes: 1, ..RootCounters::default() };
-        assert_eq!((counters, answers.len(), first), (expected, 0, [0xee; 4]), "{rule:?}: {broken:#}");
+        assert_eq!((counters, answers.len(), first), (expected, 0, [0xee; 4]), "{rule:?}: {broken}");
         let (counters, _, _) = at_the_root_complex(&right);
-        assert_eq!(counters.malformed, 0, "{rule:?}: {right:#}");
+        assert_eq!(counters.malformed, 0, "{rule:?}: {right}");
     }
 }
 
@@ -405,7 +405,7 @@ fn an_endpoint_drops_counts_and_logs_each() {
     for Row { rule, right, broken } in rows(BAR) {
         let (endpoint, back) = at_an_endpoint(&broken);
         let counters = *endpoint.counters();
-        assert_eq!((counters.malformed, counters.requests), (MANY as u64, 0), "{rule:?}: {broken:#}");
+        assert_eq!((counters.malformed, counters.requests), (MANY as u64, 0), "{rule:?}: {broken}");
         assert!(malformed_logged(&endpoint), "{rule:?}");
         let data = |t: &Tlp| t.data.bytes().map(<[u8]>::to_vec);
         let [answer] = &back[..] else { panic!("{rule:?}: {back:?}") };
@@ -414,7 +414,7 @@ fn an_endpoint_drops_counts_and_logs_each() {
         assert_eq!(
             (endpoint.counters().malformed, malformed_logged(&endpoint)),
             (0, false),
-            "{rule:?}: {right:#}"
+            "{rule:?}: {right}"
         );
     }
 }

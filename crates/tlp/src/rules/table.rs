@@ -69,6 +69,11 @@ rules! {
         "TD is set if and only if a digest follows.",
         "00000001 0100070f 00001000 00000000",
         Size(digest_without_td);
+    PrefixCount: "prefix-count", "§2.2.10", Sender,
+        "number of prefixes" in Count, "at most 8",
+        "A TLP has at most 8 prefixes. This is a limit of riser; the specification limits only end-to-end prefixes.",
+        "8e000000 8e000000 8e000000 8e000000 8e000000 8e000000 8e000000 8e000000 8e000000 00000001 0100070f 00001000",
+        Parser;
     PrefixOrder: "prefix-order", "§2.2.10", Sender,
         "prefix" in Dw, "local prefixes before end-to-end prefixes",
         "Local prefixes precede end-to-end prefixes.",

@@ -249,7 +249,7 @@ fn no_more_prefixes(prefixes: &[u8], rest: &[u8]) -> ParseError {
     let end_to_end = all.clone().filter(|dw| dw[0] >> 4 & 1 == 1).count();
     let (rule, found) = match end_to_end > Prefixes::MAX_END_TO_END {
         true => (RuleId::EndToEndCount, end_to_end),
-        false => (RuleId::LocalPrefix, all.count()),
+        false => (RuleId::PrefixCount, all.count()),
     };
     ParseError::Malformed(Violation::new(rule, found as u64))
 }

@@ -9,7 +9,7 @@ use riser_tlp::{
 struct Row {
     source: &'static str,
     bytes: &'static [u8],
-    /// As `{:#}` prints it; without common fields off rest, `{}` prints the same.
+    /// As `{}` prints it.
     line: &'static str,
 }
 
@@ -97,7 +97,7 @@ const MADE: &[Row] = &[
         "§2.2.6.2 10-bit tag, T9 and T8; §2.2.6.6 TC 5; §2.2.6.4 all attributes; §10.2.1 AT 10b; §2.2.3 TD; §2.7.2 EP",
         &[0x00, 0xdc, 0xf8, 0x01, 0x01, 0x02, 0x55, 0x0f, 0x80, 0x00, 0x00, 0x00],
         "MRd, len 1, requester 01:00.2, tag 0x355, last 0x0, first 0xf, Addr 0x80000000, \
-         TC 5, NS, RO, IDO, AT 2, TD, EP",
+         TC 5, NS, RO, IDO, AT 2, TD, EP (poisoned)",
     ),
     row(
         "§2.2.7.1 read with TH: PH 10b, ST in the Byte Enables' place",
@@ -215,6 +215,12 @@ const MADE: &[Row] = &[
         "MsgD, len 1, requester 00:00.0, tag 0x00, code 0x50 Set_Slot_Power_Limit, routing local, header 0x0000000000000000",
     ),
     row(
+        "§2.2.8.8, §6.18 LTR: no-snoop 70 x 1024 ns; no snoop requirement",
+        &[0x34, 0, 0, 0, 0x70, 0, 0, 0x10, 0, 0, 0, 0, 0x88, 0x46, 0x08, 0x46],
+        "Msg, len 0, requester 70:00.0, tag 0x00, code 0x10 LTR, routing local, header 0x0000000088460846, \
+         no snoop requirement, no-snoop latency 71680 ns",
+    ),
+    row(
         "§2.2.8.6 Vendor_Defined Type 1 by ID",
         &[0x72, 0x00, 0x00, 0x02, 0x01, 0x00, 0x09, 0x7f, 0x02, 0x00, 0x1a, 0xb4, 0xde, 0xad, 0xbe, 0xef],
         "MsgD, len 2, requester 01:00.0, tag 0x09, code 0x7f Vendor_Defined_Type_1, routing by ID, header 0x02001ab4deadbeef",
@@ -225,8 +231,7 @@ const MADE: &[Row] = &[
 fn headers_are_read_printed_and_written_back() {
     for Row { source, bytes, line } in SEEN.iter().chain(MADE) {
         let parsed = Repr::parse_header(bytes).unwrap_or_else(|e| panic!("{source}: {e}"));
-        assert_eq!(format!("{:#}", parsed.repr), *line, "{source}");
-        assert!(line.starts_with(&parsed.repr.to_string()), "{source}");
+        assert_eq!(parsed.repr.to_string(), *line, "{source}");
         assert_eq!(parsed.header_len, bytes.len(), "{source}");
         let mut out = [0xee; 16];
         let len = parsed.repr.emit(&mut out);
@@ -237,7 +242,7 @@ fn headers_are_read_printed_and_written_back() {
 const A: Bdf = Bdf::from_bits(0x0100);
 const B: Bdf = Bdf::from_bits(0x020b);
 
-/// Whole TLPs: bytes, and their line with `{:#}`. Prefixes by `PCIe 5.0 §2.2.10`, §2.2.7.1 and §6.20; the digest of the last by zlib's
+/// Whole TLPs: bytes, and their line with `{}`. Prefixes by `PCIe 5.0 §2.2.10`, §2.2.7.1 and §6.20; the digest of the last by zlib's
 /// CRC-32.
 #[test]
 fn prefixes_are_read_printed_and_written_back() {
@@ -259,7 +264,7 @@ fn prefixes_are_read_printed_and_written_back() {
     for (prefixes, tail) in rows {
         let bytes = [prefixes, &READ].concat();
         let tlp = Tlp::parse(&bytes, &pool).unwrap();
-        assert_eq!((format!("{tlp:#}"), tlp.to_string()), (format!("{LINE}{tail}"), LINE.to_owned()));
+        assert_eq!(tlp.to_string(), format!("{LINE}{tail}"));
         let mut out = [0xee; 64];
         let len = tlp.emit(&mut out);
         assert_eq!(out[..len], bytes);
@@ -292,7 +297,7 @@ fn a_wrong_digest_is_known_and_written() {
     }
     let mut wrong = Tlp::parse(&bytes, &pool).unwrap();
     wrong.flaw = riser_tlp::Flaw::WrongEcrc;
-    assert!(format!("{wrong:#}").contains(", TD, wrong ECRC, MR-IOV"));
+    assert!(wrong.to_string().contains(", TD, wrong ECRC, MR-IOV"));
     let mut out = [0; 24];
     wrong.emit(&mut out);
     assert_eq!((crc::check_ecrc(&out), Tlp::parse(&out, &pool)), (Some(false), Ok(wrong)));

@@ -9,6 +9,7 @@ mod dllp;
 mod literal;
 mod messages;
 mod random;
+mod reference;
 mod roundtrip;
 mod rules;
 mod seeds;

@@ -89,6 +89,7 @@ fn random_fields_are_named_and_counted() {
         "Length",
         "Digest",
         "LocalPrefix",
+        "PrefixCount",
         "EndToEndCount",
         "DeferrableLength",
         "PciSigTc",

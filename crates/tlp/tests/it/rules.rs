@@ -36,6 +36,24 @@ const MPS_33_DW: [u8; 144] = {
     tlp
 };
 
+const READ: [u8; 12] = [0x00, 0, 0, 1, 1, 0, 7, 0x0f, 0, 0, 0x10, 0];
+
+/// A read after 9 local prefixes.
+const PREFIXES_9: [u8; 48] = {
+    let mut tlp = [0; 48];
+    let mut at = 0;
+    while at < 9 {
+        tlp[4 * at] = 0x8e;
+        at += 1;
+    }
+    let mut at = 0;
+    while at < 12 {
+        tlp[36 + at] = READ[at];
+        at += 1;
+    }
+    tlp
+};
+
 const DMWR_33_DW: [u8; 144] = {
     let mut tlp = MPS_33_DW;
     tlp[0] = 0x5b;
@@ -246,6 +264,7 @@ const ROWS: &[Row] = &[
             0x10, 0,
         ],
     ),
+    row(RuleId::PrefixCount, 9, &PREFIXES_9, &READ),
     row(RuleId::DeferrableLength, 33, &DMWR_33_DW, &DMWR_32_DW),
     row(
         RuleId::IoTc,
@@ -465,7 +484,6 @@ fn every_example_breaks_its_rule_alone() {
 /// What a receiver takes is its own matter: rows of prefixes, Limits, and the rule that is broken.
 #[test]
 fn a_receiver_takes_the_prefixes_it_is_set_up_for() {
-    const READ: [u8; 12] = [0x00, 0, 0, 1, 1, 0, 7, 0x0f, 0, 0, 0x10, 0];
     let (local, one, four) = ([0x80, 0, 0, 0], [0x91, 0, 0, 7], [0x9e, 0, 0, 0].repeat(4));
     let taking =
         |local_prefixes, end_to_end_prefixes| Limits { local_prefixes, end_to_end_prefixes, ..LIMITS };

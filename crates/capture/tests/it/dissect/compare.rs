@@ -67,7 +67,7 @@ struct Matched {
 }
 
 /// Compares every record of `file` with its row.
-pub(crate) fn compare(file: &[u8], rows: &[Values], verbose: bool) {
+pub(crate) fn compare(file: &[u8], rows: &[Values]) {
     let mut reader = Reader::new(Cursor::new(file)).unwrap();
     let (mut matcher, mut responses) = (Matcher::new(), BTreeMap::new());
     let mut count = 0;
@@ -75,7 +75,7 @@ pub(crate) fn compare(file: &[u8], rows: &[Values], verbose: bool) {
         let row = &rows[count];
         count += 1;
         assert_eq!(row.number("frame.number"), Some(record.number));
-        compare_record(&record, row, verbose);
+        compare_record(&record, row);
         if let Kind::Tlp(tlp) = &record.kind {
             compare_match(&record, tlp, row, &mut matcher, &mut responses);
         }
@@ -93,18 +93,24 @@ pub(crate) fn compare_tolerated(file: &[u8], rows: &[Values]) {
         let Item::Frame(frame) = item else { panic!("{item:?}") };
         let Kind::Tlp(_) = decode(&frame).kind else { continue };
         let header = Header::new(&frame.bytes[HEADER_LEN..]).unwrap();
-        let broken: Vec<String> = tolerated(&header).map(|broken| format!("{:?}", broken.rule)).collect();
         let row = &rows[frame.number as usize - 1];
+        let messages = row.get("_ws.expert.message").unwrap_or_default();
+        let broken: Vec<&str> = tolerated(&header)
+            .map(|broken| {
+                assert!(messages.contains(&broken.to_string()), "{broken}: {messages}");
+                broken.rule().name
+            })
+            .collect();
         assert_eq!(row.get("tlp.tolerated_rule").unwrap_or_default(), broken.join(","), "{row:?}");
     }
 }
 
-fn compare_record(record: &Record<'_>, row: &Values, verbose: bool) {
+fn compare_record(record: &Record<'_>, row: &Values) {
     let mut text = String::new();
     render::json(record, &mut text);
     let json: Value = serde_json::from_str(&text).unwrap();
     match &record.kind {
-        Kind::Tlp(tlp) => compare_tlp(tlp, &json, row, verbose),
+        Kind::Tlp(tlp) => compare_tlp(tlp, &json, row),
         Kind::Dllp(dllp) => compare_dllp(dllp, &json, row),
         Kind::Bad(bad) => compare_bad(bad, row),
         // Where no byte was captured, UDP has nothing to hand on.
@@ -128,7 +134,7 @@ fn compare_fields(json: &Value, row: &Values) {
     }
 }
 
-fn compare_tlp(tlp: &TlpRecord<'_>, json: &Value, row: &Values, verbose: bool) {
+fn compare_tlp(tlp: &TlpRecord<'_>, json: &Value, row: &Values) {
     assert_eq!(row.get("tlp.type_name"), json["type"].as_str(), "{row:?}");
     compare_fields(json, row);
     let data: String = tlp.data.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -142,7 +148,8 @@ fn compare_tlp(tlp: &TlpRecord<'_>, json: &Value, row: &Values, verbose: bool) {
     let prefixes: Vec<String> =
         tlp.prefixes.as_slice().iter().map(|prefix| format!("{:#010x}", prefix.0)).collect();
     assert_eq!(row.get("tlp.prefix").unwrap_or_default(), prefixes.join(","), "{json}");
-    let line = if verbose { format!("{:#}", tlp.repr) } else { tlp.repr.to_string() };
+    let is_long = tlp.header_bytes() != tlp.repr.header_len();
+    let line = format!("{}{}", tlp.repr, if is_long { ", 4-DW header below 4 GiB" } else { "" });
     assert_eq!(row.get("_ws.col.Info"), Some(line.as_str()));
     for field in TLP_ERRORS {
         assert!(!row.has(field), "{field} of {json}: {row:?}");
@@ -160,12 +167,14 @@ pub(crate) fn compare_bad(bad: &Bad, row: &Values) {
         Bad::Tlp(ParseError::Truncated { .. }) => "tlp.expert.truncated",
         Bad::Tlp(ParseError::UnknownType { .. }) => "tlp.expert.unknown_type",
         Bad::Tlp(ParseError::Malformed(malformed)) => {
-            let rule = format!("{:?}", malformed.rule);
-            if rule == "ReservedFmt" {
+            let rule = malformed.rule().name;
+            if rule == "reserved-fmt" {
                 "tlp.expert.unknown_type"
             } else {
                 let shown = row.get("tlp.malformed_rule").unwrap_or_default();
-                assert_eq!(shown.split(',').next(), Some(rule.as_str()), "{bad}: {row:?}");
+                assert_eq!(shown.split(',').next(), Some(rule), "{bad}: {row:?}");
+                let messages = row.get("_ws.expert.message").unwrap_or_default();
+                assert!(messages.contains(&malformed.to_string()), "{malformed}: {messages}");
                 "tlp.expert.malformed"
             }
         }

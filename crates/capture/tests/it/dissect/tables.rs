@@ -4,7 +4,7 @@
 use std::fmt::Write;
 use tlp::FORMATS;
 use tlp::message::{MESSAGES, MessageData, MessageType};
-use tlp::rules::{RULES, Rule, RuleId};
+use tlp::rules::{RULES, Rule, RuleId, Unit};
 
 const HEAD: &str = "\
 -- SPDX-License-Identifier: Apache-2.0 OR MIT
@@ -47,13 +47,25 @@ fn message_row(row: &MessageType) -> String {
     };
     write!(text, ", name = \"{}\", routings = {:#04x}, data_dw = {data}", row.name, row.routings).unwrap();
     if let Some(rule) = row.tc0 {
-        write!(text, ", tc0 = \"{rule:?}\"").unwrap();
+        write!(text, ", tc0 = \"{}\"", Rule::get(rule).name).unwrap();
     }
     text
 }
 
 fn rule_row(rule: &Rule) -> String {
-    format!("id = \"{:?}\", section = \"{}\",\n      text = \"{}\"", rule.id, rule.section, rule.text)
+    let unit = match rule.unit {
+        Unit::Hex => "\"0x%x\"".to_owned(),
+        Unit::Dw => "\"0x%08x\"".to_owned(),
+        Unit::Binary(digits) => digits.to_string(),
+        Unit::Count => "\"%d\"".to_owned(),
+        Unit::Bytes => "\"%d bytes\"".to_owned(),
+        Unit::DwCount => "\"%d DW\"".to_owned(),
+        unit => unreachable!("no header has a field in {unit:?}"),
+    };
+    let Rule { name, section, field, legal, .. } = rule;
+    format!(
+        "id = \"{name}\", section = \"{section}\", field = \"{field}\", unit = {unit},\n      legal = \"{legal}\""
+    )
 }
 
 /// The whole file.
@@ -75,7 +87,11 @@ pub(crate) fn lua() -> String {
              -- legal. data_dw is the length of the data; \"free\" if the vendor chooses it. tc0 is the rule that demands TC 0.",
             MESSAGES.iter().map(message_row).collect(),
         ),
-        ("malformed", "Rules whose violation makes a TLP malformed.", rules(malformed)),
+        (
+            "malformed",
+            "Rules whose violation makes a TLP malformed. unit is the format of a value, or the number of its binary digits.",
+            rules(malformed),
+        ),
         ("tolerated", "Rules for senders that receivers do not enforce.", rules(tolerated)),
     ];
     let mut file = HEAD.to_owned();

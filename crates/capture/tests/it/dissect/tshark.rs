@@ -223,15 +223,14 @@ impl Tshark {
     }
 
     /// Reads a capture in two passes, so that requests know their completions, and with a filter that holds for all, so that
-    /// the first pass too sees what the capture says of frames; `verbose` shows all in the Info column.
-    pub(crate) fn read(&self, path: &Path, verbose: bool) -> Vec<Values> {
-        self.read_with(path, verbose, &["-2", "-Y", "frame"])
+    /// the first pass too sees what the capture says of frames.
+    pub(crate) fn read(&self, path: &Path) -> Vec<Values> {
+        self.read_with(path, &["-2", "-Y", "frame"])
     }
 
     /// As [`read`](Self::read), in the passes that `passes` say.
-    pub(crate) fn read_with(&self, path: &Path, verbose: bool, passes: &[&str]) -> Vec<Values> {
+    pub(crate) fn read_with(&self, path: &Path, passes: &[&str]) -> Vec<Values> {
         let mut command = self.command(passes);
-        command.args(["-o", &format!("nettlp.verbose_info:{}", if verbose { "TRUE" } else { "FALSE" })]);
         command.args(["-T", "fields", "-E", "separator=/t", "-E", "occurrence=a", "-E", "aggregator=,"]);
         for field in FIELDS {
             command.args(["-e", field]);
