@@ -7,6 +7,7 @@
 //! - [`matcher`]: requests with their completions. - [`sequence`]: what a link does with each TLP: taken, or sent again.
 //! - [`transactions`]: whole transactions, with Acks and replays. - [`filter`]: which of them to show.
 //! - [`stats`]: what a capture holds. - [`series`]: how that changes over time. - [`credits`]: flow control, TLP by TLP.
+//! - [`check`]: the rules of the specification that a trace breaks.
 //! - [`names`]: what TLPs mean to the functions that they reach.
 //! - [`render`]: a line or a JSON object a record. - [`perfetto`]: a capture for the Perfetto viewer.
 //!
@@ -31,6 +32,7 @@
 //!
 //! This crate never reads a clock, and never panics on foreign bytes; decoding and writing allocate nothing per record.
 
+pub mod check;
 pub mod credits;
 pub mod decode;
 pub mod encap;
@@ -50,6 +52,7 @@ pub mod time;
 pub mod transactions;
 pub mod writer;
 
+pub use check::{Checker, Finding};
 pub use decode::{Bad, Ecrc, Kind, Record, TlpRecord};
 pub use encap::{Origin, PortScheme};
 pub use filter::{Filter, FilterError, Sieve};

@@ -199,7 +199,7 @@ impl Span {
 
 /// The rules of `PCIe 5.0 §2.2.5`: with one DW the last field is zero and the first is free; with more neither is zero;
 /// holes are allowed only in one DW, or in two that are QW-aligned.
-const fn byte_enables_legal(address: u64, length_dw: u32, first: u8, last: u8) -> bool {
+pub(crate) const fn byte_enables_legal(address: u64, length_dw: u32, first: u8, last: u8) -> bool {
     if first > FULL || last > FULL {
         return false;
     }

@@ -131,7 +131,7 @@ local function is_within_4k(h)
 end
 
 local function byte_enables(h)
-    return found_if(is_within_4k(h) and not byte_enables_legal(h), h.last_be * 16 + h.first_be)
+    return found_if(not byte_enables_legal(h), h.last_be * 16 + h.first_be)
 end
 
 local function crosses_4k(h)

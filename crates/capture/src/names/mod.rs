@@ -27,6 +27,7 @@ pub use msix::MAX_VECTORS;
 pub use of_requests::OfRequests;
 pub use place::Place;
 
+use crate::check::DeviceControl;
 use crate::decode::{Record, TlpRecord};
 use crate::registers::{DeviceRegister, DeviceRegisters, NamedRegister, OwnRegisters};
 use meaning::Known;
@@ -88,6 +89,12 @@ impl Names {
             }
             _ => None,
         }
+    }
+
+    /// The settings of a function that bind the TLPs that it sends, as far as they are known. `None` for a virtual function,
+    /// which has no settings of its own (`PCIe 5.0 §9.3.5.4`).
+    pub(crate) fn device_control(&self, function: Bdf) -> Option<DeviceControl> {
+        self.spaces.get(&function)?.device_control()
     }
 
     fn leads_to(&mut self, function: Bdf, registers: &OwnRegisters) {

@@ -5,11 +5,12 @@ use super::meaning::Action;
 use super::msix::Table;
 use super::place::{self, Header, Place};
 use super::windows::Window;
+use crate::check::DeviceControl;
 use config::header::{self, command, type0};
 use config::register::{Access, byte_mask, get};
 use config::{BarKind, VfNumbering, cap, ext};
 use std::collections::BTreeMap;
-use tlp::Bdf;
+use tlp::{Bdf, Mps, Mrrs};
 
 /// First DW of the capabilities, and of the extended ones.
 const CAPABILITIES: u16 = 16;
@@ -128,6 +129,28 @@ impl Space {
         let at = self.extended(ext::sriov::ID)?;
         let device = self.known(at + ext::sriov::VF_DEVICE_ID, ext::sriov::vf_device_id::DEVICE_ID)?;
         Some((self.ids()?.0, (device >> 16) as u16))
+    }
+
+    /// The settings that bind the TLPs of a function with a type 0 or type 1 header.
+    pub(super) fn device_control(&self) -> Option<DeviceControl> {
+        use cap::pcie::{DEVICE_CONTROL, DEVICE_CONTROL_2, ID, device_control, device_control_2};
+        if self.header()? == Header::Virtual {
+            return None;
+        }
+        let at = self.capability(ID)?;
+        let control = |bits| self.known(at + DEVICE_CONTROL, bits).map(|word| get(word, bits));
+        // It is clear after reset (`PCIe 5.0 §7.5.3.16`).
+        let ten_bit = self.known(at + DEVICE_CONTROL_2, device_control_2::TEN_BIT_TAG).unwrap_or(0) != 0;
+        let tags = control(device_control::EXTENDED_TAG).map(|extended| match (ten_bit, extended) {
+            (true, _) => 1024,
+            (false, 0) => 32,
+            (false, _) => 256,
+        });
+        Some(DeviceControl {
+            mps: control(device_control::MPS).and_then(|code| Mps::from_encoding(code as u8)),
+            mrrs: control(device_control::MRRS).and_then(|code| Mrrs::from_encoding(code as u8)),
+            tags,
+        })
     }
 
     /// The vector that MSI raises with this write.

@@ -27,7 +27,10 @@ pub fn line(record: &Record<'_>, out: &mut String) {
 fn write_line(record: &Record<'_>, out: &mut String) -> fmt::Result {
     append_prefix(record, out);
     match &record.kind {
-        Kind::Tlp(tlp) => write_tlp(tlp, out)?,
+        Kind::Tlp(tlp) => {
+            out.push_str("NetTLP: ");
+            write_tlp(tlp, out)?;
+        }
         Kind::Dllp(dllp) => write!(out, "DLLP: {dllp}")?,
         Kind::Other(other) => write!(out, "{other}")?,
         Kind::Bad(bad) => write!(out, "error in {}: {bad}", bad.layer())?,
@@ -87,8 +90,9 @@ fn append_end(address: IpAddr, port: u16, out: &mut String) {
     append_decimal(out, u64::from(port), 1);
 }
 
-fn write_tlp(tlp: &TlpRecord<'_>, out: &mut String) -> fmt::Result {
-    write!(out, "NetTLP: {}", tlp.repr)?;
+/// Writes a TLP without its place and time.
+pub(crate) fn write_tlp(tlp: &TlpRecord<'_>, out: &mut String) -> fmt::Result {
+    write!(out, "{}", tlp.repr)?;
     if tlp.header_bytes() != tlp.repr.header_len() {
         out.push_str(", 4-DW header below 4 GiB");
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Integration tests of `riser-capture`, one module per subject.
 
+mod check;
 #[path = "../../../../fuzz/checks_capture.rs"]
 mod checks_capture;
 #[path = "../../../../fuzz/checks_filter.rs"]

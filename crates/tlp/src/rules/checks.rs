@@ -5,6 +5,7 @@
 use super::{Limits, RuleId, message_type};
 use crate::format::{Family, FormatId};
 use crate::message::{INVALIDATE_REQUEST, PAGE_REQUEST, PRG_RESPONSE, SET_SLOT_POWER_LIMIT};
+use crate::span::byte_enables_legal;
 use crate::wire::{Field, Header, atomic_op, field, may_have_ln};
 use crate::{AddressType, MessageRouting, OperandSize, Prefix, PrefixKind, Prefixes, Repr, SpanError};
 
@@ -27,10 +28,9 @@ pub(super) fn digest_without_td(header: &Header<'_>, len: usize) -> Option<u64> 
 }
 
 pub(super) fn byte_enables(header: &Header<'_>) -> Option<u64> {
-    match header.span() {
-        Err(SpanError::ByteEnables(first, last)) => Some(u64::from(last) << 4 | u64::from(first)),
-        _ => None,
-    }
+    let (first, last) = header.byte_enables();
+    let is_legal = byte_enables_legal(header.address(), header.length_dw(), first, last);
+    (!is_legal).then_some(u64::from(last) << 4 | u64::from(first))
 }
 
 pub(super) fn crosses_4k(header: &Header<'_>) -> Option<u64> {

@@ -342,12 +342,12 @@ rules! {
     UnexpectedCompletion: "unexpected-completion", "§2.3.2", Sender,
         "Requester ID and Tag" in Hex, "those of an outstanding request",
         "A completion has the Requester ID and the tag of an outstanding request.",
-        "down 4a000001 00000004 01000400",
+        "up 00000001 0100050f 00002000\ndown 4a000001 00000004 01000500\ndown 4a000001 00000004 01000500",
         Trace;
     CompletionTimeout: "completion-timeout", "§2.8", Sender,
         "number of completions" in Count, "completions with all requested bytes",
         "Every non-posted request is completed.",
-        "up 00000001 0100040f 00002000",
+        "up 00000001 0100040f 00002000\nup 00000001 0100050f 00003000\ndown 4a000001 00000004 01000500",
         Trace;
     LowerAddress: "lower-address", "§2.2.9.1", Sender,
         "Lower Address" in Hex, "bits 6:0 of the address of the first byte in the completion",
@@ -390,8 +390,8 @@ rules! {
         "up 00000001 0100040f 00002000\ndown 4b000001 00000004 01000400",
         Trace;
     CompletionRetry: "completion-retry", "§2.3.2", Sender,
-        "Completion Status" in Binary(3), "010b only for a configuration request",
-        "Completion Status 010b (Configuration Request Retry Status) answers only configuration requests.",
+        "Completion Status" in Binary(3), "010b only for a configuration request or a DMWr",
+        "Completion Status 010b (Configuration Request Retry Status) answers only configuration requests and DMWr.",
         "up 00000001 0100040f 00002000\ndown 0a000000 00004004 01000400",
         Trace;
     PostedOrder: "posted-order", "§2.4.1", Switch,

@@ -102,12 +102,16 @@ pub(crate) const fn atomic_op(id: FormatId) -> AtomicOp {
 /// The bytes that a memory request names. With TH, requests that are not posted imply all Byte Enables
 /// (`PCIe 5.0 §2.2.7.1`): 1111b, and 0000b of the last DW where there is one.
 pub(super) fn span(header: &Header<'_>) -> Result<Span, SpanError> {
-    let length_dw = header.length_dw();
-    let (first_be, last_be) = match header.th() && !memory_op(header.format().id).is_posted() {
-        true => (0xf, if length_dw == 1 { 0 } else { 0xf }),
+    let (first_be, last_be) = byte_enables(header);
+    Span::from_fields(header.address(), header.length_dw(), first_be, last_be)
+}
+
+/// First and Last DW BE of a memory request; those that a read with a hint implies.
+pub(super) fn byte_enables(header: &Header<'_>) -> (u8, u8) {
+    match header.th() && !memory_op(header.format().id).is_posted() {
+        true => (0xf, if header.length_dw() == 1 { 0 } else { 0xf }),
         false => (header.get(field::FIRST_BE) as u8, header.get(field::LAST_BE) as u8),
-    };
-    Span::from_fields(header.address(), length_dw, first_be, last_be)
+    }
 }
 
 /// The processing hint of a memory request or AtomicOp; `None` without TH, and in others.

@@ -203,6 +203,11 @@ impl<'a> Header<'a> {
         body::span(self)
     }
 
+    /// First and Last DW BE of a memory request, as its data follows them; without meaning in others.
+    pub(crate) fn byte_enables(&self) -> (u8, u8) {
+        body::byte_enables(self)
+    }
+
     /// A tag of ten bits, of which `low` holds the low eight: [`field::TAG`], in a completion [`field::ANSWERED_TAG`].
     pub fn tag(&self, low: Field) -> Tag {
         body::tag(dw(self.bytes, 0), self.get(low))

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The rules of one TLP: its prefixes, its header and its size.
+
+use crate::decode::{Bad, Kind, Record, TlpRecord};
+use tlp::{AddressType, Body, Completion, Header, MemoryOp, ParseError, RuleId, Status, Violation, rules};
+
+/// Reports the rules that a TLP breaks by itself. Returns false if the capture has too little of it.
+pub(super) fn judge(record: &Record<'_>, report: &mut impl FnMut(Violation)) -> bool {
+    match &record.kind {
+        Kind::Tlp(tlp) => {
+            if !is_plain(tlp, record.tlp_bytes)
+                && let Ok(header) = Header::new(record.tlp_bytes)
+            {
+                rules::tolerated(&header).for_each(report);
+            }
+        }
+        Kind::Bad(Bad::Tlp(ParseError::Truncated { .. }))
+            if record.truncated || record.captured_len < record.original_len =>
+        {
+            return false;
+        }
+        Kind::Bad(Bad::Tlp(error)) => match Header::new(record.tlp_bytes) {
+            Ok(header) => rules::broken(&header).for_each(report),
+            Err(_) => report(error.on_a_link()),
+        },
+        Kind::Bad(Bad::TlpLength { needed, have }) => {
+            let Ok(header) = Header::new(record.tlp_bytes) else { return false };
+            let size = Violation::expecting(RuleId::Length, *have as u64, *needed as u64);
+            let of_header = Some(*have).filter(|have| *have > *needed);
+            let size = of_header.and_then(|have| rules::check_size(&header, have).err()).unwrap_or(size);
+            report(size);
+            rules::tolerated(&header).for_each(report);
+        }
+        _ => {}
+    }
+    true
+}
+
+/// True for a TLP that breaks no rule, as a few fields show: most TLPs of most traces.
+fn is_plain(tlp: &TlpRecord<'_>, bytes: &[u8]) -> bool {
+    let repr = &tlp.repr;
+    if !tlp.prefixes.is_empty() || repr.at != AddressType::Untranslated {
+        return false;
+    }
+    match &repr.body {
+        Body::Memory(m) => {
+            let is_long = bytes.first().is_some_and(|first| first >> 5 & 1 == 1);
+            matches!(m.op, MemoryOp::Read | MemoryOp::Write)
+                && (!is_long || m.span.address() > u64::from(u32::MAX))
+        }
+        Body::Completion(c) => {
+            let has_th = bytes.get(1).is_none_or(|byte| byte & 1 == 1);
+            !has_th && !c.locked && c.status == Status::Success && has_data_counted(c)
+        }
+        _ => false,
+    }
+}
+
+/// True if a completion has no more data than its Byte Count.
+fn has_data_counted(c: &Completion) -> bool {
+    let most = (u32::from(c.lower_address & 3) + u32::from(c.byte_count)).next_multiple_of(4);
+    c.length_dw.is_none_or(|dw| u32::from(dw) * 4 <= most)
+}

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The settings that rules depend on, and where they come from: given by the user, configured in the capture, the
+//! default of the specification, or inferred from the TLPs.
+
+use super::Broken;
+use crate::names::Names;
+use std::collections::BTreeMap;
+use tlp::{Bdf, Body, Mps, Mrrs, Rcb, Repr, RuleId, SizeError, Violation};
+
+/// Most functions whose settings are kept.
+const MAX_FUNCTIONS: usize = 65_536;
+/// The longest default completion timeout: 50 ms (`PCIe 5.0 §2.8`), in picoseconds.
+pub const DEFAULT_TIMEOUT_PS: u64 = 50_000_000_000;
+/// Numbers of tags that the settings of a function allow.
+pub const TAGS: [u16; 3] = [32, 256, 1024];
+
+/// Settings that the user gives. They apply to all functions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Settings {
+    /// Read Completion Boundary of root complexes. Other completers have 128 bytes (`PCIe 5.0 §2.3.1.1`).
+    pub rcb: Option<Rcb>,
+    /// Max_Payload_Size.
+    pub mps: Option<Mps>,
+    /// Max_Read_Request_Size.
+    pub mrrs: Option<Mrrs>,
+    /// Number of tags: 32, 256 or 1024.
+    pub tags: Option<u16>,
+    /// Completion timeout, in picoseconds.
+    pub timeout_ps: Option<u64>,
+}
+
+/// Why a setting is refused.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum SettingError {
+    /// There is no such setting.
+    #[error("unknown setting {0:?}; known settings: rcb, mps, mrrs, tags")]
+    Name(String),
+    /// The value is no number.
+    #[error("{name} {value:?}: expected a decimal number")]
+    Number {
+        /// The setting.
+        name: String,
+        /// Its value.
+        value: String,
+    },
+    /// The size is not legal.
+    #[error("{0}")]
+    Size(SizeError),
+    /// The number of tags is not legal.
+    #[error("{0} tags: legal are 32, 256 and 1024")]
+    Tags(u32),
+}
+
+impl Settings {
+    /// Sets one setting from text: `rcb`, `mps`, `mrrs` in bytes, or `tags`.
+    ///
+    /// # Errors
+    /// An unknown name or an illegal value.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), SettingError> {
+        let number = || {
+            let wrong = |_| SettingError::Number { name: name.to_owned(), value: value.to_owned() };
+            value.parse::<u32>().map_err(wrong)
+        };
+        match name {
+            "rcb" => self.rcb = Some(Rcb::new(number()?).map_err(SettingError::Size)?),
+            "mps" => self.mps = Some(Mps::new(number()?).map_err(SettingError::Size)?),
+            "mrrs" => self.mrrs = Some(Mrrs::new(number()?).map_err(SettingError::Size)?),
+            "tags" => {
+                let tags = number()?;
+                let legal = TAGS.into_iter().find(|legal| u32::from(*legal) == tags);
+                self.tags = Some(legal.ok_or(SettingError::Tags(tags))?);
+            }
+            _ => return Err(SettingError::Name(name.to_owned())),
+        }
+        Ok(())
+    }
+}
+
+/// Where a setting comes from.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Origin {
+    /// The user gave it.
+    Option,
+    /// A configuration request in the capture set it.
+    Capture,
+    /// The specification names it.
+    Default,
+    /// The smallest value that explains the TLPs. No TLP can break it.
+    Inferred,
+}
+
+impl Origin {
+    /// `option`, `capture`, `default` or `inferred`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Origin::Option => "option",
+            Origin::Capture => "capture",
+            Origin::Default => "default",
+            Origin::Inferred => "inferred",
+        }
+    }
+}
+
+/// A setting.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Setting {
+    /// Read Completion Boundary of root complexes, in bytes.
+    RcbRoot,
+    /// Read Completion Boundary of endpoints and switches, in bytes.
+    RcbDevice,
+    /// Max_Payload_Size, in bytes.
+    Mps,
+    /// Max_Read_Request_Size, in bytes.
+    Mrrs,
+    /// Number of tags.
+    Tags,
+    /// Completion timeout, in picoseconds.
+    TimeoutPs,
+}
+
+/// A setting with its value and its origin.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, serde::Serialize)]
+pub struct Applied {
+    /// The setting.
+    pub setting: Setting,
+    /// Its value, in the unit of the setting.
+    pub value: u64,
+    /// Where it comes from.
+    pub origin: Origin,
+}
+
+/// `RCB of root complexes 64 bytes (default)`.
+impl std::fmt::Display for Applied {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let value = self.value;
+        match self.setting {
+            Setting::RcbRoot => write!(f, "RCB of root complexes {value} bytes"),
+            Setting::RcbDevice => write!(f, "RCB of endpoints and switches {value} bytes"),
+            Setting::Mps => write!(f, "Max_Payload_Size {value} bytes"),
+            Setting::Mrrs => write!(f, "Max_Read_Request_Size {value} bytes"),
+            Setting::Tags => write!(f, "{value} tags"),
+            Setting::TimeoutPs => write!(f, "completion timeout {} us", value / 1_000_000),
+        }?;
+        write!(f, " ({})", self.origin.name())
+    }
+}
+
+/// The settings of one function, as far as the capture has them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct DeviceControl {
+    pub(crate) mps: Option<Mps>,
+    pub(crate) mrrs: Option<Mrrs>,
+    pub(crate) tags: Option<u16>,
+}
+
+/// All settings, and what the TLPs show of those that are unknown.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Limits {
+    given: Settings,
+    functions: BTreeMap<Bdf, DeviceControl>,
+    /// The longest data of a TLP, the longest read and the largest tag of functions whose setting is unknown.
+    data_bytes: Option<u32>,
+    read_bytes: Option<u32>,
+    tag: Option<u16>,
+}
+
+impl Limits {
+    pub(super) fn new(given: Settings) -> Limits {
+        Limits { given, ..Limits::default() }
+    }
+
+    /// Learns the settings of a function after a configuration request to it.
+    pub(super) fn learn(&mut self, function: Bdf, names: &Names) {
+        if let Some(control) = names.device_control(function)
+            && (self.functions.len() < MAX_FUNCTIONS || self.functions.contains_key(&function))
+        {
+            self.functions.insert(function, control);
+        }
+    }
+
+    pub(super) fn timeout_ps(&self) -> u64 {
+        self.given.timeout_ps.unwrap_or(DEFAULT_TIMEOUT_PS)
+    }
+
+    pub(super) fn timeout_origin(&self) -> Origin {
+        if self.given.timeout_ps.is_some() { Origin::Option } else { Origin::Default }
+    }
+
+    /// The boundary of a completer.
+    pub(super) fn rcb(&self, is_root: bool) -> (Rcb, Applied) {
+        let (rcb, setting, origin) = match (is_root, self.given.rcb) {
+            (false, _) => (Rcb::ENDPOINT, Setting::RcbDevice, Origin::Default),
+            (true, Some(rcb)) => (rcb, Setting::RcbRoot, Origin::Option),
+            (true, None) => (Rcb::default(), Setting::RcbRoot, Origin::Default),
+        };
+        (rcb, Applied { setting, value: rcb.bytes().into(), origin })
+    }
+
+    /// Judges the size of a TLP and its tag.
+    pub(super) fn judge(&mut self, repr: &Repr, report: &mut impl FnMut(Broken)) {
+        let data = repr.data_dw() * 4;
+        if data > 0 {
+            self.judge_data(repr, data, report);
+        }
+        let (requester, tag) = repr.transaction();
+        match &repr.body {
+            Body::Completion(_) | Body::Message(_) => return,
+            Body::Memory(m) if m.op.is_posted() => return,
+            Body::Memory(m) if m.op.is_read() => {
+                self.judge_read(requester, m.span.length_dw() * 4, report);
+            }
+            _ => {}
+        }
+        let known = self.known(self.given.tags, requester, |control| control.tags);
+        let Some((tags, origin)) = known else {
+            self.tag = self.tag.max(Some(tag.bits()));
+            return;
+        };
+        if tag.bits() >= tags {
+            let by = Applied { setting: Setting::Tags, value: tags.into(), origin };
+            report(Broken::by(Violation::new(RuleId::TagRange, tag.bits().into()), by));
+        }
+    }
+
+    fn judge_data(&mut self, repr: &Repr, data: u32, report: &mut impl FnMut(Broken)) {
+        let (requester, _) = repr.transaction();
+        let mps = |control: &DeviceControl| control.mps;
+        let mut known = self.known(self.given.mps, requester, mps);
+        if let Body::Completion(c) = &repr.body {
+            let sender = self.known(self.given.mps, c.completer, mps);
+            // The receiver's setting binds the sender too.
+            known = match (known, sender) {
+                (Some(receiver), Some(sender)) => Some(receiver.min(sender)),
+                (receiver, sender) => receiver.or(sender),
+            };
+        }
+        let Some((mps, origin)) = known else {
+            self.data_bytes = self.data_bytes.max(Some(data));
+            return;
+        };
+        if data > mps.bytes() {
+            let by = Applied { setting: Setting::Mps, value: mps.bytes().into(), origin };
+            report(Broken::by(Violation::new(RuleId::MaxPayloadSize, data.into()), by));
+        }
+    }
+
+    fn judge_read(&mut self, requester: Bdf, bytes: u32, report: &mut impl FnMut(Broken)) {
+        let Some((mrrs, origin)) = self.known(self.given.mrrs, requester, |control| control.mrrs) else {
+            self.read_bytes = self.read_bytes.max(Some(bytes));
+            return;
+        };
+        if bytes > mrrs.bytes() {
+            let by = Applied { setting: Setting::Mrrs, value: mrrs.bytes().into(), origin };
+            report(Broken::by(Violation::new(RuleId::MaxReadRequestSize, u64::from(bytes / 4)), by));
+        }
+    }
+
+    fn known<T>(
+        &self,
+        given: Option<T>,
+        function: Bdf,
+        of: impl Fn(&DeviceControl) -> Option<T>,
+    ) -> Option<(T, Origin)> {
+        match given {
+            Some(value) => Some((value, Origin::Option)),
+            None if self.functions.is_empty() => None,
+            None => Some((of(self.functions.get(&function)?)?, Origin::Capture)),
+        }
+    }
+
+    /// All settings, with the number of functions that have each.
+    pub(super) fn applied(&self) -> Vec<(Applied, usize)> {
+        let mut all: BTreeMap<Applied, usize> = BTreeMap::new();
+        let mut add = |setting, value: Option<u64>, origin| {
+            if let Some(value) = value {
+                *all.entry(Applied { setting, value, origin }).or_default() += 1;
+            }
+        };
+        add(Setting::TimeoutPs, Some(self.timeout_ps()), self.timeout_origin());
+        for (mps, mrrs, tags, origin) in self.known_settings() {
+            add(Setting::Mps, mps.map(|mps| mps.bytes().into()), origin);
+            add(Setting::Mrrs, mrrs.map(|mrrs| mrrs.bytes().into()), origin);
+            add(Setting::Tags, tags.map(u64::from), origin);
+        }
+        let legal = |bytes: u32| u64::from(bytes.next_power_of_two().max(128));
+        add(Setting::Mps, self.data_bytes.map(legal), Origin::Inferred);
+        add(Setting::Mrrs, self.read_bytes.map(legal), Origin::Inferred);
+        let tags = |tag: u16| TAGS.into_iter().find(|tags| tag < *tags).map(u64::from);
+        add(Setting::Tags, self.tag.and_then(tags), Origin::Inferred);
+        let rcbs = [true, false].map(|is_root| (self.rcb(is_root).1, 0));
+        rcbs.into_iter().chain(all).collect()
+    }
+
+    /// The settings that the user gave, else those of each function.
+    fn known_settings(&self) -> impl Iterator<Item = (Option<Mps>, Option<Mrrs>, Option<u16>, Origin)> {
+        let given = self.given;
+        let of_user = std::iter::once((given.mps, given.mrrs, given.tags, Origin::Option));
+        let of_function = move |control: &DeviceControl| {
+            let mps = control.mps.filter(|_| given.mps.is_none());
+            let mrrs = control.mrrs.filter(|_| given.mrrs.is_none());
+            let tags = control.tags.filter(|_| given.tags.is_none());
+            (mps, mrrs, tags, Origin::Capture)
+        };
+        of_user.chain(self.functions.values().map(of_function))
+    }
+}

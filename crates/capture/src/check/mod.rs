@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Judges a trace by the rules of [`tlp::rules`]: those of one TLP, and those that relate several.
+//!
+//! | rules | judged |
+//! |---|---|
+//! | prefixes, header, size | every TLP of which enough was captured |
+//! | Max_Payload_Size, Max_Read_Request_Size, tag range | if the setting is given, or configured in the capture |
+//! | completions, tags in use | every TLP that arrived, on each link |
+//! | order of posted requests | memory writes that a capture shows on several links |
+//! | credits | links whose DLLPs were captured from the start |
+//!
+//! A trace may begin and end at any time:
+//!
+//! - If the first TLP of a requester is a completion, its requests began before the trace. Until a completion timeout
+//!   later, completions with tags that the trace has not shown are not judged.
+//! - A request without its last completion breaks a rule if the trace goes on for a completion timeout after it. In a trace
+//!   without times it does if a later request of the same requester was completed.
+//! - After a hole in the file, and after a link came up again, the links begin as at the start of a trace.
+//!
+//! Memory is bounded by the requests that wait, at most
+//! [`MAX_OUTSTANDING`](crate::matcher::MAX_OUTSTANDING). A request beyond this limit is counted, and
+//! neither it nor its completions are judged.
+
+mod completion;
+mod header;
+mod limits;
+mod order;
+mod outstanding;
+mod render;
+mod summary;
+mod ways;
+
+pub(crate) use limits::DeviceControl;
+pub use limits::{Applied, DEFAULT_TIMEOUT_PS, Origin, Setting, SettingError, Settings, TAGS};
+pub use render::{JsonFinding, append_line};
+pub use summary::{NotJudged, Summary};
+
+use crate::credits::{Available, Ledgers};
+use crate::decode::{Bad, Kind, Record, TlpRecord};
+use crate::names::{Meaning, Names};
+use crate::reader::Direction;
+use crate::registers::DeviceRegisters;
+use crate::sequence::{Arrival, Sequences};
+use crate::time::Timestamp;
+use limits::Limits;
+use order::Order;
+use outstanding::{Found, Key, Outstanding, Waiting};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use tlp::{Body, Class, Completion, Dllp, Repr, RuleId, Violation};
+use ways::Ways;
+
+/// A broken rule, and the TLP that breaks it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Finding {
+    /// The rule, with the value found and the expected one.
+    pub violation: Violation,
+    /// The setting that the rule depends on.
+    pub applied: Option<Applied>,
+    /// Number of the TLP's record.
+    pub number: u64,
+    /// When the TLP was seen.
+    pub timestamp: Timestamp,
+    /// Digits of this time.
+    pub digits: u8,
+    /// The link and the direction; empty if the capture does not name them.
+    pub place: Arc<str>,
+    /// The TLP in one line.
+    pub tlp: String,
+    /// Number of the record of the request that the TLP answers, that has its tag, or that passed it.
+    pub request: Option<u64>,
+}
+
+/// A broken rule of the TLP at hand.
+#[derive(Clone, Copy, Debug)]
+struct Broken {
+    violation: Violation,
+    applied: Option<Applied>,
+    request: Option<u64>,
+}
+
+impl Broken {
+    const fn new(violation: Violation) -> Broken {
+        Broken { violation, applied: None, request: None }
+    }
+
+    const fn by(violation: Violation, applied: Applied) -> Broken {
+        Broken { violation, applied: Some(applied), request: None }
+    }
+}
+
+/// Judges the records of a trace in their order.
+///
+/// See each record, and take what it broke with [`next_finding`](Self::next_finding) until there is none. Call
+/// [`finish`](Self::finish) at the end of the trace, and take the rest.
+#[derive(Clone, Debug)]
+pub struct Checker {
+    limits: Limits,
+    outstanding: Outstanding,
+    order: Order,
+    ways: Ways,
+    sequences: Sequences,
+    ledgers: Ledgers,
+    names: Names,
+    broken: Vec<Broken>,
+    found: VecDeque<Finding>,
+    by_rule: BTreeMap<RuleId, u64>,
+    tlps: u64,
+    not_judged: BTreeMap<NotJudged, u64>,
+    /// When requests from before the trace have timed out; `None` before the first record.
+    beginning_ends: Option<Timestamp>,
+    /// When requests that have timed out were searched for.
+    searched: Option<Timestamp>,
+    start: Timestamp,
+    end: Timestamp,
+}
+
+impl Checker {
+    /// A checker that has seen nothing. `settings` apply to all functions.
+    pub fn new(settings: Settings) -> Checker {
+        Checker {
+            limits: Limits::new(settings),
+            outstanding: Outstanding::default(),
+            order: Order::default(),
+            ways: Ways::default(),
+            sequences: Sequences::new(),
+            ledgers: Ledgers::new(),
+            names: Names::new(DeviceRegisters::default()),
+            broken: Vec::new(),
+            found: VecDeque::new(),
+            by_rule: BTreeMap::new(),
+            tlps: 0,
+            not_judged: BTreeMap::new(),
+            beginning_ends: None,
+            searched: None,
+            start: Timestamp::ZERO,
+            end: Timestamp::ZERO,
+        }
+    }
+
+    /// Sees a record.
+    pub fn see(&mut self, record: &Record<'_>) {
+        match &record.kind {
+            Kind::Tlp(tlp) => self.tlp(record, tlp),
+            Kind::Bad(Bad::Tlp(_) | Bad::TlpLength { .. }) => self.malformed(record),
+            Kind::Dllp(dllp) => self.dllp(record, dllp),
+            Kind::Bad(Bad::File(_)) => self.hole(record),
+            Kind::Other(_) | Kind::Bad(_) => {}
+        }
+        if !self.broken.is_empty() {
+            self.report(record);
+        }
+    }
+
+    /// Returns the next finding, in the order of the records that show them.
+    pub fn next_finding(&mut self) -> Option<Finding> {
+        self.found.pop_front()
+    }
+
+    /// Ends the trace: judges the requests that wait.
+    pub fn finish(&mut self) {
+        let timeout = u128::from(self.limits.timeout_ps());
+        let (end, has_times) = (self.end, self.end > self.start);
+        let mut unjudged = 0;
+        for (key, waiting) in self.outstanding.expire(end) {
+            let is_late = end.since_ps(waiting.time) >= timeout;
+            if is_late || (!has_times && waiting.number < self.outstanding.latest_completed(key)) {
+                self.unanswered(key, &waiting);
+            } else {
+                unjudged += 1;
+            }
+        }
+        self.skip(NotJudged::OutstandingAtEnd, unjudged);
+    }
+
+    /// Returns what was judged so far.
+    pub fn summary(&self) -> Summary {
+        Summary::new(self.tlps, &self.by_rule, self.limits.applied(), &self.not_judged)
+    }
+
+    fn tlp(&mut self, record: &Record<'_>, tlp: &TlpRecord<'_>) {
+        self.begin(record);
+        if record.mark.place.is_some() {
+            self.credits(record);
+        }
+        if !matches!(self.sequences.tlp(record), Arrival::Taken { .. }) {
+            return self.skip(NotJudged::NotTaken, 1);
+        }
+        let broken = &mut self.broken;
+        header::judge(record, &mut |violation| broken.push(Broken::new(violation)));
+        self.limits.judge(&tlp.repr, &mut |of| broken.push(of));
+        let way = self.ways.number(record);
+        match (&tlp.repr.body, tlp.repr.class()) {
+            (Body::Completion(completion), _) => self.completion(record, tlp, completion, way),
+            (_, Class::NonPosted) => self.request(record, &tlp.repr, way),
+            (Body::Memory(_), _) if record.interface.is_some_and(|interface| interface.has_others) => {
+                self.posted(record, tlp, way);
+            }
+            _ => {}
+        }
+        if matches!(tlp.repr.body, Body::Config(_) | Body::Completion(_))
+            && let Some(Meaning::Config { function, .. }) = self.names.see(record)
+        {
+            self.limits.learn(function, &self.names);
+        }
+    }
+
+    /// A TLP that its receiver drops.
+    fn malformed(&mut self, record: &Record<'_>) {
+        self.begin(record);
+        if record.mark.is_lost() || record.truncated {
+            return self.skip(NotJudged::NotTaken, 1);
+        }
+        let broken = &mut self.broken;
+        if !header::judge(record, &mut |violation| broken.push(Broken::new(violation))) {
+            return self.skip(NotJudged::CutShort, 1);
+        }
+        // Its completer may answer it all the same.
+        if let Some((requester, tag)) = non_posted(record.tlp_bytes) {
+            let way = self.ways.number(record);
+            self.outstanding.skip(Key::new(way, requester, tag));
+        }
+    }
+
+    fn begin(&mut self, record: &Record<'_>) {
+        self.tlps += 1;
+        if self.beginning_ends.is_none() {
+            self.start = record.timestamp;
+            self.restart(record.timestamp);
+        }
+        self.end = self.end.max(record.timestamp);
+    }
+
+    /// The trace, or a link, begins at `time`.
+    fn restart(&mut self, time: Timestamp) {
+        let timeout = u128::from(self.limits.timeout_ps());
+        self.beginning_ends = Some(Timestamp::from_ps(time.as_ps().saturating_add(timeout)));
+    }
+
+    fn request(&mut self, record: &Record<'_>, repr: &Repr, way: u32) {
+        let (requester, tag) = repr.transaction();
+        let key = Key::new(way, requester, tag);
+        let digits = record.interface.map_or(12, |interface| interface.resolution.digits());
+        let new = || Waiting::new(record.number, record.timestamp, digits, repr);
+        let mut found = self.outstanding.add(key, new());
+        if matches!(found, Found::NoRoom) && self.expire(record.timestamp) {
+            found = self.outstanding.add(key, new());
+        }
+        match found {
+            Found::Free => {}
+            Found::NoRoom => self.skip(NotJudged::Untracked, 1),
+            Found::InUse { number, since, dropped } => {
+                if let Some(dropped) = dropped {
+                    self.unanswered(key, &dropped);
+                }
+                // A requester may use a tag again after a completion timeout (`PCIe 5.0 §2.8`).
+                if record.timestamp.since_ps(since) >= u128::from(self.limits.timeout_ps()) {
+                    let earlier = self.outstanding.take_earlier(key);
+                    earlier.iter().for_each(|earlier| self.unanswered(key, earlier));
+                    return;
+                }
+                let violation = Violation::new(RuleId::TagInUse, tag.bits().into());
+                self.broken.push(Broken { request: Some(number), ..Broken::new(violation) });
+            }
+        }
+    }
+
+    fn completion(&mut self, record: &Record<'_>, tlp: &TlpRecord<'_>, completion: &Completion, way: u32) {
+        let key = Key::new(self.ways.opposite(way), completion.requester, completion.tag);
+        // Without directions, the port says who completes.
+        let is_of_device = match record.interface.and_then(|interface| interface.direction) {
+            Some(direction) => direction == Direction::Upstream,
+            None => tlp.origin == crate::encap::Origin::Host,
+        };
+        let (rcb, applied) = self.limits.rcb(!is_of_device);
+        let first = self.broken.len();
+        let broken = &mut self.broken;
+        let mut report = |violation: Violation| {
+            let applied = Some(applied).filter(|_| violation.rule == RuleId::CompletionBoundary);
+            broken.push(Broken { violation, applied, request: None });
+        };
+        let answered = self.outstanding.complete(key, completion, |waiting| {
+            completion::judge(waiting, &tlp.repr, completion, rcb, &mut report)
+        });
+        if answered.is_some() {
+            self.broken[first..].iter_mut().for_each(|broken| broken.request = answered);
+        } else if self.outstanding.shows_requests(key, self.beginning_ends > Some(record.timestamp)) {
+            let found = u64::from(completion.requester.bits()) << 16 | u64::from(completion.tag.bits());
+            self.broken.push(Broken::new(Violation::new(RuleId::UnexpectedCompletion, found)));
+        } else {
+            self.skip(NotJudged::BeforeRequest, 1);
+        }
+    }
+
+    fn posted(&mut self, record: &Record<'_>, tlp: &TlpRecord<'_>, way: u32) {
+        let header = &record.tlp_bytes[..tlp.repr.header_len().min(record.tlp_bytes.len())];
+        let content = order::content(header, tlp.data);
+        if let Some(passed) = self.order.see(way, record.number, &tlp.repr, content) {
+            let violation = Violation::new(RuleId::PostedOrder, passed.place);
+            self.broken.push(Broken { request: Some(passed.by), ..Broken::new(violation) });
+        }
+    }
+
+    fn dllp(&mut self, record: &Record<'_>, dllp: &Dllp) {
+        self.ledgers.see(record);
+        self.sequences.acknowledged(record, dllp);
+        if let Some(ways) = self.sequences.link_came_up(record, dllp) {
+            let ways = ways.map(|way| self.ways.number_of(way));
+            let dropped = self.outstanding.forget(|way| ways.contains(&way));
+            self.skip(NotJudged::LinkDown, dropped);
+            self.restart(record.timestamp);
+        }
+    }
+
+    /// Judges the credits of a TLP.
+    fn credits(&mut self, record: &Record<'_>) {
+        let Some(took) = self.ledgers.see(record) else { return };
+        let none = Available::Credits(0);
+        let kinds = [
+            (took.header_before, took.header_after, u32::from(took.header_before != took.header_after)),
+            (took.data_before, took.data_after, took.data),
+        ];
+        for (before, after, needed) in kinds {
+            if let Available::Credits(before) = before
+                && after < none
+                && needed > 0
+            {
+                let granted = u64::try_from(before).unwrap_or(0);
+                let violation = Violation::expecting(RuleId::Credits, needed.into(), granted);
+                self.broken.push(Broken::new(violation));
+            }
+        }
+    }
+
+    /// Part of the file could not be read.
+    fn hole(&mut self, record: &Record<'_>) {
+        self.ledgers.see(record);
+        let dropped = self.outstanding.forget(|_| true);
+        self.skip(NotJudged::LinkDown, dropped);
+        self.order.clear();
+        self.sequences.hole();
+        self.restart(self.end);
+    }
+
+    /// Judges the requests that have timed out by `now`. Returns whether there were any.
+    fn expire(&mut self, now: Timestamp) -> bool {
+        let timeout = u128::from(self.limits.timeout_ps());
+        // A search that found too little is not repeated at once.
+        let is_due = self.searched.is_none_or(|searched| now.since_ps(searched) >= timeout);
+        let Some(limit) = now.as_ps().checked_sub(timeout).filter(|_| is_due) else { return false };
+        self.searched = Some(now);
+        let expired = self.outstanding.expire(Timestamp::from_ps(limit));
+        expired.iter().for_each(|(key, waiting)| self.unanswered(*key, waiting));
+        !expired.is_empty()
+    }
+
+    /// Reports a request whose last completion did not come.
+    fn unanswered(&mut self, key: Key, waiting: &Waiting) {
+        let timeout = self.limits.timeout_ps();
+        let origin = self.limits.timeout_origin();
+        *self.by_rule.entry(RuleId::CompletionTimeout).or_default() += 1;
+        self.found.push_back(Finding {
+            violation: Violation::new(RuleId::CompletionTimeout, waiting.completions.into()),
+            applied: Some(Applied { setting: Setting::TimeoutPs, value: timeout, origin }),
+            number: waiting.number,
+            timestamp: waiting.time,
+            digits: waiting.digits,
+            place: self.ways.name(key.way()),
+            tlp: waiting.repr.to_string(),
+            request: None,
+        });
+    }
+
+    /// Turns what the TLP at hand broke into findings.
+    #[cold]
+    fn report(&mut self, record: &Record<'_>) {
+        let way = self.ways.number(record);
+        for broken in self.broken.drain(..) {
+            *self.by_rule.entry(broken.violation.rule).or_default() += 1;
+            self.found.push_back(Finding {
+                violation: broken.violation,
+                applied: broken.applied,
+                number: record.number,
+                timestamp: record.timestamp,
+                digits: record.interface.map_or(12, |interface| interface.resolution.digits()),
+                place: self.ways.name(way),
+                tlp: render::tlp_line(record),
+                request: broken.request,
+            });
+        }
+    }
+
+    fn skip(&mut self, why: NotJudged, count: u64) {
+        if count > 0 {
+            *self.not_judged.entry(why).or_default() += count;
+        }
+    }
+}
+
+/// Requester and tag of a request that asks for a completion, from its header as it stands.
+fn non_posted(bytes: &[u8]) -> Option<(tlp::Bdf, tlp::Tag)> {
+    let header = tlp::Header::new(bytes).ok()?;
+    let requester = u16::from_be_bytes(*header.bytes()[4..].first_chunk()?);
+    let tag = header.tag(tlp::wire::field::TAG);
+    (header.format().class == Class::NonPosted).then(|| (tlp::Bdf::from_bits(requester), tag))
+}

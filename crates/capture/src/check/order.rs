@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The order of posted requests across a switch (`PCIe 5.0 §2.4.1`): those that enter on one link and leave on another
+//! leave in the order in which they came, except by Relaxed Ordering and ID-Based Ordering. Compares memory writes of one
+//! Traffic Class. Memory is bounded by [`MAX_WRITES`].
+//!
+//! A write on a second link is the oldest write of a first link with the same header and data that may come there now.
+
+use std::collections::{BTreeMap, VecDeque};
+use tlp::{Attributes, Bdf, Repr};
+
+/// Most writes that may still come on a further link.
+const MAX_WRITES: usize = 4096;
+/// Most pairs of links and requesters whose order is kept.
+const MAX_PATHS: usize = 65_536;
+/// Bytes of data that tell one write from another.
+const DATA_BYTES: usize = 32;
+
+/// Header and data of a write, as a hash.
+pub(super) type Content = u64;
+
+/// A write, and where it was seen last.
+#[derive(Clone, Debug)]
+struct Write {
+    /// Directions of links that have shown it.
+    ways: Vec<u32>,
+    /// Its place among the writes of the last of them.
+    place: u64,
+}
+
+/// From one direction of a link to another, for a Traffic Class; of all requesters, or of one.
+type Path = (u32, u32, u8, Option<Bdf>);
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Order {
+    writes: BTreeMap<Content, VecDeque<Write>>,
+    /// In the order of their first records.
+    latest: VecDeque<Content>,
+    /// Number of writes by direction of a link.
+    counts: BTreeMap<u32, u64>,
+    /// Of the writes that left and may pass no other write, the latest on the first link.
+    left: BTreeMap<Path, Left>,
+}
+
+/// A write that leaves after a later one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Passed {
+    /// Its place among the writes of the ingress link, from 0.
+    pub(super) place: u64,
+    /// Number of the record of the later one, on the egress link.
+    pub(super) by: u64,
+}
+
+/// A write that left.
+#[derive(Clone, Copy, Debug, Default)]
+struct Left {
+    /// Its place on the ingress link, plus 1.
+    end: u64,
+    /// Number of its record on the egress link.
+    number: u64,
+}
+
+impl Order {
+    /// Sees a write on `way`. Returns the later write that has passed it, if it may not.
+    pub(super) fn see(&mut self, way: u32, number: u64, repr: &Repr, content: Content) -> Option<Passed> {
+        let place = *self.counts.entry(way).and_modify(|count| *count += 1).or_insert(0);
+        let (requester, tc) = (repr.transaction().0, repr.tc.bits());
+        let mut writes = self.writes.remove(&content).unwrap_or_default();
+        let found = self.forwarded(&writes, way, tc, requester);
+        let mut passed = None;
+        match found {
+            Some(at) => {
+                let write = &mut writes[at];
+                let (from, entered) = (write.ways[write.ways.len() - 1], write.place);
+                passed = self.leave((from, way, tc), repr, Left { end: entered + 1, number });
+                write.ways.push(way);
+                write.place = place;
+            }
+            None => {
+                writes.push_back(Write { ways: vec![way], place });
+                self.latest.push_back(content);
+            }
+        }
+        self.writes.insert(content, writes);
+        self.forget_oldest();
+        passed
+    }
+
+    /// The write of another link that comes on `way` now: the oldest that keeps the order, else the oldest.
+    fn forwarded(&self, writes: &VecDeque<Write>, way: u32, tc: u8, requester: Bdf) -> Option<usize> {
+        let due = || writes.iter().enumerate().filter(|(_, write)| !write.ways.contains(&way));
+        let keeps_order = |write: &Write| {
+            let from = write.ways[write.ways.len() - 1];
+            self.last_left((from, way, tc), requester).end <= write.place
+        };
+        due().find(|(_, write)| keeps_order(write)).or_else(|| due().next()).map(|(at, _)| at)
+    }
+
+    fn last_left(&self, (from, to, tc): (u32, u32, u8), requester: Bdf) -> Left {
+        let of = |requester| self.left.get(&(from, to, tc, requester)).copied().unwrap_or_default();
+        let (of_all, of_one) = (of(None), of(Some(requester)));
+        if of_one.end > of_all.end { of_one } else { of_all }
+    }
+
+    /// Notes that a write leaves, and compares it with those that left before.
+    fn leave(&mut self, path: (u32, u32, u8), repr: &Repr, write: Left) -> Option<Passed> {
+        let (requester, _) = repr.transaction();
+        let last = self.last_left(path, requester);
+        if last.end > write.end {
+            return Some(Passed { place: write.end - 1, by: last.number });
+        }
+        let (from, to, tc) = path;
+        // With ID-Based Ordering a write may pass those of other requesters.
+        let bound_to = match repr.attr {
+            attr if attr.contains(Attributes::RELAXED_ORDERING) => return None,
+            attr if attr.contains(Attributes::ID_BASED_ORDERING) => Some(requester),
+            _ => None,
+        };
+        let path = (from, to, tc, bound_to);
+        if self.left.len() < MAX_PATHS || self.left.contains_key(&path) {
+            self.left.insert(path, write);
+        }
+        None
+    }
+
+    fn forget_oldest(&mut self) {
+        if self.latest.len() <= MAX_WRITES {
+            return;
+        }
+        let Some(oldest) = self.latest.pop_front() else { return };
+        if let Some(writes) = self.writes.get_mut(&oldest) {
+            writes.pop_front();
+            if writes.is_empty() {
+                self.writes.remove(&oldest);
+            }
+        }
+    }
+
+    /// Drops all, after a hole in the file.
+    pub(super) fn clear(&mut self) {
+        *self = Order::default();
+    }
+}
+
+/// FNV-1a of header and data. EP and TD are left out, as they may change on the way.
+pub(super) fn content(header: &[u8], data: &[u8]) -> Content {
+    let add = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+    let header = header.iter().enumerate().map(|(n, byte)| if n == 2 { byte & 0x3f } else { *byte });
+    header.chain(data.iter().take(DATA_BYTES).copied()).fold(0xcbf2_9ce4_8422_2325, add)
+}

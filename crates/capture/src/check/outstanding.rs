@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The requests that wait for completions, by direction of a link, requester and tag. Memory is bounded by
+//! [`MAX_OUTSTANDING`] requests and [`MAX_REQUESTERS`] requesters. Nothing is allocated for a tag that comes again.
+
+use crate::matcher::{MAX_OUTSTANDING, MAX_REQUESTERS};
+use crate::time::Timestamp;
+use std::collections::BTreeMap;
+use tlp::{Asked, Awaited, Bdf, Completion, Repr, Status, Tag};
+
+/// Most tags that are kept, those without a request included.
+const MAX_PLACES: usize = 2 * MAX_OUTSTANDING;
+
+/// A request without its last completion.
+#[derive(Clone, Debug)]
+pub(super) struct Waiting {
+    /// Number of its record.
+    pub(super) number: u64,
+    pub(super) time: Timestamp,
+    pub(super) repr: Repr,
+    /// Digits of its time.
+    pub(super) digits: u8,
+    /// The bytes that its completions have not brought yet.
+    pub(super) rest: Awaited,
+    pub(super) completions: u32,
+}
+
+impl Waiting {
+    pub(super) fn new(number: u64, time: Timestamp, digits: u8, repr: &Repr) -> Waiting {
+        let rest = Asked::of_non_posted(repr).bytes;
+        Waiting { number, time, repr: *repr, digits, rest, completions: 0 }
+    }
+
+    /// True if `completion` is the next one of this request, as its Byte Count says.
+    fn expects(&self, completion: &Completion) -> bool {
+        completion.status != Status::Success || u32::from(completion.byte_count) == self.rest.byte_count
+    }
+}
+
+/// A tag of a requester on one direction of a link: direction, Requester ID and tag, from bits 32, 16 and 0 on.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Key(u64);
+
+impl Key {
+    /// `way` is the number of the direction.
+    pub(super) fn new(way: u32, requester: Bdf, tag: Tag) -> Key {
+        Key(u64::from(way) << 32 | u64::from(requester.bits()) << 16 | u64::from(tag.bits()))
+    }
+
+    pub(super) const fn way(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
+    /// The requester on this direction.
+    const fn requester(self) -> u64 {
+        self.0 >> 16
+    }
+}
+
+/// What waits under one tag. An earlier request keeps waiting if its tag is used again.
+#[derive(Clone, Debug, Default)]
+struct Place {
+    newest: Option<Waiting>,
+    earlier: Option<Box<Waiting>>,
+    /// The latest request was not tracked, so its completions are not judged.
+    is_untracked: bool,
+}
+
+/// What is known of a requester on one direction of a link.
+#[derive(Clone, Copy, Debug)]
+struct Requester {
+    /// Its first TLP was a completion: its first requests are not in the trace.
+    began_before: bool,
+    /// The trace shows requests of it.
+    has_requests: bool,
+    /// Number of the latest request that was completed.
+    latest_completed: u64,
+}
+
+/// What a new request finds under its tag.
+pub(super) enum Found {
+    Free,
+    /// There is no room to track it.
+    NoRoom,
+    InUse {
+        /// The request that waits.
+        number: u64,
+        since: Timestamp,
+        /// A third request with the tag, which is no longer tracked.
+        dropped: Option<Waiting>,
+    },
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Outstanding {
+    places: BTreeMap<Key, Place>,
+    requesters: BTreeMap<u64, Requester>,
+    count: usize,
+}
+
+impl Outstanding {
+    /// Tracks a request.
+    pub(super) fn add(&mut self, key: Key, request: Waiting) -> Found {
+        if !self.knows_requester(key, true) || self.count == MAX_OUTSTANDING {
+            self.skip(key);
+            return Found::NoRoom;
+        }
+        if self.places.len() == MAX_PLACES {
+            self.places.retain(|_, place| place.newest.is_some() || place.earlier.is_some());
+        }
+        let place = self.places.entry(key).or_default();
+        place.is_untracked = false;
+        self.count += 1;
+        let Some(before) = place.newest.replace(request) else { return Found::Free };
+        let (number, since) = (before.number, before.time);
+        let dropped = place.earlier.replace(Box::new(before)).map(|dropped| *dropped);
+        self.count -= usize::from(dropped.is_some());
+        Found::InUse { number, since, dropped }
+    }
+
+    /// Notes a request that is not tracked: its completions are not judged.
+    pub(super) fn skip(&mut self, key: Key) {
+        if self.places.len() < MAX_PLACES {
+            self.places.entry(key).or_default().is_untracked = true;
+        }
+    }
+
+    /// Removes the request that waits under `key` since before its tag was used again.
+    pub(super) fn take_earlier(&mut self, key: Key) -> Option<Waiting> {
+        let earlier = self.places.get_mut(&key)?.earlier.take()?;
+        self.count -= 1;
+        Some(*earlier)
+    }
+
+    /// Removes and returns the requests from before `limit`.
+    pub(super) fn expire(&mut self, limit: Timestamp) -> Vec<(Key, Waiting)> {
+        let mut expired = Vec::new();
+        for (key, place) in &mut self.places {
+            if place.newest.as_ref().is_some_and(|newest| newest.time <= limit) {
+                expired.extend(place.newest.take().map(|waiting| (*key, waiting)));
+            }
+            if place.earlier.as_ref().is_some_and(|earlier| earlier.time <= limit) {
+                expired.extend(place.earlier.take().map(|waiting| (*key, *waiting)));
+            }
+        }
+        self.count -= expired.len();
+        expired.sort_by_key(|(_, waiting)| waiting.number);
+        expired
+    }
+
+    /// Calls `judge` with the request that `completion` answers. `judge` returns whether it is the last completion. Returns
+    /// `None` if no request waits.
+    pub(super) fn complete(
+        &mut self,
+        key: Key,
+        completion: &Completion,
+        judge: impl FnOnce(&mut Waiting) -> bool,
+    ) -> Option<u64> {
+        let place = self.places.get_mut(&key)?;
+        let is_earlier = match (&place.newest, &place.earlier) {
+            (Some(newest), Some(earlier)) => earlier.expects(completion) || !newest.expects(completion),
+            (_, earlier) => earlier.is_some(),
+        };
+        let waiting = if is_earlier { place.earlier.as_deref_mut() } else { place.newest.as_mut() }?;
+        let number = waiting.number;
+        if judge(waiting) {
+            self.count -= 1;
+            if is_earlier {
+                place.earlier = None
+            } else {
+                place.newest = None
+            }
+            if let Some(requester) = self.requesters.get_mut(&key.requester()) {
+                requester.latest_completed = requester.latest_completed.max(number);
+            }
+        }
+        Some(number)
+    }
+
+    /// True if a completion without a request is a violation: the trace would show the request. `is_beginning` says that
+    /// requests from before the trace may wait.
+    pub(super) fn shows_requests(&mut self, key: Key, is_beginning: bool) -> bool {
+        if !self.knows_requester(key, false) {
+            return false;
+        }
+        if let Some(place) = self.places.get(&key) {
+            return !place.is_untracked;
+        }
+        let shows = |r: &Requester| r.has_requests && !(r.began_before && is_beginning);
+        self.requesters.get(&key.requester()).is_some_and(shows)
+    }
+
+    /// Number of the latest completed request of the requester.
+    pub(super) fn latest_completed(&self, key: Key) -> u64 {
+        self.requesters.get(&key.requester()).map_or(0, |requester| requester.latest_completed)
+    }
+
+    /// Drops all that is known of these directions, after a hole in the file or a link that went down. Returns the number
+    /// of requests that waited.
+    pub(super) fn forget(&mut self, is_meant: impl Fn(u32) -> bool) -> u64 {
+        let before = self.count;
+        for (_, place) in self.places.iter_mut().filter(|(key, _)| is_meant(key.way())) {
+            self.count -= usize::from(place.newest.is_some()) + usize::from(place.earlier.is_some());
+            *place = Place { is_untracked: true, ..Place::default() };
+        }
+        for (_, requester) in self.requesters.iter_mut().filter(|(id, _)| is_meant((**id >> 16) as u32)) {
+            (requester.began_before, requester.has_requests) = (true, false);
+        }
+        (before - self.count) as u64
+    }
+
+    /// Notes a TLP of a requester. Returns false if there is no room for it.
+    fn knows_requester(&mut self, key: Key, is_request: bool) -> bool {
+        let id = key.requester();
+        if self.requesters.len() == MAX_REQUESTERS && !self.requesters.contains_key(&id) {
+            return false;
+        }
+        let new = Requester { began_before: !is_request, has_requests: false, latest_completed: 0 };
+        self.requesters.entry(id).or_insert(new).has_requests |= is_request;
+        true
+    }
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What was judged: counts, settings with their origin, and what was not judged.
+
+use super::limits::{Applied, Origin};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt;
+use tlp::RuleId;
+use tlp::rules::Rule;
+
+/// Why something was not judged.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NotJudged {
+    /// A TLP that did not arrive, or had arrived before.
+    NotTaken,
+    /// A TLP of which the capture has too little.
+    CutShort,
+    /// A completion whose request may be from before the trace, or was not tracked.
+    BeforeRequest,
+    /// A request that waited when a part of the file could not be read, or when its link came up again.
+    LinkDown,
+    /// A request beyond the limit of requests that wait.
+    Untracked,
+    /// A request that waited at the end of the trace, for less than a completion timeout.
+    OutstandingAtEnd,
+}
+
+impl NotJudged {
+    const fn text(self) -> &'static str {
+        match self {
+            NotJudged::NotTaken => "TLPs that were lost, damaged or sent again",
+            NotJudged::CutShort => "TLPs of which too little was captured",
+            NotJudged::BeforeRequest => "completions whose requests may be from before the trace",
+            NotJudged::LinkDown => "requests that waited at a hole in the file or when a link came up again",
+            NotJudged::Untracked => "requests beyond the limit of outstanding requests",
+            NotJudged::OutstandingAtEnd => {
+                "requests outstanding at the end for less than a completion timeout"
+            }
+        }
+    }
+}
+
+/// The number of violations of one rule.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct OfRule {
+    /// Name of the rule.
+    pub rule: &'static str,
+    /// Violations.
+    pub count: u64,
+}
+
+/// A setting, and how many functions have it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct InForce {
+    /// The setting.
+    #[serde(flatten)]
+    pub applied: Applied,
+    /// Functions that the capture configures so; 0 for other origins.
+    pub functions: usize,
+}
+
+/// What was not judged, and how much.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct Unjudged {
+    /// Why.
+    pub reason: NotJudged,
+    /// How many.
+    pub count: u64,
+}
+
+/// What was judged. Displays as several lines.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Summary {
+    /// TLPs of the trace.
+    pub tlps: u64,
+    /// Violations of all rules.
+    pub violations: u64,
+    /// Violations by rule, in the order of the table of rules.
+    pub by_rule: Vec<OfRule>,
+    /// The settings that rules depend on.
+    pub settings: Vec<InForce>,
+    /// What was not judged.
+    pub not_judged: Vec<Unjudged>,
+}
+
+impl Summary {
+    pub(super) fn new(
+        tlps: u64,
+        by_rule: &BTreeMap<RuleId, u64>,
+        settings: Vec<(Applied, usize)>,
+        not_judged: &BTreeMap<NotJudged, u64>,
+    ) -> Summary {
+        let of_rule = |(id, count): (&RuleId, &u64)| OfRule { rule: Rule::get(*id).name, count: *count };
+        let in_force = |(applied, count): (Applied, usize)| {
+            let functions = if applied.origin == Origin::Capture { count } else { 0 };
+            InForce { applied, functions }
+        };
+        let unjudged = |(reason, count): (&NotJudged, &u64)| Unjudged { reason: *reason, count: *count };
+        Summary {
+            tlps,
+            violations: by_rule.values().sum(),
+            by_rule: by_rule.iter().map(of_rule).collect(),
+            settings: settings.into_iter().map(in_force).collect(),
+            not_judged: not_judged.iter().map(unjudged).collect(),
+        }
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plural = |count: u64| if count == 1 { "" } else { "s" };
+        let (tlps, violations) = (self.tlps, self.violations);
+        write!(f, "{tlps} TLP{}, {violations} violation{}", plural(tlps), plural(violations))?;
+        for OfRule { rule, count } in &self.by_rule {
+            write!(f, "\n  {count:>8} {rule}")?;
+        }
+        write!(f, "\nsettings:")?;
+        for InForce { applied, functions } in &self.settings {
+            write!(f, "\n  {applied}")?;
+            match (applied.origin, *functions) {
+                (Origin::Capture, functions) => {
+                    write!(f, ", of {functions} function{}", plural(functions as u64))?;
+                }
+                (Origin::Inferred, _) => f.write_str(": no TLP can break it")?,
+                _ => {}
+            }
+        }
+        if !self.not_judged.is_empty() {
+            write!(f, "\nnot judged:")?;
+        }
+        for Unjudged { reason, count } in &self.not_judged {
+            write!(f, "\n  {count:>8} {}", reason.text())?;
+        }
+        Ok(())
+    }
+}

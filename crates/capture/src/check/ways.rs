@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The directions of the links of a trace, by number.
+
+use crate::decode::Record;
+use crate::sequence::{Way, opposite, way};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What is known of a direction.
+#[derive(Clone, Debug)]
+struct Known {
+    opposite: u32,
+    name: Arc<str>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ways {
+    numbers: BTreeMap<Way, u32>,
+    all: Vec<Known>,
+    latest: Option<(Way, u32)>,
+}
+
+impl Ways {
+    /// The number of the direction that a record goes.
+    pub(super) fn number(&mut self, record: &Record<'_>) -> u32 {
+        let way = way(record);
+        if let Some((latest, number)) = self.latest
+            && latest == way
+        {
+            return number;
+        }
+        let number = self.number_of(way);
+        self.latest = Some((way, number));
+        if let Some(interface) = record.interface
+            && let Some(known) = self.all.get_mut(number as usize)
+            && known.name.is_empty()
+        {
+            known.name = match interface.direction {
+                Some(direction) if !interface.slot.is_empty() => {
+                    Arc::from(format!("{}:{}", interface.slot, direction.name()))
+                }
+                _ => Arc::from(interface.name.as_str()),
+            };
+        }
+        number
+    }
+
+    /// The number of a direction.
+    pub(super) fn number_of(&mut self, way: Way) -> u32 {
+        if let Some(number) = self.numbers.get(&way) {
+            return *number;
+        }
+        let number = self.add(way);
+        let back = opposite(way);
+        if back != way {
+            let other = self.add(back);
+            self.set_opposite(number, other);
+            self.set_opposite(other, number);
+        }
+        number
+    }
+
+    /// The number of the other direction of the same link.
+    pub(super) fn opposite(&self, number: u32) -> u32 {
+        self.all.get(number as usize).map_or(number, |known| known.opposite)
+    }
+
+    /// The link and the direction, as lines show them.
+    pub(super) fn name(&self, number: u32) -> Arc<str> {
+        self.all.get(number as usize).map(|known| Arc::clone(&known.name)).unwrap_or_default()
+    }
+
+    fn add(&mut self, way: Way) -> u32 {
+        // A reader tells at most 65,535 links apart.
+        let number = self.all.len() as u32;
+        self.numbers.insert(way, number);
+        self.all.push(Known { opposite: number, name: Arc::default() });
+        number
+    }
+
+    fn set_opposite(&mut self, number: u32, other: u32) {
+        if let Some(known) = self.all.get_mut(number as usize) {
+            known.opposite = other;
+        }
+    }
+}

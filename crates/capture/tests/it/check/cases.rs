@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Files of hand-written TLPs with their verdicts, and the examples of the table of rules.
+
+use super::{judge, rules, trace, verdicts};
+use riser_capture::check::append_line;
+use tlp::RuleId;
+use tlp::rules::RULES;
+
+const COMPLETIONS: &str = include_str!("../../cases/completions.txt");
+const HEADERS: &str = include_str!("../../cases/headers.txt");
+
+/// The verdicts are the comments at the head of the file.
+#[test]
+fn finds_the_wrong_completions_of_a_host() {
+    let found = verdicts(COMPLETIONS);
+    let due = [
+        (3, "Lower Address 0x0, expected 0x40"),
+        (5, "Lower Address 0x0, expected 0x4"),
+        (10, "end of the data 0x4060, expected a multiple of the Read Completion Boundary"),
+        (13, "end of the data 0x5020, expected a multiple of the Read Completion Boundary"),
+    ];
+    assert_eq!(found, due.map(|(number, text)| (number, text.to_owned())));
+    let (findings, summary) = judge(&trace(COMPLETIONS));
+    assert_eq!((summary.tlps, summary.violations), (14, 4));
+    let line = |n: usize| {
+        let mut line = String::new();
+        append_line(&findings[n], &mut line);
+        line
+    };
+    assert_eq!(
+        line(0),
+        "0.000000000000 #3 link0:downstream Lower Address 0x0, expected 0x40 (PCIe 5.0 §2.2.9.1, rule lower-address): \
+         CplD, len 16, completer 00:00.0, success, bc 64, requester 01:00.0, tag 0x04, lowaddr 0x00; answers #1"
+    );
+    assert!(line(2).ends_with("; answers #9; RCB of root complexes 64 bytes (default)"), "{}", line(2));
+}
+
+/// The comment of each line says what is wrong with it, if anything is.
+#[test]
+fn finds_the_wrong_headers_of_kernel_logs() {
+    let byte_enables = "Last and First DW BE 00001111b, expected Last BE 0000b if and only if Length is 1; no gaps \
+                        except in one DW or one aligned QW";
+    let due = [
+        (7, "Address 0x1000, expected a 3-DW header below 4 GiB"),
+        (8, byte_enables),
+        // 128 bytes from 0xfc0: also that.
+        (8, "Address 0xfc0, expected a request within one naturally aligned 4 KiB block"),
+    ];
+    assert_eq!(verdicts(HEADERS), due.map(|(number, text)| (number, text.to_owned())));
+}
+
+/// Examples of rules that are about more than TLPs on one link are sentences.
+#[test]
+fn every_example_breaks_its_rule() {
+    for rule in RULES.iter().filter(|rule| rule.is_of_several()) {
+        if matches!(rule.id, RuleId::PostedOrder | RuleId::Credits) {
+            continue;
+        }
+        let found = rules(rule.example);
+        assert!(found.iter().any(|(_, name)| *name == rule.name), "{}: {found:?}", rule.name);
+        // More data than was asked for is also more than Byte Count says.
+        let others = found.iter().filter(|(_, name)| *name != rule.name).count();
+        assert_eq!(others, usize::from(rule.id == RuleId::CompletionLength), "{}: {found:?}", rule.name);
+    }
+}

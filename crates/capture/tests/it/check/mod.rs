@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Which rules a trace breaks, and which it does not.
+
+mod cases;
+mod completions;
+mod limits;
+mod links;
+mod settings;
+
+use riser_capture::check::{Checker, Finding, Settings, Summary};
+use riser_capture::{Direction, Interface, Origin, Record, Timestamp};
+use tlp::{Class, Header};
+
+/// A trace as hex text: a line for each TLP with its direction and its DWs. A line `# name=value` gives a setting. `@ns`
+/// before the direction is the time. Data that is left out is zero.
+pub(super) struct Trace {
+    settings: Settings,
+    tlps: Vec<(u64, Direction, Vec<u8>)>,
+}
+
+pub(super) fn trace(text: &str) -> Trace {
+    let mut trace = Trace { settings: Settings::default(), tlps: Vec::new() };
+    for line in text.lines() {
+        if let Some(comment) = line.strip_prefix("# ") {
+            if let Some((name, value)) = comment.split_once('=').filter(|(name, _)| !name.contains(' ')) {
+                trace.settings.set(name, value).unwrap_or_else(|error| panic!("{line}: {error}"));
+            }
+            continue;
+        }
+        let line = line.split('#').next().unwrap();
+        let mut words = line.split_whitespace().peekable();
+        let time = words.next_if(|word| word.starts_with('@'));
+        let ns = time.map_or(0, |time| time[1..].parse().unwrap());
+        let direction = match words.next() {
+            Some("up") => Direction::Upstream,
+            Some("down") => Direction::Downstream,
+            None => continue,
+            Some(other) => panic!("direction {other:?}"),
+        };
+        let bytes = words.flat_map(|dw| u32::from_str_radix(dw, 16).unwrap().to_be_bytes()).collect();
+        trace.tlps.push((ns, direction, whole(bytes)));
+    }
+    trace
+}
+
+/// The TLP, with zeros for data that the text leaves out, and without the undefined fourth DW of a 3-DW header.
+fn whole(mut bytes: Vec<u8>) -> Vec<u8> {
+    let Ok(header) = Header::new(&bytes) else { return bytes };
+    let (len, header_len) = (header.tlp_len(), header.prefix_bytes().len() + header.bytes().len());
+    if bytes.len() <= header_len + 4 {
+        bytes.resize(len, 0);
+    }
+    bytes
+}
+
+pub(super) fn judge(trace: &Trace) -> (Vec<Finding>, Summary) {
+    let mut checker = Checker::new(trace.settings);
+    let links = [Direction::Upstream, Direction::Downstream].map(|way| Interface::of_link(0, way, ""));
+    for ((ns, direction, bytes), number) in trace.tlps.iter().zip(1..) {
+        let interface = &links[usize::from(*direction == Direction::Downstream)];
+        let class = Header::new(bytes).map_or(Class::Posted, |header| header.format().class);
+        let origin = Origin::of(*direction, class);
+        let time = Timestamp::from_ps(u128::from(*ns) * 1000);
+        let record = Record { number, ..Record::of_tlp(interface, time, bytes, origin) };
+        checker.see(&record);
+    }
+    checker.finish();
+    let findings = std::iter::from_fn(|| checker.next_finding()).collect();
+    (findings, checker.summary())
+}
+
+/// Record number, and field, value and expected value of each violation of a trace.
+pub(super) fn verdicts(text: &str) -> Vec<(u64, String)> {
+    let (findings, _) = judge(&trace(text));
+    let verdict = |finding: &Finding| {
+        let text = finding.violation.to_string();
+        (finding.number, text.split(" (PCIe").next().unwrap().to_owned())
+    };
+    findings.iter().map(verdict).collect()
+}
+
+/// Record number and rule of each violation of a trace.
+pub(super) fn rules(text: &str) -> Vec<(u64, &'static str)> {
+    let (findings, _) = judge(&trace(text));
+    findings.iter().map(|finding| (finding.number, finding.violation.rule().name)).collect()
+}

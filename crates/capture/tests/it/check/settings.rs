@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Settings as text.
+
+use riser_capture::check::Settings;
+
+#[test]
+fn refuses_illegal_settings_with_the_legal_values() {
+    let rows = [
+        ("rcb", "65", "Read Completion Boundary of 65 bytes: legal are 64, 128"),
+        ("mps", "100", "Max_Payload_Size of 100 bytes: legal are 128, 256, 512, 1024, 2048, 4096"),
+        ("mrrs", "8192", "Max_Read_Request_Size of 8192 bytes: legal are 128, 256, 512, 1024, 2048, 4096"),
+        ("tags", "33", "33 tags: legal are 32, 256 and 1024"),
+        ("tags", "many", "tags \"many\": expected a decimal number"),
+        ("speed", "5", "unknown setting \"speed\"; known settings: rcb, mps, mrrs, tags"),
+    ];
+    for (name, value, error) in rows {
+        assert_eq!(Settings::default().set(name, value).unwrap_err().to_string(), error);
+    }
+}
