@@ -8,6 +8,8 @@
 -- A tag may be used anew while its earlier request still waits for a last completion: captures from a mirroring switch
 -- show that. So one earlier request a tag goes on waiting beside the newest.
 
+local completions = require "riser.completions"
+
 local matcher = {}
 
 -- Most tags under which requests wait at a time.
@@ -15,12 +17,12 @@ matcher.MAX_OUTSTANDING = 65536
 
 -- What waits by link, requester and tag (a table each, which stays when nothing waits), and under how many of them something does;
 -- the requests in their order, `oldest` to `latest`; what was found, by place among the datagrams of a frame and by frame; the
--- latest that ended by link, requester and tag, where marks are out of reach.
-local waiting, tracked, order, oldest, latest, parts, ended
+-- latest that ended by link, requester and tag, where marks are out of reach; what is known of requesters, by link and ID.
+local waiting, tracked, order, oldest, latest, parts, ended, requesters
 
 -- Forgets all; before a capture is read.
 function matcher.reset()
-    waiting, tracked, order, oldest, latest, parts, ended = {}, 0, {}, 1, 0, { {} }, {}
+    waiting, tracked, order, oldest, latest, parts, ended, requesters = {}, 0, {}, 1, 0, { {} }, {}, {}
 end
 
 matcher.reset()
@@ -60,11 +62,13 @@ local function of_request(number, time, h)
     local bytes = named_bytes[h.format.family](h)
     local is_write = h.format.data and h.format.family ~= "atomic"
     local high, low = place_of(h)
-    return {
+    local request = {
         number = number, start = time, name = h.format.name, high = high, low = low, bytes = bytes,
         remaining = is_write and 0 or bytes, completions = NONE, waits = true, key = false, latest_byte_count = -1,
         kind = "request", request = false,
     }
+    completions.ask(request, h)
+    return request
 end
 
 local function is_repeated_by(request, other)
@@ -172,20 +176,27 @@ local function without_request(key, h, blind)
     return { kind = "unmatched" }
 end
 
-local function see_completion(key, number, time, h, blind)
+-- Default completion timeout (§2.8), in nanoseconds.
+local TIMEOUT = 50000000
+
+-- Whether the capture would show the request of a completion. If the first TLP of its requester was a completion, requests from
+-- before the capture may wait for a completion timeout.
+local function shows_requests(requester, time)
+    return requester.has_requests and not (requester.began_before and time < TIMEOUT)
+end
+
+local function see_completion(key, number, time, h, blind, rcb)
     local slot = waiting[key]
     if not slot or not (slot.newest or slot.earlier) then
         return without_request(key, h, blind)
     end
     local place = answered_place(slot, h)
     local request = slot[place]
-    local found = { kind = "partial", request = request, time = time, remaining = request.remaining }
-    if not expects(request, h) then
-        if is_answered_again_by(request, h) then
-            return { kind = "repeat", request = request, earlier = request.completions[#request.completions] }
-        end
-        found.byte_count_mismatch = true
+    local found = { kind = "partial", request = request, time = time }
+    if not expects(request, h) and is_answered_again_by(request, h) then
+        return { kind = "repeat", request = request, earlier = request.completions[#request.completions] }
     end
+    found.violations = completions.violations(request, h, rcb)
     if is_ended_by(request, number, time, h) then
         found.kind = "complete"
         request.waits = false
@@ -205,16 +216,22 @@ end
 
 -- What a TLP that was taken means for the transactions under way; kept under the frame's number and its place among the datagrams
 -- in the frame, from 1 on. `link` is the number of where it was seen, `time` is when, in nanoseconds, and `start` when it was seen
--- first, before, where it did not arrive then. `blind`: whether it could have been lost unnoticed. Posted requests give nothing.
-function matcher.see(number, part, time, start, link, h, blind)
+-- first, before, where it did not arrive then. `blind`: whether it could have been lost unnoticed. `rcb`: the Read Completion
+-- Boundary of a completion's sender, in bytes. Posted requests give nothing.
+function matcher.see(number, part, time, start, link, h, blind, rcb)
     local class = h.format.class
     if class == "P" then
         return
     end
-    local key = (link * 0x10000 + h.requester) * 1024 + h.tag
+    local id = link * 0x10000 + h.requester
+    local key = id * 1024 + h.tag
+    requesters[id] = requesters[id] or { began_before = class == "Cpl", has_requests = false }
     if class == "Cpl" then
-        keep(number, part, see_completion(key, number, time, h, blind))
+        local found = see_completion(key, number, time, h, blind, rcb)
+        found.is_violation = found.kind == "unmatched" and shows_requests(requesters[id], time)
+        keep(number, part, found)
     else
+        requesters[id].has_requests = true
         keep(number, part, see_request(key, of_request(number, start, h)))
     end
 end

@@ -18,10 +18,14 @@ local function set(...)
     return members
 end
 
--- The address as text, since a number of Lua 5.1 has only 53 bits.
+-- An address as text, since a number has only 53 bits. `low` may have a carry into `high`.
+function rules.address(high, low)
+    high, low = high + math.floor(low / 0x100000000), low % 0x100000000
+    return high == 0 and string.format("0x%x", low) or string.format("0x%x%08x", high, low)
+end
+
 local function address(h)
-    return h.address_high == 0 and string.format("0x%x", h.address_low)
-        or string.format("0x%x%08x", h.address_high, h.address_low)
+    return rules.address(h.address_high, h.address_low)
 end
 
 -- Returns the value that was found if the rule is broken, and nil otherwise.
@@ -374,18 +378,21 @@ local function written(value, unit)
     return string.format(unit, value)
 end
 
-local function text_of(row, found)
-    return string.format("%s %s, expected %s (PCIe 5.0 %s, rule %s)", row.field, written(found, row.unit), row.legal,
-        row.section, row.id)
+local function text_of(row, found, expected)
+    return string.format("%s %s, expected %s (PCIe 5.0 %s, rule %s)", row.field, written(found, row.unit),
+        expected and written(expected, row.unit) or row.legal, row.section, row.id)
 end
 
--- The text of a violation of the rule `id`, which makes a TLP malformed.
-function rules.text(id, found)
-    for _, row in ipairs(rules.malformed) do
-        if row.id == id then
-            return text_of(row, found)
-        end
+local BY_ID = {}
+for _, rows in ipairs({ rules.malformed, tables.of_several }) do
+    for _, row in ipairs(rows) do
+        BY_ID[row.id] = row
     end
+end
+
+-- The text of a violation of the rule `id`. Without `expected`, the legal values are those of the rule.
+function rules.text(id, found, expected)
+    return text_of(BY_ID[id], found, expected)
 end
 
 -- The rows of `rows` that the header breaks, each as its id and a text; nil if it breaks none, as nearly all do.

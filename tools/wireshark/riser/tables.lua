@@ -181,4 +181,30 @@ tables.tolerated = {
       legal = "the length that the Message Code defines" },
 }
 
+-- Rules that relate several TLPs.
+tables.of_several = {
+    { id = "tag-in-use", section = "§2.2.6.2", field = "Tag", unit = "0x%x",
+      legal = "a tag that no outstanding request of the requester has" },
+    { id = "unexpected-completion", section = "§2.3.2", field = "Requester ID and Tag", unit = "0x%x",
+      legal = "those of an outstanding request" },
+    { id = "lower-address", section = "§2.2.9.1", field = "Lower Address", unit = "0x%x",
+      legal = "bits 6:0 of the address of the first byte in the completion" },
+    { id = "byte-count", section = "§2.2.9.1", field = "Byte Count", unit = "%d bytes",
+      legal = "the number of bytes that remain, with those of this completion" },
+    { id = "completion-boundary", section = "§2.3.1.1", field = "end of the data", unit = "0x%x",
+      legal = "a multiple of the Read Completion Boundary" },
+    { id = "completion-length", section = "§2.3.1.1", field = "Length", unit = "%d DW",
+      legal = "no more than the request asks for" },
+    { id = "completion-type", section = "§2.2.9", field = "Fmt", unit = 3,
+      legal = "with data if and only if the request reads" },
+    { id = "completion-tc", section = "§2.2.9", field = "TC", unit = "%d",
+      legal = "the TC of the request" },
+    { id = "completion-attr", section = "§2.2.9", field = "Attr[1:0]", unit = 2,
+      legal = "Attr[1:0] of the request" },
+    { id = "completion-locked", section = "§2.2.9", field = "Type", unit = "0x%x",
+      legal = "CplLk or CplDLk if and only if the request is MRdLk" },
+    { id = "completion-retry", section = "§2.3.2", field = "Completion Status", unit = 3,
+      legal = "010b only for a configuration request or a DMWr" },
+}
+
 return tables

@@ -4,9 +4,11 @@
 -- packet.
 
 local asked = require "riser.asked"
+local completions = require "riser.completions"
 local fields = require "riser.fields"
 local marks = require "riser.marks"
 local matcher = require "riser.matcher"
+local rules = require "riser.rules"
 local sequence = require "riser.sequence"
 
 local transactions = {}
@@ -80,9 +82,10 @@ local add_found = {}
 
 function add_found.request() end
 
-function add_found.reuse(tree, found)
+function add_found.reuse(tree, found, h)
     generated(tree, fields.tlp.earlier_in, found.earlier.number)
-    expert(tree, "tag_reuse", string.format("Tag in use by the request in frame %d", found.earlier.number))
+    expert(tree, "tag_reuse", string.format("Violation: %s; frame %d has it", rules.text("tag-in-use", h.tag),
+        found.earlier.number))
 end
 
 -- A request again, or a completion.
@@ -106,15 +109,20 @@ function add_found.again(tree)
     expert(tree, "repeat", "The TLP of an earlier frame again: its receiver had taken it")
 end
 
-function add_found.unmatched(tree)
-    expert(tree, "unexpected")
+function add_found.unmatched(tree, found, h)
+    if found.is_violation then
+        expert(tree, "unexpected", "Violation: " .. rules.text("unexpected-completion", h.requester * 0x10000 + h.tag))
+    else
+        expert(tree, "unexpected")
+    end
 end
 
 function add_found.partial(tree, found)
     generated(tree, fields.tlp.request_in, found.request.number)
     add_time(tree, fields.tlp.since_request, found)
-    if found.byte_count_mismatch then
-        expert(tree, "byte_count", string.format("Byte Count is not the %d bytes that remain", found.remaining))
+    for _, violation in ipairs(found.violations or {}) do
+        generated(tree, fields.tlp.completion_rule, violation.rule)
+        expert(tree, "completion", "Violation: " .. violation.text)
     end
 end
 
@@ -144,7 +152,10 @@ function transactions.see(pinfo, part, h)
         arrival, start = sequence.tlp(seen.way, place, lost, time)
     end
     if arrival == "taken" then
-        matcher.see(pinfo.number, part, time, start, seen.link, h, blind)
+        -- Ports tell whose request a completion answers: the root complex answers those of a device.
+        local of_device = pinfo.dst_port < 0x4000
+        local rcb = of_device and completions.RCB_OF_ROOT or completions.RCB
+        matcher.see(pinfo.number, part, time, start, seen.link, h, blind, rcb)
     else
         matcher.not_taken(pinfo.number, part, arrival, lost)
     end
@@ -186,7 +197,7 @@ function transactions.show(tree, pinfo, part, h)
     if not found then
         return nil
     end
-    add_found[found.kind](tree, found)
+    add_found[found.kind](tree, found, h)
     if pinfo.visited and found.request and h.format.class == "NP" and found.kind ~= "repeat" then
         add_response(tree, found.request)
     end

@@ -340,7 +340,8 @@ const KEYS = {
   j: () => moveInTransaction(1),
   k: () => moveInTransaction(-1),
   w: goToWorst,
-  e: goToError,
+  e: () => goToNext(isWrong),
+  v: goToViolation,
   a: () => putCursor("a"),
   b: () => putCursor("b"),
   x: clearCursors,
@@ -461,10 +462,11 @@ function saveHash() {
 
 function showSummary() {
   const { store } = app;
-  const { hidden } = store.meta;
+  const { hidden, violations } = store.meta;
   const parts = [`${grouped(store.total)} records over ${duration(store.end)}`];
   if (store.count < store.total) parts.push(`${Math.floor((100 * store.count) / store.total)} % read`);
   if (hidden > 0) parts.push(`${grouped(hidden)} more are not in this page`);
+  if (violations.count > 0) parts.push(`${grouped(violations.count)} violation${violations.count === 1 ? "" : "s"} (v)`);
   byId("summary").textContent = parts.join("; ");
 }
 

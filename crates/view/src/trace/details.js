@@ -6,7 +6,7 @@ const WIDE_PX = 540;
 
 /** Shows `row` in `host`; `go(row)` selects another one. Resolves when its data stand too. */
 async function showDetails(host, store, headers, row, go) {
-  const sections = [];
+  const sections = [violationsSection(store, row)];
   const data = [];
   if (store.kind[row] === KIND.tlp) {
     const family = headers.format(row);
@@ -25,6 +25,12 @@ async function showDetails(host, store, headers, row, go) {
   sections.push(section("Frame", frameFields(store, row)));
   host.replaceChildren(...sections.filter(Boolean));
   await Promise.all(data.map((part) => part?.done));
+}
+
+/** The rules that the row breaks. */
+function violationsSection(store, row) {
+  const items = violationsOf(store, row).map((text) => make("li", "", text));
+  return items.length > 0 ? make("section", "broken", make("h3", "", "Rules broken"), make("ul", "", ...items)) : null;
 }
 
 function section(title, fields) {

@@ -45,6 +45,8 @@ function cellsAt(place) {
   const { store, headers } = app;
   const row = rowAt(place);
   const cells = cellsOf(store, headers, row, place > 0 ? rowAt(place - 1) : -1);
+  const broken = violationsOf(store, row);
+  if (broken.length > 0) cells.info = `${broken.map((text) => `⚠ ${text}`).join("; ")}; ${cells.info}`;
   if (!isUnit(place)) return { ...cells, info: cells.info + legText(place, row) };
   const [answers, links] = [answersOf(store, row).length, linksOf(store, row).length];
   const several = (count, what) => `, ${count} ${what}${count === 1 ? "" : "s"}`;
@@ -64,9 +66,10 @@ function rowKind(row, place) {
   const request = app.selected >= 0 ? transactionOf(app.store, app.selected) : -1;
   const same = request >= 0 && transactionOf(app.store, row) === request ? " same" : "";
   const failed = isWrong(place) ? " failed" : "";
+  const broken = violationsOf(app.store, row).length > 0 ? " broken" : "";
   const marked = app.marks.has(row) ? " marked" : "";
   const cursor = CURSORS.filter((name) => app.cursors[name] === app.store.time[row]).map((name) => ` at-${name}`).join("");
-  return `${app.headers.className(row)} depth${depthAt(place)}${same}${failed}${marked}${cursor}`;
+  return `${app.headers.className(row)} depth${depthAt(place)}${same}${failed}${broken}${marked}${cursor}`;
 }
 
 /** The place of a row in the list; -1 where it has none, or with `near` that of the next one. */
@@ -293,13 +296,18 @@ function goToLatency(type, latency) {
   if (found !== undefined) go(found);
 }
 
-function goToError() {
+/** The next line for whose place `holds` is true; after the last one the first. */
+function goToNext(holds) {
   const count = listSource.count();
   const from = app.selected < 0 ? 0 : placeOf(app.selected, true) + 1;
   for (let i = 0; i < count; i++) {
     const place = (from + i) % count;
-    if (isWrong(place)) return select(rowAt(place), true, place);
+    if (holds(place)) return select(rowAt(place), true, place);
   }
+}
+
+function goToViolation() {
+  goToNext((place) => violationsOf(app.store, rowAt(place)).length > 0);
 }
 
 /** Whether the line at a place is an error, as the filter `error` has it: of a transaction, any of its TLPs, or that it failed. */

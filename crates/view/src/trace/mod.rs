@@ -22,9 +22,11 @@ pub mod payload;
 pub mod tables;
 
 use capture::DeviceRegisters;
+use capture::check::{Checker, Settings};
 use capture::{Kind, Mark, Names, Outcome, Record, TlpRecord, Tracker};
 use columns::{Columns, Row};
 use payload::Payloads;
+use serde::Serialize;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use tables::Tables;
@@ -35,6 +37,36 @@ pub use columns::CHUNK_ROWS;
 
 /// Most records that a page shows; those beyond are counted, and the page says so.
 pub const MAX_ROWS: u64 = 4_000_000;
+
+/// Most violations that a page shows; those beyond are counted.
+pub const MAX_VIOLATIONS: usize = 10_000;
+
+/// What breaks a rule in the capture, as `riser trace --check` finds it.
+#[derive(Default, Serialize)]
+pub struct Violations {
+    /// At most [`MAX_VIOLATIONS`], in the order in which they are found.
+    list: Vec<Violation>,
+    /// All that were found.
+    count: u64,
+}
+
+#[derive(Serialize)]
+struct Violation {
+    /// Number of the record.
+    number: u64,
+    text: String,
+}
+
+impl Violations {
+    fn take(&mut self, checker: &mut Checker) {
+        while let Some(found) = checker.next_finding() {
+            self.count += 1;
+            if self.list.len() < MAX_VIOLATIONS {
+                self.list.push(Violation { number: found.number, text: found.violation.to_string() });
+            }
+        }
+    }
+}
 
 /// Builds the page of a capture.
 ///
@@ -55,6 +87,8 @@ pub struct TracePage {
     tables: Tables,
     tracker: Tracker,
     names: Names,
+    checker: Checker,
+    violations: Violations,
     /// What the record at hand means.
     means: String,
     chunks: Vec<Vec<u8>>,
@@ -72,6 +106,8 @@ impl TracePage {
             tables: Tables::new(),
             tracker: Tracker::new(),
             names: Names::new(DeviceRegisters::default()),
+            checker: Checker::new(Settings::default()),
+            violations: Violations::default(),
             means: String::new(),
             chunks: Vec::new(),
             payloads: Payloads::default(),
@@ -92,6 +128,8 @@ impl TracePage {
             self.hidden += 1;
             return;
         }
+        self.checker.see(record);
+        self.violations.take(&mut self.checker);
         let row = self.row(record);
         self.means.clear();
         if let Some(meaning) = self.names.see(record) {
@@ -123,9 +161,13 @@ impl TracePage {
         if self.columns.rows() > 0 {
             self.chunks.push(self.columns.take_packed());
         }
+        if self.hidden == 0 {
+            self.checker.finish();
+            self.violations.take(&mut self.checker);
+        }
         let (shares, payloads) = self.payloads.finish();
         let counts = self.tracker.matcher().counts();
-        let meta = self.tables.meta(&self.title, self.rows, self.hidden, counts, shares);
+        let meta = self.tables.meta(&self.title, self.rows, self.hidden, counts, shares, self.violations);
         page::write(&self.title, &meta, &self.chunks, &payloads, out)
     }
 

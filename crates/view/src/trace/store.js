@@ -50,9 +50,22 @@ function makeStore(meta) {
     rowOf: new Int32Array(n + 1).fill(-1),
     /** What rows mean, by chunk: UTF-8 and where each row's text ends in it. */
     means: [],
+    /** Texts of broken rules, by number of the record. */
+    violations: textsByNumber(meta.violations.list),
     nonPosted: nonPostedBytes(meta.formats),
     end: 0,
   };
+}
+
+function textsByNumber(violations) {
+  const texts = new Map();
+  for (const { number, text } of violations) texts.set(number, [...(texts.get(number) ?? []), text]);
+  return texts;
+}
+
+/** Texts of the rules that a row breaks, as `riser trace --check` prints them. */
+function violationsOf(store, row) {
+  return (store.number[row] > 0 && store.violations.get(store.number[row])) || [];
 }
 
 /** By first byte, 1 for the types that a completion answers. */

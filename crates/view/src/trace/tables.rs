@@ -2,6 +2,7 @@
 //! What stands once in the page and is named by number in its rows: interfaces, paths, texts, and the table of formats.
 //! All bounded; what is beyond a bound shares one entry that says so.
 
+use super::Violations;
 use super::columns::COLUMNS;
 use super::payload::Share;
 use capture::filter::terms::{FIELDS, Field};
@@ -127,6 +128,7 @@ impl Tables {
         hidden: u64,
         transactions: Counts,
         payloads: Vec<Share>,
+        violations: Violations,
     ) -> Meta {
         let mut texts = vec![String::new(); self.texts.len()];
         for (text, number) in &self.texts {
@@ -148,6 +150,7 @@ impl Tables {
             statuses: (0..8).map(|bits| status_name(Status::from_bits(bits))).collect(),
             transactions,
             payloads,
+            violations,
             filter: &FIELDS,
         }
     }
@@ -173,6 +176,7 @@ pub struct Meta {
     formats: Vec<MetaFormat>,
     /// Names of Completion Status by its three bits.
     statuses: Vec<&'static str>,
+    violations: Violations,
     transactions: Counts,
     /// A block of data bytes for each that is not 0.
     payloads: Vec<Share>,

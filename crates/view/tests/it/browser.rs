@@ -307,6 +307,22 @@ fn light_and_dark() {
 }
 
 #[test]
+fn broken_rules_are_marked() {
+    let Some(mut browser) = Browser::take() else { return };
+    browser.open(&page_file("broken", &generate::wrong_lower_address()), "");
+    let due = "Lower Address 0x0, expected 0x4 (PCIe 5.0 §2.2.9.1, rule lower-address)";
+    let shown = browser.eval("document.querySelector('.row.broken .info').textContent");
+    assert!(shown.as_str().unwrap().contains(due), "{shown}");
+    assert_eq!(browser.eval("document.querySelectorAll('.row.broken').length"), 1);
+    browser.key("v");
+    browser.eval("riser.idle().then(() => 0)");
+    assert_eq!(browser.eval("document.querySelector('#details .broken li').textContent"), due);
+    let summary = browser.eval("document.getElementById('summary').textContent");
+    assert!(summary.as_str().unwrap().contains("1 violation (v)"), "{summary}");
+    no_problems(&mut browser);
+}
+
+#[test]
 fn a_wrong_filter_says_what_is_legal() {
     let Some(mut browser) = Browser::take() else { return };
     let page = page_file("wrong", &generate::generated(500));

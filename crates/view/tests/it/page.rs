@@ -43,6 +43,17 @@ fn the_same_capture_makes_the_same_bytes() {
     assert_eq!(page("a", &capture), page("a", &capture));
 }
 
+/// A read of 4 bytes at 0x1004, and a completion whose Lower Address is 0.
+#[test]
+fn broken_rules_are_in_the_page() {
+    let bytes = page("a", &generate::wrong_lower_address());
+    let violations = &meta(text(&bytes))["violations"];
+    assert_eq!(violations["count"], 1);
+    assert_eq!(violations["list"][0]["number"], 2);
+    let due = "Lower Address 0x0, expected 0x4 (PCIe 5.0 §2.2.9.1, rule lower-address)";
+    assert_eq!(violations["list"][0]["text"], due);
+}
+
 #[test]
 fn foreign_text_stays_text() {
     let title = "</script><script>alert('1 & 2')</script>.pcap";

@@ -17,6 +17,19 @@ local tables = {}
 const NOT_OF_THE_HEADER: [RuleId; 5] =
     [RuleId::ReservedFmt, RuleId::ReservedType, RuleId::PrefixedHeader, RuleId::Length, RuleId::Digest];
 
+/// Rules that relate a completion to its request.
+pub(crate) const OF_COMPLETIONS: [RuleId; 9] = [
+    RuleId::LowerAddress,
+    RuleId::ByteCount,
+    RuleId::CompletionBoundary,
+    RuleId::CompletionLength,
+    RuleId::CompletionType,
+    RuleId::CompletionTc,
+    RuleId::CompletionAttr,
+    RuleId::CompletionLocked,
+    RuleId::CompletionRetry,
+];
+
 pub(crate) fn is_of_header(rule: &&Rule) -> bool {
     !rule.is_of_receiver() && !rule.is_of_several() && !NOT_OF_THE_HEADER.contains(&rule.id)
 }
@@ -73,6 +86,8 @@ pub(crate) fn lua() -> String {
     let (tolerated, malformed): (Vec<&Rule>, Vec<&Rule>) =
         RULES.iter().filter(is_of_header).partition(|rule| rule.is_tolerated());
     let rules = |rules: Vec<&Rule>| rules.into_iter().map(rule_row).collect::<Vec<_>>();
+    let of_several = [RuleId::TagInUse, RuleId::UnexpectedCompletion].into_iter().chain(OF_COMPLETIONS);
+    let of_several = of_several.map(Rule::get).collect();
     let tables = [
         (
             "tlp",
@@ -93,6 +108,7 @@ pub(crate) fn lua() -> String {
             rules(malformed),
         ),
         ("tolerated", "Rules for senders that receivers do not enforce.", rules(tolerated)),
+        ("of_several", "Rules that relate several TLPs.", rules(of_several)),
     ];
     let mut file = HEAD.to_owned();
     for (name, comment, rows) in tables {

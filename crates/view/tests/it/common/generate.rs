@@ -46,6 +46,25 @@ pub(crate) fn noisy(tlps: u64) -> Vec<u8> {
     capture(tlps, Some(PayloadPool::new()))
 }
 
+/// A read of 4 bytes at 0x1004, and a completion whose Lower Address is 0, not 4.
+pub(crate) fn wrong_lower_address() -> Vec<u8> {
+    let mut writer = Writer::new(Vec::new()).expect("memory");
+    let up = writer.tap(0, Direction::Upstream, "device to root port").expect("memory");
+    let down = writer.tap(0, Direction::Downstream, "root port to device").expect("memory");
+    let requester = Bdf::from_bits(0x0100);
+    let (op, tag, span) =
+        (MemoryOp::Read, Tag::from_bits(5), Span::covering(0x1004, 4).expect("a legal span"));
+    let read = Body::Memory(MemoryRequest { op, requester, tag, span });
+    let Body::Completion(of_512) = completion(requester, 5, 0) else { unreachable!("a completion") };
+    let answer = Body::Completion(Completion { byte_count: 4, length_dw: Some(1), ..of_512 });
+    for (interface, ns, body) in [(up, 100, read), (down, 400, answer)] {
+        let data = if interface == up { Data::NONE } else { Data::Counted(4) };
+        let tlp = Tlp::new(Repr::new(body), data);
+        writer.write_tlp(interface, Time::from_ps(ns * 1000), &tlp, Origin::Device).expect("memory");
+    }
+    writer.finish().expect("memory")
+}
+
 fn capture(tlps: u64, pool: Option<PayloadPool>) -> Vec<u8> {
     let mut writer = Writer::new(Vec::new()).expect("memory");
     let up = writer.tap(0, Direction::Upstream, "device to root port").expect("memory");
