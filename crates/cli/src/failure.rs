@@ -35,6 +35,11 @@ impl Failure {
         Failure::Interrupted(format!("interrupted after {:.3} us of virtual time", ns / 1_000.0))
     }
 
+    /// The run failed.
+    pub(crate) fn run(why: impl Display) -> Failure {
+        Failure::Run(why.to_string())
+    }
+
     /// Arguments that cannot be meant.
     pub(crate) fn usage(why: impl Display) -> Failure {
         Failure::Usage(why.to_string())

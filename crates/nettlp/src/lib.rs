@@ -20,10 +20,11 @@
 //! - [`psmem`]: pseudo memory, which answers a host's MMIO.
 //! - [`requester`]: memory reads and writes over many tags: LibTLP without its sockets.
 //! - [`device_host`]: a riser `Device` as device software, behind an endpoint of its own; [`snic`], the simple NIC so.
+//! - [`tools`]: the loops of the commands, with sockets, threads and the clock.
 //!
-//! The state machines take time as an argument and bytes as slices; only `net` opens sockets and reads clocks. The
+//! The state machines take time as an argument and bytes as slices. Only `net` opens sockets; only `net` and `tools` read clocks. The
 //! crate never listens where it was not told to, never trusts a length that it was sent, never panics on a datagram,
-//! and knows no fabric: `lab` joins the two.
+//! and knows no fabric: `worlds` joins the two.
 
 pub mod adapter;
 pub mod allow;
@@ -37,4 +38,5 @@ pub mod psmem;
 pub mod requester;
 pub mod snic;
 pub mod stream;
+pub mod tools;
 pub mod wire;

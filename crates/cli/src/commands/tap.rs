@@ -2,13 +2,13 @@
 //! Tap interfaces of this machine, as wires of NICs.
 
 use crate::failure::Failure;
+use devices::ethernet::NetInterface;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
 use tun_rs::{DeviceBuilder, Layer, SyncDevice};
-use worlds::machine::NetInterface;
 
-/// A tap interface, which is made where it is not there.
-pub(crate) struct Tap(pub(crate) SyncDevice);
+/// A tap interface, which is created if it does not exist.
+pub(crate) struct Tap(SyncDevice);
 
 impl Tap {
     pub(crate) fn open(name: &str) -> Result<Tap, Failure> {
@@ -26,11 +26,11 @@ impl Tap {
 }
 
 impl NetInterface for Tap {
-    fn receive(&mut self, frame: &mut [u8]) -> io::Result<usize> {
+    fn receive(&self, frame: &mut [u8]) -> io::Result<usize> {
         self.0.recv(frame)
     }
 
-    fn send(&mut self, frame: &[u8]) -> io::Result<()> {
+    fn send(&self, frame: &[u8]) -> io::Result<()> {
         self.0.send(frame).map(drop)
     }
 

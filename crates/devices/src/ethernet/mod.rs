@@ -3,11 +3,13 @@
 
 mod cable;
 mod frames;
+mod interface;
 mod modes;
 mod peer;
 
 pub use cable::{Cable, FrameFromWire, LinkInput, MAX_FRAMES_TO_WIRE, WireCounters};
 pub use frames::{Arp, BROADCAST, Echo, Frame, FrameError, Kind, MacAddress, Station};
+pub use interface::NetInterface;
 pub use modes::{Mode, Modes};
 pub use peer::{Arrival, EthernetPort, Peer};
 

@@ -41,6 +41,16 @@ pub enum ControlError {
     /// Beyond the configuration space.
     #[error("configuration register DW {0}: legal are 0 to 1023")]
     Register(u16),
+    /// A register across a DW, or beyond the configuration space.
+    #[error(
+        "register {offset:#x} of {bytes} bytes: legal are multiples of --bytes within the 4096 bytes of a configuration space"
+    )]
+    Unaligned {
+        /// Offset of the register in bytes.
+        offset: u64,
+        /// Its size in bytes.
+        bytes: u8,
+    },
 }
 
 fn reason(error: &io::Error) -> String {
@@ -182,6 +192,56 @@ impl Config {
         let message = ConfigMessage::write(legal(register_dw)?, byte_enables, value);
         let told = self.socket.tell(&message.emit());
         told.map_err(no_answer(self.remote, self.port, "a write to its configuration space"))
+    }
+}
+
+/// A register of 1, 2 or 4 bytes within a DW.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ConfigRegister {
+    dw: u16,
+    shift: u32,
+    byte_enables: u8,
+    mask: u32,
+}
+
+impl ConfigRegister {
+    /// The register of `bytes` bytes (1, 2 or 4) at `offset`.
+    ///
+    /// # Errors
+    /// It crosses a DW, or is beyond the configuration space.
+    pub fn new(offset: u64, bytes: u8) -> Result<ConfigRegister, ControlError> {
+        let size = u64::from(bytes);
+        if !matches!(bytes, 1 | 2 | 4) || !offset.is_multiple_of(size) || offset > 4096 - size {
+            return Err(ControlError::Unaligned { offset, bytes });
+        }
+        let lanes = (1u8 << bytes) - 1;
+        Ok(ConfigRegister {
+            dw: (offset / 4) as u16,
+            shift: (offset % 4) as u32 * 8,
+            byte_enables: lanes << (offset % 4),
+            mask: u32::MAX >> (32 - 8 * u32::from(bytes)),
+        })
+    }
+
+    /// Returns its largest value.
+    pub const fn max(&self) -> u32 {
+        self.mask
+    }
+
+    /// Reads it.
+    ///
+    /// # Errors
+    /// As [`Config::read`].
+    pub fn read(&self, config: &mut Config) -> Result<u32, ControlError> {
+        Ok(config.read(self.dw)? >> self.shift & self.mask)
+    }
+
+    /// Writes `value`, at most [`max`](Self::max).
+    ///
+    /// # Errors
+    /// As [`Config::write`].
+    pub fn write(&self, config: &mut Config, value: u32) -> Result<(), ControlError> {
+        config.write(self.dw, self.byte_enables, value << self.shift)
     }
 }
 

@@ -28,10 +28,12 @@
 
 mod batch;
 pub mod control;
+mod interruptible;
 mod serve;
 mod tasks;
 
 pub use batch::Transfer;
+pub use interruptible::{WriteError, WriteStep};
 pub use serve::{Callbacks, Incoming, REPLY_BYTES, Replies, RepliesFull};
 pub use tasks::Io;
 

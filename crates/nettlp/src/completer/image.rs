@@ -7,7 +7,7 @@
 
 use super::{Fault, Memory};
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, Read};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -65,6 +65,25 @@ impl Image {
         }
         let source = if write_back { Source::WriteBack(file) } else { Source::ReadOnly(file) };
         Image::new(metadata.len(), source)
+    }
+
+    /// The first `bytes` bytes of a file, or all, in memory of their own: writes do not reach the file. Zeroes follow the file's bytes.
+    ///
+    /// # Errors
+    /// Those of reading the file, and of [`zeroes`](Self::zeroes).
+    pub fn copy(path: &Path, bytes: Option<u64>) -> io::Result<Image> {
+        let file = File::open(path)?;
+        let image = Image::zeroes(bytes.unwrap_or(file.metadata()?.len()))?;
+        let (mut rest, mut index) = (file.take(image.bytes), 0);
+        loop {
+            let mut chunk = Vec::with_capacity(CHUNK);
+            if rest.by_ref().take(CHUNK as u64).read_to_end(&mut chunk)? == 0 {
+                return Ok(image);
+            }
+            chunk.resize(CHUNK, 0);
+            image.chunks[index].get_or_init(|| Chunk::of(&chunk));
+            index += 1;
+        }
     }
 
     fn new(bytes: u64, source: Source) -> io::Result<Image> {

@@ -2,7 +2,7 @@
 //! The far ends of NIC cables that lead outside: the cable of another slot, or a network interface of this machine. Frames and changes of
 //! the link are inputs, and recorded as such.
 
-use devices::ethernet::{Cable, FrameFromWire, LinkInput, MAX_FRAMES_TO_WIRE};
+use devices::ethernet::{Cable, FrameFromWire, LinkInput, MAX_FRAMES_TO_WIRE, NetInterface};
 use session::external::{Door, Driver};
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -14,24 +14,6 @@ const MAX_FRAME: usize = 9234;
 const MIN_FRAME: usize = 14;
 /// Frames taken from an interface before the lab goes on.
 const BURST: usize = 64;
-
-/// A network interface of this machine, such as a tap. Its functions never block.
-pub trait NetInterface {
-    /// Receives the next frame, and returns its length in bytes.
-    ///
-    /// # Errors
-    /// No frame is there, or the interface is down.
-    fn receive(&mut self, frame: &mut [u8]) -> io::Result<usize>;
-
-    /// Sends a frame.
-    ///
-    /// # Errors
-    /// The interface does not take it.
-    fn send(&mut self, frame: &[u8]) -> io::Result<()>;
-
-    /// Returns the descriptor that is readable when a frame has come.
-    fn readable(&self) -> BorrowedFd<'_>;
-}
 
 /// Carries traffic between a lab and the outside while machines are served. Its functions never block.
 pub trait Transport {
@@ -98,7 +80,7 @@ impl Transport for CableLink {
                 while let Some(frame) = self.door.place.frame_to_wire() {
                     self.lost += u64::from(interface.send(&frame).is_err());
                 }
-                self.lost += take(lab, &self.door, &mut **interface);
+                self.lost += take(lab, &self.door, &**interface);
             }
         }
     }
@@ -149,7 +131,7 @@ pub(super) fn plug(lab: &mut Driver, now: Time, words: &[&str]) -> Result<(), St
 }
 
 /// Takes frames of a wire; says how many were none.
-fn take(lab: &mut Driver, to: &Door<Cable>, interface: &mut dyn NetInterface) -> u64 {
+fn take(lab: &mut Driver, to: &Door<Cable>, interface: &dyn NetInterface) -> u64 {
     let (mut buffer, mut lost) = ([0; MAX_FRAME + 1], 0);
     for _ in 0..BURST {
         if !to.place.has_room() {

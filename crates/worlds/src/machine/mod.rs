@@ -28,7 +28,7 @@ mod turn;
 mod virtual_functions;
 mod vm_host;
 
-pub use cable::{CableLink, NetInterface, Transport};
+pub use cable::{CableLink, Transport};
 pub use counters::VmCounters;
 pub use event::{Supervisor, VmEvent};
 pub use links::LinkSocket;

@@ -6,9 +6,8 @@ use crate::failure::Failure;
 use crate::output;
 use clap::{Subcommand, ValueEnum};
 use config::lspci;
-use nettlp::client::control::{Config, ConfigPort, ControlError, Messaging};
+use nettlp::client::control::{Config, ConfigPort, ConfigRegister, Messaging};
 use serde::Serialize;
-
 use std::net::IpAddr;
 use tlp::Bdf;
 
@@ -136,37 +135,6 @@ struct ConfigPeer {
     json: bool,
 }
 
-/// A register within its DW.
-struct Place {
-    dw: u16,
-    shift: u32,
-    byte_enables: u8,
-    mask: u32,
-}
-
-impl RegisterArgs {
-    fn place(&self) -> Result<Place, Failure> {
-        let (at, bytes) = (self.register, u64::from(self.bytes));
-        if at + bytes > 4096 || !at.is_multiple_of(bytes) {
-            let legal = "legal are multiples of --bytes within the 4096 bytes of a configuration space";
-            return Err(Failure::usage(format!("register {at:#x} of {bytes} bytes: {legal}")));
-        }
-        let lanes = (1u8 << self.bytes) - 1;
-        Ok(Place {
-            dw: (at / 4) as u16,
-            shift: (at % 4) as u32 * 8,
-            byte_enables: lanes << (at % 4),
-            mask: u32::MAX >> (32 - 8 * u32::from(self.bytes)),
-        })
-    }
-}
-
-impl Place {
-    fn of(&self, dw: u32) -> u32 {
-        dw >> self.shift & self.mask
-    }
-}
-
 #[derive(Serialize)]
 struct RegisterReport {
     remote: IpAddr,
@@ -189,21 +157,26 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     match args.what {
         What::Read { register, peer } => {
             let place = register.place()?;
-            let value = place.of(peer.open()?.read(place.dw).map_err(failure)?);
+            let value = place.read(&mut peer.open()?).map_err(Failure::run)?;
             peer.show(&register, None, value)
         }
         What::Write { register, value, peer } => {
             let place = register.place()?;
-            let value =
-                u32::try_from(value).ok().filter(|value| value & !place.mask == 0).ok_or_else(|| {
-                    Failure::usage(format!("value {value:#x}: legal here are 0 to {:#x}", place.mask))
-                })?;
+            let value = u32::try_from(value).ok().filter(|value| *value <= place.max()).ok_or_else(|| {
+                Failure::usage(format!("value {value:#x}: legal here are 0 to {:#x}", place.max()))
+            })?;
             let mut config = peer.open()?;
-            config.write(place.dw, place.byte_enables, value << place.shift).map_err(failure)?;
-            let read = place.of(config.read(place.dw).map_err(failure)?);
+            place.write(&mut config, value).map_err(Failure::run)?;
+            let read = place.read(&mut config).map_err(Failure::run)?;
             peer.show(&register, Some(value), read)
         }
         What::Dump { extended, bus, peer } => dump(&peer, if extended { 1024 } else { 64 }, bus),
+    }
+}
+
+impl RegisterArgs {
+    fn place(&self) -> Result<ConfigRegister, Failure> {
+        ConfigRegister::new(self.register, self.bytes).map_err(Failure::usage)
     }
 }
 
@@ -216,7 +189,7 @@ fn dump(peer: &ConfigPeer, dws: u16, bus: Option<Bdf>) -> Result<(), Failure> {
     };
     let mut config = peer.open()?;
     let registers: Result<Vec<u32>, _> = (0..dws).map(|dw| config.read(dw)).collect();
-    let registers = registers.map_err(failure)?;
+    let registers = registers.map_err(Failure::run)?;
     if peer.json {
         let length_bytes = registers.len() * 4;
         return output::json(&DumpReport {
@@ -236,7 +209,7 @@ impl ConfigPeer {
             Port::New => ConfigPort::New,
             Port::Old => ConfigPort::Old,
         };
-        Config::open(self.remote, self.local, port).map_err(failure)
+        Config::open(self.remote, self.local, port).map_err(Failure::run)
     }
 
     fn show(&self, register: &RegisterArgs, written: Option<u32>, value: u32) -> Result<(), Failure> {
@@ -248,8 +221,4 @@ impl ConfigPeer {
         let digits = usize::from(bytes) * 2 + 2;
         output::text(&format!("{value:#0digits$x}"))
     }
-}
-
-fn failure(error: ControlError) -> Failure {
-    Failure::Run(error.to_string())
 }

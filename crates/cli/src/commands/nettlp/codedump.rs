@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser nettlp codedump`: the code of a process behind an adapter, by DMA.
 
-use super::kernel::{Dma, Found, KernelArgs};
+use super::kernel::{Found, KernelArgs};
 use crate::failure::Failure;
 use crate::output;
 use crate::outputs::{Output, Outputs};
 use indicatif::ProgressBar;
 use introspect::{Code, Error, Gap, Kernel, Missing};
-use nettlp::client::ClientError;
+use nettlp::client::{Client, ClientError};
+use nettlp::net::AnyCarrier;
 use serde::Serialize;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-/// What is read before it is written out, bytes.
+/// Bytes that are read before they are written out.
 const CHUNK_BYTES: u64 = 1 << 20;
 
 const EXAMPLE: &str = "\
@@ -107,7 +108,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
 
 /// Writes the whole area; zeros stand for what is not in memory.
 fn write_out(
-    kernel: &mut Kernel<'_, Dma>,
+    kernel: &mut Kernel<'_, Client<AnyCarrier>>,
     code: &Code,
     file: &mut Output,
     bar: &ProgressBar,

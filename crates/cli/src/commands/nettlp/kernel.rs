@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The kernel behind an adapter, found by DMA: what `ps` and `codedump` share.
+//! Finds the kernel behind an adapter by DMA, for `ps` and `codedump`.
 
 use super::bytes::number;
 use super::peer::{PeerArgs, failure, interrupted};
 use crate::failure::Failure;
-use crate::interrupt;
 use crate::progress;
 use indicatif::ProgressBar;
-use introspect::{Answer, Btf, Error, Kernel, Memory, Progress, Search};
+use introspect::{Btf, Error, Kernel, Progress, Search};
 use nettlp::allow::Window;
 use nettlp::client::{Client, ClientError};
 use nettlp::net::AnyCarrier;
-use nettlp::requester::Fault;
+use nettlp::tools::Target;
 use serde::{Serialize, Serializer};
 use std::fs;
 use std::ops::Range;
@@ -47,24 +46,7 @@ fn memory(text: &str) -> Result<Range<u64>, String> {
     }
 }
 
-/// Memory behind an adapter.
-pub(super) struct Dma(Client<AnyCarrier>);
-
-impl Memory for Dma {
-    type Error = ClientError;
-
-    fn read(&mut self, address: u64, data: &mut [u8]) -> Result<Answer, ClientError> {
-        match self.0.read(address, data) {
-            Ok(()) => Ok(Answer::Read),
-            Err(ClientError::Fault(Fault::UnsupportedRequest(_) | Fault::CompleterAbort(_))) => {
-                Ok(Answer::Refused)
-            }
-            Err(error) => Err(error),
-        }
-    }
-}
-
-/// What is said of the kernel.
+/// Report of the kernel.
 #[derive(Serialize)]
 pub(super) struct Found {
     remote: String,
@@ -92,45 +74,37 @@ pub(super) struct Piece {
 }
 
 impl KernelArgs {
-    /// Opens the way, finds the kernel, and does this with it.
+    /// Connects, finds the kernel, and calls `work` with it.
     pub(super) fn with_kernel<T>(
         &self,
-        work: impl FnOnce(&mut Kernel<'_, Dma>, &ProgressBar) -> Result<T, Error<ClientError>>,
+        work: impl FnOnce(&mut Kernel<'_, Client<AnyCarrier>>, &ProgressBar) -> Result<T, Error<ClientError>>,
     ) -> Result<(T, Found), Failure> {
         let btf = self.btf.as_deref().map(read_btf).transpose()?;
-        let stop = interrupt::flag()?;
-        let mut client = self.peer.client(self.peer.requester()?, self.peer.tags_of_one())?;
-        client.stop_with(stop);
-        let mut dma = Dma(client);
+        let (mut client, target) = self.peer.client()?;
         let search = Search { btf, memory: self.memory.clone(), end: self.memory_end };
         let bar = progress::spinner("{spinner} {msg}");
-        let found = introspect::find(&mut dma, search, &mut |at| bar.set_message(doing(at)));
+        let found = introspect::find(&mut client, search, &mut |at| bar.set_message(doing(at)));
         let done = found.and_then(|mut kernel| {
             let done = work(&mut kernel, &bar)?;
-            Ok((done, self.found(&kernel)))
+            Ok((done, report(&kernel, &target)))
         });
         bar.finish_and_clear();
-        done.map_err(|e| self.failure(e))
+        done.map_err(|error| match error {
+            Error::Memory(ClientError::Stopped) => interrupted(&target, "nothing was written"),
+            Error::Memory(error) => failure(&target, &error),
+            error => Failure::Run(format!("{}: {error}", target.remote)),
+        })
     }
+}
 
-    fn found(&self, kernel: &Kernel<'_, Dma>) -> Found {
-        let piece =
-            |range: &Range<u64>| Piece { address: range.start, length_bytes: range.end - range.start };
-        Found {
-            remote: self.peer.remote().to_string(),
-            init_task_address: Hex(kernel.init_task()),
-            image_offset: Hex(kernel.image_offset()),
-            direct_map: Hex(kernel.direct_map()),
-            memory: kernel.memory().iter().map(piece).collect(),
-        }
-    }
-
-    fn failure(&self, error: Error<ClientError>) -> Failure {
-        match error {
-            Error::Memory(ClientError::Stopped) => interrupted(&self.peer, "nothing was written"),
-            Error::Memory(error) => failure(&self.peer, &error),
-            error => Failure::Run(format!("{}: {error}", self.peer.remote())),
-        }
+fn report(kernel: &Kernel<'_, Client<AnyCarrier>>, target: &Target) -> Found {
+    let piece = |range: &Range<u64>| Piece { address: range.start, length_bytes: range.end - range.start };
+    Found {
+        remote: target.remote.to_string(),
+        init_task_address: Hex(kernel.init_task()),
+        image_offset: Hex(kernel.image_offset()),
+        direct_map: Hex(kernel.direct_map()),
+        memory: kernel.memory().iter().map(piece).collect(),
     }
 }
 

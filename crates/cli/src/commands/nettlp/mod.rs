@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser nettlp`: the NetTLP tools, from `riser-nettlp`. A file each; nothing but naming and calling is done here.
+//! `riser nettlp`: the NetTLP tools, from `riser-nettlp`. A file each.
 
 pub(super) mod adapter;
 mod bytes;
@@ -10,17 +10,20 @@ mod device;
 mod kernel;
 mod peer;
 mod perf;
+mod perf_report;
 mod ps;
 mod psmem;
 mod read;
 pub(super) mod replay;
 mod snic;
-mod software;
-mod way;
+mod target;
 mod write;
 
 use crate::failure::Failure;
+use crate::output;
 use clap::Subcommand;
+use nettlp::net::AnyCarrier;
+use nettlp::tools::{Attachment, Target};
 use plug::Models;
 
 const EXAMPLE: &str = "\
@@ -67,5 +70,21 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
         Tool::Snic(args) => snic::run(args),
         Tool::Device(args) => device::run(args, models),
         Tool::Replay(args) => replay::run(args, models),
+    }
+}
+
+/// Prints the place of device software to standard error.
+fn report_attachment(what: &str, bar: &str, Attachment { carrier, place, .. }: &Attachment) {
+    let way = match carrier {
+        AnyCarrier::Session(_) => "a session",
+        AnyCarrier::Tagged(_) => "a port per tag",
+    };
+    output::note(format_args!("{what}, {bar} at {:#x}, over {way}; Ctrl-C ends it", place.address));
+}
+
+/// Prints to standard error that device software waits, if its adapter has gone.
+fn report_lost_adapter(target: &Target, has_gone: bool) {
+    if has_gone {
+        output::note(format_args!("the adapter at {} has gone; waiting until it is back", target.remote));
     }
 }

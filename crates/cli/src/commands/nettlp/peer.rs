@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How a tool asks an adapter: the arguments that tools with a client share, and the client that follows from them.
+//! The arguments of tools that read and write memory behind an adapter, and their client.
 
 use super::bytes::{mps, mrrs};
-use super::way::WayArgs;
+use super::target::TargetArgs;
 use crate::failure::Failure;
+use crate::interrupt;
 use clap::ValueEnum;
 use nettlp::client::{Client, ClientError, Waiting};
 use nettlp::net::AnyCarrier;
-use nettlp::requester::{Fault, Rest, Settings};
-use std::net::IpAddr;
+use nettlp::requester::{Fault, Rest};
+use nettlp::tools::{ClientOptions, Target};
 use std::ops::RangeInclusive;
 use tlp::{Bdf, Duration, Mps, Mrrs};
 
-/// What tags do after their read.
+/// How long tags rest after a read.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum RestName {
+enum RestName {
     /// As between machines, unless the peer is on this one
     Auto,
     /// 100 ms after a read that was given up
@@ -23,10 +24,10 @@ pub(super) enum RestName {
     Network,
 }
 
-#[derive(clap::Args, Clone)]
+#[derive(clap::Args)]
 pub(crate) struct PeerArgs {
     #[command(flatten)]
-    way: WayArgs,
+    target: TargetArgs,
 
     /// Requester ID; without it the driver of the adapter's host is asked
     #[arg(short, long, value_name = "BUS:DEVICE.FUNCTION")]
@@ -70,103 +71,54 @@ fn tags(text: &str) -> Result<RangeInclusive<u16>, String> {
 }
 
 impl PeerArgs {
-    /// The adapter's address.
-    pub(super) fn remote(&self) -> IpAddr {
-        self.way.remote()
-    }
-
-    /// This side's address, where it was named.
-    pub(super) fn local(&self) -> Option<IpAddr> {
-        self.way.local()
-    }
-
-    /// The tags that were named, or these.
-    pub(super) fn tags_or(&self, default: RangeInclusive<u16>) -> RangeInclusive<u16> {
-        self.tags.clone().unwrap_or(default)
-    }
-
-    /// The tags that were named, or as many as one thread has use for.
-    pub(super) fn tags_of_one(&self) -> RangeInclusive<u16> {
-        self.tags_or(if self.rests_after_all() { 0..=255 } else { 0..=15 })
-    }
-
-    /// The last tag that the scheme has a port for.
-    pub(super) fn last_tag(&self) -> u16 {
-        if self.way.is_paper() { 15 } else { 255 }
-    }
-
-    /// The scheme, where no session was made.
-    pub(super) fn fallback(&self) -> &'static str {
-        if self.way.is_paper() { "paper" } else { "tagged" }
-    }
-
-    /// Max_Payload_Size.
-    pub(super) fn mps(&self) -> Mps {
-        self.mps
-    }
-
-    /// Max_Read_Request_Size.
-    pub(super) fn mrrs(&self) -> Mrrs {
-        self.mrrs
-    }
-
-    /// Whether tags rest after every read, so that more of them make more reads.
-    pub(super) fn rests_after_all(&self) -> bool {
-        self.rest() == Rest::NETWORK
-    }
-
-    /// The Requester ID: as named, or as the driver of the adapter's host says.
-    pub(super) fn requester(&self) -> Result<Bdf, Failure> {
-        if let Some(bus) = self.bus {
-            return Ok(bus);
-        }
-        let asked = self.way.messaging().and_then(|mut driver| driver.device_id());
-        asked.map_err(|e| Failure::Run(format!("{e}; name the Requester ID with --bus")))
-    }
-
-    /// A client of these tags (in a session: all).
-    pub(super) fn client(
-        &self,
-        requester: Bdf,
-        tags: RangeInclusive<u16>,
-    ) -> Result<Client<AnyCarrier>, Failure> {
-        let carrier = self.way.open(tags, false)?;
-        let settings = self.settings(&carrier, requester);
-        let mut client = Client::new(carrier, settings);
-        client.set_waiting(if self.busy { Waiting::Busy } else { Waiting::Asleep });
-        Ok(client)
-    }
-
-    fn rest(&self) -> Rest {
-        match self.rest {
+    /// The client's options. Reads the key.
+    pub(super) fn options(&self) -> Result<ClientOptions, Failure> {
+        let target = self.target.target()?;
+        let rest = match self.rest {
             RestName::Loopback => Rest::LOOPBACK,
             RestName::Network => Rest::NETWORK,
-            RestName::Auto if self.remote().is_loopback() => Rest::LOOPBACK,
-            RestName::Auto => Rest::NETWORK,
-        }
+            RestName::Auto => target.rest(),
+        };
+        Ok(ClientOptions {
+            target,
+            requester: self.bus,
+            tags: self.tags.clone(),
+            mps: self.mps,
+            mrrs: self.mrrs,
+            timeout: self.timeout_ms.map(Duration::from_ms),
+            retries: self.retries,
+            rest,
+            waiting: if self.busy { Waiting::Busy } else { Waiting::Asleep },
+        })
     }
 
-    fn settings(&self, carrier: &AnyCarrier, requester: Bdf) -> Settings {
-        let mut settings = Settings::for_carrier(carrier, requester, self.rest());
-        (settings.mps, settings.mrrs) = (self.mps, self.mrrs);
-        settings.timeout = self.timeout_ms.map_or(settings.timeout, Duration::from_ms);
-        settings.retries = self.retries.unwrap_or(settings.retries);
-        settings
+    /// Opens the client of a tool with one thread, which Ctrl-C stops.
+    pub(super) fn client(&self) -> Result<(Client<AnyCarrier>, Target), Failure> {
+        let (options, stop) = (self.options()?, interrupt::flag()?);
+        let client = options.client(requester(&options)?, options.single_tags());
+        let mut client = client.map_err(Failure::run)?;
+        client.stop_with(stop);
+        Ok((client, options.target))
     }
 }
 
-/// What an interrupted command says at its end: what was done of it.
-pub(super) fn interrupted(peer: &PeerArgs, done: &str) -> Failure {
-    Failure::Interrupted(format!("{}: interrupted: {done}", peer.remote()))
+/// The Requester ID: as given, or as the driver of the adapter's host says.
+pub(super) fn requester(options: &ClientOptions) -> Result<Bdf, Failure> {
+    options.requester().map_err(|e| Failure::Run(format!("{e}; name the Requester ID with --bus")))
 }
 
-/// What a client's error is to a user.
-pub(super) fn failure(peer: &PeerArgs, error: &ClientError) -> Failure {
+/// What an interrupted command has done.
+pub(super) fn interrupted(target: &Target, done: &str) -> Failure {
+    Failure::Interrupted(format!("{}: interrupted: {done}", target.remote))
+}
+
+/// The message of a client's error.
+pub(super) fn failure(target: &Target, error: &ClientError) -> Failure {
     let hint = match error {
         ClientError::Fault(Fault::TimedOut { .. }) => {
             "; whom an adapter does not allow it does not answer: -l names the address that its --allow has"
         }
         _ => "",
     };
-    Failure::Run(format!("{}: {error}{hint}", peer.remote()))
+    Failure::Run(format!("{}: {error}{hint}", target.remote))
 }

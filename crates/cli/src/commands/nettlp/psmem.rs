@@ -3,28 +3,26 @@
 
 use super::bytes::{mps, number, within_addresses};
 use super::counters::Rows;
-use super::way::WayArgs;
+use super::target::TargetArgs;
 use crate::failure::Failure;
 use crate::{interrupt, output, progress};
 use nettlp::client::control::ControlError;
-use nettlp::completer::{Image, Memory};
+use nettlp::completer::Image;
 use nettlp::net::AnyCarrier;
 use nettlp::psmem::{Psmem, Window, serve};
+use nettlp::tools::{Scheme, Target};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tlp::{Bdf, Mps};
 
-/// How long a run is quiet before it shows what it has done, where a terminal is, and how often it does.
+/// Time before progress is shown on a terminal, and between two updates.
 const SHOW_AFTER: Duration = Duration::from_secs(2);
 const SHOW_EVERY: Duration = Duration::from_millis(500);
-/// Bytes of a file that are copied at once.
-const COPY_BYTES: usize = 1 << 20;
 
 const EXAMPLE: &str = "\
 Examples:
@@ -44,7 +42,7 @@ until Ctrl-C. Reads beyond the memory are answered with Unsupported Request; com
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
     #[command(flatten)]
-    way: WayArgs,
+    target: TargetArgs,
 
     /// Where BAR4 begins; without it the driver of the adapter's host is asked
     #[arg(long, value_name = "ADDRESS", value_parser = number)]
@@ -96,20 +94,42 @@ struct Report {
 
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let image = Arc::new(image(&args)?);
-    let (base, id) = place(&args)?;
+    let target = args.target.target()?;
+    let (base, id) = place(&args, &target)?;
     within_addresses(base, image.bytes())?;
     let interrupted = interrupt::flag()?;
-    let mut carrier = carrier(&args)?;
+    #[expect(clippy::reversed_empty_ranges, reason = "it has no requests of its own")]
+    let tags = if target.scheme == Scheme::Paper { 0..=15 } else { 1..=0 };
+    let mut carrier = target.open(tags, true).map_err(Failure::run)?;
     let mut psmem = Psmem::new(id, args.mps, Window { base, image: image.clone() });
-    say_ready(&args, base, image.bytes(), &carrier);
+    // The line on standard error shows who started this when to begin.
+    output::note(format_args!(
+        "{} bytes at {base:#x}, for {}, carrier {}",
+        image.bytes(),
+        target.remote,
+        name(&carrier)
+    ));
     let began = Instant::now();
     let served = until_interrupted(&mut carrier, &mut psmem, args.busy, &interrupted);
     let seconds = began.elapsed().as_secs_f64();
-    // What was written is brought back, and what was counted is shown, however it ended.
-    let brought = image.write_back();
-    show(&args, base, image.bytes(), seconds, &carrier, &psmem)?;
-    served.map_err(|e| Failure::Run(format!("{}: {e}", args.way.remote())))?;
-    brought.map_err(|e| in_file(&args, &e))?;
+    // The memory is written back and the counters are shown after an error too.
+    let written_back = image.write_back();
+    let report = Report {
+        remote: target.remote.to_string(),
+        carrier: name(&carrier),
+        base,
+        size_bytes: image.bytes(),
+        seconds,
+        counters: psmem.counters().rows().collect(),
+        completer: psmem.completer_counters().rows().collect(),
+        sockets: Rows::of(
+            &["received_datagrams", "sent_datagrams", "malformed_datagrams"],
+            carrier.counters().rows(),
+        ),
+    };
+    if args.json { output::json(&report) } else { report.text() }?;
+    served.map_err(|e| Failure::Run(format!("{}: {e}", target.remote)))?;
+    written_back.map_err(|e| in_file(&args, &e))?;
     Ok(())
 }
 
@@ -118,26 +138,8 @@ fn image(args: &Args) -> Result<Image, Failure> {
         let bytes = args.size.unwrap_or(64 << 10);
         return Image::zeroes(bytes).map_err(|e| Failure::usage(format!("--size: {e}")));
     };
-    let image = if args.write_back { Image::file(path, true) } else { copy(path, args.size) };
+    let image = if args.write_back { Image::file(path, true) } else { Image::copy(path, args.size) };
     image.map_err(|e| in_file(args, &e))
-}
-
-/// The file's bytes in memory of their own, so that the host can write them and the file stays as it is.
-fn copy(path: &Path, size: Option<u64>) -> io::Result<Image> {
-    let file = File::open(path)?;
-    let bytes = size.unwrap_or(file.metadata()?.len());
-    let mut image = Arc::new(Image::zeroes(bytes)?);
-    let mut rest = file.take(bytes);
-    let (mut buffer, mut at) = (vec![0; COPY_BYTES], 0);
-    loop {
-        let len = rest.read(&mut buffer)?;
-        if len == 0 {
-            break;
-        }
-        image.write(at, &buffer[..len]).map_err(|_| io::Error::other("the memory takes no more"))?;
-        at += len as u64;
-    }
-    Arc::into_inner(image).ok_or_else(|| io::Error::other("the memory is shared"))
 }
 
 fn in_file(args: &Args, error: &io::Error) -> Failure {
@@ -145,22 +147,16 @@ fn in_file(args: &Args, error: &io::Error) -> Failure {
     Failure::Run(format!("{}: {error}", path.display()))
 }
 
-/// First address and Completer ID: as named, or as the driver of the adapter's host says.
-fn place(args: &Args) -> Result<(u64, Bdf), Failure> {
+/// First address and Completer ID: as given, or as the driver of the adapter's host says.
+fn place(args: &Args, target: &Target) -> Result<(u64, Bdf), Failure> {
     if let Some(base) = args.base {
         return Ok((base, args.bus.unwrap_or_default()));
     }
     let asked = |e: ControlError| Failure::Run(format!("{e}; name BAR4's address with --base"));
-    let mut driver = args.way.messaging().map_err(asked)?;
+    let mut driver = target.messaging().map_err(asked)?;
     let base = driver.bar4_start().map_err(asked)?;
     let id = args.bus.map_or_else(|| driver.device_id(), Ok).map_err(asked)?;
     Ok((base, id))
-}
-
-fn carrier(args: &Args) -> Result<AnyCarrier, Failure> {
-    #[expect(clippy::reversed_empty_ranges, reason = "it has no requests of its own")]
-    let tags = if args.way.is_paper() { 0..=15 } else { 1..=0 };
-    args.way.open(tags, true)
 }
 
 const fn name(carrier: &AnyCarrier) -> &'static str {
@@ -168,15 +164,6 @@ const fn name(carrier: &AnyCarrier) -> &'static str {
         AnyCarrier::Tagged(_) => "tagged",
         AnyCarrier::Session(_) => "session",
     }
-}
-
-/// One line on standard error, so that who started this knows when to begin.
-fn say_ready(args: &Args, base: u64, bytes: u64, carrier: &AnyCarrier) {
-    output::note(format_args!(
-        "{bytes} bytes at {base:#x}, for {}, carrier {}",
-        args.way.remote(),
-        name(carrier)
-    ));
 }
 
 fn until_interrupted(
@@ -187,7 +174,7 @@ fn until_interrupted(
 ) -> io::Result<()> {
     let (mut bar, began) = (None, Instant::now());
     let mut shown = (began, 0);
-    // The clock is looked at once in so many turns: a turn may be a microsecond, or 50 ms where nothing comes.
+    // A turn takes a microsecond, or 50 ms if nothing comes. The clock is read in every 16th.
     let mut turns = 0_u32;
     let served = serve(carrier, psmem, busy, |psmem| {
         turns = turns.wrapping_add(1);
@@ -207,34 +194,13 @@ fn until_interrupted(
     served
 }
 
-fn show(
-    args: &Args,
-    base: u64,
-    size_bytes: u64,
-    seconds: f64,
-    carrier: &AnyCarrier,
-    psmem: &Psmem<Window>,
-) -> Result<(), Failure> {
-    let report = Report {
-        remote: args.way.remote().to_string(),
-        carrier: name(carrier),
-        base,
-        size_bytes,
-        seconds,
-        counters: psmem.counters().rows().collect(),
-        completer: psmem.completer_counters().rows().collect(),
-        sockets: Rows::of(
-            &["received_datagrams", "sent_datagrams", "malformed_datagrams"],
-            carrier.counters().rows(),
-        ),
-    };
-    if args.json {
-        return output::json(&report);
+impl Report {
+    fn text(&self) -> Result<(), Failure> {
+        let all = self.counters.iter().chain(&self.completer);
+        let lines: Vec<String> = all
+            .filter(|(name, count)| **count > 0 || matches!(**name, "reads" | "writes"))
+            .map(|(name, count)| format!("{} {count}", name.replace('_', " ")))
+            .collect();
+        output::text(&format!("{:.1} s: {}", self.seconds, lines.join(", ")))
     }
-    let all = report.counters.iter().chain(&report.completer);
-    let lines: Vec<String> = all
-        .filter(|(name, count)| **count > 0 || matches!(**name, "reads" | "writes"))
-        .map(|(name, count)| format!("{} {count}", name.replace('_', " ")))
-        .collect();
-    output::text(&format!("{:.1} s: {}", report.seconds, lines.join(", ")))
 }

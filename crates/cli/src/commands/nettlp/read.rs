@@ -4,22 +4,16 @@
 use super::bytes::{dump, number, within_addresses};
 use super::peer::{PeerArgs, failure, interrupted};
 use crate::failure::Failure;
-use crate::interrupt;
-use crate::output;
 use crate::outputs::{Output, Outputs, Place};
-use crate::progress;
-use nettlp::client::{Client, ClientError, Transfer};
-use nettlp::net::AnyCarrier;
+use crate::{output, progress};
 use serde::Serialize;
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// What is read before it is written out, bytes.
+/// Bytes that are read before they are written out.
 const CHUNK_BYTES: u64 = 1 << 20;
-/// Bytes of one transfer: what an interruption keeps whole.
-const TRANSFER_BYTES: usize = 64 << 10;
-/// Bytes that are shown as text; more want a file.
+/// Maximum number of bytes that are shown as text.
 const SHOWN_BYTES: u64 = 16 << 20;
 
 const EXAMPLE: &str = "\
@@ -77,9 +71,7 @@ struct Report {
 
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
     check(&args)?;
-    let stop = interrupt::flag()?;
-    let mut client = args.peer.client(args.peer.requester()?, args.peer.tags_of_one())?;
-    client.stop_with(stop);
+    let (mut client, target) = args.peer.client()?;
     let output = Outputs::new(args.force).claim_if("-o", args.output.as_deref())?;
     let mut file = output.map(Place::open).transpose()?;
     let mut shown = Vec::new();
@@ -89,7 +81,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let (mut done, mut whole) = (0, true);
     while done < args.length && whole {
         let part = &mut chunk[..(args.length - done).min(CHUNK_BYTES) as usize];
-        let read = read_chunk(&mut client, args.address + done, part).map_err(|e| failure(&args.peer, &e))?;
+        let read = client.read_until_stopped(args.address + done, part).map_err(|e| failure(&target, &e))?;
         (whole, done) = (read == part.len(), done + read as u64);
         match &mut file {
             Some(file) => file.write_all(&part[..read]).map_err(|e| file.failed(&e))?,
@@ -105,7 +97,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     if args.json {
         let data = data_is_shown.then(|| shown.iter().map(|byte| format!("{byte:02x}")).collect());
         output::json(&Report {
-            remote: args.peer.remote().to_string(),
+            remote: target.remote.to_string(),
             address: args.address,
             length_bytes: args.length,
             read_bytes: done,
@@ -120,29 +112,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         return Ok(());
     }
     let (length, address) = (args.length, args.address);
-    Err(interrupted(&args.peer, &format!("{done} of {length} bytes were read, from {address:#x} on")))
-}
-
-/// Reads, and says how many bytes from the first on have come: all, unless the command is interrupted.
-fn read_chunk(client: &mut Client<AnyCarrier>, address: u64, chunk: &mut [u8]) -> Result<usize, ClientError> {
-    let len = chunk.len();
-    let parts = (0..).step_by(TRANSFER_BYTES).zip(chunk.chunks_mut(TRANSFER_BYTES));
-    let mut transfers: Vec<Transfer<'_>> =
-        parts.map(|(at, data)| Transfer::Read { address: address + at, data }).collect();
-    let (mut ends, mut fault) = (vec![false; transfers.len()], None);
-    let result = client.transfer(&mut transfers, |place, ended| match ended {
-        Ok(_) => ends[place] = true,
-        Err(error) => fault = fault.or(Some(error)),
-    });
-    match (result, fault) {
-        (Err(ClientError::Stopped), _) => {
-            let whole = ends.iter().take_while(|whole| **whole).count();
-            Ok(len.min(whole * TRANSFER_BYTES))
-        }
-        (Err(error), _) => Err(error),
-        (Ok(()), Some(fault)) => Err(fault.into()),
-        (Ok(()), None) => Ok(len),
-    }
+    Err(interrupted(&target, &format!("{done} of {length} bytes were read, from {address:#x} on")))
 }
 
 fn check(args: &Args) -> Result<(), Failure> {

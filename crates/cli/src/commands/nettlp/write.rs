@@ -4,15 +4,10 @@
 use super::bytes::{hex, number, within_addresses};
 use super::peer::{PeerArgs, failure, interrupted};
 use crate::failure::Failure;
-use crate::{input, interrupt, output};
-use nettlp::client::{Client, ClientError};
-use nettlp::net::AnyCarrier;
+use crate::{input, output};
+use nettlp::client::{ClientError, WriteError, WriteStep};
 use serde::Serialize;
 use std::path::PathBuf;
-use tlp::Duration;
-
-/// How long a peer that acknowledges may take for the rest.
-const SETTLE: Duration = Duration::from_ms(5000);
 
 const EXAMPLE: &str = "\
 Examples:
@@ -69,26 +64,22 @@ struct Report {
 
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let data = data(&args)?;
-    let stop = interrupt::flag()?;
-    let mut client = args.peer.client(args.peer.requester()?, args.peer.tags_of_one())?;
-    client.stop_with(stop);
-    let mut step = "sent";
-    let written = write(&args, &mut client, &data, &mut step);
-    let stopped = matches!(written, Err(Ended::Client(ClientError::Stopped)));
+    let (mut client, target) = args.peer.client()?;
+    let mut step = WriteStep::Send;
+    let stopped = match client.write_all(args.address, &data, args.verify, &mut step) {
+        Ok(()) => false,
+        Err(WriteError::Client(ClientError::Stopped)) => true,
+        Err(WriteError::Client(error)) => return Err(failure(&target, &error)),
+        Err(differs) => return Err(Failure::run(differs)),
+    };
     let sent = client.counters().written_bytes;
-    if !stopped {
-        written.map_err(|ended| match ended {
-            Ended::Client(error) => failure(&args.peer, &error),
-            Ended::Differs(failure) => failure,
-        })?;
-    }
     if args.json {
         output::json(&Report {
-            remote: args.peer.remote().to_string(),
+            remote: target.remote.to_string(),
             address: args.address,
             length_bytes: data.len(),
             sent_bytes: sent,
-            acknowledged: client.is_reliable() && step == "read back",
+            acknowledged: client.is_reliable() && step == WriteStep::ReadBack,
             verified: args.verify && !stopped,
             counters: client.counters().into(),
         })?;
@@ -97,41 +88,13 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         return Ok(());
     }
     let (length, address) = (data.len(), args.address);
-    let rest = if sent < length as u64 { String::new() } else { format!(", not all of them {step}") };
-    Err(interrupted(&args.peer, &format!("{sent} of {length} bytes were sent, from {address:#x} on{rest}")))
-}
-
-/// Why a write ended early.
-enum Ended {
-    Client(ClientError),
-    Differs(Failure),
-}
-
-impl From<ClientError> for Ended {
-    fn from(error: ClientError) -> Ended {
-        Ended::Client(error)
-    }
-}
-
-/// Writes, waits, and reads back; `step` says what is under way.
-fn write(
-    args: &Args,
-    client: &mut Client<AnyCarrier>,
-    data: &[u8],
-    step: &mut &'static str,
-) -> Result<(), Ended> {
-    client.write(args.address, data)?;
-    *step = "acknowledged";
-    client.settle(SETTLE)?;
-    *step = "read back";
-    if args.verify {
-        // Where each tag has a port, reads may overtake writes, but not this one: the first read has the tag of all writes.
-        client.read(args.address, &mut [0])?;
-        let mut found = vec![0; data.len()];
-        client.read(args.address, &mut found)?;
-        compare(args.address, data, &found).map_err(Ended::Differs)?;
-    }
-    Ok(())
+    let rest = match step {
+        _ if sent < length as u64 => "",
+        WriteStep::Send => ", not all of them sent",
+        WriteStep::Acknowledge => ", not all of them acknowledged",
+        WriteStep::ReadBack => ", not all of them read back",
+    };
+    Err(interrupted(&target, &format!("{sent} of {length} bytes were sent, from {address:#x} on{rest}")))
 }
 
 fn data(args: &Args) -> Result<Vec<u8>, Failure> {
@@ -145,14 +108,4 @@ fn data(args: &Args) -> Result<Vec<u8>, Failure> {
     }
     within_addresses(args.address, data.len() as u64)?;
     Ok(data)
-}
-
-fn compare(address: u64, written: &[u8], found: &[u8]) -> Result<(), Failure> {
-    let differs = written.iter().zip(found).position(|(written, found)| written != found);
-    let Some(at) = differs else { return Ok(()) };
-    let (there, expected, place) = (found[at], written[at], address + at as u64);
-    Err(Failure::Run(format!(
-        "byte {place:#x} is {there:#04x} after {expected:#04x} was written: writes are refused there, were lost, or \
-         somebody else writes too"
-    )))
 }

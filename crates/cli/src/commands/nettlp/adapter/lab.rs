@@ -101,7 +101,7 @@ impl LabRun<'_> {
         if let Some(mps) = self.args.mps {
             backend.answer_in(mps);
         }
-        let mut sockets = AdapterSockets::bind(&self.options).map_err(|e| Failure::Run(e.to_string()))?;
+        let mut sockets = AdapterSockets::bind(&self.options).map_err(Failure::run)?;
         let settings =
             Settings { allow: self.allow.clone(), id: Bdf::default(), device, scheme: self.args.ports() };
         let mut adapter = Adapter::new(settings, backend);

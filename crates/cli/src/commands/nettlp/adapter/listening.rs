@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Where an adapter listens, and to whom, whichever command it belongs to.
 
-use crate::commands::nettlp::way::key;
+use crate::commands::nettlp::target::key;
 use crate::failure::Failure;
 use crate::output;
 use capture::encap::PortScheme;

@@ -4,7 +4,6 @@
 mod lab;
 mod listening;
 mod report;
-mod workers;
 
 use super::bytes::{address, mps, rcb};
 use crate::commands::outside::Opening;
@@ -18,6 +17,7 @@ use nettlp::adapter::{Function, Registers, Settings};
 use nettlp::allow::{AllowList, Rule, parse_size};
 use nettlp::completer::Image;
 use nettlp::net::{AdapterOptions, default_threads};
+use nettlp::tools::{MemoryServer, ServedCounters, ServedMemory};
 use plug::Models;
 use report::{MemoryReport, Report};
 use signal_hook::consts::SIGUSR1;
@@ -28,7 +28,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tlp::{Bdf, Mps, Rcb};
-use workers::{Worker, Workers};
 
 const EXAMPLE: &str = "\
 Examples:
@@ -186,8 +185,8 @@ fn serve_memory(
         return Err(Failure::usage(why));
     }
     let image = Arc::new(args.image(memory)?);
-    let function = Function::new(args.registers()).map_err(|e| Failure::Run(e.to_string()))?;
-    let plan = Worker {
+    let function = Function::new(args.registers()).map_err(Failure::run)?;
+    let served = ServedMemory {
         options,
         settings: Settings { allow, id: args.id(), device: None, scheme: args.ports() },
         image: Arc::clone(&image),
@@ -196,21 +195,20 @@ fn serve_memory(
         rcb: args.rcb.unwrap_or_default(),
         busy: args.busy_poll,
     };
-    let workers = Workers::start(&plan, args.threads()).map_err(|e| Failure::Run(e.to_string()))?;
+    let server = MemoryServer::start(&served, args.threads()).map_err(Failure::run)?;
     args.greet(memory);
     let served = Served { args, memory, image: &image, start: Instant::now() };
-    let failed = served.supervise(&workers, signals);
-    let counted = workers.stop();
+    served.supervise(&server, signals);
+    let counters = server.stop();
     let written_back = served.write_back();
-    let counted = counted.map_err(|e| Failure::Run(format!("serving: {e}")))?;
-    let report = served.report(&counted, *written_back.as_ref().unwrap_or(&0));
+    let counters = counters.map_err(|e| Failure::Run(format!("serving: {e}")))?;
+    let report = served.report(&counters, *written_back.as_ref().unwrap_or(&0));
     if args.json {
         output::json(&report)?;
     } else {
         output::text(&report.text())?;
     }
-    written_back?;
-    failed
+    written_back.map(drop)
 }
 
 /// Memory that is served.
@@ -222,20 +220,19 @@ struct Served<'a> {
 }
 
 impl Served<'_> {
-    /// Waits for the end, and shows what was counted when it is asked for.
-    fn supervise(&self, workers: &Workers, signals: &Signals) -> Result<(), Failure> {
+    /// Waits for the end, and shows the counters when that is requested.
+    fn supervise(&self, server: &MemoryServer, signals: &Signals) {
         let every = self.args.report.map(Duration::from_secs);
         let mut next = every.map(|every| self.start + every);
-        while !signals.end.load(Ordering::Relaxed) && workers.are_running() {
+        while !signals.end.load(Ordering::Relaxed) && server.is_running() {
             std::thread::sleep(Duration::from_millis(20));
             let asked = signals.show.swap(false, Ordering::Relaxed);
             if asked || next.is_some_and(|next| Instant::now() >= next) {
                 next = next.zip(every).map(|(next, every)| next + every);
                 let brought = if asked { self.write_back_and_go_on() } else { 0 };
-                output::aside(self.report(&workers.counted(), brought).text());
+                output::aside(self.report(&server.counters(), brought).text());
             }
         }
-        Ok(())
     }
 
     /// What cannot be written back now, for want of space say, is kept for the next time.
@@ -252,7 +249,7 @@ impl Served<'_> {
         self.image.write_back().map_err(|e| self.memory.failed("writing back", &e))
     }
 
-    fn report(&self, counted: &workers::Counted, written_back_bytes: u64) -> Report {
+    fn report(&self, counters: &ServedCounters, written_back_bytes: u64) -> Report {
         let file = match self.memory {
             MemoryName::Zeroes(_) => None,
             MemoryName::File(path) => Some(path.display().to_string()),
@@ -260,7 +257,7 @@ impl Served<'_> {
         let Args { listen, allow, write_back, .. } = self.args;
         let memory =
             MemoryReport { bytes: self.image.bytes(), file, write_back: *write_back, written_back_bytes };
-        Report::new(*listen, memory, allow, counted, self.start.elapsed().as_secs_f64(), self.args.threads())
+        Report::new(*listen, memory, allow, counters, self.start.elapsed().as_secs_f64(), self.args.threads())
     }
 }
 

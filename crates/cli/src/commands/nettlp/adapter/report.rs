@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What an adapter has counted, as JSON and as text. Never counts anything.
+//! The counters of an adapter, as JSON and as text.
 
-use super::workers::Counted;
 use nettlp::allow::Rule;
+use nettlp::tools::ServedCounters;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -55,7 +55,7 @@ impl Report {
         listen: IpAddr,
         memory: MemoryReport,
         rules: &[Rule],
-        counted: &Counted,
+        counters: &ServedCounters,
         seconds: f64,
         threads: u16,
     ) -> Report {
@@ -63,27 +63,27 @@ impl Report {
             all.entry(rule.peer).or_default().push(rule.to_string());
             all
         });
-        let peer = |((address, rules), counters): ((IpAddr, Vec<String>), &nettlp::adapter::PeerCounters)| {
-            PeerReport { address, rules, counts: counters.rows().collect() }
+        let peer = |((address, rules), peer): ((IpAddr, Vec<String>), &nettlp::adapter::PeerCounters)| {
+            PeerReport { address, rules, counts: peer.rows().collect() }
         };
-        let strangers = counted.strangers;
+        let strangers = counters.strangers;
         Report {
             listen,
             memory,
             seconds,
             cpu_seconds: session::cpu_seconds(),
             threads,
-            peers: addresses.into_iter().zip(&counted.peers).map(peer).collect(),
+            peers: addresses.into_iter().zip(&counters.peers).map(peer).collect(),
             strangers: StrangersReport {
                 datagrams: strangers.datagrams,
                 bytes: strangers.bytes,
                 messaging: strangers.messaging,
                 last: strangers.last,
             },
-            completer: counted.completer.rows().collect(),
-            function: counted.function.rows().collect(),
-            sockets: counted.sockets.rows().collect(),
-            sessions: counted.sessions.clone(),
+            completer: counters.completer.rows().collect(),
+            function: counters.function.rows().collect(),
+            sockets: counters.sockets.rows().collect(),
+            sessions: counters.sessions.clone(),
         }
     }
 

@@ -1,22 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a measurement has brought, as text and as JSON.
+//! The result of a measurement, as text and as JSON.
 
-use super::{Args, Direction, Outcome, Pattern, Regions, share};
-use crate::commands::nettlp::counters::{Counters, Rows};
+use super::counters::{Counters, Rows};
 use crate::failure::Failure;
 use crate::output;
 use hdrhistogram::Histogram;
 use nettlp::net::Ceiling;
+use nettlp::tools::ClientOptions;
+use nettlp::tools::perf::{Pattern, Tally, Workload};
 use plug::counted;
 use serde::Serialize;
 use std::fmt::Write;
 
-/// What is told of sockets.
+/// Counters of sockets that are shown.
 const SOCKETS: [&str; 5] =
     ["received_datagrams", "sent_datagrams", "receive_calls", "send_calls", "kernel_drops"];
 
-/// NetTLP header and TLP header before the data of a completion; of a write they are as long, or 4 bytes longer.
-pub(super) const AROUND_DATA: usize = 6 + 12;
+/// A finished measurement.
+pub(super) struct Outcome<'a> {
+    pub(super) options: &'a ClientOptions,
+    pub(super) workload: &'a Workload,
+    pub(super) scheme: &'static str,
+    pub(super) tally: Tally,
+    pub(super) elapsed_s: f64,
+    pub(super) cpu_s: f64,
+    pub(super) ceiling: Option<Ceiling>,
+}
 
 #[derive(Serialize)]
 struct Report {
@@ -70,9 +79,9 @@ struct CeilingReport {
     share_of_batched: f64,
 }
 
-pub(super) fn show(args: &Args, outcome: &Outcome) -> Result<(), Failure> {
-    let report = report(args, outcome);
-    if args.json {
+pub(super) fn show(outcome: &Outcome<'_>, json: bool) -> Result<(), Failure> {
+    let report = report(outcome);
+    if json {
         output::json(&report)?;
     } else {
         output::text(text(&report).trim_end())?;
@@ -83,28 +92,27 @@ pub(super) fn show(args: &Args, outcome: &Outcome) -> Result<(), Failure> {
     }
 }
 
-fn report(args: &Args, outcome: &Outcome) -> Report {
-    let Outcome { scheme, tally, elapsed_s, cpu_s, ceiling } = outcome;
-    let is_read = args.direction == Direction::Read;
+fn report(outcome: &Outcome<'_>) -> Report {
+    let Outcome { options, workload, scheme, tally, elapsed_s, cpu_s, ceiling } = outcome;
     let tlps = tally.counters.read_tlps + tally.counters.write_tlps + tally.counters.completions;
     let per = |count: u64| (count > 0).then(|| cpu_s * 1e9 / count as f64);
     Report {
-        remote: args.peer.remote().to_string(),
+        remote: options.target.remote.to_string(),
         scheme,
-        direction: if is_read { "read" } else { "write" },
-        length_bytes: args.len,
-        threads: args.threads,
-        outstanding: args.outstanding,
-        batch: super::batch(args),
-        pattern: match args.pattern {
+        direction: if workload.is_write { "write" } else { "read" },
+        length_bytes: workload.len,
+        threads: workload.threads,
+        outstanding: workload.outstanding,
+        batch: workload.batch,
+        pattern: match workload.pattern {
             Pattern::Fixed => "fixed",
             Pattern::Sequential => "sequential",
             Pattern::Random => "random",
         },
-        regions: if args.regions == Regions::Same { "same" } else { "diff" },
-        region_bytes: share(args),
-        mps_bytes: args.peer.mps().bytes(),
-        mrrs_bytes: args.peer.mrrs().bytes(),
+        regions: if workload.is_split { "diff" } else { "same" },
+        region_bytes: workload.share(),
+        mps_bytes: options.mps.bytes(),
+        mrrs_bytes: options.mrrs.bytes(),
         elapsed_s: *elapsed_s,
         requests: tally.requests,
         failed: tally.faults.rows().map(|(_, count)| count).sum(),
@@ -115,11 +123,11 @@ fn report(args: &Args, outcome: &Outcome) -> Report {
         cpu_s: *cpu_s,
         cpu_ns_per_request: per(tally.requests),
         cpu_ns_per_tlp: per(tlps),
-        latency_ns: (is_read && !tally.latency_ns.is_empty()).then(|| latency(&tally.latency_ns)),
+        latency_ns: (!workload.is_write && !tally.latency_ns.is_empty()).then(|| latency(&tally.latency_ns)),
         counters: (&tally.counters).into(),
         faults: Rows::new(tally.faults.rows()),
         sockets: Rows::of(&SOCKETS, tally.sockets.rows()),
-        ceiling: ceiling.map(|ceiling| beside(ceiling, tlps as f64 / elapsed_s)),
+        ceiling: ceiling.map(|ceiling| ceiling_report(ceiling, tlps as f64 / elapsed_s)),
     }
 }
 
@@ -135,8 +143,8 @@ fn latency(histogram: &Histogram<u64>) -> Latency {
     }
 }
 
-// Requests and completions alike are datagrams, and the smaller ones cost nearly as much.
-fn beside(ceiling: Ceiling, tlps_per_s: f64) -> CeilingReport {
+// Requests and completions are both datagrams, and small ones cost nearly as much as large ones.
+fn ceiling_report(ceiling: Ceiling, tlps_per_s: f64) -> CeilingReport {
     CeilingReport {
         datagram_bytes: ceiling.datagram_bytes,
         single_per_s: ceiling.single_per_s,

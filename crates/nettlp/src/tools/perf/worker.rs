@@ -1,55 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One thread of a measurement: a client that is kept busy.
 
-use super::Pattern;
+use super::Workload;
 use super::addresses::{Addresses, Region};
+use crate::client::{Client, ClientError};
+use crate::net::{AnyCarrier, SocketCounters};
+use crate::requester::{Buffers, Counters, Done, Fault};
 use hdrhistogram::Histogram;
-use nettlp::client::{Client, ClientError};
-use nettlp::net::{AnyCarrier, SocketCounters};
-use nettlp::requester::{Buffers, Counters, Done, Fault};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use tlp::{Duration, Time};
 
-/// Longest sleep of a turn: how late an interrupt may be seen.
+/// Maximum time of a turn, so that the caller's flag is seen.
 const TURN: Duration = Duration::from_ms(20);
 /// How long a peer that acknowledges may take for the last writes.
 const SETTLE: Duration = Duration::from_ms(5000);
-/// Longest latency that is told apart, ns; longer ones count as this.
+/// Maximum latency in ns. Longer ones count as this.
 const LONGEST_NS: u64 = 600_000_000_000;
 
-/// What a thread does.
-pub(super) struct Plan {
-    pub(super) is_write: bool,
-    pub(super) len: u64,
-    pub(super) outstanding: u64,
-    /// Requests that are made at once: none is made before so many may be.
-    pub(super) batch: u64,
-    pub(super) region: Region,
-    pub(super) pattern: Pattern,
-    pub(super) seed: u64,
-    pub(super) count: u64,
-}
-
 device::counters! {
-    /// Requests that failed, by what came of them.
+    /// Failed requests, by reason.
     pub struct Faults {
+        /// Unsupported Request.
         unsupported_request,
+        /// Completer Abort.
         completer_abort,
+        /// Configuration Request Retry Status.
         config_retry,
+        /// A poisoned completion.
         poisoned,
+        /// No answer.
         timed_out,
     }
 }
 
-/// What threads have done.
-pub(super) struct Tally {
-    pub(super) requests: u64,
-    pub(super) bytes: u64,
-    pub(super) faults: Faults,
-    pub(super) latency_ns: Histogram<u64>,
-    pub(super) counters: Counters,
-    pub(super) sockets: SocketCounters,
+/// Counters of all threads.
+pub struct Tally {
+    /// Requests that succeeded.
+    pub requests: u64,
+    /// Bytes read or written.
+    pub bytes: u64,
+    /// Requests that failed.
+    pub faults: Faults,
+    /// Latency of reads in ns.
+    pub latency_ns: Histogram<u64>,
+    /// Counters of the requesters.
+    pub counters: Counters,
+    /// Counters of the sockets.
+    pub sockets: SocketCounters,
 }
 
 impl Default for Tally {
@@ -58,7 +56,7 @@ impl Default for Tally {
             requests: 0,
             bytes: 0,
             faults: Faults::default(),
-            // Three digits; these bounds are legal for any digits.
+            // Three significant digits, for which these bounds are legal.
             latency_ns: Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("legal bounds"),
             counters: Counters::default(),
             sockets: SocketCounters::default(),
@@ -92,7 +90,7 @@ impl Tally {
     }
 }
 
-/// A buffer for each request under way.
+/// A buffer for each outstanding request.
 struct Slots {
     bytes: Vec<u8>,
     len: usize,
@@ -112,32 +110,36 @@ impl Buffers for Slots {
 
 pub(super) struct Worker {
     client: Client<AnyCarrier>,
-    plan: Plan,
+    workload: Workload,
     left: u64,
     addresses: Addresses,
     slots: Slots,
     free: Vec<u64>,
-    asked: Vec<Time>,
+    sent: Vec<Time>,
     tally: Tally,
 }
 
 impl Worker {
-    pub(super) fn new(client: Client<AnyCarrier>, plan: Plan) -> Worker {
-        let slots = Slots { bytes: vec![0; (plan.len * plan.outstanding) as usize], len: plan.len as usize };
+    /// Thread number `thread` of a workload.
+    pub(super) fn new(client: Client<AnyCarrier>, workload: Workload, thread: u64) -> Worker {
+        let Workload { len, outstanding, count, pattern, .. } = workload;
+        let part = if workload.is_split { thread } else { 0 };
+        let bytes = workload.share();
+        let region = Region { address: workload.address + part * bytes, bytes };
         Worker {
             client,
-            left: plan.count,
-            addresses: Addresses::new(plan.region, plan.pattern, plan.len, plan.seed),
-            slots,
-            free: (0..plan.outstanding).collect(),
-            asked: vec![Time::ZERO; plan.outstanding as usize],
+            left: count,
+            addresses: Addresses::new(region, pattern, len, workload.seed.wrapping_add(thread)),
+            slots: Slots { bytes: vec![0; (len * outstanding) as usize], len: len as usize },
+            free: (0..outstanding).collect(),
+            sent: vec![Time::ZERO; outstanding as usize],
             tally: Tally::default(),
-            plan,
+            workload,
         }
     }
 
-    /// Keeps the client busy until `span` is over or `stop` is set, and waits for what is under way then. Gives what was
-    /// measured, and why it ended early where it did.
+    /// Keeps the client busy until `span` is over or `stop` is set, then waits for outstanding requests. Returns the counters, and the
+    /// error that ended it early, if there was one.
     pub(super) fn run(
         mut self,
         stop: &AtomicBool,
@@ -158,8 +160,8 @@ impl Worker {
             if is_over && self.free.len() == all {
                 break;
             }
-            if !is_over && self.free.len() as u64 >= self.plan.batch {
-                self.ask()?;
+            if !is_over && self.free.len() as u64 >= self.workload.batch {
+                self.send()?;
             }
             self.client.turn(&mut self.slots, &mut (), TURN)?;
             self.gather();
@@ -167,18 +169,18 @@ impl Worker {
         self.client.settle(SETTLE)
     }
 
-    fn ask(&mut self) -> Result<(), ClientError> {
+    fn send(&mut self) -> Result<(), ClientError> {
         let now = self.client.now();
         while self.left > 0
             && let Some(slot) = self.free.pop()
         {
             let address = self.addresses.next();
             let requester = self.client.requester();
-            match self.plan.is_write {
-                true => requester.write(address, self.plan.len, slot)?,
-                false => requester.read(address, self.plan.len, slot)?,
+            match self.workload.is_write {
+                true => requester.write(address, self.workload.len, slot)?,
+                false => requester.read(address, self.workload.len, slot)?,
             };
-            self.asked[slot as usize] = now;
+            self.sent[slot as usize] = now;
             self.left -= 1;
         }
         Ok(())
@@ -191,9 +193,9 @@ impl Worker {
         let now = self.client.now();
         while let Some(Done { token, result, .. }) = self.client.requester().poll_done() {
             self.free.push(token);
-            // A write ends when it has been handed over: nothing that a latency could be told of.
-            if result.is_ok() && !self.plan.is_write {
-                let latency = now.since(self.asked[token as usize]).as_ps() / 1000;
+            // A write ends when the carrier has it, so it has no latency.
+            if result.is_ok() && !self.workload.is_write {
+                let latency = now.since(self.sent[token as usize]).as_ps() / 1000;
                 self.tally.latency_ns.saturating_record(latency);
             }
             self.tally.count(result);

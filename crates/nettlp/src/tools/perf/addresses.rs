@@ -1,16 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where each request of a measurement goes.
+//! The address of each request of a measurement.
 
-use super::Pattern;
+/// Order of the addresses of requests.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pattern {
+    /// Always the first address of the region.
+    Fixed,
+    /// Ascending, and from the first address again.
+    Sequential,
+    /// Random multiples of the request's length.
+    Random,
+}
 
-/// Memory that a thread has.
+/// Memory of one thread.
 #[derive(Clone, Copy)]
 pub(super) struct Region {
     pub(super) address: u64,
     pub(super) bytes: u64,
 }
 
-/// One address behind the other, for ever.
+/// Addresses of requests, without end.
 pub(super) struct Addresses {
     region: Region,
     pattern: Pattern,
@@ -21,7 +30,7 @@ pub(super) struct Addresses {
 
 impl Addresses {
     pub(super) fn new(region: Region, pattern: Pattern, len: u64, seed: u64) -> Addresses {
-        // Not zero, where this generator would stay.
+        // xorshift stays at zero.
         let random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         Addresses { region, pattern, len, next: 0, random }
     }

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `riser nettlp perf`: how fast memory behind an adapter is read and written.
+
+use super::bytes::{number, within_addresses};
+use super::peer::{PeerArgs, failure, requester};
+use super::perf_report::{Outcome, show};
+use crate::failure::Failure;
+use crate::{interrupt, progress};
+use clap::ValueEnum;
+use nettlp::tools::perf::{self, Measured, Measurement, PerfError, Workload};
+use std::time::Duration;
+
+/// Maximum bytes of a request.
+const MAX_LEN: u64 = 1 << 20;
+/// Maximum bytes of all buffers.
+const MAX_BUFFER_BYTES: u64 = 1 << 30;
+const MAX_THREADS: u64 = 256;
+
+const EXAMPLE: &str = "\
+Examples:
+  riser nettlp perf read -r 192.168.10.1
+  riser nettlp perf read --len 512 --threads 4 --regions diff --pattern random -r 192.168.10.1
+  riser nettlp perf read --outstanding 1 -r 127.0.0.1 -l 127.0.0.2
+  riser nettlp perf write --len 256 --duration 5 --ceiling --json -r 127.0.0.1 -l 127.0.0.2
+
+In place of tlpperf; read is its DMA read, write its DMA write. Each thread has tags, or a session, of its own, and keeps \
+--outstanding requests under way; latency of single reads wants --outstanding 1. In the tagged scheme writes count as done \
+when the kernel has taken them, whether they arrive or not; in a session when the peer has acknowledged them.
+--json prints one object:
+  remote, scheme (tagged, paper, session), direction, length_bytes, threads, outstanding, batch, pattern, regions, region_bytes, \
+  mps_bytes, mrrs_bytes, elapsed_s, requests, failed, bytes, requests_per_s, tlps_per_s (requests and completions), \
+  bandwidth_gbps (data alone), cpu_s, cpu_ns_per_request, cpu_ns_per_tlp (this process, both user and system), latency_ns: \
+  {min, mean, median, p90, p99, p999, max} (null for writes, and where no read was answered), counters: {read_tlps, \
+  write_tlps, retried, timed_out, late, copies, strays}, faults: {unsupported_request, completer_abort, config_retry, poisoned, timed_out}, sockets: \
+  {received_datagrams, sent_datagrams, receive_calls, send_calls, kernel_drops}, ceiling (with --ceiling): {datagram_bytes, \
+  single_per_s, batched_per_s, share_of_single, share_of_batched}
+The exit status is 1 where a request failed.";
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Direction {
+    /// Read memory
+    Read,
+    /// Write memory
+    Write,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Pattern {
+    /// Always the first address of the region
+    Fixed,
+    /// One behind the other, and from the front again
+    Sequential,
+    /// Anywhere in the region, at multiples of the length
+    Random,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Regions {
+    /// All threads have one region
+    Same,
+    /// Each thread has its part of it
+    Diff,
+}
+
+/// Measure DMA: rate, bandwidth, latency, CPU time
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLE)]
+pub(crate) struct Args {
+    #[arg(value_enum)]
+    direction: Direction,
+
+    #[command(flatten)]
+    peer: PeerArgs,
+
+    /// First address of the region, decimal or with 0x
+    #[arg(short, long, value_name = "ADDRESS", default_value = "0", value_parser = number)]
+    address: u64,
+
+    /// Bytes of the region
+    #[arg(short = 's', long, value_name = "BYTES", default_value = "4M", value_parser = number)]
+    region: u64,
+
+    /// Bytes of each request
+    #[arg(short = 'L', long, value_name = "BYTES", default_value = "256", value_parser = number)]
+    len: u64,
+
+    /// Threads, each with tags or a session of its own; over ports, one for each core is fastest
+    #[arg(short = 'N', long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=MAX_THREADS))]
+    threads: u64,
+
+    /// Whether threads share the region
+    #[arg(short = 'R', long, value_enum, default_value = "same")]
+    regions: Regions,
+
+    /// Where each request goes
+    #[arg(short = 'P', long, value_enum, default_value = "sequential")]
+    pattern: Pattern,
+
+    /// Requests under way, for each thread
+    #[arg(short = 'O', long, value_name = "COUNT", default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..=4096))]
+    outstanding: u64,
+
+    /// Requests that are made at once, so that datagrams leave and come back in batches: none is made before so many of those
+    /// outstanding have ended [default: a quarter of --outstanding]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..=4096))]
+    batch: Option<u64>,
+
+    /// Seconds to measure
+    #[arg(short = 't', long, value_name = "SECONDS", default_value_t = 5.0)]
+    duration: f64,
+
+    /// End after so many requests of each thread, if that is earlier
+    #[arg(short, long, value_name = "COUNT", value_parser = number)]
+    count: Option<u64>,
+
+    /// What random addresses follow from
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+
+    /// Measure how many datagrams this machine's loopback moves, too: one second, two cores
+    #[arg(long)]
+    ceiling: bool,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: Args) -> Result<(), Failure> {
+    let workload = args.workload();
+    check(&args, &workload)?;
+    let (options, stop) = (args.peer.options()?, interrupt::flag()?);
+    let measurement = Measurement::connect(&options, requester(&options)?, &workload);
+    let measurement = measurement.map_err(|error| match error {
+        PerfError::Tags { .. } => Failure::usage(error),
+        PerfError::Open(_) => Failure::run(error),
+    })?;
+    let (scheme, cpu) = (measurement.scheme, session::cpu_seconds());
+    let bar = progress::bar("{bar:30} {pos}/{len} s");
+    bar.set_length(args.duration as u64);
+    let measured = measurement.run(&stop, Duration::from_secs_f64(args.duration), |elapsed| {
+        if elapsed > Duration::from_secs(2) {
+            bar.set_position(elapsed.as_secs());
+        }
+    });
+    bar.finish_and_clear();
+    let Measured { tally, elapsed, error } = measured;
+    let (elapsed_s, cpu_s) = (elapsed.as_secs_f64(), session::cpu_seconds() - cpu);
+    let mut outcome =
+        Outcome { options: &options, workload: &workload, scheme, tally, elapsed_s, cpu_s, ceiling: None };
+    if let Some(error) = error {
+        // Results from before the error are shown too.
+        if outcome.tally.requests > 0 {
+            show(&outcome, args.json).ok();
+        }
+        return Err(failure(&options.target, &error));
+    }
+    if args.ceiling {
+        let ceiling = perf::ceiling(&options, &workload, &outcome.tally);
+        outcome.ceiling = Some(ceiling.map_err(|e| Failure::Run(format!("--ceiling: {e}")))?);
+    }
+    show(&outcome, args.json)
+}
+
+impl Args {
+    fn workload(&self) -> Workload {
+        Workload {
+            is_write: self.direction == Direction::Write,
+            address: self.address,
+            region_bytes: self.region,
+            is_split: self.regions == Regions::Diff,
+            pattern: match self.pattern {
+                Pattern::Fixed => perf::Pattern::Fixed,
+                Pattern::Sequential => perf::Pattern::Sequential,
+                Pattern::Random => perf::Pattern::Random,
+            },
+            seed: self.seed,
+            len: self.len,
+            threads: self.threads,
+            outstanding: self.outstanding,
+            batch: self.batch.unwrap_or(self.outstanding.div_ceil(4)).min(self.outstanding),
+            count: self.count.unwrap_or(u64::MAX),
+        }
+    }
+}
+
+fn check(args: &Args, workload: &Workload) -> Result<(), Failure> {
+    let refuse = |why: String| Err(Failure::usage(why));
+    let share = workload.share();
+    if args.len == 0 || args.len > MAX_LEN {
+        return refuse(format!("--len {}: legal are 1 to {MAX_LEN} bytes", args.len));
+    }
+    if share < args.len {
+        return refuse(format!(
+            "a region of {share} bytes for each thread: legal are --len, {}, and more",
+            args.len
+        ));
+    }
+    within_addresses(args.address, args.region)?;
+    let buffers = args.len * args.outstanding * args.threads;
+    if buffers > MAX_BUFFER_BYTES {
+        return refuse(format!(
+            "--len, --outstanding and --threads ask for {buffers} bytes of buffers: legal are up to {MAX_BUFFER_BYTES}"
+        ));
+    }
+    if !(args.duration > 0.0 && args.duration <= 86_400.0) {
+        return refuse(format!("--duration {}: legal are more than 0 up to 86400 seconds", args.duration));
+    }
+    Ok(())
+}

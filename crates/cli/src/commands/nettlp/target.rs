@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The arguments that name an adapter, and how TLPs reach it.
+
+use super::bytes::address;
+use crate::failure::Failure;
+use crate::output;
+use clap::ValueEnum;
+use nettlp::auth::Key;
+use nettlp::tools::{self, Target};
+use std::net::IpAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// How TLPs travel.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Scheme {
+    /// A session where the peer knows it, else a port per tag
+    Auto,
+    /// A port per tag, as LibTLP has it: 0x3000 + tag; of the host's requests 0x4000 + (tag & 0xf)
+    Tagged,
+    /// The ports of the NetTLP paper: 0x3000 + (tag & 0xf)
+    Paper,
+    /// A riser session
+    Session,
+}
+
+#[derive(clap::Args)]
+pub(super) struct TargetArgs {
+    /// Address of the adapter
+    #[arg(short, long, value_name = "ADDRESS", value_parser = address)]
+    remote: IpAddr,
+
+    /// Address of this host to send from, which the adapter must allow
+    #[arg(short, long, value_name = "ADDRESS", value_parser = address)]
+    local: Option<IpAddr>,
+
+    /// How TLPs travel
+    #[arg(long, value_enum, default_value = "auto")]
+    scheme: Scheme,
+
+    /// File of the key that the adapter has too: an authenticated session, and nothing else
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
+}
+
+impl TargetArgs {
+    /// The adapter. Reads the key.
+    pub(super) fn target(&self) -> Result<Target, Failure> {
+        if self.key.is_some() && matches!(self.scheme, Scheme::Tagged | Scheme::Paper) {
+            let why =
+                "--key: upstream's ports prove nobody's key, legal with it are --scheme auto and session";
+            return Err(Failure::usage(why));
+        }
+        let scheme = match self.scheme {
+            Scheme::Auto => tools::Scheme::Auto,
+            Scheme::Tagged => tools::Scheme::Tagged,
+            Scheme::Paper => tools::Scheme::Paper,
+            Scheme::Session => tools::Scheme::Session,
+        };
+        let key = self.key.as_deref().map(key).transpose()?;
+        Ok(Target { remote: self.remote, local: self.local, scheme, key })
+    }
+}
+
+/// Reads a key from a file. Warns on standard error if others can read it.
+pub(super) fn key(path: &Path) -> Result<Key, Failure> {
+    let key = Key::from_file(path).map_err(Failure::run)?;
+    // The key may come from something without a mode, such as a pipe.
+    let mode = path.metadata().map_or(0, |metadata| metadata.permissions().mode());
+    if mode & 0o007 != 0 {
+        let (path, mode) = (path.display(), mode & 0o777);
+        output::note(format_args!(
+            "key file {path}: everybody on this host can reach it (mode {mode:03o}): chmod 600 {path}"
+        ));
+    }
+    Ok(key)
+}

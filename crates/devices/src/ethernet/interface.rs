@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A network interface of this machine at the far end of a cable. Opens none.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+/// A network interface of this machine, such as a tap. Its functions never block.
+pub trait NetInterface {
+    /// Receives the next frame, and returns its length in bytes.
+    ///
+    /// # Errors
+    /// No frame is there, or the interface is down.
+    fn receive(&self, frame: &mut [u8]) -> io::Result<usize>;
+
+    /// Sends a frame.
+    ///
+    /// # Errors
+    /// The interface does not take it.
+    fn send(&self, frame: &[u8]) -> io::Result<()>;
+
+    /// Returns the descriptor that is readable when a frame has come.
+    fn readable(&self) -> BorrowedFd<'_>;
+}

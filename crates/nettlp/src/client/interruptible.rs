@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Long reads and writes whose caller wants to know how far they came, and physical memory for `introspect`.
+
+use super::{Client, ClientError, Clock, Transfer};
+use crate::carrier::Carrier;
+use crate::requester::Fault;
+use introspect::{Answer, Memory};
+use thiserror::Error;
+use tlp::Duration;
+
+/// Bytes of one transfer: the unit in which an interrupted read is kept.
+const TRANSFER_BYTES: usize = 64 << 10;
+/// How long a peer that acknowledges may take for the last writes.
+const SETTLE: Duration = Duration::from_ms(5000);
+
+/// A step of [`Client::write_all`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WriteStep {
+    /// The TLPs are being sent.
+    Send,
+    /// The peer's acknowledgement is awaited.
+    Acknowledge,
+    /// All is acknowledged. The bytes are read back if that was requested.
+    ReadBack,
+}
+
+/// The reason why a write failed.
+#[derive(Debug, Error)]
+pub enum WriteError {
+    /// The client failed.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// Other bytes were read back.
+    #[error(
+        "byte {address:#x} is {found:#04x} after {written:#04x} was written: writes are refused there, were lost, or \
+         somebody else writes too"
+    )]
+    Differs {
+        /// The address of the first byte that differs.
+        address: u64,
+        /// Its value.
+        found: u8,
+        /// The value that was written.
+        written: u8,
+    },
+}
+
+impl<C: Carrier, K: Clock> Client<C, K> {
+    /// Reads from `address` on. Returns the number of bytes that were read without a gap: fewer than `data.len()` only if the caller's
+    /// flag was set ([`stop_with`](Client::stop_with)).
+    ///
+    /// # Errors
+    /// As [`read`](Client::read), except [`ClientError::Stopped`].
+    pub fn read_until_stopped(&mut self, address: u64, data: &mut [u8]) -> Result<usize, ClientError> {
+        let len = data.len();
+        let parts = (0..).step_by(TRANSFER_BYTES).zip(data.chunks_mut(TRANSFER_BYTES));
+        let mut transfers: Vec<Transfer<'_>> =
+            parts.map(|(at, data)| Transfer::Read { address: address + at, data }).collect();
+        let (mut done, mut fault) = (vec![false; transfers.len()], None);
+        let result = self.transfer(&mut transfers, |place, ended| match ended {
+            Ok(_) => done[place] = true,
+            Err(error) => fault = fault.or(Some(error)),
+        });
+        match (result, fault) {
+            (Err(ClientError::Stopped), _) => {
+                Ok(len.min(done.iter().take_while(|done| **done).count() * TRANSFER_BYTES))
+            }
+            (Err(error), _) => Err(error),
+            (Ok(()), Some(fault)) => Err(fault.into()),
+            (Ok(()), None) => Ok(len),
+        }
+    }
+
+    /// Writes `data` from `address` on, and waits for the acknowledgement of a session. With `verify` reads the bytes back and compares
+    /// them. `step` is the current step.
+    ///
+    /// # Errors
+    /// The client fails, or the bytes differ.
+    pub fn write_all(
+        &mut self,
+        address: u64,
+        data: &[u8],
+        verify: bool,
+        step: &mut WriteStep,
+    ) -> Result<(), WriteError> {
+        *step = WriteStep::Send;
+        self.write(address, data)?;
+        *step = WriteStep::Acknowledge;
+        self.settle(SETTLE)?;
+        *step = WriteStep::ReadBack;
+        if !verify {
+            return Ok(());
+        }
+        // Over ports reads may pass writes, except this one: the first read has the tag of all writes.
+        self.read(address, &mut [0])?;
+        let mut found = vec![0; data.len()];
+        self.read(address, &mut found)?;
+        match data.iter().zip(&found).zip(address..).find(|((written, found), _)| written != found) {
+            Some(((&written, &found), address)) => Err(WriteError::Differs { address, found, written }),
+            None => Ok(()),
+        }
+    }
+}
+
+impl<C: Carrier, K: Clock> Memory for Client<C, K> {
+    type Error = ClientError;
+
+    fn read(&mut self, address: u64, data: &mut [u8]) -> Result<Answer, ClientError> {
+        match Client::read(self, address, data) {
+            Ok(()) => Ok(Answer::Read),
+            Err(ClientError::Fault(Fault::UnsupportedRequest(_) | Fault::CompleterAbort(_))) => {
+                Ok(Answer::Refused)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}

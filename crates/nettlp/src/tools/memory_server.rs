@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Threads that serve memory as an adapter. Each has its own sockets and counters. They share only the memory and the function.
+
+use crate::adapter::{Adapter, Function, MemoryBackend, MemoryCounters, PeerCounters, Settings, Strangers};
+use crate::completer::{CompleterCounters, Image};
+use crate::net::{AdapterOptions, AdapterSockets, Clock, OpenError, SocketCounters, serve};
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use tlp::{Mps, Rcb};
+
+/// How long a thread may take to publish its counters. One that serves does so within 50 ms.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Memory, and the adapter in front of it.
+#[derive(Clone)]
+pub struct ServedMemory {
+    /// The adapter's ports.
+    pub options: AdapterOptions,
+    /// The adapter.
+    pub settings: Settings,
+    /// The memory.
+    pub image: Arc<Image>,
+    /// The adapter's function.
+    pub function: Arc<Function>,
+    /// Maximum size of a completion.
+    pub mps: Mps,
+    /// Read Completion Boundary.
+    pub rcb: Rcb,
+    /// Poll the sockets instead of sleeping.
+    pub busy: bool,
+}
+
+/// Counters of all threads.
+#[derive(Clone, Default)]
+pub struct ServedCounters {
+    /// Counters of each peer, in the order of their addresses.
+    pub peers: Vec<PeerCounters>,
+    /// Datagrams of peers that are not allowed.
+    pub strangers: Strangers,
+    /// Counters of the completer.
+    pub completer: CompleterCounters,
+    /// Counters of the function.
+    pub function: MemoryCounters,
+    /// Counters of the sockets.
+    pub sockets: SocketCounters,
+    /// Counters of sessions, by name.
+    pub sessions: BTreeMap<&'static str, u64>,
+}
+
+/// State that the threads share with the server.
+#[derive(Default)]
+struct Shared {
+    stop: AtomicBool,
+    /// Number of times that counters were requested. A thread that has seen fewer publishes its counters.
+    requested: AtomicU64,
+    /// For each thread, the number of requests seen, and its counters then.
+    counters: Mutex<Vec<(u64, ServedCounters)>>,
+}
+
+impl Shared {
+    fn counters(&self) -> MutexGuard<'_, Vec<(u64, ServedCounters)>> {
+        self.counters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Threads that serve memory.
+pub struct MemoryServer {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<io::Result<()>>>,
+}
+
+impl MemoryServer {
+    /// Opens all sockets, then starts all threads.
+    ///
+    /// # Errors
+    /// A socket cannot be opened.
+    pub fn start(memory: &ServedMemory, threads: u16) -> Result<MemoryServer, OpenError> {
+        let shared = Arc::new(Shared::default());
+        *shared.counters() = vec![(0, ServedCounters::default()); usize::from(threads)];
+        let share = |thread| AdapterOptions { share: (thread, threads), ..memory.options.clone() };
+        let sockets: Result<Vec<AdapterSockets>, OpenError> =
+            (0..threads).map(|thread| AdapterSockets::bind(&share(thread))).collect();
+        let clock = Clock::new();
+        let spawn = |(index, sockets)| {
+            let (memory, shared) = (memory.clone(), Arc::clone(&shared));
+            std::thread::spawn(move || memory.serve(index, sockets, clock, &shared))
+        };
+        let threads = sockets?.into_iter().enumerate().map(spawn).collect();
+        Ok(MemoryServer { shared, threads })
+    }
+
+    /// Returns whether all threads still serve.
+    pub fn is_running(&self) -> bool {
+        self.threads.iter().all(|thread| !thread.is_finished())
+    }
+
+    /// Returns the current counters. Blocks for up to 50 ms, or for a second if a thread hangs.
+    pub fn counters(&self) -> ServedCounters {
+        let requested = self.shared.requested.fetch_add(1, Ordering::Relaxed) + 1;
+        let start = Instant::now();
+        loop {
+            let counters = self.shared.counters();
+            if counters.iter().all(|(seen, _)| *seen >= requested) || start.elapsed() > PATIENCE {
+                return sum(&counters);
+            }
+            drop(counters);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Stops all threads, and returns their counters.
+    ///
+    /// # Errors
+    /// The sockets of a thread have failed, or the thread has panicked.
+    pub fn stop(self) -> io::Result<ServedCounters> {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads {
+            thread.join().map_err(|_| io::Error::other("a thread has failed"))??;
+        }
+        Ok(sum(&self.shared.counters()))
+    }
+}
+
+fn sum(counters: &[(u64, ServedCounters)]) -> ServedCounters {
+    let mut sum = ServedCounters::default();
+    for (_, one) in counters {
+        sum.peers.resize(one.peers.len().max(sum.peers.len()), PeerCounters::default());
+        sum.peers.iter_mut().zip(&one.peers).for_each(|(sum, one)| sum.add(one));
+        sum.strangers.add(&one.strangers);
+        sum.completer.add(&one.completer);
+        sum.function.add(&one.function);
+        sum.sockets.add(&one.sockets);
+        one.sessions.iter().for_each(|(name, count)| *sum.sessions.entry(name).or_default() += count);
+    }
+    sum
+}
+
+impl ServedMemory {
+    /// Serves until the server stops, as thread `index`.
+    fn serve(
+        self,
+        index: usize,
+        mut sockets: AdapterSockets,
+        clock: Clock,
+        shared: &Shared,
+    ) -> io::Result<()> {
+        let mut backend = MemoryBackend::new(self.image, self.function, self.mps);
+        backend.completer_mut().rcb = self.rcb;
+        let mut adapter = Adapter::new(self.settings, backend);
+        let mut seen = 0;
+        let served = serve(&mut sockets, &mut adapter, clock, self.busy, |adapter, sockets, _| {
+            let requested = shared.requested.load(Ordering::Relaxed);
+            if requested > seen {
+                seen = requested;
+                shared.counters()[index] = (seen, snapshot(adapter, sockets));
+            }
+            !shared.stop.load(Ordering::Relaxed)
+        });
+        // The number of datagrams that the kernel has dropped is complete only now.
+        shared.counters()[index] = (seen, snapshot(&adapter, &sockets));
+        served
+    }
+}
+
+fn snapshot(adapter: &Adapter<MemoryBackend>, sockets: &AdapterSockets) -> ServedCounters {
+    ServedCounters {
+        peers: adapter.peers().map(|(_, counters)| *counters).collect(),
+        strangers: adapter.strangers(),
+        completer: adapter.backend().completer_counters(),
+        function: adapter.backend().counters(),
+        sockets: sockets.counters(),
+        sessions: sockets.session_counters().rows().collect(),
+    }
+}

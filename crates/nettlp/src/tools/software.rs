@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Runs device software until it is stopped. If the adapter goes, waits until it is back and begins anew.
+
+use super::target::Target;
+use crate::net::{AnyCarrier, Clock};
+use std::io::{self, ErrorKind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use thiserror::Error;
+use tlp::{Duration, Time};
+
+/// Maximum time of a turn, so that the caller's flag is seen.
+pub(super) const MAX_TURN: Duration = Duration::from_ms(100);
+/// Time between two questions to the adapter.
+const WATCH: std::time::Duration = std::time::Duration::from_millis(200);
+
+/// A device that serves the requests of an adapter's host.
+pub trait DeviceSoftware {
+    /// Returns the carrier of its TLPs.
+    fn carrier(&self) -> &AnyCarrier;
+
+    /// Does what is pending, or waits for it for at most 100 ms.
+    ///
+    /// # Errors
+    /// The carrier or the device fails.
+    fn turn(&mut self, clock: Clock) -> Result<(), SoftwareError>;
+}
+
+/// The reason why device software ends.
+#[derive(Debug, Error)]
+pub enum SoftwareError {
+    /// The carrier fails.
+    #[error(transparent)]
+    Carrier(#[from] io::Error),
+    /// The device fails.
+    #[error("{0}")]
+    Device(String),
+}
+
+/// A finished run of device software.
+#[derive(Debug)]
+pub struct Run {
+    /// Number of times that the adapter came back.
+    pub came_back: u64,
+    /// TLPs of the last device travelled in a session.
+    pub is_session: bool,
+    /// The error that ended the run, if it was not stopped.
+    pub result: Result<(), SoftwareError>,
+}
+
+/// Runs `device` until `stop` is set or it fails. If the adapter goes, drops the device, waits for the adapter and continues with the
+/// device that `attach` returns. Calls `ended` for each device, with its time and whether the adapter has gone.
+pub fn run<D: DeviceSoftware, E>(
+    mut device: D,
+    target: &Target,
+    stop: &AtomicBool,
+    attach: impl Fn() -> Result<D, E>,
+    mut ended: impl FnMut(&D, Time, bool),
+) -> Run {
+    let watch = Watch::start(target.clone());
+    let mut came_back = 0;
+    loop {
+        let (is_session, clock) = (matches!(device.carrier(), AnyCarrier::Session(_)), Clock::new());
+        let result = serve(&mut device, &watch, stop, clock);
+        let has_gone = matches!(result, Ok(End::Gone));
+        ended(&device, clock.now(), has_gone);
+        if !has_gone {
+            return Run { came_back, is_session, result: result.map(drop) };
+        }
+        // The next device needs its ports.
+        drop(device);
+        let Some(next) = attach_again(target, stop, &attach) else {
+            return Run { came_back, is_session, result: Ok(()) };
+        };
+        device = next;
+        came_back += 1;
+        watch.has_come_back();
+    }
+}
+
+/// Calls `attach` as soon as an adapter answers. Returns `None` if `stop` is set before.
+fn attach_again<D, E>(target: &Target, stop: &AtomicBool, attach: impl Fn() -> Result<D, E>) -> Option<D> {
+    while !stop.load(Ordering::Relaxed) {
+        // A session is tried only where an adapter is.
+        if target.is_present()
+            && let Ok(device) = attach()
+        {
+            return Some(device);
+        }
+        thread::sleep(WATCH);
+    }
+    None
+}
+
+/// A thread that watches for an adapter that was away: ports alone do not show it.
+struct Watch(Arc<AtomicBool>);
+
+impl Watch {
+    /// Watches until the process ends.
+    fn start(target: Target) -> Watch {
+        let came_back = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&came_back);
+        thread::spawn(move || {
+            let mut was_away = false;
+            loop {
+                thread::sleep(WATCH);
+                let is_present = target.is_present();
+                if is_present && was_away {
+                    flag.store(true, Ordering::Relaxed);
+                }
+                was_away = !is_present;
+            }
+        });
+        Watch(came_back)
+    }
+
+    /// Returns whether the adapter has come back since the last call.
+    fn has_come_back(&self) -> bool {
+        self.0.swap(false, Ordering::Relaxed)
+    }
+}
+
+/// How a device ended without an error.
+enum End {
+    /// The caller's flag was set.
+    Stopped,
+    /// The session has ended, or another adapter is there, which does not know this device.
+    Gone,
+}
+
+fn serve(
+    device: &mut impl DeviceSoftware,
+    watch: &Watch,
+    stop: &AtomicBool,
+    clock: Clock,
+) -> Result<End, SoftwareError> {
+    let is_session = matches!(device.carrier(), AnyCarrier::Session(_));
+    while !stop.load(Ordering::Relaxed) {
+        if watch.has_come_back() && !is_session {
+            return Ok(End::Gone);
+        }
+        match device.turn(clock) {
+            // Probably the signal that sets the flag.
+            Err(SoftwareError::Carrier(e)) if e.kind() == ErrorKind::Interrupted => {}
+            // No adapter is there. The watch reports the next one.
+            Err(SoftwareError::Carrier(e)) if e.kind() == ErrorKind::ConnectionRefused && !is_session => {}
+            Err(SoftwareError::Carrier(e)) if is_session && is_end_of_session(e.kind()) => {
+                return Ok(End::Gone);
+            }
+            done => done?,
+        }
+    }
+    Ok(End::Stopped)
+}
+
+const fn is_end_of_session(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset | ErrorKind::TimedOut)
+}

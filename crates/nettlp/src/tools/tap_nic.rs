@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The simple NIC as device software, with a network interface of this machine at its cable.
+
+use super::software::{DeviceSoftware, MAX_TURN, SoftwareError};
+use super::target::Attachment;
+use crate::carrier::Wait;
+use crate::net::{AnyCarrier, Clock};
+use crate::snic::{Snic, SnicError};
+use devices::ethernet::NetInterface;
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::time::TimeSpec;
+use std::io::{self, ErrorKind};
+use std::os::fd::BorrowedFd;
+use tlp::Duration;
+
+/// Wait for a carrier while the interface is broken and reports that at once, again and again.
+const BROKEN: Duration = Duration::from_ms(10);
+/// Frames taken from the interface in one turn.
+const BURST: usize = 32;
+/// Bytes of the longest frame: that of the usual MTU, with a tag, and more.
+const FRAME_BYTES: usize = 2048;
+
+device::counters! {
+    /// Counters of one NIC.
+    pub struct TapNicCounters {
+        /// Frames from the interface.
+        from_wire,
+        /// Frames from the interface that were lost because too many waited.
+        from_wire_lost,
+        /// Frames to the interface.
+        to_wire,
+        /// Frames to the interface that were lost because too many waited.
+        to_wire_lost,
+        /// As [`devices::simple_nic::Counters`].
+        tx_frames,
+        /// As [`devices::simple_nic::Counters`].
+        rx_frames,
+        /// As [`devices::simple_nic::Counters`].
+        refused_doorbells,
+        /// As [`devices::simple_nic::Counters`].
+        refused_descriptors,
+        /// As [`devices::simple_nic::Counters`].
+        no_buffer,
+        /// As [`devices::simple_nic::Counters`].
+        lost_frames,
+        /// As [`devices::simple_nic::Counters`].
+        dma_errors,
+        /// Interrupts sent.
+        interrupts,
+        /// Interrupts of vectors that the host has not set up.
+        lost_interrupts,
+        /// TLPs received.
+        received_tlps,
+        /// TLPs sent.
+        sent_tlps,
+        /// Malformed TLPs received.
+        malformed,
+        /// TLPs that the carrier cannot carry.
+        not_carried,
+        /// Reads sent again, over ports.
+        reads_asked_again,
+        /// Reads that timed out, over ports.
+        reads_timed_out,
+        /// Completions that came late, over ports.
+        late_completions,
+        /// Times that the adapter has come back.
+        came_back,
+    }
+}
+
+/// The simple NIC with a network interface at its cable.
+pub struct TapNic<'i> {
+    snic: Snic<AnyCarrier>,
+    interface: &'i dyn NetInterface,
+}
+
+impl<'i> TapNic<'i> {
+    /// Plugs the NIC into the adapter's host, and its cable into `interface`.
+    ///
+    /// # Errors
+    /// As [`Snic::with_rest`].
+    pub fn new(attachment: Attachment, interface: &'i dyn NetInterface) -> Result<TapNic<'i>, SnicError> {
+        let Attachment { carrier, place, rest } = attachment;
+        Ok(TapNic { snic: Snic::with_rest(carrier, &place, rest)?, interface })
+    }
+
+    /// Returns its counters. `came_back` is 0.
+    pub fn counters(&self) -> TapNicCounters {
+        let Snic { cable, host, .. } = &self.snic;
+        let (counters, wire, tlps) = (self.snic.counters(), cable.counters(), host.counters());
+        let reads = host.read_counters().copied().unwrap_or_default();
+        let (interrupts, lost_interrupts) = host.vectors().counts();
+        TapNicCounters {
+            from_wire: wire.from_wire,
+            from_wire_lost: wire.from_wire_lost,
+            to_wire: wire.to_wire,
+            to_wire_lost: wire.to_wire_lost,
+            tx_frames: counters.tx_frames,
+            rx_frames: counters.rx_frames,
+            refused_doorbells: counters.refused_doorbells,
+            refused_descriptors: counters.refused_descriptors,
+            no_buffer: counters.no_buffer,
+            lost_frames: counters.lost,
+            dma_errors: counters.dma_errors,
+            interrupts,
+            lost_interrupts,
+            received_tlps: tlps.received,
+            sent_tlps: tlps.sent,
+            malformed: tlps.malformed,
+            not_carried: tlps.not_carried,
+            reads_asked_again: reads.retried,
+            reads_timed_out: reads.timed_out,
+            late_completions: reads.late,
+            came_back: 0,
+        }
+    }
+
+    /// Moves frames and TLPs that are there, in both directions. Returns how many.
+    fn carry(&mut self, clock: Clock) -> io::Result<usize> {
+        let (Snic { cable, host, .. }, mut buffer, mut moved) = (&mut self.snic, [0; FRAME_BYTES], 0);
+        for _ in 0..BURST {
+            // Frames for which the NIC has no room wait in the interface's own queue.
+            if !cable.has_room() {
+                break;
+            }
+            match self.interface.receive(&mut buffer) {
+                Ok(len) => moved += usize::from(cable.frame_from_wire(&buffer[..len])),
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                // No frame is there, or the interface is down.
+                Err(_) => break,
+            }
+        }
+        let received = host.receive(Wait::Never);
+        // The NIC continues even if nothing could be received.
+        let advanced = host.advance(clock.now());
+        while let Some(frame) = cable.frame_to_wire() {
+            moved += 1;
+            // An interface that is down loses frames, as an unplugged cable does.
+            let _ = self.interface.send(&frame);
+        }
+        moved += received?;
+        advanced.map(|()| moved)
+    }
+}
+
+impl DeviceSoftware for TapNic<'_> {
+    fn carrier(&self) -> &AnyCarrier {
+        self.snic.host.carrier()
+    }
+
+    fn turn(&mut self, clock: Clock) -> Result<(), SoftwareError> {
+        let moved = self.carry(clock);
+        // After an error it waits too: the same error may come at once, again and again.
+        if !matches!(moved, Ok(1..)) {
+            let Snic { cable, host, .. } = &self.snic;
+            let timer = host.poll_timeout().map(|at| at.since(clock.now()));
+            let due = timer.into_iter().chain(host.carrier().due()).fold(MAX_TURN, Duration::min);
+            let interface = cable.has_room().then(|| self.interface.readable());
+            wait(interface, host.carrier().readiness(), due)?;
+        }
+        Ok(moved.map(drop)?)
+    }
+}
+
+/// Waits for a datagram, or for a frame of an interface, for at most `most`.
+fn wait(interface: Option<BorrowedFd<'_>>, carrier: BorrowedFd<'_>, most: Duration) -> io::Result<()> {
+    let timeout =
+        |most: Duration| TimeSpec::from(std::time::Duration::from_nanos(most.as_ps().div_ceil(1000)));
+    let mut fds = [carrier, interface.unwrap_or(carrier)].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+    let fds = &mut fds[..1 + usize::from(interface.is_some())];
+    let broken = PollFlags::POLLERR | PollFlags::POLLHUP | PollFlags::POLLNVAL;
+    let is_broken = |fd: &PollFd<'_>| fd.revents().is_some_and(|events| events.intersects(broken));
+    let result = match ppoll(fds, Some(timeout(most)), None) {
+        Ok(_) if fds[1..].iter().any(is_broken) => {
+            ppoll(&mut fds[..1], Some(timeout(most.min(BROKEN))), None)
+        }
+        result => result,
+    };
+    match result {
+        Ok(_) | Err(Errno::EINTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! An adapter on the network, and how TLPs reach it.
+
+use crate::auth::Key;
+use crate::client::control::{ControlError, Messaging};
+use crate::device_host::Place;
+use crate::net::{
+    AnyCarrier, ConnectOptions, OpenError, SessionCarrier, SessionConnectOptions, TaggedCarrier,
+    TaggedOptions, connect,
+};
+use crate::requester::Rest;
+use capture::encap::PortScheme;
+use std::net::IpAddr;
+use std::ops::RangeInclusive;
+
+/// Tags of device software. Tags of repeated reads rest for a while, so there are more than are used at once.
+const DEVICE_TAGS: RangeInclusive<u16> = 0..=255;
+
+/// How TLPs travel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Scheme {
+    /// A session if the peer knows it, else a port per tag.
+    #[default]
+    Auto,
+    /// A port per tag, as in LibTLP: `0x3000 + tag`.
+    Tagged,
+    /// The ports of the NetTLP paper: `0x3000 + (tag & 0xf)`.
+    Paper,
+    /// A session.
+    Session,
+}
+
+/// An adapter, and how TLPs reach it.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// The adapter's address.
+    pub remote: IpAddr,
+    /// The address of this host to send from, or `None` for the one that the kernel chooses.
+    pub local: Option<IpAddr>,
+    /// How TLPs travel.
+    pub scheme: Scheme,
+    /// The key of an authenticated session. It allows no scheme without a session.
+    pub key: Option<Key>,
+}
+
+/// The carrier of device software, and the adapter's place in its host.
+pub struct Attachment {
+    /// The carrier, with ports for the host's requests.
+    pub carrier: AnyCarrier,
+    /// The place, as the driver of the adapter's host reports it.
+    pub place: Place,
+    /// How long tags rest on the way to this adapter.
+    pub rest: Rest,
+}
+
+impl Target {
+    /// Asks the driver of the adapter's host.
+    ///
+    /// # Errors
+    /// As [`Messaging::open`].
+    pub fn messaging(&self) -> Result<Messaging, ControlError> {
+        Messaging::open(self.remote, self.local)
+    }
+
+    /// Returns whether an adapter answers. The question makes this host no device software.
+    pub fn is_present(&self) -> bool {
+        self.messaging().and_then(|mut driver| driver.device_id()).is_ok()
+    }
+
+    /// Opens a carrier with ports for requests of `tags` (a session has all tags), and with `host`, for the host's requests.
+    ///
+    /// # Errors
+    /// As [`connect`] and [`SessionCarrier::connect`].
+    pub fn open(&self, tags: RangeInclusive<u16>, host: bool) -> Result<AnyCarrier, OpenError> {
+        let session = SessionConnectOptions {
+            key: self.key.clone(),
+            ..SessionConnectOptions::new(self.remote, self.local)
+        };
+        let scheme = if self.scheme == Scheme::Paper { PortScheme::Paper } else { PortScheme::Tagged };
+        let tagged =
+            TaggedOptions { local: self.local, host, scheme, ..TaggedOptions::new(self.remote, tags) };
+        match self.scheme {
+            Scheme::Session => SessionCarrier::connect(&session).map(AnyCarrier::Session),
+            Scheme::Auto => connect(&ConnectOptions { tagged, session: Some(session) }),
+            Scheme::Tagged | Scheme::Paper => TaggedCarrier::connect(&tagged).map(AnyCarrier::Tagged),
+        }
+    }
+
+    /// Attaches to the adapter as device software.
+    ///
+    /// # Errors
+    /// The carrier cannot be opened, or the driver of the adapter's host does not answer.
+    pub fn attach(&self) -> Result<Attachment, ControlError> {
+        let carrier = self.open(DEVICE_TAGS, true)?;
+        // The driver takes who asks for the vectors for device software, whose sockets are open.
+        let mut driver = self.messaging()?;
+        let place =
+            Place { id: driver.device_id()?, address: driver.bar4_start()?, vectors: driver.msix_table()? };
+        Ok(Attachment { carrier, place, rest: self.rest() })
+    }
+
+    /// Returns how long tags rest: on loopback datagrams are neither doubled nor reordered.
+    pub fn rest(&self) -> Rest {
+        if self.remote.is_loopback() { Rest::LOOPBACK } else { Rest::NETWORK }
+    }
+}
