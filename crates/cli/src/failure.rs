@@ -61,6 +61,16 @@ impl From<BenchError> for Failure {
     }
 }
 
+impl From<vm::Error> for Failure {
+    fn from(error: vm::Error) -> Failure {
+        match error {
+            vm::Error::Option(why) => Failure::Usage(why),
+            vm::Error::Stopped => Failure::Interrupted("interrupted while parts were fetched".to_owned()),
+            error => Failure::run(error),
+        }
+    }
+}
+
 /// Only output goes through plain `io::Error`; whoever reads a file names it in a [`Failure::Run`].
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {

@@ -3,12 +3,13 @@
 
 use crate::cpio::Archive;
 use crate::error::{Context, Error, Result, bad_file, read};
+use crate::load::{Load, Which};
 use crate::modules::{Module, Modules, plain};
 use crate::parts::{Kernel, Programs};
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The init, a script for busybox's shell.
 const INIT: &str = include_str!("init.sh");
@@ -73,24 +74,6 @@ const FILES: [(&str, u32, &str); 11] = [
         "@include common-auth\n@include common-account\n@include common-password\n@include common-session\n",
     ),
 ];
-
-/// A module that is to be loaded.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Load {
-    /// Which.
-    pub module: Which,
-    /// Parameters, as `insmod` takes them: `name=value` and spaces between.
-    pub parameters: String,
-}
-
-/// Which module: the kernel's own of a name, or a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Which {
-    /// One of the kernel's, such as `nvme`.
-    Named(String),
-    /// A `.ko` file of the user's.
-    File(PathBuf),
-}
 
 /// What the init does, beside the modules.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 //!
 //! - [`parts`]: fetches what is missing, once, by a private apt, verified by Debian's keys;
 //! - [`kernel`], [`modules`], [`cpio`]: formats; [`initramfs`]: the guest's files;
-//! - [`machine`]: QEMU's arguments, its start, and how the guest's end is told.
+//! - [`machine`]: QEMU's arguments, its start, and how the guest's end is told; [`processors`]: where it runs.
 //!
 //! Never changes the machine's own package sources, packages or caches, needs no root, and believes no package that Debian has not
 //! signed. Never knows what devices the caller adds by arguments of QEMU's.
@@ -13,11 +13,13 @@ pub mod cpio;
 mod error;
 pub mod initramfs;
 pub mod kernel;
+mod load;
 pub mod machine;
 pub mod modules;
 pub mod parts;
+pub mod processors;
 
 pub use error::{Error, Result};
-pub use initramfs::{Load, Which};
+pub use load::{Load, Which};
 pub use machine::{End, Machine, Options};
 pub use parts::{Builder, Cache, Entry, Kernel, Parts, Programs, Progress, Qemu, Sources};

@@ -252,3 +252,32 @@ fn no_answer(peer: IpAddr, port: u16, what: &'static str) -> impl FnOnce(io::Err
 const fn legal(register_dw: u16) -> Result<u16, ControlError> {
     if register_dw < CONFIG_DWS { Ok(register_dw) } else { Err(ControlError::Register(register_dw)) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn register_is_within_a_dw_of_the_configuration_space() {
+        for (offset, bytes, expected) in [
+            (0, 4, Some((0, 0, 0b1111, u32::MAX))),
+            (6, 2, Some((1, 16, 0b1100, 0xffff))),
+            (0x0b, 1, Some((2, 24, 0b1000, 0xff))),
+            (4092, 4, Some((1023, 0, 0b1111, u32::MAX))),
+            (4095, 1, Some((1023, 24, 0b1000, 0xff))),
+            (2, 4, None),
+            (3, 2, None),
+            (4096, 1, None),
+            (u64::MAX, 1, None),
+            (0, 3, None),
+            (0, 0, None),
+        ] {
+            let register = ConfigRegister::new(offset, bytes);
+            let found = register.as_ref().ok().map(|r| (r.dw, r.shift, r.byte_enables, r.mask));
+            assert_eq!(found, expected, "{offset:#x} of {bytes} bytes");
+            if let Err(error) = register {
+                assert!(error.to_string().starts_with(&format!("register {offset:#x} of {bytes} bytes: ")));
+            }
+        }
+    }
+}

@@ -322,6 +322,25 @@ mod tests {
     }
 
     #[test]
+    fn copy_has_the_bytes_of_the_file_and_zeroes_after_them() {
+        let path = scratch("copy", &[7; CHUNK + 5]);
+        for (bytes, size, at, expected) in [
+            (None, CHUNK + 5, CHUNK + 3, &[7, 7][..]),
+            (Some(CHUNK as u64 + 100), CHUNK + 100, CHUNK + 3, &[7, 7, 0, 0]),
+            (Some(3 * CHUNK as u64), 3 * CHUNK, 2 * CHUNK, &[0; 4]),
+            (Some(4), 4, 0, &[7; 4]),
+        ] {
+            let mut image = Arc::new(Image::copy(&path, bytes).unwrap());
+            assert_eq!(image.bytes(), size as u64);
+            assert_eq!(read(&mut image, at as u64, expected.len()), expected, "{bytes:?}");
+            image.write(0, &[1]).unwrap();
+            assert_eq!((read(&mut image, 0, 1)[0], image.write_back().unwrap()), (1, 0));
+        }
+        assert_eq!(fs::read(&path).unwrap(), [7; CHUNK + 5]);
+        fs::remove_file(path).unwrap();
+    }
+
+    #[test]
     fn a_file_that_shrinks_fails_reads_and_nothing_else() {
         let path = scratch("shrinks", &[1; 2 * CHUNK]);
         let mut image = Arc::new(Image::file(&path, false).unwrap());

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The guest's console, as a log: line feeds alone, and the end of it kept, in which a panic is looked for.
 
+use super::log::Log;
+
 /// Bytes of the log that are kept.
 const KEPT: usize = 64 << 10;
 
@@ -32,6 +34,11 @@ impl Console {
         let surplus = self.tail.len().saturating_sub(KEPT);
         self.tail.drain(..surplus);
         out
+    }
+
+    /// The end of the log.
+    pub(super) fn log(&self) -> Log {
+        Log(String::from_utf8_lossy(&self.tail).into_owned())
     }
 
     /// The rest of the first line that has these words.

@@ -17,14 +17,17 @@
 
 mod arguments;
 mod console;
+mod log;
 mod supervisor;
 mod terminal;
 
 pub use arguments::{Accelerator, Gdb, Icount};
+pub use log::Log;
 
 use crate::error::{Context, Error, Result};
-use crate::initramfs::{self, Load, Work};
+use crate::initramfs::{self, Work};
 use crate::kernel::Image;
+use crate::load::Load;
 use crate::parts::{Kernel, Programs, Qemu};
 use rustix::event::EventfdFlags;
 use std::ffi::OsString;
@@ -53,8 +56,6 @@ pub struct Options {
     pub smp: u32,
     /// The guest's memory in MiB, at least 128. It is a memfd that QEMU can hand to others (`share=on`).
     pub memory_mib: u32,
-    /// The processors that QEMU and the machine's thread may run on; none is any.
-    pub cpus: Vec<usize>,
     /// What executes the guest.
     pub accelerator: Accelerator,
     /// QEMU's model of the processor, with features, as [`Parts::check_cpu`](crate::Parts::check_cpu) takes it. Without it: `qemu64,+rdrand`
@@ -95,7 +96,6 @@ impl Options {
             programs,
             smp: 1,
             memory_mib: 512,
-            cpus: Vec::new(),
             accelerator: Accelerator::Tcg,
             cpu: None,
             icount: None,
@@ -216,6 +216,8 @@ pub struct Report {
     pub boot: Option<Duration>,
     /// Time from QEMU's start to its end.
     pub elapsed: Duration,
+    /// The last 64 KiB of the kernel's log.
+    pub log: Log,
 }
 
 /// A machine that runs. It runs in a thread of its own; when it is dropped, it is stopped.
@@ -305,7 +307,14 @@ impl Report {
     /// What is told of a machine whose thread panicked.
     fn lost() -> Report {
         let end = End::Outputs("the machine's thread has panicked".to_owned());
-        Report { end, cpu: Duration::ZERO, boot_cpu: None, boot: None, elapsed: Duration::ZERO }
+        Report {
+            end,
+            cpu: Duration::ZERO,
+            boot_cpu: None,
+            boot: None,
+            elapsed: Duration::ZERO,
+            log: Log::default(),
+        }
     }
 }
 

@@ -11,7 +11,6 @@ use command_fds::{CommandFdExt, FdMapping};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use rustix::thread::{CpuSet, sched_setaffinity};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -114,7 +113,6 @@ pub(super) struct Supervisor {
     outputs: Outputs,
     stop: Arc<OwnedFd>,
     limit: Option<Duration>,
-    cpus: Vec<usize>,
     feed: Feed,
     terminal: bool,
     console: Console,
@@ -151,7 +149,6 @@ impl Supervisor {
             outputs,
             stop,
             limit: options.time_limit,
-            cpus: options.cpus.clone(),
             feed,
             terminal,
             console: Console::default(),
@@ -198,17 +195,12 @@ impl Supervisor {
             boot: ready.map(|(at, _)| at - start),
             boot_cpu: ready.map(|(_, cpu)| cpu),
             elapsed: start.elapsed(),
+            log: self.console.log(),
             end: self.end(&status),
         })
     }
 
     fn begin(&mut self, command: &mut Command) -> Result<(Child, OwnedFd)> {
-        if !self.cpus.is_empty() {
-            let mut set = CpuSet::new();
-            self.cpus.iter().for_each(|&cpu| set.set(cpu));
-            // Of this thread, from which QEMU has it.
-            sched_setaffinity(None, &set).context(|| format!("the processors {:?}", self.cpus))?;
-        }
         let mut child =
             command.spawn().context(|| "cannot run setpriv (of util-linux), which starts QEMU".to_owned())?;
         let pid = Pid::from_child(&child);

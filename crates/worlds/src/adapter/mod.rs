@@ -19,6 +19,7 @@ mod egress;
 mod host_side;
 mod input;
 mod slot;
+mod uplink;
 
 pub use backend::{AdapterPlace, LabBackend, Timing};
 pub use bridge::{BridgeCounters, MAX_PEER_READS, MAX_PEER_WRITES};
@@ -26,6 +27,7 @@ pub use egress::MAX_EGRESS_REQUESTS;
 pub use host_side::MAX_HOST_READS;
 pub use schema::NettlpAdapter;
 pub use slot::AdapterSlot;
+pub use uplink::Uplink;
 
 use plug::{Report, Shown, ns};
 use tlp::Time;

@@ -5,6 +5,7 @@
 
 use super::client::{Client, DmaScope};
 use super::event::VmEvent;
+use super::open::AssignedMachine;
 use super::placing::FunctionPlacement;
 use super::virtual_functions::{self, Site, Written};
 use super::vm_host::{VmError, VmHost};
@@ -13,33 +14,30 @@ use guest::function::{CONFIG_BYTES, Facts};
 use guest::vmd::CFGBAR;
 use session::external::Driver;
 use session::external::host::HostRequest;
-use std::path::PathBuf;
 use tlp::{Bdf, Time};
 
 /// Registers of a function's configuration space, a DW each.
 const REGISTERS: u64 = CONFIG_BYTES / 4;
 
 impl VmHost {
-    /// Assigns virtual functions below this host to machines of their own. Each of `machines` has a name, a number of functions and a folder. It
-    /// gets its functions in the order of `placement`, each with a socket of the function's name in the folder. riser's firmware reads
-    /// the properties of the functions once; then all below the host is reset. Call it before a client comes.
-    ///
-    /// # Errors
-    /// The firmware fails, or riser cannot listen in a folder.
-    pub fn assign(
+    /// Assigns virtual functions below this host to machines of their own. Each gets its functions in the order of `placement`, with a
+    /// socket of the function's name in the machine's folder. riser's firmware reads the properties of the functions once; then all below
+    /// the host is reset. Call it before a client comes.
+    pub(super) fn assign(
         &mut self,
         lab: &mut Driver,
         placement: &FunctionPlacement,
-        machines: &[(String, usize, PathBuf)],
+        machines: &[AssignedMachine],
     ) -> Result<(), VmError> {
         let found = self.run(lab, placement.code()).map_err(VmError::Firmware)?;
         lab.inject(lab.now(), &self.door, HostRequest::reset());
         self.place(lab).map_err(VmError::Firmware)?;
         let mut found = found.into_iter();
-        for (machine, functions, folder) in machines {
-            for placed in found.by_ref().take(*functions) {
-                self.listen(Some(machine.clone()), placed, folder)?;
+        for AssignedMachine { name, functions, folder } in machines {
+            for placed in found.by_ref().take(functions.len()) {
+                self.listen(Some(name.clone()), placed, folder)?;
             }
+            self.assigned.push(name.clone());
         }
         // A function has no place until its client has found it.
         self.clients.iter_mut().for_each(Client::lose_function);

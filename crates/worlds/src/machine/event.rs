@@ -41,7 +41,7 @@ pub trait Supervisor {
     fn notify(&mut self, lab: &mut Driver, guest: usize, device: &str, what: VmEvent);
 
     /// Observes the lab, before each turn.
-    fn look(&mut self, _lab: &Driver) {}
+    fn observe(&mut self, _lab: &Driver) {}
 
     /// Returns whether to continue. Called after each turn, at least every 20 ms.
     fn goes_on(&mut self) -> bool;
@@ -50,11 +50,11 @@ pub trait Supervisor {
     ///
     /// # Errors
     /// The command is invalid.
-    fn obey(&mut self, _command: &str) -> Option<Result<String, String>> {
+    fn command(&mut self, _command: &str) -> Option<Result<String, String>> {
         None
     }
 
-    /// Returns the commands that [`obey`](Self::obey) knows, each with its arguments.
+    /// Returns the commands that [`command`](Self::command) knows, each with its arguments.
     fn commands(&self) -> &'static [&'static str] {
         &[]
     }

@@ -97,8 +97,9 @@ impl Client {
         while let Some(end) = self.line.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = self.line.drain(..=end).collect();
             let line = String::from_utf8_lossy(&line);
-            let obeyed = supervisor.obey(line.trim());
-            let answer = match obeyed.unwrap_or_else(|| obey(door, lab, now, &line, supervisor.commands())) {
+            let result = supervisor.command(line.trim());
+            let result = result.unwrap_or_else(|| carry_out(door, lab, now, &line, supervisor.commands()));
+            let answer = match result {
                 Ok(text) if text.is_empty() => "ok".to_owned(),
                 Ok(text) => format!("ok {text}"),
                 Err(why) => format!("error: {}", why.replace('\n', " ")),
@@ -125,9 +126,11 @@ impl Client {
     }
 }
 
+/// Carries out a command to the lab, whose forms are those of the lab and `more`.
+///
 /// # Errors
 /// The command is invalid.
-fn obey(
+fn carry_out(
     door: &Door<Commands>,
     lab: &mut Driver,
     now: Time,

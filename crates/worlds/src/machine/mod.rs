@@ -16,14 +16,20 @@ mod cable;
 mod client;
 mod counters;
 mod event;
+mod guests;
 mod links;
 mod messages;
+mod open;
 mod paced_clock;
 mod placing;
+mod qemu;
+mod report;
 mod root_ports;
 mod run_on_host;
 mod serve;
+mod socket_folder;
 mod spaces;
+pub mod torture;
 mod turn;
 mod virtual_functions;
 mod vm_host;
@@ -31,12 +37,15 @@ mod vm_host;
 pub use cable::{CableLink, Transport};
 pub use counters::VmCounters;
 pub use event::{Supervisor, VmEvent};
+pub use guests::{Guest, Guests};
 pub use links::LinkSocket;
-pub use placing::FunctionPlacement;
-pub use root_ports::RootPortSetup;
+pub use open::{AssignedMachine, host_names};
+pub use qemu::VmOptions;
+pub use report::{MachineReport, VmReport};
 pub use serve::{Pace, serve};
-pub use spaces::config_spaces;
-pub use vm_host::{DeviceSocket, VmError, VmHost};
+pub use socket_folder::{SocketFolderError, socket_folder};
+pub use spaces::hexdump;
+pub use vm_host::{DeviceSocket, VmError, VmHost, machines};
 
 use guest::vmd::Layout;
 use lab::{Hierarchy, LabFile};
@@ -51,10 +60,7 @@ const PREFETCHABLE_BYTES: u64 = 64 << 30;
 const VECTORS: u16 = 64;
 
 /// Returns the layout of a VMD for the hierarchy below the host of this name: `host root` or `host NAME`.
-///
-/// # Errors
-/// The lab has no such host, or its topology is invalid.
-pub fn layout(file: &LabFile, place: &str) -> Result<Layout, String> {
+fn layout(file: &LabFile, place: &str) -> Result<Layout, String> {
     let buses = Hierarchy::new(file, place)?.buses().next_power_of_two().clamp(LEAST_BUSES, 256);
     Ok(Layout { buses, prefetchable_bytes: PREFETCHABLE_BYTES, memory_bytes: MEMORY_BYTES, vectors: VECTORS })
 }

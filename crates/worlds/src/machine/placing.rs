@@ -65,7 +65,7 @@ async fn reset_steps(cpu: &Cpu, function: &Function) -> Result<Vec<ResetStep>, H
 }
 
 /// Firmware that places the functions below a host for a machine.
-pub struct FunctionPlacement {
+pub(super) struct FunctionPlacement {
     map: HostMap,
     /// The slots of the host, by the path of function 0.
     slots: Vec<(Path, String)>,
@@ -78,7 +78,7 @@ impl FunctionPlacement {
     ///
     /// # Errors
     /// The lab has no such host, or its topology is invalid.
-    pub fn new(file: &LabFile, place: &str) -> Result<FunctionPlacement, String> {
+    pub(super) fn new(file: &LabFile, place: &str) -> Result<FunctionPlacement, String> {
         let slots = Hierarchy::new(file, place)?.slots();
         let policy = Policy {
             mrrs: file.lab.link.mrrs_bytes.map_or_else(Default::default, |m| m.0),
@@ -98,7 +98,7 @@ impl FunctionPlacement {
     ///
     /// # Errors
     /// As [`new`](Self::new), or there is no virtual function of such a name.
-    pub fn of_virtual_functions<'n>(
+    pub(super) fn of_virtual_functions<'n>(
         file: &LabFile,
         place: &str,
         names: impl IntoIterator<Item = &'n str>,

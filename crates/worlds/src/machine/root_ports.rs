@@ -12,14 +12,14 @@ const LOW_HALF: u8 = 0b0011;
 
 /// Firmware that sets up the root ports of a host.
 #[derive(Clone, Debug)]
-pub struct RootPortSetup(Vec<RootPort>);
+pub(super) struct RootPortSetup(Vec<RootPort>);
 
 impl RootPortSetup {
     /// Firmware for the host of this name: `host root` or `host NAME`.
     ///
     /// # Errors
     /// The lab has no such host, or its topology is invalid.
-    pub fn new(file: &LabFile, place: &str) -> Result<RootPortSetup, String> {
+    pub(super) fn new(file: &LabFile, place: &str) -> Result<RootPortSetup, String> {
         Hierarchy::new(file, place)?.root_ports().map(RootPortSetup)
     }
 

@@ -61,7 +61,7 @@ pub fn serve<'g>(
     let mut is_commanded = false;
     let mut held_since = None;
     while lab.failure().is_none() && supervisor.goes_on() {
-        supervisor.look(lab);
+        supervisor.observe(lab);
         let begun = clock();
         time = paced.waited(begun);
         let now = |lab: &Driver| if is_still { lab.now() } else { time };

@@ -2,6 +2,7 @@
 //! Configuration spaces below a host, as its root complex reads them: what a kernel has made of them.
 
 use config::header;
+use config::lspci;
 use config::space::REGISTERS;
 use host::{HostInput, HostOutput, HostReadId};
 use session::external::host::{HostPlace, HostRequest};
@@ -13,9 +14,27 @@ const ID: HostReadId = HostReadId(u32::MAX);
 /// Number of drains after which a read without an answer is given up.
 const MAX_DRAINS: u32 = 1000;
 
+/// The domain that the kernel gives to the first VMD. Other machines have the next ones here.
+const DOMAIN: u32 = 0x10000;
+/// Buses of a domain.
+const BUSES: u16 = 256;
+
+/// Returns the configuration spaces below the machines at `places` (`host root`, `host NAME`), as `lspci -F` reads them.
+pub fn hexdump(lab: &mut Driver, places: &[String]) -> String {
+    let mut text = String::new();
+    for (domain, place) in (DOMAIN..).zip(places) {
+        let Some(door) = lab.door_named::<HostPlace>(place) else { continue };
+        let dump = |(function, space): &(Bdf, Vec<u8>)| {
+            lspci::hexdump(&format!("{domain:x}:{function} riser"), space)
+        };
+        text.extend(config_spaces(lab, &door, BUSES).iter().map(dump));
+    }
+    text
+}
+
 /// Returns the functions on the first `buses` buses of a host, each with the bytes of its configuration space. No machine may use the host
 /// meanwhile.
-pub fn config_spaces(lab: &mut Driver, door: &Door<HostPlace>, buses: u16) -> Vec<(Bdf, Vec<u8>)> {
+fn config_spaces(lab: &mut Driver, door: &Door<HostPlace>, buses: u16) -> Vec<(Bdf, Vec<u8>)> {
     let all = (0..buses.min(256)).flat_map(|bus| (0..256).map(move |rest| Bdf::from_bits(bus << 8 | rest)));
     let mut found = Vec::new();
     for function in all {

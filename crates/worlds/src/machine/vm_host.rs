@@ -14,12 +14,17 @@ use guest::vmd::{Layout, LayoutError, Vmd};
 use host::Cpu;
 use session::external::host::{HostPlace, HostRequest};
 use session::external::{Door, Driver};
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 use thiserror::Error;
 use tlp::{PayloadPool, Time};
 
 /// A virtual machine above a host of a lab, with the sockets of its devices.
 pub struct VmHost {
+    /// The name of the host: `root`, or that of its `[[external_host]]`.
+    pub name: String,
+    /// The names of the machines that have virtual functions below the host.
+    pub(super) assigned: Vec<String>,
     pub(super) door: Door<HostPlace>,
     /// The client of the VMD, if there is one, then those of functions.
     pub(super) clients: Vec<Client>,
@@ -72,18 +77,43 @@ pub enum VmError {
         "slot `{0}`: its socket would have this name; legal are names without `/`, other than `.` and `..`"
     )]
     Name(String),
+    /// The lab has no such host outside.
+    #[error("no place `{0}`")]
+    NoPlace(String),
+    /// The topology below the host is invalid.
+    #[error("{0}")]
+    Topology(String),
+    /// A virtual function cannot be assigned.
+    #[error("{0}")]
+    Assign(String),
+    /// A folder for sockets cannot be created.
+    #[error("{}: no folder for the sockets of functions: {}", .0.display(), .1)]
+    Folder(PathBuf, io::Error),
+    /// A machine has too many functions.
+    #[error("{0} functions: a machine takes 24 one by one (--direct, --assign)")]
+    TooManyFunctions(usize),
     /// No function is below the host.
     #[error("no slot of this host has a function: there is nothing to hand to a machine")]
     Nothing,
 }
 
+/// Returns all machines of `hosts`: those above hosts (`None`), then those that have virtual functions, with their names.
+pub fn machines(hosts: &[VmHost]) -> impl Iterator<Item = (&VmHost, Option<&str>)> {
+    let assigned = hosts.iter().flat_map(|host| host.assigned.iter().map(move |name| (host, Some(&**name))));
+    hosts.iter().map(|host| (host, None)).chain(assigned)
+}
+
 impl VmHost {
+    fn above(door: Door<HostPlace>, clients: Vec<Client>, firmware: Firmware) -> VmHost {
+        VmHost { name: String::new(), assigned: Vec::new(), door, clients, firmware }
+    }
+
     /// Puts a machine above a host, with a VMD that carries the whole hierarchy. Firmware sets the root ports first. The VMD's client comes
     /// to `socket`.
     ///
     /// # Errors
     /// The layout is invalid, the firmware fails, or riser cannot listen at `socket`.
-    pub fn new(
+    pub(super) fn new(
         lab: &mut Driver,
         door: Door<HostPlace>,
         (layout, setup): (Layout, RootPortSetup),
@@ -91,7 +121,7 @@ impl VmHost {
     ) -> Result<VmHost, VmError> {
         let vmd = Box::new(Vmd::new(layout, PayloadPool::new())?);
         let clients = vec![Client::bind(None, "vmd".to_owned(), vmd, socket)?];
-        let mut guest = VmHost { door, clients, firmware: Firmware::RootPorts(setup) };
+        let mut guest = VmHost::above(door, clients, Firmware::RootPorts(setup));
         guest.place(lab).map_err(VmError::Firmware)?;
         Ok(guest)
     }
@@ -101,14 +131,14 @@ impl VmHost {
     ///
     /// # Errors
     /// The firmware fails or finds no function, or riser cannot listen in `folder`.
-    pub fn direct(
+    pub(super) fn direct(
         lab: &mut Driver,
         door: Door<HostPlace>,
         placement: FunctionPlacement,
         folder: &Path,
     ) -> Result<VmHost, VmError> {
         let firmware = Firmware::Functions(Box::new(placement));
-        let mut guest = VmHost { door, clients: Vec::new(), firmware };
+        let mut guest = VmHost::above(door, Vec::new(), firmware);
         for placed in guest.run(lab, guest.firmware.code()).map_err(VmError::Firmware)? {
             guest.listen(None, placed, folder)?;
         }
@@ -135,7 +165,7 @@ impl VmHost {
 
     /// Sends each DMA as a message to the machine, whose IOMMU decides what the device may reach, mapped or not. Call it before the machine
     /// joins.
-    pub fn use_messages_alone(&mut self) {
+    pub(super) fn use_messages_alone(&mut self) {
         self.clients.iter_mut().for_each(Client::use_messages_alone);
     }
 

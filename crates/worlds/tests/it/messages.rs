@@ -5,7 +5,7 @@ use crate::client::{COMMAND, CONFIG, Client, D2H, H2D, RAM};
 use crate::served::{Links, Served, folder};
 use devices::dma_engine::Stream;
 use lab::parse_in;
-use riser_worlds::machine::{FunctionPlacement, VmHost};
+use riser_worlds::machine::{VmHost, VmOptions};
 use session::Session;
 use session::external::{Clock, Driver};
 use std::path::Path;
@@ -19,10 +19,9 @@ fn firmware_ends_when_links_go_down() {
     let mut file = parse_in(&devices::models(), &path, &text, "".into()).unwrap();
     file.lab.host.outside = true;
     let mut lab = Driver::new(Session::new(&file).unwrap(), Clock::Virtual);
-    let (door, places) =
-        (lab.door_named("host root").unwrap(), FunctionPlacement::new(&file, "host root").unwrap());
     let folder = folder("hotplug");
-    let guest = VmHost::direct(&mut lab, door, places, &folder).unwrap();
+    let options = VmOptions { direct: true, ..VmOptions::default() };
+    let guest = VmHost::open(&mut lab, &file, "root", options, &folder, &[]).unwrap();
     assert!(guest.sockets().count() > 0);
     drop(guest);
     std::fs::remove_dir_all(folder).unwrap();

@@ -3,8 +3,7 @@
 
 use lab::{LabFile, parse_in};
 use riser_worlds::machine::{
-    FunctionPlacement, LinkSocket, Pace, RootPortSetup, Supervisor, VmCounters, VmEvent, VmHost, layout,
-    serve,
+    AssignedMachine, LinkSocket, Pace, Supervisor, VmCounters, VmEvent, VmHost, VmOptions, serve,
 };
 use session::Session;
 use session::external::{Clock, Driver, LINKS};
@@ -17,7 +16,6 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tlp::Time;
 
-const ROOT: &str = "host root";
 const LAB: &str =
     "version = 1\n[[slot]]\nname = \"card\"\ndevice = \"dma-engine\"\n[slot.dma-engine]\nvfs = 0\n";
 
@@ -39,8 +37,8 @@ impl Served {
     /// A card that one client has.
     pub(crate) fn start(name: &str) -> Served {
         Served::start_with(name, LAB.to_owned(), |lab, file, folder| {
-            let (door, places) = (lab.door_named(ROOT).unwrap(), FunctionPlacement::new(file, ROOT).unwrap());
-            VmHost::direct(lab, door, places, folder).unwrap()
+            let options = VmOptions { direct: true, ..VmOptions::default() };
+            VmHost::open(lab, file, "root", options, folder, &[]).unwrap()
         })
     }
 
@@ -50,23 +48,22 @@ impl Served {
         let card = LAB.replace("vfs = 0", "vfs = 2");
         let other = LAB.replace("version = 1", "").replace("card", "other").replace("vfs = 0", "vfs = 1");
         Served::start_with(name, card + &other, |lab, file, folder| {
-            let mut guest = behind_vmd(lab, file, folder);
-            let places = FunctionPlacement::of_virtual_functions(
-                file,
-                ROOT,
-                ["card.virtfn1", "other.virtfn0", "card.virtfn0"],
-            )
-            .unwrap();
+            let machine = |name: &str, functions: &[&str]| AssignedMachine {
+                name: name.to_owned(),
+                functions: functions.iter().copied().map(str::to_owned).collect(),
+                folder: folder.to_owned(),
+            };
             let machines =
-                [("b", 2), ("a", 1)].map(|(name, count)| (name.to_owned(), count, folder.to_owned()));
-            guest.assign(lab, &places, &machines).unwrap();
-            guest
+                [machine("b", &["card.virtfn1", "other.virtfn0"]), machine("a", &["card.virtfn0"])];
+            below_vmd(lab, file, folder, &machines)
         })
     }
 
     /// A card below the VMD of one client, in a lab with these additional keys.
     pub(crate) fn start_vmd(name: &str, keys: &str) -> Served {
-        Served::start_with(name, format!("{LAB}{keys}"), behind_vmd)
+        Served::start_with(name, format!("{LAB}{keys}"), |lab, file, folder| {
+            below_vmd(lab, file, folder, &[])
+        })
     }
 
     fn start_with(
@@ -88,10 +85,8 @@ impl Served {
     }
 }
 
-fn behind_vmd(lab: &mut Driver, file: &LabFile, folder: &Path) -> VmHost {
-    let (door, layout) = (lab.door_named(ROOT).unwrap(), layout(file, ROOT).unwrap());
-    let handover = RootPortSetup::new(file, ROOT).unwrap();
-    VmHost::new(lab, door, (layout, handover), &folder.join("vmd")).unwrap()
+fn below_vmd(lab: &mut Driver, file: &LabFile, folder: &Path, assigned: &[AssignedMachine]) -> VmHost {
+    VmHost::open(lab, file, "root", VmOptions::default(), &folder.join("vmd"), assigned).unwrap()
 }
 
 fn serve_until(

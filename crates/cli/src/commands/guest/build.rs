@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser guest build`: modules of the user's for one of the kernels that `riser guest run` boots, from `riser-vm`.
 
-use super::sources::{SourceArgs, failed};
+use super::sources::SourceArgs;
 use crate::failure::Failure;
 use crate::{interrupt, output};
 use serde::Serialize;
@@ -76,7 +76,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         }
         Ok(builder)
     })?;
-    let make = builder.make(&args.folder, &args.arguments).map_err(failed)?;
+    let make = builder.make(&args.folder, &args.arguments)?;
     let status = wait(make, &stop)?;
     if !status.success() {
         return Err(Failure::Run(format!("{}: make has failed ({status})", args.folder.display())));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser guest cache`: lists and removes parts of guests, from `riser-vm`.
 
-use super::sources::{CacheArgs, failed};
+use super::sources::CacheArgs;
 use crate::failure::Failure;
 use crate::{interrupt, output};
 use clap::Subcommand;
@@ -136,7 +136,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 
 fn list(cache: &CacheArgs, json: bool) -> Result<(), Failure> {
     let cache = cache.open()?;
-    let entries = cache.entries().map_err(failed)?;
+    let entries = cache.entries()?;
     let bytes = entries.iter().map(|entry| entry.bytes).sum();
     let parts = entries.into_iter().map(|entry| Row::new(entry, None)).collect();
     let report = Report { folder: cache.folder(), bytes, parts };

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The virtual machine of `riser guest run`, as its options say, from `riser-vm`.
 
-use super::placement;
 use super::prefix::Prefixed;
-use super::sources::{SourceArgs, failed};
+use super::sources::SourceArgs;
 use crate::failure::Failure;
-use crate::outputs;
+use crate::{output, outputs};
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, IsTerminal, Write};
@@ -15,8 +14,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-use vm::machine::{Accelerator, Gdb, Icount, Input, Outputs};
-use vm::{Error, Kernel, Load, Machine, Options, Parts, Programs, Which};
+use vm::machine::{Accelerator, Gdb, Icount, Input, Outputs, Report};
+use vm::processors::{self, Processors};
+use vm::{Error, Kernel, Load, Machine, Options, Parts, Programs};
 use worlds::machine::Pace;
 
 /// What QEMU must have.
@@ -38,7 +38,7 @@ pub(super) struct MachineArgs {
     /// Load a module before the command: a .ko file, or one of the kernel's by its name; may be given again. Parameters follow behind a
     /// blank
     #[arg(long, value_name = "FILE.ko|NAME", help_heading = "Machine")]
-    module: Vec<String>,
+    module: Vec<Load>,
 
     /// Put a Debian package into the guest, with what it needs; may be given again
     #[arg(long, value_name = "NAME", help_heading = "Machine")]
@@ -77,8 +77,8 @@ pub(super) struct MachineArgs {
 
     /// The processors that QEMU and riser run on, as `0-3,6` [default: one of those that riser may use where the guest has one virtual
     /// CPU and the lab no design of RTL, since both wait for each other; else all of them]
-    #[arg(long, value_name = "LIST", value_parser = placement::list, help_heading = "Machine")]
-    cpus: Option<placement::Cpus>,
+    #[arg(long, value_name = "LIST", help_heading = "Machine")]
+    cpus: Option<Processors>,
 
     /// Wait for a debugger before the first instruction
     #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1, default_missing_value = "127.0.0.1:1234", help_heading = "Machine")]
@@ -121,14 +121,10 @@ pub(super) struct MachineArgs {
 impl MachineArgs {
     /// The name of the module that is loaded last.
     pub(super) fn last_module(&self) -> Option<String> {
-        let name = match load(self.module.last()?).module {
-            Which::File(path) => path.file_stem()?.to_str()?.to_owned(),
-            Which::Named(name) => name,
-        };
-        Some(name.replace('-', "_"))
+        self.module.last()?.module_name()
     }
 
-    /// The machine as asked for, its parts fetched where they are missing. `is_shell`: its command is one.
+    /// The machine's options. Fetches missing parts. `is_shell`: its command is a shell.
     pub(super) fn options(&self, is_shell: bool, stop: &AtomicBool) -> Result<Options, Failure> {
         let mut options = self.sources.fetch(stop, |parts| self.parts(parts))?;
         options.smp = self.smp;
@@ -140,7 +136,7 @@ impl MachineArgs {
         options.share = self.share.clone();
         options.append = self.append.clone();
         options.qemu_arguments = self.qemu_argument.clone();
-        options.modules = self.module.iter().map(|module| load(module)).collect();
+        options.modules = self.module.clone();
         options.time_limit = self.time_limit.map(Duration::from_secs);
         options.input = if is_shell && io::stdin().is_terminal() && io::stdout().is_terminal() {
             Input::Terminal
@@ -156,27 +152,25 @@ impl MachineArgs {
         self.icount.is_some()
     }
 
-    /// How the fabric's time goes; `own_processor`: as [`place`](Self::place) says.
+    /// How the fabric's time advances.
     pub(super) fn pace(&self, own_processor: bool) -> Pace {
         if self.is_still() { Pace::Still } else { Pace::Clock { slow: self.slow, own_processor } }
     }
 
-    /// Has this process, and what it starts, run on the processors that are best for so many guests. `computes`: the lab has work to do
-    /// all the time. Returns whether this process [has one of its own](placement::has_own_processor).
-    pub(super) fn place(&self, guests: usize, computes: bool) -> Result<bool, Failure> {
+    /// Pins this process, and what it starts, to the best processors for so many guests. `computes`: the lab has work all the time.
+    /// Returns whether this process [has a processor of its own](processors::has_own_processor).
+    pub(super) fn pin(&self, guests: usize, computes: bool) -> Result<bool, Failure> {
         let virtual_cpus = self.smp as usize * guests;
-        placement::place(self.cpus.as_ref(), virtual_cpus + usize::from(computes))
+        processors::pin(self.cpus.as_ref(), virtual_cpus + usize::from(computes))
             .map_err(|why| Failure::Usage(format!("--cpus: {why}")))?;
-        Ok(placement::has_own_processor(virtual_cpus))
+        Ok(processors::has_own_processor(virtual_cpus))
     }
 
-    /// What several machines cannot have.
+    /// Refuses options that several machines cannot have.
     pub(super) fn check_several(&self) -> Result<(), Failure> {
         match self.gdb {
             None => Ok(()),
-            Some(_) => {
-                Err(Failure::Usage("--gdb: a debugger is waited for by one guest, not several".to_owned()))
-            }
+            Some(_) => Err(Failure::usage("--gdb: a debugger is waited for by one guest, not several")),
         }
     }
 
@@ -206,7 +200,7 @@ impl MachineArgs {
         Ok(Options::new(qemu, kernel, programs))
     }
 
-    /// Has the log be that of machine number `n` of those that follow each other: the first's name is as given.
+    /// Appends `n` to the name of the log if this is not the first of several machines in a row.
     pub(super) fn number_log(&mut self, n: u32) {
         if let Some(log) = self.log.as_mut().filter(|log| n > 1 && !is_standard_error(log)) {
             let first = if n > 2 { log.with_extension("") } else { log.clone() };
@@ -214,30 +208,29 @@ impl MachineArgs {
         }
     }
 
-    /// Claims the files that a machine writes; `name` as for [`start`](Self::start).
+    /// Claims the files that a machine writes. `name` is as for [`start`](Self::start).
     pub(super) fn claim(&self, outputs: &mut outputs::Outputs, name: Option<&String>) -> Result<(), Failure> {
         let log = self.log.as_deref().filter(|log| !is_standard_error(log));
         let path = log.map(|log| log_of(log, name.map(String::as_str)));
         outputs.claim_if("--log", path.as_deref()).map(|_| ())
     }
 
-    /// Starts the machine. The kernel's log goes to the file of --log, or into `kept`, what the command prints to `stdout`. With `name`, it is
-    /// one of several, which stands before its lines and behind the name of its log.
+    /// Starts a machine. The command's output goes to `stdout`. With `name`, the machine is one of several: the name precedes its lines,
+    /// and is appended to the name of its log.
     pub(super) fn start(
         &self,
         options: Options,
-        kept: Kept,
         stdout: Box<dyn Write + Send>,
         name: Option<&str>,
-    ) -> Result<Machine, Failure> {
+    ) -> vm::Result<Machine> {
         let log: Box<dyn Write + Send> = match &self.log {
-            None => Box::new(kept),
+            None => Box::new(io::sink()),
             Some(log) if is_standard_error(log) => Box::new(io::stderr()),
             Some(path) => {
                 let path = log_of(path, name);
                 let folder = path.parent().unwrap_or(Path::new(""));
                 let file = fs::create_dir_all(folder).and_then(|()| File::create(&path));
-                Box::new(file.map_err(|e| Failure::Run(format!("{}: {e}", path.display())))?)
+                Box::new(file.map_err(|source| Error::Io { what: path.display().to_string(), source })?)
             }
         };
         let (stdout, stderr): (Box<dyn Write + Send>, Box<dyn Write + Send>) = match name {
@@ -246,8 +239,15 @@ impl MachineArgs {
                 (Box::new(Prefixed::new(name, stdout)), Box::new(Prefixed::new(name, io::stderr())))
             }
         };
-        let outputs = Outputs { log, stdout, stderr };
-        Machine::start(options, outputs).map_err(failed)
+        Machine::start(options, Outputs { log, stdout, stderr })
+    }
+
+    /// Prints `what` and the part of the kernel's log that `choose` returns, unless --log shows the log.
+    pub(super) fn print_log(&self, what: &str, report: &Report, choose: fn(&vm::machine::Log) -> String) {
+        let lines = choose(&report.log);
+        if self.log.is_none() && !lines.is_empty() {
+            output::note(format_args!("{what}:\n{lines}"));
+        }
     }
 }
 
@@ -262,116 +262,4 @@ fn log_of(log: &Path, name: Option<&str>) -> PathBuf {
         path.push(format!(".{name}"));
     }
     path.into()
-}
-
-/// Parses the value of `--module`. A path may have blanks: it ends at the first `.ko` before a blank, or at the end, that makes it the
-/// path of an existing file.
-pub(super) fn load(given: &str) -> Load {
-    let ends = given.match_indices(' ').map(|(at, _)| at).chain([given.len()]);
-    let files = || ends.clone().map(|end| given.split_at(end)).filter(|(file, _)| file.ends_with(".ko"));
-    let file = files().find(|(file, _)| Path::new(file).is_file());
-    // The path of a missing file ends before any parameter.
-    let file = file.or_else(|| files().find(|(file, _)| !file.contains('=')));
-    let (module, parameters) = match file {
-        Some((file, parameters)) => (Which::File(file.into()), parameters),
-        None => {
-            let (name, parameters) = given.split_once(' ').unwrap_or((given, ""));
-            (Which::Named(name.to_owned()), parameters)
-        }
-    };
-    Load { module, parameters: parameters.trim_start_matches(' ').to_owned() }
-}
-
-/// The end of the kernel's log.
-#[derive(Clone, Default)]
-pub(super) struct Kept(Arc<std::sync::Mutex<Vec<u8>>>);
-
-/// Bytes of it that are kept.
-const KEPT_BYTES: usize = 1 << 16;
-/// Lines of it that are shown.
-const SHOWN_LINES: usize = 20;
-
-impl Write for Kept {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let mut kept = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        kept.extend_from_slice(bytes);
-        let over = kept.len().saturating_sub(KEPT_BYTES);
-        kept.drain(..over);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// What a line of a kernel's log has where something is wrong.
-const COMPLAINTS: [&str; 6] =
-    ["BUG:", "WARNING:", "Oops", "Call Trace", "failed with error", "Unknown symbol"];
-
-impl Kept {
-    fn text(&self) -> String {
-        let kept = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        String::from_utf8_lossy(&kept).into_owned()
-    }
-
-    /// Its last lines; nothing where there are none.
-    pub(super) fn lines(&self) -> String {
-        let text = self.text();
-        let lines: Vec<&str> = text.lines().collect();
-        lines[lines.len().saturating_sub(SHOWN_LINES)..].join("\n")
-    }
-
-    /// The lines from shortly before its first complaint on; nothing where there is none.
-    pub(super) fn complaint(&self) -> String {
-        let text = self.text();
-        let lines: Vec<&str> = text.lines().collect();
-        let complains = |line: &&str| COMPLAINTS.iter().any(|complaint| line.contains(complaint));
-        let Some(first) = lines.iter().position(complains) else { return String::new() };
-        let lines = &lines[first.saturating_sub(2)..];
-        lines[..lines.len().min(SHOWN_LINES)].join("\n")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn path_of_module_may_have_blanks() {
-        let folder = tempfile::tempdir().unwrap();
-        let there = folder.path().join("my a=b drivers/x.ko");
-        std::fs::create_dir(there.parent().unwrap()).unwrap();
-        std::fs::write(&there, "").unwrap();
-        let there = there.to_str().unwrap();
-        let with_parameters = format!("{there} a=1 b=2.ko");
-        for (given, file, name, parameters) in [
-            ("nvme", false, "nvme", ""),
-            ("nvme poll_queues=2 x=y", false, "nvme", "poll_queues=2 x=y"),
-            ("none/x.ko a=1", true, "none/x.ko", "a=1"),
-            ("my none/x.ko", true, "my none/x.ko", ""),
-            ("x file=a.ko", false, "x", "file=a.ko"),
-            (there, true, there, ""),
-            (&with_parameters, true, there, "a=1 b=2.ko"),
-        ] {
-            let module = if file { Which::File(name.into()) } else { Which::Named(name.to_owned()) };
-            assert_eq!(load(given), Load { module, parameters: parameters.to_owned() }, "{given}");
-        }
-    }
-
-    #[test]
-    fn a_log_is_shown_from_its_complaint_on() {
-        let mut kept = Kept::default();
-        for n in 0..50 {
-            let text = if n == 20 { "copier: probe of 10000:01:00.0 failed with error -22" } else { "fine" };
-            writeln!(kept, "{n} {text}").unwrap();
-        }
-        let shown = kept.complaint();
-        assert!(
-            shown.starts_with("18 fine\n19 fine\n20 copier: probe of") && shown.ends_with("\n37 fine"),
-            "{shown}"
-        );
-        assert_eq!(kept.lines().lines().count(), SHOWN_LINES);
-        assert_eq!(Kept::default().complaint(), "");
-    }
 }

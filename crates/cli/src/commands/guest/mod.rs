@@ -1,23 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser guest`: a real kernel on a lab's fabric. Nothing but naming is done here.
+//! `riser guest`: a real kernel on a lab's fabric.
 
 mod build;
 mod cache;
-mod findings;
-mod hexdump;
+mod events;
 mod kernel;
 mod machine;
-mod members;
-mod placement;
 mod prefix;
-mod report;
 mod run;
-mod seat;
 mod serve;
-mod sockets;
 mod sources;
 mod torture;
-mod uplink;
+mod vm_args;
 
 use super::nettlp::replay;
 use crate::failure::Failure;

@@ -1,30 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser guest run`: a lab below a stock kernel, started and ended together, from `riser-vm`, `riser-lab` and `riser-guest`.
 
-use super::findings::Findings;
-use super::hexdump::hexdump;
-use super::machine::{Kept, MachineArgs, load};
-use super::members::{COMMANDS, Member, Members, State};
-use super::report::Report;
-use super::seat::{Assigned, Seat, SeatArgs, check_files, hosts, links, lost, machines, tell};
-use super::sockets;
+use super::events::{Findings, lost, print_event};
+use super::machine::MachineArgs;
+use super::vm_args::{Names, VmArgs, links};
 use crate::commands::outside::{Opened, Opening};
 use crate::failure::Failure;
-use crate::interrupt;
 use crate::outputs::Place;
+use crate::{interrupt, output};
 use lab::LabFile;
 use nettlp::net::Clock as WallClock;
 use plug::Models;
 use session::external::{Clock, Driver};
 use std::ffi::OsString;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tempfile::TempDir;
-use vm::Options;
-use vm::machine::Input;
-use worlds::machine::{LinkSocket, Supervisor, VmEvent};
+use vm::machine::{End, Input, Log};
+use vm::{Load, Options, Which};
+use worlds::machine::torture::Listener;
+use worlds::machine::{
+    Guest, Guests, LinkSocket, Supervisor, VmEvent, VmHost, VmReport, hexdump, machines, socket_folder,
+};
 
 const EXAMPLE: &str = "\
 Examples:
@@ -71,7 +69,7 @@ pub(crate) struct Args {
     hexdump: Option<PathBuf>,
 
     #[command(flatten)]
-    seat: SeatArgs,
+    vm: VmArgs,
 
     /// Of several guests: what the one of this host, or of this name of --assign, runs, a line for its shell; may be given again
     #[arg(long, value_name = "NAME=COMMAND")]
@@ -95,47 +93,38 @@ pub(crate) struct Args {
 
 /// A program of riser's own for the guest.
 pub(super) struct Program {
-    /// Which of its files is run.
+    /// The file that is run.
     pub(super) name: &'static str,
-    /// By name and text.
+    /// Files by name and text.
     pub(super) files: Vec<(String, String)>,
-    /// By name and value.
+    /// Variables by name and value.
     pub(super) environment: Vec<(String, String)>,
-    /// Who hears it.
-    pub(super) overseer: Rc<dyn Overseer>,
+    /// Reads its standard output while it runs.
+    pub(super) listener: Listener,
 }
 
-/// Hears a program of riser's own while it runs.
-pub(super) trait Overseer {
-    /// Where its standard output goes.
-    fn stdout(&self) -> Box<dyn Write + Send>;
-
-    /// Whether its machine is to go on.
-    fn goes_on(&self) -> bool;
-}
-
-/// The guests of a run, with their places in the lab, and the sockets by which they command its links.
+/// The machines of a run, and the sockets by which they command the lab's links.
 struct Started<'a> {
-    seats: Vec<Seat>,
+    hosts: Vec<VmHost>,
     links: Vec<LinkSocket>,
-    members: Members<'a>,
+    guests: Guests<'a>,
 }
 
-/// The folder of the sockets, until all are connected: then nothing is left of them if this process is killed.
+/// The folder of the sockets. It is removed when all devices are connected, so that nothing is left if this process is killed.
 struct Sockets {
     folder: Option<TempDir>,
     awaited: usize,
 }
 
 impl Sockets {
-    /// Guests that begin again need them to the end.
-    fn of(folder: TempDir, seats: &[Seat]) -> Sockets {
-        let all = || seats.iter().flat_map(|seat| seat.guest.sockets());
+    /// Guests that start again need the folder to the end.
+    fn of(folder: TempDir, hosts: &[VmHost]) -> Sockets {
+        let all = || hosts.iter().flat_map(VmHost::sockets);
         let awaited = if all().any(|socket| socket.machine.is_some()) { usize::MAX } else { all().count() };
         Sockets { folder: Some(folder), awaited }
     }
 
-    /// A device is connected; those of the links are before.
+    /// Counts a connected device.
     fn joined(&mut self) {
         self.awaited = self.awaited.saturating_sub(1);
         if self.awaited == 0 {
@@ -144,94 +133,98 @@ impl Sockets {
     }
 }
 
-/// Keeps the guests while they are served.
+/// Supervises the guests while they are served.
 struct RunSupervisor<'a> {
-    members: Members<'a>,
+    guests: Guests<'a>,
     sockets: Sockets,
-    /// The places whose registers are wanted, as they are when the first machine goes.
+    /// The hosts whose registers are written, as they are when the first machine goes.
     hexdump: Option<&'a [String]>,
     registers: Option<String>,
     /// The device that a running machine has lost, and why. The run ends then.
     lost: Option<String>,
     findings: Findings,
+    listener: Option<&'a Listener>,
     stop: &'a AtomicBool,
 }
 
 impl Supervisor for RunSupervisor<'_> {
-    fn notify(&mut self, lab: &mut Driver, _: usize, device: &str, told: VmEvent) {
+    fn notify(&mut self, lab: &mut Driver, _: usize, device: &str, event: VmEvent) {
         if let (Some(places), None, VmEvent::Gone(_) | VmEvent::Lost(_)) =
-            (self.hexdump, &self.registers, &told)
+            (self.hexdump, &self.registers, &event)
         {
             self.registers = Some(hexdump(lab, places));
         }
-        if matches!(told, VmEvent::Joined) {
+        if matches!(event, VmEvent::Joined) {
             self.sockets.joined();
         }
-        if let VmEvent::Misplaced(why) = &told {
-            self.members.misplaced(device, why);
+        if let VmEvent::Misplaced(why) = &event {
+            self.guests.set_misplaced(device, why);
         }
-        match &told {
+        match &event {
             VmEvent::Lost(why) => drop(self.lost.get_or_insert(format!("{device}: {}", lost(why)))),
-            _ => tell(device, &told, true),
+            _ => print_event(device, &event, true),
         }
     }
 
-    fn look(&mut self, lab: &Driver) {
-        self.findings.tell(lab);
+    fn observe(&mut self, lab: &Driver) {
+        self.findings.print(lab);
     }
 
     fn goes_on(&mut self) -> bool {
-        let runs = self.members.run();
-        let is_wanted = self.members.overseer.is_none_or(Overseer::goes_on);
+        let runs = self.guests.poll();
+        let is_wanted = self.listener.is_none_or(Listener::is_wanted);
         !self.stop.load(Ordering::Relaxed) && runs && is_wanted && self.lost.is_none()
     }
 
-    fn obey(&mut self, command: &str) -> Option<Result<String, String>> {
-        self.members.obey(command)
+    fn command(&mut self, command: &str) -> Option<Result<String, String>> {
+        self.guests.command(command)
     }
 
     fn commands(&self) -> &'static [&'static str] {
-        &COMMANDS
+        &Guests::COMMANDS
     }
 }
 
 pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     let stop = interrupt::flag()?;
     let mut lab = args.opening.read(&args.lab, models)?.with_outside();
-    let (places, hosts) = (lab::Hierarchy::hosts(&lab.file), hosts(&lab.file));
-    let assigned = args.seat.assigned(&hosts)?;
-    let names: Vec<String> = hosts.iter().chain(assigned.iter().map(|a| &a.machine)).cloned().collect();
-    let commands = args.commands(&names)?;
+    let (places, names) = (lab::Hierarchy::hosts(&lab.file), args.vm.names(&lab.file)?);
+    let all = names.all();
+    let commands = args.commands(&all)?;
     let hexdump_to = lab.outputs.claim_if("--hexdump", args.hexdump.as_deref())?;
-    names
-        .iter()
-        .try_for_each(|name| args.machine.claim(&mut lab.outputs, (names.len() > 1).then_some(name)))?;
+    all.iter().try_for_each(|name| args.machine.claim(&mut lab.outputs, (all.len() > 1).then_some(name)))?;
     let hexdump_to = hexdump_to.map(Place::prepare).transpose()?;
     let mut opened = lab.open(Clock::Virtual)?;
-    let mut transports = args.seat.transports(&opened)?;
-    drop(sockets::folder()?);
+    let mut transports = args.vm.transports(&opened)?;
+    // An unusable TMPDIR is an error before parts are fetched.
+    drop(socket_folder().map_err(Failure::run)?);
     let options = args.machine.options(args.command.is_empty(), &stop)?;
-    let own_processor = args.machine.place(names.len(), opened.driver.session().fabric.is_clocked())?;
-    let folder = sockets::folder()?;
+    let own_processor = args.machine.pin(all.len(), opened.driver.session().fabric.is_clocked())?;
+    let folder = socket_folder().map_err(Failure::run)?;
     let (before, clock) = (session::cpu_seconds(), WallClock::new());
-    let Started { mut seats, mut links, members } =
-        args.start(&mut opened, (&hosts, &assigned), commands, &options, folder.path())?;
-    let sockets = Sockets::of(folder, &seats);
-    let hexdump_of = hexdump_to.is_some().then_some(&*places);
-    let (registers, lost, findings) = (None, None, Findings::default());
-    let mut supervisor =
-        RunSupervisor { members, sockets, hexdump: hexdump_of, registers, lost, findings, stop: &stop };
+    let Started { mut hosts, mut links, guests } =
+        args.start(&mut opened, &names, commands, &options, folder.path())?;
+    let mut supervisor = RunSupervisor {
+        guests,
+        sockets: Sockets::of(folder, &hosts),
+        hexdump: hexdump_to.is_some().then_some(&*places),
+        registers: None,
+        lost: None,
+        findings: Findings::default(),
+        listener: args.program.as_ref().map(|program| &program.listener),
+        stop: &stop,
+    };
     let served = worlds::machine::serve(
         &mut opened.driver,
-        seats.iter_mut().map(|seat| &mut seat.guest),
+        hosts.iter_mut(),
         &mut links,
         &mut transports,
         (args.machine.pace(own_processor), || clock.now()),
         &mut supervisor,
     );
-    let RunSupervisor { mut members, sockets, registers, lost, findings, .. } = supervisor;
+    let RunSupervisor { mut guests, sockets, registers, lost, findings, .. } = supervisor;
     drop(sockets);
-    members.stop();
+    guests.stop();
     if let Some(place) = hexdump_to {
         place.write(&registers.unwrap_or_else(|| hexdump(&mut opened.driver, &places)))?;
     }
@@ -239,13 +232,18 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     opened.kept.finish(&mut opened.driver, ended_at)?;
     findings.end(&opened.driver);
     if args.json {
-        Report::new(&opened, &seats, &members.all, session::cpu_seconds() - before).json()?;
+        let spent = session::cpu_seconds() - before;
+        let mut report = VmReport::new(&opened.driver, &opened.name, &hosts, guests.all(), spent);
+        if interrupt::has_come() {
+            report.lab.outcome = "interrupted";
+        }
+        output::json(&report)?;
     }
     served.map_err(|e| Failure::Run(format!("serving: {e}")))?;
     if let Some(why) = opened.driver.failure() {
-        return Err(Failure::Run(why.to_owned()));
+        return Err(Failure::run(why));
     }
-    members.end(&stop)?;
+    args.end(guests.all(), &stop)?;
     lost.map_or(Ok(()), |why| Err(Failure::Run(why)))
 }
 
@@ -256,14 +254,14 @@ impl Args {
         self.program = Some(program);
     }
 
-    /// The argument, if it is given, that keeps something of one machine.
+    /// Returns the given argument that keeps something of one machine, if there is one.
     pub(super) fn keeps(&self) -> Option<&'static str> {
         let hexdump = ("--hexdump", self.hexdump.is_some());
         let kept = |(flag, is_given)| (is_given && KEEPING.contains(&flag)).then_some(flag);
         self.opening.given().into_iter().chain([hexdump]).find_map(kept)
     }
 
-    /// Has the log be that of machine number `n`.
+    /// Names the log after machine number `n`.
     pub(super) fn number_log(&mut self, n: u32) {
         self.machine.number_log(n);
     }
@@ -273,7 +271,7 @@ impl Args {
         !self.command.is_empty() || !self.guest.is_empty()
     }
 
-    /// Leaves the one JSON object to the program: whether it is wanted.
+    /// Returns whether a JSON object is requested, and leaves it to the program.
     pub(super) fn take_json(&mut self) -> bool {
         std::mem::take(&mut self.json)
     }
@@ -315,70 +313,104 @@ impl Args {
         hosts.iter().map(command).collect()
     }
 
-    /// Starts a guest for each host, when all have their places; sockets are in `folder`.
+    /// Starts the guests above hosts. Sockets are in `folder`.
     fn start(
         &self,
         opened: &mut Opened,
-        (hosts, assigned): (&[String], &[Assigned]),
+        names: &Names,
         commands: Vec<Vec<String>>,
         options: &Options,
         folder: &Path,
     ) -> Result<Started<'_>, Failure> {
-        let assigned = assigned.iter().map(|a| (a.clone(), folder.join(format!("machine-{}", a.machine))));
-        let assigned: Vec<_> = assigned.collect();
-        let (mut seats, mut links, mut all) = (Vec::new(), Vec::new(), Vec::new());
-        for (n, host) in hosts.iter().enumerate() {
-            seats.push(self.seat.seat(opened, host, &folder.join(format!("host{n}")), &assigned)?);
-        }
-        check_files(&seats)?;
-        let is_one_of_several = commands.len() > 1;
-        for (n, ((seat, machine), command)) in machines(&seats).zip(commands).enumerate() {
+        let socket = |name: &str| match names.hosts.iter().position(|host| host == name) {
+            Some(n) => folder.join(format!("host{n}")),
+            None => folder.join(format!("machine-{name}")),
+        };
+        let hosts = self.vm.open_hosts(opened, names, socket)?;
+        let are_several = commands.len() > 1;
+        let (mut links, mut all) = (Vec::new(), Vec::new());
+        for (n, ((host, machine), command)) in machines(&hosts).zip(commands).enumerate() {
             let socket = folder.join(format!("links{n}"));
             links.push(self::links(opened, &socket)?);
-            let name = machine.unwrap_or(&seat.host).to_owned();
-            let options =
-                self.of_guest(options.clone(), (seat, machine), &name, command, &socket, is_one_of_several);
-            let functions = assigned.iter().find(|(a, _)| Some(&*a.machine) == machine);
-            let functions = functions.map(|(a, _)| a.functions.clone()).unwrap_or_default();
-            let (kept, state) = (Kept::default(), State::Waits);
-            all.push(Member { name, functions, misplaced: None, options, kept, state });
+            let mut options = self.guest_options(options.clone(), (host, machine), &socket);
+            options.command = command;
+            if are_several {
+                options.input = Input::Nothing;
+            }
+            let assigned = names.assigned.iter().find(|assigned| Some(&*assigned.name) == machine);
+            let functions = assigned.map(|assigned| assigned.functions.clone()).unwrap_or_default();
+            all.push(Guest::new(machine.unwrap_or(&host.name).to_owned(), functions, options));
         }
-        let overseer = self.program.as_ref().map(|program| &*program.overseer);
-        let mut members = Members { all, machine: &self.machine, aside: self.json, overseer };
-        members.begin()?;
-        Ok(Started { seats, links, members })
+        let mut guests = Guests::new(all, move |name, options| {
+            let stdout: Box<dyn Write + Send> = match &self.program {
+                Some(program) => Box::new(program.listener.clone()),
+                None if self.json || output::is_diverted() => Box::new(io::stderr()),
+                None => Box::new(io::stdout()),
+            };
+            self.machine.start(options, stdout, are_several.then_some(name))
+        });
+        guests.start()?;
+        Ok(Started { hosts, links, guests })
     }
 
-    /// The machine of one guest.
-    fn of_guest(
+    /// The options of one machine, except its command and input.
+    fn guest_options(
         &self,
         mut options: Options,
-        (seat, machine): (&Seat, Option<&str>),
-        name: &str,
-        command: Vec<String>,
+        (host, machine): (&VmHost, Option<&str>),
         links: &Path,
-        is_one_of_several: bool,
     ) -> Options {
+        let vm = self.vm.options();
         // In QEMU's options a comma ends a value; a doubled comma is part of it.
         let chardev = format!("socket,id=links,path={}", links.display().to_string().replace(',', ",,"));
         let port = "virtserialport,chardev=links,name=riser.links";
-        let mut arguments = self.seat.arguments(seat, machine, self.machine.is_still());
+        let mut arguments = vm.qemu_arguments(host, machine, self.machine.is_still());
         arguments.extend(["-chardev", &chardev, "-device", port].map(str::to_owned));
         options.qemu_arguments.splice(0..0, arguments.into_iter().map(OsString::from));
-        options.modules.splice(0..0, self.seat.module(machine).map(load));
-        options.expected.extend(self.seat.expected(machine).map(str::to_owned));
+        let module = |name: &str| Load { module: Which::Named(name.to_owned()), parameters: String::new() };
+        options.modules.splice(0..0, vm.module(machine).map(module));
+        options.expected.extend(vm.expected_file(machine).map(str::to_owned));
         options.scripts.push(("lab".to_owned(), include_str!("lab.sh").to_owned()));
-        options.environment.push(("RISER_HOST".to_owned(), name.to_owned()));
+        options.environment.push(("RISER_HOST".to_owned(), machine.unwrap_or(&host.name).to_owned()));
         if let Some(program) = &self.program {
             options.scripts.extend(program.files.iter().cloned());
             options.environment.extend(program.environment.iter().cloned());
         }
-        let words = [self.seat.append(machine), &options.append].map(str::to_owned);
+        let words = [vm.kernel_arguments(machine), &options.append].map(str::to_owned);
         options.append = words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
-        options.command = command;
-        if is_one_of_several {
-            options.input = Input::Nothing;
-        }
         options
+    }
+
+    /// Returns the first failure of a guest.
+    fn end(&self, guests: &[Guest], stop: &AtomicBool) -> Result<(), Failure> {
+        for Guest { name, .. } in guests.iter().filter(|guest| guest.waits()) {
+            output::note(format_args!(
+                "guest `{name}` was never started: `lab start {name}` in another does that"
+            ));
+        }
+        guests.iter().try_for_each(|guest| self.end_of(guest, guests.len() > 1, stop))
+    }
+
+    fn end_of(&self, guest: &Guest, is_one_of_several: bool, stop: &AtomicBool) -> Result<(), Failure> {
+        let Some(report) = guest.report() else { return Ok(()) };
+        match &report.end {
+            End::Exited(0) => Ok(()),
+            End::Exited(status) => {
+                self.machine.print_log("the kernel has complained", report, Log::complaint);
+                Err(Failure::Command(*status))
+            }
+            End::Stopped if stop.load(Ordering::Relaxed) => {
+                Err(Failure::Interrupted("interrupted".to_owned()))
+            }
+            End::Stopped => Ok(()),
+            End::ReaderLeft => Err(Failure::ReaderLeft),
+            end => {
+                self.machine.print_log("the end of the kernel's log", report, Log::last_lines);
+                let of = if is_one_of_several { format!("host `{}`: ", guest.name) } else { String::new() };
+                // QEMU ends if one of its devices is not there.
+                let why = guest.misplaced().map_or_else(|| end.to_string(), str::to_owned);
+                Err(Failure::Run(format!("{of}{why}")))
+            }
+        }
     }
 }

@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser guest serve`: a lab's hierarchy for virtual machines that somebody else starts, from `riser-lab` and `riser-guest`.
 
-use super::findings::Findings;
-use super::placement;
-use super::report::Report;
-use super::seat::{Seat, SeatArgs, check_files, hosts, links, machines, tell};
+use super::events::{Findings, print_event};
+use super::vm_args::{VmArgs, links};
 use crate::commands::outside::Opening;
 use crate::failure::Failure;
 use crate::{interrupt, output};
 use nettlp::net::Clock as WallClock;
-use plug::Models;
+use plug::{Models, counted};
 use session::external::{Clock, Driver};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use worlds::machine::{Pace, Supervisor, VmEvent};
+use vm::processors;
+use worlds::machine::{Pace, Supervisor, VmCounters, VmEvent, VmHost, VmReport, machines};
 
 const EXAMPLE: &str = "\
 Examples:
@@ -44,7 +43,7 @@ pub(crate) struct Args {
     socket: Vec<String>,
 
     #[command(flatten)]
-    seat: SeatArgs,
+    vm: VmArgs,
 
     /// Where to take commands to the lab's links, a line each, as `cut NAME`: another Unix socket
     #[arg(long, value_name = "PATH")]
@@ -61,34 +60,25 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     let stop = interrupt::flag()?;
     let mut opened = args.opening.read(&args.lab, models)?.with_outside().open(Clock::Virtual)?;
-    let hosts = hosts(&opened.file);
-    let assigned = args.seat.assigned(&hosts)?;
-    let names: Vec<String> = hosts.iter().chain(assigned.iter().map(|a| &a.machine)).cloned().collect();
-    let paths = paths(&names, &args.socket)?;
-    let path = |name: &str| paths[name].clone();
-    let assigned = assigned.into_iter().map(|a| (path(&a.machine), a)).map(|(path, a)| (a, path));
-    let assigned: Vec<_> = assigned.collect();
-    let mut seats = Vec::new();
-    for host in &hosts {
-        seats.push(args.seat.seat(&mut opened, host, &path(host), &assigned)?);
-    }
-    check_files(&seats)?;
+    let names = args.vm.names(&opened.file)?;
+    let paths = paths(&names.all(), &args.socket)?;
+    let mut hosts = args.vm.open_hosts(&mut opened, &names, |name| paths[name].clone())?;
     let links = args.links.as_deref().map(|path| links(&opened, path)).transpose()?;
     let mut links: Vec<_> = links.into_iter().collect();
-    let mut transports = args.seat.transports(&opened)?;
-    // Each machine has one virtual CPU at least; how many more, its owner knows.
-    let own_processor = placement::has_own_processor(names.len());
+    let mut transports = args.vm.transports(&opened)?;
+    // Each machine has at least one virtual CPU. riser does not know how many more.
+    let own_processor = processors::has_own_processor(paths.len());
     let (before, clock) = (session::cpu_seconds(), WallClock::new());
-    for (seat, machine) in machines(&seats) {
-        let name = machine.unwrap_or(&seat.host);
-        let of = if names.len() == 1 { String::new() } else { format!(" for `{name}`") };
-        output::note(format_args!("serving {} at {}; Ctrl-C ends it", opened.name, path(name).display()));
-        output::note(format_args!("QEMU's arguments{of}:\n{}", arguments(&args.seat, seat, machine)));
+    for (host, machine) in machines(&hosts) {
+        let name = machine.unwrap_or(&host.name);
+        let of = if paths.len() == 1 { String::new() } else { format!(" for `{name}`") };
+        output::note(format_args!("serving {} at {}; Ctrl-C ends it", opened.name, paths[name].display()));
+        output::note(format_args!("QEMU's arguments{of}:\n{}", arguments(&args.vm, host, machine)));
     }
     let mut supervisor = ServeSupervisor(&stop, Findings::default());
     let served = worlds::machine::serve(
         &mut opened.driver,
-        seats.iter_mut().map(|seat| &mut seat.guest),
+        hosts.iter_mut(),
         links.as_mut_slice(),
         &mut transports,
         (Pace::Clock { slow: 1, own_processor }, || clock.now()),
@@ -99,26 +89,40 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     let ended_at = *served.as_ref().unwrap_or(&opened.driver.now());
     opened.kept.finish(&mut opened.driver, ended_at)?;
     findings.end(&opened.driver);
-    let report = Report::new(&opened, &seats, &[], spent);
-    if args.json {
-        report.json()?
-    } else {
-        report.text()?
+    let mut report = VmReport::new(&opened.driver, &opened.name, &hosts, &[], spent);
+    if interrupt::has_come() {
+        report.lab.outcome = "interrupted";
     }
+    if args.json { output::json(&report) } else { print(&report) }?;
     served.map_err(|e| Failure::Run(format!("serving: {e}")))?;
-    opened.driver.failure().map_or(Ok(()), |why| Err(Failure::Run(why.to_owned())))
+    opened.driver.failure().map_or(Ok(()), |why| Err(Failure::run(why)))
 }
 
-/// Tells all of machines that somebody else starts and ends.
+fn print(report: &VmReport) -> Result<(), Failure> {
+    let VmCounters { clients, reads, writes, interrupts, .. } = report.guest;
+    output::text(&format!(
+        "{}: {}, {}, {}, {}; {:.3} us simulated, {} TLP-hops in {:.3} s of CPU",
+        report.lab.lab,
+        counted(clients, "machine"),
+        counted(reads, "read"),
+        counted(writes, "write"),
+        counted(interrupts, "interrupt"),
+        report.lab.simulated_ns / 1_000.0,
+        report.lab.tlp_hops,
+        report.lab.cpu_seconds
+    ))
+}
+
+/// Prints all events of machines.
 struct ServeSupervisor<'a>(&'a AtomicBool, Findings);
 
 impl Supervisor for ServeSupervisor<'_> {
-    fn notify(&mut self, _: &mut Driver, _: usize, device: &str, told: VmEvent) {
-        tell(device, &told, false);
+    fn notify(&mut self, _: &mut Driver, _: usize, device: &str, event: VmEvent) {
+        print_event(device, &event, false);
     }
 
-    fn look(&mut self, lab: &Driver) {
-        self.1.tell(lab);
+    fn observe(&mut self, lab: &Driver) {
+        self.1.print(lab);
     }
 
     fn goes_on(&mut self) -> bool {
@@ -159,15 +163,16 @@ fn paths(names: &[String], given: &[String]) -> Result<BTreeMap<String, PathBuf>
 }
 
 /// QEMU's arguments, a line for each.
-fn arguments(args: &SeatArgs, seat: &Seat, machine: Option<&str>) -> String {
+fn arguments(args: &VmArgs, host: &VmHost, machine: Option<&str>) -> String {
     let memory = "-machine q35,memory-backend=ram -object memory-backend-memfd,id=ram,size=512M,share=on";
-    let all = args.arguments(seat, machine, false);
+    let options = args.options();
+    let all = options.qemu_arguments(host, machine, false);
     let pairs = all.chunks(2).map(|pair| match pair[1].starts_with('{') {
         true => format!("{} '{}'", pair[0], pair[1]),
         false => pair.join(" "),
     });
     let lines: Vec<String> = std::iter::once(memory.to_owned()).chain(pairs).collect();
-    let kernel = match args.append(machine) {
+    let kernel = match options.kernel_arguments(machine) {
         "" => String::new(),
         append => format!("\nand on the kernel's command line: {append}"),
     };

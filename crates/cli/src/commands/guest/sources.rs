@@ -7,7 +7,7 @@ use indicatif::{HumanBytes, ProgressBar};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use vm::{Cache, Error, Parts, Progress, Sources};
+use vm::{Cache, Parts, Progress, Sources};
 
 /// Time between two lines of progress where standard error is no terminal.
 const BETWEEN_LINES: Duration = Duration::from_secs(10);
@@ -35,16 +35,8 @@ pub(super) struct CacheArgs {
     cache: Option<PathBuf>,
 }
 
-pub(super) fn failed(error: Error) -> Failure {
-    match error {
-        Error::Option(why) => Failure::Usage(why),
-        Error::Stopped => Failure::Interrupted("interrupted while parts were fetched".to_owned()),
-        error => Failure::Run(error.to_string()),
-    }
-}
-
 impl SourceArgs {
-    /// Fetches what is missing, shows how far it is, and ends where `stop` is set.
+    /// Fetches missing parts and shows the progress. Ends if `stop` is set.
     pub(super) fn fetch<T>(
         &self,
         stop: &AtomicBool,
@@ -59,10 +51,10 @@ impl SourceArgs {
 impl CacheArgs {
     pub(super) fn open(&self) -> Result<Cache, Failure> {
         let cache = self.cache.clone().map_or_else(Cache::of_user, |folder| Ok(Cache::new(folder)));
-        cache.map_err(failed)
+        Ok(cache?)
     }
 
-    /// Works on the parts in the cache, and shows who is waited for.
+    /// Works on the cached parts and shows the progress.
     pub(super) fn work<T>(
         &self,
         stop: &AtomicBool,
@@ -79,16 +71,16 @@ fn watched<T>(
 ) -> Result<T, Failure> {
     let bar = progress::spinner("{spinner} {msg}");
     let mut lines = Lines::default();
-    let mut tell = |progress: Progress<'_>| {
+    let mut report = |progress: Progress<'_>| {
         match bar.is_hidden() {
             false => show(&bar, progress),
             true => lines.next(progress, Instant::now()).into_iter().for_each(output::note),
         }
         !stop.load(Ordering::Relaxed)
     };
-    let done = what(&mut Parts::new(sources, &mut tell)).map_err(failed);
+    let done = what(&mut Parts::new(sources, &mut report));
     bar.finish_and_clear();
-    done
+    Ok(done?)
 }
 
 fn show(bar: &ProgressBar, progress: Progress<'_>) {

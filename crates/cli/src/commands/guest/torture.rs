@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser guest torture`: a driver's workload while what it drives is cut off, lied to, reset and pulled out. The schedule is drawn here; the
-//! guest goes through it (`torture.sh`), and says what it finds. Where its kernel does not go on, another machine has the rest.
-
-mod heard;
-mod schedule;
-mod tally;
+//! `riser guest torture`: a driver's workload under faults, in one machine after another.
 
 use super::run::{Args as RunArgs, Program};
 use crate::failure::Failure;
-use crate::output;
-use heard::Heard;
+use crate::{output, progress};
+use indicatif::ProgressBar;
 use plug::Models;
-use schedule::{Slot, schedule};
-use std::rc::Rc;
 use std::time::Instant;
-use tally::{Last, Tally};
+use worlds::machine::host_names;
+use worlds::machine::torture::{LastWord, Listener, SCRIPT, Tally, TortureSlot, schedule};
+
+/// Without a progress bar, a line reports every so many faults.
+const NOTE_FAULTS: u32 = 50;
 
 const EXAMPLE: &str = "\
 Examples:
@@ -55,12 +52,12 @@ pub(crate) struct Args {
     faults: u32,
 }
 
-/// What is done in one machine after the other.
+/// A schedule of faults in one machine after another.
 struct Torture<'a> {
     args: Args,
     module: String,
     schedule: &'a [String],
-    heard: Heard,
+    listener: Listener,
     models: &'a Models,
 }
 
@@ -72,28 +69,41 @@ pub(crate) fn run(mut args: Args, models: &Models) -> Result<(), Failure> {
         Failure::Usage("--module is needed: the last one is the driver that is tortured".to_owned())
     })?;
     let file = args.run.lab(models)?;
-    let slots: Vec<Slot> = file.lab.slot.iter().map(Slot::of).collect();
+    let slots: Vec<TortureSlot> = file.lab.slot.iter().map(TortureSlot::from).collect();
     if slots.is_empty() {
         return Err(Failure::Usage("the lab has no slot".to_owned()));
     }
-    if super::seat::hosts(&file).len() > 1 {
+    if host_names(&file).len() > 1 {
         return Err(Failure::Usage("the lab has several hosts outside: one is tortured".to_owned()));
     }
     let (begun, json) = (Instant::now(), args.run.take_json());
     let schedule = schedule(&slots, file.lab.seed, args.faults);
-    let heard = Heard::new(Tally::new(file.lab.seed), args.faults);
-    let ended = Torture { args, module, schedule: &schedule, heard: heard.clone(), models }.run();
-    heard.end();
-    heard.with(|tally| {
+    let bar = progress::bar("{bar:30} {pos}/{len} faults, {msg} {elapsed}");
+    bar.set_length(args.faults.into());
+    let shown = bar.clone();
+    let listener = Listener::new(Tally::new(file.lab.seed), move |tally| show(&shown, tally));
+    let ended = Torture { args, module, schedule: &schedule, listener: listener.clone(), models }.run();
+    bar.finish_and_clear();
+    listener.with(|tally| {
         if tally.is_empty() && matches!(ended, Err(Failure::Usage(_) | Failure::Run(_))) {
             return ended;
         }
         tally.seconds = begun.elapsed().as_secs();
         tally.schedule = schedule.iter().take(tally.faults as usize).cloned().collect();
-        tally.report(json)?;
+        if json { output::json(tally) } else { output::text(&tally.to_string()) }?;
         ended?;
         if tally.findings.is_empty() { Ok(()) } else { Err(Failure::Command(1)) }
     })
+}
+
+/// Shows the progress.
+fn show(bar: &ProgressBar, tally: &Tally) {
+    let state = format!("machine {}, {} findings", tally.machines, tally.findings.len());
+    if bar.is_hidden() && tally.faults / NOTE_FAULTS > bar.position() as u32 / NOTE_FAULTS {
+        output::note(format_args!("torture: {} faults, {state}", tally.faults));
+    }
+    bar.set_position(tally.faults.into());
+    bar.set_message(state + ",");
 }
 
 impl Torture<'_> {
@@ -102,12 +112,12 @@ impl Torture<'_> {
         let mut done = 0;
         loop {
             self.machine(done)?;
-            let faults = self.heard.with(|tally| tally.faults as usize);
-            if self.heard.last() == Some(Last::Over) || faults == self.schedule.len() {
+            let faults = self.listener.with(|tally| tally.faults as usize);
+            if self.listener.last() == Some(LastWord::Over) || faults == self.schedule.len() {
                 return Ok(());
             }
             if faults == done {
-                let why = self.heard.with(|tally| tally.findings.last().cloned().unwrap_or_default());
+                let why = self.listener.with(|tally| tally.findings.last().cloned().unwrap_or_default());
                 return Err(Failure::Run(format!("no machine comes to fault {}: {why}", done + 1)));
             }
             if let Some(kept) = self.args.run.keeps() {
@@ -118,21 +128,21 @@ impl Torture<'_> {
         }
     }
 
-    /// Has a machine go on behind so many faults. What comes of that is heard.
+    /// Runs the next machine, from the fault after `done`.
     fn machine(&mut self, done: usize) -> Result<(), Failure> {
-        self.heard.begin_machine();
+        self.listener.begin_machine();
         self.args.run.run_program(self.program(done));
-        self.args.run.number_log(self.heard.with(|tally| tally.machines));
+        self.args.run.number_log(self.listener.with(|tally| tally.machines));
         let ended = super::run::run(&self.args.run, self.models);
-        if let Some(Last::Unable(why)) = self.heard.last() {
+        if let Some(LastWord::Unable(why)) = self.listener.last() {
             return Err(Failure::Run(why));
         }
-        let silent = self.heard.last().is_none() && self.heard.is_silent();
+        let silent = self.listener.last().is_none() && self.listener.is_silent();
         match ended {
-            Err(Failure::Run(why)) if self.heard.was_there() => {
+            Err(Failure::Run(why)) if self.listener.has_begun() => {
                 self.found(&format!("the machine ended: {why}"))
             }
-            Err(Failure::Command(_)) if self.heard.was_there() => {}
+            Err(Failure::Command(_)) if self.listener.has_begun() => {}
             Ok(()) if silent => self.found("the machine has locked up: it says nothing any more"),
             ended => return ended,
         }
@@ -140,7 +150,7 @@ impl Torture<'_> {
     }
 
     fn found(&self, what: &str) {
-        self.heard.with(|tally| tally.found(&format!("after fault {}: {what}", tally.faults)));
+        self.listener.with(|tally| tally.found(&format!("after fault {}: {what}", tally.faults)));
     }
 
     fn program(&self, done: usize) -> Program {
@@ -151,7 +161,7 @@ impl Torture<'_> {
         ];
         let rest = self.schedule[done..].join("\n");
         let files = [
-            ("torture", include_str!("torture/torture.sh").to_owned()),
+            ("torture", SCRIPT.to_owned()),
             ("torture-schedule", format!("#!/vm/busybox sh\ncat <<'END'\n{rest}\nEND\n")),
         ];
         let owned = |(name, text): (&str, String)| (name.to_owned(), text);
@@ -159,7 +169,7 @@ impl Torture<'_> {
             name: "torture",
             files: files.map(owned).to_vec(),
             environment: environment.map(owned).to_vec(),
-            overseer: Rc::new(self.heard.clone()),
+            listener: self.listener.clone(),
         }
     }
 }

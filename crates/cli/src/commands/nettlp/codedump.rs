@@ -13,7 +13,7 @@ use serde::Serialize;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-/// Bytes that are read before they are written out.
+/// Bytes per read and per write to the file.
 const CHUNK_BYTES: u64 = 1 << 20;
 
 const EXAMPLE: &str = "\

@@ -107,12 +107,12 @@ pub(super) fn requester(options: &ClientOptions) -> Result<Bdf, Failure> {
     options.requester().map_err(|e| Failure::Run(format!("{e}; name the Requester ID with --bus")))
 }
 
-/// What an interrupted command has done.
+/// Returns the failure of an interrupted command. `done` is what it has done.
 pub(super) fn interrupted(target: &Target, done: &str) -> Failure {
     Failure::Interrupted(format!("{}: interrupted: {done}", target.remote))
 }
 
-/// The message of a client's error.
+/// Returns the failure for a client's error.
 pub(super) fn failure(target: &Target, error: &ClientError) -> Failure {
     let hint = match error {
         ClientError::Fault(Fault::TimedOut { .. }) => {

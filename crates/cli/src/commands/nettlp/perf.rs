@@ -149,7 +149,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let mut outcome =
         Outcome { options: &options, workload: &workload, scheme, tally, elapsed_s, cpu_s, ceiling: None };
     if let Some(error) = error {
-        // Results from before the error are shown too.
+        // Show the results from before the error.
         if outcome.tally.requests > 0 {
             show(&outcome, args.json).ok();
         }

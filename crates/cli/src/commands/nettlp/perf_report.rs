@@ -12,7 +12,7 @@ use plug::counted;
 use serde::Serialize;
 use std::fmt::Write;
 
-/// Counters of sockets that are shown.
+/// Names of the socket counters in the report.
 const SOCKETS: [&str; 5] =
     ["received_datagrams", "sent_datagrams", "receive_calls", "send_calls", "kernel_drops"];
 

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tlp::{Bdf, Mps};
 
-/// Time before progress is shown on a terminal, and between two updates.
+/// Delay before the first progress on a terminal, and between two updates.
 const SHOW_AFTER: Duration = Duration::from_secs(2);
 const SHOW_EVERY: Duration = Duration::from_millis(500);
 
@@ -112,7 +112,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let began = Instant::now();
     let served = until_interrupted(&mut carrier, &mut psmem, args.busy, &interrupted);
     let seconds = began.elapsed().as_secs_f64();
-    // The memory is written back and the counters are shown after an error too.
+    // Write back and report after an error too.
     let written_back = image.write_back();
     let report = Report {
         remote: target.remote.to_string(),

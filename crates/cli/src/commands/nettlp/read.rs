@@ -11,9 +11,9 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Bytes that are read before they are written out.
+/// Bytes per read and per write to the file.
 const CHUNK_BYTES: u64 = 1 << 20;
-/// Maximum number of bytes that are shown as text.
+/// Maximum number of bytes in a hexadecimal dump.
 const SHOWN_BYTES: u64 = 16 << 20;
 
 const EXAMPLE: &str = "\

@@ -91,12 +91,6 @@ pub(crate) fn gone(pid: u32) -> bool {
     stat.is_empty() || stat.contains(") Z ")
 }
 
-/// The processors that a process may run on, as `0-3,5`.
-pub(crate) fn cpus(process: &str) -> String {
-    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
-    status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap().trim().to_owned()
-}
-
 /// Waits until it is; ten seconds at most.
 pub(crate) fn ends_soon(pid: u32) -> bool {
     (0..1000).any(|_| {

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The faults of a torture, drawn by a seed.
+//! Draws a schedule of faults from a seed.
 
 use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256StarStar;
 
-/// A slot that can be tortured.
-pub(super) struct Slot {
+/// A slot that gets faults.
+pub struct TortureSlot {
     name: String,
     hot_plug: bool,
 }
 
-impl Slot {
-    pub(super) fn of(slot: &lab::schema::Slot) -> Slot {
-        Slot { name: slot.name.get_ref().clone(), hot_plug: slot.hot_plug }
+impl From<&lab::schema::Slot> for TortureSlot {
+    fn from(slot: &lab::schema::Slot) -> TortureSlot {
+        TortureSlot { name: slot.name.get_ref().clone(), hot_plug: slot.hot_plug }
     }
 }
 
-/// Faults, each as a line that `torture.sh` reads.
-pub(super) fn schedule(slots: &[Slot], seed: u64, faults: u32) -> Vec<String> {
+/// Returns `faults` faults, each as a line for `torture.sh`: a pause in ms, the kind, its parameters. `slots` is not empty.
+pub fn schedule(slots: &[TortureSlot], seed: u64, faults: u32) -> Vec<String> {
     let mut draw = Draw(Xoshiro256StarStar::seed_from_u64(seed));
     let line = |_| {
         let pause_ms = draw.below(900) + 50;
@@ -30,7 +30,7 @@ pub(super) fn schedule(slots: &[Slot], seed: u64, faults: u32) -> Vec<String> {
 struct Draw(Xoshiro256StarStar);
 
 impl Draw {
-    /// A number below `limit`; which of them is a little more likely does not matter here.
+    /// Returns a number below `limit`. The bias of the remainder does not matter here.
     fn below(&mut self, limit: u64) -> u64 {
         self.0.next_u64() % limit
     }
@@ -39,10 +39,10 @@ impl Draw {
         of[self.below(of.len() as u64) as usize]
     }
 
-    /// A fault of some frame that is yet to come.
+    /// Returns a fault of one of the next 40 frames.
     fn frame(
         &mut self,
-        slot: &Slot,
+        slot: &TortureSlot,
         name: &str,
         direction: Option<&str>,
         frames: &str,
@@ -55,7 +55,7 @@ impl Draw {
         )
     }
 
-    fn fault(&mut self, slot: &Slot) -> String {
+    fn fault(&mut self, slot: &TortureSlot) -> String {
         let name = &slot.name;
         match self.below(16) {
             0 => self.frame(slot, "damaged", None, "any", "action = \"corrupt\""),
@@ -69,12 +69,12 @@ impl Draw {
                 let frames = self.one(&["completion", "posted"]);
                 self.frame(slot, "poisoned", None, frames, "action = \"poison\"")
             }
-            // Nobody there has asked for it: whoever has, waits in vain.
+            // No function has this ID, so the requester waits in vain.
             5 => {
                 let astray = "action = \"set-requester\", new_requester = \"fe:1f.7\"";
                 self.frame(slot, "withheld", Some("downstream"), "completion", astray)
             }
-            // An answer to the host, which is whole: behind an error a completer sends no more of what was asked for.
+            // A completion to the host, without data: after an error a completer sends no more completions of the request.
             6 => {
                 let status = self.one(&["unsupported-request", "completer-abort"]);
                 let action = format!("action = \"set-status\", status = \"{status}\"");
@@ -90,7 +90,7 @@ impl Draw {
             ),
             9 => format!("cut {name} {}", self.below(200_000) + 10),
             10 if slot.hot_plug => format!("removal {name}"),
-            // Slow and narrow from now on.
+            // The link stays slow and narrow.
             11 => format!("speed {name} 1 1"),
             12 => format!("rebind {}", self.below(64)),
             13 => format!("rescan {}", self.below(64)),
@@ -104,8 +104,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_says_the_schedule() {
-        let slot = |name: &str, hot_plug| Slot { name: name.to_owned(), hot_plug };
+    fn same_seed_gives_same_schedule() {
+        let slot = |name: &str, hot_plug| TortureSlot { name: name.to_owned(), hot_plug };
         let slots = [slot("a", true), slot("b", false)];
         let [first, again, other] = [7, 7, 8].map(|seed| schedule(&slots, seed, 2000));
         assert!(first == again && first != other);
@@ -114,7 +114,7 @@ mod tests {
         assert_eq!(kinds.len(), 15, "{kinds:?}");
         let has = |fault: &str| first.iter().any(|line| line.ends_with(fault));
         assert!(has("removal a") && !has("removal b"));
-        // What a fault is must be one that labs have.
+        // Each fault is one that a lab file may have.
         for line in first.iter().filter(|line| line.contains("slot = ")) {
             let (_, fault) = line.split_once("slot = ").unwrap();
             let fault = format!("slot = {fault}").replace(", ", "\n");

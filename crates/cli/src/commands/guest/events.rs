@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Prints to standard error what happens to machines and designs while they run.
+
+use crate::output;
+use session::external::Driver;
+use std::fmt::Display;
+use std::sync::atomic::{AtomicU32, Ordering};
+use worlds::machine::VmEvent;
+
+/// Message about a machine that runs on without its device.
+pub(super) fn lost(why: &impl Display) -> String {
+    format!("the machine has lost the device, and reads all ones there: {why}")
+}
+
+/// Number of events of machines reported so far, and its maximum: a machine can do wrong without end.
+static REPORTED: AtomicU32 = AtomicU32::new(0);
+const MAX_REPORTED: u32 = 1000;
+
+/// Prints an event of a machine's device to standard error. With `quiet`, only errors.
+pub(super) fn print_event(device: &str, event: &VmEvent, quiet: bool) {
+    if !quiet || !matches!(event, VmEvent::Connected(_) | VmEvent::Joined | VmEvent::Gone(_)) {
+        match REPORTED.fetch_add(1, Ordering::Relaxed) {
+            MAX_REPORTED => {
+                return output::note("no more is said of what machines do wrong; --json counts it");
+            }
+            more if more > MAX_REPORTED => return,
+            _ => {}
+        }
+    }
+    match event {
+        VmEvent::Connected(peer) if !peer.is_served => output::note(format_args!(
+            "process {} of user {} is not served: the machine must run as the same user",
+            peer.process, peer.user
+        )),
+        VmEvent::Refused(why) => output::note(format_args!("{device}: refused: {why}")),
+        VmEvent::Unreachable(why) => output::note(format_args!("{device}: the machine's memory: {why}")),
+        VmEvent::Unmappable(why) => output::note(format_args!("{device}: refused a map: {why}")),
+        VmEvent::Private => output::note(
+            "the machine's memory is not shared: DMA changes nothing that it sees; start QEMU with `share=on` at its memory-backend",
+        ),
+        VmEvent::Unmapped(first, count) => {
+            let what = if first.writes { "write" } else { "read" };
+            output::note(format_args!(
+                "DMA of {} was refused: the machine has not mapped the {} bytes at {:#x} for a {what}; {count} such since this was said last",
+                first.requester, first.len, first.address
+            ));
+        }
+        VmEvent::WritesLost(count) => output::note(format_args!(
+            "{device}: {count} writes of devices are lost: the machine, whose memory has no descriptor, has not taken them"
+        )),
+        VmEvent::Misplaced(why) => output::note(format_args!("{device}: {why}")),
+        VmEvent::Lost(why) => output::note(format_args!("{device}: {}", lost(why))),
+        VmEvent::Connected(_) | VmEvent::Joined | VmEvent::Gone(_) if quiet => {}
+        VmEvent::Connected(peer) => {
+            output::note(format_args!("{device}: process {} is connected", peer.process))
+        }
+        VmEvent::Joined => output::note(format_args!("{device}: the machine has it")),
+        VmEvent::Gone(why) => output::note(format_args!("{device}: the machine has gone: {why}")),
+    }
+}
+
+/// Number of findings of designs printed so far, by slot.
+#[derive(Default)]
+pub(super) struct Findings(Vec<usize>);
+
+impl Findings {
+    /// Prints new findings.
+    pub(super) fn print(&mut self, lab: &Driver) {
+        lab.session().new_findings(&mut self.0).iter().for_each(output::note);
+    }
+
+    /// Prints the rest, and the total of each slot.
+    pub(super) fn end(mut self, lab: &Driver) {
+        self.print(lab);
+        lab.session().wrong().iter().for_each(output::note);
+    }
+}

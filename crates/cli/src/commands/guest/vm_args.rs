@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Arguments about the machines of a lab, for `riser guest run` and `riser guest serve`.
+
+use crate::commands::nettlp::adapter::{Listening, Scheme};
+use crate::commands::outside::Opened;
+use crate::commands::tap::Tap;
+use crate::failure::Failure;
+use crate::open_files;
+use devices::ethernet::Cable;
+use nettlp::adapter::Settings;
+use nettlp::allow::{AllowList, Rule};
+use nettlp::net::AdapterSockets;
+use session::external::{Driver, LINKS};
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::{Path, PathBuf};
+use tlp::Bdf;
+use worlds::adapter::{AdapterPlace, Uplink};
+use worlds::machine::{
+    AssignedMachine, CableLink, LinkSocket, Transport, VmError, VmHost, VmOptions, host_names,
+};
+
+/// Maximum number of sessions of one peer.
+const SESSIONS_PER_PEER: u8 = 16;
+
+/// How a machine gets the hierarchy of a lab.
+#[derive(clap::Args)]
+pub(super) struct VmArgs {
+    /// Hand over each device by itself, behind a root port of QEMU's in PCI domain 0000, in place of the hierarchy behind a VMD
+    #[arg(long)]
+    direct: bool,
+
+    /// Give virtual functions to a machine of their own, as vfio-pci does, while the lab's machine has the physical ones: SLOT.virtfnN,
+    /// counted from 0; may be given again
+    #[arg(long, value_name = "NAME=FUNCTION[,FUNCTION]", conflicts_with = "direct")]
+    assign: Vec<String>,
+
+    /// An emulated IOMMU (VT-d) with interrupt remapping in the machine: devices reach what the kernel has mapped for them
+    #[arg(long)]
+    iommu: bool,
+
+    /// Ask the machine for each DMA by a message, in place of the memory that it shares: its IOMMU judges, and its kernel logs, what
+    /// devices may not reach. Slower
+    #[arg(long)]
+    dma_messages: bool,
+
+    /// What is put into the cable of a NIC that leads outside (`cable = "outside"`): that of another slot, or a tap interface of this
+    /// machine; may be given again
+    #[arg(long, value_name = "SLOT=SLOT|SLOT=tap:NAME")]
+    cable: Vec<String>,
+
+    #[command(flatten)]
+    uplink: UplinkArgs,
+}
+
+/// The NetTLP peers that the adapter of a lab serves.
+#[derive(clap::Args)]
+pub(super) struct UplinkArgs {
+    /// NetTLP peers that reach the machine through the slot with the device `nettlp-adapter`, where, and which way; may be given again.
+    /// As --allow of `riser nettlp adapter`; without it, nobody
+    #[arg(long, value_name = "PEER,WINDOW,r|w|rw")]
+    nettlp_allow: Vec<Rule>,
+
+    /// Address to listen on for them
+    #[arg(long, value_name = "ADDRESS", requires = "nettlp_allow", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
+    nettlp_listen: IpAddr,
+
+    /// Which ways to serve them
+    #[arg(long, value_enum, requires = "nettlp_allow", default_value = "auto")]
+    nettlp_scheme: Scheme,
+
+    /// Demand that they prove to have this key: a file of 64 hexadecimal digits. Serves sessions alone
+    #[arg(long, value_name = "FILE", requires = "nettlp_allow")]
+    nettlp_key: Option<PathBuf>,
+
+    /// The peer that serves the machine's requests; without it the only one that --nettlp-allow names
+    #[arg(long, value_name = "PEER", requires = "nettlp_allow")]
+    nettlp_device: Option<IpAddr>,
+}
+
+/// Names of the machines of a lab.
+pub(super) struct Names {
+    /// Hosts that are machines: `root`, or those of the file.
+    pub(super) hosts: Vec<String>,
+    /// Machines that have virtual functions. Their folders are not set.
+    pub(super) assigned: Vec<AssignedMachine>,
+}
+
+impl Names {
+    /// All names, those of hosts first.
+    pub(super) fn all(&self) -> Vec<String> {
+        self.hosts.iter().chain(self.assigned.iter().map(|machine| &machine.name)).cloned().collect()
+    }
+}
+
+impl VmArgs {
+    pub(super) fn options(&self) -> VmOptions {
+        VmOptions { direct: self.direct, iommu: self.iommu, dma_messages: self.dma_messages }
+    }
+
+    /// Opens the far ends of cables, and the sockets of the lab's NetTLP adapter.
+    pub(super) fn transports(&self, opened: &Opened) -> Result<Vec<Box<dyn Transport>>, Failure> {
+        let mut transports = self.cable_links(opened)?;
+        if let Some(uplink) = self.uplink.open(&opened.driver)? {
+            transports.push(Box::new(uplink));
+        }
+        Ok(transports)
+    }
+
+    /// Opens the far ends of cables.
+    fn cable_links(&self, opened: &Opened) -> Result<Vec<Box<dyn Transport>>, Failure> {
+        let driver = &opened.driver;
+        let mut taken = BTreeSet::new();
+        let mut end = |slot: &str| {
+            let wrong = |why: &str| Failure::Usage(format!("--cable: `{slot}`: {why}"));
+            let door = driver.door_named::<Cable>(&format!("slot {slot}"));
+            let legal = || driver.doors::<Cable>().map(|name| name.trim_start_matches("slot "));
+            let why = || match legal().collect::<Vec<_>>().join(", ") {
+                none if none.is_empty() => "no slot has a NIC with `cable = \"outside\"`".to_owned(),
+                slots => format!(
+                    "legal are {slots}, whose NICs have `cable = \"outside\"`, and tap:NAME behind the ="
+                ),
+            };
+            let door = door.ok_or_else(|| wrong(&why()))?;
+            if taken.insert(slot.to_owned()) { Ok(door) } else { Err(wrong("its cable is taken already")) }
+        };
+        let link = |given: &String| {
+            let wrong =
+                || Failure::Usage(format!("--cable `{given}`: SLOT=SLOT and SLOT=tap:NAME are legal"));
+            let (slot, to) = given.split_once('=').ok_or_else(wrong)?;
+            let door = end(slot)?;
+            let link = match to.strip_prefix("tap:") {
+                Some("") => return Err(wrong()),
+                Some(name) => CableLink::to_interface(door, Box::new(Tap::open(name)?)),
+                None => CableLink::between(door, end(to)?),
+            };
+            Ok(Box::new(link) as Box<dyn Transport>)
+        };
+        self.cable.iter().map(link).collect()
+    }
+
+    /// The names of the machines of a lab.
+    pub(super) fn names(&self, file: &lab::LabFile) -> Result<Names, Failure> {
+        let hosts = host_names(file);
+        let wrong = |why: String| Failure::Usage(format!("--assign: {why}"));
+        let (mut assigned, mut names) = (Vec::new(), BTreeSet::from_iter(hosts.iter().cloned()));
+        let mut given = BTreeSet::new();
+        for text in &self.assign {
+            let machine = read_assigned(text).ok_or_else(|| {
+                wrong(format!(
+                    "`{text}`: NAME=FUNCTION[,FUNCTION] is legal, a name of letters, digits, `-` and `_`, as vm1=card.virtfn0"
+                ))
+            })?;
+            if !names.insert(machine.name.clone()) {
+                return Err(wrong(format!("there is a machine `{}` already", machine.name)));
+            }
+            if let Some(twice) = machine.functions.iter().find(|f| !given.insert((*f).clone())) {
+                return Err(wrong(format!("`{twice}` is given twice")));
+            }
+            assigned.push(machine);
+        }
+        match assigned.is_empty() || hosts.len() == 1 {
+            true => Ok(Names { hosts, assigned }),
+            false => Err(wrong("legal where the lab has one host outside".to_owned())),
+        }
+    }
+
+    /// Puts machines above all hosts. `socket` returns the path of the socket of a machine, or of the folder of its sockets.
+    pub(super) fn open_hosts(
+        &self,
+        opened: &mut Opened,
+        names: &Names,
+        socket: impl Fn(&str) -> PathBuf,
+    ) -> Result<Vec<VmHost>, Failure> {
+        let with_folder =
+            |machine: &AssignedMachine| AssignedMachine { folder: socket(&machine.name), ..machine.clone() };
+        let assigned: Vec<AssignedMachine> = names.assigned.iter().map(with_folder).collect();
+        let Opened { driver, file, .. } = opened;
+        let open = |host: &String| {
+            let opened = VmHost::open(driver, file, host, self.options(), &socket(host), &assigned);
+            opened.map_err(|error| match error {
+                VmError::Assign(why) => Failure::Usage(format!("--assign: {why}")),
+                VmError::NoPlace(_) | VmError::Folder(..) => Failure::run(error),
+                _ => Failure::Run(format!("host `{host}`: {error}")),
+            })
+        };
+        let hosts = names.hosts.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+        let clients = hosts.iter().map(|host| host.sockets().count()).sum();
+        open_files::check(clients, hosts.iter().map(VmHost::vectors).sum())?;
+        Ok(hosts)
+    }
+}
+
+/// Reads `NAME=FUNCTION[,FUNCTION]`.
+fn read_assigned(text: &str) -> Option<AssignedMachine> {
+    let (name, functions) = text.split_once('=')?;
+    let functions: Vec<_> = functions.split(',').map(str::to_owned).collect();
+    let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
+    (is_name && functions.iter().all(|function| !function.is_empty())).then(|| AssignedMachine {
+        name: name.to_owned(),
+        functions,
+        folder: PathBuf::new(),
+    })
+}
+
+/// Opens a socket at `path` for commands to the lab's links.
+pub(super) fn links(opened: &Opened, path: &Path) -> Result<LinkSocket, Failure> {
+    let door = opened.driver.door_named(LINKS);
+    let door = door.ok_or_else(|| Failure::Run(format!("no place `{LINKS}`")))?;
+    LinkSocket::bind(door, path).map_err(Failure::run)
+}
+
+impl UplinkArgs {
+    /// Listens, if a peer is allowed.
+    fn open(&self, driver: &Driver) -> Result<Option<Uplink>, Failure> {
+        if self.nettlp_allow.is_empty() {
+            return Ok(None);
+        }
+        let allow = AllowList::new(self.nettlp_allow.iter().copied()).map_err(Failure::usage)?;
+        let listening = Listening {
+            prefix: "--nettlp-",
+            address: self.nettlp_listen,
+            rules: &self.nettlp_allow,
+            scheme: self.nettlp_scheme,
+            key: self.nettlp_key.as_deref(),
+            sessions_per_peer: SESSIONS_PER_PEER,
+        };
+        let options = listening.options(&allow)?;
+        let device = listening.device(&allow, self.nettlp_device)?;
+        let place =
+            AdapterPlace::of(driver).map_err(|why| Failure::Usage(format!("--nettlp-allow: {why}")))?;
+        let sockets = AdapterSockets::bind(&options).map_err(Failure::run)?;
+        listening.greet("the machine's adapter", &allow, device);
+        let settings = Settings { allow, id: Bdf::default(), device, scheme: self.nettlp_scheme.ports() };
+        Ok(Some(Uplink::new(sockets, settings, place)))
+    }
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The guests that riser starts for a lab. Those above hosts start with the lab. Those with virtual functions start when another guest
+//! requests it. They may be killed and started again, and end with the lab.
+
+use vm::machine::{End, Report};
+use vm::{Machine, Options};
+
+/// Starts the machine of the guest with this name.
+type Start<'a> = Box<dyn Fn(&str, Options) -> vm::Result<Machine> + 'a>;
+
+/// A guest.
+pub struct Guest {
+    /// The name of its host, or its own name if it has virtual functions.
+    pub name: String,
+    /// Its virtual functions. Empty for a guest above a host.
+    functions: Vec<String>,
+    /// Why one of its functions is not where the guest expects it.
+    misplaced: Option<String>,
+    options: Options,
+    state: State,
+}
+
+enum State {
+    Waits,
+    Runs(Machine),
+    Ended(Report),
+}
+
+impl Guest {
+    /// A guest that is not started. `functions` are its virtual functions, or empty for a guest above a host.
+    pub fn new(name: String, functions: Vec<String>, options: Options) -> Guest {
+        Guest { name, functions, misplaced: None, options, state: State::Waits }
+    }
+
+    fn is_assigned(&self) -> bool {
+        !self.functions.is_empty()
+    }
+
+    fn start(&mut self, start: &Start<'_>) -> vm::Result<()> {
+        let machine = start(&self.name, self.options.clone())?;
+        (self.state, self.misplaced) = (State::Runs(machine), None);
+        Ok(())
+    }
+
+    /// Returns whether it runs. Keeps the report of a machine that has ended.
+    fn poll(&mut self) -> bool {
+        if let State::Runs(machine) = &mut self.state
+            && let Some(report) = machine.poll()
+        {
+            self.state = State::Ended(report.clone());
+        }
+        matches!(self.state, State::Runs(_))
+    }
+
+    fn stop(&mut self) {
+        self.state = match std::mem::replace(&mut self.state, State::Waits) {
+            State::Runs(machine) => State::Ended(machine.stop()),
+            state => state,
+        };
+    }
+
+    /// Returns whether it was never started.
+    pub fn waits(&self) -> bool {
+        matches!(self.state, State::Waits)
+    }
+
+    /// Returns its report, if it has ended.
+    pub fn report(&self) -> Option<&Report> {
+        match &self.state {
+            State::Ended(report) => Some(report),
+            _ => None,
+        }
+    }
+
+    /// Returns the exit status of its command, if the command has ended.
+    pub fn status(&self) -> Option<u8> {
+        match self.report()?.end {
+            End::Exited(status) => Some(status),
+            _ => None,
+        }
+    }
+
+    /// Returns why one of its functions is not where it was.
+    pub fn misplaced(&self) -> Option<&str> {
+        self.misplaced.as_deref()
+    }
+
+    fn state(&self) -> String {
+        match &self.state {
+            State::Waits => "waits".to_owned(),
+            State::Runs(_) => "runs".to_owned(),
+            State::Ended(Report { end: End::Exited(status), .. }) => format!("exited {status}"),
+            State::Ended(report) => format!("ended: {}", report.end),
+        }
+    }
+}
+
+/// All guests of a lab.
+pub struct Guests<'a> {
+    all: Vec<Guest>,
+    start: Start<'a>,
+}
+
+impl<'a> Guests<'a> {
+    /// Commands about guests with virtual functions. The program `lab` in a guest implements the last one by asking for the state.
+    pub const COMMANDS: [&'static str; 4] = ["start NAME", "kill NAME", "state NAME", "wait NAME"];
+
+    /// Guests whose machines `start` starts.
+    pub fn new(all: Vec<Guest>, start: impl Fn(&str, Options) -> vm::Result<Machine> + 'a) -> Guests<'a> {
+        Guests { all, start: Box::new(start) }
+    }
+
+    /// Returns the guests.
+    pub fn all(&self) -> &[Guest] {
+        &self.all
+    }
+
+    /// Starts the guests above hosts.
+    ///
+    /// # Errors
+    /// A machine cannot be started.
+    pub fn start(&mut self) -> vm::Result<()> {
+        let mut hosts = self.all.iter_mut().filter(|guest| !guest.is_assigned());
+        hosts.try_for_each(|guest| guest.start(&self.start))
+    }
+
+    /// Records that a function is not where its guest expects it.
+    pub fn set_misplaced(&mut self, function: &str, why: &str) {
+        let has = |guest: &&mut Guest| guest.functions.iter().any(|known| known == function);
+        if let Some(guest) = self.all.iter_mut().find(has) {
+            guest.misplaced = Some(format!("{function}: {why}"));
+        }
+    }
+
+    /// Returns whether a guest above a host runs.
+    pub fn poll(&mut self) -> bool {
+        // The end of each guest is seen.
+        let hosts = self.all.iter_mut().map(|guest| guest.poll() && !guest.is_assigned());
+        hosts.filter(|runs| *runs).count() > 0
+    }
+
+    /// Stops all guests.
+    pub fn stop(&mut self) {
+        self.all.iter_mut().for_each(Guest::stop);
+    }
+
+    /// Carries out one of [`COMMANDS`](Self::COMMANDS) except the last. Returns `None` if it is another command.
+    ///
+    /// # Errors
+    /// No guest with virtual functions has this name, its state does not allow the command, or its machine cannot be started.
+    pub fn command(&mut self, command: &str) -> Option<Result<String, String>> {
+        let (verb, name) = command.split_once(' ').unwrap_or((command, ""));
+        if !["start", "kill", "state"].contains(&verb) {
+            return None;
+        }
+        let mut assigned: Vec<&mut Guest> = self.all.iter_mut().filter(|guest| guest.is_assigned()).collect();
+        let Some(n) = assigned.iter().position(|guest| guest.name == name.trim()) else {
+            let names: Vec<&str> = assigned.iter().map(|guest| &*guest.name).collect();
+            let legal =
+                if names.is_empty() { "there are none (--assign)".to_owned() } else { names.join(", ") };
+            return Some(Err(format!(
+                "{verb} {name}: no guest of this name that has virtual functions: {legal}"
+            )));
+        };
+        let guest = &mut assigned[n];
+        let runs = guest.poll();
+        Some(match verb {
+            "start" if runs => Err(format!("start {name}: it runs")),
+            "start" => match guest.start(&self.start) {
+                Ok(()) => Ok(String::new()),
+                Err(why) => Err(format!("start {name}: {why}")),
+            },
+            "kill" if !runs => Err(format!("kill {name}: it does not run")),
+            "kill" => {
+                guest.stop();
+                Ok(String::new())
+            }
+            _ => Ok(guest.state()),
+        })
+    }
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a machine of QEMU needs to find the devices of a lab. Starts no process.
+
+use super::vm_host::VmHost;
+use std::path::Path;
+
+/// A setting of QEMU's (`-global`) that leaves hot-plug to the kernel, which asks the firmware's tables for all domains at once.
+const HOT_PLUG: &str = "ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off";
+/// An IOMMU that follows what the kernel maps for each device. QEMU expects it before the devices that it serves.
+const IOMMU: &str = "intel-iommu,intremap=on,caching-mode=on";
+/// How long QEMU waits for an answer, in ms: a day, since riser may be stopped or the computer suspended. After that QEMU reads all ones.
+const TIMEOUT_MS: u32 = 86_400_000;
+/// First bus of the VMD's domain. It exists if the kernel has found the VMD.
+const VMD_BUS: &str = "/sys/class/pci_bus/10000:00";
+
+/// How a machine gets the hierarchy below its host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct VmOptions {
+    /// Each function as a device of its own, instead of the hierarchy below a VMD.
+    pub direct: bool,
+    /// The machine has an emulated IOMMU.
+    pub iommu: bool,
+    /// Each DMA is a message to the machine.
+    pub dma_messages: bool,
+}
+
+impl VmOptions {
+    /// Returns QEMU's arguments for the machine of a host, or for the machine of this name, which has virtual functions below the host.
+    /// With `waits`, the machine waits for its writes too.
+    pub fn qemu_arguments(&self, host: &VmHost, machine: Option<&str>, waits: bool) -> Vec<String> {
+        let is_direct = self.is_direct(machine);
+        let mut all = vec!["-global".to_owned(), HOT_PLUG.to_owned()];
+        let mut add = |device: String| all.extend(["-device".to_owned(), device]);
+        if self.iommu {
+            add(IOMMU.to_owned());
+        }
+        for (n, socket) in host.sockets().filter(|socket| socket.machine == machine).enumerate() {
+            let bus = format!("riser{n}");
+            if is_direct {
+                add(format!("pcie-root-port,id={bus},chassis={},slot={}", n + 1, n + 1));
+            }
+            add(device(socket.path, is_direct.then_some(&*bus), waits));
+        }
+        all
+    }
+
+    /// Whether the machine gets functions one by one.
+    fn is_direct(&self, machine: Option<&str>) -> bool {
+        self.direct || machine.is_some()
+    }
+
+    /// Returns what the kernel's command line must contain.
+    pub fn kernel_arguments(&self, machine: Option<&str>) -> &'static str {
+        match (self.is_direct(machine), self.iommu) {
+            (false, false) => "",
+            (false, true) => "intel_iommu=on",
+            // QEMU's ports do not come back from a sleep.
+            (true, false) => "pcie_port_pm=off",
+            (true, true) => "pcie_port_pm=off intel_iommu=on",
+        }
+    }
+
+    /// Returns the file that exists if the kernel has found the VMD, if there is one.
+    pub fn expected_file(&self, machine: Option<&str>) -> Option<&'static str> {
+        (!self.is_direct(machine)).then_some(VMD_BUS)
+    }
+
+    /// Returns the kernel's module for the VMD, if there is one.
+    pub fn module(&self, machine: Option<&str>) -> Option<&'static str> {
+        (!self.is_direct(machine)).then_some("vmd")
+    }
+}
+
+/// Returns the value of QEMU's argument `-device` for a device at `socket`.
+fn device(socket: &Path, bus: Option<&str>, waits: bool) -> String {
+    let path = serde_json::Value::from(socket.display().to_string());
+    let bus = bus.map(|bus| format!(r#","bus":"{bus}""#)).unwrap_or_default();
+    let waits = if waits { r#","x-no-posted-writes":true"# } else { "" };
+    format!(
+        r#"{{"driver":"vfio-user-pci","socket":{{"path":{path},"type":"unix"}},"x-msg-timeout":{TIMEOUT_MS}{bus}{waits}}}"#
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// QEMU's default of 5 s is too short if riser, or the reader of its capture, is stopped.
+    #[test]
+    fn qemu_waits_for_answers_for_a_day() {
+        let device: serde_json::Value =
+            serde_json::from_str(&device(Path::new("a \"b\""), Some("c"), true)).unwrap();
+        assert_eq!(device["x-msg-timeout"], 24 * 60 * 60 * 1000);
+        assert_eq!((&device["socket"]["path"], &device["bus"]), (&"a \"b\"".into(), &"c".into()));
+        assert_eq!(device["x-no-posted-writes"], true);
+    }
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The folder of the sockets between riser and QEMU.
+
+use std::env;
+use std::io;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+use thiserror::Error;
+
+/// Maximum length of the folder's path in bytes: the path of a socket has at most 107 (unix(7)).
+const LONGEST: usize = 60;
+/// The folder's parent if the path of TMPDIR is longer.
+const SHORT: &str = "/tmp";
+
+/// The reason why there is no folder.
+#[derive(Debug, Error)]
+pub enum SocketFolderError {
+    /// TMPDIR does not exist.
+    #[error("TMPDIR={} does not exist; set TMPDIR to an existing folder", .0.display())]
+    Missing(PathBuf),
+    /// TMPDIR is not UTF-8.
+    #[error("TMPDIR={}: no folder for sockets there: a path of UTF-8 is expected", .0.display())]
+    NotUtf8(PathBuf),
+    /// The folder cannot be created.
+    #[error("TMPDIR={}: no folder for sockets there: {}", .0.display(), .1)]
+    Create(PathBuf, io::Error),
+}
+
+/// Creates a folder for sockets, in TMPDIR if its path is short enough.
+///
+/// # Errors
+/// TMPDIR is not a folder with a path in UTF-8, or the folder cannot be created.
+pub fn socket_folder() -> Result<TempDir, SocketFolderError> {
+    let parent = parent(env::temp_dir());
+    if !parent.is_dir() {
+        return Err(SocketFolderError::Missing(parent));
+    }
+    if parent.to_str().is_none() {
+        return Err(SocketFolderError::NotUtf8(parent));
+    }
+    tempfile::tempdir_in(&parent).map_err(|why| SocketFolderError::Create(parent, why))
+}
+
+fn parent(folder: PathBuf) -> PathBuf {
+    match folder.as_os_str().len() > LONGEST && folder.is_dir() {
+        true => Path::new(SHORT).to_owned(),
+        false => folder,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_tmpdir_gives_way_to_a_short_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let long = folder.path().join("x".repeat(100));
+        // A missing folder is kept, so that the error names it.
+        assert_eq!(parent(long.clone()), long);
+        std::fs::create_dir(&long).unwrap();
+        assert_eq!(parent(long), Path::new(SHORT));
+        assert_eq!(parent(folder.path().to_owned()), folder.path());
+    }
+}

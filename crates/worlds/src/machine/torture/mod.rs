@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Faults in a lab while a guest's driver works: [`schedule()`] draws them, `torture.sh` goes through them in the guest, and a [`Listener`]
+//! reads its lines into a [`Tally`].
+
+mod listener;
+mod schedule;
+mod tally;
+
+pub use listener::Listener;
+pub use schedule::{TortureSlot, schedule};
+pub use tally::{LastWord, Tally};
+
+/// The script that runs in the guest.
+pub const SCRIPT: &str = include_str!("torture.sh");
