@@ -20,6 +20,7 @@ pub mod experiments;
 pub mod fidelity;
 pub mod figures;
 pub mod fit;
+pub mod in_flight;
 pub mod packet_devices;
 pub mod paper;
 pub mod results;

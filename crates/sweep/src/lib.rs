@@ -5,7 +5,7 @@
 //! - [`Run`]: a sweep under way: takes out points, takes in records, knows rounds of successive halving; any scheduler may drive it;
 //! - [`journal`]: the file that records are added to, so that an interrupted sweep goes on;
 //! - [`pool`]: workers of this machine, each a process that [`worker`] is the inside of;
-//! - [`results`]: the records as columns, and as one Parquet file;
+//! - [`results`]: the records as columns, and as one Parquet file; [`Summary`]: the result in short;
 //! - [`figures`]: what a page shows of them, and the [`page`];
 //! - [`schema`]: the sweep file, key by key.
 //!
@@ -47,6 +47,7 @@ mod run;
 mod sample;
 pub mod schema;
 mod sobol;
+mod summary;
 mod sweep;
 mod value;
 pub mod worker;
@@ -59,5 +60,6 @@ pub use ranking::front;
 pub use record::{Outcome, Point, Record};
 pub use rounds::Round;
 pub use run::{Progress, Run, RunError};
+pub use summary::Summary;
 pub use sweep::{Ran, Sweep};
 pub use value::Value;

@@ -3,11 +3,14 @@
 //!
 //! - [`adapter`]: a slot whose device is NetTLP's adapter, and the peers on the network that are its device;
 //! - [`machine`]: a virtual machine above a host of a lab;
+//! - [`designs`]: runs of a lab with designs that are repeated;
 //! - [`models()`]: all models that ship.
 //!
-//! This crate never opens a socket of its own accord and never reads a clock: `nettlp` and `guest` have the sockets, callers the clock.
+//! This crate never opens a socket of its own accord: `nettlp` and `guest` have the sockets. It never runs a lab by a clock of its own:
+//! callers have the clock.
 
 pub mod adapter;
+pub mod designs;
 pub mod machine;
 
 use plug::Models;

@@ -311,7 +311,7 @@ fn reads_profiles(args: &Args, outputs: &mut Outputs) {
 }
 
 fn save([json_file, csv_file]: [Place; 2], results: &Results<'_>) -> Result<(), Failure> {
-    let text = serde_json::to_string_pretty(results).map_err(|e| Failure::Run(e.to_string()))?;
+    let text = serde_json::to_string_pretty(results).map_err(Failure::run)?;
     json_file.write(&format!("{text}\n"))?;
     csv_file.write(&sheet::write(results.tests)?)
 }

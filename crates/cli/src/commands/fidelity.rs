@@ -131,7 +131,7 @@ impl LeftOut {
 }
 
 pub(super) fn run(args: Args) -> Result<(), Failure> {
-    let mut data = ResultSet::read(&args.data).map_err(|e| Failure::Run(e.to_string()))?;
+    let mut data = ResultSet::read(&args.data).map_err(Failure::run)?;
     select(&mut data, &args)?;
     let fidelity = Fidelity {
         data: &data,

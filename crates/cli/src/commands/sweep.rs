@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser sweep`: a lab over ranges of its settings, from `riser-sweep`. Reads arguments, shows how far it is, and passes Ctrl-C on;
-//! never runs a point itself, but as a worker.
+//! `riser sweep`: a lab over ranges of its settings, from `riser-sweep`. Reads arguments, shows progress, and passes Ctrl-C on.
 
-mod show;
-
+use super::cpu;
 use super::labs::Native;
 use crate::failure::Failure;
 use crate::outputs::{Outputs, Place};
@@ -17,7 +15,7 @@ use std::sync::atomic::Ordering;
 use std::thread::available_parallelism;
 use std::time::Instant;
 use sweep::pool::Workers;
-use sweep::{JournalError, Run, RunError, Start, Sweep, page, pool, results, worker};
+use sweep::{JournalError, Run, Start, Summary, Sweep, page, pool, results, worker};
 
 const EXAMPLE: &str = "\
 Examples:
@@ -94,7 +92,7 @@ pub(crate) fn run(args: Args, models: &Models, itself: Vec<OsString>) -> Result<
         return Ok(worker::serve(models, io::stdin().lock(), io::stdout())?);
     };
     let begun = Instant::now();
-    let sweep = Sweep::read(models, path, args.native.leave()).map_err(|e| Failure::Run(e.to_string()))?;
+    let sweep = Sweep::read(models, path, args.native.leave()).map_err(Failure::run)?;
     let files = claim(&args, path, &sweep)?;
     let start = match (args.resume, args.force) {
         (true, _) => Start::Resume,
@@ -102,9 +100,10 @@ pub(crate) fn run(args: Args, models: &Models, itself: Vec<OsString>) -> Result<
         _ => Start::New,
     };
     let journal = files.folder.join(JOURNAL);
-    let mut run = Run::begin(&sweep, Some((&journal, start))).map_err(failed)?;
+    let mut run = Run::begin(&sweep, Some((&journal, start))).map_err(Failure::run)?;
     let done = drive(&args, &mut run, itself)?;
-    let summary = show::Summary::of(&run, &done, begun.elapsed(), &files.folder);
+    let cpu_seconds = session::cpu_seconds() + cpu::of_children();
+    let summary = Summary::new(&run, &done, begun.elapsed(), cpu_seconds, &files.folder);
     output::warn(&summary.warnings);
     let stopped = done.stopped && !run.is_done();
     if !stopped {
@@ -158,7 +157,7 @@ fn drive(args: &Args, run: &mut Run<'_>, itself: Vec<OsString>) -> Result<pool::
         },
     );
     bar.finish_and_clear();
-    done.map_err(failed)
+    done.map_err(Failure::run)
 }
 
 /// Claims all that is written, and makes its folder.
@@ -179,7 +178,7 @@ fn claim(args: &Args, path: &Path, sweep: &Sweep) -> Result<Files, Failure> {
     outputs.reads(&sweep.lab().path);
     let journal = folder.join(JOURNAL);
     if journal.exists() && !args.force && !args.resume {
-        return Err(failed(JournalError::Exists(journal).into()));
+        return Err(Failure::run(JournalError::Exists(journal)));
     }
     outputs.claim_own("-o", &journal)?;
     let [parquet, page] = [PARQUET, PAGE].map(|name| outputs.claim("-o", &folder.join(name)));
@@ -197,8 +196,4 @@ fn write(files: Files, run: &Run<'_>) -> Result<(), Failure> {
     let mut out = files.page.open()?;
     page::report(run).write(&mut out).map_err(|e| out.failed(&e))?;
     out.finish()
-}
-
-fn failed(error: RunError) -> Failure {
-    Failure::Run(error.to_string())
 }

@@ -299,7 +299,7 @@ fn page(args: &Args, suite: &Suite) -> Result<Option<Place>, Failure> {
 
 /// The page of all that the folder holds.
 fn html(page: Place, suite: &Suite) -> Result<(), Failure> {
-    let results = ResultSet::read(&suite.folder).map_err(|e| Failure::Run(e.to_string()))?;
+    let results = ResultSet::read(&suite.folder).map_err(Failure::run)?;
     let names: Vec<&str> = suite.machines.iter().map(|m| m.name.as_str()).collect();
     let mut notes = vec![
         format!("Simulated: {}.", names.join(", ")),

@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser model inflight`: transfers that a NIC must have under way. Asks `riser-model` for every quotient, and `riser-bench`
-//! for the latency of a host; never mixes up which latency an answer rests on.
+//! `riser model inflight`: transfers that a NIC must have in flight, from `riser-bench`.
 
 use crate::failure::Failure;
 use crate::output;
-use bench::ask::{check_profiles, link_to};
-use bench::{Plan, Test};
-use model::{IOMMU_MISS_NS, InFlight, QUOTED, Quoted, in_flight, packet_ns};
-use plug::profile::Basis;
-use plug::values::{Gen, Lanes};
+use bench::in_flight::{Answer, Latency, PAPER_BYTES, PAPER_GBPS, Question, QuestionError};
+use model::IOMMU_MISS_NS;
 use serde::Serialize;
-use std::str::FromStr;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -74,187 +69,42 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// What the paper asks.
-const PAPER_BYTES: u32 = 128;
-const PAPER_GBPS: f64 = 40.0;
 const IOMMU_DEFAULT: &str = "330";
 const _: () = assert!(IOMMU_MISS_NS == 330.0);
 
-/// A latency as it is given.
-#[derive(Clone, Copy)]
-enum Latency {
-    Quoted(&'static Quoted),
-    Given(f64, f64),
-}
-
-impl FromStr for Latency {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Latency, String> {
-        if let Some(quoted) = Quoted::find(text) {
-            return Ok(Latency::Quoted(quoted));
-        }
-        let number = |n: &str| n.parse::<f64>().ok().filter(|n| n.is_finite() && *n > 0.0);
-        let (least, most) = text.split_once("..").unwrap_or((text, text));
-        let ends = number(least).zip(number(most)).filter(|(least, most)| least <= most);
-        let names = QUOTED.map(|q| q.name).join(", ");
-        ends.map(|(least, most)| Latency::Given(least, most))
-            .ok_or_else(|| format!("legal are {names}, a number of ns above 0, or two as NS..NS"))
-    }
-}
-
-/// A latency, and where it is from.
-struct Known {
-    source: String,
-    basis: Basis,
-    least_ns: f64,
-    most_ns: f64,
-}
-
-/// One answer, with what it rests on.
-#[derive(Serialize)]
-struct Row {
-    source: String,
-    /// How the latency is known.
-    basis: Basis,
-    frame_bytes: u32,
-    ethernet_gbps: f64,
-    packet_ns: f64,
-    latency_ns_min: f64,
-    latency_ns_max: f64,
-    exact_min: f64,
-    exact_max: f64,
-    needed_min: u32,
-    needed_max: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    paper_needed: Option<u32>,
-    note: String,
-}
-
 /// What `--json` prints.
 #[derive(Serialize)]
-struct Answer {
+struct Report {
     /// Figures of the profiles that are extrapolated on the link.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
-    rows: Vec<Row>,
+    rows: Vec<Answer>,
 }
 
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
-    let mut latencies = args.latency.clone();
-    if latencies.is_empty() && args.host.is_empty() {
-        latencies = QUOTED.iter().map(Latency::Quoted).collect();
-    }
-    let mut rows = latencies.iter().map(|l| args.row(*l)).collect::<Result<Vec<_>, _>>()?;
+    let question = Question {
+        frame_bytes: args.size,
+        ethernet_gbps: args.ethernet,
+        latencies: args.latency.clone(),
+        hosts: args.host.clone(),
+        device: args.device.clone(),
+        generation: args.generation,
+        lanes: args.lanes,
+        iommu_miss_ns: args.iommu_miss,
+    };
     let mut warnings = Vec::new();
-    for host in &args.host {
-        rows.push(args.simulated(host, &mut warnings)?);
-    }
-    if args.json { output::json(&Answer { warnings, rows }) } else { args.print(&rows) }
+    let rows = question.answers(&mut warnings);
+    output::warn(&warnings);
+    let rows = rows.map_err(|error| match error {
+        QuestionError::Ask(error) => error.into(),
+        QuestionError::Model(_) | QuestionError::Link(_) => Failure::usage(error),
+        QuestionError::Run(_) => Failure::run(error),
+    })?;
+    if args.json { output::json(&Report { warnings, rows }) } else { args.print(&rows) }
 }
 
 impl Args {
-    fn packet_ns(&self) -> Result<f64, Failure> {
-        packet_ns(self.size, self.ethernet).map_err(Failure::usage)
-    }
-
-    /// The question that the paper asks.
-    fn is_papers(&self) -> bool {
-        self.size == PAPER_BYTES && (self.ethernet - PAPER_GBPS).abs() < f64::EPSILON
-    }
-
-    fn row(&self, latency: Latency) -> Result<Row, Failure> {
-        match latency {
-            Latency::Given(least, most) => {
-                let (source, basis) = ("as given".into(), Basis::Assumed);
-                let known = Known { source, basis, least_ns: least, most_ns: most };
-                self.answer(known, self.packet_ns()?, None, String::new())
-            }
-            Latency::Quoted(q) => self.quoted(q),
-        }
-    }
-
-    fn quoted(&self, q: &Quoted) -> Result<Row, Failure> {
-        let (source, basis) = (q.source.to_owned(), Basis::Measured);
-        let known = Known { source, basis, least_ns: q.least_ns, most_ns: q.most_ns };
-        if !self.is_papers() {
-            let note = format!("the latency is one of {PAPER_BYTES} B");
-            return self.answer(known, self.packet_ns()?, None, note);
-        }
-        let mut row = self.answer(known, q.packet_ns, Some(q.says), String::new())?;
-        row.note = self.said(q, &row)?;
-        Ok(row)
-    }
-
-    /// How the answer stands to what the paper says.
-    fn said(&self, q: &Quoted, row: &Row) -> Result<String, Failure> {
-        let agrees = row.needed_min <= q.says && q.says <= row.needed_max;
-        let exact = self.packet_ns()?;
-        Ok(match agrees || self.iommu_miss.is_some() {
-            true if (q.packet_ns - exact).abs() > 1e-9 => {
-                let finer = in_flight(row.latency_ns_max, exact).map_err(Failure::usage)?;
-                format!("over {exact:.1} ns, which is not rounded, {:.1}, so {}", finer.exact, finer.needed)
-            }
-            true => String::new(),
-            false => format!("the paper says {}, which is that of section-2", q.says),
-        })
-    }
-
-    fn simulated(&self, host: &str, warnings: &mut Vec<String>) -> Result<Row, Failure> {
-        let device = self.device.as_deref().unwrap_or("nfp6000");
-        check_profiles(host, Some(device))?;
-        let link = link_to(host, self.generation, self.lanes).map_err(Failure::usage)?;
-        let over = match (link.generation, link.lanes) {
-            (Some(Gen(rate)), Some(Lanes(width))) => format!("Gen{} x{}", rate.generation(), width.lanes()),
-            _ => String::new(),
-        };
-        let plan = Plan { host: host.to_owned(), device: Some(device.to_owned()), link, ..Plan::default() };
-        let new: Vec<String> = plan.warnings().into_iter().filter(|line| !warnings.contains(line)).collect();
-        output::warn(&new);
-        warnings.extend(new);
-        let row = plan.measure(Test::LatRd, self.size).map_err(|e| Failure::Run(e.to_string()))?;
-        let Some(latency) = row.latency else { return Err(Failure::Run("LAT_RD gave no latency".into())) };
-        let ns = latency.latency_ns_median;
-        let basis = plan.basis(Test::LatRd, self.size)?;
-        let source = format!(
-            "simulated: LAT_RD of {} B, median, host profile {host}, device profile {device}, {over}",
-            self.size
-        );
-        let known = Known { source, basis, least_ns: ns, most_ns: ns };
-        self.answer(known, self.packet_ns()?, None, String::new())
-    }
-
-    fn answer(
-        &self,
-        Known { source, basis, least_ns, most_ns }: Known,
-        packet_ns: f64,
-        paper_needed: Option<u32>,
-        note: String,
-    ) -> Result<Row, Failure> {
-        let miss = self.iommu_miss.unwrap_or(0.0);
-        let ask = |ns: f64| -> Result<InFlight, Failure> {
-            in_flight(ns + miss, packet_ns).map_err(Failure::usage)
-        };
-        let (least, most) = (ask(least_ns)?, ask(most_ns)?);
-        let source = if miss > 0.0 { format!("{source}; and {miss} ns of IOMMU") } else { source };
-        Ok(Row {
-            source,
-            basis,
-            frame_bytes: self.size,
-            ethernet_gbps: self.ethernet,
-            packet_ns,
-            latency_ns_min: least.latency_ns,
-            latency_ns_max: most.latency_ns,
-            exact_min: least.exact,
-            exact_max: most.exact,
-            needed_min: least.needed,
-            needed_max: most.needed,
-            paper_needed,
-            note,
-        })
-    }
-
-    fn print(&self, rows: &[Row]) -> Result<(), Failure> {
+    fn print(&self, rows: &[Answer]) -> Result<(), Failure> {
         output::text(&format!("Frames of {} B at {} Gb/s, each direction:", self.size, self.ethernet))?;
         for row in rows {
             output::text(&format!(

@@ -55,7 +55,7 @@ pub(super) fn run(Args { design, waves, json }: &Args) -> Result<(), Failure> {
     };
     let built = rtl::build(design, &Options { waves: *waves }, &mut told);
     bar.finish_and_clear();
-    let rtl::Built { library, still_clocks } = built.map_err(|e| Failure::Run(e.to_string()))?;
+    let rtl::Built { library, still_clocks } = built.map_err(Failure::run)?;
     if still_clocks.is_none() {
         output::note("warning: clocks that stand still are not looked for: this Verilator has no --xml-only");
     }

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `riser rtl seeds`: whether what no reset sets matters, from `riser-rtl` and `riser-lab`.
+//! `riser rtl seeds`: whether what no reset sets matters, from `riser-rtl` and `riser-worlds`.
 
 use crate::commands::labs::{self, Native, Set};
 use crate::failure::Failure;
 use crate::output;
-use lab::{BuildOptions, LabFile};
-use plug::site::NativeCode;
-use plug::{Models, RunContext};
+use plug::Models;
 use rtl::Parting;
 use serde::Serialize;
-use session::Session;
 use std::path::PathBuf;
+use worlds::designs;
 
 const EXAMPLE: &str = "\
 Examples:
@@ -66,9 +64,7 @@ struct Parts {
 pub(super) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     let (file, lab) = labs::read(models, &args.lab, &args.set)?;
     file.check_runs_alone().map_err(Failure::Run)?;
-    let seeds: Vec<u64> = (1..=args.seeds).collect();
-    let parting = rtl::compare_seeds(&seeds, |context| run_lab(&file, args.native.leave(), context))
-        .map_err(Failure::Run)?;
+    let parting = designs::compare_seeds(&file, args.native.leave(), args.seeds).map_err(Failure::Run)?;
     let slot = |n: usize| {
         let mut designs = file.lab.slot.iter().filter(|slot| slot.device.get_ref() == "rtl");
         designs.nth(n).map_or_else(|| n.to_string(), |slot| slot.name.get_ref().clone())
@@ -85,10 +81,4 @@ pub(super) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
         output::text(&format!("{lab}: {} initial values, and the same leaves its designs", args.seeds))?;
     }
     said.map_or(Ok(()), |said| Err(Failure::Run(said)))
-}
-
-/// Runs the lab; how it ended.
-fn run_lab(file: &LabFile, native: NativeCode, context: RunContext) -> Result<String, String> {
-    let options = BuildOptions { native, context, ..BuildOptions::default() };
-    Ok(Session::with(file, options)?.run_to_end().to_string())
 }

@@ -1,36 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a sweep prints at its end. Never looks into a run.
+//! The result of a sweep in short: as JSON, and as text by [`Display`](fmt::Display).
 
-use crate::commands::cpu;
-use lab::profile::Basis;
+use crate::pool::Done;
+use crate::{Record, Run, front};
 use plug::counted;
+use plug::profile::Basis;
 use serde::{Serialize, Serializer};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use sweep::pool::Done;
-use sweep::{Record, Run, front};
 
-/// Points of the table at most.
+/// Maximum number of points in the text.
 const MAX_BEST: usize = 10;
-/// Errors that are shown.
+/// Maximum number of errors in the text.
 const MAX_ERRORS: usize = 5;
 
-/// What `--json` prints.
+/// The result of a sweep.
 #[derive(Serialize)]
-pub(super) struct Summary {
+pub struct Summary {
     sweep: PathBuf,
     lab: PathBuf,
     points: u64,
     recorded: u64,
     resumed: u64,
     outcomes: BTreeMap<&'static str, u64>,
-    /// Warnings of `riser run` for the labs of points.
+    /// Warnings of the labs of points.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) warnings: Vec<String>,
-    /// How the figures of the profiles are known that the metrics rest on: as the weakest of all points.
+    pub warnings: Vec<String>,
+    /// The weakest basis of the figures of profiles that the metrics depend on.
     #[serde(skip_serializing_if = "Option::is_none")]
     basis: Option<Basis>,
     best: Vec<Best>,
@@ -40,12 +39,12 @@ pub(super) struct Summary {
     workers_started: u64,
     workers_died: u64,
     folder: PathBuf,
-    /// The first errors, each with how many points have it.
+    /// The first errors, each with its first point and its number of points.
     #[serde(skip)]
     errors: Vec<(String, u64, u64)>,
 }
 
-/// A point that no other is better than.
+/// A point of the Pareto front.
 #[derive(Serialize)]
 struct Best {
     point: u64,
@@ -55,13 +54,14 @@ struct Best {
     metrics: Vec<(String, Json)>,
 }
 
-/// As an object, in this order.
+/// Serializes pairs as an object, in this order.
 fn by_name<S: Serializer>(all: &[(String, Json)], to: S) -> Result<S::Ok, S::Error> {
     to.collect_map(all.iter().map(|(name, value)| (name, value)))
 }
 
 impl Summary {
-    pub(super) fn of(run: &Run<'_>, done: &Done, wall: Duration, folder: &Path) -> Summary {
+    /// The result of `run` after a time of `wall` and `cpu_seconds` of all processes. Its files are in `folder`.
+    pub fn new(run: &Run<'_>, done: &Done, wall: Duration, cpu_seconds: f64, folder: &Path) -> Summary {
         let (sweep, progress) = (run.sweep(), run.progress());
         let mut outcomes = BTreeMap::new();
         let mut errors: Vec<(String, u64, u64)> = Vec::new();
@@ -87,7 +87,7 @@ impl Summary {
             basis: run.basis(),
             best: best.into_iter().filter_map(|n| Some(row(run, run.record_of(n)?))).collect(),
             wall_seconds: wall.as_secs_f64(),
-            cpu_seconds: session::cpu_seconds() + cpu::of_children(),
+            cpu_seconds,
             simulation_cpu_seconds: done.simulation.as_secs_f64(),
             workers_started: done.started,
             workers_died: done.died,
@@ -100,7 +100,7 @@ impl Summary {
 fn row(run: &Run<'_>, record: &Record) -> Best {
     let sweep = run.sweep();
     let config = run.point(record.point).map_or(0, |point| point.config);
-    let json = |value: &sweep::Value| serde_json::to_value(value).unwrap_or_default();
+    let json = |value: &crate::Value| serde_json::to_value(value).unwrap_or_default();
     let settings = sweep.settings(config);
     let settings = sweep.keys().into_iter().zip(settings.iter().map(json)).map(|(k, v)| (k.to_owned(), v));
     let metrics = sweep.metrics().iter().zip(&record.metrics);
@@ -108,7 +108,7 @@ fn row(run: &Run<'_>, record: &Record) -> Best {
     Best { point: record.point, settings: settings.collect(), metrics: metrics.collect() }
 }
 
-/// A value for reading: five significant digits of what is not whole.
+/// Returns a value as text: with five significant digits if it is not whole.
 fn cell(value: &Json) -> String {
     match value {
         Json::Null => "-".to_owned(),

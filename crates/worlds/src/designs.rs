@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Repeats the run of a lab with designs in RTL: with other initial values, or next to the design without riser.
+
+use fabric::Stop;
+use lab::{BuildOptions, LabFile};
+use plug::RunContext;
+use plug::site::NativeCode;
+use rtl::{Parting, Recording, ReplayError};
+use session::{Session, cpu_seconds};
+use thiserror::Error;
+
+/// Runs a lab with the initial values of the seeds 1 to `seeds`, at least 2. Returns where runs differ, if they do.
+///
+/// # Errors
+/// The lab cannot be built, has no design that runs, or does more than riser keeps.
+pub fn compare_seeds(file: &LabFile, native: NativeCode, seeds: u64) -> Result<Option<Parting>, String> {
+    let seeds: Vec<u64> = (1..=seeds).collect();
+    rtl::compare_seeds(&seeds, |context| {
+        let options = BuildOptions { native, context, ..BuildOptions::default() };
+        Ok(Session::with(file, options)?.run_to_end().to_string())
+    })
+}
+
+/// The speed of a design, as medians over rounds.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct DesignSpeed {
+    /// Cycles of the user clock in a run.
+    pub cycles: usize,
+    /// Cycles in a second of CPU time, with the lab.
+    pub cycles_per_cpu_second: f64,
+    /// Cycles in a second of CPU time, of the design alone.
+    pub bare_cycles_per_cpu_second: f64,
+}
+
+/// The reason why a speed cannot be measured.
+#[derive(Debug, Error)]
+pub enum DesignSpeedError {
+    /// The lab cannot be built, or fails.
+    #[error("{0}")]
+    Run(String),
+    /// The design cannot run alone.
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
+}
+
+impl DesignSpeed {
+    /// Records the inputs of the first design of a lab. Then, in each round, runs the lab again, and the design alone with the same inputs.
+    /// Calls `progress` after each round.
+    ///
+    /// # Errors
+    /// The lab cannot be built or fails, or the design cannot run alone.
+    pub fn measure(
+        file: &LabFile,
+        native: NativeCode,
+        rounds: u32,
+        mut progress: impl FnMut(),
+    ) -> Result<DesignSpeed, DesignSpeedError> {
+        let recording = Recording::default();
+        run_lab(file, native, RunContext::with(recording.clone()))?;
+        let cycles = recording.cycles();
+        let mut seconds = [Vec::new(), Vec::new()];
+        for _ in 0..rounds {
+            seconds[0].push(run_lab(file, native, RunContext::default())?);
+            let replay = recording.replay()?;
+            let before = cpu_seconds();
+            replay.run()?;
+            seconds[1].push(cpu_seconds() - before);
+            progress();
+        }
+        let [cycles_per_cpu_second, bare_cycles_per_cpu_second] =
+            seconds.map(|seconds| cycles as f64 / median(seconds));
+        Ok(DesignSpeed { cycles, cycles_per_cpu_second, bare_cycles_per_cpu_second })
+    }
+}
+
+/// Runs a lab. Returns the CPU seconds of the run.
+fn run_lab(file: &LabFile, native: NativeCode, context: RunContext) -> Result<f64, DesignSpeedError> {
+    let options = BuildOptions { native, context, ..BuildOptions::default() };
+    let mut session = Session::with(file, options).map_err(DesignSpeedError::Run)?;
+    let before = cpu_seconds();
+    let stop = session.run_to_end();
+    let seconds = cpu_seconds() - before;
+    match stop {
+        Stop::Failed(_) | Stop::NoProgress(_) => Err(DesignSpeedError::Run(stop.to_string())),
+        _ => Ok(seconds),
+    }
+}
+
+fn median(mut seconds: Vec<f64>) -> f64 {
+    seconds.sort_by(f64::total_cmp);
+    seconds[seconds.len() / 2]
+}
