@@ -7,6 +7,7 @@ use model::{InFlight, ModelError, QUOTED, Quoted, in_flight, packet_ns};
 use plug::profile::Basis;
 use plug::values::{Gen, Lanes};
 use serde::Serialize;
+use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
 
@@ -50,15 +51,15 @@ pub struct Question {
     pub frame_bytes: u32,
     /// Rate of the Ethernet in Gb/s.
     pub ethernet_gbps: f64,
-    /// Latencies of a transfer. If these and `hosts` are empty, those that the paper prints.
+    /// Latencies of a transfer. Default: the paper's latencies, unless `hosts` has any.
     pub latencies: Vec<Latency>,
     /// Host profiles whose latency is simulated.
     pub hosts: Vec<String>,
     /// The device profile for `hosts`, or `None` for `nfp6000`.
     pub device: Option<String>,
-    /// Generation of the link to `hosts`, or `None` for that of the profile.
+    /// Generation of the link to `hosts`. Default: the profile's.
     pub generation: Option<i64>,
-    /// Lanes of that link, or `None` for those of the profile.
+    /// Lanes of that link. Default: the profile's.
     pub lanes: Option<i64>,
     /// Time in ns that an IOMMU without the translation adds.
     pub iommu_miss_ns: Option<f64>,
@@ -87,36 +88,46 @@ impl From<BenchError> for QuestionError {
     }
 }
 
-/// An answer, and what it depends on.
+/// An answer, and what it depends on. Serialized as an object; as text by [`Display`](fmt::Display).
 #[derive(Clone, Debug, Serialize)]
 pub struct Answer {
-    /// The source of the latency.
-    pub source: String,
+    source: String,
     /// How the latency is known.
-    pub basis: Basis,
-    /// Bytes of the frame.
-    pub frame_bytes: u32,
-    /// Rate of the Ethernet in Gb/s.
-    pub ethernet_gbps: f64,
-    /// Time from packet to packet in ns.
-    pub packet_ns: f64,
-    /// Smallest latency in ns.
-    pub latency_ns_min: f64,
-    /// Largest latency in ns.
-    pub latency_ns_max: f64,
-    /// Transfers at the smallest latency.
-    pub exact_min: f64,
-    /// Transfers at the largest latency.
-    pub exact_max: f64,
-    /// Whole transfers at the smallest latency.
-    pub needed_min: u32,
-    /// Whole transfers at the largest latency.
-    pub needed_max: u32,
-    /// Transfers that the paper prints.
+    basis: Basis,
+    frame_bytes: u32,
+    ethernet_gbps: f64,
+    packet_ns: f64,
+    latency_ns_min: f64,
+    latency_ns_max: f64,
+    exact_min: f64,
+    exact_max: f64,
+    needed_min: u32,
+    needed_max: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub paper_needed: Option<u32>,
+    paper_needed: Option<u32>,
     /// A remark, or empty.
-    pub note: String,
+    note: String,
+}
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} under way: {} ns / {:.1} ns = {}\n  {}\n  basis: {}",
+            range(self.needed_min, self.needed_max, |n| n.to_string()),
+            range(self.latency_ns_min, self.latency_ns_max, |ns| format!("{ns:.0}")),
+            self.packet_ns,
+            range(self.exact_min, self.exact_max, |n| format!("{n:.1}")),
+            self.source,
+            self.basis.name(),
+        )?;
+        if self.note.is_empty() { Ok(()) } else { write!(f, "\n  {}", self.note) }
+    }
+}
+
+/// Returns one value, or two as `from to to`.
+fn range<T: PartialEq>(from: T, to: T, text: impl Fn(T) -> String) -> String {
+    if from == to { text(from) } else { format!("{} to {}", text(from), text(to)) }
 }
 
 /// A latency, and its source.

@@ -4,7 +4,7 @@
 //!
 //! - [`parts`]: fetches what is missing, once, by a private apt, verified by Debian's keys;
 //! - [`kernel`], [`modules`], [`cpio`]: formats; [`initramfs`]: the guest's files;
-//! - [`machine`]: QEMU's arguments, its start, and how the guest's end is told; [`processors`]: where it runs.
+//! - [`machine`]: QEMU's arguments, its start, and how the guest's end is told; [`processors`]: CPU affinity.
 //!
 //! Never changes the machine's own package sources, packages or caches, needs no root, and believes no package that Debian has not
 //! signed. Never knows what devices the caller adds by arguments of QEMU's.

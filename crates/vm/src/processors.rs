@@ -17,14 +17,9 @@ pub enum ProcessorError {
     /// The text is not a list of processors.
     #[error("`{0}`: legal are numbers and ranges below {max}, as 0-3,6", max = CpuSet::MAX_CPU)]
     List(String),
-    /// This process may use none of the processors.
-    #[error("{why}; riser may use {usable:?}")]
-    Refused {
-        /// The system's reason.
-        why: rustix::io::Errno,
-        /// The processors that this process may use.
-        usable: Vec<usize>,
-    },
+    /// The system's reason why this process may use none of the processors, and those that it may use.
+    #[error("{0}; riser may use {1:?}")]
+    Refused(rustix::io::Errno, Vec<usize>),
 }
 
 impl FromStr for Processors {
@@ -57,7 +52,7 @@ pub fn pin(given: Option<&Processors>, busy: usize) -> Result<(), ProcessorError
     match given {
         Some(Processors(list)) => {
             list.iter().for_each(|processor| set.set(*processor));
-            sched_setaffinity(None, &set).map_err(|why| ProcessorError::Refused { why, usable: usable() })
+            sched_setaffinity(None, &set).map_err(|why| ProcessorError::Refused(why, usable()))
         }
         None if busy == 1 => {
             let usable = usable();

@@ -6,6 +6,7 @@ use lab::{BuildOptions, LabFile};
 use plug::RunContext;
 use plug::site::NativeCode;
 use rtl::{Parting, Recording, ReplayError};
+use serde::Serialize;
 use session::{Session, cpu_seconds};
 use thiserror::Error;
 
@@ -22,14 +23,18 @@ pub fn compare_seeds(file: &LabFile, native: NativeCode, seeds: u64) -> Result<O
 }
 
 /// The speed of a design, as medians over rounds.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct DesignSpeed {
     /// Cycles of the user clock in a run.
     pub cycles: usize,
+    /// Number of rounds.
+    pub rounds: u32,
     /// Cycles in a second of CPU time, with the lab.
     pub cycles_per_cpu_second: f64,
     /// Cycles in a second of CPU time, of the design alone.
     pub bare_cycles_per_cpu_second: f64,
+    /// The first divided by the second.
+    pub ratio: f64,
 }
 
 /// The reason why a speed cannot be measured.
@@ -67,9 +72,9 @@ impl DesignSpeed {
             seconds[1].push(cpu_seconds() - before);
             progress();
         }
-        let [cycles_per_cpu_second, bare_cycles_per_cpu_second] =
-            seconds.map(|seconds| cycles as f64 / median(seconds));
-        Ok(DesignSpeed { cycles, cycles_per_cpu_second, bare_cycles_per_cpu_second })
+        let [with, bare] = seconds.map(|seconds| cycles as f64 / median(seconds));
+        let (cycles_per_cpu_second, bare_cycles_per_cpu_second, ratio) = (with, bare, with / bare);
+        Ok(DesignSpeed { cycles, rounds, cycles_per_cpu_second, bare_cycles_per_cpu_second, ratio })
     }
 }
 

@@ -7,7 +7,7 @@ use crate::outputs::{Outputs, WorkFile};
 use crate::progress;
 use bench::compare::Comparison;
 use bench::fit::task::{self, Prepared, Report, Task, devices, provenance};
-use bench::fit::{self, Evidence, Fitted, Input, Profile};
+use bench::fit::{self, Evidence, Fitted, Input};
 use bench::suite::Rule;
 use clap::builder::RangedU64ValueParser;
 use std::io::Write;
@@ -127,9 +127,14 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
         true => None,
         false => Some(residuals(&args, &inputs, &rule, work.path())?),
     };
-    let residuals = residuals.as_ref();
-    let told = Told { args: &args, profile: &profile, inputs: &inputs, fitted: &fitted, warnings, residuals };
-    if args.json { told.json() } else { told.print() }
+    if args.json {
+        let path = args.output.display().to_string();
+        let figures = (&fitted[..], warnings);
+        return output::json(&Report::new(path, &profile, &inputs, figures, residuals.as_ref()));
+    }
+    print(&fitted, residuals.as_ref())?;
+    output::text(&format!("\nmeasured with: {}", devices(&inputs).join(", ")))?;
+    output::text(&format!("written: {}", args.output.display()))
 }
 
 impl Args {
@@ -182,51 +187,32 @@ fn names(fitted: &[Fitted], determined: bool) -> String {
     if names.is_empty() { "none".into() } else { names }
 }
 
-/// What is told of a fit.
-struct Told<'a> {
-    args: &'a Args,
-    profile: &'a Profile,
-    inputs: &'a [Input],
-    fitted: &'a [Fitted],
-    warnings: Vec<String>,
-    residuals: Option<&'a Comparison>,
-}
-
-impl Told<'_> {
-    fn json(self) -> Result<(), Failure> {
-        let path = self.args.output.display().to_string();
-        let figures = (self.fitted, self.warnings);
-        output::json(&Report::new(path, self.profile, self.inputs, figures, self.residuals))
-    }
-
-    fn print(self) -> Result<(), Failure> {
-        let row = |f: &Fitted| {
-            let rows = if f.rows == 0 { unseen(f) } else { f.rows.to_string() };
-            let value = format!("{:.1}", f.value_ps as f64 / 1000.0);
-            vec![
-                f.parameter.name(),
-                value,
-                rows,
-                format!("{:+.2}", f.last_step_ns),
-                f.parameter.shown_by().to_owned(),
-            ]
+/// Prints the figures and the residuals.
+fn print(fitted: &[Fitted], residuals: Option<&Comparison>) -> Result<(), Failure> {
+    let row = |f: &Fitted| {
+        let rows = if f.rows == 0 { unseen(f) } else { f.rows.to_string() };
+        let value = format!("{:.1}", f.value_ps as f64 / 1000.0);
+        vec![
+            f.parameter.name(),
+            value,
+            rows,
+            format!("{:+.2}", f.last_step_ns),
+            f.parameter.shown_by().to_owned(),
+        ]
+    };
+    output::table(&["figure", "ns", "rows", "last step ns", "shown by"], fitted.iter().map(row))?;
+    output::text(&format!("\ndetermined by the data: {}", names(fitted, true)))?;
+    output::text(&format!("as before: {}", names(fitted, false)))?;
+    if let Some(comparison) = residuals {
+        output::text("")?;
+        let row = |e: &bench::compare::ExperimentComparison| {
+            let configuration = bench::score::short_name(&e.configuration).to_owned();
+            let errors = [e.mean_absolute_error_percent, e.mean_error_percent].map(|v| format!("{v:+.2}"));
+            let [absolute, mean] = errors;
+            vec![configuration, e.experiment.clone(), e.rows.to_string(), absolute, mean]
         };
-        output::table(&["figure", "ns", "rows", "last step ns", "shown by"], self.fitted.iter().map(row))?;
-        output::text(&format!("\ndetermined by the data: {}", names(self.fitted, true)))?;
-        output::text(&format!("as before: {}", names(self.fitted, false)))?;
-        if let Some(comparison) = self.residuals {
-            output::text("")?;
-            let row = |e: &bench::compare::ExperimentComparison| {
-                let configuration = bench::score::short_name(&e.configuration).to_owned();
-                let errors =
-                    [e.mean_absolute_error_percent, e.mean_error_percent].map(|v| format!("{v:+.2}"));
-                let [absolute, mean] = errors;
-                vec![configuration, e.experiment.clone(), e.rows.to_string(), absolute, mean]
-            };
-            let heads = ["configuration", "experiment", "rows", "mean |error| %", "mean error %"];
-            output::table(&heads, comparison.experiments.iter().map(row))?;
-        }
-        output::text(&format!("\nmeasured with: {}", devices(self.inputs).join(", ")))?;
-        output::text(&format!("written: {}", self.args.output.display()))
+        let heads = ["configuration", "experiment", "rows", "mean |error| %", "mean error %"];
+        output::table(&heads, comparison.experiments.iter().map(row))?;
     }
+    Ok(())
 }

@@ -5,7 +5,6 @@ mod bench;
 mod check;
 mod compare;
 mod completions;
-mod cpu;
 mod fidelity;
 mod fit;
 mod guest;

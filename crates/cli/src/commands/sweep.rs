@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser sweep`: a lab over ranges of its settings, from `riser-sweep`. Reads arguments, shows progress, and passes Ctrl-C on.
 
-use super::cpu;
 use super::labs::Native;
 use crate::failure::Failure;
 use crate::outputs::{Outputs, Place};
 use crate::{interrupt, output, progress};
 use clap::builder::RangedU64ValueParser;
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike;
 use plug::Models;
 use std::ffi::OsString;
 use std::io;
@@ -102,7 +103,7 @@ pub(crate) fn run(args: Args, models: &Models, itself: Vec<OsString>) -> Result<
     let journal = files.folder.join(JOURNAL);
     let mut run = Run::begin(&sweep, Some((&journal, start))).map_err(Failure::run)?;
     let done = drive(&args, &mut run, itself)?;
-    let cpu_seconds = session::cpu_seconds() + cpu::of_children();
+    let cpu_seconds = session::cpu_seconds() + cpu_seconds_of_children();
     let summary = Summary::new(&run, &done, begun.elapsed(), cpu_seconds, &files.folder);
     output::warn(&summary.warnings);
     let stopped = done.stopped && !run.is_done();
@@ -127,6 +128,12 @@ pub(crate) fn run(args: Args, models: &Models, itself: Vec<OsString>) -> Result<
             )))
         }),
     }
+}
+
+/// Returns the CPU seconds of child processes that have ended.
+fn cpu_seconds_of_children() -> f64 {
+    let used = getrusage(UsageWho::RUSAGE_CHILDREN);
+    used.map_or(0.0, |used| (used.user_time() + used.system_time()).num_microseconds() as f64 / 1e6)
 }
 
 fn drive(args: &Args, run: &mut Run<'_>, itself: Vec<OsString>) -> Result<pool::Done, Failure> {

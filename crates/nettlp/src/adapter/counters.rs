@@ -54,7 +54,7 @@ device::counters! {
 }
 
 /// What came from addresses that no rule names. All of it is dropped, but for questions of messaging from 127.0.0.1.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize)]
 pub struct Strangers {
     /// Datagrams, beyond those that the kernel's filter has dropped.
     pub datagrams: u64,

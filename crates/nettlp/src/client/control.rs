@@ -41,16 +41,11 @@ pub enum ControlError {
     /// Beyond the configuration space.
     #[error("configuration register DW {0}: legal are 0 to 1023")]
     Register(u16),
-    /// A register across a DW, or beyond the configuration space.
+    /// A register at this offset and of this size in bytes crosses a DW, or is beyond the configuration space.
     #[error(
-        "register {offset:#x} of {bytes} bytes: legal are multiples of --bytes within the 4096 bytes of a configuration space"
+        "register {0:#x} of {1} bytes: legal are multiples of --bytes within the 4096 bytes of a configuration space"
     )]
-    Unaligned {
-        /// Offset of the register in bytes.
-        offset: u64,
-        /// Its size in bytes.
-        bytes: u8,
-    },
+    Unaligned(u64, u8),
 }
 
 fn reason(error: &io::Error) -> String {
@@ -212,7 +207,7 @@ impl ConfigRegister {
     pub fn new(offset: u64, bytes: u8) -> Result<ConfigRegister, ControlError> {
         let size = u64::from(bytes);
         if !matches!(bytes, 1 | 2 | 4) || !offset.is_multiple_of(size) || offset > 4096 - size {
-            return Err(ControlError::Unaligned { offset, bytes });
+            return Err(ControlError::Unaligned(offset, bytes));
         }
         let lanes = (1u8 << bytes) - 1;
         Ok(ConfigRegister {

@@ -30,19 +30,11 @@ pub enum WriteError {
     /// The client failed.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// Other bytes were read back.
+    /// The byte at this address was read back as the second value, not the third.
     #[error(
-        "byte {address:#x} is {found:#04x} after {written:#04x} was written: writes are refused there, were lost, or \
-         somebody else writes too"
+        "byte {0:#x} is {1:#04x} after {2:#04x} was written: writes are refused there, were lost, or somebody else writes too"
     )]
-    Differs {
-        /// The address of the first byte that differs.
-        address: u64,
-        /// Its value.
-        found: u8,
-        /// The value that was written.
-        written: u8,
-    },
+    Differs(u64, u8, u8),
 }
 
 impl<C: Carrier, K: Clock> Client<C, K> {
@@ -95,8 +87,8 @@ impl<C: Carrier, K: Clock> Client<C, K> {
         self.read(address, &mut [0])?;
         let mut found = vec![0; data.len()];
         self.read(address, &mut found)?;
-        match data.iter().zip(&found).zip(address..).find(|((written, found), _)| written != found) {
-            Some(((&written, &found), address)) => Err(WriteError::Differs { address, found, written }),
+        match data.iter().zip(&found).position(|(written, found)| written != found) {
+            Some(at) => Err(WriteError::Differs(address + at as u64, found[at], data[at])),
             None => Ok(()),
         }
     }

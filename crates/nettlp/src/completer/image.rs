@@ -67,7 +67,7 @@ impl Image {
         Image::new(metadata.len(), source)
     }
 
-    /// The first `bytes` bytes of a file, or all, in memory of their own: writes do not reach the file. Zeroes follow the file's bytes.
+    /// A copy of the first `bytes` bytes of a file, or of all. Writes do not reach the file. Zeroes follow the file's bytes.
     ///
     /// # Errors
     /// Those of reading the file, and of [`zeroes`](Self::zeroes).

@@ -46,13 +46,13 @@ impl ClientOptions {
         self.rest == Rest::NETWORK
     }
 
-    /// Returns all tags that the tool may use: as given, or those that the scheme has ports for.
+    /// Returns the tags of all clients. Default: each tag with a port.
     pub fn all_tags(&self) -> RangeInclusive<u16> {
         let last = if self.target.scheme == Scheme::Paper { 15 } else { 255 };
         self.tags.clone().unwrap_or(0..=last)
     }
 
-    /// Returns the tags of a single client: as given, or as many as one thread uses.
+    /// Returns the tags of a single client. Default: as many as one thread uses.
     pub fn single_tags(&self) -> RangeInclusive<u16> {
         let last = if self.rests_after_all() { 255 } else { 15 };
         self.tags.clone().unwrap_or(0..=last)

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Threads that serve memory as an adapter. Each has its own sockets and counters. They share only the memory and the function.
 
-use crate::adapter::{Adapter, Function, MemoryBackend, MemoryCounters, PeerCounters, Settings, Strangers};
-use crate::completer::{CompleterCounters, Image};
-use crate::net::{AdapterOptions, AdapterSockets, Clock, OpenError, SocketCounters, serve};
+use crate::adapter::{Adapter, Function, MemoryBackend, Settings, Strangers};
+use crate::completer::Image;
+use crate::net::{AdapterOptions, AdapterSockets, Clock, OpenError, serve};
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -34,21 +35,25 @@ pub struct ServedMemory {
     pub busy: bool,
 }
 
+/// Counters by name.
+pub type Counts = BTreeMap<&'static str, u64>;
+
 /// Counters of all threads.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, Serialize)]
 pub struct ServedCounters {
     /// Counters of each peer, in the order of their addresses.
-    pub peers: Vec<PeerCounters>,
+    #[serde(skip)]
+    pub peers: Vec<Counts>,
     /// Datagrams of peers that are not allowed.
     pub strangers: Strangers,
     /// Counters of the completer.
-    pub completer: CompleterCounters,
+    pub completer: Counts,
     /// Counters of the function.
-    pub function: MemoryCounters,
+    pub function: Counts,
     /// Counters of the sockets.
-    pub sockets: SocketCounters,
-    /// Counters of sessions, by name.
-    pub sessions: BTreeMap<&'static str, u64>,
+    pub sockets: Counts,
+    /// Counters of sessions.
+    pub sessions: Counts,
 }
 
 /// State that the threads share with the server.
@@ -126,15 +131,18 @@ impl MemoryServer {
 }
 
 fn sum(counters: &[(u64, ServedCounters)]) -> ServedCounters {
+    let add = |sum: &mut Counts, one: &Counts| {
+        one.iter().for_each(|(name, count)| *sum.entry(name).or_default() += count);
+    };
     let mut sum = ServedCounters::default();
     for (_, one) in counters {
-        sum.peers.resize(one.peers.len().max(sum.peers.len()), PeerCounters::default());
-        sum.peers.iter_mut().zip(&one.peers).for_each(|(sum, one)| sum.add(one));
+        sum.peers.resize(one.peers.len().max(sum.peers.len()), Counts::default());
+        sum.peers.iter_mut().zip(&one.peers).for_each(|(sum, one)| add(sum, one));
         sum.strangers.add(&one.strangers);
-        sum.completer.add(&one.completer);
-        sum.function.add(&one.function);
-        sum.sockets.add(&one.sockets);
-        one.sessions.iter().for_each(|(name, count)| *sum.sessions.entry(name).or_default() += count);
+        add(&mut sum.completer, &one.completer);
+        add(&mut sum.function, &one.function);
+        add(&mut sum.sockets, &one.sockets);
+        add(&mut sum.sessions, &one.sessions);
     }
     sum
 }
@@ -168,11 +176,11 @@ impl ServedMemory {
 
 fn snapshot(adapter: &Adapter<MemoryBackend>, sockets: &AdapterSockets) -> ServedCounters {
     ServedCounters {
-        peers: adapter.peers().map(|(_, counters)| *counters).collect(),
+        peers: adapter.peers().map(|(_, counters)| counters.rows().collect()).collect(),
         strangers: adapter.strangers(),
-        completer: adapter.backend().completer_counters(),
-        function: adapter.backend().counters(),
-        sockets: sockets.counters(),
+        completer: adapter.backend().completer_counters().rows().collect(),
+        function: adapter.backend().counters().rows().collect(),
+        sockets: sockets.counters().rows().collect(),
         sessions: sockets.session_counters().rows().collect(),
     }
 }

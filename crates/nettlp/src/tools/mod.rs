@@ -15,10 +15,8 @@ mod tap_nic;
 mod target;
 
 pub use client_options::ClientOptions;
-pub use memory_server::{MemoryServer, ServedCounters, ServedMemory};
-pub use model_device::{
-    FunctionError, ModelCounters, ModelDevice, ModelFunction, ModelSettings, Surroundings,
-};
-pub use software::{DeviceSoftware, Run, SoftwareError, run};
-pub use tap_nic::{TapNic, TapNicCounters};
+pub use memory_server::{Counts, MemoryServer, ServedCounters, ServedMemory};
+pub use model_device::{FunctionError, ModelDevice, ModelFunction, ModelSettings};
+pub use software::{Count, DeviceSoftware, Run, SoftwareError, run};
+pub use tap_nic::TapNic;
 pub use target::{Attachment, Scheme, Target};

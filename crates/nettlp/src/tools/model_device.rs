@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Any model of a lab as device software. Knows no model by name.
 
-use super::software::{DeviceSoftware, MAX_TURN, SoftwareError};
+use super::software::{Count, DeviceSoftware, MAX_TURN, SoftwareError, read_counts};
 use super::target::Attachment;
 use crate::carrier::Wait;
 use crate::device_host::{DeviceHost, DeviceHostError, Settings};
@@ -36,6 +36,9 @@ pub enum FunctionError {
     /// The model cannot be plugged in.
     #[error("{0}")]
     Plug(String),
+    /// There is no memory for its host.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
     /// The model has no endpoint.
     #[error("it is no device behind an endpoint, and no adapter can show it; legal are those that are")]
     NoFunction,
@@ -47,22 +50,6 @@ pub enum FunctionError {
     /// The model has no memory BAR.
     #[error("it has no BAR of memory that an adapter could show")]
     NoBar,
-}
-
-/// What a slot of a lab has around a device. The memory stays unused: that of the adapter's host is reached instead.
-pub struct Surroundings {
-    pool: PayloadPool,
-    memory: HostMemory,
-}
-
-impl Surroundings {
-    /// Creates an empty pool, and memory of 2 GiB below 4 GiB and 62 GiB above.
-    ///
-    /// # Errors
-    /// As [`HostMemory::new`].
-    pub fn new() -> Result<Surroundings, MemoryError> {
-        Ok(Surroundings { pool: PayloadPool::new(), memory: HostMemory::new(2 << 30, 64 << 30)? })
-    }
 }
 
 /// The function of a model, before it is attached to an adapter.
@@ -80,12 +67,10 @@ impl ModelFunction {
     ///
     /// # Errors
     /// The model cannot be plugged in, or an adapter cannot show its function.
-    pub fn new(
-        plan: &Plan,
-        settings: &ModelSettings,
-        around: &Surroundings,
-    ) -> Result<ModelFunction, FunctionError> {
-        let limits = Settings::new(0).limits;
+    pub fn new(plan: &Plan, settings: &ModelSettings) -> Result<ModelFunction, FunctionError> {
+        let (limits, pool) = (Settings::new(0).limits, PayloadPool::new());
+        // It stays unused: the device reaches the memory of the adapter's host.
+        let memory = HostMemory::new(2 << 30, 64 << 30)?;
         let plugged = plan.plug(&mut Site {
             pcie: PcieLayout::default(),
             mps: settings.mps,
@@ -96,8 +81,8 @@ impl ModelFunction {
             id: Bdf::default(),
             done_vector: 0,
             completion_timeout: limits.completion_timeout,
-            payloads: &around.pool,
-            memory: &around.memory,
+            payloads: &pool,
+            memory: &memory,
             folder: &settings.folder,
             seed: settings.seed,
             native: settings.native,
@@ -109,8 +94,7 @@ impl ModelFunction {
             return Err(FunctionError::VirtualFunctions);
         }
         let bar = settings.bar.or_else(|| end.memory_bar()).ok_or(FunctionError::NoBar)?;
-        let (report, pool, mps) = (plugged.report, around.pool.clone(), settings.mps);
-        Ok(ModelFunction { end: *end, bar, report, pool, mps })
+        Ok(ModelFunction { end: *end, bar, report: plugged.report, pool, mps: settings.mps })
     }
 }
 
@@ -118,34 +102,6 @@ impl ModelFunction {
 pub struct ModelDevice {
     host: DeviceHost<AnyCarrier>,
     report: Option<Box<dyn AnyReport>>,
-}
-
-/// Counters of a model as device software.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize)]
-pub struct ModelCounters {
-    /// TLPs received.
-    pub received_tlps: u64,
-    /// TLPs sent.
-    pub sent_tlps: u64,
-    /// Malformed TLPs received.
-    pub malformed: u64,
-    /// Completions without a request.
-    pub unexpected_completions: u64,
-    /// TLPs that the carrier cannot carry.
-    pub not_carried: u64,
-    /// Interrupts sent.
-    pub interrupts: u64,
-    /// Interrupts of vectors that the host has not set up.
-    pub lost_interrupts: u64,
-    /// Reads sent again. `None` in a session, as the two below.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reads_asked_again: Option<u64>,
-    /// Reads that timed out.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reads_timed_out: Option<u64>,
-    /// Completions that came late.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub late_completions: Option<u64>,
 }
 
 impl ModelDevice {
@@ -160,22 +116,19 @@ impl ModelDevice {
         Ok(ModelDevice { host: DeviceHost::new(carrier, end.function, &place, settings, &pool)?, report })
     }
 
-    /// Returns the counters.
-    pub fn counters(&self) -> ModelCounters {
+    /// Returns the counters of TLPs and interrupts, and of reads unless they travel in a session.
+    pub fn counters(&self) -> Vec<Count> {
         let (tlps, (interrupts, lost_interrupts)) = (self.host.counters(), self.host.vectors().counts());
-        let reads = self.host.read_counters();
-        ModelCounters {
-            received_tlps: tlps.received,
-            sent_tlps: tlps.sent,
-            malformed: tlps.malformed,
-            unexpected_completions: tlps.unexpected,
-            not_carried: tlps.not_carried,
-            interrupts,
-            lost_interrupts,
-            reads_asked_again: reads.map(|reads| reads.retried),
-            reads_timed_out: reads.map(|reads| reads.timed_out),
-            late_completions: reads.map(|reads| reads.late),
-        }
+        let counts = [
+            ("received_tlps", tlps.received),
+            ("sent_tlps", tlps.sent),
+            ("malformed", tlps.malformed),
+            ("unexpected_completions", tlps.unexpected),
+            ("not_carried", tlps.not_carried),
+            ("interrupts", interrupts),
+            ("lost_interrupts", lost_interrupts),
+        ];
+        counts.into_iter().chain(self.host.read_counters().into_iter().flat_map(read_counts)).collect()
     }
 
     /// Returns what the model reports of itself at `now`.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Runs device software until it is stopped. If the adapter goes, waits until it is back and begins anew.
+//! Runs device software until it is stopped. If the adapter goes, waits for it and starts a new device.
 
 use super::target::Target;
 use crate::net::{AnyCarrier, Clock};
+use crate::requester::Counters;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,6 +15,18 @@ use tlp::{Duration, Time};
 pub(super) const MAX_TURN: Duration = Duration::from_ms(100);
 /// Time between two questions to the adapter.
 const WATCH: std::time::Duration = std::time::Duration::from_millis(200);
+
+/// A counter, by name.
+pub type Count = (&'static str, u64);
+
+/// Returns the counters of reads over ports.
+pub(super) fn read_counts(reads: &Counters) -> [Count; 3] {
+    [
+        ("reads_asked_again", reads.retried),
+        ("reads_timed_out", reads.timed_out),
+        ("late_completions", reads.late),
+    ]
+}
 
 /// A device that serves the requests of an adapter's host.
 pub trait DeviceSoftware {
@@ -58,12 +71,11 @@ pub fn run<D: DeviceSoftware, E>(
     attach: impl Fn() -> Result<D, E>,
     mut ended: impl FnMut(&D, Time, bool),
 ) -> Run {
-    let watch = Watch::start(target.clone());
-    let mut came_back = 0;
+    let (flag, mut came_back) = (watch(target.clone()), 0);
     loop {
         let (is_session, clock) = (matches!(device.carrier(), AnyCarrier::Session(_)), Clock::new());
-        let result = serve(&mut device, &watch, stop, clock);
-        let has_gone = matches!(result, Ok(End::Gone));
+        let result = serve(&mut device, &flag, stop, clock);
+        let has_gone = matches!(result, Ok(true));
         ended(&device, clock.now(), has_gone);
         if !has_gone {
             return Run { came_back, is_session, result: result.map(drop) };
@@ -75,7 +87,7 @@ pub fn run<D: DeviceSoftware, E>(
         };
         device = next;
         came_back += 1;
-        watch.has_come_back();
+        flag.store(false, Ordering::Relaxed);
     }
 }
 
@@ -93,65 +105,46 @@ fn attach_again<D, E>(target: &Target, stop: &AtomicBool, attach: impl Fn() -> R
     None
 }
 
-/// A thread that watches for an adapter that was away: ports alone do not show it.
-struct Watch(Arc<AtomicBool>);
-
-impl Watch {
-    /// Watches until the process ends.
-    fn start(target: Target) -> Watch {
-        let came_back = Arc::new(AtomicBool::new(false));
-        let flag = Arc::clone(&came_back);
-        thread::spawn(move || {
-            let mut was_away = false;
-            loop {
-                thread::sleep(WATCH);
-                let is_present = target.is_present();
-                if is_present && was_away {
-                    flag.store(true, Ordering::Relaxed);
-                }
-                was_away = !is_present;
+/// Watches for an adapter that was away until the process ends: ports alone do not show it. Sets the flag when it has come back.
+fn watch(target: Target) -> Arc<AtomicBool> {
+    let came_back = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&came_back);
+    thread::spawn(move || {
+        let mut was_away = false;
+        loop {
+            thread::sleep(WATCH);
+            let is_present = target.is_present();
+            if is_present && was_away {
+                flag.store(true, Ordering::Relaxed);
             }
-        });
-        Watch(came_back)
-    }
-
-    /// Returns whether the adapter has come back since the last call.
-    fn has_come_back(&self) -> bool {
-        self.0.swap(false, Ordering::Relaxed)
-    }
+            was_away = !is_present;
+        }
+    });
+    came_back
 }
 
-/// How a device ended without an error.
-enum End {
-    /// The caller's flag was set.
-    Stopped,
-    /// The session has ended, or another adapter is there, which does not know this device.
-    Gone,
-}
-
+/// Serves until `stop` is set. Returns true earlier if the session has ended, or another adapter is there, which does not know this device.
 fn serve(
     device: &mut impl DeviceSoftware,
-    watch: &Watch,
+    came_back: &AtomicBool,
     stop: &AtomicBool,
     clock: Clock,
-) -> Result<End, SoftwareError> {
+) -> Result<bool, SoftwareError> {
     let is_session = matches!(device.carrier(), AnyCarrier::Session(_));
     while !stop.load(Ordering::Relaxed) {
-        if watch.has_come_back() && !is_session {
-            return Ok(End::Gone);
+        if came_back.swap(false, Ordering::Relaxed) && !is_session {
+            return Ok(true);
         }
         match device.turn(clock) {
             // Probably the signal that sets the flag.
             Err(SoftwareError::Carrier(e)) if e.kind() == ErrorKind::Interrupted => {}
             // No adapter is there. The watch reports the next one.
             Err(SoftwareError::Carrier(e)) if e.kind() == ErrorKind::ConnectionRefused && !is_session => {}
-            Err(SoftwareError::Carrier(e)) if is_session && is_end_of_session(e.kind()) => {
-                return Ok(End::Gone);
-            }
+            Err(SoftwareError::Carrier(e)) if is_session && is_end_of_session(e.kind()) => return Ok(true),
             done => done?,
         }
     }
-    Ok(End::Stopped)
+    Ok(false)
 }
 
 const fn is_end_of_session(kind: ErrorKind) -> bool {

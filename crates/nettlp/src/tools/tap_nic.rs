@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The simple NIC as device software, with a network interface of this machine at its cable.
 
-use super::software::{DeviceSoftware, MAX_TURN, SoftwareError};
+use super::software::{Count, DeviceSoftware, MAX_TURN, SoftwareError, read_counts};
 use super::target::Attachment;
 use crate::carrier::Wait;
 use crate::net::{AnyCarrier, Clock};
@@ -18,56 +18,8 @@ use tlp::Duration;
 const BROKEN: Duration = Duration::from_ms(10);
 /// Frames taken from the interface in one turn.
 const BURST: usize = 32;
-/// Bytes of the longest frame: that of the usual MTU, with a tag, and more.
+/// Buffer size in bytes. A frame with the usual MTU and a tag has 1518.
 const FRAME_BYTES: usize = 2048;
-
-device::counters! {
-    /// Counters of one NIC.
-    pub struct TapNicCounters {
-        /// Frames from the interface.
-        from_wire,
-        /// Frames from the interface that were lost because too many waited.
-        from_wire_lost,
-        /// Frames to the interface.
-        to_wire,
-        /// Frames to the interface that were lost because too many waited.
-        to_wire_lost,
-        /// As [`devices::simple_nic::Counters`].
-        tx_frames,
-        /// As [`devices::simple_nic::Counters`].
-        rx_frames,
-        /// As [`devices::simple_nic::Counters`].
-        refused_doorbells,
-        /// As [`devices::simple_nic::Counters`].
-        refused_descriptors,
-        /// As [`devices::simple_nic::Counters`].
-        no_buffer,
-        /// As [`devices::simple_nic::Counters`].
-        lost_frames,
-        /// As [`devices::simple_nic::Counters`].
-        dma_errors,
-        /// Interrupts sent.
-        interrupts,
-        /// Interrupts of vectors that the host has not set up.
-        lost_interrupts,
-        /// TLPs received.
-        received_tlps,
-        /// TLPs sent.
-        sent_tlps,
-        /// Malformed TLPs received.
-        malformed,
-        /// TLPs that the carrier cannot carry.
-        not_carried,
-        /// Reads sent again, over ports.
-        reads_asked_again,
-        /// Reads that timed out, over ports.
-        reads_timed_out,
-        /// Completions that came late, over ports.
-        late_completions,
-        /// Times that the adapter has come back.
-        came_back,
-    }
-}
 
 /// The simple NIC with a network interface at its cable.
 pub struct TapNic<'i> {
@@ -85,35 +37,32 @@ impl<'i> TapNic<'i> {
         Ok(TapNic { snic: Snic::with_rest(carrier, &place, rest)?, interface })
     }
 
-    /// Returns its counters. `came_back` is 0.
-    pub fn counters(&self) -> TapNicCounters {
+    /// Returns the counters of the cable, the NIC, its interrupts, TLPs and reads.
+    pub fn counters(&self) -> Vec<Count> {
         let Snic { cable, host, .. } = &self.snic;
-        let (counters, wire, tlps) = (self.snic.counters(), cable.counters(), host.counters());
-        let reads = host.read_counters().copied().unwrap_or_default();
+        let (nic, wire, tlps) = (self.snic.counters(), cable.counters(), host.counters());
         let (interrupts, lost_interrupts) = host.vectors().counts();
-        TapNicCounters {
-            from_wire: wire.from_wire,
-            from_wire_lost: wire.from_wire_lost,
-            to_wire: wire.to_wire,
-            to_wire_lost: wire.to_wire_lost,
-            tx_frames: counters.tx_frames,
-            rx_frames: counters.rx_frames,
-            refused_doorbells: counters.refused_doorbells,
-            refused_descriptors: counters.refused_descriptors,
-            no_buffer: counters.no_buffer,
-            lost_frames: counters.lost,
-            dma_errors: counters.dma_errors,
-            interrupts,
-            lost_interrupts,
-            received_tlps: tlps.received,
-            sent_tlps: tlps.sent,
-            malformed: tlps.malformed,
-            not_carried: tlps.not_carried,
-            reads_asked_again: reads.retried,
-            reads_timed_out: reads.timed_out,
-            late_completions: reads.late,
-            came_back: 0,
-        }
+        let counts = [
+            ("from_wire", wire.from_wire),
+            ("from_wire_lost", wire.from_wire_lost),
+            ("to_wire", wire.to_wire),
+            ("to_wire_lost", wire.to_wire_lost),
+            ("tx_frames", nic.tx_frames),
+            ("rx_frames", nic.rx_frames),
+            ("refused_doorbells", nic.refused_doorbells),
+            ("refused_descriptors", nic.refused_descriptors),
+            ("no_buffer", nic.no_buffer),
+            ("lost_frames", nic.lost),
+            ("dma_errors", nic.dma_errors),
+            ("interrupts", interrupts),
+            ("lost_interrupts", lost_interrupts),
+            ("received_tlps", tlps.received),
+            ("sent_tlps", tlps.sent),
+            ("malformed", tlps.malformed),
+            ("not_carried", tlps.not_carried),
+        ];
+        let reads = read_counts(&host.read_counters().copied().unwrap_or_default());
+        counts.into_iter().chain(reads).collect()
     }
 
     /// Moves frames and TLPs that are there, in both directions. Returns how many.

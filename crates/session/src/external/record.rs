@@ -88,7 +88,7 @@ impl Answered {
 }
 
 /// The size of a record.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize)]
 pub struct RecordSize {
     /// Bytes of the record.
     pub bytes: u64,

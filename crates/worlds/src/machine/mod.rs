@@ -41,7 +41,7 @@ pub use guests::{Guest, Guests};
 pub use links::LinkSocket;
 pub use open::{AssignedMachine, host_names};
 pub use qemu::VmOptions;
-pub use report::{MachineReport, VmReport};
+pub use report::{MachineFigures, VmReport};
 pub use serve::{Pace, serve};
 pub use socket_folder::{SocketFolderError, socket_folder};
 pub use spaces::hexdump;

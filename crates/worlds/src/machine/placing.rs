@@ -75,9 +75,6 @@ pub(super) struct FunctionPlacement {
 
 impl FunctionPlacement {
     /// Firmware for all functions below the host of this name: `host root` or `host NAME`.
-    ///
-    /// # Errors
-    /// The lab has no such host, or its topology is invalid.
     pub(super) fn new(file: &LabFile, place: &str) -> Result<FunctionPlacement, String> {
         let slots = Hierarchy::new(file, place)?.slots();
         let policy = Policy {
@@ -95,9 +92,6 @@ impl FunctionPlacement {
     }
 
     /// Firmware for the virtual functions of these names alone: `SLOT.virtfnN`, counted from 0 as in sysfs.
-    ///
-    /// # Errors
-    /// As [`new`](Self::new), or there is no virtual function of such a name.
     pub(super) fn of_virtual_functions<'n>(
         file: &LabFile,
         place: &str,

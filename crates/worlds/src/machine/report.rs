@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The report of a lab that machines have used.
 
-use super::counters::VmCounters;
+use super::counters::{self, VmCounters};
 use super::guests::Guest;
 use super::vm_host::{VmHost, machines};
 use fabric::Stop;
@@ -12,28 +12,29 @@ use session::external::Driver;
 /// The report of a lab and its machines, as JSON.
 #[derive(Serialize)]
 pub struct VmReport {
-    /// Exit status of the guest's command. `None` if it did not end, or riser did not start the machine. Of several guests, that of the
-    /// first that failed.
-    pub status: Option<u8>,
-    /// CPU seconds of QEMU until the command began, of all guests.
-    pub boot_cpu_seconds: Option<f64>,
-    /// CPU seconds of QEMU, of all guests.
-    pub qemu_cpu_seconds: Option<f64>,
-    /// Counters of all machines.
-    pub guest: VmCounters,
+    /// Of all machines together. `status` is that of the first guest that failed.
+    #[serde(flatten)]
+    pub all: MachineFigures,
     /// Each machine, if there are several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub guests: Vec<MachineReport>,
+    guests: Vec<MachineReport>,
     /// The lab.
     pub lab: Report,
 }
 
 /// The report of one of several machines.
 #[derive(Serialize)]
-pub struct MachineReport {
+struct MachineReport {
     /// The name of its host, or its own name if it has virtual functions.
-    pub host: String,
-    /// Exit status of the guest's command.
+    host: String,
+    #[serde(flatten)]
+    figures: MachineFigures,
+}
+
+/// Figures of one machine or all. Those of guests are `None` if riser did not start them.
+#[derive(Serialize)]
+pub struct MachineFigures {
+    /// Exit status of the guest's command, if it has ended.
     pub status: Option<u8>,
     /// CPU seconds of QEMU until the command began.
     pub boot_cpu_seconds: Option<f64>,
@@ -44,43 +45,42 @@ pub struct MachineReport {
 }
 
 impl VmReport {
-    /// The report of the lab `name` after `cpu_seconds` of riser. `guests` are the machines that riser has started, in the order of
+    /// The report of the lab `name` after `cpu_seconds` of riser. `started` are the guests that riser has started, in the order of
     /// [`machines`].
     pub fn new(
         driver: &Driver,
         name: &str,
         hosts: &[VmHost],
-        guests: &[Guest],
+        started: &[Guest],
         cpu_seconds: f64,
     ) -> VmReport {
-        let have_ended = !guests.is_empty() && guests.iter().all(|guest| guest.status().is_some());
+        let have_ended = !started.is_empty() && started.iter().all(|guest| guest.status().is_some());
         let end = if have_ended { Stop::Finished } else { Stop::TimeLimit };
         let stop = driver.failure().map_or(end, |why| Stop::Failed(why.to_owned()));
         let of = |(n, (host, machine)): (usize, (&VmHost, Option<&str>))| {
-            let guest = guests.get(n);
+            let guest = started.get(n);
             let report = guest.and_then(Guest::report);
-            MachineReport {
-                host: machine.unwrap_or(&host.name).to_owned(),
+            let figures = MachineFigures {
                 status: guest.and_then(Guest::status),
                 boot_cpu_seconds: report.and_then(|report| Some(report.boot_cpu?.as_secs_f64())),
                 qemu_cpu_seconds: report.map(|report| report.cpu.as_secs_f64()),
                 guest: host.counters_of(machine),
-            }
+            };
+            MachineReport { host: machine.unwrap_or(&host.name).to_owned(), figures }
         };
-        let mut all: Vec<MachineReport> = machines(hosts).enumerate().map(of).collect();
-        let failed = all.iter().find(|machine| machine.status != Some(0)).or(all.first());
-        let sum = |of: fn(&MachineReport) -> Option<f64>| all.iter().filter_map(of).reduce(|a, b| a + b);
-        let report = VmReport {
-            status: failed.and_then(|machine| machine.status),
-            boot_cpu_seconds: sum(|machine| machine.boot_cpu_seconds),
-            qemu_cpu_seconds: sum(|machine| machine.qemu_cpu_seconds),
-            guest: all.iter().fold(VmCounters::default(), |sum, machine| sum + machine.guest),
-            guests: Vec::new(),
-            lab: driver.session().report(name, &stop, cpu_seconds),
+        let mut guests: Vec<MachineReport> = machines(hosts).enumerate().map(of).collect();
+        let figures = || guests.iter().map(|machine| &machine.figures);
+        let failed = figures().find(|figures| figures.status != Some(0)).or(figures().next());
+        let sum = |of: fn(&MachineFigures) -> Option<f64>| figures().filter_map(of).reduce(|a, b| a + b);
+        let all = MachineFigures {
+            status: failed.and_then(|figures| figures.status),
+            boot_cpu_seconds: sum(|figures| figures.boot_cpu_seconds),
+            qemu_cpu_seconds: sum(|figures| figures.qemu_cpu_seconds),
+            guest: counters::sum(figures().map(|figures| figures.guest)),
         };
-        if all.len() == 1 {
-            all.clear();
+        if guests.len() == 1 {
+            guests.clear();
         }
-        VmReport { guests: all, ..report }
+        VmReport { all, guests, lab: driver.session().report(name, &stop, cpu_seconds) }
     }
 }

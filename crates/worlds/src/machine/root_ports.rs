@@ -16,9 +16,6 @@ pub(super) struct RootPortSetup(Vec<RootPort>);
 
 impl RootPortSetup {
     /// Firmware for the host of this name: `host root` or `host NAME`.
-    ///
-    /// # Errors
-    /// The lab has no such host, or its topology is invalid.
     pub(super) fn new(file: &LabFile, place: &str) -> Result<RootPortSetup, String> {
         Hierarchy::new(file, place)?.root_ports().map(RootPortSetup)
     }

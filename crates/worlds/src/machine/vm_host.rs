@@ -2,7 +2,7 @@
 //! A virtual machine above a host: its devices, their sockets, and what firmware does before the machine begins.
 
 use super::client::{Client, DmaMemory};
-use super::counters::VmCounters;
+use super::counters::{VmCounters, sum};
 use super::event::VmEvent;
 use super::placing::{FunctionPlacement, Placed, Placing};
 use super::root_ports::RootPortSetup;
@@ -110,9 +110,6 @@ impl VmHost {
 
     /// Puts a machine above a host, with a VMD that carries the whole hierarchy. Firmware sets the root ports first. The VMD's client comes
     /// to `socket`.
-    ///
-    /// # Errors
-    /// The layout is invalid, the firmware fails, or riser cannot listen at `socket`.
     pub(super) fn new(
         lab: &mut Driver,
         door: Door<HostPlace>,
@@ -128,9 +125,6 @@ impl VmHost {
 
     /// Puts a machine above a host, with each function as a device of its own. Firmware places the functions first. The client of each
     /// comes to a socket in `folder`, named as the slot.
-    ///
-    /// # Errors
-    /// The firmware fails or finds no function, or riser cannot listen in `folder`.
     pub(super) fn direct(
         lab: &mut Driver,
         door: Door<HostPlace>,
@@ -189,13 +183,13 @@ impl VmHost {
 
     /// Returns the counters of all machines together.
     pub fn counters(&self) -> VmCounters {
-        self.clients.iter().fold(VmCounters::default(), |sum, client| sum + client.counters)
+        sum(self.clients.iter().map(|client| client.counters))
     }
 
     /// Returns the counters of one machine: the host's, or the one of this name.
     pub fn counters_of(&self, machine: Option<&str>) -> VmCounters {
         let own = self.clients.iter().filter(|client| client.machine.as_deref() == machine);
-        own.fold(VmCounters::default(), |sum, client| sum + client.counters)
+        sum(own.map(|client| client.counters))
     }
 
     /// Ends all clients that are still there.

@@ -69,11 +69,11 @@ impl Served {
     fn start_with(
         name: &str,
         lab: String,
-        seat: impl FnOnce(&mut Driver, &LabFile, &Path) -> VmHost + Send + 'static,
+        open: impl FnOnce(&mut Driver, &LabFile, &Path) -> VmHost + Send + 'static,
     ) -> Served {
         let (folder, is_over) = (folder(name), Arc::new(AtomicBool::new(false)));
         let (there, stop) = (folder.clone(), Arc::clone(&is_over));
-        let server = std::thread::spawn(move || serve_until(&lab, seat, &there, &stop));
+        let server = std::thread::spawn(move || serve_until(&lab, open, &there, &stop));
         Served { folder, is_over, server }
     }
 
@@ -91,14 +91,14 @@ fn below_vmd(lab: &mut Driver, file: &LabFile, folder: &Path, assigned: &[Assign
 
 fn serve_until(
     text: &str,
-    seat: impl FnOnce(&mut Driver, &LabFile, &Path) -> VmHost,
+    open: impl FnOnce(&mut Driver, &LabFile, &Path) -> VmHost,
     folder: &Path,
     stop: &AtomicBool,
 ) -> (VmCounters, u64, u64) {
     let mut file = parse_in(&devices::models(), Path::new("lab.toml"), text, "".into()).unwrap();
     file.lab.host.outside = true;
     let mut lab = Driver::new(Session::new(&file).unwrap(), Clock::Virtual);
-    let mut guest = seat(&mut lab, &file, folder);
+    let mut guest = open(&mut lab, &file, folder);
     let links = LinkSocket::bind(lab.door_named(LINKS).unwrap(), &folder.join("links")).unwrap();
     let begin = Instant::now();
     let clock = || Time::from_ps(begin.elapsed().as_nanos() as u64 * 1000);

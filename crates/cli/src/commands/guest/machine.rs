@@ -158,7 +158,7 @@ impl MachineArgs {
     }
 
     /// Pins this process, and what it starts, to the best processors for so many guests. `computes`: the lab has work all the time.
-    /// Returns whether this process [has a processor of its own](processors::has_own_processor).
+    /// Returns [`processors::has_own_processor`].
     pub(super) fn pin(&self, guests: usize, computes: bool) -> Result<bool, Failure> {
         let virtual_cpus = self.smp as usize * guests;
         processors::pin(self.cpus.as_ref(), virtual_cpus + usize::from(computes))

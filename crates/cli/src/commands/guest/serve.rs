@@ -99,7 +99,7 @@ pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
 }
 
 fn print(report: &VmReport) -> Result<(), Failure> {
-    let VmCounters { clients, reads, writes, interrupts, .. } = report.guest;
+    let VmCounters { clients, reads, writes, interrupts, .. } = report.all.guest;
     output::text(&format!(
         "{}: {}, {}, {}, {}; {:.3} us simulated, {} TLP-hops in {:.3} s of CPU",
         report.lab.lab,

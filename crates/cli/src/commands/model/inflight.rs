@@ -100,31 +100,10 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         QuestionError::Model(_) | QuestionError::Link(_) => Failure::usage(error),
         QuestionError::Run(_) => Failure::run(error),
     })?;
-    if args.json { output::json(&Report { warnings, rows }) } else { args.print(&rows) }
-}
-
-impl Args {
-    fn print(&self, rows: &[Answer]) -> Result<(), Failure> {
-        output::text(&format!("Frames of {} B at {} Gb/s, each direction:", self.size, self.ethernet))?;
-        for row in rows {
-            output::text(&format!(
-                "\n{} under way: {} ns / {:.1} ns = {}\n  {}\n  basis: {}",
-                range(row.needed_min, row.needed_max, |n| n.to_string()),
-                range(row.latency_ns_min, row.latency_ns_max, |ns| format!("{ns:.0}")),
-                row.packet_ns,
-                range(row.exact_min, row.exact_max, |n| format!("{n:.1}")),
-                row.source,
-                row.basis.name(),
-            ))?;
-            if !row.note.is_empty() {
-                output::text(&format!("  {}", row.note))?;
-            }
-        }
-        output::text("\nDescriptor reads are not included; add them.")
+    if args.json {
+        return output::json(&Report { warnings, rows });
     }
-}
-
-/// One value, or two as `from to to`.
-fn range<T: PartialEq>(from: T, to: T, text: impl Fn(T) -> String) -> String {
-    if from == to { text(from) } else { format!("{} to {}", text(from), text(to)) }
+    output::text(&format!("Frames of {} B at {} Gb/s, each direction:", args.size, args.ethernet))?;
+    rows.iter().try_for_each(|answer| output::text(&format!("\n{answer}")))?;
+    output::text("\nDescriptor reads are not included; add them.")
 }

@@ -2,16 +2,14 @@
 //! `riser nettlp device`: any model of a lab as device software behind an adapter, from `riser-nettlp`. Knows no model by name.
 
 use super::bytes::mps;
+use super::counters::Rows;
 use super::target::TargetArgs;
 use super::{report_attachment, report_lost_adapter};
 use crate::commands::labs::{self, Native};
 use crate::commands::sizes::seed;
 use crate::failure::Failure;
 use crate::{interrupt, output};
-use nettlp::tools::{
-    ModelCounters, ModelDevice, ModelFunction, ModelSettings, Run, SoftwareError, Surroundings,
-    run as run_device,
-};
+use nettlp::tools::{ModelDevice, ModelFunction, ModelSettings, Run, SoftwareError, run as run_device};
 use plug::file::{FileErrors, Folder, Overrides, Source};
 use plug::{Models, Plan};
 use serde::Serialize;
@@ -77,7 +75,7 @@ struct Report {
     model: String,
     session: bool,
     #[serde(flatten)]
-    counts: ModelCounters,
+    counts: Rows,
     came_back: u64,
     counters: serde_json::Map<String, serde_json::Value>,
 }
@@ -101,6 +99,7 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
             report_lost_adapter(&target, has_gone);
         });
     let (counts, counters) = last.unwrap_or_default();
+    let counts = Rows::new(counts.into_iter());
     let report = Report { model: args.model.clone(), session: is_session, counts, came_back, counters };
     if args.json { output::json(&report) } else { report.text() }?;
     result.map_err(|error| match error {
@@ -141,9 +140,7 @@ impl Args {
             seed: self.seed,
             native: self.native.leave(),
         };
-        let around = Surroundings::new().map_err(Failure::run)?;
-        ModelFunction::new(plan, &settings, &around)
-            .map_err(|why| Failure::usage(format!("{}: {why}", self.model)))
+        ModelFunction::new(plan, &settings).map_err(|why| Failure::usage(format!("{}: {why}", self.model)))
     }
 }
 

@@ -132,7 +132,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let (options, stop) = (args.peer.options()?, interrupt::flag()?);
     let measurement = Measurement::connect(&options, requester(&options)?, &workload);
     let measurement = measurement.map_err(|error| match error {
-        PerfError::Tags { .. } => Failure::usage(error),
+        PerfError::Tags(..) => Failure::usage(error),
         PerfError::Open(_) => Failure::run(error),
     })?;
     let (scheme, cpu) = (measurement.scheme, session::cpu_seconds());

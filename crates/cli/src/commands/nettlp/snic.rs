@@ -7,7 +7,7 @@ use super::{report_attachment, report_lost_adapter};
 use crate::commands::tap::Tap;
 use crate::failure::Failure;
 use crate::{interrupt, output};
-use nettlp::tools::{Run, TapNic, TapNicCounters, run as run_device};
+use nettlp::tools::{Count, Run, TapNic, run as run_device};
 use serde::Serialize;
 
 const EXAMPLE: &str = "\
@@ -57,14 +57,15 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         report_attachment(&what, "BAR4", &attachment);
         TapNic::new(attachment, &tap).map_err(Failure::run)
     };
-    let mut counters = TapNicCounters::default();
+    let mut counts = Vec::<Count>::new();
     let Run { came_back, is_session, result } =
         run_device(attach()?, &target, &stop, attach, |nic, _, has_gone| {
-            counters.add(&nic.counters());
+            let before = counts.drain(..).map(|(_, count)| count).chain(std::iter::repeat(0));
+            counts = nic.counters().into_iter().zip(before).map(|((name, n), sum)| (name, n + sum)).collect();
             report_lost_adapter(&target, has_gone);
         });
-    counters.came_back = came_back;
-    let report = Report { session: is_session, counts: Rows::new(counters.rows()) };
+    counts.push(("came_back", came_back));
+    let report = Report { session: is_session, counts: Rows::new(counts.into_iter()) };
     if args.json { output::json(&report) } else { report.text() }?;
     result.map_err(|e| Failure::Run(format!("{}: {e}", target.remote)))
 }

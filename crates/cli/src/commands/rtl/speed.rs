@@ -42,14 +42,10 @@ pub(super) struct Args {
 }
 
 #[derive(Serialize)]
-struct Speed {
+struct Report {
     lab: String,
-    cycles: usize,
-    rounds: u32,
-    cycles_per_cpu_second: f64,
-    bare_cycles_per_cpu_second: f64,
-    /// Of medians, the first to the second.
-    ratio: f64,
+    #[serde(flatten)]
+    speed: DesignSpeed,
 }
 
 pub(super) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
@@ -58,23 +54,15 @@ pub(super) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     bar.set_length(args.rounds.into());
     let speed = DesignSpeed::measure(&file, args.native.leave(), args.rounds, || bar.inc(1));
     bar.finish_and_clear();
-    let DesignSpeed { cycles, cycles_per_cpu_second, bare_cycles_per_cpu_second } =
-        speed.map_err(Failure::run)?;
-    let (rounds, ratio) = (args.rounds, cycles_per_cpu_second / bare_cycles_per_cpu_second);
+    let speed = speed.map_err(Failure::run)?;
     if args.json {
-        return output::json(&Speed {
-            lab,
-            cycles,
-            rounds,
-            cycles_per_cpu_second,
-            bare_cycles_per_cpu_second,
-            ratio,
-        });
+        return output::json(&Report { lab, speed });
     }
     output::text(&format!(
-        "{lab}: {cycles} cycles of its design; in a second of CPU time {:.2} M, without riser {:.2} M: {:.1} %",
-        cycles_per_cpu_second / 1e6,
-        bare_cycles_per_cpu_second / 1e6,
-        100.0 * ratio
+        "{lab}: {} cycles of its design; in a second of CPU time {:.2} M, without riser {:.2} M: {:.1} %",
+        speed.cycles,
+        speed.cycles_per_cpu_second / 1e6,
+        speed.bare_cycles_per_cpu_second / 1e6,
+        100.0 * speed.ratio
     ))
 }

@@ -12,16 +12,11 @@ pub enum Pattern {
     Random,
 }
 
-/// Memory of one thread.
-#[derive(Clone, Copy)]
-pub(super) struct Region {
-    pub(super) address: u64,
-    pub(super) bytes: u64,
-}
-
 /// Addresses of requests, without end.
 pub(super) struct Addresses {
-    region: Region,
+    start: u64,
+    /// Number of requests that fit into the region.
+    places: u64,
     pattern: Pattern,
     len: u64,
     next: u64,
@@ -29,24 +24,23 @@ pub(super) struct Addresses {
 }
 
 impl Addresses {
-    pub(super) fn new(region: Region, pattern: Pattern, len: u64, seed: u64) -> Addresses {
+    pub(super) fn new(start: u64, places: u64, pattern: Pattern, len: u64, seed: u64) -> Addresses {
         // xorshift stays at zero.
         let random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        Addresses { region, pattern, len, next: 0, random }
+        Addresses { start, places, pattern, len, next: 0, random }
     }
 
     pub(super) fn next(&mut self) -> u64 {
-        let places = self.region.bytes / self.len;
         let place = match self.pattern {
             Pattern::Fixed => 0,
             Pattern::Sequential => {
                 let place = self.next;
-                self.next = if place + 1 < places { place + 1 } else { 0 };
+                self.next = if place + 1 < self.places { place + 1 } else { 0 };
                 place
             }
-            Pattern::Random => self.roll() % places,
+            Pattern::Random => self.roll() % self.places,
         };
-        self.region.address + place * self.len
+        self.start + place * self.len
     }
 
     // xorshift64*: the same addresses for the same seed everywhere.
@@ -63,8 +57,7 @@ mod tests {
     use super::*;
 
     fn first(pattern: Pattern, count: usize) -> Vec<u64> {
-        let region = Region { address: 0x1000, bytes: 1000 };
-        let mut addresses = Addresses::new(region, pattern, 256, 7);
+        let mut addresses = Addresses::new(0x1000, 1000 / 256, pattern, 256, 7);
         (0..count).map(|_| addresses.next()).collect()
     }
 

@@ -48,7 +48,7 @@ pub struct Workload {
     pub threads: u64,
     /// Maximum number of outstanding requests of each thread.
     pub outstanding: u64,
-    /// Number of requests that are made together: none is made while fewer are free.
+    /// Number of requests that start together.
     pub batch: u64,
     /// Maximum number of requests of each thread.
     pub count: u64,
@@ -65,7 +65,7 @@ impl Workload {
         let all = options.all_tags();
         let share = all.len() as u64 / self.threads;
         if share == 0 {
-            return Err(PerfError::Tags { threads: self.threads, tags: all.len() });
+            return Err(PerfError::Tags(self.threads, all.len()));
         }
         let tlps = self.len.div_ceil(u64::from(options.mrrs.bytes())) + 1;
         let needed = self.outstanding.saturating_mul(tlps);
@@ -78,14 +78,9 @@ impl Workload {
 /// The reason why a measurement cannot start.
 #[derive(Debug, Error)]
 pub enum PerfError {
-    /// Fewer tags than threads.
-    #[error("{threads} threads share {tags} tags: each needs one at least")]
-    Tags {
-        /// Number of threads.
-        threads: u64,
-        /// Number of tags.
-        tags: usize,
-    },
+    /// More threads than tags.
+    #[error("{0} threads share {1} tags: each needs one at least")]
+    Tags(u64, usize),
     /// A carrier cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
@@ -156,7 +151,7 @@ impl Measurement {
     }
 }
 
-/// Measures how many datagrams the loopback of this machine moves, of the size of those that carried the data of `tally`.
+/// Measures the datagram rate of this machine's loopback, with datagrams as large as those with the data of `tally`.
 ///
 /// # Errors
 /// A socket fails.

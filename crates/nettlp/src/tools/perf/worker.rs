@@ -2,7 +2,7 @@
 //! One thread of a measurement: a client that is kept busy.
 
 use super::Workload;
-use super::addresses::{Addresses, Region};
+use super::addresses::Addresses;
 use crate::client::{Client, ClientError};
 use crate::net::{AnyCarrier, SocketCounters};
 use crate::requester::{Buffers, Counters, Done, Fault};
@@ -123,13 +123,12 @@ impl Worker {
     /// Thread number `thread` of a workload.
     pub(super) fn new(client: Client<AnyCarrier>, workload: Workload, thread: u64) -> Worker {
         let Workload { len, outstanding, count, pattern, .. } = workload;
-        let part = if workload.is_split { thread } else { 0 };
         let bytes = workload.share();
-        let region = Region { address: workload.address + part * bytes, bytes };
+        let start = workload.address + if workload.is_split { thread * bytes } else { 0 };
         Worker {
             client,
             left: count,
-            addresses: Addresses::new(region, pattern, len, workload.seed.wrapping_add(thread)),
+            addresses: Addresses::new(start, bytes / len, pattern, len, workload.seed.wrapping_add(thread)),
             slots: Slots { bytes: vec![0; (len * outstanding) as usize], len: len as usize },
             free: (0..outstanding).collect(),
             sent: vec![Time::ZERO; outstanding as usize],

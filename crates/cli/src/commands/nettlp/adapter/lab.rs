@@ -41,7 +41,7 @@ struct LabReport {
     #[serde(skip_serializing_if = "Option::is_none")]
     lag: Option<LagReport>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    record: Option<RecordReport>,
+    record: Option<RecordSize>,
     lab: Report,
 }
 
@@ -59,22 +59,10 @@ impl LagReport {
 }
 
 #[derive(Serialize)]
-struct RecordReport {
-    bytes: u64,
-    /// Inputs for which there was no room.
-    left_out: u64,
-}
-
-#[derive(Serialize)]
 struct PeerReport {
     address: IpAddr,
-    datagrams: u64,
-    reads: u64,
-    writes: u64,
-    refused: u64,
-    malformed: u64,
-    /// Dropped, since what stands behind the adapter had no room; sessions wait instead.
-    no_room: u64,
+    #[serde(flatten)]
+    counts: Rows,
 }
 
 impl LabRun<'_> {
@@ -132,14 +120,17 @@ impl LabRun<'_> {
             (None, Some(_)) => fabric::Stop::Finished,
             (None, None) => fabric::Stop::TimeLimit,
         };
-        let peers = adapter.peers().map(|(address, c)| PeerReport {
-            address,
-            datagrams: c.datagrams,
-            reads: c.reads,
-            writes: c.writes,
-            refused: c.refused_reads + c.refused_writes,
-            malformed: c.malformed,
-            no_room: c.no_room,
+        let peers = adapter.peers().map(|(address, c)| {
+            let counts = [
+                ("datagrams", c.datagrams),
+                ("reads", c.reads),
+                ("writes", c.writes),
+                ("refused", c.refused_reads + c.refused_writes),
+                ("malformed", c.malformed),
+                // Dropped, since the lab had no room. Sessions wait instead.
+                ("no_room", c.no_room),
+            ];
+            PeerReport { address, counts: Rows::new(counts.into_iter()) }
         });
         let report = LabReport {
             listen: self.options.address,
@@ -147,7 +138,7 @@ impl LabRun<'_> {
             peers: peers.collect(),
             sockets: Rows::new(sockets.counters().rows()),
             lag: (self.timing() == Timing::Lagging).then(|| LagReport::new(backend.lag())),
-            record: size.map(|RecordSize { bytes, left_out }| RecordReport { bytes, left_out }),
+            record: size,
             lab: backend.session().report(&self.lab.display().to_string(), &stop, spent),
         };
         if self.args.json { output::json(&report) } else { report.text() }
@@ -166,8 +157,9 @@ impl LabReport {
         ))?;
         let header = ["peer", "datagrams", "reads", "writes", "refused", "malformed", "no room"];
         let row = |p: &PeerReport| {
-            let counts = [p.datagrams, p.reads, p.writes, p.refused, p.malformed, p.no_room];
-            std::iter::once(p.address.to_string()).chain(counts.map(|n| n.to_string())).collect()
+            std::iter::once(p.address.to_string())
+                .chain(p.counts.iter().map(|(_, n)| n.to_string()))
+                .collect()
         };
         output::table(&header, self.peers.iter().map(row))?;
         for device in self.lab.devices.iter().filter(|d| !d.counters.is_empty()) {

@@ -202,7 +202,7 @@ fn serve_memory(
     let counters = server.stop();
     let written_back = served.write_back();
     let counters = counters.map_err(|e| Failure::Run(format!("serving: {e}")))?;
-    let report = served.report(&counters, *written_back.as_ref().unwrap_or(&0));
+    let report = served.report(counters, *written_back.as_ref().unwrap_or(&0));
     if args.json {
         output::json(&report)?;
     } else {
@@ -230,7 +230,7 @@ impl Served<'_> {
             if asked || next.is_some_and(|next| Instant::now() >= next) {
                 next = next.zip(every).map(|(next, every)| next + every);
                 let brought = if asked { self.write_back_and_go_on() } else { 0 };
-                output::aside(self.report(&server.counters(), brought).text());
+                output::aside(self.report(server.counters(), brought).text());
             }
         }
     }
@@ -249,7 +249,7 @@ impl Served<'_> {
         self.image.write_back().map_err(|e| self.memory.failed("writing back", &e))
     }
 
-    fn report(&self, counters: &ServedCounters, written_back_bytes: u64) -> Report {
+    fn report(&self, counters: ServedCounters, written_back_bytes: u64) -> Report {
         let file = match self.memory {
             MemoryName::Zeroes(_) => None,
             MemoryName::File(path) => Some(path.display().to_string()),

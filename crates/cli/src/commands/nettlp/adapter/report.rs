@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The counters of an adapter, as JSON and as text.
 
+use nettlp::adapter::Strangers;
 use nettlp::allow::Rule;
-use nettlp::tools::ServedCounters;
+use nettlp::tools::{Counts, ServedCounters};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::net::IpAddr;
-
-type Counts = BTreeMap<&'static str, u64>;
 
 #[derive(Serialize)]
 pub(super) struct Report {
@@ -18,11 +17,8 @@ pub(super) struct Report {
     cpu_seconds: f64,
     threads: u16,
     peers: Vec<PeerReport>,
-    strangers: StrangersReport,
-    completer: Counts,
-    function: Counts,
-    sockets: Counts,
-    sessions: Counts,
+    #[serde(flatten)]
+    counters: ServedCounters,
 }
 
 #[derive(Serialize)]
@@ -42,20 +38,12 @@ struct PeerReport {
     counts: Counts,
 }
 
-#[derive(Serialize)]
-struct StrangersReport {
-    datagrams: u64,
-    bytes: u64,
-    messaging: u64,
-    last: Option<IpAddr>,
-}
-
 impl Report {
     pub(super) fn new(
         listen: IpAddr,
         memory: MemoryReport,
         rules: &[Rule],
-        counters: &ServedCounters,
+        counters: ServedCounters,
         seconds: f64,
         threads: u16,
     ) -> Report {
@@ -63,31 +51,16 @@ impl Report {
             all.entry(rule.peer).or_default().push(rule.to_string());
             all
         });
-        let peer = |((address, rules), peer): ((IpAddr, Vec<String>), &nettlp::adapter::PeerCounters)| {
-            PeerReport { address, rules, counts: peer.rows().collect() }
+        let peer = |((address, rules), counts): ((IpAddr, Vec<String>), &Counts)| PeerReport {
+            address,
+            rules,
+            counts: counts.clone(),
         };
-        let strangers = counters.strangers;
-        Report {
-            listen,
-            memory,
-            seconds,
-            cpu_seconds: session::cpu_seconds(),
-            threads,
-            peers: addresses.into_iter().zip(&counters.peers).map(peer).collect(),
-            strangers: StrangersReport {
-                datagrams: strangers.datagrams,
-                bytes: strangers.bytes,
-                messaging: strangers.messaging,
-                last: strangers.last,
-            },
-            completer: counters.completer.rows().collect(),
-            function: counters.function.rows().collect(),
-            sockets: counters.sockets.rows().collect(),
-            sessions: counters.sessions.clone(),
-        }
+        let peers = addresses.into_iter().zip(&counters.peers).map(peer).collect();
+        Report { listen, memory, seconds, cpu_seconds: session::cpu_seconds(), threads, peers, counters }
     }
 
-    /// Lines of what is not zero.
+    /// Returns lines with the counters that are not zero.
     pub(super) fn text(&self) -> String {
         let mut text = format!("{}: {:.3} s, {:.3} s of CPU", self.listen, self.seconds, self.cpu_seconds);
         if self.memory.written_back_bytes > 0 {
@@ -96,17 +69,15 @@ impl Report {
         for peer in &self.peers {
             let _ = write!(text, "\n{}: {}", peer.rules.join(" "), line(&peer.counts));
         }
-        if self.strangers.datagrams > 0 {
-            let StrangersReport { datagrams, bytes, last, .. } = &self.strangers;
+        let ServedCounters { strangers, completer, function, sockets, sessions, .. } = &self.counters;
+        if strangers.datagrams > 0 {
+            let Strangers { datagrams, bytes, last, .. } = strangers;
             let last = last.map(|last| format!(", the last from {last}")).unwrap_or_default();
             let _ = write!(text, "\nstrangers: {datagrams} datagrams, {bytes} bytes{last}");
         }
-        for (name, counts) in [
-            ("memory", &self.completer),
-            ("function", &self.function),
-            ("sockets", &self.sockets),
-            ("sessions", &self.sessions),
-        ] {
+        for (name, counts) in
+            [("memory", completer), ("function", function), ("sockets", sockets), ("sessions", sessions)]
+        {
             let _ = write!(text, "\n{name}: {}", line(counts));
         }
         text
