@@ -7,7 +7,9 @@ use crate::encap::{
     PORT_MESSAGING, PORT_SESSION, Parsed, PortUse, Vlans,
 };
 use crate::peer_session;
-use crate::reader::{Direction, Fault, Frame, Interface, LINKTYPE_ETHERNET, Mark, Reader, Step};
+use crate::reader::{
+    Direction, Fault, Frame, Interface, LINKTYPE_ETHERNET, LINKTYPE_PCI_EXP, Mark, Reader, Step, TextLine,
+};
 use crate::superpacket::{Part, Parts};
 use crate::time::Timestamp;
 use std::io::{self, Read};
@@ -33,6 +35,10 @@ pub struct Record<'a> {
     pub truncated: bool,
     /// How it travelled, where it is a UDP datagram.
     pub path: Option<Path>,
+    /// Which way it went, if its interface or its packet says so.
+    pub direction: Option<Direction>,
+    /// The line of the text that it is from; `None` for pcap and pcapng.
+    pub text: Option<TextLine<'a>>,
     /// Bytes of the TLP as far as they were captured, from its first prefix on; empty for a record that is no TLP.
     pub tlp_bytes: &'a [u8],
     /// What it is.
@@ -146,6 +152,8 @@ pub enum Other {
     },
     /// NetTLP, but no TLP: messaging, configuration, adapter registers, or a session's own records.
     Nettlp(&'static str),
+    /// The header of a TLP in flit mode, which is not decoded; its bytes are the record's.
+    FlitHeader,
 }
 
 /// Why a record cannot be read.
@@ -155,7 +163,7 @@ pub enum Bad {
     #[error("{0}")]
     File(Fault),
     /// A link type that is not decoded.
-    #[error("link type {0}: legal is {LINKTYPE_ETHERNET} (Ethernet)")]
+    #[error("link type {0}: legal are {LINKTYPE_ETHERNET} (Ethernet) and {LINKTYPE_PCI_EXP} (PCI Express)")]
     LinkType(u16),
     /// A fault of Ethernet, IP, UDP or the NetTLP header.
     #[error("{0}")]
@@ -263,6 +271,8 @@ impl<'a> Record<'a> {
             mark: Mark::default(),
             truncated: false,
             path: None,
+            direction: interface.direction,
+            text: None,
             tlp_bytes: bytes,
             kind: decode_tlp(bytes, bytes.len(), origin),
         }
@@ -281,6 +291,8 @@ impl Record<'_> {
             mark: Mark { damaged: false, dropped: false, place: None },
             truncated: false,
             path: None,
+            direction: None,
+            text: None,
             tlp_bytes: &[],
             kind: Kind::Bad(Bad::File(fault)),
         }
@@ -298,6 +310,9 @@ impl Record<'_> {
 /// Decodes a frame.
 pub fn decode<'a>(frame: &Frame<'a>) -> Record<'a> {
     let lengths = [frame.bytes.len(), frame.original_len];
+    if frame.interface.link_type == LINKTYPE_PCI_EXP {
+        return decode_raw(frame, lengths);
+    }
     if frame.interface.link_type != LINKTYPE_ETHERNET {
         return record_of(frame, lengths, None, Kind::Bad(Bad::LinkType(frame.interface.link_type)));
     }
@@ -306,6 +321,21 @@ pub fn decode<'a>(frame: &Frame<'a>) -> Record<'a> {
         Ok(Parsed::Foreign(foreign)) => record_of(frame, lengths, None, Kind::Other(Other::Foreign(foreign))),
         Err(error) => record_of(frame, lengths, None, Kind::Bad(Bad::Encap(error))),
     }
+}
+
+/// Decodes a frame that is a TLP, without any encapsulation.
+fn decode_raw<'a>(frame: &Frame<'a>, lengths: [usize; 2]) -> Record<'a> {
+    let kind = match frame.text {
+        Some(TextLine { is_flit: true, .. }) => Kind::Other(Other::FlitHeader),
+        _ => match decode_tlp(frame.bytes, frame.original_len, Origin::Device) {
+            Kind::Tlp(tlp) => {
+                let origin = frame.direction.map_or(Origin::Device, |way| Origin::of(way, tlp.repr.class()));
+                Kind::Tlp(TlpRecord { origin, ..tlp })
+            }
+            other => other,
+        },
+    };
+    Record { tlp_bytes: frame.bytes, text: frame.text, ..record_of(frame, lengths, None, kind) }
 }
 
 /// Decodes one of several datagrams of a frame.
@@ -330,6 +360,8 @@ fn record_of<'a>(frame: &Frame<'a>, lengths: [usize; 2], path: Option<Path>, kin
         mark: frame.mark,
         truncated: false,
         path,
+        direction: frame.direction,
+        text: None,
         tlp_bytes: &[],
         kind,
     }

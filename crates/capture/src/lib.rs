@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! TLP captures: in and out, decoded, matched, counted, rendered.
 //!
-//! - [`open`], [`reader`]: pcap and pcapng to frames. - [`writer`]: TLPs and DLLPs to pcapng.
+//! - [`open`], [`reader`]: pcap, pcapng and text to frames. - [`writer`]: TLPs and DLLPs to pcapng.
 //! - [`encap`]: Ethernet, IP, UDP and the NetTLP header, both ways. - [`decode`]: a frame to a [`Record`].
 //! - [`peer_session`]: the records of riser's sessions, by name. - [`superpacket`]: several datagrams in one frame.
 //! - [`matcher`]: requests with their completions. - [`sequence`]: what a link does with each TLP: taken, or sent again.
@@ -58,7 +58,10 @@ pub use encap::{Origin, PortScheme};
 pub use filter::{Filter, FilterError, Sieve};
 pub use matcher::{Match, Matcher, Transaction};
 pub use names::{Meaning, Names};
-pub use reader::{Direction, End, Fault, Frame, Interface, Item, Mark, OpenError, Reader, open};
+pub use reader::{
+    ByteOrder, Direction, End, Fault, FileFormat, Frame, Interface, Item, Mark, OpenError, ReadOptions,
+    Reader, TextLine, open,
+};
 pub use registers::{DeviceRegister, DeviceRegisters, NamedRegister, OwnRegisters};
 pub use stats::Stats;
 pub use time::{Resolution, Timestamp};

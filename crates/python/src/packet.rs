@@ -34,6 +34,8 @@ fn with_record<T>(bytes: &[u8], shown: impl FnOnce(&Record<'_>) -> T) -> PyResul
         mark: Mark::default(),
         truncated: false,
         path: None,
+        direction: None,
+        text: None,
         tlp_bytes: bytes,
         kind: Kind::Tlp(tlp),
     }))

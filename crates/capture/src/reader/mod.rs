@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reads pcap and pcapng.
+//! Reads pcap, pcapng and text that holds TLPs ([`FileFormat`]).
+//!
+//! Text formats are in `text`: their TLPs become frames of [`LINKTYPE_PCI_EXP`].
 //!
 //! pcap of micro- and nanoseconds in both byte orders; pcapng with any `if_tsresol`, several sections and interfaces. The
 //! reader keeps one window on the file and hands out frames as slices of it. What it cannot read it names once, as a
@@ -10,13 +12,16 @@
 //! The `pcap-file` crate (2.0) is not used here: it takes every pcapng timestamp for nanoseconds whatever `if_tsresol`
 //! says, its `Duration` has no picoseconds, and it cannot go on behind a bad record.
 
+mod format;
 mod pcap;
 pub(crate) mod pcapng;
 mod source;
+mod text;
 
 use crate::registers::OwnRegisters;
 use crate::superpacket::{Part, Parts};
 use crate::time::{Resolution, Timestamp, append_decimal};
+use format::Understood;
 use serde::Serialize;
 use source::Source;
 use std::collections::BTreeMap;
@@ -25,9 +30,17 @@ use std::io::{self, Read};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
+use text::Text;
 
-/// Link type of Ethernet (`LINKTYPE_ETHERNET`), the one that is decoded.
+pub use format::{ByteOrder, FileFormat, ReadOptions};
+pub use text::{MAX_LINE, TextLine};
+
+/// Link type of Ethernet (`LINKTYPE_ETHERNET`), which carries NetTLP.
 pub const LINKTYPE_ETHERNET: u16 = 1;
+/// Link type of PCI Express (`LINKTYPE_PCI_EXP`). No layout is published: docs/linktype-125.md has riser's.
+pub const LINKTYPE_PCI_EXP: u16 = 125;
+/// First of the 16 link types that are free for private use (`LINKTYPE_USER0`).
+pub const LINKTYPE_USER0: u16 = 147;
 /// Longest frame that a record may hold, bytes; the limit of libpcap and Wireshark too.
 pub const MAX_FRAME_LEN: usize = 262_144;
 /// Longest pcapng block, bytes.
@@ -94,7 +107,7 @@ pub struct Interface {
     pub name: String,
     /// What it is (`if_description`); empty where the capture gives none.
     pub description: String,
-    /// Link type; [`LINKTYPE_ETHERNET`] is decoded.
+    /// Link type; [`LINKTYPE_ETHERNET`] and [`LINKTYPE_PCI_EXP`] are decoded.
     pub link_type: u16,
     /// Unit of its timestamps.
     pub resolution: Resolution,
@@ -220,6 +233,10 @@ pub struct Frame<'a> {
     pub original_len: usize,
     /// What the capture says of it beside its bytes.
     pub mark: Mark,
+    /// Which way it went, if its interface or its packet (`epb_flags`, bits 1:0, of [`LINKTYPE_PCI_EXP`]) says so.
+    pub direction: Option<Direction>,
+    /// The line of the text that it is from; `None` for pcap and pcapng.
+    pub text: Option<TextLine<'a>>,
 }
 
 /// Something in a file that could not be read.
@@ -252,6 +269,16 @@ pub enum Fault {
         offset: u64,
         /// What is wrong.
         what: Defect,
+    },
+    /// A line of a text that cannot be read.
+    #[error("line {line}: {what}")]
+    Line {
+        /// Where it starts.
+        offset: u64,
+        /// Its number, from 1 on.
+        line: u64,
+        /// What is wrong.
+        what: String,
     },
 }
 
@@ -306,9 +333,10 @@ impl Fault {
     /// Where in the file, bytes from its start.
     pub const fn offset(&self) -> u64 {
         match self {
-            Fault::Truncated { offset, .. } | Fault::Corrupt { offset, .. } | Fault::Block { offset, .. } => {
-                *offset
-            }
+            Fault::Truncated { offset, .. }
+            | Fault::Corrupt { offset, .. }
+            | Fault::Block { offset, .. }
+            | Fault::Line { offset, .. } => *offset,
         }
     }
 
@@ -317,6 +345,7 @@ impl Fault {
         match self {
             Fault::Truncated { .. } => "truncated record",
             Fault::Corrupt { what, .. } | Fault::Block { what, .. } => what.kind(),
+            Fault::Line { .. } => "line",
         }
     }
 }
@@ -347,12 +376,12 @@ pub enum OpenError {
         /// Why.
         error: io::Error,
     },
-    /// The file is neither pcap nor pcapng.
+    /// The file is of no format that riser reads.
     #[error("{path}: no capture: {what}")]
     NotACapture {
         /// The file.
         path: String,
-        /// What its start looks like.
+        /// What its start looks like, and what riser reads.
         what: String,
     },
 }
@@ -377,6 +406,8 @@ struct Found {
     /// Length of the record or block.
     record_len: usize,
     mark: Mark,
+    /// The direction that the record itself tells.
+    direction: Option<Direction>,
 }
 
 /// What comes next in a file.
@@ -391,6 +422,7 @@ pub(crate) enum Step {
 enum Format {
     Pcap(pcap::Pcap),
     Pcapng(pcapng::Pcapng),
+    Text(Box<Text>),
 }
 
 /// A capture being read.
@@ -405,10 +437,10 @@ pub struct Reader<R> {
     parts: Option<(Parts, usize)>,
 }
 
-/// Opens a capture file.
+/// Opens a capture file, and detects its format.
 ///
 /// # Errors
-/// Where it cannot be opened, or is neither pcap nor pcapng.
+/// Where it cannot be opened, or is of no format that riser reads.
 pub fn open(path: impl AsRef<Path>) -> Result<Reader<File>, OpenError> {
     let path = path.as_ref();
     let name = path.display().to_string();
@@ -420,7 +452,7 @@ impl<R: Read> Reader<R> {
     /// Reads a capture from `inner`, which needs no buffer of its own.
     ///
     /// # Errors
-    /// Where its first bytes cannot be read, or are neither those of pcap nor of pcapng.
+    /// Where its first bytes cannot be read, or are of no format that riser reads.
     pub fn new(inner: R) -> Result<Reader<R>, OpenError> {
         Reader::named(inner, "input")
     }
@@ -430,15 +462,40 @@ impl<R: Read> Reader<R> {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn named(inner: R, name: &str) -> Result<Reader<R>, OpenError> {
+        Reader::with_options(inner, name, &ReadOptions::default())
+    }
+
+    /// As [`named`](Self::named), of a file about which the caller knows something.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new); also where the file is not of the format that `options` name.
+    pub fn with_options(inner: R, name: &str, options: &ReadOptions) -> Result<Reader<R>, OpenError> {
         let mut source = Source::new(inner);
-        let mut interfaces = Interfaces::default();
-        match Format::detect(&mut source, &mut interfaces) {
+        let mut interfaces = Interfaces { user_tlps: options.user_tlps, ..Interfaces::default() };
+        match Format::detect(&mut source, &mut interfaces, options) {
             Ok(Ok(format)) => {
                 let found = Found::default();
                 Ok(Reader { source, format, interfaces, found, frames: 0, parts: None })
             }
             Ok(Err(what)) => Err(OpenError::NotACapture { path: name.to_owned(), what }),
             Err(error) => Err(OpenError::Io { path: name.to_owned(), error }),
+        }
+    }
+
+    /// The format of the file.
+    pub fn format(&self) -> FileFormat {
+        match &self.format {
+            Format::Pcap(_) => FileFormat::Pcap,
+            Format::Pcapng(_) => FileFormat::Pcapng,
+            Format::Text(text) => text.format(),
+        }
+    }
+
+    /// What the file was taken for in words, with what was found so far and how it was decided.
+    pub fn taken_for(&self) -> String {
+        match &self.format {
+            Format::Text(text) => text.taken_for(),
+            _ => self.format().name().to_owned(),
         }
     }
 
@@ -450,7 +507,7 @@ impl<R: Read> Reader<R> {
     /// Sound blocks passed over since they hold no packet: names, statistics, secrets, those for local use.
     pub const fn skipped_blocks(&self) -> u64 {
         match &self.format {
-            Format::Pcap(_) => 0,
+            Format::Pcap(_) | Format::Text(_) => 0,
             Format::Pcapng(pcapng) => pcapng.skipped_blocks,
         }
     }
@@ -485,15 +542,23 @@ impl<R: Read> Reader<R> {
 
     /// The frame that was taken from the file last, and where to keep its datagrams, where it holds several, and the next of them.
     pub(crate) fn frame(&mut self) -> (Frame<'_>, &mut Option<(Parts, usize)>) {
-        let Found { timestamp, interface_id, original_len, ref bytes, record_len, mark } = self.found;
+        let Found { timestamp, interface_id, original_len, ref bytes, record_len, mark, direction } =
+            self.found;
+        let interface = &self.interfaces.list[interface_id as usize];
+        let (bytes, text) = match &self.format {
+            Format::Text(text) => (text.bytes(), Some(text.about())),
+            _ => (self.source.behind(record_len - bytes.start, bytes.len()), None),
+        };
         let frame = Frame {
             number: self.frames,
             timestamp,
             interface_id,
-            interface: &self.interfaces.list[interface_id as usize],
-            bytes: self.source.behind(record_len - bytes.start, bytes.len()),
+            interface,
+            bytes,
             original_len: original_len.max(bytes.len()),
             mark,
+            direction: interface.direction.or(direction),
+            text,
         };
         (frame, &mut self.parts)
     }
@@ -503,6 +568,7 @@ impl<R: Read> Reader<R> {
         let step = match &mut self.format {
             Format::Pcap(pcap) => pcap.step(&mut self.source, &mut self.found)?,
             Format::Pcapng(pcapng) => pcapng.step(&mut self.source, &mut self.interfaces, &mut self.found)?,
+            Format::Text(text) => text.step(&mut self.source, &mut self.interfaces, &mut self.found)?,
         };
         if let Step::Frame = step {
             self.source.skip(self.found.record_len);
@@ -516,20 +582,40 @@ impl Format {
     fn detect<R: Read>(
         source: &mut Source<R>,
         interfaces: &mut Interfaces,
+        options: &ReadOptions,
     ) -> io::Result<Result<Format, String>> {
-        source.need(24)?;
+        source.need(pcap::FILE_HEADER_LEN)?;
         let window = source.window();
-        let Some(magic) = window.first_chunk::<4>() else {
-            return Ok(Err(format!("it holds {} bytes", window.len())));
-        };
-        if u32::from_be_bytes(*magic) == pcapng::SECTION_HEADER {
+        let starts = window.first_chunk::<4>().map(|magic| u32::from_be_bytes(*magic));
+        let may_be = |format| options.format.is_none_or(|asked| asked == format);
+        if starts == Some(pcapng::SECTION_HEADER) && may_be(FileFormat::Pcapng) {
             return Ok(Ok(Format::Pcapng(pcapng::Pcapng::new())));
         }
-        Ok(pcap::Pcap::parse(window).and_then(|(pcap, interface)| {
-            source.skip(pcap::FILE_HEADER_LEN);
-            interfaces.push(interface).map_err(|defect| defect.to_string())?;
-            Ok(Format::Pcap(pcap))
-        }))
+        if starts.is_some_and(pcap::is_magic) && may_be(FileFormat::Pcap) {
+            return Ok(pcap::Pcap::parse(window).and_then(|(pcap, interface)| {
+                source.skip(pcap::FILE_HEADER_LEN);
+                interfaces.push(interface).map_err(|defect| defect.to_string())?;
+                Ok(Format::Pcap(pcap))
+            }));
+        }
+        if options.format.is_none_or(FileFormat::is_text)
+            && let Some(text) = Text::detect(source, options)?
+        {
+            return Ok(Ok(Format::Text(Box::new(text))));
+        }
+        Ok(Err(unknown(source.window(), options.format)))
+    }
+}
+
+/// Says how a file begins that is of no known format, or not of the one that was asked for.
+fn unknown(window: &[u8], asked: Option<FileFormat>) -> String {
+    let start = match window {
+        [a, b, c, d, ..] => format!("it starts with {a:02x} {b:02x} {c:02x} {d:02x}"),
+        short => format!("it holds {} bytes", short.len()),
+    };
+    match asked {
+        Some(format) => format!("{start}; {format} has {}", format.example()),
+        None => format!("{start}; {Understood}"),
     }
 }
 
@@ -538,6 +624,8 @@ impl Format {
 struct Interfaces {
     list: Vec<Interface>,
     links: BTreeMap<String, u16>,
+    /// User link types that hold TLPs.
+    user_tlps: u16,
 }
 
 impl Interfaces {
@@ -545,11 +633,17 @@ impl Interfaces {
         if self.list.len() == MAX_INTERFACES {
             return Err(Defect::TooManyInterfaces);
         }
-        let (link, direction) = match interface.name.split_once(':') {
-            Some((link, "downstream")) => (link, Some(Direction::Downstream)),
-            Some((link, "upstream")) => (link, Some(Direction::Upstream)),
-            _ => ("", None),
+        let user = interface.link_type.checked_sub(LINKTYPE_USER0).filter(|user| *user < 16);
+        if user.is_some_and(|user| self.user_tlps >> user & 1 == 1) {
+            interface.link_type = LINKTYPE_PCI_EXP;
+        }
+        let (link, way) = interface.name.split_once(':').unwrap_or(("", &interface.name));
+        let direction = match way {
+            "downstream" => Some(Direction::Downstream),
+            "upstream" => Some(Direction::Upstream),
+            _ => None,
         };
+        let link = if direction.is_some() { link } else { "" };
         interface.link = self.link(link);
         interface.direction = direction;
         interface.has_others = self.links.len() > 1;
@@ -558,6 +652,22 @@ impl Interfaces {
         }
         self.list.push(interface);
         Ok(())
+    }
+
+    /// The number of the interface of a text that has this name. Once there are [`MAX_INTERFACES`], all others share one without
+    /// a name.
+    fn of_text(&mut self, name: &str, resolution: Resolution, link_type: u16) -> u32 {
+        if let Some(at) = self.list.iter().rposition(|known| known.name == name) {
+            return at as u32;
+        }
+        if self.list.len() < MAX_INTERFACES {
+            let is_last = self.list.len() == MAX_INTERFACES - 1;
+            let name = if is_last { String::new() } else { name.to_owned() };
+            let interface = Interface { name, ..Interface::new(link_type, resolution, 0) };
+            // There is room.
+            let _ = self.push(interface);
+        }
+        self.list.len() as u32 - 1
     }
 
     // Interfaces that name no link share the empty name: one place, as in NetTLP's captures.

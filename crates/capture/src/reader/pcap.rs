@@ -30,25 +30,22 @@ struct RecordHeader {
     original: u32,
 }
 
+/// Returns whether a file with these first four bytes is a pcap.
+pub(super) const fn is_magic(bytes: u32) -> bool {
+    matches!(bytes, 0xa1b2_c3d4 | 0xa1b2_3c4d | 0xd4c3_b2a1 | 0x4d3c_b2a1)
+}
+
 impl Pcap {
-    /// Reads the file header; says what is wrong where it is none.
+    /// Reads the file header, which begins with a magic number; says what is wrong with the rest.
     pub(super) fn parse(window: &[u8]) -> Result<(Pcap, Interface), String> {
         if window.len() < FILE_HEADER_LEN {
             return Err(format!("it holds {} bytes, a pcap header needs {FILE_HEADER_LEN}", window.len()));
         }
-        let (order, resolution) = match Order::Little.u32(window, 0) {
-            0xa1b2_c3d4 => (Order::Little, Resolution::MICROSECONDS),
-            0xa1b2_3c4d => (Order::Little, Resolution::NANOSECONDS),
-            0xd4c3_b2a1 => (Order::Big, Resolution::MICROSECONDS),
-            0x4d3c_b2a1 => (Order::Big, Resolution::NANOSECONDS),
-            _ => {
-                let b = &window[..4];
-                return Err(format!(
-                    "it starts with {:02x} {:02x} {:02x} {:02x}; pcap starts with d4 c3 b2 a1 or 4d 3c b2 a1 \
-                     (or these reversed), pcapng with 0a 0d 0d 0a",
-                    b[0], b[1], b[2], b[3]
-                ));
-            }
+        let (order, resolution) = match Order::Big.u32(window, 0) {
+            0xa1b2_c3d4 => (Order::Big, Resolution::MICROSECONDS),
+            0xa1b2_3c4d => (Order::Big, Resolution::NANOSECONDS),
+            0xd4c3_b2a1 => (Order::Little, Resolution::MICROSECONDS),
+            _ => (Order::Little, Resolution::NANOSECONDS),
         };
         let version = order.u16(window, 4);
         if version != 2 {
@@ -82,6 +79,7 @@ impl Pcap {
             bytes: RECORD_HEADER_LEN..record_len,
             record_len,
             mark: Mark::default(),
+            direction: None,
         };
         Ok(Step::Frame)
     }

@@ -3,8 +3,8 @@
 //! byte order and interfaces.
 
 use super::{
-    DROPPED, Defect, Fault, Found, Interface, Interfaces, MAX_BLOCK_LEN, MAX_FRAME_LEN, Mark, Order, Source,
-    Step, cut_short, resync,
+    DROPPED, Defect, Direction, Fault, Found, Interface, Interfaces, LINKTYPE_PCI_EXP, MAX_BLOCK_LEN,
+    MAX_FRAME_LEN, Mark, Order, Source, Step, cut_short, resync,
 };
 use crate::time::{Resolution, Timestamp};
 use std::io::{self, Read};
@@ -30,6 +30,10 @@ pub(crate) const EPB_FLAGS: u16 = 2;
 pub(crate) const EPB_PACKETID: u16 = 5;
 /// Of `epb_flags`: CRC error.
 pub(crate) const FLAG_CRC_ERROR: u32 = 1 << 24;
+/// Of `epb_flags`: to the device, and from it, of TLPs.
+const FLAGS_DIRECTION: u32 = 0b11;
+pub(crate) const FLAG_INBOUND: u32 = 0b01;
+pub(crate) const FLAG_OUTBOUND: u32 = 0b10;
 /// Option of a section header: who wrote it.
 pub(crate) const SHB_USERAPPL: u16 = 4;
 /// What riser writes there.
@@ -171,24 +175,33 @@ impl Pcapng {
         found.interface_id = interface_id;
         found.original_len = self.order.u32(body, 16) as usize;
         found.bytes = start..start + captured;
-        found.mark = match body.get(20 + captured.next_multiple_of(4)..) {
-            None | Some([]) => Mark::default(),
+        (found.mark, found.direction) = match body.get(20 + captured.next_multiple_of(4)..) {
+            None | Some([]) => (Mark::default(), None),
             Some(options) => self.mark(options),
         };
+        found.direction = found.direction.filter(|_| interface.link_type == LINKTYPE_PCI_EXP);
         Ok(())
     }
 
-    fn mark(&self, options: &[u8]) -> Mark {
-        let mut mark = Mark::default();
+    fn mark(&self, options: &[u8]) -> (Mark, Option<Direction>) {
+        let (mut mark, mut direction) = (Mark::default(), None);
         self.options(options, |code, value| match (code, value) {
-            (EPB_FLAGS, [_, _, _, _]) => mark.damaged |= self.order.u32(value, 0) & FLAG_CRC_ERROR != 0,
+            (EPB_FLAGS, [_, _, _, _]) => {
+                let flags = self.order.u32(value, 0);
+                mark.damaged |= flags & FLAG_CRC_ERROR != 0;
+                direction = match flags & FLAGS_DIRECTION {
+                    FLAG_INBOUND => Some(Direction::Downstream),
+                    FLAG_OUTBOUND => Some(Direction::Upstream),
+                    _ => None,
+                };
+            }
             (EPB_PACKETID, _) if self.by_riser && value.len() == 8 => {
                 mark.place = Some(self.order.u64(value, 0));
             }
             (COMMENT, text) => mark.dropped |= text == DROPPED.as_bytes(),
             _ => {}
         });
-        mark
+        (mark, direction)
     }
 
     fn is_by_riser(&self, section: &[u8]) -> bool {

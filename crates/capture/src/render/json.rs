@@ -9,7 +9,9 @@
 //! |---|---|---|
 //! | `type` | `MRd`, `MRdLk`, `MWr`, `DMWr`, `IORd`, `IOWr`, `FetchAdd`, `Swap`, `CAS`, `CfgRd0`, `CfgWr0`, `CfgRd1`, `CfgWr1`, `Msg`, `MsgD`, `Cpl`, `CplD`, `CplLk`, `CplDLk`; `dllp`; `other`; `error` | all |
 //! | `number` | place among the frames of the file, from 1 | all but faults of the file |
-//! | `timestamp_ps` | picoseconds since 1970, in riser's captures since the start of the run | as `number` |
+//! | `timestamp_ps` | picoseconds since 1970, in riser's captures since the start of the run | as `number`; not for lines of text without a time |
+//! | `line` | the line of the file, from 1 | records of text |
+//! | `note` | what the text says about the TLP, such as the errors that a kernel logged with it | records of text that says something |
 //! | `interface`, `direction` | name; `downstream`, `upstream` | where the capture names interfaces |
 //! | `slot`, `end` | the slot or switch that the link leads to; `root`, `device`: at which end of the link it was seen | captures of riser |
 //! | `damaged`, `dropped` | true: bits were flipped on the way; it vanished on the way | where the capture says so |
@@ -115,9 +117,12 @@ impl Serialize for JsonRecord<'_> {
         let mut o = Object(serializer.serialize_map(None)?);
         o.put("type", record.kind.type_name())?;
         o.some("number", in_file.then_some(record.number))?;
-        o.some("timestamp_ps", in_file.then_some(record.timestamp))?;
+        let is_timed = record.text.is_none_or(|text| text.has_time);
+        o.some("timestamp_ps", (in_file && is_timed).then_some(record.timestamp))?;
         o.some("interface", named.map(|interface| &interface.name))?;
-        o.some("direction", named.and_then(|interface| interface.direction))?;
+        o.some("line", record.text.map(|text| text.line))?;
+        o.some("note", record.text.map(|text| text.note).filter(|note| !note.is_empty()))?;
+        o.some("direction", record.direction)?;
         o.some("slot", named.map(|interface| &*interface.slot).filter(|slot| !slot.is_empty()))?;
         o.some("end", named.and_then(|interface| interface.end))?;
         o.flag("damaged", record.mark.damaged)?;

@@ -11,7 +11,7 @@ pub use json::{JsonRecord, json, prefix_name};
 use crate::decode::{Ecrc, Kind, Other, Record, TlpRecord};
 use crate::encap::Foreign;
 use crate::names::Meaning;
-use crate::reader::Interface;
+use crate::reader::{Interface, LINKTYPE_PCI_EXP, TextLine};
 use crate::time::append_decimal;
 use std::fmt::{self, Write};
 use std::net::IpAddr;
@@ -28,7 +28,8 @@ fn write_line(record: &Record<'_>, out: &mut String) -> fmt::Result {
     append_prefix(record, out);
     match &record.kind {
         Kind::Tlp(tlp) => {
-            out.push_str("NetTLP: ");
+            out.push_str(protocol(record));
+            out.push_str(": ");
             write_tlp(tlp, out)?;
         }
         Kind::Dllp(dllp) => write!(out, "DLLP: {dllp}")?,
@@ -47,9 +48,23 @@ fn write_line(record: &Record<'_>, out: &mut String) -> fmt::Result {
     Ok(())
 }
 
+/// What carries the TLPs of a capture: NetTLP, or nothing.
+fn protocol(record: &Record<'_>) -> &'static str {
+    match record.interface {
+        Some(Interface { link_type: LINKTYPE_PCI_EXP, .. }) => "TLP",
+        _ => "NetTLP",
+    }
+}
+
 fn append_prefix(record: &Record<'_>, out: &mut String) {
     let Some(interface) = record.interface else { return };
-    record.timestamp.append_to(out, interface.resolution.digits());
+    match record.text {
+        Some(TextLine { has_time: false, line, .. }) => {
+            out.push_str("line ");
+            append_decimal(out, line, 1);
+        }
+        _ => record.timestamp.append_to(out, interface.resolution.digits()),
+    }
     out.push(' ');
     append_interface(interface, out);
     let Some(p) = &record.path else { return };
@@ -111,6 +126,7 @@ impl fmt::Display for Other {
             Other::Foreign(Foreign::Protocol(protocol)) => write!(f, "IP protocol {protocol}"),
             Other::Port { .. } => f.write_str("UDP of others"),
             Other::Nettlp(what) => write!(f, "NetTLP {what}"),
+            Other::FlitHeader => f.write_str("TLP header of flit mode"),
         }
     }
 }

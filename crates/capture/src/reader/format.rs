@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The file formats that riser reads, and what a caller may say about a file.
+
+use std::fmt;
+
+/// A file format.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FileFormat {
+    /// pcap.
+    Pcap,
+    /// pcapng.
+    Pcapng,
+    /// TLPs as hexadecimal numbers, one TLP per line.
+    Hex,
+    /// Text that names TLP headers: kernel logs, `lspci -vvv`, rasdaemon.
+    Log,
+    /// TLPs as PCILeech prints them.
+    Pcileech,
+    /// Linux' mmiotrace.
+    Mmiotrace,
+}
+
+/// A row of the list of formats: what it is, and one line of it.
+struct Row {
+    format: FileFormat,
+    name: &'static str,
+    holds: &'static str,
+    example: &'static str,
+}
+
+const ROWS: [Row; 6] = [
+    Row {
+        format: FileFormat::Pcap,
+        name: "pcap",
+        holds: "captures of NetTLP, or of TLPs (LINKTYPE_PCI_EXP)",
+        example: "first bytes d4 c3 b2 a1 or 4d 3c b2 a1, or these reversed",
+    },
+    Row { format: FileFormat::Pcapng, name: "pcapng", holds: "the same", example: "first bytes 0a 0d 0d 0a" },
+    Row {
+        format: FileFormat::Hex,
+        name: "hex",
+        holds: "one TLP per line as hexadecimal dwords or bytes",
+        example: "0.000001 up 4a004010 00000040 01000000",
+    },
+    Row {
+        format: FileFormat::Log,
+        name: "log",
+        holds: "kernel logs, lspci -vvv, rasdaemon",
+        example: "pcieport 0000:00:1c.0: AER:   TLP Header: 0x34000000 0x70000010 0x00000000 0x88468846",
+    },
+    Row {
+        format: FileFormat::Pcileech,
+        name: "pcileech",
+        holds: "TLPs that PCILeech prints",
+        example: "TX: MRd32:  Len: 020 ReqID: 0600 BE_FL: ff Tag: 99 Addr: 00001c80",
+    },
+    Row {
+        format: FileFormat::Mmiotrace,
+        name: "mmiotrace",
+        holds: "accesses to mapped registers, from Linux' mmiotrace",
+        example: "R 4 432.293075 3 0xfa000000 0x172000a1 0x0 0",
+    },
+];
+
+impl FileFormat {
+    /// Every format, in the order of the list that errors show.
+    pub fn all() -> impl Iterator<Item = FileFormat> {
+        ROWS.iter().map(|row| row.format)
+    }
+
+    /// Its name, as options take it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.row().name
+    }
+
+    /// One line of it, or its first bytes.
+    #[must_use]
+    pub fn example(self) -> &'static str {
+        self.row().example
+    }
+
+    /// The format of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<FileFormat> {
+        ROWS.iter().find(|row| row.name == name).map(|row| row.format)
+    }
+
+    /// Returns whether the file is text.
+    #[must_use]
+    pub fn is_text(self) -> bool {
+        !matches!(self, FileFormat::Pcap | FileFormat::Pcapng)
+    }
+
+    fn row(self) -> &'static Row {
+        &ROWS[self as usize]
+    }
+}
+
+impl fmt::Display for FileFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The list of all formats, each with an example.
+pub(super) struct Understood;
+
+impl fmt::Display for Understood {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("riser reads:")?;
+        ROWS.iter().try_for_each(|Row { name, holds, example, .. }| {
+            write!(f, "\n  {name:<10} {holds}:\n             {example}")
+        })
+    }
+}
+
+/// The byte order of the dwords of hexadecimal text.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ByteOrder {
+    /// The first two digits of a TLP are Fmt and Type, as kernel logs have it.
+    Big,
+    /// The bytes of each dword are reversed: the first dword ends with Fmt and Type.
+    Little,
+}
+
+/// What a caller says about a file. The default says nothing: riser detects the format.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ReadOptions {
+    /// The format; `None` detects it.
+    pub format: Option<FileFormat>,
+    /// The byte order of hexadecimal text; `None` detects it.
+    pub byte_order: Option<ByteOrder>,
+    /// True if the headers of hexadecimal text are those of flit mode. Kernel logs say so themselves.
+    pub flit: bool,
+    /// Link types that hold TLPs as `LINKTYPE_PCI_EXP` does: bit n is user link type n, `LINKTYPE_USERn`.
+    pub user_tlps: u16,
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Hexadecimal text: one TLP per line.
+//!
+//! ```text
+//! line   = [time] [direction] {number} ["len=" bytes] ["#" comment]
+//! time   = "[" seconds "]" | seconds with a point | number with a unit: ps, ns, us, ms, s
+//! number = dwords of 8 digits, words of 4, bytes of 2, or one number of any even length; "0x" before it as you like
+//! ```
+//!
+//! Blanks, `,`, `;`, `|`, `:`, `-` and `_` separate numbers. Behind the header stands the data, as much as there is. `len=` is the
+//! length of the whole TLP if the line has less. Without it, four dwords whose header has three are a header log if the TLP is not
+//! four dwords long: the fourth dword is undefined.
+
+use super::words::{bracketed_time, is_hex, seconds};
+use super::{ByteOrder, TextTlp};
+use crate::filter::duration_ps;
+use crate::reader::MAX_FRAME_LEN;
+use std::collections::VecDeque;
+use tlp::{Header, Repr};
+
+/// Bytes of a header log.
+const LOG_LEN: usize = 16;
+
+pub(super) struct Hex {
+    order: ByteOrder,
+    is_detected: bool,
+    is_flit: bool,
+}
+
+impl Hex {
+    pub(super) fn new(order: ByteOrder, is_detected: bool, is_flit: bool) -> Hex {
+        Hex { order, is_detected, is_flit }
+    }
+
+    pub(super) fn taken_for(&self) -> String {
+        let order = match self.order {
+            ByteOrder::Big => "Fmt and Type first",
+            ByteOrder::Little => "the bytes of each dword reversed",
+        };
+        let detected = if self.is_detected { ", as most headers are legal so" } else { "" };
+        let flit = if self.is_flit { ", headers of flit mode" } else { "" };
+        format!("hexadecimal TLPs ({order}{detected}{flit})")
+    }
+
+    pub(super) fn line(&self, line: &str, number: u64, out: &mut VecDeque<TextTlp>) -> Result<(), String> {
+        let Some(mut tlp) = parse(line)? else { return Ok(()) };
+        tlp.line = number;
+        if self.order == ByteOrder::Little {
+            reverse_dwords(&mut tlp.bytes);
+        }
+        tlp.is_flit = self.is_flit;
+        if !tlp.is_flit && tlp.wire_len.is_none() && is_header_log(&tlp.bytes) {
+            tlp.trim_log();
+        }
+        out.push_back(tlp);
+        Ok(())
+    }
+}
+
+/// Returns whether these are four dwords of a TLP that has not four.
+fn is_header_log(bytes: &[u8]) -> bool {
+    let is_of_other_len = |header: Header<'_>| header.tlp_len() != LOG_LEN;
+    bytes.len() == LOG_LEN && Header::new(bytes).is_ok_and(is_of_other_len)
+}
+
+fn reverse_dwords(bytes: &mut [u8]) {
+    bytes.chunks_exact_mut(4).for_each(<[u8]>::reverse);
+}
+
+/// The byte order in which more lines begin with a legal header. TLPs of the right length count twice.
+pub(super) fn byte_order(sample: &str) -> ByteOrder {
+    let score = |bytes: &[u8]| match Repr::parse_header(bytes) {
+        Ok(parsed) => 1 + usize::from(parsed.tlp_len() == bytes.len()),
+        Err(_) => 0,
+    };
+    let (mut big, mut little) = (0, 0);
+    for mut tlp in sample.lines().filter_map(|line| parse(line).ok().flatten()) {
+        big += score(&tlp.bytes);
+        reverse_dwords(&mut tlp.bytes);
+        little += score(&tlp.bytes);
+    }
+    if little > big { ByteOrder::Little } else { ByteOrder::Big }
+}
+
+/// Returns whether half of the lines or more are TLPs, comments aside.
+pub(super) fn is_text(sample: &str) -> bool {
+    let (mut good, mut all) = (0_u64, 0_u64);
+    for line in sample.lines() {
+        match parse(line) {
+            Ok(None) => {}
+            Ok(Some(tlp)) => {
+                all += 1;
+                good += u64::from(tlp.bytes.len() >= 12);
+            }
+            Err(_) => all += 1,
+        }
+    }
+    good > 0 && good * 2 >= all
+}
+
+/// The TLP of a line; `None` if the line is empty.
+fn parse(line: &str) -> Result<Option<TextTlp>, String> {
+    let line = line.split('#').next().unwrap_or_default();
+    let mut tlp = TextTlp::default();
+    let mut rest = line;
+    if let Some((time, behind)) = bracketed_time(line) {
+        (tlp.time, rest) = (Some(time), behind);
+    }
+    let mut numbers = Vec::new();
+    for word in rest.split(|c: char| c.is_whitespace() || matches!(c, ',' | ';' | '|')) {
+        if word.is_empty() {
+            continue;
+        }
+        if let Some(direction) = direction(word) {
+            tlp.interface = direction;
+        } else if let Some(bytes) = word.strip_prefix("len=") {
+            let legal = || format!("`{word}`: legal are 4 to {MAX_FRAME_LEN} bytes");
+            let len = bytes.parse().ok().filter(|len| (4..=MAX_FRAME_LEN).contains(len));
+            tlp.wire_len = Some(len.ok_or_else(legal)?);
+        } else if let Some(time) = time(word) {
+            tlp.time = Some(time);
+        } else {
+            numbers.extend(word.split([':', '-', '_']).filter(|part| !part.is_empty()));
+        }
+    }
+    if numbers.is_empty() {
+        return if line.trim().is_empty() { Ok(None) } else { Err("no TLP in this line".to_owned()) };
+    }
+    tlp.bytes = bytes_of(&numbers)?;
+    Ok(Some(tlp))
+}
+
+/// The name of the interface for a word that tells the direction, with or without the name of a link before it.
+fn direction(word: &str) -> Option<String> {
+    let lower = word.to_ascii_lowercase();
+    let lower = lower.trim_end_matches(':');
+    let (link, way) = lower.rsplit_once(':').unwrap_or(("", lower));
+    let way = match way {
+        "up" | "upstream" | "tx" | "<-" => "upstream",
+        "down" | "downstream" | "rx" | "->" => "downstream",
+        _ => return None,
+    };
+    let link = &word[..link.len()];
+    Some(if link.is_empty() { way.to_owned() } else { format!("{link}:{way}") })
+}
+
+fn time(word: &str) -> Option<u128> {
+    let word = word.strip_prefix('@').unwrap_or(word);
+    if word.contains('.') && !word.ends_with('s') { seconds(word) } else { duration_ps(word) }
+}
+
+/// The bytes of hexadecimal numbers.
+fn bytes_of(numbers: &[&str]) -> Result<Vec<u8>, String> {
+    let mut digits = Vec::with_capacity(numbers.len());
+    for number in numbers {
+        let bare = number.strip_prefix("0x").or_else(|| number.strip_prefix("0X"));
+        if !is_hex(bare.unwrap_or(number)) {
+            return Err(format!("`{}` is no hexadecimal number, direction or time", cut(number)));
+        }
+        digits.push((bare.unwrap_or(number), bare.is_some()));
+    }
+    let width = match digits.as_slice() {
+        [(one, _)] if one.len() % 2 == 0 => one.len(),
+        all if all.iter().all(|(number, _)| number.len() <= 2) => 2,
+        all if all.iter().all(|(number, _)| number.len() == 4) => 4,
+        _ => 8,
+    };
+    let mut text = String::new();
+    for (number, is_marked) in digits {
+        match number.len() {
+            len if len.is_multiple_of(width) => {}
+            len if is_marked && len < width => text.extend(std::iter::repeat_n('0', width - len)),
+            len => return Err(format!("`{}` has {len} digits: legal are {width} here", cut(number))),
+        }
+        text.push_str(number);
+    }
+    if text.len() > 2 * MAX_FRAME_LEN {
+        return Err(format!("TLP of {} bytes: legal are at most {MAX_FRAME_LEN}", text.len() / 2));
+    }
+    let byte =
+        |pair: &[u8]| std::str::from_utf8(pair).ok().and_then(|pair| u8::from_str_radix(pair, 16).ok());
+    Ok(text.as_bytes().chunks_exact(2).filter_map(byte).collect())
+}
+
+/// The start of a word, for messages.
+fn cut(word: &str) -> &str {
+    word.char_indices().nth(20).map_or(word, |(at, _)| &word[..at])
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Linux' mmiotrace (kernel documentation, `trace/mmiotrace`): accesses of the CPU to mapped registers.
+//!
+//! ```text
+//! R width timestamp map-id physical value PC PID
+//! W width timestamp map-id physical value PC PID
+//! PCIDEV busdevfn vendordevice irq 7 * (address | flags) 7 * size [driver]
+//! ```
+//!
+//! The TLPs are made from these lines: a read is an MRd and its CplD, a write an MWr. The requester is 00:00.0, tags count up. The
+//! completer is the function with this address in its `PCIDEV` line, or 00:00.0.
+
+use super::TextTlp;
+use super::words::{is_hex, seconds};
+use std::collections::VecDeque;
+use tlp::{Bdf, Body, Completion, Data, MemoryOp, MemoryRequest, PayloadPool, Repr, Span, Status, Tag, Tlp};
+
+pub(super) const TAKEN_FOR: &str =
+    "mmiotrace (the TLPs are made from accesses: requester 00:00.0, counted tags, no completion time)";
+/// Most windows of functions that are kept.
+const MAX_WINDOWS: usize = 4096;
+/// Flags in the low bits of an address in a `PCIDEV` line.
+const ADDRESS_FLAGS: u64 = 0xf;
+
+#[derive(Default)]
+pub(super) struct Mmiotrace {
+    windows: Vec<(u64, u64, Bdf)>,
+    tag: u16,
+    pool: PayloadPool,
+}
+
+/// An access to a register.
+struct Access {
+    is_write: bool,
+    bytes: u32,
+    time: u128,
+    address: u64,
+    value: u64,
+}
+
+/// Returns whether a line is an access, or names the version.
+pub(super) fn is_line(line: &str) -> bool {
+    line.trim_end() == "VERSION 20070824" || matches!(access(line), Some(Ok(_)))
+}
+
+impl Mmiotrace {
+    pub(super) fn line(
+        &mut self,
+        line: &str,
+        number: u64,
+        out: &mut VecDeque<TextTlp>,
+    ) -> Result<(), String> {
+        if let Some(device) = line.strip_prefix("PCIDEV ") {
+            return self
+                .device(device)
+                .ok_or_else(|| "PCIDEV without function, addresses and sizes".to_owned());
+        }
+        if line.starts_with("UNKNOWN ") {
+            return Err("access with an operation that mmiotrace did not know".to_owned());
+        }
+        let Some(access) = access(line) else { return Ok(()) };
+        let access = access?;
+        let made = |tlp: Tlp, interface: &str| {
+            let mut bytes = vec![0; tlp.wire_len()];
+            tlp.emit(&mut bytes);
+            let (time, interface) = (Some(access.time), interface.to_owned());
+            TextTlp { line: number, bytes, time, interface, ..TextTlp::default() }
+        };
+        let (request, completion) = self.tlps(&access)?;
+        out.push_back(made(request, "downstream"));
+        out.extend(completion.map(|completion| made(completion, "upstream")));
+        Ok(())
+    }
+
+    fn device(&mut self, text: &str) -> Option<()> {
+        let mut words = text.split_whitespace();
+        let mut hex = || u64::from_str_radix(words.next()?, 16).ok();
+        let function = Bdf::from_bits(u16::try_from(hex()?).ok()?);
+        let (_ids, _irq) = (hex()?, hex()?);
+        let mut numbers = [0; 14];
+        for number in &mut numbers {
+            *number = hex()?;
+        }
+        let (starts, sizes) = numbers.split_at(7);
+        let windows = starts.iter().zip(sizes).filter(|(start, size)| **size > 0 && **start & 1 == 0);
+        let windows = windows.map(|(start, size)| (start & !ADDRESS_FLAGS, *size, function));
+        self.windows.extend(windows.take(MAX_WINDOWS.saturating_sub(self.windows.len())));
+        Some(())
+    }
+
+    fn tlps(&mut self, access: &Access) -> Result<(Tlp, Option<Tlp>), String> {
+        let wrong = |error: &dyn std::fmt::Display| {
+            format!("access of {} bytes at {:#x}: {error}", access.bytes, access.address)
+        };
+        let span = Span::covering(access.address, access.bytes).map_err(|error| wrong(&error))?;
+        let (requester, tag) = (Bdf::default(), Tag::from_bits(self.tag));
+        let data = Data::Carried(self.pool.copy(&access.value.to_le_bytes()[..access.bytes as usize]));
+        let request = |op| Repr::new(Body::Memory(MemoryRequest { op, requester, tag, span }));
+        if access.is_write {
+            return Ok((Tlp::new(request(MemoryOp::Write), data), None));
+        }
+        self.tag = (self.tag + 1) % 256;
+        let completion = Repr::new(Body::Completion(Completion {
+            locked: false,
+            completer: self.completer(access.address),
+            requester,
+            tag,
+            status: Status::Success,
+            bcm: false,
+            byte_count: access.bytes as u16,
+            lower_address: (access.address & 0x7f) as u8,
+            length_dw: Some(span.length_dw() as u16),
+        }));
+        Ok((Tlp::new(request(MemoryOp::Read), Data::NONE), Some(Tlp::new(completion, data))))
+    }
+
+    fn completer(&self, address: u64) -> Bdf {
+        let holds =
+            |(start, size, _): &&(u64, u64, Bdf)| address.checked_sub(*start).is_some_and(|at| at < *size);
+        self.windows.iter().find(holds).map_or(Bdf::default(), |(_, _, function)| *function)
+    }
+}
+
+/// The access of a line; `None` if the line is none.
+fn access(line: &str) -> Option<Result<Access, String>> {
+    let mut words = line.split_whitespace();
+    let is_write = match words.next()? {
+        "R" => false,
+        "W" => true,
+        _ => return None,
+    };
+    let mut access = || {
+        let bytes = words.next()?.parse().ok().filter(|bytes| matches!(bytes, 1 | 2 | 4 | 8))?;
+        let time = seconds(words.next()?)?;
+        let _map: u32 = words.next()?.parse().ok()?;
+        let mut hex = || {
+            let digits = words.next()?.strip_prefix("0x")?;
+            u64::from_str_radix(digits, 16).ok().filter(|_| is_hex(digits))
+        };
+        Some(Access { is_write, bytes, time, address: hex()?, value: hex()? })
+    };
+    Some(access().ok_or_else(|| "access without width, time, map, 0xADDRESS and 0xVALUE".to_owned()))
+}

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Text formats: lines become TLPs. Each format is a file here; this one detects the format, splits lines and hands TLPs out
+//! as frames of `LINKTYPE_PCI_EXP`.
+//!
+//! At most [`MAX_LINE`] bytes of a line and the TLPs of one line are held.
+
+mod hex;
+mod log;
+mod mmiotrace;
+mod pcileech;
+mod words;
+
+use super::format::{ByteOrder, FileFormat, ReadOptions};
+use super::{Fault, Found, Interfaces, LINKTYPE_PCI_EXP, Mark, Source, Step};
+use crate::time::{Resolution, Timestamp};
+use std::collections::VecDeque;
+use std::fmt::Write;
+use std::io::{self, Read};
+use tlp::Header;
+
+/// Longest line, bytes. The rest of a longer one is taken as a line of its own.
+pub const MAX_LINE: usize = 64 << 10;
+/// Bytes from the start of a file that decide about its format.
+const SAMPLE: usize = 1 << 20;
+
+/// What a text says of a TLP beside its bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TextLine<'a> {
+    /// The line of the file, from 1 on.
+    pub line: u64,
+    /// True if the line has a time; otherwise the timestamp of the record is zero.
+    pub has_time: bool,
+    /// What the text says about the TLP, such as the errors that a kernel logged with it; empty if it says nothing.
+    pub note: &'a str,
+    /// The fourth dword of a header log whose header has three: it is no part of the TLP, and undefined.
+    pub undefined: Option<u32>,
+    /// True for the header of a TLP in flit mode.
+    pub is_flit: bool,
+}
+
+/// A TLP of a text.
+#[derive(Default)]
+struct TextTlp {
+    line: u64,
+    bytes: Vec<u8>,
+    /// Bytes of the whole TLP, if the text states them.
+    wire_len: Option<usize>,
+    undefined: Option<u32>,
+    is_flit: bool,
+    /// Picoseconds.
+    time: Option<u128>,
+    /// Name of the interface, which may end with the direction.
+    interface: String,
+    note: String,
+}
+
+impl TextTlp {
+    /// Takes the fourth dword of a header log off if the header has three.
+    fn trim_log(&mut self) {
+        let Ok(header) = Header::new(&self.bytes) else { return };
+        let end = header.prefix_bytes().len() + header.bytes().len();
+        if let Some(dw) = self.bytes.get(end..end + 4).and_then(|dw| dw.first_chunk()) {
+            self.undefined = Some(u32::from_be_bytes(*dw));
+            self.bytes.truncate(end);
+        }
+    }
+
+    /// Bytes of the whole TLP: those of its header if the text states none.
+    fn original_len(&self) -> usize {
+        let by_header = || if self.is_flit { 0 } else { Header::new(&self.bytes).map_or(0, |h| h.tlp_len()) };
+        self.wire_len.unwrap_or_else(by_header).max(self.bytes.len())
+    }
+}
+
+/// The reader of one format. Each takes line by line and appends the TLPs that are complete.
+enum Lines {
+    Hex(hex::Hex),
+    Log(log::Log),
+    Pcileech(pcileech::Pcileech),
+    Mmiotrace(mmiotrace::Mmiotrace),
+}
+
+pub(super) struct Text {
+    lines: Lines,
+    resolution: Resolution,
+    line: String,
+    number: u64,
+    has_ended: bool,
+    pending: VecDeque<TextTlp>,
+    /// The TLP that was handed out last.
+    current: TextTlp,
+    tlps: u64,
+}
+
+impl Text {
+    /// Detects the format of a text; `None` if it is none of these.
+    pub(super) fn detect<R: Read>(source: &mut Source<R>, options: &ReadOptions) -> io::Result<Option<Text>> {
+        source.need(SAMPLE)?;
+        let sample = &source.window()[..source.window().len().min(SAMPLE)];
+        if options.format.is_none() && is_binary(sample) {
+            return Ok(None);
+        }
+        let sample = String::from_utf8_lossy(sample);
+        let format = options.format.or_else(|| format_of(&sample));
+        let lines = match format {
+            Some(FileFormat::Hex) => {
+                let order = options.byte_order.unwrap_or_else(|| hex::byte_order(&sample));
+                Lines::Hex(hex::Hex::new(order, options.byte_order.is_none(), options.flit))
+            }
+            Some(FileFormat::Log) => Lines::Log(log::Log::default()),
+            Some(FileFormat::Pcileech) => Lines::Pcileech(pcileech::Pcileech::default()),
+            Some(FileFormat::Mmiotrace) => Lines::Mmiotrace(mmiotrace::Mmiotrace::default()),
+            Some(FileFormat::Pcap | FileFormat::Pcapng) | None => return Ok(None),
+        };
+        let resolution = match lines {
+            Lines::Hex(_) => Resolution::PICOSECONDS,
+            _ => Resolution::MICROSECONDS,
+        };
+        Ok(Some(Text {
+            lines,
+            resolution,
+            line: String::new(),
+            number: 0,
+            has_ended: false,
+            pending: VecDeque::new(),
+            current: TextTlp::default(),
+            tlps: 0,
+        }))
+    }
+
+    pub(super) fn format(&self) -> FileFormat {
+        match self.lines {
+            Lines::Hex(_) => FileFormat::Hex,
+            Lines::Log(_) => FileFormat::Log,
+            Lines::Pcileech(_) => FileFormat::Pcileech,
+            Lines::Mmiotrace(_) => FileFormat::Mmiotrace,
+        }
+    }
+
+    /// Says what the input was taken for, and what was found so far.
+    pub(super) fn taken_for(&self) -> String {
+        let mut text = match &self.lines {
+            Lines::Hex(hex) => hex.taken_for(),
+            Lines::Log(log) => return log.taken_for(),
+            Lines::Pcileech(_) => "TLPs printed by PCILeech, TX upstream".to_owned(),
+            Lines::Mmiotrace(_) => mmiotrace::TAKEN_FOR.to_owned(),
+        };
+        let plural = if self.tlps == 1 { "" } else { "s" };
+        let _ = write!(text, ": {} TLP{plural}", self.tlps);
+        text
+    }
+
+    /// The TLP that was handed out last.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.current.bytes
+    }
+
+    /// What the text says about it.
+    pub(super) fn about(&self) -> TextLine<'_> {
+        let TextTlp { line, undefined, is_flit, time, note, .. } = &self.current;
+        TextLine { line: *line, has_time: time.is_some(), note, undefined: *undefined, is_flit: *is_flit }
+    }
+
+    /// Goes on to the next TLP.
+    pub(super) fn step<R: Read>(
+        &mut self,
+        source: &mut Source<R>,
+        interfaces: &mut Interfaces,
+        found: &mut Found,
+    ) -> io::Result<Step> {
+        loop {
+            if let Some(tlp) = self.pending.pop_front() {
+                self.hand_out(tlp, interfaces, found);
+                return Ok(Step::Frame);
+            }
+            let offset = source.offset();
+            if !self.next_line(source)? {
+                if std::mem::replace(&mut self.has_ended, true) {
+                    return Ok(Step::End);
+                }
+                if let Lines::Pcileech(pcileech) = &mut self.lines {
+                    pcileech.flush(&mut self.pending);
+                }
+                continue;
+            }
+            self.number += 1;
+            let line = self.line.trim_end_matches(['\r', '\n']);
+            let result = match &mut self.lines {
+                Lines::Hex(hex) => hex.line(line, self.number, &mut self.pending),
+                Lines::Log(log) => log.line(line, self.number, &mut self.pending),
+                Lines::Pcileech(pcileech) => pcileech.line(line, self.number, &mut self.pending),
+                Lines::Mmiotrace(mmiotrace) => mmiotrace.line(line, self.number, &mut self.pending),
+            };
+            if let Err(what) = result {
+                return Ok(Step::Fault(Fault::Line { offset, line: self.number, what }));
+            }
+        }
+    }
+
+    fn hand_out(&mut self, tlp: TextTlp, interfaces: &mut Interfaces, found: &mut Found) {
+        *found = Found {
+            timestamp: Timestamp::from_ps(tlp.time.unwrap_or(0)),
+            interface_id: interfaces.of_text(&tlp.interface, self.resolution, LINKTYPE_PCI_EXP),
+            original_len: tlp.original_len(),
+            bytes: 0..0,
+            record_len: 0,
+            mark: Mark::default(),
+            direction: None,
+        };
+        self.tlps += 1;
+        self.current = tlp;
+    }
+
+    /// Takes the next line; returns false at the end of the file.
+    fn next_line<R: Read>(&mut self, source: &mut Source<R>) -> io::Result<bool> {
+        let mut need = 1;
+        loop {
+            let is_there = source.need(need)?;
+            let window = source.window();
+            let window = &window[..window.len().min(MAX_LINE)];
+            let end = window.iter().position(|byte| *byte == b'\n').map(|at| at + 1);
+            match end {
+                None if is_there && window.len() < MAX_LINE => need = window.len() + 1,
+                None if window.is_empty() => return Ok(false),
+                end => {
+                    let end = end.unwrap_or(window.len());
+                    self.line.clear();
+                    self.line.push_str(&String::from_utf8_lossy(&window[..end]));
+                    source.skip(end);
+                    return Ok(true);
+                }
+            }
+        }
+    }
+}
+
+fn is_binary(sample: &[u8]) -> bool {
+    // A terminal's log may hold escape sequences, and a damaged one other characters.
+    let odd = sample.iter().filter(|byte| byte.is_ascii_control() && !byte.is_ascii_whitespace()).count();
+    sample.is_empty() || sample.contains(&0) || odd * 8 > sample.len()
+}
+
+fn format_of(sample: &str) -> Option<FileFormat> {
+    let any = |is_one: fn(&str) -> bool| sample.lines().any(is_one);
+    if any(mmiotrace::is_line) {
+        Some(FileFormat::Mmiotrace)
+    } else if any(pcileech::is_head) {
+        Some(FileFormat::Pcileech)
+    } else if any(log::is_line) {
+        Some(FileFormat::Log)
+    } else {
+        hex::is_text(sample).then_some(FileFormat::Hex)
+    }
+}
