@@ -8,6 +8,7 @@
 //! - [`transactions`]: whole transactions, with Acks and replays. - [`filter`]: which of them to show.
 //! - [`stats`]: what a capture holds. - [`series`]: how that changes over time. - [`credits`]: flow control, TLP by TLP.
 //! - [`check`]: the rules of the specification that a trace breaks.
+//! - [`explain`]: one TLP, field by field, with the rules that it breaks.
 //! - [`names`]: what TLPs mean to the functions that they reach.
 //! - [`render`]: a line or a JSON object a record. - [`perfetto`]: a capture for the Perfetto viewer.
 //!
@@ -36,6 +37,7 @@ pub mod check;
 pub mod credits;
 pub mod decode;
 pub mod encap;
+pub mod explain;
 pub mod filter;
 pub mod matcher;
 pub mod names;
@@ -55,6 +57,7 @@ pub mod writer;
 pub use check::{Checker, Finding};
 pub use decode::{Bad, Ecrc, Kind, Record, TlpRecord};
 pub use encap::{Origin, PortScheme};
+pub use explain::Explanation;
 pub use filter::{Filter, FilterError, Sieve};
 pub use matcher::{Match, Matcher, Transaction};
 pub use names::{Meaning, Names};

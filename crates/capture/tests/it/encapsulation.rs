@@ -39,6 +39,8 @@ fn verdict(bytes: &[u8], original_len: usize) -> String {
         bytes,
         original_len,
         mark: Mark::default(),
+        direction: None,
+        text: None,
     };
     match decode::decode(&frame).kind {
         Kind::Tlp(tlp) => {
@@ -367,8 +369,17 @@ fn sessions_are_told_by_their_number_and_first_byte() {
         let interface = ethernet();
         let (bytes, original_len) = (&frame[..], frame.len());
         let (number, timestamp, mark) = (1, Timestamp::ZERO, Mark::default());
-        let whole =
-            Frame { number, timestamp, interface_id: 0, interface: &interface, bytes, original_len, mark };
+        let whole = Frame {
+            number,
+            timestamp,
+            interface_id: 0,
+            interface: &interface,
+            bytes,
+            original_len,
+            mark,
+            direction: None,
+            text: None,
+        };
         let found = match decode::decode(&whole).kind {
             Kind::Tlp(tlp) if tlp.origin == Origin::Device => "device".to_owned(),
             Kind::Tlp(_) => "host".to_owned(),
@@ -409,8 +420,17 @@ fn frames_that_were_truncated_on_the_wire() {
         let interface = ethernet();
         let mark = |bytes: &[u8], original_len| {
             let (number, timestamp, interface_id, mark) = (1, Timestamp::ZERO, 0, Mark::default());
-            let frame =
-                Frame { number, timestamp, interface_id, interface: &interface, bytes, original_len, mark };
+            let frame = Frame {
+                number,
+                timestamp,
+                interface_id,
+                interface: &interface,
+                bytes,
+                original_len,
+                mark,
+                direction: None,
+                text: None,
+            };
             let record = decode::decode(&frame);
             let mut line = String::new();
             riser_capture::render::line(&record, &mut line);

@@ -175,7 +175,10 @@ fn other_link_types_are_named() {
     ]
     .concat();
     assert_eq!(times(&file), [(0, "error"), (0, "MRd")]);
-    assert!(lines(&file)[0].ends_with("error in link type: link type 147: legal is 1 (Ethernet)"));
+    assert!(
+        lines(&file)[0]
+            .ends_with("error in link type: link type 147: legal are 1 (Ethernet) and 125 (PCI Express)")
+    );
     let file = [pcap(order, 0xa1b2_c3d4, 113), record(order, 0, 0, 60, &mrd_frame())].concat();
     assert_eq!(objects(&file)[0]["layer"], "link");
 }
@@ -183,22 +186,21 @@ fn other_link_types_are_named() {
 #[test]
 fn what_is_no_capture_is_said() {
     let rows: [(&[u8], &str); 5] = [
-        (b"", "input: no capture: it holds 0 bytes"),
+        (b"", "input: no capture: it holds 0 bytes; riser reads:\n  pcap "),
         (b"\xd4\xc3\xb2\xa1", "input: no capture: it holds 4 bytes, a pcap header needs 24"),
         (
             b"#!/bin/sh ...and so on.................",
-            "input: no capture: it starts with 23 21 2f 62; pcap starts with d4 c3 b2 a1 or 4d 3c b2 a1 (or these \
-             reversed), pcapng with 0a 0d 0d 0a",
+            "input: no capture: it starts with 23 21 2f 62; riser reads:\n  pcap ",
         ),
         (
             &[0xd4, 0xc3, 0xb2, 0xa1, 9, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0],
             "input: no capture: pcap of version 9: legal is 2",
         ),
-        (&[0; 3], "input: no capture: it holds 3 bytes"),
+        (&[0; 3], "input: no capture: it holds 3 bytes; riser reads:\n  pcap "),
     ];
     for (bytes, text) in rows {
-        let error = Reader::new(Cursor::new(bytes)).err().map(|e: OpenError| e.to_string());
-        assert_eq!(error.as_deref(), Some(text));
+        let error = Reader::new(Cursor::new(bytes)).err().map(|e: OpenError| e.to_string()).unwrap();
+        assert!(error.starts_with(text), "{error}");
     }
     let missing = riser_capture::open("/nonexistent/capture.pcap").err().map(|e| e.to_string()).unwrap();
     assert!(missing.starts_with("/nonexistent/capture.pcap: "), "{missing}");

@@ -20,6 +20,7 @@ mod probes;
 mod properties;
 mod reference;
 mod seeds;
+mod text;
 mod tracker;
 mod transactions;
 mod tshark;

@@ -246,9 +246,9 @@ fn format_of(sample: &str) -> Option<FileFormat> {
         Some(FileFormat::Mmiotrace)
     } else if any(pcileech::is_head) {
         Some(FileFormat::Pcileech)
-    } else if any(log::is_line) {
-        Some(FileFormat::Log)
+    } else if hex::is_text(sample) {
+        Some(FileFormat::Hex)
     } else {
-        hex::is_text(sample).then_some(FileFormat::Hex)
+        any(log::is_line).then_some(FileFormat::Log)
     }
 }

@@ -55,11 +55,12 @@ fn start_of_function(text: &[u8]) -> Option<usize> {
     let device = text.len().checked_sub(2).filter(|_| digits_before(text.len()) == 2)?;
     let bus_end = colon_before(device)?;
     let bus = bus_end.checked_sub(2).filter(|_| digits_before(bus_end) == 2)?;
-    let domain = colon_before(bus).and_then(|end| {
-        let digits = digits_before(end);
-        (4..=8).contains(&digits).then(|| end - digits)
-    });
-    Some(domain.unwrap_or(bus))
+    match colon_before(bus) {
+        None => Some(bus),
+        Some(end) => {
+            Some(digits_before(end)).filter(|digits| (4..=8).contains(digits)).map(|digits| end - digits)
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What one TLP means by itself: latencies, interrupts, errors. What other TLPs of a capture tell is in [`names`](crate::names).
+
+use tlp::format::Family;
+use tlp::message::{self, MessageType};
+use tlp::wire::field;
+use tlp::{Bdf, Header, Status};
+
+/// Addresses of interrupts on x86: `0xfee` in bits 31:20 (Intel SDM, volume 3, "Message Address Register Format").
+const X86_INTERRUPTS: u64 = 0xfee;
+/// Multipliers of an LTR latency, ns, by its scale (`PCIe 5.0 §6.18`).
+const LTR_SCALES: [u64; 6] = [1, 32, 1024, 32_768, 1_048_576, 33_554_432];
+
+/// Appends a sentence for each thing that the TLP means.
+pub(super) fn append(header: &Header<'_>, data: &[u8], means: &mut Vec<String>) {
+    match header.format().family {
+        Family::Memory => means.extend(memory(header, data)),
+        Family::Message => means.extend(of_message(header)),
+        Family::Completion => means.extend(completion(header)),
+        Family::Io | Family::Atomic | Family::Config => {}
+    }
+    if header.ep() && header.data_dw() > 0 {
+        means.push("poisoned data: the receiver must not use it".to_owned());
+    }
+}
+
+fn memory(header: &Header<'_>, data: &[u8]) -> Option<String> {
+    let address = header.address();
+    if header.data_dw() == 1 && address >> 20 == X86_INTERRUPTS {
+        let target = address >> 12 & 0xff;
+        let vector = data.first().map(|vector| format!(", vector {vector:#04x}")).unwrap_or_default();
+        return Some(format!("on x86: an interrupt (MSI or MSI-X) to APIC {target:#04x}{vector}"));
+    }
+    let is_flush = header.data_dw() == 0 && header.span().is_ok_and(|span| span.is_zero_length());
+    is_flush.then(|| "a zero-length read: flushes the writes before it".to_owned())
+}
+
+fn completion(header: &Header<'_>) -> Option<String> {
+    let completer = Bdf::from_bits(header.get(field::COMPLETER) as u16);
+    let what = match Status::from_bits(header.get(field::STATUS) as u8) {
+        Status::Success => return None,
+        Status::UnsupportedRequest => "did not support the request",
+        Status::ConfigRetry => "is not ready for configuration requests yet",
+        Status::CompleterAbort => "aborted the request",
+    };
+    Some(format!("{completer} {what}"))
+}
+
+fn of_message(header: &Header<'_>) -> Option<String> {
+    let last = header.bytes().last_chunk::<8>()?;
+    let code = header.get(field::BYTE_ENABLES) as u8;
+    let requester = Bdf::from_bits(header.get(field::REQUESTER) as u16);
+    let name = MessageType::of(code, last, header.format().has_data)?.name;
+    match code {
+        message::LTR => {
+            let [.., a, b, c, d] = *last;
+            let latencies = [("snoop", [c, d]), ("no-snoop", [a, b])];
+            let [snoop, no_snoop] = latencies.map(|(name, bytes)| latency(name, u16::from_be_bytes(bytes)));
+            Some(format!("{requester} tolerates: {snoop}; {no_snoop}"))
+        }
+        message::ERR_COR => Some(format!("{requester} detected a correctable error")),
+        message::ERR_NONFATAL => Some(format!("{requester} detected a non-fatal error")),
+        message::ERR_FATAL => Some(format!("{requester} detected a fatal error")),
+        message::PM_PME => Some(format!("{requester} asks for a wake-up")),
+        message::PME_TURN_OFF => Some("main power goes off: devices stop sending PM_PME".to_owned()),
+        message::PME_TO_ACK => Some("ready for main power to go off".to_owned()),
+        _ => {
+            let (what, pin) = name.split_once("_INT")?;
+            let level = if what == "Assert" { "raises" } else { "lowers" };
+            Some(format!("{requester} {level} its link's virtual wire INT{pin}"))
+        }
+    }
+}
+
+/// One latency of an LTR message (`PCIe 5.0 §6.18`).
+fn latency(name: &str, bits: u16) -> String {
+    let (is_required, scale, value) = (bits >> 15 == 1, usize::from(bits >> 10 & 7), u64::from(bits & 0x3ff));
+    match (is_required, LTR_SCALES.get(scale)) {
+        (false, _) => format!("{name} no requirement"),
+        (true, None) => format!("{name} scale {scale}, which is not permitted"),
+        (true, Some(unit)) => format!("{name} {} ns ({value} x {unit} ns)", value * unit),
+    }
+}

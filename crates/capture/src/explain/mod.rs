@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One TLP explained: its header field by field, what it means, and the rules that it breaks.
+//!
+//! Works on the bytes of a record, so that a TLP that breaks a rule is explained as well as a legal one. Of headers of flit mode
+//! only those fields have names whose place two published sources agree on.
+
+mod fields;
+mod flit;
+mod meaning;
+
+use crate::decode::{Bad, Ecrc, Kind, Record};
+use crate::names::Meaning;
+use serde::Serialize;
+use tlp::rules::{self, Violation};
+use tlp::{Header, ParseError};
+
+/// A field of a header.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct FieldValue {
+    /// The specification's name.
+    pub name: &'static str,
+    /// Its value.
+    pub value: u64,
+    /// The value as text, with what it stands for.
+    pub text: String,
+}
+
+/// A TLP explained.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Explanation {
+    /// The fields of prefixes and header, in their order.
+    pub fields: Vec<FieldValue>,
+    /// What the TLP means, a sentence each.
+    pub means: Vec<String>,
+    /// The rules that prefixes, header and length break.
+    pub broken: Vec<Violation>,
+    /// Why the header has no fields, or not all of them.
+    pub error: Option<String>,
+}
+
+impl Explanation {
+    /// Explains a record; `None` where it is no TLP. `meaning` is what [`Names`](crate::Names) say of it.
+    pub fn of(record: &Record<'_>, meaning: Option<&Meaning>) -> Option<Explanation> {
+        let bytes = record.tlp_bytes;
+        if bytes.is_empty() {
+            return None;
+        }
+        if record.text.is_some_and(|text| text.is_flit) {
+            return Some(flit::explain(bytes));
+        }
+        let header = match Header::new(bytes) {
+            Ok(header) => header,
+            Err(error) => return Some(Explanation::of_error(&error)),
+        };
+        let mut broken: Vec<Violation> = rules::broken(&header).collect();
+        let mut error = None;
+        match &record.kind {
+            Kind::Bad(Bad::Tlp(ParseError::Malformed(violation))) if !broken.contains(violation) => {
+                broken.push(*violation);
+            }
+            Kind::Bad(Bad::Tlp(ParseError::Malformed(_))) => {}
+            Kind::Bad(bad) => error = Some(bad.to_string()),
+            _ => {}
+        }
+        let mut means: Vec<String> = meaning.map(ToString::to_string).into_iter().collect();
+        meaning::append(&header, record.tlp().map_or(&[], |tlp| tlp.data), &mut means);
+        if record.tlp().is_some_and(|tlp| tlp.ecrc == Some(Ecrc::Bad)) {
+            means.push("the digest is not the ECRC of this TLP".to_owned());
+        }
+        Some(Explanation { fields: fields::of(&header), means, broken, error })
+    }
+
+    /// Returns whether the TLP could be read. A TLP that breaks rules can be read.
+    #[must_use]
+    pub const fn is_read(&self) -> bool {
+        self.error.is_none()
+    }
+
+    /// Of bytes that are no header.
+    fn of_error(error: &ParseError) -> Explanation {
+        let broken = match error {
+            ParseError::Malformed(violation) => vec![*violation],
+            _ => Vec::new(),
+        };
+        Explanation { fields: Vec::new(), means: Vec::new(), broken, error: Some(error.to_string()) }
+    }
+}

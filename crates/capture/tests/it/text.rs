@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Text formats: what is read of the samples in `cases`, and what is said of lines that cannot be read.
+
+use crate::common::hex;
+use riser_capture::{ByteOrder, Direction, FileFormat, Kind, Origin, ReadOptions, Reader, render};
+use std::fmt::Write;
+
+macro_rules! case {
+    ($name:literal) => {
+        include_str!(concat!("../cases/", $name))
+    };
+}
+
+/// What a text was taken for, and a line for each record: its line in the text, its interface, its TLP, and what the text says.
+fn read_with(text: &[u8], options: &ReadOptions) -> (String, Vec<String>) {
+    let mut reader = Reader::with_options(text, "input", options).unwrap();
+    let mut lines = Vec::new();
+    while let Some(record) = reader.next_record().unwrap() {
+        let mut line = String::new();
+        render::line(&record, &mut line);
+        if let Some(text) = record.text {
+            let undefined = text.undefined.map(|dw| format!(" undefined {dw:08x}")).unwrap_or_default();
+            let _ = write!(line, " |{}{undefined}", text.note);
+        }
+        lines.push(line);
+    }
+    (reader.taken_for(), lines)
+}
+
+fn read(text: &str) -> (String, Vec<String>) {
+    read_with(text.as_bytes(), &ReadOptions::default())
+}
+
+#[test]
+fn reads_each_sample() {
+    let rows: [(&str, FileFormat, &str, &[&str]); 7] = [
+        (
+            case!("headers.txt"),
+            FileFormat::Hex,
+            "hexadecimal TLPs (Fmt and Type first, as most headers are legal so): 8 TLPs",
+            &[
+                "line 3 upstream TLP: Msg, len 0, requester 70:00.0, tag 0x00, code 0x10 LTR, routing local, header \
+                 0x0000000088468846 |",
+                "line 4 upstream TLP: MWr, len 1, requester 01:00.0, tag 0x00, last 0x0, first 0xf, Addr 0xffffffe000 |",
+                "line 5 downstream TLP: CfgRd0, len 1, requester 00:00.0, tag 0x22, last 0x0, first 0xf, completer \
+                 01:00.7, register 0x000 | undefined 9eece789",
+                "line 6 downstream TLP: CplD, len 16, completer 00:00.0, success, bc 64, requester 01:00.0, tag 0x00, \
+                 lowaddr 0x00 |",
+                "line 7 upstream TLP: MWr, len 1, requester 31:00.0, tag 0x00, last 0x0, first 0xf, Addr 0xfee00db8 |",
+                "line 8 downstream TLP: MWr, len 1, requester 00:00.0, tag 0x00, last 0x0, first 0xf, Addr 0x000a0000 |",
+                "line 9 upstream TLP: MRd, len 1, requester 01:00.0, tag 0x01, last 0x0, first 0xf, Addr 0x00001000 |",
+                "line 10 upstream error in TLP: ",
+            ],
+        ),
+        (
+            case!("kernel-6.6.log"),
+            FileFormat::Log,
+            "a log with TLP headers: 1 of the kernel",
+            &[
+                "58.299822 0000:00:00.0 TLP: MWr, len 1, requester 01:00.0, tag 0x00, last 0x0, first 0xf, Addr \
+               0xffffffe000 |Uncorrected (Non-Fatal): CmpltTO, MalfTLP (First)",
+            ],
+        ),
+        (
+            case!("kernel-6.14.log"),
+            FileFormat::Log,
+            "a log with TLP headers: 1 of the kernel",
+            &[
+                "line 8 0000:80:1b.4 TLP: Msg, len 0, requester 00:00.0, tag 0x00, code 0x52 PTM_Request, routing local, \
+               header 0x0000000000000000 |Uncorrectable (Non-Fatal): ACSViol (First)",
+            ],
+        ),
+        (
+            case!("lspci.txt"),
+            FileFormat::Log,
+            "a log with TLP headers: 1 of lspci, 1 empty",
+            &[
+                "line 55 30:02.0 TLP: MWr, len 1, requester 31:00.0, tag 0x00, last 0x0, first 0xf, Addr 0xfee00db8 \
+               |ECRC undefined 00000000",
+            ],
+        ),
+        (
+            case!("rasdaemon-summary.txt"),
+            FileFormat::Log,
+            "a log with TLP headers: 3 of rasdaemon",
+            &["line 10 error in TLP: ", "line 12 error in TLP: ", "line 13 error in TLP: "],
+        ),
+        (
+            case!("pcileech.txt"),
+            FileFormat::Pcileech,
+            "TLPs printed by PCILeech, TX upstream: 3 TLPs",
+            &[
+                "line 1 upstream TLP: MRd, len 32, requester 06:00.0, tag 0x99, last 0xf, first 0xf, Addr 0x00001c80 |",
+                "line 4 upstream TLP: MRd, len 32, requester 06:00.0, tag 0x9a, last 0xf, first 0xf, Addr 0x00001d00 |",
+                "line 7 downstream TLP: CplD, len 32, completer 00:00.0, success, bc 128, requester 06:00.0, tag 0x12, \
+                 lowaddr 0x00 |",
+            ],
+        ),
+        (
+            case!("mmiotrace.txt"),
+            FileFormat::Mmiotrace,
+            "mmiotrace (the TLPs are made from accesses: requester 00:00.0, counted tags, no completion time): 5 TLPs",
+            &[
+                "432.175980 downstream TLP: MRd, len 1, requester 00:00.0, tag 0x00, last 0x0, first 0xf, Addr 0xfa000000 |",
+                "432.175980 upstream TLP: CplD, len 1, completer c1:00.0, success, bc 4, requester 00:00.0, tag 0x00, \
+                 lowaddr 0x00 |",
+                "432.251530 downstream TLP: MWr, len 1, requester 00:00.0, tag 0x01, last 0x0, first 0xf, Addr 0xfa000144 |",
+                "432.251600 downstream TLP: MRd, len 1, requester 00:00.0, tag 0x01, last 0x0, first 0x4, Addr 0xfa000144 |",
+                "432.251600 upstream TLP: CplD, len 1, completer c1:00.0, success, bc 1, requester 00:00.0, tag 0x01, \
+                 lowaddr 0x46 |",
+                "error in capture file: line 7: access with an operation that mmiotrace did not know",
+            ],
+        ),
+    ];
+    for (text, format, taken_for, lines) in rows {
+        assert_eq!(Reader::new(text.as_bytes()).unwrap().format(), format);
+        let got = read(text);
+        assert_eq!(got.0, taken_for);
+        assert_eq!(got.1.len(), lines.len(), "{:#?}", got.1);
+        for (got, expected) in got.1.iter().zip(lines) {
+            assert!(got.starts_with(expected), "{got}\n{expected}");
+        }
+    }
+}
+
+/// Prints of the kernel's `pcie_print_tlp_log` (drivers/pci/pcie/tlp.c of 6.15), of the trace event `aer_event`, of `ras-mc-ctl
+/// --errors` (0.6.8) and of the firmware's records (drivers/firmware/efi/cper.c).
+#[test]
+fn reads_each_form_of_a_logged_header() {
+    let rows = [
+        (
+            "pcieport 0000:00:1c.0: AER:   TLP Header: 0x60000001 0x0100000f 0x00000000 0x00001000 E-E Prefixes: 0x91000007",
+            "line 1 0000:00:1c.0 TLP: MWr, len 1, requester 01:00.0, tag 0x00, last 0x0, first 0xf, Addr 0x00001000 |",
+        ),
+        (
+            "pcieport 0000:00:1c.0: AER:   TLP Header (Flit): 0x03010001 0x01000005 0x00001000 0x000000ff 0x00000000",
+            "line 1 0000:00:1c.0 TLP header of flit mode |",
+        ),
+        (
+            "1 2020-04-16 22:09:48 +0000 0000:0b:00.0 Uncorrected (Non-Fatal) error: Unsupported Request TLP Header: \
+             00000001 0100000f 00001000 88468846",
+            "line 1 0000:0b:00.0 TLP: MRd, len 1, requester 01:00.0, tag 0x00, last 0x0, first 0xf, Addr 0x00001000 \
+             |Uncorrected (Non-Fatal) error: Unsupported Request undefined 88468846",
+        ),
+        (
+            "aer_event: 0000:0b:00.0 PCIe Bus Error: severity=Uncorrected, non-fatal, Unsupported Request, TLP \
+             Header={0x1,0x100000f,0x1000,0x0}",
+            "line 1 0000:0b:00.0 TLP: MRd, len 1, requester 01:00.0, tag 0x00, last 0x0, first 0xf, Addr 0x00001000 \
+             |PCIe Bus Error: severity=Uncorrected, non-fatal, Unsupported Request undefined 00000000",
+        ),
+        (
+            "{1}[Hardware Error]:   device_id: 0000:03:00.0\n{1}[Hardware Error]:   TLP Header: 00000001 0100000f \
+             00001000 00000000",
+            "line 2 0000:03:00.0 TLP: MRd, len 1, requester 01:00.0, tag 0x00, last 0x0, first 0xf, Addr 0x00001000 | \
+             undefined 00000000",
+        ),
+        (
+            "pcieport 0000:00:01.0: DPC:   TLP Header: 0x1 0x2",
+            "error in capture file: line 1: header log of 2 dwords: legal are 4",
+        ),
+    ];
+    for (text, line) in rows {
+        assert_eq!(read(text).1, [line], "{text}");
+    }
+}
+
+#[test]
+fn reads_each_spelling_of_a_hexadecimal_tlp() {
+    let read_64 = "4a004010 00000040 01000000";
+    let rows = [
+        (read_64, None, Origin::Device),
+        ("0x4a004010, 0x00000040, 0x01000000", None, Origin::Device),
+        ("4a004010:00000040:01000000", None, Origin::Device),
+        ("4a0040100000004001000000", None, Origin::Device),
+        ("4a 00 40 10 00 00 00 40 01 00 00 00", None, Origin::Device),
+        ("0x4A 0x0 0x40 0x10 0x0 0x0 0x0 0x40 0x1 0x0 0x0 0x0", None, Origin::Device),
+        ("4a00 4010 0000 0040 0100 0000", None, Origin::Device),
+        ("0x4a004010 0x40 0x1000000", None, Origin::Device),
+        ("1.5us down 4a004010 00000040 01000000 # answer", Some(Direction::Downstream), Origin::Device),
+        ("[12.5] rx: 4a004010|00000040|01000000", Some(Direction::Downstream), Origin::Device),
+        ("@10ns <- 4a004010 00000040 01000000", Some(Direction::Upstream), Origin::Host),
+        ("link0:UP 4a004010 00000040 01000000", Some(Direction::Upstream), Origin::Host),
+    ];
+    for (text, direction, origin) in rows {
+        let mut reader = Reader::new(text.as_bytes()).unwrap();
+        let record = reader.next_record().unwrap().unwrap();
+        assert_eq!(record.tlp_bytes, hex(read_64), "{text}");
+        assert_eq!(record.direction, direction, "{text}");
+        let Kind::Tlp(tlp) = &record.kind else { panic!("{text}: {:?}", record.kind) };
+        assert_eq!((tlp.origin, tlp.wire_len, tlp.data), (origin, 76, &[][..]), "{text}");
+    }
+}
+
+#[test]
+fn detects_the_byte_order_over_the_whole_text() {
+    let reversed = "01000020 ff040001 00200000\n0100004a 04000080 00040001 efbeadde\n";
+    let (taken_for, lines) = read(reversed);
+    assert!(taken_for.contains("the bytes of each dword reversed, as most headers"), "{taken_for}");
+    assert!(lines[1].contains("CplD, len 1"), "{lines:?}");
+    let big = ReadOptions { byte_order: Some(ByteOrder::Big), ..ReadOptions::default() };
+    let (taken_for, lines) = read_with(reversed.as_bytes(), &big);
+    assert_eq!(taken_for, "hexadecimal TLPs (Fmt and Type first): 2 TLPs");
+    assert!(lines[0].contains("error in TLP"), "{lines:?}");
+}
+
+#[test]
+fn names_the_line_that_cannot_be_read() {
+    let good = "4a004010 00000040 01000000\n";
+    let rows = [
+        ("4a004010 zz", "line 3: `zz` is no hexadecimal number, direction or time"),
+        ("4a004010 0040", "line 3: `0040` has 4 digits: legal are 8 here"),
+        ("up", "line 3: no TLP in this line"),
+        ("len=99999999 4a004010", "line 3: `len=99999999`: legal are 4 to 262144 bytes"),
+    ];
+    for (line, error) in rows {
+        let (_, lines) = read(&format!("{good}# comment\n{line}\n\n{good}"));
+        assert_eq!(lines.len(), 3, "{lines:?}");
+        assert_eq!(lines[1], format!("error in capture file: {error}"));
+    }
+    let text = "TX: MRd32:  Len: 001 ReqID: 0600\n0010    00 00\n";
+    assert_eq!(read(text).1, ["error in capture file: line 2: bytes at offset 0x0010: expected 0x0000"]);
+    let text = "VERSION 20070824\nR 3 1.0 1 0x0 0x0 0x0 0\nW 8 1.0 1 0xffc 0x0 0x0 0\n";
+    let (_, lines) = read(text);
+    assert_eq!(
+        lines[0],
+        "error in capture file: line 2: access without width, time, map, 0xADDRESS and 0xVALUE"
+    );
+    assert!(lines[1].starts_with("error in capture file: line 3: access of 8 bytes at 0xffc: "), "{lines:?}");
+}
+
+#[test]
+fn unknown_text_is_refused_with_the_list_of_formats() {
+    for text in ["hello, world: this is no capture", "#!/bin/sh\n", "add face\n", "\u{1}\u{2}\u{3}\u{4}"] {
+        let error = Reader::new(text.as_bytes()).err().map(|error| error.to_string()).unwrap();
+        assert!(error.starts_with("input: no capture: it starts with "), "{error}");
+        FileFormat::all().for_each(|format| assert!(error.contains(format.example()), "{format}: {error}"));
+    }
+    let asked = ReadOptions { format: Some(FileFormat::Pcapng), ..ReadOptions::default() };
+    let error = Reader::with_options(&b"4a004010"[..], "input", &asked).err().unwrap().to_string();
+    assert_eq!(error, "input: no capture: it starts with 34 61 30 30; pcapng has first bytes 0a 0d 0d 0a");
+}
+
+#[test]
+fn a_named_format_is_taken_as_asked() {
+    for format in FileFormat::all().filter(|format| format.is_text()) {
+        assert_eq!(FileFormat::named(format.name()), Some(format));
+        let options = ReadOptions { format: Some(format), ..ReadOptions::default() };
+        let reader = Reader::with_options(&b"nothing of this\n"[..], "input", &options).unwrap();
+        assert_eq!(reader.format(), format);
+        // Its example is detected, but of PCILeech needs the bytes below it.
+        assert_eq!(Reader::new(format.example().as_bytes()).unwrap().format(), format);
+    }
+}
