@@ -298,6 +298,18 @@ impl Record<'_> {
         }
     }
 
+    /// Bytes of the TLP on the wire, of which [`tlp_bytes`](Self::tlp_bytes) are those captured; 0 where it is no TLP.
+    pub fn tlp_wire_len(&self) -> usize {
+        let captured = self.tlp_bytes.len();
+        match &self.kind {
+            _ if self.path.is_none() && captured > 0 => self.original_len,
+            // An adapter may leave the digest out.
+            Kind::Tlp(tlp) if tlp.data.len() < tlp.payload_bytes => tlp.wire_len,
+            Kind::Bad(Bad::TlpLength { have, .. }) => *have,
+            _ => captured,
+        }
+    }
+
     /// The TLP, where it is one.
     pub const fn tlp(&self) -> Option<&TlpRecord<'_>> {
         match &self.kind {

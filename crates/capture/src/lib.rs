@@ -39,6 +39,7 @@ pub mod decode;
 pub mod encap;
 pub mod explain;
 pub mod filter;
+pub mod hex_text;
 pub mod matcher;
 pub mod names;
 pub mod peer_session;

@@ -67,6 +67,14 @@ impl Timestamp {
         self.0 <= u64::MAX as u128
     }
 
+    /// Appends it as seconds with twelve digits behind the point, without a day.
+    pub(crate) fn append_seconds(self, out: &mut String) {
+        let (seconds, ps) = self.split();
+        append_decimal(out, u64::try_from(seconds).unwrap_or(u64::MAX), 1);
+        out.push('.');
+        append_decimal(out, ps, 12);
+    }
+
     /// Appends it as the NetTLP paper's Figure 15 shows it, time of day in UTC; virtual time as seconds since the start
     /// of the run. `digits` behind the point: 1 to 12.
     pub fn append_to(self, out: &mut String, digits: u8) {

@@ -4,25 +4,30 @@
 //! | block | holds |
 //! |---|---|
 //! | Section Header | `shb_userappl` = `riser` |
-//! | Interface Description | Ethernet; `if_name` such as `link0:downstream`, `if_description`, `if_speed` where it is known, `if_tsresol` = 12; `opt_comment` with the registers of a device that describes itself |
+//! | Interface Description | Ethernet, or PCI Express ([`Writer::of_tlps`]); `if_name` such as `link0:downstream`, `if_description`, `if_speed` where it is known, `if_tsresol` = 12; `opt_comment` with the registers of a device that describes itself |
 //! | Enhanced Packet | Ethernet, IPv4, UDP and NetTLP headers as [`encap`](crate::encap) has them, then the TLP or DLLP; `epb_flags`, `epb_packetid` and `opt_comment` where a [`Mark`] says something |
+//!
+//! A [`Writer::of_tlps`] writes the TLPs alone, without Ethernet to NetTLP, and their direction in `epb_flags`.
 //!
 //! The same calls give the same bytes. Data that was only counted is not made up: the captured length ends behind the
 //! TLP's header, the original length is that of the whole frame. Nothing is allocated per packet once the buffer has
 //! grown to its size.
 
+use crate::decode::{Kind, Record};
 use crate::encap::{
     Addresses, HEADER_LEN, Host, NettlpHeader, Origin, PORT_DLLP, PortScheme, TICK_PS, emit_header,
 };
 use crate::reader::pcapng::{
-    BYTE_ORDER, COMMENT, ENHANCED_PACKET, EPB_FLAGS, EPB_PACKETID, FLAG_CRC_ERROR, IF_DESCRIPTION, IF_NAME,
-    IF_SPEED, IF_TSRESOL, INTERFACE_DESCRIPTION, RISER, SECTION_HEADER, SHB_USERAPPL,
+    BYTE_ORDER, COMMENT, ENHANCED_PACKET, EPB_FLAGS, EPB_PACKETID, FLAG_CRC_ERROR, FLAG_INBOUND,
+    FLAG_OUTBOUND, IF_DESCRIPTION, IF_NAME, IF_SPEED, IF_TSRESOL, INTERFACE_DESCRIPTION, RISER,
+    SECTION_HEADER, SHB_USERAPPL,
 };
-use crate::reader::{DAMAGED, DROPPED, Direction, LINKTYPE_ETHERNET, Mark};
+use crate::reader::{DAMAGED, DROPPED, Direction, Interface, LINKTYPE_ETHERNET, LINKTYPE_PCI_EXP, Mark};
 use crate::registers::OwnRegisters;
+use crate::time::Resolution;
 use std::io::{self, Write};
 use std::net::Ipv4Addr;
-use tlp::{DLLP_LEN, Data, Dllp, Repr, Time, Tlp};
+use tlp::{DLLP_LEN, Data, Dllp, Repr, Tag, Time, Tlp};
 
 /// Bytes gathered before they are handed on.
 const BUFFER_LEN: usize = 128 << 10;
@@ -31,6 +36,8 @@ const PACKET_HEAD: usize = 28;
 const TRAILER_LEN: usize = 4;
 /// `if_tsresol`: 10^-12 s.
 const PICOSECONDS: u8 = 12;
+/// The finest unit in which 64 bits hold the time of day.
+const NANOSECONDS: u8 = 9;
 
 const OPT_END: u16 = 0;
 
@@ -58,6 +65,42 @@ const fn end_of_link(link: u16, end: u8) -> Host {
 struct Outlet {
     addresses: Addresses,
     sequence: u16,
+    /// Bits of `epb_flags` that tell the direction; 0 with NetTLP.
+    flags: u32,
+    /// Picoseconds in the unit of its timestamps.
+    unit_ps: u128,
+}
+
+/// What an interface description says.
+struct Description<'a> {
+    name: &'a str,
+    description: &'a str,
+    /// `if_tsresol`: digits behind the point of a second.
+    digits: u8,
+    speed_bps: Option<u64>,
+    registers: &'a OwnRegisters,
+}
+
+/// The time of a packet.
+struct When {
+    /// In the unit of its interface.
+    units: u64,
+    /// In that of the NetTLP header.
+    ticks: u32,
+}
+
+impl When {
+    /// Of an interface with picoseconds.
+    const fn of(time: Time) -> When {
+        When { units: time.as_ps(), ticks: (time.as_ps() / TICK_PS) as u32 }
+    }
+}
+
+const fn flags_of(direction: Direction) -> u32 {
+    match direction {
+        Direction::Downstream => FLAG_INBOUND,
+        Direction::Upstream => FLAG_OUTBOUND,
+    }
 }
 
 /// Writes a capture.
@@ -67,6 +110,7 @@ pub struct Writer<W: Write> {
     buffer: Vec<u8>,
     interfaces: Vec<Outlet>,
     snaplen: usize,
+    link_type: u16,
 }
 
 impl<W: Write> Writer<W> {
@@ -78,14 +122,29 @@ impl<W: Write> Writer<W> {
         Writer::with_snaplen(inner, 0)
     }
 
+    /// As [`new`](Self::new), with TLPs alone (`LINKTYPE_PCI_EXP`) in place of NetTLP. DLLPs cannot be written.
+    ///
+    /// # Errors
+    /// Those of `inner`.
+    pub fn of_tlps(inner: W) -> io::Result<Writer<W>> {
+        let mut writer = Writer::new(inner)?;
+        writer.link_type = LINKTYPE_PCI_EXP;
+        Ok(writer)
+    }
+
     /// As [`new`](Self::new), and keeps at most the first `snaplen` bytes of a frame; 0 keeps all.
     ///
     /// # Errors
     /// Those of `inner`.
     pub fn with_snaplen(inner: W, snaplen: u32) -> io::Result<Writer<W>> {
         let buffer = Vec::with_capacity(BUFFER_LEN + 8192);
-        let mut writer =
-            Writer { inner: Some(inner), buffer, interfaces: Vec::new(), snaplen: snaplen as usize };
+        let mut writer = Writer {
+            inner: Some(inner),
+            buffer,
+            interfaces: Vec::new(),
+            snaplen: snaplen as usize,
+            link_type: LINKTYPE_ETHERNET,
+        };
         let start = writer.begin_block(SECTION_HEADER);
         writer.buffer.extend_from_slice(&BYTE_ORDER.to_le_bytes());
         // Version 1.0; the section's length is not known.
@@ -142,26 +201,56 @@ impl<W: Write> Writer<W> {
         speed_bps: Option<u64>,
         registers: &OwnRegisters,
     ) -> io::Result<InterfaceId> {
-        let (name, addresses) =
-            (format!("link{link}:{}", direction.name()), Addresses::of_link(link, direction));
+        let name = format!("link{link}:{}", direction.name());
+        let block = Description { name: &name, description, digits: PICOSECONDS, speed_bps, registers };
+        self.add(&block, link, Some(direction))
+    }
+
+    /// Adds an interface with the name, description, speed and unit of time of one that was read. A unit that is no power of
+    /// ten, or below a picosecond, becomes a nanosecond.
+    ///
+    /// # Errors
+    /// Those of the underlying writer.
+    pub fn like(&mut self, interface: &Interface) -> io::Result<InterfaceId> {
+        let Interface { name, description, speed_bps, registers, link, direction, .. } = interface;
+        let digits = match interface.resolution {
+            Resolution::Decimal(digits) if digits <= PICOSECONDS => digits,
+            _ => NANOSECONDS,
+        };
+        let block = Description { name, description, digits, speed_bps: *speed_bps, registers };
+        self.add(&block, *link, *direction)
+    }
+
+    fn add(
+        &mut self,
+        block: &Description<'_>,
+        link: u16,
+        direction: Option<Direction>,
+    ) -> io::Result<InterfaceId> {
         let start = self.begin_block(INTERFACE_DESCRIPTION);
-        self.buffer.extend_from_slice(&LINKTYPE_ETHERNET.to_le_bytes());
+        self.buffer.extend_from_slice(&self.link_type.to_le_bytes());
         self.buffer.extend_from_slice(&[0, 0]);
         self.buffer.extend_from_slice(&(self.snaplen as u32).to_le_bytes());
-        self.option(IF_NAME, name.as_bytes());
-        if !description.is_empty() {
-            self.option(IF_DESCRIPTION, description.as_bytes());
+        for (code, text) in [(IF_NAME, block.name), (IF_DESCRIPTION, block.description)] {
+            if !text.is_empty() {
+                self.option(code, text.as_bytes());
+            }
         }
-        if let Some(bps) = speed_bps {
+        if let Some(bps) = block.speed_bps {
             self.option(IF_SPEED, &bps.to_le_bytes());
         }
-        self.option(IF_TSRESOL, &[PICOSECONDS]);
-        for comment in registers.comments() {
+        self.option(IF_TSRESOL, &[block.digits]);
+        for comment in block.registers.comments() {
             self.option(COMMENT, comment.as_bytes());
         }
         self.option(OPT_END, b"");
         self.end_block(start)?;
-        self.interfaces.push(Outlet { addresses, sequence: 0 });
+        self.interfaces.push(Outlet {
+            addresses: Addresses::of_link(link, direction.unwrap_or(Direction::Downstream)),
+            sequence: 0,
+            flags: direction.filter(|_| self.link_type == LINKTYPE_PCI_EXP).map_or(0, flags_of),
+            unit_ps: 10u128.pow(u32::from(PICOSECONDS - block.digits)),
+        });
         Ok(InterfaceId(self.interfaces.len() as u32 - 1))
     }
 
@@ -202,10 +291,39 @@ impl<W: Write> Writer<W> {
         let wire_len = tlp.wire_len();
         let known = tlp_captured(tlp);
         let captured = self.captured(known);
-        let packet = self.begin_packet(interface, time, port, wire_len, captured);
-        self.buffer.resize(packet + HEADER_LEN + known, 0);
-        emit_tlp(tlp, &mut self.buffer[packet + HEADER_LEN..]);
-        self.end_packet(packet, captured, mark)
+        let packet = self.begin_packet(interface, When::of(time), port, wire_len, captured);
+        let start = packet + self.overhead();
+        self.buffer.resize(start + known, 0);
+        emit_tlp(tlp, &mut self.buffer[start..]);
+        self.end_packet(interface, packet, captured, mark)
+    }
+
+    /// Writes the TLP of a record that was read, as it is: also a part of a TLP, and one that breaks rules.
+    ///
+    /// # Errors
+    /// Those of the underlying writer; also a time that 64 bits do not hold in the unit of the interface.
+    ///
+    /// # Panics
+    /// Where `interface` is that of another writer.
+    pub fn copy(&mut self, interface: InterfaceId, record: &Record<'_>) -> io::Result<()> {
+        let (origin, tag) = match &record.kind {
+            Kind::Tlp(tlp) => (tlp.origin, tlp.repr.transaction().1),
+            _ => (Origin::Device, Tag::default()),
+        };
+        let outlet = &self.interfaces[interface.0 as usize];
+        let ps = record.timestamp.as_ps();
+        let units = u64::try_from(ps / outlet.unit_ps);
+        let units = units.map_err(|_| io::Error::other(format!("time of {ps} ps: 64 bits hold less")))?;
+        let flags = match record.direction.filter(|_| self.link_type == LINKTYPE_PCI_EXP) {
+            Some(direction) => flags_of(direction),
+            None => outlet.flags,
+        };
+        let when = When { units, ticks: (ps / u128::from(TICK_PS)) as u32 };
+        let (bytes, port) = (record.tlp_bytes, PortScheme::Tagged.port(origin, tag));
+        let captured = self.captured(bytes.len());
+        let packet = self.begin_packet(interface, when, port, record.tlp_wire_len(), captured);
+        self.buffer.extend_from_slice(bytes);
+        self.end_packet_with(flags, packet, captured, record.mark)
     }
 
     /// Writes a DLLP, to UDP port [`PORT_DLLP`].
@@ -225,7 +343,7 @@ impl<W: Write> Writer<W> {
     /// Those of the underlying writer.
     ///
     /// # Panics
-    /// Where `interface` is that of another writer.
+    /// Where `interface` is that of another writer, and where this one writes TLPs alone.
     pub fn write_dllp_marked(
         &mut self,
         interface: InterfaceId,
@@ -233,10 +351,11 @@ impl<W: Write> Writer<W> {
         dllp: &Dllp,
         mark: Mark,
     ) -> io::Result<()> {
+        assert_eq!(self.link_type, LINKTYPE_ETHERNET, "a DLLP is no TLP");
         let captured = self.captured(DLLP_LEN);
-        let packet = self.begin_packet(interface, time, PORT_DLLP, DLLP_LEN, captured);
+        let packet = self.begin_packet(interface, When::of(time), PORT_DLLP, DLLP_LEN, captured);
         self.buffer.extend_from_slice(&dllp.emit());
-        self.end_packet(packet, captured, mark)
+        self.end_packet(interface, packet, captured, mark)
     }
 
     /// Hands on all that is buffered, and flushes the underlying writer.
@@ -257,9 +376,14 @@ impl<W: Write> Writer<W> {
         self.inner.take().ok_or_else(|| io::Error::other("the capture has ended before"))
     }
 
+    /// Bytes before the TLP or DLLP in a frame.
+    const fn overhead(&self) -> usize {
+        if self.link_type == LINKTYPE_ETHERNET { HEADER_LEN } else { 0 }
+    }
+
     /// Bytes of the frame that are kept, where `payload` bytes behind the headers are known.
     fn captured(&self, payload: usize) -> usize {
-        let known = HEADER_LEN + payload;
+        let known = self.overhead() + payload;
         if self.snaplen == 0 { known } else { known.min(self.snaplen) }
     }
 
@@ -267,49 +391,66 @@ impl<W: Write> Writer<W> {
     fn begin_packet(
         &mut self,
         interface: InterfaceId,
-        time: Time,
+        when: When,
         port: u16,
         payload_len: usize,
         captured: usize,
     ) -> usize {
-        let outlet = &mut self.interfaces[interface.0 as usize];
-        let nettlp = NettlpHeader { sequence: outlet.sequence, timestamp: (time.as_ps() / TICK_PS) as u32 };
-        outlet.sequence = outlet.sequence.wrapping_add(1);
+        let overhead = self.overhead();
         let mut head = [0; PACKET_HEAD + HEADER_LEN];
         let words = [
             ENHANCED_PACKET,
             // Its length, once it is known.
             0,
             interface.0,
-            (time.as_ps() >> 32) as u32,
-            time.as_ps() as u32,
+            (when.units >> 32) as u32,
+            when.units as u32,
             captured as u32,
-            (HEADER_LEN + payload_len) as u32,
+            (overhead + payload_len) as u32,
         ];
         for (slot, word) in head.chunks_exact_mut(4).zip(words) {
             slot.copy_from_slice(&word.to_le_bytes());
         }
-        if let Some(frame) = head.last_chunk_mut::<HEADER_LEN>() {
-            emit_header(frame, &outlet.addresses, port, nettlp, payload_len);
+        if overhead > 0 {
+            let outlet = &mut self.interfaces[interface.0 as usize];
+            let nettlp = NettlpHeader { sequence: outlet.sequence, timestamp: when.ticks };
+            outlet.sequence = outlet.sequence.wrapping_add(1);
+            if let Some(frame) = head.last_chunk_mut::<HEADER_LEN>() {
+                emit_header(frame, &outlet.addresses, port, nettlp, payload_len);
+            }
         }
-        self.buffer.extend_from_slice(&head);
-        self.buffer.len() - HEADER_LEN
+        self.buffer.extend_from_slice(&head[..PACKET_HEAD + overhead]);
+        self.buffer.len() - overhead
     }
 
     /// Cuts the packet that starts at `packet` to `captured` bytes, pads it, adds what its mark says, and ends its block.
-    fn end_packet(&mut self, packet: usize, captured: usize, mark: Mark) -> io::Result<()> {
+    fn end_packet(
+        &mut self,
+        interface: InterfaceId,
+        packet: usize,
+        captured: usize,
+        mark: Mark,
+    ) -> io::Result<()> {
+        let flags = self.interfaces[interface.0 as usize].flags;
+        self.end_packet_with(flags, packet, captured, mark)
+    }
+
+    fn end_packet_with(&mut self, flags: u32, packet: usize, captured: usize, mark: Mark) -> io::Result<()> {
         self.buffer.truncate(packet + captured);
         self.buffer.resize(packet + captured.next_multiple_of(4), 0);
         let start = packet - PACKET_HEAD;
-        if mark != Mark::default() {
-            self.options_of(mark);
+        if mark != Mark::default() || flags != 0 {
+            self.options_of(flags, mark);
         }
         self.end_block(start)
     }
 
-    fn options_of(&mut self, mark: Mark) {
+    fn options_of(&mut self, flags: u32, mark: Mark) {
+        let flags = flags | if mark.damaged { FLAG_CRC_ERROR } else { 0 };
+        if flags != 0 {
+            self.option(EPB_FLAGS, &flags.to_le_bytes());
+        }
         if mark.damaged {
-            self.option(EPB_FLAGS, &FLAG_CRC_ERROR.to_le_bytes());
             self.option(COMMENT, DAMAGED.as_bytes());
         }
         if mark.dropped {

@@ -108,7 +108,7 @@ fn reads_each_sample() {
                 "432.251600 downstream TLP: MRd, len 1, requester 00:00.0, tag 0x01, last 0x0, first 0x4, Addr 0xfa000144 |",
                 "432.251600 upstream TLP: CplD, len 1, completer c1:00.0, success, bc 1, requester 00:00.0, tag 0x01, \
                  lowaddr 0x46 |",
-                "error in capture file: line 7: access with an operation that mmiotrace did not know",
+                "error in capture file: line 8: access with an operation that mmiotrace did not know",
             ],
         ),
     ];

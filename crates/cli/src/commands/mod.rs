@@ -5,6 +5,7 @@ mod bench;
 mod check;
 mod compare;
 mod completions;
+mod decode;
 mod fidelity;
 mod fit;
 mod guest;
@@ -17,6 +18,7 @@ mod new;
 mod outside;
 mod paper;
 mod profiles;
+mod reading;
 mod report;
 mod rtl;
 mod rules;
@@ -40,6 +42,7 @@ pub(crate) enum Command {
     Bench(Box<bench::Args>),
     Compare(compare::Args),
     Completions(completions::Args),
+    Decode(decode::Args),
     Fidelity(fidelity::Args),
     Fit(fit::Args),
     Guest(guest::Args),
@@ -65,6 +68,7 @@ impl Command {
             Command::Bench(args) => bench::run(*args, models),
             Command::Compare(args) => compare::run(args),
             Command::Completions(args) => completions::run(args),
+            Command::Decode(args) => decode::run(&args, models),
             Command::Fidelity(args) => fidelity::run(args),
             Command::Fit(args) => fit::run(args),
             Command::Guest(args) => guest::run(args, models),

@@ -14,6 +14,7 @@
 use super::words::{bracketed_time, is_hex, seconds};
 use super::{ByteOrder, TextTlp};
 use crate::filter::duration_ps;
+use crate::hex_text::HEADING;
 use crate::reader::MAX_FRAME_LEN;
 use std::collections::VecDeque;
 use tlp::{Header, Repr};
@@ -28,8 +29,10 @@ pub(super) struct Hex {
 }
 
 impl Hex {
-    pub(super) fn new(order: ByteOrder, is_detected: bool, is_flit: bool) -> Hex {
-        Hex { order, is_detected, is_flit }
+    /// Detects the byte order in the start of the text, unless it is told or the text says it.
+    pub(super) fn new(order: Option<ByteOrder>, is_flit: bool, sample: &str) -> Hex {
+        let order = order.or_else(|| says_big(sample).then_some(ByteOrder::Big));
+        Hex { order: order.unwrap_or_else(|| byte_order(sample)), is_detected: order.is_none(), is_flit }
     }
 
     pub(super) fn taken_for(&self) -> String {
@@ -57,6 +60,11 @@ impl Hex {
     }
 }
 
+/// Returns whether riser wrote the text.
+fn says_big(sample: &str) -> bool {
+    sample.starts_with(HEADING)
+}
+
 /// Returns whether these are four dwords of a TLP that has not four.
 fn is_header_log(bytes: &[u8]) -> bool {
     let is_of_other_len = |header: Header<'_>| header.tlp_len() != LOG_LEN;
@@ -68,7 +76,7 @@ fn reverse_dwords(bytes: &mut [u8]) {
 }
 
 /// The byte order in which more lines begin with a legal header. TLPs of the right length count twice.
-pub(super) fn byte_order(sample: &str) -> ByteOrder {
+fn byte_order(sample: &str) -> ByteOrder {
     let score = |bytes: &[u8]| match Repr::parse_header(bytes) {
         Ok(parsed) => 1 + usize::from(parsed.tlp_len() == bytes.len()),
         Err(_) => 0,
@@ -95,7 +103,7 @@ pub(super) fn is_text(sample: &str) -> bool {
             Err(_) => all += 1,
         }
     }
-    good > 0 && good * 2 >= all
+    says_big(sample) || good > 0 && good * 2 >= all
 }
 
 /// The TLP of a line; `None` if the line is empty.

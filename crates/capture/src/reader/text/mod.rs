@@ -103,10 +103,7 @@ impl Text {
         let sample = String::from_utf8_lossy(sample);
         let format = options.format.or_else(|| format_of(&sample));
         let lines = match format {
-            Some(FileFormat::Hex) => {
-                let order = options.byte_order.unwrap_or_else(|| hex::byte_order(&sample));
-                Lines::Hex(hex::Hex::new(order, options.byte_order.is_none(), options.flit))
-            }
+            Some(FileFormat::Hex) => Lines::Hex(hex::Hex::new(options.byte_order, options.flit, &sample)),
             Some(FileFormat::Log) => Lines::Log(log::Log::default()),
             Some(FileFormat::Pcileech) => Lines::Pcileech(pcileech::Pcileech::default()),
             Some(FileFormat::Mmiotrace) => Lines::Mmiotrace(mmiotrace::Mmiotrace::default()),

@@ -10,7 +10,9 @@ mod records;
 mod series;
 mod stats;
 mod transactions;
+mod write;
 
+use super::reading::{self, Reading};
 use crate::failure::Failure;
 use crate::outputs::{Outputs, Place};
 use crate::{input, output};
@@ -37,9 +39,13 @@ Examples:
   riser trace --credits --filter 'slot=nic and dir=up' capture.pcapng
   riser trace --html capture.html capture.pcapng
   riser trace --perfetto capture.json capture.pcapng
+  riser trace --write tlps.pcapng --linktype 125 capture.pcapng
+  riser trace --write-hex tlps.txt capture.pcapng
   riser trace -i lo --filter 'type=MWr' --capture live.pcap
 
-Reads pcap and pcapng with Ethernet, IPv4 or IPv6, UDP and NetTLP. What cannot be read is named in its place and counted, and \
+Reads pcap and pcapng with Ethernet, IPv4 or IPv6, UDP and NetTLP, or with TLPs alone (LINKTYPE_PCI_EXP), and text: \
+hexadecimal TLPs, kernel logs, lspci -vvv, rasdaemon, PCILeech and mmiotrace. A note on standard error says what a text was taken for; \
+docs/formats.md has examples. What cannot be read is named in its place and counted, and \
 the rest is read; the exit status stays 0. --json prints a line per record: TLPs with timestamp_ps, type, requester, \
 completer, tag, address, length_dw, byte_count, status and payload_bytes where the type has them; with --transactions a \
 line per transaction and one with its summary; with --stats one object. Of several files, each object also names its \
@@ -49,8 +55,8 @@ note on standard error lists those that it has.
 Behind a TLP stands what it means, where the capture tells: a configuration register by name and field, an interrupt by function \
 and vector, a device's register by its name. What was not enumerated in the capture has no name.
 
-With -i, what an interface carries is captured and shown until Ctrl-C, in place of NetTLP's tcpdump; all views but --html and \
---perfetto take it. Frames on NetTLP's ports over IPv4 and IPv6 are captured, and the others passed over; --capture keeps them \
+With -i, what an interface carries is captured and shown until Ctrl-C, in place of NetTLP's tcpdump; all views but --html, \
+--perfetto, --write and --write-hex take it. Frames on NetTLP's ports over IPv4 and IPv6 are captured, and the others passed over; --capture keeps them \
 all, whatever --filter shows. Datagrams that the kernel carries as one are cut apart; of a datagram in fragments the first is \
 shown, as such, and counted.
 
@@ -59,14 +65,17 @@ Acks, replays, lost frames and credits are seen where DLLPs were captured, as by
 /// Show what captures hold: TLPs, transactions, or statistics
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
-#[command(group = clap::ArgGroup::new("view").args(["transactions", "stats", "credits", "html", "perfetto"]))]
+#[command(group = clap::ArgGroup::new("view").args(["transactions", "stats", "credits", "html", "perfetto", "write", "write_hex"]))]
 pub(crate) struct Args {
-    /// Captures: pcap or pcapng; - is standard input
+    /// Captures: pcap, pcapng, or text with TLPs; - is standard input
     #[arg(value_name = "FILE", required_unless_present = "interface")]
     files: Vec<PathBuf>,
 
+    #[command(flatten)]
+    reading: Reading,
+
     /// Capture on this interface until Ctrl-C, in place of files; needs root or CAP_NET_RAW
-    #[arg(short, long, value_name = "IFACE", conflicts_with_all = ["files", "html", "perfetto"])]
+    #[arg(short, long, value_name = "IFACE", conflicts_with_all = ["files", "html", "perfetto", "write", "write_hex"])]
     interface: Option<String>,
 
     /// With -i: write what is captured to this file too, as pcap
@@ -109,7 +118,19 @@ pub(crate) struct Args {
     #[arg(long, value_name = "OUT.json")]
     perfetto: Option<PathBuf>,
 
-    /// Overwrite the file of --html, --perfetto or --capture where it exists
+    /// Write the TLPs to this file as pcapng
+    #[arg(long, value_name = "OUT.pcapng", conflicts_with = "json")]
+    write: Option<PathBuf>,
+
+    /// With --write: what is around each TLP
+    #[arg(long, value_name = "TYPE", value_enum, requires = "write", default_value = "125")]
+    linktype: write::LinkType,
+
+    /// Write the TLPs to this file as hexadecimal text, one per line
+    #[arg(long, value_name = "OUT.txt", conflicts_with = "json")]
+    write_hex: Option<PathBuf>,
+
+    /// Overwrite the file of --html, --perfetto, --write, --write-hex or --capture where it exists
     #[arg(long)]
     force: bool,
 
@@ -187,6 +208,9 @@ pub(crate) fn run(mut args: Args, models: &Models) -> Result<(), Failure> {
     if let Some(out) = &args.perfetto {
         return perfetto::run(&args, out);
     }
+    if args.write.is_some() || args.write_hex.is_some() {
+        return write::run(&args);
+    }
     match (args.stats, args.interval) {
         (true, Some(interval)) => series::run(&args, interval),
         (true, None) => stats::run(&args),
@@ -255,10 +279,6 @@ fn stdout(args: &Args) -> BufWriter<Box<dyn Write>> {
     BufWriter::with_capacity(bytes, output::stream())
 }
 
-fn open(file: &Path) -> Result<Reader<Box<dyn Read>>, Failure> {
-    Reader::named(input::open(file)?, &shown(file)).map_err(|error| Failure::Run(error.to_string()))
-}
-
 /// What messages and pages call a file.
 fn shown(file: &Path) -> String {
     input::name(file).display().to_string()
@@ -270,8 +290,9 @@ fn for_each_record(
     each: impl FnMut(&Record<'_>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let Some(interface) = &args.interface else {
-        let mut reader = open(file)?;
+        let mut reader = args.reading.open(file)?;
         read(&mut reader, file, each)?;
+        reading::tell(&reader, &shown(file));
         let unknown = args.filter()?.map(|filter| filter.unknown_names(reader.interfaces()));
         let note = |line| output::note(format_args!("{}: --filter: {line}", shown(file)));
         unknown.into_iter().flatten().for_each(note);

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! TLPs as hexadecimal text, one per line, which [`FileFormat::Hex`](crate::FileFormat::Hex) reads back.
+
+use crate::decode::Record;
+use crate::reader::{Direction, TextLine};
+use crate::render::append_hex;
+use std::fmt::Write;
+use tlp::Header;
+
+/// The first line of a file: the reader believes it in place of detecting the byte order.
+pub const HEADING: &str = "# TLPs, byte order big\n";
+
+/// Appends the line of a record, with its end; returns false where the record is no TLP.
+pub fn append_line(record: &Record<'_>, out: &mut String) -> bool {
+    let bytes = record.tlp_bytes;
+    if bytes.is_empty() || record.text.is_some_and(|text| text.is_flit) {
+        return false;
+    }
+    if record.text.is_none_or(|text| text.has_time) {
+        record.timestamp.append_seconds(out);
+        out.push(' ');
+    }
+    append_direction(record, out);
+    append_bytes(bytes, out);
+    let by_header = Header::new(bytes).map_or(0, |header| header.tlp_len()).max(bytes.len());
+    if by_header != record.tlp_wire_len() || bytes.len() == 16 {
+        // Writing to a string cannot fail.
+        let _ = write!(out, " len={}", record.tlp_wire_len());
+    }
+    if let Some(TextLine { note, .. }) = record.text.filter(|text| !text.note.is_empty()) {
+        let _ = write!(out, " # {note}");
+    }
+    out.push('\n');
+    true
+}
+
+/// The interface if its name is one word that tells the direction, else the direction.
+fn append_direction(record: &Record<'_>, out: &mut String) {
+    let Some(direction) = record.direction else { return };
+    let is_word = |name: &str| {
+        name.bytes().all(|b| b.is_ascii_graphic() && !matches!(b, b'#' | b',' | b';' | b'|' | b'['))
+    };
+    match record.interface {
+        Some(interface) if interface.direction.is_some() && is_word(&interface.name) => {
+            out.push_str(&interface.name)
+        }
+        _ => out.push_str(Direction::name(direction)),
+    }
+    out.push(' ');
+}
+
+/// Dwords with blanks between them; one number if the bytes are no whole dwords.
+fn append_bytes(bytes: &[u8], out: &mut String) {
+    let width = if bytes.len().is_multiple_of(4) { 4 } else { bytes.len() };
+    for (n, group) in bytes.chunks(width).enumerate() {
+        if n > 0 {
+            out.push(' ');
+        }
+        group.iter().for_each(|byte| append_hex(u64::from(*byte), 2, out));
+    }
+}

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `riser decode`: TLPs field by field, with their meaning and the rules that they break, from `capture::explain`. Never decodes
+//! a byte itself.
+
+use super::reading::{self, Reading};
+use crate::failure::Failure;
+use crate::{input, output};
+use capture::explain::FieldValue;
+use capture::render::{self, JsonRecord};
+use capture::{Explanation, Kind, Names, Reader, Record};
+use plug::Models;
+use serde::Serialize;
+use std::fmt::Write as _;
+use std::io::{BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+use tlp::rules::Violation;
+
+const EXAMPLE: &str = "\
+Examples:
+  riser decode 4a004010 00000040 01000000
+  dmesg | riser decode
+  lspci -vvv | riser decode
+  riser decode aer.log --json
+  riser decode --flit 03010001 01000005 00001000 000000ff
+
+Arguments are the dwords of one TLP, or files; a file whose name could be a dword is given as ./NAME. Without arguments \
+standard input is read. Files have any format that riser trace reads; a note on standard error says what each file was taken for. \
+docs/formats.md lists the formats.
+
+Each TLP has a line as riser trace prints it, then its header fields, what it means, and the rules that its header breaks. \
+The fourth dword of a header log is not part of a header of three dwords; it is named as undefined. Of headers of flit mode only \
+fields with a well-known place have names; the other dwords are shown as they are.
+
+--json prints one object per TLP: the fields of riser trace --json, and
+  dwords: the bytes that were read, as hexadecimal dwords
+  undefined: the fourth dword of a header log with a header of three
+  fields: [{name, value, text}], in their order
+  meaning: [sentence]
+  broken: [{rule, section, side, field, found, expected, text}]
+The exit status is 1 if a TLP could not be read. A TLP that breaks rules can be read.";
+
+/// Explain TLPs: header fields, meaning, and the rules that they break
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLE)]
+pub(crate) struct Args {
+    /// The dwords of one TLP, or files; - is standard input
+    #[arg(value_name = "DWORD|FILE")]
+    inputs: Vec<String>,
+
+    #[command(flatten)]
+    reading: Reading,
+
+    /// Print one JSON object per TLP
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
+    let mut out = BufWriter::new(output::stream());
+    let mut unread = 0;
+    if !args.inputs.is_empty() && args.inputs.iter().all(|word| is_dwords(word)) {
+        let text = args.inputs.join(" ");
+        let reader = args.reading.hex(text.as_bytes())?;
+        unread += explain_all(args, models, reader, "arguments", &mut out)?;
+    } else {
+        let standard = [String::from("-")];
+        let files = if args.inputs.is_empty() { &standard[..] } else { &args.inputs };
+        input::check(files.iter().map(Path::new))?;
+        for file in files.iter().map(PathBuf::from) {
+            let reader = args.reading.open(&file)?;
+            let name = input::name(&file).display().to_string();
+            unread += explain_all(args, models, reader, &name, &mut out)?;
+        }
+    }
+    out.flush()?;
+    match unread {
+        0 => Ok(()),
+        1 => Err(Failure::Run("1 TLP or line could not be read".to_owned())),
+        many => Err(Failure::Run(format!("{many} TLPs or lines could not be read"))),
+    }
+}
+
+/// Returns whether an argument is one or more hexadecimal numbers rather than the name of a file.
+fn is_dwords(word: &str) -> bool {
+    let is_one = |word: &str| match word.strip_prefix("0x") {
+        Some(digits) => !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_hexdigit()),
+        None => {
+            word.len() >= 8 && word.len().is_multiple_of(8) && word.bytes().all(|b| b.is_ascii_hexdigit())
+        }
+    };
+    let mut words = word.split([' ', ',', ':']).filter(|word| !word.is_empty()).peekable();
+    words.peek().is_some() && words.all(is_one)
+}
+
+/// Explains all TLPs of an input; returns how many could not be read.
+fn explain_all<R: Read>(
+    args: &Args,
+    models: &Models,
+    mut reader: Reader<R>,
+    name: &str,
+    out: &mut impl Write,
+) -> Result<u64, Failure> {
+    let mut names = Names::new(models.registers());
+    let (mut unread, mut text) = (0, String::new());
+    let failed = |error| Failure::Run(format!("{name}: {error}"));
+    while let Some(record) = reader.next_record().map_err(failed)? {
+        let meaning = names.see(&record);
+        text.clear();
+        match Explanation::of(&record, meaning.as_ref()) {
+            Some(explanation) => {
+                unread += u64::from(!explanation.is_read());
+                if args.json {
+                    append_json(&record, &explanation, &mut text)?;
+                } else {
+                    append_text(&record, &explanation, &mut text);
+                }
+            }
+            None if matches!(record.kind, Kind::Bad(_)) => {
+                unread += 1;
+                append_unread(args, &record, &mut text);
+            }
+            None => continue,
+        }
+        out.write_all(text.as_bytes())?;
+    }
+    if name != "arguments" {
+        reading::tell(&reader, name);
+    }
+    Ok(unread)
+}
+
+fn append_unread(args: &Args, record: &Record<'_>, text: &mut String) {
+    if args.json {
+        render::json(record, text);
+    } else {
+        render::line(record, text);
+    }
+    text.push('\n');
+}
+
+fn append_text(record: &Record<'_>, explanation: &Explanation, text: &mut String) {
+    render::verbose_line(record, text);
+    text.push('\n');
+    // Writing to a string cannot fail.
+    let mut row = |name: &str, value: &str| _ = writeln!(text, "  {name:<16} {value}");
+    explanation.fields.iter().for_each(|FieldValue { name, text, .. }| row(name, text));
+    if let Some(undefined) = record.text.and_then(|text| text.undefined) {
+        row("undefined", &format!("{undefined:#010x}, a dword behind the header"));
+    }
+    if let Some(note) = record.text.map(|text| text.note).filter(|note| !note.is_empty()) {
+        row("logged with", note);
+    }
+    explanation.means.iter().for_each(|sentence| row("means", sentence));
+    explanation.broken.iter().for_each(|violation| row("breaks", &violation.to_string()));
+    if let Some(error) = &explanation.error {
+        row("not read", error);
+    }
+    text.push('\n');
+}
+
+/// The object of a TLP.
+#[derive(Serialize)]
+struct JsonTlp<'a> {
+    #[serde(flatten)]
+    record: JsonRecord<'a>,
+    dwords: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    undefined: Option<String>,
+    fields: &'a [FieldValue],
+    meaning: &'a [String],
+    broken: Vec<JsonViolation>,
+}
+
+#[derive(Serialize)]
+struct JsonViolation {
+    rule: &'static str,
+    section: &'static str,
+    side: &'static str,
+    field: &'static str,
+    found: u64,
+    expected: String,
+    text: String,
+}
+
+impl JsonViolation {
+    fn of(violation: &Violation) -> JsonViolation {
+        let rule = violation.rule();
+        let mut expected = String::new();
+        // Writing to a string cannot fail.
+        let _ = violation.write_expected(&mut expected);
+        JsonViolation {
+            rule: rule.name,
+            section: rule.section,
+            side: rule.side.name(),
+            field: rule.field,
+            found: violation.found,
+            expected,
+            text: violation.to_string(),
+        }
+    }
+}
+
+fn append_json(record: &Record<'_>, explanation: &Explanation, text: &mut String) -> Result<(), Failure> {
+    let hex = |bytes: &[u8]| bytes.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
+    let object = JsonTlp {
+        record: JsonRecord::new(record),
+        dwords: record.tlp_bytes.chunks(4).map(hex).collect(),
+        undefined: record.text.and_then(|text| text.undefined).map(|dw| format!("{dw:08x}")),
+        fields: &explanation.fields,
+        meaning: &explanation.means,
+        broken: explanation.broken.iter().map(JsonViolation::of).collect(),
+    };
+    text.push_str(&serde_json::to_string(&object).map_err(std::io::Error::from)?);
+    text.push('\n');
+    Ok(())
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Options about the format of captures and texts with TLPs. The reader itself is `capture::Reader`.
+
+use crate::failure::Failure;
+use crate::{input, output};
+use capture::{ByteOrder, FileFormat, OpenError, ReadOptions, Reader};
+use clap::ValueEnum;
+use std::io::Read;
+use std::path::Path;
+
+/// What the caller says about the files that a command reads.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub(super) struct Reading {
+    /// Read files as this format: pcap, pcapng, hex, log, pcileech or mmiotrace; without it riser detects the format
+    #[arg(long, value_name = "FORMAT", value_parser = format)]
+    read_as: Option<FileFormat>,
+
+    /// Byte order of hexadecimal dwords; without it riser takes the order in which more headers are legal
+    #[arg(long, value_name = "ORDER", value_enum)]
+    byte_order: Option<Order>,
+
+    /// Read hexadecimal TLPs as headers of flit mode
+    #[arg(long)]
+    flit: bool,
+
+    /// Read a user link type of pcap as TLPs, such as USER0=tlp; again for further ones
+    #[arg(long, value_name = "USERn=tlp", value_parser = user_link_type)]
+    dlt: Vec<u16>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Order {
+    /// Fmt and Type are the first two digits of a TLP
+    Big,
+    /// The bytes of each dword are reversed
+    Little,
+}
+
+fn format(name: &str) -> Result<FileFormat, String> {
+    let names = || FileFormat::all().map(FileFormat::name).collect::<Vec<_>>().join(", ");
+    FileFormat::named(name).ok_or_else(|| format!("legal are {}", names()))
+}
+
+/// The bit of a user link type, `LINKTYPE_USER0` to `LINKTYPE_USER15`.
+fn user_link_type(text: &str) -> Result<u16, String> {
+    let number = text.strip_prefix("USER").and_then(|rest| rest.strip_suffix("=tlp"));
+    let number = number.and_then(|number| number.parse::<u16>().ok()).filter(|number| *number < 16);
+    number.map(|number| 1 << number).ok_or_else(|| "legal are USER0=tlp to USER15=tlp".to_owned())
+}
+
+impl Reading {
+    fn options(&self) -> ReadOptions {
+        ReadOptions {
+            format: self.read_as,
+            byte_order: self.byte_order.map(|order| match order {
+                Order::Big => ByteOrder::Big,
+                Order::Little => ByteOrder::Little,
+            }),
+            flit: self.flit,
+            user_tlps: self.dlt.iter().fold(0, |all, bit| all | bit),
+        }
+    }
+
+    /// Opens a file, or standard input for `-`.
+    pub(super) fn open(&self, file: &Path) -> Result<Reader<Box<dyn Read>>, Failure> {
+        let name = input::name(file).display().to_string();
+        Reader::with_options(input::open(file)?, &name, &self.options()).map_err(failed)
+    }
+
+    /// Reads hexadecimal text that is no file.
+    pub(super) fn hex<'a>(&self, text: &'a [u8]) -> Result<Reader<&'a [u8]>, Failure> {
+        let options = ReadOptions { format: Some(FileFormat::Hex), ..self.options() };
+        Reader::with_options(text, "arguments", &options).map_err(failed)
+    }
+}
+
+/// Notes what a file was taken for, if its first bytes do not name its format.
+pub(super) fn tell<R: Read>(reader: &Reader<R>, name: &str) {
+    if reader.format().is_text() {
+        output::note(format_args!("{name}: read as {}", reader.taken_for()));
+    }
+}
+
+fn failed(error: OpenError) -> Failure {
+    Failure::Run(error.to_string())
+}

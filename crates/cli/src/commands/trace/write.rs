@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `--write`, `--write-hex`: the TLPs of a capture as another file. Never overwrites a file unasked.
+
+use super::{Args, for_each_record};
+use crate::failure::Failure;
+use crate::output;
+use crate::outputs::{Outputs, Place};
+use capture::{Interface, InterfaceId, Record, Writer, hex_text};
+use clap::ValueEnum;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+/// What is around each TLP of a pcapng file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(super) enum LinkType {
+    /// Nothing: LINKTYPE_PCI_EXP, as docs/linktype-125.md has it
+    #[value(name = "125")]
+    PciExpress,
+    /// Ethernet, IPv4, UDP and the header of NetTLP
+    Nettlp,
+}
+
+pub(super) fn run(args: &Args) -> Result<(), Failure> {
+    let option = if args.write.is_some() { "--write" } else { "--write-hex" };
+    let [file] = args.files.as_slice() else {
+        return Err(Failure::usage(format!("{option} takes one file")));
+    };
+    let mut outputs = Outputs::new(args.force);
+    outputs.reads(file);
+    let out = args.write.as_deref().or(args.write_hex.as_deref()).unwrap_or(Path::new("-"));
+    let place = outputs.claim(option, out)?;
+    let left_out = if args.write.is_some() { pcapng(args, file, place)? } else { text(args, file, place)? };
+    if left_out > 0 {
+        output::note(format_args!("{}: {left_out} records are no TLPs and were left out", out.display()));
+    }
+    Ok(())
+}
+
+/// Interfaces that were read, each with its number in the file that is written.
+type Known = Vec<(Interface, InterfaceId)>;
+
+fn pcapng(args: &Args, file: &Path, place: Place) -> Result<u64, Failure> {
+    let output = place.open()?;
+    let failed = |error| output.failed(&error);
+    let mut writer = output
+        .writer()
+        .and_then(|file| match args.linktype {
+            LinkType::PciExpress => Writer::of_tlps(file),
+            LinkType::Nettlp => Writer::new(file),
+        })
+        .map_err(failed)?;
+    let (mut sieve, mut known, mut left_out) = (args.sieve()?, Known::new(), 0);
+    for_each_record(args, file, |record| {
+        match record.interface.filter(|_| sieve.keeps(record)) {
+            Some(interface) if is_tlp(record) => {
+                let id = number_of(interface, &mut known, &mut writer).map_err(failed)?;
+                writer.copy(id, record).map_err(failed)?;
+            }
+            Some(_) => left_out += 1,
+            None => {}
+        }
+        Ok(())
+    })?;
+    writer.finish().map_err(failed)?;
+    output.finish()?;
+    Ok(left_out)
+}
+
+fn number_of<W: Write>(
+    interface: &Interface,
+    known: &mut Known,
+    writer: &mut Writer<W>,
+) -> std::io::Result<InterfaceId> {
+    // A part of what is around it may be told later.
+    let is_it =
+        |(known, _): &&(Interface, InterfaceId)| known.name == interface.name && known.slot == interface.slot;
+    if let Some((_, id)) = known.iter().rfind(is_it) {
+        return Ok(*id);
+    }
+    let id = writer.like(interface)?;
+    known.push((interface.clone(), id));
+    Ok(id)
+}
+
+fn text(args: &Args, file: &Path, place: Place) -> Result<u64, Failure> {
+    let output = place.open()?;
+    let failed = |error| output.failed(&error);
+    let mut writer = BufWriter::new(output.writer().map_err(failed)?);
+    writer.write_all(hex_text::HEADING.as_bytes()).map_err(failed)?;
+    let (mut sieve, mut line, mut left_out) = (args.sieve()?, String::new(), 0);
+    for_each_record(args, file, |record: &Record<'_>| {
+        if sieve.keeps(record) {
+            line.clear();
+            left_out += u64::from(!hex_text::append_line(record, &mut line));
+            writer.write_all(line.as_bytes()).map_err(failed)?;
+        }
+        Ok(())
+    })?;
+    writer.flush().map_err(failed)?;
+    drop(writer);
+    output.finish()?;
+    Ok(left_out)
+}
+
+/// Returns whether a record is a TLP that captures can hold: a header of flit mode is not.
+fn is_tlp(record: &Record<'_>) -> bool {
+    !record.tlp_bytes.is_empty() && record.text.is_none_or(|text| !text.is_flit)
+}
