@@ -63,8 +63,8 @@ pub use filter::{Filter, FilterError, Sieve};
 pub use matcher::{Match, Matcher, Transaction};
 pub use names::{Meaning, Names};
 pub use reader::{
-    ByteOrder, Direction, End, Fault, FileFormat, Frame, Interface, Item, Mark, OpenError, ReadOptions,
-    Reader, TextLine, open,
+    ByteOrder, Column, Columns, Direction, End, Fault, FileFormat, Frame, Interface, Item, Mark, OpenError,
+    ReadOptions, Reader, TextLine, open,
 };
 pub use registers::{DeviceRegister, DeviceRegisters, NamedRegister, OwnRegisters};
 pub use stats::Stats;

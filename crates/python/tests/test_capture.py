@@ -269,6 +269,16 @@ def test_filters_that_mean_nothing_are_errors(ping: Path) -> None:
     assert "legal is a type of TLP" in str(caught.value)
 
 
+def test_texts_with_tlps_are_captures() -> None:
+    cases = Path(__file__).parents[2] / "capture/tests/cases"
+    log = riser.read_capture(cases / "kernel-new.log")
+    assert log.read_as == "a log with TLP headers: 1 of the kernel"
+    assert log.tlps.to_dicts()[0]["message_name"] == "PTM_Request"
+    text = riser.read_capture(cases / "completions.txt")
+    assert text.frames == 14
+    assert [tlp["type"] for tlp in text.tlps.to_dicts()[:3]] == ["MRd", "CplD", "CplD"]
+
+
 def test_what_is_no_capture_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         riser.read_capture(tmp_path / "none.pcap")

@@ -1,21 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What one TLP means by itself: latencies, interrupts, errors. What other TLPs of a capture tell is in [`names`](crate::names).
 
+use crate::decode::TlpRecord;
 use tlp::format::Family;
 use tlp::message::{self, MessageType};
 use tlp::wire::field;
-use tlp::{Bdf, Header, Status};
+use tlp::{Bdf, Body, Header, Status};
 
 /// Addresses of interrupts on x86: `0xfee` in bits 31:20 (Intel SDM, volume 3, "Message Address Register Format").
 const X86_INTERRUPTS: u64 = 0xfee;
-/// Multipliers of an LTR latency, ns, by its scale (`PCIe 5.0 §6.18`).
-const LTR_SCALES: [u64; 6] = [1, 32, 1024, 32_768, 1_048_576, 33_554_432];
+
+/// The latencies of an LTR message (`PCIe 5.0 §6.18`).
+fn latencies(tlp: &TlpRecord<'_>) -> Option<String> {
+    let Body::Message(message) = &tlp.repr.body else { return None };
+    let text = |latency: Option<u64>| latency.map_or("no requirement".to_owned(), |ns| format!("{ns} ns"));
+    let [no_snoop, snoop] = message.latencies_ns()?.map(text);
+    Some(format!(
+        "{} tolerates a snoop latency of {snoop}, a no-snoop latency of {no_snoop}",
+        message.requester
+    ))
+}
 
 /// Appends a sentence for each thing that the TLP means.
-pub(super) fn append(header: &Header<'_>, data: &[u8], means: &mut Vec<String>) {
+pub(super) fn append(header: &Header<'_>, tlp: Option<&TlpRecord<'_>>, means: &mut Vec<String>) {
     match header.format().family {
-        Family::Memory => means.extend(memory(header, data)),
-        Family::Message => means.extend(of_message(header)),
+        Family::Memory => means.extend(memory(header, tlp.map_or(&[], |tlp| tlp.data))),
+        Family::Message => means.extend(of_message(header).or_else(|| latencies(tlp?))),
         Family::Completion => means.extend(completion(header)),
         Family::Io | Family::Atomic | Family::Config => {}
     }
@@ -52,12 +62,6 @@ fn of_message(header: &Header<'_>) -> Option<String> {
     let requester = Bdf::from_bits(header.get(field::REQUESTER) as u16);
     let name = MessageType::of(code, last, header.format().has_data)?.name;
     match code {
-        message::LTR => {
-            let [.., a, b, c, d] = *last;
-            let latencies = [("snoop", [c, d]), ("no-snoop", [a, b])];
-            let [snoop, no_snoop] = latencies.map(|(name, bytes)| latency(name, u16::from_be_bytes(bytes)));
-            Some(format!("{requester} tolerates: {snoop}; {no_snoop}"))
-        }
         message::ERR_COR => Some(format!("{requester} detected a correctable error")),
         message::ERR_NONFATAL => Some(format!("{requester} detected a non-fatal error")),
         message::ERR_FATAL => Some(format!("{requester} detected a fatal error")),
@@ -69,15 +73,5 @@ fn of_message(header: &Header<'_>) -> Option<String> {
             let level = if what == "Assert" { "raises" } else { "lowers" };
             Some(format!("{requester} {level} its link's virtual wire INT{pin}"))
         }
-    }
-}
-
-/// One latency of an LTR message (`PCIe 5.0 §6.18`).
-fn latency(name: &str, bits: u16) -> String {
-    let (is_required, scale, value) = (bits >> 15 == 1, usize::from(bits >> 10 & 7), u64::from(bits & 0x3ff));
-    match (is_required, LTR_SCALES.get(scale)) {
-        (false, _) => format!("{name} no requirement"),
-        (true, None) => format!("{name} scale {scale}, which is not permitted"),
-        (true, Some(unit)) => format!("{name} {} ns ({value} x {unit} ns)", value * unit),
     }
 }

@@ -63,7 +63,7 @@ impl Explanation {
             _ => {}
         }
         let mut means: Vec<String> = meaning.map(ToString::to_string).into_iter().collect();
-        meaning::append(&header, record.tlp().map_or(&[], |tlp| tlp.data), &mut means);
+        meaning::append(&header, record.tlp(), &mut means);
         if record.tlp().is_some_and(|tlp| tlp.ecrc == Some(Ecrc::Bad)) {
             means.push("the digest is not the ECRC of this TLP".to_owned());
         }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The file formats that riser reads, and what a caller may say about a file.
 
+use super::columns::Columns;
 use std::fmt;
 
 /// A file format.
@@ -18,6 +19,8 @@ pub enum FileFormat {
     Pcileech,
     /// Linux' mmiotrace.
     Mmiotrace,
+    /// CSV, whose columns the caller names.
+    Csv,
 }
 
 /// A row of the list of formats: what it is, and one line of it.
@@ -28,7 +31,7 @@ struct Row {
     example: &'static str,
 }
 
-const ROWS: [Row; 6] = [
+const ROWS: [Row; 7] = [
     Row {
         format: FileFormat::Pcap,
         name: "pcap",
@@ -59,6 +62,12 @@ const ROWS: [Row; 6] = [
         name: "mmiotrace",
         holds: "accesses to mapped registers, from Linux' mmiotrace",
         example: "R 4 432.293075 3 0xfa000000 0x172000a1 0x0 0",
+    },
+    Row {
+        format: FileFormat::Csv,
+        name: "csv",
+        holds: "a TLP per row, or an AXI4-Stream; with --columns time_ns=1,dir=2,tlp=3 or the like",
+        example: "1500,up,4a004010 00000040 01000000",
     },
 ];
 
@@ -135,4 +144,6 @@ pub struct ReadOptions {
     pub flit: bool,
     /// Link types that hold TLPs as `LINKTYPE_PCI_EXP` does: bit n is user link type n, `LINKTYPE_USERn`.
     pub user_tlps: u16,
+    /// The columns of a CSV file. A file is taken as CSV only if they are given.
+    pub columns: Option<Columns>,
 }

@@ -12,6 +12,7 @@
 //! The `pcap-file` crate (2.0) is not used here: it takes every pcapng timestamp for nanoseconds whatever `if_tsresol`
 //! says, its `Duration` has no picoseconds, and it cannot go on behind a bad record.
 
+mod columns;
 mod format;
 mod pcap;
 pub(crate) mod pcapng;
@@ -32,6 +33,7 @@ use std::path::Path;
 use std::sync::Arc;
 use text::Text;
 
+pub use columns::{Column, Columns};
 pub use format::{ByteOrder, FileFormat, ReadOptions};
 pub use text::{MAX_LINE, TextLine};
 
@@ -614,6 +616,7 @@ fn unknown(window: &[u8], asked: Option<FileFormat>) -> String {
         short => format!("it holds {} bytes", short.len()),
     };
     match asked {
+        Some(FileFormat::Csv) => "csv needs its columns, such as time_ns=1,dir=2,tlp=3".to_owned(),
         Some(format) => format!("{start}; {format} has {}", format.example()),
         None => format!("{start}; {Understood}"),
     }

@@ -6,6 +6,8 @@ mod check;
 mod checks_capture;
 #[path = "../../../../fuzz/checks_filter.rs"]
 mod checks_filter;
+#[path = "../../../../fuzz/checks_foreign.rs"]
+mod checks_foreign;
 mod common;
 mod dissect;
 mod dissector;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What is written is read; what is damaged is accounted for; nothing panics.
 
-use crate::checks_capture as checks;
 use crate::common::{mrd_frame, reader, sample};
+use crate::{checks_capture as checks, checks_foreign};
 use proptest::prelude::*;
-use riser_capture::{Direction, Kind, Origin, Reader, Writer, encap};
+use riser_capture::{Direction, Kind, Origin, Reader, Writer, encap, hex_text};
 use std::io::Cursor;
 use tlp::{
     Access, Attributes, Bdf, Body, Completion, ConfigKind, ConfigRequest, Data, Dllp, MemoryOp,
@@ -107,6 +107,57 @@ fn tlp_of(repr: Repr, carried: bool, pool: &PayloadPool) -> Tlp {
     tlp
 }
 
+/// What copies must have: the bytes, the length, the interface and the time of each TLP.
+fn copied(file: &[u8]) -> Vec<(Vec<u8>, usize, String, u128)> {
+    let mut reader = reader(file);
+    let mut all = Vec::new();
+    while let Some(record) = reader.next_record().unwrap() {
+        let name = record.interface.unwrap().name.clone();
+        all.push((record.tlp_bytes.to_vec(), record.tlp_wire_len(), name, record.timestamp.as_ps()));
+    }
+    all
+}
+
+/// Parts of text formats.
+const WORDS: [&str; 36] = [
+    "\n",
+    "\n",
+    " ",
+    "  ",
+    "    ",
+    ":",
+    "0x",
+    "4a004010 00000040 01000000",
+    "34000000",
+    "00",
+    "ff",
+    "up",
+    "rx",
+    "->",
+    "len=20",
+    "len=",
+    "1.5",
+    "[12.5]",
+    "10ns",
+    "#",
+    "pcieport 0000:00:1c.0: AER:",
+    "TLP Header:",
+    "TLP Header (Flit):",
+    "={",
+    "}",
+    "E-E Prefixes:",
+    "HeaderLog:",
+    "UESta: ECRC+",
+    "severity=Fatal,",
+    "[18] MalfTLP",
+    "TX: MRd32: Len: 1\n",
+    "0000    00 00 00 20",
+    "0010    ",
+    "R 4 1.5 1 0xfa000000 0x1 0x0 0",
+    "W 8 1.5 1 0xffffffffffffffff 0x1 0x0 0",
+    "PCIDEV c100 10de2206 7d fa000000 0 0 0 0 0 0 ffffffffffffffff 0 0 0 0 0 0",
+];
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -144,6 +195,43 @@ proptest! {
             prop_assert_eq!(dllp, Dllp::Ack { sequence: i as u16 });
         }
         prop_assert!(reader.next_record().unwrap().is_none());
+    }
+
+    #[test]
+    fn copies_read_back_the_same(headers in prop::collection::vec(header(), 1..20), start in any::<u32>()) {
+        let pool = PayloadPool::new();
+        let mut writer = Writer::new(Vec::new()).unwrap();
+        let taps = [Direction::Upstream, Direction::Downstream].map(|d| writer.tap(3, d, "tap").unwrap());
+        for (i, (repr, carried, origin)) in headers.iter().enumerate() {
+            let time = Time::from_ps(u64::from(start) << 20 | i as u64);
+            writer.write_tlp(taps[i % 2], time, &tlp_of(*repr, *carried, &pool), *origin).unwrap();
+        }
+        let file = writer.finish().unwrap();
+        let tlps = copied(&file);
+        prop_assert_eq!(tlps.len(), headers.len());
+        let (mut raw, mut nettlp) = (Writer::of_tlps(Vec::new()).unwrap(), Writer::new(Vec::new()).unwrap());
+        let (mut text, mut source) = (hex_text::HEADING.to_owned(), reader(&file));
+        while let Some(record) = source.next_record().unwrap() {
+            for writer in [&mut raw, &mut nettlp] {
+                let id = writer.like(record.interface.unwrap()).unwrap();
+                writer.copy(id, &record).unwrap();
+            }
+            prop_assert!(hex_text::append_line(&record, &mut text));
+        }
+        for copy in [raw.finish().unwrap(), nettlp.finish().unwrap(), text.into_bytes()] {
+            prop_assert_eq!(&copied(&copy), &tlps);
+        }
+    }
+
+    #[test]
+    fn foreign_text_never_panics(choice in any::<u8>(), words in prop::collection::vec(0..WORDS.len(), 0..60)) {
+        let text: String = words.into_iter().map(|word| WORDS[word]).collect();
+        let _ = checks_foreign::foreign(&[&[choice][..], text.as_bytes()].concat());
+    }
+
+    #[test]
+    fn foreign_bytes_as_text_never_panic(bytes in prop::collection::vec(any::<u8>(), 1..400)) {
+        let _ = checks_foreign::foreign(&bytes);
     }
 
     #[test]

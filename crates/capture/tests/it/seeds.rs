@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Every seed of the fuzz target holds what the target asks for, and is what its name says.
 
-use crate::checks_capture as checks;
+use crate::{checks_capture as checks, checks_foreign};
 use testkit::seeds;
 
 #[test]
@@ -27,4 +27,45 @@ fn seeds_hold() {
         assert_eq!(checks::capture(bytes), Some((frames, errors)), "{name}");
     }
     seeds.iter().for_each(|(_, bytes)| _ = checks::capture(bytes));
+}
+
+#[test]
+fn seeds_of_text_hold() {
+    let rows = [
+        ("csv", 2, 0),
+        ("csv_stream", 2, 0),
+        ("detected", 8, 0),
+        ("hex_completions", 14, 0),
+        ("hex_flit", 0, 0),
+        ("hex_headers", 8, 0),
+        ("hex_reversed", 2, 0),
+        ("log_lspci", 1, 0),
+        ("log_new", 1, 0),
+        ("log_old", 1, 0),
+        ("log_rasdaemon", 3, 0),
+        ("mmiotrace", 5, 1),
+        ("pcileech", 3, 0),
+    ];
+    let seeds = seeds("foreign_read");
+    for (name, tlps, faults) in rows {
+        let (_, bytes) = seeds.iter().find(|seed| seed.0 == name).expect(name);
+        assert_eq!(checks_foreign::foreign(bytes), Some((tlps, faults)), "{name}");
+    }
+    seeds.iter().for_each(|(_, bytes)| _ = checks_foreign::foreign(bytes));
+}
+
+/// Every text of a sample up to some byte, and every text with one byte of it changed.
+#[test]
+fn cut_and_damaged_text_holds() {
+    for (_, bytes) in seeds("foreign_read") {
+        let step = bytes.len() / 150 + 1;
+        for at in (1..bytes.len()).step_by(step) {
+            let _ = checks_foreign::foreign(&bytes[..at]);
+            for byte in [0, b'\n', b' ', b'f', 0xff] {
+                let mut damaged = bytes.clone();
+                damaged[at] = byte;
+                let _ = checks_foreign::foreign(&damaged);
+            }
+        }
+    }
 }

@@ -139,7 +139,7 @@ fn append_unread(args: &Args, record: &Record<'_>, text: &mut String) {
 }
 
 fn append_text(record: &Record<'_>, explanation: &Explanation, text: &mut String) {
-    render::verbose_line(record, text);
+    render::line(record, text);
     text.push('\n');
     // Writing to a string cannot fail.
     let mut row = |name: &str, value: &str| _ = writeln!(text, "  {name:<16} {value}");

@@ -3,7 +3,7 @@
 
 use crate::failure::Failure;
 use crate::{input, output};
-use capture::{ByteOrder, FileFormat, OpenError, ReadOptions, Reader};
+use capture::{ByteOrder, Columns, FileFormat, OpenError, ReadOptions, Reader};
 use clap::ValueEnum;
 use std::io::Read;
 use std::path::Path;
@@ -11,7 +11,7 @@ use std::path::Path;
 /// What the caller says about the files that a command reads.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub(super) struct Reading {
-    /// Read files as this format: pcap, pcapng, hex, log, pcileech or mmiotrace; without it riser detects the format
+    /// Read files as this format: pcap, pcapng, hex, log, pcileech, mmiotrace or csv; without it riser detects the format
     #[arg(long, value_name = "FORMAT", value_parser = format)]
     read_as: Option<FileFormat>,
 
@@ -22,6 +22,11 @@ pub(super) struct Reading {
     /// Read hexadecimal TLPs as headers of flit mode
     #[arg(long)]
     flit: bool,
+
+    /// Read files as CSV with these columns, by number from 1 or by name in the first row, such as time_ns=1,dir=2,header=3,data=4;
+    /// tdata, tkeep, tlast, tvalid and tready name the signals of an AXI4-Stream of TLPs
+    #[arg(long, value_name = "NAME=COLUMN,...")]
+    columns: Option<Columns>,
 
     /// Read a user link type of pcap as TLPs, such as USER0=tlp; again for further ones
     #[arg(long, value_name = "USERn=tlp", value_parser = user_link_type)]
@@ -57,6 +62,7 @@ impl Reading {
                 Order::Little => ByteOrder::Little,
             }),
             flit: self.flit,
+            columns: self.columns.clone(),
             user_tlps: self.dlt.iter().fold(0, |all, bit| all | bit),
         }
     }

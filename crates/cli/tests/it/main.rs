@@ -6,6 +6,7 @@ mod common;
 mod compare;
 #[cfg(target_os = "linux")]
 mod conformance;
+mod decode;
 mod dma_driver;
 #[cfg(unix)]
 mod docs;

@@ -76,6 +76,11 @@ class Capture:
         return self._inner.frames
 
     @property
+    def read_as(self) -> str:
+        """What the file was taken for: `pcap`, `pcapng`, or the format of a text with what was found in it (docs/formats.md)."""
+        return self._inner.read_as
+
+    @property
     def epoch_ps(self) -> int:
         """When `time_ps` begins: 0 where times are virtual, as in captures of riser; else when the first frame was seen, in ps since 1970."""
         return self._inner.epoch_ps
@@ -166,7 +171,7 @@ def read_capture(
     errors: Literal["raise", "skip"] = "raise",
     vc_of_tc: Sequence[int] | None = None,
 ) -> Capture:
-    """Open a capture: pcap or pcapng with TLPs, of riser or of NetTLP.
+    """Open a capture: pcap or pcapng with TLPs, of riser or of NetTLP, or a text with TLPs such as a kernel log (docs/formats.md).
 
     The file is looked through once, frame by frame; what it holds is decoded when a table is read.
 

@@ -79,6 +79,12 @@ impl Capture {
         self.scan.frames
     }
 
+    /// What the file was taken for.
+    #[getter]
+    fn read_as(&self) -> &str {
+        &self.scan.taken_for
+    }
+
     /// When `time_ps` begins, picoseconds since 1970.
     #[getter]
     fn epoch_ps(&self) -> u128 {

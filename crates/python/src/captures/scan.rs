@@ -13,6 +13,8 @@ pub(super) struct Scan {
     pub(super) frames: u64,
     /// 0 where times are virtual; else when the first frame was seen.
     pub(super) epoch_ps: u128,
+    /// What the file was taken for.
+    pub(super) taken_for: String,
 }
 
 impl Scan {
@@ -20,7 +22,7 @@ impl Scan {
     /// Where the file is no capture; where `strict`, also where a part of it cannot be read.
     pub(super) fn of(path: &Path, strict: bool) -> PyResult<Scan> {
         let mut reader = open(path)?;
-        let mut scan = Scan { frames: 0, epoch_ps: 0 };
+        let mut scan = Scan { frames: 0, epoch_ps: 0, taken_for: String::new() };
         let mut watch = Watch::new(None);
         while let Some(item) = reader.next_item().map_err(|e| error::in_file(path, &e))? {
             match item {
@@ -37,6 +39,7 @@ impl Scan {
                 watch.look(|| (format!("{} frames", scan.frames), None))?;
             }
         }
+        scan.taken_for = reader.taken_for();
         Ok(scan)
     }
 }

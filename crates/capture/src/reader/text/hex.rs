@@ -139,7 +139,7 @@ fn parse(line: &str) -> Result<Option<TextTlp>, String> {
 }
 
 /// The name of the interface for a word that tells the direction, with or without the name of a link before it.
-fn direction(word: &str) -> Option<String> {
+pub(super) fn direction(word: &str) -> Option<String> {
     let lower = word.to_ascii_lowercase();
     let lower = lower.trim_end_matches(':');
     let (link, way) = lower.rsplit_once(':').unwrap_or(("", lower));
@@ -158,7 +158,7 @@ fn time(word: &str) -> Option<u128> {
 }
 
 /// The bytes of hexadecimal numbers.
-fn bytes_of(numbers: &[&str]) -> Result<Vec<u8>, String> {
+pub(super) fn bytes_of(numbers: &[&str]) -> Result<Vec<u8>, String> {
     let mut digits = Vec::with_capacity(numbers.len());
     for number in numbers {
         let bare = number.strip_prefix("0x").or_else(|| number.strip_prefix("0X"));
@@ -168,7 +168,7 @@ fn bytes_of(numbers: &[&str]) -> Result<Vec<u8>, String> {
         digits.push((bare.unwrap_or(number), bare.is_some()));
     }
     let width = match digits.as_slice() {
-        [(one, _)] if one.len() % 2 == 0 => one.len(),
+        [(one, _)] if one.len().is_multiple_of(2) => one.len(),
         all if all.iter().all(|(number, _)| number.len() <= 2) => 2,
         all if all.iter().all(|(number, _)| number.len() == 4) => 4,
         _ => 8,
@@ -191,6 +191,10 @@ fn bytes_of(numbers: &[&str]) -> Result<Vec<u8>, String> {
 }
 
 /// The start of a word, for messages.
-fn cut(word: &str) -> &str {
-    word.char_indices().nth(20).map_or(word, |(at, _)| &word[..at])
+pub(super) fn cut(word: &str) -> &str {
+    cut_to(word, 20)
+}
+
+pub(super) fn cut_to(text: &str, characters: usize) -> &str {
+    text.char_indices().nth(characters).map_or(text, |(at, _)| &text[..at])
 }

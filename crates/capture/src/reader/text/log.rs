@@ -3,14 +3,15 @@
 //!
 //! | program | text | source |
 //! |---|---|---|
-//! | Linux | `TLP Header: 34000000 70000010 00000000 88468846` | up to 6.13 |
-//! | | `TLP Header: 0x34000000 0x00000052 0x00000000 0x00000000 E-E Prefixes: 0x...` | from 6.14 on |
-//! | | `TLP Header (Flit): 0x... ` with up to 14 dwords | from 6.15 on |
+//! | Linux | `TLP Header: 34000000 70000010 00000000 88468846` | older kernels |
+//! | | `TLP Header: 0x34000000 0x00000052 0x00000000 0x00000000 E-E Prefixes: 0x...` | `pcie_print_tlp_log` of newer kernels |
+//! | | `TLP Header (Flit): 0x... ` with up to 14 dwords | the same |
 //! | | `TLP Header={0x...,0x...,0x...,0x...}` | the trace event `aer_event` |
 //! | lspci | `HeaderLog: 40008001 3100000f fee00db8 00000000` | pciutils 3.9 |
 //! | rasdaemon | `TLP Header: 00000000 00000001 00000002 00000003` behind the error in the same line | 0.6.8 |
 
 use super::TextTlp;
+use super::hex::cut_to;
 use super::words::{bracketed_time, dword, function};
 use std::collections::VecDeque;
 
@@ -165,7 +166,7 @@ fn error_bit(text: &str) -> Option<String> {
 }
 
 fn cut(text: &str) -> String {
-    text.char_indices().nth(MAX_NOTE).map_or(text, |(at, _)| &text[..at]).to_owned()
+    cut_to(text, MAX_NOTE).to_owned()
 }
 
 /// A header log.

@@ -4,6 +4,7 @@
 //!
 //! At most [`MAX_LINE`] bytes of a line and the TLPs of one line are held.
 
+mod csv;
 mod hex;
 mod log;
 mod mmiotrace;
@@ -74,6 +75,7 @@ impl TextTlp {
 
 /// The reader of one format. Each takes line by line and appends the TLPs that are complete.
 enum Lines {
+    Csv(csv::Csv),
     Hex(hex::Hex),
     Log(log::Log),
     Pcileech(pcileech::Pcileech),
@@ -97,20 +99,25 @@ impl Text {
     pub(super) fn detect<R: Read>(source: &mut Source<R>, options: &ReadOptions) -> io::Result<Option<Text>> {
         source.need(SAMPLE)?;
         let sample = &source.window()[..source.window().len().min(SAMPLE)];
-        if options.format.is_none() && is_binary(sample) {
+        if options.format.is_none() && options.columns.is_none() && is_binary(sample) {
             return Ok(None);
         }
         let sample = String::from_utf8_lossy(sample);
-        let format = options.format.or_else(|| format_of(&sample));
+        let has_columns = options.columns.as_ref().map(|_| FileFormat::Csv);
+        let format = options.format.or(has_columns).or_else(|| format_of(&sample));
         let lines = match format {
             Some(FileFormat::Hex) => Lines::Hex(hex::Hex::new(options.byte_order, options.flit, &sample)),
             Some(FileFormat::Log) => Lines::Log(log::Log::default()),
             Some(FileFormat::Pcileech) => Lines::Pcileech(pcileech::Pcileech::default()),
             Some(FileFormat::Mmiotrace) => Lines::Mmiotrace(mmiotrace::Mmiotrace::default()),
+            Some(FileFormat::Csv) => match &options.columns {
+                Some(columns) => Lines::Csv(csv::Csv::new(columns.clone())),
+                None => return Ok(None),
+            },
             Some(FileFormat::Pcap | FileFormat::Pcapng) | None => return Ok(None),
         };
         let resolution = match lines {
-            Lines::Hex(_) => Resolution::PICOSECONDS,
+            Lines::Csv(_) | Lines::Hex(_) => Resolution::PICOSECONDS,
             _ => Resolution::MICROSECONDS,
         };
         Ok(Some(Text {
@@ -127,6 +134,7 @@ impl Text {
 
     pub(super) fn format(&self) -> FileFormat {
         match self.lines {
+            Lines::Csv(_) => FileFormat::Csv,
             Lines::Hex(_) => FileFormat::Hex,
             Lines::Log(_) => FileFormat::Log,
             Lines::Pcileech(_) => FileFormat::Pcileech,
@@ -137,6 +145,7 @@ impl Text {
     /// Says what the input was taken for, and what was found so far.
     pub(super) fn taken_for(&self) -> String {
         let mut text = match &self.lines {
+            Lines::Csv(csv) => csv.taken_for(),
             Lines::Hex(hex) => hex.taken_for(),
             Lines::Log(log) => return log.taken_for(),
             Lines::Pcileech(_) => "TLPs printed by PCILeech, TX upstream".to_owned(),
@@ -175,14 +184,17 @@ impl Text {
                 if std::mem::replace(&mut self.has_ended, true) {
                     return Ok(Step::End);
                 }
-                if let Lines::Pcileech(pcileech) = &mut self.lines {
-                    pcileech.flush(&mut self.pending);
+                match &mut self.lines {
+                    Lines::Csv(csv) => csv.flush(&mut self.pending),
+                    Lines::Pcileech(pcileech) => pcileech.flush(&mut self.pending),
+                    Lines::Hex(_) | Lines::Log(_) | Lines::Mmiotrace(_) => {}
                 }
                 continue;
             }
             self.number += 1;
             let line = self.line.trim_end_matches(['\r', '\n']);
             let result = match &mut self.lines {
+                Lines::Csv(csv) => csv.line(line, self.number, &mut self.pending),
                 Lines::Hex(hex) => hex.line(line, self.number, &mut self.pending),
                 Lines::Log(log) => log.line(line, self.number, &mut self.pending),
                 Lines::Pcileech(pcileech) => pcileech.line(line, self.number, &mut self.pending),

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Which columns of a CSV file hold what.
+
+use std::str::FromStr;
+
+/// A column: by its place from 1 on, or by its name in the first row.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Column {
+    /// Its place.
+    Number(usize),
+    /// Its name, with or without a range such as `[63:0]` and the path before it.
+    Name(String),
+}
+
+/// What a column may hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Role {
+    /// A time, in units of this many picoseconds.
+    Time(u64),
+    /// The direction, as hexadecimal text has it.
+    Direction,
+    /// A TLP, or the first part of it.
+    Tlp,
+    /// The data behind the header.
+    Data,
+    /// Signals of an AXI4-Stream.
+    Tdata,
+    Tkeep,
+    Tlast,
+    Tvalid,
+    Tready,
+}
+
+const ROLES: [(&str, Role); 14] = [
+    ("time_ps", Role::Time(1)),
+    ("time_ns", Role::Time(1_000)),
+    ("time_us", Role::Time(1_000_000)),
+    ("time_ms", Role::Time(1_000_000_000)),
+    ("time_s", Role::Time(1_000_000_000_000)),
+    ("dir", Role::Direction),
+    ("tlp", Role::Tlp),
+    ("header", Role::Tlp),
+    ("data", Role::Data),
+    ("tdata", Role::Tdata),
+    ("tkeep", Role::Tkeep),
+    ("tlast", Role::Tlast),
+    ("tvalid", Role::Tvalid),
+    ("tready", Role::Tready),
+];
+
+/// The columns of a CSV file, such as `time_ns=1,dir=2,header=3,data=4`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Columns(pub(super) Vec<(Role, Column)>);
+
+impl Columns {
+    pub(super) fn is_stream(&self) -> bool {
+        self.has(|role| role == Role::Tdata)
+    }
+
+    fn has(&self, is_it: impl Fn(Role) -> bool) -> bool {
+        self.0.iter().any(|(role, _)| is_it(*role))
+    }
+}
+
+impl FromStr for Columns {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Columns, String> {
+        let mut columns = Columns(Vec::new());
+        for part in text.split(',') {
+            let (name, column) =
+                part.split_once('=').ok_or_else(|| format!("`{part}`: expected NAME=COLUMN"))?;
+            let role = ROLES.iter().find(|(known, _)| *known == name.trim()).ok_or_else(|| {
+                let names: Vec<&str> = ROLES.iter().map(|(name, _)| *name).collect();
+                format!("`{name}`: legal are {}", names.join(", "))
+            })?;
+            let column = match column.trim().parse() {
+                Ok(0) => return Err(format!("`{part}`: columns count from 1")),
+                Ok(number) => Column::Number(number),
+                Err(_) if column.trim().is_empty() => return Err(format!("`{part}`: no column")),
+                Err(_) => Column::Name(column.trim().to_owned()),
+            };
+            let is_same = |other: Role| std::mem::discriminant(&other) == std::mem::discriminant(&role.1);
+            if columns.has(is_same) {
+                return Err(format!("`{name}` is given twice"));
+            }
+            columns.0.push((role.1, column));
+        }
+        let (tlp, tdata) = (columns.has(|role| role == Role::Tlp), columns.is_stream());
+        let tlast = columns.has(|role| role == Role::Tlast);
+        match (tlp, tdata, tlast) {
+            (true, false, false) | (false, true, true) => Ok(columns),
+            _ => Err("legal are tlp, or header and data, or tdata and tlast with tkeep, tvalid, tready; each with \
+                      time_ns and dir if there is such a column"
+                .to_owned()),
+        }
+    }
+}

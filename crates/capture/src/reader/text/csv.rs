@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! CSV with a map of columns: a TLP per row, or the beats of an AXI4-Stream, as logic analyzers export them.
+//!
+//! A stream carries TLPs as the 7 Series block of AMD does (PG054): the first dword of the TLP in bits 31:0, the first byte of each
+//! dword in its bits 31:24. Exports of an ILA have a second row with the radix of each column (ChipScoPy, `WaveformWriterCSV`).
+
+use super::hex::{bytes_of, direction};
+use super::words::{is_hex, seconds};
+use super::{MAX_LINE, TextTlp};
+use crate::reader::MAX_FRAME_LEN;
+use crate::reader::columns::{Column, Columns, Role};
+use std::collections::VecDeque;
+
+pub(super) struct Csv {
+    columns: Columns,
+    /// The place of each column, once the first row was read.
+    places: Vec<(Role, usize)>,
+    has_begun: bool,
+    /// The TLP whose beats are being read.
+    open: Option<TextTlp>,
+}
+
+impl Csv {
+    pub(super) fn new(columns: Columns) -> Csv {
+        Csv { columns, places: Vec::new(), has_begun: false, open: None }
+    }
+
+    pub(super) fn taken_for(&self) -> String {
+        let what = if self.columns.is_stream() { "an AXI4-Stream of TLPs" } else { "a TLP per row" };
+        format!("CSV with {what}")
+    }
+
+    pub(super) fn line(
+        &mut self,
+        line: &str,
+        number: u64,
+        out: &mut VecDeque<TextTlp>,
+    ) -> Result<(), String> {
+        let cells = cells(line);
+        if !std::mem::replace(&mut self.has_begun, true) {
+            self.places = places(&self.columns, &cells)?;
+            if self.is_heading(&cells) {
+                return Ok(());
+            }
+        }
+        if line.trim().is_empty() {
+            return Ok(());
+        }
+        if cells[0].to_ascii_lowercase().starts_with("radix") {
+            return self.check_radix(&cells);
+        }
+        match self.columns.is_stream() {
+            true => self.beat(&cells, number, out),
+            false => self.row(&cells, number).map(|tlp| out.push_back(tlp)),
+        }
+    }
+
+    /// Hands out a TLP of which the last beat is missing.
+    pub(super) fn flush(&mut self, out: &mut VecDeque<TextTlp>) {
+        out.extend(self.open.take());
+    }
+
+    /// Returns whether the first row holds names: some column is named, or a TLP's cell is no number.
+    fn is_heading(&self, cells: &[String]) -> bool {
+        let is_named = self.columns.0.iter().any(|(_, column)| matches!(column, Column::Name(_)));
+        let tlp = self.cell(cells, |role| matches!(role, Role::Tlp | Role::Tdata));
+        is_named || tlp.is_none_or(|tlp| numbers(tlp).is_err())
+    }
+
+    fn cell<'a>(&self, cells: &'a [String], is_it: impl Fn(Role) -> bool) -> Option<&'a str> {
+        let (_, place) = self.places.iter().find(|(role, _)| is_it(*role))?;
+        cells.get(*place).map(String::as_str)
+    }
+
+    fn check_radix(&self, cells: &[String]) -> Result<(), String> {
+        let is_signal = |role: Role| !matches!(role, Role::Time(_) | Role::Direction);
+        let wrong = self.places.iter().filter(|(role, _)| is_signal(*role)).find_map(|(_, place)| {
+            let radix = cells.get(*place)?.trim_start_matches("Radix - ");
+            (radix != "HEX").then_some((place + 1, radix))
+        });
+        match wrong {
+            None => Ok(()),
+            Some((column, radix)) => Err(format!("column {column} has radix {radix}: legal is HEX")),
+        }
+    }
+
+    /// A TLP with time and direction, still without bytes.
+    fn begin(&self, cells: &[String], number: u64) -> Result<TextTlp, String> {
+        let mut tlp = TextTlp { line: number, ..TextTlp::default() };
+        if let Some((Role::Time(unit), place)) =
+            self.places.iter().find(|(role, _)| matches!(role, Role::Time(_)))
+        {
+            let text = cells.get(*place).map_or("", |cell| cell.trim());
+            let time = seconds(text).ok_or_else(|| format!("`{text}` is no time"))?;
+            tlp.time = Some(time / 1_000_000 * u128::from(*unit) / 1_000_000);
+        }
+        if let Some(word) = self.cell(cells, |role| role == Role::Direction) {
+            let known = direction(word.trim()).ok_or_else(|| format!("`{word}` is no direction"));
+            tlp.interface = known?;
+        }
+        Ok(tlp)
+    }
+
+    fn row(&self, cells: &[String], number: u64) -> Result<TextTlp, String> {
+        let mut tlp = self.begin(cells, number)?;
+        tlp.bytes = numbers(self.cell(cells, |role| role == Role::Tlp).ok_or("row without a TLP")?)?;
+        if let Some(data) = self.cell(cells, |role| role == Role::Data).filter(|data| !data.trim().is_empty())
+        {
+            tlp.bytes.extend(numbers(data)?);
+        }
+        Ok(tlp)
+    }
+
+    fn beat(&mut self, cells: &[String], number: u64, out: &mut VecDeque<TextTlp>) -> Result<(), String> {
+        let signal = |wanted: Role| self.cell(cells, |role| role == wanted);
+        let is_set = |wanted: Role| match signal(wanted).map(str::trim) {
+            None | Some("1") => Ok(true),
+            Some("0") => Ok(false),
+            Some(other) => Err(format!("`{other}`: legal are 0 and 1")),
+        };
+        if !is_set(Role::Tvalid)? || !is_set(Role::Tready)? {
+            return Ok(());
+        }
+        let bytes = beat_bytes(signal(Role::Tdata).unwrap_or_default(), signal(Role::Tkeep))?;
+        let is_last = is_set(Role::Tlast)?;
+        let mut tlp = match self.open.take() {
+            Some(tlp) => tlp,
+            None => self.begin(cells, number)?,
+        };
+        if tlp.bytes.len() + bytes.len() > MAX_FRAME_LEN {
+            return Err(format!("TLP without an end: legal are at most {MAX_FRAME_LEN} bytes"));
+        }
+        tlp.bytes.extend(bytes);
+        if is_last {
+            out.push_back(tlp);
+        } else {
+            self.open = Some(tlp);
+        }
+        Ok(())
+    }
+}
+
+/// The bytes of one beat: its dwords from the right, as many as `tkeep` has groups of four ones.
+fn beat_bytes(tdata: &str, tkeep: Option<&str>) -> Result<Vec<u8>, String> {
+    let digits = tdata.trim();
+    if !is_hex(digits) || !digits.len().is_multiple_of(8) {
+        return Err(format!("tdata `{}`: legal are hexadecimal dwords", super::hex::cut(digits)));
+    }
+    let all = digits.len() / 8;
+    let kept = match tkeep.map(str::trim) {
+        None => all,
+        Some(keep) => {
+            let bits = u64::from_str_radix(keep, 16).ok().filter(|bits| bits & bits.wrapping_add(1) == 0);
+            let ones = bits
+                .map(|bits| bits.count_ones() as usize)
+                .filter(|ones| ones.is_multiple_of(4) && ones / 4 <= all);
+            ones.ok_or_else(|| format!("tkeep `{keep}`: legal are whole dwords from bit 0 on"))? / 4
+        }
+    };
+    let dwords: Vec<&str> =
+        (0..kept).map(|n| &digits[digits.len() - 8 * (n + 1)..digits.len() - 8 * n]).collect();
+    if dwords.is_empty() { Ok(Vec::new()) } else { bytes_of(&dwords) }
+}
+
+fn numbers(cell: &str) -> Result<Vec<u8>, String> {
+    let numbers: Vec<&str> = cell.split([' ', ':', '_', '-']).filter(|part| !part.is_empty()).collect();
+    if numbers.is_empty() { Err("empty cell in place of a TLP".to_owned()) } else { bytes_of(&numbers) }
+}
+
+/// The cells of a row. A cell in quotation marks may hold commas.
+fn cells(line: &str) -> Vec<String> {
+    debug_assert!(line.len() <= 4 * MAX_LINE);
+    let (mut cells, mut is_quoted) = (vec![String::new()], false);
+    for c in line.chars() {
+        match c {
+            '"' => is_quoted = !is_quoted,
+            ',' if !is_quoted => cells.push(String::new()),
+            c => cells.last_mut().into_iter().for_each(|cell| cell.push(c)),
+        }
+    }
+    cells
+}
+
+/// The places of the columns, those with a name by the first row.
+fn places(columns: &Columns, heading: &[String]) -> Result<Vec<(Role, usize)>, String> {
+    let place = |column: &Column| match column {
+        Column::Number(number) => Ok(number - 1),
+        Column::Name(name) => {
+            let is_it = |cell: &String| {
+                let base = cell.split('[').next().unwrap_or_default().trim();
+                cell.trim() == name || base == name || base.rsplit('/').next() == Some(name)
+            };
+            let found = heading.iter().position(is_it);
+            found.ok_or_else(|| {
+                format!("no column `{name}`: there are {}", super::hex::cut_to(&heading.join(", "), 200))
+            })
+        }
+    };
+    columns.0.iter().map(|(role, column)| Ok((*role, place(column)?))).collect()
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `riser decode`, and the formats that `riser trace` writes, on the samples of `riser-capture`. Never calls the library.
+
+use crate::common::{command, riser, riser_ok};
+use serde_json::Value;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+fn case(name: &str) -> String {
+    let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("../capture/tests/cases");
+    cases.join(name).to_str().unwrap().to_owned()
+}
+
+fn scratch(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
+}
+
+/// Runs `riser decode` with this text on standard input.
+fn decode_text(text: &[u8], args: &[&str]) -> (i32, String, String) {
+    let mut child = command(&[&["decode"], args].concat())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(text).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn explains_a_tlp_of_the_arguments() {
+    for args in [
+        &["4a004010", "00000040", "01000000"][..],
+        &["0x4a004010 0x40 0x1000000"],
+        &["4a00401000000040", "01000000"],
+    ] {
+        let text = riser_ok(&[&["decode"], args].concat());
+        for line in [
+            "Fmt              010b 3 DW header, with data",
+            "EP               1 the data is poisoned",
+            "Length           16 DW, 64 bytes",
+            "Completer ID     00:00.0",
+            "Status           000b SC",
+            "Byte Count       64 bytes remain",
+            "Requester ID     01:00.0",
+            "means            poisoned data: the receiver must not use it",
+        ] {
+            assert!(text.contains(&format!("  {line}\n")), "{line}\n{text}");
+        }
+        assert!(!text.contains("breaks"), "{text}");
+    }
+}
+
+/// Each line of `headers.txt` has this in its explanation: the meaning in the comment of the line.
+#[test]
+fn explains_the_headers_of_public_reports() {
+    let rows: [&[&str]; 8] = [
+        &["LTR", "70:00.0 tolerates a snoop latency of 71680 ns, a no-snoop latency of 71680 ns"],
+        &["4 DW header, with data", "01:00.0", "0xffffffe000 64-bit"],
+        &["CfgRd0", "0x22", "01:00.7", "Register         0x000", "0x9eece789, a dword behind the header"],
+        &["CplD", "poisoned", "00:00.0", "SC", "64 bytes", "01:00.0", "Lower Address    0x00"],
+        &["TD               1", "31:00.0", "0xfee00db8", "on x86: an interrupt (MSI or MSI-X) to APIC 0x00"],
+        &["no snoop"],
+        &["4 DW header", "breaks", "§2.2.4.1"],
+        &["32 DW", "Last DW BE       0000b", "breaks", "§2.2.5"],
+    ];
+    let outcome = riser(&["decode", &case("headers.txt")]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert!(
+        outcome.stderr.contains("headers.txt: read as hexadecimal TLPs (Fmt and Type first"),
+        "{}",
+        outcome.stderr
+    );
+    let tlps: Vec<&str> = outcome.stdout.trim_end().split("\n\n").collect();
+    assert_eq!(tlps.len(), rows.len(), "{}", outcome.stdout);
+    for (tlp, parts) in tlps.iter().zip(rows) {
+        parts.iter().for_each(|part| assert!(tlp.contains(part), "no {part} in:\n{tlp}"));
+    }
+    let broken: Vec<bool> = tlps.iter().map(|tlp| tlp.contains("  breaks ")).collect();
+    assert_eq!(broken, [false, false, false, false, false, false, true, true]);
+}
+
+#[test]
+fn explains_logs_from_standard_input() {
+    let log = std::fs::read(case("kernel-new.log")).unwrap();
+    let (code, out, said) = decode_text(&log, &[]);
+    assert_eq!(
+        (code, said.as_str()),
+        (0, "riser: <stdin>: read as a log with TLP headers: 1 of the kernel\n")
+    );
+    assert!(
+        out.contains("PTM_Request")
+            && out.contains("logged with      Uncorrectable (Non-Fatal): ACSViol (First)"),
+        "{out}"
+    );
+
+    let (code, out, _) = decode_text(&log, &["--json"]);
+    let object: Value = serde_json::from_str(out.trim_end()).unwrap();
+    assert_eq!(
+        (code, &object["interface"], &object["line"]),
+        (0, &Value::from("0000:80:1b.4"), &Value::from(8))
+    );
+    assert_eq!(object["dwords"], serde_json::json!(["34000000", "00000052", "00000000", "00000000"]));
+    assert_eq!(
+        object["fields"][0],
+        serde_json::json!({"name": "Fmt", "value": 1, "text": "001b 4 DW header, no data"})
+    );
+
+    let (code, out, said) =
+        decode_text(b"[    0.000000] Linux version 6.12\n[    0.000000] x86: fine\n", &[]);
+    assert_eq!((code, out.as_str()), (0, ""));
+    assert_eq!(said, "riser: <stdin>: read as a log without TLP headers\n");
+}
+
+#[test]
+fn names_broken_rules_in_json() {
+    let out = riser_ok(&["decode", "--json", "20000001", "0100010f", "00000000", "00001000"]);
+    let object: Value = serde_json::from_str(out.trim_end()).unwrap();
+    let broken = &object["broken"][0];
+    assert_eq!((&broken["section"], &broken["side"]), (&Value::from("§2.2.4.1"), &Value::from("sender")));
+    assert!(broken["rule"].is_string() && broken["text"].as_str().unwrap().contains("expected"), "{broken}");
+}
+
+#[test]
+fn explains_what_is_certain_of_flit_mode() {
+    let text = riser_ok(&["decode", "--flit", "20210001", "01008005", "000000ff", "00001001", "0000000f"]);
+    for line in [
+        "Type             0x20 MRd",
+        "TC               1",
+        "OHC              00001b",
+        "Length           1 DW",
+        "Requester ID     01:00.0",
+        "EP               1 the data is poisoned",
+        "Tag              0x0005",
+        "Address          0xff00001000",
+        "AT               01b",
+        "DW not decoded   0x0000000f",
+    ] {
+        assert!(text.contains(&format!("  {line}\n")), "{line}\n{text}");
+    }
+}
+
+#[test]
+fn a_tlp_that_cannot_be_read_fails_the_command() {
+    let outcome = riser(&["decode", "ffffffff", "00000000", "00000000"]);
+    assert_eq!(outcome.code, 1, "{}", outcome.stdout);
+    assert!(outcome.stderr.ends_with("1 TLP or line could not be read\n"), "{}", outcome.stderr);
+    let (code, out, said) = decode_text(b"4a004010 00000040 01000000\nzz\n", &["--read-as", "hex"]);
+    assert_eq!(code, 1, "{said}");
+    assert!(out.contains("line 2: `zz` is no hexadecimal number") && said.contains("1 TLP"), "{out}{said}");
+    let (code, out, said) = decode_text(b"hello\n", &[]);
+    assert_eq!((code, out.as_str()), (1, ""));
+    assert!(
+        said.contains("it starts with 68 65 6c 6c; riser reads:") && said.contains("TLP Header: 0x34000000"),
+        "{said}"
+    );
+    for args in [&["--read-as", "xml"][..], &["--dlt", "USER16=tlp"], &["--byte-order", "middle"]] {
+        assert_eq!(riser(&[&["decode"], args].concat()).code, 2, "{args:?}");
+    }
+}
+
+/// What `riser trace` writes, it reads: the same lines, but for what is around each TLP.
+#[test]
+fn traces_are_written_and_read() {
+    let text = case("completions.txt");
+    let lines = |file: &str| {
+        let outcome = riser(&["trace", file]);
+        assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+        let tlp = |line: &str| line.split_once("TLP: ").map(|(_, tlp)| tlp.to_owned());
+        outcome.stdout.lines().map(|line| tlp(line).unwrap()).collect::<Vec<_>>()
+    };
+    let expected = lines(&text);
+    assert_eq!(expected.len(), 14);
+    for (name, args) in [
+        ("written-125.pcapng", &["--write"][..]),
+        ("written-nettlp.pcapng", &["--linktype", "nettlp", "--write"]),
+        ("written.txt", &["--write-hex"]),
+    ] {
+        let out = scratch(name);
+        let out = out.to_str().unwrap();
+        let outcome = riser(&[&["trace", "--force", &text], args, &[out]].concat());
+        assert_eq!((outcome.code, outcome.stdout.as_str()), (0, ""), "{}", outcome.stderr);
+        assert_eq!(lines(out), expected, "{name}");
+    }
+    assert_eq!(riser(&["trace", "--write", "x.pcapng", &text, &text]).code, 2);
+}

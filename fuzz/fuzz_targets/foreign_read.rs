@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Any bytes as a text with TLPs; the first byte names the format.
+#![no_main]
+
+#[path = "../checks_foreign.rs"]
+mod checks;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    let _ = checks::foreign(bytes);
+});
