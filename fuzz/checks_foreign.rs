@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What must hold for any text with TLPs: called by the fuzz target, and by the tests of `riser-capture` on every seed and on
-//! every cut of its samples. What is broken panics.
+//! Checks of the readers of text. The fuzz target calls them, and the tests of `riser-capture` on every seed. A failed check
+//! panics.
 
 use riser_capture::{
     ByteOrder, Direction, Explanation, FileFormat, ReadOptions, Reader, Timestamp, Writer, hex_text, render,
 };
 
-/// What a copy of a TLP must have too.
+/// Properties that a copy of a TLP keeps.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Copied {
     bytes: Vec<u8>,
@@ -32,8 +32,8 @@ fn options(choice: u8) -> ReadOptions {
     }
 }
 
-/// Any bytes behind the first are read as the format that the first names, shown and explained. What is written as text and as
-/// pcapng reads back the same. Gives the number of TLPs and of lines that cannot be read, or `None` where the format is unknown.
+/// Reads bytes as the format that the first byte selects, shows and explains each record, and compares copies as text and pcapng.
+/// Returns the number of TLPs and of bad lines, or `None` if the format is unknown.
 pub(crate) fn foreign(bytes: &[u8]) -> Option<(usize, usize)> {
     let (choice, text) = bytes.split_first()?;
     let mut reader = Reader::with_options(text, "input", &options(*choice)).ok()?;

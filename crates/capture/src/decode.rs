@@ -163,7 +163,7 @@ pub enum Bad {
     #[error("{0}")]
     File(Fault),
     /// A link type that is not decoded.
-    #[error("link type {0}: legal are {LINKTYPE_ETHERNET} (Ethernet) and {LINKTYPE_PCI_EXP} (PCI Express)")]
+    #[error("link type {0}: expected {LINKTYPE_ETHERNET} (Ethernet) or {LINKTYPE_PCI_EXP} (PCI Express)")]
     LinkType(u16),
     /// A fault of Ethernet, IP, UDP or the NetTLP header.
     #[error("{0}")]

@@ -71,7 +71,7 @@ struct Outlet {
     unit_ps: u128,
 }
 
-/// What an interface description says.
+/// Fields of an interface description.
 struct Description<'a> {
     name: &'a str,
     description: &'a str,
@@ -85,12 +85,12 @@ struct Description<'a> {
 struct When {
     /// In the unit of its interface.
     units: u64,
-    /// In that of the NetTLP header.
+    /// In ticks of the NetTLP header.
     ticks: u32,
 }
 
 impl When {
-    /// Of an interface with picoseconds.
+    /// For an interface with picoseconds.
     const fn of(time: Time) -> When {
         When { units: time.as_ps(), ticks: (time.as_ps() / TICK_PS) as u32 }
     }
@@ -343,7 +343,7 @@ impl<W: Write> Writer<W> {
     /// Those of the underlying writer.
     ///
     /// # Panics
-    /// Where `interface` is that of another writer, and where this one writes TLPs alone.
+    /// If `interface` belongs to another writer, or this writer writes TLPs without NetTLP.
     pub fn write_dllp_marked(
         &mut self,
         interface: InterfaceId,

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Headers of flit mode. Only those fields have names whose place at least two published sources agree on; all other dwords are
-//! given as they stand.
+//! Headers of flit mode. A field has a name if at least two published sources agree on its place. All other dwords are shown
+//! as numbers.
 
 use super::fields::{attributes, flag, function, put};
 use super::{Explanation, FieldValue};
 use tlp::Attributes;
 
-/// What is in the dwords behind the first.
+/// Layout of the dwords after the first.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Layout {
     /// Requester and tag, then an address of this many DW.
     Address(usize),
-    /// Requester and tag, then what is not decoded.
+    /// Requester and tag, then dwords that are not decoded.
     Request,
-    /// Nothing that is decoded.
+    /// Dwords that are not decoded.
     Other,
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What one TLP means by itself: latencies, interrupts, errors. What other TLPs of a capture tell is in [`names`](crate::names).
+//! The meaning of one TLP: latencies, interrupts, errors. [`names`](crate::names) has the meanings that other TLPs of a capture
+//! tell.
 
 use crate::decode::TlpRecord;
 use tlp::format::Family;
@@ -21,7 +22,7 @@ fn latencies(tlp: &TlpRecord<'_>) -> Option<String> {
     ))
 }
 
-/// Appends a sentence for each thing that the TLP means.
+/// Appends the meaning, one sentence each.
 pub(super) fn append(header: &Header<'_>, tlp: Option<&TlpRecord<'_>>, means: &mut Vec<String>) {
     match header.format().family {
         Family::Memory => means.extend(memory(header, tlp.map_or(&[], |tlp| tlp.data))),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One TLP explained: its header field by field, what it means, and the rules that it breaks.
 //!
-//! Works on the bytes of a record, so that a TLP that breaks a rule is explained as well as a legal one. Of headers of flit mode
-//! only those fields have names whose place two published sources agree on.
+//! An explanation needs only the bytes of a record. A TLP that breaks a rule is explained as a legal one is. Fields of headers of
+//! flit mode have names only if two published sources agree on their place.
 
 mod fields;
 mod flit;
@@ -21,7 +21,7 @@ pub struct FieldValue {
     pub name: &'static str,
     /// Its value.
     pub value: u64,
-    /// The value as text, with what it stands for.
+    /// The value as text, and its meaning.
     pub text: String,
 }
 
@@ -30,7 +30,7 @@ pub struct FieldValue {
 pub struct Explanation {
     /// The fields of prefixes and header, in their order.
     pub fields: Vec<FieldValue>,
-    /// What the TLP means, a sentence each.
+    /// The meaning, one sentence each.
     pub means: Vec<String>,
     /// The rules that prefixes, header and length break.
     pub broken: Vec<Violation>,
@@ -39,7 +39,7 @@ pub struct Explanation {
 }
 
 impl Explanation {
-    /// Explains a record; `None` where it is no TLP. `meaning` is what [`Names`](crate::Names) say of it.
+    /// Explains a record; `None` where it is no TLP. `meaning` comes from [`Names`](crate::Names).
     pub fn of(record: &Record<'_>, meaning: Option<&Meaning>) -> Option<Explanation> {
         let bytes = record.tlp_bytes;
         if bytes.is_empty() {
@@ -76,7 +76,7 @@ impl Explanation {
         self.error.is_none()
     }
 
-    /// Of bytes that are no header.
+    /// Explains bytes that are no header.
     fn of_error(error: &ParseError) -> Explanation {
         let broken = match error {
             ParseError::Malformed(violation) => vec![*violation],

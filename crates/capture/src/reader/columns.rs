@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which columns of a CSV file hold what.
+//! The map of the columns of a CSV file.
 
 use std::str::FromStr;
 
@@ -12,12 +12,12 @@ pub enum Column {
     Name(String),
 }
 
-/// What a column may hold.
+/// Content of a column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Role {
     /// A time, in units of this many picoseconds.
     Time(u64),
-    /// The direction, as hexadecimal text has it.
+    /// A direction, in the words of hexadecimal text.
     Direction,
     /// A TLP, or the first part of it.
     Tlp,
@@ -72,7 +72,7 @@ impl FromStr for Columns {
                 part.split_once('=').ok_or_else(|| format!("`{part}`: expected NAME=COLUMN"))?;
             let role = ROLES.iter().find(|(known, _)| *known == name.trim()).ok_or_else(|| {
                 let names: Vec<&str> = ROLES.iter().map(|(name, _)| *name).collect();
-                format!("`{name}`: legal are {}", names.join(", "))
+                format!("`{name}`: expected one of {}", names.join(", "))
             })?;
             let column = match column.trim().parse() {
                 Ok(0) => return Err(format!("`{part}`: columns count from 1")),
@@ -90,8 +90,7 @@ impl FromStr for Columns {
         let tlast = columns.has(|role| role == Role::Tlast);
         match (tlp, tdata, tlast) {
             (true, false, false) | (false, true, true) => Ok(columns),
-            _ => Err("legal are tlp, or header and data, or tdata and tlast with tkeep, tvalid, tready; each with \
-                      time_ns and dir if there is such a column"
+            _ => Err("expected tlp, or header and data, or tdata and tlast with tkeep, tvalid, tready; also time_ns and dir"
                 .to_owned()),
         }
     }

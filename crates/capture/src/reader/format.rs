@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The file formats that riser reads, and what a caller may say about a file.
+//! The file formats that riser reads, and the options of a reader.
 
 use super::columns::Columns;
 use std::fmt;
@@ -127,13 +127,13 @@ impl fmt::Display for Understood {
 /// The byte order of the dwords of hexadecimal text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ByteOrder {
-    /// The first two digits of a TLP are Fmt and Type, as kernel logs have it.
+    /// The first two digits of a TLP are Fmt and Type, as in kernel logs.
     Big,
     /// The bytes of each dword are reversed: the first dword ends with Fmt and Type.
     Little,
 }
 
-/// What a caller says about a file. The default says nothing: riser detects the format.
+/// Options of a reader. By default riser detects the format.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ReadOptions {
     /// The format; `None` detects it.

@@ -383,7 +383,7 @@ pub enum OpenError {
     NotACapture {
         /// The file.
         path: String,
-        /// What its start looks like, and what riser reads.
+        /// The first bytes, and the list of the formats that riser reads.
         what: String,
     },
 }
@@ -442,7 +442,7 @@ pub struct Reader<R> {
 /// Opens a capture file, and detects its format.
 ///
 /// # Errors
-/// Where it cannot be opened, or is of no format that riser reads.
+/// If it cannot be opened, or has an unknown format.
 pub fn open(path: impl AsRef<Path>) -> Result<Reader<File>, OpenError> {
     let path = path.as_ref();
     let name = path.display().to_string();
@@ -454,7 +454,7 @@ impl<R: Read> Reader<R> {
     /// Reads a capture from `inner`, which needs no buffer of its own.
     ///
     /// # Errors
-    /// Where its first bytes cannot be read, or are of no format that riser reads.
+    /// If its first bytes cannot be read, or have an unknown format.
     pub fn new(inner: R) -> Result<Reader<R>, OpenError> {
         Reader::named(inner, "input")
     }
@@ -467,10 +467,10 @@ impl<R: Read> Reader<R> {
         Reader::with_options(inner, name, &ReadOptions::default())
     }
 
-    /// As [`named`](Self::named), of a file about which the caller knows something.
+    /// As [`named`](Self::named), with options.
     ///
     /// # Errors
-    /// As [`new`](Self::new); also where the file is not of the format that `options` name.
+    /// As [`new`](Self::new); also if the file does not have the format in `options`.
     pub fn with_options(inner: R, name: &str, options: &ReadOptions) -> Result<Reader<R>, OpenError> {
         let mut source = Source::new(inner);
         let mut interfaces = Interfaces { user_tlps: options.user_tlps, ..Interfaces::default() };
@@ -493,7 +493,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// What the file was taken for in words, with what was found so far and how it was decided.
+    /// Describes the format, how riser detected it, and the TLPs read so far.
     pub fn taken_for(&self) -> String {
         match &self.format {
             Format::Text(text) => text.taken_for(),
@@ -609,7 +609,7 @@ impl Format {
     }
 }
 
-/// Says how a file begins that is of no known format, or not of the one that was asked for.
+/// Describes the start of a file that does not have the expected format.
 fn unknown(window: &[u8], asked: Option<FileFormat>) -> String {
     let start = match window {
         [a, b, c, d, ..] => format!("it starts with {a:02x} {b:02x} {c:02x} {d:02x}"),
@@ -657,8 +657,8 @@ impl Interfaces {
         Ok(())
     }
 
-    /// The number of the interface of a text that has this name. Once there are [`MAX_INTERFACES`], all others share one without
-    /// a name.
+    /// Returns the number of the interface of a text with this name. The last of [`MAX_INTERFACES`] has no name and stands for
+    /// all further ones.
     fn of_text(&mut self, name: &str, resolution: Resolution, link_type: u16) -> u32 {
         if let Some(at) = self.list.iter().rposition(|known| known.name == name) {
             return at as u32;

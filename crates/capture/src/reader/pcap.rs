@@ -36,7 +36,7 @@ pub(super) const fn is_magic(bytes: u32) -> bool {
 }
 
 impl Pcap {
-    /// Reads the file header, which begins with a magic number; says what is wrong with the rest.
+    /// Reads the file header, whose magic number was checked before.
     pub(super) fn parse(window: &[u8]) -> Result<(Pcap, Interface), String> {
         if window.len() < FILE_HEADER_LEN {
             return Err(format!("it holds {} bytes, a pcap header needs {FILE_HEADER_LEN}", window.len()));

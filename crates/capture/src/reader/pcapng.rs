@@ -30,7 +30,7 @@ pub(crate) const EPB_FLAGS: u16 = 2;
 pub(crate) const EPB_PACKETID: u16 = 5;
 /// Of `epb_flags`: CRC error.
 pub(crate) const FLAG_CRC_ERROR: u32 = 1 << 24;
-/// Of `epb_flags`: to the device, and from it, of TLPs.
+/// Direction bits of `epb_flags`: inbound is to the device, outbound from it.
 const FLAGS_DIRECTION: u32 = 0b11;
 pub(crate) const FLAG_INBOUND: u32 = 0b01;
 pub(crate) const FLAG_OUTBOUND: u32 = 0b10;

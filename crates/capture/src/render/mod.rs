@@ -48,7 +48,7 @@ fn write_line(record: &Record<'_>, out: &mut String) -> fmt::Result {
     Ok(())
 }
 
-/// What carries the TLPs of a capture: NetTLP, or nothing.
+/// Encapsulation of the TLPs: NetTLP or none.
 fn protocol(record: &Record<'_>) -> &'static str {
     match record.interface {
         Some(Interface { link_type: LINKTYPE_PCI_EXP, .. }) => "TLP",

@@ -107,7 +107,7 @@ fn tlp_of(repr: Repr, carried: bool, pool: &PayloadPool) -> Tlp {
     tlp
 }
 
-/// What copies must have: the bytes, the length, the interface and the time of each TLP.
+/// Bytes, length, interface and time of each TLP: copies must have the same.
 fn copied(file: &[u8]) -> Vec<(Vec<u8>, usize, String, u128)> {
     let mut reader = reader(file);
     let mut all = Vec::new();

@@ -51,17 +51,21 @@ fn seeds_of_text_hold() {
         let (_, bytes) = seeds.iter().find(|seed| seed.0 == name).expect(name);
         assert_eq!(checks_foreign::foreign(bytes), Some((tlps, faults)), "{name}");
     }
-    seeds.iter().for_each(|(_, bytes)| _ = checks_foreign::foreign(bytes));
+    for (_, bytes) in &seeds {
+        let _ = checks_foreign::foreign(bytes);
+        // Every view of a capture has to bear a text too.
+        let _ = checks::capture(&bytes[1..]);
+    }
 }
 
 /// Every text of a sample up to some byte, and every text with one byte of it changed.
 #[test]
 fn cut_and_damaged_text_holds() {
     for (_, bytes) in seeds("foreign_read") {
-        let step = bytes.len() / 150 + 1;
+        let step = bytes.len() / 60 + 1;
         for at in (1..bytes.len()).step_by(step) {
             let _ = checks_foreign::foreign(&bytes[..at]);
-            for byte in [0, b'\n', b' ', b'f', 0xff] {
+            for byte in [0, b'\n', b'f'] {
                 let mut damaged = bytes.clone();
                 damaged[at] = byte;
                 let _ = checks_foreign::foreign(&damaged);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Text formats: what is read of the samples in `cases`, and what is said of lines that cannot be read.
+//! Text formats: the records of the samples in `cases`, and the errors of bad lines.
 
 use crate::common::hex;
 use riser_capture::{ByteOrder, Direction, FileFormat, Kind, Origin, ReadOptions, Reader, render};
@@ -11,7 +11,7 @@ macro_rules! case {
     };
 }
 
-/// What a text was taken for, and a line for each record: its line in the text, its interface, its TLP, and what the text says.
+/// The description of the format, and one line per record: line number, interface, TLP, note.
 fn read_with(text: &[u8], options: &ReadOptions) -> (String, Vec<String>) {
     let mut reader = Reader::with_options(text, "input", options).unwrap();
     let mut lines = Vec::new();
@@ -40,15 +40,15 @@ fn reads_each_sample() {
             "hexadecimal TLPs (Fmt and Type first, as most headers are legal so): 8 TLPs",
             &[
                 "line 3 upstream TLP: Msg, len 0, requester 70:00.0, tag 0x00, code 0x10 LTR, routing local, header \
-                 0x0000000088468846 |",
+                 0x0000000088468846, snoop latency 71680 ns, no-snoop latency 71680 ns |",
                 "line 4 upstream TLP: MWr, len 1, requester 01:00.0, tag 0x00, last 0x0, first 0xf, Addr 0xffffffe000 |",
                 "line 5 downstream TLP: CfgRd0, len 1, requester 00:00.0, tag 0x22, last 0x0, first 0xf, completer \
                  01:00.7, register 0x000 | undefined 9eece789",
                 "line 6 downstream TLP: CplD, len 16, completer 00:00.0, success, bc 64, requester 01:00.0, tag 0x00, \
-                 lowaddr 0x00 |",
-                "line 7 upstream TLP: MWr, len 1, requester 31:00.0, tag 0x00, last 0x0, first 0xf, Addr 0xfee00db8 |",
-                "line 8 downstream TLP: MWr, len 1, requester 00:00.0, tag 0x00, last 0x0, first 0xf, Addr 0x000a0000 |",
-                "line 9 upstream TLP: MRd, len 1, requester 01:00.0, tag 0x01, last 0x0, first 0xf, Addr 0x00001000 |",
+                 lowaddr 0x00, EP (poisoned)",
+                "line 7 upstream TLP: MWr, len 1, requester 31:00.0, tag 0x00, last 0x0, first 0xf, Addr 0xfee00db8",
+                "line 8 downstream TLP: MWr, len 1, requester 00:00.0, tag 0x00, last 0x0, first 0xf, Addr 0x000a0000",
+                "line 9 upstream TLP: MRd, len 1, requester 01:00.0, tag 0x01, last 0x0, first 0xf, Addr 0x00001000",
                 "line 10 upstream error in TLP: ",
             ],
         ),
@@ -74,10 +74,8 @@ fn reads_each_sample() {
             case!("lspci.txt"),
             FileFormat::Log,
             "a log with TLP headers: 1 of lspci, 1 empty",
-            &[
-                "line 55 30:02.0 TLP: MWr, len 1, requester 31:00.0, tag 0x00, last 0x0, first 0xf, Addr 0xfee00db8 \
-               |ECRC undefined 00000000",
-            ],
+            &["line 55 30:02.0 TLP: MWr, len 1, requester 31:00.0, tag 0x00, last 0x0, first 0xf, Addr \
+                 0xfee00db8, TD |ECRC undefined 00000000"],
         ),
         (
             case!("rasdaemon-summary.txt"),
@@ -130,7 +128,8 @@ fn reads_each_form_of_a_logged_header() {
     let rows = [
         (
             "pcieport 0000:00:1c.0: AER:   TLP Header: 0x60000001 0x0100000f 0x00000000 0x00001000 E-E Prefixes: 0x91000007",
-            "line 1 0000:00:1c.0 TLP: MWr, len 1, requester 01:00.0, tag 0x00, last 0x0, first 0xf, Addr 0x00001000 |",
+            "line 1 0000:00:1c.0 TLP: MWr, len 1, requester 01:00.0, tag 0x00, last 0x0, first 0xf, Addr 0x00001000, 4-DW \
+             header below 4 GiB, PASID 0x00007 |",
         ),
         (
             "pcieport 0000:00:1c.0: AER:   TLP Header (Flit): 0x03010001 0x01000005 0x00001000 0x000000ff 0x00000000",
@@ -156,7 +155,7 @@ fn reads_each_form_of_a_logged_header() {
         ),
         (
             "pcieport 0000:00:01.0: DPC:   TLP Header: 0x1 0x2",
-            "error in capture file: line 1: header log of 2 dwords: legal are 4",
+            "error in capture file: line 1: header log of 2 dwords, expected 4",
         ),
     ];
     for (text, line) in rows {
@@ -208,9 +207,9 @@ fn names_the_line_that_cannot_be_read() {
     let good = "4a004010 00000040 01000000\n";
     let rows = [
         ("4a004010 zz", "line 3: `zz` is no hexadecimal number, direction or time"),
-        ("4a004010 0040", "line 3: `0040` has 4 digits: legal are 8 here"),
+        ("4a004010 0040", "line 3: `0040` has 4 digits, expected 8"),
         ("up", "line 3: no TLP in this line"),
-        ("len=99999999 4a004010", "line 3: `len=99999999`: legal are 4 to 262144 bytes"),
+        ("len=99999999 4a004010", "line 3: `len=99999999`: expected 4 to 262144 bytes"),
     ];
     for (line, error) in rows {
         let (_, lines) = read(&format!("{good}# comment\n{line}\n\n{good}"));
@@ -254,7 +253,7 @@ fn a_named_format_is_taken_as_asked() {
 
 #[test]
 fn reads_the_columns_of_csv() {
-    // The form of an ILA's export: ChipScoPy's `WaveformWriterCSV`; the stream is that of AMD's 7 Series block (PG054).
+    // The columns follow ChipScoPy's `WaveformWriterCSV`, the stream AMD's 7 Series block (PG054).
     let ila = "Sample in Buffer,Sample in Window,TRIGGER,top/m_axis_rx_tdata[63:0],rx_tkeep[7:0],rx_tlast,rx_tvalid,rx_tready\n\
                Radix - UNSIGNED,UNSIGNED,UNSIGNED,HEX,HEX,HEX,HEX,HEX\n\
                0,0,0,0000000000000000,ff,0,0,1\n\
@@ -299,7 +298,7 @@ fn reads_the_columns_of_csv() {
             "a[31:0],b\nRadix - SIGNED,HEX\n",
             "tdata=a,tlast=b",
             "CSV with an AXI4-Stream of TLPs: 0 TLPs",
-            &["error in capture file: line 2: column 1 has radix SIGNED: legal is HEX"],
+            &["error in capture file: line 2: column 1 has radix SIGNED, expected HEX"],
         ),
     ];
     for (text, columns, taken_for, lines) in rows {
@@ -320,8 +319,8 @@ fn refuses_columns_that_mean_nothing() {
         ("tlp=0", "`tlp=0`: columns count from 1"),
         ("tlp=", "`tlp=`: no column"),
         ("tlp=1,header=2", "`header` is given twice"),
-        ("when=1", "`when`: legal are time_ps, time_ns, "),
-        ("tdata=1", "legal are tlp, or header and data, or tdata and tlast "),
+        ("when=1", "`when`: expected one of time_ps, time_ns, "),
+        ("tdata=1", "expected tlp, or header and data, or tdata and tlast "),
     ];
     for (columns, error) in rows {
         let got = columns.parse::<riser_capture::Columns>().unwrap_err();

@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use std::io::Read;
 use std::path::Path;
 
-/// What the caller says about the files that a command reads.
+/// Options of the reader.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub(super) struct Reading {
     /// Read files as this format: pcap, pcapng, hex, log, pcileech, mmiotrace or csv; without it riser detects the format
@@ -43,14 +43,14 @@ enum Order {
 
 fn format(name: &str) -> Result<FileFormat, String> {
     let names = || FileFormat::all().map(FileFormat::name).collect::<Vec<_>>().join(", ");
-    FileFormat::named(name).ok_or_else(|| format!("legal are {}", names()))
+    FileFormat::named(name).ok_or_else(|| format!("expected {}", names()))
 }
 
 /// The bit of a user link type, `LINKTYPE_USER0` to `LINKTYPE_USER15`.
 fn user_link_type(text: &str) -> Result<u16, String> {
     let number = text.strip_prefix("USER").and_then(|rest| rest.strip_suffix("=tlp"));
     let number = number.and_then(|number| number.parse::<u16>().ok()).filter(|number| *number < 16);
-    number.map(|number| 1 << number).ok_or_else(|| "legal are USER0=tlp to USER15=tlp".to_owned())
+    number.map(|number| 1 << number).ok_or_else(|| "expected USER0=tlp to USER15=tlp".to_owned())
 }
 
 impl Reading {

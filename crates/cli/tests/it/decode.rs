@@ -162,7 +162,7 @@ fn a_tlp_that_cannot_be_read_fails_the_command() {
     }
 }
 
-/// What `riser trace` writes, it reads: the same lines, but for what is around each TLP.
+/// `riser trace` prints the same TLPs for each file that it wrote.
 #[test]
 fn traces_are_written_and_read() {
     let text = case("completions.txt");

@@ -77,7 +77,7 @@ class Capture:
 
     @property
     def read_as(self) -> str:
-        """What the file was taken for: `pcap`, `pcapng`, or the format of a text with what was found in it (docs/formats.md)."""
+        """Format of the file: `pcap`, `pcapng`, or the format of a text and its TLPs (docs/formats.md)."""
         return self._inner.read_as
 
     @property

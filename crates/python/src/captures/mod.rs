@@ -79,7 +79,7 @@ impl Capture {
         self.scan.frames
     }
 
-    /// What the file was taken for.
+    /// Format of the file.
     #[getter]
     fn read_as(&self) -> &str {
         &self.scan.taken_for

@@ -13,7 +13,7 @@ pub(super) struct Scan {
     pub(super) frames: u64,
     /// 0 where times are virtual; else when the first frame was seen.
     pub(super) epoch_ps: u128,
-    /// What the file was taken for.
+    /// Format of the file, in words.
     pub(super) taken_for: String,
 }
 

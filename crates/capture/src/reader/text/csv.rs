@@ -60,7 +60,7 @@ impl Csv {
         out.extend(self.open.take());
     }
 
-    /// Returns whether the first row holds names: some column is named, or a TLP's cell is no number.
+    /// Returns whether the first row has names: the caller names a column, or the cell of the TLP is not a number.
     fn is_heading(&self, cells: &[String]) -> bool {
         let is_named = self.columns.0.iter().any(|(_, column)| matches!(column, Column::Name(_)));
         let tlp = self.cell(cells, |role| matches!(role, Role::Tlp | Role::Tdata));
@@ -80,7 +80,7 @@ impl Csv {
         });
         match wrong {
             None => Ok(()),
-            Some((column, radix)) => Err(format!("column {column} has radix {radix}: legal is HEX")),
+            Some((column, radix)) => Err(format!("column {column} has radix {radix}, expected HEX")),
         }
     }
 
@@ -116,7 +116,7 @@ impl Csv {
         let is_set = |wanted: Role| match signal(wanted).map(str::trim) {
             None | Some("1") => Ok(true),
             Some("0") => Ok(false),
-            Some(other) => Err(format!("`{other}`: legal are 0 and 1")),
+            Some(other) => Err(format!("`{other}`: expected 0 or 1")),
         };
         if !is_set(Role::Tvalid)? || !is_set(Role::Tready)? {
             return Ok(());
@@ -128,7 +128,7 @@ impl Csv {
             None => self.begin(cells, number)?,
         };
         if tlp.bytes.len() + bytes.len() > MAX_FRAME_LEN {
-            return Err(format!("TLP without an end: legal are at most {MAX_FRAME_LEN} bytes"));
+            return Err(format!("TLP without an end after {MAX_FRAME_LEN} bytes"));
         }
         tlp.bytes.extend(bytes);
         if is_last {
@@ -144,7 +144,7 @@ impl Csv {
 fn beat_bytes(tdata: &str, tkeep: Option<&str>) -> Result<Vec<u8>, String> {
     let digits = tdata.trim();
     if !is_hex(digits) || !digits.len().is_multiple_of(8) {
-        return Err(format!("tdata `{}`: legal are hexadecimal dwords", super::hex::cut(digits)));
+        return Err(format!("tdata `{}`: expected hexadecimal dwords", super::hex::cut(digits)));
     }
     let all = digits.len() / 8;
     let kept = match tkeep.map(str::trim) {
@@ -154,7 +154,7 @@ fn beat_bytes(tdata: &str, tkeep: Option<&str>) -> Result<Vec<u8>, String> {
             let ones = bits
                 .map(|bits| bits.count_ones() as usize)
                 .filter(|ones| ones.is_multiple_of(4) && ones / 4 <= all);
-            ones.ok_or_else(|| format!("tkeep `{keep}`: legal are whole dwords from bit 0 on"))? / 4
+            ones.ok_or_else(|| format!("tkeep `{keep}`: expected whole dwords from bit 0 on"))? / 4
         }
     };
     let dwords: Vec<&str> =

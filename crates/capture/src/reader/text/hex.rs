@@ -7,8 +7,8 @@
 //! number = dwords of 8 digits, words of 4, bytes of 2, or one number of any even length; "0x" before it as you like
 //! ```
 //!
-//! Blanks, `,`, `;`, `|`, `:`, `-` and `_` separate numbers. Behind the header stands the data, as much as there is. `len=` is the
-//! length of the whole TLP if the line has less. Without it, four dwords whose header has three are a header log if the TLP is not
+//! Blanks, `,`, `;`, `|`, `:`, `-` and `_` separate numbers. The header comes first, then data as far as it is known. `len=` is
+//! the length of the whole TLP if the line has less. Without it, four dwords whose header has three are a header log if the TLP is not
 //! four dwords long: the fourth dword is undefined.
 
 use super::words::{bracketed_time, is_hex, seconds};
@@ -29,7 +29,7 @@ pub(super) struct Hex {
 }
 
 impl Hex {
-    /// Detects the byte order in the start of the text, unless it is told or the text says it.
+    /// Detects the byte order from the start of the text if neither the caller nor the first line gives it.
     pub(super) fn new(order: Option<ByteOrder>, is_flit: bool, sample: &str) -> Hex {
         let order = order.or_else(|| says_big(sample).then_some(ByteOrder::Big));
         Hex { order: order.unwrap_or_else(|| byte_order(sample)), is_detected: order.is_none(), is_flit }
@@ -122,9 +122,9 @@ fn parse(line: &str) -> Result<Option<TextTlp>, String> {
         if let Some(direction) = direction(word) {
             tlp.interface = direction;
         } else if let Some(bytes) = word.strip_prefix("len=") {
-            let legal = || format!("`{word}`: legal are 4 to {MAX_FRAME_LEN} bytes");
+            let wrong = || format!("`{word}`: expected 4 to {MAX_FRAME_LEN} bytes");
             let len = bytes.parse().ok().filter(|len| (4..=MAX_FRAME_LEN).contains(len));
-            tlp.wire_len = Some(len.ok_or_else(legal)?);
+            tlp.wire_len = Some(len.ok_or_else(wrong)?);
         } else if let Some(time) = time(word) {
             tlp.time = Some(time);
         } else {
@@ -178,12 +178,12 @@ pub(super) fn bytes_of(numbers: &[&str]) -> Result<Vec<u8>, String> {
         match number.len() {
             len if len.is_multiple_of(width) => {}
             len if is_marked && len < width => text.extend(std::iter::repeat_n('0', width - len)),
-            len => return Err(format!("`{}` has {len} digits: legal are {width} here", cut(number))),
+            len => return Err(format!("`{}` has {len} digits, expected {width}", cut(number))),
         }
         text.push_str(number);
     }
     if text.len() > 2 * MAX_FRAME_LEN {
-        return Err(format!("TLP of {} bytes: legal are at most {MAX_FRAME_LEN}", text.len() / 2));
+        return Err(format!("TLP of {} bytes: expected at most {MAX_FRAME_LEN}", text.len() / 2));
     }
     let byte =
         |pair: &[u8]| std::str::from_utf8(pair).ok().and_then(|pair| u8::from_str_radix(pair, 16).ok());

@@ -8,7 +8,7 @@
 //! | | `TLP Header (Flit): 0x... ` with up to 14 dwords | the same |
 //! | | `TLP Header={0x...,0x...,0x...,0x...}` | the trace event `aer_event` |
 //! | lspci | `HeaderLog: 40008001 3100000f fee00db8 00000000` | pciutils 3.9 |
-//! | rasdaemon | `TLP Header: 00000000 00000001 00000002 00000003` behind the error in the same line | 0.6.8 |
+//! | rasdaemon | `TLP Header: 00000000 00000001 00000002 00000003` after the error in the same line | 0.6.8 |
 
 use super::TextTlp;
 use super::hex::cut_to;
@@ -29,7 +29,7 @@ const MAX_NOTE: usize = 200;
 pub(super) struct Log {
     /// The function of the last line that named one.
     device: String,
-    /// What the lines before said of it.
+    /// Severity and errors of this function from earlier lines.
     severity: String,
     errors: Vec<String>,
     kernel: u64,
@@ -177,7 +177,7 @@ struct Header {
 }
 
 impl Header {
-    /// The header behind the words `TLP Header`; `None` if these words announce none.
+    /// The header after the words `TLP Header`; `None` if no dwords follow.
     fn parse(text: &str) -> Option<Result<Header, String>> {
         let (text, is_flit) = match text.trim_start().strip_prefix("(Flit)") {
             Some(rest) => (rest, true),
@@ -192,7 +192,7 @@ impl Header {
         let dwords = dwords(header);
         let most = if is_flit { MAX_DW } else { LOG_DW };
         if !(if is_flit { 1 } else { LOG_DW }..=most).contains(&dwords.len()) {
-            return Err(format!("header log of {} dwords: legal are {}", dwords.len(), legal(is_flit)));
+            return Err(format!("header log of {} dwords, expected {}", dwords.len(), expected(is_flit)));
         }
         Ok(Header { dwords, prefixes: self::dwords(prefixes), is_flit })
     }
@@ -208,7 +208,7 @@ impl Header {
     }
 }
 
-const fn legal(is_flit: bool) -> &'static str {
+const fn expected(is_flit: bool) -> &'static str {
     if is_flit { "1 to 14" } else { "4" }
 }
 

@@ -121,7 +121,7 @@ impl Mmiotrace {
     }
 }
 
-/// The access of a line; `None` if the line is none.
+/// The access of a line; `None` for other lines.
 fn access(line: &str) -> Option<Result<Access, String>> {
     let mut words = line.split_whitespace();
     let is_write = match words.next()? {

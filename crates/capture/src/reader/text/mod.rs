@@ -19,19 +19,19 @@ use std::fmt::Write;
 use std::io::{self, Read};
 use tlp::Header;
 
-/// Longest line, bytes. The rest of a longer one is taken as a line of its own.
+/// Longest line, bytes. A longer line is split.
 pub const MAX_LINE: usize = 64 << 10;
 /// Bytes from the start of a file that decide about its format.
-const SAMPLE: usize = 1 << 20;
+const SAMPLE: usize = 128 << 10;
 
-/// What a text says of a TLP beside its bytes.
+/// A TLP's line in a text, and the text about it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TextLine<'a> {
     /// The line of the file, from 1 on.
     pub line: u64,
     /// True if the line has a time; otherwise the timestamp of the record is zero.
     pub has_time: bool,
-    /// What the text says about the TLP, such as the errors that a kernel logged with it; empty if it says nothing.
+    /// Text about the TLP, such as the errors that a kernel logged with it; may be empty.
     pub note: &'a str,
     /// The fourth dword of a header log whose header has three: it is no part of the TLP, and undefined.
     pub undefined: Option<u32>,
@@ -89,13 +89,13 @@ pub(super) struct Text {
     number: u64,
     has_ended: bool,
     pending: VecDeque<TextTlp>,
-    /// The TLP that was handed out last.
+    /// The current TLP.
     current: TextTlp,
     tlps: u64,
 }
 
 impl Text {
-    /// Detects the format of a text; `None` if it is none of these.
+    /// Detects the format of a text; `None` if it is unknown.
     pub(super) fn detect<R: Read>(source: &mut Source<R>, options: &ReadOptions) -> io::Result<Option<Text>> {
         source.need(SAMPLE)?;
         let sample = &source.window()[..source.window().len().min(SAMPLE)];
@@ -142,7 +142,7 @@ impl Text {
         }
     }
 
-    /// Says what the input was taken for, and what was found so far.
+    /// Describes the format and the TLPs read so far.
     pub(super) fn taken_for(&self) -> String {
         let mut text = match &self.lines {
             Lines::Csv(csv) => csv.taken_for(),
@@ -156,12 +156,12 @@ impl Text {
         text
     }
 
-    /// The TLP that was handed out last.
+    /// Bytes of the current TLP.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.current.bytes
     }
 
-    /// What the text says about it.
+    /// Line and note of the current TLP.
     pub(super) fn about(&self) -> TextLine<'_> {
         let TextTlp { line, undefined, is_flit, time, note, .. } = &self.current;
         TextLine { line: *line, has_time: time.is_some(), note, undefined: *undefined, is_flit: *is_flit }
@@ -192,7 +192,7 @@ impl Text {
                 continue;
             }
             self.number += 1;
-            let line = self.line.trim_end_matches(['\r', '\n']);
+            let line = self.line.as_str();
             let result = match &mut self.lines {
                 Lines::Csv(csv) => csv.line(line, self.number, &mut self.pending),
                 Lines::Hex(hex) => hex.line(line, self.number, &mut self.pending),
@@ -234,13 +234,19 @@ impl Text {
                 end => {
                     let end = end.unwrap_or(window.len());
                     self.line.clear();
-                    self.line.push_str(&String::from_utf8_lossy(&window[..end]));
+                    let text = String::from_utf8_lossy(&window[..end]);
+                    // A terminal may show it.
+                    self.line.extend(text.trim_end().chars().map(printable));
                     source.skip(end);
                     return Ok(true);
                 }
             }
         }
     }
+}
+
+const fn printable(c: char) -> char {
+    if c.is_ascii_control() && c != '\t' { char::REPLACEMENT_CHARACTER } else { c }
 }
 
 fn is_binary(sample: &[u8]) -> bool {

@@ -62,7 +62,7 @@ impl Pcileech {
         Ok(())
     }
 
-    /// Hands out the TLP that is being read. A head without bytes is none.
+    /// Appends the TLP that is being read, if it has bytes.
     pub(super) fn flush(&mut self, out: &mut VecDeque<TextTlp>) {
         out.extend(self.open.take().filter(|tlp| !tlp.bytes.is_empty()));
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Numbers, times and function names in text.
 
-/// The hexadecimal number of at most 8 digits behind `0x`, or of exactly 8 digits.
+/// A hexadecimal number of at most 8 digits after `0x`, or of exactly 8 digits.
 pub(super) fn dword(text: &str) -> Option<u32> {
     let digits = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         Some(digits) if (1..=8).contains(&digits.len()) => digits,
@@ -48,7 +48,7 @@ pub(super) fn function(text: &str) -> Option<(usize, usize)> {
     })
 }
 
-/// Where `[DDDD:]BB:DD` at the end of `text` starts; domains have four digits or more.
+/// Returns the start of `[DDDD:]BB:DD` at the end of `text`. Domains have at least four digits.
 fn start_of_function(text: &[u8]) -> Option<usize> {
     let digits_before = |end: usize| text[..end].iter().rev().take_while(|b| b.is_ascii_hexdigit()).count();
     let colon_before = |at: usize| at.checked_sub(1).filter(|at| text[*at] == b':');

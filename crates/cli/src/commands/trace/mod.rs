@@ -122,7 +122,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "OUT.pcapng", conflicts_with = "json")]
     write: Option<PathBuf>,
 
-    /// With --write: what is around each TLP
+    /// With --write: the link type
     #[arg(long, value_name = "TYPE", value_enum, requires = "write", default_value = "125")]
     linktype: write::LinkType,
 

@@ -10,7 +10,7 @@ use clap::ValueEnum;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-/// What is around each TLP of a pcapng file.
+/// Link type of a pcapng file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(super) enum LinkType {
     /// Nothing: LINKTYPE_PCI_EXP, as docs/linktype-125.md has it
@@ -71,7 +71,6 @@ fn number_of<W: Write>(
     known: &mut Known,
     writer: &mut Writer<W>,
 ) -> std::io::Result<InterfaceId> {
-    // A part of what is around it may be told later.
     let is_it =
         |(known, _): &&(Interface, InterfaceId)| known.name == interface.name && known.slot == interface.slot;
     if let Some((_, id)) = known.iter().rfind(is_it) {
