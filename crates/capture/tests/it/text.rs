@@ -121,6 +121,21 @@ fn reads_each_sample() {
     }
 }
 
+/// Each read of the trace becomes a request and its completion, each write a request.
+#[test]
+fn reads_a_trace_of_a_real_kernel() {
+    let text = case!("mmiotrace-nvme.txt");
+    let count = |kind: &str| text.lines().filter(|line| line.starts_with(kind)).count();
+    let (_, lines) = read(text);
+    assert_eq!(lines.len(), 2 * count("R 4") + count("W 4"));
+    assert!(count("R 4") > 20 && count("W 4") > 50, "{text}");
+    let first = [
+        "8.519995 downstream TLP: MRd, len 1, requester 00:00.0, tag 0x00, last 0x0, first 0xf, Addr 0xc010001c |",
+        "8.519995 upstream TLP: CplD, len 1, completer 00:00.0, success, bc 4, requester 00:00.0, tag 0x00, lowaddr 0x1c |",
+    ];
+    assert_eq!(lines[..2], first);
+}
+
 /// Prints of the kernel's `pcie_print_tlp_log` (drivers/pci/pcie/tlp.c of 6.15), of the trace event `aer_event`, of `ras-mc-ctl
 /// --errors` (0.6.8) and of the firmware's records (drivers/firmware/efi/cper.c).
 #[test]
