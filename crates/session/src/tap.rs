@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::rc::Rc;
-use tlp::{Rate, Time, Tlp};
+use tlp::{Dllp, FlowControlKind, Rate, Time, Tlp, Vc};
 
 /// Options of a capture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,13 +68,15 @@ impl TappedLink {
     }
 }
 
-/// A tap at one end of every link, with an interface for each direction. Without DLLPs, damaged and lost frames are not
-/// written at the end that they never reached in good order; with them, they are marked.
+/// A tap at one end of every link, with an interface for each direction. Without DLLPs, each TLP is written once: damaged and
+/// lost frames, replays and TLPs out of sequence are left out. With DLLPs all are written, and marked.
 pub struct CaptureTap<W: Write> {
     state: Rc<RefCell<State<W>>>,
     interfaces: Vec<[InterfaceId; 2]>,
     /// By link and direction: the place of the latest TLP.
     places: Vec<[u64; 2]>,
+    /// By link and direction: the sequence number of the TLP that the receiver takes next, if it is known.
+    next: Vec<[Option<u16>; 2]>,
     options: CaptureOptions,
 }
 
@@ -146,15 +148,15 @@ impl<W: Write> CaptureTap<W> {
         let state = State { writer: Some(writer), error: None, leaving: VecDeque::new(), left_at };
         let state = Rc::new(RefCell::new(state));
         let places = links.iter().map(|_| [0; 2]).collect();
-        Ok((CaptureTap { state: state.clone(), interfaces, places, options }, CaptureHandle(state)))
+        let next = links.iter().map(|_| [None; 2]).collect();
+        Ok((CaptureTap { state: state.clone(), interfaces, places, next, options }, CaptureHandle(state)))
     }
 }
 
 impl<W: Write> Tap for CaptureTap<W> {
     fn frame(&mut self, record: &TapRecord<'_>) {
         let TapRecord { time, link, direction, frame, .. } = *record;
-        let of_link_layer = matches!(frame, Frame::Dllp(_)) || record.damaged || record.dropped;
-        if of_link_layer && !self.options.dllps {
+        if !self.options.dllps && !self.is_taken(record) {
             return;
         }
         let mark = self.mark(record);
@@ -182,6 +184,31 @@ impl<W: Write> Tap for CaptureTap<W> {
 }
 
 impl<W: Write> CaptureTap<W> {
+    /// Returns whether the receiver takes this frame as a TLP: it is the next in sequence (`PCIe 5.0 §3.6.3.1`), neither damaged nor
+    /// dropped. Without DLLPs a capture does not tell replays from other TLPs, so it leaves them out.
+    fn is_taken(&mut self, record: &TapRecord<'_>) -> bool {
+        if record.damaged || record.dropped {
+            return false;
+        }
+        let next = &mut self.next[record.link.0 as usize];
+        match record.frame {
+            Frame::Tlp { sequence, .. } => {
+                let next = &mut next[record.direction as usize];
+                let is_next = next.is_none_or(|next| next == sequence);
+                *next = if is_next { Some((sequence + 1) & 0xfff) } else { *next };
+                is_next
+            }
+            Frame::Dllp(dllp) => {
+                // A link that comes up numbers its TLPs from 0 (`PCIe 5.0 §3.6.2.1`).
+                if matches!(dllp, Dllp::FlowControl(fc) if fc.kind == FlowControlKind::InitFc1 && fc.vc == Vc::VC0)
+                {
+                    *next = [Some(0); 2];
+                }
+                false
+            }
+        }
+    }
+
     /// Returns the mark of a frame; the default in a capture without DLLPs.
     fn mark(&mut self, record: &TapRecord<'_>) -> Mark {
         if !self.options.dllps {

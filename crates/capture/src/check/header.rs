@@ -14,26 +14,38 @@ pub(super) fn judge(record: &Record<'_>, report: &mut impl FnMut(Violation)) -> 
                 rules::tolerated(&header).for_each(report);
             }
         }
-        Kind::Bad(Bad::Tlp(ParseError::Truncated { .. }))
-            if record.truncated || record.captured_len < record.original_len =>
-        {
-            return false;
+        Kind::Bad(Bad::Tlp(error)) => {
+            let is_cut = record.truncated || record.captured_len < record.original_len;
+            if is_cut && matches!(error, ParseError::Truncated { .. }) {
+                return false;
+            }
+            let Ok(header) = Header::new(record.tlp_bytes) else {
+                report(error.on_a_link());
+                return true;
+            };
+            rules::broken(&header).for_each(&mut *report);
+            if !is_cut {
+                judge_size(&header, record.tlp_bytes.len(), report);
+            }
         }
-        Kind::Bad(Bad::Tlp(error)) => match Header::new(record.tlp_bytes) {
-            Ok(header) => rules::broken(&header).for_each(report),
-            Err(_) => report(error.on_a_link()),
-        },
-        Kind::Bad(Bad::TlpLength { needed, have }) => {
+        Kind::Bad(Bad::TlpLength { have, .. }) => {
             let Ok(header) = Header::new(record.tlp_bytes) else { return false };
-            let size = Violation::expecting(RuleId::Length, *have as u64, *needed as u64);
-            let of_header = Some(*have).filter(|have| *have > *needed);
-            let size = of_header.and_then(|have| rules::check_size(&header, have).err()).unwrap_or(size);
-            report(size);
+            judge_size(&header, *have, report);
             rules::tolerated(&header).for_each(report);
         }
         _ => {}
     }
     true
+}
+
+/// Judges the number of bytes of a TLP by its header.
+fn judge_size(header: &Header<'_>, have: usize, report: &mut impl FnMut(Violation)) {
+    let needed = header.tlp_len();
+    if have < needed {
+        report(Violation::expecting(RuleId::Length, have as u64, needed as u64));
+    } else if let Err(violation) = rules::check_size(header, have) {
+        report(violation);
+    }
 }
 
 /// True for a TLP that breaks no rule, as a few fields show: most TLPs of most traces.

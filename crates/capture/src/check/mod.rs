@@ -45,7 +45,7 @@ use crate::time::Timestamp;
 use limits::Limits;
 use order::Order;
 use outstanding::{Found, Key, Outstanding, Waiting};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use tlp::{Body, Class, Completion, Dllp, Repr, RuleId, Violation};
 use ways::Ways;
@@ -104,6 +104,7 @@ pub struct Checker {
     names: Names,
     broken: Vec<Broken>,
     found: VecDeque<Finding>,
+    ignored: BTreeSet<RuleId>,
     by_rule: BTreeMap<RuleId, u64>,
     tlps: u64,
     not_judged: BTreeMap<NotJudged, u64>,
@@ -128,6 +129,7 @@ impl Checker {
             names: Names::new(DeviceRegisters::default()),
             broken: Vec::new(),
             found: VecDeque::new(),
+            ignored: BTreeSet::new(),
             by_rule: BTreeMap::new(),
             tlps: 0,
             not_judged: BTreeMap::new(),
@@ -136,6 +138,11 @@ impl Checker {
             start: Timestamp::ZERO,
             end: Timestamp::ZERO,
         }
+    }
+
+    /// Leaves out the violations of a rule.
+    pub fn ignore(&mut self, rule: RuleId) {
+        self.ignored.insert(rule);
     }
 
     /// Sees a record.
@@ -356,6 +363,9 @@ impl Checker {
 
     /// Reports a request whose last completion did not come.
     fn unanswered(&mut self, key: Key, waiting: &Waiting) {
+        if self.ignored.contains(&RuleId::CompletionTimeout) {
+            return;
+        }
         let timeout = self.limits.timeout_ps();
         let origin = self.limits.timeout_origin();
         *self.by_rule.entry(RuleId::CompletionTimeout).or_default() += 1;
@@ -375,7 +385,8 @@ impl Checker {
     #[cold]
     fn report(&mut self, record: &Record<'_>) {
         let way = self.ways.number(record);
-        for broken in self.broken.drain(..) {
+        let ignored = &self.ignored;
+        for broken in self.broken.drain(..).filter(|broken| !ignored.contains(&broken.violation.rule)) {
             *self.by_rule.entry(broken.violation.rule).or_default() += 1;
             self.found.push_back(Finding {
                 violation: broken.violation,

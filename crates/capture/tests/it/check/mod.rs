@@ -5,6 +5,7 @@ mod cases;
 mod completions;
 mod limits;
 mod links;
+mod oracle;
 mod settings;
 
 use riser_capture::check::{Checker, Finding, Settings, Summary};

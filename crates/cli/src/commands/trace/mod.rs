@@ -3,6 +3,7 @@
 //!
 //! One way to look at captures a file, each a function of the arguments; this one only chooses.
 
+mod check;
 mod html;
 mod live;
 mod perfetto;
@@ -37,6 +38,7 @@ Examples:
   riser trace --transactions --filter 'type=MRd and time>1us' capture.pcapng
   riser trace --stats --interval 10us --format csv capture.pcapng > series.csv
   riser trace --credits --filter 'slot=nic and dir=up' capture.pcapng
+  riser trace --check capture.pcapng
   riser trace --html capture.html capture.pcapng
   riser trace --perfetto capture.json capture.pcapng
   riser trace --write tlps.pcapng --linktype 125 capture.pcapng
@@ -60,12 +62,14 @@ With -i, what an interface carries is captured and shown until Ctrl-C, in place 
 all, whatever --filter shows. Datagrams that the kernel carries as one are cut apart; of a datagram in fragments the first is \
 shown, as such, and counted.
 
+--check judges a trace by the rules of the specification: headers, completions, tags, sizes, the order of posted requests and credits. It prints a line for each violation, with time, field, value, expected value, section, rule and the TLP, then a summary with the settings that it used and what it did not judge. riser rules explains a rule. The exit status is 1 if a rule is broken.
+
 Acks, replays, lost frames and credits are seen where DLLPs were captured, as by riser run --capture OUT --dllps.";
 
 /// Show what captures hold: TLPs, transactions, or statistics
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
-#[command(group = clap::ArgGroup::new("view").args(["transactions", "stats", "credits", "html", "perfetto", "write", "write_hex"]))]
+#[command(group = clap::ArgGroup::new("view").args(["transactions", "stats", "credits", "check", "html", "perfetto", "write", "write_hex"]))]
 pub(crate) struct Args {
     /// Captures: pcap, pcapng, or text with TLPs; - is standard input
     #[arg(value_name = "FILE", required_unless_present = "interface")]
@@ -83,7 +87,7 @@ pub(crate) struct Args {
     capture: Option<PathBuf>,
 
     /// Show only what this holds for, such as 'type=MRd and (tag=0x12 or time>1us)'; a wrong one lists what is legal
-    #[arg(long, value_name = "EXPR")]
+    #[arg(long, value_name = "EXPR", conflicts_with = "check")]
     filter: Option<String>,
 
     /// Print a line per transaction in place of the records: request, completions, Ack, times, errors; and a summary
@@ -109,6 +113,9 @@ pub(crate) struct Args {
     /// The virtual channel of each traffic class from 0 on, such as 0,0,0,0,1,1,1,1; captures do not tell
     #[arg(long, value_name = "VC,...", value_parser = vc_map)]
     vc_of_tc: Option<[u8; 8]>,
+
+    #[command(flatten)]
+    check: check::CheckArgs,
 
     /// Write one page with the list, graphs and a filter box of its own to this file; it needs no network
     #[arg(long, value_name = "OUT.html", conflicts_with_all = ["filter", "json"])]
@@ -214,6 +221,7 @@ pub(crate) fn run(mut args: Args, models: &Models) -> Result<(), Failure> {
     match (args.stats, args.interval) {
         (true, Some(interval)) => series::run(&args, interval),
         (true, None) => stats::run(&args),
+        (false, _) if args.check.check => check::run(&args),
         (false, _) if args.transactions => transactions::run(&args, models),
         (false, _) => records::run(&args, models),
     }

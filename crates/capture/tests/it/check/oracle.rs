@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Random traces with seeded faults, judged by riser and by `tools/oracle/check_trace.py`, which shares no code with riser.
+//! `RISER_ORACLE_TRACES` is the number of traces of each kind.
+
+use riser_capture::check::{Checker, Settings};
+use riser_capture::{Direction, Interface, Origin, Record, Timestamp};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use tlp::{Class, Header};
+
+/// Traces of each kind in a test of every day.
+const TRACES: u32 = 400;
+
+/// What a script prints for this input. `None` if there is no python3.
+fn run(script: &str, arguments: &[&str], input: &str) -> Option<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/oracle").join(script);
+    let mut command = Command::new("python3");
+    command.arg(path).args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let Ok(mut child) = command.spawn() else {
+        println!("skipped: no python3");
+        return None;
+    };
+    let (mut stdin, input) = (child.stdin.take().unwrap(), input.to_owned());
+    let writer = std::thread::spawn(move || stdin.write_all(input.as_bytes()));
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{script}");
+    writer.join().unwrap().unwrap();
+    Some(String::from_utf8(output.stdout).unwrap())
+}
+
+/// The directions of links 0 to 2.
+fn interfaces(has_others: bool) -> Vec<[Interface; 2]> {
+    let of = |link, way| Interface { has_others, ..Interface::of_link(link, way, "") };
+    (0..3).map(|link| [Direction::Upstream, Direction::Downstream].map(|way| of(link, way))).collect()
+}
+
+/// Violations of a trace, as the oracle prints them.
+fn judge(trace: &str) -> Vec<String> {
+    let mut settings = Settings::default();
+    let mut lines = Vec::new();
+    for line in trace.lines() {
+        match line.strip_prefix("# ").map(|setting| setting.split_once('=').unwrap()) {
+            Some((name, value)) => settings.set(name, value).unwrap(),
+            None => lines.push(line),
+        }
+    }
+    let interfaces = interfaces(lines.iter().any(|line| !line.starts_with("0 ")));
+    let mut checker = Checker::new(settings);
+    for (line, number) in lines.iter().zip(1..) {
+        let words: Vec<&str> = line.split(' ').collect();
+        let bytes = crate::common::hex(words.get(2).unwrap_or(&""));
+        let link: usize = words[0].parse().unwrap();
+        let interface = &interfaces[link][usize::from(words[1] == "down")];
+        let class = Header::new(&bytes).map_or(Class::Posted, |header| header.format().class);
+        let origin = Origin::of(interface.direction.unwrap(), class);
+        checker.see(&Record { number, ..Record::of_tlp(interface, Timestamp::ZERO, &bytes, origin) });
+    }
+    checker.finish();
+    let found = std::iter::from_fn(|| checker.next_finding());
+    let mut found: Vec<_> = found.map(|f| (f.number, f.violation.rule().name)).collect();
+    found.sort_unstable();
+    found.iter().map(|(number, rule)| format!("{number}:{rule}")).collect()
+}
+
+/// Compares the verdicts on random traces. Returns how often each rule was broken.
+fn compare(kind: &str) -> Option<BTreeMap<String, u32>> {
+    let count = std::env::var("RISER_ORACLE_TRACES").ok().map_or(TRACES, |count| count.parse().unwrap());
+    let traces = run("make_traces.py", &[kind, &count.to_string()], "")?;
+    let due = run("check_trace.py", &[], &traces)?;
+    let mut broken = BTreeMap::new();
+    let mut compared = 0;
+    for (trace, due) in traces.split("\n\n").filter(|trace| !trace.is_empty()).zip(due.lines()) {
+        let found = judge(trace);
+        assert_eq!(found.join(" "), due, "trace:\n{trace}");
+        for rule in found.iter().filter_map(|found| found.split(':').nth(1)) {
+            *broken.entry(rule.to_owned()).or_default() += 1;
+        }
+        compared += 1;
+    }
+    assert_eq!(compared, count);
+    println!("{compared} {kind}: {broken:?}");
+    Some(broken)
+}
+
+#[test]
+fn judges_random_tlps_as_the_oracle_does() {
+    let Some(broken) = compare("tlps") else { return };
+    assert!(broken.len() > 25, "{broken:?}");
+}
+
+#[test]
+fn judges_random_transactions_as_the_oracle_does() {
+    let Some(broken) = compare("transactions") else { return };
+    assert!(broken.len() > 12, "{broken:?}");
+}

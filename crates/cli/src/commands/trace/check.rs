@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `--check`: a line, or a JSON object, for each violation, and a summary. Never judges itself.
+
+use super::records::append_json;
+use super::{Args, for_each_record, stdout};
+use crate::failure::Failure;
+use capture::check::{Checker, Finding, JsonFinding, Settings, Summary, TAGS, append_line};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
+use tlp::rules::{RULES, Rule};
+use tlp::{Mps, Mrrs, Rcb, RuleId};
+
+/// Options of `--check`.
+#[derive(clap::Args)]
+pub(super) struct CheckArgs {
+    /// Print the rules that TLPs break in place of the records; the exit status is 1 if they break any
+    #[arg(long)]
+    pub(super) check: bool,
+
+    /// With --check: Read Completion Boundary of root complexes in bytes, 64 or 128
+    #[arg(long, value_name = "BYTES", requires = "check", value_parser = size(Rcb::new))]
+    rcb: Option<Rcb>,
+
+    /// With --check: Max_Payload_Size in bytes, in place of what the capture configures
+    #[arg(long, value_name = "BYTES", requires = "check", value_parser = size(Mps::new))]
+    mps: Option<Mps>,
+
+    /// With --check: Max_Read_Request_Size in bytes, in place of what the capture configures
+    #[arg(long, value_name = "BYTES", requires = "check", value_parser = size(Mrrs::new))]
+    mrrs: Option<Mrrs>,
+
+    /// With --check: number of tags of a requester, 32, 256 or 1024, in place of what the capture configures
+    #[arg(long, value_name = "COUNT", requires = "check", value_parser = tags)]
+    tags: Option<u16>,
+
+    /// With --check: completion timeout, such as 10ms [default: 50ms]
+    #[arg(long, value_name = "TIME", requires = "check", value_parser = timeout)]
+    timeout: Option<u64>,
+
+    /// With --check: judge by these rules alone; riser rules lists them
+    #[arg(long = "rule", value_name = "RULE", requires = "check", hide_possible_values = true, value_parser = rule())]
+    only: Vec<RuleId>,
+
+    /// With --check: do not judge by these rules
+    #[arg(long, value_name = "RULE", requires = "check", hide_possible_values = true, value_parser = rule())]
+    ignore: Vec<RuleId>,
+
+    /// With --check: print at most so many violations of each rule, 0 for all [default: 20, all with --json]
+    #[arg(long, value_name = "COUNT", requires = "check")]
+    limit: Option<u64>,
+}
+
+fn size<T, E>(new: fn(u32) -> Result<T, E>) -> impl TypedValueParser<Value = T>
+where
+    T: Clone + Send + Sync + 'static,
+    E: std::fmt::Display + 'static,
+{
+    clap::builder::StringValueParser::new().try_map(move |text| {
+        text.parse()
+            .map_err(|_| NOT_A_NUMBER.to_owned())
+            .and_then(|bytes| new(bytes).map_err(|error| error.to_string()))
+    })
+}
+
+const NOT_A_NUMBER: &str = "expected a decimal number of bytes";
+
+fn tags(text: &str) -> Result<u16, String> {
+    let legal = text.parse().ok().filter(|tags| TAGS.contains(tags));
+    legal.ok_or_else(|| "legal are 32, 256 and 1024".to_owned())
+}
+
+fn timeout(text: &str) -> Result<u64, String> {
+    let ps = capture::filter::duration_ps(text).and_then(|ps| u64::try_from(ps).ok()).filter(|ps| *ps > 0);
+    ps.ok_or_else(|| "legal is a time above 0 such as 10ms, in ps, ns, us, ms or s".to_owned())
+}
+
+fn rule() -> impl TypedValueParser<Value = RuleId> {
+    let names = PossibleValuesParser::new(RULES.iter().map(|rule| rule.name));
+    names.try_map(|name| Rule::named(&name).map(|rule| rule.id).ok_or(name))
+}
+
+impl CheckArgs {
+    fn checker(&self) -> Checker {
+        let CheckArgs { rcb, mps, mrrs, tags, timeout, .. } = *self;
+        let mut checker = Checker::new(Settings { rcb, mps, mrrs, tags, timeout_ps: timeout });
+        let is_meant =
+            |id: &RuleId| (self.only.is_empty() || self.only.contains(id)) && !self.ignore.contains(id);
+        RULES.iter().map(|rule| rule.id).filter(|id| !is_meant(id)).for_each(|id| checker.ignore(id));
+        checker
+    }
+
+    /// Most lines for one rule.
+    fn limit(&self, json: bool) -> u64 {
+        match (self.limit, json) {
+            (Some(0), _) | (None, true) => u64::MAX,
+            (Some(limit), _) => limit,
+            (None, false) => 20,
+        }
+    }
+}
+
+pub(super) fn run(args: &Args) -> Result<(), Failure> {
+    let mut out = stdout(args);
+    let mut violations = 0;
+    for file in &args.files {
+        if args.names_files() && !args.json {
+            writeln!(out, "==> {} <==", file.display())?;
+        }
+        let summary = write_findings(args, file, &mut out)?;
+        violations += summary.violations;
+        if args.json {
+            let mut line = String::new();
+            append_json(&args.of_file(file, BTreeMap::from([("summary", &summary)])), &mut line);
+            writeln!(out, "{line}")?;
+        } else {
+            writeln!(out, "{summary}")?;
+        }
+        out.flush()?;
+    }
+    if violations > 0 { Err(Failure::Command(1)) } else { Ok(()) }
+}
+
+fn write_findings(args: &Args, file: &Path, out: &mut impl Write) -> Result<Summary, Failure> {
+    let mut checker = args.check.checker();
+    let (mut printed, limit) = (BTreeMap::new(), args.check.limit(args.json));
+    let mut line = String::new();
+    let mut show = |finding: &Finding, out: &mut dyn Write| -> Result<(), Failure> {
+        let count: &mut u64 = printed.entry(finding.violation.rule).or_default();
+        *count += 1;
+        if *count > limit {
+            return Ok(());
+        }
+        line.clear();
+        if args.json {
+            append_json(&args.of_file(file, JsonFinding(finding)), &mut line);
+        } else {
+            append_line(finding, &mut line);
+        }
+        line.push('\n');
+        Ok(out.write_all(line.as_bytes())?)
+    };
+    for_each_record(args, file, |record| {
+        checker.see(record);
+        while let Some(finding) = checker.next_finding() {
+            show(&finding, out)?;
+        }
+        Ok(())
+    })?;
+    checker.finish();
+    while let Some(finding) = checker.next_finding() {
+        show(&finding, out)?;
+    }
+    for (rule, count) in printed.into_iter().filter(|(_, count)| *count > limit && !args.json) {
+        writeln!(out, "{} more violations of {}; --limit 0 prints all", count - limit, Rule::get(rule).name)?;
+    }
+    Ok(checker.summary())
+}
