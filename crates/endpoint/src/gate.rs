@@ -6,6 +6,7 @@ use device::Ready;
 use link::Notice;
 use std::collections::VecDeque;
 use tlp::message::VENDOR_DEFINED_TYPE_1;
+use tlp::rules::Refusal;
 use tlp::{Body, Class, TcSet, Time, Tlp};
 
 /// Makes a raw-TLP device in its state after power-on; `None` if it cannot, so that the old one stays.
@@ -81,6 +82,10 @@ impl TlpPort for Gate {
 
     fn errors(&self) -> Vec<(&'static str, u64)> {
         self.device.errors()
+    }
+
+    fn refusals(&self) -> Vec<Refusal> {
+        self.device.refusals()
     }
 
     fn waits_for(&self) -> Option<String> {

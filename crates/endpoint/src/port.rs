@@ -4,6 +4,7 @@
 use config::{Correctable, DetectedError, Uncorrectable};
 use device::seam::Ready;
 use link::{Notice, UnusedCredits};
+use tlp::rules::Refusal;
 use tlp::{Class, TcSet, Time, Tlp, TrafficClass};
 
 /// Receive-buffer space that a port gives back for a TLP it has consumed.
@@ -134,6 +135,11 @@ pub trait TlpPort {
 
     /// Its error counters that are not zero: for the report of a lab that makes no progress.
     fn errors(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+
+    /// Why it refused TLPs: one refusal of each kind, in the order of the first ones. Places are numbers of functions.
+    fn refusals(&self) -> Vec<Refusal> {
         Vec::new()
     }
 

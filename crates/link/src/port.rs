@@ -25,6 +25,7 @@ use crate::store::TlpStore;
 use crate::timing::{Serializer, Timers};
 use crate::tx::Lengths;
 use crate::update::{KINDS, UpdateSchedule};
+use tlp::rules::{Refusal, Refusals};
 use tlp::{Account, Class, Duration, Rate, TcSet, Time, Tlp, TrafficClass, Vc, Width};
 
 /// What waits to be sent besides new TLPs, lowest bit first: the order that `PCIe 5.0 §3.6.2.1` recommends.
@@ -86,6 +87,7 @@ pub struct Port {
     /// Present rate and width.
     speed: (Rate, Width),
     counters: Counters,
+    refusals: Refusals,
     config: Box<PortConfig>,
 }
 
@@ -137,6 +139,7 @@ impl Port {
             stale_by_kind: Box::default(),
             speed: (config.rate, config.width),
             counters: Counters::default(),
+            refusals: Refusals::default(),
             config: Box::new(config),
         }
     }
@@ -281,7 +284,7 @@ impl Port {
 
     /// Like [`handle_frame`](Self::handle_frame), for a frame of which bits flipped on the way.
     pub fn handle_damaged(&mut self, now: Time, frame: Frame<&Tlp>, damage: &Damage) -> bool {
-        (damage.is_empty() || self.survives(frame, damage)) && self.handle_frame(now, frame)
+        (damage.is_empty() || self.survives(now, frame, damage)) && self.handle_frame(now, frame)
     }
 
     /// Whether the TLP that was just not handed up was new and in order, but had no credits or no Traffic Class in use,
@@ -413,6 +416,11 @@ impl Port {
     /// Counters of the transmit direction and of errors at the receiver.
     pub fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    /// Why the receiver refused TLPs: the first TLP of each rule. Those that the sender repeats are among them.
+    pub fn refusals(&self) -> &[Refusal] {
+        self.refusals.kinds()
     }
 
     /// Ends the run: counts SKP ordered sets of idle time up to `now`, and stalls that have not ended.

@@ -51,6 +51,11 @@ impl Receiver {
         sequence == self.next_rcv_seq
     }
 
+    /// The sequence number of the next TLP in order.
+    pub(crate) fn next(&self) -> u16 {
+        self.next_rcv_seq.bits()
+    }
+
     /// Whether this TLP has arrived before: it is not the next, and `(NEXT_RCV_SEQ - sequence) mod 4096 <= 2048`.
     pub(crate) fn is_duplicate(&self, sequence: Sequence) -> bool {
         !self.expects(sequence) && self.next_rcv_seq.since(sequence) <= PAST

@@ -114,11 +114,13 @@ pub(crate) fn run(
     if interrupted.is_some() {
         report.outcome = "interrupted";
     }
+    let refusals = report.refusals.clone();
     let result = RunResult { report: Arc::new(report), transactions: transactions.map(Arc::new) };
     match (interrupted, stop) {
         (Some(error), _) => Python::attach(|py| Err(result.of_interruption(py, error))),
         (None, stop @ (Stop::Failed(_) | Stop::NoProgress(_))) => Python::attach(|py| {
-            let error = RunFailed::new_err(stop.to_string());
+            let text = refusals.iter().fold(stop.to_string(), |text, refusal| format!("{text}\n{refusal}"));
+            let error = RunFailed::new_err(text);
             error.set_cause(py, raised);
             Err(result.into_error(py, error))
         }),

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The report of a run as one object: `riser run --json` prints it as it is, `Display` is its text.
 
+mod refusals;
 mod session;
 mod text;
+
+pub use refusals::RefusalReport;
+pub(crate) use refusals::refusals;
 
 use crate::transactions::TransactionReport;
 use fabric::{Direction, Fabric, Flow, LinkId, MemoryCounters, PortId, RootCounters, Side};
@@ -45,6 +49,9 @@ pub struct Report {
     /// Events and failures of hot-plug capable slots; left out if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hot_plug: Vec<HotPlugReport>,
+    /// Refused, dropped and timed-out TLPs by rule and place: the first one, and their number. Left out if there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub refusals: Vec<RefusalReport>,
     /// The links.
     pub links: Vec<LinkReport>,
     /// Counters of the root complex.

@@ -4,6 +4,7 @@
 use crate::external::host::{HostPlace, OutsideMemory};
 use crate::external::journal::Journal;
 use crate::external::{Commands, LINKS};
+use crate::report::{RefusalReport, refusals};
 use crate::tap::{CaptureHandle, CaptureOptions, CaptureTap, TappedLink};
 use crate::transactions::{TransactionLog, TransactionLogHandle};
 use fabric::Fabric;
@@ -140,6 +141,11 @@ impl Session {
     /// Returns how much devices have done wrong, a line for each such device.
     pub fn wrong(&self) -> Vec<String> {
         self.said(|report| report.wrong()).collect()
+    }
+
+    /// Returns why TLPs were refused, dropped or given up: one entry for each rule and place.
+    pub fn refusals(&self) -> Vec<RefusalReport> {
+        refusals(&self.fabric)
     }
 
     /// Returns the transfers done and the transfers in all, over the devices that know; `None` if no device knows.

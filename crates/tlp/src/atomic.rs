@@ -35,6 +35,16 @@ impl OperandSize {
             OperandSize::Bits128 => 16,
         }
     }
+
+    /// The size of an operand of `bytes` bytes: 16 bytes unless it has 4 or 8.
+    #[must_use]
+    pub const fn of_bytes(bytes: u32) -> OperandSize {
+        match bytes {
+            4 => OperandSize::Bits32,
+            8 => OperandSize::Bits64,
+            _ => OperandSize::Bits128,
+        }
+    }
 }
 
 /// FetchAdd, Swap and CAS. Four DW of header from 4 GiB on, three below.

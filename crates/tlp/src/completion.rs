@@ -3,6 +3,7 @@
 //! the bytes of it that an arrived one holds. Completers and requesters both use this module; [`split`]
 //! or a policy says where to cut.
 
+use crate::rules::{RuleId, Violation};
 use crate::{
     Attributes, Bdf, Body, Class, Completion, MemoryOp, MemoryRequest, Mps, Rcb, Repr, Status, Tag,
     TrafficClass, split,
@@ -98,6 +99,24 @@ pub fn repeats(completion: &Repr, tc: TrafficClass, attr: Attributes) -> bool {
     completion.tc == tc && (completion.attr ^ attr) & Attributes::COMPLETED == Attributes::empty()
 }
 
+/// The rule that a completion breaks if it does not [repeat](repeats) Traffic Class and attributes of its request.
+#[must_use]
+pub fn not_repeated(completion: &Repr, tc: TrafficClass, attr: Attributes) -> Option<Violation> {
+    if completion.tc != tc {
+        let (found, expected) = (completion.tc.bits().into(), tc.bits().into());
+        return Some(Violation::expecting(RuleId::CompletionTc, found, expected));
+    }
+    let bits = |attr: Attributes| u64::from((attr & Attributes::COMPLETED).bits());
+    let (found, expected) = (bits(completion.attr), bits(attr));
+    (found != expected).then_some(Violation::expecting(RuleId::CompletionAttr, found, expected))
+}
+
+/// Requester ID in bits 31:16 and tag in bits 9:0: the value of rules about a completion's request.
+#[must_use]
+pub fn transaction_value(completion: &Completion) -> u64 {
+    u64::from(completion.requester.bits()) << 16 | u64::from(completion.tag.bits())
+}
+
 /// The bytes that a request asks for, or the rest of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Awaited {
@@ -180,6 +199,28 @@ impl Awaited {
             return Err(Misfit::ByteCount);
         }
         self.place(completion).map(|bytes| bytes.end)
+    }
+
+    /// The rule that `completion` breaks, for which [`place`](Self::place) or [`place_next`](Self::place_next) returned
+    /// `misfit`.
+    #[cold]
+    #[must_use]
+    pub fn violation(self, completion: &Completion, misfit: Misfit) -> Violation {
+        let remaining = u32::from(completion.byte_count);
+        match misfit {
+            Misfit::WithoutData => Violation::expecting(RuleId::CompletionType, 0b000, 0b010),
+            Misfit::ByteCount => {
+                Violation::expecting(RuleId::ByteCount, remaining.into(), self.byte_count.into())
+            }
+            Misfit::LowerAddress => {
+                let rest = self.behind(self.byte_count.saturating_sub(remaining));
+                let (found, expected) = (completion.lower_address.into(), rest.lower_address().into());
+                Violation::expecting(RuleId::LowerAddress, found, expected)
+            }
+            Misfit::Length => {
+                Violation::new(RuleId::CompletionLength, completion.length_dw.unwrap_or(0).into())
+            }
+        }
     }
 }
 

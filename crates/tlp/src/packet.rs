@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A TLP as it travels: its header and its data.
 
+use crate::rules::{RuleId, Violation};
 use crate::{Body, ParseError, Payload, PayloadPool, Prefixes, Repr, crc};
 use core::fmt;
 
@@ -169,6 +170,15 @@ impl Tlp {
     #[inline]
     pub const fn has_wrong_ecrc(&self) -> bool {
         self.repr.td && matches!(self.flaw, Flaw::WrongEcrc)
+    }
+
+    /// The rule that a TLP with a [wrong](Self::has_wrong_ecrc) ECRC breaks.
+    #[cold]
+    pub fn ecrc_violation(&self) -> Violation {
+        let mut bytes = alloc::vec![0; self.wire_len()];
+        self.emit(&mut bytes);
+        let digest = bytes.last_chunk().map_or(0, |digest| u32::from_be_bytes(*digest));
+        Violation::expecting(RuleId::Ecrc, digest.into(), (!digest).into())
     }
 
     /// True where its bytes break a rule of their form.

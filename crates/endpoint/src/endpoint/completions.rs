@@ -4,10 +4,11 @@
 
 use super::function::{Answering, Work};
 use crate::front::answers::{Answer, without_data};
+use crate::front::refusals::of_answer;
 use crate::front::requests::{Question, Reply};
 use crate::front::{Function, MAX_REFUSED_PER_POLL, Shared};
 use device::seam::{CompletionError, Output, Token};
-use tlp::{Class, Data, Status, TcSet, Time, Tlp};
+use tlp::{Class, Data, RuleId, Status, TcSet, Time, Tlp, Violation};
 
 impl Function<Work> {
     #[inline(never)]
@@ -54,19 +55,27 @@ impl Function<Work> {
         };
         let answer = match result {
             Ok(data) if question.takes(data.len()) => self.good_answer(shared, question, data),
-            Ok(_) => {
+            Ok(data) => {
                 shared.counters.bad_answers += 1;
-                Answering::Tlp(self.refused(shared, &question, CompletionError::CompleterAbort))
+                let (found, expected) = (data.len() as u64, question.span.byte_count().into());
+                let why = Violation::expecting(RuleId::AnswerLength, found, expected);
+                Answering::Tlp(self.refused(shared, &question, CompletionError::CompleterAbort, why))
             }
-            Err(error) => Answering::Tlp(self.refused(shared, &question, error)),
+            Err(error) => Answering::Tlp(self.refused(shared, &question, error, of_answer(error))),
         };
         let at_once = self.goes_at_once(question.tc, room) && !self.behind.answers.holds(question.tc);
         self.behind.answers.accept(shared.stamp(), question.tc, answer, at_once);
         true
     }
 
-    fn refused(&mut self, shared: &mut Shared, question: &Question, error: CompletionError) -> Tlp {
-        let refused = question.refused(self.id(shared), shared);
+    fn refused(
+        &mut self,
+        shared: &mut Shared,
+        question: &Question,
+        error: CompletionError,
+        why: Violation,
+    ) -> Tlp {
+        let refused = question.refused(self.id(shared), shared, why);
         self.refusal(shared, question, error, refused)
     }
 

@@ -10,7 +10,6 @@ use crate::front::errors::LoggedTlp;
 use crate::front::settings::Settings;
 use crate::front::tag_pool::TagPool;
 use crate::front::{Behind, Function, MAX_REFUSED_PER_POLL, Shared, earlier, memory_write};
-use config::Uncorrectable;
 use device::seam::{
     Device, DmaAtomic, DmaError, DmaOptions, DmaRead, DmaWrite, Input, Output, Ready, ResetKind,
 };
@@ -451,10 +450,9 @@ impl Function<Work> {
         let quarantine = self.quarantine(shared);
         while let Some(expired) = self.behind.reads.expire(now, quarantine) {
             if expired.timed_out {
-                shared.counters.completion_timeouts += 1;
                 let id = self.id(shared);
                 let request = expired.request.map(|(sent, tag)| LoggedTlp::of_header(&sent.repr(id, tag)));
-                self.log(shared, Uncorrectable::CompletionTimeout, false, request.unwrap_or_default());
+                self.timed_out(shared, request.unwrap_or_default());
             }
             if let Some(done) = expired.done {
                 self.behind.done(now, shared, done);

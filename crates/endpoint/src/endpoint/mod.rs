@@ -46,7 +46,6 @@ pub use crate::front::{Counters, EndpointError, EndpointLimits, MAX_VIRTUAL_FUNC
 use crate::front::claim::{Claim, Place};
 use crate::front::configure::config_value;
 use crate::front::findings::Finding;
-use crate::front::requests::Question;
 use crate::front::{Front, Function, earlier};
 use crate::port::{CreditReturn, TlpPort};
 use config::ConfigSpace;
@@ -56,6 +55,7 @@ use link::Notice;
 use many::Agenda;
 use std::cell::Cell;
 use std::collections::VecDeque;
+use tlp::rules::Refusal;
 use tlp::{
     Access, Bdf, Body, Class, Completion, ConfigRequest, Data, MemoryOp, Message, PayloadPool, Span, TcSet,
     Time, Tlp,
@@ -230,10 +230,9 @@ impl Endpoint {
 
     /// Hands a request to the device of a function; `bar` and `offset` have no meaning for a request to no BAR.
     fn hand_on(&mut self, now: Time, index: usize, tlp: Tlp, bar: BarIndex, offset: u64) {
-        let (credit, question) = (CreditReturn::of(&tlp), Question::of_any(&tlp));
         let (tc, attr) = (tlp.repr.tc, tlp.repr.attr);
+        let Some(token) = self.front.take_in(index, &tlp) else { return };
         let Some(op) = operation(tlp, bar, offset) else { return };
-        let Some(token) = self.front.take_in(index, credit, question) else { return };
         let request = Request::with(token, tc, attr, op);
         self.front.functions[index].behind.device.handle(now, Input::Request(request));
         self.touch(index);
@@ -331,11 +330,13 @@ impl Endpoint {
 
 impl TlpPort for Endpoint {
     fn handle_tlp(&mut self, now: Time, tlp: Tlp) {
+        self.front.shared.now = now;
         self.receive(now, tlp);
         self.front_was_called();
     }
 
     fn poll_tlp(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
+        self.front.shared.now = now;
         if room != TcSet::ALL && !std::mem::replace(&mut self.front.shared.several_channels, true) {
             self.find_several_channels();
         }
@@ -378,6 +379,7 @@ impl TlpPort for Endpoint {
     }
 
     fn handle_timeout(&mut self, now: Time) {
+        self.front.shared.now = now;
         self.front.shared.wake_is_over(now);
         if self.agenda.is_some() {
             self.handle_timeout_of_many(now);
@@ -406,6 +408,10 @@ impl TlpPort for Endpoint {
 
     fn errors(&self) -> Vec<(&'static str, u64)> {
         self.front.shared.counters.errors().collect()
+    }
+
+    fn refusals(&self) -> Vec<Refusal> {
+        self.front.refusals()
     }
 
     fn waits_for(&self) -> Option<String> {

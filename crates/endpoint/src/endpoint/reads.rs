@@ -219,7 +219,9 @@ impl ReadEngine {
             _ => self.tags.get(completion.tag).and_then(|(_, part)| part.owner),
         };
         match (finding, owner) {
-            (Finding::Malformed, _) => self.malformed(completion.tag, owner, quarantine_until),
+            (Finding::Malformed(why), _) => {
+                (Finding::Malformed(why), self.malformed(completion.tag, owner, quarantine_until))
+            }
             (Finding::Good | Finding::Poisoned, _) => self.data(completion, tlp, finding, owner, pool),
             (_, Some(owner)) => (finding, self.refused(completion.tag, owner, finding)),
             (_, None) => {
@@ -230,10 +232,9 @@ impl ReadEngine {
     }
 
     /// Ends a read whose completion is malformed. The rest of the request may still come, or not.
-    fn malformed(&mut self, tag: Tag, owner: Option<u16>, quarantine_until: Time) -> (Finding, Option<Done>) {
+    fn malformed(&mut self, tag: Tag, owner: Option<u16>, quarantine_until: Time) -> Option<Done> {
         self.quarantine(tag, quarantine_until);
-        let done = owner.and_then(|owner| self.lose_tag(owner, DmaError::Malformed));
-        (Finding::Malformed, done)
+        owner.and_then(|owner| self.lose_tag(owner, DmaError::Malformed))
     }
 
     fn refused(&mut self, tag: Tag, owner: u16, finding: Finding) -> Option<Done> {

@@ -62,20 +62,21 @@ impl<B: Behind> Function<B> {
         error: CompletionError,
         refused: Refused,
     ) -> Tlp {
-        let Refused { tlp, advisory } = refused;
+        let Refused { tlp, why, advisory } = refused;
+        let place = Some(usize::from(self.number));
         match error {
             CompletionError::Retry if question.reply == Reply::NothingOrRetry => {
                 shared.counters.deferred_writes += 1;
                 without_data(self.completer(shared), question, Status::ConfigRetry)
             }
             CompletionError::UnsupportedRequest => {
-                shared.counters.unsupported_requests += 1;
+                shared.refused(|c| &mut c.unsupported_requests, place, why, tlp.head());
                 self.log(shared, Uncorrectable::UnsupportedRequest, advisory, tlp);
                 without_data(self.completer(shared), question, Status::UnsupportedRequest)
             }
             // Any other error is a Completer Abort: the request was not carried out.
             _ => {
-                shared.counters.completer_aborts += 1;
+                shared.refused(|c| &mut c.completer_aborts, place, why, tlp.head());
                 self.config.set_status(config::header::status::SIGNALED_TARGET_ABORT);
                 self.log(shared, Uncorrectable::CompleterAbort, advisory, tlp);
                 without_data(self.completer(shared), question, Status::CompleterAbort)

@@ -4,13 +4,19 @@
 
 use super::answers::{Answer, without_data};
 use super::errors::{LoggedTlp, Refused};
-use super::findings::Finding;
-use super::requests::{Question, Reply};
+use super::requests::{MAX_UNDER_WAY, Question, Reply};
 use super::{Behind, Front};
 use crate::port::CreditReturn;
 use config::Uncorrectable;
 use device::seam::{BarIndex, CompletionError, Token};
-use tlp::{Body, Class, Data, Limits, MemoryOp, MemoryRequest, Span, Status, TcSet, Time, Tlp, rules};
+use tlp::rules::Head;
+use tlp::rules::reasons::{
+    aborted, beyond_mps, poisoned, request_type, unclaimed, unsupported_prefixes, wrong_length,
+};
+use tlp::{
+    Body, Class, Data, Limits, MemoryOp, MemoryRequest, RuleId, Span, Status, TcSet, Time, Tlp, Violation,
+    rules,
+};
 
 /// What a request that has arrived is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,8 +49,8 @@ impl<B: Behind> Front<B> {
             self.log_virtual_errors();
         }
         // A TLP with both errors is reported as malformed (`PCIe 5.0 §6.2.3.2.3`).
-        if rules::check_received(tlp, &self.limits_for(tlp)).is_err() {
-            self.drop_request(None, tlp, Drop::Malformed);
+        if let Err(why) = rules::check_received(tlp, &self.limits_for(tlp)) {
+            self.drop_request(None, tlp, Drop::Malformed(why));
             return false;
         }
         if tlp.has_wrong_ecrc() && self.drops_wrong_ecrc(tlp) {
@@ -70,28 +76,26 @@ impl<B: Behind> Front<B> {
     }
 
     /// A token for a request that function `index` gets; `None` where there are too many.
-    pub(crate) fn take_in(
-        &mut self,
-        index: usize,
-        credit: CreditReturn,
-        question: Option<Question>,
-    ) -> Option<Token> {
+    pub(crate) fn take_in(&mut self, index: usize, tlp: &Tlp) -> Option<Token> {
+        let (credit, question) = (CreditReturn::of(tlp), Question::of_any(tlp));
         let token = self.shared.requests.admit(self.functions[index].number, credit, question);
         match token {
             Some(_) => self.shared.counters.requests += 1,
-            None => self.overflow(index, credit, question),
+            None => self.overflow(index, tlp),
         }
         token
     }
 
     #[cold]
-    fn overflow(&mut self, index: usize, credit: CreditReturn, question: Option<Question>) {
-        self.shared.counters.request_overflows += 1;
-        let Some(question) = question else { return self.shared.requests.give_back(credit) };
-        let (function, error) = (&mut self.functions[index], CompletionError::CompleterAbort);
-        let refused = question.refused(function.id(&self.shared), &self.shared);
-        let tlp = function.refusal(&mut self.shared, &question, error, refused);
-        self.queue_own(Some(index), credit, tlp);
+    fn overflow(&mut self, index: usize, tlp: &Tlp) {
+        let why = Violation::new(RuleId::RequestLimit, MAX_UNDER_WAY);
+        match Question::of_any(tlp) {
+            Some(question) => self.refuse(Some(index), tlp, &question, CompletionError::CompleterAbort, why),
+            None => {
+                self.shared.refused(|c| &mut c.request_overflows, Some(index), why, Head::of(tlp));
+                self.shared.requests.give_back(CreditReturn::of(tlp));
+            }
+        }
     }
 
     /// What an endpoint accepts: no local prefixes, and the most end-to-end prefixes and data that any of its
@@ -120,13 +124,16 @@ impl<B: Behind> Front<B> {
         if !tlp.prefixes.has_reserved() && tlp.prefixes.end_to_end() <= most {
             return false;
         }
+        let why = unsupported_prefixes(&tlp.prefixes);
         match Question::of_any(tlp) {
-            Some(question) => self.refuse(Some(index), tlp, &question, CompletionError::UnsupportedRequest),
+            Some(question) => {
+                self.refuse(Some(index), tlp, &question, CompletionError::UnsupportedRequest, why);
+            }
             None if tlp.class() == Class::Completion => {
                 self.shared.requests.give_back(CreditReturn::of(tlp));
-                self.finding(Some(index), Finding::Unexpected, tlp);
+                self.unexpected(Some(index), why, tlp);
             }
-            None => self.drop_request(Some(index), tlp, Drop::Unsupported),
+            None => self.drop_request(Some(index), tlp, Drop::Unsupported(why)),
         }
         true
     }
@@ -137,7 +144,7 @@ impl<B: Behind> Front<B> {
         if !self.functions[..self.physical].iter().any(|f| f.settings.ecrc_check) {
             return false;
         }
-        self.shared.counters.ecrc_errors += 1;
+        self.shared.refused(|c| &mut c.ecrc_errors, None, tlp.ecrc_violation(), Head::of(tlp));
         self.shared.requests.give_back(CreditReturn::of(tlp));
         self.log_in_all(LoggedTlp::of(tlp).report(Uncorrectable::Ecrc));
         true
@@ -167,10 +174,10 @@ impl<B: Behind> Front<B> {
     fn memory_read(&mut self, tlp: &Tlp, request: &MemoryRequest) -> Claim {
         let locked = request.op == MemoryOp::ReadLocked;
         let Some(at) = self.decode(request.span) else {
-            return self.unclaimed(None, tlp, CompletionError::UnsupportedRequest);
+            return self.unsupported(None, tlp, unclaimed(request.span.first_byte()));
         };
         if locked && !self.functions[at.index].settings.legacy {
-            return self.unclaimed(Some(at.index), tlp, CompletionError::UnsupportedRequest);
+            return self.unsupported(Some(at.index), tlp, request_type(&tlp.repr));
         }
         if self.msix_holds(at, request.span) {
             let question = Question::of(tlp, request.span, if locked { Reply::Locked } else { Reply::Bytes });
@@ -183,13 +190,13 @@ impl<B: Behind> Front<B> {
     fn memory_write(&mut self, tlp: &Tlp, request: &MemoryRequest) -> Claim {
         let span = request.span;
         if tlp.data.len() != span.byte_count() as usize && !span.is_zero_length() {
-            return self.dropped(None, tlp, Drop::Malformed);
+            return self.dropped(None, tlp, Drop::Malformed(wrong_length(tlp)));
         }
         let Some(at) = self.decode(span) else {
-            return self.dropped(None, tlp, Drop::Unsupported);
+            return self.dropped(None, tlp, Drop::Unsupported(unclaimed(span.first_byte())));
         };
         if span.length_dw() * 4 > self.functions[at.index].settings.mps.bytes() {
-            return self.dropped(Some(at.index), tlp, Drop::Malformed);
+            return self.dropped(Some(at.index), tlp, Drop::Malformed(beyond_mps(tlp)));
         }
         if tlp.repr.ep {
             return self.dropped(Some(at.index), tlp, Drop::Poisoned);
@@ -236,11 +243,20 @@ impl<B: Behind> Front<B> {
 
     // ---- refusals ----
 
-    /// Refuses a non-posted request that reaches no device.
+    /// Answers a non-posted request that reaches no device with UR.
     #[cold]
-    pub(super) fn unclaimed(&mut self, index: Option<usize>, tlp: &Tlp, error: CompletionError) -> Claim {
+    pub(super) fn unsupported(&mut self, index: Option<usize>, tlp: &Tlp, why: Violation) -> Claim {
         if let Some(question) = Question::of_any(tlp) {
-            self.refuse(index, tlp, &question, error);
+            self.refuse(index, tlp, &question, CompletionError::UnsupportedRequest, why);
+        }
+        Claim::Nothing
+    }
+
+    /// Answers a non-posted request that a function cannot carry out with CA.
+    #[cold]
+    pub(super) fn abort(&mut self, index: usize, tlp: &Tlp) -> Claim {
+        if let Some(question) = Question::of_any(tlp) {
+            self.refuse(Some(index), tlp, &question, CompletionError::CompleterAbort, aborted());
         }
         Claim::Nothing
     }
@@ -259,12 +275,13 @@ impl<B: Behind> Front<B> {
         tlp: &Tlp,
         question: &Question,
         error: CompletionError,
+        why: Violation,
     ) {
-        let (credit, refused) = (CreditReturn::of(tlp), Refused::of(tlp));
+        let (credit, refused) = (CreditReturn::of(tlp), Refused::of(tlp, why));
         let completion = match index {
             Some(index) => self.functions[index].refusal(&mut self.shared, question, error, refused),
             None => {
-                self.shared.counters.unsupported_requests += 1;
+                self.shared.refused(|c| &mut c.unsupported_requests, None, why, Head::of(tlp));
                 let report = refused.tlp.report(Uncorrectable::UnsupportedRequest);
                 self.log_in_all(report.advisory(refused.advisory));
                 without_data(self.functions[0].completer(&self.shared), question, Status::UnsupportedRequest)
@@ -278,7 +295,7 @@ impl<B: Behind> Front<B> {
     #[cold]
     pub(super) fn refuse_poisoned(&mut self, index: usize, tlp: &Tlp) -> Claim {
         let Some(question) = Question::of_any(tlp) else { return Claim::Nothing };
-        self.shared.counters.poisoned_requests += 1;
+        self.shared.refused(|c| &mut c.poisoned_requests, Some(index), poisoned(), Head::of(tlp));
         let function = &mut self.functions[index];
         function.log(&mut self.shared, Uncorrectable::PoisonedTlp, false, LoggedTlp::of(tlp));
         let completer = function.completer(&self.shared);
@@ -297,18 +314,18 @@ impl<B: Behind> Front<B> {
     #[cold]
     pub(super) fn drop_request(&mut self, index: Option<usize>, tlp: &Tlp, why: Drop) {
         self.shared.requests.give_back(CreditReturn::of(tlp));
-        let counters = &mut self.shared.counters;
+        let (shared, head) = (&mut self.shared, Head::of(tlp));
         let error = match why {
-            Drop::Malformed => {
-                counters.malformed += 1;
+            Drop::Malformed(why) => {
+                shared.refused(|c| &mut c.malformed, index, why, head);
                 Uncorrectable::MalformedTlp
             }
-            Drop::Unsupported => {
-                counters.unsupported_posted += 1;
+            Drop::Unsupported(why) => {
+                shared.refused(|c| &mut c.unsupported_posted, index, why, head);
                 Uncorrectable::UnsupportedRequest
             }
             Drop::Poisoned => {
-                counters.poisoned_requests += 1;
+                shared.refused(|c| &mut c.poisoned_requests, index, poisoned(), head);
                 Uncorrectable::PoisonedTlp
             }
         };
@@ -322,7 +339,7 @@ impl<B: Behind> Front<B> {
 /// Why a request is dropped without an answer.
 #[derive(Clone, Copy)]
 pub(super) enum Drop {
-    Malformed,
-    Unsupported,
+    Malformed(Violation),
+    Unsupported(Violation),
     Poisoned,
 }

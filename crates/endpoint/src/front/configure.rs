@@ -9,8 +9,10 @@ use super::{Behind, Front};
 use crate::port::CreditReturn;
 use config::register::byte_mask;
 use config::{Effects, PowerState};
-use device::seam::{CompletionError, ResetKind};
-use tlp::{Access, Attributes, Bdf, ConfigKind, ConfigRequest, Data, Status, Time, Tlp};
+use device::seam::ResetKind;
+use tlp::rules::Head;
+use tlp::rules::reasons::request_type;
+use tlp::{Access, Attributes, Bdf, ConfigKind, ConfigRequest, Data, RuleId, Status, Time, Tlp, Violation};
 
 impl<B: Behind> Front<B> {
     pub(super) fn config_request(&mut self, now: Time, tlp: &Tlp, request: &ConfigRequest) -> Claim {
@@ -18,9 +20,9 @@ impl<B: Behind> Front<B> {
         let credit = CreditReturn::of(tlp);
         let Some(index) = self.configured(request) else {
             if request.kind == ConfigKind::Type1 {
-                return self.unclaimed(None, tlp, CompletionError::UnsupportedRequest);
+                return self.unsupported(None, tlp, request_type(&tlp.repr));
             }
-            self.refuse_absent(credit, request, &question);
+            self.refuse_absent(tlp, request, &question);
             return Claim::Nothing;
         };
         let own = self.functions[index].config.register(request.register_dw).is_device();
@@ -30,7 +32,7 @@ impl<B: Behind> Front<B> {
             Access::Write if tlp.repr.ep => return self.refuse_poisoned(index, tlp),
             // A write whose data is only counted cannot be carried out.
             Access::Write => match config_value(request.first_be, &tlp.data) {
-                None => return self.unclaimed(Some(index), tlp, CompletionError::CompleterAbort),
+                None => return self.abort(index, tlp),
                 Some(_) if own => {
                     self.capture(request);
                     return Claim::Register(index);
@@ -48,11 +50,13 @@ impl<B: Behind> Front<B> {
     }
 
     /// Answers UR in the name of a function that is not there (`PCIe 5.0 §2.3.1`): software finds out so, and it is no error.
-    fn refuse_absent(&mut self, credit: CreditReturn, request: &ConfigRequest, question: &Question) {
-        self.shared.counters.unsupported_requests += 1;
+    fn refuse_absent(&mut self, tlp: &Tlp, request: &ConfigRequest, question: &Question) {
+        let why = Violation::new(RuleId::UnclaimedId, request.completer.bits().into());
+        self.shared.refused(|c| &mut c.unsupported_requests, None, why, Head::of(tlp));
         let distance = request.completer.bits().wrapping_sub(self.first_id(request.completer));
         let id = Bdf::from_bits(self.shared.bus_device.wrapping_add(distance));
         let absent = Completer { id, attributes: Attributes::COMPLETED };
+        let credit = CreditReturn::of(tlp);
         self.queue_own(None, credit, without_data(absent, question, Status::UnsupportedRequest));
     }
 

@@ -51,7 +51,7 @@ device::counters! {
         received_unsupported,
         /// Reads completed with CA.
         received_abort,
-        /// Requests for which the endpoint had no token left: non-posted ones are answered with CA.
+        /// Posted requests for which the endpoint had no token left: dropped. Non-posted ones are answered with CA.
         request_overflows,
         /// Deferrable writes that the device answered with a request to retry.
         deferred_writes,
@@ -112,7 +112,28 @@ const NO_ERRORS: [&str; 16] = [
     "swallowed_completions",
 ];
 
+/// Error counters of refused TLPs. [`Shared::refused`](super::Shared::refused) alone adds to them, and names the rule.
+const REFUSALS: [&str; 12] = [
+    "unsupported_requests",
+    "unsupported_posted",
+    "completer_aborts",
+    "malformed",
+    "poisoned_requests",
+    "poisoned_completions",
+    "unexpected_completions",
+    "completion_timeouts",
+    "received_unsupported",
+    "received_abort",
+    "request_overflows",
+    "ecrc_errors",
+];
+
 impl Counters {
+    /// The number of refused TLPs. Each has a [rule](crate::TlpPort::refusals).
+    pub fn refused(&self) -> u64 {
+        self.rows().filter(|(name, _)| REFUSALS.contains(name)).map(|(_, n)| n).sum()
+    }
+
     /// Those that are not zero.
     pub(crate) fn counts(&self) -> Vec<(&'static str, u64)> {
         self.rows().filter(|(_, n)| *n > 0).collect()

@@ -5,9 +5,11 @@
 use super::requests::{Question, Reply};
 use super::{Behind, Front, Function, Shared};
 use config::{DetectedError, ErrorMessage, ErrorReport, Uncorrectable};
+use link::header_log;
+use tlp::rules::Head;
 use tlp::{
     Access, AtomicRequest, Bdf, Body, ConfigKind, ConfigRequest, IoRequest, MemoryOp, MemoryRequest,
-    OperandSize, Prefixes, Repr, Tlp,
+    OperandSize, Prefixes, Repr, RuleId, Tlp, Violation,
 };
 
 /// The Header Log and TLP Prefix Log of a TLP (`PCIe 5.0 §7.8.4.8`, §7.8.4.12): byte 0 in bits 31:24; absent DWs are
@@ -28,7 +30,16 @@ impl LoggedTlp {
 
     #[cold]
     pub(crate) fn of(tlp: &Tlp) -> LoggedTlp {
-        LoggedTlp { header: words(&tlp.repr), prefixes: prefix_words(&tlp.prefixes) }
+        LoggedTlp { header: header_log(tlp), prefixes: prefix_words(&tlp.prefixes) }
+    }
+
+    /// The bytes of the TLP as far as they are logged.
+    #[cold]
+    pub(crate) fn head(&self) -> Head {
+        let header_dw = if self.header[0] >> 29 & 1 == 1 { 4 } else { 3 };
+        let prefixes = self.prefixes.iter().take_while(|prefix| **prefix != 0);
+        let dws = prefixes.chain(&self.header[..header_dw]);
+        Head::of_bytes(&dws.flat_map(|dw| dw.to_be_bytes()).collect::<Vec<u8>>())
     }
 }
 
@@ -36,14 +47,16 @@ impl LoggedTlp {
 #[derive(Clone, Copy)]
 pub(crate) struct Refused {
     pub(crate) tlp: LoggedTlp,
+    /// The rule that the request breaks.
+    pub(crate) why: Violation,
     /// See [`Tlp::refusal_is_advisory`].
     pub(crate) advisory: bool,
 }
 
 impl Refused {
     #[cold]
-    pub(crate) fn of(tlp: &Tlp) -> Refused {
-        Refused { tlp: LoggedTlp::of(tlp), advisory: tlp.refusal_is_advisory() }
+    pub(crate) fn of(tlp: &Tlp, why: Violation) -> Refused {
+        Refused { tlp: LoggedTlp::of(tlp), why, advisory: tlp.refusal_is_advisory() }
     }
 }
 
@@ -70,10 +83,10 @@ impl Question {
     /// The request to a function of this ID on the captured bus, as far as it is kept until it is answered: without
     /// TD, hint and prefixes. A request that was handed on is not poisoned.
     #[cold]
-    pub(crate) fn refused(&self, id: Bdf, shared: &Shared) -> Refused {
+    pub(crate) fn refused(&self, id: Bdf, shared: &Shared, why: Violation) -> Refused {
         let on_bus = id.bits() & 0xff00 == shared.bus_device & 0xff00;
         let kind = if on_bus { ConfigKind::Type0 } else { ConfigKind::Type1 };
-        Refused { tlp: self.logged(id, kind), advisory: true }
+        Refused { tlp: self.logged(id, kind), why, advisory: true }
     }
 
     fn logged(&self, completer: Bdf, kind: ConfigKind) -> LoggedTlp {
@@ -94,11 +107,7 @@ impl Question {
                 Body::Config(ConfigRequest { op, kind, requester, tag, completer, register_dw, first_be })
             }
             Reply::Value(op) => {
-                let operand = match span.byte_count() {
-                    4 => OperandSize::Bits32,
-                    8 => OperandSize::Bits64,
-                    _ => OperandSize::Bits128,
-                };
+                let operand = OperandSize::of_bytes(span.byte_count());
                 Body::Atomic(AtomicRequest { op, operand, requester, tag, address: span.address() })
             }
         };
@@ -120,6 +129,14 @@ impl<B: Behind> Function<B> {
             shared.own.virtual_errors.push((self.number, report));
             shared.own.refresh();
         }
+    }
+
+    /// Counts and logs the Completion Timeout of a request (`PCIe 5.0 §2.8`).
+    #[cold]
+    pub(crate) fn timed_out(&mut self, shared: &mut Shared, request: LoggedTlp) {
+        let (place, why) = (Some(usize::from(self.number)), Violation::new(RuleId::CompletionTimeout, 0));
+        shared.refused(|c| &mut c.completion_timeouts, place, why, request.head());
+        self.log(shared, Uncorrectable::CompletionTimeout, false, request);
     }
 
     fn queue_messages(&mut self, shared: &mut Shared, message: Option<ErrorMessage>) {

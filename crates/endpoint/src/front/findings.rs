@@ -8,8 +8,13 @@ use super::{Behind, Front};
 use crate::port::CreditReturn;
 use config::Uncorrectable;
 use config::header::status;
-use tlp::completion::repeats;
-use tlp::{Attributes, Awaited, Completion, Status, TagState, TaggedRequests, Tlp, TrafficClass};
+use tlp::completion::{not_repeated, repeats};
+use tlp::rules::Head;
+use tlp::rules::reasons::{aborted, beyond_mps, of_transaction, poisoned, unsupported, wrong_length};
+use tlp::{
+    Attributes, Awaited, Completion, Misfit, RuleId, Status, TagState, TaggedRequests, Tlp, TrafficClass,
+    Violation,
+};
 
 /// The verdict on a completion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,8 +27,8 @@ pub(crate) enum Finding {
     Late,
     /// It answers nothing.
     Unexpected,
-    /// It does not fit its request.
-    Malformed,
+    /// It breaks this rule, and does not fit its request.
+    Malformed(Violation),
     /// It is poisoned: EP is set.
     Poisoned,
     /// Its status is UR.
@@ -59,15 +64,21 @@ pub(crate) fn judge<T>(
         }
         Some((TagState::Waiting, request)) => {
             let Expected { awaited, repeated } = expected(request);
-            let differs = |(tc, attr)| !repeats(&tlp.repr, tc, attr);
-            if repeated.is_some_and(differs) && !settings.lenient_completions {
-                return Finding::Malformed;
+            let differs =
+                |(tc, attr): &(_, _)| !repeats(&tlp.repr, *tc, *attr) && !settings.lenient_completions;
+            if let Some((tc, attr)) = repeated.filter(differs)
+                && let Some(why) = not_repeated(&tlp.repr, tc, attr)
+            {
+                return Finding::Malformed(why);
             }
             match completion.status {
                 Status::Success => fit(completion, tlp, awaited, settings.mps.bytes()),
                 Status::UnsupportedRequest => Finding::Unsupported,
                 Status::CompleterAbort => Finding::Aborted,
-                Status::ConfigRetry => Finding::Malformed,
+                Status::ConfigRetry => Finding::Malformed(Violation::new(
+                    RuleId::CompletionRetry,
+                    Status::ConfigRetry.bits().into(),
+                )),
             }
         }
     }
@@ -76,11 +87,21 @@ pub(crate) fn judge<T>(
 /// Whether a successful completion fits its request (`PCIe 5.0 §2.3.2`): Byte Count, Lower Address, Length, data.
 #[inline]
 fn fit(completion: &Completion, tlp: &Tlp, awaited: Awaited, mps: u32) -> Finding {
-    let placed = awaited.place_next(completion).is_ok_and(|bytes| tlp.data.len() == bytes as usize);
-    match placed && tlp.repr.data_dw() * 4 <= mps {
-        false => Finding::Malformed,
+    let placed = awaited.place_next(completion);
+    let is_whole = placed.is_ok_and(|bytes| tlp.data.len() == bytes as usize);
+    match is_whole && tlp.repr.data_dw() * 4 <= mps {
+        false => Finding::Malformed(misfit(completion, tlp, awaited, placed)),
         true if tlp.repr.ep => Finding::Poisoned,
         true => Finding::Good,
+    }
+}
+
+#[cold]
+fn misfit(completion: &Completion, tlp: &Tlp, awaited: Awaited, placed: Result<u32, Misfit>) -> Violation {
+    match placed {
+        Err(why) => awaited.violation(completion, why),
+        Ok(bytes) if tlp.data.len() != bytes as usize => wrong_length(tlp),
+        Ok(_) => beyond_mps(tlp),
     }
 }
 
@@ -101,34 +122,43 @@ impl<B: Behind> Front<B> {
 
     #[cold]
     fn bad_finding(&mut self, index: Option<usize>, finding: Finding, tlp: &Tlp) {
-        let counters = &mut self.shared.counters;
+        let (shared, head) = (&mut self.shared, Head::of(tlp));
         let config = &mut self.functions[index.unwrap_or(0)].config;
         match finding {
             Finding::Good => {}
-            Finding::Swallowed => counters.swallowed_completions += 1,
+            Finding::Swallowed => shared.counters.swallowed_completions += 1,
             Finding::Unsupported => {
-                counters.received_unsupported += 1;
+                shared.refused(|c| &mut c.received_unsupported, index, unsupported(), head);
                 config.set_status(status::RECEIVED_MASTER_ABORT);
             }
             Finding::Aborted => {
-                counters.received_abort += 1;
+                shared.refused(|c| &mut c.received_abort, index, aborted(), head);
                 config.set_status(status::RECEIVED_TARGET_ABORT);
             }
             Finding::Poisoned => {
-                counters.poisoned_completions += 1;
+                shared.refused(|c| &mut c.poisoned_completions, index, poisoned(), head);
                 // The error is advisory: as with UR or CA only the transfer fails (`PCIe 5.0 §6.2.3.2.4.3`).
                 self.log_completion(index, Uncorrectable::PoisonedTlp, true, tlp);
             }
-            Finding::Malformed => {
-                counters.malformed += 1;
+            Finding::Malformed(why) => {
+                shared.refused(|c| &mut c.malformed, index, why, head);
                 self.log_completion(index, Uncorrectable::MalformedTlp, false, tlp);
             }
-            Finding::Late | Finding::Unexpected => {
-                counters.unexpected_completions += 1;
-                counters.late_completions += u64::from(finding == Finding::Late);
-                self.log_completion(index, Uncorrectable::UnexpectedCompletion, true, tlp);
+            Finding::Late => {
+                shared.counters.late_completions += 1;
+                self.unexpected(index, of_transaction(RuleId::LateCompletion, &tlp.repr), tlp);
+            }
+            Finding::Unexpected => {
+                self.unexpected(index, of_transaction(RuleId::UnexpectedCompletion, &tlp.repr), tlp);
             }
         }
+    }
+
+    /// Counts and logs a completion that answers nothing (`PCIe 5.0 §2.3.2`).
+    #[cold]
+    pub(super) fn unexpected(&mut self, index: Option<usize>, why: Violation, tlp: &Tlp) {
+        self.shared.refused(|c| &mut c.unexpected_completions, index, why, Head::of(tlp));
+        self.log_completion(index, Uncorrectable::UnexpectedCompletion, true, tlp);
     }
 
     #[cold]

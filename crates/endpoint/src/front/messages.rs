@@ -6,7 +6,8 @@ use super::claim::{Claim, Drop};
 use super::{Behind, Front};
 use crate::port::CreditReturn;
 use tlp::message::{PM_ACTIVE_STATE_NAK, PME_TURN_OFF, SET_SLOT_POWER_LIMIT, UNLOCK, is_ignored};
-use tlp::{Bdf, Data, Message, MessageRouting, Tlp};
+use tlp::rules::reasons::{beyond_mps, wrong_length};
+use tlp::{Bdf, Data, Message, MessageRouting, RuleId, Tlp, Violation};
 
 /// The receiver of a message.
 enum Taker {
@@ -20,9 +21,11 @@ enum Taker {
 impl<B: Behind> Front<B> {
     pub(super) fn message(&mut self, tlp: &Tlp, message: &Message) -> Claim {
         let dw = usize::from(message.length_dw.unwrap_or(0));
-        let mps = self.functions[0].settings.mps.bytes() as usize;
-        if tlp.data.len() != dw * 4 || dw * 4 > mps {
-            return self.dropped(None, tlp, Drop::Malformed);
+        if tlp.data.len() != dw * 4 {
+            return self.dropped(None, tlp, Drop::Malformed(wrong_length(tlp)));
+        }
+        if dw * 4 > self.functions[0].settings.mps.bytes() as usize {
+            return self.dropped(None, tlp, Drop::Malformed(beyond_mps(tlp)));
         }
         let index = match self.taker(message) {
             Taker::Function(index) => index,
@@ -31,7 +34,10 @@ impl<B: Behind> Front<B> {
                 self.shared.requests.give_back(CreditReturn::of(tlp));
                 return Claim::Nothing;
             }
-            Taker::Refused(index) => return self.dropped(index, tlp, Drop::Unsupported),
+            Taker::Refused(index) => {
+                let why = Violation::new(RuleId::MessageSupported, message.code.into());
+                return self.dropped(index, tlp, Drop::Unsupported(why));
+            }
         };
         if tlp.repr.ep {
             return self.dropped(Some(index), tlp, Drop::Poisoned);

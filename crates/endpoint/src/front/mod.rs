@@ -9,6 +9,7 @@
 //! - [`configure`]: configuration requests; [`settings`]: what the registers say, as the path of a TLP needs it.
 //! - [`routing`], [`sriov`]: addresses and IDs, of virtual functions too.
 //! - [`requests`], [`answers`], [`findings`]: requests to be answered, completions that are sent and that arrive.
+//! - [`refusals`]: the rule that each refused TLP breaks.
 //! - [`tag_pool`]: tags that functions share.
 //! - [`errors`], [`messages`], [`notices`], [`own`]: errors, messages, and what the front itself sends.
 //! - [`interrupts`], [`intx`], [`msix`].
@@ -28,6 +29,7 @@ mod msix;
 mod nonposted;
 mod notices;
 mod own;
+pub(crate) mod refusals;
 pub(crate) mod requests;
 mod routing;
 pub(crate) mod settings;
@@ -50,6 +52,7 @@ use sriov::VfSet;
 use std::collections::BTreeMap;
 use tag_pool::TagPool;
 use tlp::message::MessageCodes;
+use tlp::rules::Refusals;
 use tlp::{Bdf, Body, Data, Duration, PayloadPool, Span, Time, Tlp, TrafficClass};
 
 /// How long a device whose outputs are all refused is left alone.
@@ -116,6 +119,10 @@ pub(crate) struct Shared {
     pub(crate) limits: EndpointLimits,
     pub(crate) pool: PayloadPool,
     pub(crate) counters: Counters,
+    /// Why TLPs were refused.
+    pub(crate) refusals: Refusals,
+    /// Virtual time of the present call.
+    pub(crate) now: Time,
     pub(crate) requests: Requests,
     /// The tags of all functions, where they are not each one's own.
     pub(crate) tags: Option<Box<TagPool>>,
@@ -140,6 +147,8 @@ impl Shared {
             limits,
             pool,
             counters: Counters::default(),
+            refusals: Refusals::default(),
+            now: Time::ZERO,
             requests: Requests::new(limits.max_requests),
             tags: (limits.tags_per == TagsPer::Endpoint).then(Box::default),
             bus_device: 0,

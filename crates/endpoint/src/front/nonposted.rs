@@ -5,7 +5,7 @@
 use super::claim::{Claim, Drop};
 use super::requests::Question;
 use super::{Behind, Front};
-use device::seam::CompletionError;
+use tlp::rules::reasons::{request_type, unclaimed, wrong_length};
 use tlp::{Access, AtomicRequest, IoRequest, MemoryRequest, Tlp};
 
 impl<B: Behind> Front<B> {
@@ -13,14 +13,14 @@ impl<B: Behind> Front<B> {
     pub(super) fn deferrable_write(&mut self, tlp: &Tlp, request: &MemoryRequest) -> Claim {
         let span = request.span;
         if tlp.data.len() != span.byte_count() as usize && !span.is_zero_length() {
-            return self.dropped(None, tlp, Drop::Malformed);
+            return self.dropped(None, tlp, Drop::Malformed(wrong_length(tlp)));
         }
         let Some(at) = self.decode(span) else {
-            return self.unclaimed(None, tlp, CompletionError::UnsupportedRequest);
+            return self.unsupported(None, tlp, unclaimed(span.first_byte()));
         };
         let most = self.functions[at.index].settings.deferrable_bytes;
         if span.length_dw() * 4 > most || self.msix_holds(at, span) {
-            return self.unclaimed(Some(at.index), tlp, CompletionError::UnsupportedRequest);
+            return self.unsupported(Some(at.index), tlp, request_type(&tlp.repr));
         }
         if tlp.repr.ep {
             return self.refuse_poisoned(at.index, tlp);
@@ -30,8 +30,9 @@ impl<B: Behind> Front<B> {
 
     /// An IORd or IOWr: UR where no I/O BAR with I/O Space Enable holds it.
     pub(super) fn io(&mut self, tlp: &Tlp, request: &IoRequest) -> Claim {
-        let Some(at) = self.decode_io(Question::of_io(tlp, request).span) else {
-            return self.unclaimed(None, tlp, CompletionError::UnsupportedRequest);
+        let span = Question::of_io(tlp, request).span;
+        let Some(at) = self.decode_io(span) else {
+            return self.unsupported(None, tlp, unclaimed(span.first_byte()));
         };
         if request.op == Access::Write && tlp.repr.ep {
             return self.refuse_poisoned(at.index, tlp);
@@ -45,16 +46,16 @@ impl<B: Behind> Front<B> {
         let span = Question::of_atomic(tlp, request).span;
         let aligned = request.address.is_multiple_of(u64::from(request.operand.bytes()));
         if !aligned || tlp.data.len() != request.length_dw() as usize * 4 {
-            return self.dropped(None, tlp, Drop::Malformed);
+            return self.dropped(None, tlp, Drop::Malformed(wrong_length(tlp)));
         }
         let Some(at) = self.decode(span) else {
-            return self.unclaimed(None, tlp, CompletionError::UnsupportedRequest);
+            return self.unsupported(None, tlp, unclaimed(span.first_byte()));
         };
         if !self.functions[at.index].settings.atomics.takes(request.operand) {
-            return self.unclaimed(Some(at.index), tlp, CompletionError::UnsupportedRequest);
+            return self.unsupported(Some(at.index), tlp, request_type(&tlp.repr));
         }
         if self.msix_holds(at, span) {
-            return self.unclaimed(Some(at.index), tlp, CompletionError::CompleterAbort);
+            return self.abort(at.index, tlp);
         }
         if tlp.repr.ep {
             return self.refuse_poisoned(at.index, tlp);

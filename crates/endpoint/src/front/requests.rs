@@ -16,6 +16,8 @@ use tlp::{
 
 /// Tokens: an index in bits 15:0, a generation in 31:16, which tells a token from earlier ones of the same index.
 const INDEX_BITS: u32 = 16;
+/// Requests under way to the functions of a slot.
+pub(crate) const MAX_UNDER_WAY: u64 = 1 << INDEX_BITS;
 /// Places of the credit tables: eight Traffic Classes of each class.
 const KINDS: usize = 3 * 8;
 

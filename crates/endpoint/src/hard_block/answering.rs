@@ -4,6 +4,7 @@
 
 use super::RefusedTlp;
 use super::requester::Requester;
+use crate::front::refusals::of_answer;
 use crate::front::requests::{Question, Reply};
 use crate::front::{Function, Shared};
 use device::seam::{CompletionError, Token};
@@ -68,8 +69,9 @@ impl Answering {
             }
             Status::Success => tlp.repr = asked.without_data(id, Status::Success),
             status => {
-                let refused = question.refused(id, shared);
-                *tlp = function.refusal(shared, &question, error_of(status), refused);
+                let error = error_of(status);
+                let refused = question.refused(id, shared, of_answer(error));
+                *tlp = function.refusal(shared, &question, error, refused);
             }
         }
         tlp.account = question.account;

@@ -20,17 +20,17 @@ pub use design::{DesignInput, DesignOutput, DesignRequest, RefusedTlp, Target, T
 use crate::front::claim::{Claim, Place};
 use crate::front::errors::LoggedTlp;
 use crate::front::findings::{Finding, judge};
-use crate::front::requests::Question;
 use crate::front::{
     Counters, EndpointError, EndpointLimits, Front, MAX_REFUSED_PER_POLL, MAX_STALE_PER_POLL, earlier,
 };
 use crate::port::{CreditReturn, LinkCredits, TlpPort};
 use answering::Answering;
-use config::{ConfigSpace, Uncorrectable};
+use config::ConfigSpace;
 use device::seam::{DmaError, Ready, ResetKind, Token};
 use link::Notice;
 use requester::{Issued, Requester};
 use tlp::message::MessageCodes;
+use tlp::rules::Refusal;
 use tlp::{Bdf, Body, Class, Completion, MemoryOp, PayloadPool, Repr, Tag, TagState, TcSet, Time, Tlp};
 
 /// A hard block with its design.
@@ -108,10 +108,9 @@ impl<D: TlpDesign> HardBlock<D> {
     }
 
     fn hand_on(&mut self, now: Time, index: usize, target: Target, tlp: Tlp) {
-        let (credit, question) = (CreditReturn::of(&tlp), Question::of_any(&tlp));
-        let Some(token) = self.front.take_in(index, credit, question) else { return };
+        let Some(token) = self.front.take_in(index, &tlp) else { return };
         let function = index as u16;
-        if question.is_some() {
+        if tlp.class() == Class::NonPosted {
             self.answering.asked(function, token, tlp.repr.transaction());
         }
         let request = DesignRequest { token, function, target, tlp };
@@ -143,7 +142,7 @@ impl<D: TlpDesign> HardBlock<D> {
         }
         let over = !has_data || issued.awaited.byte_count == 0;
         match finding {
-            Finding::Malformed => {
+            Finding::Malformed(_) => {
                 issued.sent = None;
                 function.behind.rest(completion.tag, until);
             }
@@ -156,7 +155,7 @@ impl<D: TlpDesign> HardBlock<D> {
             return;
         }
         let function = index as u16;
-        if finding == Finding::Malformed {
+        if matches!(finding, Finding::Malformed(_)) {
             let why = DmaError::Malformed;
             return self.design.handle(now, DesignInput::Lost { function, requester, tag, why });
         }
@@ -335,9 +334,7 @@ impl<D: TlpDesign> HardBlock<D> {
             issued.sent = None;
             self.front.functions[index].behind.rest(tag, now + quarantine);
             let Some(sent) = sent else { continue };
-            self.front.shared.counters.completion_timeouts += 1;
-            let (function, error) = (&mut self.front.functions[index], Uncorrectable::CompletionTimeout);
-            function.log(&mut self.front.shared, error, false, LoggedTlp::of_header(&sent));
+            self.front.functions[index].timed_out(&mut self.front.shared, LoggedTlp::of_header(&sent));
             let (function, why) = (index as u16, DmaError::CompletionTimeout);
             let lost = DesignInput::Lost { function, requester, tag: known_tag, why };
             self.design.handle(now, lost);
@@ -383,6 +380,7 @@ fn check_kind(repr: &Repr, mrrs: u32, atomic_requester: bool) -> Result<(), Refu
 
 impl<D: TlpDesign> TlpPort for HardBlock<D> {
     fn handle_tlp(&mut self, now: Time, tlp: Tlp) {
+        self.front.shared.now = now;
         if self.front.admits(&tlp) {
             match tlp.repr.body {
                 Body::Completion(completion) => self.completion(now, tlp, &completion),
@@ -393,6 +391,7 @@ impl<D: TlpDesign> TlpPort for HardBlock<D> {
     }
 
     fn poll_tlp(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
+        self.front.shared.now = now;
         // The front and the functions take turns.
         let has_own = self.front.shared.ready().contains(Ready::output(class));
         let goes_first = has_own && self.front.goes_first(class);
@@ -434,6 +433,7 @@ impl<D: TlpDesign> TlpPort for HardBlock<D> {
     }
 
     fn handle_timeout(&mut self, now: Time) {
+        self.front.shared.now = now;
         self.front.shared.wake_is_over(now);
         for index in 0..self.front.functions.len() {
             self.expire(now, index);
@@ -481,6 +481,10 @@ impl<D: TlpDesign> TlpPort for HardBlock<D> {
 
     fn errors(&self) -> Vec<(&'static str, u64)> {
         self.front.shared.counters.errors().collect()
+    }
+
+    fn refusals(&self) -> Vec<Refusal> {
+        self.front.refusals()
     }
 
     fn waits_for(&self) -> Option<String> {

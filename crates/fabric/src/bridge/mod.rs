@@ -6,11 +6,13 @@
 //! - [`routes`]: what the bridge claims, and what Access Control Services say;
 //! - [`answers`]: the TLPs that the bridge makes;
 //! - [`errors`]: errors, their messages, and containment;
+//! - [`refusals`]: the rules that refused TLPs break;
 //! - [`root`]: the further duties of root ports.
 
 pub(crate) mod answers;
 mod errors;
 mod held;
+pub(crate) mod refusals;
 mod root;
 mod routes;
 

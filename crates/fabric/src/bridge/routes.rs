@@ -87,10 +87,17 @@ impl Routes {
         if self.acs.is_empty() {
             return true;
         }
-        let foreign = !self.windows.claims_bus(tlp.repr.transaction().0.bus());
-        let translated = tlp.repr.at != AddressType::Untranslated;
-        !(self.acs.contains(Acs::SOURCE_VALIDATION) && foreign
-            || self.acs.contains(Acs::TRANSLATION_BLOCKING) && translated)
+        !self.is_foreign(tlp.repr.transaction().0) && !self.blocks_translation(tlp)
+    }
+
+    /// Whether ACS Source Validation refuses requests of this Requester ID.
+    pub(crate) fn is_foreign(&self, requester: Bdf) -> bool {
+        self.acs.contains(Acs::SOURCE_VALIDATION) && !self.windows.claims_bus(requester.bus())
+    }
+
+    /// Whether ACS Translation Blocking refuses the request.
+    pub(crate) fn blocks_translation(&self, tlp: &Tlp) -> bool {
+        self.acs.contains(Acs::TRANSLATION_BLOCKING) && tlp.repr.at != AddressType::Untranslated
     }
 
     /// The verdict on a request from the secondary side to the peer with this port number (`PCIe 5.0 §6.12.3`, Table

@@ -7,6 +7,7 @@ use crate::progress::{DRAIN_LIMIT, LULL, Limits, MAX_EVENTS_PER_INSTANT, STALL_L
 use crate::topology::PortId;
 use crate::wire::PortState;
 use tlp::Time;
+use tlp::rules::Refusal;
 
 impl Fabric {
     /// True if something other than the upkeep of links is still to come.
@@ -155,6 +156,33 @@ impl Fabric {
         roots.flatten().chain(slots.flatten()).chain(ports.flatten()).collect()
     }
 
+    /// The number of [refusals](Self::refusals): of kinds, not of TLPs.
+    pub fn refusal_kinds(&self) -> usize {
+        let hosts = self.hosts.iter().map(|host| host.root.refusals().len());
+        let switches = self.switches.iter().map(|state| state.switch.refusals().len());
+        let slots = self.slots.iter().map(|slot| slot.device.refusals().len());
+        let links = self.ports.iter().map(|state| state.port.refusals().len());
+        hosts.chain(switches).chain(slots).chain(links).sum()
+    }
+
+    /// Why TLPs were refused, each with the name of the component.
+    pub fn refusals(&self) -> Vec<(String, Refusal)> {
+        let hosts = self.hosts.iter().enumerate().flat_map(|(n, host)| {
+            let place = |at: u16| format!("root port {at}");
+            placed(self.of_host(n, "root complex"), host.root.refusals().to_vec(), place)
+        });
+        let switches = self.switches.iter().enumerate().flat_map(|(n, state)| {
+            placed(self.switch_name(n), state.switch.refusals().to_vec(), |at| format!("port {at}"))
+        });
+        let slots = self.slots.iter().enumerate().flat_map(|(n, slot)| {
+            placed(self.slot_name(n), slot.device.refusals(), |at| format!("function {at}"))
+        });
+        let links = self.ports.iter().flat_map(|state| {
+            placed(self.port_name(state.id), state.port.refusals().to_vec(), |_| String::new())
+        });
+        hosts.chain(switches).chain(slots).chain(links).collect()
+    }
+
     /// The outcome when somebody asks to be called at once, without end.
     fn standing_still(&self) -> Stop {
         let mut lines =
@@ -181,4 +209,16 @@ impl Fabric {
         }
         stop
     }
+}
+
+/// Names the component, and the place in it, of each refusal.
+fn placed(
+    who: String,
+    refusals: Vec<Refusal>,
+    name: impl Fn(u16) -> String,
+) -> impl Iterator<Item = (String, Refusal)> {
+    refusals.into_iter().map(move |refusal| match refusal.place {
+        Some(place) => (format!("{who}, {}", name(place)), refusal),
+        None => (who.clone(), refusal),
+    })
 }

@@ -9,9 +9,10 @@ use crate::memory_system::Access;
 use crate::profile::{LONG_READ_LINES, lines};
 use crate::stages::Stage;
 use config::{Side, Uncorrectable};
+use tlp::rules::reasons::{poisoned, request_type, unclaimed};
 use tlp::{
     Account, Asked, AtomicOp, AtomicRequest, Attributes, Awaited, Bdf, Body, Data, Duration, MemoryOp,
-    MemoryRequest, Mps, Repr, Span, Status, TcSet, Time, Tlp, TrafficClass,
+    MemoryRequest, Mps, OperandSize, Repr, RuleId, Span, Status, TcSet, Time, Tlp, TrafficClass, Violation,
 };
 
 /// How long until memory that lies elsewhere is asked again.
@@ -101,6 +102,28 @@ impl Job {
         Job { status, address: 0, carry: false, data: Data::NONE, ..job }
     }
 
+    /// A header that asks for the same bytes: without hint and prefixes.
+    fn request(&self) -> Repr {
+        let Asked { requester, tag, tc, attr, .. } = self.asked;
+        let memory = |op, span| Body::Memory(MemoryRequest { op, requester, tag, span });
+        let (address, bytes) = (self.address, self.byte_count);
+        let body = match self.action {
+            Action::Write(span) => memory(MemoryOp::WriteDeferrable, span),
+            Action::Atomic(op) => Body::Atomic(AtomicRequest {
+                op,
+                operand: OperandSize::of_bytes(bytes),
+                requester,
+                tag,
+                address,
+            }),
+            // The bytes are those of a request, which has a span.
+            Action::Read | Action::Passed => {
+                memory(MemoryOp::Read, Span::covering(address, bytes).unwrap_or(Span::zero_length(address)))
+            }
+        };
+        Repr { tc, attr, ..Repr::new(body) }
+    }
+
     /// Has the job completed with UR.
     fn refuse(&mut self) {
         self.status = Status::UnsupportedRequest;
@@ -160,8 +183,11 @@ impl Base {
     /// others share (Intel VT-d, "Translation Faults").
     #[cold]
     pub(super) fn note_refused(&mut self, access: &Access, now: Time, tlp: &Tlp) {
-        self.counters.unsupported_requests += 1;
-        if !self.memory.is_blocked(access) {
+        let is_blocked = self.memory.is_blocked(access);
+        let rule = if is_blocked { RuleId::IommuMapping } else { RuleId::UnclaimedAddress };
+        let why = Violation::new(rule, access.address);
+        self.refused(|b| &mut b.counters.unsupported_requests, access.port, now, why, tlp);
+        if !is_blocked {
             let advisory = tlp.refusal_is_advisory();
             self.log(access.port, now, Uncorrectable::UnsupportedRequest, advisory, Side::Secondary, tlp);
         }
@@ -234,7 +260,9 @@ impl Completer {
             base.effects.push(Effect::Ready(now + ASK_AGAIN, job));
             return (port, tc);
         }
-        base.counters.unsupported_requests += 1;
+        let gone = &self.jobs[job as usize];
+        let (why, tlp) = (unclaimed(gone.address), Tlp::new(gone.request(), Data::NONE));
+        base.refused(|b| &mut b.counters.unsupported_requests, port, now, why, &tlp);
         self.jobs[job as usize].refuse();
         self.push_ready(base, job)
     }
@@ -351,7 +379,7 @@ impl Completer {
             // Configuration requests only go down (`PCIe 5.0 §2.2.7`); only hosts ask for locked reads, and I/O space
             // is not for devices (§6.5.2, §2.2.4.2).
             Body::Memory(_) | Body::Io(_) | Body::Config(_) | Body::Completion(_) | Body::Message(_) => {
-                return self.refuse(base, port, now, tlp);
+                return self.refuse(base, port, now, tlp, request_type(&tlp.repr));
             }
         };
         self.begin(base, now, job, tlp, Service { read, write });
@@ -370,7 +398,7 @@ impl Completer {
         }
         if tlp.repr.ep && service.write.is_some() {
             // This is never advisory, though the requester learns of it (`PCIe 5.0 §2.7.2.2`).
-            base.counters.poisoned += 1;
+            base.refused(|b| &mut b.counters.poisoned, port, now, poisoned(), tlp);
             base.log(port, now, Uncorrectable::PoisonedTlp, false, Side::Secondary, tlp);
             return self.answer_refused(base, port, now, tlp, Status::UnsupportedRequest);
         }
@@ -393,8 +421,8 @@ impl Completer {
     }
 
     /// Answers a request with UR.
-    pub(super) fn refuse(&mut self, base: &mut Base, port: usize, now: Time, tlp: &Tlp) {
-        base.counters.unsupported_requests += 1;
+    pub(super) fn refuse(&mut self, base: &mut Base, port: usize, now: Time, tlp: &Tlp, why: Violation) {
+        base.refused(|b| &mut b.counters.unsupported_requests, port, now, why, tlp);
         let advisory = tlp.refusal_is_advisory();
         base.log(port, now, Uncorrectable::UnsupportedRequest, advisory, Side::Secondary, tlp);
         self.answer_refused(base, port, now, tlp, Status::UnsupportedRequest);

@@ -9,6 +9,7 @@ use config::cap::pcie::LINK_CAPABILITIES;
 use config::{ConfigSpace, Effects, Side, SlotEvent, Uncorrectable};
 use host::{HostError, HostInput, HostInterrupt, Wire};
 use serde::Serialize;
+use tlp::rules::reasons::unclaimed;
 use tlp::{
     Access, Bdf, Body, ConfigKind, ConfigRequest, Data, Duration, Mps, Rate, Repr, Tag, Time, Tlp, Width,
 };
@@ -227,7 +228,7 @@ impl Base {
         let passes_peers = self.passes_peers;
         self.ports[port].follow_registers(passes_peers);
         while let Some(msi) = self.own_interrupt(port) {
-            self.take_own_interrupt(now, &msi);
+            self.take_own_interrupt(port, now, &msi);
         }
         self.tell_wires(port, now, None);
     }
@@ -247,7 +248,7 @@ impl Base {
     }
 
     /// Takes an MSI of a root port, a write that crosses no link.
-    fn take_own_interrupt(&mut self, now: Time, msi: &Tlp) {
+    fn take_own_interrupt(&mut self, port: usize, now: Time, msi: &Tlp) {
         let Body::Memory(m) = msi.repr.body else { return };
         let (address, len) = (m.span.first_byte(), m.span.byte_count());
         if MSI_WINDOW.contains(address, u64::from(len)) {
@@ -255,7 +256,7 @@ impl Base {
         } else if self.memory.contains(m.requester, address, len) {
             self.memory.store(m.requester, m.span, &msi.data);
         } else {
-            self.counters.unsupported_requests += 1;
+            self.refused(|b| &mut b.counters.unsupported_requests, port, now, unclaimed(address), msi);
         }
     }
 

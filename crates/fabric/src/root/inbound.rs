@@ -11,18 +11,19 @@ use crate::topology::MSI_WINDOW;
 use config::{Side, Uncorrectable};
 use endpoint::CreditReturn;
 use host::{HostInput, HostInterrupt};
+use tlp::rules::reasons::{poisoned, unsupported_prefixes};
 use tlp::{Body, Limits, MemoryOp, MemoryRequest, Prefixes, TcSet, Time, Tlp, TrafficClass, rules};
 
 impl RootComplex {
     /// A TLP has arrived at root port `port`.
     pub(crate) fn handle_tlp(&mut self, port: usize, now: Time, tlp: &Tlp) {
         // The order of these checks decides if both fail (`PCIe 5.0 §6.2.3.2.3`).
-        if rules::check_received(tlp, &self.base.limits(port, tlp)).is_err() {
-            self.base.counters.malformed += 1;
+        if let Err(why) = rules::check_received(tlp, &self.base.limits(port, tlp)) {
+            self.base.refused(|b| &mut b.counters.malformed, port, now, why, tlp);
             return self.base.discard(port, now, Some(Uncorrectable::MalformedTlp), tlp);
         }
         if tlp.has_wrong_ecrc() && self.checks_ecrc(port, tlp) {
-            self.base.counters.ecrc_errors += 1;
+            self.base.refused(|b| &mut b.counters.ecrc_errors, port, now, tlp.ecrc_violation(), tlp);
             return self.base.discard(port, now, Some(Uncorrectable::Ecrc), tlp);
         }
         match tlp.repr.body {
@@ -65,7 +66,8 @@ impl RootComplex {
             return;
         }
         if tlp.prefixes.has_reserved() {
-            self.base.counters.unsupported_requests += 1;
+            let why = unsupported_prefixes(&tlp.prefixes);
+            self.base.refused(|b| &mut b.counters.unsupported_requests, port, now, why, tlp);
             return self.base.discard(port, now, Some(Uncorrectable::UnsupportedRequest), tlp);
         }
         let (address, len) = (m.span.first_byte(), m.span.byte_count());
@@ -76,7 +78,7 @@ impl RootComplex {
         } else if tlp.repr.ep {
             // Memory does not get the poison along: what was there before is wrong, and nobody can tell (`PCIe 5.0
             // §6.2.3.2.4.3`). Nor may an interrupt be made of it (§2.7.2.2).
-            self.base.counters.poisoned += 1;
+            self.base.refused(|b| &mut b.counters.poisoned, port, now, poisoned(), tlp);
             self.base.log(port, now, Uncorrectable::PoisonedTlp, false, Side::Secondary, tlp);
         } else if is_interrupt && !m.span.is_zero_length() {
             self.base.interrupt(now, m, tlp);
@@ -109,7 +111,8 @@ impl RootComplex {
         }
         self.base.return_credits(port, tlp);
         if tlp.prefixes.has_reserved() {
-            return self.completer.refuse(&mut self.base, port, now, tlp);
+            let why = unsupported_prefixes(&tlp.prefixes);
+            return self.completer.refuse(&mut self.base, port, now, tlp, why);
         }
         let p = &self.base.profile;
         // Reads have a path of their own, on which the compiler knows that nothing is written.

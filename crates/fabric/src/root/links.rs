@@ -158,8 +158,9 @@ impl Base {
     #[cold]
     pub(super) fn refuse_closed(&mut self, port: usize, now: Time, tlp: &Tlp) -> Status {
         let Some(function) = &mut self.ports[port].function else { return Status::UnsupportedRequest };
-        self.function_counters.link_down += 1;
+        let why = function.bridge.closed();
         let DeadEnd { status, message, .. } = function.bridge.dead_end(Side::Primary, tlp);
+        self.refused(|b| &mut b.function_counters.link_down, port, now, why, tlp);
         self.report(port, now, message);
         status
     }

@@ -4,12 +4,14 @@
 
 use super::peer::Verdict;
 use super::{Base, Watch};
+use crate::bridge::refusals::violation;
 use crate::stages::Stage;
 use config::{Side, Uncorrectable};
 use host::{HostInput, HostMessage};
 use tlp::message::{
     DEASSERT_INTA, MessageCodes, PM_PME, PME_TO_ACK, VENDOR_DEFINED_TYPE_0, VENDOR_DEFINED_TYPE_1, is_ignored,
 };
+use tlp::rules::reasons::poisoned;
 use tlp::{Message, MessageRouting, Time, Tlp};
 
 /// Messages that every root complex takes (`PCIe 5.0 Table F-1`): PM_PME, PME_TO_Ack, interrupt wires, errors.
@@ -37,7 +39,7 @@ impl Base {
         }
         if tlp.repr.ep {
             // Poisoned data must not be used (`PCIe 5.0 §2.7.2.2`).
-            self.counters.poisoned += 1;
+            self.refused(|b| &mut b.counters.poisoned, port, now, poisoned(), tlp);
             return self.discard(port, now, Some(Uncorrectable::PoisonedTlp), tlp);
         }
         self.return_credits(port, tlp);
@@ -67,7 +69,10 @@ impl Base {
     /// Nobody takes the message: an Unsupported Request, unless everybody may ignore it (`PCIe 5.0 §2.3.1`).
     fn refuse_message(&mut self, port: usize, now: Time, m: &Message, tlp: &Tlp) {
         let error = (!is_ignored(m.code)).then_some(Uncorrectable::UnsupportedRequest);
-        self.counters.unsupported_requests += u64::from(error.is_some());
+        if let Some(error) = error {
+            let why = violation(error, tlp, None);
+            self.refused(|b| &mut b.counters.unsupported_requests, port, now, why, tlp);
+        }
         self.discard(port, now, error, tlp);
     }
 

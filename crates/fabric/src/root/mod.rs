@@ -13,6 +13,7 @@
 //!
 //! - root ports with their queues ([`lanes`]), as [`function`]s with configuration spaces, errors and interrupts; what happens at
 //!   their [`links`], and the [`messages`] that they hear;
+//! - [`refusals`]: why TLPs are refused;
 //! - [`memory`]: host memory behind its timing; [`inbox`]: inputs on their way to the host.
 //!
 //! A root port without a configuration space is **bare**: it lets every request up, [`AddressMap`] says what lies
@@ -28,6 +29,7 @@ mod links;
 mod memory;
 mod messages;
 mod peer;
+mod refusals;
 mod requester;
 
 use crate::ledger::Asked;
@@ -54,6 +56,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use tlp::message::MessageCodes;
+use tlp::rules::Refusals;
 use tlp::{
     Attributes, Bdf, Class, Duration, Mps, PayloadPool, Rcb, TaggedRequests, TcSet, Time, Tlp, TrafficClass,
 };
@@ -163,6 +166,7 @@ struct Base {
     program_messages: MessageCodes,
     inbox: Inbox,
     counters: RootCounters,
+    refusals: Refusals,
     /// Counters of root ports that are functions.
     function_counters: RootFunctionCounters,
     /// True if some root port is a function.
@@ -295,6 +299,7 @@ impl RootComplex {
             ports,
             inbox: Inbox::default(),
             counters: RootCounters::default(),
+            refusals: Refusals::default(),
             function_counters: RootFunctionCounters::default(),
             has_functions,
             passes_peers: false,

@@ -10,6 +10,7 @@ use super::completer::Job;
 use super::effects::Effect;
 use super::requester::{Asker, memory};
 use super::{Base, Outbound, PeerToPeer, RootComplex};
+use crate::bridge::refusals::violation;
 use crate::bridge::{self, Held, answers};
 use crate::stages::Stage;
 use crate::topology::MSI_WINDOW;
@@ -17,8 +18,12 @@ use config::{Side, Uncorrectable};
 use endpoint::CreditReturn;
 use host::{HostError, HostInput, HostReadId};
 use std::collections::VecDeque;
+use tlp::rules::reasons::poisoned;
 use tlp::split::request_piece;
-use tlp::{Account, Attributes, Body, Class, Data, MemoryOp, MemoryRequest, Repr, Span, Status, Time, Tlp};
+use tlp::{
+    Account, Attributes, Body, Class, Data, MemoryOp, MemoryRequest, Repr, RuleId, Span, Status, Time, Tlp,
+    Violation,
+};
 
 /// Bytes of the reads that a split read becomes, and their alignment: one cache line, as the root complex of the
 /// capture `root-complex/mrd-512byte-rc.pcap` of NetTLP has it.
@@ -115,7 +120,8 @@ impl Base {
         let (by, error) = match verdict {
             Here | Peer(_) => return Some(Status::UnsupportedRequest),
             Dropped => {
-                self.function_counters.link_down += 1;
+                let why = Violation::new(RuleId::Containment, 1);
+                self.refused(|b| &mut b.function_counters.link_down, port, now, why, tlp);
                 return None;
             }
             Closed(by) => return Some(self.refuse_closed(by, now, tlp)),
@@ -124,17 +130,19 @@ impl Base {
         let side = if by == port { Side::Secondary } else { Side::Primary };
         let advisory = tlp.refusal_is_advisory() && error != Uncorrectable::MalformedTlp;
         self.log(by, now, error, advisory, side, tlp);
+        let from = self.ports[port].function.as_ref().map(|function| &function.routes);
+        let why = violation(error, tlp, from);
         match error {
             Uncorrectable::MalformedTlp => {
-                self.counters.malformed += 1;
+                self.refused(|b| &mut b.counters.malformed, by, now, why, tlp);
                 None
             }
             Uncorrectable::AcsViolation => {
-                self.function_counters.acs_violations += 1;
+                self.refused(|b| &mut b.function_counters.acs_violations, by, now, why, tlp);
                 Some(Status::CompleterAbort)
             }
             _ => {
-                self.counters.unsupported_requests += 1;
+                self.refused(|b| &mut b.counters.unsupported_requests, by, now, why, tlp);
                 Some(Status::UnsupportedRequest)
             }
         }
@@ -255,7 +263,7 @@ impl RootComplex {
     /// Passes a request on to `egress`; it must have been judged.
     pub(super) fn pass_request(&mut self, port: usize, egress: usize, now: Time, tlp: &Tlp) {
         if tlp.repr.ep {
-            self.base.counters.poisoned += 1;
+            self.base.refused(|b| &mut b.counters.poisoned, port, now, poisoned(), tlp);
             self.base.log(port, now, Uncorrectable::PoisonedTlp, true, Side::Secondary, tlp);
         }
         if self.peers.mode == PeerToPeer::Split
@@ -286,7 +294,7 @@ impl RootComplex {
             Here => return false,
             Peer(_) => {
                 if tlp.repr.ep {
-                    self.base.counters.poisoned += 1;
+                    self.base.refused(|b| &mut b.counters.poisoned, port, now, poisoned(), tlp);
                     self.base.log(port, now, Uncorrectable::PoisonedTlp, true, Side::Secondary, tlp);
                 }
                 self.base.pass(egress, now, tlp.clone(), Some((port as u32, CreditReturn::of(tlp))));

@@ -6,15 +6,16 @@ mod endings;
 use super::effects::{Due, Effects};
 use super::function::config_header;
 use super::links::host_error;
-use super::{Base, MAX_POSTED_OUT, Outbound, ROOT_ID, RootComplex, RootPort};
+use super::{Base, MAX_POSTED_OUT, MAX_READ_BYTES, Outbound, ROOT_ID, RootComplex, RootPort};
 use crate::timer::TimerEvents;
 use device::OutMessage;
 use host::{HostError, HostInput, HostOutput, HostReadId};
+use tlp::rules::reasons::{unclaimed, unrouted};
 use tlp::split::request_piece;
 use tlp::{
     Access, Asked, AtomicOp, AtomicRequest, Awaited, Bdf, Body, ConfigRequest, Data, IoRequest, MemoryOp,
-    MemoryRequest, Message, MessageRouting, Repr, Span, Tag, TagState, TaggedRequests, Time, Tlp,
-    TrafficClass,
+    MemoryRequest, Message, MessageRouting, Repr, RuleId, Span, Tag, TagState, TaggedRequests, Time, Tlp,
+    TrafficClass, Violation,
 };
 
 /// Issues requests for the host; the tags in use belong to [root ports](super::RootPort).
@@ -228,7 +229,9 @@ impl RootComplex {
     /// A write that no root port claims ends here and is counted, like a posted write to nowhere on real hosts.
     fn mmio_write(&mut self, now: Time, address: u64, data: Data) -> Result<Option<usize>, HostOutput> {
         let Some(port) = self.base.port_of_address(address) else {
-            self.base.counters.unsupported_requests += 1;
+            let piece = request_piece(address, data.len() as u32, MAX_READ_BYTES);
+            let span = Span::covering(address, piece).unwrap_or(Span::zero_length(address));
+            self.base.nowhere(now, Repr::new(memory(MemoryOp::Write, span)), unclaimed(address));
             return Ok(None);
         };
         let is_open = self.base.ports[port].is_open();
@@ -291,14 +294,20 @@ impl RootComplex {
             return None;
         }
         let fits = |port: usize| data.len() <= self.base.ports[port].config.mps.bytes() as usize;
-        if ports.is_empty() || !data.len().is_multiple_of(4) || !ports.clone().all(fits) {
-            self.base.counters.unsupported_requests += 1;
-            return Some(None);
-        }
-        let length_dw = (!data.is_empty()).then_some((data.len() / 4) as u16);
+        let length_dw = (!data.is_empty()).then_some(data.len().div_ceil(4).min(1024) as u16);
         let (requester, tag) = (ROOT_ID, Tag::default());
         let body = Message { routing: *routing, requester, tag, code: *code, header: *header, length_dw };
         let repr = Repr { tc: options.tc, ..Repr::new(Body::Message(body)) };
+        let why = match data.len() as u64 {
+            _ if ports.is_empty() => Some(unrouted(&repr)),
+            len if !len.is_multiple_of(4) => Some(Violation::new(RuleId::Length, len)),
+            len if !ports.clone().all(fits) => Some(Violation::new(RuleId::MaxPayloadSize, len)),
+            _ => None,
+        };
+        if let Some(why) = why {
+            self.base.nowhere(now, repr, why);
+            return Some(None);
+        }
         let tlp = Tlp { prefixes: options.prefixes.clone(), ..Tlp::new(repr, data.clone()) };
         for port in ports {
             if !self.base.ports[port].is_open() {

@@ -10,7 +10,8 @@ use crate::bridge::{Held, Routes};
 use config::{Effects, Uncorrectable};
 use endpoint::CreditReturn;
 use tlp::message::{SET_SLOT_POWER_LIMIT, is_ignored};
-use tlp::{Body, Class, ConfigKind, ConfigRequest, Limits, Status, TcSet, Time, Tlp, rules};
+use tlp::rules::reasons::poisoned;
+use tlp::{Body, Class, ConfigKind, ConfigRequest, Limits, Status, TcSet, Time, Tlp, Violation, rules};
 
 /// Where a TLP has arrived; when it did, whole or only its header; and when its last symbol does.
 #[derive(Clone, Copy)]
@@ -29,16 +30,18 @@ impl Switch {
         let arrival = Arrival { port, now, tail_at: tail_at.max(now) };
         if self.links[port].held.contains(Held::CONTAINED) {
             // The port is contained: TLPs that still come are dropped (`PCIe 5.0 §2.9.3`).
-            self.counters.link_down += 1;
+            let why = self.bridges[port].closed();
+            self.refused(|c| &mut c.link_down, port, now, why, tlp);
             return self.end(port, tlp);
         }
         if !self.crossbar.has_room(port, tlp.class()) {
-            self.counters.overflows += 1;
+            let why = self.violation(port, Uncorrectable::ReceiverOverflow, tlp);
+            self.refused(|c| &mut c.overflows, port, now, why, tlp);
             self.log(arrival, port, Uncorrectable::ReceiverOverflow, false, tlp);
             return self.end(port, tlp);
         }
-        if rules::check_received(tlp, &limits(&self.routes[port])).is_err() {
-            return self.malformed(arrival, port, port, tlp);
+        if let Err(why) = rules::check_received(tlp, &limits(&self.routes[port])) {
+            return self.malformed(arrival, port, port, tlp, why);
         }
         let destination = self.route(port, tlp);
         if tlp.has_wrong_ecrc() && self.drops_wrong_ecrc(arrival, destination, tlp) {
@@ -69,7 +72,7 @@ impl Switch {
         else {
             return false;
         };
-        self.counters.ecrc_errors += 1;
+        self.refused(|c| &mut c.ecrc_errors, by, arrival.now, tlp.ecrc_violation(), tlp);
         self.log(arrival, by, Uncorrectable::Ecrc, false, tlp);
         self.end(arrival.port, tlp);
         true
@@ -155,6 +158,7 @@ impl Switch {
         if of != 0 {
             self.log(arrival, of, Uncorrectable::PoisonedTlp, false, tlp);
         }
+        // `poisoned` names the rule.
         self.counters.unsupported_requests += 1;
         let answer = answers::completion(tlp, self.bridges[of].id(), Status::UnsupportedRequest);
         self.answer(arrival, 0, tlp, answer);
@@ -221,9 +225,13 @@ impl Switch {
             Refusal::AtomicBlocked => (Error::AtomicOpEgressBlocked, Status::UnsupportedRequest),
             Refusal::PrefixBlocked => (Error::TlpPrefixBlocked, Status::UnsupportedRequest),
             Refusal::PoisonedBlocked => (Error::PoisonedTlpEgressBlocked, Status::UnsupportedRequest),
-            Refusal::TooLong => return self.malformed(arrival, port, by, tlp),
+            Refusal::TooLong => {
+                let why = self.violation(port, Error::MalformedTlp, tlp);
+                return self.malformed(arrival, port, by, tlp, why);
+            }
             Refusal::Unexpected => {
-                self.counters.unexpected_completions += 1;
+                let why = self.violation(port, Error::UnexpectedCompletion, tlp);
+                self.refused(|c| &mut c.unexpected_completions, by, arrival.now, why, tlp);
                 // Advisory if it is not fatal (`PCIe 5.0 §6.2.3.2.4.5`).
                 self.log(arrival, by, Error::UnexpectedCompletion, true, tlp);
                 return self.end(port, tlp);
@@ -234,17 +242,18 @@ impl Switch {
                 return self.answer(arrival, port, tlp, answer);
             }
         };
+        let why = self.violation(port, error, tlp);
         match refusal {
-            Refusal::AcsViolation => self.counters.acs_violations += 1,
-            _ => self.counters.unsupported_requests += 1,
+            Refusal::AcsViolation => self.refused(|c| &mut c.acs_violations, by, arrival.now, why, tlp),
+            _ => self.refused(|c| &mut c.unsupported_requests, by, arrival.now, why, tlp),
         }
         self.log(arrival, by, error, tlp.refusal_is_advisory(), tlp);
         let answer = answers::completion(tlp, self.bridges[by].id(), status);
         self.answer(arrival, port, tlp, answer);
     }
 
-    fn malformed(&mut self, arrival: Arrival, port: usize, by: usize, tlp: &Tlp) {
-        self.counters.malformed += 1;
+    fn malformed(&mut self, arrival: Arrival, port: usize, by: usize, tlp: &Tlp, why: Violation) {
+        self.refused(|c| &mut c.malformed, by, arrival.now, why, tlp);
         self.log(arrival, by, Uncorrectable::MalformedTlp, false, tlp);
         self.end(port, tlp);
     }
@@ -253,7 +262,7 @@ impl Switch {
     /// (`PCIe 5.0 §6.2.3.2.4.2`); if it ends here, it never is (§2.7.2.2).
     #[cold]
     fn poisoned(&mut self, arrival: Arrival, port: usize, tlp: &Tlp, goes_on: bool) {
-        self.counters.poisoned += 1;
+        self.refused(|c| &mut c.poisoned, port, arrival.now, poisoned(), tlp);
         self.log(arrival, port, Uncorrectable::PoisonedTlp, goes_on, tlp);
     }
 

@@ -9,7 +9,7 @@ use crate::bridge::{DeadEnd, Held, answers};
 use config::{DetectedError, ResetScope, SlotEvent, Uncorrectable};
 use endpoint::detected_error;
 use link::Notice;
-use tlp::{Bdf, Rate, Time, Tlp, Width};
+use tlp::{Bdf, Rate, RuleId, Time, Tlp, Violation, Width};
 
 impl Switch {
     /// Handles a notice of the link at `port`. Then ask [`poll_touched`](Self::poll_touched),
@@ -98,8 +98,10 @@ impl Switch {
     /// Counts and logs a TLP for the link of `port`, which is down; returns its completion, if it needs one.
     #[cold]
     pub(super) fn refuse_closed(&mut self, now: Time, leave_at: Time, port: usize, tlp: &Tlp) -> Option<Tlp> {
-        self.counters.link_down += 1;
+        let why = self.bridges[port].closed();
+        self.refused(|c| &mut c.link_down, port, now, why, tlp);
         let DeadEnd { status, is_error, message } = self.bridges[port].dead_end(inner_side(port), tlp);
+        // The same TLP counts as an Unsupported Request as well.
         self.counters.unsupported_requests += u64::from(is_error);
         self.send_errors(now, leave_at, port, message);
         answers::completion(tlp, self.bridges[port].id(), status)
@@ -127,7 +129,7 @@ impl Switch {
     pub fn handle_lost(&mut self, port: usize, now: Time, tlp: &Tlp) {
         if port == 0 {
             // The whole switch is reset with that link.
-            self.counters.link_down += 1;
+            self.refused(|c| &mut c.link_down, 0, now, Violation::new(RuleId::LinkUp, 0), tlp);
             return self.dropped.push_back(tlp.account);
         }
         let leave_at = now + self.timing.latency;
@@ -152,7 +154,7 @@ impl Switch {
     /// The upstream port's link is down: everything is reset, and the reset goes on below (`PCIe 5.0 §2.9.1`, §6.6.1).
     fn reset_from_above(&mut self, now: Time) {
         for entry in self.crossbar.flush(now, None) {
-            self.counters.link_down += 1;
+            self.refused(|c| &mut c.link_down, 0, now, Violation::new(RuleId::LinkUp, 0), &entry.tlp);
             self.forget(entry);
         }
         self.wires.clear();

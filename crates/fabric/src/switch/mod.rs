@@ -29,6 +29,7 @@ mod inbound;
 mod links;
 mod messages;
 mod places;
+mod refusals;
 mod route;
 
 pub use arbiter::PortArbitration;
@@ -45,6 +46,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use thiserror::Error;
+use tlp::rules::Refusals;
 use tlp::{Account, Bdf, Body, Class, Duration, PayloadPool, Rate, TcSet, Time, Tlp, Width};
 
 /// Most downstream ports: with the upstream port there are 32, each an input of the crossbar. With another input for
@@ -201,6 +203,7 @@ pub struct Switch {
     actions: VecDeque<(usize, Action)>,
     dropped: VecDeque<Account>,
     counters: SwitchCounters,
+    refusals: Refusals,
 }
 
 impl Switch {
@@ -237,6 +240,7 @@ impl Switch {
             actions: VecDeque::new(),
             dropped: VecDeque::new(),
             counters: SwitchCounters::default(),
+            refusals: Refusals::default(),
             bridges,
         };
         switch.name_functions();

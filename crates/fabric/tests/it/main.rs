@@ -20,6 +20,7 @@ mod ordering;
 mod ordering_table;
 mod places;
 mod quiet_time;
+mod refusals;
 mod register_witnesses;
 mod root_bridges;
 mod root_ports;

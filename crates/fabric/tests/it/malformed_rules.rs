@@ -12,7 +12,7 @@ use endpoint::{Endpoint, EndpointConfig, EndpointLimits, FunctionConfig, TlpPort
 use link::{Frame, Port};
 use riser_fabric::{Limits, RootCounters, Stop};
 use std::collections::VecDeque;
-use tlp::rules::{RULES, RuleId};
+use tlp::rules::{RULES, Refusal, RuleId};
 use tlp::{
     Access, Account, AddressType, AtomicOp, AtomicRequest, Attributes, Bdf, Body, Class, Completion,
     ConfigKind, ConfigRequest, Data, Duration, IoRequest, MemoryOp, MemoryRequest, Message, MessageRouting,
@@ -192,10 +192,11 @@ fn sizes(address: u64) -> Vec<Row> {
 }
 
 /// What only bytes can break, since a `Repr` holds nothing else, or no port of riser lets through: by name.
-const OF_BYTES: [RuleId; 13] = [
+const OF_BYTES: [RuleId; 14] = [
     RuleId::ReservedFmt,
     RuleId::ReservedType,
     RuleId::PrefixedHeader,
+    RuleId::PrefixCount,
     RuleId::Digest,
     RuleId::ByteEnables,
     RuleId::Crosses4K,
@@ -231,10 +232,15 @@ fn the_table_has_every_rule_that_a_value_can_break() {
     }
 }
 
+/// Rules and counts.
+fn kinds(refusals: &[Refusal]) -> Vec<(RuleId, u64)> {
+    refusals.iter().map(|refusal| (refusal.violation.rule, refusal.count)).collect()
+}
+
 // ---- to the root complex ----
 
 /// What a root complex has counted and answered, and the first bytes of its memory, after `MANY` of a TLP.
-fn at_the_root_complex(tlp: &Tlp) -> (RootCounters, Vec<Tlp>, [u8; 4]) {
+fn at_the_root_complex(tlp: &Tlp) -> (RootCounters, Vec<Refusal>, Vec<Tlp>, [u8; 4]) {
     let raw = Raw::new();
     (0..MANY).for_each(|_| raw.send(1_000, tlp.clone()));
     let last =
@@ -249,16 +255,17 @@ fn at_the_root_complex(tlp: &Tlp) -> (RootCounters, Vec<Tlp>, [u8; 4]) {
     memory.read(0x1000, &mut first).unwrap();
     memory.read(0x3000, &mut got).unwrap();
     assert_eq!(&got, b"last", "{tlp}");
-    (*fabric.root().counters(), raw.received(), first)
+    (*fabric.root().counters(), fabric.root().refusals().to_vec(), raw.received(), first)
 }
 
 #[test]
 fn the_root_complex_drops_and_counts_each() {
     for Row { rule, right, broken } in rows(0x1000) {
-        let (counters, answers, first) = at_the_root_complex(&broken);
+        let (counters, refusals, answers, first) = at_the_root_complex(&broken);
+        assert_eq!(kinds(&refusals), [(rule, MANY as u64)], "{broken}");
         let expected = RootCounters { malformed: MANY as u64, memory_writes: 1, ..RootCounters::default() };
         assert_eq!((counters, answers.len(), first), (expected, 0, [0xee; 4]), "{rule:?}: {broken}");
-        let (counters, _, _) = at_the_root_complex(&right);
+        let (counters, ..) = at_the_root_complex(&right);
         assert_eq!(counters.malformed, 0, "{rule:?}: {right}");
     }
 }
@@ -407,6 +414,7 @@ fn an_endpoint_drops_counts_and_logs_each() {
         let counters = *endpoint.counters();
         assert_eq!((counters.malformed, counters.requests), (MANY as u64, 0), "{rule:?}: {broken}");
         assert!(malformed_logged(&endpoint), "{rule:?}");
+        assert_eq!(kinds(&endpoint.refusals()), [(rule, MANY as u64)], "{broken}");
         let data = |t: &Tlp| t.data.bytes().map(<[u8]>::to_vec);
         let [answer] = &back[..] else { panic!("{rule:?}: {back:?}") };
         assert_eq!(data(answer), Some(vec![0xf4, 0x1a, 0xff, 0x10]), "{rule:?}");

@@ -1,19 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The receive half of a port: how it handles a frame that arrives. It never panics on what the other end sends.
 
-use super::{Port, pending};
+use super::{Counters, Port, pending};
 use crate::frame::{Damage, Frame, SentFrame};
 use crate::init::State;
 use crate::notice::{Notice, header_log};
 use crate::replay::Acknowledged;
 use crate::rx::Verdict;
 use crate::sequence::Sequence;
-use tlp::{Class, DataLinkFeature, Dllp, FlowControl, FlowControlKind, Time, Tlp, Vc};
+use tlp::rules::{self, Head};
+use tlp::{
+    Class, DataLinkFeature, Dllp, FlowControl, FlowControlKind, Header, Limits, Mps, Repr, RuleId, TcSet,
+    Time, Tlp, Vc, Violation,
+};
+
+/// The rule that the bytes of a malformed TLP break; their form does not depend on the limits.
+#[cold]
+fn form(tlp: &Tlp) -> Violation {
+    let limits =
+        Limits { mps: Mps::default(), tc_mapped: TcSet::ALL, local_prefixes: true, end_to_end_prefixes: 4 };
+    let length = Violation::new(RuleId::Length, tlp.wire_len() as u64);
+    rules::check_received(tlp, &limits).err().unwrap_or(length)
+}
 
 impl Port {
     /// Whether a damaged frame passes its CRC; otherwise handles the error.
     #[cold]
-    pub(super) fn survives(&mut self, frame: Frame<&Tlp>, damage: &Damage) -> bool {
+    pub(super) fn survives(&mut self, now: Time, frame: Frame<&Tlp>, damage: &Damage) -> bool {
         if frame.survives(damage) {
             self.counters.undetected_errors += 1;
             return true;
@@ -24,8 +37,9 @@ impl Port {
                 self.counters.bad_dllp_crc += 1;
                 self.notices.error(Notice::BadDllp);
             }
-            Frame::Tlp { .. } => {
-                self.counters.bad_lcrc += 1;
+            Frame::Tlp { tlp, .. } => {
+                let why = Violation::new(RuleId::Lcrc, damage.bits().count() as u64);
+                self.refuse(|c| &mut c.bad_lcrc, now, why, Head::of(tlp));
                 self.notices.error(Notice::BadTlp);
                 self.nak_lost_tlp();
             }
@@ -65,7 +79,13 @@ impl Port {
     pub fn receive_malformed(&mut self, now: Time, sequence: u16, sent: &Tlp, header: [u32; 4]) -> bool {
         let accepted = self.receive_tlp(now, sequence, sent);
         if accepted {
-            self.counters.malformed_tlps += 1;
+            let bytes = header.map(u32::to_be_bytes).concat();
+            let header_len = Header::new(&bytes).map_or(bytes.len(), |header| header.bytes().len());
+            let why = match Repr::parse_header(&bytes) {
+                Err(error) => error.on_a_link(),
+                Ok(_) => Violation::new(RuleId::Length, sent.wire_len() as u64),
+            };
+            self.refuse(|c| &mut c.malformed_tlps, now, why, Head::of_bytes(&bytes[..header_len]));
             self.lose(now, sent, Notice::MalformedTlp { header });
         }
         accepted
@@ -74,7 +94,7 @@ impl Port {
     /// A TLP whose bytes break a rule was sent so: true, as it goes no further.
     #[cold]
     fn lose_malformed(&mut self, now: Time, tlp: &Tlp) -> bool {
-        self.counters.malformed_tlps += 1;
+        self.refuse(|c| &mut c.malformed_tlps, now, form(tlp), Head::of(tlp));
         self.lose(now, tlp, Notice::MalformedTlp { header: header_log(tlp) });
         true
     }
@@ -124,7 +144,7 @@ impl Port {
             State::Inactive | State::FcInit1 => return false,
         }
         let sequence = Sequence::from_bits(sequence);
-        if self.buffer.is_some() && !self.has_buffer_for(sequence) {
+        if self.buffer.is_some() && !self.has_buffer_for(now, sequence, tlp) {
             return false;
         }
         match self.receiver.receive(now, sequence) {
@@ -137,7 +157,7 @@ impl Port {
                 false
             }
             Verdict::Gap { nak } => {
-                self.miss(nak);
+                self.miss(nak, now, sequence, tlp);
                 false
             }
         }
@@ -145,8 +165,8 @@ impl Port {
 
     /// A TLP came behind a missing one: a Bad TLP, reported once for the gap (`PCIe 5.0 §3.6.3.1`).
     #[cold]
-    fn miss(&mut self, nak: bool) {
-        self.counters.out_of_sequence += 1;
+    fn miss(&mut self, nak: bool, now: Time, sequence: Sequence, tlp: &Tlp) {
+        self.refuse_out_of_sequence(now, sequence, tlp);
         if nak {
             self.pending |= pending::NAK;
             self.notices.error(Notice::BadTlp);
@@ -156,19 +176,36 @@ impl Port {
     /// Without flow control: whether there is room for the TLP. One without room is silently dropped, and so are those
     /// behind it.
     #[cold]
-    fn has_buffer_for(&mut self, sequence: Sequence) -> bool {
+    fn has_buffer_for(&mut self, now: Time, sequence: Sequence, tlp: &Tlp) -> bool {
         let Some(buffer) = &mut self.buffer else { return true };
         if self.receiver.is_duplicate(sequence) {
             return true;
         }
         if !self.receiver.expects(sequence) {
-            self.counters.out_of_sequence += 1;
+            self.refuse_out_of_sequence(now, sequence, tlp);
             return false;
         }
-        let room = buffer.used < buffer.capacity;
-        buffer.used += u16::from(room);
-        self.counters.full_buffer_drops += u64::from(!room);
-        room
+        if buffer.used == buffer.capacity {
+            let why = Violation::new(RuleId::ReceiveBuffer, buffer.used.into());
+            self.refuse(|c| &mut c.full_buffer_drops, now, why, Head::of(tlp));
+            return false;
+        }
+        buffer.used += 1;
+        true
+    }
+
+    #[cold]
+    fn refuse_out_of_sequence(&mut self, now: Time, sequence: Sequence, tlp: &Tlp) {
+        let (found, expected) = (sequence.bits().into(), self.receiver.next().into());
+        let why = Violation::expecting(RuleId::SequenceNumber, found, expected);
+        self.refuse(|c| &mut c.out_of_sequence, now, why, Head::of(tlp));
+    }
+
+    /// Counts a TLP that the receiver refuses, and keeps the reason.
+    #[cold]
+    fn refuse(&mut self, counter: fn(&mut Counters) -> &mut u64, now: Time, why: Violation, tlp: Head) {
+        *counter(&mut self.counters) += 1;
+        self.refusals.record(now, None, why, tlp);
     }
 
     /// A TLP says what an InitFC2 would: the other end uses the channel.
@@ -192,7 +229,7 @@ impl Port {
         let index = self.channel_of(tc);
         let credits = &mut self.channels[index].rx[class.index()];
         if !credits.receive(tlp.data_credits()) {
-            self.overflow(tlp);
+            self.overflow(now, tlp);
             return false;
         }
         if credits.starves_sender() {
@@ -203,8 +240,9 @@ impl Port {
 
     /// Receiver Overflow: the TLP is discarded, and returns no credits since it had none (`PCIe 5.0 §2.6.1.2`).
     #[cold]
-    fn overflow(&mut self, tlp: &Tlp) {
-        self.counters.receiver_overflows += 1;
+    fn overflow(&mut self, now: Time, tlp: &Tlp) {
+        let why = Violation::new(RuleId::Credits, tlp.data_credits().into());
+        self.refuse(|c| &mut c.receiver_overflows, now, why, Head::of(tlp));
         self.refused = true;
         self.notices.error(Notice::ReceiverOverflow { header: header_log(tlp) });
     }
@@ -224,7 +262,8 @@ impl Port {
     /// at all, the sender used credits of VC0; they go back, since the TLP was never in the buffer.
     #[cold]
     fn refuse_unmapped(&mut self, now: Time, tlp: &Tlp) -> bool {
-        self.counters.unmapped_tcs += 1;
+        let why = Violation::new(RuleId::TcMapped, tlp.repr.tc.bits().into());
+        self.refuse(|c| &mut c.unmapped_tcs, now, why, Head::of(tlp));
         self.refused = true;
         self.notices.error(Notice::MalformedTlp { header: header_log(tlp) });
         let (tc, class, data) = (tlp.repr.tc, tlp.class(), tlp.data_credits());

@@ -6,6 +6,7 @@ use crate::completer::Full;
 use crate::wire::messaging::{Reply, Request};
 use capture::encap::PORT_SESSION;
 use std::net::SocketAddr;
+use tlp::rules::{Head, Refusal};
 use tlp::{Prefixes, Repr, Tag, Time};
 
 /// The way between the adapter and a peer: an answer takes the way of its request.
@@ -40,6 +41,14 @@ pub struct Received<'a> {
     pub behind_bytes: u32,
 }
 
+impl Received<'_> {
+    /// Its prefixes and header, for a refusal.
+    #[must_use]
+    pub fn head(&self) -> Head {
+        Head::new(self.prefixes, self.repr)
+    }
+}
+
 /// Where a [`Backend`] puts TLPs for peers.
 pub trait Outbox {
     /// TLPs that [`send`](Self::send) takes now on this way: credits of a session, room in the queue of a socket; 0 where a
@@ -69,6 +78,11 @@ pub trait Backend {
     /// LibTLP does. Where not, they are refused with UR.
     fn reads_across_4k(&self) -> bool {
         false
+    }
+
+    /// Why it refused TLPs, one of each kind.
+    fn refusals(&self) -> Vec<Refusal> {
+        Vec::new()
     }
 
     /// Takes a TLP of a peer: a request of the device, or the answer to one of the host.

@@ -16,7 +16,9 @@ use capture::encap::{
     PortScheme,
 };
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use tlp::{Access, Bdf, Body, MemoryOp, Repr, Span, Status, Time};
+use tlp::rules::reasons::unrouted;
+use tlp::rules::{Head, Refusal, Refusals};
+use tlp::{Access, Bdf, Body, MemoryOp, Repr, RuleId, Span, Status, Time, Violation, crc};
 
 /// What an adapter is, and whom it serves.
 #[derive(Clone, Debug)]
@@ -45,6 +47,7 @@ pub struct Adapter<B> {
     strangers: Strangers,
     device: Option<Device>,
     tally: Tally,
+    refusals: Refusals,
 }
 
 impl<B> Adapter<B> {
@@ -60,13 +63,14 @@ impl<B> Adapter<B> {
             strangers: Strangers::default(),
             device,
             tally: Tally::default(),
+            refusals: Refusals::default(),
         }
     }
 
     /// The same adapter with what `other` makes of what stands behind it.
     pub fn map<C>(self, other: impl FnOnce(B) -> C) -> Adapter<C> {
-        let Adapter { settings, backend, peers, last, strangers, device, tally } = self;
-        Adapter { settings, backend: other(backend), peers, last, strangers, device, tally }
+        let Adapter { settings, backend, peers, last, strangers, device, tally, refusals } = self;
+        Adapter { settings, backend: other(backend), peers, last, strangers, device, tally, refusals }
     }
 
     /// What stands behind it.
@@ -81,6 +85,11 @@ impl<B> Adapter<B> {
 }
 
 impl<B: Backend> Adapter<B> {
+    /// Refused TLPs of peers, one of each kind: by the adapter, then by its backend.
+    pub fn refusals(&self) -> Vec<Refusal> {
+        self.refusals.kinds().iter().copied().chain(self.backend.refusals()).collect()
+    }
+
     /// Takes a datagram that has come to `port` from `from`; answers go to `out`. Of a session (`port` is [`PORT_SESSION`])
     /// it is a TLP behind six bytes that do not count. Says whether it was taken: where not, a session has to offer it
     /// again later; any other datagram is dropped and counted, and gone.
@@ -174,8 +183,8 @@ impl<B: Backend> Adapter<B> {
     fn datagram(&mut self, now: Time, peer: Peer, way: Way, bytes: &[u8], out: &mut dyn Datagrams) -> bool {
         let is_tlp_port = matches!(way.port, PORT_SESSION | PORT_DEVICE..=0x33ff | PORT_HOST..=0x400f);
         let mut scratch = [0; 4];
-        let parsed = NettlpHeader::parse(bytes).ok().filter(|_| is_tlp_port);
-        let incoming = parsed.and_then(|(_, tlp)| Incoming::parse(tlp, &mut scratch).ok());
+        let tlp = NettlpHeader::parse(bytes).ok().filter(|_| is_tlp_port).map(|(_, tlp)| tlp);
+        let incoming = tlp.and_then(|tlp| self.incoming(now, tlp, &mut scratch));
         if let Some(incoming) = &incoming {
             self.follow(way, &incoming.repr);
         }
@@ -198,6 +207,20 @@ impl<B: Backend> Adapter<B> {
         }
         counters.datagrams += 1;
         true
+    }
+
+    /// Reads a TLP. One that is malformed, or has a wrong digest, is a refusal.
+    fn incoming<'a>(&mut self, now: Time, tlp: &'a [u8], scratch: &'a mut [u8; 4]) -> Option<Incoming<'a>> {
+        let incoming = Incoming::parse(tlp, scratch);
+        let why = match &incoming {
+            Ok(incoming) if incoming.is_digest_wrong => wrong_digest(tlp),
+            Ok(_) => None,
+            Err(error) => Some(error.on_a_link()),
+        };
+        if let Some(why) = why {
+            self.refusals.record(now, None, why, Head::of_bytes(tlp));
+        }
+        incoming.ok()
     }
 
     /// The host's requests go to the session that has announced itself as the device's. The device's address may have other
@@ -227,7 +250,11 @@ impl<B: Backend> Adapter<B> {
         let is_cut_read = is_read && rest.is_some() && !self.backend.reads_across_4k();
         let is_allowed = is_allowed(&self.settings.allow, peer, repr, rest.map(|r| r.0));
         if is_cut_read || !is_allowed {
-            return refuse(self.settings.id, way, repr, counters, &mut egress);
+            refuse(self.settings.id, way, repr, counters, &mut egress)?;
+            let rule = if is_allowed { RuleId::Crosses4K } else { RuleId::UnclaimedAddress };
+            let why = Violation::new(rule, unrouted(repr).found);
+            self.refusals.record(now, None, why, Head::new(prefixes, repr));
+            return Ok(());
         }
         let behind_bytes = rest.filter(|_| is_read).map_or(0, |(span, _)| span.byte_count());
         let received = Received { way, repr, prefixes, data, behind_bytes };
@@ -291,6 +318,12 @@ impl<B: Backend> Adapter<B> {
 /// The counter that says what became of a datagram which is no TLP.
 type Count = fn(&mut PeerCounters) -> &mut u64;
 type Done = Result<Count, Count>;
+
+#[cold]
+fn wrong_digest(tlp: &[u8]) -> Option<Violation> {
+    let (before, digest) = tlp.split_last_chunk()?;
+    Some(Violation::expecting(RuleId::Ecrc, u32::from_be_bytes(*digest).into(), crc::ecrc(before).into()))
+}
 
 fn malformed<E>(_: E) -> Count {
     |c| &mut c.malformed

@@ -17,7 +17,8 @@ use config::header::{self, command, type0};
 use config::{Bar, BuildError, Builder, ConfigSpace, Identity, MsixLayout, PcieLayout};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use tlp::{Bdf, Body, MemoryOp, Mps, Rcb, Span, Status, Time};
+use tlp::rules::{Refusal, Refusals};
+use tlp::{Bdf, Body, MemoryOp, Mps, Rcb, RuleId, Span, Status, Time, Violation};
 
 /// Where interrupts are written to: the range that x86 has for them.
 const INTERRUPTS: u64 = 0xfee0_0000;
@@ -108,13 +109,20 @@ pub struct MemoryBackend {
     function: Arc<Function>,
     completer: Completer,
     counters: MemoryCounters,
+    refusals: Refusals,
 }
 
 impl MemoryBackend {
     /// `image`, answered in completions of up to `mps`, which are cut at 64 B as a root complex may do.
     pub fn new(image: Arc<Image>, function: Arc<Function>, mps: Mps) -> MemoryBackend {
         let completer = Completer::new(function.id(), mps, Rcb::default());
-        MemoryBackend { image, function, completer, counters: MemoryCounters::default() }
+        MemoryBackend {
+            image,
+            function,
+            completer,
+            counters: MemoryCounters::default(),
+            refusals: Refusals::default(),
+        }
     }
 
     /// What answers, to be set.
@@ -145,12 +153,19 @@ impl Backend for MemoryBackend {
         true
     }
 
-    fn handle(&mut self, _: Time, tlp: &Received<'_>, out: &mut dyn Outbox) -> Result<(), Full> {
+    fn refusals(&self) -> Vec<Refusal> {
+        self.refusals.kinds().iter().chain(self.completer.refusals()).copied().collect()
+    }
+
+    fn handle(&mut self, now: Time, tlp: &Received<'_>, out: &mut dyn Outbox) -> Result<(), Full> {
+        self.completer.set_time(now);
         let mut back = Back { out, way: tlp.way, lost: 0 };
         if let Body::Memory(m) = &tlp.repr.body {
             if !self.function.is_bus_master.load(Ordering::Relaxed) {
                 self.completer.refuse(tlp.repr, Status::UnsupportedRequest, &mut back)?;
                 self.counters.not_bus_master += 1;
+                let why = Violation::new(RuleId::BusMasterEnable, 0);
+                self.refusals.record(now, None, why, tlp.head());
                 return Ok(());
             }
             if m.op == MemoryOp::Write && self.is_interrupt(m.span) {

@@ -46,6 +46,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use thiserror::Error;
+use tlp::rules::Refusal;
 use tlp::{Duration, Repr, Time};
 
 /// Why a call of a client failed.
@@ -144,6 +145,11 @@ impl<C: Carrier, K: Clock> Client<C, K> {
     /// What was sent, received and given up.
     pub fn counters(&self) -> &Counters {
         self.requester.counters()
+    }
+
+    /// Why completions were refused, and requests not completed; one of each kind.
+    pub fn refusals(&self) -> &[Refusal] {
+        self.requester.refusals()
     }
 
     /// Requests and messages of the peer that had no callback, and replies that the carrier can never take.

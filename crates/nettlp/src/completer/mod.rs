@@ -23,7 +23,12 @@ mod tests;
 pub use image::{CHUNK, IMAGE_MAX, Image};
 pub use incoming::{Incoming, padding_of_short_write};
 
-use tlp::{AddressType, Asked, Awaited, Bdf, Body, MemoryOp, Mps, Rcb, Repr, Span, Status, split};
+use tlp::rules::reasons::{aborted, of_transaction, poisoned, request_type, unclaimed};
+use tlp::rules::{Head, Refusal, Refusals};
+use tlp::{
+    AddressType, Asked, Awaited, Bdf, Body, MemoryOp, Mps, Rcb, Repr, RuleId, Span, Status, Time, Violation,
+    split,
+};
 
 /// The most completions of one read: 4 KiB at the least Max_Payload_Size, and one for its alignment.
 pub const COMPLETIONS_MAX: usize = 4096 / 128 + 1;
@@ -125,12 +130,15 @@ pub struct Completer {
     pub rcb: Rcb,
     /// What it has done.
     pub counters: CompleterCounters,
+    refusals: Refusals,
+    now: Time,
 }
 
 impl Completer {
     /// A completer of this ID: with [`Rcb::ENDPOINT`] in a device's place, 64 or 128 B in a root complex's.
     pub fn new(id: Bdf, mps: Mps, rcb: Rcb) -> Completer {
-        Completer { id, mps, rcb, counters: CompleterCounters::default() }
+        let (counters, refusals, now) = (CompleterCounters::default(), Refusals::default(), Time::ZERO);
+        Completer { id, mps, rcb, counters, refusals, now }
     }
 
     /// Does what a TLP asks, and answers it. `data` are its whole DWs as on the wire, none of a read.
@@ -165,11 +173,12 @@ impl Completer {
                 self.read(repr, m.span.byte_count() + behind_bytes, memory, out)
             }
             Body::Memory(m) if m.op == MemoryOp::Write => {
-                self.write(repr.ep, m.span, data, memory);
+                self.write(repr, m.span, data, memory);
                 Ok(())
             }
             Body::Completion(_) => {
-                self.counters.stray_completions += 1;
+                let why = of_transaction(RuleId::UnexpectedCompletion, repr);
+                self.refused(|c| &mut c.stray_completions, why, repr);
                 Ok(())
             }
             Body::Message(_) => {
@@ -178,7 +187,7 @@ impl Completer {
             }
             _ => {
                 self.refuse(repr, Status::UnsupportedRequest, out)?;
-                self.counters.unsupported += 1;
+                self.refused(|c| &mut c.unsupported, request_type(repr), repr);
                 Ok(())
             }
         }
@@ -215,12 +224,14 @@ impl Completer {
             return Err(Full);
         }
         if memory.check(address, u64::from(bytes), false).is_err() {
-            self.counters.reads_out_of_range += 1;
-            return self.refuse(repr, Status::UnsupportedRequest, out);
+            self.refuse(repr, Status::UnsupportedRequest, out)?;
+            self.refused(|c| &mut c.reads_out_of_range, unclaimed(address), repr);
+            return Ok(());
         }
         if memory.prepare(address, u64::from(bytes)).is_err() {
-            self.counters.failed += 1;
-            return self.refuse(repr, Status::CompleterAbort, out);
+            self.refuse(repr, Status::CompleterAbort, out)?;
+            self.refused(|c| &mut c.failed, aborted(), repr);
+            return Ok(());
         }
         self.counters.reads += 1;
         self.counters.read_bytes += u64::from(bytes);
@@ -244,25 +255,40 @@ impl Completer {
         }
     }
 
-    fn write(&mut self, is_poisoned: bool, span: Span, data: &[u8], memory: &mut impl Memory) {
-        if is_poisoned {
-            self.counters.poisoned += 1;
-            return;
+    fn write(&mut self, repr: &Repr, span: Span, data: &[u8], memory: &mut impl Memory) {
+        if repr.ep {
+            return self.refused(|c| &mut c.poisoned, poisoned(), repr);
         }
         let (address, bytes) = (span.first_byte(), span.byte_count());
-        let count = match memory.check(address, u64::from(bytes), true) {
-            Err(Fault::OutOfRange) => &mut self.counters.writes_out_of_range,
-            Err(Fault::ReadOnly) => &mut self.counters.writes_read_only,
-            Err(Fault::Failed) => &mut self.counters.failed,
-            Ok(()) => match store(span, data, memory) {
-                Ok(written) => {
-                    self.counters.written_bytes += u64::from(written);
-                    &mut self.counters.writes
-                }
-                Err(_) => &mut self.counters.failed,
-            },
-        };
-        *count += 1;
+        let checked = memory.check(address, u64::from(bytes), true);
+        match checked.and_then(|()| store(span, data, memory)) {
+            Ok(written) => {
+                self.counters.written_bytes += u64::from(written);
+                self.counters.writes += 1;
+            }
+            Err(Fault::OutOfRange) => {
+                self.refused(|c| &mut c.writes_out_of_range, unclaimed(address), repr);
+            }
+            Err(Fault::ReadOnly) => self.refused(|c| &mut c.writes_read_only, request_type(repr), repr),
+            Err(Fault::Failed) => self.refused(|c| &mut c.failed, aborted(), repr),
+        }
+    }
+
+    /// Counts a TLP that is refused or dropped, and keeps the reason.
+    #[cold]
+    fn refused(&mut self, counter: fn(&mut CompleterCounters) -> &mut u64, why: Violation, repr: &Repr) {
+        *counter(&mut self.counters) += 1;
+        self.refusals.record(self.now, None, why, Head::of_header(repr));
+    }
+
+    /// Sets the time of the TLPs that come next, for refusals.
+    pub fn set_time(&mut self, now: Time) {
+        self.now = now;
+    }
+
+    /// Why TLPs were refused or dropped, one of each kind.
+    pub fn refusals(&self) -> &[Refusal] {
+        self.refusals.kinds()
     }
 }
 

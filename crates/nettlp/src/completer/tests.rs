@@ -231,3 +231,33 @@ proptest! {
         prop_assert_eq!(gather(&tlps, span, 1 << mps, 1 << rcb), expected);
     }
 }
+
+/// Rows: a TLP to 4 KiB of memory, and the rule that it breaks.
+#[test]
+fn refused_tlps_have_a_rule() {
+    let span = |address| Span::covering(address, 4).unwrap();
+    let poisoned = Repr { ep: true, ..request(MemoryOp::Write, span(0)) };
+    let completion = {
+        let read = request(MemoryOp::Read, span(0));
+        Asked::of(&read).unwrap().without_data(SELF, Status::Success)
+    };
+    let new = Violation::new;
+    let rows = [
+        (request(MemoryOp::Read, span(0x2000)), new(RuleId::UnclaimedAddress, 0x2000)),
+        (request(MemoryOp::Write, span(0x2000)), new(RuleId::UnclaimedAddress, 0x2000)),
+        (request(MemoryOp::ReadLocked, span(0)), new(RuleId::RequestType, 0x01)),
+        (poisoned, new(RuleId::Poisoned, 1)),
+        (completion, new(RuleId::UnexpectedCompletion, 0x1a00_0007)),
+    ];
+    for (repr, why) in rows {
+        let (mut image, mut completer) = (memory(4096), completer(256, 64));
+        for n in 1..=2 {
+            completer.set_time(Time::from_ps(n));
+            let mut sent = Sent { room: 1, tlps: Vec::new() };
+            completer.handle(&repr, &[0; 4], &mut image, &mut sent).unwrap();
+        }
+        let found: Vec<_> = completer.refusals().iter().map(|r| (r.violation, r.at, r.count)).collect();
+        assert_eq!(found, [(why, Time::from_ps(1), 2)], "{repr}");
+        assert_eq!(completer.refusals()[0].tlp.to_string(), repr.to_string());
+    }
+}

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A completion's fields out of foreign bytes. Never panics on them.
 
-use tlp::{Body, Completion, Repr};
+use tlp::completion::transaction_value;
+use tlp::rules::Head;
+use tlp::{Body, Completion, Repr, Violation};
 
 /// A completion, with its data where it has any.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -10,6 +12,8 @@ pub(super) struct Answer<'a> {
     pub(super) poisoned: bool,
     /// Whole DWs.
     pub(super) data: Option<&'a [u8]>,
+    /// All bytes.
+    pub(super) tlp: &'a [u8],
 }
 
 /// What bytes are to a requester.
@@ -20,17 +24,32 @@ pub(super) enum Read<'a> {
     Locked,
     /// A request or a message.
     Request,
-    /// No TLP.
-    Malformed,
+    /// No TLP: it breaks this rule.
+    Malformed(Violation),
+}
+
+impl Answer<'_> {
+    /// Requester ID and tag as the value of a violation.
+    pub(super) fn transaction(&self) -> u64 {
+        transaction_value(&self.completion)
+    }
+
+    /// The header for a refusal.
+    pub(super) fn head(&self) -> Head {
+        Head::of_bytes(self.tlp)
+    }
 }
 
 pub(super) fn read(bytes: &[u8]) -> Read<'_> {
-    let Ok(parsed) = Repr::parse(bytes) else { return Read::Malformed };
+    let parsed = match Repr::parse(bytes) {
+        Ok(parsed) => parsed,
+        Err(error) => return Read::Malformed(error.on_a_link()),
+    };
     match parsed.repr.body {
         Body::Completion(c) if c.locked => Read::Locked,
         Body::Completion(completion) => {
             let data = completion.length_dw.map(|_| &bytes[parsed.data]);
-            Read::Completion(Answer { completion, poisoned: parsed.repr.ep, data })
+            Read::Completion(Answer { completion, poisoned: parsed.repr.ep, data, tlp: bytes })
         }
         _ => Read::Request,
     }

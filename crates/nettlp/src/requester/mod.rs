@@ -22,6 +22,7 @@ mod answer;
 mod counters;
 mod outgoing;
 mod progress;
+mod refused;
 mod settings;
 mod tags;
 
@@ -34,10 +35,13 @@ pub use settings::{Rest, Settings};
 
 use answer::{Answer, Read};
 use outgoing::Queue;
+use refused::{Refused, locked};
 use std::collections::VecDeque;
 use std::ops::Range;
 use tags::{Piece, Place, Tags};
-use tlp::{Awaited, Misfit, Status, Tag, Time, split};
+use tlp::rules::reasons::{aborted, poisoned, unsupported};
+use tlp::rules::{Head, Refusal, Refusals};
+use tlp::{Awaited, RuleId, Status, Tag, Time, Violation, split};
 
 /// How long a free tag takes only what completions of reads given up under it cannot answer: a peer may have stood still for
 /// longer than tags rest.
@@ -155,6 +159,7 @@ pub struct Requester {
     done: VecDeque<Done>,
     order: u64,
     counters: Counters,
+    refusals: Refusals,
 }
 
 impl Requester {
@@ -175,6 +180,7 @@ impl Requester {
             done: VecDeque::new(),
             order: 0,
             counters: Counters::default(),
+            refusals: Refusals::default(),
             settings,
         }
     }
@@ -281,14 +287,20 @@ impl Requester {
     pub fn handle(&mut self, now: Time, tlp: &[u8], buffers: &mut impl Buffers) -> Handled {
         let handled = match answer::read(tlp) {
             Read::Completion(answer) => self.handle_completion(now, &answer, buffers),
-            Read::Locked => Err(Stray::Locked),
-            Read::Malformed => Err(Stray::Malformed),
+            Read::Locked => Err(locked()),
+            Read::Malformed(why) => Err(Refused { stray: Stray::Malformed, why }),
             Read::Request => return Handled::Request,
         };
-        handled.unwrap_or_else(|stray| {
+        handled.unwrap_or_else(|Refused { stray, why }| {
             self.counters.strays.count(stray);
+            self.refusals.record(now, None, why, Head::of_bytes(tlp));
             Handled::Stray(stray)
         })
+    }
+
+    /// Why completions were refused, and requests not completed; one of each kind.
+    pub fn refusals(&self) -> &[Refusal] {
+        self.refusals.kinds()
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) is next due; `None`: not at all.
@@ -414,16 +426,20 @@ impl Requester {
         now: Time,
         answer: &Answer<'_>,
         buffers: &mut impl Buffers,
-    ) -> Result<Handled, Stray> {
+    ) -> Result<Handled, Refused> {
+        let unexpected = |stray| Refused::new(stray, RuleId::UnexpectedCompletion, answer.transaction());
         if answer.completion.requester != self.settings.requester {
-            return Err(Stray::Requester);
+            return Err(unexpected(Stray::Requester));
         }
-        let index = self.tags.index(answer.completion.tag.bits()).ok_or(Stray::Tag)?;
+        let index = self.tags.index(answer.completion.tag.bits());
+        let index = index.ok_or_else(|| unexpected(Stray::Tag))?;
         match self.tags.place(index) {
-            Place::Free if !self.tags.is_suspect(index) => Err(Stray::Tag),
+            Place::Free if !self.tags.is_suspect(index) => Err(unexpected(Stray::Tag)),
             Place::Busy => self.handle_answer(now, index, answer, buffers),
             Place::Clean => {
                 self.counters.copies += 1;
+                let why = Violation::new(RuleId::CompletionRepeated, answer.completion.byte_count.into());
+                self.refusals.record(now, None, why, answer.head());
                 Ok(Handled::Late)
             }
             Place::Lost | Place::Free => {
@@ -439,10 +455,11 @@ impl Requester {
         index: u16,
         answer: &Answer<'_>,
         buffers: &mut impl Buffers,
-    ) -> Result<Handled, Stray> {
+    ) -> Result<Handled, Refused> {
         let piece = self.tags.piece(index);
-        if let Some(fault) = fault(answer, piece.address) {
+        if let Some((fault, why)) = fault(answer, piece.address) {
             self.counters.completions += 1;
+            self.refusals.record(now, None, why, answer.head());
             let is_last = answer.data.is_none() || self.note(index, answer).is_ok_and(|(_, last)| last);
             // An error has neither Lower Address nor Byte Count to rely on: it may be an older read's.
             let is_last = is_last && !self.tags.is_suspect(index);
@@ -450,8 +467,8 @@ impl Requester {
             self.fail(now, piece.request, fault);
             return Ok(Handled::Answer);
         }
-        let data = answer.data.ok_or(Stray::WithoutData)?;
         let (range, is_last) = self.note(index, answer)?;
+        let data = answer.data.unwrap_or_default();
         let (lead, len) = (usize::from(answer.completion.lower_address & 3), range.len());
         let token = self.request(piece.request).token;
         if let Some(place) = buffers.place(token, piece.offset + u64::from(range.start), len) {
@@ -467,18 +484,23 @@ impl Requester {
     }
 
     // Which bytes of what its tag asks for a completion holds, and whether all have come with it.
-    fn note(&mut self, index: u16, answer: &Answer<'_>) -> Result<(Range<u32>, bool), Stray> {
+    fn note(&mut self, index: u16, answer: &Answer<'_>) -> Result<(Range<u32>, bool), Refused> {
         let piece = self.tags.piece(index);
         let awaited = Awaited { first_byte: piece.address, byte_count: piece.len.into() };
-        let range = awaited.place(&answer.completion).map_err(stray)?;
+        let completion = &answer.completion;
+        let range =
+            awaited.place(completion).map_err(|misfit| Refused::misfit(awaited, completion, misfit))?;
         let progress = self.tags.progress(index);
-        progress.add(range.start as u16, range.end as u16)?;
+        let added = progress.add(range.start as u16, range.end as u16);
+        added.map_err(|stray| Refused::again(stray, completion))?;
         Ok((range, progress.received() == piece.len))
     }
 
     // A tag that was given up rests shorter once all its completions are there.
     fn handle_late(&mut self, now: Time, index: u16, answer: &Answer<'_>) {
         self.counters.late += 1;
+        let why = Violation::new(RuleId::LateCompletion, answer.transaction());
+        self.refusals.record(now, None, why, answer.head());
         let is_last = match answer.data {
             None => answer.completion.status != Status::Success,
             Some(_) => self.note(index, answer).is_ok_and(|(_, last)| last),
@@ -517,6 +539,10 @@ impl Requester {
     fn time_out(&mut self, now: Time, index: u16) {
         let mut piece = self.tags.piece(index);
         self.counters.timed_out += 1;
+        let (tag, token) = (self.tags.tag(index), self.request(piece.request).token);
+        let request = Outgoing::new(Queue::Again, piece, token, self.settings.requester, tag);
+        let why = Violation::new(RuleId::CompletionTimeout, 0);
+        self.refusals.record(now, None, why, Head::of_header(&request.repr));
         self.release(now, index, Place::Lost);
         if piece.attempt < self.settings.retries {
             piece.attempt += 1;
@@ -562,22 +588,17 @@ impl Requester {
     }
 }
 
-// What a completion says instead of data.
-fn fault(answer: &Answer<'_>, address: u64) -> Option<Fault> {
-    match answer.completion.status {
-        Status::UnsupportedRequest => Some(Fault::UnsupportedRequest(address)),
-        Status::CompleterAbort => Some(Fault::CompleterAbort(address)),
-        Status::ConfigRetry => Some(Fault::ConfigRetry(address)),
-        Status::Success if answer.poisoned => Some(Fault::Poisoned(address)),
+// Returns the fault that a completion reports, and its rule.
+fn fault(answer: &Answer<'_>, address: u64) -> Option<(Fault, Violation)> {
+    let status = answer.completion.status;
+    match status {
+        Status::UnsupportedRequest => Some((Fault::UnsupportedRequest(address), unsupported())),
+        Status::CompleterAbort => Some((Fault::CompleterAbort(address), aborted())),
+        Status::ConfigRetry => {
+            let why = Violation::new(RuleId::CompletionRetry, status.bits().into());
+            Some((Fault::ConfigRetry(address), why))
+        }
+        Status::Success if answer.poisoned => Some((Fault::Poisoned(address), poisoned())),
         Status::Success => None,
-    }
-}
-
-const fn stray(misfit: Misfit) -> Stray {
-    match misfit {
-        Misfit::WithoutData => Stray::WithoutData,
-        Misfit::ByteCount => Stray::ByteCount,
-        Misfit::LowerAddress => Stray::LowerAddress,
-        Misfit::Length => Stray::Length,
     }
 }

@@ -153,25 +153,32 @@ fn what_does_not_match_is_a_stray_and_never_data() {
         change(&mut bytes);
         bytes
     };
-    for (bytes, stray) in [
-        (with(|b| b[8] = 0x1b), Stray::Requester),
-        (with(|b| b[10] = 1), Stray::Tag),
-        (with(|b| b[10] = 4), Stray::Tag),
-        (with(|b| b[1] |= 0x80), Stray::Tag),
-        (with(|b| b[11] = 2), Stray::LowerAddress),
-        (with(|b| b[7] = 9), Stray::ByteCount),
-        (with(|b| b[7] = 7), Stray::LowerAddress),
-        (cpld(0, 8, 6, &[0; 16]), Stray::Length),
-        (with(|b| b[0] = 0x4b), Stray::Locked),
-        (with(|b| b.truncate(23)), Stray::Malformed),
-        (with(|b| b.push(0)), Stray::Malformed),
-        (vec![0x0a, 0, 0, 0, 1, 0, 0, 8, 0x1a, 0, 0, 6], Stray::WithoutData),
-        (vec![], Stray::Malformed),
-        (vec![0xff; 24], Stray::Malformed),
+    let against = Violation::expecting;
+    for (bytes, stray, why) in [
+        (with(|b| b[8] = 0x1b), Stray::Requester, Violation::new(RuleId::UnexpectedCompletion, 0x1b00_0000)),
+        (with(|b| b[10] = 1), Stray::Tag, Violation::new(RuleId::UnexpectedCompletion, 0x1a00_0001)),
+        (with(|b| b[10] = 4), Stray::Tag, Violation::new(RuleId::UnexpectedCompletion, 0x1a00_0004)),
+        (with(|b| b[1] |= 0x80), Stray::Tag, Violation::new(RuleId::UnexpectedCompletion, 0x1a00_0200)),
+        (with(|b| b[11] = 2), Stray::LowerAddress, against(RuleId::LowerAddress, 2, 6)),
+        (with(|b| b[7] = 9), Stray::ByteCount, against(RuleId::ByteCount, 9, 8)),
+        (with(|b| b[7] = 7), Stray::LowerAddress, against(RuleId::LowerAddress, 6, 7)),
+        (cpld(0, 8, 6, &[0; 16]), Stray::Length, Violation::new(RuleId::CompletionLength, 4)),
+        (with(|b| b[0] = 0x4b), Stray::Locked, against(RuleId::CompletionLocked, 0x0b, 0x0a)),
+        (with(|b| b.truncate(23)), Stray::Malformed, Violation::new(RuleId::Length, 23)),
+        (with(|b| b.push(0)), Stray::Malformed, Violation::new(RuleId::Length, 25)),
+        (
+            vec![0x0a, 0, 0, 0, 1, 0, 0, 8, 0x1a, 0, 0, 6],
+            Stray::WithoutData,
+            against(RuleId::CompletionType, 0b000, 0b010),
+        ),
+        (vec![], Stray::Malformed, Violation::new(RuleId::Length, 0)),
+        (vec![0xff; 24], Stray::Malformed, Violation::new(RuleId::ReservedFmt, 0b111)),
     ] {
         let (mut requester, mut buffer) = reading();
         assert_eq!(requester.handle(US(1), &bytes, &mut buffer), Handled::Stray(stray), "{bytes:02x?}");
         assert_eq!((requester.counters().strays.of(stray), requester.counters().strays.total()), (1, 1));
+        let refused: Vec<_> = requester.refusals().iter().map(|r| (r.violation, r.at, r.count)).collect();
+        assert_eq!(refused, [(why, US(1), 1)], "{bytes:02x?}");
         assert_eq!((&buffer.0[..], requester.poll_done()), (&[0xee; 8][..], None));
         // And the right one still is.
         assert_eq!(requester.handle(US(2), &right, &mut buffer), Handled::Answer);
@@ -440,7 +447,7 @@ proptest! {
         }
         let read = answer::read(&bytes);
         match Repr::parse(&bytes).map(|parsed| (parsed.repr.body, parsed)) {
-            Err(_) => prop_assert_eq!(read, Read::Malformed),
+            Err(error) => prop_assert_eq!(read, Read::Malformed(error.on_a_link())),
             Ok((Body::Completion(c), _)) if c.locked => prop_assert_eq!(read, Read::Locked),
             Ok((Body::Completion(c), parsed)) => {
                 let Read::Completion(answer) = read else { panic!("{read:?}") };

@@ -27,6 +27,7 @@ impl Session {
             tlp_hops: totals.tlp_hops,
             cpu_seconds,
             hot_plug: self.hot_plug.events().iter().map(HotPlugReport::new).collect(),
+            refusals: self.refusals(),
             links,
             root_complex: *self.fabric.root().counters(),
             memory_system: self.fabric.root().memory_counters().copied(),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A report as people read it: `riser run` prints it as it is, and so can whoever runs a lab in code. Never measures.
 
-use super::{DeviceReport, DirectionReport, HotPlugReport, LinkReport, Report};
+use super::{DeviceReport, DirectionReport, HotPlugReport, LinkReport, RefusalReport, Report};
 use crate::table;
 use lab::profile::Basis;
 use serde_json::Value;
@@ -25,6 +25,7 @@ impl Display for Report {
             links(&self.links)
         )?;
         errors(self, f)?;
+        refusals(&self.refusals, f)?;
         hot_plug(&self.hot_plug, f)?;
         transactions(&self.links, f)?;
         self.devices.iter().filter(|d| !d.counters.is_empty()).try_for_each(|d| device(d, f))
@@ -82,6 +83,14 @@ fn errors(report: &Report, f: &mut Formatter<'_>) -> fmt::Result {
     for (n, (place, counts)) in all.filter(|(_, counts)| !counts.is_empty()).enumerate() {
         let gap = if n == 0 { "\n" } else { "" };
         write!(f, "\n{gap}errors, {place}: {}", counts.join(", "))?;
+    }
+    Ok(())
+}
+
+/// A line for each kind of refused TLPs.
+fn refusals(refusals: &[RefusalReport], f: &mut Formatter<'_>) -> fmt::Result {
+    for (n, refusal) in refusals.iter().enumerate() {
+        write!(f, "{}\n{refusal}", if n == 0 { "\n" } else { "" })?;
     }
     Ok(())
 }

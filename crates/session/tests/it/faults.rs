@@ -81,6 +81,38 @@ fn a_poisoned_completion_fails_the_driver() {
     assert!(matches!(&stop, Stop::Failed(_)), "{stop:?}");
 }
 
+/// Rows: a fault of the device's completions, and the rule, the value found and the legal value in the report.
+#[test]
+fn report_explains_refused_tlps() {
+    let rows = [
+        ("action = \"poison\"", "poisoned", "1", "0"),
+        (
+            "action = \"set-tag\"\nnew_tag = 77",
+            "unexpected-completion",
+            "0x4d",
+            "those of an outstanding request",
+        ),
+    ];
+    for (action, rule, found, expected) in rows {
+        let keys =
+            format!("frames = \"tlp\"\ntlp_type = \"completion-with-data\"\nnth = 30\nevery = 1\n{action}");
+        let file = lab(&format!("[[fault]]\nslot = \"a\"\ndirection = \"upstream\"\n{keys}\n"));
+        let mut session = Session::new(&file).unwrap();
+        let stop = session.fabric.run(Limits::default());
+        let report = session.report("a.toml", &stop, 0.0);
+        let json = serde_json::to_value(&report).unwrap();
+        let refusal = &json["refusals"][0];
+        let text = |key: &str| refusal[key].as_str().unwrap().to_owned();
+        assert_eq!([text("rule"), text("found"), text("expected")], [rule, found, expected], "{json}");
+        assert_eq!([text("place"), text("tlp")[..5].to_owned()], ["root complex, root port 0", "CplD,"]);
+        assert!(refusal["time_ps"].as_u64() > Some(0) && refusal["count"].as_u64() > Some(0), "{refusal}");
+        let line = format!("(PCIe 5.0 {}, rule {rule}); first at ", text("section"));
+        assert!(report.to_string().contains(&line), "{report}");
+    }
+    let whole = Session::new(&lab("")).unwrap().report("a.toml", &Stop::Finished, 0.0);
+    assert_eq!(serde_json::to_value(&whole).unwrap().get("refusals"), None);
+}
+
 /// An outage before anybody speaks, and none: the end is the same, and the ports say how often they were down.
 #[test]
 fn an_outage_ends() {

@@ -208,6 +208,15 @@ fn errors_stand_beside_who_waits() {
         errors[1].starts_with("errors, slot 0: ") && errors[1].contains("received_unsupported 1"),
         "{lines:?}"
     );
+    let refusals = lab.refusals();
+    let refusals: Vec<_> = refusals.iter().map(|r| (&*r.place, r.rule, &*r.found, r.count)).collect();
+    assert_eq!(
+        refusals,
+        [
+            ("root complex, root port 0", "unclaimed-address", "0x4000000000000", 1),
+            ("slot 0", "unsupported-request", "001b", 1)
+        ]
+    );
 }
 
 #[test]

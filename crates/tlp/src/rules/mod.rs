@@ -7,6 +7,7 @@
 //! - [`tolerated`] lists the violations of rules that bind the sender only. [`broken`] lists all violations in a header.
 //! - Rules that relate several TLPs, or that depend on the state of a component, have no check here. The crate that applies
 //!   one names its [`RuleId`].
+//! - [`Refusals`] keeps for a component why it refused TLPs, with the first TLP of each kind.
 //!
 //! An undefined Fmt and Type is malformed (`PCIe 5.0 §2.3`), and so is a TLP that ends early. A capture may hold TLPs that
 //! riser does not know, or parts of a TLP. The parser therefore reports both as other errors
@@ -14,6 +15,8 @@
 //! [`ParseError::on_a_link`](crate::ParseError::on_a_link) returns the rule that they break if no bytes are missing.
 
 mod checks;
+pub mod reasons;
+mod refusal;
 mod table;
 
 use crate::format::Family;
@@ -21,6 +24,7 @@ use crate::message::MessageType;
 use crate::wire::Header;
 use crate::{Bdf, Body, Mps, Prefixes, Repr, SpanError, TcSet, Tlp};
 use core::fmt;
+pub use refusal::{Head, Refusal, Refusals};
 pub use table::RuleId;
 use table::{COUNT, TABLE};
 
@@ -138,8 +142,10 @@ pub struct Violation {
 enum Check {
     // The parser reports another error; `ParseError::on_a_link` names the rule.
     Parser,
-    // Relates several TLPs, or depends on the state of a component: checked there.
+    // Relates several TLPs: checked by components and in traces.
     Trace,
+    // Depends on the state or the settings of a component: checked there.
+    Component,
     FirstByte(fn(u8) -> Option<u64>),
     Size(fn(&Header<'_>, usize) -> Option<u64>),
     Prefixes(fn(&Header<'_>) -> Option<u64>),
@@ -206,7 +212,13 @@ impl Rule {
     /// True for a rule that needs more than one TLP and the receiver's [`Limits`]: other TLPs, or the state of a component.
     #[must_use]
     pub fn is_of_several(&self) -> bool {
-        matches!(self.check, Check::Trace)
+        matches!(self.check, Check::Trace | Check::Component)
+    }
+
+    /// True for a rule that depends on the state or the settings of a component, which a trace does not show.
+    #[must_use]
+    pub fn is_of_component(&self) -> bool {
+        matches!(self.check, Check::Component)
     }
 
     /// True for a rule that depends on the receiver's [`Limits`].

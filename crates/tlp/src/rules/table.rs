@@ -7,9 +7,9 @@
 use super::checks::*;
 use super::{Check, Rule, Side, Unit};
 use crate::format::Family;
-use Check::{FirstByte, Header, MessageTc, Parser, Prefixes, Received, Size, Tolerated, Trace};
-use Side::{Sender, Switch};
-use Unit::{Binary, Bytes, Count, Dw, DwCount, Hex};
+use Check::{Component, FirstByte, Header, MessageTc, Parser, Prefixes, Received, Size, Tolerated, Trace};
+use Side::{Receiver, Sender, Switch};
+use Unit::{Binary, Bytes, Count, Dw, DwCount, Function, Hex};
 
 const MEMORY: Family = Family::Memory;
 const IO: Family = Family::Io;
@@ -404,4 +404,134 @@ rules! {
         "A TLP is sent only if its receiver has granted enough credits of its kind.",
         "A write of 64 bytes needs one posted header credit and four posted data credits. The receiver has granted three data credits.",
         Trace;
+    UnclaimedAddress: "unclaimed-address", "§2.3.1", Sender,
+        "Address" in Hex, "an address in an enabled BAR, a bridge window or memory",
+        "The address of a request is in an enabled BAR of a function in D0, in a bridge window or in memory. A completer answers another one with UR, or drops it if it is posted.",
+        "A driver writes to a BAR while Memory Space Enable is clear.",
+        Component;
+    UnclaimedId: "unclaimed-id", "§2.3.1", Sender,
+        "function" in Function, "the ID of a function that exists",
+        "A TLP that is routed by ID names a function that exists. A configuration request for another one is answered with UR.",
+        "Software reads the Vendor ID of a function that the device does not have.",
+        Component;
+    RequestType: "request-type", "§2.3.1", Sender,
+        "Fmt and Type" in Hex, "a request that the receiver supports",
+        "A completer supports the type and the size of a request. It answers another one with UR.",
+        "A device that completes no AtomicOps gets a FetchAdd.",
+        Component;
+    MessageSupported: "message-supported", "§2.3.1", Sender,
+        "Message Code" in Hex, "a Message Code that the receiver supports",
+        "A message has a Message Code that its receiver supports. The receiver drops another one as an Unsupported Request.",
+        "A device that takes no vendor-defined messages gets a Vendor_Defined Type 0.",
+        Component;
+    UnsupportedRequest: "unsupported-request", "§2.3.1", Receiver,
+        "Completion Status" in Binary(3), "000b (Successful Completion)",
+        "A completer carries out a request. It answers UR (001b) if it does not support the request.",
+        "A device answers a read of a register that it does not have with UR.",
+        Component;
+    CompleterAbort: "completer-abort", "§2.3.1", Receiver,
+        "Completion Status" in Binary(3), "000b (Successful Completion)",
+        "A completer carries out a request. It answers CA (100b) if the request violates its programming model or if it has failed.",
+        "A device answers a read of a register that may only be written with CA.",
+        Component;
+    AnswerLength: "answer-length", "§2.3.1", Receiver,
+        "data of the answer" in Bytes, "the number of bytes that the request asks for",
+        "A device answers a request with as many bytes as it asks for. Otherwise its endpoint answers CA.",
+        "A device answers a read of 8 bytes with 4 bytes.",
+        Component;
+    RequestLimit: "request-limit", "§2.3.1", Receiver,
+        "requests under way in the receiver" in Count, "at most the receiver's limit",
+        "A receiver has room for a request. It answers CA, or drops a posted request, if it has none.",
+        "A device takes 65,536 reads without answering one.",
+        Component;
+    Poisoned: "poisoned", "§2.7.2", Sender,
+        "EP" in Count, "0",
+        "The data of a TLP is not poisoned. A receiver does not use poisoned data.",
+        "A bridge forwards a write whose data it has received with an error.",
+        Component;
+    Ecrc: "ecrc", "§2.7.1", Sender,
+        "ECRC" in Dw, "the CRC of the TLP",
+        "The digest of a TLP is its ECRC. A receiver that checks ECRC drops a TLP with another digest.",
+        "A switch changes a bit of a TLP between its ports.",
+        Component;
+    LateCompletion: "late-completion", "§2.8", Sender,
+        "Requester ID and Tag" in Hex, "a completion before its request times out",
+        "A completion arrives before the Completion Timeout of its request.",
+        "A completion arrives 60 ms after its request. The requester has given up after 50 ms.",
+        Component;
+    BusMasterEnable: "bus-master-enable", "§7.5.1.1.3", Sender,
+        "Bus Master Enable" in Count, "1",
+        "A function sends memory and I/O requests, and a bridge forwards them upstream, only with Bus Master Enable.",
+        "A driver starts a DMA read before it sets Bus Master Enable of the switch port above the device.",
+        Component;
+    AcsSourceValidation: "acs-source-validation", "§6.12.1.1", Sender,
+        "Requester ID" in Function, "a bus number from Secondary to Subordinate Bus Number",
+        "With ACS Source Validation, the bus number of a Requester ID from below is one of the port's buses.",
+        "A device sends a PTM Request before it has captured its bus number.",
+        Component;
+    AcsTranslationBlocking: "acs-translation-blocking", "§6.12.1.1", Sender,
+        "AT" in Binary(2), "00b",
+        "With ACS Translation Blocking, a request from below has AT 00b.",
+        "A device sends a translated request through a port with ACS Translation Blocking.",
+        Component;
+    AcsEgressControl: "acs-egress-control", "§6.12.1.1", Sender,
+        "Address" in Hex, "an address for a port that P2P Egress Control allows",
+        "With ACS P2P Egress Control, a request to another port goes only to a port that the Egress Control Vector allows.",
+        "A device writes to a peer whose bit in the Egress Control Vector is set.",
+        Component;
+    AtomicEgressBlocking: "atomic-egress-blocking", "§6.15", Switch,
+        "Fmt and Type" in Hex, "no AtomicOp",
+        "A port with AtomicOp Egress Blocking sends no AtomicOps.",
+        "A host sends a FetchAdd through a port with AtomicOp Egress Blocking.",
+        Component;
+    PrefixEgressBlocking: "prefix-egress-blocking", "§2.2.10.2", Switch,
+        "number of end-to-end prefixes" in Count, "0",
+        "A port with End-End TLP Prefix Blocking sends no TLP with an end-to-end prefix.",
+        "A device sends a read with a PASID through a port with End-End TLP Prefix Blocking.",
+        Component;
+    PoisonedEgressBlocking: "poisoned-egress-blocking", "§2.7.2.2", Switch,
+        "EP" in Count, "0",
+        "A port with Poisoned TLP Egress Blocking sends no poisoned TLP.",
+        "A device sends a poisoned write through a port with Poisoned TLP Egress Blocking.",
+        Component;
+    LinkUp: "link-up", "§2.9.1", Switch,
+        "links up" in Count, "1",
+        "The link of the egress port is up. A port answers requests to a link that is down with UR.",
+        "A host reads a device that was pulled from its slot.",
+        Component;
+    Containment: "containment", "§2.9.3", Switch,
+        "containment" in Count, "0",
+        "Downstream Port Containment of the port has not been triggered. A contained port drops TLPs from below, and answers requests from above.",
+        "A host reads a device below a port that containment has taken down after a fatal error.",
+        Component;
+    IommuMapping: "iommu-mapping", "§10.1.1", Sender,
+        "Address" in Hex, "an address that the IOMMU maps for the requester",
+        "The IOMMU maps the address of a request for its requester.",
+        "A device writes to an address whose mapping its driver has removed.",
+        Component;
+    CompletionRepeated: "completion-repeated", "§2.3.1.1", Sender,
+        "Byte Count" in Bytes, "that of bytes that have not arrived yet",
+        "The completions of a request have each byte once.",
+        "A network between a completer and a requester of NetTLP delivers a completion twice.",
+        Component;
+    CompletionOrder: "completion-order", "§2.3.1.1", Sender,
+        "Byte Count" in Bytes, "that of the next byte",
+        "The completions of a request arrive in the order of addresses. A requester of NetTLP keeps apart only some that arrive early.",
+        "A network between a completer and a requester of NetTLP delivers completions in random order.",
+        Component;
+    Lcrc: "lcrc", "§3.6.3.1", Sender,
+        "wrong bits" in Count, "0",
+        "The LCRC of a TLP is that of its bits. The receiver drops another TLP and sends a Nak, and the sender repeats it.",
+        "A bit of a TLP is flipped on the wire.",
+        Component;
+    SequenceNumber: "sequence-number", "§3.6.3.1", Sender,
+        "TLP Sequence Number" in Count, "the number after that of the TLP before",
+        "TLPs arrive in the order of their sequence numbers. The receiver drops a TLP after a missing one and sends a Nak.",
+        "The first of two TLPs is lost on the wire.",
+        Component;
+    ReceiveBuffer: "receive-buffer", "§2.6", Receiver,
+        "TLPs in the receive buffer" in Count, "less than its capacity",
+        "The receive buffer of a link without flow control has room for a TLP. The receiver drops another TLP.",
+        "A link of a lab has flow_control off, and its sender is faster than its receiver.",
+        Component;
 }

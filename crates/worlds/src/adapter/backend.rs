@@ -12,7 +12,8 @@ use session::Session;
 use session::external::{Clock, Door, Driver, Lag, RecordSize, RecordedLab};
 use std::io;
 use std::ops::DerefMut;
-use tlp::{Body, Duration, Mps, Time, Tlp};
+use tlp::completion::transaction_value;
+use tlp::{Body, Duration, Mps, RuleId, Time, Tlp, Violation};
 
 /// Time after which an egress entry that cannot be sent is lost.
 const EGRESS_LIFETIME: Duration = Duration::from_ms(1000);
@@ -262,7 +263,8 @@ impl<D: DerefMut<Target = Driver>> Backend for LabBackend<D> {
         if let Body::Completion(c) = &tlp.repr.body
             && out.device(c.tag) != Some(tlp.way)
         {
-            bridge.counters.strays += 1;
+            let why = Violation::new(RuleId::UnexpectedCompletion, transaction_value(c));
+            bridge.refused(|c| &mut c.strays, why, tlp.head());
             return Ok(());
         }
         drop(bridge);

@@ -23,9 +23,11 @@ use nettlp::adapter::{Received, Registers, Way};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
+use tlp::rules::reasons::{poisoned, request_type};
+use tlp::rules::{Head, Refusal, Refusals};
 use tlp::{
     AddressType, Asked, Bdf, Body, Class, Data, MemoryOp, MemoryRequest, Mps, PayloadPool, Prefixes, Rcb,
-    Repr, Span, Status, Time,
+    Repr, RuleId, Span, Status, Time, Violation,
 };
 
 /// Requests of peers that may be under way or wait, all peers together: reads and atomics. A session's further ones stay with
@@ -97,6 +99,7 @@ pub(crate) struct Bridge {
     woken: bool,
     now: Time,
     pub(crate) counters: BridgeCounters,
+    refusals: Refusals,
 }
 
 impl Bridge {
@@ -119,6 +122,7 @@ impl Bridge {
             woken: false,
             now: Time::ZERO,
             counters: BridgeCounters::default(),
+            refusals: Refusals::default(),
         }
     }
 
@@ -141,7 +145,7 @@ impl Bridge {
             Body::Memory(m) if m.op.is_read() && repr.at != AddressType::TranslationRequest => {
                 self.read(from, m);
             }
-            Body::Memory(m) if m.op == MemoryOp::Write => self.write(repr, m, prefixes, kept),
+            Body::Memory(m) if m.op == MemoryOp::Write => self.write(from, m, kept),
             Body::Atomic(a) => {
                 let operands = Data::Carried(self.pool.copy(kept));
                 let (address, op, options) = (a.address, a.op, options(repr, prefixes));
@@ -151,12 +155,36 @@ impl Bridge {
                 self.queue(PeerRequest::Atomic(atomic));
             }
             Body::Completion(c) => {
-                let fits = self.host.completion(c, kept, repr.ep, &self.pool);
-                self.counters.strays += u64::from(fits == Match::Stray);
+                if repr.ep {
+                    self.refusals.record(now, None, poisoned(), from.head());
+                }
+                if let Match::Stray(why) = self.host.completion(c, kept, repr.ep, &self.pool) {
+                    self.refused(|c| &mut c.strays, why, from.head());
+                }
             }
-            Body::Message(_) => self.counters.dropped += 1,
-            Body::Memory(_) | Body::Io(_) | Body::Config(_) => self.refuse(way, repr),
+            Body::Message(m) => {
+                let why = Violation::new(RuleId::MessageSupported, m.code.into());
+                self.refused(|c| &mut c.dropped, why, from.head());
+            }
+            Body::Memory(_) | Body::Io(_) | Body::Config(_) => self.refuse(from),
         }
+    }
+
+    /// Counts a TLP of a peer, or a request of the host, that comes to nothing, and keeps the reason.
+    #[cold]
+    pub(crate) fn refused(
+        &mut self,
+        counter: fn(&mut BridgeCounters) -> &mut u64,
+        why: Violation,
+        tlp: Head,
+    ) {
+        *counter(&mut self.counters) += 1;
+        self.refusals.record(self.now, None, why, tlp);
+    }
+
+    /// Why TLPs of peers were refused, and reads of the host not answered.
+    pub(crate) fn refusals(&self) -> &[Refusal] {
+        self.refusals.kinds()
     }
 
     /// A read; the endpoint splits one that goes `behind_bytes` past a 4 KiB boundary, as it splits all.
@@ -173,8 +201,13 @@ impl Bridge {
     }
 
     /// Issues a DMA write for each run of enabled bytes: byte enables may leave holes in the first and last DW.
-    fn write(&mut self, repr: &Repr, m: &MemoryRequest, prefixes: &Prefixes, kept: &[u8]) {
-        if repr.ep || m.span.is_zero_length() || kept.is_empty() {
+    fn write(&mut self, from: &Received<'_>, m: &MemoryRequest, kept: &[u8]) {
+        let Received { repr, prefixes, .. } = *from;
+        if repr.ep {
+            return self.refused(|c| &mut c.dropped, poisoned(), from.head());
+        }
+        if m.span.is_zero_length() || kept.is_empty() {
+            // A write of no byte breaks no rule.
             self.counters.dropped += 1;
             return;
         }
@@ -190,8 +223,9 @@ impl Bridge {
         }
     }
 
-    fn refuse(&mut self, way: Way, repr: &Repr) {
-        self.counters.refused += 1;
+    fn refuse(&mut self, from: &Received<'_>) {
+        let Received { way, repr, .. } = *from;
+        self.refused(|c| &mut c.refused, request_type(repr), from.head());
         let Some(asked) = Asked::of(repr) else { return };
         let answer = Answer::new(way, asked, Err(Status::UnsupportedRequest));
         self.egress.push(self.now, Entry::Answer(answer));
@@ -303,8 +337,9 @@ impl Bridge {
         match (delivery, &entry) {
             (Delivery::Sent, _) => {}
             (Delivery::NoDevice, Entry::Request(tlp)) => {
-                self.counters.nobody += 1;
+                let (why, head) = (Violation::new(RuleId::LinkUp, 0), Head::of(tlp));
                 self.host.no_device(tlp);
+                self.refused(|c| &mut c.nobody, why, head);
             }
             (Delivery::NoDevice | Delivery::Lost, _) => self.counters.undeliverable += 1,
         }
@@ -371,8 +406,11 @@ impl Device for BridgeDevice {
             Input::DmaDone { id, result } => bridge.done(id, result),
             Input::Timer => {
                 bridge.woken = false;
-                let expired = bridge.host.expire(now);
-                bridge.counters.host_timeouts += expired;
+                while let Some(request) = bridge.host.expire(now) {
+                    let (why, head) =
+                        (Violation::new(RuleId::CompletionTimeout, 0), Head::of_header(&request));
+                    bridge.refused(|c| &mut c.host_timeouts, why, head);
+                }
                 bridge.host.proceed(now, &mut bridge.egress);
             }
             Input::Reset(kind) => bridge.reset(kind),

@@ -6,9 +6,10 @@ use super::egress::{Egress, Entry};
 use device::{CompletionError, Output, Request, RequestOp, Token};
 use std::collections::VecDeque;
 use std::ops::Range;
+use tlp::completion::transaction_value;
 use tlp::{
-    Awaited, Bdf, Body, Completion, Data, Duration, MemoryOp, MemoryRequest, PayloadPool, Repr, Status, Tag,
-    TagState, TaggedRequests, Time, Tlp,
+    Awaited, Bdf, Body, Completion, Data, Duration, MemoryOp, MemoryRequest, PayloadPool, Repr, RuleId, Span,
+    Status, Tag, TagState, TaggedRequests, Time, Tlp, Violation,
 };
 
 /// Reads of the host that the device software may have under way: tags of 8 bits.
@@ -29,8 +30,8 @@ struct Open {
 pub(crate) enum Match {
     /// It belongs to a read under way.
     Fits,
-    /// It answers no read under way: it is late or a duplicate, or has another requester, address or byte count.
-    Stray,
+    /// It breaks this rule: it answers no read under way, or does not fit it.
+    Stray(Violation),
 }
 
 /// The host's side of the adapter.
@@ -140,15 +141,18 @@ impl HostSide {
     /// A completion of the device software.
     pub(crate) fn completion(&mut self, c: &Completion, data: &[u8], ep: bool, pool: &PayloadPool) -> Match {
         let open = self.waiting_under(c.tag).and_then(Option::as_mut);
-        let Some(open) = open.filter(|_| c.requester == Bdf::default()) else { return Match::Stray };
+        let unexpected = Violation::new(RuleId::UnexpectedCompletion, transaction_value(c));
+        let Some(open) = open.filter(|_| c.requester == Bdf::default()) else {
+            return Match::Stray(unexpected);
+        };
         let failed = c.status != Status::Success || ep || c.length_dw.is_none();
-        if !failed && !open.take(c, data) {
-            return Match::Stray;
+        if !failed && let Err(why) = open.take(c, data) {
+            return Match::Stray(why);
         }
         if !failed && !open.is_whole() {
             return Match::Fits;
         }
-        let Some(open) = self.close(c.tag) else { return Match::Stray };
+        let Some(open) = self.close(c.tag) else { return Match::Stray(unexpected) };
         let result = match c.status {
             _ if !failed => Ok(Data::Carried(pool.copy(&open.bytes))),
             Status::UnsupportedRequest => Err(CompletionError::UnsupportedRequest),
@@ -163,14 +167,14 @@ impl HostSide {
         self.open.next_deadline()
     }
 
-    /// Gives up the reads that have timed out, and returns their number.
-    pub(crate) fn expire(&mut self, now: Time) -> u64 {
-        let mut expired = 0;
-        while let Some(open) = self.open.due(now).and_then(|tag| self.close(tag)) {
-            self.answers.push_back(Output::Abandon { token: open.token });
-            expired += 1;
-        }
-        expired
+    /// Gives up the next read that has timed out, and returns its request.
+    pub(crate) fn expire(&mut self, now: Time) -> Option<Repr> {
+        let tag = self.open.due(now)?;
+        let Open { token, awaited: Awaited { first_byte, byte_count }, .. } = self.close(tag)?;
+        self.answers.push_back(Output::Abandon { token });
+        let span = Span::covering(first_byte, byte_count).ok()?;
+        let read = MemoryRequest { op: MemoryOp::Read, requester: Bdf::default(), tag, span };
+        Some(Repr::new(Body::Memory(read)))
     }
 
     /// Drops all requests, and frees all tags.
@@ -180,16 +184,18 @@ impl HostSide {
 }
 
 impl Open {
-    /// Puts the bytes of a completion in their place; false where they have none.
-    fn take(&mut self, c: &Completion, data: &[u8]) -> bool {
-        let Ok(place) = self.awaited.place(c) else { return false };
-        let overlaps = self.parts.iter().any(|part| place.start < part.end && part.start < place.end);
-        if overlaps || place.len() != data.len() {
-            return false;
+    /// Puts the bytes of a completion in their place.
+    fn take(&mut self, c: &Completion, data: &[u8]) -> Result<(), Violation> {
+        let place = self.awaited.place(c).map_err(|misfit| self.awaited.violation(c, misfit))?;
+        if self.parts.iter().any(|part| place.start < part.end && part.start < place.end) {
+            return Err(Violation::new(RuleId::CompletionRepeated, c.byte_count.into()));
+        }
+        if place.len() != data.len() {
+            return Err(Violation::new(RuleId::Length, data.len() as u64));
         }
         self.bytes[place.start as usize..place.end as usize].copy_from_slice(data);
         self.parts.push(place);
-        true
+        Ok(())
     }
 
     fn is_whole(&self) -> bool {

@@ -15,6 +15,7 @@ use link::Notice;
 use nettlp::wire::messaging::{MSIX_ENTRIES, MsixEntry};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use tlp::rules::Refusal;
 use tlp::{Bdf, Class, Duration, Mps, PayloadPool, TcSet, Time, Tlp};
 
 /// The IDs of the function: NetTLP's, with a Class Code of no defined class (PCI Code and ID Assignment
@@ -267,6 +268,11 @@ impl TlpPort for AdapterPort {
 
     fn errors(&self) -> Vec<(&'static str, u64)> {
         self.with(Vec::new(), |e| e.errors())
+    }
+
+    fn refusals(&self) -> Vec<Refusal> {
+        let endpoint = self.with(Vec::new(), |e| e.refusals());
+        endpoint.into_iter().chain(self.bridge.borrow().refusals().iter().copied()).collect()
     }
 
     fn waits_for(&self) -> Option<String> {

@@ -396,6 +396,48 @@ fn duplicate_and_foreign_completions_are_only_counted() {
     });
     let counters = lab.slot().counters();
     assert_eq!(counters.strays, counters.host_reads * 4);
+    let refusals = lab.session().refusals();
+    let kinds: Vec<_> = refusals.iter().map(|refusal| (refusal.rule, refusal.count)).collect();
+    let reads = counters.host_reads;
+    assert_eq!(kinds, [("unexpected-completion", reads * 3), ("lower-address", reads)]);
+}
+
+/// The run fails because no completion comes in time, and the report says why: each has a wrong Lower Address
+/// (`PCIe 5.0 §2.2.9.1`).
+#[test]
+fn wrong_lower_address_is_explained() {
+    let (mut lab, mut now, mut out) = mmio(Timing::On);
+    let mut asked = Vec::new();
+    serve(&mut lab, &mut now, &mut out, |mut tlp| {
+        if let Body::Completion(c) = &mut tlp.repr.body {
+            asked.push(c.lower_address);
+            c.lower_address ^= 0x40;
+        }
+        vec![tlp]
+    });
+    for _ in 0..1000 {
+        now += Duration::from_ms(1);
+        lab.advance(now, &mut out);
+    }
+    assert!(lab.failure().unwrap().contains("no completion"));
+    let strays = lab.slot().counters().strays;
+    let refusals = lab.session().refusals();
+    let refusal = refusals.iter().find(|refusal| refusal.rule == "lower-address").unwrap();
+    let (found, expected) = (format!("{:#x}", asked[0] ^ 0x40), format!("{:#x}", asked[0]));
+    assert_eq!((&refusal.found, &refusal.expected, refusal.count), (&found, &expected, strays));
+    let text = refusal.to_string();
+    let line = format!(
+        "Lower Address {found}, expected {expected} (PCIe 5.0 §2.2.9.1, rule lower-address); first at "
+    );
+    assert!(text.starts_with("slot `adapter`: ") && text.contains(&line), "{text}");
+    assert!(text.contains(" us: CplD, len "), "{text}");
+    let timeouts = refusals.iter().filter(|refusal| refusal.rule == "completion-timeout");
+    assert!(
+        timeouts.clone().count() >= 1 && timeouts.clone().all(|t| t.tlp.starts_with("MRd, ")),
+        "{refusals:?}"
+    );
+    let report = lab.session().report("lab", &fabric::Stop::Failed("no completion".into()), 0.0);
+    assert!(report.to_string().contains(&text), "{report}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 use crate::output;
 use session::external::Driver;
+use session::report::RefusalReport;
 use std::fmt::Display;
 use std::sync::atomic::{AtomicU32, Ordering};
 use worlds::machine::VmEvent;
@@ -59,19 +60,31 @@ pub(super) fn print_event(device: &str, event: &VmEvent, quiet: bool) {
     }
 }
 
-/// Number of findings of designs printed so far, by slot.
+/// Findings of designs and refused TLPs printed so far.
 #[derive(Default)]
-pub(super) struct Findings(Vec<usize>);
+pub(super) struct Findings {
+    /// Number of findings, by slot.
+    told: Vec<usize>,
+    /// Kinds of refused TLPs.
+    refused: Vec<RefusalReport>,
+}
 
 impl Findings {
-    /// Prints new findings.
+    /// Prints new findings, and the first refused TLP of each kind.
     pub(super) fn print(&mut self, lab: &Driver) {
-        lab.session().new_findings(&mut self.0).iter().for_each(output::note);
+        lab.session().new_findings(&mut self.told).iter().for_each(output::note);
+        if lab.session().fabric.refusal_kinds() == self.refused.len() {
+            return;
+        }
+        let all = lab.session().refusals();
+        all.iter().filter(|new| !self.refused.iter().any(|old| old.is_kind_of(new))).for_each(output::note);
+        self.refused = all;
     }
 
-    /// Prints the rest, and the total of each slot.
+    /// Prints the rest, the total of each slot, and the number of refused TLPs of the kinds that came several times.
     pub(super) fn end(mut self, lab: &Driver) {
         self.print(lab);
         lab.session().wrong().iter().for_each(output::note);
+        lab.session().refusals().iter().filter(|refusal| refusal.count > 1).for_each(output::note);
     }
 }

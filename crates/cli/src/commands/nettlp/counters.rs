@@ -3,7 +3,9 @@
 
 use nettlp::requester;
 use serde::{Serialize, Serializer};
+use session::report::RefusalReport;
 use std::collections::BTreeMap;
+use tlp::rules::Refusal;
 
 /// Counters by their names.
 pub(super) struct Rows(Vec<(&'static str, u64)>);
@@ -33,6 +35,11 @@ impl Serialize for Rows {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.iter())
     }
+}
+
+/// Why a requester refused completions, or gave requests up.
+pub(super) fn refusals(refusals: &[Refusal]) -> Vec<RefusalReport> {
+    refusals.iter().map(|refusal| RefusalReport::new("nettlp requester".to_owned(), *refusal)).collect()
 }
 
 #[derive(Serialize)]

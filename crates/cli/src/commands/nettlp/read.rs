@@ -2,11 +2,13 @@
 //! `riser nettlp read`: memory behind an adapter, read by DMA.
 
 use super::bytes::{dump, number, within_addresses};
+use super::counters::refusals;
 use super::peer::{PeerArgs, failure, interrupted};
 use crate::failure::Failure;
 use crate::outputs::{Output, Outputs, Place};
 use crate::{output, progress};
 use serde::Serialize;
+use session::report::RefusalReport;
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -25,7 +27,8 @@ In place of dma_read. Any address and any length: reads are cut at --mrrs and 4 
 the bytes are shown in hexadecimal. Ctrl-C ends it: what was read before is shown or written as \
 else, and how much that is is said. --json prints one object:
   remote, address, length_bytes, read_bytes (fewer than length_bytes after Ctrl-C), data (hexadecimal, without -o), output \
-  (with -o), counters: {read_tlps, retried, timed_out, late, copies, strays}
+  (with -o), counters: {read_tlps, retried, timed_out, late, copies, strays}, \
+  refusals (as of riser run; left out if there are none)
 The exit status is 1 where any byte was not read: refused (Unsupported Request), not answered; after Ctrl-C 130.";
 
 /// Read memory behind an adapter
@@ -67,6 +70,8 @@ struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     output: Option<String>,
     counters: super::counters::Counters,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    refusals: Vec<RefusalReport>,
 }
 
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
@@ -81,7 +86,11 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let (mut done, mut whole) = (0, true);
     while done < args.length && whole {
         let part = &mut chunk[..(args.length - done).min(CHUNK_BYTES) as usize];
-        let read = client.read_until_stopped(args.address + done, part).map_err(|e| failure(&target, &e))?;
+        let read = client.read_until_stopped(args.address + done, part);
+        let read = read.map_err(|error| {
+            refusals(client.refusals()).iter().for_each(output::note);
+            failure(&target, &error)
+        })?;
         (whole, done) = (read == part.len(), done + read as u64);
         match &mut file {
             Some(file) => file.write_all(&part[..read]).map_err(|e| file.failed(&e))?,
@@ -104,6 +113,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
             data,
             output: args.output.map(|path| path.display().to_string()),
             counters: client.counters().into(),
+            refusals: refusals(client.refusals()),
         })?;
     } else if !shown.is_empty() {
         output::text(dump(args.address, &shown).trim_end())?;

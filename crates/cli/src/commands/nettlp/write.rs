@@ -2,11 +2,13 @@
 //! `riser nettlp write`: memory behind an adapter, written by DMA.
 
 use super::bytes::{hex, number, within_addresses};
+use super::counters::refusals;
 use super::peer::{PeerArgs, failure, interrupted};
 use crate::failure::Failure;
 use crate::{input, output};
 use nettlp::client::{ClientError, WriteError, WriteStep};
 use serde::Serialize;
+use session::report::RefusalReport;
 use std::path::PathBuf;
 
 const EXAMPLE: &str = "\
@@ -20,7 +22,7 @@ acknowledges every TLP, and this waits for that; else --verify reads back. Ctrl-
 then is said. --json prints one object:
   remote, address, length_bytes, sent_bytes (fewer than length_bytes after Ctrl-C), acknowledged (whether the peer has \
   acknowledged all: true in a session alone), verified, counters: {write_tlps, read_tlps, retried, timed_out, late, copies, \
-  strays}
+  strays}, refusals (as of riser run; left out if there are none)
 The exit status is 1 where the bytes could not be sent, or are not there when read back; after Ctrl-C 130.";
 
 /// Write memory behind an adapter
@@ -60,6 +62,8 @@ struct Report {
     acknowledged: bool,
     verified: bool,
     counters: super::counters::Counters,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    refusals: Vec<RefusalReport>,
 }
 
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
@@ -69,7 +73,10 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let stopped = match client.write_all(args.address, &data, args.verify, &mut step) {
         Ok(()) => false,
         Err(WriteError::Client(ClientError::Stopped)) => true,
-        Err(WriteError::Client(error)) => return Err(failure(&target, &error)),
+        Err(WriteError::Client(error)) => {
+            refusals(client.refusals()).iter().for_each(output::note);
+            return Err(failure(&target, &error));
+        }
         Err(differs) => return Err(Failure::run(differs)),
     };
     let sent = client.counters().written_bytes;
@@ -82,6 +89,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
             acknowledged: client.is_reliable() && step == WriteStep::ReadBack,
             verified: args.verify && !stopped,
             counters: client.counters().into(),
+            refusals: refusals(client.refusals()),
         })?;
     }
     if !stopped {

@@ -7,6 +7,7 @@ use config::{AerLayout, AerRole, Builder, Identity, PcieLayout};
 use device::*;
 use link::Notice;
 use riser_endpoint::*;
+use tlp::rules::Refusal;
 use tlp::*;
 
 /// Extended capability ID of Advanced Error Reporting, and the DWs of its registers (`PCIe 5.0 §7.8.4`).
@@ -66,6 +67,16 @@ struct Row {
     device_status: u32,
     header: [u32; 4],
     message: Option<u8>,
+    /// The rule that the TLP breaks; `None` for errors of the layers below.
+    refusal: Option<Violation>,
+}
+
+fn why(rule: RuleId, found: u64) -> Option<Violation> {
+    Some(Violation::new(rule, found))
+}
+
+fn against(rule: RuleId, found: u64, expected: u64) -> Option<Violation> {
+    Some(Violation::expecting(rule, found, expected))
 }
 
 fn cause(bench: &mut Bench, cause: Cause) {
@@ -131,85 +142,135 @@ fn rows() -> Vec<Row> {
     vec![
         Row { name: "read that nobody claims: UR, advisory (6.2.3.2.4.1)", cause: Cause::Arrives(mrd(5, 0x1000, 4)),
             uncorrectable: UR, correctable: ADVISORY, device_status: 0b1001,
-            header: [0x0000_0001, 0x0000_050f, 0x0000_1000, 0], message: COR },
+            header: [0x0000_0001, 0x0000_050f, 0x0000_1000, 0], message: COR,
+            refusal: why(RuleId::UnclaimedAddress, 0x1000) },
         Row { name: "write that nobody claims: UR", cause: Cause::Arrives(mwr(0x1000, &[1, 2, 3, 4])),
             uncorrectable: UR, correctable: 0, device_status: 0b1010,
-            header: [0x4000_0001, 0x0000_000f, 0x0000_1000, 0], message: NONFATAL },
+            header: [0x4000_0001, 0x0000_000f, 0x0000_1000, 0], message: NONFATAL,
+            refusal: why(RuleId::UnclaimedAddress, 0x1000) },
         Row { name: "completer abort: advisory", cause: Cause::Aborts(mrd(7, BAR2 + 0x400, 4)),
             uncorrectable: 1 << 15, correctable: ADVISORY, device_status: 0b0001,
-            header: [0x0000_0001, 0x0000_070f, 0xf000_0400, 0], message: COR },
+            header: [0x0000_0001, 0x0000_070f, 0xf000_0400, 0], message: COR,
+            refusal: why(RuleId::CompleterAbort, 0b100) },
         Row { name: "completer abort beyond 4 GiB", cause: Cause::Aborts(mrd(7, BAR0 + 0x10, 8)),
             uncorrectable: 1 << 15, correctable: ADVISORY, device_status: 0b0001,
-            header: [0x2000_0002, 0x0000_07ff, 0x0000_0010, 0x0000_0010], message: COR },
+            header: [0x2000_0002, 0x0000_07ff, 0x0000_0010, 0x0000_0010], message: COR,
+            refusal: why(RuleId::CompleterAbort, 0b100) },
         Row { name: "completion timeout", cause: Cause::Unanswered,
-            uncorrectable: 1 << 14, correctable: 0, device_status: 0b0010, header: [0x0000_0001, 0x0300_000f, 0x0000_1000, 0], message: NONFATAL },
+            uncorrectable: 1 << 14, correctable: 0, device_status: 0b0010, header: [0x0000_0001, 0x0300_000f, 0x0000_1000, 0], message: NONFATAL,
+            refusal: why(RuleId::CompletionTimeout, 0) },
         Row { name: "unexpected completion: advisory (6.2.3.2.4.5)", cause: Cause::Arrives(stray_completion()),
             uncorrectable: 1 << 16, correctable: ADVISORY, device_status: 0b0001,
-            header: [0x0a00_0000, 0x0000_0004, 0x0300_0900, 0], message: COR },
+            header: [0x0a00_0000, 0x0000_0004, 0x0300_0900, 0], message: COR,
+            refusal: why(RuleId::UnexpectedCompletion, 0x0300_0009) },
         Row { name: "poisoned write", cause: Cause::Arrives(poisoned(mwr(BAR2 + 0x400, &[1, 2, 3, 4]))),
             uncorrectable: 1 << 12, correctable: 0, device_status: 0b0010,
-            header: [0x4000_4001, 0x0000_000f, 0xf000_0400, 0], message: NONFATAL },
+            header: [0x4000_4001, 0x0000_000f, 0xf000_0400, 0], message: NONFATAL,
+            refusal: why(RuleId::Poisoned, 1) },
         Row { name: "poisoned completion: advisory (6.2.3.2.4.3)", cause: Cause::Answered(|asked| poisoned(answer(asked).remove(0))),
             uncorrectable: 1 << 12, correctable: ADVISORY, device_status: 0b0001,
-            header: [0x4a00_4001, 0x0000_0004, 0x0300_0000, 0], message: COR },
+            header: [0x4a00_4001, 0x0000_0004, 0x0300_0000, 0], message: COR,
+            refusal: why(RuleId::Poisoned, 1) },
         Row { name: "poisoned configuration write: never advisory (2.7.2.2)",
             cause: Cause::Arrives(poisoned(cfg(Access::Write, EP, 4, 0xf, &[0; 4]))),
             uncorrectable: 1 << 12, correctable: 0, device_status: 0b0010,
-            header: [0x4400_4001, 0x0000_090f, 0x0300_0010, 0], message: NONFATAL },
+            header: [0x4400_4001, 0x0000_090f, 0x0300_0010, 0], message: NONFATAL,
+            refusal: why(RuleId::Poisoned, 1) },
         Row { name: "poisoned AtomicOp that is not supported: UR, never advisory (2.7.2.2)",
             cause: Cause::Arrives(poisoned(fetch_add(BAR2 + 0x400))),
             uncorrectable: UR, correctable: 0, device_status: 0b1010,
-            header: [0x4c00_4001, 0x0000_0200, 0xf000_0400, 0], message: NONFATAL },
+            header: [0x4c00_4001, 0x0000_0200, 0xf000_0400, 0], message: NONFATAL,
+            refusal: why(RuleId::RequestType, 0x4c) },
         Row { name: "poisoned AtomicOp that nobody claims: UR, never advisory (2.7.2.2)",
             cause: Cause::Arrives(poisoned(fetch_add(0x1000))),
             uncorrectable: UR, correctable: 0, device_status: 0b1010,
-            header: [0x4c00_4001, 0x0000_0200, 0x0000_1000, 0], message: NONFATAL },
+            header: [0x4c00_4001, 0x0000_0200, 0x0000_1000, 0], message: NONFATAL,
+            refusal: why(RuleId::UnclaimedAddress, 0x1000) },
         Row { name: "malformed goes before ECRC (6.2.3.2.3)", cause: Cause::Arrives(wrong_ecrc(too_long())),
             uncorrectable: 1 << 18, correctable: 0, device_status: 0b0100,
-            header: [0x6000_8080, 0x0000_00ff, 0x0000_0010, 0x0000_0000], message: FATAL },
+            header: [0x6000_8080, 0x0000_00ff, 0x0000_0010, 0x0000_0000], message: FATAL,
+            refusal: why(RuleId::MaxPayloadSize, 512) },
         Row { name: "malformed completion: Length and Byte Count differ", cause: Cause::Answered(|asked| {
                 let mut tlp = answer(asked).remove(0);
                 if let Body::Completion(c) = &mut tlp.repr.body { c.byte_count = 8; }
                 tlp
             }),
             uncorrectable: 1 << 18, correctable: 0, device_status: 0b0100,
-            header: [0x4a00_0001, 0x0000_0008, 0x0300_0000, 0], message: FATAL },
+            header: [0x4a00_0001, 0x0000_0008, 0x0300_0000, 0], message: FATAL,
+            refusal: against(RuleId::ByteCount, 8, 4) },
         Row { name: "malformed completion: another Traffic Class (2.3.2)", cause: Cause::Answered(|asked| {
                 let tlp = answer(asked).remove(0);
                 Tlp { repr: Repr { tc: TrafficClass::from_bits(1), ..tlp.repr }, ..tlp }
             }),
             uncorrectable: 1 << 18, correctable: 0, device_status: 0b0100,
-            header: [0x4a10_0001, 0x0000_0004, 0x0300_0000, 0], message: FATAL },
+            header: [0x4a10_0001, 0x0000_0004, 0x0300_0000, 0], message: FATAL,
+            refusal: against(RuleId::CompletionTc, 1, 0) },
         Row { name: "malformed completion: Relaxed Ordering that was not asked for (2.3.2)", cause: Cause::Answered(|asked| {
                 let tlp = answer(asked).remove(0);
                 Tlp { repr: Repr { attr: Attributes::RELAXED_ORDERING, ..tlp.repr }, ..tlp }
             }),
             uncorrectable: 1 << 18, correctable: 0, device_status: 0b0100,
-            header: [0x4a00_2001, 0x0000_0004, 0x0300_0000, 0], message: FATAL },
+            header: [0x4a00_2001, 0x0000_0004, 0x0300_0000, 0], message: FATAL,
+            refusal: against(RuleId::CompletionAttr, 0b10, 0b00) },
+        Row { name: "malformed completion: Lower Address (2.2.9.1)", cause: Cause::Answered(|asked| {
+                let mut tlp = answer(asked).remove(0);
+                if let Body::Completion(c) = &mut tlp.repr.body { c.lower_address = 4; }
+                tlp
+            }),
+            uncorrectable: 1 << 18, correctable: 0, device_status: 0b0100,
+            header: [0x4a00_0001, 0x0000_0004, 0x0300_0004, 0], message: FATAL,
+            refusal: against(RuleId::LowerAddress, 4, 0) },
+        Row { name: "malformed completion: no data (2.2.9)", cause: Cause::Answered(|asked| refuse(asked, Status::Success)),
+            uncorrectable: 1 << 18, correctable: 0, device_status: 0b0100,
+            header: [0x0a00_0000, 0x0000_0004, 0x0300_0000, 0], message: FATAL,
+            refusal: against(RuleId::CompletionType, 0b000, 0b010) },
+        Row { name: "malformed completion: CRS of a memory read (2.3.2)", cause: Cause::Answered(|asked| refuse(asked, Status::ConfigRetry)),
+            uncorrectable: 1 << 18, correctable: 0, device_status: 0b0100,
+            header: [0x0a00_0000, 0x0000_4004, 0x0300_0000, 0], message: FATAL,
+            refusal: why(RuleId::CompletionRetry, 0b010) },
+        Row { name: "a read answered with UR: no error of the requester", cause: Cause::Answered(|asked| refuse(asked, Status::UnsupportedRequest)),
+            uncorrectable: 0, correctable: 0, device_status: 0, header: [0; 4], message: None,
+            refusal: why(RuleId::UnsupportedRequest, 0b001) },
+        Row { name: "locked read of an endpoint that is not a legacy one (6.5.7)",
+            cause: Cause::Arrives(memory(MemoryOp::ReadLocked, 5, BAR2 + 0x400, 4, Data::NONE)),
+            uncorrectable: UR, correctable: ADVISORY, device_status: 0b1001,
+            header: [0x0100_0001, 0x0000_050f, 0xf000_0400, 0], message: COR,
+            refusal: why(RuleId::RequestType, 0x01) },
         Row { name: "ECRC", cause: Cause::Arrives(wrong_ecrc(mrd(5, BAR2 + 0x400, 4))),
             uncorrectable: 1 << 19, correctable: 0, device_status: 0b0010,
-            header: [0x0000_8001, 0x0000_050f, 0xf000_0400, 0], message: NONFATAL },
+            header: [0x0000_8001, 0x0000_050f, 0xf000_0400, 0], message: NONFATAL,
+            refusal: Some(wrong_ecrc(mrd(5, BAR2 + 0x400, 4)).ecrc_violation()) },
         Row { name: "malformed: beyond Max_Payload_Size", cause: Cause::Arrives(too_long()),
             uncorrectable: 1 << 18, correctable: 0, device_status: 0b0100,
-            header: [0x6000_0080, 0x0000_00ff, 0x0000_0010, 0x0000_0000], message: FATAL },
+            header: [0x6000_0080, 0x0000_00ff, 0x0000_0010, 0x0000_0000], message: FATAL,
+            refusal: why(RuleId::MaxPayloadSize, 512) },
         Row { name: "receiver overflow", cause: Cause::Noticed(Notice::ReceiverOverflow { header: [1, 2, 3, 4] }),
-            uncorrectable: 1 << 17, correctable: 0, device_status: 0b0100, header: [0; 4], message: FATAL },
+            uncorrectable: 1 << 17, correctable: 0, device_status: 0b0100, header: [0; 4], message: FATAL,
+            refusal: None },
         Row { name: "malformed, as the port sees it", cause: Cause::Noticed(Notice::MalformedTlp { header: [5, 6, 7, 8] }),
-            uncorrectable: 1 << 18, correctable: 0, device_status: 0b0100, header: [5, 6, 7, 8], message: FATAL },
+            uncorrectable: 1 << 18, correctable: 0, device_status: 0b0100, header: [5, 6, 7, 8], message: FATAL,
+            refusal: None },
         Row { name: "data link protocol", cause: Cause::Noticed(Notice::DataLinkProtocol),
-            uncorrectable: 1 << 4, correctable: 0, device_status: 0b0100, header: [0; 4], message: FATAL },
+            uncorrectable: 1 << 4, correctable: 0, device_status: 0b0100, header: [0; 4], message: FATAL,
+            refusal: None },
         Row { name: "flow control protocol", cause: Cause::Noticed(Notice::FlowControlProtocol),
-            uncorrectable: 1 << 13, correctable: 0, device_status: 0b0100, header: [0; 4], message: FATAL },
+            uncorrectable: 1 << 13, correctable: 0, device_status: 0b0100, header: [0; 4], message: FATAL,
+            refusal: None },
         Row { name: "receiver error", cause: Cause::Noticed(Notice::ReceiverError),
-            uncorrectable: 0, correctable: 1, device_status: 0b0001, header: [0; 4], message: COR },
+            uncorrectable: 0, correctable: 1, device_status: 0b0001, header: [0; 4], message: COR,
+            refusal: None },
         Row { name: "bad TLP", cause: Cause::Noticed(Notice::BadTlp),
-            uncorrectable: 0, correctable: 1 << 6, device_status: 0b0001, header: [0; 4], message: COR },
+            uncorrectable: 0, correctable: 1 << 6, device_status: 0b0001, header: [0; 4], message: COR,
+            refusal: None },
         Row { name: "bad DLLP", cause: Cause::Noticed(Notice::BadDllp),
-            uncorrectable: 0, correctable: 1 << 7, device_status: 0b0001, header: [0; 4], message: COR },
+            uncorrectable: 0, correctable: 1 << 7, device_status: 0b0001, header: [0; 4], message: COR,
+            refusal: None },
         Row { name: "REPLAY_NUM rollover", cause: Cause::Noticed(Notice::ReplayRollover),
-            uncorrectable: 0, correctable: 1 << 8, device_status: 0b0001, header: [0; 4], message: COR },
+            uncorrectable: 0, correctable: 1 << 8, device_status: 0b0001, header: [0; 4], message: COR,
+            refusal: None },
         Row { name: "replay timer timeout", cause: Cause::Noticed(Notice::ReplayTimeout),
-            uncorrectable: 0, correctable: 1 << 12, device_status: 0b0001, header: [0; 4], message: COR },
+            uncorrectable: 0, correctable: 1 << 12, device_status: 0b0001, header: [0; 4], message: COR,
+            refusal: None },
     ]
 }
 
@@ -230,6 +291,17 @@ fn each_error_is_logged_and_told() {
         if row.uncorrectable != 0 {
             let first = bench.extended(0, AER, CONTROL) & 0x1f;
             assert_eq!(1 << first, row.uncorrectable, "{}: First Error Pointer", row.name);
+        }
+        let refusals = bench.endpoint.refusals();
+        let found: Vec<_> = refusals.iter().map(|refusal| (refusal.violation, refusal.count)).collect();
+        assert_eq!(found, Vec::from_iter(row.refusal.map(|why| (why, 1))), "{}", row.name);
+        let header = |refusal: &Refusal| {
+            let dws =
+                refusal.tlp.bytes().chunks_exact(4).map(|dw| u32::from_be_bytes(dw.try_into().unwrap()));
+            dws.chain([0; 4]).take(4).collect::<Vec<_>>()
+        };
+        if let (Some(refusal), true) = (refusals.first(), row.header != [0; 4]) {
+            assert_eq!(header(refusal), row.header, "{}", row.name);
         }
     }
 }

@@ -191,6 +191,13 @@ impl Bench {
 
     pub(crate) fn handle(&mut self, tlp: Tlp) {
         self.endpoint.handle_tlp(Time::ZERO, tlp);
+        self.check_refusals();
+    }
+
+    /// Each refused TLP has a rule.
+    fn check_refusals(&self) {
+        let explained: u64 = self.endpoint.refusals().iter().map(|refusal| refusal.count).sum();
+        assert_eq!(explained, self.endpoint.counters().refused(), "{:?}", self.endpoint.counters());
     }
 
     /// Whatever a poll finds, `ready` has announced.
@@ -198,6 +205,7 @@ impl Bench {
         let announced = self.endpoint.ready().contains(Ready::output(class));
         let tlp = self.endpoint.poll_tlp(Time::ZERO, class, tlp::TcSet::ALL);
         assert!(announced || tlp.is_none(), "{tlp:?} was not announced");
+        self.check_refusals();
         tlp
     }
 
@@ -228,6 +236,7 @@ impl Bench {
             for class in Class::ALL {
                 while self.endpoint.poll_tlp(t, class, tlp::TcSet::ALL).is_some() {}
             }
+            self.check_refusals();
         }
     }
 

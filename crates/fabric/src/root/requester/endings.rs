@@ -3,6 +3,7 @@
 //! out. It never begins one.
 
 use super::{Asker, Pending};
+use crate::bridge::refusals::violation;
 use crate::root::effects::Due;
 use crate::root::links::host_error;
 use crate::root::{Base, ROOT_ID, RootComplex};
@@ -11,10 +12,11 @@ use config::header;
 use config::{RpPioFailure, Side, Uncorrectable};
 use device::CompletionError;
 use host::{HostError, HostInput};
-use tlp::completion::repeats;
+use tlp::completion::{not_repeated, repeats};
+use tlp::rules::reasons::{of_transaction, poisoned, unsupported_prefixes, wrong_length};
 use tlp::{
-    Access, Body, Completion, ConfigRequest, Data, Duration, IoRequest, MemoryOp, PayloadPool, Repr, Status,
-    Tag, TagState, Time, Tlp,
+    Access, Body, Completion, ConfigRequest, Data, Duration, IoRequest, MemoryOp, PayloadPool, Repr, RuleId,
+    Status, Tag, TagState, Time, Tlp, Violation,
 };
 
 /// Time from a CRS completion to the repeated request (`PCIe 5.0 §2.3.2` leaves it open); riser's own figure.
@@ -31,8 +33,8 @@ enum Failure {
     Retry,
     /// The data is poisoned.
     Poisoned,
-    /// It does not fit the request (`PCIe 5.0 §2.3.2`).
-    Malformed,
+    /// It breaks this rule, and does not fit the request (`PCIe 5.0 §2.3.2`).
+    Malformed(Violation),
 }
 
 impl From<Failure> for HostError {
@@ -40,7 +42,7 @@ impl From<Failure> for HostError {
         match failure {
             Failure::Refused(error) => HostError::Completion(error),
             Failure::Retry => HostError::ConfigRetry,
-            Failure::Poisoned | Failure::Malformed => HostError::BadCompletion,
+            Failure::Poisoned | Failure::Malformed(_) => HostError::BadCompletion,
         }
     }
 }
@@ -125,11 +127,14 @@ impl Base {
     /// A request of the host cannot leave: its link is down, or it is an AtomicOp that is blocked there.
     #[cold]
     pub(super) fn refuse_unsent(&mut self, port: usize, now: Time, tlp: &Tlp) -> Status {
-        self.counters.unsupported_requests += 1;
         if self.ports[port].is_open() {
+            let why = violation(Uncorrectable::AtomicOpEgressBlocked, tlp, None);
+            self.refused(|b| &mut b.counters.unsupported_requests, port, now, why, tlp);
             self.log(port, now, Uncorrectable::AtomicOpEgressBlocked, true, Side::Primary, tlp);
             return Status::UnsupportedRequest;
         }
+        // `refuse_closed` names the rule.
+        self.counters.unsupported_requests += 1;
         let status = self.refuse_closed(port, now, tlp);
         if tlp.class() != tlp::Class::Posted {
             self.request_failed(port, now, tlp.repr, failure_of(status));
@@ -158,8 +163,11 @@ impl RootComplex {
     pub(in crate::root) fn complete(&mut self, port: usize, now: Time, tlp: &Tlp) {
         let Body::Completion(c) = tlp.repr.body else { return };
         self.base.effects.close(tlp, Stage::RootComplex, now + self.base.profile.root_complex_latency);
-        if tlp.prefixes.has_reserved() || c.requester != ROOT_ID {
-            return self.unexpected(port, now, tlp);
+        if tlp.prefixes.has_reserved() {
+            return self.unexpected(port, now, tlp, unsupported_prefixes(&tlp.prefixes));
+        }
+        if c.requester != ROOT_ID {
+            return self.unexpected(port, now, tlp, of_transaction(RuleId::UnexpectedCompletion, &tlp.repr));
         }
         match self.base.ports[port].tags.get(c.tag) {
             Some((TagState::Waiting, pending)) if !pending.retrying => {
@@ -173,9 +181,9 @@ impl RootComplex {
                     // The program may have waited for the tag.
                     self.base.effects.wake(now, Due::Host);
                 }
-                self.unexpected(port, now, tlp);
+                self.unexpected(port, now, tlp, of_transaction(RuleId::LateCompletion, &tlp.repr));
             }
-            _ => self.unexpected(port, now, tlp),
+            _ => self.unexpected(port, now, tlp, of_transaction(RuleId::UnexpectedCompletion, &tlp.repr)),
         }
     }
 
@@ -215,10 +223,11 @@ impl RootComplex {
             }
             // Advisory, since the requester learns of it (`PCIe 5.0 §6.2.3.2.4.3`).
             Failure::Poisoned => {
+                self.base.refused(|b| &mut b.counters.poisoned, port, now, poisoned(), tlp);
                 self.base.log(port, now, Uncorrectable::PoisonedTlp, true, Side::Secondary, tlp);
             }
-            Failure::Malformed => {
-                self.base.counters.malformed += 1;
+            Failure::Malformed(why) => {
+                self.base.refused(|b| &mut b.counters.malformed, port, now, why, tlp);
                 self.base.log(port, now, Uncorrectable::MalformedTlp, false, Side::Secondary, tlp);
             }
         }
@@ -227,8 +236,8 @@ impl RootComplex {
 
     /// Advisory if it is not fatal (`PCIe 5.0 §6.2.3.2.4.5`).
     #[cold]
-    fn unexpected(&mut self, port: usize, now: Time, tlp: &Tlp) {
-        self.base.counters.unexpected_completions += 1;
+    fn unexpected(&mut self, port: usize, now: Time, tlp: &Tlp, why: Violation) {
+        self.base.refused(|b| &mut b.counters.unexpected_completions, port, now, why, tlp);
         self.base.log(port, now, Uncorrectable::UnexpectedCompletion, true, Side::Secondary, tlp);
     }
 }
@@ -263,18 +272,24 @@ impl Pending {
         lenient: bool,
     ) -> Option<Result<Data, Failure>> {
         let refused = |error| Some(Err(Failure::Refused(error)));
+        let malformed = |why| Some(Err(Failure::Malformed(why)));
         if !lenient && !repeats(&tlp.repr, self.request.tc, self.request.attr) {
-            return Some(Err(Failure::Malformed));
+            let why = not_repeated(&tlp.repr, self.request.tc, self.request.attr);
+            return why.and_then(malformed);
         }
         match c.status {
             Status::Success => {}
             Status::UnsupportedRequest => return refused(CompletionError::UnsupportedRequest),
             Status::CompleterAbort => return refused(CompletionError::CompleterAbort),
             Status::ConfigRetry if self.may_be_retried() => return Some(Err(Failure::Retry)),
-            Status::ConfigRetry => return Some(Err(Failure::Malformed)),
+            Status::ConfigRetry => {
+                return malformed(Violation::new(RuleId::CompletionRetry, c.status.bits().into()));
+            }
         }
-        if c.locked != self.is_memory(MemoryOp::ReadLocked) {
-            return Some(Err(Failure::Malformed));
+        let locked = self.is_memory(MemoryOp::ReadLocked);
+        if c.locked != locked {
+            let kind = |locked: bool| 0x0a | u64::from(locked);
+            return malformed(Violation::expecting(RuleId::CompletionLocked, kind(c.locked), kind(locked)));
         }
         match (&self.request.body, c.length_dw) {
             (body, None) if !asks_for_data(body) => Some(Ok(Data::NONE)),
@@ -288,9 +303,21 @@ impl Pending {
                     Data::Counted(_) => Data::Carried(pool.fill(len as usize, |_| {})),
                 }))
             }
-            (Body::Io(_), _) => Some(Err(Failure::Malformed)),
+            (Body::Io(_), _) => malformed(self.wrong_data(c, tlp)),
             (body, Some(_)) if asks_for_data(body) => self.gather(c, tlp, pool),
-            _ => Some(Err(Failure::Malformed)),
+            _ => malformed(self.wrong_data(c, tlp)),
+        }
+    }
+
+    /// A completion has data that the request does not ask for, or none, or not of one DW as for I/O.
+    #[cold]
+    fn wrong_data(&self, c: &Completion, tlp: &Tlp) -> Violation {
+        let (has, asks) = (c.length_dw.is_some(), asks_for_data(&self.request.body));
+        let fmt = |has: bool| u64::from(has) << 1;
+        match c.length_dw {
+            _ if has != asks => Violation::expecting(RuleId::CompletionType, fmt(has), fmt(asks)),
+            Some(dw) if dw != 1 => Violation::new(RuleId::CompletionLength, dw.into()),
+            _ => wrong_length(tlp),
         }
     }
 
@@ -306,8 +333,10 @@ impl Pending {
     /// Adds a part of the data. Data that the device only counts reads as zeros.
     fn gather(&mut self, c: &Completion, tlp: &Tlp, pool: &PayloadPool) -> Option<Result<Data, Failure>> {
         let here = tlp.data.len();
-        if self.awaited.place_next(c) != Ok(here as u32) {
-            return Some(Err(Failure::Malformed));
+        match self.awaited.place_next(c) {
+            Ok(bytes) if bytes as usize == here => {}
+            Ok(_) => return Some(Err(Failure::Malformed(wrong_length(tlp)))),
+            Err(misfit) => return Some(Err(Failure::Malformed(self.awaited.violation(c, misfit)))),
         }
         if tlp.repr.ep {
             return Some(Err(Failure::Poisoned));
@@ -355,9 +384,10 @@ impl RootComplex {
             Some((TagState::Waiting, &mut Pending { asker, request, .. })) => {
                 tags.rest(tag, until);
                 self.base.no_longer_open(port);
-                self.base.counters.completion_timeouts += 1;
+                let (why, tlp) =
+                    (Violation::new(RuleId::CompletionTimeout, 0), Tlp::new(request, Data::NONE));
+                self.base.refused(|b| &mut b.counters.completion_timeouts, port, now, why, &tlp);
                 self.tell_asker(now, asker, Err(HostError::CompletionTimeout), now);
-                let tlp = Tlp::new(request, Data::NONE);
                 self.base.log(port, now, Uncorrectable::CompletionTimeout, false, Side::Secondary, &tlp);
                 self.base.request_failed(port, now, request, RpPioFailure::CompletionTimeout);
             }

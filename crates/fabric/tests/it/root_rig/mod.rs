@@ -256,6 +256,18 @@ impl Rig {
 
 pub(crate) fn finish(fabric: &mut Fabric) {
     assert!(matches!(fabric.run(Limits::default()), Stop::Finished), "the program comes to its end");
+    check_refusals(fabric);
+}
+
+/// Each TLP that counts as an error has a rule. One to a link that is down may count as unsupported as well.
+fn check_refusals(fabric: &Fabric) {
+    let (c, of_functions) = (fabric.root().counters(), fabric.root().function_counters());
+    let refused = [c.unsupported_requests, of_functions.acs_violations, c.unexpected_completions];
+    let dropped = [c.malformed, c.ecrc_errors, c.poisoned, c.completion_timeouts];
+    let errors: u64 = refused.iter().chain(&dropped).sum();
+    let explained: u64 = fabric.root().refusals().iter().map(|refusal| refusal.count).sum();
+    let range = errors.max(of_functions.link_down)..=errors + of_functions.link_down;
+    assert!(range.contains(&explained), "{explained} of {range:?} refusals: {c:?}");
 }
 
 pub(crate) fn link(mps: u32) -> LinkConfig {

@@ -143,8 +143,22 @@ impl Rig {
         self.drain()
     }
 
+    /// Each TLP that counts as an error has a rule.
     pub(crate) fn put(&mut self, port: usize, tlp: &Tlp) {
+        let before = (self.errors(), self.explained());
         self.switch.handle_tlp(port, self.now, self.now, tlp);
+        assert_eq!(self.errors() > before.0, self.explained() > before.1, "{tlp}");
+    }
+
+    fn errors(&self) -> u64 {
+        let c = self.switch.counters();
+        let refused = [c.unsupported_requests, c.acs_violations, c.unexpected_completions, c.link_down];
+        let dropped = [c.malformed, c.ecrc_errors, c.poisoned, c.overflows];
+        refused.iter().chain(&dropped).sum()
+    }
+
+    fn explained(&self) -> u64 {
+        self.switch.refusals().iter().map(|refusal| refusal.count).sum()
     }
 
     /// All that leaves from now on, by port.

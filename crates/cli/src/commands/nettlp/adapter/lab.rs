@@ -14,6 +14,7 @@ use plug::Models;
 use serde::Serialize;
 use session::Report;
 use session::external::{Lag, RecordSize};
+use session::report::RefusalReport;
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -132,6 +133,10 @@ impl LabRun<'_> {
             ];
             PeerReport { address, counts: Rows::new(counts.into_iter()) }
         });
+        let mut lab = backend.session().report(&self.lab.display().to_string(), &stop, spent);
+        let of_adapter = adapter.refusals().into_iter();
+        lab.refusals
+            .extend(of_adapter.map(|refusal| RefusalReport::new("nettlp adapter".to_owned(), refusal)));
         let report = LabReport {
             listen: self.options.address,
             seconds,
@@ -139,7 +144,7 @@ impl LabRun<'_> {
             sockets: Rows::new(sockets.counters().rows()),
             lag: (self.timing() == Timing::Lagging).then(|| LagReport::new(backend.lag())),
             record: size,
-            lab: backend.session().report(&self.lab.display().to_string(), &stop, spent),
+            lab,
         };
         if self.args.json { output::json(&report) } else { report.text() }
     }
@@ -162,6 +167,7 @@ impl LabReport {
                 .collect()
         };
         output::table(&header, self.peers.iter().map(row))?;
+        self.lab.refusals.iter().try_for_each(|refusal| output::text(&refusal.to_string()))?;
         for device in self.lab.devices.iter().filter(|d| !d.counters.is_empty()) {
             let plain = device.counters.iter().filter(|(_, value)| value.is_number());
             let counts: Vec<String> = plain.map(|(name, value)| format!("{name} {value}")).collect();

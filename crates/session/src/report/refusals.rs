@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Refused TLPs in reports. Never decides what is refused.
+
+use fabric::Fabric;
+use serde::Serialize;
+use std::fmt::{self, Display, Formatter};
+use tlp::rules::Refusal;
+
+/// TLPs that a part of the lab refused for one reason.
+#[derive(Clone, Debug, Serialize)]
+pub struct RefusalReport {
+    /// The part that refused them, for example ``slot `nic` ``.
+    pub place: String,
+    /// Name of the rule; `riser rules NAME` explains it.
+    pub rule: &'static str,
+    /// Section of `PCIe 5.0`.
+    pub section: &'static str,
+    /// The field whose value the rule restricts.
+    pub field: &'static str,
+    /// The value in the first TLP.
+    pub found: String,
+    /// The legal values.
+    pub expected: String,
+    /// The first TLP as a line, as `riser trace` prints it; of a request that timed out, the request.
+    pub tlp: String,
+    /// Virtual time of the first one, in picoseconds.
+    pub time_ps: u64,
+    /// The number of TLPs.
+    pub count: u64,
+    #[serde(skip)]
+    refusal: Refusal,
+}
+
+impl RefusalReport {
+    /// Describes `refusal` by the part of the lab with this name.
+    pub fn new(place: String, refusal: Refusal) -> RefusalReport {
+        let (violation, rule) = (refusal.violation, refusal.violation.rule());
+        let (mut found, mut expected) = (String::new(), String::new());
+        // Writing to a string cannot fail.
+        let _ = rule.unit.write(&mut found, violation.found);
+        let _ = violation.write_expected(&mut expected);
+        RefusalReport {
+            place,
+            rule: rule.name,
+            section: rule.section,
+            field: rule.field,
+            found,
+            expected,
+            tlp: refusal.tlp.to_string(),
+            time_ps: refusal.at.as_ps(),
+            count: refusal.count,
+            refusal,
+        }
+    }
+}
+
+impl RefusalReport {
+    /// True if `other` is about the same rule and place.
+    pub fn is_kind_of(&self, other: &RefusalReport) -> bool {
+        (self.rule, &self.place) == (other.rule, &other.place)
+    }
+}
+
+/// ``slot `nic`: 4 completions refused: Lower Address 0x0, expected 0x40 ...``
+impl Display for RefusalReport {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.refusal)
+    }
+}
+
+pub(crate) fn refusals(fabric: &Fabric) -> Vec<RefusalReport> {
+    fabric.refusals().into_iter().map(|(place, refusal)| RefusalReport::new(place, refusal)).collect()
+}

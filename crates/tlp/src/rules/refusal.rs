@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Why a component refused, dropped or gave up TLPs: the first TLP of each kind, and their number. Decides nothing.
+
+use super::{RuleId, Violation};
+use crate::wire::Header;
+use crate::{Class, Prefixes, Repr, Time, Tlp};
+use alloc::vec::Vec;
+use core::fmt;
+
+/// TLPs that a component refused for one reason.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Refusal {
+    /// The rule, and the values of the first TLP.
+    pub violation: Violation,
+    /// The port or function of the component; `None` if it has only one, or if no single one is meant.
+    pub place: Option<u16>,
+    /// The first TLP: the refused one, or the request that was not completed.
+    pub tlp: Head,
+    /// Virtual time at which the first one was refused or given up.
+    pub at: Time,
+    /// The number of TLPs.
+    pub count: u64,
+}
+
+/// Prefixes and header of a TLP, as bytes on the wire.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Head {
+    bytes: [u8; Head::MAX],
+    len: u8,
+}
+
+/// The refusals of a component by rule and place, in the order of the first ones.
+#[derive(Clone, Debug, Default)]
+pub struct Refusals {
+    kinds: Vec<Refusal>,
+    total: u64,
+}
+
+impl Refusals {
+    /// Kinds that are kept. Refusals of further kinds only count in [`total`](Self::total).
+    pub const MAX_KINDS: usize = 256;
+
+    /// Counts a refusal at `now`; keeps the TLP if it is the first one of its rule and place.
+    #[cold]
+    pub fn record(&mut self, now: Time, place: Option<u16>, violation: Violation, tlp: Head) {
+        self.total += 1;
+        let same = |kind: &Refusal| (kind.violation.rule, kind.place) == (violation.rule, place);
+        match self.kinds.iter().position(same) {
+            Some(kind) => self.kinds[kind].count += 1,
+            None if self.kinds.len() < Self::MAX_KINDS => {
+                self.kinds.push(Refusal { violation, place, tlp, at: now, count: 1 });
+            }
+            None => {}
+        }
+    }
+
+    /// One refusal of each kind.
+    #[must_use]
+    pub fn kinds(&self) -> &[Refusal] {
+        &self.kinds
+    }
+
+    /// The number of all refused TLPs.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+}
+
+impl Head {
+    const MAX: usize = Prefixes::MAX * 4 + 16;
+
+    /// Prefixes and header of `tlp`; those of its bytes if it is [malformed](crate::Flaw::Malformed).
+    #[cold]
+    #[must_use]
+    pub fn of(tlp: &Tlp) -> Head {
+        match (tlp.is_malformed(), tlp.data.bytes()) {
+            (true, Some(bytes)) => Head::of_bytes(&bytes[..tlp.repr.header_len().min(bytes.len())]),
+            _ => Head::new(&tlp.prefixes, &tlp.repr),
+        }
+    }
+
+    /// The header of `repr`, without prefixes.
+    #[cold]
+    #[must_use]
+    pub fn of_header(repr: &Repr) -> Head {
+        Head::new(&Prefixes::NONE, repr)
+    }
+
+    /// These prefixes and this header.
+    #[cold]
+    #[must_use]
+    pub fn new(prefixes: &Prefixes, repr: &Repr) -> Head {
+        let mut head = Head::default();
+        let (before, header) = head.bytes.split_at_mut(prefixes.wire_len());
+        for (out, prefix) in before.chunks_exact_mut(4).zip(prefixes.as_slice()) {
+            out.copy_from_slice(&prefix.0.to_be_bytes());
+        }
+        head.len = (before.len() + repr.emit(header)) as u8;
+        head
+    }
+
+    /// Prefixes and header at the start of `bytes`. The first bytes if they have no header.
+    #[cold]
+    #[must_use]
+    pub fn of_bytes(bytes: &[u8]) -> Head {
+        let mut head = Head::default();
+        let header_end = Header::new(bytes).map_or(bytes.len(), |h| h.prefix_bytes().len() + h.bytes().len());
+        let len = header_end.min(Head::MAX);
+        head.bytes[..len].copy_from_slice(&bytes[..len]);
+        head.len = len as u8;
+        head
+    }
+
+    /// The bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+
+    fn class(&self) -> Option<(Class, bool)> {
+        let repr = Repr::parse_header(self.bytes()).ok()?.repr;
+        Some((repr.class(), matches!(repr.body, crate::Body::Message(_))))
+    }
+}
+
+impl Default for Head {
+    fn default() -> Head {
+        Head { bytes: [0; Head::MAX], len: 0 }
+    }
+}
+
+impl fmt::Debug for Head {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Head({self})")
+    }
+}
+
+/// The line of the TLP as in a trace, with prefixes: `CplD, len 16, ...`. The DWs in hexadecimal if it breaks a rule of
+/// headers.
+impl fmt::Display for Head {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Ok(parsed) = Repr::parse_header(self.bytes()) {
+            return write!(f, "{}{}", parsed.repr, parsed.prefixes);
+        }
+        f.write_str(if self.len == 0 { "no header" } else { "TLP" })?;
+        for (n, byte) in self.bytes().iter().enumerate() {
+            f.write_str(if n % 4 == 0 { " " } else { "" })?;
+            write!(f, "{byte:02x}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Refusal {
+    // The outcome for the TLPs, as a participle.
+    fn outcome(&self, class: Option<Class>) -> &'static str {
+        match (self.violation.rule, class) {
+            (RuleId::CompletionTimeout, _) => "timed out",
+            (RuleId::UnsupportedRequest | RuleId::CompleterAbort, Some(Class::Completion)) => "received",
+            _ => "refused",
+        }
+    }
+}
+
+/// `4 completions refused: Lower Address 0x0, expected 0x40 (PCIe 5.0 §2.2.9.1, rule lower-address); first at 12.300 us:
+/// CplD, len 16, ...`
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let class = self.tlp.class();
+        let noun = match class {
+            Some((_, true)) => "message",
+            Some((Class::Completion, _)) => "completion",
+            Some(_) => "request",
+            None => "TLP",
+        };
+        let plural = if self.count == 1 { "" } else { "s" };
+        let outcome = self.outcome(class.map(|(class, _)| class));
+        let us = self.at.as_ps() / 1_000;
+        write!(f, "{} {noun}{plural} {outcome}: {}; first at ", self.count, self.violation)?;
+        write!(f, "{}.{:03} us: {}", us / 1_000, us % 1_000, self.tlp)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::string::ToString;
+
+    const COMPLETION: [u8; 12] = [0x4a, 0, 0, 0x10, 0, 0, 0, 0x40, 1, 0, 7, 0];
+
+    #[test]
+    fn keeps_the_first_of_each_rule_and_place() {
+        let mut refusals = Refusals::default();
+        let wrong = |found| Violation::expecting(RuleId::LowerAddress, found, 0x40);
+        let head = Head::of_bytes(&COMPLETION);
+        refusals.record(Time::from_ps(12_300_400), None, wrong(0), head);
+        refusals.record(Time::from_ps(13_000_000), None, wrong(4), head);
+        refusals.record(Time::from_ps(14_000_000), Some(1), wrong(8), head);
+        refusals.record(
+            Time::from_ps(15_000_000),
+            None,
+            Violation::new(RuleId::ReservedFmt, 7),
+            Head::of_bytes(&[0xe0, 0, 0, 1]),
+        );
+        let lines: Vec<_> = refusals.kinds().iter().map(ToString::to_string).collect();
+        assert_eq!(
+            lines,
+            [
+                "2 completions refused: Lower Address 0x0, expected 0x40 (PCIe 5.0 §2.2.9.1, rule lower-address); first \
+                 at 12.300 us: CplD, len 16, completer 00:00.0, success, bc 64, requester 01:00.0, tag 0x07, lowaddr 0x00",
+                "1 completion refused: Lower Address 0x8, expected 0x40 (PCIe 5.0 §2.2.9.1, rule lower-address); first \
+                 at 14.000 us: CplD, len 16, completer 00:00.0, success, bc 64, requester 01:00.0, tag 0x07, lowaddr 0x00",
+                "1 TLP refused: Fmt 111b, expected 000b to 100b (PCIe 5.0 §2.2.1, rule reserved-fmt); first at 15.000 us: \
+                 TLP e0000001",
+            ]
+        );
+        assert_eq!(refusals.total(), 4);
+    }
+
+    #[test]
+    fn is_bounded() {
+        let mut refusals = Refusals::default();
+        for place in 0..1_000 {
+            let why = Violation::new(RuleId::ReservedFmt, 7);
+            refusals.record(Time::ZERO, Some(place), why, Head::of_bytes(&[0xe0; 100]));
+        }
+        assert_eq!((refusals.kinds().len(), refusals.total()), (Refusals::MAX_KINDS, 1_000));
+        assert_eq!(refusals.kinds()[0].tlp.bytes(), [0xe0; 48]);
+    }
+}
