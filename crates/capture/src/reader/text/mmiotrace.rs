@@ -13,7 +13,7 @@
 use super::TextTlp;
 use super::words::{is_hex, seconds};
 use std::collections::VecDeque;
-use tlp::{Bdf, Body, Completion, Data, MemoryOp, MemoryRequest, PayloadPool, Repr, Span, Status, Tag, Tlp};
+use tlp::{Bdf, Body, Completion, MemoryOp, MemoryRequest, Repr, Span, Status, Tag};
 
 pub(super) const TAKEN_FOR: &str =
     "mmiotrace (the TLPs are made from accesses: requester 00:00.0, counted tags, no completion time)";
@@ -26,7 +26,6 @@ const ADDRESS_FLAGS: u64 = 0xf;
 pub(super) struct Mmiotrace {
     windows: Vec<(u64, u64, Bdf)>,
     tag: u16,
-    pool: PayloadPool,
 }
 
 /// An access to a register.
@@ -60,13 +59,14 @@ impl Mmiotrace {
         }
         let Some(access) = access(line) else { return Ok(()) };
         let access = access?;
-        let made = |tlp: Tlp, interface: &str| {
-            let mut bytes = vec![0; tlp.wire_len()];
-            tlp.emit(&mut bytes);
-            let (time, interface) = (Some(access.time), interface.to_owned());
-            TextTlp { line: number, bytes, time, interface, ..TextTlp::default() }
+        let made = |repr: Repr, interface: &str| TextTlp {
+            line: number,
+            bytes: bytes_of(&repr, access.value),
+            time: Some(access.time),
+            interface: interface.to_owned(),
+            ..TextTlp::default()
         };
-        let (request, completion) = self.tlps(&access)?;
+        let (request, completion) = self.headers(&access)?;
         out.push_back(made(request, "downstream"));
         out.extend(completion.map(|completion| made(completion, "upstream")));
         Ok(())
@@ -88,16 +88,16 @@ impl Mmiotrace {
         Some(())
     }
 
-    fn tlps(&mut self, access: &Access) -> Result<(Tlp, Option<Tlp>), String> {
+    /// The header of the request, and that of a read's completion.
+    fn headers(&mut self, access: &Access) -> Result<(Repr, Option<Repr>), String> {
         let wrong = |error: &dyn std::fmt::Display| {
             format!("access of {} bytes at {:#x}: {error}", access.bytes, access.address)
         };
         let span = Span::covering(access.address, access.bytes).map_err(|error| wrong(&error))?;
         let (requester, tag) = (Bdf::default(), Tag::from_bits(self.tag));
-        let data = Data::Carried(self.pool.copy(&access.value.to_le_bytes()[..access.bytes as usize]));
         let request = |op| Repr::new(Body::Memory(MemoryRequest { op, requester, tag, span }));
         if access.is_write {
-            return Ok((Tlp::new(request(MemoryOp::Write), data), None));
+            return Ok((request(MemoryOp::Write), None));
         }
         self.tag = (self.tag + 1) % 256;
         let completion = Repr::new(Body::Completion(Completion {
@@ -111,7 +111,7 @@ impl Mmiotrace {
             lower_address: (access.address & 0x7f) as u8,
             length_dw: Some(span.length_dw() as u16),
         }));
-        Ok((Tlp::new(request(MemoryOp::Read), Data::NONE), Some(Tlp::new(completion, data))))
+        Ok((request(MemoryOp::Read), Some(completion)))
     }
 
     fn completer(&self, address: u64) -> Bdf {
@@ -119,6 +119,17 @@ impl Mmiotrace {
             |(start, size, _): &&(u64, u64, Bdf)| address.checked_sub(*start).is_some_and(|at| at < *size);
         self.windows.iter().find(holds).map_or(Bdf::default(), |(_, _, function)| *function)
     }
+}
+
+/// A TLP with this header, and the value in the byte lanes of its data.
+fn bytes_of(repr: &Repr, value: u64) -> Vec<u8> {
+    let header_len = repr.header_len();
+    let mut bytes = vec![0; repr.tlp_len()];
+    repr.emit(&mut bytes);
+    let lanes = &mut bytes[header_len..];
+    let lanes = lanes.get_mut(repr.data_lanes()).unwrap_or_default();
+    lanes.iter_mut().zip(value.to_le_bytes()).for_each(|(lane, byte)| *lane = byte);
+    bytes
 }
 
 /// The access of a line; `None` for other lines.
